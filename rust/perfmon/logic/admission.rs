@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The choice of a counter for an event; EBUSY if none is left for it.
+//! The choice of a counter for an event; EBUSY if the event can have no counter.
 //!
 //! A fixed-function counter comes first, because it can count nothing else. Next is a counter that counts the event
-//! already, for other events: sharing it uses up none. Next is a counter of events of the same scope, which count at
-//! other times or on other CPUs: events of another scope can't have it anyway. Last is a free counter. General counters
-//! are taken from the top, because traces take the lowest, and because events that are limited to some counters are
-//! mostly limited to the lowest.
+//! already, for other events: sharing it leaves the free counters to other programs. Next is a counter of events of the
+//! same scope, which count at other times or on other CPUs, since events of another scope can't have that counter. Last
+//! is a free counter. General counters are taken from the top, because traces take the lowest, and because events that
+//! are limited to some counters are mostly limited to the lowest.
 //!
 //! An event that [takes turns](super::turns) may also have the counters on which other events of its task or CPU take
 //! turns. It is admitted even if it can have only these.
@@ -20,9 +20,9 @@ pub struct Offers {
     pub free: u64,
     /// The counters of events beside which there is room for the new one
     /// ([`CounterUsers::can_admit`](super::sharing::CounterUsers::can_admit)).
-    pub shared: u64,
-    /// The counters among `shared` whose events all have the new event's select.
-    pub same: u64,
+    pub shareable: u64,
+    /// The counters among `shareable` whose events all have the new event's select.
+    pub same_select: u64,
     /// The counters of the events of its own task or CPU.
     pub own: OwnCounters,
 }
@@ -32,7 +32,7 @@ pub struct Offers {
 pub struct OwnCounters {
     /// The counters whose events all [agree](super::sharing::Demand::agrees) with the new one.
     pub agreeing: u64,
-    /// The other counters: the new event can't have them.
+    /// The counters with an event that does not agree with the new one, which can't have them.
     pub busy: u64,
     /// The counters of events that take turns.
     pub in_turn: u64,
@@ -63,21 +63,21 @@ impl OwnCounters {
         }
     }
 
-    /// Returns the counters that the new event can't have all the time.
+    /// Returns the counters, as a mask, that the new event can't have all the time.
     #[must_use]
     pub const fn taken(&self) -> u64 {
         self.busy | self.contested
     }
 }
 
-/// Returns the counter for an event, or `None` if it does not fit. An event that counts nothing always fits, with
+/// Returns the counter for an event, or `None` if the event can have none. An event that counts nothing always gets
 /// [`CounterId::NONE`].
 #[must_use]
 pub const fn choose_counter(config: &EventConfig, offers: &Offers) -> Option<CounterId> {
     if !config.takes_counter() {
         return Some(CounterId::NONE);
     }
-    let fitting = config.counters() & (offers.free | offers.shared) & !offers.own.taken();
+    let fitting = config.counters() & (offers.free | offers.shareable) & !offers.own.taken();
     if let Some(counter) = config.fixed {
         if fitting & counter.bit() != 0 {
             return Some(counter);
@@ -85,8 +85,8 @@ pub const fn choose_counter(config: &EventConfig, offers: &Offers) -> Option<Cou
     }
     let by_preference = [
         fitting & offers.own.agreeing,
-        fitting & offers.same,
-        fitting & offers.shared,
+        fitting & offers.same_select,
+        fitting & offers.shareable,
         fitting,
     ];
     let mut index = 0;
@@ -103,7 +103,7 @@ pub const fn choose_counter(config: &EventConfig, offers: &Offers) -> Option<Cou
 #[must_use]
 pub const fn turn_counters(config: &EventConfig, offers: &Offers) -> u64 {
     let turns = offers.own.in_turn & !offers.own.busy;
-    config.counters() & (offers.free | offers.shared) & turns
+    config.counters() & (offers.free | offers.shareable) & turns
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
@@ -121,11 +121,11 @@ mod tests {
         arch_events: 0x7f,
         ..Capabilities::NONE
     };
-    const FIXED: u64 = 0b111 << 32;
-    const ALL: u64 = FIXED | 0xff;
+    const FIXED_COUNTERS: u64 = 0b111 << 32;
+    const ALL_COUNTERS: u64 = FIXED_COUNTERS | 0xff;
 
-    /// Returns the index of the counter for a raw event.
-    fn index_of(raw: u64, offers: &Offers) -> Option<usize> {
+    /// Returns the index of the counter that is chosen for a raw event.
+    fn chosen_index_of(raw: u64, offers: &Offers) -> Option<usize> {
         let attr = PerfEventAttr {
             type_: PERF_TYPE_RAW,
             config: raw,
@@ -135,19 +135,19 @@ mod tests {
         choose_counter(&config, offers).map(CounterId::index)
     }
 
-    /// Returns the same as [`index_of`], where no other event counts the same.
-    fn index(raw: u64, free: u64, shared: u64, busy: u64) -> Option<usize> {
+    /// Returns the index of the counter that is chosen for a raw event if no other event counts the same.
+    fn chosen_index(raw: u64, free: u64, shareable: u64, busy: u64) -> Option<usize> {
         let own = OwnCounters {
             busy,
             ..OwnCounters::default()
         };
         let offers = Offers {
             free,
-            shared,
-            same: 0,
+            shareable,
+            same_select: 0,
             own,
         };
-        index_of(raw, &offers)
+        chosen_index_of(raw, &offers)
     }
 
     const INSTRUCTIONS: u64 = 0xc0;
@@ -157,47 +157,59 @@ mod tests {
     const LOADS: u64 = 0x81d0;
 
     #[test]
-    fn fixed_counters_come_first() {
-        assert_eq!(index(INSTRUCTIONS, ALL, 0, 0), Some(32));
-        assert_eq!(index(INSTRUCTIONS, ALL & !0x80, 0x80, 0), Some(32));
-        assert_eq!(index(INSTRUCTIONS, 0, ALL, 0), Some(32));
-        assert_eq!(index(INSTRUCTIONS, ALL, 0, 1 << 32), Some(7));
-        assert_eq!(index(INSTRUCTIONS, 0xff, 0, 0), Some(7));
-        assert_eq!(index(REFERENCE, ALL, 0, 0), Some(34));
-        assert_eq!(index(REFERENCE, ALL, 0, 1 << 34), None);
-        assert_eq!(index(REFERENCE, 0xff, 0, 0), None);
+    fn fixed_counter_precedes_general_ones() {
+        assert_eq!(chosen_index(INSTRUCTIONS, ALL_COUNTERS, 0, 0), Some(32));
+        assert_eq!(
+            chosen_index(INSTRUCTIONS, ALL_COUNTERS & !0x80, 0x80, 0),
+            Some(32)
+        );
+        assert_eq!(chosen_index(INSTRUCTIONS, 0, ALL_COUNTERS, 0), Some(32));
+        assert_eq!(
+            chosen_index(INSTRUCTIONS, ALL_COUNTERS, 0, 1 << 32),
+            Some(7)
+        );
+        assert_eq!(chosen_index(INSTRUCTIONS, 0xff, 0, 0), Some(7));
+        assert_eq!(chosen_index(REFERENCE, ALL_COUNTERS, 0, 0), Some(34));
+        assert_eq!(chosen_index(REFERENCE, ALL_COUNTERS, 0, 1 << 34), None);
+        assert_eq!(chosen_index(REFERENCE, 0xff, 0, 0), None);
     }
 
     #[test]
-    fn general_counters_come_from_shared_ones_first() {
-        assert_eq!(index(BRANCHES, ALL, 0, 0), Some(7));
-        assert_eq!(index(BRANCHES, 0xf0, 0x0c, 0), Some(3));
-        assert_eq!(index(BRANCHES, 0xf0, 0x0c, 0x08), Some(2));
-        assert_eq!(index(BRANCHES, 0xf0, 0x0c, 0x0c), Some(7));
-        assert_eq!(index(BRANCHES, 0xf0, 0x0c, 0x8c), Some(6));
+    fn shared_general_counters_precede_free_ones() {
+        assert_eq!(chosen_index(BRANCHES, ALL_COUNTERS, 0, 0), Some(7));
+        assert_eq!(chosen_index(BRANCHES, 0xf0, 0x0c, 0), Some(3));
+        assert_eq!(chosen_index(BRANCHES, 0xf0, 0x0c, 0x08), Some(2));
+        assert_eq!(chosen_index(BRANCHES, 0xf0, 0x0c, 0x0c), Some(7));
+        assert_eq!(chosen_index(BRANCHES, 0xf0, 0x0c, 0x8c), Some(6));
     }
 
     #[test]
-    fn counters_that_count_it_already_come_first() {
-        let offers = |same, agreeing, busy| Offers {
+    fn counters_with_the_same_select_precede_others() {
+        let offers = |same_select, agreeing, busy| Offers {
             free: 0x0f | 1 << 32,
-            shared: 0xf0,
-            same,
+            shareable: 0xf0,
+            same_select,
             own: OwnCounters {
                 agreeing,
                 busy,
                 ..OwnCounters::default()
             },
         };
-        assert_eq!(index_of(BRANCHES, &offers(0x30, 0, 0)), Some(5));
-        assert_eq!(index_of(BRANCHES, &offers(0x30, 0x10, 0x20)), Some(4));
-        assert_eq!(index_of(BRANCHES, &offers(0x30, 0x40, 0)), Some(6));
-        assert_eq!(index_of(BRANCHES, &offers(0x30, 0, 0x30)), Some(7));
-        assert_eq!(index_of(INSTRUCTIONS, &offers(0x30, 0x40, 0)), Some(32));
+        assert_eq!(chosen_index_of(BRANCHES, &offers(0x30, 0, 0)), Some(5));
+        assert_eq!(
+            chosen_index_of(BRANCHES, &offers(0x30, 0x10, 0x20)),
+            Some(4)
+        );
+        assert_eq!(chosen_index_of(BRANCHES, &offers(0x30, 0x40, 0)), Some(6));
+        assert_eq!(chosen_index_of(BRANCHES, &offers(0x30, 0, 0x30)), Some(7));
+        assert_eq!(
+            chosen_index_of(INSTRUCTIONS, &offers(0x30, 0x40, 0)),
+            Some(32)
+        );
     }
 
     #[test]
-    fn one_event_that_does_not_agree_is_enough() {
+    fn one_disagreeing_event_makes_its_counter_busy() {
         let [a, b] = [1, 2].map(CounterId::from_index);
         let mut own = OwnCounters::default();
         for (counter, agrees) in [(a, true), (a, false), (a, true), (b, true), (b, true)] {
@@ -209,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_taken_where_others_do() {
+    fn events_take_turns_on_counters_of_other_turns() {
         let mut own = OwnCounters::default();
         own.add_turns(0b0111, |counter| counter.index() == 2);
         own.add_turns(0b1001, |_| true);
@@ -229,8 +241,8 @@ mod tests {
         if let Ok(config) = config {
             let offers = Offers {
                 free: 0,
-                shared: 0b0111,
-                same: 0,
+                shareable: 0b0111,
+                same_select: 0,
                 own,
             };
             assert_eq!(turn_counters(&config, &offers), 0b0101);
@@ -242,15 +254,15 @@ mod tests {
     }
 
     #[test]
-    fn counters_of_others_are_left_alone() {
-        assert_eq!(index(BRANCHES, 0, 0, 0), None);
-        assert_eq!(index(BRANCHES, FIXED, 0, 0), None);
-        assert_eq!(index(BRANCHES, 0x01, 0x02, 0x03), None);
-        assert_eq!(index(BRANCHES, u64::MAX, u64::MAX, 0), Some(7));
+    fn counters_of_other_owners_are_not_chosen() {
+        assert_eq!(chosen_index(BRANCHES, 0, 0, 0), None);
+        assert_eq!(chosen_index(BRANCHES, FIXED_COUNTERS, 0, 0), None);
+        assert_eq!(chosen_index(BRANCHES, 0x01, 0x02, 0x03), None);
+        assert_eq!(chosen_index(BRANCHES, u64::MAX, u64::MAX, 0), Some(7));
     }
 
     #[test]
-    fn dummies_fit_everywhere() {
+    fn dummy_needs_no_counter() {
         let attr = PerfEventAttr {
             type_: PERF_TYPE_SOFTWARE,
             config: PERF_COUNT_SW_DUMMY,
@@ -263,9 +275,9 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_kept() {
-        assert_eq!(index(LOADS, ALL, 0, 0), Some(3));
-        assert_eq!(index(LOADS, 0x0f, 0xf0, 0), Some(3));
-        assert_eq!(index(LOADS, ALL & !0x0f, 0, 0), None);
+    fn limited_events_get_only_their_counters() {
+        assert_eq!(chosen_index(LOADS, ALL_COUNTERS, 0, 0), Some(3));
+        assert_eq!(chosen_index(LOADS, 0x0f, 0xf0, 0), Some(3));
+        assert_eq!(chosen_index(LOADS, ALL_COUNTERS & !0x0f, 0, 0), None);
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Converts an earlier reading of the time-stamp counter to the time that a clock showed then.
+//! Converts an earlier value of the time-stamp counter to the time of a clock at that moment.
 
 /// The time of a clock at a moment, and the time-stamp counter at that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct Anchor {
 
 impl Anchor {
     /// Returns the anchor for a clock that showed `ns` nanoseconds when the counter, of `khz` kHz,
-    /// was `tsc`. With 0 kHz, time stands still.
+    /// was `tsc`. With 0 kHz, which is an unknown frequency, [`Self::ns_at`] always returns `ns`.
     #[must_use]
     pub const fn new(tsc: u64, ns: u64, khz: u32) -> Self {
         let ns_per_cycle = match (1_000_000_u64 << 32).checked_div(khz as u64) {
@@ -26,7 +26,7 @@ impl Anchor {
         }
     }
 
-    /// Returns what the clock showed when the counter was `tsc`, which is earlier.
+    /// Returns the time of the clock in nanoseconds when the counter was `tsc`, which is earlier than the anchor.
     #[inline(always)]
     #[must_use]
     #[allow(clippy::cast_possible_truncation, reason = "a clock of 64 bits")]
@@ -43,22 +43,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cycles_become_nanoseconds() {
+    fn cycles_are_converted_to_nanoseconds() {
         let anchor = Anchor::new(5_000_000_000, 77_000_000_000, 2_500_000);
         assert_eq!(anchor.ns_at(5_000_000_000), 77_000_000_000);
-        // 2.5 cycles are a nanosecond; a rounding error of less than one stays.
+        // 2.5 cycles are a nanosecond. The rounding error is less than a nanosecond.
         let second = 77_000_000_000 - anchor.ns_at(2_500_000_000);
         assert!((999_999_999..=1_000_000_000).contains(&second));
     }
 
     #[test]
-    fn the_counter_may_wrap() {
+    fn ns_at_handles_a_wrapped_tsc() {
         let anchor = Anchor::new(10, 1_000, 1_000_000);
         assert_eq!(anchor.ns_at(0_u64.wrapping_sub(90)), 900);
     }
 
     #[test]
-    fn without_a_frequency_time_stands_still() {
+    fn ns_at_is_constant_without_a_frequency() {
         assert_eq!(Anchor::new(10, 1_000, 0).ns_at(3), 1_000);
     }
 }

@@ -48,7 +48,7 @@ impl OldStack {
     /// The number of branches.
     pub const DEPTH: u32 = 16;
 
-    /// Returns the number of flags above an address.
+    /// Returns the number of flag bits above the address of a branch.
     #[must_use]
     pub const fn flags(self) -> u32 {
         match self {
@@ -135,10 +135,10 @@ pub struct BranchMsrs {
     pub depth: Option<Msr>,
 }
 
-/// `DBG_EXTN_CFG`: record branches (`LBRV2EN`).
+/// The bit of `DBG_EXTN_CFG` that enables AMD's records (`LBRV2EN`).
 pub const AMD_ENABLE: u64 = 1 << 6;
-/// `IA32_LBR_CTL`: record branches.
-const CTL_ENABLE: u64 = 1 << 0;
+/// The bit of `IA32_LBR_CTL` that enables Intel's architectural records (`LBREn`).
+const LBR_CTL_ENABLE: u64 = 1 << 0;
 
 impl BranchMsrs {
     /// Returns the registers of `records`.
@@ -154,7 +154,7 @@ impl BranchMsrs {
             },
             BranchRecords::Architectural { .. } => Self {
                 select: Msr::LBR_CTL,
-                select_enable: CTL_ENABLE,
+                select_enable: LBR_CTL_ENABLE,
                 debugctl: DEBUGCTL_FREEZE,
                 enable_bit: None,
                 depth: Some(Msr::LBR_DEPTH),
@@ -182,8 +182,8 @@ impl BranchMsrs {
         }
     }
 
-    /// Returns the bits of [`Self::debugctl`] that are set while branches are recorded. A call stack is not frozen: it
-    /// would miss the returns meanwhile. A call stack of user mode does not change in the kernel.
+    /// Returns the bits of [`Self::debugctl`] that are set while branches are recorded. A call stack is not frozen,
+    /// because it would miss returns while it is; being one of user mode, it does not change in the overflow handler.
     #[must_use]
     pub const fn enabled(&self, branches: Branches) -> u64 {
         if is_call_stack(branches.filter) {
@@ -217,8 +217,8 @@ const fn architectural_filter(filter: u64) -> u64 {
     let mut value = if is_call_stack(filter) { CALL_STACK } else { 0 };
     let mut n = 0;
     while n < FILTER_BITS.len() {
-        let (without, with) = FILTER_BITS[n];
-        value |= (!filter >> without & 1) << with;
+        let (excluding_bit, including_bit) = FILTER_BITS[n];
+        value |= (!filter >> excluding_bit & 1) << including_bit;
         n += 1;
     }
     value
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_lacks_something() {
+    fn kinds_of_records_support_their_branches() {
         const TYPES: u64 = PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_TYPE_SAVE;
         const CALLS: u64 = PERF_SAMPLE_BRANCH_CALL_STACK;
         let any_branch = |records| can_have(records, PERF_SAMPLE_BRANCH_ANY);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn old_stacks_lack_more() {
+    fn old_stacks_support_fewer_kinds() {
         let old_stacks_have = |kind| {
             [OldStack::Nehalem, OldStack::SandyBridge, OldStack::Haswell]
                 .map(|stack| can_have(BranchRecords::OldStack(stack), kind).0)
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_the_registers() {
+    fn register_values_follow_the_branches() {
         let stack_values = |kind| register_values(BranchRecords::Stack, kind);
         let arch_values = |kind| register_values(ARCHITECTURAL, kind);
         let calls = PERF_SAMPLE_BRANCH_CALL_STACK;

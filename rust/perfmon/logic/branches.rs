@@ -16,7 +16,7 @@ use super::lbr::{FLAGS, TYPE};
 const NO_KERNEL: u64 = 1 << 0;
 /// `MSR_LBR_SELECT`: leave out branches that end in other rings.
 const NO_USER: u64 = 1 << 1;
-/// `MSR_LBR_SELECT`: leave out branches of a kind.
+/// `MSR_LBR_SELECT`: leave out conditional branches. Each of the following bits leaves out another kind of branches.
 const NO_CONDITIONAL: u64 = 1 << 2;
 const NO_RELATIVE_CALL: u64 = 1 << 3;
 const NO_INDIRECT_CALL: u64 = 1 << 4;
@@ -24,9 +24,9 @@ const NO_RETURN: u64 = 1 << 5;
 const NO_INDIRECT_JUMP: u64 = 1 << 6;
 const NO_RELATIVE_JUMP: u64 = 1 << 7;
 const NO_FAR: u64 = 1 << 8;
-/// `MSR_LBR_SELECT`: a return takes the last call back (`EN_CALLSTACK`).
+/// `MSR_LBR_SELECT`: a return removes the record of the newest call (`EN_CALLSTACK`).
 const CALL_STACK: u64 = 1 << 9;
-/// The bits of all kinds of branches.
+/// The bits that leave out all kinds of branches.
 const NO_KIND: u64 = NO_CONDITIONAL
     | NO_RELATIVE_CALL
     | NO_INDIRECT_CALL
@@ -39,7 +39,7 @@ const NO_KIND: u64 = NO_CONDITIONAL
 const CALL_STACK_KINDS: u64 =
     NO_KIND & !(NO_RELATIVE_CALL | NO_INDIRECT_CALL | NO_RETURN) | CALL_STACK;
 
-/// The kinds that bits of `branch_sample_type` stand for. System calls, interrupts and returns from them are far
+/// Pairs: a bit of `branch_sample_type`, and the filter bits of the kinds of branches that it asks for. System calls, interrupts and returns from them are far
 /// branches, which count neither as calls nor as returns here: the processor does not distinguish them.
 const KINDS: [(u64, u64); 7] = [
     (PERF_SAMPLE_BRANCH_ANY, NO_KIND),
@@ -63,8 +63,8 @@ pub struct Branches {
     /// The value of `MSR_LBR_SELECT`, which AMD has under another number and Intel's architectural records in another form
     /// ([`BranchMsrs::selection`](super::branch_records::BranchMsrs::selection)).
     pub filter: u64,
-    /// The bit that all kernel addresses have, if branches with one must not be shown; else 0. The filter looks at the
-    /// target only, so it lets returns from the kernel to the program pass.
+    /// The bit that all kernel addresses have, if branches with a kernel address must not be shown; else 0. The filter
+    /// tests the target only, so it does not leave out returns from the kernel to the program.
     pub kernel_bit: u64,
 }
 
@@ -73,9 +73,9 @@ pub struct Branches {
 pub struct BranchStack {
     /// The branches that are recorded.
     pub branches: Branches,
-    /// The bits of a branch beside its addresses, of [`FLAGS`] and [`TYPE`].
+    /// The parts of a branch besides its addresses, as a mask: bits of [`FLAGS`] and [`TYPE`].
     pub parts: u64,
-    /// The number of the newest register precedes the branches.
+    /// The sample has the number of the newest register before the branches (`PERF_SAMPLE_BRANCH_HW_INDEX`).
     pub index: bool,
 }
 
@@ -140,7 +140,7 @@ impl BranchStack {
             Ok(left_out) => left_out,
             Err(error) => return Err(error),
         };
-        let (user, kernel) = modes(attr);
+        let (user, kernel) = recorded_modes(attr);
         if kind & PERF_SAMPLE_BRANCH_CALL_STACK != 0 {
             if left_out != NO_KIND {
                 return Err(InvalidAttr::Invalid);
@@ -198,9 +198,9 @@ const fn kinds_left_out(branch_sample_type: u64) -> Result<u64, InvalidAttr> {
     }
 }
 
-/// Returns whether branches of user mode are recorded, and those of kernel mode. Without a privilege level of their own,
-/// the modes are those of the event.
-const fn modes(attr: &PerfEventAttr) -> (bool, bool) {
+/// Returns whether branches of user mode are recorded, and whether branches of kernel mode are. If `branch_sample_type`
+/// has no privilege level, the branches have the modes of the event.
+const fn recorded_modes(attr: &PerfEventAttr) -> (bool, bool) {
     let levels = attr.branch_sample_type & PERF_SAMPLE_BRANCH_PLM_ALL;
     if levels & !PERF_SAMPLE_BRANCH_HV == 0 {
         (
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_those_of_the_registers() {
+    fn filter_follows_the_kinds() {
         const USER_ONLY: u64 = PerfEventAttr::EXCLUDE_KERNEL;
         assert_eq!(filter(PERF_SAMPLE_BRANCH_ANY, 0), 0);
         assert_eq!(filter(PERF_SAMPLE_BRANCH_ANY, USER_ONLY), 0b01);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_stack_is_of_user_mode() {
+    fn call_stack_requires_user_mode() {
         const CALLS: u64 = PERF_SAMPLE_BRANCH_CALL_STACK;
         const USER: u64 = PERF_SAMPLE_BRANCH_USER;
         let calls = stack_for(CALLS | USER, 0);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_refused() {
+    fn unsupported_branches_are_refused() {
         // Aborted transactions, privileges, counters.
         for bit in [7, 8, 9, 18, 19] {
             let stack = stack_for(PERF_SAMPLE_BRANCH_ANY | 1 << bit, 0);

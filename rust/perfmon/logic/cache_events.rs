@@ -13,8 +13,8 @@ use super::evtsel::EventSelect;
 ///
 /// # Errors
 ///
-/// [`InvalidAttr::Invalid`] if one of these is undefined, or if the cache does not have the operation,
-/// [`InvalidAttr::NoEvent`] if these CPUs lack the event.
+/// [`InvalidAttr::Invalid`] if the cache, the operation or the result is undefined, or if the cache does not have the
+/// operation. [`InvalidAttr::NoEvent`] if these CPUs lack the event.
 pub fn cache_event(config: u32, cpus: Microarchitecture) -> Result<EventSelect, InvalidAttr> {
     let [cache, operation, result, _] = config.to_le_bytes().map(usize::from);
     if cache >= 7 || operation >= 3 || result >= 2 {
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_the_virtual_pmus() {
+    fn encodings_of_skylake_and_zen_4() {
         assert_eq!(encoding_on(M::Skylake, L1D), Ok(0x81d0));
         assert_eq!(encoding_on(M::Skylake, L1D | MISS), Ok(0x0151));
         assert_eq!(encoding_on(M::Skylake, L1D | WRITE), Ok(0x82d0));
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn generations_differ() {
+    fn encodings_of_other_generations() {
         assert_eq!(encoding_on(M::IceLake, L1I | MISS), Ok(0x0283));
         assert_eq!(encoding_on(M::IceLake, ITLB), Err(Invalid));
         assert_eq!(encoding_on(M::IceLake, ITLB | MISS), Ok(0x0e85));
@@ -87,12 +87,12 @@ mod tests {
         assert_eq!(encoding_on(M::Goldmont, DTLB | WRITE | MISS), Err(NoEvent));
         assert_eq!(encoding_on(M::Tremont, ITLB), Err(Invalid));
         assert_eq!(encoding_on(M::Bonnell, LL | WRITE | MISS), Ok(0x412a));
-        // Edges of a condition.
+        // Counts how often page walks begin.
         assert_eq!(encoding_on(M::Silvermont, ITLB | MISS), Ok(0x4_0205));
     }
 
     #[test]
-    fn missing_events() {
+    fn missing_events_are_refused() {
         assert_eq!(encoding_on(M::Skylake, LL), Err(NoEvent));
         assert_eq!(encoding_on(M::Skylake, NODE | WRITE), Err(NoEvent));
         assert_eq!(encoding_on(M::Skylake, L1D | PREFETCH), Err(NoEvent));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_combinations() {
+    fn undefined_combinations_are_invalid() {
         assert_eq!(encoding_on(M::Skylake, 7), Err(Invalid));
         assert_eq!(encoding_on(M::Skylake, 3 << 8), Err(Invalid));
         assert_eq!(encoding_on(M::Skylake, 2 << 16), Err(Invalid));

@@ -7,13 +7,13 @@ use core::num::NonZeroU64;
 
 /// The number of general counters that the architecture has room for: bits 31:0 of `IA32_PERF_GLOBAL_CTRL`.
 pub const MAX_GENERAL: usize = abi::NPMC as usize;
-/// The number of fixed-function counters that are used: one less than the architecture has room for, with 4 bits each
-/// in `IA32_FIXED_CTR_CTRL`. No processor has that many.
+/// The number of fixed-function counters that are used: one less than the 16 for which `IA32_FIXED_CTR_CTRL` has room,
+/// with 4 bits each. No processor has more.
 pub const MAX_FIXED: usize = 15;
 /// The number of counters of both kinds and [`CounterId::NONE`].
 pub const MAX_COUNTERS: usize = MAX_GENERAL + MAX_FIXED + 1;
 
-/// The reason why these CPUs can't count what a program asks for. Each becomes `EINVAL`.
+/// The reason why these CPUs can't count what a program asks for: `EINVAL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidCounter {
     /// No counter has this number.
@@ -24,7 +24,7 @@ pub enum InvalidCounter {
     AnyThread,
     /// A bit is set that the event selects of these CPUs lack.
     Select,
-    /// An event was selected on a fixed-function counter, which counts only its own.
+    /// A fixed-function counter was given an event, although it counts only its own.
     FixedSelect,
 }
 
@@ -161,7 +161,7 @@ impl CounterId {
     #[inline]
     #[must_use]
     pub const fn bit(self) -> u64 {
-        // The index is below 64, so nothing wraps; this saves a check of that.
+        // The index is below 64, so the shift does not wrap. `<<` would check this again.
         1_u64.wrapping_shl(self.0 as u32)
     }
 
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_in_range() {
+    fn existing_counters_have_numbers() {
         assert_eq!(kind(0), Ok(CounterKind::General(0)));
         assert_eq!(kind(7), Ok(CounterKind::General(7)));
         assert_eq!(kind(0x4000_0000), Ok(CounterKind::Fixed(0)));
@@ -229,20 +229,20 @@ mod tests {
     }
 
     #[test]
-    fn numbers_out_of_range() {
+    fn numbers_of_missing_counters_are_refused() {
         assert_eq!(kind(8), Err(InvalidCounter::Number));
         assert_eq!(kind(32), Err(InvalidCounter::Number));
         assert_eq!(kind(-1), Err(InvalidCounter::Number));
         assert_eq!(kind(i32::MIN), Err(InvalidCounter::Number));
         assert_eq!(kind(i32::MAX), Err(InvalidCounter::Number));
         assert_eq!(kind(0x3fff_ffff), Err(InvalidCounter::Number));
-        // A gap in the bitmap; the first number beyond the architecture.
+        // A gap in the bitmap, and the first number that the architecture has no room for.
         assert_eq!(kind(0x4000_0003), Err(InvalidCounter::Number));
         assert_eq!(kind(0x4000_0010), Err(InvalidCounter::Number));
     }
 
     #[test]
-    fn numbers_that_the_architecture_has_room_for() {
+    fn possible_accepts_all_numbers_of_the_architecture() {
         let index = |number| CounterId::possible(number).map(CounterId::index);
         assert_eq!(index(31), Some(31));
         assert_eq!(index(32), None);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_counters_has_no_number() {
+    fn number_0_is_refused_without_counters() {
         assert_eq!(
             CounterId::from_number(0, &Capabilities::NONE),
             Err(InvalidCounter::Number)
@@ -275,8 +275,8 @@ mod tests {
     }
 
     #[test]
-    fn each_gives_the_set_bits() {
-        let mut found = each(1 << 46 | 1 << 32 | 0b101).map(CounterId::index);
+    fn each_returns_the_counters_of_set_bits() {
+        let mut indices = each(1 << 46 | 1 << 32 | 0b101).map(CounterId::index);
         assert_eq!(found.next(), Some(0));
         assert_eq!(found.next(), Some(2));
         assert_eq!(found.next(), Some(32));

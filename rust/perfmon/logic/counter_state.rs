@@ -34,10 +34,10 @@ pub enum CounterCall {
     Reset,
 }
 
-/// The work of a call on every CPU.
+/// The work that a call does on every CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing: the counter already is as the call wants it.
+    /// Nothing: the counter is already in the state that the call sets.
     Nothing,
     /// Stop the counter if it runs, write its configuration, set its value to 0.
     Program,
@@ -54,7 +54,7 @@ pub enum Action {
 pub struct NotSetUp;
 
 impl CounterState {
-    /// Returns the state after `call`, and what the CPUs have to do. The state `None` is that of a counter which
+    /// Returns the state after `call`, and the work on every CPU. The state `None` is that of a counter which
     /// was never set up.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_of_the_specification() {
+    fn transitions_follow_the_diagram() {
         let rows = [
             (None, CounterCall::Setup, Ok((Stopped, Action::Program))),
             (None, CounterCall::Start, Err(NotSetUp)),

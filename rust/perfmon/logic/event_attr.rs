@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! `struct perf_event_attr` of `<linux/perf_event.h>` (Linux 7.3), and the rules that hold for each event.
 //!
-//! The constants have the names of that header; the bits of the bit field have those of its members.
+//! The constants have the names of that header. The bits of the bit field have the names of its members.
 
 /// The reason why an event is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidAttr {
-    /// A member has a value that means nothing: `EINVAL`.
+    /// A member has a value without a meaning: `EINVAL`.
     Invalid,
     /// Linux perf can do this, but events of this module can't: `EOPNOTSUPP`.
     Unsupported,
@@ -120,7 +120,7 @@ mod software {
 }
 pub use software::*;
 
-/// Bits of `sample_type` that are looked at: `enum perf_event_sample_format`.
+/// Bits of `sample_type` that the module tests: `enum perf_event_sample_format`.
 #[allow(missing_docs)]
 mod sample {
     pub const PERF_SAMPLE_IP: u64 = 1 << 0;
@@ -235,9 +235,9 @@ pub struct AttrSize {
 impl PerfEventAttr {
     /// The size of the first `struct perf_event_attr`.
     pub const SIZE_VER0: u32 = 64;
-    /// The size of this one.
+    /// The size of this version's `struct perf_event_attr`.
     pub const SIZE: u32 = size_of::<Self>() as u32;
-    /// The largest size that is looked at: a page.
+    /// The largest accepted size: a page.
     const SIZE_LIMIT: u32 = 4096;
 
     /// All bytes are 0.
@@ -268,9 +268,9 @@ impl PerfEventAttr {
         config4: 0,
     };
 
-    /// Returns the part to copy of a structure whose member `size` has this value.
+    /// Returns the part to copy of a program's structure, given its member `size`.
     ///
-    /// `None` is a wrong size: the caller writes [`Self::SIZE`] to that member, and fails with `E2BIG`.
+    /// Returns `None` for a wrong size: the caller writes [`Self::SIZE`] to that member, and fails with `E2BIG`.
     #[must_use]
     pub const fn copy_size(size: u32) -> Option<AttrSize> {
         let size = if size == 0 { Self::SIZE_VER0 } else { size };
@@ -290,8 +290,8 @@ impl PerfEventAttr {
         self.flags & flags != 0
     }
 
-    /// Checks what Linux checks for events of all types. Members that only concern samples are checked, too, so
-    /// that a program learns of a mistake although nothing is sampled.
+    /// Checks the members that Linux checks for events of all types. As in Linux, the members for samples are checked even
+    /// if the event has no samples.
     ///
     /// # Errors
     ///
@@ -333,17 +333,17 @@ impl PerfEventAttr {
         {
             return false;
         }
-        (!self.has_sample_part(PERF_SAMPLE_REGS_USER) || are_registers(self.sample_regs_user))
-            && (!self.has_sample_part(PERF_SAMPLE_REGS_INTR) || are_registers(self.sample_regs_intr))
+        (!self.has_sample_part(PERF_SAMPLE_REGS_USER) || are_registers_available(self.sample_regs_user))
+            && (!self.has_sample_part(PERF_SAMPLE_REGS_INTR) || are_registers_available(self.sample_regs_intr))
             && self.sample_type & WEIGHTS != WEIGHTS
-            // Without a thread's number, the counts of inherited events could not be told apart.
+            // Without a thread's number, samples don't show which task's count they have.
             && (!self.has(Self::INHERIT)
                 || !self.has_sample_part(PERF_SAMPLE_READ)
                 || self.has_sample_part(PERF_SAMPLE_TID))
     }
 
     const fn are_flags_consistent(&self) -> bool {
-        /// The limit of `sample_period`, as in perf. A frequency has a lower limit, by a sysctl.
+        /// The limit of `sample_period`, as in perf. A sysctl sets a lower limit for a frequency.
         const PERIOD_LIMIT: u64 = 1 << 63;
 
         (self.has(Self::INHERIT) || !self.has(Self::INHERIT_THREAD))
@@ -359,7 +359,7 @@ impl PerfEventAttr {
 
 /// Returns whether samples can have these registers (`enum perf_event_x86_regs`): the general ones without DS,
 /// ES, FS and GS. Only precise samples have the XMM registers.
-const fn are_registers(bits: u64) -> bool {
+const fn are_registers_available(bits: u64) -> bool {
     const GENERAL: u64 = 0xff_0fff;
 
     bits != 0 && bits & !GENERAL == 0
@@ -408,11 +408,11 @@ mod tests {
         attr.check() == Ok(())
     }
 
-    fn with_flags(flags: u64) -> PerfEventAttr {
+    fn attr_with_flags(flags: u64) -> PerfEventAttr {
         PerfEventAttr { flags, ..ZERO }
     }
 
-    fn with_samples(sample_type: u64) -> PerfEventAttr {
+    fn attr_with_samples(sample_type: u64) -> PerfEventAttr {
         PerfEventAttr {
             sample_type,
             ..ZERO
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_follow_linux() {
+    fn copy_size_follows_linux() {
         let copy_parts = |size| PerfEventAttr::copy_size(size).map(|s| (s.copied, s.tail));
         assert_eq!(copy_parts(0), Some((64, 0)));
         assert_eq!(copy_parts(64), Some((64, 0)));
@@ -435,9 +435,9 @@ mod tests {
     }
 
     #[test]
-    fn bits_are_where_c_puts_them() {
+    fn flag_bits_match_the_c_bit_field() {
         // These are the bits that `perf stat` sets: disabled, inherit, enable_on_exec, exclude_guest.
-        let stat = with_flags(0x0010_1003);
+        let stat = attr_with_flags(0x0010_1003);
         assert!(stat.has(PerfEventAttr::DISABLED) && stat.has(PerfEventAttr::INHERIT));
         assert!(stat.has(PerfEventAttr::ENABLE_ON_EXEC) && stat.has(PerfEventAttr::EXCLUDE_GUEST));
         assert_eq!(PerfEventAttr::DEFER_OUTPUT << 1, 1 << 40);
@@ -447,9 +447,9 @@ mod tests {
     #[test]
     fn reserved_bits_are_refused() {
         assert!(is_valid(ZERO));
-        assert!(is_valid(with_flags(PerfEventAttr::DEFER_OUTPUT)));
-        assert!(!is_valid(with_flags(1 << 40)));
-        assert!(!is_valid(with_flags(1 << 63)));
+        assert!(is_valid(attr_with_flags(PerfEventAttr::DEFER_OUTPUT)));
+        assert!(!is_valid(attr_with_flags(1 << 40)));
+        assert!(!is_valid(attr_with_flags(1 << 63)));
         assert!(!is_valid(PerfEventAttr {
             reserved_2: 1,
             ..ZERO
@@ -463,19 +463,19 @@ mod tests {
         };
         assert!(is_valid(format(0x1f)));
         assert!(!is_valid(format(0x20)));
-        assert!(is_valid(with_samples(1 << 23)));
-        assert!(!is_valid(with_samples(1 << 25)));
+        assert!(is_valid(attr_with_samples(1 << 23)));
+        assert!(!is_valid(attr_with_samples(1 << 25)));
     }
 
     #[test]
-    fn samples_are_checked() {
+    fn sample_members_are_checked() {
         let weights = PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT;
-        assert!(is_valid(with_samples(PERF_SAMPLE_WEIGHT)));
-        assert!(!is_valid(with_samples(weights)));
+        assert!(is_valid(attr_with_samples(PERF_SAMPLE_WEIGHT)));
+        assert!(!is_valid(attr_with_samples(weights)));
 
         let stack = |sample_stack_user| PerfEventAttr {
             sample_stack_user,
-            ..with_samples(PERF_SAMPLE_STACK_USER)
+            ..attr_with_samples(PERF_SAMPLE_STACK_USER)
         };
         assert!(is_valid(stack(0xfff8)));
         assert!(!is_valid(stack(0xfffc)));
@@ -483,7 +483,7 @@ mod tests {
 
         let branches = |branch_sample_type| PerfEventAttr {
             branch_sample_type,
-            ..with_samples(PERF_SAMPLE_BRANCH_STACK)
+            ..attr_with_samples(PERF_SAMPLE_BRANCH_STACK)
         };
         assert!(is_valid(branches(0b1001)));
         assert!(!is_valid(branches(0b0001)));
@@ -491,7 +491,7 @@ mod tests {
 
         let registers = |sample_regs_user| PerfEventAttr {
             sample_regs_user,
-            ..with_samples(PERF_SAMPLE_REGS_USER)
+            ..attr_with_samples(PERF_SAMPLE_REGS_USER)
         };
         assert!(is_valid(registers(0xff_0fff)));
         assert!(!is_valid(registers(0)));
@@ -499,19 +499,19 @@ mod tests {
         assert!(!is_valid(registers(1 << 32)));
         let registers = |sample_regs_intr| PerfEventAttr {
             sample_regs_intr,
-            ..with_samples(PERF_SAMPLE_REGS_INTR)
+            ..attr_with_samples(PERF_SAMPLE_REGS_INTR)
         };
         assert!(is_valid(registers(1)));
         assert!(!is_valid(registers(1 << 24)));
     }
 
     #[test]
-    fn flags_are_checked_against_each_other() {
+    fn contradictory_flags_are_refused() {
         const INHERIT: u64 = PerfEventAttr::INHERIT;
         const ON_EXEC: u64 = PerfEventAttr::ENABLE_ON_EXEC;
         const REMOVE: u64 = PerfEventAttr::REMOVE_ON_EXEC;
 
-        let valid = |flags| is_valid(with_flags(flags));
+        let valid = |flags| is_valid(attr_with_flags(flags));
         assert!(!valid(PerfEventAttr::INHERIT_THREAD));
         assert!(valid(PerfEventAttr::INHERIT_THREAD | INHERIT));
         assert!(!valid(REMOVE | ON_EXEC));
@@ -521,11 +521,11 @@ mod tests {
 
         let inherited = |sample_type| PerfEventAttr {
             sample_type,
-            ..with_flags(INHERIT)
+            ..attr_with_flags(INHERIT)
         };
         assert!(!is_valid(inherited(PERF_SAMPLE_READ)));
         assert!(is_valid(inherited(PERF_SAMPLE_READ | PERF_SAMPLE_TID)));
-        assert!(is_valid(with_samples(PERF_SAMPLE_READ)));
+        assert!(is_valid(attr_with_samples(PERF_SAMPLE_READ)));
     }
 
     #[test]
@@ -538,7 +538,7 @@ mod tests {
         assert!(!is_valid(period(1 << 63)));
         let clock = |clockid| PerfEventAttr {
             clockid,
-            ..with_flags(PerfEventAttr::USE_CLOCKID)
+            ..attr_with_flags(PerfEventAttr::USE_CLOCKID)
         };
         assert!([0, 1, 2, -1, i32::MAX]
             .map(clock)

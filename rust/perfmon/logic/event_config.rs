@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The config of an event: what a `struct perf_event_attr` asks of these CPUs.
+//! The config of an event: a `struct perf_event_attr`, checked for these CPUs.
 //!
 //! Bits of the attribute that only concern records (`mmap`, `comm`, `task`, `sample_id_all` and so on) have no
 //! effect on an event that only counts, and are accepted. `exclude_hv` and `exclude_idle` have no effect on x86, as
-//! in Linux perf. `exclude_guest` is accepted because perf sets it for each event; guests of KVM are counted
-//! nevertheless (see Documentation/known-issues.rst). An attribute that would change the count, or break what the
+//! in Linux perf. `exclude_guest` is accepted because perf sets it for each event, but guests of KVM are counted
+//! (see Documentation/known-issues.rst). An attribute that would change the count, or break what the
 //! interface promises, is refused.
 
 use super::cache_events::cache_event;
@@ -21,25 +21,25 @@ use super::precise;
 use super::sampling::Sampling;
 use super::sharing::Demand;
 
-/// An event that these CPUs can count, or one that counts nothing and takes no counter: it is there for its records
+/// An event that these CPUs can count, or a dummy, which takes no counter and exists for its records
 /// ([`Self::takes_counter`]).
 ///
 /// # Invariants
 ///
-/// There is a counter for it: [`Self::counters`] is not 0.
+/// There is a counter for the event: [`Self::counters`] is not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventConfig {
     /// The event, with the modes. For the register of a counter see [`Self::select_on`].
     pub select: EventSelect,
     /// The fixed-function counter that counts exactly this event.
     pub fixed: Option<CounterId>,
-    /// The bits of the general counters that can count it.
+    /// The bits of the general counters that can count the event.
     pub general: u64,
     /// The event is off until it is enabled.
     pub disabled: bool,
     /// New tasks that the task creates are counted, too.
     pub inherit: bool,
-    /// Restriction of `inherit` to new threads of the process.
+    /// Only new threads of the process inherit the event.
     pub inherit_thread: bool,
     /// The event must always be on a counter. This holds for all events, because none are multiplexed.
     pub pinned: bool,
@@ -60,8 +60,8 @@ impl EventConfig {
     ///
     /// # Errors
     ///
-    /// [`InvalidAttr::Invalid`] for what Linux refuses for all events, then [`InvalidAttr::Unsupported`] for what
-    /// events of this module can't do, then the errors of the event itself.
+    /// [`InvalidAttr::Invalid`] for attributes that Linux refuses for all events, [`InvalidAttr::Unsupported`] for
+    /// attributes that no event of this module has, and then the errors of the event itself, in this order.
     pub fn new(
         attr: &PerfEventAttr,
         capabilities: &Capabilities,
@@ -157,7 +157,7 @@ impl EventConfig {
         .bits()
     }
 
-    /// Returns what to select on `counter`: the event, or only its modes on a fixed-function counter.
+    /// Returns the event select for `counter`: the event, or only its modes on a fixed-function counter.
     #[must_use]
     pub const fn select_on(&self, counter: CounterId) -> EventSelect {
         match counter.kind() {
@@ -169,7 +169,7 @@ impl EventConfig {
         }
     }
 
-    /// Returns what the event needs of `counter`.
+    /// Returns what the event requires of `counter`.
     #[must_use]
     pub const fn demand_on(&self, counter: CounterId) -> Demand {
         let is_sampled = self.sampling.trigger.is_sampled();
@@ -186,14 +186,14 @@ const fn is_dummy(attr: &PerfEventAttr) -> bool {
     attr.type_ == PERF_TYPE_SOFTWARE && attr.config == PERF_COUNT_SW_DUMMY
 }
 
-/// Refuses an attribute that asks for a way of counting that this module lacks.
+/// Refuses an attribute that asks for guests only, an AUX area, signals, or another register than the event select.
 const fn check_support(attr: &PerfEventAttr) -> Result<(), InvalidAttr> {
-    // EXCLUDE_HOST counts guests only: AMD's event selects have a bit for that, Intel's have none.
+    // EXCLUDE_HOST counts guests only. AMD's event selects have a bit for this, Intel's have none.
     const REFUSED: u64 =
         PerfEventAttr::EXCLUDE_HOST | PerfEventAttr::AUX_OUTPUT | PerfEventAttr::SIGTRAP;
 
     let has_aux = attr.aux_sample_size != 0 || attr.aux_action != 0;
-    // `config1` to `config4` are for registers beside the event select, which no event of this module has.
+    // `config1` to `config4` are values for registers besides the event select, which no event of this module needs.
     let has_extra_config =
         attr.config1 != 0 || attr.config2 != 0 || attr.config3 != 0 || attr.config4 != 0;
     if attr.has(REFUSED) || has_aux || has_extra_config {
@@ -219,7 +219,7 @@ fn event_select(
 
 /// Returns the number of an event whose `config` may name a PMU in its upper half.
 ///
-/// The PMU of the CPUs has the type `PERF_TYPE_RAW`, and 0 is short for it. This module has no other PMU, not even
+/// The PMU of the CPUs has the type `PERF_TYPE_RAW`; 0 means the same PMU. This module has no other PMU, not even
 /// those of a hybrid processor's kinds of cores.
 const fn generic_event(attr: &PerfEventAttr) -> Result<u32, InvalidAttr> {
     match (attr.config >> PERF_PMU_TYPE_SHIFT) as u32 {
@@ -230,9 +230,9 @@ const fn generic_event(attr: &PerfEventAttr) -> Result<u32, InvalidAttr> {
 
 /// Returns the event select in `config`.
 ///
-/// The bits for modes, interrupt and enable may be set, to no effect, as in Linux perf. Other bits that the module or
-/// these CPUs can't set are refused, where Linux drops them and counts something else: pin control, AnyThread, Intel's
-/// IN_TX and IN_TXCP, AMD's HostOnly and GuestOnly.
+/// The bits for modes, interrupt and enable have no effect, as in Linux perf. Other bits that the module or these CPUs
+/// can't set are refused, whereas Linux drops them and counts something else: pin control, AnyThread, Intel's IN_TX and
+/// IN_TXCP, AMD's HostOnly and GuestOnly.
 fn raw_event(config: u64, capabilities: &Capabilities) -> Result<EventSelect, InvalidAttr> {
     EventSelect::from_abi(config, capabilities.select_bits).map_err(|_| InvalidAttr::Invalid)
 }
@@ -271,7 +271,7 @@ mod tests {
         }
     }
 
-    fn flags(flags: u64) -> PerfEventAttr {
+    fn attr_with_flags(flags: u64) -> PerfEventAttr {
         PerfEventAttr { flags, ..CYCLES }
     }
 
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn hardware_events() {
+    fn hardware_events_have_select_and_counters() {
         let instructions = attr(PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS.into());
         let ref_cycles = attr(PERF_TYPE_HARDWARE, PERF_COUNT_HW_REF_CPU_CYCLES.into());
         assert_eq!(
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn cache_events() {
+    fn cache_events_have_select_and_counters() {
         let l1d_read = attr(PERF_TYPE_HW_CACHE, 0);
         let branch_read_miss = attr(PERF_TYPE_HW_CACHE, 0x1_0005);
         assert_eq!(select_and_counters(intel(l1d_read)), Ok((0x3_81d0, 0x0f)));
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_events() {
+    fn raw_events_have_select_and_counters() {
         let raw = |config| attr(PERF_TYPE_RAW, config);
         assert_eq!(
             select_and_counters(intel(raw(0xc0))),
@@ -364,11 +364,11 @@ mod tests {
             select_and_counters(intel(raw(0x0053_00c5))),
             Ok((0x3_00c5, 0xff))
         );
-        // Pin control, AnyThread, IN_TX.
+        // Pin control, AnyThread and IN_TX are refused.
         assert_eq!(select_and_counters(intel(raw(0x0008_00c5))), Err(Invalid));
         assert_eq!(select_and_counters(intel(raw(0x0020_00c5))), Err(Invalid));
         assert_eq!(select_and_counters(intel(raw(0x1_0000_00c5))), Err(Invalid));
-        // AMD's longer event numbers, GuestOnly, HostOnly.
+        // AMD's longer event numbers are accepted; GuestOnly and HostOnly are refused.
         assert_eq!(
             select_and_counters(amd(raw(0x1_0000_0120))),
             Ok((0x1_0003_0120, 0x3f))
@@ -394,10 +394,10 @@ mod tests {
     }
 
     #[test]
-    fn dummies_take_no_counter() {
+    fn dummy_takes_no_counter() {
         let dummy = PerfEventAttr {
             sample_period: 1,
-            // RAW, which samples can't have.
+            // PERF_SAMPLE_RAW, which samples can't have.
             sample_type: 1 << 10,
             flags: PerfEventAttr::PINNED | PerfEventAttr::EXCLUSIVE | PerfEventAttr::MMAP,
             ..attr(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY)
@@ -421,7 +421,8 @@ mod tests {
     #[test]
     fn modes_follow_from_exclude() {
         let modes = |exclude| {
-            intel(flags(exclude)).map(|config| (config.select.is_user(), config.select.is_kernel()))
+            intel(attr_with_flags(exclude))
+                .map(|config| (config.select.is_user(), config.select.is_kernel()))
         };
         assert_eq!(modes(0), Ok((true, true)));
         assert_eq!(modes(PerfEventAttr::EXCLUDE_USER), Ok((false, true)));
@@ -433,9 +434,9 @@ mod tests {
     }
 
     #[test]
-    fn bits_are_taken_over() {
+    fn flags_are_copied_to_the_config() {
         let fields = |bits| {
-            intel(flags(bits)).map(|c| {
+            intel(attr_with_flags(bits)).map(|c| {
                 [
                     c.disabled,
                     c.inherit,
@@ -466,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_about_records_are_accepted() {
+    fn flags_of_records_are_accepted() {
         let records = PerfEventAttr::MMAP
             | PerfEventAttr::COMM
             | PerfEventAttr::INHERIT_STAT
@@ -496,7 +497,7 @@ mod tests {
             sample_max_stack: 9,
             // CLOCK_MONOTONIC
             clockid: 1,
-            ..flags(records)
+            ..attr_with_flags(records)
         };
         assert_eq!(
             select_and_counters(intel(counting)),
@@ -505,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_a_count_or_a_promise_is_refused() {
+    fn unsupported_attributes_are_refused() {
         let refused = [
             1 << 15,
             1 << 16,
@@ -513,7 +514,10 @@ mod tests {
             PerfEventAttr::REMOVE_ON_EXEC | PerfEventAttr::SIGTRAP,
         ];
         for bits in refused {
-            assert_eq!(select_and_counters(intel(flags(bits))), Err(Unsupported));
+            assert_eq!(
+                select_and_counters(intel(attr_with_flags(bits))),
+                Err(Unsupported)
+            );
         }
         let refused = [
             PerfEventAttr {
@@ -552,10 +556,10 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_come_before_limits() {
+    fn invalid_precedes_unsupported() {
         let two_mistakes = PerfEventAttr {
             sample_period: 1 << 63,
-            ..flags(PerfEventAttr::FREQ)
+            ..attr_with_flags(PerfEventAttr::FREQ)
         };
         assert_eq!(select_and_counters(intel(two_mistakes)), Err(Invalid));
         let wrong_event = PerfEventAttr {
@@ -568,7 +572,7 @@ mod tests {
     #[test]
     fn fixed_counters_select_modes_only() {
         let select_and_counters = |counter: Option<CounterId>| {
-            let config = intel(flags(PerfEventAttr::EXCLUDE_KERNEL)).ok()?;
+            let config = intel(attr_with_flags(PerfEventAttr::EXCLUDE_KERNEL)).ok()?;
             Some(config.select_on(counter?).stopped())
         };
         assert_eq!(select_and_counters(CounterId::fixed(1)), Some(0x1_0000));

@@ -15,7 +15,7 @@ use crate::abi;
 pub struct EventCounters {
     /// The fixed-function counter that counts exactly this event.
     pub fixed: Option<CounterId>,
-    /// The bits of the general counters that can count it.
+    /// The bits of the general counters that can count the event.
     pub general: u64,
 }
 
@@ -51,7 +51,7 @@ impl EventCounters {
         Ok(this)
     }
 
-    /// Returns the counters of the event whose bits are in `counters`, too.
+    /// Returns those of the event's counters whose bits are set in `counters`.
     ///
     /// # Errors
     ///
@@ -77,11 +77,11 @@ impl EventCounters {
     }
 }
 
-/// Returns the fixed-function counter for an event. Such a counter can neither detect edges nor compare with a counter
-/// mask.
+/// Returns the fixed-function counter for an event. Fixed-function counters can neither detect edges nor compare with a
+/// counter mask.
 ///
-/// Intel has no event with the number 0. With a unit mask of n, Linux and the event lists use it to name fixed-function
-/// counter n - 1.
+/// Intel has no event with the number 0. Linux and the event lists use the number 0 with a unit mask of n for
+/// fixed-function counter n - 1.
 fn fixed_counter(
     select: EventSelect,
     capabilities: &Capabilities,
@@ -144,12 +144,12 @@ mod tests {
         bits: u64,
     ) -> Result<(Option<usize>, u64), InvalidAttr> {
         let select = EventSelect::from_bits(bits);
-        let found = EventCounters::new(select, cpu, cpus)?;
-        Ok((found.fixed.map(|c| c.index() - 32), found.general))
+        let counters = EventCounters::new(select, cpu, cpus)?;
+        Ok((counters.fixed.map(|c| c.index() - 32), counters.general))
     }
 
     #[test]
-    fn fixed_counters_have_their_events() {
+    fn fixed_counters_count_their_events() {
         assert_eq!(counters_of(&INTEL, M::Unknown, 0xc0), Ok((Some(0), 0xff)));
         assert_eq!(
             counters_of(&INTEL, M::Skylake, 0x3003c),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn reference_cycles_became_an_event() {
+    fn reference_cycles_are_an_event_from_golden_cove_on() {
         assert_eq!(counters_of(&INTEL, M::Skylake, 0x013c), Ok((None, 0xff)));
         assert_eq!(
             counters_of(&INTEL, M::GoldenCove, 0x013c),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn event_0_of_intel_is_none() {
+    fn event_0_of_intel_needs_a_fixed_counter() {
         let without_fixed_2 = Capabilities {
             fixed: 0b0011,
             ..INTEL
@@ -219,12 +219,12 @@ mod tests {
         assert_eq!(counters_of(&INTEL, M::Skylake, 0x0), Err(NoEvent));
         assert_eq!(counters_of(&INTEL, M::Skylake, 0x0500), Err(NoEvent));
         assert_eq!(counters_of(&INTEL, M::Skylake, 0x40300), Err(NoEvent));
-        // AMD has it.
+        // AMD has an event with the number 0.
         assert_eq!(counters_of(&AMD, M::Zen1, 0x0300), Ok((None, 0x3f)));
     }
 
     #[test]
-    fn missing_architectural_events() {
+    fn missing_architectural_events_have_no_general_counter() {
         let lacks_branch_events = Capabilities {
             arch_events: 0b1001_1101,
             ..INTEL
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_those_of_the_counters_that_exist() {
+    fn limits_exclude_missing_counters() {
         assert_eq!(counters_of(&INTEL, M::Skylake, 0x81d0), Ok((None, 0xf)));
         assert_eq!(counters_of(&INTEL, M::IceLake, 0x01c0), Ok((Some(0), 0xff)));
         assert_eq!(counters_of(&INTEL, M::Haswell, 0x01b7), Err(Unsupported));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Events that only some general counters can count; on others they count nothing.
+//! Events that only some general counters can count; other counters count nothing for these events.
 
 use super::cores::{Core, ALL};
 use super::cpuid::Microarchitecture;
@@ -34,10 +34,10 @@ pub(super) fn amd_counters(
     use Microarchitecture as M;
 
     match cpus {
-        M::Bulldozer => Ok(bulldozer(select)),
-        // Events of the northbridge, which has one set of counters for all cores.
+        M::Bulldozer => Ok(family_15h_counters(select)),
+        // Events of the northbridge, whose counters all cores share.
         M::AmdBeforeZen if select.event() & 0xe0 == 0xe0 => Err(InvalidAttr::Unsupported),
-        // Retired SSE and AVX operations: for more than 15 in a cycle two counters must be merged.
+        // Retired SSE and AVX operations: to count more than 15 in a cycle, two counters must be merged.
         M::Zen1 | M::Zen2 | M::Zen4 | M::Zen5 | M::Zen6 if select.event() == 0x003 => {
             Err(InvalidAttr::Unsupported)
         }
@@ -46,7 +46,7 @@ pub(super) fn amd_counters(
 }
 
 /// AMD family 15h: groups of events by unit of the core.
-fn bulldozer(select: EventSelect) -> u64 {
+fn family_15h_counters(select: EventSelect) -> u64 {
     let unit_mask = select.unit_mask();
     let is_one_unit = unit_mask.count_ones() <= 1;
     match (select.event(), select.event() & 0xf0) {
@@ -84,95 +84,98 @@ mod tests {
     use InvalidAttr::Unsupported;
     use Microarchitecture as M;
 
-    fn of_intel(cpus: M, bits: u64) -> Result<u64, InvalidAttr> {
+    fn counters_of_intel(cpus: M, bits: u64) -> Result<u64, InvalidAttr> {
         intel_counters(EventSelect::from_bits(bits), cpus)
     }
 
-    fn of_amd(cpus: M, bits: u64) -> Result<u64, InvalidAttr> {
+    fn counters_of_amd(cpus: M, bits: u64) -> Result<u64, InvalidAttr> {
         amd_counters(EventSelect::from_bits(bits), cpus)
     }
 
     #[test]
-    fn events_of_intel_are_limited() {
-        assert_eq!(of_intel(M::Skylake, 0x81d0), Ok(0xf));
-        assert_eq!(of_intel(M::Skylake, 0x0151), Ok(ALL));
-        assert_eq!(of_intel(M::IceLake, 0x0151), Ok(0xf));
-        assert_eq!(of_intel(M::IceLake, 0x0002), Ok(ALL));
-        assert_eq!(of_intel(M::GoldenCove, 0x4e2e), Ok(ALL));
-        assert_eq!(of_intel(M::GoldenCove, 0x4e2d), Ok(0xf));
-        assert_eq!(of_intel(M::Haswell, 0x0148), Ok(0x4));
-        assert_eq!(of_intel(M::Haswell, 0x0248), Ok(ALL));
-        assert_eq!(of_intel(M::Core2, 0x00cb), Ok(0x1));
-        assert_eq!(of_intel(M::LionCove, 0x10a4), Ok(0x8));
-        assert_eq!(of_intel(M::LionCove, 0x0151), Ok(ALL));
-        assert_eq!(of_intel(M::LionCove, 0x87d0), Ok(ALL));
-        assert_eq!(of_intel(M::LionCove, 0x81d0), Ok(0xf));
-        assert_eq!(of_intel(M::PantherCove, 0x0148), Ok(0xf));
-        assert_eq!(of_intel(M::Skymont, 0x81d0), Ok(ALL));
-        assert_eq!(of_intel(M::ArcticWolf, 0x0275), Ok(0x2));
-        assert_eq!(of_intel(M::Unknown, 0x0251), Ok(0xf));
+    fn limited_events_of_intel() {
+        assert_eq!(counters_of_intel(M::Skylake, 0x81d0), Ok(0xf));
+        assert_eq!(counters_of_intel(M::Skylake, 0x0151), Ok(ALL));
+        assert_eq!(counters_of_intel(M::IceLake, 0x0151), Ok(0xf));
+        assert_eq!(counters_of_intel(M::IceLake, 0x0002), Ok(ALL));
+        assert_eq!(counters_of_intel(M::GoldenCove, 0x4e2e), Ok(ALL));
+        assert_eq!(counters_of_intel(M::GoldenCove, 0x4e2d), Ok(0xf));
+        assert_eq!(counters_of_intel(M::Haswell, 0x0148), Ok(0x4));
+        assert_eq!(counters_of_intel(M::Haswell, 0x0248), Ok(ALL));
+        assert_eq!(counters_of_intel(M::Core2, 0x00cb), Ok(0x1));
+        assert_eq!(counters_of_intel(M::LionCove, 0x10a4), Ok(0x8));
+        assert_eq!(counters_of_intel(M::LionCove, 0x0151), Ok(ALL));
+        assert_eq!(counters_of_intel(M::LionCove, 0x87d0), Ok(ALL));
+        assert_eq!(counters_of_intel(M::LionCove, 0x81d0), Ok(0xf));
+        assert_eq!(counters_of_intel(M::PantherCove, 0x0148), Ok(0xf));
+        assert_eq!(counters_of_intel(M::Skymont, 0x81d0), Ok(ALL));
+        assert_eq!(counters_of_intel(M::ArcticWolf, 0x0275), Ok(0x2));
+        assert_eq!(counters_of_intel(M::Unknown, 0x0251), Ok(0xf));
         // INST_RETIRED.PREC_DIST
-        assert_eq!(of_intel(M::Skylake, 0x01c0), Ok(0x2));
-        assert_eq!(of_intel(M::IceLake, 0x01c0), Ok(ALL));
+        assert_eq!(counters_of_intel(M::Skylake, 0x01c0), Ok(0x2));
+        assert_eq!(counters_of_intel(M::IceLake, 0x01c0), Ok(ALL));
         // Modes and the counter mask don't matter.
-        assert_eq!(of_intel(M::Haswell, 0x0103_0148), Ok(0x4));
+        assert_eq!(counters_of_intel(M::Haswell, 0x0103_0148), Ok(0x4));
     }
 
     #[test]
-    fn the_first_limit_counts() {
-        assert_eq!(of_intel(M::IceLake, 0x04a3), Ok(ALL));
-        assert_eq!(of_intel(M::IceLake, 0x02a3), Ok(0xf));
-        assert_eq!(of_intel(M::GoldenCove, 0x02cd), Ok(0x1));
+    fn first_matching_limit_applies() {
+        assert_eq!(counters_of_intel(M::IceLake, 0x04a3), Ok(ALL));
+        assert_eq!(counters_of_intel(M::IceLake, 0x02a3), Ok(0xf));
+        assert_eq!(counters_of_intel(M::GoldenCove, 0x02cd), Ok(0x1));
     }
 
     #[test]
-    fn a_limit_may_look_at_some_bits_of_the_unit_mask() {
-        assert_eq!(of_intel(M::Broadwell, 0x08a3), Ok(0x4));
-        assert_eq!(of_intel(M::Broadwell, 0x0ca3), Ok(0x4));
-        assert_eq!(of_intel(M::Broadwell, 0x04a3), Ok(ALL));
-        assert_eq!(of_intel(M::Haswell, 0x09a3), Ok(ALL));
+    fn limit_may_match_some_bits_of_the_unit_mask() {
+        assert_eq!(counters_of_intel(M::Broadwell, 0x08a3), Ok(0x4));
+        assert_eq!(counters_of_intel(M::Broadwell, 0x0ca3), Ok(0x4));
+        assert_eq!(counters_of_intel(M::Broadwell, 0x04a3), Ok(ALL));
+        assert_eq!(counters_of_intel(M::Haswell, 0x09a3), Ok(ALL));
     }
 
     #[test]
-    fn extra_registers_are_not_there() {
-        assert_eq!(of_intel(M::Skylake, 0x01b7), Err(Unsupported));
-        assert_eq!(of_intel(M::Skylake, 0x01c6), Err(Unsupported));
-        assert_eq!(of_intel(M::Skylake, 0x012a), Ok(ALL));
-        assert_eq!(of_intel(M::Haswell, 0x01c6), Ok(ALL));
-        assert_eq!(of_intel(M::GoldenCove, 0x012a), Err(Unsupported));
-        assert_eq!(of_intel(M::Core2, 0x01b7), Ok(ALL));
-        assert_eq!(of_intel(M::Unknown, 0x01cd), Err(Unsupported));
-        assert_eq!(of_intel(M::GoldenCove, 0x01c6), Err(Unsupported));
-        assert_eq!(of_intel(M::RedwoodCove, 0x03c6), Err(Unsupported));
-        assert_eq!(of_intel(M::PantherCove, 0x824f), Ok(ALL));
-        assert_eq!(of_intel(M::PantherCove, 0x024f), Err(Unsupported));
-        assert_eq!(of_intel(M::Silvermont, 0x02b7), Err(Unsupported));
-        assert_eq!(of_intel(M::Gracemont, 0x0127), Ok(ALL));
-        assert_eq!(of_intel(M::Crestmont, 0x0127), Err(Unsupported));
+    fn events_with_extra_registers_are_refused() {
+        assert_eq!(counters_of_intel(M::Skylake, 0x01b7), Err(Unsupported));
+        assert_eq!(counters_of_intel(M::Skylake, 0x01c6), Err(Unsupported));
+        assert_eq!(counters_of_intel(M::Skylake, 0x012a), Ok(ALL));
+        assert_eq!(counters_of_intel(M::Haswell, 0x01c6), Ok(ALL));
+        assert_eq!(counters_of_intel(M::GoldenCove, 0x012a), Err(Unsupported));
+        assert_eq!(counters_of_intel(M::Core2, 0x01b7), Ok(ALL));
+        assert_eq!(counters_of_intel(M::Unknown, 0x01cd), Err(Unsupported));
+        assert_eq!(counters_of_intel(M::GoldenCove, 0x01c6), Err(Unsupported));
+        assert_eq!(counters_of_intel(M::RedwoodCove, 0x03c6), Err(Unsupported));
+        assert_eq!(counters_of_intel(M::PantherCove, 0x824f), Ok(ALL));
+        assert_eq!(counters_of_intel(M::PantherCove, 0x024f), Err(Unsupported));
+        assert_eq!(counters_of_intel(M::Silvermont, 0x02b7), Err(Unsupported));
+        assert_eq!(counters_of_intel(M::Gracemont, 0x0127), Ok(ALL));
+        assert_eq!(counters_of_intel(M::Crestmont, 0x0127), Err(Unsupported));
     }
 
     #[test]
-    fn events_of_amd_are_limited() {
-        assert_eq!(of_amd(M::Zen1, 0xff04), Ok(ALL));
-        assert_eq!(of_amd(M::Zen1, 0xff03), Err(Unsupported));
-        assert_eq!(of_amd(M::Zen6, 0xff03), Err(Unsupported));
-        assert_eq!(of_amd(M::Zen4, 0x1_0000_ff03), Ok(ALL));
-        assert_eq!(of_amd(M::AmdBeforeZen, 0x00c0), Ok(ALL));
-        assert_eq!(of_amd(M::AmdBeforeZen, 0x07e0), Err(Unsupported));
-        assert_eq!(of_amd(M::AmdBeforeZen, 0x4_0000_07e1), Err(Unsupported));
+    fn limited_events_of_amd() {
+        assert_eq!(counters_of_amd(M::Zen1, 0xff04), Ok(ALL));
+        assert_eq!(counters_of_amd(M::Zen1, 0xff03), Err(Unsupported));
+        assert_eq!(counters_of_amd(M::Zen6, 0xff03), Err(Unsupported));
+        assert_eq!(counters_of_amd(M::Zen4, 0x1_0000_ff03), Ok(ALL));
+        assert_eq!(counters_of_amd(M::AmdBeforeZen, 0x00c0), Ok(ALL));
+        assert_eq!(counters_of_amd(M::AmdBeforeZen, 0x07e0), Err(Unsupported));
+        assert_eq!(
+            counters_of_amd(M::AmdBeforeZen, 0x4_0000_07e1),
+            Err(Unsupported)
+        );
     }
 
     #[test]
-    fn family_15h_has_groups() {
-        assert_eq!(of_amd(M::Bulldozer, 0x00c0), Ok(0x3f));
-        assert_eq!(of_amd(M::Bulldozer, 0x0100), Ok(0x38));
-        assert_eq!(of_amd(M::Bulldozer, 0x1100), Ok(0x08));
-        assert_eq!(of_amd(M::Bulldozer, 0x0304), Ok(0x08));
-        assert_eq!(of_amd(M::Bulldozer, 0x0104), Ok(0x38));
-        assert_eq!(of_amd(M::Bulldozer, 0x077d), Ok(0x07));
-        assert_eq!(of_amd(M::Bulldozer, 0x0131), Ok(0x07));
-        assert_eq!(of_amd(M::Bulldozer, 0x0331), Ok(0));
-        assert_eq!(of_amd(M::Bulldozer, 0x07e0), Ok(0));
-        assert_eq!(of_amd(M::Bulldozer, 0x1_0000_00d6), Ok(0x3f));
+    fn limits_of_family_15h() {
+        assert_eq!(counters_of_amd(M::Bulldozer, 0x00c0), Ok(0x3f));
+        assert_eq!(counters_of_amd(M::Bulldozer, 0x0100), Ok(0x38));
+        assert_eq!(counters_of_amd(M::Bulldozer, 0x1100), Ok(0x08));
+        assert_eq!(counters_of_amd(M::Bulldozer, 0x0304), Ok(0x08));
+        assert_eq!(counters_of_amd(M::Bulldozer, 0x0104), Ok(0x38));
+        assert_eq!(counters_of_amd(M::Bulldozer, 0x077d), Ok(0x07));
+        assert_eq!(counters_of_amd(M::Bulldozer, 0x0131), Ok(0x07));
+        assert_eq!(counters_of_amd(M::Bulldozer, 0x0331), Ok(0));
+        assert_eq!(counters_of_amd(M::Bulldozer, 0x07e0), Ok(0));
+        assert_eq!(counters_of_amd(M::Bulldozer, 0x1_0000_00d6), Ok(0x3f));
     }
 }

@@ -33,7 +33,7 @@ impl EventSelect {
     pub const ANY_THREAD: u64 = 1 << 21;
     /// Enable the counter.
     pub const ENABLE: u64 = 1 << 22;
-    /// Count the cycles with fewer than [`Self::counter_mask`] events, instead of those with at least as many.
+    /// Count the cycles with fewer than [`Self::counter_mask`] events, instead of cycles with at least that number.
     pub const INVERT: u64 = 1 << 23;
 
     /// The bits that the event selects of both vendors have.
@@ -42,14 +42,14 @@ impl EventSelect {
     pub const EVENT_HIGH: u64 = 0xf << 32;
     /// The second unit mask; Intel only, from version 6 of architectural performance monitoring on.
     pub const UNIT_MASK_2: u64 = 0xff << 40;
-    /// Count the cycles with exactly [`Self::counter_mask`] events, instead of those with at least as many; Intel
+    /// Count the cycles with exactly [`Self::counter_mask`] events, instead of cycles with at least that number; Intel
     /// only, from version 6 on.
     pub const EQUAL: u64 = 1 << 36;
     /// The bits that the event selects of either vendor have.
     pub const ANY_BITS: u64 =
         Self::COMMON_BITS | Self::EVENT_HIGH | Self::UNIT_MASK_2 | Self::EQUAL;
 
-    /// The bits that the driver owns. A program may set them, to no effect.
+    /// The bits that the driver owns. If a program sets them, they have no effect.
     const DRIVER_OWNED: u64 = Self::INTERRUPT | Self::ENABLE;
     /// The bits that the driver refuses.
     const REFUSED: u64 = Self::PIN_CONTROL | Self::ANY_THREAD;
@@ -92,7 +92,7 @@ impl EventSelect {
     ///
     /// # Errors
     ///
-    /// [`InvalidCounter::FixedSelect`] if more than modes is selected on a fixed-function counter.
+    /// [`InvalidCounter::FixedSelect`] if the counter is a fixed-function counter and more than modes are selected.
     pub const fn check_on(self, counter: CounterId) -> Result<(), InvalidCounter> {
         match counter.kind() {
             CounterKind::Fixed(_) if !self.is_modes_only() => Err(InvalidCounter::FixedSelect),
@@ -129,7 +129,7 @@ impl EventSelect {
     }
 
     /// Returns the event select with this counter mask: it counts cycles with at least `counter_mask` events, or with
-    /// `invert` those with fewer.
+    /// `invert` cycles with fewer events.
     #[must_use]
     pub const fn with_counter_mask(self, counter_mask: u8, invert: bool) -> Self {
         let mut bits = self.0 & !(0xff << 24 | Self::INVERT) | (counter_mask as u64) << 24;
@@ -153,7 +153,7 @@ impl EventSelect {
         self.0 | Self::ENABLE | Self::INTERRUPT
     }
 
-    /// Returns the bits for a program: those that [`Self::from_abi`] took, and ENABLE if the counter is running.
+    /// Returns the bits for a program: the bits that [`Self::from_abi`] accepted, and ENABLE if the counter is running.
     #[must_use]
     pub const fn to_abi(self, running: bool) -> u64 {
         self.0 | if running { Self::ENABLE } else { 0 }
@@ -171,7 +171,7 @@ impl EventSelect {
         (self.0 >> 8) as u8
     }
 
-    /// Returns the counter mask. If it is not 0, the counter counts cycles with at least so many events.
+    /// Returns the counter mask: if it is not 0, the counter counts cycles with at least this number of events.
     #[must_use]
     pub const fn counter_mask(self) -> u8 {
         (self.0 >> 24) as u8
@@ -201,7 +201,7 @@ impl EventSelect {
         self.0 & Self::INVERT != 0
     }
 
-    /// Returns whether a counter whose event select holds `bits` counts. Without modes it does not.
+    /// Returns whether a counter with these `bits` in its event select counts: it is enabled and has a mode.
     #[must_use]
     pub const fn is_counting(bits: u64) -> bool {
         bits & Self::ENABLE != 0 && bits & (Self::USER | Self::KERNEL) != 0
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_where_the_manuals_put_them() {
+    fn fields_have_the_bits_of_the_manuals() {
         let select = EventSelect::new(0x2e, 0x4f).with_modes(true, false);
         assert_eq!(select.stopped(), 0x0001_4f2e);
         assert_eq!(select.running(), 0x0051_4f2e);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn high_event_bits_are_amds() {
+    fn high_event_bits_are_at_35_32() {
         let select = EventSelect::new(0x1c7, 0x12);
         assert_eq!(select.stopped(), 0x1_0000_12c7);
         assert_eq!(select.event(), 0x1c7);
@@ -276,33 +276,34 @@ mod tests {
         );
     }
 
-    /// The bits of Intel's and of AMD's event selects.
-    const NARROW: u64 = EventSelect::COMMON_BITS;
-    const WIDE: u64 = NARROW | EventSelect::EVENT_HIGH;
+    /// The bits of Intel's event selects.
+    const INTEL_BITS: u64 = EventSelect::COMMON_BITS;
+    /// The bits of AMD's event selects.
+    const AMD_BITS: u64 = INTEL_BITS | EventSelect::EVENT_HIGH;
 
     #[test]
-    fn the_drivers_bits_are_dropped() {
-        let accepted = EventSelect::from_abi(0x0051_00c0, NARROW);
+    fn bits_of_the_driver_are_dropped() {
+        let accepted = EventSelect::from_abi(0x0051_00c0, INTEL_BITS);
         assert_eq!(accepted.map(EventSelect::stopped), Ok(0x0001_00c0));
         assert_eq!(accepted.map(|s| s.to_abi(false)), Ok(0x0001_00c0));
         assert_eq!(accepted.map(|s| s.to_abi(true)), Ok(0x0041_00c0));
     }
 
     #[test]
-    fn a_running_register_has_its_event() {
+    fn running_value_adds_enable_and_interrupt() {
         let select = EventSelect::new(0x1c7, 0x12).with_modes(true, false);
         assert_eq!(EventSelect::from_bits(select.running()), select);
         assert_eq!(EventSelect::from_bits(u64::MAX).stopped(), !0x0078_0000);
     }
 
     #[test]
-    fn pins_and_siblings_are_refused() {
+    fn pin_control_and_any_thread_are_refused() {
         assert_eq!(
-            EventSelect::from_abi(1 << 19, NARROW),
+            EventSelect::from_abi(1 << 19, INTEL_BITS),
             Err(InvalidCounter::PinControl)
         );
         assert_eq!(
-            EventSelect::from_abi(1 << 21, NARROW),
+            EventSelect::from_abi(1 << 21, INTEL_BITS),
             Err(InvalidCounter::AnyThread)
         );
     }
@@ -311,23 +312,23 @@ mod tests {
     fn bits_that_the_cpu_lacks_are_refused() {
         let high_event = EventSelect::new(0x1c7, 0).stopped();
         let select_on = |available| EventSelect::from_abi(high_event, available);
-        assert_eq!(select_on(NARROW), Err(InvalidCounter::Select));
-        assert_eq!(select_on(WIDE).map(EventSelect::event), Ok(0x1c7));
+        assert_eq!(select_on(INTEL_BITS), Err(InvalidCounter::Select));
+        assert_eq!(select_on(AMD_BITS).map(EventSelect::event), Ok(0x1c7));
         assert_eq!(
-            EventSelect::from_abi(1 << 36, WIDE),
+            EventSelect::from_abi(1 << 36, AMD_BITS),
             Err(InvalidCounter::Select)
         );
     }
 
     #[test]
     fn all_other_bits_are_kept() {
-        let requested = WIDE & !0x0078_0000;
-        let select = EventSelect::from_abi(requested, WIDE);
+        let requested = AMD_BITS & !0x0078_0000;
+        let select = EventSelect::from_abi(requested, AMD_BITS);
         assert_eq!(select.map(|s| s.to_abi(false)), Ok(requested));
     }
 
     #[test]
-    fn fixed_counters_take_modes_only() {
+    fn modes_only_excludes_counter_masks() {
         assert!(EventSelect::new(0, 0)
             .with_modes(true, true)
             .is_modes_only());
@@ -343,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn fixed_counters_select_nothing() {
+    fn fixed_counters_refuse_an_event() {
         let (general, fixed) = (CounterId::general(0), CounterId::fixed(1));
         let modes = EventSelect::new(0, 0).with_modes(true, false);
         let event = EventSelect::new(0xc0, 0).with_modes(true, false);

@@ -5,18 +5,18 @@
 //!
 //! > raw = (total + offset) mod 2^w
 //!
-//! at the moment of the last update of `total`. The events counted since are
-//! (raw - offset - total) mod 2^w, exact as long as they are less than 2^w. The counter is loaded so that it
-//! overflows, and interrupts, after half of its range at the latest; so the interrupt may be late by the other
-//! half. A reload changes `offset` and never `total`.
+//! at the moment of the last update of `total`. The number of events counted since that update is
+//! (raw - offset - total) mod 2^w, which is exact as long as it is less than 2^w. The counter is loaded so that it
+//! overflows, and raises an interrupt, after half of its range at the latest. So the counts stay exact if the
+//! interrupt is late by less than the other half. A reload changes `offset` and never `total`.
 
-/// The bits of a counter, and the events from loading it to its overflow.
+/// The bits of a counter, and the number of events from its load to its overflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Width {
     /// A mask of all bits that the counter has.
     pub mask: u64,
-    /// The events from loading the counter to its overflow: half of its range, or of 2^32 if writes reach no
-    /// higher bits, unless [`Self::with_period`] shortens it.
+    /// The number of events from the counter's load to its overflow: half of its range, or 2^31 if writes can't set
+    /// bits above 31, unless [`Self::with_period`] shortens it.
     pub period: u64,
 }
 
@@ -38,7 +38,7 @@ impl Width {
         }
     }
 
-    /// Shortens the period to 2^`bits` events; a shorter one stays.
+    /// Shortens the period to 2^`bits` events, unless it is shorter already.
     #[must_use]
     pub const fn with_period(self, bits: u32) -> Self {
         if bits < self.period.trailing_zeros() {
@@ -51,12 +51,12 @@ impl Width {
         }
     }
 
-    /// Returns the most events that can be counted between two updates. A larger step means that the counter
-    /// was overwritten.
+    /// Returns the largest number of events that can be counted between two updates. A larger step means that another
+    /// driver or a hypervisor has written the counter.
     ///
-    /// The counter is updated at each tick of the kernel's timer and at each overflow. A counter that was set to
-    /// 0 seems to have counted all events up to its overflow: half of its range, less what it had counted. A wide
-    /// counter can't count a quarter of its range between two ticks.
+    /// The counter is updated at each tick of the kernel's timer and at each overflow. If another driver sets it to 0,
+    /// the step seems to be half of its range, less the events that it had counted since its load. A counter of 40
+    /// bits or more can't count a quarter of its range between two ticks, so a larger step is an error.
     #[inline]
     #[must_use]
     pub const fn max_step(self) -> u64 {
@@ -92,7 +92,7 @@ impl Width {
         if raw < self.period {
             raw.wrapping_sub(self.period) & self.mask
         } else {
-            // The overflow is so late that the next one is due as well: a whole period begins.
+            // The overflow is so late that the next overflow is due as well: a whole period begins now.
             self.load_value()
         }
     }
@@ -122,7 +122,7 @@ mod tests {
     const SHORT: Width = FULL.with_period(8);
 
     #[test]
-    fn half_of_the_range_is_loaded() {
+    fn load_value_is_half_of_the_range() {
         assert_eq!(FULL.mask, 0xffff_ffff_ffff);
         assert_eq!(FULL.period, 1 << 47);
         assert_eq!(FULL.load_value(), 0x8000_0000_0000);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn periods_can_be_made_shorter_only() {
+    fn with_period_only_shortens() {
         assert_eq!(SHORT.mask, FULL.mask);
         assert_eq!(SHORT.load_value(), 0xffff_ffff_ff00);
         assert_eq!(FULL.with_period(47), FULL);
@@ -140,17 +140,17 @@ mod tests {
     }
 
     #[test]
-    fn without_full_writes_what_a_sign_extension_gives() {
+    fn period_without_full_writes_is_2_to_31() {
         let width = Width::new(40, false);
         assert_eq!(width.period, 1 << 31);
         assert_eq!(width.load_value(), 0xff_8000_0000);
-        // Counters that are no wider than a write.
+        // Counters of 32 bits or fewer: a write sets all their bits.
         assert_eq!(Width::new(24, false).load_value(), 0x80_0000);
         assert_eq!(Width::new(32, false).load_value(), 0x8000_0000);
     }
 
     #[test]
-    fn a_counter_that_is_set_to_0_is_found() {
+    fn counter_set_to_0_exceeds_max_step() {
         for width in [FULL, Width::new(40, true)] {
             // The counter is set to 0 after 5 events, or after a tenth of its range.
             for counted in [5, width.mask / 10] {
@@ -179,13 +179,13 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_keeps_what_came_after_the_overflow() {
+    fn reload_keeps_events_after_the_overflow() {
         assert_eq!(FULL.reload_value(0), FULL.load_value());
         assert_eq!(FULL.reload_value(5), FULL.load_value() + 5);
         assert_eq!(FULL.reload_value(FULL.period - 1), FULL.mask);
         let width = Width::new(40, false);
         assert_eq!(width.reload_value(7), 0xff_8000_0007);
-        // Late by more than a period: a write could not set the bits.
+        // An overflow that is late by more than a period: a write could not set the bits.
         assert_eq!(width.reload_value(1 << 31), width.load_value());
         assert_eq!(width.reload_value(0x12_3456_789a), width.load_value());
     }
@@ -196,7 +196,7 @@ mod tests {
             let (mut raw, mut total) = (width.load_value(), 0);
             let mut raw_offset = offset(raw, total);
             let mut expected = 0;
-            // Steps of up to the whole range, which wrap the counter at different places.
+            // The steps wrap the counter at different values; the largest is its whole range.
             for step in [
                 1,
                 0x7f_ffff,

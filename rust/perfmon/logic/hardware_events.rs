@@ -26,7 +26,7 @@ pub fn hardware_event(
     if let Some(select) = Core::for_microarchitecture(cpus).hardware_event(number) {
         return Ok(select);
     }
-    let found = match number {
+    let select = match number {
         PERF_COUNT_HW_CPU_CYCLES => {
             architectural_select(abi::PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES, capabilities)
         }
@@ -53,7 +53,7 @@ pub fn hardware_event(
         PERF_COUNT_HW_REF_CPU_CYCLES => reference_cycles(capabilities, cpus),
         _ => return Err(InvalidAttr::Invalid),
     };
-    found.ok_or(InvalidAttr::NoEvent)
+    select.ok_or(InvalidAttr::NoEvent)
 }
 
 /// Returns the event of cycles at the rate of the time-stamp counter.
@@ -64,7 +64,8 @@ fn reference_cycles(capabilities: &Capabilities, cpus: Microarchitecture) -> Opt
     const REFERENCE: u32 = abi::PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES;
 
     match capabilities.architecture {
-        // If fixed-function counter 2 does not count the architectural event, the event counts cycles of another clock.
+        // On cores whose fixed-function counter 2 can't count the architectural event, that event counts cycles of another
+        // clock.
         Architecture::Intel => architectural_select(REFERENCE, capabilities)
             .filter(|select| {
                 Core::for_microarchitecture(cpus)
@@ -99,7 +100,8 @@ mod tests {
         ..Capabilities::NONE
     };
 
-    /// Returns whether events 0 to 6 and 7 to 9 of these CPUs have these encodings; 0 is for a missing event.
+    /// Returns whether events 0 to 6 of these CPUs have the encodings `first`, and events 7 to 9 the encodings `last`. The
+    /// encoding 0 stands for a missing event.
     fn have_encodings(
         capabilities: &Capabilities,
         cpus: M,
@@ -109,13 +111,13 @@ mod tests {
         (0..)
             .zip(first.into_iter().chain(last))
             .all(|(number, bits)| {
-                let found = hardware_event(number, capabilities, cpus).map(EventSelect::stopped);
-                found == if bits == 0 { Err(NoEvent) } else { Ok(bits) }
+                let encoding = hardware_event(number, capabilities, cpus).map(EventSelect::stopped);
+                encoding == if bits == 0 { Err(NoEvent) } else { Ok(bits) }
             })
     }
 
     #[test]
-    fn events_of_intel() {
+    fn encodings_of_intel() {
         let have_encodings = |cpus, last: [u64; 3]| {
             let common = [0x3c, 0xc0, 0x4f2e, 0x412e, 0xc4, 0xc5, 0x013c];
             have_encodings(&INTEL, cpus, common, last)
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_amd() {
+    fn encodings_of_amd() {
         let zen = [0x76, 0xc0, 0xff60, 0x0964, 0xc2, 0xc3, 0];
         assert!(have_encodings(&AMD, M::Zen1, zen, [0x0287, 0x0187, 0]));
         assert!(have_encodings(&AMD, M::Zen2, zen, [0x00a9, 0, 0]));
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_events() {
+    fn missing_events_are_refused() {
         let few_events = Capabilities {
             arch_events: 0b001_1111,
             ..INTEL
@@ -168,7 +170,7 @@ mod tests {
         assert_eq!(refusal_of(PERF_COUNT_HW_CPU_CYCLES), None);
         assert_eq!(refusal_of(PERF_COUNT_HW_BRANCH_MISSES), Some(NoEvent));
         assert_eq!(refusal_of(10), Some(Invalid));
-        // Reference cycles are left to fixed-function counter 2.
+        // Reference cycles still have the encoding of fixed-function counter 2.
         let no_events = Capabilities {
             arch_events: 0,
             ..INTEL

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! A branch record: the bits of its registers, and what traces and samples show of them. [`super::branch_records`] has
-//! the kinds (Intel SDM, volume 3B, chapter 18 and "Last Branch Records"; AMD APM, volume 2, "Last Branch Stack
+//! A branch record: the bits of its registers, and their form in traces and samples. [`super::branch_records`] has the
+//! kinds of records (Intel SDM, volume 3B, chapter 18 and "Last Branch Records"; AMD APM, volume 2, "Last Branch Stack
 //! Registers").
 
 use crate::abi;
 use core::mem::offset_of;
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes};
 
-/// The most branches that there are room for.
+/// The largest number of branches in a sample or record.
 pub const MAX_DEPTH: u32 = abi::PERFMON_MAX_NUM_LAST_BRANCH;
 
-/// `IA32_DEBUGCTL`: record branches.
+/// The bit of `IA32_DEBUGCTL` that enables Intel's stack of branch records.
 pub const DEBUGCTL_LBR: u64 = 1 << 0;
-/// `IA32_DEBUGCTL`: freeze the stack when an overflow interrupt is raised.
+/// The bit of `IA32_DEBUGCTL` that makes an overflow interrupt freeze the branch records.
 pub const DEBUGCTL_FREEZE: u64 = 1 << 11;
 
 /// The format of [`BranchRecords::Stack`](super::branch_records::BranchRecords::Stack), as in bits 5:0 of
@@ -44,21 +44,21 @@ pub const FORMAT_FLAGS: u64 = 3;
 /// The format of `BranchRecords::OldStack` from Haswell on: three flags above the address.
 pub const FORMAT_FLAGS_2: u64 = 4;
 
-/// Returns the flags above the address of a branch, in the form of `MSR_LBR_INFO_x`. `flags` is their number.
+/// Returns the flags above the address of a branch, in the form of `MSR_LBR_INFO_x`. `flags` is the number of flags.
 #[must_use]
 #[inline]
 pub const fn flags_of_address(from: u64, flags: u32) -> u64 {
     from & !(u64::MAX >> flags)
 }
 
-/// Returns the address of a branch without the flags above it. `flags` is their number.
+/// Returns the address of a branch without the flags above it. `flags` is the number of flags.
 #[must_use]
 #[inline]
 pub const fn without_flags(from: u64, flags: u32) -> u64 {
     sign_extend(from, u64::BITS.saturating_sub(flags))
 }
 
-/// Returns `IA32_LBR_x_INFO` with the cycles as `MSR_LBR_INFO_x` has them: 0 if they are not known.
+/// Returns `IA32_LBR_x_INFO` with the cycles in the form of `MSR_LBR_INFO_x`: 0 if the cycles are not known.
 #[must_use]
 #[inline]
 pub const fn with_known_cycles(info: u64) -> u64 {
@@ -73,19 +73,18 @@ pub const fn with_known_cycles(info: u64) -> u64 {
     }
 }
 
-/// The bits of a branch in a sample (`struct perf_branch_entry`): misprediction, transactions, cycles, and
-/// speculation.
+/// The bits of `struct perf_branch_entry` for misprediction, transactions, cycles and speculation.
 pub const FLAGS: u64 = 0xf_ffff | SPECULATION;
-/// `type`
+/// The bits of `struct perf_branch_entry` for the branch type (`type`).
 pub const TYPE: u64 = 0xf << TYPE_SHIFT;
-/// `spec`
+/// The bits of `struct perf_branch_entry` for speculation (`spec`).
 const SPECULATION: u64 = 0b11 << SPECULATION_SHIFT;
 const TYPE_SHIFT: u32 = 20;
 const SPECULATION_SHIFT: u32 = 24;
 
-/// `mispred`
+/// The bit `mispred` of `struct perf_branch_entry`.
 const MISPREDICTED: u64 = 1 << 0;
-/// `predicted`
+/// The bit `predicted` of `struct perf_branch_entry`.
 const PREDICTED: u64 = 1 << 1;
 
 /// Returns the type of a branch in a sample, from its `IA32_LBR_x_INFO`. Far branches have type 0: the processor does
@@ -108,9 +107,9 @@ pub const fn branch_type(info: u64) -> u64 {
 /// A branch in AMD's registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AmdBranch {
-    /// The address of the branch, or of the instruction before it that it was fused with.
+    /// The address of the branch, or of the previous instruction if the two were fused.
     pub from: u64,
-    /// The address of its target.
+    /// The address of the branch's target.
     pub to: u64,
     is_mispredicted: bool,
     /// `PERF_BR_SPEC_*`
@@ -119,13 +118,13 @@ pub struct AmdBranch {
 
 impl AmdBranch {
     /// Returns the branch in these registers, with addresses of `bits` bits. `None` if the registers hold no branch, or
-    /// a wrong one (erratum 1452).
+    /// a record that is wrong (erratum 1452).
     #[must_use]
     #[inline]
     pub const fn decode(from: u64, to: u64, bits: u32) -> Option<Self> {
         const WRONG_RECORD: u64 = 1 << 61;
 
-        // `valid` and `spec`, which are 2 and 1 in Linux, too.
+        // The bits `valid` (2) and `spec` (1) have the same values in Linux's `PERF_BR_SPEC_*`.
         let speculation = (to >> 62) as u8;
         if speculation == 0 || to & WRONG_RECORD != 0 {
             return None;
@@ -138,7 +137,7 @@ impl AmdBranch {
         })
     }
 
-    /// Returns whether the branch was executed, and not only begun on a path that turned out to be the wrong one.
+    /// Returns whether the branch was executed: false on a path that turned out to be mispredicted.
     #[must_use]
     #[inline]
     pub const fn is_executed(&self) -> bool {
@@ -184,7 +183,7 @@ pub const fn flags(info: u64) -> u64 {
     } else {
         PREDICTED
     };
-    // Bit 62 is set in a transaction, bit 61 if the branch was an abort of one.
+    // Bit 62 is set in a transaction, bit 61 if the branch was the abort of a transaction.
     let transaction = (info >> 62 & 1) << 2 | (info >> 61 & 1) << 3;
     prediction | transaction | (info & 0xffff) << CYCLES_SHIFT
 }
@@ -214,14 +213,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn info_is_cycles_and_misprediction() {
+    fn info_has_cycles_and_misprediction() {
         assert_eq!(info(0xffff_ffff, 0xffff_ffff), 0x1_ffff);
         assert_eq!(info(0xffff_1234, 0x6fff_ffff), 0x1234);
         assert_eq!(info(0, 1 << 31), 0x1_0000);
     }
 
     #[test]
-    fn flags_are_those_of_linux() {
+    fn flags_match_perf_branch_entry() {
         assert_eq!(flags(0), 0b10);
         assert_eq!(flags(1 << 63 | 0x12), 0x121);
         assert_eq!(flags(1 << 62), 0b110);
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_above_an_address() {
+    fn flags_above_an_address_are_separated() {
         let user = 0x7fff_ffff_f000;
         let kernel = 0xffff_ffff_8100_0000;
         for (flags, masked) in [(1, u64::MAX >> 1), (3, u64::MAX >> 3)] {
@@ -243,14 +242,14 @@ mod tests {
     }
 
     #[test]
-    fn cycles_that_are_not_known_are_0() {
+    fn unknown_cycles_are_0() {
         assert_eq!(with_known_cycles(1 << 63 | 0x1234), 1 << 63);
         assert_eq!(with_known_cycles(1 << 60 | 0x1234), 1 << 60 | 0x1234);
     }
 
     #[test]
-    fn types_are_those_of_linux() {
-        // PERF_BR_COND, IND, UNCOND, IND_CALL, CALL, RET; then UNKNOWN.
+    fn types_match_perf_br() {
+        // PERF_BR_COND, IND, UNCOND, IND_CALL, CALL and RET; the other numbers are PERF_BR_UNKNOWN.
         for (number, expected) in [1, 3, 2, 5, 4, 6, 0, 0, 0].into_iter().enumerate() {
             let info = 1 << 63 | (number as u64) << 56;
             assert_eq!(branch_type(info), expected << 20);
@@ -269,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_of_amd() {
+    fn amd_branches_are_decoded() {
         const VALID: u64 = 1 << 63;
         const SPECULATIVE: u64 = 1 << 62;
         assert_eq!(amd(0, 0), None);
@@ -298,13 +297,13 @@ mod tests {
     }
 
     #[test]
-    fn halves_of_the_address_space() {
+    fn kernel_addresses_are_in_the_upper_half() {
         assert!(is_kernel_address(0xffff_ffff_8100_0000));
         assert!(!is_kernel_address(0x7fff_ffff_f000));
     }
 
     #[test]
-    fn the_head_is_what_precedes_the_branches() {
+    fn head_ends_where_the_branches_begin() {
         use core::mem::{offset_of, size_of};
         let branches = offset_of!(abi::perfmon_last_branch_record, branches);
         assert_eq!(size_of::<LastBranchHead>(), branches);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The fewest events from a counter's load to its overflow, as in Linux perf (`limit_period` in
+//! The smallest number of events from a counter's load to its overflow, as in Linux perf (`limit_period` in
 //! arch/x86/events).
 
 use super::cpuid::Processor;
@@ -8,9 +8,9 @@ use super::evtsel::EventSelect;
 /// The limit of a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadLimit {
-    /// 2 events: some processors don't overflow if only one is left.
+    /// 2 events: some processors don't overflow after a single event.
     Two,
-    /// Nehalem and Westmere: 32 events, because interrupts that follow faster take too long.
+    /// Nehalem and Westmere: 32 events, because more frequent interrupts take too much time.
     ThirtyTwo,
     /// Broadwell: 2 events, or 128 of the event of erratum BDM11.
     Broadwell,
@@ -36,7 +36,7 @@ impl LoadLimit {
         }
     }
 
-    /// Returns the fewest events from the load of a counter that counts `select` to its overflow.
+    /// Returns the smallest number of events from the load of a counter that counts `select` to its overflow.
     #[must_use]
     pub const fn min_events(self, select: EventSelect) -> u32 {
         let is_precise = select.event() == PRECISE_INSTRUCTIONS.event()
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_event_is_never_left() {
+    fn min_events_is_at_least_2() {
         let (any, precise) = (EventSelect::new(0xc0, 0), EventSelect::new(0xc0, 1));
         assert_eq!(LoadLimit::Two.min_events(precise), 2);
         assert_eq!(LoadLimit::ThirtyTwo.min_events(any), 32);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The mappings of programs, and the records of them: `PERF_RECORD_MMAP` and `PERF_RECORD_MMAP2`.
+//! The mappings of programs, and their records: `PERF_RECORD_MMAP` and `PERF_RECORD_MMAP2`.
 
 use super::event_attr::PerfEventAttr;
 
-/// The words of the longest name: `PATH_MAX`.
+/// The number of words in the longest name: `PATH_MAX` bytes.
 pub const NAME_WORDS: usize = 4096 / size_of::<u64>();
 
 /// `PROT_EXEC`
 const PROT_EXEC: u32 = 4;
 
-/// A part of a program's address space that has just been mapped or changed. Its record has a name, too.
+/// A part of a program's address space that has just been mapped or changed, without the name of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// The address of the first byte.
@@ -38,7 +38,7 @@ impl Mapping {
     }
 }
 
-/// The mappings that an event records, and how.
+/// The mappings that an event records, and the type of the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappingRecords {
     /// Mappings that can be executed are recorded.
@@ -49,12 +49,12 @@ pub struct MappingRecords {
     is_mmap2: bool,
 }
 
-/// The words of a record before the name, at most.
+/// The largest number of words in a record before the name.
 const MAX_WORDS: usize = 8;
-/// The words of `PERF_RECORD_MMAP` before the name. `PERF_RECORD_MMAP2` begins with the same words.
+/// The number of words in `PERF_RECORD_MMAP` before the name. `PERF_RECORD_MMAP2` begins with the same words.
 const SHORT_WORDS: usize = 4;
 
-/// A record without its name and the parts behind it.
+/// A record without its name, and without the sample ID at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappingRecord {
     /// `PERF_RECORD_*`
@@ -83,7 +83,7 @@ impl MappingRecords {
         self.executable || self.data
     }
 
-    /// Returns whether mappings are recorded: those that can be executed, or the others.
+    /// Returns whether executable mappings are recorded, or with `executable` false, whether other mappings are.
     #[inline]
     #[must_use]
     pub const fn include(self, executable: bool) -> bool {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_recorded() {
+    fn attr_chooses_the_recorded_mappings() {
         let recorded = |flags| {
             let records = records(flags);
             [
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_those_of_linux() {
+    fn records_have_the_words_of_linux() {
         let short = records(PerfEventAttr::MMAP);
         let record = short.record(0x0000_0007_0000_0006, &CODE);
         assert_eq!((record.kind, record.misc), (1, 2));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn data_are_marked() {
+    fn data_mappings_have_their_misc_bit() {
         let data = records(PerfEventAttr::MMAP_DATA);
         assert_eq!(data.record(6, &DATA).misc, 0x2002);
         assert_eq!(data.record(6, &DATA).kind, 1);

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// The number of a model-specific register of the PMU.
 ///
-/// Other numbers can't be made: code that writes an `Msr` writes nothing but the PMU.
+/// An `Msr` can have only the numbers of this file: code that writes an `Msr` writes no register outside of the PMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Msr(u32);
 
@@ -25,7 +25,7 @@ impl Msr {
 
     /// `IA32_DEBUGCTL` (Intel SDM, volume 4, table 2-2).
     pub const DEBUGCTL: Self = Self(0x1d9);
-    /// `MSR_LBR_SELECT` (Intel SDM, volume 4, table 2-39, as the other registers of branch records).
+    /// `MSR_LBR_SELECT` (Intel SDM, volume 4, table 2-39, which also has the other registers of branch records).
     pub const LBR_SELECT: Self = Self(0x1c8);
     /// `MSR_LASTBRANCH_TOS`: the index of the newest branch.
     pub const LBR_TOS: Self = Self(0x1c9);
@@ -33,7 +33,7 @@ impl Msr {
     pub(super) const LBR_TO: Self = Self(0x6c0);
     pub(super) const LBR_INFO: Self = Self(0xdc0);
 
-    /// `IA32_LBR_CTL` (Intel SDM, volume 4, table 2-2, as the other registers of architectural branch records).
+    /// `IA32_LBR_CTL` (Intel SDM, volume 4, table 2-2, which also has the other registers of architectural branch records).
     pub const LBR_CTL: Self = Self(0x14ce);
     /// `IA32_LBR_DEPTH`
     pub const LBR_DEPTH: Self = Self(0x14cf);
@@ -41,7 +41,7 @@ impl Msr {
     pub(super) const ARCH_LBR_TO: Self = Self(0x1600);
     pub(super) const ARCH_LBR_INFO: Self = Self(0x1200);
 
-    /// `LBR_SELECT` (AMD APM, volume 2, "Last Branch Stack Registers", as the other registers of AMD's branch records).
+    /// `LBR_SELECT` (AMD APM, volume 2, "Last Branch Stack Registers", which also has the other registers of AMD's records).
     pub const AMD_LBR_SELECT: Self = Self(0xc000_010e);
     /// `DBG_EXTN_CFG`
     pub const AMD_DBG_EXTN_CFG: Self = Self(0xc000_010f);
@@ -79,7 +79,7 @@ impl Msr {
     pub(super) const AMD_CORE_CTR0: Self = Self(0xc001_0201);
     pub(super) const AMD_GLOBAL_STATUS: Self = Self(0xc000_0300);
     pub(super) const AMD_GLOBAL_CTL: Self = Self(0xc000_0301);
-    /// Clears bits of the status.
+    /// `PerfCntrGlobalStatusClr`: clears bits of the global status.
     pub(super) const AMD_GLOBAL_STATUS_CLR: Self = Self(0xc000_0302);
 
     /// Returns the number, for ECX of RDMSR and WRMSR.
@@ -145,13 +145,13 @@ impl Msr {
         Self::AMD_LBR_TO.plus(n.wrapping_mul(2))
     }
 
-    /// Returns `IA32_PMC_GPn_CFG_B` or `IA32_PMC_FXn_CFG_B`: the counters whose overflow reloads this one.
+    /// Returns `IA32_PMC_GPn_CFG_B` or `IA32_PMC_FXn_CFG_B`: the counters whose overflow reloads this counter.
     #[must_use]
     pub const fn reload(counter: CounterId) -> Self {
         Self::extension(counter, Self::INTEL_GP0_CFG_B, Self::INTEL_FX0_CFG_B)
     }
 
-    /// Returns `IA32_PMC_GPn_CFG_C` or `IA32_PMC_FXn_CFG_C`: what is reloaded, and the counter's records.
+    /// Returns `IA32_PMC_GPn_CFG_C` or `IA32_PMC_FXn_CFG_C`: the value that the counter is reloaded with, and its records.
     #[must_use]
     pub const fn records(counter: CounterId) -> Self {
         Self::extension(counter, Self::INTEL_GP0_CFG_C, Self::INTEL_FX0_CFG_C)
@@ -170,7 +170,7 @@ impl Msr {
     }
 }
 
-/// An [`Msr`] or nothing, in memory that several CPUs and interrupts use. All bits zero is nothing.
+/// An optional [`Msr`] in memory that several CPUs and interrupts use. If all bits are zero, there is none.
 ///
 /// ATOMICS: relaxed; the code that shares a cell orders the accesses.
 #[derive(Debug, Default)]
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_hold_registers() {
+    fn cell_returns_the_register_that_was_set() {
         let cell = MsrCell::default();
         assert_eq!(cell.get(), None);
         cell.set(Msr::PERF_CAPABILITIES);

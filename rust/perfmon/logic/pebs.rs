@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The samples that Intel's processors take themselves (PEBS, processor event-based sampling): when a counter overflows,
-//! the processor writes a record of the very instruction into a buffer, and loads the counter anew. One interrupt comes
-//! when the buffer is filled up to a threshold.
+//! PEBS (processor event-based sampling), the samples that Intel's processors write without an interrupt: when a counter
+//! overflows, the processor writes a record of the very instruction into a buffer, and reloads the counter. It raises an
+//! interrupt when the buffer is filled up to a threshold.
 //!
 //! Intel SDM, volume 3B, section 21.4.9 and, for the formats, table 21-84 and section 21.9.
 
@@ -12,7 +12,7 @@ use super::counter::{CounterId, CounterKind, MAX_GENERAL};
 pub enum PebsFormat {
     /// Skylake and its successors: [`FullRecord`].
     Three,
-    /// Ice Lake and Tremont: [`BasicRecord`], since the module asks for no more groups.
+    /// Ice Lake and Tremont: [`BasicRecord`], since the module enables no other group of the record.
     Four,
 }
 
@@ -76,10 +76,8 @@ impl PebsRecord for BasicRecord {
 }
 
 impl PebsFormat {
-    /// Returns the format of a processor with this `IA32_PERF_CAPABILITIES`; `None` if it is an older or newer format.
-    ///
-    /// Records before format 3 have no time. From format 5 on, the DS area has the values of fixed-function counters
-    /// elsewhere.
+    /// Returns the format of a processor with this `IA32_PERF_CAPABILITIES`; `None` for formats that the module does not
+    /// support: before format 3 records have no time, and from format 5 on the DS area has another layout.
     #[must_use]
     pub const fn detect(perf_capabilities: u64) -> Option<Self> {
         /// `PEBS_BASELINE`: records of all counters, with the groups that `MSR_PEBS_DATA_CFG` asks for.
@@ -92,7 +90,7 @@ impl PebsFormat {
         }
     }
 
-    /// Returns the bytes of a record.
+    /// Returns the size of a record in bytes.
     #[must_use]
     pub const fn record_size(self) -> u64 {
         let size = match self {
@@ -118,8 +116,8 @@ impl PebsFormat {
     }
 }
 
-/// A word, by its offset, of the DS area: the structure in memory that has the addresses of the buffer for the
-/// processor.
+/// The offset of a word of the DS area, the structure in memory from which the processor reads the addresses of the
+/// buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DsWord(u16);
 
@@ -133,7 +131,7 @@ impl DsWord {
     /// The address at which the index causes an interrupt.
     pub const THRESHOLD: Self = Self(0x38);
 
-    /// Returns the word with the value that a counter is loaded with.
+    /// Returns the word with the value that the processor reloads a counter with.
     #[must_use]
     pub const fn reset(counter: CounterId) -> Self {
         let n = match counter.kind() {
@@ -156,14 +154,14 @@ impl DsWord {
 const RESET_GENERAL: u8 = 8;
 const _: () = assert!(MAX_GENERAL >= RESET_GENERAL as usize);
 
-/// The buffer for records: its addresses.
+/// The addresses of the buffer for records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PebsBuffer {
     /// The address of the first record.
     pub start: u64,
     /// The address behind the last record.
     pub maximum: u64,
-    /// The address from which on an interrupt is due. Some records may still come before the interrupt arrives.
+    /// The address at which an interrupt is raised. Behind it is room for the records until the interrupt arrives.
     pub threshold: u64,
 }
 
@@ -195,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_records_are_where_the_manual_has_them() {
+    fn record_fields_have_the_offsets_of_the_manual() {
         let full_record = FullRecord(words());
         assert_eq!(
             [full_record.counters(), full_record.ip(), full_record.tsc()],
@@ -215,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_are_those_with_a_time() {
+    fn formats_3_and_4_are_detected() {
         const BASELINE: u64 = 1 << 14;
 
         assert_eq!(PebsFormat::detect(0x3c5), Some(PebsFormat::Three));
@@ -234,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_have_their_words_in_the_ds_area() {
+    fn reset_words_have_the_offsets_of_the_manual() {
         let general = CounterId::general(3).map(DsWord::reset);
         assert_eq!(general, Some(DsWord(0x58)));
         let fixed = CounterId::fixed(2).map(DsWord::reset);
@@ -242,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_hold_whole_records_and_keep_a_reserve() {
+    fn buffer_holds_whole_records_and_a_reserve() {
         let large_buffer = PebsBuffer::new(0x1000, 0x11000, 32);
         assert_eq!(large_buffer.maximum, 0x11000);
         assert_eq!(large_buffer.threshold, 0x11000 - 34 * 32);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The register sequences that the manuals prescribe, as data.
 //!
-//! A [`Plan`] is a short list of register changes, in order. The module only executes it, so the sequences are
-//! tested without hardware.
+//! A [`Plan`] is a short list of register changes, in order. The module executes it without further decisions, so the
+//! sequences can be tested without hardware.
 
 use super::counter::{CounterId, CounterKind};
 use super::evtsel::EventSelect;
@@ -15,7 +15,7 @@ use super::regs::Registers;
 pub struct Step {
     /// The register.
     pub msr: Msr,
-    /// The mask of the bits that stay as they are. If it is 0, the register need not be read.
+    /// The mask of the bits that don't change. If the mask is 0, the register need not be read.
     pub keep_mask: u64,
     /// The values of the other bits. The bits of `keep_mask` are 0.
     pub value: u64,
@@ -58,7 +58,7 @@ impl Step {
     }
 }
 
-/// The length of the longest sequence.
+/// The number of steps in the longest sequence.
 const MAX_STEPS: usize = 4;
 
 /// A sequence of steps.
@@ -92,7 +92,7 @@ pub trait RestoreValues {
 /// 21.2.2): bit 0 kernel, bit 1 user, bit 2 AnyThread, bit 3 interrupt.
 const FIXED_FIELD: u64 = 0xf;
 
-/// The bit of such a field that enables the overflow interrupt.
+/// The bit of [`FIXED_FIELD`] that enables the overflow interrupt.
 const FIXED_INTERRUPT: u64 = 1 << 3;
 
 const fn fixed_field(select: EventSelect) -> u64 {
@@ -114,7 +114,7 @@ pub const fn has_running_fixed(control: u64) -> bool {
 
 impl Registers {
     /// Returns the step that starts or stops a counter by its own enable bits. Only the counter's owner writes
-    /// these; the bits in the global control register are shared with Linux perf.
+    /// these bits, whereas the global control register is shared with Linux perf.
     #[must_use]
     pub const fn control(&self, counter: CounterId, select: EventSelect, run: bool) -> Step {
         match counter.kind() {
@@ -134,8 +134,8 @@ impl Registers {
         }
     }
 
-    /// Returns the step that starts a counter for precise samples: the processor writes records of its overflows, which
-    /// raise no interrupt.
+    /// Returns the step that starts a counter for precise samples: its overflows raise no interrupt, because the processor
+    /// writes records of them.
     #[must_use]
     pub const fn control_precise(&self, counter: CounterId, select: EventSelect) -> Step {
         let step = self.control(counter, select, true);
@@ -169,8 +169,8 @@ impl Registers {
             .map(|global| Step::change(global.control, bit, bit))
     }
 
-    /// Returns the steps that restore the registers of a counter, by changes of its own bits only. The counter is
-    /// left stopped and 0, even if it was found running.
+    /// Returns the steps that restore the registers of a counter, and change no bits of other counters. The counter is
+    /// then stopped and 0, even if it was running before the driver wrote it.
     #[must_use]
     pub fn restore(&self, counter: CounterId, saved: &impl RestoreValues) -> Plan {
         let own_step = match counter.kind() {
@@ -196,11 +196,11 @@ impl Registers {
     }
 
     /// Returns the step that unfreezes the branch records after an overflow interrupt has frozen them (Intel SDM,
-    /// volume 3B, section 18.4.7); `None` if they are not frozen. From version 4 on, a status bit freezes them and has
+    /// volume 3B, section 18.4.7); `None` if the records can't be frozen. From version 4 on, a status bit freezes them and has
     /// to be cleared. Before version 4, the interrupt clears the enable bit, which has to be set.
     #[must_use]
     pub fn unfreeze_branches(&self) -> Option<Step> {
-        /// `LBR_FRZ`, of Intel and of AMD
+        /// `LBR_FRZ` of Intel's and of AMD's status register.
         const FROZEN: u64 = 1 << 58;
 
         if self.branches.debugctl & DEBUGCTL_FREEZE == 0 {
@@ -274,11 +274,11 @@ mod tests {
     }
 
     fn general(n: u8) -> CounterId {
-        CounterId::general(n).unwrap_or(OTHER)
+        CounterId::general(n).unwrap_or(UNUSED_COUNTER)
     }
 
     fn fixed(n: u8) -> CounterId {
-        CounterId::fixed(n).unwrap_or(OTHER)
+        CounterId::fixed(n).unwrap_or(UNUSED_COUNTER)
     }
 
     /// Returns the steps that start a counter.
@@ -288,13 +288,13 @@ mod tests {
     }
 
     /// A counter that no test uses.
-    const OTHER: CounterId = match CounterId::general(31) {
+    const UNUSED_COUNTER: CounterId = match CounterId::general(31) {
         Some(id) => id,
         None => unreachable!(),
     };
 
     #[test]
-    fn a_general_counter() {
+    fn steps_of_a_general_counter() {
         let r = Registers::new(&V4);
         let select = EventSelect::new(0xc0, 0).with_modes(true, false);
         assert!(has_steps(
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_general_counter_of_version_1() {
+    fn steps_of_a_general_counter_of_version_1() {
         let r = Registers::new(&V1);
         let select = EventSelect::new(0x3c, 0).with_modes(true, true);
         assert!(has_steps(
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_counter() {
+    fn steps_of_a_fixed_counter() {
         let r = Registers::new(&V4);
         let select = EventSelect::new(0, 0).with_modes(true, true);
         let keep = !0xf00;
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn amd_counters() {
+    fn steps_of_amd_counters() {
         let amd_cpu = Capabilities {
             architecture: Architecture::AmdCore,
             ..V1
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn without_modes_nothing_is_enabled() {
+    fn fixed_counter_without_modes_is_not_enabled() {
         let r = Registers::new(&V4);
         let step = r.control(fixed(1), EventSelect::new(0, 0), true);
         assert_eq!((step.keep_mask, step.value), (!0xf0, 0));
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn frozen_branches() {
+    fn unfreeze_step_follows_the_version() {
         let unfreeze_step = |capabilities| {
             let step = Registers::new(&capabilities).unfreeze_branches();
             step.map(|s| (s.msr.number(), s.keep_mask, s.value))

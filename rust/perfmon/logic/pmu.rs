@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The PMU of a CPU, as data: what it has, where its registers are, and the limits it is used within.
+//! The PMU of a CPU, as data: its capabilities, its register msr_numbers, and the limits of its use.
 
 use super::counter::{CounterId, MAX_COUNTERS};
 use super::cpuid::{Architecture, Capabilities};
@@ -9,9 +9,9 @@ use super::msr::Msr;
 use super::regs::Registers;
 use super::throttle::Limits;
 
-/// The vendor, for what differs in more than register numbers.
+/// The vendor, for differences beyond register msr_numbers.
 ///
-/// An enum and no trait: the overflow handler is too short for indirect calls.
+/// An enum instead of a trait, because indirect calls would take too large a part of the overflow handler's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vendor {
     /// Intel.
@@ -44,13 +44,13 @@ pub struct CounterMsrs {
 
 impl CounterMsrs {
     const fn new(registers: &Registers, counter: CounterId) -> Self {
-        /// The value does not matter: only the number of the register is used.
-        const ANY: EventSelect = EventSelect::new(0, 0);
+        /// Any event: only the number of the register is used, not its value.
+        const ANY_EVENT: EventSelect = EventSelect::new(0, 0);
 
         Self {
             read: registers.read_msr(counter),
             write: registers.write_msr(counter),
-            control: registers.control(counter, ANY, false).msr,
+            control: registers.control(counter, ANY_EVENT, false).msr,
         }
     }
 }
@@ -59,21 +59,21 @@ impl CounterMsrs {
 pub struct Pmu {
     /// The counters and events.
     pub capabilities: Capabilities,
-    /// The register numbers.
+    /// The register msr_numbers.
     pub registers: Registers,
-    /// The registers of each counter, by [`CounterId::index`]. Worked out in advance, because the overflow
+    /// The registers of each counter, by [`CounterId::index`]. They are computed in advance, because the overflow
     /// handler uses them.
     pub msrs: [CounterMsrs; MAX_COUNTERS],
     /// The vendor.
     pub vendor: Vendor,
-    /// The number of the general counter that the place-holder has: an event of Linux perf's that counts nothing, and
-    /// keeps perf's other events off each CPU. `None` where the kernel's reservation keeps perf off.
+    /// The number of the general counter of the place-holder, an event of Linux perf that counts nothing and keeps perf's
+    /// other events off each CPU. `None` where the kernel's reservation keeps perf off.
     pub place_holder: Option<u8>,
     /// If not 0, counters overflow after 2^`period_bits` events.
     pub period_bits: u32,
     /// The share of a CPU's time that overflow interrupts may take.
     pub limits: Limits,
-    /// The fewest events that a counter is loaded for.
+    /// The smallest number of events from a counter's load to its overflow.
     pub load_limit: LoadLimit,
 }
 
@@ -138,24 +138,24 @@ mod tests {
         ..Capabilities::NONE
     });
 
-    fn numbers(pmu: &Pmu, counter: Option<CounterId>) -> Option<[u32; 3]> {
+    fn msr_numbers(pmu: &Pmu, counter: Option<CounterId>) -> Option<[u32; 3]> {
         let msrs = pmu.msrs(counter?);
         Some([msrs.read, msrs.write, msrs.control].map(Msr::number))
     }
 
     #[test]
-    fn each_counter_has_its_registers() {
+    fn counters_have_their_msrs() {
         let (general, fixed) = (CounterId::general(3), CounterId::fixed(2));
-        assert_eq!(numbers(&INTEL, general), Some([0xc4, 0x4c4, 0x189]));
-        assert_eq!(numbers(&INTEL, fixed), Some([0x30b, 0x30b, 0x38d]));
+        assert_eq!(msr_numbers(&INTEL, general), Some([0xc4, 0x4c4, 0x189]));
+        assert_eq!(msr_numbers(&INTEL, fixed), Some([0x30b, 0x30b, 0x38d]));
         assert_eq!(
-            numbers(&AMD, general),
+            msr_numbers(&AMD, general),
             Some([0xc001_0207, 0xc001_0207, 0xc001_0206])
         );
     }
 
     #[test]
-    fn the_table_agrees_with_the_registers() {
+    fn msr_table_agrees_with_registers() {
         for pmu in [&INTEL, &AMD, &Pmu::NONE] {
             for counter in (0..).map_while(CounterId::from_index) {
                 let msrs = pmu.msrs(counter);

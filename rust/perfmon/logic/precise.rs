@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Events whose samples the processor takes itself, of the very instruction: `precise_ip` of the attribute. One
-//! interrupt delivers many samples. So they can have only what the processor's records have, and what is known when
-//! these are read.
+//! Precise events (`precise_ip` of the attribute), whose samples the processor writes itself, with the address of the very
+//! instruction. One interrupt delivers many samples. So samples can have only the parts that the processor's records
+//! have, and the parts that are the same for all records when the interrupt reads them.
 
 use super::counter::CounterId;
 use super::cpuid::Capabilities;
@@ -39,7 +39,7 @@ pub(super) fn counters(
     let is_plain = attr.sample_type & !SUPPORTED_PARTS == 0
         && sampling.clock == Clock::Local
         && !sampling.backward
-        // Samples become visible at the interrupt only, so a reader can't be woken after a number of them.
+        // Samples reach the ring at the interrupt only, so a reader can't be woken after a number of samples.
         && accepts_late_wakeup;
     let Trigger::Period(period) = sampling.trigger else {
         return Err(InvalidAttr::Unsupported);
@@ -48,8 +48,8 @@ pub(super) fn counters(
         return Err(InvalidAttr::Unsupported);
     }
     match (format, attr.flags & PerfEventAttr::PRECISE_IP) {
-        // The highest level asks for evenly distributed samples, which only the fixed-function counter of instructions
-        // has.
+        // The highest level requires evenly distributed samples, which only the fixed-function counter of instructions can
+        // take.
         (PebsFormat::Four, PerfEventAttr::PRECISE_IP) => Ok(CounterId::INSTRUCTIONS.bit()),
         (PebsFormat::Three, PerfEventAttr::PRECISE_IP) => Err(InvalidAttr::Unsupported),
         (PebsFormat::Three, _) if select.event() == CYCLES => Err(InvalidAttr::Unsupported),
@@ -57,16 +57,17 @@ pub(super) fn counters(
     }
 }
 
-/// The event of cycles that are not halted. Before format 4 the processor has no precise samples of it.
+/// The event of cycles that are not halted. Before format 4 the processor can't sample this event precisely.
 const CYCLES: u16 = 0x3c;
 
-/// Returns the allowed periods. The processor has to be able to load the counter with a whole period. In kernel mode
-/// the interrupt handler is counted, too, and must not fill the buffer.
+/// Returns the allowed periods. A period must not be longer than the processor can load the counter for. In kernel mode
+/// the interrupt handler is counted, too, so the period must be long enough that the handler does not fill the buffer.
 fn allowed_periods(select: EventSelect, capabilities: &Capabilities) -> core::ops::Range<u64> {
-    /// No counter can be loaded for fewer events.
+    /// The smallest period: no counter can be loaded for fewer events.
     const MIN_PERIOD: u64 = 2;
+    /// The smallest period of an event that counts in kernel mode.
     const MIN_PERIOD_IN_KERNEL: u64 = 256;
-    /// The bits that each counter can be loaded with.
+    /// The number of bits of a counter that the processor can load.
     const LOADABLE_BITS: u8 = 32;
 
     let fixed_width = match capabilities.fixed {
@@ -124,7 +125,7 @@ mod tests {
         ..SKYLAKE
     };
 
-    /// The least `precise_ip`.
+    /// The lowest level of `precise_ip`.
     const PRECISE_LEVEL: u64 = 1 << 15;
     const USER: u64 = PerfEventAttr::EXCLUDE_KERNEL;
 
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_level_is_for_instructions_of_format_four() {
+    fn highest_level_requires_instructions_and_format_four() {
         let highest = PerfEventAttr {
             flags: 3 * PRECISE_LEVEL | USER,
             ..INSTRUCTIONS
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn periods_are_fixed_and_fit_a_load() {
+    fn periods_are_limited_and_frequencies_refused() {
         let with_period = |sample_period| {
             counters_in_format_four(PerfEventAttr {
                 sample_period,
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_have_what_a_record_tells() {
+    fn parts_that_records_lack_are_refused() {
         let all_parts = PerfEventAttr {
             sample_type: SUPPORTED_PARTS,
             ..INSTRUCTIONS

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Publication of records: the writer of a buffer tells its readers by one atomic word, the offset at which the
-//! records end.
+//! Publication of records: an atomic word of a buffer has the offset at which the records end.
 //!
-//! The writer stores it with release order after it has written the records before it for good. A reader that
-//! loads it with acquire order sees all these records. Nothing else orders the writer and the readers. The module, the
+//! The writer stores this offset with release order, after it has written all records before the offset. A reader that
+//! loads the offset with acquire order sees all these records. Nothing else orders the writer and the readers. The module, the
 //! library and the test that tries every order of their steps (user/perfmon-core/tests/loom.rs) use these functions.
 
 use super::trace_record::HEADER_BYTES;
@@ -13,7 +12,7 @@ use core::sync::atomic::{
     Ordering::{self, Acquire, Release},
 };
 
-/// An atomic word: one of the processor, or a simulated one of a test.
+/// An atomic word of memory, or the simulation of one in a test.
 pub trait AtomicWord {
     /// Loads the word.
     fn load(&self, order: Ordering) -> u64;
@@ -33,13 +32,13 @@ impl AtomicWord for AtomicU64 {
     }
 }
 
-/// Publishes all records before the offset `end`. The records have been written, and don't change any more.
+/// Publishes all records before the offset `end`. The caller has written the records, and does not change them after this.
 #[inline(always)]
 pub fn publish(word: &impl AtomicWord, end: u64) {
     word.store(end, Release);
 }
 
-/// Returns the offsets of the published records, in a buffer of which `length` bytes can be read. `None` if the
+/// Returns the range of offsets of the published records in a buffer with `length` readable bytes. `None` if the
 /// word is invalid: records come after the header, and their sizes are multiples of 4 bytes.
 #[must_use]
 pub fn published(word: &impl AtomicWord, length: usize) -> Option<Range<usize>> {
@@ -54,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_between_the_header_and_the_end() {
+    fn published_range_starts_behind_the_header() {
         let word = AtomicU64::new(0);
         let published_after = |end| {
             publish(&word, end);

@@ -21,7 +21,7 @@ pub struct EventValue {
     pub value: u64,
     /// The id of the event.
     pub id: u64,
-    /// The samples that were lost.
+    /// The number of lost samples.
     pub lost: u64,
 }
 
@@ -34,7 +34,7 @@ pub struct EventTimes {
     pub running: u64,
 }
 
-/// The most words of the format for one event: value, two times, id, lost.
+/// The largest number of words for one event: value, two times, id, lost.
 pub const MAX_WORDS_OF_ONE: usize = 5;
 
 impl ReadFormat {
@@ -57,42 +57,41 @@ impl ReadFormat {
         self.0 & bit as u8 != 0
     }
 
-    /// Returns the words of one field: 1 if its `bit` is set, otherwise 0.
+    /// Returns the number of words of one field: 1 if its `bit` is set, otherwise 0.
     #[inline(always)]
     const fn words_for(self, bit: u64) -> usize {
         self.has(bit) as usize
     }
 
-    /// Returns whether the format is a number, and nothing else.
+    /// Returns whether read(2) returns the count alone.
     #[inline(always)]
     #[must_use]
     pub const fn is_plain(self) -> bool {
         self.0 == 0
     }
 
-    /// Returns whether all events of the group are returned.
+    /// Returns whether read(2) returns all events of the group.
     #[inline(always)]
     #[must_use]
     pub const fn is_group(self) -> bool {
         self.has(PERF_FORMAT_GROUP)
     }
 
-    /// Returns whether a time is returned.
+    /// Returns whether read(2) returns a time.
     #[inline(always)]
     #[must_use]
     pub const fn has_times(self) -> bool {
         self.has(PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING)
     }
 
-    /// Returns whether both times are returned, which together show the part of the time in which the event was
-    /// counted.
+    /// Returns whether read(2) returns both times, whose quotient is the part of the time in which the event was counted.
     #[must_use]
     pub const fn has_both_times(self) -> bool {
         self.has(PERF_FORMAT_TOTAL_TIME_ENABLED) && self.has(PERF_FORMAT_TOTAL_TIME_RUNNING)
     }
 
-    /// Returns the number of 64-bit words for a group of `events`. Without `PERF_FORMAT_GROUP` only one event
-    /// is returned, whatever the size of the group.
+    /// Returns the number of 64-bit words for a group of `events`. Without `PERF_FORMAT_GROUP` read(2)
+    /// returns one event, whatever the size of the group.
     #[inline]
     #[must_use]
     pub const fn words(self, events: usize) -> usize {
@@ -106,14 +105,14 @@ impl ReadFormat {
         }
     }
 
-    /// Returns the size in bytes for a group of `events`. read(2) with less room gives `ENOSPC`.
+    /// Returns the size in bytes for a group of `events`. read(2) fails with `ENOSPC` if its buffer is smaller.
     #[inline]
     #[must_use]
     pub const fn size(self, events: usize) -> usize {
         self.words(events) * size_of::<u64>()
     }
 
-    /// Writes the format of one event, without `PERF_FORMAT_GROUP`, and returns the words that are used.
+    /// Writes the words of one event, without `PERF_FORMAT_GROUP`, to the beginning of `to`, and returns these words.
     ///
     /// `times` is called only if the format has a time.
     #[inline]
@@ -124,7 +123,7 @@ impl ReadFormat {
         times: impl FnOnce() -> EventTimes,
     ) -> &[u64] {
         to[0] = event.value;
-        // The common case, in as few instructions as possible.
+        // Fast path of the common format, a count alone.
         if self.0 == 0 {
             return &to[..1];
         }
@@ -137,11 +136,11 @@ impl ReadFormat {
         &to[..used]
     }
 
-    /// Writes the format of a group and returns the words that are used: `None` if `to` is too small, or one of the
-    /// events is `None`.
+    /// Writes the words of a group to the beginning of `to`, and returns these words; `None` if `to` is too small, or one
+    /// of the events is `None`.
     ///
-    /// The leader is the first of `events`. `times` is called only if the format has a time, after the events have been
-    /// taken.
+    /// The leader is the first of `events`. `times` is called only if the format has a time, after the last of `events` has
+    /// been read.
     #[inline(always)]
     pub fn encode_group(
         self,
@@ -168,7 +167,7 @@ impl ReadFormat {
     }
 }
 
-/// Fills words in order. Words beyond the room are counted and dropped.
+/// Writes words in order. Words that don't fit are counted and dropped.
 struct Writer<'a> {
     to: &'a mut [u64],
     used: usize,
@@ -180,7 +179,7 @@ impl Writer<'_> {
         if let Some(to) = self.to.get_mut(self.used) {
             *to = word;
         }
-        // There are never so many words that this wraps; it saves a check.
+        // The number of words never wraps. `+=` would check this again.
         self.used = self.used.wrapping_add(1);
     }
 
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn one_event_in_the_order_of_linux() {
+    fn one_event_is_encoded_in_the_order_of_linux() {
         assert!(encodes_one_as(0, &[1]));
         assert!(encodes_one_as(ENABLED, &[1, 100]));
         assert!(encodes_one_as(RUNNING, &[1, 90]));
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_in_the_order_of_linux() {
+    fn group_is_encoded_in_the_order_of_linux() {
         assert!(encodes_group_as(0, &[2, 1, 2]));
         assert!(encodes_group_as(ENABLED | RUNNING, &[2, 100, 90, 1, 2]));
         assert!(encodes_group_as(ID, &[2, 1, 11, 2, 12]));
@@ -281,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_returned_whole_or_not() {
+    fn group_is_not_encoded_in_part() {
         let mut room = [0; 3];
         let is_encoded = |room: &mut [u64], events: [Option<EventValue>; 2]| {
             ReadFormat::new(GROUP)
@@ -295,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_only_if_they_are_returned() {
+    fn times_are_called_only_if_the_format_has_a_time() {
         let mut times_calls = 0;
         let mut room = [0; MAX_WORDS_OF_ONE];
         for bits in [0, ID, LOST, ID | LOST, ENABLED] {

@@ -6,14 +6,14 @@ use super::counter::{CounterId, CounterKind};
 use super::cpuid::{Architecture, Capabilities};
 use super::msr::Msr;
 
-/// The registers that all counters of a PMU share, from version 2 on.
+/// The registers that all counters of a PMU share; PMUs have them from version 2 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GlobalMsrs {
     /// One enable bit per counter.
     pub control: Msr,
     /// One overflow bit per counter.
     pub status: Msr,
-    /// Writing a bit clears the counter's overflow in the status.
+    /// One bit per counter: writing 1 clears the counter's overflow bit in `status`.
     pub clear: Msr,
 }
 
@@ -34,11 +34,11 @@ pub struct Registers {
     pub fixed_control: Msr,
     /// The registers that all counters share; `None` before version 2.
     pub global: Option<GlobalMsrs>,
-    /// The registers of the branch records; those of Intel's stack if the CPU has no records.
+    /// The registers of the branch records; if the CPU has no records, the registers of Intel's stack.
     pub branches: BranchMsrs,
     /// The global status has a bit that is set while the branch records are frozen.
     pub has_freeze_status: bool,
-    /// General counters have a second set of register numbers, by which Linux perf uses them.
+    /// General counters have a second set of register numbers, which Linux perf uses.
     has_aliases: bool,
 }
 
@@ -62,7 +62,7 @@ const INTEL_GLOBAL: GlobalMsrs = GlobalMsrs {
     clear: Msr::INTEL_PERF_GLOBAL_OVF_CTRL,
 };
 
-/// AMD APM, volume 2, section 13.2.1. AMD has no fixed-function counters: their numbers are not used.
+/// AMD APM, volume 2, section 13.2.1. AMD has no fixed-function counters, so nothing uses the register numbers of Intel's.
 const AMD_LEGACY: Registers = Registers {
     select: Msr::AMD_LEGACY_CTL0,
     counter: Msr::AMD_LEGACY_CTR0,
@@ -126,8 +126,8 @@ impl Registers {
         self.select.plus(n as u32 * self.stride)
     }
 
-    /// Returns the number by which Linux perf uses the event select of general counter `n`. A counter that this module
-    /// does not use may have this number only.
+    /// Returns the event select of general counter `n` under the number that Linux perf uses. Counters that this module
+    /// does not use may lack the other number.
     #[must_use]
     pub const fn perf_select_msr(&self, n: u8) -> Msr {
         if self.has_aliases {
@@ -176,7 +176,7 @@ mod tests {
     };
 
     #[test]
-    fn intel() {
+    fn registers_of_intel() {
         let r = Registers::new(&V4);
         assert_eq!(r.select_msr(7).number(), 0x18d);
         assert_eq!(r.counter_msr(7).number(), 0xc8);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn intel_version_1() {
+    fn registers_of_intel_version_1() {
         let v1 = Capabilities {
             version: 1,
             full_width_writes: false,
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn perf_uses_the_aliases_of_version_6() {
+    fn perf_select_is_the_alias_from_version_6_on() {
         let select = |version, n| {
             let r = Registers::new(&Capabilities { version, ..V4 });
             (r.select_msr(n).number(), r.perf_select_msr(n).number())
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn extensions() {
+    fn registers_of_extended_counters() {
         let numbers = |counter: Option<CounterId>| {
             counter.map(|c| (Msr::reload(c).number(), Msr::records(c).number()))
         };
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn amd_legacy() {
+    fn registers_of_amd_legacy() {
         let r = amd(Architecture::AmdLegacy);
         assert_eq!(r.select_msr(3).number(), 0xc001_0003);
         assert_eq!(r.counter_msr(3).number(), 0xc001_0007);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn amd_core_and_v2() {
+    fn registers_of_amd_core_and_v2() {
         for architecture in [Architecture::AmdCore, Architecture::AmdV2] {
             let r = amd(architecture);
             assert_eq!(r.select_msr(5).number(), 0xc001_020a);

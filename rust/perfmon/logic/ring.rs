@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Positions in a ring: numbers that only grow (or, backward, only shrink), whose lower bits are the offset in the
-//! ring's data.
+//! Positions in a ring: numbers whose lower bits are the offset in the ring's data. The positions of later records are
+//! higher; in a ring that is written backward, they are lower.
 
 /// The place of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,23 +14,23 @@ pub struct Place {
 /// The shape of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingShape {
-    /// The bytes of its data, a power of 2.
+    /// The size of the ring's data in bytes, a power of 2.
     pub size: u64,
-    /// The oldest records are overwritten.
+    /// New records overwrite the oldest records.
     pub overwrite: bool,
-    /// Records are written from high addresses to low ones, so that the newest is found first.
+    /// Records are written from high addresses to low addresses, so that the newest record is at the head.
     pub backward: bool,
 }
 
 impl RingShape {
-    /// Returns the place for a record of `bytes` bytes; `None` if there is no room before `tail`, which the reader has
-    /// written and which may have any value.
+    /// Returns the place for a record of `bytes` bytes; `None` if there is no room before `tail`. The reader has written
+    /// `tail`, so it may have any value.
     #[inline]
     #[must_use]
     pub const fn place(self, head: u64, tail: u64, bytes: u64) -> Option<Place> {
         if !self.overwrite {
-            // One byte stays free, as in Linux perf: a full ring differs from an empty one. If the tail makes no
-            // sense, this is a large number.
+            // One byte stays free, as in Linux perf, so that a full ring differs from an empty one. If the tail is
+            // invalid, `used` is a large number.
             let used = self.written(tail, head);
             if used >= self.size || bytes >= self.size - used {
                 return None;
@@ -49,7 +49,7 @@ impl RingShape {
         })
     }
 
-    /// Returns how many records of `bytes` bytes, which is not 0, there is room for before `tail`.
+    /// Returns the number of records of `bytes` bytes that fit before `tail`. `bytes` is not 0.
     #[inline]
     #[must_use]
     pub const fn fitting_records(self, head: u64, tail: u64, bytes: u64) -> u64 {
@@ -66,7 +66,7 @@ impl RingShape {
         }
     }
 
-    /// Returns how many bytes were written between two heads.
+    /// Returns the number of bytes that were written between two heads.
     #[inline]
     #[must_use]
     pub const fn written(self, from: u64, to: u64) -> u64 {
@@ -90,7 +90,7 @@ mod tests {
     };
 
     #[test]
-    fn a_record_needs_room() {
+    fn record_without_room_has_no_place() {
         let place_at = |start, head| Some(Place { start, head });
         assert_eq!(RING.place(0, 0, 24), place_at(0, 24));
         assert_eq!(RING.place(4072, 0, 16), place_at(4072, 4088));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_records_fit_as_have_a_place() {
+    fn fitting_records_agrees_with_place() {
         for (head, tail) in [
             (0, 0),
             (4000, 0),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_that_makes_no_sense_loses_records() {
+    fn invalid_tail_leaves_no_place() {
         for tail in [1, 4096, 1 << 63] {
             assert_eq!(RING.place(0, tail, 8), None);
         }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_that_is_written_backward_may_have_a_tail() {
+    fn backward_ring_respects_the_tail() {
         let ring = RingShape {
             backward: true,
             ..RING
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn old_records_are_overwritten() {
+    fn overwriting_ring_always_has_a_place() {
         let ring = RingShape {
             overwrite: true,
             ..RING

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The records of a ring: `enum perf_event_type` of `<linux/perf_event.h>`, and how long they are.
+//! The header, the parts and the length of the records of a ring: `enum perf_event_type` of `<linux/perf_event.h>`.
 //!
-//! All parts of a record are words of 64 bits; two numbers of 32 bits share one, the first in the lower half.
+//! All parts of a record are words of 64 bits. Two numbers of 32 bits share a word, the first number in the lower half.
 
 use super::event_attr::{
     InvalidAttr, PERF_SAMPLE_ADDR, PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_CALLCHAIN,
@@ -18,12 +18,12 @@ pub struct Header {
     pub kind: u32,
     /// `PERF_RECORD_MISC_*`
     pub misc: u16,
-    /// The words of the record, the header's included.
+    /// The number of 64-bit words of the record, including the header.
     pub words: usize,
 }
 
 impl Header {
-    /// Returns the header as it stands in the ring. A record is shorter than 2^16 bytes.
+    /// Returns the header as the word in the ring. A record is shorter than 2^16 bytes.
     #[inline]
     #[must_use]
     #[allow(clippy::cast_possible_truncation, reason = "a record is shorter")]
@@ -33,7 +33,7 @@ impl Header {
     }
 }
 
-/// The parts of a sample, and with `sample_id_all` those at the end of each other record.
+/// The parts of a sample, and with `sample_id_all` the parts at the end of the records that are not samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleFormat {
     /// `PERF_SAMPLE_*`
@@ -67,7 +67,7 @@ const VARIABLE_LENGTH: u64 = PERF_SAMPLE_READ
     | PERF_SAMPLE_STACK_USER
     | PERF_SAMPLE_REGS_INTR;
 
-/// The parts that other records have at their end.
+/// The parts of a sample that the records which are not samples can have at their end.
 const TRAILER: u64 = PERF_SAMPLE_TID
     | PERF_SAMPLE_TIME
     | PERF_SAMPLE_ID
@@ -111,20 +111,21 @@ impl SampleFormat {
         self.bits == parts
     }
 
-    /// Returns the words of a sample, its header's included, without those parts whose length varies.
+    /// Returns the number of words of a sample, including its header, without the parts whose length varies.
     #[inline]
     #[must_use]
     pub const fn fixed_words(self) -> usize {
         self.fixed_words
     }
 
-    /// Returns how many bytes of the program's stack fit into a sample beside `words` words, at most `max_bytes`.
+    /// Returns the number of bytes of the program's stack that fit into a sample with `words` other words, at most
+    /// `max_bytes`.
     /// `max_bytes` and the result are multiples of 8. A record is shorter than 2^16 bytes.
     #[must_use]
     pub const fn stack_room(max_bytes: u32, words: usize) -> u32 {
         const MAX_BYTES: usize = u16::MAX as usize / size_of::<u64>() * size_of::<u64>();
 
-        // Two more words have the stack's size: one before it, and one behind it.
+        // The word before the stack and the word behind it have its size.
         let room =
             MAX_BYTES.saturating_sub(words.saturating_add(2).saturating_mul(size_of::<u64>()));
         #[allow(clippy::cast_possible_truncation, reason = "it is below 2^16")]
@@ -136,14 +137,14 @@ impl SampleFormat {
         }
     }
 
-    /// Returns whether records that are no samples have this part at their end.
+    /// Returns whether records that are not samples have this part at their end.
     #[inline]
     #[must_use]
     pub const fn has_in_trailer(self, part: u64) -> bool {
         self.id_all && self.has(part & TRAILER)
     }
 
-    /// Returns the words at the end of records that are no samples.
+    /// Returns the number of words at the end of records that are not samples.
     #[inline]
     #[must_use]
     pub const fn trailer_words(self) -> usize {
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn records_have_words_for_their_parts() {
+    fn word_counts_follow_the_parts() {
         assert_eq!(words(0, true), (1, 0));
         assert_eq!(words(USUAL, true), (4, 2));
         assert_eq!(words(USUAL, false), (4, 0));
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_samples_lack_is_refused_only_for_samples() {
+    fn unsupported_parts_are_refused_only_for_samples() {
         let raw = 1 << 10;
         assert_eq!(
             SampleFormat::new(raw, false, true),
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_with_stacks_are_not_too_long() {
+    fn stack_room_keeps_records_below_64_kib() {
         assert_eq!(SampleFormat::stack_room(8192, 5), 8192);
         assert_eq!(SampleFormat::stack_room(65528, 0), 65512);
         assert_eq!(SampleFormat::stack_room(65528, 5), 65472);
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_those_of_linux() {
+    fn header_word_matches_linux() {
         let header = Header {
             kind: 9,
             misc: 2,

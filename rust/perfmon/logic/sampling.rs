@@ -9,23 +9,23 @@ use super::mapping::MappingRecords;
 use super::read_format::ReadFormat;
 use super::sample_format::SampleFormat;
 
-/// The condition of a sample: a number of events, or of samples in a second.
+/// The condition of a sample: a number of events, or a number of samples per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// No samples: the event only counts.
     Never,
-    /// The events from one sample to the next; not 0.
+    /// The number of events from one sample to the next; not 0.
     Period(u64),
-    /// The samples in a second, about; not 0.
+    /// The approximate number of samples per second; not 0.
     Frequency(u64),
 }
 
 /// The condition on which a ring wakes its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wakeup {
-    /// After so many samples; never if 0.
+    /// After this number of samples; never if 0.
     Samples(u32),
-    /// After so many bytes; after half of the ring if 0.
+    /// After this number of bytes; after half of the ring if 0.
     Bytes(u32),
 }
 
@@ -43,7 +43,7 @@ pub enum Clock {
 /// The call chains of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chains {
-    /// The most addresses of a chain, without marks.
+    /// The largest number of addresses in a chain, not counting marks.
     pub depth: u16,
     /// Functions of the kernel are shown.
     pub kernel: bool,
@@ -52,11 +52,11 @@ pub struct Chains {
 }
 
 impl Chains {
-    /// The most addresses of a chain, unless the program asks for fewer: `kernel.perf_event_max_stack` as Linux sets
-    /// it.
+    /// The largest number of addresses in a chain, unless the program asks for fewer: the default of Linux's sysctl
+    /// `kernel.perf_event_max_stack`.
     pub const MAX_DEPTH: u16 = 127;
 
-    /// Returns the call chains that `attr` asks for. Unless `has_chains`, samples have none.
+    /// Returns the call chains that `attr` asks for. If `has_chains` is false, samples have no call chains.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ pub struct Sampling {
     pub trigger: Trigger,
     /// The parts of samples.
     pub format: SampleFormat,
-    /// The format of read(2). Samples with counts have the same.
+    /// The format of read(2), which is also the format of the counts in samples.
     pub read: ReadFormat,
     /// A task that has inherited the event writes a record of its count when it exits.
     pub read_at_exit: bool,
@@ -102,7 +102,7 @@ pub struct Sampling {
     pub user_stack: u32,
     /// The registers at the interrupt in samples.
     pub registers: u64,
-    /// The processor itself takes the samples, each at the very instruction.
+    /// The samples are precise: the processor writes them itself, each at the very instruction.
     pub precise: bool,
     /// Records are written from the end of the ring to its beginning.
     pub backward: bool,
@@ -139,11 +139,11 @@ impl Trigger {
         }
     }
 
-    /// Checks whether samples may be this frequent: at most `max_frequency` in a second, 0 for no limit.
+    /// Checks that a frequency is at most `max_frequency` samples per second; 0 means no limit.
     ///
     /// # Errors
     ///
-    /// [`InvalidAttr::Invalid`] if they are more frequent.
+    /// [`InvalidAttr::Invalid`] if the frequency is higher.
     pub const fn check(self, max_frequency: u32) -> Result<(), InvalidAttr> {
         match self {
             Self::Frequency(frequency)
@@ -257,7 +257,7 @@ impl Sampling {
         self.trigger.is_sampled() && self.format.has(PERF_SAMPLE_CGROUP)
     }
 
-    /// Returns whether names, beginnings, ends, switches or mappings of tasks, or new cgroups, are recorded.
+    /// Returns whether the event records names, beginnings, ends, switches or mappings of tasks, or new cgroups.
     #[must_use]
     pub const fn follows_tasks(&self) -> bool {
         self.comm || self.task || self.switch || self.cgroup || self.mappings.are_wanted()
@@ -279,14 +279,14 @@ const fn clock(attr: &PerfEventAttr) -> Result<Clock, InvalidAttr> {
     }
 }
 
-/// Returns the period that gives one sample every `cycles_per_sample` cycles, for an event that counted `count` in
-/// `elapsed` cycles. The result is between 1 and 2^62.
+/// Returns the period that gives one sample every `cycles_per_sample` cycles, for an event that was counted `count`
+/// times in `elapsed` cycles. The result is between 1 and 2^62.
 #[inline]
 #[must_use]
 pub const fn period_for(count: u64, elapsed: u64, cycles_per_sample: u64) -> u64 {
     const MAX_PERIOD: u64 = 1 << 62;
 
-    // 31 bits of each factor are enough: the bits that are lost change the period by less than a thousandth.
+    // 31 bits of each factor are enough: the bits that are shifted out change the period by less than a thousandth.
     let shift = u64::BITS - (count | cycles_per_sample).leading_zeros();
     let shift = if shift > 31 { shift - 31 } else { 0 };
     let product = (count >> shift).wrapping_mul(cycles_per_sample >> shift);
@@ -312,24 +312,24 @@ mod tests {
         Sampling::new(&attr).map(|sampling| sampling.trigger)
     }
 
-    const PERIOD: PerfEventAttr = PerfEventAttr {
+    const PERIODIC_ATTR: PerfEventAttr = PerfEventAttr {
         sample_period: 97,
         ..PerfEventAttr::ZERO
     };
 
     #[test]
-    fn triggers() {
+    fn triggers_follow_period_and_frequency() {
         assert_eq!(trigger_of(PerfEventAttr::ZERO), Ok(Trigger::Never));
-        assert_eq!(trigger_of(PERIOD), Ok(Trigger::Period(97)));
+        assert_eq!(trigger_of(PERIODIC_ATTR), Ok(Trigger::Period(97)));
         let frequency = PerfEventAttr {
             flags: PerfEventAttr::FREQ,
-            ..PERIOD
+            ..PERIODIC_ATTR
         };
         assert_eq!(trigger_of(frequency), Ok(Trigger::Frequency(97)));
     }
 
     #[test]
-    fn rates_change() {
+    fn with_number_changes_period_and_frequency() {
         assert_eq!(Trigger::Period(5).with_number(6), Ok(Trigger::Period(6)));
         assert_eq!(
             Trigger::Frequency(5).with_number(6),
@@ -351,10 +351,10 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn invalid_clocks_chains_and_parts_are_refused() {
         let deep_chain = PerfEventAttr {
             sample_max_stack: 128,
-            ..PERIOD
+            ..PERIODIC_ATTR
         };
         assert!(trigger_of(deep_chain).is_ok());
         let deep_chain = PerfEventAttr {
@@ -364,18 +364,18 @@ mod tests {
         assert_eq!(trigger_of(deep_chain), Err(InvalidAttr::TooDeep));
         let wall_clock = PerfEventAttr {
             flags: PerfEventAttr::USE_CLOCKID,
-            ..PERIOD
+            ..PERIODIC_ATTR
         };
         assert_eq!(trigger_of(wall_clock), Err(InvalidAttr::Invalid));
         let raw = PerfEventAttr {
             sample_type: 1 << 10,
-            ..PERIOD
+            ..PERIODIC_ATTR
         };
         assert_eq!(trigger_of(raw), Err(InvalidAttr::Unsupported));
     }
 
     #[test]
-    fn periods_follow_the_frequency() {
+    fn period_for_gives_the_frequency() {
         // 1000 events in 10,000 cycles are 200 in 2,000 cycles.
         assert_eq!(period_for(1000, 10_000, 2_000), 200);
         assert_eq!(period_for(0, 10_000, 2_000), 1);

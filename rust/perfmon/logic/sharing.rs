@@ -2,14 +2,13 @@
 //! The rules by which events share a counter.
 //!
 //! A counter runs all the time, and each event that has it reads its total where a window of the event begins and ends.
-//! So any number of events that count the same in the same modes share one counter, whatever their targets are. A
-//! sampled event makes the counter overflow when its next sample is due, so a counter has one sampled event at a time.
-//! Sampling stops the counter for moments in the kernel, so a sampled event that counts the kernel, too, needs the
-//! counter alone. So does an event whose samples the processor takes, since the processor reloads the counter with
-//! each.
+//! So any number of events with the same event select share one counter, whatever their targets are. A sampled event makes
+//! the counter overflow when its next sample is due, so a counter has one sampled event at a time. Sampling stops the
+//! counter for moments in the kernel, so a sampled event that counts the kernel shares the counter with no other event. A
+//! precise event does not share its counter either, since the processor reloads the counter with each sample.
 //!
-//! Events that never count at the same time on the same CPU may count different things with one counter: those of
-//! different tasks, and those of different CPUs. Events of different cgroups may count at the same time, since a cgroup
+//! Events with different event selects may share a counter if they never count at the same time on the same CPU: events
+//! of different tasks, and events of different CPUs. Events of different cgroups may count at the same time, since a cgroup
 //! may be in another one.
 
 use super::evtsel::EventSelect;
@@ -17,11 +16,11 @@ use super::evtsel::EventSelect;
 /// The kind of an event's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetKind {
-    /// A task, and what it creates.
+    /// A task, and the tasks that it creates.
     Task,
     /// A CPU.
     Cpu,
-    /// A cgroup: its tasks, and those of the cgroups in it.
+    /// A cgroup: its tasks, and the tasks of the cgroups in it.
     Cgroup,
 }
 
@@ -41,7 +40,7 @@ impl TargetKind {
     const ALL: [Self; 3] = [Self::Task, Self::Cpu, Self::Cgroup];
 
     /// Returns whether events of these kinds may count at the same time on the same CPU although their targets differ.
-    /// Two tasks or two CPUs don't; two cgroups may, since one may be in the other.
+    /// Events of two tasks or of two CPUs don't; events of two cgroups may, since one cgroup may be in the other.
     const fn overlaps(self, other: Self) -> bool {
         !matches!(
             (self, other),
@@ -64,11 +63,11 @@ impl Demand {
 /// The events of one [`TargetKind`] that have a counter.
 #[derive(Clone, Copy, Debug, Default)]
 struct KindCounts {
-    /// The number of these events.
+    /// The number of events of this kind.
     all: u32,
-    /// The number of those that are sampled.
+    /// The number of sampled events of this kind.
     sampled: u32,
-    /// The number of those that need the counter alone.
+    /// The number of events of this kind that need a counter of their own.
     unshared: u32,
 }
 
@@ -135,7 +134,7 @@ impl CounterUsers {
         self.counts_of(kind).all != 0
     }
 
-    /// Returns, for each kind, whether there are events of it.
+    /// Returns for each kind, in the order of [`TargetKind`], whether there are events of this kind.
     #[must_use]
     pub fn kinds(&self) -> [bool; 3] {
         self.kinds.map(|counts| counts.all != 0)
@@ -147,8 +146,8 @@ impl CounterUsers {
         self.counts_of(kind).all == self.count()
     }
 
-    /// Returns whether events with different targets may count at the same time on the same CPU. Then the counter has
-    /// the same event select all the time.
+    /// Returns whether events with different targets may count at the same time on the same CPU. If so, all have the same
+    /// event select.
     #[must_use]
     pub const fn may_overlap(&self) -> bool {
         !self.are_all(TargetKind::Task) && !self.are_all(TargetKind::Cpu)
@@ -166,8 +165,8 @@ impl CounterUsers {
         self.other_selects == 0 && self.select.stopped() == select.stopped()
     }
 
-    /// Returns whether one more event may have the counter, beside the events of other tasks and CPUs. The caller
-    /// checks that the event [agrees](Demand::agrees) with those of its own task or CPU.
+    /// Returns whether one more event may have the counter together with the events of other tasks and CPUs. The caller
+    /// checks that the event [agrees](Demand::agrees) with the events of its own task or CPU.
     #[must_use]
     pub const fn can_admit(&self, kind: TargetKind, demand: Demand) -> bool {
         let (mut overlapping, mut sampled, mut unshared) = (0, 0, 0);
@@ -197,14 +196,14 @@ mod tests {
     use super::*;
 
     const MAX_EVENTS: usize = 12;
-    /// Two tasks, two CPUs, two cgroups.
-    const PLACES: u8 = 2;
+    /// The number of targets of each kind.
+    const TARGETS_PER_KIND: u8 = 2;
 
     /// An event of the model: its target, and its demand.
     #[derive(Clone, Copy)]
     struct Event {
         kind: TargetKind,
-        place: u8,
+        target: u8,
         demand: Demand,
     }
 
@@ -217,7 +216,7 @@ mod tests {
                     1..4 => TargetKind::Cpu,
                     _ => TargetKind::Task,
                 },
-                place: (bits >> 16) as u8 % PLACES,
+                target: (bits >> 16) as u8 % TARGETS_PER_KIND,
                 demand: Demand {
                     select: EventSelect::new(number, 0).with_modes(true, bits >> 24 & 3 == 0),
                     is_sampled: bits >> 32 & 3 == 0,
@@ -226,13 +225,15 @@ mod tests {
             }
         }
 
-        /// Returns whether both may count at the same time on the same CPU: a task may run on any, and a cgroup may be in
-        /// another one.
+        /// Returns whether both events may count at the same time on the same CPU: a task may run on any CPU, and a cgroup
+        /// may be in the other cgroup.
         fn overlaps(&self, other: &Self) -> bool {
-            self.kind != other.kind || self.place == other.place || self.kind == TargetKind::Cgroup
+            self.kind != other.kind
+                || self.target == other.target
+                || self.kind == TargetKind::Cgroup
         }
 
-        /// Returns whether the counter can count both.
+        /// Returns whether the counter can count both events.
         fn fits(&self, other: &Self) -> bool {
             !self.overlaps(other) || self.demand.agrees(other.demand)
         }
@@ -246,9 +247,9 @@ mod tests {
         *state
     }
 
-    /// Adds and removes events at random, and compares the rule with a check of each pair.
+    /// Adds and removes events at random, and compares `can_admit` with a check of each pair of events.
     #[test]
-    fn admits_what_no_pair_forbids() {
+    fn can_admit_agrees_with_a_check_of_each_pair() {
         let mut state = 0x9e37_79b9_7f4a_7c15;
         let mut events: [Option<Event>; MAX_EVENTS] = [None; MAX_EVENTS];
         let mut users: Option<CounterUsers> = None;
@@ -267,15 +268,15 @@ mod tests {
             let fits = events.iter().flatten().all(|event| event.fits(&new));
             // The caller of `can_admit` checks the events of its own task or CPU.
             let has_same_target =
-                |event: &&Event| event.kind == new.kind && event.place == new.place;
+                |event: &&Event| event.kind == new.kind && event.target == new.target;
             let agrees = events
                 .iter()
                 .flatten()
                 .filter(has_same_target)
                 .all(|event| event.demand.agrees(new.demand));
             let admits = users.is_none_or(|users| users.can_admit(new.kind, new.demand));
-            // The event whose select is compared may have been removed before others: then `can_admit` refuses more
-            // than it must.
+            // If the first event has been removed and its select differs from those of the remaining events, `can_admit`
+            // may refuse an event that fits.
             let has_first_select = users.is_none_or(|users| {
                 events
                     .iter()
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_shares() {
+    fn any_number_of_equal_events_share() {
         let demand = Demand {
             select: EventSelect::new(0xc0, 0).with_modes(true, true),
             is_sampled: false,

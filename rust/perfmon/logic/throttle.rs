@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Throttling: the time that overflow interrupts may take of a CPU between two timer ticks.
+//! Throttling: the part of a CPU's time that overflow interrupts may take between two timer ticks.
 //!
 //! The two settings have the meaning of Linux's sysctls: `kernel.perf_event_max_sample_rate` limits the samples
-//! of a CPU per second, `kernel.perf_cpu_time_max_percent` the share of its time that they take. Both become one
-//! budget in cycles of the time-stamp counter. Each interrupt is charged the time it took, but no less than the
-//! budget divided by the most samples.
+//! of a CPU per second, `kernel.perf_cpu_time_max_percent` the share of the CPU's time that samples take. Both become
+//! one budget in cycles of the time-stamp counter. Each interrupt is charged the time that it took, but no less than the
+//! budget divided by the largest allowed number of samples.
 
 use super::{
     counter::{CounterId, CounterKind},
@@ -14,9 +14,9 @@ use super::{
 /// The administrator's settings, and the machine's clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Samples per second on each CPU; 0: no limit.
+    /// The limit of samples per second on each CPU; 0: no limit.
     pub max_sample_rate: u32,
-    /// The share of a CPU's time, in percent; 0, and 100 or more: no limit.
+    /// The limit of the samples' share of a CPU's time, in percent; 0, and 100 or more: no limit.
     pub max_percent: u32,
     /// The frequency of the time-stamp counter in kHz; 0 if it is unknown.
     pub tsc_khz: u32,
@@ -29,9 +29,10 @@ pub struct Settings {
 pub struct Limits {
     /// The budget of all interrupts between two ticks.
     pub per_tick: u64,
-    /// The fewest cycles that an interrupt is charged.
+    /// The smallest number of cycles that an interrupt is charged.
     pub min_charge: u64,
-    /// The bounds of what entering and leaving an interrupt costs, which the handler can't measure.
+    /// The lower and the upper bound of the cycles that entering and leaving an interrupt take, which the handler can't
+    /// measure.
     pub entry_bounds: (u64, u64),
 }
 
@@ -49,10 +50,11 @@ impl Limits {
         entry_bounds: (0, 0),
     };
 
-    /// Divides the cycles that wake-ups took into those that are charged to this tick, and the rest, for later ticks.
+    /// Returns the part of the cycles of wake-ups that is charged to this tick, and the part that is charged to later ticks.
     #[must_use]
     pub const fn charge_wake_ups(&self, wake_cycles: u64) -> (u64, u64) {
-        /// The most ticks that are charged: a wake-up that took very long, waiting for a lock, must not end sampling.
+        /// The largest number of ticks whose budget is charged: a wake-up that waited very long for a lock must not stop
+        /// sampling for ever.
         const MAX_TICKS: u64 = 16;
         let max_charge = self.per_tick.saturating_mul(MAX_TICKS);
         let wake_cycles = if wake_cycles < max_charge {
@@ -76,7 +78,7 @@ impl Limits {
             tsc_khz,
             tick_ns,
         } = *settings;
-        // An unknown frequency is taken for 1 GHz, one of the slowest.
+        // An unknown frequency is assumed to be 1 GHz, which is as low as any processor's.
         let khz = if tsc_khz == 0 {
             1_000_000
         } else {
@@ -95,18 +97,18 @@ impl Limits {
         Self {
             per_tick,
             min_charge,
-            // Some 1 us on the processors of the last ten years; 12 us were seen on an emulated processor.
+            // 1 us and 50 us: processors of the last ten years take some 1 us, an emulated processor took 12 us.
             entry_bounds: (cycles(khz, 1_000), cycles(khz, 50_000)),
         }
     }
 }
 
-/// The most events between two interrupts for which their distance shows the cost of leaving one and entering the next:
-/// the program executes next to nothing between them.
+/// The largest number of events between two interrupts for which the time between them is the cost of leaving the first
+/// and entering the second: in so few events the program executes next to nothing.
 const SOON_EVENTS: u64 = 64;
 
-/// Returns whether a counter that is loaded for `events` events overflows soon after the handler has returned: few
-/// events of a kind that always happens, instructions or cycles. `control` is the value of its control register.
+/// Returns whether a counter that is loaded for `events` events overflows soon after the handler has returned: it counts
+/// instructions or cycles, and `events` is small. `control` is the value of its control register.
 #[inline]
 #[must_use]
 pub const fn overflows_soon(counter: CounterId, control: u64, events: u64) -> bool {
@@ -118,7 +120,7 @@ pub const fn overflows_soon(counter: CounterId, control: u64, events: u64) -> bo
         CounterKind::Fixed(n) => n < 3,
         CounterKind::General(_) => {
             let select = EventSelect::from_bits(control);
-            // Instructions retired on both vendors' processors, cycles of Intel's and of AMD's.
+            // Instructions (0xc0), cycles of Intel's processors (0x3c), cycles of AMD's (0x76).
             matches!(select.event(), 0xc0 | 0x3c | 0x76)
                 && select.unit_mask() == 0
                 && select.counter_mask() == 0
@@ -132,7 +134,7 @@ const fn cycles(khz: u64, ns: u64) -> u64 {
     khz.saturating_mul(ns) / 1_000_000
 }
 
-/// Returns the most samples between two ticks, at least 1: the same as in Linux perf.
+/// Returns the largest allowed number of samples between two ticks, at least 1, as in Linux perf.
 const fn samples_per_tick(rate: u32, tick_ns: u64) -> u64 {
     match (rate as u64).saturating_mul(tick_ns).div_ceil(NS_PER_SEC) {
         0 => 1,
@@ -154,7 +156,7 @@ mod tests {
     };
 
     #[test]
-    fn wake_ups_are_charged_to_this_tick_and_the_next() {
+    fn wake_ups_are_charged_to_this_tick_and_later_ones() {
         let limits = Limits::new(&DEFAULTS);
         let tick = limits.per_tick;
         assert_eq!(limits.charge_wake_ups(0), (0, 0));
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_a_quarter_of_the_time_for_400_samples() {
+    fn default_limits_are_a_quarter_of_the_time_and_400_samples() {
         let limits = Limits::new(&DEFAULTS);
         assert_eq!(limits.per_tick, 2_000_000);
         assert_eq!(limits.min_charge, 5_000);
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_always_happens_comes_soon() {
+    fn instructions_and_cycles_overflow_soon() {
         let general = CounterId::FIRST;
         assert!(overflows_soon(general, 0x0043_00c0, 1));
         assert!(overflows_soon(general, 0x0043_0076, 64));
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_low_rate_is_one_sample_a_tick() {
+    fn low_rate_allows_one_sample_per_tick() {
         let limits = Limits::new(&Settings {
             max_sample_rate: 1,
             ..DEFAULTS
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_frequency_and_absurd_numbers_do_no_harm() {
+    fn extreme_settings_do_not_overflow() {
         let limits = Limits::new(&Settings {
             max_sample_rate: u32::MAX,
             max_percent: 99,

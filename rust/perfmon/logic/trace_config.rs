@@ -9,10 +9,10 @@ use super::trace_events::{Encoding, EventId};
 use super::values::ValueId;
 use crate::abi;
 
-/// The most events of one trace.
+/// The largest number of events in a trace.
 pub const MAX_EVENTS: usize = abi::PERFMON_MAX_EVENTS as usize;
 
-/// The rule that a config breaks. Each becomes `EINVAL`.
+/// The rule that a config breaks: `EINVAL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidConfig {
     /// The first event is `PERFMON_EVENT_ID_NONE`.
@@ -25,13 +25,13 @@ pub enum InvalidConfig {
     Event,
     /// An event occurs twice.
     Twice,
-    /// There are more events than counters for them.
+    /// The config needs more counters than the CPUs have.
     TooMany,
-    /// A rate is larger than its counter can be loaded for, or an event without a counter has one.
+    /// A rate is larger than the counter's range, or an event without a counter has a rate.
     Rate,
-    /// An event that is not sampled requests branch records, or the CPUs have none in the event's modes.
+    /// An event that is not sampled requests branch records, or the CPUs can't record branches in the event's modes.
     LastBranch,
-    /// Events in different modes request branch records, but a CPU has one filter for all.
+    /// Events in different modes request branch records, but a CPU has one filter for all branches.
     LastBranchModes,
     /// An event follows the timebase, but the first event has no rate.
     Timebase,
@@ -51,7 +51,7 @@ pub enum CounterChoice {
 /// The occasions on which records of an event are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventRole {
-    /// One record each time that this many events have been counted.
+    /// One record each time that this number of events has been counted.
     Sampled(u32),
     /// One record with the sum, when the trace stops.
     Counted,

@@ -54,8 +54,8 @@ impl Ownership {
         let is_same = |id, users: &CounterUsers| users.all_select(config.select_on(id));
         Offers {
             free: self.free_counters(),
-            shared: self.counters_where(admits),
-            same: self.counters_where(|id, users| admits(id, users) && is_same(id, users)),
+            shareable: self.counters_where(admits),
+            same_select: self.counters_where(|id, users| admits(id, users) && is_same(id, users)),
             own,
         }
     }

@@ -159,7 +159,7 @@ proptest! {
     fn the_chosen_counter_fits(
         (capabilities, cpus) in cpu(),
         attr in attr().prop_filter("a dummy has no choice", |attr| !is_dummy(attr)),
-        [free, shared, same, agreeing, busy] in any::<[u64; 5]>(),
+        [free, shareable, same_select, agreeing, busy] in any::<[u64; 5]>(),
     ) {
         if let Ok(config) = EventConfig::new(&attr, &capabilities, cpus) {
             let own = OwnCounters {
@@ -167,14 +167,14 @@ proptest! {
                 busy,
                 ..OwnCounters::default()
             };
-            let offers = Offers { free, shared, same, own };
-            let fitting = config.counters() & (free | shared) & !busy;
+            let offers = Offers { free, shareable, same_select, own };
+            let fitting = config.counters() & (free | shareable) & !busy;
             let highest = |bits: u64| (0..32).rev().map(|n| 1 << n).find(|bit| bits & bit != 0);
             let fixed = config.fixed.map(CounterId::bit).filter(|bit| fitting & bit != 0);
             let expected = fixed
                 .or(highest(fitting & agreeing))
-                .or(highest(fitting & same))
-                .or(highest(fitting & shared))
+                .or(highest(fitting & same_select))
+                .or(highest(fitting & shareable))
                 .or(highest(fitting));
             prop_assert_eq!(choose_counter(&config, &offers).map(CounterId::bit), expected);
         }

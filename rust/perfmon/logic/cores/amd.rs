@@ -9,7 +9,7 @@ use super::super::evtsel::EventSelect;
 use super::cache::{fetches, reads, reads_and_writes, CacheTable, NONE, NO_EVENTS, WRONG};
 use super::Core;
 
-/// Family 15h and all before Zen. Accesses to the last level are those to the cache of level 2.
+/// All cores before Zen, with family 15h. Their events of the last level (LL) count accesses to the cache of level 2.
 pub(super) const BEFORE_ZEN: Core = Core {
     hardware_events: &[
         (PERF_COUNT_HW_CACHE_REFERENCES, EventSelect::new(0x7d, 0x07)),

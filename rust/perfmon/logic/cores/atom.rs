@@ -47,7 +47,7 @@ const BONNELL_CACHE: CacheTable = [
     NO_EVENTS,
 ];
 
-/// PAGE_WALKS.I_SIDE_WALKS: the beginnings of walks, by the edge of their cycles.
+/// PAGE_WALKS.I_SIDE_WALKS: the number of page walks, which is how often their cycles begin.
 const INSTRUCTION_WALKS: u32 = EventSelect::new(0x05, 0x02).with_edge().stopped() as u32;
 
 const SILVERMONT_CACHE: CacheTable = [

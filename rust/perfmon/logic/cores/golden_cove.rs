@@ -37,7 +37,7 @@ pub(super) const GOLDEN_COVE: Core = Core {
     ..Core::EMPTY
 };
 
-/// The events of the front end have other numbers than Golden Cove's.
+/// Redwood Cove, whose front-end events have other numbers than those of Golden Cove.
 pub(super) const REDWOOD_COVE: Core = Core {
     extra_events: FROM_REDWOOD_COVE,
     ..GOLDEN_COVE

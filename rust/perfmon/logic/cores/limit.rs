@@ -36,7 +36,7 @@ pub(super) const fn event(number: u8) -> Events {
     range(number, number)
 }
 
-/// Returns the event with this number and unit mask, as they are in the register.
+/// Returns the event with this number and unit mask, laid out as in the register.
 pub(super) const fn unit(mask_and_number: u16) -> Events {
     let [number, unit_mask] = mask_and_number.to_le_bytes();
     Events {
@@ -46,7 +46,8 @@ pub(super) const fn unit(mask_and_number: u16) -> Events {
     }
 }
 
-/// Returns the events with this number whose unit masks have these bits set, as they are in the register.
+/// Returns the events with this number whose unit mask has the bits of this one set. Number and mask are laid out as in
+/// the register.
 pub(super) const fn unit_bits(mask_and_number: u16) -> Events {
     let [number, unit_mask] = mask_and_number.to_le_bytes();
     Events {

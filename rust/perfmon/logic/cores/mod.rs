@@ -33,17 +33,17 @@ pub(super) struct Core {
     pub(super) extra_events: &'static [Events],
     /// The events of Intel's cores that only some general counters can count. The first limit with the event applies.
     pub(super) limits: &'static [Limit],
-    /// The events, besides instructions and cycles, that a fixed-function counter counts, too: event number and unit
+    /// The events, besides instructions and cycles, that a fixed-function counter can count: event number and unit
     /// mask as in the register, and the number of the counter.
     fixed_events: &'static [(u16, u8)],
-    /// The events of `PERF_TYPE_HARDWARE`, by `PERF_COUNT_HW_*`, that are no architectural ones.
+    /// The events of `PERF_TYPE_HARDWARE`, by `PERF_COUNT_HW_*`, that are not architectural events.
     hardware_events: &'static [(u32, EventSelect)],
     /// The events of `PERF_TYPE_HW_CACHE`, if there are any.
     pub(super) cache: Option<&'static CacheTable>,
 }
 
 impl Core {
-    /// A core without limits, whose only events are those of any core.
+    /// A core without limits, and without events of its own.
     const EMPTY: Self = Self {
         extra_events: &[],
         limits: &[],
@@ -52,8 +52,8 @@ impl Core {
         cache: None,
     };
 
-    /// A core of which nothing is known. Each event that needs an extra register on some core may need one here. All
-    /// others are limited to the first four counters, as nearly all events with limits are.
+    /// A core whose events are not known. Each event that needs an extra register on some core may need one on this core.
+    /// All other events are limited to the first four counters, as nearly all events with limits are.
     const UNKNOWN: Self = Self {
         extra_events: &[
             range(0x2a, 0x2b),
@@ -116,7 +116,7 @@ impl Core {
             .map(|(_, counter)| *counter)
     }
 
-    /// Returns an event of `PERF_TYPE_HARDWARE` that is no architectural one.
+    /// Returns an event of `PERF_TYPE_HARDWARE` that is not an architectural event.
     pub(super) fn hardware_event(self, number: u32) -> Option<EventSelect> {
         let mut hardware = self.hardware_events.iter();
         hardware
@@ -128,7 +128,7 @@ impl Core {
 /// CPU_CLK_UNHALTED.REF_TSC_P, for cores where this event counts the same as fixed-function counter 2.
 const REFERENCE_CYCLES: (u16, u8) = (0x013c, 2);
 
-/// Returns the event of cycles without a micro-operation, given the event of micro-operations.
+/// Returns the event that counts cycles in which the given event of micro-operations does not occur.
 const fn cycles_without(event: u16, unit_mask: u8) -> EventSelect {
     EventSelect::new(event, unit_mask).with_counter_mask(1, true)
 }

@@ -71,7 +71,7 @@ pub(super) const HASWELL: Core = Core {
 pub(super) const BROADWELL: Core = Core {
     limits: &[
         (unit(0x0148), 0x4),
-        // Linux has this limit for precise events only, Intel's list of events has it for all.
+        // Linux has this limit for precise events only, Intel's list of events has it for all events.
         (unit(0x01c0), 0x2),
         (unit_bits(0x08a3), 0x4),
         (range(0xd0, 0xd2), 0xf),

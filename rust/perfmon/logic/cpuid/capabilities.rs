@@ -29,7 +29,7 @@ pub enum NoPmu {
     Version,
     /// CPUID reports a version, but no counter.
     Counters,
-    /// CPUID reports nothing, and the registers don't hold what is written.
+    /// CPUID has no bit for the counters, and the registers don't hold what is written.
     Registers,
 }
 
@@ -161,8 +161,8 @@ impl Capabilities {
         }
     }
 
-    /// Returns whether Linux perf uses other registers than this module for the same counters, those from 0x1900 on, and
-    /// the features that came with them.
+    /// Returns whether Linux perf uses other registers than this module for the same counters: those from 0x1900 on, which
+    /// came with version 6.
     #[must_use]
     pub const fn has_aliases(&self) -> bool {
         matches!(self.architecture, Architecture::Intel) && self.version >= 6
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpus_that_differ() {
+    fn intersection_has_what_differing_cpus_share() {
         let big = Capabilities {
             architecture: Architecture::Intel,
             microarchitecture: Microarchitecture::GoldenCove,

@@ -12,7 +12,7 @@ use super::{Architecture, Capabilities, Leaf, NoPmu, Processor};
 impl Processor {
     pub(super) const INTEL: [u8; 12] = *b"GenuineIntel";
     pub(super) const AMD: [u8; 12] = *b"AuthenticAMD";
-    /// Zen cores, made in China.
+    /// Hygon, whose processors have Zen cores.
     pub(super) const HYGON: [u8; 12] = *b"HygonGenuine";
     /// The architectural events that AMD has equivalents of: all but reference cycles and top-down slots.
     const AMD_ARCH_EVENTS: u32 = 0b0111_1011;
@@ -58,13 +58,13 @@ impl Processor {
         };
         let arch_events = match self.perfmon_events.eax {
             0 => arch_events,
-            listed => listed,
+            listed_events => listed_events,
         };
         if general == 0 || general_width == 0 {
             return Err(NoPmu::Counters);
         }
         let fixed_width = (leaf.edx >> 5 & 0xff) as u8;
-        // Some hypervisors list fixed-function counters, of width 0, that they don't have.
+        // Some hypervisors report fixed-function counters of width 0, which don't exist.
         let fixed = if fixed_width == 0 { 0 } else { fixed };
         Ok(Capabilities {
             architecture: Architecture::Intel,
@@ -85,8 +85,8 @@ impl Processor {
         })
     }
 
-    /// Returns the counters of this very core that do more than count, as in `IA32_PERF_GLOBAL_CTRL`: the overflow of
-    /// another one may reload them (`IA32_PMC_x_CFG_B`), or they write records (`IA32_PMC_x_CFG_C`).
+    /// Returns the counters of this very core that do more than count, as in `IA32_PERF_GLOBAL_CTRL`: they can be reloaded
+    /// when another counter overflows (`IA32_PMC_x_CFG_B`), or can write records (`IA32_PMC_x_CFG_C`).
     #[must_use]
     pub const fn extended_counters(&self) -> u64 {
         let reload = &self.perfmon_reload;
@@ -125,13 +125,13 @@ impl Processor {
         const LBR_FORMAT: u64 = 0x3f;
         /// Leaf 7: leaf 0x1c exists.
         const ARCHITECTURAL: u32 = 1 << 19;
-        /// EBX of leaf 0x1c, filters and call stacks, and ECX, mispredictions, cycles and types: all processors up to now
-        /// have all of them.
-        const ALL: u32 = 0b111;
+        /// The features in EBX (filters, call stacks) and in ECX (mispredictions, cycles, types) of leaf 0x1c. All
+        /// processors so far have all of them.
+        const ALL_FEATURES: u32 = 0b111;
 
         if version >= 4 && self.features.edx & ARCHITECTURAL != 0 {
             let leaf = self.branch_records;
-            let has_all = leaf.ebx & leaf.ecx & ALL == ALL;
+            let has_all = leaf.ebx & leaf.ecx & ALL_FEATURES == ALL_FEATURES;
             // Bit n of EAX is for 8 (n + 1) branches.
             let depth = [32, 16, 8]
                 .into_iter()
@@ -238,7 +238,7 @@ mod tests {
     };
 
     /// Returns an Intel processor with this leaf 0x0a. Leaves that must not be read are all ones.
-    fn intel(first: Leaf, features: u32, arch_perfmon: Leaf) -> Processor {
+    fn intel_processor(first: Leaf, features: u32, arch_perfmon: Leaf) -> Processor {
         Processor::read(|leaf, _| match leaf {
             0 => first,
             1 => Leaf {
@@ -257,7 +257,7 @@ mod tests {
         })
     }
 
-    fn perfmon(eax: u32, ecx: u32, edx: u32) -> Leaf {
+    fn perfmon_leaf(eax: u32, ecx: u32, edx: u32) -> Leaf {
         Leaf {
             eax,
             ebx: 0,
@@ -267,12 +267,11 @@ mod tests {
     }
 
     #[test]
-    fn real_processors_have_their_counters() {
+    fn dumps_have_the_expected_counters() {
         assert_eq!(
-            dumps::first_wrong(|dump, cpu| {
-                let found = cpu.capabilities(0);
+            dumps::first_mismatch(|dump, cpu| {
                 dump.expected
-                    == found.map(|c| {
+                    == cpu.capabilities(0).map(|c| {
                         (
                             c.architecture,
                             c.version,
@@ -288,14 +287,14 @@ mod tests {
     }
 
     #[test]
-    fn real_processors_have_their_branch_records() {
+    fn dumps_have_the_expected_branch_records() {
         let amd = |address_bits, freezes| BranchRecords::Amd {
             depth: 16,
             address_bits,
             freezes,
         };
         assert_eq!(
-            dumps::first_wrong(|dump, cpu| {
+            dumps::first_mismatch(|dump, cpu| {
                 let expected = match dump.core {
                     Core::Zen4 => Some(amd(48, false)),
                     Core::Zen5 if dump.name.ends_with("(Turin)") => Some(amd(57, true)),
@@ -308,7 +307,7 @@ mod tests {
                     | Core::Crestmont
                     | Core::Skymont
                     | Core::Darkmont => Some(BranchRecords::Architectural { depth: 32 }),
-                    // `IA32_PERF_CAPABILITIES` reports the others.
+                    // Only `IA32_PERF_CAPABILITIES` reports the branch records of other cores.
                     _ => None,
                 };
                 cpu.capabilities(0).map_or(None, |c| c.last_branch) == expected
@@ -318,11 +317,11 @@ mod tests {
     }
 
     #[test]
-    fn stacks_follow_from_perf_capabilities() {
+    fn branch_stack_follows_from_perf_capabilities() {
         let stack = |format| {
-            let found = |dump: &dumps::Dump, cpu: Processor| match cpu.capabilities(format) {
-                Ok(found) if found.last_branch.is_some() => Some((dump.core, found.last_branch?)),
-                _ => None,
+            let branches_of_dump = |dump: &dumps::Dump, cpu: Processor| {
+                let branches = cpu.capabilities(format).ok()?.last_branch?;
+                Some((dump.core, branches))
             };
             let expected = |core| match (format, core) {
                 (3, Core::Nehalem | Core::Westmere) => Some(OldStack::Nehalem),
@@ -330,7 +329,7 @@ mod tests {
                 (4, Core::Haswell | Core::Broadwell) => Some(OldStack::Haswell),
                 _ => None,
             };
-            dumps::first_wrong(|dump, cpu| match found(dump, cpu) {
+            dumps::first_mismatch(|dump, cpu| match branches_of_dump(dump, cpu) {
                 Some((core, BranchRecords::OldStack(old))) => expected(core) == Some(old),
                 _ => expected(dump.core).is_none(),
             })
@@ -342,7 +341,7 @@ mod tests {
 
     #[test]
     fn full_width_writes_follow_from_perf_capabilities() {
-        let cpu = intel(INTEL, 1 << 15, perfmon(0x0730_0404, 0, 0x603));
+        let cpu = intel_processor(INTEL, 1 << 15, perfmon_leaf(0x0730_0404, 0, 0x603));
         assert!(cpu.has_perf_capabilities());
         assert_eq!(
             cpu.capabilities(1 << 13).map(|c| c.full_width_writes),
@@ -356,7 +355,7 @@ mod tests {
 
     #[test]
     fn version_1_has_no_fixed_counters() {
-        let cpu = intel(INTEL, 0, perfmon(0x0728_0201, 0xff, 0x603));
+        let cpu = intel_processor(INTEL, 0, perfmon_leaf(0x0728_0201, 0xff, 0x603));
         assert_eq!(
             cpu.capabilities(0).map(|c| (c.version, c.fixed)),
             Ok((1, 0))
@@ -366,16 +365,16 @@ mod tests {
     #[test]
     fn version_5_lists_its_fixed_counters() {
         // Counters 0 to 2 from EDX, counter 4 from ECX.
-        let cpu = intel(INTEL, 0, perfmon(0x0830_0805, 0b1_0000, 0x8603));
+        let cpu = intel_processor(INTEL, 0, perfmon_leaf(0x0830_0805, 0b1_0000, 0x8603));
         assert_eq!(cpu.capabilities(0).map(|c| c.fixed), Ok(0b1_0111));
         // Before version 5, ECX is reserved.
-        let cpu = intel(INTEL, 0, perfmon(0x0830_0804, 0b1_0000, 0x603));
+        let cpu = intel_processor(INTEL, 0, perfmon_leaf(0x0830_0804, 0b1_0000, 0x603));
         assert_eq!(cpu.capabilities(0).map(|c| c.fixed), Ok(0b111));
     }
 
     #[test]
-    fn fixed_counters_without_a_width_are_none() {
-        let cpu = intel(INTEL, 0, perfmon(0x0830_0805, 0b1_0000, 0x8003));
+    fn fixed_counters_of_width_0_are_ignored() {
+        let cpu = intel_processor(INTEL, 0, perfmon_leaf(0x0830_0805, 0b1_0000, 0x8003));
         assert_eq!(
             cpu.capabilities(0).map(|c| (c.fixed, c.fixed_width)),
             Ok((0, 0))
@@ -383,18 +382,18 @@ mod tests {
     }
 
     #[test]
-    fn a_set_bit_is_a_missing_event() {
+    fn set_bit_of_leaf_0a_ebx_is_a_missing_event() {
         let events = |count: u32, missing| {
             let leaf = Leaf {
                 ebx: missing,
-                ..perfmon(count << 24 | 0x30_0404, 0, 0x603)
+                ..perfmon_leaf(count << 24 | 0x30_0404, 0, 0x603)
             };
-            let found = intel(INTEL, 0, leaf).capabilities(0);
-            found.map(|c| c.arch_events)
+            let capabilities = intel_processor(INTEL, 0, leaf).capabilities(0);
+            capabilities.map(|c| c.arch_events)
         };
         assert_eq!(events(7, 0), Ok(0x7f));
         assert_eq!(events(7, 0b100), Ok(0x7b));
-        // Bits beyond the count mean nothing: such events are missing.
+        // Events beyond the count are missing, whatever their bits are.
         assert_eq!(events(5, !0b1_1111), Ok(0x1f));
         assert_eq!(events(0, 0), Ok(0));
         assert_eq!(events(31, 0), Ok(0x7fff_ffff));
@@ -402,12 +401,12 @@ mod tests {
         assert_eq!(events(255, 1), Ok(u32::MAX - 1));
     }
 
-    /// Returns a processor of version 6 with these subleaves 0, 1 and 3 of leaf 0x23: EAX and EBX. It is invented, for
-    /// cases that no dump has.
+    /// Returns the capabilities of an invented processor of version 6, for cases that no dump has. `subleaves` are EAX and
+    /// EBX of the subleaves 0, 1 and 3 of leaf 0x23.
     fn version_6(subleaves: [(u32, u32); 3]) -> Capabilities {
         let cpu = Processor::read(|leaf, subleaf| match (leaf, subleaf) {
             (0, _) => Leaf { eax: 0x23, ..INTEL },
-            (0x0a, _) => perfmon(0x0830_0806, 0xf, 0x604),
+            (0x0a, _) => perfmon_leaf(0x0830_0806, 0xf, 0x604),
             (0x23, 0 | 1 | 3) => {
                 let (eax, ebx) = subleaves[subleaf.div_ceil(2) as usize];
                 Leaf {
@@ -440,11 +439,11 @@ mod tests {
     #[test]
     fn general_counters_above_a_gap_are_not_used() {
         let general = |bitmap| {
-            let found = version_6([(0b1011, 0), (bitmap, 0), (0, 0)]);
-            (found.general, found.all_general)
+            let cpu = version_6([(0b1011, 0), (bitmap, 0), (0, 0)]);
+            (cpu.general, cpu.all_general)
         };
         assert_eq!(general(0b1011_1111), (6, 6));
-        // Counters from 8 on have registers that can't be reserved.
+        // The registers of general counters from 8 on can't be reserved.
         assert_eq!(general(0x3ff), (8, 10));
         assert_eq!(general(u32::MAX), (8, 32));
         assert_eq!(general(0b10), (0, 0));
@@ -459,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_do_more_than_count() {
+    fn extended_counters_are_those_that_reload_or_record() {
         let extended = |subleaves| {
             let cpu = Processor::read(|leaf, subleaf| match (leaf, subleaf) {
                 (0, _) => Leaf { eax: 0x23, ..INTEL },
@@ -490,37 +489,37 @@ mod tests {
     }
 
     #[test]
-    fn no_leaf_is_no_pmu() {
+    fn missing_leaf_0a_means_no_pmu() {
         let old = Leaf { eax: 5, ..INTEL };
-        let cpu = intel(old, 0, perfmon(0x0730_0404, 0, 0x603));
+        let cpu = intel_processor(old, 0, perfmon_leaf(0x0730_0404, 0, 0x603));
         assert_eq!(cpu.capabilities(0), Err(NoPmu::Version));
     }
 
     #[test]
-    fn hypervisors_without_a_pmu() {
-        let cpu = intel(INTEL, 1 << 31, Leaf::default());
+    fn hypervisors_without_a_pmu_are_refused() {
+        let cpu = intel_processor(INTEL, 1 << 31, Leaf::default());
         assert!(cpu.is_virtual());
         assert_eq!(cpu.capabilities(0), Err(NoPmu::Version));
-        let cpu = intel(INTEL, 1 << 31, perfmon(0x0730_0002, 0, 0));
+        let cpu = intel_processor(INTEL, 1 << 31, perfmon_leaf(0x0730_0002, 0, 0));
         assert_eq!(cpu.capabilities(0), Err(NoPmu::Counters));
     }
 
     #[test]
-    fn other_vendors() {
+    fn other_vendors_are_refused() {
         let via = Leaf {
             ebx: 0x746e_6543,
             edx: 0x4872_7561,
             ecx: 0x736c_7561,
             ..INTEL
         };
-        let cpu = intel(via, 0, perfmon(0x0730_0404, 0, 0x603));
+        let cpu = intel_processor(via, 0, perfmon_leaf(0x0730_0404, 0, 0x603));
         assert_eq!(&cpu.vendor_id, b"CentaurHauls");
         assert_eq!(cpu.capabilities(0), Err(NoPmu::Vendor));
     }
 
     #[test]
     fn absurd_numbers_stay_in_range() {
-        let cpu = intel(INTEL, 0, perfmon(u32::MAX, u32::MAX, u32::MAX));
+        let cpu = intel_processor(INTEL, 0, perfmon(u32::MAX, u32::MAX, u32::MAX));
         let c = cpu.capabilities(0);
         assert_eq!(c.map(|c| (c.general, c.fixed)), Ok((32, 0x7fff)));
         assert!(c.is_ok_and(|c| c.has_aliases()));

@@ -7,7 +7,7 @@
 use super::{Architecture, Leaf, Microarchitecture, NoPmu, Processor};
 use Architecture::{AmdCore, AmdLegacy, AmdV2, Intel};
 
-/// The dump of a processor, and what must be detected in it.
+/// The dump of a processor, and the properties that must be detected in it.
 pub(super) struct Dump {
     pub(super) name: &'static str,
     /// The leaves and their subleaves: EAX, EBX, ECX, EDX. Leaves that are not listed are zero.
@@ -24,14 +24,14 @@ pub(super) struct Dump {
 impl Dump {
     fn leaf(&self, number: u32, subleaf: u32) -> Leaf {
         let mut leaves = self.leaves.iter();
-        let found = leaves.find(|(leaf, _)| *leaf == (number, subleaf));
-        let [eax, ebx, ecx, edx] = found.map_or([0; 4], |(_, registers)| *registers);
+        let listed = leaves.find(|(leaf, _)| *leaf == (number, subleaf));
+        let [eax, ebx, ecx, edx] = listed.map_or([0; 4], |(_, registers)| *registers);
         Leaf { eax, ebx, ecx, edx }
     }
 }
 
 /// Returns the name of the first processor for which `is_right` is false.
-pub(super) fn first_wrong(is_right: impl Fn(&Dump, Processor) -> bool) -> Option<&'static str> {
+pub(super) fn first_mismatch(is_right: impl Fn(&Dump, Processor) -> bool) -> Option<&'static str> {
     let read_dump = |dump: &Dump| Processor::read(|leaf, subleaf| dump.leaf(leaf, subleaf));
     let is_wrong = |dump: &&Dump| !is_right(dump, read_dump(dump));
     DUMPS.iter().find(is_wrong).map(|dump| dump.name)
@@ -92,7 +92,7 @@ const DUMPS: &[Dump] = &[
         0x0a: 0x0730_0403, 0, 0, 0x603;
         0x8000_0001: 0, 0, 1, 0x2810_0800;
     ] (6, 0x2a), SandyBridge, false, Ok((Intel, 3, 4, 48, 0b111, 0x7f))),
-    // A core whose second thread is off has the counters of both.
+    // Without Hyper-Threading, a core's thread has the counters of both threads.
     dump!("Ivy Bridge without Hyper-Threading", Intel, last 0x0d and 0x8000_0008, [
         0x01: 0x0003_06a9, 0x0010_0800, 0x0d9a_e3bf, 0xbfeb_fbff;
         0x0a: 0x0730_0803, 0, 0, 0x603;
@@ -184,7 +184,7 @@ const DUMPS: &[Dump] = &[
         0x1c: 0x4000_000b, 7, 7, 0;
         0x8000_0001: 0, 0, 0x121, 0x2c10_0000;
     ] (6, 0xcf), GoldenCove, false, Ok((Intel, 5, 8, 48, 0b1111, 0xff))),
-    // Leaf 0x0a has what both kinds of cores have, and there is no leaf 0x23.
+    // Leaf 0x0a has the counters and events that both kinds of cores have, and there is no leaf 0x23.
     dump!("Raptor Lake, performance core", Intel, last 0x20 and 0x8000_0008, [
         0x01: 0x000b_06f2, 0x0080_0800, 0x7ffa_fbff, 0xbfeb_fbff;
         0x07: 2, 0x239c_27eb, 0x98c0_27ac, 0xfc1c_c410;

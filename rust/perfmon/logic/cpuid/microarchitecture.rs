@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Microarchitectures, as far as their events differ.
+//! Microarchitectures, distinguished by their events.
 
 use super::Processor;
 
-/// A group of cores that have the same events for what CPUID does not report.
+/// A group of cores that have the same events, as far as CPUID does not report these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Microarchitecture {
     /// Any other core, or CPUs of different cores: only architectural events are known.
@@ -102,7 +102,7 @@ impl Processor {
         }
     }
 
-    /// Returns which of two cores this is. A machine whose cores are all of one kind has the big ones.
+    /// Returns `big` or `small`, whichever this core is. A machine whose cores are all of one kind has big cores.
     const fn core_of_kind(
         &self,
         big: Microarchitecture,
@@ -204,7 +204,7 @@ mod tests {
     use Microarchitecture as M;
 
     #[test]
-    fn intel_models() {
+    fn intel_models_have_their_cores() {
         assert_eq!(intel_cores(6, 0x5e), Cores::One(M::Skylake));
         assert_eq!(intel_cores(6, 0x56), Cores::One(M::Broadwell));
         assert_eq!(intel_cores(6, 0x8f), Cores::One(M::GoldenCove));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn hybrids_have_two_kinds() {
+    fn leaf_1a_distinguishes_cores_of_hybrids() {
         let core_with = |hybrid, kind| {
             let cpu = Processor::read(|leaf, _| {
                 let eax = match leaf {
@@ -246,7 +246,7 @@ mod tests {
         };
         assert_eq!(core_with(1 << 15, 0x4000_0003), M::LionCove);
         assert_eq!(core_with(1 << 15, 0x2000_0003), M::Skymont);
-        // The low-power island.
+        // A small core of the low-power island.
         assert_eq!(core_with(1 << 15, 0x2000_0002), M::Crestmont);
         // Without the small cores there is no leaf 0x1a.
         assert_eq!(core_with(0, 0), M::LionCove);
@@ -255,15 +255,15 @@ mod tests {
     }
 
     #[test]
-    fn real_processors_have_their_cores() {
+    fn dumps_have_the_expected_cores() {
         assert_eq!(
-            dumps::first_wrong(|dump, cpu| cpu.microarchitecture() == dump.core),
+            dumps::first_mismatch(|dump, cpu| cpu.microarchitecture() == dump.core),
             None
         );
     }
 
     #[test]
-    fn amd_families() {
+    fn amd_families_have_their_cores() {
         assert_eq!(amd_core(0x10, 2), M::AmdBeforeZen);
         assert_eq!(amd_core(0x15, 2), M::Bulldozer);
         assert_eq!(amd_core(0x17, 0x01), M::Zen1);

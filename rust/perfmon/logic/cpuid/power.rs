@@ -4,7 +4,8 @@
 use super::super::values::sets;
 use super::Processor;
 
-/// The models of Intel's family 6 that have registers of energy, as Linux perf knows them. CPUID has no bit for these.
+/// The models of Intel's family 6 that have energy registers (RAPL), as in Linux perf. CPUID has no bit for these
+/// registers.
 const ENERGY_MODELS: [u32; 45] = [
     0x2a, 0x2d, 0x3a, 0x3e, // Sandy Bridge, Ivy Bridge
     0x3c, 0x3f, 0x45, 0x46, // Haswell
@@ -32,7 +33,7 @@ impl Processor {
 
         let if_present = |is_present: bool, set: u16| if is_present { set } else { 0 };
         let clocks = if_present(self.power.ecx & APERF_MPERF != 0, sets::CLOCKS);
-        let others = match self.vendor_id {
+        let sensors = match self.vendor_id {
             Self::INTEL => {
                 let eax = self.power.eax;
                 if_present(eax & THERMAL_SENSOR != 0, sets::CORE_TEMPERATURE)
@@ -41,7 +42,7 @@ impl Processor {
             }
             _ => if_present(self.amd_power.edx & AMD_RAPL != 0, sets::AMD_ENERGY),
         };
-        clocks | others
+        clocks | sensors
     }
 
     /// Returns whether the energy of the memory has a unit of its own.

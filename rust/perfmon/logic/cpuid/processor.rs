@@ -41,8 +41,8 @@ pub struct Processor {
     pub(super) perfmon_ext: Leaf,
     /// Leaf 0x23, subleaf 1: bitmaps of the general (EAX) and of the fixed-function counters (EBX).
     pub(super) perfmon_counters: Leaf,
-    /// Leaf 0x23, subleaf 2: bitmaps of the general (EAX) and of the fixed-function counters (EBX) that the overflow of
-    /// another one can reload.
+    /// Leaf 0x23, subleaf 2: bitmaps of the general (EAX) and of the fixed-function counters (EBX) that can be reloaded
+    /// when another counter overflows.
     pub(super) perfmon_reload: Leaf,
     /// Leaf 0x23, subleaf 5: bitmaps of the general (EAX) and of the fixed-function counters (ECX) that write records.
     pub(super) perfmon_records: Leaf,
@@ -134,7 +134,7 @@ impl Processor {
         self.features.edx >> 15 & 1 != 0
     }
 
-    /// Returns whether a hypervisor reports itself.
+    /// Returns whether the CPU is virtual: a hypervisor sets this bit of leaf 1.
     #[must_use]
     pub const fn is_virtual(&self) -> bool {
         self.version.ecx >> 31 & 1 != 0
@@ -154,9 +154,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn real_processors_have_their_names() {
+    fn dumps_have_the_expected_family_and_model() {
         assert_eq!(
-            dumps::first_wrong(|dump, cpu| (cpu.family(), cpu.model()) == dump.model
+            dumps::first_mismatch(|dump, cpu| (cpu.family(), cpu.model()) == dump.model
                 && cpu.is_virtual() == dump.is_virtual),
             None
         );
