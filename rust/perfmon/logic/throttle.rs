@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_can_be_lifted() {
+    fn each_limit_can_be_disabled() {
         let rate_only = Limits::new(&Settings {
             max_percent: 100,
             ..DEFAULTS

@@ -6,7 +6,7 @@ use super::counter::{each, CounterId};
 use super::cpuid::Capabilities;
 use super::evtsel::EventSelect;
 use super::trace_events::{Encoding, EventId};
-use super::values::ValueId;
+use super::values::MiscEvent;
 use crate::abi;
 
 /// The largest number of events in a trace.
@@ -44,8 +44,8 @@ pub enum CounterChoice {
     AnyGeneral,
     /// This counter only.
     Only(CounterId),
-    /// No counter: the event is a value.
-    Value(ValueId),
+    /// No counter: the event is a value, which has a register of its own.
+    Value(MiscEvent),
 }
 
 /// The occasions on which records of an event are written.
@@ -62,11 +62,11 @@ pub enum EventRole {
 /// One event of a [`Config`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfigEvent {
-    /// The id that its records have.
+    /// The id of the event in its records.
     pub id: EventId,
     /// The event select, with the modes.
     pub select: EventSelect,
-    /// The counters that can count it.
+    /// The counters that can count the event.
     pub counters: CounterChoice,
     /// The occasions on which records are written.
     pub role: EventRole,
@@ -80,15 +80,16 @@ pub struct ConfigEvent {
 ///
 /// # Invariants
 ///
-/// - No two events need the same fixed-function counter, and not more events need a general counter than there are.
-/// - All events with `last_branch` are sampled, and in the same modes.
+/// - No two events need the same fixed-function counter, and no more events need a general counter than the CPUs have
+///   general counters.
+/// - All events with `last_branch` are sampled, and have the same modes.
 /// - Only [`Self::EMPTY`] has no event.
 #[derive(Clone, Copy)]
 pub struct Config {
     events: [Option<ConfigEvent>; MAX_EVENTS],
 }
 
-/// Returns the largest rate of an event: the most events that its counter can be loaded for.
+/// Returns the largest rate of an event: the largest number of events that its counter can be loaded for.
 fn max_rate(cpus: &Capabilities, counters: CounterChoice) -> u64 {
     let width = match counters {
         CounterChoice::AnyGeneral => cpus.general_width,
@@ -124,11 +125,12 @@ impl Config {
         this.set(raw, cpus, find_definition).map(|()| this)
     }
 
-    /// Does the same as [`Self::new`], but in place: a config is too large for the kernel's stack.
+    /// Makes this the checked config of `raw`, as [`Self::new`] does. Works in place, since a config is too large for the
+    /// kernel's stack.
     ///
     /// # Errors
     ///
-    /// The first rule that `raw` breaks. The config is empty then.
+    /// The first rule that `raw` breaks; the config is then empty.
     pub fn set(
         &mut self,
         raw: &abi::perfmon_config,
@@ -142,7 +144,7 @@ impl Config {
         result
     }
 
-    /// Does the same as [`Self::set`], but leaves a partial config on errors.
+    /// Makes this the checked config of `raw`, as [`Self::set`] does, but leaves a part of the events on errors.
     fn fill(
         &mut self,
         raw: &abi::perfmon_config,
@@ -176,7 +178,8 @@ impl Config {
         Ok(())
     }
 
-    /// Checks the events together, each of which is valid: the number of general counters, and the modes of branches.
+    /// Checks the rules for all events together: the number of general counters, and the modes of branches. Each event has
+    /// been checked.
     fn check_together(&self, cpus: &Capabilities) -> Result<(), InvalidConfig> {
         let general = self
             .events()
@@ -206,7 +209,7 @@ impl Config {
         self.events().any(|e| e.select.is_kernel())
     }
 
-    /// Returns the values whose records `matches` selects by their roles, as a set.
+    /// Returns the values of the events whose role `matches`, as a set.
     pub fn values(&self, matches: impl Fn(EventRole) -> bool) -> u16 {
         self.events()
             .filter_map(|e| match e.counters {
@@ -216,16 +219,16 @@ impl Config {
             .fold(0, |set, bit| set | bit)
     }
 
-    /// Returns an event with branch records, if there is one. All events with branch records have its modes.
+    /// Returns an event with branch records, if there is one. All events with branch records have the same modes.
     #[must_use]
     pub fn last_branch(&self) -> Option<&ConfigEvent> {
         self.events().find(|e| e.last_branch)
     }
 
-    /// Assigns a counter to each event. An event of a fixed-function counter gets that counter, any other event the
-    /// lowest general counter of `free`. `free` has the bits of the available counters.
+    /// Assigns one of the counters of the mask `free` to each event: an event of a fixed-function counter gets that counter,
+    /// any other event the lowest general counter.
     ///
-    /// The result is in the order of [`Self::events`]; a value has no counter. `None` if there are not enough counters.
+    /// The result is in the order of [`Self::events`]; a value has no counter. `None` if `free` has too few counters.
     #[must_use]
     pub fn assign(&self, free: u64) -> Option<[Option<CounterId>; MAX_EVENTS]> {
         let mut available = free;
@@ -255,7 +258,8 @@ fn rows(raw: &abi::perfmon_config) -> impl Iterator<Item = ((&u16, &u32), &u32)>
 ///
 /// # Errors
 ///
-/// [`InvalidConfig::NoEvent`] if there is none, [`InvalidConfig::AfterTheEnd`] if something follows the last one.
+/// [`InvalidConfig::NoEvent`] if there is no event, [`InvalidConfig::AfterTheEnd`] if a row after the last event is not
+/// zero.
 fn count_events(raw: &abi::perfmon_config) -> Result<usize, InvalidConfig> {
     let none_id = EventId::NONE.0;
     let count = raw.events.iter().take_while(|&&id| id != none_id).count();
@@ -349,7 +353,7 @@ mod tests {
 
     type Rows<'a> = &'a [(u16, u32, u32)];
 
-    fn raw(rows: Rows<'_>) -> abi::perfmon_config {
+    fn raw_config(rows: Rows<'_>) -> abi::perfmon_config {
         let mut raw = abi::perfmon_config {
             events: [0; MAX_EVENTS],
             rate: [0; MAX_EVENTS],
@@ -363,16 +367,16 @@ mod tests {
         raw
     }
 
-    fn new(cpus: &Capabilities, rows: Rows<'_>) -> Result<Config, InvalidConfig> {
-        Config::new(&raw(rows), cpus, |_| None)
+    fn config_of(cpus: &Capabilities, rows: Rows<'_>) -> Result<Config, InvalidConfig> {
+        Config::new(&raw_config(rows), cpus, |_| None)
     }
 
     fn refusal(rows: Rows<'_>) -> Option<InvalidConfig> {
-        new(&CPU, rows).err()
+        config_of(&CPU, rows).err()
     }
 
     #[test]
-    fn every_rule() {
+    fn each_rule_refuses_its_config() {
         use super::InvalidConfig as R;
         let cases: [(Rows<'_>, R); 17] = [
             (&[], R::NoEvent),
@@ -414,14 +418,14 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_config_is_empty() {
+    fn refused_config_is_empty() {
         let mut config = Config::EMPTY;
-        let valid_config = raw(&[(ARCH, 9, USER), (ARCH + 1, 9, USER)]);
-        let twice = raw(&[(ARCH, 9, USER), (ARCH, 9, USER)]);
+        let valid_config = raw_config(&[(ARCH, 9, USER), (ARCH + 1, 9, USER)]);
+        let config_with_duplicate = raw_config(&[(ARCH, 9, USER), (ARCH, 9, USER)]);
         assert!(config.set(&valid_config, &CPU, |_| None).is_ok());
         assert_eq!(config.events().count(), 2);
         assert_eq!(
-            config.set(&twice, &CPU, |_| None),
+            config.set(&config_with_duplicate, &CPU, |_| None),
             Err(InvalidConfig::Twice)
         );
         assert_eq!(config.events().count(), 0);
@@ -436,7 +440,7 @@ mod tests {
             ..CPU
         };
         assert_eq!(
-            new(&without_branches, rows).err(),
+            config_of(&without_branches, rows).err(),
             Some(InvalidConfig::LastBranch)
         );
         let unfrozen = Capabilities {
@@ -447,10 +451,10 @@ mod tests {
             }),
             ..CPU
         };
-        assert_eq!(new(&unfrozen, rows).err(), None);
+        assert_eq!(config_of(&unfrozen, rows).err(), None);
         let kernel_rows: Rows<'_> = &[(FIXED + 1, 9, USER | OS | LBR)];
         assert_eq!(
-            new(&unfrozen, kernel_rows).err(),
+            config_of(&unfrozen, kernel_rows).err(),
             Some(InvalidConfig::LastBranch)
         );
     }
@@ -465,12 +469,12 @@ mod tests {
             values: 1 << 8 | 1 << 0,
             ..CPU
         };
-        let refusal = |rows| new(&cpus, rows).err();
+        let refusal = |rows| config_of(&cpus, rows).err();
         assert_eq!(refusal(&[(ENERGY, 0, 0), (APERF, 0, USER)]), None);
         assert_eq!(refusal(&[(ENERGY + 1, 0, 0)]), Some(InvalidConfig::Event));
         assert_eq!(refusal(&[(MISC, 0, 0)]), Some(InvalidConfig::Event));
         assert_eq!(refusal(&[(ENERGY, 1, 0)]), Some(InvalidConfig::Rate));
-        // A value is no timebase.
+        // A value can't be the timebase.
         assert_eq!(
             refusal(&[(ENERGY, 0, 0), (ARCH, 0, USER | TIMEBASE0)]),
             Some(InvalidConfig::Timebase)
@@ -489,7 +493,7 @@ mod tests {
             (ARCH + 1, 0, USER),
             (APERF, 0, USER | OS | PC),
         ];
-        assert!(new(&cpus, rows).is_ok_and(|config| {
+        assert!(config_of(&cpus, rows).is_ok_and(|config| {
             let assigned = config
                 .assign(0b11)
                 .map(|all| all.map(|id| id.map(CounterId::index)));
@@ -501,12 +505,13 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_limited_by_what_can_be_written() {
+    fn rates_are_limited_by_the_bits_that_writes_set() {
         let without_full_writes = Capabilities {
             full_width_writes: false,
             ..CPU
         };
-        let refusal_of_rate = |rate| new(&without_full_writes, &[(FIXED + 1, rate, USER)]).err();
+        let refusal_of_rate =
+            |rate| config_of(&without_full_writes, &[(FIXED + 1, rate, USER)]).err();
         assert_eq!(refusal_of_rate(1 << 31), None);
         assert_eq!(refusal_of_rate((1 << 31) + 1), Some(InvalidConfig::Rate));
         assert_eq!(refusal(&[(FIXED + 1, u32::MAX, USER)]), None);
@@ -519,8 +524,8 @@ mod tests {
     }
 
     #[test]
-    fn flags_and_rates_make_roles() {
-        let config = new(
+    fn roles_follow_from_flags_and_rates() {
+        let config = config_of(
             &CPU,
             &[
                 (FIXED + 2, 9, USER | OS | PC | TIMEBASE0 | LBR),
@@ -547,18 +552,24 @@ mod tests {
     }
 
     /// Returns the indices of the counters of three events, if those of `free` are available.
-    fn indices(free: u64) -> Option<[Option<usize>; 3]> {
+    fn assigned_indices(free: u64) -> Option<[Option<usize>; 3]> {
         let rows: Rows<'_> = &[(ARCH + 1, 9, USER), (FIXED + 2, 0, USER), (ARCH, 0, USER)];
-        let assigned = new(&CPU, rows).ok()?.assign(free)?;
+        let assigned = config_of(&CPU, rows).ok()?.assign(free)?;
         Some([0, 1, 2].map(|n| assigned[n].map(CounterId::index)))
     }
 
     #[test]
-    fn events_get_the_lowest_counters_that_fit() {
+    fn events_get_the_lowest_free_counters() {
         let all = 0b111 << 32;
-        assert_eq!(indices(all | 0b11), Some([Some(0), Some(33), Some(1)]));
-        assert_eq!(indices(all | 0b1010), Some([Some(1), Some(33), Some(3)]));
-        assert_eq!(indices(all | 0b10), None);
-        assert_eq!(indices(0b101 << 32 | 0b11), None);
+        assert_eq!(
+            assigned_indices(all | 0b11),
+            Some([Some(0), Some(33), Some(1)])
+        );
+        assert_eq!(
+            assigned_indices(all | 0b1010),
+            Some([Some(1), Some(33), Some(3)])
+        );
+        assert_eq!(assigned_indices(all | 0b10), None);
+        assert_eq!(assigned_indices(0b101 << 32 | 0b11), None);
     }
 }

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The events of the trace interface: event ids, and what a counter needs to count each.
+//! The events of the trace interface: event ids, and the hardware's encodings of the events.
 
 use super::counter::CounterId;
 use super::cpuid::{Architecture, Capabilities};
 use super::evtsel::EventSelect;
-use super::values::ValueId;
+use super::values::MiscEvent;
 use crate::abi;
 
-/// An event id: a group and a number within it; 0 is no event.
+/// An event id: a group, and a number within the group. The id 0 means no event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventId(pub u16);
 
 /// The hardware's encoding of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// Any general counter, with this event select; the modes are to be added.
+    /// Any general counter, with this event select, which has no modes.
     General(EventSelect),
     /// This fixed-function counter only.
     Fixed(CounterId),
     /// No counter: the event has a register of its own.
-    Value(ValueId),
+    Value(MiscEvent),
 }
 
 impl EventId {
@@ -44,7 +44,7 @@ impl EventId {
         self.group() == abi::PERFMON_GROUP_MODEL
     }
 
-    /// Returns the encoding of the event on CPUs that all have `capabilities`; `None` if they can't count it.
+    /// Returns the encoding of the event on CPUs that all have `capabilities`; `None` if these CPUs can't count it.
     /// `find_definition` looks up the events that programs have defined.
     pub fn encoding(
         self,
@@ -63,7 +63,7 @@ impl EventId {
                 (is_listed && is_present).then_some(Encoding::Fixed(counter))
             }
             abi::PERFMON_GROUP_MODEL => find_definition(self).map(Encoding::General),
-            abi::PERFMON_GROUP_MISC => ValueId::new(self.number())
+            abi::PERFMON_GROUP_MISC => MiscEvent::new(self.number())
                 .filter(|id| capabilities.values & id.bit() != 0)
                 .map(Encoding::Value),
             _ => None,
@@ -73,8 +73,8 @@ impl EventId {
 
 /// The architectural events by their bit in CPUID leaf 0AH, EBX (Intel SDM, volume 3B, table 21-1),
 /// and their equivalents on AMD (the Processor Programming References, "Core Performance Counter
-/// Events"). AMD has no event for reference cycles. Its cores see only their own cache of level 2, which
-/// Linux perf also takes for the last level.
+/// Events"). AMD has no event for reference cycles. AMD's cores count only accesses to their own cache of level
+/// 2, whose events Linux perf also uses for the last level.
 const ARCHITECTURAL: [(EventSelect, Option<EventSelect>); 8] = [
     (
         EventSelect::new(0x3c, 0x00),
@@ -118,8 +118,8 @@ pub fn architectural_number(select: EventSelect) -> Option<u32> {
         .map(|(number, _)| number)
 }
 
-/// Returns the number of the architectural event that `select` counts, if CPUs with these capabilities report that they
-/// lack it. `None` on AMD, which has no architectural events.
+/// Returns the number of the architectural event that `select` counts, if CPUs with these capabilities lack this event.
+/// `None` on AMD, which has no architectural events.
 #[must_use]
 pub fn missing_event(select: EventSelect, capabilities: &Capabilities) -> Option<u32> {
     if capabilities.architecture != Architecture::Intel {
@@ -163,7 +163,7 @@ mod tests {
         EventId((group << 10 | number) as u16)
     }
 
-    fn general(capabilities: &Capabilities, group: u32, number: u32) -> Option<u64> {
+    fn general_encoding(capabilities: &Capabilities, group: u32, number: u32) -> Option<u64> {
         let find_definition =
             |id: EventId| (id.number() == 5).then_some(EventSelect::new(0xd1, 0x20));
         match id(group, number).encoding(capabilities, find_definition) {
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    fn fixed(capabilities: &Capabilities, number: u32) -> Option<usize> {
+    fn fixed_encoding(capabilities: &Capabilities, number: u32) -> Option<usize> {
         match id(abi::PERFMON_GROUP_FIXED, number).encoding(capabilities, |_| None) {
             Some(Encoding::Fixed(counter)) => Some(counter.index()),
             _ => None,
@@ -180,21 +180,21 @@ mod tests {
     }
 
     #[test]
-    fn architectural_events() {
+    fn architectural_events_have_encodings() {
         let arch_group = abi::PERFMON_GROUP_ARCH;
-        assert_eq!(general(&INTEL, arch_group, 0), Some(0x003c));
-        assert_eq!(general(&INTEL, arch_group, 3), Some(0x4f2e));
-        assert_eq!(general(&INTEL, arch_group, 6), Some(0x00c5));
-        // The CPU lacks event 7; no event has number 8.
-        assert_eq!(general(&INTEL, arch_group, 7), None);
-        assert_eq!(general(&INTEL, arch_group, 8), None);
-        assert_eq!(general(&AMD, arch_group, 0), Some(0x0076));
-        assert_eq!(general(&AMD, arch_group, 2), None);
-        assert_eq!(general(&AMD, arch_group, 5), Some(0x00c2));
+        assert_eq!(general_encoding(&INTEL, arch_group, 0), Some(0x003c));
+        assert_eq!(general_encoding(&INTEL, arch_group, 3), Some(0x4f2e));
+        assert_eq!(general_encoding(&INTEL, arch_group, 6), Some(0x00c5));
+        // The CPU lacks event 7, and no event has number 8.
+        assert_eq!(general_encoding(&INTEL, arch_group, 7), None);
+        assert_eq!(general_encoding(&INTEL, arch_group, 8), None);
+        assert_eq!(general_encoding(&AMD, arch_group, 0), Some(0x0076));
+        assert_eq!(general_encoding(&AMD, arch_group, 2), None);
+        assert_eq!(general_encoding(&AMD, arch_group, 5), Some(0x00c2));
     }
 
     #[test]
-    fn missing_events_are_found() {
+    fn missing_event_returns_lacking_architectural_events() {
         let few_events = Capabilities {
             arch_events: 0b0110_0111,
             ..INTEL
@@ -229,21 +229,24 @@ mod tests {
     }
 
     #[test]
-    fn fixed_events_name_their_counter() {
-        assert_eq!(fixed(&INTEL, 0), None);
-        assert_eq!(fixed(&INTEL, 1), Some(32));
-        // The CPU lacks fixed-function counter 2, and has 3.
-        assert_eq!(fixed(&INTEL, 3), None);
-        assert_eq!(fixed(&INTEL, 4), Some(35));
-        assert_eq!(fixed(&INTEL, 5), None);
-        assert_eq!(fixed(&INTEL, 0x3ff), None);
-        assert_eq!(fixed(&AMD, 1), None);
+    fn fixed_events_have_their_counter() {
+        assert_eq!(fixed_encoding(&INTEL, 0), None);
+        assert_eq!(fixed_encoding(&INTEL, 1), Some(32));
+        // The CPU lacks fixed-function counter 2, and has counter 3.
+        assert_eq!(fixed_encoding(&INTEL, 3), None);
+        assert_eq!(fixed_encoding(&INTEL, 4), Some(35));
+        assert_eq!(fixed_encoding(&INTEL, 5), None);
+        assert_eq!(fixed_encoding(&INTEL, 0x3ff), None);
+        assert_eq!(fixed_encoding(&AMD, 1), None);
     }
 
     #[test]
-    fn defined_events() {
-        assert_eq!(general(&INTEL, abi::PERFMON_GROUP_MODEL, 5), Some(0x20d1));
-        assert_eq!(general(&INTEL, abi::PERFMON_GROUP_MODEL, 6), None);
+    fn defined_events_have_their_select() {
+        assert_eq!(
+            general_encoding(&INTEL, abi::PERFMON_GROUP_MODEL, 5),
+            Some(0x20d1)
+        );
+        assert_eq!(general_encoding(&INTEL, abi::PERFMON_GROUP_MODEL, 6), None);
     }
 
     #[test]
@@ -269,7 +272,7 @@ mod tests {
     #[test]
     fn other_groups_have_no_events() {
         for group in [0, 5, 0x3f] {
-            assert_eq!(general(&INTEL, group, 1), None);
+            assert_eq!(general_encoding(&INTEL, group, 1), None);
         }
     }
 }

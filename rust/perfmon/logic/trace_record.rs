@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The sizes of records and samples.
 //!
-//! A sample is all records of one overflow interrupt. It is written whole or not at all. Every buffer keeps room
+//! A sample is all records of one overflow interrupt, of which either all are written or none. Every buffer keeps room
 //! for the sample of IOCTL_PERFMON_STOP, so that the sums are exact even in a full buffer.
 
 use super::trace_config::{Config, EventRole, MAX_EVENTS};
@@ -15,7 +15,7 @@ pub const TIME_BYTES: u64 = size_of::<abi::perfmon_time_record>() as u64;
 pub const TICK_BYTES: u64 = size_of::<abi::perfmon_tick_record>() as u64;
 /// Bytes of a COUNT record.
 pub const COUNT_BYTES: u64 = size_of::<abi::perfmon_count_record>() as u64;
-/// Bytes of a VALUE record. [`Config::sample_room`] counts it as a COUNT record.
+/// Bytes of a VALUE record. [`Config::sample_room`] uses [`COUNT_BYTES`] for it, which is the same number.
 pub const VALUE_BYTES: u64 = size_of::<abi::perfmon_value_record>() as u64;
 /// Bytes of a PC record.
 pub const PC_BYTES: u64 = size_of::<abi::perfmon_pc_record>() as u64;
@@ -78,7 +78,7 @@ mod tests {
     };
 
     #[test]
-    fn sizes_are_those_of_the_interface() {
+    fn record_sizes_match_the_abi() {
         assert_eq!(
             [
                 HEADER_BYTES,
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_for_everything_at_once() {
+    fn sample_room_covers_all_record_types() {
         let mut raw = abi::perfmon_config {
             events: [0; MAX_EVENTS],
             rate: [0; MAX_EVENTS],

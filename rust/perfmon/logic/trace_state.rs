@@ -7,8 +7,8 @@
 //!    ^    FREE_TRACE      |                        |   ^     STOP     |
 //!    |____________________|________________________|   |______________|
 //! ```
-//! STAGE_CONFIG in Staged replaces the config. STOP in Allocated and in Staged, and the queries, change
-//! nothing. close(2) stops and frees, in any state.
+//! STAGE_CONFIG in Staged replaces the config. STOP in Allocated and in Staged changes nothing, nor does a call that
+//! only returns something. close(2) stops the trace and frees its buffers, in any state.
 
 use {TraceState::Allocated, TraceState::Idle, TraceState::Running, TraceState::Staged};
 
@@ -53,7 +53,7 @@ pub enum TraceCall {
 pub struct WrongState;
 
 impl TraceState {
-    /// Returns the state after a `call` that succeeds.
+    /// Returns the state after `call` has succeeded.
     ///
     /// # Errors
     ///
@@ -81,38 +81,44 @@ mod tests {
     const STATES: [TraceState; 4] = [Idle, Allocated, Staged, Running];
 
     #[test]
-    fn every_row_of_the_specification() {
-        let refused = None;
+    fn transitions_follow_the_diagram() {
+        let not_allowed = None;
         let rows = [
             (
                 TraceCall::Alloc,
-                [Some(Allocated), refused, refused, refused],
+                [Some(Allocated), not_allowed, not_allowed, not_allowed],
             ),
-            (TraceCall::Free, [refused, Some(Idle), Some(Idle), refused]),
+            (
+                TraceCall::Free,
+                [not_allowed, Some(Idle), Some(Idle), not_allowed],
+            ),
             (
                 TraceCall::GetAlloc,
-                [refused, Some(Allocated), Some(Staged), Some(Running)],
+                [not_allowed, Some(Allocated), Some(Staged), Some(Running)],
             ),
             (
                 TraceCall::Stage,
-                [refused, Some(Staged), Some(Staged), refused],
+                [not_allowed, Some(Staged), Some(Staged), not_allowed],
             ),
             (
                 TraceCall::GetConfig,
-                [refused, refused, Some(Staged), refused],
+                [not_allowed, not_allowed, Some(Staged), not_allowed],
             ),
             (
                 TraceCall::GetBufferHandle,
-                [refused, Some(Allocated), Some(Staged), refused],
+                [not_allowed, Some(Allocated), Some(Staged), not_allowed],
             ),
-            (TraceCall::Start, [refused, refused, Some(Running), refused]),
+            (
+                TraceCall::Start,
+                [not_allowed, not_allowed, Some(Running), not_allowed],
+            ),
             (
                 TraceCall::Stop,
-                [refused, Some(Allocated), Some(Staged), Some(Staged)],
+                [not_allowed, Some(Allocated), Some(Staged), Some(Staged)],
             ),
             (
                 TraceCall::Define,
-                [Some(Idle), Some(Allocated), refused, refused],
+                [Some(Idle), Some(Allocated), not_allowed, not_allowed],
             ),
         ];
         for (call, after) in rows {

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Turns: the choice of the events that have a counter now, if there are too few counters for all.
+//! Turns: the choice of the events that have a counter now, if there are too few counters for all events.
 //!
-//! The rules are those of Linux perf. The groups of a task or a CPU stand in a row. From the first group on, each gets
-//! counters for all its events, until a group does not fit beside those before it. That group waits, and so do all
-//! behind it, except those whose events share counters with events that have them. At the next tick, the first group
-//! goes to the end of the row.
+//! The rules are those of Linux perf. The groups of a task or a CPU stand in a row. From the first group on, each group
+//! gets counters for all its events, until a group needs more counters than the groups before it have left. That group
+//! and all later groups wait, except groups whose events can share the counters of events that have a turn. At the next
+//! tick, the first group goes to the end of the row.
 
 use super::counter::{each, highest, CounterId, MAX_COUNTERS};
 use super::sharing::Demand;
 
-/// An event in a row. A row also has events that do not take turns, and keep their counter.
+/// An event in a row. Events of a row that do not take turns keep their counter.
 pub trait Member {
     /// Returns whether the event takes turns.
     fn takes_turns(&self) -> bool;
 
-    /// Returns the counters that the event may have, as a mask; 0 if it needs none.
+    /// Returns the counters that the event may have, as a mask; 0 if it needs no counter.
     fn counters(&self) -> u64;
 
-    /// Returns what the event needs of a counter. An event that takes turns is not sampled.
+    /// Returns what the event requires of a counter. An event that takes turns is not sampled.
     fn demand_on(&self, counter: CounterId) -> Demand;
 
     /// Returns the index of the group's leader, which is less than that of the event; `None` if the event is the
@@ -37,10 +37,10 @@ pub trait Member {
     fn end_turn(&mut self);
 }
 
-/// Gives turns to as many groups as fit, from that of the member `first` on. In a group, those members get a turn for
-/// which `counts` is true; if it is false for the leader, none does. Returns whether all groups fit.
+/// Gives turns to groups, from the group of the member `first` on, until a group does not fit. In a group, the members for
+/// which `counts` is true get a turn; if `counts` is false for the leader, no member does. Returns whether all groups fit.
 ///
-/// Another call for the same row changes nothing: counters change their events at ticks only.
+/// A second call for the same row moves no event to another counter: events move at ticks only.
 pub fn give_turns<M: Member>(
     members: &mut [M],
     first: usize,
@@ -56,14 +56,14 @@ pub fn give_turns<M: Member>(
         let counts = |members: &[M], index| counts(members, leader) && counts(members, index);
         if row.is_leader(leader) && !row.assign_group(leader, counts) {
             all_fit = false;
-            // The groups behind can't have the free counters: this one has waited longer.
+            // Later groups can't have the free counters, since this group has waited longer.
             row.free = 0;
         }
     }
     all_fit
 }
 
-/// Returns whether the group of `leader` fits when it is the first of the row. Ends the turns of all members.
+/// Returns whether the group of `leader` fits if it is the first group of the row. Ends the turns of all members.
 pub fn group_fits<M: Member>(members: &mut [M], leader: usize) -> bool {
     for member in members.iter_mut().filter(|member| member.takes_turns()) {
         member.end_turn();
@@ -71,8 +71,8 @@ pub fn group_fits<M: Member>(members: &mut [M], leader: usize) -> bool {
     TurnAssignment::new(members).assign_group(leader, |_, _| true)
 }
 
-/// Returns the member with which the row begins at the next tick: the one behind the leader of the first group that had
-/// a turn.
+/// Returns the index of the member with which the row begins at the next tick: the member behind the leader of the first
+/// group that had a turn.
 pub fn next_first<M: Member>(members: &[M], first: usize) -> usize {
     let had_turn = |index: &usize| {
         let member = members.get(*index);
@@ -89,11 +89,12 @@ fn indices_from(count: usize, first: usize) -> impl Iterator<Item = usize> {
     (first..count).chain(0..first)
 }
 
-/// The members that have a counter.
+/// The members that have one counter.
 #[derive(Clone, Copy)]
 struct CounterMembers {
-    /// The index of the first of them.
+    /// The index of the first member with the counter.
     first: u16,
+    /// The number of members with the counter.
     count: u16,
 }
 
@@ -127,7 +128,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         }
     }
 
-    /// Returns whether the member takes turns, and leads a group, alone or with others.
+    /// Returns whether the member takes turns, and is the leader of its group.
     fn is_leader(&self, index: usize) -> bool {
         let member = self.members.get(index);
         member.is_some_and(|member| member.takes_turns() && member.leader().is_none())
@@ -145,7 +146,8 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         self.members.get(index).map_or(0, Member::counters)
     }
 
-    /// Gives a turn to those members of a group that count; to none if they do not fit. Returns whether they fit.
+    /// Gives a turn to the members of a group for which `counts` is true, or to no member if these do not fit. Returns whether
+    /// they fit.
     fn assign_group(&mut self, leader: usize, counts: impl Fn(&[M], usize) -> bool) -> bool {
         let (members_by_counter, free) = (self.members_by_counter, self.free);
         let mut next = Some(leader);
@@ -159,7 +161,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         true
     }
 
-    /// Ends the turns of a group that does not fit, and gives other members back the counters that they had before.
+    /// Ends the turns of a group that does not fit, and undoes the moves of other members to other counters.
     fn undo(
         &mut self,
         leader: usize,
@@ -175,7 +177,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
             next = self.next_in_group(leader, index);
         }
         for counter in each(!free) {
-            // Members that share a counter have not moved, nor has a member that does not take turns.
+            // Members that share a counter have not moved, and neither have members that do not take turns.
             if let CounterMembers { first, count: 1 } = self.members_of(counter) {
                 self.begin_turn(first.into(), counter);
             }
@@ -192,8 +194,8 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         }
     }
 
-    /// Gives a member one of the counters that it may have, if necessary by moving other members. Returns whether it
-    /// has one.
+    /// Gives a member one of the counters that it may have, if necessary by moving other members. Returns whether the member
+    /// got a counter.
     fn assign_counter(&mut self, index: usize) -> bool {
         let counters = self.counters(index);
         let Some(last) = self.members.get(index).map(Member::counter) else {
@@ -205,7 +207,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         }
         let can_share = |counter: &CounterId| self.agrees(index, *counter);
         let free = counters & self.free;
-        // The counter that it had last is preferred: no register has to be written then.
+        // Prefers the counter that the member had last, for which no register has to be written.
         let counter = each(counters & !self.free)
             .find(can_share)
             .or_else(|| highest(free & last.bit()))
@@ -219,7 +221,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         }
     }
 
-    /// Returns whether a member may have a counter beside those that have it.
+    /// Returns whether a member may have a counter together with the members that have it.
     fn agrees(&self, index: usize, counter: CounterId) -> bool {
         let CounterMembers { first, count } = self.members_of(counter);
         let demand = |index: usize| Some(self.members.get(index)?.demand_on(counter));
@@ -241,7 +243,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
     fn record_member(&mut self, index: usize, counter: CounterId) {
         let entry = &mut self.members_by_counter[counter.index()];
         if entry.count == 0 {
-            // There are far fewer members than an index of 16 bits can name.
+            // The index fits, since a row has far fewer than 2^16 members.
             *entry = CounterMembers {
                 first: index as u16,
                 count: 1,
@@ -252,10 +254,10 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         self.free &= !counter.bit();
     }
 
-    /// Looks for a chain of moves that makes room: the member gets the counter of another one, that one gets another's,
-    /// and the last one gets a free counter. Returns whether there is such a chain.
+    /// Gives a member a counter by a chain of moves: the member gets the counter of a second member, which gets the counter
+    /// of a third member, and so on; the last member gets a free counter. Returns whether there is such a chain.
     fn make_room(&mut self, index: usize) -> bool {
-        // For each counter, the one whose member would move to it.
+        // For each counter, the counter whose member would move to it.
         let mut moves_from = [CounterId::NONE; MAX_COUNTERS];
         let mut reached = self.counters(index);
         let mut frontier = reached;
@@ -283,8 +285,8 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         false
     }
 
-    /// Moves members along a chain that ends at the counter `free`. Returns the counter at its beginning, which no
-    /// member has then.
+    /// Moves members along a chain that ends at the counter `free`. Returns the counter at the beginning of the chain, which
+    /// no member has after this.
     fn move_members(
         &mut self,
         free: CounterId,
@@ -321,7 +323,7 @@ mod tests {
         leader: Option<usize>,
         enabled: bool,
         counter: CounterId,
-        turn: bool,
+        has_turn: bool,
         takes_turns: bool,
     }
 
@@ -333,7 +335,7 @@ mod tests {
                 leader: None,
                 enabled: true,
                 counter: CounterId::NONE,
-                turn: false,
+                has_turn: false,
                 takes_turns: true,
             }
         }
@@ -360,14 +362,14 @@ mod tests {
             self.counter
         }
         fn has_turn(&self) -> bool {
-            self.turn
+            self.has_turn
         }
         fn begin_turn(&mut self, counter: CounterId) {
             self.counter = counter;
-            self.turn = true;
+            self.has_turn = true;
         }
         fn end_turn(&mut self) {
-            self.turn = false;
+            self.has_turn = false;
         }
     }
 
@@ -375,22 +377,22 @@ mod tests {
         events.get(index).is_some_and(|event| event.enabled)
     }
 
-    /// Returns whether the events of the mask `wanted` can have a counter each, beside those `taken`.
-    fn can_have(events: &[Event], wanted: usize, taken: u64) -> bool {
-        if wanted == 0 {
+    /// Returns whether each event of the mask `event_mask` can have a counter of its own, without `taken_counters`.
+    fn can_have(events: &[Event], event_mask: usize, taken_counters: u64) -> bool {
+        if event_mask == 0 {
             return true;
         }
-        let index = wanted.trailing_zeros() as usize;
-        let rest = wanted & (wanted - 1);
-        each(events[index].counters & !taken)
-            .any(|counter| can_have(events, rest, taken | counter.bit()))
+        let index = event_mask.trailing_zeros() as usize;
+        let rest = event_mask & (event_mask - 1);
+        each(events[index].counters & !taken_counters)
+            .any(|counter| can_have(events, rest, taken_counters | counter.bit()))
     }
 
     /// Returns the events with a turn, as a mask.
     fn turns(events: &[Event]) -> usize {
         let mut mask = 0;
         for (index, event) in events.iter().enumerate() {
-            mask |= usize::from(event.turn) << index;
+            mask |= usize::from(event.has_turn) << index;
         }
         mask
     }
@@ -415,10 +417,10 @@ mod tests {
         with_turn
     }
 
-    /// Returns whether no event has a counter that it can't have, or that another event has.
-    fn is_sound(events: &[Event]) -> bool {
+    /// Returns whether each event with a turn has a counter of its own that it may have.
+    fn has_valid_counters(events: &[Event]) -> bool {
         let mut taken_counters = 0;
-        for event in events.iter().filter(|event| event.turn) {
+        for event in events.iter().filter(|event| event.has_turn) {
             if event.counters & event.counter.bit() & !taken_counters == 0 {
                 return false;
             }
@@ -428,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_fit_as_can() {
+    fn turns_go_to_as_many_groups_as_fit() {
         let mut random = 1_u64;
         let mut next = || {
             random = random
@@ -452,13 +454,13 @@ mod tests {
             let mut first = 0;
             for _ in 0..2 * MAX_EVENTS {
                 give_turns(&mut events, first, enabled);
-                assert!(is_sound(&events));
+                assert!(has_valid_counters(&events));
                 assert_eq!(turns(&events), expected_turns(&events, first));
-                // The second time, no event moves.
-                let before = events;
+                // A second call moves no event.
+                let events_before = events;
                 give_turns(&mut events, first, enabled);
-                for (event, before) in events.iter().zip(&before) {
-                    assert!(!event.turn || event.counter == before.counter);
+                for (event, before) in events.iter().zip(&events_before) {
+                    assert!(!event.has_turn || event.counter == before.counter);
                 }
                 first = super::next_first(&events, first);
             }
@@ -466,8 +468,8 @@ mod tests {
     }
 
     #[test]
-    fn all_have_the_same_share() {
-        // Each event may have the counters of those before it, and one more, up to three.
+    fn equal_events_get_equal_shares() {
+        // Each event may have the counters of the previous event and one more, up to three.
         let mut events = [Event::new(0, 0); 5];
         for (index, event) in events.iter_mut().enumerate() {
             *event = Event::new((2 << index) - 1 & 0b111, index as u16);
@@ -476,7 +478,7 @@ mod tests {
         for _ in 0..50 {
             assert!(!give_turns(&mut events, first, enabled));
             for (share, event) in shares.iter_mut().zip(&events) {
-                *share += u32::from(event.turn);
+                *share += u32::from(event.has_turn);
             }
             first = next_first(&events, first);
         }
@@ -484,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tick_moves_as_few_as_can_be() {
+    fn tick_moves_as_few_events_as_possible() {
         let mut events = [0, 1, 2, 3].map(|select| Event::new(0b111, select));
         give_turns(&mut events, 0, enabled);
         let before = events.map(|event| event.counter);
@@ -496,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn events_that_count_the_same_share_a_counter() {
+    fn events_with_the_same_select_share_a_counter() {
         let mut events = [7, 8, 7, 7].map(|select| Event::new(0b11, select));
         assert!(give_turns(&mut events, 0, enabled));
         assert_eq!(turns(&events), 0b1111);
@@ -505,13 +507,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_anyway_does_not_wait() {
+    fn events_that_can_share_a_counter_do_not_wait() {
         let mut events = [7, 8, 9, 7, 8, 9].map(|select| Event::new(0b11, select));
         assert!(!give_turns(&mut events, 0, enabled));
         assert_eq!(turns(&events), 0b01_1011);
         assert!(!give_turns(&mut events, 1, enabled));
         assert_eq!(turns(&events), 0b11_0110);
-        // Nor does an event wait that counts the same as one without turns.
+        // An event with the same select as an event that does not take turns does not wait either.
         events[0].takes_turns = false;
         events[0].counter = CounterId::FIRST;
         for event in &mut events[1..] {
@@ -524,18 +526,18 @@ mod tests {
     }
 
     #[test]
-    fn those_without_a_counter_wait_for_none() {
+    fn events_that_need_no_counter_do_not_wait() {
         let mut events = [Event::new(1, 0), Event::new(1, 1), Event::new(0, 2)];
         assert!(!give_turns(&mut events, 0, enabled));
         assert_eq!(turns(&events), 0b101);
-        // But they wait with their group.
+        // An event without a counter waits together with its group.
         events[2].leader = Some(1);
         assert!(!give_turns(&mut events, 0, enabled));
         assert_eq!(turns(&events), 0b001);
     }
 
     #[test]
-    fn a_group_that_never_fits_is_found() {
+    fn group_fits_is_false_for_too_large_a_group() {
         let mut events = [0, 1, 2].map(|select| Event::new(0b11, select));
         assert!(group_fits(&mut events, 0));
         events[1].leader = Some(0);
@@ -546,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_row_has_no_next() {
+    fn next_first_stays_without_a_turn() {
         assert_eq!(next_first::<Event>(&[], 0), 0);
         assert!(give_turns::<Event>(&mut [], 3, enabled));
         let mut events = [Event::new(1, 0); 2];

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! `struct perf_event_mmap_page` of `<linux/perf_event.h>`: the page of an event that programs map.
 //!
-//! A program reads it between two readings of `lock` that are equal. If `index` is not 0, the count is `offset` plus
-//! what RDPMC gives for `index - 1`, taken as a signed number of `pmc_width` bits; otherwise it is `offset`.
+//! A program reads the page again if `lock` has changed meanwhile. If `index` is not 0, the count is `offset` plus the
+//! result of RDPMC for `index - 1`, as a signed number of `pmc_width` bits; otherwise the count is `offset`.
 
 use super::counter::{CounterId, CounterKind};
 
-/// The beginning of the page, up to what concerns rings.
+/// The beginning of the page, up to the members for rings.
 #[repr(C)]
 #[derive(
     Clone,
@@ -21,11 +21,11 @@ pub struct UserPage {
     pub version: u32,
     /// 0
     pub compat_version: u32,
-    /// The number of updates of the page, by which readers see that it has changed.
+    /// The number of updates of the page, from which readers see that the page has changed.
     pub lock: u32,
     /// The number of the counter for RDPMC, plus 1; 0 if RDPMC can't be used.
     pub index: u32,
-    /// The number to add to what RDPMC gives.
+    /// The number to add to the result of RDPMC.
     pub offset: i64,
     /// The time in nanoseconds in which the event was enabled, at the last change.
     pub time_enabled: u64,
@@ -43,7 +43,7 @@ pub struct UserPage {
     pub time_offset: u64,
     /// Parameter of a clock, as `time_shift`.
     pub time_zero: u64,
-    /// The bytes of this structure that have a meaning.
+    /// The number of bytes of this structure that have a meaning.
     pub size: u32,
     /// 0
     pub reserved: u32,
@@ -62,7 +62,7 @@ impl UserPage {
     pub const SIZE: u32 = size_of::<Self>() as u32;
 }
 
-/// The part of the page that concerns the ring.
+/// The members of the page for the ring.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RingControl {
@@ -72,7 +72,7 @@ pub struct RingControl {
     pub data_tail: u64,
     /// The offset of the data in the mapping.
     pub data_offset: u64,
-    /// The bytes of the data.
+    /// The number of bytes of the data.
     pub data_size: u64,
 }
 
@@ -93,10 +93,11 @@ pub const fn index(counter: CounterId) -> u32 {
     }
 }
 
-/// Returns [`UserPage::offset`] for a counter whose [`offset`](super::extend64::offset) is `offset`, with bits as in
+/// Returns [`UserPage::offset`] for a counter whose [`offset`](super::extend64::offset) is `offset` and whose bits are
 /// `mask`, if the event's count is `base` plus the counter's total.
 ///
-/// The counter was loaded with its top bit set, so as a signed number it held 2^w less than that.
+/// The counter was loaded with its top bit set, so its value as a signed number of w bits is 2^w less than as an unsigned
+/// number.
 #[inline]
 #[must_use]
 #[allow(clippy::cast_possible_wrap, reason = "the two's complement is meant")]
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_layout_is_that_of_linux() {
+    fn layout_matches_linux() {
         use core::mem::offset_of;
         assert_eq!(offset_of!(UserPage, lock), 8);
         assert_eq!(offset_of!(UserPage, offset), 16);
@@ -122,32 +123,32 @@ mod tests {
     }
 
     #[test]
-    fn counters_have_the_numbers_of_rdpmc() {
+    fn index_is_the_number_of_rdpmc_plus_1() {
         assert_eq!(CounterId::general(3).map(index), Some(4));
         assert_eq!(CounterId::fixed(1).map(index), Some(0x4000_0002));
     }
 
     /// Returns the count as a program computes it from the page.
     #[allow(clippy::cast_possible_wrap, clippy::cast_sign_loss, reason = "as in C")]
-    fn count(page: i64, raw: u64, bits: u32) -> u64 {
+    fn count_by_program(page: i64, raw: u64, bits: u32) -> u64 {
         let unused = u64::BITS - bits;
         let signed = (raw << unused) as i64 >> unused;
         page.wrapping_add(signed) as u64
     }
 
     #[test]
-    fn programs_compute_the_total() {
+    fn page_offset_lets_programs_compute_the_count() {
         for bits in [24, 40, 48] {
             let width = Width::new(bits as u8, true);
             let total = 1_000_003;
             let loaded = width.load_value();
             let offset = offset(loaded, total);
             let page = page_offset(7, offset, width.mask);
-            // Also after the overflow, as long as the counter is not loaded anew.
+            // The sum is also right after the overflow, until the counter is loaded again.
             for more in [0, 1, width.period - 1, width.period, width.period + 5] {
                 let raw = loaded.wrapping_add(more) & width.mask;
                 assert_eq!(advance(total, offset, raw, width.mask), total + more);
-                assert_eq!(count(page, raw, bits), 7 + total + more);
+                assert_eq!(count_by_program(page, raw, bits), 7 + total + more);
             }
         }
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Values that no counter of the PMU counts: energy, temperatures and clocks, each in a register of its own.
+//! Values, the events of `PERFMON_GROUP_MISC`: energy, temperatures and clocks. Each has a register of its own, which is
+//! no counter of the PMU.
 
 use super::cpuid::{Architecture, Capabilities};
 use crate::abi;
@@ -7,17 +8,18 @@ use crate::abi;
 /// The number of values.
 pub const VALUES: usize = 10;
 
-/// The number of the first value in `PERFMON_GROUP_MISC`. Lower numbers are Fuchsia's, which has other values.
+/// The number of the first value in `PERFMON_GROUP_MISC`. Lower numbers are those of Fuchsia's values, which do not exist
+/// here.
 const FIRST_NUMBER: u32 = abi::PERFMON_MISC_EVENT_ENERGY_PACKAGE;
 
 const fn index_of(number: u32) -> u8 {
     (number - FIRST_NUMBER) as u8
 }
 
-/// A value, by its index: the number in `PERFMON_GROUP_MISC` less that of the first one.
+/// A value: an event of `PERFMON_GROUP_MISC`. Its index is its number in the group minus the number of the first value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum ValueId {
+pub enum MiscEvent {
     /// The energy of a package.
     EnergyPackage = index_of(abi::PERFMON_MISC_EVENT_ENERGY_PACKAGE),
     /// The energy of all cores of a package.
@@ -30,13 +32,13 @@ pub enum ValueId {
     TemperaturePackage = index_of(abi::PERFMON_MISC_EVENT_TEMPERATURE_PACKAGE),
     /// The temperature of a core.
     TemperatureCore = index_of(abi::PERFMON_MISC_EVENT_TEMPERATURE_CORE),
-    /// The degrees from a package's temperature to that at which it throttles.
+    /// The degrees from a package's temperature to the temperature at which the package throttles.
     MarginPackage = index_of(abi::PERFMON_MISC_EVENT_MARGIN_PACKAGE),
-    /// The degrees from a core's temperature to that at which it throttles.
+    /// The degrees from a core's temperature to the temperature at which the core throttles.
     MarginCore = index_of(abi::PERFMON_MISC_EVENT_MARGIN_CORE),
-    /// The core's clock.
+    /// The cycles of the core's clock in which the CPU was not halted.
     Aperf = index_of(abi::PERFMON_MISC_EVENT_APERF),
-    /// The clock of the time-stamp counter.
+    /// The cycles of the time-stamp counter's clock in which the CPU was not halted.
     Mperf = index_of(abi::PERFMON_MISC_EVENT_MPERF),
 }
 
@@ -72,7 +74,7 @@ impl Sensor {
 /// The quantity of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The energy that was taken since the trace started. The register has 32 bits and a unit.
+    /// The energy used since the trace started. The register has 32 bits, in units of [`Sensor::energy_unit`].
     Energy,
     /// The energy of the memory, which has another unit on some servers.
     MemoryEnergy,
@@ -91,13 +93,13 @@ pub enum Scope {
     Package,
     /// The CPUs of a core.
     Core,
-    /// No other CPU: each has its own.
+    /// No other CPU: each CPU has its own register.
     Cpu,
 }
 
 /// The values that CPUID reports by one bit, as sets.
 pub mod sets {
-    use super::ValueId as V;
+    use super::MiscEvent as V;
 
     /// Clocks.
     pub const CLOCKS: u16 = V::Aperf.bit() | V::Mperf.bit();
@@ -112,7 +114,7 @@ pub mod sets {
     pub const AMD_ENERGY: u16 = V::EnergyPackage.bit() | V::EnergyCore.bit();
 }
 
-impl ValueId {
+impl MiscEvent {
     const ALL: [Self; VALUES] = [
         Self::EnergyPackage,
         Self::EnergyCores,
@@ -126,7 +128,7 @@ impl ValueId {
         Self::Mperf,
     ];
 
-    /// Returns the value with this number in `PERFMON_GROUP_MISC`; `None` if there is none.
+    /// Returns the value with this number in `PERFMON_GROUP_MISC`; `None` if no value has the number.
     #[must_use]
     pub fn new(number: u32) -> Option<Self> {
         Self::from_index(number.checked_sub(FIRST_NUMBER)?)
@@ -144,7 +146,7 @@ impl ValueId {
         self as usize
     }
 
-    /// Returns the set of this value alone.
+    /// Returns the set that has only this value.
     #[must_use]
     pub const fn bit(self) -> u16 {
         1 << self as u8
@@ -183,7 +185,7 @@ impl ValueId {
     }
 
     /// Returns the register (Intel SDM, volume 4; AMD's Processor Programming References); `None` if CPUs of this
-    /// architecture have none.
+    /// architecture lack the value.
     #[must_use]
     pub const fn sensor(self, architecture: Architecture) -> Option<Sensor> {
         let is_intel = matches!(architecture, Architecture::Intel);
@@ -203,7 +205,7 @@ impl ValueId {
     }
 }
 
-/// Returns a set of values by their numbers: bit n for event n of `PERFMON_GROUP_MISC`.
+/// Returns a set of values with bit n for event n of `PERFMON_GROUP_MISC`.
 #[must_use]
 pub const fn by_number(set: u16) -> u64 {
     (set as u64) << FIRST_NUMBER
@@ -211,9 +213,9 @@ pub const fn by_number(set: u16) -> u64 {
 
 /// Returns the values of a set, lowest number first.
 #[inline]
-pub fn each(mut set: u16) -> impl Iterator<Item = ValueId> {
+pub fn each(mut set: u16) -> impl Iterator<Item = MiscEvent> {
     core::iter::from_fn(move || {
-        let id = ValueId::from_index(set.trailing_zeros())?;
+        let id = MiscEvent::from_index(set.trailing_zeros())?;
         set &= set.wrapping_sub(1);
         Some(id)
     })
@@ -222,45 +224,50 @@ pub fn each(mut set: u16) -> impl Iterator<Item = ValueId> {
 /// The scale by which a register's bits become a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
-    id: ValueId,
-    /// Energy: the unit is 2^-n Joules. Temperature: the degrees at which the CPU throttles.
-    parameter: u8,
+    id: MiscEvent,
+    /// For energy n, where the unit is 2^-n Joules. For temperatures the degrees Celsius at which the CPU throttles.
+    unit_or_throttle_degrees: u8,
 }
 
 impl Scale {
-    /// The unit of the memory's energy on servers, whatever the register of units says (Linux's
+    /// The unit of the memory's energy on servers, 2^-16 Joules, for which the register of units has another number (Linux's
     /// arch/x86/events/rapl.c).
     const SERVER_MEMORY_UNIT: u8 = 16;
 
-    /// Returns the scale of `id`. `energy_unit` and `target` are what [`Sensor::energy_unit`] and
-    /// [`Sensor::TEMPERATURE_TARGET`] hold.
+    /// Returns the scale of `id`. `energy_unit` and `target` are the values of the registers [`Sensor::energy_unit`] and
+    /// [`Sensor::TEMPERATURE_TARGET`].
     #[must_use]
-    pub const fn new(id: ValueId, cpu: &Capabilities, energy_unit: u64, target: u64) -> Self {
+    pub const fn new(id: MiscEvent, cpu: &Capabilities, energy_unit: u64, target: u64) -> Self {
         let unit = (energy_unit >> 8) as u8 & 0x1f;
-        let parameter = match id.kind() {
+        let unit_or_throttle_degrees = match id.kind() {
             Kind::MemoryEnergy if cpu.server_memory_unit => Self::SERVER_MEMORY_UNIT,
             Kind::Energy | Kind::MemoryEnergy => unit,
             Kind::Temperature => (target >> 16) as u8,
             Kind::Margin | Kind::Cycles => 0,
         };
-        Self { id, parameter }
+        Self {
+            id,
+            unit_or_throttle_degrees,
+        }
     }
 
-    /// Returns the parameter, for [`Self::from_parameter`].
+    /// Returns the scale as a byte, for [`Self::from_byte`].
     #[must_use]
-    pub const fn parameter(self) -> u8 {
-        self.parameter
+    pub const fn to_byte(self) -> u8 {
+        self.unit_or_throttle_degrees
     }
 
-    /// Returns the scale of a value whose parameter is known.
-    #[inline]
+    /// Returns the scale of `id` for which [`Self::to_byte`] has returned `byte`.
     #[must_use]
-    pub const fn from_parameter(id: ValueId, parameter: u8) -> Self {
-        Self { id, parameter }
+    pub const fn from_byte(id: MiscEvent, byte: u8) -> Self {
+        Self {
+            id,
+            unit_or_throttle_degrees: byte,
+        }
     }
 
-    /// Returns the extended value of a register that wraps: `last`, its previous extended value, advanced to its
-    /// contents `now`. The register must not have advanced by its whole range meanwhile.
+    /// Returns the value of a register that wraps, extended to 64 bits: the previous extended value `last`, advanced to the
+    /// register's contents `now`. The register must have advanced by less than its range since `last`.
     #[inline]
     #[must_use]
     pub const fn extend(self, last: u64, now: u64) -> u64 {
@@ -272,8 +279,8 @@ impl Scale {
         }
     }
 
-    /// Returns the value for a record, if the sensor was valid. `start` and `now` are the extended values when the
-    /// trace started, and now.
+    /// Returns the value for a record; `None` if the sensor's value is not valid. `start` is the extended value when the trace
+    /// started, `now` the current one.
     #[inline]
     #[must_use]
     pub const fn value(self, start: u64, now: u64) -> Option<u64> {
@@ -285,7 +292,7 @@ impl Scale {
             // The energy in units of 2^-32 Joules.
             Kind::Energy | Kind::MemoryEnergy => Some(
                 now.wrapping_sub(start)
-                    .wrapping_shl(32 - self.parameter as u32),
+                    .wrapping_shl(32 - self.unit_or_throttle_degrees as u32),
             ),
             Kind::Cycles => Some(now.wrapping_sub(start)),
             Kind::Temperature | Kind::Margin
@@ -293,23 +300,24 @@ impl Scale {
             {
                 None
             }
-            Kind::Temperature => Some((self.parameter as u64).wrapping_sub(margin)),
+            Kind::Temperature => Some((self.unit_or_throttle_degrees as u64).wrapping_sub(margin)),
             Kind::Margin => Some(margin),
         }
     }
 
-    /// Returns the time in nanoseconds after which a register must have been read again; `None` if it never wraps.
+    /// Returns the longest time in nanoseconds between two reads of the register, so that no wrap is missed; `None` if the
+    /// register never wraps.
     #[must_use]
     pub const fn refresh_ns(self) -> Option<u64> {
-        /// At 1000 W, the time in which a register adds 1 J.
+        /// The time in nanoseconds in which a register advances by 1 J at 1000 W, more than any package takes.
         const NS_PER_JOULE: u64 = 1_000_000;
-        /// A register is read once a minute at least.
+        /// The longest time between two reads: a minute.
         const MAX_NS: u64 = 60_000_000_000;
 
         match self.id.kind() {
             Kind::Energy | Kind::MemoryEnergy => {
                 // Half the register's range.
-                let joules = (1u64 << 31) >> self.parameter;
+                let joules = (1u64 << 31) >> self.unit_or_throttle_degrees;
                 let ns = joules.saturating_mul(NS_PER_JOULE);
                 Some(if ns < MAX_NS { ns } else { MAX_NS })
             }
@@ -332,41 +340,43 @@ mod tests {
     const UNIT: u64 = 0xa_0e03;
     const TARGET: u64 = 100 << 16;
 
-    fn scale(id: ValueId) -> Scale {
+    fn scale(id: MiscEvent) -> Scale {
         Scale::new(id, &INTEL, UNIT, TARGET)
     }
 
     #[test]
-    fn numbers_name_registers() {
+    fn events_have_the_sensors_of_the_vendor() {
         let number = |id: u32, architecture| {
-            ValueId::new(id)
+            MiscEvent::new(id)
                 .and_then(|id| id.sensor(architecture))
                 .map(Sensor::number)
         };
         let (intel, amd) = (Architecture::Intel, Architecture::AmdV2);
         let numbers = |architecture| (32..43).map(move |id| number(id, architecture));
-        let of_intel = [
+        let intel_numbers = [
             0x611, 0x639, 0, 0x619, 0x1b1, 0x19c, 0x1b1, 0x19c, 0xe8, 0xe7, 0,
         ];
-        let of_amd = [0xc001_029b, 0, 0xc001_029a, 0, 0, 0, 0, 0, 0xe8, 0xe7, 0];
-        assert!(numbers(intel).map(Option::unwrap_or_default).eq(of_intel));
-        assert!(numbers(amd).map(Option::unwrap_or_default).eq(of_amd));
-        assert_eq!(ValueId::Aperf.event(), 0x1028);
-        assert!(Scope::Cpu == ValueId::Aperf.scope() && Kind::Cycles == ValueId::Aperf.kind());
+        let amd_numbers = [0xc001_029b, 0, 0xc001_029a, 0, 0, 0, 0, 0, 0xe8, 0xe7, 0];
+        assert!(numbers(intel)
+            .map(Option::unwrap_or_default)
+            .eq(intel_numbers));
+        assert!(numbers(amd).map(Option::unwrap_or_default).eq(amd_numbers));
+        assert_eq!(MiscEvent::Aperf.event(), 0x1028);
+        assert!(Scope::Cpu == MiscEvent::Aperf.scope() && Kind::Cycles == MiscEvent::Aperf.kind());
     }
 
     #[test]
-    fn the_numbers_of_fuchsia_have_no_value() {
-        assert!((0..32).all(|number| ValueId::new(number).is_none()));
-        assert_eq!(by_number(ValueId::EnergyPackage.bit()), 1 << 32);
-        assert_eq!(by_number(ValueId::Mperf.bit()), 1 << 41);
+    fn numbers_of_fuchsia_have_no_value() {
+        assert!((0..32).all(|number| MiscEvent::new(number).is_none()));
+        assert_eq!(by_number(MiscEvent::EnergyPackage.bit()), 1 << 32);
+        assert_eq!(by_number(MiscEvent::Mperf.bit()), 1 << 41);
     }
 
     #[test]
     fn sets_have_all_values_of_a_vendor() {
         let values_of = |architecture| {
             (0..VALUES as u32)
-                .filter_map(ValueId::from_index)
+                .filter_map(MiscEvent::from_index)
                 .filter(|id| id.sensor(architecture).is_some())
                 .fold(0, |set, id| set | id.bit())
         };
@@ -378,63 +388,64 @@ mod tests {
             values_of(Architecture::AmdV2),
             sets::CLOCKS | sets::AMD_ENERGY
         );
-        assert!(each(sets::AMD_ENERGY).map(ValueId::index).eq([0, 2]));
+        assert!(each(sets::AMD_ENERGY).map(MiscEvent::index).eq([0, 2]));
         assert!(each(0).next().is_none());
         assert_eq!(each(u16::MAX).count(), VALUES);
     }
 
     #[test]
-    fn energy_is_in_parts_of_a_joule() {
-        let scale = scale(ValueId::EnergyPackage);
+    fn energy_is_in_units_of_2_to_minus_32_joules() {
+        let scale = scale(MiscEvent::EnergyPackage);
         // 2^14 units are a Joule.
         assert_eq!(scale.value(5, 5 + (1 << 14)), Some(1 << 32));
         assert_eq!(scale.value(5, 5), Some(0));
-        // The finest unit, and the coarsest.
-        let fine = Scale::new(ValueId::EnergyPackage, &INTEL, 31 << 8, 0);
+        // The smallest unit, and the largest unit.
+        let fine = Scale::new(MiscEvent::EnergyPackage, &INTEL, 31 << 8, 0);
         assert_eq!(fine.value(0, 1), Some(2));
-        let coarse = Scale::new(ValueId::EnergyPackage, &INTEL, 0, 0);
+        let coarse = Scale::new(MiscEvent::EnergyPackage, &INTEL, 0, 0);
         assert_eq!(coarse.value(0, 1), Some(1 << 32));
     }
 
     #[test]
-    fn energy_goes_on_where_its_register_wraps() {
-        let scale = scale(ValueId::EnergyPackage);
+    fn energy_is_extended_beyond_its_register() {
+        let scale = scale(MiscEvent::EnergyPackage);
         assert_eq!(scale.extend(0xffff_fff0, 0x10), 0x1_0000_0010);
         assert_eq!(scale.extend(0x1_0000_0010, 0x10), 0x1_0000_0010);
         assert_eq!(scale.extend(0x1_0000_0010, 0x11), 0x1_0000_0011);
-        // Bits above the register's are reserved.
+        // The bits above bit 31 of the register are reserved.
         assert_eq!(scale.extend(0x10, 0xdead_0000_0000_0011), 0x11);
     }
 
     #[test]
-    fn the_memory_of_a_server_has_its_own_unit() {
-        let unit = |id, cpu| Scale::new(id, cpu, UNIT, 0).parameter();
-        assert_eq!(unit(ValueId::EnergyMemory, &INTEL), 14);
-        assert_eq!(unit(ValueId::EnergyMemory, &SERVER), 16);
-        assert_eq!(unit(ValueId::EnergyPackage, &SERVER), 14);
+    fn memory_energy_of_servers_has_its_own_unit() {
+        let unit = |id, cpu| Scale::new(id, cpu, UNIT, 0).to_byte();
+        assert_eq!(unit(MiscEvent::EnergyMemory, &INTEL), 14);
+        assert_eq!(unit(MiscEvent::EnergyMemory, &SERVER), 16);
+        assert_eq!(unit(MiscEvent::EnergyPackage, &SERVER), 14);
     }
 
     #[test]
-    fn temperatures_are_below_the_target() {
-        let core = scale(ValueId::TemperatureCore);
+    fn temperature_is_target_minus_margin() {
+        let core = scale(MiscEvent::TemperatureCore);
         assert_eq!(core.value(7, 1 << 31 | 45 << 16), Some(55));
         assert_eq!(core.value(7, 45 << 16), None);
-        let package = scale(ValueId::TemperaturePackage);
+        let package = scale(MiscEvent::TemperaturePackage);
         assert_eq!(package.value(7, 127 << 16), Some(-27i64 as u64));
-        assert_eq!(scale(ValueId::MarginPackage).value(7, 45 << 16), Some(45));
+        assert_eq!(scale(MiscEvent::MarginPackage).value(7, 45 << 16), Some(45));
         assert_eq!(package.extend(1, 2), 2);
     }
 
     #[test]
     fn cycles_are_counted_from_the_start() {
-        let scale = scale(ValueId::Aperf);
+        let scale = scale(MiscEvent::Aperf);
         assert_eq!(scale.value(u64::MAX, scale.extend(u64::MAX, 9)), Some(10));
         assert_eq!(scale.refresh_ns(), None);
     }
 
     #[test]
-    fn registers_are_read_before_they_wrap() {
-        let ns = |unit: u64| Scale::new(ValueId::EnergyPackage, &INTEL, unit << 8, 0).refresh_ns();
+    fn refresh_ns_is_shorter_than_a_wrap() {
+        let ns =
+            |unit: u64| Scale::new(MiscEvent::EnergyPackage, &INTEL, unit << 8, 0).refresh_ns();
         assert_eq!(ns(14), Some(60_000_000_000));
         assert_eq!(ns(16), Some(32_768_000_000));
         assert_eq!(ns(31), Some(1_000_000));
@@ -442,10 +453,10 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_is_kept_as_its_parameter() {
-        let scale = scale(ValueId::EnergyPackage);
+    fn scale_is_restored_from_its_byte() {
+        let scale = scale(MiscEvent::EnergyPackage);
         assert_eq!(
-            Scale::from_parameter(ValueId::EnergyPackage, scale.parameter()),
+            Scale::from_byte(MiscEvent::EnergyPackage, scale.to_byte()),
             scale
         );
     }

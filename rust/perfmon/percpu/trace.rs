@@ -16,7 +16,7 @@ use crate::{
     cpu::{cr3, timestamp, Regs},
     logic::{
         counter::each, lbr::is_kernel_address, trace_events::EventId, trace_record::TIME_BYTES,
-        values::ValueId,
+        values::MiscEvent,
     },
 };
 use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
@@ -59,7 +59,7 @@ pub(crate) struct CpuTrace {
 
 impl CpuTrace {
     /// Returns a VALUE record.
-    pub(crate) fn value(id: ValueId, value: u64) -> abi::perfmon_value_record {
+    pub(crate) fn value(id: MiscEvent, value: u64) -> abi::perfmon_value_record {
         abi::perfmon_value_record {
             header: header(abi::PERFMON_RECORD_VALUE, id.event()),
             value,

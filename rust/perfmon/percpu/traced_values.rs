@@ -2,11 +2,11 @@
 //! The values that a trace records on one CPU.
 
 use super::Word;
-use crate::logic::values::{ValueId, VALUES};
+use crate::logic::values::{MiscEvent, VALUES};
 
 /// The values that a trace records on one CPU. All bits zero: no values.
 pub(crate) struct TracedValues {
-    /// The values that are recorded here, as a mask of [`ValueId::bit`].
+    /// The values that are recorded here, as a mask of [`MiscEvent::bit`].
     recorded: Word,
     /// The values that are recorded with the timebase, as a mask.
     followers: Word,
@@ -25,8 +25,8 @@ pub(crate) struct ValueState {
     pub(crate) last: Word,
     /// The extended value when the trace started.
     pub(crate) start: Word,
-    /// The argument of [`Scale::from_parameter`](crate::logic::values::Scale::from_parameter).
-    pub(crate) scale_parameter: Word,
+    /// The argument of [`Scale::from_byte`](crate::logic::values::Scale::from_byte).
+    pub(crate) scale_byte: Word,
 }
 
 impl TracedValues {
@@ -47,7 +47,7 @@ impl TracedValues {
     }
 
     /// Returns the state of one value.
-    pub(crate) fn state_of(&self, id: ValueId) -> &ValueState {
+    pub(crate) fn state_of(&self, id: MiscEvent) -> &ValueState {
         &self.states[id.index()]
     }
 }

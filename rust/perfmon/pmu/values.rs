@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reading the registers of values ([`crate::logic::values`]).
 //!
-//! Values take no counter and raise no interrupt. A register of energy may wrap within a trace, so a timer reads it
-//! often enough: the timer that watches the CPU, or for values alone a slow one.
+//! Values take no counter and raise no interrupt. An energy register may wrap within a trace, so a timer reads it often
+//! enough that no wrap is missed: the timer that watches the CPU, or the slow timer if no counter is active.
 
 use crate::{
     cpu::{msr, timer, ThisCpu},
     logic::{
         cpuid::Capabilities,
-        values::{each, Kind, Scale, Sensor, ValueId},
+        values::{each, Kind, MiscEvent, Scale, Sensor},
     },
     percpu::{buffer::Writer, CpuTrace, PerCpu, SLOW},
 };
 
-/// Returns the set of values of `cpu` whose registers can be read on this CPU. With `skip_zero_energy`, leaves out
-/// energy that reads as 0: hypervisors let registers be read that they don't have.
+/// Returns the set of values of `cpu` whose registers can be read on this CPU. With `skip_zero_energy`, leaves out energy
+/// registers that read as 0, as missing registers do under some hypervisors.
 pub(super) fn probe(here: ThisCpu<'_>, cpu: &Capabilities, skip_zero_energy: bool) -> u16 {
     let can_read = |sensor| msr::read_sensor_safe(here, sensor).is_ok();
-    let is_usable = |id: &ValueId| {
+    let is_usable = |id: &MiscEvent| {
         let Some(value) = id
             .sensor(cpu.architecture)
             .and_then(|sensor| msr::read_sensor_safe(here, sensor).ok())
@@ -37,7 +37,8 @@ pub(super) fn probe(here: ThisCpu<'_>, cpu: &Capabilities, skip_zero_energy: boo
         .fold(0, |set, id| set | id.bit())
 }
 
-/// Begins to record values on this CPU: those of the set `recorded`, and those of `followers` with the timebase.
+/// Begins to record values on this CPU: `recorded` is the set of all recorded values, `followers` the set of values that are
+/// recorded with the timebase.
 pub(crate) fn begin_recording(here: ThisCpu<'_>, recorded: u16, followers: u16) {
     let values = &here.percpu().trace.values;
     let cpu = &super::common().capabilities;
@@ -57,7 +58,7 @@ pub(crate) fn begin_recording(here: ThisCpu<'_>, recorded: u16, followers: u16) 
     for id in each(recorded) {
         let scale = Scale::new(id, cpu, unit, temperature_target);
         let state = values.state_of(id);
-        state.scale_parameter.set(scale.parameter().into());
+        state.scale_byte.set(scale.to_byte().into());
         state.last.set(0);
         state.start.set(read_extended(here, id));
         refresh_ns = match scale.refresh_ns() {
@@ -70,7 +71,7 @@ pub(crate) fn begin_recording(here: ThisCpu<'_>, recorded: u16, followers: u16) 
     start_slow_timer(here);
 }
 
-/// Ceases to record values on this CPU.
+/// Stops recording values on this CPU.
 pub(crate) fn end_recording(here: ThisCpu<'_>) {
     let percpu = here.percpu();
     percpu.trace.values.select(0, 0);
@@ -81,7 +82,7 @@ pub(crate) fn end_recording(here: ThisCpu<'_>) {
     }
 }
 
-/// Starts the slow timer, if values need it and no timer runs.
+/// Starts the slow timer, if values that wrap are recorded and no timer runs.
 pub(super) fn start_slow_timer(here: ThisCpu<'_>) {
     let percpu = here.percpu();
     let ns = slow_timer_period(percpu);
@@ -91,7 +92,7 @@ pub(super) fn start_slow_timer(here: ThisCpu<'_>) {
     }
 }
 
-/// Returns the period of the slow timer in nanoseconds; 0 if values need none.
+/// Returns the period of the slow timer in nanoseconds; 0 if no value that wraps is recorded.
 pub(crate) fn slow_timer_period(percpu: &PerCpu) -> u64 {
     match percpu.trace.values.refresh_ns.get() {
         0 => 0,
@@ -99,7 +100,7 @@ pub(crate) fn slow_timer_period(percpu: &PerCpu) -> u64 {
     }
 }
 
-/// Reads the registers that wrap. Called often enough that no wrap is missed.
+/// Reads the registers that wrap. The timer calls this often enough that no wrap is missed.
 pub(crate) fn refresh(here: ThisCpu<'_>) {
     let values = &here.percpu().trace.values;
     for id in each(values.recorded()) {
@@ -109,7 +110,7 @@ pub(crate) fn refresh(here: ThisCpu<'_>) {
     }
 }
 
-/// Writes VALUE records of a set, and returns the writer. There must be room.
+/// Writes VALUE records for a set of values, and returns the writer. The buffer must have room for them.
 #[cold]
 pub(crate) fn write_records(here: ThisCpu<'_>, mut writer: Writer, set: u16) -> Writer {
     for id in each(set) {
@@ -123,16 +124,16 @@ pub(crate) fn write_records(here: ThisCpu<'_>, mut writer: Writer, set: u16) -> 
 }
 
 /// Returns the extended value of a register when the trace started, and its scale.
-fn start_and_scale(percpu: &PerCpu, id: ValueId) -> (u64, Scale) {
+fn start_and_scale(percpu: &PerCpu, id: MiscEvent) -> (u64, Scale) {
     let state = percpu.trace.values.state_of(id);
     (
         state.start.get(),
-        Scale::from_parameter(id, state.scale_parameter.get() as u8),
+        Scale::from_byte(id, state.scale_byte.get() as u8),
     )
 }
 
 /// Reads a register. Returns its value, extended to 64 bits.
-fn read_extended(here: ThisCpu<'_>, id: ValueId) -> u64 {
+fn read_extended(here: ThisCpu<'_>, id: MiscEvent) -> u64 {
     let architecture = super::common().capabilities.architecture;
     let Some(sensor) = id.sensor(architecture) else {
         return 0;
@@ -140,8 +141,8 @@ fn read_extended(here: ThisCpu<'_>, id: ValueId) -> u64 {
     let percpu = here.percpu();
     let state = percpu.trace.values.state_of(id);
     let (_, scale) = start_and_scale(percpu, id);
-    // Loaded before the register is read: a value that an overflow interrupt stored after the read would be newer
-    // than the register, and look like a wrap.
+    // `last` is loaded before the register is read. Otherwise an overflow interrupt between the two could store a newer
+    // value, from which the register would seem to have wrapped.
     let last = state.last.get();
     let now = scale.extend(last, msr::read_sensor(here, sensor));
     state.last.set(now);

@@ -77,7 +77,7 @@ pub struct Capabilities {
     pub last_branch: Option<BranchRecords>,
     /// The format of the samples that the processor takes itself.
     pub pebs: Option<PebsFormat>,
-    /// The values, as a set ([`ValueId::bit`](super::super::values::ValueId::bit)).
+    /// The values, as a set ([`MiscEvent::bit`](super::super::values::MiscEvent::bit)).
     pub values: u16,
     /// The energy of the memory has a unit of its own ([`values`](super::super::values)).
     pub server_memory_unit: bool,
