@@ -33,8 +33,8 @@ pub(super) fn take_sample(
         return sampled.max_load.get();
     }
     let period = sampled.period.get();
-    let (events, left_over) = match sampler.sampling.trigger {
-        // The timer may have shortened the period meanwhile, so the sample stands for all events since the last one.
+    let (events, events_since_due) = match sampler.sampling.trigger {
+        // The timer may have shortened the period, so the sample stands for all events since the last sample.
         Trigger::Frequency(_) => (sampled.take_unrecorded(total), 0),
         Trigger::Never | Trigger::Period(_) => (period, lose_overdue(sampled, sampler, total, 1)),
     };
@@ -43,7 +43,7 @@ pub(super) fn take_sample(
         readings = read_pmu_parts(here, counter, sampler, now);
         if readings.is_none() {
             sampler.lose_sample();
-            return sampled.load_for(sampled.period.get().saturating_sub(left_over));
+            return sampled.load_for(sampled.period.get().saturating_sub(events_since_due));
         }
         readings.as_ref()
     } else {
@@ -55,8 +55,8 @@ pub(super) fn take_sample(
         period: events,
         cpu: here.id().as_u32(),
         read,
-        // SAFETY: `words` is to be called by the overflow handler, which this is, and not again before its result is
-        // dropped: the memory is not used after `sample` has returned.
+        // SAFETY: `words` must be called by the overflow handler, and not again before its result is dropped. This is the
+        // handler, it calls `words` here only, and the result is dropped when `sample` returns.
         chain: unsafe { percpu.samplers.chain.words() },
     });
     if let (Trigger::Frequency(_), Some(time)) =
@@ -65,7 +65,7 @@ pub(super) fn take_sample(
         adjust_period(sampled, sampler, events, now.wrapping_sub(time.get()));
         time.set(now);
     }
-    sampled.load_for(sampled.period.get().saturating_sub(left_over))
+    sampled.load_for(sampled.period.get().saturating_sub(events_since_due))
 }
 
 /// Adjusts the period of an event with a frequency after a sample, which stands for `events` events in `elapsed`
@@ -78,7 +78,7 @@ fn adjust_period(sampled: &SampledCounter, sampler: &Sampler, events: u64, elaps
     sampled.period.set(if missed_interval(elapsed, interval) {
         new_period
     } else {
-        // Moves the period by a quarter of the difference, so that one slow moment does not change it much.
+        // Changes the period by a quarter of the difference, so that a single slow sample has little effect.
         (period - period / 4).wrapping_add(new_period / 4).max(1)
     });
 }
@@ -104,8 +104,9 @@ fn read_pmu_parts<'a>(
         } else {
             Some(pmu.convert_records_in_nmi(here)?)
         };
-        // SAFETY: `counts_in_nmi` is to be called by the overflow handler, which this is, for an armed counter, and
-        // not again before its result is dropped: the caller drops it after writing the sample.
+        // SAFETY: `counts_in_nmi` must be called by the overflow handler, for an armed counter, and not again before its
+        // result is dropped. This runs in the handler only; the counter is armed, since it has a sampler; and the caller
+        // drops the result after it has written the sample, before the next one.
         let counts = unsafe { percpu.counts_in_nmi(here, pmu, counter, sampling.read, now) };
         if let Some(paused) = paused {
             pmu.resume_precise(here, paused);
@@ -113,8 +114,8 @@ fn read_pmu_parts<'a>(
         readings.counts = counts?;
     }
     if let Some(stack) = sampling.branches {
-        // SAFETY: `lbr::read` is to be called by the overflow handler, which this is, and not again before its result
-        // is dropped: the caller drops it after writing the sample.
+        // SAFETY: `lbr::read` must be called by the overflow handler, and not again before its result is dropped. This runs
+        // in the handler only, and the caller drops the result after it has written the sample, before the next one.
         let stack = unsafe { lbr::read(here, here.pmu(), stack.parts) };
         readings.branches = stack.words;
         readings.newest_branch = stack.newest;
@@ -122,24 +123,24 @@ fn read_pmu_parts<'a>(
     Some(readings)
 }
 
-/// Marks all samples that are due as recorded. `written` of them were written; the others are counted as lost, because
-/// the overflow came too late for them. Returns the number of events since the last sample that was due.
+/// Marks all due samples as recorded. `written` is the number of samples that were written; the other due samples are
+/// counted as lost, because the overflow came too late for them. Returns the number of events since the last due sample.
 #[inline(always)]
 fn lose_overdue(sampled: &SampledCounter, sampler: &Sampler, total: u64, written: u64) -> u64 {
     let period = sampled.period.get();
-    let since = sampled.unrecorded(total);
-    let due = if since < period.wrapping_mul(2) {
-        u64::from(since >= period)
+    let unrecorded = sampled.unrecorded(total);
+    let due_samples = if unrecorded < period.wrapping_mul(2) {
+        u64::from(unrecorded >= period)
     } else {
         // The period of a sampled event is not 0.
-        since.checked_div(period).unwrap_or(1)
+        unrecorded.checked_div(period).unwrap_or(1)
     };
-    if due > written {
-        sampler.lose_samples(due.wrapping_sub(written));
+    if due_samples > written {
+        sampler.lose_samples(due_samples.wrapping_sub(written));
     }
-    let left = since.wrapping_sub(due.wrapping_mul(period));
-    sampled.recorded.set(total.wrapping_sub(left));
-    left
+    let events_since_due = unrecorded.wrapping_sub(due_samples.wrapping_mul(period));
+    sampled.recorded.set(total.wrapping_sub(events_since_due));
+    events_since_due
 }
 
 /// Returns the period that gives one sample every `interval` cycles, for an event that was counted `counted` times in
@@ -157,7 +158,7 @@ fn cycles_between(sampler: &Sampler) -> u64 {
         .unwrap_or(hertz)
 }
 
-/// Returns whether a sample came so late, after more than two intervals, that its period no longer fits the event.
+/// Returns whether a sample came after more than two intervals, which shows that the period is far too long.
 fn missed_interval(elapsed: u64, interval: u64) -> bool {
     elapsed / 2 > interval
 }
@@ -189,13 +190,13 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
     let percpu = here.percpu();
     let samplers = &percpu.samplers;
     if samplers.suspended.get() != 0 {
-        // The order matters, since an event of kernel mode may overflow in between, and its NMI may suspend sampling
-        // again. The UNTHROTTLE record comes first: not after the THROTTLE of the next suspension, and not after a
-        // sample. Sampling is resumed before counters are loaded: an overflow that found it suspended would load its
-        // counter as if no sample were wanted.
+        // The order matters, since an event of kernel mode may overflow between these steps, and its NMI may suspend
+        // sampling again. First the UNTHROTTLE record is written, so that it precedes the next sample and the THROTTLE
+        // record of the next suspension. Sampling is resumed before the counters are loaded, since an overflow while
+        // sampling is suspended loads its counter for `max_load` events.
         let precise = percpu.pebs.armed.get();
         if precise != 0 {
-            // Takes the processor's samples up to now, which are lost, since sampling is still suspended.
+            // Empties the buffer of precise samples. These samples are lost, since sampling is still suspended.
             pmu.with_records_converted(here, || ());
         }
         record_throttling(here, false);
@@ -219,7 +220,8 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
     }
 }
 
-/// Loads a counter for its next sample after a suspension. The samples that came due meanwhile are counted as lost.
+/// Loads a counter for its next sample after a suspension. The samples that were due during the suspension are counted as
+/// lost.
 fn resume_counter(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
     let percpu = here.percpu();
     let sampled = percpu.sampled(counter);
@@ -227,28 +229,29 @@ fn resume_counter(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
         return;
     };
     pmu.reload(here, counter, |total| {
-        let since = lose_overdue(sampled, sampler, total, 0);
-        sampled.period.get().saturating_sub(since)
+        let events_since_due = lose_overdue(sampled, sampler, total, 0);
+        sampled.period.get().saturating_sub(events_since_due)
     });
 }
 
-/// Shortens the period of an event with a frequency, whose last sample was `elapsed` cycles ago: the next sample
-/// comes after the events that its present rate gives in one `interval`. It also stands for the events counted
-/// before.
+/// Shortens the period of an event with a frequency, whose last sample was `elapsed` cycles ago. At the event's current
+/// rate, the next sample is due after one `interval`; it stands for all events since the last sample.
 ///
-/// Takes no sample at once, even if one is due, since its address would always be in this function.
+/// Takes no sample at once, even if a sample is due, since its address would always be in this function.
 fn shorten_period(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, elapsed: u64, interval: u64) {
     let sampled = here.percpu().sampled(counter);
     pmu.reload(here, counter, |total| {
-        let since = sampled.unrecorded(total);
-        let left = sampled.period.get().saturating_sub(since);
-        let new_period = period_for_interval(since, elapsed, interval);
-        if left <= new_period {
-            // The sample comes sooner with the present period. A longer one would delay it each time, so that an
-            // event that becomes ever rarer would have no sample at all.
-            return left;
+        let events_since_sample = sampled.unrecorded(total);
+        let events_left = sampled.period.get().saturating_sub(events_since_sample);
+        let new_period = period_for_interval(events_since_sample, elapsed, interval);
+        if events_left <= new_period {
+            // With the current period the sample comes sooner. A longer period at each tick would delay it again and
+            // again, so that an event that becomes ever rarer would have no sample.
+            return events_left;
         }
-        sampled.period.set(since.wrapping_add(new_period));
+        sampled
+            .period
+            .set(events_since_sample.wrapping_add(new_period));
         new_period
     });
 }

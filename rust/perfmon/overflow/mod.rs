@@ -2,7 +2,7 @@
 //! The handling of overflows: the NMI ([`nmi`]), its overflows ([`serve`]), the records of a trace
 //! ([`trace_sample`]), and the samples of events ([`event_sample`]).
 //!
-//! Besides, a timer watches each CPU ([`watch`]), and [`suspend`] limits the time that samples take of a CPU.
+//! A timer watches each CPU ([`watch`]), and [`suspend`] limits the part of a CPU's time that samples take.
 
 mod event_sample;
 pub(crate) mod nmi;

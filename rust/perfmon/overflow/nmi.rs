@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The entry of the performance-monitoring interrupt (PMI), which is an NMI: it may come at any time, on any CPU.
 //!
-//! The handler takes no lock, allocates nothing and prints nothing. It accesses only its own CPU's registers and
-//! data, and only those of active counters.
+//! The handler takes no lock, allocates nothing and prints nothing. It accesses registers and data of its own CPU only,
+//! and of active counters only.
 
 use super::serve::handle_pmi;
 use crate::{
@@ -32,8 +32,8 @@ impl Handler {
     /// To be called once in the module's life, after [`crate::percpu::Memory::new`], whose result must outlive this
     /// one.
     pub(crate) unsafe fn register() -> Result<Self> {
-        // SAFETY: `handle` must stay callable until it is unregistered, which `drop` does. The caller promises that
-        // the per-CPU memory, which `handle` uses, outlives the result.
+        // SAFETY: perfmon_nmi_register() requires a handler that may be called until perfmon_nmi_unregister(), which `drop`
+        // calls. The caller promises that the per-CPU memory, which `handle` uses, outlives the result.
         to_result(unsafe { ffi::perfmon_nmi_register(Some(handle)) })?;
         // INVARIANT: The handler has just been registered.
         Ok(Self(()))
@@ -42,7 +42,7 @@ impl Handler {
 
 impl Drop for Handler {
     fn drop(&mut self) {
-        // SAFETY: The handler must be registered, which is the invariant of `Handler`; it is unregistered once.
+        // SAFETY: perfmon_nmi_unregister() requires a registered handler, which the type invariant gives.
         unsafe { ffi::perfmon_nmi_unregister() };
     }
 }
@@ -60,8 +60,8 @@ unsafe extern "C" fn handle(area: *mut c_void, regs: *mut bindings::pt_regs) -> 
     let Some(pmu) = here.percpu().pmu.get() else {
         return handle_after_release(here);
     };
-    // If PMIs are not NMIs, KVM has the counters. This is the only condition under which overflows are not served: an
-    // overflow that is not acknowledged would be the last one.
+    // If PMIs are not NMIs, KVM has the counters. In all other cases overflows are served: an overflow that is not
+    // acknowledged would be the last overflow.
     if !Lvtpc::read(here).is_nmi() {
         return 0;
     }
@@ -71,7 +71,7 @@ unsafe extern "C" fn handle(area: *mut c_void, regs: *mut bindings::pt_regs) -> 
 }
 
 /// Handles an NMI after the registers have been restored: returns 1 for a late PMI, otherwise 0. Accesses no
-/// register, since Linux perf may have them by now.
+/// register of the PMU, since Linux perf may use the registers again.
 #[cold]
 fn handle_after_release(here: ThisCpu<'_>) -> c_int {
     here.percpu().pending_pmi.consume(jiffies()).into()

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Serving the overflows of one NMI: acknowledges them, extends and reloads each counter, and unmasks the interrupt.
+//! Serving the overflows of one NMI: acknowledges overflows, extends and reloads their counters, and unmasks the
+//! interrupt.
 //!
-//! The fast path is [`handle_pmi`] with [`handle_overflows`] inlined. Rare work is in [`finish_slow`]. One word,
-//! [`PerCpu::slow_path`](crate::percpu::PerCpu::slow_path), says whether there is any.
+//! The fast path is [`handle_pmi`] with [`handle_overflows`] inlined. Rare work is in [`finish_slow`], which is
+//! called if the word [`PerCpu::slow_path`](crate::percpu::PerCpu::slow_path) is not 0.
 
 use super::{event_sample, pebs, suspend::suspend, trace_sample::TraceSample};
 use crate::{
@@ -27,7 +28,7 @@ pub(super) fn handle_pmi(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
         overflowed = acknowledge(here, global, active);
     }
     if overflowed == 0 {
-        // There is no status register, or other software has cleared it. The counters' values still show overflows.
+        // There is no status register, or other software has cleared it. The values of the counters also show overflows.
         overflowed = pmu.overflowed_counters(here, active);
         if overflowed == 0 {
             return finish_slow(here, pmu, regs, begin, 0);
@@ -43,20 +44,19 @@ pub(super) fn handle_pmi(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     served
 }
 
-/// Returns the counters of `active` that have overflowed according to the status register, and clears their bits
-/// there.
+/// Returns the counters of `active` whose overflow bits are set in the status register, and clears these bits.
 #[inline(always)]
 fn acknowledge(here: ThisCpu<'_>, global: &GlobalMsrs, active: u64) -> u64 {
     let overflowed = msr::read(here, global.status) & active;
     if overflowed != 0 {
-        // Cleared before the counters are read, so that a later overflow sets the bit again.
+        // The bits are cleared before the counters are read, so that a later overflow sets its bit again.
         msr::write(here, global.clear, overflowed);
     }
     overflowed
 }
 
-/// Returns whether the status register shows an overflow. LVTPC is unmasked only when the register shows none, since
-/// processors may set its bits late.
+/// Returns whether the status register shows an overflow. LVTPC is unmasked only if it shows no overflow, since processors
+/// may set bits of the status register late.
 #[inline(always)]
 fn has_overflow(here: ThisCpu<'_>, pmu: &Pmu, counters: u64) -> bool {
     match &pmu.registers.global {
@@ -65,8 +65,8 @@ fn has_overflow(here: ThisCpu<'_>, pmu: &Pmu, counters: u64) -> bool {
     }
 }
 
-/// Extends the counters in `overflowed`, which have overflowed, takes the samples that are due, and reloads the counters.
-/// `now` is the time of the samples. Returns the number of counters.
+/// Extends the counters of the mask `overflowed`, takes the samples that are due, and reloads the counters. `now` is the
+/// time of the samples. Returns the number of counters.
 #[inline(always)]
 fn handle_overflows(
     here: ThisCpu<'_>,
@@ -95,7 +95,7 @@ fn handle_overflows(
             }
             Ok(due) => trace.add(counter, sampled, due),
         };
-        // Taking a sample may have updated the total once more, so it is loaded again.
+        // Taking a sample may have updated the total, so it is read again.
         value.load(here, msrs.write, events, value.total());
         next_is_soon |= overflows_soon(counter, control, events);
         served = served.wrapping_add(1);
@@ -147,12 +147,12 @@ fn finish_slow(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>, begin: u64, mut ser
 }
 
 /// Serves overflows that Linux perf has acknowledged. With a place-holder, perf's handler runs after this one, and
-/// acknowledges all overflows until it disables the counters. Their interrupt comes all the same, but the status
-/// register no longer shows the counter. Returns the number of overflows.
+/// acknowledges all overflows until it disables the counters. The interrupt of such an overflow comes nevertheless, but
+/// the status register does not show the counter. Returns the number of overflows.
 fn serve_acknowledged(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     let percpu = here.percpu();
-    let of_kernel = percpu.active_mask.get() & percpu.slow_path.get() & SLOW_KERNEL;
-    match pmu.overflowed_counters(here, of_kernel) {
+    let kernel_counters = percpu.active_mask.get() & percpu.slow_path.get() & SLOW_KERNEL;
+    match pmu.overflowed_counters(here, kernel_counters) {
         0 => 0,
         overflowed => handle_overflows(here, pmu, overflowed, regs, timestamp()),
     }
@@ -160,9 +160,9 @@ fn serve_acknowledged(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
 
 /// Serves overflows until no counter has one. Returns their number.
 fn drain_overflows(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
-    /// The round in which sampling is suspended: the counters must be overflowing by counting the handler itself.
+    /// The round in which sampling is suspended, since the counters overflow by counting the handler itself.
     const SUSPEND_ROUND: u32 = 8;
-    /// The largest number of rounds. So many overflows are not possible meanwhile: the status register must be stuck.
+    /// The largest number of rounds. More rounds with overflows are possible only if the status register is stuck.
     const MAX_ROUNDS: u32 = 64;
 
     let mut served = 0;
@@ -170,7 +170,7 @@ fn drain_overflows(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
         if round == SUSPEND_ROUND {
             suspend(here);
         }
-        // Loaded in each round, since serving an overflow may stop counters.
+        // The mask is read in each round, since serving an overflow may stop counters.
         let active = here.percpu().active_mask.get();
         let overflowed = match &pmu.registers.global {
             Some(global) => acknowledge(here, global, active),

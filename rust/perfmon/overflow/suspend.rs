@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Suspending the samples of one CPU: until the next tick if they take too much of its time, and for good if its
-//! trace buffer is full. While sampling is suspended until a tick, the counters keep counting, so that sums stay
-//! exact.
+//! Suspending the samples of one CPU: until the next tick if they take too much of the CPU's time, and until the trace
+//! ends if the CPU's buffer is full. While sampling is suspended until a tick, the counters keep counting, so that sums
+//! stay exact.
 
 use super::event_sample;
 use crate::{
@@ -51,7 +51,8 @@ fn restart_counters(here: ThisCpu<'_>, pmu: &Pmu) {
     if trace.sample_start.get() > trace.last_start.get() {
         return stop_full_trace(here, pmu);
     }
-    // Stopped, so that the handler, which still extends counters, does not change totals in between.
+    // The counters are stopped, because the handler still extends counters that overflow, and would change totals while
+    // their counts are written.
     for counter in each(sampled) {
         pmu.stop_unchecked(here, counter);
     }
@@ -67,7 +68,8 @@ fn restart_counters(here: ThisCpu<'_>, pmu: &Pmu) {
     }
 }
 
-/// Stops the trace's counters after a sample was refused, if the reason is a full buffer and not suspended sampling.
+/// Stops the trace's counters after a record could not be written, if the buffer is full. A record is not written either
+/// while sampling is suspended.
 #[cold]
 pub(super) fn stop_if_full(here: ThisCpu<'_>, pmu: &Pmu) {
     if here.percpu().trace.suspended.get() == 0 {

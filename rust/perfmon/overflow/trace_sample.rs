@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The records of a trace. At an interrupt these are a TIME, a TICK or PC for each event whose sample is due, and the
-//! records that follow the samples.
+//! The records of a trace. An interrupt writes a TIME record, a TICK or PC record for each event whose sample is due, and
+//! the records that follow the samples.
 //!
-//! The work for each sample is inlined into the overflow handler; rare work is not. Sums wrap, since an NMI must not
-//! panic.
+//! The work for each sample is inlined into the overflow handler; rare work is not inlined. Sums wrap, since an NMI must
+//! not panic.
 
 use super::suspend::stop_if_full;
 use crate::{
@@ -51,7 +51,7 @@ impl<'a> TraceSample<'a> {
         let DueSample {
             period,
             recorded,
-            since,
+            since: unrecorded,
         } = due;
         let trace = self.trace;
         if trace.sample_start.get() > trace.sample_limit.get() {
@@ -61,15 +61,15 @@ impl<'a> TraceSample<'a> {
         self.write(sampled);
         sampled.recorded.set(recorded.wrapping_add(period));
         self.marks |= sampled.follow_mask.get();
-        let since = since.wrapping_sub(period);
-        let left = if since < period {
-            period.wrapping_sub(since)
+        let events_since_sample = unrecorded.wrapping_sub(period);
+        let events_left = if events_since_sample < period {
+            period.wrapping_sub(events_since_sample)
         } else {
             // The overflow came so late that the next sample is due, too.
             self.marks |= counter.bit();
-            left_of_overrun(period, since)
+            events_left_after_overrun(period, events_since_sample)
         };
-        sampled.load_for(left)
+        sampled.load_for(events_left)
     }
 
     /// Writes the TICK or PC record of a counter.
@@ -80,7 +80,7 @@ impl<'a> TraceSample<'a> {
         // is at most `sample_limit`; and no other writer: only this CPU's handler writes while samples are not
         // suspended.
         let mut writer = unsafe { trace.writer(trace.next_record.get()) };
-        // Written in parts, which makes shorter code than a structure.
+        // The record is written in parts, which makes shorter code than a structure.
         let header = sampled.sample_header();
         writer.put(header);
         if header.to_le_bytes()[0] == abi::PERFMON_RECORD_PC as u8 {
@@ -91,7 +91,8 @@ impl<'a> TraceSample<'a> {
         trace.next_record.set(writer.end() as u64);
     }
 
-    /// Writes the TIME record and the records that follow, and publishes the sample, if a record was written.
+    /// Writes the TIME record and the records that follow the samples, and publishes the sample. Publishes nothing if no
+    /// record was written.
     #[inline(always)]
     pub(super) fn finish(self, here: ThisCpu<'_>, pmu: &Pmu) {
         let trace = self.trace;
@@ -116,16 +117,16 @@ impl<'a> TraceSample<'a> {
     }
 }
 
-/// Returns the number of events to the next sample, if `since` events, a period or more, were counted since the last
-/// sample.
+/// Returns the number of events to the next sample after an overrun: `events_since_sample`, the number of events since
+/// the last sample, is at least a period.
 #[cold]
-fn left_of_overrun(period: u64, since: u64) -> u64 {
+fn events_left_after_overrun(period: u64, events_since_sample: u64) -> u64 {
     // The period of a sampled event is not 0.
-    period.wrapping_sub(since.checked_rem(period).unwrap_or(0))
+    period.wrapping_sub(events_since_sample.checked_rem(period).unwrap_or(0))
 }
 
-/// Writes the records that follow the samples: COUNTs for further samples that were due, the records with the
-/// timebase, and branches.
+/// Writes the records that follow the samples: COUNT records for further samples that were due, the records of events that
+/// follow the timebase, and branches.
 #[inline(never)]
 fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, marks: u64) {
     let percpu = here.percpu();
@@ -137,9 +138,9 @@ fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, marks: u64) {
     for counter in each(marks) {
         let sampled = percpu.sampled(counter);
         let total = percpu.value(counter).total();
-        let since = total.wrapping_sub(sampled.recorded.get());
-        if since >= sampled.period.get() {
-            writer.put(sampled.overrun_count(since));
+        let unrecorded = total.wrapping_sub(sampled.recorded.get());
+        if unrecorded >= sampled.period.get() {
+            writer.put(sampled.overrun_count(unrecorded));
         }
     }
     if marks & trace.timebase.get() != 0 {

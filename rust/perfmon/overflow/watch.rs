@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The timer that watches a CPU while counters are active. At each tick it refills the budget of the overflow
 //! handler, resumes sampling, shortens periods of events whose samples are too rare for their frequency, repairs
-//! registers that other software has changed, and finds overflows whose PMI was lost. A trace's values keep it
-//! ticking without active counters, too, but less often. Events take turns at the same tick (`Ticks` in
-//! perfmon_main.rs).
+//! registers that other software has changed, and finds overflows whose PMI was lost. For the values of
+//! a trace the timer also runs without active counters, but ticks less often. Events take turns at the same tick
+//! (`Ticks` in perfmon_main.rs).
 
 use super::{
     event_sample,
@@ -46,8 +46,8 @@ impl timer::Tick for Watch {
     }
 }
 
-/// Updates the active counters, and restarts the counters that overflowed before the last tick and were not loaded
-/// since: their PMI was lost, and they would raise no other one for half of their range.
+/// Updates the active counters, and restarts the counters that overflowed before the last tick and have not been loaded
+/// since: their PMI was lost, and their next PMI would come only after half of their range.
 fn find_lost_pmis(here: ThisCpu<'_>, pmu: &Pmu, active: u64) {
     let percpu = here.percpu();
     let watch = &percpu.watch;
@@ -68,7 +68,7 @@ fn find_lost_pmis(here: ThisCpu<'_>, pmu: &Pmu, active: u64) {
     if lost & sampled != 0 {
         restart_after_lost_pmi(here, pmu);
     }
-    // Restarting is enough for counters without samples: their totals are up to date.
+    // Counters without samples only have to be restarted: their totals are up to date.
     for counter in each(lost & !sampled & percpu.active_mask.get()) {
         pmu.stop_unchecked(here, counter);
         pmu.start(here, counter);

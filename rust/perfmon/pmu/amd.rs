@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! AMD's PMU, where it differs by more than register numbers.
+//! AMD's PMU, as far as it differs from Intel's by more than register numbers.
 
 use crate::{
     percpu::{PerCpu, SLOW_VENDOR},
@@ -11,7 +11,7 @@ use kernel::time::Msecs;
 /// milliseconds: as in Linux perf (arch/x86/events/amd/core.c).
 const LATE_PMI_WINDOW: Msecs = 100;
 
-/// Each overflow takes the slow path, which calls [`expect_after_nmi`].
+/// The bits of the slow path: each overflow takes it, since the slow path calls [`expect_after_nmi`].
 pub(super) const SLOW_PATH: u64 = SLOW_VENDOR;
 
 /// Opens the window for late PMIs.

@@ -8,8 +8,8 @@ use crate::{
 };
 
 impl Pmu {
-    /// Makes the registers of this CPU ours: saves them, and directs overflow interrupts to the handler. The
-    /// counters have just been reserved.
+    /// Claims the registers of this CPU: saves them, and directs overflow interrupts to the handler. The caller has just
+    /// reserved the counters.
     pub(crate) fn claim(&'static self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
         let saved = &percpu.saved;
@@ -34,16 +34,16 @@ impl Pmu {
         percpu.pmu.set(Some(self));
     }
 
-    /// Returns the control register of a general counter that counts on this CPU, or that of all fixed-function counters
-    /// if one of those does.
+    /// Returns the control register of a general counter that counts on this CPU, or else the control register of all
+    /// fixed-function counters if one of them counts.
     pub(crate) fn counting_msr(&self, here: ThisCpu<'_>) -> Option<Msr> {
         let selects = (0..self.capabilities.all_general).map(|n| self.registers.perf_select_msr(n));
         let counts = |select: &Msr| EventSelect::is_counting(msr::read(here, *select));
-        let fixed = (self.capabilities.fixed != 0).then_some(self.registers.fixed_control);
+        let fixed_control = (self.capabilities.fixed != 0).then_some(self.registers.fixed_control);
         selects
             .into_iter()
             .find(counts)
-            .or_else(|| fixed.filter(|&control| has_running_fixed(msr::read(here, control))))
+            .or_else(|| fixed_control.filter(|&msr| has_running_fixed(msr::read(here, msr))))
     }
 
     /// Stops counters, if they are active, and restores their registers.
@@ -60,14 +60,14 @@ impl Pmu {
         }
     }
 
-    /// Gives up the registers of this CPU, after [`Self::restore`] for all counters: restores what belongs to no
-    /// counter.
+    /// Gives up the registers of this CPU, after [`Self::restore`] for all counters: restores the registers that belong to
+    /// no counter.
     pub(crate) fn release(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
         if percpu.watch.running.get() != 0 {
             timer::stop(here);
             percpu.watch.running.set(0);
-            // No tick comes any more to end the suspension.
+            // The timer that would end the suspension is stopped.
             percpu.samplers.suspended.set(0);
             values::start_slow_timer(here);
         }

@@ -14,7 +14,7 @@ use crate::{
 };
 use kernel::{bindings, time::NSEC_PER_MSEC};
 
-/// [`MAX_SKID`] in ticks (jiffies), rounded up: a constant, which the C function `msecs_to_jiffies()` can't give.
+/// [`MAX_SKID`] in ticks (jiffies), rounded up. A constant, for which `msecs_to_jiffies()` can't be called.
 pub(super) const SKID_TICKS: u64 =
     (MAX_SKID as u64 * NSEC_PER_MSEC as u64).div_ceil(bindings::TICK_NSEC as u64);
 
@@ -26,12 +26,12 @@ impl Pmu {
         if select.is_kernel() {
             percpu.slow_path.insert(counter.bit());
         }
-        // Done before the counter is active: `repair` would take an active counter that is disabled there for
-        // a disturbed one.
+        // Enabled before the counter is marked as active: `repair` takes an active counter that is disabled in this
+        // register for tampered with.
         if let Some(step) = self.registers.enable_global(counter) {
             msr::execute_step(here, &step);
         }
-        // Marked as active before it counts: it may overflow at once.
+        // Marked as active before it counts, since the counter may overflow at once.
         percpu.active_mask.insert(counter.bit());
         self.rmw_shared(here, || {
             msr::execute_step(here, &self.registers.control(counter, select, true));
@@ -39,7 +39,7 @@ impl Pmu {
         self.watch_counters(here);
     }
 
-    /// Starts the timer that watches this CPU, if it does not run: a counter is active.
+    /// Starts the timer that watches this CPU, if it does not run. A counter has just become active.
     #[inline(always)]
     pub(super) fn watch_counters(&self, here: ThisCpu<'_>) {
         if here.percpu().watch.running.get() != TICKING {
@@ -59,8 +59,8 @@ impl Pmu {
 
     /// Changes registers of a counter, one of which all fixed-function counters share (`IA32_FIXED_CTR_CTRL`).
     ///
-    /// When a buffer is full, the overflow handler stops counters. If it does so between the read and the write
-    /// of a change, the write starts them again; so they are stopped again.
+    /// When a buffer is full, the overflow handler stops counters. If the handler runs between the read and the write of
+    /// the change, the write starts these counters again, so this function stops them again.
     #[inline(always)]
     pub(super) fn rmw_shared(&self, here: ThisCpu<'_>, change: impl FnOnce()) {
         let percpu = here.percpu();
@@ -81,26 +81,26 @@ impl Pmu {
         }
     }
 
-    /// Stops a counter and brings its value up to date. Marks it as tampered with if its control register has
-    /// been changed by others.
+    /// Stops a counter and updates its value. Marks the counter as tampered with if other software has changed its control
+    /// register.
     pub(crate) fn stop(&self, here: ThisCpu<'_>, counter: CounterId) {
         let percpu = here.percpu();
         let select = percpu.value(counter).select();
         let written = self.registers.control(counter, select, true);
         let stop = self.registers.control(counter, select, false);
-        let found = msr::read(here, written.msr);
+        let control = msr::read(here, written.msr);
         if percpu.active_mask.get() & counter.bit() == 0 {
-            // The buffer has become full since the caller looked, and the handler has stopped the counter.
+            // The buffer has become full since the caller tested `active_mask`, and the handler has stopped the counter.
             return;
         }
-        self.verify(here, &written, found, counter);
+        self.verify(here, &written, control, counter);
         self.repair_global(here, counter.bit());
         self.check_place_holder(here, counter.bit());
         self.stop_and_update(here, counter, &stop);
         repair::log_found_disabled(here);
     }
 
-    /// Does what [`Self::stop`] does, without checking the registers first.
+    /// Stops a counter and updates its value, without checking the registers as [`Self::stop`] does.
     #[inline(never)]
     pub(crate) fn stop_unchecked(&self, here: ThisCpu<'_>, counter: CounterId) {
         let select = here.percpu().value(counter).select();
@@ -108,7 +108,7 @@ impl Pmu {
         self.stop_and_update(here, counter, &stop);
     }
 
-    /// Loads an active counter with the events that are left to its next sample. `events_left` computes them from the
+    /// Loads an active counter for its next sample. `events_left` computes the number of events to that sample from the
     /// counter's total.
     pub(crate) fn reload(
         &self,
@@ -125,16 +125,16 @@ impl Pmu {
         self.start(here, counter);
     }
 
-    /// Does what [`Self::stop`] and [`Self::stop_unchecked`] have in common. `stop` is the step that stops the
-    /// counter.
+    /// Stops a counter by the step `stop` and updates its value: the common part of [`Self::stop`] and
+    /// [`Self::stop_unchecked`].
     #[inline(always)]
     fn stop_and_update(&self, here: ThisCpu<'_>, counter: CounterId, stop: &Step) {
         let percpu = here.percpu();
         let value = percpu.value(counter);
         self.rmw_shared(here, || msr::execute_step(here, stop));
 
-        // If the counter has overflowed on its last events, the PMI may come at any time. So the PMI is expected first,
-        // before the handler ignores the counter and before the overflow is looked for.
+        // If the counter has overflowed on its last events, the PMI may come at any time. So the PMI is expected before
+        // the handler ignores the counter, and before the overflow is tested.
         let expectation = percpu
             .pending_pmi
             .expect(jiffies().wrapping_add(SKID_TICKS));
@@ -148,15 +148,15 @@ impl Pmu {
         }
     }
 
-    /// Clears the overflow of a counter that is not active any more.
+    /// Clears the overflow of a counter that has just been stopped.
     #[cold]
     fn clear_overflow(&self, here: ThisCpu<'_>, counter: CounterId) {
         let Some(global) = &self.registers.global else {
             return;
         };
         let percpu = here.percpu();
-        // Beside a place-holder, counters of kernel mode may overflow in Linux perf's handler, which then acknowledges
-        // them.
+        // With a place-holder, counters of kernel mode may overflow in Linux perf's handler, which acknowledges these
+        // overflows.
         let has_other_acknowledger =
             self.place_holder.is_some() && percpu.value(counter).select().is_kernel();
         if msr::read(here, global.status) & counter.bit() == 0 && !has_other_acknowledger {
@@ -168,7 +168,7 @@ impl Pmu {
         }
     }
 
-    /// Brings the value of a counter up to date. Marks it as tampered with if something else has written it.
+    /// Updates the value of a counter. Marks the counter as tampered with if other software has written it.
     #[inline(always)]
     pub(crate) fn update(&self, here: ThisCpu<'_>, counter: CounterId) {
         let percpu = here.percpu();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The extensions of Intel's counters from version 6 on: the overflow of another counter may reload a counter
-//! (`IA32_PMC_x_CFG_B`), and a counter may write records (`IA32_PMC_x_CFG_C`).
+//! The extensions of Intel's counters from version 6 on: a counter can be reloaded when another counter overflows
+//! (`IA32_PMC_x_CFG_B`), and a counter can write records (`IA32_PMC_x_CFG_C`).
 //!
-//! Both take effect once the counter is enabled. Linux perf leaves them set when the event ends that it set them for.
+//! Both take effect when the counter is enabled. Linux perf sets these registers for an event, and leaves them set when the
+//! event ends.
 
 use crate::{
     cpu::{msr, ThisCpu},
@@ -33,14 +34,14 @@ impl Pmu {
         });
     }
 
-    /// Calls `f` for each counter that has such registers on this CPU.
+    /// Calls `f` for each counter that has extensions on this CPU.
     fn each_extension(&self, here: ThisCpu<'_>, f: impl Fn(CounterId)) {
         let extended = here.percpu().extended_counters.get() & self.capabilities.counters();
         each(extended).for_each(f);
     }
 }
 
-/// Saves and clears a register. A hypervisor may show it in CPUID and not have it.
+/// Saves and clears a register. Under a hypervisor, CPUID may report a register that is missing.
 fn clear_register(here: ThisCpu<'_>, msr: Msr, saved: &Word) {
     let value = msr::read_safe(here, msr).unwrap_or(0);
     saved.set(value);
@@ -49,6 +50,7 @@ fn clear_register(here: ThisCpu<'_>, msr: Msr, saved: &Word) {
     }
 }
 
+/// Restores a register that [`clear_register`] has cleared.
 fn restore_register(here: ThisCpu<'_>, msr: Msr, saved: &Word) {
     let value = saved.get();
     if value != 0 {

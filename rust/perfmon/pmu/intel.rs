@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Intel's PMU, where it differs by more than register numbers.
+//! Intel's PMU, as far as it differs from AMD's by more than register numbers.
 
 use super::MAX_SKID;
 use crate::{

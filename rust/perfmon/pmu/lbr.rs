@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Branch records, of the kinds in [`crate::logic::branch_records`].
+//! The registers of branch records, whose kinds are in [`crate::logic::branch_records`].
 //!
-//! Hardware freezes the records when it raises an overflow interrupt, so that they show what came before. A bit of the
-//! global status says so, and clearing it unfreezes the records. On Intel before version 4 freezing clears the enable
-//! bit instead, which has to be set again. Some processors of AMD can't freeze them: there the filter keeps branches of
-//! the kernel out, so that those of user mode stay as they are while the handler runs.
+//! The processor freezes the records when it raises an overflow interrupt, so that they show the branches before the
+//! overflow. A bit of the global status is then set, and clearing it unfreezes the records. On Intel before version 4
+//! freezing clears the enable bit instead, which has to be set again. Some of AMD's processors can't freeze the records. On
+//! these the filter leaves out branches of the kernel, so that the handler does not overwrite the branches of user mode.
 
 use crate::{
     abi,
@@ -20,8 +20,8 @@ use crate::{
     percpu::{buffer::Writer, BRANCH_WORDS, SLOW_BRANCHES},
 };
 
-/// Returns the branch records of this CPU, if it has the registers that CPUID promises: a hypervisor may lack them. On
-/// Nehalem and Westmere both threads of a core have one filter (`lbr_sel` in Linux's `arch/x86/events/perf_event.h`),
+/// Returns the branch records of this CPU; `None` if the registers that CPUID reports are missing, as under some
+/// hypervisors, or if another CPU shares them. On Nehalem and Westmere both threads of a core have one filter (`lbr_sel` in Linux's `arch/x86/events/perf_event.h`),
 /// so that each thread would change the other's filter.
 pub(super) fn probe(here: ThisCpu<'_>, records: Option<BranchRecords>) -> Option<BranchRecords> {
     records.filter(|records| {
@@ -31,13 +31,13 @@ pub(super) fn probe(here: ThisCpu<'_>, records: Option<BranchRecords>) -> Option
     })
 }
 
-/// Starts to record `branches`, with empty records. If they are recorded already, only empties the records: all users
-/// at one time want the same branches, and no user may see branches from before its start.
+/// Starts to record `branches`, with empty records. If branches are recorded already, only empties the records: all users
+/// at one time record the same branches, and no user may see branches from before its start.
 pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
     let (saved, msrs) = (&here.percpu().branches, &here.pmu().registers.branches);
     saved.users.increment();
     if saved.users.get() != 1 {
-        // The records have branches of what ran before.
+        // The records have branches from before this user's start.
         return clear_records(here);
     }
     saved.debugctl.set(msr::read(here, Msr::DEBUGCTL));
@@ -51,7 +51,7 @@ pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
     saved.kernel_bit.set(branches.kernel_bit);
     saved.selection.set(msrs.selection(branches));
     saved.enabled.set(msrs.enabled(branches));
-    // The firmware or the kernel before this one may have left them frozen.
+    // The firmware, or a kernel that ran before kexec, may have left the records frozen.
     unfreeze(here, here.pmu());
     restart_records(here);
 }
@@ -63,7 +63,7 @@ fn restart_records(here: ThisCpu<'_>) {
     disable_records(here, msrs);
     msr::write(here, msrs.select, selection & !msrs.select_enable);
     clear_records(here);
-    // Set before the records can freeze: from then on the handler has to unfreeze them.
+    // Set before the records can freeze, since the handler has to unfreeze records that are frozen.
     percpu.slow_path.insert(SLOW_BRANCHES);
     let enabled = percpu.branches.enabled.get();
     msr::execute_step(here, &Step::change(Msr::DEBUGCTL, msrs.debugctl, enabled));
@@ -100,26 +100,25 @@ pub(crate) fn clear_records(here: ThisCpu<'_>) {
             msr::write(here, Msr::LBR_DEPTH, depth.into());
         }
         Some(BranchRecords::Amd { depth, .. }) => {
-            // A branch that is recorded meanwhile would move the other records away from the registers that are
-            // emptied.
-            let before = msr::read(here, Msr::AMD_DBG_EXTN_CFG);
-            let is_enabled = before & AMD_ENABLE != 0;
+            // A branch that is recorded during the loop would move the other records to registers that have been emptied.
+            let config = msr::read(here, Msr::AMD_DBG_EXTN_CFG);
+            let is_enabled = config & AMD_ENABLE != 0;
             if is_enabled {
-                msr::write(here, Msr::AMD_DBG_EXTN_CFG, before & !AMD_ENABLE);
+                msr::write(here, Msr::AMD_DBG_EXTN_CFG, config & !AMD_ENABLE);
             }
             for n in 0..u32::from(depth) {
                 msr::write(here, Msr::amd_lbr_from(n), 0);
                 msr::write(here, Msr::amd_lbr_to(n), 0);
             }
             if is_enabled {
-                msr::write(here, Msr::AMD_DBG_EXTN_CFG, before);
+                msr::write(here, Msr::AMD_DBG_EXTN_CFG, config);
             }
         }
     }
 }
 
-/// Ends one [`start`]. The end of the last one restores the registers, and empties the records, so that nothing is left
-/// for others to read.
+/// Ends the use of a [`start`]. The last user's end restores the registers, and empties the records, so that other programs
+/// can't read them.
 pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu) {
     let (percpu, msrs) = (here.percpu(), &pmu.registers.branches);
     let saved = &percpu.branches;
@@ -129,7 +128,7 @@ pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu) {
     }
     unfreeze(here, pmu);
     disable_records(here, msrs);
-    // Disabled records are not frozen any more.
+    // Disabled records can't freeze, so the handler has nothing to unfreeze.
     percpu.slow_path.remove(SLOW_BRANCHES);
     clear_records(here);
     if let Some(depth) = msrs.depth {
@@ -148,8 +147,8 @@ pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu) {
     }
 }
 
-/// Unfreezes the records. Before version 4, this enables them, but only if the bit to freeze them is still set: then an
-/// interrupt has disabled them, and neither another program nor [`stop`].
+/// Unfreezes the records. Before version 4, this enables the records, but only if the bit to freeze them is still set: if it
+/// is clear, [`stop`] or other software has disabled the records, and not an interrupt.
 pub(crate) fn unfreeze(here: ThisCpu<'_>, pmu: &Pmu) {
     let Some(step) = pmu.registers.unfreeze_branches() else {
         return;
@@ -164,8 +163,8 @@ pub(crate) fn unfreeze(here: ThisCpu<'_>, pmu: &Pmu) {
 }
 
 /// Checks that branches are still recorded, and repairs the registers: a BPF program that calls
-/// `bpf_get_branch_snapshot()` disables the records and leaves them so. The branches in them are of an unknown time
-/// then, so the records are emptied.
+/// `bpf_get_branch_snapshot()` disables the records and does not enable them again. A repair empties the records, since
+/// their branches are of an unknown time.
 pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) {
     const STACK: u64 = DEBUGCTL_LBR | DEBUGCTL_FREEZE;
 
@@ -191,7 +190,7 @@ pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) {
     }
 }
 
-/// Writes a LAST_BRANCH record, and returns the writer. Not inlined, so that its loops have all registers.
+/// Writes a LAST_BRANCH record, and returns the writer. Not inlined, so that its loops can use all registers of the CPU.
 #[inline(never)]
 pub(crate) fn write_record(
     here: ThisCpu<'_>,
@@ -203,7 +202,7 @@ pub(crate) fn write_record(
     repair(here, pmu);
     let start = writer.skip(size_of::<lbr::LastBranchHead>());
     let first = writer.end();
-    for_each(here, pmu, &mut writer);
+    for_each_branch(here, pmu, &mut writer);
     let bytes = writer.end().wrapping_sub(first);
     writer.put_at(
         start,
@@ -216,22 +215,21 @@ pub(crate) fn write_record(
     writer
 }
 
-/// The details of a branch besides its addresses: its flags, and cycles and type where the processor records them. Each
-/// variant says where to read them.
+/// The place of a branch's details besides its addresses: its flags, and cycles and type if the processor records them.
 #[derive(Clone, Copy)]
-enum Details {
+enum BranchDetails {
     /// The details are in this register, in the stack's form.
     Stack(Msr),
-    /// From Nehalem to Broadwell: the bits that came with the address.
+    /// The details are these bits, which from Nehalem to Broadwell are above the address.
     Flags(u64),
     /// The details are in this register, in the form of architectural records.
     Architectural(Msr),
-    /// AMD: the bits that came with the addresses.
+    /// The details are in this branch, which was decoded from AMD's address registers.
     Amd(AmdBranch),
 }
 
-impl Details {
-    /// Returns whether the branch was executed, and not on a wrong path.
+impl BranchDetails {
+    /// Returns whether the branch was executed: false on a mispredicted path.
     #[inline(always)]
     fn is_executed(self) -> bool {
         match self {
@@ -271,7 +269,7 @@ impl Details {
         }
     }
 
-    /// Returns the register, where it has one.
+    /// Returns the value of the register with the details; 0 if there is no such register.
     #[inline(always)]
     fn register(self, here: ThisCpu<'_>) -> u64 {
         match self {
@@ -281,18 +279,18 @@ impl Details {
     }
 }
 
-/// A consumer of branches. A trait rather than a closure, so that it is inlined for each kind of records.
+/// A consumer of branches. A trait instead of a closure, so that it is inlined for each kind of records.
 trait BranchSink {
     /// Adds a branch.
-    fn add_branch(&mut self, here: ThisCpu<'_>, from: u64, to: u64, details: Details);
+    fn add_branch(&mut self, here: ThisCpu<'_>, from: u64, to: u64, details: BranchDetails);
 }
 
 /// The branches of a LAST_BRANCH record.
 impl BranchSink for Writer {
     #[inline(always)]
-    fn add_branch(&mut self, here: ThisCpu<'_>, from: u64, to: u64, details: Details) {
+    fn add_branch(&mut self, here: ThisCpu<'_>, from: u64, to: u64, details: BranchDetails) {
         if details.is_executed() {
-            // Put in parts, which makes shorter code than a structure does.
+            // The branch is put in parts, which makes shorter code than a structure.
             self.put(from);
             self.put(to);
             self.put(details.info(here));
@@ -303,17 +301,17 @@ impl BranchSink for Writer {
 /// Adds each branch in the records that the user may see to `sink`, the newest first. Returns the number of the newest
 /// register.
 #[inline(always)]
-fn for_each(here: ThisCpu<'_>, pmu: &Pmu, sink: &mut impl BranchSink) -> u32 {
+fn for_each_branch(here: ThisCpu<'_>, pmu: &Pmu, sink: &mut impl BranchSink) -> u32 {
     let kernel_bit = here.percpu().branches.kernel_bit.get();
-    // The filter looks at the target only, so a return to the program passes it, although its source is a kernel
-    // address.
+    // The filter tests the target only, so returns from the kernel to the program are recorded, although their source is
+    // a kernel address.
     let is_visible = move |from: u64, to: u64| (from | to) & kernel_bit == 0;
     match pmu.capabilities.last_branch {
         None => 0,
         Some(BranchRecords::OldStack(old)) => {
             let flags = old.flags();
             for_each_in_stack::<{ OldStack::DEPTH }>(here, |_, from, to| {
-                let details = Details::Flags(lbr::flags_of_address(from, flags));
+                let details = BranchDetails::Flags(lbr::flags_of_address(from, flags));
                 let from = lbr::without_flags(from, flags);
                 if is_visible(from, to) {
                     sink.add_branch(here, from, to, details);
@@ -323,7 +321,7 @@ fn for_each(here: ThisCpu<'_>, pmu: &Pmu, sink: &mut impl BranchSink) -> u32 {
         Some(BranchRecords::Stack) => {
             for_each_in_stack::<{ BranchRecords::STACK_DEPTH }>(here, |n, from, to| {
                 if is_visible(from, to) {
-                    sink.add_branch(here, from, to, Details::Stack(Msr::lbr_info(n)));
+                    sink.add_branch(here, from, to, BranchDetails::Stack(Msr::lbr_info(n)));
                 }
             })
         }
@@ -335,7 +333,7 @@ fn for_each(here: ThisCpu<'_>, pmu: &Pmu, sink: &mut impl BranchSink) -> u32 {
                 }
                 let to = msr::read(here, Msr::arch_lbr_to(n));
                 if is_visible(from, to) {
-                    let details = Details::Architectural(Msr::arch_lbr_info(n));
+                    let details = BranchDetails::Architectural(Msr::arch_lbr_info(n));
                     sink.add_branch(here, from, to, details);
                 }
             }
@@ -349,7 +347,7 @@ fn for_each(here: ThisCpu<'_>, pmu: &Pmu, sink: &mut impl BranchSink) -> u32 {
             for_each_of_amd(here, depth, address_bits, |branch| {
                 let (from, to) = (branch.from, branch.to);
                 if is_visible(from, to) {
-                    sink.add_branch(here, from, to, Details::Amd(branch));
+                    sink.add_branch(here, from, to, BranchDetails::Amd(branch));
                 }
             });
             0
@@ -357,18 +355,18 @@ fn for_each(here: ThisCpu<'_>, pmu: &Pmu, sink: &mut impl BranchSink) -> u32 {
     }
 }
 
-/// Calls `f` with the number and the registers of each branch in Intel's stack, the newest first. Returns the number of
-/// the newest.
+/// Calls `f` with the number and the two address registers of each branch in Intel's stack, the newest first. Returns the
+/// number of the newest branch.
 #[inline(always)]
 fn for_each_in_stack<const DEPTH: u32>(here: ThisCpu<'_>, mut f: impl FnMut(u32, u64, u64)) -> u32 {
     let newest = msr::read(here, Msr::LBR_TOS) as u32;
-    // From the newest downwards, and around the end of the stack.
+    // From the newest branch downwards, and around the end of the stack.
     let mut remaining = DEPTH;
     while remaining != 0 {
         let n = newest.wrapping_add(remaining) % DEPTH;
         let from = msr::read(here, Msr::lbr_from(n));
         if from == 0 {
-            // The stack has not been filled since it was emptied.
+            // The stack has not been filled since it was emptied, so older registers have no branch.
             break;
         }
         f(n, from, msr::read(here, Msr::lbr_to(n)));
@@ -389,18 +387,18 @@ fn for_each_of_amd(here: ThisCpu<'_>, depth: u8, address_bits: u8, mut f: impl F
     }
 }
 
-/// Calls `put` with the words of each branch in the records, the newest first. Not for AMD's, which are no call stack.
+/// Calls `put` with the words of each branch in the records, the newest first. For call stacks, so not for AMD's records.
 pub(crate) fn save_records(here: ThisCpu<'_>, put: impl FnMut([u64; 3])) {
-    struct Words<F>(F);
+    struct WordSink<F>(F);
 
-    impl<F: FnMut([u64; 3])> BranchSink for Words<F> {
+    impl<F: FnMut([u64; 3])> BranchSink for WordSink<F> {
         #[inline(always)]
-        fn add_branch(&mut self, here: ThisCpu<'_>, from: u64, to: u64, details: Details) {
+        fn add_branch(&mut self, here: ThisCpu<'_>, from: u64, to: u64, details: BranchDetails) {
             (self.0)([from, to, details.register(here)]);
         }
     }
 
-    for_each(here, here.pmu(), &mut Words(put));
+    for_each_branch(here, here.pmu(), &mut WordSink(put));
 }
 
 /// Fills the records, which are empty, with the words of [`save_records`].
@@ -425,7 +423,7 @@ pub(crate) fn restore_records(here: ThisCpu<'_>, words: &[u64]) {
                 Msr::arch_lbr_info(n),
             ]
         };
-        // An old stack has no register for the details.
+        // Stacks before Skylake have no register for the details.
         let register_count = if matches!(records, Some(BranchRecords::OldStack(_))) {
             2
         } else {
@@ -449,20 +447,20 @@ pub(crate) struct SampledStack<'a> {
 ///
 /// # Safety
 ///
-/// To be called in this CPU's overflow handler, once until the result has gone.
+/// To be called in this CPU's overflow handler, and not again before the result is dropped.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn read<'a>(here: ThisCpu<'a>, pmu: &Pmu, parts: u64) -> SampledStack<'a> {
     repair(here, pmu);
-    // SAFETY: The caller is the overflow handler, and does not call this again until the result has gone, so nothing
-    // else has the words.
+    // SAFETY: `words` must be called by this CPU's overflow handler, and not again before its result is dropped: the caller
+    // promises both for this function, whose result borrows the words.
     let room = unsafe { here.percpu().branches.stack.words() };
     let mut sampled_branches = SampledBranches {
         room,
         used_words: 0,
         parts,
     };
-    let newest = for_each(here, pmu, &mut sampled_branches);
+    let newest = for_each_branch(here, pmu, &mut sampled_branches);
     let SampledBranches {
         room, used_words, ..
     } = sampled_branches;
@@ -483,7 +481,7 @@ struct SampledBranches<'a> {
 
 impl BranchSink for SampledBranches<'_> {
     #[inline(always)]
-    fn add_branch(&mut self, here: ThisCpu<'_>, from: u64, to: u64, details: Details) {
+    fn add_branch(&mut self, here: ThisCpu<'_>, from: u64, to: u64, details: BranchDetails) {
         let flags = if self.parts != 0 {
             details.flags(here) & self.parts
         } else if details.is_executed() {

@@ -8,12 +8,12 @@ use crate::{cpu::ThisCpu, sys::ffi};
 pub(crate) struct Lvtpc(u32);
 
 impl Lvtpc {
-    /// Interrupts are NMIs, not masked.
+    /// The value for interrupts that are NMIs and not masked.
     pub(crate) const NMI: Self = Self(0b100 << 8);
     const DELIVERY_MODE: u32 = 0b111 << 8;
     const MASKED: u32 = 1 << 16;
 
-    /// Returns the value that was [`saved`](Self::to_saved).
+    /// Returns the entry from the number that [`Self::to_saved`] returned.
     pub(super) fn from_saved(value: u64) -> Self {
         Self(value as u32)
     }
@@ -26,15 +26,17 @@ impl Lvtpc {
     /// Reads the current CPU's entry.
     #[inline(always)]
     pub(crate) fn read(_here: ThisCpu<'_>) -> Self {
-        // SAFETY: `_here` proves that the caller stays on the CPU, and reading the entry has no effect.
+        // SAFETY: perfmon_lvtpc_read() requires a caller that stays on its CPU, which `_here` proves. Reading the entry has no
+        // effect.
         Self(unsafe { ffi::perfmon_lvtpc_read() })
     }
 
     /// Writes the current CPU's entry.
     #[inline(always)]
     pub(crate) fn write(&self, _here: ThisCpu<'_>) {
-        // SAFETY: `_here` proves that the caller stays on the CPU. The value is `NMI`, for which the module has a
-        // handler, or one that the entry had before the module changed it.
+        // SAFETY: perfmon_lvtpc_write() requires a caller that stays on its CPU, which `_here` proves, and a value whose
+        // interrupts have a handler: it is `NMI`, whose handler the module has registered, or the value that the entry had
+        // before the module changed it.
         unsafe { ffi::perfmon_lvtpc_write(self.0) };
     }
 

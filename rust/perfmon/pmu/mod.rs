@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The PMU of the current CPU: what it has, and the operations on its counters.
+//! The PMU of the current CPU: its capabilities, and the operations on its counters.
 //!
-//! The operations execute what [`crate::logic::plan`] prescribes, as methods of [`Pmu`]. Which session, trace or event
+//! The operations are methods of [`Pmu`], which execute the plans of [`crate::logic::plan`]. Which session, trace or event
 //! may use which counter is decided in [`crate::ownership`]. Vendor differences beyond register numbers are in
 //! [`intel`] and [`amd`], and nowhere else in the module.
 
@@ -39,10 +39,10 @@ use kernel::{prelude::*, sync::SetOnce, time::Msecs};
 /// The longest time from an overflow to its PMI, in milliseconds: far more than any skid.
 const MAX_SKID: Msecs = 10;
 
-/// The PMU that all CPUs have in common. Set when the module has looked at all of them.
+/// The PMU that all CPUs have in common. Set after the module has probed all CPUs.
 static COMMON: SetOnce<Pmu> = SetOnce::new();
 
-/// Returns the PMU that all CPUs have in common; one without counters until [`set_common`].
+/// Returns the PMU that all CPUs have in common; before [`set_common`], a PMU without counters.
 #[inline]
 pub(crate) fn common() -> &'static Pmu {
     static NONE: Pmu = Pmu::NONE;
@@ -55,7 +55,7 @@ pub(crate) fn has_common() -> bool {
     COMMON.as_ref().is_some()
 }
 
-/// Sets what [`common`] returns. Not inlined: keeps the [`Pmu`] off the caller's stack.
+/// Sets the PMU that [`common`] returns. Not inlined: keeps the [`Pmu`] off the caller's stack.
 #[inline(never)]
 pub(crate) fn set_common(
     capabilities: Capabilities,
@@ -73,7 +73,7 @@ pub(crate) fn set_common(
     COMMON.populate(pmu);
 }
 
-/// Returns the vendor of the current CPU, and what CPUID says about its counters.
+/// Returns the CPUID leaves of the current CPU.
 pub(crate) fn processor(_here: ThisCpu<'_>) -> Processor {
     Processor::read(|leaf, subleaf| {
         let result = cpu::cpuid(leaf, subleaf);
@@ -90,11 +90,11 @@ pub(crate) fn processor(_here: ThisCpu<'_>) -> Processor {
 ///
 /// # Errors
 ///
-/// The reason why the module can't count on it.
+/// The reason why the module can't count on this CPU.
 pub(crate) fn probe(here: ThisCpu<'_>) -> Result<Capabilities, NoPmu> {
     let processor = processor(here);
     let perf_capabilities = if processor.has_perf_capabilities() {
-        // A hypervisor may show the register in CPUID and not have it. Then none of its features can be used.
+        // Under a hypervisor, CPUID may report the register although it is missing. Its features are then not used.
         msr::read_safe(here, Msr::PERF_CAPABILITIES).unwrap_or(0)
     } else {
         0

@@ -22,7 +22,7 @@ const BUFFER_FULL: u64 = 1 << 62;
 
 /// Returns the format of the samples that this CPU takes; `None` if a register or the DS area is missing.
 pub(super) fn probe(here: ThisCpu<'_>, capabilities: &Capabilities) -> Option<PebsFormat> {
-    /// `IA32_MISC_ENABLE`: there is no PEBS.
+    /// The bit of `IA32_MISC_ENABLE` that is set if there is no PEBS.
     const UNAVAILABLE: u64 = 1 << 12;
 
     let format = capabilities.pebs?;
@@ -36,7 +36,7 @@ pub(super) fn probe(here: ThisCpu<'_>, capabilities: &Capabilities) -> Option<Pe
     (misc & UNAVAILABLE == 0 && has_ds_area && can_read).then_some(format)
 }
 
-/// Returns whether KVM may run guests on this CPU. Then the processor must not take samples: it would go on in the
+/// Returns whether KVM may run guests on this CPU. If so, the processor must not write records, since it would continue in
 /// guests, and write to the same addresses there.
 pub(crate) fn may_run_guests(_here: ThisCpu<'_>) -> bool {
     // SAFETY: The function has no preconditions.
@@ -97,7 +97,7 @@ impl Pmu {
         self.rmw_shared(here, || {
             msr::execute_step(here, &self.registers.control(counter, select, false));
         });
-        // The buffer may have been filled by the last events, so its PMI may come at any time.
+        // The last events may have filled the buffer, so its PMI may come at any time.
         let expectation = percpu
             .pending_pmi
             .expect(jiffies().wrapping_add(SKID_TICKS));
@@ -107,14 +107,15 @@ impl Pmu {
         percpu.slow_path.remove(counter.bit());
         percpu.set_pebs(counter, false);
         if percpu.pebs.armed.get() == 0 {
-            // SAFETY: `here` keeps the caller on this CPU. No counter is armed, so the processor writes no records.
+            // SAFETY: `perfmon_pebs_hide()` requires that the caller stays on the CPU, which `here` proves, and that the
+            // processor writes no records: the last counter whose records it wrote was stopped above.
             unsafe { ffi::perfmon_pebs_hide() };
         }
         if percpu.pebs.late_counters.get() == 0 {
             percpu.pebs.interrupt_at_threshold();
         }
         msr::write(here, Msr::PEBS_ENABLE, percpu.pebs.armed.get());
-        // Some processors show overflows that have become records.
+        // Some processors set the counter's bit in IA32_PERF_GLOBAL_STATUS also for an overflow that has become a record.
         if let Some(clear) = self.registers.clear_overflow(counter) {
             msr::execute_step(here, &clear);
         }
@@ -186,8 +187,8 @@ impl Pmu {
         }
     }
 
-    /// Pauses the counters of kernel mode whose samples the processor takes. Counters of user mode don't count in the
-    /// kernel anyway.
+    /// Pauses the precise counters of kernel mode, which would count this code. Counters of user mode don't count in the
+    /// kernel.
     fn pause_precise(&self, here: ThisCpu<'_>) -> PausedCounters {
         let percpu = here.percpu();
         let counters = percpu.pebs.armed.get() & percpu.slow_path.get();
@@ -224,7 +225,7 @@ impl Pmu {
         is_full
     }
 
-    /// Ends the processor's samples on this CPU if KVM may run guests on it by now. The events lose samples.
+    /// Ends the processor's samples on this CPU if KVM may run guests on it. The events lose samples.
     #[cold]
     pub(crate) fn yield_to_guests(&self, here: ThisCpu<'_>) {
         if !may_run_guests(here) {
@@ -246,8 +247,8 @@ impl Pmu {
     fn begin_pebs(&self, here: ThisCpu<'_>, format: PebsFormat) {
         let pebs = &here.percpu().pebs;
         let (mut start, mut end) = (0, 0);
-        // SAFETY: `here` proves that the caller stays on the CPU. Both pointers are to local variables, which the
-        // function may write.
+        // SAFETY: `perfmon_pebs_begin()` requires that the caller stays on the CPU, which `here` proves, and pointers that it
+        // may write to: both are to local variables.
         let area = unsafe { ffi::perfmon_pebs_begin(&mut start, &mut end) };
         let buffer = PebsBuffer::new(start, end, format.record_size());
         for (saved, msr) in pebs.saved.iter().zip(SAVED_REGISTERS) {
@@ -255,8 +256,9 @@ impl Pmu {
                 saved.set(msr::read(here, msr));
             }
         }
-        // SAFETY: `area` is this CPU's DS area, and Linux perf does not use it as long as the general counters are
-        // reserved. It stays valid until `end_pebs`, and the buffer stays longer.
+        // SAFETY: `set_up_ds_area` requires that only this CPU uses the area and the buffer until `tear_down_ds_area`, which
+        // `end_pebs` calls. Both are this CPU's own, and the general counters stay reserved until then, so that Linux perf
+        // does not use them.
         unsafe { pebs.set_up_ds_area(area, &buffer) };
         msr::write(here, Msr::PEBS_ENABLE, 0);
         msr::write(here, Msr::DS_AREA, area);
@@ -265,7 +267,7 @@ impl Pmu {
         }
     }
 
-    /// Takes the DS area away from the processor, if it has it. No window is open.
+    /// Takes the DS area away from the processor, if the processor uses it. The caller has closed all windows.
     pub(super) fn end_pebs(&self, here: ThisCpu<'_>) {
         let pebs = &here.percpu().pebs;
         let (true, Some(format)) = (pebs.has_ds_area(), self.capabilities.pebs) else {
@@ -277,7 +279,8 @@ impl Pmu {
             }
         }
         pebs.tear_down_ds_area();
-        // SAFETY: The caller stays on the CPU, and the processor does not use the area any more.
+        // SAFETY: `perfmon_pebs_end()` requires that the caller stays on the CPU, which `here` proves, and that the processor
+        // does not use the area: DS_AREA and PEBS_ENABLE have their saved values again.
         unsafe { ffi::perfmon_pebs_end() };
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Setting counters up.
+//! Setting up counters: their registers, and their values in memory.
 
 use crate::{
     cpu::{msr, ThisCpu},
@@ -15,8 +15,8 @@ use crate::{
 use kernel::pr_err_once;
 
 impl Pmu {
-    /// Sets a counter up, stopped and zero. Marks it as tampered with if its event select does not keep what is
-    /// written.
+    /// Sets a counter up, stopped and zero. Marks the counter as tampered with if its control register does not hold the
+    /// value that was written.
     pub(crate) fn program(&self, here: ThisCpu<'_>, counter: CounterId, select: EventSelect) {
         let percpu = here.percpu();
         if percpu.active_mask.get() & counter.bit() != 0 {
@@ -64,23 +64,29 @@ impl Pmu {
         width
     }
 
-    /// Marks a counter as tampered with if `found`, its control register, is not what was written.
+    /// Marks a counter as tampered with if its control register, which holds `actual`, has other bits than the step `written`.
     #[inline(always)]
-    pub(super) fn verify(&self, here: ThisCpu<'_>, written: &Step, found: u64, counter: CounterId) {
-        if !written.matches(found) {
-            mark_and_log_tampered(here, counter, written.msr, found, written.apply(found));
+    pub(super) fn verify(
+        &self,
+        here: ThisCpu<'_>,
+        written: &Step,
+        actual: u64,
+        counter: CounterId,
+    ) {
+        if !written.matches(actual) {
+            mark_and_log_tampered(here, counter, written.msr, actual, written.apply(actual));
         }
     }
 }
 
-/// Marks a counter as tampered with, whose control register holds `found` instead of `expected`. Logs it once.
+/// Marks a counter as tampered with, because its control register holds `actual` instead of `expected`. Logs this once.
 #[cold]
 #[inline(never)]
 fn mark_and_log_tampered(
     here: ThisCpu<'_>,
     counter: CounterId,
     control: Msr,
-    found: u64,
+    actual: u64,
     expected: u64,
 ) {
     here.percpu().mark_tampered(counter.bit());
@@ -89,7 +95,7 @@ fn mark_and_log_tampered(
          hypervisor, or KVM's mediated vPMU), so their values can't be trusted\n",
         control.number(),
         here.id().as_u32(),
-        found,
+        actual,
         expected
     );
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Repairs registers that others change while counters are active: Linux perf in its own handler and for BPF
-//! programs, KVM, and writers of /dev/cpu/N/msr. The gap is reported: by LOST in the trace's buffer, or by EIO for
-//! counters that programs read.
+//! Repairs registers that other software changes while counters are active: Linux perf in its own handler and for BPF
+//! programs, KVM, and writers of /dev/cpu/N/msr. The events that were not counted meanwhile are reported: by LOST in the
+//! trace's buffer, or by EIO for counters that programs read.
 
 use super::{lbr, Lvtpc};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 use kernel::pr_warn_once;
 
 impl Pmu {
-    /// Checks and repairs the registers that active counters of this CPU share with others. Not for the overflow
+    /// Checks and repairs the registers that active counters of this CPU share with other software. Not for the overflow
     /// handler, since a PMI masks LVTPC.
     pub(crate) fn repair(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
@@ -23,7 +23,7 @@ impl Pmu {
         }
         if !Lvtpc::read(here).is_unmasked_nmi() {
             Lvtpc::NMI.write(here);
-            // Values are right without PMIs, but samples are missing.
+            // Without PMIs samples are missing, but the values of counters are right.
             percpu.mark_lost(active & percpu.trace.counters.get());
         }
         self.repair_global(here, active);
@@ -43,7 +43,7 @@ impl Pmu {
         }
     }
 
-    /// Does the same as [`Self::repair_global`] in the overflow handler, whose NMI interrupted the program at `regs`.
+    /// Enables active counters as [`Self::repair_global`] does, in the overflow handler, whose NMI interrupted code at `regs`.
     #[inline(always)]
     pub(crate) fn repair_in_nmi(&self, here: ThisCpu<'_>, counters: u64, regs: Regs<'_>) {
         if let Some((control, missing)) = self.find_disabled(here, counters) {
@@ -51,7 +51,8 @@ impl Pmu {
         }
     }
 
-    /// Returns the global control register, and those of `counters` that are disabled in it, if there are any.
+    /// Returns the value of the global control register, and the mask of `counters` that are disabled in it; `None` if no
+    /// counter is disabled.
     #[inline(always)]
     fn find_disabled(&self, here: ThisCpu<'_>, counters: u64) -> Option<(u64, u64)> {
         let global = self.registers.global.as_ref()?;
@@ -60,8 +61,8 @@ impl Pmu {
         (missing != 0).then_some((control, missing))
     }
 
-    /// Enables counters again, unless Linux perf is at work beside its place-holder: then it disables all counters for
-    /// moments, in the kernel with interrupts off, and enables them again itself. Counters of user mode miss nothing.
+    /// Enables counters again, unless Linux perf, with a place-holder, has disabled all counters: perf does so for moments, in
+    /// the kernel with interrupts off, and enables them again itself. Counters of user mode miss no events in that time.
     #[cold]
     fn enable_again_in_nmi(&self, here: ThisCpu<'_>, control: u64, missing: u64, regs: Regs<'_>) {
         if self.place_holder.is_some() && control == 0 && !regs.is_user() {
@@ -72,8 +73,8 @@ impl Pmu {
         }
     }
 
-    /// Marks counters as lost if the place-holder of this CPU has been displaced, by an event that was pinned to the
-    /// CPU before it. Not for the overflow handler, which may interrupt perf at its work.
+    /// Marks counters as lost if an event that was pinned to this CPU earlier has displaced the place-holder. Not for the
+    /// overflow handler, which may interrupt perf while it moves events.
     #[inline(always)]
     pub(super) fn check_place_holder(&self, here: ThisCpu<'_>, counters: u64) {
         if !self.has_kept_perf_off(here) {
@@ -90,6 +91,7 @@ impl Pmu {
         }
     }
 
+    /// Enables the counters `missing` in the global control register, which holds `control`, and marks them as lost.
     #[cold]
     fn enable_again(&self, here: ThisCpu<'_>, control: u64, missing: u64) {
         if let Some(global) = &self.registers.global {
@@ -103,20 +105,21 @@ impl Pmu {
 
 /// Returns whether the place-holder with this counter has been active on this CPU since it was made.
 fn is_place_holder_in_place(_here: ThisCpu<'_>, counter: u8) -> bool {
-    // SAFETY: The function has to be called with interrupts off. They are off where counters are stopped, at a switch
-    // of tasks, and in the timer.
+    // SAFETY: perfmon_place_holder_is_active() requires a caller with interrupts off: `_here` keeps the caller on this CPU,
+    // and all callers (stopping counters, the context switch, the timer) run with interrupts off.
     unsafe { ffi::perfmon_place_holder_is_active(counter.into()) }
 }
 
-/// Returns whether this CPU may have [`tampered_counters`]: one quick test for all reasons.
+/// Returns whether this CPU may have [`tampered_counters`]: a quick test, which may be true without a reason.
 #[inline(always)]
 pub(crate) fn may_be_tampered(here: ThisCpu<'_>) -> bool {
     let percpu = here.percpu();
     percpu.tampered.get() | percpu.has_place_holder.get() != 0
 }
 
-/// Returns the counters of this CPU that were found to hold something else than was written; all active ones if Linux
-/// perf has taken them. Prints nothing: the switch of tasks calls this, too.
+/// Returns the tampered counters of this CPU, as a mask: their registers held other values than the module had written. If
+/// Linux perf has taken the counters, returns all active counters, too. Prints nothing, since the context switch calls
+/// this, too.
 #[cold]
 #[inline(never)]
 pub(crate) fn tampered_counters(here: ThisCpu<'_>) -> u64 {
@@ -127,6 +130,7 @@ pub(crate) fn tampered_counters(here: ThisCpu<'_>) -> u64 {
     percpu.tampered.get()
 }
 
+/// Marks counters as lost, because another event has displaced the place-holder, and logs this once.
 #[cold]
 fn mark_displaced(here: ThisCpu<'_>, counters: u64) {
     here.percpu().mark_lost(counters);
@@ -137,7 +141,7 @@ fn mark_displaced(here: ThisCpu<'_>, counters: u64) {
     );
 }
 
-/// Logs, once, that active counters were found disabled, if so. Not for the overflow handler.
+/// Logs once that active counters were disabled, if [`Pmu::repair_global`] has found this. Not for the overflow handler.
 #[inline(always)]
 pub(super) fn log_found_disabled(here: ThisCpu<'_>) {
     if here.percpu().found_disabled.get() != 0 {
@@ -145,6 +149,7 @@ pub(super) fn log_found_disabled(here: ThisCpu<'_>) {
     }
 }
 
+/// Logs once that active counters were disabled.
 #[cold]
 #[inline(never)]
 fn report_found_disabled(here: ThisCpu<'_>) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Counters that events share. They run all the time, with a total that never stops: each event takes the difference
-//! between two readings.
+//! Counters that events share. These counters run all the time, and the count of an event is the difference between two
+//! readings of the counter's total.
 //!
-//! All of this is for the context switch, too, where nothing may be printed.
+//! The context switch calls these functions, too, so they print nothing.
 
 use crate::{
     cpu::{msr, ThisCpu},
@@ -14,8 +14,8 @@ use crate::{
 };
 
 impl Pmu {
-    /// Makes a counter that runs count another event. The caller has updated its total. What the counter counts until
-    /// the change is still the old event.
+    /// Makes a running counter count another event. The caller has updated its total. Until the register is written, the
+    /// counter counts the old event.
     #[cold]
     pub(crate) fn reselect(&self, here: ThisCpu<'_>, counter: CounterId, select: EventSelect) {
         let percpu = here.percpu();
@@ -31,22 +31,23 @@ impl Pmu {
         }
     }
 
-    /// Loads the counters that events of tasks share, so that a program can't read by RDPMC what they have counted
-    /// before. Their totals stay.
+    /// Loads the counters that events of tasks share, so that a program can't read earlier counts by RDPMC. The totals don't
+    /// change.
     #[cold]
     #[inline(never)]
     pub(crate) fn hide_counters(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
         for counter in each(percpu.task_counters.get() & percpu.active_mask.get()) {
-            // Events of the CPU and of cgroups may count on them: the events left to their next samples stay.
+            // Sampled events of the CPU and of cgroups may use these counters, so their next samples stay due at the same
+            // totals.
             self.reload(here, counter, |total| {
                 percpu.sampled(counter).due(total).err().unwrap_or(0)
             });
         }
     }
 
-    /// Sets a tampered counter up anew, and starts it. If Linux perf has taken it meanwhile, leaves it to perf, and
-    /// marked as tampered.
+    /// Sets a tampered counter up again, and starts it. If Linux perf has taken the counter, leaves it to perf, and marks it as
+    /// tampered with.
     #[cold]
     pub(crate) fn set_up_tampered(
         &self,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Dispatch by vendor. No other file of the module looks at the vendor.
+//! Dispatch by vendor. No other file of the module depends on the vendor.
 
 use super::{amd, intel};
 use crate::{logic::pmu::Vendor, percpu::PerCpu};
@@ -13,7 +13,7 @@ impl Vendor {
         }
     }
 
-    /// Expects the PMIs that may come after an NMI has served all overflows. `drained`: some of these came while
+    /// Expects the PMIs that may come after an NMI has served all overflows. `drained`: some of the overflows came while
     /// the handler ran.
     pub(crate) fn expect_after_nmi(self, percpu: &PerCpu, drained: bool) {
         match self {
@@ -22,7 +22,7 @@ impl Vendor {
         }
     }
 
-    /// Waits, before LVTPC gets another owner, for a late PMI that would disturb it.
+    /// Waits for a late PMI, before LVTPC is given to another owner, whose entry the PMI would mask.
     pub(crate) fn await_late_pmi(self, percpu: &PerCpu) {
         match self {
             Self::Intel => intel::await_late_pmi(percpu),

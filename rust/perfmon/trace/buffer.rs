@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The memory for the records of one CPU, which programs map.
 //!
-//! [`crate::percpu::buffer`] writes the buffer. Programs can only read it. It lives as long as the trace, a
+//! [`crate::percpu::buffer`] writes the buffer, which programs can only read. The buffer lives as long as the trace, a
 //! descriptor or a mapping holds a reference.
 
 use crate::{
@@ -24,26 +24,27 @@ pub(crate) struct Buffer {
     size: usize,
     /// The size in bytes of the longest allowed mapping. Access beyond `size` raises SIGBUS.
     max_mapping_size: usize,
-    /// The buffer has room for records.
+    /// The CPU is traced: the buffer has memory for records behind its header.
     is_traced: bool,
     /// The charge, which ends after the memory has been freed, since fields are dropped after `drop`.
     _charge: Charge,
 }
 
-// SAFETY: The buffer owns its memory, which belongs to no task, so any task may free it.
+// SAFETY: `Send` requires that another task may use and drop the buffer: its memory is from `__vmalloc()`, which any task
+// may free, and its charge names its accounts itself.
 unsafe impl Send for Buffer {}
-// SAFETY: The fields do not change. The memory is written through `BufferPtr`, whose users make sure that there is
-// one writer at a time.
+// SAFETY: `Sync` requires that tasks may share references: the fields do not change, and the memory is written only by the
+// unsafe functions of `BufferPtr`, which require that there is no other writer.
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
     /// Allocates a buffer of `pages` pages with an empty header. For a CPU that is not `is_traced`, allocates only one
-    /// page, for the header, and allows mappings of `pages` pages all the same.
+    /// page, for the header, but allows mappings of `pages` pages.
     ///
     /// # Errors
     ///
     /// EPERM if the caller may not pin that much memory ([`Charge::new`]). ENOMEM if there is no memory, or the
-    /// caller's cgroup has reached its limit; no process is killed for it.
+    /// caller's cgroup has reached its limit; the kernel kills no process to make room.
     pub(crate) fn new(pages: u32, is_traced: bool) -> Result<Self> {
         let (allocated, flags) = if is_traced {
             (pages, 0)
@@ -52,7 +53,7 @@ impl Buffer {
         };
         let charge = Charge::new(allocated)?;
         let size = allocated as usize * PAGE_SIZE;
-        // SAFETY: `perfmon_buffer_alloc()` takes any size: it has no preconditions.
+        // SAFETY: `perfmon_buffer_alloc()` has no precondition: it may be called with any size.
         let start = unsafe { ffi::perfmon_buffer_alloc(size) };
         // INVARIANT: `perfmon_buffer_alloc()` has just allocated `size` bytes, whole pages.
         let this = Self {
@@ -67,7 +68,7 @@ impl Buffer {
         Ok(this)
     }
 
-    /// Returns whether the buffer has room for records, and not only a header.
+    /// Returns whether the CPU is traced, so that the buffer has memory for records behind its header.
     pub(crate) fn is_traced(&self) -> bool {
         self.is_traced
     }
@@ -85,8 +86,8 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: By the invariant the memory is from `perfmon_buffer_alloc()`. Nothing uses it: the trace,
-        // descriptors and mappings hold references, and the last one is being dropped.
+        // SAFETY: `perfmon_buffer_free()` requires memory from `perfmon_buffer_alloc()`, which the type invariant gives, and
+        // that nothing uses it: the trace, descriptors and mappings hold references, and the last reference is being dropped.
         unsafe { ffi::perfmon_buffer_free(self.start.as_ptr().cast()) };
     }
 }
@@ -104,7 +105,8 @@ impl Mappable for Buffer {
         area.set_dontexpand();
         area.set_dontdump();
 
-        // SAFETY: Nothing else accesses the fields of an area that is being set up, such as a `VmaNew`.
+        // SAFETY: Reading the field requires an area that is alive and that no other code writes: a `VmaNew` is an area that
+        // is being set up, which only its owner accesses.
         let first_offset = unsafe { (*area.as_ptr()).vm_pgoff }.saturating_mul(PAGE_SIZE);
         let length = area.end() - area.start();
         if first_offset.saturating_add(length) > self.max_mapping_size {
@@ -115,7 +117,8 @@ impl Mappable for Buffer {
             .step_by(PAGE_SIZE)
             .zip((area.start()..).step_by(PAGE_SIZE))
         {
-            // SAFETY: `offset` is less than `end_offset`, at most `size`, so the result is within the memory.
+            // SAFETY: `add` requires a result within the same allocation: `offset` is less than `end_offset`, which is at most
+            // `size`, the size of the memory.
             let start = unsafe { self.start.add(offset) };
             // SAFETY: `vmalloc_to_page()` requires an address of `__vmalloc()`, which `start` is. `vm_insert_page()`
             // requires such a page, an area that is being set up, and an address in that area: `address` is less than

@@ -32,7 +32,7 @@ pub(crate) fn get_properties(_trace: &Trace) -> Result<abi::perfmon_properties> 
     })
 }
 
-/// Serves `PERFMON_GET_INFO`: returns what the module and this machine support.
+/// Serves `PERFMON_GET_INFO`: returns the features of the module on this machine.
 pub(crate) fn get_info(_trace: &Trace) -> Result<abi::perfmon_info> {
     let pmu = pmu::common();
     let mut features = 0;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The calls of the trace interface, which samples the whole machine.
 //!
-//! Each call makes its checks in the order that linux/perfmon.h gives; the dispatcher ([`crate::ioctl`]) makes the
-//! first three. A trace belongs to a session, and since one session can write, one trace runs at a time.
+//! Each call makes its checks in the order of the table of errors in linux/perfmon.h. The dispatcher ([`crate::ioctl`])
+//! makes the first three checks. A trace belongs to a session that is open for writing, and there is one such session at a
+//! time, so one trace runs at a time.
 
 pub(crate) mod buffer;
 pub(crate) mod cpu;
@@ -54,21 +55,23 @@ impl Trace {
     }
 }
 
-/// A staged configuration. Its parts are on the heap from the beginning, since they are too large for a kernel stack.
+/// A staged configuration. `raw` and `config` are created on the heap, since they are too large for a kernel stack.
 struct StagedConfig {
-    /// The configuration as the program gave it, for GET_CONFIG.
+    /// The configuration as the program passed it, for GET_CONFIG.
     raw: KBox<abi::perfmon_config>,
     config: KBox<Config>,
     /// The records may show address spaces and kernel addresses.
     allow_kernel_addrs: bool,
 }
 
-/// The sizes of a trace without buffers.
+/// The value of [`Inner::alloc`] for a trace without buffers.
 const NO_ALLOC: abi::perfmon_alloc = abi::perfmon_alloc {
     num_buffers: 0,
     buffer_size_in_pages: 0,
 };
 
+/// The state of a trace, and the objects that it owns.
+///
 /// # Invariants
 ///
 /// - `buffers` has one buffer for each CPU number, unless `state` is [`TraceState::Idle`].
@@ -95,7 +98,7 @@ impl Inner {
         counters: 0,
     };
 
-    /// Returns the buffer of the current CPU, if it has room for records.
+    /// Returns the buffer of the current CPU; `None` if the CPU is not traced, so that its buffer is only a header.
     fn buffer_here(&self) -> Option<&Buffer> {
         let cpu = CpuId::current();
         let buffer = self.buffers.get(cpu.as_u32() as usize)?;
@@ -117,15 +120,15 @@ impl Inner {
             return Ok(());
         }
         ownership.on_each(|here| cpu::finish(here, 0));
-        let intact = ownership.is_intact(self.counters);
+        let is_intact = ownership.is_intact(self.counters);
         ownership.end_traced_branches();
         if self.counters != 0 {
             ownership.release_counters(self.counters);
         }
-        // INVARIANT: No CPU records any more, and the counters were released.
+        // INVARIANT: Recording has ended on all CPUs, and the counters were released.
         self.state = TraceState::Staged;
         self.counters = 0;
-        if intact {
+        if is_intact {
             Ok(())
         } else {
             Err(EIO)
@@ -144,9 +147,9 @@ impl Drop for Inner {
 
 /// Serves `PERFMON_DEFINE_EVENT`.
 pub(crate) fn define_event(trace: &Trace, request: abi::perfmon_event_definition) -> Result {
-    let reserved = request.reserved.iter().any(|&word| word != 0)
+    let has_reserved_bits = request.reserved.iter().any(|&word| word != 0)
         || request.reserved2.iter().any(|&word| word != 0);
-    if reserved || request.extra != 0 {
+    if has_reserved_bits || request.extra != 0 {
         return Err(EINVAL);
     }
     let bits = pmu::common().capabilities.select_bits;
@@ -177,15 +180,14 @@ pub(crate) fn alloc(trace: &Trace, request: abi::perfmon_alloc) -> Result {
 
     let mut buffers = KVec::with_capacity(nr_cpu_ids() as usize, GFP_KERNEL_ACCOUNT)?;
     for id in possible_cpus() {
-        // Memory is allocated without the locks. Meanwhile another thread may allocate buffers, and CPUs may go
-        // online or offline. A buffer has room for records if its CPU is used for counting now, or will be after the
-        // system's sleep.
+        // Memory is allocated without the locks, so another thread may allocate buffers at the same time, and CPUs may go
+        // online or offline. A CPU is traced if it is used for counting now, or will be after the system's sleep.
         trace.inner.lock().state.after(TraceCall::Alloc)?;
         let is_traced = OWNERSHIP.lock().cpus().is_counted(id);
         let buffer = Buffer::new(pages, is_traced)?;
         buffers.push(Arc::new(buffer, GFP_KERNEL_ACCOUNT)?, GFP_KERNEL_ACCOUNT)?;
     }
-    // Declared after `buffers`, so that on an error the lock is released before the buffers are freed.
+    // The guard is declared after `buffers`, so that on an error the lock is released before the buffers are freed.
     let mut inner = trace.inner.lock();
     let state = inner.state.after(TraceCall::Alloc)?;
     // INVARIANT: `buffers` has one buffer for each CPU number.
@@ -198,7 +200,7 @@ pub(crate) fn alloc(trace: &Trace, request: abi::perfmon_alloc) -> Result {
 /// Serves `IOCTL_PERFMON_FREE_TRACE`.
 pub(crate) fn free(trace: &Trace) -> Result {
     check_may_count_cpu()?;
-    // Declared before the guard, so that the memory is freed after the lock is released.
+    // Declared before the guard `inner`, so that the memory is freed after the lock is released.
     let _freed;
     let mut inner = trace.inner.lock();
     // INVARIANT: `after` refuses to free a running trace, so `counters` is 0. The defined events are kept.
@@ -219,13 +221,13 @@ pub(crate) fn get_alloc(trace: &Trace) -> Result<abi::perfmon_alloc> {
 /// Serves `IOCTL_PERFMON_STAGE_CONFIG`.
 pub(crate) fn stage(trace: &Trace, raw: KBox<abi::perfmon_config>) -> Result {
     check_may_count_cpu()?;
-    let kernel = check_may_count_kernel();
+    let may_count_kernel = check_may_count_kernel();
     if raw
         .flags
         .iter()
         .any(|flags| flags & abi::PERFMON_CONFIG_FLAG_OS != 0)
     {
-        kernel?;
+        may_count_kernel?;
     }
     let mut inner = trace.inner.lock();
     let state = inner.state.after(TraceCall::Stage)?;
@@ -234,7 +236,7 @@ pub(crate) fn stage(trace: &Trace, raw: KBox<abi::perfmon_config>) -> Result {
     inner.staged = Some(StagedConfig {
         raw,
         config,
-        allow_kernel_addrs: kernel.is_ok(),
+        allow_kernel_addrs: may_count_kernel.is_ok(),
     });
     // INVARIANT: `staged` was just set.
     inner.state = state;
@@ -278,7 +280,7 @@ pub(crate) fn start(trace: &Trace) -> Result {
     if staged.config.has_kernel() {
         check_may_count_kernel()?;
     }
-    // A trace of values only needs no counter, so another owner of the counters does not matter.
+    // If all events are values, the trace needs no counter, so it starts even if other programs have the counters.
     let is_value = |event: &ConfigEvent| matches!(event.counters, CounterChoice::Value(_));
     if staged.config.events().all(is_value) {
         return begin(inner, state, &mut OWNERSHIP.lock());
@@ -315,8 +317,8 @@ fn begin(inner: &mut Inner, state: TraceState, ownership: &mut Ownership) -> Res
     }
     for (cpu, buffer) in possible_cpus().zip(&inner.buffers) {
         if buffer.is_traced() && !ownership.cpus().in_use().contains(cpu) {
-            // SAFETY: `clear` requires that nothing else writes to the buffer: the trace owns it, and no CPU records
-            // yet.
+            // SAFETY: `clear` requires a buffer that is alive, which `inner.buffers` holds, and that nothing else writes to it:
+            // the trace owns the buffer, and no CPU records before `cpu::begin` below.
             unsafe { buffer.as_ptr().clear(abi::PERFMON_BUFFER_FLAG_OFFLINE) };
         }
     }
