@@ -74,8 +74,8 @@ module! {
     },
 }
 
-/// The parts of the module whose drop undoes something. Fields are dropped in this order, each before the fields that it
-/// uses.
+/// The parts of the module whose drop undoes something. Fields are dropped in this order, each before the fields that
+/// it uses.
 #[pin_data]
 struct Perfmon {
     #[pin]
@@ -113,37 +113,38 @@ fn limits() -> Limits {
 impl kernel::InPlaceModule for Perfmon {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            // SAFETY: `Memory::new` must be called once, and its result must outlive all uses of per-CPU memory: `init` runs
-            // once, and `Perfmon` drops the memory last.
+            // SAFETY: `Memory::new` must be called once, and its result must outlive all uses of per-CPU memory: `init`
+            // runs once, and `Perfmon` drops the memory last.
             _memory: unsafe { percpu::Memory::new() }?,
-            // SAFETY: `EventResources::new` must be called once, before there are events, and its result must outlive all
-            // events and be dropped before the per-CPU memory. `init` runs once, before `_device` lets programs open
-            // events; `Perfmon` drops `_events` after `_device` and before `_memory`.
+            // SAFETY: `EventResources::new` must be called once, before there are events, and its result must outlive
+            // all events and be dropped before the per-CPU memory. `init` runs once, before `_device` lets programs
+            // open events; `Perfmon` drops `_events` after `_device` and before `_memory`.
             _events: unsafe { event::EventResources::new() }?,
-            // SAFETY: `DirtyCounterCleaner::new` must be called once, by the program that loads the module, and its result
-            // must outlive its users. That program runs `init`, once, and `Perfmon` drops the cleaner after its users,
-            // `_cpus` and `_device`.
+            // SAFETY: `DirtyCounterCleaner::new` must be called once, by the program that loads the module, and its
+            // result must outlive its users. That program runs `init`, once, and `Perfmon` drops the cleaner after its
+            // users, `_cpus` and `_device`.
             _cleaner: unsafe { ownership::DirtyCounterCleaner::new() },
             _: {
                 // SAFETY: `timer::init` must be called once, with the per-CPU memory allocated, and every timer must be
-                // stopped before that memory is freed. `init` runs once; `_memory` has been allocated above; and dropping
-                // `_device` and `_cpus`, which are dropped before `_memory`, stops every timer.
+                // stopped before that memory is freed. `init` runs once; `_memory` has been allocated above; and
+                // dropping `_device` and `_cpus`, which are dropped before `_memory`, stops every timer.
                 unsafe { timer::init::<Ticks>() };
             },
-            // SAFETY: `Handler::register` must be called once, after the per-CPU memory was allocated, which must outlive the
-            // result: `init` runs once, `_memory` has been allocated above, and `Perfmon` drops `_memory` after `_nmi`.
+            // SAFETY: `Handler::register` must be called once, after the per-CPU memory was allocated, which must
+            // outlive the result: `init` runs once, `_memory` has been allocated above, and `Perfmon` drops `_memory`
+            // after `_nmi`.
             _nmi: unsafe { nmi::Handler::register() }?,
             _: {
                 if parameter(&module_parameters::unarbitrated) != 0 {
                     pr_notice!("unarbitrated=1 is ignored: the module loads without it\n");
                 }
             },
-            // SAFETY: `PlaceHolders::new` must be called once, before CPUs are used for counting, and its result must be
-            // dropped when no counter has an owner. `init` runs once, and `cpus::init` below begins to use CPUs; `Perfmon`
-            // drops the place-holders after `_cpus` and `_device`, which end all ownership.
+            // SAFETY: `PlaceHolders::new` must be called once, before CPUs are used for counting, and its result must
+            // be dropped when no counter has an owner. `init` runs once, and `cpus::init` below begins to use CPUs;
+            // `Perfmon` drops the place-holders after `_cpus` and `_device`, which end all ownership.
             _place_holders: unsafe { ownership::PlaceHolders::new() },
-            // SAFETY: `cpus::init` must be called once, before any other use of `cpus` and of `OWNERSHIP`: `init` runs once,
-            // and the calls above use neither.
+            // SAFETY: `cpus::init` must be called once, before any other use of `cpus` and of `OWNERSHIP`: `init` runs
+            // once, and the calls above use neither.
             _cpus: unsafe {
                 cpus::init(
                     parameter(&module_parameters::placeholder) != 0,

@@ -138,7 +138,7 @@
 #define PMCF_SYS_FLAGS	(PMCF_INT | PMCF_EN)
 
 #ifdef __BINDGEN__
-/* struct pmc - what a counter counts. Rust's unions are unsafe, so for Rust the union is one member. */
+/* struct pmc - what a counter counts. Rust's unions are unsafe, so Rust has one member. */
 struct pmc {
 	int pmc_num;
 	__u32 pmc_val;
@@ -366,7 +366,7 @@ typedef struct perfmon_properties perfmon_ioctl_properties_t;
  * refused, but wait.
  */
 #define PERFMON_FEATURE_PLACE_HOLDER		(1ULL << 1)
-/* In perfmon_info.features: events can have records of programs' mappings. */
+/* In perfmon_info.features: events can record the mappings of programs. */
 #define PERFMON_FEATURE_MAPPINGS		(1ULL << 2)
 
 /**
@@ -951,9 +951,10 @@ enum perfmon_command {
  *   capabilities) or a program that its user may not read. The count is that of the
  *   time before execve(2), and "left" in the descriptor's fdinfo is the number of
  *   tasks that the event has left.
- * - With a sample_period there is a sample for each period. A sample is missing if its
- *   overflow came too late, sampling took too much of the CPU's time, or the ring was
- *   full: PERF_RECORD_LOST has the number of missing samples. The count has all events.
+ * - With a sample_period there is a sample for each period. A sample is missing if
+ *   its overflow came too late, sampling took too much of the CPU's time, or the
+ *   ring was full: PERF_RECORD_LOST has the number of missing samples. The count has
+ *   all events.
  * - mmap(2) maps the first page of struct perf_event_mmap_page, and a ring behind
  *   it. cap_user_rdpmc is set for the program whose thread is counted.
  *
@@ -966,9 +967,9 @@ enum perfmon_command {
  *	@size is 64 to 4096, or 0, which means 64, the size of the first version.
  *	E2BIG if @size is anything else, or if the structure is larger than the
  *	module's and the rest is not 0; E2BIG sets @size to the module's
- * @pid: 0 the calling thread; > 0 the thread with this ID; -1 all tasks, on CPU @cpu. With
- *	PERF_FLAG_PID_CGROUP a descriptor of the directory of a cgroup of version 2:
- *	its tasks, and those of the cgroups in it
+ * @pid: 0 the calling thread; > 0 the thread with this ID; -1 all tasks, on CPU
+ *	@cpu. With PERF_FLAG_PID_CGROUP a descriptor of the directory of a cgroup of
+ *	version 2: its tasks, and the tasks of the cgroups in it
  * @cpu: count only on this CPU; -1 on any CPU
  * @group_fd: the descriptor of the group's leader; -1 makes a new group
  * @flags: PERF_FLAG_FD_CLOEXEC, PERF_FLAG_FD_NO_GROUP, PERF_FLAG_FD_OUTPUT,

@@ -76,7 +76,7 @@ pub type __s32 = ::core::ffi::c_int;
 pub type __u32 = ::core::ffi::c_uint;
 pub type __s64 = ::core::ffi::c_longlong;
 pub type __u64 = ::core::ffi::c_ulonglong;
-#[doc = " struct pmc - what a counter counts. Rust's unions are unsafe, so for Rust the union is one member."]
+#[doc = " struct pmc - what a counter counts. Rust's unions are unsafe, so Rust has one member."]
 #[repr(C)]
 #[derive(
     Copy,
@@ -720,7 +720,7 @@ pub const PERFMON_DEFINE_EVENT: perfmon_command = 1076377120;
 pub const PERFMON_GET_INFO: perfmon_command = 2151691809;
 #[doc = " enum perfmon_command - the calls that sample\n\n Each takes a pointer to what is in parentheses, and is allowed in the states\n that are named."]
 pub type perfmon_command = ::core::ffi::c_uint;
-#[doc = " struct perfmon_event_open - the arguments of perf_event_open(2)\n @attr: the address of a struct perf_event_attr (<linux/perf_event.h>). Its\n\t@size is 64 to 4096, or 0, which means 64, the size of the first version.\n\tE2BIG if @size is anything else, or if the structure is larger than the\n\tmodule's and the rest is not 0; E2BIG sets @size to the module's\n @pid: 0 the calling thread; > 0 the thread with this ID; -1 all tasks, on CPU @cpu. With\n\tPERF_FLAG_PID_CGROUP a descriptor of the directory of a cgroup of version 2:\n\tits tasks, and those of the cgroups in it\n @cpu: count only on this CPU; -1 on any CPU\n @group_fd: the descriptor of the group's leader; -1 makes a new group\n @flags: PERF_FLAG_FD_CLOEXEC, PERF_FLAG_FD_NO_GROUP, PERF_FLAG_FD_OUTPUT,\n\tPERF_FLAG_PID_CGROUP, PERFMON_EVENT_ROTATE\n @reserved: must be 0"]
+#[doc = " struct perfmon_event_open - the arguments of perf_event_open(2)\n @attr: the address of a struct perf_event_attr (<linux/perf_event.h>). Its\n\t@size is 64 to 4096, or 0, which means 64, the size of the first version.\n\tE2BIG if @size is anything else, or if the structure is larger than the\n\tmodule's and the rest is not 0; E2BIG sets @size to the module's\n @pid: 0 the calling thread; > 0 the thread with this ID; -1 all tasks, on CPU\n\t@cpu. With PERF_FLAG_PID_CGROUP a descriptor of the directory of a cgroup of\n\tversion 2: its tasks, and the tasks of the cgroups in it\n @cpu: count only on this CPU; -1 on any CPU\n @group_fd: the descriptor of the group's leader; -1 makes a new group\n @flags: PERF_FLAG_FD_CLOEXEC, PERF_FLAG_FD_NO_GROUP, PERF_FLAG_FD_OUTPUT,\n\tPERF_FLAG_PID_CGROUP, PERFMON_EVENT_ROTATE\n @reserved: must be 0"]
 #[repr(C)]
 #[derive(
     Copy,

@@ -73,15 +73,15 @@ pub(crate) fn on_cpu<F: FnMut(ThisCpu<'_>) + Send>(cpu: u32, mut f: F) -> bool {
     ///
     /// `f` points to an `F` that nothing else uses, and interrupts are off.
     unsafe extern "C" fn call<F: FnMut(ThisCpu<'_>)>(f: *mut c_void) {
-        // SAFETY: A mutable reference needs a pointer to an `F` that is alive and that nothing else uses: the kernel passes
-        // the pointer that `on_cpu` gave it, and `on_cpu` waits for this call.
+        // SAFETY: A mutable reference needs a pointer to an `F` that is alive and that nothing else uses: the kernel
+        // passes the pointer that `on_cpu` gave it, and `on_cpu` waits for this call.
         let f = unsafe { &mut *f.cast::<F>() };
         // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
         f(unsafe { ThisCpu::assume() });
     }
 
-    // SAFETY: smp_call_function_single() requires a function that may run on the CPU, with an argument that lives until it
-    // has run. `call` gets a pointer to an `F`, which is `Send`, and the kernel runs it with interrupts off, as it
+    // SAFETY: smp_call_function_single() requires a function that may run on the CPU, with an argument that lives until
+    // it has run. `call` gets a pointer to an `F`, which is `Send`, and the kernel runs it with interrupts off, as it
     // requires. `WAIT` is set, so the pointer is not used after this has returned.
     let error = unsafe {
         bindings::smp_call_function_single(
@@ -137,10 +137,10 @@ where
     let condition: unsafe extern "C" fn(c_int, *mut c_void) -> bool = passes_filter::<F, P>;
     let condition = cpu_filter.map(|_| condition);
     let work = CrossCall { f, cpu_filter };
-    // SAFETY: on_each_cpu_cond_mask() requires functions that may run on several CPUs at once, an argument that lives until
-    // they have run, and a valid mask. `call` and `condition` get a pointer to a `CrossCall<F, P>`, and `F` and `P` are
-    // `Sync`; the kernel runs `call` with interrupts off. `wait` is set, so no CPU uses the pointer after this has
-    // returned. The mask belongs to a `CpuSet` that the caller borrows for the call, or to the kernel.
+    // SAFETY: on_each_cpu_cond_mask() requires functions that may run on several CPUs at once, an argument that lives
+    // until they have run, and a valid mask. `call` and `condition` get a pointer to a `CrossCall<F, P>`, and `F` and
+    // `P` are `Sync`; the kernel runs `call` with interrupts off. `wait` is set, so no CPU uses the pointer after this
+    // has returned. The mask belongs to a `CpuSet` that the caller borrows for the call, or to the kernel.
     unsafe {
         bindings::on_each_cpu_cond_mask(
             condition,

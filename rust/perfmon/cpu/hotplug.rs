@@ -35,9 +35,9 @@ impl<T: HotplugCallbacks> Hotplug<T> {
     ///
     /// ENOMEM, or ENOSPC if all of the kernel's dynamic hotplug states are in use.
     pub(crate) fn register() -> Result<Self> {
-        // SAFETY: __cpuhp_setup_state() requires a static name, and functions that are valid until the state is removed:
-        // the name is a literal, and `drop` removes the state before the module is unloaded. The kernel calls the
-        // functions in the CPU's hotplug thread, which is bound to the CPU, as they require.
+        // SAFETY: __cpuhp_setup_state() requires a static name, and functions that are valid until the state is
+        // removed: the name is a literal, and `drop` removes the state before the module is unloaded. The kernel calls
+        // the functions in the CPU's hotplug thread, which is bound to the CPU, as they require.
         let state = unsafe {
             bindings::__cpuhp_setup_state(
                 bindings::cpuhp_state_CPUHP_AP_ONLINE_DYN,

@@ -45,8 +45,8 @@ impl PercpuAreas {
     ///
     /// To be called once in the module's life. The result outlives every other use of this folder.
     pub(crate) unsafe fn new<T>() -> Result<Self> {
-        // SAFETY: perfmon_percpu_alloc() overwrites the pointer to earlier areas, so it must not be called while there are
-        // any: the caller calls `new` once.
+        // SAFETY: perfmon_percpu_alloc() overwrites the pointer to earlier areas, so it must not be called while there
+        // are any: the caller calls `new` once.
         to_result(unsafe { ffi::perfmon_percpu_alloc(size_of::<T>(), align_of::<T>()) })?;
         // INVARIANT: The areas have just been allocated.
         Ok(Self(()))
@@ -55,16 +55,16 @@ impl PercpuAreas {
 
 impl Drop for PercpuAreas {
     fn drop(&mut self) {
-        // SAFETY: perfmon_percpu_free() requires areas that no code uses: `new` has allocated them, and its caller promises
-        // that every other use ends before this value is dropped.
+        // SAFETY: perfmon_percpu_free() requires areas that no code uses: `new` has allocated them, and its caller
+        // promises that every other use ends before this value is dropped.
         unsafe { ffi::perfmon_percpu_free() };
     }
 }
 
 /// Returns the area of a CPU, for reading.
 pub(crate) fn percpu_area(cpu: CpuId) -> NonNull<c_void> {
-    // SAFETY: perfmon_percpu_of() requires the number of a possible CPU and allocated areas. A `CpuId` is below the number of
-    // CPU ids, and `PercpuAreas::new` requires that the areas outlive every other use of this folder.
+    // SAFETY: perfmon_percpu_of() requires the number of a possible CPU and allocated areas. A `CpuId` is below the
+    // number of CPU ids, and `PercpuAreas::new` requires that the areas outlive every other use of this folder.
     let area = unsafe { ffi::perfmon_percpu_of(cpu.as_u32()) };
     // SAFETY: `new_unchecked` requires a pointer that is not null, as the address of a CPU's allocated area is.
     unsafe { NonNull::new_unchecked(area) }
@@ -93,7 +93,8 @@ impl<'a> ThisCpu<'a> {
     pub(crate) unsafe fn from_area(area: *mut c_void) -> Self {
         // INVARIANT: The caller says that the area is the current CPU's, and stays on the CPU for `'a`.
         Self {
-            // SAFETY: `new_unchecked` requires a pointer that is not null: the caller passes the address of an allocated area.
+            // SAFETY: `new_unchecked` requires a pointer that is not null: the caller passes the address of an
+            // allocated area.
             area: unsafe { NonNull::new_unchecked(area) },
             _bound: PhantomData,
             _not_send: NotThreadSafe,
@@ -107,8 +108,8 @@ impl<'a> ThisCpu<'a> {
     /// The caller must not leave the CPU for `'a`.
     #[inline]
     pub(crate) unsafe fn assume() -> Self {
-        // SAFETY: Both functions require that the caller does not leave the CPU while the result lives, which this function's
-        // caller promises. The area that perfmon_percpu_here() returns is the current CPU's.
+        // SAFETY: Both functions require that the caller does not leave the CPU while the result lives, which this
+        // function's caller promises. The area that perfmon_percpu_here() returns is the current CPU's.
         unsafe { Self::from_area(ffi::perfmon_percpu_here()) }
     }
 
@@ -136,8 +137,9 @@ impl Pinned {
 
 /// Disables preemption until the result is dropped.
 pub(crate) fn pin() -> Pinned {
-    // SAFETY: `from_area` requires the current CPU's area, which perfmon_pin() returns, and a caller that does not leave the
-    // CPU: preemption is off until the `Pinned` is dropped, and the tokens of `Pinned::here` don't outlive it.
+    // SAFETY: `from_area` requires the current CPU's area, which perfmon_pin() returns, and a caller that does not
+    // leave the CPU: preemption is off until the `Pinned` is dropped, and the tokens of `Pinned::here` don't outlive
+    // it.
     Pinned(unsafe { ThisCpu::from_area(ffi::perfmon_pin()) })
 }
 
@@ -164,9 +166,9 @@ impl IrqsOff {
 /// `kernel::interrupt` is not used: finding the per-CPU area in a second C call would make PMIOREAD slower.
 #[inline(always)]
 pub(crate) fn irqs_off() -> IrqsOff {
-    // SAFETY: `from_area` requires the current CPU's area, which perfmon_irqs_off() returns, and a caller that does not leave
-    // the CPU: interrupts are off until the `IrqsOff` is dropped, since no other `IrqsOff` exists that could enable them.
-    // The tokens of `IrqsOff::here` don't outlive the value.
+    // SAFETY: `from_area` requires the current CPU's area, which perfmon_irqs_off() returns, and a caller that does not
+    // leave the CPU: interrupts are off until the `IrqsOff` is dropped, since no other `IrqsOff` exists that could
+    // enable them. The tokens of `IrqsOff::here` don't outlive the value.
     IrqsOff(unsafe { ThisCpu::from_area(ffi::perfmon_irqs_off()) })
 }
 

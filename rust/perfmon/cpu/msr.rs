@@ -61,10 +61,10 @@ pub(crate) fn read_sensor(here: ThisCpu<'_>, sensor: Sensor) -> u64 {
 #[inline(always)]
 fn rdmsr(_here: ThisCpu<'_>, number: u32) -> (u64, u64) {
     let (low, high): (u64, u64);
-    // SAFETY: The instruction must not fault, must have no effect but on the registers that are named, and must not be moved
-    // across accesses to data that an overflow interrupt changes. If the register is missing, the exception table leads to
-    // the next instruction. Reading a register of an `Msr` or a `Sensor` has no effect. Without `nomem` the compiler moves no
-    // memory access across the instruction.
+    // SAFETY: The instruction must not fault, must have no effect but on the registers that are named, and must not be
+    // moved across accesses to data that an overflow interrupt changes. If the register is missing, the exception table
+    // leads to the next instruction. Reading a register of an `Msr` or a `Sensor` has no effect. Without `nomem` the
+    // compiler moves no memory access across the instruction.
     unsafe {
         asm!(
             with_fixup!("rdmsr"),
@@ -82,11 +82,11 @@ fn rdmsr(_here: ThisCpu<'_>, number: u32) -> (u64, u64) {
 /// Writes a register.
 #[inline(always)]
 pub(crate) fn write(_here: ThisCpu<'_>, msr: Msr, value: u64) {
-    // SAFETY: The instruction must not fault, must not endanger memory, and must not be moved across accesses to data that an
-    // overflow interrupt changes. If the register is missing or refuses the value, the exception table leads to the next
-    // instruction. The registers of `Msr` affect counters and records only; the module enables overflow interrupts after it
-    // has registered their handler, and records after it has set up their buffer. Without `nomem` the compiler moves no
-    // memory access across the instruction.
+    // SAFETY: The instruction must not fault, must not endanger memory, and must not be moved across accesses to data
+    // that an overflow interrupt changes. If the register is missing or refuses the value, the exception table leads to
+    // the next instruction. The registers of `Msr` affect counters and records only; the module enables overflow
+    // interrupts after it has registered their handler, and records after it has set up their buffer. Without `nomem`
+    // the compiler moves no memory access across the instruction.
     unsafe {
         asm!(
             with_fixup!("wrmsr"),
@@ -120,8 +120,8 @@ pub(crate) fn read_sensor_safe(here: ThisCpu<'_>, sensor: Sensor) -> Result<u64>
 
 fn rdmsr_safe(_here: ThisCpu<'_>, number: u32) -> Result<u64> {
     let mut value = 0;
-    // SAFETY: perfmon_rdmsr_safe() writes to the pointer, which comes from a mutable reference. It handles the exception if
-    // the register is missing.
+    // SAFETY: perfmon_rdmsr_safe() writes to the pointer, which comes from a mutable reference. It handles the
+    // exception if the register is missing.
     to_result(unsafe { ffi::perfmon_rdmsr_safe(number, &mut value) })?;
     Ok(value)
 }

@@ -35,8 +35,8 @@ impl<T: PowerCallbacks> PowerNotifier<T> {
             T::resume();
         }
 
-        // SAFETY: perfmon_power_register() requires functions that are valid until perfmon_power_unregister(), and no other
-        // registration. `drop` unregisters them before the module is unloaded, and the caller calls this once.
+        // SAFETY: perfmon_power_register() requires functions that are valid until perfmon_power_unregister(), and no
+        // other registration. `drop` unregisters them before the module is unloaded, and the caller calls this once.
         to_result(unsafe { ffi::perfmon_power_register(Some(suspend::<T>), Some(resume::<T>)) })?;
         // INVARIANT: The functions of `T` have just been registered.
         Ok(Self(PhantomData))

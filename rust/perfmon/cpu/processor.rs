@@ -23,7 +23,8 @@ impl<'a> Regs<'a> {
     #[inline(always)]
     pub(crate) unsafe fn new(regs: *mut bindings::pt_regs) -> Self {
         Self {
-            // SAFETY: `new_unchecked` requires a pointer that is not null: the caller passes that of an interrupt's registers.
+            // SAFETY: `new_unchecked` requires a pointer that is not null: the caller passes that of an interrupt's
+            // registers.
             regs: unsafe { NonNull::new_unchecked(regs) },
             _interrupt: PhantomData,
         }
@@ -32,8 +33,8 @@ impl<'a> Regs<'a> {
     /// Returns the registers.
     #[inline(always)]
     pub(crate) fn get(self) -> &'a bindings::pt_regs {
-        // SAFETY: `as_ref` requires registers that live for `'a` and don't change: the caller of `new` promises that their
-        // interrupt's handler runs for so long, and the handler only reads them.
+        // SAFETY: `as_ref` requires registers that live for `'a` and don't change: the caller of `new` promises that
+        // their interrupt's handler runs for so long, and the handler only reads them.
         unsafe { self.regs.as_ref() }
     }
 
@@ -50,8 +51,8 @@ impl<'a> Regs<'a> {
     /// Returns the address of the instruction that was to be executed next.
     #[inline(always)]
     pub(crate) fn ip(self) -> u64 {
-        // SAFETY: The dereference requires that the registers are alive: the caller of `new` promises that their interrupt's
-        // handler runs as long as this value lives.
+        // SAFETY: The dereference requires that the registers are alive: the caller of `new` promises that their
+        // interrupt's handler runs as long as this value lives.
         unsafe { (*self.regs.as_ptr()).ip as u64 }
     }
 }
@@ -77,8 +78,8 @@ pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> x86_64::CpuidResult {
 /// Returns the time-stamp counter.
 #[inline(always)]
 pub(crate) fn timestamp() -> u64 {
-    // SAFETY: The function requires a CPU with RDTSC, which every 64-bit CPU has, and the right to execute it, which kernel
-    // mode always has.
+    // SAFETY: The function requires a CPU with RDTSC, which every 64-bit CPU has, and the right to execute it, which
+    // kernel mode always has.
     unsafe { x86_64::_rdtsc() }
 }
 
@@ -106,7 +107,7 @@ impl Cycles {
 
 /// Returns the frequency of the time-stamp counter in kHz; 0 if the kernel does not know it.
 pub(crate) fn tsc_khz() -> u32 {
-    // SAFETY: Reading a mutable static requires that nothing writes it meanwhile: the kernel writes it at boot only, before it
-    // loads modules.
+    // SAFETY: Reading a mutable static requires that nothing writes it meanwhile: the kernel writes it at boot only,
+    // before it loads modules.
     unsafe { bindings::tsc_khz }
 }

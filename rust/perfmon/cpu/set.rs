@@ -34,14 +34,14 @@ impl CpuSet {
     }
 
     fn mask(&self) -> &Cpumask {
-        // SAFETY: `from_raw` requires a mask that is valid and unchanged while the result lives: the pointer comes from a shared
-        // reference with the lifetime of the result.
+        // SAFETY: `from_raw` requires a mask that is valid and unchanged while the result lives: the pointer comes from
+        // a shared reference with the lifetime of the result.
         unsafe { Cpumask::from_raw(&self.mask) }
     }
 
     fn mask_mut(&mut self) -> &mut Cpumask {
-        // SAFETY: `from_raw_mut` requires a mask that is valid and that nothing else uses while the result lives: the pointer
-        // comes from a mutable reference with the lifetime of the result.
+        // SAFETY: `from_raw_mut` requires a mask that is valid and that nothing else uses while the result lives: the
+        // pointer comes from a mutable reference with the lifetime of the result.
         unsafe { Cpumask::from_raw_mut(&mut self.mask) }
     }
 

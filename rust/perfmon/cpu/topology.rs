@@ -12,11 +12,11 @@ pub(crate) fn is_first(here: ThisCpu<'_>, cpus: &CpuSet, scope: Scope) -> bool {
         .map(|cpu| cpu.as_u32())
         .take_while(|&cpu| cpu < this_cpu);
     !lower_cpus.any(|cpu| match scope {
-        // SAFETY: The function requires two CPUs that are online: the caller promises it for those of `cpus`, and this code
-        // runs on `this_cpu`.
+        // SAFETY: The function requires two CPUs that are online: the caller promises it for those of `cpus`, and this
+        // code runs on `this_cpu`.
         Scope::Package => unsafe { ffi::perfmon_same_package(cpu, this_cpu) },
-        // SAFETY: The function requires two CPUs that are online: the caller promises it for those of `cpus`, and this code
-        // runs on `this_cpu`.
+        // SAFETY: The function requires two CPUs that are online: the caller promises it for those of `cpus`, and this
+        // code runs on `this_cpu`.
         Scope::Core => unsafe { ffi::perfmon_same_core(cpu, this_cpu) },
         Scope::Cpu => false,
     })

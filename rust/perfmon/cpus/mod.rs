@@ -32,7 +32,8 @@ pub(crate) unsafe fn init(
     period_bits: u32,
     limits: Limits,
 ) -> Result<Hotplug<CpuCallbacks>> {
-    // SAFETY: `OWNERSHIP.init` must be called once, before any other use of `OWNERSHIP`, which this function's caller promises.
+    // SAFETY: `OWNERSHIP.init` must be called once, before any other use of `OWNERSHIP`, which this function's caller
+    // promises.
     unsafe { OWNERSHIP.init() };
     let capabilities = probe::detect_capabilities()?;
     OWNERSHIP.lock().cpus_mut().set_common(capabilities);
@@ -122,8 +123,8 @@ impl PowerCallbacks for CpuCallbacks {
         ownership.cpus_mut().pause();
     }
 
-    /// Counts again on the CPUs that were counted on before the sleep and are still online, and on those that came online
-    /// during the sleep.
+    /// Counts again on the CPUs that were counted on before the sleep and are still online, and on those that came
+    /// online during the sleep.
     fn resume() {
         let mut ownership = OWNERSHIP.lock();
         ownership.cpus_mut().resume();

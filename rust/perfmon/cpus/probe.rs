@@ -67,13 +67,13 @@ fn check_registers(here: ThisCpu<'_>, capabilities: Capabilities) -> Result<Capa
     }
 }
 
-/// Leaves a general counter to the place-holders, if the kernel can't reserve the registers that Linux perf uses or if the
-/// user wants place-holders (`is_wanted`). Returns the capabilities without that counter, and its number.
+/// Leaves a general counter to the place-holders, if the kernel can't reserve the registers that Linux perf uses or if
+/// the user wants place-holders (`is_wanted`). Returns the capabilities without that counter, and its number.
 ///
 /// # Errors
 ///
-/// EINVAL if Linux perf's NMI handler does not tolerate other counters beside the place-holder's, or if the CPUs have only
-/// one general counter.
+/// EINVAL if Linux perf's NMI handler does not tolerate other counters beside the place-holder's, or if the CPUs have
+/// only one general counter.
 pub(super) fn leave_place_holder(
     common: Capabilities,
     is_wanted: bool,

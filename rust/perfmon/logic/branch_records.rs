@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The kinds of branch records, and what differs between them: how many there are, what they lack, and the registers that
-//! start and stop them. [`super::lbr`] has the form of each record.
+//! The kinds of branch records, and what differs between them: how many there are, what they lack, and the registers
+//! that start and stop them. [`super::lbr`] has the form of each record.
 
 use super::branches::{is_call_stack, BranchStack, Branches};
 use super::event_attr::InvalidAttr;
@@ -10,10 +10,11 @@ use super::msr::Msr;
 /// The branch records of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BranchRecords {
-    /// Intel's stack before Skylake, from Nehalem on: a ring of 16. The upper bits of the address of a branch are its flags.
+    /// Intel's stack before Skylake, from Nehalem on: a ring of 16. The upper bits of the address of a branch are its
+    /// flags.
     OldStack(OldStack),
-    /// Intel's stack, from Skylake to Rocket Lake (Intel SDM, volume 3B, chapter 18): a ring of 32, and a register that has
-    /// the number of the newest.
+    /// Intel's stack, from Skylake to Rocket Lake (Intel SDM, volume 3B, chapter 18): a ring of 32, and a register that
+    /// has the number of the newest.
     Stack,
     /// Intel's architectural records, from Alder Lake and Sapphire Rapids on (Intel SDM, volume 3B, "Last Branch
     /// Records"): the newest record has the number 0.

@@ -39,8 +39,9 @@ const NO_KIND: u64 = NO_CONDITIONAL
 const CALL_STACK_KINDS: u64 =
     NO_KIND & !(NO_RELATIVE_CALL | NO_INDIRECT_CALL | NO_RETURN) | CALL_STACK;
 
-/// Pairs: a bit of `branch_sample_type`, and the filter bits of the kinds of branches that it asks for. System calls, interrupts and returns from them are far
-/// branches, which count neither as calls nor as returns here: the processor does not distinguish them.
+/// Pairs: a bit of `branch_sample_type`, and the filter bits of the kinds of branches that it asks for. System calls,
+/// interrupts and returns from them are far branches, which count neither as calls nor as returns here: the processor
+/// does not distinguish them.
 const KINDS: [(u64, u64); 7] = [
     (PERF_SAMPLE_BRANCH_ANY, NO_KIND),
     (
@@ -60,8 +61,8 @@ const KERNEL_BIT: u64 = 1 << 63;
 /// The choice of the branches that are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Branches {
-    /// The value of `MSR_LBR_SELECT`, which AMD has under another number and Intel's architectural records in another form
-    /// ([`BranchMsrs::selection`](super::branch_records::BranchMsrs::selection)).
+    /// The value of `MSR_LBR_SELECT`, which AMD has under another number and Intel's architectural records in another
+    /// form ([`BranchMsrs::selection`](super::branch_records::BranchMsrs::selection)).
     pub filter: u64,
     /// The bit that all kernel addresses have, if branches with a kernel address must not be shown; else 0. The filter
     /// tests the target only, so it does not leave out returns from the kernel to the program.

@@ -290,8 +290,8 @@ impl PerfEventAttr {
         self.flags & flags != 0
     }
 
-    /// Checks the members that Linux checks for events of all types. As in Linux, the members for samples are checked even
-    /// if the event has no samples.
+    /// Checks the members that Linux checks for events of all types. As in Linux, the members for samples are checked
+    /// even if the event has no samples.
     ///
     /// # Errors
     ///

@@ -64,8 +64,8 @@ fn reference_cycles(capabilities: &Capabilities, cpus: Microarchitecture) -> Opt
     const REFERENCE: u32 = abi::PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES;
 
     match capabilities.architecture {
-        // On cores whose fixed-function counter 2 can't count the architectural event, that event counts cycles of another
-        // clock.
+        // On cores whose fixed-function counter 2 can't count the architectural event, that event counts cycles of
+        // another clock.
         Architecture::Intel => architectural_select(REFERENCE, capabilities)
             .filter(|select| {
                 Core::for_microarchitecture(cpus)
@@ -100,8 +100,8 @@ mod tests {
         ..Capabilities::NONE
     };
 
-    /// Returns whether events 0 to 6 of these CPUs have the encodings `first`, and events 7 to 9 the encodings `last`. The
-    /// encoding 0 stands for a missing event.
+    /// Returns whether events 0 to 6 of these CPUs have the encodings `first`, and events 7 to 9 the encodings `last`.
+    /// The encoding 0 stands for a missing event.
     fn have_encodings(
         capabilities: &Capabilities,
         cpus: M,

@@ -33,7 +33,8 @@ impl Msr {
     pub(super) const LBR_TO: Self = Self(0x6c0);
     pub(super) const LBR_INFO: Self = Self(0xdc0);
 
-    /// `IA32_LBR_CTL` (Intel SDM, volume 4, table 2-2, which also has the other registers of architectural branch records).
+    /// `IA32_LBR_CTL` (Intel SDM, volume 4, table 2-2, which also has the other registers of architectural branch
+    /// records).
     pub const LBR_CTL: Self = Self(0x14ce);
     /// `IA32_LBR_DEPTH`
     pub const LBR_DEPTH: Self = Self(0x14cf);
@@ -41,7 +42,8 @@ impl Msr {
     pub(super) const ARCH_LBR_TO: Self = Self(0x1600);
     pub(super) const ARCH_LBR_INFO: Self = Self(0x1200);
 
-    /// `LBR_SELECT` (AMD APM, volume 2, "Last Branch Stack Registers", which also has the other registers of AMD's records).
+    /// `LBR_SELECT` (AMD APM, volume 2, "Last Branch Stack Registers", which also has the other registers of AMD's
+    /// records).
     pub const AMD_LBR_SELECT: Self = Self(0xc000_010e);
     /// `DBG_EXTN_CFG`
     pub const AMD_DBG_EXTN_CFG: Self = Self(0xc000_010f);
@@ -60,8 +62,8 @@ impl Msr {
     /// `IA32_PERF_GLOBAL_STATUS_RESET`.
     pub(super) const INTEL_PERF_GLOBAL_OVF_CTRL: Self = Self(0x390);
 
-    /// `IA32_PMC_GP0_CFG_A`: from version 6 on, another number of the event select of general counter 0. Each counter has
-    /// [four numbers](Self::ALIAS_STRIDE) there (Intel SDM, volume 4, table 2-2).
+    /// `IA32_PMC_GP0_CFG_A`: from version 6 on, another number of the event select of general counter 0. Each counter
+    /// has [four numbers](Self::ALIAS_STRIDE) there (Intel SDM, volume 4, table 2-2).
     pub(super) const INTEL_GP0_CFG_A: Self = Self(0x1901);
     /// `IA32_PMC_GP0_CFG_B`
     pub(super) const INTEL_GP0_CFG_B: Self = Self(0x1902);
@@ -151,7 +153,8 @@ impl Msr {
         Self::extension(counter, Self::INTEL_GP0_CFG_B, Self::INTEL_FX0_CFG_B)
     }
 
-    /// Returns `IA32_PMC_GPn_CFG_C` or `IA32_PMC_FXn_CFG_C`: the value that the counter is reloaded with, and its records.
+    /// Returns `IA32_PMC_GPn_CFG_C` or `IA32_PMC_FXn_CFG_C`: the value that the counter is reloaded with, and its
+    /// records.
     #[must_use]
     pub const fn records(counter: CounterId) -> Self {
         Self::extension(counter, Self::INTEL_GP0_CFG_C, Self::INTEL_FX0_CFG_C)

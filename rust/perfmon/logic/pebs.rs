@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! PEBS (processor event-based sampling), the samples that Intel's processors write without an interrupt: when a counter
-//! overflows, the processor writes a record of the very instruction into a buffer, and reloads the counter. It raises an
-//! interrupt when the buffer is filled up to a threshold.
+//! PEBS (processor event-based sampling), the samples that Intel's processors write without an interrupt: when a
+//! counter overflows, the processor writes a record of the very instruction into a buffer, and reloads the counter. It
+//! raises an interrupt when the buffer is filled up to a threshold.
 //!
 //! Intel SDM, volume 3B, section 21.4.9 and, for the formats, table 21-84 and section 21.9.
 
@@ -76,8 +76,8 @@ impl PebsRecord for BasicRecord {
 }
 
 impl PebsFormat {
-    /// Returns the format of a processor with this `IA32_PERF_CAPABILITIES`; `None` for formats that the module does not
-    /// support: before format 3 records have no time, and from format 5 on the DS area has another layout.
+    /// Returns the format of a processor with this `IA32_PERF_CAPABILITIES`; `None` for formats that the module does
+    /// not support: before format 3 records have no time, and from format 5 on the DS area has another layout.
     #[must_use]
     pub const fn detect(perf_capabilities: u64) -> Option<Self> {
         /// `PEBS_BASELINE`: records of all counters, with the groups that `MSR_PEBS_DATA_CFG` asks for.

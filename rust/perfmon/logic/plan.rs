@@ -134,8 +134,8 @@ impl Registers {
         }
     }
 
-    /// Returns the step that starts a counter for precise samples: its overflows raise no interrupt, because the processor
-    /// writes records of them.
+    /// Returns the step that starts a counter for precise samples: its overflows raise no interrupt, because the
+    /// processor writes records of them.
     #[must_use]
     pub const fn control_precise(&self, counter: CounterId, select: EventSelect) -> Step {
         let step = self.control(counter, select, true);
@@ -196,8 +196,8 @@ impl Registers {
     }
 
     /// Returns the step that unfreezes the branch records after an overflow interrupt has frozen them (Intel SDM,
-    /// volume 3B, section 18.4.7); `None` if the records can't be frozen. From version 4 on, a status bit freezes them and has
-    /// to be cleared. Before version 4, the interrupt clears the enable bit, which has to be set.
+    /// volume 3B, section 18.4.7); `None` if the records can't be frozen. From version 4 on, a status bit freezes them
+    /// and has to be cleared. Before version 4, the interrupt clears the enable bit, which has to be set.
     #[must_use]
     pub fn unfreeze_branches(&self) -> Option<Step> {
         /// `LBR_FRZ` of Intel's and of AMD's status register.

@@ -66,8 +66,8 @@ pub struct Pmu {
     pub msrs: [CounterMsrs; MAX_COUNTERS],
     /// The vendor.
     pub vendor: Vendor,
-    /// The number of the general counter of the place-holder, an event of Linux perf that counts nothing and keeps perf's
-    /// other events off each CPU. `None` where the kernel's reservation keeps perf off.
+    /// The number of the general counter of the place-holder, an event of Linux perf that counts nothing and keeps
+    /// perf's other events off each CPU. `None` where the kernel's reservation keeps perf off.
     pub place_holder: Option<u8>,
     /// If not 0, counters overflow after 2^`period_bits` events.
     pub period_bits: u32,

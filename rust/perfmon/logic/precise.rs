@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Precise events (`precise_ip` of the attribute), whose samples the processor writes itself, with the address of the very
-//! instruction. One interrupt delivers many samples. So samples can have only the parts that the processor's records
-//! have, and the parts that are the same for all records when the interrupt reads them.
+//! Precise events (`precise_ip` of the attribute), whose samples the processor writes itself, with the address of the
+//! very instruction. One interrupt delivers many samples. So samples can have only the parts that the processor's
+//! records have, and the parts that are the same for all records when the interrupt reads them.
 
 use super::counter::CounterId;
 use super::cpuid::Capabilities;
@@ -48,8 +48,8 @@ pub(super) fn counters(
         return Err(InvalidAttr::Unsupported);
     }
     match (format, attr.flags & PerfEventAttr::PRECISE_IP) {
-        // The highest level requires evenly distributed samples, which only the fixed-function counter of instructions can
-        // take.
+        // The highest level requires evenly distributed samples, which only the fixed-function counter of instructions
+        // can take.
         (PebsFormat::Four, PerfEventAttr::PRECISE_IP) => Ok(CounterId::INSTRUCTIONS.bit()),
         (PebsFormat::Three, PerfEventAttr::PRECISE_IP) => Err(InvalidAttr::Unsupported),
         (PebsFormat::Three, _) if select.event() == CYCLES => Err(InvalidAttr::Unsupported),

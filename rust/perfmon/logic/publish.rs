@@ -2,8 +2,9 @@
 //! Publication of records: an atomic word of a buffer has the offset at which the records end.
 //!
 //! The writer stores this offset with release order, after it has written all records before the offset. A reader that
-//! loads the offset with acquire order sees all these records. Nothing else orders the writer and the readers. The module, the
-//! library and the test that tries every order of their steps (user/perfmon-core/tests/loom.rs) use these functions.
+//! loads the offset with acquire order sees all these records. Nothing else orders the writer and the readers. The
+//! module, the library and the test that tries every order of their steps (user/perfmon-core/tests/loom.rs) use these
+//! functions.
 
 use super::trace_record::HEADER_BYTES;
 use core::ops::Range;
@@ -32,7 +33,8 @@ impl AtomicWord for AtomicU64 {
     }
 }
 
-/// Publishes all records before the offset `end`. The caller has written the records, and does not change them after this.
+/// Publishes all records before the offset `end`. The caller has written the records, and does not change them after
+/// this.
 #[inline(always)]
 pub fn publish(word: &impl AtomicWord, end: u64) {
     word.store(end, Release);

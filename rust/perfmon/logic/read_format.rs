@@ -84,7 +84,8 @@ impl ReadFormat {
         self.has(PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING)
     }
 
-    /// Returns whether read(2) returns both times, whose quotient is the part of the time in which the event was counted.
+    /// Returns whether read(2) returns both times, whose quotient is the part of the time in which the event was
+    /// counted.
     #[must_use]
     pub const fn has_both_times(self) -> bool {
         self.has(PERF_FORMAT_TOTAL_TIME_ENABLED) && self.has(PERF_FORMAT_TOTAL_TIME_RUNNING)
@@ -136,11 +137,11 @@ impl ReadFormat {
         &to[..used]
     }
 
-    /// Writes the words of a group to the beginning of `to`, and returns these words; `None` if `to` is too small, or one
-    /// of the events is `None`.
+    /// Writes the words of a group to the beginning of `to`, and returns these words; `None` if `to` is too small, or
+    /// one of the events is `None`.
     ///
-    /// The leader is the first of `events`. `times` is called only if the format has a time, after the last of `events` has
-    /// been read.
+    /// The leader is the first of `events`. `times` is called only if the format has a time, after the last of `events`
+    /// has been read.
     #[inline(always)]
     pub fn encode_group(
         self,

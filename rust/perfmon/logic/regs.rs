@@ -62,7 +62,8 @@ const INTEL_GLOBAL: GlobalMsrs = GlobalMsrs {
     clear: Msr::INTEL_PERF_GLOBAL_OVF_CTRL,
 };
 
-/// AMD APM, volume 2, section 13.2.1. AMD has no fixed-function counters, so nothing uses the register numbers of Intel's.
+/// AMD APM, volume 2, section 13.2.1. AMD has no fixed-function counters, so nothing uses the register numbers of
+/// Intel's.
 const AMD_LEGACY: Registers = Registers {
     select: Msr::AMD_LEGACY_CTL0,
     counter: Msr::AMD_LEGACY_CTR0,

@@ -23,8 +23,8 @@ pub struct RingShape {
 }
 
 impl RingShape {
-    /// Returns the place for a record of `bytes` bytes; `None` if there is no room before `tail`. The reader has written
-    /// `tail`, so it may have any value.
+    /// Returns the place for a record of `bytes` bytes; `None` if there is no room before `tail`. The reader has
+    /// written `tail`, so it may have any value.
     #[inline]
     #[must_use]
     pub const fn place(self, head: u64, tail: u64, bytes: u64) -> Option<Place> {

@@ -2,14 +2,14 @@
 //! The rules by which events share a counter.
 //!
 //! A counter runs all the time, and each event that has it reads its total where a window of the event begins and ends.
-//! So any number of events with the same event select share one counter, whatever their targets are. A sampled event makes
-//! the counter overflow when its next sample is due, so a counter has one sampled event at a time. Sampling stops the
-//! counter for moments in the kernel, so a sampled event that counts the kernel shares the counter with no other event. A
-//! precise event does not share its counter either, since the processor reloads the counter with each sample.
+//! So any number of events with the same event select share one counter, whatever their targets are. A sampled event
+//! makes the counter overflow when its next sample is due, so a counter has one sampled event at a time. Sampling stops
+//! the counter for moments in the kernel, so a sampled event that counts the kernel shares the counter with no other
+//! event. A precise event does not share its counter either, since the processor reloads the counter with each sample.
 //!
 //! Events with different event selects may share a counter if they never count at the same time on the same CPU: events
-//! of different tasks, and events of different CPUs. Events of different cgroups may count at the same time, since a cgroup
-//! may be in another one.
+//! of different tasks, and events of different CPUs. Events of different cgroups may count at the same time, since a
+//! cgroup may be in another one.
 
 use super::evtsel::EventSelect;
 
@@ -146,8 +146,8 @@ impl CounterUsers {
         self.counts_of(kind).all == self.count()
     }
 
-    /// Returns whether events with different targets may count at the same time on the same CPU. If so, all have the same
-    /// event select.
+    /// Returns whether events with different targets may count at the same time on the same CPU. If so, all have the
+    /// same event select.
     #[must_use]
     pub const fn may_overlap(&self) -> bool {
         !self.are_all(TargetKind::Task) && !self.are_all(TargetKind::Cpu)
@@ -225,8 +225,8 @@ mod tests {
             }
         }
 
-        /// Returns whether both events may count at the same time on the same CPU: a task may run on any CPU, and a cgroup
-        /// may be in the other cgroup.
+        /// Returns whether both events may count at the same time on the same CPU: a task may run on any CPU, and a
+        /// cgroup may be in the other cgroup.
         fn overlaps(&self, other: &Self) -> bool {
             self.kind != other.kind
                 || self.target == other.target
@@ -275,8 +275,8 @@ mod tests {
                 .filter(has_same_target)
                 .all(|event| event.demand.agrees(new.demand));
             let admits = users.is_none_or(|users| users.can_admit(new.kind, new.demand));
-            // If the first event has been removed and its select differs from those of the remaining events, `can_admit`
-            // may refuse an event that fits.
+            // If the first event has been removed and its select differs from those of the remaining events,
+            // `can_admit` may refuse an event that fits.
             let has_first_select = users.is_none_or(|users| {
                 events
                     .iter()

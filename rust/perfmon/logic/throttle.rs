@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Throttling: the part of a CPU's time that overflow interrupts may take between two timer ticks.
 //!
-//! The two settings have the meaning of Linux's sysctls: `kernel.perf_event_max_sample_rate` limits the samples
-//! of a CPU per second, `kernel.perf_cpu_time_max_percent` the share of the CPU's time that samples take. Both become
-//! one budget in cycles of the time-stamp counter. Each interrupt is charged the time that it took, but no less than the
+//! The two settings have the meaning of Linux's sysctls: `kernel.perf_event_max_sample_rate` limits the samples of a
+//! CPU per second, `kernel.perf_cpu_time_max_percent` the share of the CPU's time that samples take. Both become one
+//! budget in cycles of the time-stamp counter. Each interrupt is charged the time that it took, but no less than the
 //! budget divided by the largest allowed number of samples.
 
 use super::{
@@ -50,11 +50,12 @@ impl Limits {
         entry_bounds: (0, 0),
     };
 
-    /// Returns the part of the cycles of wake-ups that is charged to this tick, and the part that is charged to later ticks.
+    /// Returns the part of the cycles of wake-ups that is charged to this tick, and the part that is charged to later
+    /// ticks.
     #[must_use]
     pub const fn charge_wake_ups(&self, wake_cycles: u64) -> (u64, u64) {
-        /// The largest number of ticks whose budget is charged: a wake-up that waited very long for a lock must not stop
-        /// sampling for ever.
+        /// The largest number of ticks whose budget is charged: a wake-up that waited very long for a lock must not
+        /// stop sampling for ever.
         const MAX_TICKS: u64 = 16;
         let max_charge = self.per_tick.saturating_mul(MAX_TICKS);
         let wake_cycles = if wake_cycles < max_charge {
@@ -107,8 +108,8 @@ impl Limits {
 /// and entering the second: in so few events the program executes next to nothing.
 const SOON_EVENTS: u64 = 64;
 
-/// Returns whether a counter that is loaded for `events` events overflows soon after the handler has returned: it counts
-/// instructions or cycles, and `events` is small. `control` is the value of its control register.
+/// Returns whether a counter that is loaded for `events` events overflows soon after the handler has returned: it
+/// counts instructions or cycles, and `events` is small. `control` is the value of its control register.
 #[inline]
 #[must_use]
 pub const fn overflows_soon(counter: CounterId, control: u64, events: u64) -> bool {

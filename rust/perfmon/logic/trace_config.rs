@@ -125,8 +125,8 @@ impl Config {
         this.set(raw, cpus, find_definition).map(|()| this)
     }
 
-    /// Makes this the checked config of `raw`, as [`Self::new`] does. Works in place, since a config is too large for the
-    /// kernel's stack.
+    /// Makes this the checked config of `raw`, as [`Self::new`] does. Works in place, since a config is too large for
+    /// the kernel's stack.
     ///
     /// # Errors
     ///
@@ -178,8 +178,8 @@ impl Config {
         Ok(())
     }
 
-    /// Checks the rules for all events together: the number of general counters, and the modes of branches. Each event has
-    /// been checked.
+    /// Checks the rules for all events together: the number of general counters, and the modes of branches. Each event
+    /// has been checked.
     fn check_together(&self, cpus: &Capabilities) -> Result<(), InvalidConfig> {
         let general = self
             .events()
@@ -225,8 +225,8 @@ impl Config {
         self.events().find(|e| e.last_branch)
     }
 
-    /// Assigns one of the counters of the mask `free` to each event: an event of a fixed-function counter gets that counter,
-    /// any other event the lowest general counter.
+    /// Assigns one of the counters of the mask `free` to each event: an event of a fixed-function counter gets that
+    /// counter, any other event the lowest general counter.
     ///
     /// The result is in the order of [`Self::events`]; a value has no counter. `None` if `free` has too few counters.
     #[must_use]

@@ -37,8 +37,9 @@ pub trait Member {
     fn end_turn(&mut self);
 }
 
-/// Gives turns to groups, from the group of the member `first` on, until a group does not fit. In a group, the members for
-/// which `counts` is true get a turn; if `counts` is false for the leader, no member does. Returns whether all groups fit.
+/// Gives turns to groups, from the group of the member `first` on, until a group does not fit. In a group, the members
+/// for which `counts` is true get a turn; if `counts` is false for the leader, no member does. Returns whether all
+/// groups fit.
 ///
 /// A second call for the same row moves no event to another counter: events move at ticks only.
 pub fn give_turns<M: Member>(
@@ -71,8 +72,8 @@ pub fn group_fits<M: Member>(members: &mut [M], leader: usize) -> bool {
     TurnAssignment::new(members).assign_group(leader, |_, _| true)
 }
 
-/// Returns the index of the member with which the row begins at the next tick: the member behind the leader of the first
-/// group that had a turn.
+/// Returns the index of the member with which the row begins at the next tick: the member behind the leader of the
+/// first group that had a turn.
 pub fn next_first<M: Member>(members: &[M], first: usize) -> usize {
     let had_turn = |index: &usize| {
         let member = members.get(*index);
@@ -146,8 +147,8 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         self.members.get(index).map_or(0, Member::counters)
     }
 
-    /// Gives a turn to the members of a group for which `counts` is true, or to no member if these do not fit. Returns whether
-    /// they fit.
+    /// Gives a turn to the members of a group for which `counts` is true, or to no member if these do not fit. Returns
+    /// whether they fit.
     fn assign_group(&mut self, leader: usize, counts: impl Fn(&[M], usize) -> bool) -> bool {
         let (members_by_counter, free) = (self.members_by_counter, self.free);
         let mut next = Some(leader);
@@ -194,8 +195,8 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         }
     }
 
-    /// Gives a member one of the counters that it may have, if necessary by moving other members. Returns whether the member
-    /// got a counter.
+    /// Gives a member one of the counters that it may have, if necessary by moving other members. Returns whether the
+    /// member got a counter.
     fn assign_counter(&mut self, index: usize) -> bool {
         let counters = self.counters(index);
         let Some(last) = self.members.get(index).map(Member::counter) else {
@@ -254,8 +255,9 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         self.free &= !counter.bit();
     }
 
-    /// Gives a member a counter by a chain of moves: the member gets the counter of a second member, which gets the counter
-    /// of a third member, and so on; the last member gets a free counter. Returns whether there is such a chain.
+    /// Gives a member a counter by a chain of moves: the member gets the counter of a second member, which gets the
+    /// counter of a third member, and so on; the last member gets a free counter. Returns whether there is such a
+    /// chain.
     fn make_room(&mut self, index: usize) -> bool {
         // For each counter, the counter whose member would move to it.
         let mut moves_from = [CounterId::NONE; MAX_COUNTERS];
@@ -285,8 +287,8 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         false
     }
 
-    /// Moves members along a chain that ends at the counter `free`. Returns the counter at the beginning of the chain, which
-    /// no member has after this.
+    /// Moves members along a chain that ends at the counter `free`. Returns the counter at the beginning of the chain,
+    /// which no member has after this.
     fn move_members(
         &mut self,
         free: CounterId,

@@ -96,8 +96,8 @@ pub const fn index(counter: CounterId) -> u32 {
 /// Returns [`UserPage::offset`] for a counter whose [`offset`](super::extend64::offset) is `offset` and whose bits are
 /// `mask`, if the event's count is `base` plus the counter's total.
 ///
-/// The counter was loaded with its top bit set, so its value as a signed number of w bits is 2^w less than as an unsigned
-/// number.
+/// The counter was loaded with its top bit set, so its value as a signed number of w bits is 2^w less than as an
+/// unsigned number.
 #[inline]
 #[must_use]
 #[allow(clippy::cast_possible_wrap, reason = "the two's complement is meant")]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Values, the events of `PERFMON_GROUP_MISC`: energy, temperatures and clocks. Each has a register of its own, which is
-//! no counter of the PMU.
+//! Values, the events of `PERFMON_GROUP_MISC`: energy, temperatures and clocks. Each has a register of its own, which
+//! is no counter of the PMU.
 
 use super::cpuid::{Architecture, Capabilities};
 use crate::abi;
@@ -8,8 +8,8 @@ use crate::abi;
 /// The number of values.
 pub const VALUES: usize = 10;
 
-/// The number of the first value in `PERFMON_GROUP_MISC`. Lower numbers are those of Fuchsia's values, which do not exist
-/// here.
+/// The number of the first value in `PERFMON_GROUP_MISC`. Lower numbers are those of Fuchsia's values, which do not
+/// exist here.
 const FIRST_NUMBER: u32 = abi::PERFMON_MISC_EVENT_ENERGY_PACKAGE;
 
 const fn index_of(number: u32) -> u8 {
@@ -230,12 +230,12 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// The unit of the memory's energy on servers, 2^-16 Joules, for which the register of units has another number (Linux's
-    /// arch/x86/events/rapl.c).
+    /// The unit of the memory's energy on servers, 2^-16 Joules, for which the register of units has another number
+    /// (Linux's arch/x86/events/rapl.c).
     const SERVER_MEMORY_UNIT: u8 = 16;
 
-    /// Returns the scale of `id`. `energy_unit` and `target` are the values of the registers [`Sensor::energy_unit`] and
-    /// [`Sensor::TEMPERATURE_TARGET`].
+    /// Returns the scale of `id`. `energy_unit` and `target` are the values of the registers [`Sensor::energy_unit`]
+    /// and [`Sensor::TEMPERATURE_TARGET`].
     #[must_use]
     pub const fn new(id: MiscEvent, cpu: &Capabilities, energy_unit: u64, target: u64) -> Self {
         let unit = (energy_unit >> 8) as u8 & 0x1f;
@@ -266,8 +266,8 @@ impl Scale {
         }
     }
 
-    /// Returns the value of a register that wraps, extended to 64 bits: the previous extended value `last`, advanced to the
-    /// register's contents `now`. The register must have advanced by less than its range since `last`.
+    /// Returns the value of a register that wraps, extended to 64 bits: the previous extended value `last`, advanced to
+    /// the register's contents `now`. The register must have advanced by less than its range since `last`.
     #[inline]
     #[must_use]
     pub const fn extend(self, last: u64, now: u64) -> u64 {
@@ -279,8 +279,8 @@ impl Scale {
         }
     }
 
-    /// Returns the value for a record; `None` if the sensor's value is not valid. `start` is the extended value when the trace
-    /// started, `now` the current one.
+    /// Returns the value for a record; `None` if the sensor's value is not valid. `start` is the extended value when
+    /// the trace started, `now` the current one.
     #[inline]
     #[must_use]
     pub const fn value(self, start: u64, now: u64) -> Option<u64> {
@@ -305,8 +305,8 @@ impl Scale {
         }
     }
 
-    /// Returns the longest time in nanoseconds between two reads of the register, so that no wrap is missed; `None` if the
-    /// register never wraps.
+    /// Returns the longest time in nanoseconds between two reads of the register, so that no wrap is missed; `None` if
+    /// the register never wraps.
     #[must_use]
     pub const fn refresh_ns(self) -> Option<u64> {
         /// The time in nanoseconds in which a register advances by 1 J at 1000 W, more than any package takes.

@@ -55,8 +55,8 @@ pub(super) fn take_sample(
         period: events,
         cpu: here.id().as_u32(),
         read,
-        // SAFETY: `words` must be called by the overflow handler, and not again before its result is dropped. This is the
-        // handler, it calls `words` here only, and the result is dropped when `sample` returns.
+        // SAFETY: `words` must be called by the overflow handler, and not again before its result is dropped. This is
+        // the handler, it calls `words` here only, and the result is dropped when `sample` returns.
         chain: unsafe { percpu.samplers.chain.words() },
     });
     if let (Trigger::Frequency(_), Some(time)) =
@@ -104,9 +104,9 @@ fn read_pmu_parts<'a>(
         } else {
             Some(pmu.convert_records_in_nmi(here)?)
         };
-        // SAFETY: `counts_in_nmi` must be called by the overflow handler, for an armed counter, and not again before its
-        // result is dropped. This runs in the handler only; the counter is armed, since it has a sampler; and the caller
-        // drops the result after it has written the sample, before the next one.
+        // SAFETY: `counts_in_nmi` must be called by the overflow handler, for an armed counter, and not again before
+        // its result is dropped. This runs in the handler only; the counter is armed, since it has a sampler; and the
+        // caller drops the result after it has written the sample, before the next one.
         let counts = unsafe { percpu.counts_in_nmi(here, pmu, counter, sampling.read, now) };
         if let Some(paused) = paused {
             pmu.resume_precise(here, paused);
@@ -114,8 +114,9 @@ fn read_pmu_parts<'a>(
         readings.counts = counts?;
     }
     if let Some(stack) = sampling.branches {
-        // SAFETY: `lbr::read` must be called by the overflow handler, and not again before its result is dropped. This runs
-        // in the handler only, and the caller drops the result after it has written the sample, before the next one.
+        // SAFETY: `lbr::read` must be called by the overflow handler, and not again before its result is dropped. This
+        // runs in the handler only, and the caller drops the result after it has written the sample, before the next
+        // one.
         let stack = unsafe { lbr::read(here, here.pmu(), stack.parts) };
         readings.branches = stack.words;
         readings.newest_branch = stack.newest;
@@ -124,7 +125,8 @@ fn read_pmu_parts<'a>(
 }
 
 /// Marks all due samples as recorded. `written` is the number of samples that were written; the other due samples are
-/// counted as lost, because the overflow came too late for them. Returns the number of events since the last due sample.
+/// counted as lost, because the overflow came too late for them. Returns the number of events since the last due
+/// sample.
 #[inline(always)]
 fn lose_overdue(sampled: &SampledCounter, sampler: &Sampler, total: u64, written: u64) -> u64 {
     let period = sampled.period.get();
@@ -220,8 +222,8 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
     }
 }
 
-/// Loads a counter for its next sample after a suspension. The samples that were due during the suspension are counted as
-/// lost.
+/// Loads a counter for its next sample after a suspension. The samples that were due during the suspension are counted
+/// as lost.
 fn resume_counter(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
     let percpu = here.percpu();
     let sampled = percpu.sampled(counter);

@@ -32,8 +32,8 @@ impl Handler {
     /// To be called once in the module's life, after [`crate::percpu::Memory::new`], whose result must outlive this
     /// one.
     pub(crate) unsafe fn register() -> Result<Self> {
-        // SAFETY: perfmon_nmi_register() requires a handler that may be called until perfmon_nmi_unregister(), which `drop`
-        // calls. The caller promises that the per-CPU memory, which `handle` uses, outlives the result.
+        // SAFETY: perfmon_nmi_register() requires a handler that may be called until perfmon_nmi_unregister(), which
+        // `drop` calls. The caller promises that the per-CPU memory, which `handle` uses, outlives the result.
         to_result(unsafe { ffi::perfmon_nmi_register(Some(handle)) })?;
         // INVARIANT: The handler has just been registered.
         Ok(Self(()))

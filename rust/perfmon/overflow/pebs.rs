@@ -6,9 +6,9 @@ use crate::{cpu::ThisCpu, logic::pmu::Pmu};
 /// Takes the processor's samples from the buffer, in an NMI. Returns the number of buffer interrupts that the NMI
 /// stands for.
 ///
-/// Called by each NMI, whatever its cause. The counters are stopped while the interrupt is acknowledged, because the buffer
-/// must not be full when this returns: while Intel PT is in use, Linux perf's handler runs next in the same NMI, and for a
-/// full buffer would read perf's own, whose pointer (`cpu_hw_events.ds`) is null.
+/// Called by each NMI, whatever its cause. The counters are stopped while the interrupt is acknowledged, because the
+/// buffer must not be full when this returns: while Intel PT is in use, Linux perf's handler runs next in the same NMI,
+/// and for a full buffer would read perf's own, whose pointer (`cpu_hw_events.ds`) is null.
 #[cold]
 #[inline(never)]
 pub(super) fn serve(here: ThisCpu<'_>, pmu: &Pmu) -> u32 {

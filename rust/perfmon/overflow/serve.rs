@@ -28,7 +28,8 @@ pub(super) fn handle_pmi(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
         overflowed = acknowledge(here, global, active);
     }
     if overflowed == 0 {
-        // There is no status register, or other software has cleared it. The values of the counters also show overflows.
+        // There is no status register, or other software has cleared it. The values of the counters also show
+        // overflows.
         overflowed = pmu.overflowed_counters(here, active);
         if overflowed == 0 {
             return finish_slow(here, pmu, regs, begin, 0);
@@ -55,8 +56,8 @@ fn acknowledge(here: ThisCpu<'_>, global: &GlobalMsrs, active: u64) -> u64 {
     overflowed
 }
 
-/// Returns whether the status register shows an overflow. LVTPC is unmasked only if it shows no overflow, since processors
-/// may set bits of the status register late.
+/// Returns whether the status register shows an overflow. LVTPC is unmasked only if it shows no overflow, since
+/// processors may set bits of the status register late.
 #[inline(always)]
 fn has_overflow(here: ThisCpu<'_>, pmu: &Pmu, counters: u64) -> bool {
     match &pmu.registers.global {
@@ -65,8 +66,8 @@ fn has_overflow(here: ThisCpu<'_>, pmu: &Pmu, counters: u64) -> bool {
     }
 }
 
-/// Extends the counters of the mask `overflowed`, takes the samples that are due, and reloads the counters. `now` is the
-/// time of the samples. Returns the number of counters.
+/// Extends the counters of the mask `overflowed`, takes the samples that are due, and reloads the counters. `now` is
+/// the time of the samples. Returns the number of counters.
 #[inline(always)]
 fn handle_overflows(
     here: ThisCpu<'_>,

@@ -68,8 +68,8 @@ fn restart_counters(here: ThisCpu<'_>, pmu: &Pmu) {
     }
 }
 
-/// Stops the trace's counters after a record could not be written, if the buffer is full. A record is not written either
-/// while sampling is suspended.
+/// Stops the trace's counters after a record could not be written, if the buffer is full. A record is not written
+/// either while sampling is suspended.
 #[cold]
 pub(super) fn stop_if_full(here: ThisCpu<'_>, pmu: &Pmu) {
     if here.percpu().trace.suspended.get() == 0 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The records of a trace. An interrupt writes a TIME record, a TICK or PC record for each event whose sample is due, and
-//! the records that follow the samples.
+//! The records of a trace. An interrupt writes a TIME record, a TICK or PC record for each event whose sample is due,
+//! and the records that follow the samples.
 //!
-//! The work for each sample is inlined into the overflow handler; rare work is not inlined. Sums wrap, since an NMI must
-//! not panic.
+//! The work for each sample is inlined into the overflow handler; rare work is not inlined. Sums wrap, since an NMI
+//! must not panic.
 
 use super::suspend::stop_if_full;
 use crate::{
@@ -91,8 +91,8 @@ impl<'a> TraceSample<'a> {
         trace.next_record.set(writer.end() as u64);
     }
 
-    /// Writes the TIME record and the records that follow the samples, and publishes the sample. Publishes nothing if no
-    /// record was written.
+    /// Writes the TIME record and the records that follow the samples, and publishes the sample. Publishes nothing if
+    /// no record was written.
     #[inline(always)]
     pub(super) fn finish(self, here: ThisCpu<'_>, pmu: &Pmu) {
         let trace = self.trace;
@@ -125,8 +125,8 @@ fn events_left_after_overrun(period: u64, events_since_sample: u64) -> u64 {
     period.wrapping_sub(events_since_sample.checked_rem(period).unwrap_or(0))
 }
 
-/// Writes the records that follow the samples: COUNT records for further samples that were due, the records of events that
-/// follow the timebase, and branches.
+/// Writes the records that follow the samples: COUNT records for further samples that were due, the records of events
+/// that follow the timebase, and branches.
 #[inline(never)]
 fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, marks: u64) {
     let percpu = here.percpu();

@@ -8,8 +8,8 @@ use crate::{
 };
 
 impl Pmu {
-    /// Claims the registers of this CPU: saves them, and directs overflow interrupts to the handler. The caller has just
-    /// reserved the counters.
+    /// Claims the registers of this CPU: saves them, and directs overflow interrupts to the handler. The caller has
+    /// just reserved the counters.
     pub(crate) fn claim(&'static self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
         let saved = &percpu.saved;
@@ -60,8 +60,8 @@ impl Pmu {
         }
     }
 
-    /// Gives up the registers of this CPU, after [`Self::restore`] for all counters: restores the registers that belong to
-    /// no counter.
+    /// Gives up the registers of this CPU, after [`Self::restore`] for all counters: restores the registers that belong
+    /// to no counter.
     pub(crate) fn release(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
         if percpu.watch.running.get() != 0 {

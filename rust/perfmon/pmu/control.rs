@@ -59,8 +59,8 @@ impl Pmu {
 
     /// Changes registers of a counter, one of which all fixed-function counters share (`IA32_FIXED_CTR_CTRL`).
     ///
-    /// When a buffer is full, the overflow handler stops counters. If the handler runs between the read and the write of
-    /// the change, the write starts these counters again, so this function stops them again.
+    /// When a buffer is full, the overflow handler stops counters. If the handler runs between the read and the write
+    /// of the change, the write starts these counters again, so this function stops them again.
     #[inline(always)]
     pub(super) fn rmw_shared(&self, here: ThisCpu<'_>, change: impl FnOnce()) {
         let percpu = here.percpu();
@@ -81,8 +81,8 @@ impl Pmu {
         }
     }
 
-    /// Stops a counter and updates its value. Marks the counter as tampered with if other software has changed its control
-    /// register.
+    /// Stops a counter and updates its value. Marks the counter as tampered with if other software has changed its
+    /// control register.
     pub(crate) fn stop(&self, here: ThisCpu<'_>, counter: CounterId) {
         let percpu = here.percpu();
         let select = percpu.value(counter).select();
@@ -90,7 +90,8 @@ impl Pmu {
         let stop = self.registers.control(counter, select, false);
         let control = msr::read(here, written.msr);
         if percpu.active_mask.get() & counter.bit() == 0 {
-            // The buffer has become full since the caller tested `active_mask`, and the handler has stopped the counter.
+            // The buffer has become full since the caller tested `active_mask`, and the handler has stopped the
+            // counter.
             return;
         }
         self.verify(here, &written, control, counter);

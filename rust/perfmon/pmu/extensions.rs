@@ -2,8 +2,8 @@
 //! The extensions of Intel's counters from version 6 on: a counter can be reloaded when another counter overflows
 //! (`IA32_PMC_x_CFG_B`), and a counter can write records (`IA32_PMC_x_CFG_C`).
 //!
-//! Both take effect when the counter is enabled. Linux perf sets these registers for an event, and leaves them set when the
-//! event ends.
+//! Both take effect when the counter is enabled. Linux perf sets these registers for an event, and leaves them set when
+//! the event ends.
 
 use crate::{
     cpu::{msr, ThisCpu},

@@ -3,8 +3,9 @@
 //!
 //! The processor freezes the records when it raises an overflow interrupt, so that they show the branches before the
 //! overflow. A bit of the global status is then set, and clearing it unfreezes the records. On Intel before version 4
-//! freezing clears the enable bit instead, which has to be set again. Some of AMD's processors can't freeze the records. On
-//! these the filter leaves out branches of the kernel, so that the handler does not overwrite the branches of user mode.
+//! freezing clears the enable bit instead, which has to be set again. Some of AMD's processors can't freeze the
+//! records. On these the filter leaves out branches of the kernel, so that the handler does not overwrite the branches
+//! of user mode.
 
 use crate::{
     abi,
@@ -21,8 +22,8 @@ use crate::{
 };
 
 /// Returns the branch records of this CPU; `None` if the registers that CPUID reports are missing, as under some
-/// hypervisors, or if another CPU shares them. On Nehalem and Westmere both threads of a core have one filter (`lbr_sel` in Linux's `arch/x86/events/perf_event.h`),
-/// so that each thread would change the other's filter.
+/// hypervisors, or if another CPU shares them. On Nehalem and Westmere both threads of a core have one filter
+/// (`lbr_sel` in Linux's `arch/x86/events/perf_event.h`), so that each thread would change the other's filter.
 pub(super) fn probe(here: ThisCpu<'_>, records: Option<BranchRecords>) -> Option<BranchRecords> {
     records.filter(|records| {
         let is_shared =
@@ -31,8 +32,8 @@ pub(super) fn probe(here: ThisCpu<'_>, records: Option<BranchRecords>) -> Option
     })
 }
 
-/// Starts to record `branches`, with empty records. If branches are recorded already, only empties the records: all users
-/// at one time record the same branches, and no user may see branches from before its start.
+/// Starts to record `branches`, with empty records. If branches are recorded already, only empties the records: all
+/// users at one time record the same branches, and no user may see branches from before its start.
 pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
     let (saved, msrs) = (&here.percpu().branches, &here.pmu().registers.branches);
     saved.users.increment();
@@ -100,7 +101,8 @@ pub(crate) fn clear_records(here: ThisCpu<'_>) {
             msr::write(here, Msr::LBR_DEPTH, depth.into());
         }
         Some(BranchRecords::Amd { depth, .. }) => {
-            // A branch that is recorded during the loop would move the other records to registers that have been emptied.
+            // A branch that is recorded during the loop would move the other records to registers that have been
+            // emptied.
             let config = msr::read(here, Msr::AMD_DBG_EXTN_CFG);
             let is_enabled = config & AMD_ENABLE != 0;
             if is_enabled {
@@ -117,8 +119,8 @@ pub(crate) fn clear_records(here: ThisCpu<'_>) {
     }
 }
 
-/// Ends the use of a [`start`]. The last user's end restores the registers, and empties the records, so that other programs
-/// can't read them.
+/// Ends the use of a [`start`]. The last user's end restores the registers, and empties the records, so that other
+/// programs can't read them.
 pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu) {
     let (percpu, msrs) = (here.percpu(), &pmu.registers.branches);
     let saved = &percpu.branches;
@@ -147,8 +149,8 @@ pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu) {
     }
 }
 
-/// Unfreezes the records. Before version 4, this enables the records, but only if the bit to freeze them is still set: if it
-/// is clear, [`stop`] or other software has disabled the records, and not an interrupt.
+/// Unfreezes the records. Before version 4, this enables the records, but only if the bit to freeze them is still set:
+/// if it is clear, [`stop`] or other software has disabled the records, and not an interrupt.
 pub(crate) fn unfreeze(here: ThisCpu<'_>, pmu: &Pmu) {
     let Some(step) = pmu.registers.unfreeze_branches() else {
         return;
@@ -190,7 +192,8 @@ pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) {
     }
 }
 
-/// Writes a LAST_BRANCH record, and returns the writer. Not inlined, so that its loops can use all registers of the CPU.
+/// Writes a LAST_BRANCH record, and returns the writer. Not inlined, so that its loops can use all registers of the
+/// CPU.
 #[inline(never)]
 pub(crate) fn write_record(
     here: ThisCpu<'_>,
@@ -303,8 +306,8 @@ impl BranchSink for Writer {
 #[inline(always)]
 fn for_each_branch(here: ThisCpu<'_>, pmu: &Pmu, sink: &mut impl BranchSink) -> u32 {
     let kernel_bit = here.percpu().branches.kernel_bit.get();
-    // The filter tests the target only, so returns from the kernel to the program are recorded, although their source is
-    // a kernel address.
+    // The filter tests the target only, so returns from the kernel to the program are recorded, although their source
+    // is a kernel address.
     let is_visible = move |from: u64, to: u64| (from | to) & kernel_bit == 0;
     match pmu.capabilities.last_branch {
         None => 0,
@@ -355,8 +358,8 @@ fn for_each_branch(here: ThisCpu<'_>, pmu: &Pmu, sink: &mut impl BranchSink) -> 
     }
 }
 
-/// Calls `f` with the number and the two address registers of each branch in Intel's stack, the newest first. Returns the
-/// number of the newest branch.
+/// Calls `f` with the number and the two address registers of each branch in Intel's stack, the newest first. Returns
+/// the number of the newest branch.
 #[inline(always)]
 fn for_each_in_stack<const DEPTH: u32>(here: ThisCpu<'_>, mut f: impl FnMut(u32, u64, u64)) -> u32 {
     let newest = msr::read(here, Msr::LBR_TOS) as u32;
@@ -387,7 +390,8 @@ fn for_each_of_amd(here: ThisCpu<'_>, depth: u8, address_bits: u8, mut f: impl F
     }
 }
 
-/// Calls `put` with the words of each branch in the records, the newest first. For call stacks, so not for AMD's records.
+/// Calls `put` with the words of each branch in the records, the newest first. For call stacks, so not for AMD's
+/// records.
 pub(crate) fn save_records(here: ThisCpu<'_>, put: impl FnMut([u64; 3])) {
     struct WordSink<F>(F);
 
@@ -452,8 +456,8 @@ pub(crate) struct SampledStack<'a> {
 #[inline(never)]
 pub(crate) unsafe fn read<'a>(here: ThisCpu<'a>, pmu: &Pmu, parts: u64) -> SampledStack<'a> {
     repair(here, pmu);
-    // SAFETY: `words` must be called by this CPU's overflow handler, and not again before its result is dropped: the caller
-    // promises both for this function, whose result borrows the words.
+    // SAFETY: `words` must be called by this CPU's overflow handler, and not again before its result is dropped: the
+    // caller promises both for this function, whose result borrows the words.
     let room = unsafe { here.percpu().branches.stack.words() };
     let mut sampled_branches = SampledBranches {
         room,

@@ -26,17 +26,17 @@ impl Lvtpc {
     /// Reads the current CPU's entry.
     #[inline(always)]
     pub(crate) fn read(_here: ThisCpu<'_>) -> Self {
-        // SAFETY: perfmon_lvtpc_read() requires a caller that stays on its CPU, which `_here` proves. Reading the entry has no
-        // effect.
+        // SAFETY: perfmon_lvtpc_read() requires a caller that stays on its CPU, which `_here` proves. Reading the entry
+        // has no effect.
         Self(unsafe { ffi::perfmon_lvtpc_read() })
     }
 
     /// Writes the current CPU's entry.
     #[inline(always)]
     pub(crate) fn write(&self, _here: ThisCpu<'_>) {
-        // SAFETY: perfmon_lvtpc_write() requires a caller that stays on its CPU, which `_here` proves, and a value whose
-        // interrupts have a handler: it is `NMI`, whose handler the module has registered, or the value that the entry had
-        // before the module changed it.
+        // SAFETY: perfmon_lvtpc_write() requires a caller that stays on its CPU, which `_here` proves, and a value
+        // whose interrupts have a handler: it is `NMI`, whose handler the module has registered, or the value that the
+        // entry had before the module changed it.
         unsafe { ffi::perfmon_lvtpc_write(self.0) };
     }
 

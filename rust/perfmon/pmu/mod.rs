@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The PMU of the current CPU: its capabilities, and the operations on its counters.
 //!
-//! The operations are methods of [`Pmu`], which execute the plans of [`crate::logic::plan`]. Which session, trace or event
-//! may use which counter is decided in [`crate::ownership`]. Vendor differences beyond register numbers are in
+//! The operations are methods of [`Pmu`], which execute the plans of [`crate::logic::plan`]. Which session, trace or
+//! event may use which counter is decided in [`crate::ownership`]. Vendor differences beyond register numbers are in
 //! [`intel`] and [`amd`], and nowhere else in the module.
 
 mod amd;

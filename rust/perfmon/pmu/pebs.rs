@@ -36,8 +36,8 @@ pub(super) fn probe(here: ThisCpu<'_>, capabilities: &Capabilities) -> Option<Pe
     (misc & UNAVAILABLE == 0 && has_ds_area && can_read).then_some(format)
 }
 
-/// Returns whether KVM may run guests on this CPU. If so, the processor must not write records, since it would continue in
-/// guests, and write to the same addresses there.
+/// Returns whether KVM may run guests on this CPU. If so, the processor must not write records, since it would continue
+/// in guests, and write to the same addresses there.
 pub(crate) fn may_run_guests(_here: ThisCpu<'_>) -> bool {
     // SAFETY: The function has no preconditions.
     unsafe { ffi::perfmon_vmx_is_on() }
@@ -48,8 +48,8 @@ pub(crate) fn may_run_guests(_here: ThisCpu<'_>) -> bool {
 pub(crate) struct PausedCounters(u64);
 
 impl Pmu {
-    /// Makes the processor take samples of a counter, which is stopped: the next after `left` events, then every `period`.
-    /// Starts the counter.
+    /// Makes the processor take samples of a counter, which is stopped: the next after `left` events, then every
+    /// `period`. Starts the counter.
     #[cold]
     pub(crate) fn start_precise(
         &self,
@@ -107,15 +107,16 @@ impl Pmu {
         percpu.slow_path.remove(counter.bit());
         percpu.set_pebs(counter, false);
         if percpu.pebs.armed.get() == 0 {
-            // SAFETY: `perfmon_pebs_hide()` requires that the caller stays on the CPU, which `here` proves, and that the
-            // processor writes no records: the last counter whose records it wrote was stopped above.
+            // SAFETY: `perfmon_pebs_hide()` requires that the caller stays on the CPU, which `here` proves, and that
+            // the processor writes no records: the last counter whose records it wrote was stopped above.
             unsafe { ffi::perfmon_pebs_hide() };
         }
         if percpu.pebs.late_counters.get() == 0 {
             percpu.pebs.interrupt_at_threshold();
         }
         msr::write(here, Msr::PEBS_ENABLE, percpu.pebs.armed.get());
-        // Some processors set the counter's bit in IA32_PERF_GLOBAL_STATUS also for an overflow that has become a record.
+        // Some processors set the counter's bit in IA32_PERF_GLOBAL_STATUS also for an overflow that has become a
+        // record.
         if let Some(clear) = self.registers.clear_overflow(counter) {
             msr::execute_step(here, &clear);
         }
@@ -125,7 +126,8 @@ impl Pmu {
         value.load(here, msrs.write, events, value.total());
     }
 
-    /// Makes samples of what the processor has written, and calls `f` before it can write more. For tasks and interrupts.
+    /// Makes samples of what the processor has written, and calls `f` before it can write more. For tasks and
+    /// interrupts.
     #[cold]
     #[inline(never)]
     pub(crate) fn with_records_converted<R>(&self, here: ThisCpu<'_>, f: impl FnOnce() -> R) -> R {
@@ -187,8 +189,8 @@ impl Pmu {
         }
     }
 
-    /// Pauses the precise counters of kernel mode, which would count this code. Counters of user mode don't count in the
-    /// kernel.
+    /// Pauses the precise counters of kernel mode, which would count this code. Counters of user mode don't count in
+    /// the kernel.
     fn pause_precise(&self, here: ThisCpu<'_>) -> PausedCounters {
         let percpu = here.percpu();
         let counters = percpu.pebs.armed.get() & percpu.slow_path.get();
@@ -247,8 +249,8 @@ impl Pmu {
     fn begin_pebs(&self, here: ThisCpu<'_>, format: PebsFormat) {
         let pebs = &here.percpu().pebs;
         let (mut start, mut end) = (0, 0);
-        // SAFETY: `perfmon_pebs_begin()` requires that the caller stays on the CPU, which `here` proves, and pointers that it
-        // may write to: both are to local variables.
+        // SAFETY: `perfmon_pebs_begin()` requires that the caller stays on the CPU, which `here` proves, and pointers
+        // that it may write to: both are to local variables.
         let area = unsafe { ffi::perfmon_pebs_begin(&mut start, &mut end) };
         let buffer = PebsBuffer::new(start, end, format.record_size());
         for (saved, msr) in pebs.saved.iter().zip(SAVED_REGISTERS) {
@@ -256,9 +258,9 @@ impl Pmu {
                 saved.set(msr::read(here, msr));
             }
         }
-        // SAFETY: `set_up_ds_area` requires that only this CPU uses the area and the buffer until `tear_down_ds_area`, which
-        // `end_pebs` calls. Both are this CPU's own, and the general counters stay reserved until then, so that Linux perf
-        // does not use them.
+        // SAFETY: `set_up_ds_area` requires that only this CPU uses the area and the buffer until `tear_down_ds_area`,
+        // which `end_pebs` calls. Both are this CPU's own, and the general counters stay reserved until then, so that
+        // Linux perf does not use them.
         unsafe { pebs.set_up_ds_area(area, &buffer) };
         msr::write(here, Msr::PEBS_ENABLE, 0);
         msr::write(here, Msr::DS_AREA, area);
@@ -279,12 +281,12 @@ impl Pmu {
             }
         }
         pebs.tear_down_ds_area();
-        // SAFETY: `perfmon_pebs_end()` requires that the caller stays on the CPU, which `here` proves, and that the processor
-        // does not use the area: DS_AREA and PEBS_ENABLE have their saved values again.
+        // SAFETY: `perfmon_pebs_end()` requires that the caller stays on the CPU, which `here` proves, and that the
+        // processor does not use the area: DS_AREA and PEBS_ENABLE have their saved values again.
         unsafe { ffi::perfmon_pebs_end() };
     }
 }
 
-/// The registers, in the order of [`PebsState::saved`](crate::percpu::PebsState::saved): the DS area is written last when
-/// they are restored.
+/// The registers, in the order of [`PebsState::saved`](crate::percpu::PebsState::saved): the DS area is written last
+/// when they are restored.
 const SAVED_REGISTERS: [Msr; 3] = [Msr::DS_AREA, Msr::PEBS_DATA_CFG, Msr::PEBS_ENABLE];

@@ -15,8 +15,8 @@ use crate::{
 use kernel::pr_err_once;
 
 impl Pmu {
-    /// Sets a counter up, stopped and zero. Marks the counter as tampered with if its control register does not hold the
-    /// value that was written.
+    /// Sets a counter up, stopped and zero. Marks the counter as tampered with if its control register does not hold
+    /// the value that was written.
     pub(crate) fn program(&self, here: ThisCpu<'_>, counter: CounterId, select: EventSelect) {
         let percpu = here.percpu();
         if percpu.active_mask.get() & counter.bit() != 0 {
@@ -64,7 +64,8 @@ impl Pmu {
         width
     }
 
-    /// Marks a counter as tampered with if its control register, which holds `actual`, has other bits than the step `written`.
+    /// Marks a counter as tampered with if its control register, which holds `actual`, has other bits than the step
+    /// `written`.
     #[inline(always)]
     pub(super) fn verify(
         &self,

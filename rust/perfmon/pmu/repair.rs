@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Repairs registers that other software changes while counters are active: Linux perf in its own handler and for BPF
-//! programs, KVM, and writers of /dev/cpu/N/msr. The events that were not counted meanwhile are reported: by LOST in the
-//! trace's buffer, or by EIO for counters that programs read.
+//! programs, KVM, and writers of /dev/cpu/N/msr. The events that were not counted meanwhile are reported: by LOST in
+//! the trace's buffer, or by EIO for counters that programs read.
 
 use super::{lbr, Lvtpc};
 use crate::{
@@ -13,8 +13,8 @@ use crate::{
 use kernel::pr_warn_once;
 
 impl Pmu {
-    /// Checks and repairs the registers that active counters of this CPU share with other software. Not for the overflow
-    /// handler, since a PMI masks LVTPC.
+    /// Checks and repairs the registers that active counters of this CPU share with other software. Not for the
+    /// overflow handler, since a PMI masks LVTPC.
     pub(crate) fn repair(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
         let active = percpu.running_counters();
@@ -43,7 +43,8 @@ impl Pmu {
         }
     }
 
-    /// Enables active counters as [`Self::repair_global`] does, in the overflow handler, whose NMI interrupted code at `regs`.
+    /// Enables active counters as [`Self::repair_global`] does, in the overflow handler, whose NMI interrupted code at
+    /// `regs`.
     #[inline(always)]
     pub(crate) fn repair_in_nmi(&self, here: ThisCpu<'_>, counters: u64, regs: Regs<'_>) {
         if let Some((control, missing)) = self.find_disabled(here, counters) {
@@ -51,8 +52,8 @@ impl Pmu {
         }
     }
 
-    /// Returns the value of the global control register, and the mask of `counters` that are disabled in it; `None` if no
-    /// counter is disabled.
+    /// Returns the value of the global control register, and the mask of `counters` that are disabled in it; `None` if
+    /// no counter is disabled.
     #[inline(always)]
     fn find_disabled(&self, here: ThisCpu<'_>, counters: u64) -> Option<(u64, u64)> {
         let global = self.registers.global.as_ref()?;
@@ -61,8 +62,9 @@ impl Pmu {
         (missing != 0).then_some((control, missing))
     }
 
-    /// Enables counters again, unless Linux perf, with a place-holder, has disabled all counters: perf does so for moments, in
-    /// the kernel with interrupts off, and enables them again itself. Counters of user mode miss no events in that time.
+    /// Enables counters again, unless Linux perf, with a place-holder, has disabled all counters: perf does so for
+    /// moments, in the kernel with interrupts off, and enables them again itself. Counters of user mode miss no events
+    /// in that time.
     #[cold]
     fn enable_again_in_nmi(&self, here: ThisCpu<'_>, control: u64, missing: u64, regs: Regs<'_>) {
         if self.place_holder.is_some() && control == 0 && !regs.is_user() {
@@ -73,8 +75,8 @@ impl Pmu {
         }
     }
 
-    /// Marks counters as lost if an event that was pinned to this CPU earlier has displaced the place-holder. Not for the
-    /// overflow handler, which may interrupt perf while it moves events.
+    /// Marks counters as lost if an event that was pinned to this CPU earlier has displaced the place-holder. Not for
+    /// the overflow handler, which may interrupt perf while it moves events.
     #[inline(always)]
     pub(super) fn check_place_holder(&self, here: ThisCpu<'_>, counters: u64) {
         if !self.has_kept_perf_off(here) {
@@ -105,8 +107,8 @@ impl Pmu {
 
 /// Returns whether the place-holder with this counter has been active on this CPU since it was made.
 fn is_place_holder_in_place(_here: ThisCpu<'_>, counter: u8) -> bool {
-    // SAFETY: perfmon_place_holder_is_active() requires a caller with interrupts off: `_here` keeps the caller on this CPU,
-    // and all callers (stopping counters, the context switch, the timer) run with interrupts off.
+    // SAFETY: perfmon_place_holder_is_active() requires a caller with interrupts off: `_here` keeps the caller on this
+    // CPU, and all callers (stopping counters, the context switch, the timer) run with interrupts off.
     unsafe { ffi::perfmon_place_holder_is_active(counter.into()) }
 }
 
@@ -117,9 +119,9 @@ pub(crate) fn may_be_tampered(here: ThisCpu<'_>) -> bool {
     percpu.tampered.get() | percpu.has_place_holder.get() != 0
 }
 
-/// Returns the tampered counters of this CPU, as a mask: their registers held other values than the module had written. If
-/// Linux perf has taken the counters, returns all active counters, too. Prints nothing, since the context switch calls
-/// this, too.
+/// Returns the tampered counters of this CPU, as a mask: their registers held other values than the module had written.
+/// If Linux perf has taken the counters, returns all active counters, too. Prints nothing, since the context switch
+/// calls this, too.
 #[cold]
 #[inline(never)]
 pub(crate) fn tampered_counters(here: ThisCpu<'_>) -> u64 {
@@ -141,7 +143,8 @@ fn mark_displaced(here: ThisCpu<'_>, counters: u64) {
     );
 }
 
-/// Logs once that active counters were disabled, if [`Pmu::repair_global`] has found this. Not for the overflow handler.
+/// Logs once that active counters were disabled, if [`Pmu::repair_global`] has found this. Not for the overflow
+/// handler.
 #[inline(always)]
 pub(super) fn log_found_disabled(here: ThisCpu<'_>) {
     if here.percpu().found_disabled.get() != 0 {

@@ -14,8 +14,8 @@ use crate::{
 };
 
 impl Pmu {
-    /// Makes a running counter count another event. The caller has updated its total. Until the register is written, the
-    /// counter counts the old event.
+    /// Makes a running counter count another event. The caller has updated its total. Until the register is written,
+    /// the counter counts the old event.
     #[cold]
     pub(crate) fn reselect(&self, here: ThisCpu<'_>, counter: CounterId, select: EventSelect) {
         let percpu = here.percpu();
@@ -31,23 +31,23 @@ impl Pmu {
         }
     }
 
-    /// Loads the counters that events of tasks share, so that a program can't read earlier counts by RDPMC. The totals don't
-    /// change.
+    /// Loads the counters that events of tasks share, so that a program can't read earlier counts by RDPMC. The totals
+    /// don't change.
     #[cold]
     #[inline(never)]
     pub(crate) fn hide_counters(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
         for counter in each(percpu.task_counters.get() & percpu.active_mask.get()) {
-            // Sampled events of the CPU and of cgroups may use these counters, so their next samples stay due at the same
-            // totals.
+            // Sampled events of the CPU and of cgroups may use these counters, so their next samples stay due at the
+            // same totals.
             self.reload(here, counter, |total| {
                 percpu.sampled(counter).due(total).err().unwrap_or(0)
             });
         }
     }
 
-    /// Sets a tampered counter up again, and starts it. If Linux perf has taken the counter, leaves it to perf, and marks it as
-    /// tampered with.
+    /// Sets a tampered counter up again, and starts it. If Linux perf has taken the counter, leaves it to perf, and
+    /// marks it as tampered with.
     #[cold]
     pub(crate) fn set_up_tampered(
         &self,

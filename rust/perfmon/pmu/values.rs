@@ -13,8 +13,8 @@ use crate::{
     percpu::{buffer::Writer, CpuTrace, PerCpu, SLOW},
 };
 
-/// Returns the set of values of `cpu` whose registers can be read on this CPU. With `skip_zero_energy`, leaves out energy
-/// registers that read as 0, as missing registers do under some hypervisors.
+/// Returns the set of values of `cpu` whose registers can be read on this CPU. With `skip_zero_energy`, leaves out
+/// energy registers that read as 0, as missing registers do under some hypervisors.
 pub(super) fn probe(here: ThisCpu<'_>, cpu: &Capabilities, skip_zero_energy: bool) -> u16 {
     let can_read = |sensor| msr::read_sensor_safe(here, sensor).is_ok();
     let is_usable = |id: &MiscEvent| {
@@ -37,8 +37,8 @@ pub(super) fn probe(here: ThisCpu<'_>, cpu: &Capabilities, skip_zero_energy: boo
         .fold(0, |set, id| set | id.bit())
 }
 
-/// Begins to record values on this CPU: `recorded` is the set of all recorded values, `followers` the set of values that are
-/// recorded with the timebase.
+/// Begins to record values on this CPU: `recorded` is the set of all recorded values, `followers` the set of values
+/// that are recorded with the timebase.
 pub(crate) fn begin_recording(here: ThisCpu<'_>, recorded: u16, followers: u16) {
     let values = &here.percpu().trace.values;
     let cpu = &super::common().capabilities;

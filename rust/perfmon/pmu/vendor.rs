@@ -13,8 +13,8 @@ impl Vendor {
         }
     }
 
-    /// Expects the PMIs that may come after an NMI has served all overflows. `drained`: some of the overflows came while
-    /// the handler ran.
+    /// Expects the PMIs that may come after an NMI has served all overflows. `drained`: some of the overflows came
+    /// while the handler ran.
     pub(crate) fn expect_after_nmi(self, percpu: &PerCpu, drained: bool) {
         match self {
             Self::Intel => intel::expect_after_nmi(percpu, drained),

@@ -30,11 +30,11 @@ pub(crate) struct Buffer {
     _charge: Charge,
 }
 
-// SAFETY: `Send` requires that another task may use and drop the buffer: its memory is from `__vmalloc()`, which any task
-// may free, and its charge names its accounts itself.
+// SAFETY: `Send` requires that another task may use and drop the buffer: its memory is from `__vmalloc()`, which any
+// task may free, and its charge names its accounts itself.
 unsafe impl Send for Buffer {}
-// SAFETY: `Sync` requires that tasks may share references: the fields do not change, and the memory is written only by the
-// unsafe functions of `BufferPtr`, which require that there is no other writer.
+// SAFETY: `Sync` requires that tasks may share references: the fields do not change, and the memory is written only by
+// the unsafe functions of `BufferPtr`, which require that there is no other writer.
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
@@ -86,8 +86,9 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: `perfmon_buffer_free()` requires memory from `perfmon_buffer_alloc()`, which the type invariant gives, and
-        // that nothing uses it: the trace, descriptors and mappings hold references, and the last reference is being dropped.
+        // SAFETY: `perfmon_buffer_free()` requires memory from `perfmon_buffer_alloc()`, which the type invariant
+        // gives, and that nothing uses it: the trace, descriptors and mappings hold references, and the last reference
+        // is being dropped.
         unsafe { ffi::perfmon_buffer_free(self.start.as_ptr().cast()) };
     }
 }
@@ -105,8 +106,8 @@ impl Mappable for Buffer {
         area.set_dontexpand();
         area.set_dontdump();
 
-        // SAFETY: Reading the field requires an area that is alive and that no other code writes: a `VmaNew` is an area that
-        // is being set up, which only its owner accesses.
+        // SAFETY: Reading the field requires an area that is alive and that no other code writes: a `VmaNew` is an area
+        // that is being set up, which only its owner accesses.
         let first_offset = unsafe { (*area.as_ptr()).vm_pgoff }.saturating_mul(PAGE_SIZE);
         let length = area.end() - area.start();
         if first_offset.saturating_add(length) > self.max_mapping_size {
@@ -117,8 +118,8 @@ impl Mappable for Buffer {
             .step_by(PAGE_SIZE)
             .zip((area.start()..).step_by(PAGE_SIZE))
         {
-            // SAFETY: `add` requires a result within the same allocation: `offset` is less than `end_offset`, which is at most
-            // `size`, the size of the memory.
+            // SAFETY: `add` requires a result within the same allocation: `offset` is less than `end_offset`, which is
+            // at most `size`, the size of the memory.
             let start = unsafe { self.start.add(offset) };
             // SAFETY: `vmalloc_to_page()` requires an address of `__vmalloc()`, which `start` is. `vm_insert_page()`
             // requires such a page, an area that is being set up, and an address in that area: `address` is less than

@@ -20,8 +20,8 @@ pub(super) struct CpuTraceConfig<'a> {
     pub(super) config: &'a Config,
     /// The CPUs that record the trace.
     pub(super) cpus: &'a CpuSet,
-    /// The counters of the config's events, in the order of the events; `None` for an event of `PERFMON_GROUP_MISC`, which
-    /// no counter counts.
+    /// The counters of the config's events, in the order of the events; `None` for an event of `PERFMON_GROUP_MISC`,
+    /// which no counter counts.
     pub(super) counters: &'a [Option<CounterId>],
     /// The records may show address spaces and kernel addresses.
     pub(super) allow_kernel_addrs: bool,
@@ -35,8 +35,8 @@ impl CpuTraceConfig<'_> {
             .filter_map(|(event, counter)| Some(((*counter)?, event)))
     }
 
-    /// Returns the values of the matching events that this CPU records, as a mask. The first CPU of a value's scope records
-    /// the value.
+    /// Returns the values of the matching events that this CPU records, as a mask. The first CPU of a value's scope
+    /// records the value.
     fn values(&self, here: ThisCpu<'_>, matches: impl Fn(EventRole) -> bool) -> u16 {
         let is_first = |id: &MiscEvent| topology::is_first(here, self.cpus, id.scope());
         values::each(self.config.values(matches))
@@ -67,8 +67,8 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
 
 /// Empties the buffer, which has no writer, and lets the overflow handler write to it.
 fn prepare_buffer(trace: &CpuTrace, config: &CpuTraceConfig<'_>, buffer: &Buffer) {
-    // SAFETY: `clear` requires a buffer that is alive, as the reference shows, and that nothing else writes to it: the caller
-    // promises that it has no writer.
+    // SAFETY: `clear` requires a buffer that is alive, as the reference shows, and that nothing else writes to it: the
+    // caller promises that it has no writer.
     unsafe { buffer.as_ptr().clear(0) };
     trace.buffer.set(buffer.as_ptr().address());
     trace.set_sample_start(HEADER_BYTES);
@@ -80,8 +80,8 @@ fn prepare_buffer(trace: &CpuTrace, config: &CpuTraceConfig<'_>, buffer: &Buffer
     trace.unblock_handler();
 }
 
-/// Sets the mask of address spaces in records, and the masks of the counters that are sampled, that follow the timebase, and
-/// that record branches.
+/// Sets the mask of address spaces in records, and the masks of the counters that are sampled, that follow the
+/// timebase, and that record branches.
 fn set_masks(trace: &CpuTrace, config: &CpuTraceConfig<'_>, has_following_values: bool) {
     let followers = config.mask(|event| event.role == EventRole::FollowsTimebase);
     let first = config.events().next();
@@ -158,9 +158,9 @@ pub(crate) fn finish(here: ThisCpu<'_>, flags: u32) {
     trace.mark(flags);
     let recorded_values = trace.values.recorded();
     if counters != 0 || recorded_values != 0 {
-        // SAFETY: `write_counts` requires a trace that is recorded, room for these records, and no other writer. `recording`
-        // is set; `last_start` has kept room for the records of STOP free; and without active counters the overflow handler
-        // does not write.
+        // SAFETY: `write_counts` requires a trace that is recorded, room for these records, and no other writer.
+        // `recording` is set; `last_start` has kept room for the records of STOP free; and without active counters the
+        // overflow handler does not write.
         unsafe {
             percpu.write_counts(counters, |writer| {
                 pmu_values::write_records(here, writer, recorded_values)

@@ -2,8 +2,8 @@
 //! The calls of the trace interface, which samples the whole machine.
 //!
 //! Each call makes its checks in the order of the table of errors in linux/perfmon.h. The dispatcher ([`crate::ioctl`])
-//! makes the first three checks. A trace belongs to a session that is open for writing, and there is one such session at a
-//! time, so one trace runs at a time.
+//! makes the first three checks. A trace belongs to a session that is open for writing, and there is one such session
+//! at a time, so one trace runs at a time.
 
 pub(crate) mod buffer;
 pub(crate) mod cpu;
@@ -180,8 +180,8 @@ pub(crate) fn alloc(trace: &Trace, request: abi::perfmon_alloc) -> Result {
 
     let mut buffers = KVec::with_capacity(nr_cpu_ids() as usize, GFP_KERNEL_ACCOUNT)?;
     for id in possible_cpus() {
-        // Memory is allocated without the locks, so another thread may allocate buffers at the same time, and CPUs may go
-        // online or offline. A CPU is traced if it is used for counting now, or will be after the system's sleep.
+        // Memory is allocated without the locks, so another thread may allocate buffers at the same time, and CPUs may
+        // go online or offline. A CPU is traced if it is used for counting now, or will be after the system's sleep.
         trace.inner.lock().state.after(TraceCall::Alloc)?;
         let is_traced = OWNERSHIP.lock().cpus().is_counted(id);
         let buffer = Buffer::new(pages, is_traced)?;
@@ -317,8 +317,8 @@ fn begin(inner: &mut Inner, state: TraceState, ownership: &mut Ownership) -> Res
     }
     for (cpu, buffer) in possible_cpus().zip(&inner.buffers) {
         if buffer.is_traced() && !ownership.cpus().in_use().contains(cpu) {
-            // SAFETY: `clear` requires a buffer that is alive, which `inner.buffers` holds, and that nothing else writes to it:
-            // the trace owns the buffer, and no CPU records before `cpu::begin` below.
+            // SAFETY: `clear` requires a buffer that is alive, which `inner.buffers` holds, and that nothing else
+            // writes to it: the trace owns the buffer, and no CPU records before `cpu::begin` below.
             unsafe { buffer.as_ptr().clear(abi::PERFMON_BUFFER_FLAG_OFFLINE) };
         }
     }

@@ -52,8 +52,8 @@ impl Core {
         cache: None,
     };
 
-    /// A core whose events are not known. Each event that needs an extra register on some core may need one on this core.
-    /// All other events are limited to the first four counters, as nearly all events with limits are.
+    /// A core whose events are not known. Each event that needs an extra register on some core may need one on this
+    /// core. All other events are limited to the first four counters, as nearly all events with limits are.
     const UNKNOWN: Self = Self {
         extra_events: &[
             range(0x2a, 0x2b),

@@ -161,8 +161,8 @@ impl Capabilities {
         }
     }
 
-    /// Returns whether Linux perf uses other registers than this module for the same counters: those from 0x1900 on, which
-    /// came with version 6.
+    /// Returns whether Linux perf uses other registers than this module for the same counters: those from 0x1900 on,
+    /// which came with version 6.
     #[must_use]
     pub const fn has_aliases(&self) -> bool {
         matches!(self.architecture, Architecture::Intel) && self.version >= 6

@@ -85,8 +85,8 @@ impl Processor {
         })
     }
 
-    /// Returns the counters of this very core that do more than count, as in `IA32_PERF_GLOBAL_CTRL`: they can be reloaded
-    /// when another counter overflows (`IA32_PMC_x_CFG_B`), or can write records (`IA32_PMC_x_CFG_C`).
+    /// Returns the counters of this very core that do more than count, as in `IA32_PERF_GLOBAL_CTRL`: they can be
+    /// reloaded when another counter overflows (`IA32_PMC_x_CFG_B`), or can write records (`IA32_PMC_x_CFG_C`).
     #[must_use]
     pub const fn extended_counters(&self) -> u64 {
         let reload = &self.perfmon_reload;
@@ -401,8 +401,8 @@ mod tests {
         assert_eq!(events(255, 1), Ok(u32::MAX - 1));
     }
 
-    /// Returns the capabilities of an invented processor of version 6, for cases that no dump has. `subleaves` are EAX and
-    /// EBX of the subleaves 0, 1 and 3 of leaf 0x23.
+    /// Returns the capabilities of an invented processor of version 6, for cases that no dump has. `subleaves` are EAX
+    /// and EBX of the subleaves 0, 1 and 3 of leaf 0x23.
     fn version_6(subleaves: [(u32, u32); 3]) -> Capabilities {
         let cpu = Processor::read(|leaf, subleaf| match (leaf, subleaf) {
             (0, _) => Leaf { eax: 0x23, ..INTEL },
