@@ -53,12 +53,12 @@ pub(crate) fn on_each_in_range<F: Fn(ThisCpu<'_>) + Sync>(cpus: &CpuSet, range: 
 /// Runs `f` if the set is the current CPU alone. Returns whether it did.
 #[inline(always)]
 fn run_if_only_here(cpus: &CpuSet, f: impl FnOnce(ThisCpu<'_>)) -> bool {
-    let Some(only) = cpus.only() else {
+    let Some(only_cpu) = cpus.only_cpu() else {
         return false;
     };
     let irqs_off = irqs_off();
     let here = irqs_off.here();
-    let is_here = here.id().as_u32() == only.as_u32();
+    let is_here = here.id().as_u32() == only_cpu.as_u32();
     if is_here {
         f(here);
     }

@@ -134,10 +134,10 @@ pub(crate) fn execute_step(here: ThisCpu<'_>, step: &Step) {
         write(here, step.msr, step.value);
         return;
     }
-    let old = read(here, step.msr);
-    let new = step.apply(old);
-    if new != old {
-        write(here, step.msr, new);
+    let old_value = read(here, step.msr);
+    let new_value = step.apply(old_value);
+    if new_value != old_value {
+        write(here, step.msr, new_value);
     }
 }
 

@@ -14,7 +14,7 @@ const MASK_WORDS: usize = bindings::NR_CPUS.div_ceil(u64::BITS) as usize;
 pub(crate) struct CpuSet {
     mask: bindings::cpumask,
     /// The CPU in the set, if there is exactly one.
-    only: Option<CpuId>,
+    only_cpu: Option<CpuId>,
 }
 
 impl CpuSet {
@@ -24,7 +24,7 @@ impl CpuSet {
             mask: bindings::cpumask {
                 bits: [0; MASK_WORDS],
             },
-            only: None,
+            only_cpu: None,
         }
     }
 
@@ -47,8 +47,8 @@ impl CpuSet {
 
     /// Returns the CPU in the set, if there is exactly one.
     #[inline(always)]
-    pub(crate) fn only(&self) -> Option<CpuId> {
-        self.only
+    pub(crate) fn only_cpu(&self) -> Option<CpuId> {
+        self.only_cpu
     }
 
     /// Returns whether a CPU is in the set. Does not use `Cpumask::test`, which costs a function call for each CPU.
@@ -62,19 +62,19 @@ impl CpuSet {
     /// Adds a CPU.
     pub(crate) fn add(&mut self, cpu: CpuId) {
         self.mask_mut().set(cpu);
-        self.find_only();
+        self.update_only_cpu();
     }
 
     /// Removes a CPU. Returns whether it was in the set.
     pub(crate) fn remove(&mut self, cpu: CpuId) -> bool {
         let removed = self.contains(cpu);
         self.mask_mut().clear(cpu);
-        self.find_only();
+        self.update_only_cpu();
         removed
     }
 
-    fn find_only(&mut self) {
-        self.only = if self.mask().weight() == 1 {
+    fn update_only_cpu(&mut self) {
+        self.only_cpu = if self.mask().weight() == 1 {
             self.iter().next()
         } else {
             None

@@ -93,9 +93,9 @@ impl HotplugCallbacks for CpuCallbacks {
             .set(pmu::processor(here).extended_counters());
 
         let is_awake = ownership.cpus_mut().add(cpu);
-        let used = ownership.cpus().ever_used();
-        let is_only_cpu = used.only().is_some();
-        for cpu in used.iter() {
+        let used_cpus = ownership.cpus().ever_used();
+        let is_only_cpu = used_cpus.only_cpu().is_some();
+        for cpu in used_cpus.iter() {
             percpu::of_cpu(cpu).single_cpu.set(is_only_cpu.into());
         }
         if is_awake {

@@ -68,16 +68,16 @@ fn count_past_overflow(here: ThisCpu<'_>, pmu: &Pmu) -> Result<(), &'static str>
     }
     pmu.program(here, counter, INSTRUCTIONS.with_modes(false, true));
     value.load(here, pmu.msrs(counter).write, PERIOD, value.total());
-    let load_before = value.load_id();
+    let load_id_before = value.load_id();
     pmu.start(here, counter);
     for _ in 0..MAX_POLLS {
-        if value.load_id() != load_before || value.total() > DEADLINE_EVENTS {
+        if value.load_id() != load_id_before || value.total() > DEADLINE_EVENTS {
             break;
         }
         pmu.update(here, counter);
         hint::spin_loop();
     }
-    let interrupt_arrived = value.load_id() != load_before;
+    let interrupt_arrived = value.load_id() != load_id_before;
     pmu.stop(here, counter);
     pmu.restore(here, counter.bit());
     let is_intact = percpu.tampered.get() & counter.bit() == 0;

@@ -77,17 +77,18 @@ pub const fn choose_counter(config: &EventConfig, offers: &Offers) -> Option<Cou
     if !config.takes_counter() {
         return Some(CounterId::NONE);
     }
-    let fitting = config.counters() & (offers.free | offers.shareable) & !offers.own.taken();
+    let possible_counters =
+        config.counters() & (offers.free | offers.shareable) & !offers.own.taken();
     if let Some(counter) = config.fixed {
-        if fitting & counter.bit() != 0 {
+        if possible_counters & counter.bit() != 0 {
             return Some(counter);
         }
     }
     let by_preference = [
-        fitting & offers.own.agreeing,
-        fitting & offers.same_select,
-        fitting & offers.shareable,
-        fitting,
+        possible_counters & offers.own.agreeing,
+        possible_counters & offers.same_select,
+        possible_counters & offers.shareable,
+        possible_counters,
     ];
     let mut index = 0;
     while index < by_preference.len() {
@@ -102,8 +103,8 @@ pub const fn choose_counter(config: &EventConfig, offers: &Offers) -> Option<Cou
 /// Returns the counters, as a mask, that an event may have when it has its turn.
 #[must_use]
 pub const fn turn_counters(config: &EventConfig, offers: &Offers) -> u64 {
-    let turns = offers.own.in_turn & !offers.own.busy;
-    config.counters() & (offers.free | offers.shareable) & turns
+    let rotating_counters = offers.own.in_turn & !offers.own.busy;
+    config.counters() & (offers.free | offers.shareable) & rotating_counters
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
@@ -152,7 +153,7 @@ mod tests {
 
     const INSTRUCTIONS: u64 = 0xc0;
     const BRANCHES: u64 = 0xc4;
-    const REFERENCE: u64 = 0x0300;
+    const REFERENCE_CYCLES: u64 = 0x0300;
     /// Limited to the first four general counters.
     const LOADS: u64 = 0x81d0;
 
@@ -169,9 +170,12 @@ mod tests {
             Some(7)
         );
         assert_eq!(chosen_index(INSTRUCTIONS, 0xff, 0, 0), Some(7));
-        assert_eq!(chosen_index(REFERENCE, ALL_COUNTERS, 0, 0), Some(34));
-        assert_eq!(chosen_index(REFERENCE, ALL_COUNTERS, 0, 1 << 34), None);
-        assert_eq!(chosen_index(REFERENCE, 0xff, 0, 0), None);
+        assert_eq!(chosen_index(REFERENCE_CYCLES, ALL_COUNTERS, 0, 0), Some(34));
+        assert_eq!(
+            chosen_index(REFERENCE_CYCLES, ALL_COUNTERS, 0, 1 << 34),
+            None
+        );
+        assert_eq!(chosen_index(REFERENCE_CYCLES, 0xff, 0, 0), None);
     }
 
     #[test]

@@ -47,8 +47,8 @@ mod tests {
         let anchor = Anchor::new(5_000_000_000, 77_000_000_000, 2_500_000);
         assert_eq!(anchor.ns_at(5_000_000_000), 77_000_000_000);
         // 2.5 cycles are a nanosecond. The rounding error is less than a nanosecond.
-        let second = 77_000_000_000 - anchor.ns_at(2_500_000_000);
-        assert!((999_999_999..=1_000_000_000).contains(&second));
+        let second_in_ns = 77_000_000_000 - anchor.ns_at(2_500_000_000);
+        assert!((999_999_999..=1_000_000_000).contains(&second_in_ns));
     }
 
     #[test]

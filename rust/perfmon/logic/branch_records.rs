@@ -97,13 +97,13 @@ impl BranchRecords {
     /// can't have.
     pub const fn check(self, stack: &BranchStack) -> Result<(), InvalidAttr> {
         let branches = stack.branches;
-        let has_all = match self {
+        let has_all_kinds = match self {
             Self::OldStack(old) => !stack.has_types() && old.can_record(branches),
             Self::Stack => !stack.has_types(),
             Self::Architectural { .. } => true,
             Self::Amd { .. } => !stack.has_types() && !branches.are_calls(),
         };
-        if has_all && (self.has_kernel() || !branches.has_kernel()) {
+        if has_all_kinds && (self.has_kernel() || !branches.has_kernel()) {
             Ok(())
         } else {
             Err(InvalidAttr::Unsupported)
@@ -267,18 +267,18 @@ mod tests {
 
     #[test]
     fn kinds_of_records_support_their_branches() {
-        const TYPES: u64 = PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_TYPE_SAVE;
-        const CALLS: u64 = PERF_SAMPLE_BRANCH_CALL_STACK;
+        const ANY_WITH_TYPES: u64 = PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_TYPE_SAVE;
+        const CALL_STACK_KIND: u64 = PERF_SAMPLE_BRANCH_CALL_STACK;
         let any_branch = |records| can_have(records, PERF_SAMPLE_BRANCH_ANY);
         assert_eq!(any_branch(BranchRecords::Stack), (true, true));
         assert_eq!(any_branch(ARCHITECTURAL), (true, true));
         assert_eq!(any_branch(amd(true)), (true, true));
         assert_eq!(any_branch(amd(false)), (true, false));
-        let branch_types = |records| can_have(records, TYPES);
+        let branch_types = |records| can_have(records, ANY_WITH_TYPES);
         assert_eq!(branch_types(BranchRecords::Stack), (false, false));
         assert_eq!(branch_types(ARCHITECTURAL), (true, true));
         assert_eq!(branch_types(amd(true)), (false, false));
-        let call_stacks = |records| can_have(records, CALLS);
+        let call_stacks = |records| can_have(records, CALL_STACK_KIND);
         assert_eq!(call_stacks(BranchRecords::Stack), (true, false));
         assert_eq!(call_stacks(ARCHITECTURAL), (true, false));
         assert_eq!(call_stacks(amd(true)), (false, false));
@@ -304,8 +304,8 @@ mod tests {
             old_stacks_have(PERF_SAMPLE_BRANCH_CALL_STACK),
             [false, false, true]
         );
-        let types = PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_TYPE_SAVE;
-        assert_eq!(old_stacks_have(types), [false; 3]);
+        let any_with_types = PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_TYPE_SAVE;
+        assert_eq!(old_stacks_have(any_with_types), [false; 3]);
     }
 
     /// Returns the values of the register that chooses branches, and of the bits of `IA32_DEBUGCTL`.
@@ -319,9 +319,9 @@ mod tests {
     fn register_values_follow_the_branches() {
         let stack_values = |kind| register_values(BranchRecords::Stack, kind);
         let arch_values = |kind| register_values(ARCHITECTURAL, kind);
-        let calls = PERF_SAMPLE_BRANCH_CALL_STACK;
+        let call_stack_kind = PERF_SAMPLE_BRANCH_CALL_STACK;
         assert_eq!(stack_values(PERF_SAMPLE_BRANCH_ANY), Some((0b01, 0x801)));
-        assert_eq!(stack_values(calls), Some((0b11_1100_0101, 0x001)));
+        assert_eq!(stack_values(call_stack_kind), Some((0b11_1100_0101, 0x001)));
         assert_eq!(
             arch_values(PERF_SAMPLE_BRANCH_ANY),
             Some((0x7f_0005, 0x800))
@@ -334,7 +334,7 @@ mod tests {
             arch_values(PERF_SAMPLE_BRANCH_IND_JUMP),
             Some((0x04_0005, 0x800))
         );
-        assert_eq!(arch_values(calls), Some((0x38_000d, 0)));
+        assert_eq!(arch_values(call_stack_kind), Some((0x38_000d, 0)));
         let amd_values = |freezes| register_values(amd(freezes), PERF_SAMPLE_BRANCH_ANY);
         assert_eq!(amd_values(true), Some((0b01, 0x800)));
         assert_eq!(amd_values(false), Some((0b01, 0)));

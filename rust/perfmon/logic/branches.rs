@@ -42,7 +42,7 @@ const CALL_STACK_KINDS: u64 =
 /// Pairs: a bit of `branch_sample_type`, and the filter bits of the kinds of branches that it asks for. System calls,
 /// interrupts and returns from them are far branches, which count neither as calls nor as returns here: the processor
 /// does not distinguish them.
-const KINDS: [(u64, u64); 7] = [
+const BRANCH_KINDS: [(u64, u64); 7] = [
     (PERF_SAMPLE_BRANCH_ANY, NO_KIND),
     (
         PERF_SAMPLE_BRANCH_ANY_CALL,
@@ -136,13 +136,13 @@ impl BranchStack {
         /// If both bits are set, flags and cycles are not read, as in Linux perf.
         const NO_INFO: u64 = PERF_SAMPLE_BRANCH_NO_FLAGS | PERF_SAMPLE_BRANCH_NO_CYCLES;
 
-        let kind = attr.branch_sample_type;
-        let mut left_out = match kinds_left_out(kind) {
+        let branch_sample_type = attr.branch_sample_type;
+        let mut left_out = match kinds_left_out(branch_sample_type) {
             Ok(left_out) => left_out,
             Err(error) => return Err(error),
         };
         let (user, kernel) = recorded_modes(attr);
-        if kind & PERF_SAMPLE_BRANCH_CALL_STACK != 0 {
+        if branch_sample_type & PERF_SAMPLE_BRANCH_CALL_STACK != 0 {
             if left_out != NO_KIND {
                 return Err(InvalidAttr::Invalid);
             }
@@ -157,13 +157,16 @@ impl BranchStack {
                 filter: filter | left_out,
                 kernel_bit,
             },
-            parts: if kind & NO_INFO == NO_INFO { 0 } else { FLAGS }
-                | if kind & PERF_SAMPLE_BRANCH_TYPE_SAVE == 0 {
-                    0
-                } else {
-                    TYPE
-                },
-            index: kind & PERF_SAMPLE_BRANCH_HW_INDEX != 0,
+            parts: if branch_sample_type & NO_INFO == NO_INFO {
+                0
+            } else {
+                FLAGS
+            } | if branch_sample_type & PERF_SAMPLE_BRANCH_TYPE_SAVE == 0 {
+                0
+            } else {
+                TYPE
+            },
+            index: branch_sample_type & PERF_SAMPLE_BRANCH_HW_INDEX != 0,
         })
     }
 }
@@ -172,8 +175,8 @@ impl BranchStack {
 ///
 /// # Errors
 ///
-/// [`InvalidAttr::Unsupported`] for other kinds than [`KINDS`] and a call stack, and for parts of a branch that no CPU
-/// records.
+/// [`InvalidAttr::Unsupported`] for other kinds than [`BRANCH_KINDS`] and a call stack, and for parts of a branch that
+/// no CPU records.
 const fn kinds_left_out(branch_sample_type: u64) -> Result<u64, InvalidAttr> {
     const OTHER_BITS: u64 = PERF_SAMPLE_BRANCH_PLM_ALL
         | PERF_SAMPLE_BRANCH_NO_FLAGS
@@ -184,8 +187,8 @@ const fn kinds_left_out(branch_sample_type: u64) -> Result<u64, InvalidAttr> {
 
     let (mut unsupported, mut left_out) = (branch_sample_type & !OTHER_BITS, NO_KIND);
     let mut n = 0;
-    while n < KINDS.len() {
-        let (bit, kinds) = KINDS[n];
+    while n < BRANCH_KINDS.len() {
+        let (bit, kinds) = BRANCH_KINDS[n];
         if branch_sample_type & bit != 0 {
             left_out &= !kinds;
             unsupported &= !bit;
@@ -269,15 +272,18 @@ mod tests {
         assert!(calls.is_ok_and(|stack| stack.branches.are_calls()));
         assert_eq!(filter(CALLS | USER, 0), 0b11_1100_0101);
         assert_eq!(filter(CALLS, PerfEventAttr::EXCLUDE_KERNEL), 0b11_1100_0101);
-        for other in [
+        for other_mode in [
             PERF_SAMPLE_BRANCH_KERNEL,
             USER | PERF_SAMPLE_BRANCH_KERNEL,
             0,
         ] {
-            assert_eq!(stack_for(CALLS | other, 0), Err(InvalidAttr::Unsupported));
+            assert_eq!(
+                stack_for(CALLS | other_mode, 0),
+                Err(InvalidAttr::Unsupported)
+            );
         }
-        let both = stack_for(CALLS | USER | PERF_SAMPLE_BRANCH_ANY_CALL, 0);
-        assert_eq!(both, Err(InvalidAttr::Invalid));
+        let calls_and_any_call = stack_for(CALLS | USER | PERF_SAMPLE_BRANCH_ANY_CALL, 0);
+        assert_eq!(calls_and_any_call, Err(InvalidAttr::Invalid));
     }
 
     #[test]

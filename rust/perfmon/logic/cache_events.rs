@@ -2,7 +2,7 @@
 //! `PERF_TYPE_HW_CACHE`: events of caches, of translation look-aside buffers and of branch prediction, with Linux's
 //! encodings. Processors without a table have no such event.
 
-use super::cores::{Core, NONE, WRONG};
+use super::cores::{Core, INVALID_EVENT, NO_EVENT};
 use super::cpuid::Microarchitecture;
 use super::event_attr::InvalidAttr;
 use super::evtsel::EventSelect;
@@ -21,11 +21,11 @@ pub fn cache_event(config: u32, cpus: Microarchitecture) -> Result<EventSelect, 
         return Err(InvalidAttr::Invalid);
     }
     let table = Core::for_microarchitecture(cpus)
-        .cache
+        .cache_events
         .ok_or(InvalidAttr::NoEvent)?;
     match table[cache][operation * 2 + result] {
-        NONE => Err(InvalidAttr::NoEvent),
-        WRONG => Err(InvalidAttr::Invalid),
+        NO_EVENT => Err(InvalidAttr::NoEvent),
+        INVALID_EVENT => Err(InvalidAttr::Invalid),
         event => Ok(EventSelect::from_bits(event.into())),
     }
 }

@@ -189,14 +189,14 @@ const fn is_dummy(attr: &PerfEventAttr) -> bool {
 /// Refuses an attribute that asks for guests only, an AUX area, signals, or another register than the event select.
 const fn check_support(attr: &PerfEventAttr) -> Result<(), InvalidAttr> {
     // EXCLUDE_HOST counts guests only. AMD's event selects have a bit for this, Intel's have none.
-    const REFUSED: u64 =
+    const REFUSED_FLAGS: u64 =
         PerfEventAttr::EXCLUDE_HOST | PerfEventAttr::AUX_OUTPUT | PerfEventAttr::SIGTRAP;
 
     let has_aux = attr.aux_sample_size != 0 || attr.aux_action != 0;
     // `config1` to `config4` are values for registers besides the event select, which no event of this module needs.
     let has_extra_config =
         attr.config1 != 0 || attr.config2 != 0 || attr.config3 != 0 || attr.config4 != 0;
-    if attr.has(REFUSED) || has_aux || has_extra_config {
+    if attr.has(REFUSED_FLAGS) || has_aux || has_extra_config {
         Err(InvalidAttr::Unsupported)
     } else {
         Ok(())
@@ -346,35 +346,50 @@ mod tests {
 
     #[test]
     fn raw_events_have_select_and_counters() {
-        let raw = |config| attr(PERF_TYPE_RAW, config);
+        let raw_attr = |config| attr(PERF_TYPE_RAW, config);
         assert_eq!(
-            select_and_counters(intel(raw(0xc0))),
+            select_and_counters(intel(raw_attr(0xc0))),
             Ok((0x3_00c0, 1 << 32 | 0xff))
         );
         assert_eq!(
-            select_and_counters(intel(raw(0x0300))),
+            select_and_counters(intel(raw_attr(0x0300))),
             Ok((0x3_0300, 4 << 32))
         );
         assert_eq!(
-            select_and_counters(intel(raw(0x0185_4f2e))),
+            select_and_counters(intel(raw_attr(0x0185_4f2e))),
             Ok((0x0187_4f2e, 0xff))
         );
         // Modes, interrupt and enable have no effect.
         assert_eq!(
-            select_and_counters(intel(raw(0x0053_00c5))),
+            select_and_counters(intel(raw_attr(0x0053_00c5))),
             Ok((0x3_00c5, 0xff))
         );
         // Pin control, AnyThread and IN_TX are refused.
-        assert_eq!(select_and_counters(intel(raw(0x0008_00c5))), Err(Invalid));
-        assert_eq!(select_and_counters(intel(raw(0x0020_00c5))), Err(Invalid));
-        assert_eq!(select_and_counters(intel(raw(0x1_0000_00c5))), Err(Invalid));
+        assert_eq!(
+            select_and_counters(intel(raw_attr(0x0008_00c5))),
+            Err(Invalid)
+        );
+        assert_eq!(
+            select_and_counters(intel(raw_attr(0x0020_00c5))),
+            Err(Invalid)
+        );
+        assert_eq!(
+            select_and_counters(intel(raw_attr(0x1_0000_00c5))),
+            Err(Invalid)
+        );
         // AMD's longer event numbers are accepted; GuestOnly and HostOnly are refused.
         assert_eq!(
-            select_and_counters(amd(raw(0x1_0000_0120))),
+            select_and_counters(amd(raw_attr(0x1_0000_0120))),
             Ok((0x1_0003_0120, 0x3f))
         );
-        assert_eq!(select_and_counters(amd(raw(1 << 40 | 0x76))), Err(Invalid));
-        assert_eq!(select_and_counters(amd(raw(1 << 41 | 0x76))), Err(Invalid));
+        assert_eq!(
+            select_and_counters(amd(raw_attr(1 << 40 | 0x76))),
+            Err(Invalid)
+        );
+        assert_eq!(
+            select_and_counters(amd(raw_attr(1 << 41 | 0x76))),
+            Err(Invalid)
+        );
     }
 
     #[test]
@@ -395,14 +410,14 @@ mod tests {
 
     #[test]
     fn dummy_takes_no_counter() {
-        let dummy = PerfEventAttr {
+        let dummy_attr = PerfEventAttr {
             sample_period: 1,
             // PERF_SAMPLE_RAW, which samples can't have.
             sample_type: 1 << 10,
             flags: PerfEventAttr::PINNED | PerfEventAttr::EXCLUSIVE | PerfEventAttr::MMAP,
             ..attr(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY)
         };
-        let config = intel(dummy);
+        let config = intel(dummy_attr);
         assert!(config.is_ok_and(|config| {
             !config.takes_counter()
                 && !config.pinned
@@ -435,7 +450,7 @@ mod tests {
 
     #[test]
     fn flags_are_copied_to_the_config() {
-        let fields = |bits| {
+        let flag_fields = |bits| {
             intel(attr_with_flags(bits)).map(|c| {
                 [
                     c.disabled,
@@ -448,15 +463,18 @@ mod tests {
                 .map(u8::from)
             })
         };
-        assert_eq!(fields(0), Ok([0, 0, 0, 0, 0, 0]));
-        assert_eq!(fields(PerfEventAttr::DISABLED), Ok([1, 0, 0, 0, 0, 0]));
-        assert_eq!(fields(PerfEventAttr::INHERIT), Ok([0, 1, 0, 0, 0, 0]));
+        assert_eq!(flag_fields(0), Ok([0, 0, 0, 0, 0, 0]));
+        assert_eq!(flag_fields(PerfEventAttr::DISABLED), Ok([1, 0, 0, 0, 0, 0]));
+        assert_eq!(flag_fields(PerfEventAttr::INHERIT), Ok([0, 1, 0, 0, 0, 0]));
         let threads = PerfEventAttr::INHERIT | PerfEventAttr::INHERIT_THREAD;
-        assert_eq!(fields(threads), Ok([0, 1, 1, 0, 0, 0]));
-        assert_eq!(fields(PerfEventAttr::PINNED), Ok([0, 0, 0, 1, 0, 0]));
-        assert_eq!(fields(PerfEventAttr::EXCLUSIVE), Ok([0, 0, 0, 0, 1, 0]));
+        assert_eq!(flag_fields(threads), Ok([0, 1, 1, 0, 0, 0]));
+        assert_eq!(flag_fields(PerfEventAttr::PINNED), Ok([0, 0, 0, 1, 0, 0]));
         assert_eq!(
-            fields(PerfEventAttr::ENABLE_ON_EXEC),
+            flag_fields(PerfEventAttr::EXCLUSIVE),
+            Ok([0, 0, 0, 0, 1, 0])
+        );
+        assert_eq!(
+            flag_fields(PerfEventAttr::ENABLE_ON_EXEC),
             Ok([0, 0, 0, 0, 0, 1])
         );
         let format = PerfEventAttr {
@@ -490,7 +508,7 @@ mod tests {
             | PerfEventAttr::BUILD_ID
             | PerfEventAttr::DEFER_CALLCHAIN
             | PerfEventAttr::DEFER_OUTPUT;
-        let counting = PerfEventAttr {
+        let counting_attr = PerfEventAttr {
             sample_type: 1 << 16,
             wakeup_events: 1,
             aux_watermark: 1,
@@ -500,26 +518,26 @@ mod tests {
             ..attr_with_flags(records)
         };
         assert_eq!(
-            select_and_counters(intel(counting)),
+            select_and_counters(intel(counting_attr)),
             select_and_counters(intel(CYCLES))
         );
     }
 
     #[test]
     fn unsupported_attributes_are_refused() {
-        let refused = [
+        let refused_flags = [
             1 << 15,
             1 << 16,
             PerfEventAttr::AUX_OUTPUT,
             PerfEventAttr::REMOVE_ON_EXEC | PerfEventAttr::SIGTRAP,
         ];
-        for bits in refused {
+        for bits in refused_flags {
             assert_eq!(
                 select_and_counters(intel(attr_with_flags(bits))),
                 Err(Unsupported)
             );
         }
-        let refused = [
+        let refused_attrs = [
             PerfEventAttr {
                 sample_period: 1,
                 sample_type: 1 << 10,
@@ -550,7 +568,7 @@ mod tests {
                 ..CYCLES
             },
         ];
-        for attr in refused {
+        for attr in refused_attrs {
             assert_eq!(select_and_counters(intel(attr)), Err(Unsupported));
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The counters that can count an event.
 
-use super::cores::{Core, ALL};
+use super::cores::{Core, ALL_COUNTERS};
 use super::counter::CounterId;
 use super::cpuid::{Architecture, Capabilities, Microarchitecture};
 use super::event_attr::InvalidAttr;
@@ -32,7 +32,7 @@ impl EventCounters {
         cpus: Microarchitecture,
     ) -> Result<Self, InvalidAttr> {
         let select = select.with_modes(false, false);
-        let (fixed, allowed) = match capabilities.architecture {
+        let (fixed, allowed_counters) = match capabilities.architecture {
             Architecture::Intel => (
                 fixed_counter(select, capabilities, cpus),
                 intel_counters(select, capabilities, cpus)?,
@@ -43,7 +43,7 @@ impl EventCounters {
         };
         let this = Self {
             fixed,
-            general: allowed & ((1 << capabilities.general) - 1),
+            general: allowed_counters & ((1 << capabilities.general) - 1),
         };
         if this.bits() == 0 {
             return Err(InvalidAttr::NoEvent);
@@ -110,7 +110,7 @@ fn intel_counters(
     }
     if let Some(number) = architectural_number(select) {
         let is_present = capabilities.arch_events >> number & 1 != 0;
-        return Ok(if is_present { ALL } else { 0 });
+        return Ok(if is_present { ALL_COUNTERS } else { 0 });
     }
     event_limits::intel_counters(select, cpus)
 }

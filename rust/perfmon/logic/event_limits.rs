@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Events that only some general counters can count; other counters count nothing for these events.
 
-use super::cores::{Core, ALL};
+use super::cores::{Core, ALL_COUNTERS};
 use super::cpuid::Microarchitecture;
 use super::event_attr::InvalidAttr;
 use super::evtsel::EventSelect;
@@ -15,15 +15,15 @@ pub(super) fn intel_counters(
     if core
         .extra_events
         .iter()
-        .any(|events| events.contain(select))
+        .any(|events| events.contains(select))
     {
         return Err(InvalidAttr::Unsupported);
     }
     let limit = core
         .limits
         .iter()
-        .find(|(events, _)| events.contain(select));
-    Ok(limit.map_or(ALL, |(_, counters)| *counters))
+        .find(|(events, _)| events.contains(select));
+    Ok(limit.map_or(ALL_COUNTERS, |(_, counters)| *counters))
 }
 
 /// Returns the general counters that can count an event of AMD.
@@ -41,7 +41,7 @@ pub(super) fn amd_counters(
         M::Zen1 | M::Zen2 | M::Zen4 | M::Zen5 | M::Zen6 if select.event() == 0x003 => {
             Err(InvalidAttr::Unsupported)
         }
-        _ => Ok(ALL),
+        _ => Ok(ALL_COUNTERS),
     }
 }
 
@@ -95,32 +95,32 @@ mod tests {
     #[test]
     fn limited_events_of_intel() {
         assert_eq!(counters_of_intel(M::Skylake, 0x81d0), Ok(0xf));
-        assert_eq!(counters_of_intel(M::Skylake, 0x0151), Ok(ALL));
+        assert_eq!(counters_of_intel(M::Skylake, 0x0151), Ok(ALL_COUNTERS));
         assert_eq!(counters_of_intel(M::IceLake, 0x0151), Ok(0xf));
-        assert_eq!(counters_of_intel(M::IceLake, 0x0002), Ok(ALL));
-        assert_eq!(counters_of_intel(M::GoldenCove, 0x4e2e), Ok(ALL));
+        assert_eq!(counters_of_intel(M::IceLake, 0x0002), Ok(ALL_COUNTERS));
+        assert_eq!(counters_of_intel(M::GoldenCove, 0x4e2e), Ok(ALL_COUNTERS));
         assert_eq!(counters_of_intel(M::GoldenCove, 0x4e2d), Ok(0xf));
         assert_eq!(counters_of_intel(M::Haswell, 0x0148), Ok(0x4));
-        assert_eq!(counters_of_intel(M::Haswell, 0x0248), Ok(ALL));
+        assert_eq!(counters_of_intel(M::Haswell, 0x0248), Ok(ALL_COUNTERS));
         assert_eq!(counters_of_intel(M::Core2, 0x00cb), Ok(0x1));
         assert_eq!(counters_of_intel(M::LionCove, 0x10a4), Ok(0x8));
-        assert_eq!(counters_of_intel(M::LionCove, 0x0151), Ok(ALL));
-        assert_eq!(counters_of_intel(M::LionCove, 0x87d0), Ok(ALL));
+        assert_eq!(counters_of_intel(M::LionCove, 0x0151), Ok(ALL_COUNTERS));
+        assert_eq!(counters_of_intel(M::LionCove, 0x87d0), Ok(ALL_COUNTERS));
         assert_eq!(counters_of_intel(M::LionCove, 0x81d0), Ok(0xf));
         assert_eq!(counters_of_intel(M::PantherCove, 0x0148), Ok(0xf));
-        assert_eq!(counters_of_intel(M::Skymont, 0x81d0), Ok(ALL));
+        assert_eq!(counters_of_intel(M::Skymont, 0x81d0), Ok(ALL_COUNTERS));
         assert_eq!(counters_of_intel(M::ArcticWolf, 0x0275), Ok(0x2));
         assert_eq!(counters_of_intel(M::Unknown, 0x0251), Ok(0xf));
         // INST_RETIRED.PREC_DIST
         assert_eq!(counters_of_intel(M::Skylake, 0x01c0), Ok(0x2));
-        assert_eq!(counters_of_intel(M::IceLake, 0x01c0), Ok(ALL));
+        assert_eq!(counters_of_intel(M::IceLake, 0x01c0), Ok(ALL_COUNTERS));
         // Modes and the counter mask don't matter.
         assert_eq!(counters_of_intel(M::Haswell, 0x0103_0148), Ok(0x4));
     }
 
     #[test]
     fn first_matching_limit_applies() {
-        assert_eq!(counters_of_intel(M::IceLake, 0x04a3), Ok(ALL));
+        assert_eq!(counters_of_intel(M::IceLake, 0x04a3), Ok(ALL_COUNTERS));
         assert_eq!(counters_of_intel(M::IceLake, 0x02a3), Ok(0xf));
         assert_eq!(counters_of_intel(M::GoldenCove, 0x02cd), Ok(0x1));
     }
@@ -129,35 +129,35 @@ mod tests {
     fn limit_may_match_some_bits_of_the_unit_mask() {
         assert_eq!(counters_of_intel(M::Broadwell, 0x08a3), Ok(0x4));
         assert_eq!(counters_of_intel(M::Broadwell, 0x0ca3), Ok(0x4));
-        assert_eq!(counters_of_intel(M::Broadwell, 0x04a3), Ok(ALL));
-        assert_eq!(counters_of_intel(M::Haswell, 0x09a3), Ok(ALL));
+        assert_eq!(counters_of_intel(M::Broadwell, 0x04a3), Ok(ALL_COUNTERS));
+        assert_eq!(counters_of_intel(M::Haswell, 0x09a3), Ok(ALL_COUNTERS));
     }
 
     #[test]
     fn events_with_extra_registers_are_refused() {
         assert_eq!(counters_of_intel(M::Skylake, 0x01b7), Err(Unsupported));
         assert_eq!(counters_of_intel(M::Skylake, 0x01c6), Err(Unsupported));
-        assert_eq!(counters_of_intel(M::Skylake, 0x012a), Ok(ALL));
-        assert_eq!(counters_of_intel(M::Haswell, 0x01c6), Ok(ALL));
+        assert_eq!(counters_of_intel(M::Skylake, 0x012a), Ok(ALL_COUNTERS));
+        assert_eq!(counters_of_intel(M::Haswell, 0x01c6), Ok(ALL_COUNTERS));
         assert_eq!(counters_of_intel(M::GoldenCove, 0x012a), Err(Unsupported));
-        assert_eq!(counters_of_intel(M::Core2, 0x01b7), Ok(ALL));
+        assert_eq!(counters_of_intel(M::Core2, 0x01b7), Ok(ALL_COUNTERS));
         assert_eq!(counters_of_intel(M::Unknown, 0x01cd), Err(Unsupported));
         assert_eq!(counters_of_intel(M::GoldenCove, 0x01c6), Err(Unsupported));
         assert_eq!(counters_of_intel(M::RedwoodCove, 0x03c6), Err(Unsupported));
-        assert_eq!(counters_of_intel(M::PantherCove, 0x824f), Ok(ALL));
+        assert_eq!(counters_of_intel(M::PantherCove, 0x824f), Ok(ALL_COUNTERS));
         assert_eq!(counters_of_intel(M::PantherCove, 0x024f), Err(Unsupported));
         assert_eq!(counters_of_intel(M::Silvermont, 0x02b7), Err(Unsupported));
-        assert_eq!(counters_of_intel(M::Gracemont, 0x0127), Ok(ALL));
+        assert_eq!(counters_of_intel(M::Gracemont, 0x0127), Ok(ALL_COUNTERS));
         assert_eq!(counters_of_intel(M::Crestmont, 0x0127), Err(Unsupported));
     }
 
     #[test]
     fn limited_events_of_amd() {
-        assert_eq!(counters_of_amd(M::Zen1, 0xff04), Ok(ALL));
+        assert_eq!(counters_of_amd(M::Zen1, 0xff04), Ok(ALL_COUNTERS));
         assert_eq!(counters_of_amd(M::Zen1, 0xff03), Err(Unsupported));
         assert_eq!(counters_of_amd(M::Zen6, 0xff03), Err(Unsupported));
-        assert_eq!(counters_of_amd(M::Zen4, 0x1_0000_ff03), Ok(ALL));
-        assert_eq!(counters_of_amd(M::AmdBeforeZen, 0x00c0), Ok(ALL));
+        assert_eq!(counters_of_amd(M::Zen4, 0x1_0000_ff03), Ok(ALL_COUNTERS));
+        assert_eq!(counters_of_amd(M::AmdBeforeZen, 0x00c0), Ok(ALL_COUNTERS));
         assert_eq!(counters_of_amd(M::AmdBeforeZen, 0x07e0), Err(Unsupported));
         assert_eq!(
             counters_of_amd(M::AmdBeforeZen, 0x4_0000_07e1),

@@ -50,9 +50,9 @@ impl EventSelect {
         Self::COMMON_BITS | Self::EVENT_HIGH | Self::UNIT_MASK_2 | Self::EQUAL;
 
     /// The bits that the driver owns. If a program sets them, they have no effect.
-    const DRIVER_OWNED: u64 = Self::INTERRUPT | Self::ENABLE;
+    const DRIVER_BITS: u64 = Self::INTERRUPT | Self::ENABLE;
     /// The bits that the driver refuses.
-    const REFUSED: u64 = Self::PIN_CONTROL | Self::ANY_THREAD;
+    const REFUSED_BITS: u64 = Self::PIN_CONTROL | Self::ANY_THREAD;
     /// Bits 11:8 of AMD's event numbers are at 35:32 of the register.
     const EVENT_HIGH_SHIFT: u32 = 32 - 8;
 
@@ -85,7 +85,7 @@ impl EventSelect {
             return Err(InvalidCounter::Select);
         }
         // INVARIANT: The refused bits are not set, and the bits that the driver owns are masked.
-        Ok(Self(bits & !Self::DRIVER_OWNED))
+        Ok(Self(bits & !Self::DRIVER_BITS))
     }
 
     /// Checks that the counter can count this event.
@@ -104,7 +104,7 @@ impl EventSelect {
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         // INVARIANT: All bits that must not be set are masked.
-        Self(bits & !(Self::DRIVER_OWNED | Self::REFUSED))
+        Self(bits & !(Self::DRIVER_BITS | Self::REFUSED_BITS))
     }
 
     /// Returns the event select with these modes instead of its own.
@@ -225,7 +225,7 @@ const _: () = {
     assert!(register_bit(abi::PMCF_E) == EventSelect::EDGE);
     assert!(register_bit(abi::PMCF_PC) == EventSelect::PIN_CONTROL);
     assert!(register_bit(abi::PMCF_ANY) == EventSelect::ANY_THREAD);
-    assert!(register_bit(abi::PMCF_SYS_FLAGS) == EventSelect::DRIVER_OWNED);
+    assert!(register_bit(abi::PMCF_SYS_FLAGS) == EventSelect::DRIVER_BITS);
     assert!(register_bit(abi::PMCF_INV) == EventSelect::INVERT);
 };
 
@@ -283,10 +283,10 @@ mod tests {
 
     #[test]
     fn bits_of_the_driver_are_dropped() {
-        let accepted = EventSelect::from_abi(0x0051_00c0, INTEL_BITS);
-        assert_eq!(accepted.map(EventSelect::stopped), Ok(0x0001_00c0));
-        assert_eq!(accepted.map(|s| s.to_abi(false)), Ok(0x0001_00c0));
-        assert_eq!(accepted.map(|s| s.to_abi(true)), Ok(0x0041_00c0));
+        let accepted_select = EventSelect::from_abi(0x0051_00c0, INTEL_BITS);
+        assert_eq!(accepted_select.map(EventSelect::stopped), Ok(0x0001_00c0));
+        assert_eq!(accepted_select.map(|s| s.to_abi(false)), Ok(0x0001_00c0));
+        assert_eq!(accepted_select.map(|s| s.to_abi(true)), Ok(0x0041_00c0));
     }
 
     #[test]
@@ -322,9 +322,9 @@ mod tests {
 
     #[test]
     fn all_other_bits_are_kept() {
-        let requested = AMD_BITS & !0x0078_0000;
-        let select = EventSelect::from_abi(requested, AMD_BITS);
-        assert_eq!(select.map(|s| s.to_abi(false)), Ok(requested));
+        let requested_bits = AMD_BITS & !0x0078_0000;
+        let select = EventSelect::from_abi(requested_bits, AMD_BITS);
+        assert_eq!(select.map(|s| s.to_abi(false)), Ok(requested_bits));
     }
 
     #[test]

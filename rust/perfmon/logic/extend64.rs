@@ -61,9 +61,9 @@ impl Width {
     #[must_use]
     pub const fn max_step(self) -> u64 {
         /// The mask of the narrowest wide counter: 40 bits.
-        const WIDE: u64 = (1 << 40) - 1;
+        const WIDE_MASK: u64 = (1 << 40) - 1;
 
-        if self.mask >= WIDE {
+        if self.mask >= WIDE_MASK {
             self.mask >> 2
         } else {
             self.mask >> 1
@@ -118,14 +118,14 @@ pub const fn advance(total: u64, offset: u64, raw: u64, mask: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const FULL: Width = Width::new(48, true);
-    const SHORT: Width = FULL.with_period(8);
+    const BITS_48: Width = Width::new(48, true);
+    const SHORT_PERIOD: Width = BITS_48.with_period(8);
 
     #[test]
     fn load_value_is_half_of_the_range() {
-        assert_eq!(FULL.mask, 0xffff_ffff_ffff);
-        assert_eq!(FULL.period, 1 << 47);
-        assert_eq!(FULL.load_value(), 0x8000_0000_0000);
+        assert_eq!(BITS_48.mask, 0xffff_ffff_ffff);
+        assert_eq!(BITS_48.period, 1 << 47);
+        assert_eq!(BITS_48.load_value(), 0x8000_0000_0000);
         assert_eq!(Width::new(24, true).load_value(), 0x80_0000);
         assert_eq!(Width::new(64, true).mask, u64::MAX);
         assert_eq!(Width::new(64, true).load_value(), 1 << 63);
@@ -133,10 +133,10 @@ mod tests {
 
     #[test]
     fn with_period_only_shortens() {
-        assert_eq!(SHORT.mask, FULL.mask);
-        assert_eq!(SHORT.load_value(), 0xffff_ffff_ff00);
-        assert_eq!(FULL.with_period(47), FULL);
-        assert_eq!(FULL.with_period(48), FULL);
+        assert_eq!(SHORT_PERIOD.mask, BITS_48.mask);
+        assert_eq!(SHORT_PERIOD.load_value(), 0xffff_ffff_ff00);
+        assert_eq!(BITS_48.with_period(47), BITS_48);
+        assert_eq!(BITS_48.with_period(48), BITS_48);
     }
 
     #[test]
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn counter_set_to_0_exceeds_max_step() {
-        for width in [FULL, Width::new(40, true)] {
+        for width in [BITS_48, Width::new(40, true)] {
             // The counter is set to 0 after 5 events, or after a tenth of its range.
             for counted in [5, width.mask / 10] {
                 let raw = (width.load_value() + counted) & width.mask;
@@ -166,7 +166,12 @@ mod tests {
 
     #[test]
     fn overflow_comes_after_one_period() {
-        for width in [FULL, Width::new(40, false), Width::new(24, true), SHORT] {
+        for width in [
+            BITS_48,
+            Width::new(40, false),
+            Width::new(24, true),
+            SHORT_PERIOD,
+        ] {
             assert_eq!(
                 width.load_value().wrapping_add(width.period) & width.mask,
                 0
@@ -180,9 +185,9 @@ mod tests {
 
     #[test]
     fn reload_keeps_events_after_the_overflow() {
-        assert_eq!(FULL.reload_value(0), FULL.load_value());
-        assert_eq!(FULL.reload_value(5), FULL.load_value() + 5);
-        assert_eq!(FULL.reload_value(FULL.period - 1), FULL.mask);
+        assert_eq!(BITS_48.reload_value(0), BITS_48.load_value());
+        assert_eq!(BITS_48.reload_value(5), BITS_48.load_value() + 5);
+        assert_eq!(BITS_48.reload_value(BITS_48.period - 1), BITS_48.mask);
         let width = Width::new(40, false);
         assert_eq!(width.reload_value(7), 0xff_8000_0007);
         // An overflow that is late by more than a period: a write could not set the bits.
@@ -192,7 +197,7 @@ mod tests {
 
     #[test]
     fn totals_continue_through_wraps_and_reloads() {
-        for width in [Width::new(24, true), Width::new(40, false), SHORT] {
+        for width in [Width::new(24, true), Width::new(40, false), SHORT_PERIOD] {
             let (mut raw, mut total) = (width.load_value(), 0);
             let mut raw_offset = offset(raw, total);
             let mut expected = 0;
@@ -223,9 +228,9 @@ mod tests {
     #[test]
     fn totals_continue_beyond_the_width_and_around_64_bits() {
         let total = u64::MAX - 1;
-        let raw_offset = offset(FULL.load_value(), total);
+        let raw_offset = offset(BITS_48.load_value(), total);
         assert_eq!(
-            advance(total, raw_offset, FULL.load_value() + 5, FULL.mask),
+            advance(total, raw_offset, BITS_48.load_value() + 5, BITS_48.mask),
             3
         );
     }

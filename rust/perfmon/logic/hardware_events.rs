@@ -61,12 +61,12 @@ fn reference_cycles(capabilities: &Capabilities, cpus: Microarchitecture) -> Opt
     /// Linux's encoding of the event that only fixed-function counter 2 counts.
     const FIXED_2: EventSelect = EventSelect::new(0x00, 0x03);
 
-    const REFERENCE: u32 = abi::PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES;
+    const REFERENCE_CYCLES: u32 = abi::PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES;
 
     match capabilities.architecture {
         // On cores whose fixed-function counter 2 can't count the architectural event, that event counts cycles of
         // another clock.
-        Architecture::Intel => architectural_select(REFERENCE, capabilities)
+        Architecture::Intel => architectural_select(REFERENCE_CYCLES, capabilities)
             .filter(|select| {
                 Core::for_microarchitecture(cpus)
                     .fixed_counter(*select)
@@ -119,8 +119,8 @@ mod tests {
     #[test]
     fn encodings_of_intel() {
         let have_encodings = |cpus, last: [u64; 3]| {
-            let common = [0x3c, 0xc0, 0x4f2e, 0x412e, 0xc4, 0xc5, 0x013c];
-            have_encodings(&INTEL, cpus, common, last)
+            let common_encodings = [0x3c, 0xc0, 0x4f2e, 0x412e, 0xc4, 0xc5, 0x013c];
+            have_encodings(&INTEL, cpus, common_encodings, last)
         };
         assert!(have_encodings(M::Skylake, [0, 0, 0x0300]));
         assert!(have_encodings(M::Unknown, [0, 0, 0x0300]));
@@ -140,24 +140,39 @@ mod tests {
 
     #[test]
     fn encodings_of_amd() {
-        let zen = [0x76, 0xc0, 0xff60, 0x0964, 0xc2, 0xc3, 0];
-        assert!(have_encodings(&AMD, M::Zen1, zen, [0x0287, 0x0187, 0]));
-        assert!(have_encodings(&AMD, M::Zen2, zen, [0x00a9, 0, 0]));
+        let zen_encodings = [0x76, 0xc0, 0xff60, 0x0964, 0xc2, 0xc3, 0];
+        assert!(have_encodings(
+            &AMD,
+            M::Zen1,
+            zen_encodings,
+            [0x0287, 0x0187, 0]
+        ));
+        assert!(have_encodings(&AMD, M::Zen2, zen_encodings, [0x00a9, 0, 0]));
         assert!(have_encodings(
             &AMD,
             M::Zen4,
-            zen,
+            zen_encodings,
             [0x00a9, 0, 0x1_0000_0120]
         ));
         assert!(have_encodings(
             &AMD,
             M::Zen6,
-            zen,
+            zen_encodings,
             [0x00a9, 0, 0x1_0000_0120]
         ));
-        let old = [0x76, 0xc0, 0x077d, 0x077e, 0xc2, 0xc3, 0];
-        assert!(have_encodings(&AMD, M::AmdBeforeZen, old, [0xd0, 0xd1, 0]));
-        assert!(have_encodings(&AMD, M::Bulldozer, old, [0xd0, 0xd1, 0]));
+        let old_encodings = [0x76, 0xc0, 0x077d, 0x077e, 0xc2, 0xc3, 0];
+        assert!(have_encodings(
+            &AMD,
+            M::AmdBeforeZen,
+            old_encodings,
+            [0xd0, 0xd1, 0]
+        ));
+        assert!(have_encodings(
+            &AMD,
+            M::Bulldozer,
+            old_encodings,
+            [0xd0, 0xd1, 0]
+        ));
     }
 
     #[test]
@@ -175,8 +190,9 @@ mod tests {
             arch_events: 0,
             ..INTEL
         };
-        let reference = hardware_event(PERF_COUNT_HW_REF_CPU_CYCLES, &no_events, M::GoldenCove);
-        assert_eq!(reference.map(EventSelect::stopped), Ok(0x0300));
+        let reference_cycles =
+            hardware_event(PERF_COUNT_HW_REF_CPU_CYCLES, &no_events, M::GoldenCove);
+        assert_eq!(reference_cycles.map(EventSelect::stopped), Ok(0x0300));
         assert_eq!(refusal_of(u32::MAX), Some(Invalid));
     }
 }

@@ -257,33 +257,33 @@ mod tests {
         assert_eq!(branch_type(0xf << 56), 0);
     }
 
-    fn amd(from: u64, to: u64) -> Option<(u64, u64, u64, u64)> {
+    fn decode_amd(from: u64, to: u64) -> Option<(u64, u64, u64, u64)> {
         let branch = AmdBranch::decode(from, to, 48)?;
-        let executed = if branch.is_executed() {
+        let info_if_executed = if branch.is_executed() {
             branch.info()
         } else {
             7
         };
-        Some((branch.from, branch.to, branch.flags(), executed))
+        Some((branch.from, branch.to, branch.flags(), info_if_executed))
     }
 
     #[test]
     fn amd_branches_are_decoded() {
         const VALID: u64 = 1 << 63;
         const SPECULATIVE: u64 = 1 << 62;
-        assert_eq!(amd(0, 0), None);
-        assert_eq!(amd(0x1000, 0x2000), None);
-        assert_eq!(amd(0x1000, VALID | 1 << 61 | 0x2000), None);
+        assert_eq!(decode_amd(0, 0), None);
+        assert_eq!(decode_amd(0x1000, 0x2000), None);
+        assert_eq!(decode_amd(0x1000, VALID | 1 << 61 | 0x2000), None);
         // PERF_BR_NON_SPEC_CORRECT_PATH, SPEC_CORRECT_PATH, SPEC_WRONG_PATH.
-        let plain = Some((0x1000, 0x2000, 2 << 24 | 0b10, 0));
-        assert_eq!(amd(0x1000, VALID | 0x2000), plain);
+        let predicted = Some((0x1000, 0x2000, 2 << 24 | 0b10, 0));
+        assert_eq!(decode_amd(0x1000, VALID | 0x2000), predicted);
         let mispredicted = Some((0x1000, 0x2000, 3 << 24 | 0b01, 0x1_0000));
         assert_eq!(
-            amd(1 << 63 | 0x1000, VALID | SPECULATIVE | 0x2000),
+            decode_amd(1 << 63 | 0x1000, VALID | SPECULATIVE | 0x2000),
             mispredicted
         );
         let wrong_path = Some((0x1000, 0x2000, 1 << 24 | 0b10, 7));
-        assert_eq!(amd(0x1000, SPECULATIVE | 0x2000), wrong_path);
+        assert_eq!(decode_amd(0x1000, SPECULATIVE | 0x2000), wrong_path);
         // A branch of the kernel: the registers have 58 bits of its addresses.
         let kernel = AmdBranch::decode(0x03ff_ffff_8100_0000, VALID | 0xffff_8000_0000, 48);
         let addresses = kernel.map(|branch| (branch.from, branch.to));
@@ -292,8 +292,11 @@ mod tests {
             Some((0xffff_ffff_8100_0000, 0xffff_ffff_8000_0000))
         );
         // With five levels of page tables, this address is the program's.
-        let large = AmdBranch::decode(0xffff_8000_0000, VALID, 57);
-        assert_eq!(large.map(|branch| branch.from), Some(0xffff_8000_0000));
+        let user_address_of_57_bits = AmdBranch::decode(0xffff_8000_0000, VALID, 57);
+        assert_eq!(
+            user_address_of_57_bits.map(|branch| branch.from),
+            Some(0xffff_8000_0000)
+        );
     }
 
     #[test]

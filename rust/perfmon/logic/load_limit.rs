@@ -56,12 +56,12 @@ mod tests {
 
     #[test]
     fn min_events_is_at_least_2() {
-        let (any, precise) = (EventSelect::new(0xc0, 0), EventSelect::new(0xc0, 1));
-        assert_eq!(LoadLimit::Two.min_events(precise), 2);
-        assert_eq!(LoadLimit::ThirtyTwo.min_events(any), 32);
-        assert_eq!(LoadLimit::Haswell.min_events(any), 32);
-        assert_eq!(LoadLimit::Haswell.min_events(precise), 128);
-        assert_eq!(LoadLimit::Broadwell.min_events(any), 2);
-        assert_eq!(LoadLimit::Broadwell.min_events(precise), 128);
+        let (any_event, precise_event) = (EventSelect::new(0xc0, 0), EventSelect::new(0xc0, 1));
+        assert_eq!(LoadLimit::Two.min_events(precise_event), 2);
+        assert_eq!(LoadLimit::ThirtyTwo.min_events(any_event), 32);
+        assert_eq!(LoadLimit::Haswell.min_events(any_event), 32);
+        assert_eq!(LoadLimit::Haswell.min_events(precise_event), 128);
+        assert_eq!(LoadLimit::Broadwell.min_events(any_event), 2);
+        assert_eq!(LoadLimit::Broadwell.min_events(precise_event), 128);
     }
 }

@@ -147,7 +147,7 @@ const fn pack_words(first: u32, second: u32) -> u64 {
 mod tests {
     use super::*;
 
-    const CODE: Mapping = Mapping {
+    const CODE_MAPPING: Mapping = Mapping {
         start: 0x1000,
         size: 0x2000,
         offset: 0x3000,
@@ -157,9 +157,9 @@ mod tests {
         protection: 5,
         flags: 2,
     };
-    const DATA: Mapping = Mapping {
+    const DATA_MAPPING: Mapping = Mapping {
         protection: 3,
-        ..CODE
+        ..CODE_MAPPING
     };
 
     fn records(flags: u64) -> MappingRecords {
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn attr_chooses_the_recorded_mappings() {
-        let recorded = |flags| {
+        let recorded_mappings = |flags| {
             let records = records(flags);
             [
                 records.are_wanted(),
@@ -180,27 +180,27 @@ mod tests {
             ]
             .map(u8::from)
         };
-        assert_eq!(recorded(0), [0, 0, 0]);
-        assert_eq!(recorded(PerfEventAttr::MMAP), [1, 1, 0]);
-        assert_eq!(recorded(PerfEventAttr::MMAP2), [1, 1, 0]);
-        assert_eq!(recorded(PerfEventAttr::MMAP_DATA), [1, 0, 1]);
+        assert_eq!(recorded_mappings(0), [0, 0, 0]);
+        assert_eq!(recorded_mappings(PerfEventAttr::MMAP), [1, 1, 0]);
+        assert_eq!(recorded_mappings(PerfEventAttr::MMAP2), [1, 1, 0]);
+        assert_eq!(recorded_mappings(PerfEventAttr::MMAP_DATA), [1, 0, 1]);
         assert_eq!(
-            recorded(PerfEventAttr::MMAP | PerfEventAttr::MMAP_DATA),
+            recorded_mappings(PerfEventAttr::MMAP | PerfEventAttr::MMAP_DATA),
             [1, 1, 1]
         );
     }
 
     #[test]
     fn records_have_the_words_of_linux() {
-        let short = records(PerfEventAttr::MMAP);
-        let record = short.record(0x0000_0007_0000_0006, &CODE);
+        let mmap_records = records(PerfEventAttr::MMAP);
+        let record = mmap_records.record(0x0000_0007_0000_0006, &CODE_MAPPING);
         assert_eq!((record.kind, record.misc), (1, 2));
         assert_eq!(
             record.words(),
             [0x0000_0007_0000_0006, 0x1000, 0x2000, 0x3000].as_slice()
         );
-        let long = records(PerfEventAttr::MMAP2 | PerfEventAttr::MMAP);
-        let record = long.record(6, &CODE);
+        let mmap2_records = records(PerfEventAttr::MMAP2 | PerfEventAttr::MMAP);
+        let record = mmap2_records.record(6, &CODE_MAPPING);
         assert_eq!((record.kind, record.misc), (10, 2));
         let words = [
             6,
@@ -217,8 +217,8 @@ mod tests {
 
     #[test]
     fn data_mappings_have_their_misc_bit() {
-        let data = records(PerfEventAttr::MMAP_DATA);
-        assert_eq!(data.record(6, &DATA).misc, 0x2002);
-        assert_eq!(data.record(6, &DATA).kind, 1);
+        let data_records = records(PerfEventAttr::MMAP_DATA);
+        assert_eq!(data_records.record(6, &DATA_MAPPING).misc, 0x2002);
+        assert_eq!(data_records.record(6, &DATA_MAPPING).kind, 1);
     }
 }

@@ -27,7 +27,7 @@ pub trait PebsRecord {
 }
 
 /// Returns the index of the word at an offset in bytes.
-const fn word(offset: usize) -> usize {
+const fn word_index(offset: usize) -> usize {
     offset / size_of::<u64>()
 }
 
@@ -39,17 +39,17 @@ pub struct FullRecord([u64; 25]);
 impl PebsRecord for FullRecord {
     #[inline(always)]
     fn ip(&self) -> u64 {
-        self.0[word(0xb0)]
+        self.0[word_index(0xb0)]
     }
 
     #[inline(always)]
     fn counters(&self) -> u64 {
-        self.0[word(0x90)]
+        self.0[word_index(0x90)]
     }
 
     #[inline(always)]
     fn tsc(&self) -> u64 {
-        self.0[word(0xc0)]
+        self.0[word_index(0xc0)]
     }
 }
 
@@ -61,17 +61,17 @@ pub struct BasicRecord([u64; 4]);
 impl PebsRecord for BasicRecord {
     #[inline(always)]
     fn ip(&self) -> u64 {
-        self.0[word(0x08)]
+        self.0[word_index(0x08)]
     }
 
     #[inline(always)]
     fn counters(&self) -> u64 {
-        self.0[word(0x10)]
+        self.0[word_index(0x10)]
     }
 
     #[inline(always)]
     fn tsc(&self) -> u64 {
-        self.0[word(0x18)]
+        self.0[word_index(0x18)]
     }
 }
 
@@ -169,16 +169,20 @@ impl PebsBuffer {
     /// Returns the buffer between two addresses, for records of `record_size` bytes.
     #[must_use]
     pub const fn new(start: u64, end: u64, record_size: u64) -> Self {
-        let records = match end.saturating_sub(start).checked_div(record_size) {
+        let record_count = match end.saturating_sub(start).checked_div(record_size) {
             Some(records) => records,
             None => 0,
         };
-        let reserve = 2 + records / 64;
-        let reserve = if reserve < records { reserve } else { records };
+        let reserved_records = 2 + record_count / 64;
+        let reserved_records = if reserved_records < record_count {
+            reserved_records
+        } else {
+            record_count
+        };
         Self {
             start,
-            maximum: start + records * record_size,
-            threshold: start + (records - reserve) * record_size,
+            maximum: start + record_count * record_size,
+            threshold: start + (record_count - reserved_records) * record_size,
         }
     }
 }
@@ -188,19 +192,19 @@ impl PebsBuffer {
 mod tests {
     use super::*;
 
-    fn words<const N: usize>() -> [u64; N] {
+    fn word_offsets<const N: usize>() -> [u64; N] {
         core::array::from_fn(|n| 8 * n as u64)
     }
 
     #[test]
     fn record_fields_have_the_offsets_of_the_manual() {
-        let full_record = FullRecord(words());
+        let full_record = FullRecord(word_offsets());
         assert_eq!(
             [full_record.counters(), full_record.ip(), full_record.tsc()],
             [0x90, 0xb0, 0xc0]
         );
         assert_eq!(PebsFormat::Three.record_size(), 200);
-        let basic_record = BasicRecord(words());
+        let basic_record = BasicRecord(word_offsets());
         assert_eq!(
             [
                 basic_record.ip(),
@@ -218,7 +222,7 @@ mod tests {
 
         assert_eq!(PebsFormat::detect(0x3c5), Some(PebsFormat::Three));
         assert_eq!(PebsFormat::detect(BASELINE | 0x4c5), Some(PebsFormat::Four));
-        for other in [
+        for unsupported in [
             0,
             0x1c5,
             0x2c5,
@@ -227,7 +231,7 @@ mod tests {
             BASELINE | 0x6c5,
             0xfc5,
         ] {
-            assert_eq!(PebsFormat::detect(other), None);
+            assert_eq!(PebsFormat::detect(unsupported), None);
         }
     }
 

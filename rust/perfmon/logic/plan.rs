@@ -139,12 +139,12 @@ impl Registers {
     #[must_use]
     pub const fn control_precise(&self, counter: CounterId, select: EventSelect) -> Step {
         let step = self.control(counter, select, true);
-        let interrupt = match counter.kind() {
+        let interrupt_bit = match counter.kind() {
             CounterKind::General(_) => EventSelect::INTERRUPT,
             CounterKind::Fixed(n) => FIXED_INTERRUPT << (4 * n as u32),
         };
         Step {
-            value: step.value & !interrupt,
+            value: step.value & !interrupt_bit,
             ..step
         }
     }
@@ -176,8 +176,8 @@ impl Registers {
         let own_step = match counter.kind() {
             CounterKind::General(n) => {
                 let select = saved.select(n);
-                let enabled = select & EventSelect::ENABLE != 0;
-                Step::write(self.select_msr(n), if enabled { 0 } else { select })
+                let is_enabled = select & EventSelect::ENABLE != 0;
+                Step::write(self.select_msr(n), if is_enabled { 0 } else { select })
             }
             CounterKind::Fixed(n) => {
                 let field = FIXED_FIELD << (4 * u32::from(n));
@@ -251,9 +251,9 @@ mod tests {
         ..V4
     };
 
-    struct Saved;
+    struct SavedValues;
 
-    impl RestoreValues for Saved {
+    impl RestoreValues for SavedValues {
         fn select(&self, n: u8) -> u64 {
             // Counter 1 was left enabled.
             [0x5300c0, 0x4300c0, 0x1300c0][usize::from(n)]
@@ -273,16 +273,16 @@ mod tests {
             .eq(expected.iter().copied())
     }
 
-    fn general(n: u8) -> CounterId {
+    fn general_counter(n: u8) -> CounterId {
         CounterId::general(n).unwrap_or(UNUSED_COUNTER)
     }
 
-    fn fixed(n: u8) -> CounterId {
+    fn fixed_counter(n: u8) -> CounterId {
         CounterId::fixed(n).unwrap_or(UNUSED_COUNTER)
     }
 
     /// Returns the steps that start a counter.
-    fn start(r: &Registers, counter: CounterId, select: EventSelect) -> Plan {
+    fn start_plan(r: &Registers, counter: CounterId, select: EventSelect) -> Plan {
         let own_step = r.control(counter, select, true);
         Plan::new([r.enable_global(counter), Some(own_step), None, None])
     }
@@ -298,7 +298,7 @@ mod tests {
         let r = Registers::new(&V4);
         let select = EventSelect::new(0xc0, 0).with_modes(true, false);
         assert!(has_steps(
-            r.program(general(2), select, 0x8000_0000_0000),
+            r.program(general_counter(2), select, 0x8000_0000_0000),
             &[
                 (0x188, 0, 0x0100c0),
                 (0x4c3, 0, 0x8000_0000_0000),
@@ -306,10 +306,10 @@ mod tests {
             ]
         ));
         assert!(has_steps(
-            start(&r, general(2), select),
+            start_plan(&r, general_counter(2), select),
             &[(0x38f, !(1 << 2), 1 << 2), (0x188, 0, 0x5100c0)]
         ));
-        let stop = r.control(general(2), select, false);
+        let stop = r.control(general_counter(2), select, false);
         assert_eq!(
             (stop.msr.number(), stop.keep_mask, stop.value),
             (0x188, 0, 0x0100c0)
@@ -321,11 +321,11 @@ mod tests {
         let r = Registers::new(&V1);
         let select = EventSelect::new(0x3c, 0).with_modes(true, true);
         assert!(has_steps(
-            r.program(general(0), select, 0xff_8000_0000),
+            r.program(general_counter(0), select, 0xff_8000_0000),
             &[(0x186, 0, 0x03003c), (0xc1, 0, 0xff_8000_0000)]
         ));
         assert!(has_steps(
-            start(&r, general(0), select),
+            start_plan(&r, general_counter(0), select),
             &[(0x186, 0, 0x53003c)]
         ));
     }
@@ -334,17 +334,17 @@ mod tests {
     fn steps_of_a_fixed_counter() {
         let r = Registers::new(&V4);
         let select = EventSelect::new(0, 0).with_modes(true, true);
-        let keep = !0xf00;
+        let keep_mask = !0xf00;
         assert!(has_steps(
-            r.program(fixed(2), select, 5),
-            &[(0x38d, keep, 0), (0x30b, 0, 5), (0x390, 0, 1 << 34)]
+            r.program(fixed_counter(2), select, 5),
+            &[(0x38d, keep_mask, 0), (0x30b, 0, 5), (0x390, 0, 1 << 34)]
         ));
         assert!(has_steps(
-            start(&r, fixed(2), select),
-            &[(0x38f, !(1 << 34), 1 << 34), (0x38d, keep, 0xb00)]
+            start_plan(&r, fixed_counter(2), select),
+            &[(0x38f, !(1 << 34), 1 << 34), (0x38d, keep_mask, 0xb00)]
         ));
-        let user = r.control(fixed(0), select.with_modes(true, false), true);
-        assert_eq!((user.keep_mask, user.value), (!0xf, 0xa));
+        let user_step = r.control(fixed_counter(0), select.with_modes(true, false), true);
+        assert_eq!((user_step.keep_mask, user_step.value), (!0xf, 0xa));
     }
 
     #[test]
@@ -356,14 +356,14 @@ mod tests {
         let select = EventSelect::new(0x1c7, 2).with_modes(true, false);
         let r = Registers::new(&amd_cpu);
         assert!(has_steps(
-            r.program(general(1), select, 0x8000_0000_0000),
+            r.program(general_counter(1), select, 0x8000_0000_0000),
             &[
                 (0xc001_0202, 0, 0x1_0001_02c7),
                 (0xc001_0203, 0, 0x8000_0000_0000)
             ]
         ));
         assert!(has_steps(
-            start(&r, general(1), select),
+            start_plan(&r, general_counter(1), select),
             &[(0xc001_0202, 0, 0x1_0051_02c7)]
         ));
         let r = Registers::new(&Capabilities {
@@ -371,7 +371,7 @@ mod tests {
             ..amd_cpu
         });
         assert!(has_steps(
-            start(&r, general(1), select),
+            start_plan(&r, general_counter(1), select),
             &[(0xc000_0301, !2, 2), (0xc001_0202, 0, 0x1_0051_02c7)]
         ));
     }
@@ -379,7 +379,7 @@ mod tests {
     #[test]
     fn fixed_counter_without_modes_is_not_enabled() {
         let r = Registers::new(&V4);
-        let step = r.control(fixed(1), EventSelect::new(0, 0), true);
+        let step = r.control(fixed_counter(1), EventSelect::new(0, 0), true);
         assert_eq!((step.keep_mask, step.value), (!0xf0, 0));
     }
 
@@ -387,7 +387,7 @@ mod tests {
     fn restore_writes_the_saved_values() {
         let r = Registers::new(&V4);
         assert!(has_steps(
-            r.restore(general(2), &Saved),
+            r.restore(general_counter(2), &SavedValues),
             &[
                 (0x188, 0, 0x1300c0),
                 (0x4c3, 0, 0),
@@ -397,7 +397,7 @@ mod tests {
         ));
         // An event select that was found enabled becomes 0.
         assert!(has_steps(
-            r.restore(general(1), &Saved),
+            r.restore(general_counter(1), &SavedValues),
             &[
                 (0x187, 0, 0),
                 (0x4c2, 0, 0),
@@ -406,7 +406,7 @@ mod tests {
             ]
         ));
         assert!(has_steps(
-            r.restore(fixed(1), &Saved),
+            r.restore(fixed_counter(1), &SavedValues),
             &[
                 (0x38d, !0xf0, 0xb0),
                 (0x30a, 0, 0),

@@ -36,7 +36,7 @@ pub(super) fn counters(
 ) -> Result<u64, InvalidAttr> {
     let format = capabilities.pebs.ok_or(InvalidAttr::Unsupported)?;
     let accepts_late_wakeup = matches!(sampling.wakeup, Wakeup::Samples(0) | Wakeup::Bytes(_));
-    let is_plain = attr.sample_type & !SUPPORTED_PARTS == 0
+    let is_supported = attr.sample_type & !SUPPORTED_PARTS == 0
         && sampling.clock == Clock::Local
         && !sampling.backward
         // Samples reach the ring at the interrupt only, so a reader can't be woken after a number of samples.
@@ -44,7 +44,7 @@ pub(super) fn counters(
     let Trigger::Period(period) = sampling.trigger else {
         return Err(InvalidAttr::Unsupported);
     };
-    if !is_plain || !allowed_periods(select, capabilities).contains(&period) {
+    if !is_supported || !allowed_periods(select, capabilities).contains(&period) {
         return Err(InvalidAttr::Unsupported);
     }
     match (format, attr.flags & PerfEventAttr::PRECISE_IP) {
@@ -166,15 +166,15 @@ mod tests {
 
     #[test]
     fn highest_level_requires_instructions_and_format_four() {
-        let highest = PerfEventAttr {
+        let highest_level = PerfEventAttr {
             flags: 3 * PRECISE_LEVEL | USER,
             ..INSTRUCTIONS
         };
-        assert_eq!(counters_in_format_three(highest), Err(Unsupported));
-        assert_eq!(counters_in_format_four(highest), Ok(0x1_0000_0000));
+        assert_eq!(counters_in_format_three(highest_level), Err(Unsupported));
+        assert_eq!(counters_in_format_four(highest_level), Ok(0x1_0000_0000));
         let branches = PerfEventAttr {
             config: 0xc4,
-            ..highest
+            ..highest_level
         };
         assert_eq!(counters_in_format_four(branches), Err(Unsupported));
     }
@@ -242,10 +242,13 @@ mod tests {
             ..INSTRUCTIONS
         };
         assert_eq!(counters_in_format_four(backward), Err(Unsupported));
-        let wake_at_each = PerfEventAttr {
+        let wake_at_each_sample = PerfEventAttr {
             wakeup_events: 1,
             ..INSTRUCTIONS
         };
-        assert_eq!(counters_in_format_four(wake_at_each), Err(Unsupported));
+        assert_eq!(
+            counters_in_format_four(wake_at_each_sample),
+            Err(Unsupported)
+        );
     }
 }

@@ -149,8 +149,11 @@ impl ReadFormat {
         events: impl IntoIterator<Item = Option<EventValue>>,
         times: impl FnOnce() -> EventTimes,
     ) -> Option<&[u64]> {
-        let first = self.words(0);
-        let mut writer = Writer { to, used: first };
+        let header_words = self.words(0);
+        let mut writer = Writer {
+            to,
+            used: header_words,
+        };
         let mut count = 0;
         for event in events {
             let event = event?;

@@ -60,7 +60,7 @@ const ONE_WORD_PARTS: u64 = PERF_SAMPLE_IDENTIFIER
     | PERF_SAMPLE_CGROUP;
 
 /// The parts whose length varies.
-const VARIABLE_LENGTH: u64 = PERF_SAMPLE_READ
+const VARIABLE_LENGTH_PARTS: u64 = PERF_SAMPLE_READ
     | PERF_SAMPLE_CALLCHAIN
     | PERF_SAMPLE_BRANCH_STACK
     | PERF_SAMPLE_REGS_USER
@@ -68,7 +68,7 @@ const VARIABLE_LENGTH: u64 = PERF_SAMPLE_READ
     | PERF_SAMPLE_REGS_INTR;
 
 /// The parts of a sample that the records which are not samples can have at their end.
-const TRAILER: u64 = PERF_SAMPLE_TID
+const TRAILER_PARTS: u64 = PERF_SAMPLE_TID
     | PERF_SAMPLE_TIME
     | PERF_SAMPLE_ID
     | PERF_SAMPLE_STREAM_ID
@@ -87,7 +87,7 @@ impl SampleFormat {
         id_all: bool,
         is_sampled: bool,
     ) -> Result<Self, InvalidAttr> {
-        if is_sampled && sample_type & !(ONE_WORD_PARTS | VARIABLE_LENGTH) != 0 {
+        if is_sampled && sample_type & !(ONE_WORD_PARTS | VARIABLE_LENGTH_PARTS) != 0 {
             return Err(InvalidAttr::Unsupported);
         }
         Ok(Self {
@@ -123,11 +123,11 @@ impl SampleFormat {
     /// `max_bytes` and the result are multiples of 8. A record is shorter than 2^16 bytes.
     #[must_use]
     pub const fn stack_room(max_bytes: u32, words: usize) -> u32 {
-        const MAX_BYTES: usize = u16::MAX as usize / size_of::<u64>() * size_of::<u64>();
+        const MAX_RECORD_BYTES: usize = u16::MAX as usize / size_of::<u64>() * size_of::<u64>();
 
         // The word before the stack and the word behind it have its size.
-        let room =
-            MAX_BYTES.saturating_sub(words.saturating_add(2).saturating_mul(size_of::<u64>()));
+        let room = MAX_RECORD_BYTES
+            .saturating_sub(words.saturating_add(2).saturating_mul(size_of::<u64>()));
         #[allow(clippy::cast_possible_truncation, reason = "it is below 2^16")]
         let room = room as u32;
         if max_bytes < room {
@@ -141,7 +141,7 @@ impl SampleFormat {
     #[inline]
     #[must_use]
     pub const fn has_in_trailer(self, part: u64) -> bool {
-        self.id_all && self.has(part & TRAILER)
+        self.id_all && self.has(part & TRAILER_PARTS)
     }
 
     /// Returns the number of words at the end of records that are not samples.
@@ -149,7 +149,7 @@ impl SampleFormat {
     #[must_use]
     pub const fn trailer_words(self) -> usize {
         if self.id_all {
-            (self.bits & TRAILER).count_ones() as usize
+            (self.bits & TRAILER_PARTS).count_ones() as usize
         } else {
             0
         }
@@ -161,21 +161,24 @@ impl SampleFormat {
 mod tests {
     use super::*;
 
-    const USUAL: u64 = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
+    const USUAL_PARTS: u64 = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
 
-    fn words(sample_type: u64, id_all: bool) -> (usize, usize) {
+    fn word_counts(sample_type: u64, id_all: bool) -> (usize, usize) {
         SampleFormat::new(sample_type, id_all, true)
             .map_or((0, 0), |f| (f.fixed_words(), f.trailer_words()))
     }
 
     #[test]
     fn word_counts_follow_the_parts() {
-        assert_eq!(words(0, true), (1, 0));
-        assert_eq!(words(USUAL, true), (4, 2));
-        assert_eq!(words(USUAL, false), (4, 0));
-        assert_eq!(words(USUAL | PERF_SAMPLE_CALLCHAIN, true), (4, 2));
+        assert_eq!(word_counts(0, true), (1, 0));
+        assert_eq!(word_counts(USUAL_PARTS, true), (4, 2));
+        assert_eq!(word_counts(USUAL_PARTS, false), (4, 0));
         assert_eq!(
-            words(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_PERIOD, true),
+            word_counts(USUAL_PARTS | PERF_SAMPLE_CALLCHAIN, true),
+            (4, 2)
+        );
+        assert_eq!(
+            word_counts(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_PERIOD, true),
             (3, 1)
         );
     }

@@ -64,11 +64,11 @@ impl Demand {
 #[derive(Clone, Copy, Debug, Default)]
 struct KindCounts {
     /// The number of events of this kind.
-    all: u32,
+    all_events: u32,
     /// The number of sampled events of this kind.
-    sampled: u32,
+    sampled_events: u32,
     /// The number of events of this kind that need a counter of their own.
-    unshared: u32,
+    unshared_events: u32,
 }
 
 /// The events that have a counter, at least one.
@@ -106,18 +106,18 @@ impl CounterUsers {
     /// Adds an event, for which [`Self::can_admit`] has returned true.
     pub fn add(&mut self, kind: TargetKind, demand: Demand) {
         let counts = self.counts_of_mut(kind);
-        counts.all += 1;
-        counts.sampled += u32::from(demand.is_sampled);
-        counts.unshared += u32::from(demand.needs_own_counter);
+        counts.all_events += 1;
+        counts.sampled_events += u32::from(demand.is_sampled);
+        counts.unshared_events += u32::from(demand.needs_own_counter);
         self.other_selects += u32::from(self.select != demand.select);
     }
 
     /// Removes an event.
     pub fn remove(&mut self, kind: TargetKind, demand: Demand) {
         let counts = self.counts_of_mut(kind);
-        counts.all -= 1;
-        counts.sampled -= u32::from(demand.is_sampled);
-        counts.unshared -= u32::from(demand.needs_own_counter);
+        counts.all_events -= 1;
+        counts.sampled_events -= u32::from(demand.is_sampled);
+        counts.unshared_events -= u32::from(demand.needs_own_counter);
         self.other_selects -= u32::from(self.select != demand.select);
     }
 
@@ -125,25 +125,25 @@ impl CounterUsers {
     #[must_use]
     pub const fn count(&self) -> u32 {
         let [tasks, cpus, cgroups] = &self.kinds;
-        tasks.all + cpus.all + cgroups.all
+        tasks.all_events + cpus.all_events + cgroups.all_events
     }
 
     /// Returns whether there are events of this kind.
     #[must_use]
     pub const fn has(&self, kind: TargetKind) -> bool {
-        self.counts_of(kind).all != 0
+        self.counts_of(kind).all_events != 0
     }
 
     /// Returns for each kind, in the order of [`TargetKind`], whether there are events of this kind.
     #[must_use]
     pub fn kinds(&self) -> [bool; 3] {
-        self.kinds.map(|counts| counts.all != 0)
+        self.kinds.map(|counts| counts.all_events != 0)
     }
 
     /// Returns whether all events are of this kind.
     #[must_use]
     pub const fn are_all(&self, kind: TargetKind) -> bool {
-        self.counts_of(kind).all == self.count()
+        self.counts_of(kind).all_events == self.count()
     }
 
     /// Returns whether events with different targets may count at the same time on the same CPU. If so, all have the
@@ -174,9 +174,9 @@ impl CounterUsers {
         while index < TargetKind::ALL.len() {
             let other = TargetKind::ALL[index];
             if kind.overlaps(other) {
-                overlapping += self.counts_of(other).all;
-                sampled += self.counts_of(other).sampled;
-                unshared += self.counts_of(other).unshared;
+                overlapping += self.counts_of(other).all_events;
+                sampled += self.counts_of(other).sampled_events;
+                unshared += self.counts_of(other).unshared_events;
             }
             index += 1;
         }
@@ -319,11 +319,11 @@ mod tests {
         assert_eq!(users.count(), 201);
         assert!(users.may_overlap());
         assert!(users.can_admit(TargetKind::Cgroup, demand));
-        let other = Demand {
+        let other_demand = Demand {
             select: EventSelect::new(0xc4, 0).with_modes(true, true),
             ..demand
         };
-        assert!(!users.can_admit(TargetKind::Task, other));
-        assert!(!users.can_admit(TargetKind::Cgroup, other));
+        assert!(!users.can_admit(TargetKind::Task, other_demand));
+        assert!(!users.can_admit(TargetKind::Cgroup, other_demand));
     }
 }

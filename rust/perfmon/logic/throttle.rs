@@ -106,14 +106,14 @@ impl Limits {
 
 /// The largest number of events between two interrupts for which the time between them is the cost of leaving the first
 /// and entering the second: in so few events the program executes next to nothing.
-const SOON_EVENTS: u64 = 64;
+const MAX_SOON_EVENTS: u64 = 64;
 
 /// Returns whether a counter that is loaded for `events` events overflows soon after the handler has returned: it
 /// counts instructions or cycles, and `events` is small. `control` is the value of its control register.
 #[inline]
 #[must_use]
 pub const fn overflows_soon(counter: CounterId, control: u64, events: u64) -> bool {
-    if events > SOON_EVENTS {
+    if events > MAX_SOON_EVENTS {
         return false;
     }
     match counter.kind() {

@@ -137,7 +137,7 @@ impl Config {
         cpus: &Capabilities,
         find_definition: impl Fn(EventId) -> Option<EventSelect>,
     ) -> Result<(), InvalidConfig> {
-        let result = self.fill(raw, cpus, find_definition);
+        let result = self.fill_events(raw, cpus, find_definition);
         if result.is_err() {
             *self = Self::EMPTY;
         }
@@ -145,7 +145,7 @@ impl Config {
     }
 
     /// Makes this the checked config of `raw`, as [`Self::set`] does, but leaves a part of the events on errors.
-    fn fill(
+    fn fill_events(
         &mut self,
         raw: &abi::perfmon_config,
         cpus: &Capabilities,

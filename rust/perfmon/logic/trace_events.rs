@@ -75,7 +75,7 @@ impl EventId {
 /// and their equivalents on AMD (the Processor Programming References, "Core Performance Counter
 /// Events"). AMD has no event for reference cycles. AMD's cores count only accesses to their own cache of level
 /// 2, whose events Linux perf also uses for the last level.
-const ARCHITECTURAL: [(EventSelect, Option<EventSelect>); 8] = [
+const ARCHITECTURAL_EVENTS: [(EventSelect, Option<EventSelect>); 8] = [
     (
         EventSelect::new(0x3c, 0x00),
         Some(EventSelect::new(0x76, 0x00)),
@@ -109,11 +109,11 @@ const ARCHITECTURAL: [(EventSelect, Option<EventSelect>); 8] = [
 /// Only the event number and the unit masks identify the event, not the other fields of the event select.
 #[must_use]
 pub fn architectural_number(select: EventSelect) -> Option<u32> {
-    const EVENT: u64 = 0xffff | EventSelect::UNIT_MASK_2;
+    const EVENT_BITS: u64 = 0xffff | EventSelect::UNIT_MASK_2;
 
-    let event = select.stopped() & EVENT;
+    let event = select.stopped() & EVENT_BITS;
     (0..)
-        .zip(&ARCHITECTURAL)
+        .zip(&ARCHITECTURAL_EVENTS)
         .find(|(_, (intel, _))| intel.stopped() == event)
         .map(|(number, _)| number)
 }
@@ -132,7 +132,7 @@ pub fn missing_event(select: EventSelect, capabilities: &Capabilities) -> Option
 /// lack the event.
 #[must_use]
 pub fn architectural_select(number: u32, capabilities: &Capabilities) -> Option<EventSelect> {
-    let &(intel, amd) = ARCHITECTURAL.get(number as usize)?;
+    let &(intel, amd) = ARCHITECTURAL_EVENTS.get(number as usize)?;
     if capabilities.arch_events >> number & 1 == 0 {
         return None;
     }
@@ -216,9 +216,9 @@ mod tests {
             .with_edge()
             .with_counter_mask(3, true);
         assert_eq!(missing_event(edge_event, &few_events), Some(4));
-        let other = EventSelect::from_abi(1 << 40 | 0x412e, EventSelect::ANY_BITS);
+        let event_with_unit_mask_2 = EventSelect::from_abi(1 << 40 | 0x412e, EventSelect::ANY_BITS);
         assert_eq!(
-            other.map(|select| missing_event(select, &few_events)),
+            event_with_unit_mask_2.map(|select| missing_event(select, &few_events)),
             Ok(None)
         );
         let amd_cpu = Capabilities {

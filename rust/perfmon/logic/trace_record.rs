@@ -26,9 +26,10 @@ pub const LAST_BRANCH_BYTES: u64 = size_of::<abi::perfmon_last_branch_record>() 
 // event has a PC record and, because the interrupt was late, a COUNT record.
 const _: () = {
     assert!(VALUE_BYTES == COUNT_BYTES);
-    let largest = TIME_BYTES + MAX_EVENTS as u64 * (PC_BYTES + COUNT_BYTES) + LAST_BRANCH_BYTES;
-    let stop = TIME_BYTES + MAX_EVENTS as u64 * COUNT_BYTES;
-    assert!(HEADER_BYTES + largest + stop <= 4096);
+    let largest_sample =
+        TIME_BYTES + MAX_EVENTS as u64 * (PC_BYTES + COUNT_BYTES) + LAST_BRANCH_BYTES;
+    let stop_sample = TIME_BYTES + MAX_EVENTS as u64 * COUNT_BYTES;
+    assert!(HEADER_BYTES + largest_sample + stop_sample <= 4096);
 };
 
 /// The room that the samples of a config need, in bytes.
@@ -44,7 +45,7 @@ impl Config {
     /// Returns the room that the samples need.
     #[must_use]
     pub fn sample_room(&self) -> SampleRoom {
-        let events: u64 = self
+        let event_bytes: u64 = self
             .events()
             .map(|event| match event.role {
                 // The COUNT record is for events that were counted after the sample was due.
@@ -53,9 +54,9 @@ impl Config {
                 EventRole::Counted => 0,
             })
             .sum();
-        let branches = self.last_branch().map_or(0, |_| LAST_BRANCH_BYTES);
+        let branch_bytes = self.last_branch().map_or(0, |_| LAST_BRANCH_BYTES);
         SampleRoom {
-            sample: TIME_BYTES + events + branches,
+            sample: TIME_BYTES + event_bytes + branch_bytes,
             stop: TIME_BYTES + self.events().count() as u64 * COUNT_BYTES,
         }
     }

@@ -50,15 +50,15 @@ pub fn give_turns<M: Member>(
     for member in members.iter_mut().filter(|member| member.takes_turns()) {
         member.end_turn();
     }
-    let mut row = TurnAssignment::new(members);
-    row.record_fixed_members(&counts);
+    let mut assignment = TurnAssignment::new(members);
+    assignment.record_fixed_members(&counts);
     let mut all_fit = true;
-    for leader in indices_from(row.members.len(), first) {
+    for leader in indices_from(assignment.members.len(), first) {
         let counts = |members: &[M], index| counts(members, leader) && counts(members, index);
-        if row.is_leader(leader) && !row.assign_group(leader, counts) {
+        if assignment.is_leader(leader) && !assignment.assign_group(leader, counts) {
             all_fit = false;
             // Later groups can't have the free counters, since this group has waited longer.
-            row.free = 0;
+            assignment.free = 0;
         }
     }
     all_fit
@@ -154,7 +154,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         let mut next = Some(leader);
         while let Some(index) = next {
             if counts(self.members, index) && !self.assign_counter(index) {
-                self.undo(leader, members_by_counter, free);
+                self.undo_group(leader, members_by_counter, free);
                 return false;
             }
             next = self.next_in_group(leader, index);
@@ -163,7 +163,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
     }
 
     /// Ends the turns of a group that does not fit, and undoes the moves of other members to other counters.
-    fn undo(
+    fn undo_group(
         &mut self,
         leader: usize,
         members_by_counter: [CounterMembers; MAX_COUNTERS],
@@ -261,8 +261,8 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
     fn make_room(&mut self, index: usize) -> bool {
         // For each counter, the counter whose member would move to it.
         let mut moves_from = [CounterId::NONE; MAX_COUNTERS];
-        let mut reached = self.counters(index);
-        let mut frontier = reached;
+        let mut reached_counters = self.counters(index);
+        let mut frontier = reached_counters;
         while frontier != 0 {
             let mut next = 0;
             for counter in each(frontier) {
@@ -270,7 +270,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
                 let CounterMembers { first, count: 1 } = self.members_of(counter) else {
                     continue;
                 };
-                let new_counters = self.counters(first.into()) & !reached;
+                let new_counters = self.counters(first.into()) & !reached_counters;
                 for to in each(new_counters) {
                     moves_from[to.index()] = counter;
                 }
@@ -279,7 +279,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
                     self.assign(index, counter);
                     return true;
                 }
-                reached |= new_counters;
+                reached_counters |= new_counters;
                 next |= new_counters;
             }
             frontier = next;
@@ -385,13 +385,13 @@ mod tests {
             return true;
         }
         let index = event_mask.trailing_zeros() as usize;
-        let rest = event_mask & (event_mask - 1);
+        let other_events = event_mask & (event_mask - 1);
         each(events[index].counters & !taken_counters)
-            .any(|counter| can_have(events, rest, taken_counters | counter.bit()))
+            .any(|counter| can_have(events, other_events, taken_counters | counter.bit()))
     }
 
     /// Returns the events with a turn, as a mask.
-    fn turns(events: &[Event]) -> usize {
+    fn turn_mask(events: &[Event]) -> usize {
         let mut mask = 0;
         for (index, event) in events.iter().enumerate() {
             mask |= usize::from(event.has_turn) << index;
@@ -457,7 +457,7 @@ mod tests {
             for _ in 0..2 * MAX_EVENTS {
                 give_turns(&mut events, first, enabled);
                 assert!(has_valid_counters(&events));
-                assert_eq!(turns(&events), expected_turns(&events, first));
+                assert_eq!(turn_mask(&events), expected_turns(&events, first));
                 // A second call moves no event.
                 let events_before = events;
                 give_turns(&mut events, first, enabled);
@@ -491,11 +491,14 @@ mod tests {
     fn tick_moves_as_few_events_as_possible() {
         let mut events = [0, 1, 2, 3].map(|select| Event::new(0b111, select));
         give_turns(&mut events, 0, enabled);
-        let before = events.map(|event| event.counter);
+        let counters_before = events.map(|event| event.counter);
         let first = next_first(&events, 0);
         give_turns(&mut events, first, enabled);
-        assert_eq!((first, turns(&events)), (1, 0b1110));
-        assert_eq!(events.map(|event| event.counter)[1..3], before[1..3]);
+        assert_eq!((first, turn_mask(&events)), (1, 0b1110));
+        assert_eq!(
+            events.map(|event| event.counter)[1..3],
+            counters_before[1..3]
+        );
         assert!(events[3].counter == before[0]);
     }
 
@@ -503,7 +506,7 @@ mod tests {
     fn events_with_the_same_select_share_a_counter() {
         let mut events = [7, 8, 7, 7].map(|select| Event::new(0b11, select));
         assert!(give_turns(&mut events, 0, enabled));
-        assert_eq!(turns(&events), 0b1111);
+        assert_eq!(turn_mask(&events), 0b1111);
         assert!(events[0].counter == events[2].counter && events[0].counter == events[3].counter);
         assert!(events[0].counter != events[1].counter);
     }
@@ -512,9 +515,9 @@ mod tests {
     fn events_that_can_share_a_counter_do_not_wait() {
         let mut events = [7, 8, 9, 7, 8, 9].map(|select| Event::new(0b11, select));
         assert!(!give_turns(&mut events, 0, enabled));
-        assert_eq!(turns(&events), 0b01_1011);
+        assert_eq!(turn_mask(&events), 0b01_1011);
         assert!(!give_turns(&mut events, 1, enabled));
-        assert_eq!(turns(&events), 0b11_0110);
+        assert_eq!(turn_mask(&events), 0b11_0110);
         // An event with the same select as an event that does not take turns does not wait either.
         events[0].takes_turns = false;
         events[0].counter = CounterId::FIRST;
@@ -531,11 +534,11 @@ mod tests {
     fn events_that_need_no_counter_do_not_wait() {
         let mut events = [Event::new(1, 0), Event::new(1, 1), Event::new(0, 2)];
         assert!(!give_turns(&mut events, 0, enabled));
-        assert_eq!(turns(&events), 0b101);
+        assert_eq!(turn_mask(&events), 0b101);
         // An event without a counter waits together with its group.
         events[2].leader = Some(1);
         assert!(!give_turns(&mut events, 0, enabled));
-        assert_eq!(turns(&events), 0b001);
+        assert_eq!(turn_mask(&events), 0b001);
     }
 
     #[test]
@@ -546,7 +549,7 @@ mod tests {
         assert!(group_fits(&mut events, 0));
         events[2].leader = Some(0);
         assert!(!group_fits(&mut events, 0));
-        assert_eq!(turns(&events), 0);
+        assert_eq!(turn_mask(&events), 0);
     }
 
     #[test]
@@ -557,6 +560,6 @@ mod tests {
         events[0].enabled = false;
         events[1].enabled = false;
         assert!(give_turns(&mut events, 1, enabled));
-        assert_eq!((turns(&events), next_first(&events, 1)), (0, 1));
+        assert_eq!((turn_mask(&events), next_first(&events, 1)), (0, 1));
     }
 }

@@ -337,11 +337,11 @@ mod tests {
         ..INTEL
     };
     /// A unit of 2^-14 Joules, and a target of 100 degrees.
-    const UNIT: u64 = 0xa_0e03;
-    const TARGET: u64 = 100 << 16;
+    const ENERGY_UNIT: u64 = 0xa_0e03;
+    const TARGET_TEMPERATURE: u64 = 100 << 16;
 
     fn scale(id: MiscEvent) -> Scale {
-        Scale::new(id, &INTEL, UNIT, TARGET)
+        Scale::new(id, &INTEL, ENERGY_UNIT, TARGET_TEMPERATURE)
     }
 
     #[test]
@@ -418,7 +418,7 @@ mod tests {
 
     #[test]
     fn memory_energy_of_servers_has_its_own_unit() {
-        let unit = |id, cpu| Scale::new(id, cpu, UNIT, 0).to_byte();
+        let unit = |id, cpu| Scale::new(id, cpu, ENERGY_UNIT, 0).to_byte();
         assert_eq!(unit(MiscEvent::EnergyMemory, &INTEL), 14);
         assert_eq!(unit(MiscEvent::EnergyMemory, &SERVER), 16);
         assert_eq!(unit(MiscEvent::EnergyPackage, &SERVER), 14);

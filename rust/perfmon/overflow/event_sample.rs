@@ -99,7 +99,7 @@ fn read_pmu_parts<'a>(
     let mut readings = PmuReadings::EMPTY;
     if sampling.format.has(PERF_SAMPLE_READ) {
         let pmu = here.pmu();
-        let paused = if percpu.pebs.armed.get() == 0 {
+        let paused_counters = if percpu.pebs.armed.get() == 0 {
             None
         } else {
             Some(pmu.convert_records_in_nmi(here)?)
@@ -108,8 +108,8 @@ fn read_pmu_parts<'a>(
         // its result is dropped. This runs in the handler only; the counter is armed, since it has a sampler; and the
         // caller drops the result after it has written the sample, before the next one.
         let counts = unsafe { percpu.counts_in_nmi(here, pmu, counter, sampling.read, now) };
-        if let Some(paused) = paused {
-            pmu.resume_precise(here, paused);
+        if let Some(paused_counters) = paused_counters {
+            pmu.resume_precise(here, paused_counters);
         }
         readings.counts = counts?;
     }
@@ -196,14 +196,14 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
         // sampling again. First the UNTHROTTLE record is written, so that it precedes the next sample and the THROTTLE
         // record of the next suspension. Sampling is resumed before the counters are loaded, since an overflow while
         // sampling is suspended loads its counter for `max_load` events.
-        let precise = percpu.pebs.armed.get();
-        if precise != 0 {
+        let precise_counters = percpu.pebs.armed.get();
+        if precise_counters != 0 {
             // Empties the buffer of precise samples. These samples are lost, since sampling is still suspended.
             pmu.with_records_converted(here, || ());
         }
         record_throttling(here, false);
         samplers.suspended.set(0);
-        for counter in each(samplers.counters.get() & !precise) {
+        for counter in each(samplers.counters.get() & !precise_counters) {
             resume_counter(here, pmu, counter);
         }
     }

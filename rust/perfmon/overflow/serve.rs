@@ -21,23 +21,23 @@ pub(super) fn handle_pmi(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     let begin = timestamp();
     let percpu = here.percpu();
     percpu.budget.begin_handler(&pmu.limits, begin);
-    let active = percpu.active_mask.get();
+    let active_counters = percpu.active_mask.get();
     let mut overflowed = 0;
     if let Some(global) = &pmu.registers.global {
-        pmu.repair_in_nmi(here, active, regs);
-        overflowed = acknowledge(here, global, active);
+        pmu.repair_in_nmi(here, active_counters, regs);
+        overflowed = acknowledge(here, global, active_counters);
     }
     if overflowed == 0 {
         // There is no status register, or other software has cleared it. The values of the counters also show
         // overflows.
-        overflowed = pmu.overflowed_counters(here, active);
+        overflowed = pmu.overflowed_counters(here, active_counters);
         if overflowed == 0 {
             return finish_slow(here, pmu, regs, begin, 0);
         }
     }
     percpu.pending_pmi.end_expectation();
     let served = handle_overflows(here, pmu, overflowed, regs, begin);
-    if percpu.slow_path.get() != 0 || has_overflow(here, pmu, active) {
+    if percpu.slow_path.get() != 0 || has_overflow(here, pmu, active_counters) {
         return finish_slow(here, pmu, regs, begin, served);
     }
     Lvtpc::NMI.write(here);
@@ -47,8 +47,8 @@ pub(super) fn handle_pmi(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
 
 /// Returns the counters of `active` whose overflow bits are set in the status register, and clears these bits.
 #[inline(always)]
-fn acknowledge(here: ThisCpu<'_>, global: &GlobalMsrs, active: u64) -> u64 {
-    let overflowed = msr::read(here, global.status) & active;
+fn acknowledge(here: ThisCpu<'_>, global: &GlobalMsrs, active_counters: u64) -> u64 {
+    let overflowed = msr::read(here, global.status) & active_counters;
     if overflowed != 0 {
         // The bits are cleared before the counters are read, so that a later overflow sets its bit again.
         msr::write(here, global.clear, overflowed);
@@ -172,10 +172,10 @@ fn drain_overflows(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
             suspend(here);
         }
         // The mask is read in each round, since serving an overflow may stop counters.
-        let active = here.percpu().active_mask.get();
+        let active_counters = here.percpu().active_mask.get();
         let overflowed = match &pmu.registers.global {
-            Some(global) => acknowledge(here, global, active),
-            None => pmu.overflowed_counters(here, active),
+            Some(global) => acknowledge(here, global, active_counters),
+            None => pmu.overflowed_counters(here, active_counters),
         };
         if overflowed == 0 {
             break;

@@ -47,20 +47,20 @@ pub(super) fn restart_after_lost_pmi(here: ThisCpu<'_>, pmu: &Pmu) {
 fn restart_counters(here: ThisCpu<'_>, pmu: &Pmu) {
     let percpu = here.percpu();
     let trace = &percpu.trace;
-    let sampled = trace.sampled_counters.get();
+    let sampled_counters = trace.sampled_counters.get();
     if trace.sample_start.get() > trace.last_start.get() {
         return stop_full_trace(here, pmu);
     }
     // The counters are stopped, because the handler still extends counters that overflow, and would change totals while
     // their counts are written.
-    for counter in each(sampled) {
+    for counter in each(sampled_counters) {
         pmu.stop_unchecked(here, counter);
     }
     // SAFETY: `write_counts` requires a trace that is recorded, which it is if a counter is sampled for it; room,
     // since `sample_start` is at most `last_start`; and no other writer: the handler is blocked.
-    unsafe { percpu.write_counts(sampled, |writer| writer) };
+    unsafe { percpu.write_counts(sampled_counters, |writer| writer) };
     trace.unblock_handler();
-    for counter in each(sampled) {
+    for counter in each(sampled_counters) {
         let value = percpu.value(counter);
         let events = percpu.sampled(counter).load_for_period();
         value.load(here, pmu.msrs(counter).write, events, value.total());

@@ -51,25 +51,25 @@ impl timer::Tick for Watch {
 fn find_lost_pmis(here: ThisCpu<'_>, pmu: &Pmu, active: u64) {
     let percpu = here.percpu();
     let watch = &percpu.watch;
-    let (mut overflowed, mut lost) = (0, 0);
+    let (mut overflowed, mut lost_counters) = (0, 0);
     for counter in each(active) {
         pmu.update(here, counter);
         let value = percpu.value(counter);
         if value.has_overflowed(here, pmu.msrs(counter).read) {
             if watch.is_stuck(counter, value.load_id()) {
-                lost |= counter.bit();
+                lost_counters |= counter.bit();
             } else {
                 overflowed |= counter.bit();
             }
         }
     }
     watch.overflowed.set(overflowed);
-    let sampled = percpu.trace.sampled_counters();
-    if lost & sampled != 0 {
+    let sampled_counters = percpu.trace.sampled_counters();
+    if lost_counters & sampled_counters != 0 {
         restart_after_lost_pmi(here, pmu);
     }
     // Counters without samples only have to be restarted: their totals are up to date.
-    for counter in each(lost & !sampled & percpu.active_mask.get()) {
+    for counter in each(lost_counters & !sampled_counters & percpu.active_mask.get()) {
         pmu.stop_unchecked(here, counter);
         pmu.start(here, counter);
     }

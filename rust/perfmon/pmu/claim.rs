@@ -38,11 +38,11 @@ impl Pmu {
     /// fixed-function counters if one of them counts.
     pub(crate) fn counting_msr(&self, here: ThisCpu<'_>) -> Option<Msr> {
         let selects = (0..self.capabilities.all_general).map(|n| self.registers.perf_select_msr(n));
-        let counts = |select: &Msr| EventSelect::is_counting(msr::read(here, *select));
+        let is_counting = |select: &Msr| EventSelect::is_counting(msr::read(here, *select));
         let fixed_control = (self.capabilities.fixed != 0).then_some(self.registers.fixed_control);
         selects
             .into_iter()
-            .find(counts)
+            .find(is_counting)
             .or_else(|| fixed_control.filter(|&msr| has_running_fixed(msr::read(here, msr))))
     }
 

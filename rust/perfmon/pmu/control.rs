@@ -173,8 +173,8 @@ impl Pmu {
     #[inline(always)]
     pub(crate) fn update(&self, here: ThisCpu<'_>, counter: CounterId) {
         let percpu = here.percpu();
-        let updated = percpu.value(counter).update(here, self.msrs(counter).read);
-        if updated.is_err() {
+        let update_result = percpu.value(counter).update(here, self.msrs(counter).read);
+        if update_result.is_err() {
             percpu.mark_tampered(counter.bit());
         }
     }

@@ -26,9 +26,9 @@ use crate::{
 /// (`lbr_sel` in Linux's `arch/x86/events/perf_event.h`), so that each thread would change the other's filter.
 pub(super) fn probe(here: ThisCpu<'_>, records: Option<BranchRecords>) -> Option<BranchRecords> {
     records.filter(|records| {
-        let is_shared =
+        let is_filter_shared =
             *records == BranchRecords::OldStack(OldStack::Nehalem) && topology::has_sibling(here);
-        !is_shared && msr::read_safe(here, BranchMsrs::new(*records).select).is_ok()
+        !is_filter_shared && msr::read_safe(here, BranchMsrs::new(*records).select).is_ok()
     })
 }
 
@@ -168,12 +168,12 @@ pub(crate) fn unfreeze(here: ThisCpu<'_>, pmu: &Pmu) {
 /// `bpf_get_branch_snapshot()` disables the records and does not enable them again. A repair empties the records, since
 /// their branches are of an unknown time.
 pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) {
-    const STACK: u64 = DEBUGCTL_LBR | DEBUGCTL_FREEZE;
+    const STACK_BITS: u64 = DEBUGCTL_LBR | DEBUGCTL_FREEZE;
 
     let (percpu, msrs) = (here.percpu(), &pmu.registers.branches);
     let enabled = percpu.branches.enabled.get();
     // Before version 4 the PMI clears the enable bit when it freezes the stack.
-    let must_be_set = if pmu.registers.has_freeze_status || enabled != STACK {
+    let must_be_set = if pmu.registers.has_freeze_status || enabled != STACK_BITS {
         enabled
     } else {
         DEBUGCTL_FREEZE
@@ -203,12 +203,12 @@ pub(crate) fn write_record(
     aspace: u64,
 ) -> Writer {
     repair(here, pmu);
-    let start = writer.skip(size_of::<lbr::LastBranchHead>());
-    let first = writer.end();
+    let head_start = writer.skip(size_of::<lbr::LastBranchHead>());
+    let branches_start = writer.end();
     for_each_branch(here, pmu, &mut writer);
-    let bytes = writer.end().wrapping_sub(first);
+    let bytes = writer.end().wrapping_sub(branches_start);
     writer.put_at(
-        start,
+        head_start,
         lbr::LastBranchHead {
             header,
             num_branches: (bytes / size_of::<abi::perfmon_last_branch>()) as u32,
@@ -274,7 +274,7 @@ impl BranchDetails {
 
     /// Returns the value of the register with the details; 0 if there is no such register.
     #[inline(always)]
-    fn register(self, here: ThisCpu<'_>) -> u64 {
+    fn register_value(self, here: ThisCpu<'_>) -> u64 {
         match self {
             Self::Stack(msr) | Self::Architectural(msr) => msr::read(here, msr),
             Self::Flags(_) | Self::Amd(_) => 0,
@@ -398,7 +398,7 @@ pub(crate) fn save_records(here: ThisCpu<'_>, put: impl FnMut([u64; 3])) {
     impl<F: FnMut([u64; 3])> BranchSink for WordSink<F> {
         #[inline(always)]
         fn add_branch(&mut self, here: ThisCpu<'_>, from: u64, to: u64, details: BranchDetails) {
-            (self.0)([from, to, details.register(here)]);
+            (self.0)([from, to, details.register_value(here)]);
         }
     }
 

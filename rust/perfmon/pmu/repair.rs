@@ -17,17 +17,17 @@ impl Pmu {
     /// overflow handler, since a PMI masks LVTPC.
     pub(crate) fn repair(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
-        let active = percpu.running_counters();
-        if active == 0 {
+        let active_counters = percpu.running_counters();
+        if active_counters == 0 {
             return;
         }
         if !Lvtpc::read(here).is_unmasked_nmi() {
             Lvtpc::NMI.write(here);
             // Without PMIs samples are missing, but the values of counters are right.
-            percpu.mark_lost(active & percpu.trace.counters.get());
+            percpu.mark_lost(active_counters & percpu.trace.counters.get());
         }
-        self.repair_global(here, active);
-        self.check_place_holder(here, active);
+        self.repair_global(here, active_counters);
+        self.check_place_holder(here, active_counters);
         if percpu.slow_path.get() & SLOW_BRANCHES != 0 {
             lbr::repair(here, self);
         }
@@ -38,8 +38,8 @@ impl Pmu {
     /// register when perf samples by Intel PT or for BPF.
     #[inline(always)]
     pub(crate) fn repair_global(&self, here: ThisCpu<'_>, counters: u64) {
-        if let Some((control, missing)) = self.find_disabled(here, counters) {
-            self.enable_again(here, control, missing);
+        if let Some((control, disabled_counters)) = self.find_disabled(here, counters) {
+            self.enable_again(here, control, disabled_counters);
         }
     }
 
@@ -47,8 +47,8 @@ impl Pmu {
     /// `regs`.
     #[inline(always)]
     pub(crate) fn repair_in_nmi(&self, here: ThisCpu<'_>, counters: u64, regs: Regs<'_>) {
-        if let Some((control, missing)) = self.find_disabled(here, counters) {
-            self.enable_again_in_nmi(here, control, missing, regs);
+        if let Some((control, disabled_counters)) = self.find_disabled(here, counters) {
+            self.enable_again_in_nmi(here, control, disabled_counters, regs);
         }
     }
 
@@ -58,20 +58,26 @@ impl Pmu {
     fn find_disabled(&self, here: ThisCpu<'_>, counters: u64) -> Option<(u64, u64)> {
         let global = self.registers.global.as_ref()?;
         let control = msr::read(here, global.control);
-        let missing = counters & !control;
-        (missing != 0).then_some((control, missing))
+        let disabled_counters = counters & !control;
+        (disabled_counters != 0).then_some((control, disabled_counters))
     }
 
     /// Enables counters again, unless Linux perf, with a place-holder, has disabled all counters: perf does so for
     /// moments, in the kernel with interrupts off, and enables them again itself. Counters of user mode miss no events
     /// in that time.
     #[cold]
-    fn enable_again_in_nmi(&self, here: ThisCpu<'_>, control: u64, missing: u64, regs: Regs<'_>) {
+    fn enable_again_in_nmi(
+        &self,
+        here: ThisCpu<'_>,
+        control: u64,
+        disabled_counters: u64,
+        regs: Regs<'_>,
+    ) {
         if self.place_holder.is_some() && control == 0 && !regs.is_user() {
             let percpu = here.percpu();
-            percpu.mark_lost(missing & percpu.slow_path.get() & SLOW_KERNEL);
+            percpu.mark_lost(disabled_counters & percpu.slow_path.get() & SLOW_KERNEL);
         } else {
-            self.enable_again(here, control, missing);
+            self.enable_again(here, control, disabled_counters);
         }
     }
 
@@ -93,15 +99,16 @@ impl Pmu {
         }
     }
 
-    /// Enables the counters `missing` in the global control register, which holds `control`, and marks them as lost.
+    /// Enables the counters `disabled_counters` in the global control register, which holds `control`, and marks them
+    /// as lost.
     #[cold]
-    fn enable_again(&self, here: ThisCpu<'_>, control: u64, missing: u64) {
+    fn enable_again(&self, here: ThisCpu<'_>, control: u64, disabled_counters: u64) {
         if let Some(global) = &self.registers.global {
-            msr::write(here, global.control, control | missing);
+            msr::write(here, global.control, control | disabled_counters);
         }
         let percpu = here.percpu();
         percpu.found_disabled.set(1);
-        percpu.mark_lost(missing);
+        percpu.mark_lost(disabled_counters);
     }
 }
 

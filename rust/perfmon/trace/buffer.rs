@@ -46,13 +46,13 @@ impl Buffer {
     /// EPERM if the caller may not pin that much memory ([`Charge::new`]). ENOMEM if there is no memory, or the
     /// caller's cgroup has reached its limit; the kernel kills no process to make room.
     pub(crate) fn new(pages: u32, is_traced: bool) -> Result<Self> {
-        let (allocated, flags) = if is_traced {
+        let (allocated_pages, flags) = if is_traced {
             (pages, 0)
         } else {
             (1, abi::PERFMON_BUFFER_FLAG_NOT_TRACED)
         };
-        let charge = Charge::new(allocated)?;
-        let size = allocated as usize * PAGE_SIZE;
+        let charge = Charge::new(allocated_pages)?;
+        let size = allocated_pages as usize * PAGE_SIZE;
         // SAFETY: `perfmon_buffer_alloc()` has no precondition: it may be called with any size.
         let start = unsafe { ffi::perfmon_buffer_alloc(size) };
         // INVARIANT: `perfmon_buffer_alloc()` has just allocated `size` bytes, whole pages.

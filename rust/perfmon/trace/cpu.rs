@@ -45,7 +45,7 @@ impl CpuTraceConfig<'_> {
     }
 
     /// Returns the counters of the matching events, as a mask.
-    fn mask(&self, matches: impl Fn(&ConfigEvent) -> bool) -> u64 {
+    fn counter_mask(&self, matches: impl Fn(&ConfigEvent) -> bool) -> u64 {
         let matching = self.events().filter(|(_, event)| matches(event));
         bits(matching.map(|(counter, _)| counter))
     }
@@ -59,7 +59,7 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
     prepare_buffer(trace, config, buffer);
     set_masks(trace, config, following_values != 0);
     program_counters(here, config);
-    trace.counters.set(config.mask(|_| true));
+    trace.counters.set(config.counter_mask(|_| true));
     trace.recording.set(1);
     pmu_values::begin_recording(here, recorded_values, following_values);
     start_counters(here, config);
@@ -83,9 +83,9 @@ fn prepare_buffer(trace: &CpuTrace, config: &CpuTraceConfig<'_>, buffer: &Buffer
 /// Sets the mask of address spaces in records, and the masks of the counters that are sampled, that follow the
 /// timebase, and that record branches.
 fn set_masks(trace: &CpuTrace, config: &CpuTraceConfig<'_>, has_following_values: bool) {
-    let followers = config.mask(|event| event.role == EventRole::FollowsTimebase);
-    let first = config.events().next();
-    let timebase = first.filter(|_| followers != 0 || has_following_values);
+    let following_counters = config.counter_mask(|event| event.role == EventRole::FollowsTimebase);
+    let first_event = config.events().next();
+    let timebase = first_event.filter(|_| following_counters != 0 || has_following_values);
     trace.aspace_mask.set(if config.allow_kernel_addrs {
         CR3_ADDRESS_SPACE_MASK
     } else {
@@ -93,28 +93,28 @@ fn set_masks(trace: &CpuTrace, config: &CpuTraceConfig<'_>, has_following_values
     });
     trace
         .sampled_counters
-        .set(config.mask(|event| matches!(event.role, EventRole::Sampled(_))));
-    trace.follower_counters.set(followers);
+        .set(config.counter_mask(|event| matches!(event.role, EventRole::Sampled(_))));
+    trace.follower_counters.set(following_counters);
     trace
         .timebase
         .set(timebase.map_or(0, |(counter, _)| counter.bit()));
     trace
         .branch_counters
-        .set(config.mask(|event| event.last_branch));
+        .set(config.counter_mask(|event| event.last_branch));
 }
 
 /// Sets the counters up for the first sample of their events, stopped.
 fn program_counters(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>) {
     let (percpu, pmu) = (here.percpu(), here.pmu());
-    let followed = percpu.trace.timebase.get() | percpu.trace.branch_counters.get();
-    for (counter, recorded) in config.events() {
-        pmu.program(here, counter, recorded.select);
+    let followed_counters = percpu.trace.timebase.get() | percpu.trace.branch_counters.get();
+    for (counter, event) in config.events() {
+        pmu.program(here, counter, event.select);
         let (value, sampled) = (percpu.value(counter), percpu.sampled(counter));
         sampled.prepare(
-            recorded,
-            pmu.load_limit.min_events(recorded.select),
+            event,
+            pmu.load_limit.min_events(event.select),
             value.period(),
-            RECORD_WRITTEN | followed & counter.bit(),
+            RECORD_WRITTEN | followed_counters & counter.bit(),
         );
         value.load(
             here,

@@ -115,7 +115,7 @@ impl Inner {
     /// # Errors
     ///
     /// EIO if one of the trace's counters was tampered with.
-    fn end(&mut self, ownership: &mut Ownership) -> Result {
+    fn end_recording(&mut self, ownership: &mut Ownership) -> Result {
         if self.state != TraceState::Running {
             return Ok(());
         }
@@ -140,7 +140,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         if self.state == TraceState::Running {
             // The session has ended, so no caller is left to get the error.
-            let _ = self.end(&mut OWNERSHIP.lock());
+            let _ = self.end_recording(&mut OWNERSHIP.lock());
         }
     }
 }
@@ -343,7 +343,7 @@ fn begin(inner: &mut Inner, state: TraceState, ownership: &mut Ownership) -> Res
     if ownership.is_intact(mask) {
         Ok(())
     } else {
-        inner.end(ownership)
+        inner.end_recording(ownership)
     }
 }
 
@@ -352,7 +352,7 @@ pub(crate) fn stop(trace: &Trace) -> Result {
     check_may_count_cpu()?;
     let mut inner = trace.inner.lock();
     inner.state.after(TraceCall::Stop)?;
-    let result = inner.end(&mut OWNERSHIP.lock());
+    let result = inner.end_recording(&mut OWNERSHIP.lock());
     wait_for_place_holder_end();
     result
 }

@@ -6,7 +6,10 @@ use super::super::event_attr::{
     PERF_COUNT_HW_STALLED_CYCLES_BACKEND, PERF_COUNT_HW_STALLED_CYCLES_FRONTEND,
 };
 use super::super::evtsel::EventSelect;
-use super::cache::{fetches, reads, reads_and_writes, CacheTable, NONE, NO_EVENTS, WRONG};
+use super::cache::{
+    instruction_row, read_only_row, read_write_row, CacheTable, INVALID_EVENT, NO_EVENT,
+    NO_EVENT_ROW,
+};
 use super::Core;
 
 /// All cores before Zen, with family 15h. Their events of the last level (LL) count accesses to the cache of level 2.
@@ -23,7 +26,7 @@ pub(super) const BEFORE_ZEN: Core = Core {
             EventSelect::new(0xd1, 0),
         ),
     ],
-    cache: Some(&BEFORE_ZEN_CACHE),
+    cache_events: Some(&BEFORE_ZEN_CACHE),
     ..Core::EMPTY
 };
 
@@ -38,46 +41,53 @@ pub(super) const ZEN_1: Core = Core {
             EventSelect::new(0x87, 0x01),
         ),
     ],
-    cache: Some(&ZEN_CACHE),
+    cache_events: Some(&ZEN_CACHE),
     ..Core::EMPTY
 };
 
 /// Zen 2 and 3.
 pub(super) const ZEN_2: Core = Core {
-    hardware_events: &[NOTHING_DISPATCHED],
+    hardware_events: &[FRONTEND_STALLS],
     ..ZEN_1
 };
 
 /// Zen 4, 5 and 6.
 pub(super) const ZEN_4: Core = Core {
     hardware_events: &[
-        NOTHING_DISPATCHED,
+        FRONTEND_STALLS,
         (PERF_COUNT_HW_REF_CPU_CYCLES, EventSelect::new(0x120, 0x01)),
     ],
     ..ZEN_1
 };
 
-const NOTHING_DISPATCHED: (u32, EventSelect) = (
+const FRONTEND_STALLS: (u32, EventSelect) = (
     PERF_COUNT_HW_STALLED_CYCLES_FRONTEND,
     EventSelect::new(0xa9, 0),
 );
 
 const BEFORE_ZEN_CACHE: CacheTable = [
-    [0x0040, 0x0141, NONE, NONE, 0x0267, 0x0167],
-    [0x0080, 0x0081, WRONG, WRONG, 0x014b, NONE],
-    reads_and_writes([0x037d, 0x037e], [0x017f, NONE]),
-    reads_and_writes([0x0040, 0x0746], [NONE, NONE]),
-    reads(0x0080, 0x0385),
-    reads(0x00c2, 0x00c3),
-    reads(0xb8e9, 0x98e9),
+    [0x0040, 0x0141, NO_EVENT, NO_EVENT, 0x0267, 0x0167],
+    [
+        0x0080,
+        0x0081,
+        INVALID_EVENT,
+        INVALID_EVENT,
+        0x014b,
+        NO_EVENT,
+    ],
+    read_write_row([0x037d, 0x037e], [0x017f, NO_EVENT]),
+    read_write_row([0x0040, 0x0746], [NO_EVENT, NO_EVENT]),
+    read_only_row(0x0080, 0x0385),
+    read_only_row(0x00c2, 0x00c3),
+    read_only_row(0xb8e9, 0x98e9),
 ];
 
 const ZEN_CACHE: CacheTable = [
-    [0x0040, 0xc860, NONE, NONE, 0xff5a, NONE],
-    fetches(0x0080, 0x0081),
-    NO_EVENTS,
-    reads_and_writes([0xff45, 0xf045], [NONE, NONE]),
-    reads(0x0084, 0xff85),
-    reads(0x00c2, 0x00c3),
-    reads(NONE, NONE),
+    [0x0040, 0xc860, NO_EVENT, NO_EVENT, 0xff5a, NO_EVENT],
+    instruction_row(0x0080, 0x0081),
+    NO_EVENT_ROW,
+    read_write_row([0xff45, 0xf045], [NO_EVENT, NO_EVENT]),
+    read_only_row(0x0084, 0xff85),
+    read_only_row(0x00c2, 0x00c3),
+    read_only_row(NO_EVENT, NO_EVENT),
 ];

@@ -2,51 +2,55 @@
 //! Gracemont, Crestmont, Skymont, Darkmont and Arctic Wolf.
 
 use super::atom::TREMONT_CACHE;
-use super::limit::unit;
+use super::limit::event_and_unit;
 use super::{Core, REFERENCE_CYCLES};
 
 pub(super) const GRACEMONT: Core = Core {
-    extra_events: &[unit(0x01b7), unit(0x02b7), unit(0x05d0)],
+    extra_events: &[
+        event_and_unit(0x01b7),
+        event_and_unit(0x02b7),
+        event_and_unit(0x05d0),
+    ],
     fixed_events: &[REFERENCE_CYCLES],
-    cache: Some(&TREMONT_CACHE),
+    cache_events: Some(&TREMONT_CACHE),
     ..Core::EMPTY
 };
 
 pub(super) const CRESTMONT: Core = Core {
     extra_events: &[
-        unit(0x01b7),
-        unit(0x02b7),
-        unit(0x05d0),
-        unit(0x0127),
-        unit(0x0227),
+        event_and_unit(0x01b7),
+        event_and_unit(0x02b7),
+        event_and_unit(0x05d0),
+        event_and_unit(0x0127),
+        event_and_unit(0x0227),
     ],
     ..GRACEMONT
 };
 
 /// Skymont, and Darkmont, which has the same events.
 pub(super) const SKYMONT: Core = Core {
-    fixed_events: TOP_DOWN,
+    fixed_events: TOP_DOWN_EVENTS,
     ..CRESTMONT
 };
 
 pub(super) const ARCTIC_WOLF: Core = Core {
     extra_events: &[
-        unit(0x01b7),
-        unit(0x02b7),
-        unit(0x04b7),
-        unit(0x08b7),
-        unit(0x05d0),
-        unit(0x0127),
-        unit(0x0227),
+        event_and_unit(0x01b7),
+        event_and_unit(0x02b7),
+        event_and_unit(0x04b7),
+        event_and_unit(0x08b7),
+        event_and_unit(0x05d0),
+        event_and_unit(0x0127),
+        event_and_unit(0x0227),
     ],
     limits: &[
-        (unit(0x0175), 0x1),
-        (unit(0x0275), 0x2),
-        (unit(0x21d3), 0x1),
-        (unit(0x22d3), 0x1),
+        (event_and_unit(0x0175), 0x1),
+        (event_and_unit(0x0275), 0x2),
+        (event_and_unit(0x21d3), 0x1),
+        (event_and_unit(0x22d3), 0x1),
     ],
     ..SKYMONT
 };
 
 /// TOPDOWN_BAD_SPECULATION.ALL, TOPDOWN_FE_BOUND.ALL and TOPDOWN_RETIRING.ALL besides reference cycles.
-const TOP_DOWN: &[(u16, u8)] = &[REFERENCE_CYCLES, (0x0073, 4), (0x019c, 5), (0x02c2, 6)];
+const TOP_DOWN_EVENTS: &[(u16, u8)] = &[REFERENCE_CYCLES, (0x0073, 4), (0x019c, 5), (0x02c2, 6)];

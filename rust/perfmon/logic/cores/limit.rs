@@ -4,7 +4,7 @@
 use super::super::evtsel::EventSelect;
 
 /// The counters of an event without limits.
-pub(in super::super) const ALL: u64 = u64::MAX;
+pub(in super::super) const ALL_COUNTERS: u64 = u64::MAX;
 
 /// A set of events, by number and unit mask.
 pub(in super::super) struct Events {
@@ -22,7 +22,7 @@ pub(in super::super) struct Events {
 pub(in super::super) type Limit = (Events, u64);
 
 /// Returns the events with the numbers `first` to `last`.
-pub(super) const fn range(first: u8, last: u8) -> Events {
+pub(super) const fn event_range(first: u8, last: u8) -> Events {
     Events {
         first,
         last,
@@ -32,34 +32,34 @@ pub(super) const fn range(first: u8, last: u8) -> Events {
 }
 
 /// Returns the events with this number.
-pub(super) const fn event(number: u8) -> Events {
-    range(number, number)
+pub(super) const fn event_number(number: u8) -> Events {
+    event_range(number, number)
 }
 
 /// Returns the event with this number and unit mask, laid out as in the register.
-pub(super) const fn unit(mask_and_number: u16) -> Events {
+pub(super) const fn event_and_unit(mask_and_number: u16) -> Events {
     let [number, unit_mask] = mask_and_number.to_le_bytes();
     Events {
         unit_bits: 0xff,
         unit_mask,
-        ..event(number)
+        ..event_number(number)
     }
 }
 
 /// Returns the events with this number whose unit mask has the bits of this one set. Number and mask are laid out as in
 /// the register.
-pub(super) const fn unit_bits(mask_and_number: u16) -> Events {
+pub(super) const fn event_and_unit_bits(mask_and_number: u16) -> Events {
     let [number, unit_mask] = mask_and_number.to_le_bytes();
     Events {
         unit_bits: unit_mask,
         unit_mask,
-        ..event(number)
+        ..event_number(number)
     }
 }
 
 impl Events {
     /// Returns whether the set has this event.
-    pub(in super::super) fn contain(&self, select: EventSelect) -> bool {
+    pub(in super::super) fn contains(&self, select: EventSelect) -> bool {
         (self.first..=self.last).contains(&(select.event() as u8))
             && select.unit_mask() & self.unit_bits == self.unit_mask
     }

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Lion Cove and Cougar Cove.
 
-use super::golden_cove::{CACHE, FROM_REDWOOD_COVE};
-use super::limit::{event, range, unit, ALL};
+use super::golden_cove::{CACHE_TABLE, EXTRA_EVENTS_FROM_REDWOOD_COVE};
+use super::limit::{event_and_unit, event_number, event_range, ALL_COUNTERS};
 use super::{Core, REFERENCE_CYCLES};
 
 /// Lion Cove, and Cougar Cove, which has the same events.
 pub(super) const LION_COVE: Core = Core {
-    extra_events: FROM_REDWOOD_COVE,
+    extra_events: EXTRA_EVENTS_FROM_REDWOOD_COVE,
     limits: &[
-        (event(0x20), 0xf),
-        (unit(0x0148), 0x4),
-        (unit(0x0175), 0x4),
-        (unit(0x08a3), 0x4),
-        (unit(0x0ca3), 0x4),
-        (unit(0x04a4), 0x1),
-        (unit(0x08a4), 0x1),
-        (unit(0x10a4), 0x8),
-        (unit(0x01b1), 0x8),
-        (unit(0x02cd), 0x3),
-        (unit(0x87d0), ALL),
-        (range(0xd0, 0xdf), 0xf),
+        (event_number(0x20), 0xf),
+        (event_and_unit(0x0148), 0x4),
+        (event_and_unit(0x0175), 0x4),
+        (event_and_unit(0x08a3), 0x4),
+        (event_and_unit(0x0ca3), 0x4),
+        (event_and_unit(0x04a4), 0x1),
+        (event_and_unit(0x08a4), 0x1),
+        (event_and_unit(0x10a4), 0x8),
+        (event_and_unit(0x01b1), 0x8),
+        (event_and_unit(0x02cd), 0x3),
+        (event_and_unit(0x87d0), ALL_COUNTERS),
+        (event_range(0xd0, 0xdf), 0xf),
     ],
     fixed_events: &[REFERENCE_CYCLES],
-    cache: Some(&CACHE),
+    cache_events: Some(&CACHE_TABLE),
     ..Core::EMPTY
 };

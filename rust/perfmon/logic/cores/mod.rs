@@ -18,10 +18,10 @@ mod panther_cove;
 mod sandy_bridge;
 mod skylake;
 
-pub(super) use self::cache::{CacheTable, NONE, WRONG};
-pub(super) use self::limit::{Events, Limit, ALL};
+pub(super) use self::cache::{CacheTable, INVALID_EVENT, NO_EVENT};
+pub(super) use self::limit::{Events, Limit, ALL_COUNTERS};
 
-use self::limit::{event, range, unit};
+use self::limit::{event_and_unit, event_number, event_range};
 use super::cpuid::Microarchitecture;
 use super::evtsel::EventSelect;
 
@@ -39,7 +39,7 @@ pub(super) struct Core {
     /// The events of `PERF_TYPE_HARDWARE`, by `PERF_COUNT_HW_*`, that are not architectural events.
     hardware_events: &'static [(u32, EventSelect)],
     /// The events of `PERF_TYPE_HW_CACHE`, if there are any.
-    pub(super) cache: Option<&'static CacheTable>,
+    pub(super) cache_events: Option<&'static CacheTable>,
 }
 
 impl Core {
@@ -49,27 +49,27 @@ impl Core {
         limits: &[],
         fixed_events: &[],
         hardware_events: &[],
-        cache: None,
+        cache_events: None,
     };
 
     /// A core whose events are not known. Each event that needs an extra register on some core may need one on this
     /// core. All other events are limited to the first four counters, as nearly all events with limits are.
     const UNKNOWN: Self = Self {
         extra_events: &[
-            range(0x2a, 0x2b),
-            unit(0x0127),
-            unit(0x0227),
-            event(0x4f),
-            event(0xb7),
-            event(0xbb),
-            event(0xc6),
-            event(0xcd),
-            unit(0x05d0),
-            event(0xd6),
-            unit(0x40ad),
-            unit(0x04c2),
+            event_range(0x2a, 0x2b),
+            event_and_unit(0x0127),
+            event_and_unit(0x0227),
+            event_number(0x4f),
+            event_number(0xb7),
+            event_number(0xbb),
+            event_number(0xc6),
+            event_number(0xcd),
+            event_and_unit(0x05d0),
+            event_number(0xd6),
+            event_and_unit(0x40ad),
+            event_and_unit(0x04c2),
         ],
-        limits: &[(range(0, 0xff), 0xf)],
+        limits: &[(event_range(0, 0xff), 0xf)],
         ..Self::EMPTY
     };
 

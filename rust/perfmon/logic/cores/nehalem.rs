@@ -5,33 +5,37 @@ use super::super::event_attr::{
     PERF_COUNT_HW_STALLED_CYCLES_BACKEND, PERF_COUNT_HW_STALLED_CYCLES_FRONTEND,
 };
 use super::super::evtsel::EventSelect;
-use super::cache::{fetches, reads, reads_and_writes, CacheTable, NO_EVENTS};
-use super::limit::{event, range, unit};
+use super::cache::{instruction_row, read_only_row, read_write_row, CacheTable, NO_EVENT_ROW};
+use super::limit::{event_and_unit, event_number, event_range};
 use super::{cycles_without, Core};
 
 pub(super) const NEHALEM: Core = Core {
-    extra_events: &[unit(0x01b7), unit(0x100b)],
+    extra_events: &[event_and_unit(0x01b7), event_and_unit(0x100b)],
     limits: &[
-        (range(0x40, 0x43), 0x3),
-        (event(0x48), 0x3),
-        (event(0x4e), 0x3),
-        (event(0x51), 0x3),
-        (event(0x63), 0x3),
+        (event_range(0x40, 0x43), 0x3),
+        (event_number(0x48), 0x3),
+        (event_number(0x4e), 0x3),
+        (event_number(0x51), 0x3),
+        (event_number(0x63), 0x3),
     ],
     hardware_events: STALLS,
-    cache: Some(&NEHALEM_CACHE),
+    cache_events: Some(&NEHALEM_CACHE),
     ..Core::EMPTY
 };
 
 pub(super) const WESTMERE: Core = Core {
-    extra_events: &[unit(0x01b7), unit(0x01bb), unit(0x100b)],
-    limits: &[
-        (event(0x51), 0x3),
-        (event(0x60), 0x1),
-        (event(0x63), 0x3),
-        (event(0xb3), 0x1),
+    extra_events: &[
+        event_and_unit(0x01b7),
+        event_and_unit(0x01bb),
+        event_and_unit(0x100b),
     ],
-    cache: Some(&WESTMERE_CACHE),
+    limits: &[
+        (event_number(0x51), 0x3),
+        (event_number(0x60), 0x1),
+        (event_number(0x63), 0x3),
+        (event_number(0xb3), 0x1),
+    ],
+    cache_events: Some(&WESTMERE_CACHE),
     ..NEHALEM
 };
 
@@ -50,17 +54,17 @@ const STALLS: &[(u32, EventSelect)] = &[
 
 const NEHALEM_CACHE: CacheTable = [
     [0x010b, 0x0151, 0x020b, 0x0251, 0x014e, 0x024e],
-    fetches(0x0380, 0x0280),
-    NO_EVENTS,
-    reads_and_writes([0x0f40, 0x0108], [0x0f41, 0x010c]),
-    reads(0x01c0, 0x20c8),
-    reads(0x00c4, 0x03e8),
-    NO_EVENTS,
+    instruction_row(0x0380, 0x0280),
+    NO_EVENT_ROW,
+    read_write_row([0x0f40, 0x0108], [0x0f41, 0x010c]),
+    read_only_row(0x01c0, 0x20c8),
+    read_only_row(0x00c4, 0x03e8),
+    NO_EVENT_ROW,
 ];
 
 const WESTMERE_CACHE: CacheTable = {
     let mut table = NEHALEM_CACHE;
-    table[3] = reads_and_writes([0x010b, 0x0108], [0x020b, 0x010c]);
-    table[4] = reads(0x01c0, 0x0185);
+    table[3] = read_write_row([0x010b, 0x0108], [0x020b, 0x010c]);
+    table[4] = read_only_row(0x01c0, 0x0185);
     table
 };

@@ -150,13 +150,13 @@ impl Capabilities {
         match self.all_general {
             0 | 1 => None,
             all => {
-                let last = all - 1;
-                let general = if self.general < last {
+                let last_counter = all - 1;
+                let general = if self.general < last_counter {
                     self.general
                 } else {
-                    last
+                    last_counter
                 };
-                Some((Self { general, ..self }, last))
+                Some((Self { general, ..self }, last_counter))
             }
         }
     }

@@ -52,8 +52,8 @@ impl Processor {
             Leaf { eax: 0, .. } => (general, general, fixed),
             // Counters above a gap are not used, because the ABI numbers general counters from 0 up.
             Leaf { eax, ebx, .. } => {
-                let contiguous = eax.trailing_ones() as u8;
-                (contiguous, contiguous.min(LEGACY_GENERAL), ebx)
+                let contiguous_count = eax.trailing_ones() as u8;
+                (contiguous_count, contiguous_count.min(LEGACY_GENERAL), ebx)
             }
         };
         let arch_events = match self.perfmon_events.eax {
@@ -131,14 +131,14 @@ impl Processor {
 
         if version >= 4 && self.features.edx & ARCHITECTURAL != 0 {
             let leaf = self.branch_records;
-            let has_all = leaf.ebx & leaf.ecx & ALL_FEATURES == ALL_FEATURES;
+            let has_all_features = leaf.ebx & leaf.ecx & ALL_FEATURES == ALL_FEATURES;
             // Bit n of EAX is for 8 (n + 1) branches.
             let depth = [32, 16, 8]
                 .into_iter()
                 .find(|depth: &u8| leaf.eax >> (depth / 8 - 1) & 1 != 0)?;
-            return has_all.then_some(BranchRecords::Architectural { depth });
+            return has_all_features.then_some(BranchRecords::Architectural { depth });
         }
-        let old = match self.microarchitecture() {
+        let old_stack = match self.microarchitecture() {
             Core::Nehalem | Core::Westmere => OldStack::Nehalem,
             Core::SandyBridge | Core::IvyBridge => OldStack::SandyBridge,
             _ => OldStack::Haswell,
@@ -146,11 +146,13 @@ impl Processor {
         match perf_capabilities & LBR_FORMAT {
             _ if version < 2 => None,
             lbr::FORMAT_INFO => Some(BranchRecords::Stack),
-            lbr::FORMAT_FLAGS if old < OldStack::Haswell => Some(BranchRecords::OldStack(old)),
+            lbr::FORMAT_FLAGS if old_stack < OldStack::Haswell => {
+                Some(BranchRecords::OldStack(old_stack))
+            }
             lbr::FORMAT_FLAGS_2
                 if matches!(self.microarchitecture(), Core::Haswell | Core::Broadwell) =>
             {
-                Some(BranchRecords::OldStack(old))
+                Some(BranchRecords::OldStack(old_stack))
             }
             _ => None,
         }
@@ -383,7 +385,7 @@ mod tests {
 
     #[test]
     fn set_bit_of_leaf_0a_ebx_is_a_missing_event() {
-        let events = |count: u32, missing| {
+        let arch_events = |count: u32, missing| {
             let leaf = Leaf {
                 ebx: missing,
                 ..perfmon_leaf(count << 24 | 0x30_0404, 0, 0x603)
@@ -391,14 +393,14 @@ mod tests {
             let capabilities = intel_processor(INTEL, 0, leaf).capabilities(0);
             capabilities.map(|c| c.arch_events)
         };
-        assert_eq!(events(7, 0), Ok(0x7f));
-        assert_eq!(events(7, 0b100), Ok(0x7b));
+        assert_eq!(arch_events(7, 0), Ok(0x7f));
+        assert_eq!(arch_events(7, 0b100), Ok(0x7b));
         // Events beyond the count are missing, whatever their bits are.
-        assert_eq!(events(5, !0b1_1111), Ok(0x1f));
-        assert_eq!(events(0, 0), Ok(0));
-        assert_eq!(events(31, 0), Ok(0x7fff_ffff));
-        assert_eq!(events(32, 0), Ok(u32::MAX));
-        assert_eq!(events(255, 1), Ok(u32::MAX - 1));
+        assert_eq!(arch_events(5, !0b1_1111), Ok(0x1f));
+        assert_eq!(arch_events(0, 0), Ok(0));
+        assert_eq!(arch_events(31, 0), Ok(0x7fff_ffff));
+        assert_eq!(arch_events(32, 0), Ok(u32::MAX));
+        assert_eq!(arch_events(255, 1), Ok(u32::MAX - 1));
     }
 
     /// Returns the capabilities of an invented processor of version 6, for cases that no dump has. `subleaves` are EAX
@@ -422,18 +424,18 @@ mod tests {
 
     #[test]
     fn version_6_describes_each_core() {
-        let found = version_6([(0b1011, 0), (0x3f, 0x77), (0x1fff, 0)]);
-        assert_eq!((found.general, found.fixed), (6, 0x77));
-        assert_eq!(found.arch_events, 0x1fff);
-        assert_eq!(found.select_bits, 0xffff_ffff);
-        assert!(found.has_aliases());
+        let cpu = version_6([(0b1011, 0), (0x3f, 0x77), (0x1fff, 0)]);
+        assert_eq!((cpu.general, cpu.fixed), (6, 0x77));
+        assert_eq!(cpu.arch_events, 0x1fff);
+        assert_eq!(cpu.select_bits, 0xffff_ffff);
+        assert!(cpu.has_aliases());
     }
 
     #[test]
     fn missing_subleaves_are_ignored() {
-        let found = version_6([(0b0001, 0), (0x3f, 0x77), (0x1fff, 0)]);
-        assert_eq!((found.general, found.fixed), (8, 0xf));
-        assert_eq!(found.arch_events, 0xff);
+        let cpu = version_6([(0b0001, 0), (0x3f, 0x77), (0x1fff, 0)]);
+        assert_eq!((cpu.general, cpu.fixed), (8, 0xf));
+        assert_eq!(cpu.arch_events, 0xff);
     }
 
     #[test]
@@ -451,15 +453,15 @@ mod tests {
 
     #[test]
     fn version_6_has_wider_event_selects() {
-        let bits = |fields| version_6([(0b0001, fields), (0, 0), (0, 0)]).select_bits;
-        assert_eq!(bits(0b01), 0xff00_ffff_ffff);
-        assert_eq!(bits(0b10), 0x0010_ffff_ffff);
-        assert_eq!(bits(0b11), 0xff10_ffff_ffff);
+        let select_bits = |fields| version_6([(0b0001, fields), (0, 0), (0, 0)]).select_bits;
+        assert_eq!(select_bits(0b01), 0xff00_ffff_ffff);
+        assert_eq!(select_bits(0b10), 0x0010_ffff_ffff);
+        assert_eq!(select_bits(0b11), 0xff10_ffff_ffff);
     }
 
     #[test]
     fn extended_counters_are_those_that_reload_or_record() {
-        let extended = |subleaves| {
+        let extended_counters = |subleaves| {
             let cpu = Processor::read(|leaf, subleaf| match (leaf, subleaf) {
                 (0, _) => Leaf { eax: 0x23, ..INTEL },
                 (0x23, 0) => Leaf {
@@ -483,9 +485,9 @@ mod tests {
             });
             cpu.extended_counters()
         };
-        assert_eq!(extended(0b00_1011), 0);
-        assert_eq!(extended(0b00_1111), 0x3_0000_00fc);
-        assert_eq!(extended(0b11_1111), 0x13_0000_00fd);
+        assert_eq!(extended_counters(0b00_1011), 0);
+        assert_eq!(extended_counters(0b00_1111), 0x3_0000_00fc);
+        assert_eq!(extended_counters(0b11_1111), 0x13_0000_00fd);
     }
 
     #[test]

@@ -24,8 +24,8 @@ pub(super) struct Dump {
 impl Dump {
     fn leaf(&self, number: u32, subleaf: u32) -> Leaf {
         let mut leaves = self.leaves.iter();
-        let listed = leaves.find(|(leaf, _)| *leaf == (number, subleaf));
-        let [eax, ebx, ecx, edx] = listed.map_or([0; 4], |(_, registers)| *registers);
+        let listed_leaf = leaves.find(|(leaf, _)| *leaf == (number, subleaf));
+        let [eax, ebx, ecx, edx] = listed_leaf.map_or([0; 4], |(_, registers)| *registers);
         Leaf { eax, ebx, ecx, edx }
     }
 }

@@ -57,15 +57,15 @@ impl Processor {
     pub fn read(cpuid: impl Fn(u32, u32) -> Leaf) -> Self {
         const EXTENDED: u32 = 0x8000_0000;
 
-        let first = cpuid(0, 0);
-        let extended = cpuid(EXTENDED, 0);
+        let leaf_0 = cpuid(0, 0);
+        let extended_leaf_0 = cpuid(EXTENDED, 0);
         let leaf = |number| {
-            let last = if number < EXTENDED {
-                first.eax
+            let last_number = if number < EXTENDED {
+                leaf_0.eax
             } else {
-                extended.eax
+                extended_leaf_0.eax
             };
-            if number <= last {
+            if number <= last_number {
                 cpuid(number, 0)
             } else {
                 Leaf::default()
@@ -82,7 +82,7 @@ impl Processor {
         let mut vendor_id = [0; 12];
         for (to, from) in vendor_id
             .chunks_exact_mut(4)
-            .zip([first.ebx, first.edx, first.ecx])
+            .zip([leaf_0.ebx, leaf_0.edx, leaf_0.ecx])
         {
             to.copy_from_slice(&from.to_le_bytes());
         }
