@@ -122,7 +122,7 @@
  * PMCF_PC   Refused with EINVAL: it drives a pin of the processor.
  * PMCF_INT  Ignored: the driver sets it.
  * PMCF_ANY  Refused with EINVAL: AnyThread counts the sibling hyperthread.
- * PMCF_EN   Ignored: the driver sets it. PMIOGET gives it if the counter runs.
+ * PMCF_EN   Ignored: the driver sets it. PMIOGET sets it if the counter runs.
  * PMCF_INV  Counts cycles with fewer events than the counter mask, instead of
  *           cycles with at least that number.
  * ========  ==================================================================

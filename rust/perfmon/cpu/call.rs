@@ -76,7 +76,8 @@ pub(crate) fn on_cpu<F: FnMut(ThisCpu<'_>) + Send>(cpu: u32, mut f: F) -> bool {
         // SAFETY: A mutable reference needs a pointer to an `F` that is alive and that nothing else uses: the kernel
         // passes the pointer that `on_cpu` gave it, and `on_cpu` waits for this call.
         let f = unsafe { &mut *f.cast::<F>() };
-        // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
+        // SAFETY: `assume` requires that the caller does not leave the CPU while the token lives: interrupts are off
+        // until this function returns.
         f(unsafe { ThisCpu::assume() });
     }
 
@@ -113,10 +114,12 @@ where
     ///
     /// `work` points to a `CrossCall<F, P>`, and interrupts are off.
     unsafe extern "C" fn call<F: Fn(ThisCpu<'_>), P>(work: *mut c_void) {
-        // SAFETY: The kernel passes the pointer to a `CrossCall<F, P>` that `call_each` gives it. `call_each` returns
-        // only after all CPUs have run `call`, so the value lives until then.
+        // SAFETY: A shared reference needs a pointer to a `CrossCall<F, P>` that is alive and that nothing changes: the
+        // kernel passes the pointer that `call_each` gave it, and `call_each` keeps the value until all CPUs have run
+        // `call`.
         let work = unsafe { &*work.cast::<CrossCall<'_, F, P>>() };
-        // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
+        // SAFETY: `assume` requires that the caller does not leave the CPU while the token lives: interrupts are off
+        // until this function returns.
         (work.f)(unsafe { ThisCpu::assume() });
     }
 
@@ -127,8 +130,9 @@ where
         cpu: c_int,
         work: *mut c_void,
     ) -> bool {
-        // SAFETY: The kernel passes the pointer to a `CrossCall<F, P>` that `call_each` gives it. `call_each` returns
-        // only after all CPUs have run `call`, so the value lives until then.
+        // SAFETY: A shared reference needs a pointer to a `CrossCall<F, P>` that is alive and that nothing changes: the
+        // kernel passes the pointer that `call_each` gave it, and `call_each` keeps the value until all CPUs have run
+        // `call`, which is after the kernel has tested all CPUs by this function.
         let work = unsafe { &*work.cast::<CrossCall<'_, F, P>>() };
         work.cpu_filter
             .is_none_or(|cpu_filter| cpu_filter(cpu.unsigned_abs()))

@@ -60,7 +60,8 @@ impl<T: HotplugCallbacks> Hotplug<T> {
     ///
     /// Runs in a task that is bound to its CPU.
     unsafe extern "C" fn startup(_cpu: c_uint) -> c_int {
-        // SAFETY: The task is bound to the CPU, so it stays there until this function returns.
+        // SAFETY: `assume` requires that the caller does not leave the CPU while the token lives: the task is bound to
+        // the CPU until this function returns.
         T::online(unsafe { ThisCpu::assume() });
         0
     }
@@ -69,7 +70,8 @@ impl<T: HotplugCallbacks> Hotplug<T> {
     ///
     /// Runs in a task that is bound to its CPU.
     unsafe extern "C" fn teardown(_cpu: c_uint) -> c_int {
-        // SAFETY: The task is bound to the CPU, so it stays there until this function returns.
+        // SAFETY: `assume` requires that the caller does not leave the CPU while the token lives: the task is bound to
+        // the CPU until this function returns.
         T::offline(unsafe { ThisCpu::assume() });
         0
     }

@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn unsupported_branches_are_refused() {
-        // Aborted transactions, privileges, counters.
+        // The bits of transactions (7, 8 and 9), of privilege levels (18), and of counters (19).
         for bit in [7, 8, 9, 18, 19] {
             let stack = stack_for(PERF_SAMPLE_BRANCH_ANY | 1 << bit, 0);
             assert_eq!(stack, Err(InvalidAttr::Unsupported));

@@ -277,11 +277,11 @@ mod tests {
     #[test]
     fn each_returns_the_counters_of_set_bits() {
         let mut indices = each(1 << 46 | 1 << 32 | 0b101).map(CounterId::index);
-        assert_eq!(found.next(), Some(0));
-        assert_eq!(found.next(), Some(2));
-        assert_eq!(found.next(), Some(32));
-        assert_eq!(found.next(), Some(46));
-        assert_eq!(found.next(), None);
+        assert_eq!(indices.next(), Some(0));
+        assert_eq!(indices.next(), Some(2));
+        assert_eq!(indices.next(), Some(32));
+        assert_eq!(indices.next(), Some(46));
+        assert_eq!(indices.next(), None);
         assert_eq!(bits(each(1 << 46 | 0b101)), 1 << 46 | 0b101);
         // The bits above (PERF_METRICS, for example) and that of NONE are no counters.
         assert_eq!(each(1 << 48 | 1 << 63).count(), 0);

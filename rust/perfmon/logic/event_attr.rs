@@ -30,7 +30,7 @@ pub enum InvalidAttr {
 pub struct PerfEventAttr {
     /// `PERF_TYPE_*`
     pub type_: u32,
-    /// The size of the structure that the program knows, in bytes.
+    /// The size in bytes of the program's version of the structure.
     pub size: u32,
     /// The event, depending on the type.
     pub config: u64,

@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(refusal_of(PERF_COUNT_HW_CPU_CYCLES), None);
         assert_eq!(refusal_of(PERF_COUNT_HW_BRANCH_MISSES), Some(NoEvent));
         assert_eq!(refusal_of(10), Some(Invalid));
-        // Reference cycles still have the encoding of fixed-function counter 2.
+        // Without architectural events, reference cycles have the encoding of fixed-function counter 2.
         let no_events = Capabilities {
             arch_events: 0,
             ..INTEL

@@ -499,7 +499,7 @@ mod tests {
             events.map(|event| event.counter)[1..3],
             counters_before[1..3]
         );
-        assert!(events[3].counter == before[0]);
+        assert!(events[3].counter == counters_before[0]);
     }
 
     #[test]

@@ -258,6 +258,7 @@ impl Scale {
     }
 
     /// Returns the scale of `id` for which [`Self::to_byte`] has returned `byte`.
+    #[inline]
     #[must_use]
     pub const fn from_byte(id: MiscEvent, byte: u8) -> Self {
         Self {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Property tests of events with any attributes on any CPU: an accepted event fits the CPU, and the result of read(2)
-//! has the right size.
+//! Property tests of events with any attributes on any CPU: an accepted event fits the CPU, and the result of read(2) has
+//! the right size.
 
 use perfmon_core::logic::admission::{choose_counter, Offers, OwnCounters};
 use perfmon_core::logic::counter::{each, CounterId};

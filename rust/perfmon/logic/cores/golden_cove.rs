@@ -19,7 +19,7 @@ pub(super) const GOLDEN_COVE: Core = Core {
         event_and_unit(0x04c2),
     ],
     limits: &[
-        // Nearly all events below 0x90.
+        // Nearly all events below 0x90 are limited.
         (event_number(0x2e), ALL_COUNTERS),
         (event_number(0x3c), ALL_COUNTERS),
         (event_range(0x01, 0x8f), 0xf),

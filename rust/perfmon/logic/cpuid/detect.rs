@@ -521,7 +521,7 @@ mod tests {
 
     #[test]
     fn absurd_numbers_stay_in_range() {
-        let cpu = intel_processor(INTEL, 0, perfmon(u32::MAX, u32::MAX, u32::MAX));
+        let cpu = intel_processor(INTEL, 0, perfmon_leaf(u32::MAX, u32::MAX, u32::MAX));
         let c = cpu.capabilities(0);
         assert_eq!(c.map(|c| (c.general, c.fixed)), Ok((32, 0x7fff)));
         assert!(c.is_ok_and(|c| c.has_aliases()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The values that a processor has beside its PMU: what CPUID reports of energy, temperatures and clocks.
+//! The detection of values: the energies, temperatures and clocks of a processor, from CPUID and from its model.
 
 use super::super::values::sets;
 use super::Processor;
