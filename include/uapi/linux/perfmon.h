@@ -336,11 +336,11 @@ enum pmc_command {
  * @max_num_events: counters and values in all
  * @reserved: 0
  * @max_num_fixed_events: fixed-function counters
- * @max_fixed_counter_width: their width in bits
+ * @max_fixed_counter_width: the width of fixed-function counters in bits
  * @max_num_programmable_events: general counters
- * @max_programmable_counter_width: their width in bits
+ * @max_programmable_counter_width: the width of general counters in bits
  * @max_num_misc_events: values, the events of PERFMON_GROUP_MISC
- * @max_misc_counter_width: their width in bits: 64; 0 if there are none
+ * @max_misc_counter_width: the width of values in bits: 64; 0 if there are no values
  * @flags: PERFMON_PROPERTY_FLAG_*
  */
 struct perfmon_properties {
@@ -936,8 +936,8 @@ enum perfmon_command {
  * - Types are PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE (the events in the table
  *   of the CPU) and PERF_TYPE_RAW; of PERF_TYPE_SOFTWARE PERF_COUNT_SW_DUMMY alone.
  * - Nothing is multiplexed, unless PERFMON_EVENT_ROTATE asks for it. Events that count
- *   the same share a counter, any number of them. An event that does not fit beside
- *   those that are open is refused with EBUSY. So time_running is time_enabled.
+ *   the same share a counter, any number of them. An event for which no counter is
+ *   left is refused with EBUSY. So time_running is time_enabled.
  *   PERFMON_GET_OWNER gives the owner of a counter.
  * - time_enabled is the time during which the task ran, on the CPU that the event is
  *   for, and the event and its group were enabled.
@@ -987,8 +987,8 @@ struct perfmon_event_open {
 
 /*
  * In &perfmon_event_open.flags: if no counter is free for the event, it takes turns with
- * others of the same task or CPU that have this flag, as events of perf do. It
- * counts during its turns only: for time_running out of time_enabled.
+ * other events of the same task or CPU that have this flag, as events of perf do.
+ * The event counts during its turns only: for time_running out of time_enabled.
  * read_format must have both times, unless the event is a sibling.
  */
 #define PERFMON_EVENT_ROTATE	(1U << 4)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calls from one CPU to others.
+//! Function calls on other CPUs.
 
 use super::{irqs_off, CpuSet, ThisCpu};
 use crate::sys::compat;
@@ -12,8 +12,8 @@ use kernel::{
 /// Runs `f` on every CPU of the set at once, and returns when all have finished.
 ///
 /// `f` runs with interrupts off, so the CPU's timer ([`super::timer`]) never ticks while it runs. If the set is the
-/// current CPU alone, no other CPU is interrupted. The CPUs must stay online meanwhile: the caller holds a lock that
-/// [`HotplugCallbacks::offline`](super::HotplugCallbacks::offline) takes.
+/// current CPU alone, no other CPU is interrupted. The CPUs must stay online until this returns: the caller holds a
+/// lock that [`HotplugCallbacks::offline`](super::HotplugCallbacks::offline) takes.
 #[inline(always)]
 pub(crate) fn on_each<F: Fn(ThisCpu<'_>) + Sync>(cpus: &CpuSet, f: F) {
     if !run_if_only_here(cpus, &f) {
@@ -23,7 +23,7 @@ pub(crate) fn on_each<F: Fn(ThisCpu<'_>) + Sync>(cpus: &CpuSet, f: F) {
 
 /// Runs `f` on every online CPU for whose number `cpu_filter` is true, and returns when all have finished; interrupts
 /// no other CPU. Takes no lock, unlike [`on_each`]: the kernel calls no CPU that is offline, and no CPU goes offline
-/// before `f` has returned, since preemption is off meanwhile.
+/// before `f` has returned, since preemption is off until then.
 ///
 /// For callers with interrupts on.
 pub(crate) fn on_each_online<F, P>(cpu_filter: P, f: F)

@@ -104,7 +104,7 @@ pub(crate) fn write(_here: ThisCpu<'_>, msr: Msr, value: u64) {
 ///
 /// # Errors
 ///
-/// EIO if it is missing.
+/// EIO if the register is missing.
 pub(crate) fn read_safe(here: ThisCpu<'_>, msr: Msr) -> Result<u64> {
     rdmsr_safe(here, msr.number())
 }
@@ -113,7 +113,7 @@ pub(crate) fn read_safe(here: ThisCpu<'_>, msr: Msr) -> Result<u64> {
 ///
 /// # Errors
 ///
-/// EIO if it is missing.
+/// EIO if the register is missing.
 pub(crate) fn read_sensor_safe(here: ThisCpu<'_>, sensor: Sensor) -> Result<u64> {
     rdmsr_safe(here, sensor.number())
 }

@@ -19,7 +19,7 @@ pub(crate) struct Regs<'a> {
 impl<'a> Regs<'a> {
     /// # Safety
     ///
-    /// `regs` must be those of an interrupt whose handler runs for as long as the result lives.
+    /// `regs` must be the registers of an interrupt whose handler runs for as long as the result lives.
     #[inline(always)]
     pub(crate) unsafe fn new(regs: *mut bindings::pt_regs) -> Self {
         Self {
@@ -64,8 +64,8 @@ pub(crate) const CR3_ADDRESS_SPACE_MASK: u64 = ((1 << 52) - 1) & !0xfff;
 #[inline(always)]
 pub(crate) fn cr3() -> u64 {
     let cr3: u64;
-    // SAFETY: The instruction must not fault and must have no effect but on the register: the module runs in kernel mode,
-    // where CR3 can be read, and reading it has no effect.
+    // SAFETY: The instruction must not fault and must have no effect but on the register: the module runs in kernel
+    // mode, where CR3 can be read, and reading it has no effect.
     unsafe { asm!("mov {}, cr3", out(reg) cr3, options(nomem, nostack, preserves_flags)) };
     cr3
 }

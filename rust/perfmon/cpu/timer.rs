@@ -19,7 +19,7 @@ pub(crate) trait Tick {
 /// # Safety
 ///
 /// To be called once in the module's life, after the areas ([`super::PercpuAreas`]) have been allocated. Every timer
-/// must be stopped before they are freed.
+/// must be stopped before the areas are freed.
 pub(crate) unsafe fn init<T: Tick>() {
     /// # Safety
     ///
@@ -37,7 +37,7 @@ pub(crate) unsafe fn init<T: Tick>() {
 
 /// Returns the period of the kernel's tick in nanoseconds.
 pub(crate) fn period_ns() -> u64 {
-    // SAFETY: The function has no preconditions.
+    // SAFETY: perfmon_tick_ns() has no precondition: it returns a constant.
     unsafe { ffi::perfmon_tick_ns() }
 }
 

@@ -4,7 +4,8 @@
 use super::{CpuSet, ThisCpu};
 use crate::{logic::values::Scope, sys::ffi};
 
-/// Returns whether this CPU is the first of `cpus`, which are online, in its `scope`.
+/// Returns whether this CPU is the first of `cpus` in its `scope`. `cpus` must have only CPUs that are online, and the
+/// caller must hold a lock that [`HotplugCallbacks::offline`](super::HotplugCallbacks::offline) takes.
 pub(crate) fn is_first(here: ThisCpu<'_>, cpus: &CpuSet, scope: Scope) -> bool {
     let this_cpu = here.id().as_u32();
     let mut lower_cpus = cpus
@@ -12,11 +13,11 @@ pub(crate) fn is_first(here: ThisCpu<'_>, cpus: &CpuSet, scope: Scope) -> bool {
         .map(|cpu| cpu.as_u32())
         .take_while(|&cpu| cpu < this_cpu);
     !lower_cpus.any(|cpu| match scope {
-        // SAFETY: The function requires two CPUs that are online: the caller promises it for those of `cpus`, and this
-        // code runs on `this_cpu`.
+        // SAFETY: The function requires two CPUs that are online. `cpus` has only CPUs that are online, by its
+        // documentation; the caller holds the lock without which none can go offline. This code runs on `this_cpu`.
         Scope::Package => unsafe { ffi::perfmon_same_package(cpu, this_cpu) },
-        // SAFETY: The function requires two CPUs that are online: the caller promises it for those of `cpus`, and this
-        // code runs on `this_cpu`.
+        // SAFETY: The function requires two CPUs that are online. `cpus` has only CPUs that are online, by its
+        // documentation; the caller holds the lock without which none can go offline. This code runs on `this_cpu`.
         Scope::Core => unsafe { ffi::perfmon_same_core(cpu, this_cpu) },
         Scope::Cpu => false,
     })

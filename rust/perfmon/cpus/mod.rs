@@ -123,8 +123,8 @@ impl PowerCallbacks for CpuCallbacks {
         ownership.cpus_mut().pause();
     }
 
-    /// Counts again on the CPUs that were counted on before the sleep and are still online, and on those that came
-    /// online during the sleep.
+    /// Counts again on the CPUs that are online and can be used for counting, also if they came online during the
+    /// sleep.
     fn resume() {
         let mut ownership = OWNERSHIP.lock();
         ownership.cpus_mut().resume();

@@ -25,8 +25,8 @@ const DEADLINE_EVENTS: u64 = 200 * PERIOD;
 /// Polling rounds until the trial fails; together they execute more than [`DEADLINE_EVENTS`] instructions.
 const MAX_POLLS: u32 = 100_000;
 
-/// Makes the trial on the current CPU. Skips it if Linux perf uses the counters, which shows that they work, or if they
-/// can't be reserved now.
+/// Makes the trial on the current CPU. Skips it if Linux perf uses the counters, which shows that they work, or if
+/// the counters can't be reserved.
 ///
 /// # Errors
 ///

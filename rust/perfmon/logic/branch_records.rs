@@ -130,9 +130,9 @@ pub struct BranchMsrs {
     /// The bits of `IA32_DEBUGCTL` that are used: the bit that enables the records, if this register has it, and the
     /// bit that makes an overflow interrupt freeze the records, if they can be frozen.
     pub debugctl: u64,
-    /// The enable bit, where it is in a register of its own.
+    /// The enable bit, if it is in a register of its own.
     pub enable_bit: Option<EnableBit>,
-    /// The register with the number of branches, where there is one: writing it empties the records.
+    /// The register with the number of branches, if the processor has it: writing it empties the records.
     pub depth: Option<Msr>,
 }
 
@@ -184,7 +184,8 @@ impl BranchMsrs {
     }
 
     /// Returns the bits of [`Self::debugctl`] that are set while branches are recorded. A call stack is not frozen,
-    /// because it would miss returns while it is; being one of user mode, it does not change in the overflow handler.
+    /// because it would miss returns while it is frozen. A call stack of user mode does not change in the overflow
+    /// handler.
     #[must_use]
     pub const fn enabled(&self, branches: Branches) -> u64 {
         if is_call_stack(branches.filter) {

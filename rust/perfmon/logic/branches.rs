@@ -133,7 +133,7 @@ impl BranchStack {
     /// call stack in other modes than user mode, since interrupts would disturb a call stack of the kernel.
     /// [`InvalidAttr::Invalid`] for a call stack together with other kinds.
     pub const fn new(attr: &PerfEventAttr) -> Result<Self, InvalidAttr> {
-        /// If both bits are set, flags and cycles are not read, as in Linux perf.
+        /// The bits of `branch_sample_type` which together leave out flags and cycles, as in Linux perf.
         const NO_INFO: u64 = PERF_SAMPLE_BRANCH_NO_FLAGS | PERF_SAMPLE_BRANCH_NO_CYCLES;
 
         let branch_sample_type = attr.branch_sample_type;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! `PERF_TYPE_HW_CACHE`: events of caches, of translation look-aside buffers and of branch prediction, with Linux's
-//! encodings. Processors without a table have no such event.
+//! encodings. Processors without a table have no events of this type.
 
 use super::cores::{Core, INVALID_EVENT, NO_EVENT};
 use super::cpuid::Microarchitecture;

@@ -49,7 +49,7 @@ pub struct EventConfig {
     pub enable_on_exec: bool,
     /// A task that executes a program loses the event.
     pub remove_on_exec: bool,
-    /// If too few counters are free, the event [takes turns](super::turns) with others.
+    /// If too few counters are free, the event [takes turns](super::turns) with other events.
     pub takes_turns: bool,
     /// The samples and other records in the ring.
     pub sampling: Sampling,

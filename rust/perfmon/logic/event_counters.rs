@@ -51,7 +51,7 @@ impl EventCounters {
         Ok(this)
     }
 
-    /// Returns those of the event's counters whose bits are set in `counters`.
+    /// Returns the event's counters whose bits are set in `counters`.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(counters_of(&INTEL, M::Skylake, 0x0400), Ok((Some(3), 0)));
         assert_eq!(counters_of(&INTEL, M::Skylake, 0x01a4), Ok((None, 0xff)));
         assert_eq!(counters_of(&AMD, M::Zen4, 0xc0), Ok((None, 0x3f)));
-        // Edges, and a comparison with a counter mask.
+        // Fixed-function counters can't count edges, or compare with a counter mask.
         assert_eq!(counters_of(&INTEL, M::Skylake, 0x400c0), Ok((None, 0xff)));
         assert_eq!(
             counters_of(&INTEL, M::Skylake, 0x0100_00c0),

@@ -8,7 +8,7 @@
 //! at the moment of the last update of `total`. The number of events counted since that update is
 //! (raw - offset - total) mod 2^w, which is exact as long as it is less than 2^w. The counter is loaded so that it
 //! overflows, and raises an interrupt, after half of its range at the latest. So the counts stay exact if the
-//! interrupt is late by less than the other half. A reload changes `offset` and never `total`.
+//! interrupt is late by less than half of the range. A reload changes `offset` and never `total`.
 
 /// The bits of a counter, and the number of events from its load to its overflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ pub const fn offset(raw: u64, total: u64) -> u64 {
     raw.wrapping_sub(total)
 }
 
-/// Returns the total of a counter that now holds `raw`. `mask` is that of its [`Width`].
+/// Returns the total of a counter that now holds `raw`. `mask` is the mask of the counter's [`Width`].
 #[inline]
 #[must_use]
 pub const fn advance(total: u64, offset: u64, raw: u64, mask: u64) -> u64 {

@@ -136,7 +136,7 @@ impl DsWord {
     pub const fn reset(counter: CounterId) -> Self {
         let n = match counter.kind() {
             CounterKind::General(n) => n,
-            // The words of the fixed-function counters are behind those of the general counters.
+            // The words of the fixed-function counters follow the words of the general counters.
             CounterKind::Fixed(n) => RESET_GENERAL + n,
         };
         Self(0x40 + 8 * n as u16)

@@ -10,14 +10,14 @@ use super::lbr::{DEBUGCTL_FREEZE, DEBUGCTL_LBR};
 use super::msr::Msr;
 use super::regs::Registers;
 
-/// A change of one register: the bits that are not in `keep_mask` become those of `value`.
+/// A change of one register: the bits that are not in `keep_mask` get their values from `value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The register.
     pub msr: Msr,
     /// The mask of the bits that don't change. If the mask is 0, the register need not be read.
     pub keep_mask: u64,
-    /// The values of the other bits. The bits of `keep_mask` are 0.
+    /// The values of the bits that are not in `keep_mask`. The bits of `keep_mask` are 0.
     pub value: u64,
 }
 
@@ -33,7 +33,7 @@ impl Step {
         }
     }
 
-    /// Returns the step that changes the bits of `mask` to those of `value`.
+    /// Returns the step that sets the bits of `mask` to their values in `value`.
     #[must_use]
     pub const fn change(msr: Msr, mask: u64, value: u64) -> Self {
         Self {

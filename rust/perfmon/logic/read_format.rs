@@ -213,11 +213,11 @@ impl Writer<'_> {
 mod tests {
     use super::*;
 
-    const ENABLED: u64 = PERF_FORMAT_TOTAL_TIME_ENABLED;
-    const RUNNING: u64 = PERF_FORMAT_TOTAL_TIME_RUNNING;
-    const ID: u64 = PERF_FORMAT_ID;
-    const GROUP: u64 = PERF_FORMAT_GROUP;
-    const LOST: u64 = PERF_FORMAT_LOST;
+    const FORMAT_ENABLED: u64 = PERF_FORMAT_TOTAL_TIME_ENABLED;
+    const FORMAT_RUNNING: u64 = PERF_FORMAT_TOTAL_TIME_RUNNING;
+    const FORMAT_ID: u64 = PERF_FORMAT_ID;
+    const FORMAT_GROUP: u64 = PERF_FORMAT_GROUP;
+    const FORMAT_LOST: u64 = PERF_FORMAT_LOST;
 
     const TIMES: EventTimes = EventTimes {
         enabled: 100,
@@ -243,7 +243,7 @@ mod tests {
 
     fn encodes_group_as(bits: u64, expected: &[u64]) -> bool {
         let mut room = [!0; 12];
-        ReadFormat::new(bits | GROUP).is_ok_and(|format| {
+        ReadFormat::new(bits | FORMAT_GROUP).is_ok_and(|format| {
             format.encode_group(&mut room, [event(1), event(2)].map(Some), || TIMES)
                 == Some(expected)
                 && format.size(2) == expected.len() * 8
@@ -262,12 +262,12 @@ mod tests {
     #[test]
     fn one_event_is_encoded_in_the_order_of_linux() {
         assert!(encodes_one_as(0, &[1]));
-        assert!(encodes_one_as(ENABLED, &[1, 100]));
-        assert!(encodes_one_as(RUNNING, &[1, 90]));
-        assert!(encodes_one_as(ID, &[1, 11]));
-        assert!(encodes_one_as(LOST, &[1, 21]));
+        assert!(encodes_one_as(FORMAT_ENABLED, &[1, 100]));
+        assert!(encodes_one_as(FORMAT_RUNNING, &[1, 90]));
+        assert!(encodes_one_as(FORMAT_ID, &[1, 11]));
+        assert!(encodes_one_as(FORMAT_LOST, &[1, 21]));
         assert!(encodes_one_as(
-            ENABLED | RUNNING | ID | LOST,
+            FORMAT_ENABLED | FORMAT_RUNNING | FORMAT_ID | FORMAT_LOST,
             &[1, 100, 90, 11, 21]
         ));
     }
@@ -275,10 +275,13 @@ mod tests {
     #[test]
     fn group_is_encoded_in_the_order_of_linux() {
         assert!(encodes_group_as(0, &[2, 1, 2]));
-        assert!(encodes_group_as(ENABLED | RUNNING, &[2, 100, 90, 1, 2]));
-        assert!(encodes_group_as(ID, &[2, 1, 11, 2, 12]));
         assert!(encodes_group_as(
-            ENABLED | RUNNING | ID | LOST,
+            FORMAT_ENABLED | FORMAT_RUNNING,
+            &[2, 100, 90, 1, 2]
+        ));
+        assert!(encodes_group_as(FORMAT_ID, &[2, 1, 11, 2, 12]));
+        assert!(encodes_group_as(
+            FORMAT_ENABLED | FORMAT_RUNNING | FORMAT_ID | FORMAT_LOST,
             &[2, 100, 90, 1, 11, 21, 2, 12, 22]
         ));
     }
@@ -287,7 +290,7 @@ mod tests {
     fn group_is_not_encoded_in_part() {
         let mut room = [0; 3];
         let is_encoded = |room: &mut [u64], events: [Option<EventValue>; 2]| {
-            ReadFormat::new(GROUP)
+            ReadFormat::new(FORMAT_GROUP)
                 .is_ok_and(|format| format.encode_group(room, events, || TIMES).is_some())
         };
         let two_events = [Some(event(1)), Some(event(2))];
@@ -301,7 +304,13 @@ mod tests {
     fn times_are_called_only_if_the_format_has_a_time() {
         let mut times_calls = 0;
         let mut room = [0; MAX_WORDS_OF_ONE];
-        for bits in [0, ID, LOST, ID | LOST, ENABLED] {
+        for bits in [
+            0,
+            FORMAT_ID,
+            FORMAT_LOST,
+            FORMAT_ID | FORMAT_LOST,
+            FORMAT_ENABLED,
+        ] {
             if let Ok(format) = ReadFormat::new(bits) {
                 format.encode_one(&mut room, event(1), || {
                     times_calls += 1;

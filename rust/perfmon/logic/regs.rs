@@ -26,7 +26,7 @@ pub struct Registers {
     counter: Msr,
     /// General counter 0, for writing.
     counter_write: Msr,
-    /// The distance from the registers of one general counter to those of the next.
+    /// The distance from a register of one general counter to the same register of the next counter.
     stride: u32,
     /// Fixed-function counter 0.
     fixed: Msr,
@@ -128,7 +128,7 @@ impl Registers {
     }
 
     /// Returns the event select of general counter `n` under the number that Linux perf uses. Counters that this module
-    /// does not use may lack the other number.
+    /// does not use may have only this number.
     #[must_use]
     pub const fn perf_select_msr(&self, n: u8) -> Msr {
         if self.has_aliases {

@@ -9,7 +9,7 @@
 //!
 //! Events with different event selects may share a counter if they never count at the same time on the same CPU: events
 //! of different tasks, and events of different CPUs. Events of different cgroups may count at the same time, since a
-//! cgroup may be in another one.
+//! cgroup may be in another cgroup.
 
 use super::evtsel::EventSelect;
 
@@ -275,7 +275,7 @@ mod tests {
                 .filter(has_same_target)
                 .all(|event| event.demand.agrees(new.demand));
             let admits = users.is_none_or(|users| users.can_admit(new.kind, new.demand));
-            // If the first event has been removed and its select differs from those of the remaining events,
+            // If the first event has been removed and its select differs from the selects of the remaining events,
             // `can_admit` may refuse an event that fits.
             let has_first_select = users.is_none_or(|users| {
                 events

@@ -551,7 +551,7 @@ mod tests {
         }));
     }
 
-    /// Returns the indices of the counters of three events, if those of `free` are available.
+    /// Returns the indices of the counters that three events get if the counters of `free` are available.
     fn assigned_indices(free: u64) -> Option<[Option<usize>; 3]> {
         let rows: Rows<'_> = &[(ARCH + 1, 9, USER), (FIXED + 2, 0, USER), (ARCH, 0, USER)];
         let assigned = config_of(&CPU, rows).ok()?.assign(free)?;

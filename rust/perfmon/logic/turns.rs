@@ -434,7 +434,7 @@ mod tests {
     #[test]
     fn turns_go_to_as_many_groups_as_fit() {
         let mut random = 1_u64;
-        let mut next = || {
+        let mut next_random = || {
             random = random
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
@@ -444,10 +444,10 @@ mod tests {
             let mut events = [Event::new(1, 0); MAX_EVENTS];
             let mut leader = 0;
             for (index, event) in events.iter_mut().enumerate() {
-                let counters = next() & 0b1_1111;
-                *event = Event::new(counters | 1 << (next() % 5), index as u16);
-                event.enabled = next() % 8 != 0;
-                if index != 0 && next() % 3 == 0 {
+                let counters = next_random() & 0b1_1111;
+                *event = Event::new(counters | 1 << (next_random() % 5), index as u16);
+                event.enabled = next_random() % 8 != 0;
+                if index != 0 && next_random() % 3 == 0 {
                     event.leader = Some(leader);
                 } else {
                     leader = index;

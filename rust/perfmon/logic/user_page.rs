@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! `struct perf_event_mmap_page` of `<linux/perf_event.h>`: the page of an event that programs map.
 //!
-//! A program reads the page again if `lock` has changed meanwhile. If `index` is not 0, the count is `offset` plus the
-//! result of RDPMC for `index - 1`, as a signed number of `pmc_width` bits; otherwise the count is `offset`.
+//! A program reads the page again if `lock` has changed during the read. If `index` is not 0, the count is `offset`
+//! plus the result of RDPMC for `index - 1`, as a signed number of `pmc_width` bits; otherwise the count is `offset`.
 
 use super::counter::{CounterId, CounterKind};
 

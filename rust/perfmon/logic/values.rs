@@ -8,8 +8,7 @@ use crate::abi;
 /// The number of values.
 pub const VALUES: usize = 10;
 
-/// The number of the first value in `PERFMON_GROUP_MISC`. Lower numbers are those of Fuchsia's values, which do not
-/// exist here.
+/// The number of the first value in `PERFMON_GROUP_MISC`. Lower numbers are Fuchsia's values, which do not exist here.
 const FIRST_NUMBER: u32 = abi::PERFMON_MISC_EVENT_ENERGY_PACKAGE;
 
 const fn index_of(number: u32) -> u8 {
@@ -285,7 +284,7 @@ impl Scale {
     #[inline]
     #[must_use]
     pub const fn value(self, start: u64, now: u64) -> Option<u64> {
-        /// Bit 31 of `IA32_THERM_STATUS`. `IA32_PACKAGE_THERM_STATUS` has no such bit.
+        /// Bit 31 of `IA32_THERM_STATUS`. `IA32_PACKAGE_THERM_STATUS` lacks this bit.
         const VALID: u64 = 1 << 31;
 
         let margin = now >> 16 & 0x7f;

@@ -115,8 +115,8 @@ fn charge(here: ThisCpu<'_>, pmu: &Pmu, begin: u64) {
     }
 }
 
-/// Does the rare work after `served` overflows have been served: branches, PEBS, draining, pages. Returns the number
-/// of PMIs that the NMI stands for.
+/// Does the rare work after `served` overflows have been served: unfreezes branch records, reads PEBS records, serves
+/// overflows that came in the meantime, and corrects user pages. Returns the number of PMIs that the NMI stands for.
 #[cold]
 #[inline(never)]
 fn finish_slow(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>, begin: u64, mut served: u32) -> u32 {
@@ -148,8 +148,8 @@ fn finish_slow(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>, begin: u64, mut ser
 }
 
 /// Serves overflows that Linux perf has acknowledged. With a place-holder, perf's handler runs after this one, and
-/// acknowledges all overflows until it disables the counters. The interrupt of such an overflow comes nevertheless, but
-/// the status register does not show the counter. Returns the number of overflows.
+/// acknowledges all overflows until it disables the counters. An overflow that perf has acknowledged raises its
+/// interrupt, but the status register does not show the counter. Returns the number of overflows.
 fn serve_acknowledged(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     let percpu = here.percpu();
     let kernel_counters = percpu.active_mask.get() & percpu.slow_path.get() & SLOW_KERNEL;

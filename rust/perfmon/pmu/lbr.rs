@@ -272,7 +272,7 @@ impl BranchDetails {
         }
     }
 
-    /// Returns the value of the register with the details; 0 if there is no such register.
+    /// Returns the value of the register with the details; 0 if the details are not in a register.
     #[inline(always)]
     fn register_value(self, here: ThisCpu<'_>) -> u64 {
         match self {

@@ -94,7 +94,8 @@ pub(crate) fn processor(_here: ThisCpu<'_>) -> Processor {
 pub(crate) fn probe(here: ThisCpu<'_>) -> Result<Capabilities, NoPmu> {
     let processor = processor(here);
     let perf_capabilities = if processor.has_perf_capabilities() {
-        // Under a hypervisor, CPUID may report the register although it is missing. Its features are then not used.
+        // Under a hypervisor, CPUID may report the register although it is missing. If so, the module does without its
+        // features.
         msr::read_safe(here, Msr::PERF_CAPABILITIES).unwrap_or(0)
     } else {
         0

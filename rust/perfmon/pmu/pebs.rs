@@ -27,7 +27,7 @@ pub(super) fn probe(here: ThisCpu<'_>, capabilities: &Capabilities) -> Option<Pe
 
     let format = capabilities.pebs?;
     let misc = msr::read_safe(here, Msr::MISC_ENABLE).ok()?;
-    // SAFETY: The function has no preconditions.
+    // SAFETY: `perfmon_pebs_has_area()` has no precondition: it only reads how the kernel maps DS areas.
     let has_ds_area = unsafe { ffi::perfmon_pebs_has_area() };
     let registers = [Msr::DS_AREA, Msr::PEBS_ENABLE];
     let can_read = registers
@@ -39,7 +39,7 @@ pub(super) fn probe(here: ThisCpu<'_>, capabilities: &Capabilities) -> Option<Pe
 /// Returns whether KVM may run guests on this CPU. If so, the processor must not write records, since it would continue
 /// in guests, and write to the same addresses there.
 pub(crate) fn may_run_guests(_here: ThisCpu<'_>) -> bool {
-    // SAFETY: The function has no preconditions.
+    // SAFETY: `perfmon_vmx_is_on()` requires that the caller stays on its CPU, which `_here` proves.
     unsafe { ffi::perfmon_vmx_is_on() }
 }
 

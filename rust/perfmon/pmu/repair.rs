@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Repairs registers that other software changes while counters are active: Linux perf in its own handler and for BPF
-//! programs, KVM, and writers of /dev/cpu/N/msr. The events that were not counted meanwhile are reported: by LOST in
+//! programs, KVM, and writers of /dev/cpu/N/msr. Events that were not counted are reported: by LOST in
 //! the trace's buffer, or by EIO for counters that programs read.
 
 use super::{lbr, Lvtpc};

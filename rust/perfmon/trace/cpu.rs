@@ -132,7 +132,7 @@ fn start_counters(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>) {
         let (user, kernel) = (event.select.is_user(), event.select.is_kernel());
         lbr::start(here, Branches::in_modes(user, kernel));
     }
-    // The timebase is started last, since its samples read the other counters.
+    // The counter of the timebase is started last, since its samples read the counters of the events that follow it.
     for (counter, _) in config.events().skip(1).chain(config.events().take(1)) {
         pmu.start(here, counter);
     }

@@ -20,11 +20,11 @@
 #undef __s64
 
 /*
- * Event selects of the P6 family. Today's processors count the same events for three
- * of them only: for PMC6_INST_RETIRED all processors do, for PMC6_BR_INST_RETIRED and
- * PMC6_BR_MISS_PRED_RETIRED those of Intel. AMD's processors count taken branches only
- * for 0xc4 and 0xc5; their events for all branches and for mispredicted branches are
- * 0xc2 and 0xc3.
+ * Event selects of the P6 family. On today's processors only three of them select the
+ * same event: PMC6_INST_RETIRED on all processors, PMC6_BR_INST_RETIRED and
+ * PMC6_BR_MISS_PRED_RETIRED on Intel's processors. On AMD's processors, 0xc4 and 0xc5
+ * count taken branches only; 0xc2 counts all branches, and 0xc3 all mispredicted
+ * branches.
  */
 #define PMC6_LD_BLOCKS				0x03
 #define PMC6_SB_DRAINS				0x04

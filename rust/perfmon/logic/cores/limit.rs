@@ -46,8 +46,8 @@ pub(super) const fn event_and_unit(mask_and_number: u16) -> Events {
     }
 }
 
-/// Returns the events with this number whose unit mask has the bits of this one set. Number and mask are laid out as in
-/// the register.
+/// Returns the events with this number whose unit mask has all bits of the given mask. Number and mask are laid out as
+/// in the register.
 pub(super) const fn event_and_unit_bits(mask_and_number: u16) -> Events {
     let [number, unit_mask] = mask_and_number.to_le_bytes();
     Events {

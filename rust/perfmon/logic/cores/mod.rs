@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Properties of cores that CPUID does not report: a table for each core, one file for each family of cores.
 //!
-//! The facts are those of Linux 7.3 (`arch/x86/events`). `cargo xtask cores` compares each with Linux's source. On
+//! The tables are from Linux 7.3 (`arch/x86/events`). `cargo xtask cores` compares each entry with Linux's source. On
 //! Intel's cores Linux counts some caches, mostly the last level and NUMA nodes, as offcore responses, which an extra
 //! register selects: these events are missing here.
 
@@ -125,7 +125,7 @@ impl Core {
     }
 }
 
-/// CPU_CLK_UNHALTED.REF_TSC_P, for cores where this event counts the same as fixed-function counter 2.
+/// CPU_CLK_UNHALTED.REF_TSC_P, for cores whose fixed-function counter 2 counts this event.
 const REFERENCE_CYCLES: (u16, u8) = (0x013c, 2);
 
 /// Returns the event that counts cycles in which the given event of micro-operations does not occur.

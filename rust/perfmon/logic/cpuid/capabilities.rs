@@ -46,7 +46,7 @@ impl NoPmu {
     }
 }
 
-/// The capabilities of a PMU, or those that all PMUs of a machine have in common.
+/// The capabilities of a PMU, or the capabilities that all PMUs of a machine have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// The register layout.
@@ -103,7 +103,7 @@ impl Capabilities {
         server_memory_unit: false,
     };
 
-    /// Returns the capabilities that both have.
+    /// Returns the capabilities that both PMUs have.
     #[must_use]
     pub fn intersection(self, other: Self) -> Self {
         if self.architecture != other.architecture {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! CPUID dumps of real processors: the leaves that [`Processor::read`] reads.
 //!
-//! The dumps are from the collection at instlatx64.atw.hu; those of virtual machines are from a thread on the KVM
+//! The dumps are from the collection at instlatx64.atw.hu; dumps of virtual machines are from a thread on the KVM
 //! mailing list (27 May 2021, "Windows fails to boot after rebase to QEMU master").
 
 use super::{Architecture, Leaf, Microarchitecture, NoPmu, Processor};

@@ -50,8 +50,8 @@ pub enum Microarchitecture {
     Tremont,
     /// Intel: Alder Lake-N, and the small cores beside Golden Cove.
     Gracemont,
-    /// Intel: the servers Sierra Forest and Grand Ridge, the small cores beside Redwood Cove, and those of Arrow
-    /// Lake-H's low-power island.
+    /// Intel: the servers Sierra Forest and Grand Ridge, the small cores beside Redwood Cove, and the cores of
+    /// Arrow Lake-H's low-power island.
     Crestmont,
     /// Intel: the small cores beside Lion Cove.
     Skymont,
@@ -76,7 +76,7 @@ pub enum Microarchitecture {
 }
 
 impl Microarchitecture {
-    /// Returns the microarchitecture of both, or [`Self::Unknown`] if they differ.
+    /// Returns this microarchitecture if `other` is the same, otherwise [`Self::Unknown`].
     #[must_use]
     pub fn intersection(self, other: Self) -> Self {
         if self == other {
