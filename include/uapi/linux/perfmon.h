@@ -590,7 +590,7 @@ struct perfmon_config {
 typedef struct perfmon_config perfmon_ioctl_config_t;
 
 /**
- * struct perfmon_buffer_handle_req - which buffer
+ * struct perfmon_buffer_handle_req - the buffer of a new handle
  * @descriptor: the number of the CPU, below &perfmon_alloc.num_buffers
  */
 struct perfmon_buffer_handle_req {

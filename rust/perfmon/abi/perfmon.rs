@@ -410,7 +410,7 @@ const _: () = {
 };
 #[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE ends them\n @rate: the number of events from one record to the next\n @flags: PERFMON_CONFIG_FLAG_*\n\n =======  =========  =========================================================\n rate     TIMEBASE0  records\n =======  =========  =========================================================\n not 0    no         TICK or PC each time that rate events have been counted;\n                     COUNT of the rest at IOCTL_PERFMON_STOP\n 0        no         COUNT at IOCTL_PERFMON_STOP\n ignored  yes        COUNT whenever events[0] ticks, and at IOCTL_PERFMON_STOP\n =======  =========  =========================================================\n\n An event of PERFMON_GROUP_MISC has VALUE instead of COUNT. It has no modes:\n PERFMON_CONFIG_FLAG_OS and PERFMON_CONFIG_FLAG_USER have no effect on it.\n\n A config is refused with EINVAL, and the previous config stays, if\n\n - there is no event, or anything but 0 follows the first\n   PERFMON_EVENT_ID_NONE;\n - a flag is not in PERFMON_CONFIG_FLAG_MASK;\n - an event is in it twice, is not defined, or is one that these CPUs lack;\n - it needs more general counters than the CPUs have;\n - an event of PERFMON_GROUP_MISC has a rate and no PERFMON_CONFIG_FLAG_TIMEBASE0, or\n   is events[0] and has a rate;\n - a rate is above 2^width - 1 (the counter's width), or above 2^31 without\n   PERFMON_FEATURE_FULL_WIDTH_WRITES;\n - an event has PERFMON_CONFIG_FLAG_TIMEBASE0 and the rate of events[0] is 0;\n - an event has PERFMON_CONFIG_FLAG_LAST_BRANCH and does not tick, or the CPUs\n   lack PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH, or it has PERFMON_CONFIG_FLAG_OS\n   and the CPUs (some of AMD's) can't freeze the records;\n - events with PERFMON_CONFIG_FLAG_LAST_BRANCH differ in modes: a CPU has one\n   filter for branches."]
 pub type perfmon_ioctl_config_t = perfmon_config;
-#[doc = " struct perfmon_buffer_handle_req - which buffer\n @descriptor: the number of the CPU, below &perfmon_alloc.num_buffers"]
+#[doc = " struct perfmon_buffer_handle_req - the buffer of a new handle\n @descriptor: the number of the CPU, below &perfmon_alloc.num_buffers"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -432,7 +432,7 @@ const _: () = {
     ["Offset of field: perfmon_buffer_handle_req::descriptor"]
         [::core::mem::offset_of!(perfmon_buffer_handle_req, descriptor) - 0usize];
 };
-#[doc = " struct perfmon_buffer_handle_req - which buffer\n @descriptor: the number of the CPU, below &perfmon_alloc.num_buffers"]
+#[doc = " struct perfmon_buffer_handle_req - the buffer of a new handle\n @descriptor: the number of the CPU, below &perfmon_alloc.num_buffers"]
 pub type ioctl_perfmon_buffer_handle_req_t = perfmon_buffer_handle_req;
 #[doc = " struct perfmon_buffer_header - the beginning of a buffer\n @version: PERFMON_BUFFER_VERSION\n @arch: PERFMON_BUFFER_ARCH_X86_64\n @flags: PERFMON_BUFFER_FLAG_*\n @ticks_per_second: the frequency of the time-stamp counter, 0 if the kernel\n\tdoes not know it\n @capture_end: the offset of the end of the records. It is stored with release\n\torder after a whole set of records: a reader that loads it with acquire\n\torder sees whole sets, also while the trace runs."]
 #[repr(C)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The PMU of a CPU, as data: its capabilities, its register msr_numbers, and the limits of its use.
+//! The PMU of a CPU, as data: its capabilities, its register numbers, and the limits of its use.
 
 use super::counter::{CounterId, MAX_COUNTERS};
 use super::cpuid::{Architecture, Capabilities};
@@ -9,7 +9,7 @@ use super::msr::Msr;
 use super::regs::Registers;
 use super::throttle::Limits;
 
-/// The vendor, for differences beyond register msr_numbers.
+/// The vendor, for differences beyond register numbers.
 ///
 /// An enum instead of a trait, because indirect calls would take too large a part of the overflow handler's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl CounterMsrs {
 pub struct Pmu {
     /// The counters and events.
     pub capabilities: Capabilities,
-    /// The register msr_numbers.
+    /// The register numbers.
     pub registers: Registers,
     /// The registers of each counter, by [`CounterId::index`]. They are computed in advance, because the overflow
     /// handler uses them.

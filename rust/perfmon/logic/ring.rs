@@ -113,9 +113,9 @@ mod tests {
             (5000, 4990),
             (0, 1),
         ] {
-            let fitting = RING.fitting_records(head, tail, 24);
-            assert!(fitting == 0 || RING.place(head, tail, 24 * fitting).is_some());
-            assert_eq!(RING.place(head, tail, 24 * (fitting + 1)), None);
+            let fitting_count = RING.fitting_records(head, tail, 24);
+            assert!(fitting_count == 0 || RING.place(head, tail, 24 * fitting_count).is_some());
+            assert_eq!(RING.place(head, tail, 24 * (fitting_count + 1)), None);
         }
         let overwrite = RingShape {
             overwrite: true,

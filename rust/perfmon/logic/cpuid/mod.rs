@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! CPUID's report of a processor's PMU.
 //!
-//! [`Processor`] holds the leaves that matter; [`Capabilities`] follow from them. The leaves are read through a
-//! function, so that they may come from the instruction, from `/dev/cpu/N/cpuid`, or from a recorded dump.
+//! [`Processor`] holds the leaves that the module uses, from which [`Capabilities`] follow. The leaves are read through
+//! a function, so that they may come from the instruction, from `/dev/cpu/N/cpuid`, or from a recorded dump.
 
 mod capabilities;
 mod detect;
