@@ -120,8 +120,8 @@ pub(crate) fn read_sensor_safe(here: ThisCpu<'_>, sensor: Sensor) -> Result<u64>
 
 fn rdmsr_safe(_here: ThisCpu<'_>, number: u32) -> Result<u64> {
     let mut value = 0;
-    // SAFETY: perfmon_rdmsr_safe() writes to the pointer, which comes from a mutable reference. It handles the
-    // exception if the register is missing.
+    // SAFETY: perfmon_rdmsr_safe() requires a pointer that it may write to, which comes from a mutable reference. It
+    // handles the exception if the register is missing.
     to_result(unsafe { ffi::perfmon_rdmsr_safe(number, &mut value) })?;
     Ok(value)
 }
