@@ -454,15 +454,15 @@ mod tests {
             reserved_2: 1,
             ..ZERO
         }));
-        let aux = |aux_action| PerfEventAttr { aux_action, ..ZERO };
-        assert!(is_valid(aux(7)));
-        assert!(!is_valid(aux(8)));
-        let format = |read_format| PerfEventAttr {
+        let attr_with_aux_action = |aux_action| PerfEventAttr { aux_action, ..ZERO };
+        assert!(is_valid(attr_with_aux_action(7)));
+        assert!(!is_valid(attr_with_aux_action(8)));
+        let attr_with_read_format = |read_format| PerfEventAttr {
             read_format,
             ..ZERO
         };
-        assert!(is_valid(format(0x1f)));
-        assert!(!is_valid(format(0x20)));
+        assert!(is_valid(attr_with_read_format(0x1f)));
+        assert!(!is_valid(attr_with_read_format(0x20)));
         assert!(is_valid(attr_with_samples(1 << 23)));
         assert!(!is_valid(attr_with_samples(1 << 25)));
     }
@@ -473,36 +473,36 @@ mod tests {
         assert!(is_valid(attr_with_samples(PERF_SAMPLE_WEIGHT)));
         assert!(!is_valid(attr_with_samples(weights)));
 
-        let stack = |sample_stack_user| PerfEventAttr {
+        let attr_with_stack = |sample_stack_user| PerfEventAttr {
             sample_stack_user,
             ..attr_with_samples(PERF_SAMPLE_STACK_USER)
         };
-        assert!(is_valid(stack(0xfff8)));
-        assert!(!is_valid(stack(0xfffc)));
-        assert!(!is_valid(stack(0x1_0000)));
+        assert!(is_valid(attr_with_stack(0xfff8)));
+        assert!(!is_valid(attr_with_stack(0xfffc)));
+        assert!(!is_valid(attr_with_stack(0x1_0000)));
 
-        let branches = |branch_sample_type| PerfEventAttr {
+        let attr_with_branches = |branch_sample_type| PerfEventAttr {
             branch_sample_type,
             ..attr_with_samples(PERF_SAMPLE_BRANCH_STACK)
         };
-        assert!(is_valid(branches(0b1001)));
-        assert!(!is_valid(branches(0b0001)));
-        assert!(!is_valid(branches(1 << 20)));
+        assert!(is_valid(attr_with_branches(0b1001)));
+        assert!(!is_valid(attr_with_branches(0b0001)));
+        assert!(!is_valid(attr_with_branches(1 << 20)));
 
-        let registers = |sample_regs_user| PerfEventAttr {
+        let attr_with_registers = |sample_regs_user| PerfEventAttr {
             sample_regs_user,
             ..attr_with_samples(PERF_SAMPLE_REGS_USER)
         };
-        assert!(is_valid(registers(0xff_0fff)));
-        assert!(!is_valid(registers(0)));
-        assert!(!is_valid(registers(1 << 12)));
-        assert!(!is_valid(registers(1 << 32)));
-        let registers = |sample_regs_intr| PerfEventAttr {
+        assert!(is_valid(attr_with_registers(0xff_0fff)));
+        assert!(!is_valid(attr_with_registers(0)));
+        assert!(!is_valid(attr_with_registers(1 << 12)));
+        assert!(!is_valid(attr_with_registers(1 << 32)));
+        let attr_with_registers = |sample_regs_intr| PerfEventAttr {
             sample_regs_intr,
             ..attr_with_samples(PERF_SAMPLE_REGS_INTR)
         };
-        assert!(is_valid(registers(1)));
-        assert!(!is_valid(registers(1 << 24)));
+        assert!(is_valid(attr_with_registers(1)));
+        assert!(!is_valid(attr_with_registers(1 << 24)));
     }
 
     #[test]
@@ -511,37 +511,37 @@ mod tests {
         const ON_EXEC: u64 = PerfEventAttr::ENABLE_ON_EXEC;
         const REMOVE: u64 = PerfEventAttr::REMOVE_ON_EXEC;
 
-        let valid = |flags| is_valid(attr_with_flags(flags));
-        assert!(!valid(PerfEventAttr::INHERIT_THREAD));
-        assert!(valid(PerfEventAttr::INHERIT_THREAD | INHERIT));
-        assert!(!valid(REMOVE | ON_EXEC));
-        assert!(valid(REMOVE) && valid(ON_EXEC));
-        assert!(!valid(PerfEventAttr::SIGTRAP));
-        assert!(valid(PerfEventAttr::SIGTRAP | REMOVE));
+        let are_valid = |flags| is_valid(attr_with_flags(flags));
+        assert!(!are_valid(PerfEventAttr::INHERIT_THREAD));
+        assert!(are_valid(PerfEventAttr::INHERIT_THREAD | INHERIT));
+        assert!(!are_valid(REMOVE | ON_EXEC));
+        assert!(are_valid(REMOVE) && are_valid(ON_EXEC));
+        assert!(!are_valid(PerfEventAttr::SIGTRAP));
+        assert!(are_valid(PerfEventAttr::SIGTRAP | REMOVE));
 
-        let inherited = |sample_type| PerfEventAttr {
+        let inherited_attr = |sample_type| PerfEventAttr {
             sample_type,
             ..attr_with_flags(INHERIT)
         };
-        assert!(!is_valid(inherited(PERF_SAMPLE_READ)));
-        assert!(is_valid(inherited(PERF_SAMPLE_READ | PERF_SAMPLE_TID)));
+        assert!(!is_valid(inherited_attr(PERF_SAMPLE_READ)));
+        assert!(is_valid(inherited_attr(PERF_SAMPLE_READ | PERF_SAMPLE_TID)));
         assert!(is_valid(attr_with_samples(PERF_SAMPLE_READ)));
     }
 
     #[test]
     fn periods_are_checked_and_clocks_are_not() {
-        let period = |sample_period| PerfEventAttr {
+        let attr_with_period = |sample_period| PerfEventAttr {
             sample_period,
             ..ZERO
         };
-        assert!(is_valid(period((1 << 63) - 1)));
-        assert!(!is_valid(period(1 << 63)));
-        let clock = |clockid| PerfEventAttr {
+        assert!(is_valid(attr_with_period((1 << 63) - 1)));
+        assert!(!is_valid(attr_with_period(1 << 63)));
+        let attr_with_clock = |clockid| PerfEventAttr {
             clockid,
             ..attr_with_flags(PerfEventAttr::USE_CLOCKID)
         };
         assert!([0, 1, 2, -1, i32::MAX]
-            .map(clock)
+            .map(attr_with_clock)
             .iter()
             .all(|&a| is_valid(a)));
     }

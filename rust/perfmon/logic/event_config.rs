@@ -275,11 +275,11 @@ mod tests {
         PerfEventAttr { flags, ..CYCLES }
     }
 
-    fn intel(attr: PerfEventAttr) -> Result<EventConfig, InvalidAttr> {
+    fn intel_config(attr: PerfEventAttr) -> Result<EventConfig, InvalidAttr> {
         EventConfig::new(&attr, &INTEL, Skylake)
     }
 
-    fn amd(attr: PerfEventAttr) -> Result<EventConfig, InvalidAttr> {
+    fn amd_config(attr: PerfEventAttr) -> Result<EventConfig, InvalidAttr> {
         EventConfig::new(&attr, &AMD, Zen4)
     }
 
@@ -295,24 +295,27 @@ mod tests {
         let instructions = attr(PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS.into());
         let ref_cycles = attr(PERF_TYPE_HARDWARE, PERF_COUNT_HW_REF_CPU_CYCLES.into());
         assert_eq!(
-            select_and_counters(intel(instructions)),
+            select_and_counters(intel_config(instructions)),
             Ok((0x3_00c0, 1 << 32 | 0xff))
         );
         assert_eq!(
-            select_and_counters(intel(CYCLES)),
+            select_and_counters(intel_config(CYCLES)),
             Ok((0x3_003c, 2 << 32 | 0xff))
         );
         assert_eq!(
-            select_and_counters(intel(ref_cycles)),
+            select_and_counters(intel_config(ref_cycles)),
             Ok((0x3_0300, 4 << 32))
         );
-        assert_eq!(select_and_counters(amd(CYCLES)), Ok((0x3_0076, 0x3f)));
         assert_eq!(
-            select_and_counters(intel(attr(PERF_TYPE_HARDWARE, 7))),
+            select_and_counters(amd_config(CYCLES)),
+            Ok((0x3_0076, 0x3f))
+        );
+        assert_eq!(
+            select_and_counters(intel_config(attr(PERF_TYPE_HARDWARE, 7))),
             Err(NoEvent)
         );
         assert_eq!(
-            select_and_counters(intel(attr(PERF_TYPE_HARDWARE, 10))),
+            select_and_counters(intel_config(attr(PERF_TYPE_HARDWARE, 10))),
             Err(Invalid)
         );
     }
@@ -321,25 +324,28 @@ mod tests {
     fn cache_events_have_select_and_counters() {
         let l1d_read = attr(PERF_TYPE_HW_CACHE, 0);
         let branch_read_miss = attr(PERF_TYPE_HW_CACHE, 0x1_0005);
-        assert_eq!(select_and_counters(intel(l1d_read)), Ok((0x3_81d0, 0x0f)));
         assert_eq!(
-            select_and_counters(intel(branch_read_miss)),
+            select_and_counters(intel_config(l1d_read)),
+            Ok((0x3_81d0, 0x0f))
+        );
+        assert_eq!(
+            select_and_counters(intel_config(branch_read_miss)),
             Ok((0x3_00c5, 0xff))
         );
         assert_eq!(
-            select_and_counters(amd(branch_read_miss)),
+            select_and_counters(amd_config(branch_read_miss)),
             Ok((0x3_00c3, 0x3f))
         );
         assert_eq!(
-            select_and_counters(intel(attr(PERF_TYPE_HW_CACHE, 2))),
+            select_and_counters(intel_config(attr(PERF_TYPE_HW_CACHE, 2))),
             Err(NoEvent)
         );
         assert_eq!(
-            select_and_counters(intel(attr(PERF_TYPE_HW_CACHE, 7))),
+            select_and_counters(intel_config(attr(PERF_TYPE_HW_CACHE, 7))),
             Err(Invalid)
         );
         assert_eq!(
-            select_and_counters(intel(attr(PERF_TYPE_HW_CACHE, 8 << 32))),
+            select_and_counters(intel_config(attr(PERF_TYPE_HW_CACHE, 8 << 32))),
             Err(Unsupported)
         );
     }
@@ -348,62 +354,68 @@ mod tests {
     fn raw_events_have_select_and_counters() {
         let raw_attr = |config| attr(PERF_TYPE_RAW, config);
         assert_eq!(
-            select_and_counters(intel(raw_attr(0xc0))),
+            select_and_counters(intel_config(raw_attr(0xc0))),
             Ok((0x3_00c0, 1 << 32 | 0xff))
         );
         assert_eq!(
-            select_and_counters(intel(raw_attr(0x0300))),
+            select_and_counters(intel_config(raw_attr(0x0300))),
             Ok((0x3_0300, 4 << 32))
         );
         assert_eq!(
-            select_and_counters(intel(raw_attr(0x0185_4f2e))),
+            select_and_counters(intel_config(raw_attr(0x0185_4f2e))),
             Ok((0x0187_4f2e, 0xff))
         );
         // Modes, interrupt and enable have no effect.
         assert_eq!(
-            select_and_counters(intel(raw_attr(0x0053_00c5))),
+            select_and_counters(intel_config(raw_attr(0x0053_00c5))),
             Ok((0x3_00c5, 0xff))
         );
         // Pin control, AnyThread and IN_TX are refused.
         assert_eq!(
-            select_and_counters(intel(raw_attr(0x0008_00c5))),
+            select_and_counters(intel_config(raw_attr(0x0008_00c5))),
             Err(Invalid)
         );
         assert_eq!(
-            select_and_counters(intel(raw_attr(0x0020_00c5))),
+            select_and_counters(intel_config(raw_attr(0x0020_00c5))),
             Err(Invalid)
         );
         assert_eq!(
-            select_and_counters(intel(raw_attr(0x1_0000_00c5))),
+            select_and_counters(intel_config(raw_attr(0x1_0000_00c5))),
             Err(Invalid)
         );
         // AMD's longer event numbers are accepted; GuestOnly and HostOnly are refused.
         assert_eq!(
-            select_and_counters(amd(raw_attr(0x1_0000_0120))),
+            select_and_counters(amd_config(raw_attr(0x1_0000_0120))),
             Ok((0x1_0003_0120, 0x3f))
         );
         assert_eq!(
-            select_and_counters(amd(raw_attr(1 << 40 | 0x76))),
+            select_and_counters(amd_config(raw_attr(1 << 40 | 0x76))),
             Err(Invalid)
         );
         assert_eq!(
-            select_and_counters(amd(raw_attr(1 << 41 | 0x76))),
+            select_and_counters(amd_config(raw_attr(1 << 41 | 0x76))),
             Err(Invalid)
         );
     }
 
     #[test]
     fn other_pmus_are_refused() {
-        assert_eq!(select_and_counters(intel(attr(1, 0))), Err(Unsupported));
-        assert_eq!(select_and_counters(intel(attr(5, 0))), Err(Unsupported));
         assert_eq!(
-            select_and_counters(intel(attr(u32::MAX, 0))),
+            select_and_counters(intel_config(attr(1, 0))),
             Err(Unsupported)
         );
-        let on_pmu = |pmu: u64, number| intel(attr(PERF_TYPE_HARDWARE, pmu << 32 | number));
+        assert_eq!(
+            select_and_counters(intel_config(attr(5, 0))),
+            Err(Unsupported)
+        );
+        assert_eq!(
+            select_and_counters(intel_config(attr(u32::MAX, 0))),
+            Err(Unsupported)
+        );
+        let on_pmu = |pmu: u64, number| intel_config(attr(PERF_TYPE_HARDWARE, pmu << 32 | number));
         assert_eq!(
             select_and_counters(on_pmu(4, 0)),
-            select_and_counters(intel(CYCLES))
+            select_and_counters(intel_config(CYCLES))
         );
         assert_eq!(select_and_counters(on_pmu(8, 0)), Err(Unsupported));
     }
@@ -417,7 +429,7 @@ mod tests {
             flags: PerfEventAttr::PINNED | PerfEventAttr::EXCLUSIVE | PerfEventAttr::MMAP,
             ..attr(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY)
         };
-        let config = intel(dummy_attr);
+        let config = intel_config(dummy_attr);
         assert!(config.is_ok_and(|config| {
             !config.takes_counter()
                 && !config.pinned
@@ -426,9 +438,9 @@ mod tests {
                 && config.sampling.mappings.are_wanted()
                 && config.select_on(CounterId::NONE).stopped() == 0
         }));
-        assert!(intel(CYCLES).is_ok_and(|config| config.takes_counter()));
+        assert!(intel_config(CYCLES).is_ok_and(|config| config.takes_counter()));
         assert_eq!(
-            select_and_counters(intel(attr(PERF_TYPE_SOFTWARE, 10))),
+            select_and_counters(intel_config(attr(PERF_TYPE_SOFTWARE, 10))),
             Err(Unsupported)
         );
     }
@@ -436,22 +448,22 @@ mod tests {
     #[test]
     fn modes_follow_from_exclude() {
         let modes = |exclude| {
-            intel(attr_with_flags(exclude))
+            intel_config(attr_with_flags(exclude))
                 .map(|config| (config.select.is_user(), config.select.is_kernel()))
         };
         assert_eq!(modes(0), Ok((true, true)));
         assert_eq!(modes(PerfEventAttr::EXCLUDE_USER), Ok((false, true)));
         assert_eq!(modes(PerfEventAttr::EXCLUDE_KERNEL), Ok((true, false)));
-        let without_effect =
+        let flags_without_effect =
             PerfEventAttr::EXCLUDE_HV | PerfEventAttr::EXCLUDE_IDLE | PerfEventAttr::EXCLUDE_GUEST;
-        assert_eq!(modes(without_effect), Ok((true, true)));
+        assert_eq!(modes(flags_without_effect), Ok((true, true)));
         assert_eq!(modes(PerfEventAttr::EXCLUDE_HOST), Err(Unsupported));
     }
 
     #[test]
     fn flags_are_copied_to_the_config() {
         let flag_fields = |bits| {
-            intel(attr_with_flags(bits)).map(|c| {
+            intel_config(attr_with_flags(bits)).map(|c| {
                 [
                     c.disabled,
                     c.inherit,
@@ -466,8 +478,8 @@ mod tests {
         assert_eq!(flag_fields(0), Ok([0, 0, 0, 0, 0, 0]));
         assert_eq!(flag_fields(PerfEventAttr::DISABLED), Ok([1, 0, 0, 0, 0, 0]));
         assert_eq!(flag_fields(PerfEventAttr::INHERIT), Ok([0, 1, 0, 0, 0, 0]));
-        let threads = PerfEventAttr::INHERIT | PerfEventAttr::INHERIT_THREAD;
-        assert_eq!(flag_fields(threads), Ok([0, 1, 1, 0, 0, 0]));
+        let thread_flags = PerfEventAttr::INHERIT | PerfEventAttr::INHERIT_THREAD;
+        assert_eq!(flag_fields(thread_flags), Ok([0, 1, 1, 0, 0, 0]));
         assert_eq!(flag_fields(PerfEventAttr::PINNED), Ok([0, 0, 0, 1, 0, 0]));
         assert_eq!(
             flag_fields(PerfEventAttr::EXCLUSIVE),
@@ -477,16 +489,17 @@ mod tests {
             flag_fields(PerfEventAttr::ENABLE_ON_EXEC),
             Ok([0, 0, 0, 0, 0, 1])
         );
-        let format = PerfEventAttr {
+        let attr_with_read_format = PerfEventAttr {
             read_format: 0x1f,
             ..CYCLES
         };
-        assert!(intel(format).is_ok_and(|config| Ok(config.sampling.read) == ReadFormat::new(0x1f)));
+        assert!(intel_config(attr_with_read_format)
+            .is_ok_and(|config| Ok(config.sampling.read) == ReadFormat::new(0x1f)));
     }
 
     #[test]
     fn flags_of_records_are_accepted() {
-        let records = PerfEventAttr::MMAP
+        let record_flags = PerfEventAttr::MMAP
             | PerfEventAttr::COMM
             | PerfEventAttr::INHERIT_STAT
             | PerfEventAttr::TASK
@@ -515,11 +528,11 @@ mod tests {
             sample_max_stack: 9,
             // CLOCK_MONOTONIC
             clockid: 1,
-            ..attr_with_flags(records)
+            ..attr_with_flags(record_flags)
         };
         assert_eq!(
-            select_and_counters(intel(counting_attr)),
-            select_and_counters(intel(CYCLES))
+            select_and_counters(intel_config(counting_attr)),
+            select_and_counters(intel_config(CYCLES))
         );
     }
 
@@ -533,7 +546,7 @@ mod tests {
         ];
         for bits in refused_flags {
             assert_eq!(
-                select_and_counters(intel(attr_with_flags(bits))),
+                select_and_counters(intel_config(attr_with_flags(bits))),
                 Err(Unsupported)
             );
         }
@@ -569,7 +582,7 @@ mod tests {
             },
         ];
         for attr in refused_attrs {
-            assert_eq!(select_and_counters(intel(attr)), Err(Unsupported));
+            assert_eq!(select_and_counters(intel_config(attr)), Err(Unsupported));
         }
     }
 
@@ -579,18 +592,24 @@ mod tests {
             sample_period: 1 << 63,
             ..attr_with_flags(PerfEventAttr::FREQ)
         };
-        assert_eq!(select_and_counters(intel(two_mistakes)), Err(Invalid));
+        assert_eq!(
+            select_and_counters(intel_config(two_mistakes)),
+            Err(Invalid)
+        );
         let wrong_event = PerfEventAttr {
             config1: 1,
             ..attr(PERF_TYPE_HARDWARE, 10)
         };
-        assert_eq!(select_and_counters(intel(wrong_event)), Err(Unsupported));
+        assert_eq!(
+            select_and_counters(intel_config(wrong_event)),
+            Err(Unsupported)
+        );
     }
 
     #[test]
     fn fixed_counters_select_modes_only() {
         let select_and_counters = |counter: Option<CounterId>| {
-            let config = intel(attr_with_flags(PerfEventAttr::EXCLUDE_KERNEL)).ok()?;
+            let config = intel_config(attr_with_flags(PerfEventAttr::EXCLUDE_KERNEL)).ok()?;
             Some(config.select_on(counter?).stopped())
         };
         assert_eq!(select_and_counters(CounterId::fixed(1)), Some(0x1_0000));

@@ -367,11 +367,14 @@ mod tests {
             ..PERIODIC_ATTR
         };
         assert_eq!(trigger_of(wall_clock), Err(InvalidAttr::Invalid));
-        let raw = PerfEventAttr {
+        let attr_with_raw_part = PerfEventAttr {
             sample_type: 1 << 10,
             ..PERIODIC_ATTR
         };
-        assert_eq!(trigger_of(raw), Err(InvalidAttr::Unsupported));
+        assert_eq!(
+            trigger_of(attr_with_raw_part),
+            Err(InvalidAttr::Unsupported)
+        );
     }
 
     #[test]

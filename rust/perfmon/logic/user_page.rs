@@ -143,12 +143,18 @@ mod tests {
             let total = 1_000_003;
             let loaded = width.load_value();
             let offset = offset(loaded, total);
-            let page = page_offset(7, offset, width.mask);
+            let offset_in_page = page_offset(7, offset, width.mask);
             // The sum is also right after the overflow, until the counter is loaded again.
-            for more in [0, 1, width.period - 1, width.period, width.period + 5] {
-                let raw = loaded.wrapping_add(more) & width.mask;
-                assert_eq!(advance(total, offset, raw, width.mask), total + more);
-                assert_eq!(count_by_program(page, raw, bits), 7 + total + more);
+            for further_events in [0, 1, width.period - 1, width.period, width.period + 5] {
+                let raw = loaded.wrapping_add(further_events) & width.mask;
+                assert_eq!(
+                    advance(total, offset, raw, width.mask),
+                    total + further_events
+                );
+                assert_eq!(
+                    count_by_program(offset_in_page, raw, bits),
+                    7 + total + further_events
+                );
             }
         }
     }

@@ -400,10 +400,10 @@ mod tests {
         assert_eq!(scale.value(5, 5 + (1 << 14)), Some(1 << 32));
         assert_eq!(scale.value(5, 5), Some(0));
         // The smallest unit, and the largest unit.
-        let fine = Scale::new(MiscEvent::EnergyPackage, &INTEL, 31 << 8, 0);
-        assert_eq!(fine.value(0, 1), Some(2));
-        let coarse = Scale::new(MiscEvent::EnergyPackage, &INTEL, 0, 0);
-        assert_eq!(coarse.value(0, 1), Some(1 << 32));
+        let smallest_unit = Scale::new(MiscEvent::EnergyPackage, &INTEL, 31 << 8, 0);
+        assert_eq!(smallest_unit.value(0, 1), Some(2));
+        let largest_unit = Scale::new(MiscEvent::EnergyPackage, &INTEL, 0, 0);
+        assert_eq!(largest_unit.value(0, 1), Some(1 << 32));
     }
 
     #[test]
@@ -418,10 +418,10 @@ mod tests {
 
     #[test]
     fn memory_energy_of_servers_has_its_own_unit() {
-        let unit = |id, cpu| Scale::new(id, cpu, ENERGY_UNIT, 0).to_byte();
-        assert_eq!(unit(MiscEvent::EnergyMemory, &INTEL), 14);
-        assert_eq!(unit(MiscEvent::EnergyMemory, &SERVER), 16);
-        assert_eq!(unit(MiscEvent::EnergyPackage, &SERVER), 14);
+        let unit_of = |id, cpu| Scale::new(id, cpu, ENERGY_UNIT, 0).to_byte();
+        assert_eq!(unit_of(MiscEvent::EnergyMemory, &INTEL), 14);
+        assert_eq!(unit_of(MiscEvent::EnergyMemory, &SERVER), 16);
+        assert_eq!(unit_of(MiscEvent::EnergyPackage, &SERVER), 14);
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl timer::Tick for Watch {
 fn find_lost_pmis(here: ThisCpu<'_>, pmu: &Pmu, active: u64) {
     let percpu = here.percpu();
     let watch = &percpu.watch;
-    let (mut overflowed, mut lost_counters) = (0, 0);
+    let (mut overflowed_counters, mut lost_counters) = (0, 0);
     for counter in each(active) {
         pmu.update(here, counter);
         let value = percpu.value(counter);
@@ -59,11 +59,11 @@ fn find_lost_pmis(here: ThisCpu<'_>, pmu: &Pmu, active: u64) {
             if watch.is_stuck(counter, value.load_id()) {
                 lost_counters |= counter.bit();
             } else {
-                overflowed |= counter.bit();
+                overflowed_counters |= counter.bit();
             }
         }
     }
-    watch.overflowed.set(overflowed);
+    watch.overflowed.set(overflowed_counters);
     let sampled_counters = percpu.trace.sampled_counters();
     if lost_counters & sampled_counters != 0 {
         restart_after_lost_pmi(here, pmu);

@@ -86,18 +86,18 @@ impl Pmu {
     pub(crate) fn stop(&self, here: ThisCpu<'_>, counter: CounterId) {
         let percpu = here.percpu();
         let select = percpu.value(counter).select();
-        let written = self.registers.control(counter, select, true);
-        let stop = self.registers.control(counter, select, false);
-        let control = msr::read(here, written.msr);
+        let written_step = self.registers.control(counter, select, true);
+        let stop_step = self.registers.control(counter, select, false);
+        let control = msr::read(here, written_step.msr);
         if percpu.active_mask.get() & counter.bit() == 0 {
             // The buffer has become full since the caller tested `active_mask`, and the handler has stopped the
             // counter.
             return;
         }
-        self.verify(here, &written, control, counter);
+        self.verify(here, &written_step, control, counter);
         self.repair_global(here, counter.bit());
         self.check_place_holder(here, counter.bit());
-        self.stop_and_update(here, counter, &stop);
+        self.stop_and_update(here, counter, &stop_step);
         repair::log_found_disabled(here);
     }
 
@@ -105,8 +105,8 @@ impl Pmu {
     #[inline(never)]
     pub(crate) fn stop_unchecked(&self, here: ThisCpu<'_>, counter: CounterId) {
         let select = here.percpu().value(counter).select();
-        let stop = self.registers.control(counter, select, false);
-        self.stop_and_update(here, counter, &stop);
+        let stop_step = self.registers.control(counter, select, false);
+        self.stop_and_update(here, counter, &stop_step);
     }
 
     /// Loads an active counter for its next sample. `events_left` computes the number of events to that sample from the
@@ -126,13 +126,13 @@ impl Pmu {
         self.start(here, counter);
     }
 
-    /// Stops a counter by the step `stop` and updates its value: the common part of [`Self::stop`] and
+    /// Stops a counter by `stop_step` and updates its value: the common part of [`Self::stop`] and
     /// [`Self::stop_unchecked`].
     #[inline(always)]
-    fn stop_and_update(&self, here: ThisCpu<'_>, counter: CounterId, stop: &Step) {
+    fn stop_and_update(&self, here: ThisCpu<'_>, counter: CounterId, stop_step: &Step) {
         let percpu = here.percpu();
         let value = percpu.value(counter);
-        self.rmw_shared(here, || msr::execute_step(here, stop));
+        self.rmw_shared(here, || msr::execute_step(here, stop_step));
 
         // If the counter has overflowed on its last events, the PMI may come at any time. So the PMI is expected before
         // the handler ignores the counter, and before the overflow is tested.

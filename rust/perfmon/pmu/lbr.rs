@@ -407,18 +407,18 @@ pub(crate) fn save_records(here: ThisCpu<'_>, put: impl FnMut([u64; 3])) {
 
 /// Fills the records, which are empty, with the words of [`save_records`].
 pub(crate) fn restore_records(here: ThisCpu<'_>, words: &[u64]) {
-    let count = (words.len() / 3) as u32;
+    let branch_count = (words.len() / 3) as u32;
     let records = here.pmu().capabilities.last_branch;
     let is_stack = matches!(
         records,
         Some(BranchRecords::OldStack(_) | BranchRecords::Stack)
     );
-    if is_stack && count != 0 {
-        msr::write(here, Msr::LBR_TOS, count.wrapping_sub(1).into());
+    if is_stack && branch_count != 0 {
+        msr::write(here, Msr::LBR_TOS, branch_count.wrapping_sub(1).into());
     }
-    for (branch, n) in words.chunks_exact(3).zip(0..count) {
+    for (branch, n) in words.chunks_exact(3).zip(0..branch_count) {
         let registers = if is_stack {
-            let n = count.wrapping_sub(n).wrapping_sub(1);
+            let n = branch_count.wrapping_sub(n).wrapping_sub(1);
             [Msr::lbr_from(n), Msr::lbr_to(n), Msr::lbr_info(n)]
         } else {
             [

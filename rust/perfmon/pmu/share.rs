@@ -20,9 +20,9 @@ impl Pmu {
     pub(crate) fn reselect(&self, here: ThisCpu<'_>, counter: CounterId, select: EventSelect) {
         let percpu = here.percpu();
         let value = percpu.value(counter);
-        let start = self.registers.control(counter, select, true);
-        value.begin_change(select, &start);
-        self.rmw_shared(here, || msr::execute_step(here, &start));
+        let start_step = self.registers.control(counter, select, true);
+        value.begin_change(select, &start_step);
+        self.rmw_shared(here, || msr::execute_step(here, &start_step));
         value.finish_change(&self.registers.control(counter, select, false));
         if select.is_kernel() {
             percpu.slow_path.insert(counter.bit());

@@ -115,8 +115,8 @@ pub(crate) fn refresh(here: ThisCpu<'_>) {
 pub(crate) fn write_records(here: ThisCpu<'_>, mut writer: Writer, set: u16) -> Writer {
     for id in each(set) {
         let now = read_extended(here, id);
-        let (state, scale) = start_and_scale(here.percpu(), id);
-        if let Some(value) = scale.value(state, now) {
+        let (start, scale) = start_and_scale(here.percpu(), id);
+        if let Some(value) = scale.value(start, now) {
             writer.put(CpuTrace::value(id, value));
         }
     }

@@ -8,22 +8,26 @@ use kernel::{cpu::nr_cpu_ids, prelude::*};
 /// Serves `IOCTL_PERFMON_GET_PROPERTIES`: returns the numbers and widths of counters.
 pub(crate) fn get_properties(_trace: &Trace) -> Result<abi::perfmon_properties> {
     let capabilities = &pmu::common().capabilities;
-    let (general, fixed) = (
+    let (general_count, fixed_count) = (
         u16::from(capabilities.general),
         capabilities.fixed.count_ones() as u16,
     );
-    let values = capabilities.values.count_ones() as u16;
+    let value_count = capabilities.values.count_ones() as u16;
     Ok(abi::perfmon_properties {
         api_version: abi::PERFMON_API_VERSION as u16,
         pm_version: u16::from(capabilities.version),
-        max_num_events: general + fixed + values,
+        max_num_events: general_count + fixed_count + value_count,
         reserved: 0,
-        max_num_fixed_events: fixed,
+        max_num_fixed_events: fixed_count,
         max_fixed_counter_width: u16::from(capabilities.fixed_width),
-        max_num_programmable_events: general,
+        max_num_programmable_events: general_count,
         max_programmable_counter_width: u16::from(capabilities.general_width),
-        max_num_misc_events: values,
-        max_misc_counter_width: if values == 0 { 0 } else { u64::BITS as u16 },
+        max_num_misc_events: value_count,
+        max_misc_counter_width: if value_count == 0 {
+            0
+        } else {
+            u64::BITS as u16
+        },
         flags: if capabilities.last_branch.is_some() {
             abi::PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH
         } else {

@@ -308,12 +308,12 @@ fn begin(inner: &mut Inner, state: TraceState, ownership: &mut Ownership) -> Res
         .config
         .assign(ownership.free_counters())
         .ok_or(EBUSY)?;
-    let mask = bits(counters.iter().flatten().copied());
-    if mask != 0 {
+    let counter_mask = bits(counters.iter().flatten().copied());
+    if counter_mask != 0 {
         if staged.config.last_branch().is_some() {
             ownership.begin_traced_branches()?;
         }
-        ownership.set_traced(mask);
+        ownership.set_traced(counter_mask);
     }
     for (cpu, buffer) in possible_cpus().zip(&inner.buffers) {
         if buffer.is_traced() && !ownership.cpus().in_use().contains(cpu) {
@@ -323,7 +323,7 @@ fn begin(inner: &mut Inner, state: TraceState, ownership: &mut Ownership) -> Res
         }
     }
     for percpu in ownership.uncounted_percpus() {
-        percpu.tampered.remove(mask);
+        percpu.tampered.remove(counter_mask);
     }
     let config = CpuTraceConfig {
         config: &staged.config,
@@ -332,15 +332,15 @@ fn begin(inner: &mut Inner, state: TraceState, ownership: &mut Ownership) -> Res
         allow_kernel_addrs: staged.allow_kernel_addrs,
     };
     ownership.on_each(|here| {
-        here.percpu().tampered.remove(mask);
+        here.percpu().tampered.remove(counter_mask);
         if let Some(buffer) = inner.buffer_here() {
             cpu::begin(here, &config, buffer);
         }
     });
     // INVARIANT: `set_traced` has given the counters to the trace.
     inner.state = state;
-    inner.counters = mask;
-    if ownership.is_intact(mask) {
+    inner.counters = counter_mask;
+    if ownership.is_intact(counter_mask) {
         Ok(())
     } else {
         inner.end_recording(ownership)

@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn branch_stack_follows_from_perf_capabilities() {
-        let stack = |format| {
+        let first_mismatch_with = |format| {
             let branches_of_dump = |dump: &dumps::Dump, cpu: Processor| {
                 let branches = cpu.capabilities(format).ok()?.last_branch?;
                 Some((dump.core, branches))
@@ -337,7 +337,7 @@ mod tests {
             })
         };
         for format in 0..8 {
-            assert_eq!(stack(format), None);
+            assert_eq!(first_mismatch_with(format), None);
         }
     }
 
@@ -492,8 +492,8 @@ mod tests {
 
     #[test]
     fn missing_leaf_0a_means_no_pmu() {
-        let old = Leaf { eax: 5, ..INTEL };
-        let cpu = intel_processor(old, 0, perfmon_leaf(0x0730_0404, 0, 0x603));
+        let old_leaf_0 = Leaf { eax: 5, ..INTEL };
+        let cpu = intel_processor(old_leaf_0, 0, perfmon_leaf(0x0730_0404, 0, 0x603));
         assert_eq!(cpu.capabilities(0), Err(NoPmu::Version));
     }
 
@@ -508,13 +508,13 @@ mod tests {
 
     #[test]
     fn other_vendors_are_refused() {
-        let via = Leaf {
+        let via_leaf_0 = Leaf {
             ebx: 0x746e_6543,
             edx: 0x4872_7561,
             ecx: 0x736c_7561,
             ..INTEL
         };
-        let cpu = intel_processor(via, 0, perfmon_leaf(0x0730_0404, 0, 0x603));
+        let cpu = intel_processor(via_leaf_0, 0, perfmon_leaf(0x0730_0404, 0, 0x603));
         assert_eq!(&cpu.vendor_id, b"CentaurHauls");
         assert_eq!(cpu.capabilities(0), Err(NoPmu::Vendor));
     }
