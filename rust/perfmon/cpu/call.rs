@@ -25,7 +25,7 @@ pub(crate) fn on_each<F: Fn(ThisCpu<'_>) + Sync>(cpus: &CpuSet, f: F) {
 /// no other CPU. Takes no lock, unlike [`on_each`]: the kernel calls no CPU that is offline, and no CPU goes offline
 /// before `f` has returned, since preemption is off until then.
 ///
-/// For callers with interrupts on.
+/// Must be called with interrupts on.
 pub(crate) fn on_each_online<F, P>(cpu_filter: P, f: F)
 where
     F: Fn(ThisCpu<'_>) + Sync,
@@ -67,7 +67,7 @@ fn run_if_only_here(cpus: &CpuSet, f: impl FnOnce(ThisCpu<'_>)) -> bool {
 
 /// Runs `f` on a CPU with interrupts off, and waits for it. Returns `false`, and runs nothing, if the CPU is offline.
 ///
-/// For callers with interrupts on.
+/// Must be called with interrupts on.
 pub(crate) fn on_cpu<F: FnMut(ThisCpu<'_>) + Send>(cpu: u32, mut f: F) -> bool {
     /// # Safety
     ///

@@ -87,11 +87,10 @@ impl<'a> ThisCpu<'a> {
     ///
     /// # Safety
     ///
-    /// `area` must be what the C side gave as the current CPU's, and the caller must not leave the CPU for
-    /// `'a`.
+    /// `area` must be the current CPU's area, as the C side returns it, and the caller must not leave the CPU for `'a`.
     #[inline(always)]
     pub(crate) unsafe fn from_area(area: *mut c_void) -> Self {
-        // INVARIANT: The caller says that the area is the current CPU's, and stays on the CPU for `'a`.
+        // INVARIANT: The caller promises that the area is the current CPU's, and stays on the CPU for `'a`.
         Self {
             // SAFETY: `new_unchecked` requires a pointer that is not null: the caller passes the address of an
             // allocated area.
@@ -161,7 +160,8 @@ impl IrqsOff {
     }
 }
 
-/// Disables interrupts. For tasks with interrupts on: dropping the result enables them, so it is not nested.
+/// Disables interrupts until the result is dropped. Must be called with interrupts on, since dropping the result
+/// enables them.
 ///
 /// `kernel::interrupt` is not used: finding the per-CPU area in a second C call would make PMIOREAD slower.
 #[inline(always)]

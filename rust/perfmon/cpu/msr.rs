@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! RDMSR and WRMSR. The module executes them nowhere else.
+//! RDMSR and WRMSR, which the module executes only here.
 //!
 //! The functions are safe, because an [`Msr`] can only be one of the registers in [`crate::logic::msr`]. They act
 //! on the current CPU: the token proves that the caller can't leave it.

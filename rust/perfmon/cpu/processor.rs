@@ -23,8 +23,8 @@ impl<'a> Regs<'a> {
     #[inline(always)]
     pub(crate) unsafe fn new(regs: *mut bindings::pt_regs) -> Self {
         Self {
-            // SAFETY: `new_unchecked` requires a pointer that is not null: the caller passes that of an interrupt's
-            // registers.
+            // SAFETY: `new_unchecked` requires a pointer that is not null: the caller passes the address of
+            // an interrupt's registers.
             regs: unsafe { NonNull::new_unchecked(regs) },
             _interrupt: PhantomData,
         }

@@ -8,7 +8,7 @@
 //! are limited to some counters are mostly limited to the lowest.
 //!
 //! An event that [takes turns](super::turns) may also have the counters on which other events of its task or CPU take
-//! turns. It is admitted even if it can have only these.
+//! turns. The event is admitted even if it can have only these counters.
 
 use super::counter::{each, highest, CounterId};
 use super::event_config::EventConfig;
@@ -18,7 +18,7 @@ use super::event_config::EventConfig;
 pub struct Offers {
     /// The counters without an owner.
     pub free: u64,
-    /// The counters of events beside which there is room for the new one
+    /// The counters that the new event could share with events of other tasks and CPUs
     /// ([`CounterUsers::can_admit`](super::sharing::CounterUsers::can_admit)).
     pub shareable: u64,
     /// The counters among `shareable` whose events all have the new event's select.
@@ -41,7 +41,7 @@ pub struct OwnCounters {
 }
 
 impl OwnCounters {
-    /// Adds the counter of an event. `agrees`: the new event agrees with it.
+    /// Adds the counter of an event. `agrees`: the new event agrees with that event.
     pub const fn add(&mut self, counter: CounterId, agrees: bool) {
         if agrees {
             self.agreeing |= counter.bit();
@@ -51,7 +51,8 @@ impl OwnCounters {
         self.agreeing &= !self.busy;
     }
 
-    /// Adds the counters of an event that takes turns. `agrees`: the new event agrees with it on a counter.
+    /// Adds the counters of an event that takes turns. `agrees`: the new event agrees with that event on a
+    /// counter.
     pub fn add_turns(&mut self, counters: u64, agrees: impl Fn(CounterId) -> bool) {
         self.in_turn |= counters;
         for counter in each(counters) {
@@ -154,7 +155,7 @@ mod tests {
     const INSTRUCTIONS: u64 = 0xc0;
     const BRANCHES: u64 = 0xc4;
     const REFERENCE_CYCLES: u64 = 0x0300;
-    /// Limited to the first four general counters.
+    /// An event that only the first four general counters can count.
     const LOADS: u64 = 0x81d0;
 
     #[test]
@@ -231,7 +232,7 @@ mod tests {
         own.add_turns(0b1001, |_| true);
         assert_eq!((own.in_turn, own.contested), (0b1111, 0b0011));
         assert_eq!((own.agreeing & !own.taken(), own.taken()), (0b1100, 0b0011));
-        // A counter that another event has all the time can't be had.
+        // The event can't have a counter that another event has all the time.
         if let Some(counter) = CounterId::general(1) {
             own.add(counter, false);
         }

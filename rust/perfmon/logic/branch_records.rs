@@ -27,7 +27,8 @@ pub enum BranchRecords {
     Amd {
         /// The number of branches.
         depth: u8,
-        /// The bits of an address. The registers' addresses have to be sign-extended from the highest of them.
+        /// The number of bits of an address. Addresses in the registers have to be sign-extended from the highest of
+        /// these bits.
         address_bits: u8,
         /// An overflow interrupt can freeze the records.
         freezes: bool,

@@ -18,9 +18,9 @@ pub const MAX_COUNTERS: usize = MAX_GENERAL + MAX_FIXED + 1;
 pub enum InvalidCounter {
     /// No counter has this number.
     Number,
-    /// `PMCF_PC` would drive the performance-monitoring pins.
+    /// `PMCF_PC` is set, which would drive the performance-monitoring pins.
     PinControl,
-    /// `PMCF_ANY` would count the sibling hyperthread.
+    /// `PMCF_ANY` is set, which would count the sibling hyperthread.
     AnyThread,
     /// A bit is set that the event selects of these CPUs lack.
     Select,
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(indices.next(), Some(46));
         assert_eq!(indices.next(), None);
         assert_eq!(bits(each(1 << 46 | 0b101)), 1 << 46 | 0b101);
-        // The bits above (PERF_METRICS, for example) and that of NONE are no counters.
+        // Neither the bits above the counters (such as PERF_METRICS) nor the bit of NONE are counters.
         assert_eq!(each(1 << 48 | 1 << 63).count(), 0);
         assert_eq!(each(CounterId::NONE.bit()).count(), 0);
         assert!(CounterId::NONE.is_none() && !CounterId::FIRST.is_none());

@@ -42,7 +42,7 @@ pub struct PerfEventAttr {
     pub read_format: u64,
     /// The bit field.
     pub flags: u64,
-    /// Samples, or with [`Self::WATERMARK`] bytes, before a wake-up.
+    /// The number of samples, or with [`Self::WATERMARK`] of bytes, before a wake-up.
     pub wakeup_events: u32,
     /// The type of a breakpoint.
     pub bp_type: u32,
@@ -54,19 +54,19 @@ pub struct PerfEventAttr {
     pub branch_sample_type: u64,
     /// The registers of the program in samples.
     pub sample_regs_user: u64,
-    /// The bytes of the program's stack in samples.
+    /// The number of bytes of the program's stack in samples.
     pub sample_stack_user: u32,
     /// The clock of samples, with [`Self::USE_CLOCKID`].
     pub clockid: i32,
     /// The registers at the interrupt in samples.
     pub sample_regs_intr: u64,
-    /// Bytes of the AUX area before a wake-up.
+    /// The number of bytes of the AUX area before a wake-up.
     pub aux_watermark: u32,
     /// The longest call chain in samples.
     pub sample_max_stack: u16,
     /// Must be 0.
     pub reserved_2: u16,
-    /// Bytes of the AUX area in samples.
+    /// The number of bytes of the AUX area in samples.
     pub aux_sample_size: u32,
     /// The action on the AUX area.
     pub aux_action: u32,
@@ -226,9 +226,10 @@ impl PerfEventAttr {
 /// The part of a program's `struct perf_event_attr` that is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttrSize {
-    /// The bytes to copy. The rest of [`PerfEventAttr`] is 0.
+    /// The number of bytes to copy. The rest of [`PerfEventAttr`] is 0.
     pub copied: usize,
-    /// The bytes that follow in the program's memory and must be 0; otherwise the call fails as with a wrong size.
+    /// The number of bytes that follow in the program's memory and must be 0; otherwise the call fails as with a wrong
+    /// size.
     pub tail: usize,
 }
 

@@ -47,7 +47,7 @@ pub struct EventConfig {
     pub exclusive: bool,
     /// The next exec enables the event.
     pub enable_on_exec: bool,
-    /// A task that executes a program loses the event.
+    /// The event leaves a task that executes a program.
     pub remove_on_exec: bool,
     /// If too few counters are free, the event [takes turns](super::turns) with other events.
     pub takes_turns: bool,

@@ -60,7 +60,7 @@ impl Width {
     #[inline]
     #[must_use]
     pub const fn max_step(self) -> u64 {
-        /// The mask of the narrowest wide counter: 40 bits.
+        /// The mask of a counter of 40 bits, the narrowest counter whose steps can't reach a quarter of its range.
         const WIDE_MASK: u64 = (1 << 40) - 1;
 
         if self.mask >= WIDE_MASK {

@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(decode_amd(0, 0), None);
         assert_eq!(decode_amd(0x1000, 0x2000), None);
         assert_eq!(decode_amd(0x1000, VALID | 1 << 61 | 0x2000), None);
-        // PERF_BR_NON_SPEC_CORRECT_PATH, SPEC_CORRECT_PATH, SPEC_WRONG_PATH.
+        // The speculation of these branches is PERF_BR_NON_SPEC_CORRECT_PATH, SPEC_CORRECT_PATH and SPEC_WRONG_PATH.
         let predicted = Some((0x1000, 0x2000, 2 << 24 | 0b10, 0));
         assert_eq!(decode_amd(0x1000, VALID | 0x2000), predicted);
         let mispredicted = Some((0x1000, 0x2000, 3 << 24 | 0b01, 0x1_0000));

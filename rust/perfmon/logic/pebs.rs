@@ -150,7 +150,7 @@ impl DsWord {
     }
 }
 
-/// The general counters that the DS area has room for.
+/// The number of general counters that the DS area has room for.
 const RESET_GENERAL: u8 = 8;
 const _: () = assert!(MAX_GENERAL >= RESET_GENERAL as usize);
 

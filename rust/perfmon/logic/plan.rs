@@ -255,7 +255,7 @@ mod tests {
 
     impl RestoreValues for SavedValues {
         fn select(&self, n: u8) -> u64 {
-            // Counter 1 was left enabled.
+            // Counter 1 was enabled.
             [0x5300c0, 0x4300c0, 0x1300c0][usize::from(n)]
         }
         fn fixed_control(&self) -> u64 {
@@ -395,7 +395,7 @@ mod tests {
                 (0x38f, !(1 << 2), 0)
             ]
         ));
-        // An event select that was found enabled becomes 0.
+        // An event select that was enabled is restored as 0.
         assert!(has_steps(
             r.restore(general_counter(1), &SavedValues),
             &[

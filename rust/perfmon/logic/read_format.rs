@@ -10,7 +10,7 @@ use super::event_attr::{
 ///
 /// # Invariants
 ///
-/// Only bits that exist are set.
+/// Only bits below `PERF_FORMAT_MAX` are set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadFormat(u8);
 

@@ -20,7 +20,7 @@ pub trait Member {
     /// Returns what the event requires of a counter. An event that takes turns is not sampled.
     fn demand_on(&self, counter: CounterId) -> Demand;
 
-    /// Returns the index of the group's leader, which is less than that of the event; `None` if the event is the
+    /// Returns the index of the group's leader, which is less than the event's index; `None` if the event is the
     /// leader.
     fn leader(&self) -> Option<usize>;
 
@@ -99,7 +99,7 @@ struct CounterMembers {
     count: u16,
 }
 
-/// A row whose turns are being given.
+/// A row to which turns are being assigned.
 struct TurnAssignment<'a, M> {
     members: &'a mut [M],
     /// The members of each counter, by [`CounterId::index`].

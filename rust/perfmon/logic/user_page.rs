@@ -84,7 +84,7 @@ impl RingControl {
 /// Returns [`UserPage::index`] for a counter (Intel SDM, volume 2B, "RDPMC"; AMD APM, volume 3, "RDPMC").
 #[must_use]
 pub const fn index(counter: CounterId) -> u32 {
-    /// The bit that RDPMC's numbers of fixed-function counters have.
+    /// The bit that is set in RDPMC's numbers of fixed-function counters.
     const FIXED: u32 = 1 << 30;
 
     match counter.kind() {

@@ -96,7 +96,7 @@ pub enum Scope {
     Cpu,
 }
 
-/// The values that CPUID reports by one bit, as sets.
+/// The sets of values that CPUID reports by one bit.
 pub mod sets {
     use super::MiscEvent as V;
 
@@ -336,8 +336,9 @@ mod tests {
         server_memory_unit: true,
         ..INTEL
     };
-    /// A unit of 2^-14 Joules, and a target of 100 degrees.
+    /// A value of [`Sensor::energy_unit`]: 2^-14 Joules.
     const ENERGY_UNIT: u64 = 0xa_0e03;
+    /// A value of [`Sensor::TEMPERATURE_TARGET`]: 100 degrees.
     const TARGET_TEMPERATURE: u64 = 100 << 16;
 
     fn scale(id: MiscEvent) -> Scale {

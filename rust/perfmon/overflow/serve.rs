@@ -159,7 +159,7 @@ fn serve_acknowledged(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     }
 }
 
-/// Serves overflows until no counter has one. Returns their number.
+/// Serves overflows until no counter has overflowed. Returns the number of overflows.
 fn drain_overflows(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     /// The round in which sampling is suspended, since the counters overflow by counting the handler itself.
     const SUSPEND_ROUND: u32 = 8;

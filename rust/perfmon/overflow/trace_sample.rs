@@ -40,7 +40,7 @@ impl<'a> TraceSample<'a> {
         }
     }
 
-    /// Adds the sample that is due of a counter. Returns the number of events to load the counter for.
+    /// Adds the due sample of a counter. Returns the number of events to load the counter for.
     #[inline(always)]
     pub(super) fn add(
         &mut self,

@@ -71,7 +71,8 @@ impl Pmu {
         }
     }
 
-    /// Stops the counters of a full buffer. Not inlined, since [`Self::rmw_shared`] is, at every change of a register.
+    /// Stops the counters of a full buffer. Not inlined, since [`Self::rmw_shared`] is inlined at every change of a
+    /// register.
     #[cold]
     #[inline(never)]
     fn stop_again(&self, here: ThisCpu<'_>) {
@@ -118,7 +119,7 @@ impl Pmu {
         events_left: impl FnOnce(u64) -> u64,
     ) {
         let percpu = here.percpu();
-        // The overflow handler leaves a stopped counter alone.
+        // Stopped, so that the overflow handler does not change the counter.
         self.stop_unchecked(here, counter);
         let value = percpu.value(counter);
         let events = percpu.sampled(counter).load_for(events_left(value.total()));

@@ -19,7 +19,7 @@ pub(super) fn expect_after_nmi(percpu: &PerCpu, drained: bool) {
 /// Waits for a late PMI, which would mask LVTPC for its next owner. The wait is short, since the PMI may not come at
 /// all.
 pub(super) fn await_late_pmi(percpu: &PerCpu) {
-    /// Some microseconds, longer than any skid.
+    /// The number of polls, which together take some microseconds: longer than any skid.
     const MAX_POLLS: u32 = 512;
 
     for _ in 0..MAX_POLLS {

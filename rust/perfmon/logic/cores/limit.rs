@@ -14,7 +14,7 @@ pub(in super::super) struct Events {
     last: u8,
     /// The bits of the unit mask that are compared.
     unit_bits: u8,
-    /// The value that these bits must have.
+    /// The value that the bits of `unit_bits` must have.
     unit_mask: u8,
 }
 

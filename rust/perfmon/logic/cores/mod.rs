@@ -28,8 +28,8 @@ use super::evtsel::EventSelect;
 /// The events of a core that CPUID does not report.
 #[derive(Clone, Copy)]
 pub(super) struct Core {
-    /// The events of Intel's cores that need an extra register (offcore responses, loads of some latency, the front
-    /// end), which the module does not write.
+    /// The events of Intel's cores that need an extra register, which the module does not write: offcore responses,
+    /// loads of a given latency, events of the front end.
     pub(super) extra_events: &'static [Events],
     /// The events of Intel's cores that only some general counters can count. The first limit with the event applies.
     pub(super) limits: &'static [Limit],

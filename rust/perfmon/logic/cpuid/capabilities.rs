@@ -130,7 +130,7 @@ impl Capabilities {
         }
     }
 
-    /// Returns whether `self` has all that `needed` has.
+    /// Returns whether `self` has all capabilities of `needed`.
     #[must_use]
     pub fn includes(self, needed: Self) -> bool {
         self.intersection(needed) == needed
@@ -233,7 +233,7 @@ mod tests {
             cpu.without_last().map(|(rest, last)| (rest.general, last))
         };
         assert_eq!(usable_and_last(8, 8), Some((7, 7)));
-        // The last counter was not used.
+        // The module did not use the last counter.
         assert_eq!(usable_and_last(8, 10), Some((8, 9)));
         assert_eq!(usable_and_last(2, 2), Some((1, 1)));
         assert_eq!(usable_and_last(1, 1), None);

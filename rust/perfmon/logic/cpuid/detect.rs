@@ -123,7 +123,7 @@ impl Processor {
     fn intel_branches(&self, version: u8, perf_capabilities: u64) -> Option<BranchRecords> {
         /// Bits 5:0 of `IA32_PERF_CAPABILITIES`.
         const LBR_FORMAT: u64 = 0x3f;
-        /// Leaf 7: leaf 0x1c exists.
+        /// The bit of leaf 7 that is set if leaf 0x1c exists.
         const ARCHITECTURAL: u32 = 1 << 19;
         /// The features in EBX (filters, call stacks) and in ECX (mispredictions, cycles, types) of leaf 0x1c. All
         /// processors so far have all of them.
@@ -468,7 +468,7 @@ mod tests {
                     eax: subleaves,
                     ..Leaf::default()
                 },
-                // The same as on Lunar Lake's small cores.
+                // The bitmaps of Lunar Lake's small cores.
                 (0x23, 2) => Leaf {
                     eax: 0xfc,
                     ebx: 0x3,

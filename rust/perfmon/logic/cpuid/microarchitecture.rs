@@ -129,7 +129,7 @@ impl Processor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cores {
     One(Microarchitecture),
-    /// A hybrid processor, or a model of one that has the small cores off or left out.
+    /// A hybrid processor, also if its small cores are off or missing.
     Two {
         big: Microarchitecture,
         small: Microarchitecture,
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(core_with(1 << 15, 0x2000_0002), M::Crestmont);
         // Without the small cores there is no leaf 0x1a.
         assert_eq!(core_with(0, 0), M::LionCove);
-        // A hypervisor that hides the leaf.
+        // A hypervisor may hide leaf 0x1a.
         assert_eq!(core_with(1 << 15, 0), M::Unknown);
     }
 

@@ -23,8 +23,8 @@ const ENERGY_MODELS: [u32; 45] = [
 const SERVER_MODELS: [u32; 8] = [0x3f, 0x4f, 0x56, 0x57, 0x85, 0x55, 0x6a, 0x6c];
 
 impl Processor {
-    /// Returns the values that the processor should have, as a set. Only reading a register shows whether it exists:
-    /// hypervisors have few of them.
+    /// Returns the set of values that the processor should have. Only a read shows whether a value's register exists,
+    /// since hypervisors lack most of these registers.
     pub(super) fn values(&self) -> u16 {
         const APERF_MPERF: u32 = 1 << 0;
         const THERMAL_SENSOR: u32 = 1 << 0;
