@@ -34,7 +34,7 @@ impl<'a> Regs<'a> {
     #[inline(always)]
     pub(crate) fn get(self) -> &'a bindings::pt_regs {
         // SAFETY: `as_ref` requires registers that live for `'a` and don't change: the caller of `new` promises that
-        // their interrupt's handler runs for so long, and the handler only reads them.
+        // their interrupt's handler runs as long, and the handler only reads them.
         unsafe { self.regs.as_ref() }
     }
 

@@ -509,16 +509,16 @@ mod tests {
     #[test]
     fn contradictory_flags_are_refused() {
         const INHERIT: u64 = PerfEventAttr::INHERIT;
-        const ON_EXEC: u64 = PerfEventAttr::ENABLE_ON_EXEC;
-        const REMOVE: u64 = PerfEventAttr::REMOVE_ON_EXEC;
+        const ENABLE_ON_EXEC: u64 = PerfEventAttr::ENABLE_ON_EXEC;
+        const REMOVE_ON_EXEC: u64 = PerfEventAttr::REMOVE_ON_EXEC;
 
         let are_valid = |flags| is_valid(attr_with_flags(flags));
         assert!(!are_valid(PerfEventAttr::INHERIT_THREAD));
         assert!(are_valid(PerfEventAttr::INHERIT_THREAD | INHERIT));
-        assert!(!are_valid(REMOVE | ON_EXEC));
-        assert!(are_valid(REMOVE) && are_valid(ON_EXEC));
+        assert!(!are_valid(REMOVE_ON_EXEC | ENABLE_ON_EXEC));
+        assert!(are_valid(REMOVE_ON_EXEC) && are_valid(ENABLE_ON_EXEC));
         assert!(!are_valid(PerfEventAttr::SIGTRAP));
-        assert!(are_valid(PerfEventAttr::SIGTRAP | REMOVE));
+        assert!(are_valid(PerfEventAttr::SIGTRAP | REMOVE_ON_EXEC));
 
         let inherited_attr = |sample_type| PerfEventAttr {
             sample_type,

@@ -231,21 +231,21 @@ impl Config {
     /// The result is in the order of [`Self::events`]; a value has no counter. `None` if `free` has too few counters.
     #[must_use]
     pub fn assign(&self, free: u64) -> Option<[Option<CounterId>; MAX_EVENTS]> {
-        let mut available = free;
-        let mut assigned = [None; MAX_EVENTS];
-        for (event, to) in self.events().zip(&mut assigned) {
+        let mut available_counters = free;
+        let mut assigned_counters = [None; MAX_EVENTS];
+        for (event, to) in self.events().zip(&mut assigned_counters) {
             let counter = match event.counters {
                 CounterChoice::Only(counter) => counter,
-                CounterChoice::AnyGeneral => each(available & GENERAL_COUNTERS).next()?,
+                CounterChoice::AnyGeneral => each(available_counters & GENERAL_COUNTERS).next()?,
                 CounterChoice::Value(_) => continue,
             };
-            if available & counter.bit() == 0 {
+            if available_counters & counter.bit() == 0 {
                 return None;
             }
-            available &= !counter.bit();
+            available_counters &= !counter.bit();
             *to = Some(counter);
         }
-        Some(assigned)
+        Some(assigned_counters)
     }
 }
 

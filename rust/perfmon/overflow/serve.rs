@@ -36,13 +36,13 @@ pub(super) fn handle_pmi(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
         }
     }
     percpu.pending_pmi.end_expectation();
-    let served = handle_overflows(here, pmu, overflowed, regs, begin);
+    let served_count = handle_overflows(here, pmu, overflowed, regs, begin);
     if percpu.slow_path.get() != 0 || has_overflow(here, pmu, active_counters) {
-        return finish_slow(here, pmu, regs, begin, served);
+        return finish_slow(here, pmu, regs, begin, served_count);
     }
     Lvtpc::NMI.write(here);
     charge(here, pmu, begin);
-    served
+    served_count
 }
 
 /// Returns the counters of `active` whose overflow bits are set in the status register, and clears these bits.
@@ -78,7 +78,7 @@ fn handle_overflows(
 ) -> u32 {
     let percpu = here.percpu();
     let mut trace = TraceSample::new(&percpu.trace, regs, now);
-    let mut served: u32 = 0;
+    let mut served_count: u32 = 0;
     let mut next_is_soon = false;
     for counter in each(overflowed) {
         let value = percpu.value(counter);
@@ -99,11 +99,11 @@ fn handle_overflows(
         // Taking a sample may have updated the total, so it is read again.
         value.load(here, msrs.write, events, value.total());
         next_is_soon |= overflows_soon(counter, control, events);
-        served = served.wrapping_add(1);
+        served_count = served_count.wrapping_add(1);
     }
     trace.finish(here, pmu);
     percpu.budget.set_next_soon(next_is_soon);
-    served
+    served_count
 }
 
 /// Charges the budget for an NMI that began at `begin`. Suspends sampling if overflows take too much of the CPU's
@@ -115,36 +115,43 @@ fn charge(here: ThisCpu<'_>, pmu: &Pmu, begin: u64) {
     }
 }
 
-/// Does the rare work after `served` overflows have been served: unfreezes branch records, reads PEBS records, serves
-/// overflows that came in the meantime, and corrects user pages. Returns the number of PMIs that the NMI stands for.
+/// Does the rare work after `served_count` overflows have been served: unfreezes branch records, reads PEBS records,
+/// serves overflows that came in the meantime, and corrects user pages. Returns the number of PMIs that the NMI stands
+/// for.
 #[cold]
 #[inline(never)]
-fn finish_slow(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>, begin: u64, mut served: u32) -> u32 {
+fn finish_slow(
+    here: ThisCpu<'_>,
+    pmu: &Pmu,
+    regs: Regs<'_>,
+    begin: u64,
+    mut served_count: u32,
+) -> u32 {
     let percpu = here.percpu();
     if percpu.slow_path.get() & SLOW_BRANCHES != 0 {
         lbr::unfreeze(here, pmu);
     }
-    let mut drained = drain_overflows(here, pmu, regs);
+    let mut drained_count = drain_overflows(here, pmu, regs);
     if percpu.slow_path.get() & SLOW_PEBS != 0 {
-        served += pebs::serve(here, pmu);
+        served_count += pebs::serve(here, pmu);
     }
     // On Intel, delivering a PMI masks LVTPC (SDM volume 3A, section 12.5.1). On AMD, KVM may have left it masked.
     Lvtpc::NMI.write(here);
     // Only counters of kernel mode count, and may overflow, in this handler.
     if percpu.slow_path.get() & SLOW_KERNEL != 0 {
         // An overflow between the last read of the status and the unmasking has raised no interrupt.
-        drained += drain_overflows(here, pmu, regs);
+        drained_count += drain_overflows(here, pmu, regs);
         if percpu.has_place_holder.get() != 0 {
-            drained += serve_acknowledged(here, pmu, regs);
+            drained_count += serve_acknowledged(here, pmu, regs);
         }
     }
     percpu.correct_pages();
     charge(here, pmu, begin);
-    if served + drained == 0 {
+    if served_count + drained_count == 0 {
         return percpu.pending_pmi.consume(jiffies()).into();
     }
-    pmu.vendor.expect_after_nmi(percpu, drained != 0);
-    served + drained
+    pmu.vendor.expect_after_nmi(percpu, drained_count != 0);
+    served_count + drained_count
 }
 
 /// Serves overflows that Linux perf has acknowledged. With a place-holder, perf's handler runs after this one, and
@@ -166,7 +173,7 @@ fn drain_overflows(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     /// The largest number of rounds. More rounds with overflows are possible only if the status register is stuck.
     const MAX_ROUNDS: u32 = 64;
 
-    let mut served = 0;
+    let mut served_count = 0;
     for round in 0..MAX_ROUNDS {
         if round == SUSPEND_ROUND {
             suspend(here);
@@ -180,7 +187,7 @@ fn drain_overflows(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
         if overflowed == 0 {
             break;
         }
-        served += handle_overflows(here, pmu, overflowed, regs, timestamp());
+        served_count += handle_overflows(here, pmu, overflowed, regs, timestamp());
     }
-    served
+    served_count
 }

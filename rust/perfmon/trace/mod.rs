@@ -283,14 +283,14 @@ pub(crate) fn start(trace: &Trace) -> Result {
     // If all events are values, the trace needs no counter, so it starts even if other programs have the counters.
     let is_value = |event: &ConfigEvent| matches!(event.counters, CounterChoice::Value(_));
     if staged.config.events().all(is_value) {
-        return begin(inner, state, &mut OWNERSHIP.lock());
+        return start_on_all_cpus(inner, state, &mut OWNERSHIP.lock());
     }
     let mut ownership = lock_reserved(|ownership| {
         let counters = staged.config.assign(ownership.free_counters());
         counters.ok_or(EBUSY)?;
         ownership.check_exclusive(None)
     })?;
-    let result = begin(inner, state, &mut ownership);
+    let result = start_on_all_cpus(inner, state, &mut ownership);
     if result.is_err() {
         cancel_reservation(ownership);
     }
@@ -302,7 +302,7 @@ pub(crate) fn start(trace: &Trace) -> Result {
 /// # Errors
 ///
 /// EBUSY if the trace and open events both record branches. EIO if a counter does not hold what is written.
-fn begin(inner: &mut Inner, state: TraceState, ownership: &mut Ownership) -> Result {
+fn start_on_all_cpus(inner: &mut Inner, state: TraceState, ownership: &mut Ownership) -> Result {
     let staged = inner.staged.as_ref().ok_or(WrongState)?;
     let counters = staged
         .config
