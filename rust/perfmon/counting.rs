@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The counting interface: its calls, on all CPUs.
 //!
-//! Each call makes its checks in the order that linux/perfmon.h gives; the dispatcher ([`crate::ioctl`]) makes the
-//! first three.
+//! The checks of a call are made in the order that linux/perfmon.h gives: the first three by the dispatcher
+//! ([`crate::ioctl`]), the others here.
 
 use crate::{
     abi,
@@ -51,11 +51,11 @@ fn set_up(client: &Client, number: c_int, select: u64) -> Result {
     )
 }
 
-/// Checks whether a counter can be set up with this event select. A counter that Linux perf uses is refused later, when
-/// the counters are reserved.
+/// Checks whether a counter can be set up with this event select. Does not check whether Linux perf uses the counter:
+/// [`with_reserved`] does, when it reserves the counters after this check.
 fn check_setup(ownership: &Ownership, id: CounterId, select: EventSelect) -> Result {
-    let before = ownership.counting(id).map(|counting| counting.state);
-    CounterState::after(before, CounterCall::Setup)?;
+    let old_state = ownership.counting(id).map(|counting| counting.state);
+    CounterState::after(old_state, CounterCall::Setup)?;
     select.check_on(id)?;
     ownership.check_event(select)?;
     if ownership.has_other_owner(id) {
@@ -139,8 +139,8 @@ pub(crate) fn reset(client: &Client, number: c_int) -> Result {
 
 /// Changes the state of a counter: `PMIOSTART`, `PMIOSTOP` and `PMIORESET`.
 ///
-/// Checks that the CPUs have the counter only if the call fails, since each counter that was set up exists. The
-/// error of this check precedes all others.
+/// Checks whether the CPUs have the counter only after another error, since each counter that was set up exists. If
+/// they lack it, returns EINVAL in place of that error.
 #[inline(always)]
 fn change_state(client: &Client, number: c_int, call: CounterCall) -> Result {
     let id = CounterId::possible(number).ok_or(EINVAL)?;
@@ -167,10 +167,11 @@ fn change_state_if_allowed(client: &Client, id: CounterId, call: CounterCall) ->
 /// Changes the state of a counter that only the current CPU has, and that is intact. Otherwise does nothing and
 /// returns `None`: the caller then calls [`change_state_on_each`].
 ///
-/// If no CPU but this one was ever counted on (`single_cpu`), a counter in its `setup_mask` is on no other one, and
-/// is intact as long as it stays there. The caller holds the ownership lock, so no CPU is added meanwhile.
+/// `single_cpu` means that no other CPU was ever used for counting. Then a counter in the `setup_mask` of this CPU is
+/// set up on no other CPU, and is intact as long as the mask has it. The caller holds the ownership lock, so no CPU is
+/// added meanwhile.
 ///
-/// Looks the owner up last and changes it at once: a value that is kept across a function call needs a register that
+/// Looks up the owner last and changes it at once: a value that is kept across a function call needs a register that
 /// has to be saved and restored.
 #[inline(always)]
 fn change_state_here(
@@ -249,13 +250,13 @@ pub(crate) fn read(client: &Client, request: &mut abi::pmc_data) -> Result {
 /// Reads a counter that only the current CPU has. Returns false, and does nothing, if other CPUs have it or the call
 /// has to be refused: the caller then calls [`sum_values`].
 ///
-/// Takes no lock. Everything that changes a counter's value on a CPU that is counted on runs on that CPU, in a task
-/// that can't be preempted or in a call with interrupts off. So it runs before or after this function. Only the
-/// overflow handler can run in between, and [`CounterValue::update`](crate::percpu::CounterValue::update) allows for
-/// that. A second CPU clears the first one's `single_cpu` before it begins to count.
+/// Takes no lock. The code that changes the values of a CPU in use runs on that CPU, in a task that can't be preempted
+/// or with interrupts off, so it runs before or after this function. Only the overflow handler can interrupt this
+/// function, and [`CounterValue::update`](crate::percpu::CounterValue::update) allows for that. Before a second CPU
+/// begins to count, it clears `single_cpu` of the first.
 ///
-/// Looks at the number last and writes the value at once: a value that is kept across a function call needs a register
-/// that has to be saved and restored.
+/// Checks the counter's number last and writes the value at once: a value that is kept across a function call needs a
+/// register that has to be saved and restored.
 #[inline(always)]
 fn read_here(client: &Client, request: &mut abi::pmc_data) -> bool {
     if client.opener().check_may_count_cpu().is_err() {

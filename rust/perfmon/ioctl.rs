@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The table of calls.
+//! The table of the device's calls of ioctl(2).
 
 use crate::{
     abi, counting, event,

@@ -9,8 +9,8 @@ use kernel::{fs::File, prelude::*};
 /// Calls get the part that they work on, by [`AsRef`].
 #[pin_data(PinnedDrop)]
 pub(crate) struct Session {
-    /// Dropped before `client`: this stops the trace and frees its buffers before there can be another writer, which
-    /// may want as much memory.
+    /// Dropped before `client`: the trace is stopped and its buffers are freed before another session can be opened
+    /// for writing, which may need that memory for its own trace.
     #[pin]
     trace: Trace,
     client: Client,

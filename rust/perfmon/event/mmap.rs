@@ -46,7 +46,7 @@ pub(super) fn map(event: &Event, area: &Area<'_>) -> Result {
     area.keep_to_this_program();
     let start = map_memory(event, area, ring_size)?;
     if allow_rdpmc(event, area) {
-        area.set_mark();
+        area.set_rdpmc_mark();
     }
     publish_page(event, UserPagePtr::new(start));
     Ok(())
@@ -121,7 +121,7 @@ fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNul
 pub(super) fn mapping_copied(event: &Event, area: &Area<'_>) {
     let mappings = &event.mapped.mappings;
     let _memory = event.mapped.lock();
-    if area.is_marked() {
+    if area.has_rdpmc_mark() {
         SLOW_SWITCH_USERS.fetch_add(1, SeqCst);
         // SAFETY: The mm must have the right to use RDPMC: it got it with the mapping that is copied, whose mark says
         // so.
@@ -136,7 +136,7 @@ fn end_mapping(event: &Event, area: &Area<'_>) -> Option<NonNull<UserPage>> {
     let mappings = &event.mapped.mappings;
     let mut memory = event.mapped.lock();
     let start = memory.page.as_ref().map(|page| page.start());
-    if area.is_marked() {
+    if area.has_rdpmc_mark() {
         mappings.own.fetch_sub(1, SeqCst);
     }
     mappings.all.fetch_sub(1, SeqCst);
@@ -160,7 +160,7 @@ pub(super) fn mapping_ended(event: &Event, area: &Area<'_>) {
     if let Some(start) = end_mapping(event, area) {
         publish_page(event, UserPagePtr::new(start));
     }
-    if area.is_marked() {
+    if area.has_rdpmc_mark() {
         // SAFETY: The mm must have the right to use RDPMC: `map` or `mapping_copied` has given it for this marked
         // mapping, and it is taken once.
         unsafe { ffi::perfmon_rdpmc_end(area.mm()) };

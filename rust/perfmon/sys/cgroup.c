@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Cgroups: finding them, those of samples, and learning that tasks have moved.
+ * Cgroups: look-up by descriptor, IDs and paths for samples, and calls to the CPUs of
+ * tasks that have moved to another cgroup.
  */
 #include <linux/build_bug.h>
 #include <linux/cgroup.h>
@@ -32,7 +33,7 @@ u64 perfmon_cgroup_id(const struct cgroup *cgroup)
 	return cgroup_id(cgroup);
 }
 
-/* Callers have interrupts off, or are handlers of NMIs: as from RCU. */
+/* Callers have interrupts off or are NMI handlers, which RCU treats as readers. */
 static const struct cgroup *seen_by_perf(struct task_struct *task)
 {
 #ifdef CONFIG_CGROUP_PERF
@@ -58,7 +59,7 @@ size_t perfmon_cgroup_path(struct cgroup *cgroup, char path[4096])
 	size_t size;
 
 	static_assert(PATH_MAX == 4096);
-	/* If it does not fit, what does is there. */
+	/* cgroup_path() truncates a path that does not fit. */
 	path[0] = '\0';
 	cgroup_path(cgroup, path, limit);
 	size = strnlen(path, limit - 1);
@@ -100,8 +101,8 @@ bool perfmon_cgroup_is_within(struct cgroup *cgroup, struct cgroup *ancestor)
 static void run_on_cpu(void *f)
 {
 	/*
-	 * Pairs with perfmon_cgroup_call_cpus(): a move that finds the data in use is seen
-	 * here.
+	 * Pairs with smp_mb() in perfmon_cgroup_call_cpus(): f() sees each move whose call
+	 * has found the data in use.
 	 */
 	smp_mb();
 	((void (*)(void))f)();

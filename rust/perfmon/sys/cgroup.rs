@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Cgroups: those of version 2 that are counted, and those of samples.
+//! Cgroups: the counted ones, of version 2, and those in samples and records.
 
 use super::ffi;
 use crate::logic::mapping::NAME_WORDS;
@@ -70,17 +70,17 @@ pub(crate) unsafe fn of_task(
     task: *mut bindings::task_struct,
     level: i32,
 ) -> impl Iterator<Item = NonNull<ffi::cgroup>> {
-    // SAFETY: The task is alive, and preemption is off, as the caller says.
+    // SAFETY: The function requires a task that is alive, and preemption off: the caller promises both.
     let first = NonNull::new(unsafe { ffi::perfmon_cgroup_of(task, level) });
     core::iter::successors(first, |cgroup| {
-        // SAFETY: With preemption off, as the caller has it, the task's cgroup is not freed, and a cgroup keeps its
-        // ancestors.
+        // SAFETY: The function requires a cgroup that is not freed: with preemption off, as the caller promises, the
+        // task's cgroup stays, and a cgroup has references to its ancestors.
         NonNull::new(unsafe { ffi::perfmon_cgroup_parent(cgroup.as_ptr()) })
     })
 }
 
-/// Returns the id of a cgroup that perf tells of, and its path in these words: the path ends with zeros. `None` if the
-/// cgroup is in another hierarchy than perf's.
+/// Returns the ID of a cgroup and the words of its path, which are padded with zeros. `None` if the cgroup is not in the
+/// hierarchy of perf's controller.
 ///
 /// # Safety
 ///
@@ -89,13 +89,14 @@ pub(crate) unsafe fn describe(
     cgroup: *mut ffi::cgroup,
     path: &mut [u64; NAME_WORDS],
 ) -> Option<(u64, &[u64])> {
-    // SAFETY: The cgroup is alive.
+    // SAFETY: The function requires a cgroup that is alive, and interrupts off: the caller promises both.
     if !unsafe { ffi::perfmon_cgroup_is_of_perf(cgroup) } {
         return None;
     }
-    // SAFETY: The cgroup is alive, and there is room for 4096 bytes.
+    // SAFETY: The function requires a cgroup that is alive, which the caller promises, and room for 4096 bytes:
+    // `path` has `NAME_WORDS` words, 4096 bytes.
     let size = unsafe { ffi::perfmon_cgroup_path(cgroup, path.as_mut_ptr().cast()) };
-    // SAFETY: The cgroup is alive.
+    // SAFETY: The function requires a cgroup that is alive, which the caller promises.
     let id = unsafe { ffi::perfmon_cgroup_id(cgroup) };
     Some((id, path.get(..size / size_of::<u64>())?))
 }

@@ -41,7 +41,7 @@ mod this {
         unsafe { perf_allow_cpu() }
     }
 
-    /// Makes a file of a misc device keep the module. Nothing to do: `MiscDevice` sets the owner.
+    /// Makes a file of a misc device keep the module. Does nothing, since `MiscDevice` sets the owner of the operations.
     pub(crate) fn keep_module(_file: &File) -> Result {
         Ok(())
     }
@@ -94,20 +94,23 @@ mod this {
     /// under the same lock, so the module can't go before this returns.
     pub(crate) fn keep_module(file: &File) -> Result {
         let file = file.as_ptr();
-        // SAFETY: Only this open uses the file yet, and its operations are the constant ones of the device.
+        // SAFETY: The file and its operations are valid: this open has just made the file, and its operations are
+        // those of the device, which is registered.
         OPERATIONS.populate(Operations(unsafe {
             file_operations {
                 owner: this_module(),
                 ..*(*file).f_op
             }
         }));
-        // They are set by now: the lock excludes another open that would be setting them at the same time.
+        // `OPERATIONS` is set by now: the kernel's lock excludes another open that has only begun to set it.
         let operations = OPERATIONS.as_ref().ok_or(ENODEV)?;
-        // SAFETY: The module is loaded, since this code is its own. Closing the file drops the reference.
+        // SAFETY: The function requires a module that is loaded, as that of this code is. The kernel drops the
+        // reference when the file is closed.
         if !unsafe { bindings::try_module_get(this_module()) } {
             return Err(ENODEV);
         }
-        // SAFETY: Only this open uses the file yet; the static lives as long as the module.
+        // SAFETY: The file is valid and has no other user yet, since this open has just made it. The static lives as
+        // long as the module, which the file keeps.
         unsafe { (*file).f_op = &operations.0 };
         Ok(())
     }

@@ -14,14 +14,11 @@
 
 #include "cpu_work.h"
 
-/*
- * The time in which a kernel worker gets to run, unless real-time tasks keep it
- * out.
- */
+/* The time in which a kernel worker gets to run, unless real-time tasks have the CPU. */
 #define WORKER_TIMEOUT	(HZ / 20)
 /*
- * Waits of WORKER_TIMEOUT until a CPU is given up. A thread of our own preempts
- * all others but those of the same priority.
+ * The number of waits of WORKER_TIMEOUT, after which cpu_works_do() returns false. The
+ * module's own thread preempts all tasks but those of the same priority.
  */
 #define MAX_ROUNDS	40		/* 2 s */
 
@@ -32,7 +29,7 @@ static void run_work(struct cpu_work *work)
 
 	/*
 	 * Pairs with atomic64_inc_return() in cpu_works_do(): run() sees what
-	 * the callers wrote before the requests so far.
+	 * callers wrote before they made the requests that were read here.
 	 */
 	smp_mb();
 	works->run();
@@ -53,15 +50,15 @@ static int do_thread(void *data)
 
 	run_work(work);
 	/*
-	 * The module may be unloaded once the work is idle, so this does not
-	 * return to its code.
+	 * The module may be unloaded once the work is idle, so the thread must
+	 * not return to the module's code.
 	 */
 	kthread_complete_and_exit(&work->idle, 0);
 }
 
 /*
- * Has a thread of the highest real-time priority do the work, before the other
- * programs of the CPU. A CPU has at most one such thread, so that threads don't
+ * Has a thread of the highest real-time priority do the work, which preempts the
+ * other tasks of the CPU. A CPU has at most one such thread, so that threads don't
  * pile up where they can't run.
  */
 static void begin_thread(struct cpu_work *work, unsigned int cpu)
@@ -112,7 +109,7 @@ bool cpu_works_do(struct cpu_works *works, struct cpumask *cpus)
 			return true;
 		/*
 		 * Done in each round: a thread that was there already may have
-		 * served an earlier request only.
+		 * read the number of requests before this one was added.
 		 */
 		for_each_cpu(cpu, cpus)
 			begin_thread(per_cpu_ptr(works->cpus, cpu), cpu);

@@ -21,8 +21,8 @@ struct cpu_work {
 };
 
 /*
- * Work that has to be done on CPUs by a kernel thread: a call to a CPU can't unload
- * the mm that runs there.
+ * Work that has to be done on CPUs by a kernel thread: an inter-processor interrupt
+ * can't unload the mm of the program that it interrupts.
  */
 struct cpu_works {
 	void (*run)(void);
@@ -35,17 +35,18 @@ struct cpu_works {
 void cpu_works_begin(struct cpu_works *works, struct cpu_work __percpu *cpus,
 		     void (*run)(void));
 /*
- * Ends cpu_works_begin(), and waits for work that is still under way.
- * cpu_works_do() must not be called any more.
+ * Undoes cpu_works_begin(), and waits for work that is still under way. No call of
+ * cpu_works_do() may be under way or follow.
  */
 void cpu_works_end(struct cpu_works *works);
 /*
- * Calls @works->run on each of the CPUs, by a kernel thread that is bound to it; on
- * some other CPU if the CPU goes offline. One call may serve several callers.
- * Sleeps, for up to some seconds.
+ * Calls @works->run on each of the CPUs, by a kernel thread that is bound to the
+ * CPU. If a CPU goes offline, the call is made on some other one. One call of
+ * @works->run may serve several callers. Sleeps, for up to some seconds.
  *
- * Returns whether all CPUs have done so. If not, those that are still in @cpus
- * run something that no thread preempts, and do the work later.
+ * Returns whether the work was done on all CPUs, and removes those from @cpus on
+ * which it was. A CPU that remains executes a task that no thread preempts, and does
+ * the work after that task.
  */
 bool cpu_works_do(struct cpu_works *works, struct cpumask *cpus);
 

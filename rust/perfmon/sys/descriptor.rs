@@ -22,8 +22,7 @@ pub(crate) trait Descriptor: Send + Sync + Sized + 'static {
     fn read(&self, to: impl ReadTarget) -> Result<usize>;
     /// Serves ioctl(2).
     fn ioctl(&self, command: u32, arg: usize) -> Result;
-    /// Serves poll(2): adds `poll` to the pollers that are woken later, and returns the events that are there now,
-    /// `EPOLL*`.
+    /// Serves poll(2): adds `poll` to the pollers that the next event wakes, and returns the events so far, `EPOLL*`.
     fn poll(&self, poll: Poll) -> u32;
     /// Serves fcntl(2) with `O_ASYNC`.
     fn fasync(&self, change: FasyncChange) -> Result;
@@ -47,11 +46,11 @@ pub(crate) trait ReadTarget {
     ///
     /// # Errors
     ///
-    /// EFAULT.
+    /// EFAULT if the program can't write to the memory.
     fn put_words(self, words: &[u64]) -> Result;
 }
 
-/// The memory of a program, as it names it in read(2).
+/// The memory of a program that read(2) copies to.
 struct UserMemory {
     address: usize,
     size: usize,
@@ -107,37 +106,37 @@ pub(crate) struct Area<'a> {
 impl Area<'_> {
     /// # Safety
     ///
-    /// The area must be valid, and locked for writing if it is being mapped, for as long as the result.
+    /// As long as the result exists, the area must be valid, and locked for writing if it is being mapped.
     unsafe fn new(area: *mut bindings::vm_area_struct) -> Self {
         Self {
-            // SAFETY: The pointer to a valid area is not null.
+            // SAFETY: `new_unchecked` requires a pointer that is not null: the caller passes that of a valid area.
             area: unsafe { NonNull::new_unchecked(area) },
             _call: PhantomData,
         }
     }
 
-    fn get(&self) -> *mut bindings::vm_area_struct {
+    fn as_ptr(&self) -> *mut bindings::vm_area_struct {
         self.area.as_ptr()
     }
 
     /// Returns whether the mapping is shared (MAP_SHARED), not a private copy.
     pub(crate) fn is_shared(&self) -> bool {
-        // SAFETY: The area is valid as long as `self`. (The constant VM_SHARED is another flag in Linux 7.2's Rust
-        // bindings.)
-        let flags = unsafe { (*self.get()).__bindgen_anon_2.vm_flags };
+        // Not VM_SHARED: in Linux 7.2's Rust bindings that constant is another flag.
+        // SAFETY: By the requirement of `new` the area is valid as long as `self`.
+        let flags = unsafe { (*self.as_ptr()).__bindgen_anon_2.vm_flags };
         flags & (1 << bindings::VMA_MAYSHARE_BIT) != 0
     }
 
     /// Returns the number of the first page of the object that is mapped.
     pub(crate) fn first_page(&self) -> usize {
-        // SAFETY: The area is valid as long as `self`.
-        unsafe { (*self.get()).vm_pgoff }
+        // SAFETY: By the requirement of `new` the area is valid as long as `self`.
+        unsafe { (*self.as_ptr()).vm_pgoff }
     }
 
     /// Returns the size in bytes.
     pub(crate) fn size(&self) -> usize {
-        let area = self.get();
-        // SAFETY: The area is valid as long as `self`.
+        let area = self.as_ptr();
+        // SAFETY: By the requirement of `new` the area is valid as long as `self`.
         unsafe {
             let range = &(*area).__bindgen_anon_1.__bindgen_anon_1;
             range.vm_end - range.vm_start
@@ -146,43 +145,45 @@ impl Area<'_> {
 
     /// Returns the address space.
     pub(crate) fn mm(&self) -> *mut bindings::mm_struct {
-        // SAFETY: The area is valid as long as `self`.
-        unsafe { (*self.get()).vm_mm }
+        // SAFETY: By the requirement of `new` the area is valid as long as `self`.
+        unsafe { (*self.as_ptr()).vm_mm }
     }
 
-    /// Keeps children from inheriting the mapping, and leaves it out of core dumps. It can't grow.
+    /// Marks a mapping that is being set up: children don't inherit it, it can't grow, and core dumps leave it out.
     pub(crate) fn keep_to_this_program(&self) {
-        // SAFETY: The area is valid as long as `self`, and locked for writing, since this is called only while it is
-        // being mapped.
-        unsafe { ffi::perfmon_area_keep_to_program(self.get()) };
+        // SAFETY: The function requires an area that is being set up, locked for writing. By the requirement of `new`
+        // it is valid and locked, since this is called only in `Descriptor::mmap`.
+        unsafe { ffi::perfmon_area_keep_to_program(self.as_ptr()) };
     }
 
     /// Returns whether the program may write.
     pub(crate) fn is_writable(&self) -> bool {
-        // SAFETY: The area is valid as long as `self`.
-        let flags = unsafe { (*self.get()).__bindgen_anon_2.vm_flags };
+        // SAFETY: By the requirement of `new` the area is valid as long as `self`.
+        let flags = unsafe { (*self.as_ptr()).__bindgen_anon_2.vm_flags };
         flags & (1 << bindings::VMA_WRITE_BIT) != 0
     }
 
-    /// Maps `size` bytes of memory, whole pages, at this offset.
+    /// Maps `size` bytes of memory, whole pages, at this offset in the mapping.
     ///
     /// # Errors
     ///
-    /// ENOMEM. EFAULT if it does not fit.
+    /// ENOMEM if there is no memory for page tables. EFAULT if the mapping is too small.
     ///
     /// # Safety
     ///
-    /// The memory must be from `__vmalloc()`, and outlive the mapping. The area is being mapped.
+    /// `memory` must be `size` bytes from `__vmalloc()`, and outlive the mapping. The area must be one that is being
+    /// mapped.
     pub(crate) unsafe fn insert_pages(
         &self,
         offset: usize,
         memory: NonNull<u8>,
         size: usize,
     ) -> Result {
-        let area = self.get();
+        let area = self.as_ptr();
         for at in (0..size).step_by(PAGE_SIZE) {
-            // SAFETY: The area is valid as long as `self` and locked for writing, and the caller keeps the memory for
-            // longer.
+            // SAFETY: By the requirement of `new` the area is valid, and locked for writing, as `vm_insert_page()`
+            // requires: the caller promises that it is being mapped. `vmalloc_to_page()` requires an address in memory
+            // of `__vmalloc()`: `at` is less than `size`, the number of bytes that the caller promises.
             to_result(unsafe {
                 let start = (*area).__bindgen_anon_1.__bindgen_anon_1.vm_start;
                 let page = bindings::vmalloc_to_page(memory.as_ptr().add(at).cast());
@@ -192,16 +193,17 @@ impl Area<'_> {
         Ok(())
     }
 
-    /// Sets the mark that [`Self::is_marked`] returns, for this mapping and copies of it.
-    pub(crate) fn set_mark(&self) {
-        // SAFETY: The area is valid as long as `self`. `vm_private_data` is for the owner of its operations, this file.
-        unsafe { (*self.get()).vm_private_data = ptr::without_provenance_mut(1) };
+    /// Marks this mapping, and copies of it, as one that lets the program use RDPMC.
+    pub(crate) fn set_rdpmc_mark(&self) {
+        // SAFETY: By the requirement of `new` the area is valid as long as `self`. Only this file, whose operations the
+        // area has, uses `vm_private_data`.
+        unsafe { (*self.as_ptr()).vm_private_data = ptr::without_provenance_mut(1) };
     }
 
-    /// Returns whether the mapping was marked.
-    pub(crate) fn is_marked(&self) -> bool {
-        // SAFETY: The area is valid as long as `self`.
-        !unsafe { (*self.get()).vm_private_data }.is_null()
+    /// Returns whether the mapping lets the program use RDPMC ([`Self::set_rdpmc_mark`]).
+    pub(crate) fn has_rdpmc_mark(&self) -> bool {
+        // SAFETY: By the requirement of `new` the area is valid as long as `self`.
+        !unsafe { (*self.as_ptr()).vm_private_data }.is_null()
     }
 }
 
@@ -213,7 +215,7 @@ impl ReservedDescriptor {
     ///
     /// # Errors
     ///
-    /// EMFILE.
+    /// EMFILE if the caller has as many descriptors as it may have.
     pub(crate) fn new(close_on_exec: bool) -> Result<Self> {
         let flags = if close_on_exec {
             bindings::O_CLOEXEC
@@ -231,21 +233,25 @@ impl ReservedDescriptor {
     ///
     /// ENFILE or ENOMEM if there can't be another file. Then `data` is closed.
     pub(crate) fn install<T: Descriptor>(self, data: Pin<KBox<T>>) -> Result<c_int> {
-        // SAFETY: The object is not moved out of its box: only its operations use the pointer.
+        // SAFETY: `into_inner_unchecked` requires that the object stays where it is: the pointer is given only to its
+        // operations and to `close`, which pin it again.
         let data = KBox::into_raw(unsafe { Pin::into_inner_unchecked(data) });
-        // SAFETY: The operations take `data` for a `T`; on success the file owns it.
+        // SAFETY: The function requires operations that exist as long as the file, and data that they expect: the table
+        // is static, and `Operations<T>` expects a `T` from `into_raw`.
         let file = from_err_ptr(unsafe {
             ffi::perfmon_anonymous_file(Operations::<T>::address().cast(), data.cast())
         });
         let file = match file {
             Ok(file) => file,
             Err(error) => {
-                // SAFETY: `data` comes from `into_raw`, and without a file nothing else uses it.
+                // SAFETY: `from_raw` requires a pointer from `into_raw` that nothing else uses: `data` is from there,
+                // and no file was made that could use it.
                 T::close(KBox::into_pin(unsafe { KBox::from_raw(data) }));
                 return Err(error);
             }
         };
-        // SAFETY: The function has returned a reference to a file, which is given to the result.
+        // SAFETY: `from_raw` requires a reference that it may take over, and `new_unchecked` a pointer that is not
+        // null: `perfmon_anonymous_file()` returns a new reference unless it returns an error.
         let file = unsafe { ARef::<File>::from_raw(NonNull::new_unchecked(file.cast())) };
         let fd = self.0.reserved_fd();
         self.0.fd_install(file);
@@ -267,12 +273,13 @@ impl<T: Descriptor> OpenDescriptor<T> {
     /// EBADF if the caller has no descriptor of this number, or one of another kind.
     pub(crate) fn get(fd: c_int) -> Result<Self> {
         let fd = u32::try_from(fd).map_err(|_| EBADF)?;
-        // SAFETY: The module's files have no state that another thread could change meanwhile (`f_pos`).
+        // SAFETY: `assume_no_fdget_pos` requires that this thread is not in a call of `fdget_pos`: it is in ioctl(2),
+        // which has no file position.
         let file = unsafe {
             let file = kernel::fs::LocalFile::fget(fd).map_err(|_| EBADF)?;
             kernel::fs::LocalFile::assume_no_fdget_pos(file)
         };
-        // SAFETY: `file` holds a reference to the file, so it is valid.
+        // SAFETY: The function requires a valid file: `file` has a reference to it.
         if !unsafe { ffi::perfmon_is_file_of(file.as_ptr(), Operations::<T>::address().cast()) } {
             return Err(EBADF);
         }
@@ -284,7 +291,8 @@ impl<T: Descriptor> OpenDescriptor<T> {
 
     /// Returns the object.
     pub(crate) fn data(&self) -> &T {
-        // SAFETY: The file has the operations of `T`, so its private data are a `T`, which lives as long as the file.
+        // SAFETY: `self` has a reference to the file. `get` has checked that it has the operations of `T`, so its private
+        // data are a `T`, which lives as long as the file.
         unsafe { &*(*self.file.as_ptr()).private_data.cast::<T>() }
     }
 }
@@ -308,18 +316,21 @@ impl<T: Descriptor> Operations<T> {
         ..pin_init::zeroed()
     };
 
-    /// Returns the address of the table, always the same.
+    /// Returns the address of the table, which is always the same.
     fn address() -> *const bindings::file_operations {
         let table: &'static bindings::file_operations = &Self::TABLE;
         ptr::from_ref(table)
     }
 
+    /// Returns the object of a file.
+    ///
     /// # Safety
     ///
-    /// The file must be one of [`ReservedDescriptor::install`], and open.
+    /// The file must be one of [`ReservedDescriptor::install`], and open as long as the result is used.
     #[inline(always)]
     unsafe fn data<'a>(file: *mut bindings::file) -> &'a T {
-        // SAFETY: The private data of such a file are a `T`, which lives until `release`.
+        // SAFETY: The caller passes an open file of `install`, which has stored the address of a `T` in its private
+        // data. The `T` lives until `release`.
         unsafe { &*(*file).private_data.cast::<T>() }
     }
 
@@ -332,7 +343,7 @@ impl<T: Descriptor> Operations<T> {
         size: usize,
         _position: *mut bindings::loff_t,
     ) -> isize {
-        // SAFETY: The kernel passes a file of `install`, whose private data are a `T` until `release`.
+        // SAFETY: `data` requires an open file of `install`: the kernel passes one to this operation of such files.
         let data = unsafe { Self::data(file) };
         let address = to.addr();
         match data.read(UserMemory { address, size }) {
@@ -348,9 +359,10 @@ impl<T: Descriptor> Operations<T> {
         call: *mut bindings::kiocb,
         to: *mut bindings::iov_iter,
     ) -> isize {
-        // SAFETY: The kernel passes a file of `install`, whose private data are a `T` until `release`.
+        // SAFETY: `data` requires an open file of `install`: the kernel passes one in `call`, which is valid.
         let data = unsafe { Self::data((*call).ki_filp) };
-        // SAFETY: The kernel gives memory to copy to, for the call.
+        // SAFETY: `from_raw` requires a valid destination that nothing else uses: the kernel passes one to `read_iter`,
+        // and does not use it during the call.
         let to = unsafe { IovIterDest::from_raw(to) };
         match data.read(to) {
             Ok(size) => size as isize,
@@ -362,7 +374,7 @@ impl<T: Descriptor> Operations<T> {
     ///
     /// Called by the kernel for a file of [`ReservedDescriptor::install`].
     unsafe extern "C" fn ioctl(file: *mut bindings::file, command: c_uint, arg: c_ulong) -> c_long {
-        // SAFETY: The kernel passes a file of `install`, whose private data are a `T` until `release`.
+        // SAFETY: `data` requires an open file of `install`: the kernel passes one to this operation of such files.
         match unsafe { Self::data(file) }.ioctl(command, arg) {
             Ok(()) => 0,
             Err(error) => error.to_errno() as c_long,
@@ -376,7 +388,7 @@ impl<T: Descriptor> Operations<T> {
         file: *mut bindings::file,
         table: *mut bindings::poll_table_struct,
     ) -> bindings::__poll_t {
-        // SAFETY: The kernel passes a file of `install`, whose private data are a `T` until `release`.
+        // SAFETY: `data` requires an open file of `install`: the kernel passes one to this operation of such files.
         unsafe { Self::data(file) }.poll(Poll { file, table })
     }
 
@@ -384,7 +396,7 @@ impl<T: Descriptor> Operations<T> {
     ///
     /// Called by the kernel for a file of [`ReservedDescriptor::install`].
     unsafe extern "C" fn fasync(fd: c_int, file: *mut bindings::file, on: c_int) -> c_int {
-        // SAFETY: The kernel passes a file of `install`, whose private data are a `T` until `release`.
+        // SAFETY: `data` requires an open file of `install`: the kernel passes one to this operation of such files.
         let data = unsafe { Self::data(file) };
         from_result(|| data.fasync(FasyncChange { fd, file, on }).map(|()| 0))
     }
@@ -396,14 +408,15 @@ impl<T: Descriptor> Operations<T> {
         file: *mut bindings::file,
         area: *mut bindings::vm_area_struct,
     ) -> c_int {
-        // SAFETY: The kernel passes a file of `install`, whose private data are a `T` until `release`.
+        // SAFETY: `data` requires an open file of `install`: the kernel passes one to this operation of such files.
         let data = unsafe { Self::data(file) };
-        // SAFETY: The area is being set up, and locked for writing.
+        // SAFETY: The kernel passes a valid area that is being set up, so nothing else uses it.
         unsafe {
             (*area).vm_ops = &Self::AREA;
             (*area).vm_private_data = ptr::null_mut();
         }
-        // SAFETY: The area is valid for the call.
+        // SAFETY: `Area::new` requires a valid area, locked for writing while it is being mapped: the kernel passes one,
+        // and holds the lock of the mm during the call.
         let area = unsafe { Area::new(area) };
         from_result(|| data.mmap(&area).map(|()| 0))
     }
@@ -418,9 +431,9 @@ impl<T: Descriptor> Operations<T> {
     ///
     /// Called by the kernel for an area of a file of [`ReservedDescriptor::install`].
     unsafe extern "C" fn area_open(area: *mut bindings::vm_area_struct) {
-        // SAFETY: The area holds a reference to its file, which is one of `install`, so that its data are a `T`.
+        // SAFETY: `data` requires an open file of `install`: the area that the kernel passes is valid and keeps its file open.
         let data = unsafe { Self::data((*area).vm_file) };
-        // SAFETY: The area is valid for the call.
+        // SAFETY: `Area::new` requires a valid area: the kernel passes one, and keeps it during the call.
         data.mapping_copied(&unsafe { Area::new(area) });
     }
 
@@ -428,9 +441,9 @@ impl<T: Descriptor> Operations<T> {
     ///
     /// Called by the kernel for an area of a file of [`ReservedDescriptor::install`], once.
     unsafe extern "C" fn area_close(area: *mut bindings::vm_area_struct) {
-        // SAFETY: The area holds a reference to its file, which is one of `install`, so that its data are a `T`.
+        // SAFETY: `data` requires an open file of `install`: the area that the kernel passes is valid and keeps its file open.
         let data = unsafe { Self::data((*area).vm_file) };
-        // SAFETY: The area is valid for the call.
+        // SAFETY: `Area::new` requires a valid area: the kernel frees the one that it passes after the call.
         data.mapping_ended(&unsafe { Area::new(area) });
     }
 
@@ -438,9 +451,10 @@ impl<T: Descriptor> Operations<T> {
     ///
     /// Called by the kernel for a file of [`ReservedDescriptor::install`].
     unsafe extern "C" fn show(to: *mut bindings::seq_file, file: *mut bindings::file) {
-        // SAFETY: The kernel passes a file of `install`, whose private data are a `T` until `release`.
+        // SAFETY: `data` requires an open file of `install`: the kernel passes one to this operation of such files.
         let data = unsafe { Self::data(file) };
-        // SAFETY: The kernel gives a file to write to, for the call.
+        // SAFETY: `from_raw` requires a valid `seq_file` that no other thread uses: the kernel passes one to write to,
+        // and holds its lock during the call.
         data.show_fdinfo(unsafe { kernel::seq_file::SeqFile::from_raw(to) });
     }
 
@@ -448,8 +462,9 @@ impl<T: Descriptor> Operations<T> {
     ///
     /// Called by the kernel for a file of [`ReservedDescriptor::install`], once.
     unsafe extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: The kernel gives a file that is valid for the call. Its private data are from `into_raw`, and nothing
-        // uses them any more.
+        // SAFETY: The kernel passes a valid file. `from_raw` requires a pointer from `into_raw` that nothing else uses:
+        // `install` has stored it, and the kernel calls `release` once, after all other operations and mappings of the
+        // file have ended.
         T::close(KBox::into_pin(unsafe {
             KBox::from_raw((*file).private_data.cast::<T>())
         }));

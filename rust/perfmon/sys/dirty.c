@@ -25,22 +25,22 @@
 #include "unload_mm.h"
 
 /*
- * The mm of the program that loaded the module. CPUs only switch to it, so it may
- * outlive the program's memory.
+ * The mm of the program that loaded the module. CPUs only switch to it and read none
+ * of its memory, which the kernel frees when the program exits.
  */
 static struct mm_struct *mm;
 
 static DEFINE_PER_CPU(struct cpu_work, cpu_works);
 static struct cpu_works works;
 
-/* For a kernel thread that is bound to its CPU. */
+/* To be called by a kernel thread that is bound to its CPU. */
 static void clean_dirty_counters(void)
 {
-	/* perf looks only at a switch from another mm. */
+	/* perf zeroes its counters only when the CPU switches from another mm. */
 	unload_mm();
 	kthread_use_mm(mm);
 	kthread_unuse_mm(mm);
-	/* Without the mm, programs on the CPU may not use RDPMC any more. */
+	/* Clears CR4.PCE, so that the CPU's next program can't use RDPMC. */
 	unload_mm();
 }
 

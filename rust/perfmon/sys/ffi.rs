@@ -90,7 +90,7 @@ unsafe extern "C" {
     pub fn perfmon_percpu_free();
     #[doc = " Returns the area of a possible CPU."]
     pub fn perfmon_percpu_of(cpu: ::kernel::ffi::c_uint) -> *mut ::kernel::ffi::c_void;
-    #[doc = " Returns the area of this CPU, which the caller can't leave."]
+    #[doc = " Returns the area of this CPU, for a caller that can't leave the CPU."]
     pub fn perfmon_percpu_here() -> *mut ::kernel::ffi::c_void;
     #[doc = " Keeps the task on its CPU until perfmon_unpin(), and returns the CPU's area."]
     pub fn perfmon_pin() -> *mut ::kernel::ffi::c_void;
@@ -106,19 +106,19 @@ unsafe extern "C" {
     pub fn perfmon_vmx_is_on() -> bool;
     #[doc = " Allocates a PEBS buffer for each CPU that has none. Returns 0 or -ENOMEM."]
     pub fn perfmon_pebs_alloc() -> ::kernel::ffi::c_int;
-    #[doc = " Returns the address of this CPU's DS area, and in *start and *end the range\n of its buffer."]
+    #[doc = " Returns the address of this CPU's DS area, and in *start and *end the range\n of its buffer. For a caller that can't leave the CPU."]
     pub fn perfmon_pebs_begin(start: *mut u64, end: *mut u64) -> u64;
-    #[doc = " Clears this CPU's DS area, which programs might be able to read."]
+    #[doc = " Clears this CPU's DS area, which programs might be able to read. The caller\n can't leave the CPU, and the processor writes no records."]
     pub fn perfmon_pebs_end();
-    #[doc = " Clears the records of a program that leaves this CPU, if they are in the page\n that the page tables of the next program map, too."]
+    #[doc = " Clears the records of a program that leaves this CPU, if they are in the page\n that the page tables of the next program map, too. The caller can't leave the\n CPU, and the processor writes no records."]
     pub fn perfmon_pebs_hide();
     #[doc = " Reads an MSR. Returns -EIO if this CPU does not have it."]
     pub fn perfmon_rdmsr_safe(msr: u32, value: *mut u64) -> ::kernel::ffi::c_int;
     #[doc = " Returns whether two online CPUs are threads of the same core."]
     pub fn perfmon_same_core(a: ::kernel::ffi::c_uint, b: ::kernel::ffi::c_uint) -> bool;
-    #[doc = " Returns whether another online CPU is a thread of the same core as this\n online one."]
+    #[doc = " Returns whether the core of an online CPU has another thread that is online."]
     pub fn perfmon_has_sibling(cpu: ::kernel::ffi::c_uint) -> bool;
-    #[doc = " Returns whether two online CPUs share the registers of a package: on Intel those\n of a die."]
+    #[doc = " Returns whether two online CPUs share the registers of a package. On Intel, each\n die of a package has its own."]
     pub fn perfmon_same_package(a: ::kernel::ffi::c_uint, b: ::kernel::ffi::c_uint) -> bool;
     #[doc = " Reserves a counter against Linux perf: true if it was free."]
     pub fn perfmon_reserve_counter(msr: u32) -> bool;
@@ -165,19 +165,19 @@ unsafe extern "C" {
     pub fn perfmon_buffer_alloc(size: usize) -> *mut ::kernel::ffi::c_void;
     #[doc = " Frees the memory of a trace buffer."]
     pub fn perfmon_buffer_free(start: *mut ::kernel::ffi::c_void);
-    #[doc = " Opens a read-only file with these struct file_operations, and returns a\n descriptor that is closed on exec, or a negative errno."]
+    #[doc = " Opens a read-only file with these struct file_operations, and returns a\n descriptor that is closed on exec, or a negative errno. The operations have to\n exist as long as the file, and expect @data as its private data."]
     pub fn perfmon_open_anonymous(
         operations: *const ::kernel::ffi::c_void,
         data: *mut ::kernel::ffi::c_void,
     ) -> ::kernel::ffi::c_int;
-    #[doc = " Makes a file for reading and writing with these struct file_operations.\n Returns an error pointer if there are too many files, or no memory."]
+    #[doc = " Makes a file for reading and writing with these struct file_operations, and\n returns a reference to it; an error pointer if there are too many files, or no\n memory. The operations have to exist as long as the file, and expect @data as\n its private data."]
     pub fn perfmon_anonymous_file(
         operations: *const ::kernel::ffi::c_void,
         data: *mut ::kernel::ffi::c_void,
     ) -> *mut file;
     #[doc = " Returns whether the file has these struct file_operations."]
     pub fn perfmon_is_file_of(file: *mut file, operations: *const ::kernel::ffi::c_void) -> bool;
-    #[doc = " Marks a mapping that is being set up: children don't inherit it, it can't\n grow, and core dumps leave it out."]
+    #[doc = " Marks a mapping that is being set up, and so locked for writing: children\n don't inherit it, it can't grow, and core dumps leave it out."]
     pub fn perfmon_area_keep_to_program(area: *mut vm_area_struct);
     #[doc = " Makes a wait, at which programs wait for a descriptor. After the last\n overflow, ended() is called in an interrupt; if ended is NULL, the descriptor\n has no overflows. Returns NULL if there is no memory."]
     pub fn perfmon_wait_new(
@@ -185,9 +185,9 @@ unsafe extern "C" {
     ) -> *mut perfmon_wait;
     #[doc = " Waits for the interrupts of the last perfmon_wait_overflow() on each CPU."]
     pub fn perfmon_wait_sync(wait: *mut perfmon_wait);
-    #[doc = " Frees a wait that no program waits at, after perfmon_wait_sync()."]
+    #[doc = " Frees a wait that has no pollers and no waker, after perfmon_wait_sync()."]
     pub fn perfmon_wait_free(wait: *mut perfmon_wait);
-    #[doc = " Adds a poll(2) of the file to the pollers of the wait. Does not sleep."]
+    #[doc = " Adds a poll(2) of the file to the pollers of the wait, which has to exist until\n the file is closed. Does not sleep."]
     pub fn perfmon_wait_poll(
         wait: *mut perfmon_wait,
         file: *mut file,
@@ -200,55 +200,55 @@ unsafe extern "C" {
         file: *mut file,
         on: ::kernel::ffi::c_int,
     ) -> ::kernel::ffi::c_int;
-    #[doc = " Wakes the pollers with @events, and sends SIGIO with @band, POLL_IN or\n POLL_HUP. 0 skips either."]
+    #[doc = " Wakes the pollers with @events unless these are 0, and sends SIGIO with @band,\n POLL_IN or POLL_HUP, unless it is 0."]
     pub fn perfmon_wait_wake(wait: *mut perfmon_wait, events: u32, band: ::kernel::ffi::c_int);
-    #[doc = " Queues an interrupt that sends SIGIO, from any context. @band is POLL_IN, or\n POLL_HUP after the last overflow."]
+    #[doc = " Queues an interrupt on this CPU that sends SIGIO with @band: POLL_IN, or POLL_HUP\n after the last overflow. May be called in any context."]
     pub fn perfmon_wait_overflow(wait: *mut perfmon_wait, band: ::kernel::ffi::c_int);
-    #[doc = " Makes a waker, which wakes the pollers of its waits with EPOLLIN, from any\n context. Returns NULL if there is no memory."]
+    #[doc = " Makes a waker, which wakes the pollers of its waits with EPOLLIN. Returns NULL\n if there is no memory."]
     pub fn perfmon_waker_new() -> *mut perfmon_waker;
-    #[doc = " Frees a waker that is not used any more. May sleep."]
+    #[doc = " Frees a waker without waits, which no other call uses. May sleep."]
     pub fn perfmon_waker_free(waker: *mut perfmon_waker);
-    #[doc = " Makes the waker wake the pollers of this wait, too. A wait has one waker at a\n time."]
+    #[doc = " Adds a wait to those of the waker. A wait has one waker at a time, and is\n removed from it before either is freed."]
     pub fn perfmon_waker_add(waker: *mut perfmon_waker, wait: *mut perfmon_wait);
-    #[doc = " Ends perfmon_waker_add()."]
+    #[doc = " Removes a wait that perfmon_waker_add() has added."]
     pub fn perfmon_waker_remove(waker: *mut perfmon_waker, wait: *mut perfmon_wait);
-    #[doc = " Queues an interrupt that wakes the pollers of all waits of the waker."]
+    #[doc = " Queues an interrupt that wakes the pollers of all waits of the waker. May be\n called in any context."]
     pub fn perfmon_waker_wake(waker: *mut perfmon_waker);
     #[doc = " Returns the cycles of the time-stamp counter that waking and signalling took on this\n CPU, in interrupts, since the last call. The caller has preemption off."]
     pub fn perfmon_wake_cycles() -> u64;
     #[doc = " Returns whether the waker has woken its pollers since the last call."]
     pub fn perfmon_waker_take_woken(waker: *mut perfmon_waker) -> bool;
-    #[doc = " Returns the time in nanoseconds, also in an NMI: of CLOCK_MONOTONIC or\n CLOCK_MONOTONIC_RAW, or with -1 of the clock that perf and the scheduler use."]
+    #[doc = " Returns the time of a clock in nanoseconds: CLOCK_MONOTONIC,\n CLOCK_MONOTONIC_RAW, or -1 for the clock that perf and the scheduler use. May\n be called in NMI handlers."]
     pub fn perfmon_clock(clock: ::kernel::ffi::c_int) -> u64;
     #[doc = " Returns a reference to the caller's PID namespace; NULL for the initial one."]
     pub fn perfmon_pid_namespace_get() -> *mut pid_namespace;
-    #[doc = " Drops a reference of perfmon_pid_namespace_get()."]
+    #[doc = " Drops a reference that perfmon_pid_namespace_get() has returned."]
     pub fn perfmon_pid_namespace_put(ns: *mut pid_namespace);
-    #[doc = " Returns the numbers of a task (NULL: the current one) in a namespace (NULL:\n the initial one): the process in bits 31:0, the thread in bits 63:32. Both\n are 0 if the task has none there."]
+    #[doc = " Returns the IDs of a task in a PID namespace: that of the process in bits 31:0,\n that of the thread in bits 63:32. Both are 0 if the task has none in the\n namespace, and -1 if it has given them up at its exit. @task is the current\n task if it is NULL, and @ns the initial namespace."]
     pub fn perfmon_task_ids(task: *mut task_struct, ns: *mut pid_namespace) -> u64;
-    #[doc = " Returns the process of the parent of @task, the caller, in both halves of\n perfmon_task_ids()."]
+    #[doc = " Returns the process ID of the parent of @task, in both halves of what\n perfmon_task_ids() returns. @task is the caller."]
     pub fn perfmon_parent_ids(task: *mut task_struct, ns: *mut pid_namespace) -> u64;
-    #[doc = " Copies the name of a task, up to 15 bytes, padded with zeros."]
+    #[doc = " Copies the name of a task: up to 15 bytes, padded with zeros."]
     pub fn perfmon_copy_name(name: *const ::kernel::ffi::c_char, to: *mut ::kernel::ffi::c_char);
     #[doc = " Returns whether the task, which is the caller, is in execve(2)."]
     pub fn perfmon_task_executes(task: *const task_struct) -> bool;
     #[doc = " Returns whether the kernel runs on the stack of @task; true if @task is NULL.\n In the context switch, the stack may be another task's."]
     pub fn perfmon_on_stack_of(task: *const task_struct) -> bool;
-    #[doc = " Returns whether a sample of @task may show these registers: they are neither\n of another task, in the context switch, nor of execve(2) before it is known\n which users may look at the new program."]
+    #[doc = " Returns whether a sample of @task may show these registers. In the kernel it may\n not while the context switch runs, where they may be another task's, nor in\n execve(2), which has yet to find out which users may look at the new program."]
     pub fn perfmon_may_show_regs(regs: *mut pt_regs, task: *const task_struct) -> bool;
     #[doc = " Returns the registers of the program that was interrupted, or that has called\n the kernel. NULL in a kernel thread, in execve(2), while the registers are\n being saved, and if @task is neither NULL nor the current task."]
     pub fn perfmon_user_regs(regs: *mut pt_regs, task: *const task_struct) -> *mut pt_regs;
-    #[doc = " Returns the address at which a program goes on that has just called the\n kernel, or was just interrupted, so that its registers are not saved yet;\n else 0."]
+    #[doc = " Returns the address at which the program continues after the system call or\n interrupt that has just begun, whose handler has not saved its registers yet;\n else 0."]
     pub fn perfmon_program_address(regs: *const pt_regs) -> u64;
     #[doc = " Returns whether these registers are of 64-bit code, in a program or the\n kernel."]
     pub fn perfmon_regs_are_64(regs: *mut pt_regs) -> bool;
-    #[doc = " Writes up to room addresses of a call chain in the kernel, the innermost first,\n and returns how many. For an NMI that came at regs."]
+    #[doc = " Writes up to @room addresses of a call chain in the kernel, the innermost first,\n and returns the number of addresses. To be called by the NMI that has interrupted\n the kernel at @regs."]
     pub fn perfmon_kernel_chain(regs: *mut pt_regs, chain: *mut u64, room: u32) -> u32;
-    #[doc = " Writes a call chain in the program, by frame pointers; reads only what is in\n memory."]
+    #[doc = " Writes up to @room addresses of a call chain in the program, the innermost first,\n and returns the number of addresses. Follows frame pointers, to the first page\n that is not in memory."]
     pub fn perfmon_user_chain(regs: *mut pt_regs, chain: *mut u64, room: u32) -> u32;
-    #[doc = " Returns the bytes from the program's stack pointer to the end of its addresses."]
+    #[doc = " Returns the number of bytes from the program's stack pointer to the end of the\n address space; 0 in a kernel thread."]
     pub fn perfmon_user_stack(regs: *mut pt_regs) -> u64;
-    #[doc = " Copies from the program's stack, in an NMI. Returns the bytes that were copied."]
+    #[doc = " Copies @size bytes of the program's stack from address @from on. Returns the\n number of bytes that were copied: fewer if a page is not in memory. May be called\n in NMI handlers."]
     pub fn perfmon_copy_stack(to: *mut u64, from: u64, size: u32) -> u32;
     #[doc = " Calls handler() at each NMI, with the area of its CPU."]
     pub fn perfmon_nmi_register(
@@ -265,13 +265,13 @@ unsafe extern "C" {
     pub fn perfmon_lvtpc_read() -> u32;
     #[doc = " Writes the local APIC's entry for performance-monitoring interrupts, on this\n CPU."]
     pub fn perfmon_lvtpc_write(value: u32);
-    #[doc = " Sets up a timer for each CPU, which calls tick() there, with interrupts off, and\n again after as many nanoseconds as that returns; no more if it returns 0."]
+    #[doc = " Sets up a timer for each CPU. It calls tick() on its CPU, with interrupts off.\n tick() returns the nanoseconds until the next call, or 0 to stop the timer."]
     pub fn perfmon_timers_init(tick: ::core::option::Option<unsafe extern "C" fn() -> u64>);
     #[doc = " Returns the period of the kernel's own tick in nanoseconds."]
     pub fn perfmon_tick_ns() -> u64;
     #[doc = " Starts or restarts the timer of this CPU: it ticks after @ns nanoseconds."]
     pub fn perfmon_timer_start(ns: u64);
-    #[doc = " Stops the timer of this CPU. It does not tick any more when this returns."]
+    #[doc = " Stops the timer of this CPU, whose tick() is not under way when this returns."]
     pub fn perfmon_timer_stop();
     #[doc = " Calls down() before the system sleeps or reboots, up() after a sleep."]
     pub fn perfmon_power_register(
@@ -280,15 +280,15 @@ unsafe extern "C" {
     ) -> ::kernel::ffi::c_int;
     #[doc = " Ends the calls of down() and up()."]
     pub fn perfmon_power_unregister();
-    #[doc = " Takes the address space that perfmon_dirty_clean() uses: that of the program\n that loads the module, which has to be the caller."]
+    #[doc = " Takes a reference to the caller's address space, which perfmon_dirty_clean()\n uses. The caller is the program that loads the module."]
     pub fn perfmon_dirty_init();
-    #[doc = " Releases the address space."]
+    #[doc = " Drops the reference to the address space."]
     pub fn perfmon_dirty_exit();
-    #[doc = " Makes perf zero its dirty counters on the CPUs that are online. May sleep.\n Returns -EBUSY if a real-time program keeps a CPU busy, whose number is in\n *busy then; or -ENOMEM."]
+    #[doc = " Makes perf zero its dirty counters on the CPUs that are online. May sleep.\n Returns -EBUSY if a real-time program keeps a CPU busy, and the number of that\n CPU in *busy; -ENOMEM if there is no memory."]
     pub fn perfmon_dirty_clean(busy: *mut ::kernel::ffi::c_uint) -> ::kernel::ffi::c_int;
     #[doc = " Makes perf zero its dirty counters on this CPU. The caller is a kernel thread\n that is bound to it."]
     pub fn perfmon_dirty_clean_here();
-    #[doc = " Makes the place-holder of a CPU that is online, with this general counter,\n unless it has one. @constrain keeps perf from giving it another counter; only\n for version 6 of Intel's PMU, since for earlier ones perf has no memory for\n such constraints. May sleep. -EBUSY if another pinned event has the CPU;\n -ENXIO if perf gives it another counter; -EOPNOTSUPP if virtual machines have\n the counters; -ENOMEM. One caller at a time."]
+    #[doc = " Makes the place-holder of a CPU that is online, with this general counter,\n unless the CPU has one. @constrain keeps perf from giving it another counter;\n only for version 6 of Intel's PMU, since for earlier ones perf has no memory for\n such constraints. May sleep. Returns -EBUSY if another pinned event has the CPU;\n -ENXIO if perf gives the place-holder another counter; -EOPNOTSUPP if virtual\n machines have the counters; -ENOMEM if there is no memory. One caller at a time."]
     pub fn perfmon_place_holder_make(
         cpu: ::kernel::ffi::c_uint,
         counter: ::kernel::ffi::c_uint,
@@ -296,7 +296,7 @@ unsafe extern "C" {
     ) -> ::kernel::ffi::c_int;
     #[doc = " Ends the place-holder of a CPU, if it has one. May sleep. One caller at a\n time."]
     pub fn perfmon_place_holder_end(cpu: ::kernel::ffi::c_uint);
-    #[doc = " Returns whether the place-holder of this CPU is active, with this counter. It\n has been since it was made: once displaced, it stays inactive. For a caller\n with interrupts off."]
+    #[doc = " Returns whether this CPU has a place-holder that is active, with this counter. If\n so, it has been active since it was made, since perf does not activate one again\n that it has displaced. For a caller with interrupts off."]
     pub fn perfmon_place_holder_is_active(counter: ::kernel::ffi::c_uint) -> bool;
     #[doc = " Has a kernel thread call f(), and does not wait for it. Does not sleep."]
     pub fn perfmon_place_holder_end_soon(f: ::core::option::Option<unsafe extern "C" fn()>);
@@ -306,33 +306,33 @@ unsafe extern "C" {
     pub fn perfmon_rdpmc_init();
     #[doc = " Ends perfmon_rdpmc_init()."]
     pub fn perfmon_rdpmc_exit();
-    #[doc = " Lets the caller's program use RDPMC, and counts how often this was done.\n Returns false if the program can't use it. @mm is the caller's, locked for\n writing. May sleep."]
+    #[doc = " Lets the caller's program use RDPMC, for one more mapping. Returns false if the\n program can't use it. @mm is the caller's, locked for writing. May sleep."]
     pub fn perfmon_rdpmc_begin(mm: *mut mm_struct) -> bool;
-    #[doc = " Counts another perfmon_rdpmc_begin() for a program that may use RDPMC."]
+    #[doc = " Counts one more mapping of a program that may use RDPMC already."]
     pub fn perfmon_rdpmc_begin_again(mm: *mut mm_struct);
-    #[doc = " Ends one perfmon_rdpmc_begin() or perfmon_rdpmc_begin_again(). May sleep."]
+    #[doc = " Undoes one perfmon_rdpmc_begin() or perfmon_rdpmc_begin_again(). May sleep."]
     pub fn perfmon_rdpmc_end(mm: *mut mm_struct);
-    #[doc = " Takes RDPMC from a new task that has an mm of its own: the kernel copies the\n number of mappings, but not the mappings."]
+    #[doc = " Takes the right to use RDPMC from a new task that has an mm of its own: the\n kernel has copied the number of mappings to that mm, but not the mappings."]
     pub fn perfmon_rdpmc_clear(child: *mut task_struct);
     #[doc = " Returns whether the task may use RDPMC, in any context."]
     pub fn perfmon_rdpmc_has(task: *const task_struct) -> bool;
-    #[doc = " Returns whether any program may use RDPMC: perf leaves the right to children\n of programs that had an event's page mapped. Looks at all tasks."]
+    #[doc = " Returns whether any program may use RDPMC. To be called while the module has no\n mappings: then perf has left the right to children of programs that had mapped\n the page of an event. Looks at all tasks."]
     pub fn perfmon_rdpmc_left_by_perf() -> bool;
-    #[doc = " Returns whether a fork may be under way that has copied the right to use\n RDPMC from a program that lost it since. Looks at all tasks."]
+    #[doc = " Returns whether a fork may be under way that has copied the right to use RDPMC\n from a program that has lost it since. Looks at all tasks."]
     pub fn perfmon_rdpmc_may_be_copied() -> bool;
-    #[doc = " Charges pages to the caller, as perf does for its buffers: first to the user,\n who has user_kb for each online CPU, then to the address space, which has\n RLIMIT_MEMLOCK unless the caller has CAP_IPC_LOCK. -EPERM if that does not\n suffice, as from perf."]
+    #[doc = " Charges pages to the caller, as perf does for its buffers: first to the user,\n whose limit is user_kb for each online CPU, then to the address space, whose limit\n is RLIMIT_MEMLOCK unless the caller has CAP_IPC_LOCK. Returns -EPERM if both\n limits together are too low, as from perf."]
     pub fn perfmon_charge(
         charge: *mut perfmon_charge,
         pages: u32,
         user_kb: u32,
     ) -> ::kernel::ffi::c_int;
-    #[doc = " Ends a charge, in any task, also if the one that was charged is gone."]
+    #[doc = " Ends a charge. May be called by any task, also after the charged one's exit."]
     pub fn perfmon_uncharge(charge: *const perfmon_charge);
     #[doc = " Turns interrupts off, takes the lock of the table of tasks, and returns the\n flags for perfmon_tasks_unlock()."]
     pub fn perfmon_tasks_lock() -> ::kernel::ffi::c_ulong;
     #[doc = " Ends perfmon_tasks_lock()."]
     pub fn perfmon_tasks_unlock(flags: ::kernel::ffi::c_ulong);
-    #[doc = " Returns a reference to the thread with this number in the caller's PID\n namespace; 0 is the caller. NULL if there is none."]
+    #[doc = " Returns a reference to the thread with this ID in the caller's PID namespace; 0\n is the caller. Returns NULL if there is no such thread."]
     pub fn perfmon_task_get(pid: ::kernel::ffi::c_int) -> *mut task_struct;
     #[doc = " Returns the CPU that a task runs on, or ran on last."]
     pub fn perfmon_task_cpu(task: *mut task_struct) -> ::kernel::ffi::c_uint;
@@ -344,30 +344,30 @@ unsafe extern "C" {
     pub fn perfmon_task_is_in_own_process(task: *mut task_struct) -> bool;
     #[doc = " Returns whether the task has this address space, in any context."]
     pub fn perfmon_task_has_mm(task: *const task_struct, mm: *const mm_struct) -> bool;
-    #[doc = " Returns whether the caller, which executes a program by bprm, has become one\n that other programs of its user may not look at any more: by a setuid\n program, by capabilities, or by a program that it can't read."]
+    #[doc = " Returns whether the program that the caller executes (@bprm) is one that other\n programs of the same user may not look at: it is setuid, has capabilities, or is\n not readable by the user."]
     pub fn perfmon_exec_is_private(bprm: *const linux_binprm) -> bool;
     #[doc = " Returns a reference to the caller's process."]
     pub fn perfmon_own_process() -> *mut pid;
     #[doc = " Releases the reference to @process."]
     pub fn perfmon_process_put(process: *mut pid);
-    #[doc = " Returns the number of a process in the caller's PID namespace; 0 if it has none\n there, or has exited."]
+    #[doc = " Returns the ID of a process in the caller's PID namespace; 0 if the process has\n none there, or has exited."]
     pub fn perfmon_process_number(process: *mut pid) -> ::kernel::ffi::c_int;
     #[doc = " Copies the caller's name, up to 15 bytes and a 0."]
     pub fn perfmon_own_name(name: *mut ::kernel::ffi::c_char);
-    #[doc = " Has a kernel thread call f(), and waits for it. May sleep. For work that\n other tasks wait for: a kernel thread gets to run even where the caller does\n not."]
+    #[doc = " Has a kernel thread call f(), and waits for its return. May sleep. For work that\n other tasks wait for: a kernel thread gets to run even where other programs of\n the CPU keep the caller from running."]
     pub fn perfmon_call(
         f: ::core::option::Option<unsafe extern "C" fn(data: *mut ::kernel::ffi::c_void)>,
         data: *mut ::kernel::ffi::c_void,
     );
     #[doc = " Has a kernel thread call f() in one second. Another call of this within that\n second makes the second begin again."]
     pub fn perfmon_call_later(f: ::core::option::Option<unsafe extern "C" fn()>);
-    #[doc = " Cancels perfmon_call_later(). f() has returned when this returns."]
+    #[doc = " Cancels perfmon_call_later(). f() is not under way when this returns."]
     pub fn perfmon_call_later_cancel();
     #[doc = " Has a kernel thread call f(), and does not wait for it. Does not sleep."]
     pub fn perfmon_call_soon(f: ::core::option::Option<unsafe extern "C" fn()>);
-    #[doc = " Cancels perfmon_call_soon(). f() has returned when this returns."]
+    #[doc = " Cancels perfmon_call_soon(). f() is not under way when this returns."]
     pub fn perfmon_call_soon_cancel();
-    #[doc = " Waits for functions that tracepoints may still be calling, and for those that\n were given to call_rcu()."]
+    #[doc = " Waits until unregistered probes of tracepoints have returned, and until the\n functions that were given to call_rcu() have been called."]
     pub fn perfmon_tracepoints_sync();
     #[doc = " Returns a reference to the cgroup of version 2 whose directory is open as fd, or a\n negative errno as a pointer: EBADF, ENOENT; EOPNOTSUPP if the kernel has no cgroups."]
     pub fn perfmon_cgroup_get(fd: ::kernel::ffi::c_int) -> *mut cgroup;
@@ -395,18 +395,18 @@ unsafe extern "C" {
         all_threads: bool,
         f: ::core::option::Option<unsafe extern "C" fn()>,
     );
-    #[doc = " Returns 0 if perfmon_mappings_begin() should work on this kernel: it has the\n functions to probe."]
+    #[doc = " Returns 0 if this kernel has the functions that perfmon_mappings_begin() probes,\n else a negative errno."]
     pub fn perfmon_mappings_check() -> ::kernel::ffi::c_int;
-    #[doc = " Calls mapped() after each mapping or change of one, in the task that makes\n it. Calls begins() in a task that executes a program, when its new\n credentials are known, and before anything of the program is mapped. Both\n with interrupts off. May sleep. -EOPNOTSUPP, -ENOENT or -EINVAL if this\n kernel has no kprobes for that, -ENOMEM."]
+    #[doc = " Has on_map() called after each mapping or change of a mapping, in the task that\n makes it, and on_exec() in a task that executes a program, when its new\n credentials are known and nothing of the program is mapped yet. Both are called\n with interrupts off. May sleep. Returns -EOPNOTSUPP, -ENOENT or -EINVAL if this\n kernel has no kprobes for that, -ENOMEM if there is no memory."]
     pub fn perfmon_mappings_begin(
-        mapped: ::core::option::Option<unsafe extern "C" fn(area: *mut vm_area_struct)>,
-        begins: ::core::option::Option<unsafe extern "C" fn(program: *mut linux_binprm)>,
+        on_map: ::core::option::Option<unsafe extern "C" fn(area: *mut vm_area_struct)>,
+        on_exec: ::core::option::Option<unsafe extern "C" fn(program: *mut linux_binprm)>,
     ) -> ::kernel::ffi::c_int;
-    #[doc = " Ends the calls of perfmon_mappings_begin(): none is under way when this\n returns. May sleep."]
+    #[doc = " Undoes perfmon_mappings_begin(). Neither of its functions is under way when this\n returns. May sleep."]
     pub fn perfmon_mappings_end();
     #[doc = " Returns whether the program may execute what is mapped in the area."]
     pub fn perfmon_mapping_is_executable(area: *const vm_area_struct) -> bool;
-    #[doc = " Describes what the caller has just mapped. Writes its name, padded with zeros\n to a multiple of 8 bytes, and returns the number of bytes."]
+    #[doc = " Describes the area that the caller has just mapped. Writes its name, padded with\n zeros to a multiple of 8 bytes, and returns the number of bytes."]
     pub fn perfmon_mapping_describe(
         area: *mut vm_area_struct,
         to: *mut perfmon_mapping,
@@ -414,7 +414,7 @@ unsafe extern "C" {
     ) -> usize;
     #[doc = " Waits until all code that runs with interrupts off now has turned them on.\n May sleep."]
     pub fn perfmon_rcu_wait();
-    #[doc = " Mounts a proc filesystem for perfmon_may_attach()."]
+    #[doc = " Mounts a proc filesystem for perfmon_may_attach(). Returns 0 or a negative\n errno."]
     pub fn perfmon_proc_mount() -> ::kernel::ffi::c_int;
     #[doc = " Unmounts the proc filesystem."]
     pub fn perfmon_proc_unmount();

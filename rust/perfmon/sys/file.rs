@@ -29,10 +29,12 @@ pub(crate) trait Mappable: Send + Sync + 'static {
 pub(crate) fn open<T: Mappable>(data: Arc<T>) -> Result<c_int> {
     let data = data.into_foreign();
     let operations: &'static bindings::file_operations = &Operations::<T>::TABLE;
-    // SAFETY: `data` is an `Arc<T>`, as `Operations<T>` assumes; on success the file owns it.
+    // SAFETY: The function requires operations that exist as long as the file, and data that they expect: the table is
+    // static, and `Operations<T>` expects an `Arc<T>` from `into_foreign`.
     let fd = unsafe { ffi::perfmon_open_anonymous(ptr::from_ref(operations).cast(), data) };
     if fd < 0 {
-        // SAFETY: `data` comes from `into_foreign`, and without a file nothing else uses it.
+        // SAFETY: `from_foreign` requires a pointer from `into_foreign` that nothing else uses: `data` is from there,
+        // and no file was made that could use it.
         drop(unsafe { Arc::<T>::from_foreign(data) });
     }
     to_result(fd.min(0)).map(|()| fd)
@@ -56,10 +58,10 @@ impl<T: Mappable> Operations<T> {
         file: *mut bindings::file,
         area: *mut bindings::vm_area_struct,
     ) -> c_int {
-        // SAFETY: The file is one of `open`, so its private data are an `Arc<T>`, which `release` drops after
-        // all other operations of the file.
+        // SAFETY: `borrow` requires a pointer from `into_foreign` that is not given to `from_foreign` meanwhile: `open`
+        // has stored it in the file, and the kernel calls `release` after all other operations of the file.
         let data = unsafe { Arc::<T>::borrow((*file).private_data) };
-        // SAFETY: The kernel calls mmap with an area that is being set up and locked for writing.
+        // SAFETY: `from_raw` requires an area that is being set up, locked for writing: the kernel calls mmap with one.
         let area = unsafe { VmaNew::from_raw(area) };
         from_result(|| data.map(area).map(|()| 0))
     }
@@ -68,10 +70,10 @@ impl<T: Mappable> Operations<T> {
     ///
     /// Called by the kernel for a file of [`open`], once.
     unsafe extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: The kernel gives a file that is valid for the call.
+        // SAFETY: The kernel passes a file that is valid during the call.
         let data: *mut c_void = unsafe { (*file).private_data };
-        // SAFETY: The file is one of `open`, so its private data are an `Arc<T>`; `release` comes once, after
-        // all borrows by `mmap`.
+        // SAFETY: `from_foreign` requires a pointer from `into_foreign` that nothing else uses: `open` has stored it in
+        // the file, and the kernel calls `release` once, after the calls of `mmap`, which borrow it.
         drop(unsafe { Arc::<T>::from_foreign(data) });
         0
     }

@@ -7,16 +7,18 @@ use kernel::ffi::c_void;
 
 /// Has a kernel thread call `f`, and returns when it has. Sleeps.
 pub(crate) fn call<F: FnMut() + Send>(mut f: F) {
+    /// Calls the `F` at `f`.
+    ///
     /// # Safety
     ///
-    /// `f` points to an `F` that nothing else uses.
+    /// `f` must point to an `F` that nothing else uses.
     unsafe extern "C" fn run<F: FnMut()>(f: *mut c_void) {
         // SAFETY: The caller passes a pointer to an `F` that nothing else uses.
         let f = unsafe { &mut *f.cast::<F>() };
         f();
     }
 
-    // SAFETY: `run` gets a pointer to an `F`, which is `Send`. `run` has returned when
-    // `perfmon_call()` returns, so `f` lives long enough.
+    // SAFETY: `run` requires a pointer to an `F` that nothing else uses, and another thread may use an `F`, since it is
+    // `Send`. `f` lives long enough, since `perfmon_call()` waits until `run` has returned.
     unsafe { ffi::perfmon_call(Some(run::<F>), ptr::from_mut(&mut f).cast()) };
 }

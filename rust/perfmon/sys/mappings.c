@@ -19,7 +19,7 @@
 
 #include "perfmon_shim.h"
 
-static void (*mapped_callback)(struct vm_area_struct *area);
+static void (*map_callback)(struct vm_area_struct *area);
 static void (*exec_callback)(struct linux_binprm *program);
 
 /*
@@ -31,14 +31,14 @@ static int before_mmap(struct kprobe *probe, struct pt_regs *regs)
 	unsigned long flags;
 
 	local_irq_save(flags);
-	mapped_callback((struct vm_area_struct *)regs_get_kernel_argument(regs, 0));
+	map_callback((struct vm_area_struct *)regs_get_kernel_argument(regs, 0));
 	local_irq_restore(flags);
 	return 0;
 }
 
 /*
- * Called for all formats of programs, between the new credentials and the first
- * mapping.
+ * Called in execve(2), for programs of all formats: the new credentials are known, and
+ * nothing of the program is mapped yet.
  */
 static int before_new_exec(struct kprobe *probe, struct pt_regs *regs)
 {
@@ -71,7 +71,7 @@ static int register_probes(u32 flags)
 
 int perfmon_mappings_check(void)
 {
-	/* Finds the functions, and changes nothing in them. */
+	/* A disabled probe is looked up, and changes nothing in the kernel's code. */
 	int err = register_probes(KPROBE_FLAG_DISABLED);
 
 	if (!err)
@@ -79,11 +79,11 @@ int perfmon_mappings_check(void)
 	return err;
 }
 
-int perfmon_mappings_begin(void (*mapped)(struct vm_area_struct *area),
-			   void (*begins)(struct linux_binprm *program))
+int perfmon_mappings_begin(void (*on_map)(struct vm_area_struct *area),
+			   void (*on_exec)(struct linux_binprm *program))
 {
-	mapped_callback = mapped;
-	exec_callback = begins;
+	map_callback = on_map;
+	exec_callback = on_exec;
 	return register_probes(0);
 }
 

@@ -9,68 +9,72 @@ use core::{
 };
 use kernel::{bindings, prelude::*};
 
-/// Not 0 if the kernel has what [`begin`] needs.
+/// 1 if the kernel has the functions that [`begin`] probes, otherwise 0.
 ///
-/// ATOMICS: relaxed. It is written once, before programs can open the device.
+/// ATOMICS: relaxed. The word is written once, before programs can open the device.
 static HAS_PROBES: AtomicU32 = AtomicU32::new(0);
 
-/// Finds out whether the kernel has what [`begin`] needs. For the beginning of the module; sleeps.
+/// Finds out whether the kernel has the functions that [`begin`] probes. To be called while the module is being loaded.
+/// Sleeps.
 pub(crate) fn check() {
-    // SAFETY: The module is being loaded by a task that may sleep, and the probes have no other user yet.
+    // SAFETY: The function sleeps and uses the probes, which may have one user at a time: the task that loads the module
+    // may sleep, and `begin` is not called before the module is loaded.
     let result = unsafe { ffi::perfmon_mappings_check() };
     HAS_PROBES.store((result == 0).into(), Relaxed);
 }
 
-/// Returns whether the kernel has what [`begin`] needs.
+/// Returns whether the kernel has the functions that [`begin`] probes.
 pub(crate) fn are_available() -> bool {
     HAS_PROBES.load(Relaxed) != 0
 }
 
-/// Calls `mapped` after each mapping or change of one, and `begins` when the credentials of a program that is executed
-/// are known and nothing of the program is mapped yet. Both run in the task that maps or executes, with interrupts off.
-/// Sleeps.
+/// Has `on_map` called after each mapping or change of a mapping, and `on_exec` in each exec, when the credentials of the
+/// new program are known and nothing of it is mapped yet. Both are called in the task that maps or executes, with
+/// interrupts off. Sleeps.
 ///
 /// # Errors
 ///
-/// ENOMEM, or EOPNOTSUPP, ENOENT or EINVAL if the kernel has no kprobes for that.
+/// ENOMEM if there is no memory. EOPNOTSUPP, ENOENT or EINVAL if the kernel has no kprobes for that.
 ///
 /// # Safety
 ///
 /// To be called by a task that may sleep, and not again before [`end`].
 pub(crate) unsafe fn begin(
-    mapped: unsafe extern "C" fn(*mut bindings::vm_area_struct),
-    begins: unsafe extern "C" fn(*mut bindings::linux_binprm),
+    on_map: unsafe extern "C" fn(*mut bindings::vm_area_struct),
+    on_exec: unsafe extern "C" fn(*mut bindings::linux_binprm),
 ) -> Result {
-    // SAFETY: The caller may sleep, and has called `end` after each earlier call of this.
-    to_result(unsafe { ffi::perfmon_mappings_begin(Some(mapped), Some(begins)) })
+    // SAFETY: The function sleeps, and registers probes that must not be registered: the caller may sleep, and has
+    // called `end` after each earlier call of this.
+    to_result(unsafe { ffi::perfmon_mappings_begin(Some(on_map), Some(on_exec)) })
 }
 
-/// Ends the calls that [`begin`] began: none is under way when this returns. May sleep.
+/// Undoes [`begin`]. Neither of its functions is under way when this returns. Sleeps.
 ///
 /// # Safety
 ///
 /// To be called once after each successful [`begin`], by a task that may sleep.
 pub(crate) unsafe fn end() {
-    // SAFETY: The caller has called `begin` before, and may sleep.
+    // SAFETY: The function sleeps, and unregisters probes that must be registered: the caller may sleep, and has called
+    // `begin` before.
     unsafe { ffi::perfmon_mappings_end() };
 }
 
-/// Describes what the current task has just mapped, and writes the name to `name`. Returns the mapping and the words of
-/// the name.
+/// Describes the area that the current task has just mapped, and writes its name to `name`. Returns the mapping and the
+/// words of the name.
 ///
 /// # Safety
 ///
-/// To be called in `mapped` of [`begin`] with its argument.
+/// To be called in `on_map` of [`begin`] with its argument.
 pub(crate) unsafe fn describe<'n>(
     area: *mut bindings::vm_area_struct,
     name: &'n mut [u64; NAME_WORDS],
 ) -> (Mapping, &'n [u64]) {
     let mut raw = MaybeUninit::<ffi::perfmon_mapping>::uninit();
-    // SAFETY: The kernel gives `mapped` the area that has been mapped, which stays until that returns. There is room for
-    // 4096 bytes of name.
+    // SAFETY: The function requires an area that was just mapped, and room for a name of 4096 bytes: the caller passes
+    // the argument of `on_map`, which stays mapped until that returns, and `name` has `NAME_WORDS` words, 4096 bytes.
     let size =
         unsafe { ffi::perfmon_mapping_describe(area, raw.as_mut_ptr(), name.as_mut_ptr().cast()) };
-    // SAFETY: `perfmon_mapping_describe()` has written the whole structure.
+    // SAFETY: `assume_init` requires an initialized structure: `perfmon_mapping_describe()` has written all of it.
     let raw = unsafe { raw.assume_init() };
     let mapping = Mapping {
         start: raw.start,

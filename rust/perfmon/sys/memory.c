@@ -33,7 +33,7 @@ int perfmon_charge(struct perfmon_charge *charge, u32 pages, u32 user_kb)
 	long user_old, user_pages, mm_pages;
 	s64 mm_old;
 
-	/* perf adds without checking the limit at that moment, so it may be exceeded. */
+	/* perf checks the limit before it adds pages, so user_old may exceed the limit. */
 	user_old = atomic_long_read(perf_pages(user));
 	do {
 		user_pages = clamp(user_limit - user_old, 0L, (long)pages);

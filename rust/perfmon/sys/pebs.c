@@ -5,11 +5,11 @@
  *
  * The processor writes both at linear addresses, whatever program runs. With
  * page-table isolation, these have to be in the page tables of programs, too.
- * For this the kernel maps a page for each CPU there, struct debug_store. Its
- * first bytes are always the DS area. The buffer is the rest of the page with
- * page-table isolation, and else pages of our own. The page belongs to perf,
- * which clears it before each use, and does not use it while the counters are
- * ours.
+ * So the kernel maps a page for each CPU in all page tables, struct debug_store.
+ * Its first bytes are always the DS area. With page-table isolation, the buffer
+ * is the rest of the page; without it, the module allocates pages for the buffer.
+ * struct debug_store belongs to perf, which clears it before each use, and does
+ * not use it while the module has reserved the counters.
  */
 #include <linux/align.h>
 #include <linux/atomic.h>
@@ -51,8 +51,8 @@ bool perfmon_vmx_is_on(void)
 }
 
 /*
- * Takes no lock: its holder might not get to run, and keep all other callers
- * waiting.
+ * Takes no lock: a holder of the lock that does not get to run would keep all other
+ * callers waiting.
  */
 static int alloc_buffer(unsigned int cpu)
 {

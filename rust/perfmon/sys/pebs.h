@@ -2,10 +2,7 @@
 #ifndef _PERFMON_PEBS_H
 #define _PERFMON_PEBS_H
 
-/*
- * Frees what perfmon_pebs_alloc() has allocated. No CPU uses the buffer any
- * more.
- */
+/* Frees the PEBS buffers of all CPUs, to which no CPU may write records any more. */
 void perfmon_pebs_free(void);
 
 #endif

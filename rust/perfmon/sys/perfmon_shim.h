@@ -34,7 +34,7 @@ int perfmon_percpu_alloc(size_t size, size_t align);
 void perfmon_percpu_free(void);
 /* Returns the area of a possible CPU. */
 void *perfmon_percpu_of(unsigned int cpu);
-/* Returns the area of this CPU, which the caller can't leave. */
+/* Returns the area of this CPU, for a caller that can't leave the CPU. */
 void *perfmon_percpu_here(void);
 
 /* Keeps the task on its CPU until perfmon_unpin(), and returns the CPU's area. */
@@ -57,14 +57,18 @@ bool perfmon_vmx_is_on(void);
 int perfmon_pebs_alloc(void);
 /*
  * Returns the address of this CPU's DS area, and in *start and *end the range
- * of its buffer.
+ * of its buffer. For a caller that can't leave the CPU.
  */
 u64 perfmon_pebs_begin(u64 *start, u64 *end);
-/* Clears this CPU's DS area, which programs might be able to read. */
+/*
+ * Clears this CPU's DS area, which programs might be able to read. The caller
+ * can't leave the CPU, and the processor writes no records.
+ */
 void perfmon_pebs_end(void);
 /*
  * Clears the records of a program that leaves this CPU, if they are in the page
- * that the page tables of the next program map, too.
+ * that the page tables of the next program map, too. The caller can't leave the
+ * CPU, and the processor writes no records.
  */
 void perfmon_pebs_hide(void);
 
@@ -73,14 +77,11 @@ int perfmon_rdmsr_safe(u32 msr, u64 *value);
 
 /* Returns whether two online CPUs are threads of the same core. */
 bool perfmon_same_core(unsigned int a, unsigned int b);
-/*
- * Returns whether another online CPU is a thread of the same core as this
- * online one.
- */
+/* Returns whether the core of an online CPU has another thread that is online. */
 bool perfmon_has_sibling(unsigned int cpu);
 /*
- * Returns whether two online CPUs share the registers of a package: on Intel those
- * of a die.
+ * Returns whether two online CPUs share the registers of a package. On Intel, each
+ * die of a package has its own.
  */
 bool perfmon_same_package(unsigned int a, unsigned int b);
 
@@ -137,20 +138,23 @@ void *perfmon_buffer_alloc(size_t size);
 void perfmon_buffer_free(void *start);
 /*
  * Opens a read-only file with these struct file_operations, and returns a
- * descriptor that is closed on exec, or a negative errno.
+ * descriptor that is closed on exec, or a negative errno. The operations have to
+ * exist as long as the file, and expect @data as its private data.
  */
 int perfmon_open_anonymous(const void *operations, void *data);
 
 /*
- * Makes a file for reading and writing with these struct file_operations.
- * Returns an error pointer if there are too many files, or no memory.
+ * Makes a file for reading and writing with these struct file_operations, and
+ * returns a reference to it; an error pointer if there are too many files, or no
+ * memory. The operations have to exist as long as the file, and expect @data as
+ * its private data.
  */
 struct file *perfmon_anonymous_file(const void *operations, void *data);
 /* Returns whether the file has these struct file_operations. */
 bool perfmon_is_file_of(struct file *file, const void *operations);
 /*
- * Marks a mapping that is being set up: children don't inherit it, it can't
- * grow, and core dumps leave it out.
+ * Marks a mapping that is being set up, and so locked for writing: children
+ * don't inherit it, it can't grow, and core dumps leave it out.
  */
 void perfmon_area_keep_to_program(struct vm_area_struct *area);
 
@@ -162,9 +166,12 @@ void perfmon_area_keep_to_program(struct vm_area_struct *area);
 struct perfmon_wait *perfmon_wait_new(void (*ended)(void));
 /* Waits for the interrupts of the last perfmon_wait_overflow() on each CPU. */
 void perfmon_wait_sync(struct perfmon_wait *wait);
-/* Frees a wait that no program waits at, after perfmon_wait_sync(). */
+/* Frees a wait that has no pollers and no waker, after perfmon_wait_sync(). */
 void perfmon_wait_free(struct perfmon_wait *wait);
-/* Adds a poll(2) of the file to the pollers of the wait. Does not sleep. */
+/*
+ * Adds a poll(2) of the file to the pollers of the wait, which has to exist until
+ * the file is closed. Does not sleep.
+ */
 void perfmon_wait_poll(struct perfmon_wait *wait, struct file *file,
 		       struct poll_table_struct *table);
 /*
@@ -174,30 +181,33 @@ void perfmon_wait_poll(struct perfmon_wait *wait, struct file *file,
 int perfmon_wait_signal(struct perfmon_wait *wait, int fd, struct file *file,
 			int on);
 /*
- * Wakes the pollers with @events, and sends SIGIO with @band, POLL_IN or
- * POLL_HUP. 0 skips either.
+ * Wakes the pollers with @events unless these are 0, and sends SIGIO with @band,
+ * POLL_IN or POLL_HUP, unless it is 0.
  */
 void perfmon_wait_wake(struct perfmon_wait *wait, u32 events, int band);
 /*
- * Queues an interrupt that sends SIGIO, from any context. @band is POLL_IN, or
- * POLL_HUP after the last overflow.
+ * Queues an interrupt on this CPU that sends SIGIO with @band: POLL_IN, or POLL_HUP
+ * after the last overflow. May be called in any context.
  */
 void perfmon_wait_overflow(struct perfmon_wait *wait, int band);
 /*
- * Makes a waker, which wakes the pollers of its waits with EPOLLIN, from any
- * context. Returns NULL if there is no memory.
+ * Makes a waker, which wakes the pollers of its waits with EPOLLIN. Returns NULL
+ * if there is no memory.
  */
 struct perfmon_waker *perfmon_waker_new(void);
-/* Frees a waker that is not used any more. May sleep. */
+/* Frees a waker without waits, which no other call uses. May sleep. */
 void perfmon_waker_free(struct perfmon_waker *waker);
 /*
- * Makes the waker wake the pollers of this wait, too. A wait has one waker at a
- * time.
+ * Adds a wait to those of the waker. A wait has one waker at a time, and is
+ * removed from it before either is freed.
  */
 void perfmon_waker_add(struct perfmon_waker *waker, struct perfmon_wait *wait);
-/* Ends perfmon_waker_add(). */
+/* Removes a wait that perfmon_waker_add() has added. */
 void perfmon_waker_remove(struct perfmon_waker *waker, struct perfmon_wait *wait);
-/* Queues an interrupt that wakes the pollers of all waits of the waker. */
+/*
+ * Queues an interrupt that wakes the pollers of all waits of the waker. May be
+ * called in any context.
+ */
 void perfmon_waker_wake(struct perfmon_waker *waker);
 /*
  * Returns the cycles of the time-stamp counter that waking and signalling took on this
@@ -208,26 +218,28 @@ u64 perfmon_wake_cycles(void);
 bool perfmon_waker_take_woken(struct perfmon_waker *waker);
 
 /*
- * Returns the time in nanoseconds, also in an NMI: of CLOCK_MONOTONIC or
- * CLOCK_MONOTONIC_RAW, or with -1 of the clock that perf and the scheduler use.
+ * Returns the time of a clock in nanoseconds: CLOCK_MONOTONIC,
+ * CLOCK_MONOTONIC_RAW, or -1 for the clock that perf and the scheduler use. May
+ * be called in NMI handlers.
  */
 u64 perfmon_clock(int clock);
 /* Returns a reference to the caller's PID namespace; NULL for the initial one. */
 struct pid_namespace *perfmon_pid_namespace_get(void);
-/* Drops a reference of perfmon_pid_namespace_get(). */
+/* Drops a reference that perfmon_pid_namespace_get() has returned. */
 void perfmon_pid_namespace_put(struct pid_namespace *ns);
 /*
- * Returns the numbers of a task (NULL: the current one) in a namespace (NULL:
- * the initial one): the process in bits 31:0, the thread in bits 63:32. Both
- * are 0 if the task has none there.
+ * Returns the IDs of a task in a PID namespace: that of the process in bits 31:0,
+ * that of the thread in bits 63:32. Both are 0 if the task has none in the
+ * namespace, and -1 if it has given them up at its exit. @task is the current
+ * task if it is NULL, and @ns the initial namespace.
  */
 u64 perfmon_task_ids(struct task_struct *task, struct pid_namespace *ns);
 /*
- * Returns the process of the parent of @task, the caller, in both halves of
- * perfmon_task_ids().
+ * Returns the process ID of the parent of @task, in both halves of what
+ * perfmon_task_ids() returns. @task is the caller.
  */
 u64 perfmon_parent_ids(struct task_struct *task, struct pid_namespace *ns);
-/* Copies the name of a task, up to 15 bytes, padded with zeros. */
+/* Copies the name of a task: up to 15 bytes, padded with zeros. */
 void perfmon_copy_name(const char *name, char to[16]);
 /* Returns whether the task, which is the caller, is in execve(2). */
 bool perfmon_task_executes(const struct task_struct *task);
@@ -237,9 +249,9 @@ bool perfmon_task_executes(const struct task_struct *task);
  */
 bool perfmon_on_stack_of(const struct task_struct *task);
 /*
- * Returns whether a sample of @task may show these registers: they are neither
- * of another task, in the context switch, nor of execve(2) before it is known
- * which users may look at the new program.
+ * Returns whether a sample of @task may show these registers. In the kernel it may
+ * not while the context switch runs, where they may be another task's, nor in
+ * execve(2), which has yet to find out which users may look at the new program.
  */
 bool perfmon_may_show_regs(struct pt_regs *regs, const struct task_struct *task);
 /*
@@ -250,8 +262,8 @@ bool perfmon_may_show_regs(struct pt_regs *regs, const struct task_struct *task)
 struct pt_regs *perfmon_user_regs(struct pt_regs *regs,
 				  const struct task_struct *task);
 /*
- * Returns the address at which a program goes on that has just called the
- * kernel, or was just interrupted, so that its registers are not saved yet;
+ * Returns the address at which the program continues after the system call or
+ * interrupt that has just begun, whose handler has not saved its registers yet;
  * else 0.
  */
 u64 perfmon_program_address(const struct pt_regs *regs);
@@ -261,18 +273,27 @@ u64 perfmon_program_address(const struct pt_regs *regs);
  */
 bool perfmon_regs_are_64(struct pt_regs *regs);
 /*
- * Writes up to room addresses of a call chain in the kernel, the innermost first,
- * and returns how many. For an NMI that came at regs.
+ * Writes up to @room addresses of a call chain in the kernel, the innermost first,
+ * and returns the number of addresses. To be called by the NMI that has interrupted
+ * the kernel at @regs.
  */
 u32 perfmon_kernel_chain(struct pt_regs *regs, u64 *chain, u32 room);
 /*
- * Writes a call chain in the program, by frame pointers; reads only what is in
- * memory.
+ * Writes up to @room addresses of a call chain in the program, the innermost first,
+ * and returns the number of addresses. Follows frame pointers, to the first page
+ * that is not in memory.
  */
 u32 perfmon_user_chain(struct pt_regs *regs, u64 *chain, u32 room);
-/* Returns the bytes from the program's stack pointer to the end of its addresses. */
+/*
+ * Returns the number of bytes from the program's stack pointer to the end of the
+ * address space; 0 in a kernel thread.
+ */
 u64 perfmon_user_stack(struct pt_regs *regs);
-/* Copies from the program's stack, in an NMI. Returns the bytes that were copied. */
+/*
+ * Copies @size bytes of the program's stack from address @from on. Returns the
+ * number of bytes that were copied: fewer if a page is not in memory. May be called
+ * in NMI handlers.
+ */
 u32 perfmon_copy_stack(u64 *to, u64 from, u32 size);
 
 /* Calls handler() at each NMI, with the area of its CPU. */
@@ -292,8 +313,8 @@ u32 perfmon_lvtpc_read(void);
 void perfmon_lvtpc_write(u32 value);
 
 /*
- * Sets up a timer for each CPU, which calls tick() there, with interrupts off, and
- * again after as many nanoseconds as that returns; no more if it returns 0.
+ * Sets up a timer for each CPU. It calls tick() on its CPU, with interrupts off.
+ * tick() returns the nanoseconds until the next call, or 0 to stop the timer.
  */
 void perfmon_timers_init(u64 (*tick)(void));
 /* Returns the period of the kernel's own tick in nanoseconds. */
@@ -302,7 +323,7 @@ u64 perfmon_tick_ns(void);
  * Starts or restarts the timer of this CPU: it ticks after @ns nanoseconds.
  */
 void perfmon_timer_start(u64 ns);
-/* Stops the timer of this CPU. It does not tick any more when this returns. */
+/* Stops the timer of this CPU, whose tick() is not under way when this returns. */
 void perfmon_timer_stop(void);
 
 /* Calls down() before the system sleeps or reboots, up() after a sleep. */
@@ -311,16 +332,16 @@ int perfmon_power_register(void (*down)(void), void (*up)(void));
 void perfmon_power_unregister(void);
 
 /*
- * Takes the address space that perfmon_dirty_clean() uses: that of the program
- * that loads the module, which has to be the caller.
+ * Takes a reference to the caller's address space, which perfmon_dirty_clean()
+ * uses. The caller is the program that loads the module.
  */
 void perfmon_dirty_init(void);
-/* Releases the address space. */
+/* Drops the reference to the address space. */
 void perfmon_dirty_exit(void);
 /*
  * Makes perf zero its dirty counters on the CPUs that are online. May sleep.
- * Returns -EBUSY if a real-time program keeps a CPU busy, whose number is in
- * *busy then; or -ENOMEM.
+ * Returns -EBUSY if a real-time program keeps a CPU busy, and the number of that
+ * CPU in *busy; -ENOMEM if there is no memory.
  */
 int perfmon_dirty_clean(unsigned int *busy);
 /*
@@ -331,11 +352,11 @@ void perfmon_dirty_clean_here(void);
 
 /*
  * Makes the place-holder of a CPU that is online, with this general counter,
- * unless it has one. @constrain keeps perf from giving it another counter; only
- * for version 6 of Intel's PMU, since for earlier ones perf has no memory for
- * such constraints. May sleep. -EBUSY if another pinned event has the CPU;
- * -ENXIO if perf gives it another counter; -EOPNOTSUPP if virtual machines have
- * the counters; -ENOMEM. One caller at a time.
+ * unless the CPU has one. @constrain keeps perf from giving it another counter;
+ * only for version 6 of Intel's PMU, since for earlier ones perf has no memory for
+ * such constraints. May sleep. Returns -EBUSY if another pinned event has the CPU;
+ * -ENXIO if perf gives the place-holder another counter; -EOPNOTSUPP if virtual
+ * machines have the counters; -ENOMEM if there is no memory. One caller at a time.
  */
 int perfmon_place_holder_make(unsigned int cpu, unsigned int counter, bool constrain);
 /*
@@ -344,9 +365,9 @@ int perfmon_place_holder_make(unsigned int cpu, unsigned int counter, bool const
  */
 void perfmon_place_holder_end(unsigned int cpu);
 /*
- * Returns whether the place-holder of this CPU is active, with this counter. It
- * has been since it was made: once displaced, it stays inactive. For a caller
- * with interrupts off.
+ * Returns whether this CPU has a place-holder that is active, with this counter. If
+ * so, it has been active since it was made, since perf does not activate one again
+ * that it has displaced. For a caller with interrupts off.
  */
 bool perfmon_place_holder_is_active(unsigned int counter);
 /* Has a kernel thread call f(), and does not wait for it. Does not sleep. */
@@ -359,30 +380,30 @@ void perfmon_rdpmc_init(void);
 /* Ends perfmon_rdpmc_init(). */
 void perfmon_rdpmc_exit(void);
 /*
- * Lets the caller's program use RDPMC, and counts how often this was done.
- * Returns false if the program can't use it. @mm is the caller's, locked for
- * writing. May sleep.
+ * Lets the caller's program use RDPMC, for one more mapping. Returns false if the
+ * program can't use it. @mm is the caller's, locked for writing. May sleep.
  */
 bool perfmon_rdpmc_begin(struct mm_struct *mm);
-/* Counts another perfmon_rdpmc_begin() for a program that may use RDPMC. */
+/* Counts one more mapping of a program that may use RDPMC already. */
 void perfmon_rdpmc_begin_again(struct mm_struct *mm);
-/* Ends one perfmon_rdpmc_begin() or perfmon_rdpmc_begin_again(). May sleep. */
+/* Undoes one perfmon_rdpmc_begin() or perfmon_rdpmc_begin_again(). May sleep. */
 void perfmon_rdpmc_end(struct mm_struct *mm);
 /*
- * Takes RDPMC from a new task that has an mm of its own: the kernel copies the
- * number of mappings, but not the mappings.
+ * Takes the right to use RDPMC from a new task that has an mm of its own: the
+ * kernel has copied the number of mappings to that mm, but not the mappings.
  */
 void perfmon_rdpmc_clear(struct task_struct *child);
 /* Returns whether the task may use RDPMC, in any context. */
 bool perfmon_rdpmc_has(const struct task_struct *task);
 /*
- * Returns whether any program may use RDPMC: perf leaves the right to children
- * of programs that had an event's page mapped. Looks at all tasks.
+ * Returns whether any program may use RDPMC. To be called while the module has no
+ * mappings: then perf has left the right to children of programs that had mapped
+ * the page of an event. Looks at all tasks.
  */
 bool perfmon_rdpmc_left_by_perf(void);
 /*
- * Returns whether a fork may be under way that has copied the right to use
- * RDPMC from a program that lost it since. Looks at all tasks.
+ * Returns whether a fork may be under way that has copied the right to use RDPMC
+ * from a program that has lost it since. Looks at all tasks.
  */
 bool perfmon_rdpmc_may_be_copied(void);
 
@@ -396,12 +417,12 @@ struct perfmon_charge {
 
 /*
  * Charges pages to the caller, as perf does for its buffers: first to the user,
- * who has user_kb for each online CPU, then to the address space, which has
- * RLIMIT_MEMLOCK unless the caller has CAP_IPC_LOCK. -EPERM if that does not
- * suffice, as from perf.
+ * whose limit is user_kb for each online CPU, then to the address space, whose limit
+ * is RLIMIT_MEMLOCK unless the caller has CAP_IPC_LOCK. Returns -EPERM if both
+ * limits together are too low, as from perf.
  */
 int perfmon_charge(struct perfmon_charge *charge, u32 pages, u32 user_kb);
-/* Ends a charge, in any task, also if the one that was charged is gone. */
+/* Ends a charge. May be called by any task, also after the charged one's exit. */
 void perfmon_uncharge(const struct perfmon_charge *charge);
 
 /*
@@ -412,8 +433,8 @@ unsigned long perfmon_tasks_lock(void);
 /* Ends perfmon_tasks_lock(). */
 void perfmon_tasks_unlock(unsigned long flags);
 /*
- * Returns a reference to the thread with this number in the caller's PID
- * namespace; 0 is the caller. NULL if there is none.
+ * Returns a reference to the thread with this ID in the caller's PID namespace; 0
+ * is the caller. Returns NULL if there is no such thread.
  */
 struct task_struct *perfmon_task_get(int pid);
 /* Returns the CPU that a task runs on, or ran on last. */
@@ -427,9 +448,9 @@ bool perfmon_task_is_in_own_process(struct task_struct *task);
 /* Returns whether the task has this address space, in any context. */
 bool perfmon_task_has_mm(const struct task_struct *task, const struct mm_struct *mm);
 /*
- * Returns whether the caller, which executes a program by bprm, has become one
- * that other programs of its user may not look at any more: by a setuid
- * program, by capabilities, or by a program that it can't read.
+ * Returns whether the program that the caller executes (@bprm) is one that other
+ * programs of the same user may not look at: it is setuid, has capabilities, or is
+ * not readable by the user.
  */
 bool perfmon_exec_is_private(const struct linux_binprm *bprm);
 /* Returns a reference to the caller's process. */
@@ -437,17 +458,17 @@ struct pid *perfmon_own_process(void);
 /* Releases the reference to @process. */
 void perfmon_process_put(struct pid *process);
 /*
- * Returns the number of a process in the caller's PID namespace; 0 if it has none
- * there, or has exited.
+ * Returns the ID of a process in the caller's PID namespace; 0 if the process has
+ * none there, or has exited.
  */
 int perfmon_process_number(struct pid *process);
 /* Copies the caller's name, up to 15 bytes and a 0. */
 void perfmon_own_name(char name[16]);
 
 /*
- * Has a kernel thread call f(), and waits for it. May sleep. For work that
- * other tasks wait for: a kernel thread gets to run even where the caller does
- * not.
+ * Has a kernel thread call f(), and waits for its return. May sleep. For work that
+ * other tasks wait for: a kernel thread gets to run even where other programs of
+ * the CPU keep the caller from running.
  */
 void perfmon_call(void (*f)(void *data), void *data);
 /*
@@ -455,15 +476,15 @@ void perfmon_call(void (*f)(void *data), void *data);
  * second makes the second begin again.
  */
 void perfmon_call_later(void (*f)(void));
-/* Cancels perfmon_call_later(). f() has returned when this returns. */
+/* Cancels perfmon_call_later(). f() is not under way when this returns. */
 void perfmon_call_later_cancel(void);
 /* Has a kernel thread call f(), and does not wait for it. Does not sleep. */
 void perfmon_call_soon(void (*f)(void));
-/* Cancels perfmon_call_soon(). f() has returned when this returns. */
+/* Cancels perfmon_call_soon(). f() is not under way when this returns. */
 void perfmon_call_soon_cancel(void);
 /*
- * Waits for functions that tracepoints may still be calling, and for those that
- * were given to call_rcu().
+ * Waits until unregistered probes of tracepoints have returned, and until the
+ * functions that were given to call_rcu() have been called.
  */
 void perfmon_tracepoints_sync(void);
 
@@ -518,29 +539,29 @@ bool perfmon_cgroup_is_within(struct cgroup *cgroup, struct cgroup *ancestor);
 void perfmon_cgroup_call_cpus(struct task_struct *task, bool all_threads, void (*f)(void));
 
 /*
- * Returns 0 if perfmon_mappings_begin() should work on this kernel: it has the
- * functions to probe.
+ * Returns 0 if this kernel has the functions that perfmon_mappings_begin() probes,
+ * else a negative errno.
  */
 int perfmon_mappings_check(void);
 /*
- * Calls mapped() after each mapping or change of one, in the task that makes
- * it. Calls begins() in a task that executes a program, when its new
- * credentials are known, and before anything of the program is mapped. Both
- * with interrupts off. May sleep. -EOPNOTSUPP, -ENOENT or -EINVAL if this
- * kernel has no kprobes for that, -ENOMEM.
+ * Has on_map() called after each mapping or change of a mapping, in the task that
+ * makes it, and on_exec() in a task that executes a program, when its new
+ * credentials are known and nothing of the program is mapped yet. Both are called
+ * with interrupts off. May sleep. Returns -EOPNOTSUPP, -ENOENT or -EINVAL if this
+ * kernel has no kprobes for that, -ENOMEM if there is no memory.
  */
-int perfmon_mappings_begin(void (*mapped)(struct vm_area_struct *area),
-			   void (*begins)(struct linux_binprm *program));
+int perfmon_mappings_begin(void (*on_map)(struct vm_area_struct *area),
+			   void (*on_exec)(struct linux_binprm *program));
 /*
- * Ends the calls of perfmon_mappings_begin(): none is under way when this
+ * Undoes perfmon_mappings_begin(). Neither of its functions is under way when this
  * returns. May sleep.
  */
 void perfmon_mappings_end(void);
 /* Returns whether the program may execute what is mapped in the area. */
 bool perfmon_mapping_is_executable(const struct vm_area_struct *area);
 /*
- * Describes what the caller has just mapped. Writes its name, padded with zeros
- * to a multiple of 8 bytes, and returns the number of bytes.
+ * Describes the area that the caller has just mapped. Writes its name, padded with
+ * zeros to a multiple of 8 bytes, and returns the number of bytes.
  */
 size_t perfmon_mapping_describe(struct vm_area_struct *area, struct perfmon_mapping *to,
 				char name[4096]);
@@ -551,7 +572,10 @@ size_t perfmon_mapping_describe(struct vm_area_struct *area, struct perfmon_mapp
  */
 void perfmon_rcu_wait(void);
 
-/* Mounts a proc filesystem for perfmon_may_attach(). */
+/*
+ * Mounts a proc filesystem for perfmon_may_attach(). Returns 0 or a negative
+ * errno.
+ */
 int perfmon_proc_mount(void);
 /* Unmounts the proc filesystem. */
 void perfmon_proc_unmount(void);

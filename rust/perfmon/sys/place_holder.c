@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Place-holders: events of perf's that count nothing, and keep all others off a CPU.
+ * Place-holders: events of Linux's perf that count nothing, and keep perf's other
+ * events off a CPU.
  *
  * perf schedules the pinned events of a CPU before all others. While an
  * exclusive event has the CPU, no other event of the same PMU gets it. So the
@@ -9,9 +10,9 @@
  * when other events come and go: in the kernel, with interrupts off, and never
  * while a program runs.
  *
- * Another pinned event of the CPU that was opened before the place-holder goes
- * first, once it is enabled. Then perf puts the place-holder into the error
- * state, where it stays.
+ * A pinned event of the CPU that was opened before the place-holder has precedence
+ * as soon as it is enabled. Then perf puts the place-holder into the error state,
+ * where it stays.
  */
 #include <linux/err.h>
 #include <linux/percpu.h>
@@ -31,8 +32,9 @@ static bool is_active(const struct perf_event *event, int counter)
 static int make_place_holder(unsigned int cpu, int counter, bool constrain)
 {
 	/*
-	 * Branches, since they have no fixed-function counter: perf would
-	 * prefer that to a general one, and the module needs it.
+	 * The event is branches, for which there is no fixed-function counter:
+	 * perf would prefer such a counter to a general one, and the module
+	 * needs it.
 	 */
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_HARDWARE,
@@ -93,12 +95,12 @@ bool perfmon_place_holder_is_active(unsigned int counter)
 
 static void (*end_callback)(void);
 
-static void work_end(struct work_struct *work)
+static void run_end_callback(struct work_struct *work)
 {
 	end_callback();
 }
 
-static DECLARE_WORK(end_work, work_end);
+static DECLARE_WORK(end_work, run_end_callback);
 
 void perfmon_place_holder_end_soon(void (*f)(void))
 {

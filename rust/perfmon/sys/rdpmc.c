@@ -4,15 +4,15 @@
  *
  * The kernel owns CR4.PCE: it sets the bit when a CPU loads an mm that may use
  * RDPMC, and clears it when a CPU loads another mm. So the module marks the mm
- * as one that may, and makes each CPU that has loaded the mm load it anew: a
- * kernel thread on that CPU unloads it. Then PCE is set wherever the program
- * runs, and clear for other programs. The module does not wait for CPUs that
- * are busy with other programs.
+ * as one that may use RDPMC, and makes each CPU that has loaded the mm load it
+ * anew: a kernel thread on that CPU unloads it. Then PCE is set wherever the
+ * program runs, and clear for other programs. The module waits only for the CPUs
+ * that have loaded the mm.
  *
  * With /sys/bus/event_source/devices/cpu/rdpmc at 0 no mm may use RDPMC.
  *
  * An mm has the right as long as its number of mappings, ours and perf's, is
- * not 0. What changes the number:
+ * not 0. These calls and events change the number, or leave it as it is:
  *
  *   mmap      From 0 to 1: the CPUs that have loaded the mm load it anew. If one can't,
  *             the mapping gives no right.
@@ -29,9 +29,9 @@
  *             right keep it.
  *   vfork     Parent and child have one mm, and one right, as threads.
  *   exec      The task gets a new mm, which has no mapping. The mm that it leaves keeps
- *             the right with its mappings, for the parent of vfork() and others that
- *             share it: but the page is not of their program any more, and does not say
- *             that RDPMC gives the count (event/slot/user_pages.rs).
+ *             its mappings and the right, for the parent of vfork() and other tasks that
+ *             share it. But the page of an event of the task that has left the mm does
+ *             not show them a counter for RDPMC (event/slot/user_pages.rs).
  *   exit      The mm and its mappings end with the last task, and no CPU executes the
  *             program any more.
  *   switch    Loading an mm sets or clears CR4.PCE; a CPU that keeps the
@@ -65,7 +65,7 @@
 #include "perfmon_shim.h"
 #include "unload_mm.h"
 
-/* Private to the kernel: the number of mappings of perf's events. */
+/* The type of perf's number of mappings is private to the kernel, and may change. */
 static_assert(__same_type(((struct mm_struct *)NULL)->context.perf_rdpmc_allowed,
 			  atomic_t));
 
@@ -90,19 +90,19 @@ void perfmon_rdpmc_exit(void)
 
 struct mm_cpu_search {
 	struct mm_struct *mm;
-	struct cpumask *found;
+	struct cpumask *cpus;
 };
 
 /*
- * Adds this CPU to search->found if it has loaded the mm, be it for the task
- * that runs or still for the task before.
+ * Adds this CPU to search->cpus if it has loaded the mm, be it for the task that
+ * runs or still for the task before.
  */
 static void find_mm_here(void *arg)
 {
 	struct mm_cpu_search *search = arg;
 
 	if (current->active_mm == search->mm)
-		cpumask_set_cpu(smp_processor_id(), search->found);
+		cpumask_set_cpu(smp_processor_id(), search->cpus);
 }
 
 /*
@@ -111,23 +111,23 @@ static void find_mm_here(void *arg)
  *
  * All CPUs are called. A CPU that was about to load the mm may have read the
  * number, or looked for users of the context switch, before the change. It has
- * loaded the mm when it answers, so it is found.
+ * loaded the mm when it answers the call, so find_mm_here() finds it.
  */
 static bool load_mm_anew(struct mm_struct *mm)
 {
 	struct mm_cpu_search search = { .mm = mm };
-	cpumask_var_t found;
+	cpumask_var_t cpus;
 	bool done;
 
 	/*
 	 * Must not fail: a program would keep a right that it has to lose. The
 	 * mask is small.
 	 */
-	zalloc_cpumask_var(&found, GFP_KERNEL | __GFP_NOFAIL);
-	search.found = found;
+	zalloc_cpumask_var(&cpus, GFP_KERNEL | __GFP_NOFAIL);
+	search.cpus = cpus;
 	on_each_cpu(find_mm_here, &search, true);
-	done = cpu_works_do(&works, found);
-	free_cpumask_var(found);
+	done = cpu_works_do(&works, cpus);
+	free_cpumask_var(cpus);
 	return done;
 }
 
@@ -137,8 +137,8 @@ bool perfmon_rdpmc_begin(struct mm_struct *mm)
 	if (atomic_inc_return(&mm->context.perf_rdpmc_allowed) == 1 &&
 	    !load_mm_anew(mm)) {
 		/*
-		 * The CPUs that have loaded the mm anew may use RDPMC: take
-		 * that back.
+		 * The program may use RDPMC on the CPUs that have loaded the mm
+		 * anew: take that back.
 		 */
 		perfmon_rdpmc_end(mm);
 		return false;
@@ -161,8 +161,8 @@ void perfmon_rdpmc_begin_again(struct mm_struct *mm)
 void perfmon_rdpmc_end(struct mm_struct *mm)
 {
 	/*
-	 * Without users the mm is of a program that has exited, and can't use
-	 * RDPMC.
+	 * An mm without users is that of a program that has exited, which needs
+	 * no right to be taken.
 	 */
 	if (atomic_dec_and_test(&mm->context.perf_rdpmc_allowed) &&
 	    atomic_read(&mm->mm_users))
@@ -206,7 +206,7 @@ out:
 
 /*
  * Returns whether a task may be copying its mm, by the number of its present or
- * last system call. The caller holds RCU, which keeps the stack.
+ * last system call. The caller holds RCU's read lock, so the stack stays allocated.
  */
 static bool may_fork(struct task_struct *task)
 {
@@ -242,8 +242,8 @@ bool perfmon_rdpmc_may_be_copied(void)
 	struct task_struct *process, *thread;
 
 	/*
-	 * Cleared before the search: another program may get the right
-	 * meanwhile.
+	 * Cleared before the search, in whose course another program may get the
+	 * right.
 	 */
 	if (!xchg(&right_was_given, false))
 		return false;

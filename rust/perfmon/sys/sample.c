@@ -54,7 +54,7 @@ u64 perfmon_task_ids(struct task_struct *task, struct pid_namespace *ns)
 	} else {
 		process = task_tgid_nr_ns(task, ns);
 		thread = task_pid_nr_ns(task, ns);
-		/* A task that exits has no numbers any more: -1, as from perf. */
+		/* A task that has given up its IDs at its exit has ID -1, as from perf. */
 		if (!process && !pid_alive(task))
 			process = thread = -1;
 	}
@@ -93,12 +93,12 @@ bool perfmon_may_show_regs(struct pt_regs *regs, const struct task_struct *task)
 }
 
 /*
- * The entry points of system calls. @size is a number of bytes behind the
- * entry: the program's registers are saved before that, and the code of the way
- * back to the program begins later.
+ * The entry points of system calls, with a number of bytes: all of the program's
+ * registers are saved within the first @bytes of the entry's code, and the code that
+ * returns to the program lies behind them.
  */
 static const struct entry {
-	u32 msr, size;
+	u32 msr, bytes;
 } syscall_entries[] = {
 	{ MSR_LSTAR, 96 }, { MSR_CSTAR, 128 }, { MSR_IA32_SYSENTER_EIP, 128 },
 };
@@ -108,7 +108,7 @@ static bool is_in_entry(const struct entry *entry, const struct pt_regs *regs)
 	u64 start;
 
 	rdmsrq(entry->msr, start);
-	return regs->ip - start < entry->size;
+	return regs->ip - start < entry->bytes;
 }
 
 /*
@@ -131,7 +131,7 @@ static bool are_user_regs_saved(const struct pt_regs *regs, const struct pt_regs
 		return false;
 	if (regs->sp <= (unsigned long)user)
 		return true;
-	/* On the way back to the program, its registers are still there. */
+	/* On the return to the program, its saved registers are still complete. */
 	for (i = 0; i < ARRAY_SIZE(syscall_entries); i++) {
 		if (is_in_entry(&syscall_entries[i], regs))
 			return false;
@@ -166,10 +166,10 @@ struct pt_regs *perfmon_user_regs(struct pt_regs *regs,
  * Returns the address at which an interrupt or an exception has interrupted the
  * program, if the kernel is still on the entry stack; else 0. The processor has
  * pushed the five words at its top: RIP, CS, RFLAGS, RSP, SS (Intel SDM, volume
- * 3A, "64-Bit Mode Stack Frame"). The way back to the program pushes the same
- * words.
+ * 3A, "64-Bit Mode Stack Frame"). The kernel's return to the program pushes the
+ * same words.
  */
-static u64 interrupted_program(const struct pt_regs *regs)
+static u64 interrupted_address(const struct pt_regs *regs)
 {
 	const struct entry_stack *stack = cpu_entry_stack(smp_processor_id());
 	const unsigned long *frame = (const unsigned long *)(stack + 1) - 5;
@@ -185,7 +185,7 @@ u64 perfmon_program_address(const struct pt_regs *regs)
 	 * SYSCALL stores the address of the next instruction in RCX (Intel SDM,
 	 * volume 2B).
 	 */
-	u64 address = is_in_entry(&syscall_entries[0], regs) ? regs->cx : interrupted_program(regs);
+	u64 address = is_in_entry(&syscall_entries[0], regs) ? regs->cx : interrupted_address(regs);
 
 	return address < TASK_SIZE_MAX ? address : 0;
 }
@@ -219,11 +219,11 @@ u32 perfmon_kernel_chain(struct pt_regs *regs, u64 *chain, u32 room)
  * behind the call. To be called after copy_from_user_nmi() has read the first
  * frame.
  */
-static __always_inline u32 walk_frames(u64 at, u64 *chain, u32 n, u32 room, const bool wide)
+static __always_inline u32 walk_frames(u64 at, u64 *chain, u32 n, u32 room, const bool is_64)
 {
 	/*
-	 * Readers would take a higher address for a context mark, or for the
-	 * kernel's.
+	 * Readers would take a higher address for a context mark, or for an
+	 * address in the kernel.
 	 */
 	const u64 highest = TASK_SIZE_MAX - 1;
 	u64 next, address;
@@ -234,13 +234,13 @@ static __always_inline u32 walk_frames(u64 at, u64 *chain, u32 n, u32 room, cons
 	 */
 	(void)masked_user_access_begin((const void __user *)at);
 	/*
-	 * %rbp need not be a frame pointer: stop where a frame does not lie
-	 * upward, and aligned.
+	 * %rbp need not be a frame pointer: stop at a frame that is not aligned,
+	 * or not above the previous one.
 	 */
-	while (n < room && IS_ALIGNED(at, wide ? 8 : 4)) {
+	while (n < room && IS_ALIGNED(at, is_64 ? 8 : 4)) {
 		const void __user *frame = mask_user_address((const void __user *)at);
 
-		if (wide) {
+		if (is_64) {
 			unsafe_get_user(next, (const u64 __user *)frame, end);
 			unsafe_get_user(address, (const u64 __user *)frame + 1, end);
 		} else {
@@ -267,8 +267,8 @@ u32 perfmon_user_chain(struct pt_regs *regs, u64 *chain, u32 room)
 	if (n < room)
 		chain[n++] = regs->ip;
 	/*
-	 * This checks that the CPU has loaded the task's address space, and
-	 * that it can be read.
+	 * Checks that the CPU has loaded the task's address space, and that the
+	 * first frame can be read.
 	 */
 	if (n >= room || copy_from_user_nmi(&byte, (void __user *)regs->bp, 1))
 		return n;

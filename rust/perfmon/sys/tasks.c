@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tasks: finding them, and asking whether the caller may look at them.
+ * Tasks: look-up, the permission to look at them, and calls in kernel threads.
  */
 #include <linux/binfmts.h>
 #include <linux/cred.h>
@@ -91,8 +91,8 @@ static bool is_private(void)
 }
 
 /*
- * Returns whether begin_new_exec() ends perf's events, or would but for
- * fs.suid_dumpable: the program is setuid or setgid.
+ * Returns whether begin_new_exec() ends perf's events, or would end them if
+ * fs.suid_dumpable did not allow core dumps of setuid and setgid programs.
  */
 bool perfmon_exec_is_private(const struct linux_binprm *bprm)
 {
@@ -118,8 +118,8 @@ int perfmon_process_number(struct pid *process)
 
 	rcu_read_lock();
 	/*
-	 * The number of a process that has exited may go on as that of a group
-	 * or a session.
+	 * The number of a process that has exited may still be that of a process
+	 * group or a session.
 	 */
 	if (pid_task(process, PIDTYPE_TGID))
 		number = pid_vnr(process);
@@ -138,7 +138,7 @@ struct call {
 	void *data;
 };
 
-static void work_call(struct work_struct *work)
+static void run_call(struct work_struct *work)
 {
 	struct call *call = container_of(work, struct call, work);
 
@@ -149,7 +149,7 @@ void perfmon_call(void (*f)(void *data), void *data)
 {
 	struct call call = { .f = f, .data = data };
 
-	INIT_WORK_ONSTACK(&call.work, work_call);
+	INIT_WORK_ONSTACK(&call.work, run_call);
 	queue_work(system_dfl_wq, &call.work);
 	flush_work(&call.work);
 	destroy_work_on_stack(&call.work);
@@ -157,12 +157,12 @@ void perfmon_call(void (*f)(void *data), void *data)
 
 static void (*later_callback)(void);
 
-static void work_later(struct work_struct *work)
+static void run_later_callback(struct work_struct *work)
 {
 	later_callback();
 }
 
-static DECLARE_DELAYED_WORK(later_work, work_later);
+static DECLARE_DELAYED_WORK(later_work, run_later_callback);
 
 void perfmon_call_later(void (*f)(void))
 {
@@ -177,12 +177,12 @@ void perfmon_call_later_cancel(void)
 
 static void (*soon_callback)(void);
 
-static void work_soon(struct work_struct *work)
+static void run_soon_callback(struct work_struct *work)
 {
 	soon_callback();
 }
 
-static DECLARE_WORK(soon_work, work_soon);
+static DECLARE_WORK(soon_work, run_soon_callback);
 
 void perfmon_call_soon(void (*f)(void))
 {
@@ -201,22 +201,22 @@ void perfmon_tracepoints_sync(void)
 	rcu_barrier();
 }
 
-static void work_expedite(struct work_struct *work)
+static void wait_for_expedited_rcu(struct work_struct *work)
 {
 	synchronize_rcu_expedited();
 }
 
 /*
- * The caller itself may not wait: it would hold the kernel's mutex for
- * expedited grace periods, and perhaps not get to run. perfmon_call() can't be
- * used: callers hold mmap_lock, and lockdep would connect that with the locks
- * of all work that is done there.
+ * The caller can't wait itself: it would hold the kernel's mutex for expedited
+ * grace periods, perhaps without getting to run. perfmon_call() can't be used:
+ * callers hold mmap_lock, and lockdep would connect that with the locks of all work
+ * that perfmon_call() does.
  */
 void perfmon_rcu_wait(void)
 {
 	struct work_struct work;
 
-	INIT_WORK_ONSTACK(&work, work_expedite);
+	INIT_WORK_ONSTACK(&work, wait_for_expedited_rcu);
 	queue_work(system_dfl_wq, &work);
 	flush_work(&work);
 	destroy_work_on_stack(&work);
@@ -245,10 +245,10 @@ void perfmon_proc_unmount(void)
 
 /*
  * Returns 0 if the caller may look at a task. Modules can't call
- * ptrace_may_access(), but the kernel does, with PTRACE_MODE_READ, when the
- * caller reads a link of the task in proc. No file is opened: Landlock and
- * AppArmor would ask whether the caller may read files of this mount, which no
- * rule can name.
+ * ptrace_may_access(), but the kernel calls it, with PTRACE_MODE_READ, when the
+ * caller reads a link of the task in proc. No file is opened: Landlock and AppArmor
+ * would check whether the caller may read files of this mount, which no rule can
+ * name.
  */
 static int read_link(pid_t process, pid_t thread)
 {
@@ -263,7 +263,7 @@ static int read_link(pid_t process, pid_t thread)
 	/* The buffer has no room, so nothing is written. */
 	err = vfs_readlink(link.dentry, NULL, 0);
 	path_put(&link);
-	/* -ENAMETOOLONG: access was allowed, and only the room is missing. */
+	/* -ENAMETOOLONG: access was allowed, and only the room was missing. */
 	return err == -ENAMETOOLONG ? 0 : err;
 }
 
@@ -275,8 +275,8 @@ int perfmon_may_attach(struct task_struct *task)
 	int err;
 
 	/*
-	 * A thread that executes a program takes over the number of its process: then
-	 * the link was that of another thread, or of none.
+	 * A thread that executes a program takes over the number of its process. If the
+	 * task has done so meanwhile, the link was that of another thread, or of none.
 	 */
 	do {
 		thread = task_pid_nr_ns(task, ns);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tracepoints, by name: `kernel::tracepoint` is for those that Rust code declares.
+//! Tracepoints that are found by name: `kernel::tracepoint` is for tracepoints that Rust code declares.
 
 use core::ptr::{self, NonNull};
 use kernel::{
@@ -14,7 +14,7 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// `tracepoint` is one of the kernel's own, which exist for ever, and `function` has the type that it asks for.
+/// `tracepoint` is one of the kernel's own, which exist for ever, and `function` has the type that the tracepoint calls.
 pub(crate) struct Probe {
     tracepoint: NonNull<bindings::tracepoint>,
     function: *mut c_void,
@@ -34,40 +34,44 @@ impl Probe {
     ///
     /// # Safety
     ///
-    /// `function` must be what the tracepoint `name` asks for: a C function of a pointer, and of the tracepoint's
+    /// `function` must have the type that the tracepoint `name` calls: a C function of a pointer, and of the tracepoint's
     /// arguments.
     pub(crate) unsafe fn new(name: &'static CStr, function: *mut c_void) -> Result<Self> {
         /// A name, and the tracepoint that was found for it.
         struct Search {
             name: &'static CStr,
-            found: *mut bindings::tracepoint,
+            tracepoint: *mut bindings::tracepoint,
         }
 
+        /// Stores the tracepoint in the `Search` at `search` if it has the name.
+        ///
         /// # Safety
         ///
-        /// `tracepoint` is one of the kernel's, and `search` points to a `Search`.
+        /// `tracepoint` must be one of the kernel's, and `search` must point to a `Search` that nothing else uses.
         unsafe extern "C" fn visit(tracepoint: *mut bindings::tracepoint, search: *mut c_void) {
-            // SAFETY: `for_each_kernel_tracepoint` passes the pointer to `search` that `new` gives it.
+            // SAFETY: The caller passes a pointer to a `Search` that nothing else uses.
             let search = unsafe { &mut *search.cast::<Search>() };
-            // SAFETY: The name of a tracepoint is a string that exists as long as it does.
+            // SAFETY: The caller passes one of the kernel's tracepoints, which exists for ever, and so does its name, a
+            // string that ends with 0, as `from_char_ptr` requires.
             let name = unsafe { CStr::from_char_ptr((*tracepoint).name.cast::<c_char>()) };
             if name == search.name {
-                search.found = tracepoint;
+                search.tracepoint = tracepoint;
             }
         }
 
         let mut search = Search {
             name,
-            found: ptr::null_mut(),
+            tracepoint: ptr::null_mut(),
         };
-        // SAFETY: `visit` gets the kernel's tracepoints and a pointer to `search`, which lives as long as the call.
+        // SAFETY: `visit` requires one of the kernel's tracepoints, and a `Search` that nothing else uses: the function
+        // passes each tracepoint with the pointer to `search`, which is not used otherwise during the call.
         unsafe {
             bindings::for_each_kernel_tracepoint(Some(visit), ptr::from_mut(&mut search).cast());
         }
-        // INVARIANT: The kernel's own tracepoints exist for ever. The caller says that the function has the type that
-        // the tracepoint asks for.
+        // INVARIANT: `visit` has stored one of the kernel's own tracepoints. The caller promises that the function has
+        // the type that the tracepoint calls.
         Ok(Self {
-            tracepoint: NonNull::new(search.found).ok_or(ENOENT)?,
+            tracepoint: NonNull::new(search.tracepoint).ok_or(ENOENT)?,
             function,
         })
     }
@@ -77,9 +81,10 @@ impl Probe {
     ///
     /// # Errors
     ///
-    /// ENOMEM.
+    /// ENOMEM if there is no memory.
     pub(crate) fn register(&self) -> Result {
-        // SAFETY: The tracepoint exists for ever, and `function` has its type.
+        // SAFETY: The function requires a tracepoint that exists, and a function of the type that it calls: both hold by
+        // the type invariant.
         to_result(unsafe {
             bindings::tracepoint_probe_register(
                 self.tracepoint.as_ptr(),
@@ -89,10 +94,10 @@ impl Probe {
         })
     }
 
-    /// Makes the tracepoint call the function no more. Some calls may still be under way.
+    /// Ends the calls of the function by the tracepoint. Calls that have begun may still be under way.
     pub(crate) fn unregister(&self) {
-        // SAFETY: The tracepoint exists for ever, and `function` has its type. An error would say that it was not
-        // registered.
+        // SAFETY: The function requires a tracepoint that exists, which holds by the type invariant. It returns an error
+        // if the function is not registered there, and changes nothing.
         unsafe {
             bindings::tracepoint_probe_unregister(
                 self.tracepoint.as_ptr(),

@@ -45,7 +45,7 @@ pub(crate) fn fill<T: FromBytes>(value: &mut T, from: usize) -> Result {
             size_of::<T>(),
         )
     };
-    all_copied(bytes_left)
+    check_all_copied(bytes_left)
 }
 
 /// Copies a structure of `size` bytes at the program's address `from` to `value`. If the structure is shorter than a
@@ -97,12 +97,12 @@ pub(crate) fn put<T: IntoBytes + Immutable>(to: usize, value: &T) -> Result {
             size_of::<T>(),
         )
     };
-    all_copied(bytes_left)
+    check_all_copied(bytes_left)
 }
 
-/// Returns the result of a copy that has left out `bytes_left` bytes.
+/// Returns EFAULT unless a copy has left no bytes out.
 #[inline(always)]
-fn all_copied(bytes_left: usize) -> Result {
+fn check_all_copied(bytes_left: usize) -> Result {
     if bytes_left == 0 {
         Ok(())
     } else {

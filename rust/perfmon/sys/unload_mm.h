@@ -6,8 +6,8 @@
 #include <linux/preempt.h>
 
 /*
- * Unloads the mm of a program. A kernel thread without an mm may still have the
- * mm of the task before it.
+ * Unloads the mm of the task that ran on this CPU before the caller. The caller is a
+ * kernel thread without an mm, for which the CPU keeps that mm loaded.
  */
 static inline void unload_mm(void)
 {

@@ -27,9 +27,10 @@ impl Wait {
     ///
     /// # Errors
     ///
-    /// ENOMEM.
+    /// ENOMEM if there is no memory.
     pub(crate) fn new(ended: Option<unsafe extern "C" fn()>) -> Result<Self> {
-        // SAFETY: The function lives as long as the module.
+        // SAFETY: The function requires an `ended` that interrupts can call as long as the wait exists: it is one of the
+        // module's functions, and the module is not unloaded before its waits are freed.
         let wait = unsafe { ffi::perfmon_wait_new(ended) };
         // INVARIANT: The C function has just made what the pointer points to.
         NonNull::new(wait).map(Self).ok_or(ENOMEM)
@@ -53,14 +54,14 @@ impl Wait {
         unsafe { ffi::perfmon_wait_sync(self.0.as_ptr()) };
     }
 
-    /// Adds a poll(2) to the pollers, which are woken later.
+    /// Adds a poll(2) to the pollers that the waker and [`Self::hang_up`] wake.
     ///
     /// # Safety
     ///
     /// The wait must exist for as long as the descriptor that is polled.
     pub(crate) unsafe fn poll(&self, poll: &Poll) {
-        // SAFETY: The file and the table are valid while the call lasts. The poller stays in the queue until its descriptor is
-        // closed, and the caller says that the wait exists until then.
+        // SAFETY: The function requires a file and a table that are valid, as those in `poll` are during the call of
+        // poll(2), and a wait that exists until the file is closed, which the caller promises.
         unsafe { ffi::perfmon_wait_poll(self.0.as_ptr(), poll.file, poll.table) };
     }
 
@@ -68,14 +69,15 @@ impl Wait {
     ///
     /// # Errors
     ///
-    /// ENOMEM.
+    /// ENOMEM if there is no memory.
     pub(crate) fn fasync(&self, change: &FasyncChange) -> Result {
         let FasyncChange { fd, file, on } = *change;
-        // SAFETY: The file is valid while the call lasts; when it is closed, the kernel calls this to remove it.
+        // SAFETY: The function requires a valid wait and file: by the type invariant only `drop` frees the wait, and the
+        // file of `change` is valid during the call of fcntl(2). When it is closed, the kernel has this remove it.
         to_result(unsafe { ffi::perfmon_wait_signal(self.0.as_ptr(), fd, file, on) })
     }
 
-    /// Wakes all pollers with EPOLLHUP, and sends SIGIO: nothing will come any more.
+    /// Wakes all pollers with EPOLLHUP, and sends SIGIO: no more overflows will follow.
     pub(crate) fn hang_up(&self) {
         // SAFETY: By the type invariant the pointer is from `perfmon_wait_new()`, and only `drop` frees it.
         unsafe {
@@ -90,8 +92,9 @@ impl Wait {
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the pointer is from `perfmon_wait_new()`. The descriptor has been closed, so no
-        // program waits, and has called `wait_for_overflows` before.
+        // SAFETY: The function requires a wait of `perfmon_wait_new()`, as the type invariant says, without pollers and
+        // waker, after `perfmon_wait_sync()`: the descriptor that owns the wait was closed, which ends its pollers,
+        // removes its waker and calls `wait_for_overflows` before it drops the wait.
         unsafe { ffi::perfmon_wait_free(self.0.as_ptr()) };
     }
 }
@@ -113,7 +116,7 @@ impl Waker {
     ///
     /// # Errors
     ///
-    /// ENOMEM.
+    /// ENOMEM if there is no memory.
     pub(crate) fn new() -> Result<Self> {
         // SAFETY: The function has no preconditions.
         let waker = unsafe { ffi::perfmon_waker_new() };
@@ -121,21 +124,23 @@ impl Waker {
         NonNull::new(waker).map(Self).ok_or(ENOMEM)
     }
 
-    /// Wakes the pollers of `wait`, too, from now on.
+    /// Adds `wait` to the waits whose pollers [`Self::wake`] wakes.
     ///
     /// # Safety
     ///
-    /// [`Self::remove_wait`] must be called before `wait` is freed, and `wait` has no other waker until then.
+    /// [`Self::remove_wait`] must be called before `wait` or `self` is freed, and `wait` must have no other waker until
+    /// then.
     pub(crate) unsafe fn add_wait(&self, wait: &Wait) {
-        // SAFETY: By the type invariants the pointers are from `perfmon_waker_new()` and `perfmon_wait_new()`, and the
-        // caller calls `remove_wait` before `wait` is freed.
+        // SAFETY: By the type invariants the pointers are from `perfmon_waker_new()` and `perfmon_wait_new()`. The
+        // function requires that the wait has no other waker, and is removed before either is freed: the caller promises
+        // both.
         unsafe { ffi::perfmon_waker_add(self.0.as_ptr(), wait.0.as_ptr()) };
     }
 
     /// Undoes [`Self::add_wait`].
     pub(crate) fn remove_wait(&self, wait: &Wait) {
-        // SAFETY: By the type invariants the pointers are from `perfmon_waker_new()` and `perfmon_wait_new()`, whose
-        // memory exists as long as the two borrows.
+        // SAFETY: The function requires a waker and a wait that exist: by the type invariants the pointers are from
+        // `perfmon_waker_new()` and `perfmon_wait_new()`, and only `drop` frees them, which the two borrows exclude.
         unsafe { ffi::perfmon_waker_remove(self.0.as_ptr(), wait.0.as_ptr()) };
     }
 
@@ -154,8 +159,8 @@ impl Waker {
 
 impl Drop for Waker {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the pointer is from `perfmon_waker_new()`, and nothing else uses the waker any
-        // more.
+        // SAFETY: The function requires a waker of `perfmon_waker_new()`, as the type invariant says, without waits and
+        // without other users: `add_wait` requires that its waits are removed before, and `drop` has the only reference.
         unsafe { ffi::perfmon_waker_free(self.0.as_ptr()) };
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Waking the readers of a ring: from an NMI, where only an irq_work can be
- * queued.
+ * Wakes the readers of a ring. An NMI can't wake them itself: it queues an irq_work.
  */
 #include <linux/atomic.h>
 #include <linux/fs.h>
@@ -36,7 +35,7 @@ struct overflow {
 	int band;			/* of the last overflow: POLL_IN or POLL_HUP */
 };
 
-/* Cycles that waking took on each CPU, in interrupts, since perfmon_wake_cycles(). */
+/* Cycles that waking took in interrupts on each CPU, since perfmon_wake_cycles() was called. */
 static DEFINE_PER_CPU(u64, wake_cycles);
 
 u64 perfmon_wake_cycles(void)
@@ -48,7 +47,7 @@ struct perfmon_waker {
 	struct irq_work work;
 	spinlock_t lock;
 	struct list_head waits;
-	atomic_t woken;			/* since perfmon_waker_take_woken() */
+	atomic_t woken;			/* since the last perfmon_waker_take_woken() */
 };
 
 static void notify_overflow(struct irq_work *work)
@@ -67,7 +66,7 @@ static void notify_overflow(struct irq_work *work)
  * Does not use alloc_percpu(), which takes a mutex of the whole kernel: its
  * holder may be a task that hardly runs.
  */
-static bool add_overflows(struct perfmon_wait *wait)
+static bool alloc_overflows(struct perfmon_wait *wait)
 {
 	unsigned int cpu;
 
@@ -90,7 +89,7 @@ struct perfmon_wait *perfmon_wait_new(void (*ended)(void))
 		return NULL;
 	init_waitqueue_head(&wait->queue);
 	INIT_LIST_HEAD(&wait->waker);
-	if (ended && !add_overflows(wait)) {
+	if (ended && !alloc_overflows(wait)) {
 		kfree(wait);
 		return NULL;
 	}
@@ -155,9 +154,9 @@ static void wake_all(struct irq_work *work)
 	unsigned long flags;
 
 	/*
-	 * Set here and not in perfmon_waker_wake(): an NMI may wake in the midst of a
-	 * record, and what it has written can't be read until that record is complete.
-	 * Interrupts are off until then, and this runs after.
+	 * Set here and not in perfmon_waker_wake(), which an NMI may call while the code
+	 * that it interrupts writes a record. The NMI's own record can't be read until
+	 * that one is complete. Interrupts are off until then, so this runs afterwards.
 	 */
 	atomic_set(&waker->woken, 1);
 	spin_lock_irqsave(&waker->lock, flags);
@@ -209,8 +208,8 @@ void perfmon_waker_wake(struct perfmon_waker *waker)
 }
 
 /*
- * Pairs with atomic_set() in wake_all(). A reader is in the list before it
- * calls this: it sees the mark, or wake_all() finds it in the list.
+ * Pairs with atomic_set() in wake_all(). A reader adds its wait to the list before it
+ * calls this: the reader sees @woken set, or wake_all() finds the wait in the list.
  */
 bool perfmon_waker_take_woken(struct perfmon_waker *waker)
 {

@@ -49,7 +49,7 @@ impl MappedMemory {
 /// then makes the CPU write the page anew.
 pub(in crate::event) struct Mappings {
     pub(in crate::event) all: AtomicU32,
-    /// The number of mappings in `mm`, whose areas are marked ([`Area::set_mark`](crate::sys::descriptor::Area::mark)).
+    /// The number of mappings in `mm`, whose areas are marked ([`Area::set_rdpmc_mark`](crate::sys::descriptor::Area::set_rdpmc_mark)).
     pub(in crate::event) own: AtomicU32,
     /// The address space of the counted program when the first mapping of `own` was made. If the task executes
     /// another program, it gets another address space, so the mappings are not its own any more.
