@@ -99,7 +99,7 @@ impl Descriptor for Event {
                 return output::set_output(self, Some(other.data()));
             }
             command::PAUSE_OUTPUT => {
-                let paused = |ring: &Ring| ring.pause(arg != 0);
+                let paused = |ring: &Ring| ring.set_paused(arg != 0);
                 return output::with_ring(self, paused).ok_or(EINVAL);
             }
             command::PERIOD => return set_period(self, uaccess::get::<u64>(arg)?),

@@ -47,7 +47,7 @@ pub(super) unsafe extern "C" fn on_new_task(
     // SAFETY: The function requires a task that does not run yet: the current task has just created `task`, and
     // starts it after the tracepoint.
     unsafe { ffi::perfmon_rdpmc_clear(task) };
-    record::write_current(&TaskChange::Begin(task));
+    record::write_current(&TaskChange::Fork(task));
     let is_thread = clone_flags & CLONE_THREAD != 0;
     let inherits = |event: &Event| {
         event.config.inherit
@@ -184,7 +184,7 @@ pub(super) unsafe extern "C" fn on_exit(
     // `attach` checks under the lock whether the task is exiting: it has added its context before this, or will see
     // the flag.
     drop(table::lock());
-    record::write_current(&TaskChange::End);
+    record::write_current(&TaskChange::Exit);
     end_current_task();
 }
 

@@ -108,7 +108,7 @@ fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNul
     }
     // Nothing below fails.
     if let Some(ring) = &new_ring {
-        ring.ring().publish_data();
+        ring.ring().publish_data_area();
         // The event had no ring, so there is nothing to drop.
         let _ = output::replace_ring(event, &mut memory.ring, new_ring);
         memory.has_own_ring = true;
@@ -149,7 +149,7 @@ fn end_mapping(event: &Event, area: &Area<'_>) -> Option<NonNull<UserPage>> {
         // page may get another ring afterwards.
         ring.ring().end_writing();
         output::wait_for_writers();
-        ring.ring().withdraw_data();
+        ring.ring().clear_data_area();
     }
     start
 }

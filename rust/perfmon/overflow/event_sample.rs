@@ -38,14 +38,14 @@ pub(super) fn take_sample(
         Trigger::Frequency(_) => (sampled.take_unrecorded(total), 0),
         Trigger::Never | Trigger::Period(_) => (period, lose_overdue(sampled, sampler, total, 1)),
     };
-    let readings;
-    let read = if sampler.sampling.format.has(PMU_PARTS) {
-        readings = read_pmu_parts(here, counter, sampler, now);
-        if readings.is_none() {
+    let pmu_readings;
+    let readings = if sampler.sampling.format.has(PMU_PARTS) {
+        pmu_readings = read_pmu_parts(here, counter, sampler, now);
+        if pmu_readings.is_none() {
             sampler.lose_sample();
             return sampled.load_for(sampled.period.get().saturating_sub(events_since_due));
         }
-        readings.as_ref()
+        pmu_readings.as_ref()
     } else {
         None
     };
@@ -54,7 +54,7 @@ pub(super) fn take_sample(
         task: percpu.sampled_task(counter),
         period: events,
         cpu: here.id().as_u32(),
-        read,
+        readings,
         // SAFETY: `words` must be called by the overflow handler, and not again before its result is dropped. This is
         // the handler, it calls `words` here only, and the result is dropped when `sample` returns.
         chain: unsafe { percpu.samplers.chain.words() },

@@ -38,10 +38,10 @@ use core::{
 };
 use kernel::prelude::*;
 
-/// A word of a ring's writer: written on one CPU at a time, and by NMIs in between.
+/// A word that only the ring's writer uses.
 ///
 /// ATOMICS: relaxed. A ring has one writer at a time: the hooks and NMIs of one task, on the CPU that it runs on, or
-/// the hooks and NMIs of one CPU. An NMI restores [`Ring::open_records`] before it returns.
+/// the hooks and NMIs of one CPU. An NMI may interrupt a hook, but restores [`Ring::open_records`] before it returns.
 struct RingWord(AtomicU64);
 
 impl RingWord {
@@ -76,7 +76,7 @@ pub(crate) struct Ring {
     wake_bytes: u64,
     /// The position behind the last record that was begun, in bytes since the ring's beginning.
     head: RingWord,
-    /// The number of records that are being written: 2 or more if an NMI came in between.
+    /// The number of records that are being written: 2 or more while an NMI writes and has interrupted a writer.
     open_records: RingWord,
     /// The number of records that found no room since the last LOST record.
     lost: RingWord,
@@ -108,7 +108,7 @@ impl Ring {
     ///
     /// # Errors
     ///
-    /// ENOMEM.
+    /// ENOMEM if there is no memory.
     ///
     /// # Safety
     ///
@@ -142,21 +142,22 @@ impl Ring {
         })
     }
 
-    /// Writes the place of the data into the page. No record is being written yet.
-    pub(crate) fn publish_data(&self) {
+    /// Writes the offset and the size of the data into the page. To be called before the ring has a writer.
+    pub(crate) fn publish_data_area(&self) {
         self.set_control(kernel::page::PAGE_SIZE as u64, self.shape.size);
     }
 
-    /// Writes into the page that there is no data. No record is being written any more.
-    pub(crate) fn withdraw_data(&self) {
+    /// Sets the offset and the size of the data in the page to 0. To be called when the ring has no writer any more.
+    pub(crate) fn clear_data_area(&self) {
         self.set_control(0, 0);
     }
 
-    /// Writes the place of the data into the page, and sets the positions of reader and writer to 0.
+    /// Writes the offset and the size of the data, in bytes, into the page, and sets the positions of reader and writer
+    /// to 0.
     fn set_control(&self, offset: u64, size: u64) {
         let control = self.control();
-        // SAFETY: By the invariant `page` lives as long as the ring, and `control` returns a pointer within it. The
-        // writes are volatile, since programs may access the page at the same time.
+        // SAFETY: The writes require valid memory: by the invariant `page` lives as long as the ring, and `control`
+        // returns a pointer within it. They are volatile, since programs may access the page at the same time.
         unsafe {
             (&raw mut (*control).data_head).write_volatile(0);
             (&raw mut (*control).data_tail).write_volatile(0);
@@ -168,8 +169,8 @@ impl Ring {
     /// Returns the part of the page that the reader and the writer share.
     #[inline(always)]
     fn control(&self) -> *mut RingControl {
-        // SAFETY: By the invariant `page` points to a whole page, which is larger than the offset and a `RingControl`
-        // together.
+        // SAFETY: `byte_add` requires an offset within the page: by the invariant `page` points to a whole page, which
+        // is larger than the offset and a `RingControl` together.
         unsafe { self.page.as_ptr().byte_add(RingControl::OFFSET) }.cast()
     }
 
@@ -184,8 +185,8 @@ impl Ring {
         tail.load(Acquire)
     }
 
-    /// Pauses the writing of records, or resumes it.
-    pub(crate) fn pause(&self, paused: bool) {
+    /// Pauses or resumes the writing of records.
+    pub(crate) fn set_paused(&self, paused: bool) {
         if paused {
             self.stop_flags.fetch_or(PAUSED, Relaxed);
         } else {
@@ -237,11 +238,11 @@ impl Ring {
         self.begin_many(words, 1).map(|(record, _)| record)
     }
 
-    /// Begins as many records of `words` words as there is room for, at most `max_count`, to be written as one [`Record`].
-    /// Returns their number, too.
+    /// Begins the number of records of `words` words that there is room for, at most `max_count`, to be written as one
+    /// [`Record`]. Returns the `Record` and the number.
     #[inline(always)]
     fn begin_many(&self, words: usize, max_count: u64) -> Option<(Record<'_>, u64)> {
-        // Checked before the page is written: it may belong to another ring now.
+        // Checked before the page is written, which may belong to another ring once this one has ended.
         if self.stop_flags.load(Relaxed) != 0 {
             return None;
         }
@@ -369,9 +370,9 @@ impl Record<'_> {
     #[inline(always)]
     fn write_word(&mut self, word: u64) {
         let offset = self.position & self.mask;
-        // SAFETY: By the invariant of `Ring` the data has `mask + 1` bytes, so the offset is within it; all records
-        // have whole words, so the offset is a multiple of 8. The write is volatile, since programs may access the
-        // data.
+        // SAFETY: The write requires a valid, aligned word: by the invariant of `Ring` the data has `mask + 1` bytes, so
+        // the offset is within it; all records have whole words, so the offset is a multiple of 8. The write is
+        // volatile, since programs may access the data.
         unsafe {
             let to = self.data.byte_add(offset as usize);
             to.as_ptr().write_volatile(word);
@@ -382,39 +383,40 @@ impl Record<'_> {
     /// Writes the next words.
     #[inline(always)]
     fn write_words(&mut self, words: &[u64]) {
-        let mut left = words;
-        // The end of the ring may be in between.
-        while !left.is_empty() {
+        let mut remaining = words;
+        // The words may continue at the beginning of the data.
+        while !remaining.is_empty() {
             let offset = self.position & self.mask;
             let room = (self.mask.wrapping_add(1).wrapping_sub(offset) as usize) / size_of::<u64>();
-            let (piece, rest) = left.split_at_checked(room).unwrap_or((left, &[]));
-            // SAFETY: By the invariant of `Ring` the data has `mask + 1` bytes, so the offset is within it; all
-            // records have whole words, so the offset is a multiple of 8. The write is volatile, since programs may
-            // access the data.
+            let (piece, rest) = remaining.split_at_checked(room).unwrap_or((remaining, &[]));
+            // SAFETY: `byte_add` requires an offset within the data: by the invariant of `Ring` the data has
+            // `mask + 1` bytes.
             let to = unsafe { self.data.byte_add(offset as usize) };
             for (index, &word) in piece.iter().enumerate() {
-                // SAFETY: `piece` has at most `room` words, those from `to` to the end of the data, so the word is
-                // within the data.
+                // SAFETY: The write requires a valid, aligned word: `piece` has at most `room` words, which is the
+                // number from `to` to the end of the data, and all records have whole words, so `to` is aligned. The
+                // write is volatile, since programs may access the data.
                 unsafe { to.add(index).as_ptr().write_volatile(word) };
             }
             self.position = self.position.wrapping_add(size_of_val(piece) as u64);
-            left = rest;
+            remaining = rest;
         }
     }
 
-    /// Lets `copy` write the next `bytes` bytes, a multiple of 8. `copy` gets an address and a size in bytes, and
-    /// returns the number of bytes that it has written. It is called a second time if the end of the ring is in
-    /// between and all of the first part was written. Returns the sum. Bytes that were not written keep their old
-    /// contents.
+    /// Has `copy` write the next `bytes` bytes, a multiple of 8, and returns the number of bytes that it has written.
+    ///
+    /// `copy` gets an address and a size in bytes, and returns the number of bytes that it has written. If the bytes
+    /// continue at the beginning of the data, and `copy` has written all before that, it is called a second time.
+    /// Bytes that it does not write keep their old contents.
     fn write_with(&mut self, bytes: u64, mut copy: impl FnMut(*mut u64, u64) -> u64) -> u64 {
         let mut written: u64 = 0;
-        // The end of the ring may be in between.
         while written < bytes {
             let offset = self.position.wrapping_add(written) & self.mask;
             let piece = bytes
                 .wrapping_sub(written)
                 .min(self.mask.wrapping_add(1).wrapping_sub(offset));
-            // SAFETY: By the invariant of `Ring` the data has `mask + 1` bytes, so the offset is within it.
+            // SAFETY: `byte_add` requires an offset within the data: by the invariant of `Ring` the data has
+            // `mask + 1` bytes.
             let to = unsafe { self.data.byte_add(offset as usize) };
             let copied = copy(to.as_ptr(), piece);
             written = written.wrapping_add(copied);
@@ -433,18 +435,19 @@ impl Record<'_> {
         self.mask.wrapping_add(1).wrapping_sub(offset) as usize / size_of::<u64>()
     }
 
-    /// Lets `copy` write the next `words` words, at most [`Self::words_to_wrap`], at the address that it gets.
+    /// Has `copy` write the next `words` words, at most [`Self::words_to_wrap`], at the address that it gets.
     #[inline(always)]
     fn write_words_with(&mut self, words: usize, copy: impl FnOnce(*mut u64)) {
         let offset = self.position & self.mask;
-        // SAFETY: By the invariant of `Ring` the data has `mask + 1` bytes, so the offset is within it.
+        // SAFETY: `byte_add` requires an offset within the data: by the invariant of `Ring` the data has `mask + 1`
+        // bytes.
         copy(unsafe { self.data.byte_add(offset as usize) }.as_ptr());
         self.position = self
             .position
             .wrapping_add(words.wrapping_mul(size_of::<u64>()) as u64);
     }
 
-    /// Ends the record, which is published, and wakes the reader if due. Samples count for [`Wakeup::Samples`].
+    /// Ends and publishes the record, and wakes the reader if due. Only samples count for [`Wakeup::Samples`].
     #[inline(always)]
     fn finish(self, is_sample: bool) {
         self.ring.end();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Effects of an overflow besides its sample: SIGIO, and the limit of samples, which counts down; the last sample disables
-//! the event.
+//! Effects of an overflow besides its sample: SIGIO, and the limit of samples, after which the event is disabled.
 
 use super::EventState;
 use crate::sys::wait::Wait;
@@ -25,27 +24,27 @@ pub(crate) struct OverflowNotifier {
     is_armed: AtomicU64,
     /// The number of samples until the event is disabled, or [`UNLIMITED`] or [`SPENT`].
     ///
-    /// ATOMICS: sequentially consistent, since the event's state is changed according to it. Counted down by one
-    /// overflow handler at a time, since an event with a limit is not inherited.
+    /// ATOMICS: sequentially consistent, since the event's state is changed according to this number. One overflow
+    /// handler at a time counts it down, since an event with a limit is not inherited.
     samples_left: AtomicU64,
 }
 
 impl OverflowNotifier {
-    /// Returns a notifier without a limit and a signal. When the limit has disabled the event, `on_spent` is called in
-    /// an interrupt on the CPU of the last sample; `None` for an event that is not sampled.
+    /// Returns a notifier without a limit and a signal. When the limit has disabled the event, an interrupt on the CPU
+    /// of the last sample calls `on_last_sample`, which is `None` for an event that is not sampled.
     ///
     /// # Errors
     ///
-    /// ENOMEM.
-    pub(super) fn new(on_spent: Option<unsafe extern "C" fn()>) -> Result<Self> {
+    /// ENOMEM if there is no memory.
+    pub(super) fn new(on_last_sample: Option<unsafe extern "C" fn()>) -> Result<Self> {
         Ok(Self {
-            wait: Wait::new(on_spent)?,
+            wait: Wait::new(on_last_sample)?,
             is_armed: AtomicU64::new(0),
             samples_left: AtomicU64::new(UNLIMITED),
         })
     }
 
-    /// Makes each overflow check the limit, and send the signal, from now on.
+    /// Makes each overflow from now on check the limit and send the signal.
     pub(crate) fn arm(&self) {
         self.is_armed.store(1, Relaxed);
     }
@@ -56,8 +55,8 @@ impl OverflowNotifier {
         self.is_armed.load(Relaxed) != 0
     }
 
-    /// Allows `samples` more samples, and sets a limit if there was none. With 0, an event without a limit gets none.
-    /// The caller enables the event afterwards.
+    /// Allows `samples` more samples, and sets a limit if there was none, unless `samples` is 0. The caller enables the
+    /// event afterwards.
     pub(crate) fn allow_samples(&self, samples: u32) {
         self.arm();
         let add = |left| match left {
@@ -74,16 +73,16 @@ impl OverflowNotifier {
             .compare_exchange(SPENT, UNLIMITED, SeqCst, Relaxed);
     }
 
-    /// Counts down the limit by one sample, if there is a limit. Returns whether the overflow may become a sample.
+    /// Counts the limit, if there is one, down by one sample. Returns whether the overflow may become a sample.
     #[cold]
     #[inline(never)]
     pub(super) fn count_down_limit(&self, state: &EventState) -> bool {
-        let count = |left| match left {
+        let take_one = |left| match left {
             UNLIMITED | SPENT => None,
             1 => Some(SPENT),
             left => Some(left - 1),
         };
-        match self.samples_left.fetch_update(SeqCst, SeqCst, count) {
+        match self.samples_left.fetch_update(SeqCst, SeqCst, take_one) {
             Ok(1) => {
                 self.disable(state);
                 true
@@ -93,8 +92,8 @@ impl OverflowNotifier {
         }
     }
 
-    /// Disables the event, unless another CPU allows more samples meanwhile. That CPU enables the event, so its state
-    /// is then not changed here.
+    /// Disables the event, unless another CPU allows more samples meanwhile: that CPU enables the event, and its change
+    /// of the state must stay.
     fn disable(&self, state: &EventState) {
         loop {
             let changes = state.changes();

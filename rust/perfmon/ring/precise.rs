@@ -59,8 +59,8 @@ struct SampleTemplate {
 }
 
 impl Sampler {
-    /// Returns the anchor that converts time stamps to the event's clock: its time now, when the time-stamp counter,
-    /// of `khz` kHz, is `tsc`.
+    /// Returns the anchor that converts time stamps to the event's clock: the clock's time now, for `tsc`, the value of
+    /// the time-stamp counter now. `khz` is the frequency of the time-stamp counter in kHz.
     pub(crate) fn anchor(&self, tsc: u64, khz: u32) -> Anchor {
         Anchor::new(tsc, self.time(), khz)
     }
@@ -99,7 +99,7 @@ impl Sampler {
                 .filter(has_counter)
                 .take(room as usize)
             {
-                write_one(&mut to, record, &template);
+                write_one_sample(&mut to, record, &template);
             }
         }
         to.finish(false);
@@ -159,8 +159,8 @@ impl Sampler {
     }
 }
 
-/// Writes a sample of `words` words for each record, by `copy`, which gets as many records at a time as fit before
-/// the end of the ring's memory.
+/// Writes a sample of `words` words for each record, by `copy`. Each call of `copy` gets the records whose samples fit
+/// before the end of the ring's memory.
 #[inline(always)]
 fn write_runs<R: PebsRecord>(
     to: &mut Record<'_>,
@@ -188,7 +188,7 @@ fn write_runs<R: PebsRecord>(
 }
 
 /// Writes one sample.
-fn write_one<R: PebsRecord>(to: &mut Record<'_>, record: &R, template: &SampleTemplate) {
+fn write_one_sample<R: PebsRecord>(to: &mut Record<'_>, record: &R, template: &SampleTemplate) {
     let mut sample = [0; MAX_WORDS];
     // SAFETY: `copy_all_parts` requires room for one sample: `sample` has `MAX_WORDS` words, and a template has no more.
     unsafe { copy_all_parts(core::slice::from_ref(record), sample.as_mut_ptr(), template) };
@@ -197,7 +197,7 @@ fn write_one<R: PebsRecord>(to: &mut Record<'_>, record: &R, template: &SampleTe
 
 /// Returns whether an address is a program's, in the lower half.
 #[inline(always)]
-fn is_user(ip: u64) -> bool {
+fn is_user_address(ip: u64) -> bool {
     ip as i64 >= 0
 }
 
@@ -210,10 +210,10 @@ fn user_ip_or_zero(ip: u64) -> u64 {
 
 /// Returns the header of a sample and the address that the sample may show.
 #[inline(always)]
-fn visible_ip(ip: u64, is_user_only: bool, template: &SampleTemplate) -> (u64, u64) {
+fn visible_header_and_ip(ip: u64, is_user_only: bool, template: &SampleTemplate) -> (u64, u64) {
     if is_user_only {
         (template.user_header, user_ip_or_zero(ip))
-    } else if is_user(ip) {
+    } else if is_user_address(ip) {
         (template.user_header, ip)
     } else {
         (template.kernel_header, ip)
@@ -228,11 +228,11 @@ fn visible_ip(ip: u64, is_user_only: bool, template: &SampleTemplate) -> (u64, u
 #[inline(always)]
 unsafe fn copy_common<R: PebsRecord>(records: &[R], to: *mut u64, template: &SampleTemplate) {
     if template.is_user_only {
-        // SAFETY: `copy` requires room for one sample for each record, which the caller promises.
-        unsafe { copy::<R, true>(records, to, template) };
+        // SAFETY: The function requires room for one sample for each record, which the caller promises.
+        unsafe { copy_common_samples::<R, true>(records, to, template) };
     } else {
-        // SAFETY: `copy` requires room for one sample for each record, which the caller promises.
-        unsafe { copy::<R, false>(records, to, template) };
+        // SAFETY: The function requires room for one sample for each record, which the caller promises.
+        unsafe { copy_common_samples::<R, false>(records, to, template) };
     }
 }
 
@@ -242,14 +242,14 @@ unsafe fn copy_common<R: PebsRecord>(records: &[R], to: *mut u64, template: &Sam
 ///
 /// `to` must have room for one sample for each record.
 #[inline(never)]
-unsafe fn copy<R: PebsRecord, const USER_ONLY: bool>(
+unsafe fn copy_common_samples<R: PebsRecord, const USER_ONLY: bool>(
     records: &[R],
     mut to: *mut u64,
     template: &SampleTemplate,
 ) {
     let (ids, anchor) = (template.ids, template.anchor);
     for record in records {
-        let (header, ip) = visible_ip(record.ip(), USER_ONLY, template);
+        let (header, ip) = visible_header_and_ip(record.ip(), USER_ONLY, template);
         // SAFETY: The caller promises that `to` has room for one sample for each record, and a sample has
         // `COMMON_WORDS` words. The writes are volatile, since programs may access the ring.
         unsafe {
@@ -280,7 +280,8 @@ unsafe fn copy_all_parts<R: PebsRecord>(records: &[R], to: *mut u64, template: &
         // The sample has a header only.
         _ => copy_words::<R, 1>,
     };
-    // SAFETY: `copy` requires room for one sample for each record, which the caller promises.
+    // SAFETY: `copy_words` requires room for one sample for each record, which the caller promises, and the template's
+    // `count` as `WORDS`: by the type invariant it is 1 to `MAX_WORDS`, and the `match` has an arm for each.
     unsafe { copy(records, to, template) };
 }
 
@@ -289,7 +290,7 @@ unsafe fn copy_all_parts<R: PebsRecord>(records: &[R], to: *mut u64, template: &
 ///
 /// # Safety
 ///
-/// `to` must have room for one sample for each record.
+/// `to` must have room for one sample for each record, and `WORDS` must be the template's `count`.
 #[inline(never)]
 unsafe fn copy_words<R: PebsRecord, const WORDS: usize>(
     records: &[R],
@@ -299,10 +300,11 @@ unsafe fn copy_words<R: PebsRecord, const WORDS: usize>(
     let words = template.words.first_chunk::<WORDS>().unwrap_or(&[0; WORDS]);
     let (ip_index, time_index) = (template.ip_index, template.time_index);
     for record in records {
-        let (header, ip) = visible_ip(record.ip(), template.is_user_only, template);
+        let (header, ip) = visible_header_and_ip(record.ip(), template.is_user_only, template);
         let time = template.anchor.ns_at(record.tsc());
-        // SAFETY: The caller promises that `to` has room for one sample for each record, and both indices are less
-        // than `WORDS`. The writes are volatile, since programs may access the ring.
+        // SAFETY: The writes require room for `WORDS` words: the caller promises room for one sample for each record,
+        // and that `WORDS` is the template's `count`, which is larger than both indices by the type invariant. They are
+        // volatile, since programs may access the ring.
         unsafe {
             for (index, &word) in words.iter().enumerate() {
                 to.add(index).write_volatile(word);

@@ -23,16 +23,16 @@ mod misc {
     pub(super) const COMM_EXEC: u16 = 1 << 13;
     /// The task stops running. Without the flag it starts.
     pub(super) const SWITCH_OUT: u16 = 1 << 13;
-    /// The task was preempted: it could run on.
+    /// The task was preempted, and is still runnable.
     pub(super) const SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 }
 
-/// A change of a task, of which records are written.
+/// A change of a task, for which records are written.
 #[derive(Clone, Copy)]
 pub(crate) enum TaskChange<'a> {
-    /// The task gets a name, of 16 bytes (`TASK_COMM_LEN`). True if by an exec.
+    /// The task gets a name, of 16 bytes (`TASK_COMM_LEN`). True if an exec gives the name.
     Name([u64; 2], bool),
-    /// The task has created another task, which is given.
+    /// The task has created this task.
     Begin(*mut bindings::task_struct),
     /// The task exits.
     End,
@@ -64,7 +64,7 @@ impl Sampler {
     pub(crate) fn records_change(&self, change: &TaskChange<'_>) -> bool {
         match change {
             TaskChange::Name(..) => self.sampling.comm,
-            TaskChange::Begin(_) | TaskChange::End => self.sampling.task,
+            TaskChange::Fork(_) | TaskChange::Exit => self.sampling.task,
             TaskChange::SwitchIn | TaskChange::SwitchOut(_) => self.sampling.switch,
             TaskChange::Map(mapping, _) => self.sampling.mappings.include(mapping.is_executable()),
             TaskChange::MakeCgroup(..) => self.sampling.cgroup,
@@ -95,13 +95,13 @@ impl Sampler {
                     self.write(kind::COMM, misc, &[&[ids, first, second]], &origin);
                 }
             }
-            TaskChange::Begin(child) => {
+            TaskChange::Fork(child) => {
                 let words = two_task_words(self.ids(*child), ids, self.time());
                 self.write(kind::FORK, 0, &[&words], &origin);
             }
-            TaskChange::End => {
-                // SAFETY: The function requires a task that is alive: it is the current one. The namespace is null or
-                // referenced by `self`.
+            TaskChange::Exit => {
+                // SAFETY: The function requires the current task, and a namespace that is null or alive: only the
+                // current task exits, and `self` has a reference to the namespace.
                 let parent = unsafe { ffi::perfmon_parent_ids(task, self.namespace()) };
                 let words = two_task_words(ids, parent, self.time());
                 self.write(kind::EXIT, 0, &[&words], &origin);

@@ -16,7 +16,8 @@ mod regs_abi {
 /// Returns the register with the number `n` of `enum perf_event_x86_regs`; 0 for DS, ES, FS and GS, which samples
 /// don't have.
 fn register(regs: &pt_regs, n: u32) -> u64 {
-    // SAFETY: Any bits are valid for the fields that are read: all variants of the unions are integers.
+    // SAFETY: To read a field of a union requires bits that are valid for its type: these fields are integers, for
+    // which any bits are.
     let (cs, ss) = unsafe {
         (
             u64::from(regs.__bindgen_anon_1.cs),
@@ -61,9 +62,9 @@ pub(super) fn put_registers(record: &mut Record<'_>, regs: Option<&pt_regs>, mas
     } else {
         regs_abi::BITS_32
     });
-    let mut left = mask;
-    while left != 0 {
-        record.write_word(register(regs, left.trailing_zeros()));
-        left &= left.wrapping_sub(1);
+    let mut remaining = mask;
+    while remaining != 0 {
+        record.write_word(register(regs, remaining.trailing_zeros()));
+        remaining &= remaining.wrapping_sub(1);
     }
 }

@@ -57,7 +57,7 @@ pub(crate) struct Interrupt<'a> {
     /// The number of the CPU.
     pub(crate) cpu: u32,
     /// The counts and branches for the sample, if its format has any.
-    pub(crate) read: Option<&'a PmuReadings<'a>>,
+    pub(crate) readings: Option<&'a PmuReadings<'a>>,
     /// Memory for the call chain.
     pub(crate) chain: &'a mut [u64; CHAIN_WORDS],
 }
@@ -116,7 +116,7 @@ impl Sampler {
             task,
             period,
             cpu,
-            read,
+            readings,
             chain,
         } = interrupt;
         if ring.lost.get() != 0 && !self.write_lost(ring, &self.origin_of(task, cpu)) {
@@ -126,27 +126,28 @@ impl Sampler {
         let interrupted = regs;
         let (regs, is_user) = self.visible_registers(regs, task);
         let mut words = format.fixed_words();
-        let (mut chain_words, mut user, mut shown_regs, mut stack_size) = (0, None, None, 0);
-        let has_one_word_parts = !format.has(!ONE_WORD_PARTS);
-        if !has_one_word_parts {
-            if let Some(read) = read {
-                words = words.wrapping_add(self.read_words(read));
+        let (mut chain_words, mut user_regs, mut shown_regs, mut stack_size) = (0, None, None, 0);
+        let has_only_one_word_parts = !format.has(!ONE_WORD_PARTS);
+        if !has_only_one_word_parts {
+            if let Some(readings) = readings {
+                words = words.wrapping_add(self.readings_words(readings));
             }
-            user = if is_user {
+            user_regs = if is_user {
                 regs
             } else {
                 regs.and_then(|regs| user_registers(regs, task))
             };
             if format.has(PERF_SAMPLE_CALLCHAIN) {
-                chain_words = self.walk_call_chain((regs.filter(|_| !is_user), task), user, chain);
+                chain_words =
+                    self.walk_call_chain((regs.filter(|_| !is_user), task), user_regs, chain);
                 words = words.wrapping_add(1).wrapping_add(chain_words);
             }
             if format.has(PERF_SAMPLE_REGS_USER | PERF_SAMPLE_REGS_INTR) {
                 shown_regs = regs.filter(|regs| may_show_registers(regs, task));
-                words = words.wrapping_add(self.register_words(shown_regs, user));
+                words = words.wrapping_add(self.register_words(shown_regs, user_regs));
             }
             if format.has(PERF_SAMPLE_STACK_USER) {
-                stack_size = stack::size(user, self.sampling.user_stack, words);
+                stack_size = stack::size(user_regs, self.sampling.user_stack, words);
                 words = words.wrapping_add(stack::words(stack_size));
             }
         }
@@ -175,14 +176,15 @@ impl Sampler {
             record.write_word(self.time());
         }
         if format.has(RARE_WORDS) {
-            record = self.put_words(record, cpu, period);
+            record = self.put_rare_words(record, cpu, period);
         }
-        if !has_one_word_parts {
+        if !has_only_one_word_parts {
             let chain = chain.get(..chain_words).unwrap_or(&[]);
-            record = self.put_varying_parts(record, shown_regs, user, chain, read, stack_size);
+            record =
+                self.put_varying_parts(record, shown_regs, user_regs, chain, readings, stack_size);
             if format.has(PERF_SAMPLE_CGROUP) {
-                // SAFETY: The task must be null or alive, and RCU held: the sampled task is the current one, or is
-                // being switched to, and RCU waits for NMI handlers.
+                // SAFETY: The function requires a task that is null or alive, and a context that RCU waits for: the
+                // sampled task is the current one, or is being switched to, and RCU waits for NMI handlers.
                 record.write_word(unsafe { ffi::perfmon_cgroup_id_of(task) });
             }
         }
@@ -192,7 +194,7 @@ impl Sampler {
     /// Writes the parts in [`RARE_WORDS`]. Takes the record and returns it, so that the fast path keeps the record in
     /// registers.
     #[inline(never)]
-    fn put_words<'a>(&self, mut record: Record<'a>, cpu: u32, period: u64) -> Record<'a> {
+    fn put_rare_words<'a>(&self, mut record: Record<'a>, cpu: u32, period: u64) -> Record<'a> {
         let parts = [
             (PERF_SAMPLE_ADDR, 0),
             (PERF_SAMPLE_ID, self.id),
@@ -214,31 +216,31 @@ impl Sampler {
         &self,
         mut record: Record<'a>,
         regs: Option<&pt_regs>,
-        user: Option<&pt_regs>,
+        user_regs: Option<&pt_regs>,
         chain: &[u64],
-        read: Option<&PmuReadings<'_>>,
+        readings: Option<&PmuReadings<'_>>,
         stack_size: u32,
     ) -> Record<'a> {
         let format = self.sampling.format;
-        if let Some(read) = read {
-            record.write_words(read.counts);
+        if let Some(readings) = readings {
+            record.write_words(readings.counts);
         }
         if format.has(PERF_SAMPLE_CALLCHAIN) {
             record.write_word(chain.len() as u64);
             record.write_words(chain);
         }
-        if let (Some(stack), Some(read)) = (self.sampling.branches, read) {
-            record.write_word(read.branches.len() as u64 / 3);
+        if let (Some(stack), Some(readings)) = (self.sampling.branches, readings) {
+            record.write_word(readings.branches.len() as u64 / 3);
             if stack.index {
-                record.write_word(read.newest_branch.into());
+                record.write_word(readings.newest_branch.into());
             }
-            record.write_words(read.branches);
+            record.write_words(readings.branches);
         }
         if format.has(PERF_SAMPLE_REGS_USER) {
-            put_registers(&mut record, user, self.sampling.user_registers);
+            put_registers(&mut record, user_regs, self.sampling.user_registers);
         }
         if format.has(PERF_SAMPLE_STACK_USER) {
-            stack::put_stack(&mut record, user, stack_size);
+            stack::put_stack(&mut record, user_regs, stack_size);
         }
         if format.has(PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT) {
             record.write_word(0);
@@ -268,13 +270,13 @@ impl Sampler {
         }
     }
 
-    /// Writes the call chain of the kernel and that of the program into `chain`, as far as the event wants them and
-    /// there are registers to begin from. Returns the number of words.
+    /// Writes the call chains of the kernel and of the program into `chain`, each if the event wants it and the
+    /// registers at its beginning are known. Returns the number of words.
     #[inline(always)]
     fn walk_call_chain(
         &self,
         (kernel, task): (Option<&pt_regs>, *mut bindings::task_struct),
-        user: Option<&pt_regs>,
+        user_regs: Option<&pt_regs>,
         chain: &mut [u64; CHAIN_WORDS],
     ) -> usize {
         let chains = self.sampling.chains;
@@ -293,17 +295,17 @@ impl Sampler {
             };
             *first = mark;
             let max_words = room.min(rest.len()).min(limit);
-            // SAFETY: `walk` requires registers of the interrupted task and room for `max_words` words: `rest` has at
-            // least that many.
-            let found = unsafe {
+            // SAFETY: `walk` requires registers that the NMI has interrupted or that the program has saved, and room for
+            // `max_words` words: callers pass such registers, and `rest` has at least that many words.
+            let address_count = unsafe {
                 walk(
                     ptr::from_ref(regs).cast_mut(),
                     rest.as_mut_ptr(),
                     max_words as u32,
                 )
             } as usize;
-            room -= found.min(room);
-            used_words += 1 + found;
+            room -= address_count.min(room);
+            used_words += 1 + address_count;
         };
         if let Some(regs) = kernel.filter(|_| chains.kernel) {
             // SAFETY: The function only compares `task` with the current task, so any pointer will do.
@@ -311,25 +313,25 @@ impl Sampler {
             let limit = if is_own { usize::MAX } else { 1 };
             add(chain_mark::KERNEL, ffi::perfmon_kernel_chain, regs, limit);
         }
-        if let Some(regs) = user.filter(|_| chains.user) {
+        if let Some(regs) = user_regs.filter(|_| chains.user) {
             add(chain_mark::USER, ffi::perfmon_user_chain, regs, usize::MAX);
         }
         used_words
     }
 
-    /// Returns the number of words for counts and branches in a sample.
+    /// Returns the number of words that counts and branches take in a sample.
     #[cold]
-    fn read_words(&self, read: &PmuReadings<'_>) -> usize {
+    fn readings_words(&self, readings: &PmuReadings<'_>) -> usize {
         let branches = match self.sampling.branches {
-            Some(stack) => 1 + usize::from(stack.index) + read.branches.len(),
+            Some(stack) => 1 + usize::from(stack.index) + readings.branches.len(),
             None => 0,
         };
-        read.counts.len() + branches
+        readings.counts.len() + branches
     }
 
-    /// Returns the number of words for registers in a sample.
+    /// Returns the number of words that registers take in a sample.
     #[cold]
-    fn register_words(&self, regs: Option<&pt_regs>, user: Option<&pt_regs>) -> usize {
+    fn register_words(&self, regs: Option<&pt_regs>, user_regs: Option<&pt_regs>) -> usize {
         let format = self.sampling.format;
         let words = |regs: Option<&pt_regs>, mask: u64| match regs {
             Some(_) => 1 + mask.count_ones() as usize,
@@ -337,7 +339,7 @@ impl Sampler {
         };
         let mut sum = 0;
         if format.has(PERF_SAMPLE_REGS_USER) {
-            sum += words(user, self.sampling.user_registers);
+            sum += words(user_regs, self.sampling.user_registers);
         }
         if format.has(PERF_SAMPLE_REGS_INTR) {
             sum += words(regs, self.sampling.registers);
@@ -352,13 +354,14 @@ fn is_user(regs: &pt_regs) -> bool {
     /// The requested privilege level: 3 in programs (Intel SDM, volume 3A, section 3.4.2).
     const RPL: u16 = 0b11;
 
-    // SAFETY: Any bits are valid for the field: all variants of the union are integers.
+    // SAFETY: To read a field of a union requires bits that are valid for its type: the field is an integer, for which
+    // any bits are.
     unsafe { regs.__bindgen_anon_1.cs & RPL != 0 }
 }
 
 /// Returns the registers of the program that was interrupted, or has called the kernel. Returns `None` for a kernel
-/// thread, while an exec replaces the program, while the registers are being saved, and if `task`, which is sampled,
-/// is not the current task: during a context switch its windows open before it runs.
+/// thread, while an exec replaces the program, while the registers are being saved, and if the sampled `task` is not
+/// the current one: a context switch opens the windows of the next task before that task runs.
 fn user_registers(regs: &pt_regs, task: *mut bindings::task_struct) -> Option<&pt_regs> {
     // SAFETY: The function requires the registers of the interrupt, which it only reads. The registers that it
     // returns are `regs`, or those that the task has saved on its kernel stack, where they stay until it returns to

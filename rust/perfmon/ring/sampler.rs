@@ -39,7 +39,7 @@ mod kind {
 ///
 /// `ring` is null or points to a ring, which is freed after the pointer has changed and a grace period has passed.
 pub(crate) struct Sampler {
-    /// The event's ID, which its records name.
+    /// The event's ID, which its records contain.
     pub(super) id: u64,
     pub(crate) sampling: Sampling,
     /// The event does not count in kernel mode, so samples must not show the kernel's registers and addresses.
@@ -81,12 +81,12 @@ pub(super) struct RecordOrigin {
 
 impl Sampler {
     /// Returns the sampler of a new event with the ID `id`, which the current task opens. The event is disabled, and
-    /// has no ring. When the limit of samples has disabled the event, `on_last_sample` is called in an interrupt on
-    /// the CPU of the last sample.
+    /// has no ring. When the limit of samples has disabled the event, an interrupt on the CPU of the last sample calls
+    /// `on_last_sample`.
     ///
     /// # Errors
     ///
-    /// ENOMEM.
+    /// ENOMEM if there is no memory.
     pub(crate) fn new(
         id: u64,
         config: &EventConfig,
@@ -105,7 +105,8 @@ impl Sampler {
             id,
             sampling,
             is_user_only: !config.select.is_kernel(),
-            // SAFETY: The function returns a counted reference, or null, which `drop` puts.
+            // SAFETY: The function requires task context, which the call that opens the event has. `drop` puts the
+            // reference that the function returns.
             namespace: unsafe { ffi::perfmon_pid_namespace_get() },
             period_or_frequency: AtomicU64::new(period_or_frequency),
             ring: AtomicPtr::new(ptr::null_mut()),
@@ -144,7 +145,7 @@ impl Sampler {
         self.lost.load(Relaxed)
     }
 
-    /// Writes to `ring` from now on, or to none.
+    /// Sets the ring that records are written to from now on; `None` for no ring.
     ///
     /// # Safety
     ///
@@ -209,7 +210,8 @@ impl Sampler {
         unsafe { ffi::perfmon_clock(clock) }
     }
 
-    /// Counts samples as lost. Does nothing without a ring that is mapped, to which they would have been written.
+    /// Counts samples as lost. Does nothing if the event has no ring, or a ring whose last mapping was removed: then no
+    /// program could have read them.
     #[cold]
     pub(crate) fn lose_samples(&self, samples: u64) {
         if let Some(ring) = self.ring().filter(|ring| !ring.has_ended()) {
@@ -314,7 +316,8 @@ impl Sampler {
 impl Drop for Sampler {
     fn drop(&mut self) {
         if !self.namespace.is_null() {
-            // SAFETY: `new` has got the counted reference, which is put once.
+            // SAFETY: The function requires a reference of `perfmon_pid_namespace_get()`: `new` got it, and only `drop`
+            // puts it.
             unsafe { ffi::perfmon_pid_namespace_put(self.namespace) };
         }
     }

@@ -8,14 +8,14 @@ use kernel::bindings::pt_regs;
 
 /// Returns the number of bytes of the stack to copy into a sample with `words` other words: at most `wanted`, and a
 /// multiple of 8. Returns 0 without registers of the program.
-pub(super) fn size(user: Option<&pt_regs>, wanted: u32, words: usize) -> u32 {
-    let Some(regs) = user else {
+pub(super) fn size(user_regs: Option<&pt_regs>, wanted: u32, words: usize) -> u32 {
+    let Some(regs) = user_regs else {
         return 0;
     };
-    // SAFETY: The function requires the registers of the current task's program, which it only reads: the overflow
-    // handler passes them.
-    let most = unsafe { ffi::perfmon_user_stack(ptr::from_ref(regs).cast_mut()) };
-    let wanted = u64::from(wanted).min(most) as u32 & !7;
+    // SAFETY: The function requires the registers of the current task's program, which it only reads: `regs` is a
+    // reference to those that the overflow handler has found.
+    let stack_bytes = unsafe { ffi::perfmon_user_stack(ptr::from_ref(regs).cast_mut()) };
+    let wanted = u64::from(wanted).min(stack_bytes) as u32 & !7;
     SampleFormat::stack_room(wanted, words)
 }
 
@@ -30,18 +30,18 @@ pub(super) const fn words(size: u32) -> usize {
 /// Writes the size in bytes. If it is not 0, also copies the stack, and writes the number of bytes that could be
 /// read.
 #[cold]
-pub(super) fn put_stack(record: &mut Record<'_>, user: Option<&pt_regs>, size: u32) {
+pub(super) fn put_stack(record: &mut Record<'_>, user_regs: Option<&pt_regs>, size: u32) {
     record.write_word(size.into());
-    let Some(regs) = user.filter(|_| size != 0) else {
+    let Some(regs) = user_regs.filter(|_| size != 0) else {
         return;
     };
     let mut from = regs.sp as u64;
-    let read = record.write_with(size.into(), |to, bytes| {
+    let copied_bytes = record.write_with(size.into(), |to, bytes| {
         // SAFETY: The function requires memory for `bytes` bytes at `to`, which `write_with` guarantees, and is for NMIs:
         // this is called by the overflow handler only. The size is less than 2^16.
         let copied = u64::from(unsafe { ffi::perfmon_copy_stack(to, from, bytes as u32) });
         from = from.wrapping_add(copied);
         copied
     });
-    record.write_word(read);
+    record.write_word(copied_bytes);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The state of an event: enabled, disabled or closed. Calls of the descriptor change it, and the overflow handler,
-//! which disables the event after the last sample that was allowed.
+//! The state of an event: enabled, disabled or closed. Calls of the descriptor change it, and so does the overflow
+//! handler, which disables the event after the last sample that was allowed.
 
 use core::sync::atomic::{
     AtomicU64,
@@ -27,8 +27,8 @@ impl EventState {
         Self(AtomicU64::new(0))
     }
 
-    /// Returns whether the event is enabled for a task: for all tasks, or by an exec of this task. `enabled_at` is
-    /// [`Self::changes`] at the exec, whose effect ends with the next change.
+    /// Returns whether the event is enabled for a task: for all tasks, or by an exec of this task. `enabled_at` is the
+    /// value of [`Self::changes`] at the exec. The exec's effect ends with the next change.
     #[inline(always)]
     pub(crate) fn is_enabled(&self, enabled_at: u64) -> bool {
         let state = self.0.load(Relaxed);

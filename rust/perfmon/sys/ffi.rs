@@ -179,9 +179,9 @@ unsafe extern "C" {
     pub fn perfmon_is_file_of(file: *mut file, operations: *const ::kernel::ffi::c_void) -> bool;
     #[doc = " Marks a mapping that is being set up, and so locked for writing: children\n don't inherit it, it can't grow, and core dumps leave it out."]
     pub fn perfmon_area_keep_to_program(area: *mut vm_area_struct);
-    #[doc = " Makes a wait, at which programs wait for a descriptor. After the last\n overflow, ended() is called in an interrupt; if ended is NULL, the descriptor\n has no overflows. Returns NULL if there is no memory."]
+    #[doc = " Makes a wait, at which programs wait for a descriptor. An interrupt calls\n on_last_overflow() after the last overflow; it is NULL for a descriptor without\n overflows. Returns NULL if there is no memory."]
     pub fn perfmon_wait_new(
-        ended: ::core::option::Option<unsafe extern "C" fn()>,
+        on_last_overflow: ::core::option::Option<unsafe extern "C" fn()>,
     ) -> *mut perfmon_wait;
     #[doc = " Waits for the interrupts of the last perfmon_wait_overflow() on each CPU."]
     pub fn perfmon_wait_sync(wait: *mut perfmon_wait);

@@ -159,11 +159,11 @@ bool perfmon_is_file_of(struct file *file, const void *operations);
 void perfmon_area_keep_to_program(struct vm_area_struct *area);
 
 /*
- * Makes a wait, at which programs wait for a descriptor. After the last
- * overflow, ended() is called in an interrupt; if ended is NULL, the descriptor
- * has no overflows. Returns NULL if there is no memory.
+ * Makes a wait, at which programs wait for a descriptor. An interrupt calls
+ * on_last_overflow() after the last overflow; it is NULL for a descriptor without
+ * overflows. Returns NULL if there is no memory.
  */
-struct perfmon_wait *perfmon_wait_new(void (*ended)(void));
+struct perfmon_wait *perfmon_wait_new(void (*on_last_overflow)(void));
 /* Waits for the interrupts of the last perfmon_wait_overflow() on each CPU. */
 void perfmon_wait_sync(struct perfmon_wait *wait);
 /* Frees a wait that has no pollers and no waker, after perfmon_wait_sync(). */

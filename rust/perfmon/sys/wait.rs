@@ -23,21 +23,22 @@ unsafe impl Send for Wait {}
 unsafe impl Sync for Wait {}
 
 impl Wait {
-    /// Makes a wait. `ended` is called in an interrupt after the last overflow; `None` if there are no overflows.
+    /// Makes a wait. An interrupt calls `on_last_overflow` after the last overflow; it is `None` for a descriptor
+    /// without overflows.
     ///
     /// # Errors
     ///
     /// ENOMEM if there is no memory.
-    pub(crate) fn new(ended: Option<unsafe extern "C" fn()>) -> Result<Self> {
-        // SAFETY: The function requires an `ended` that interrupts can call as long as the wait exists: it is one of the
-        // module's functions, and the module is not unloaded before its waits are freed.
-        let wait = unsafe { ffi::perfmon_wait_new(ended) };
+    pub(crate) fn new(on_last_overflow: Option<unsafe extern "C" fn()>) -> Result<Self> {
+        // SAFETY: The function requires a callback that interrupts can call as long as the wait exists: it is one of
+        // the module's functions, and the module is not unloaded before its waits are freed.
+        let wait = unsafe { ffi::perfmon_wait_new(on_last_overflow) };
         // INVARIANT: The C function has just made what the pointer points to.
         NonNull::new(wait).map(Self).ok_or(ENOMEM)
     }
 
-    /// Queues an interrupt on this CPU that sends SIGIO, from any context. After the last overflow, it calls `ended`
-    /// first. Does nothing if [`Self::new`] got no `ended`.
+    /// Queues an interrupt on this CPU that sends SIGIO. After the last overflow, the interrupt first calls
+    /// `on_last_overflow`. Does nothing if [`Self::new`] got no `on_last_overflow`. May be called in any context.
     pub(crate) fn signal_overflow(&self, is_last: bool) {
         let band = if is_last {
             bindings::POLL_HUP

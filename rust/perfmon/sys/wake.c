@@ -20,8 +20,8 @@
 struct perfmon_wait {
 	struct wait_queue_head queue;
 	struct fasync_struct *signals;
-	void (*ended)(void);
-	struct overflow *overflows;	/* one for each CPU; NULL without @ended */
+	void (*on_last_overflow)(void);
+	struct overflow *overflows;	/* one for each CPU; NULL without @on_last_overflow */
 	struct list_head waker;		/* in perfmon_waker.waits, under its lock */
 };
 
@@ -57,7 +57,7 @@ static void notify_overflow(struct irq_work *work)
 	u64 begin = rdtsc();
 
 	if (band == POLL_HUP)
-		overflow->wait->ended();
+		overflow->wait->on_last_overflow();
 	perfmon_wait_wake(overflow->wait, 0, band);
 	this_cpu_add(wake_cycles, rdtsc() - begin);
 }
@@ -81,7 +81,7 @@ static bool alloc_overflows(struct perfmon_wait *wait)
 	return true;
 }
 
-struct perfmon_wait *perfmon_wait_new(void (*ended)(void))
+struct perfmon_wait *perfmon_wait_new(void (*on_last_overflow)(void))
 {
 	struct perfmon_wait *wait = kzalloc(sizeof(*wait), GFP_KERNEL_ACCOUNT);
 
@@ -89,11 +89,11 @@ struct perfmon_wait *perfmon_wait_new(void (*ended)(void))
 		return NULL;
 	init_waitqueue_head(&wait->queue);
 	INIT_LIST_HEAD(&wait->waker);
-	if (ended && !alloc_overflows(wait)) {
+	if (on_last_overflow && !alloc_overflows(wait)) {
 		kfree(wait);
 		return NULL;
 	}
-	wait->ended = ended;
+	wait->on_last_overflow = on_last_overflow;
 	return wait;
 }
 
