@@ -172,7 +172,7 @@ fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
     percpu
         .overlapping_counters
         .set(ownership.overlapping_counters());
-    percpu.number.set(here.id().as_u32().into());
+    percpu.cpu_number.set(here.id().as_u32().into());
     percpu.brought_up.set(1);
     event::enter_cpu(here);
 }

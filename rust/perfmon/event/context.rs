@@ -220,7 +220,7 @@ impl Context {
     /// already.
     #[inline(always)]
     pub(super) fn try_load(&self, here: ThisCpu<'_>) -> bool {
-        let cpu = here.percpu().number.get() as u32;
+        let cpu = here.percpu().cpu_number.get() as u32;
         loop {
             match self.holder.compare_exchange(FREE, cpu, Acquire, Relaxed) {
                 Ok(_) => return true,

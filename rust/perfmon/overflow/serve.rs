@@ -79,7 +79,7 @@ fn handle_overflows(
     let percpu = here.percpu();
     let mut trace = TraceSample::new(&percpu.trace, regs, now);
     let mut served_count: u32 = 0;
-    let mut next_is_soon = false;
+    let mut overflow_is_imminent = false;
     for counter in each(overflowed) {
         let value = percpu.value(counter);
         let msrs = pmu.msrs(counter);
@@ -89,20 +89,20 @@ fn handle_overflows(
         }
         let total = value.update_in_nmi(here, msrs.read);
         let sampled = percpu.sampled(counter);
-        let events = match sampled.due(total) {
+        let events = match sampled.due_sample(total) {
             Err(left) => sampled.load_for(left),
-            Ok(_) if sampled.is_event() => {
+            Ok(_) if sampled.is_of_event() => {
                 event_sample::take_sample(here, counter, total, regs, now)
             }
             Ok(due) => trace.add(counter, sampled, due),
         };
         // Taking a sample may have updated the total, so it is read again.
         value.load(here, msrs.write, events, value.total());
-        next_is_soon |= overflows_soon(counter, control, events);
+        overflow_is_imminent |= overflows_soon(counter, control, events);
         served_count = served_count.wrapping_add(1);
     }
     trace.finish(here, pmu);
-    percpu.budget.set_next_soon(next_is_soon);
+    percpu.budget.set_overflow_imminent(overflow_is_imminent);
     served_count
 }
 

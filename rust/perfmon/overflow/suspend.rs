@@ -19,7 +19,7 @@ pub(super) fn suspend(here: ThisCpu<'_>) {
     let trace = &here.percpu().trace;
     if trace.sampled_counters() != 0 && trace.full.get() == 0 {
         trace.block_handler();
-        trace.mark(abi::PERFMON_BUFFER_FLAG_THROTTLED);
+        trace.set_buffer_flags(abi::PERFMON_BUFFER_FLAG_THROTTLED);
     }
 }
 
@@ -83,7 +83,7 @@ fn stop_full_trace(here: ThisCpu<'_>, pmu: &Pmu) {
     let percpu = here.percpu();
     let trace = &percpu.trace;
     trace.full.set(1);
-    trace.mark(abi::PERFMON_BUFFER_FLAG_FULL);
+    trace.set_buffer_flags(abi::PERFMON_BUFFER_FLAG_FULL);
     percpu.handler_stops.increment();
     for counter in each(trace.counters.get() & percpu.active_mask.get()) {
         pmu.stop_unchecked(here, counter);

@@ -51,7 +51,7 @@ impl<'a> TraceSample<'a> {
         let DueSample {
             period,
             recorded,
-            since: unrecorded,
+            events_since_sample: unrecorded,
         } = due;
         let trace = self.trace;
         if trace.sample_start.get() > trace.sample_limit.get() {
@@ -105,7 +105,7 @@ impl<'a> TraceSample<'a> {
         // SAFETY: `writer` requires a trace that is recorded, as it is if a record was written; room, which
         // `next_record` has left for TIME; and no other writer: only this CPU's handler writes while samples are not
         // suspended.
-        unsafe { trace.writer(trace.sample_start.get()) }.put(CpuTrace::time(self.now));
+        unsafe { trace.writer(trace.sample_start.get()) }.put(CpuTrace::time_record(self.now));
         if self.marks != RECORD_WRITTEN {
             write_followers(here, pmu, self.marks);
         }
@@ -140,14 +140,14 @@ fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, marks: u64) {
         let total = percpu.value(counter).total();
         let unrecorded = total.wrapping_sub(sampled.recorded.get());
         if unrecorded >= sampled.period.get() {
-            writer.put(sampled.overrun_count(unrecorded));
+            writer.put(sampled.overrun_record(unrecorded));
         }
     }
     if marks & trace.timebase.get() != 0 {
         for counter in each(trace.follower_counters.get()) {
             let msr = pmu.msrs(counter).read;
             let total = percpu.value(counter).update_in_nmi(here, msr);
-            writer.put(percpu.sampled(counter).count(total));
+            writer.put(percpu.sampled(counter).count_record(total));
         }
         let values = trace.values.followers();
         if values != 0 {

@@ -165,8 +165,10 @@ impl Ownership {
         let (task_counters, overlapping) = (self.counters_of_tasks(), self.overlapping_counters());
         self.on_each(|here| {
             let percpu = here.percpu();
-            percpu.task_counters.change(id.bit(), task_counters);
-            percpu.overlapping_counters.change(id.bit(), overlapping);
+            percpu.task_counters.set_masked(id.bit(), task_counters);
+            percpu
+                .overlapping_counters
+                .set_masked(id.bit(), overlapping);
         });
     }
 

@@ -10,9 +10,8 @@ pub(crate) struct Budget {
     cycles_left: Word,
     /// The time at which the last overflow handler ended.
     last_end: Word,
-    /// Not 0 if the next overflow is expected at once, so that the time until its handler begins is the cost of an
-    /// interrupt.
-    next_is_soon: Word,
+    /// Not 0 if the next overflow comes at once, so that the time until its handler begins is the cost of an interrupt.
+    overflow_is_imminent: Word,
     /// The average cost of entering and leaving an interrupt, each measurement clamped to `Limits::entry_bounds`.
     entry_cost: Word,
     /// The time of wake-ups that was not charged to a tick yet.
@@ -30,26 +29,26 @@ impl Budget {
     /// Refills the budget at a tick. The time of wake-ups in the last tick is charged to this tick and, if it is
     /// long, the next ones.
     ///
-    /// Also forgets that an overflow was expected at once: sampling may have been suspended since, so the time until
-    /// the next one would not show what an interrupt costs.
+    /// Also forgets that an overflow is imminent: sampling may have been suspended since that was noted, so that the
+    /// time until the next overflow is not the cost of an interrupt.
     pub(crate) fn refill(&self, limits: &Limits, wake_up_cycles: u64) {
         let (charged, debt) =
             limits.charge_wake_ups(self.wake_up_debt.get().wrapping_add(wake_up_cycles));
         self.wake_up_debt.set(debt);
         self.cycles_left.set(limits.per_tick.wrapping_sub(charged));
-        self.next_is_soon.set(0);
+        self.overflow_is_imminent.set(0);
     }
 
-    /// Notes whether the next overflow is expected at once.
+    /// Notes whether the next overflow comes at once.
     #[inline(always)]
-    pub(crate) fn set_next_soon(&self, soon: bool) {
-        self.next_is_soon.set(soon.into());
+    pub(crate) fn set_overflow_imminent(&self, is_imminent: bool) {
+        self.overflow_is_imminent.set(is_imminent.into());
     }
 
     /// Notes that an overflow handler begins at the time `now`.
     #[inline(always)]
     pub(crate) fn begin_handler(&self, limits: &Limits, now: u64) {
-        if self.next_is_soon.get() != 0 {
+        if self.overflow_is_imminent.get() != 0 {
             self.learn_entry_cost(limits, now);
         }
     }
@@ -58,8 +57,10 @@ impl Budget {
     /// hypervisor or another program had the CPU, hardly changes the average.
     fn learn_entry_cost(&self, limits: &Limits, now: u64) {
         const WEIGHT: u64 = 16;
-        let (least, most) = limits.entry_bounds;
-        let cycles = now.wrapping_sub(self.last_end.get()).clamp(least, most);
+        let (min_cycles, max_cycles) = limits.entry_bounds;
+        let cycles = now
+            .wrapping_sub(self.last_end.get())
+            .clamp(min_cycles, max_cycles);
         let average = self.entry_cost.get();
         self.entry_cost.set(
             average
@@ -77,8 +78,8 @@ impl Budget {
             .wrapping_sub(handler_begin)
             .wrapping_add(self.entry_cost.get())
             .max(limits.min_charge);
-        let left = self.cycles_left.get().wrapping_sub(cost);
-        self.cycles_left.set(left);
-        (left as i64) < 0
+        let cycles_left = self.cycles_left.get().wrapping_sub(cost);
+        self.cycles_left.set(cycles_left);
+        (cycles_left as i64) < 0
     }
 }

@@ -50,12 +50,12 @@ impl BufferPtr {
     ///
     /// The buffer must be alive and have no other writer.
     pub(crate) unsafe fn clear(self, flags: u32) {
-        // Published first, since programs may be reading the buffer.
+        // Hides the old records before the header changes, since programs may be reading the buffer.
         // SAFETY: `publish` requires a buffer that is alive and has no other writer, which the caller promises.
         unsafe { self.publish(size_of::<abi::perfmon_buffer_header>()) };
         let header = self.header();
-        // SAFETY: A buffer begins with a header. The caller promises that the buffer is alive and has no other
-        // writer, and only raw pointers to the header are used, since programs may be reading it.
+        // SAFETY: The writes, and `flags`, require a buffer that is alive and has no other writer: the caller promises
+        // both. A buffer begins with a header, which is written by raw pointers, since programs may be reading it.
         unsafe {
             (*header).version = abi::PERFMON_BUFFER_VERSION as u16;
             (*header).arch = abi::PERFMON_BUFFER_ARCH_X86_64 as u16;
@@ -64,6 +64,8 @@ impl BufferPtr {
         }
     }
 
+    /// Returns the flags in the header.
+    ///
     /// # Safety
     ///
     /// The buffer must be alive for as long as the result.
@@ -73,12 +75,12 @@ impl BufferPtr {
         unsafe { AtomicU32::from_ptr(&raw mut (*self.header()).flags) }
     }
 
-    /// Sets the bits `flags` (`PERFMON_BUFFER_FLAG_*`), besides those that are set.
+    /// Sets the bits `flags` (`PERFMON_BUFFER_FLAG_*`), and leaves the other bits as they are.
     ///
     /// # Safety
     ///
     /// The buffer must be alive.
-    pub(crate) unsafe fn mark(self, flags: u32) {
+    pub(crate) unsafe fn set_flags(self, flags: u32) {
         // SAFETY: `flags` requires a buffer that is alive as long as the result is used, which the caller promises.
         unsafe { self.flags() }.fetch_or(flags, Relaxed);
     }
@@ -98,7 +100,7 @@ impl BufferPtr {
     }
 }
 
-/// Writes records into a buffer, one after the other. Programs see them after [`BufferPtr::publish`] only.
+/// Writes records into a buffer, one after the other. Programs don't see a record before [`BufferPtr::publish`].
 pub(crate) struct Writer {
     buffer: BufferPtr,
     end: usize,
@@ -119,8 +121,8 @@ impl Writer {
     /// Writes a record.
     #[inline(always)]
     pub(crate) fn put<T: IntoBytes + Immutable>(&mut self, record: T) {
-        // SAFETY: The caller of `new` promises that the buffer is alive, has no other writer, and has room for the
-        // record; `write_unaligned` needs no alignment.
+        // SAFETY: `write_unaligned` requires memory that may be written: the caller of `new` has promised that the
+        // buffer is alive, has no other writer, and has room for the record.
         unsafe {
             self.buffer
                 .0
@@ -133,18 +135,18 @@ impl Writer {
 
     /// Skips `size` bytes, and returns their offset.
     pub(crate) fn skip(&mut self, size: usize) -> usize {
-        let at = self.end;
+        let skipped = self.end;
         self.end = self.end.wrapping_add(size);
-        at
+        skipped
     }
 
     /// Writes to the offset `at`, which [`Self::skip`] has returned.
     pub(crate) fn put_at<T: IntoBytes + Immutable>(&mut self, at: usize, part: T) {
-        let mut other = Writer {
+        let mut part_writer = Writer {
             buffer: self.buffer,
             end: at,
         };
-        other.put(part);
+        part_writer.put(part);
     }
 
     /// Returns the offset of the next record, in bytes.

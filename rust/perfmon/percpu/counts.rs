@@ -65,8 +65,8 @@ pub(crate) struct CountBase {
 }
 
 impl GroupCounts {
-    /// Adds the count of an event to the list of its group, in front of `next`. Returns the new first element.
-    /// Returns `None` if there is no room; the whole list is removed then.
+    /// Adds the count of an event to the list of its group, in front of `next`. Returns the new first element. If there
+    /// is no room, removes the whole list and returns `None`.
     ///
     /// # Safety
     ///
@@ -132,35 +132,36 @@ impl PerCpu {
         format: ReadFormat,
         now: u64,
     ) -> Option<&[u64]> {
-        // SAFETY: The words must have no other reference: they are for this CPU's overflow handler, which is the
-        // caller, and which drops the result before it calls this again.
+        // SAFETY: `words` is to be called by the handler that the words are for, and not again before the result is
+        // dropped: the caller promises that it is this CPU's overflow handler, and drops the result first.
         let words = unsafe { self.counts.words.words() };
         let first = self.first_count(counter)?;
         let members = &self.group_counts(self.sampled_task(counter)).members;
         let member = members.get(first.index())?;
         let times = || {
-            let running = if member.is_open.get() != 0 { now } else { 0 };
-            let time = Cycles(member.time.get().wrapping_add(running)).nanoseconds();
+            let cycles_to_add = if member.is_open.get() != 0 { now } else { 0 };
+            let time = Cycles(member.time.get().wrapping_add(cycles_to_add)).nanoseconds();
             EventTimes {
                 enabled: time,
                 running: time,
             }
         };
-        let counters = self.running_counters();
+        let running_counters = self.running_counters();
         let mut next = Some(first);
         let mut values = core::iter::from_fn(|| {
             let member = members.get(next?.index())?;
             next = member.next.get();
             let counter = member.counter.get()?;
-            // SAFETY: The address was exposed from a `Sampler` that `add_count` was given. The sampler lives until
-            // the counter is disarmed, which removes the counts, and the counter is armed.
+            // SAFETY: `as_ref` requires a pointer that is null or valid: the address was exposed from a `Sampler` that
+            // `add_count` was given, whose caller keeps it alive until the counts are removed. The counter is armed,
+            // and its counts are removed when it is disarmed.
             let sampler = unsafe {
                 ptr::with_exposed_provenance::<Sampler>(member.sampler.get() as usize).as_ref()
             }?;
             let value = self.value(counter);
             let total = if member.is_open.get() == 0 {
                 0
-            } else if counters & counter.bit() == 0 {
+            } else if running_counters & counter.bit() == 0 {
                 // The counter is stopped, and may be about to be loaded: its total is up to date.
                 value.total()
             } else {

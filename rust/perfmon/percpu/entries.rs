@@ -50,11 +50,11 @@ impl EntryBitmap {
     }
 
     /// Returns the elements that are in use.
-    pub(crate) fn all(&self) -> impl Iterator<Item = EntryIndex> {
-        let mut left = self.0.get();
+    pub(crate) fn iter(&self) -> impl Iterator<Item = EntryIndex> {
+        let mut remaining = self.0.get();
         core::iter::from_fn(move || {
-            let index = NonZeroU64::new(left)?.trailing_zeros() as u8;
-            left &= left.wrapping_sub(1);
+            let index = NonZeroU64::new(remaining)?.trailing_zeros() as u8;
+            remaining &= left.wrapping_sub(1);
             // INVARIANT: The number of a bit in a word of 64 bits is less than 64.
             Some(EntryIndex(index))
         })

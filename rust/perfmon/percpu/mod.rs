@@ -59,7 +59,7 @@ pub(crate) struct PerCpu {
     /// Not 0 while the CPU is online but its counters can't be used, so that events of tasks miss counts here.
     pub(crate) is_refused: Word,
     /// The CPU's number, while it is used for counting.
-    pub(crate) number: Word,
+    pub(crate) cpu_number: Word,
     /// Not 0 if no other CPU was ever used for counting, so that the values here are those of the whole machine.
     pub(crate) single_cpu: Word,
     /// The counters that are set up here and not [`Self::tampered`], for the fast path of PMIOREAD.
@@ -88,8 +88,8 @@ pub(crate) struct PerCpu {
     pub(crate) tampered: Word,
     /// Not 0 while a [place-holder](Pmu::place_holder) reserves the CPU's registers for the module.
     pub(crate) has_place_holder: Word,
-    /// Not 0 from when active counters were found disabled in the global control register until that is logged.
-    pub(crate) found_disabled: Word,
+    /// Not 0 if active counters were found disabled in the global control register, which was not logged yet.
+    pub(crate) must_log_disabled: Word,
     /// The late PMIs that may still arrive.
     pub(crate) pending_pmi: PendingPmi,
     /// The time that overflow interrupts may still take until the next tick.
@@ -177,8 +177,8 @@ impl PerCpu {
         self.setup_mask.remove(counters);
     }
 
-    /// Marks that these active counters may have missed events: in the buffer for a trace's counters; reads of the
-    /// others fail with EIO.
+    /// Marks that these active counters may have missed events. For a trace's counters, sets a flag of its buffer; reads
+    /// of other counters then fail with EIO.
     pub(crate) fn mark_lost(&self, counters: u64) {
         let traced = counters & self.trace.counters.get();
         if traced != 0 {
@@ -200,7 +200,7 @@ impl Memory {
     ///
     /// # Safety
     ///
-    /// To be called once in the module's life. The result outlives every [`ThisCpu`] and every use of [`of_cpu`].
+    /// To be called once in the module's life. The result must outlive every [`ThisCpu`] and every use of [`of_cpu`].
     pub(crate) unsafe fn new() -> Result<Self> {
         // INVARIANT: Each area has the size of a `PerCpu`, and is zero at first.
         // SAFETY: `PercpuAreas::new` is to be called once, and its result must outlive every use of the areas: the
@@ -213,9 +213,9 @@ impl<'a> ThisCpu<'a> {
     /// Returns the CPU's data.
     #[inline(always)]
     pub(crate) fn percpu(self) -> &'a PerCpu {
-        // SAFETY: The area must be a valid `PerCpu` for the token's lifetime: `Memory::new` has allocated it, zeroed,
-        // and zero is valid for all fields. The memory outlives all tokens, and only shared references to it are
-        // made.
+        // SAFETY: `as_ref` requires a valid `PerCpu` for the token's lifetime: `Memory::new` has allocated it, zeroed,
+        // and zero is valid for all fields. By the requirement of `Memory::new` it outlives all tokens, and only shared
+        // references to it are made.
         unsafe { self.area().cast::<PerCpu>().as_ref() }
     }
 
@@ -230,8 +230,8 @@ impl<'a> ThisCpu<'a> {
 
 /// Returns the data of a CPU, for reading.
 pub(crate) fn of_cpu(cpu: CpuId) -> &'static PerCpu {
-    // SAFETY: The area must be a valid `PerCpu` as long as it is used: `Memory::new` has allocated it, zeroed, and
-    // zero is valid for all fields. The memory outlives all uses of this function, and only shared references to it
-    // are made.
+    // SAFETY: `as_ref` requires a valid `PerCpu` as long as the result is used: `Memory::new` has allocated it, zeroed,
+    // and zero is valid for all fields. By the requirement of `Memory::new` it outlives all uses of this function, and
+    // only shared references to it are made.
     unsafe { cpu::percpu_area(cpu).cast::<PerCpu>().as_ref() }
 }

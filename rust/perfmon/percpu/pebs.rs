@@ -18,14 +18,16 @@ pub(crate) struct PebsState {
     /// The counters whose overflows become records of the processor. They are not in [`PerCpu::active_mask`], since
     /// the handler does not serve their overflows.
     pub(crate) armed: Word,
-    /// The armed counters whose next sample comes some events late, because too few events were left to load the
-    /// counter for. Later samples stay late until the counter is loaded once more.
+    /// The armed counters whose samples come some events late: fewer events were left to the sample than the counter can
+    /// be loaded for. They stay late until the counter is loaded once more.
     pub(crate) late_counters: Word,
     /// Not 0 while a task reads the buffer, so that an NMI does not.
     pub(crate) is_reading: Word,
     /// The address of the DS area while the processor uses it; otherwise 0.
     ds_area: Word,
+    /// The address of the buffer's first record.
     start: Word,
+    /// The address that the processor's position in the buffer reaches before it interrupts.
     threshold: Word,
     /// The values that `IA32_DS_AREA`, `MSR_PEBS_DATA_CFG` and `IA32_PEBS_ENABLE` had before the first window was
     /// opened.
@@ -38,11 +40,12 @@ impl PebsState {
         self.ds_area.get() != 0
     }
 
-    /// Sets the DS area, at the address `area`, up for the buffer `buffer`.
+    /// Sets up the DS area at the address `area` for the buffer `buffer`.
     ///
     /// # Safety
     ///
-    /// Only this CPU may use the area and the buffer, until [`Self::tear_down_ds_area`].
+    /// `area` must be the address of a DS area. Only this CPU may use the area and the buffer, until
+    /// [`Self::tear_down_ds_area`].
     pub(crate) unsafe fn set_up_ds_area(&self, area: u64, buffer: &PebsBuffer) {
         self.ds_area.set(area);
         self.start.set(buffer.start);
@@ -72,24 +75,26 @@ impl PebsState {
 
     /// Writes a word of the DS area, if the processor uses the area.
     pub(crate) fn set_ds_word(&self, word: DsWord, value: u64) {
-        if let Some(at) = self.address(word) {
-            // SAFETY: The address is within the DS area, which only this CPU uses until `tear_down_ds_area`, by the
-            // contract of `set_up_ds_area`. The write is volatile, since the processor reads the word.
+        if let Some(at) = self.ds_word_address(word) {
+            // SAFETY: The write requires a valid word: the address is within the DS area, which only this CPU uses until
+            // `tear_down_ds_area`, as the caller of `set_up_ds_area` has promised. It is volatile, since the processor
+            // reads the word.
             unsafe { at.write_volatile(value) };
         }
     }
 
     /// Returns a word of the DS area; 0 while the processor does not use the area.
     fn ds_word(&self, word: DsWord) -> u64 {
-        match self.address(word) {
-            // SAFETY: The address is within the DS area, which only this CPU uses until `tear_down_ds_area`, by the
-            // contract of `set_up_ds_area`. The read is volatile, since the processor writes the word.
+        match self.ds_word_address(word) {
+            // SAFETY: The read requires a valid word: the address is within the DS area, which only this CPU uses until
+            // `tear_down_ds_area`, as the caller of `set_up_ds_area` has promised. It is volatile, since the processor
+            // writes the word.
             Some(at) => unsafe { at.read_volatile() },
             None => 0,
         }
     }
 
-    fn address(&self, word: DsWord) -> Option<*mut u64> {
+    fn ds_word_address(&self, word: DsWord) -> Option<*mut u64> {
         let area = self.ds_area.get();
         let at = (area as usize).wrapping_add(word.offset());
         (area != 0).then_some(ptr::with_exposed_provenance_mut(at))
@@ -118,9 +123,10 @@ impl PebsState {
             return &[];
         }
         let first = ptr::with_exposed_provenance::<R>(start as usize);
-        // SAFETY: The caller promises that `R` is the type of the records, which has whole words, as which the buffer
-        // is aligned. The processor has written `count` records from `start` on, and appends only behind them. The
-        // caller drops the slice before the buffer is emptied.
+        // SAFETY: `from_raw_parts` requires `count` aligned values that are not written while the slice is used: the
+        // caller promises that `R` is the type of the records, which consist of words, and the buffer is aligned for
+        // words. The processor has written `count` records from `start` on, and appends only behind them until the
+        // buffer is emptied, before which the caller drops the slice.
         unsafe { slice::from_raw_parts(first, count) }
     }
 }
@@ -134,14 +140,14 @@ impl PerCpu {
         }
         match format {
             PebsFormat::Three => {
-                // SAFETY: In format 3 the processor writes `FullRecord`s. `records` is last used before the buffer is
-                // emptied below.
+                // SAFETY: `records` requires the type of the processor's records, which in format 3 are `FullRecord`s,
+                // and that the result is dropped before the buffer is emptied, which is done below.
                 let records = unsafe { self.pebs.records::<FullRecord>() };
                 self.take_records(here, records);
             }
             PebsFormat::Four => {
-                // SAFETY: In format 4 the module has the processor write `BasicRecord`s. `records` is last used
-                // before the buffer is emptied below.
+                // SAFETY: `records` requires the type of the processor's records: in format 4 the module configures
+                // `BasicRecord`s. The result is dropped before the buffer is emptied, which is done below.
                 let records = unsafe { self.pebs.records::<BasicRecord>() };
                 self.take_records(here, records);
             }
@@ -149,6 +155,7 @@ impl PerCpu {
         self.pebs.set_ds_word(DsWord::INDEX, self.pebs.start.get());
     }
 
+    /// Writes the samples of all armed counters for `records`.
     fn take_records<R: PebsRecord>(&self, here: ThisCpu<'_>, records: &[R]) {
         if records.is_empty() {
             return;
@@ -207,7 +214,7 @@ impl PerCpu {
         self.value(counter).note_reloads(count, period);
     }
 
-    /// Notes that the processor begins, or stops, to take the samples of a counter.
+    /// Notes whether the processor takes the samples of a counter from now on.
     pub(crate) fn set_pebs(&self, counter: CounterId, armed: bool) {
         if armed {
             self.pebs.armed.insert(counter.bit());

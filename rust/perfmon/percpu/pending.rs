@@ -31,7 +31,7 @@ pub(crate) struct PendingPmi {
 #[must_use]
 pub(crate) struct Expectation {
     previous_jiffy: u64,
-    now: u64,
+    until_jiffy: u64,
 }
 
 impl PendingPmi {
@@ -39,23 +39,23 @@ impl PendingPmi {
     pub(crate) fn expect(&self, until_jiffy: u64) -> Expectation {
         let change = Expectation {
             previous_jiffy: self.until_jiffy.get(),
-            now: until_jiffy.max(1),
+            until_jiffy: until_jiffy.max(1),
         };
-        self.until_jiffy.set(change.now);
+        self.until_jiffy.set(change.until_jiffy);
         // The store comes before those that mark the counter inactive: from then on its PMI is late.
         compiler_fence(SeqCst);
         change
     }
 
-    /// Cancels an expectation, because the counter had not overflowed. Restores the expectation before it, unless an
-    /// NMI has ended that meanwhile.
+    /// Cancels an expectation, because the counter had not overflowed. Restores the previous expectation, unless an NMI
+    /// has ended the cancelled one meanwhile.
     pub(crate) fn cancel(&self, change: Expectation) {
         let Expectation {
             previous_jiffy,
-            now,
+            until_jiffy,
         } = change;
         // If the exchange fails, an NMI has ended the expectation, and nothing is left to cancel.
-        let _ = self.until_jiffy.replace(now, previous_jiffy);
+        let _ = self.until_jiffy.replace(until_jiffy, previous_jiffy);
     }
 
     /// Expects any number of late PMIs until the tick `until_jiffy`. To be called by the overflow handler.
@@ -70,8 +70,8 @@ impl PendingPmi {
         self.until_jiffy.set(0);
     }
 
-    /// Returns whether an NMI without an overflow, in the tick `now`, may be a late PMI, and ends the expectation of
-    /// one. To be called by the overflow handler.
+    /// Returns whether an NMI without an overflow, in the tick `now`, may be a late PMI, and ends the expectation of the
+    /// one late PMI. To be called by the overflow handler.
     pub(crate) fn consume(&self, now: u64) -> bool {
         let expected = self.is_expected(now) || is_before_end(self.window_end_jiffy.get(), now);
         self.until_jiffy.set(0);

@@ -31,7 +31,7 @@ pub(crate) struct DueSample {
     /// The value of [`SampledCounter::recorded`].
     pub(crate) recorded: u64,
     /// The number of events since the last sample: the period or more.
-    pub(crate) since: u64,
+    pub(crate) events_since_sample: u64,
 }
 
 /// Flag in the marks of a trace's sample, besides counters: a record was written.
@@ -42,8 +42,9 @@ pub(crate) const RECORD_REFUSED: u64 = 1 << 62;
 const TO_RING: u64 = 1 << 61;
 
 impl SampledCounter {
-    /// Takes no samples of the counter, which overflows every `max_load` events only to be extended.
-    pub(crate) fn ignore(&self, max_load: u64) {
+    /// Has no samples taken of the counter. It overflows every `max_load` events, so that its value can be extended to 64
+    /// bits.
+    pub(crate) fn set_unsampled(&self, max_load: u64) {
         self.period.set(u64::MAX);
         self.recorded.set(0);
         self.max_load.set(max_load);
@@ -70,23 +71,23 @@ impl SampledCounter {
 
     /// Returns whether the samples are an event's, not a trace's.
     #[inline(always)]
-    pub(crate) fn is_event(&self) -> bool {
+    pub(crate) fn is_of_event(&self) -> bool {
         self.follow_mask.get() & TO_RING != 0
     }
 
     /// Returns the sample that is due at the total `total`. If none is due, returns the number of events to the next
     /// one as an error.
     #[inline(always)]
-    pub(crate) fn due(&self, total: u64) -> Result<DueSample, u64> {
+    pub(crate) fn due_sample(&self, total: u64) -> Result<DueSample, u64> {
         let (period, recorded) = (self.period.get(), self.recorded.get());
-        let since = total.wrapping_sub(recorded);
-        if since < period {
-            return Err(period.wrapping_sub(since));
+        let events_since_sample = total.wrapping_sub(recorded);
+        if events_since_sample < period {
+            return Err(period.wrapping_sub(events_since_sample));
         }
         Ok(DueSample {
             period,
             recorded,
-            since,
+            events_since_sample,
         })
     }
 
@@ -104,7 +105,7 @@ impl SampledCounter {
     }
 
     /// Prepares to record an event of a trace. The counter is to be loaded for `min_load` to `max_load` events.
-    pub(crate) fn prepare(
+    pub(crate) fn prepare_for_trace(
         &self,
         event: &ConfigEvent,
         min_load: u32,
@@ -129,11 +130,12 @@ impl SampledCounter {
         self.follow_mask.set(follow_mask);
     }
 
-    /// Returns the number of events to load the counter for, if `left` events are left to its next sample. If that is
+    /// Returns the number of events to load the counter for, if `events_left` events are left to its next sample. If that is
     /// less than the counter can be loaded for, the sample comes some events late.
     #[inline(always)]
-    pub(crate) fn load_for(&self, left: u64) -> u64 {
-        left.min(self.max_load.get())
+    pub(crate) fn load_for(&self, events_left: u64) -> u64 {
+        events_left
+            .min(self.max_load.get())
             .max(self.header_and_min_load.get() >> 32)
     }
 
@@ -154,18 +156,21 @@ impl SampledCounter {
         header(kind, sample.event)
     }
 
-    /// Returns a COUNT record for samples that are missing because the overflow came too late: of all whole periods
-    /// in `since`, the events since the last sample.
+    /// Returns a COUNT record that stands for samples that are missing because the overflow came too late: it has the
+    /// number of events in the whole periods of `events_since_sample`.
     #[cold]
-    pub(crate) fn overrun_count(&self, since: u64) -> abi::perfmon_count_record {
+    pub(crate) fn overrun_record(&self, events_since_sample: u64) -> abi::perfmon_count_record {
         // The period of a sampled counter is not 0.
-        let whole_periods = since.wrapping_sub(since.checked_rem(self.period.get()).unwrap_or(0));
-        self.count(self.recorded.get().wrapping_add(whole_periods))
+        let events_after_periods = events_since_sample
+            .checked_rem(self.period.get())
+            .unwrap_or(0);
+        let events_in_periods = events_since_sample.wrapping_sub(events_after_periods);
+        self.count_record(self.recorded.get().wrapping_add(events_in_periods))
     }
 
     /// Returns a COUNT record with the number of events up to `total` that were not recorded yet, and marks them as
     /// recorded.
-    pub(crate) fn count(&self, total: u64) -> abi::perfmon_count_record {
+    pub(crate) fn count_record(&self, total: u64) -> abi::perfmon_count_record {
         abi::perfmon_count_record {
             header: self.header(abi::PERFMON_RECORD_COUNT),
             count: self.take_unrecorded(total),

@@ -18,11 +18,12 @@ pub(crate) struct ActiveSamplers {
     pub(crate) counters: Word,
     /// Not 0 while sampling is suspended, because it took too much of the CPU's time.
     pub(crate) suspended: Word,
-    active: [ActiveSampler; MAX_COUNTERS],
+    by_counter: [ActiveSampler; MAX_COUNTERS],
     /// Memory for the call chain of a sample, for the overflow handler.
     pub(crate) chain: Scratch<CHAIN_WORDS>,
 }
 
+/// The sampler of a counter, and what its samples need.
 struct ActiveSampler {
     /// The address of the [`Sampler`].
     sampler: Word,
@@ -46,13 +47,13 @@ pub(crate) struct ArmedSampler {
 }
 
 impl PerCpu {
-    /// Makes overflows of a stopped counter samples of `task`, or of a CPU if `task` is null. `min_load` is the
+    /// Has overflows of a stopped counter become samples of `task`, or of a CPU if `task` is null. `min_load` is the
     /// smallest number of events that the counter may be loaded for. Returns the state of the counter's samples.
     ///
     /// # Safety
     ///
-    /// The sampler must be alive until [`Self::disarm`].
-    pub(crate) unsafe fn arm(
+    /// The sampler must be alive until [`Self::disarm_sampler`].
+    pub(crate) unsafe fn arm_sampler(
         &self,
         counter: CounterId,
         sampler: &Sampler,
@@ -61,7 +62,7 @@ impl PerCpu {
         min_load: u32,
     ) -> &SampledCounter {
         let sampled = self.sampled(counter);
-        if let Some(active) = self.samplers.active.get(counter.index()) {
+        if let Some(active) = self.samplers.by_counter.get(counter.index()) {
             active
                 .sampler
                 .set(ptr::from_ref(sampler).expose_provenance() as u64);
@@ -73,9 +74,9 @@ impl PerCpu {
         sampled
     }
 
-    /// Undoes [`Self::arm`]. The counter may keep running.
-    pub(crate) fn disarm(&self, counter: CounterId) -> ArmedSampler {
-        // First of all, so that the overflow handler takes no sample while the rest is undone.
+    /// Undoes [`Self::arm_sampler`]. The counter may keep running.
+    pub(crate) fn disarm_sampler(&self, counter: CounterId) -> ArmedSampler {
+        // Done first, so that the overflow handler takes no sample while the rest is undone.
         let (period, due) = self.sampled(counter).disarm();
         self.samplers.counters.remove(counter.bit());
         self.group_counts(self.sampled_task(counter))
@@ -94,24 +95,24 @@ impl PerCpu {
         if self.samplers.counters.get() & counter.bit() == 0 {
             return None;
         }
-        let address = self.samplers.active.get(counter.index())?.sampler.get();
-        // SAFETY: The address was exposed from the `Sampler` that `arm` was given, whose caller keeps it alive until
-        // `disarm`. The counter is still armed.
+        let address = self.samplers.by_counter.get(counter.index())?.sampler.get();
+        // SAFETY: `as_ref` requires a pointer that is null or valid: the address was exposed from the `Sampler` that
+        // `arm_sampler` was given, whose caller keeps it alive until `disarm_sampler`. The counter is still armed.
         unsafe { ptr::with_exposed_provenance::<Sampler>(address as usize).as_ref() }
     }
 
     /// Returns the task that an armed counter samples; null for an event of a CPU.
     #[inline(always)]
     pub(crate) fn sampled_task(&self, counter: CounterId) -> *mut bindings::task_struct {
-        let task = self.samplers.active.get(counter.index());
-        ptr::with_exposed_provenance_mut(task.map_or(0, |active| active.task.get()) as usize)
+        let active = self.samplers.by_counter.get(counter.index());
+        ptr::with_exposed_provenance_mut(active.map_or(0, |active| active.task.get()) as usize)
     }
 
     /// Returns the word with the time of a counter's last sample, in cycles of the time-stamp counter.
     #[inline(always)]
     pub(crate) fn sample_time(&self, counter: CounterId) -> Option<&Word> {
         self.samplers
-            .active
+            .by_counter
             .get(counter.index())
             .map(|active| &active.time)
     }
@@ -119,13 +120,17 @@ impl PerCpu {
     /// Sets the first member of the list of counts for samples of a counter, until the counter is disarmed; `None`
     /// for samples without counts.
     pub(crate) fn set_first_count(&self, counter: CounterId, first: Option<EntryIndex>) {
-        if let Some(active) = self.samplers.active.get(counter.index()) {
+        if let Some(active) = self.samplers.by_counter.get(counter.index()) {
             active.first_count.set(first);
         }
     }
 
     /// Returns the first member of the list of counts for samples of a counter.
     pub(crate) fn first_count(&self, counter: CounterId) -> Option<EntryIndex> {
-        self.samplers.active.get(counter.index())?.first_count.get()
+        self.samplers
+            .by_counter
+            .get(counter.index())?
+            .first_count
+            .get()
     }
 }

@@ -14,8 +14,9 @@ pub(crate) struct SavedRegisters {
     pub(crate) fixed_control: Word,
     pub(crate) global_control: Word,
     pub(crate) lvtpc: Word,
-    /// `IA32_PMC_x_CFG_B` and `_CFG_C` by [`CounterId::index`](crate::logic::counter::CounterId::index).
+    /// `IA32_PMC_x_CFG_B` of each counter, by [`CounterId::index`](crate::logic::counter::CounterId::index).
     pub(crate) reload: [Word; MAX_COUNTERS],
+    /// `IA32_PMC_x_CFG_C` of each counter, by [`CounterId::index`](crate::logic::counter::CounterId::index).
     pub(crate) records: [Word; MAX_COUNTERS],
 }
 
@@ -37,11 +38,14 @@ impl RestoreValues for SavedRegisters {
 pub(crate) struct BranchState {
     /// The number of users on this CPU: a trace, or events whose windows are open.
     pub(crate) users: Word,
-    /// The value of `IA32_DEBUGCTL` before; the fields below are the other registers of
-    /// [`BranchMsrs`](crate::logic::branch_records::BranchMsrs).
+    /// The value of `IA32_DEBUGCTL` before the first user.
     pub(crate) debugctl: Word,
+    /// The value of [`BranchMsrs::select`](crate::logic::branch_records::BranchMsrs::select) before the first user.
     pub(crate) select: Word,
+    /// The value of the register of [`BranchMsrs::enable_bit`](crate::logic::branch_records::BranchMsrs::enable_bit)
+    /// before the first user.
     pub(crate) enable_bit: Word,
+    /// The value of [`BranchMsrs::depth`](crate::logic::branch_records::BranchMsrs::depth) before the first user.
     pub(crate) depth: Word,
     /// [`BranchMsrs::selection`](crate::logic::branch_records::BranchMsrs::selection) while branches are recorded.
     pub(crate) selection: Word,

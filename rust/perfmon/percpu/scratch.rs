@@ -3,10 +3,11 @@
 
 use core::cell::UnsafeCell;
 
-/// Memory of `WORDS` words for one of a CPU's handlers: of overflows, or of what tasks do.
+/// Memory of `WORDS` words for one handler of a CPU: that of overflows, or that of mappings and new cgroups.
 pub(crate) struct Scratch<const WORDS: usize>(UnsafeCell<[u64; WORDS]>);
 
-// SAFETY: Only `words` gives access, and its callers are one handler of one CPU, which does not interrupt itself.
+// SAFETY: The words must have one user at a time: only `words` gives access, and by its requirement the users are one
+// handler on one CPU, which does not interrupt itself.
 unsafe impl<const WORDS: usize> Sync for Scratch<WORDS> {}
 
 impl<const WORDS: usize> Scratch<WORDS> {
@@ -18,8 +19,8 @@ impl<const WORDS: usize> Scratch<WORDS> {
     #[inline(always)]
     #[allow(clippy::mut_from_ref, reason = "one handler alone uses them")]
     pub(crate) unsafe fn words(&self) -> &mut [u64; WORDS] {
-        // SAFETY: There must be no other reference to the words: the caller is the only handler that uses them, and
-        // drops the result before it calls this again.
+        // SAFETY: A `&mut` requires that there is no other reference: the caller promises that it is the only handler
+        // that uses the words, and that it drops the result before it calls this again.
         unsafe { &mut *self.0.get() }
     }
 }

@@ -40,14 +40,15 @@ pub(crate) struct CpuTrace {
     pub(crate) aspace_mask: Word,
     /// The buffer, as [`BufferPtr::address`].
     pub(crate) buffer: Word,
-    /// The offset of the next sample in the buffer, in bytes, as all offsets here.
+    /// The offset of the next sample in the buffer, in bytes.
     pub(crate) sample_start: Word,
-    /// The offset of the handler's next record. It leaves room for the sample's TIME record, which is written last.
+    /// The offset in bytes of the handler's next record. It leaves room for the sample's TIME record, which is written
+    /// last.
     pub(crate) next_record: Word,
-    /// The highest offset at which a sample may begin.
+    /// The highest offset in bytes at which a sample may begin.
     pub(crate) last_start: Word,
-    /// The highest offset at which the handler may begin a sample: [`Self::last_start`], or 0 while sampling is
-    /// suspended.
+    /// The highest offset in bytes at which the handler may begin a sample: [`Self::last_start`], or 0 while sampling
+    /// is suspended.
     pub(crate) sample_limit: Word,
     /// Not 0 if a sample did not fit into the buffer, so that the counters were stopped.
     pub(crate) full: Word,
@@ -59,7 +60,7 @@ pub(crate) struct CpuTrace {
 
 impl CpuTrace {
     /// Returns a VALUE record.
-    pub(crate) fn value(id: MiscEvent, value: u64) -> abi::perfmon_value_record {
+    pub(crate) fn value_record(id: MiscEvent, value: u64) -> abi::perfmon_value_record {
         abi::perfmon_value_record {
             header: header(abi::PERFMON_RECORD_VALUE, id.event()),
             value,
@@ -68,7 +69,7 @@ impl CpuTrace {
 
     /// Returns a TIME record.
     #[inline(always)]
-    pub(crate) fn time(now: u64) -> abi::perfmon_time_record {
+    pub(crate) fn time_record(now: u64) -> abi::perfmon_time_record {
         abi::perfmon_time_record {
             header: header(abi::PERFMON_RECORD_TIME, EventId::NONE.0),
             time: now as i64,
@@ -127,18 +128,18 @@ impl CpuTrace {
 
     /// Sets flags of the buffer (`PERFMON_BUFFER_FLAG_*`), if a trace is recorded.
     #[cold]
-    pub(crate) fn mark(&self, flags: u32) {
+    pub(crate) fn set_buffer_flags(&self, flags: u32) {
         if self.recording.get() != 0 {
             // SAFETY: `buffer` requires a trace that is recorded, which `recording` says; its buffer is alive, as
-            // `mark` requires.
-            unsafe { self.buffer().mark(flags) };
+            // `set_flags` requires.
+            unsafe { self.buffer().set_flags(flags) };
         }
     }
 
     /// Marks in the buffer that events or branches may be missing, if a trace is recorded.
     #[cold]
     pub(crate) fn mark_lost(&self) {
-        self.mark(abi::PERFMON_BUFFER_FLAG_LOST);
+        self.set_buffer_flags(abi::PERFMON_BUFFER_FLAG_LOST);
     }
 
     /// Keeps the overflow handler from writing to the buffer.
@@ -158,26 +159,33 @@ impl CpuTrace {
 }
 
 impl PerCpu {
-    /// Writes a TIME record and a COUNT record for each of `counters`, with the events since its last record. The
-    /// counters are not active. `more` writes further records behind these.
+    /// Writes a TIME record, and for each of `counters` a COUNT record with the events since the counter's last record.
+    /// Then `write_more` writes further records. The counters are not active.
     ///
     /// # Safety
     ///
-    /// A trace must be recorded on this CPU. Its buffer must have room for TIME, the COUNT records, and those of
-    /// `more`, and no other writer.
-    pub(crate) unsafe fn write_counts(&self, counters: u64, more: impl FnOnce(Writer) -> Writer) {
+    /// A trace must be recorded on this CPU. Its buffer must have no other writer, and room for the TIME record, the
+    /// COUNT records, and those of `write_more`.
+    pub(crate) unsafe fn write_counts(
+        &self,
+        counters: u64,
+        write_more: impl FnOnce(Writer) -> Writer,
+    ) {
         let trace = &self.trace;
         // SAFETY: `writer` requires a trace that is recorded, room and no other writer: the caller promises all
         // three.
         let mut writer = unsafe { trace.writer(trace.sample_start.get()) };
-        writer.put(CpuTrace::time(timestamp()));
+        writer.put(CpuTrace::time_record(timestamp()));
         for counter in each(counters) {
-            writer.put(self.sampled(counter).count(self.value(counter).total()));
+            writer.put(
+                self.sampled(counter)
+                    .count_record(self.value(counter).total()),
+            );
         }
-        let writer = more(writer);
+        let writer = write_more(writer);
         trace.set_sample_start(writer.end() as u64);
-        // SAFETY: The caller promises that a trace is recorded, so that its buffer is alive, and that there is no
-        // other writer.
+        // SAFETY: `buffer` requires a trace that is recorded, and `publish` a buffer without another writer: the caller
+        // promises both.
         unsafe { trace.buffer().publish(writer.end()) };
     }
 }

@@ -28,8 +28,11 @@ unsafe impl Sync for UserPagePtr {}
 
 /// The fields of a page that are written as a whole.
 pub(crate) struct UserPageState {
+    /// [`UserPage::capabilities`]
     pub(crate) capabilities: u64,
+    /// [`UserPage::index`]
     pub(crate) index: u32,
+    /// [`UserPage::offset`]
     pub(crate) offset: i64,
     /// The time in nanoseconds in which the event was enabled.
     pub(crate) enabled: u64,
@@ -47,11 +50,11 @@ impl UserPagePtr {
     ///
     /// # Safety
     ///
-    /// The page must be alive, and have no other writer but an NMI that comes in between.
+    /// The page must be alive, and have no other writer but an NMI that interrupts the caller.
     unsafe fn change(self, f: impl FnOnce(*mut UserPage)) {
         let page = self.0.as_ptr();
-        // SAFETY: The caller promises that the page is alive, and that only an NMI may write to it meanwhile. Only
-        // raw pointers and volatile accesses are used, since programs have the page mapped.
+        // SAFETY: The accesses require a page that is alive and has no other writer, except for an NMI, which finishes
+        // its change: the caller promises both. They are volatile, by raw pointers, since programs have the page mapped.
         unsafe {
             let lock = &raw mut (*page).lock;
             lock.write_volatile(lock.read_volatile().wrapping_add(1));
@@ -67,10 +70,10 @@ impl UserPagePtr {
     ///
     /// # Safety
     ///
-    /// The page must be alive, and have no other writer but an NMI that comes in between.
+    /// The page must be alive, and have no other writer but an NMI that interrupts the caller.
     pub(crate) unsafe fn write(self, state: &UserPageState) {
-        // SAFETY: `change` requires a page that is alive and has no other writer but an NMI, which the caller
-        // promises; `page` is a pointer to it.
+        // SAFETY: `change` requires a page that is alive and has no other writer but an NMI: the caller promises both.
+        // The writes require a valid page: `change` passes a pointer to this one.
         unsafe {
             self.change(|page| {
                 (&raw mut (*page).capabilities).write_volatile(state.capabilities);
@@ -92,6 +95,7 @@ pub(crate) struct ActivePages {
     pages: [ActivePage; MAX_ENTRIES],
 }
 
+/// An entry of the table of pages.
 struct ActivePage {
     /// The address of the page.
     page: Word,
@@ -126,8 +130,8 @@ impl PerCpu {
         loop {
             let load_id_before = value.load_id();
             state.offset = value.page_offset(count_offset);
-            // SAFETY: The caller keeps the page alive until `hide_page`. This CPU is its only writer and has
-            // interrupts off, so only an NMI may write in between.
+            // SAFETY: `write` requires a page that is alive and has no other writer but an NMI: the caller keeps the page
+            // until `hide_page`, and this CPU, whose interrupts are off, is its only writer.
             unsafe { page.write(&state) };
             // If the IDs differ, an NMI has loaded the counter meanwhile, and its correction of the page may have
             // been overwritten.
@@ -158,14 +162,15 @@ impl PerCpu {
     fn correct_shown_pages(&self) {
         let pages = &self.pages;
         let active = |entry: EntryIndex| pages.pages.get(entry.index());
-        for active in pages.in_use.all().filter_map(active) {
+        for active in pages.in_use.iter().filter_map(active) {
             let Some(counter) = active.counter.get() else {
                 continue;
             };
             let page = ptr::with_exposed_provenance_mut(active.page.get() as usize);
             let offset = self.value(counter).page_offset(active.count_offset.get());
-            // SAFETY: A page is alive while it is in the table, by the contract of `show_page`, and its address is
-            // not null. This CPU is its only writer, with interrupts off or in an NMI.
+            // SAFETY: `change` requires a page that is alive and has no other writer but an NMI, and `new_unchecked` an
+            // address that is not null: the caller of `show_page` keeps a page alive while it is in the table, and this
+            // CPU, with interrupts off or in an NMI, is its only writer. The write is to the page that `change` passes.
             unsafe {
                 UserPagePtr(NonNull::new_unchecked(page)).change(|page| {
                     (&raw mut (*page).offset).write_volatile(offset);

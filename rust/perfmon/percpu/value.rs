@@ -15,12 +15,12 @@ use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 
 /// The 64-bit value of a counter on one CPU. [`crate::logic::extend64`] has the arithmetic.
 ///
-/// All changes of a value are made on the value's own CPU, by two kinds of code. Tasks and calls from other CPUs come
-/// one at a time, by the ownership lock. The overflow handler may interrupt them between any two instructions. The
-/// handler changes `total`, and `offset` when it loads the counter. The others change `total` by a
-/// compare-and-exchange, which fails if the handler has added to it meanwhile, and `offset` only while the counter is
-/// not active. Only the others change `total_at_reset`; while the CPU is not used for counting, the holder of the ownership lock
-/// does so from any CPU.
+/// All changes of a value are made on the value's own CPU, by two kinds of code: by calls, which run one at a time, by
+/// the ownership lock, in a task or an interrupt of that CPU; and by the overflow handler, which may interrupt a call
+/// between any two instructions. The handler changes `total`, and `offset` when it loads the counter. Calls change
+/// `total` by a compare-and-exchange, which fails if the handler has added to it meanwhile, and `offset` only while the
+/// counter is not active. Only calls change `total_at_reset`; while the CPU is not used for counting, the holder of the
+/// ownership lock does so from any CPU.
 ///
 /// ATOMICS: `total` and `offset` in [`Self::update`] pair with [`Self::update_in_nmi`] and [`Self::load`] in an NMI
 /// on the same CPU.
@@ -98,14 +98,14 @@ impl CounterValue {
         self.select.get() == select
     }
 
-    /// Returns whether `now`, the control register of an active counter, holds what the module wrote. The value while
-    /// stopped is accepted, too: an interrupt may come after the counter was stopped and before it is marked
-    /// inactive.
+    /// Returns whether `control`, the value of an active counter's control register, is what the module wrote. The value
+    /// of a stopped counter is accepted, too: an interrupt may come after the counter was stopped and before it is
+    /// marked inactive.
     #[inline(always)]
-    pub(crate) fn is_control_intact(&self, now: u64) -> bool {
+    pub(crate) fn is_control_intact(&self, control: u64) -> bool {
         let [own_bits, running, stopped] = &self.control;
-        let now = now & own_bits.get();
-        now == running.get() || now == stopped.get()
+        let own_control = control & own_bits.get();
+        own_control == running.get() || own_control == stopped.get()
     }
 
     /// Returns the MSR of the hardware counter, if it was ever set up.
@@ -135,7 +135,7 @@ impl CounterValue {
     /// [`ImplausibleStep`] if the counter can't have counted so many events since the last update.
     #[inline(always)]
     pub(crate) fn update(&self, here: ThisCpu<'_>, counter: Msr) -> Result<(), ImplausibleStep> {
-        self.read(here, counter).map(|_| ())
+        self.read_total(here, counter).map(|_| ())
     }
 
     /// Brings the total up to date with the hardware counter, and returns it.
@@ -144,7 +144,11 @@ impl CounterValue {
     ///
     /// [`ImplausibleStep`] if the counter can't have counted so many events since the last update.
     #[inline(always)]
-    pub(crate) fn read(&self, here: ThisCpu<'_>, counter: Msr) -> Result<u64, ImplausibleStep> {
+    pub(crate) fn read_total(
+        &self,
+        here: ThisCpu<'_>,
+        counter: Msr,
+    ) -> Result<u64, ImplausibleStep> {
         loop {
             let (total, offset) = (self.total.get(), self.offset.get());
             let raw = msr::read(here, counter);
@@ -197,8 +201,8 @@ impl CounterValue {
 
     /// Writes `raw` to the hardware counter. `total` is the counter's total, which is up to date.
     ///
-    /// A counter of kernel mode loses the events between the update of the total and this write: a few instructions
-    /// of the handler once in a period.
+    /// A counter that counts in kernel mode loses the events between the update of the total and this write: a few
+    /// instructions of the handler, once in a period.
     #[inline(always)]
     fn write(&self, here: ThisCpu<'_>, counter: Msr, raw: u64, total: u64) {
         msr::write(here, counter, raw);

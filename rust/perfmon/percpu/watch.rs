@@ -10,8 +10,8 @@ pub(crate) struct WatchState {
     pub(crate) running: Word,
     /// The counters that had overflowed at the last tick.
     pub(crate) overflowed: Word,
-    /// The [`CounterValue::load_id`](super::CounterValue::load_id) of these counters at the last tick.
-    loads: [Word; MAX_COUNTERS],
+    /// The [`CounterValue::load_id`](super::CounterValue::load_id) of each counter in `overflowed` at the last tick.
+    load_ids: [Word; MAX_COUNTERS],
 }
 
 /// [`WatchState::running`]: the timer has the period of the kernel's tick.
@@ -20,14 +20,16 @@ pub(crate) const TICKING: u64 = 1;
 pub(crate) const SLOW: u64 = 2;
 
 impl WatchState {
-    /// Returns whether a counter that has overflowed had already done so at the last tick, and was not loaded since.
-    /// `load_id` is its [`CounterValue::load_id`](super::CounterValue::load_id).
+    /// Returns whether a counter that has overflowed had already overflowed at the last tick, and was not loaded since.
+    /// Stores `load_id`, its [`CounterValue::load_id`](super::CounterValue::load_id), for the next tick.
     pub(crate) fn is_stuck(&self, counter: CounterId, load_id: u64) -> bool {
         let had_overflowed = self.overflowed.get() & counter.bit() != 0;
-        self.loads.get(counter.index()).is_some_and(|last_load_id| {
-            let is_same_load = last_load_id.get() == load_id;
-            last_load_id.set(load_id);
-            had_overflowed && is_same_load
-        })
+        self.load_ids
+            .get(counter.index())
+            .is_some_and(|last_load_id| {
+                let is_same_load = last_load_id.get() == load_id;
+                last_load_id.set(load_id);
+                had_overflowed && is_same_load
+            })
     }
 }

@@ -74,7 +74,7 @@ impl Word {
     }
 
     /// Sets the bits of `mask` to those of `value`.
-    pub(crate) fn change(&self, mask: u64, value: u64) {
+    pub(crate) fn set_masked(&self, mask: u64, value: u64) {
         self.insert(mask & value);
         self.remove(mask & !value);
     }
@@ -105,7 +105,7 @@ impl CounterCell {
 
 /// An optional reference to the PMU of a CPU. All bits zero: no PMU.
 ///
-/// ATOMICS: relaxed, as [`Word`], since the PMU it points to is never changed.
+/// ATOMICS: relaxed, as [`Word`], since the PMU that the pointer points to is never changed.
 ///
 /// # Invariants
 ///

@@ -60,7 +60,7 @@ impl Pmu {
             &self.registers.control(counter, select, true),
             &self.registers.control(counter, select, false),
         );
-        percpu.sampled(counter).ignore(width.period);
+        percpu.sampled(counter).set_unsampled(width.period);
         width
     }
 

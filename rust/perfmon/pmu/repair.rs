@@ -107,7 +107,7 @@ impl Pmu {
             msr::write(here, global.control, control | disabled_counters);
         }
         let percpu = here.percpu();
-        percpu.found_disabled.set(1);
+        percpu.must_log_disabled.set(1);
         percpu.mark_lost(disabled_counters);
     }
 }
@@ -154,7 +154,7 @@ fn mark_displaced(here: ThisCpu<'_>, counters: u64) {
 /// handler.
 #[inline(always)]
 pub(super) fn log_found_disabled(here: ThisCpu<'_>) {
-    if here.percpu().found_disabled.get() != 0 {
+    if here.percpu().must_log_disabled.get() != 0 {
         report_found_disabled(here);
     }
 }
@@ -163,7 +163,7 @@ pub(super) fn log_found_disabled(here: ThisCpu<'_>) {
 #[cold]
 #[inline(never)]
 fn report_found_disabled(here: ThisCpu<'_>) {
-    here.percpu().found_disabled.set(0);
+    here.percpu().must_log_disabled.set(0);
     pr_warn_once!(
         "something else (KVM, or Linux perf for Intel PT or for a BPF program that takes branch \
          records) disables all counters for moments: some events on CPU {} are missing\n",

@@ -117,7 +117,7 @@ pub(crate) fn write_records(here: ThisCpu<'_>, mut writer: Writer, set: u16) -> 
         let now = read_extended(here, id);
         let (start, scale) = start_and_scale(here.percpu(), id);
         if let Some(value) = scale.value(start, now) {
-            writer.put(CpuTrace::value(id, value));
+            writer.put(CpuTrace::value_record(id, value));
         }
     }
     writer

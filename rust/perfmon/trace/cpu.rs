@@ -110,7 +110,7 @@ fn program_counters(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>) {
     for (counter, event) in config.events() {
         pmu.program(here, counter, event.select);
         let (value, sampled) = (percpu.value(counter), percpu.sampled(counter));
-        sampled.prepare(
+        sampled.prepare_for_trace(
             event,
             pmu.load_limit.min_events(event.select),
             value.period(),
@@ -155,7 +155,7 @@ pub(crate) fn finish(here: ThisCpu<'_>, flags: u32) {
     if trace.branch_counters.get() != 0 {
         lbr::stop(here, pmu);
     }
-    trace.mark(flags);
+    trace.set_buffer_flags(flags);
     let recorded_values = trace.values.recorded();
     if counters != 0 || recorded_values != 0 {
         // SAFETY: `write_counts` requires a trace that is recorded, room for these records, and no other writer.

@@ -35,7 +35,7 @@ impl Readings {
             return value.total();
         }
         self.read_counters |= slot.counter.bit();
-        match value.read(here, slot.msr) {
+        match value.read_total(here, slot.msr) {
             Ok(total) => total,
             Err(_) => mark_implausible(here, slot),
         }

@@ -119,7 +119,7 @@ impl Slot {
         let min_load = pmu.load_limit.min_events(event.select);
         // SAFETY: The sampler must be alive until `disarm`. It lives as long as the event, and closing the window
         // calls `disarm` before the event can end.
-        let state = unsafe { percpu.arm(counter, sampler, task, armed, min_load) };
+        let state = unsafe { percpu.arm_sampler(counter, sampler, task, armed, min_load) };
         let events_left = (events_left as i64).max(0) as u64;
         if sampler.sampling.precise && !may_run_guests(here) {
             return pmu.start_precise(here, counter, events_left, period);
@@ -142,7 +142,7 @@ impl Slot {
         if is_precise {
             here.pmu().stop_precise(here, self.counter());
         }
-        let armed = here.percpu().disarm(self.counter());
+        let armed = here.percpu().disarm_sampler(self.counter());
         if self.event().sampler.sampling.branches.is_some() {
             lbr::stop(here, here.pmu());
         }

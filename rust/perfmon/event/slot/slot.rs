@@ -320,7 +320,7 @@ impl EventCount {
         if slot.is_open {
             if !slot.counter.is_none() {
                 let percpu = here.percpu();
-                let total = percpu.value(slot.counter).read(here, slot.msr).ok()?;
+                let total = percpu.value(slot.counter).read_total(here, slot.msr).ok()?;
                 if pmu::may_be_tampered(here)
                     && pmu::tampered_counters(here) & slot.counter.bit() != 0
                 {

@@ -24,7 +24,7 @@ impl Slots {
 
     /// Decides which slots have a turn, and gives them their counters. The windows are closed.
     pub(super) fn give_turns(&mut self, here: ThisCpu<'_>) {
-        let cpu = here.percpu().number.get();
+        let cpu = here.percpu().cpu_number.get();
         let TurnOrder { first, need, .. } = self.turn_order;
         if need == TurnNeed::Unknown {
             let all_fit = turns::give_turns(self.as_mut_slice(), first, |_, _| true);

@@ -40,7 +40,7 @@ impl Readings {
             self.open_with_groups_and_turns(here, slots);
         } else {
             for slot in slots.iter_mut() {
-                if slot.is_enabled() && slot.counts_on(percpu.number.get()) {
+                if slot.is_enabled() && slot.counts_on(percpu.cpu_number.get()) {
                     self.open_window(here, slot);
                 }
             }
@@ -58,7 +58,7 @@ impl Readings {
     /// Opens windows in a context where some slots have leaders or take turns. Slots without a turn begin to wait.
     #[inline(never)]
     fn open_with_groups_and_turns(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
-        let cpu = here.percpu().number.get();
+        let cpu = here.percpu().cpu_number.get();
         slots.give_turns(here);
         for index in 0..slots.len() {
             let opens = slots
@@ -100,7 +100,7 @@ impl Slots {
             let mut readings = Readings::new(timestamp());
             if slot.is_open {
                 readings.close_window(here, slot);
-            } else if slot.counts_on(here.percpu().number.get()) {
+            } else if slot.counts_on(here.percpu().cpu_number.get()) {
                 readings.open_window(here, slot);
             }
         }
