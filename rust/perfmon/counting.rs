@@ -54,11 +54,11 @@ fn set_up(client: &Client, number: c_int, select: u64) -> Result {
 /// Checks whether a counter can be set up with this event select. Does not check whether Linux perf uses the counter:
 /// [`with_reserved`] does, when it reserves the counters after this check.
 fn check_setup(ownership: &Ownership, id: CounterId, select: EventSelect) -> Result {
-    let old_state = ownership.counting(id).map(|counting| counting.state);
+    let old_state = ownership.counting_setup(id).map(|counting| counting.state);
     CounterState::after(old_state, CounterCall::Setup)?;
     select.check_on(id)?;
     ownership.check_event(select)?;
-    if ownership.has_other_owner(id) {
+    if ownership.is_owned_by_trace_or_events(id) {
         return Err(EBUSY);
     }
     ownership.check_exclusive(None)
@@ -114,7 +114,7 @@ pub(crate) fn get2(_client: &Client, request: &mut abi::pmc2) -> Result {
 fn event_select_of(number: c_int) -> Result<u64> {
     let id = CounterId::from_number(number, &pmu::common().capabilities)?;
     let ownership = OWNERSHIP.lock();
-    let counting = ownership.counting(id).ok_or(NotSetUp)?;
+    let counting = ownership.counting_setup(id).ok_or(NotSetUp)?;
     let running = counting.state == CounterState::Running;
     Ok(counting.select.to_abi(running))
 }
@@ -185,9 +185,9 @@ fn change_state_here(
     if percpu.single_cpu.get() == 0 || percpu.setup_mask.get() & id.bit() == 0 {
         return None;
     }
-    let counting = *ownership.counting(id)?;
+    let counting = *ownership.counting_setup(id)?;
     let (state, action) = CounterState::after(Some(counting.state), call).ok()?;
-    ownership.set_counting(id, CountingSetup { state, ..counting });
+    ownership.set_counting_setup(id, CountingSetup { state, ..counting });
     run_action(here, id, action);
     Some(if percpu.setup_mask.get() & id.bit() != 0 {
         Ok(())
@@ -199,7 +199,7 @@ fn change_state_here(
 /// Changes the state of a counter on all CPUs.
 #[inline(never)]
 fn change_state_on_each(ownership: &mut Ownership, id: CounterId, call: CounterCall) -> Result {
-    let counting = *ownership.counting(id).ok_or(NotSetUp)?;
+    let counting = *ownership.counting_setup(id).ok_or(NotSetUp)?;
     let (state, action) = CounterState::after(Some(counting.state), call)?;
     if call != CounterCall::Stop && !ownership.is_intact(id.bit()) {
         return Err(EIO);
@@ -212,7 +212,7 @@ fn change_state_on_each(ownership: &mut Ownership, id: CounterId, call: CounterC
             percpu.value(id).reset();
         }
     }
-    ownership.set_counting(id, CountingSetup { state, ..counting });
+    ownership.set_counting_setup(id, CountingSetup { state, ..counting });
     if ownership.is_intact(id.bit()) {
         Ok(())
     } else {
@@ -291,7 +291,7 @@ fn sum_values(client: &Client, number: c_int) -> Result<u64> {
     let id = CounterId::from_number(number, &pmu::common().capabilities)?;
     client.opener().check_may_count_cpu()?;
     let ownership = OWNERSHIP.lock();
-    let counting = ownership.counting(id).ok_or(NotSetUp)?;
+    let counting = ownership.counting_setup(id).ok_or(NotSetUp)?;
     update_values(&ownership, id, counting, &(0..nr_cpu_ids()));
     if !ownership.is_intact(id.bit()) {
         return Err(EIO);
@@ -310,7 +310,7 @@ pub(crate) fn read_cpu(_client: &Client, request: &mut abi::pmc_cpu_data) -> Res
     let id = CounterId::from_number(request.pmcc_num, &pmu::common().capabilities)?;
     check_may_count_cpu()?;
     let ownership = OWNERSHIP.lock();
-    let counting = ownership.counting(id).ok_or(NotSetUp)?;
+    let counting = ownership.counting_setup(id).ok_or(NotSetUp)?;
     let (first, cpu_count) = (request.pmcc_first_cpu, request.pmcc_count);
     if first >= nr_cpu_ids() || cpu_count == 0 || cpu_count > abi::PMC_CPU_MAX {
         return Err(EINVAL);
@@ -350,7 +350,7 @@ pub(crate) fn tstamp(_client: &Client) -> Result<abi::pmc_tstamp> {
 pub(crate) fn release(client: &Client) {
     let mut ownership = OWNERSHIP.lock();
     let session = client.session();
-    let owned = (ownership.all_counting()).filter(|(_, counting)| counting.session == session);
+    let owned = (ownership.counting_setups()).filter(|(_, counting)| counting.session == session);
     let counters = bits(owned.map(|(id, _)| id));
     if counters != 0 {
         free_counters(&mut ownership, counters);

@@ -12,7 +12,7 @@ use crate::{
         counter::bits, counter_state::CounterState, cpuid::Capabilities, load_limit::LoadLimit,
         throttle::Limits,
     },
-    ownership::{clean_here, Ownership, OWNERSHIP, PLACE_HOLDERS},
+    ownership::{clean_dirty_counters_here, Ownership, OWNERSHIP, PLACE_HOLDERS},
     percpu, pmu, trace,
 };
 use kernel::prelude::*;
@@ -62,7 +62,7 @@ impl HotplugCallbacks for CpuCallbacks {
         let place_holder_added = place_holders.add(cpu);
         // A caller that reserves the counters after this check finds this CPU online, and cleans it.
         if place_holder_added.is_ok() && OWNERSHIP.lock().is_reserved() {
-            clean_here(here);
+            clean_dirty_counters_here(here);
         }
         let mut ownership = OWNERSHIP.lock();
         let checked_cpu = match place_holder_added {
@@ -72,7 +72,7 @@ impl HotplugCallbacks for CpuCallbacks {
         let capabilities = match checked_cpu {
             Ok(capabilities) => capabilities,
             Err(reason) => {
-                ownership.cpus_mut().refuse(cpu);
+                ownership.cpus_mut().add_incapable(cpu);
                 here.percpu().is_refused.set(1);
                 drop(ownership);
                 place_holders.remove(cpu);
@@ -156,14 +156,14 @@ fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
     if ownership.is_claimed() {
         let pmu = pmu::common();
         pmu.claim(here);
-        for (id, counting) in ownership.all_counting() {
+        for (id, counting) in ownership.counting_setups() {
             pmu.reprogram(here, id, counting.select);
             percpu.setup_mask.insert(id.bit() & !percpu.tampered.get());
             if counting.state == CounterState::Running {
                 pmu.start(here, id);
             }
         }
-        for (id, select) in ownership.all_shared() {
+        for (id, select) in ownership.event_counters() {
             pmu.set_up_tampered(here, id, select);
         }
     }
@@ -186,7 +186,7 @@ fn tear_down(ownership: &Ownership, here: ThisCpu<'_>) {
         return;
     }
     let pmu = here.pmu();
-    pmu.restore(here, bits(ownership.all_counting().map(|(id, _)| id)));
-    pmu.restore(here, bits(ownership.all_shared().map(|(id, _)| id)));
+    pmu.restore(here, bits(ownership.counting_setups().map(|(id, _)| id)));
+    pmu.restore(here, bits(ownership.event_counters().map(|(id, _)| id)));
     pmu.release(here);
 }

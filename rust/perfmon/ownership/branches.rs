@@ -22,9 +22,9 @@ impl Ownership {
     ///
     /// EBUSY if a trace or events record branches already.
     pub(crate) fn begin_traced_branches(&mut self) -> Result {
-        match self.branches {
+        match self.branch_user {
             None => {
-                self.branches = Some(BranchUser::Trace);
+                self.branch_user = Some(BranchUser::Trace);
                 Ok(())
             }
             Some(_) => Err(EBUSY),
@@ -33,8 +33,8 @@ impl Ownership {
 
     /// Undoes [`Self::begin_traced_branches`], if the trace records branches.
     pub(crate) fn end_traced_branches(&mut self) {
-        if let Some(BranchUser::Trace) = self.branches {
-            self.branches = None;
+        if let Some(BranchUser::Trace) = self.branch_user {
+            self.branch_user = None;
         }
     }
 
@@ -44,18 +44,18 @@ impl Ownership {
     ///
     /// EBUSY if a trace records branches, or an event with another filter.
     pub(crate) fn begin_branches(&mut self, branches: Branches) -> Result {
-        let users = match self.branches {
+        let users = match self.branch_user {
             None => 0,
-            Some(BranchUser::Events(others, users)) if others == branches => users,
+            Some(BranchUser::Events(used_filter, users)) if used_filter == branches => users,
             Some(_) => return Err(EBUSY),
         };
-        self.branches = Some(BranchUser::Events(branches, users + 1));
+        self.branch_user = Some(BranchUser::Events(branches, users + 1));
         Ok(())
     }
 
     /// Undoes [`Self::begin_branches`].
     pub(crate) fn end_branches(&mut self) {
-        self.branches = match self.branches {
+        self.branch_user = match self.branches {
             Some(BranchUser::Events(branches, users)) if users > 1 => {
                 Some(BranchUser::Events(branches, users - 1))
             }

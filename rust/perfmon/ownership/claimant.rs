@@ -13,7 +13,7 @@ use kernel::prelude::*;
 ///
 /// `process` is a counted reference.
 pub(crate) struct Claimant {
-    /// The process of the program. Its PID could be given to another process.
+    /// The process of the program. It is not stored as a PID, which the kernel may give to another process.
     process: *mut ffi::pid,
     /// The name of the thread that asked (comm).
     name: [u8; 16],
@@ -45,7 +45,8 @@ impl Claimant {
 
 impl Drop for Claimant {
     fn drop(&mut self) {
-        // SAFETY: `process` is a counted reference, which is put only here, once.
+        // SAFETY: The function requires a counted reference, which it takes over: by the type invariant `process` is
+        // one, and only `drop` puts it.
         unsafe { ffi::perfmon_process_put(self.process) };
     }
 }

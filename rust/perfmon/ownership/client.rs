@@ -12,10 +12,10 @@ pub(crate) struct SessionId(pub(super) u64);
 ///
 /// # Invariants
 ///
-/// The session is open. If `writer`, no other session is a writer.
+/// The session is open. If `is_writer`, no other session is a writer.
 pub(crate) struct Client {
     session: SessionId,
-    writer: bool,
+    is_writer: bool,
     opener: Opener,
 }
 
@@ -26,12 +26,12 @@ impl Client {
     ///
     /// EBUSY if `file` is open for writing and another session is a writer.
     pub(crate) fn new(file: &File) -> Result<Self> {
-        let writer = file.flags() & bindings::O_ACCMODE != bindings::O_RDONLY;
-        let session = OWNERSHIP.lock().open_session(writer)?;
+        let is_writer = file.flags() & bindings::O_ACCMODE != bindings::O_RDONLY;
+        let session = OWNERSHIP.lock().open_session(is_writer)?;
         // INVARIANT: The session has just been opened.
         Ok(Self {
             session,
-            writer,
+            is_writer,
             opener: Opener::new(file),
         })
     }
@@ -51,14 +51,14 @@ impl Client {
     /// Returns whether the descriptor is open for writing.
     #[inline]
     pub(crate) fn is_writer(&self) -> bool {
-        self.writer
+        self.is_writer
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
         OWNERSHIP.lock().close_session(self.session);
-        // The session's counters have been released: waits until perf can have them.
+        // The session's counters have been released: waits until perf can use them.
         place_holder::wait_for_place_holder_end();
     }
 }

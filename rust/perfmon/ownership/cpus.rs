@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The sets of CPUs: those that are used for counting, and those that can't be.
+//! The sets of CPUs: those that are used for counting, and those that can't be used for it.
 
 use crate::{cpu::CpuSet, logic::cpuid::Capabilities};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -7,7 +7,7 @@ use kernel::cpu::CpuId;
 
 /// The number of CPUs that are online but can't be used for counting, for callers that do not hold the lock.
 ///
-/// ATOMICS: sequentially consistent. A CPU is counted before it runs a program.
+/// ATOMICS: sequentially consistent. The number includes a CPU before that CPU runs a program.
 static INCAPABLE: AtomicU32 = AtomicU32::new(0);
 
 /// Returns whether there is a CPU that is online but can't be used for counting.
@@ -74,8 +74,8 @@ impl CpuSets {
         &self.incapable
     }
 
-    /// Adds a CPU that has come online. Returns true if it is used for counting at once, and false if it will be when
-    /// the system wakes up.
+    /// Adds a CPU that has come online. Returns true if the CPU is used for counting at once, false if it is used only
+    /// when the system has woken up.
     pub(crate) fn add(&mut self, cpu: CpuId) -> bool {
         self.ever_used.add(cpu);
         let set = if self.asleep {
@@ -88,7 +88,7 @@ impl CpuSets {
     }
 
     /// Notes that a CPU that has come online can't be used for counting.
-    pub(crate) fn refuse(&mut self, cpu: CpuId) {
+    pub(crate) fn add_incapable(&mut self, cpu: CpuId) {
         self.incapable.add(cpu);
         INCAPABLE.fetch_add(1, SeqCst);
     }
@@ -108,8 +108,8 @@ impl CpuSets {
         self.paused.append(&mut self.in_use);
     }
 
-    /// Uses CPUs for counting again after [`Self::pause`]: those that were used before, without those that went
-    /// offline since, and those that came online since.
+    /// Undoes [`Self::pause`]: uses the CPUs for counting that were used before and are still online, and those that
+    /// came online meanwhile.
     pub(crate) fn resume(&mut self) {
         self.asleep = false;
         self.in_use.append(&mut self.paused);

@@ -28,7 +28,7 @@ pub(crate) use self::{
     claimant::get_owner,
     client::{Client, SessionId},
     cpus::has_incapable_cpu,
-    dirty::{clean_here, DirtyCounterCleaner},
+    dirty::{clean_dirty_counters_here, DirtyCounterCleaner},
     memory::Charge,
     place_holder::{wait_for_place_holder_end, PlaceHolders, PLACE_HOLDERS},
     refusal::Refusal,
@@ -64,8 +64,8 @@ use kernel::{
 pub(crate) type OwnershipGuard = GlobalGuard<OWNERSHIP>;
 
 global_lock! {
-    // SAFETY: The lock must be initialized before its first use: `cpus::init` does so before there are descriptors
-    // and callbacks, its users.
+    // SAFETY: The lock must be initialized before its first use: only descriptors and callbacks use it, and
+    // `cpus::init` initializes it before there are any.
     pub(crate) unsafe(uninit) static OWNERSHIP: SpinLock<Ownership> = Ownership::new();
 }
 
@@ -101,7 +101,7 @@ enum PerfExclusion {
 /// # Invariants
 ///
 /// - If a counter has an owner, the CPUs are `claimed`.
-/// - If the CPUs are `claimed`, `reservation` is held, and Linux perf has no dirty counter on a CPU that is used for
+/// - If the CPUs are `claimed`, `perf_exclusion` is held, and Linux perf has no dirty counter on a CPU that is used for
 ///   counting.
 pub(crate) struct Ownership {
     cpus: CpuSets,
@@ -110,18 +110,20 @@ pub(crate) struct Ownership {
     /// The program that asked for each counter that has an owner, by [`CounterId::index`].
     claimants: [Option<Claimant>; MAX_COUNTERS],
     /// The number of exclusive groups of tasks' events, and of CPUs' events.
-    exclusive: [u32; 2],
+    exclusive_groups: [u32; 2],
     /// The user of the branch records, if there is one.
-    branches: Option<BranchUser>,
+    branch_user: Option<BranchUser>,
     /// The exclusion of Linux perf, held from before the first counter has an owner until no counter has one.
-    reservation: Option<PerfExclusion>,
+    perf_exclusion: Option<PerfExclusion>,
     /// The number of callers that are cleaning the CPUs, with the counters reserved.
     cleaners: u32,
     /// Every CPU that is used for counting has been claimed ([`Pmu::claim`](crate::logic::pmu::Pmu::claim)).
     claimed: bool,
     /// The log already says why the counters can't be used.
     refusal_logged: bool,
+    /// The session that is open for writing, if there is one.
     writer: Option<SessionId>,
+    /// The number of the session that was opened last.
     last_session: u64,
 }
 
@@ -131,9 +133,9 @@ impl Ownership {
             cpus: CpuSets::new(),
             owners: [None; MAX_COUNTERS],
             claimants: [const { None }; MAX_COUNTERS],
-            exclusive: [0; 2],
-            branches: None,
-            reservation: None,
+            exclusive_groups: [0; 2],
+            branch_user: None,
+            perf_exclusion: None,
             cleaners: 0,
             claimed: false,
             refusal_logged: false,
@@ -168,14 +170,14 @@ impl Ownership {
     ///
     /// # Errors
     ///
-    /// EBUSY if `writer`, and another session is a writer.
-    fn open_session(&mut self, writer: bool) -> Result<SessionId> {
-        if writer && self.writer.is_some() {
+    /// EBUSY if `is_writer`, and another session is a writer.
+    fn open_session(&mut self, is_writer: bool) -> Result<SessionId> {
+        if is_writer && self.writer.is_some() {
             return Err(EBUSY);
         }
         self.last_session += 1;
         let session = SessionId(self.last_session);
-        if writer {
+        if is_writer {
             self.writer = Some(session);
         }
         Ok(session)
@@ -190,7 +192,7 @@ impl Ownership {
 
     /// Returns a counter's setup if a session has set it up to count. Only the one writer can have done so.
     #[inline]
-    pub(crate) fn counting(&self, id: CounterId) -> Option<&CountingSetup> {
+    pub(crate) fn counting_setup(&self, id: CounterId) -> Option<&CountingSetup> {
         match &self.owners[id.index()] {
             Some(Owner::Session(counting)) => Some(counting),
             Some(Owner::Trace | Owner::Events(_)) | None => None,
@@ -198,12 +200,12 @@ impl Ownership {
     }
 
     /// Returns all counters that a session has set up to count.
-    pub(crate) fn all_counting(&self) -> impl Iterator<Item = (CounterId, &CountingSetup)> {
-        each(u64::MAX).filter_map(|id| Some((id, self.counting(id)?)))
+    pub(crate) fn counting_setups(&self) -> impl Iterator<Item = (CounterId, &CountingSetup)> {
+        each(u64::MAX).filter_map(|id| Some((id, self.counting_setup(id)?)))
     }
 
     /// Returns whether the trace or events own the counter.
-    pub(crate) fn has_other_owner(&self, id: CounterId) -> bool {
+    pub(crate) fn is_owned_by_trace_or_events(&self, id: CounterId) -> bool {
         matches!(
             self.owners[id.index()],
             Some(Owner::Trace | Owner::Events(_))
@@ -219,25 +221,25 @@ impl Ownership {
     /// Makes a session the owner of a counter that the caller has set up.
     pub(crate) fn begin_counting(&mut self, id: CounterId, counting: CountingSetup) {
         self.claimants[id.index()] = Some(Claimant::current());
-        self.set_counting(id, counting);
+        self.set_counting_setup(id, counting);
     }
 
     /// Replaces the setup of a counter that a session owns.
     #[inline]
-    pub(crate) fn set_counting(&mut self, id: CounterId, counting: CountingSetup) {
+    pub(crate) fn set_counting_setup(&mut self, id: CounterId, counting: CountingSetup) {
         self.owners[id.index()] = Some(Owner::Session(counting));
     }
 
     /// Makes the trace the owner of counters.
-    pub(crate) fn set_traced(&mut self, counters: u64) {
+    pub(crate) fn give_to_trace(&mut self, counters: u64) {
         for id in each(counters) {
             self.claimants[id.index()] = Some(Claimant::current());
             self.owners[id.index()] = Some(Owner::Trace);
         }
     }
 
-    /// Takes counters from their owner. Their registers have been restored on all CPUs. If no counter has an owner
-    /// then, gives all counters to Linux perf.
+    /// Takes counters from their owner, after the caller has restored their registers on all CPUs. If no counter has an
+    /// owner any more, gives all counters to Linux perf.
     pub(crate) fn release_counters(&mut self, counters: u64) {
         for id in each(counters) {
             self.owners[id.index()] = None;
@@ -248,7 +250,7 @@ impl Ownership {
 
     /// Returns whether the counters are reserved against Linux perf.
     pub(crate) fn is_reserved(&self) -> bool {
-        self.reservation.is_some()
+        self.perf_exclusion.is_some()
     }
 
     /// Returns whether the CPUs that are used for counting have been claimed. If so, CPUs that come online are
@@ -268,9 +270,9 @@ impl Ownership {
     ///
     /// [`Refusal::Reserved`] with a register that Linux perf uses.
     fn begin_cleaning(&mut self) -> Result<(), Refusal> {
-        if self.reservation.is_none() {
+        if self.perf_exclusion.is_none() {
             let reservation = Reservation::new(&pmu::common().capabilities);
-            self.reservation = Some(PerfExclusion::Registers(
+            self.perf_exclusion = Some(PerfExclusion::Registers(
                 reservation.map_err(Refusal::Reserved)?,
             ));
         }
@@ -281,23 +283,23 @@ impl Ownership {
 
     /// Does the same as [`Self::begin_cleaning`] with place-holders, which all CPUs have already.
     fn begin_cleaning_with_place_holders(&mut self, held: PlaceHolderHold) {
-        self.reservation = Some(PerfExclusion::PlaceHolders(held));
+        self.perf_exclusion = Some(PerfExclusion::PlaceHolders(held));
         self.refusal_logged = false;
         self.cleaners += 1;
     }
 
     /// Returns the control register of a counter with which Linux perf counts, on any CPU that is used for counting.
     fn counting_msr(&self) -> Option<Msr> {
-        let found = MsrCell::default();
+        let counting_msr = MsrCell::default();
         if self.is_reserved() {
             return None;
         }
         self.on_each(|here| {
             if let Some(msr) = pmu::common().counting_msr(here) {
-                found.set(msr);
+                counting_msr.set(msr);
             }
         });
-        found.get()
+        counting_msr.get()
     }
 
     /// Undoes [`Self::begin_cleaning`], when the caller has cleaned the CPUs.
@@ -305,7 +307,7 @@ impl Ownership {
         self.cleaners -= 1;
     }
 
-    /// Claims all CPUs, unless they are claimed. They have been cleaned since the counters were reserved.
+    /// Claims all CPUs, unless they are claimed. The caller has cleaned them since the counters were reserved.
     fn claim(&mut self) {
         if !self.claimed {
             let pmu = pmu::common();
@@ -326,12 +328,12 @@ impl Ownership {
         }
         // Callers that are cleaning the CPUs still need the reservation, to claim the CPUs afterwards.
         if self.cleaners == 0 {
-            self.reservation = None;
+            self.perf_exclusion = None;
         }
     }
 
-    /// Returns the data of the CPUs that were used for counting and are not now. The holder of the lock may write the
-    /// data.
+    /// Returns the data of the CPUs that were used for counting once, but are not used now. The holder of the lock may
+    /// write the data.
     pub(crate) fn uncounted_percpus(&self) -> impl Iterator<Item = &'static PerCpu> + '_ {
         self.cpus
             .ever_used()
@@ -377,7 +379,7 @@ impl Ownership {
 /// # Errors
 ///
 /// The errors of `check`. EBUSY if Linux perf uses a counter, or a real-time program keeps a CPU from being cleaned:
-/// the log says which. ENOMEM.
+/// the log says which. ENOMEM if there is no memory.
 #[inline(always)]
 pub(crate) fn lock_reserved(check: impl Fn(&Ownership) -> Result) -> Result<OwnershipGuard> {
     let ownership = OWNERSHIP.lock();
@@ -448,16 +450,16 @@ fn reserve(ownership: OwnershipGuard) -> Result<OwnershipGuard> {
 pub(crate) fn reserve_quietly(mut ownership: OwnershipGuard) -> Result<OwnershipGuard, Refusal> {
     match pmu::common().place_holder {
         None => {
-            let begun = ownership.begin_cleaning();
+            let result = ownership.begin_cleaning();
             drop(ownership);
-            begun?;
+            result?;
         }
         Some(counter) => {
             drop(ownership);
             place_holder::begin_cleaning(counter)?;
         }
     }
-    let clean_result = dirty::clean();
+    let clean_result = dirty::clean_dirty_counters();
     let mut ownership = OWNERSHIP.lock();
     ownership.end_cleaning();
     match clean_result {

@@ -4,8 +4,8 @@
 //!
 //! A CPU that is used for counting has a place-holder while the counters are
 //! [reserved](super::Ownership::is_reserved), and for a moment longer. perf creates and ends its events under mutexes
-//! of its own. So kernel threads and hotplug threads do that: a program would do it at its own, maybe low, priority,
-//! and delay all other programs. The threads take the lock of this file, and under it [`OWNERSHIP`].
+//! of its own. So kernel threads and hotplug threads make and end place-holders: a program of low priority would delay
+//! all others that wait for a mutex. The threads take the lock of this file, and under it [`OWNERSHIP`].
 
 use super::{Refusal, OWNERSHIP};
 use crate::{
@@ -15,8 +15,8 @@ use crate::{
 use kernel::{bindings, cpu::CpuId, prelude::*, sync::global_lock};
 
 global_lock! {
-    // SAFETY: The lock must be initialized before its first use: `PlaceHolders::new` does so, before CPUs are used
-    // for counting, and only then it is locked.
+    // SAFETY: The lock must be initialized before its first use: `PlaceHolders::new` initializes it before CPUs are
+    // used for counting, and only code that uses CPUs for counting locks it.
     pub(crate) unsafe(uninit) static PLACE_HOLDERS: Mutex<PlaceHolderState> = PlaceHolderState(false);
 }
 
@@ -35,7 +35,7 @@ impl PlaceHolders {
     ///
     /// # Safety
     ///
-    /// To be called once in the module's life, before CPUs are used for counting. The result is dropped when no
+    /// To be called once in the module's life, before CPUs are used for counting. The result must be dropped when no
     /// counter has an owner any more.
     pub(crate) unsafe fn new() -> Self {
         // SAFETY: A lock must be initialized once, before its first use: the caller calls this once, before CPUs are
@@ -57,8 +57,9 @@ pub(super) struct PlaceHolderHold(());
 
 impl Drop for PlaceHolderHold {
     fn drop(&mut self) {
-        // SAFETY: The function must stay until it has been called: `PlaceHolders::drop` waits for that before the
-        // module is unloaded.
+        // SAFETY: The function requires a callback that a kernel thread may call until `PlaceHolders::drop` has waited
+        // for the call: `end_if_unused` requires a task that may sleep, as a kernel thread may, and the module is
+        // unloaded after that drop.
         unsafe { ffi::perfmon_place_holder_end_soon(Some(end_if_unused)) };
     }
 }
@@ -78,9 +79,8 @@ pub(crate) fn wait_for_place_holder_end() {
 /// The user of the counters, or another reason why place-holders can't be made.
 pub(super) fn begin_cleaning(counter: u8) -> Result<(), Refusal> {
     loop {
-        // Refuses if perf is counting, since place-holders would take its counters, and its users would only see
-        // counts that stop. Checked in the caller's task, since the caller's own events are loaded only while it
-        // runs.
+        // Refuses if perf is counting: place-holders would take its counters, and its users would only see counts that
+        // stop. Checked in the caller's task, since perf counts the caller's own events only while the caller runs.
         let (is_reserved, counting) = {
             let ownership = OWNERSHIP.lock();
             (ownership.is_reserved(), ownership.counting_msr())
@@ -97,22 +97,23 @@ pub(super) fn begin_cleaning(counter: u8) -> Result<(), Refusal> {
 }
 
 /// Does the part of [`begin_cleaning`] that a kernel thread has to do. `was_reserved` says that the counters were
-/// reserved when perf's use was checked, which proves nothing then. Returns `None` if they were and are not any more,
-/// so that the caller checks again.
+/// reserved when the caller checked whether perf is counting, so that the check could not find anything. If they are
+/// not reserved any more, returns `None`: the caller then checks again.
 fn begin_cleaning_in_thread(counter: u8, was_reserved: bool) -> Option<Result<(), Refusal>> {
     let mut place_holders = PLACE_HOLDERS.lock();
-    // Another caller may have reserved the counters by now. Its place-holders are not made again: one that perf has
-    // displaced must stay, since it shows that.
+    // Another caller may have reserved the counters by now. Then the place-holders are not made again: if perf has
+    // displaced one, it must stay inactive, which shows that counts may be missing.
     let is_reserved = OWNERSHIP.lock().is_reserved();
     if was_reserved && !is_reserved {
         return None;
     }
     if !is_reserved {
-        if let Err(refusal) = place_holders.hold_all(counter) {
+        if let Err(refusal) = place_holders.make_all(counter) {
             return Some(Err(refusal));
         }
     }
-    // Reserved before the lock is released, so that the place-holders are not ended in between.
+    // The counters are reserved before `PLACE_HOLDERS` is released, so that `end_if_unused` does not end the
+    // place-holders in between.
     OWNERSHIP
         .lock()
         .begin_cleaning_with_place_holders(PlaceHolderHold(()));
@@ -137,10 +138,10 @@ impl PlaceHolderState {
     /// # Errors
     ///
     /// The user of the counters. Then there are no place-holders.
-    fn hold_all(&mut self, counter: u8) -> Result<(), Refusal> {
+    fn make_all(&mut self, counter: u8) -> Result<(), Refusal> {
         self.0 = true;
         for cpu in cpu::possible_cpus() {
-            // CPUs go online and offline under the lock of this file, so `cpu` stays as it is.
+            // CPUs go online and offline under the lock of this file, so `is_counted` does not change meanwhile.
             let is_counted = OWNERSHIP.lock().cpus().is_counted(cpu);
             if is_counted {
                 if let Err(refusal) = make_place_holder(cpu, counter) {
@@ -188,12 +189,12 @@ impl PlaceHolderState {
 ///
 /// The user of the counters, or another reason why place-holders can't be made.
 fn make_place_holder(cpu: CpuId, counter: u8) -> Result<(), Refusal> {
-    // perf can restrict an event to one counter on PMUs of the version that has aliases, and later.
+    // perf can restrict an event to one counter on PMUs whose registers have aliases: those of version 6 and later.
     let constrain = pmu::common().capabilities.has_aliases();
     // SAFETY: The function requires a CPU that is online, a caller that may sleep, and one caller at a time: the
     // caller holds the mutex of this file, which also keeps the CPU from going offline.
-    let made = unsafe { ffi::perfmon_place_holder_make(cpu.as_u32(), counter.into(), constrain) };
-    to_result(made).map_err(|error| match -error.to_errno() as u32 {
+    let result = unsafe { ffi::perfmon_place_holder_make(cpu.as_u32(), counter.into(), constrain) };
+    to_result(result).map_err(|error| match -error.to_errno() as u32 {
         bindings::EBUSY => Refusal::Pinned(cpu),
         bindings::ENXIO => Refusal::Misplaced(cpu),
         bindings::EOPNOTSUPP => Refusal::VirtualMachine,

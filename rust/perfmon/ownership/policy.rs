@@ -40,7 +40,7 @@ pub(crate) fn is_capable() -> bool {
 ///
 /// # Errors
 ///
-/// EPERM if it is.
+/// EPERM if the kernel is locked down.
 #[inline]
 pub(crate) fn check_lockdown() -> Result {
     // SAFETY: The function looks at the current task, so it must be called in task context: all callers are system
@@ -55,8 +55,8 @@ pub(crate) fn check_lockdown() -> Result {
 /// Security modules may change their answer for the same credentials, so they are asked again in the next jiffy.
 pub(crate) struct Opener {
     credentials: ARef<Credential>,
-    /// The jiffy in which [`check_may_count_cpu`] allowed these credentials the last time; 0, which is long past, if it
-    /// never did.
+    /// The last jiffy in which [`check_may_count_cpu`] allowed these credentials; 0, a jiffy that is long past, if it has
+    /// never allowed them.
     ///
     /// ATOMICS: relaxed. A call that sees an old number makes the check again.
     allowed_jiffy: AtomicU64,
@@ -71,8 +71,7 @@ impl Opener {
         }
     }
 
-    /// Checks what [`check_may_count_cpu`] does, for any caller. Uses the cache if the caller has the opener's
-    /// credentials.
+    /// Does what [`check_may_count_cpu`] does, from the cache if the caller has the opener's credentials.
     #[inline(always)]
     pub(crate) fn check_may_count_cpu(&self) -> Result {
         check_lockdown()?;
@@ -85,6 +84,8 @@ impl Opener {
         self.check_and_cache(current)
     }
 
+    /// Checks whether the caller, whose credentials are `current`, may count all that runs on a CPU, and caches the
+    /// result for the opener.
     #[cold]
     fn check_and_cache(&self, current: *const bindings::cred) -> Result {
         let now = jiffies();

@@ -74,9 +74,9 @@ impl Refusal {
     }
 }
 
-fn log_in_use(how: fmt::Arguments<'_>) {
+fn log_in_use(detail: fmt::Arguments<'_>) {
     pr_notice!(
-        "the counters are in use by Linux perf ({how}). End the programs that use perf events, and stop the NMI \
+        "the counters are in use by Linux perf ({detail}). End the programs that use perf events, and stop the NMI \
          watchdog with `sysctl kernel.nmi_watchdog=0`\n"
     );
 }

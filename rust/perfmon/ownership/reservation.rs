@@ -70,7 +70,7 @@ impl Reservation {
         }
         // SAFETY: The function takes any number of an MSR: it has no preconditions.
         let is_granted_twice = unsafe { ffi::perfmon_reserve_select(select) };
-        // SAFETY: The register must be reserved by the caller: the first call above has done so.
+        // SAFETY: The function requires a register that its caller has reserved: the first call above did that.
         unsafe { ffi::perfmon_release_select(select) };
         !is_granted_twice
     }
@@ -79,13 +79,13 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         for n in 0..self.selects {
-            // SAFETY: The register must be reserved by the caller, which is the invariant of `Reservation` for the
-            // counted registers.
+            // SAFETY: The function requires a register that its caller has reserved: by the type invariant the first
+            // `selects` event selects are.
             unsafe { ffi::perfmon_release_select(self.registers.select_msr(n).number()) };
         }
         for n in 0..self.counters {
-            // SAFETY: The register must be reserved by the caller, which is the invariant of `Reservation` for the
-            // counted registers.
+            // SAFETY: The function requires a register that its caller has reserved: by the type invariant the first
+            // `counters` counters are.
             unsafe { ffi::perfmon_release_counter(self.registers.counter_msr(n).number()) };
         }
     }

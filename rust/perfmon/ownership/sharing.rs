@@ -16,7 +16,7 @@ use kernel::{bindings, cpu::CpuId, prelude::*};
 
 impl Ownership {
     /// Returns the users of a counter that events own.
-    fn users(&self, id: CounterId) -> Option<&CounterUsers> {
+    fn event_users(&self, id: CounterId) -> Option<&CounterUsers> {
         match &self.owners[id.index()] {
             Some(Owner::Events(users)) => Some(users),
             Some(Owner::Session(_) | Owner::Trace) | None => None,
@@ -24,13 +24,13 @@ impl Ownership {
     }
 
     /// Returns the counters that events own, each with the event select to program at first.
-    pub(crate) fn all_shared(&self) -> impl Iterator<Item = (CounterId, EventSelect)> + '_ {
-        each(u64::MAX).filter_map(|id| Some((id, self.users(id)?.select())))
+    pub(crate) fn event_counters(&self) -> impl Iterator<Item = (CounterId, EventSelect)> + '_ {
+        each(u64::MAX).filter_map(|id| Some((id, self.event_users(id)?.select())))
     }
 
     /// Returns the counters that events own and for which `f` is true, as a mask.
     fn counters_where(&self, f: impl Fn(CounterId, &CounterUsers) -> bool) -> u64 {
-        bits(each(u64::MAX).filter(|&id| self.users(id).is_some_and(|users| f(id, users))))
+        bits(each(u64::MAX).filter(|&id| self.event_users(id).is_some_and(|users| f(id, users))))
     }
 
     /// Returns the counters that events of tasks own, as a mask.
@@ -75,13 +75,12 @@ impl Ownership {
         }
     }
 
-    /// Gives an event a counter that has no owner, or that is shared by events that
-    /// [admit](CounterUsers::can_admit) the event. For its first event, the counter is started on all CPUs, which are
-    /// claimed.
+    /// Gives an event a counter that has no owner, or whose events [admit](CounterUsers::can_admit) the event. A counter
+    /// without an owner is started on all CPUs, which are claimed.
     ///
     /// # Errors
     ///
-    /// EIO if the counter does not hold what is written. The event has not got it then.
+    /// EIO if the counter does not hold what is written to it. Then the event has not got the counter.
     fn share(&mut self, kind: TargetKind, id: CounterId, demand: Demand) -> Result {
         if let Some(Owner::Events(users)) = &mut self.owners[id.index()] {
             let kinds_before = users.kinds();
@@ -113,7 +112,7 @@ impl Ownership {
     ///
     /// # Errors
     ///
-    /// EIO if a counter does not hold what is written. The event has got no counter then.
+    /// EIO if a counter does not hold what is written to it. Then the event has got no counter.
     pub(crate) fn share_all(
         &mut self,
         kind: TargetKind,
@@ -138,8 +137,8 @@ impl Ownership {
         }
     }
 
-    /// Takes a counter from an event. When its last event goes, the counter's registers are restored, and it has no
-    /// owner.
+    /// Takes a counter from an event. If this was the counter's last event, restores the counter's registers and leaves
+    /// the counter without an owner.
     fn unshare(&mut self, kind: TargetKind, id: CounterId, demand: Demand) {
         let Some(Owner::Events(users)) = &mut self.owners[id.index()] else {
             return;
@@ -186,13 +185,13 @@ impl Ownership {
         if !are_same_kind {
             return Err(EBUSY);
         }
-        self.exclusive[kind as usize] += 1;
+        self.exclusive_groups[kind as usize] += 1;
         Ok(())
     }
 
     /// Undoes [`Self::begin_exclusive`].
     pub(crate) fn end_exclusive(&mut self, kind: TargetKind) {
-        self.exclusive[kind as usize] -= 1;
+        self.exclusive_groups[kind as usize] -= 1;
     }
 
     /// Checks that no exclusive group of another kind excludes a new user of counters: events of the kind `events`,
@@ -200,15 +199,15 @@ impl Ownership {
     ///
     /// # Errors
     ///
-    /// EBUSY if a group does.
+    /// EBUSY if there is such a group.
     pub(crate) fn check_exclusive(&self, events: Option<TargetKind>) -> Result {
-        let [tasks, cpus] = self.exclusive;
-        let others = match events {
+        let [tasks, cpus] = self.exclusive_groups;
+        let excluding_groups = match events {
             None | Some(TargetKind::Cgroup) => tasks + cpus,
             Some(TargetKind::Task) => cpus,
             Some(TargetKind::Cpu) => tasks,
         };
-        if others == 0 {
+        if excluding_groups == 0 {
             Ok(())
         } else {
             Err(EBUSY)

@@ -313,7 +313,7 @@ fn start_on_all_cpus(inner: &mut Inner, state: TraceState, ownership: &mut Owner
         if staged.config.last_branch().is_some() {
             ownership.begin_traced_branches()?;
         }
-        ownership.set_traced(counter_mask);
+        ownership.give_to_trace(counter_mask);
     }
     for (cpu, buffer) in possible_cpus().zip(&inner.buffers) {
         if buffer.is_traced() && !ownership.cpus().in_use().contains(cpu) {
@@ -337,7 +337,7 @@ fn start_on_all_cpus(inner: &mut Inner, state: TraceState, ownership: &mut Owner
             cpu::begin(here, &config, buffer);
         }
     });
-    // INVARIANT: `set_traced` has given the counters to the trace.
+    // INVARIANT: `give_to_trace` has given the counters to the trace.
     inner.state = state;
     inner.counters = counter_mask;
     if ownership.is_intact(counter_mask) {
