@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Attaching an event to its target, a task, a CPU or a cgroup, and detaching it.
+//! Attaching an event to its target - a task, a CPU or a cgroup - and detaching it.
 
 use super::{
     cgroup,
@@ -35,8 +35,8 @@ pub(super) fn with_context<R: Send>(
     let _pinned = pin();
     match target {
         Target::Task(task, _) => {
-            // SAFETY: The caller must run without preemption as long as it uses the context: `_pinned` keeps
-            // preemption off until it is dropped, after the last use.
+            // SAFETY: `table::find` requires that the caller runs without preemption as long as it uses the context:
+            // `_pinned` keeps preemption off until it is dropped, after the last use.
             let context = unsafe { table::find(task.as_ptr()) }?;
             let (result, is_emptied) = context.with_slots(f)?;
             if is_emptied {
@@ -71,8 +71,8 @@ fn with_each_context(target: &Target, mut f: impl FnMut(Option<ThisCpu<'_>>, &mu
 /// Returns the context of a CPU's events.
 fn cpu_context<'a>(cpu: CpuId) -> Option<&'a Context> {
     let percpu = percpu::of_cpu(cpu);
-    // SAFETY: The address is 0 or that of a CPU's context, which is freed at the module's exit only, so it is alive
-    // now.
+    // SAFETY: `from_address` requires a context that is alive, or 0: the address is 0 or that of a CPU's context, which
+    // is not freed before the module's exit.
     unsafe { Context::from_address(percpu.cpu_context.acquire()) }
 }
 
@@ -93,7 +93,7 @@ fn has_other_exclusive_group(slots: &Slots, leader: Option<&Event>) -> bool {
 pub(super) enum AttachError {
     /// Another event of the target has got the counter since it was chosen: the caller chooses again.
     CounterTaken,
-    /// There is no room for one more slot than the number that is given.
+    /// The context has this number of slots, and no memory for one more.
     Full(usize),
     /// The error to return to the program.
     Error(Error),
@@ -105,11 +105,12 @@ impl<E: Into<Error>> From<E> for AttachError {
     }
 }
 
-/// Attaches the event to its target. `leader` is the leader of its group, if it is not alone.
+/// Attaches the event to its target. `leader` is the leader of its group, if the event is not its own leader.
 ///
 /// # Errors
 ///
-/// ESRCH if the task exits. EBUSY if an exclusive group excludes the event, or there are too many events. ENOMEM.
+/// ESRCH if the task exits. EBUSY if an exclusive group excludes the event, or there are too many events. ENOMEM if
+/// there is no memory. [`AttachError::CounterTaken`].
 pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result<(), AttachError> {
     match &event.target {
         Target::Task(task, cpu) => attach_to_task(event, task, *cpu, leader),
@@ -143,7 +144,7 @@ fn add_slot(
     let has_counters = match leader.filter(|_| event.config.takes_turns) {
         Some(leader) => {
             if let Some(here) = here {
-                // `can_schedule_group` gives slots other counters to try it, so all windows are closed before.
+                // `can_schedule_group` tries other counters for the slots, so all windows must be closed.
                 Readings::new(timestamp()).close_windows(here, slots);
             }
             slots.can_schedule_group(leader)
@@ -167,8 +168,8 @@ fn add_slot(
 ///
 /// # Errors
 ///
-/// EBUSY if they exclude each other, or the context has [`MAX_SLOTS`] slots. [`AttachError::CounterTaken`] if one of
-/// them has got the event's counter since it was chosen.
+/// EBUSY if one of these events excludes another, or the context has [`MAX_SLOTS`] slots.
+/// [`AttachError::CounterTaken`] if an event of the context has got the new event's counter since it was chosen.
 fn check_compatible(
     slots: &mut Slots,
     event: &Event,
@@ -185,8 +186,8 @@ fn check_compatible(
     if has_other_exclusive_group(slots, leader) || event.config.exclusive && has_counters {
         return Err(EBUSY.into());
     }
-    // Since the counter was chosen, the target may have got another event: one that was opened, or one that the task
-    // inherited when it was created.
+    // Since the counter was chosen, another event may have been opened for the target, or the task may have inherited
+    // one when it was created.
     let own = slot::own_counters(slots, &event.config, cpu);
     let taken_counters = if event.config.takes_turns {
         own.busy
@@ -211,7 +212,7 @@ fn attach_to_task(
         if let Some(result) = add_to_context(event, &event.target, &mut room, cpu, leader) {
             return result;
         }
-        // The task has no context. This allocates memory, which may sleep, so RCU is not held.
+        // The task has no context. RCU is not held here, since the allocation of one may sleep.
         let slots = Slots::new(INITIAL_SLOTS, GFP_KERNEL_ACCOUNT)?;
         let new = Context::new(task_ptr, slots, GFP_KERNEL_ACCOUNT)?;
         let fill = |slots: &mut Slots| add_slot(None, slots, event, &mut room, cpu, leader);
@@ -238,17 +239,17 @@ fn insert_task_context(
     let mut table = table::lock();
     // An exiting task sets its flag first, then takes the lock once, and then removes its context: so a context that
     // is added while the flag is clear is removed.
-    // SAFETY: The task is alive, since `task` borrows a counted reference.
+    // SAFETY: The function requires a task that is alive: `task` borrows a counted reference.
     if unsafe { ffi::perfmon_task_is_exiting(task.as_ptr()) } {
         return Err(ESRCH.into());
     }
-    // Another task may have taken the last event from a context, which is gone, and not have got to run to remove it
-    // from the table.
+    // If another task took the last event from the context, the context is gone. The other task may not have got to
+    // run yet to remove it from the table.
     // SAFETY: `table::find` requires the table's lock: `table` is its guard, and is held until the context was last
     // used.
-    let gone = unsafe { table::find(task_ptr) }.filter(|context| context.is_gone());
-    if let Some(gone) = gone {
-        table.remove(task_ptr, gone);
+    let gone_context = unsafe { table::find(task_ptr) }.filter(|context| context.is_gone());
+    if let Some(context) = gone_context {
+        table.remove(task_ptr, context);
     }
     // SAFETY: `table::find` requires the table's lock: `table` is its guard, and is held until the context was last
     // used.
@@ -265,10 +266,10 @@ fn load_where_running(task: &Task) {
     // If the task was running when the context was added, its CPU is called, unless it has been switched out since.
     // If it is switched in later, the switch finds the context in the table and loads it.
     // ATOMICS: pairs with the switch, which writes the CPU number of the task before it looks for the context; and
-    // with an exec, which writes the task's new credentials before it looks for the context, while the caller checks
-    // the credentials after this.
+    // with an exec, which writes the task's new credentials before it looks for the context. The caller checks the
+    // credentials after this function.
     fence(SeqCst);
-    // SAFETY: The task is alive, since `task` borrows a counted reference.
+    // SAFETY: The function requires a task that is alive: `task` borrows a counted reference.
     let cpu = unsafe { ffi::perfmon_task_cpu(task.as_ptr()) };
     let address = task.as_ptr().addr();
     on_cpu(cpu, |here| {
@@ -296,11 +297,11 @@ fn add_to_context(
     leader: Option<&Event>,
 ) -> Option<Result<(), AttachError>> {
     loop {
-        let added = with_context(target, |here, slots| {
+        let result = with_context(target, |here, slots| {
             add_slot(here, slots, event, room, cpu, leader)
         });
-        let Some(Err(AttachError::Full(slots))) = added else {
-            return added;
+        let Some(Err(AttachError::Full(slots))) = result else {
+            return result;
         };
         if let Err(error) = room.grow(slots) {
             return Some(Err(error.into()));
@@ -322,15 +323,15 @@ fn attach_to_cgroup(
 ) -> Result<(), AttachError> {
     cgroup::add_event(cgroup)?;
     let attach_on = |cpu| add_on_cpu(event, &Target::Cgroup(cgroup.clone(), Some(cpu)), leader);
-    let attached = match cpu {
+    let result = match cpu {
         Some(cpu) => attach_on(cpu),
         None => possible_cpus().try_for_each(attach_on),
     };
-    if attached.is_err() {
+    if result.is_err() {
         // Removes the slots that were added before the error.
         detach(event);
     }
-    attached
+    result
 }
 
 /// Makes `new` the context of a CPU, unless the CPU has one.
@@ -417,12 +418,12 @@ pub(super) fn detach(event: &Event) {
             return;
         }
         if let Some(here) = here {
-            // Closes the event's windows: it is closed, so they are not opened again.
+            // Closes the event's windows, and does not open them again, since the event is closed.
             refresh(here, slots, timestamp());
         }
         slot::remove(slots, event);
         if let Some(here) = here {
-            // Opens the windows of events that the event led: they count without a leader now.
+            // Opens the windows of the events that this one led, which count without a leader from now on.
             refresh(here, slots, timestamp());
         }
     };
@@ -433,8 +434,8 @@ pub(super) fn detach(event: &Event) {
     if !event.config.inherit {
         return;
     }
-    // Waits for forks that have looked before the event was closed: their tasks' contexts are in the table now. Later
-    // forks inherit nothing of a closed event (`life::insert_inherited_context`).
+    // Waits for forks that saw the event before it was closed, so that their children's contexts are in the table.
+    // Forks that begin after the close don't let children inherit the event (`life::insert_inherited_context`).
     drop(table::lock());
     table::for_each_context(|context| {
         // Usually no task has inherited the event.

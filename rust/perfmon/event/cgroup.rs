@@ -99,8 +99,8 @@ fn list_of(cgroup: *const ffi::cgroup) -> &'static List {
 /// The caller must hold the table's lock, or run without preemption, as long as it uses the result.
 unsafe fn find<'a>(cgroup: *const ffi::cgroup) -> Option<&'a CountedCgroup> {
     let mut next = list_of(cgroup).load(Acquire);
-    // SAFETY: A cgroup in a list is alive. One that is removed meanwhile stays alive for the caller, which holds the
-    // lock, or can't be preempted, so that RCU waits for it.
+    // SAFETY: `as_ref` requires a pointer that is null or valid: a cgroup in a list is alive, and one that is removed
+    // meanwhile is freed only after the caller has released the lock or can be preempted.
     while let Some(counted) = unsafe { next.as_ref() } {
         if ptr::eq(counted.cgroup.as_ptr(), cgroup) {
             return Some(counted);
@@ -115,7 +115,7 @@ impl CountedCgroup {
     ///
     /// # Errors
     ///
-    /// ENOMEM.
+    /// ENOMEM if there is no memory.
     fn new(cgroup: &Arc<Cgroup>) -> Result<KBox<Self>> {
         let address = NonNull::new(cgroup.as_ptr()).ok_or(EINVAL)?;
         let mut contexts = KVec::new();
@@ -158,7 +158,7 @@ unsafe impl rcu::HasHead for CountedCgroup {
 ///
 /// # Errors
 ///
-/// ENOMEM.
+/// ENOMEM if there is no memory.
 pub(super) fn add_event(cgroup: &Arc<Cgroup>) -> Result {
     let add_user = || {
         // SAFETY: `find` requires the table's lock, which both callers of this closure hold until it returns.
@@ -198,8 +198,8 @@ pub(super) fn remove_event(cgroup: &Arc<Cgroup>) {
     };
     if let Some(removed) = removed {
         on_each_online(|_| true, reload);
-        // SAFETY: `removed` comes from `KBox::into_raw`. It has just been removed, once, and all CPUs have unloaded its
-        // contexts, so nothing finds it any more.
+        // SAFETY: `rcu::free` requires a value from `KBox::into_raw` that can't be found any more: `add_event` made it
+        // so, it has just been removed from its list, once, and all CPUs have unloaded its contexts.
         unsafe { rcu::free(removed) };
     }
     SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
@@ -215,8 +215,8 @@ fn unlink(counted: &CountedCgroup) -> *const CountedCgroup {
             link.store(counted.next.load(Relaxed), Release);
             return counted;
         }
-        // SAFETY: A cgroup is removed from its list, under the lock, before it is freed: the caller holds the lock,
-        // so the cgroup is alive.
+        // SAFETY: `as_ref` requires a pointer that is null or valid: the cgroup is in its list and the caller holds the
+        // lock, under which a cgroup is removed from its list before it is freed.
         match unsafe { next.as_ref() } {
             Some(next) => link = &next.next,
             None => return counted,
@@ -239,7 +239,7 @@ pub(super) fn with_context<R: Send>(
     Some(result)
 }
 
-/// Returns the first of the cgroup contexts that are loaded on a CPU. The others follow by [`CgroupContext::next`].
+/// Returns the first of the cgroup contexts that are loaded on a CPU. [`CgroupContext::next`] gives the next one.
 fn first_loaded<'a>(percpu: &PerCpu) -> Option<&'a CgroupContext> {
     context_at(percpu.cgroup_contexts.get())
 }
@@ -247,8 +247,8 @@ fn first_loaded<'a>(percpu: &PerCpu) -> Option<&'a CgroupContext> {
 /// Returns the context at the address of a context that is loaded on this CPU; `None` for 0.
 fn context_at<'a>(address: u64) -> Option<&'a CgroupContext> {
     let address = ptr::with_exposed_provenance::<CgroupContext>(address as usize);
-    // SAFETY: The address is 0, or was exposed from a `CgroupContext` that is loaded on this CPU. A cgroup is freed
-    // after all CPUs have unloaded its contexts, so it is alive.
+    // SAFETY: `as_ref` requires a pointer that is null or valid: the address is 0, or that of a `CgroupContext` that is
+    // loaded on this CPU. A cgroup is freed after all CPUs have unloaded its contexts.
     unsafe { address.as_ref() }
 }
 
@@ -278,8 +278,8 @@ pub(super) fn load_contexts_of(
     }
     percpu.cgroup.set(address);
     unload(here, readings, |on_cpu| {
-        // SAFETY: Both cgroups are alive: `innermost` is that of the task that runs here, `on_cpu` has a reference to
-        // its own, and interrupts are off, so RCU frees neither.
+        // SAFETY: The function requires cgroups that are alive: `innermost` is that of the task that runs here, the entry
+        // of `on_cpu` has a reference to its own, and interrupts are off, so RCU frees neither.
         let is_within =
             unsafe { ffi::perfmon_cgroup_is_within(innermost.as_ptr(), on_cpu.cgroup.as_ptr()) };
         // A context of a removed entry is unloaded even if the cgroup has a new entry now.
@@ -324,8 +324,8 @@ fn unload(here: ThisCpu<'_>, readings: &mut Readings, is_kept: impl Fn(&CgroupCo
             link = &on_cpu.next;
             continue;
         }
-        // SAFETY: The context is in this CPU's list of loaded contexts, and nothing else uses it: a `ThisCpu` says
-        // that interrupts are off until `slots` is dropped.
+        // SAFETY: `assume` requires a context that is loaded here, interrupts off, and no other user: the context is in
+        // this CPU's list, and a `ThisCpu` says that interrupts are off until `slots` is dropped.
         let mut slots = unsafe { HeldContext::assume(&on_cpu.context) };
         readings.close_windows(here, &mut slots);
         slots.unload();
@@ -369,8 +369,8 @@ pub(super) fn unload_all(here: ThisCpu<'_>, readings: &mut Readings) {
 pub(super) fn loaded(here: ThisCpu<'_>) -> impl Iterator<Item = HeldContext<'_>> {
     let first = first_loaded(here.percpu());
     let contexts = core::iter::successors(first, |on_cpu| context_at(on_cpu.next.get()));
-    // SAFETY: The context is in this CPU's list of loaded contexts, and nothing else uses it: a `ThisCpu` says that
-    // interrupts are off, and callers use one result at a time.
+    // SAFETY: `assume` requires a context that is loaded here, interrupts off, and no other user: the context is in
+    // this CPU's list, a `ThisCpu` says that interrupts are off, and callers use one result at a time.
     contexts.map(|on_cpu| unsafe { HeldContext::assume(&on_cpu.context) })
 }
 
@@ -398,9 +398,9 @@ pub(super) unsafe extern "C" fn on_move(
     if EVENT_COUNT.load(Relaxed) == 0 {
         return;
     }
-    // SAFETY: The tracepoint passes a task that is alive during the call, with interrupts off. `flush` waits for
-    // pending calls of `reload_here` before the module is unloaded, so the function stays as long as it may be
-    // called.
+    // SAFETY: The function requires a task that is alive, interrupts off, and a callback that stays: the tracepoint
+    // passes such a task with interrupts off, and `flush` waits for pending calls of `reload_here` before the module is
+    // unloaded.
     unsafe { ffi::perfmon_cgroup_call_cpus(task, all_threads, Some(reload_here)) };
 }
 

@@ -62,10 +62,11 @@ impl<'a> HeldContext<'a> {
         Context::loaded(here.percpu()).map(Self)
     }
 
-    /// Returns the context of this CPU's events, if it is loaded. It is while the CPU is brought up for counting.
+    /// Returns the context of this CPU's events, if it is loaded, as it is while the CPU is used for counting.
     pub(super) fn of_cpu(here: ThisCpu<'a>) -> Option<Self> {
         let percpu = here.percpu();
-        // SAFETY: The context of a CPU is freed at the module's exit only, so it is alive now.
+        // SAFETY: `from_address` requires a context that is alive, or 0: `cpu_context` is 0 or the address of a CPU's
+        // context, which is not freed before the module's exit.
         let context = unsafe { Context::from_address(percpu.cpu_context.get()) }?;
         let is_loaded = context.holder.load(Relaxed) == here.id().as_u32();
         // INVARIANT: The context is loaded on this CPU; in this folder a `ThisCpu` exists only while interrupts are
@@ -98,8 +99,8 @@ impl Deref for HeldContext<'_> {
 
     #[inline(always)]
     fn deref(&self) -> &Slots {
-        // SAFETY: By the invariant of `HeldContext` nothing else uses the slots, and `self` is borrowed shared, so there is
-        // no `&mut` to them.
+        // SAFETY: A `&` requires that there is no `&mut` to the slots: by the invariant of `HeldContext` nothing else
+        // uses them, and `self` is borrowed shared.
         unsafe { &*self.0.slots.get() }
     }
 }
@@ -107,8 +108,8 @@ impl Deref for HeldContext<'_> {
 impl DerefMut for HeldContext<'_> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Slots {
-        // SAFETY: By the invariant of `HeldContext` nothing else uses the slots, and `self` is borrowed exclusively, so
-        // there is no other reference to them.
+        // SAFETY: A `&mut` requires that there is no other reference to the slots: by the invariant of `HeldContext`
+        // nothing else uses them, and `self` is borrowed exclusively.
         unsafe { &mut *self.0.slots.get() }
     }
 }
@@ -119,8 +120,8 @@ pub(super) struct Context {
     task: *const bindings::task_struct,
     /// The number of the CPU that has loaded the context, [`FREE`], [`LOCKED`] or [`GONE`].
     ///
-    /// ATOMICS: taken with acquire and given up with release order, so that each holder sees what the holder before
-    /// has written to the slots.
+    /// ATOMICS: taken with acquire and given up with release order, so that each holder sees what the previous one has
+    /// written to the slots.
     holder: AtomicU32,
     /// The slots, which only the holder uses.
     slots: UnsafeCell<Slots>,
@@ -130,8 +131,7 @@ pub(super) struct Context {
     rcu: rcu::Head,
 }
 
-// SAFETY: `Slots` may be used by any task or CPU that holds the context, and `task` is an address that is only
-// compared.
+// SAFETY: Any task or CPU that holds the context may use the slots, and `task` is an address that is only compared.
 unsafe impl Send for Context {}
 // SAFETY: The slots are used by the holder only, of which `holder` allows one at a time; the other fields are atomic
 // or constant.
@@ -173,16 +173,16 @@ impl Context {
     /// The context must be alive for `'a`.
     #[inline(always)]
     pub(super) unsafe fn from_address<'a>(address: u64) -> Option<&'a Self> {
-        // SAFETY: The address is 0, or was exposed by `Self::address` from a context that the caller keeps alive for
-        // `'a`.
+        // SAFETY: `as_ref` requires a pointer that is null or valid: the address is 0, or was exposed by
+        // `Self::address` from a context that the caller keeps alive for `'a`.
         unsafe { ptr::with_exposed_provenance::<Self>(address as usize).as_ref() }
     }
 
     /// Returns the context of the task that runs on this CPU, if it is loaded.
     #[inline(always)]
     pub(super) fn loaded(percpu: &PerCpu) -> Option<&Self> {
-        // SAFETY: `task_context` is 0 or the address of a context that is alive: a CPU unloads a context before it is
-        // given to RCU, and RCU frees it only after this CPU has been left, which the borrow of `percpu` prevents.
+        // SAFETY: `from_address` requires a context that is alive, or 0: this CPU sets `task_context` to 0 before the
+        // context is given to RCU, and RCU frees it only after the CPU was left, which the borrow of `percpu` prevents.
         unsafe { Self::from_address(percpu.task_context.get()) }
     }
 

@@ -99,8 +99,8 @@ impl Descriptor for Event {
                 return output::set_output(self, Some(other.data()));
             }
             command::PAUSE_OUTPUT => {
-                let paused = |ring: &Ring| ring.set_paused(arg != 0);
-                return output::with_ring(self, paused).ok_or(EINVAL);
+                let set_paused = |ring: &Ring| ring.set_paused(arg != 0);
+                return output::with_ring(self, set_paused).ok_or(EINVAL);
             }
             command::PERIOD => return set_period(self, uaccess::get::<u64>(arg)?),
             command::REFRESH => return enable_for_samples(self, arg as u32),
@@ -113,19 +113,19 @@ impl Descriptor for Event {
     }
 
     fn poll(&self, poll: Poll) -> u32 {
-        // SAFETY: `wait` must live until poll(2) has removed its waiters. It lives as long as the event, whose
-        // descriptor is open while it is polled.
+        // SAFETY: `Wait::poll` requires a wait that exists as long as the descriptor: it is a field of the event, which
+        // is freed after the descriptor's last close(2).
         unsafe { self.sampler.notifier.wait.poll(&poll) };
-        let hang_up = if self.has_ended() {
+        let hang_up_events = if self.has_ended() {
             bindings::POLLHUP
         } else {
             0
         };
-        let readable = match output::with_ring(self, Ring::take_woken) {
+        let read_events = match output::with_ring(self, Ring::take_woken) {
             Some(true) => bindings::POLLIN | bindings::POLLRDNORM,
             _ => 0,
         };
-        hang_up | readable
+        hang_up_events | read_events
     }
 
     fn fasync(&self, change: FasyncChange) -> Result {
@@ -192,8 +192,8 @@ impl Descriptor for Event {
         }
         output::release_memory(&this);
         this.sampler.notifier.wait.wait_for_overflows();
-        // SAFETY: The event is closed, so no task inherits it any more; `detach` has removed all its slots; and the
-        // descriptor, which owned it, is gone.
+        // SAFETY: `free_by_rcu` requires an event without slots, now and later, that the caller uses no more: `detach`
+        // has removed all slots, and no task inherits the event, since it is closed. `this` is moved to the function.
         unsafe { Self::free_by_rcu(this) };
     }
 }
@@ -212,14 +212,14 @@ fn with_slots_here<R>(f: impl FnOnce(ThisCpu<'_>, &mut Slots) -> R) -> Option<R>
 #[inline(never)]
 fn refresh(event: &Event) {
     // The fast path: the event counts only the task that runs here.
-    let done = with_slots_here(|here, slots| {
+    let was_refreshed = with_slots_here(|here, slots| {
         let is_here = !event.config.inherit && slots.iter().any(|slot| slot.is_of_event(event));
         if is_here {
             slot::refresh(here, slots, timestamp());
         }
         is_here
     });
-    if done != Some(true) {
+    if was_refreshed != Some(true) {
         refresh_everywhere(event);
     }
 }
@@ -227,31 +227,31 @@ fn refresh(event: &Event) {
 /// Serves PERF_EVENT_IOC_PERIOD: sets the period in events, or the frequency in samples per second if the event was
 /// opened with a frequency.
 #[cold]
-fn set_period(event: &Event, number: u64) -> Result {
+fn set_period(event: &Event, period_or_frequency: u64) -> Result {
     let sampling = &event.sampler.sampling;
     sampling
         .trigger
-        .with_number(number)?
+        .with_number(period_or_frequency)?
         .check(max_sample_rate())?;
     if sampling.precise {
         let capabilities = &pmu::common().capabilities;
-        precise::check_period(number, event.config.select, capabilities)?;
+        precise::check_period(period_or_frequency, event.config.select, capabilities)?;
     }
-    event.sampler.set_period_or_frequency(number);
+    event.sampler.set_period_or_frequency(period_or_frequency);
     refresh(event);
     Ok(())
 }
 
-/// Serves PERF_EVENT_IOC_REFRESH: enables the event for `number` more samples.
+/// Serves PERF_EVENT_IOC_REFRESH: enables the event for `samples` more samples.
 #[cold]
-fn enable_for_samples(event: &Event, number: u32) -> Result {
+fn enable_for_samples(event: &Event, samples: u32) -> Result {
     if event.config.inherit || !event.sampler.is_sampled() {
         return Err(EINVAL);
     }
     if event.sampler.sampling.precise {
         return Err(errno(bindings::EOPNOTSUPP));
     }
-    event.sampler.notifier.allow_samples(number);
+    event.sampler.notifier.allow_samples(samples);
     event.state().set_enabled(true);
     refresh(event);
     mark_missed_on_refused_cpus();
@@ -263,8 +263,8 @@ fn enable_for_samples(event: &Event, number: u32) -> Result {
 fn set_enabled(event: &Event, whole_group: bool, enabled: bool) {
     // The fast path: one event, which counts only the task that runs here.
     if !whole_group && !event.config.inherit {
-        let done = with_slots_here(|here, slots| slots.set_enabled(here, event, enabled));
-        if done == Some(true) {
+        let was_set = with_slots_here(|here, slots| slots.set_enabled(here, event, enabled));
+        if was_set == Some(true) {
             return;
         }
     }
@@ -293,7 +293,7 @@ fn for_group(event: &Event, whole_group: bool, f: impl Fn(&Event)) {
     group::lock(event).events().for_each(f);
 }
 
-/// Returns the words that read(2) returns for an event with this count.
+/// Returns the values that read(2) returns for an event with this count.
 #[inline(always)]
 fn event_value(event: &Event, count: &EventCount) -> EventValue {
     EventValue {
@@ -318,7 +318,7 @@ fn event_times(event: &Event, count: EventCount) -> EventTimes {
     if !event.config.takes_turns {
         return times;
     }
-    // The enabled time is loaded after the running time, so it is not less.
+    // The enabled time is loaded after the running time, so the enabled time is not less.
     EventTimes {
         enabled: event.enabled_time().nanoseconds(),
         ..times
@@ -388,11 +388,11 @@ fn read_any_group(event: &Event, to: impl ReadTarget) -> Result<usize> {
     let mut buffer = KVec::new();
     let words = {
         let group = group::lock(event);
-        let needed = format.words(group.events().count());
-        if to.size() < needed * size_of::<u64>() {
+        let word_count = format.words(group.events().count());
+        if to.size() < word_count * size_of::<u64>() {
             return Err(ENOSPC);
         }
-        buffer.resize(needed, 0, GFP_KERNEL)?;
+        buffer.resize(word_count, 0, GFP_KERNEL)?;
         // All events of a group are in the same contexts, so refreshing one event's contexts refreshes all.
         refresh_everywhere(group.leader());
         let event_times = |count| event_times(group.leader(), count);
@@ -410,7 +410,7 @@ fn read_any_group(event: &Event, to: impl ReadTarget) -> Result<usize> {
     Ok(size_of_val(words))
 }
 
-/// Returns the event and what its closed windows have counted, or `None` if the event missed events.
+/// Returns the event and the count of its closed windows; `None` if the count is not complete.
 fn closed_count(event: &Event) -> Option<(&Event, EventCount)> {
     (!event.is_broken()).then(|| (event, EventCount::closed(event)))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! An event: what is counted, and the sum.
+//! An event: its configuration, and the sum of what its windows have counted.
 //!
 //! A task that inherits an event gets a slot for it in its context, and no event of its own: all windows add to one
 //! sum. The additions take no lock, so that a context switch and the exit of a task can make them.
@@ -59,25 +59,25 @@ pub(super) struct Event {
     total: AtomicU64,
     /// The total at the last reset.
     ///
-    /// ATOMICS: stored with release order, and loaded with acquire order before `total`, so the base is never more
-    /// than the total.
+    /// ATOMICS: stored with release order, and loaded with acquire order before `total`, so that a reader never sees a
+    /// smaller `total` than this.
     total_at_reset: AtomicU64,
     /// The time of all windows that are closed, in cycles of the time-stamp counter.
     ///
-    /// ATOMICS: relaxed additions by any CPU, as of `total`.
+    /// ATOMICS: relaxed additions by any CPU, as for `total`.
     cycles: AtomicU64,
     /// The time in which the event was enabled and waited for its turn, in cycles of the time-stamp counter.
     ///
-    /// ATOMICS: relaxed additions by any CPU, as of `total`.
+    /// ATOMICS: relaxed additions by any CPU, as for `total`.
     waited_cycles: AtomicU64,
     /// The number of slots.
     ///
     /// ATOMICS: sequentially consistent; removing the last slot wakes pollers.
     slot_count: AtomicU32,
-    /// The group that this event leads: the event alone, or with others.
+    /// The group that this event leads: the event alone, or with members.
     pub(super) own_group: Arc<Group<Event>>,
-    /// The group that the event joined as a member, if any. That group has no leader after its leader was closed:
-    /// then the event leads [`Self::own_group`].
+    /// The group that the event joined as a member, if any. When the leader of that group has been closed, the event
+    /// leads [`Self::own_group`].
     pub(super) joined_group: Option<Arc<Group<Event>>>,
     /// The page and the ring that programs map.
     #[pin]
@@ -117,7 +117,7 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// ENOMEM.
+    /// ENOMEM if there is no memory.
     pub(super) fn new(
         config: EventConfig,
         ChosenCounters { first, all }: ChosenCounters,
@@ -168,7 +168,7 @@ impl Event {
     pub(super) fn set_enabled(&self, enabled: bool) {
         self.state().set_enabled(enabled);
         if enabled && self.sampler.is_sampled() {
-            // After the state, since the last sample may come in between.
+            // Not before the event is enabled: the last allowed sample could be taken in between, and reach the limit.
             self.sampler.notifier.lift_spent_limit();
         }
     }
@@ -181,11 +181,11 @@ impl Event {
     }
 
     /// Adds the time in which a slot waited for its turn, in TSC cycles.
-    pub(super) fn add_waited(&self, cycles: u64) {
+    pub(super) fn add_waited_time(&self, cycles: u64) {
         self.waited_cycles.fetch_add(cycles, Relaxed);
     }
 
-    /// Marks that events were missed: from now on reading the count fails.
+    /// Marks that the count misses events, so that reads of the count fail from now on.
     #[cold]
     pub(super) fn mark_broken(&self) {
         self.slow_read_flags.fetch_or(BROKEN, Relaxed);
@@ -213,13 +213,13 @@ impl Event {
         self.time().plus(Cycles(self.waited_cycles.load(Relaxed)))
     }
 
-    /// Returns whether events were missed, so that there is no count.
+    /// Returns whether the count misses events, so that reads of the count fail.
     #[inline(always)]
     pub(super) fn is_broken(&self) -> bool {
         self.slow_read_flags.load(Relaxed) & BROKEN != 0
     }
 
-    /// Returns whether the count can't be read by the fast path: events were [missed](Self::is_broken), the processor
+    /// Returns whether the count can't be read by the fast path: it [misses events](Self::is_broken), the processor
     /// reloads the counter (PEBS), or the event takes turns.
     #[inline(always)]
     pub(super) fn needs_slow_read(&self) -> bool {
@@ -231,7 +231,7 @@ impl Event {
         self.tasks_left_at_exec.fetch_add(1, Relaxed);
     }
 
-    /// Returns how many tasks executed a program that the event may not count.
+    /// Returns the number of tasks that executed a program which the event may not count.
     pub(super) fn tasks_left_at_exec(&self) -> u32 {
         self.tasks_left_at_exec.load(Relaxed)
     }
@@ -241,7 +241,7 @@ impl Event {
         self.slot_count.fetch_add(1, SeqCst);
     }
 
-    /// Uncounts a slot. When the last slot goes, the event has ended, and pollers are woken.
+    /// Counts a slot that was removed. When the last slot was removed, the event has ended, and pollers are woken.
     pub(super) fn uncount_slot(&self) {
         if self.slot_count.fetch_sub(1, SeqCst) == 1 && !self.state().is_closed() {
             self.sampler.notifier.wait.hang_up();
@@ -257,12 +257,13 @@ impl Event {
     ///
     /// # Safety
     ///
-    /// No context has a slot of the event or will get one, and the caller does not use the event any more.
+    /// No context may have a slot of the event or get one.
     pub(super) unsafe fn free_by_rcu(this: Pin<KBox<Self>>) {
-        // SAFETY: A pinned value may not be moved: the event stays at its address until `rcu::free` frees it there.
+        // SAFETY: `into_inner_unchecked` requires that the value is not moved: the event stays at its address until
+        // `rcu::free` frees it there.
         let event = KBox::into_raw(unsafe { Pin::into_inner_unchecked(this) });
-        // SAFETY: The event comes from `KBox::into_raw`. No context has a slot of the event or will get one, by the
-        // contract of this function, which consumes the event: so nothing finds it, and it is freed once.
+        // SAFETY: `rcu::free` requires a value from `KBox::into_raw` that can't be found any more, once: the event is
+        // from there, the caller promises that no context has a slot of it or gets one, and `this` was its owner.
         unsafe { rcu::free(event) };
     }
 }

@@ -35,7 +35,7 @@ impl ReadRecord {
     ///
     /// # Safety
     ///
-    /// The event has a slot, and the caller holds RCU from now on until the result is dropped.
+    /// The event must have a slot, and the caller must hold RCU from now on until the result is dropped.
     unsafe fn new(event: &Event, cpu: CpuId, words: KVec<u64>) -> Self {
         event.count_slot();
         // INVARIANT: The caller holds RCU while the result exists, and the event has just counted the record as a
@@ -48,8 +48,8 @@ impl ReadRecord {
     }
 
     fn event(&self) -> &Event {
-        // SAFETY: By the invariant RCU has been held since the event had a slot. An event is freed by RCU after all
-        // its slots, so it is alive.
+        // SAFETY: `as_ref` requires an event that is alive. An event is freed a grace period after its last slot was
+        // removed. By the invariant RCU has been held since the event had a slot, so that period has not ended.
         unsafe { self.event.as_ref() }
     }
 }
@@ -65,12 +65,12 @@ impl Drop for ReadRecord {
 pub(super) struct ExitCounts(KVec<ReadRecord>);
 
 impl ExitCounts {
-    /// Collects the counts of slots whose windows are closed. Counts for which there is no memory are counted as lost
-    /// records.
+    /// Collects the counts of slots whose windows are closed. If there is no memory for a slot's counts, the event
+    /// counts one more lost record.
     ///
     /// # Safety
     ///
-    /// The caller holds RCU from now on until `self` is dropped.
+    /// The caller must hold RCU from now on until `self` is dropped.
     pub(super) unsafe fn collect(&mut self, slots: &Slots) {
         for slot in slots.iter().filter(|slot| slot.wants_read_record()) {
             let event = slot.event();
@@ -86,8 +86,8 @@ impl ExitCounts {
                 continue;
             }
             let push_result = read_words(slots, slot).and_then(|words| {
-                // SAFETY: The event has `slot`, and the caller holds RCU until `self`, which owns the record, is
-                // dropped.
+                // SAFETY: `ReadRecord::new` requires an event with a slot, which is `slot`, and RCU until the record is
+                // dropped: the caller holds RCU until `self`, which owns the record, is dropped.
                 let record = unsafe { ReadRecord::new(event, cpu, words) };
                 Ok(self.0.push(record, GFP_ATOMIC | __GFP_NOWARN)?)
             });
@@ -112,7 +112,7 @@ impl ExitCounts {
     }
 }
 
-/// Returns the slots whose counts read(2) of the slot's event returns: all of its group, or only `slot`.
+/// Returns the slots whose counts read(2) of the slot's event returns: all slots of its group, or only `slot`.
 fn slots_in_read<'a>(slots: &'a Slots, slot: &'a Slot) -> impl Iterator<Item = &'a Slot> {
     let is_group = slot.event().sampler.sampling.read.is_group();
     let group = slots.group(slot.event());
@@ -124,8 +124,8 @@ fn read_words(slots: &Slots, slot: &Slot) -> Result<KVec<u64>> {
     let event = slot.event();
     let format = event.sampler.sampling.read;
     let mut words = KVec::new();
-    let size = format.words(slots_in_read(slots, slot).count());
-    words.resize(size, 0, GFP_ATOMIC | __GFP_NOWARN)?;
+    let word_count = format.words(slots_in_read(slots, slot).count());
+    words.resize(word_count, 0, GFP_ATOMIC | __GFP_NOWARN)?;
     let value = |slot: &Slot| EventValue {
         value: slot.closed_count().count,
         id: slot.event().id,
@@ -143,8 +143,8 @@ fn read_words(slots: &Slots, slot: &Slot) -> Result<KVec<u64>> {
             .encode_group(&mut words, group, times)
             .ok_or(EINVAL)?;
     } else {
-        let mut one = [0; crate::logic::read_format::MAX_WORDS_OF_ONE];
-        words.copy_from_slice(format.encode_one(&mut one, value(slot), times));
+        let mut words_of_one = [0; crate::logic::read_format::MAX_WORDS_OF_ONE];
+        words.copy_from_slice(format.encode_one(&mut words_of_one, value(slot), times));
     }
     Ok(words)
 }

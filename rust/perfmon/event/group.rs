@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Groups of events: a leader, and those that were opened with it.
+//! Groups of events: a leader, and the events that were opened as its members.
 //!
-//! Each group has a lock of its own: all callers that wait for it have descriptors of the same group.
+//! Each group has a lock of its own, so that only callers with descriptors of the same group wait for each other.
 
 use super::{event::Event, members::Members};
 use core::ptr::{self, NonNull};
@@ -19,7 +19,7 @@ impl<'a> GroupJoin<'a> {
     ///
     /// # Errors
     ///
-    /// EINVAL if `leader` is itself a member of another group. ENOMEM.
+    /// EINVAL if `leader` is itself a member of another group. ENOMEM if there is no memory.
     pub(super) fn begin(leader: &'a Event) -> Result<Self> {
         if let Some(group) = &leader.joined_group {
             if group.lock().leader.is_some() {
@@ -52,16 +52,16 @@ pub(super) struct LockedGroup<'a> {
 impl LockedGroup<'_> {
     /// Returns the leader of the group.
     pub(super) fn leader(&self) -> &Event {
-        // SAFETY: The leader is alive: it is the event that `lock` was called with, which is borrowed, or it is in
-        // `members`, and leaves only under the lock that `self` holds.
+        // SAFETY: `as_ref` requires an event that is alive: the leader is the event that `lock` was called with, which
+        // is borrowed, or it is in `members`, which it leaves, before it is freed, under the lock that `self` holds.
         unsafe { self.leader.as_ref() }
     }
 
     /// Returns all events of the group, the leader first.
     pub(super) fn events(&self) -> impl Iterator<Item = &Event> {
         let siblings = self.members.siblings.iter();
-        // SAFETY: An event is alive while it is in `members`: it leaves under the lock, which `self` holds, before it
-        // is freed.
+        // SAFETY: `as_ref` requires an event that is alive: an event leaves `members`, before it is freed, under the
+        // lock, which `self` holds.
         let siblings = siblings.map(|sibling| unsafe { sibling.as_ref() });
         // Called by its path, since the trait `Init` has a method `chain`, too.
         Iterator::chain(core::iter::once(self.leader()), siblings)

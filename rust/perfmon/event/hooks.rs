@@ -2,8 +2,8 @@
 //! The tracepoints that follow tasks. They are registered only while events need them, so that they cost nothing
 //! otherwise.
 //!
-//! Kernel threads register and unregister them. That takes long, since the kernel waits for all CPUs. A program would
-//! do it at its own, maybe low, priority, and delay the first event of all other programs that long.
+//! Kernel threads register and unregister them. That takes long, since the kernel waits for all CPUs. A program of low
+//! priority would take even longer, and meanwhile delay the first events of all other programs.
 
 use super::{
     cgroup, life, mappings, new_cgroups, slow_switch_users::SLOW_SWITCH_USERS, switch, table,
@@ -36,9 +36,9 @@ struct Hooks {
     /// that no child of a counted task is missed.
     probes: [Probe; 5],
     /// The functions for tasks that move to other cgroups, and for new cgroups; `None` on a kernel without cgroups.
-    of_cgroups: [Option<Probe>; 2],
-    /// Programs may still have the right to use RDPMC from perf. They are counted as one of [`SLOW_SWITCH_USERS`]
-    /// while the functions are registered.
+    cgroup_probes: [Option<Probe>; 2],
+    /// Programs may still have the right to use RDPMC from perf, so that [`SLOW_SWITCH_USERS`] is one more while the
+    /// functions are registered.
     rdpmc_left_by_perf: bool,
 }
 
@@ -47,7 +47,7 @@ impl Hooks {
     ///
     /// # Errors
     ///
-    /// ENOENT if the kernel lacks a tracepoint. ENOMEM.
+    /// ENOENT if the kernel lacks a tracepoint. ENOMEM if there is no memory.
     fn register() -> Result<Self> {
         // SAFETY: `Probe::new` requires a function with the parameters that the tracepoint passes: each has those of
         // the kernel's include/trace/events.
@@ -62,28 +62,28 @@ impl Hooks {
         };
         // SAFETY: `Probe::new` requires a function with the parameters that the tracepoint passes: those of
         // include/trace/events/cgroup.h.
-        let of_cgroups = unsafe {
+        let cgroup_probes = unsafe {
             [
                 Probe::new(c"cgroup_attach_task", cgroup::on_move as *mut _).ok(),
                 Probe::new(c"cgroup_mkdir", new_cgroups::on_new_cgroup as *mut _).ok(),
             ]
         };
-        let all = || Iterator::chain(probes.iter(), of_cgroups.iter().flatten());
-        for (n, probe) in all().enumerate() {
+        let all_probes = || Iterator::chain(probes.iter(), cgroup_probes.iter().flatten());
+        for (n, probe) in all_probes().enumerate() {
             if let Err(error) = probe.register() {
-                all().take(n).for_each(Probe::unregister);
+                all_probes().take(n).for_each(Probe::unregister);
                 return Err(error);
             }
         }
         // Checked after `life::on_new_task` was registered, which takes the right from new tasks.
-        // SAFETY: The function reads tasks under RCU, which it takes itself: it has no preconditions.
+        // SAFETY: The function has no preconditions: it looks at tasks under RCU, which it takes itself.
         let rdpmc_left_by_perf = unsafe { ffi::perfmon_rdpmc_left_by_perf() };
         if rdpmc_left_by_perf {
             SLOW_SWITCH_USERS.fetch_add(1, SeqCst);
         }
         Ok(Self {
             probes,
-            of_cgroups,
+            cgroup_probes,
             rdpmc_left_by_perf,
         })
     }
@@ -91,8 +91,8 @@ impl Hooks {
     /// Unregisters the functions.
     fn unregister(self) {
         self.probes.iter().for_each(Probe::unregister);
-        let of_cgroups = self.of_cgroups.iter().flatten();
-        of_cgroups.for_each(Probe::unregister);
+        let cgroup_probes = self.cgroup_probes.iter().flatten();
+        cgroup_probes.for_each(Probe::unregister);
         if self.rdpmc_left_by_perf {
             SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
         }
@@ -121,7 +121,7 @@ pub(super) unsafe fn init() {
 ///
 /// # Errors
 ///
-/// ENOMEM. ENOENT if the kernel lacks a tracepoint.
+/// ENOMEM if there is no memory. ENOENT if the kernel lacks a tracepoint.
 pub(super) fn add_user(with_mappings: bool) -> Result {
     if let Err(error) = mappings::add_user(with_mappings) {
         remove_mapping_user(with_mappings);
@@ -129,11 +129,11 @@ pub(super) fn add_user(with_mappings: bool) -> Result {
     }
     // Registers again if the tracepoints were unregistered before the event could be counted.
     while !add_user_if_registered() {
-        let mut registered = Ok(());
-        kernel_thread::call(|| registered = register());
-        if registered.is_err() {
+        let mut result = Ok(());
+        kernel_thread::call(|| result = register());
+        if result.is_err() {
             remove_mapping_user(with_mappings);
-            return registered;
+            return result;
         }
     }
     Ok(())
@@ -148,8 +148,8 @@ fn remove_mapping_user(with_mappings: bool) {
 
 /// Has a kernel thread call [`unregister_if_unused`] in a second.
 fn unregister_later() {
-    // SAFETY: The function must stay until it has been called or cancelled: `finish` cancels it before the module
-    // goes.
+    // SAFETY: The function requires a callback that stays until it has been called or cancelled: `finish` cancels the
+    // call before the module is unloaded. The callback requires a task that may sleep, as a kernel thread may.
     unsafe { ffi::perfmon_call_later(Some(unregister_if_unused)) };
 }
 
@@ -161,8 +161,8 @@ fn add_user_if_registered() -> bool {
 
 /// Undoes [`add_user`] for an event that no context has any more.
 ///
-/// After the last event the functions stay registered for a second, since registering them again at once would take
-/// long: the kernel waits for all CPUs.
+/// After the last event the functions stay registered for a second, so that the next event need not register them
+/// again, which takes long: the kernel waits for all CPUs.
 pub(super) fn remove_user(with_mappings: bool) {
     remove_mapping_user(with_mappings);
     if USERS.fetch_sub(1, AcqRel) == 2 {
@@ -170,7 +170,7 @@ pub(super) fn remove_user(with_mappings: bool) {
     }
 }
 
-/// Registers the functions, unless they are. Sleeps.
+/// Registers the functions, unless they are registered. Sleeps.
 ///
 /// # Errors
 ///
@@ -184,7 +184,8 @@ fn register() -> Result {
     Ok(())
 }
 
-/// Unregisters the functions, unless an event uses them. Tries again later if RDPMC still needs them.
+/// Unregisters the functions, unless an event uses them. Tries again in a second if a fork may still copy the right to
+/// use RDPMC.
 ///
 /// # Safety
 ///
@@ -196,7 +197,7 @@ unsafe extern "C" fn unregister_if_unused() {
     }
 }
 
-/// Unregisters the functions, if no event uses them. Returns false if it has to be tried again: a fork may be under
+/// Unregisters the functions, if no event uses them. Returns false if the caller has to try again: a fork may be under
 /// way, from whose child [`life::on_new_task`] has to take the right to use RDPMC.
 fn try_unregister() -> bool {
     // Locked before `USERS` becomes 0, so that a caller that registers the functions again waits until this has
@@ -205,7 +206,7 @@ fn try_unregister() -> bool {
     if USERS.load(Acquire) != 1 {
         return true;
     }
-    // SAFETY: The function reads tasks under RCU, which it takes itself: it has no preconditions.
+    // SAFETY: The function has no preconditions: it looks at tasks under RCU, which it takes itself.
     if unsafe { ffi::perfmon_rdpmc_may_be_copied() } {
         return false;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tracepoints of tasks that begin, execute a program, are renamed, and exit.
+//! Handlers of the tracepoints of tasks that begin, execute a program, are renamed, and exit.
 //!
-//! Each is called by the task itself, so no other CPU has the task's context loaded.
+//! Each handler is called by the task itself, so no other CPU has the task's context loaded.
 
 use super::{
     context::Context,
@@ -68,8 +68,8 @@ pub(super) unsafe extern "C" fn on_new_task(
     table::grow_if_crowded();
 }
 
-/// Calls `f` with the slots of the current task, if it has events. `f` gets the `ThisCpu` if the context is loaded.
-/// It is not loaded on a CPU that does not count, nor for moments after the task got its first event.
+/// Calls `f` with the slots of the current task, if it has events. `f` gets the `ThisCpu` if the context is loaded. A
+/// context is not loaded on a CPU that is not used for counting, nor in the moments after the task got its first event.
 fn with_current_task_slots(f: impl Fn(Option<ThisCpu<'_>>, &mut Slots)) {
     let _pinned = pin();
     let task = Task::current_raw();
@@ -87,31 +87,33 @@ fn with_current_task_slots(f: impl Fn(Option<ThisCpu<'_>>, &mut Slots)) {
 ///
 /// # Errors
 ///
-/// ENOMEM. EBUSY if `task` has a context already, since another task has opened an event on it meanwhile.
+/// ENOMEM if there is no memory. EBUSY if `task` has a context already, since another task has opened an event on it
+/// meanwhile.
 fn insert_inherited_context(
     slots: &Slots,
     inherits: impl Fn(&Event) -> bool,
     task: *const bindings::task_struct,
 ) -> Result {
-    // The memory is charged to the memory cgroup of the current task, as where an event is attached.
+    // The memory is charged to the memory cgroup of the current task, as that of an event that is attached.
     let account = GFP_KERNEL_ACCOUNT & !GFP_KERNEL;
     let flags = GFP_ATOMIC | __GFP_NOWARN | account;
     let count = slots.iter().filter(|slot| inherits(slot.event())).count();
     let mut context = Context::new(task, Slots::new(count, flags)?, flags)?;
-    let new = context.slots_mut();
-    if let Err(error) = slot::inherit(new, slots, inherits, flags) {
-        slot::remove_all(new);
+    let new_slots = context.slots_mut();
+    if let Err(error) = slot::inherit(new_slots, slots, inherits, flags) {
+        slot::remove_all(new_slots);
         return Err(error);
     }
     let mut table = table::lock();
-    // SAFETY: `table::find` requires the table's lock, of which `table` is the guard.
+    // SAFETY: `table::find` requires the table's lock: `table` is its guard, and is held until the last use.
     if unsafe { table::find(task) }.is_some() {
-        slot::remove_all(new);
+        slot::remove_all(new_slots);
         return Err(EBUSY);
     }
-    // Drops the slots of events that were closed meanwhile, since their `detach` may have looked at the table before.
-    slot::remove_where(new, |event| event.state().is_closed());
-    if !new.is_empty() {
+    // Removes the slots of events that were closed meanwhile: their `detach` may have looked at the table already,
+    // which does not have this context yet.
+    slot::remove_where(new_slots, |event| event.state().is_closed());
+    if !new_slots.is_empty() {
         table.add(context);
     }
     Ok(())
@@ -149,7 +151,8 @@ pub(super) unsafe extern "C" fn on_exec(
 ///
 /// `binprm` must be the program that the current task executes, and the task must have the new credentials already.
 pub(super) unsafe fn exec_is_private(binprm: *mut bindings::linux_binprm) -> bool {
-    // SAFETY: The caller promises that `binprm` is the current task's program, with its new credentials.
+    // SAFETY: The function requires the program that the current task executes, with its new credentials: the caller
+    // promises that `binprm` is that program.
     unsafe { ffi::perfmon_exec_is_private(binprm) }
 }
 
@@ -181,8 +184,8 @@ pub(super) unsafe extern "C" fn on_exit(
     _task: *mut bindings::task_struct,
     _group_dead: bool,
 ) {
-    // `attach` checks under the lock whether the task is exiting: it has added its context before this, or will see
-    // the flag.
+    // `attach` checks under the lock whether the task is exiting: either it has added the task's context by now, or it
+    // sees the flag.
     drop(table::lock());
     record::write_current(&TaskChange::Exit);
     end_current_task();
@@ -205,18 +208,18 @@ pub(super) unsafe extern "C" fn on_rename(
     // SAFETY: The function requires a task that is alive: it is the current one.
     let by_exec = unsafe { ffi::perfmon_task_executes(task) };
     if by_exec {
-        // This is the place where perf handles an exec. The name is recorded after it, and before what the program
-        // maps.
+        // perf handles an exec at this place, too. The record of the name follows, before those of the program's
+        // mappings.
         handle_exec();
     }
-    let mut copy = [0; 2];
-    // SAFETY: The tracepoint passes a string that ends with 0; `copy` has room for the 16 bytes that the function
-    // writes.
-    unsafe { ffi::perfmon_copy_name(name, copy.as_mut_ptr().cast()) };
-    record::write_current(&TaskChange::Name(copy, by_exec));
+    let mut name_words = [0; 2];
+    // SAFETY: The function requires a string that ends with 0, which the tracepoint passes, and room for 16 bytes,
+    // which `name_words` has.
+    unsafe { ffi::perfmon_copy_name(name, name_words.as_mut_ptr().cast()) };
+    record::write_current(&TaskChange::Name(name_words, by_exec));
 }
 
-/// Removes all events from the current task, whose context is gone then, and records its counts.
+/// Removes all events from the current task, so that its context is gone, and records the task's counts.
 fn end_current_task() {
     let _pinned = pin();
     let counts = Cell::new(ExitCounts::default());
@@ -226,8 +229,8 @@ fn end_current_task() {
             slot::Readings::new(timestamp()).close_windows(here, slots);
         }
         let mut exit_counts = counts.take();
-        // SAFETY: The caller must hold RCU until `counts` is dropped: preemption is off until `_pinned` is dropped,
-        // which is declared before `counts` and so dropped after it.
+        // SAFETY: `collect` requires that RCU is held until `exit_counts`, which moves to `counts`, is dropped: preemption
+        // is off until `_pinned` is dropped, which is declared before `counts` and so dropped after it.
         unsafe { exit_counts.collect(slots) };
         counts.set(exit_counts);
         slot::remove_all(slots);

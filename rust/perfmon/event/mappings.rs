@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The records of what programs map, which kprobes write. The probes are registered only while an event wants such
+//! The records of programs' mappings, which kprobes write. The probes are registered only while an event wants such
 //! records.
 //!
 //! Kernel threads register and unregister the probes, as they do with tracepoints ([`super::hooks`]). A kernel
@@ -35,7 +35,7 @@ global_lock! {
     unsafe(uninit) static PROBES: Mutex<()> = ();
 }
 
-/// Initializes the lock, and checks whether the kernel would take the probes.
+/// Initializes the lock, and checks whether the kernel has the functions that are probed.
 ///
 /// # Safety
 ///
@@ -62,7 +62,7 @@ pub(super) fn are_recorded(event: &Event) -> bool {
 ///
 /// # Errors
 ///
-/// ENOMEM.
+/// ENOMEM if there is no memory.
 pub(super) fn add_user(wanted: bool) -> Result {
     if !wanted {
         return Ok(());
@@ -71,23 +71,23 @@ pub(super) fn add_user(wanted: bool) -> Result {
     if REGISTERED.load(SeqCst) != 0 {
         return Ok(());
     }
-    let mut registered = Ok(());
-    kernel_thread::call(|| registered = register());
-    match registered {
+    let mut result = Ok(());
+    kernel_thread::call(|| result = register());
+    match result {
         Err(error) if error == ENOMEM => Err(error),
         // A kernel without the probed functions gives no records, which is no error.
         _ => Ok(()),
     }
 }
 
-/// Undoes [`add_user`]. Returns whether this was the last event: then the caller has [`unregister_if_unused`] called
-/// later.
+/// Undoes [`add_user`]. Returns true after the last event: then the caller has to see to it that
+/// [`unregister_if_unused`] is called.
 #[must_use]
 pub(super) fn remove_user(wanted: bool) -> bool {
     wanted && USERS.fetch_sub(1, SeqCst) == 1
 }
 
-/// Registers the probes, unless they are. Sleeps.
+/// Registers the probes, unless they are registered. Sleeps.
 ///
 /// # Errors
 ///
@@ -130,28 +130,36 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
     let here = unsafe { ThisCpu::assume() };
     // SAFETY: The function requires an area of the current task that stays mapped during the call: the probed
     // function has it as its argument, under the lock of the mm.
-    let executable = unsafe { ffi::perfmon_mapping_is_executable(area) };
-    let of_task = HeldContext::of_task(here).filter(|slots| may_record_mapping(slots));
-    let of_cpu = HeldContext::of_cpu(here);
-    let own = || [&of_task, &of_cpu].into_iter().flatten();
-    let wants = |slots: &Slots| {
+    let is_executable = unsafe { ffi::perfmon_mapping_is_executable(area) };
+    let task_slots = HeldContext::of_task(here).filter(|slots| may_record_mapping(slots));
+    let cpu_slots = HeldContext::of_cpu(here);
+    let own_slots = || [&task_slots, &cpu_slots].into_iter().flatten();
+    let want_mapping = |slots: &Slots| {
         let mut slots = slots.iter();
         slots.any(|slot| {
-            slot.is_open() && slot.event().sampler.sampling.mappings.include(executable)
+            slot.is_open()
+                && slot
+                    .event()
+                    .sampler
+                    .sampling
+                    .mappings
+                    .include(is_executable)
         })
     };
-    if !own().any(|slots| wants(slots)) && !cgroup::loaded(here).any(|slots| wants(&slots)) {
+    if !own_slots().any(|slots| want_mapping(slots))
+        && !cgroup::loaded(here).any(|slots| want_mapping(&slots))
+    {
         return;
     }
-    // SAFETY: The words must have one user at a time: only this handler and that of new cgroups use those of this CPU,
-    // interrupts are off, and neither causes the other.
+    // SAFETY: `words` requires that the words have one user at a time: only this handler and that of new cgroups use
+    // those of this CPU, interrupts are off, and neither handler causes the other.
     let name = unsafe { here.percpu().path.words() };
     // SAFETY: The function requires an area of the current task that stays mapped during the call: the probed
     // function has it as its argument, under the lock of the mm.
     let (mapping, name) = unsafe { mappings::describe(area, name) };
     let change = TaskChange::Map(&mapping, name);
     let task = Task::current_raw();
-    for slots in own() {
+    for slots in own_slots() {
         record::write_to(here, slots, &change, task, None);
     }
     for slots in cgroup::loaded(here) {
@@ -159,12 +167,12 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
     }
 }
 
-/// Returns whether events of the current task may record its mappings: during an exec only once the new program is
-/// known to be one that they may count, not setuid for instance.
+/// Returns whether events of the current task may record its mappings. During an exec they may after the new program was
+/// found to be one that they may count, not a setuid program for instance.
 fn may_record_mapping(slots: &Slots) -> bool {
     // SAFETY: The function requires a task that is alive, which the current task is.
-    let executes = unsafe { ffi::perfmon_task_executes(Task::current_raw()) };
-    !executes || slots.may_record_new_program
+    let is_in_exec = unsafe { ffi::perfmon_task_executes(Task::current_raw()) };
+    !is_in_exec || slots.may_record_new_program
 }
 
 /// Handles the probe of `setup_new_exec()`: the current task begins to execute a program, whose credentials are

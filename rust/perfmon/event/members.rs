@@ -15,18 +15,21 @@ pub(super) struct Group<E> {
     members: Mutex<Members<E>>,
 }
 
+/// The events of a group.
+///
 /// # Invariants
 ///
 /// The events are alive: each is removed, under the lock, before it is freed
 /// ([`remove_event`](super::group::remove_event)).
 pub(super) struct Members<E> {
-    /// The leader; `None` as long as the leader has no other event, and after the leader was closed.
+    /// The leader; `None` as long as the group has no other event, and after the leader was closed.
     pub(super) leader: Option<NonNull<E>>,
     /// The events other than the leader, in the order in which they were opened.
     pub(super) siblings: KVec<NonNull<E>>,
 }
 
-// SAFETY: The pointers are to events that are alive, and any task may use an `E`, since it is `Sync`.
+// SAFETY: By the type invariant the pointers are to events that are alive, and any task may use an `E`, since it is
+// `Sync`.
 unsafe impl<E: Sync> Send for Members<E> {}
 
 impl<E> Group<E> {
@@ -34,7 +37,7 @@ impl<E> Group<E> {
     ///
     /// # Errors
     ///
-    /// ENOMEM.
+    /// ENOMEM if there is no memory.
     pub(super) fn new() -> Result<Arc<Self>> {
         let members = Members {
             leader: None,

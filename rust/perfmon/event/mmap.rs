@@ -29,8 +29,8 @@ use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 ///
 /// EINVAL if the size is not one page, or one page and 2^n pages for the ring; if it differs from that of other
 /// mappings or of the ring that the event writes to; if the offset is not 0; for a private mapping; and for an event
-/// that is inherited, or of a cgroup, and on all CPUs. EBUSY if the event writes to the ring of another event. EPERM
-/// if the caller may not pin more memory. ENOMEM.
+/// on all CPUs that is inherited or counts a cgroup. EBUSY if the event writes to the ring of another event. EPERM if
+/// the caller may not pin more memory. ENOMEM if there is no memory.
 pub(super) fn map(event: &Event, area: &Area<'_>) -> Result {
     // A page shows one window, so it can't show a sum over several CPUs: EINVAL, as from perf.
     let is_sum = match event.target {
@@ -65,7 +65,7 @@ fn allow_rdpmc(event: &Event, area: &Area<'_>) -> bool {
         }
     }
     SLOW_SWITCH_USERS.fetch_add(1, SeqCst);
-    // SAFETY: The mm must be the caller's and locked: mmap(2) holds its lock while it maps `area`.
+    // SAFETY: The function requires the caller's mm, locked for writing: mmap(2) has locked that of `area`.
     if unsafe { ffi::perfmon_rdpmc_begin(area.mm()) } {
         return true;
     }
@@ -99,9 +99,9 @@ fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNul
     } else {
         None
     };
-    // SAFETY: The page is from `perfmon_buffer_alloc()`, and must live as long as the mapping. The mapping keeps the
-    // event, which keeps the page. If this fails, the page is freed before the area, whose page tables then hold
-    // references of their own.
+    // SAFETY: `insert_pages` requires memory of `__vmalloc()` that outlives the mapping, and an area that is being
+    // mapped, as `area` is. The page is from `perfmon_buffer_alloc()`; the mapping keeps the event, which keeps the
+    // page. On an error the page is freed before the area, whose page tables have references of their own to it.
     unsafe { area.insert_pages(0, page.start().cast(), PAGE_SIZE) }?;
     if let Some(ring) = new_ring.as_ref().or(memory.ring.as_ref()) {
         ring.map(area)?;
@@ -123,15 +123,15 @@ pub(super) fn mapping_copied(event: &Event, area: &Area<'_>) {
     let _memory = event.mapped.lock();
     if area.has_rdpmc_mark() {
         SLOW_SWITCH_USERS.fetch_add(1, SeqCst);
-        // SAFETY: The mm must have the right to use RDPMC: it got it with the mapping that is copied, whose mark says
-        // so.
+        // SAFETY: The function requires an mm that has the right to use RDPMC: the mapping that is copied gives that
+        // right, as its mark says.
         unsafe { ffi::perfmon_rdpmc_begin_again(area.mm()) };
         mappings.own.fetch_add(1, SeqCst);
     }
     mappings.all.fetch_add(1, SeqCst);
 }
 
-/// Uncounts a mapping. The last one ends the event's own ring. Returns the page.
+/// Counts the end of a mapping, and ends the event's own ring with the last one. Returns the page.
 fn end_mapping(event: &Event, area: &Area<'_>) -> Option<NonNull<UserPage>> {
     let mappings = &event.mapped.mappings;
     let mut memory = event.mapped.lock();
@@ -145,8 +145,8 @@ fn end_mapping(event: &Event, area: &Area<'_>) -> Option<NonNull<UserPage>> {
     }
     memory.has_own_ring = false;
     if let Some(ring) = output::replace_ring(event, &mut memory.ring, None) {
-        // After `wait_for_writers` no other event writes to the ring, either. The lock is held until then, since the
-        // page may get another ring afterwards.
+        // After `wait_for_writers` no other event writes to the ring, either. The lock is held until the data area is
+        // cleared, since the page may get another ring afterwards.
         ring.ring().end_writing();
         output::wait_for_writers();
         ring.ring().clear_data_area();
@@ -161,23 +161,23 @@ pub(super) fn mapping_ended(event: &Event, area: &Area<'_>) {
         publish_page(event, UserPagePtr::new(start));
     }
     if area.has_rdpmc_mark() {
-        // SAFETY: The mm must have the right to use RDPMC: `map` or `mapping_copied` has given it for this marked
-        // mapping, and it is taken once.
+        // SAFETY: The function undoes one `perfmon_rdpmc_begin()` or `perfmon_rdpmc_begin_again()` of the mm: `map` or
+        // `mapping_copied` has called one for this mapping, as its mark says, and it ends once.
         unsafe { ffi::perfmon_rdpmc_end(area.mm()) };
         SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
     }
 }
 
-/// Writes the page now, and has it written whenever the slot's window opens or closes.
+/// Writes the page now, and lets the slot's window write it whenever the window opens or closes.
 fn publish_page(event: &Event, page: UserPagePtr) {
-    let written = with_context(&event.target, |here, slots| {
+    let result = with_context(&event.target, |here, slots| {
         set_page(slots, event, page);
         match here {
             Some(here) => refresh(here, slots, timestamp()),
             None => write_inactive(event, page),
         }
     });
-    if written.is_none() {
+    if result.is_none() {
         write_inactive(event, page);
     }
 }

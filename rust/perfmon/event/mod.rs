@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The event interface: descriptors that count a task, what it creates, a CPU, or a cgroup.
+//! The event interface: descriptors that count a task, also with the tasks that it creates, a CPU, or a cgroup.
 //!
 //! An [`Event`](event::Event) has one sum. It counts through slots ([`slot`]): one in the context of each task that it
 //! counts ([`context`]), or in that of its CPU. The context switch ([`switch`]) closes the windows of one task and
-//! opens those of the next; [`life`] follows tasks that begin and end. A counter runs all the time, so at a switch
-//! between tasks that count the same no register is written.
+//! opens those of the next; [`life`] follows tasks that begin and end. A counter runs all the time, so a switch between
+//! tasks with the same events writes no register.
 //!
 //! # Locks
 //!
@@ -81,19 +81,19 @@ impl EventResources {
     ///
     /// # Errors
     ///
-    /// ENOMEM, or ENODEV if the kernel has no proc.
+    /// ENOMEM if there is no memory, ENODEV if the kernel has no proc.
     ///
     /// # Safety
     ///
-    /// To be called once in the module's life, before there can be events. The result outlives all events, and is
+    /// To be called once in the module's life, before there can be events. The result must outlive all events, and be
     /// dropped before the per-CPU memory.
     pub(crate) unsafe fn new() -> Result<Self> {
-        // SAFETY: `hooks::init` must be called once, before there are events. The caller promises that for `new`,
-        // which calls it once.
+        // SAFETY: `hooks::init` is to be called once, before there can be events: the caller calls `new` so.
         unsafe { hooks::init() };
         // SAFETY: `perfmon_rdpmc_init()` has no preconditions.
         unsafe { ffi::perfmon_rdpmc_init() };
-        // SAFETY: Each mount needs one `perfmon_proc_unmount()`: the `drop` of the result calls it.
+        // SAFETY: The function requires one `perfmon_proc_unmount()` after it has succeeded: the `drop` of the result
+        // calls that.
         to_result(unsafe { ffi::perfmon_proc_mount() })?;
         // INVARIANT: The proc has just been mounted.
         Ok(Self(()))
@@ -112,19 +112,21 @@ impl Drop for EventResources {
         cgroup::flush();
         for cpu in cpu::possible_cpus() {
             let percpu = percpu::of_cpu(cpu);
-            // SAFETY: The address is that of a context from `KBox::into_raw`. The context is alive, since only the
-            // code below frees it, once.
+            // SAFETY: `from_address` requires a context that is alive, or 0: `cpu_context` is 0 or the address of a CPU's
+            // context, which only the code below frees, once.
             if let Some(context) = unsafe { Context::from_address(percpu.cpu_context.get()) } {
                 percpu.cpu_context.set(0);
-                // SAFETY: The context comes from `KBox::into_raw`. No CPU counts any more, and `cpu_context`, the
-                // only place of the address, has just been cleared: nothing else uses the context.
+                // SAFETY: `from_raw` requires a context from a `KBox` that nothing else uses: `insert_cpu_context` has
+                // leaked its `KBox`. No CPU is used for counting any more, and `cpu_context`, the only place of the
+                // address, has just been cleared.
                 drop(unsafe { KBox::from_raw(core::ptr::from_ref(context).cast_mut()) });
             }
         }
-        // SAFETY: `perfmon_rdpmc_exit()` needs `perfmon_rdpmc_init()` before, which `new` has called, and no RDPMC
-        // mapping: each mapping keeps the module loaded.
+        // SAFETY: `perfmon_rdpmc_exit()` requires `perfmon_rdpmc_init()` before, which `new` has called, and no
+        // mapping that gives the right to use RDPMC: each mapping keeps the module loaded.
         unsafe { ffi::perfmon_rdpmc_exit() };
-        // SAFETY: `new` has mounted the proc, and nothing else unmounts it.
+        // SAFETY: The function requires a proc that `perfmon_proc_mount()` has mounted, which `new` has called, and
+        // that is unmounted once.
         unsafe { ffi::perfmon_proc_unmount() };
     }
 }

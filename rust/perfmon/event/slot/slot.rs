@@ -216,7 +216,7 @@ impl Slot {
         if core::mem::take(&mut self.is_waiting) {
             let time = now.wrapping_sub(self.start_time);
             self.waited_time.0 = self.waited_time.0.wrapping_add(time);
-            self.event().add_waited(time);
+            self.event().add_waited_time(time);
         }
     }
 
