@@ -6,7 +6,7 @@ use super::{
     context::HeldContext,
     event::Event,
     group, hooks, mappings, mmap, output, record,
-    resources::{max_sample_rate, release},
+    resources::{max_sample_rate, release_resources},
     slot::{self, EventCount, Slot, Slots},
     target::Target,
 };
@@ -184,7 +184,7 @@ impl Descriptor for Event {
         this.state().close();
         detach(&this);
         group::remove_event(&this);
-        release(this.counters, &this.config, this.target.kind());
+        release_resources(this.counters, &this.config, this.target.kind());
         wait_for_place_holder_end();
         record::end_switches(&this);
         if this.target.follows_tasks(&this.config) {

@@ -9,22 +9,22 @@ use crate::{
 };
 use kernel::ffi::{c_char, c_void};
 
-/// The tracepoint `cgroup_mkdir`: the current task has made a cgroup. Interrupts are off.
+/// Handles the tracepoint `cgroup_mkdir`: the current task has made a cgroup. Interrupts are off.
 ///
 /// # Safety
 ///
-/// To be called by the tracepoint.
+/// To be called by the tracepoint only, with its arguments.
 pub(super) unsafe extern "C" fn on_new_cgroup(
     _data: *mut c_void,
     cgroup: *mut ffi::cgroup,
-    // Truncated to 1023 bytes.
+    // Not used, since the tracepoint truncates the path to 1023 bytes.
     _path: *const c_char,
 ) {
     // SAFETY: A `ThisCpu` requires that the caller can't leave the CPU: interrupts are off until this function
     // returns.
     let here = unsafe { ThisCpu::assume() };
-    // SAFETY: The words must have one user at a time: only this handler and that of mappings use those of this CPU,
-    // interrupts are off, and neither causes the other.
+    // SAFETY: `words` requires that the words have one user at a time: only this handler and that of mappings use those
+    // of this CPU, interrupts are off, and neither handler causes the other.
     let path = unsafe { here.percpu().path.words() };
     // SAFETY: The function requires a cgroup that is alive, and interrupts off: the tracepoint passes one during the
     // call, with interrupts off.

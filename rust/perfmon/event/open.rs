@@ -7,7 +7,7 @@ use super::{
     event::Event,
     group::GroupJoin,
     hooks, output, record,
-    resources::{max_sample_rate, release, take_counters},
+    resources::{max_sample_rate, release_resources, take_counters},
     switch::on_last_sample,
     target::Target,
 };
@@ -32,12 +32,12 @@ use crate::{
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use kernel::{error::to_result, prelude::*};
 
-/// The id of the last event that was opened.
+/// The ID of the last event that was opened.
 ///
 /// ATOMICS: relaxed. The number orders no other access.
 static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
-/// The flags of perf_event_open(2), and `PERFMON_EVENT_ROTATE`: perf's events always take turns.
+/// The flags of perf_event_open(2), and `PERFMON_EVENT_ROTATE`, for which perf has no flag: its events always take turns.
 mod flag {
     pub(super) const NO_GROUP: u32 = 1 << 0;
     pub(super) const OUTPUT: u32 = 1 << 1;
@@ -55,8 +55,8 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
     let attr = copy_attr(request.attr as usize)?;
     check_lockdown()?;
     let pmu = pmu::common();
-    let cpus = pmu.capabilities.microarchitecture;
-    let mut config = EventConfig::new(&attr, &pmu.capabilities, cpus)?;
+    let microarchitecture = pmu.capabilities.microarchitecture;
+    let mut config = EventConfig::new(&attr, &pmu.capabilities, microarchitecture)?;
     // A pinned event never gives its counter up.
     config.takes_turns = request.flags & flag::TURNS != 0 && !config.pinned;
     config.sampling.trigger.check(max_sample_rate())?;
@@ -104,12 +104,12 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
 ///
 /// # Errors
 ///
-/// EOPNOTSUPP while KVM is in use. ENOMEM.
+/// EOPNOTSUPP while KVM is in use. ENOMEM if there is no memory.
 fn prepare_precise() -> Result {
     if may_run_guests(cpu::pin().here()) {
         return Err(InvalidAttr::Unsupported.into());
     }
-    // SAFETY: `perfmon_pebs_alloc()` may sleep, which the task in ioctl(2), without spinlocks, may.
+    // SAFETY: `perfmon_pebs_alloc()` requires a caller that may sleep: a task in ioctl(2), without spinlocks, may.
     to_result(unsafe { ffi::perfmon_pebs_alloc() })
 }
 
@@ -117,11 +117,11 @@ fn prepare_precise() -> Result {
 ///
 /// # Errors
 ///
-/// [`InvalidAttr::Unsupported`] if it may not.
+/// [`InvalidAttr::Unsupported`] if the event may not have the target.
 fn check_target(config: &EventConfig, target: &Target) -> Result<(), InvalidAttr> {
     let sampling = &config.sampling;
-    // Call stacks in branch records are kept for each task. And the processor's samples do not name their task, which
-    // may be switched out before they are taken from the buffer.
+    // Call stacks in branch records are kept for each task. The processor's samples do not name their task, which may
+    // be switched out before they are taken from the buffer.
     let needs_one_task = sampling.has_recorded_calls() || sampling.precise;
     // The events of a cgroup and of its ancestors count at the same time, so they can't take turns independently.
     let needs_own_counter = config.exclusive || sampling.trigger.is_sampled();
@@ -149,35 +149,35 @@ fn check_target(config: &EventConfig, target: &Target) -> Result<(), InvalidAttr
 ///
 /// # Errors
 ///
-/// EFAULT. E2BIG if the size is wrong, or a field that the module does not know is not 0: then the size that the
-/// module knows is written to the program's `size`.
+/// EFAULT if the address is bad. E2BIG if the size is wrong, or a field that the module does not know is not 0: then
+/// the size that the module knows is written to the program's `size`.
 fn copy_attr(from: usize) -> Result<PerfEventAttr> {
-    let at_size = from.wrapping_add(core::mem::offset_of!(PerfEventAttr, size));
-    let size = uaccess::get_u32(at_size)?;
+    let size_address = from.wrapping_add(core::mem::offset_of!(PerfEventAttr, size));
+    let size = uaccess::get_u32(size_address)?;
     let mut attr = PerfEventAttr::ZERO;
-    let copied = match PerfEventAttr::copy_size(size) {
+    let result = match PerfEventAttr::copy_size(size) {
         Some(size) => uaccess::fill_from(&mut attr, from, size.copied + size.tail),
         None => Err(E2BIG),
     };
-    if copied == Err(E2BIG) {
-        uaccess::put_u32(at_size, PerfEventAttr::SIZE)?;
+    if result == Err(E2BIG) {
+        uaccess::put_u32(size_address, PerfEventAttr::SIZE)?;
     }
-    copied.map(|()| attr)
+    result.map(|()| attr)
 }
 
 /// Creates an event, attaches it to its target, and enables it unless it is opened as disabled.
 ///
 /// The task may execute a setuid program at any time, which the caller may not count. So the caller's permission is
-/// checked again after the event was attached, and before it counts: an exec before the check makes the check fail,
-/// and an exec after it finds the event and removes it ([`life::on_exec`]).
+/// checked again after the event was attached, and before the event counts. An exec before the check makes the check
+/// fail. An exec after the check finds the event and removes it ([`life::on_exec`]).
 fn create(
     mut config: EventConfig,
     target: Target,
     leader: Option<&Event>,
 ) -> Result<Pin<KBox<Event>>> {
-    // Only tasks are inherited from.
+    // Only events of tasks can be inherited.
     config.inherit &= matches!(target, Target::Task(..));
-    let mut joining = None;
+    let mut group_join = None;
     if let Some(leader) = leader {
         if leader.has_ended() {
             return Err(ENODEV);
@@ -185,7 +185,7 @@ fn create(
         // A group takes turns as a whole, or not at all.
         config.takes_turns &= leader.config.takes_turns;
         check_group(&config, &target, leader)?;
-        joining = Some(GroupJoin::begin(leader)?);
+        group_join = Some(GroupJoin::begin(leader)?);
     }
     let follows_tasks = target.follows_tasks(&config);
     let with_mappings = config.sampling.mappings.are_wanted();
@@ -204,14 +204,14 @@ fn create(
     };
     record::begin_switches(&event);
     if let Err(error) = event.target.recheck_access() {
-        // `close` takes the lock of the group, which `joining` holds.
-        drop(joining);
+        // `close` takes the lock of the group, which `group_join` holds.
+        drop(group_join);
         <Event as Descriptor>::close(event);
         return Err(error);
     }
     descriptor::enable_unless_disabled(&event);
-    if let Some(joining) = joining {
-        joining.add(&event);
+    if let Some(group_join) = group_join {
+        group_join.add(&event);
     }
     Ok(event)
 }
@@ -220,7 +220,7 @@ fn create(
 ///
 /// # Errors
 ///
-/// EINVAL if it may not.
+/// EINVAL if the event may not join the group.
 fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result {
     // Only a leader can be pinned or exclusive.
     if leader.target.is_same_target(target)
@@ -241,7 +241,7 @@ fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result 
 /// # Errors
 ///
 /// EBUSY if no counter is left that can count the event, or there are too few counters for its group to ever have a
-/// turn. EIO if the counter does not hold what is written. ESRCH if the task exits. ENOMEM.
+/// turn. EIO if the counter does not hold what is written to it. ESRCH if the task exits. ENOMEM if there is no memory.
 fn new_attached(
     config: EventConfig,
     mut target: Target,
@@ -254,19 +254,19 @@ fn new_attached(
         let joined_group = leader.map(|leader| leader.own_group.clone());
         let event = Event::new(config, counters, target, joined_group, id, on_last_sample);
         let event = KBox::pin_init(event, GFP_KERNEL_ACCOUNT);
-        let attached = event.map(|event| (attach(&event, leader), event));
-        match attached {
+        let result = event.map(|event| (attach(&event, leader), event));
+        match result {
             Ok((Ok(()), event)) => return Ok(event),
             Ok((Err(AttachError::CounterTaken | AttachError::Full(_)), event)) => {
                 target = event.target.clone()
             }
             Ok((Err(AttachError::Error(error)), _)) | Err(error) => {
-                release(counters.all, &config, kind);
+                release_resources(counters.all, &config, kind);
                 return Err(error);
             }
         }
         // Another event of the target has got the counter since it was chosen: choose again.
-        release(counters.all, &config, kind);
+        release_resources(counters.all, &config, kind);
     }
 }
 

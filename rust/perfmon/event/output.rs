@@ -16,13 +16,13 @@ pub(super) fn release_memory(event: &Event) {
     drop_unused(ring);
 }
 
-/// Makes the event write to the ring of `other`, or to none.
+/// Makes the event write to the ring of `other`, or to no ring if `other` is `None`.
 ///
 /// # Errors
 ///
 /// EINVAL if the event is mapped, `other` has no ring, or the two may not share a ring.
 pub(super) fn set_output(event: &Event, other: Option<&Event>) -> Result {
-    let new = match other {
+    let new_ring = match other {
         None => None,
         Some(other) => {
             if core::ptr::eq(event, other) || !may_share(event, other) {
@@ -32,14 +32,14 @@ pub(super) fn set_output(event: &Event, other: Option<&Event>) -> Result {
             Some(mapped.live_ring().ok_or(EINVAL)?.clone())
         }
     };
-    let old = {
+    let old_ring = {
         let mut mapped = event.mapped.lock();
         if !event.mapped.mappings.is_empty() {
             return Err(EINVAL);
         }
-        replace_ring(event, &mut mapped.ring, new)
+        replace_ring(event, &mut mapped.ring, new_ring)
     };
-    drop_unused(old);
+    drop_unused(old_ring);
     Ok(())
 }
 
@@ -49,31 +49,36 @@ pub(super) fn with_ring<R>(event: &Event, f: impl FnOnce(&Ring) -> R) -> Option<
     mapped.live_ring().map(|ring| f(ring.ring()))
 }
 
-/// Makes the event write to the ring `new`, or to none. Returns the ring that it wrote to before, which the caller
-/// drops by [`drop_unused`], or after [`wait_for_writers`].
+/// Makes the event write to `new_ring`, or to no ring. Returns the ring that the event wrote to before, which the
+/// caller drops by [`drop_unused`], or after [`wait_for_writers`].
 #[must_use]
 pub(super) fn replace_ring(
     event: &Event,
     output: &mut Option<Arc<RingMemory>>,
-    new: Option<Arc<RingMemory>>,
+    new_ring: Option<Arc<RingMemory>>,
 ) -> Option<Arc<RingMemory>> {
-    if let Some(old) = output {
-        old.ring().remove_reader(&event.sampler.notifier.wait);
+    if let Some(old_ring) = output {
+        old_ring.ring().remove_reader(&event.sampler.notifier.wait);
     }
-    if let Some(new) = &new {
-        // SAFETY: The waiters must be removed from the ring before they are freed: `release_memory` replaces the ring
-        // by none before the event is freed.
-        unsafe { new.ring().add_reader(&event.sampler.notifier.wait) };
+    if let Some(new_ring) = &new_ring {
+        // SAFETY: `add_reader` requires that `wait` is removed before its end, and is in one ring at a time: the old
+        // ring was left above, and `release_memory` replaces the ring by none before the event is freed.
+        unsafe { new_ring.ring().add_reader(&event.sampler.notifier.wait) };
     }
-    // SAFETY: A ring must live until a grace period after it was replaced. The caller drops the old ring after
-    // `wait_for_writers`; the new one stays in `output` until it is replaced in the same way.
-    unsafe { event.sampler.set_ring(new.as_ref().map(|new| new.ring())) };
-    core::mem::replace(output, new)
+    // SAFETY: `set_ring` requires a ring that lives until a grace period after it was replaced: `output` keeps the new
+    // one until it is replaced by this function, whose caller drops the old ring after `wait_for_writers`.
+    unsafe {
+        event
+            .sampler
+            .set_ring(new_ring.as_ref().map(|ring| ring.ring()))
+    };
+    core::mem::replace(output, new_ring)
 }
 
 /// Waits until no event is still writing to a ring that was replaced or ended before the call.
 pub(super) fn wait_for_writers() {
-    // SAFETY: `perfmon_rcu_wait()` sleeps: the callers are tasks in system calls, and hold mutexes at most.
+    // SAFETY: `perfmon_rcu_wait()` requires a caller that may sleep: all callers are tasks in system calls, and hold
+    // mutexes at most.
     unsafe { ffi::perfmon_rcu_wait() };
 }
 

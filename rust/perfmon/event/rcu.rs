@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory that RCU frees after a grace period, without a caller that waits.
+//! Memory that RCU frees after a grace period, so that no caller has to wait for the period.
 
 use core::cell::UnsafeCell;
 use kernel::{bindings, prelude::*};
 
-/// The callback head of a value, which RCU uses from the call of [`free`].
+/// The callback head of a value, which RCU uses after [`free`] was called.
 pub(super) struct Head(UnsafeCell<bindings::callback_head>);
 
 impl Head {
@@ -18,7 +18,7 @@ impl Head {
 ///
 /// # Safety
 ///
-/// Each value has a `Head` at [`Self::OFFSET`], which only [`free`] uses.
+/// Each value must have a `Head` at [`Self::OFFSET`], which only [`free`] uses.
 pub(super) unsafe trait HasHead {
     /// The offset of the head, in bytes.
     const OFFSET: usize;
@@ -28,24 +28,26 @@ pub(super) unsafe trait HasHead {
 ///
 /// # Safety
 ///
-/// `this` must come from `KBox::into_raw`. It can't be found any more: only RCU readers that found it before may
-/// still use it. The function is called once for each value.
+/// `this` must come from `KBox::into_raw`, and must not be found any more: only RCU readers that found it before may
+/// still use it. To be called once for each value.
 pub(super) unsafe fn free<T: HasHead>(this: *const T) {
+    /// Frees the value that has this head.
+    ///
     /// # Safety
     ///
     /// `head` must be that of a value from `KBox::into_raw`, which nothing uses any more.
     unsafe extern "C" fn call<T: HasHead>(head: *mut bindings::callback_head) {
-        // SAFETY: RCU passes the head that `call_rcu` got below, which is at `OFFSET` bytes in a `T`: so the
-        // subtraction stays within the value.
+        // SAFETY: `byte_sub` requires that the result stays within the value: RCU passes the head that `call_rcu` got
+        // below, which is at `OFFSET` bytes in a `T`.
         let this: *mut T = unsafe { head.byte_sub(T::OFFSET) }.cast();
-        // SAFETY: The value comes from `KBox::into_raw`, by the contract of `free`; after the grace period nothing
-        // uses it.
+        // SAFETY: `from_raw` requires a value from `KBox::into_raw` that nothing else uses: the caller of `free` has
+        // promised its origin, and that only RCU readers may still use it, for which the grace period has waited.
         drop(unsafe { KBox::from_raw(this) });
     }
 
-    // SAFETY: `HasHead` says that a `Head` is at `OFFSET` of the value, so the addition stays within the value. The
-    // caller passes each value once, so the head is not queued yet; `call` alone frees the value, after RCU has used
-    // the head.
+    // SAFETY: `byte_add` requires that the result stays within the value: by `HasHead` a `Head` is at `OFFSET`.
+    // `call_rcu` requires a head that is not queued and stays until the callback: the caller passes each value once,
+    // and only `call` frees it.
     unsafe {
         let head: *const Head = this.byte_add(T::OFFSET).cast();
         let callback = UnsafeCell::raw_get(&raw const (*head).0);

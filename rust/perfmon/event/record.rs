@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Records of what happens to tasks, in the rings of the events that want such records.
+//! Records of changes of tasks, in the rings of the events that want such records.
 
 use super::{
     cgroup,
@@ -37,13 +37,13 @@ pub(super) fn write_current(change: &TaskChange<'_>) {
     if let Some(slots) = HeldContext::of_task(here) {
         write_to(here, &slots, change, task, None);
     }
-    for slots in of_cpu_and_cgroups(here) {
+    for slots in contexts_of_cpu_and_cgroups(here) {
         write_to(here, &slots, change, task, None);
     }
 }
 
 /// Returns the contexts of this CPU and of the cgroups that are loaded here. Interrupts are off.
-fn of_cpu_and_cgroups(here: ThisCpu<'_>) -> impl Iterator<Item = HeldContext<'_>> {
+fn contexts_of_cpu_and_cgroups(here: ThisCpu<'_>) -> impl Iterator<Item = HeldContext<'_>> {
     Iterator::chain(HeldContext::of_cpu(here).into_iter(), cgroup::loaded(here))
 }
 
@@ -60,7 +60,7 @@ pub(super) fn write_switch(
     if let Some(slots) = HeldContext::of_task(here) {
         write_to(here, &slots, change, task, None);
     }
-    for slots in of_cpu_and_cgroups(here) {
+    for slots in contexts_of_cpu_and_cgroups(here) {
         write_to(here, &slots, change, task, Some(other));
     }
 }
@@ -74,8 +74,8 @@ pub(super) fn write_to(
     task: *mut bindings::task_struct,
     other: Option<*mut bindings::task_struct>,
 ) {
-    let records = |slot: &&Slot| slot.is_open() && slot.event().sampler.records_change(change);
-    for slot in slots.iter().filter(records) {
+    let wants_record = |slot: &&Slot| slot.is_open() && slot.event().sampler.records_change(change);
+    for slot in slots.iter().filter(wants_record) {
         let cpu = here.id().as_u32();
         slot.event().sampler.record_change(change, task, other, cpu);
     }

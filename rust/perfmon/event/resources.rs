@@ -22,11 +22,12 @@ pub(super) fn max_sample_rate() -> u32 {
 
 /// Takes a counter that can count an event together with the events that its target has now; [`CounterId::NONE`] for
 /// an event that counts nothing. For an event that takes turns, also takes the counters on which other events of the
-/// target take turns; those suffice if no counter is free.
+/// target take turns: these suffice if no counter is free.
 ///
 /// # Errors
 ///
-/// EBUSY if no counter is left that can count the event. EIO if the counter does not hold what is written. ENOMEM.
+/// EBUSY if no counter is left that can count the event. EIO if the counter does not hold what is written to it. ENOMEM
+/// if there is no memory.
 pub(super) fn take_counters(config: &EventConfig, target: &Target) -> Result<ChosenCounters> {
     let check_cpu = |ownership: &Ownership| match target {
         Target::Cpu(cpu) | Target::Cgroup(_, Some(cpu)) => ownership.check_cpu(*cpu),
@@ -50,41 +51,41 @@ pub(super) fn take_counters(config: &EventConfig, target: &Target) -> Result<Cho
             ownership.begin_exclusive(kind)?;
         }
         let chosen = choose_counters(config, &ownership.offers(kind, config, own_counters));
-        let joined = chosen.ok_or(EBUSY).and_then(|counters| {
+        let result = chosen.ok_or(EBUSY).and_then(|counters| {
             let branches = config.sampling.branches.map(|stack| stack.branches);
             if let Some(branches) = branches {
                 ownership.begin_branches(branches)?;
             }
-            let joined = ownership.share_all(kind, counters.all, config);
-            if joined.is_err() && branches.is_some() {
+            let share_result = ownership.share_all(kind, counters.all, config);
+            if share_result.is_err() && branches.is_some() {
                 ownership.end_branches();
             }
-            joined.map(|()| counters)
+            share_result.map(|()| counters)
         });
-        if joined.is_err() && config.exclusive {
+        if result.is_err() && config.exclusive {
             ownership.end_exclusive(kind);
         }
-        joined
+        result
     })
 }
 
-/// Chooses the counters for an event from `offers`. Returns `None` if no counter can count it.
+/// Chooses the counters for an event from `offers`. Returns `None` if no counter can count the event.
 fn choose_counters(config: &EventConfig, offers: &Offers) -> Option<ChosenCounters> {
     let chosen = choose_counter(config, offers);
     let all = chosen.map_or(0, CounterId::bit);
     if !config.takes_turns {
         return chosen.map(|first| ChosenCounters { first, all });
     }
-    let turns = turn_counters(config, offers);
+    let counters_for_turns = turn_counters(config, offers);
     Some(ChosenCounters {
-        first: chosen.or_else(|| highest(turns))?,
-        all: all | turns,
+        first: chosen.or_else(|| highest(counters_for_turns))?,
+        all: all | counters_for_turns,
     })
 }
 
 /// Releases what [`take_counters`] took: the counters, as the mask `counters`, the branch records, and the exclusive
 /// use.
-pub(super) fn release(counters: u64, config: &EventConfig, kind: TargetKind) {
+pub(super) fn release_resources(counters: u64, config: &EventConfig, kind: TargetKind) {
     if !config.takes_counter() {
         return;
     }

@@ -112,8 +112,8 @@ fn exchange_contexts(
 ) {
     let mut readings = Readings::new(timestamp());
     if let Some(context) = outgoing {
-        // SAFETY: `outgoing` is the context that is loaded on this CPU, and nothing else uses it: a `ThisCpu` says that
-        // interrupts are off until `slots` is unloaded.
+        // SAFETY: `assume` requires a context that is loaded here, interrupts off, and no other user: callers pass the
+        // context that is loaded here, and a `ThisCpu` says that interrupts are off until `slots` is unloaded.
         let mut slots = unsafe { HeldContext::assume(context) };
         readings.close_windows(here, &mut slots);
         slots.unload();
@@ -122,8 +122,8 @@ fn exchange_contexts(
     let percpu = here.percpu();
     let loaded = match incoming {
         Some(context) if percpu.brought_up.get() != 0 && context.try_load(here) => {
-            // SAFETY: `try_load` has just loaded the context on this CPU, which it does only while nothing else holds
-            // it. A `ThisCpu` says that interrupts are off until `slots` is dropped.
+            // SAFETY: `assume` requires a context that is loaded here, interrupts off, and no other user: `try_load` has
+            // just loaded it, which had no holder, and a `ThisCpu` says that interrupts are off until `slots` is dropped.
             let mut slots = unsafe { HeldContext::assume(context) };
             readings.open_windows(here, &mut slots);
             context.address()
@@ -161,7 +161,7 @@ pub(super) fn mark_current_missed(here: ThisCpu<'_>) {
     }
 }
 
-/// Loads the context of the task that is running here, unless there is none or it is loaded. Interrupts are off.
+/// Loads the context of the task that is running here, if the task has one that is not loaded. Interrupts are off.
 pub(super) fn load_current(here: ThisCpu<'_>) {
     if here.percpu().task_context.get() == 0 {
         // SAFETY: `table::find` requires preemption to be off: interrupts are off until this function returns, after
@@ -174,8 +174,8 @@ pub(super) fn load_current(here: ThisCpu<'_>) {
 /// Begins to count events on this CPU, whose counters the module has claimed. Interrupts are off.
 pub(crate) fn enter_cpu(here: ThisCpu<'_>) {
     load_current(here);
-    // SAFETY: The address is 0 or that of a CPU's context, which is freed at the module's exit only, so it is alive
-    // now.
+    // SAFETY: `from_address` requires a context that is alive, or 0: the address is 0 or that of a CPU's context, which
+    // is not freed before the module's exit.
     if let Some(context) = unsafe { Context::from_address(here.percpu().cpu_context.get()) } {
         if let Some(mut slots) = context.load(here) {
             refresh(here, &mut slots, timestamp());
@@ -193,8 +193,8 @@ pub(super) unsafe extern "C" fn on_last_sample() {
     // returns.
     let here = unsafe { ThisCpu::assume() };
     let percpu = here.percpu();
-    // SAFETY: The address is 0 or that of a CPU's context, which is freed at the module's exit only, so it is alive
-    // now.
+    // SAFETY: `from_address` requires a context that is alive, or 0: the address is 0 or that of a CPU's context, which
+    // is not freed before the module's exit.
     let of_cpu = unsafe { Context::from_address(percpu.cpu_context.acquire()) };
     let contexts = [Context::loaded(percpu), of_cpu];
     for context in contexts.into_iter().flatten() {
@@ -207,7 +207,7 @@ pub(super) unsafe extern "C" fn on_last_sample() {
     cgroup::refresh_loaded(here);
 }
 
-/// Gives their turns to the next events of this CPU, and of the task that runs here. Called by the timer, with
+/// Lets the next events of this CPU, and of the task that runs here, take their turns. To be called by the timer, with
 /// interrupts off.
 pub(crate) fn take_turns(here: ThisCpu<'_>) {
     let contexts = [HeldContext::of_task(here), HeldContext::of_cpu(here)];

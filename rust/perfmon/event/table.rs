@@ -99,13 +99,14 @@ impl Lists {
     ///
     /// # Safety
     ///
-    /// The caller must hold RCU or the table's lock, or run without preemption, as long as it uses the result.
+    /// The caller must hold RCU, the table's lock or [`RESIZE`], or run without preemption, as long as it uses the
+    /// result.
     #[inline(always)]
     unsafe fn current() -> Self {
-        // INVARIANT: The lists are freed after they were replaced and a grace period has passed, so they are alive
-        // for the caller.
-        // SAFETY: `CURRENT_TABLE` is never null: it begins with the address of a static, and is set to the pointers
-        // of `Lists` only.
+        // INVARIANT: Lists are freed under `RESIZE`, after they were replaced under the table's lock and a grace period
+        // has passed, so they are alive for the caller.
+        // SAFETY: `new_unchecked` requires a pointer that is not null: `CURRENT_TABLE` begins with the address of a
+        // static, and is set to the pointers of `Lists` only.
         Self(unsafe { NonNull::new_unchecked(CURRENT_TABLE.load(Acquire)) })
     }
 
@@ -113,7 +114,7 @@ impl Lists {
     ///
     /// # Errors
     ///
-    /// ENOMEM.
+    /// ENOMEM if there is no memory.
     fn new(count: usize, link: usize) -> Result<Self> {
         let size = size_of::<Header>() + count * size_of::<List>();
         let size = size.next_multiple_of(kernel::page::PAGE_SIZE);
@@ -124,8 +125,8 @@ impl Lists {
             mask: count - 1,
             link,
         };
-        // SAFETY: The memory has whole pages, so it is aligned and larger than a `Header`, and nothing else uses it
-        // yet.
+        // SAFETY: `write` requires aligned memory that may be written: the memory has whole pages, which are larger than
+        // a `Header`, and nothing else uses it yet.
         unsafe { memory.as_ptr().write(header) };
         // INVARIANT: The memory has room for `count` lists behind the header. It is all zero, so they are empty.
         Ok(Self(memory))
@@ -135,7 +136,7 @@ impl Lists {
     ///
     /// # Safety
     ///
-    /// Nothing uses these lists any more, and no reader has a copy of `self`.
+    /// No reader may use these lists or a copy of `self` any more.
     unsafe fn free(self) {
         if ptr::eq(self.0.as_ptr(), &INITIAL_TABLE.header) {
             for list in &INITIAL_TABLE.lists {
@@ -143,16 +144,16 @@ impl Lists {
             }
             return;
         }
-        // SAFETY: The lists are not `INITIAL_TABLE`, so by the invariant they come from `perfmon_buffer_alloc()`; the
-        // caller promises that nothing uses them.
+        // SAFETY: The function requires memory of `perfmon_buffer_alloc()` that nothing uses: by the invariant the lists
+        // are from there, since they are not `INITIAL_TABLE`, and the caller promises that no reader uses them.
         unsafe { ffi::perfmon_buffer_free(self.0.as_ptr().cast()) };
     }
 
     /// Returns the header.
     #[inline(always)]
     fn header(&self) -> &Header {
-        // SAFETY: By the invariant of `Lists` the pointer is to a header that has not been freed; headers are not
-        // changed after their lists are in use.
+        // SAFETY: `as_ref` requires a header that is alive and not changed: by the invariant of `Lists` it has not been
+        // freed, and headers are not changed once their lists are in use.
         unsafe { self.0.as_ref() }
     }
 
@@ -164,8 +165,8 @@ impl Lists {
     /// Returns the list at `index`, which wraps around.
     #[inline(always)]
     fn at(&self, index: usize) -> &List {
-        // SAFETY: By the invariant of `Lists` there are `mask + 1` lists behind the header, and `index & mask` is at
-        // most `mask`.
+        // SAFETY: `add` and the reference require a list within the memory: by the invariant of `Lists` there are
+        // `mask + 1` lists behind the header, and `index & mask` is at most `mask`.
         unsafe {
             let lists: *const List = self.0.as_ptr().add(1).cast();
             &*lists.add(index & self.header().mask)
@@ -210,12 +211,12 @@ pub(super) unsafe fn init() {
 /// The caller must hold RCU or the table's lock, or run without preemption, as long as it uses the result.
 #[inline(always)]
 pub(super) unsafe fn find<'a>(task: *const bindings::task_struct) -> Option<&'a Context> {
-    // SAFETY: The caller promises to hold RCU or the lock, or to run without preemption, as long as it uses the
-    // result.
+    // SAFETY: `Lists::current` requires RCU, the lock, or no preemption as long as the result is used: the caller
+    // promises one of them.
     let lists = unsafe { Lists::current() };
     let mut next = lists.list_of(task).load(Acquire);
-    // SAFETY: A context in the table is alive. One that is removed meanwhile stays alive for the caller, which holds
-    // RCU or the lock, or can't be preempted.
+    // SAFETY: `as_ref` requires a pointer that is null or valid: a context in the table is alive, and one that is
+    // removed meanwhile stays alive for the caller, which holds RCU or the lock, or can't be preempted.
     while let Some(context) = unsafe { next.as_ref() } {
         if context.is_of_task(task) {
             return Some(context);
@@ -230,13 +231,14 @@ pub(super) struct Lock(usize);
 
 /// Locks the table, for changes.
 pub(super) fn lock() -> Lock {
-    // SAFETY: `perfmon_tasks_lock()` needs one `perfmon_tasks_unlock()` with its result: `drop` calls it.
+    // SAFETY: `perfmon_tasks_lock()` requires one `perfmon_tasks_unlock()` with its result: `drop` calls that.
     Lock(unsafe { ffi::perfmon_tasks_lock() })
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // SAFETY: `lock` has taken the lock, which returned `self.0`; `self` is dropped once.
+        // SAFETY: The function requires the result of `perfmon_tasks_lock()`, once: `lock` has stored it in `self.0`, and
+        // `self` is dropped once.
         unsafe { ffi::perfmon_tasks_unlock(self.0) };
     }
 }
@@ -259,32 +261,32 @@ impl Lock {
         let mut link = lists.list_of(task);
         loop {
             let next = link.load(Relaxed);
-            // SAFETY: A context is removed from the table, under the lock, before it is freed: `self` holds the lock,
-            // so the context is alive.
-            let Some(found) = (unsafe { next.as_ref() }) else {
+            // SAFETY: `as_ref` requires a pointer that is null or valid: the context is in the table, and `self` holds
+            // the lock, under which a context is removed before it is freed.
+            let Some(next_context) = (unsafe { next.as_ref() }) else {
                 return;
             };
-            if ptr::eq(found, context) {
-                link.store(lists.next(found).load(Relaxed), Release);
+            if ptr::eq(next_context, context) {
+                link.store(lists.next(next_context).load(Relaxed), Release);
                 CONTEXT_COUNT.fetch_sub(1, Relaxed);
-                // SAFETY: `add` has leaked the context from a `KBox`. The context has just been removed, so only RCU
-                // readers still have it, and it can't be removed twice.
-                unsafe { rcu::free(ptr::from_ref(found)) };
+                // SAFETY: `rcu::free` requires a value from a `KBox` that can't be found any more, once: `add` has leaked
+                // the context's `KBox`, and the context has just been removed, which can't be done twice.
+                unsafe { rcu::free(ptr::from_ref(next_context)) };
                 return;
             }
-            link = lists.next(found);
+            link = lists.next(next_context);
         }
     }
 
-    /// Puts all contexts into `new`, which are empty and use the other link, and makes `new` the current lists.
-    /// Returns the former lists, which readers may still use.
+    /// Puts all contexts into the lists `new`, which are empty and use the other link, and makes `new` the current
+    /// lists. Returns the former lists, which readers may still use.
     fn replace(&mut self, new: Lists) -> Lists {
         // SAFETY: `Lists::current` requires the table's lock: `self` is its guard, and outlives the result.
         let old = unsafe { Lists::current() };
         for index in 0..old.count() {
             let mut next = old.at(index).load(Relaxed);
-            // SAFETY: A context is removed from the table, under the lock, before it is freed: `self` holds the lock,
-            // so the context is alive.
+            // SAFETY: `as_ref` requires a pointer that is null or valid: the context is in the table, and `self` holds
+            // the lock, under which a context is removed before it is freed.
             while let Some(context) = unsafe { next.as_ref() } {
                 new.add(context);
                 next = old.next(context).load(Relaxed);
@@ -306,14 +308,14 @@ fn next_list_count() -> Option<usize> {
 /// Queues [`grow`] for a kernel thread, if there are more contexts than lists.
 pub(super) fn grow_if_crowded() {
     if next_list_count().is_some() {
-        // SAFETY: The function must stay until it has been called: `hooks::finish` waits for that before the module
-        // goes.
+        // SAFETY: The function requires a callback that stays until it has been called: `hooks::finish` waits for that
+        // before the module is unloaded. `grow` requires a kernel thread that may sleep, as the caller of it is.
         unsafe { ffi::perfmon_call_soon(Some(grow)) };
     }
 }
 
-/// Gives the table more lists, if there are more contexts than lists. Without memory the lists stay as they are;
-/// adding the next context tries again.
+/// Gives the table more lists, if there are more contexts than lists. If there is no memory, the lists stay as they are,
+/// until the next context is added.
 ///
 /// Interrupts are off while the contexts move to the new lists: for a quarter of a millisecond with 16384 contexts.
 ///
@@ -326,7 +328,7 @@ unsafe extern "C" fn grow() {
         return;
     };
     // `RESIZE` is held, so the lists and their link don't change.
-    // SAFETY: The current lists are freed under `RESIZE` only, which is held here.
+    // SAFETY: `Lists::current` requires `RESIZE`: `_resize` is its guard, and outlives the result.
     let link = unsafe { Lists::current() }.header().link ^ 1;
     if let Ok(new) = Lists::new(count, link) {
         replace(new);
@@ -338,7 +340,7 @@ unsafe extern "C" fn grow() {
 pub(super) fn shrink() {
     let _resize = RESIZE.lock();
     let initial = Lists(NonNull::from(&INITIAL_TABLE).cast());
-    // SAFETY: The current lists are freed under `RESIZE` only, which is held here.
+    // SAFETY: `Lists::current` requires `RESIZE`: `_resize` is its guard, and outlives the result.
     let current = unsafe { Lists::current() };
     if current.0 != initial.0 && CONTEXT_COUNT.load(Relaxed) == 0 {
         replace(initial);
@@ -349,9 +351,10 @@ pub(super) fn shrink() {
 /// uses the contexts' other link, either. To be called by kernel threads, which may sleep.
 fn replace(new: Lists) {
     let old = lock().replace(new);
-    // SAFETY: `perfmon_rcu_wait()` sleeps, which the kernel threads that call this may.
+    // SAFETY: `perfmon_rcu_wait()` requires a caller that may sleep: the kernel threads that call this may.
     unsafe { ffi::perfmon_rcu_wait() };
-    // SAFETY: `old` is no longer current, and the grace period has ended for all readers that found it before.
+    // SAFETY: `free` requires that no reader uses the lists any more: they are no longer current, and the grace period
+    // has ended for all readers that found them before.
     unsafe { old.free() };
 }
 
@@ -377,8 +380,8 @@ pub(super) fn for_each_context(mut f: impl FnMut(&Context) -> bool) {
             return;
         }
         let mut next = lists.at(index).load(Acquire);
-        // SAFETY: A context in the table is alive. If it is removed meanwhile, RCU frees it only after `_pinned`,
-        // which keeps preemption off, is dropped.
+        // SAFETY: `as_ref` requires a pointer that is null or valid: a context in the table is alive, and if it is
+        // removed meanwhile, RCU frees it only after `_pinned`, which keeps preemption off, is dropped.
         while let Some(context) = unsafe { next.as_ref() } {
             next = lists.next(context).load(Acquire);
             if !f(context) {

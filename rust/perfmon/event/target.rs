@@ -36,7 +36,7 @@ impl Target {
         }
     }
 
-    /// Returns the CPU that counting is restricted to, if to one.
+    /// Returns the CPU that counting is restricted to; `None` if it is on all CPUs.
     pub(super) fn cpu(&self) -> Option<CpuId> {
         match self {
             Self::Task(_, cpu) | Self::Cgroup(_, cpu) => *cpu,
@@ -61,7 +61,7 @@ impl Target {
     /// Returns whether the target is a task with the address space `mm`.
     pub(super) fn is_task_with_mm(&self, mm: *mut bindings::mm_struct) -> bool {
         match self {
-            // SAFETY: The task is alive, since `self` has a reference.
+            // SAFETY: The function requires a task that is alive: `self` has a reference to it.
             Self::Task(task, _) => unsafe { ffi::perfmon_task_has_mm(task.as_ptr(), mm) },
             Self::Cpu(_) | Self::Cgroup(..) => false,
         }
@@ -130,7 +130,7 @@ impl Target {
 ///
 /// # Errors
 ///
-/// ESRCH if there is none.
+/// ESRCH if there is no such thread.
 fn find_task(pid: i32) -> Result<ARef<Task>> {
     if pid < 0 {
         return Err(ESRCH);
@@ -138,8 +138,8 @@ fn find_task(pid: i32) -> Result<ARef<Task>> {
     // SAFETY: `perfmon_task_get()` takes any number: it has no preconditions.
     let task = unsafe { ffi::perfmon_task_get(pid) };
     let task = NonNull::new(task).ok_or(ESRCH)?;
-    // SAFETY: `perfmon_task_get()` has returned a counted reference, which the result takes over. A `Task` has the
-    // layout of a `task_struct`.
+    // SAFETY: `from_raw` requires a counted reference that the result may take over: `perfmon_task_get()` has returned
+    // one to a `task_struct`, whose layout a `Task` has.
     Ok(unsafe { ARef::from_raw(task.cast()) })
 }
 
@@ -147,18 +147,18 @@ fn find_task(pid: i32) -> Result<ARef<Task>> {
 ///
 /// # Errors
 ///
-/// ESRCH if the task has exited. EACCES if the caller may not trace it. ENOMEM.
+/// ESRCH if the task has exited. EACCES if the caller may not trace it. ENOMEM if there is no memory.
 fn check_task_access(task: &Task) -> Result {
-    // SAFETY: The task is alive, since `task` borrows a counted reference.
+    // SAFETY: The function requires a task that is alive: `task` borrows a counted reference.
     if unsafe { ffi::perfmon_task_is_in_own_process(task.as_ptr()) } || is_capable() {
         return Ok(());
     }
-    // SAFETY: The task is alive, since `task` borrows a counted reference.
+    // SAFETY: The function requires a task that is alive: `task` borrows a counted reference.
     if unsafe { ffi::perfmon_task_is_kernel(task.as_ptr()) } {
         return Err(EACCES);
     }
-    // SAFETY: The task is alive, since `task` borrows a counted reference. The function may sleep: the caller is a
-    // task in ioctl(2), without spinlocks.
+    // SAFETY: The function requires a task that is alive, and a caller that may sleep: `task` borrows a counted
+    // reference, and the caller is a task in ioctl(2), without spinlocks.
     match unsafe { ffi::perfmon_may_attach(task.as_ptr()) } {
         0 => Ok(()),
         // The task has exited.
