@@ -341,7 +341,7 @@ fn read_one(event: &Event, to: impl ReadTarget) -> Result<usize> {
             if event.is_broken() {
                 return Err(EIO);
             }
-            EventCount::closed(event)
+            EventCount::of_closed_windows(event)
         }
     };
     let mut words = [0; MAX_WORDS_OF_ONE];
@@ -412,7 +412,7 @@ fn read_any_group(event: &Event, to: impl ReadTarget) -> Result<usize> {
 
 /// Returns the event and the count of its closed windows; `None` if the count is not complete.
 fn closed_count(event: &Event) -> Option<(&Event, EventCount)> {
-    (!event.is_broken()).then(|| (event, EventCount::closed(event)))
+    (!event.is_broken()).then(|| (event, EventCount::of_closed_windows(event)))
 }
 
 /// Encodes the words that read(2) returns for a group: the leader's `event_times`, and the count and the ID of each event.

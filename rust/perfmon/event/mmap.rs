@@ -71,7 +71,7 @@ fn allow_rdpmc(event: &Event, area: &Area<'_>) -> bool {
     }
     SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
     let _memory = event.mapped.lock();
-    mappings.own.fetch_sub(1, SeqCst);
+    mappings.own_count.fetch_sub(1, SeqCst);
     false
 }
 
@@ -113,7 +113,7 @@ fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNul
         let _ = output::replace_ring(event, &mut memory.ring, new_ring);
         memory.has_own_ring = true;
     }
-    event.mapped.mappings.all.fetch_add(1, SeqCst);
+    event.mapped.mappings.total_count.fetch_add(1, SeqCst);
     Ok(memory.page.insert(page).start())
 }
 
@@ -126,9 +126,9 @@ pub(super) fn mapping_copied(event: &Event, area: &Area<'_>) {
         // SAFETY: The function requires an mm that has the right to use RDPMC: the mapping that is copied gives that
         // right, as its mark says.
         unsafe { ffi::perfmon_rdpmc_begin_again(area.mm()) };
-        mappings.own.fetch_add(1, SeqCst);
+        mappings.own_count.fetch_add(1, SeqCst);
     }
-    mappings.all.fetch_add(1, SeqCst);
+    mappings.total_count.fetch_add(1, SeqCst);
 }
 
 /// Counts the end of a mapping, and ends the event's own ring with the last one. Returns the page.
@@ -137,9 +137,9 @@ fn end_mapping(event: &Event, area: &Area<'_>) -> Option<NonNull<UserPage>> {
     let mut memory = event.mapped.lock();
     let start = memory.page.as_ref().map(|page| page.start());
     if area.has_rdpmc_mark() {
-        mappings.own.fetch_sub(1, SeqCst);
+        mappings.own_count.fetch_sub(1, SeqCst);
     }
-    mappings.all.fetch_sub(1, SeqCst);
+    mappings.total_count.fetch_sub(1, SeqCst);
     if !mappings.is_empty() || !memory.has_own_ring {
         return start;
     }

@@ -48,48 +48,52 @@ impl MappedMemory {
 /// ATOMICS: sequentially consistent. Changed under the lock of [`MappedMemory::memory`]; the caller that changes them
 /// then makes the CPU write the page anew.
 pub(in crate::event) struct Mappings {
-    pub(in crate::event) all: AtomicU32,
-    /// The number of mappings in `mm`, whose areas are marked ([`Area::set_rdpmc_mark`](crate::sys::descriptor::Area::set_rdpmc_mark)).
-    pub(in crate::event) own: AtomicU32,
-    /// The address space of the counted program when the first mapping of `own` was made. If the task executes
-    /// another program, it gets another address space, so the mappings are not its own any more.
+    /// The number of all mappings.
+    pub(in crate::event) total_count: AtomicU32,
+    /// The number of mappings in `mm`, whose areas are marked
+    /// ([`Area::set_rdpmc_mark`](crate::sys::descriptor::Area::set_rdpmc_mark)).
+    pub(in crate::event) own_count: AtomicU32,
+    /// The address space of the counted program when the first mapping of `own_count` was made. A task that executes
+    /// another program gets another address space, in which these mappings are not.
     mm: AtomicPtr<bindings::mm_struct>,
 }
 
 impl Mappings {
     fn new() -> Self {
         Self {
-            all: AtomicU32::new(0),
-            own: AtomicU32::new(0),
+            total_count: AtomicU32::new(0),
+            own_count: AtomicU32::new(0),
             mm: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
     /// Returns whether there are no mappings.
     pub(in crate::event) fn is_empty(&self) -> bool {
-        self.all.load(SeqCst) == 0
+        self.total_count.load(SeqCst) == 0
     }
 
     /// Returns whether there are mappings, and all belong to the program that `target` counts.
     pub(in crate::event) fn are_all_own(&self, target: &Target) -> bool {
-        let own = self.own.load(SeqCst);
-        own != 0 && own == self.all.load(SeqCst) && target.is_task_with_mm(self.mm.load(SeqCst))
+        let own_count = self.own_count.load(SeqCst);
+        own_count != 0
+            && own_count == self.total_count.load(SeqCst)
+            && target.is_task_with_mm(self.mm.load(SeqCst))
     }
 
-    /// Counts a mapping in `own`, too, if `mm` is the address space of the program that `target` counts, and returns
+    /// Counts a mapping in `own_count` if `mm` is the address space of the program that `target` counts, and returns
     /// whether it is. The caller holds the lock.
     pub(in crate::event) fn count_own(
         &self,
         target: &Target,
         mm: *mut bindings::mm_struct,
     ) -> bool {
-        let is_first = self.own.load(SeqCst) == 0;
+        let is_first = self.own_count.load(SeqCst) == 0;
         // Mappings of the program that the task executed before may still be there.
         if !target.is_task_with_mm(mm) || !is_first && self.mm.load(SeqCst) != mm {
             return false;
         }
         self.mm.store(mm, SeqCst);
-        self.own.fetch_add(1, SeqCst);
+        self.own_count.fetch_add(1, SeqCst);
         true
     }
 }

@@ -21,19 +21,19 @@ unsafe impl Send for EventPage {}
 unsafe impl Sync for EventPage {}
 
 impl EventPage {
-    /// Allocates a page, which says that no window of the event is open. `width` is that of the event's counter in
+    /// Allocates a page, which says that no window of the event is open. `width` is the width of the event's counter in
     /// bits.
     ///
     /// # Errors
     ///
-    /// ENOMEM. EPERM if the caller may not pin more memory.
+    /// ENOMEM if there is no memory. EPERM if the caller may not pin more memory.
     pub(in crate::event) fn new(width: u8) -> Result<Self> {
         let charge = Charge::new(1)?;
         // SAFETY: `perfmon_buffer_alloc()` takes any size: it has no preconditions.
         let start = unsafe { ffi::perfmon_buffer_alloc(PAGE_SIZE) };
         let start: NonNull<UserPage> = NonNull::new(start.cast()).ok_or(ENOMEM)?;
-        // SAFETY: The page has just been allocated and nothing else uses it. It is all zero, which is a valid
-        // `UserPage`.
+        // SAFETY: The writes require a valid `UserPage` that nothing else uses: the page has just been allocated, all
+        // zero, which is a valid `UserPage`.
         unsafe {
             (*start.as_ptr()).capabilities = UserPage::CAP_BIT0_IS_DEPRECATED;
             (*start.as_ptr()).pmc_width = width.into();
@@ -54,8 +54,8 @@ impl EventPage {
 
 impl Drop for EventPage {
     fn drop(&mut self) {
-        // SAFETY: `start` is from `perfmon_buffer_alloc()`. Nothing uses the page: each mapping keeps the event,
-        // which keeps the page, so there is no mapping.
+        // SAFETY: The function requires memory of `perfmon_buffer_alloc()` that nothing uses: by the type invariant
+        // `start` is from there, and there is no mapping, since a mapping keeps the event, which keeps the page.
         unsafe { ffi::perfmon_buffer_free(self.start.as_ptr().cast()) };
     }
 }

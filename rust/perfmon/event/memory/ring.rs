@@ -25,6 +25,7 @@ unsafe impl Send for RingData {}
 unsafe impl Sync for RingData {}
 
 impl RingData {
+    /// Allocates memory of `size` bytes, all zero.
     fn new(size: usize) -> Result<Self> {
         // SAFETY: `perfmon_buffer_alloc()` takes any size: it has no preconditions.
         let data = unsafe { ffi::perfmon_buffer_alloc(size) };
@@ -35,8 +36,9 @@ impl RingData {
 
 impl Drop for RingData {
     fn drop(&mut self) {
-        // SAFETY: The pointer is from `perfmon_buffer_alloc()`. Nothing uses the memory: events that write to the
-        // ring, and mappings, hold references to the `RingMemory`, which is being dropped.
+        // SAFETY: The function requires memory of `perfmon_buffer_alloc()` that nothing uses: by the type invariant the
+        // pointer is from there. Events that write to the ring, and mappings, keep the `RingMemory`, which is being
+        // dropped.
         unsafe { ffi::perfmon_buffer_free(self.0.as_ptr().cast()) };
     }
 }
@@ -56,7 +58,7 @@ impl RingMemory {
     ///
     /// # Errors
     ///
-    /// ENOMEM. EPERM if the caller may not pin more memory.
+    /// ENOMEM if there is no memory. EPERM if the caller may not pin more memory.
     pub(in crate::event) fn new(
         page: &Arc<EventPage>,
         sampling: &Sampling,
@@ -71,7 +73,8 @@ impl RingMemory {
             overwrite,
             backward: sampling.backward,
         };
-        // SAFETY: `Ring::new` requires that data and page outlive the ring: the result keeps both, next to the ring.
+        // SAFETY: `Ring::new` requires `size` bytes of data, a multiple of 8, and a page, which outlive the ring: `data`
+        // has whole pages, and the result keeps `data` and `page`, next to the ring.
         let ring = unsafe { Ring::new(data.0, page.start(), shape, sampling.wakeup) }?;
         let memory = Self {
             ring,
@@ -97,10 +100,10 @@ impl RingMemory {
     ///
     /// # Errors
     ///
-    /// ENOMEM.
+    /// ENOMEM if there is no memory for page tables.
     pub(in crate::event) fn map(&self, area: &Area<'_>) -> Result {
-        // SAFETY: The memory must outlive the mapping: mappings keep the event, which keeps the ring, so the memory
-        // is freed after the last mapping has gone.
+        // SAFETY: `insert_pages` requires `size` bytes of `__vmalloc()` that outlive the mapping, and an area that is
+        // being mapped, as `area` is: `data` is such memory, and mappings keep the event, which keeps the ring.
         unsafe { area.insert_pages(PAGE_SIZE, self.data.0.cast(), self.size) }
     }
 }

@@ -6,9 +6,9 @@
 use super::list::Slots;
 use crate::{cpu::ThisCpu, pmu::lbr};
 
-/// Returns whether an open window records calls.
-fn are_recorded(slots: &Slots) -> bool {
-    // Most tasks have no event that records calls: the capacity spares their switches a look at each slot.
+/// Returns whether the call stack is in the branch records: an open window records calls.
+fn is_recorded(slots: &Slots) -> bool {
+    // Most tasks have no event that records calls: without capacity, their switches need not look at each slot.
     slots.calls.words.capacity() != 0
         && slots
             .iter()
@@ -17,7 +17,7 @@ fn are_recorded(slots: &Slots) -> bool {
 
 /// Saves the call stack to memory before windows are closed.
 pub(super) fn save(here: ThisCpu<'_>, slots: &mut Slots) {
-    if are_recorded(slots) {
+    if is_recorded(slots) {
         let words = &mut slots.calls.words;
         words.clear();
         // `words` has room for all records, so pushing can't fail.
@@ -32,7 +32,7 @@ pub(super) fn save(here: ThisCpu<'_>, slots: &mut Slots) {
 /// Writes the saved call stack to the branch records, which are empty, after windows have been opened. If no open
 /// window records calls, the saved calls are discarded, since the task goes on without being recorded.
 pub(super) fn restore(here: ThisCpu<'_>, slots: &mut Slots) {
-    if are_recorded(slots) {
+    if is_recorded(slots) {
         lbr::restore_records(here, &slots.calls.words);
     }
     slots.calls.words.clear();
@@ -40,7 +40,7 @@ pub(super) fn restore(here: ThisCpu<'_>, slots: &mut Slots) {
 
 /// Discards the call stack of a task that has begun to execute another program.
 pub(in crate::event) fn discard(here: Option<ThisCpu<'_>>, slots: &mut Slots) {
-    if let Some(here) = here.filter(|_| are_recorded(slots)) {
+    if let Some(here) = here.filter(|_| is_recorded(slots)) {
         lbr::clear_records(here);
     }
     slots.calls.words.clear();

@@ -19,7 +19,7 @@ use core::{
 use kernel::{alloc::Flags, bindings, cpu::CpuId, prelude::*};
 
 /// The slots of a context. The slot of a group's leader comes before the slots of its siblings. Slots with the same
-/// counter want the same of it ([`Demand::agrees`](crate::logic::sharing::Demand::agrees)), or count on different
+/// counter have demands that agree ([`Demand::agrees`](crate::logic::sharing::Demand::agrees)), or count on different
 /// CPUs.
 pub(in crate::event) struct Slots {
     list: KVec<Slot>,
@@ -30,11 +30,10 @@ pub(in crate::event) struct Slots {
     /// Some slots have a leader, or take turns.
     pub(super) has_groups: bool,
     /// Some slots are sampled.
-    pub(super) has_sampled: bool,
+    pub(super) has_sampled_slots: bool,
     pub(super) turn_order: TurnOrder,
     pub(in crate::event) calls: SavedCalls,
-    /// Set during an exec of the task when the new program is known to be one that its events may count. Has no
-    /// meaning at other times.
+    /// The task's events may count the new program of its exec. Has a meaning only during an exec.
     pub(in crate::event) may_record_new_program: bool,
 }
 
@@ -43,14 +42,14 @@ impl Slots {
     ///
     /// # Errors
     ///
-    /// ENOMEM.
+    /// ENOMEM if there is no memory.
     pub(in crate::event) fn new(capacity: usize, flags: Flags) -> Result<Self> {
         Ok(Self {
             list: KVec::with_capacity(capacity, flags)?,
             task: ptr::null_mut(),
             has_pages_or_turns: false,
             has_groups: false,
-            has_sampled: false,
+            has_sampled_slots: false,
             turn_order: TurnOrder::NONE,
             calls: SavedCalls::new(),
             may_record_new_program: false,
@@ -79,12 +78,12 @@ impl Slots {
     ///
     /// # Errors
     ///
-    /// ENOMEM.
+    /// ENOMEM if the list has no room.
     pub(in crate::event) fn add(&mut self, slot: Slot) -> Result {
         self.has_groups |= slot.leader != LeaderIndex::NONE || slot.event().config.takes_turns;
         self.has_pages_or_turns |= slot.event().config.takes_turns;
         self.turn_order.note_change(slot.event());
-        self.has_sampled |= slot.is_sampled();
+        self.has_sampled_slots |= slot.is_sampled();
         self.list.push_within_capacity(slot).map_err(|_| ENOMEM)
     }
 
@@ -99,18 +98,19 @@ impl Slots {
     pub(in crate::event) fn group(&self, event: &Event) -> impl DoubleEndedIterator<Item = &Slot> {
         let index = self.iter().position(|slot| slot.is_of_event(event));
         let leader = index.map(|index| {
-            let led_by = self.get(index).and_then(|slot| slot.leader.index());
-            led_by.unwrap_or(index)
+            let leader_index = self.get(index).and_then(|slot| slot.leader.index());
+            leader_index.unwrap_or(index)
         });
         // The leader's slot comes before those of its siblings.
-        let rest = leader.and_then(|leader| self.get(leader..)).unwrap_or(&[]);
-        let led = leader.map_or(LeaderIndex::NONE, LeaderIndex::new);
-        let first = rest.first().map(ptr::from_ref);
-        rest.iter()
-            .filter(move |slot| slot.leader == led || first == Some(ptr::from_ref(*slot)))
+        let from_leader = leader.and_then(|leader| self.get(leader..)).unwrap_or(&[]);
+        let leader_of_siblings = leader.map_or(LeaderIndex::NONE, LeaderIndex::new);
+        let first = from_leader.first().map(ptr::from_ref);
+        from_leader.iter().filter(move |slot| {
+            slot.leader == leader_of_siblings || first == Some(ptr::from_ref(*slot))
+        })
     }
 
-    /// Returns whether the slot is enabled, and its group's leader, too.
+    /// Returns whether both the slot and its group's leader are enabled.
     #[inline(always)]
     pub(super) fn may_count(&self, slot: &Slot) -> bool {
         let leader = || self.get(slot.leader.index()?);
@@ -123,8 +123,8 @@ impl Slots {
         self.list.len() == self.list.capacity()
     }
 
-    /// Takes the memory for one more slot from `room`, if it is needed and there. Leaves the replaced memory in
-    /// `room`, for the caller to free.
+    /// Takes the memory for one more slot from `room`, if the list is full and `room` has such memory. Leaves the
+    /// replaced memory in `room`, for the caller to free.
     pub(in crate::event) fn take_room(&mut self, room: &mut SlotMemory) {
         self.calls.take_room(&mut room.calls);
         if !self.is_full() || room.list.capacity() <= self.list.capacity() {
@@ -162,8 +162,8 @@ pub(in crate::event) fn own_counters(
     own
 }
 
-/// Removes the slots of an event, whose windows are closed. If the event led a group, the siblings have no leader any
-/// more.
+/// Removes the slots of an event, whose windows are closed. If the event led a group, its siblings have no leader
+/// afterwards.
 pub(in crate::event) fn remove(slots: &mut Slots, event: &Event) {
     while let Some(index) = slots.iter().position(|slot| slot.is_of_event(event)) {
         if let Ok(slot) = slots.remove(index) {
@@ -176,18 +176,19 @@ pub(in crate::event) fn remove(slots: &mut Slots, event: &Event) {
     }
 }
 
-/// Removes the slots of the events for which `is_removed` is true, as [`remove`] does. Their windows are closed.
-pub(in crate::event) fn remove_where(slots: &mut Slots, is_removed: impl Fn(&Event) -> bool) {
+/// Removes the slots of the events for which `should_remove` is true, as [`remove`] does. The windows of these slots are
+/// closed.
+pub(in crate::event) fn remove_where(slots: &mut Slots, should_remove: impl Fn(&Event) -> bool) {
     while let Some(event) = slots
         .iter()
         .map(Slot::event)
-        .find(|event| is_removed(event))
+        .find(|event| should_remove(event))
     {
         remove(slots, event);
     }
 }
 
-/// Gives the event's first slot the page to show its window in. The windows are closed.
+/// Has the event's first slot show its window in `page`. The windows are closed.
 pub(in crate::event) fn set_page(slots: &mut Slots, event: &Event, page: UserPagePtr) {
     if let Some(slot) = slots.iter_mut().find(|slot| slot.is_of_event(event)) {
         slot.page = Some(page);
@@ -202,35 +203,36 @@ pub(in crate::event) fn remove_all(slots: &mut Slots) {
     }
 }
 
-/// Adds inherited slots to `new`, the slots of a new task: one for each of its parent's `slots` for whose event
+/// Adds inherited slots to `child_slots`, the slots of a new task: one for each of `parent_slots` for whose event
 /// `inherits` is true.
 ///
 /// # Errors
 ///
-/// ENOMEM.
+/// ENOMEM if there is no memory, or `child_slots` has no room.
 pub(in crate::event) fn inherit(
-    new: &mut Slots,
-    slots: &Slots,
+    child_slots: &mut Slots,
+    parent_slots: &Slots,
     inherits: impl Fn(&Event) -> bool,
     flags: Flags,
 ) -> Result {
-    for slot in slots.iter().filter(|slot| inherits(slot.event())) {
+    for slot in parent_slots.iter().filter(|slot| inherits(slot.event())) {
         let leader = slot.leader.index().and_then(|index| {
-            let leader = slots.get(index)?.event();
+            let leader = parent_slots.get(index)?.event();
             // Usually all slots are inherited, so the leader is found at the same index, or below.
-            new.iter()
+            child_slots
+                .iter()
                 .take(index + 1)
                 .rposition(|slot| slot.is_of_event(leader))
         });
         if slot.records_calls() {
-            new.calls.reserve(flags)?;
+            child_slots.calls.reserve(flags)?;
         }
-        new.add(slot.inherited_slot(leader))?;
+        child_slots.add(slot.inherited_slot(leader))?;
     }
-    if new.len() == slots.len() {
+    if child_slots.len() == parent_slots.len() {
         // The child begins where the parent's turns are, so that tasks that live for less than a turn don't all count
         // the same events.
-        new.turn_order.copy_first(&slots.turn_order);
+        child_slots.turn_order.copy_first(&parent_slots.turn_order);
     }
     Ok(())
 }

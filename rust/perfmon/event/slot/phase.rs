@@ -10,7 +10,7 @@ pub(super) struct Phase {
     period_or_frequency: u64,
     /// The events from one sample to the next; 0 if the event is not sampled.
     pub(super) period: u64,
-    /// The events to the next sample, as an `i64`: 0 or negative if the sample is overdue. From `Slot::disarm` to
+    /// The events to the next sample, as an `i64`: 0 or negative if the sample is overdue. From `Slot::disarm_counter` to
     /// `Slot::update_events_left`: the counter's total at the next sample.
     pub(super) events_left: u64,
     /// The time since the last sample, in cycles of the time-stamp counter.
@@ -42,8 +42,8 @@ impl Phase {
     }
 
     /// Applies a change of the event's period or frequency. A new period takes effect at once, and so does a new
-    /// frequency before the first window. After that the period is kept, and adjusted to the new frequency at the
-    /// next samples.
+    /// frequency before the first window. After the first window, a new frequency leaves the period as it is, and the
+    /// next samples adjust it.
     pub(super) fn follow_period(&mut self, sampler: &Sampler) {
         if self.period_or_frequency == sampler.period_or_frequency() {
             return;
@@ -54,14 +54,14 @@ impl Phase {
             }
             Trigger::Frequency(_) => *self = Self::new(sampler),
             Trigger::Never | Trigger::Period(_) => {
-                self.lose_overdue(sampler);
+                self.lose_overdue_samples(sampler);
                 *self = Self::new(sampler);
             }
         }
     }
 
-    /// Returns the number of samples that are overdue, and that will not be written any more.
-    pub(super) fn overdue(&self) -> u64 {
+    /// Returns the number of samples that are overdue, which can't be written any more.
+    pub(super) fn overdue_samples(&self) -> u64 {
         let events_left = self.events_left as i64;
         if self.period == 0 || events_left > 0 {
             0
@@ -74,10 +74,10 @@ impl Phase {
     }
 
     /// Counts the overdue samples as lost, for a slot that takes no samples any more or begins a new period.
-    pub(super) fn lose_overdue(&self, sampler: &Sampler) {
-        let overdue = self.overdue();
-        if overdue != 0 {
-            sampler.lose_samples(overdue);
+    pub(super) fn lose_overdue_samples(&self, sampler: &Sampler) {
+        let overdue_samples = self.overdue_samples();
+        if overdue_samples != 0 {
+            sampler.lose_samples(overdue_samples);
         }
     }
 }

@@ -27,7 +27,7 @@ impl Readings {
         }
     }
 
-    /// Returns the total of the slot's counter, which is read unless it was before.
+    /// Returns the total of the slot's counter. Reads the counter unless it was read before.
     #[inline(always)]
     fn read_total(&mut self, here: ThisCpu<'_>, slot: &Slot) -> u64 {
         let value = here.percpu().value(slot.counter);
@@ -75,8 +75,8 @@ impl Readings {
         self.read_counters &= !slot.counter.bit();
     }
 
-    /// Sets up anew the slots' counters that were tampered with. Leaves out counters of both tasks and CPUs: another
-    /// context may have windows open on them that are not marked yet, so their events are not counted.
+    /// Sets up anew the slots' counters that were tampered with. Leaves out counters with events of both tasks and CPUs,
+    /// whose events then count nothing: windows of another context may be open on them that were not marked yet.
     #[cold]
     #[inline(never)]
     pub(super) fn set_up_tampered(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {

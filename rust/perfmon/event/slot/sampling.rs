@@ -15,24 +15,24 @@ use kernel::bindings;
 #[inline(never)]
 pub(super) fn arm_slots(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
     let task = slots.task;
-    let mut with_counts = false;
+    let mut needs_counts = false;
     for slot in slots.iter_mut() {
         if slot.is_open() && slot.is_sampled() {
             slot.stop_counter(here);
-            with_counts |= slot.samples_have_counts();
+            needs_counts |= slot.samples_have_counts();
         }
     }
     call_stack::restore(here, slots);
-    if with_counts {
+    if needs_counts {
         prepare_counts(here, slots);
     }
     for slot in slots.iter_mut() {
         if slot.is_open() && slot.is_sampled() {
-            slot.arm(here, now, task);
+            slot.arm_counter(here, now, task);
         }
     }
-    // The counters that were loaded may be shared by other events, whose pages programs may be reading: correct their
-    // offsets.
+    // The counters that were loaded may be shared by other events, whose pages programs may be reading: correct the
+    // offsets in these pages.
     here.percpu().correct_pages();
 }
 
@@ -51,11 +51,12 @@ fn prepare_counts(here: ThisCpu<'_>, slots: &Slots) {
         if members().any(|member| member.event().is_broken()) {
             continue;
         }
-        // The chain is built from the last member to the first.
+        // The list is built from the last member to the first.
         let first = members().rev().try_fold(None, |next, member| {
             let (counter, sampler) = (member.counter(), &member.event().sampler);
-            // SAFETY: The sampler must be alive until the samples are disarmed. It lives as long as the event, whose
-            // slot stays in this context until its window is closed, where the samples are disarmed.
+            // SAFETY: `add_count` requires a sampler that lives until the counts are removed, which disarming does. The
+            // sampler lives as long as the event, whose slot stays in this context until its window was closed and its
+            // counter disarmed.
             unsafe { counts.add_count(counter, sampler, member.count_base(), next) }.map(Some)
         });
         percpu.set_first_count(slot.counter(), first.flatten());
@@ -68,7 +69,7 @@ fn prepare_counts(here: ThisCpu<'_>, slots: &Slots) {
 pub(super) fn close_windows(readings: &mut Readings, here: ThisCpu<'_>, slots: &mut Slots) {
     call_stack::save(here, slots);
     for slot in slots.iter_mut().filter(|slot| slot.is_open()) {
-        let is_stopped = slot.is_sampled() && slot.disarm(here, readings.now());
+        let is_stopped = slot.is_sampled() && slot.disarm_counter(here, readings.now());
         let total = readings.close_window(here, slot);
         if is_stopped {
             here.pmu().start(here, slot.counter());
@@ -98,7 +99,7 @@ impl Slot {
 
     /// Loads the counter, which [`Self::stop_counter`] has stopped, for the next sample, and starts it. Its overflows
     /// become samples of `task`, or of a CPU if `task` is null.
-    fn arm(&mut self, here: ThisCpu<'_>, now: u64, task: *mut bindings::task_struct) {
+    fn arm_counter(&mut self, here: ThisCpu<'_>, now: u64, task: *mut bindings::task_struct) {
         let event = self.event();
         let sampler = &event.sampler;
         self.phase.follow_period(sampler);
@@ -117,27 +118,27 @@ impl Slot {
             time: now.wrapping_sub(elapsed),
         };
         let min_load = pmu.load_limit.min_events(event.select);
-        // SAFETY: The sampler must be alive until `disarm`. It lives as long as the event, and closing the window
-        // calls `disarm` before the event can end.
+        // SAFETY: `arm_sampler` requires a sampler that lives until `disarm_sampler`: it lives as long as the event, and
+        // `disarm_counter` calls that when the window closes, before the event can be freed.
         let state = unsafe { percpu.arm_sampler(counter, sampler, task, armed, min_load) };
         let events_left = (events_left as i64).max(0) as u64;
         if sampler.sampling.precise && !may_run_guests(here) {
             return pmu.start_precise(here, counter, events_left, period);
         }
-        let load = if sampler.sampling.precise {
+        let events_to_overflow = if sampler.sampling.precise {
             // Guests may run, so the processor takes no samples: the event misses them.
             event.mark_broken();
             state.max_load.get()
         } else {
             state.load_for(events_left)
         };
-        value.load(here, pmu.msrs(counter).write, load, total);
+        value.load(here, pmu.msrs(counter).write, events_to_overflow, total);
         pmu.start(here, counter);
     }
 
-    /// Undoes [`Self::arm`]; the caller calls [`Self::update_events_left`] next. Returns whether the counter is stopped, so
-    /// that the caller has to start it.
-    fn disarm(&mut self, here: ThisCpu<'_>, now: u64) -> bool {
+    /// Undoes [`Self::arm_counter`]; the caller calls [`Self::update_events_left`] next. Returns whether the counter is
+    /// stopped, so that the caller has to start it.
+    fn disarm_counter(&mut self, here: ThisCpu<'_>, now: u64) -> bool {
         let is_precise = here.percpu().pebs.armed.get() & self.counter().bit() != 0;
         if is_precise {
             here.pmu().stop_precise(here, self.counter());
@@ -156,11 +157,11 @@ impl Slot {
     fn update_events_left(&mut self, percpu: &PerCpu, total: u64) {
         self.phase.events_left = self.phase.events_left.wrapping_sub(total);
         if percpu.samplers.suspended.get() != 0 {
-            // Samples that came due while sampling was throttled are lost, not late.
-            let overdue = self.phase.overdue();
-            self.phase.lose_overdue(&self.event().sampler);
-            let skipped = overdue.wrapping_mul(self.phase.period);
-            self.phase.events_left = self.phase.events_left.wrapping_add(skipped);
+            // Samples that became due while sampling was suspended are lost, and not written later.
+            let overdue_samples = self.phase.overdue_samples();
+            self.phase.lose_overdue_samples(&self.event().sampler);
+            let skipped_events = overdue_samples.wrapping_mul(self.phase.period);
+            self.phase.events_left = self.phase.events_left.wrapping_add(skipped_events);
         }
     }
 }

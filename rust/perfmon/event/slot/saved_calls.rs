@@ -21,7 +21,7 @@ impl SavedCalls {
     ///
     /// # Errors
     ///
-    /// ENOMEM.
+    /// ENOMEM if there is no memory.
     pub(in crate::event) fn with_room_for(event: &Event) -> Result<Self> {
         let mut new = Self::new();
         if event.records_calls() {
@@ -30,11 +30,11 @@ impl SavedCalls {
         Ok(new)
     }
 
-    /// Allocates the capacity for a whole call stack, unless it is there.
+    /// Allocates the capacity for a whole call stack, unless `self` has it.
     ///
     /// # Errors
     ///
-    /// ENOMEM.
+    /// ENOMEM if there is no memory.
     pub(in crate::event) fn reserve(&mut self, flags: Flags) -> Result {
         if self.words.capacity() < BRANCH_WORDS {
             self.words.reserve(BRANCH_WORDS, flags)?;
@@ -42,10 +42,10 @@ impl SavedCalls {
         Ok(())
     }
 
-    /// Takes the memory of `others`, unless this has memory.
-    pub(in crate::event) fn take_room(&mut self, others: &mut Self) {
+    /// Takes the memory of `other`, unless `self` has memory.
+    pub(in crate::event) fn take_room(&mut self, other: &mut Self) {
         if self.words.capacity() == 0 {
-            core::mem::swap(self, others);
+            core::mem::swap(self, other);
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::{
 use core::ptr::NonNull;
 use kernel::cpu::CpuId;
 
-/// An event in a context: where it counts, and how far it has come.
+/// An event in a context: its counter, its window, what its windows have counted, and its position between two samples.
 ///
 /// # Invariants
 ///
@@ -34,7 +34,7 @@ pub(in crate::event) struct Slot {
     pub(super) enabled_at: u64,
     /// The counter that the slot has. A slot that waits for its turn keeps the counter that it had last.
     pub(super) counter: CounterId,
-    /// The slot has a turn, or needs none, so its window may open.
+    /// The slot has a turn, or needs no turn, so its window may open.
     pub(super) has_turn: bool,
     /// The slot has been waiting since [`Self::start_time`].
     pub(super) is_waiting: bool,
@@ -53,6 +53,7 @@ pub(in crate::event) struct Slot {
     is_inherited: bool,
     /// The window is open on this CPU.
     pub(super) is_open: bool,
+    /// The next exec of the task enables the slot.
     enable_on_exec: bool,
 }
 
@@ -61,8 +62,8 @@ const ANY_CPU: u32 = u32::MAX;
 /// [`Slot::enabled_at`]: no exec has enabled the slot.
 const NEVER: u64 = u64::MAX;
 
-// SAFETY: Only the holder of the context uses a slot, on one CPU at a time. An `Event` is `Sync`, so any task may
-// follow the pointer to it.
+// SAFETY: Only the holder of the context uses a slot, on one CPU at a time. Any task may use the event that the slot
+// points to, since an `Event` is `Sync`.
 unsafe impl Send for Slot {}
 
 impl Slot {
@@ -96,8 +97,8 @@ impl Slot {
     /// Returns the event.
     #[inline(always)]
     pub(in crate::event) fn event<'a>(&self) -> &'a Event {
-        // SAFETY: By the invariant of `Slot` the event is alive while the slot is in a context, and callers hold the
-        // context as long as they use the reference.
+        // SAFETY: `as_ref` requires an event that is alive: by the invariant of `Slot` it is while the slot is in a
+        // context, and callers hold the context as long as they use the reference.
         unsafe { self.event.as_ref() }
     }
 
@@ -135,7 +136,7 @@ impl Slot {
         self.is_open
     }
 
-    /// Returns what to add to the counter's total to get the event's count, while the window is open.
+    /// Returns the difference of the event's count and the counter's total, while the window is open.
     pub(in crate::event) fn count_offset(&self) -> u64 {
         self.event().count().wrapping_sub(self.start_total)
     }
@@ -188,14 +189,14 @@ impl Slot {
         }
     }
 
-    /// Ends the slot, whose window is closed: counts its overdue samples as lost.
+    /// Ends the slot, whose window is closed: counts its overdue samples as lost, and one slot of the event less.
     pub(super) fn end(&self) {
-        self.phase.lose_overdue(&self.event().sampler);
+        self.phase.lose_overdue_samples(&self.event().sampler);
         self.event().uncount_slot();
     }
 
-    /// Adds what the window has counted, to the slot and to the event. `total` is the counter's total and `now` the
-    /// time, in TSC cycles.
+    /// Adds the count and the time of the window that closes to those of the slot and of the event. `total` is the
+    /// counter's total and `now` the time, in TSC cycles.
     #[inline(always)]
     pub(super) fn add_window(&mut self, total: u64, now: u64) {
         let count = total.wrapping_sub(self.start_total);
@@ -220,13 +221,13 @@ impl Slot {
         }
     }
 
-    /// Returns what the closed windows of this slot have counted. An event that is not inherited has only one slot,
-    /// so that is the event's count.
+    /// Returns the count of this slot's closed windows. For an event that is not inherited, it is the event's count,
+    /// since such an event has only one slot.
     pub(in crate::event) fn closed_count(&self) -> EventCount {
         if self.event().config.inherit {
             self.closed_count
         } else {
-            EventCount::closed(self.event())
+            EventCount::of_closed_windows(self.event())
         }
     }
 
@@ -239,7 +240,7 @@ impl Slot {
         }
     }
 
-    /// Returns what the overflow handler needs to compute the count from the counter's total.
+    /// Returns the values from which the overflow handler computes the count and the time.
     pub(in crate::event) fn count_base(&self) -> CountBase {
         let EventCount { count, time } = self.closed_count();
         let (start_total, start_time) = if self.is_open {
@@ -283,17 +284,17 @@ impl EventCount {
         time: Cycles(0),
     };
 
-    /// Returns what the closed windows of an event have counted.
-    pub(in crate::event) fn closed(event: &Event) -> Self {
+    /// Returns the count of an event's closed windows.
+    pub(in crate::event) fn of_closed_windows(event: &Event) -> Self {
         Self {
             count: event.count(),
             time: event.time(),
         }
     }
 
-    /// Returns what an event that is not inherited has counted up to now, on the CPU that has loaded its slot. The
-    /// window stays open. Returns `None` if the count misses events, the counter was tampered with, or the event
-    /// takes turns: then its waits count as well, so the caller has to close its windows.
+    /// Returns the count up to now of an event that is not inherited, on the CPU that has loaded its slot. The window
+    /// stays open. Returns `None` if the count misses events, the counter was tampered with, or the event takes turns:
+    /// the caller then has to close the windows, which also ends a wait for a turn.
     #[inline(always)]
     pub(in crate::event) fn read_here(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
         if slot.event().needs_slow_read() {
@@ -314,9 +315,11 @@ impl EventCount {
             .with_records_converted(here, || Self::read_open_window(here, slot, now))
     }
 
+    /// Returns the sum of the event's closed windows and of the slot's window, if that is open. Returns `None` if the
+    /// counter was tampered with.
     #[inline(always)]
     fn read_open_window(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
-        let mut count = Self::closed(slot.event());
+        let mut count = Self::of_closed_windows(slot.event());
         if slot.is_open {
             if !slot.counter.is_none() {
                 let percpu = here.percpu();
@@ -357,8 +360,8 @@ impl LeaderIndex {
         (self != Self::NONE).then_some(self.0 as usize)
     }
 
-    /// Returns the leader's new index after the slot at `removed` was removed, and the slots behind it moved by one.
-    /// There is none if the leader itself was removed.
+    /// Returns the leader's new index after the slot at `removed` was removed, and the slots behind it moved by one;
+    /// [`Self::NONE`] if the leader's slot was removed.
     pub(super) fn after_removal(self, removed: usize) -> Self {
         match self.index() {
             Some(index) if index > removed => Self::new(index - 1),

@@ -13,8 +13,9 @@ pub(in crate::event) const INITIAL_SLOTS: usize = 8;
 
 /// Memory that a context may need for one more slot.
 pub(in crate::event) struct SlotMemory {
-    /// An empty list with more room, or without any if the context's list suffices.
+    /// An empty list with more capacity than the context's list; without capacity if that list has room.
     pub(super) list: KVec<Slot>,
+    /// A call stack with capacity, if the event records calls.
     pub(super) calls: SavedCalls,
 }
 
@@ -23,7 +24,7 @@ impl SlotMemory {
     ///
     /// # Errors
     ///
-    /// ENOMEM.
+    /// ENOMEM if there is no memory.
     pub(in crate::event) fn for_event(event: &Event) -> Result<Self> {
         Ok(Self {
             list: KVec::new(),
@@ -35,10 +36,10 @@ impl SlotMemory {
     ///
     /// # Errors
     ///
-    /// ENOMEM.
+    /// ENOMEM if there is no memory.
     pub(in crate::event) fn grow(&mut self, slots: usize) -> Result {
         let capacity = (2 * slots).clamp(1, MAX_SLOTS);
-        // If memory is too fragmented, the caller gets ENOMEM: no warning in the kernel's log.
+        // If memory is too fragmented, the caller gets ENOMEM, so the kernel's log needs no warning.
         let flags = GFP_KERNEL_ACCOUNT | __GFP_NOWARN;
         self.list = KVec::with_capacity(capacity, flags)?;
         Ok(())

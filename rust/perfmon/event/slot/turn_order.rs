@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The order in which the slots of a context take turns, and whether they need any.
+//! The order in which the slots of a context take turns, and whether they need turns.
 
 use crate::event::event::Event;
 
@@ -8,7 +8,7 @@ pub(super) struct TurnOrder {
     /// The index of the slot that gets a counter first.
     pub(super) first: usize,
     pub(super) need: TurnNeed,
-    /// A group got no counters when turns were given the last time.
+    /// A group got no counters when turns were last given.
     pub(super) has_waiting: bool,
 }
 
@@ -19,7 +19,7 @@ pub(super) enum TurnNeed {
     None,
     /// Slots were added or removed since the need was computed.
     Unknown,
-    /// There are too few counters for all slots, if all are enabled and on the same CPU.
+    /// There are too few counters for all slots, if all slots are enabled and count on the same CPU.
     Some,
 }
 

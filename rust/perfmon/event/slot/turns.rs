@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl Slots {
-    /// Returns whether a group waits for its turn, since the last time that turns were given.
+    /// Returns whether a group waits for its turn, since it got no counters when turns were last given.
     pub(in crate::event) fn has_waiting(&self) -> bool {
         self.turn_order.has_waiting
     }

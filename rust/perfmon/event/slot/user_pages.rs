@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The pages of events that programs map: writing there whether and how a slot counts.
+//! Writes into the pages of events, which programs map, whether a slot counts, and how to compute its count.
 
 use super::list::Slots;
 use crate::{
@@ -15,8 +15,8 @@ use crate::{
 
 /// Writes into an event's page that no window is open, and the count.
 pub(in crate::event) fn write_inactive(event: &Event, page: UserPagePtr) {
-    // SAFETY: The page must be alive and have no other writer. It lives as long as the event, and only the holder of
-    // the slot's context writes it: the caller, unless the event has no slot any more.
+    // SAFETY: `write` requires a page that is alive and has no other writer: it lives as long as the event, and only the
+    // holder of the slot's context writes it, which the caller is, unless the event has no slot any more.
     unsafe { page.write(&inactive_state(event, capabilities(event))) };
 }
 
@@ -75,8 +75,8 @@ pub(super) fn show_open_windows(here: ThisCpu<'_>, slots: &mut Slots) {
             write_inactive(event, page);
             continue;
         }
-        // SAFETY: The page must be alive until `hide_page`. It lives as long as the event, and closing the window
-        // calls `hide_page` before the event can end.
+        // SAFETY: `show_page` requires a page that is alive until `hide_page`: it lives as long as the event, and
+        // `show_closed_windows` calls `hide_page` when the window closes, before the event can be freed.
         slot.page_entry = unsafe {
             here.percpu().show_page(
                 slot.counter(),
@@ -92,8 +92,8 @@ pub(super) fn show_open_windows(here: ThisCpu<'_>, slots: &mut Slots) {
             )
         };
         if slot.page_entry.is_none() {
-            // SAFETY: The page must be alive and have no other writer. It lives as long as the event, whose slot is
-            // here, and this CPU, which holds the context, is its only writer.
+            // SAFETY: `write` requires a page that is alive and has no other writer: it lives as long as the event,
+            // whose slot is here, and this CPU, which holds the context, is its only writer.
             unsafe { page.write(&inactive_state(event, NO_RDPMC)) };
         }
     }

@@ -16,7 +16,7 @@ impl Readings {
         if pmu::may_be_tampered(here) {
             mark_tampered(here, slots);
         }
-        if slots.has_sampled {
+        if slots.has_sampled_slots {
             sampling::close_windows(self, here, slots);
         } else {
             for slot in slots.iter_mut().filter(|slot| slot.is_open) {
@@ -29,7 +29,7 @@ impl Readings {
         }
     }
 
-    /// Opens the windows of all slots that may count now. All windows are closed before.
+    /// Opens the windows of all slots that may count now. The caller has closed all windows.
     #[inline(always)]
     pub(in crate::event) fn open_windows(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
         let percpu = here.percpu();
@@ -45,7 +45,7 @@ impl Readings {
                 }
             }
         }
-        if slots.has_sampled {
+        if slots.has_sampled_slots {
             sampling::arm_slots(here, slots, self.now());
         }
         if slots.has_pages_or_turns {
@@ -61,10 +61,10 @@ impl Readings {
         let cpu = here.percpu().cpu_number.get();
         slots.give_turns(here);
         for index in 0..slots.len() {
-            let opens = slots
+            let may_open = slots
                 .get(index)
                 .is_some_and(|slot| slots.may_count(slot) && slot.counts_on(cpu));
-            if let Some(slot) = slots.get_mut(index).filter(|_| opens) {
+            if let Some(slot) = slots.get_mut(index).filter(|_| may_open) {
                 if slot.has_turn {
                     self.open_window(here, slot);
                 } else {
@@ -87,7 +87,7 @@ impl Slots {
     ) -> bool {
         if self.has_groups
             || self.has_pages_or_turns
-            || self.has_sampled
+            || self.has_sampled_slots
             || pmu::may_be_tampered(here) && pmu::tampered_counters(here) != 0
         {
             return false;
@@ -107,7 +107,7 @@ impl Slots {
         true
     }
 
-    /// Marks that the events miss counts which should count on `cpu`, since that CPU can't count.
+    /// Marks that the events that should count on `cpu` miss counts, since that CPU's counters can't be used.
     pub(in crate::event) fn mark_missed(&self, cpu: CpuId) {
         for slot in self.iter() {
             if self.may_count(slot) && slot.counts_on(cpu.as_u32().into()) {
@@ -126,14 +126,14 @@ pub(in crate::event) fn refresh(here: ThisCpu<'_>, slots: &mut Slots, now: u64) 
     }
 }
 
-/// Marks the events with open windows on counters that were tampered with: the registers hold something else than the
-/// module wrote.
+/// Marks the events with open windows on counters that were tampered with, whose registers don't hold what the module
+/// wrote.
 #[cold]
 #[inline(never)]
 fn mark_tampered(here: ThisCpu<'_>, slots: &Slots) {
-    let tampered = pmu::tampered_counters(here);
+    let tampered_counters = pmu::tampered_counters(here);
     for slot in slots.iter() {
-        if slot.is_open && tampered & slot.counter.bit() != 0 {
+        if slot.is_open && tampered_counters & slot.counter.bit() != 0 {
             slot.event().mark_broken();
         }
     }
