@@ -115,8 +115,8 @@ fn event_select_of(number: c_int) -> Result<u64> {
     let id = CounterId::from_number(number, &pmu::common().capabilities)?;
     let ownership = OWNERSHIP.lock();
     let counting = ownership.counting_setup(id).ok_or(NotSetUp)?;
-    let running = counting.state == CounterState::Running;
-    Ok(counting.select.to_abi(running))
+    let is_running = counting.state == CounterState::Running;
+    Ok(counting.select.to_abi(is_running))
 }
 
 /// `PMIOSTART`
@@ -347,11 +347,12 @@ pub(crate) fn tstamp(_client: &Client) -> Result<abi::pmc_tstamp> {
 }
 
 /// Stops and frees the counters of a client whose session ends.
-pub(crate) fn release(client: &Client) {
+pub(crate) fn release_session_counters(client: &Client) {
     let mut ownership = OWNERSHIP.lock();
     let session = client.session();
-    let owned = (ownership.counting_setups()).filter(|(_, counting)| counting.session == session);
-    let counters = bits(owned.map(|(id, _)| id));
+    let own_setups =
+        (ownership.counting_setups()).filter(|(_, counting)| counting.session == session);
+    let counters = bits(own_setups.map(|(id, _)| id));
     if counters != 0 {
         free_counters(&mut ownership, counters);
     }

@@ -47,6 +47,6 @@ impl AsRef<Trace> for Session {
 #[pinned_drop]
 impl PinnedDrop for Session {
     fn drop(self: Pin<&mut Self>) {
-        counting::release(&self.client);
+        counting::release_session_counters(&self.client);
     }
 }

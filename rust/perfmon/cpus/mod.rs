@@ -36,15 +36,18 @@ pub(crate) unsafe fn init(
     // promises.
     unsafe { OWNERSHIP.init() };
     let capabilities = probe::detect_capabilities()?;
-    OWNERSHIP.lock().cpus_mut().set_common(capabilities);
+    OWNERSHIP
+        .lock()
+        .cpus_mut()
+        .set_common_capabilities(capabilities);
     let cpus = Hotplug::register()?;
     {
         // CPUs that come online after `pmu::set_common` don't change the common capabilities.
         let load_limit = LoadLimit::for_processor(&pmu::processor(cpu::pin().here()));
         let mut ownership = OWNERSHIP.lock();
         let (common, counter) =
-            probe::leave_place_holder(*ownership.cpus().common(), place_holder)?;
-        ownership.cpus_mut().set_common(common);
+            probe::leave_place_holder(*ownership.cpus().common_capabilities(), place_holder)?;
+        ownership.cpus_mut().set_common_capabilities(common);
         probe::check_period(period_bits, &common)?;
         pmu::set_common(common, counter, period_bits, limits, load_limit);
     }
@@ -141,9 +144,9 @@ impl PowerCallbacks for CpuCallbacks {
 fn check_cpu(ownership: &mut Ownership, here: ThisCpu<'_>) -> Result<Capabilities, &'static str> {
     let capabilities = pmu::probe(here).map_err(|reason| reason.reason())?;
     let cpus = ownership.cpus_mut();
-    let common = *cpus.common();
+    let common = *cpus.common_capabilities();
     if !pmu::has_common() {
-        cpus.set_common(common.intersection(capabilities));
+        cpus.set_common_capabilities(common.intersection(capabilities));
     } else if !capabilities.includes(common) {
         return Err("it has fewer counters or events than the others");
     }

@@ -188,11 +188,11 @@ fn check_compatible(
     }
     // Since the counter was chosen, another event may have been opened for the target, or the task may have inherited
     // one when it was created.
-    let own = slot::own_counters(slots, &event.config, cpu);
+    let own_counters = slot::own_counters(slots, &event.config, cpu);
     let taken_counters = if event.config.takes_turns {
-        own.busy
+        own_counters.busy
     } else {
-        own.taken()
+        own_counters.taken()
     };
     if taken_counters & event.counters != 0 {
         return Err(AttachError::CounterTaken);
@@ -215,8 +215,9 @@ fn attach_to_task(
         // The task has no context. RCU is not held here, since the allocation of one may sleep.
         let slots = Slots::new(INITIAL_SLOTS, GFP_KERNEL_ACCOUNT)?;
         let new = Context::new(task_ptr, slots, GFP_KERNEL_ACCOUNT)?;
-        let fill = |slots: &mut Slots| add_slot(None, slots, event, &mut room, cpu, leader);
-        if insert_task_context(task, new, fill)? {
+        let add_first_slot =
+            |slots: &mut Slots| add_slot(None, slots, event, &mut room, cpu, leader);
+        if insert_task_context(task, new, add_first_slot)? {
             table::grow_if_crowded();
             load_where_running(task);
             return Ok(());
@@ -224,16 +225,16 @@ fn attach_to_task(
     }
 }
 
-/// Adds the new context of a task to the table, unless the task has one. `fill` adds the first slot, under the
-/// table's lock. Returns whether the context was added.
+/// Adds the new context of a task to the table, unless the task has one. Calls `add_first_slot` under the table's lock.
+/// Returns whether the context was added.
 ///
 /// # Errors
 ///
-/// ESRCH if the task is exiting, and the errors of `fill`.
+/// ESRCH if the task is exiting, and the errors of `add_first_slot`.
 fn insert_task_context(
     task: &Task,
     mut new: KBox<Context>,
-    fill: impl FnOnce(&mut Slots) -> Result<(), AttachError>,
+    add_first_slot: impl FnOnce(&mut Slots) -> Result<(), AttachError>,
 ) -> Result<bool, AttachError> {
     let task_ptr: *const bindings::task_struct = task.as_ptr();
     let mut table = table::lock();
@@ -255,7 +256,7 @@ fn insert_task_context(
     // used.
     let is_new = unsafe { table::find(task_ptr) }.is_none();
     if is_new {
-        fill(new.slots_mut())?;
+        add_first_slot(new.slots_mut())?;
         table.add(new);
     }
     Ok(is_new)

@@ -89,14 +89,14 @@ impl Descriptor for Event {
             command::RESET => {
                 // All events of a group are in the same contexts, so refreshing one event's contexts refreshes all.
                 refresh(self);
-                for_group(self, whole_group, Event::reset);
+                for_event_or_group(self, whole_group, Event::reset);
                 refresh(self);
             }
             command::ID | command::ID_32 => return uaccess::put_words(arg, &[self.id]),
             command::SET_OUTPUT if arg as c_int == -1 => return output::set_output(self, None),
             command::SET_OUTPUT => {
-                let other = OpenDescriptor::<Self>::get(arg as c_int)?;
-                return output::set_output(self, Some(other.data()));
+                let other_event = OpenDescriptor::<Self>::get(arg as c_int)?;
+                return output::set_output(self, Some(other_event.data()));
             }
             command::PAUSE_OUTPUT => {
                 let set_paused = |ring: &Ring| ring.set_paused(arg != 0);
@@ -268,7 +268,7 @@ fn set_enabled(event: &Event, whole_group: bool, enabled: bool) {
             return;
         }
     }
-    for_group(event, whole_group, |event| event.set_enabled(enabled));
+    for_event_or_group(event, whole_group, |event| event.set_enabled(enabled));
     // All events of a group are in the same contexts, so refreshing one event's contexts refreshes all.
     refresh(event);
     if enabled {
@@ -285,7 +285,7 @@ pub(super) fn enable_unless_disabled(event: &Event) {
 
 /// Calls `f` with the event, or with all events of its group, the leader first.
 #[cold]
-fn for_group(event: &Event, whole_group: bool, f: impl Fn(&Event)) {
+fn for_event_or_group(event: &Event, whole_group: bool, f: impl Fn(&Event)) {
     if !whole_group {
         f(event);
         return;
@@ -299,7 +299,7 @@ fn event_value(event: &Event, count: &EventCount) -> EventValue {
     EventValue {
         value: count.count,
         id: event.id,
-        lost: event.sampler.lost(),
+        lost: event.sampler.lost_samples(),
     }
 }
 

@@ -96,9 +96,9 @@ const TURNS: u32 = 4;
 
 /// Returns the initial [`Event::slow_read_flags`] for a configuration.
 fn slow_read_flags(config: &EventConfig) -> u32 {
-    let precise = if config.sampling.precise { PRECISE } else { 0 };
-    let turns = if config.takes_turns { TURNS } else { 0 };
-    precise | turns
+    let precise_flag = if config.sampling.precise { PRECISE } else { 0 };
+    let turns_flag = if config.takes_turns { TURNS } else { 0 };
+    precise_flag | turns_flag
 }
 
 // SAFETY: All fields are immutable, atomic, or guarded by locks of their own, so any task may use and drop them.

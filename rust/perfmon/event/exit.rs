@@ -129,7 +129,7 @@ fn read_words(slots: &Slots, slot: &Slot) -> Result<KVec<u64>> {
     let value = |slot: &Slot| EventValue {
         value: slot.closed_count().count,
         id: slot.event().id,
-        lost: slot.event().sampler.lost(),
+        lost: slot.event().sampler.lost_samples(),
     };
     // The first slot is that of the leader, or of the event itself without PERF_FORMAT_GROUP: its times are recorded.
     let leader_slot = slots_in_read(slots, slot).next().unwrap_or(slot);

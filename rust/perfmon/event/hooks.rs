@@ -117,14 +117,14 @@ pub(super) unsafe fn init() {
 }
 
 /// Registers the tracepoints for one more event, until [`remove_user`], and the probes for mappings if
-/// `with_mappings`. Sleeps.
+/// `wants_mappings`. Sleeps.
 ///
 /// # Errors
 ///
 /// ENOMEM if there is no memory. ENOENT if the kernel lacks a tracepoint.
-pub(super) fn add_user(with_mappings: bool) -> Result {
-    if let Err(error) = mappings::add_user(with_mappings) {
-        remove_mapping_user(with_mappings);
+pub(super) fn add_user(wants_mappings: bool) -> Result {
+    if let Err(error) = mappings::add_user(wants_mappings) {
+        remove_mapping_user(wants_mappings);
         return Err(error);
     }
     // Registers again if the tracepoints were unregistered before the event could be counted.
@@ -132,7 +132,7 @@ pub(super) fn add_user(with_mappings: bool) -> Result {
         let mut result = Ok(());
         kernel_thread::call(|| result = register());
         if result.is_err() {
-            remove_mapping_user(with_mappings);
+            remove_mapping_user(wants_mappings);
             return result;
         }
     }
@@ -140,8 +140,8 @@ pub(super) fn add_user(with_mappings: bool) -> Result {
 }
 
 /// Undoes what [`add_user`] has done for mappings.
-fn remove_mapping_user(with_mappings: bool) {
-    if mappings::remove_user(with_mappings) {
+fn remove_mapping_user(wants_mappings: bool) {
+    if mappings::remove_user(wants_mappings) {
         unregister_later();
     }
 }
@@ -163,8 +163,8 @@ fn add_user_if_registered() -> bool {
 ///
 /// After the last event the functions stay registered for a second, so that the next event need not register them
 /// again, which takes long: the kernel waits for all CPUs.
-pub(super) fn remove_user(with_mappings: bool) {
-    remove_mapping_user(with_mappings);
+pub(super) fn remove_user(wants_mappings: bool) {
+    remove_mapping_user(wants_mappings);
     if USERS.fetch_sub(1, AcqRel) == 2 {
         unregister_later();
     }

@@ -95,8 +95,8 @@ fn insert_inherited_context(
     task: *const bindings::task_struct,
 ) -> Result {
     // The memory is charged to the memory cgroup of the current task, as that of an event that is attached.
-    let account = GFP_KERNEL_ACCOUNT & !GFP_KERNEL;
-    let flags = GFP_ATOMIC | __GFP_NOWARN | account;
+    let account_flags = GFP_KERNEL_ACCOUNT & !GFP_KERNEL;
+    let flags = GFP_ATOMIC | __GFP_NOWARN | account_flags;
     let count = slots.iter().filter(|slot| inherits(slot.event())).count();
     let mut context = Context::new(task, Slots::new(count, flags)?, flags)?;
     let new_slots = context.slots_mut();

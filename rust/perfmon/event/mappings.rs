@@ -48,23 +48,23 @@ pub(super) unsafe fn init() {
 }
 
 /// Returns whether the event wants records of mappings.
-fn wants_mappings(event: &Event) -> bool {
+fn wants_mapping_records(event: &Event) -> bool {
     event.sampler.sampling.mappings.are_wanted()
 }
 
 /// Returns whether the event gets records of mappings: it wants them, and the probes are registered.
 pub(super) fn are_recorded(event: &Event) -> bool {
-    wants_mappings(event) && REGISTERED.load(SeqCst) != 0
+    wants_mapping_records(event) && REGISTERED.load(SeqCst) != 0
 }
 
 /// Registers the probes for one more event, until [`remove_user`], which has to be called even after an error. Does
-/// nothing unless `wanted`. Sleeps.
+/// nothing unless `wants_mappings`. Sleeps.
 ///
 /// # Errors
 ///
 /// ENOMEM if there is no memory.
-pub(super) fn add_user(wanted: bool) -> Result {
-    if !wanted {
+pub(super) fn add_user(wants_mappings: bool) -> Result {
+    if !wants_mappings {
         return Ok(());
     }
     USERS.fetch_add(1, SeqCst);
@@ -83,8 +83,8 @@ pub(super) fn add_user(wanted: bool) -> Result {
 /// Undoes [`add_user`]. Returns true after the last event: then the caller has to see to it that
 /// [`unregister_if_unused`] is called.
 #[must_use]
-pub(super) fn remove_user(wanted: bool) -> bool {
-    wanted && USERS.fetch_sub(1, SeqCst) == 1
+pub(super) fn remove_user(wants_mappings: bool) -> bool {
+    wants_mappings && USERS.fetch_sub(1, SeqCst) == 1
 }
 
 /// Registers the probes, unless they are registered. Sleeps.

@@ -88,7 +88,7 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
     if config.sampling.precise {
         prepare_precise()?;
     }
-    let event = create(config, target, leader)?;
+    let event = create_event(config, target, leader)?;
     if request.flags & flag::OUTPUT != 0 {
         if let Some(other) = &group {
             if let Err(error) = output::set_output(&event, Some(other.data())) {
@@ -170,7 +170,7 @@ fn copy_attr(from: usize) -> Result<PerfEventAttr> {
 /// The task may execute a setuid program at any time, which the caller may not count. So the caller's permission is
 /// checked again after the event was attached, and before the event counts. An exec before the check makes the check
 /// fail. An exec after the check finds the event and removes it ([`life::on_exec`]).
-fn create(
+fn create_event(
     mut config: EventConfig,
     target: Target,
     leader: Option<&Event>,
@@ -188,16 +188,16 @@ fn create(
         group_join = Some(GroupJoin::begin(leader)?);
     }
     let follows_tasks = target.follows_tasks(&config);
-    let with_mappings = config.sampling.mappings.are_wanted();
+    let wants_mappings = config.sampling.mappings.are_wanted();
     if follows_tasks {
-        hooks::add_user(with_mappings)?;
+        hooks::add_user(wants_mappings)?;
     }
     let id = LAST_ID.fetch_add(1, Relaxed) + 1;
-    let event = match new_attached(config, target, leader, id) {
+    let event = match new_attached_event(config, target, leader, id) {
         Ok(event) => event,
         Err(error) => {
             if follows_tasks {
-                hooks::remove_user(with_mappings);
+                hooks::remove_user(wants_mappings);
             }
             return Err(error);
         }
@@ -242,7 +242,7 @@ fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result 
 ///
 /// EBUSY if no counter is left that can count the event, or there are too few counters for its group to ever have a
 /// turn. EIO if the counter does not hold what is written to it. ESRCH if the task exits. ENOMEM if there is no memory.
-fn new_attached(
+fn new_attached_event(
     config: EventConfig,
     mut target: Target,
     leader: Option<&Event>,

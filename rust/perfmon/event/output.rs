@@ -9,9 +9,9 @@ use kernel::{prelude::*, sync::Arc};
 /// the closing task and not by RCU, since a charge for memory has to end in a task.
 pub(super) fn release_memory(event: &Event) {
     let (_page, ring) = {
-        let mut mapped = event.mapped.lock();
-        let ring = replace_ring(event, &mut mapped.ring, None);
-        (mapped.page.take(), ring)
+        let mut memory = event.mapped.lock();
+        let ring = replace_ring(event, &mut memory.ring, None);
+        (memory.page.take(), ring)
     };
     drop_unused(ring);
 }
@@ -28,16 +28,16 @@ pub(super) fn set_output(event: &Event, other: Option<&Event>) -> Result {
             if core::ptr::eq(event, other) || !may_share(event, other) {
                 return Err(EINVAL);
             }
-            let mapped = other.mapped.lock();
-            Some(mapped.live_ring().ok_or(EINVAL)?.clone())
+            let memory = other.mapped.lock();
+            Some(memory.live_ring().ok_or(EINVAL)?.clone())
         }
     };
     let old_ring = {
-        let mut mapped = event.mapped.lock();
+        let mut memory = event.mapped.lock();
         if !event.mapped.mappings.is_empty() {
             return Err(EINVAL);
         }
-        replace_ring(event, &mut mapped.ring, new_ring)
+        replace_ring(event, &mut memory.ring, new_ring)
     };
     drop_unused(old_ring);
     Ok(())
@@ -45,8 +45,8 @@ pub(super) fn set_output(event: &Event, other: Option<&Event>) -> Result {
 
 /// Calls `f` with the ring that the event writes to, if there is one.
 pub(super) fn with_ring<R>(event: &Event, f: impl FnOnce(&Ring) -> R) -> Option<R> {
-    let mapped = event.mapped.lock();
-    mapped.live_ring().map(|ring| f(ring.ring()))
+    let memory = event.mapped.lock();
+    memory.live_ring().map(|ring| f(ring.ring()))
 }
 
 /// Makes the event write to `new_ring`, or to no ring. Returns the ring that the event wrote to before, which the

@@ -50,13 +50,14 @@ pub(super) fn take_counters(config: &EventConfig, target: &Target) -> Result<Cho
         if config.exclusive {
             ownership.begin_exclusive(kind)?;
         }
-        let chosen = choose_counters(config, &ownership.offers(kind, config, own_counters));
-        let result = chosen.ok_or(EBUSY).and_then(|counters| {
+        let chosen_counters =
+            choose_counters(config, &ownership.offers(kind, config, own_counters));
+        let result = chosen_counters.ok_or(EBUSY).and_then(|counters| {
             let branches = config.sampling.branches.map(|stack| stack.branches);
             if let Some(branches) = branches {
                 ownership.begin_branches(branches)?;
             }
-            let share_result = ownership.share_all(kind, counters.all, config);
+            let share_result = ownership.share_counters(kind, counters.all, config);
             if share_result.is_err() && branches.is_some() {
                 ownership.end_branches();
             }
@@ -71,14 +72,14 @@ pub(super) fn take_counters(config: &EventConfig, target: &Target) -> Result<Cho
 
 /// Chooses the counters for an event from `offers`. Returns `None` if no counter can count the event.
 fn choose_counters(config: &EventConfig, offers: &Offers) -> Option<ChosenCounters> {
-    let chosen = choose_counter(config, offers);
-    let all = chosen.map_or(0, CounterId::bit);
+    let chosen_counter = choose_counter(config, offers);
+    let all = chosen_counter.map_or(0, CounterId::bit);
     if !config.takes_turns {
-        return chosen.map(|first| ChosenCounters { first, all });
+        return chosen_counter.map(|first| ChosenCounters { first, all });
     }
     let counters_for_turns = turn_counters(config, offers);
     Some(ChosenCounters {
-        first: chosen.or_else(|| highest(counters_for_turns))?,
+        first: chosen_counter.or_else(|| highest(counters_for_turns))?,
         all: all | counters_for_turns,
     })
 }
@@ -90,7 +91,7 @@ pub(super) fn release_resources(counters: u64, config: &EventConfig, kind: Targe
         return;
     }
     let mut ownership = OWNERSHIP.lock();
-    ownership.unshare_all(kind, counters, config);
+    ownership.unshare_counters(kind, counters, config);
     if config.sampling.branches.is_some() {
         ownership.end_branches();
     }

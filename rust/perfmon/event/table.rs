@@ -181,14 +181,14 @@ impl Lists {
 
     /// Returns the link from a context to the next one in these lists.
     #[inline(always)]
-    fn next<'a>(&self, context: &'a Context) -> &'a List {
+    fn link_of<'a>(&self, context: &'a Context) -> &'a List {
         &context.next[self.header().link & 1]
     }
 
     /// Puts a context into the list of its task.
     fn add(self, context: &Context) {
         let list = self.list_of(context.task());
-        self.next(context).store(list.load(Relaxed), Relaxed);
+        self.link_of(context).store(list.load(Relaxed), Relaxed);
         list.store(ptr::from_ref(context).cast_mut(), Release);
     }
 }
@@ -221,7 +221,7 @@ pub(super) unsafe fn find<'a>(task: *const bindings::task_struct) -> Option<&'a 
         if context.is_of_task(task) {
             return Some(context);
         }
-        next = lists.next(context).load(Acquire);
+        next = lists.link_of(context).load(Acquire);
     }
     None
 }
@@ -267,33 +267,33 @@ impl Lock {
                 return;
             };
             if ptr::eq(next_context, context) {
-                link.store(lists.next(next_context).load(Relaxed), Release);
+                link.store(lists.link_of(next_context).load(Relaxed), Release);
                 CONTEXT_COUNT.fetch_sub(1, Relaxed);
                 // SAFETY: `rcu::free` requires a value from a `KBox` that can't be found any more, once: `add` has leaked
                 // the context's `KBox`, and the context has just been removed, which can't be done twice.
                 unsafe { rcu::free(ptr::from_ref(next_context)) };
                 return;
             }
-            link = lists.next(next_context);
+            link = lists.link_of(next_context);
         }
     }
 
-    /// Puts all contexts into the lists `new`, which are empty and use the other link, and makes `new` the current
-    /// lists. Returns the former lists, which readers may still use.
-    fn replace(&mut self, new: Lists) -> Lists {
+    /// Puts all contexts into `new_lists`, which are empty and use the other link, and makes them the current lists.
+    /// Returns the former lists, which readers may still use.
+    fn replace_lists(&mut self, new_lists: Lists) -> Lists {
         // SAFETY: `Lists::current` requires the table's lock: `self` is its guard, and outlives the result.
-        let old = unsafe { Lists::current() };
-        for index in 0..old.count() {
-            let mut next = old.at(index).load(Relaxed);
+        let old_lists = unsafe { Lists::current() };
+        for index in 0..old_lists.count() {
+            let mut next = old_lists.at(index).load(Relaxed);
             // SAFETY: `as_ref` requires a pointer that is null or valid: the context is in the table, and `self` holds
             // the lock, under which a context is removed before it is freed.
             while let Some(context) = unsafe { next.as_ref() } {
-                new.add(context);
-                next = old.next(context).load(Relaxed);
+                new_lists.add(context);
+                next = old_lists.link_of(context).load(Relaxed);
             }
         }
-        CURRENT_TABLE.store(new.0.as_ptr(), Release);
-        old
+        CURRENT_TABLE.store(new_lists.0.as_ptr(), Release);
+        old_lists
     }
 }
 
@@ -330,8 +330,8 @@ unsafe extern "C" fn grow() {
     // `RESIZE` is held, so the lists and their link don't change.
     // SAFETY: `Lists::current` requires `RESIZE`: `_resize` is its guard, and outlives the result.
     let link = unsafe { Lists::current() }.header().link ^ 1;
-    if let Ok(new) = Lists::new(count, link) {
-        replace(new);
+    if let Ok(new_lists) = Lists::new(count, link) {
+        replace_lists(new_lists);
     }
 }
 
@@ -339,23 +339,23 @@ unsafe extern "C" fn grow() {
 /// sleep.
 pub(super) fn shrink() {
     let _resize = RESIZE.lock();
-    let initial = Lists(NonNull::from(&INITIAL_TABLE).cast());
+    let initial_lists = Lists(NonNull::from(&INITIAL_TABLE).cast());
     // SAFETY: `Lists::current` requires `RESIZE`: `_resize` is its guard, and outlives the result.
-    let current = unsafe { Lists::current() };
-    if current.0 != initial.0 && CONTEXT_COUNT.load(Relaxed) == 0 {
-        replace(initial);
+    let current_lists = unsafe { Lists::current() };
+    if current_lists.0 != initial_lists.0 && CONTEXT_COUNT.load(Relaxed) == 0 {
+        replace_lists(initial_lists);
     }
 }
 
-/// Replaces the current lists by `new`, waits for a grace period, and frees the former lists. After that no reader
-/// uses the contexts' other link, either. To be called by kernel threads, which may sleep.
-fn replace(new: Lists) {
-    let old = lock().replace(new);
+/// Replaces the current lists by `new_lists`, waits for a grace period, and frees the former lists. After that no
+/// reader uses the contexts' other link, either. To be called by kernel threads, which may sleep.
+fn replace_lists(new_lists: Lists) {
+    let old_lists = lock().replace_lists(new_lists);
     // SAFETY: `perfmon_rcu_wait()` requires a caller that may sleep: the kernel threads that call this may.
     unsafe { ffi::perfmon_rcu_wait() };
     // SAFETY: `free` requires that no reader uses the lists any more: they are no longer current, and the grace period
     // has ended for all readers that found them before.
-    unsafe { old.free() };
+    unsafe { old_lists.free() };
 }
 
 /// Calls `f` with each context that stays in the table during the call, until `f` returns false. Preemption is off
@@ -383,7 +383,7 @@ pub(super) fn for_each_context(mut f: impl FnMut(&Context) -> bool) {
         // SAFETY: `as_ref` requires a pointer that is null or valid: a context in the table is alive, and if it is
         // removed meanwhile, RCU frees it only after `_pinned`, which keeps preemption off, is dropped.
         while let Some(context) = unsafe { next.as_ref() } {
-            next = lists.next(context).load(Acquire);
+            next = lists.link_of(context).load(Acquire);
             if !f(context) {
                 return;
             }

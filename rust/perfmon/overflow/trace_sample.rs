@@ -149,7 +149,7 @@ fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, marks: u64) {
             let total = percpu.value(counter).update_in_nmi(here, msr);
             writer.put(percpu.sampled(counter).count_record(total));
         }
-        let values = trace.values.followers();
+        let values = trace.values.follower_values();
         if values != 0 {
             writer = values::write_records(here, writer, values);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Ownership of the branch records (LBR). A CPU has one stack of them with one filter, so all users need the same
-//! filter.
+//! Ownership of the branch records (LBR). A CPU has one stack of branch records with one filter, so all users need the
+//! same filter.
 
 use super::Ownership;
 use crate::logic::branches::Branches;
@@ -44,20 +44,22 @@ impl Ownership {
     ///
     /// EBUSY if a trace records branches, or an event with another filter.
     pub(crate) fn begin_branches(&mut self, branches: Branches) -> Result {
-        let users = match self.branch_user {
+        let user_count = match self.branch_user {
             None => 0,
-            Some(BranchUser::Events(used_filter, users)) if used_filter == branches => users,
+            Some(BranchUser::Events(used_filter, user_count)) if used_filter == branches => {
+                user_count
+            }
             Some(_) => return Err(EBUSY),
         };
-        self.branch_user = Some(BranchUser::Events(branches, users + 1));
+        self.branch_user = Some(BranchUser::Events(branches, user_count + 1));
         Ok(())
     }
 
     /// Undoes [`Self::begin_branches`].
     pub(crate) fn end_branches(&mut self) {
         self.branch_user = match self.branches {
-            Some(BranchUser::Events(branches, users)) if users > 1 => {
-                Some(BranchUser::Events(branches, users - 1))
+            Some(BranchUser::Events(branches, user_count)) if user_count > 1 => {
+                Some(BranchUser::Events(branches, user_count - 1))
             }
             _ => None,
         };

@@ -76,9 +76,9 @@ pub(crate) fn get_owner(_client: &Client, request: &mut abi::perfmon_counter_own
     // Permission is checked without the lock, since security modules are called.
     let is_reserved = OWNERSHIP.lock().is_reserved();
     let may_check = !is_reserved && check_may_count_cpu().is_ok();
-    let (kind, users, claimant) = {
+    let (kind, user_count, claimant) = {
         let ownership = OWNERSHIP.lock();
-        let (kind, users) = match &ownership.owners[id.index()] {
+        let (kind, user_count) = match &ownership.owners[id.index()] {
             Some(Owner::Session(_)) => (abi::PERFMON_OWNER_SESSION, 1),
             Some(Owner::Trace) => (abi::PERFMON_OWNER_TRACE, 1),
             Some(Owner::Events(users)) => {
@@ -96,11 +96,11 @@ pub(crate) fn get_owner(_client: &Client, request: &mut abi::perfmon_counter_own
         };
         let claimant = ownership.claimants[id.index()].as_ref();
         let claimant = claimant.map(|claimant| (claimant.process_number(), claimant.name));
-        (kind, users, claimant)
+        (kind, user_count, claimant)
     };
     let (pid, name) = claimant.unwrap_or_default();
     request.kind = kind;
-    request.users = users;
+    request.users = user_count;
     request.pid = pid;
     request.comm = name.map(|byte| byte as c_char);
     Ok(())

@@ -18,7 +18,7 @@ pub(crate) fn has_incapable_cpu() -> bool {
 /// The sets of CPUs. [`crate::cpus`] changes them when CPUs go online or offline, and when the system sleeps.
 pub(crate) struct CpuSets {
     /// The capabilities that all CPUs seen so far have in common.
-    common: Capabilities,
+    common_capabilities: Capabilities,
     /// The CPUs that are used for counting: online, capable, and the system is awake.
     in_use: CpuSet,
     /// The CPUs that were ever used for counting, over which values are summed.
@@ -34,7 +34,7 @@ pub(crate) struct CpuSets {
 impl CpuSets {
     pub(super) const fn new() -> Self {
         Self {
-            common: Capabilities::NONE,
+            common_capabilities: Capabilities::NONE,
             in_use: CpuSet::new(),
             ever_used: CpuSet::new(),
             incapable: CpuSet::new(),
@@ -44,13 +44,13 @@ impl CpuSets {
     }
 
     /// Returns the capabilities that all CPUs seen so far have in common.
-    pub(crate) fn common(&self) -> &Capabilities {
-        &self.common
+    pub(crate) fn common_capabilities(&self) -> &Capabilities {
+        &self.common_capabilities
     }
 
     /// Sets the capabilities that all CPUs have in common.
-    pub(crate) fn set_common(&mut self, common: Capabilities) {
-        self.common = common;
+    pub(crate) fn set_common_capabilities(&mut self, capabilities: Capabilities) {
+        self.common_capabilities = capabilities;
     }
 
     /// Returns the CPUs that are used for counting.

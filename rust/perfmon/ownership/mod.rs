@@ -357,8 +357,8 @@ impl Ownership {
         let Some(event) = trace_events::missing_event(select, &pmu::common().capabilities) else {
             return Ok(());
         };
-        let lacks = |cpu: &CpuId| percpu::of_cpu(*cpu).arch_events.get() >> event & 1 == 0;
-        if let Some(cpu) = self.cpus.ever_used().iter().find(lacks) {
+        let lacks_event = |cpu: &CpuId| percpu::of_cpu(*cpu).arch_events.get() >> event & 1 == 0;
+        if let Some(cpu) = self.cpus.ever_used().iter().find(lacks_event) {
             pr_notice_once!(
                 "event {:#04x} with unit mask {:#04x} can't be counted: CPU {} lacks it, as its CPUID says\n",
                 select.event(),

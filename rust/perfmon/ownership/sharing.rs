@@ -81,7 +81,7 @@ impl Ownership {
     /// # Errors
     ///
     /// EIO if the counter does not hold what is written to it. Then the event has not got the counter.
-    fn share(&mut self, kind: TargetKind, id: CounterId, demand: Demand) -> Result {
+    fn share_counter(&mut self, kind: TargetKind, id: CounterId, demand: Demand) -> Result {
         if let Some(Owner::Events(users)) = &mut self.owners[id.index()] {
             let kinds_before = users.kinds();
             users.add(kind, demand);
@@ -103,43 +103,48 @@ impl Ownership {
         if self.is_intact(id.bit()) {
             Ok(())
         } else {
-            self.unshare(kind, id, demand);
+            self.unshare_counter(kind, id, demand);
             Err(EIO)
         }
     }
 
-    /// Gives an event all these counters, each by [`Self::share`].
+    /// Gives an event all these counters, each by [`Self::share_counter`].
     ///
     /// # Errors
     ///
     /// EIO if a counter does not hold what is written to it. Then the event has got no counter.
-    pub(crate) fn share_all(
+    pub(crate) fn share_counters(
         &mut self,
         kind: TargetKind,
         counters: u64,
         config: &EventConfig,
     ) -> Result {
-        let mut shared = 0;
+        let mut shared_counters = 0;
         for id in each(counters) {
-            if let Err(error) = self.share(kind, id, config.demand_on(id)) {
-                self.unshare_all(kind, shared, config);
+            if let Err(error) = self.share_counter(kind, id, config.demand_on(id)) {
+                self.unshare_counters(kind, shared_counters, config);
                 return Err(error);
             }
-            shared |= id.bit();
+            shared_counters |= id.bit();
         }
         Ok(())
     }
 
-    /// Takes these counters from an event, each by [`Self::unshare`].
-    pub(crate) fn unshare_all(&mut self, kind: TargetKind, counters: u64, config: &EventConfig) {
+    /// Takes these counters from an event, each by [`Self::unshare_counter`].
+    pub(crate) fn unshare_counters(
+        &mut self,
+        kind: TargetKind,
+        counters: u64,
+        config: &EventConfig,
+    ) {
         for id in each(counters) {
-            self.unshare(kind, id, config.demand_on(id));
+            self.unshare_counter(kind, id, config.demand_on(id));
         }
     }
 
     /// Takes a counter from an event. If this was the counter's last event, restores the counter's registers and leaves
     /// the counter without an owner.
-    fn unshare(&mut self, kind: TargetKind, id: CounterId, demand: Demand) {
+    fn unshare_counter(&mut self, kind: TargetKind, id: CounterId, demand: Demand) {
         let Some(Owner::Events(users)) = &mut self.owners[id.index()] else {
             return;
         };
@@ -161,13 +166,14 @@ impl Ownership {
 
     /// Updates on all CPUs whether a counter has events of tasks, and events that may count at once.
     fn publish_target_kinds(&self, id: CounterId) {
-        let (task_counters, overlapping) = (self.counters_of_tasks(), self.overlapping_counters());
+        let (task_counters, overlapping_counters) =
+            (self.counters_of_tasks(), self.overlapping_counters());
         self.on_each(|here| {
             let percpu = here.percpu();
             percpu.task_counters.set_masked(id.bit(), task_counters);
             percpu
                 .overlapping_counters
-                .set_masked(id.bit(), overlapping);
+                .set_masked(id.bit(), overlapping_counters);
         });
     }
 

@@ -9,7 +9,7 @@ pub(crate) struct Budget {
     /// The time that is left, as a signed number, since an interrupt may overdraw the budget.
     cycles_left: Word,
     /// The time at which the last overflow handler ended.
-    last_end: Word,
+    last_handler_end: Word,
     /// Not 0 if the next overflow comes at once, so that the time until its handler begins is the cost of an interrupt.
     overflow_is_imminent: Word,
     /// The average cost of entering and leaving an interrupt, each measurement clamped to `Limits::entry_bounds`.
@@ -32,10 +32,11 @@ impl Budget {
     /// Also forgets that an overflow is imminent: sampling may have been suspended since that was noted, so that the
     /// time until the next overflow is not the cost of an interrupt.
     pub(crate) fn refill(&self, limits: &Limits, wake_up_cycles: u64) {
-        let (charged, debt) =
+        let (charged_cycles, debt_cycles) =
             limits.charge_wake_ups(self.wake_up_debt.get().wrapping_add(wake_up_cycles));
-        self.wake_up_debt.set(debt);
-        self.cycles_left.set(limits.per_tick.wrapping_sub(charged));
+        self.wake_up_debt.set(debt_cycles);
+        self.cycles_left
+            .set(limits.per_tick.wrapping_sub(charged_cycles));
         self.overflow_is_imminent.set(0);
     }
 
@@ -59,7 +60,7 @@ impl Budget {
         const WEIGHT: u64 = 16;
         let (min_cycles, max_cycles) = limits.entry_bounds;
         let cycles = now
-            .wrapping_sub(self.last_end.get())
+            .wrapping_sub(self.last_handler_end.get())
             .clamp(min_cycles, max_cycles);
         let average = self.entry_cost.get();
         self.entry_cost.set(
@@ -73,7 +74,7 @@ impl Budget {
     /// and leaving it. Returns whether the budget is overdrawn.
     #[inline(always)]
     pub(crate) fn charge(&self, limits: &Limits, handler_begin: u64, end: u64) -> bool {
-        self.last_end.set(end);
+        self.last_handler_end.set(end);
         let cost = end
             .wrapping_sub(handler_begin)
             .wrapping_add(self.entry_cost.get())

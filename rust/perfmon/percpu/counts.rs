@@ -170,7 +170,7 @@ impl PerCpu {
             Some(EventValue {
                 value: member.count.get().wrapping_add(total),
                 id: sampler.id(),
-                lost: sampler.lost(),
+                lost: sampler.lost_samples(),
             })
         });
         if format.is_group() {

@@ -180,11 +180,11 @@ impl PerCpu {
     /// Marks that these active counters may have missed events. For a trace's counters, sets a flag of its buffer; reads
     /// of other counters then fail with EIO.
     pub(crate) fn mark_lost(&self, counters: u64) {
-        let traced = counters & self.trace.counters.get();
-        if traced != 0 {
+        let traced_counters = counters & self.trace.counters.get();
+        if traced_counters != 0 {
             self.trace.mark_lost();
         }
-        self.mark_tampered(counters & !traced);
+        self.mark_tampered(counters & !traced_counters);
     }
 }
 

@@ -50,11 +50,11 @@ impl SampledCounter {
         self.max_load.set(max_load);
     }
 
-    /// Takes samples for an event's ring, one every `period` events. The next sample is due at the total `due`. The
-    /// counter is loaded for `min_load` events at least.
-    pub(super) fn arm(&self, period: u64, due: u64, min_load: u32) {
+    /// Begins to take samples for an event's ring, one every `period` events. The next sample is due at the counter's
+    /// total `due_total`. The counter is loaded for `min_load` events at least.
+    pub(super) fn arm(&self, period: u64, due_total: u64, min_load: u32) {
         self.header_and_min_load.set(u64::from(min_load) << 32);
-        self.recorded.set(due.wrapping_sub(period));
+        self.recorded.set(due_total.wrapping_sub(period));
         self.follow_mask.set(TO_RING);
         self.period.set(period);
     }
@@ -64,9 +64,9 @@ impl SampledCounter {
         let period = self.period.get();
         self.period.set(u64::MAX);
         compiler_fence(SeqCst);
-        let due = self.recorded.get().wrapping_add(period);
+        let due_total = self.recorded.get().wrapping_add(period);
         self.recorded.set(0);
-        (period, due)
+        (period, due_total)
     }
 
     /// Returns whether the samples are an event's, not a trace's.

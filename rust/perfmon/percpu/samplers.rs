@@ -41,7 +41,7 @@ pub(crate) struct ArmedSampler {
     /// The events from one sample to the next.
     pub(crate) period: u64,
     /// The counter's total at which the next sample is due.
-    pub(crate) due: u64,
+    pub(crate) due_total: u64,
     /// The time of the last sample, in cycles of the time-stamp counter.
     pub(crate) time: u64,
 }
@@ -69,7 +69,7 @@ impl PerCpu {
             active.task.set(task.expose_provenance() as u64);
             active.time.set(armed.time);
             self.samplers.counters.insert(counter.bit());
-            sampled.arm(armed.period, armed.due, min_load);
+            sampled.arm(armed.period, armed.due_total, min_load);
         }
         sampled
     }
@@ -77,14 +77,14 @@ impl PerCpu {
     /// Undoes [`Self::arm_sampler`]. The counter may keep running.
     pub(crate) fn disarm_sampler(&self, counter: CounterId) -> ArmedSampler {
         // Done first, so that the overflow handler takes no sample while the rest is undone.
-        let (period, due) = self.sampled(counter).disarm();
+        let (period, due_total) = self.sampled(counter).disarm();
         self.samplers.counters.remove(counter.bit());
         self.group_counts(self.sampled_task(counter))
             .remove_counts(self.first_count(counter));
         self.set_first_count(counter, None);
         ArmedSampler {
             period,
-            due,
+            due_total,
             time: self.sample_time(counter).map_or(0, Word::get),
         }
     }

@@ -7,9 +7,9 @@ use crate::logic::values::{MiscEvent, VALUES};
 /// The values that a trace records on one CPU. All bits zero: no values.
 pub(crate) struct TracedValues {
     /// The values that are recorded here, as a mask of [`MiscEvent::bit`].
-    recorded: Word,
+    recorded_values: Word,
     /// The values that are recorded with the timebase, as a mask.
-    followers: Word,
+    follower_values: Word,
     /// The longest time in nanoseconds between two reads of the values' registers; 0 if they need not be read
     /// regularly.
     pub(crate) refresh_ns: Word,
@@ -32,18 +32,18 @@ pub(crate) struct ValueState {
 impl TracedValues {
     /// Sets the values that are recorded, and those that are recorded with the timebase.
     pub(crate) fn select(&self, recorded: u16, followers: u16) {
-        self.recorded.set(recorded.into());
-        self.followers.set(followers.into());
+        self.recorded_values.set(recorded.into());
+        self.follower_values.set(followers.into());
     }
 
     /// Returns the values that are recorded here, as a mask.
-    pub(crate) fn recorded(&self) -> u16 {
-        self.recorded.get() as u16
+    pub(crate) fn recorded_values(&self) -> u16 {
+        self.recorded_values.get() as u16
     }
 
     /// Returns the values that are recorded here with the timebase, as a mask.
-    pub(crate) fn followers(&self) -> u16 {
-        self.followers.get() as u16
+    pub(crate) fn follower_values(&self) -> u16 {
+        self.follower_values.get() as u16
     }
 
     /// Returns the state of one value.

@@ -117,7 +117,7 @@ impl PmuCell {
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<&'static Pmu> {
         // SAFETY: `as_ref` requires a pointer that is null or valid, and a value that is not changed: by the
-        // invariant of `PmuCell` that is so for ever.
+        // invariant of `PmuCell` the PMU is never freed nor changed.
         unsafe { self.0.load(Relaxed).as_ref() }
     }
 

@@ -103,7 +103,7 @@ pub(crate) fn slow_timer_period(percpu: &PerCpu) -> u64 {
 /// Reads the registers that wrap. The timer calls this often enough that no wrap is missed.
 pub(crate) fn refresh(here: ThisCpu<'_>) {
     let values = &here.percpu().trace.values;
-    for id in each(values.recorded()) {
+    for id in each(values.recorded_values()) {
         if matches!(id.kind(), Kind::Energy | Kind::MemoryEnergy) {
             read_extended(here, id);
         }

@@ -79,7 +79,7 @@ pub(crate) struct Ring {
     /// The number of records that are being written: 2 or more while an NMI writes and has interrupted a writer.
     open_records: RingWord,
     /// The number of records that found no room since the last LOST record.
-    lost: RingWord,
+    lost_records: RingWord,
     /// The value of `head` when the reader was woken the last time.
     woken_head: RingWord,
     /// The number of samples since the reader was woken the last time.
@@ -134,7 +134,7 @@ impl Ring {
             },
             head: RingWord::new(),
             open_records: RingWord::new(),
-            lost: RingWord::new(),
+            lost_records: RingWord::new(),
             woken_head: RingWord::new(),
             samples_since_wake: RingWord::new(),
             stop_flags: AtomicU64::new(0),
@@ -227,8 +227,8 @@ impl Ring {
 
     /// Counts records that were lost, for the next LOST record.
     #[cold]
-    fn lose(&self, records: u64) {
-        self.lost.0.fetch_add(records, Relaxed);
+    fn lose_records(&self, records: u64) {
+        self.lost_records.0.fetch_add(records, Relaxed);
     }
 
     /// Begins a record of `words` words. Returns `None` if there is no room or the ring is paused. The caller decides
@@ -409,23 +409,23 @@ impl Record<'_> {
     /// continue at the beginning of the data, and `copy` has written all before that, it is called a second time.
     /// Bytes that it does not write keep their old contents.
     fn write_with(&mut self, bytes: u64, mut copy: impl FnMut(*mut u64, u64) -> u64) -> u64 {
-        let mut written: u64 = 0;
-        while written < bytes {
-            let offset = self.position.wrapping_add(written) & self.mask;
+        let mut written_bytes: u64 = 0;
+        while written_bytes < bytes {
+            let offset = self.position.wrapping_add(written_bytes) & self.mask;
             let piece = bytes
-                .wrapping_sub(written)
+                .wrapping_sub(written_bytes)
                 .min(self.mask.wrapping_add(1).wrapping_sub(offset));
             // SAFETY: `byte_add` requires an offset within the data: by the invariant of `Ring` the data has
             // `mask + 1` bytes.
             let to = unsafe { self.data.byte_add(offset as usize) };
-            let copied = copy(to.as_ptr(), piece);
-            written = written.wrapping_add(copied);
-            if copied != piece {
+            let copied_bytes = copy(to.as_ptr(), piece);
+            written_bytes = written_bytes.wrapping_add(copied_bytes);
+            if copied_bytes != piece {
                 break;
             }
         }
         self.position = self.position.wrapping_add(bytes);
-        written
+        written_bytes
     }
 
     /// Returns the number of words from here to the end of the ring's memory.

@@ -43,10 +43,10 @@ const MAX_WORDS: usize = 9;
 ///
 /// # Invariants
 ///
-/// `count` is 1 to `MAX_WORDS`; `ip_index` and `time_index` are less than `count`.
+/// `word_count` is 1 to `MAX_WORDS`; `ip_index` and `time_index` are less than `word_count`.
 struct SampleTemplate {
     words: [u64; MAX_WORDS],
-    count: usize,
+    word_count: usize,
     /// The index of the instruction's address; 0 if samples have none.
     ip_index: usize,
     /// The index of the time; 0 if samples have none.
@@ -71,11 +71,11 @@ impl Sampler {
             return;
         };
         let origin = self.origin_of(samples.task, samples.cpu);
-        if ring.lost.get() != 0 && !self.write_lost(ring, &origin) {
+        if ring.lost_records.get() != 0 && !self.write_lost(ring, &origin) {
             return self.lose_samples(samples.count);
         }
         let template = self.template(samples);
-        let Some((mut to, room)) = ring.begin_many(template.count, samples.count) else {
+        let Some((mut to, room)) = ring.begin_many(template.word_count, samples.count) else {
             return self.lose_samples(samples.count);
         };
         if samples.counter == 0 {
@@ -86,7 +86,7 @@ impl Sampler {
                     unsafe { copy_common(records, to, &template) };
                 });
             } else {
-                write_runs(&mut to, records, template.count, |records, to| {
+                write_runs(&mut to, records, template.word_count, |records, to| {
                     // SAFETY: `copy_all_parts` requires room for one sample for each record, which `write_runs` gives it.
                     unsafe { copy_all_parts(records, to, &template) };
                 });
@@ -122,32 +122,32 @@ impl Sampler {
             (PERF_SAMPLE_CPU, samples.cpu.into()),
             (PERF_SAMPLE_PERIOD, samples.period),
         ];
-        let (mut words, mut count) = ([0; MAX_WORDS], 1);
+        let (mut words, mut word_count) = ([0; MAX_WORDS], 1);
         let (mut ip_index, mut time_index) = (0, 0);
         for (part, word) in parts.into_iter().filter(|&(part, _)| format.has(part)) {
             match part {
-                PERF_SAMPLE_IP => ip_index = count,
-                PERF_SAMPLE_TIME => time_index = count,
+                PERF_SAMPLE_IP => ip_index = word_count,
+                PERF_SAMPLE_TIME => time_index = word_count,
                 _ => {}
             }
-            if let Some(to) = words.get_mut(count) {
+            if let Some(to) = words.get_mut(word_count) {
                 *to = word;
-                count += 1;
+                word_count += 1;
             }
         }
         let header = |misc| {
             Header {
                 kind: SAMPLE,
                 misc,
-                words: count,
+                words: word_count,
             }
             .word()
         };
-        // INVARIANT: `count` begins with 1, and grows only while `words` has an element of that index. Each index is
-        // the value of `count` before such a step.
+        // INVARIANT: `word_count` begins with 1, and grows only while `words` has an element of that index. Each index is
+        // the value of `word_count` before such a step.
         SampleTemplate {
             words,
-            count,
+            word_count,
             ip_index,
             time_index,
             user_header: header(misc::USER),
@@ -192,7 +192,7 @@ fn write_one_sample<R: PebsRecord>(to: &mut Record<'_>, record: &R, template: &S
     let mut sample = [0; MAX_WORDS];
     // SAFETY: `copy_all_parts` requires room for one sample: `sample` has `MAX_WORDS` words, and a template has no more.
     unsafe { copy_all_parts(core::slice::from_ref(record), sample.as_mut_ptr(), template) };
-    to.write_words(sample.get(..template.count).unwrap_or(&[]));
+    to.write_words(sample.get(..template.word_count).unwrap_or(&[]));
 }
 
 /// Returns whether an address is a program's, in the lower half.
@@ -268,7 +268,7 @@ unsafe fn copy_common_samples<R: PebsRecord, const USER_ONLY: bool>(
 ///
 /// `to` must have room for one sample for each record.
 unsafe fn copy_all_parts<R: PebsRecord>(records: &[R], to: *mut u64, template: &SampleTemplate) {
-    let copy = match template.count {
+    let copy = match template.word_count {
         2 => copy_words::<R, 2>,
         3 => copy_words::<R, 3>,
         4 => copy_words::<R, 4>,
@@ -281,7 +281,7 @@ unsafe fn copy_all_parts<R: PebsRecord>(records: &[R], to: *mut u64, template: &
         _ => copy_words::<R, 1>,
     };
     // SAFETY: `copy_words` requires room for one sample for each record, which the caller promises, and the template's
-    // `count` as `WORDS`: by the type invariant it is 1 to `MAX_WORDS`, and the `match` has an arm for each.
+    // `word_count` as `WORDS`: by the type invariant it is 1 to `MAX_WORDS`, and the `match` has an arm for each.
     unsafe { copy(records, to, template) };
 }
 
@@ -290,7 +290,8 @@ unsafe fn copy_all_parts<R: PebsRecord>(records: &[R], to: *mut u64, template: &
 ///
 /// # Safety
 ///
-/// `to` must have room for one sample for each record, and `WORDS` must be the template's `count`.
+/// `to` must have room for one sample for each record, and `WORDS` must be the template's
+/// `word_count`.
 #[inline(never)]
 unsafe fn copy_words<R: PebsRecord, const WORDS: usize>(
     records: &[R],
@@ -303,8 +304,8 @@ unsafe fn copy_words<R: PebsRecord, const WORDS: usize>(
         let (header, ip) = visible_header_and_ip(record.ip(), template.is_user_only, template);
         let time = template.anchor.ns_at(record.tsc());
         // SAFETY: The writes require room for `WORDS` words: the caller promises room for one sample for each record,
-        // and that `WORDS` is the template's `count`, which is larger than both indices by the type invariant. They are
-        // volatile, since programs may access the ring.
+        // and that `WORDS` is the template's `word_count`, which is larger than both indices by the type invariant. They
+        // are volatile, since programs may access the ring.
         unsafe {
             for (index, &word) in words.iter().enumerate() {
                 to.add(index).write_volatile(word);

@@ -134,9 +134,9 @@ impl Sampler {
 /// Returns the words of a FORK or EXIT record. Each task is given as [`Sampler::ids`]: the PID, and the TID in the
 /// upper half.
 fn two_task_words(task: u64, parent: u64, time: u64) -> [u64; 3] {
-    let low = |ids: u64| ids & u64::from(u32::MAX);
+    let low_half = |ids: u64| ids & u64::from(u32::MAX);
     [
-        low(task) | low(parent) << 32,
+        low_half(task) | low_half(parent) << 32,
         task >> 32 | parent >> 32 << 32,
         time,
     ]

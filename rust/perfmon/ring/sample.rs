@@ -119,11 +119,11 @@ impl Sampler {
             readings,
             chain,
         } = interrupt;
-        if ring.lost.get() != 0 && !self.write_lost(ring, &self.origin_of(task, cpu)) {
+        if ring.lost_records.get() != 0 && !self.write_lost(ring, &self.origin_of(task, cpu)) {
             return self.lose_samples(1);
         }
         let format = self.sampling.format;
-        let interrupted = regs;
+        let interrupt_regs = regs;
         let (regs, is_user) = self.visible_registers(regs, task);
         let mut words = format.fixed_words();
         let (mut chain_words, mut user_regs, mut shown_regs, mut stack_size) = (0, None, None, 0);
@@ -166,7 +166,7 @@ impl Sampler {
         if format.has(PERF_SAMPLE_IP) {
             record.write_word(match regs {
                 Some(regs) => regs.ip as u64,
-                None => unsaved_user_ip(interrupted),
+                None => unsaved_user_ip(interrupt_regs),
             });
         }
         if format.has(PERF_SAMPLE_TID) {
@@ -309,8 +309,8 @@ impl Sampler {
         };
         if let Some(regs) = kernel.filter(|_| chains.kernel) {
             // SAFETY: The function only compares `task` with the current task, so any pointer will do.
-            let is_own = unsafe { ffi::perfmon_on_stack_of(task) };
-            let limit = if is_own { usize::MAX } else { 1 };
+            let is_own_stack = unsafe { ffi::perfmon_on_stack_of(task) };
+            let limit = if is_own_stack { usize::MAX } else { 1 };
             add(chain_mark::KERNEL, ffi::perfmon_kernel_chain, regs, limit);
         }
         if let Some(regs) = user_regs.filter(|_| chains.user) {

@@ -61,7 +61,7 @@ pub(crate) struct Sampler {
     /// The number of samples that were lost.
     ///
     /// ATOMICS: relaxed additions by any CPU.
-    lost: AtomicU64,
+    lost_samples: AtomicU64,
 }
 
 // SAFETY: Any task may drop the namespace's counted reference, and free a `Sampler`: the other fields are immutable,
@@ -110,7 +110,7 @@ impl Sampler {
             namespace: unsafe { ffi::perfmon_pid_namespace_get() },
             period_or_frequency: AtomicU64::new(period_or_frequency),
             ring: AtomicPtr::new(ptr::null_mut()),
-            lost: AtomicU64::new(0),
+            lost_samples: AtomicU64::new(0),
         })
     }
 
@@ -141,8 +141,8 @@ impl Sampler {
     }
 
     /// Returns the number of samples that were lost.
-    pub(crate) fn lost(&self) -> u64 {
-        self.lost.load(Relaxed)
+    pub(crate) fn lost_samples(&self) -> u64 {
+        self.lost_samples.load(Relaxed)
     }
 
     /// Sets the ring that records are written to from now on; `None` for no ring.
@@ -215,8 +215,8 @@ impl Sampler {
     #[cold]
     pub(crate) fn lose_samples(&self, samples: u64) {
         if let Some(ring) = self.ring().filter(|ring| !ring.has_ended()) {
-            self.lost.fetch_add(samples, Relaxed);
-            ring.lose(samples);
+            self.lost_samples.fetch_add(samples, Relaxed);
+            ring.lose_records(samples);
         }
     }
 
@@ -236,7 +236,7 @@ impl Sampler {
         };
         record.write_word(header.word());
         record.write_word(self.id);
-        record.write_word(ring.lost.0.swap(0, Relaxed));
+        record.write_word(ring.lost_records.0.swap(0, Relaxed));
         self.put_trailer(&mut record, origin);
         record.finish(false);
         true
@@ -265,7 +265,7 @@ impl Sampler {
     #[cold]
     pub(crate) fn lose_record(&self) {
         if let Some(ring) = self.ring() {
-            ring.lose(1);
+            ring.lose_records(1);
         }
     }
 
@@ -274,14 +274,14 @@ impl Sampler {
         let Some(ring) = self.ring() else {
             return;
         };
-        if ring.lost.get() != 0 && !self.write_lost(ring, origin) {
-            ring.lose(1);
+        if ring.lost_records.get() != 0 && !self.write_lost(ring, origin) {
+            ring.lose_records(1);
             return;
         }
         let count: usize = words.iter().map(|words| words.len()).sum();
         let size = 1 + count + self.sampling.format.trailer_words();
         let Some(mut record) = ring.begin(size) else {
-            ring.lose(1);
+            ring.lose_records(1);
             return;
         };
         let header = Header {

@@ -6,17 +6,17 @@ use crate::{logic::sample_format::SampleFormat, sys::ffi};
 use core::ptr;
 use kernel::bindings::pt_regs;
 
-/// Returns the number of bytes of the stack to copy into a sample with `words` other words: at most `wanted`, and a
-/// multiple of 8. Returns 0 without registers of the program.
-pub(super) fn size(user_regs: Option<&pt_regs>, wanted: u32, words: usize) -> u32 {
+/// Returns the number of bytes of the stack to copy into a sample with `words` other words: at most `wanted_bytes`, and
+/// a multiple of 8. Returns 0 without registers of the program.
+pub(super) fn size(user_regs: Option<&pt_regs>, wanted_bytes: u32, words: usize) -> u32 {
     let Some(regs) = user_regs else {
         return 0;
     };
     // SAFETY: The function requires the registers of the current task's program, which it only reads: `regs` is a
     // reference to those that the overflow handler has found.
     let stack_bytes = unsafe { ffi::perfmon_user_stack(ptr::from_ref(regs).cast_mut()) };
-    let wanted = u64::from(wanted).min(stack_bytes) as u32 & !7;
-    SampleFormat::stack_room(wanted, words)
+    let readable_bytes = u64::from(wanted_bytes).min(stack_bytes) as u32 & !7;
+    SampleFormat::stack_room(readable_bytes, words)
 }
 
 /// Returns the number of words that a stack of `size` bytes takes in a sample, with the sizes before and after it.

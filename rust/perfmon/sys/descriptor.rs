@@ -311,7 +311,7 @@ impl<T: Descriptor> Operations<T> {
         poll: Some(Self::poll),
         fasync: Some(Self::fasync),
         mmap: Some(Self::mmap),
-        show_fdinfo: Some(Self::show),
+        show_fdinfo: Some(Self::show_fdinfo),
         release: Some(Self::release),
         ..pin_init::zeroed()
     };
@@ -450,7 +450,7 @@ impl<T: Descriptor> Operations<T> {
     /// # Safety
     ///
     /// Called by the kernel for a file of [`ReservedDescriptor::install`].
-    unsafe extern "C" fn show(to: *mut bindings::seq_file, file: *mut bindings::file) {
+    unsafe extern "C" fn show_fdinfo(to: *mut bindings::seq_file, file: *mut bindings::file) {
         // SAFETY: `data` requires an open file of `install`: the kernel passes one to this operation of such files.
         let data = unsafe { Self::data(file) };
         // SAFETY: `from_raw` requires a valid `seq_file` that no other thread uses: the kernel passes one to write to,

@@ -24,7 +24,7 @@ pub(crate) fn check() {
 }
 
 /// Returns whether the kernel has the functions that [`begin`] probes.
-pub(crate) fn are_available() -> bool {
+pub(crate) fn has_probes() -> bool {
     HAS_PROBES.load(Relaxed) != 0
 }
 

@@ -48,7 +48,10 @@ impl Probe {
         /// # Safety
         ///
         /// `tracepoint` must be one of the kernel's, and `search` must point to a `Search` that nothing else uses.
-        unsafe extern "C" fn visit(tracepoint: *mut bindings::tracepoint, search: *mut c_void) {
+        unsafe extern "C" fn find_by_name(
+            tracepoint: *mut bindings::tracepoint,
+            search: *mut c_void,
+        ) {
             // SAFETY: The caller passes a pointer to a `Search` that nothing else uses.
             let search = unsafe { &mut *search.cast::<Search>() };
             // SAFETY: The caller passes one of the kernel's tracepoints, which exists for ever, and so does its name, a
@@ -63,13 +66,16 @@ impl Probe {
             name,
             tracepoint: ptr::null_mut(),
         };
-        // SAFETY: `visit` requires one of the kernel's tracepoints, and a `Search` that nothing else uses: the function
-        // passes each tracepoint with the pointer to `search`, which is not used otherwise during the call.
+        // SAFETY: `find_by_name` requires one of the kernel's tracepoints, and a `Search` that nothing else uses: the
+        // function passes each tracepoint with the pointer to `search`, which is not used otherwise during the call.
         unsafe {
-            bindings::for_each_kernel_tracepoint(Some(visit), ptr::from_mut(&mut search).cast());
+            bindings::for_each_kernel_tracepoint(
+                Some(find_by_name),
+                ptr::from_mut(&mut search).cast(),
+            );
         }
-        // INVARIANT: `visit` has stored one of the kernel's own tracepoints. The caller promises that the function has
-        // the type that the tracepoint calls.
+        // INVARIANT: `find_by_name` has stored one of the kernel's own tracepoints. The caller promises that the
+        // function has the type that the tracepoint calls.
         Ok(Self {
             tracepoint: NonNull::new(search.tracepoint).ok_or(ENOENT)?,
             function,

@@ -156,7 +156,7 @@ pub(crate) fn finish(here: ThisCpu<'_>, flags: u32) {
         lbr::stop(here, pmu);
     }
     trace.set_buffer_flags(flags);
-    let recorded_values = trace.values.recorded();
+    let recorded_values = trace.values.recorded_values();
     if counters != 0 || recorded_values != 0 {
         // SAFETY: `write_counts` requires a trace that is recorded, room for these records, and no other writer.
         // `recording` is set; `last_start` has kept room for the records of STOP free; and without active counters the

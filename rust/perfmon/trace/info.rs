@@ -46,7 +46,7 @@ pub(crate) fn get_info(_trace: &Trace) -> Result<abi::perfmon_info> {
     if pmu.place_holder.is_some() {
         features |= abi::PERFMON_FEATURE_PLACE_HOLDER;
     }
-    if mappings::are_available() {
+    if mappings::has_probes() {
         features |= abi::PERFMON_FEATURE_MAPPINGS;
     }
     Ok(abi::perfmon_info {

@@ -146,7 +146,7 @@ pub(in crate::event) fn own_counters(
     config: &EventConfig,
     cpu: Option<CpuId>,
 ) -> OwnCounters {
-    let mut own = OwnCounters::default();
+    let mut own_counters = OwnCounters::default();
     for slot in slots.iter().filter(|slot| !slot.counter().is_none()) {
         let event = slot.event();
         let can_share = |counter| {
@@ -154,12 +154,12 @@ pub(in crate::event) fn own_counters(
             !slot.overlaps(cpu) || demand.agrees(config.demand_on(counter))
         };
         if event.config.takes_turns {
-            own.add_turns(event.counters, can_share);
+            own_counters.add_turns(event.counters, can_share);
         } else {
-            own.add(slot.counter(), can_share(slot.counter()));
+            own_counters.add(slot.counter(), can_share(slot.counter()));
         }
     }
-    own
+    own_counters
 }
 
 /// Removes the slots of an event, whose windows are closed. If the event led a group, its siblings have no leader

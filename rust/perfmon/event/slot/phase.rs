@@ -14,7 +14,7 @@ pub(super) struct Phase {
     /// `Slot::update_events_left`: the counter's total at the next sample.
     pub(super) events_left: u64,
     /// The time since the last sample, in cycles of the time-stamp counter.
-    pub(super) elapsed: u64,
+    pub(super) elapsed_cycles: u64,
 }
 
 /// The assumed rate of an event with a frequency, for its first period, which is soon adjusted: one event per cycle
@@ -37,7 +37,7 @@ impl Phase {
             period_or_frequency,
             period,
             events_left: period,
-            elapsed: 0,
+            elapsed_cycles: 0,
         }
     }
 
@@ -49,7 +49,7 @@ impl Phase {
             return;
         }
         match sampler.sampling.trigger {
-            Trigger::Frequency(_) if self.elapsed != 0 => {
+            Trigger::Frequency(_) if self.elapsed_cycles != 0 => {
                 self.period_or_frequency = sampler.period_or_frequency();
             }
             Trigger::Frequency(_) => *self = Self::new(sampler),

@@ -20,7 +20,7 @@ impl Readings {
     /// Returns readings at the time `now`, in TSC cycles, with no counter read yet.
     #[inline(always)]
     pub(in crate::event) fn new(now: u64) -> Self {
-        // `CounterId::NONE` never changes, so it counts as read.
+        // `CounterId::NONE` needs no reading, since its total never changes.
         Self {
             now,
             read_counters: CounterId::NONE.bit(),

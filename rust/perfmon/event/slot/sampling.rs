@@ -109,13 +109,13 @@ impl Slot {
         let Phase {
             period,
             events_left,
-            elapsed,
+            elapsed_cycles,
             ..
         } = self.phase;
         let armed = ArmedSampler {
             period,
-            due: total.wrapping_add(events_left),
-            time: now.wrapping_sub(elapsed),
+            due_total: total.wrapping_add(events_left),
+            time: now.wrapping_sub(elapsed_cycles),
         };
         let min_load = pmu.load_limit.min_events(event.select);
         // SAFETY: `arm_sampler` requires a sampler that lives until `disarm_sampler`: it lives as long as the event, and
@@ -148,8 +148,8 @@ impl Slot {
             lbr::stop(here, here.pmu());
         }
         self.phase.period = armed.period;
-        self.phase.events_left = armed.due;
-        self.phase.elapsed = now.wrapping_sub(armed.time);
+        self.phase.events_left = armed.due_total;
+        self.phase.elapsed_cycles = now.wrapping_sub(armed.time);
         is_precise
     }
 
