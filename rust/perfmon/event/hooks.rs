@@ -105,14 +105,14 @@ impl Hooks {
 ///
 /// To be called once in the module's life, before there can be events.
 pub(super) unsafe fn init() {
-    // SAFETY: The function is to be called once, before there can be events, which the caller promises for this
-    // function.
+    // SAFETY: A lock must be initialized once, before its first use: the caller calls this once, before there can be
+    // events.
     unsafe { HOOKS.init() };
-    // SAFETY: The function is to be called once, before there can be events, which the caller promises for this
-    // function.
+    // SAFETY: `table::init` requires that it is called once, before there can be contexts: the caller calls this once,
+    // before there can be events, which contexts are for.
     unsafe { table::init() };
-    // SAFETY: The function is to be called once, before there can be events, which the caller promises for this
-    // function.
+    // SAFETY: `mappings::init` requires that it is called once, before there can be events: the caller promises both
+    // for this function.
     unsafe { mappings::init() };
 }
 
@@ -221,15 +221,15 @@ fn try_unregister() -> bool {
 
 /// Unregisters the functions at the module's exit, when no event is left.
 pub(super) fn finish() {
-    // SAFETY: `perfmon_call_later_cancel()` sleeps. The module's exit runs in a task without locks, where sleeping is
-    // allowed.
+    // SAFETY: `perfmon_call_later_cancel()` requires a caller that may sleep: the module's exit runs in a task without
+    // locks.
     unsafe { ffi::perfmon_call_later_cancel() };
     mappings::unregister_if_unused();
     while !try_unregister() {
         fsleep(Delta::from_millis(10));
     }
-    // SAFETY: `perfmon_call_soon_cancel()` sleeps, which the module's exit, a task without locks, may. No event is
-    // left that could queue `table::grow` again.
+    // SAFETY: `perfmon_call_soon_cancel()` requires a caller that may sleep: the module's exit runs in a task without
+    // locks. No event is left that could queue `table::grow` again.
     unsafe { ffi::perfmon_call_soon_cancel() };
     table::shrink();
 }

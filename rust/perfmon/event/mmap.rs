@@ -161,8 +161,8 @@ pub(super) fn mapping_ended(event: &Event, area: &Area<'_>) {
         publish_page(event, UserPagePtr::new(start));
     }
     if area.has_rdpmc_mark() {
-        // SAFETY: The function undoes one `perfmon_rdpmc_begin()` or `perfmon_rdpmc_begin_again()` of the mm: `map` or
-        // `mapping_copied` has called one for this mapping, as its mark says, and it ends once.
+        // SAFETY: The function requires one `perfmon_rdpmc_begin()` or `perfmon_rdpmc_begin_again()` of the mm before:
+        // `map` or `mapping_copied` has called one for this mapping, as its mark says, and the mapping ends once.
         unsafe { ffi::perfmon_rdpmc_end(area.mm()) };
         SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
     }

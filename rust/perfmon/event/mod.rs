@@ -88,7 +88,8 @@ impl EventResources {
     /// To be called once in the module's life, before there can be events. The result must outlive all events, and be
     /// dropped before the per-CPU memory.
     pub(crate) unsafe fn new() -> Result<Self> {
-        // SAFETY: `hooks::init` is to be called once, before there can be events: the caller calls `new` so.
+        // SAFETY: `hooks::init` requires that it is called once, before there can be events: the caller promises that
+        // for `new`.
         unsafe { hooks::init() };
         // SAFETY: `perfmon_rdpmc_init()` has no preconditions.
         unsafe { ffi::perfmon_rdpmc_init() };
@@ -106,8 +107,8 @@ impl Drop for EventResources {
         hooks::finish();
         // Waits until the functions that were registered have returned, and until RCU has freed all events and
         // contexts.
-        // SAFETY: `perfmon_tracepoints_sync()` sleeps. The module's exit runs in a task without locks, where sleeping
-        // is allowed.
+        // SAFETY: `perfmon_tracepoints_sync()` requires a caller that may sleep: the module's exit runs in a task without
+        // locks.
         unsafe { ffi::perfmon_tracepoints_sync() };
         cgroup::flush();
         for cpu in cpu::possible_cpus() {

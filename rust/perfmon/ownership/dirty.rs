@@ -23,8 +23,8 @@ impl DirtyCounterCleaner {
     /// To be called once in the module's life, by the program that loads it. The result must outlive every use of
     /// [`clean_dirty_counters`] and [`clean_dirty_counters_here`].
     pub(crate) unsafe fn new() -> Self {
-        // SAFETY: The function is to be called once, by a task with an mm: the caller calls `new` once, in the
-        // program that loads the module.
+        // SAFETY: The function requires that it is called once, by a task with an mm: the caller calls `new` once, in
+        // the program that loads the module.
         unsafe { ffi::perfmon_dirty_init() };
         // INVARIANT: `perfmon_dirty_init()` has just taken the reference.
         Self(())

@@ -67,7 +67,8 @@ impl Drop for PlaceHolderHold {
 /// Waits until the place-holders of counters that have just been released are gone, so that perf can use the counters
 /// when a program's system call returns. Sleeps.
 pub(crate) fn wait_for_place_holder_end() {
-    // SAFETY: `perfmon_place_holder_end_wait()` sleeps: all callers are tasks without spinlocks.
+    // SAFETY: `perfmon_place_holder_end_wait()` requires a caller that may sleep: all callers are tasks without
+    // spinlocks.
     unsafe { ffi::perfmon_place_holder_end_wait() };
 }
 

@@ -132,7 +132,7 @@ impl PerCpu {
         format: ReadFormat,
         now: u64,
     ) -> Option<&[u64]> {
-        // SAFETY: `words` is to be called by the handler that the words are for, and not again before the result is
+        // SAFETY: `words` requires that the handler that the words are for calls it, and not again before the result is
         // dropped: the caller promises that it is this CPU's overflow handler, and drops the result first.
         let words = unsafe { self.counts.words.words() };
         let first = self.first_count(counter)?;

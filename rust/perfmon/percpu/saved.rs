@@ -37,7 +37,7 @@ impl RestoreValues for SavedRegisters {
 /// The registers of the branch records before the module used them, and their present state.
 pub(crate) struct BranchState {
     /// The number of users on this CPU: a trace, or events whose windows are open.
-    pub(crate) users: Word,
+    pub(crate) user_count: Word,
     /// The value of `IA32_DEBUGCTL` before the first user.
     pub(crate) debugctl: Word,
     /// The value of [`BranchMsrs::select`](crate::logic::branch_records::BranchMsrs::select) before the first user.

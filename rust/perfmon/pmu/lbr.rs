@@ -36,8 +36,8 @@ pub(super) fn probe(here: ThisCpu<'_>, records: Option<BranchRecords>) -> Option
 /// users at one time record the same branches, and no user may see branches from before its start.
 pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
     let (saved, msrs) = (&here.percpu().branches, &here.pmu().registers.branches);
-    saved.users.increment();
-    if saved.users.get() != 1 {
+    saved.user_count.increment();
+    if saved.user_count.get() != 1 {
         // The records have branches from before this user's start.
         return clear_records(here);
     }
@@ -124,8 +124,8 @@ pub(crate) fn clear_records(here: ThisCpu<'_>) {
 pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu) {
     let (percpu, msrs) = (here.percpu(), &pmu.registers.branches);
     let saved = &percpu.branches;
-    saved.users.decrement();
-    if saved.users.get() != 0 {
+    saved.user_count.decrement();
+    if saved.user_count.get() != 0 {
         return;
     }
     unfreeze(here, pmu);

@@ -250,8 +250,8 @@ unsafe fn copy_common_samples<R: PebsRecord, const USER_ONLY: bool>(
     let (ids, anchor) = (template.ids, template.anchor);
     for record in records {
         let (header, ip) = visible_header_and_ip(record.ip(), USER_ONLY, template);
-        // SAFETY: The caller promises that `to` has room for one sample for each record, and a sample has
-        // `COMMON_WORDS` words. The writes are volatile, since programs may access the ring.
+        // SAFETY: The writes require room for `COMMON_WORDS` words: the caller promises room for one sample for each
+        // record, and a sample has that number of words. They are volatile, since programs may access the ring.
         unsafe {
             to.write_volatile(header);
             to.add(1).write_volatile(ip);

@@ -308,7 +308,7 @@ impl Sampler {
             used_words += 1 + address_count;
         };
         if let Some(regs) = kernel.filter(|_| chains.kernel) {
-            // SAFETY: The function only compares `task` with the current task, so any pointer will do.
+            // SAFETY: The function has no preconditions: it only compares `task` with the current task.
             let is_own_stack = unsafe { ffi::perfmon_on_stack_of(task) };
             let limit = if is_own_stack { usize::MAX } else { 1 };
             add(chain_mark::KERNEL, ffi::perfmon_kernel_chain, regs, limit);

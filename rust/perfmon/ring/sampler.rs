@@ -159,8 +159,9 @@ impl Sampler {
     /// Returns the ring to write to. To be called with interrupts off.
     #[inline(always)]
     pub(super) fn ring(&self) -> Option<&Ring> {
-        // SAFETY: By the invariant a ring is freed a grace period after the pointer has changed. All callers have
-        // interrupts off as long as they use the ring, so the grace period waits for them.
+        // SAFETY: `as_ref` requires a pointer that is null or valid: by the invariant a ring is freed a grace period
+        // after the pointer has changed. All callers have interrupts off as long as they use the ring, so the grace
+        // period waits for them.
         unsafe { self.ring.load(Acquire).as_ref() }
     }
 
@@ -206,7 +207,7 @@ impl Sampler {
             Clock::Monotonic => bindings::CLOCK_MONOTONIC as c_int,
             Clock::MonotonicRaw => bindings::CLOCK_MONOTONIC_RAW as c_int,
         };
-        // SAFETY: `perfmon_clock()` takes -1 or the number of one of these clocks, and may be called in NMIs.
+        // SAFETY: `perfmon_clock()` has no preconditions: it may be called in NMIs, and takes any number.
         unsafe { ffi::perfmon_clock(clock) }
     }
 

@@ -42,20 +42,21 @@ impl Cgroup {
 
     /// Returns the number of cgroups that this one is in; 0 for the root.
     pub(crate) fn level(&self) -> i32 {
-        // SAFETY: The cgroup is alive, since `self` has a reference.
+        // SAFETY: The function requires a cgroup that is alive: `self` has a reference to it.
         unsafe { ffi::perfmon_cgroup_level(self.as_ptr()) }
     }
 
     /// Returns the number of the cgroup, which is the inode number of its directory.
     pub(crate) fn id(&self) -> u64 {
-        // SAFETY: The cgroup is alive, since `self` has a reference.
+        // SAFETY: The function requires a cgroup that is alive: `self` has a reference to it.
         unsafe { ffi::perfmon_cgroup_id(self.as_ptr()) }
     }
 }
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the value owns a reference, which is dropped only here.
+        // SAFETY: The function requires a reference that it may drop: by the type invariant the value owns one, which
+        // is dropped only here.
         unsafe { ffi::perfmon_cgroup_put(self.as_ptr()) };
     }
 }

@@ -94,8 +94,8 @@ mod this {
     /// under the same lock, so the module can't go before this returns.
     pub(crate) fn keep_module(file: &File) -> Result {
         let file = file.as_ptr();
-        // SAFETY: The file and its operations are valid: this open has just made the file, and its operations are
-        // those of the device, which is registered.
+        // SAFETY: The reads require a valid file and valid operations: this open has just made the file, and its
+        // operations are those of the device, which is registered.
         OPERATIONS.populate(Operations(unsafe {
             file_operations {
                 owner: this_module(),
@@ -109,8 +109,8 @@ mod this {
         if !unsafe { bindings::try_module_get(this_module()) } {
             return Err(ENODEV);
         }
-        // SAFETY: The file is valid and has no other user yet, since this open has just made it. The static lives as
-        // long as the module, which the file keeps.
+        // SAFETY: The write requires a valid file that nothing else uses: this open has just made it. The static that it
+        // points to afterwards lives as long as the module, which the file keeps.
         unsafe { (*file).f_op = &operations.0 };
         Ok(())
     }

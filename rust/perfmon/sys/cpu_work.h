@@ -44,9 +44,9 @@ void cpu_works_end(struct cpu_works *works);
  * CPU. If a CPU goes offline, the call is made on some other one. One call of
  * @works->run may serve several callers. Sleeps, for up to some seconds.
  *
- * Returns whether the work was done on all CPUs, and removes those from @cpus on
- * which it was. A CPU that remains executes a task that no thread preempts, and does
- * the work after that task.
+ * Returns whether the work was done on all CPUs. Removes the CPUs where it was done
+ * from @cpus. A CPU that remains executes a task that no thread preempts, and does the
+ * work after that task.
  */
 bool cpu_works_do(struct cpu_works *works, struct cpumask *cpus);
 

@@ -291,8 +291,8 @@ impl<T: Descriptor> OpenDescriptor<T> {
 
     /// Returns the object.
     pub(crate) fn data(&self) -> &T {
-        // SAFETY: `self` has a reference to the file. `get` has checked that it has the operations of `T`, so its private
-        // data are a `T`, which lives as long as the file.
+        // SAFETY: The dereferences require a valid file and a `T` that is alive: `self` has a reference to the file.
+        // `get` has checked that it has the operations of `T`, so its private data are a `T`, which lives as long.
         unsafe { &*(*self.file.as_ptr()).private_data.cast::<T>() }
     }
 }
@@ -329,8 +329,8 @@ impl<T: Descriptor> Operations<T> {
     /// The file must be one of [`ReservedDescriptor::install`], and open as long as the result is used.
     #[inline(always)]
     unsafe fn data<'a>(file: *mut bindings::file) -> &'a T {
-        // SAFETY: The caller passes an open file of `install`, which has stored the address of a `T` in its private
-        // data. The `T` lives until `release`.
+        // SAFETY: The dereferences require a valid file and a `T` that is alive: the caller passes an open file of
+        // `install`, which has stored the address of a `T` in its private data. The `T` lives until `release`.
         unsafe { &*(*file).private_data.cast::<T>() }
     }
 
@@ -410,7 +410,7 @@ impl<T: Descriptor> Operations<T> {
     ) -> c_int {
         // SAFETY: `data` requires an open file of `install`: the kernel passes one to this operation of such files.
         let data = unsafe { Self::data(file) };
-        // SAFETY: The kernel passes a valid area that is being set up, so nothing else uses it.
+        // SAFETY: The writes require a valid area that nothing else uses: the kernel passes one that is being set up.
         unsafe {
             (*area).vm_ops = &Self::AREA;
             (*area).vm_private_data = ptr::null_mut();

@@ -70,7 +70,7 @@ impl<T: Mappable> Operations<T> {
     ///
     /// Called by the kernel for a file of [`open`], once.
     unsafe extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: The kernel passes a file that is valid during the call.
+        // SAFETY: The read requires a valid file: the kernel passes one to its `release`.
         let data: *mut c_void = unsafe { (*file).private_data };
         // SAFETY: `from_foreign` requires a pointer from `into_foreign` that nothing else uses: `open` has stored it in
         // the file, and the kernel calls `release` once, after the calls of `mmap`, which borrow it.

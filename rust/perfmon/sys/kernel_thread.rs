@@ -13,7 +13,7 @@ pub(crate) fn call<F: FnMut() + Send>(mut f: F) {
     ///
     /// `f` must point to an `F` that nothing else uses.
     unsafe extern "C" fn run<F: FnMut()>(f: *mut c_void) {
-        // SAFETY: The caller passes a pointer to an `F` that nothing else uses.
+        // SAFETY: A `&mut` requires a valid `F` that nothing else uses: the caller passes a pointer to one.
         let f = unsafe { &mut *f.cast::<F>() };
         f();
     }

@@ -17,8 +17,8 @@ static HAS_PROBES: AtomicU32 = AtomicU32::new(0);
 /// Finds out whether the kernel has the functions that [`begin`] probes. To be called while the module is being loaded.
 /// Sleeps.
 pub(crate) fn check() {
-    // SAFETY: The function sleeps and uses the probes, which may have one user at a time: the task that loads the module
-    // may sleep, and `begin` is not called before the module is loaded.
+    // SAFETY: The function requires a caller that may sleep, and probes that are not registered: the task that loads the
+    // module may sleep, and `begin` is not called before the module is loaded.
     let result = unsafe { ffi::perfmon_mappings_check() };
     HAS_PROBES.store((result == 0).into(), Relaxed);
 }

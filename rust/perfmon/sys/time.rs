@@ -10,7 +10,8 @@ use kernel::{
 /// Returns the current tick.
 #[inline]
 pub(crate) fn jiffies() -> u64 {
-    // SAFETY: The kernel writes this variable of one word, and any context may read it.
+    // SAFETY: `read_volatile` requires an aligned, initialized variable, and no race: the kernel's variable always exists,
+    // and is one word, which the kernel writes with one store.
     unsafe { ptr::read_volatile(&raw const bindings::jiffies) as u64 }
 }
 

@@ -52,7 +52,7 @@ impl Probe {
             tracepoint: *mut bindings::tracepoint,
             search: *mut c_void,
         ) {
-            // SAFETY: The caller passes a pointer to a `Search` that nothing else uses.
+            // SAFETY: A `&mut` requires a valid `Search` that nothing else uses: the caller passes a pointer to one.
             let search = unsafe { &mut *search.cast::<Search>() };
             // SAFETY: The caller passes one of the kernel's tracepoints, which exists for ever, and so does its name, a
             // string that ends with 0, as `from_char_ptr` requires.

@@ -32,12 +32,14 @@ pub(crate) fn get_boxed<T: FromBytes>(from: usize) -> Result<KBox<T>> {
 #[inline(always)]
 pub(crate) fn fill<T: FromBytes>(value: &mut T, from: usize) -> Result {
     if is_two_words::<T>() {
-        // SAFETY: `value` is two words, which by `FromBytes` may hold any bytes. The function checks `from`.
+        // SAFETY: The function requires room for two words, and checks `from`: `value` is two words, which by
+        // `FromBytes` may hold any bytes.
         return to_result(unsafe {
             ffi::perfmon_copy_from_user_16(ptr::from_mut(value).cast(), from)
         });
     }
-    // SAFETY: `value` has `size_of::<T>()` bytes, which by `FromBytes` may hold anything. The function checks `from`.
+    // SAFETY: The function requires room for `size_of::<T>()` bytes, and checks `from`: `value` has that size, and by
+    // `FromBytes` may hold any bytes.
     let bytes_left = unsafe {
         bindings::_copy_from_user(
             ptr::from_mut(value).cast(),
@@ -55,7 +57,8 @@ pub(crate) fn fill<T: FromBytes>(value: &mut T, from: usize) -> Result {
 ///
 /// E2BIG if the structure is longer than a `T`, and not 0 after that. EFAULT if the address is bad.
 pub(crate) fn fill_from<T: FromBytes>(value: &mut T, from: usize, size: usize) -> Result {
-    // SAFETY: `value` has `size_of::<T>()` bytes, which by `FromBytes` may hold anything. The function checks `from`.
+    // SAFETY: The function requires room for `size_of::<T>()` bytes, and checks `from`: `value` has that size, and by
+    // `FromBytes` may hold any bytes.
     to_result(unsafe {
         ffi::perfmon_copy_struct(ptr::from_mut(value).cast(), size_of::<T>(), from, size)
     })
@@ -64,21 +67,21 @@ pub(crate) fn fill_from<T: FromBytes>(value: &mut T, from: usize, size: usize) -
 /// Returns the number at the program's address `from`.
 pub(crate) fn get_u32(from: usize) -> Result<u32> {
     let mut value = 0;
-    // SAFETY: The pointer comes from a mutable reference. The function checks `from`.
+    // SAFETY: The function requires room for a word, which `value` is, and checks `from`.
     to_result(unsafe { ffi::perfmon_get_u32(&mut value, from) })?;
     Ok(value)
 }
 
 /// Copies a number to the program's address `to`.
 pub(crate) fn put_u32(to: usize, value: u32) -> Result {
-    // SAFETY: The function checks `to`.
+    // SAFETY: The function has no preconditions: it checks `to`, and takes the word as a value.
     to_result(unsafe { ffi::perfmon_put_u32(to, value) })
 }
 
 /// Copies words to the program's address `to`.
 #[inline(always)]
 pub(crate) fn put_words(to: usize, words: &[u64]) -> Result {
-    // SAFETY: `words` has `words.len()` words. The function checks `to`.
+    // SAFETY: The function requires `words.len()` words at the pointer, which is that of `words`, and checks `to`.
     to_result(unsafe { ffi::perfmon_put_words(to, words.as_ptr(), words.len()) })
 }
 
@@ -86,10 +89,11 @@ pub(crate) fn put_words(to: usize, words: &[u64]) -> Result {
 #[inline(always)]
 pub(crate) fn put<T: IntoBytes + Immutable>(to: usize, value: &T) -> Result {
     if is_two_words::<T>() {
-        // SAFETY: `value` is two words, by `IntoBytes` all initialized. The function checks `to`.
+        // SAFETY: The function requires two initialized words, which `value` is by `IntoBytes`, and checks `to`.
         return to_result(unsafe { ffi::perfmon_copy_to_user_16(to, ptr::from_ref(value).cast()) });
     }
-    // SAFETY: `value` has `size_of::<T>()` bytes, by `IntoBytes` all initialized. The function checks `to`.
+    // SAFETY: The function requires `size_of::<T>()` initialized bytes, which `value` has by `IntoBytes`, and checks
+    // `to`.
     let bytes_left = unsafe {
         bindings::_copy_to_user(
             ptr::without_provenance_mut(to),

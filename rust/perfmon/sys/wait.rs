@@ -45,13 +45,15 @@ impl Wait {
         } else {
             bindings::POLL_IN
         };
-        // SAFETY: By the type invariant the pointer is from `perfmon_wait_new()`, and only `drop` frees it.
+        // SAFETY: The function requires a wait that exists: by the type invariant the pointer is from
+        // `perfmon_wait_new()`, and only `drop` frees the wait.
         unsafe { ffi::perfmon_wait_overflow(self.0.as_ptr(), band as c_int) };
     }
 
     /// Waits for the interrupts of the last [`Self::signal_overflow`]. For tasks that may sleep.
     pub(crate) fn wait_for_overflows(&self) {
-        // SAFETY: By the type invariant the pointer is from `perfmon_wait_new()`, and only `drop` frees it.
+        // SAFETY: The function requires a wait that exists: by the type invariant the pointer is from
+        // `perfmon_wait_new()`, and only `drop` frees the wait.
         unsafe { ffi::perfmon_wait_sync(self.0.as_ptr()) };
     }
 
@@ -80,7 +82,8 @@ impl Wait {
 
     /// Wakes all pollers with EPOLLHUP, and sends SIGIO: no more overflows will follow.
     pub(crate) fn hang_up(&self) {
-        // SAFETY: By the type invariant the pointer is from `perfmon_wait_new()`, and only `drop` frees it.
+        // SAFETY: The function requires a wait that exists: by the type invariant the pointer is from
+        // `perfmon_wait_new()`, and only `drop` frees the wait.
         unsafe {
             ffi::perfmon_wait_wake(
                 self.0.as_ptr(),
@@ -147,13 +150,15 @@ impl Waker {
 
     /// Queues an interrupt that wakes the pollers of all waits, with EPOLLIN.
     pub(crate) fn wake(&self) {
-        // SAFETY: By the type invariant the pointer is from `perfmon_waker_new()`, and only `drop` frees it.
+        // SAFETY: The function requires a waker that exists: by the type invariant the pointer is from
+        // `perfmon_waker_new()`, and only `drop` frees the waker.
         unsafe { ffi::perfmon_waker_wake(self.0.as_ptr()) };
     }
 
     /// Returns whether the waker has woken pollers since the last call.
     pub(crate) fn take_woken(&self) -> bool {
-        // SAFETY: By the type invariant the pointer is from `perfmon_waker_new()`, and only `drop` frees it.
+        // SAFETY: The function requires a waker that exists: by the type invariant the pointer is from
+        // `perfmon_waker_new()`, and only `drop` frees the waker.
         unsafe { ffi::perfmon_waker_take_woken(self.0.as_ptr()) }
     }
 }
@@ -169,6 +174,6 @@ impl Drop for Waker {
 /// Returns the cycles of the time-stamp counter that waking and signalling took on this CPU, in interrupts, since the
 /// last call.
 pub(crate) fn wake_cycles() -> u64 {
-    // SAFETY: The function needs preemption off: its callers are interrupts, which are not preempted.
+    // SAFETY: The function requires that preemption is off: its callers are interrupts, which are not preempted.
     unsafe { ffi::perfmon_wake_cycles() }
 }
