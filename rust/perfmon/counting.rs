@@ -2,7 +2,7 @@
 //! The counting interface: its calls, on all CPUs.
 //!
 //! The checks of a call are made in the order that linux/perfmon.h gives: the first three by the dispatcher
-//! ([`crate::ioctl`]), the others here.
+//! ([`crate::ioctl`]), the remaining ones here.
 
 use crate::{
     abi,

@@ -265,7 +265,7 @@ fn insert_task_context(
 /// Loads the context of a task, which has just been added to the table, on the CPU that runs the task.
 fn load_where_running(task: &Task) {
     // If the task was running when the context was added, its CPU is called, unless it has been switched out since.
-    // If it is switched in later, the switch finds the context in the table and loads it.
+    // If the task is switched in after that, the switch finds the context in the table and loads it.
     // ATOMICS: pairs with the switch, which writes the CPU number of the task before it looks for the context; and
     // with an exec, which writes the task's new credentials before it looks for the context. The caller checks the
     // credentials after this function.
@@ -395,9 +395,9 @@ pub(super) fn mark_missed_on_refused_cpus() {
 ///
 /// - A CPU that has a context is called. If the task is switched out before the call arrives, its windows have been
 ///   closed.
-/// - A CPU without a context is left out. If it had one before, the CPU closed the windows before it published 0. If
-///   it loads one later, the windows are opened after this has looked. A caller that has seen an effect of what the
-///   task did in a window also sees the context.
+/// - A CPU without a context is not called. If it had a context before, it closed the windows before it published 0. If
+///   it loads a context afterwards, it opens the windows after this function has looked for one. A caller that has seen
+///   an effect of what the task did in a window also sees that window's context.
 /// - A CPU that goes offline or to sleep closes its windows first (`leave_cpu`).
 fn for_each_loaded(f: impl Fn(ThisCpu<'_>, &mut Slots) + Sync) {
     let is_loaded = |cpu| {

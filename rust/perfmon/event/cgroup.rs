@@ -78,13 +78,13 @@ static CGROUPS: [List; LISTS] = [const { AtomicPtr::new(ptr::null_mut()) }; LIST
 
 /// The number of events of all cgroups.
 ///
-/// ATOMICS: relaxed. After it was raised, all CPUs are called, and see the new number.
+/// ATOMICS: relaxed. After the number was raised, all CPUs are called, and see the new number.
 static EVENT_COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// The deepest level of a cgroup that has had events. A switch looks at no deeper cgroup, so that a user who nests
 /// cgroups does not slow down the switches of others.
 ///
-/// ATOMICS: relaxed. After it was raised, all CPUs are called, and see the new number.
+/// ATOMICS: relaxed. After the level was raised, all CPUs are called, and see the new level.
 static DEEPEST_LEVEL: AtomicI32 = AtomicI32::new(0);
 
 /// Returns the list that a cgroup belongs to.

@@ -80,8 +80,8 @@ pub(super) fn add_user(wants_mappings: bool) -> Result {
     }
 }
 
-/// Undoes [`add_user`]. Returns true after the last event: then the caller has to see to it that
-/// [`unregister_if_unused`] is called.
+/// Undoes [`add_user`]. Returns true after the last event: the caller then schedules a call of
+/// [`unregister_if_unused`].
 #[must_use]
 pub(super) fn remove_user(wants_mappings: bool) -> bool {
     wants_mappings && USERS.fetch_sub(1, SeqCst) == 1
@@ -167,8 +167,8 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
     }
 }
 
-/// Returns whether events of the current task may record its mappings. During an exec they may after the new program was
-/// found to be one that they may count, not a setuid program for instance.
+/// Returns whether events of the current task may record its mappings. During an exec they may record them only after
+/// the kernel has found that they may count the new program, which is not setuid for instance.
 fn may_record_mapping(slots: &Slots) -> bool {
     // SAFETY: The function requires a task that is alive, which the current task is.
     let is_in_exec = unsafe { ffi::perfmon_task_executes(Task::current_raw()) };

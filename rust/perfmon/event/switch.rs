@@ -51,7 +51,7 @@ pub(super) unsafe extern "C" fn on_switch(
     }
 }
 
-/// Does what [`on_switch`] does, and what [`SLOW_SWITCH_USERS`] need besides.
+/// Does what [`on_switch`] does, and the additional work for [`SLOW_SWITCH_USERS`].
 ///
 /// # Safety
 ///
@@ -148,8 +148,8 @@ fn mark_missed(here: ThisCpu<'_>, context: &Context) {
 }
 
 /// Marks that the events of the running task miss counts, if this CPU's counters can't be used. The context switch
-/// marks events that are enabled by then; this is for events that are enabled while the task runs. Interrupts are
-/// off.
+/// marks events that are enabled when it runs; this function is for events that are enabled while the task runs.
+/// Interrupts are off.
 pub(super) fn mark_current_missed(here: ThisCpu<'_>) {
     // SAFETY: `table::find` requires preemption to be off: interrupts are off until this function returns, after the
     // last use of the context.

@@ -80,7 +80,7 @@ global_lock! {
 /// # Invariants
 ///
 /// The pointer is to [`INITIAL_TABLE`], or to memory of [`Lists::new`] that has not been freed: a header, and behind
-/// it as many lists as it says.
+/// it the number of lists that the header gives.
 #[derive(Clone, Copy)]
 struct Lists(NonNull<Header>);
 

@@ -190,7 +190,8 @@ impl Ownership {
         }
     }
 
-    /// Returns a counter's setup if a session has set it up to count. Only the one writer can have done so.
+    /// Returns a counter's setup if a session has set the counter up to count. Only the session that is open for
+    /// writing can have set counters up.
     #[inline]
     pub(crate) fn counting_setup(&self, id: CounterId) -> Option<&CountingSetup> {
         match &self.owners[id.index()] {

@@ -107,7 +107,7 @@ impl GroupCounts {
 }
 
 impl PerCpu {
-    /// Returns the counts for samples of `task`; if it is null, those of the CPU and of cgroups.
+    /// Returns the counts for samples of `task`, or for samples of the CPU and of cgroups if `task` is null.
     pub(crate) fn group_counts(&self, task: *const bindings::task_struct) -> &GroupCounts {
         if task.is_null() {
             &self.counts.cpu_groups

@@ -9,17 +9,17 @@
 //! and every NMI that serves an overflow ends it, so that NMIs of other sources are not claimed by mistake for long.
 //!
 //! On AMD nothing masks PMIs while the handler runs, so several late PMIs may follow. There, as in Linux perf, each
-//! NMI that serves an overflow opens a window of time in which they are claimed.
+//! NMI that serves an overflow opens a window of time in which late PMIs are claimed.
 
 use super::Word;
 use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 
 /// The late PMIs that a CPU may still get. All bits zero: no PMI is expected.
 ///
-/// Tasks and the overflow handler that interrupts them change it, on its own CPU.
+/// Tasks, and the overflow handler that interrupts them, change a value on the value's own CPU.
 ///
-/// ATOMICS: [`Self::expect`] and [`Self::cancel`] in a task pair with [`Self::end_expectation`] and [`Self::consume`] in an
-/// NMI on the same CPU, which keeps its own order; the fence in `expect` keeps the compiler's.
+/// ATOMICS: [`Self::expect`] and [`Self::cancel`] in a task pair with [`Self::end_expectation`] and [`Self::consume`] in
+/// an NMI on the same CPU. A CPU sees its own accesses in order; the fence in `expect` makes the compiler keep the order.
 pub(crate) struct PendingPmi {
     /// The last tick (jiffies) in which one late PMI is expected; 0 if no PMI is expected.
     until_jiffy: Word,

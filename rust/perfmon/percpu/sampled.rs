@@ -34,9 +34,9 @@ pub(crate) struct DueSample {
     pub(crate) events_since_sample: u64,
 }
 
-/// Flag in the marks of a trace's sample, besides counters: a record was written.
+/// Flag in the marks of a trace's sample, whose other bits are counters: a record was written.
 pub(crate) const RECORD_WRITTEN: u64 = 1 << 63;
-/// Flag in the marks of a trace's sample, besides counters: a record could not be written.
+/// Flag in the marks of a trace's sample, whose other bits are counters: a record could not be written.
 pub(crate) const RECORD_REFUSED: u64 = 1 << 62;
 /// Flag in [`SampledCounter::follow_mask`]: the samples are an event's, and go to its ring.
 const TO_RING: u64 = 1 << 61;

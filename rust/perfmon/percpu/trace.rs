@@ -3,8 +3,8 @@
 //!
 //! The buffer has one writer at a time, always on its own CPU. While the trace runs, the overflow handler writes the
 //! records ([`TraceSample`](crate::overflow::trace_sample::TraceSample)). While sampling is suspended, the handler
-//! writes nothing, and the timer does ([`crate::overflow::suspend`]). Before and after, when none of the trace's
-//! counters is active, the holder of the ownership lock writes ([`crate::trace::cpu`]).
+//! writes nothing, and the timer writes the records ([`crate::overflow::suspend`]). Before the trace starts and after it
+//! stops, when none of its counters is active, the holder of the ownership lock writes ([`crate::trace::cpu`]).
 
 use super::{
     buffer::{BufferPtr, Writer},

@@ -132,7 +132,7 @@ impl CounterValue {
     ///
     /// # Errors
     ///
-    /// [`ImplausibleStep`] if the counter can't have counted so many events since the last update.
+    /// [`ImplausibleStep`] if the counter has advanced by more events than it can have counted since the last update.
     #[inline(always)]
     pub(crate) fn update(&self, here: ThisCpu<'_>, counter: Msr) -> Result<(), ImplausibleStep> {
         self.read_total(here, counter).map(|_| ())
@@ -142,7 +142,7 @@ impl CounterValue {
     ///
     /// # Errors
     ///
-    /// [`ImplausibleStep`] if the counter can't have counted so many events since the last update.
+    /// [`ImplausibleStep`] if the counter has advanced by more events than it can have counted since the last update.
     #[inline(always)]
     pub(crate) fn read_total(
         &self,
@@ -153,8 +153,8 @@ impl CounterValue {
             let (total, offset) = (self.total.get(), self.offset.get());
             let raw = msr::read(here, counter);
             // If the handler has loaded the counter before the read, `raw` belongs to the new offset: start over. If
-            // the handler does so after this check, it adds to the total, so that the exchange fails, or it computes
-            // the same total.
+            // the handler loads it after this check, the handler adds to the total, so that the exchange fails, or it
+            // computes the same total.
             if self.offset.get() != offset {
                 continue;
             }

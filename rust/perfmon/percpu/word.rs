@@ -73,7 +73,7 @@ impl Word {
         self.0.fetch_and(!mask, Relaxed);
     }
 
-    /// Sets the bits of `mask` to those of `value`.
+    /// Gives the bits of `mask` the values that they have in `value`.
     pub(crate) fn set_masked(&self, mask: u64, value: u64) {
         self.insert(mask & value);
         self.remove(mask & !value);

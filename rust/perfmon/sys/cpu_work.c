@@ -39,12 +39,12 @@ static void run_work(struct cpu_work *work)
 	wake_up_all(&works->queue);
 }
 
-static void do_work(struct work_struct *work)
+static void run_in_worker(struct work_struct *work)
 {
 	run_work(container_of(work, struct cpu_work, work));
 }
 
-static int do_thread(void *data)
+static int run_in_thread(void *data)
 {
 	struct cpu_work *work = data;
 
@@ -72,7 +72,7 @@ static void begin_thread(struct cpu_work *work, unsigned int cpu)
 
 	if (!try_wait_for_completion(&work->idle))
 		return;
-	thread = kthread_create_on_node(do_thread, work, cpu_to_node(cpu),
+	thread = kthread_create_on_node(run_in_thread, work, cpu_to_node(cpu),
 					"perfmon/%u", cpu);
 	if (IS_ERR(thread)) {
 		complete(&work->idle);
@@ -84,7 +84,7 @@ static void begin_thread(struct cpu_work *work, unsigned int cpu)
 }
 
 /* Removes the CPUs that have served the request; returns whether none is left. */
-static bool are_done(struct cpu_works *works, struct cpumask *cpus, s64 requests)
+static bool cpus_are_done(struct cpu_works *works, struct cpumask *cpus, s64 requests)
 {
 	unsigned int cpu;
 
@@ -104,7 +104,7 @@ bool cpu_works_do(struct cpu_works *works, struct cpumask *cpus)
 		queue_work_on(cpu, system_highpri_wq,
 			      &per_cpu_ptr(works->cpus, cpu)->work);
 	for (round = 0; round < MAX_ROUNDS; round++) {
-		if (wait_event_timeout(works->queue, are_done(works, cpus, requests),
+		if (wait_event_timeout(works->queue, cpus_are_done(works, cpus, requests),
 				       WORKER_TIMEOUT))
 			return true;
 		/*
@@ -114,7 +114,7 @@ bool cpu_works_do(struct cpu_works *works, struct cpumask *cpus)
 		for_each_cpu(cpu, cpus)
 			begin_thread(per_cpu_ptr(works->cpus, cpu), cpu);
 	}
-	return are_done(works, cpus, requests);
+	return cpus_are_done(works, cpus, requests);
 }
 
 void cpu_works_begin(struct cpu_works *works, struct cpu_work __percpu *cpus,
@@ -129,7 +129,7 @@ void cpu_works_begin(struct cpu_works *works, struct cpu_work __percpu *cpus,
 	for_each_possible_cpu(cpu) {
 		struct cpu_work *work = per_cpu_ptr(cpus, cpu);
 
-		INIT_WORK(&work->work, do_work);
+		INIT_WORK(&work->work, run_in_worker);
 		init_completion(&work->idle);
 		complete(&work->idle);
 		work->works = works;

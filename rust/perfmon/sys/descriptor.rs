@@ -215,7 +215,7 @@ impl ReservedDescriptor {
     ///
     /// # Errors
     ///
-    /// EMFILE if the caller has as many descriptors as it may have.
+    /// EMFILE if the caller may have no more descriptors.
     pub(crate) fn new(close_on_exec: bool) -> Result<Self> {
         let flags = if close_on_exec {
             bindings::O_CLOEXEC
@@ -292,7 +292,8 @@ impl<T: Descriptor> OpenDescriptor<T> {
     /// Returns the object.
     pub(crate) fn data(&self) -> &T {
         // SAFETY: The dereferences require a valid file and a `T` that is alive: `self` has a reference to the file.
-        // `get` has checked that it has the operations of `T`, so its private data are a `T`, which lives as long.
+        // `get` has checked that the file has the operations of `T`, so its private data are a `T`, which lives until the
+        // file is released.
         unsafe { &*(*self.file.as_ptr()).private_data.cast::<T>() }
     }
 }
@@ -431,7 +432,7 @@ impl<T: Descriptor> Operations<T> {
     ///
     /// Called by the kernel for an area of a file of [`ReservedDescriptor::install`].
     unsafe extern "C" fn area_open(area: *mut bindings::vm_area_struct) {
-        // SAFETY: `data` requires an open file of `install`: the area that the kernel passes is valid and keeps its file open.
+        // SAFETY: `data` requires an open file of `install`: the kernel passes a valid area, which keeps its file open.
         let data = unsafe { Self::data((*area).vm_file) };
         // SAFETY: `Area::new` requires a valid area: the kernel passes one, and keeps it during the call.
         data.mapping_copied(&unsafe { Area::new(area) });
@@ -441,7 +442,7 @@ impl<T: Descriptor> Operations<T> {
     ///
     /// Called by the kernel for an area of a file of [`ReservedDescriptor::install`], once.
     unsafe extern "C" fn area_close(area: *mut bindings::vm_area_struct) {
-        // SAFETY: `data` requires an open file of `install`: the area that the kernel passes is valid and keeps its file open.
+        // SAFETY: `data` requires an open file of `install`: the kernel passes a valid area, which keeps its file open.
         let data = unsafe { Self::data((*area).vm_file) };
         // SAFETY: `Area::new` requires a valid area: the kernel frees the one that it passes after the call.
         data.mapping_ended(&unsafe { Area::new(area) });
