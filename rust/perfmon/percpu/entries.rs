@@ -54,7 +54,7 @@ impl EntryBitmap {
         let mut remaining = self.0.get();
         core::iter::from_fn(move || {
             let index = NonZeroU64::new(remaining)?.trailing_zeros() as u8;
-            remaining &= left.wrapping_sub(1);
+            remaining &= remaining.wrapping_sub(1);
             // INVARIANT: The number of a bit in a word of 64 bits is less than 64.
             Some(EntryIndex(index))
         })

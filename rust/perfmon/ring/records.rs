@@ -33,9 +33,9 @@ pub(crate) enum TaskChange<'a> {
     /// The task gets a name, of 16 bytes (`TASK_COMM_LEN`). True if an exec gives the name.
     Name([u64; 2], bool),
     /// The task has created this task.
-    Begin(*mut bindings::task_struct),
+    Fork(*mut bindings::task_struct),
     /// The task exits.
-    End,
+    Exit,
     /// The task starts running on the CPU.
     SwitchIn,
     /// The task stops running on the CPU. True if it was preempted.
