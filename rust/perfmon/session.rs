@@ -4,7 +4,7 @@
 use crate::{counting, ownership::Client, trace::Trace};
 use kernel::{fs::File, prelude::*};
 
-/// One open(2) of the device, to its last close(2).
+/// The private data of an open descriptor of the device, from open(2) to the last close(2).
 ///
 /// Calls get the part that they work on, by [`AsRef`].
 #[pin_data(PinnedDrop)]

@@ -264,8 +264,8 @@ fn insert_task_context(
 
 /// Loads the context of a task, which has just been added to the table, on the CPU that runs the task.
 fn load_where_running(task: &Task) {
-    // If the task was running when the context was added, its CPU is called, unless it has been switched out since.
-    // If the task is switched in after that, the switch finds the context in the table and loads it.
+    // If the task was running when the context was added, and still runs there, the call below finds it. If the task is
+    // switched in after that, the switch finds the context in the table and loads it.
     // ATOMICS: pairs with the switch, which writes the CPU number of the task before it looks for the context; and
     // with an exec, which writes the task's new credentials before it looks for the context. The caller checks the
     // credentials after this function.
@@ -347,8 +347,8 @@ fn insert_cpu_context(cpu: CpuId, new: KBox<Context>) {
     }
     let new: &Context = KBox::leak(new);
     if ownership.cpus().in_use().contains(cpu) {
-        // The context is published after it is loaded. A caller that found it before would lock it, and the CPU would
-        // not open the windows of the slots that the caller adds.
+        // The context is published after it is loaded. A caller that found a context that is not loaded would lock it,
+        // and the CPU would not open the windows of the slots that the caller adds.
         on_cpu(cpu.as_u32(), |here| {
             // There are no slots yet, so no window has to be opened.
             let _ = new.load(here);
@@ -378,7 +378,7 @@ pub(super) fn refresh_everywhere(event: &Event) {
 /// event has been enabled.
 pub(super) fn mark_missed_on_refused_cpus() {
     // ATOMICS: pairs with a CPU that is refused, which sets `is_refused` before it runs a program: either the switch to
-    // the program finds the event enabled, or this finds the CPU refused.
+    // the program finds the event enabled, or this function finds the CPU refused.
     fence(SeqCst);
     if !has_incapable_cpu() {
         return;

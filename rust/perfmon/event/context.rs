@@ -216,7 +216,7 @@ impl Context {
         self.try_load(here).then_some(HeldContext(self))
     }
 
-    /// Loads the context on this CPU, without a result to use its slots. Returns false if it is gone or loaded
+    /// Loads the context on this CPU, without a result to use its slots. Returns false if the context is gone or loaded
     /// already.
     #[inline(always)]
     pub(super) fn try_load(&self, here: ThisCpu<'_>) -> bool {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! An event: its configuration, and the sum of what its windows have counted.
 //!
-//! A task that inherits an event gets a slot for it in its context, and no event of its own: all windows add to one
+//! A task that inherits an event gets a slot in the task's context, and no event of its own: all windows add to one
 //! sum. The additions take no lock, so that a context switch and the exit of a task can make them.
 
 use super::{members::Group, memory::MappedMemory, rcu, target::Target};
@@ -168,7 +168,7 @@ impl Event {
     pub(super) fn set_enabled(&self, enabled: bool) {
         self.state().set_enabled(enabled);
         if enabled && self.sampler.is_sampled() {
-            // Not before the event is enabled: the last allowed sample could be taken in between, and reach the limit.
+            // Done after the event was enabled: the last allowed sample may be taken before that, and spend the limit.
             self.sampler.notifier.lift_spent_limit();
         }
     }

@@ -32,8 +32,8 @@ global_lock! {
 
 /// The functions that are registered with tracepoints. Used by kernel threads, and at the module's exit.
 struct Hooks {
-    /// The functions in the order in which they are registered: that for new tasks comes before that for switches, so
-    /// that no child of a counted task is missed.
+    /// The functions in the order in which they are registered: the one for new tasks comes before the one for switches,
+    /// so that no child of a counted task is missed.
     probes: [Probe; 5],
     /// The functions for tasks that move to other cgroups, and for new cgroups; `None` on a kernel without cgroups.
     cgroup_probes: [Option<Probe>; 2],
@@ -153,7 +153,7 @@ fn unregister_later() {
     unsafe { ffi::perfmon_call_later(Some(unregister_if_unused)) };
 }
 
-/// Counts an event, if the functions are registered. Returns whether they are.
+/// Counts an event, if the functions are registered. Returns whether they are registered.
 fn add_user_if_registered() -> bool {
     let add = |users| (users != 0).then_some(users + 1);
     USERS.fetch_update(Acquire, Acquire, add).is_ok()
@@ -200,8 +200,8 @@ unsafe extern "C" fn unregister_if_unused() {
 /// Unregisters the functions, if no event uses them. Returns false if the caller has to try again: a fork may be under
 /// way, from whose child [`life::on_new_task`] has to take the right to use RDPMC.
 fn try_unregister() -> bool {
-    // Locked before `USERS` becomes 0, so that a caller that registers the functions again waits until this has
-    // ended.
+    // Locked before `USERS` becomes 0, so that a caller that registers the functions again waits until they were
+    // unregistered.
     let mut hooks = HOOKS.lock();
     if USERS.load(Acquire) != 1 {
         return true;

@@ -42,8 +42,8 @@ pub(super) unsafe extern "C" fn on_new_task(
     task: *mut bindings::task_struct,
     clone_flags: u64,
 ) {
-    // fork(2) copies the right to use RDPMC, but not the mappings that give it. This takes the right back even if no
-    // program has it now: one may have had it when the address space was copied.
+    // fork(2) copies the right to use RDPMC, but not the mappings that give it. The right is taken back even if no
+    // program has it now, since the parent may have had it when its address space was copied.
     // SAFETY: The function requires a task that does not run yet: the current task has just created `task`, and
     // starts it after the tracepoint.
     unsafe { ffi::perfmon_rdpmc_clear(task) };
@@ -110,8 +110,8 @@ fn insert_inherited_context(
         slot::remove_all(new_slots);
         return Err(EBUSY);
     }
-    // Removes the slots of events that were closed meanwhile: their `detach` may have looked at the table already,
-    // which does not have this context yet.
+    // Removes the slots of events that were closed meanwhile: their `detach` may have searched the table before this
+    // context is in it.
     slot::remove_where(new_slots, |event| event.state().is_closed());
     if !new_slots.is_empty() {
         table.add(context);
@@ -130,8 +130,8 @@ pub(super) unsafe extern "C" fn on_exec(
     _old_pid: bindings::pid_t,
     binprm: *mut bindings::linux_binprm,
 ) {
-    // ATOMICS: pairs with the fence in `attach`: either this finds the context, or the caller that opens the event
-    // sees the new credentials, with which it may not trace the task any more.
+    // ATOMICS: pairs with the fence in `attach`: either this function finds the context, or the caller that opens the
+    // event sees the task's new credentials, and may not trace the task any more.
     fence(SeqCst);
     // SAFETY: The function requires the program of the exec with its new credentials: the tracepoint passes it.
     if unsafe { exec_is_private(binprm) } {
@@ -144,8 +144,8 @@ pub(super) unsafe extern "C" fn on_exec(
     }
 }
 
-/// Returns whether the program that the current task begins to execute may not be counted, as a setuid program may
-/// not, so that events have to leave the task.
+/// Returns whether the program that the current task begins to execute may not be counted, for example a setuid
+/// program, so that events have to leave the task.
 ///
 /// # Safety
 ///

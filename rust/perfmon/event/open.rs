@@ -167,7 +167,7 @@ fn copy_attr(from: usize) -> Result<PerfEventAttr> {
 
 /// Creates an event, attaches it to its target, and enables it unless it is opened as disabled.
 ///
-/// The task may execute a setuid program at any time, which the caller may not count. So the caller's permission is
+/// The task may at any time execute a setuid program, which the caller may not count. So the caller's permission is
 /// checked again after the event was attached, and before the event counts. An exec before the check makes the check
 /// fail. An exec after the check finds the event and removes it ([`life::on_exec`]).
 fn create_event(

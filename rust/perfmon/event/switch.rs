@@ -75,7 +75,7 @@ unsafe fn on_slow_switch(
 }
 
 /// Does what [`exchange_contexts`] does. Also loads the contexts of the cgroups of `next`, which is about to run
-/// here, and hides from it what the counters have counted for others.
+/// here, and hides from it what the counters have counted for other tasks.
 #[cold]
 #[inline(never)]
 fn exchange_contexts_slowly(
@@ -183,7 +183,7 @@ pub(crate) fn enter_cpu(here: ThisCpu<'_>) {
     }
 }
 
-/// Closes the windows of events on this CPU that their last allowed sample has disabled.
+/// Closes the windows on this CPU of events that were disabled after their last allowed sample.
 ///
 /// # Safety
 ///

@@ -84,7 +84,7 @@ global_lock! {
 #[derive(Clone, Copy)]
 struct Lists(NonNull<Header>);
 
-/// Returns a hash of an address, of which the low bits may be used.
+/// Returns a hash of an address. Its low bits, too, depend on all bits of the address.
 #[inline(always)]
 pub(super) fn hash<T>(address: *const T) -> usize {
     /// 2^64 divided by the golden ratio, as in the kernel's hash_64().
@@ -128,7 +128,7 @@ impl Lists {
         // SAFETY: `write` requires aligned memory that may be written: the memory has whole pages, which are larger than
         // a `Header`, and nothing else uses it yet.
         unsafe { memory.as_ptr().write(header) };
-        // INVARIANT: The memory has room for `count` lists behind the header. It is all zero, so they are empty.
+        // INVARIANT: The memory has room for `count` lists behind the header, which are empty, since it is all zero.
         Ok(Self(memory))
     }
 
@@ -162,7 +162,7 @@ impl Lists {
         self.header().mask + 1
     }
 
-    /// Returns the list at `index`, which wraps around.
+    /// Returns the list at `index` modulo the number of lists.
     #[inline(always)]
     fn at(&self, index: usize) -> &List {
         // SAFETY: `add` and the reference require a list within the memory: by the invariant of `Lists` there are

@@ -59,7 +59,7 @@ impl CpuSets {
         &self.in_use
     }
 
-    /// Returns whether a CPU is used for counting, or will be when the system wakes up.
+    /// Returns whether a CPU is used for counting, or will be used for it when the system wakes up.
     pub(crate) fn is_counted(&self, cpu: CpuId) -> bool {
         self.in_use.contains(cpu) || self.paused.contains(cpu)
     }

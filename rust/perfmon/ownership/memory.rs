@@ -35,8 +35,8 @@ impl Charge {
         // programs call the device.
         to_result(unsafe { ffi::perfmon_charge(charge.as_mut_ptr(), pages, user_kb) })?;
         // INVARIANT: `perfmon_charge()` has succeeded, so the charge was made.
-        // SAFETY: `assume_init` requires an initialized value: `perfmon_charge()` has succeeded, and fills the charge
-        // in then.
+        // SAFETY: `assume_init` requires an initialized value: `perfmon_charge()` has succeeded, so it has filled in the
+        // charge.
         Ok(Self(unsafe { charge.assume_init() }))
     }
 }

@@ -380,7 +380,7 @@ impl Ownership {
 /// # Errors
 ///
 /// The errors of `check`. EBUSY if Linux perf uses a counter, or a real-time program keeps a CPU from being cleaned:
-/// the log says which. ENOMEM if there is no memory.
+/// the log names the register or the CPU. ENOMEM if there is no memory.
 #[inline(always)]
 pub(crate) fn lock_reserved(check: impl Fn(&Ownership) -> Result) -> Result<OwnershipGuard> {
     let ownership = OWNERSHIP.lock();

@@ -138,7 +138,7 @@ impl PlaceHolderState {
     ///
     /// # Errors
     ///
-    /// The user of the counters. Then there are no place-holders.
+    /// The user of the counters. After an error there are no place-holders.
     fn make_all(&mut self, counter: u8) -> Result<(), Refusal> {
         self.0 = true;
         for cpu in cpu::possible_cpus() {

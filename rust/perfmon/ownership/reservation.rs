@@ -28,7 +28,7 @@ impl Reservation {
     ///
     /// A register that perf has reserved.
     pub(crate) fn new(capabilities: &Capabilities) -> Result<Self, Msr> {
-        // INVARIANT: No register is reserved yet, and each is counted when it is. On an error, dropping `this`
+        // INVARIANT: No register is reserved yet, and each is counted when it is reserved. On an error, dropping `this`
         // releases the registers that were counted.
         let mut this = Self {
             registers: Registers::new(capabilities),

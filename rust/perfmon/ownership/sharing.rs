@@ -200,8 +200,8 @@ impl Ownership {
         self.exclusive_groups[kind as usize] -= 1;
     }
 
-    /// Checks that no exclusive group of another kind excludes a new user of counters: events of the kind `events`,
-    /// or a session or trace if that is `None`.
+    /// Checks that no exclusive group of another kind excludes a new user of counters: events of the kind `events`, or a
+    /// session or a trace if `events` is `None`.
     ///
     /// # Errors
     ///

@@ -43,11 +43,11 @@ struct CountedEvent {
     /// The address of the event's [`Sampler`].
     sampler: Word,
     counter: CounterCell,
-    /// The event's count. While its window is open, the counter's total is subtracted, so that adding the total gives
-    /// the count.
+    /// The event's count. While its window is open, the counter's total at the window's beginning is subtracted, so that
+    /// adding the present total gives the count.
     count: Word,
-    /// The event's time in cycles of the time-stamp counter. While its window is open, that counter is subtracted, so
-    /// that adding it gives the time.
+    /// The event's time in cycles of the time-stamp counter. While its window is open, the time at the window's
+    /// beginning is subtracted, so that adding the present time gives the event's time.
     time: Word,
     /// Not 0 while the event's window is open.
     is_open: Word,
@@ -55,8 +55,8 @@ struct CountedEvent {
     next: EntryIndexCell,
 }
 
-/// The count and the time of an event. While its window is open, the counter's total and the time-stamp counter are
-/// subtracted.
+/// The count and the time of an event. While its window is open, the counter's total and the time at the window's
+/// beginning are subtracted.
 #[derive(Clone, Copy)]
 pub(crate) struct CountBase {
     pub(crate) count: u64,

@@ -79,8 +79,8 @@ pub(crate) struct PerCpu {
     pub(crate) cpu_context: Word,
     /// The counters that run here and whose overflows the handler serves.
     pub(crate) active_mask: Word,
-    /// Slow-path conditions of the overflow handler, tested as one word: `SLOW_*`, and the bits of active
-    /// counters that count in kernel mode, and so the handler itself.
+    /// Slow-path conditions of the overflow handler, tested as one word: `SLOW_*`, and the bits of active counters that
+    /// count in kernel mode, where they count the handler itself.
     pub(crate) slow_path: Word,
     /// The number of times that the overflow handler has stopped counters.
     pub(crate) handler_stops: Word,
@@ -88,7 +88,7 @@ pub(crate) struct PerCpu {
     pub(crate) tampered: Word,
     /// Not 0 while a [place-holder](Pmu::place_holder) reserves the CPU's registers for the module.
     pub(crate) has_place_holder: Word,
-    /// Not 0 if active counters were found disabled in the global control register, which was not logged yet.
+    /// Not 0 if active counters were found disabled in the global control register, and the log does not say so yet.
     pub(crate) must_log_disabled: Word,
     /// The late PMIs that may still arrive.
     pub(crate) pending_pmi: PendingPmi,

@@ -19,7 +19,7 @@ pub(crate) struct PebsState {
     /// the handler does not serve their overflows.
     pub(crate) armed: Word,
     /// The armed counters whose samples come some events late: fewer events were left to the sample than the counter can
-    /// be loaded for. They stay late until the counter is loaded once more.
+    /// be loaded for. The samples stay late until the counter is loaded once more.
     pub(crate) late_counters: Word,
     /// Not 0 while a task reads the buffer, so that an NMI does not.
     pub(crate) is_reading: Word,
@@ -68,7 +68,7 @@ impl PebsState {
         self.set_ds_word(DsWord::THRESHOLD, next);
     }
 
-    /// Makes the processor interrupt when the buffer is nearly full, again after [`Self::interrupt_on_next`].
+    /// Makes the processor interrupt when the buffer is nearly full, which [`Self::interrupt_on_next`] has changed.
     pub(crate) fn interrupt_at_threshold(&self) {
         self.set_ds_word(DsWord::THRESHOLD, self.threshold.get());
     }

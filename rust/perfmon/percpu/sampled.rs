@@ -8,7 +8,7 @@ use crate::{
 };
 use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 
-/// The state of one counter's samples, which are records of a trace or of an event, or are not taken.
+/// The state of one counter's samples, which are records of a trace or of an event, if the counter is sampled.
 pub(crate) struct SampledCounter {
     /// The header of the TICK or PC records in the lower half, and the smallest number of events that the counter may
     /// be loaded for in the upper half.
@@ -19,8 +19,8 @@ pub(crate) struct SampledCounter {
     pub(crate) recorded: Word,
     /// The largest number of events that the counter may be loaded for.
     pub(crate) max_load: Word,
-    /// For a trace: [`RECORD_WRITTEN`], and the counter's bit if other records follow its samples. For an event:
-    /// [`TO_RING`].
+    /// The marks of the counter's samples. For a trace: [`RECORD_WRITTEN`], and the counter's bit if other records
+    /// follow the samples. For an event: [`TO_RING`].
     pub(crate) follow_mask: Word,
 }
 

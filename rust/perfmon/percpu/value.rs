@@ -212,7 +212,7 @@ impl CounterValue {
     /// Adds the events of `times` overflows, after each of which the processor itself has loaded the counter for
     /// `period` events (PEBS). Nothing else changes the value meanwhile.
     pub(crate) fn note_reloads(&self, times: u64, period: u64) {
-        // The counter was 0 at the first overflow, so the total then follows from the offset.
+        // The counter was 0 at the first overflow, so the total at that moment follows from the offset.
         let total_at_first_overflow = self
             .mask
             .get()
@@ -250,8 +250,8 @@ impl CounterValue {
         self.width().has_overflowed(msr::read(here, counter))
     }
 
-    /// Reloads the hardware counter, by a write to the MSR `counter`, if it has overflowed. Returns whether it has.
-    /// The total is up to date, and the counter is not active.
+    /// Reloads the hardware counter, by a write to the MSR `counter`, if it has overflowed. Returns whether it had
+    /// overflowed. The total is up to date, and the counter is not active.
     pub(crate) fn reload_if_overflowed(&self, here: ThisCpu<'_>, counter: Msr) -> bool {
         let width = self.width();
         // The counter is stopped, so it holds the value that the total was updated from.

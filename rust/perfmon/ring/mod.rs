@@ -119,7 +119,7 @@ impl Ring {
         shape: RingShape,
         wakeup: Wakeup,
     ) -> Result<Self> {
-        // INVARIANT: The caller promises it for `data`, `page` and `shape.size`.
+        // INVARIANT: The caller promises the invariants for `data`, `page` and `shape.size`.
         Ok(Self {
             data,
             page,
@@ -181,7 +181,7 @@ impl Ring {
         // `page` lives as long as the ring, the offset is a multiple of 8, and programs write the word with one
         // 8-byte store.
         let tail = unsafe { AtomicU64::from_ptr(&raw mut (*self.control()).data_tail) };
-        // ATOMICS: pairs with the program's store, before which it has read the records.
+        // ATOMICS: pairs with the store of the program, which reads the records before it stores the tail.
         tail.load(Acquire)
     }
 

@@ -59,8 +59,8 @@ struct SampleTemplate {
 }
 
 impl Sampler {
-    /// Returns the anchor that converts time stamps to the event's clock: the clock's time now, for `tsc`, the value of
-    /// the time-stamp counter now. `khz` is the frequency of the time-stamp counter in kHz.
+    /// Returns the anchor that converts time stamps to the event's clock. `tsc` is the present value of the time-stamp
+    /// counter, and `khz` its frequency in kHz.
     pub(crate) fn anchor(&self, tsc: u64, khz: u32) -> Anchor {
         Anchor::new(tsc, self.time(), khz)
     }

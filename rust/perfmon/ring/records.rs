@@ -17,7 +17,7 @@ mod kind {
     pub(super) const CGROUP: u32 = 19;
 }
 
-/// Flags in the headers of these records: `PERF_RECORD_MISC_*`.
+/// Flags in the headers of the records that are written here: `PERF_RECORD_MISC_*`.
 mod misc {
     /// The task got the name by an exec.
     pub(super) const COMM_EXEC: u16 = 1 << 13;

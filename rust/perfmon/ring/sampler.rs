@@ -243,7 +243,7 @@ impl Sampler {
         true
     }
 
-    /// Writes the record that throttling of samples has begun, or has ended.
+    /// Writes the record of the beginning, or of the end, of the throttling of samples.
     #[cold]
     #[inline(never)]
     pub(crate) fn write_throttling(
@@ -262,7 +262,7 @@ impl Sampler {
         self.write(kind, 0, &[&[time, self.id, self.id]], &origin);
     }
 
-    /// Counts a record as lost that is not a sample.
+    /// Counts a lost record that is not a sample.
     #[cold]
     pub(crate) fn lose_record(&self) {
         if let Some(ring) = self.ring() {

@@ -19,7 +19,8 @@ pub(super) fn size(user_regs: Option<&pt_regs>, wanted_bytes: u32, words: usize)
     SampleFormat::stack_room(readable_bytes, words)
 }
 
-/// Returns the number of words that a stack of `size` bytes takes in a sample, with the sizes before and after it.
+/// Returns the number of words that a stack of `size` bytes takes in a sample, with the words for its size before it and
+/// for the copied size behind it.
 pub(super) const fn words(size: u32) -> usize {
     match size {
         0 => 1,

@@ -61,12 +61,12 @@ impl Drop for Cgroup {
     }
 }
 
-/// Returns the cgroup of a task, or its ancestor at `level` if it is deeper, and then the ancestors of that, the
-/// innermost first.
+/// Returns the cgroup of a task, or that cgroup's ancestor at `level` if the cgroup is deeper, and then its ancestors up
+/// to the root.
 ///
 /// # Safety
 ///
-/// The task is alive, and the caller has preemption off as long as it uses them.
+/// The task must be alive, and the caller must have preemption off as long as it uses the result.
 pub(crate) unsafe fn of_task(
     task: *mut bindings::task_struct,
     level: i32,
@@ -85,7 +85,7 @@ pub(crate) unsafe fn of_task(
 ///
 /// # Safety
 ///
-/// The cgroup is alive, and the caller has interrupts off.
+/// The cgroup must be alive, and the caller must have interrupts off.
 pub(crate) unsafe fn describe(
     cgroup: *mut ffi::cgroup,
     path: &mut [u64; NAME_WORDS],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The differences between the supported kernels.
 //!
-//! Kbuild sets `linux_7_2` for the older one. No other Rust file of the module tests it.
+//! Kbuild sets `linux_7_2` for Linux 7.2, the older kernel. No other Rust file of the module tests it.
 
 use kernel::{
     bindings,

@@ -17,8 +17,7 @@ use zerocopy::IntoBytes;
 
 /// The object behind a descriptor.
 pub(crate) trait Descriptor: Send + Sync + Sized + 'static {
-    /// Serves read(2) and other ways to read: copies to `to`, and returns how many bytes. Does not wait for anything to
-    /// happen.
+    /// Serves read(2) and other ways to read: copies to `to`, and returns the number of bytes. Does not wait for events.
     fn read(&self, to: impl ReadTarget) -> Result<usize>;
     /// Serves ioctl(2).
     fn ioctl(&self, command: u32, arg: usize) -> Result;
@@ -337,7 +336,7 @@ impl<T: Descriptor> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel for a file of [`ReservedDescriptor::install`].
+    /// To be called by the kernel for a file of [`ReservedDescriptor::install`].
     unsafe extern "C" fn read(
         file: *mut bindings::file,
         to: *mut c_char,
@@ -355,7 +354,7 @@ impl<T: Descriptor> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel for a file of [`ReservedDescriptor::install`], with memory to copy to.
+    /// To be called by the kernel for a file of [`ReservedDescriptor::install`], with memory to copy to.
     unsafe extern "C" fn read_iter(
         call: *mut bindings::kiocb,
         to: *mut bindings::iov_iter,
@@ -373,7 +372,7 @@ impl<T: Descriptor> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel for a file of [`ReservedDescriptor::install`].
+    /// To be called by the kernel for a file of [`ReservedDescriptor::install`].
     unsafe extern "C" fn ioctl(file: *mut bindings::file, command: c_uint, arg: c_ulong) -> c_long {
         // SAFETY: `data` requires an open file of `install`: the kernel passes one to this operation of such files.
         match unsafe { Self::data(file) }.ioctl(command, arg) {
@@ -384,7 +383,7 @@ impl<T: Descriptor> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel for a file of [`ReservedDescriptor::install`].
+    /// To be called by the kernel for a file of [`ReservedDescriptor::install`].
     unsafe extern "C" fn poll(
         file: *mut bindings::file,
         table: *mut bindings::poll_table_struct,
@@ -395,7 +394,7 @@ impl<T: Descriptor> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel for a file of [`ReservedDescriptor::install`].
+    /// To be called by the kernel for a file of [`ReservedDescriptor::install`].
     unsafe extern "C" fn fasync(fd: c_int, file: *mut bindings::file, on: c_int) -> c_int {
         // SAFETY: `data` requires an open file of `install`: the kernel passes one to this operation of such files.
         let data = unsafe { Self::data(file) };
@@ -404,7 +403,7 @@ impl<T: Descriptor> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel for a file of [`ReservedDescriptor::install`], with an area that is being set up.
+    /// To be called by the kernel for a file of [`ReservedDescriptor::install`], with an area that is being set up.
     unsafe extern "C" fn mmap(
         file: *mut bindings::file,
         area: *mut bindings::vm_area_struct,
@@ -430,7 +429,7 @@ impl<T: Descriptor> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel for an area of a file of [`ReservedDescriptor::install`].
+    /// To be called by the kernel for an area of a file of [`ReservedDescriptor::install`].
     unsafe extern "C" fn area_open(area: *mut bindings::vm_area_struct) {
         // SAFETY: `data` requires an open file of `install`: the kernel passes a valid area, which keeps its file open.
         let data = unsafe { Self::data((*area).vm_file) };
@@ -440,7 +439,7 @@ impl<T: Descriptor> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel for an area of a file of [`ReservedDescriptor::install`], once.
+    /// To be called by the kernel for an area of a file of [`ReservedDescriptor::install`], once.
     unsafe extern "C" fn area_close(area: *mut bindings::vm_area_struct) {
         // SAFETY: `data` requires an open file of `install`: the kernel passes a valid area, which keeps its file open.
         let data = unsafe { Self::data((*area).vm_file) };
@@ -450,7 +449,7 @@ impl<T: Descriptor> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel for a file of [`ReservedDescriptor::install`].
+    /// To be called by the kernel for a file of [`ReservedDescriptor::install`].
     unsafe extern "C" fn show_fdinfo(to: *mut bindings::seq_file, file: *mut bindings::file) {
         // SAFETY: `data` requires an open file of `install`: the kernel passes one to this operation of such files.
         let data = unsafe { Self::data(file) };
@@ -461,7 +460,7 @@ impl<T: Descriptor> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel for a file of [`ReservedDescriptor::install`], once.
+    /// To be called by the kernel for a file of [`ReservedDescriptor::install`], once.
     unsafe extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         // SAFETY: The kernel passes a valid file. `from_raw` requires a pointer from `into_raw` that nothing else uses:
         // `install` has stored it, and the kernel calls `release` once, after all other operations and mappings of the

@@ -53,7 +53,7 @@ impl<T: Mappable> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel for a file of [`open`], with an area that is being set up.
+    /// To be called by the kernel for a file of [`open`], with an area that is being set up.
     unsafe extern "C" fn mmap(
         file: *mut bindings::file,
         area: *mut bindings::vm_area_struct,
@@ -68,7 +68,7 @@ impl<T: Mappable> Operations<T> {
 
     /// # Safety
     ///
-    /// Called by the kernel for a file of [`open`], once.
+    /// To be called by the kernel for a file of [`open`], once.
     unsafe extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         // SAFETY: The read requires a valid file: the kernel passes one to its `release`.
         let data: *mut c_void = unsafe { (*file).private_data };

@@ -55,7 +55,7 @@ pub(crate) fn fill<T: FromBytes>(value: &mut T, from: usize) -> Result {
 ///
 /// # Errors
 ///
-/// E2BIG if the structure is longer than a `T`, and not 0 after that. EFAULT if the address is bad.
+/// E2BIG if the structure is longer than a `T`, and its rest is not 0. EFAULT if the address is bad.
 pub(crate) fn fill_from<T: FromBytes>(value: &mut T, from: usize, size: usize) -> Result {
     // SAFETY: The function requires room for `size_of::<T>()` bytes, and checks `from`: `value` has that size, and by
     // `FromBytes` may hold any bytes.
@@ -104,7 +104,7 @@ pub(crate) fn put<T: IntoBytes + Immutable>(to: usize, value: &T) -> Result {
     check_all_copied(bytes_left)
 }
 
-/// Returns EFAULT unless a copy has left no bytes out.
+/// Returns EFAULT if a copy has left out bytes.
 #[inline(always)]
 fn check_all_copied(bytes_left: usize) -> Result {
     if bytes_left == 0 {

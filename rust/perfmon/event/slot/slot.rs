@@ -189,7 +189,7 @@ impl Slot {
         }
     }
 
-    /// Ends the slot, whose window is closed: counts its overdue samples as lost, and one slot of the event less.
+    /// Ends the slot, whose window is closed: counts its overdue samples as lost, and reduces the event's number of slots.
     pub(super) fn end(&self) {
         self.phase.lose_overdue_samples(&self.event().sampler);
         self.event().uncount_slot();

@@ -5,7 +5,7 @@ use super::{saved_calls::SavedCalls, slot::Slot};
 use crate::event::event::Event;
 use kernel::{alloc::flags::__GFP_NOWARN, prelude::*};
 
-/// The largest number of events of a task or a CPU. A context switch looks at each.
+/// The largest number of events of a task or a CPU. A context switch looks at the slot of each.
 pub(in crate::event) const MAX_SLOTS: usize = 1024;
 
 /// The number of slots that a new context has room for.

@@ -13,7 +13,7 @@ use crate::{
     pmu,
 };
 
-/// Writes into an event's page that no window is open, and the count.
+/// Writes the count into an event's page, and that no window is open.
 pub(in crate::event) fn write_inactive(event: &Event, page: UserPagePtr) {
     // SAFETY: `write` requires a page that is alive and has no other writer: it lives as long as the event, and only the
     // holder of the slot's context writes it, which the caller is, unless the event has no slot any more.
