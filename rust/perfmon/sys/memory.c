@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Accounting of the memory that programs pin, in the counters that perf uses for
- * its buffers: one limit holds for both together.
+ * its buffers: a limit applies to the sum of both.
  */
 #include <linux/capability.h>
 #include <linux/cpumask.h>

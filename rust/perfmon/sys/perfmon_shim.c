@@ -263,7 +263,7 @@ static struct nmiaction action = {
 	.list = LIST_HEAD_INIT(action.list),
 	.handler = handle_nmi,
 	.name = "perfmon",
-	/* Before perf, whose handler clears overflows of counters it does not know. */
+	/* Runs before the handler of perf, which clears overflows of counters it does not know. */
 	.flags = NMI_FLAG_FIRST,
 };
 

@@ -24,7 +24,7 @@
 
 #include "perfmon_shim.h"
 
-/* Raw: it is taken where a task begins or ends, also with interrupts off. */
+/* A raw lock, because it is taken where tasks begin and end, also with interrupts off. */
 static DEFINE_RAW_SPINLOCK(tasks);
 
 unsigned long perfmon_tasks_lock(void)
