@@ -148,7 +148,8 @@ impl CountedCgroup {
     }
 }
 
-// SAFETY: `OFFSET` is that of the field `rcu`, which only `rcu::free` uses.
+// SAFETY: `HasHead` requires a `Head` at `OFFSET` that only `rcu::free` uses: it is the field `rcu`, which nothing else
+// accesses.
 unsafe impl rcu::HasHead for CountedCgroup {
     const OFFSET: usize = core::mem::offset_of!(Self, rcu);
 }

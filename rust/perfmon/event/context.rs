@@ -131,13 +131,15 @@ pub(super) struct Context {
     rcu: rcu::Head,
 }
 
-// SAFETY: Any task or CPU that holds the context may use the slots, and `task` is an address that is only compared.
+// SAFETY: `Send` requires that any task may use and drop the value: its `Slot`s are `Send`, and `task` is an address
+// that is only compared.
 unsafe impl Send for Context {}
-// SAFETY: The slots are used by the holder only, of which `holder` allows one at a time; the other fields are atomic
-// or constant.
+// SAFETY: `Sync` requires that several tasks may use the value at once: only the holder uses the slots, and `holder`
+// allows one holder at a time. The other fields are atomic or constant, except `rcu`, which only `rcu::free` uses.
 unsafe impl Sync for Context {}
 
-// SAFETY: `OFFSET` is that of the field `rcu`, which only `rcu::free` uses.
+// SAFETY: `HasHead` requires a `Head` at `OFFSET` that only `rcu::free` uses: it is the field `rcu`, which nothing else
+// accesses.
 unsafe impl rcu::HasHead for Context {
     const OFFSET: usize = core::mem::offset_of!(Self, rcu);
 }

@@ -101,12 +101,15 @@ fn slow_read_flags(config: &EventConfig) -> u32 {
     precise_flag | turns_flag
 }
 
-// SAFETY: All fields are immutable, atomic, or guarded by locks of their own, so any task may use and drop them.
+// SAFETY: `Send` requires that any task may use and drop the value: its fields are immutable, atomic, or
+// guarded by locks of their own, except `rcu`, which only `rcu::free` uses.
 unsafe impl Send for Event {}
-// SAFETY: All fields are immutable, atomic, or guarded by locks of their own, so any task may use and drop them.
+// SAFETY: `Sync` requires that several tasks may use the value at once: its fields are immutable, atomic, or
+// guarded by locks of their own, except `rcu`, which only `rcu::free` uses.
 unsafe impl Sync for Event {}
 
-// SAFETY: `OFFSET` is that of the field `rcu`, which only `rcu::free` uses.
+// SAFETY: `HasHead` requires a `Head` at `OFFSET` that only `rcu::free` uses: it is the field `rcu`, which nothing else
+// accesses.
 unsafe impl rcu::HasHead for Event {
     const OFFSET: usize = core::mem::offset_of!(Self, rcu);
 }
@@ -168,7 +171,8 @@ impl Event {
     pub(super) fn set_enabled(&self, enabled: bool) {
         self.state().set_enabled(enabled);
         if enabled && self.sampler.is_sampled() {
-            // Done after the event was enabled: the last allowed sample may be taken before that, and spend the limit.
+            // The limit is lifted after the event is enabled. Otherwise the last allowed sample might spend the limit
+            // between the two steps.
             self.sampler.notifier.lift_spent_limit();
         }
     }

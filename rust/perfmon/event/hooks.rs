@@ -37,7 +37,7 @@ struct Hooks {
     probes: [Probe; 5],
     /// The functions for tasks that move to other cgroups, and for new cgroups; `None` on a kernel without cgroups.
     cgroup_probes: [Option<Probe>; 2],
-    /// Programs may still have the right to use RDPMC from perf, so that [`SLOW_SWITCH_USERS`] is one more while the
+    /// Programs may still have the right to use RDPMC from perf, so [`SLOW_SWITCH_USERS`] is one higher while the
     /// functions are registered.
     rdpmc_left_by_perf: bool,
 }

@@ -28,8 +28,8 @@ pub(super) struct Members<E> {
     pub(super) siblings: KVec<NonNull<E>>,
 }
 
-// SAFETY: By the type invariant the pointers are to events that are alive, and any task may use an `E`, since it is
-// `Sync`.
+// SAFETY: `Send` requires that any task may use and drop the value: its pointers are to events that are alive by the
+// type invariant, and any task may use an `E`, since it is `Sync`.
 unsafe impl<E: Sync> Send for Members<E> {}
 
 impl<E> Group<E> {

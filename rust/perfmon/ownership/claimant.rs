@@ -19,9 +19,11 @@ pub(crate) struct Claimant {
     name: [u8; 16],
 }
 
-// SAFETY: `process` is a counted reference, which any task may use and put.
+// SAFETY: `Send` requires that any task may use and drop the value: `process` is a counted reference, which any task
+// may use and drop.
 unsafe impl Send for Claimant {}
-// SAFETY: A shared reference only allows looking up the PID, which several tasks may do at once.
+// SAFETY: `Sync` requires that several tasks may use the value at once: a shared reference only allows reading the name
+// and looking up the PID, which changes nothing.
 unsafe impl Sync for Claimant {}
 
 impl Claimant {

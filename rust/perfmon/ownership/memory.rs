@@ -15,10 +15,10 @@ use kernel::prelude::*;
 /// The charge was made by [`ffi::perfmon_charge`], and was not ended yet.
 pub(crate) struct Charge(ffi::perfmon_charge);
 
-// SAFETY: The charge has counted references to the user and the address space, whose counters are atomic, so any task
-// may end the charge.
+// SAFETY: `Send` requires that any task may use and drop the value: the charge has counted references to the user and
+// the address space, whose counters are atomic, so any task may end the charge.
 unsafe impl Send for Charge {}
-// SAFETY: No method takes a shared reference, so sharing one allows nothing.
+// SAFETY: `Sync` requires that several tasks may use the value at once: no method takes a shared reference.
 unsafe impl Sync for Charge {}
 
 impl Charge {

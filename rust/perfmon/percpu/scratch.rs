@@ -6,8 +6,8 @@ use core::cell::UnsafeCell;
 /// Memory of `WORDS` words for one handler of a CPU: that of overflows, or that of mappings and new cgroups.
 pub(crate) struct Scratch<const WORDS: usize>(UnsafeCell<[u64; WORDS]>);
 
-// SAFETY: The words must have one user at a time: only `words` gives access, and by its requirement the users are one
-// handler on one CPU, which does not interrupt itself.
+// SAFETY: `Sync` requires that several tasks may use the value at once: only `words` gives access, and by its
+// requirement all users are one handler on one CPU, which does not interrupt itself.
 unsafe impl<const WORDS: usize> Sync for Scratch<WORDS> {}
 
 impl<const WORDS: usize> Scratch<WORDS> {

@@ -21,9 +21,11 @@ use core::{
 #[derive(Clone, Copy)]
 pub(crate) struct UserPagePtr(NonNull<UserPage>);
 
-// SAFETY: The value is only an address. Access needs `unsafe` functions, whose callers promise one writer at a time.
+// SAFETY: `Send` requires that any task may use and drop the value: it is only an address. Access to the page needs
+// `unsafe` functions, whose callers promise one writer at a time.
 unsafe impl Send for UserPagePtr {}
-// SAFETY: The value is only an address. Access needs `unsafe` functions, whose callers promise one writer at a time.
+// SAFETY: `Sync` requires that several tasks may use the value at once: it is only an address. Access to the page needs
+// `unsafe` functions, whose callers promise one writer at a time.
 unsafe impl Sync for UserPagePtr {}
 
 /// The fields of a page that are written as a whole.

@@ -91,11 +91,11 @@ pub(crate) struct Ring {
     waker: Waker,
 }
 
-// SAFETY: The memory is the kernel's, not a task's, and is accessed atomically or volatile, since programs share it.
-// The words of the writer are atomic.
+// SAFETY: `Send` requires that any task may use and drop the value: its memory is the kernel's and belongs to no task.
+// Its other fields are constant or atomic, or a `Waker`, which is `Send`.
 unsafe impl Send for Ring {}
-// SAFETY: The memory is the kernel's, not a task's, and is accessed atomically or volatile, since programs share it.
-// The words of the writer are atomic.
+// SAFETY: `Sync` requires that several tasks may use the value at once: its memory, which programs share, is accessed
+// atomically or volatile. Its other fields are constant or atomic, or a `Waker`, which is `Sync`.
 unsafe impl Sync for Ring {}
 
 /// [`Ring::stop_flags`]: a program has paused the ring.

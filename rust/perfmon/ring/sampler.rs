@@ -64,10 +64,11 @@ pub(crate) struct Sampler {
     lost_samples: AtomicU64,
 }
 
-// SAFETY: Any task may drop the namespace's counted reference, and free a `Sampler`: the other fields are immutable,
-// atomic, or have locks of their own.
+// SAFETY: `Send` requires that any task may use and drop the value: any task may drop the namespace's counted
+// reference, and the other fields are immutable, atomic, or have locks of their own.
 unsafe impl Send for Sampler {}
-// SAFETY: `namespace` and `sampling` are not changed; the other fields are atomic, or have locks of their own.
+// SAFETY: `Sync` requires that several tasks may use the value at once: its fields are immutable, atomic, or have locks
+// of their own.
 unsafe impl Sync for Sampler {}
 
 /// The task, time and CPU of a record.

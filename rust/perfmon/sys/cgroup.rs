@@ -16,9 +16,10 @@ pub(crate) const EXIST: bool = cfg!(CONFIG_CGROUPS);
 /// The pointer is a counted reference, which the value owns.
 pub(crate) struct Cgroup(NonNull<ffi::cgroup>);
 
-// SAFETY: Any task may use and drop a reference to a cgroup.
+// SAFETY: `Send` requires that any task may use and drop the value: any task may use and drop a reference to a cgroup.
 unsafe impl Send for Cgroup {}
-// SAFETY: The functions of `&Cgroup` read numbers of the cgroup that never change.
+// SAFETY: `Sync` requires that several tasks may use the value at once: the functions of `&Cgroup` read numbers of the
+// cgroup that never change.
 unsafe impl Sync for Cgroup {}
 
 impl Cgroup {

@@ -37,7 +37,7 @@ mod this {
 
     /// Returns 0 if Linux's policy lets the caller count all that runs on a CPU, else a negative errno.
     pub(crate) fn allow_cpu() -> c_int {
-        // SAFETY: The function has no preconditions but task context, which each call of the device has.
+        // SAFETY: The function requires task context, which each call of the device has.
         unsafe { perf_allow_cpu() }
     }
 
@@ -67,7 +67,7 @@ mod this {
     /// Requires `CAP_PERFMON`, also where Linux perf would allow every user to count on a CPU: modules can't read
     /// `perf_event_paranoid` here, only whether it allows the caller to count in kernel mode.
     pub(crate) fn allow_cpu() -> c_int {
-        // SAFETY: The functions have no preconditions but task context, which each call of the device has.
+        // SAFETY: The functions require task context, which each call of the device has.
         unsafe {
             if bindings::capable(bindings::CAP_PERFMON as c_int)
                 || bindings::capable(bindings::CAP_SYS_ADMIN as c_int)
@@ -83,9 +83,9 @@ mod this {
     /// so that the module could be removed while a file is open.
     struct Operations(file_operations);
 
-    // SAFETY: The kernel only reads the operations, so any number of threads may have them.
+    // SAFETY: `Send` requires that any task may use and drop the value: the operations belong to no task.
     unsafe impl Send for Operations {}
-    // SAFETY: The kernel only reads the operations, so any number of threads may have them.
+    // SAFETY: `Sync` requires that several tasks may use the value at once: the kernel only reads the operations.
     unsafe impl Sync for Operations {}
 
     static OPERATIONS: SetOnce<Operations> = SetOnce::new();

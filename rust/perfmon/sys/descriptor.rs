@@ -121,21 +121,21 @@ impl Area<'_> {
     /// Returns whether the mapping is shared (MAP_SHARED), not a private copy.
     pub(crate) fn is_shared(&self) -> bool {
         // Not VM_SHARED: in Linux 7.2's Rust bindings that constant is another flag.
-        // SAFETY: By the requirement of `new` the area is valid as long as `self`.
+        // SAFETY: The read requires a valid area: by the requirement of `new` the area is valid as long as `self`.
         let flags = unsafe { (*self.as_ptr()).__bindgen_anon_2.vm_flags };
         flags & (1 << bindings::VMA_MAYSHARE_BIT) != 0
     }
 
     /// Returns the number of the first page of the object that is mapped.
     pub(crate) fn first_page(&self) -> usize {
-        // SAFETY: By the requirement of `new` the area is valid as long as `self`.
+        // SAFETY: The read requires a valid area: by the requirement of `new` the area is valid as long as `self`.
         unsafe { (*self.as_ptr()).vm_pgoff }
     }
 
     /// Returns the size in bytes.
     pub(crate) fn size(&self) -> usize {
         let area = self.as_ptr();
-        // SAFETY: By the requirement of `new` the area is valid as long as `self`.
+        // SAFETY: The read requires a valid area: by the requirement of `new` the area is valid as long as `self`.
         unsafe {
             let range = &(*area).__bindgen_anon_1.__bindgen_anon_1;
             range.vm_end - range.vm_start
@@ -144,7 +144,7 @@ impl Area<'_> {
 
     /// Returns the address space.
     pub(crate) fn mm(&self) -> *mut bindings::mm_struct {
-        // SAFETY: By the requirement of `new` the area is valid as long as `self`.
+        // SAFETY: The read requires a valid area: by the requirement of `new` the area is valid as long as `self`.
         unsafe { (*self.as_ptr()).vm_mm }
     }
 
@@ -157,7 +157,7 @@ impl Area<'_> {
 
     /// Returns whether the program may write.
     pub(crate) fn is_writable(&self) -> bool {
-        // SAFETY: By the requirement of `new` the area is valid as long as `self`.
+        // SAFETY: The read requires a valid area: by the requirement of `new` the area is valid as long as `self`.
         let flags = unsafe { (*self.as_ptr()).__bindgen_anon_2.vm_flags };
         flags & (1 << bindings::VMA_WRITE_BIT) != 0
     }
@@ -192,16 +192,17 @@ impl Area<'_> {
         Ok(())
     }
 
-    /// Marks this mapping, and copies of it, as one that lets the program use RDPMC.
+    /// Marks a mapping that is being set up, and copies of it, as one that lets the program use RDPMC.
     pub(crate) fn set_rdpmc_mark(&self) {
-        // SAFETY: By the requirement of `new` the area is valid as long as `self`. Only this file, whose operations the
-        // area has, uses `vm_private_data`.
+        // SAFETY: The write requires a valid area, and that nothing else uses the word at once: by the requirement of
+        // `new` the area is valid as long as `self`, and locked for writing while it is being set up. Only this file,
+        // whose operations the area has, uses `vm_private_data`.
         unsafe { (*self.as_ptr()).vm_private_data = ptr::without_provenance_mut(1) };
     }
 
     /// Returns whether the mapping lets the program use RDPMC ([`Self::set_rdpmc_mark`]).
     pub(crate) fn has_rdpmc_mark(&self) -> bool {
-        // SAFETY: By the requirement of `new` the area is valid as long as `self`.
+        // SAFETY: The read requires a valid area: by the requirement of `new` the area is valid as long as `self`.
         !unsafe { (*self.as_ptr()).vm_private_data }.is_null()
     }
 }

@@ -137,8 +137,8 @@ bool perfmon_rdpmc_begin(struct mm_struct *mm)
 	if (atomic_inc_return(&mm->context.perf_rdpmc_allowed) == 1 &&
 	    !load_mm_anew(mm)) {
 		/*
-		 * The program may use RDPMC on the CPUs that have loaded the mm
-		 * anew: take that back.
+		 * Takes the right to use RDPMC back from the program, which has it
+		 * on the CPUs that have loaded the mm anew.
 		 */
 		perfmon_rdpmc_end(mm);
 		return false;

@@ -20,9 +20,11 @@ pub(crate) struct Probe {
     function: *mut c_void,
 }
 
-// SAFETY: The tracepoint exists for ever, and the kernel's functions that use it have their own lock.
+// SAFETY: `Send` requires that any task may use and drop the value: the tracepoint exists for ever, and the kernel's
+// functions that use it have their own lock.
 unsafe impl Send for Probe {}
-// SAFETY: The tracepoint exists for ever, and the kernel's functions that use it have their own lock.
+// SAFETY: `Sync` requires that several tasks may use the value at once: the tracepoint exists for ever, and the
+// kernel's functions that use it have their own lock.
 unsafe impl Sync for Probe {}
 
 impl Probe {

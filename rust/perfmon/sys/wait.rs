@@ -17,9 +17,11 @@ use kernel::{bindings, prelude::*};
 /// The pointer is from `perfmon_wait_new()`.
 pub(crate) struct Wait(NonNull<ffi::perfmon_wait>);
 
-// SAFETY: The C functions that take the pointer may be called in any task: they take the locks of its queues.
+// SAFETY: `Send` requires that any task may use and drop the value: the C functions that take the pointer may be called
+// in any task, and take the locks of its queues.
 unsafe impl Send for Wait {}
-// SAFETY: The C functions that take the pointer may run at the same time: they take the locks of its queues.
+// SAFETY: `Sync` requires that several tasks may use the value at once: the C functions that take the pointer may run
+// at the same time, since they take the locks of its queues.
 unsafe impl Sync for Wait {}
 
 impl Wait {
@@ -110,9 +112,11 @@ impl Drop for Wait {
 /// The pointer is from `perfmon_waker_new()`.
 pub(crate) struct Waker(NonNull<ffi::perfmon_waker>);
 
-// SAFETY: The C functions that take the pointer may be called in any task: they take its lock.
+// SAFETY: `Send` requires that any task may use and drop the value: the C functions that take the pointer may be called
+// in any task, and take its lock.
 unsafe impl Send for Waker {}
-// SAFETY: The C functions that take the pointer may run at the same time: they take its lock.
+// SAFETY: `Sync` requires that several tasks may use the value at once: the C functions that take the pointer may run
+// at the same time, since they take its lock.
 unsafe impl Sync for Waker {}
 
 impl Waker {

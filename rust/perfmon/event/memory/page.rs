@@ -15,9 +15,10 @@ pub(in crate::event) struct EventPage {
     _charge: Charge,
 }
 
-// SAFETY: The memory is the kernel's and belongs to no task, so any task may use and free it.
+// SAFETY: `Send` requires that any task may use and drop the value: the memory is the kernel's and belongs to no task.
 unsafe impl Send for EventPage {}
-// SAFETY: The fields do not change, and `&EventPage` gives only the pointer.
+// SAFETY: `Sync` requires that several tasks may use the value at once: its fields do not change, and `&EventPage`
+// gives only the pointer.
 unsafe impl Sync for EventPage {}
 
 impl EventPage {

@@ -18,10 +18,11 @@ use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 /// The pointer is from `perfmon_buffer_alloc()`.
 struct RingData(NonNull<u64>);
 
-// SAFETY: The memory is the kernel's and belongs to no task, so any task may use and free it.
+// SAFETY: `Send` requires that any task may use and drop the value: the memory is the kernel's and belongs to no task.
 unsafe impl Send for RingData {}
-// SAFETY: `&RingData` gives only the pointer. The ring's writer accesses the memory behind it with volatile writes
-// ([`crate::ring`]), and programs that map it may access it at the same time.
+// SAFETY: `Sync` requires that several tasks may use the value at once: `&RingData` gives only the pointer. The ring's
+// writer accesses the memory behind it with volatile writes ([`crate::ring`]), since programs that map the memory may
+// access it at the same time.
 unsafe impl Sync for RingData {}
 
 impl RingData {

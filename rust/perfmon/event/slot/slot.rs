@@ -62,8 +62,8 @@ const ANY_CPU: u32 = u32::MAX;
 /// [`Slot::enabled_at`]: no exec has enabled the slot.
 const NEVER: u64 = u64::MAX;
 
-// SAFETY: Only the holder of the context uses a slot, on one CPU at a time. Any task may use the event that the slot
-// points to, since an `Event` is `Sync`.
+// SAFETY: `Send` requires that any task may use and drop the value: it has plain values, a `UserPagePtr`, which is
+// `Send`, and a pointer to an event, which any task may use, since an `Event` is `Sync`.
 unsafe impl Send for Slot {}
 
 impl Slot {
