@@ -70,7 +70,7 @@ macro_rules! calls {
         pub(crate) fn dispatch(session: &Session, command: u32, arg: usize) -> Result<isize> {
             match command {
                 $(abi::$command => {
-                    /// Not inlined: keeps large arguments off the stack of the fast calls.
+                    /// The function is not inlined, to keep large arguments off the stack of the fast calls.
                     #[inline(never)]
                     #[allow(unused_variables, reason = "some calls have no argument")]
                     fn call(session: &Session, arg: usize) -> Result<isize> {

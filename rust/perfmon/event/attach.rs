@@ -337,7 +337,7 @@ fn attach_to_cgroup(
 
 /// Makes `new` the context of a CPU, unless the CPU has one.
 fn insert_cpu_context(cpu: CpuId, new: KBox<Context>) {
-    // Declared before the guard, so that an unused context is freed after the lock is released.
+    // The variable is declared before the guard, so that an unused context is freed after the lock is released.
     let _unused;
     // The lock keeps the CPU from going online or offline.
     let ownership = OWNERSHIP.lock();

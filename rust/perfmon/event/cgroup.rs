@@ -344,7 +344,7 @@ fn mark_missed(
     if here.percpu().is_refused.get() == 0 {
         return;
     }
-    // Called by its path, since the trait `Init` has a method `chain`, too.
+    // `chain` is called by its path, since the trait `Init` has a method `chain`, too.
     for cgroup in Iterator::chain(core::iter::once(innermost), cgroups) {
         if let Some(on_cpu) = find_here(here, cgroup) {
             on_cpu

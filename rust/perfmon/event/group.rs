@@ -63,7 +63,7 @@ impl LockedGroup<'_> {
         // SAFETY: `as_ref` requires an event that is alive: an event leaves `members`, before it is freed, under the
         // lock, which `self` holds.
         let siblings = siblings.map(|sibling| unsafe { sibling.as_ref() });
-        // Called by its path, since the trait `Init` has a method `chain`, too.
+        // `chain` is called by its path, since the trait `Init` has a method `chain`, too.
         Iterator::chain(core::iter::once(self.leader()), siblings)
     }
 }

@@ -200,8 +200,8 @@ unsafe extern "C" fn unregister_if_unused() {
 /// Unregisters the functions, if no event uses them. Returns false if the caller has to try again: a fork may be under
 /// way, from whose child [`life::on_new_task`] has to take the right to use RDPMC.
 fn try_unregister() -> bool {
-    // Locked before `USERS` becomes 0, so that a caller that registers the functions again waits until they were
-    // unregistered.
+    // The lock is taken before `USERS` becomes 0, so that a caller that registers the functions again waits until they
+    // were unregistered.
     let mut hooks = HOOKS.lock();
     if USERS.load(Acquire) != 1 {
         return true;

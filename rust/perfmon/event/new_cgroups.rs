@@ -17,7 +17,7 @@ use kernel::ffi::{c_char, c_void};
 pub(super) unsafe extern "C" fn on_new_cgroup(
     _data: *mut c_void,
     cgroup: *mut ffi::cgroup,
-    // Not used, since the tracepoint truncates the path to 1023 bytes.
+    // The handler looks up the path itself, since the tracepoint truncates the path to 1023 bytes.
     _path: *const c_char,
 ) {
     // SAFETY: A `ThisCpu` requires that the caller can't leave the CPU: interrupts are off until this function

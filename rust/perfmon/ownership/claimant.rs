@@ -19,8 +19,8 @@ pub(crate) struct Claimant {
     name: [u8; 16],
 }
 
-// SAFETY: `Send` requires that any task may use and drop the value: `process` is a counted reference, which any task
-// may use and drop.
+// SAFETY: `Send` requires that any task may use and drop the value: `process` is a reference that belongs to no
+// task, and the kernel counts references atomically.
 unsafe impl Send for Claimant {}
 // SAFETY: `Sync` requires that several tasks may use the value at once: a shared reference only allows reading the name
 // and looking up the PID, which changes nothing.

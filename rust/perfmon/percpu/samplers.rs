@@ -76,7 +76,7 @@ impl PerCpu {
 
     /// Undoes [`Self::arm_sampler`]. The counter may keep running.
     pub(crate) fn disarm_sampler(&self, counter: CounterId) -> ArmedSampler {
-        // Done first, so that the overflow handler takes no sample while the rest is undone.
+        // The counter is disarmed first, so that the overflow handler takes no sample during the other steps.
         let (period, due_total) = self.sampled(counter).disarm();
         self.samplers.counters.remove(counter.bit());
         self.group_counts(self.sampled_task(counter))

@@ -144,7 +144,7 @@ impl CpuTrace {
 
     /// Keeps the overflow handler from writing to the buffer.
     pub(crate) fn block_handler(&self) {
-        // Set before the limit: otherwise the handler would take the limit of 0 for a full buffer.
+        // `suspended` is set before the limit. Otherwise the handler would take the limit of 0 for a full buffer.
         self.suspended.set(1);
         compiler_fence(SeqCst);
         self.sample_limit.set(0);

@@ -310,7 +310,7 @@ unsafe fn copy_words<R: PebsRecord, const WORDS: usize>(
             for (index, &word) in words.iter().enumerate() {
                 to.add(index).write_volatile(word);
             }
-            // Without an address or a time the index is 0: the header, written last, replaces that word.
+            // The index of a part that the template lacks is 0, where the header replaces it afterwards.
             to.add(ip_index).write_volatile(ip);
             to.add(time_index).write_volatile(time);
             to.write_volatile(header);

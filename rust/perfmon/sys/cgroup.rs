@@ -16,7 +16,8 @@ pub(crate) const EXIST: bool = cfg!(CONFIG_CGROUPS);
 /// The pointer is a counted reference, which the value owns.
 pub(crate) struct Cgroup(NonNull<ffi::cgroup>);
 
-// SAFETY: `Send` requires that any task may use and drop the value: any task may use and drop a reference to a cgroup.
+// SAFETY: `Send` requires that any task may use and drop the value: a reference to a cgroup belongs to no task,
+// and the kernel counts references atomically.
 unsafe impl Send for Cgroup {}
 // SAFETY: `Sync` requires that several tasks may use the value at once: the functions of `&Cgroup` read numbers of the
 // cgroup that never change.

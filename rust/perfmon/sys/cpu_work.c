@@ -108,8 +108,8 @@ bool cpu_works_do(struct cpu_works *works, struct cpumask *cpus)
 				       WORKER_TIMEOUT))
 			return true;
 		/*
-		 * Done in each round: a thread that was there already may have
-		 * read the number of requests before this one was added.
+		 * A thread is needed in each round: one that existed before may
+		 * have read the number of requests before this one was added.
 		 */
 		for_each_cpu(cpu, cpus)
 			begin_thread(per_cpu_ptr(works->cpus, cpu), cpu);

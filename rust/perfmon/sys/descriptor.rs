@@ -120,7 +120,7 @@ impl Area<'_> {
 
     /// Returns whether the mapping is shared (MAP_SHARED), not a private copy.
     pub(crate) fn is_shared(&self) -> bool {
-        // Not VM_SHARED: in Linux 7.2's Rust bindings that constant is another flag.
+        // VM_SHARED can't be used: in Linux 7.2's Rust bindings that constant is another flag.
         // SAFETY: The read requires a valid area: by the requirement of `new` the area is valid as long as `self`.
         let flags = unsafe { (*self.as_ptr()).__bindgen_anon_2.vm_flags };
         flags & (1 << bindings::VMA_MAYSHARE_BIT) != 0

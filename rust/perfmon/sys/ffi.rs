@@ -94,11 +94,11 @@ unsafe extern "C" {
     pub fn perfmon_percpu_here() -> *mut ::kernel::ffi::c_void;
     #[doc = " Keeps the task on its CPU until perfmon_unpin(), and returns the CPU's area."]
     pub fn perfmon_pin() -> *mut ::kernel::ffi::c_void;
-    #[doc = " Ends perfmon_pin()."]
+    #[doc = " Lets the task leave its CPU again, after perfmon_pin()."]
     pub fn perfmon_unpin();
     #[doc = " Keeps the task on its CPU and interrupts off until perfmon_irqs_on(), and\n returns the CPU's area. Only NMIs can interrupt it."]
     pub fn perfmon_irqs_off() -> *mut ::kernel::ffi::c_void;
-    #[doc = " Ends perfmon_irqs_off()."]
+    #[doc = " Turns interrupts on again, after perfmon_irqs_off()."]
     pub fn perfmon_irqs_on();
     #[doc = " Returns whether each CPU has a DS area that is mapped in all page tables."]
     pub fn perfmon_pebs_has_area() -> bool;
@@ -302,9 +302,9 @@ unsafe extern "C" {
     pub fn perfmon_place_holder_end_soon(f: ::core::option::Option<unsafe extern "C" fn()>);
     #[doc = " Waits for the f() of the last perfmon_place_holder_end_soon()."]
     pub fn perfmon_place_holder_end_wait();
-    #[doc = " Prepares for perfmon_rdpmc_begin()."]
+    #[doc = " Sets up the work on CPUs that perfmon_rdpmc_begin() does."]
     pub fn perfmon_rdpmc_init();
-    #[doc = " Ends perfmon_rdpmc_init()."]
+    #[doc = " Undoes perfmon_rdpmc_init()."]
     pub fn perfmon_rdpmc_exit();
     #[doc = " Lets the caller's program use RDPMC, for one more mapping. Returns false if the\n program can't use it. @mm is the caller's, locked for writing. May sleep."]
     pub fn perfmon_rdpmc_begin(mm: *mut mm_struct) -> bool;
@@ -330,7 +330,7 @@ unsafe extern "C" {
     pub fn perfmon_uncharge(charge: *const perfmon_charge);
     #[doc = " Turns interrupts off, takes the lock of the table of tasks, and returns the\n flags for perfmon_tasks_unlock()."]
     pub fn perfmon_tasks_lock() -> ::kernel::ffi::c_ulong;
-    #[doc = " Ends perfmon_tasks_lock()."]
+    #[doc = " Releases the lock, and restores interrupts from what perfmon_tasks_lock() returned."]
     pub fn perfmon_tasks_unlock(flags: ::kernel::ffi::c_ulong);
     #[doc = " Returns a reference to the thread with this ID in the caller's PID namespace; 0\n is the caller. Returns NULL if there is no such thread."]
     pub fn perfmon_task_get(pid: ::kernel::ffi::c_int) -> *mut task_struct;

@@ -37,8 +37,8 @@ static int before_mmap(struct kprobe *probe, struct pt_regs *regs)
 }
 
 /*
- * Called in execve(2), for programs of all formats: the new credentials are known, and
- * nothing of the program is mapped yet.
+ * Called in execve(2) for programs of all formats, when the new credentials are known
+ * and nothing of the program is mapped yet.
  */
 static int before_new_exec(struct kprobe *probe, struct pt_regs *regs)
 {
@@ -55,7 +55,7 @@ static struct kprobe *const probes[] = { &exec_probe, &mmap_probe };
 
 static int register_probes(u32 flags)
 {
-	/* Set up anew each time, since registering writes to the probes. */
+	/* The probes are set up anew each time, since registering writes to them. */
 	exec_probe = (struct kprobe){
 		.symbol_name = "setup_new_exec",
 		.pre_handler = before_new_exec,

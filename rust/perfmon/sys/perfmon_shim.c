@@ -278,7 +278,10 @@ void perfmon_nmi_unregister(void)
 	unregister_nmi_handler(NMI_LOCAL, action.name);
 }
 
-/* Not apic_read() and apic_write(): modules can't make their static calls. */
+/*
+ * Calls the APIC driver itself, since modules can't make the static calls of
+ * apic_read() and apic_write().
+ */
 u32 perfmon_lvtpc_read(void)
 {
 	return apic->read(APIC_LVTPC);

@@ -39,14 +39,14 @@ void *perfmon_percpu_here(void);
 
 /* Keeps the task on its CPU until perfmon_unpin(), and returns the CPU's area. */
 void *perfmon_pin(void);
-/* Ends perfmon_pin(). */
+/* Lets the task leave its CPU again, after perfmon_pin(). */
 void perfmon_unpin(void);
 /*
  * Keeps the task on its CPU and interrupts off until perfmon_irqs_on(), and
  * returns the CPU's area. Only NMIs can interrupt it.
  */
 void *perfmon_irqs_off(void);
-/* Ends perfmon_irqs_off(). */
+/* Turns interrupts on again, after perfmon_irqs_off(). */
 void perfmon_irqs_on(void);
 
 /* Returns whether each CPU has a DS area that is mapped in all page tables. */
@@ -375,9 +375,9 @@ void perfmon_place_holder_end_soon(void (*f)(void));
 /* Waits for the f() of the last perfmon_place_holder_end_soon(). */
 void perfmon_place_holder_end_wait(void);
 
-/* Prepares for perfmon_rdpmc_begin(). */
+/* Sets up the work on CPUs that perfmon_rdpmc_begin() does. */
 void perfmon_rdpmc_init(void);
-/* Ends perfmon_rdpmc_init(). */
+/* Undoes perfmon_rdpmc_init(). */
 void perfmon_rdpmc_exit(void);
 /*
  * Lets the caller's program use RDPMC, for one more mapping. Returns false if the
@@ -430,7 +430,7 @@ void perfmon_uncharge(const struct perfmon_charge *charge);
  * flags for perfmon_tasks_unlock().
  */
 unsigned long perfmon_tasks_lock(void);
-/* Ends perfmon_tasks_lock(). */
+/* Releases the lock, and restores interrupts from what perfmon_tasks_lock() returned. */
 void perfmon_tasks_unlock(unsigned long flags);
 /*
  * Returns a reference to the thread with this ID in the caller's PID namespace; 0

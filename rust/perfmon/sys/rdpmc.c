@@ -120,8 +120,8 @@ static bool load_mm_anew(struct mm_struct *mm)
 	bool done;
 
 	/*
-	 * Must not fail: a program would keep a right that it has to lose. The
-	 * mask is small.
+	 * The allocation must not fail, or a program would keep a right that it
+	 * has to lose. The mask is small.
 	 */
 	zalloc_cpumask_var(&cpus, GFP_KERNEL | __GFP_NOFAIL);
 	search.cpus = cpus;
@@ -242,8 +242,8 @@ bool perfmon_rdpmc_may_be_copied(void)
 	struct task_struct *process, *thread;
 
 	/*
-	 * Cleared before the search, in whose course another program may get the
-	 * right.
+	 * The flag is cleared before the search, since another program may get
+	 * the right during the search.
 	 */
 	if (!xchg(&right_was_given, false))
 		return false;
