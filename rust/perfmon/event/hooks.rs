@@ -75,7 +75,7 @@ impl Hooks {
                 return Err(error);
             }
         }
-        // Checked after `life::on_new_task` was registered, which takes the right from new tasks.
+        // The tasks are checked after `life::on_new_task` was registered, which takes the right from new tasks.
         // SAFETY: The function has no preconditions: it looks at tasks under RCU, which it takes itself.
         let rdpmc_left_by_perf = unsafe { ffi::perfmon_rdpmc_left_by_perf() };
         if rdpmc_left_by_perf {

@@ -242,7 +242,7 @@ impl Ring {
     /// [`Record`]. Returns the `Record` and the number.
     #[inline(always)]
     fn begin_many(&self, words: usize, max_count: u64) -> Option<(Record<'_>, u64)> {
-        // Checked before the page is written, which may belong to another ring once this one has ended.
+        // The flags are checked before the page is written, which may belong to another ring once this one has ended.
         if self.stop_flags.load(Relaxed) != 0 {
             return None;
         }

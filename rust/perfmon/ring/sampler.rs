@@ -191,7 +191,7 @@ impl Sampler {
     }
 
     /// Returns the PID of a task in the opener's namespace, and its TID in the upper half; `task` is null for the
-    /// current one.
+    /// current task.
     #[inline(always)]
     pub(crate) fn ids(&self, task: *mut bindings::task_struct) -> u64 {
         // SAFETY: The function requires a task that is null or alive, and a namespace that is null or alive: all

@@ -282,7 +282,7 @@ unsafe extern "C" {
     pub fn perfmon_power_unregister();
     #[doc = " Takes a reference to the caller's address space, which perfmon_dirty_clean()\n uses. The caller is the program that loads the module."]
     pub fn perfmon_dirty_init();
-    #[doc = " Drops the reference to the address space."]
+    #[doc = " Drops the reference that perfmon_dirty_init() has taken."]
     pub fn perfmon_dirty_exit();
     #[doc = " Makes perf zero its dirty counters on the CPUs that are online. May sleep.\n Returns -EBUSY if a real-time program keeps a CPU busy, and the number of that\n CPU in *busy; -ENOMEM if there is no memory."]
     pub fn perfmon_dirty_clean(busy: *mut ::kernel::ffi::c_uint) -> ::kernel::ffi::c_int;

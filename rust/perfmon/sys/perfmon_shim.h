@@ -336,7 +336,7 @@ void perfmon_power_unregister(void);
  * uses. The caller is the program that loads the module.
  */
 void perfmon_dirty_init(void);
-/* Drops the reference to the address space. */
+/* Drops the reference that perfmon_dirty_init() has taken. */
 void perfmon_dirty_exit(void);
 /*
  * Makes perf zero its dirty counters on the CPUs that are online. May sleep.
