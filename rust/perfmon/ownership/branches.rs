@@ -57,7 +57,7 @@ impl Ownership {
 
     /// Undoes [`Self::begin_branches`].
     pub(crate) fn end_branches(&mut self) {
-        self.branch_user = match self.branches {
+        self.branch_user = match self.branch_user {
             Some(BranchUser::Events(branches, user_count)) if user_count > 1 => {
                 Some(BranchUser::Events(branches, user_count - 1))
             }
