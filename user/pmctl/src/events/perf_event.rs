@@ -13,26 +13,27 @@ use perfmon_core::logic::event_attr::{
 use zerocopy::IntoBytes;
 
 /// Opens an event of a task on a CPU. -1 means all tasks, or all CPUs. `attr` is a `struct perf_event_attr` whose member
-/// `size` is set.
+/// `size` is set; if the kernel does not know so large a structure, it sets `size` to the size that it knows.
 ///
 /// # Errors
-/// The errors of `perf_event_open(2)`.
-pub(crate) fn open(attr: &[u8], task: i32, cpu: i32) -> Result<OwnedFd, Errno> {
+/// The errors of `perf_event_open(2)`; EINVAL also if `size` is 0 or larger than `attr`.
+pub(crate) fn open(attr: &mut [u8], task: i32, cpu: i32) -> Result<OwnedFd, Errno> {
     const NO_GROUP: libc::c_int = -1;
     /// `PERF_FLAG_FD_CLOEXEC`
     const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
     // The member `size`, behind `type`.
     let size = attr.get(4..8).and_then(|size| size.try_into().ok());
-    let size = size.map_or(u32::MAX, u32::from_ne_bytes);
-    if usize::try_from(size).map_or(true, |size| size > attr.len()) {
+    let size = size.map_or(0, u32::from_ne_bytes);
+    // The kernel takes a size of 0 for 64 bytes.
+    if size == 0 || usize::try_from(size).map_or(true, |size| size > attr.len()) {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: The kernel reads as many bytes from the pointer as the member `size` says. These are at most the bytes of
-    // `attr`, which was checked above, and `attr` is borrowed during the call; the kernel keeps no pointer to it.
+    // SAFETY: The kernel reads `size` bytes of `attr`, and with E2BIG it writes the member `size`. `attr` has `size` bytes,
+    // as checked above, and is borrowed for writing during the call. The kernel keeps no pointer to it.
     let fd = Errno::result(unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
-            attr.as_ptr(),
+            attr.as_mut_ptr(),
             task,
             cpu,
             NO_GROUP,
@@ -70,13 +71,13 @@ impl CountingEvent {
         } else {
             PerfEventAttr::SIZE
         };
-        let attr = PerfEventAttr {
+        let mut attr = PerfEventAttr {
             size,
             read_format: Self::READ_FORMAT,
             flags: attr.flags | PerfEventAttr::DISABLED,
             ..attr
         };
-        let bytes = &attr.as_bytes()[..size as usize];
+        let bytes = &mut attr.as_mut_bytes()[..size as usize];
         open(bytes, task, cpu).map(|fd| Self(File::from(fd)))
     }
 

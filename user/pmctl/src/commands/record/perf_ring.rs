@@ -204,7 +204,7 @@ impl Drop for PerfRing {
 /// Opens an event of a task, or of [`ALL_TASKS`], on a CPU.
 fn open_event(attr: &Attr, task: i32, cpu: u32) -> Result<OwnedFd, Errno> {
     let cpu = libc::c_int::try_from(cpu).map_err(|_| Errno::EINVAL)?;
-    perf_event::open(&attr.encode(), task, cpu)
+    perf_event::open(&mut attr.encode(), task, cpu)
 }
 
 /// The ioctl of perf, with its letter and number in `<linux/perf_event.h>`.
