@@ -15,13 +15,13 @@ use anyhow::{Context, Result};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::prctl;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 
 use super::image::Image;
 use super::monitor::Monitor;
 use super::shared::SharedFolders;
 use crate::args::{Vm, VmCpu};
-use crate::system::files::allow_many_files;
 
 /// Name of the serial port for the messages between host and guest.
 pub(super) const PORT: &str = "pmctl";
@@ -101,14 +101,18 @@ impl Qemu {
             )
             // Ctrl-C on the caller's terminal must not end QEMU: the signal is for the command.
             .process_group(0);
-        // SAFETY: Between fork and exec, the closure may only do what is safe in a copy of one thread. It only makes system
-        // calls, and neither allocates memory nor takes locks.
+        let file_limits = getrlimit(Resource::RLIMIT_NOFILE);
+        // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only async-signal-safe code may
+        // run. This one makes two system calls, prctl(2) and setrlimit(2), with values that it has copied. It allocates
+        // no memory and takes no locks.
         unsafe {
-            command.pre_exec(|| {
+            command.pre_exec(move || {
                 prctl::set_pdeathsig(Signal::SIGKILL)?;
                 // If the limit is lower than the number of files that the command has open, QEMU closes some and opens them
                 // again by name. By then the name may belong to another file.
-                allow_many_files();
+                if let Ok((_, hard)) = file_limits {
+                    let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+                }
                 Ok(())
             });
         }
