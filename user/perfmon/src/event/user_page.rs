@@ -155,7 +155,11 @@ impl Mapped {
                 return None;
             }
             let unused = 64 - u32::from(page.pmc_width.load(Ordering::Relaxed));
-            let counter = rdpmc(index - 1) as i64;
+            // SAFETY: `rdpmc` requires that this thread may execute RDPMC, and that the CPU has the counter. The page just had
+            // `cap_user_rdpmc`, which the kernel sets if it has enabled RDPMC for threads that map an event's page, as this
+            // thread does with `self`, which is not `Send`. An index other than 0 is the kernel's number of a counter of the
+            // CPU, plus one.
+            let counter = unsafe { rdpmc(index - 1) } as i64;
             compiler_fence(Ordering::SeqCst);
             if page.lock.load(Ordering::Relaxed) == sequence {
                 // The counter's upper bits become copies of its sign.
@@ -174,13 +178,16 @@ impl Mapped {
     }
 }
 
-/// Reads a counter.
+/// Reads the counter with this number of RDPMC.
+///
+/// # Safety
+/// RDPMC is enabled for the calling thread, and the CPU has the counter: otherwise the instruction faults.
 #[inline]
-fn rdpmc(index: u32) -> u64 {
+unsafe fn rdpmc(index: u32) -> u64 {
     let (low, high): (u32, u32);
-    // SAFETY: RDPMC reads a counter into the two registers that are declared as outputs and changes nothing else. It
-    // faults where programs may not execute it, but the caller has seen `cap_user_rdpmc` in a page that this thread
-    // has mapped. `nomem` is absent, so that the loads before and after are not moved across it.
+    // SAFETY: RDPMC needs a counter that the CPU has and the permission to execute it, which the caller promises. It
+    // writes only the two registers that are declared as outputs. `nomem` is absent, so that the compiler does not move
+    // the loads before and after across the instruction.
     unsafe {
         asm!("rdpmc", in("ecx") index, out("eax") low, out("edx") high, options(nostack, preserves_flags));
     }
