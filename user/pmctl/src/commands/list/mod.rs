@@ -414,6 +414,9 @@ fn report_hidden(
             _ => "event",
         };
         complain(format_args!("no {what}{of_model} has `{glob}` in its name"));
+        if model_name.is_none() && kind != ListKind::Pmus {
+            complain(missing_list_message(pmu, "`pmctl list` shows them"));
+        }
         advise_category(glob);
         return;
     }
@@ -442,13 +445,21 @@ fn report_hidden(
         advise_category(glob);
     }
     if model_name.is_none() {
-        let processor = pmu.processor();
-        complain(format_args!(
-            "pmctl has no list of events for this CPU (family {:#x}, model {:#x}); only generic events are shown.",
-            processor.family(),
-            processor.model()
+        complain(missing_list_message(
+            pmu,
+            "`--model MODEL` lists another model's",
         ));
     }
+}
+
+/// Returns the message that pmctl knows only generic events and metrics of a CPU, with advice.
+fn missing_list_message(pmu: &Pmu, advice: &str) -> String {
+    let processor = pmu.processor();
+    format!(
+        "pmctl has no list for this CPU (family {:#x}, model {:#x}), only generic events and metrics: {advice}.",
+        processor.family(),
+        processor.model()
+    )
 }
 
 /// Prints how to find the events of a category of `perf list`, if `glob` is such a category.

@@ -2,6 +2,7 @@
 //! Tests of the lists of events of several CPUs.
 
 use super::*;
+use crate::system::machine::Leaves;
 
 #[test]
 fn patterns_match_whole_names_and_texts_match_parts() {
@@ -19,6 +20,21 @@ fn patterns_match_whole_names_and_texts_match_parts() {
     for (glob, name, expected) in table {
         assert_eq!(matches(glob, name), expected, "{glob} {name}");
     }
+}
+
+#[test]
+fn message_about_missing_list_has_family_and_model() {
+    let leaves = [
+        (0, [0x16, 0x756e_6547, 0x6c65_746e, 0x4965_6e69]),
+        (1, [0x000f_06ff, 0, 0, 0]),
+        (0xa, [0x0730_0804, 1 << 4, 0, 0x603]),
+    ];
+    let pmu = Pmu::from_cpuid(&Leaves::recorded(&leaves));
+    assert!(pmu.model().is_none());
+    assert_eq!(
+        missing_list_message(&pmu, "`pmctl list` shows them"),
+        "pmctl has no list for this CPU (family 0x6, model 0xff), only generic events and metrics: `pmctl list` shows them."
+    );
 }
 
 #[test]
