@@ -24,19 +24,19 @@ pub(super) fn find(name: &str) -> Option<usize> {
     let after = BLOCKS.partition_point(|block| {
         let start = *block as usize;
         let first = &PACKED_NAMES[start + 2..start + 2 + usize::from(PACKED_NAMES[start + 1])];
-        compare(first, name.as_bytes()) != Ordering::Greater
+        compare_ignoring_case(first, name.as_bytes()) != Ordering::Greater
     });
     let block = after.checked_sub(1)?;
     let first = block * BLOCK;
     let mut names = Names::new(block);
     (first..NAMES.min(first + BLOCK)).find(|_| {
         names.advance();
-        compare(&names.name, name.as_bytes()) == Ordering::Equal
+        compare_ignoring_case(&names.name, name.as_bytes()) == Ordering::Equal
     })
 }
 
-/// Compares without regard to case.
-fn compare(a: &[u8], b: &[u8]) -> Ordering {
+/// Compares two names without regard to case.
+fn compare_ignoring_case(a: &[u8], b: &[u8]) -> Ordering {
     a.iter()
         .map(u8::to_ascii_lowercase)
         .cmp(b.iter().map(u8::to_ascii_lowercase))

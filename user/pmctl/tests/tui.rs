@@ -278,7 +278,8 @@ fn it_ends_when_the_terminal_is_gone() {
         let mut session = Session::with(&["report", "-i", RECORDING], |command| {
             if is_ignored {
                 // As nohup(1) does it.
-                // SAFETY: To ignore a signal runs no code of the child.
+                // SAFETY: Between fork and exec only async-signal-safe code may run: the closure makes one system call,
+                // sigaction(2), and allocates nothing. It sets no handler that could run.
                 unsafe {
                     command.pre_exec(|| {
                         signal(Signal::SIGHUP, SigHandler::SigIgn)?;

@@ -47,7 +47,7 @@ impl Fault {
     /// Converts the fault to an error that shows its place in the whole text.
     pub(super) fn within(self, text: &str) -> SpecError {
         SpecError {
-            text: text.to_owned(),
+            spec: text.to_owned(),
             fault: self,
         }
     }
@@ -66,7 +66,8 @@ impl Fault {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError {
-    text: String,
+    /// The text that was parsed.
+    spec: String,
     fault: Fault,
 }
 
@@ -112,12 +113,12 @@ impl fmt::Display for SpecError {
         } = &self.fault;
         // The caret's column is a number of characters, which a tab or a line break in the text would falsify.
         let shown: String = self
-            .text
+            .spec
             .chars()
             .map(|c| if c.is_control() { ' ' } else { c })
             .collect();
-        let before = self.text[..span.start].chars().count();
-        let carets = self.text[span.clone()].chars().count().max(1);
+        let before = self.spec[..span.start].chars().count();
+        let carets = self.spec[span.clone()].chars().count().max(1);
         writeln!(f, "{message}")?;
         writeln!(f, "  {shown}")?;
         // `repeat` instead of a width in the format, which is limited to 65535.

@@ -90,8 +90,9 @@ impl RingMapping {
 
     /// Returns the positions, which the caller must not store to unless the mapping is writable.
     fn positions(&self) -> &Positions {
-        // SAFETY: By the type invariant the first page is mapped as long as `self` lives, and the positions lie in it,
-        // aligned, as the assertions above show. `Positions` consists of atomic integers, for which every bit pattern
+        // SAFETY: By the type invariant the first page is mapped as long as `self` lives, and a mapping begins at a page.
+        // `RingControl::OFFSET` is a multiple of the alignment of `Positions` and leaves room for them in the page, which is
+        // asserted at compile time. `Positions` consists of atomic integers, for which every bit pattern
         // that the kernel or a program writes is a valid value.
         unsafe {
             self.start

@@ -73,7 +73,7 @@ pub(crate) fn regs(args: &Regs, machine: &Machine, output: &mut dyn Write) -> Re
     Ok(())
 }
 
-/// Writes the registers of a CPU, each with its number, its name, its value, and the value in words.
+/// Writes the registers of a CPU, each with its number, its name, its value, and a description of the value.
 fn write_cpu(
     cpu: usize,
     (pmu, registers): (&Pmu, &Registers),
@@ -82,10 +82,10 @@ fn write_cpu(
 ) -> Result<()> {
     let msrs = Msrs::open(cpu)?;
     writeln!(output, "CPU {cpu}")?;
-    let mut row = |name: &str, number: u32, words: &dyn Fn(u64) -> String| -> Result<u64> {
+    let mut row = |name: &str, number: u32, describe: &dyn Fn(u64) -> String| -> Result<u64> {
         let value = msrs.read(number)?;
-        let words = words(value);
-        let line = format!("  {number:#05x}  {name:<24}{value:#018x}  {words}");
+        let description = describe(value);
+        let line = format!("  {number:#05x}  {name:<24}{value:#018x}  {description}");
         writeln!(output, "{}", line.trim_end())?;
         Ok(value)
     };

@@ -44,7 +44,8 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
             }
             push_field(&mut line, *field, named, names, &recording.events);
             line.push(' ');
-            // If the fields lack the period, the number of a value follows the value's name.
+            // Without the field `period`, prints what the sample of a register such as an energy meter has, after the event's
+            // name.
             let unit = recording.events[named.sample.event].attr.unit();
             if let (Field::Event, Some(unit), false) = (field, unit, has_period) {
                 line.push_str(&unit.in_words(named.sample.period));

@@ -25,7 +25,7 @@ impl KnownCgroups {
     /// Finds all cgroups of the hierarchy whose ids samples show.
     ///
     /// # Errors
-    /// None are mounted; those of reading a directory.
+    /// Fails if no cgroup hierarchy is mounted, or if one of its directories can't be read.
     pub(crate) fn find() -> Result<Self> {
         let mount = Cgroup::sampled_mount_point()
             .map_err(|error| exit::with_help_to("--all-cgroups", &error))?;

@@ -236,7 +236,7 @@ impl<'a> Waiting<'a> {
                 // The parent notices the end of the child only if it does not hold these ends of the pipes open.
                 drop((child_gate, child_report));
                 let gate = gate
-                    .wait()
+                    .wait_for_child_at_gate()
                     .context("the forked process died before it executed the command")?;
                 Ok(Self {
                     command,
@@ -327,7 +327,7 @@ fn make_gate() -> Result<(Gate, ChildGate)> {
 
 impl Gate {
     /// Waits until the child waits at the gate.
-    fn wait(mut self) -> io::Result<Self> {
+    fn wait_for_child_at_gate(mut self) -> io::Result<Self> {
         self.pipe.read_exact(&mut [0])?;
         Ok(self)
     }
@@ -476,7 +476,7 @@ mod tests {
     fn a_gate_holds_until_it_is_opened() {
         let (gate, mut child_gate) = make_gate().expect("a pipe can be made");
         let child = std::thread::spawn(move || child_gate.pass());
-        let mut gate = gate.wait().expect("the thread writes");
+        let mut gate = gate.wait_for_child_at_gate().expect("the thread writes");
         // The thread would be finished by then if the gate did not hold it.
         std::thread::sleep(std::time::Duration::from_millis(50));
         assert!(!child.is_finished());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Converts the time-stamp counter of the driver's records to the clock of perf's records.
 //!
-//! perf's own clock is best, and the default: it is the time-stamp counter times a factor that the kernel tells
-//! (`perf_event_open(2)`, `cap_user_time_zero`), so that both kinds of records are in their true order to the
+//! perf's own clock is best, and the default: it is the time-stamp counter times a factor that the control page of an event
+//! has (`perf_event_open(2)`, `cap_user_time_zero`), so that both kinds of records are in their true order to the
 //! nanosecond. Where that clock is something else, as in guests of KVM, perf is asked for `CLOCK_MONOTONIC_RAW`: both
 //! clocks are read together at intervals, and times in between are interpolated.
 

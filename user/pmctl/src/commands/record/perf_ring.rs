@@ -16,8 +16,8 @@ use super::clock::Scale;
 use crate::events::perf_event;
 use crate::recording::perfdata::{Attr, Body, Record, SampleParts, decode_record};
 
-/// `struct perf_event_mmap_page`, as far as it is used. The kernel writes to it at any time, also to what is not read here:
-/// that is in an [`UnsafeCell`].
+/// `struct perf_event_mmap_page`, as far as it is used. The kernel writes to it at any time. Members that are not read here
+/// are in an [`UnsafeCell`].
 #[repr(C)]
 struct Control {
     versions: [u32; 2],
@@ -214,7 +214,7 @@ mod ioctl {
     ioctl_write_int_bad!(set_output, request_code_none!(b'$', 5));
 }
 
-/// Returns why Linux refuses a ring of perf's.
+/// Returns the reason why Linux refuses a ring of perf's.
 pub(super) fn refusal_reason(errno: Errno) -> &'static str {
     match errno {
         Errno::EACCES => "the kernel's policy forbids it (kernel.perf_event_paranoid)",

@@ -8,7 +8,7 @@ use perfmon::event::Cgroup;
 use perfmon::spec::EventSpec;
 use perfmon::{Cause, Error};
 
-use super::others::Others;
+use super::others::OtherEvents;
 use crate::args::Stat;
 use crate::events::cgroups::{Pattern, display_name, search};
 use crate::system::exit::{self, Usage};
@@ -34,7 +34,7 @@ pub(super) enum CgroupUse {
 }
 
 /// Refuses what has no meaning for cgroups, or no cgroup.
-pub(super) fn refuse_impossible_options(args: &Stat, others: &Others) -> Result<(), Usage> {
+pub(super) fn refuse_impossible_options(args: &Stat, others: &OtherEvents) -> Result<(), Usage> {
     let Some(option) = cgroup_option(args) else {
         return Ok(());
     };

@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cpu_without_a_count_leaves_none_of_the_cgroup() {
+    fn cgroup_has_no_count_if_a_cpu_has_none() {
         let count = |value| {
             Some(ColumnCount {
                 value,

@@ -55,7 +55,7 @@ pub(super) fn refuse_impossible_options(args: &Stat) -> Result<(), Usage> {
         ),
         (
             args.explain && !has_cpus,
-            "--explain: the counters of a task can be others after each switch, so there are none to explain. Count \
+            "--explain: the counters of a task can change at each task switch, so there are none to explain. Count \
              the whole system: `pmctl stat -a --explain`.",
         ),
         (

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events of CPUs that take turns, which the driver's counters of all CPUs can't: each CPU has its own.
+//! Events of CPUs that take turns (--multiplex): each CPU has events of its own, since the driver's counters of all CPUs
+//! can't take turns.
 
 use std::time::Duration;
 
@@ -23,23 +24,23 @@ use crate::system::files::allow_many_files;
 pub(super) struct CpuTurns {
     device: Device,
     events: Vec<EventSpec>,
-    /// The names that the events were asked for by.
+    /// The names that the user gave to the events.
     names: Vec<String>,
     cpus: Cpus,
-    /// The CPUs that are summed up, and where they are if not all are one sum.
+    /// The CPUs of each sum, and its place; no place if all CPUs are one sum.
     parts: Vec<(Option<CountedPlace>, Cpus)>,
-    /// The groups of each CPU, in the order of `cpus`. Empty before the first run.
-    open: Vec<Vec<CpuGroup>>,
+    /// The open groups of each CPU, in the order of `cpus`. Empty before the first run.
+    open_groups: Vec<Vec<CpuGroup>>,
 }
 
-/// A group, or an event alone, and which events these are.
+/// An open group, or a single event, and the indices of its events.
 struct CpuGroup {
     group: Group,
     events: Vec<usize>,
 }
 
-/// Why a group could not be opened.
-struct Refused {
+/// A group that could not be opened, and the reason.
+struct RefusedGroup {
     error: Error,
     cpu: u32,
     /// The events of the group.
@@ -47,9 +48,9 @@ struct Refused {
 }
 
 impl CpuTurns {
-    /// Takes the events, which count on the CPUs of `online` that -C has, if it is there.
+    /// Prepares `events` without opening them yet. They will count on the CPUs of -C; without it, on those of `online`.
     pub(super) fn new(args: &Stat, events: Vec<EventSpec>, online: &[usize]) -> Result<Self> {
-        refuse_chosen(&events)?;
+        refuse_chosen_counters(&events)?;
         let cpus = scope::counted_cpus(args, online);
         let parts = match CpuSplit::of(args) {
             None => vec![(None, cpus.clone())],
@@ -65,20 +66,20 @@ impl CpuTurns {
             events,
             cpus,
             parts,
-            open: Vec::new(),
+            open_groups: Vec::new(),
         })
     }
 
-    /// Opens all events on each CPU, without what is refused.
-    fn open(&mut self) -> Result<()> {
-        // Each event takes one for each CPU.
+    /// Opens all events on each CPU, but those that the driver can't count.
+    fn open_events(&mut self) -> Result<()> {
+        // Each event takes a descriptor for each CPU.
         allow_many_files();
         loop {
-            let open: Result<Vec<_>, Refused> =
+            let opened: Result<Vec<_>, RefusedGroup> =
                 self.cpus.iter().map(|cpu| self.open_on(cpu)).collect();
-            match open {
-                Ok(open) => {
-                    self.open = open;
+            match opened {
+                Ok(opened) => {
+                    self.open_groups = opened;
                     return Ok(());
                 }
                 Err(refused) => self.drop_refused(refused)?,
@@ -87,8 +88,8 @@ impl CpuTurns {
     }
 
     /// Opens all events on a CPU.
-    fn open_on(&self, cpu: u32) -> Result<Vec<CpuGroup>, Refused> {
-        let mut open = Vec::new();
+    fn open_on(&self, cpu: u32) -> Result<Vec<CpuGroup>, RefusedGroup> {
+        let mut opened = Vec::new();
         for members in groups(&self.events, false) {
             let mut builders = members.iter().filter_map(|index| self.builder(*index));
             let Some(leader) = builders.next() else {
@@ -96,12 +97,12 @@ impl CpuTurns {
             };
             let group = builders.fold(Group::of(leader_on(cpu, leader)), GroupBuilder::and);
             match group.open_on(&self.device) {
-                Ok(group) => open.push(CpuGroup {
+                Ok(group) => opened.push(CpuGroup {
                     group,
                     events: members,
                 }),
                 Err(error) => {
-                    return Err(Refused {
+                    return Err(RefusedGroup {
                         error,
                         cpu,
                         members,
@@ -109,36 +110,37 @@ impl CpuTurns {
                 }
             }
         }
-        Ok(open)
+        Ok(opened)
     }
 
-    /// Returns the event to open; `None` if it is absent. Errors call it what it was asked for.
+    /// Returns the event to open; `None` if the CPU lacks it. Error messages have the name that the user gave.
     fn builder(&self, index: usize) -> Option<Builder> {
         let event = self.events[index].builder()?;
         Some(event.label(&self.names[index]))
     }
 
-    /// Does without an event that the driver can't count, as perf does.
+    /// Marks the events of a refused group that the driver can't count as unsupported, as perf does, so that the others
+    /// can be opened.
     ///
     /// # Errors
-    /// The reason, if there is nothing to do without.
-    fn drop_refused(&mut self, refused: Refused) -> Result<()> {
-        let Refused {
+    /// The reason for the refusal, if no single event is its cause.
+    fn drop_refused(&mut self, refused: RefusedGroup) -> Result<()> {
+        let RefusedGroup {
             error,
             cpu,
             members,
         } = refused;
         match error.cause {
             Cause::NoSuchEvent | Cause::NotSupported => {
-                let alone = |index: usize| {
+                let error_by_itself = |index: usize| {
                     let builder = leader_on(cpu, self.builder(index)?);
                     builder.open_on(&self.device).err()
                 };
-                let lost: Vec<(usize, Error)> = members
+                let unsupported: Vec<(usize, Error)> = members
                     .into_iter()
-                    .filter_map(|index| Some((index, alone(index)?)))
+                    .filter_map(|index| Some((index, error_by_itself(index)?)))
                     .collect();
-                if mark_unsupported(&mut self.events, lost) {
+                if mark_unsupported(&mut self.events, unsupported) {
                     return Ok(());
                 }
             }
@@ -154,15 +156,15 @@ impl CpuTurns {
         Err(exit::with_help(error))
     }
 
-    /// Makes one call for each group.
+    /// Calls `call` for each open group.
     fn for_each_group(&self, call: impl Fn(&Group) -> Result<(), Error>) -> Result<()> {
-        let mut groups = self.open.iter().flatten();
+        let mut groups = self.open_groups.iter().flatten();
         groups
             .try_for_each(|opened| call(&opened.group))
             .map_err(exit::with_help)
     }
 
-    /// Returns the counts of a CPU, for each event.
+    /// Returns the counts of one CPU, one for each event.
     fn counts(&self, opened: &[CpuGroup]) -> Result<Counts> {
         let mut counts = vec![None; self.events.len()];
         for CpuGroup { group, events } in opened {
@@ -183,13 +185,13 @@ impl CpuTurns {
     }
 }
 
-/// Returns the event with its CPU; it takes turns.
+/// Returns the event with its CPU, as one that takes turns.
 fn leader_on(cpu: u32, event: Builder) -> Builder {
     event.all_tasks().cpu(cpu).disabled().rotate()
 }
 
 /// Refuses events that need a counter of the user's choice.
-fn refuse_chosen(events: &[EventSpec]) -> Result<(), Usage> {
+fn refuse_chosen_counters(events: &[EventSpec]) -> Result<(), Usage> {
     for event in events {
         let why = if event.pinned.is_some() {
             format!(
@@ -211,8 +213,8 @@ fn refuse_chosen(events: &[EventSpec]) -> Result<(), Usage> {
 impl CountSource for CpuTurns {
     fn prepare(&mut self, _: Option<u32>) -> Result<()> {
         // The times of an event can't be set back: each run has events of its own.
-        self.open.clear();
-        self.open()
+        self.open_groups.clear();
+        self.open_events()
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -238,15 +240,15 @@ impl CountSource for CpuTurns {
     }
 
     fn read(&self, _: Duration) -> Result<Summands> {
-        let of_cpus = self.open.iter().map(|opened| self.counts(opened));
-        let of_cpus: Vec<Counts> = of_cpus.collect::<Result<_>>()?;
+        let cpu_counts = self.open_groups.iter().map(|opened| self.counts(opened));
+        let cpu_counts: Vec<Counts> = cpu_counts.collect::<Result<_>>()?;
         let mut counts = Summands::new();
         for (_, cpus) in &self.parts {
             let is_in = |cpu: u32| cpus.iter().any(|known| known == cpu);
-            let of_part = self.cpus.iter().zip(&of_cpus);
-            let of_part = of_part.filter(|(cpu, _)| is_in(*cpu));
-            let of_part: Vec<Counts> = of_part.map(|(_, counts)| counts.clone()).collect();
-            counts.extend(summands(&of_part, self.events.len()));
+            let part_counts = self.cpus.iter().zip(&cpu_counts);
+            let part_counts = part_counts.filter(|(cpu, _)| is_in(*cpu));
+            let part_counts: Vec<Counts> = part_counts.map(|(_, counts)| counts.clone()).collect();
+            counts.extend(summands(&part_counts, self.events.len()));
         }
         Ok(counts)
     }

@@ -37,14 +37,14 @@ pub(super) fn open_counters(
     }
     let supply = CounterSupply::free(session.device(), pmu);
     let columns = assign_counters(events, supply)?;
-    let counter = |Column { event, counter, .. }: &Column| {
+    let set_up_counter = |Column { event, counter, .. }: &Column| {
         let counter = counter.map(|id| session.counter(id, event.select_on(id)));
         let counter = counter.transpose();
         counter.map_err(|error| rights::with_cpu_counting_advice(&error, &event.label))
     };
     let counters = columns
         .iter()
-        .map(counter)
+        .map(set_up_counter)
         .collect::<Result<Vec<Option<Counter>>>>()?;
     if args.explain {
         // To standard error: a program may read the counts from standard output.

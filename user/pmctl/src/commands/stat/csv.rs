@@ -117,7 +117,7 @@ impl<W: Write> LineFormat for Csv<'_, W> {
                 .number
                 .map_or("nan".to_owned(), |value| format!("{value:.2}"));
             self.writer.write_field(value)?;
-            self.writer.write_field(metric.perfs_unit())?;
+            self.writer.write_field(metric.perf_unit())?;
             self.writer.write_record(None::<&[u8]>)?;
         }
         Ok(self.writer.flush()?)
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fields_are_perfs() {
+    fn fields_match_perf() {
         let subject = subject("instructions:u,cycles:u,r1c0,cache-misses");
         let text = written(|out| {
             let run = run(&[Some(3_000_000), Some(1_500_000), None, None]);

@@ -211,10 +211,10 @@ impl<'a, W: Write> Human<'a, W> {
             );
             self.write_note(&note)?;
         }
-        if !self.subject.metrics.in_several_runs.is_empty() {
+        if !self.subject.metrics.metrics_in_several_runs.is_empty() {
             let note = format!(
                 "Counted in several runs, since the counters are too few for the events of one metric: {}.",
-                self.subject.metrics.in_several_runs.join(", ")
+                self.subject.metrics.metrics_in_several_runs.join(", ")
             );
             self.write_note(&note)?;
         }
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_can_not_write_to_the_terminal() {
+    fn control_characters_of_the_command_are_not_written() {
         let subject = Subject {
             command: "a\x1b[31mb".to_owned(),
             ..subject("cycles")
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn without_counts_there_are_metrics_alone() {
+    fn metric_only_output_has_no_counts() {
         let mut subject = subject_with("instructions,cycles", &METRICS[..1]);
         subject.has_counts = false;
         let text = written(|out| {
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn colors_take_no_room() {
+    fn colors_do_not_move_columns() {
         let subject = subject("branches,branch-misses");
         let look = Look {
             colors: Colors::new(true),
@@ -604,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blank_parts_the_time_from_a_core() {
+    fn blank_separates_the_time_and_the_core() {
         let mut subject = subject("cycles");
         subject.columns[0].place = Some(super::super::CountedPlace {
             name: "S0-D0-C1".to_owned(),

@@ -133,7 +133,7 @@ impl<W: Write> LineFormat for PerfJson<'_, W> {
                 metric_value: metric
                     .number
                     .map_or("nan".to_owned(), |value| format!("{value:.6}")),
-                metric_unit: metric.perfs_unit(),
+                metric_unit: metric.perf_unit(),
                 metric_threshold: metric
                     .is_notable
                     .map(|is_notable| if is_notable { "bad" } else { "good" }),
@@ -156,7 +156,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_keys_are_perfs() {
+    fn keys_match_perf() {
         let subject = subject("instructions:u,cycles:u");
         let text = written(|out| {
             let run = run(&[Some(3_000_000), Some(1_500_000)]);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_have_perfs_keys() {
+    fn keys_of_metrics_match_perf() {
         let subject = subject_with("instructions,cycles", &["insn_per_cycle"]);
         let runs = || [run(&[Some(2), Some(4)])];
         let text = written(|out| {

@@ -321,7 +321,8 @@ impl<'a> Ticker<'a> {
     fn report_interval(&mut self, source: &dyn CountSource) -> Result<()> {
         let at = self.begin.elapsed();
         let now = source.read(at)?;
-        let (counts, waited) = source::estimate_counts(&source::since(&now, &self.previous_counts));
+        let (counts, waited) =
+            source::estimate_counts(&source::counts_since(&now, &self.previous_counts));
         let run = Run {
             elapsed: at - self.previous_end,
             user: Duration::ZERO,

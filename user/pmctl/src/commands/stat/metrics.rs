@@ -10,7 +10,7 @@ use perfmon::spec::models::Model;
 use perfmon::spec::models::metrics::Metric;
 use perfmon::{Device, Pmu};
 
-use super::others::Others;
+use super::others::OtherEvents;
 use super::run::{Figures, Run, running_time};
 use super::{Column, CountedPlace};
 use super::{turns, wanted};
@@ -28,7 +28,7 @@ pub(super) struct CountedEvents {
     /// The events of each run.
     pub(super) runs: Vec<Vec<EventSpec>>,
     pub(super) metrics: Metrics,
-    /// The events of Linux's PMUs that metrics need, which are none of -e's.
+    /// The events of Linux's PMUs that metrics need and -e does not have.
     pub(super) pmus: Vec<PmuEvent>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Metrics {
     /// The indices of all metrics' events, by their names in formulas.
     events: HashMap<String, usize>,
     /// The names of metrics whose events are counted in several runs.
-    pub(super) in_several_runs: Vec<String>,
+    pub(super) metrics_in_several_runs: Vec<String>,
 }
 
 /// A metric, and the indices of its events by their names in formulas.
@@ -79,7 +79,7 @@ impl MetricValue<'_> {
     }
 
     /// Returns the unit and the name as `perf stat -M` has them.
-    pub(super) fn perfs_unit(&self) -> String {
+    pub(super) fn perf_unit(&self) -> String {
         match self.unit {
             "" => self.name.to_owned(),
             unit => format!("{unit}  {}", self.name),
@@ -91,7 +91,7 @@ impl MetricValue<'_> {
 pub(super) fn counted_events(
     args: &Stat,
     events: Vec<EventSpec>,
-    others: &Others,
+    others: &OtherEvents,
     (machine, pmu): (&Machine, &Pmu),
 ) -> Result<CountedEvents> {
     let words = wanted::metric_names(args, pmu);
@@ -127,12 +127,12 @@ pub(super) fn counted_events(
     let mut packed = pack(&items, (!args.multiplex).then_some(supply));
     packed.runs.retain(|run| !run.is_empty());
     if packed.runs.is_empty() {
-        // All events are of Linux's PMUs, or there is none: that is a run, too.
+        // A run without events of the driver: all events are of Linux's PMUs, or there is none.
         packed.runs.push(Vec::new());
     }
     turns::require_one_run(args, "-M", &packed.runs, supply)?;
 
-    let first_numbers: Vec<usize> = packed
+    let first_indices: Vec<usize> = packed
         .runs
         .iter()
         .scan(0, |next, run| {
@@ -141,20 +141,20 @@ pub(super) fn counted_events(
             Some(start)
         })
         .collect();
-    let numbers = |places: &Vec<(usize, usize)>| -> Vec<usize> {
+    let event_indices = |places: &Vec<(usize, usize)>| -> Vec<usize> {
         places
             .iter()
-            .map(|(run, event)| first_numbers[*run] + event)
+            .map(|(run, event)| first_indices[*run] + event)
             .collect()
     };
-    // Behind the events of the driver and of the kernel, as they are opened.
-    let first = packed.runs.iter().map(Vec::len).sum::<usize>() + others.software.len();
+    // The sources append events of PMUs behind those of the driver and the software events.
+    let first_pmu_index = packed.runs.iter().map(Vec::len).sum::<usize>() + others.software.len();
     let mut pmus = others.pmus.clone();
-    let mut number_of = |event: &PmuEvent| {
+    let mut pmu_event_index = |event: &PmuEvent| {
         let known = pmus
             .iter()
             .position(|known| known.encodings == event.encodings);
-        first
+        first_pmu_index
             + known.unwrap_or_else(|| {
                 pmus.push(event.clone());
                 pmus.len() - 1
@@ -165,9 +165,9 @@ pub(super) fn counted_events(
         .zip(&packed.places[1..])
         .map(|(found, places)| {
             let names = found.counters.iter().map(|(name, _)| name.clone());
-            let mut events: HashMap<String, usize> = names.zip(numbers(places)).collect();
+            let mut events: HashMap<String, usize> = names.zip(event_indices(places)).collect();
             let of_pmus = found.pmus.iter();
-            events.extend(of_pmus.map(|(name, event)| (name.clone(), number_of(event))));
+            events.extend(of_pmus.map(|(name, event)| (name.clone(), pmu_event_index(event))));
             MetricWithEvents {
                 metric: found.metric,
                 events,
@@ -177,9 +177,9 @@ pub(super) fn counted_events(
     let pmus = pmus.split_off(others.pmus.len());
     if of_tasks {
         // One group, so that the events are read at the same moment.
-        for (number, run) in packed.runs.iter_mut().enumerate() {
+        for (index, run) in packed.runs.iter_mut().enumerate() {
             let ungrouped = run.iter_mut().filter(|event| event.group.is_none());
-            ungrouped.for_each(|event| event.group = Some(usize::MAX - number));
+            ungrouped.for_each(|event| event.group = Some(usize::MAX - index));
         }
     }
     let events = metrics.iter().flat_map(|metric| metric.events.clone());
@@ -189,21 +189,21 @@ pub(super) fn counted_events(
             model: pmu.model(),
             events: events.collect(),
             entries: metrics,
-            in_several_runs: packed.split,
+            metrics_in_several_runs: packed.split,
         },
         runs: packed.runs,
         pmus,
     })
 }
 
-/// A metric and its events by their names in formulas: the driver's, and those of Linux's PMUs.
-struct FoundMetric {
+/// A metric that can be counted, with its events by their names in formulas: those of the driver, and of Linux's PMUs.
+struct CountableMetric {
     metric: Metric,
     counters: Vec<(String, EventSpec)>,
     pmus: Vec<(String, PmuEvent)>,
 }
 
-impl FoundMetric {
+impl CountableMetric {
     fn new(metric: Metric, events: Vec<(String, MetricEvent)>) -> Self {
         let (mut counters, mut pmus): (Vec<_>, Vec<(String, PmuEvent)>) = Default::default();
         for (name, event) in events {
@@ -212,7 +212,7 @@ impl FoundMetric {
                 MetricEvent::Linux(event) => pmus.push((name, event)),
             }
         }
-        // What is read on some CPUs for others is a part of what these count alone.
+        // Some PMUs are read on one CPU for several others. The metric's other PMU events count on the same CPUs then.
         if let Some(cpus) = pmus.iter().find_map(|(_, event)| event.cpus()) {
             for (_, event) in &mut pmus {
                 *event = event.clone().only_on(&cpus);
@@ -226,15 +226,15 @@ impl FoundMetric {
     }
 }
 
-/// Returns the metrics that can be counted. Warns of the others, if a group of metrics was named.
+/// Returns the metrics that can be counted. If a word names a group of metrics, warns of those that can't be counted.
 fn countable_metrics(
     words: &[String],
     formulas: &mut Formulas,
     (machine, pmu): (&Machine, &Pmu),
     of_tasks: bool,
-) -> Result<Vec<FoundMetric>> {
+) -> Result<Vec<CountableMetric>> {
     let all = metrics::all(pmu);
-    let mut countable: Vec<FoundMetric> = Vec::new();
+    let mut countable: Vec<CountableMetric> = Vec::new();
     for word in words {
         let wanted = metrics::find(word, &all, pmu)?;
         let mut left_out: Vec<(&str, String)> = Vec::new();
@@ -249,7 +249,7 @@ fn countable_metrics(
                         .iter()
                         .all(|known| known.metric.name != metric.name)
                     {
-                        countable.push(FoundMetric::new(*metric, events));
+                        countable.push(CountableMetric::new(*metric, events));
                     }
                 }
             }
@@ -282,7 +282,7 @@ impl Metrics {
             model: None,
             entries: Vec::new(),
             events: HashMap::new(),
-            in_several_runs: Vec::new(),
+            metrics_in_several_runs: Vec::new(),
         }
     }
 
@@ -304,14 +304,14 @@ impl Metrics {
             ..Self::none()
         };
         let all = metrics::of_model(model);
-        for (name, numbers) in wanted {
+        for (name, event_indices) in wanted {
             let is_there = |known: &MetricWithEvents| known.metric.name == name;
             let candidate = all.iter().find(|metric| metric.name == name);
             let Some(metric) = candidate.filter(|_| !result.entries.iter().any(is_there)) else {
                 continue;
             };
             result.formulas.add(metric, model)?;
-            let events: HashMap<String, usize> = numbers.clone().into_iter().collect();
+            let events: HashMap<String, usize> = event_indices.clone().into_iter().collect();
             result.events.extend(events.clone());
             result.entries.push(MetricWithEvents {
                 metric: *metric,
@@ -332,7 +332,7 @@ impl Metrics {
     }
 
     /// Returns the indices of a metric's events, by their names in formulas.
-    pub(super) fn numbers(&self, name: &str) -> BTreeMap<String, usize> {
+    pub(super) fn event_indices(&self, name: &str) -> BTreeMap<String, usize> {
         let entry = self.entries.iter().find(|known| known.metric.name == name);
         entry.map_or_else(BTreeMap::new, |entry| {
             entry.events.clone().into_iter().collect()

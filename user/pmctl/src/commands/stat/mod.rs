@@ -57,7 +57,7 @@ use cgroup_use::CgroupUse;
 use input::RepeatedInput;
 use measure::{PreparedRun, RunPlan};
 use metrics::{CountedEvents, Metrics};
-use others::Others;
+use others::OtherEvents;
 use run::{Figures, Run, StoppedRun, counted_share, running_time};
 use scope::{CountedPlace, PlaceKind, Scope};
 use source::{ColumnCount, CountSource, Uncounted};
@@ -162,13 +162,13 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     let (texts, values) = values::split(&args.events);
     let (texts, pmus) = linux_pmu::split(&texts, &machine, &pmu)?;
     let (texts, software) = software::split(&texts);
-    let mut others = Others {
+    let mut others = OtherEvents {
         software,
         values,
         pmus,
     };
-    let asks = !others.is_empty() || !args.metrics.is_empty() || args.topdown;
-    let events = wanted::wanted_events(args, (&texts, asks), &pmu)?;
+    let has_other_counts = !others.is_empty() || !args.metrics.is_empty() || args.topdown;
+    let events = wanted::wanted_events(args, (&texts, has_other_counts), &pmu)?;
     // Tasks are counted wherever they run.
     let online = if args.all_cpus || args.cpu.is_some() {
         machine.online_cpus()?
@@ -316,7 +316,7 @@ fn count_runs<'a>(
 ) -> Result<u8> {
     let mut runs = Vec::new();
     // The exit code of the runs that have been shown already.
-    let mut earlier = 0;
+    let mut earlier_code = 0;
     let mut prepared = Some(first_run);
     let mut input = RepeatedInput::before_runs();
     for _ in 0..repeats.count {
@@ -337,7 +337,7 @@ fn count_runs<'a>(
             break;
         }
         if repeats.shows_each {
-            earlier = worse_exit_code(earlier, exit_code(subject, &runs));
+            earlier_code = worse_exit_code(earlier_code, exit_code(subject, &runs));
             runs.clear();
         }
     }
@@ -346,12 +346,12 @@ fn count_runs<'a>(
         report.end(&runs)?;
     }
     Ok(worse_exit_code(
-        earlier,
+        earlier_code,
         report_problems(subject, &runs, stopped),
     ))
 }
 
-/// Returns how many events the parts before this one have.
+/// Returns the number of events in the parts before this one.
 fn events_before(parts: &[Vec<EventSpec>], part: usize) -> usize {
     parts[..part].iter().map(Vec::len).sum()
 }

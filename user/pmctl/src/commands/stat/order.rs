@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use perfmon::Pmu;
 
-use super::others::Others;
+use super::others::OtherEvents;
 use super::source::{CountSource, Summands, Uncounted};
 use super::{Column, CountedPlace};
 use crate::events::values::{self, Value};
@@ -22,8 +22,8 @@ fn is_of_driver(word: &str, cores: &Pmu) -> bool {
     !values::is_value(word) && !software::is_software(word) && !linux_pmu::is_pmu_event(word, cores)
 }
 
-/// Returns the place of what is no event of the driver's in what -e asks for. Events have none of their own: they are
-/// where their number says.
+/// Returns the position of the first word of -e that `is_it` accepts. The driver's events need no position: their columns
+/// are in the order of -e already.
 fn column_position(texts: &[String], cores: &Pmu, is_it: impl Fn(&str) -> bool) -> ColumnPosition {
     let (mut events, mut before) = (0, 0);
     for word in texts.iter().flat_map(|text| words(text)) {
@@ -33,12 +33,13 @@ fn column_position(texts: &[String], cores: &Pmu, is_it: impl Fn(&str) -> bool) 
         before += 1;
         events += usize::from(is_of_driver(word, cores));
     }
-    // Of a metric.
+    // An event that -e does not have, but a metric of -M needs.
     (usize::MAX, before)
 }
 
-/// Returns the places of the kernel's events, of those of its PMUs, and of the values: as the sources append them.
-fn column_positions(texts: &[String], others: &Others, cores: &Pmu) -> Vec<ColumnPosition> {
+/// Returns the positions of the software events, of the events of Linux's PMUs, and of the values, in the order in which the
+/// sources append them.
+fn column_positions(texts: &[String], others: &OtherEvents, cores: &Pmu) -> Vec<ColumnPosition> {
     let position = |is_it: &dyn Fn(&str) -> bool| column_position(texts, cores, is_it);
     let software = others.software.iter();
     let software = software.map(|event| position(&|word| software::find(word) == Some(*event)));
@@ -50,11 +51,11 @@ fn column_positions(texts: &[String], others: &Others, cores: &Pmu) -> Vec<Colum
     software.chain(pmus).chain(values).collect()
 }
 
-/// Returns a source with its columns in the order of -e, those of each part of the machine together. `source` has what is
-/// no event of the driver's last.
+/// Returns `source` with its columns in the order of -e; the columns of a CPU, core or socket stay together. `source` has
+/// software events, PMU events and values behind the driver's events.
 pub(super) fn in_event_order(
     texts: &[String],
-    others: &Others,
+    others: &OtherEvents,
     cores: &Pmu,
     source: Box<dyn CountSource>,
 ) -> Box<dyn CountSource> {
@@ -65,10 +66,10 @@ pub(super) fn in_event_order(
     Box::new(Ordered { source, positions })
 }
 
-/// A source whose events with the highest numbers have places of their own.
+/// A source whose columns are sorted into the order of -e.
 struct Ordered {
     source: Box<dyn CountSource>,
-    /// The positions of the last columns: software events and values.
+    /// The positions of the last columns: software events, events of Linux's PMUs, and values.
     positions: Vec<ColumnPosition>,
 }
 
@@ -76,8 +77,10 @@ impl Ordered {
     /// Sorts `items`, one for each column of `source`, into the order of -e.
     fn sort<T>(&self, items: Vec<T>) -> Vec<T> {
         let columns = self.source.columns();
-        let numbers = columns.iter().map(|column| column.event_index + 1).max();
-        let events = numbers.unwrap_or(0).saturating_sub(self.positions.len());
+        let event_count = columns.iter().map(|column| column.event_index + 1).max();
+        let driver_events = event_count
+            .unwrap_or(0)
+            .saturating_sub(self.positions.len());
         let mut parts: Vec<&Option<CountedPlace>> = Vec::new();
         let mut keys = Vec::new();
         for column in &columns {
@@ -86,8 +89,8 @@ impl Ordered {
             if known.is_none() {
                 parts.push(&column.place);
             }
-            let of_others = column.event_index.checked_sub(events);
-            let position = of_others.and_then(|index| self.positions.get(index));
+            let other_index = column.event_index.checked_sub(driver_events);
+            let position = other_index.and_then(|index| self.positions.get(index));
             keys.push((
                 part,
                 position
@@ -136,9 +139,9 @@ mod tests {
     use crate::system::pmu::testing;
 
     /// A source with these columns; the count of a column is its index.
-    struct Fixed(Vec<Column>);
+    struct FixedColumns(Vec<Column>);
 
-    impl CountSource for Fixed {
+    impl CountSource for FixedColumns {
         fn prepare(&mut self, _: Option<u32>) -> Result<()> {
             Ok(())
         }
@@ -172,7 +175,7 @@ mod tests {
         .map(str::to_owned);
         let events = "cpu/event=0xc0,umask=0/,instructions,branches,cycles";
         let cores = testing::intel();
-        // As the sources append them: the kernel's, its PMUs', then values. The cycles are of another option.
+        // The order in which the sources append: software events, PMU events, then values. `cycles` is of another option.
         let (rest, values) = values::split(&texts);
         let (_, software) = software::split(&rest);
         let pmus = vec![PmuEvent {
@@ -182,7 +185,7 @@ mod tests {
             encodings: Vec::new(),
             scale: None,
         }];
-        let others = Others {
+        let others = OtherEvents {
             software,
             values,
             pmus,
@@ -195,7 +198,7 @@ mod tests {
             column.event_index = number;
             column
         }));
-        let source = in_event_order(&texts, &others, &cores, Box::new(Fixed(all)));
+        let source = in_event_order(&texts, &others, &cores, Box::new(FixedColumns(all)));
         let labels: Vec<String> = source
             .columns()
             .into_iter()
@@ -223,7 +226,7 @@ mod tests {
     #[test]
     fn columns_of_a_part_stand_together() {
         let texts = ["msr/tsc/,cycles".to_owned()];
-        let others = Others {
+        let others = OtherEvents {
             pmus: vec![PmuEvent {
                 word: texts[0][..8].to_owned(),
                 label: "tsc".to_owned(),
@@ -231,7 +234,7 @@ mod tests {
                 encodings: Vec::new(),
                 scale: None,
             }],
-            ..Others::default()
+            ..OtherEvents::default()
         };
         let of = |name: &str, (number, label): (usize, &str)| {
             let mut column = columns("cycles").remove(0);
@@ -251,7 +254,12 @@ mod tests {
             of("CPU0", (1, "tsc")),
             of("CPU1", (1, "tsc")),
         ];
-        let source = in_event_order(&texts, &others, &testing::intel(), Box::new(Fixed(all)));
+        let source = in_event_order(
+            &texts,
+            &others,
+            &testing::intel(),
+            Box::new(FixedColumns(all)),
+        );
         let columns = source.columns().into_iter();
         let shown = columns.map(|column| {
             let place = column.place.map_or_else(String::new, |place| place.name);

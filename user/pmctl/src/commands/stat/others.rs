@@ -5,16 +5,16 @@ use crate::events::linux_pmu::PmuEvent;
 use crate::events::software::Software;
 use crate::events::values::Value;
 
-/// What is counted beside events of the driver.
+/// The events and values that are counted beside events of the driver.
 #[derive(Debug, Default)]
-pub(super) struct Others {
+pub(super) struct OtherEvents {
     pub(super) software: Vec<Software>,
     pub(super) values: Vec<Value>,
     pub(super) pmus: Vec<PmuEvent>,
 }
 
-impl Others {
-    /// Returns whether there is nothing.
+impl OtherEvents {
+    /// Returns whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.software.is_empty() && self.values.is_empty() && self.pmus.is_empty()
     }

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_shown_as_the_run_was() {
+    fn report_of_a_file_equals_that_of_the_run() {
         let events = "instructions,cycles,branch-misses,cache-misses";
         let subject = subject_with(events, &["insn_per_cycle"]);
         let runs = [testing::run(&[Some(6), Some(3), Some(1), None])];
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_are_too_long_are_no_reason_to_fail() {
+    fn too_long_times_are_accepted() {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let path = folder.path().join("x");
         let subject = subject_with("instructions,cycles", &["insn_per_cycle"]);

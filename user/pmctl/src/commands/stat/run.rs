@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stopped_run_is_left_out_behind_whole_ones() {
+    fn stopped_run_is_left_out_if_there_are_whole_runs() {
         let whole = || run(&[Some(100)]);
         let stopped = || Run {
             stopped_by: Some(Signal::SIGTERM),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_were_not_made_are_no_success() {
+    fn exit_code_shows_that_runs_are_missing() {
         let code = |ending, wanted| {
             let run = Run {
                 stopped_by: Some(Signal::SIGTERM),

@@ -175,7 +175,7 @@ fn topology_ids(cpu: usize, names: &[&str]) -> Vec<u32> {
     let number = |name: &&str| {
         let file = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}");
         let text = fs::read_to_string(file).unwrap_or_default();
-        // Older kernels have no die_id, and -1 means that there is none.
+        // Older kernels have no file die_id; a content of -1 means that there is no die.
         text.trim().parse().unwrap_or(0)
     };
     names.iter().map(number).collect()
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_cpus_have_perfs_names() {
+    fn names_of_places_match_perf() {
         let names = |split| -> Vec<(String, String)> {
             let parts = split_cpus(&[0, 4095], split).into_iter();
             parts

@@ -56,7 +56,7 @@ impl Series {
     /// Runs the command once.
     pub(crate) fn run(&mut self, signals: &Signals) -> Result<SingleRun> {
         let prepared = measure::prepare_run(&self.plan, signals, &mut self.source);
-        let prepared = prepared.map_err(turns::plain)?;
+        let prepared = prepared.map_err(turns::without_advice)?;
         let run = measure::measure_run(
             prepared,
             (&self.plan, signals),

@@ -64,8 +64,8 @@ impl ColumnCount {
     }
 }
 
-/// Returns what was counted since `before`; without that, since the start.
-pub(super) fn since(now: &Summands, before: &Summands) -> Summands {
+/// Returns the counts since `before`; if that is empty, since the start.
+pub(super) fn counts_since(now: &Summands, before: &Summands) -> Summands {
     let of_column = |(index, now): (usize, &Option<Vec<ColumnCount>>)| {
         let before = before.get(index).map_or(Some(&[][..]), Option::as_deref)?;
         let of_part = |(part, now): (usize, &ColumnCount)| {
@@ -76,15 +76,15 @@ pub(super) fn since(now: &Summands, before: &Summands) -> Summands {
     now.iter().enumerate().map(of_column).collect()
 }
 
-/// Adds up the estimates of what was counted: each CPU and each task takes turns of its own. Returns also whether there is
-/// an event that had no turn.
+/// Returns the sum of the summands of each column, each of them estimated by itself, since events take turns on each CPU and
+/// in each task separately. Returns also whether an event never had a counter.
 pub(super) fn estimate_counts(counted: &Summands) -> (Counts, bool) {
-    let mut waited = false;
+    let mut has_waiting = false;
     let mut whole = |summands: &Option<Vec<ColumnCount>>| {
         let summands = summands.as_ref()?;
         let estimates: Option<Vec<ColumnCount>> =
             summands.iter().map(|one| one.estimated()).collect();
-        waited |= estimates.is_none();
+        has_waiting |= estimates.is_none();
         Some(
             estimates?
                 .into_iter()
@@ -92,7 +92,7 @@ pub(super) fn estimate_counts(counted: &Summands) -> (Counts, bool) {
         )
     };
     let counts = counted.iter().map(&mut whole).collect();
-    (counts, waited)
+    (counts, has_waiting)
 }
 
 /// The reason why events that the CPU has were not counted.
@@ -111,7 +111,7 @@ pub(super) enum Uncounted {
 /// Counts for each column; `None` for one that can't be trusted or that no counter has.
 pub(super) type Counts = Vec<Option<ColumnCount>>;
 
-/// What each column is the sum of: counts of CPUs or tasks. `None` as in [`Counts`].
+/// The summands of each column: counts of CPUs or tasks. `None` as in [`Counts`].
 pub(super) type Summands = Vec<Option<Vec<ColumnCount>>>;
 
 /// A source of counts.
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn estimates_are_perfs() {
+    fn estimates_match_perf() {
         let [ran, enabled] = [342, 1000].map(Duration::from_millis);
         let count = |value, ran| ColumnCount {
             value,
@@ -156,14 +156,14 @@ mod tests {
             one(1_000_000_007, ran),
             None,
         ];
-        let (counts, waited) = estimate_counts(&counted);
-        assert!(!waited);
+        let (counts, has_waiting) = estimate_counts(&counted);
+        assert!(!has_waiting);
         let values = counts.iter().map(|count| count.map(|count| count.value));
         let expected = [Some(1000), Some(7), Some(2_923_976_628), None];
         assert_eq!(values.collect::<Vec<_>>(), expected);
 
-        let (counts, waited) = estimate_counts(&vec![one(0, Duration::ZERO), one(1, ran)]);
-        assert!(waited);
+        let (counts, has_waiting) = estimate_counts(&vec![one(0, Duration::ZERO), one(1, ran)]);
+        assert!(has_waiting);
         assert_eq!(counts[0], None);
 
         // A CPU that had half of its time, and one that had all of it and did nothing.
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_has_what_came_in_each_part() {
+    fn interval_has_the_increase_of_each_summand() {
         let second = Duration::from_secs(1);
         let of = |values: &[u64]| {
             let counts = values

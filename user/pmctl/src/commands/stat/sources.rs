@@ -9,7 +9,7 @@ use perfmon::{Pmu, Session};
 use super::cgroup_use::CgroupUse;
 use super::cgroups::CgroupCounts;
 use super::cpu_turns::CpuTurns;
-use super::others::Others;
+use super::others::OtherEvents;
 use super::scope::Scope;
 use super::source::CountSource;
 use super::tasks::{CountingManner, TaskCounts};
@@ -29,7 +29,7 @@ pub(super) struct Sources<'a> {
     scope: &'a Scope,
     online: Vec<usize>,
     cgroups: Option<CgroupUse>,
-    others: Others,
+    others: OtherEvents,
     /// The session of the counters of CPUs, and of values.
     session: Option<Session>,
 }
@@ -40,7 +40,7 @@ impl<'a> Sources<'a> {
         args: &'a Stat,
         (machine, pmu): (&'a Machine, &'a Pmu),
         (scope, online, cgroups): (&'a Scope, Vec<usize>, Option<CgroupUse>),
-        (others, parts): (Others, &[Vec<EventSpec>]),
+        (others, parts): (OtherEvents, &[Vec<EventSpec>]),
     ) -> Result<Self> {
         let has_events = parts.iter().any(|events| !events.is_empty());
         let has_counters = matches!(scope, Scope::Cpus { .. }) && has_events && !args.multiplex;
@@ -92,7 +92,7 @@ impl<'a> Sources<'a> {
 
     /// Returns a source with what is counted otherwise beside `counts`, in the order of -e.
     fn with_others(&self, counts: Box<dyn CountSource>) -> Result<Box<dyn CountSource>> {
-        let Others {
+        let OtherEvents {
             software,
             values,
             pmus,

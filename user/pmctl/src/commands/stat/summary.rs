@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_a_value_spoils_the_mean() {
+    fn there_is_no_mean_if_a_run_lacks_its_value() {
         assert_eq!(Summary::from_values([Some(1.0), None]), None);
         assert_eq!(Summary::from_values([]), None);
     }

@@ -28,7 +28,7 @@ impl TooMany {
         }
     }
 
-    /// Wraps a conflict between the events themselves, which no other program has a part in.
+    /// Wraps a conflict between the events themselves, whatever other programs use.
     pub(super) fn of_cpus(error: &impl ToString) -> Self {
         Self {
             text: error.to_string(),
@@ -36,7 +36,7 @@ impl TooMany {
         }
     }
 
-    fn plain(self) -> anyhow::Error {
+    fn into_error(self) -> anyhow::Error {
         if self.is_usage {
             Usage(self.text).into()
         } else {
@@ -89,7 +89,7 @@ pub(super) fn with_advice(
     let runs = supply.and_then(|supply| split_into_runs(events, supply));
     // If an event gets no counter even by itself, neither -r nor --multiplex helps.
     let Some(runs) = runs.filter(|runs| runs.len() > 1) else {
-        return TooMany { text, is_usage }.plain();
+        return TooMany { text, is_usage }.into_error();
     };
     let repeat = (!excludes_repeat).then(|| repeat_advice(runs.len()));
     let ways: Vec<String> = repeat
@@ -102,13 +102,13 @@ pub(super) fn with_advice(
         }
         _ => text,
     };
-    TooMany { text, is_usage }.plain()
+    TooMany { text, is_usage }.into_error()
 }
 
 /// Returns the error without advice, for commands that don't have the options of `stat`.
-pub(super) fn plain(error: anyhow::Error) -> anyhow::Error {
+pub(super) fn without_advice(error: anyhow::Error) -> anyhow::Error {
     match error.downcast() {
-        Ok(too_many) => TooMany::plain(too_many),
+        Ok(too_many) => TooMany::into_error(too_many),
         Err(error) => error,
     }
 }
@@ -123,8 +123,8 @@ pub(super) fn repeat_advice(runs: usize) -> String {
 
 /// Returns the advice to let events take turns, if they can and do not yet.
 fn multiplex_advice(args: &Stat) -> Option<&'static str> {
-    let may = !args.multiplex && !args.has_cgroups();
-    may.then_some("`--multiplex` lets the events take turns, and estimates their counts.")
+    let can_multiplex = !args.multiplex && !args.has_cgroups();
+    can_multiplex.then_some("`--multiplex` lets the events take turns, and estimates their counts.")
 }
 
 /// Refuses events that need several runs, if the options allow only one.

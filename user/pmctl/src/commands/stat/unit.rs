@@ -33,7 +33,7 @@ impl ColumnUnit {
         known.map(|(unit, _)| Self::Known(*unit))
     }
 
-    /// Returns its name in files.
+    /// Returns the unit's name in files.
     pub(super) fn recorded(&self) -> String {
         match self {
             Self::Known(unit) => {
@@ -44,7 +44,7 @@ impl ColumnUnit {
         }
     }
 
-    /// Returns the factor, which is told beside the name in files.
+    /// Returns the factor, which stands beside the name in files; `None` if the unit is known.
     pub(super) const fn factor(&self) -> Option<f64> {
         match self {
             Self::Known(_) => None,
@@ -52,7 +52,7 @@ impl ColumnUnit {
         }
     }
 
-    /// Returns the name, as it stands behind a number; empty if it has none.
+    /// Returns the name that stands behind a number; empty if the unit has none.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Known(unit) => unit.name(),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn scaled_numbers_have_perfs_digits() {
+    fn scaled_numbers_have_the_digits_of_perf() {
         let mib = scaled(6.103_515_625e-5, "MiB");
         // 2^14 lines of 64 bytes are a MiB.
         let value = 1_234_567 << 14 | 1 << 13;

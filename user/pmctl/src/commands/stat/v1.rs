@@ -23,7 +23,7 @@ pub(super) struct V1Document {
     pub(super) command: String,
     /// Number of CPUs that were counted; null if tasks were counted.
     pub(super) cpus: Option<usize>,
-    /// List of these CPUs, if they are not all.
+    /// List of the counted CPUs, if some online CPUs are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) only: Option<String>,
     /// Number of cgroups that were counted, if any.
@@ -87,10 +87,10 @@ pub(super) struct V1Event {
     /// The unit of the number, if it is no count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) unit: Option<String>,
-    /// What the number is multiplied by to have that unit.
+    /// The factor that converts the number to that unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) scale: Option<f64>,
-    /// Which of the common events it is.
+    /// The name of the common event, if the event is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) meaning: Option<String>,
     /// `u` or `k`, if the event is counted in one mode only.
@@ -242,7 +242,7 @@ fn v1_metrics(subject: &Subject, runs: &[Run]) -> Vec<V1Metric> {
         value: value.number,
         unit: value.unit.to_owned(),
         notable: value.is_notable,
-        numbers: subject.metrics.numbers(value.name),
+        numbers: subject.metrics.event_indices(value.name),
     };
     values.into_iter().map(metric).collect()
 }

@@ -13,8 +13,8 @@ use crate::system::exit::Usage;
 use crate::system::pmu::uncounted_by_emulation;
 use crate::system::stdio::complain;
 
-/// Returns the events of `texts`, the driver's events in -e. If there are none, returns the default events, unless
-/// `has_other_counts`.
+/// Returns the events of `texts`, the driver's events in -e. If `texts` is empty, returns the default events, unless other
+/// events or metrics are counted (`has_other_counts`).
 pub(super) fn wanted_events(
     args: &Stat,
     (texts, has_other_counts): (&[String], bool),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts with [events of Linux's other PMUs](crate::events::linux_pmu) beside them.
+//! Adds [events of Linux's other PMUs](crate::events::linux_pmu) to a source of counts.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::events::perf_event::CountingEvent;
 use crate::events::rights;
 use crate::system::exit::Usage;
 
-/// Refuses what is no count of CPUs, or of several runs, or of CPUs that such an event is not read on.
+/// Refuses counts of tasks, several runs, and CPUs of -C on which Linux does not read the PMU of an event.
 pub(super) fn refuse_impossible_options(
     args: &Stat,
     events: &[PmuEvent],
@@ -57,28 +57,28 @@ pub(super) fn refuse_impossible_options(
     Ok(())
 }
 
-/// Events of Linux's PMUs beside what counts otherwise.
+/// Events of Linux's PMUs, and the source that counts the other events.
 pub(super) struct WithPmus {
     counts: Box<dyn CountSource>,
     events: Vec<PmuEvent>,
-    parts: Vec<Part>,
-    /// An event waits for its turn, rather than that it is always counted or not at all.
+    columns: Vec<PmuColumn>,
+    /// Events take turns if the counters of a PMU are too few. Otherwise, an event without a counter is not counted.
     multiplex: bool,
 }
 
-/// What a column counts.
-struct Part {
-    /// The index of its event.
+/// A column: an event in a place.
+struct PmuColumn {
+    /// The index of the event.
     event: usize,
     place: Option<CountedPlace>,
-    /// On which CPUs each encoding is counted.
+    /// The encodings of the event, each with the CPUs that it is counted on.
     targets: Vec<(Encoding, Cpus)>,
-    /// Empty before the first run.
-    open: Vec<CountingEvent>,
+    /// The open events. Empty before the first run.
+    open_events: Vec<CountingEvent>,
 }
 
 impl WithPmus {
-    /// Takes the events, which count on the CPUs of `online` that -C has, if it is there.
+    /// Prepares `events` without opening them yet. They will count on the CPUs of -C; without it, on those of `online`.
     pub(super) fn new(
         args: &Stat,
         events: Vec<PmuEvent>,
@@ -87,25 +87,25 @@ impl WithPmus {
     ) -> Self {
         let wanted = scope::counted_cpus(args, online);
         let split = CpuSplit::of(args);
-        let mut parts = Vec::new();
+        let mut columns = Vec::new();
         for (index, event) in events.iter().enumerate() {
-            let on = |encoding: &Encoding| match &encoding.cpus {
-                Some(there) => there.in_common(&wanted),
+            let cpus_of = |encoding: &Encoding| match &encoding.cpus {
+                Some(readable) => readable.in_common(&wanted),
                 None => wanted.clone(),
             };
             let all: Vec<(Encoding, Cpus)> = event
                 .encodings
                 .iter()
-                .map(|encoding| (encoding.clone(), on(encoding)))
+                .map(|encoding| (encoding.clone(), cpus_of(encoding)))
                 .collect();
-            let part = |place, targets| Part {
+            let column = |place, targets| PmuColumn {
                 event: index,
                 place,
                 targets,
-                open: Vec::new(),
+                open_events: Vec::new(),
             };
             let Some(split) = split else {
-                parts.push(part(None, all));
+                columns.push(column(None, all));
                 continue;
             };
             let cpus = Cpus::new(all.iter().flat_map(|(_, cpus)| cpus.iter()).collect());
@@ -113,22 +113,22 @@ impl WithPmus {
             for (place, cpus) in scope::split_cpus(&cpus, split) {
                 let of_place =
                     |(encoding, on): &(Encoding, Cpus)| (encoding.clone(), on.in_common(&cpus));
-                parts.push(part(Some(place), all.iter().map(of_place).collect()));
+                columns.push(column(Some(place), all.iter().map(of_place).collect()));
             }
         }
         Self {
             counts,
             events,
-            parts,
+            columns,
             multiplex: args.multiplex,
         }
     }
 
-    /// Opens the events of a part.
-    fn open(&self, part: &Part) -> Result<Vec<CountingEvent>> {
-        let PmuEvent { label, pmu, .. } = &self.events[part.event];
-        let mut open = Vec::new();
-        for (encoding, cpus) in &part.targets {
+    /// Opens the events of a column.
+    fn open_column(&self, column: &PmuColumn) -> Result<Vec<CountingEvent>> {
+        let PmuEvent { label, pmu, .. } = &self.events[column.event];
+        let mut opened = Vec::new();
+        for (encoding, cpus) in &column.targets {
             let [config, config1, config2, config3, config4] = encoding.configs;
             let attr = PerfEventAttr {
                 type_: encoding.number,
@@ -137,7 +137,7 @@ impl WithPmus {
                 config2,
                 config3,
                 config4,
-                // It always has a counter, or none and no count.
+                // A pinned event has its counter all the time, or no count.
                 flags: if self.multiplex {
                     0
                 } else {
@@ -149,7 +149,7 @@ impl WithPmus {
                 const ALL_TASKS: i32 = -1;
                 let number = i32::try_from(cpu).unwrap_or(i32::MAX);
                 let event = CountingEvent::open(attr, ALL_TASKS, number);
-                open.push(event.map_err(|errno| match errno {
+                opened.push(event.map_err(|errno| match errno {
                     Errno::EACCES | Errno::EPERM => anyhow!(rights::of_all_programs("count")),
                     errno => anyhow!(
                         "Linux's PMU `{pmu}` can't count {label} on CPU {cpu}: {}.\n`pmctl list pmus {pmu}` shows its \
@@ -159,20 +159,20 @@ impl WithPmus {
                 })?);
             }
         }
-        Ok(open)
+        Ok(opened)
     }
 
     fn for_each_open(&self, call: fn(&CountingEvent) -> nix::Result<()>) -> Result<()> {
-        for event in self.parts.iter().flat_map(|part| &part.open) {
+        for event in self.columns.iter().flat_map(|column| &column.open_events) {
             call(event).context("can't start or stop an event of Linux's")?;
         }
         Ok(())
     }
 
-    /// Returns the counts of a part; `None` if Linux had no counter for one.
-    fn read_part(part: &Part) -> Result<Option<Vec<ColumnCount>>> {
+    /// Returns the counts that a column is the sum of; `None` if Linux had no counter for an event.
+    fn read_column(column: &PmuColumn) -> Result<Option<Vec<ColumnCount>>> {
         let mut counts = Vec::new();
-        for event in &part.open {
+        for event in &column.open_events {
             let read = event.read().context("can't read an event of Linux's")?;
             let Some(read) = read else {
                 return Ok(None);
@@ -190,12 +190,12 @@ impl WithPmus {
 impl CountSource for WithPmus {
     fn prepare(&mut self, command: Option<u32>) -> Result<()> {
         self.counts.prepare(command)?;
-        for index in 0..self.parts.len() {
-            // Those of the run before are closed first: their counters are needed again.
-            self.parts[index].open.clear();
+        for index in 0..self.columns.len() {
+            // Closes the events of the previous run first, since their counters are needed again.
+            self.columns[index].open_events.clear();
         }
-        for index in 0..self.parts.len() {
-            self.parts[index].open = self.open(&self.parts[index])?;
+        for index in 0..self.columns.len() {
+            self.columns[index].open_events = self.open_column(&self.columns[index])?;
         }
         Ok(())
     }
@@ -207,12 +207,12 @@ impl CountSource for WithPmus {
             .map(|column| column.event_index + 1)
             .max()
             .unwrap_or(0);
-        columns.extend(self.parts.iter().map(|part| {
-            let event = &self.events[part.event];
+        columns.extend(self.columns.iter().map(|column| {
+            let event = &self.events[column.event];
             Column::of_linux(
-                first + part.event,
+                first + column.event,
                 event.label.clone(),
-                part.place.clone(),
+                column.place.clone(),
                 event.scale.clone().map(ColumnUnit::Scaled),
             )
         }));
@@ -231,8 +231,8 @@ impl CountSource for WithPmus {
 
     fn read(&self, elapsed: Duration) -> Result<Summands> {
         let mut counts = self.counts.read(elapsed)?;
-        for part in &self.parts {
-            counts.push(Self::read_part(part)?);
+        for column in &self.columns {
+            counts.push(Self::read_column(column)?);
         }
         Ok(counts)
     }
@@ -241,8 +241,8 @@ impl CountSource for WithPmus {
         if let Some(reason) = self.counts.uncounted()? {
             return Ok(Some(reason));
         }
-        for part in &self.parts {
-            if Self::read_part(part)?.is_none() {
+        for column in &self.columns {
+            if Self::read_column(column)?.is_none() {
                 return Ok(Some(Uncounted::NoPmuCounter));
             }
         }

@@ -12,11 +12,11 @@ use super::Elf;
 #[derive(Clone, Debug)]
 pub(crate) struct DebugFiles {
     /// The folder into which the system's packages install debug files.
-    pub(super) system: PathBuf,
+    pub(super) system_folder: PathBuf,
     /// The folders in which `debuginfod-find` keeps what it has fetched.
-    pub(super) debuginfod: Vec<PathBuf>,
+    pub(super) debuginfod_caches: Vec<PathBuf>,
     /// The folder in which `perf buildid-cache` and `perf record` keep copies.
-    pub(super) perf: Option<PathBuf>,
+    pub(super) perf_cache: Option<PathBuf>,
 }
 
 impl DebugFiles {
@@ -34,9 +34,9 @@ impl DebugFiles {
             )
             .chain(cache.map(|cache| cache.join("debuginfod_client")));
         Self {
-            system: "/usr/lib/debug".into(),
-            debuginfod: debuginfod.collect(),
-            perf: home.map(|home| home.join(".debug")),
+            system_folder: "/usr/lib/debug".into(),
+            debuginfod_caches: debuginfod.collect(),
+            perf_cache: home.map(|home| home.join(".debug")),
         }
     }
 
@@ -64,15 +64,15 @@ impl DebugFiles {
         let Some((folder, name)) = id.split_at_checked(2) else {
             return Vec::new();
         };
-        let perf = self.perf.iter().flat_map(|perf| {
+        let perf = self.perf_cache.iter().flat_map(|perf| {
             let copy = perf.join(".build-id").join(folder).join(name);
             // perf before Linux 4.9 stored the copy under this name itself.
             [copy.join("elf"), copy.join("vdso"), copy]
         });
-        let debuginfod = self.debuginfod.iter();
+        let debuginfod = self.debuginfod_caches.iter();
         let debuginfod = debuginfod.map(|cache| cache.join(&id).join("executable"));
         // Fedora's packages install links to programs there.
-        let system = self.system.join(".build-id").join(folder).join(name);
+        let system = self.system_folder.join(".build-id").join(folder).join(name);
         perf.chain(debuginfod).chain([system]).collect()
     }
 
@@ -82,12 +82,12 @@ impl DebugFiles {
         let Some((folder, name)) = id.split_at_checked(2) else {
             return Vec::new();
         };
-        let system = self.system.join(".build-id").join(folder);
+        let system = self.system_folder.join(".build-id").join(folder);
         let debuginfod = self
-            .debuginfod
+            .debuginfod_caches
             .iter()
             .map(|cache| cache.join(&id).join("debuginfo"));
-        let perf = self.perf.iter().flat_map(|perf| {
+        let perf = self.perf_cache.iter().flat_map(|perf| {
             let copy = perf.join(".build-id").join(folder).join(name);
             [copy.join("debug"), copy.join("elf")]
         });
@@ -108,7 +108,7 @@ impl DebugFiles {
         let folders = [
             folder.to_owned(),
             folder.join(".debug"),
-            self.system.join(relative_folder),
+            self.system_folder.join(relative_folder),
         ];
         folders.map(|folder| folder.join(name)).into()
     }

@@ -23,7 +23,7 @@ pub(crate) struct SymbolFinder {
     symbolizer: Symbolizer,
     debug_files: DebugFiles,
     /// All symbols of the kernel, if they are kept for later calls.
-    kernel: Option<RefCell<kallsyms::CachedSymbols>>,
+    kernel_symbols: Option<RefCell<kallsyms::CachedSymbols>>,
 }
 
 impl SymbolFinder {
@@ -36,14 +36,14 @@ impl SymbolFinder {
                 .enable_inlined_fns(false)
                 .build(),
             debug_files,
-            kernel: None,
+            kernel_symbols: None,
         }
     }
 
     /// Keeps the kernel's symbols in memory, for callers with several lookups.
     pub(crate) fn with_kernel_kept(self) -> Self {
         Self {
-            kernel: Some(RefCell::default()),
+            kernel_symbols: Some(RefCell::default()),
             ..self
         }
     }
@@ -113,7 +113,7 @@ impl SymbolFinder {
 
     /// Returns the functions of the running kernel or of a module at these addresses, which are sorted.
     fn of_kernel(&self, file: &Path, addresses: &[Addr]) -> Vec<Option<FoundFunction>> {
-        let found = match &self.kernel {
+        let found = match &self.kernel_symbols {
             Some(cache) => cache.borrow_mut().look_up(file, addresses),
             None => kallsyms::look_up(file, addresses),
         };

@@ -144,9 +144,9 @@ impl SplitProgram {
     pub(crate) fn debug_files(&self) -> DebugFiles {
         let root = self.folder.path();
         DebugFiles {
-            system: root.join("system"),
-            debuginfod: vec![root.join("debuginfod")],
-            perf: Some(root.join("perf")),
+            system_folder: root.join("system"),
+            debuginfod_caches: vec![root.join("debuginfod")],
+            perf_cache: Some(root.join("perf")),
         }
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of the unwinder, by a program that writes its own registers, stack and mappings.
+//! Tests of the unwinder with a program that dumps its registers, stack and mappings to a file.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

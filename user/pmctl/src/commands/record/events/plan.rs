@@ -28,7 +28,7 @@ const MAX_FREQUENCY: SampleRate = SampleRate::Frequency(u64::MAX);
 pub(super) struct SampledEvent {
     pub(super) spec: EventSpec,
     rate: SampleRate,
-    /// The cgroup whose tasks are sampled, if these are not all of the target's.
+    /// The cgroup whose tasks are sampled; `None` for all tasks of the target.
     cgroup: Option<Cgroup>,
 }
 
@@ -141,11 +141,11 @@ impl SamplingPlan {
         })
     }
 
-    /// Directs the events to cgroups: the first to the first, and so on, or all to the only one. An empty name is that of all
-    /// cgroups, as are those that are missing.
+    /// Directs the events to cgroups: the first event to the first cgroup, and so on, or all events to a single cgroup. With an
+    /// empty or a missing name, an event is sampled in all cgroups.
     ///
     /// # Errors
-    /// There is no such cgroup, or there are more of them than events.
+    /// There is no such cgroup, or there are more cgroups than events.
     pub(super) fn set_cgroups(&mut self, names: &[String]) -> Result<()> {
         let events = self.events.len();
         if names.len() > events.max(1) {

@@ -276,7 +276,7 @@ impl Samplers {
         rings.map(|ring| ring.sampler.as_fd()).collect()
     }
 
-    /// Calls `handle` for each record since the last call, with the indices of events in the plan by the kernel's IDs.
+    /// Calls `handle` for each record since the last call. The map has the index in the plan of each event, by the kernel's ID.
     pub(super) fn drain(
         &mut self,
         mut handle: impl FnMut(RawRecord<'_>, &AHashMap<u64, usize>),
@@ -399,9 +399,9 @@ impl Samplers {
     }
 }
 
-/// Returns a dummy for each of the tasks. It covers the tasks that it creates, too, even if these are not sampled, since
-/// threads share their memory. Returns no dummy if neither records of tasks nor, for samples with cgroups, those of new
-/// cgroups are wanted.
+/// Returns a dummy for each of the tasks. The dummy covers the tasks that its task creates, too, even if these are not
+/// sampled, since threads share their memory. Returns no dummy if neither records of tasks nor records of new cgroups (for
+/// samples with cgroups) are wanted.
 fn dummies(tasks: &SampledTasks, records: TaskRecords, parts: SampleParts) -> Vec<Builder> {
     let dummy = || {
         // In user mode: without privileges a user may open such an event for own tasks.

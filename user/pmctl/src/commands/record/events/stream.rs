@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Copies records from the rings to the file while the rings fill. At most twice the size of the rings is kept in memory.
 //!
-//! Records are taken out in rounds. A record is visible as soon as it is written. So after a round, no record can come
-//! that is older than the latest one of the round before: all records up to that time are written, by time. Samples go
-//! to the file as the kernel wrote them.
+//! All rings are read in rounds. A record is visible as soon as it is written. So after a round, no record can come that is
+//! older than the latest record of the previous round: all records up to that time are sorted by time, and written. Samples
+//! go to the file as the kernel wrote them.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -38,7 +38,7 @@ pub(super) struct RingStream {
     pending: Vec<(u64, Pending)>,
     /// The bytes of pending records from rings.
     bytes: Vec<u8>,
-    /// The latest time in the previous round. No record can come any more that is older.
+    /// The latest time in the previous round. All records that come later have later times.
     limit: u64,
     /// The CPUs on which samples were throttled since the previous file.
     throttled: BTreeSet<u32>,

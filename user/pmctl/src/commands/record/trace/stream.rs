@@ -2,9 +2,9 @@
 //! Copies the records of the driver and of perf to the file while they come. Memory does not grow with the recording: at
 //! most twice the size of the buffers is kept in memory.
 //!
-//! Records are taken out in rounds. A record is visible as soon as it is made. So after a round, no record can come
-//! that is older than the latest one of the round before: all records up to that time are written, by time, as in perf.
-//! A record that comes late nevertheless is written late, and readers sort it.
+//! All buffers are read in rounds. A record is visible as soon as it is made. So after a round, no record can come that is
+//! older than the latest record of the previous round: all records up to that time are sorted by time, and written, as in
+//! perf. A record that comes late nevertheless is written late, and readers sort it.
 
 use std::fs::File;
 use std::io;
@@ -29,7 +29,7 @@ pub(super) struct TraceStream<'a> {
     sink: Sink,
     /// Records that are not written yet.
     pending: Vec<Record>,
-    /// The latest time in the previous round. No record can come any more that is older.
+    /// The latest time in the previous round. All records that come later have later times.
     limit: u64,
     /// Places of the samples that were written.
     places: Places,
