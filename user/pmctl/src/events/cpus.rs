@@ -34,13 +34,13 @@ impl Cpus {
         self.0.len()
     }
 
-    /// Returns those that are in both.
-    pub(crate) fn in_common(&self, others: &Self) -> Self {
-        let both = self.iter().filter(|cpu| others.0.contains(cpu));
+    /// Returns the CPUs that are in both sets.
+    pub(crate) fn intersection(&self, other: &Self) -> Self {
+        let both = self.iter().filter(|cpu| other.0.contains(cpu));
         Self(both.collect())
     }
 
-    /// Returns the numbers.
+    /// Returns the numbers of the CPUs.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().copied()
     }

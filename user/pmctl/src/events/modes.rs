@@ -23,7 +23,7 @@ pub(crate) fn limit_unmodified(event: &mut EventSpec, modes: Modes) -> bool {
     is_unmodified
 }
 
-/// Returns the name of an event, which has no modifier for modes, with the modifier of these modes.
+/// Adds the modifier of these modes to the name of an event that has none.
 pub(crate) fn label(label: &str, modes: Modes) -> String {
     let letter = match modes {
         Modes::User => 'u',

@@ -45,11 +45,11 @@ pub(crate) fn open(attr: &mut [u8], task: i32, cpu: i32) -> Result<OwnedFd, Errn
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// An event of the kernel's that counts.
+/// An open event that the kernel counts.
 #[derive(Debug)]
 pub(crate) struct CountingEvent(File);
 
-/// What an event has counted, and how long in nanoseconds.
+/// A count, and the times for which the event was enabled and counted (`running`), in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CountAndTimes {
     pub(crate) count: u64,
@@ -58,13 +58,14 @@ pub(crate) struct CountAndTimes {
 }
 
 impl CountingEvent {
-    /// What `read_format` has of each.
+    /// The `read_format` of each event: count and times.
     const READ_FORMAT: u64 = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
 
-    /// Opens an event, stopped unless `attr` starts it at an exec. Of `attr` the size and the format of reads are set.
+    /// Opens an event, which is stopped until [`enable`](Self::enable), or until an exec if `attr` says so. Sets the members
+    /// `size` and `read_format` of `attr`.
     ///
     /// # Errors
-    /// Those of `perf_event_open(2)`.
+    /// The errors of `perf_event_open(2)`.
     pub(crate) fn open(attr: PerfEventAttr, task: i32, cpu: i32) -> Result<Self, Errno> {
         let size = if attr.config2 == 0 && attr.config3 == 0 && attr.config4 == 0 {
             PerfEventAttr::SIZE_VER0
@@ -81,19 +82,19 @@ impl CountingEvent {
         open(bytes, task, cpu).map(|fd| Self(File::from(fd)))
     }
 
-    /// Starts it.
+    /// Starts the event.
     pub(crate) fn enable(&self) -> nix::Result<()> {
-        // SAFETY: The ioctl takes a descriptor, which is open, and no memory.
+        // SAFETY: PERF_EVENT_IOC_ENABLE takes an open descriptor, which `self` owns, and an integer. It accesses no memory.
         unsafe { ioctl::enable(self.0.as_raw_fd(), 0) }.map(drop)
     }
 
-    /// Stops it.
+    /// Stops the event.
     pub(crate) fn disable(&self) -> nix::Result<()> {
-        // SAFETY: The ioctl takes a descriptor, which is open, and no memory.
+        // SAFETY: PERF_EVENT_IOC_DISABLE takes an open descriptor, which `self` owns, and an integer. It accesses no memory.
         unsafe { ioctl::disable(self.0.as_raw_fd(), 0) }.map(drop)
     }
 
-    /// Reads its count; `None` if it is pinned and the kernel had no counter for it.
+    /// Reads the count; `None` if the event is pinned and the kernel had no counter for it.
     pub(crate) fn read(&self) -> io::Result<Option<CountAndTimes>> {
         let mut bytes = [0; 24];
         match (&self.0).read(&mut bytes)? {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The events of a text of -e, one by one.
+//! Splits a text of -e into its events.
 
-/// Returns what commas part, but those between slashes: `cpu/event=1,umask=2/` is one. Braces stay with their first and
-/// last event.
+/// Splits a text at its commas, except those between slashes: `cpu/event=1,umask=2/` is one word. The braces of a group stay
+/// at its first and its last word.
 pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     let mut in_slashes = false;
     text.split(move |letter| {
@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commas_between_slashes_part_nothing() {
+    fn commas_between_slashes_do_not_split() {
         let of = |text| words(text).collect::<Vec<_>>();
         assert_eq!(
             of("cycles,cpu/event=1,umask=2/u,{a,x/y/}"),

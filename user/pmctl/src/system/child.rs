@@ -74,7 +74,7 @@ impl Command {
         })
     }
 
-    /// Gives the command other standard streams.
+    /// Sets the standard streams of the command.
     pub(crate) fn with_streams(self, streams: Streams) -> Self {
         Self { streams, ..self }
     }
@@ -127,7 +127,7 @@ impl CannotRun {
         }
     }
 
-    /// Returns the exit code that a shell would have for it in `$?`.
+    /// Returns the exit code that a shell would have for the error in `$?`.
     pub(crate) fn exit_code(&self) -> u8 {
         if self.errno == Errno::ENOENT {
             exit::NOT_FOUND
@@ -169,7 +169,7 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
-    /// Returns the exit code that a shell would have for it in `$?`.
+    /// Returns the exit code that a shell would have for the ending in `$?`.
     pub(crate) fn exit_code(self) -> u8 {
         let code = match self {
             Self::Exit(code) => code,
@@ -222,9 +222,9 @@ impl<'a> Waiting<'a> {
     pub(crate) fn fork(command: &'a Command, mask: &SigSet) -> Result<Self> {
         let (gate, mut child_gate) = make_gate()?;
         let (report, child_report) = make_pipe()?;
-        // SAFETY: After fork(2) the child of a process with several threads may only call async-signal-safe functions, since
-        // another thread could hold a lock. pmctl has one thread here, so the child may call any function. The child does
-        // not return into the code of the parent: `run_child` ends by exec or exit.
+        // SAFETY: `fork` requires that the child of a process with several threads calls only async-signal-safe functions,
+        // since another thread could hold a lock. pmctl has one thread here, so the child may call any function. The child
+        // does not return into the code of the parent: `run_child` ends by exec or exit.
         match unsafe { fork() }.context("can't fork")? {
             ForkResult::Child => {
                 // The child's gate ends when the parent dies, but only if the child does not hold this end of the pipe
@@ -289,8 +289,8 @@ impl<'a> Waiting<'a> {
     }
 }
 
-/// The parent's side of the gate, at which the child waits. The child signals that it waits, and waits, by one system call.
-/// With two calls, it would depend on chance whether the instructions between them are counted.
+/// The parent's side of the gate, at which the child waits. The same system call of the child tells the parent that the child
+/// waits, and makes it wait. With two calls, the instructions between them would be counted in some runs and not in others.
 ///
 /// The call is a write of one byte more than a pipe holds. When there is a byte to read, the child is in the call, and it
 /// stays there until the pipe is emptied.
@@ -354,7 +354,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Returns how the command ended, if it has ended.
+    /// Returns the ending of the command; `None` if it still runs.
     pub(crate) fn ending(&self) -> Result<Option<Ending>> {
         let ended = reap(Some(self.pid), libc::WNOHANG).context("can't wait for the command")?;
         Ok(ended.map(|(_, ending)| ending))
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_gate_holds_no_child() {
+    fn child_continues_if_the_gate_is_dropped() {
         let (gate, mut child_gate) = make_gate().expect("a pipe can be made");
         drop(gate);
         assert!(child_gate.pass().is_err());
@@ -544,8 +544,8 @@ mod tests {
             let result = unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) };
             Errno::result(result).map(drop).map_err(io::Error::from)
         };
-        // SAFETY: Between fork and exec, the closure may only do what is safe in a copy of one thread. It makes one system
-        // call, and neither allocates memory nor takes locks.
+        // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only async-signal-safe code may run:
+        // this one makes one system call, and neither allocates memory nor takes locks.
         unsafe { std::os::unix::process::CommandExt::pre_exec(&mut shell, trace) };
         let number = shell.spawn().map(|child| child.id()).expect("it is there");
         let pid = Pid::from_raw(i32::try_from(number).expect("it is a small number"));
@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn exit_codes_are_a_shells() {
+    fn exit_codes_are_those_of_a_shell() {
         assert_eq!(Ending::Exit(7).exit_code(), 7);
         assert_eq!(Ending::Killed(libc::SIGKILL).exit_code(), 137);
         assert_eq!(Ending::Killed(40).exit_code(), 168);

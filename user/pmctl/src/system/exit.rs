@@ -121,7 +121,7 @@ pub(crate) fn with_help(error: perfmon::Error) -> anyhow::Error {
     }
 }
 
-/// Adds advice to an error of the library, which is described as `attempt`.
+/// Adds advice to an error of the library. `attempt` describes what failed.
 pub(crate) fn with_help_to(attempt: &str, error: &perfmon::Error) -> anyhow::Error {
     let text = format!("{attempt}: {}", error.cause);
     let with_help = message_with_help(text.clone(), error);

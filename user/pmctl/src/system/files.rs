@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens files: private ones, and those whose names come from other users; and sets the limit of open files.
+//! Opens private files, and files whose names come from other users; sets the limit of open files.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -98,7 +98,7 @@ pub(crate) fn open_with(path: &Path, flags: i32) -> io::Result<File> {
         let error = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
         facts.is_file().then_some(()).ok_or_else(error)
     };
-    // Checked before, since opening a device may have effects, and after, since the name may be a pipe's by now.
+    // Checks the type before, since opening a device may have effects, and after, since the name may be that of a pipe by then.
     is_file(fs::metadata(path)?)?;
     let mut options = File::options();
     let flags = flags | libc::O_NONBLOCK | libc::O_NOCTTY;

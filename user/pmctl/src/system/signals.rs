@@ -168,8 +168,8 @@ impl Signals {
     }
 }
 
-/// Set if SIGXFSZ was not ignored when pmctl was started.
-static OWN_FILE_LIMIT: AtomicBool = AtomicBool::new(false);
+/// SIGXFSZ had its default action when pmctl was started.
+static SIGXFSZ_WAS_DEFAULT: AtomicBool = AtomicBool::new(false);
 
 /// Ignores SIGXFSZ, so that a write beyond the limit of a file's size (`ulimit -f`) fails with EFBIG instead of killing
 /// pmctl.
@@ -177,7 +177,7 @@ pub(crate) fn ignore_file_limit() {
     // SAFETY: A handler must be safe to run at any time. `SigIgn` is no handler: no code of this process runs.
     let previous = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
     let is_default = matches!(previous, Ok(SigHandler::SigDfl));
-    OWN_FILE_LIMIT.store(is_default, Ordering::Relaxed);
+    SIGXFSZ_WAS_DEFAULT.store(is_default, Ordering::Relaxed);
 }
 
 /// Restores the default actions of SIGXFSZ and SIGPIPE, which pmctl and Rust ignore. A command would inherit that through
@@ -185,7 +185,7 @@ pub(crate) fn ignore_file_limit() {
 pub(crate) fn restore_defaults() -> Result<(), Errno> {
     // SAFETY: A handler must be safe to run at any time. `SigDfl` is no handler: no code of this process runs.
     unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) }?;
-    if OWN_FILE_LIMIT.load(Ordering::Relaxed) {
+    if SIGXFSZ_WAS_DEFAULT.load(Ordering::Relaxed) {
         // SAFETY: A handler must be safe to run at any time. `SigDfl` is no handler: no code of this process runs.
         unsafe { signal(Signal::SIGXFSZ, SigHandler::SigDfl) }?;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes a file so that it is complete, or does not appear at all.
+//! Writes files that appear at their paths only when they are complete.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};

@@ -47,7 +47,7 @@ pub(super) fn refuse_impossible_options(
         let (Some(only), Some(there)) = (&args.cpu, event.cpus()) else {
             continue;
         };
-        if only.in_common(&there).len() == 0 {
+        if only.intersection(&there).len() == 0 {
             return Err(Usage(format!(
                 "-C {only}: {} is read on CPU {there} only, for all others. Write `-C {there}`, or -a.",
                 event.label
@@ -90,7 +90,7 @@ impl WithPmus {
         let mut columns = Vec::new();
         for (index, event) in events.iter().enumerate() {
             let cpus_of = |encoding: &Encoding| match &encoding.cpus {
-                Some(readable) => readable.in_common(&wanted),
+                Some(readable) => readable.intersection(&wanted),
                 None => wanted.clone(),
             };
             let all: Vec<(Encoding, Cpus)> = event
@@ -112,7 +112,7 @@ impl WithPmus {
             let cpus: Vec<usize> = cpus.iter().map(|cpu| cpu as usize).collect();
             for (place, cpus) in scope::split_cpus(&cpus, split) {
                 let of_place =
-                    |(encoding, on): &(Encoding, Cpus)| (encoding.clone(), on.in_common(&cpus));
+                    |(encoding, on): &(Encoding, Cpus)| (encoding.clone(), on.intersection(&cpus));
                 columns.push(column(Some(place), all.iter().map(of_place).collect()));
             }
         }

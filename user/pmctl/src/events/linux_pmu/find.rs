@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events as perf writes them, `PMU/EVENT,FIELD=VALUE/`, with the numbers that Linux takes for them.
+//! Parses events in perf's form, `PMU/EVENT,FIELD=VALUE/`, to the numbers of `perf_event_open(2)`.
 
 use perfmon::Pmu;
 use perfmon::spec;
@@ -17,32 +17,33 @@ use crate::system::text::did_you_mean;
 pub(crate) struct PmuEvent {
     /// The event as it was written.
     pub(crate) word: String,
-    /// What it is called in the report.
+    /// The event's name in the report.
     pub(crate) label: String,
-    /// The PMU as it was written: of `uncore_imc_0` and `uncore_imc_1` it may be `uncore_imc`, which are added up.
+    /// The name of the PMU as it was written. The name `uncore_imc` stands for `uncore_imc_0` and `uncore_imc_1`, whose counts
+    /// are added up.
     pub(crate) pmu: String,
-    /// The numbers for each of the PMUs.
+    /// The encoding on each of the PMUs.
     pub(crate) encodings: Vec<Encoding>,
-    /// The factor and unit of its number, if it is no plain count.
+    /// The factor and the unit of the count; `None` for a plain count.
     pub(crate) scale: Option<Scale>,
 }
 
 impl PmuEvent {
-    /// Returns the CPUs that it is read on, if each is for its socket or die.
+    /// Returns the CPUs that the event is read on, each for its socket or die; `None` if each CPU counts for itself.
     pub(crate) fn cpus(&self) -> Option<Cpus> {
         let cpus = self.encodings.iter().map(|one| one.cpus.as_ref());
         let all: Vec<&Cpus> = cpus.collect::<Option<_>>()?;
         Some(Cpus::new(all.into_iter().flat_map(Cpus::iter).collect()))
     }
 
-    /// Returns the event on these CPUs alone, if each counts for itself.
+    /// Limits an event to these CPUs, if each CPU counts for itself.
     pub(crate) fn only_on(mut self, cpus: &Cpus) -> Self {
         if self.cpus().is_none() {
             for encoding in &mut self.encodings {
                 encoding.cpus.get_or_insert_with(|| cpus.clone());
             }
             if let Some(name) = self.label.strip_suffix('/') {
-                // As perf writes it.
+                // perf names such an event in the same way.
                 self.label = format!("{name},cpu={cpus}/");
             }
         }
@@ -50,12 +51,12 @@ impl PmuEvent {
     }
 }
 
-/// What Linux takes for an event.
+/// An event as `perf_event_open(2)` takes it: the PMU's `type`, and the words `config`, `config1` and so on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Encoding {
     pub(crate) number: u32,
     pub(crate) configs: Configs,
-    /// The CPUs that it is read on; `None` for each.
+    /// The CPUs that the event is read on; `None` if each CPU counts for itself.
     pub(crate) cpus: Option<Cpus>,
 }
 
@@ -67,21 +68,21 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// Returns a count in the unit.
+    /// Converts a count to the unit.
     pub(crate) fn of(&self, count: u64) -> f64 {
         count as f64 * self.factor
     }
 
-    /// Returns whether the factor has nothing behind the point.
+    /// Returns whether the factor is a whole number.
     pub(crate) fn is_whole(&self) -> bool {
         self.factor.fract() == 0.0
     }
 }
 
-/// Splits the texts of -e into the other events and those of Linux's PMUs.
+/// Splits the texts of -e into events of Linux's PMUs (second) and other events (first).
 ///
 /// # Errors
-/// If an event is of no PMU here, or its PMU has no such event.
+/// Fails if Linux has no PMU of that name here, or the PMU has no such event.
 pub(crate) fn split(
     texts: &[String],
     machine: &Machine,
@@ -123,18 +124,18 @@ pub(crate) fn split(
     Ok((rest, found))
 }
 
-/// Returns whether this is an event of one of Linux's PMUs, or of none that there is.
+/// Returns whether a word has the form of an event of Linux's PMUs. The PMU need not exist.
 pub(crate) fn is_pmu_event(word: &str, cores: &Pmu) -> bool {
     pmu_name(word).is_some_and(|name| !is_event(name, cores))
 }
 
-/// Returns what is in front of the first slash, unless it is a PMU of cores.
+/// Returns the text in front of the first slash, unless it names a PMU of cores.
 fn pmu_name(word: &str) -> Option<&str> {
     let (name, _) = word.trim().trim_start_matches('{').split_once('/')?;
     (!is_of_cores(name)).then_some(name)
 }
 
-/// Returns whether this is the name of an event of cores, which may have slashes, too: `instructions/period=9/`.
+/// Returns whether this is the name of an event of cores. Such an event may have slashes, too: `instructions/period=9/`.
 fn is_event(name: &str, cores: &Pmu) -> bool {
     name.is_empty() || name.contains('.') || spec::parse_or_absent(name, cores).is_ok()
 }
@@ -181,7 +182,7 @@ fn find(word: &str, pmus: &[LinuxPmu]) -> Result<PmuEvent, Usage> {
     })
 }
 
-/// Returns why there is no PMU of this name, with the names that look most like it.
+/// Returns the message that there is no PMU of this name, with similar names.
 fn no_such_pmu(name: &str, pmus: &[LinuxPmu]) -> String {
     let mut kinds: Vec<&str> = pmus.iter().map(LinuxPmu::kind).collect();
     kinds.dedup();
@@ -192,16 +193,16 @@ fn no_such_pmu(name: &str, pmus: &[LinuxPmu]) -> String {
     )
 }
 
-/// What the text between the slashes is for a PMU.
+/// The text between the slashes, resolved for a PMU.
 #[derive(Default)]
 struct Resolved {
     configs: Configs,
     scale: Option<Scale>,
-    /// What the user calls it.
+    /// The name that the user gave to the event (`name=`).
     name: Option<String>,
 }
 
-/// Computes the numbers of `terms` for a PMU; an error says why there are none.
+/// Resolves `terms`, the text between the slashes, for a PMU. An error is the reason in words.
 fn resolve(pmu: &LinuxPmu, terms: &str) -> Result<Resolved, String> {
     let mut resolved = Resolved::default();
     let mut named: Option<&str> = None;
@@ -229,7 +230,7 @@ fn resolve(pmu: &LinuxPmu, terms: &str) -> Result<Resolved, String> {
 }
 
 impl Resolved {
-    /// Takes over what sysfs tells of an event.
+    /// Adds the terms, the scale and the unit that sysfs has for a named event.
     fn add_event(
         &mut self,
         pmu: &LinuxPmu,
@@ -257,7 +258,7 @@ impl Resolved {
     }
 }
 
-/// Writes the value of a field, 1 if none is given.
+/// Writes the value of a field; without a value, writes 1.
 fn write(
     pmu: &LinuxPmu,
     (key, value): (&str, Option<&str>),
@@ -286,7 +287,7 @@ fn write(
     Ok(())
 }
 
-/// Returns why a PMU has no such field or event.
+/// Returns the message that a PMU has no such field or event, with similar names.
 fn no_such_term(pmu: &LinuxPmu, (key, value): (&str, Option<&str>)) -> String {
     let fields = pmu.fields.keys().map(String::as_str);
     let (what, meant) = match value {
@@ -302,11 +303,11 @@ fn no_such_term(pmu: &LinuxPmu, (key, value): (&str, Option<&str>)) -> String {
     )
 }
 
-/// Returns the names that look most like `word`, as a question with a blank behind it; empty if there are none.
+/// Returns the question whether a name similar to `word` is meant, with a blank behind it; empty if no name is similar.
 fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
     let likeness = |name: &str| {
         let is_part = word.len() >= 3 && name.contains(word);
-        // Letters that changed places make short names look unlike.
+        // Two swapped letters make short names too unlike for the measure below.
         let is_slip = strsim::osa_distance(word, name) == 1;
         strsim::jaro_winkler(word, name) + if is_part || is_slip { 1.0 } else { 0.0 }
     };

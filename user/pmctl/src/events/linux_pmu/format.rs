@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The fields of a PMU's events: which bits of `struct perf_event_attr` each has.
+//! The fields of a PMU's events, with their bits in `struct perf_event_attr`.
 
 use std::ops::RangeInclusive;
 
@@ -9,7 +9,7 @@ const CONFIGS: usize = 5;
 /// The words `config`, `config1` to `config4`.
 pub(crate) type Configs = [u64; CONFIGS];
 
-/// A field: the word, and the bits of it from the lowest of the value on.
+/// A field: the index of its word, and ranges of bits in the word. The first range has the lowest bits of the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Field {
     word: usize,
@@ -17,7 +17,7 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// Returns the field that is a whole word, `config`, `config1` and so on.
+    /// Returns the field that is the whole word with this name: `config`, `config1` and so on.
     pub(super) fn whole(name: &str) -> Option<Self> {
         Some(Self {
             word: word(name)?,
@@ -25,7 +25,7 @@ impl Field {
         })
     }
 
-    /// Parses a file of `format/`, as `config:0-7,32-35`.
+    /// Parses the content of a file in `format/`, such as `config:0-7,32-35`.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (name, list) = text.trim().split_once(':')?;
         let range = |text: &str| {
@@ -47,7 +47,7 @@ impl Field {
             .unwrap_or(0)
     }
 
-    /// Writes a value, which is at most [`Self::max`], over the one that is there.
+    /// Replaces the field's value, which must be at most [`Self::max`].
     pub(super) fn write(&self, mut value: u64, configs: &mut Configs) {
         let word = &mut configs[self.word];
         for bits in &self.bits {
@@ -59,7 +59,7 @@ impl Field {
     }
 }
 
-/// Returns the number of bits, of 1 to 64.
+/// Returns the number of bits in a range, from 1 to 64.
 const fn width(bits: &RangeInclusive<u32>) -> u32 {
     *bits.end() - *bits.start() + 1
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events of Linux's PMUs that are none of the cores': memory controllers, power, clocks. Linux counts them beside the
-//! driver's.
+//! Events of Linux's PMUs other than those of cores: memory controllers, power, clocks. Linux counts them beside the
+//! driver's events.
 
 mod find;
 mod format;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `/sys/bus/event_source/devices` tells of a PMU.
+//! Reads the PMUs of `/sys/bus/event_source/devices`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,11 +9,11 @@ use super::format::Field;
 use crate::events::cpus::Cpus;
 use crate::system::machine::Machine;
 
-/// Where Linux lists its PMUs.
+/// The folder in which Linux lists its PMUs.
 const DEVICES: &str = "/sys/bus/event_source/devices";
 
-/// PMUs whose events have other names here, or that count nothing by themselves: perf makes events of addresses for them,
-/// or reads what they trace.
+/// PMUs that are left out: their events have other names in pmctl, or need an address or a trace, which only perf gives
+/// them.
 pub(super) const OTHERS: [&str; 8] = [
     "software",
     "tracepoint",
@@ -29,18 +29,18 @@ pub(super) const OTHERS: [&str; 8] = [
 #[derive(Clone, Debug)]
 pub(crate) struct LinuxPmu {
     pub(crate) name: String,
-    /// The `type` of its events.
+    /// The `type` of the PMU's events in `struct perf_event_attr`.
     pub(super) number: u32,
-    /// Its fields, by their names.
+    /// The fields by their names.
     pub(super) fields: BTreeMap<String, Field>,
-    /// Its events that have names.
+    /// The named events by their names.
     pub(crate) events: BTreeMap<String, NamedEvent>,
-    /// The CPUs that its events are read on, each for its socket or die; `None` if each CPU counts for itself.
+    /// The CPUs that the events are read on, each for its socket or die; `None` if each CPU counts for itself.
     pub(crate) cpus: Option<Cpus>,
 }
 
 impl LinuxPmu {
-    /// Returns the name without the number of one of several.
+    /// Returns the name without the number at its end that several PMUs of a kind have.
     pub(crate) fn kind(&self) -> &str {
         match self.name.rsplit_once('_') {
             Some((kind, number)) if number.parse::<u32>().is_ok() => kind,
@@ -48,12 +48,12 @@ impl LinuxPmu {
         }
     }
 
-    /// Returns the names of its fields.
+    /// Returns the names of the fields.
     pub(crate) fn field_names(&self) -> impl Iterator<Item = &str> {
         self.fields.keys().map(String::as_str)
     }
 
-    /// Returns whether `wanted` names it: its whole name, without `uncore_`, without its number, or without both.
+    /// Returns whether `wanted` names the PMU: by its whole name, or without `uncore_`, the number, or both.
     pub(super) fn is_called(&self, wanted: &str) -> bool {
         let is = |name: &str| name == wanted || name.strip_prefix("uncore_") == Some(wanted);
         is(&self.name) || is(self.kind())
@@ -65,10 +65,10 @@ impl LinuxPmu {
 pub(crate) struct NamedEvent {
     /// Fields with their values, as `event=0x04,umask=0x03`.
     pub(crate) terms: String,
-    /// What its number is multiplied by, in this unit.
+    /// The factor that converts the count to `unit`.
     pub(crate) scale: Option<f64>,
     pub(crate) unit: String,
-    /// Its number says how much there is, and not how often something was.
+    /// The number is a level, such as a temperature, and no count.
     pub(crate) is_level: bool,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn is_of_cores(name: &str) -> bool {
     matches!(name, "cpu" | "cpu_core" | "cpu_atom" | "cpu_lowpower")
 }
 
-/// Returns the PMUs that are none of the cores', in the order of their names. What can't be read is not there.
+/// Returns all PMUs but those of cores, in the order of their names. PMUs, fields and events that can't be read are left out.
 pub(crate) fn read_all(machine: &Machine) -> Vec<LinuxPmu> {
     let names = names(&machine.path(DEVICES)).into_iter();
     let is_wanted = |name: &String| !is_of_cores(name) && !OTHERS.contains(&name.as_str());
@@ -97,7 +97,7 @@ fn read(machine: &Machine, name: String) -> Option<LinuxPmu> {
     });
     let events = names(&machine.path(&format!("{folder}/events")));
     let events = events.into_iter().filter_map(|event| {
-        // `NAME.scale` and the like tell more of the event `NAME`.
+        // The files `NAME.scale`, `NAME.unit` and `NAME.snapshot` describe the event `NAME`.
         if event.contains('.') {
             return None;
         }
@@ -119,7 +119,7 @@ fn read(machine: &Machine, name: String) -> Option<LinuxPmu> {
     })
 }
 
-/// Returns the names in a folder, in their order; none if there is no such folder.
+/// Returns the names of the files in a folder, sorted; none if there is no such folder.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());

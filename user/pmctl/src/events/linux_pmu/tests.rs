@@ -26,7 +26,7 @@ fn event(tree: &str, text: &str) -> PmuEvent {
     found.remove(0)
 }
 
-/// Returns what is told of a text.
+/// Returns the error message of a text.
 fn error(tree: &str, text: &str) -> String {
     split_on(tree, text).expect_err(text).to_string()
 }

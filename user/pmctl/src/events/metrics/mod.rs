@@ -115,8 +115,8 @@ pub(crate) enum MetricEvent {
     Linux(PmuEvent),
 }
 
-/// Returns the events of a metric by their names, or why one of them can't be counted. Those `is_for_tasks` are counted where
-/// the driver says.
+/// Returns the events of a metric by their names. An error is the reason why one of them can't be counted.
+/// `is_for_tasks`: tasks are counted, so that the driver chooses the counters.
 pub(crate) fn events(
     names: &[String],
     (machine, pmu): (&Machine, &Pmu),

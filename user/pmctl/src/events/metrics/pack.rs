@@ -18,7 +18,7 @@ pub(crate) struct MetricEvents {
 pub(crate) struct Packed {
     /// The events of each run.
     pub(crate) runs: Vec<Vec<EventSpec>>,
-    /// For each item, where its events are: the indexes of the run, and of the event in the run.
+    /// For each item, the places of its events: the indices of the run, and of the event in the run.
     pub(crate) places: Vec<Vec<(usize, usize)>>,
     /// The names of items whose events are in several runs.
     pub(crate) split: Vec<String>,

@@ -41,7 +41,7 @@ impl CounterSupply {
         Self::free_of(device, pmu, |owner| owner.kind != OwnerKind::Tasks)
     }
 
-    /// Returns the counters without those whose owner makes `excludes` true.
+    /// Returns the counters except those whose owner `excludes` returns true for.
     fn free_of(device: &Device, pmu: &Pmu, excludes: impl Fn(&Owner) -> bool) -> Self {
         let mut supply = Self::of(device, pmu);
         let Owners(owners) = device.owners();
@@ -240,7 +240,7 @@ pub(crate) fn needs_choice(event: &EventSpec) -> String {
     )
 }
 
-/// Returns whether a counter can count an event, and is not another one than the event's modifier names.
+/// Returns whether a counter can count an event. If the event's modifier names a counter, only this one can.
 fn counts_on(event: &EventSpec, counter: CounterId) -> bool {
     event.pinned.is_none_or(|pinned| pinned == counter)
         && match counter {
