@@ -25,19 +25,19 @@ pub(crate) struct AddressSpaces {
     /// The paths of cgroups, by ID.
     cgroups: AHashMap<u64, String>,
     /// Paths of files.
-    paths: Numbered<PathBuf>,
+    paths: NumberedValues<PathBuf>,
     /// Names of tasks.
-    comms: Numbered<String>,
+    comms: NumberedValues<String>,
 }
 
 /// Distinct values, numbered from 0 on.
 #[derive(Debug)]
-struct Numbered<T> {
+struct NumberedValues<T> {
     values: Vec<T>,
     numbers: AHashMap<T, u32>,
 }
 
-impl<T> Default for Numbered<T> {
+impl<T> Default for NumberedValues<T> {
     fn default() -> Self {
         Self {
             values: Vec::new(),
@@ -46,7 +46,7 @@ impl<T> Default for Numbered<T> {
     }
 }
 
-impl<T: Clone + Eq + Hash> Numbered<T> {
+impl<T: Clone + Eq + Hash> NumberedValues<T> {
     fn number<Q: Hash + Eq + ToOwned<Owned = T> + ?Sized>(&mut self, value: &Q) -> u32
     where
         T: Borrow<Q>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cgroups before a recording, as records: they give a name to the ids that samples have.
+//! The cgroups that exist before a recording, as records, which give names to the cgroup ids of samples.
 
 use std::path::Path;
 
@@ -13,11 +13,11 @@ use crate::system::exit;
 /// The most cgroups that are looked at: users may have any number of them.
 const MAX_CGROUPS: usize = 50_000;
 
-/// The cgroups that there are.
+/// The cgroups that exist before a recording.
 #[derive(Debug, Default)]
 pub(crate) struct KnownCgroups {
     pub(crate) records: Vec<Record>,
-    /// There are more of them.
+    /// The machine has more cgroups than `records`.
     pub(crate) is_cut: bool,
 }
 

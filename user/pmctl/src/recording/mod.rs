@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recordings: the file, what was mapped, names, callers, and each sample with these.
+//! Recordings: the file `perf.data`, mappings, symbols, call chains, and the samples with their names.
 
 pub(crate) mod address_spaces;
 pub(crate) mod cgroups;

@@ -25,7 +25,7 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<()> {
     let files = args.files();
     let mut recordings = Vec::new();
     for file in files {
-        let recording = profile::open_or(&file, missing_file_advice(args))?;
+        let recording = profile::open_with_advice(&file, missing_file_advice(args))?;
         recordings.push((file, recording));
     }
     let names = common_events(&recordings, args.event.as_deref())?;

@@ -200,13 +200,13 @@ pub(crate) struct Attr {
     pub(crate) kind: EventKind,
     /// Period; 0 if it differs from sample to sample. With [`Self::with_frequency`], the frequency.
     pub(crate) period: u64,
-    /// Fields of its samples.
+    /// The fields of the samples: bits of `sample_type`.
     pub(crate) fields: u64,
     flags: u64,
     pub(super) branches: u64,
-    /// Bytes of the program's stack in each sample.
+    /// The number of bytes of the program's stack in each sample.
     stack: u32,
-    /// `clockid` of the times, if they are not by perf's own clock.
+    /// The `clockid` of the times; unused with perf's own clock.
     clock: i32,
 }
 
@@ -265,7 +265,7 @@ impl Attr {
         Self { stack, ..self }
     }
 
-    /// Returns the period that all samples have, if they have one.
+    /// Returns the period of all samples; `None` if it differs from sample to sample.
     pub(crate) fn fixed_period(&self) -> Option<u64> {
         let is_frequency = self.flags & PerfEventAttr::FREQ != 0;
         (!is_frequency && self.period != 0).then_some(self.period)
@@ -352,7 +352,7 @@ impl Attr {
         }
     }
 
-    /// Returns the parts that its samples have.
+    /// Returns the parts that the samples have.
     pub(crate) const fn parts(&self) -> SampleParts {
         SampleParts {
             has_chain: self.fields & abi::PERF_SAMPLE_CALLCHAIN != 0,
@@ -370,7 +370,7 @@ impl Attr {
         }
     }
 
-    /// Returns the modes that it was sampled in.
+    /// Returns the modes in which the event was sampled.
     pub(crate) const fn modes(&self) -> Modes {
         match (
             self.flags & PerfEventAttr::EXCLUDE_USER,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Deferred call chains (`attr.defer_callchain`, from Linux 6.19 on). The kernel writes the program's part of a call chain
-//! when it returns to the program, in a record of its own; the samples before have a cookie in its place.
+//! when it returns to the program, in a record of its own. Samples that were taken before have a cookie in place of this
+//! part.
 
 use ahash::{AHashMap, AHashSet};
 
@@ -16,7 +17,7 @@ const USER_DEFERRED: u64 = 640_u64.wrapping_neg();
 
 /// The programs' parts of call chains.
 #[derive(Debug, Default)]
-pub(super) struct Deferred {
+pub(super) struct DeferredChains {
     /// Chains by their cookies, which are unique among all CPUs.
     chains: AHashMap<u64, Vec<u64>>,
     /// Cookies of samples for which no record with the chain came.
@@ -25,7 +26,7 @@ pub(super) struct Deferred {
     incomplete: u64,
 }
 
-impl Deferred {
+impl DeferredChains {
     /// Adds the chain in the content of a record; `None` if it can't be decoded.
     pub(super) fn add(&mut self, content: &[u8]) -> Option<()> {
         let mut reader = Reader(content);
@@ -86,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_cookie_is_replaced_by_the_programs_part() {
-        let mut deferred = Deferred::default();
+        let mut deferred = DeferredChains::default();
         for (cookie, chain) in [(7, &[0x1000, 0x2000][..]), (8, &[USER, 0x3000])] {
             deferred.add(&record(cookie, chain)).expect("it is whole");
         }
@@ -99,7 +100,7 @@ mod tests {
         let in_kernel = [KERNEL, u64::MAX - 9999, USER_DEFERRED, 7];
         let expected = [KERNEL, u64::MAX - 9999, USER, 0x1000, 0x2000];
         assert_eq!(resolved(&in_kernel), expected);
-        // Several samples have the same.
+        // Several samples have the same cookie.
         assert_eq!(resolved(&in_kernel), expected);
         assert_eq!(resolved(&[USER_DEFERRED, 8]), [USER, 0x3000]);
         assert_eq!(resolved(&[USER, 0x4000]), [USER, 0x4000]);

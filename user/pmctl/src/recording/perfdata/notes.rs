@@ -303,7 +303,7 @@ impl FileFacts {
 pub(crate) struct Symbol {
     /// Offset in the file; for the kernel, the address.
     pub(crate) start: u64,
-    /// In bytes.
+    /// The length in bytes.
     pub(crate) length: u64,
     pub(crate) name: String,
 }
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_is_about_what_happened() {
+    fn advice_matches_the_reasons_of_losses() {
         let advise =
             |reason: &str, rotate| advice(&lost(reason, 1, false).losses, rotate).join(" ");
         let advice = |reason: &str| advise(reason, false);

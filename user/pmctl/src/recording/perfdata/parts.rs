@@ -131,7 +131,7 @@ impl Header {
 }
 
 /// A recording without its records.
-pub(super) struct Parsed {
+pub(super) struct ParsedParts {
     pub(super) attrs: Vec<Attr>,
     pub(super) features: Features,
     /// The recording was not finished.

@@ -10,10 +10,10 @@ use ahash::AHashMap;
 use super::attr::{self, Attr, EventKind, SampleParts};
 use super::bytes::Reader;
 use super::codec::{self, FIRST_PERF_TYPE, FORK, MISC_CPUMODE, MISC_KERNEL, SAMPLE};
-use super::deferred::{CALLCHAIN_DEFERRED, Deferred};
+use super::deferred::{CALLCHAIN_DEFERRED, DeferredChains};
 use super::features::Features;
 use super::layout::Layout;
-use super::parts::{self, EVENTS, Header, Parsed, RECORDS, ReadError};
+use super::parts::{self, EVENTS, Header, ParsedParts, RECORDS, ReadError};
 use super::record::{Body, Map, Record, Task};
 use super::source::{BlockReader, RecordingBytes};
 use super::{BuildId, ENTRY_SIZE, Host, Notes};
@@ -49,7 +49,7 @@ pub(super) fn parse(
     source: &RecordingBytes,
     header: &Header,
     features: Option<Features>,
-) -> Result<(Parsed, RecordingBytes), ReadError> {
+) -> Result<(ParsedParts, RecordingBytes), ReadError> {
     let is_unfinished = features.is_none();
     let features = features.unwrap_or_default();
     if features.is_divided {
@@ -64,16 +64,16 @@ pub(super) fn parse(
     if events.have_deferred_chains {
         events.collect_deferred(&mut BlockReader::new(source, section))?;
     }
-    let mut walk = BlockReader::new(source, section);
+    let mut blocks = BlockReader::new(source, section);
     let mut bytes = Vec::new();
-    while let Some((record, size)) = events.next(&mut walk)? {
+    while let Some((record, size)) = events.next(&mut blocks)? {
         if let Some(mut record) = record {
             if let Body::Sample(sample) = &mut record.body {
                 events.deferred.resolve(&mut sample.chain);
             }
             append(record, events.parts, &mut bytes);
         }
-        walk.skip(size);
+        blocks.skip(size);
     }
     let section = (0, bytes.len() as u64);
     let words = [
@@ -96,7 +96,7 @@ pub(super) fn parse(
         build_ids: [features.build_ids, events.build_ids].concat(),
         ..features
     };
-    let parsed = Parsed {
+    let parsed = ParsedParts {
         attrs,
         features,
         is_unfinished,
@@ -115,13 +115,13 @@ fn end_of_whole_records(
     source: &RecordingBytes,
     (start, end): (u64, u64),
 ) -> Result<u64, ReadError> {
-    let mut walk = BlockReader::new(source, (start, end));
+    let mut blocks = BlockReader::new(source, (start, end));
     let mut whole_end = start;
     loop {
-        match next(&mut walk) {
+        match next(&mut blocks) {
             Ok(Some((_, size))) if whole_end + size as u64 <= end => {
                 whole_end += size as u64;
-                walk.skip(size);
+                blocks.skip(size);
             }
             // The record is cut off, perhaps in its header.
             Ok(_) | Err(ReadError::Broken(_)) => return Ok(whole_end),
@@ -177,7 +177,7 @@ struct Events {
     /// Build-ids of mapped files.
     build_ids: Vec<BuildId>,
     /// The programs' parts of call chains, if these came in records of their own.
-    deferred: Deferred,
+    deferred: DeferredChains,
     have_deferred_chains: bool,
 }
 
@@ -218,7 +218,7 @@ impl Events {
             parts,
             lost_records: 0,
             build_ids: Vec::new(),
-            deferred: Deferred::default(),
+            deferred: DeferredChains::default(),
             have_deferred_chains: all.iter().any(|(attr, _)| attr.has_deferred_chains()),
         };
         let have_names = names.len() == all.len();
@@ -257,31 +257,31 @@ impl Events {
     /// `None` if pmctl does not use its type.
     fn next(
         &mut self,
-        walk: &mut BlockReader<'_>,
+        blocks: &mut BlockReader<'_>,
     ) -> Result<Option<(Option<Record>, usize)>, ReadError> {
-        let Some((kind, size)) = next(walk)? else {
+        let Some((kind, size)) = next(blocks)? else {
             return Ok(None);
         };
         if kind >= FIRST_PERF_TYPE {
             return Ok(Some((None, size)));
         }
-        let record = walk.rest().and_then(|bytes| bytes.get(..size));
+        let record = blocks.rest().and_then(|bytes| bytes.get(..size));
         let record = record.ok_or(ReadError::Broken(RECORDS))?;
         Ok(Some((self.decode_record(record)?, size)))
     }
 
     /// Collects the programs' parts of call chains, which come behind their samples.
-    fn collect_deferred(&mut self, walk: &mut BlockReader<'_>) -> Result<(), ReadError> {
+    fn collect_deferred(&mut self, blocks: &mut BlockReader<'_>) -> Result<(), ReadError> {
         let broken = ReadError::Broken(RECORDS);
-        while let Some((kind, size)) = next(walk)? {
+        while let Some((kind, size)) = next(blocks)? {
             if kind == CALLCHAIN_DEFERRED {
-                let record = walk
+                let record = blocks
                     .rest()
                     .and_then(|bytes| bytes.get(codec::HEADER_SIZE..size));
                 let result = record.and_then(|content| self.deferred.add(content));
                 result.ok_or(broken)?;
             }
-            walk.skip(size);
+            blocks.skip(size);
         }
         Ok(())
     }
@@ -327,9 +327,9 @@ impl Events {
 }
 
 /// Returns the type of the next record, and the distance to the one behind it in bytes; `None` at the end.
-fn next(walk: &mut BlockReader<'_>) -> Result<Option<(u32, usize)>, ReadError> {
+fn next(blocks: &mut BlockReader<'_>) -> Result<Option<(u32, usize)>, ReadError> {
     let broken = ReadError::Broken(RECORDS);
-    let bytes = walk.rest().ok_or(broken)?;
+    let bytes = blocks.rest().ok_or(broken)?;
     if bytes.is_empty() {
         return Ok(None);
     }

@@ -19,7 +19,7 @@ use std::io::{self, Write};
 use super::bytes::{Put, Reader};
 use super::features::{self, Features};
 use super::notes::MARK;
-use super::parts::Parsed;
+use super::parts::ParsedParts;
 use super::source::{BlockReader, RecordingBytes};
 use super::write::{Finished, RecordTotals};
 use super::{
@@ -199,15 +199,15 @@ pub(super) fn is_pipe(front: &[u8]) -> bool {
 
 /// Reads the parts of a stream other than the kernel's records. A record that is cut off ends it; `None` if a record
 /// can't be decoded.
-pub(super) fn parse(source: &RecordingBytes) -> Option<Parsed> {
+pub(super) fn parse(source: &RecordingBytes) -> Option<ParsedParts> {
     let mut attrs = Vec::new();
     let mut features = Features::default();
     let mut notes: Option<Vec<u8>> = None;
     let start = HEADER_SIZE as u64;
     let mut end = start;
-    let mut walk = BlockReader::new(source, (start, source.size()));
+    let mut blocks = BlockReader::new(source, (start, source.size()));
     loop {
-        let rest = walk.rest()?;
+        let rest = blocks.rest()?;
         if rest.len() < codec::HEADER_SIZE {
             break;
         }
@@ -231,7 +231,7 @@ pub(super) fn parse(source: &RecordingBytes) -> Option<Parsed> {
             }
             _ => {}
         }
-        walk.skip(size);
+        blocks.skip(size);
         end += size as u64;
     }
     // Streams of other programs have no notes, not even empty ones.
@@ -246,7 +246,7 @@ pub(super) fn parse(source: &RecordingBytes) -> Option<Parsed> {
         Some(read) => read,
         None => None,
     };
-    Some(Parsed {
+    Some(ParsedParts {
         attrs,
         features,
         is_unfinished,

@@ -7,7 +7,7 @@
 use super::attr::{self, Attr, SampleParts};
 use super::bytes::Reader;
 use super::features::Features;
-use super::parts::{EVENTS, FEATURES, Header, Parsed, RECORDS, ReadError, end, part};
+use super::parts::{EVENTS, FEATURES, Header, ParsedParts, RECORDS, ReadError, end, part};
 use super::source::RecordingBytes;
 use super::write::SECTION_SIZE;
 use super::{ENTRY_SIZE, Event, HEADER_SIZE, MAGIC, Notes, Recording, Records, perfs, pipe};
@@ -67,7 +67,7 @@ fn parse(
     source: &RecordingBytes,
     header: &Header,
     features: Option<(Features, u64)>,
-) -> Result<Parsed, ReadError> {
+) -> Result<ParsedParts, ReadError> {
     let attrs = read_attrs(source, header)?;
     let is_unfinished = features.is_none();
     let features = match features {
@@ -81,7 +81,7 @@ fn parse(
         }
     };
     let (start, size) = header.data;
-    Ok(Parsed {
+    Ok(ParsedParts {
         attrs,
         features,
         is_unfinished,
@@ -91,8 +91,8 @@ fn parse(
 }
 
 /// Checks the records, and makes the recording of its parts.
-fn assemble(source: RecordingBytes, parsed: Parsed) -> Result<Recording, ReadError> {
-    let Parsed {
+fn assemble(source: RecordingBytes, parsed: ParsedParts) -> Result<Recording, ReadError> {
+    let ParsedParts {
         attrs,
         features,
         is_unfinished,

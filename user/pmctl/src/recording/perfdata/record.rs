@@ -32,7 +32,7 @@ impl Task {
 /// Task, time and CPU of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stamp {
-    /// In nanoseconds.
+    /// The time in nanoseconds.
     pub(crate) time: u64,
     pub(crate) task: Task,
     pub(crate) cpu: u32,
@@ -51,7 +51,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Returns whether it is a sample.
+    /// Returns whether the record is a sample.
     pub(crate) const fn is_sample(&self) -> bool {
         matches!(self.body, Body::Sample(_))
     }
@@ -97,7 +97,7 @@ pub(crate) enum Body {
         id: u64,
         path: String,
     },
-    /// This many records are missing.
+    /// The number of records that are missing.
     Lost(u64),
     Sample(Sample),
 }
@@ -126,12 +126,12 @@ pub(crate) struct Sample {
     /// The event's index.
     pub(crate) event: usize,
     pub(crate) ip: u64,
-    /// Events since the sample before.
+    /// The number of events since the previous sample.
     pub(crate) period: u64,
     /// The call chain as perf has it: from the sampled address to the outermost caller, with marks between kernel and
     /// program.
     pub(crate) chain: Vec<u64>,
-    /// Newest first.
+    /// The branches, the newest first.
     pub(crate) branches: Vec<Branch>,
     /// The registers and the stack that the program's part of the call chain is unwound from.
     pub(crate) user: Option<Box<UserStack>>,
@@ -155,7 +155,7 @@ pub(crate) struct UserStack {
     pub(crate) registers: [u64; UserStack::REGISTERS],
     /// The part of the stack that could be read.
     pub(crate) stack: Vec<u8>,
-    /// Size of the stack in bytes that was asked for.
+    /// The size in bytes that was requested for the stack.
     pub(crate) requested_bytes: u64,
 }
 
@@ -165,7 +165,7 @@ impl UserStack {
     /// Number of registers in [`Self::MASK`].
     pub(crate) const REGISTERS: usize = Self::MASK.count_ones() as usize;
 
-    /// Bytes of a stack by default, the same as perf's.
+    /// The default size of a stack in bytes, the same as perf's.
     pub(crate) const DEFAULT: u32 = 8192;
     /// Most bytes of a stack, which is limited by the 16 bits for the size of a record.
     pub(crate) const MAX_SIZE: u32 = 65528;
@@ -182,6 +182,6 @@ pub(crate) struct Branch {
     pub(crate) from: u64,
     pub(crate) to: u64,
     pub(crate) mispredicted: bool,
-    /// Cycles since the branch before; 0 if their number is not known.
+    /// The number of cycles since the previous branch; 0 if it is not known.
     pub(crate) cycles: u16,
 }

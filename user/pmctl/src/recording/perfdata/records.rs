@@ -39,8 +39,8 @@ impl Records {
         events: usize,
     ) -> Result<Self, ReadError> {
         let (mut sorted, mut latest) = (true, 0);
-        let mut walk = BlockReader::new(&source, section);
-        while let Some((record, size)) = next(&mut walk, parts)? {
+        let mut blocks = BlockReader::new(&source, section);
+        while let Some((record, size)) = next(&mut blocks, parts)? {
             if size % UNIT != 0 {
                 return Err(UNREADABLE);
             }
@@ -76,15 +76,15 @@ impl Records {
 
     /// Returns the records by time, and those of the same time in the order in which they were written.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Result<Record, ReadError>> + '_ {
-        let mut walk = BlockReader::new(&self.source, self.section);
+        let mut blocks = BlockReader::new(&self.source, self.section);
         let mut order = self.order.as_deref().map(<[u32]>::iter);
         std::iter::from_fn(move || {
             loop {
                 if let Some(order) = &mut order {
                     let start = u64::from(*order.next()?) * UNIT as u64;
-                    walk = BlockReader::new(&self.source, (start, self.section.1));
+                    blocks = BlockReader::new(&self.source, (start, self.section.1));
                 }
-                match next(&mut walk, self.parts) {
+                match next(&mut blocks, self.parts) {
                     Ok(Some((None, _))) => {}
                     Ok(found) => return found.and_then(|(record, _)| record).map(Ok),
                     Err(error) => return Some(Err(error)),
@@ -96,15 +96,15 @@ impl Records {
 
 /// Decodes the next record as [`decode`] does; `None` at the end.
 fn next(
-    walk: &mut BlockReader<'_>,
+    blocks: &mut BlockReader<'_>,
     parts: SampleParts,
 ) -> Result<Option<(Option<Record>, usize)>, ReadError> {
-    let bytes = walk.rest().ok_or(UNREADABLE)?;
+    let bytes = blocks.rest().ok_or(UNREADABLE)?;
     if bytes.is_empty() {
         return Ok(None);
     }
     let (record, size) = decode_record(bytes, parts).ok_or(UNREADABLE)?;
-    walk.skip(size);
+    blocks.skip(size);
     Ok(Some((record, size)))
 }
 

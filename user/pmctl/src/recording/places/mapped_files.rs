@@ -27,21 +27,21 @@ use crate::system::files;
 /// Identity of the files that were mapped, and of the kernel.
 #[derive(Default)]
 pub(super) struct MappedFiles {
-    /// The recording, if one is read that was made before.
+    /// The recording that is read; `None` while pmctl records.
     past: Option<PastRecording>,
     /// State of each file when it was mapped first, by the file's number.
-    files: Vec<FirstSeen>,
+    files: Vec<FirstMappingState>,
     /// Start addresses of the kernel's image and its modules in the recording.
     kernel_addresses: AHashMap<PathBuf, u64>,
     /// Start addresses of the modules now, which are read on first use.
     kernel_addresses_now: OnceCell<AHashMap<PathBuf, u64>>,
-    /// Result of [`Self::is_other_kernel`], which is found out on first use.
+    /// Result of [`Self::is_other_kernel`], which is computed on first use.
     is_other_kernel: OnceCell<bool>,
 }
 
 /// State of a file when it was mapped first.
 #[derive(Default)]
-struct FirstSeen {
+struct FirstMappingState {
     /// The inode that was mapped; 0 if it is not known.
     inode: u64,
     /// Facts of the file at the path, if it was the mapped file. For a recording that was made before, facts of
@@ -89,9 +89,9 @@ impl MappedFiles {
             let is_live = self.past.is_none();
             let is_file = path.is_absolute() && jit::process_of(path).is_none();
             self.files.push(if is_file {
-                FirstSeen::of(path, map, is_live)
+                FirstMappingState::of(path, map, is_live)
             } else {
-                FirstSeen::default()
+                FirstMappingState::default()
             });
         }
     }
@@ -190,7 +190,7 @@ impl Programs for MappedFiles {
     }
 }
 
-impl FirstSeen {
+impl FirstMappingState {
     fn of(path: &Path, map: &Map, is_live: bool) -> Self {
         let facts = FileFacts::of(path);
         let is_same_file = |facts: &FileFacts| map.inode == 0 || facts.inode == map.inode;
@@ -200,7 +200,7 @@ impl FirstSeen {
         Self {
             inode: map.inode,
             kept_open: is_elsewhere
-                .then(|| open(process, path, map.inode))
+                .then(|| open_through_process(process, path, map.inode))
                 .flatten(),
             facts,
         }
@@ -221,7 +221,7 @@ impl FirstSeen {
         }
         let inode = self.facts.map_or(self.inode, |facts| facts.inode);
         let mut mappings = spaces.mappings(file);
-        let found_path = mappings.find_map(|process| find(process, path, inode));
+        let found_path = mappings.find_map(|process| find_through_process(process, path, inode));
         found_path.ok_or(Absence::Replaced)
     }
 }
@@ -231,7 +231,7 @@ impl PastRecording {
     fn find(
         &self,
         path: &Path,
-        first: &FirstSeen,
+        first: &FirstMappingState,
         version: FileVersion<'_>,
     ) -> Result<PathBuf, Absence> {
         if version.build_id.is_some() {
@@ -246,7 +246,11 @@ impl PastRecording {
 }
 
 /// Finds a file with this inode through a process that maps it at this start and length, or executes it.
-fn find((pid, (start, length)): (u32, (u64, u64)), path: &Path, inode: u64) -> Option<PathBuf> {
+fn find_through_process(
+    (pid, (start, length)): (u32, (u64, u64)),
+    path: &Path,
+    inode: u64,
+) -> Option<PathBuf> {
     let process = PathBuf::from(format!("/proc/{pid}"));
     let mapping = format!("map_files/{start:x}-{:x}", start.saturating_add(length));
     let relative_path = path.strip_prefix("/").unwrap_or(path);
@@ -259,9 +263,9 @@ fn find((pid, (start, length)): (u32, (u64, u64)), path: &Path, inode: u64) -> O
     paths.into_iter().find(has_inode)
 }
 
-/// Opens the file that [`find`] finds, so that it can be read after the process has ended.
-fn open(process: (u32, (u64, u64)), path: &Path, inode: u64) -> Option<File> {
-    let file = files::open(&find(process, path, inode)?).ok()?;
+/// Opens the file that [`find_through_process`] finds, so that it can be read after the process has ended.
+fn open_through_process(process: (u32, (u64, u64)), path: &Path, inode: u64) -> Option<File> {
+    let file = files::open(&find_through_process(process, path, inode)?).ok()?;
     // The process may have ended since, and its number may belong to another one.
     let has_inode = file.metadata().is_ok_and(|facts| facts.ino() == inode);
     has_inode.then_some(file)

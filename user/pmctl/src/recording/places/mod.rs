@@ -36,7 +36,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Creates an instance for a recording that was made before. Files that have changed since get no names.
+    /// Creates an instance for a recording that was made before. Files that have changed since the recording get no names.
     pub(crate) fn of_past(recording: &Recording) -> Self {
         Self {
             programs: MappedFiles::of_past(recording),

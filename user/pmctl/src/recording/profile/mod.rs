@@ -27,7 +27,7 @@ use crate::recording::perfdata::{
 };
 use crate::recording::places::Places;
 use crate::recording::symbols::{DebugFiles, jit};
-use crate::recording::unwind::{self, Cuts, Recorded, Unwinder};
+use crate::recording::unwind::{self, Cuts, RecordedFiles, Unwinder};
 
 /// Opens a recording.
 ///
@@ -36,14 +36,14 @@ use crate::recording::unwind::{self, Cuts, Recorded, Unwinder};
 pub(crate) fn open(path: &Path) -> Result<Recording> {
     const NO_FILE_ADVICE: &str =
         "Record with `pmctl record -- COMMAND`, or name another recording with -i.";
-    open_or(path, NO_FILE_ADVICE)
+    open_with_advice(path, NO_FILE_ADVICE)
 }
 
 /// Opens a recording; `advice` says what to do if there is no such file.
 ///
 /// # Errors
 /// A message with the file's name.
-pub(crate) fn open_or(path: &Path, advice: &str) -> Result<Recording> {
+pub(crate) fn open_with_advice(path: &Path, advice: &str) -> Result<Recording> {
     let source = RecordingBytes::open(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => anyhow!("there is no file {}\n{advice}", path.display()),
         ErrorKind::IsADirectory => anyhow!("{}", folder_message(path)),
@@ -274,7 +274,7 @@ fn visit_samples(
     mut visit: impl FnMut(&NamedSample<'_>, &SampleNames<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut names = SampleNames::new(recording);
-    let programs = Recorded::of(recording);
+    let programs = RecordedFiles::of(recording);
     let has_calls = recording.has_calls();
     for record in recording.records.iter() {
         let mut record = record?;

@@ -8,10 +8,10 @@ use anyhow::Result;
 
 use crate::recording::perfdata::{Recording, SymbolTable};
 use crate::recording::places::Places;
-use crate::recording::symbols::{DebugFiles, Located};
+use crate::recording::symbols::{DebugFiles, LocatedFile};
 
-/// Looks up again the functions of files that had no symbol table, if a debug file is installed now. Only then the
-/// records are read once more.
+/// Looks up the functions of files that had no symbol table again, if their debug files are installed now. The records are
+/// read once more only if there is such a file.
 pub(super) fn refresh(recording: &mut Recording, debug_files: &DebugFiles) -> Result<()> {
     let found = recording.notes.symbols.iter().filter(|table| {
         let lacks_names = table.partial || table.symbols.is_empty() && !table.replaced;
@@ -46,7 +46,7 @@ fn replace_table(tables: &mut [SymbolTable], new: SymbolTable) {
 fn has_names(recording: &Recording, table: &SymbolTable, debug_files: &DebugFiles) -> bool {
     let path = Path::new(&table.file);
     let located = debug_files.locate(path, recording.version(path));
-    located.is_ok_and(|Located { path, elf }| {
+    located.is_ok_and(|LocatedFile { path, elf }| {
         let has_table = elf.has_table && table.partial;
         has_table || !elf.has_table && debug_files.find(&path, &elf).is_some()
     })

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_map_of_an_ended_process_must_be_of_roots_or_the_own_user() {
+    fn map_of_an_ended_process_must_belong_to_root_or_this_user() {
         const ROOT: u32 = 0;
         for (file, owner, user, trusted) in [
             (7, Some(7), ROOT, true),

@@ -17,7 +17,7 @@ use object::ReadCache;
 use super::elf::SplitDebug;
 use super::names::demangle;
 use super::sections::{content, oversized_section};
-use super::{DebugFiles, Elf, Located};
+use super::{DebugFiles, Elf, LocatedFile};
 use crate::recording::perfdata::FileVersion;
 use crate::system::files;
 
@@ -52,11 +52,11 @@ pub(crate) struct SourceLine {
 pub(crate) struct Lines {
     symbolizer: Symbolizer,
     debug_files: DebugFiles,
-    state: RefCell<State>,
+    cache: RefCell<LookupCache>,
 }
 
 #[derive(Default)]
-struct State {
+struct LookupCache {
     /// Files so far; `None` if a file has no debug information that can be read.
     files: AHashMap<PathBuf, Option<DebugProgram>>,
     /// Results so far, by the file's number and the offset.
@@ -79,7 +79,7 @@ impl Lines {
         Self {
             symbolizer: Symbolizer::builder().enable_auto_reload(false).build(),
             debug_files,
-            state: RefCell::default(),
+            cache: RefCell::default(),
         }
     }
 
@@ -92,23 +92,23 @@ impl Lines {
         version: FileVersion<'_>,
         offset: u64,
     ) -> Rc<[Level]> {
-        let state = &mut *self.state.borrow_mut();
-        if let Some(levels) = state.levels.get(&(key, offset)) {
+        let cache = &mut *self.cache.borrow_mut();
+        if let Some(levels) = cache.levels.get(&(key, offset)) {
             return levels.clone();
         }
-        let found = match state.files.get(file) {
+        let found = match cache.files.get(file) {
             Some(found) => found.clone(),
             None => {
                 let found = self.find(file, version);
                 if let Ok(found) = &found {
-                    state.warnings.extend(unread_parts(file, &found.path));
+                    cache.warnings.extend(unread_parts(file, &found.path));
                 }
-                let found = found.map_err(|reason| state.warnings.push(reason)).ok();
-                state.files.insert(file.to_owned(), found.clone());
+                let found = found.map_err(|reason| cache.warnings.push(reason)).ok();
+                cache.files.insert(file.to_owned(), found.clone());
                 found
             }
         };
-        let levels = found.and_then(|found| self.read_levels(&found, offset, &mut state.texts));
+        let levels = found.and_then(|found| self.read_levels(&found, offset, &mut cache.texts));
         let levels = levels.unwrap_or_else(|| {
             [Level {
                 inlined: None,
@@ -117,13 +117,13 @@ impl Lines {
             }]
             .into()
         });
-        state.levels.insert((key, offset), Rc::clone(&levels));
+        cache.levels.insert((key, offset), Rc::clone(&levels));
         levels
     }
 
     /// Returns the reasons why files have no lines, a sentence for each file.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        self.state.borrow().warnings.clone()
+        self.cache.borrow().warnings.clone()
     }
 
     /// Finds the debug information of a file.
@@ -131,7 +131,7 @@ impl Lines {
         let name = file.display();
         let none = "its source lines and inlined functions are not shown";
         let located = self.debug_files.locate(file, version);
-        let Located { path, elf } =
+        let LocatedFile { path, elf } =
             located.map_err(|absence| format!("{}: {none}", absence.reason(&name.to_string())))?;
         let path = if elf.has_lines {
             Some(path)

@@ -8,7 +8,7 @@ use crate::recording::perfdata::{FileFacts, FileVersion};
 
 /// A recorded file, or a copy of it, and its headers.
 #[derive(Clone, Debug)]
-pub(crate) struct Located {
+pub(crate) struct LocatedFile {
     pub(crate) path: PathBuf,
     pub(crate) elf: Elf,
 }
@@ -48,7 +48,11 @@ impl DebugFiles {
     ///
     /// # Errors
     /// The reason why it can't be found.
-    pub(crate) fn locate(&self, path: &Path, version: FileVersion<'_>) -> Result<Located, Absence> {
+    pub(crate) fn locate(
+        &self,
+        path: &Path,
+        version: FileVersion<'_>,
+    ) -> Result<LocatedFile, Absence> {
         let here = Elf::read(path);
         let absence = match (&here, version) {
             (None, _) => Absence::Missing,
@@ -67,18 +71,18 @@ impl DebugFiles {
         };
         if let Some(elf) = here.filter(is_same) {
             let path = path.to_owned();
-            return Ok(Located { path, elf });
+            return Ok(LocatedFile { path, elf });
         }
         let copy = version.build_id.and_then(|id| self.copy(id));
         copy.ok_or(absence)
     }
 
     /// Returns the copy of the program or library with this build-id that perf or debuginfod keeps.
-    pub(crate) fn copy(&self, id: &[u8]) -> Option<Located> {
+    pub(crate) fn copy(&self, id: &[u8]) -> Option<LocatedFile> {
         let copies = self.programs(id).into_iter();
         let mut copies = copies.filter_map(|path| {
             let elf = Elf::read_version(&path, id)?;
-            Some(Located { path, elf })
+            Some(LocatedFile { path, elf })
         });
         copies.next()
     }

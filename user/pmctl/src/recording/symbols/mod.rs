@@ -18,7 +18,7 @@ mod targets;
 pub(crate) use debug_files::{DebugFiles, hexadecimal};
 pub(crate) use elf::Elf;
 pub(crate) use lines::{Level, Lines, SourceLine, Text};
-pub(crate) use located::{Absence, Located};
+pub(crate) use located::{Absence, LocatedFile};
 pub(crate) use names::SymbolFinder;
 pub(crate) use sections::content;
 pub(crate) use targets::Targets;

@@ -12,7 +12,7 @@ use crate::system::text::{count, printable, thousands};
 
 /// Reason why a call chain ends before its outermost function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Reason {
+pub(super) enum CutReason {
     /// The recorded part of the stack is too short.
     TooLong,
     /// The stack was paged out, or the stack pointer is on another stack.
@@ -37,14 +37,14 @@ pub(super) enum Reason {
 #[derive(Debug, Default)]
 pub(crate) struct Cuts {
     all: u64,
-    reasons: AHashMap<Reason, u64>,
+    reasons: AHashMap<CutReason, u64>,
     /// Bytes of the largest recorded stack.
     size: u64,
 }
 
 impl Cuts {
     /// Counts a chain. `reason` is the reason why it is incomplete, and `size` is that of its stack in bytes.
-    pub(super) fn add(&mut self, reason: Option<Reason>, size: u64) {
+    pub(super) fn add(&mut self, reason: Option<CutReason>, size: u64) {
         self.all += 1;
         self.size = self.size.max(size);
         if let Some(reason) = reason {
@@ -85,11 +85,11 @@ impl Cuts {
     }
 
     /// Returns the reason in words, with advice.
-    fn in_words(&self, reason: &Reason) -> String {
+    fn in_words(&self, reason: &CutReason) -> String {
         /// Bytes from which on a stack counts as the longest possible: a sample has other parts, too.
         const MAX_STACK_BYTES: u64 = UserStack::MAX_SIZE as u64 - 2048;
         match reason {
-            Reason::TooLong if self.size < MAX_STACK_BYTES => {
+            CutReason::TooLong if self.size < MAX_STACK_BYTES => {
                 let more = (self.size * 4).min(UserStack::MAX_SIZE.into());
                 format!(
                     "the stack is longer than the {} bytes of it that were recorded; \
@@ -97,35 +97,35 @@ impl Cuts {
                     self.size
                 )
             }
-            Reason::TooLong => {
+            CutReason::TooLong => {
                 "the stack is longer than a sample can be; -g follows the frame pointers of programs that were compiled \
                  with -fno-omit-frame-pointer"
                     .to_owned()
             }
-            Reason::NoMemory => "the stack was paged out, or belongs to another thread or signal".to_owned(),
-            Reason::NoFile => {
+            CutReason::NoMemory => "the stack was paged out, or belongs to another thread or signal".to_owned(),
+            CutReason::NoFile => {
                 "a caller is generated code (JIT) without unwind tables and frame pointers"
                     .to_owned()
             }
-            Reason::NotInTables(path) => format!(
+            CutReason::NotInTables(path) => format!(
                 "{} has no table for a function (.eh_frame or .debug_frame); compile it with \
                  -fasynchronous-unwind-tables, or install its debug symbols",
                 printable(&path.to_string_lossy())
             ),
-            Reason::Replaced(path) => format!(
+            CutReason::Replaced(path) => format!(
                 "{} was replaced since the recording, so its unwind tables do not fit",
                 printable(&path.to_string_lossy())
             ),
-            Reason::Missing(path) => format!(
+            CutReason::Missing(path) => format!(
                 "{} is not on this machine, or can't be read",
                 printable(&path.to_string_lossy())
             ),
-            Reason::Inconsistent => "the unwind tables do not fit the stack".to_owned(),
-            Reason::BranchRecordsFull => {
+            CutReason::Inconsistent => "the unwind tables do not fit the stack".to_owned(),
+            CutReason::BranchRecordsFull => {
                 "the processor records no more than 32 calls; -g and --call-graph=dwarf have no such limit"
                     .to_owned()
             }
-            Reason::Bits32 => "32-bit programs can't be unwound from stacks; use frame pointers (-g)".to_owned(),
+            CutReason::Bits32 => "32-bit programs can't be unwound from stacks; use frame pointers (-g)".to_owned(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::cuts::Reason;
+use super::cuts::CutReason;
 use super::tables::{UnwindTables, with_file};
 use crate::recording::address_spaces::{self as mapped, AddressSpaces};
 use crate::recording::perfdata::Recording;
@@ -23,12 +23,12 @@ pub(crate) trait Programs {
 }
 
 /// The files of a recording.
-pub(crate) struct Recorded<'a> {
+pub(crate) struct RecordedFiles<'a> {
     recording: &'a Recording,
     debug_files: DebugFiles,
 }
 
-impl<'a> Recorded<'a> {
+impl<'a> RecordedFiles<'a> {
     pub(crate) fn of(recording: &'a Recording) -> Self {
         Self {
             recording,
@@ -50,7 +50,7 @@ impl<'a> Recorded<'a> {
     }
 }
 
-impl Programs for Recorded<'_> {
+impl Programs for RecordedFiles<'_> {
     fn find(&self, file: mapped::FileNumber, spaces: &AddressSpaces) -> Result<PathBuf, Absence> {
         self.find(spaces.path(file))
     }
@@ -81,16 +81,16 @@ pub(super) fn read_tables(
     file: mapped::FileNumber,
     spaces: &AddressSpaces,
     programs: &dyn Programs,
-) -> Result<UnwindTables, Reason> {
+) -> Result<UnwindTables, CutReason> {
     let name = spaces.path(file);
     if name != Path::new(VDSO) && (!name.is_absolute() || jit::process_of(name).is_some()) {
-        return Err(Reason::NoFile);
+        return Err(CutReason::NoFile);
     }
     let path = programs
         .find(file, spaces)
         .map_err(|absence| match absence {
-            Absence::Missing => Reason::Missing(name.to_owned()),
-            Absence::Replaced | Absence::Unknown => Reason::Replaced(name.to_owned()),
+            Absence::Missing => CutReason::Missing(name.to_owned()),
+            Absence::Replaced | Absence::Unknown => CutReason::Replaced(name.to_owned()),
         })?;
     let tables = if path == Path::new(VDSO) {
         own_vdso().and_then(|bytes| {
@@ -102,7 +102,7 @@ pub(super) fn read_tables(
             UnwindTables::read(Elf::of(file), Some(path.clone()), file)
         })
     };
-    tables.ok_or_else(|| Reason::Missing(name.to_owned()))
+    tables.ok_or_else(|| CutReason::Missing(name.to_owned()))
 }
 
 /// Returns the build-id of this process's vDSO.

@@ -3,7 +3,7 @@
 
 use gimli::{Register, X86_64};
 
-use super::cuts::Reason;
+use super::cuts::CutReason;
 use crate::recording::perfdata::UserStack;
 
 /// Values of the registers that unwinding uses, by the registers' numbers in DWARF. The last one is the address of the
@@ -139,12 +139,12 @@ impl<'a> Stack<'a> {
 
     /// Reads a 64-bit number at an address.
     #[inline]
-    pub(super) fn word(&self, address: u64) -> Result<u64, Reason> {
+    pub(super) fn word(&self, address: u64) -> Result<u64, CutReason> {
         self.number(address, 8)
     }
 
     /// Reads a number of `size` bytes, at most 8, at an address.
-    pub(super) fn number(&self, address: u64, size: usize) -> Result<u64, Reason> {
+    pub(super) fn number(&self, address: u64, size: usize) -> Result<u64, CutReason> {
         let bytes = address.checked_sub(self.start).and_then(|offset| {
             let offset = usize::try_from(offset).ok()?;
             self.bytes.get(offset..offset.checked_add(size)?)
@@ -158,12 +158,12 @@ impl<'a> Stack<'a> {
     }
 
     /// Returns the reason why the stack has no bytes at an address.
-    fn missing_reason(&self, address: u64) -> Reason {
+    fn missing_reason(&self, address: u64) -> CutReason {
         /// Bytes from the stack pointer; an address farther away is on another stack, or invalid.
         const MAX_STACK_DISTANCE: u64 = 8 << 20;
         match address.checked_sub(self.start) {
-            Some(distance) if distance < MAX_STACK_DISTANCE && self.is_full => Reason::TooLong,
-            _ => Reason::NoMemory,
+            Some(distance) if distance < MAX_STACK_DISTANCE && self.is_full => CutReason::TooLong,
+            _ => CutReason::NoMemory,
         }
     }
 }

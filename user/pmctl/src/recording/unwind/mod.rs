@@ -17,9 +17,9 @@ use std::mem;
 
 use ahash::AHashMap;
 
+use cuts::CutReason;
 pub(crate) use cuts::Cuts;
-use cuts::Reason;
-pub(crate) use files::{Programs, Recorded, vdso, vdso_build_id};
+pub(crate) use files::{Programs, RecordedFiles, vdso, vdso_build_id};
 use memory::{Registers, Stack};
 use step::{Step, by_frame_pointer, is_outermost};
 use tables::UnwindTables;
@@ -44,9 +44,9 @@ const LBR_DEPTH: usize = 32;
 pub(crate) struct Unwinder {
     debug_files: DebugFiles,
     /// The tables of each file so far, by the file's number, or the reason why there are none.
-    files: AHashMap<u32, Result<UnwindTables, Reason>>,
+    files: AHashMap<u32, Result<UnwindTables, CutReason>>,
     /// The steps so far, by the file's number and the offset.
-    steps: AHashMap<(u32, u64), Result<Step, Reason>>,
+    steps: AHashMap<(u32, u64), Result<Step, CutReason>>,
     cuts: Cuts,
 }
 
@@ -99,7 +99,7 @@ impl Unwinder {
         if calls != 0 {
             let is_cut = calls >= LBR_DEPTH;
             self.cuts
-                .add(is_cut.then_some(Reason::BranchRecordsFull), 0);
+                .add(is_cut.then_some(CutReason::BranchRecordsFull), 0);
         }
     }
 
@@ -109,13 +109,13 @@ impl Unwinder {
         process: UnwoundProcess<'_>,
         user: &UserStack,
         chain: &mut Vec<u64>,
-    ) -> Result<(), Reason> {
+    ) -> Result<(), CutReason> {
         let mut registers = Registers::of(user);
         let stack = Stack::new(&registers, user);
         let mut address = registers.instruction();
         chain.push(address);
         if !user.is_64_bit {
-            return Err(Reason::Bits32);
+            return Err(CutReason::Bits32);
         }
         let is_code = |address| process.spaces.find(process.pid, address).is_some();
         for _ in 0..MAX_CALLERS {
@@ -132,11 +132,11 @@ impl Unwinder {
                     };
                     (caller, step.is_signal)
                 }
-                Err(Reason::NotInTables(_)) if is_outermost(&registers) => return Ok(()),
+                Err(CutReason::NotInTables(_)) if is_outermost(&registers) => return Ok(()),
                 // Like perf, assumes that code without tables has frame pointers. If not, the chain ends here.
                 Err(reason) => {
                     let may_have_frame_pointers =
-                        matches!(reason, Reason::NoFile | Reason::NotInTables(_));
+                        matches!(reason, CutReason::NoFile | CutReason::NotInTables(_));
                     let caller = may_have_frame_pointers
                         .then(|| by_frame_pointer(&registers, &stack))
                         .flatten();
@@ -152,11 +152,11 @@ impl Unwinder {
                 return_address => return_address - 1,
             };
             if !is_code(address) {
-                return Err(Reason::NoFile);
+                return Err(CutReason::NoFile);
             }
             chain.push(address);
         }
-        Err(Reason::Inconsistent)
+        Err(CutReason::Inconsistent)
     }
 
     /// Returns the step at an address, and the tables of its file.
@@ -164,13 +164,13 @@ impl Unwinder {
         &mut self,
         process: UnwoundProcess<'_>,
         address: u64,
-    ) -> Result<(&Step, &UnwindTables), Reason> {
+    ) -> Result<(&Step, &UnwindTables), CutReason> {
         let UnwoundProcess {
             pid,
             spaces,
             programs,
         } = process;
-        let found = spaces.find(pid, address).ok_or(Reason::NoFile)?;
+        let found = spaces.find(pid, address).ok_or(CutReason::NoFile)?;
         let path = || spaces.path(found.file);
         let key = (found.file.number(), found.offset);
         let tables = self.files.entry(key.0);
@@ -178,7 +178,7 @@ impl Unwinder {
         let tables = tables.as_mut().map_err(|reason| reason.clone())?;
         let step = self.steps.entry(key).or_insert_with(|| {
             let step = tables.step(found.offset, &self.debug_files);
-            step.ok_or_else(|| Reason::NotInTables(path().to_owned()))
+            step.ok_or_else(|| CutReason::NotInTables(path().to_owned()))
         });
         Ok((step.as_ref().map_err(Clone::clone)?, tables))
     }

@@ -6,7 +6,7 @@ use gimli::{
     Location, Register, RegisterRule, UnwindExpression, UnwindTableRow, Value, X86_64,
 };
 
-use super::cuts::Reason;
+use super::cuts::CutReason;
 use super::memory::{Registers, Stack};
 
 /// Operations of an expression at most. Usual expressions have less than ten.
@@ -75,22 +75,22 @@ impl Step {
         tables: &impl Expressions,
         registers: &Registers,
         stack: &Stack<'_>,
-    ) -> Result<Option<Registers>, Reason> {
+    ) -> Result<Option<Registers>, CutReason> {
         let evaluate = |expression: &UnwindExpression<usize>, first| {
             let bytes = tables.expression(self.section, expression);
-            let bytes = bytes.ok_or(Reason::Inconsistent)?;
+            let bytes = bytes.ok_or(CutReason::Inconsistent)?;
             evaluate(bytes, self.encoding, first, (registers, stack))
         };
         let frame = match &self.frame {
             CfaRule::RegisterAndOffset { register, offset } => {
-                let base = registers.get(*register).ok_or(Reason::Inconsistent)?;
+                let base = registers.get(*register).ok_or(CutReason::Inconsistent)?;
                 base.wrapping_add_signed(*offset)
             }
             CfaRule::Expression(expression) => evaluate(expression, None)?,
         };
         // A caller's frame is at a higher address. Only a signal can change to another stack.
         if !self.is_signal && frame <= registers.stack_pointer() {
-            return Err(Reason::Inconsistent);
+            return Err(CutReason::Inconsistent);
         }
         let mut caller = registers.callee_saved();
         caller.set(X86_64::RSP, frame);
@@ -114,7 +114,7 @@ impl Step {
                 }
                 RegisterRule::ValExpression(expression) => Some(evaluate(expression, Some(frame))?),
                 RegisterRule::Constant(value) => Some(*value),
-                _ => return Err(Reason::Inconsistent),
+                _ => return Err(CutReason::Inconsistent),
             };
             match value {
                 Some(value) => caller.set(*register, value),
@@ -152,8 +152,8 @@ fn evaluate(
     encoding: Encoding,
     first: Option<u64>,
     (registers, stack): (&Registers, &Stack<'_>),
-) -> Result<u64, Reason> {
-    let inconsistent = |_| Reason::Inconsistent;
+) -> Result<u64, CutReason> {
+    let inconsistent = |_| CutReason::Inconsistent;
     let expression = Expression(EndianSlice::new(bytes, LittleEndian));
     let mut evaluation: Evaluation<_> = expression.evaluation(encoding);
     evaluation.set_max_iterations(MAX_OPERATIONS);
@@ -165,19 +165,19 @@ fn evaluate(
         state = match state {
             EvaluationResult::Complete => break,
             EvaluationResult::RequiresRegister { register, .. } => {
-                let value = registers.get(register).ok_or(Reason::Inconsistent)?;
+                let value = registers.get(register).ok_or(CutReason::Inconsistent)?;
                 evaluation.resume_with_register(Value::Generic(value))
             }
             EvaluationResult::RequiresMemory { address, size, .. } => {
                 let value = stack.number(address, size.into())?;
                 evaluation.resume_with_memory(Value::Generic(value))
             }
-            _ => return Err(Reason::Inconsistent),
+            _ => return Err(CutReason::Inconsistent),
         }
         .map_err(inconsistent)?;
     }
     match evaluation.as_result().last().map(|piece| &piece.location) {
         Some(Location::Address { address }) => Ok(*address),
-        _ => Err(Reason::Inconsistent),
+        _ => Err(CutReason::Inconsistent),
     }
 }

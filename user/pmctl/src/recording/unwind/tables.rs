@@ -33,14 +33,14 @@ pub(super) struct UnwindTables {
 
 /// A section with unwind tables.
 struct TableSection {
-    kind: Kind,
+    kind: TableKind,
     bytes: Vec<u8>,
     bases: BaseAddresses,
-    index: Index,
+    index: TableIndex,
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum TableKind {
     /// `.eh_frame`
     Exceptions,
     /// `.debug_frame`
@@ -48,7 +48,7 @@ enum Kind {
 }
 
 /// The index by which the entry of an address is found.
-enum Index {
+enum TableIndex {
     /// The section `.eh_frame_hdr`, which the linker has sorted.
     Header(Vec<u8>),
     /// The start address and the offset of each entry, by address.
@@ -131,11 +131,11 @@ impl TableSection {
             parsed.is_ok_and(|header| header.table().is_some())
         });
         let index = match header {
-            Some(header) => Index::Header(header),
-            None => Index::Sorted(entries_by_address(&eh_frame(&bytes), &bases)),
+            Some(header) => TableIndex::Header(header),
+            None => TableIndex::Sorted(entries_by_address(&eh_frame(&bytes), &bases)),
         };
         Some(Self {
-            kind: Kind::Exceptions,
+            kind: TableKind::Exceptions,
             bytes,
             bases,
             index,
@@ -146,8 +146,8 @@ impl TableSection {
         let bytes = content(file, ".debug_frame")?;
         let bases = BaseAddresses::default();
         Some(Self {
-            index: Index::Sorted(entries_by_address(&debug_frame(&bytes), &bases)),
-            kind: Kind::Debug,
+            index: TableIndex::Sorted(entries_by_address(&debug_frame(&bytes), &bases)),
+            kind: TableKind::Debug,
             bytes,
             bases,
         })
@@ -163,22 +163,26 @@ impl TableSection {
         let offset = self.offset(address)?;
         let position = (number, address, offset);
         match self.kind {
-            Kind::Exceptions => entry_step(&eh_frame(&self.bytes), &self.bases, position, context),
-            Kind::Debug => entry_step(&debug_frame(&self.bytes), &self.bases, position, context),
+            TableKind::Exceptions => {
+                entry_step(&eh_frame(&self.bytes), &self.bases, position, context)
+            }
+            TableKind::Debug => {
+                entry_step(&debug_frame(&self.bytes), &self.bases, position, context)
+            }
         }
     }
 
     /// Returns the offset of the last entry that begins at or before an address.
     fn offset(&self, address: u64) -> Option<usize> {
         match &self.index {
-            Index::Header(header) => {
+            TableIndex::Header(header) => {
                 let header = EhFrameHdr::new(header, LittleEndian);
                 let header = header.parse(&self.bases, ADDRESS_SIZE).ok()?;
                 let table = header.table()?;
                 let entry = table.lookup(address, &self.bases).ok()?;
                 Some(table.pointer_to_offset(entry).ok()?.0)
             }
-            Index::Sorted(entries) => {
+            TableIndex::Sorted(entries) => {
                 let end = entries.partition_point(|(start, _)| *start <= address);
                 let (_, offset) = entries[..end].last()?;
                 Some(*offset)

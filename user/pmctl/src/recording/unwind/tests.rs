@@ -9,8 +9,8 @@ use object::{Object, ObjectSection};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::cuts::Reason;
-use super::{Cuts, Recorded, Unwinder, UnwoundProcess, vdso_build_id};
+use super::cuts::CutReason;
+use super::{Cuts, RecordedFiles, Unwinder, UnwoundProcess, vdso_build_id};
 use crate::recording::address_spaces::AddressSpaces;
 use crate::recording::perfdata::{
     Body, BuildId, Map, Record, Recording, Records, Sample, Stamp, Task, UserStack,
@@ -325,14 +325,14 @@ fn the_vdso_has_tables() {
         let stamp = Stamp::default();
         spaces.apply(&Record { stamp, body });
         let file = spaces.find(0, 1 << 40).expect("it is mapped").file;
-        super::files::read_tables(file, &spaces, &Recorded::of(&recording))
+        super::files::read_tables(file, &spaces, &RecordedFiles::of(&recording))
     };
     let mut found = tables(id.clone()).expect("it has tables");
     let debug_files = crate::recording::symbols::DebugFiles::of_user();
     let mut steps = (0..0x2000).filter(|offset| found.step(*offset, &debug_files).is_some());
     assert!(steps.next().is_some());
     let of_other_version = tables([&[id[0] ^ 1], &id[1..]].concat());
-    assert!(matches!(of_other_version, Err(Reason::Replaced(_))));
+    assert!(matches!(of_other_version, Err(CutReason::Replaced(_))));
 }
 
 #[test]
@@ -405,7 +405,7 @@ proptest! {
         let process = UnwoundProcess {
             pid: PID,
             spaces: &spaces,
-            programs: &Recorded::of(&recording),
+            programs: &RecordedFiles::of(&recording),
         };
         Unwinder::default().append(process, &user, &mut chain);
         prop_assert!(chain.len() <= words.len() + 2);
