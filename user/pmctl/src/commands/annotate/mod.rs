@@ -64,8 +64,8 @@ pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
     Ok(())
 }
 
-/// Returns the functions of this name, or the one with the most samples. If the name was inlined only, these are the
-/// functions with its code, and the name.
+/// Returns the functions of this name, or the one with the most samples. If a function of this name was only inlined, returns
+/// the functions that contain its code, and the name.
 fn find_functions<'a, 'b>(
     functions: &'a SampledFunctions,
     recording: &Recording,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::system::files;
 
-/// The beginning of such paths.
+/// The prefix of these paths.
 const RUSTC_PREFIX: &str = "/rustc/";
 
 /// The largest manifest of a toolchain that is read, in bytes.

@@ -142,7 +142,7 @@ fn is_own_baseline(args: &Bench) -> bool {
     saved.is_some() && saved == canonical(&args.baseline)
 }
 
-/// Events without -e. The first one is exact for a program that does the same each time.
+/// The events that are counted without -e. The first one is exact for a program that does the same each time.
 const DEFAULT_EVENTS: [&str; 4] = ["instructions:u", "cycles", "branches", "branch-misses"];
 
 /// Events without -e in an emulated machine: those that are the same on a processor.

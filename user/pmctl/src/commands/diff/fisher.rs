@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn many_samples_are_as_the_normal_distribution_has_them() {
+    fn p_value_of_many_samples_matches_the_normal_distribution() {
         // z = 3: two-sided 0.0027.
         let p = p_value((500_000, 1_000_000), (502_121, 1_000_000));
         assert!((p - 0.0027).abs() < 0.0001, "{p}");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_programs_differ_rarely() {
+    fn equal_programs_are_rarely_significant() {
         // All outcomes of a small experiment with its true probability.
         let (n, share) = (12, 0.3_f64);
         let weight = |k: u64| {

@@ -318,7 +318,7 @@ mod tests {
         rows.iter().map(share).collect()
     }
 
-    /// Compares recordings of a program. `period` is that of all samples, if it is fixed.
+    /// Compares recordings of a program. `period` is the period of all samples; `None` if it varies.
     fn compared(sides: &[&Shares], period: Option<u64>) -> Comparison {
         let sides = sides.iter().map(|shares| Side { shares, period });
         let sides: Vec<_> = sides.collect();
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn chance_is_no_difference() {
+    fn random_differences_are_not_significant() {
         let before = shares(&[("a", 50), ("b", 50)]);
         let after = shares(&[("a", 55), ("b", 45)]);
         let comparison = compared(&[&before, &after, &before], None);

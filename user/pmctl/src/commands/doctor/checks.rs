@@ -92,7 +92,7 @@ impl CheckedFacts<'_> {
     /// Returns whether counting has worked. The watchdog of a kernel with `CONFIG_HARDLOCKUP_DETECTOR_BUDDY` needs no
     /// counter.
     fn can_count(&self) -> bool {
-        matches!(self.trials.counter, Trial::Did(_)) || self.trials.event.is_counted()
+        matches!(self.trials.counter, Trial::Succeeded(_)) || self.trials.event.is_counted()
     }
 
     /// Returns whether the NMI watchdog is on while counting fails.
@@ -133,7 +133,7 @@ fn finding_or_early(finding: Result<Finding, Finding>) -> Finding {
 
 fn check_pmu(facts: &CheckedFacts<'_>) -> Finding {
     let (reason, fix) = match facts.pmu.capabilities() {
-        Ok(_) if refuted::is_refuted(facts) => (refuted::REFUTED_REASON, None),
+        Ok(_) if refuted::is_pmu_missing(facts) => (refuted::MISSING_PMU_REASON, None),
         Ok(capabilities) => {
             let fixed = match facts.pmu.fixed_counters().count() {
                 0 => "no fixed ones".to_owned(),
@@ -170,7 +170,7 @@ fn check_module(facts: &CheckedFacts<'_>) -> Finding {
         if loaded {
             return Finding::good("perfmon is loaded");
         }
-        if facts.pmu.capabilities().is_err() || refuted::is_refuted(facts) {
+        if facts.pmu.capabilities().is_err() || refuted::is_pmu_missing(facts) {
             return Finding::unknown("perfmon is not loaded: it does not load without a PMU");
         }
         let not_loaded = "perfmon is not loaded";
@@ -482,10 +482,10 @@ fn loop_finding(
 ) -> Finding {
     match trial {
         Trial::NotTried => Finding::unknown(NOT_TRIED),
-        Trial::Did(instructions) if *instructions >= LOOP_ROUNDS => Finding::good(format!(
+        Trial::Succeeded(instructions) if *instructions >= LOOP_ROUNDS => Finding::good(format!(
             "a loop of {LOOP_ROUNDS} rounds took {instructions} instructions"
         )),
-        Trial::Did(instructions) => Finding::bad(format!(
+        Trial::Succeeded(instructions) => Finding::bad(format!(
             "for a loop of {LOOP_ROUNDS} rounds, {instructions} instructions were counted: the counter does not work"
         ))
         .fix(
@@ -510,14 +510,14 @@ fn check_samples(facts: &CheckedFacts<'_>) -> Finding {
             Finding::unknown("not possible, since programs can't be counted")
         }
         (Trial::Failed(error), _) => failure_finding(facts, error, Finding::bad),
-        (Trial::Did(0), _) => Finding::bad("no sample was taken of a loop: the counter does not interrupt")
+        (Trial::Succeeded(0), _) => Finding::bad("no sample was taken of a loop: the counter does not interrupt")
         .fix("If there is a hypervisor, it has to deliver the counters' interrupts: `pmctl info` names it."),
-        (Trial::Did(samples), Trial::Did(buffers)) => Finding::good(format!(
+        (Trial::Succeeded(samples), Trial::Succeeded(buffers)) => Finding::good(format!(
             "took {} of a loop; buffers for {} can be allocated",
             count(*samples, "sample"),
             count(*buffers, "CPU")
         )),
-        (Trial::Did(samples), Trial::Failed(error)) => Finding::good(format!(
+        (Trial::Succeeded(samples), Trial::Failed(error)) => Finding::good(format!(
             "took {} of a loop, so programs can be sampled; the whole system can't: {}",
             count(*samples, "sample"),
             error.cause
@@ -537,13 +537,15 @@ fn check_names(facts: &CheckedFacts<'_>) -> Finding {
     match &trials.mappings {
         Trial::NotTried => Finding::unknown(NOT_TRIED),
         Trial::Failed(error) => failure_finding(facts, error, Finding::note),
-        Trial::Did(0) if trials.has_probes => {
+        Trial::Succeeded(0) if trials.has_probes => {
             not_reported("kprobes are disabled").fix("`echo 1 >/sys/kernel/debug/kprobes/enabled`.")
         }
-        Trial::Did(0) => {
+        Trial::Succeeded(0) => {
             not_reported("the kernel has no kprobes").fix("Use a kernel with CONFIG_KPROBES.")
         }
-        Trial::Did(_) => Finding::good("programs that are executed during a recording have names"),
+        Trial::Succeeded(_) => {
+            Finding::good("programs that are executed during a recording have names")
+        }
     }
 }
 

@@ -35,7 +35,7 @@ struct Check {
 #[derive(Debug, PartialEq, Eq)]
 struct Finding {
     verdict: Verdict,
-    found: String,
+    text: String,
     fix: Option<String>,
 }
 
@@ -64,28 +64,28 @@ impl Verdict {
 }
 
 impl Finding {
-    fn new(verdict: Verdict, found: impl Into<String>) -> Self {
+    fn new(verdict: Verdict, text: impl Into<String>) -> Self {
         Self {
             verdict,
-            found: found.into(),
+            text: text.into(),
             fix: None,
         }
     }
 
-    fn good(found: impl Into<String>) -> Self {
-        Self::new(Verdict::Good, found)
+    fn good(text: impl Into<String>) -> Self {
+        Self::new(Verdict::Good, text)
     }
 
-    fn note(found: impl Into<String>) -> Self {
-        Self::new(Verdict::Note, found)
+    fn note(text: impl Into<String>) -> Self {
+        Self::new(Verdict::Note, text)
     }
 
-    fn bad(found: impl Into<String>) -> Self {
-        Self::new(Verdict::Bad, found)
+    fn bad(text: impl Into<String>) -> Self {
+        Self::new(Verdict::Bad, text)
     }
 
-    fn unknown(found: impl Into<String>) -> Self {
-        Self::new(Verdict::Unknown, found)
+    fn unknown(text: impl Into<String>) -> Self {
+        Self::new(Verdict::Unknown, text)
     }
 
     /// Adds advice.
@@ -120,7 +120,7 @@ pub(crate) fn doctor(machine: &Machine, output: &mut dyn Write) -> Result<u8> {
         let finding = (check.run)(&facts);
         problems += u64::from(finding.verdict == Verdict::Bad);
         let mark = finding.verdict.label();
-        let mut lines = text::wrap(&finding.found, FINDING_WIDTH);
+        let mut lines = text::wrap(&finding.text, FINDING_WIDTH);
         if let Some(fix) = finding.fix {
             let fix = text::wrap(&fix, FINDING_WIDTH - FIX_PREFIX.len());
             lines.extend(fix.into_iter().enumerate().map(|(index, line)| {

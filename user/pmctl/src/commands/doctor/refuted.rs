@@ -5,11 +5,11 @@
 use super::CheckedFacts;
 
 /// The finding on a machine on which Linux has found no PMU.
-pub(super) const REFUTED_REASON: &str =
+pub(super) const MISSING_PMU_REASON: &str =
     "CPUID reports counters, but Linux has found that they do not count";
 
 /// Returns whether Linux has found no PMU, although CPUID reports one.
-pub(super) fn is_refuted(facts: &CheckedFacts<'_>) -> bool {
+pub(super) fn is_pmu_missing(facts: &CheckedFacts<'_>) -> bool {
     const KERNEL_PMUS: &str = "/sys/bus/event_source/devices";
     let has_pmu = |name: &str| {
         facts

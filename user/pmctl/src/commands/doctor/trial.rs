@@ -23,14 +23,14 @@ pub(super) enum Trial {
     /// The interface was not tried, since the facts are of another machine.
     NotTried,
     /// The number of instructions, samples, mappings or buffers.
-    Did(u64),
+    Succeeded(u64),
     Failed(Error),
 }
 
 impl From<Result<u64, Error>> for Trial {
     fn from(result: Result<u64, Error>) -> Self {
         match result {
-            Ok(number) => Self::Did(number),
+            Ok(number) => Self::Succeeded(number),
             Err(error) => Self::Failed(error),
         }
     }
@@ -39,7 +39,7 @@ impl From<Result<u64, Error>> for Trial {
 impl Trial {
     /// Returns whether all instructions of the loop were counted.
     pub(super) fn is_counted(&self) -> bool {
-        matches!(self, Self::Did(instructions) if *instructions >= LOOP_ROUNDS)
+        matches!(self, Self::Succeeded(instructions) if *instructions >= LOOP_ROUNDS)
     }
 
     pub(super) fn error(&self) -> Option<&Error> {

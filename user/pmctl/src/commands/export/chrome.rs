@@ -11,10 +11,10 @@ use super::profile::{Profile, ProfileThread, TimedSample};
 
 /// Writes the stacks of an event and the counts of the others.
 pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> io::Result<()> {
-    let mut list = List::new(output)?;
+    let mut array = JsonArray::new(output)?;
     for (thread, name) in &profile.threads {
         let mut named = |what: &str, name: &str| {
-            list.push(&json!({
+            array.push(&json!({
                 "ph": "M", "name": what, "pid": unique_id(*thread, thread.task.pid),
                 "tid": unique_id(*thread, thread.task.tid), "args": { "name": name },
             }))
@@ -30,7 +30,7 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
                 .or_default()
                 .push(timed_sample);
         } else {
-            list.push(&json!({
+            array.push(&json!({
                 "ph": "C", "name": profile.event(timed_sample.event), "pid": unique_id(timed_sample.thread, timed_sample.thread.task.pid),
                 // The number is written as text, since Perfetto ignores a number here.
                 "id": timed_sample.thread.thread(),
@@ -56,11 +56,11 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
                 slices.close(0, timed_sample.time + median);
             }
         }
-        slices.write(&mut list)?;
+        slices.write(&mut array)?;
     }
     let notes = &profile.recording.notes.scope;
     let event = profile.event(event);
-    list.end(&json!({ "recorded": notes, "event": event, "by": "pmctl" }))
+    array.end(&json!({ "recorded": notes, "event": event, "by": "pmctl" }))
 }
 
 /// Median intervals without a sample, after which the functions are assumed to have ended.
@@ -85,7 +85,7 @@ fn median_interval(timed_samples: &[&TimedSample]) -> u64 {
 fn unique_id(thread: ProfileThread, number: u32) -> u64 {
     /// `PID_MAX_LIMIT` of the kernel.
     const PID_MAX_LIMIT: u64 = 1 << 22;
-    u64::from(number) + u64::from(thread.before) * PID_MAX_LIMIT
+    u64::from(number) + u64::from(thread.earlier_processes) * PID_MAX_LIMIT
 }
 
 fn to_microseconds(nanoseconds: u64) -> f64 {
@@ -138,7 +138,7 @@ impl Slices<'_> {
         }
     }
 
-    fn write<W: Write>(&self, list: &mut List<W>) -> io::Result<()> {
+    fn write<W: Write>(&self, array: &mut JsonArray<W>) -> io::Result<()> {
         for slice in &self.all {
             let function = &self.profile.functions.values[slice.function];
             let place = &self.profile.places.values[slice.place];
@@ -146,7 +146,7 @@ impl Slices<'_> {
             if let Some(source) = &function.source {
                 args["source"] = format!("{source}:{}", place.line).into();
             }
-            list.push(&json!({
+            array.push(&json!({
                 "ph": "X", "cat": if function.in_kernel { "kernel" } else { "user" }, "name": function.name,
                 "pid": unique_id(self.thread, self.thread.task.pid),
                 "tid": unique_id(self.thread, self.thread.task.tid), "ts": to_microseconds(slice.start),
@@ -158,12 +158,12 @@ impl Slices<'_> {
 }
 
 /// A JSON array that is written value by value.
-struct List<W> {
+struct JsonArray<W> {
     output: W,
     is_empty: bool,
 }
 
-impl<W: Write> List<W> {
+impl<W: Write> JsonArray<W> {
     fn new(mut output: W) -> io::Result<Self> {
         output.write_all(b"{\"traceEvents\":[")?;
         Ok(Self {

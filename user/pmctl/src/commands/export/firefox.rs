@@ -122,17 +122,22 @@ fn counter_tracks(
         .filter(|timed_sample| timed_sample.event != event)
     {
         let thread = timed_sample.thread;
-        let process = (timed_sample.event, thread.task.pid, thread.before);
+        let process = (
+            timed_sample.event,
+            thread.task.pid,
+            thread.earlier_processes,
+        );
         let track = tracks.entry(process).or_default();
         track.push(timed_sample);
     }
-    let counter = |((event, pid, before), timed_samples): (
+    let counter = |((event, pid, earlier_processes), timed_samples): (
         (usize, u32, u32),
         Vec<&TimedSample>,
     )| {
         let name = profile.event(event);
-        let is_of_process =
-            |thread: &ProfileThread| thread.task.pid == pid && thread.before == before;
+        let is_of_process = |thread: &ProfileThread| {
+            thread.task.pid == pid && thread.earlier_processes == earlier_processes
+        };
         let main = by_thread.keys().position(is_of_process);
         json!({
             "name": name,

@@ -45,9 +45,9 @@ impl<T: Clone + Eq + Hash> Interner<T> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Function {
     pub(super) name: String,
-    /// The number of its program or library.
+    /// The number of the program or library.
     pub(super) object: usize,
-    /// Path of its source file.
+    /// The path of the source file.
     pub(super) source: Option<String>,
     pub(super) in_kernel: bool,
 }
@@ -69,7 +69,7 @@ pub(super) struct CodeLocation {
 pub(super) struct ProfileThread {
     pub(super) task: Task,
     /// Number of earlier processes with samples that had the same process number.
-    pub(super) before: u32,
+    pub(super) earlier_processes: u32,
 }
 
 impl ProfileThread {
@@ -84,9 +84,9 @@ impl ProfileThread {
     }
 
     fn unique_name(self, number: u32) -> String {
-        match self.before {
+        match self.earlier_processes {
             0 => number.to_string(),
-            before => format!("{number}.{before}"),
+            earlier => format!("{number}.{earlier}"),
         }
     }
 }
@@ -94,7 +94,7 @@ impl ProfileThread {
 /// A sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimedSample {
-    /// In nanoseconds since the first sample.
+    /// The time in nanoseconds since the first sample.
     pub(super) time: u64,
     pub(super) thread: ProfileThread,
     pub(super) event: usize,
@@ -198,7 +198,7 @@ impl<'a> Profile<'a> {
         });
         ProfileThread {
             task,
-            before: u32::try_from(index).unwrap_or(u32::MAX),
+            earlier_processes: u32::try_from(index).unwrap_or(u32::MAX),
         }
     }
 
@@ -257,8 +257,9 @@ impl<'a> Profile<'a> {
         let leader = self.threads.get(&ProfileThread { task, ..thread });
         let mut other_threads = self.threads.iter();
         let other = || {
-            let is_same_process =
-                |other: &ProfileThread| other.task.pid == pid && other.before == thread.before;
+            let is_same_process = |other: &ProfileThread| {
+                other.task.pid == pid && other.earlier_processes == thread.earlier_processes
+            };
             other_threads
                 .find(|(other, _)| is_same_process(other))
                 .map(|(_, name)| name)

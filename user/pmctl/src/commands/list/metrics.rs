@@ -18,7 +18,7 @@ use crate::system::table::{Align, Table};
 /// A metric, with the events that it needs.
 pub(super) struct ListedMetric {
     name: &'static str,
-    /// `None` if it needs more than events of cores.
+    /// The metric in the tables; `None` if it needs more than events of cores.
     metric: Option<Metric>,
     events: Vec<String>,
     /// Reason why the metric can't be counted, if it can't.

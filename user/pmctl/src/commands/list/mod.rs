@@ -32,8 +32,8 @@ const MODEL_HELP: &str = "help";
 /// An event with its names.
 struct NamedEvent {
     name: String,
-    also: Vec<&'static str>,
-    /// The counters that count it, or the reason why none does.
+    other_names: Vec<&'static str>,
+    /// The counters that can count the event, or the reason why none can.
     counters: Result<OnCounters, String>,
     /// The event in the vendor's list.
     listed: Option<Event>,
@@ -57,7 +57,7 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
         Descriptions::default()
     };
     let (kind, glob) = kind_and_glob(&args.words)?;
-    let of_metrics = match kind {
+    let listed_metrics = match kind {
         ListKind::Events | ListKind::Pmus => Vec::new(),
         // Names of events are for -e.
         ListKind::All if args.raw => Vec::new(),
@@ -66,7 +66,7 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
         _ => metrics::matching_metrics(glob, &pmu, machine)?,
     };
     if kind == ListKind::Groups {
-        let groups = metrics::matching_groups(glob, &of_metrics);
+        let groups = metrics::matching_groups(glob, &listed_metrics);
         write_groups(args, &groups, output)?;
         let number = groups.len();
         report_hidden(args, (kind, glob), &pmu, (number, number));
@@ -76,8 +76,8 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
         ListKind::Metrics | ListKind::Pmus => Vec::new(),
         _ => all_named_events(&pmu),
     };
-    // A model has none.
-    let of_pmus = match (kind, &args.model) {
+    // A model says nothing about the PMUs of Linux.
+    let pmu_events = match (kind, &args.model) {
         (ListKind::All | ListKind::Pmus, None) => pmus::matching_events(glob, machine),
         _ => Vec::new(),
     };
@@ -85,39 +85,43 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
         .into_iter()
         .filter(|event| glob.is_none_or(|glob| event.matches(glob)))
         .collect();
-    let found = matching.len() + of_metrics.len() + of_pmus.len();
+    let found_count = matching.len() + listed_metrics.len() + pmu_events.len();
     let shown: Vec<NamedEvent> = matching
         .into_iter()
         .filter(|event| args.all || event.is_current())
         .collect();
-    let of_metrics: Vec<metrics::ListedMetric> = of_metrics
+    let listed_metrics: Vec<metrics::ListedMetric> = listed_metrics
         .into_iter()
         .filter(|metric| args.all || metric.is_countable())
         .collect();
     if args.json {
-        write_json((&shown, &of_pmus, &of_metrics), &descriptions, output)?;
+        write_json(
+            (&shown, &pmu_events, &listed_metrics),
+            &descriptions,
+            output,
+        )?;
     } else if args.raw {
-        write_names((&shown, &of_pmus, &of_metrics), output)?;
+        write_names((&shown, &pmu_events, &listed_metrics), output)?;
     } else {
         if !shown.is_empty() {
             write_table(&shown, &pmu, &descriptions, output)?;
         }
-        if !of_pmus.is_empty() {
+        if !pmu_events.is_empty() {
             if !shown.is_empty() {
                 writeln!(output)?;
             }
-            pmus::write_table(&of_pmus, output)?;
+            pmus::write_table(&pmu_events, output)?;
         }
-        if !of_metrics.is_empty() {
-            if !shown.is_empty() || !of_pmus.is_empty() {
+        if !listed_metrics.is_empty() {
+            if !shown.is_empty() || !pmu_events.is_empty() {
                 writeln!(output)?;
             }
-            metrics::write_table(&of_metrics, output)?;
+            metrics::write_table(&listed_metrics, output)?;
         }
     }
     output.flush()?;
-    let number = shown.len() + of_metrics.len() + of_pmus.len();
-    report_hidden(args, (kind, glob), &pmu, (number, found));
+    let number = shown.len() + listed_metrics.len() + pmu_events.len();
+    report_hidden(args, (kind, glob), &pmu, (number, found_count));
     Ok(if number == 0 { FAILURE } else { 0 })
 }
 
@@ -130,17 +134,17 @@ type ListEntries<'a> = (
 
 /// Writes the entries as JSON.
 fn write_json(
-    (events, of_pmus, of_metrics): ListEntries<'_>,
+    (events, pmu_events, listed_metrics): ListEntries<'_>,
     descriptions: &Descriptions,
     output: &mut dyn Write,
 ) -> Result<()> {
     let events = events
         .iter()
         .map(|event| EventJson::new(event, descriptions));
-    let metrics = of_metrics.iter().map(metrics::MetricJson::new);
+    let metrics = listed_metrics.iter().map(metrics::MetricJson::new);
     let rows: Vec<AnyRow<'_>> = events
         .map(AnyRow::Event)
-        .chain(of_pmus.iter().map(AnyRow::Pmu))
+        .chain(pmu_events.iter().map(AnyRow::Pmu))
         .chain(metrics.map(AnyRow::Metric))
         .collect();
     serde_json::to_writer_pretty(&mut *output, &rows)?;
@@ -149,17 +153,17 @@ fn write_json(
 
 /// Writes the names of the entries and of the metrics' groups, one a line.
 fn write_names(
-    (events, of_pmus, of_metrics): ListEntries<'_>,
+    (events, pmu_events, listed_metrics): ListEntries<'_>,
     output: &mut dyn Write,
 ) -> Result<()> {
     for event in events {
         writeln!(output, "{}", event.name)?;
     }
-    for event in of_pmus {
+    for event in pmu_events {
         writeln!(output, "{}", event.name())?;
     }
-    let names = of_metrics.iter().map(metrics::ListedMetric::name);
-    for name in names.chain(metrics::groups(of_metrics)) {
+    let names = listed_metrics.iter().map(metrics::ListedMetric::name);
+    for name in names.chain(metrics::groups(listed_metrics)) {
         writeln!(output, "{name}")?;
     }
     Ok(())
@@ -256,7 +260,7 @@ fn all_named_events(pmu: &Pmu) -> Vec<NamedEvent> {
     let common_events = spec::named_events(pmu.vendor()).map(|event| {
         let mut names = event.names();
         let name = names.next().unwrap_or_default();
-        let also: Vec<&str> = names.collect();
+        let other_names: Vec<&str> = names.collect();
         NamedEvent {
             name: name.to_owned(),
             counters: event
@@ -264,15 +268,15 @@ fn all_named_events(pmu: &Pmu) -> Vec<NamedEvent> {
                 .ok_or_else(|| "This CPU does not have it.".to_owned()),
             listed: model.and_then(|model| {
                 std::iter::once(name)
-                    .chain(also.clone())
+                    .chain(other_names.clone())
                     .find_map(|name| model.event(name))
             }),
-            also,
+            other_names,
         }
     });
     let caches = spec::cache_events(pmu).map(|event| NamedEvent {
         name: event.to_string(),
-        also: Vec::new(),
+        other_names: Vec::new(),
         counters: event.counters_on(pmu).ok_or_else(String::new),
         listed: None,
     });
@@ -288,7 +292,7 @@ fn all_named_events(pmu: &Pmu) -> Vec<NamedEvent> {
             .filter(|event| !is_common(&event.name))
             .map(|event| NamedEvent {
                 name: event.name.clone(),
-                also: Vec::new(),
+                other_names: Vec::new(),
                 counters: spec::counters_of_listed(&event, pmu),
                 listed: Some(event),
             }),
@@ -304,13 +308,13 @@ impl NamedEvent {
     }
 
     fn all_names(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(&*self.name).chain(self.also.iter().copied())
+        std::iter::once(&*self.name).chain(self.other_names.iter().copied())
     }
 
     /// Returns whether the event can be counted, and its name is not outdated.
     fn is_current(&self) -> bool {
         let is_deprecated = self.listed.as_ref().is_some_and(|event| event.deprecated);
-        self.counters.is_ok() && !(is_deprecated && self.also.is_empty())
+        self.counters.is_ok() && !(is_deprecated && self.other_names.is_empty())
     }
 
     /// Returns the event select as a raw event, without modes.
@@ -350,7 +354,7 @@ fn write_table(
             Ok(_) if event.listed.as_ref().is_some_and(|event| event.deprecated) => {
                 "(outdated)".to_owned()
             }
-            Ok(_) => event.also.join(", "),
+            Ok(_) => event.other_names.join(", "),
             Err(reason) => reason.clone(),
         };
         let counters = match &event.counters {
@@ -400,12 +404,12 @@ fn report_hidden(
     args: &List,
     (kind, glob): (ListKind, Option<&str>),
     pmu: &Pmu,
-    (shown, found): (usize, usize),
+    (shown_count, found_count): (usize, usize),
 ) {
     let model_name = pmu
         .model()
         .map(|model| format!("{} ({})", model.name(), model.version()));
-    if let (0, Some(glob)) = (found, glob) {
+    if let (0, Some(glob)) = (found_count, glob) {
         let of_model = model_name.map_or(String::new(), |name| format!(" of {name}"));
         let what = match kind {
             ListKind::Metrics => "metric",
@@ -423,14 +427,14 @@ fn report_hidden(
     if args.raw || args.json {
         return;
     }
-    if found > shown {
+    if found_count > shown_count {
         let what = match kind {
             ListKind::Metrics => "more metric",
             ListKind::Events => "more event",
             _ => "more name",
         };
-        let others = u64::try_from(found - shown).unwrap_or(u64::MAX);
-        match shown {
+        let others = u64::try_from(found_count - shown_count).unwrap_or(u64::MAX);
+        match shown_count {
             0 => complain(format_args!(
                 "{}, and none of them can be counted here: `--all` shows them with the reason.",
                 count(others, what.trim_start_matches("more "))
@@ -441,7 +445,7 @@ fn report_hidden(
             )),
         }
     }
-    if let (0, Some(glob)) = (shown, glob) {
+    if let (0, Some(glob)) = (shown_count, glob) {
         advise_category(glob);
     }
     if model_name.is_none() {
@@ -529,7 +533,7 @@ impl<'a> EventJson<'a> {
         let general = found.map_or(0, |found| found.general);
         Self {
             name: &event.name,
-            also: &event.also,
+            also: &event.other_names,
             raw: event.raw_event(),
             counters: (0..64)
                 .filter(|number| general >> number & 1 != 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The events of Linux's PMUs that are none of the cores'.
+//! Lists the events of Linux's PMUs other than those of cores.
 
 use std::io::Write;
 
@@ -12,19 +12,19 @@ use crate::events::linux_pmu::{LinuxPmu, read_all};
 use crate::system::machine::Machine;
 use crate::system::table::{Align, Table};
 
-/// An event that has a name, or the fields of those that have none.
+/// A named event of a PMU, or the fields of a PMU, from which other events are written.
 #[derive(Debug, Serialize)]
 pub(super) struct ListedPmuEvent {
-    /// As -e takes it.
+    /// The event as -e takes it.
     name: String,
-    /// Number of PMUs that it is the sum of.
+    /// The number of PMUs whose counts are added up.
     pmus: usize,
     #[serde(skip_serializing_if = "String::is_empty")]
     unit: String,
     /// Factor that converts the count to that unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     scale: Option<f64>,
-    /// The CPUs that it is read on, each for its socket or die; none if each CPU counts for itself.
+    /// The CPUs that the event is read on, each for its socket or die; `None` if each CPU counts for itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpus: Option<String>,
     /// The fields that the name stands for, or those of the PMU.
@@ -35,7 +35,7 @@ pub(super) struct ListedPmuEvent {
 pub(super) fn matching_events(glob: Option<&str>, machine: &Machine) -> Vec<ListedPmuEvent> {
     let pmus = read_all(machine);
     let of_kind = pmus.chunk_by(|first, second| first.kind() == second.kind());
-    let mut found: Vec<ListedPmuEvent> = of_kind.flat_map(listed).collect();
+    let mut found: Vec<ListedPmuEvent> = of_kind.flat_map(entries_of_kind).collect();
     found.retain(|event| {
         let name = event.name.to_ascii_lowercase();
         glob.is_none_or(|glob| matches(&glob.to_ascii_lowercase(), &name))
@@ -43,8 +43,8 @@ pub(super) fn matching_events(glob: Option<&str>, machine: &Machine) -> Vec<List
     found
 }
 
-/// Returns what there is of PMUs of one kind.
-fn listed(pmus: &[LinuxPmu]) -> Vec<ListedPmuEvent> {
+/// Returns the named events of PMUs of one kind, and an entry with the fields for other events.
+fn entries_of_kind(pmus: &[LinuxPmu]) -> Vec<ListedPmuEvent> {
     let Some(pmu) = pmus.first() else {
         return Vec::new();
     };

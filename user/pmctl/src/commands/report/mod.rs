@@ -92,8 +92,8 @@ fn write_report(args: &Report, recording: &Recording, output: &mut Screen) -> Re
     let source_lines = wants_lines.then(|| SourceLines::new(recording));
     let grouping = Grouping::from_args(args);
     let (tables, gaps) = sum_by_row(recording, &grouping, source_lines.as_ref())?;
-    let asked = (&grouping, source_lines.as_ref());
-    gaps.write_warnings(recording, asked, output.colors, output)?;
+    let shown_options = (&grouping, source_lines.as_ref());
+    gaps.write_warnings(recording, shown_options, output.colors, output)?;
     if !grouping.filter.is_empty() && tables.iter().all(|shares| shares.is_empty()) {
         return Ok(write_no_sample(output)?);
     }

@@ -21,14 +21,14 @@ const MAX_FILES: usize = 5;
 
 /// Samples without the name of a function, by file.
 #[derive(Debug, Default)]
-pub(crate) struct Nameless {
+pub(crate) struct NamelessSamples {
     /// Path and number of samples of each file.
     files: AHashMap<FileNumber, (String, u64)>,
     /// Number of all samples, with a name or without.
     samples: u64,
 }
 
-impl Nameless {
+impl NamelessSamples {
     /// Adds a sample.
     pub(super) fn add_sample(&mut self, named: &NamedSample<'_>) {
         self.samples += 1;

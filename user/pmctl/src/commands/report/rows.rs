@@ -8,7 +8,7 @@ use ahash::AHashMap;
 use anyhow::Result;
 
 use super::callers::{self, Tree};
-use super::nameless::Nameless;
+use super::nameless::NamelessSamples;
 use crate::args::{Key, Order, Report};
 use crate::recording::address_spaces::{FileNumber, NameNumber};
 use crate::recording::perfdata::{Recording, Stamp, is_kernel};
@@ -42,7 +42,7 @@ impl Share {
 /// Call chains that are cut, and files whose functions have no names.
 #[derive(Debug)]
 pub(crate) struct ReportGaps {
-    nameless: Nameless,
+    nameless: NamelessSamples,
     cuts: Cuts,
 }
 
@@ -159,7 +159,7 @@ pub(crate) fn sum_by_row(
     source_lines: Option<&SourceLines<'_>>,
 ) -> Result<(Vec<Shares>, ReportGaps)> {
     let keys = &args.keys[..];
-    let mut nameless = Nameless::default();
+    let mut nameless = NamelessSamples::default();
     let mut rows: AHashMap<RowId, (Vec<String>, Share)> = AHashMap::new();
     let graph = args.graph;
     let wants_chain = args.children || graph.is_some();
