@@ -18,7 +18,7 @@ use crate::events::rights;
 use crate::system::exit;
 use crate::system::stdio::complain;
 
-/// Most cgroups that are searched. Searching this many takes a fraction of a second.
+/// The greatest number of cgroups that are searched, which takes a fraction of a second.
 const MAX_CGROUPS_SEARCHED: usize = 50_000;
 
 /// The counters of cgroups.
@@ -27,7 +27,7 @@ pub(crate) struct Containers {
     events: Vec<EventSpec>,
     mount: PathBuf,
     patterns: Vec<Pattern>,
-    limit: Limit,
+    limit: CgroupLimit,
     /// The cgroups that are counted, by name.
     counted: BTreeMap<PathBuf, Container>,
     /// Number of cgroups that match and are not counted.
@@ -40,7 +40,7 @@ pub(crate) struct Containers {
 
 /// The most cgroups that are counted, and what to do if there are more.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limit {
+pub(crate) struct CgroupLimit {
     pub(crate) max_count: usize,
     pub(crate) advice: &'static str,
 }
@@ -50,7 +50,7 @@ struct Container {
     found: FoundCgroup,
     cgroup: Cgroup,
     labels: Labels,
-    open: OpenEvents,
+    open_events: OpenEvents,
 }
 
 /// The names of a cgroup.
@@ -78,7 +78,7 @@ impl Containers {
     pub(crate) fn open(
         device: Device,
         events: Vec<EventSpec>,
-        (patterns, limit): (Vec<Pattern>, Limit),
+        (patterns, limit): (Vec<Pattern>, CgroupLimit),
     ) -> Result<Self> {
         let mount = Cgroup::mount_point();
         let mount = mount.map_err(|error| exit::with_help_to("--cgroups", &error))?;
@@ -112,7 +112,7 @@ impl Containers {
         self.counted.len()
     }
 
-    /// Returns the most cgroups that can be counted.
+    /// Returns the greatest number of cgroups that can be counted.
     pub(super) const fn max_count(&self) -> usize {
         self.limit.max_count
     }
@@ -125,7 +125,9 @@ impl Containers {
     /// Returns the number of counts that are missing: events of cgroups that are not open.
     pub(super) fn missing(&self) -> usize {
         let containers = self.counted.values();
-        containers.map(|container| container.open.missing()).sum()
+        containers
+            .map(|container| container.open_events.missing())
+            .sum()
     }
 
     /// Returns the number of times that a cgroup's counts were lost and began from 0.
@@ -146,7 +148,7 @@ impl Containers {
         let mut values = Vec::with_capacity(self.counted.len() * self.events.len());
         for (index, container) in self.counted.values_mut().enumerate() {
             self.lost += container
-                .open
+                .open_events
                 .read(|event, value| values.push((index, event, value)))?;
         }
         let labels: Vec<&Labels> = self
@@ -215,7 +217,7 @@ impl Containers {
                 id: format!("/{}", found.name.display()),
                 names: ContainerNames::of(&found.name),
             },
-            open: OpenEvents::none(&self.events),
+            open_events: OpenEvents::none(&self.events),
         };
         let not_open = container.open_missing(&self.device, &self.events);
         let mut errors = not_open.into_iter().map(|(_, error)| error);
@@ -242,7 +244,7 @@ impl Containers {
             ));
         }
         (self.left_out > 0).then(|| {
-            let Limit { max_count, advice } = self.limit;
+            let CgroupLimit { max_count, advice } = self.limit;
             format!("only {max_count} cgroups are counted, which is the limit. {advice}")
         })
     }
@@ -262,7 +264,7 @@ impl Container {
     /// Opens the events that are not open. Returns those that can't be opened, with the error.
     fn open_missing(&mut self, device: &Device, events: &[EventSpec]) -> Vec<(usize, Error)> {
         let cgroup = &self.cgroup;
-        self.open
+        self.open_events
             .open_missing((device, events), |leader| leader.cgroup(cgroup))
     }
 }

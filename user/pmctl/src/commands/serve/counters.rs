@@ -26,7 +26,7 @@ pub(super) struct Counters {
 /// The counters of a CPU.
 struct Cpu {
     number: u32,
-    open: OpenEvents,
+    open_events: OpenEvents,
 }
 
 /// The count of an event on a CPU.
@@ -53,7 +53,7 @@ impl Counters {
         let event_count = events.len();
         let cpu = |number| Cpu {
             number,
-            open: OpenEvents::none(&events),
+            open_events: OpenEvents::none(&events),
         };
         let cpus = cpus.iter().map(cpu).collect();
         let mut counters = Self {
@@ -95,12 +95,12 @@ impl Counters {
 
     /// Returns the CPUs on which an event is counted.
     pub(super) fn cpus_counting(&self, event: usize) -> Cpus {
-        self.cpus_where(|cpu| cpu.open.is_open(event))
+        self.cpus_where(|cpu| cpu.open_events.is_open(event))
     }
 
     /// Returns the CPUs on which an event is not counted for this reason.
     pub(super) fn cpus_lacking(&self, event: usize, lack: Lack) -> Cpus {
-        self.cpus_where(|cpu| cpu.open.lack(event) == Some(lack))
+        self.cpus_where(|cpu| cpu.open_events.lack(event) == Some(lack))
     }
 
     fn cpus_where(&self, condition: impl Fn(&Cpu) -> bool) -> Cpus {
@@ -110,7 +110,7 @@ impl Counters {
 
     /// Returns the number of counts that are missing: events of CPUs that are not open.
     pub(super) fn missing(&self) -> usize {
-        self.cpus.iter().map(|cpu| cpu.open.missing()).sum()
+        self.cpus.iter().map(|cpu| cpu.open_events.missing()).sum()
     }
 
     /// Returns the number of times that a CPU's counts were lost because another program wrote to the counters' registers.
@@ -128,7 +128,7 @@ impl Counters {
             // The error is ignored: an event that can't be opened now is tried again at the next reading.
             let _ = cpu.open_missing(&self.device, &self.events);
             let number = cpu.number;
-            self.lost += cpu.open.read(|event, value| {
+            self.lost += cpu.open_events.read(|event, value| {
                 counts.push(CpuCount {
                     event,
                     cpu: number,
@@ -144,7 +144,7 @@ impl Cpu {
     /// Opens the events that are not open. Returns those that can't be opened, with the error.
     fn open_missing(&mut self, device: &Device, events: &[EventSpec]) -> Vec<(usize, Error)> {
         let number = self.number;
-        self.open
+        self.open_events
             .open_missing((device, events), |leader| leader.all_tasks().cpu(number))
     }
 }

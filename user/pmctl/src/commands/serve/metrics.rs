@@ -13,7 +13,7 @@ use perfmon::Error;
 use super::containers::{ContainerCount, Containers, Labels};
 use super::counters::Counters;
 use super::names;
-use super::text::{Form, MetricKind, MetricsText};
+use super::text::{MetricKind, MetricsText, TextFormat};
 
 /// The outcome of a request for a profile: the label `result`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl ServerTotals {
 /// # Errors
 /// Reading a counter fails.
 pub(super) fn write(
-    form: Form,
+    form: TextFormat,
     (counters, containers): (&mut Counters, Option<&mut Containers>),
     (done, open): (&ServerTotals, usize),
     started: SystemTime,

@@ -30,7 +30,7 @@ use perfmon::{Device, Pmu};
 use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 
-use containers::{Containers, Limit};
+use containers::{CgroupLimit, Containers};
 use counters::Counters;
 use metrics::ServerTotals;
 use open_events::Lack;
@@ -128,9 +128,9 @@ fn open_containers(
 }
 
 /// Returns the patterns of --cgroups, and the limit of cgroups.
-fn cgroup_choice(args: &Serve) -> (Vec<Pattern>, Limit) {
+fn cgroup_choice(args: &Serve) -> (Vec<Pattern>, CgroupLimit) {
     let texts = args.cgroups.iter().flat_map(|text| text.split(','));
-    let limit = Limit {
+    let limit = CgroupLimit {
         max_count: args.max_cgroups as usize,
         advice: "Raise it with --max-cgroups, or match fewer with --cgroups; the metric perfmon_cgroups_left_out is the \
                  number of the others.",

@@ -27,7 +27,8 @@ const HARDWARE_METRICS: [(u32, &str, &str); 7] = [
     ),
 ];
 
-/// The same for cache events. What `node_exporter` calls `hits` includes all accesses.
+/// perf's number of a cache event, `node_exporter`'s metric, and the help text. Metrics with `hits` in their names include all
+/// accesses.
 const CACHE_METRICS: [(u32, &str, &str); 12] = [
     (
         0x0_0000,

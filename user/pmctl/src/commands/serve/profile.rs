@@ -35,7 +35,7 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(60);
 pub(super) struct ServedProfile {
     pub(super) bytes: Bytes,
     /// The recorder's message about missing samples, if some are missing.
-    pub(super) incomplete: Option<String>,
+    pub(super) incomplete_message: Option<String>,
 }
 
 /// Refuses an event that can't be sampled, or that has a period or frequency of its own.
@@ -124,8 +124,8 @@ fn start(request: &ProfileRequest, cpus: Option<&Cpus>) -> io::Result<(Child, Ch
         // Inlined functions and lines are read from debug information, which can be large.
         exporter.arg("--no-inline");
     }
-    // SAFETY: Between fork and exec, the closure may only do what is safe in a copy of one thread. It makes one system
-    // call, without pointers, and neither allocates memory nor takes locks.
+    // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only async-signal-safe code may run:
+    // this one makes one system call, without pointers, and neither allocates memory nor takes locks.
     unsafe {
         exporter.pre_exec(|| {
             // A low priority, since this may be much work. With 19, the lowest, it would not end in time on a busy machine.
@@ -146,8 +146,8 @@ fn pmctl() -> Command {
         .kill_on_drop(true)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    // SAFETY: Between fork and exec, the closure may only do what is safe in a copy of one thread. It makes one system
-    // call, and neither allocates memory nor takes locks.
+    // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only async-signal-safe code may run:
+    // this one makes one system call, and neither allocates memory nor takes locks.
     unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGKILL)?)) };
     command
 }
@@ -185,7 +185,7 @@ fn assess_result(
     if exported.success() && !bytes.is_empty() {
         return Ok(ServedProfile {
             bytes: bytes.into(),
-            incomplete: (!recorded.success() || is_cut).then(|| recorder_errors.to_owned()),
+            incomplete_message: (!recorded.success() || is_cut).then(|| recorder_errors.to_owned()),
         });
     }
     let status = match recorded.code().map(u8::try_from) {
@@ -233,14 +233,14 @@ mod tests {
         let status = |bytes: &[u8], recorded, exported| {
             let ended = (bytes.to_vec(), code(recorded), code(exported));
             match assess_result(ended, "recorder", "exporter") {
-                Ok(profile) => Ok(profile.incomplete),
+                Ok(profile) => Ok(profile.incomplete_message),
                 Err(refusal) => Err((refusal.status.as_u16(), refusal.reason)),
             }
         };
         assert_eq!(status(b"x", 0, 0), Ok(None));
         assert_eq!(status(b"x", 125, 0), Ok(Some("recorder".to_owned())));
         let cut = assess_result((b"x".to_vec(), code(0), code(0)), "--max-size: the end", "");
-        assert!(cut.is_ok_and(|profile| profile.incomplete.is_some()));
+        assert!(cut.is_ok_and(|profile| profile.incomplete_message.is_some()));
         assert_eq!(status(b"", 2, 1), Err((400, "recorder".to_owned())));
         assert_eq!(status(b"", 125, 1), Err((503, "recorder".to_owned())));
         assert_eq!(status(b"", 0, 1), Err((500, "exporter".to_owned())));

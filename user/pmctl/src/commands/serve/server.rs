@@ -42,7 +42,7 @@ use super::metrics::{self, ProfileOutcome, ServerTotals};
 use super::page;
 use super::profile;
 use super::request::{self, Limits, ProfileRequest, Refusal, ServedPage};
-use super::text::Form;
+use super::text::TextFormat;
 use crate::events::cpus::Cpus;
 use crate::system::stdio::complain;
 
@@ -258,7 +258,7 @@ impl Server {
                     .headers()
                     .get(ACCEPT)
                     .and_then(|value| value.to_str().ok());
-                self.metrics_answer(Form::accepted(accept))
+                self.metrics_answer(TextFormat::accepted(accept))
             }
             Ok(ServedPage::Profile) => self.profile_answer(request.uri().query(), state).await,
             Ok(ServedPage::Index) => Ok(page_answer(
@@ -278,7 +278,7 @@ impl Server {
     }
 
     /// Answers with the metrics.
-    fn metrics_answer(&self, form: Form) -> Result<Answer, Refusal> {
+    fn metrics_answer(&self, form: TextFormat) -> Result<Answer, Refusal> {
         self.totals.borrow_mut().scrapes += 1;
         let open = self.connections.borrow().len();
         let text = metrics::write(
@@ -319,12 +319,12 @@ impl Server {
         let mut in_progress = ProfileInProgress::begin(self, &request, state);
         let result = profile::make_profile(&request, self.cpus.as_ref()).await;
         in_progress.outcome = match &result {
-            Ok(profile) if profile.incomplete.is_none() => ProfileOutcome::Complete,
+            Ok(profile) if profile.incomplete_message.is_none() => ProfileOutcome::Complete,
             Ok(_) => ProfileOutcome::Incomplete,
             Err(_) => ProfileOutcome::Failed,
         };
         let profile = result?;
-        if let Some(message) = profile.incomplete {
+        if let Some(message) = profile.incomplete_message {
             complain(format_args!("a profile is incomplete: {message}"));
         }
         let mut answer = page_answer("application/octet-stream", profile.bytes);

@@ -5,12 +5,12 @@ use std::fmt::{self, Write};
 
 /// A format of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum TextFormat {
     OpenMetrics,
     Prometheus,
 }
 
-impl Form {
+impl TextFormat {
     /// Returns the format that an `Accept` header asks for. It is Prometheus' own, unless the header names `OpenMetrics` with
     /// at least the same quality.
     pub(super) fn accepted(header: Option<&str>) -> Self {
@@ -60,11 +60,11 @@ impl MetricKind {
     }
 
     /// Returns the name of the type in a format.
-    const fn type_name(self, form: Form) -> &'static str {
+    const fn type_name(self, form: TextFormat) -> &'static str {
         match (self, form) {
             (Self::Counter, _) => "counter",
-            (Self::Info, Form::OpenMetrics) => "info",
-            (Self::Gauge, _) | (Self::Info, Form::Prometheus) => "gauge",
+            (Self::Info, TextFormat::OpenMetrics) => "info",
+            (Self::Gauge, _) | (Self::Info, TextFormat::Prometheus) => "gauge",
         }
     }
 }
@@ -72,14 +72,14 @@ impl MetricKind {
 /// A page of metrics that is being written.
 pub(super) struct MetricsText {
     text: String,
-    form: Form,
+    form: TextFormat,
     /// The metric whose samples are written at present.
     name: &'static str,
     kind: MetricKind,
 }
 
 impl MetricsText {
-    pub(super) fn new(form: Form) -> Self {
+    pub(super) fn new(form: TextFormat) -> Self {
         Self {
             text: String::with_capacity(4096),
             form,
@@ -93,8 +93,8 @@ impl MetricsText {
         (self.name, self.kind) = (name, kind);
         // In Prometheus' format, a metric has the same name as its samples.
         let suffix = match self.form {
-            Form::OpenMetrics => "",
-            Form::Prometheus => kind.suffix(),
+            TextFormat::OpenMetrics => "",
+            TextFormat::Prometheus => kind.suffix(),
         };
         let type_name = kind.type_name(self.form);
         self.push(format_args!(
@@ -114,7 +114,7 @@ impl MetricsText {
         for (index, (label, text)) in labels.iter().enumerate() {
             let separator = if index == 0 { '{' } else { ',' };
             self.push(format_args!("{separator}{label}=\""));
-            let _ = write!(Escaped(&mut self.text), "{text}");
+            let _ = write!(LabelEscaper(&mut self.text), "{text}");
             self.text.push('"');
         }
         let end = if labels.is_empty() { "" } else { "}" };
@@ -124,7 +124,7 @@ impl MetricsText {
 
     /// Ends the page, and returns its text.
     pub(super) fn end(mut self) -> String {
-        if self.form == Form::OpenMetrics {
+        if self.form == TextFormat::OpenMetrics {
             self.text.push_str("# EOF\n");
         }
         self.text
@@ -137,9 +137,9 @@ impl MetricsText {
 }
 
 /// Writes the value of a label, with quotes, backslashes and line ends escaped.
-struct Escaped<'a>(&'a mut String);
+struct LabelEscaper<'a>(&'a mut String);
 
-impl Write for Escaped<'_> {
+impl Write for LabelEscaper<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for letter in text.chars() {
             match letter {
@@ -157,7 +157,7 @@ impl Write for Escaped<'_> {
 mod tests {
     use super::*;
 
-    fn page(form: Form) -> String {
+    fn page(form: TextFormat) -> String {
         let mut page = MetricsText::new(form);
         page.metric("a_events", MetricKind::Counter, "Number of events")
             .sample(&[("cpu", &0), ("event", &"x\\\"\n")], u64::MAX)
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn openmetrics_has_types_without_suffix_and_an_end() {
         assert_eq!(
-            page(Form::OpenMetrics),
+            page(TextFormat::OpenMetrics),
             "# HELP a_events Number of events.\n# TYPE a_events counter\n\
              a_events_total{cpu=\"0\",event=\"x\\\\\\\"\\n\"} 18446744073709551615\n\
              a_events_total{cpu=\"1\",event=\"y\"} 0\n\
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn prometheus_has_the_names_of_samples() {
         assert_eq!(
-            page(Form::Prometheus),
+            page(TextFormat::Prometheus),
             "# HELP a_events_total Number of events.\n# TYPE a_events_total counter\n\
              a_events_total{cpu=\"0\",event=\"x\\\\\\\"\\n\"} 18446744073709551615\n\
              a_events_total{cpu=\"1\",event=\"y\"} 0\n\
@@ -201,7 +201,11 @@ mod tests {
         let of_3 = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
                     text/plain;version=1.0.0;q=0.4";
         for open in [of_2, of_3, "application/openmetrics-text"] {
-            assert_eq!(Form::accepted(Some(open)), Form::OpenMetrics, "{open}");
+            assert_eq!(
+                TextFormat::accepted(Some(open)),
+                TextFormat::OpenMetrics,
+                "{open}"
+            );
         }
         let classic = "text/plain;version=0.0.4;q=0.5,application/openmetrics-text;q=0.4";
         let none = "application/openmetrics-text;q=0";
@@ -213,8 +217,12 @@ mod tests {
             classic,
             none,
         ] {
-            assert_eq!(Form::accepted(Some(classic)), Form::Prometheus, "{classic}");
+            assert_eq!(
+                TextFormat::accepted(Some(classic)),
+                TextFormat::Prometheus,
+                "{classic}"
+            );
         }
-        assert_eq!(Form::accepted(None), Form::Prometheus);
+        assert_eq!(TextFormat::accepted(None), TextFormat::Prometheus);
     }
 }

@@ -11,7 +11,7 @@ use perfmon::spec;
 use perfmon::{Device, Pmu};
 
 use crate::args::Top;
-use crate::commands::serve::containers::{Containers, Limit};
+use crate::commands::serve::containers::{CgroupLimit, Containers};
 use crate::events::cgroups::Pattern;
 use crate::system::exit::{self, Usage};
 use crate::system::files::allow_many_files;
@@ -23,7 +23,7 @@ use crate::system::text::{count, thousands};
 const EVENTS: &str = "instructions,cycles";
 
 /// The most cgroups that are counted.
-const LIMIT: Limit = Limit {
+const LIMIT: CgroupLimit = CgroupLimit {
     max_count: 1000,
     advice: "Match fewer with --cgroups=GLOBS.",
 };
@@ -39,8 +39,8 @@ struct CgroupCounts {
 }
 
 impl CgroupCounts {
-    /// Returns what has been counted since `before`. A count that is less is one of another cgroup of the same name, or began
-    /// anew.
+    /// Returns the counts since `before`. A smaller count is that of another cgroup with the same name, or has restarted from
+    /// 0.
     fn since(self, before: Self) -> Self {
         let grown = |now: Option<u64>, before: Option<u64>| {
             now.map(|now| now.checked_sub(before.unwrap_or(0)).unwrap_or(now))
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_has_what_came_since_the_one_before() {
+    fn table_has_the_counts_since_the_previous_table() {
         let counts = |instructions, cycles| CgroupCounts {
             instructions: Some(instructions),
             cycles: Some(cycles),

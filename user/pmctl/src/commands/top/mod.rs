@@ -13,7 +13,7 @@ use anyhow::{Error, Result};
 
 use crate::args::{Order, Top};
 use crate::commands::report::Grouping;
-use crate::commands::tui::{self, Show};
+use crate::commands::tui::{self, Tui};
 use crate::recording::profile::Filter;
 use crate::system::screen::Screen;
 use recorder::{RecorderOutput, RecorderProcess};
@@ -22,7 +22,7 @@ use stream::PipeStream;
 /// Time to wait for the recorder's first bytes before the screen is set up. They usually take some tenths of a second.
 const FIRST_BYTES_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Shows tables until the user ends it, and returns the exit code.
+/// Shows tables until the user quits, and returns the exit code.
 pub(crate) fn top(args: &Top) -> Result<u8> {
     if let Some(forms) = &args.cgroups {
         return cgroups::top(args, forms);
@@ -50,8 +50,8 @@ pub(crate) fn top(args: &Top) -> Result<u8> {
     if is_text {
         return live.print_tables(args, &grouping, &mut recorder);
     }
-    let mut show = Show::new(&grouping, String::new());
-    let code = show.run(|show| live.refresh(args, show, &mut recorder))?;
+    let mut tui = Tui::new(&grouping, String::new());
+    let code = tui.run(|tui| live.refresh(args, tui, &mut recorder))?;
     live.failure.map_or(Ok(code), Err)
 }
 
@@ -106,11 +106,11 @@ impl LiveView {
         }
     }
 
-    /// Reads the stream, and shows a table if one is due. Returns whether that was the last one.
+    /// Reads the stream, and shows a table if one is due. Returns whether no further table follows.
     fn refresh(
         &mut self,
         args: &Top,
-        show: &mut Show,
+        tui: &mut Tui,
         recorder: &mut RecorderProcess,
     ) -> Result<bool> {
         loop {
@@ -121,14 +121,14 @@ impl LiveView {
                     let end = recorder.wait_for_end();
                     // Without new samples the last table stays on the screen.
                     if self.stream.has_samples() || (self.tables == 0 && end.is_ok()) {
-                        self.show_table(show)?;
+                        self.show_table(tui)?;
                     }
                     if self.tables == 0 {
                         return end.map(|_| true);
                     }
-                    show.show_status("the sampled programs have ended: q quits".to_owned());
+                    tui.show_status("the sampled programs have ended: q quits".to_owned());
                     if let Err(failure) = end {
-                        show.show_status(
+                        tui.show_status(
                             "the recorder has failed: q quits and shows why".to_owned(),
                         );
                         self.failure = Some(failure);
@@ -141,14 +141,14 @@ impl LiveView {
             return Ok(false);
         }
         self.next_table = Instant::now() + args.delay;
-        self.show_table(show)?;
+        self.show_table(tui)?;
         Ok(self.is_done(args))
     }
 
     /// Shows a table of the samples since the last one.
-    fn show_table(&mut self, show: &mut Show) -> Result<()> {
+    fn show_table(&mut self, tui: &mut Tui) -> Result<()> {
         if let Some(recording) = self.stream.take_recording() {
-            show.replace_recording(recording)?;
+            tui.replace_recording(recording)?;
             self.tables += 1;
         }
         Ok(())

@@ -68,7 +68,7 @@ pub(super) struct App {
     /// The first column of the lines that is on the screen.
     pub(super) column: usize,
     /// The lines whose callers are shown.
-    pub(super) open: HashSet<CallPath>,
+    pub(super) open_lines: HashSet<CallPath>,
     /// Text that rows must contain, or that is searched for in a function.
     pub(super) filter: String,
     pub(super) mode: Mode,
@@ -93,7 +93,7 @@ impl App {
             selected: 0,
             offset: 0,
             column: 0,
-            open: HashSet::new(),
+            open_lines: HashSet::new(),
             filter: String::new(),
             mode: Mode::Table,
             view: None,
@@ -111,7 +111,9 @@ impl App {
     /// Returns the lines of the table that is shown.
     pub(super) fn lines(&self) -> Vec<TableLine> {
         let table = self.table();
-        table.map_or_else(Vec::new, |table| table.lines(&self.filter, &self.open))
+        table.map_or_else(Vec::new, |table| {
+            table.lines(&self.filter, &self.open_lines)
+        })
     }
 
     /// Replaces the tables. The same row stays selected, if it still exists.
@@ -162,7 +164,7 @@ impl App {
         }
         match self.mode {
             Mode::Search => {
-                self.search_key(key.code);
+                self.handle_search_key(key.code);
                 None
             }
             Mode::Warnings if self.scroll.handle_key(key.code) => None,
@@ -184,13 +186,13 @@ impl App {
                 self.column = self.column.saturating_sub(SCROLL_COLUMNS);
                 None
             }
-            Mode::Table if self.view.is_some() => self.view_key(key.code),
-            Mode::Table => self.table_key(key.code),
+            Mode::Table if self.view.is_some() => self.handle_view_key(key.code),
+            Mode::Table => self.handle_table_key(key.code),
         }
     }
 
     /// Handles a key while the text of a search is typed.
-    fn search_key(&mut self, key: KeyCode) {
+    fn handle_search_key(&mut self, key: KeyCode) {
         match key {
             KeyCode::Enter => {
                 self.mode = Mode::Table;
@@ -216,7 +218,7 @@ impl App {
     }
 
     /// Handles a key while the table is shown.
-    fn table_key(&mut self, key: KeyCode) -> Option<UserRequest> {
+    fn handle_table_key(&mut self, key: KeyCode) -> Option<UserRequest> {
         let last = self.lines().len().saturating_sub(1);
         match key {
             KeyCode::Char('q') => return Some(UserRequest::Quit),
@@ -231,7 +233,7 @@ impl App {
             KeyCode::Char('h' | '?') | KeyCode::F(1) => self.mode = Mode::Help,
             KeyCode::Enter | KeyCode::Char('+' | ' ') => self.toggle_callers(),
             KeyCode::Char('E') => self.unfold_all(),
-            KeyCode::Char('C') => self.open.clear(),
+            KeyCode::Char('C') => self.open_lines.clear(),
             KeyCode::Tab | KeyCode::Right if self.tables.len() > 1 => {
                 self.event = (self.event + 1) % self.tables.len();
             }
@@ -249,7 +251,7 @@ impl App {
     }
 
     /// Handles a key while a function is shown.
-    fn view_key(&mut self, key: KeyCode) -> Option<UserRequest> {
+    fn handle_view_key(&mut self, key: KeyCode) -> Option<UserRequest> {
         let view = self.view.as_mut()?;
         let last = view.listing.lines.len().saturating_sub(1);
         match key {
@@ -298,9 +300,9 @@ impl App {
         };
         if let Some(path) = self.selected_path() {
             if is_open {
-                self.open.remove(&path);
+                self.open_lines.remove(&path);
             } else {
-                self.open.insert(path);
+                self.open_lines.insert(path);
             }
         }
     }
@@ -315,7 +317,7 @@ impl App {
             let Some(table) = self.tables.get(self.event) else {
                 return;
             };
-            let lines = table.lines(&self.filter, &self.open);
+            let lines = table.lines(&self.filter, &self.open_lines);
             let closed = lines
                 .iter()
                 .filter(|line| line.row == row && line.is_open == Some(false));
@@ -325,7 +327,7 @@ impl App {
             if paths.is_empty() || lines.len() > MAX_UNFOLDED_LINES {
                 return;
             }
-            self.open.extend(paths);
+            self.open_lines.extend(paths);
         }
     }
 }

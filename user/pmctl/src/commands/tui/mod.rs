@@ -47,18 +47,18 @@ pub(crate) fn report(args: &Report) -> Result<u8> {
     if recording.parts().has_chain {
         grouping.graph = grouping.graph.or(Some(Order::Callee));
     }
-    let mut show = Show::new(&grouping, recording.notes.scope.clone());
-    show.limits = ShownLimits {
+    let mut tui = Tui::new(&grouping, recording.notes.scope.clone());
+    tui.limits = ShownLimits {
         row: args.percent_limit,
         caller: args.graph().map_or(0.0, |graph| graph.min_percent),
     };
-    show.has_name_warnings = true;
-    show.replace_recording(recording)?;
-    show.run(|_| Ok(false))
+    tui.has_name_warnings = true;
+    tui.replace_recording(recording)?;
+    tui.run(|_| Ok(false))
 }
 
 /// A TUI: its state, and the recording that it shows.
-pub(crate) struct Show {
+pub(crate) struct Tui {
     grouping: Grouping,
     limits: ShownLimits,
     /// Warnings about functions without names are shown. Not set for `pmctl top`, where they would change with each
@@ -68,7 +68,7 @@ pub(crate) struct Show {
     functions: AnnotatedFunctions,
 }
 
-impl Show {
+impl Tui {
     /// Creates a TUI without samples.
     pub(crate) fn new(grouping: &Grouping, title: String) -> Self {
         let headings = grouping.keys.iter().map(|key| key_heading(*key)).collect();

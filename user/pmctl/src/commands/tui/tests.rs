@@ -20,18 +20,18 @@ const RECORDING: &[u8] = include_bytes!("../../../tests/recordings/callers.data"
 const TIMEBASE: &[u8] = include_bytes!("../../../tests/recordings/timebase.data");
 
 /// A TUI on a terminal in memory.
-struct Test {
-    show: Show,
+struct TestTui {
+    tui: Tui,
     terminal: Terminal<TestBackend>,
 }
 
-impl Test {
+impl TestTui {
     fn new(bytes: &[u8], size: (u16, u16)) -> Self {
         Self::with(bytes, size, |_| {})
     }
 
     /// Creates a TUI, applies `change` to it, and shows a recording.
-    fn with(bytes: &[u8], (width, height): (u16, u16), change: impl FnOnce(&mut Show)) -> Self {
+    fn with(bytes: &[u8], (width, height): (u16, u16), change: impl FnOnce(&mut Tui)) -> Self {
         let recording = perfdata::read(bytes).expect("it is whole");
         let grouping = Grouping {
             keys: vec![Key::Comm, Key::Dso, Key::Symbol],
@@ -41,12 +41,12 @@ impl Test {
             max_stack: 127,
             filter: Filter::default(),
         };
-        let mut show = Show::new(&grouping, recording.notes.scope.clone());
-        change(&mut show);
-        show.replace_recording(recording).expect("it is whole");
+        let mut tui = Tui::new(&grouping, recording.notes.scope.clone());
+        change(&mut tui);
+        tui.replace_recording(recording).expect("it is whole");
         let backend = TestBackend::new(width, height);
         let terminal = Terminal::new(backend).expect("it is memory");
-        Self { show, terminal }
+        Self { tui, terminal }
     }
 
     /// Presses these keys.
@@ -66,7 +66,7 @@ impl Test {
         self.screen();
         let key = KeyEvent::new(code, KeyModifiers::NONE);
         let input = crossterm::event::Event::Key(key);
-        self.show.handle_input(&input);
+        self.tui.handle_input(&input);
     }
 
     /// Returns the lines of the screen without blanks at their ends.
@@ -75,7 +75,7 @@ impl Test {
             has_colors: true,
             has_unicode: true,
         };
-        let app = &mut self.show.app;
+        let app = &mut self.tui.app;
         let drawn = self.terminal.draw(|frame| draw(frame, app, theme));
         let buffer = drawn.expect("it is memory").buffer;
         let width = usize::from(buffer.area.width);
@@ -96,7 +96,7 @@ impl Test {
 
 #[test]
 fn a_screen_of_80_columns_has_title_rows_and_keys() {
-    let screen = Test::new(TIMEBASE, (80, 24)).screen();
+    let screen = TestTui::new(TIMEBASE, (80, 24)).screen();
     assert_eq!(screen.len(), 24);
     assert!(
         screen[0].starts_with("Samples: 46 of event 'cycles' (1 of 2), event count 23,000,414"),
@@ -118,12 +118,12 @@ fn a_screen_of_80_columns_has_title_rows_and_keys() {
 
 #[test]
 fn keys_are_offered_where_they_do_something() {
-    let mut test = Test::new(RECORDING, (80, 24));
+    let mut test = TestTui::new(RECORDING, (80, 24));
     assert_eq!(
         test.screen()[23],
         " q  quit   /  search   Enter  callers   a  annotate   h  help"
     );
-    test.show.app.tables.clear();
+    test.tui.app.tables.clear();
     assert_eq!(
         test.screen()[23],
         " q  quit   /  search   a  annotate   h  help"
@@ -140,8 +140,8 @@ fn values_have_their_units() {
             name: name.to_owned(),
             attr: Attr::sampled(kind, 0, Modes::Both, SampleParts::default()),
         };
-        let mut test = Test::new(TIMEBASE, (80, 24));
-        test.show.replace_recording(recording).expect("it is whole");
+        let mut test = TestTui::new(TIMEBASE, (80, 24));
+        test.tui.replace_recording(recording).expect("it is whole");
         // Keys must do no harm without rows.
         test.keys("jE\na/x\n\x1b").screen()
     };
@@ -159,7 +159,7 @@ fn values_have_their_units() {
 
 #[test]
 fn long_lines_are_scrolled_as_far_as_there_is_text() {
-    let mut test = Test::new(TIMEBASE, (40, 24));
+    let mut test = TestTui::new(TIMEBASE, (40, 24));
     let before = test.screen();
     assert_eq!(before[2], "   17.39%        8  dd            [kerne");
     let scrolled = test.keys(">").screen();
@@ -170,15 +170,15 @@ fn long_lines_are_scrolled_as_far_as_there_is_text() {
     assert_eq!(test.keys(">").screen(), end);
     assert_eq!(test.keys("<<<<<").screen(), before);
     // On a wide screen there is nothing to scroll.
-    let mut wide = Test::new(TIMEBASE, (200, 24));
+    let mut wide = TestTui::new(TIMEBASE, (200, 24));
     assert_eq!(wide.screen(), wide.keys(">").screen());
 }
 
 #[test]
 fn names_may_have_any_length() {
-    let mut test = Test::new(TIMEBASE, (80, 24));
+    let mut test = TestTui::new(TIMEBASE, (80, 24));
     let name = "a".repeat(70_000);
-    test.show.app.tables[0].rows[1].cells[0] = name.clone();
+    test.tui.app.tables[0].rows[1].cells[0] = name.clone();
     let screen = test.screen();
     assert_eq!(screen[2], "   17.39%        8  dd");
     assert_eq!(screen[3], format!("   17.39%        8  {}", &name[..60]));
@@ -186,7 +186,7 @@ fn names_may_have_any_length() {
 
 #[test]
 fn shares_have_perfs_colors_and_the_selected_row_is_reversed() {
-    let mut test = Test::new(TIMEBASE, (80, 24));
+    let mut test = TestTui::new(TIMEBASE, (80, 24));
     test.keys("jj");
     test.screen();
     let buffer = test.terminal.backend().buffer();
@@ -198,7 +198,7 @@ fn shares_have_perfs_colors_and_the_selected_row_is_reversed() {
 
 #[test]
 fn callers_unfold_one_by_one_and_all_at_once() {
-    let mut test = Test::new(RECORDING, (80, 24));
+    let mut test = TestTui::new(RECORDING, (80, 24));
     let row = test.line("outer").expect("it has samples");
     assert!(row.starts_with("+  50.00%"), "{row}");
     let place = test.screen().iter().position(|line| line.contains("outer"));
@@ -219,7 +219,7 @@ fn callers_unfold_one_by_one_and_all_at_once() {
 
 #[test]
 fn without_callers_the_screen_says_so() {
-    let mut test = Test::new(TIMEBASE, (80, 24));
+    let mut test = TestTui::new(TIMEBASE, (80, 24));
     let screen = test.keys("\n").screen();
     assert!(screen[23].contains("use -g with `record`"), "{screen:?}");
     // The next key removes the message.
@@ -229,9 +229,9 @@ fn without_callers_the_screen_says_so() {
 
 #[test]
 fn a_row_without_callers_beside_others_has_advice() {
-    let mut test = Test::new(RECORDING, (80, 24));
+    let mut test = TestTui::new(RECORDING, (80, 24));
     test.keys("E");
-    let last = test.show.app.lines().iter().position(|line| {
+    let last = test.tui.app.lines().iter().position(|line| {
         // The outermost function has no callers.
         !line.callers.is_empty() && line.is_open.is_none()
     });
@@ -239,7 +239,7 @@ fn a_row_without_callers_beside_others_has_advice() {
     let screen = test.keys("\n").screen();
     assert!(screen[23].contains("chain begins here"), "{screen:?}");
 
-    let rows = &mut test.show.app.tables[0].rows;
+    let rows = &mut test.tui.app.tables[0].rows;
     rows[0].share.callers = crate::commands::report::Tree::default();
     assert!(rows.iter().any(|row| !row.share.callers.is_empty()));
     let screen = test.keys("g\n").screen();
@@ -248,9 +248,9 @@ fn a_row_without_callers_beside_others_has_advice() {
 
 #[test]
 fn small_rows_and_callers_are_left_out() {
-    let all = Test::new(TIMEBASE, (80, 24)).show.app.tables[0].clone();
-    let mut test = Test::with(TIMEBASE, (80, 24), |show| show.limits.row = 10.0);
-    let table = &test.show.app.tables[0];
+    let all = TestTui::new(TIMEBASE, (80, 24)).tui.app.tables[0].clone();
+    let mut test = TestTui::with(TIMEBASE, (80, 24), |tui| tui.limits.row = 10.0);
+    let table = &test.tui.app.tables[0];
     let shown = table.rows.len();
     assert!(shown > 0 && shown < all.rows.len());
     assert_eq!((table.samples, table.events), (all.samples, all.events));
@@ -261,14 +261,14 @@ fn small_rows_and_callers_are_left_out() {
     test.terminal.backend_mut().resize(80, 6);
     let screen = test.keys("G").screen();
     assert_eq!(screen[4], rest, "{screen:?}");
-    assert_eq!(test.show.app.offset, shown - 2);
+    assert_eq!(test.tui.app.offset, shown - 2);
 
-    let mut test = Test::with(TIMEBASE, (80, 24), |show| show.limits.row = 99.0);
+    let mut test = TestTui::with(TIMEBASE, (80, 24), |tui| tui.limits.row = 99.0);
     let screen = test.screen();
     assert_eq!(screen[2], format!("  ({} rows not shown)", all.rows.len()));
     assert_eq!(screen[3], "");
 
-    let mut test = Test::with(RECORDING, (80, 24), |show| show.limits.caller = 60.0);
+    let mut test = TestTui::with(RECORDING, (80, 24), |tui| tui.limits.caller = 60.0);
     let place = test.screen().iter().position(|line| line.contains("outer"));
     test.keys(&"j".repeat(place.expect("it is on the screen") - 2));
     let screen = test.keys("\n").screen();
@@ -277,13 +277,13 @@ fn small_rows_and_callers_are_left_out() {
 
 #[test]
 fn warnings_are_cut_and_w_shows_all() {
-    let mut test = Test::new(TIMEBASE, (40, 24));
+    let mut test = TestTui::new(TIMEBASE, (40, 24));
     test.keys("w");
-    assert_eq!(test.show.app.mode, Mode::Table);
-    test.show.app.warnings = ["LOST: one", "two", "three"].map(str::to_owned).to_vec();
+    assert_eq!(test.tui.app.mode, Mode::Table);
+    test.tui.app.warnings = ["LOST: one", "two", "three"].map(str::to_owned).to_vec();
     assert_eq!(test.screen()[3], "three");
     let long = format!("NO SYMBOLS: {} end", "file ".repeat(10));
-    test.show.app.warnings.push(long);
+    test.tui.app.warnings.push(long);
     let screen = test.screen();
     assert_eq!(screen[2], "two");
     assert_eq!(screen[3], "2 more lines: w shows all");
@@ -295,8 +295,8 @@ fn warnings_are_cut_and_w_shows_all() {
 
 #[test]
 fn warnings_that_are_longer_than_the_screen_are_scrolled() {
-    let mut test = Test::new(TIMEBASE, (40, 8));
-    test.show.app.warnings = (0..9).map(|number| format!("  line {number}")).collect();
+    let mut test = TestTui::new(TIMEBASE, (40, 8));
+    test.tui.app.warnings = (0..9).map(|number| format!("  line {number}")).collect();
     let screen = test.keys("w").screen();
     assert!(screen[1].contains("  line 0"), "{screen:?}");
     assert!(screen[5].contains("  line 4"), "{screen:?}");
@@ -313,12 +313,12 @@ fn warnings_that_are_longer_than_the_screen_are_scrolled() {
     assert!(test.keys("w").screen()[1].contains("line 0"));
 
     // A text that fits is not scrolled.
-    test.show.app.warnings = vec!["word ".repeat(20)];
+    test.tui.app.warnings = vec!["word ".repeat(20)];
     assert!(test.line("Any key goes on.").is_some());
     test.keys("j");
-    assert_eq!(test.show.app.mode, Mode::Table);
+    assert_eq!(test.tui.app.mode, Mode::Table);
 
-    test.show.app.warnings = vec!["x".repeat(1000)];
+    test.tui.app.warnings = vec!["x".repeat(1000)];
     test.keys("w");
     for size in [(1, 1), (2, 2), (3, 3)] {
         test.terminal.backend_mut().resize(size.0, size.1);
@@ -328,20 +328,20 @@ fn warnings_that_are_longer_than_the_screen_are_scrolled() {
 
 #[test]
 fn files_without_symbols_are_warned_of_in_reports_only() {
-    let lacks = |test: &Test| {
-        let mut warnings = test.show.app.warnings.iter();
+    let lacks = |test: &TestTui| {
+        let mut warnings = test.tui.app.warnings.iter();
         warnings.any(|line| line.starts_with("NO SYMBOLS"))
     };
-    let test = Test::with(TIMEBASE, (80, 24), |show| show.has_name_warnings = true);
+    let test = TestTui::with(TIMEBASE, (80, 24), |tui| tui.has_name_warnings = true);
     assert!(lacks(&test));
-    assert!(!lacks(&Test::new(TIMEBASE, (80, 24))));
+    assert!(!lacks(&TestTui::new(TIMEBASE, (80, 24))));
 }
 
 #[test]
 fn search_leaves_the_rows_with_a_text() {
-    let mut test = Test::new(TIMEBASE, (80, 24));
+    let mut test = TestTui::new(TIMEBASE, (80, 24));
     test.keys("/SHARE_");
-    assert_eq!(test.show.app.mode, Mode::Search);
+    assert_eq!(test.tui.app.mode, Mode::Search);
     let screen = test.screen();
     assert!(screen[23].starts_with("/SHARE__"), "{screen:?}");
     assert!(screen[2].ends_with("share_60") && screen[3].ends_with("share_30"));
@@ -359,7 +359,7 @@ fn search_leaves_the_rows_with_a_text() {
 
 #[test]
 fn tab_shows_the_next_event() {
-    let mut test = Test::new(TIMEBASE, (80, 24));
+    let mut test = TestTui::new(TIMEBASE, (80, 24));
     assert!(test.keys("\t").screen()[0].contains("'branches' (2 of 2)"));
     assert!(test.keys("\t").screen()[0].contains("'cycles' (1 of 2)"));
 }
@@ -367,21 +367,21 @@ fn tab_shows_the_next_event() {
 #[test]
 fn a_small_screen_scrolls_and_cuts() {
     for (width, height) in [(20, 5), (1, 1), (300, 100)] {
-        let mut test = Test::new(TIMEBASE, (width, height));
+        let mut test = TestTui::new(TIMEBASE, (width, height));
         test.keys("jjjjjjG").screen();
         test.terminal.backend_mut().resize(80, 8);
         let screen = test.screen();
-        let last = test.show.app.lines().len() - 1;
-        assert_eq!(test.show.app.selected, last);
+        let last = test.tui.app.lines().len() - 1;
+        assert_eq!(test.tui.app.selected, last);
         assert!(screen[6].contains("[unknown]"), "{screen:?}");
         test.keys("g").screen();
-        assert_eq!(test.show.app.offset, 0);
+        assert_eq!(test.tui.app.offset, 0);
     }
 }
 
 #[test]
 fn help_is_shown_over_the_table() {
-    let mut test = Test::new(TIMEBASE, (80, 24));
+    let mut test = TestTui::new(TIMEBASE, (80, 24));
     test.keys("h");
     assert!(test.line("show or hide who called it").is_some());
     test.keys("x");
@@ -390,7 +390,7 @@ fn help_is_shown_over_the_table() {
 
 #[test]
 fn a_function_that_cannot_be_annotated_has_a_message() {
-    let mut test = Test::new(TIMEBASE, (120, 24));
+    let mut test = TestTui::new(TIMEBASE, (120, 24));
     let screen = test.keys("/share_60\na").screen();
     assert!(
         screen[23].contains("pmctl_shares is not on this machine"),
@@ -401,7 +401,7 @@ fn a_function_that_cannot_be_annotated_has_a_message() {
 #[test]
 fn instructions_are_a_screen_of_their_own() {
     use crate::commands::annotate::{LineContent, Listing};
-    let mut test = Test::new(TIMEBASE, (60, 10));
+    let mut test = TestTui::new(TIMEBASE, (60, 10));
     let mut listing = Listing::default();
     for address in 0..30 {
         listing.push(
@@ -412,7 +412,7 @@ fn instructions_are_a_screen_of_their_own() {
             },
         );
     }
-    test.show
+    test.tui
         .app
         .show_function(app::FunctionView::new("a function".to_owned(), listing));
     let screen = test.screen();
@@ -425,18 +425,18 @@ fn instructions_are_a_screen_of_their_own() {
     assert!(test.line("insn2").is_some());
     test.keys("n");
     assert_eq!(
-        test.show.app.view.as_ref().map(|view| view.selected),
+        test.tui.app.view.as_ref().map(|view| view.selected),
         Some(20)
     );
     test.keys("q");
-    assert!(test.show.app.view.is_none());
+    assert!(test.tui.app.view.is_none());
     assert!(test.screen()[0].starts_with("Samples"));
 }
 
 #[test]
 fn q_and_control_c_quit() {
-    let mut test = Test::new(TIMEBASE, (80, 24));
-    let app = &mut test.show.app;
+    let mut test = TestTui::new(TIMEBASE, (80, 24));
+    let app = &mut test.tui.app;
     let q = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE);
     assert_eq!(app.handle_key(q), Some(UserRequest::Quit));
     let c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
@@ -445,17 +445,17 @@ fn q_and_control_c_quit() {
 
 #[test]
 fn new_samples_leave_the_selection_where_it_was() {
-    let mut test = Test::new(TIMEBASE, (80, 24));
+    let mut test = TestTui::new(TIMEBASE, (80, 24));
     test.keys("jjj");
-    let before = test.show.app.selected_path();
+    let before = test.tui.app.selected_path();
     // The same rows in another order.
     let recording = perfdata::read(TIMEBASE).expect("it is whole");
-    test.show.app.tables[0].rows.reverse();
-    test.show.app.selected = test.show.app.tables[0].rows.len() - 4;
-    assert_eq!(test.show.app.selected_path(), before);
-    test.show.replace_recording(recording).expect("it is whole");
-    assert_eq!(test.show.app.selected_path(), before);
-    assert_eq!(test.show.app.selected, 3);
+    test.tui.app.tables[0].rows.reverse();
+    test.tui.app.selected = test.tui.app.tables[0].rows.len() - 4;
+    assert_eq!(test.tui.app.selected_path(), before);
+    test.tui.replace_recording(recording).expect("it is whole");
+    assert_eq!(test.tui.app.selected_path(), before);
+    assert_eq!(test.tui.app.selected, 3);
 }
 
 /// Panics while the terminal is taken. The next test runs this one on a terminal.
@@ -481,8 +481,8 @@ fn a_panic_is_written_to_the_restored_terminal() {
         .stdin(end())
         .stdout(end())
         .stderr(end());
-    // SAFETY: Between fork and exec, the closure may only do what is safe in a copy of one thread. setsid(2) is a system
-    // call without pointers, and neither allocates memory nor takes locks.
+    // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only async-signal-safe code may run:
+    // setsid(2) is a system call without pointers, and the closure neither allocates memory nor takes locks.
     unsafe { command.pre_exec(|| Ok(nix::unistd::setsid().map(drop)?)) };
     let status = command.status().expect("it runs");
     assert_eq!(status.code(), Some(101));

@@ -25,7 +25,7 @@ pub(super) enum CallAnswer {
         close_on_exec: bool,
         /// The event is sampled, and asks for records of mappings.
         wants_maps: bool,
-        /// No counter of this PMU counts it: it stays at 0.
+        /// No counter of this PMU counts the event, whose count stays 0.
         is_idle: bool,
     },
     /// The kernel's perf handles the call, for this reason.

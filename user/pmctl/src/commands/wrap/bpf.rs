@@ -2,7 +2,7 @@
 //! BPF programs, which the kernel attaches to its own events only.
 
 use super::answer::int_argument;
-use super::filter::Call;
+use super::filter::FilteredCall;
 use super::listener::Request;
 use super::target::Tid;
 
@@ -11,9 +11,9 @@ pub(super) fn is_for_event(request: &Request) -> bool {
     let caller = Tid(request.thread);
     let [first, second, ..] = request.arguments;
     let event = match request.call {
-        Call::SetBpf => Some(int_argument(first)),
-        Call::LinkBpf => link_target(caller, second),
-        Call::Open | Call::SetAll { .. } => None,
+        FilteredCall::SetBpf => Some(int_argument(first)),
+        FilteredCall::LinkBpf => link_target(caller, second),
+        FilteredCall::Open | FilteredCall::SetAll { .. } => None,
     };
     event.is_some_and(|event| caller.has_driver_event(event))
 }

@@ -9,7 +9,7 @@ use nix::sys::prctl;
 
 /// A call that the filter hands over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Call {
+pub(super) enum FilteredCall {
     /// `perf_event_open(2)`.
     Open,
     /// `prctl(2)` that enables or disables all events that the calling thread has opened.
@@ -29,7 +29,7 @@ const X32_BIT: u32 = 0x4000_0000;
 
 /// The conditions under which the filter hands a call over.
 struct Rule {
-    call: Call,
+    call: FilteredCall,
     /// Numbers of the call for each of [`ARCHITECTURES`]: programs of x86-64, of x32 and of 32 bits.
     numbers: [u32; 3],
     /// Index of an argument, and the value that its lower half must have.
@@ -50,23 +50,23 @@ const SET_BPF: u32 = 0x4004_2408;
 const LINK_CREATE: u32 = 28;
 
 const RULES: [Rule; 5] = [
-    Rule::new(Call::Open, OPEN_NUMBERS, None),
+    Rule::new(FilteredCall::Open, OPEN_NUMBERS, None),
     Rule::new(
-        Call::SetAll { enabled: true },
+        FilteredCall::SetAll { enabled: true },
         PRCTL_NUMBERS,
         Some((0, ENABLE)),
     ),
     Rule::new(
-        Call::SetAll { enabled: false },
+        FilteredCall::SetAll { enabled: false },
         PRCTL_NUMBERS,
         Some((0, DISABLE)),
     ),
-    Rule::new(Call::SetBpf, IOCTL_NUMBERS, Some((1, SET_BPF))),
-    Rule::new(Call::LinkBpf, BPF_NUMBERS, Some((0, LINK_CREATE))),
+    Rule::new(FilteredCall::SetBpf, IOCTL_NUMBERS, Some((1, SET_BPF))),
+    Rule::new(FilteredCall::LinkBpf, BPF_NUMBERS, Some((0, LINK_CREATE))),
 ];
 
 impl Rule {
-    const fn new(call: Call, numbers: [u32; 3], argument: Option<(usize, u32)>) -> Self {
+    const fn new(call: FilteredCall, numbers: [u32; 3], argument: Option<(usize, u32)>) -> Self {
         Self {
             call,
             numbers,
@@ -88,7 +88,7 @@ impl Rule {
     }
 }
 
-impl Call {
+impl FilteredCall {
     /// Returns the call that the filter has handed over; `None` for a call without a rule.
     pub(super) fn from_data(data: &libc::seccomp_data) -> Option<Self> {
         let rule = RULES.iter().find(|rule| rule.applies(data))?;
@@ -218,13 +218,13 @@ mod tests {
     fn calls_about_events_of_each_abi_are_for_the_listener() {
         const OTHER: u32 = 0xc000_00b7;
         let (enable, disable) = (
-            Call::SetAll { enabled: true },
-            Call::SetAll { enabled: false },
+            FilteredCall::SetAll { enabled: true },
+            FilteredCall::SetAll { enabled: false },
         );
         for (data, expected) in [
-            (call(X86_64, 298, 0, 0), Some(Call::Open)),
-            (call(X86_64, X32_BIT | 298, 0, 0), Some(Call::Open)),
-            (call(I386, 336, 0, 0), Some(Call::Open)),
+            (call(X86_64, 298, 0, 0), Some(FilteredCall::Open)),
+            (call(X86_64, X32_BIT | 298, 0, 0), Some(FilteredCall::Open)),
+            (call(I386, 336, 0, 0), Some(FilteredCall::Open)),
             // These numbers are other calls on these architectures.
             (call(X86_64, 336, 0, 0), None),
             (call(I386, 298, 0, 0), None),
@@ -238,15 +238,15 @@ mod tests {
             (call(X86_64, 157, 1 << 32 | 31, 0), Some(disable)),
             (call(X86_64, 157, 15, 31), None),
             (call(X86_64, 172, 31, 0), None),
-            (call(X86_64, 16, 3, 0x4004_2408), Some(Call::SetBpf)),
+            (call(X86_64, 16, 3, 0x4004_2408), Some(FilteredCall::SetBpf)),
             (
                 call(X86_64, X32_BIT | 514, 3, 0x4004_2408),
-                Some(Call::SetBpf),
+                Some(FilteredCall::SetBpf),
             ),
-            (call(I386, 54, 3, 0x4004_2408), Some(Call::SetBpf)),
+            (call(I386, 54, 3, 0x4004_2408), Some(FilteredCall::SetBpf)),
             (call(X86_64, 16, 3, 0x2400), None),
-            (call(X86_64, 321, 28, 0), Some(Call::LinkBpf)),
-            (call(I386, 357, 28, 0), Some(Call::LinkBpf)),
+            (call(X86_64, 321, 28, 0), Some(FilteredCall::LinkBpf)),
+            (call(I386, 357, 28, 0), Some(FilteredCall::LinkBpf)),
             (call(X86_64, 321, 2, 0), None),
         ] {
             let answer = if expected.is_some() {
@@ -256,7 +256,7 @@ mod tests {
             };
             let words = (data.arch, data.nr, data.args);
             assert_eq!(run_filter(&data), answer, "{words:?}");
-            assert_eq!(Call::from_data(&data), expected, "{words:?}");
+            assert_eq!(FilteredCall::from_data(&data), expected, "{words:?}");
         }
     }
 }

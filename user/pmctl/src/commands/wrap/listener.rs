@@ -6,13 +6,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use nix::errno::Errno;
 use nix::libc;
 
-use super::filter::Call;
+use super::filter::FilteredCall;
 
 /// A system call that waits for its answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     id: u64,
-    pub(super) call: Call,
+    pub(super) call: FilteredCall,
     /// The TID of the caller in pmctl's PID namespace; 0 if the caller is not visible there.
     pub(super) thread: i32,
     pub(super) arguments: [u64; 6],
@@ -70,7 +70,7 @@ impl Listener {
         match unsafe { ioctl::receive(self.0.as_raw_fd(), &raw mut raw) } {
             Ok(_) => Ok(Some(Request {
                 id: raw.id,
-                call: Call::from_data(&raw.data).ok_or(Errno::ENOSYS)?,
+                call: FilteredCall::from_data(&raw.data).ok_or(Errno::ENOSYS)?,
                 thread: raw.pid.try_into().unwrap_or(0),
                 arguments: raw.data.args,
             })),

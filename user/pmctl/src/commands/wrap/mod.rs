@@ -38,7 +38,7 @@ use crate::system::signals::{Event, Signals};
 use crate::system::stdio::complain;
 
 use answer::{AnswerContext, CallAnswer, answer_open_call};
-use filter::Call;
+use filter::FilteredCall;
 use listener::{Listener, Request};
 use opened::OpenedEvents;
 use receiver::CallQueue;
@@ -66,7 +66,7 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
         has_events: false,
         pmu: Pmu::of_this_cpu().with_counters_of(&device),
         device,
-        with_maps: None,
+        first_event_with_maps: None,
         idle_events: BTreeSet::new(),
         has_bpf: false,
         refused_events: 0,
@@ -129,7 +129,7 @@ struct CallServer<'a> {
     device: Device,
     pmu: Pmu,
     /// Name of the first sampled event that asks for records of mappings.
-    with_maps: Option<String>,
+    first_event_with_maps: Option<String>,
     /// Names of the events that this PMU does not count.
     idle_events: BTreeSet<String>,
     /// A call has tried to attach a BPF program to an event of the driver's.
@@ -182,13 +182,13 @@ impl CallServer<'_> {
     /// Answers one call.
     fn answer_call(&mut self, request: &Request) -> Result<(), Errno> {
         match request.call {
-            Call::Open => self.open_event(request),
-            Call::SetAll { enabled } => {
+            FilteredCall::Open => self.open_event(request),
+            FilteredCall::SetAll { enabled } => {
                 self.set_all_events(request, enabled);
                 // The thread may have events of the kernel's, too.
                 self.listener.leave_to_kernel(request)
             }
-            Call::SetBpf | Call::LinkBpf => {
+            FilteredCall::SetBpf | FilteredCall::LinkBpf => {
                 self.has_bpf |= bpf::is_for_event(request);
                 // The driver or the kernel fails the call: an event of the driver's can't have a BPF program.
                 self.listener.leave_to_kernel(request)
@@ -218,8 +218,8 @@ impl CallServer<'_> {
                 self.has_events = true;
                 let caller = Tid(request.thread);
                 let name = || answer::event_in_words(caller, request.arguments[0]);
-                if wants_maps && self.with_maps.is_none() {
-                    self.with_maps = Some(name());
+                if wants_maps && self.first_event_with_maps.is_none() {
+                    self.first_event_with_maps = Some(name());
                 }
                 if is_idle {
                     self.idle_events.insert(name());
@@ -270,7 +270,11 @@ impl CallServer<'_> {
     /// Reports, at the end, limitations that the program could not notice.
     fn report_at_end(&self, interrupted: u64) {
         let records_mappings = || self.device.info().is_ok_and(|info| info.has_mappings);
-        if let Some(event) = self.with_maps.as_ref().filter(|_| !records_mappings()) {
+        if let Some(event) = self
+            .first_event_with_maps
+            .as_ref()
+            .filter(|_| !records_mappings())
+        {
             complain(format_args!(
                 "this kernel has no kprobes, so the driver can't record mappings with its samples: functions of programs \
                  that were executed meanwhile have no names.\n\

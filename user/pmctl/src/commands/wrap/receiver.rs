@@ -51,7 +51,7 @@ impl CallQueue {
         let (listener, counter) = (Arc::clone(listener), Arc::clone(&interrupted));
         let (id_sender, thread_id) = mpsc::channel();
         let receive = move || {
-            // Fails only if the thread that waits for the ID has gone.
+            // Fails only if the thread that waits for the ID has ended.
             let _ = id_sender.send(gettid());
             // On failure a call is merely more likely to be interrupted, which is reported.
             let _ = raise_priority();

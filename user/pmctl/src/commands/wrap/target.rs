@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn another_group_is_another_right() {
+    fn rights_differ_if_the_groups_differ() {
         let rights_with = |groups: &str| {
             let folder = tempfile::tempdir().expect("a folder can be made");
             let status = format!(
