@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::call_graph::CallGraphMode;
 use super::stat::{parse_interval, parse_pid, parse_tid};
-use super::words::Words;
+use super::words::ParserWithWords;
 use crate::events::cpus::Cpus;
 use crate::recording::perfdata::BranchKinds;
 
@@ -79,7 +79,7 @@ pub(crate) struct Record {
 
     /// Record call chains by frame pointers (fp, as -g), or for programs without them by copies of the stack (dwarf, or
     /// dwarf,BYTES [8192]) or the calls that the CPU records (lbr)
-    #[arg(long, value_name = "MODE", hide_possible_values = true, value_parser = Words { parse: CallGraphMode::parse, known: &["fp", "dwarf", "lbr"] })]
+    #[arg(long, value_name = "MODE", hide_possible_values = true, value_parser = ParserWithWords { parse: CallGraphMode::parse, known: &["fp", "dwarf", "lbr"] })]
     pub(crate) call_graph: Option<CallGraphMode>,
 
     /// Record call chains of programs only; with -g

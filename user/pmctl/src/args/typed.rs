@@ -19,14 +19,14 @@ const REQUIRED_OPTIONS: [(&str, &str); 8] = [
 ];
 
 /// A command line as the user typed it.
-pub(super) struct Typed<'a> {
+pub(super) struct TypedCommandLine<'a> {
     /// The words before any `--`: the subcommand and its arguments.
     words: Vec<&'a str>,
     /// The definition of the command, if there is one of this name.
     definition: Option<&'a Command>,
 }
 
-impl<'a> Typed<'a> {
+impl<'a> TypedCommandLine<'a> {
     /// Parses the words behind the program's name.
     pub(super) fn new(words: &'a [OsString], pmctl: &'a Command) -> Self {
         let words = words.iter().take_while(|word| *word != "--");
@@ -130,7 +130,7 @@ mod tests {
     fn name(line: &str, shown: &str) -> String {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         let pmctl = Cli::command();
-        Typed::new(&words, &pmctl).name(shown)
+        TypedCommandLine::new(&words, &pmctl).name(shown)
     }
 
     #[test]

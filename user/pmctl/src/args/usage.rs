@@ -6,7 +6,7 @@ use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::typed::{Typed, unbracketed};
+use super::typed::{TypedCommandLine, unbracketed};
 use crate::system::text::{did_you_mean, join_names};
 
 /// Returns the message about a mistake in a command line; `None` if clap's own message is to be shown.
@@ -15,7 +15,7 @@ pub(crate) fn message(
     words: &[OsString],
     pmctl: &clap::Command,
 ) -> Option<String> {
-    let typed = Typed::new(words, pmctl);
+    let typed = TypedCommandLine::new(words, pmctl);
     let (command, program) = (typed.command(), typed.program());
     let what = match answer.kind() {
         ErrorKind::UnknownArgument => unknown_message(answer, command, &program)?,
@@ -81,7 +81,7 @@ fn unknown_message(answer: &clap::Error, command: &str, program: &str) -> Option
 }
 
 /// Returns the message about an option's value.
-fn value_message(answer: &clap::Error, typed: &Typed<'_>) -> Option<String> {
+fn value_message(answer: &clap::Error, typed: &TypedCommandLine<'_>) -> Option<String> {
     let option = context_text(answer, ContextKind::InvalidArg)?;
     let name = typed.name(option);
     let value = context_text(answer, ContextKind::InvalidValue)?;

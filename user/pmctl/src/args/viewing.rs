@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::words::Words;
+use super::words::ParserWithWords;
 use super::{Choice, DEFAULT_FILE};
 
 /// Options of the commands that read a recording.
@@ -215,7 +215,7 @@ pub(crate) struct Report {
 
     /// Show under each row who called it (callee), or how it was reached from outside (caller, which -g alone means), of
     /// `pmctl record -g`; behind a comma, the least percentage
-    #[arg(short = 'g', long = "call-graph", value_name = "ORDER", num_args = 0..=1, default_missing_value = "caller", hide_possible_values = true, value_parser = Words { parse: Graph::parse, known: &["caller", "callee"] }, conflicts_with = "branches")]
+    #[arg(short = 'g', long = "call-graph", value_name = "ORDER", num_args = 0..=1, default_missing_value = "caller", hide_possible_values = true, value_parser = ParserWithWords { parse: Graph::parse, known: &["caller", "callee"] }, conflicts_with = "branches")]
     pub(crate) graph: Option<Graph>,
 
     /// The same as -g caller, as perf has it
@@ -284,7 +284,7 @@ pub(crate) enum Order {
 }
 
 impl Report {
-    /// Returns how call chains are shown; `None` if they are not.
+    /// Returns the form in which call chains are shown; `None` if they are not shown.
     pub(crate) fn graph(&self) -> Option<Graph> {
         self.graph
             .or_else(|| self.inverted.then_some(Graph::CALLER))

@@ -6,14 +6,14 @@ use std::ffi::OsStr;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command, Error};
 
-/// Parses a value by a function, and tells shells some of the words that it accepts.
+/// Parses a value by the function `parse`. Shells complete the words in `known`, some of those that `parse` accepts.
 #[derive(Clone)]
-pub(super) struct Words<F> {
+pub(super) struct ParserWithWords<F> {
     pub(super) parse: F,
     pub(super) known: &'static [&'static str],
 }
 
-impl<F: TypedValueParser> TypedValueParser for Words<F> {
+impl<F: TypedValueParser> TypedValueParser for ParserWithWords<F> {
     type Value = F::Value;
 
     fn parse_ref(

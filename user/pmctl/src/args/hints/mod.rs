@@ -18,7 +18,7 @@ pub(crate) fn perf_user_answer(answer: &clap::Error, command: &str) -> Option<St
     if let Some(message) = conflict_message(answer) {
         return Some(message.to_owned());
     }
-    if let Some(Hint { name, answer, .. }) = perfs_option(answer, command) {
+    if let Some(Hint { name, answer, .. }) = hint_for_option(answer, command) {
         return Some(format!("there is no option `{name}`.\n{answer}"));
     }
     if let Some(file) = stray_file(answer, command) {
@@ -26,7 +26,7 @@ pub(crate) fn perf_user_answer(answer: &clap::Error, command: &str) -> Option<St
             "a recording is named by -i: `pmctl {command} -i {file}`."
         ));
     }
-    let Hint { name, answer, .. } = perfs_command(answer)?;
+    let Hint { name, answer, .. } = hint_for_command(answer)?;
     Some(format!("there is no command `{name}`.\n{answer}"))
 }
 
@@ -77,7 +77,7 @@ fn conflict_message(answer: &clap::Error) -> Option<&'static str> {
 }
 
 /// Returns the hint about an option of perf that pmctl lacks, if that is the mistake.
-fn perfs_option(answer: &clap::Error, command: &str) -> Option<Hint> {
+fn hint_for_option(answer: &clap::Error, command: &str) -> Option<Hint> {
     let name = unknown_word(answer)?;
     hints(command).find(|hint| hint.name == name)
 }
@@ -99,7 +99,7 @@ fn stray_file<'a>(answer: &'a clap::Error, command: &str) -> Option<&'a str> {
 }
 
 /// Returns the hint about a command of perf that pmctl lacks, if that is the mistake.
-fn perfs_command(answer: &clap::Error) -> Option<Hint> {
+fn hint_for_command(answer: &clap::Error) -> Option<Hint> {
     let Some(ContextValue::String(name)) = answer.get(ContextKind::InvalidSubcommand) else {
         return None;
     };

@@ -45,9 +45,9 @@ pub(crate) use guest::{guest, is_guest};
 use image::Image;
 use qemu::VirtualMachine;
 use relay::{HostRelay, RunOutcome};
-use results::Results;
+use results::ResultFiles;
 use shared::SharedFolders;
-use snapshot::Start;
+use snapshot::MachineStart;
 use start_watch::StartWatch;
 use task::{GuestEnd, GuestTask};
 use wire::Message;
@@ -62,7 +62,7 @@ pub(crate) fn vm(args: &Vm) -> Result<u8> {
         io::stderr().is_terminal(),
     ];
     let shared = SharedFolders::find(&args.write)?;
-    let results = Results::new(args, command.as_ref());
+    let results = ResultFiles::new(args, command.as_ref());
     let machine = VirtualMachine {
         image: &image,
         args,
@@ -70,9 +70,9 @@ pub(crate) fn vm(args: &Vm) -> Result<u8> {
     };
     let signals = Signals::hold_with(Signal::SIGWINCH)?;
     let (mut qemu, socket, snapshot) = match snapshot::start(&machine, &signals)? {
-        Start::Booting(qemu, socket) => (qemu, socket, None),
-        Start::Restored(qemu, socket, snapshot) => (qemu, socket, Some(snapshot)),
-        Start::Stopped(signal) => return Ok(end_by_signal(signal)),
+        MachineStart::Booting(qemu, socket) => (qemu, socket, None),
+        MachineStart::Restored(qemu, socket, snapshot) => (qemu, socket, Some(snapshot)),
+        MachineStart::Stopped(signal) => return Ok(end_by_signal(signal)),
     };
     let mut relay = HostRelay::new(socket, signals, is_terminal, results)?;
     let first = Message::Start(guest_task(args, &relay, &shared, is_terminal)?);

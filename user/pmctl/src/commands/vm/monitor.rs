@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 /// Error of a connection that QEMU has closed.
-const QEMU_GONE: &str = "QEMU has ended";
+const QEMU_ENDED: &str = "QEMU has ended";
 
 /// A connection to a monitor.
 pub(super) struct Monitor {
@@ -32,7 +32,7 @@ impl Monitor {
     fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value> {
         let request = json!({ "execute": command, "arguments": arguments });
         let send_result = writeln!(self.socket.get_mut(), "{request}");
-        send_result.context(QEMU_GONE)?;
+        send_result.context(QEMU_ENDED)?;
         loop {
             let mut answer = self.read_line()?;
             if let Some(error) = answer.get("error") {
@@ -53,7 +53,7 @@ impl Monitor {
             .read_line(&mut line)
             .context("can't read from QEMU's monitor")?;
         if length == 0 {
-            bail!(QEMU_GONE);
+            bail!(QEMU_ENDED);
         }
         serde_json::from_str(&line)
             .context("QEMU's monitor has answered with a line that is not JSON")

@@ -13,11 +13,11 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::unistd::read;
 
-use super::results::Results;
+use super::results::ResultFiles;
 use super::start_watch::StartWatch;
 use super::task::{GuestEnd, Size};
 use super::terminal::{self, RawTerminal};
-use super::wire::{CHUNK, Channel, Message, Stream};
+use super::wire::{CHUNK_SIZE, Channel, Message, Stream};
 use crate::system::signals::{Event, Signals};
 use crate::system::stdio::complain;
 
@@ -25,7 +25,7 @@ use crate::system::stdio::complain;
 const PIPE_BUF: usize = 4096;
 
 /// A stream of the caller that receives output of the guest.
-struct Output {
+struct CallerStream {
     stream: Stream,
     file: File,
     /// Bytes that are not written yet.
@@ -51,9 +51,9 @@ pub(super) enum RunOutcome {
 pub(super) struct HostRelay {
     channel: Channel<UnixStream>,
     signals: Signals,
-    outputs: Vec<Output>,
+    outputs: Vec<CallerStream>,
     terminal: Option<RawTerminal>,
-    results: Results,
+    results: ResultFiles,
     input: InputState,
     has_started: bool,
     /// The watch of the machine, until its first message.
@@ -79,7 +79,7 @@ impl HostRelay {
         socket: UnixStream,
         signals: Signals,
         is_terminal: [bool; 3],
-        results: Results,
+        results: ResultFiles,
     ) -> Result<Self> {
         let terminal = RawTerminal::of_caller();
         let mut outputs = Vec::new();
@@ -87,7 +87,7 @@ impl HostRelay {
             let own_copy = descriptor
                 .try_clone_to_owned()
                 .context("can't duplicate a standard stream")?;
-            outputs.push(Output::new(stream, own_copy.into()));
+            outputs.push(CallerStream::new(stream, own_copy.into()));
             Ok(())
         };
         let (output, error) = (io::stdout(), io::stderr());
@@ -127,7 +127,7 @@ impl HostRelay {
 
     /// Returns the size of the caller's terminal.
     pub(super) fn size(&self) -> Option<Size> {
-        let terminal = |output: &&Output| output.stream == Stream::Terminal;
+        let terminal = |output: &&CallerStream| output.stream == Stream::Terminal;
         terminal::size(self.outputs.iter().find(terminal)?.file.as_fd())
     }
 
@@ -142,7 +142,7 @@ impl HostRelay {
     }
 
     /// Returns the files that are copied to the host.
-    pub(super) const fn results(&self) -> &Results {
+    pub(super) const fn results(&self) -> &ResultFiles {
         &self.results
     }
 
@@ -267,7 +267,7 @@ impl HostRelay {
 
     /// Reads available bytes of standard input, and sends them to the guest.
     fn read_input(&mut self) -> Result<()> {
-        let mut bytes = vec![0; CHUNK];
+        let mut bytes = vec![0; CHUNK_SIZE];
         // `std::io::Stdin` would read more than is sent.
         match read(io::stdin(), &mut bytes) {
             Ok(0) => {
@@ -341,7 +341,7 @@ impl HostRelay {
     }
 }
 
-impl Output {
+impl CallerStream {
     fn new(stream: Stream, file: File) -> Self {
         Self {
             stream,

@@ -27,21 +27,21 @@ struct WantedFile {
 }
 
 /// Writes the files on the host, as the guest sends them.
-pub(super) struct Results {
+pub(super) struct ResultFiles {
     wanted: Vec<WantedFile>,
     /// The file that the guest sends at present.
-    open: Option<WholeFile>,
+    open_file: Option<WholeFile>,
     /// A file of --out is missing, or a file can't be written.
     pub(super) has_failed: bool,
 }
 
-impl Results {
+impl ResultFiles {
     /// Lists the files of --out, and those that pmctl's command writes in the guest.
     pub(super) fn new(args: &Vm, command: Option<&Command>) -> Self {
         let own_files = command.map(files_of).unwrap_or_default();
         Self {
             wanted: wanted_files(&args.out, own_files),
-            open: None,
+            open_file: None,
             has_failed: false,
         }
     }
@@ -59,7 +59,7 @@ impl Results {
         };
         match &found.content {
             GuestContent::Follows(mode) => match create_file(wanted, *mode) {
-                Ok(file) => self.open = Some(file),
+                Ok(file) => self.open_file = Some(file),
                 Err(error) => self.report_error(&error),
             },
             GuestContent::Missing(reason) if wanted.is_named => {
@@ -73,18 +73,18 @@ impl Results {
 
     /// Appends bytes to the file.
     pub(super) fn append(&mut self, bytes: &[u8]) {
-        let Some(file) = &mut self.open else {
+        let Some(file) = &mut self.open_file else {
             return;
         };
         if let Err(error) = file.write_all(bytes) {
-            self.open = None;
+            self.open_file = None;
             self.report_error(&error.into());
         }
     }
 
     /// Finishes the file, and gives it its name.
     pub(super) fn finish_file(&mut self) {
-        let finish_result = self.open.take().map(|mut file| file.finish());
+        let finish_result = self.open_file.take().map(|mut file| file.finish());
         if let Some(Err(error)) = finish_result {
             self.report_error(&error.into());
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::system::exit::Usage;
 
-/// Most directories: each needs a device of the machine.
+/// The greatest number of directories: each needs a device of the machine.
 const MAX_FOLDERS: usize = 16;
 
 /// Directories in which the guest has file systems of its own.

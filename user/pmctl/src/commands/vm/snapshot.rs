@@ -30,7 +30,7 @@ const MAX_SNAPSHOTS: usize = 4;
 const STATE_FILE: &str = "state";
 
 /// A machine that was started, or the signal that came before the start.
-pub(super) enum Start {
+pub(super) enum MachineStart {
     /// A machine that boots.
     Booting(Qemu, UnixStream),
     /// A machine that was restored from the snapshot in this directory.
@@ -40,7 +40,7 @@ pub(super) enum Start {
 }
 
 /// Starts a machine from a snapshot. Makes the snapshot if there is none, and boots the machine if that fails.
-pub(super) fn start(machine: &VirtualMachine<'_>, signals: &Signals) -> Result<Start> {
+pub(super) fn start(machine: &VirtualMachine<'_>, signals: &Signals) -> Result<MachineStart> {
     let directory = if machine.args.no_snapshot {
         None
     } else {
@@ -49,18 +49,18 @@ pub(super) fn start(machine: &VirtualMachine<'_>, signals: &Signals) -> Result<S
     if let Some(directory) = directory {
         if !directory.join(STATE_FILE).exists() {
             if let Some(signal) = make_snapshot(machine, &directory, signals) {
-                return Ok(Start::Stopped(signal));
+                return Ok(MachineStart::Stopped(signal));
             }
         }
         match restore(machine, &directory) {
-            Ok(Some((qemu, socket))) => return Ok(Start::Restored(qemu, socket, directory)),
-            Ok(None) => remove(&directory),
+            Ok(Some((qemu, socket))) => return Ok(MachineStart::Restored(qemu, socket, directory)),
+            Ok(None) => remove_snapshot(&directory),
             // The cause may be outside of the snapshot, such as a limit of the caller, so the snapshot stays.
             Err(_) => {}
         }
     }
     let (qemu, socket) = Qemu::start(machine, &Memory::New)?;
-    Ok(Start::Booting(qemu, socket))
+    Ok(MachineStart::Booting(qemu, socket))
 }
 
 /// Removes a snapshot whose machine did not answer, and boots a machine instead.
@@ -68,12 +68,12 @@ pub(super) fn boot_instead(
     machine: &VirtualMachine<'_>,
     directory: &Path,
 ) -> Result<(Qemu, UnixStream)> {
-    remove(directory);
+    remove_snapshot(directory);
     Qemu::start(machine, &Memory::New)
 }
 
 /// Removes a damaged snapshot.
-fn remove(directory: &Path) {
+fn remove_snapshot(directory: &Path) {
     let _ = fs::remove_dir_all(directory);
 }
 
@@ -87,10 +87,10 @@ fn restore(machine: &VirtualMachine<'_>, directory: &Path) -> Result<Option<(Qem
     if memory != u64::from(machine.args.memory) << 20 {
         return Ok(None);
     }
-    // Marks the snapshot as used, for `remove_old`.
+    // Marks the snapshot as used, for `remove_old_snapshots`.
     File::open(directory)?.set_modified(SystemTime::now())?;
     let (mut qemu, socket) = Qemu::start(machine, &Memory::Saved(directory))?;
-    let is_whole = qemu.monitor()?.restore(&uri(directory)).is_ok();
+    let is_whole = qemu.monitor()?.restore(&state_uri(directory)).is_ok();
     Ok(is_whole.then_some((qemu, socket)))
 }
 
@@ -106,7 +106,7 @@ fn make_snapshot(
     // The name may exist already, if another run has made the snapshot at the same time.
     if is_saved && fs::rename(&temporary, directory).is_ok() {
         if let Some(cache) = directory.parent() {
-            remove_old(cache);
+            remove_old_snapshots(cache);
         }
     } else {
         let _ = fs::remove_dir_all(&temporary);
@@ -142,7 +142,7 @@ fn boot_and_save(
             None => {}
         }
     }
-    qemu.monitor()?.save(&uri(directory))?;
+    qemu.monitor()?.save(&state_uri(directory))?;
     for name in [MEMORY, STATE_FILE] {
         File::open(directory.join(name))?.sync_all()?;
     }
@@ -150,13 +150,13 @@ fn boot_and_save(
 }
 
 /// Returns the URI of the state's file for QEMU's monitor.
-fn uri(directory: &Path) -> String {
+fn state_uri(directory: &Path) -> String {
     format!("file:{}", directory.join(STATE_FILE).display())
 }
 
 /// Returns the directory of the snapshot of a machine; `None` if there is no cache, or a file of the machine is missing.
 fn snapshot_directory(machine: &VirtualMachine<'_>) -> Option<PathBuf> {
-    Some(cache_directory()?.join(name(machine).ok()?))
+    Some(cache_directory()?.join(snapshot_name(machine).ok()?))
 }
 
 /// Returns the directory of all snapshots; `None` if the user has no home directory.
@@ -172,7 +172,7 @@ fn cache_directory() -> Option<PathBuf> {
 }
 
 /// Returns the name of a machine's snapshot: a hash of the machine's files, sizes and number of devices.
-fn name(machine: &VirtualMachine<'_>) -> Result<String> {
+fn snapshot_name(machine: &VirtualMachine<'_>) -> Result<String> {
     let VirtualMachine {
         image,
         args,
@@ -204,7 +204,7 @@ fn name(machine: &VirtualMachine<'_>) -> Result<String> {
 }
 
 /// Removes all snapshots except those used last, and incomplete ones of interrupted runs.
-fn remove_old(cache: &Path) {
+fn remove_old_snapshots(cache: &Path) {
     let entries = fs::read_dir(cache).into_iter().flatten().flatten();
     let entries = entries.filter(|entry| match entry.path().extension() {
         None => true,

@@ -12,11 +12,11 @@ use serde::de::DeserializeOwned;
 
 use super::task::{GuestEnd, GuestFile, GuestTask, Size};
 
-/// Bytes of a payload at most.
+/// The greatest size of a payload in bytes.
 const MAX_MESSAGE_LENGTH: usize = 1 << 24;
-/// Bytes of a stream that are read or sent at once.
-pub(super) const CHUNK: usize = 1 << 16;
-/// Bytes of kind and length.
+/// The number of bytes of a stream that are read or sent at once.
+pub(super) const CHUNK_SIZE: usize = 1 << 16;
+/// The size of kind and length in bytes.
 const HEADER_SIZE: usize = 5;
 /// The kind of [`Message::Data`].
 const DATA: u8 = b'D';
@@ -178,7 +178,7 @@ impl<F: Read + Write> Channel<F> {
             file,
             received: Vec::new(),
             outgoing: VecDeque::new(),
-            chunk: vec![0; CHUNK],
+            chunk: vec![0; CHUNK_SIZE],
         }
     }
 
@@ -217,7 +217,7 @@ impl<F: Read + Write> Channel<F> {
 
     /// Returns whether so many bytes wait to be sent that no more should be queued.
     pub(super) fn is_full(&self) -> bool {
-        self.outgoing.len() > 4 * CHUNK
+        self.outgoing.len() > 4 * CHUNK_SIZE
     }
 
     /// Returns the next message; `None` if it has not come yet.
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn messages_wait_for_room() {
         let (mut a, mut b) = pair();
-        let bytes = vec![7; CHUNK];
+        let bytes = vec![7; CHUNK_SIZE];
         let message = Message::Data(Stream::Output, bytes.clone());
         let mut sent = 0;
         while !a.is_full() {

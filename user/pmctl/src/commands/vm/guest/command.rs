@@ -144,8 +144,9 @@ fn prepare_command(task: &GuestTask) -> Command {
         setuid(user)?;
         Ok(())
     };
-    // SAFETY: Between fork and exec, the closure may only do what is safe in a copy of one thread. It only makes system
-    // calls, and this process has no other thread that could hold a lock.
+    // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only async-signal-safe code may run if
+    // the process has other threads, which could hold a lock. This process has one thread, and the closure makes system
+    // calls only.
     unsafe { command.pre_exec(prepare) };
     command
 }

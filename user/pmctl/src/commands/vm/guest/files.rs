@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::super::task::{GuestContent, GuestFile, GuestTask};
-use super::super::wire::{CHUNK, Channel, Message, Stream};
+use super::super::wire::{CHUNK_SIZE, Channel, Message, Stream};
 use super::relay;
 
 /// Facts of a file, one of which differs after the file was written to or replaced.
@@ -97,7 +97,7 @@ fn path(task: &GuestTask, name: &OsString) -> PathBuf {
 
 /// Sends the content of a file.
 fn send_content(channel: &mut Channel<File>, mut file: File) -> Result<()> {
-    let mut bytes = vec![0; CHUNK];
+    let mut bytes = vec![0; CHUNK_SIZE];
     loop {
         let length = file
             .read(&mut bytes)

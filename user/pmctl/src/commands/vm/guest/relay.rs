@@ -16,7 +16,7 @@ use nix::sys::statvfs::statvfs;
 use nix::unistd::Pid;
 
 use super::super::task::{GuestEnd, Size};
-use super::super::wire::{CHUNK, Channel, Message, Stream};
+use super::super::wire::{CHUNK_SIZE, Channel, Message, Stream};
 use super::command::{GuestProcess, winsize};
 use crate::system::child::{self, Ending};
 use crate::system::signals::Signals;
@@ -64,14 +64,14 @@ pub(super) fn run(channel: &mut Channel<File>, running: GuestProcess) -> Result<
         has_input_ended: false,
         outputs: running.outputs,
         terminal: running.terminal,
-        chunk: vec![0; CHUNK],
+        chunk: vec![0; CHUNK_SIZE],
     };
     let code = loop {
         if let Some(ending) = relay.reap()? {
             break ending.exit_code();
         }
         relay.wait()?;
-        while let Some(message) = relay.channel.receive().context(HOST_GONE)? {
+        while let Some(message) = relay.channel.receive().context(HOST_CLOSED)? {
             relay.handle_message(message);
         }
         relay.write_input()?;
@@ -237,12 +237,12 @@ impl GuestRelay<'_> {
 }
 
 /// Context of an error of the channel.
-const HOST_GONE: &str = "the host has closed the connection";
+const HOST_CLOSED: &str = "the host has closed the connection";
 
 /// Sends all messages that are queued.
 pub(super) fn flush(channel: &mut Channel<File>) -> Result<()> {
     loop {
-        channel.flush().context(HOST_GONE)?;
+        channel.flush().context(HOST_CLOSED)?;
         if !channel.has_outgoing() {
             return Ok(());
         }

@@ -75,7 +75,7 @@ pub(super) fn set_up() -> Result<()> {
     fs::create_dir(TOOLS_DIRECTORY)
         .and_then(|()| fs::copy("/init", Path::new(TOOLS_DIRECTORY).join("pmctl")))?;
     let page_generations = Path::new("/sys/kernel/mm/lru_gen");
-    // A kernel may be built without them.
+    // A kernel may be built without generations of pages.
     if page_generations.exists() {
         for (name, value) in PAGE_GENERATIONS {
             fs::write(page_generations.join(name), value)
