@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Has the linker pack the places that are relocated when pmctl starts.
+//! Makes the linker pack the relative relocations.
 //!
-//! pmctl is linked statically and may be anywhere in memory, so the start goes through them all: unpacked that is
-//! a quarter of the instructions of a short `pmctl stat`.
+//! pmctl is a static position-independent executable, which relocates itself when it starts: with unpacked relocations
+//! that is a quarter of the instructions of a short `pmctl stat`.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

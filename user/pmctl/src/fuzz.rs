@@ -11,7 +11,7 @@ use crate::recording::perfdata::{self, Recording};
 use crate::recording::profile;
 use crate::system::pmu::testing;
 
-/// Bits of an event select that no text may set: pins, interrupt, any thread, enable.
+/// Bits 22:19 of an event select, which no text may set: pin control, interrupt, any thread, enable.
 const DRIVER_BITS: u64 = 0xf << 19;
 
 /// Reads a `perf.data` file. If it can be read, looks up the names of its samples, writes it, and reads it again.
@@ -24,36 +24,36 @@ pub fn recording(file: &[u8]) {
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
     let mut samples = 0;
-    let walked = profile::each_sample(&recording, |named, names| {
+    let outcome = profile::each_sample(&recording, |named, names| {
         samples += 1;
         for branch in &named.sample.branches {
             names.branch_sites(named.stamp.task.pid, branch);
         }
         Ok(())
     });
-    assert!(walked.is_ok(), "{walked:?}");
+    assert!(outcome.is_ok(), "{outcome:?}");
     assert_eq!(samples, recording.samples().count());
 
-    let again = written(&recording);
-    let ours = Recording {
+    let rewritten = encode(&recording);
+    let expected = Recording {
         is_from_perf: false,
         ..recording
     };
-    assert_eq!(perfdata::read(again), Ok(ours));
+    assert_eq!(perfdata::read(rewritten), Ok(expected));
 }
 
 /// Returns a small `perf.data` file, with or without branches.
 ///
 /// # Panics
-/// Never: memory takes everything.
+/// Never: writing to memory does not fail.
 #[must_use]
 pub fn example(branches: bool) -> Vec<u8> {
-    written(&perfdata::example::example(branches))
+    encode(&perfdata::example::example(branches))
 }
 
-fn written(recording: &Recording) -> Vec<u8> {
+fn encode(recording: &Recording) -> Vec<u8> {
     let file = perfdata::write_recording(recording, Cursor::new(Vec::new()));
-    file.expect("a vector takes everything").into_inner()
+    file.expect("writing to memory does not fail").into_inner()
 }
 
 /// Reads the text after `-e`, for Intel's CPUs and for AMD's, and assigns counters to the events.

@@ -94,9 +94,9 @@ fn print_answer(mut answer: clap::Error, words: &[OsString]) -> ExitCode {
         complain(message);
         return ExitCode::from(exit::USAGE);
     }
-    let is_to_output = !answer.use_stderr();
+    let is_for_stdout = !answer.use_stderr();
     let printed = match stdio::require_output() {
-        Err(error) if is_to_output => Err(error),
+        Err(error) if is_for_stdout => Err(error),
         _ => answer.print().map_err(anyhow::Error::from),
     };
     match printed {
@@ -132,22 +132,22 @@ fn run_command(command: &Command) -> Result<u8> {
         Command::Top(args) => return top::top(args),
         _ => {}
     }
-    let paged = match command {
+    let may_page = match command {
         Command::Report(args) => !args.view.no_pager,
         Command::Script(args) => !args.view.no_pager,
         Command::Annotate(args) => !args.view.no_pager,
         Command::Diff(args) => !args.no_pager,
         _ => false,
     };
-    let mut output = Screen::open(paged)?;
-    let shown = run_printing(command, &mut output).and_then(|code| {
+    let mut output = Screen::open(may_page)?;
+    let result = run_printing(command, &mut output).and_then(|code| {
         output.flush()?;
         Ok(code)
     });
-    match shown {
+    match result {
         // The user has left the pager.
         Err(error) if output.is_paged() && is_broken_pipe(&error) => Ok(0),
-        shown => shown,
+        result => result,
     }
 }
 
@@ -180,7 +180,7 @@ fn run_printing(command: &Command, output: &mut Screen) -> Result<u8> {
     Ok(0)
 }
 
-/// Returns the exit code of an error that has its own.
+/// Returns the exit code of an error that determines one itself.
 fn exit_code(error: &anyhow::Error) -> Option<u8> {
     if error.is::<exit::Usage>() {
         return Some(exit::USAGE);
@@ -198,16 +198,16 @@ fn machine(replay: Option<&Path>) -> Result<Machine> {
 
 /// Returns whether the reader of the output has closed it, as `head` does.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let kind = |cause: &(dyn Error + 'static)| {
+    let error_kind = |cause: &(dyn Error + 'static)| {
         // An error of serde_json does not return the I/O error as its source.
-        let of_json = cause
+        let json_kind = cause
             .downcast_ref()
             .and_then(serde_json::Error::io_error_kind);
-        of_json.or(cause.downcast_ref().map(io::Error::kind))
+        json_kind.or(cause.downcast_ref().map(io::Error::kind))
     };
     error
         .chain()
-        .any(|cause| kind(cause) == Some(io::ErrorKind::BrokenPipe))
+        .any(|cause| error_kind(cause) == Some(io::ErrorKind::BrokenPipe))
 }
 
 /// The examples in the project's README are compiled with the tests.

@@ -11,7 +11,7 @@ use assert_cmd::Command;
 fn sessions() {
     trycmd::TestCases::new()
         .case("tests/cmd/*.trycmd")
-        // How wide help is.
+        // The width of help.
         .env("COLUMNS", "80");
 }
 
@@ -49,7 +49,7 @@ fn a_picture_goes_to_standard_output() {
     assert!(picture.starts_with("<?xml"), "{picture}");
     assert!(
         picture.trim_end().ends_with("</svg>"),
-        "and nothing behind it: {picture}"
+        "the text ends with the picture: {picture}"
     );
     let mut files = folder.path().read_dir().expect("it is ours");
     assert!(files.next().is_none(), "no file is called `-`");
@@ -63,10 +63,10 @@ fn an_exported_recording_stays_private() {
         let name = path.to_str().expect("it is text");
         let input = "tests/recordings/timebase.data";
         pmctl(&["export", "--to", format, "-i", input, "-o", name]).success();
-        let facts = std::fs::metadata(&path).expect("it was written");
-        facts.permissions().mode() & 0o777
+        let metadata = std::fs::metadata(&path).expect("it was written");
+        metadata.permissions().mode() & 0o777
     };
-    // As other programs make files.
+    // Has the mode that the umask gives to new files.
     std::fs::write(folder.path().join("other"), "").expect("there is room");
     let other = std::fs::metadata(folder.path().join("other")).expect("it is there");
     assert_eq!(mode("perf-data", "x.data"), 0o600);
@@ -97,9 +97,9 @@ fn lines_are_not_written_one_by_one() {
     assert!(packets.count() <= 2);
 }
 
-/// Runs a command line with standard output at a terminal, and gives what arrives there. `setsid` makes a session for
-/// it, with `-c` one that the terminal controls.
-fn at_terminal(setsid: &[&str], line: &str) -> String {
+/// Runs a command line of the shell with standard output at a terminal, and returns what the terminal gets. setsid(1)
+/// runs it with the arguments `setsid`: with `-c` the terminal becomes the controlling one.
+fn run_at_terminal(setsid: &[&str], line: &str) -> String {
     let pair = nix::pty::openpty(None, None).expect("a terminal can be made");
     let folder = std::path::Path::new(env!("CARGO_BIN_EXE_pmctl")).parent();
     let path = format!("{}:/usr/bin:/bin", folder.expect("it has one").display());
@@ -115,7 +115,7 @@ fn at_terminal(setsid: &[&str], line: &str) -> String {
         .spawn()
         .expect("there is setsid");
     let mut bytes = Vec::new();
-    // The end of a terminal is EIO.
+    // Reading a terminal without a writer fails with EIO.
     let _ = std::fs::File::from(pair.master).read_to_end(&mut bytes);
     assert!(child.wait().expect("it ends").success(), "{line}");
     String::from_utf8(bytes).expect("it is text")
@@ -125,40 +125,40 @@ fn at_terminal(setsid: &[&str], line: &str) -> String {
 fn a_report_has_colors_and_a_pager_on_a_terminal_only() {
     const REPORT: &str = "pmctl report --stdio -i tests/recordings/lost.data";
     const RED: &str = "\x1b[31m";
-    let paged = at_terminal(&["-c"], &format!("PAGER='sed s/^/paged:/' {REPORT}"));
+    let paged = run_at_terminal(&["-c"], &format!("PAGER='sed s/^/paged:/' {REPORT}"));
     assert!(
         paged.contains("paged:Recorded") && paged.contains(RED),
         "{paged}"
     );
-    let plain = at_terminal(
+    let plain = run_at_terminal(
         &["-c"],
         &format!("PAGER='sed s/^/paged:/' {REPORT} --no-pager"),
     );
     assert!(!plain.contains("paged:") && plain.contains(RED), "{plain}");
-    let none = at_terminal(&["-c"], &format!("PAGER= NO_COLOR=1 {REPORT}"));
+    let none = run_at_terminal(&["-c"], &format!("PAGER= NO_COLOR=1 {REPORT}"));
     assert!(
         none.contains("share_60") && !none.contains('\x1b'),
         "{none}"
     );
-    let options = at_terminal(&["-c"], &format!("PAGER='echo LESS=$LESS; cat' {REPORT}"));
+    let options = run_at_terminal(&["-c"], &format!("PAGER='echo LESS=$LESS; cat' {REPORT}"));
     assert!(options.contains("LESS=FRSX"), "{options}");
-    // Without a key to leave it with.
-    let console = at_terminal(&[], &format!("PAGER='sed s/^/paged:/' {REPORT}"));
+    // Without a controlling terminal the pager could read no keys, so there is none.
+    let console = run_at_terminal(&[], &format!("PAGER='sed s/^/paged:/' {REPORT}"));
     assert!(
         !console.contains("paged:") && console.contains(RED),
         "{console}"
     );
     for dumb in ["TERM=dumb", "TERM="] {
-        let text = at_terminal(&["-c"], &format!("{dumb} PAGER='sed s/^/paged:/' {REPORT}"));
+        let text = run_at_terminal(&["-c"], &format!("{dumb} PAGER='sed s/^/paged:/' {REPORT}"));
         assert!(text.starts_with("Recorded"), "{text}");
     }
     // The user leaves the pager early.
-    at_terminal(
+    run_at_terminal(
         &["-c"],
         "PAGER='head -n 1' pmctl script -i tests/recordings/lost.data",
     );
-    // Losses are told behind the pager's text, and not beside it.
-    let script = at_terminal(
+    // The pager gets the warnings about losses, after the text.
+    let script = run_at_terminal(
         &["-c"],
         "PAGER=cat\\ -A pmctl script -i tests/recordings/lost.data 2>/dev/null",
     );
@@ -181,7 +181,7 @@ fn counts_have_colors_on_a_terminal_only() {
         "sed 's/instructions/branches/g; s/cycles/branch-misses/g' tests/recordings/counts.json";
     let stat = |environment: &str, behind: &str| {
         let pmctl = format!("{environment} pmctl stat --report /dev/stdin 2>&1 {behind}");
-        at_terminal(&["-c"], &format!("{COUNTS} | {pmctl}"))
+        run_at_terminal(&["-c"], &format!("{COUNTS} | {pmctl}"))
     };
     let colored = stat("", "");
     assert!(colored.contains("\x1b[31m   50.00"), "{colored}");
@@ -191,8 +191,8 @@ fn counts_have_colors_on_a_terminal_only() {
     }
 }
 
-/// Returns what bash offers behind `pmctl stat -e`, on a Skylake.
-fn completed(typed: &str) -> Vec<String> {
+/// Returns the completions of `typed` that bash offers after `pmctl stat -e` on a Skylake.
+fn complete_event(typed: &str) -> Vec<String> {
     let script = r#"
         . completions/pmctl
         pmctl() { [ "$*" = "list --raw" ] && "$PMCTL" list --model skylake --raw; }
@@ -232,11 +232,14 @@ fn bash_completes_names_of_metrics() {
 
 #[test]
 fn bash_completes_names_of_events() {
-    assert_eq!(completed("instr"), ["instructions"]);
+    assert_eq!(complete_event("instr"), ["instructions"]);
     assert_eq!(
-        completed("cycles,uops_issued.a"),
+        complete_event("cycles,uops_issued.a"),
         ["cycles,uops_issued.any"]
     );
-    assert_eq!(completed("INST_RETIRED.PREC"), ["INST_RETIRED.PREC_DIST"]);
-    assert!(completed("").len() > 200);
+    assert_eq!(
+        complete_event("INST_RETIRED.PREC"),
+        ["INST_RETIRED.PREC_DIST"]
+    );
+    assert!(complete_event("").len() > 200);
 }

@@ -46,8 +46,8 @@ const COUNTING: [&str; 3] = [
     "stat --report tests/recordings/counts.json -o - --json",
 ];
 
-/// Returns a command line of the shell in which `pmctl` is the program.
-fn line(line: &str) -> Command {
+/// Returns the shell's command for `line`, in which `pmctl` is the program under test.
+fn shell_command(line: &str) -> Command {
     let folder = Path::new(env!("CARGO_BIN_EXE_pmctl")).parent();
     let path = format!("{}:/usr/bin:/bin", folder.expect("it has one").display());
     let mut shell = Command::new("sh");
@@ -55,16 +55,16 @@ fn line(line: &str) -> Command {
     shell
 }
 
-/// Runs a command line of the shell, and gives its exit code.
-fn shell(text: &str) -> Option<i32> {
-    let status = line(text).status();
+/// Runs a command line of the shell, and returns its exit code.
+fn run_in_shell(text: &str) -> Option<i32> {
+    let status = shell_command(text).status();
     status.expect("there is a shell").code()
 }
 
 #[test]
 fn output_without_a_reader_ends_a_command_as_it_ends_others() {
     for command in PRINTING.iter().chain(&COUNTING) {
-        let mut shell = line(&format!("exec pmctl {command}"));
+        let mut shell = shell_command(&format!("exec pmctl {command}"));
         let (read, write) = nix::unistd::pipe().expect("a pipe can be made");
         drop(read);
         let (stdout, stderr) = (Stdio::from(write), Stdio::piped());
@@ -95,7 +95,7 @@ fn output_that_is_full_or_closed_is_an_error() {
             (">/dev/full", "No space left"),
             (">&-", "standard output is closed"),
         ] {
-            let output = line(&format!("pmctl {command} {output}"))
+            let output = shell_command(&format!("pmctl {command} {output}"))
                 .output()
                 .expect("there is a shell");
             let words = String::from_utf8_lossy(&output.stderr);
@@ -132,7 +132,7 @@ fn output_that_cannot_be_written_is_an_error() {
         ),
         ("pmctl info --replay tests/trees/ready >/dev/null 2>&-", 0),
     ] {
-        assert_eq!(shell(line), Some(code), "{line}");
+        assert_eq!(run_in_shell(line), Some(code), "{line}");
     }
 }
 
@@ -144,14 +144,14 @@ fn a_file_that_may_not_grow_is_an_error() {
         "ulimit -f 0; pmctl script -i tests/recordings/lost.data >{} 2>/dev/null",
         out.display()
     );
-    // And not 128 + SIGXFSZ.
-    assert_eq!(shell(&line), Some(1));
+    // SIGXFSZ would have ended pmctl with 128 + 25.
+    assert_eq!(run_in_shell(&line), Some(1));
 }
 
-/// Returns the outcome of pmctl, which may take a gigabyte of memory and some seconds.
-fn limited(arguments: &str) -> Output {
+/// Runs pmctl with limits of a gigabyte of memory and of 20 seconds.
+fn run_limited(arguments: &str) -> Output {
     let limits = "ulimit -v 1048576; exec timeout 20";
-    line(&format!("{limits} pmctl {arguments}"))
+    shell_command(&format!("{limits} pmctl {arguments}"))
         .output()
         .expect("there is a shell")
 }
@@ -164,7 +164,7 @@ fn files_without_an_end_are_refused() {
         ("annotate -i /dev/zero", 1),
         ("stat --report /dev/zero", 125),
     ] {
-        let output = limited(arguments);
+        let output = run_limited(arguments);
         assert_eq!(output.status.code(), Some(code), "{arguments}: {output:?}");
         assert!(
             output.stderr.starts_with(b"pmctl: "),
@@ -181,7 +181,7 @@ fn a_recording_that_is_cut_off_says_so() {
         let whole = fs::read(format!("tests/recordings/{name}.data")).expect("it is there");
         for part in 1..10 {
             fs::write(&path, &whole[..whole.len() * part / 10]).expect("there is room");
-            let output = limited(&format!("script -i {}", path.display()));
+            let output = run_limited(&format!("script -i {}", path.display()));
             let words = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(1), "{words}");
             assert!(
@@ -192,7 +192,7 @@ fn a_recording_that_is_cut_off_says_so() {
     }
 }
 
-/// Random numbers, the same for a seed.
+/// A generator of pseudo-random numbers; equal seeds give equal numbers.
 struct Random(u64);
 
 impl Random {
@@ -224,7 +224,7 @@ fn damaged_recordings_are_shown_or_refused() {
         "export --to perf-data -o /dev/null -i",
     ];
     let folder = tempfile::tempdir().expect("a folder can be made");
-    let one = |name: &str| {
+    let check_damaged = |name: &str| {
         let path = folder.path().join(name);
         let whole = fs::read(format!("tests/recordings/{name}.data")).expect("it is there");
         for seed in 0..ROUNDS {
@@ -237,7 +237,7 @@ fn damaged_recordings_are_shown_or_refused() {
             fs::write(&path, bytes).expect("there is room");
             let index = usize::try_from(seed).expect("it is small") % commands.len();
             let arguments = format!("{} {}", commands[index], path.display());
-            let output = limited(&arguments);
+            let output = run_limited(&arguments);
             let words = String::from_utf8_lossy(&output.stderr);
             let code = output.status.code();
             assert!(
@@ -252,7 +252,7 @@ fn damaged_recordings_are_shown_or_refused() {
     };
     thread::scope(|scope| {
         for name in RECORDINGS {
-            scope.spawn(move || one(name));
+            scope.spawn(move || check_damaged(name));
         }
     });
 }
@@ -284,12 +284,12 @@ fn a_signal_leaves_no_part_of_a_file() {
         fs::write(&path, "before").expect("there is room");
         let signal = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP][round % 3];
         let mut child = start("speedscope");
-        // It takes a few milliseconds.
+        // The export takes a few milliseconds, so the signals arrive at various points of it.
         thread::sleep(Duration::from_micros(
             30 * u64::try_from(round).expect("it is small"),
         ));
-        let pid = i32::try_from(child.id()).expect("a number of a process");
-        // Not waited for yet, so that the number is still its own.
+        let pid = i32::try_from(child.id()).expect("an ID of a process");
+        // The child has not been waited for, so no other process has got its ID.
         kill(Pid::from_raw(pid), signal).expect("it is ours");
         let status = child.wait().expect("it was started");
         let content = fs::read(&path).expect("it is there");

@@ -17,8 +17,9 @@ use nix::unistd::Pid;
 
 const RECORDING: &str = "tests/recordings/callers.data";
 const LIMIT: Duration = Duration::from_secs(20);
-/// What takes the other screen, and gives it back.
+/// The sequence that switches to the alternate screen.
 const ENTER: &str = "\x1b[?1049h";
+/// The sequence that switches back to the main screen.
 const LEAVE: &str = "\x1b[?1049l";
 const SHOW_CURSOR: &str = "\x1b[?25h";
 
@@ -43,7 +44,7 @@ struct Session {
     master: File,
     slave: OwnedFd,
     before: Termios,
-    /// All that it has written, and the screen that this makes.
+    /// All that pmctl has written.
     text: String,
     screen: vt100::Parser,
 }
@@ -54,14 +55,14 @@ impl Session {
     }
 
     fn with(arguments: &[&str], change: impl FnOnce(&mut Command)) -> Self {
-        Self::sized(size(80, 24), arguments, change)
+        Self::with_size(size(80, 24), arguments, change)
     }
 
-    /// At a terminal that says that it has this size. The test's screen has 80 columns and 24 rows.
-    fn sized(window: Winsize, arguments: &[&str], change: impl FnOnce(&mut Command)) -> Self {
-        // A child that is made at the same moment must not have this terminal.
-        static ONE: Mutex<()> = Mutex::new(());
-        let one = ONE.lock();
+    /// Starts pmctl at a terminal that reports the size `window`. The test's own screen has 80 columns and 24 rows.
+    fn with_size(window: Winsize, arguments: &[&str], change: impl FnOnce(&mut Command)) -> Self {
+        // A child that another test starts before FD_CLOEXEC is set would inherit this terminal.
+        static STARTS: Mutex<()> = Mutex::new(());
+        let start_lock = STARTS.lock();
         let OpenptyResult { master, slave } = openpty(&window, None).expect("a terminal is made");
         fcntl(&master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).expect("it is open");
         fcntl(&slave, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).expect("it is open");
@@ -77,7 +78,10 @@ impl Session {
             .stdin(end())
             .stdout(end())
             .stderr(end());
-        // SAFETY: These are system calls that a child may make before exec; the default action runs no code.
+        // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only async-signal-safe code
+        // may run: this one makes three system calls, setsid(2), ioctl(2) and sigaction(2), and allocates nothing.
+        // `signal` requires a handler that is safe to run, and the default action is none. `take_terminal` requires the
+        // argument that TIOCSCTTY takes: none.
         unsafe {
             command.pre_exec(|| {
                 nix::unistd::setsid()?;
@@ -89,7 +93,7 @@ impl Session {
         }
         change(&mut command);
         let child = command.spawn().expect("it was built");
-        drop(one);
+        drop(start_lock);
         fcntl(&master, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("it is open");
         Self {
             child,
@@ -101,7 +105,7 @@ impl Session {
         }
     }
 
-    /// Reads some of what has come; returns whether there was something.
+    /// Reads one part of the output that has arrived, and returns whether there was any.
     fn read(&mut self) -> bool {
         let mut bytes = [0; 1 << 12];
         match self.master.read(&mut bytes) {
@@ -119,7 +123,7 @@ impl Session {
         }
     }
 
-    /// Waits until it has written this behind what it has written before.
+    /// Waits until the output contains `text`.
     fn wait_for(&mut self, text: &str) -> &mut Self {
         let start = Instant::now();
         while !self.text.contains(text) {
@@ -129,8 +133,8 @@ impl Session {
         self
     }
 
-    /// Waits until the screen shows this.
-    fn shows(&mut self, text: &str) -> &mut Self {
+    /// Waits until the screen shows `text`.
+    fn wait_for_screen(&mut self, text: &str) -> &mut Self {
         let start = Instant::now();
         while !self.screen.screen().contents().contains(text) {
             let screen = self.screen.screen().contents();
@@ -140,14 +144,14 @@ impl Session {
         self
     }
 
-    /// Types.
-    fn keys(&mut self, keys: &str) -> &mut Self {
+    /// Types `keys` at the terminal.
+    fn send_keys(&mut self, keys: &str) -> &mut Self {
         self.master.write_all(keys.as_bytes()).expect("it is read");
         self
     }
 
-    fn signal(&mut self, signal: Signal) -> &mut Self {
-        let pid = i32::try_from(self.child.id()).expect("it is one");
+    fn send_signal(&mut self, signal: Signal) -> &mut Self {
+        let pid = i32::try_from(self.child.id()).expect("an ID of a process");
         kill(Pid::from_raw(pid), signal).expect("it is ours");
         self
     }
@@ -157,8 +161,8 @@ impl Session {
         !now.local_flags.contains(LocalFlags::ICANON)
     }
 
-    /// Waits for its end.
-    fn end(&mut self) -> ExitStatus {
+    /// Waits until pmctl ends, and returns its status.
+    fn wait_for_end(&mut self) -> ExitStatus {
         let start = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().expect("it is ours") {
@@ -170,8 +174,8 @@ impl Session {
         }
     }
 
-    /// Checks that the terminal is what it was.
-    fn is_restored(&self) {
+    /// Checks that the terminal has its modes from before, its main screen and its cursor.
+    fn assert_restored(&self) {
         let now = tcgetattr(self.slave.as_fd()).expect("it is a terminal");
         assert_eq!(now, self.before);
         assert!(self.text.contains(LEAVE), "{:?}", self.text);
@@ -188,7 +192,10 @@ impl Drop for Session {
 
 fn report() -> Session {
     let mut session = Session::new(&["report", "-i", RECORDING]);
-    session.wait_for(ENTER).shows("[.] outer").shows(" q  quit");
+    session
+        .wait_for(ENTER)
+        .wait_for_screen("[.] outer")
+        .wait_for_screen(" q  quit");
     assert!(session.is_raw());
     session
 }
@@ -196,15 +203,17 @@ fn report() -> Session {
 #[test]
 fn keys_work_and_q_leaves_the_terminal_as_it_was() {
     let mut session = report();
-    session.keys("E").shows("__libc_start_call_main");
-    session.keys("/outer").shows("/outer_ ");
-    session.keys("\r").shows("[outer]  q  quit");
+    session
+        .send_keys("E")
+        .wait_for_screen("__libc_start_call_main");
+    session.send_keys("/outer").wait_for_screen("/outer_ ");
+    session.send_keys("\r").wait_for_screen("[outer]  q  quit");
     let missing = "pmctl_origins is not on this machine";
-    session.keys("a").shows(missing);
-    session.keys("h").shows("Any key goes on");
-    session.keys("xq");
-    assert_eq!(session.end().code(), Some(0));
-    session.is_restored();
+    session.send_keys("a").wait_for_screen(missing);
+    session.send_keys("h").wait_for_screen("Any key goes on");
+    session.send_keys("xq");
+    assert_eq!(session.wait_for_end().code(), Some(0));
+    session.assert_restored();
 }
 
 #[test]
@@ -221,9 +230,12 @@ fn a_box_has_characters_of_the_locale() {
             let command = command.env_remove("LC_CTYPE");
             command.env("LC_ALL", all).env("LANG", lang);
         });
-        session.shows(" q  quit").keys("h").shows(top);
-        session.keys("xq");
-        assert_eq!(session.end().code(), Some(0));
+        session
+            .wait_for_screen(" q  quit")
+            .send_keys("h")
+            .wait_for_screen(top);
+        session.send_keys("xq");
+        assert_eq!(session.wait_for_end().code(), Some(0));
     }
 }
 
@@ -232,13 +244,14 @@ fn a_new_size_is_drawn() {
     let mut session = report();
     session.screen.set_size(6, 30);
     let window = size(30, 6);
-    // SAFETY: The terminal is open, and the size is a struct winsize.
+    // SAFETY: TIOCSWINSZ requires a pointer to a `struct winsize`, which it reads: `window` is one, and lives until the call
+    // returns.
     unsafe { calls::set_size(std::os::fd::AsRawFd::as_raw_fd(&session.master), &window) }
         .expect("set");
-    session.shows("\n\n q  quit   /  search   h  help");
-    session.keys("\x03");
-    assert_eq!(session.end().code(), Some(0));
-    session.is_restored();
+    session.wait_for_screen("\n\n q  quit   /  search   h  help");
+    session.send_keys("\x03");
+    assert_eq!(session.wait_for_end().code(), Some(0));
+    session.assert_restored();
 }
 
 #[test]
@@ -249,13 +262,13 @@ fn a_terminal_that_does_not_know_its_size_has_that_of_the_environment_or_the_usu
         ("30", "0", "a  annotate"),
         ("", "6", "a  annotate"),
     ] {
-        let mut session = Session::sized(size(0, 0), &arguments, |command| {
+        let mut session = Session::with_size(size(0, 0), &arguments, |command| {
             command.env("COLUMNS", columns).env("LINES", lines);
         });
-        session.shows("pmctl_orig").shows(keys);
-        session.keys("q");
-        assert_eq!(session.end().code(), Some(0));
-        session.is_restored();
+        session.wait_for_screen("pmctl_orig").wait_for_screen(keys);
+        session.send_keys("q");
+        assert_eq!(session.wait_for_end().code(), Some(0));
+        session.assert_restored();
     }
 }
 
@@ -267,8 +280,11 @@ fn signals_end_it_and_the_terminal_is_restored() {
         (Signal::SIGINT, 130),
     ] {
         let mut session = report();
-        assert_eq!(session.signal(signal).end().code(), Some(code));
-        session.is_restored();
+        assert_eq!(
+            session.send_signal(signal).wait_for_end().code(),
+            Some(code)
+        );
+        session.assert_restored();
     }
 }
 
@@ -277,9 +293,10 @@ fn it_ends_when_the_terminal_is_gone() {
     for is_ignored in [false, true] {
         let mut session = Session::with(&["report", "-i", RECORDING], |command| {
             if is_ignored {
-                // As nohup(1) does it.
-                // SAFETY: Between fork and exec only async-signal-safe code may run: the closure makes one system call,
-                // sigaction(2), and allocates nothing. It sets no handler that could run.
+                // nohup(1) ignores the signal in the same way.
+                // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only async-signal-safe
+                // code may run: this one makes one system call, sigaction(2), and allocates nothing. `signal` requires a
+                // handler that is safe to run, and SIG_IGN is none.
                 unsafe {
                     command.pre_exec(|| {
                         signal(Signal::SIGHUP, SigHandler::SigIgn)?;
@@ -288,10 +305,11 @@ fn it_ends_when_the_terminal_is_gone() {
                 }
             }
         });
-        session.shows("[.] outer");
+        session.wait_for_screen("[.] outer");
         session.master = File::open("/dev/null").expect("it is there");
-        let status = session.end();
-        // The kernel sends it twice, to the session and to its foreground: the second one may end it, too.
+        let status = session.wait_for_end();
+        // The kernel sends SIGHUP twice, to the session's leader and to the foreground process group. The second one may
+        // arrive after pmctl has restored the default action.
         let ended = status.code() == Some(129) || !is_ignored && status.signal() == Some(1);
         assert!(ended, "{status:?}, ignored: {is_ignored}");
     }
@@ -310,7 +328,7 @@ fn text_is_for_stdio_and_for_terminals_that_can_not() {
             command.env("TERM", term).env("PAGER", "cat");
         });
         session.wait_for("overhead");
-        assert_eq!(session.end().code(), Some(0));
+        assert_eq!(session.wait_for_end().code(), Some(0));
         assert!(!session.text.contains(ENTER), "{all:?}");
     }
 }
@@ -319,6 +337,6 @@ fn text_is_for_stdio_and_for_terminals_that_can_not() {
 fn what_can_not_be_read_is_told_on_the_screen_as_it_is() {
     let mut session = Session::new(&["report", "-i", "Cargo.toml"]);
     session.wait_for("this is not a perf.data file");
-    assert_eq!(session.end().code(), Some(1));
+    assert_eq!(session.wait_for_end().code(), Some(1));
     assert!(!session.text.contains(ENTER));
 }

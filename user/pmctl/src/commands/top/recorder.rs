@@ -54,8 +54,8 @@ impl RecorderProcess {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         // Ends the recorder with pmctl. Without samples it writes nothing, and would not notice that its reader has gone.
-        // SAFETY: Between fork and exec only async-signal-safe code may run: the closure makes one system call, and
-        // allocates nothing.
+        // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only async-signal-safe code
+        // may run: this one makes one system call, prctl(2), and allocates nothing.
         unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGTERM)?)) };
         let mut child = command
             .spawn()
