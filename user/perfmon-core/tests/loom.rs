@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use loom::cell::UnsafeCell;
-use loom::sync::atomic::AtomicU64;
 use loom::sync::Arc;
+use loom::sync::atomic::AtomicU64;
 use loom::thread;
-use perfmon_core::logic::publish::{publish, published, AtomicWord};
+use perfmon_core::logic::publish::{AtomicWord, publish, published};
 use perfmon_core::logic::trace_record::HEADER_BYTES;
 
 /// The sets of records that are written one after the other, as ranges of words.
@@ -91,9 +91,9 @@ fn read_while_written<W: AtomicWord + Send + Sync + 'static>(
 }
 
 /// An atomic word that loom checks.
-struct Checked(AtomicU64);
+struct CheckedWord(AtomicU64);
 
-impl AtomicWord for Checked {
+impl AtomicWord for CheckedWord {
     fn load(&self, order: Ordering) -> u64 {
         self.0.load(order)
     }
@@ -105,17 +105,17 @@ impl AtomicWord for Checked {
 
 #[test]
 fn published_sets_are_whole() {
-    read_while_written(|| Checked(AtomicU64::new(0)));
+    read_while_written(|| CheckedWord(AtomicU64::new(0)));
 }
 
 /// An atomic word without memory order in its loads or its stores, which loom has to detect.
-struct Unordered {
+struct UnorderedWord {
     word: AtomicU64,
     /// Loads are relaxed; otherwise stores are.
     is_load_relaxed: bool,
 }
 
-impl AtomicWord for Unordered {
+impl AtomicWord for UnorderedWord {
     fn load(&self, order: Ordering) -> u64 {
         let order = if self.is_load_relaxed {
             Ordering::Relaxed
@@ -138,7 +138,7 @@ impl AtomicWord for Unordered {
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn a_writer_without_order_is_detected() {
-    read_while_written(|| Unordered {
+    read_while_written(|| UnorderedWord {
         word: AtomicU64::new(0),
         is_load_relaxed: false,
     });
@@ -147,7 +147,7 @@ fn a_writer_without_order_is_detected() {
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn a_reader_without_order_is_detected() {
-    read_while_written(|| Unordered {
+    read_while_written(|| UnorderedWord {
         word: AtomicU64::new(0),
         is_load_relaxed: true,
     });

@@ -19,7 +19,7 @@ type Measure<'a> = &'a dyn Fn() -> Result<usize, DecodeError>;
 fn main() -> Result<(), Box<dyn Error>> {
     let bytes = match std::env::args_os().nth(1) {
         Some(path) => std::fs::read(path)?,
-        None => made_up(),
+        None => generate_records(),
     };
     let chunks: Vec<Chunk> = (0..8).map(|cpu| Chunk::new(cpu, bytes.clone())).collect();
     let measures: [(&str, Measure<'_>); 3] = [
@@ -51,7 +51,7 @@ fn count<T>(records: impl Iterator<Item = Result<T, DecodeError>>) -> Result<usi
 }
 
 /// Encodes what a trace of instructions with addresses, cache misses and a few branches contains.
-fn made_up() -> Vec<u8> {
+fn generate_records() -> Vec<u8> {
     let event = EventId::fixed(FixedEvent::Instructions);
     let misses = EventId::arch(ArchEvent::LlcMisses);
     let (aspace, pc) = (0x1234_5000, 0x5555_5555_1234);

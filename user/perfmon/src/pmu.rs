@@ -51,12 +51,12 @@ impl Pmu {
     #[must_use]
     pub fn from_cpuid(cpuid: &impl CpuIdReader) -> Self {
         let processor = Processor::read(|leaf, subleaf| {
-            let found = cpuid.cpuid2(leaf, subleaf);
+            let registers = cpuid.cpuid2(leaf, subleaf);
             Leaf {
-                eax: found.eax,
-                ebx: found.ebx,
-                ecx: found.ecx,
-                edx: found.edx,
+                eax: registers.eax,
+                ebx: registers.ebx,
+                ecx: registers.ecx,
+                edx: registers.edx,
             }
         });
         // 0 for IA32_PERF_CAPABILITIES, which a program can't read: here it would only tell that counters can be written
@@ -71,7 +71,7 @@ impl Pmu {
             family: processor.family(),
             model: processor.model(),
             stepping: cpuid.cpuid2(1, 0).eax & 0xf,
-            kind: kind(cpuid),
+            kind: core_kind(cpuid),
         };
         let is_emulated = processor.is_virtual() && is_tcg(cpuid);
         Self {
@@ -206,8 +206,8 @@ const ATOM: u32 = 0x20;
 /// Native model ID in leaf 1AH, EAX[23:0]: Crestmont, the core of the low-power island.
 const CRESTMONT: u32 = 2;
 
-/// Reads the kind of core of a hybrid processor that the current CPU is.
-fn kind(cpuid: &impl CpuIdReader) -> Kind {
+/// Reads the kind of core that the current CPU of a hybrid processor is.
+fn core_kind(cpuid: &impl CpuIdReader) -> Kind {
     const HYBRID: u32 = 1 << 15;
     if cpuid.cpuid2(0, 0).eax < 0x1a || cpuid.cpuid2(7, 0).edx & HYBRID == 0 {
         return Kind::Only;

@@ -32,7 +32,7 @@ use crate::{Attempt, Cause, CounterId, Device, Error, EventSelect};
 pub struct Session {
     device: Device,
     /// The counters in use. A second `Counter` on the same hardware would change the first one's count.
-    used: Arc<Mutex<Vec<CounterId>>>,
+    counters_in_use: Arc<Mutex<Vec<CounterId>>>,
 }
 
 impl Session {
@@ -63,7 +63,7 @@ impl Session {
     fn with_device(device: Device) -> Self {
         Self {
             device,
-            used: Arc::default(),
+            counters_in_use: Arc::default(),
         }
     }
 
@@ -83,7 +83,7 @@ impl Session {
     /// select that isn't allowed, [`Cause::Untrusted`] if a register does not keep its value,
     /// [`Cause::Forbidden`], [`Cause::LockedDown`].
     pub fn counter(&self, id: CounterId, select: EventSelect) -> Result<Counter, Error> {
-        let claim = Claim::new(&self.used, id).ok_or(Error {
+        let claim = Claim::new(&self.counters_in_use, id).ok_or(Error {
             attempt: Attempt::Setup(id, select),
             cause: Cause::InUse,
         })?;
@@ -235,24 +235,26 @@ impl Drop for Counter {
     }
 }
 
-/// A counter's entry in [`Session::used`], removed on drop.
+/// A counter's entry in [`Session::counters_in_use`], removed on drop.
 #[derive(Debug)]
 struct Claim {
-    used: Arc<Mutex<Vec<CounterId>>>,
+    counters_in_use: Arc<Mutex<Vec<CounterId>>>,
     id: CounterId,
 }
 
 impl Claim {
     /// Claims the counter, unless it is claimed already.
-    fn new(used: &Arc<Mutex<Vec<CounterId>>>, id: CounterId) -> Option<Self> {
+    fn new(counters_in_use: &Arc<Mutex<Vec<CounterId>>>, id: CounterId) -> Option<Self> {
         // A poisoned lock can be used: a panic can't leave the list half changed.
-        let mut list = used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = counters_in_use
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if list.contains(&id) {
             return None;
         }
         list.push(id);
         Some(Self {
-            used: Arc::clone(used),
+            counters_in_use: Arc::clone(counters_in_use),
             id,
         })
     }
@@ -260,7 +262,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.used
+        self.counters_in_use
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .retain(|&id| id != self.id);

@@ -6,21 +6,21 @@
 /// any of these.
 #[must_use]
 pub fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
+    let mut output = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            c if c.is_control() => shown.push('?'),
+            c if c.is_control() => output.push('?'),
             '\u{61c}'
             | '\u{200e}'
             | '\u{200f}'
             | '\u{202a}'..='\u{202e}'
             | '\u{2066}'..='\u{2069}' => {
-                shown.extend(c.escape_unicode());
+                output.extend(c.escape_unicode());
             }
-            c => shown.push(c),
+            c => output.push(c),
         }
     }
-    shown
+    output
 }
 
 #[cfg(test)]

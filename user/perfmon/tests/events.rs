@@ -64,7 +64,7 @@ impl Driver for FakeDriver {
                 1 => owner.kind = 0,
                 _ => owner.kind = 1,
             },
-            _ => unreachable!("tests/seam.rs"),
+            _ => unreachable!("tested in tests/counters.rs"),
         }
         Ok(())
     }
@@ -192,12 +192,12 @@ fn errors_of_cgroups_have_their_own_causes() {
         removed.to_string(),
         "can't count cycles of cgroup /cgroups/a: there is no such cgroup"
     );
-    let there = std::env::temp_dir().join(format!("perfmon-cgroup-{}", std::process::id()));
-    std::fs::create_dir(&there).unwrap();
-    std::fs::write(there.join("cgroup.procs"), "").unwrap();
-    let living = error(Errno::ENOENT, &cgroup(there.to_str().unwrap()));
-    std::fs::remove_dir_all(&there).unwrap();
-    assert_eq!(living.cause, Cause::NoSuchEvent);
+    let directory = std::env::temp_dir().join(format!("perfmon-cgroup-{}", std::process::id()));
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(directory.join("cgroup.procs"), "").unwrap();
+    let existing = error(Errno::ENOENT, &cgroup(directory.to_str().unwrap()));
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(existing.cause, Cause::NoSuchEvent);
     // Without a cgroup the same errno has no special meaning.
     let driver = FakeDriver::failing_with(Errno::EBADF);
     let cause = Event::cycles().open_on(&driver.device()).unwrap_err().cause;

@@ -54,23 +54,23 @@ fn branch(&[from, to, info]: &[u64; 3]) -> perfmon_last_branch {
     perfmon_last_branch { from, to, info }
 }
 
-fn event() -> impl Strategy<Value = EventId> {
+fn any_event() -> impl Strategy<Value = EventId> {
     any::<u16>().prop_map(EventId::from_bits)
 }
 
-fn record() -> impl Strategy<Value = OwnedRecord> {
+fn any_record() -> impl Strategy<Value = OwnedRecord> {
     let max_branches = PERFMON_MAX_NUM_LAST_BRANCH as usize;
     prop_oneof![
         any::<i64>().prop_map(|time| OwnedRecord::Plain(Record::Time { time })),
-        event().prop_map(|event| OwnedRecord::Plain(Record::Tick { event })),
-        (event(), any::<u64>())
+        any_event().prop_map(|event| OwnedRecord::Plain(Record::Tick { event })),
+        (any_event(), any::<u64>())
             .prop_map(|(event, count)| OwnedRecord::Plain(Record::Count { event, count })),
-        (event(), any::<u64>())
+        (any_event(), any::<u64>())
             .prop_map(|(event, value)| OwnedRecord::Plain(Record::Value { event, value })),
-        (event(), any::<u64>(), any::<u64>())
+        (any_event(), any::<u64>(), any::<u64>())
             .prop_map(|(event, aspace, pc)| OwnedRecord::Plain(Record::Pc { event, aspace, pc })),
         (
-            event(),
+            any_event(),
             any::<u64>(),
             prop::collection::vec(any::<[u64; 3]>(), 0..=max_branches)
         )
@@ -96,10 +96,10 @@ proptest! {
         while let Some(record) = decoder.next() {
             match record {
                 Ok(record) => {
-                    let mut again = Vec::new();
-                    record.encode(&mut again);
-                    prop_assert!(again.len() >= 4);
-                    prop_assert_eq!(&bytes[offset..][..again.len()], again);
+                    let mut reencoded = Vec::new();
+                    record.encode(&mut reencoded);
+                    prop_assert!(reencoded.len() >= 4);
+                    prop_assert_eq!(&bytes[offset..][..reencoded.len()], reencoded);
                 }
                 Err(error) => {
                     prop_assert_eq!(error.offset, offset);
@@ -117,7 +117,7 @@ proptest! {
     /// One changed byte in valid records gets deeper into the decoder than random bytes.
     #[test]
     fn damaged_records_cause_no_panic(
-        records in prop::collection::vec(record(), 1..20),
+        records in prop::collection::vec(any_record(), 1..20),
         place: prop::sample::Index,
         byte: u8,
     ) {
@@ -133,25 +133,25 @@ proptest! {
 
     #[test]
     fn encoded_records_are_decoded_again(
-        records in prop::collection::vec(record(), 0..50),
+        records in prop::collection::vec(any_record(), 0..50),
         misalign in 0_usize..4,
     ) {
         let mut bytes = vec![0; misalign];
         bytes.extend(encode(&records));
         let decoded: Vec<_> = Decoder::new(&bytes[misalign..]).collect::<Result<_, _>>().unwrap();
         prop_assert_eq!(decoded.len(), records.len());
-        let mut again = Vec::new();
+        let mut reencoded = Vec::new();
         for record in &decoded {
-            record.encode(&mut again);
+            record.encode(&mut reencoded);
         }
-        prop_assert_eq!(&bytes[misalign..], again);
+        prop_assert_eq!(&bytes[misalign..], reencoded);
         for (record, decoded) in records.iter().zip(&decoded) {
             prop_assert!(record.equals(decoded), "{:?} {:?}", record, decoded);
         }
     }
 
     #[test]
-    fn every_cut_is_found(record in record(), after in 1_usize..4) {
+    fn every_cut_is_found(record in any_record(), after in 1_usize..4) {
         let whole = encode(std::slice::from_ref(&record));
         let before = encode(&[OwnedRecord::Plain(Record::Time { time: 0 })]);
         for left in (1..whole.len()).step_by(after) {
@@ -222,12 +222,12 @@ proptest! {
 }
 
 /// Returns the first error in some bytes.
-fn error(bytes: &[u8]) -> Option<DecodeError> {
+fn first_error(bytes: &[u8]) -> Option<DecodeError> {
     Decoder::new(bytes).find_map(Result::err)
 }
 
 #[test]
-fn every_problem() {
+fn each_problem_is_reported() {
     let mut long = vec![6, 0, 1, 8, 33, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     long.resize(long.len() + 33 * 24, 0);
     let time = [1, 0, 0x04, 0x0c, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -252,10 +252,10 @@ fn every_problem() {
             offset: 0,
             problem,
         };
-        assert_eq!(error(bytes), Some(expected));
+        assert_eq!(first_error(bytes), Some(expected));
     }
     long[4] = 32;
-    assert_eq!(error(&long[..16 + 32 * 24]), None);
+    assert_eq!(first_error(&long[..16 + 32 * 24]), None);
 }
 
 #[test]
@@ -352,7 +352,7 @@ fn records_of_another_config_are_not_added_up() {
 
 /// The example bytes of Documentation/trace-format.rst decode to the addresses and sums that the page gives.
 #[test]
-fn the_example_of_the_documentation() {
+fn documented_example_decodes_as_described() {
     let text = include_str!("../../../Documentation/trace-format.rst");
     let hex = |digits: &str| u64::from_str_radix(digits, 16).ok();
     let mut bytes = Vec::new();

@@ -17,16 +17,16 @@ use proptest::prelude::*;
 
 const PAGE: u64 = 4096;
 /// Words of a ring of one page.
-const WORDS: u64 = PAGE / 8;
+const RING_WORDS: u64 = PAGE / 8;
 
 /// A driver whose events are files in memory, with the IDs 7, 8, ...
 #[derive(Debug, Default)]
-struct Files {
+struct FileDriver {
     events: Mutex<Vec<File>>,
     calls: Mutex<Vec<String>>,
 }
 
-impl Files {
+impl FileDriver {
     fn device(self: &Arc<Self>) -> Device {
         Device::with_driver(Arc::clone(self) as _).unwrap()
     }
@@ -39,7 +39,7 @@ impl Files {
     }
 }
 
-impl Driver for Files {
+impl Driver for FileDriver {
     fn call(&self, call: Call<'_>) -> Result<(), Errno> {
         if let Call::Properties(properties) = call {
             properties.api_version = 3;
@@ -88,7 +88,7 @@ struct Ring {
 }
 
 impl Ring {
-    /// Moves the head to where it would be after this number of words.
+    /// Moves the head to its position after this number of words.
     fn with_head(mut self, words: u64) -> Self {
         self.head = words * 8;
         self
@@ -108,12 +108,12 @@ impl Ring {
     }
 
     /// Writes a record in front of the last one, as the kernel does in a ring that it overwrites, and publishes it.
-    fn put_backward(&mut self, kind: u64, words: &[u64]) {
-        let before = self.head.wrapping_sub((words.len() as u64 + 1) * 8);
-        self.head = before;
+    fn put_record_backward(&mut self, kind: u64, words: &[u64]) {
+        let start = self.head.wrapping_sub((words.len() as u64 + 1) * 8);
+        self.head = start;
         self.put_record(kind, 0, words);
-        self.head = before;
-        self.publish(before);
+        self.head = start;
+        self.publish(start);
     }
 
     fn publish(&self, head: u64) {
@@ -128,29 +128,29 @@ impl Ring {
 }
 
 fn sampler(builder: Builder) -> (Sampler, Ring) {
-    let files = Arc::new(Files::default());
-    let sampler = builder.pages(1).sample_on(&files.device()).unwrap();
-    (sampler, files.ring())
+    let driver = Arc::new(FileDriver::default());
+    let sampler = builder.pages(1).sample_on(&driver.device()).unwrap();
+    (sampler, driver.ring())
 }
 
-/// Returns a word of two numbers.
-const fn pair(low: u64, high: u64) -> u64 {
+/// Returns the word that has `low` in its lower half and `high` in its upper half.
+const fn word_of(low: u64, high: u64) -> u64 {
     high << 32 | low
 }
 
 /// The words of a sample without a call chain.
-const SAMPLE: [u64; 6] = [7, 0x40_1000, pair(42, 43), 1_000_000, 3, 97];
+const SAMPLE: [u64; 6] = [7, 0x40_1000, word_of(42, 43), 1_000_000, 3, 97];
 /// The words at the end of records other than samples.
-const TRAILER: [u64; 4] = [pair(42, 43), 1_000_001, 3, 7];
+const TRAILER: [u64; 4] = [word_of(42, 43), 1_000_001, 3, 7];
 
 fn with_trailer(words: &[u64]) -> Vec<u64> {
     [words, &TRAILER].concat()
 }
 
 fn describe_open(builder: Builder) -> String {
-    let files = Arc::new(Files::default());
-    builder.pages(1).sample_on(&files.device()).unwrap();
-    files.calls.lock().unwrap().remove(0)
+    let driver = Arc::new(FileDriver::default());
+    builder.pages(1).sample_on(&driver.device()).unwrap();
+    driver.calls.lock().unwrap().remove(0)
 }
 
 #[test]
@@ -206,18 +206,22 @@ fn records_have_their_types() {
     ring.put_record(9, 2, &SAMPLE);
     ring.put_record(2, 0, &with_trailer(&[7, 12]));
     let name = |text: &[u8; 8]| u64::from_ne_bytes(*text);
-    ring.put_record(3, 0, &with_trailer(&[pair(42, 43), name(b"short\0\0\0")]));
-    let words = [pair(42, 43), name(b"not so s"), name(b"hort\0\0\0\0")];
+    ring.put_record(
+        3,
+        0,
+        &with_trailer(&[word_of(42, 43), name(b"short\0\0\0")]),
+    );
+    let words = [word_of(42, 43), name(b"not so s"), name(b"hort\0\0\0\0")];
     ring.put_record(3, 1 << 13, &with_trailer(&words));
-    ring.put_record(7, 0, &with_trailer(&[pair(50, 42), pair(51, 43), 5]));
-    ring.put_record(4, 0, &with_trailer(&[pair(50, 1), pair(51, 1), 6]));
+    ring.put_record(7, 0, &with_trailer(&[word_of(50, 42), word_of(51, 43), 5]));
+    ring.put_record(4, 0, &with_trailer(&[word_of(50, 1), word_of(51, 1), 6]));
     ring.put_record(14, 3 << 13, &TRAILER);
-    ring.put_record(15, 0, &with_trailer(&[pair(8, 9)]));
+    ring.put_record(15, 0, &with_trailer(&[word_of(8, 9)]));
     ring.put_record(5, 0, &with_trailer(&[7, 7, 7]));
     ring.put_record(6, 0, &with_trailer(&[7, 7, 7]));
-    let file = [pair(8, 1), 99, 4, pair(5, 2)];
+    let file = [word_of(8, 1), 99, 4, word_of(5, 2)];
     let path = [name(b"/bin/tru"), name(b"e\0\0\0\0\0\0\0")];
-    let place = [pair(42, 43), 0x1000, 0x2000, 0x3000];
+    let place = [word_of(42, 43), 0x1000, 0x2000, 0x3000];
     let words = [&place[..], &file, &path].concat();
     ring.put_record(10, 2, &with_trailer(&words));
     ring.put_record(77, 0, &[]);
@@ -303,7 +307,7 @@ fn records_have_their_types() {
 
 #[test]
 fn a_call_chain_is_read_over_the_end_of_the_ring() {
-    for start in WORDS - 14..=WORDS {
+    for start in RING_WORDS - 14..=RING_WORDS {
         let (mut sampler, ring) = sampler(Event::cycles().period(97).callchain());
         let mut ring = ring.with_head(start);
         // Moves the reader to the same position.
@@ -356,13 +360,13 @@ fn dropping_records_frees_their_space() {
 
 #[test]
 fn events_share_a_ring() {
-    let files = Arc::new(Files::default());
-    let device = files.device();
+    let driver = Arc::new(FileDriver::default());
+    let device = driver.device();
     let first = Event::cycles().period(97).callchain().pages(8);
     let mut sampler = first.sample_on(&device).unwrap();
     let second = Event::instructions().period(5).wake_after(1);
     assert_eq!(sampler.add_on(&second, &device).unwrap(), 1);
-    let calls = files.calls.lock().unwrap();
+    let calls = driver.calls.lock().unwrap();
     assert!(calls[1].starts_with("period 5 type 0x101a7 "), "{calls:?}");
     assert_eq!(calls[2], "output");
     let numbers = [6, 7, 8, 9].map(|id| sampler.index_of(id));
@@ -383,7 +387,7 @@ fn an_overwritten_ring_has_the_newest_records() {
         for time in times {
             let mut sample = SAMPLE;
             sample[3] = time;
-            ring.put_backward(9, &sample);
+            ring.put_record_backward(9, &sample);
         }
     };
     assert_eq!(record_times(&mut sampler), []);
@@ -402,8 +406,8 @@ fn an_overwritten_ring_has_the_newest_records() {
 
 #[test]
 fn a_ring_is_paused_and_resumed() {
-    let files = Arc::new(Files::default());
-    let device = files.device();
+    let driver = Arc::new(FileDriver::default());
+    let device = driver.device();
     let first = Event::cycles().period(97).overwrite();
     let mut sampler = first.sample_on(&device).unwrap();
     let second = Event::instructions().period(5);
@@ -411,7 +415,7 @@ fn a_ring_is_paused_and_resumed() {
     sampler.pause().unwrap();
     sampler.resume().unwrap();
     Sampler::pause_all([&sampler, &sampler]).unwrap();
-    let calls = files.calls.lock().unwrap();
+    let calls = driver.calls.lock().unwrap();
     let backward = format!("flags {:#x} ", 1 << 18 | 1 << 27);
     assert!(calls[0].contains(&backward), "{calls:?}");
     assert!(calls[1].contains(&backward), "both in one direction");
@@ -421,11 +425,11 @@ fn a_ring_is_paused_and_resumed() {
 
 #[test]
 fn a_ring_has_a_power_of_two_pages() {
-    let files = Arc::new(Files::default());
+    let driver = Arc::new(FileDriver::default());
     let sample_with = |pages| {
         let builder = Event::cycles().period(97).pages(pages);
         builder
-            .sample_on(&files.device())
+            .sample_on(&driver.device())
             .map(drop)
             .map_err(|e| e.cause)
     };
@@ -450,9 +454,9 @@ fn read(sampler: &mut Sampler) -> (usize, Option<Cause>) {
                 match &record {
                     Record::Sample(sample) => {
                         let frames = Sample::callchain(sample).count() as u64;
-                        assert!(frames <= WORDS);
+                        assert!(frames <= RING_WORDS);
                     }
-                    Record::Map(mapping) => assert!(mapping.name().len() as u64 <= WORDS * 8),
+                    Record::Map(mapping) => assert!(mapping.name().len() as u64 <= RING_WORDS * 8),
                     _ => {}
                 }
             }
@@ -509,7 +513,7 @@ proptest! {
             })],
             0..512,
         ),
-        heads in prop::collection::vec(prop_oneof![any::<u64>(), (0..=WORDS).prop_map(|n| n * 8)], 1..4),
+        heads in prop::collection::vec(prop_oneof![any::<u64>(), (0..=RING_WORDS).prop_map(|n| n * 8)], 1..4),
         (has_chain, overwritten) in any::<(bool, bool)>(),
     ) {
         let builder = Event::cycles().period(97);

@@ -354,21 +354,23 @@ impl Event {
     /// # Errors
     /// As [`named`](Self::named).
     pub fn named_on(name: &str, pmu: &Pmu) -> Result<Builder, Error> {
-        let failed = |cause| Error {
+        let find_error = |cause| Error {
             attempt: Attempt::FindEvent(name.to_owned()),
             cause,
         };
         let events = spec::parse_without_groups(name, pmu);
-        let events = events.map_err(|error| failed(Cause::Spec(Box::new(error))))?;
+        let events = events.map_err(|error| find_error(Cause::Spec(Box::new(error))))?;
         match &events[..] {
             [
                 EventSpec {
                     pinned: Some(counter),
                     ..
                 },
-            ] => Err(failed(Cause::ChosenCounter(*counter))),
-            [event] => event.builder().ok_or_else(|| failed(Cause::NoSuchEvent)),
-            _ => Err(failed(Cause::SeveralEvents)),
+            ] => Err(find_error(Cause::ChosenCounter(*counter))),
+            [event] => event
+                .builder()
+                .ok_or_else(|| find_error(Cause::NoSuchEvent)),
+            _ => Err(find_error(Cause::SeveralEvents)),
         }
     }
 }

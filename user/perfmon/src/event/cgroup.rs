@@ -48,7 +48,7 @@ impl Cgroup {
     /// [`Cause::CgroupVersion1`] if it is a cgroup of version 1.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let failed = |cause| Error {
+        let open_error = |cause| Error {
             attempt: Attempt::OpenCgroup(path.to_owned()),
             cause,
         };
@@ -56,12 +56,12 @@ impl Cgroup {
             .read(true)
             .custom_flags(libc::O_DIRECTORY)
             .open(path)
-            .map_err(|error| failed(cause_of(&error)))?;
-        let kind = fstatfs(&file).map_err(|errno| failed(Cause::Unexpected(errno)))?;
+            .map_err(|error| open_error(cause_of_open(&error)))?;
+        let kind = fstatfs(&file).map_err(|errno| open_error(Cause::Unexpected(errno)))?;
         match kind.filesystem_type() {
             CGROUP2_SUPER_MAGIC => Ok(Self::from_directory(file.into(), path)),
-            CGROUP_SUPER_MAGIC => Err(failed(Cause::CgroupVersion1)),
-            _ => Err(failed(Cause::NotACgroup)),
+            CGROUP_SUPER_MAGIC => Err(open_error(Cause::CgroupVersion1)),
+            _ => Err(open_error(Cause::NotACgroup)),
         }
     }
 
@@ -73,7 +73,7 @@ impl Cgroup {
     pub fn named(name: impl AsRef<Path>) -> Result<Self, Error> {
         let mount = Self::mount_point()?;
         let name = name.as_ref();
-        Self::open(mount.join(below_mount(name, &mount)))
+        Self::open(mount.join(strip_mount(name, &mount)))
     }
 
     /// Creates a cgroup from a directory that is open already, without checking it: opening an event fails with
@@ -139,8 +139,8 @@ impl PartialEq for Cgroup {
 
 impl Eq for Cgroup {}
 
-/// Returns why a directory could not be opened.
-fn cause_of(error: &io::Error) -> Cause {
+/// Returns the cause of the failure to open a directory.
+fn cause_of_open(error: &io::Error) -> Cause {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ENOENT | Errno::ENODEV) => Cause::NoSuchCgroup,
         Some(Errno::ENOTDIR) => Cause::NotACgroup,
@@ -154,7 +154,7 @@ fn unexpected_cause(error: &io::Error) -> Cause {
 }
 
 /// Returns a name without the slash in front, and without the mount point.
-fn below_mount<'a>(name: &'a Path, mount: &Path) -> &'a Path {
+fn strip_mount<'a>(name: &'a Path, mount: &Path) -> &'a Path {
     let name = name.strip_prefix(mount).unwrap_or(name);
     name.strip_prefix("/").unwrap_or(name)
 }
@@ -189,16 +189,17 @@ fn find_mount(table: &[u8]) -> Result<PathBuf, Cause> {
     }
 }
 
-/// Returns where the cgroups of version 1 with perf's controller are mounted, of which the last field of the table tells.
+/// Returns the mount point of the cgroups of version 1 with perf's controller. The last field of a line in mountinfo lists
+/// the controllers.
 fn find_perf_mount(table: &[u8]) -> Option<PathBuf> {
     table.split(|byte| *byte == b'\n').find_map(|line| {
         let mut fields = line.split(|byte| *byte == b' ');
-        let place = fields.nth(4)?;
-        let mut behind = fields.skip_while(|field| *field != b"-").skip(1);
-        let is_version_1 = behind.next()? == b"cgroup";
-        let mut options = behind.nth(1)?.split(|byte| *byte == b',');
-        let is_perfs = is_version_1 && options.any(|option| option == b"perf_event");
-        is_perfs.then(|| PathBuf::from(OsString::from_vec(unescape(place))))
+        let mount_point = fields.nth(4)?;
+        let mut fields_after_dash = fields.skip_while(|field| *field != b"-").skip(1);
+        let is_version_1 = fields_after_dash.next()? == b"cgroup";
+        let mut options = fields_after_dash.nth(1)?.split(|byte| *byte == b',');
+        let has_perf_controller = is_version_1 && options.any(|option| option == b"perf_event");
+        has_perf_controller.then(|| PathBuf::from(OsString::from_vec(unescape(mount_point))))
     })
 }
 
@@ -216,13 +217,17 @@ fn height(root: &[u8]) -> isize {
 fn unescape(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
-    while let Some((first, behind)) = rest.split_first() {
-        let octal = behind.get(..3).filter(|_| *first == b'\\');
+    while let Some((first, after_first)) = rest.split_first() {
+        let octal = after_first.get(..3).filter(|_| *first == b'\\');
         let byte = octal
             .and_then(|digits| std::str::from_utf8(digits).ok())
             .and_then(|digits| u8::from_str_radix(digits, 8).ok());
         bytes.push(byte.unwrap_or(*first));
-        rest = if byte.is_some() { &behind[3..] } else { behind };
+        rest = if byte.is_some() {
+            &after_first[3..]
+        } else {
+            after_first
+        };
     }
     bytes
 }
@@ -232,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mount_is_in_the_table() {
+    fn mount_with_the_highest_root_is_found() {
         let table = b"21 26 0:19 / /proc rw,nosuid shared:12 - proc proc rw
 26 1 8:1 / / rw - ext4 /dev/sda1 rw
 30 24 0:26 / /sys/fs/cgroup\\040x rw,nosuid shared:9 master:2 - cgroup2 cgroup2 rw,nsdelegate
@@ -253,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_those_of_the_hierarchy_with_perfs_controller() {
+    fn mount_of_perfs_controller_is_found() {
         let other = &b"30 24 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"[..];
         let perfs =
             &b"31 24 0:27 / /perf\\040event rw shared:9 - cgroup cgroup rw,perf_event\n"[..];
@@ -264,17 +269,17 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_below_the_mount_in_each_form() {
+    fn mount_point_is_stripped_from_a_name() {
         let mount = Path::new("/sys/fs/cgroup");
         for name in ["a/b", "/a/b", "/sys/fs/cgroup/a/b"] {
             assert_eq!(
-                below_mount(Path::new(name), mount),
+                strip_mount(Path::new(name), mount),
                 Path::new("a/b"),
                 "{name}"
             );
         }
         for root in ["", "/", "/sys/fs/cgroup", "/sys/fs/cgroup/"] {
-            assert_eq!(below_mount(Path::new(root), mount), Path::new(""), "{root}");
+            assert_eq!(strip_mount(Path::new(root), mount), Path::new(""), "{root}");
         }
     }
 

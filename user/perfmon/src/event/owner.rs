@@ -44,7 +44,7 @@ pub struct Owner {
 
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let events = |of: &str| match self.users {
+        let count_events = |of: &str| match self.users {
             0 | 1 => format!("events of {of}"),
             users => format!("{users} events of {of}"),
         };
@@ -52,9 +52,9 @@ impl fmt::Display for Owner {
             OwnerKind::Perf => return f.write_str("Linux's perf or the NMI watchdog"),
             OwnerKind::Session => "counting".to_owned(),
             OwnerKind::Trace => "a trace".to_owned(),
-            OwnerKind::Tasks => events("tasks"),
-            OwnerKind::Cpus => events("CPUs"),
-            OwnerKind::Events => events("tasks and CPUs"),
+            OwnerKind::Tasks => count_events("tasks"),
+            OwnerKind::Cpus => count_events("CPUs"),
+            OwnerKind::Events => count_events("tasks and CPUs"),
             OwnerKind::Other(_) => "unknown use".to_owned(),
         };
         match (printable(&self.comm).as_str(), self.pid) {
@@ -124,10 +124,10 @@ impl Owners {
 
     /// Reads the owner of each counter.
     pub(super) fn of(device: &Device) -> Self {
-        let number = |counters: u16| 0..u8::try_from(counters).unwrap_or(u8::MAX);
+        let numbers = |counters: u16| 0..u8::try_from(counters).unwrap_or(u8::MAX);
         let properties = device.properties();
-        let general = number(properties.general.number).map(CounterId::General);
-        let fixed = number(properties.fixed.number).map(CounterId::Fixed);
+        let general = numbers(properties.general.number).map(CounterId::General);
+        let fixed = numbers(properties.fixed.number).map(CounterId::Fixed);
         let owned = general
             .chain(fixed)
             // Skips counters whose owner can't be read: no event gets them.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::Event;
-use super::user_page::Mapped;
+use super::user_page::PageMapping;
 use crate::Error;
 
 /// Counts the instructions of the calling thread in user mode until the returned value is dropped, under a name.
@@ -85,7 +85,7 @@ pub fn error() -> Option<Error> {
 /// The event of a thread, which is read at the ends of regions.
 struct Meter {
     event: Event,
-    page: Mapped,
+    page: PageMapping,
     /// Instructions that an empty region counts.
     overhead: u64,
 }
@@ -97,7 +97,7 @@ thread_local! {
 impl Meter {
     fn new() -> Result<Self, Error> {
         let event = Event::instructions().user().open()?;
-        let page = Mapped::new(&event)?;
+        let page = PageMapping::new(&event)?;
         let mut meter = Self {
             event,
             page,

@@ -72,7 +72,7 @@ const SIZE: NonZeroUsize = NonZeroUsize::new(4096).expect("a page has bytes");
 #[derive(Debug)]
 pub struct UserPage<'a> {
     event: &'a Event,
-    page: Mapped,
+    page: PageMapping,
 }
 
 /// The mapping of the page.
@@ -80,7 +80,7 @@ pub struct UserPage<'a> {
 /// # Invariants
 /// `start` is the beginning of a mapping of `SIZE` bytes, which the drop unmaps.
 #[derive(Debug)]
-pub(super) struct Mapped {
+pub(super) struct PageMapping {
     start: NonNull<Page>,
     /// Makes the type neither `Send` nor `Sync`.
     thread: PhantomData<*const ()>,
@@ -88,7 +88,7 @@ pub(super) struct Mapped {
 
 impl<'a> UserPage<'a> {
     pub(super) fn new(event: &'a Event) -> Result<Self, Error> {
-        Mapped::new(event).map(|page| Self { event, page })
+        PageMapping::new(event).map(|page| Self { event, page })
     }
 
     /// Returns the count, by RDPMC if the event has a counter now, else by read(2).
@@ -108,7 +108,7 @@ impl<'a> UserPage<'a> {
     }
 }
 
-impl Mapped {
+impl PageMapping {
     pub(super) fn new(event: &Event) -> Result<Self, Error> {
         let attempt = || Attempt::MapEvent(event.label().clone());
         if event.thread != Some(gettid()) {
@@ -118,7 +118,8 @@ impl Mapped {
             });
         }
         let (protection, flags) = (ProtFlags::PROT_READ, MapFlags::MAP_SHARED);
-        // SAFETY: Without an address and MAP_FIXED the kernel chooses a free range, so no memory that Rust uses changes.
+        // SAFETY: `mmap` requires that it replaces no mapping in use. Without an address and MAP_FIXED the kernel chooses a
+        // free range.
         let start = unsafe { mmap(None, SIZE, protection, flags, event.as_fd(), 0) };
         let start = start.map_err(|errno: Errno| Error::new(attempt(), errno))?;
         // INVARIANT: `mmap` has just returned `start` for `SIZE` bytes, and only the drop of this value unmaps them.
@@ -154,7 +155,7 @@ impl Mapped {
             if index == 0 || page.capabilities.load(Ordering::Relaxed) & RDPMC == 0 {
                 return None;
             }
-            let unused = 64 - u32::from(page.pmc_width.load(Ordering::Relaxed));
+            let unused_bits = 64 - u32::from(page.pmc_width.load(Ordering::Relaxed));
             // SAFETY: `rdpmc` requires that this thread may execute RDPMC, and that the CPU has the counter. The page just had
             // `cap_user_rdpmc`, which the kernel sets if it has enabled RDPMC for threads that map an event's page, as this
             // thread does with `self`, which is not `Send`. An index other than 0 is the kernel's number of a counter of the
@@ -163,7 +164,7 @@ impl Mapped {
             compiler_fence(Ordering::SeqCst);
             if page.lock.load(Ordering::Relaxed) == sequence {
                 // The counter's upper bits become copies of its sign.
-                let counter = counter.wrapping_shl(unused).wrapping_shr(unused);
+                let counter = counter.wrapping_shl(unused_bits).wrapping_shr(unused_bits);
                 return Some(offset.wrapping_add(counter) as u64);
             }
         }
@@ -194,7 +195,7 @@ unsafe fn rdpmc(index: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-impl Drop for Mapped {
+impl Drop for PageMapping {
     fn drop(&mut self) {
         // SAFETY: By the type invariant `start` is a mapping of `SIZE` bytes that nothing else unmaps. The references
         // that `page` returned borrow `self`, so none is left.

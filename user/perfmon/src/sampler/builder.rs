@@ -4,7 +4,7 @@
 use perfmon_core::logic::event_attr::{self as attr, PerfEventAttr};
 
 use super::Sampler;
-use super::record::ALWAYS;
+use super::record::SAMPLE_FIELDS;
 use crate::event::{Builder, Event, shared};
 use crate::{Device, Error};
 
@@ -18,15 +18,15 @@ const RAW_ONLY_FIELDS: u64 = attr::PERF_SAMPLE_BRANCH_STACK
 impl Builder {
     /// Takes a sample each time that the event has happened `events` times.
     pub fn period(self, events: u64) -> Self {
-        self.period_or_frequency(events, false)
+        self.with_sample_rate(events, false)
     }
 
     /// Takes about `hertz` samples in each second that the task runs.
     pub fn frequency(self, hertz: u64) -> Self {
-        self.period_or_frequency(hertz, true)
+        self.with_sample_rate(hertz, true)
     }
 
-    fn period_or_frequency(mut self, number: u64, is_frequency: bool) -> Self {
+    fn with_sample_rate(mut self, number: u64, is_frequency: bool) -> Self {
         self.attr.sample_period = number;
         self.flag(PerfEventAttr::FREQ, is_frequency)
     }
@@ -168,7 +168,7 @@ impl Builder {
     /// Returns the configuration with or without call chains.
     pub(super) fn with_chain(&self, has_chain: bool) -> Self {
         let mut builder = self.clone();
-        builder.attr.sample_type = ALWAYS
+        builder.attr.sample_type = SAMPLE_FIELDS
             | builder.attr.sample_type & RAW_ONLY_FIELDS
             | if has_chain {
                 attr::PERF_SAMPLE_CALLCHAIN

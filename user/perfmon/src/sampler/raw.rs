@@ -27,8 +27,8 @@ impl<'a> RawRecord<'a> {
             header: load(ring, start),
         };
         let bytes = record.bytes();
-        let whole = bytes % WORD == 0 && bytes >= WORD && bytes / WORD <= available;
-        whole.then_some(record)
+        let is_whole = bytes % WORD == 0 && bytes >= WORD && bytes / WORD <= available;
+        is_whole.then_some(record)
     }
 
     const fn bytes(&self) -> usize {

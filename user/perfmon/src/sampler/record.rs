@@ -40,7 +40,7 @@ mod context {
 }
 
 /// Fields of every sample (`PERF_SAMPLE_*`), in the order of their words.
-pub(super) const ALWAYS: u64 = attr::PERF_SAMPLE_IDENTIFIER
+pub(super) const SAMPLE_FIELDS: u64 = attr::PERF_SAMPLE_IDENTIFIER
     | attr::PERF_SAMPLE_IP
     | attr::PERF_SAMPLE_TID
     | attr::PERF_SAMPLE_TIME
@@ -49,7 +49,7 @@ pub(super) const ALWAYS: u64 = attr::PERF_SAMPLE_IDENTIFIER
 
 /// Words of the header.
 const HEADER_WORDS: usize = 1;
-/// Words of a sample after the header, without the call chain: the fields of [`ALWAYS`].
+/// Words of a sample after the header, without the call chain: the fields of [`SAMPLE_FIELDS`].
 const SAMPLE_WORDS: usize = 6;
 /// Words at the end of other records than samples (`sample_id_all`): task, time, CPU, ID.
 const TRAILER_WORDS: usize = 4;
@@ -70,7 +70,7 @@ impl Task {
     }
 
     /// Decodes a task and its parent from two words: one has both process IDs, the other both thread IDs.
-    const fn pair(pids: u64, tids: u64) -> (Self, Self) {
+    const fn parse_with_parent(pids: u64, tids: u64) -> (Self, Self) {
         let (pid, parent) = split_word(pids);
         let (tid, parent_tid) = split_word(tids);
         let parent = Self {
@@ -279,7 +279,7 @@ impl<'a> Record<'a> {
             }
             kind @ (kind::FORK | kind::EXIT) => {
                 require_words(3)?;
-                let (task, parent) = Task::pair(word(0), word(1));
+                let (task, parent) = Task::parse_with_parent(word(0), word(1));
                 let stamp = stamp();
                 match kind {
                     kind::FORK => Self::Fork {

@@ -45,7 +45,7 @@ impl<'a> Records<'a> {
     pub fn bytes(&self) -> u64 {
         if self.is_backward() {
             let size = size_of_val(self.ring.words()) as u64;
-            return self.written_backward().min(size);
+            return self.bytes_written_backward().min(size);
         }
         self.head.wrapping_sub(*self.tail)
     }
@@ -56,7 +56,7 @@ impl<'a> Records<'a> {
     }
 
     /// Returns the number of bytes written since the last reading, including overwritten ones.
-    fn written_backward(&self) -> u64 {
+    fn bytes_written_backward(&self) -> u64 {
         self.tail.wrapping_sub(self.head)
     }
 
@@ -96,7 +96,7 @@ impl<'a> Records<'a> {
             next,
             words_left: words.unwrap_or(0),
             has_bad_head: words.is_none(),
-            may_end_overwritten: self.is_backward() && self.written_backward() > bytes,
+            may_end_overwritten: self.is_backward() && self.bytes_written_backward() > bytes,
             event: self.event,
         }
     }

@@ -7,7 +7,7 @@ use std::fmt;
 
 use perfmon_core::logic::cache_events::cache_event;
 
-use super::listed::{NOT_EMULATED, is_counted};
+use super::listed::{NOT_EMULATED_REASON, is_counted};
 use super::on_counters::OnCounters;
 use crate::pmu::{Microarchitecture, Pmu};
 
@@ -41,8 +41,8 @@ const OPERATIONS: [[&str; 2]; 3] = [
     ["prefetches", "prefetch-misses"],
 ];
 
-/// Words for the caches, in the same order. perf's word `L2` for the last level is left out, because the last level is
-/// rarely the second.
+/// Words that perf accepts for the caches, in the order of [`CACHES`]. perf's word `L2` for the last level is left out,
+/// because the last level is rarely the second.
 const CACHE_WORDS: [&[&str]; 7] = [
     &["l1-dcache", "l1-data", "l1-d", "l1d"],
     &["l1-icache", "l1-instruction", "l1-i", "l1i"],
@@ -53,7 +53,7 @@ const CACHE_WORDS: [&[&str]; 7] = [
     &["node"],
 ];
 
-/// Words for the operations, in the order of perf's numbers.
+/// Words that perf accepts for the operations, in the order of perf's numbers.
 const OPERATION_WORDS: [&[&str]; 3] = [
     &["-loads", "-load", "-read"],
     &["-stores", "-store", "-write"],
@@ -65,13 +65,13 @@ const OPERATION_WORDS: [&[&str]; 3] = [
     ],
 ];
 
-/// Words for the result that all accesses have.
+/// Words for the result of all accesses.
 const ACCESS_WORDS: [&str; 5] = ["", "-refs", "-reference", "-ops", "-access"];
-/// Words for the result that misses have.
+/// Words for the result of misses.
 const MISS_WORDS: [&str; 2] = ["-misses", "-miss"];
 
 /// Parses the name after the cache: an optional operation, and its result.
-fn operation_and_result(rest: &str) -> Option<(usize, bool)> {
+fn parse_operation_and_result(rest: &str) -> Option<(usize, bool)> {
     let words = (0..).zip(OPERATION_WORDS);
     let mut pairs = words.flat_map(|(operation, words)| words.iter().map(move |w| (operation, w)));
     pairs
@@ -89,7 +89,7 @@ fn is_miss(result: &str) -> Option<bool> {
 const OFF_CORE_CACHES: [usize; 2] = [2, 6];
 
 /// Returns all cache events that perf names.
-pub(super) fn all() -> impl Iterator<Item = CacheEvent> {
+pub(super) fn all_events() -> impl Iterator<Item = CacheEvent> {
     (0..).zip(CACHES).flat_map(|(cache, (_, operations))| {
         operations.iter().flat_map(move |operation| {
             [false, true].map(|is_miss| CacheEvent {
@@ -103,7 +103,7 @@ pub(super) fn all() -> impl Iterator<Item = CacheEvent> {
 
 /// Returns the cache events that this PMU can count.
 pub fn cache_events(pmu: &Pmu) -> impl Iterator<Item = CacheEvent> + '_ {
-    all().filter(move |event| event.counters_on(pmu).is_some())
+    all_events().filter(move |event| event.counters_on(pmu).is_some())
 }
 
 impl CacheEvent {
@@ -111,22 +111,22 @@ impl CacheEvent {
     pub(crate) fn find(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
         let (cache, rest) = (0..).zip(CACHE_WORDS).find_map(|(cache, words)| {
-            let mut rests = words.iter().filter_map(|word| name.strip_prefix(word));
-            let rest = rests.find(|rest| rest.is_empty() || rest.starts_with('-'))?;
+            let mut remainders = words.iter().filter_map(|word| name.strip_prefix(word));
+            let rest = remainders.find(|rest| rest.is_empty() || rest.starts_with('-'))?;
             Some((cache, rest))
         })?;
-        let (operation, is_miss) = operation_and_result(rest)?;
+        let (operation, is_miss) = parse_operation_and_result(rest)?;
         let event = Self {
             cache,
             operation,
             is_miss,
         };
-        all().find(|existing| *existing == event)
+        all_events().find(|existing| *existing == event)
     }
 
     /// Returns the event with perf's number `config`.
     pub(crate) fn from_config(config: u32) -> Option<Self> {
-        all().find(|event| event.config() == config)
+        all_events().find(|event| event.config() == config)
     }
 
     /// Returns perf's number of the event, the `config` of `PERF_TYPE_HW_CACHE`.
@@ -156,7 +156,7 @@ impl CacheEvent {
                 "Linux has no table of cache events for this CPU model.".to_owned()
             }
             cpus if cache_event(self.config(), cpus).is_ok() && pmu.is_emulated() => {
-                NOT_EMULATED.to_owned()
+                NOT_EMULATED_REASON.to_owned()
             }
             cpus if OFF_CORE_CACHES.contains(&self.cache) => format!(
                 "Linux's table for this CPU ({cpus:?}) has no such event that a core's counter can count alone: on many \
@@ -213,7 +213,7 @@ mod tests {
         ] {
             assert_eq!(CacheEvent::find(name), None, "{name}");
         }
-        assert_eq!(all().count(), 32);
+        assert_eq!(all_events().count(), 32);
     }
 
     #[test]
@@ -254,7 +254,7 @@ mod tests {
             let found = CacheEvent::find(name).expect(name);
             assert_eq!(found.to_string(), plain, "{name}");
         }
-        for event in all() {
+        for event in all_events() {
             assert_eq!(CacheEvent::find(&event.to_string()), Some(event));
         }
     }

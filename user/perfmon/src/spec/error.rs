@@ -37,7 +37,7 @@ impl Fault {
     }
 
     /// Marks the event as missing on this CPU, for this reason.
-    pub(super) fn absent(self, reason: impl Into<String>) -> Self {
+    pub(super) fn with_missing_reason(self, reason: impl Into<String>) -> Self {
         Self {
             missing_reason: Some(reason.into()),
             ..self
@@ -45,7 +45,7 @@ impl Fault {
     }
 
     /// Converts the fault to an error that shows its place in the whole text.
-    pub(super) fn within(self, text: &str) -> SpecError {
+    pub(super) fn into_error(self, text: &str) -> SpecError {
         SpecError {
             spec: text.to_owned(),
             fault: self,
@@ -112,17 +112,17 @@ impl fmt::Display for SpecError {
             ..
         } = &self.fault;
         // The caret's column is a number of characters, which a tab or a line break in the text would falsify.
-        let shown: String = self
+        let printed: String = self
             .spec
             .chars()
             .map(|c| if c.is_control() { ' ' } else { c })
             .collect();
-        let before = self.spec[..span.start].chars().count();
+        let column = self.spec[..span.start].chars().count();
         let carets = self.spec[span.clone()].chars().count().max(1);
         writeln!(f, "{message}")?;
-        writeln!(f, "  {shown}")?;
+        writeln!(f, "  {printed}")?;
         // `repeat` instead of a width in the format, which is limited to 65535.
-        write!(f, "  {}{}", " ".repeat(before), "^".repeat(carets))?;
+        write!(f, "  {}{}", " ".repeat(column), "^".repeat(carets))?;
         match help {
             Some(help) => write!(f, "\n{help}"),
             None => Ok(()),
@@ -140,14 +140,14 @@ mod tests {
     fn the_caret_is_under_the_place() {
         let error = Fault::new(3..5, "wrong")
             .help("do right")
-            .within("ab\tcd,e");
+            .into_error("ab\tcd,e");
         assert_eq!(error.to_string(), "wrong\n  ab cd,e\n     ^^\ndo right");
     }
 
     #[test]
     fn a_long_text_has_its_caret() {
         let text = "a".repeat(70_000);
-        let error = Fault::new(69_999..70_000, "wrong").within(&text);
+        let error = Fault::new(69_999..70_000, "wrong").into_error(&text);
         let lines = error.to_string();
         let caret = lines.lines().last().map(str::len);
         assert_eq!(caret, Some("  ".len() + text.len()));
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn an_end_that_is_missing_gets_one_caret() {
-        let error = Fault::new(2..2, "something is missing").within("é");
+        let error = Fault::new(2..2, "something is missing").into_error("é");
         assert_eq!(error.to_string(), "something is missing\n  é\n   ^");
     }
 }

@@ -26,10 +26,10 @@ const EXTRA_REGISTERS: [(u32, &str); 8] = [
 /// Returns Intel's name of a register that events need besides their event select.
 #[must_use]
 pub fn register_name(register: u32) -> &'static str {
-    let known = EXTRA_REGISTERS
+    let entry = EXTRA_REGISTERS
         .iter()
         .find(|(number, _)| *number == register);
-    known.map_or("a further register", |(_, name)| *name)
+    entry.map_or("a further register", |(_, name)| *name)
 }
 
 /// Finds an event by its name in the list of the CPU's model; case does not matter.
@@ -57,7 +57,7 @@ pub fn select_of(event: &Event) -> Option<EventSelect> {
 pub fn counters_of_listed(event: &Event, pmu: &Pmu) -> Result<OnCounters, String> {
     let capabilities = pmu
         .capabilities()
-        .map_err(|none| format!("The CPU has no PMU: {}.", none.reason()))?;
+        .map_err(|no_pmu| format!("The CPU has no PMU: {}.", no_pmu.reason()))?;
     if let Some(extra) = event.extra {
         return Err(format!(
             "It needs {} ({:#x}), a register that the driver does not write.",
@@ -77,13 +77,13 @@ pub fn counters_of_listed(event: &Event, pmu: &Pmu) -> Result<OnCounters, String
         );
     };
     if pmu.is_emulated() && !is_emulated(event, pmu.vendor()) {
-        return Err(NOT_EMULATED.to_owned());
+        return Err(NOT_EMULATED_REASON.to_owned());
     }
     // `EventCounters` takes the select type of perfmon-core.
     let bits = Select::from_bits(select.bits());
-    let found = EventCounters::new(bits, &capabilities, pmu.microarchitecture());
-    match (found, event.fixed) {
-        (Ok(found), None) => on_general(event, select, &found, pmu),
+    let driver_counters = EventCounters::new(bits, &capabilities, pmu.microarchitecture());
+    match (driver_counters, event.fixed) {
+        (Ok(driver_counters), None) => common_counters(event, select, &driver_counters, pmu),
         (Ok(_), Some(number)) if pmu.has_fixed(number) => Ok(OnCounters {
             select: None,
             general: 0,
@@ -103,22 +103,22 @@ pub fn counters_of_listed(event: &Event, pmu: &Pmu) -> Result<OnCounters, String
     }
 }
 
-/// Returns the general counters that both the vendor's list and the driver allow for an event.
-fn on_general(
+/// Returns the counters that both the vendor's list and the driver allow for an event.
+fn common_counters(
     event: &Event,
     select: EventSelect,
-    found: &EventCounters,
+    driver_counters: &EventCounters,
     pmu: &Pmu,
 ) -> Result<OnCounters, String> {
-    let listed = event.counters.unwrap_or(u64::MAX);
-    let general = found.general & listed;
+    let listed_counters = event.counters.unwrap_or(u64::MAX);
+    let general = driver_counters.general & listed_counters;
     // The driver numbers fixed counters from 32.
-    let fixed = found
+    let fixed = driver_counters
         .fixed
         .and_then(|counter| u8::try_from(counter.index() - 32).ok());
     if general == 0 && fixed.is_none() {
         let counters: Vec<String> = (0..64)
-            .filter(|n| listed >> n & 1 != 0)
+            .filter(|n| listed_counters >> n & 1 != 0)
             .map(|n| format!("PMC{n}"))
             .collect();
         return Err(format!(
@@ -145,20 +145,20 @@ pub(super) fn needs_choice(event: &Event, pmu: &Pmu) -> bool {
     else {
         return false;
     };
-    let found = OnCounters::of(Select::from_bits(select.bits()), pmu);
-    found.is_some_and(|found| found.general & !general != 0)
+    let driver_counters = OnCounters::of(Select::from_bits(select.bits()), pmu);
+    driver_counters.is_some_and(|counters| counters.general & !general != 0)
 }
 
 /// Returns the encoding by which an event of a task is opened.
-pub(super) fn encoding(found: &OnCounters) -> Option<Encoding> {
-    match (found.select, found.fixed) {
+pub(super) fn encoding(counters: &OnCounters) -> Option<Encoding> {
+    match (counters.select, counters.fixed) {
         (Some(select), _) => Some(Encoding::Raw(select)),
         (None, fixed) => fixed.map(Encoding::Fixed),
     }
 }
 
 /// The reason why QEMU's emulation lacks the other events.
-pub(super) const NOT_EMULATED: &str =
+pub(super) const NOT_EMULATED_REASON: &str =
     "QEMU's emulation counts instructions, clocks and branches only.";
 
 /// Returns whether QEMU's emulation counts an event (`Documentation/virtual-pmu.rst`).

@@ -165,7 +165,7 @@ impl EventSpec {
 pub fn parse(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, SpecError> {
     parse::parse(text)
         .and_then(|specs| specs.iter().map(|spec| resolve(spec, text, pmu)).collect())
-        .map_err(|fault| fault.within(text))
+        .map_err(|fault| fault.into_error(text))
 }
 
 /// Parses like [`parse`], but rejects groups.
@@ -173,13 +173,13 @@ pub fn parse(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, SpecError> {
 /// # Errors
 /// As [`parse`], and the first group.
 pub fn parse_without_groups(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, SpecError> {
-    let specs = parse::parse(text).map_err(|fault| fault.within(text))?;
+    let specs = parse::parse(text).map_err(|fault| fault.into_error(text))?;
     match specs.iter().find(|spec| spec.group.is_some()) {
         None => parse(text, pmu),
         Some(spec) => Err(
             Fault::new(spec.span.clone(), "groups are for counting tasks only")
                 .help("Write the events without the braces.")
-                .within(text),
+                .into_error(text),
         ),
     }
 }
@@ -202,11 +202,11 @@ pub fn parse_or_absent(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, SpecErro
     };
     let found: Vec<(EventSpec, Option<Fault>)> = parse::parse(text)
         .and_then(|specs| specs.iter().map(resolve).collect())
-        .map_err(|fault| fault.within(text))?;
+        .map_err(|fault| fault.into_error(text))?;
     let (found, faults): (Vec<EventSpec>, Vec<Option<Fault>>) = found.into_iter().unzip();
     if faults.iter().all(Option::is_some) {
         if let Some(fault) = faults.into_iter().flatten().next() {
-            return Err(fault.within(text));
+            return Err(fault.into_error(text));
         }
     }
     Ok(found)

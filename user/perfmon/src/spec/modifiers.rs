@@ -78,14 +78,16 @@ fn parse_counter(text: &str) -> Option<CounterId> {
 
 /// Returns the value of the earlier modifiers and a new one; fails with `contradiction` if both have one and they differ.
 fn merge<T: PartialEq>(
-    before: Option<T>,
+    earlier: Option<T>,
     new: Option<T>,
     span: &Range<usize>,
     contradiction: &'static str,
 ) -> Result<Option<T>, Fault> {
-    match (before, new) {
-        (Some(before), Some(new)) if before != new => Err(Fault::new(span.clone(), contradiction)),
-        (before, new) => Ok(new.or(before)),
+    match (earlier, new) {
+        (Some(earlier), Some(new)) if earlier != new => {
+            Err(Fault::new(span.clone(), contradiction))
+        }
+        (earlier, new) => Ok(new.or(earlier)),
     }
 }
 

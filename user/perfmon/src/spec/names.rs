@@ -159,7 +159,7 @@ pub struct NamedEvent {
     vendor_names: &'static [&'static str],
 }
 
-const fn row(
+const fn general_event(
     vendor: Vendor,
     meaning: Meaning,
     vendor_names: &'static [&'static str],
@@ -172,7 +172,11 @@ const fn row(
     }
 }
 
-const fn fixed(meaning: Meaning, vendor_names: &'static [&'static str], counter: u8) -> NamedEvent {
+const fn fixed_event(
+    meaning: Meaning,
+    vendor_names: &'static [&'static str],
+    counter: u8,
+) -> NamedEvent {
     NamedEvent {
         vendor: Vendor::Intel,
         meaning,
@@ -181,33 +185,33 @@ const fn fixed(meaning: Meaning, vendor_names: &'static [&'static str], counter:
     }
 }
 
-/// Every event of this file.
+/// All named events.
 #[rustfmt::skip]
-const TABLE: &[NamedEvent] = &[
-    row(Intel, M::Instructions, &["INST_RETIRED.ANY_P"]),
-    row(Intel, M::Cycles, &["CPU_CLK_UNHALTED.THREAD_P", "CPU_CLK_UNHALTED.CORE_P"]),
-    row(Intel, M::ReferenceCycles, &["CPU_CLK_UNHALTED.REF_TSC"]),
-    row(Intel, M::BusCycles, &["CPU_CLK_UNHALTED.REF_XCLK", "CPU_CLK_UNHALTED.REF_P"]),
-    row(Intel, M::CacheReferences, &["LONGEST_LAT_CACHE.REFERENCE"]),
-    row(Intel, M::CacheMisses, &["LONGEST_LAT_CACHE.MISS"]),
-    row(Intel, M::Branches, &["BR_INST_RETIRED.ALL_BRANCHES"]),
-    row(Intel, M::BranchMisses, &["BR_MISP_RETIRED.ALL_BRANCHES"]),
-    row(Intel, M::Slots, &["TOPDOWN.SLOTS_P"]),
-    row(Intel, M::StalledFrontend, &[]),
-    row(Intel, M::StalledBackend, &[]),
-    fixed(M::Instructions, &["INST_RETIRED.ANY"], 0),
-    fixed(M::Cycles, &["CPU_CLK_UNHALTED.THREAD", "CPU_CLK_UNHALTED.CORE"], 1),
-    fixed(M::Slots, &["TOPDOWN.SLOTS"], FIXED_SLOTS),
+const NAMED_EVENTS: &[NamedEvent] = &[
+    general_event(Intel, M::Instructions, &["INST_RETIRED.ANY_P"]),
+    general_event(Intel, M::Cycles, &["CPU_CLK_UNHALTED.THREAD_P", "CPU_CLK_UNHALTED.CORE_P"]),
+    general_event(Intel, M::ReferenceCycles, &["CPU_CLK_UNHALTED.REF_TSC"]),
+    general_event(Intel, M::BusCycles, &["CPU_CLK_UNHALTED.REF_XCLK", "CPU_CLK_UNHALTED.REF_P"]),
+    general_event(Intel, M::CacheReferences, &["LONGEST_LAT_CACHE.REFERENCE"]),
+    general_event(Intel, M::CacheMisses, &["LONGEST_LAT_CACHE.MISS"]),
+    general_event(Intel, M::Branches, &["BR_INST_RETIRED.ALL_BRANCHES"]),
+    general_event(Intel, M::BranchMisses, &["BR_MISP_RETIRED.ALL_BRANCHES"]),
+    general_event(Intel, M::Slots, &["TOPDOWN.SLOTS_P"]),
+    general_event(Intel, M::StalledFrontend, &[]),
+    general_event(Intel, M::StalledBackend, &[]),
+    fixed_event(M::Instructions, &["INST_RETIRED.ANY"], 0),
+    fixed_event(M::Cycles, &["CPU_CLK_UNHALTED.THREAD", "CPU_CLK_UNHALTED.CORE"], 1),
+    fixed_event(M::Slots, &["TOPDOWN.SLOTS"], FIXED_SLOTS),
 
-    row(Amd, M::Instructions, &["ex_ret_instr"]),
-    row(Amd, M::Cycles, &["ls_not_halted_cyc"]),
-    row(Amd, M::ReferenceCycles, &[]),
-    row(Amd, M::CacheReferences, &[]),
-    row(Amd, M::CacheMisses, &[]),
-    row(Amd, M::Branches, &["ex_ret_brn"]),
-    row(Amd, M::BranchMisses, &["ex_ret_brn_misp"]),
-    row(Amd, M::StalledFrontend, &[]),
-    row(Amd, M::StalledBackend, &[]),
+    general_event(Amd, M::Instructions, &["ex_ret_instr"]),
+    general_event(Amd, M::Cycles, &["ls_not_halted_cyc"]),
+    general_event(Amd, M::ReferenceCycles, &[]),
+    general_event(Amd, M::CacheReferences, &[]),
+    general_event(Amd, M::CacheMisses, &[]),
+    general_event(Amd, M::Branches, &["ex_ret_brn"]),
+    general_event(Amd, M::BranchMisses, &["ex_ret_brn_misp"]),
+    general_event(Amd, M::StalledFrontend, &[]),
+    general_event(Amd, M::StalledBackend, &[]),
 ];
 
 /// The fixed counter of slots.
@@ -260,20 +264,20 @@ impl NamedEvent {
             None => architectural_select(abi::PERFMON_ARCH_EVENT_TOPDOWN_SLOTS, &capabilities),
         };
         let select = select.filter(|select| is_counted(*select, pmu))?;
-        let found = OnCounters::of(select, pmu)?;
+        let counters = OnCounters::of(select, pmu)?;
         let has_fixed_slots = self.meaning == M::Slots && pmu.has_fixed(FIXED_SLOTS);
         Some(OnCounters {
-            fixed: found.fixed.or(has_fixed_slots.then_some(FIXED_SLOTS)),
-            ..found
+            fixed: counters.fixed.or(has_fixed_slots.then_some(FIXED_SLOTS)),
+            ..counters
         })
     }
 
     /// Returns the encoding by which an event of a task is opened.
-    pub(super) fn encoding(&self, found: &OnCounters) -> Option<Encoding> {
+    pub(super) fn encoding(&self, counters: &OnCounters) -> Option<Encoding> {
         match (self.only_fixed, self.meaning.number()) {
             (Some(number), _) => Some(Encoding::Fixed(number)),
             (None, Some(number)) => Some(Encoding::Hardware(number)),
-            (None, None) => found.select.map(Encoding::Raw),
+            (None, None) => counters.select.map(Encoding::Raw),
         }
     }
 }
@@ -293,7 +297,7 @@ pub(super) fn find_meaning(vendor: Vendor, meaning: Meaning) -> Option<&'static 
 }
 
 /// Names of software events, which the kernel counts, not the CPU.
-const SOFTWARE: &[&str] = &[
+const SOFTWARE_EVENTS: &[&str] = &[
     "task-clock",
     "cpu-clock",
     "page-faults",
@@ -317,12 +321,12 @@ const SOFTWARE: &[&str] = &[
 /// Returns whether this is the name of a software event, which the kernel counts, not the CPU.
 pub(super) fn is_software(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    SOFTWARE.contains(&&*name)
+    SOFTWARE_EVENTS.contains(&&*name)
 }
 
 /// Returns the known names that resemble `name` most, the closest first, from the tables and `listed`. The list is empty
 /// if no name resembles it.
-pub(super) fn nearest(
+pub(super) fn nearest_names(
     vendor: Vendor,
     name: &str,
     listed: impl Iterator<Item = String>,
@@ -337,21 +341,21 @@ pub(super) fn nearest(
     }
     let name = name.to_ascii_lowercase();
     let known = named_events(vendor).flat_map(NamedEvent::names);
-    let caches = cache::all().map(|event| event.to_string());
-    let mut alike: Vec<(f64, String)> = known
+    let cache_events = cache::all_events().map(|event| event.to_string());
+    let mut similar_names: Vec<(f64, String)> = known
         .map(str::to_owned)
-        .chain(caches)
+        .chain(cache_events)
         .chain(listed)
         .map(|known| (likeness(&name, &known.to_ascii_lowercase()), known))
         .filter(|(likeness, _)| *likeness >= MIN_LIKENESS)
         .collect();
-    alike.sort_by(|a, b| b.0.total_cmp(&a.0));
+    similar_names.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut names: Vec<String> = Vec::new();
-    for (_, known) in alike {
+    for (_, known) in similar_names {
         // A name of the table may also be in the vendor's list.
         if !names
             .iter()
-            .any(|before| before.eq_ignore_ascii_case(&known))
+            .any(|earlier| earlier.eq_ignore_ascii_case(&known))
         {
             names.push(known);
         }
@@ -371,7 +375,9 @@ fn likeness(typed: &str, known: &str) -> f64 {
 /// Returns the named events that this vendor's CPUs may have, without cache events, which
 /// [`cache_events`](super::cache_events) returns.
 pub fn named_events(vendor: Vendor) -> impl Iterator<Item = &'static NamedEvent> {
-    TABLE.iter().filter(move |event| event.vendor == vendor)
+    NAMED_EVENTS
+        .iter()
+        .filter(move |event| event.vendor == vendor)
 }
 
 #[cfg(test)]
@@ -384,7 +390,7 @@ mod tests {
     fn a_name_means_one_event() {
         for vendor in [Intel, Amd] {
             let known = named_events(vendor).flat_map(NamedEvent::names);
-            let caches = cache::all().map(|event| event.to_string());
+            let caches = cache::all_events().map(|event| event.to_string());
             let names = known.map(str::to_owned).chain(caches);
             let mut names: Vec<String> = names.map(|n| n.to_ascii_lowercase()).collect();
             let number_of_names = names.len();
@@ -419,22 +425,22 @@ mod tests {
     #[test]
     fn misspelt_names_get_suggestions() {
         assert_eq!(
-            nearest(Intel, "instrucions", std::iter::empty())[0],
+            nearest_names(Intel, "instrucions", std::iter::empty())[0],
             "instructions"
         );
         assert_eq!(
-            nearest(Intel, "branchmisses", std::iter::empty())[0],
+            nearest_names(Intel, "branchmisses", std::iter::empty())[0],
             "branch-misses"
         );
         assert_eq!(
-            nearest(Intel, "inst_ret", std::iter::empty())[0],
+            nearest_names(Intel, "inst_ret", std::iter::empty())[0],
             "INST_RETIRED.ANY_P"
         );
         assert_eq!(
-            nearest(Amd, "l1-dcache-load", std::iter::empty())[0],
+            nearest_names(Amd, "l1-dcache-load", std::iter::empty())[0],
             "L1-dcache-loads"
         );
-        assert!(nearest(Intel, "zzzzzz", std::iter::empty()).is_empty());
+        assert!(nearest_names(Intel, "zzzzzz", std::iter::empty()).is_empty());
     }
 
     #[test]

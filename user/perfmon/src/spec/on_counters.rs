@@ -24,13 +24,13 @@ impl OnCounters {
     pub(super) fn of(select: Select, pmu: &Pmu) -> Option<Self> {
         let capabilities = pmu.capabilities().ok()?;
         let cpus = pmu.microarchitecture();
-        let found = EventCounters::new(select, &capabilities, cpus).ok()?;
+        let counters = EventCounters::new(select, &capabilities, cpus).ok()?;
         let general = EventSelect::from_bits(select.stopped())?.modes(Modes::Both);
         // The module numbers fixed counters from 32.
-        let fixed = found.fixed.map(|counter| counter.index() - 32);
+        let fixed = counters.fixed.map(|counter| counter.index() - 32);
         Some(Self {
-            select: (found.general != 0).then_some(general),
-            general: found.general,
+            select: (counters.general != 0).then_some(general),
+            general: counters.general,
             fixed: fixed.and_then(|number| u8::try_from(number).ok()),
         })
     }

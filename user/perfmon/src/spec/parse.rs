@@ -66,19 +66,19 @@ pub(super) struct Term {
 
 /// Parses the events of `text`.
 pub(super) fn parse(text: &str) -> Result<Vec<Spec>, Fault> {
-    let mut parser = Parser { text, at: 0 };
+    let mut parser = Parser { text, position: 0 };
     let mut specs = Vec::new();
     let mut groups = 0;
     loop {
         parser.skip_blanks();
-        if parser.text[parser.at..].starts_with('{') {
-            specs.extend(parser.group(groups)?);
+        if parser.text[parser.position..].starts_with('{') {
+            specs.extend(parser.parse_group(groups)?);
             groups += 1;
         } else {
-            specs.push(parser.event()?);
+            specs.push(parser.parse_event()?);
         }
         parser.skip_blanks();
-        if parser.at_end() {
+        if parser.is_at_end() {
             return Ok(specs);
         }
         if !parser.accept(',') {
@@ -97,44 +97,44 @@ const DELIMITERS: [char; 6] = [',', ':', '/', '{', '}', ' '];
 struct Parser<'a> {
     text: &'a str,
     /// Byte index of the next character.
-    at: usize,
+    position: usize,
 }
 
 impl Parser<'_> {
-    fn at_end(&self) -> bool {
-        self.at == self.text.len()
+    fn is_at_end(&self) -> bool {
+        self.position == self.text.len()
     }
 
     /// Returns the span of the next character; it is empty at the end.
     fn next_span(&self) -> Range<usize> {
-        let length = self.text[self.at..]
+        let length = self.text[self.position..]
             .chars()
             .next()
             .map_or(0, char::len_utf8);
-        self.at..self.at + length
+        self.position..self.position + length
     }
 
     /// Consumes the next character if it is `expected`, and returns whether it was.
     fn accept(&mut self, expected: char) -> bool {
-        let is_next = self.text[self.at..].starts_with(expected);
+        let is_next = self.text[self.position..].starts_with(expected);
         if is_next {
-            self.at += expected.len_utf8();
+            self.position += expected.len_utf8();
         }
         is_next
     }
 
     /// Skips blanks.
     fn skip_blanks(&mut self) {
-        let rest = &self.text[self.at..];
-        self.at += rest.len() - rest.trim_start_matches(' ').len();
+        let rest = &self.text[self.position..];
+        self.position += rest.len() - rest.trim_start_matches(' ').len();
     }
 
     /// Consumes and returns the text before the first of these characters.
     fn take_until(&mut self, stops: &[char]) -> SpannedText {
-        let rest = &self.text[self.at..];
+        let rest = &self.text[self.position..];
         let length = rest.find(stops).unwrap_or(rest.len());
-        let span = self.at..self.at + length;
-        self.at = span.end;
+        let span = self.position..self.position + length;
+        self.position = span.end;
         SpannedText {
             text: self.text[span.clone()].to_owned(),
             span,
@@ -142,31 +142,31 @@ impl Parser<'_> {
     }
 
     /// Parses `{a,b}` and its modifiers.
-    fn group(&mut self, number: usize) -> Result<Vec<Spec>, Fault> {
-        let start = self.at;
+    fn parse_group(&mut self, number: usize) -> Result<Vec<Spec>, Fault> {
+        let start = self.position;
         self.accept('{');
         let mut specs = Vec::new();
         loop {
             self.skip_blanks();
-            if self.text[self.at..].starts_with('{') {
+            if self.text[self.position..].starts_with('{') {
                 return Err(Fault::new(self.next_span(), "a group can't be in a group"));
             }
-            specs.push(self.event()?);
+            specs.push(self.parse_event()?);
             self.skip_blanks();
             if self.accept('}') {
                 break;
             }
             if !self.accept(',') {
-                let whole = start..self.at;
+                let span = start..self.position;
                 return Err(
-                    Fault::new(whole, "the closing brace of the group is missing")
+                    Fault::new(span, "the closing brace of the group is missing")
                         .help("For example: {instructions,cycles}"),
                 );
             }
         }
-        let end = self.at;
-        let modifiers = self.modifiers();
-        let group_modifiers = &self.text[end..self.at];
+        let end = self.position;
+        let modifiers = self.parse_modifiers();
+        let group_modifiers = &self.text[end..self.position];
         for spec in &mut specs {
             spec.group = Some(number);
             group_modifiers.clone_into(&mut spec.group_modifiers);
@@ -175,8 +175,8 @@ impl Parser<'_> {
         Ok(specs)
     }
 
-    fn event(&mut self) -> Result<Spec, Fault> {
-        let start = self.at;
+    fn parse_event(&mut self) -> Result<Spec, Fault> {
+        let start = self.position;
         let word = self.take_until(&DELIMITERS);
         if word.text.is_empty() {
             return Err(Fault::new(self.next_span(), "an event is missing here")
@@ -192,7 +192,7 @@ impl Parser<'_> {
                 )
                 .help("Only the PMU of the cores is supported: `cpu/.../`."));
             }
-            let mut terms = self.terms(start)?;
+            let mut terms = self.parse_terms(start)?;
             if is_name {
                 // perf's form `instructions/period=9/` means the same as `cpu/instructions,period=9/`.
                 let value = None;
@@ -207,17 +207,17 @@ impl Parser<'_> {
         } else {
             SpecBody::Word(word)
         };
-        modifiers.extend(self.modifiers());
+        modifiers.extend(self.parse_modifiers());
         Ok(Spec {
             body,
             modifiers,
-            span: start..self.at,
+            span: start..self.position,
             group: None,
             group_modifiers: String::new(),
         })
     }
 
-    fn modifiers(&mut self) -> Vec<SpannedText> {
+    fn parse_modifiers(&mut self) -> Vec<SpannedText> {
         let mut modifiers = Vec::new();
         while self.accept(':') {
             modifiers.push(self.take_until(&DELIMITERS));
@@ -226,19 +226,19 @@ impl Parser<'_> {
     }
 
     /// Parses the text between `cpu/` and the next `/`.
-    fn terms(&mut self, start: usize) -> Result<Vec<Term>, Fault> {
+    fn parse_terms(&mut self, start: usize) -> Result<Vec<Term>, Fault> {
         let mut terms = Vec::new();
         loop {
             self.skip_blanks();
             let key = self.take_until(&[',', '=', '/']);
             let value = self.accept('=').then(|| self.take_until(&[',', '/']));
             let is_empty = key.text.is_empty();
-            if is_empty && (value.is_some() || !self.text[self.at..].starts_with('/')) {
-                if self.at_end() {
-                    return Err(missing_slash(start..self.at));
+            if is_empty && (value.is_some() || !self.text[self.position..].starts_with('/')) {
+                if self.is_at_end() {
+                    return Err(missing_slash_fault(start..self.position));
                 }
                 return Err(Fault::new(
-                    key.span.start..self.at.max(key.span.start + 1),
+                    key.span.start..self.position.max(key.span.start + 1),
                     "a field is missing here",
                 ));
             }
@@ -249,14 +249,15 @@ impl Parser<'_> {
                 break;
             }
             if !self.accept(',') {
-                return Err(missing_slash(start..self.at));
+                return Err(missing_slash_fault(start..self.position));
             }
         }
         if terms.is_empty() {
-            return Err(
-                Fault::new(start..self.at, "there is no field between the slashes")
-                    .help("For example: cpu/event=0x3c,umask=0x00/"),
-            );
+            return Err(Fault::new(
+                start..self.position,
+                "there is no field between the slashes",
+            )
+            .help("For example: cpu/event=0x3c,umask=0x00/"));
         }
         Ok(terms)
     }
@@ -270,7 +271,7 @@ fn is_name(word: &str) -> bool {
         || CacheEvent::find(word).is_some()
 }
 
-fn missing_slash(span: Range<usize>) -> Fault {
+fn missing_slash_fault(span: Range<usize>) -> Fault {
     Fault::new(span, "the closing slash is missing").help("For example: cpu/event=0x3c,umask=0x00/")
 }
 
@@ -379,7 +380,7 @@ mod tests {
             match parse(&text) {
                 Ok(specs) => prop_assert!(!specs.is_empty()),
                 Err(fault) => {
-                    let shown = fault.within(&text).to_string();
+                    let shown = fault.into_error(&text).to_string();
                     prop_assert!(shown.contains('^'));
                 }
             }

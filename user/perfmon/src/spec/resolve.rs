@@ -7,20 +7,20 @@ use perfmon_events::Event;
 
 use super::cache::CacheEvent;
 use super::error::Fault;
-use super::listed::{self, NOT_EMULATED};
+use super::listed::{self, NOT_EMULATED_REASON};
 use super::modifiers::{Modifiers, modifiers};
 use super::names::{self, Meaning, NamedEvent};
 use super::on_counters::OnCounters;
 use super::parse::{SpannedText, Spec, SpecBody, Term};
-use super::unknown::{tracepoint, unknown, with_unit_mask};
+use super::unknown::{tracepoint_fault, unit_mask_fault, unknown_name_fault};
 use super::{EventSpec, SampleRate};
 use crate::event::Encoding;
 use crate::pmu::{Pmu, Vendor};
 use crate::{CounterId, EventSelect};
 
-/// An event without its modifiers.
+/// A resolved event without its modifiers.
 #[derive(Default)]
-struct Target {
+struct ResolvedBody {
     label: Option<String>,
     meaning: Option<Meaning>,
     encoding: Option<Encoding>,
@@ -31,9 +31,9 @@ struct Target {
     needs_choice: bool,
 }
 
-impl Target {
-    /// Creates a target with this select.
-    fn raw(select: EventSelect, pmu: &Pmu) -> Self {
+impl ResolvedBody {
+    /// Resolves a raw encoding.
+    fn from_select(select: EventSelect, pmu: &Pmu) -> Self {
         // `OnCounters` takes the select type of perfmon-core.
         let bits = perfmon_core::logic::evtsel::EventSelect::from_bits(select.bits());
         // All general counters are allowed, because the tables do not know every event: a user that writes an encoding
@@ -54,13 +54,13 @@ impl Target {
         }
     }
 
-    /// Creates a target that these counters count.
-    fn on(found: OnCounters, encoding: Option<Encoding>) -> Self {
+    /// Resolves an event that `counters` count.
+    fn from_counters(counters: OnCounters, encoding: Option<Encoding>) -> Self {
         Self {
             encoding,
-            general: found.select,
-            general_counters: found.general,
-            fixed: found.fixed,
+            general: counters.select,
+            general_counters: counters.general,
+            fixed: counters.fixed,
             ..Self::default()
         }
     }
@@ -68,10 +68,10 @@ impl Target {
 
 /// Resolves the event of `spec`, which is a part of `text`.
 pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, Fault> {
-    let target = match &spec.body {
+    let body = match &spec.body {
         SpecBody::Word(word) => resolve_word(word, pmu).map_err(|fault| {
-            with_unit_mask(spec, pmu)
-                .or_else(|| tracepoint(spec, text))
+            unit_mask_fault(spec, pmu)
+                .or_else(|| tracepoint_fault(spec, text))
                 .unwrap_or(fault)
         })?,
         SpecBody::Terms(terms) => resolve_fields(terms, pmu)?,
@@ -82,40 +82,43 @@ pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, F
         pinned,
     } = modifiers(&spec.modifiers)?;
     if let Some((counter, span)) = &pinned {
-        check_pinned(*counter, span.clone(), &target, pmu)?;
+        check_pinned(*counter, span.clone(), &body, pmu)?;
     }
     Ok(EventSpec {
-        label: target.label.unwrap_or_else(|| spec.label(text)),
-        meaning: target.meaning,
+        label: body.label.unwrap_or_else(|| spec.label(text)),
+        meaning: body.meaning,
         modes: modes.unwrap_or_default(),
-        encoding: target.encoding,
-        general: target.general,
-        general_counters: target.general_counters,
-        fixed: target.fixed,
+        encoding: body.encoding,
+        general: body.general,
+        general_counters: body.general_counters,
+        fixed: body.fixed,
         pinned: pinned.map(|(counter, _)| counter),
         group: spec.group,
         precision,
-        rate: target.rate,
-        needs_choice: target.needs_choice,
+        rate: body.rate,
+        needs_choice: body.needs_choice,
         missing: None,
     })
 }
 
 /// Resolves a name, `rUUEE` or `fixedN`.
-fn resolve_word(word: &SpannedText, pmu: &Pmu) -> Result<Target, Fault> {
+fn resolve_word(word: &SpannedText, pmu: &Pmu) -> Result<ResolvedBody, Fault> {
     let text = word.text.to_ascii_lowercase();
     if let Some(digits) = text.strip_prefix('r').filter(|rest| is_hexadecimal(rest)) {
-        return Ok(Target::raw(parse_raw(digits, &word.span, pmu)?, pmu));
+        return Ok(ResolvedBody::from_select(
+            parse_raw(digits, &word.span, pmu)?,
+            pmu,
+        ));
     }
     if let Some(number) = text
         .strip_prefix("fixed")
         .and_then(|rest| rest.parse().ok())
     {
         require_fixed(number, &word.span, pmu)?;
-        return Ok(Target {
+        return Ok(ResolvedBody {
             encoding: Some(Encoding::Fixed(number)),
             fixed: Some(number),
-            ..Target::default()
+            ..ResolvedBody::default()
         });
     }
     resolve_name(word, pmu)
@@ -126,39 +129,42 @@ fn is_hexadecimal(text: &str) -> bool {
 }
 
 /// Resolves an event by its name. Fails if this PMU does not count it.
-fn resolve_name(word: &SpannedText, pmu: &Pmu) -> Result<Target, Fault> {
+fn resolve_name(word: &SpannedText, pmu: &Pmu) -> Result<ResolvedBody, Fault> {
     if let Some(event) = names::find(pmu.vendor(), &word.text) {
-        let found = event
+        let counters = event
             .counters_on(pmu)
             .ok_or_else(|| absence_fault(word, &absence_reason(event, pmu)))?;
-        return Ok(Target {
+        return Ok(ResolvedBody {
             meaning: Some(event.meaning()),
-            ..Target::on(found, event.encoding(&found))
+            ..ResolvedBody::from_counters(counters, event.encoding(&counters))
         });
     }
     if let Some(event) = CacheEvent::find(&word.text) {
-        let found = event
+        let counters = event
             .counters_on(pmu)
             .ok_or_else(|| absence_fault(word, &event.absence_reason(pmu)))?;
-        return Ok(Target::on(found, Some(Encoding::Cache(event.config()))));
+        return Ok(ResolvedBody::from_counters(
+            counters,
+            Some(Encoding::Cache(event.config())),
+        ));
     }
     match listed::find(&word.text, pmu) {
-        Some(event) => listed_target(&event, word, pmu),
-        None => Err(unknown(word, pmu)),
+        Some(event) => resolve_listed(&event, word, pmu),
+        None => Err(unknown_name_fault(word, pmu)),
     }
 }
 
 /// Resolves an event of the model's list. Fails if this PMU does not count it.
-fn listed_target(event: &Event, word: &SpannedText, pmu: &Pmu) -> Result<Target, Fault> {
-    let found = listed::counters_of_listed(event, pmu).map_err(|reason| {
+fn resolve_listed(event: &Event, word: &SpannedText, pmu: &Pmu) -> Result<ResolvedBody, Fault> {
+    let counters = listed::counters_of_listed(event, pmu).map_err(|reason| {
         let message = format!("`{}` can't be counted here", event.name);
         Fault::new(word.span.clone(), message)
             .help(&reason)
-            .absent(reason)
+            .with_missing_reason(reason)
     })?;
-    Ok(Target {
+    Ok(ResolvedBody {
         needs_choice: listed::needs_choice(event, pmu),
-        ..Target::on(found, listed::encoding(&found))
+        ..ResolvedBody::from_counters(counters, listed::encoding(&counters))
     })
 }
 
@@ -169,14 +175,14 @@ fn absence_fault(word: &SpannedText, reason: &str) -> Fault {
         format!("this CPU does not have the event `{}`", word.text),
     )
     .help(format!("{reason}\n`pmctl list` shows what it has."))
-    .absent(reason)
+    .with_missing_reason(reason)
 }
 
 /// Returns the reason why this CPU can't count a named event, in sentences.
 fn absence_reason(event: &NamedEvent, pmu: &Pmu) -> String {
     let capabilities = match pmu.capabilities() {
         Ok(capabilities) => capabilities,
-        Err(none) => return format!("It has no PMU: {}.", none.reason()),
+        Err(no_pmu) => return format!("It has no PMU: {}.", no_pmu.reason()),
     };
     if let Some(number) = event.only_fixed() {
         return format!("Only fixed counter {number} counts it, and this CPU lacks that counter.");
@@ -186,7 +192,7 @@ fn absence_reason(event: &NamedEvent, pmu: &Pmu) -> String {
         Some(bit) if pmu.vendor() == Vendor::Intel => {
             format!("CPUID says that the CPU lacks the event (CPUID.0AH:EBX[{bit}]).")
         }
-        _ if pmu.is_emulated() => NOT_EMULATED.to_owned(),
+        _ if pmu.is_emulated() => NOT_EMULATED_REASON.to_owned(),
         _ => "None of its counters can count it.".to_owned(),
     }
 }
@@ -314,44 +320,44 @@ const REFUSED_FIELDS: &[(&str, &str)] = &[
 ];
 
 /// Resolves `cpu/.../`.
-fn resolve_fields(terms: &[Term], pmu: &Pmu) -> Result<Target, Fault> {
+fn resolve_fields(terms: &[Term], pmu: &Pmu) -> Result<ResolvedBody, Fault> {
     let fields = fields_of(pmu);
     let mut bits = 0;
     let mut assigned = 0;
     let mut label = None;
     let mut rate = None;
-    let mut encoding = Vec::new();
+    let mut encoding_terms = Vec::new();
     for term in terms {
         let value = term.value.as_ref();
         match &term.key.text[..] {
             "name" => label = Some(parse_text(&term.key, value)?),
             "period" => rate = Some(SampleRate::Period(parse_rate(&term.key, value)?)),
             "freq" => rate = Some(SampleRate::Frequency(parse_rate(&term.key, value)?)),
-            _ => encoding.push(term),
+            _ => encoding_terms.push(term),
         }
     }
-    if let Some(target) = name_in_slashes(&encoding, pmu)? {
-        return Ok(Target {
+    if let Some(body) = resolve_name_in_slashes(&encoding_terms, pmu)? {
+        return Ok(ResolvedBody {
             label,
             rate,
-            ..target
+            ..body
         });
     }
-    if let Some(target) = listed_with_fields(&encoding, pmu)? {
-        return Ok(Target {
+    if let Some(body) = resolve_listed_with_fields(&encoding_terms, pmu)? {
+        return Ok(ResolvedBody {
             label,
             rate,
-            ..target
+            ..body
         });
     }
-    if let [Term { key, value: None }, other, ..] = &encoding[..] {
+    if let [Term { key, value: None }, other, ..] = &encoding_terms[..] {
         if is_name(key, pmu) {
-            return Err(name_with_fields(key, &other.key));
+            return Err(name_with_fields_fault(key, &other.key));
         }
     }
-    for Term { key, value } in encoding {
+    for Term { key, value } in encoding_terms {
         let Some(field) = fields.iter().find(|field| field.key == key.text) else {
-            return Err(unknown_field(key, &fields));
+            return Err(unknown_field_fault(key, &fields));
         };
         let mask = (field.shift)(field.max_value());
         if assigned & mask != 0 {
@@ -365,15 +371,15 @@ fn resolve_fields(terms: &[Term], pmu: &Pmu) -> Result<Target, Fault> {
     }
     let last = &terms[terms.len() - 1];
     let whole_span = terms[0].key.span.start..last.value.as_ref().unwrap_or(&last.key).span.end;
-    Ok(Target {
+    Ok(ResolvedBody {
         label,
         rate,
-        ..Target::raw(check_select(bits, &whole_span)?, pmu)
+        ..ResolvedBody::from_select(check_select(bits, &whole_span)?, pmu)
     })
 }
 
 /// Resolves `cpu/NAME/` and `cpu/rUUEE/`; returns `None` for any other fields.
-fn name_in_slashes(terms: &[&Term], pmu: &Pmu) -> Result<Option<Target>, Fault> {
+fn resolve_name_in_slashes(terms: &[&Term], pmu: &Pmu) -> Result<Option<ResolvedBody>, Fault> {
     let [Term { key, value: None }] = terms else {
         return Ok(None);
     };
@@ -395,7 +401,7 @@ fn is_name(key: &SpannedText, pmu: &Pmu) -> bool {
 }
 
 /// Creates the fault of a name that is followed by fields of an encoding.
-fn name_with_fields(name: &SpannedText, field: &SpannedText) -> Fault {
+fn name_with_fields_fault(name: &SpannedText, field: &SpannedText) -> Fault {
     let name = &name.text;
     let fault = Fault::new(
         field.span.clone(),
@@ -407,19 +413,19 @@ fn name_with_fields(name: &SpannedText, field: &SpannedText) -> Fault {
 }
 
 /// Resolves `cpu/NAME,cmask=4/`, a listed event with other values in some fields; returns `None` for any other fields.
-fn listed_with_fields(terms: &[&Term], pmu: &Pmu) -> Result<Option<Target>, Fault> {
+fn resolve_listed_with_fields(terms: &[&Term], pmu: &Pmu) -> Result<Option<ResolvedBody>, Fault> {
     let [name @ Term { value: None, .. }, others @ ..] = terms else {
         return Ok(None);
     };
     let Some(mut event) = listed::find(&name.key.text, pmu).filter(|_| !others.is_empty()) else {
         return Ok(None);
     };
-    let known = fields_of(pmu);
+    let fields = fields_of(pmu);
     for Term { key, value } in others {
-        let can_change = ["umask", "cmask", "inv", "edge"].contains(&&*key.text);
-        let Some(field) = known
+        let is_changeable = ["umask", "cmask", "inv", "edge"].contains(&&*key.text);
+        let Some(field) = fields
             .iter()
-            .find(|field| can_change && field.key == key.text)
+            .find(|field| is_changeable && field.key == key.text)
         else {
             let fault = Fault::new(
                 key.span.clone(),
@@ -437,17 +443,17 @@ fn listed_with_fields(terms: &[&Term], pmu: &Pmu) -> Result<Option<Target>, Faul
             _ => event.edge = byte != 0,
         }
     }
-    listed_target(&event, &name.key, pmu).map(Some)
+    resolve_listed(&event, &name.key, pmu).map(Some)
 }
 
-fn unknown_field(key: &SpannedText, known: &[Field]) -> Fault {
+fn unknown_field_fault(key: &SpannedText, fields: &[Field]) -> Fault {
     if let Some((_, reason)) = REFUSED_FIELDS.iter().find(|(name, _)| *name == key.text) {
         return Fault::new(
             key.span.clone(),
             format!("`{}` can't be used: {reason}", key.text),
         );
     }
-    let known: Vec<&str> = known
+    let keys: Vec<&str> = fields
         .iter()
         .map(|field| field.key)
         .chain(["name", "period", "freq"])
@@ -456,7 +462,7 @@ fn unknown_field(key: &SpannedText, known: &[Field]) -> Fault {
         key.span.clone(),
         format!("an event has no field `{}`", key.text),
     )
-    .help(format!("It has {}.", known.join(", ")))
+    .help(format!("It has {}.", keys.join(", ")))
 }
 
 /// Returns the value of a text field.
@@ -472,12 +478,12 @@ fn parse_text(key: &SpannedText, value: Option<&SpannedText>) -> Result<String, 
 
 /// Parses the value of `period` or `freq`.
 fn parse_rate(key: &SpannedText, value: Option<&SpannedText>) -> Result<u64, Fault> {
-    let place = value.unwrap_or(key);
+    let faulty_text = value.unwrap_or(key);
     let number = value.and_then(|value| value.text.parse().ok());
     let number = number.filter(|number| (1..1 << 63).contains(number));
     number.ok_or_else(|| {
         Fault::new(
-            place.span.clone(),
+            faulty_text.span.clone(),
             format!("`{}` takes a number above 0", key.text),
         )
         .help(format!("For example: {}=1009", key.text))
@@ -519,7 +525,7 @@ fn parse_number(
 fn check_pinned(
     counter: CounterId,
     span: Range<usize>,
-    target: &Target,
+    body: &ResolvedBody,
     pmu: &Pmu,
 ) -> Result<(), Fault> {
     match counter {
@@ -530,20 +536,20 @@ fn check_pinned(
                 ),
             )
         }
-        CounterId::General(_) if target.general.is_none() => {
+        CounterId::General(_) if body.general.is_none() => {
             Err(Fault::new(span, "general counters can't count this event"))
         }
-        CounterId::General(number) if target.general_counters >> number & 1 == 0 => {
+        CounterId::General(number) if body.general_counters >> number & 1 == 0 => {
             let counters =
-                (0..pmu.general_counters()).filter(|n| target.general_counters >> n & 1 != 0);
+                (0..pmu.general_counters()).filter(|n| body.general_counters >> n & 1 != 0);
             let counters: Vec<String> = counters.map(|n| format!("PMC{n}")).collect();
             let message = format!("general counter {number} can't count this event");
             Err(Fault::new(span, message).help(format!("These can: {}.", counters.join(", "))))
         }
-        CounterId::Fixed(number) if target.fixed != Some(number) => {
+        CounterId::Fixed(number) if body.fixed != Some(number) => {
             require_fixed(number, &span, pmu)?;
             let fault = Fault::new(span, format!("fixed counter {number} counts another event"));
-            Err(match target.fixed {
+            Err(match body.fixed {
                 Some(right) => fault.help(format!("FIXED{right} counts this event.")),
                 None => fault.help("No fixed counter counts this event."),
             })

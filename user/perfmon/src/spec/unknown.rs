@@ -18,7 +18,7 @@ const WRAP_ADVICE: &str =
     "`pmctl wrap -- perf stat -e EVENTS` counts such events together with those of the CPU.";
 
 /// Returns the fault of a name in libpfm4's form, `EVENT:UMASK`, if the model has the event `EVENT.UMASK`.
-pub(super) fn with_unit_mask(spec: &Spec, pmu: &Pmu) -> Option<Fault> {
+pub(super) fn unit_mask_fault(spec: &Spec, pmu: &Pmu) -> Option<Fault> {
     let (SpecBody::Word(word), [unit_mask, ..]) = (&spec.body, &spec.modifiers[..]) else {
         return None;
     };
@@ -32,15 +32,15 @@ pub(super) fn with_unit_mask(spec: &Spec, pmu: &Pmu) -> Option<Fault> {
 }
 
 /// The group of the tracepoints that `perf probe` makes. Named here because an old CPU model has an event `probe`.
-const PROBE: &str = "probe";
+const PROBE_GROUP: &str = "probe";
 
 /// Returns the fault of a name in the form of a tracepoint, such as `sched:sched_switch`. It is recognized by the text
 /// after the colon, which is longer than any modifier.
-pub(super) fn tracepoint(spec: &Spec, text: &str) -> Option<Fault> {
+pub(super) fn tracepoint_fault(spec: &Spec, text: &str) -> Option<Fault> {
     let [modifier, ..] = &spec.modifiers[..] else {
         return None;
     };
-    let is_probe = matches!(&spec.body, SpecBody::Word(word) if word.text == PROBE);
+    let is_probe = matches!(&spec.body, SpecBody::Word(word) if word.text == PROBE_GROUP);
     let is_long = modifier.text.len() >= 5 || modifier.text.contains('*');
     if !(is_long || is_probe) || modifiers(&spec.modifiers).is_ok() {
         return None;
@@ -56,7 +56,7 @@ pub(super) fn tracepoint(spec: &Spec, text: &str) -> Option<Fault> {
 }
 
 /// Returns the fault of a name that no table has, with advice.
-pub(super) fn unknown(word: &SpannedText, pmu: &Pmu) -> Fault {
+pub(super) fn unknown_name_fault(word: &SpannedText, pmu: &Pmu) -> Fault {
     let vendor = pmu.vendor();
     let fault = Fault::new(
         word.span.clone(),
@@ -89,11 +89,11 @@ pub(super) fn unknown(word: &SpannedText, pmu: &Pmu) -> Fault {
             .help("The kernel counts it. `pmctl stat` counts clocks, faults, switches and migrations, but not in braces; \
                    `pmctl wrap -- perf stat -e EVENTS` counts all such events.");
     }
-    if let Some(help) = of_other_models(word, pmu) {
+    if let Some(help) = other_models_advice(word, pmu) {
         return fault.help(help);
     }
     let listed = pmu.model().into_iter().flat_map(Model::events);
-    match &names::nearest(vendor, &word.text, listed.map(|event| event.name))[..] {
+    match &names::nearest_names(vendor, &word.text, listed.map(|event| event.name))[..] {
         [] if word.text.starts_with(['r', 'R']) => fault.help(
             "A raw encoding is `r` and the hexadecimal digits of unit mask and event: `r1c0` is unit mask 0x01, event 0xc0.",
         ),
@@ -106,7 +106,7 @@ pub(super) fn unknown(word: &SpannedText, pmu: &Pmu) -> Fault {
 }
 
 /// Returns advice on a name that only other CPU models have.
-fn of_other_models(word: &SpannedText, pmu: &Pmu) -> Option<String> {
+fn other_models_advice(word: &SpannedText, pmu: &Pmu) -> Option<String> {
     const MAX_MODELS_SHOWN: usize = 3;
     let other_models: Vec<&str> = perfmon_events::models()
         .iter()

@@ -50,9 +50,11 @@ pub struct Mapping {
     length: NonZeroUsize,
 }
 
-// SAFETY: A mapping of a process is valid in all of its threads, and nothing in it belongs to a thread.
+// SAFETY: `Send` requires that another thread may use and drop the value. A mapping is valid in all threads of its process,
+// and any of them may unmap it.
 unsafe impl Send for Mapping {}
-// SAFETY: A shared reference gives access only to atomics in the mapping, which threads may use at once.
+// SAFETY: `Sync` requires that several threads may use a shared reference at once. It gives access only to atomics in the
+// mapping.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -64,7 +66,8 @@ impl Mapping {
         if length.get() < size_of::<Header>() {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: Without an address and MAP_FIXED the kernel chooses a free range, so no memory that Rust uses changes.
+        // SAFETY: `mmap` requires that it replaces no mapping in use. Without an address and MAP_FIXED the kernel chooses a
+        // free range.
         let start = unsafe {
             mmap(
                 None,

@@ -13,7 +13,7 @@ use nix::libc;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use perfmon_core::logic::user_page::RingControl;
 
-const PAGE: usize = 4096;
+const PAGE_SIZE: usize = 4096;
 
 /// `data_head` and `data_tail` of the control page.
 #[repr(C)]
@@ -27,7 +27,7 @@ const _: () = {
     assert!(offset_of!(RingControl, data_head) == 0);
     assert!(offset_of!(RingControl, data_tail) == size_of::<u64>());
     assert!(RingControl::OFFSET % align_of::<Positions>() == 0);
-    assert!(RingControl::OFFSET + size_of::<Positions>() <= PAGE);
+    assert!(RingControl::OFFSET + size_of::<Positions>() <= PAGE_SIZE);
 };
 
 /// The ring of an event, mapped for reading its records and for freeing their space.
@@ -44,9 +44,11 @@ pub(crate) struct RingMapping {
     writable: bool,
 }
 
-// SAFETY: A mapping of a process is valid in all of its threads, and nothing in it belongs to a thread.
+// SAFETY: `Send` requires that another thread may use and drop the value. A mapping is valid in all threads of its process,
+// and any of them may unmap it.
 unsafe impl Send for RingMapping {}
-// SAFETY: A shared reference gives access only to atomics in the mapping, which threads may use at once.
+// SAFETY: `Sync` requires that several threads may use a shared reference at once. It gives access only to atomics in the
+// mapping.
 unsafe impl Sync for RingMapping {}
 
 impl RingMapping {
@@ -62,7 +64,8 @@ impl RingMapping {
         let length = Self::length(pages).ok_or(Errno::EINVAL)?;
         let mut protection = ProtFlags::PROT_READ;
         protection.set(ProtFlags::PROT_WRITE, writable);
-        // SAFETY: Without an address and MAP_FIXED the kernel chooses a free range, so no memory that Rust uses changes.
+        // SAFETY: `mmap` requires that it replaces no mapping in use. Without an address and MAP_FIXED the kernel chooses a
+        // free range.
         let start = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, event, 0) }?;
         // INVARIANT: `mmap` has just returned `start` for this length with this protection, and only the drop unmaps it.
         Ok(Self {
@@ -75,7 +78,7 @@ impl RingMapping {
     /// Returns the length of the mapping in bytes; `None` if it overflows.
     fn length(pages: usize) -> Option<NonZeroUsize> {
         let pages = pages.checked_add(1)?;
-        NonZeroUsize::new(pages.checked_mul(PAGE)?)
+        NonZeroUsize::new(pages.checked_mul(PAGE_SIZE)?)
     }
 
     /// Returns the kernel's position (`data_head`).
@@ -107,8 +110,11 @@ impl RingMapping {
         // SAFETY: By the type invariant `pages` pages follow the first one as long as `self` lives, and the beginning of
         // a page is aligned for words. Every bit pattern that the kernel or a program writes is a valid `AtomicU64`.
         unsafe {
-            let first = self.start.byte_add(PAGE).cast::<AtomicU64>();
-            slice::from_raw_parts(first.as_ptr(), self.pages * PAGE / size_of::<AtomicU64>())
+            let first = self.start.byte_add(PAGE_SIZE).cast::<AtomicU64>();
+            slice::from_raw_parts(
+                first.as_ptr(),
+                self.pages * PAGE_SIZE / size_of::<AtomicU64>(),
+            )
         }
     }
 }
@@ -126,10 +132,11 @@ impl Drop for RingMapping {
 
 /// Waits until every CPU has left the kernel code that it executes now, including interrupt handlers.
 pub(crate) fn wait_for_kernel() {
-    /// `MEMBARRIER_CMD_GLOBAL`: an RCU grace period.
-    const GLOBAL: libc::c_int = 1;
-    // SAFETY: membarrier(2) takes three numbers and accesses no memory of the program.
-    let result = unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL, 0, 0) };
+    /// The command of membarrier(2) that waits for an RCU grace period.
+    const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
+    // SAFETY: `syscall` requires the arguments of the system call. membarrier(2) takes three numbers, and accesses no memory
+    // of the program.
+    let result = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
     if result == -1 {
         // The call fails on a kernel with isolated CPUs. Waiting is enough, as a handler takes only some microseconds.
         std::thread::sleep(std::time::Duration::from_millis(1));

@@ -33,15 +33,15 @@ use crate::{Attempt, Cause, Error};
 /// ```
 #[derive(Debug)]
 pub struct Buffer {
-    memory: Mapping,
+    mapping: Mapping,
     cpu: u32,
     /// Number of words of records that were read.
     position: usize,
 }
 
 impl Buffer {
-    pub(super) fn new(cpu: u32, memory: Mapping) -> Result<Self, Error> {
-        let version = memory.header().version.load(Ordering::Relaxed);
+    pub(super) fn new(cpu: u32, mapping: Mapping) -> Result<Self, Error> {
+        let version = mapping.header().version.load(Ordering::Relaxed);
         if u32::from(version) != abi::PERFMON_BUFFER_VERSION {
             return Err(Error {
                 attempt: Attempt::Map(cpu),
@@ -49,7 +49,7 @@ impl Buffer {
             });
         }
         Ok(Self {
-            memory,
+            mapping,
             cpu,
             position: 0,
         })
@@ -64,7 +64,7 @@ impl Buffer {
     /// Returns the current content of the header.
     #[must_use]
     pub fn header(&self) -> Header {
-        let header = self.memory.header();
+        let header = self.mapping.header();
         let ticks = header.ticks_per_second.load(Ordering::Relaxed);
         Header {
             flags: Flags::from_bits(header.flags.load(Ordering::Relaxed)),
@@ -78,7 +78,7 @@ impl Buffer {
     /// # Errors
     /// [`Cause::BadHeader`] if the header's `capture_end` is impossible, or lies before what was read.
     pub fn records(&mut self) -> Result<Chunk, Error> {
-        let records = self.memory.records();
+        let records = self.mapping.records();
         let new = records
             .and_then(|records| records.get(self.position..))
             .ok_or(Error {

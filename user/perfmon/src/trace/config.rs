@@ -220,8 +220,8 @@ pub enum ConfigProblem {
 }
 
 impl From<InvalidConfig> for ConfigProblem {
-    fn from(refused: InvalidConfig) -> Self {
-        match refused {
+    fn from(invalid: InvalidConfig) -> Self {
+        match invalid {
             InvalidConfig::NoEvent => Self::NoEvent,
             InvalidConfig::AfterTheEnd => Self::AfterTheEnd,
             InvalidConfig::Flag => Self::Flag,

@@ -75,36 +75,36 @@ impl FusedIterator for Decoder<'_> {}
 
 /// Decodes the first record, and returns it with the bytes after it.
 fn decode(bytes: &[u8]) -> Result<(Record<'_>, &[u8]), Problem> {
-    let (header, _) = take::<abi::perfmon_record_header>(bytes)?;
+    let (header, _) = read_struct::<abi::perfmon_record_header>(bytes)?;
     let event = EventId::from_bits(header.event);
     let (record, rest) = match u32::from(header.type_) {
         abi::PERFMON_RECORD_TIME => {
-            let (raw, rest) = take::<abi::perfmon_time_record>(bytes)?;
+            let (raw, rest) = read_struct::<abi::perfmon_time_record>(bytes)?;
             if event != EventId::NONE {
                 return Err(Problem::TimeOfEvent(event));
             }
             (Record::Time { time: raw.time }, rest)
         }
         abi::PERFMON_RECORD_TICK => {
-            let (_, rest) = take::<abi::perfmon_tick_record>(bytes)?;
+            let (_, rest) = read_struct::<abi::perfmon_tick_record>(bytes)?;
             (Record::Tick { event }, rest)
         }
         abi::PERFMON_RECORD_COUNT => {
-            let (raw, rest) = take::<abi::perfmon_count_record>(bytes)?;
+            let (raw, rest) = read_struct::<abi::perfmon_count_record>(bytes)?;
             let count = raw.count;
             (Record::Count { event, count }, rest)
         }
         abi::PERFMON_RECORD_VALUE => {
-            let (raw, rest) = take::<abi::perfmon_value_record>(bytes)?;
+            let (raw, rest) = read_struct::<abi::perfmon_value_record>(bytes)?;
             let value = raw.value;
             (Record::Value { event, value }, rest)
         }
         abi::PERFMON_RECORD_PC => {
-            let (raw, rest) = take::<abi::perfmon_pc_record>(bytes)?;
+            let (raw, rest) = read_struct::<abi::perfmon_pc_record>(bytes)?;
             let (aspace, pc) = (raw.aspace, raw.pc);
             (Record::Pc { event, aspace, pc }, rest)
         }
-        abi::PERFMON_RECORD_LAST_BRANCH => last_branch(event, bytes)?,
+        abi::PERFMON_RECORD_LAST_BRANCH => decode_last_branch(event, bytes)?,
         _ => return Err(Problem::UnknownType(header.type_)),
     };
     if header.reserved_flags != 0 {
@@ -114,8 +114,8 @@ fn decode(bytes: &[u8]) -> Result<(Record<'_>, &[u8]), Problem> {
 }
 
 /// Decodes a record of last branches, the only one of variable size.
-fn last_branch(event: EventId, bytes: &[u8]) -> Result<(Record<'_>, &[u8]), Problem> {
-    let (head, rest) = take::<lbr::LastBranchHead>(bytes)?;
+fn decode_last_branch(event: EventId, bytes: &[u8]) -> Result<(Record<'_>, &[u8]), Problem> {
+    let (head, rest) = read_struct::<lbr::LastBranchHead>(bytes)?;
     let (number, aspace) = (head.num_branches, head.aspace);
     if number > abi::PERFMON_MAX_NUM_LAST_BRANCH {
         return Err(Problem::TooManyBranches(number));
@@ -137,7 +137,7 @@ fn last_branch(event: EventId, bytes: &[u8]) -> Result<(Record<'_>, &[u8]), Prob
 }
 
 /// Reads a structure, and returns it with the bytes after it.
-fn take<T: FromBytes>(bytes: &[u8]) -> Result<(T, &[u8]), Problem> {
+fn read_struct<T: FromBytes>(bytes: &[u8]) -> Result<(T, &[u8]), Problem> {
     T::read_from_prefix(bytes).map_err(|_| Problem::Truncated {
         needed: size_of::<T>(),
         left: bytes.len(),

@@ -104,29 +104,29 @@ impl EventId {
     /// Returns the ID of an architectural event, in a general counter.
     #[must_use]
     pub const fn arch(event: ArchEvent) -> Self {
-        Self::make(abi::PERFMON_GROUP_ARCH, event as u32)
+        Self::from_parts(abi::PERFMON_GROUP_ARCH, event as u32)
     }
 
     /// Returns the ID of a fixed-function counter's event.
     #[must_use]
     pub const fn fixed(event: FixedEvent) -> Self {
-        Self::make(abi::PERFMON_GROUP_FIXED, event as u32)
+        Self::from_parts(abi::PERFMON_GROUP_FIXED, event as u32)
     }
 
     /// Returns the ID of an event that the program defines, in a general counter. Bits 15:10 of `event` are dropped.
     #[must_use]
     pub const fn model(event: u16) -> Self {
-        Self::make(abi::PERFMON_GROUP_MODEL, event as u32)
+        Self::from_parts(abi::PERFMON_GROUP_MODEL, event as u32)
     }
 
     /// Returns the ID of a value that no counter counts. Bits 15:10 of `event` are dropped.
     #[must_use]
     pub const fn misc(event: u16) -> Self {
-        Self::make(abi::PERFMON_GROUP_MISC, event as u32)
+        Self::from_parts(abi::PERFMON_GROUP_MISC, event as u32)
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "groups have 6 bits")]
-    const fn make(group: u32, event: u32) -> Self {
+    const fn from_parts(group: u32, event: u32) -> Self {
         Self((group << EVENT_BITS | event & abi::PERFMON_MAX_EVENT) as u16)
     }
 
@@ -175,7 +175,7 @@ impl From<FixedEvent> for EventId {
 
 impl From<MiscEvent> for EventId {
     fn from(event: MiscEvent) -> Self {
-        Self::make(abi::PERFMON_GROUP_MISC, event as u32)
+        Self::from_parts(abi::PERFMON_GROUP_MISC, event as u32)
     }
 }
 

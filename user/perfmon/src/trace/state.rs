@@ -15,7 +15,7 @@ use crate::sys::Call;
 use crate::{Attempt, Cause, Device, Error, Info};
 
 /// Bytes of a page of x86-64.
-const PAGE: usize = 4096;
+const PAGE_SIZE: usize = 4096;
 
 /// The size of a trace's buffers.
 ///
@@ -109,7 +109,7 @@ impl AtRest for Staged {}
 /// ```
 #[derive(Debug)]
 pub struct Trace<S: State> {
-    held: HeldBuffers,
+    held_buffers: HeldBuffers,
     state: PhantomData<S>,
 }
 
@@ -148,7 +148,7 @@ impl Trace<Allocated> {
                 _ => error,
             })?;
         Ok(Self {
-            held: HeldBuffers {
+            held_buffers: HeldBuffers {
                 device: device.clone(),
                 alloc,
                 is_freed: false,
@@ -179,7 +179,7 @@ impl<S: State> Trace<S> {
             num_buffers: 0,
             buffer_size_in_pages: 0,
         };
-        let device = &self.held.device;
+        let device = &self.held_buffers.device;
         device.call(Call::GetAlloc(&mut raw), || Attempt::Allocation)?;
         Ok(Alloc {
             buffers: raw.num_buffers,
@@ -193,9 +193,9 @@ impl<S: State> Trace<S> {
         call: Call<'_>,
         attempt: fn() -> Attempt,
     ) -> Result<Trace<T>, Refused<S>> {
-        match self.held.device.call(call, attempt) {
+        match self.held_buffers.device.call(call, attempt) {
             Ok(()) => Ok(Trace {
-                held: self.held,
+                held_buffers: self.held_buffers,
                 state: PhantomData,
             }),
             Err(error) => Err(Refused { error, trace: self }),
@@ -217,13 +217,13 @@ impl<S: AtRest> Trace<S> {
     /// # Errors
     /// [`Cause::NoSuchBuffer`], [`Cause::NoDescriptor`], [`Cause::NoMemory`].
     pub fn buffer(&self, cpu: u32) -> Result<Buffer, Error> {
-        let HeldBuffers { device, alloc, .. } = &self.held;
+        let HeldBuffers { device, alloc, .. } = &self.held_buffers;
         let request = abi::perfmon_buffer_handle_req { descriptor: cpu };
         let handle = device
             .driver()
             .buffer_handle(&request)
             .map_err(|errno| Error::new(Attempt::BufferHandle(cpu), errno))?;
-        let memory = NonZeroUsize::new((alloc.pages as usize).saturating_mul(PAGE))
+        let memory = NonZeroUsize::new((alloc.pages as usize).saturating_mul(PAGE_SIZE))
             .ok_or(Errno::EINVAL)
             .and_then(|length| device.driver().map(handle.as_fd(), length))
             .map_err(|errno| Error::new(Attempt::Map(cpu), errno))?;
@@ -235,7 +235,7 @@ impl<S: AtRest> Trace<S> {
     /// # Errors
     /// As [`buffer`](Self::buffer).
     pub fn buffers(&self) -> Result<Vec<Buffer>, Error> {
-        (0..self.held.alloc.buffers)
+        (0..self.held_buffers.alloc.buffers)
             .map(|cpu| self.buffer(cpu))
             .collect()
     }
@@ -245,9 +245,13 @@ impl<S: AtRest> Trace<S> {
     /// # Errors
     /// [`Cause::Forbidden`], [`Cause::LockedDown`]. Dropping the trace also frees the buffers, but can't report an error.
     pub fn free(mut self) -> Result<(), Refused<S>> {
-        match self.held.device.call(Call::FreeTrace, || Attempt::Free) {
+        match self
+            .held_buffers
+            .device
+            .call(Call::FreeTrace, || Attempt::Free)
+        {
             Ok(()) => {
-                self.held.is_freed = true;
+                self.held_buffers.is_freed = true;
                 Ok(())
             }
             Err(error) => Err(Refused { error, trace: self }),
@@ -262,7 +266,7 @@ impl Trace<Staged> {
     /// None that are specific to it.
     pub fn configuration(&self) -> Result<Config, Error> {
         let mut raw = abi::perfmon_config::new_zeroed();
-        let device = &self.held.device;
+        let device = &self.held_buffers.device;
         device.call(Call::GetConfig(&mut raw), || Attempt::Staged)?;
         // The driver returns what it accepted, which was made from a `Config`, so the conversion can't fail.
         Config::from_abi(&raw).map_err(|_| Error {

@@ -4,7 +4,7 @@
 use perfmon::trace::{Buffer, Record};
 use perfmon::{Attempt, Cause};
 
-use super::machine::{HEADER, INSTRUCTIONS, Machine, session, staged};
+use super::machine::{HEADER, INSTRUCTIONS, Machine, session, stage_trace};
 
 fn time(time: i64) -> Record<'static> {
     Record::Time { time }
@@ -25,7 +25,7 @@ fn record_times(buffer: &mut Buffer) -> Vec<i64> {
 fn a_buffer_returns_each_record_once() {
     let machine = Machine::new();
     let session = session(&machine);
-    let trace = staged(&session);
+    let trace = stage_trace(&session);
     let mut buffers = trace.buffers().unwrap();
     let trace = trace.start().unwrap();
     assert_eq!(record_times(&mut buffers[1]), [0; 0]);
@@ -52,7 +52,7 @@ fn a_buffer_returns_each_record_once() {
 #[test]
 fn a_second_run_overwrites_the_first() {
     let machine = Machine::new();
-    let trace = staged(&session(&machine));
+    let trace = stage_trace(&session(&machine));
     let mut buffer = trace.buffer(0).unwrap();
     let trace = trace.start().unwrap();
     machine.record(0, HEADER, &[time(10), TICK]);
@@ -71,7 +71,7 @@ fn a_second_run_overwrites_the_first() {
 #[test]
 fn an_impossible_end_in_the_header_is_an_error() {
     let machine = Machine::new();
-    let trace = staged(&session(&machine));
+    let trace = stage_trace(&session(&machine));
     let mut buffer = trace.buffer(0).unwrap();
     for end in [0, HEADER - 4, HEADER + 2, 2 * 4096 + 4, u64::MAX] {
         machine.publish(0, end);
@@ -86,12 +86,12 @@ fn an_impossible_end_in_the_header_is_an_error() {
 #[test]
 fn the_header_has_flags_and_frequency() {
     let machine = Machine::new();
-    let trace = staged(&session(&machine));
+    let trace = stage_trace(&session(&machine));
     let buffer = trace.buffer(0).unwrap();
     assert_eq!(buffer.header().ticks_per_second, None);
     assert_eq!(buffer.header().flags.to_string(), "");
-    machine.put(0, 4, &0b1001_u32.to_ne_bytes());
-    machine.put(0, 8, &2_500_000_000_i64.to_ne_bytes());
+    machine.write_bytes(0, 4, &0b1001_u32.to_ne_bytes());
+    machine.write_bytes(0, 8, &2_500_000_000_i64.to_ne_bytes());
     let header = buffer.header();
     assert!(header.flags.is_full() && header.flags.is_not_traced());
     assert!(!header.flags.is_throttled() && !header.flags.is_offline());
@@ -103,8 +103,8 @@ fn the_header_has_flags_and_frequency() {
 #[test]
 fn a_buffer_of_another_version_is_refused() {
     let machine = Machine::new();
-    machine.put(1, 0, &7_u16.to_ne_bytes());
-    let error = staged(&session(&machine)).buffers().unwrap_err();
+    machine.write_bytes(1, 0, &7_u16.to_ne_bytes());
+    let error = stage_trace(&session(&machine)).buffers().unwrap_err();
     assert_eq!(
         (error.attempt, error.cause),
         (Attempt::Map(1), Cause::BufferVersion(7))
@@ -115,7 +115,7 @@ fn a_buffer_of_another_version_is_refused() {
 fn a_reader_sees_only_whole_sets() {
     const SETS: i64 = 400;
     let machine = Machine::new();
-    let trace = staged(&session(&machine));
+    let trace = stage_trace(&session(&machine));
     let mut buffer = trace.buffer(0).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -7,7 +7,7 @@ use perfmon::trace::{Alloc, EventId};
 use perfmon::{Cause, CounterId, Errno, EventSelect, Modes};
 use perfmon_core::logic::trace_state::TraceState;
 
-use super::machine::{CPUS, Machine, config, session, staged};
+use super::machine::{CPUS, Machine, config, session, stage_trace};
 
 #[test]
 fn each_method_is_one_call() {
@@ -15,7 +15,7 @@ fn each_method_is_one_call() {
     let session = session(&machine);
     let info = session.device().info().unwrap();
     assert_eq!((info.cpu_ids, info.has_full_width_writes), (CPUS, true));
-    machine.inner().features ^= u64::MAX;
+    machine.state().features ^= u64::MAX;
     assert!(!session.device().info().unwrap().has_full_width_writes);
     let loads = EventSelect::new(0xd0, 0x81).modes(Modes::User);
     session.define_event(EventId::model(3), loads).unwrap();
@@ -46,8 +46,8 @@ fn each_method_is_one_call() {
 #[test]
 fn the_config_is_the_structure_of_the_interface() {
     let machine = Machine::new();
-    let _trace = staged(&session(&machine));
-    let raw = machine.inner().staged.unwrap();
+    let _trace = stage_trace(&session(&machine));
+    let raw = machine.state().staged_config.unwrap();
     assert_eq!(raw.events[..3], [0x801, 0x404, 0]);
     assert_eq!(raw.rate[..3], [1000, 0, 0]);
     assert_eq!(raw.flags[..3], [0b00110, 0b01011, 0]);
@@ -57,17 +57,17 @@ fn the_config_is_the_structure_of_the_interface() {
 fn a_dropped_trace_stops_and_is_freed() {
     let machine = Machine::new();
     let session = session(&machine);
-    let trace = staged(&session).start().unwrap();
+    let trace = stage_trace(&session).start().unwrap();
     machine.take_calls();
     drop(trace);
     assert_eq!(machine.take_calls(), ["stop", "free"]);
-    assert_eq!(machine.inner().state, TraceState::Idle);
+    assert_eq!(machine.state().trace_state, TraceState::Idle);
 }
 
 #[test]
 fn a_trace_outlives_its_session() {
     let machine = Machine::new();
-    let trace = staged(&session(&machine));
+    let trace = stage_trace(&session(&machine));
     trace.start().unwrap().stop().unwrap();
     assert_eq!(Arc::strong_count(&machine), 1);
 }
@@ -83,14 +83,14 @@ fn a_refused_call_returns_the_trace_unchanged() {
             pages: 2,
         })
         .unwrap();
-    machine.fail(Errno::EINVAL);
+    machine.fail_next_call(Errno::EINVAL);
     let refused = trace.stage(&config()).unwrap_err();
     assert_eq!(refused.error.cause, Cause::InvalidConfig);
     let trace = refused.trace.stage(&config()).unwrap();
 
-    machine.fail(Errno::EINVAL);
+    machine.fail_next_call(Errno::EINVAL);
     let refused = trace.stage(&config()).unwrap_err();
-    machine.fail(Errno::EBUSY);
+    machine.fail_next_call(Errno::EBUSY);
     let refused = refused.trace.start().unwrap_err();
     assert_eq!(
         refused.to_string(),
@@ -98,12 +98,12 @@ fn a_refused_call_returns_the_trace_unchanged() {
     );
     let trace = refused.trace.start().unwrap();
 
-    machine.fail(Errno::EIO);
+    machine.fail_next_call(Errno::EIO);
     let refused = trace.stop().unwrap_err();
     assert_eq!(refused.error.cause, Cause::Untrusted);
     let trace = refused.trace.stop().unwrap();
 
-    machine.fail(Errno::EACCES);
+    machine.fail_next_call(Errno::EACCES);
     let refused = trace.free().unwrap_err();
     assert_eq!(refused.error.cause, Cause::Forbidden);
     machine.take_calls();
@@ -115,7 +115,7 @@ fn a_refused_call_returns_the_trace_unchanged() {
 fn a_session_can_have_one_trace_and_counters_at_once() {
     let machine = Machine::new();
     let session = session(&machine);
-    let trace = staged(&session);
+    let trace = stage_trace(&session);
     let alloc = Alloc {
         buffers: 2,
         pages: 2,

@@ -13,20 +13,20 @@ use perfmon::trace::{Alloc, ArchEvent, Config, Event, EventId, FixedEvent, Recor
 use perfmon::{Errno, Modes, Session, abi};
 use perfmon_core::logic::trace_state::{TraceCall, TraceState};
 
-/// Number of CPUs of [`Machine`].
+/// Number of CPUs of a [`Machine`].
 pub(crate) const CPUS: u32 = 2;
 
 /// A driver with the module's own state machine, and files in memory as its buffers.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    inner: Mutex<Inner>,
+    state: Mutex<MachineState>,
     buffers: Vec<File>,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct MachineState {
     pub(crate) calls: Vec<String>,
-    pub(crate) state: TraceState,
-    pub(crate) staged: Option<abi::perfmon_config>,
+    pub(crate) trace_state: TraceState,
+    pub(crate) staged_config: Option<abi::perfmon_config>,
     /// Error of the next call for a trace.
     pub(crate) errno: Option<Errno>,
     /// All calls for a trace fail with EPERM.
@@ -36,7 +36,7 @@ pub(crate) struct Inner {
     pub(crate) map_errno: Option<Errno>,
 }
 
-impl std::fmt::Debug for Inner {
+impl std::fmt::Debug for MachineState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?}", self.calls)
     }
@@ -50,10 +50,10 @@ impl Machine {
             file
         };
         let machine = Self {
-            inner: Mutex::new(Inner {
+            state: Mutex::new(MachineState {
                 calls: Vec::new(),
-                state: TraceState::Idle,
-                staged: None,
+                trace_state: TraceState::Idle,
+                staged_config: None,
                 errno: None,
                 locked_down: false,
                 features: abi::PERFMON_FEATURE_FULL_WIDTH_WRITES.into(),
@@ -67,20 +67,22 @@ impl Machine {
         Arc::new(machine)
     }
 
-    pub(crate) fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap()
+    pub(crate) fn state(&self) -> MutexGuard<'_, MachineState> {
+        self.state.lock().unwrap()
     }
 
     /// Returns the calls since the last call of this function.
     pub(crate) fn take_calls(&self) -> Vec<String> {
-        std::mem::take(&mut self.inner().calls)
+        std::mem::take(&mut self.state().calls)
     }
 
-    pub(crate) fn fail(&self, errno: Errno) {
-        self.inner().errno = Some(errno);
+    /// Makes the next call for a trace fail with `errno`.
+    pub(crate) fn fail_next_call(&self, errno: Errno) {
+        self.state().errno = Some(errno);
     }
 
-    pub(crate) fn put(&self, cpu: u32, offset: u64, bytes: &[u8]) {
+    /// Writes bytes at `offset` of the buffer of `cpu`.
+    pub(crate) fn write_bytes(&self, cpu: u32, offset: u64, bytes: &[u8]) {
         self.buffers[cpu as usize]
             .write_all_at(bytes, offset)
             .unwrap();
@@ -92,23 +94,23 @@ impl Machine {
         for record in records {
             record.encode(&mut bytes);
         }
-        self.put(cpu, offset, &bytes);
+        self.write_bytes(cpu, offset, &bytes);
         let end = offset + bytes.len() as u64;
         self.publish(cpu, end);
         end
     }
 
     pub(crate) fn publish(&self, cpu: u32, capture_end: u64) {
-        self.put(cpu, 16, &capture_end.to_ne_bytes());
+        self.write_bytes(cpu, 16, &capture_end.to_ne_bytes());
     }
 }
 
-/// Bytes of the header.
+/// Size of the header in bytes.
 pub(crate) const HEADER: u64 = 24;
 
 impl Driver for Machine {
     fn call(&self, call: Call<'_>) -> Result<(), Errno> {
-        let mut inner = self.inner();
+        let mut state = self.state();
         let (text, trace_call) = match &call {
             Call::Properties(_) => ("properties".to_owned(), None),
             Call::Info(_) => ("info".to_owned(), None),
@@ -130,28 +132,31 @@ impl Driver for Machine {
             Call::GetConfig(_) => ("get config".to_owned(), Some(TraceCall::GetConfig)),
             Call::StartTrace => ("start".to_owned(), Some(TraceCall::Start)),
             Call::StopTrace => ("stop".to_owned(), Some(TraceCall::Stop)),
-            _ => unreachable!("tested in tests/seam.rs"),
+            _ => unreachable!("tested in tests/counters.rs"),
         };
         if let Some(trace_call) = trace_call {
-            inner.calls.push(text);
-            if inner.locked_down {
+            state.calls.push(text);
+            if state.locked_down {
                 return Err(Errno::EPERM);
             }
-            let after = inner.state.after(trace_call).map_err(|_| Errno::EBADFD)?;
-            if let Some(errno) = inner.errno.take() {
+            let after = state
+                .trace_state
+                .after(trace_call)
+                .map_err(|_| Errno::EBADFD)?;
+            if let Some(errno) = state.errno.take() {
                 return Err(errno);
             }
-            inner.state = after;
+            state.trace_state = after;
         }
         match call {
             Call::Properties(properties) => properties.api_version = 3,
             Call::Info(info) => {
                 info.nr_cpu_ids = CPUS;
-                info.features = inner.features;
+                info.features = state.features;
             }
             Call::GetAlloc(alloc) => (alloc.num_buffers, alloc.buffer_size_in_pages) = (CPUS, 2),
-            Call::StageConfig(config) => inner.staged = Some(*config),
-            Call::GetConfig(config) => *config = inner.staged.unwrap(),
+            Call::StageConfig(config) => state.staged_config = Some(*config),
+            Call::GetConfig(config) => *config = state.staged_config.unwrap(),
             Call::StartTrace => (0..CPUS).for_each(|cpu| self.publish(cpu, HEADER)),
             _ => {}
         }
@@ -159,13 +164,13 @@ impl Driver for Machine {
     }
 
     fn buffer_handle(&self, request: &abi::perfmon_buffer_handle_req) -> Result<OwnedFd, Errno> {
-        let mut inner = self.inner();
-        inner.calls.push(format!("buffer {}", request.descriptor));
-        inner
-            .state
+        let mut state = self.state();
+        state.calls.push(format!("buffer {}", request.descriptor));
+        state
+            .trace_state
             .after(TraceCall::GetBufferHandle)
             .map_err(|_| Errno::EBADFD)?;
-        if let Some(errno) = inner.errno.take() {
+        if let Some(errno) = state.errno.take() {
             return Err(errno);
         }
         let file = self.buffers.get(request.descriptor as usize);
@@ -173,7 +178,7 @@ impl Driver for Machine {
     }
 
     fn map(&self, handle: BorrowedFd<'_>, length: NonZeroUsize) -> Result<Mapping, Errno> {
-        match self.inner().map_errno.take() {
+        match self.state().map_errno.take() {
             None => Mapping::new(handle, length),
             Some(errno) => Err(errno),
         }
@@ -194,7 +199,7 @@ pub(crate) fn session(machine: &Arc<Machine>) -> Session {
     Session::with_driver(Arc::clone(machine) as _).unwrap()
 }
 
-pub(crate) fn staged(session: &Session) -> Trace<Staged> {
+pub(crate) fn stage_trace(session: &Session) -> Trace<Staged> {
     let info = session.device().info().unwrap();
     let trace = session.allocate(Alloc::new(&info, 2)).unwrap();
     trace.stage(&config()).unwrap()

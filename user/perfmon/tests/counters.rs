@@ -234,7 +234,7 @@ fn a_counter_keeps_the_device_open() {
 }
 
 /// A call that may fail.
-type Try<'a> = &'a dyn Fn() -> Option<perfmon::Error>;
+type FallibleCall<'a> = &'a dyn Fn() -> Option<perfmon::Error>;
 
 /// Each errno has one meaning, except EBUSY and ENOTTY, which depend on the call: see the table of the header.
 #[test]
@@ -246,16 +246,16 @@ fn errors_say_what_was_attempted_and_why_it_failed() {
     let device = session.device();
 
     let other = CounterId::General(4);
-    let setup: Try<'_> = &|| session.counter(other, INSTRUCTIONS).err();
-    let start: Try<'_> = &|| counter.start().err();
-    let stop: Try<'_> = &|| counter.stop().err();
-    let reset: Try<'_> = &|| counter.reset().err();
-    let read: Try<'_> = &|| counter.read().err();
-    let get: Try<'_> = &|| counter.configuration().err();
-    let read_on: Try<'_> = &|| counter.read_on(1..2).err();
-    let stamp: Try<'_> = &|| device.timestamp().err();
+    let setup: FallibleCall<'_> = &|| session.counter(other, INSTRUCTIONS).err();
+    let start: FallibleCall<'_> = &|| counter.start().err();
+    let stop: FallibleCall<'_> = &|| counter.stop().err();
+    let reset: FallibleCall<'_> = &|| counter.reset().err();
+    let read: FallibleCall<'_> = &|| counter.read().err();
+    let get: FallibleCall<'_> = &|| counter.configuration().err();
+    let read_on: FallibleCall<'_> = &|| counter.read_on(1..2).err();
+    let stamp: FallibleCall<'_> = &|| device.timestamp().err();
 
-    let table: &[(Errno, Try<'_>, Attempt, Cause)] = &[
+    let table: &[(Errno, FallibleCall<'_>, Attempt, Cause)] = &[
         (
             Errno::EBUSY,
             setup,
