@@ -21,8 +21,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// The number of names in a block. The first is stored whole, each other one without what it shares with the one before.
-const BLOCK: usize = 16;
+/// The number of names in a block. The first is stored whole, each other one without the prefix that it shares with the name
+/// before it.
+const NAMES_PER_BLOCK: usize = 16;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Encoding {
@@ -58,17 +59,17 @@ fn main() {
         .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
         .collect();
     paths.sort();
-    let tables: Vec<Table> = paths.iter().map(|path| read(path)).collect();
+    let tables: Vec<Table> = paths.iter().map(|path| read_table(path)).collect();
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    let named = tables.iter().map(|table| &*table.name);
-    let (metrics, places) = metrics::pack(Path::new("tables/metrics"), named);
-    let (names, text) = pack(&tables, &places);
+    let table_names = tables.iter().map(|table| &*table.name);
+    let (metrics, metric_ranges) = metrics::pack(Path::new("tables/metrics"), table_names);
+    let (names, text) = pack(&tables, &metric_ranges);
     let text = text + &metrics;
     fs::write(out.join("names.bin"), names).expect("OUT_DIR can be written");
     fs::write(out.join("tables.rs"), text).expect("OUT_DIR can be written");
 }
 
-fn read(path: &Path) -> Table {
+fn read_table(path: &Path) -> Table {
     let text = fs::read_to_string(path).expect("a table can be read");
     let mut table = Table {
         kind: "Only".to_owned(),
@@ -98,7 +99,7 @@ fn read(path: &Path) -> Table {
                 ));
             }
             [name, number, unit_mask, ref fields @ ..] => {
-                let encoding = encoding(number, unit_mask, fields);
+                let encoding = parse_encoding(number, unit_mask, fields);
                 table.events.push((name.to_owned(), encoding));
             }
             _ => panic!("{}: unknown kind of line: {line}", path.display()),
@@ -117,7 +118,7 @@ fn hexadecimal<T: TryFrom<u64>>(text: &str) -> T {
     T::try_from(number).ok().expect("a number is not too large")
 }
 
-fn encoding(number: &str, unit_mask: &str, fields: &[&str]) -> Encoding {
+fn parse_encoding(number: &str, unit_mask: &str, fields: &[&str]) -> Encoding {
     let mut encoding = Encoding {
         number: hexadecimal(number),
         unit_mask: hexadecimal(unit_mask),
@@ -156,7 +157,7 @@ fn pack(tables: &[Table], metrics: &[String]) -> (Vec<u8>, String) {
             "{name} has a second spelling"
         );
     }
-    let (bytes, blocks) = front_coded(names.values().copied());
+    let (bytes, blocks) = pack_names(names.values().copied());
 
     let encodings: BTreeSet<&Encoding> = tables
         .iter()
@@ -174,7 +175,7 @@ fn pack(tables: &[Table], metrics: &[String]) -> (Vec<u8>, String) {
         let first = end;
         let pair = |(name, encoding): &(String, Encoding)| {
             let name = numbers[name.to_ascii_lowercase().as_str()];
-            (name, index(&encodings, &encoding))
+            (name, index_of(&encodings, &encoding))
         };
         let mut events: Vec<(u16, u16)> = table.events.iter().map(pair).collect();
         events.sort_unstable();
@@ -197,7 +198,7 @@ fn pack(tables: &[Table], metrics: &[String]) -> (Vec<u8>, String) {
         );
     }
     let text = format!(
-        "pub(super) const BLOCK: usize = {BLOCK};\npub(super) const NAMES: usize = {};\n\
+        "pub(super) const NAMES_PER_BLOCK: usize = {NAMES_PER_BLOCK};\npub(super) const NAME_COUNT: usize = {};\n\
          pub(super) static BLOCKS: [u32; {}] = {blocks:?};\n{}\
          pub(super) static EVENTS: [[u16; 2]; {end}] = [{pairs}];\n\
          pub(super) static MODELS: [Model; {}] = [\n{models}];\n",
@@ -219,13 +220,13 @@ fn encodings_text(encodings: &[&Encoding]) -> String {
         .iter()
         .map(|e| {
             format!(
-                "Packed {{ number: {}, unit_mask: {}, counters: {}, extra: {}, period: {}, counter_mask: {}, flags: {}, \
+                "PackedEvent {{ number: {}, unit_mask: {}, counters: {}, extra: {}, period: {}, counter_mask: {}, flags: {}, \
                  fixed: {} }},",
                 e.number,
                 e.unit_mask,
                 e.counters,
-                index(&extras, &e.extra),
-                index(&periods, &e.period),
+                index_of(&extras, &e.extra),
+                index_of(&periods, &e.period),
                 e.counter_mask,
                 e.flags,
                 e.fixed,
@@ -235,7 +236,7 @@ fn encodings_text(encodings: &[&Encoding]) -> String {
     format!(
         "pub(super) static EXTRAS: [(u16, u64); {}] = {extras:?};\n\
          pub(super) static PERIODS: [u32; {}] = {periods:?};\n\
-         pub(super) static ENCODINGS: [Packed; {}] = [{}];\n",
+         pub(super) static ENCODINGS: [PackedEvent; {}] = [{}];\n",
         extras.len(),
         periods.len(),
         rows.len(),
@@ -243,19 +244,19 @@ fn encodings_text(encodings: &[&Encoding]) -> String {
     )
 }
 
-/// Returns the position of an item, which must be there.
-fn index<T: Ord>(items: &[T], item: &T) -> u16 {
-    let found = items.binary_search(item).expect("it was collected");
-    u16::try_from(found).expect("there are few enough")
+/// Returns the index of an item, which `items` must contain.
+fn index_of<T: Ord>(items: &[T], item: &T) -> u16 {
+    let index = items.binary_search(item).expect("it was collected");
+    u16::try_from(index).expect("there are few enough")
 }
 
 /// Returns the packed names, and where each block begins. A name is packed as the number of bytes that it shares with the
 /// one before in its block, the number of its other bytes, and these.
-fn front_coded<'a>(names: impl Iterator<Item = &'a str>) -> (Vec<u8>, Vec<usize>) {
+fn pack_names<'a>(names: impl Iterator<Item = &'a str>) -> (Vec<u8>, Vec<usize>) {
     let (mut bytes, mut blocks) = (Vec::new(), Vec::new());
     let mut name_before = "";
     for (number, name) in names.enumerate() {
-        if number % BLOCK == 0 {
+        if number % NAMES_PER_BLOCK == 0 {
             blocks.push(bytes.len());
             name_before = "";
         }

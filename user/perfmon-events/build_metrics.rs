@@ -36,7 +36,7 @@ pub(super) fn pack<'a>(
         for line in lines {
             match &line[..] {
                 [name, groups, factor, unit, formula, threshold] => metrics.push(format!(
-                    "metrics::Packed {{ name: {}, groups: {}, factor: {}, unit: {}, formula: {}, threshold: {} }}",
+                    "metrics::PackedMetric {{ name: {}, groups: {}, factor: {}, unit: {}, formula: {}, threshold: {} }}",
                     number(name),
                     number(groups),
                     number(factor),
@@ -64,7 +64,7 @@ pub(super) fn pack<'a>(
         starts.push(starts[starts.len() - 1] + text.len());
     }
     let text = format!(
-        "pub(super) static METRICS: [metrics::Packed; {}] = [\n{}];\n\
+        "pub(super) static METRICS: [metrics::PackedMetric; {}] = [\n{}];\n\
          pub(super) static LEFT_OUT: [[u16; 2]; {}] = [{}];\n\
          pub(super) static TEXTS: &str = {:?};\n\
          pub(super) static STARTS: [u32; {}] = {:?};\n",

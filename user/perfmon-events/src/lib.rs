@@ -118,7 +118,7 @@ pub struct ExtraRegister {
 }
 
 /// An [`Event`] without its name, as it is stored.
-struct Packed {
+struct PackedEvent {
     number: u16,
     unit_mask: u16,
     counters: u16,
@@ -134,12 +134,12 @@ struct Packed {
 /// Tables that the build script generates from `tables/`.
 #[expect(clippy::unreadable_literal, reason = "no one reads them")]
 mod tables {
-    use super::{CpuRange, Kind, Model, Packed, metrics};
+    use super::{CpuRange, Kind, Model, PackedEvent, metrics};
 
     include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 }
 
-use tables::{BLOCK, BLOCKS, ENCODINGS, EVENTS, EXTRAS, MODELS, NAMES, PERIODS};
+use tables::{BLOCKS, ENCODINGS, EVENTS, EXTRAS, MODELS, NAME_COUNT, NAMES_PER_BLOCK, PERIODS};
 
 /// Returns all models, by name.
 #[must_use]
@@ -253,25 +253,27 @@ impl Model {
     /// Returns the event with this name; case does not matter.
     #[must_use]
     pub fn event(&self, name: &str) -> Option<Event> {
-        let wanted = names::find(name)?;
-        let found = self
-            .packed()
-            .binary_search_by_key(&wanted, |[name, _]| (*name).into())
+        let number = names::find(name)?;
+        let index = self
+            .packed_events()
+            .binary_search_by_key(&number, |[name, _]| (*name).into())
             .ok()?;
-        Some(event(self.packed()[found]))
+        Some(unpack_event(self.packed_events()[index]))
     }
 
     /// Returns its events, sorted by name without regard to case.
     pub fn events(&self) -> impl Iterator<Item = Event> + use<> {
-        self.packed().iter().map(|packed| event(*packed))
+        self.packed_events()
+            .iter()
+            .map(|packed| unpack_event(*packed))
     }
 
-    fn packed(&self) -> &'static [[u16; 2]] {
+    fn packed_events(&self) -> &'static [[u16; 2]] {
         &EVENTS[self.events.0..self.events.1]
     }
 }
 
-fn event([name, encoding]: [u16; 2]) -> Event {
+fn unpack_event([name, encoding]: [u16; 2]) -> Event {
     let packed = &ENCODINGS[usize::from(encoding)];
     let flag = |bit: u32| packed.flags >> bit & 1 != 0;
     let (register, value) = EXTRAS[usize::from(packed.extra)];

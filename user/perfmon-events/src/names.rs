@@ -6,14 +6,14 @@
 
 use std::cmp::Ordering;
 
-use super::{BLOCK, BLOCKS, NAMES};
+use super::{BLOCKS, NAME_COUNT, NAMES_PER_BLOCK};
 
 static PACKED_NAMES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/names.bin"));
 
 /// Returns the name with this number.
 pub(super) fn get(number: usize) -> String {
-    let mut names = Names::new(number / BLOCK);
-    for _ in 0..=number % BLOCK {
+    let mut names = Names::new(number / NAMES_PER_BLOCK);
+    for _ in 0..=number % NAMES_PER_BLOCK {
         names.advance();
     }
     String::from_utf8_lossy(&names.name).into_owned()
@@ -27,9 +27,9 @@ pub(super) fn find(name: &str) -> Option<usize> {
         compare_ignoring_case(first, name.as_bytes()) != Ordering::Greater
     });
     let block = after.checked_sub(1)?;
-    let first = block * BLOCK;
+    let first = block * NAMES_PER_BLOCK;
     let mut names = Names::new(block);
-    (first..NAMES.min(first + BLOCK)).find(|_| {
+    (first..NAME_COUNT.min(first + NAMES_PER_BLOCK)).find(|_| {
         names.advance();
         compare_ignoring_case(&names.name, name.as_bytes()) == Ordering::Equal
     })
@@ -44,7 +44,7 @@ fn compare_ignoring_case(a: &[u8], b: &[u8]) -> Ordering {
 
 /// Unpacks the names one after the other.
 struct Names {
-    at: usize,
+    position: usize,
     name: Vec<u8>,
 }
 
@@ -52,17 +52,18 @@ impl Names {
     /// Starts before the first name of a block.
     fn new(block: usize) -> Self {
         Self {
-            at: BLOCKS[block] as usize,
+            position: BLOCKS[block] as usize,
             name: Vec::with_capacity(64),
         }
     }
 
     /// Unpacks the next name.
     fn advance(&mut self) {
-        let [shared, length] = [PACKED_NAMES[self.at], PACKED_NAMES[self.at + 1]].map(usize::from);
-        let start = self.at + 2;
+        let [shared, length] =
+            [PACKED_NAMES[self.position], PACKED_NAMES[self.position + 1]].map(usize::from);
+        let start = self.position + 2;
         self.name.truncate(shared);
         self.name.extend(&PACKED_NAMES[start..start + length]);
-        self.at = start + length;
+        self.position = start + length;
     }
 }

@@ -106,8 +106,8 @@ impl Formula {
     /// # Errors
     /// Returns the first mistake.
     pub fn parse(text: &str) -> Result<Self, Mistake> {
-        let mut parser = Parser { text, at: 0 };
-        let formula = parser.choice()?;
+        let mut parser = Parser { text, position: 0 };
+        let formula = parser.parse_choice()?;
         match parser.peek() {
             None => Ok(formula),
             Some(_) => Err(parser.mistake("an operator is missing")),
@@ -226,78 +226,78 @@ impl Operator {
 
 struct Parser<'a> {
     text: &'a str,
-    at: usize,
+    position: usize,
 }
 
 impl<'a> Parser<'a> {
     /// `a if b else c`
-    fn choice(&mut self) -> Result<Formula, Mistake> {
-        let then = self.level(0)?;
+    fn parse_choice(&mut self) -> Result<Formula, Mistake> {
+        let then = self.parse_level(0)?;
         if !self.take_word("if") {
             return Ok(then);
         }
-        let condition = self.level(0)?;
+        let condition = self.parse_level(0)?;
         if !self.take_word("else") {
             return Err(self.mistake("`else` is missing"));
         }
         Ok(Formula::If {
             then: Box::new(then),
             condition: Box::new(condition),
-            otherwise: Box::new(self.choice()?),
+            otherwise: Box::new(self.parse_choice()?),
         })
     }
 
     /// Parses operands joined by the operators of this level. Operands contain the operators of higher levels.
-    fn level(&mut self, level: usize) -> Result<Formula, Mistake> {
+    fn parse_level(&mut self, level: usize) -> Result<Formula, Mistake> {
         let Some(operators) = OPERATOR_LEVELS.get(level) else {
-            return self.operand();
+            return self.parse_operand();
         };
-        let mut left = self.level(level + 1)?;
+        let mut left = self.parse_level(level + 1)?;
         while let Some((_, operator)) = self
             .peek()
             .and_then(|next| operators.iter().find(|(sign, _)| *sign == next))
         {
-            self.at += 1;
-            let right = self.level(level + 1)?;
+            self.position += 1;
+            let right = self.parse_level(level + 1)?;
             left = Formula::Two(*operator, Box::new(left), Box::new(right));
         }
         Ok(left)
     }
 
-    fn operand(&mut self) -> Result<Formula, Mistake> {
+    fn parse_operand(&mut self) -> Result<Formula, Mistake> {
         let Some(first) = self.peek() else {
             return Err(self.mistake("the formula ends too early"));
         };
         match first {
             b'-' => {
-                self.at += 1;
-                Ok(Formula::Negative(Box::new(self.operand()?)))
+                self.position += 1;
+                Ok(Formula::Negative(Box::new(self.parse_operand()?)))
             }
             b'(' => {
-                self.at += 1;
-                let formula = self.choice()?;
+                self.position += 1;
+                let formula = self.parse_choice()?;
                 self.expect(b')', "`)` is missing")?;
                 Ok(formula)
             }
             b'@' => {
-                let rest = &self.text[self.at + 1..];
+                let rest = &self.text[self.position + 1..];
                 let Some(length) = rest.find('@') else {
                     return Err(self.mistake("the second `@` is missing"));
                 };
-                self.at += length + 2;
+                self.position += length + 2;
                 Ok(Formula::Name(rest[..length].to_owned()))
             }
             b'#' => {
-                self.at += 1;
-                Ok(Formula::Literal(format!("#{}", self.word())))
+                self.position += 1;
+                Ok(Formula::Literal(format!("#{}", self.parse_word())))
             }
-            b'0'..=b'9' | b'.' => self.number(),
-            _ => self.name_or_call(),
+            b'0'..=b'9' | b'.' => self.parse_number(),
+            _ => self.parse_name_or_call(),
         }
     }
 
-    fn number(&mut self) -> Result<Formula, Mistake> {
-        let rest = &self.text.as_bytes()[self.at..];
+    fn parse_number(&mut self) -> Result<Formula, Mistake> {
+        let rest = &self.text.as_bytes()[self.position..];
         let mut end = 0;
         while let Some(byte) = rest.get(end) {
             let is_sign = *byte == b'-' && matches!(rest[end - 1], b'e' | b'E');
@@ -306,15 +306,15 @@ impl<'a> Parser<'a> {
             }
             end += 1;
         }
-        let number = self.text[self.at..self.at + end].parse();
+        let number = self.text[self.position..self.position + end].parse();
         let number = number.map_err(|_| self.mistake("this is no number"))?;
-        self.at += end;
+        self.position += end;
         Ok(Formula::Number(number))
     }
 
-    fn name_or_call(&mut self) -> Result<Formula, Mistake> {
-        let start = self.at;
-        let word = self.word();
+    fn parse_name_or_call(&mut self) -> Result<Formula, Mistake> {
+        let start = self.position;
+        let word = self.parse_word();
         if word.is_empty() {
             return Err(self.mistake("an operand is missing"));
         }
@@ -322,39 +322,39 @@ impl<'a> Parser<'a> {
             return Ok(Formula::Name(word.to_owned()));
         }
         let Some((_, operator)) = FUNCTIONS.iter().find(|(name, _)| *name == word) else {
-            self.at = start;
+            self.position = start;
             return Err(self.mistake("there is no such function"));
         };
-        self.at += 1;
-        let a = self.choice()?;
+        self.position += 1;
+        let a = self.parse_choice()?;
         self.expect(b',', "`,` is missing")?;
-        let b = self.choice()?;
+        let b = self.parse_choice()?;
         self.expect(b')', "`)` is missing")?;
         Ok(Formula::Two(*operator, Box::new(a), Box::new(b)))
     }
 
     /// Takes letters, digits, dots, underscores and colons.
-    fn word(&mut self) -> &'a str {
-        let rest = &self.text[self.at..];
+    fn parse_word(&mut self) -> &'a str {
+        let rest = &self.text[self.position..];
         let is_other = |c: char| !(c.is_ascii_alphanumeric() || "._:".contains(c));
         let length = rest.find(is_other).unwrap_or(rest.len());
-        self.at += length;
+        self.position += length;
         &rest[..length]
     }
 
     fn take_word(&mut self, word: &str) -> bool {
         self.peek();
-        let start = self.at;
-        let found = self.word() == word;
+        let start = self.position;
+        let found = self.parse_word() == word;
         if !found {
-            self.at = start;
+            self.position = start;
         }
         found
     }
 
     fn expect(&mut self, byte: u8, what_is_wrong: &'static str) -> Result<(), Mistake> {
         if self.peek() == Some(byte) {
-            self.at += 1;
+            self.position += 1;
             Ok(())
         } else {
             Err(self.mistake(what_is_wrong))
@@ -363,13 +363,16 @@ impl<'a> Parser<'a> {
 
     /// Skips blanks, and returns the next byte.
     fn peek(&mut self) -> Option<u8> {
-        let rest = &self.text[self.at..];
-        self.at += rest.len() - rest.trim_start().len();
-        self.text.as_bytes().get(self.at).copied()
+        let rest = &self.text[self.position..];
+        self.position += rest.len() - rest.trim_start().len();
+        self.text.as_bytes().get(self.position).copied()
     }
 
     fn mistake(&self, what: &'static str) -> Mistake {
-        Mistake { what, at: self.at }
+        Mistake {
+            what,
+            at: self.position,
+        }
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Metric {
 }
 
 /// A [`Metric`] as it is stored: each field is the number of a text.
-pub(super) struct Packed {
+pub(super) struct PackedMetric {
     pub(super) name: u16,
     pub(super) groups: u16,
     pub(super) factor: u16,
@@ -46,47 +46,49 @@ impl Metric {
     }
 }
 
-fn text(number: u16) -> &'static str {
+fn stored_text(number: u16) -> &'static str {
     let [start, end] = [0, 1].map(|next| STARTS[usize::from(number) + next] as usize);
     &TEXTS[start..end]
 }
 
-fn metric(packed: &Packed) -> Metric {
+fn unpack_metric(packed: &PackedMetric) -> Metric {
     Metric {
-        name: text(packed.name),
-        groups: text(packed.groups),
-        factor: text(packed.factor).parse().unwrap_or(1.0),
-        unit: text(packed.unit),
-        formula: text(packed.formula),
-        threshold: text(packed.threshold),
+        name: stored_text(packed.name),
+        groups: stored_text(packed.groups),
+        factor: stored_text(packed.factor).parse().unwrap_or(1.0),
+        unit: stored_text(packed.unit),
+        formula: stored_text(packed.formula),
+        threshold: stored_text(packed.threshold),
     }
 }
 
 impl Model {
     /// Returns the metrics of its events, sorted by name without regard to case.
     pub fn metrics(&self) -> impl Iterator<Item = Metric> + use<> {
-        METRICS[self.metrics.0..self.metrics.1].iter().map(metric)
+        METRICS[self.metrics.0..self.metrics.1]
+            .iter()
+            .map(unpack_metric)
     }
 
     /// Returns the metric with this name; case does not matter.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<Metric> {
         let packed = &METRICS[self.metrics.0..self.metrics.1];
-        let wanted = name.to_ascii_lowercase();
+        let lower_case = name.to_ascii_lowercase();
         packed
             .binary_search_by(|packed| {
-                let name = text(packed.name).bytes();
+                let name = stored_text(packed.name).bytes();
                 name.map(|byte| byte.to_ascii_lowercase())
-                    .cmp(wanted.bytes())
+                    .cmp(lower_case.bytes())
             })
             .ok()
-            .map(|found| metric(&packed[found]))
+            .map(|index| unpack_metric(&packed[index]))
     }
 
     /// Returns the metrics of perf that need more than core events, each with the first other thing that it needs.
     pub fn metrics_left_out(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
         LEFT_OUT[self.left_out.0..self.left_out.1]
             .iter()
-            .map(|[name, needed]| (text(*name), text(*needed)))
+            .map(|[name, needed]| (stored_text(*name), stored_text(*needed)))
     }
 }
