@@ -16,31 +16,31 @@ pub(crate) fn folder(name: &str, tmpdir: Option<&str>) -> PathBuf {
 
 /// Reads a baseline.
 pub(crate) fn read(file: &Path, name: &str) -> Result<BenchDocument, String> {
-    let shown = file.display();
+    let path = file.display();
     let text = fs::read_to_string(file).map_err(|error| match error.kind() {
         ErrorKind::NotFound => format!(
-            "--baseline {name}: there is no file {shown}.\nCreate it first, with --save-baseline {name}."
+            "--baseline {name}: there is no file {path}.\nCreate it first, with --save-baseline {name}."
         ),
-        _ => format!("--baseline {name}: can't read {shown}: {error}"),
+        _ => format!("--baseline {name}: can't read {path}: {error}"),
     })?;
     let document: BenchDocument = serde_json::from_str(&text)
-        .map_err(|_| format!("--baseline {name}: {shown} is not a file of --save-baseline"))?;
+        .map_err(|_| format!("--baseline {name}: {path} is not a file of --save-baseline"))?;
     document
-        .checked()
-        .map_err(|error| format!("--baseline {name}: {shown} can't be used: {error}"))
+        .into_checked()
+        .map_err(|error| format!("--baseline {name}: {path} can't be used: {error}"))
 }
 
 /// Writes a baseline. If it fails, the old file is unchanged.
 pub(crate) fn write(file: &Path, measured: &BenchDocument) -> Result<(), String> {
-    let failed = |error| format!("--save-baseline: can't write {}: {error}", file.display());
+    let write_error = |error| format!("--save-baseline: can't write {}: {error}", file.display());
     let mut text = Vec::new();
-    document::write(measured, &mut text).map_err(failed)?;
+    document::write(measured, &mut text).map_err(write_error)?;
     if let Some(folder) = file.parent() {
-        fs::create_dir_all(folder).map_err(failed)?;
+        fs::create_dir_all(folder).map_err(write_error)?;
     }
     let new_file = file.with_extension("json.new");
-    fs::write(&new_file, text).map_err(failed)?;
-    fs::rename(&new_file, file).map_err(failed)
+    fs::write(&new_file, text).map_err(write_error)?;
+    fs::rename(&new_file, file).map_err(write_error)
 }
 
 #[cfg(test)]

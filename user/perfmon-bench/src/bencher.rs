@@ -38,11 +38,11 @@ pub struct WithInputs<'a, Make> {
 impl<'a> Bencher<'a> {
     /// Counts a function in several passes. Its results are dropped outside of the counted part.
     pub fn bench<Output>(self, mut work: impl FnMut() -> Output) {
-        self.finish(|meter| {
+        self.run_passes(|meter| {
             // `ManuallyDrop`, so that the assignment does not check whether to drop an old value.
             let mut output: Option<ManuallyDrop<Output>> = None;
             let mut call = || output = Some(ManuallyDrop::new(black_box(work())));
-            let counts = count(meter, &mut call);
+            let counts = call_and_count(meter, &mut call);
             drop(output.map(ManuallyDrop::into_inner));
             counts
         });
@@ -57,10 +57,10 @@ impl<'a> Bencher<'a> {
     }
 
     /// Calls `pass`, which returns the counts of a pass, until the counts are stable, and stores the result.
-    fn finish(self, mut pass: impl FnMut(Option<&mut Meter>) -> Result<Vec<u64>, Error>) {
+    fn run_passes(self, mut pass: impl FnMut(Option<&mut Meter>) -> Result<Vec<u64>, Error>) {
         *self.result = Some(match self.task {
             Task::Try => pass(None).map(drop),
-            Task::Count(meter, values) => repeat(|| pass(Some(meter))).map(|passes| {
+            Task::Count(meter, values) => repeat_until_stable(|| pass(Some(meter))).map(|passes| {
                 for pass in passes {
                     for (runs, count) in values.iter_mut().zip(pass) {
                         runs.push(count);
@@ -77,7 +77,7 @@ impl<Make> WithInputs<'_, Make> {
     where
         Make: FnMut() -> Input,
     {
-        self.bencher.finish(|meter| {
+        self.bencher.run_passes(|meter| {
             let mut input = Some((self.make)());
             let mut output: Option<ManuallyDrop<Output>> = None;
             let mut call = || {
@@ -85,7 +85,7 @@ impl<Make> WithInputs<'_, Make> {
                     output = Some(ManuallyDrop::new(black_box(work(black_box(input)))));
                 }
             };
-            let counts = count(meter, &mut call);
+            let counts = call_and_count(meter, &mut call);
             drop(output.map(ManuallyDrop::into_inner));
             counts
         });
@@ -96,13 +96,13 @@ impl<Make> WithInputs<'_, Make> {
     where
         Make: FnMut() -> Input,
     {
-        self.bencher.finish(|meter| {
+        self.bencher.run_passes(|meter| {
             let mut input = (self.make)();
             let mut output: Option<ManuallyDrop<Output>> = None;
             let mut call = || {
                 output = Some(ManuallyDrop::new(black_box(work(black_box(&mut input)))));
             };
-            let counts = count(meter, &mut call);
+            let counts = call_and_count(meter, &mut call);
             drop(output.map(ManuallyDrop::into_inner));
             counts
         });
@@ -110,7 +110,7 @@ impl<Make> WithInputs<'_, Make> {
 }
 
 /// Calls the function, and returns its counts if there is a meter.
-fn count(meter: Option<&mut Meter>, call: &mut dyn FnMut()) -> Result<Vec<u64>, Error> {
+fn call_and_count(meter: Option<&mut Meter>, call: &mut dyn FnMut()) -> Result<Vec<u64>, Error> {
     match meter {
         Some(meter) => meter.count_pass(call),
         None => {
@@ -122,7 +122,9 @@ fn count(meter: Option<&mut Meter>, call: &mut dyn FnMut()) -> Result<Vec<u64>, 
 
 /// Makes passes until three in a row have equal counts, and returns two of them. Returns all passes but the first if that
 /// never happens, or if an earlier count comes back after a different one, because the count then alternates by chance.
-fn repeat(mut pass: impl FnMut() -> Result<Vec<u64>, Error>) -> Result<Vec<Vec<u64>>, Error> {
+fn repeat_until_stable(
+    mut pass: impl FnMut() -> Result<Vec<u64>, Error>,
+) -> Result<Vec<Vec<u64>>, Error> {
     let mut passes = vec![pass()?];
     let mut has_returned = false;
     while passes.len() < MAX_PASSES {
@@ -144,7 +146,7 @@ mod tests {
 
     fn repeat_with(counts: impl Fn(usize) -> u64) -> (usize, Vec<Vec<u64>>) {
         let mut calls = 0;
-        let passes = repeat(|| {
+        let passes = repeat_until_stable(|| {
             calls += 1;
             Ok(vec![counts(calls), 7])
         });

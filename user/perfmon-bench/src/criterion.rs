@@ -6,7 +6,7 @@ use criterion::measurement::{Measurement, ValueFormatter};
 use perfmon::event::UserPage;
 use perfmon::{Error, Event};
 
-use crate::elsewhere::{ensure_driver, with_help};
+use crate::vm::{ensure_driver, with_help};
 
 /// Number of pairs of readings with nothing in between, the smallest of which is subtracted.
 const EMPTY_PASSES: usize = 8;
@@ -55,27 +55,27 @@ impl CountedEvent {
     /// As [`instructions`](Self::instructions); also if no event has the name.
     #[must_use]
     pub fn named(name: &str) -> Self {
-        let opened =
+        let result =
             ensure_driver(None).and_then(|()| Self::open(name).map_err(|error| with_help(&error)));
-        opened.unwrap_or_else(|error| panic!("{error}"))
+        result.unwrap_or_else(|error| panic!("{error}"))
     }
 
     fn open(name: &str) -> Result<Self, Error> {
         let event = Event::named(name)?.this_thread().open()?;
         // Leaked, because it counts as long as the program runs.
         let event: &'static Event = Box::leak(Box::new(event));
-        let mut counted = Self {
+        let mut measurement = Self {
             label: event.label().to_string(),
             page: event.user_page()?,
             overhead: 0,
         };
         let mut overhead = u64::MAX;
         for _ in 0..EMPTY_PASSES {
-            let begin = counted.page.read()?;
-            overhead = overhead.min(counted.page.read()? - begin);
+            let begin = measurement.page.read()?;
+            overhead = overhead.min(measurement.page.read()? - begin);
         }
-        counted.overhead = overhead;
-        Ok(counted)
+        measurement.overhead = overhead;
+        Ok(measurement)
     }
 
     fn read(&self) -> u64 {

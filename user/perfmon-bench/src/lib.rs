@@ -22,11 +22,11 @@ mod baseline;
 mod bencher;
 #[cfg(feature = "criterion")]
 mod criterion;
-mod elsewhere;
 mod meter;
 mod options;
 mod report;
 mod suite;
+mod vm;
 
 pub use bencher::{Bencher, WithInputs};
 pub use suite::Suite;

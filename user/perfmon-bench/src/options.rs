@@ -89,14 +89,14 @@ pub(crate) enum BenchFormat {
 impl Options {
     /// Returns whether the command line selects the benchmark of this name.
     pub(crate) fn selects(&self, name: &str) -> bool {
-        let matches = |pattern: &String| {
+        let is_match = |pattern: &String| {
             if self.exact {
                 name == pattern
             } else {
                 name.contains(&**pattern)
             }
         };
-        self.names.is_empty() || self.names.iter().any(matches)
+        self.names.is_empty() || self.names.iter().any(is_match)
     }
 }
 
@@ -120,7 +120,7 @@ fn parse_condition(text: &str) -> Result<Condition, String> {
 }
 
 /// Returns the file of a baseline: a file in `folder`, unless the name is a path.
-pub(crate) fn file_of(folder: &Path, name: &str) -> PathBuf {
+pub(crate) fn baseline_file(folder: &Path, name: &str) -> PathBuf {
     if name.contains('/') || Path::new(name).extension().is_some_and(|end| end == "json") {
         PathBuf::from(name)
     } else {
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn a_baseline_is_a_name_or_a_path() {
         let folder = Path::new("target/perfmon/sorting");
-        let file = |name| file_of(folder, name).display().to_string();
+        let file = |name| baseline_file(folder, name).display().to_string();
         assert_eq!(file("main"), "target/perfmon/sorting/main.json");
         assert_eq!(file("v1.2"), "target/perfmon/sorting/v1.2.json");
         assert_eq!(file("main.json"), "main.json");

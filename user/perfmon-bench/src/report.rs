@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use perfmon::printable;
-use perfmon_compare::compared::{ChangeRow, Compared};
+use perfmon_compare::comparison::{ChangeRow, Comparison};
 use perfmon_compare::figures::is_exact;
 use perfmon_compare::numbers::thousands;
 use perfmon_compare::{document, markdown};
@@ -23,35 +23,39 @@ const HEADINGS: [(&str, bool); 6] = [
 
 /// Writes the counts in the selected format.
 pub(crate) fn write(
-    compared: &Compared<'_>,
+    comparison: &Comparison<'_>,
     options: &Options,
     name: &str,
     output: &mut impl Write,
 ) -> io::Result<()> {
     match options.export {
-        Some(BenchFormat::Json) => document::write(compared.measured, output),
-        Some(BenchFormat::Markdown) => markdown::write(compared, output),
+        Some(BenchFormat::Json) => document::write(comparison.measured, output),
+        Some(BenchFormat::Markdown) => markdown::write(comparison, output),
         None => {
-            let benchmarks = match compared.measured.commands.len() {
+            let benchmarks = match comparison.measured.commands.len() {
                 1 => "1 benchmark".to_owned(),
                 number => format!("{number} benchmarks"),
             };
             let baseline = options.baseline.as_deref();
-            let from = baseline.map_or_else(String::new, |baseline| {
+            let baseline_note = baseline.map_or_else(String::new, |baseline| {
                 format!("; changes are from {}", printable(baseline))
             });
-            writeln!(output, "{name}: {benchmarks}{from}\n")?;
-            table(compared, output)
+            writeln!(output, "{name}: {benchmarks}{baseline_note}\n")?;
+            write_table(comparison, output)
         }
     }
 }
 
-fn table(compared: &Compared<'_>, output: &mut impl Write) -> io::Result<()> {
+fn write_table(comparison: &Comparison<'_>, output: &mut impl Write) -> io::Result<()> {
     let mut rows = vec![HEADINGS.map(|(heading, _)| heading.to_owned())];
-    for command in 0..compared.measured.commands.len() {
-        for event in 0..compared.measured.events.len() {
-            let before = compared.reference_values(command, event);
-            rows.push(cells(&compared.row(command, event), before, event == 0));
+    for command in 0..comparison.measured.commands.len() {
+        for event in 0..comparison.measured.events.len() {
+            let before = comparison.reference_values(command, event);
+            rows.push(row_cells(
+                &comparison.row(command, event),
+                before,
+                event == 0,
+            ));
         }
     }
     let width = |column: usize| {
@@ -63,15 +67,15 @@ fn table(compared: &Compared<'_>, output: &mut impl Write) -> io::Result<()> {
         let mut line = String::new();
         for ((cell, (_, is_right)), width) in row.iter().zip(HEADINGS).zip(&widths) {
             let blanks = " ".repeat(width - cell.chars().count());
-            let (before, after) = if is_right {
+            let (left_blanks, right_blanks) = if is_right {
                 (&blanks[..], "")
             } else {
                 ("", &blanks[..])
             };
             line.push_str("  ");
-            line.push_str(before);
+            line.push_str(left_blanks);
             line.push_str(cell);
-            line.push_str(after);
+            line.push_str(right_blanks);
         }
         writeln!(output, "{}", line.trim_end())?;
     }
@@ -79,10 +83,10 @@ fn table(compared: &Compared<'_>, output: &mut impl Write) -> io::Result<()> {
 }
 
 /// Returns the cells of a row. Only the row of the first event has the name of the benchmark.
-fn cells(row: &ChangeRow<'_>, before: Option<&[u64]>, is_first: bool) -> [String; 6] {
+fn row_cells(row: &ChangeRow<'_>, before: Option<&[u64]>, is_first: bool) -> [String; 6] {
     let [mean, spread, change, interval] = row.cells();
     let change = match interval {
-        none if none.is_empty() => change,
+        interval if interval.is_empty() => change,
         interval => format!("{change} ({interval})"),
     };
     [
@@ -94,13 +98,13 @@ fn cells(row: &ChangeRow<'_>, before: Option<&[u64]>, is_first: bool) -> [String
         printable(row.event),
         mean,
         spread,
-        before.map_or_else(String::new, |before| difference(before, row.values)),
+        before.map_or_else(String::new, |before| format_difference(before, row.values)),
         change,
     ]
 }
 
 /// Returns the difference of two exact counts; an empty text if a count varies from pass to pass.
-fn difference(before: &[u64], after: &[u64]) -> String {
+fn format_difference(before: &[u64], after: &[u64]) -> String {
     if !is_exact(before) || !is_exact(after) {
         return String::new();
     }
@@ -116,7 +120,7 @@ mod tests {
     use std::path::Path;
 
     use clap::Parser;
-    use perfmon_compare::compared::Baseline;
+    use perfmon_compare::comparison::Baseline;
     use perfmon_compare::document::{BenchDocument, BenchEntry};
 
     use super::*;
@@ -140,14 +144,14 @@ mod tests {
         ]);
         let names = ["sum", "sort/10", "new"];
         let baseline = Baseline::of_names((Path::new("main.json"), old), &names);
-        let compared = Compared {
+        let comparison = Comparison {
             measured: &measured,
             baseline: Some(&baseline),
         };
         let words = ["x"].iter().chain(arguments);
         let options = Options::try_parse_from(words).expect("it is well formed");
         let mut text = Vec::new();
-        write(&compared, &options, "sorting", &mut text).expect("a vector takes everything");
+        write(&comparison, &options, "sorting", &mut text).expect("a vector takes everything");
         String::from_utf8(text).expect("it is text")
     }
 
@@ -178,6 +182,6 @@ sorting: 3 benchmarks; changes are from main
         );
         let json = write_to_text(&["--export", "json"]);
         let read: BenchDocument = serde_json::from_str(&json).expect("it is JSON");
-        assert!(read.checked().is_ok());
+        assert!(read.into_checked().is_ok());
     }
 }

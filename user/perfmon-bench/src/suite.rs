@@ -8,17 +8,17 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use perfmon::Event;
-use perfmon_compare::compared::{Baseline, Compared};
+use perfmon_compare::comparison::{Baseline, Comparison};
 use perfmon_compare::document::{BenchDocument, BenchEntry, brand};
 use perfmon_compare::verdict::Verdict;
 use raw_cpuid::CpuId;
 
 use crate::baseline;
 use crate::bencher::{Bencher, Task};
-use crate::elsewhere::{ensure_driver, with_help};
 use crate::meter::Meter;
-use crate::options::{Options, file_of};
+use crate::options::{Options, baseline_file};
 use crate::report;
+use crate::vm::{ensure_driver, with_help};
 
 /// Exit code if nothing could be counted or compared, the same as that of `pmctl bench`.
 const EXIT_NOT_COUNTED: u8 = 125;
@@ -112,14 +112,14 @@ impl Suite {
         if self.benches.is_empty() {
             return Err("no benchmark matches the name. --list shows all names.".to_owned());
         }
-        let old = options.baseline.as_deref().map(|name| {
-            let file = file_of(&self.folder, name);
+        let baseline = options.baseline.as_deref().map(|name| {
+            let file = baseline_file(&self.folder, name);
             Ok::<_, String>((baseline::read(&file, name)?, file))
         });
-        let old = old.transpose()?;
+        let baseline = baseline.transpose()?;
         self.refuse_impossible_conditions(options)?;
         let new_baseline = options.save_baseline.as_deref();
-        let file = new_baseline.map(|name| file_of(&self.folder, name));
+        let file = new_baseline.map(|name| baseline_file(&self.folder, name));
         let folder = file.as_deref().and_then(Path::parent);
         let folder = folder.map(make_folder).transpose()?;
         ensure_driver(folder)?;
@@ -132,19 +132,20 @@ impl Suite {
         let names = measured.commands.iter();
         let names: Vec<&str> = names.map(|entry| &entry.command[..]).collect();
         // Without a baseline an empty one is used, as otherwise benchmarks would be compared with the first of them.
-        let (document, file_of_old) = old.unwrap_or_else(|| (empty_as(&measured), PathBuf::new()));
-        let baseline = Baseline::of_names((&file_of_old, document), &names);
-        let compared = Compared {
+        let (document, old_file) =
+            baseline.unwrap_or_else(|| (empty_document_like(&measured), PathBuf::new()));
+        let baseline = Baseline::of_names((&old_file, document), &names);
+        let comparison = Comparison {
             measured: &measured,
             baseline: Some(&baseline),
         };
         let mut text = Vec::new();
-        let written = report::write(&compared, options, &self.name, &mut text);
+        let written = report::write(&comparison, options, &self.name, &mut text);
         written.map_err(|error| error.to_string())?;
         print_to_stdout(&String::from_utf8_lossy(&text))?;
-        let code = self.check_conditions(&compared, options);
+        let code = self.check_conditions(&comparison, options);
         if let Some(file) = file {
-            let overwrites_baseline = is_same_file(&file, &file_of_old);
+            let overwrites_baseline = is_same_file(&file, &old_file);
             if code != ExitCode::SUCCESS && overwrites_baseline {
                 print_error(
                     &self.name,
@@ -180,12 +181,12 @@ impl Suite {
 
     /// Counts each benchmark.
     fn count(&mut self, options: &Options) -> Result<Vec<BenchEntry>, String> {
-        let opened = options
+        let events = options
             .events
             .iter()
             .map(|name| Event::named(name)?.this_thread().open());
-        let opened = opened.collect::<Result<_, _>>();
-        let meter = opened.and_then(Meter::new);
+        let events = events.collect::<Result<_, _>>();
+        let meter = events.and_then(Meter::new);
         let mut meter = meter.map_err(|error| with_help(&error))?;
         let mut entries = Vec::new();
         let progress = Progress::new();
@@ -207,15 +208,15 @@ impl Suite {
     }
 
     /// Prints the conditions that hold, and returns the exit code.
-    fn check_conditions(&self, compared: &Compared<'_>, options: &Options) -> ExitCode {
-        if let Some(warning) = compared.machine_warning() {
+    fn check_conditions(&self, comparison: &Comparison<'_>, options: &Options) -> ExitCode {
+        if let Some(warning) = comparison.machine_warning() {
             print_error(&self.name, &warning);
         }
-        let measured = compared.measured;
+        let measured = comparison.measured;
         let is_user_mode = |event: usize| measured.events[event].ends_with(":u");
         let index = |name: &str| measured.index(name);
         let Verdict { holds, unknown } =
-            Verdict::of(compared, &options.fail_if, index, is_user_mode);
+            Verdict::of(comparison, &options.fail_if, index, is_user_mode);
         for sentence in holds.iter().chain(&unknown) {
             print_error(&self.name, sentence);
         }
@@ -228,7 +229,7 @@ impl Suite {
 }
 
 /// Returns a document without benchmarks, for the same processor and events.
-fn empty_as(measured: &BenchDocument) -> BenchDocument {
+fn empty_document_like(measured: &BenchDocument) -> BenchDocument {
     BenchDocument::new(
         measured.machine.clone(),
         measured.events.clone(),

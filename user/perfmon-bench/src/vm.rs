@@ -13,7 +13,7 @@ use perfmon::{Cause, Device, Error};
 /// The environment variable that is set in the virtual machine.
 const IN_VM_VARIABLE: &str = "PERFMON_BENCH_IN_VM";
 
-/// Returns if there is a driver. Otherwise it replaces this process by a run of the program in the virtual machine, where
+/// Does nothing if there is a driver. Otherwise replaces this process by a run of the program in the virtual machine, where
 /// `folder` can be written.
 ///
 /// # Errors
@@ -28,7 +28,7 @@ pub(crate) fn ensure_driver(folder: Option<&Path>) -> Result<(), String> {
     }
 }
 
-/// Returns an error with its advice.
+/// Returns the message of an error, with the advice if there is any.
 pub(crate) fn with_help(error: &Error) -> String {
     match error.cause.help() {
         Some(help) => format!("{error}.\n{help}"),
@@ -37,7 +37,7 @@ pub(crate) fn with_help(error: &Error) -> String {
 }
 
 /// Replaces this process by a run of the program in the virtual machine; returns the message if that fails.
-fn exec_in_vm(absent: &Error, folder: Option<&Path>) -> String {
+fn exec_in_vm(device_error: &Error, folder: Option<&Path>) -> String {
     let mut command = Command::new("pmctl");
     command.args(arguments(folder));
     match env::current_exe() {
@@ -48,7 +48,7 @@ fn exec_in_vm(absent: &Error, folder: Option<&Path>) -> String {
     let error = command.exec();
     if error.kind() == ErrorKind::NotFound {
         return format!(
-            "{absent}, and pmctl, whose virtual machine has one, is not in PATH.\nLoad the module, \
+            "{device_error}, and pmctl, whose virtual machine has one, is not in PATH.\nLoad the module, \
              `modprobe perfmon`; or install pmctl and its machine, and try `pmctl vm -- stat -- true`."
         );
     }

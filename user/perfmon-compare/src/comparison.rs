@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::document::{BenchDocument, BenchEntry};
 use crate::figures::{Change, change};
-use crate::numbers::{shown_change, shown_interval, shown_mean, shown_spread};
+use crate::numbers::{format_change, format_interval, format_mean, format_spread};
 
 /// The numbers of an earlier run.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Baseline {
 /// The numbers of this run, and the baseline that they are compared with. Without a baseline, they are compared with the
 /// first command.
 #[derive(Clone, Copy, Debug)]
-pub struct Compared<'a> {
+pub struct Comparison<'a> {
     /// The numbers of this run.
     pub measured: &'a BenchDocument,
     /// The numbers of an earlier run.
@@ -118,7 +118,7 @@ pub struct ChangeRow<'a> {
     pub change: Option<Change>,
 }
 
-impl<'a> Compared<'a> {
+impl<'a> Comparison<'a> {
     /// Returns the numbers that a command's numbers of an event are compared with; `None` if there are none, as for the
     /// first command without a baseline.
     #[must_use]
@@ -184,10 +184,10 @@ impl ChangeRow<'_> {
     #[must_use]
     pub fn cells(&self) -> [String; 4] {
         [
-            shown_mean(self.is_time, self.values),
-            shown_spread(self.values),
-            self.change.map_or_else(String::new, shown_change),
-            self.change.map_or_else(String::new, shown_interval),
+            format_mean(self.is_time, self.values),
+            format_spread(self.values),
+            self.change.map_or_else(String::new, format_change),
+            self.change.map_or_else(String::new, format_interval),
         ]
     }
 }

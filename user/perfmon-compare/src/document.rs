@@ -14,7 +14,7 @@ const SCHEMA: &str = "pmctl-bench-v1";
 
 /// The reason why a document can't be used.
 #[derive(Clone, Debug, Error, PartialEq)]
-pub enum Unusable {
+pub enum UnusableDocument {
     /// The schema is another one.
     #[error("its schema is `{0}`, not `{SCHEMA}`")]
     Schema(String),
@@ -63,19 +63,19 @@ impl BenchDocument {
     ///
     /// # Errors
     /// The reason why the document can't be used.
-    pub fn checked(self) -> Result<Self, Unusable> {
+    pub fn into_checked(self) -> Result<Self, UnusableDocument> {
         if self.schema != SCHEMA {
-            return Err(Unusable::Schema(self.schema));
+            return Err(UnusableDocument::Schema(self.schema));
         }
         if self.commands.is_empty() {
-            return Err(Unusable::Empty);
+            return Err(UnusableDocument::Empty);
         }
         let is_complete = |entry: &BenchEntry| {
             entry.values.len() == self.events.len()
                 && entry.values.iter().all(|runs| !runs.is_empty())
         };
         if !self.commands.iter().all(is_complete) {
-            return Err(Unusable::Incomplete);
+            return Err(UnusableDocument::Incomplete);
         }
         Ok(self)
     }
@@ -124,7 +124,7 @@ mod tests {
         let mut text = Vec::new();
         write(&document, &mut text).expect("writing to a vector can't fail");
         let read: BenchDocument = serde_json::from_slice(&text).expect("it is JSON");
-        assert_eq!(read.checked().expect("it is whole"), document);
+        assert_eq!(read.into_checked().expect("it is whole"), document);
     }
 
     #[test]
@@ -134,12 +134,12 @@ mod tests {
             schema: "pmctl-stat-v1".to_owned(),
             ..document.clone()
         };
-        assert!(other.checked().is_err());
+        assert!(other.into_checked().is_err());
         let mut cut = document.clone();
         cut.commands[0].values.pop();
-        assert!(cut.checked().is_err());
+        assert!(cut.into_checked().is_err());
         let mut empty = document;
         empty.commands[0].values[0].clear();
-        assert!(empty.checked().is_err());
+        assert!(empty.into_checked().is_err());
     }
 }

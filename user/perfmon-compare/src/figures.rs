@@ -28,7 +28,7 @@ pub struct Change {
 impl Change {
     /// Returns whether the change is significant: its interval does not include 0.
     #[must_use]
-    pub fn is_sure(self) -> bool {
+    pub fn is_significant(self) -> bool {
         self.interval.low > 0.0 || self.interval.high < 0.0
     }
 }
@@ -136,7 +136,7 @@ mod tests {
         let change = change(&before, &after);
         assert!(are_same(change.part, 0.001));
         assert!(are_same(change.interval.low, change.interval.high));
-        assert!(change.is_sure());
+        assert!(change.is_significant());
     }
 
     #[test]
@@ -145,11 +145,13 @@ mod tests {
         let after = [103, 92, 108, 97, 101];
         let noise = change(&before, &after);
         assert!(
-            !noise.is_sure() && noise.interval.low < noise.part && noise.part < noise.interval.high
+            !noise.is_significant()
+                && noise.interval.low < noise.part
+                && noise.part < noise.interval.high
         );
         let twice = before.map(|value| 2 * value);
         let growth = change(&before, &twice);
-        assert!(growth.is_sure() && are_same(growth.part, 1.0));
+        assert!(growth.is_significant() && are_same(growth.part, 1.0));
         // The same runs give the same interval.
         assert_eq!(growth, change(&before, &twice));
     }

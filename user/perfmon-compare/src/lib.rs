@@ -7,7 +7,7 @@
 
 #![forbid(unsafe_code)]
 
-pub mod compared;
+pub mod comparison;
 pub mod condition;
 pub mod document;
 pub mod figures;

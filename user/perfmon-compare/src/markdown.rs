@@ -5,19 +5,19 @@ use std::io::{self, Write};
 
 use perfmon::printable;
 
-use crate::compared::Compared;
+use crate::comparison::Comparison;
 
 /// Writes the table.
 ///
 /// # Errors
 /// The errors of `output`.
-pub fn write(compared: &Compared<'_>, output: &mut impl Write) -> io::Result<()> {
+pub fn write(comparison: &Comparison<'_>, output: &mut impl Write) -> io::Result<()> {
     writeln!(
         output,
         "| event | command | mean | spread | change | 95% interval |"
     )?;
     writeln!(output, "|:--|:--|--:|--:|--:|:--|")?;
-    for row in compared.rows() {
+    for row in comparison.rows() {
         writeln!(
             output,
             "| {} | {} | {} |",
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn each_line_is_a_row() {
-        let text = testing::written(write);
+        let text = testing::write_to_text(write);
         assert_eq!(text.lines().count(), 6);
         assert!(text.ends_with("| instructions:u | `./new` | 1,020 | exact | +2.00% |  |\n"));
     }

@@ -20,7 +20,7 @@ pub fn thousands(number: u64) -> String {
 
 /// Formats a mean, with the unit of a time.
 #[must_use]
-pub fn shown_mean(is_time: bool, values: &[u64]) -> String {
+pub fn format_mean(is_time: bool, values: &[u64]) -> String {
     let mean = mean(values);
     if is_time {
         return duration(mean / NS);
@@ -34,7 +34,7 @@ pub fn shown_mean(is_time: bool, values: &[u64]) -> String {
 
 /// Formats the spread of the runs: the standard deviation as a percentage of the mean, or `exact`.
 #[must_use]
-pub fn shown_spread(values: &[u64]) -> String {
+pub fn format_spread(values: &[u64]) -> String {
     if is_exact(values) {
         return "exact".to_owned();
     }
@@ -52,7 +52,7 @@ pub fn shown_spread(values: &[u64]) -> String {
 
 /// Formats a change in percent.
 #[must_use]
-pub fn shown_change(change: Change) -> String {
+pub fn format_change(change: Change) -> String {
     if change.part.is_infinite() {
         return "from 0".to_owned();
     }
@@ -64,7 +64,7 @@ pub fn shown_change(change: Change) -> String {
 
 /// Formats the interval of a change; an empty text if its ends are equal.
 #[must_use]
-pub fn shown_interval(change: Change) -> String {
+pub fn format_interval(change: Change) -> String {
     if !is_wide(change) {
         return String::new();
     }
@@ -73,7 +73,7 @@ pub fn shown_interval(change: Change) -> String {
         signed(change.interval.low),
         signed(change.interval.high)
     );
-    if change.is_sure() {
+    if change.is_significant() {
         text
     } else {
         format!("{text}, may be none")
@@ -87,20 +87,20 @@ fn is_wide(change: Change) -> bool {
 
 /// Returns the end of a sentence about a command: its mean, or both means and their change.
 #[must_use]
-pub fn in_words(event: &str, before: Option<&[u64]>, values: &[u64]) -> String {
-    let now = shown_mean(event == TIME, values);
+pub fn describe_change(event: &str, before: Option<&[u64]>, values: &[u64]) -> String {
+    let now = format_mean(event == TIME, values);
     let Some(before) = before else {
         return format!("{event} is {now}");
     };
     let change = change(before, values);
-    let interval = match shown_interval(change) {
+    let interval = match format_interval(change) {
         none if none.is_empty() => none,
         interval => format!(" ({interval})"),
     };
     format!(
         "{event} went from {} to {now}, {}{interval}",
-        shown_mean(event == TIME, before),
-        shown_change(change),
+        format_mean(event == TIME, before),
+        format_change(change),
     )
 }
 
@@ -161,13 +161,13 @@ mod tests {
 
     #[test]
     fn a_sentence_has_the_change() {
-        let words = in_words("instructions:u", Some(&[1000; 3]), &[1020; 3]);
+        let words = describe_change("instructions:u", Some(&[1000; 3]), &[1020; 3]);
         assert_eq!(words, "instructions:u went from 1,000 to 1,020, +2.00%");
-        let words = in_words("cycles", Some(&[900, 1100]), &[950, 1050]);
+        let words = describe_change("cycles", Some(&[900, 1100]), &[950, 1050]);
         assert!(words.ends_with("may be none)"), "{words}");
-        assert_eq!(in_words(TIME, None, &[2_000_000]), "time is 2.00 ms");
+        assert_eq!(describe_change(TIME, None, &[2_000_000]), "time is 2.00 ms");
         assert_eq!(
-            in_words("x", Some(&[0]), &[5]),
+            describe_change("x", Some(&[0]), &[5]),
             "x went from 0.0 to 5.0, from 0"
         );
     }

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::compared::Compared;
+use crate::comparison::Comparison;
 use crate::document::{BenchDocument, BenchEntry};
 
 /// Returns a document of two commands with three runs each.
@@ -25,12 +25,14 @@ pub fn document() -> BenchDocument {
 ///
 /// # Panics
 /// If `write` fails, or writes no text.
-pub fn written(write: impl FnOnce(&Compared<'_>, &mut Vec<u8>) -> io::Result<()>) -> String {
+pub fn write_to_text(
+    write: impl FnOnce(&Comparison<'_>, &mut Vec<u8>) -> io::Result<()>,
+) -> String {
     let mut text = Vec::new();
-    let compared = Compared {
+    let comparison = Comparison {
         measured: &document(),
         baseline: None,
     };
-    write(&compared, &mut text).expect("a vector takes everything");
+    write(&comparison, &mut text).expect("a vector takes everything");
     String::from_utf8(text).expect("it is text")
 }

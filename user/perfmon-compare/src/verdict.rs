@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The outcome of conditions, as sentences.
 
-use crate::compared::Compared;
+use crate::comparison::Comparison;
 use crate::condition::Condition;
-use crate::numbers::in_words;
+use crate::numbers::describe_change;
 
 /// The outcome of all conditions.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,7 +18,7 @@ impl Verdict {
     /// Checks the conditions. `index` returns the index of the event that a condition names. `is_user_mode` returns whether
     /// the event with an index counts only user mode, where all processors have the same count.
     pub fn of(
-        compared: &Compared<'_>,
+        comparison: &Comparison<'_>,
         conditions: &[Condition],
         index: impl Fn(&str) -> Option<usize>,
         is_user_mode: impl Fn(usize) -> bool,
@@ -28,7 +28,7 @@ impl Verdict {
             let Some(event) = index(&condition.event) else {
                 continue;
             };
-            let is_other_machine = compared.other_machine().is_some();
+            let is_other_machine = comparison.other_machine().is_some();
             if condition.is_relative() && is_other_machine && !is_user_mode(event) {
                 verdict.unknown = Some(format!(
                     "--fail-if '{}': `{}` can't be compared across different processors. Measure the baseline on this one, or \
@@ -37,7 +37,7 @@ impl Verdict {
                 ));
                 return verdict;
             }
-            if let Err(unknown) = verdict.judge(compared, condition, event) {
+            if let Err(unknown) = verdict.judge(comparison, condition, event) {
                 verdict.unknown = Some(unknown);
                 return verdict;
             }
@@ -47,16 +47,16 @@ impl Verdict {
 
     fn judge(
         &mut self,
-        compared: &Compared<'_>,
+        comparison: &Comparison<'_>,
         condition: &Condition,
         event: usize,
     ) -> Result<(), String> {
         let Condition {
             text, event: name, ..
         } = condition;
-        for (index, command) in compared.measured.commands.iter().enumerate() {
-            let before = compared.reference_values(index, event);
-            if condition.is_relative() && before.is_none() && compared.has_baseline_of(index) {
+        for (index, command) in comparison.measured.commands.iter().enumerate() {
+            let before = comparison.reference_values(index, event);
+            if condition.is_relative() && before.is_none() && comparison.has_baseline_of(index) {
                 return Err(format!(
                     "--fail-if '{text}': the baseline has no event `{name}`"
                 ));
@@ -65,7 +65,7 @@ impl Verdict {
                 self.holds.push(format!(
                     "--fail-if '{text}' holds for `{}`: {}",
                     command.command,
-                    in_words(name, before, &command.values[event])
+                    describe_change(name, before, &command.values[event])
                 ));
             }
         }
@@ -78,7 +78,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::compared::Baseline;
+    use crate::comparison::Baseline;
     use crate::document::BenchDocument;
     use crate::testing;
 
@@ -86,13 +86,13 @@ mod tests {
         let measured = testing::document();
         let names = ["./old 'a b'", "./new"];
         let baseline = Baseline::of_names((Path::new("old.json"), old), &names);
-        let compared = Compared {
+        let comparison = Comparison {
             measured: &measured,
             baseline: Some(&baseline),
         };
         let condition = condition.parse().expect("it is well formed");
         let index = |name: &str| measured.index(name);
-        Verdict::of(&compared, &[condition], index, |event| event == 1)
+        Verdict::of(&comparison, &[condition], index, |event| event == 1)
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use anyhow::Result;
-use perfmon_compare::compared::Compared;
+use perfmon_compare::comparison::Comparison;
 use perfmon_compare::condition::NS;
 use perfmon_compare::figures::{deviation, is_exact, mean};
 
@@ -23,10 +23,10 @@ const HEADINGS: [&str; 11] = [
 ];
 
 /// Writes the lines.
-pub(super) fn write(compared: &Compared<'_>, output: &mut impl Write) -> Result<()> {
+pub(super) fn write(comparison: &Comparison<'_>, output: &mut impl Write) -> Result<()> {
     let mut lines = csv::Writer::from_writer(output);
     lines.write_record(HEADINGS)?;
-    for row in compared.rows() {
+    for row in comparison.rows() {
         let values = row.values;
         let unit = if row.is_time { NS } else { 1.0 };
         let extreme =
@@ -59,8 +59,9 @@ mod tests {
 
     #[test]
     fn numbers_are_not_rounded() {
-        let text =
-            testing::written(|compared, text| write(compared, text).map_err(io::Error::other));
+        let text = testing::write_to_text(|comparison, text| {
+            write(comparison, text).map_err(io::Error::other)
+        });
         assert_eq!(text.lines().count(), 5);
         assert!(
             text.contains("./new,instructions:u,3,1020,0,1020,1020,0.02,0.02,0.02,true"),

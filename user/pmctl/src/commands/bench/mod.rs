@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use perfmon::Modes;
 use perfmon::spec::{self, EventSpec};
-use perfmon_compare::compared::{Baseline, Compared};
+use perfmon_compare::comparison::{Baseline, Comparison};
 use perfmon_compare::condition::{Condition, TIME};
 use perfmon_compare::document::{self, BenchDocument};
 use perfmon_compare::markdown;
@@ -102,9 +102,9 @@ fn show_and_save(
     baseline: Option<&Baseline>,
     save: Option<WholeFile>,
 ) -> Result<u8> {
-    let compared = Compared { measured, baseline };
-    let printed = print_numbers(args, &compared);
-    let code = check_conditions(args, &compared, events);
+    let comparison = Comparison { measured, baseline };
+    let printed = print_numbers(args, &comparison);
+    let code = check_conditions(args, &comparison, events);
     // Saves the numbers even if the table could not be written, as to a pipe without a reader.
     if let Some(mut file) = save {
         if code != 0 && is_own_baseline(args) {
@@ -122,13 +122,13 @@ fn show_and_save(
 }
 
 /// Prints the numbers in the form that is asked for.
-fn print_numbers(args: &Bench, compared: &Compared<'_>) -> Result<()> {
+fn print_numbers(args: &Bench, comparison: &Comparison<'_>) -> Result<()> {
     let mut output = Screen::open(false)?;
     match args.export {
-        None => table::write(compared, &mut output)?,
-        Some(BenchFormat::Json) => document::write(compared.measured, &mut output)?,
-        Some(BenchFormat::Csv) => csv::write(compared, &mut output)?,
-        Some(BenchFormat::Markdown) => markdown::write(compared, &mut output)?,
+        None => table::write(comparison, &mut output)?,
+        Some(BenchFormat::Json) => document::write(comparison.measured, &mut output)?,
+        Some(BenchFormat::Csv) => csv::write(comparison, &mut output)?,
+        Some(BenchFormat::Markdown) => markdown::write(comparison, &mut output)?,
     }
     Ok(output.flush()?)
 }
@@ -175,7 +175,7 @@ fn read_baseline(path: &Path) -> Result<BenchDocument> {
         format!("--baseline: {name} is no file of `pmctl bench --save`")
     })?;
     document
-        .checked()
+        .into_checked()
         .with_context(|| format!("--baseline: {name} can't be used"))
 }
 
@@ -213,12 +213,12 @@ fn warn_of_other_command(baseline: &Baseline, measured: &BenchDocument) {
 }
 
 /// Reports which conditions hold, and returns the exit code.
-fn check_conditions(args: &Bench, compared: &Compared<'_>, events: &[EventSpec]) -> u8 {
-    let measured = compared.measured;
-    if let Some(baseline) = compared.baseline {
+fn check_conditions(args: &Bench, comparison: &Comparison<'_>, events: &[EventSpec]) -> u8 {
+    let measured = comparison.measured;
+    if let Some(baseline) = comparison.baseline {
         warn_of_other_command(baseline, measured);
     }
-    if let Some(warning) = compared.machine_warning() {
+    if let Some(warning) = comparison.machine_warning() {
         complain(warning);
     }
     // If this user may not count the kernel, the event has been limited to user mode, and its name says so.
@@ -227,7 +227,7 @@ fn check_conditions(args: &Bench, compared: &Compared<'_>, events: &[EventSpec])
         event.or_else(|| measured.index(&modes::label(name, Modes::User)))
     };
     let of_user_mode = |event: usize| is_of_user_mode(&measured.events[event], events);
-    let Verdict { holds, unknown } = Verdict::of(compared, &args.fail_if, index, of_user_mode);
+    let Verdict { holds, unknown } = Verdict::of(comparison, &args.fail_if, index, of_user_mode);
     for sentence in holds.iter().chain(&unknown) {
         complain(sentence);
     }

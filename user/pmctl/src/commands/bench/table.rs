@@ -5,29 +5,29 @@ use std::io::Write;
 
 use anstyle::Style;
 use anyhow::Result;
-use perfmon_compare::compared::Compared;
+use perfmon_compare::comparison::Comparison;
 
 use crate::system::screen::Screen;
 use crate::system::table::{Align, Table};
 use crate::system::text::{count, printable};
 
 /// Prints the table.
-pub(super) fn write(compared: &Compared<'_>, output: &mut Screen) -> Result<()> {
+pub(super) fn write(comparison: &Comparison<'_>, output: &mut Screen) -> Result<()> {
     let heading = output.colors.heading;
-    for line in command_list(compared) {
+    for line in command_list(comparison) {
         writeln!(output, "{line}")?;
     }
     writeln!(output)?;
-    build_table(compared).write(None, heading, output)?;
+    build_table(comparison).write(None, heading, output)?;
     Ok(())
 }
 
 /// Returns the lines above the table: the commands, and the number of their runs.
-fn command_list(compared: &Compared<'_>) -> Vec<String> {
-    let measured = compared.measured;
+fn command_list(comparison: &Comparison<'_>) -> Vec<String> {
+    let measured = comparison.measured;
     let runs = measured.commands[0].values[0].len() as u64;
     let mut lines = Vec::new();
-    if let Some(baseline) = compared.baseline {
+    if let Some(baseline) = comparison.baseline {
         if let Some(old) = baseline.other_command(measured) {
             let file = baseline.file.display().to_string();
             lines.push(format!("{}: {}", printable(&file), printable(old)));
@@ -42,7 +42,7 @@ fn command_list(compared: &Compared<'_>) -> Vec<String> {
     } else {
         ""
     };
-    let from = match compared.baseline {
+    let from = match comparison.baseline {
         Some(_) => "; changes are from the baseline",
         None if measured.commands.len() > 1 => "; changes are from 1",
         None => "",
@@ -51,7 +51,7 @@ fn command_list(compared: &Compared<'_>) -> Vec<String> {
     lines
 }
 
-fn build_table(compared: &Compared<'_>) -> Table {
+fn build_table(comparison: &Comparison<'_>) -> Table {
     let headings = [
         ("event", Align::Left),
         ("", Align::Left),
@@ -61,7 +61,7 @@ fn build_table(compared: &Compared<'_>) -> Table {
         ("95% interval of the change", Align::Left),
     ];
     let mut table = Table::new(&headings);
-    for row in compared.rows() {
+    for row in comparison.rows() {
         // Only the first command's row has the event's name.
         let name = if row.index == 0 { row.event } else { "" };
         let [mean, spread, change, interval] = row.cells();
@@ -78,7 +78,7 @@ fn build_table(compared: &Compared<'_>) -> Table {
 mod tests {
     use std::path::Path;
 
-    use perfmon_compare::compared::Baseline;
+    use perfmon_compare::comparison::Baseline;
     use perfmon_compare::document::BenchDocument;
     use perfmon_compare::testing;
 
@@ -94,11 +94,11 @@ mod tests {
             let file = Path::new("old.json");
             let baseline =
                 Baseline::of_commands((file, old.clone()), &[name]).expect("it is the only one");
-            let compared = Compared {
+            let comparison = Comparison {
                 measured: &measured,
                 baseline: Some(&baseline),
             };
-            command_list(&compared)
+            command_list(&comparison)
         };
         let runs = "3 runs; changes are from the baseline";
         let other = lines(&old, "./new");
@@ -109,14 +109,14 @@ mod tests {
 
     #[test]
     fn exact_counts_have_no_interval() {
-        let text = testing::written(|compared, text| {
+        let text = testing::write_to_text(|comparison, text| {
             let expected = [
                 "1: ./old 'a b'",
                 "2: ./new",
                 "3 runs of each, in turns; changes are from 1",
             ];
-            assert_eq!(command_list(compared), expected);
-            build_table(compared).write(None, Style::new(), text)
+            assert_eq!(command_list(comparison), expected);
+            build_table(comparison).write(None, Style::new(), text)
         });
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 5);
