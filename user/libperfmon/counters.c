@@ -15,10 +15,10 @@
 
 #include "internal.h"
 
-#define PAGE	4096
+#define PAGE_SIZE	4096
 
 /* Number of empty passes, the smallest of which is the overhead. */
-#define TRIES	4
+#define EMPTY_PASSES	4
 
 /* Opens an event of the calling thread, in the group of @leader or, if that is -1, as a leader. */
 static int open_event(int device, const struct event *event, int leader, unsigned int flags)
@@ -44,7 +44,7 @@ static int open_event(int device, const struct event *event, int leader, unsigne
 	return fd < 0 ? fail_at(TO_OPEN_EVENT, errno, event->name, device) : fd;
 }
 
-static int control(struct perfmon_counters *counters, unsigned long call)
+static int control_group(struct perfmon_counters *counters, unsigned long call)
 {
 	if (ioctl(counters->fd[0], call, PERF_IOC_FLAG_GROUP))
 		return fail_at(TO_CONTROL, errno, counters->event[0].name, -1);
@@ -53,17 +53,17 @@ static int control(struct perfmon_counters *counters, unsigned long call)
 
 EXPORT int perfmon_start(struct perfmon_counters *counters)
 {
-	return control(counters, PERF_EVENT_IOC_ENABLE);
+	return control_group(counters, PERF_EVENT_IOC_ENABLE);
 }
 
 EXPORT int perfmon_stop(struct perfmon_counters *counters)
 {
-	return control(counters, PERF_EVENT_IOC_DISABLE);
+	return control_group(counters, PERF_EVENT_IOC_DISABLE);
 }
 
 EXPORT int perfmon_reset(struct perfmon_counters *counters)
 {
-	return control(counters, PERF_EVENT_IOC_RESET);
+	return control_group(counters, PERF_EVENT_IOC_RESET);
 }
 
 EXPORT int perfmon_read(struct perfmon_counters *counters, uint64_t *counts)
@@ -85,7 +85,7 @@ static int measure_overhead(struct perfmon_counters *counters)
 	uint64_t counts[PERFMON_MAX_EVENTS];
 	unsigned int i, pass;
 
-	for (pass = 0; pass < TRIES; pass++) {
+	for (pass = 0; pass < EMPTY_PASSES; pass++) {
 		if (perfmon_start(counters) || perfmon_stop(counters) || perfmon_read(counters, counts) ||
 		    perfmon_reset(counters))
 			return -1;
@@ -96,7 +96,7 @@ static int measure_overhead(struct perfmon_counters *counters)
 	return 0;
 }
 
-static int open_all(struct perfmon_counters *counters, const char *events)
+static int open_events(struct perfmon_counters *counters, const char *events)
 {
 	int n = events_parse(events, counters->event, PERFMON_MAX_EVENTS), device, fd = 0, error;
 
@@ -135,7 +135,7 @@ EXPORT struct perfmon_counters *perfmon_open(const char *events, unsigned int fl
 	counters->flags = flags;
 	counters->thread = gettid();
 	counters->process = getpid();
-	if (open_all(counters, events)) {
+	if (open_events(counters, events)) {
 		error = errno;
 		perfmon_close(counters);
 		errno = error;
@@ -153,7 +153,7 @@ EXPORT void perfmon_close(struct perfmon_counters *counters)
 	for (i = counters->size; i-- > 0;) {
 		/* A child of fork(2) does not inherit the mapping, and may use its address otherwise. */
 		if (counters->page[i] && counters->process == getpid())
-			munmap((void *)counters->page[i], PAGE);
+			munmap((void *)counters->page[i], PAGE_SIZE);
 		close(counters->fd[i]);
 	}
 	free(counters);
@@ -190,7 +190,7 @@ EXPORT const struct perf_event_mmap_page *perfmon_page(struct perfmon_counters *
 	}
 	/* Needs no lock: only the thread that opened the event gets here. */
 	if (!counters->page[event]) {
-		page = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, counters->fd[event], 0);
+		page = mmap(NULL, PAGE_SIZE, PROT_READ, MAP_SHARED, counters->fd[event], 0);
 		if (page == MAP_FAILED) {
 			fail_at(TO_MAP, errno, counters->event[event].name, -1);
 			return NULL;

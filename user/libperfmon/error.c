@@ -16,41 +16,41 @@
 #include "internal.h"
 
 /* The size of a message in bytes, with its end. */
-#define TEXT_SIZE	1024
+#define MESSAGE_SIZE	1024
 
 /* The calling thread's message. The destructor of the key frees it at the thread's end. */
-static __thread char *text;
+static __thread char *message;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_key_t text_key;
+static pthread_key_t message_key;
 
-static void free_text(void *thread_text)
+static void free_message(void *thread_message)
 {
-	text = NULL;
-	free(thread_text);
+	message = NULL;
+	free(thread_message);
 }
 
-static void create_key(void)
+static void create_message_key(void)
 {
-	pthread_key_create(&text_key, free_text);
+	pthread_key_create(&message_key, free_message);
 }
 
 EXPORT const char *perfmon_error(void)
 {
-	return text ? text : "no call of this thread has failed, or there was no memory for the message";
+	return message ? message : "no call of this thread has failed, or there was no memory for the message";
 }
 
 /* Writes at @offset of the message; does nothing without memory. */
 __attribute__((format(printf, 2, 0)))
 static void write_at(size_t offset, const char *format, va_list arguments)
 {
-	if (!text) {
-		pthread_once(&once, create_key);
-		text = calloc(1, TEXT_SIZE);
-		pthread_setspecific(text_key, text);
+	if (!message) {
+		pthread_once(&once, create_message_key);
+		message = calloc(1, MESSAGE_SIZE);
+		pthread_setspecific(message_key, message);
 	}
-	if (text)
-		vsnprintf(text + offset, TEXT_SIZE - offset, format, arguments);
+	if (message)
+		vsnprintf(message + offset, MESSAGE_SIZE - offset, format, arguments);
 }
 
 static const char *const attempts[] = {
@@ -134,7 +134,7 @@ static void append(const char *format, ...)
 	va_list arguments;
 
 	va_start(arguments, format);
-	write_at(text ? strlen(text) : 0, format, arguments);
+	write_at(message ? strlen(message) : 0, format, arguments);
 	va_end(arguments);
 }
 

@@ -14,7 +14,7 @@ static const struct {
 	const char *name;
 	uint32_t type;
 	uint64_t config;
-} known[] = {
+} known_events[] = {
 #include "event_names.h"
 };
 
@@ -45,18 +45,18 @@ static unsigned int edit_distance(const char *typed, const char *name)
 }
 
 /* Returns the known name that resembles @typed most; NULL if no name is close. */
-static const char *nearest(const char *typed)
+static const char *nearest_name(const char *typed)
 {
 	unsigned int best = strlen(typed) / 4 + 1, i, distance;
 	const char *closest = NULL;
 
 	if (strlen(typed) > MAX_LENGTH)
 		return NULL;
-	for (i = 0; i < ARRAY_SIZE(known); i++) {
-		distance = edit_distance(typed, known[i].name);
+	for (i = 0; i < ARRAY_SIZE(known_events); i++) {
+		distance = edit_distance(typed, known_events[i].name);
 		if (distance < best) {
 			best = distance;
-			closest = known[i].name;
+			closest = known_events[i].name;
 		}
 	}
 	return closest;
@@ -94,10 +94,10 @@ static bool find_event(const char *name, struct event *event)
 {
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(known); i++) {
-		if (!strcasecmp(name, known[i].name)) {
-			event->type = known[i].type;
-			event->config = known[i].config;
+	for (i = 0; i < ARRAY_SIZE(known_events); i++) {
+		if (!strcasecmp(name, known_events[i].name)) {
+			event->type = known_events[i].type;
+			event->config = known_events[i].config;
 			return true;
 		}
 	}
@@ -105,7 +105,7 @@ static bool find_event(const char *name, struct event *event)
 	return name[0] == 'r' && parse_raw(name + 1, &event->config);
 }
 
-static int parse_one(const char *text, size_t length, struct event *event)
+static int parse_event(const char *text, size_t length, struct event *event)
 {
 	char name[NAME_SIZE], *letters;
 	const char *suggestion;
@@ -124,7 +124,7 @@ static int parse_one(const char *text, size_t length, struct event *event)
 				 event->name);
 	if (find_event(name, event))
 		return 0;
-	suggestion = nearest(name);
+	suggestion = nearest_name(name);
 	if (suggestion)
 		return fail_with(EINVAL, "can't count `%s`: no event is called `%s`. Did you mean `%s`?",
 				 event->name, name, suggestion);
@@ -142,7 +142,7 @@ int events_parse(const char *list, struct event *events, int max)
 		length = strcspn(list, ",");
 		if (n == max)
 			return fail_with(EINVAL, "can't count so many events: %d at most", max);
-		if (parse_one(list, length, &events[n]))
+		if (parse_event(list, length, &events[n]))
 			return -1;
 		if (!list[length])
 			return n + 1;

@@ -21,7 +21,7 @@
 #define MAX_DEPTH	64
 
 /* Number of empty stretches that are measured, the smallest of which is the overhead. */
-#define TRIES		8
+#define EMPTY_STRETCHES		8
 
 EXPORT __thread struct perfmon_marks perfmon_marks;
 
@@ -65,8 +65,8 @@ struct meter {
 };
 
 static __thread struct meter *meter;
-/* The thread's events could not be opened, which is not tried again. */
-static __thread bool is_refused;
+/* The thread's events could not be opened; no further attempt is made. */
+static __thread bool has_no_meter;
 
 /* The list of the regions, and the link at its end; a thread that appends holds the mutex. */
 static struct region *first_region, **last_region = &first_region;
@@ -109,7 +109,7 @@ static void reset_child(void)
 		pthread_setspecific(meter_key, NULL);
 		free_meter(meter);
 	}
-	is_refused = false;
+	has_no_meter = false;
 }
 
 static void prepare_process(void);
@@ -120,44 +120,44 @@ static void lock_for_fork(void)
 	pthread_mutex_lock(&lock);
 }
 
-static void lock_list(void)
+static void lock_regions(void)
 {
 	pthread_once(&once, prepare_process);
 	pthread_mutex_lock(&lock);
 }
 
-static void unlock_list(void)
+static void unlock_regions(void)
 {
 	pthread_mutex_unlock(&lock);
 }
 
-static void unlock_list_of_child(void)
+static void unlock_regions_in_child(void)
 {
-	unlock_list();
+	unlock_regions();
 	reset_child();
 }
 
 static void prepare_process(void)
 {
 	has_key = !pthread_key_create(&meter_key, free_meter);
-	pthread_atfork(lock_for_fork, unlock_list, unlock_list_of_child);
+	pthread_atfork(lock_for_fork, unlock_regions, unlock_regions_in_child);
 }
 
 static void note_failure(const char *why)
 {
-	lock_list();
+	lock_regions();
 	if (!failure)
 		failure = strdup(why);
-	unlock_list();
+	unlock_regions();
 }
 
 EXPORT const char *perfmon_failure(void)
 {
 	const char *why;
 
-	lock_list();
+	lock_regions();
 	why = failure;
-	unlock_list();
+	unlock_regions();
 	return why;
 }
 
@@ -177,7 +177,7 @@ static struct region *region_of(const char *name)
 
 	if (r)
 		return r;
-	lock_list();
+	lock_regions();
 	r = find_region(name);
 	if (!r) {
 		r = calloc(1, sizeof(*r));
@@ -192,7 +192,7 @@ static struct region *region_of(const char *name)
 			last_region = &r->next;
 		}
 	}
-	unlock_list();
+	unlock_regions();
 	return r;
 }
 
@@ -207,7 +207,7 @@ EXPORT int perfmon_mark_events(const char *events)
 	copy = strdup(events);
 	if (!copy)
 		return fail_at(TO_OPEN_EVENT, ENOMEM, events, -1);
-	lock_list();
+	lock_regions();
 	if (events_are_fixed) {
 		result = fail_with(EBUSY, "can't choose the events of markers: a marker was executed already. Call %s() before the first one.",
 				   __func__);
@@ -216,7 +216,7 @@ EXPORT int perfmon_mark_events(const char *events)
 		chosen_events = copy;
 		copy = NULL;
 	}
-	unlock_list();
+	unlock_regions();
 	free(copy);
 	return result;
 }
@@ -226,12 +226,12 @@ static const char *fix_events(void)
 {
 	const char *events, *environment = secure_getenv("PERFMON_EVENTS");
 
-	lock_list();
+	lock_regions();
 	events_are_fixed = true;
 	if (!chosen_events)
 		chosen_events = strdup(environment && *environment ? environment : "instructions:u");
 	events = chosen_events;
-	unlock_list();
+	unlock_regions();
 	return events;
 }
 
@@ -239,7 +239,7 @@ static const char *fix_events(void)
  * Returns what a repeated reading of an event's page counts of this event. It is unknown for other
  * events than instructions and branches, and small.
  */
-static uint64_t retry_of(const struct event *event)
+static uint64_t retry_cost_of(const struct event *event)
 {
 	if (event->type != PERF_TYPE_HARDWARE || !event->user)
 		return 0;
@@ -266,10 +266,10 @@ static uint64_t stretch_of(const struct meter *m, unsigned int i)
 /* Measures what an empty stretch counts of each event. */
 static int measure_overhead(struct meter *m)
 {
-	unsigned int i, try;
+	unsigned int i, stretch;
 	uint64_t overhead;
 
-	for (try = 0; try < TRIES; try++) {
+	for (stretch = 0; stretch < EMPTY_STRETCHES; stretch++) {
 		PERFMON_READ_MARKS_(departure);
 		PERFMON_READ_MARKS_(arrival);
 		if (perfmon_marks.departure.failed || perfmon_marks.arrival.failed)
@@ -278,7 +278,7 @@ static int measure_overhead(struct meter *m)
 					 m->counters->event[0].name);
 		for (i = 0; i < m->counters->size; i++) {
 			overhead = stretch_of(m, i);
-			if (!try || overhead < m->overhead[i])
+			if (!stretch || overhead < m->overhead[i])
 				m->overhead[i] = overhead;
 		}
 	}
@@ -298,7 +298,7 @@ static int open_meter(struct meter *m)
 	if (m->counters->size > PERFMON_MARKED)
 		return fail_with(EINVAL, "can't count `%s`: markers have %d events at most", events, PERFMON_MARKED);
 	for (i = 0; i < m->counters->size; i++) {
-		m->retry[i] = retry_of(&m->counters->event[i]);
+		m->retry[i] = retry_cost_of(&m->counters->event[i]);
 		perfmon_marks.page[i] = perfmon_page(m->counters, i);
 		if (!perfmon_marks.page[i])
 			return -1;
@@ -315,7 +315,7 @@ static struct meter *meter_of_thread(void)
 {
 	struct meter *m = meter;
 
-	if (m || is_refused)
+	if (m || has_no_meter)
 		return m;
 	pthread_once(&once, prepare_process);
 	m = calloc(1, sizeof(*m));
@@ -323,7 +323,7 @@ static struct meter *meter_of_thread(void)
 		meter = m;
 		return m;
 	}
-	is_refused = true;
+	has_no_meter = true;
 	perfmon_marks.events = 0;
 	note_failure(m && has_key ? perfmon_error() : "there is no memory for the markers of a thread");
 	if (m) {
@@ -348,7 +348,7 @@ static void advance_clock(struct meter *m)
 	m->has_departed = true;
 }
 
-static void count_failed(struct region *region)
+static void count_failed_pass(struct region *region)
 {
 	if (region)
 		__atomic_fetch_add(&region->failed, 1, __ATOMIC_RELAXED);
@@ -383,7 +383,7 @@ EXPORT void perfmon_enter(const char *name)
 			memcpy(pass->begin, m->clock, sizeof(pass->begin));
 		} else {
 			fail_passes(m, region);
-			count_failed(region);
+			count_failed_pass(region);
 			note_failure("a thread has begun too many regions at once");
 		}
 	}
@@ -411,7 +411,7 @@ static void end_pass(struct meter *m, const struct pass *pass)
 
 	m->has_last = pass->gaps == m->gaps;
 	if (!m->has_last) {
-		count_failed(pass->region);
+		count_failed_pass(pass->region);
 		return;
 	}
 	for (i = 0; i < m->counters->size; i++) {
@@ -437,7 +437,7 @@ EXPORT void perfmon_leave(const char *name)
 	} else {
 		if (m)
 			m->has_last = false;
-		count_failed(region_of(name));
+		count_failed_pass(region_of(name));
 		note_failure("a region ended that the thread had not begun, or that was begun before fork()");
 	}
 	errno = error;

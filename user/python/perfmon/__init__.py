@@ -73,13 +73,13 @@ class count(_Block, _Mapping):
         Reading the property measures it, as the median of some blocks, because the interpreter
         adapts its bytecode during the first of them. It is not subtracted from counts.
         """
-        probe = self._another()
-        measured = []
-        for _ in range(_PROBES):
+        probe = self._new_block()
+        passes = []
+        for _ in range(_OVERHEAD_PASSES):
             with probe:
                 pass
-            measured.append(probe._counts())
-        medians = (sorted(counts)[_PROBES // 2] for counts in zip(*measured))
+            passes.append(probe._counts())
+        medians = (sorted(counts)[_OVERHEAD_PASSES // 2] for counts in zip(*passes))
         return dict(zip(self.events, medians))
 
     def __getitem__(self, event):
@@ -104,7 +104,7 @@ class count(_Block, _Mapping):
                 raise AttributeError(f"`{name}` may be any of {names}: use c[\"{matches[0]}\"]")
         raise AttributeError(f"there is no attribute `{name}`, and no counted event has this name")
 
-    def _another(self):
+    def _new_block(self):
         return count(*self.events, process=self.process, cgroup=self.cgroup)
 
     def _values(self):
@@ -115,7 +115,7 @@ class count(_Block, _Mapping):
 
     def __call__(self, function):
         _refuse_uncountable(function)
-        totals = self._another()
+        totals = self._new_block()
         totals._sums = [0] * len(self)
         lock, local = _threading.Lock(), _threading.local()
 
@@ -123,7 +123,7 @@ class count(_Block, _Mapping):
         def counted(*args, **kwargs):
             if getattr(local, "inside", False):
                 return function(*args, **kwargs)
-            block = totals._another()
+            block = totals._new_block()
             local.inside = True
             try:
                 with block:
@@ -160,7 +160,7 @@ class count(_Block, _Mapping):
         return f"<table>{''.join(rows)}</table>"
 
 
-_PROBES = 33
+_OVERHEAD_PASSES = 33
 
 _IN_BODY = "its body runs after the call\nPut `with perfmon.count(...)` into it."
 _UNCOUNTABLE = (

@@ -107,12 +107,12 @@ class Numbers:
             file.write("\n")
         os.replace(f"{path}.new", path)
 
-    def least(self, name):
+    def smallest_counts(self, name):
         """Returns the smallest count of each event, or None if the function was not counted."""
         passes = self.passes.get(name)
         return [min(values) for values in zip(*passes)] if passes else None
 
-    def spread(self, name):
+    def format_spread(self, name):
         """Returns the range of the first event's counts as text: "exact", or a percentage of the smallest."""
         values = [passes[0] for passes in self.passes[name]]
         return "exact" if min(values) == max(values) else f"+{100 * (max(values) - min(values)) / min(values):.3g}%"
@@ -125,7 +125,7 @@ def machine():
         return next(names, "unknown")
 
 
-def difference(before, after):
+def format_difference(before, after):
     """Returns the change of a number as text."""
     if before is None:
         return "new"

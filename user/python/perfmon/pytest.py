@@ -50,7 +50,7 @@ class _Session:
         try:
             self.conditions = [_exact.Condition(text) for text in config.getoption("exact_fail_if")]
             if name:
-                self.baseline = _exact.Numbers.read(self.file_of(name))
+                self.baseline = _exact.Numbers.read(self.baseline_file(name))
         except FileNotFoundError as error:
             raise pytest.UsageError(
                 f"--exact-baseline {name}: there is no file {error.filename}; create it with --exact-save {name}"
@@ -62,21 +62,21 @@ class _Session:
         if self.save and hasattr(config, "workerinput"):
             raise pytest.UsageError("--exact-save can't be used with several processes (-n), because each has only a part of the counts")
 
-    def file_of(self, name):
+    def baseline_file(self, name):
         return name if os.sep in name or name.endswith(".json") else str(self.folder / f"{name}.json")
 
     def add(self, name, passes):
         """Adds the counts of a function; returns the reason why its test fails, or None."""
         self.measured.passes[name] = passes
-        now = self.measured.least(name)
-        before = (self.baseline and self.baseline.least(name)) or [None] * len(now)
+        now = self.measured.smallest_counts(name)
+        before = (self.baseline and self.baseline.smallest_counts(name)) or [None] * len(now)
         for condition in self.conditions:
             index = _exact.EVENTS.index(condition.event)
             if condition.is_met(before[index], now[index]):
                 self.has_failed = True
                 return (
                     f"--exact-fail-if {condition.text} holds for {name}: {condition.event} is {now[index]:,}, "
-                    f"change {_exact.difference(before[index], now[index])}"
+                    f"change {_exact.format_difference(before[index], now[index])}"
                 )
         return None
 
@@ -103,7 +103,7 @@ def instructions():
     """
     _skip_without_counters()
 
-    def measure(function, *args, repeat=3, **kwargs):
+    def count_function(function, *args, repeat=3, **kwargs):
         block = perfmon.count("instructions:u")
         least = None
         for _ in range(repeat):
@@ -112,7 +112,7 @@ def instructions():
             least = block["instructions:u"] if least is None else min(least, block["instructions:u"])
         return least
 
-    return measure
+    return count_function
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def exact(request):
     _skip_without_counters(session)
     labels = set()
 
-    def measure(function, *args, name="", **kwargs):
+    def count_function(function, *args, name="", **kwargs):
         label = f"{request.node.nodeid}/{name}" if name else request.node.nodeid
         if label in labels:
             raise ValueError(f"exact: {label} was counted already. Give each function of a test a name=")
@@ -136,9 +136,9 @@ def exact(request):
         reason = session.add(label, passes)
         if reason:
             pytest.fail(reason, pytrace=False)
-        return dict(zip(_exact.EVENTS, session.measured.least(label)))
+        return dict(zip(_exact.EVENTS, session.measured.smallest_counts(label)))
 
-    return measure
+    return count_function
 
 
 def pytest_terminal_summary(terminalreporter, config):
@@ -152,10 +152,10 @@ def pytest_terminal_summary(terminalreporter, config):
         terminalreporter.write_line(f"the baseline was measured on another processor, {old}; this is {_exact.machine()}")
     width = max(map(len, measured.passes))
     for name in measured.passes:
-        before = session.baseline and session.baseline.least(name)
-        for index, (event, count) in enumerate(zip(_exact.EVENTS, measured.least(name))):
-            change = f"  {_exact.difference(before and before[index], count)}" if session.baseline else ""
-            spread = measured.spread(name) if index == 0 else ""
+        before = session.baseline and session.baseline.smallest_counts(name)
+        for index, (event, count) in enumerate(zip(_exact.EVENTS, measured.smallest_counts(name))):
+            change = f"  {_exact.format_difference(before and before[index], count)}" if session.baseline else ""
+            spread = measured.format_spread(name) if index == 0 else ""
             label = f"{name if index == 0 else '':{width}}"
             terminalreporter.write_line(f"{label}  {event:14}  {count:>14,}  {spread:8}{change}".rstrip())
 
@@ -164,9 +164,9 @@ def pytest_sessionfinish(session):
     run = session.config.stash[_SESSION]
     if not run.save or not run.measured.passes:
         return
-    file = run.file_of(run.save)
+    file = run.baseline_file(run.save)
     # Counts that fail a condition must not replace the baseline.
     baseline = session.config.getoption("exact_baseline")
-    if run.has_failed and baseline and os.path.realpath(run.file_of(baseline)) == os.path.realpath(file):
+    if run.has_failed and baseline and os.path.realpath(run.baseline_file(baseline)) == os.path.realpath(file):
         return
     run.measured.write(file)

@@ -43,14 +43,14 @@ impl Block {
                 "a process and a cgroup can't be counted together\nLeave out `process` or `cgroup`.",
             ));
         }
-        let open = |name: PathBuf| {
+        let open_cgroup = |name: PathBuf| {
             let cgroup = Cgroup::named(&name).map_err(|error| exception(&error))?;
             Ok::<_, PyErr>((cgroup, name))
         };
         Ok(Self {
             events: events::find(events)?,
             process,
-            cgroup: cgroup.map(open).transpose()?,
+            cgroup: cgroup.map(open_cgroup).transpose()?,
             running: Vec::new(),
             starter: None,
             counts: None,
@@ -89,10 +89,10 @@ impl Block {
         }
         if let Some(starter) = self.other_starter() {
             self.close_copies();
-            return Err(counts_elsewhere(starter));
+            return Err(other_process_error(starter));
         }
-        let disabled = self.running.iter().rev().try_for_each(Group::disable);
-        let counts = disabled.and_then(|()| sum_groups(&self.running));
+        let result = self.running.iter().rev().try_for_each(Group::disable);
+        let counts = result.and_then(|()| sum_groups(&self.running));
         self.running.clear();
         self.counts = counts.as_ref().ok().cloned();
         counts.map(drop).map_err(|error| exception(&error))
@@ -116,7 +116,7 @@ impl Block {
         match self.stop() {
             // Leaving its parent's block is no error in a child process.
             Err(_) if self.other_starter().is_some() => Ok(()),
-            stopped => stopped,
+            result => result,
         }
     }
 
@@ -124,7 +124,7 @@ impl Block {
     fn _counts(&self) -> PyResult<Option<Vec<u64>>> {
         if self.counts.is_none() || !self.running.is_empty() {
             if let Some(starter) = self.other_starter() {
-                return Err(counts_elsewhere(starter));
+                return Err(other_process_error(starter));
             }
         }
         if self.running.is_empty() {
@@ -200,14 +200,14 @@ impl Block {
     fn open_threads(&self) -> PyResult<Vec<Group>> {
         for _ in 0..MAX_ATTEMPTS {
             let threads = threads()?;
-            let opened: PyResult<Vec<Group>> = threads
+            let groups: PyResult<Vec<Group>> = threads
                 .iter()
                 .map(|thread| self.open(&|event| event.pid(*thread).inherit()))
                 .collect();
             // A new thread is counted already if its creator's events were open, but not otherwise, and which is the case
             // is unknown. So the attempt counts only if there is no new thread.
             if threads == self::threads()? {
-                return opened;
+                return groups;
             }
         }
         Err(Error::new_err(
@@ -217,7 +217,7 @@ impl Block {
 }
 
 /// Returns the exception for using a block that another process started.
-fn counts_elsewhere(starter: u32) -> PyErr {
+fn other_process_error(starter: u32) -> PyErr {
     Error::new_err(format!(
         "the block counts in process {starter}, which started it\nStart another block in this process."
     ))

@@ -11,24 +11,24 @@ use crate::error::{EventError, name_exception};
 /// Finds the events of `texts` on this CPU, and returns them with their names.
 pub(crate) fn find(texts: Vec<String>) -> PyResult<Vec<(String, Builder)>> {
     let pmu = Pmu::of_this_cpu();
-    let mut found: Vec<(String, Builder)> = Vec::new();
+    let mut named_builders: Vec<(String, Builder)> = Vec::new();
     for text in texts {
         let events = spec::parse_without_groups(&text, &pmu);
         for event in events.map_err(|error| name_exception(&error, &pmu))? {
             let builder = builder(&event)?;
             let name = event.label;
-            if found.iter().any(|(known, _)| *known == name) {
+            if named_builders.iter().any(|(known, _)| *known == name) {
                 let message = format!("`{name}` is given twice\nLeave one of them out.");
                 return Err(EventError::new_err(message));
             }
-            found.push((name, builder));
+            named_builders.push((name, builder));
         }
     }
-    if found.is_empty() {
+    if named_builders.is_empty() {
         let message = "there is no event to count\nName one: `perfmon.count(\"instructions:u\")`.";
         return Err(EventError::new_err(message));
     }
-    Ok(found)
+    Ok(named_builders)
 }
 
 /// Returns the configuration for opening the event, or the exception if the driver can't count it.
@@ -55,7 +55,7 @@ pub(crate) fn names() -> Vec<String> {
     let pmu = Pmu::of_this_cpu();
     let common = spec::named_events(pmu.vendor())
         .flat_map(|event| event.names().map(str::to_owned).collect::<Vec<_>>());
-    let caches = spec::cache_events(&pmu).map(|event| event.to_string());
+    let cache_events = spec::cache_events(&pmu).map(|event| event.to_string());
     let listed = pmu
         .model()
         .into_iter()
@@ -63,7 +63,7 @@ pub(crate) fn names() -> Vec<String> {
         .filter(|event| !event.deprecated)
         .map(|event| event.name);
     let mut names: Vec<String> = Vec::new();
-    for name in common.chain(caches).chain(listed) {
+    for name in common.chain(cache_events).chain(listed) {
         let is_known = names.iter().any(|known| known.eq_ignore_ascii_case(&name));
         if !is_known && is_countable(&name, &pmu) {
             names.push(name);

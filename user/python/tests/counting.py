@@ -21,9 +21,9 @@ LOOP.spin.argtypes = [ctypes.c_long]
 SPIN = LOOP.spin
 USER = "instructions:u"
 # The largest number of instructions of a call through ctypes and an exception.
-CALL = 30_000
+MAX_CALL_COST = 30_000
 # Number of passes after which the interpreter does not change its bytecode any more.
-PASSES = 50
+WARM_UP_PASSES = 50
 
 TESTS = []
 
@@ -33,23 +33,23 @@ def test(function):
     return function
 
 
-def expect(got, wanted, what="value"):
-    if got != wanted:
-        raise AssertionError(f"{what}: expected {wanted!r}, got {got!r}")
+def expect(value, expected, what="value"):
+    if value != expected:
+        raise AssertionError(f"{what}: expected {expected!r}, got {value!r}")
 
 
-def near(got, wanted):
-    if not wanted <= got <= wanted + CALL:
-        raise AssertionError(f"expected {wanted} and a call, got {got}")
+def expect_near(count, expected):
+    if not expected <= count <= expected + MAX_CALL_COST:
+        raise AssertionError(f"expected {expected} and a call, got {count}")
 
 
-def spun(n, **options):
+def count_spin(n, **options):
     with perfmon.count(USER, **options) as c:
         SPIN(n)
     return c[USER]
 
 
-def raised(kind, function, *args, **kwargs):
+def exception_message(kind, function, *args, **kwargs):
     """Returns the message of the exception that the call raises."""
     try:
         function(*args, **kwargs)
@@ -60,14 +60,14 @@ def raised(kind, function, *args, **kwargs):
 
 @test
 def a_block_counts_its_instructions():
-    one, two = (min(spun(n) for _ in range(5)) for n in (1_000_000, 2_000_000))
-    near(one, 2_000_000)
+    one, two = (min(count_spin(n) for _ in range(5)) for n in (1_000_000, 2_000_000))
+    expect_near(one, 2_000_000)
     expect(two - one, 2_000_000, "1,000,000 iterations more")
 
 
 @test
 def equal_blocks_count_the_same():
-    counts = [spun(100_000) for _ in range(20)]
+    counts = [count_spin(100_000) for _ in range(20)]
     # Earlier interpreters try to adapt their bytecode again and again.
     allowed = 0 if sys.version_info >= (3, 13) else 500
     expect(max(counts) - min(counts) <= allowed, True, f"a spread of {allowed}: {counts}")
@@ -91,31 +91,31 @@ def counts_are_found_by_name():
     expect(c.events, (USER, "branches:u", "cycles:k"), "events")
     expect(dict(c), {USER: c.instructions, "branches:u": c.branches, "cycles:k": c.cycles}, "counts")
     expect((len(c), USER in c, "x" in c, c.get("x")), (3, True, False, None), "as a mapping")
-    near(c.instructions, 2000)
+    expect_near(c.instructions, 2000)
     expect(f"{USER}: {c[USER]:,}" in repr(c), True, repr(c))
     expect(f"{c[USER]:,}</td>" in c._repr_html_(), True, c._repr_html_())
-    message = raised(KeyError, lambda: c["cycles"])
+    message = exception_message(KeyError, lambda: c["cycles"])
     expect("'cycles' is not counted; the counted events are instructions:u, branches:u, cycles:k" in message, True, message)
-    raised(AttributeError, lambda: c.cycle)
+    exception_message(AttributeError, lambda: c.cycle)
     both = perfmon.count(USER, "instructions:k")
     with both:
         pass
-    expect("may be any of instructions:u, instructions:k" in raised(AttributeError, lambda: both.instructions), True)
+    expect("may be any of instructions:u, instructions:k" in exception_message(AttributeError, lambda: both.instructions), True)
 
 
 @test
 def start_and_stop():
     c = perfmon.count(USER)
-    expect("nothing has been counted yet" in raised(perfmon.Error, lambda: c[USER]), True)
-    expect("the block is not counting" in raised(perfmon.Error, c.stop), True)
+    expect("nothing has been counted yet" in exception_message(perfmon.Error, lambda: c[USER]), True)
+    expect("the block is not counting" in exception_message(perfmon.Error, c.stop), True)
     for _ in range(2):
         c.start()
-        expect("the block is counting already" in raised(perfmon.Error, c.start), True)
+        expect("the block is counting already" in exception_message(perfmon.Error, c.start), True)
         SPIN(1_000_000)
         now = c[USER]
         c.stop()
-        near(now, 2_000_000)
-        expect((now < c[USER] < 2_000_000 + 2 * CALL, c.running), (True, False), "after the stop")
+        expect_near(now, 2_000_000)
+        expect((now < c[USER] < 2_000_000 + 2 * MAX_CALL_COST, c.running), (True, False), "after the stop")
 
 
 @test
@@ -127,9 +127,9 @@ def an_exception_goes_on_and_ends_the_block():
             SPIN(1000)
             raise KeyError("mine")
 
-    expect(raised(KeyError, fails), "'mine'", "the exception")
+    expect(exception_message(KeyError, fails), "'mine'", "the exception")
     expect(c.running, False, "running")
-    near(c[USER], 2000)
+    expect_near(c[USER], 2000)
 
 
 @test
@@ -138,8 +138,8 @@ def blocks_are_nested():
         SPIN(1000)
         with perfmon.count(USER) as inner:
             SPIN(1_000_000)
-    near(inner[USER], 2_000_000)
-    expect(inner[USER] + 2000 < outer[USER] < inner[USER] + 10 * CALL, True, f"{outer} around {inner}")
+    expect_near(inner[USER], 2_000_000)
+    expect(inner[USER] + 2000 < outer[USER] < inner[USER] + 10 * MAX_CALL_COST, True, f"{outer} around {inner}")
 
 
 @test
@@ -153,10 +153,10 @@ def a_block_counts_its_own_thread():
         thread.join()
     expect(c[USER] < 500_000, True, f"{c} without the thread")
     counts = []
-    thread = threading.Thread(target=lambda: counts.append(spun(1_000_000)))
+    thread = threading.Thread(target=lambda: counts.append(count_spin(1_000_000)))
     thread.start()
     thread.join()
-    near(counts[0], 2_000_000)
+    expect_near(counts[0], 2_000_000)
 
 
 @test
@@ -212,17 +212,17 @@ def a_function_is_counted_in_each_call():
 
 @test
 def names_that_are_no_events():
-    message = raised(perfmon.EventError, perfmon.count, USER, "instrucions:u")
+    message = exception_message(perfmon.EventError, perfmon.count, USER, "instrucions:u")
     expect("no event is called `instrucions`" in message and "Did you mean `instructions`?" in message, True, message)
-    expect("there is no event" in raised(perfmon.EventError, perfmon.count), True)
-    expect("no event is called '\\udc80'" in raised(perfmon.EventError, perfmon.count, "\udc80"), True)
-    expect("twice" in raised(perfmon.EventError, perfmon.count, USER, USER), True)
-    expect("braces" in raised(perfmon.EventError, perfmon.count, "{cycles,instructions}"), True)
-    expect("chooses the counter" in raised(perfmon.EventError, perfmon.count, "instructions:PMC0"), True)
+    expect("there is no event" in exception_message(perfmon.EventError, perfmon.count), True)
+    expect("no event is called '\\udc80'" in exception_message(perfmon.EventError, perfmon.count, "\udc80"), True)
+    expect("twice" in exception_message(perfmon.EventError, perfmon.count, USER, USER), True)
+    expect("braces" in exception_message(perfmon.EventError, perfmon.count, "{cycles,instructions}"), True)
+    expect("chooses the counter" in exception_message(perfmon.EventError, perfmon.count, "instructions:PMC0"), True)
     for value, kind in ((1, "an int"), ([USER], "a list")):
-        message = raised(TypeError, perfmon.count, value)
+        message = exception_message(TypeError, perfmon.count, value)
         expect(message, f'an event is a string: perfmon.count("a", "b"), not {kind}')
-    expect("a pattern is a string" in raised(TypeError, perfmon.list, 5), True)
+    expect("a pattern is a string" in exception_message(TypeError, perfmon.list, 5), True)
 
 
 @test
@@ -230,10 +230,10 @@ def more_events_than_counters():
     # The events differ, because equal events share a counter.
     events = [f"cpu/event=0xc4,umask=0,cmask={n}/u" for n in range(1, 40)]
     with contextlib.ExitStack() as stack:
-        message = raised(perfmon.BusyError, lambda: [stack.enter_context(perfmon.count(event)) for event in events])
+        message = exception_message(perfmon.BusyError, lambda: [stack.enter_context(perfmon.count(event)) for event in events])
     expect("no counter is free" in message, True, message)
     # All counters are free again.
-    near(spun(1000), 2000)
+    expect_near(count_spin(1000), 2000)
 
 
 @test
@@ -249,7 +249,7 @@ def counts_go_on_in_a_child():
     with perfmon.count(USER) as c:
         pid = os.fork()
         if pid == 0:
-            os._exit(0 if 2_000_000 <= spun(1_000_000) <= 2_000_000 + CALL else 1)
+            os._exit(0 if 2_000_000 <= count_spin(1_000_000) <= 2_000_000 + MAX_CALL_COST else 1)
         status = os.waitpid(pid, 0)[1]
     expect(status, 0, "the child's exit code")
     expect(c[USER] < 1_000_000, True, f"{c} without the child")
@@ -285,18 +285,18 @@ def a_child_does_not_stop_its_parent():
 
     def leaves(c):
         c.__exit__(None, None, None)
-        expect(raised(perfmon.Error, lambda: c[USER]), parent, "reading after the block")
+        expect(exception_message(perfmon.Error, lambda: c[USER]), parent, "reading after the block")
 
     def stops(c):
-        expect((c.running, raised(perfmon.Error, lambda: c[USER])), (False, parent), "reading")
-        expect(raised(perfmon.Error, c.stop), parent, "stopping")
-        expect("the block is not counting" in raised(perfmon.Error, c.stop), True)
+        expect((c.running, exception_message(perfmon.Error, lambda: c[USER])), (False, parent), "reading")
+        expect(exception_message(perfmon.Error, c.stop), parent, "stopping")
+        expect("the block is not counting" in exception_message(perfmon.Error, c.stop), True)
 
     def starts(c):
         c.start()
         SPIN(10_000)
         c.stop()
-        near(c[USER], 20_000)
+        expect_near(c[USER], 20_000)
 
     for options in ({}, {"process": True}):
         for child in (leaves, stops, starts):
@@ -355,9 +355,9 @@ def a_function_whose_body_runs_later_is_refused():
         (coroutine, "a coroutine function"),
         (both, "an async generator function"),
     ):
-        message = raised(TypeError, perfmon.count(USER), function)
+        message = exception_message(TypeError, perfmon.count(USER), function)
         expect(message.startswith(f"{function.__name__} is {kind}: its body runs after the call\nPut"), True, message)
-    message = raised(TypeError, perfmon.count(USER), threading.Thread)
+    message = exception_message(TypeError, perfmon.count(USER), threading.Thread)
     expect(message.startswith("Thread is a class: "), True, message)
 
     class Generates:
@@ -369,7 +369,7 @@ def a_function_whose_body_runs_later_is_refused():
         (functools.partial(functools.partial(generator)), "a generator function"),
         (Generates(), "a generator function"),
     ):
-        message = raised(TypeError, perfmon.count(USER), function)
+        message = exception_message(TypeError, perfmon.count(USER), function)
         expect(f" is {kind}: " in message, True, message)
 
 
@@ -389,21 +389,21 @@ def a_cgroup_has_its_tasks():
                 move(mount)
                 SPIN(1_000_000)
             # Besides the loop, a part of each of the two moves is counted.
-            expect(200_000 <= c[USER] <= 200_000 + 2 * CALL, True, c[USER])
+            expect(200_000 <= c[USER] <= 200_000 + 2 * MAX_CALL_COST, True, c[USER])
             expect(str(c.cgroup), "counted")
             # The object keeps the cgroup, and so its mount, open.
             del c
             os.rmdir(group)
-            message = raised(perfmon.Error, perfmon.count, USER, cgroup="counted")
+            message = exception_message(perfmon.Error, perfmon.count, USER, cgroup="counted")
             expect("there is no such cgroup" in message, True, message)
         finally:
             move(mount)
             with contextlib.suppress(FileNotFoundError):
                 os.rmdir(group)
             expect(libc.umount(mount.encode()), 0, "umount")
-    message = raised(perfmon.Error, perfmon.count, USER, cgroup="counted")
+    message = exception_message(perfmon.Error, perfmon.count, USER, cgroup="counted")
     expect("no cgroups are mounted" in message, True, message)
-    message = raised(perfmon.Error, perfmon.count, USER, cgroup="/", process=True)
+    message = exception_message(perfmon.Error, perfmon.count, USER, cgroup="/", process=True)
     expect("a process and a cgroup" in message, True, message)
 
 
@@ -415,8 +415,8 @@ def move(cgroup):
 
 def main():
     gc.disable()
-    for _ in range(PASSES):
-        spun(1)
+    for _ in range(WARM_UP_PASSES):
+        count_spin(1)
     print(f"TAP version 13\n1..{len(TESTS)}")
     failed = False
     for number, function in enumerate(TESTS, 1):
