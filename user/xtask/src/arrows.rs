@@ -3,7 +3,7 @@
 //! library or pmctl use each other in a circle.
 //!
 //! A part is a file or a folder directly in `rust/perfmon/`. [`PARTS`] lists them from the top to the bottom; a part
-//! uses only parts below it, so there is no circle. [`EVENT`] lists the files of the largest part in the same way.
+//! uses only parts below it, so there is no circle. [`EVENT_FILES`] lists the files of the largest part in the same way.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ use crate::files::Uses;
 pub(crate) const MODULE: &str = "rust/perfmon";
 
 /// The parts that every part may use.
-const COMMON: [&str; 2] = ["logic", "abi"];
+const COMMON_PARTS: [&str; 2] = ["logic", "abi"];
 
 /// Items that the `module!` macro puts at the top of the crate.
 const ROOT_ITEMS: [&str; 3] = ["LocalModule", "THIS_MODULE", "module_parameters"];
 
-/// Each part with the parts that it may use besides [`COMMON`].
+/// Each part with the parts that it may use besides [`COMMON_PARTS`].
 const PARTS: [(&str, &[&str]); 17] = [
     (
         "perfmon_main",
@@ -64,11 +64,11 @@ const PARTS: [(&str, &[&str]); 17] = [
     ("abi", &[]),
 ];
 
-/// The part whose files [`EVENT`] lists.
+/// The part whose files [`EVENT_FILES`] lists.
 const EVENT_FOLDER: &str = "event/";
 
 /// The files of `event/` from the top to the bottom: each uses only files below it.
-const EVENT: [&str; 40] = [
+const EVENT_FILES: [&str; 40] = [
     // What programs call.
     "mod",
     "open",
@@ -124,29 +124,29 @@ const PMCTL: &str = "user/pmctl/src";
 const PMCTL_FOLDERS: [&str; 5] = ["commands/", "args/", "recording/", "events/", "system/"];
 
 /// The folders whose files must not use each other in a circle: the module, the library and pmctl.
-const WITHOUT_CIRCLES: [&str; 3] = [MODULE, "user/perfmon/src", PMCTL];
+const CIRCLE_FREE_FOLDERS: [&str; 3] = [MODULE, "user/perfmon/src", PMCTL];
 
 /// Files of tests, which may use anything.
-const TESTS: [&str; 2] = ["tests.rs", "testing.rs"];
+const TEST_FILES: [&str; 2] = ["tests.rs", "testing.rs"];
 
-/// The page with a picture of [`PARTS`], followed by one of [`EVENT`].
+/// The page with a picture of [`PARTS`], followed by one of [`EVENT_FILES`].
 const PICTURES: &str = "Documentation/design.rst";
 
 /// Fails with a list of the uses that the tables do not allow, of the circles, or of the names that the pictures lack.
 pub(crate) fn check(top: &Path) -> Result<()> {
     let module = top.join(MODULE);
     check_pictures(&fs::read_to_string(top.join(PICTURES))?)?;
-    check_parts(&module, &sources(&module)?)?;
+    check_parts(&module, &rust_files(&module)?)?;
     let mut circles = Vec::new();
-    for folder in WITHOUT_CIRCLES {
+    for folder in CIRCLE_FREE_FOLDERS {
         let uses = uses_in(&top.join(folder))?;
         match folder {
             MODULE => check_event(&uses)?,
             PMCTL => check_pmctl(&uses)?,
             _ => {}
         }
-        let found = uses.circles().into_iter();
-        circles.extend(found.map(|circle| format!("  {folder}: {}", circle.join(", "))));
+        let folder_circles = uses.circles().into_iter();
+        circles.extend(folder_circles.map(|circle| format!("  {folder}: {}", circle.join(", "))));
     }
     if circles.is_empty() {
         return Ok(());
@@ -157,7 +157,7 @@ pub(crate) fn check(top: &Path) -> Result<()> {
     )
 }
 
-/// Fails with each name of [`PARTS`] and of [`EVENT`] that its picture in the text of [`PICTURES`] lacks.
+/// Fails with each name of [`PARTS`] and of [`EVENT_FILES`] that its picture in the text of [`PICTURES`] lacks.
 fn check_pictures(page: &str) -> Result<()> {
     let mut pictures = page.split("\n.. code-block:: text\n").skip(1).map(|rest| {
         let lines = rest
@@ -165,7 +165,7 @@ fn check_pictures(page: &str) -> Result<()> {
             .take_while(|line| line.is_empty() || line.starts_with(' '));
         lines.flat_map(words_of_picture).collect::<Vec<_>>()
     });
-    let tables = [PARTS.map(|(name, _)| name).to_vec(), EVENT.to_vec()];
+    let tables = [PARTS.map(|(name, _)| name).to_vec(), EVENT_FILES.to_vec()];
     let mut missing = Vec::new();
     for table in tables {
         let drawn = pictures.next().unwrap_or_default();
@@ -193,99 +193,103 @@ fn check_pmctl(uses: &Uses) -> Result<()> {
             .iter()
             .position(|folder| file.starts_with(folder))
     };
-    let mut wrong = Vec::new();
+    let mut violations = Vec::new();
     for (file, used) in uses.iter() {
-        let Some(own) = level(file) else { continue };
+        let Some(own_level) = level(file) else {
+            continue;
+        };
         let above = used
             .iter()
-            .filter(|used| level(used).is_none_or(|level| level < own));
-        wrong.extend(above.map(|used| format!("  {file} -> {used}")));
+            .filter(|used| level(used).is_none_or(|level| level < own_level));
+        violations.extend(above.map(|used| format!("  {file} -> {used}")));
     }
-    if wrong.is_empty() {
+    if violations.is_empty() {
         return Ok(());
     }
     bail!(
         "These files in {PMCTL} may not use each other:\n{}\n\
          A folder uses itself and those below it; the table is in user/xtask/src/arrows.rs.",
-        wrong.join("\n")
+        violations.join("\n")
     )
 }
 
 /// Returns which files below a folder use which; files of tests are left out.
 fn uses_in(folder: &Path) -> Result<Uses> {
     let mut names = Vec::new();
-    for path in sources(folder)? {
+    for path in rust_files(folder)? {
         let name = path.strip_prefix(folder)?;
         let name = name.to_str().context("a name is not UTF-8")?;
-        if !TESTS.iter().any(|tests| name.ends_with(tests)) {
+        if !TEST_FILES.iter().any(|tests| name.ends_with(tests)) {
             names.push(name.to_owned());
         }
     }
     Uses::read(folder, &names)
 }
 
-/// Fails with each use of a file in [`EVENT_FOLDER`] that [`EVENT`] does not allow.
+/// Fails with each use of a file in [`EVENT_FOLDER`] that [`EVENT_FILES`] does not allow.
 fn check_event(uses: &Uses) -> Result<()> {
-    let in_event = |file: &str| {
+    let name_in_event_folder = |file: &str| {
         let name = file.strip_prefix(EVENT_FOLDER)?.strip_suffix(".rs")?;
         Some(name.to_owned())
     };
-    let level = |name: &str| EVENT.iter().position(|&file| file == name);
-    let mut wrong = Vec::new();
+    let level = |name: &str| EVENT_FILES.iter().position(|&file| file == name);
+    let mut violations = Vec::new();
     for (file, used) in uses.iter() {
-        let Some(file) = in_event(file) else { continue };
-        let Some(own) = level(&file) else {
-            wrong.push(format!("  {file} is not in the table"));
+        let Some(file) = name_in_event_folder(file) else {
             continue;
         };
-        for used in used.iter().filter_map(|used| in_event(used)) {
-            if level(&used).is_some_and(|level| level <= own) {
-                wrong.push(format!("  {file} -> {used}"));
+        let Some(own_level) = level(&file) else {
+            violations.push(format!("  {file} is not in the table"));
+            continue;
+        };
+        for used in used.iter().filter_map(|used| name_in_event_folder(used)) {
+            if level(&used).is_some_and(|level| level <= own_level) {
+                violations.push(format!("  {file} -> {used}"));
             }
         }
     }
-    for name in EVENT {
+    for name in EVENT_FILES {
         if !uses
             .iter()
-            .any(|(file, _)| in_event(file).as_deref() == Some(name))
+            .any(|(file, _)| name_in_event_folder(file).as_deref() == Some(name))
         {
-            wrong.push(format!(
+            violations.push(format!(
                 "  {name} is in the table, but there is no such file"
             ));
         }
     }
-    if wrong.is_empty() {
+    if violations.is_empty() {
         return Ok(());
     }
     bail!(
         "These files in {MODULE}/{EVENT_FOLDER} may not use each other, or do not match the table:\n{}\n\
          A file uses only those below it; the table is in user/xtask/src/arrows.rs.",
-        wrong.join("\n")
+        violations.join("\n")
     )
 }
 
 /// Fails with each use of a part that [`PARTS`] does not allow.
 fn check_parts(module: &Path, paths: &[PathBuf]) -> Result<()> {
-    let mut wrong = Vec::new();
+    let mut violations = Vec::new();
     for path in paths {
         let name = path.strip_prefix(module)?;
         let part = part_of(name).with_context(|| format!("{} has no name", name.display()))?;
         let text =
             fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))?;
-        for used in uses(&text) {
+        for used in used_parts(&text) {
             if !may_use(&part, &used) {
-                wrong.push(format!("  {MODULE}/{}: {part} -> {used}", name.display()));
+                violations.push(format!("  {MODULE}/{}: {part} -> {used}", name.display()));
             }
         }
     }
-    if wrong.is_empty() {
+    if violations.is_empty() {
         return Ok(());
     }
     bail!(
         "These parts of the module may not use each other:\n{}\n\
          A part uses only those below it; the table is in user/xtask/src/arrows.rs, the reasons in \
          Documentation/design.rst.",
-        wrong.join("\n")
+        violations.join("\n")
     )
 }
 
@@ -293,20 +297,20 @@ fn check_parts(module: &Path, paths: &[PathBuf]) -> Result<()> {
 fn may_use(part: &str, used: &str) -> bool {
     let allowed = |&(name, parts): &(&str, &[&str])| name == part && parts.contains(&used);
     part == used
-        || COMMON.contains(&used)
+        || COMMON_PARTS.contains(&used)
         || ROOT_ITEMS.contains(&used)
         || PARTS.iter().any(allowed)
 }
 
 /// Returns the Rust files below a folder.
-fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let entries =
         fs::read_dir(folder).with_context(|| format!("can't read {}", folder.display()))?;
     for entry in entries {
         let path = entry?.path();
         if path.is_dir() {
-            found.extend(sources(&path)?);
+            found.extend(rust_files(&path)?);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             found.push(path);
         }
@@ -322,7 +326,7 @@ fn part_of(file: &Path) -> Option<String> {
 }
 
 /// Returns the names that follow `crate::` outside of comments, each once.
-fn uses(text: &str) -> Vec<String> {
+fn used_parts(text: &str) -> Vec<String> {
     let code: String = text
         .lines()
         .map(|line| line.split("//").next().unwrap_or(line))
@@ -384,7 +388,7 @@ mod tests {
     #[test]
     fn a_name_that_a_picture_lacks_is_found() {
         let parts = PARTS.map(|(name, _)| name).join("\n      |\n    ");
-        let event = EVENT.join("  ");
+        let event = EVENT_FILES.join("  ");
         let page = |event: &str| {
             format!(
                 "\n.. code-block:: text\n\n    {parts}\n\n.. code-block:: text\n\n    {event}\n\nText\n"

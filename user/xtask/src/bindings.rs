@@ -93,7 +93,7 @@ const CLANG_OPTIONS: &[&str] = &["-D__BINDGEN__", "-nostdinc", "-fparse-all-comm
 pub(crate) fn write(top: &Path) -> Result<()> {
     require_bindgen()?;
     for bindings in &BINDINGS {
-        let text = bindings.make(top)?;
+        let text = bindings.generate(top)?;
         let path = top.join(bindings.output);
         fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
     }
@@ -103,14 +103,14 @@ pub(crate) fn write(top: &Path) -> Result<()> {
 /// Fails unless all committed bindings are what bindgen makes of their headers.
 pub(crate) fn check(top: &Path) -> Result<()> {
     require_bindgen()?;
-    let mut drift = Vec::new();
+    let mut differences = Vec::new();
     for bindings in &BINDINGS {
-        drift.extend(bindings.describe_difference(top)?);
+        differences.extend(bindings.describe_difference(top)?);
     }
     ensure!(
-        drift.is_empty(),
+        differences.is_empty(),
         "{}\nRun `cargo xtask bindings` in user/.",
-        drift.join("\n")
+        differences.join("\n")
     );
     Ok(())
 }
@@ -118,7 +118,7 @@ pub(crate) fn check(top: &Path) -> Result<()> {
 impl Bindings {
     /// Describes how the committed file differs from the generated one; `None` if it does not.
     fn describe_difference(&self, top: &Path) -> Result<Option<String>> {
-        let generated = self.make(top)?;
+        let generated = self.generate(top)?;
         let path = top.join(self.output);
         let committed =
             fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
@@ -131,7 +131,7 @@ impl Bindings {
     }
 
     /// Returns the text of the bindings.
-    fn make(&self, top: &Path) -> Result<String> {
+    fn generate(&self, top: &Path) -> Result<String> {
         let mut bindgen = Command::new("bindgen");
         bindgen.current_dir(top).arg(self.header);
         // REUSE-IgnoreStart
@@ -149,27 +149,28 @@ impl Bindings {
         for folder in self.includes {
             bindgen.arg("-isystem").arg(folder);
         }
-        let raw = succeed(bindgen.output().context("can't run bindgen")?, "bindgen")?;
-        format(&raw)
+        let unformatted =
+            require_success(bindgen.output().context("can't run bindgen")?, "bindgen")?;
+        format(&unformatted)
     }
 }
 
 /// Describes where two texts begin to differ; `None` if they are the same.
-fn first_difference(committed: &str, made: &str) -> Option<String> {
-    if committed == made {
+fn first_difference(committed: &str, generated: &str) -> Option<String> {
+    if committed == generated {
         return None;
     }
     let mut old = committed.lines();
-    let mut new = made.lines();
+    let mut new = generated.lines();
     let mut number = 1;
     loop {
-        let (was, is) = (old.next(), new.next());
-        if was != is || was.is_none() {
+        let (old_line, new_line) = (old.next(), new.next());
+        if old_line != new_line || old_line.is_none() {
             let show = |line: Option<&str>| line.unwrap_or("(end of the file)").to_owned();
             return Some(format!(
                 "First difference, line {number}:\n  committed: {}\n  header:    {}",
-                show(was),
-                show(is)
+                show(old_line),
+                show(new_line)
             ));
         }
         number += 1;
@@ -189,19 +190,19 @@ fn require_bindgen() -> Result<()> {
         }
         Err(error) => return Err(error).context("can't run bindgen"),
     };
-    let text = succeed(output, "bindgen --version")?;
+    let text = require_success(output, "bindgen --version")?;
     let found = text.trim().trim_start_matches("bindgen ");
     ensure!(
-        is_version(found, BINDGEN_VERSION),
+        is_release_of(found, BINDGEN_VERSION),
         "bindgen is version {found}, whose output may differ. {install}"
     );
     Ok(())
 }
 
-/// Returns whether `found` (1.2.3) is a release of the series `wanted` (1.2).
-fn is_version(found: &str, wanted: &str) -> bool {
-    found
-        .strip_prefix(wanted)
+/// Returns whether `version` (1.2.3) is a release of the series `series` (1.2).
+fn is_release_of(version: &str, series: &str) -> bool {
+    version
+        .strip_prefix(series)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
@@ -221,7 +222,7 @@ fn format(source: &str) -> Result<String> {
         .context("rustfmt has no input")?
         .write_all(source.as_bytes())
         .context("can't write to rustfmt")?;
-    succeed(
+    require_success(
         rustfmt
             .wait_with_output()
             .context("can't wait for rustfmt")?,
@@ -230,7 +231,7 @@ fn format(source: &str) -> Result<String> {
 }
 
 /// Returns what a program wrote, or its messages as the error if it failed.
-fn succeed(output: Output, program: &str) -> Result<String> {
+fn require_success(output: Output, program: &str) -> Result<String> {
     ensure!(
         output.status.success(),
         "{program} failed ({}):\n{}",
@@ -268,9 +269,9 @@ mod tests {
 
     #[test]
     fn only_the_series_counts() {
-        assert!(is_version("0.71.1", "0.71"));
-        assert!(is_version("0.71", "0.71"));
-        assert!(!is_version("0.710.1", "0.71"));
-        assert!(!is_version("0.72.1", "0.71"));
+        assert!(is_release_of("0.71.1", "0.71"));
+        assert!(is_release_of("0.71", "0.71"));
+        assert!(!is_release_of("0.710.1", "0.71"));
+        assert!(!is_release_of("0.72.1", "0.71"));
     }
 }

@@ -32,23 +32,23 @@ impl Language {
     /// documentation stays.
     pub(crate) fn lines(self, text: &str) -> Vec<(usize, &str)> {
         let mut in_block = false;
-        let part = |line| match self {
+        let prose = |line| match self {
             Self::Page => Some(line),
-            Self::Rust => after(line, "//"),
+            Self::Rust => text_after(line, "//"),
             Self::Hash => line.strip_prefix('#').or_else(|| {
-                let place = line.find(" #").or_else(|| line.find("\t#"))?;
-                Some(&line[place + 2..])
+                let position = line.find(" #").or_else(|| line.find("\t#"))?;
+                Some(&line[position + 2..])
             }),
             Self::C => c_comment(line, &mut in_block),
         };
-        let lines = text.lines().map(part).zip(1..);
+        let lines = text.lines().map(prose).zip(1..);
         lines
             .filter_map(|(line, number)| Some((number, line?)))
             .collect()
     }
 }
 
-fn after<'t>(line: &'t str, mark: &str) -> Option<&'t str> {
+fn text_after<'t>(line: &'t str, mark: &str) -> Option<&'t str> {
     line.split_once(mark).map(|(_, rest)| rest)
 }
 
@@ -59,7 +59,7 @@ fn c_comment<'t>(line: &'t str, in_block: &mut bool) -> Option<&'t str> {
         line
     } else {
         *in_block = line.contains("/*");
-        after(line, "/*").or_else(|| after(line, "//"))?
+        text_after(line, "/*").or_else(|| text_after(line, "//"))?
     };
     match comment.split_once("*/") {
         Some((comment, _)) => {

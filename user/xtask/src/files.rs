@@ -86,7 +86,7 @@ impl Uses {
         let reachable: BTreeMap<&str, BTreeSet<&str>> = self
             .0
             .keys()
-            .map(|file| (file.as_str(), self.reached_from(file)))
+            .map(|file| (file.as_str(), self.files_reached_from(file)))
             .collect();
         let mut circles: Vec<Vec<&str>> = Vec::new();
         for (file, from_here) in &reachable {
@@ -100,19 +100,19 @@ impl Uses {
     }
 
     /// Returns all files that a file leads to.
-    fn reached_from(&self, file: &str) -> BTreeSet<&str> {
+    fn files_reached_from(&self, file: &str) -> BTreeSet<&str> {
         let mut reached = BTreeSet::new();
-        let mut next = self.beyond_folder(file);
+        let mut next = self.files_used_outside_folder(file);
         while let Some(file) = next.pop() {
             if reached.insert(file) {
-                next.extend(self.beyond_folder(file));
+                next.extend(self.files_used_outside_folder(file));
             }
         }
         reached
     }
 
     /// Returns the files that a file uses besides the `mod.rs` of its folder.
-    fn beyond_folder(&self, file: &str) -> Vec<&str> {
+    fn files_used_outside_folder(&self, file: &str) -> Vec<&str> {
         let folder = file
             .rsplit_once('/')
             .map(|(folder, _)| format!("{folder}/mod.rs"));
@@ -178,7 +178,7 @@ fn imports_of(code: &str, module: &Module) -> (Vec<Import>, String) {
             let mut paths = Vec::new();
             expand(&tree, &[], &mut paths);
             for (path, name) in paths {
-                if let Some(path) = absolute(&path, module) {
+                if let Some(path) = absolute_path(&path, module) {
                     imports.push(Import {
                         name,
                         path,
@@ -207,14 +207,14 @@ fn expand(tree: &str, before: &[String], paths: &mut Vec<(Vec<String>, String)>)
         Some((path, alias)) => (path, Some(alias.trim().to_owned())),
         None => (tree, None),
     };
-    let mut full = before.to_vec();
-    full.extend(segments(path));
-    if !before.is_empty() && full.last().is_some_and(|last| last == "self") {
-        full.pop();
+    let mut full_path = before.to_vec();
+    full_path.extend(segments(path));
+    if !before.is_empty() && full_path.last().is_some_and(|last| last == "self") {
+        full_path.pop();
     }
-    if let Some(last) = full.last().cloned() {
+    if let Some(last) = full_path.last().cloned() {
         if last != "*" {
-            paths.push((full, alias.unwrap_or(last)));
+            paths.push((full_path, alias.unwrap_or(last)));
         }
     }
 }
@@ -244,9 +244,9 @@ fn segments(path: &str) -> Vec<String> {
 }
 
 /// Returns a path from the root of the crate. `None` if it leads to another crate.
-fn absolute(path: &[String], module: &Module) -> Option<Vec<String>> {
+fn absolute_path(path: &[String], module: &Module) -> Option<Vec<String>> {
     let (first, rest) = path.split_first()?;
-    let mut full = match first.as_str() {
+    let mut path_from_root = match first.as_str() {
         "crate" => Vec::new(),
         "self" => module.clone(),
         "super" => module[..module.len() - 1].to_vec(),
@@ -255,12 +255,12 @@ fn absolute(path: &[String], module: &Module) -> Option<Vec<String>> {
     for segment in rest {
         match segment.as_str() {
             "super" => {
-                full.pop();
+                path_from_root.pop();
             }
-            _ => full.push(segment.clone()),
+            _ => path_from_root.push(segment.clone()),
         }
     }
-    Some(full)
+    Some(path_from_root)
 }
 
 /// Returns the paths that a module uses, from the root of the crate.
@@ -293,7 +293,7 @@ fn paths_in(
             paths.push([import.path.as_slice(), rest].concat());
         } else if sources.contains_key(&child) {
             paths.push([child.as_slice(), rest].concat());
-        } else if let Some(path) = absolute(&path, module) {
+        } else if let Some(path) = absolute_path(&path, module) {
             paths.push(path);
         }
     }
@@ -312,8 +312,8 @@ fn file_of<'a>(path: &[String], sources: &'a BTreeMap<Module, Source>) -> Option
         .find(|&length| sources.contains_key(&path[..length]))?;
     let source = &sources[&path[..length]];
     let item = path.get(length)?;
-    let public = |import: &&Import| import.is_public && import.name == *item;
-    match source.imports.iter().find(public) {
+    let is_exported = |import: &&Import| import.is_public && import.name == *item;
+    match source.imports.iter().find(is_exported) {
         Some(import) => file_of(
             &[import.path.as_slice(), &path[length + 1..]].concat(),
             sources,

@@ -26,7 +26,7 @@ const CHECKED_PATHS: [&str; 6] = [
 
 /// Files and folders that are not checked: bindings of C headers, patches for another project, options whose
 /// documentation is their help, cargo's output, and this file, which contains the words.
-const SKIPPED: [&str; 6] = [
+const SKIPPED_PATHS: [&str; 6] = [
     "rust/perfmon/abi/perfmon.rs",
     "rust/perfmon/sys/ffi.rs",
     "selftests/vm/qemu/patches",
@@ -36,13 +36,13 @@ const SKIPPED: [&str; 6] = [
 ];
 
 /// Words that do not say whether a caller, a reader or a writer is meant.
-const VAGUE: [&str; 6] = ["who", "whom", "whoever", "nobody", "somebody", "heed"];
+const VAGUE_WORDS: [&str; 6] = ["who", "whom", "whoever", "nobody", "somebody", "heed"];
 
 /// Words for people, after which `who` is clear.
 const PEOPLE: [&str; 5] = ["user", "users", "reader", "readers", "people"];
 
 /// Texts of SAFETY comments that only refer to a reason in another place.
-const REASONS_ELSEWHERE: [&str; 4] = [
+const REFERENCES_TO_REASONS: [&str; 4] = [
     "As above",
     "By the requirement",
     "By the type invariant",
@@ -61,10 +61,10 @@ const FIRST_WORDS_WITHOUT_VERB: [&str; 12] = [
 
 /// Fails with a list of the places that have such words.
 pub(crate) fn check(top: &Path) -> Result<()> {
-    let mut wrong = Vec::new();
+    let mut faulty_places = Vec::new();
     for path in CHECKED_PATHS
         .iter()
-        .map(|place| files(&top.join(place)))
+        .map(|path| files_below(&top.join(path)))
         .collect::<Result<Vec<_>>>()?
         .concat()
     {
@@ -73,27 +73,30 @@ pub(crate) fn check(top: &Path) -> Result<()> {
         let Ok(text) = fs::read_to_string(&path) else {
             continue;
         };
-        if SKIPPED.iter().any(|skipped| name.starts_with(skipped)) {
+        if SKIPPED_PATHS
+            .iter()
+            .any(|skipped| name.starts_with(skipped))
+        {
             continue;
         }
         for (number, fault) in faults(name, &text) {
-            wrong.push(format!("  {}:{number}: {fault}", name.display()));
+            faulty_places.push(format!("  {}:{number}: {fault}", name.display()));
         }
     }
-    if wrong.is_empty() {
+    if faulty_places.is_empty() {
         return Ok(());
     }
     bail!(
         "These comments and texts are not clear by themselves:\n{}",
-        wrong.join("\n")
+        faulty_places.join("\n")
     )
 }
 
 /// Fails with a list of the faults of the subjects on standard input.
 pub(crate) fn check_subjects() -> Result<()> {
     let mut subjects = String::new();
-    let read = std::io::stdin().read_to_string(&mut subjects);
-    read.context("can't read standard input")?;
+    let result = std::io::stdin().read_to_string(&mut subjects);
+    result.context("can't read standard input")?;
     let faults = subjects
         .lines()
         .flat_map(|subject| {
@@ -108,14 +111,14 @@ pub(crate) fn check_subjects() -> Result<()> {
 }
 
 /// Returns all files below a folder, or the file itself.
-fn files(path: &Path) -> Result<Vec<PathBuf>> {
+fn files_below(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
     let entries = fs::read_dir(path).with_context(|| format!("can't read {}", path.display()))?;
     let mut found = Vec::new();
     for entry in entries {
-        found.extend(files(&entry?.path())?);
+        found.extend(files_below(&entry?.path())?);
     }
     found.sort();
     Ok(found)
@@ -161,7 +164,7 @@ fn vague_words(line: &str, mut before: String) -> (Vec<String>, String) {
     for word in words.filter(|word| !word.is_empty()) {
         let lower = word.to_lowercase();
         let is_clear = lower == "who" && PEOPLE.contains(&before.as_str());
-        if VAGUE.contains(&lower.as_str()) && !is_clear {
+        if VAGUE_WORDS.contains(&lower.as_str()) && !is_clear {
             found.push(format!(
                 "'{word}' does not say which caller, reader or writer"
             ));
@@ -178,7 +181,7 @@ fn faults_of_rust(line: &str, is_first: bool) -> Vec<String> {
     let comment = line.trim_start_matches(['/', '!']).trim();
     if let Some(reason) = comment.strip_prefix("SAFETY: ") {
         let reason = reason.trim_end_matches('.');
-        if REASONS_ELSEWHERE.contains(&reason) || reason.starts_with("As above") {
+        if REFERENCES_TO_REASONS.contains(&reason) || reason.starts_with("As above") {
             found.push(format!("'{reason}' refers to a reason in another place"));
         }
     }

@@ -24,10 +24,10 @@ use source::{Source, number};
 use tables::{CACHES, CacheTable, Counters, EventMap, HARDWARE, OPERATIONS, RESULTS};
 
 /// The version of Linux that the module's tables were made from.
-const LINUX: &str = "7.3";
+const LINUX_VERSION: &str = "7.3";
 
 /// Models that Linux has no case for, each with a model that has the same cores.
-const BEYOND_LINUX: [(&str, &str); 2] = [
+const SUBSTITUTE_MODELS: [(&str, &str); 2] = [
     ("INTEL_PANTHERLAKE_R", "INTEL_PANTHERLAKE_L"),
     ("INTEL_BARTLETTLAKE", "INTEL_SAPPHIRERAPIDS_X"),
 ];
@@ -69,7 +69,7 @@ const AMD: [((u32, u32), &str, &str); 7] = [
 ];
 
 /// The number of general counters that are compared: no core has a limit that concerns counters beyond these.
-const GENERAL: u8 = 8;
+const GENERAL_COUNTERS: u8 = 8;
 
 /// Fails with a list of the differences from Linux. With another version of Linux it only prints the list.
 pub(crate) fn check(linux: &Path) -> Result<()> {
@@ -77,10 +77,10 @@ pub(crate) fn check(linux: &Path) -> Result<()> {
     let models = Source::read(&x86.join("include/asm/intel-family.h"))?;
     let intel = Source::read(&x86.join("events/intel/core.c"))?;
     let amd = Source::read(&x86.join("events/amd/core.c"))?;
-    let mut wrong = Vec::new();
+    let mut messages = Vec::new();
     let mut with_tables = 0;
     for (name, family, model) in intel_models(&models)? {
-        with_tables += usize::from(check_intel(&intel, &name, family, model, &mut wrong)?);
+        with_tables += usize::from(check_intel(&intel, &name, family, model, &mut messages)?);
     }
     // If Linux's source changes so that it can't be parsed, models would seem to have no tables.
     ensure!(
@@ -90,24 +90,33 @@ pub(crate) fn check(linux: &Path) -> Result<()> {
     for ((family, model), events, caches) in AMD {
         let cpu = amd_processor(family, model);
         let name = format!("{:?}", cpu.microarchitecture());
-        let cell = Cell {
+        let differences = CoreDifferences {
             name: &name,
-            wrong: &mut wrong,
+            messages: &mut messages,
         };
         let hardware = tables::event_map(&amd, events)?;
         let caches = tables::cache_table(&amd, caches)?;
-        compare_events(&cpu, Architecture::AmdCore, &hardware, &caches, &[], cell);
+        compare_events(
+            &cpu,
+            Architecture::AmdCore,
+            &hardware,
+            &caches,
+            &[],
+            differences,
+        );
     }
-    if wrong.is_empty() {
+    if messages.is_empty() {
         return Ok(());
     }
-    let wrong = wrong.join("\n  ");
+    let messages = messages.join("\n  ");
     let version = std::fs::read_to_string(linux.join("version"))?;
-    if !version.starts_with(LINUX) {
-        println!("Linux {version} has different tables of events from {LINUX}:\n  {wrong}");
+    if !version.starts_with(LINUX_VERSION) {
+        println!(
+            "Linux {version} has different tables of events from {LINUX_VERSION}:\n  {messages}"
+        );
         return Ok(());
     }
-    bail!("rust/perfmon/logic/cores differs from Linux {LINUX}:\n  {wrong}")
+    bail!("rust/perfmon/logic/cores differs from Linux {LINUX_VERSION}:\n  {messages}")
 }
 
 /// Returns Intel's models: name, family, model.
@@ -138,9 +147,9 @@ fn check_intel(
     name: &str,
     family: u32,
     model: u32,
-    wrong: &mut Vec<String>,
+    messages: &mut Vec<String>,
 ) -> Result<bool> {
-    let substitute = BEYOND_LINUX.iter().find(|(ours, _)| *ours == name);
+    let substitute = SUBSTITUTE_MODELS.iter().find(|(ours, _)| *ours == name);
     let name_in_linux = substitute.map_or(name, |(_, same)| same);
     let setups = setups(source, name_in_linux)?;
     let with_tables = |setup: &Setup| setup.caches != CacheTable::default();
@@ -149,34 +158,34 @@ fn check_intel(
         let core = cpu.microarchitecture();
         let name = format!("{core:?} ({name}, {kind:?})");
         if core == Microarchitecture::Unknown {
-            wrong.push(format!("{name}: the module does not know it"));
+            messages.push(format!("{name}: the module does not know it"));
             continue;
         }
-        let mut cell = Cell {
+        let mut differences = CoreDifferences {
             name: &name,
-            wrong: &mut *wrong,
+            messages: &mut *messages,
         };
-        compare_counters(core, setup, &mut cell);
+        compare_counters(core, setup, &mut differences);
         compare_events(
             &cpu,
             Architecture::Intel,
             &setup.hardware,
             &setup.caches,
             &setup.extra_events,
-            cell,
+            differences,
         );
     }
     let is_known = setups.values().any(with_tables);
     let core = intel_processor(family, model, Kind::Only).microarchitecture();
     if !is_known && core != Microarchitecture::Unknown {
-        wrong.push(format!("{core:?} ({name}): Linux does not know it"));
+        messages.push(format!("{core:?} ({name}): Linux does not know it"));
     }
     if let Some(big) = setups.get(&Kind::Core) {
         // With the small cores off, CPUID reports no hybrid processor, and all cores are big ones.
         ensure!(with_tables(big), "{name} has big cores without tables");
         let big_core = intel_processor(family, model, Kind::Core).microarchitecture();
         if core != big_core {
-            wrong.push(format!(
+            messages.push(format!(
                 "{core:?} ({name}): with the small cores off, it should be {big_core:?}"
             ));
         }
@@ -185,15 +194,15 @@ fn check_intel(
 }
 
 /// The core that is compared, and the differences found so far.
-struct Cell<'a> {
+struct CoreDifferences<'a> {
     name: &'a str,
-    wrong: &'a mut Vec<String>,
+    messages: &'a mut Vec<String>,
 }
 
-impl Cell<'_> {
+impl CoreDifferences<'_> {
     fn compare<T: std::fmt::Debug + PartialEq>(&mut self, what: &str, ours: &T, linux: &T) {
         if ours != linux {
-            self.wrong.push(format!(
+            self.messages.push(format!(
                 "{}, {what}: {ours:x?} here, {linux:x?} in Linux",
                 self.name
             ));
@@ -205,7 +214,7 @@ impl Cell<'_> {
 fn capabilities(architecture: Architecture) -> Capabilities {
     Capabilities {
         architecture,
-        general: GENERAL,
+        general: GENERAL_COUNTERS,
         fixed: u16::MAX,
         arch_events: 0xff,
         ..Capabilities::NONE
@@ -214,9 +223,9 @@ fn capabilities(architecture: Architecture) -> Capabilities {
 
 /// Compares the counters of all events: the fixed one, and the bits of the general ones; `None` for an event that needs
 /// an extra register.
-fn compare_counters(core: Microarchitecture, setup: &Setup, cell: &mut Cell<'_>) {
+fn compare_counters(core: Microarchitecture, setup: &Setup, differences: &mut CoreDifferences<'_>) {
     let capabilities = capabilities(Architecture::Intel);
-    let all_general = (1 << GENERAL) - 1;
+    let all_general = (1 << GENERAL_COUNTERS) - 1;
     // Event number 0 is for Linux's pseudo-events.
     for event in (0..=0xffff).filter(|event| event & 0xff != 0) {
         let select = EventSelect::from_bits(event);
@@ -244,7 +253,7 @@ fn compare_counters(core: Microarchitecture, setup: &Setup, cell: &mut Cell<'_>)
                 Counters::General(counters) => (None, counters & all_general),
             }),
         };
-        cell.compare(&format!("counters of event {event:#06x}"), &ours, &linux);
+        differences.compare(&format!("counters of event {event:#06x}"), &ours, &linux);
     }
 }
 
@@ -255,7 +264,7 @@ fn compare_events(
     hardware: &EventMap,
     caches: &CacheTable,
     extra_events: &[u64],
-    mut cell: Cell<'_>,
+    mut differences: CoreDifferences<'_>,
 ) {
     let core = cpu.microarchitecture();
     let mut capabilities = capabilities(architecture);
@@ -265,7 +274,7 @@ fn compare_events(
     }
     for (at, (name, &select)) in (0..).zip(HARDWARE.iter().zip(hardware)) {
         let ours = hardware_event(at, &capabilities, core).map(EventSelect::stopped);
-        cell.compare(name, &ours, &expected_select(select, extra_events));
+        differences.compare(name, &ours, &expected_select(select, extra_events));
     }
     for (cache, operations) in (0u32..).zip(caches) {
         for (operation, results) in (0u32..).zip(operations) {
@@ -274,7 +283,7 @@ fn compare_events(
                 let [cache, operation, result] = [cache, operation, result].map(|at| at as usize);
                 let name = [CACHES[cache], OPERATIONS[operation], RESULTS[result]].join(" ");
                 let ours = cache_event(config, core).map(EventSelect::stopped);
-                cell.compare(&name, &ours, &expected_select(select, extra_events));
+                differences.compare(&name, &ours, &expected_select(select, extra_events));
             }
         }
     }

@@ -39,7 +39,7 @@ pub(super) fn setups(core: &Source, model: &str) -> Result<BTreeMap<Kind, Setup>
     let Some(mut at) = body.find(&case) else {
         return Ok(BTreeMap::new());
     };
-    let mut machine = Machine {
+    let mut interpreter = Interpreter {
         core,
         kind: Kind::Only,
         setups: BTreeMap::new(),
@@ -56,14 +56,14 @@ pub(super) fn setups(core: &Source, model: &str) -> Result<BTreeMap<Kind, Setup>
         } else if statement.ends_with("break") {
             break;
         } else {
-            machine.execute(statement)?;
+            interpreter.execute(statement)?;
         }
     }
     // On a hybrid processor, what is set up before the first kind belongs to no core.
-    if machine.kind != Kind::Only {
-        machine.setups.remove(&Kind::Only);
+    if interpreter.kind != Kind::Only {
+        interpreter.setups.remove(&Kind::Only);
     }
-    Ok(machine.setups)
+    Ok(interpreter.setups)
 }
 
 /// Returns the position of a label, which follows the end of another statement.
@@ -75,7 +75,7 @@ fn label_position(body: &str, label: &str) -> Option<usize> {
 }
 
 /// The state that the statements change.
-struct Machine<'a> {
+struct Interpreter<'a> {
     core: &'a Source,
     kind: Kind,
     setups: BTreeMap<Kind, Setup>,
@@ -83,7 +83,7 @@ struct Machine<'a> {
     hardware: EventMap,
 }
 
-impl Machine<'_> {
+impl Interpreter<'_> {
     /// Executes a statement, which has no white space.
     fn execute(&mut self, statement: &str) -> Result<()> {
         if let Some(kind) = between(statement, "X86_HYBRID_PMU_", "_IDX]") {
@@ -95,8 +95,8 @@ impl Machine<'_> {
             };
         }
         // These functions have statements that name tables.
-        let called = between(statement, "intel_pmu_init_", "(");
-        if let Some(name) = called.filter(|name| *name != "hybrid") {
+        let function = between(statement, "intel_pmu_init_", "(");
+        if let Some(name) = function.filter(|name| *name != "hybrid") {
             return self.call(&format!(
                 "__always_inline void intel_pmu_init_{name}(struct pmu *pmu)\n"
             ));

@@ -85,7 +85,7 @@ pub(super) struct FolderEvents {
 
 /// Reads all files of a folder.
 pub(super) fn read(folder: &Path) -> Result<FolderEvents> {
-    let mut found = FolderEvents {
+    let mut folder_events = FolderEvents {
         events: BTreeMap::new(),
         uncore: 0,
     };
@@ -105,18 +105,24 @@ pub(super) fn read(folder: &Path) -> Result<FolderEvents> {
                 continue;
             };
             let Some(kind) = Kind::of(text_of(item, "Unit")) else {
-                found.uncore += 1;
+                folder_events.uncore += 1;
                 continue;
             };
             let fields = item.as_object().context("an event is no object")?;
-            let event = event(fields).with_context(|| format!("{}: {name}", path.display()))?;
-            found.events.entry(kind).or_default().list.push(event);
+            let event =
+                parse_event(fields).with_context(|| format!("{}: {name}", path.display()))?;
+            folder_events
+                .events
+                .entry(kind)
+                .or_default()
+                .list
+                .push(event);
         }
     }
-    for events in found.events.values_mut() {
+    for events in folder_events.events.values_mut() {
         (events.general, events.fixed) = normalize(&mut events.list)?;
     }
-    Ok(found)
+    Ok(folder_events)
 }
 
 /// Sorts the events, and sets `counters` to 0 where all counters can count the event. Gives events of fixed counters
@@ -140,11 +146,11 @@ fn normalize(events: &mut [Event]) -> Result<(u32, u32)> {
         (event.number, event.unit_mask) = (0, u64::from(fixed) + 1);
     }
     events.sort_by_key(|event| event.name.to_ascii_lowercase());
-    if let Some(two) = events
+    if let Some(pair) = events
         .windows(2)
-        .find(|two| two[0].name.eq_ignore_ascii_case(&two[1].name))
+        .find(|pair| pair[0].name.eq_ignore_ascii_case(&pair[1].name))
     {
-        bail!("there are two events {}", two[0].name);
+        bail!("there are two events {}", pair[0].name);
     }
     let all_counters = events.iter().fold(0, |mask, event| mask | event.counters);
     for event in events
@@ -165,11 +171,11 @@ fn text_of<'a>(item: &'a Value, key: &str) -> Option<&'a str> {
 }
 
 /// Returns the facts of an event.
-fn event(fields: &Map<String, Value>) -> Result<Event> {
+fn parse_event(fields: &Map<String, Value>) -> Result<Event> {
     let number = |key: &str| number(fields, key);
     let is_set = |key: &str| number(key).map(|value| value.unwrap_or(0) != 0);
     let counter = fields.get("Counter").and_then(Value::as_str);
-    let (counters, fixed) = counters(counter)?;
+    let (counters, fixed) = parse_counters(counter)?;
     let name = fields
         .get("EventName")
         .and_then(Value::as_str)
@@ -226,7 +232,7 @@ fn number(fields: &Map<String, Value>, key: &str) -> Result<Option<u64>> {
 }
 
 /// Returns the general counters and the fixed one of `Counter`: `0,1,2,3` or `Fixed counter 0`.
-fn counters(text: Option<&str>) -> Result<(u64, Option<u32>)> {
+fn parse_counters(text: Option<&str>) -> Result<(u64, Option<u32>)> {
     let Some(text) = text else {
         return Ok((0, None));
     };
@@ -287,7 +293,7 @@ mod tests {
 
     fn line(json: &str) -> String {
         let value: Value = serde_json::from_str(json).expect("it is JSON");
-        event(value.as_object().expect("it is an object"))
+        parse_event(value.as_object().expect("it is an object"))
             .map_or_else(|error| error.to_string(), |e| e.to_string())
     }
 

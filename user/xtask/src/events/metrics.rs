@@ -47,7 +47,7 @@ const TOP_DOWN: [(&str, &[&str]); 11] = [
 const ALL_SLOTS: &str = "TOPDOWN.SLOTS_P";
 
 /// Names that are not in the vendor's list, but exist on all CPUs.
-const COMMON: [&str; 3] = ["instructions", "cycles", "duration_time"];
+const COMMON_NAMES: [&str; 3] = ["instructions", "cycles", "duration_time"];
 
 /// PMUs of Linux whose events pmctl has Linux count for metrics. Not `power`: perf's formulas are for another unit than that
 /// of its events.
@@ -111,32 +111,32 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Metric>> {
 }
 
 /// A translated formula, as text and parsed, or the first thing that it needs and that is no core event.
-type Translated = Result<(String, Formula), String>;
+type Translation = Result<(String, Formula), String>;
 
 /// Returns the lines of the metrics of a kind of core that has these events.
 pub(super) fn lines(metrics: &[Metric], kind: Kind, events: &BTreeSet<String>) -> Result<String> {
-    let of_kind = metrics
+    let metrics_of_kind = metrics
         .iter()
         .filter(|metric| metric.kind.is_none_or(|own| own == kind));
-    let of_kind: BTreeMap<String, &Metric> = of_kind
+    let metrics_of_kind: BTreeMap<String, &Metric> = metrics_of_kind
         .map(|metric| (metric.name.to_ascii_lowercase(), metric))
         .collect();
     let model = Model {
         kind,
         events,
-        metrics: &of_kind,
+        metrics: &metrics_of_kind,
     };
-    let mut translated: BTreeMap<&str, Translated> = BTreeMap::new();
-    for (name, metric) in &of_kind {
+    let mut translations: BTreeMap<&str, Translation> = BTreeMap::new();
+    for (name, metric) in &metrics_of_kind {
         let formula = model
-            .formula(&metric.formula)
+            .translate_formula(&metric.formula)
             .with_context(|| metric.name.clone())?;
-        translated.insert(name, formula);
+        translations.insert(name, formula);
     }
-    leave_out_dependents(&mut translated);
+    leave_out_dependents(&mut translations);
     let mut lines = String::new();
-    for (name, formula) in &translated {
-        let metric = of_kind[*name];
+    for (name, formula) in &translations {
+        let metric = metrics_of_kind[*name];
         ensure!(
             !metric.name.contains(char::is_whitespace),
             "{} has a blank in its name",
@@ -146,11 +146,11 @@ pub(super) fn lines(metrics: &[Metric], kind: Kind, events: &BTreeSet<String>) -
             Err(missing) => lines += &format!("{}\t-\t{missing}\n", metric.name),
             Ok((text, _)) => {
                 // The threshold may need more events than the formula, which may be missing.
-                let threshold = match model.formula(&metric.threshold) {
-                    Ok(Ok((text, formula))) if has_all_metrics(&formula, &translated) => text,
+                let threshold = match model.translate_formula(&metric.threshold) {
+                    Ok(Ok((text, formula))) if has_all_metrics(&formula, &translations) => text,
                     _ => String::new(),
                 };
-                let (factor, unit) = scale(&metric.scale)?;
+                let (factor, unit) = split_scale(&metric.scale)?;
                 lines += &format!(
                     "{}\t{}\t{factor}\t{unit}\t{text}\t{threshold}\n",
                     metric.name, metric.groups
@@ -162,13 +162,13 @@ pub(super) fn lines(metrics: &[Metric], kind: Kind, events: &BTreeSet<String>) -
 }
 
 /// Leaves out metrics that need a metric that is left out.
-fn leave_out_dependents(translated: &mut BTreeMap<&str, Translated>) {
+fn leave_out_dependents(translations: &mut BTreeMap<&str, Translation>) {
     loop {
         let mut missing: Vec<(String, String)> = Vec::new();
-        for (name, formula) in translated.iter() {
+        for (name, formula) in translations.iter() {
             let Ok((_, formula)) = formula else { continue };
             formula.names(&mut |used| {
-                if let Some(Err(needed)) = translated.get(&*used.to_ascii_lowercase()) {
+                if let Some(Err(needed)) = translations.get(&*used.to_ascii_lowercase()) {
                     missing.push(((*name).to_owned(), needed.clone()));
                 }
             });
@@ -177,7 +177,7 @@ fn leave_out_dependents(translated: &mut BTreeMap<&str, Translated>) {
             return;
         }
         for (name, needed) in missing {
-            if let Some(formula) = translated.get_mut(&*name) {
+            if let Some(formula) = translations.get_mut(&*name) {
                 *formula = Err(needed);
             }
         }
@@ -185,16 +185,16 @@ fn leave_out_dependents(translated: &mut BTreeMap<&str, Translated>) {
 }
 
 /// Returns whether no metric that the formula needs is left out.
-fn has_all_metrics(formula: &Formula, translated: &BTreeMap<&str, Translated>) -> bool {
-    let mut all = true;
+fn has_all_metrics(formula: &Formula, translations: &BTreeMap<&str, Translation>) -> bool {
+    let mut has_all = true;
     formula.names(&mut |name| {
-        all &= !matches!(translated.get(&*name.to_ascii_lowercase()), Some(Err(_)));
+        has_all &= !matches!(translations.get(&*name.to_ascii_lowercase()), Some(Err(_)));
     });
-    all
+    has_all
 }
 
 /// Splits `100%` or `1e3per_1k_instr` into factor and unit.
-fn scale(text: &str) -> Result<(String, String)> {
+fn split_scale(text: &str) -> Result<(String, String)> {
     if text.is_empty() {
         return Ok(("1".to_owned(), String::new()));
     }
@@ -220,9 +220,9 @@ struct Model<'a> {
 
 impl Model<'_> {
     /// Translates a formula of perf.
-    fn formula(&self, perfs: &str) -> Result<Translated> {
+    fn translate_formula(&self, perf_formula: &str) -> Result<Translation> {
         let mut text = String::new();
-        let mut rest = perfs;
+        let mut rest = perf_formula;
         while let Some(first) = rest.chars().next() {
             let length = symbol_length(rest);
             if length == 0 {
@@ -232,7 +232,7 @@ impl Model<'_> {
             }
             let (symbol, after) = rest.split_at(length);
             rest = after;
-            match self.symbol(symbol, after) {
+            match self.translate_symbol(symbol, after) {
                 Ok(ours) => text += &ours,
                 Err(missing) => return Ok(Err(missing)),
             }
@@ -241,13 +241,13 @@ impl Model<'_> {
             return Ok(Err(TSC.replace('@', "")));
         }
         let text = with_all_slots(&text);
-        let formula = Formula::parse(&text).with_context(|| format!("{perfs}\n{text}"))?;
+        let formula = Formula::parse(&text).with_context(|| format!("{perf_formula}\n{text}"))?;
         Ok(Ok((text, formula)))
     }
 
     /// Translates a symbol of perf, which `after` follows. The error is what it needs and is missing.
-    fn symbol(&self, perfs: &str, after: &str) -> Result<String, String> {
-        let symbol = perfs.replace('\\', "");
+    fn translate_symbol(&self, perf_symbol: &str, after: &str) -> Result<String, String> {
+        let symbol = perf_symbol.replace('\\', "");
         let is_word = ["if", "else", "%"].contains(&&*symbol) || symbol.parse::<f64>().is_ok();
         let is_function = after.trim_start().starts_with('(');
         if is_word || FACTS.contains(&&*symbol) {
@@ -282,16 +282,16 @@ impl Model<'_> {
         }
         let lower = name.to_ascii_lowercase();
         if self.metrics.contains_key(&lower) && fields.is_empty() {
-            return Ok(quoted(name.to_owned()));
+            return Ok(quote_name(name.to_owned()));
         }
-        if COMMON.contains(&name) {
+        if COMMON_NAMES.contains(&name) {
             return Ok(with_modifier(name.to_owned()));
         }
         if !self.events.contains(&lower) {
             return Err(name.to_owned());
         }
         Ok(if fields.is_empty() {
-            quoted(with_modifier(name.to_owned()))
+            quote_name(with_modifier(name.to_owned()))
         } else {
             format!("@{}@", with_modifier(format!("cpu/{name},{fields}/")))
         })
@@ -317,21 +317,22 @@ impl Model<'_> {
 
     /// Returns whether all events of a formula exist.
     fn has_events(&self, text: &str) -> bool {
-        let mut all = true;
+        let mut has_all = true;
         if let Ok(formula) = Formula::parse(text) {
             formula.names(&mut |name| {
-                all &= COMMON.contains(&name) || self.events.contains(&name.to_ascii_lowercase());
+                has_all &= COMMON_NAMES.contains(&name)
+                    || self.events.contains(&name.to_ascii_lowercase());
             });
         }
-        all
+        has_all
     }
 }
 
 /// Returns a name as a formula needs it: between two `@` unless it is a plain word.
-fn quoted(name: String) -> String {
+fn quote_name(name: String) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:".contains(&byte);
-    let starts = name.as_bytes().first().is_some_and(u8::is_ascii_alphabetic);
-    if starts && name.bytes().all(is_plain) {
+    let starts_with_letter = name.as_bytes().first().is_some_and(u8::is_ascii_alphabetic);
+    if starts_with_letter && name.bytes().all(is_plain) {
         name
     } else {
         format!("@{name}@")

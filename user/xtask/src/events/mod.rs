@@ -35,8 +35,8 @@ const GENERATED_MARK: &str =
 /// Writes the tables. `source` is a source tree of Linux, with its version in the file `version`.
 pub(crate) fn write(top: &Path, source: &Path) -> Result<()> {
     let folder = top.join(TABLES);
-    let generated = make(source)?;
-    for name in committed(&folder)?.keys() {
+    let generated = generate(source)?;
+    for name in read_committed(&folder)?.keys() {
         if !generated.contains_key(name) {
             fs::remove_file(folder.join(name)).with_context(|| format!("can't remove {name}"))?;
         }
@@ -52,20 +52,20 @@ pub(crate) fn write(top: &Path, source: &Path) -> Result<()> {
 /// Fails unless the committed tables are up to date with `source`. With another version of Linux it only prints what
 /// differs.
 pub(crate) fn check(top: &Path, source: &Path) -> Result<()> {
-    let (generated, committed) = (make(source)?, committed(&top.join(TABLES))?);
+    let (generated, committed) = (generate(source)?, read_committed(&top.join(TABLES))?);
     let names = generated.keys().chain(committed.keys());
-    let mut differ: Vec<&str> = names
+    let mut different_files: Vec<&str> = names
         .filter(|name| generated.get(*name) != committed.get(*name))
         .map(String::as_str)
         .collect();
-    differ.sort_unstable();
-    differ.dedup();
-    if differ.is_empty() {
+    different_files.sort_unstable();
+    different_files.dedup();
+    if different_files.is_empty() {
         return Ok(());
     }
     let difference = format!(
         "In {TABLES}, these files differ from perf's tables: {}.",
-        differ.join(", ")
+        different_files.join(", ")
     );
     let version = version(source)?;
     if committed
@@ -89,7 +89,7 @@ fn version(source: &Path) -> Result<String> {
 }
 
 /// Returns the generated files in a folder, by name.
-fn committed(folder: &Path) -> Result<BTreeMap<String, String>> {
+fn read_committed(folder: &Path) -> Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
     let entries =
         fs::read_dir(folder).with_context(|| format!("can't read {}", folder.display()))?;
@@ -100,7 +100,7 @@ fn committed(folder: &Path) -> Result<BTreeMap<String, String>> {
             .and_then(|name| name.to_str())
             .context("a table has no name")?;
         if path.is_dir() {
-            let inner = committed(&path)?.into_iter();
+            let inner = read_committed(&path)?.into_iter();
             files.extend(inner.map(|(inner, text)| (format!("{name}/{inner}"), text)));
             continue;
         }
@@ -114,7 +114,7 @@ fn committed(folder: &Path) -> Result<BTreeMap<String, String>> {
 }
 
 /// Returns the files to be written, by name.
-fn make(source: &Path) -> Result<BTreeMap<String, String>> {
+fn generate(source: &Path) -> Result<BTreeMap<String, String>> {
     let folder = source.join("tools/perf/pmu-events/arch/x86");
     let path = folder.join("mapfile.csv");
     let map =
@@ -122,10 +122,10 @@ fn make(source: &Path) -> Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
     let (mut kept, mut uncore, mut formulas) = (0, 0, 0);
     for model in mapfile::models(&map)? {
-        let found = json::read(&folder.join(&model.name)).context(model.name.clone())?;
-        uncore += found.uncore;
+        let folder_events = json::read(&folder.join(&model.name)).context(model.name.clone())?;
+        uncore += folder_events.uncore;
         let metrics = metrics::read(&folder.join(&model.name)).context(model.name.clone())?;
-        for (kind, events) in &found.events {
+        for (kind, events) in &folder_events.events {
             ensure!(!events.list.is_empty(), "{} has no events", model.name);
             kept += events.list.len();
             let name = match kind {
