@@ -58,8 +58,8 @@ fn each_line_of_a_table_is_found() {
                 name.to_ascii_lowercase(),
                 name.to_ascii_uppercase(),
             ] {
-                let found = model.event(&spelling).expect("it is there");
-                assert_eq!(&super::tests::line(&found), line, "{}", model.name());
+                let event = model.event(&spelling).expect("it is there");
+                assert_eq!(&super::tests::line(&event), line, "{}", model.name());
             }
         }
     }

@@ -284,8 +284,8 @@ pub(crate) mod testing {
 
     impl CpuIdReader for Leaves {
         fn cpuid2(&self, leaf: u32, _: u32) -> CpuIdResult {
-            let found = self.0.iter().find(|(number, _)| *number == leaf);
-            let [eax, ebx, ecx, edx] = found.map_or([0; 4], |(_, registers)| *registers);
+            let leaf_row = self.0.iter().find(|(number, _)| *number == leaf);
+            let [eax, ebx, ecx, edx] = leaf_row.map_or([0; 4], |(_, registers)| *registers);
             CpuIdResult { eax, ebx, ecx, edx }
         }
     }

@@ -304,19 +304,19 @@ fn may_use(part: &str, used: &str) -> bool {
 
 /// Returns the Rust files below a folder.
 fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     let entries =
         fs::read_dir(folder).with_context(|| format!("can't read {}", folder.display()))?;
     for entry in entries {
         let path = entry?.path();
         if path.is_dir() {
-            found.extend(rust_files(&path)?);
+            files.extend(rust_files(&path)?);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
+            files.push(path);
         }
     }
-    found.sort();
-    Ok(found)
+    files.sort();
+    Ok(files)
 }
 
 /// Returns the part that a file belongs to: its first folder, or its own name.

@@ -191,10 +191,10 @@ fn require_bindgen() -> Result<()> {
         Err(error) => return Err(error).context("can't run bindgen"),
     };
     let text = require_success(output, "bindgen --version")?;
-    let found = text.trim().trim_start_matches("bindgen ");
+    let version = text.trim().trim_start_matches("bindgen ");
     ensure!(
-        is_release_of(found, BINDGEN_VERSION),
-        "bindgen is version {found}, whose output may differ. {install}"
+        is_release_of(version, BINDGEN_VERSION),
+        "bindgen is version {version}, whose output may differ. {install}"
     );
     Ok(())
 }

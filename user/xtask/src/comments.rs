@@ -77,12 +77,12 @@ mod tests {
     #[test]
     fn comments_are_found_in_each_language() {
         let c = "int who; /* one */\n/*\n * two\n */\nint x; // three\n";
-        let found = Language::C.lines(c);
-        let words: Vec<&str> = found.iter().map(|(_, line)| line.trim()).collect();
+        let comments = Language::C.lines(c);
+        let words: Vec<&str> = comments.iter().map(|(_, line)| line.trim()).collect();
         assert_eq!(words, ["one", "", "* two", "", "three"]);
         let shell = "#!/bin/sh\nwho=$#; x=${who#y} # one\n\t# two\n";
-        let found = Language::Hash.lines(shell);
-        assert_eq!(found, [(1, "!/bin/sh"), (2, " one"), (3, " two")]);
+        let comments = Language::Hash.lines(shell);
+        assert_eq!(comments, [(1, "!/bin/sh"), (2, " one"), (3, " two")]);
         assert_eq!(Language::Rust.lines("x // one\ny\n"), [(1, " one")]);
         assert_eq!(Language::Page.lines("a\nb"), [(1, "a"), (2, "b")]);
     }

@@ -116,12 +116,12 @@ fn files_below(path: &Path) -> Result<Vec<PathBuf>> {
         return Ok(vec![path.to_owned()]);
     }
     let entries = fs::read_dir(path).with_context(|| format!("can't read {}", path.display()))?;
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     for entry in entries {
-        found.extend(files_below(&entry?.path())?);
+        files.extend(files_below(&entry?.path())?);
     }
-    found.sort();
-    Ok(found)
+    files.sort();
+    Ok(files)
 }
 
 /// Returns the faults of a file, each with the number of its line.
@@ -129,13 +129,13 @@ fn faults(name: &Path, text: &str) -> Vec<(usize, String)> {
     let Some(language) = Language::of(name, text) else {
         return Vec::new();
     };
-    let mut found = Vec::new();
+    let mut faults = Vec::new();
     // The number of the line before, and its last word.
     let mut last_word = (0, String::new());
     // The line of documentation that was read last.
     let mut documented = None;
     for (number, line) in language.lines(text) {
-        let mut fault = |what: String| found.push((number, what));
+        let mut fault = |what: String| faults.push((number, what));
         // A sentence may go on in the next line.
         let (last, word) = last_word;
         let word = if last + 1 == number {
@@ -154,45 +154,45 @@ fn faults(name: &Path, text: &str) -> Vec<(usize, String)> {
             }
         }
     }
-    found
+    faults
 }
 
 /// Returns the faults in the words of a line that follows the word `before`, and its last word.
 fn vague_words(line: &str, mut before: String) -> (Vec<String>, String) {
-    let mut found = Vec::new();
+    let mut faults = Vec::new();
     let words = line.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '`');
     for word in words.filter(|word| !word.is_empty()) {
         let lower = word.to_lowercase();
         let is_clear = lower == "who" && PEOPLE.contains(&before.as_str());
         if VAGUE_WORDS.contains(&lower.as_str()) && !is_clear {
-            found.push(format!(
+            faults.push(format!(
                 "'{word}' does not say which caller, reader or writer"
             ));
         }
         before = lower;
     }
-    (found, before)
+    (faults, before)
 }
 
 /// Returns the faults of a comment in Rust. `is_first` says that the line before is not documentation.
 fn faults_of_rust(line: &str, is_first: bool) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut faults = Vec::new();
     let documentation = line.strip_prefix('/').map(str::trim);
     let comment = line.trim_start_matches(['/', '!']).trim();
     if let Some(reason) = comment.strip_prefix("SAFETY: ") {
         let reason = reason.trim_end_matches('.');
         if REFERENCES_TO_REASONS.contains(&reason) || reason.starts_with("As above") {
-            found.push(format!("'{reason}' refers to a reason in another place"));
+            faults.push(format!("'{reason}' refers to a reason in another place"));
         }
     }
     let first = documentation.and_then(|text| text.split(' ').next());
     if let Some(first) = first.filter(|first| is_first && FIRST_WORDS_WITHOUT_NOUN.contains(first))
     {
-        found.push(format!(
+        faults.push(format!(
             "documentation begins with '{first}' instead of a noun"
         ));
     }
-    found
+    faults
 }
 
 /// Returns the faults of the subject of a commit.

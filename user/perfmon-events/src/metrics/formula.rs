@@ -345,11 +345,11 @@ impl<'a> Parser<'a> {
     fn take_word(&mut self, word: &str) -> bool {
         self.peek();
         let start = self.position;
-        let found = self.parse_word() == word;
-        if !found {
+        let is_word = self.parse_word() == word;
+        if !is_word {
             self.position = start;
         }
-        found
+        is_word
     }
 
     fn expect(&mut self, byte: u8, what_is_wrong: &'static str) -> Result<(), Mistake> {

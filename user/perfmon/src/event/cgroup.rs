@@ -119,8 +119,8 @@ impl Cgroup {
     /// Returns whether the cgroup has been removed.
     #[must_use]
     pub fn is_removed(&self) -> bool {
-        let found = faccessat(self, "cgroup.procs", AccessFlags::F_OK, AtFlags::empty());
-        matches!(found, Err(Errno::ENOENT | Errno::ENODEV))
+        let result = faccessat(self, "cgroup.procs", AccessFlags::F_OK, AtFlags::empty());
+        matches!(result, Err(Errno::ENOENT | Errno::ENODEV))
     }
 }
 
@@ -242,8 +242,8 @@ mod tests {
 26 1 8:1 / / rw - ext4 /dev/sda1 rw
 30 24 0:26 / /sys/fs/cgroup\\040x rw,nosuid shared:9 master:2 - cgroup2 cgroup2 rw,nsdelegate
 31 24 0:26 / /second rw - cgroup2 cgroup2 rw\n";
-        let found = find_mount(table);
-        assert_eq!(found, Ok(PathBuf::from("/sys/fs/cgroup x")));
+        let mount = find_mount(table);
+        assert_eq!(mount, Ok(PathBuf::from("/sys/fs/cgroup x")));
         let only_1 = b"30 24 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
         assert_eq!(find_mount(only_1), Err(Cause::CgroupVersion1));
         let both = [&only_1[..], b"31 24 0:27 / /unified rw - cgroup2 none rw\n"].concat();
@@ -264,8 +264,8 @@ mod tests {
             &b"31 24 0:27 / /perf\\040event rw shared:9 - cgroup cgroup rw,perf_event\n"[..];
         let second = &b"32 24 0:28 / /unified rw - cgroup2 perf_event rw\n"[..];
         assert_eq!(find_perf_mount(&[other, second].concat()), None);
-        let found = find_perf_mount(&[other, second, perfs].concat());
-        assert_eq!(found, Some(PathBuf::from("/perf event")));
+        let mount = find_perf_mount(&[other, second, perfs].concat());
+        assert_eq!(mount, Some(PathBuf::from("/perf event")));
     }
 
     #[test]

@@ -198,10 +198,10 @@ mod tests {
             ("node-prefetches", 0x00206),
         ];
         for (name, config) in table {
-            let found = CacheEvent::find(name).expect("perf has it");
-            assert_eq!(found.config(), config, "{name}");
-            assert_eq!(CacheEvent::from_config(config), Some(found));
-            assert!(found.to_string().eq_ignore_ascii_case(name));
+            let event = CacheEvent::find(name).expect("perf has it");
+            assert_eq!(event.config(), config, "{name}");
+            assert_eq!(CacheEvent::from_config(config), Some(event));
+            assert!(event.to_string().eq_ignore_ascii_case(name));
         }
         for name in [
             "L1-icache-stores",
@@ -221,8 +221,8 @@ mod tests {
         let on = |model, name| {
             let pmu = Pmu::of_model(perfmon_events::model(model).expect("it is there"));
             let event = CacheEvent::find(name).expect("perf has it");
-            let found = event.counters_on(&pmu).and_then(|found| found.select);
-            found
+            let select = event.counters_on(&pmu).and_then(|counters| counters.select);
+            select
                 .map(EventSelect::bits)
                 .ok_or_else(|| event.absence_reason(&pmu))
         };
@@ -251,8 +251,8 @@ mod tests {
             ("branches-loads", "branch-loads"),
         ];
         for (name, plain) in table {
-            let found = CacheEvent::find(name).expect(name);
-            assert_eq!(found.to_string(), plain, "{name}");
+            let event = CacheEvent::find(name).expect(name);
+            assert_eq!(event.to_string(), plain, "{name}");
         }
         for event in all_events() {
             assert_eq!(CacheEvent::find(&event.to_string()), Some(event));
@@ -274,10 +274,10 @@ mod tests {
         );
         let loads = CacheEvent::find("L1-dcache-loads").expect("perf has it");
         assert_eq!(loads.counters_on(&testing::emulated(Vendor::Intel)), None);
-        let found = loads
+        let counters = loads
             .counters_on(&testing::skylake())
             .expect("Skylake has it");
-        assert_eq!(found.select.map(EventSelect::bits), Some(0x3_81d0));
+        assert_eq!(counters.select.map(EventSelect::bits), Some(0x3_81d0));
     }
 
     #[test]

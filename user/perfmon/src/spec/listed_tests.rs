@@ -275,15 +275,15 @@ fn names_of_all_cpus_mean_the_same_in_the_lists() {
     for model in models() {
         let pmu = Pmu::of_model(model);
         for named in named_events(pmu.vendor()) {
-            let found = named
+            let select = named
                 .counters_on(&pmu)
-                .and_then(|found| found.select)
+                .and_then(|counters| counters.select)
                 .map(EventSelect::bits);
             for event in named.names().filter_map(|name| model.event(name)) {
                 let listed = counters_of_listed(&event, &pmu)
                     .ok()
-                    .and_then(|found| found.select);
-                if found != listed.map(EventSelect::bits) {
+                    .and_then(|counters| counters.select);
+                if select != listed.map(EventSelect::bits) {
                     different.insert(event.name);
                 }
             }
@@ -321,10 +321,10 @@ const LIMITED_FURTHER: [&str; 20] = [
 
 #[test]
 fn limits_that_the_driver_lacks_are_known() {
-    let mut found = BTreeSet::new();
+    let mut limited_events = BTreeSet::new();
     for model in models() {
         let pmu = Pmu::of_model(model);
-        found.extend(
+        limited_events.extend(
             model
                 .events()
                 .filter(|event| needs_choice(event, &pmu))
@@ -332,7 +332,7 @@ fn limits_that_the_driver_lacks_are_known() {
         );
     }
     assert_eq!(
-        found.iter().map(String::as_str).collect::<Vec<_>>(),
+        limited_events.iter().map(String::as_str).collect::<Vec<_>>(),
         LIMITED_FURTHER
     );
 }

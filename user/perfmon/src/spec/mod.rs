@@ -200,16 +200,16 @@ pub fn parse_or_absent(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, SpecErro
             None => Err(fault),
         },
     };
-    let found: Vec<(EventSpec, Option<Fault>)> = parse::parse(text)
+    let events: Vec<(EventSpec, Option<Fault>)> = parse::parse(text)
         .and_then(|specs| specs.iter().map(resolve).collect())
         .map_err(|fault| fault.into_error(text))?;
-    let (found, faults): (Vec<EventSpec>, Vec<Option<Fault>>) = found.into_iter().unzip();
+    let (events, faults): (Vec<EventSpec>, Vec<Option<Fault>>) = events.into_iter().unzip();
     if faults.iter().all(Option::is_some) {
         if let Some(fault) = faults.into_iter().flatten().next() {
             return Err(fault.into_error(text));
         }
     }
-    Ok(found)
+    Ok(events)
 }
 
 /// Returns those of the default events that the CPU has: instructions, cycles, branches, branch misses.

@@ -457,9 +457,9 @@ mod tests {
     #[test]
     fn the_counters_are_those_of_the_module() {
         let counters_of = |pmu: &Pmu, name| {
-            let found = find(pmu.vendor(), name)?.counters_on(pmu)?;
-            let bits = found.select.map(EventSelect::bits);
-            Some((bits, found.general, found.fixed))
+            let counters = find(pmu.vendor(), name)?.counters_on(pmu)?;
+            let bits = counters.select.map(EventSelect::bits);
+            Some((bits, counters.general, counters.fixed))
         };
         let intel = testing::intel();
         assert_eq!(

@@ -144,18 +144,18 @@ fn a_counter_can_be_asked_for() {
 
 #[test]
 fn an_event_that_the_cpu_lacks_is_returned_as_absent() {
-    let found = |text| -> Result<Vec<(String, bool)>, String> {
+    let labels_and_absence = |text| -> Result<Vec<(String, bool)>, String> {
         let events = parse_or_absent(text, &testing::intel()).map_err(|error| error.to_string())?;
         let events = events.into_iter().map(|e| (e.label.clone(), e.is_absent()));
         Ok(events.collect())
     };
     let (cycles, misses) = ("cycles:u".to_owned(), "cache-misses:u".to_owned());
     assert_eq!(
-        found("cycles:u,cache-misses:u"),
+        labels_and_absence("cycles:u,cache-misses:u"),
         Ok(vec![(cycles, false), (misses, true)])
     );
-    assert!(found("cache-misses").is_err_and(|error| error.contains("does not have the event")));
-    assert!(found("cycles,cache-mises").is_err_and(|error| error.contains("no event is called")));
+    assert!(labels_and_absence("cache-misses").is_err_and(|error| error.contains("does not have the event")));
+    assert!(labels_and_absence("cycles,cache-mises").is_err_and(|error| error.contains("no event is called")));
 }
 
 #[test]

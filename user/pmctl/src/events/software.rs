@@ -78,14 +78,14 @@ pub(crate) fn find(name: &str) -> Option<Software> {
 
 /// Splits the texts of -e into other events and software events.
 pub(crate) fn split(texts: &[String]) -> (Vec<String>, Vec<Software>) {
-    let mut found: Vec<Software> = Vec::new();
+    let mut software_events: Vec<Software> = Vec::new();
     let mut rest = Vec::new();
     for text in texts {
         let mut others = Vec::new();
         for word in text.split(',') {
             match find(word) {
-                Some(event) if found.contains(&event) => {}
-                Some(event) => found.push(event),
+                Some(event) if software_events.contains(&event) => {}
+                Some(event) => software_events.push(event),
                 None => others.push(word),
             }
         }
@@ -93,7 +93,7 @@ pub(crate) fn split(texts: &[String]) -> (Vec<String>, Vec<Software>) {
             rest.push(others.join(","));
         }
     }
-    (rest, found)
+    (rest, software_events)
 }
 
 /// Returns whether this is the name of a software event.

@@ -76,7 +76,7 @@ impl TaskList {
 
 /// Returns the threads of these processes, and the threads `tids`.
 fn threads(pids: &[u32], tids: &[u32]) -> Result<Vec<Thread>, Usage> {
-    let mut found = Vec::new();
+    let mut listed_threads = Vec::new();
     for pid in pids {
         let folder = fs::read_dir(format!("/proc/{pid}/task"));
         let folder = folder.map_err(|_| no_such_task('p', "process", *pid))?;
@@ -86,18 +86,18 @@ fn threads(pids: &[u32], tids: &[u32]) -> Result<Vec<Thread>, Usage> {
                 // The process has ended.
                 Err(_) => break,
             };
-            found.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
+            listed_threads.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
         }
     }
     for tid in tids {
         if fs::metadata(format!("/proc/{tid}/comm")).is_err() {
             return Err(no_such_task('t', "thread", *tid));
         }
-        found.push(*tid);
+        listed_threads.push(*tid);
     }
-    found.sort_unstable();
-    found.dedup();
-    Ok(found.into_iter().map(Thread::new).collect())
+    listed_threads.sort_unstable();
+    listed_threads.dedup();
+    Ok(listed_threads.into_iter().map(Thread::new).collect())
 }
 
 /// Returns the message about a process or thread that does not exist.
@@ -161,9 +161,9 @@ mod tests {
     #[test]
     fn the_threads_of_a_process_are_found_once() {
         let pid = std::process::id();
-        let found = threads(&[pid], &[pid]).expect("it runs");
-        assert_eq!(found.iter().filter(|thread| thread.tid == pid).count(), 1);
-        assert!(found[0].name.ends_with(&format!("-{}", found[0].tid)));
+        let listed_threads = threads(&[pid], &[pid]).expect("it runs");
+        assert_eq!(listed_threads.iter().filter(|thread| thread.tid == pid).count(), 1);
+        assert!(listed_threads[0].name.ends_with(&format!("-{}", listed_threads[0].tid)));
         assert!(threads(&[0], &[]).is_err());
         assert!(threads(&[], &[0]).is_err());
     }

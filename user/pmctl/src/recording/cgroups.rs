@@ -29,21 +29,21 @@ impl KnownCgroups {
     pub(crate) fn find() -> Result<Self> {
         let mount = Cgroup::sampled_mount_point()
             .map_err(|error| exit::with_help_to("--all-cgroups", &error))?;
-        let found = search(&mount, &[Pattern::new("**")], MAX_CGROUPS)?;
+        let found_cgroups = search(&mount, &[Pattern::new("**")], MAX_CGROUPS)?;
         Ok(Self {
-            records: found.cgroups.iter().map(record).collect(),
-            is_cut: found.is_cut,
+            records: found_cgroups.cgroups.iter().map(record).collect(),
+            is_cut: found_cgroups.is_cut,
         })
     }
 }
 
 /// Returns the record that perf has for a cgroup.
-fn record(found: &FoundCgroup) -> Record {
-    let path = Path::new("/").join(&found.name);
+fn record(cgroup: &FoundCgroup) -> Record {
+    let path = Path::new("/").join(&cgroup.name);
     Record {
         stamp: Stamp::default(),
         body: Body::Cgroup {
-            id: found.inode,
+            id: cgroup.inode,
             path: path.to_string_lossy().into_owned(),
         },
     }

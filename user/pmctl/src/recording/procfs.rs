@@ -292,14 +292,14 @@ mod tests {
         };
         let start = 0xffff_ffff_8100_0000;
         let image_of = |text: &str| kernel_code_range(text.as_bytes(), None);
-        let found = Some((start, 0xffff_ffff_8200_0000));
-        assert_eq!(image_of(&symbols(start)), found);
+        let code_range = Some((start, 0xffff_ffff_8200_0000));
+        assert_eq!(image_of(&symbols(start)), code_range);
         assert_eq!(image_of(&symbols(0)), None);
         assert_eq!(image_of(""), None);
         // Symbols behind the code are not read.
         let text = symbols(start) + "ffffffff83000000 D data\n";
         let mut rest = text.as_bytes();
-        assert_eq!(kernel_code_range(&mut rest, None), found);
+        assert_eq!(kernel_code_range(&mut rest, None), code_range);
         assert_eq!(rest, b"ffffffff83000000 D data\n");
         // If the length is known, only the beginning is read.
         let text = "ffffffff81000000 T _text\nffffffff82000000 T _etext\n";

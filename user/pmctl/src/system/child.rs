@@ -62,12 +62,12 @@ impl Command {
     pub(crate) fn find(words: &[OsString]) -> Result<Self> {
         let program = words.first().map_or(OsStr::new(""), OsString::as_os_str);
         let path = env::var_os("PATH").unwrap_or_else(|| OsString::from("/bin:/usr/bin"));
-        let found =
+        let program_path =
             search_program(program, &path).map_err(|errno| CannotRun::new(program, errno))?;
         let string = |word: OsString| CString::new(word.into_vec());
         let arguments = words.iter().cloned().map(string).collect::<Result<_, _>>();
         Ok(Self {
-            path: string(found.into()).context("the command contains a NUL character")?,
+            path: string(program_path.into()).context("the command contains a NUL character")?,
             arguments: arguments.context("the command contains a NUL character")?,
             streams: Streams::Own,
             preparation: None,
@@ -438,10 +438,10 @@ mod tests {
 
     #[test]
     fn a_name_with_a_slash_is_not_searched() {
-        let found = |path| search_program(OsStr::new(path), OsStr::new("/bin"));
-        assert_eq!(found("/bin/sh"), Ok(PathBuf::from("/bin/sh")));
-        assert_eq!(found("./sh"), Err(Errno::ENOENT));
-        assert_eq!(found("/dev/null"), Err(Errno::EACCES));
+        let result_of = |path| search_program(OsStr::new(path), OsStr::new("/bin"));
+        assert_eq!(result_of("/bin/sh"), Ok(PathBuf::from("/bin/sh")));
+        assert_eq!(result_of("./sh"), Err(Errno::ENOENT));
+        assert_eq!(result_of("/dev/null"), Err(Errno::EACCES));
     }
 
     #[test]
@@ -454,8 +454,8 @@ mod tests {
             fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("it is ours");
         }
         let both = env::join_paths([folder.path().join("plain"), folder.path().join("program")]);
-        let found = search_program(OsStr::new("tool"), &both.expect("no colon in it"));
-        assert_eq!(found, Ok(folder.path().join("program/tool")));
+        let program = search_program(OsStr::new("tool"), &both.expect("no colon in it"));
+        assert_eq!(program, Ok(folder.path().join("program/tool")));
         // Root may not execute a file without any x bit either.
         let plain = folder.path().join("plain");
         assert_eq!(

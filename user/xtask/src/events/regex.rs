@@ -10,11 +10,11 @@ pub(super) fn matches(pattern: &str, text: &str) -> Result<bool> {
 
 /// Returns the positions where a match that begins at the start of `text` can end.
 fn match_ends(pattern: &[u8], text: &[u8]) -> Result<Vec<usize>> {
-    let mut found = Vec::new();
+    let mut ends = Vec::new();
     for alternative in split_alternatives(pattern) {
-        found.extend(sequence_ends(alternative, text)?);
+        ends.extend(sequence_ends(alternative, text)?);
     }
-    Ok(found)
+    Ok(ends)
 }
 
 /// Splits at each `|` outside of brackets and parentheses.
@@ -63,15 +63,15 @@ fn sequence_ends(pattern: &[u8], text: &[u8]) -> Result<Vec<usize>> {
             at += 1;
         }
     }
-    let mut found = Vec::new();
+    let mut ends = Vec::new();
     for from in reached {
-        found.extend(
+        ends.extend(
             sequence_ends(rest, &text[from..])?
                 .into_iter()
                 .map(|end| from + end),
         );
     }
-    Ok(found)
+    Ok(ends)
 }
 
 /// The same as [`match_ends`] for a letter, a set or a group.

@@ -289,26 +289,26 @@ fn check_policy(facts: &CheckedFacts<'_>) -> Finding {
                 "{FILE} has no number, but `{text}`"
             )));
         };
-        let found = format!("perf_event_paranoid is {paranoid}");
+        let state = format!("perf_event_paranoid is {paranoid}");
         if facts.system_failure_cause() == Some(Cause::Forbidden) {
             let consequence = if facts.trials.event.is_counted() {
                 OWN_PROGRAMS_ONLY
             } else {
                 "this process may not count"
             };
-            return Ok(facts.bad_for_system(format!("{found}: {consequence}")).fix(format!(
+            return Ok(facts.bad_for_system(format!("{state}: {consequence}")).fix(format!(
                 "{WHOLE_SYSTEM_FIX} If that does not help, a security module forbids it: its audit log has the reason."
             )));
         }
         if is_privileged(&facts.read_text("/proc/self/status")?.unwrap_or_default()) {
             return Ok(Finding::good(format!(
-                "{found}, and this process may still count, by its capabilities"
+                "{state}, and this process may still count, by its capabilities"
             )));
         }
         Ok(if paranoid > 0 {
-            Finding::note(format!("{found}: {OWN_PROGRAMS_ONLY}")).fix(WHOLE_SYSTEM_FIX)
+            Finding::note(format!("{state}: {OWN_PROGRAMS_ONLY}")).fix(WHOLE_SYSTEM_FIX)
         } else {
-            Finding::good(format!("{found}: all users may count"))
+            Finding::good(format!("{state}: all users may count"))
         })
     })())
 }
@@ -350,14 +350,14 @@ fn check_nmi_watchdog(facts: &CheckedFacts<'_>) -> Finding {
             return Finding::good("off");
         }
         if facts.can_count() {
-            let found = "on, but it holds no counter";
+            let state = "on, but it holds no counter";
             if facts.trials.has_place_holder {
                 return Finding::note(format!(
-                    "{found}: if it was switched on while perfmon counted, it does not work"
+                    "{state}: if it was switched on while perfmon counted, it does not work"
                 ))
                 .fix("When perfmon does not count: `sysctl kernel.nmi_watchdog=0`, then `sysctl kernel.nmi_watchdog=1`.");
             }
-            return Finding::good(found);
+            return Finding::good(state);
         }
         Finding::bad("on: it holds a counter, and so Linux's perf holds all of them")
             .fix("`sysctl kernel.nmi_watchdog=0`; for good, boot with nmi_watchdog=0.")

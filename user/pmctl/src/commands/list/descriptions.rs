@@ -54,17 +54,17 @@ impl Descriptions {
             ),
             entries => entries.with_context(|| format!("can't read {folder}"))?,
         };
-        let mut found = Self::default();
+        let mut descriptions = Self::default();
         for entry in entries {
             let path = entry?.path();
             if path
                 .extension()
                 .is_some_and(|extension| extension == "json")
             {
-                found.add_file(&path, unit)?;
+                descriptions.add_file(&path, unit)?;
             }
         }
-        Ok(found)
+        Ok(descriptions)
     }
 
     /// Adds the descriptions of a file, and with `unit` only those of events of that unit.

@@ -33,14 +33,14 @@ pub(super) fn matching_metrics(
 ) -> Result<Vec<ListedMetric>> {
     let all = metrics::all(pmu);
     let mut formulas = Formulas::new(MachineFacts::of(machine));
-    let mut found = Vec::new();
+    let mut listed_metrics = Vec::new();
     for metric in all {
         let names = std::iter::once(metric.name).chain(metric.groups());
         if !has_match(glob, names) {
             continue;
         }
         let events = formulas.add(&metric, pmu.model())?;
-        found.push(ListedMetric {
+        listed_metrics.push(ListedMetric {
             name: metric.name,
             missing: metrics::events(&events, (machine, pmu), false).err(),
             metric: Some(metric),
@@ -49,7 +49,7 @@ pub(super) fn matching_metrics(
     }
     let left_out = pmu.model().into_iter().flat_map(Model::metrics_left_out);
     let left_out = left_out.filter(|(name, _)| has_match(glob, std::iter::once(*name)));
-    found.extend(left_out.map(|(name, needed)| ListedMetric {
+    listed_metrics.extend(left_out.map(|(name, needed)| ListedMetric {
         name,
         metric: None,
         events: Vec::new(),
@@ -57,7 +57,7 @@ pub(super) fn matching_metrics(
             "it needs {needed}, which is not an event of a core."
         )),
     }));
-    Ok(found)
+    Ok(listed_metrics)
 }
 
 /// Returns whether one of these names matches `glob`; without a pattern, all do.

@@ -205,8 +205,8 @@ fn kind_and_glob(words: &[String]) -> Result<(ListKind, Option<&str>), Usage> {
         ("pmus", ListKind::Pmus),
     ];
     let kind = words.first().and_then(|word| {
-        let found = LIST_KINDS.iter().find(|(name, _)| name == word);
-        found.map(|(_, kind)| *kind)
+        let entry = LIST_KINDS.iter().find(|(name, _)| name == word);
+        entry.map(|(_, kind)| *kind)
     });
     match (kind, words) {
         (Some(kind), [_]) => Ok((kind, None)),

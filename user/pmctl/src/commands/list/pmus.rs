@@ -35,12 +35,12 @@ pub(super) struct ListedPmuEvent {
 pub(super) fn matching_events(glob: Option<&str>, machine: &Machine) -> Vec<ListedPmuEvent> {
     let pmus = read_all(machine);
     let of_kind = pmus.chunk_by(|first, second| first.kind() == second.kind());
-    let mut found: Vec<ListedPmuEvent> = of_kind.flat_map(entries_of_kind).collect();
-    found.retain(|event| {
+    let mut pmu_events: Vec<ListedPmuEvent> = of_kind.flat_map(entries_of_kind).collect();
+    pmu_events.retain(|event| {
         let name = event.name.to_ascii_lowercase();
         glob.is_none_or(|glob| matches(&glob.to_ascii_lowercase(), &name))
     });
-    found
+    pmu_events
 }
 
 /// Returns the named events of PMUs of one kind, and an entry with the fields for other events.

@@ -172,8 +172,8 @@ impl Containers {
         let mount = &self.mount;
         let existing: HashSet<&FoundCgroup> = cgroups.iter().collect();
         self.counted.retain(|_, container| {
-            let found = &container.found;
-            existing.contains(found) || (is_cut && found.is_there(mount))
+            let cgroup = &container.found;
+            existing.contains(cgroup) || (is_cut && cgroup.is_there(mount))
         });
         for container in self.counted.values_mut() {
             // A counter that was in use may be free now.

@@ -171,8 +171,8 @@ fn requested_events(texts: &[String], pmu: &Pmu) -> Result<Vec<EventSpec>, Usage
     };
     let mut events: Vec<EventSpec> = Vec::new();
     for text in texts {
-        let found = spec::parse_or_absent(text, pmu);
-        for event in found.map_err(|error| Usage(error.to_string()))? {
+        let result = spec::parse_or_absent(text, pmu);
+        for event in result.map_err(|error| Usage(error.to_string()))? {
             let label = &event.label;
             if event.group.is_some() {
                 return Err(Usage(

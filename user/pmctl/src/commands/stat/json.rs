@@ -228,10 +228,10 @@ mod tests {
                 .expect("room");
             perf.end(&[run(&[None])]).expect("room");
         });
-        let found = lines(&text);
-        assert_eq!(found.len(), 1, "no total after intervals");
-        assert_eq!(found[0]["interval"], 0.5);
-        assert_eq!(found[0]["counter-value"], "<not counted>");
+        let objects = lines(&text);
+        assert_eq!(objects.len(), 1, "no total after intervals");
+        assert_eq!(objects[0]["interval"], 0.5);
+        assert_eq!(objects[0]["counter-value"], "<not counted>");
 
         let text = written(|out| {
             let runs = [run(&[Some(90)]), run(&[Some(110)])];

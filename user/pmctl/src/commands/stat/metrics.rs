@@ -345,8 +345,8 @@ impl Metrics {
         let mut result = Self::none();
         let all = metrics::all(pmu);
         let event_index = |name: &str| {
-            let found = columns.iter().find(|column| column.event.label == name);
-            found.expect("it is counted").event_index
+            let column = columns.iter().find(|column| column.event.label == name);
+            column.expect("it is counted").event_index
         };
         for name in names {
             let metric = *all

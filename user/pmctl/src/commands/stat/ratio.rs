@@ -90,9 +90,9 @@ mod tests {
     fn a_ratio_needs_both_in_the_same_modes() {
         let both = columns("instructions:u,cycles:u,cycles:k");
         let counts = [Some(30.0), Some(20.0), Some(1.0)];
-        let found = ratio(&both, &counts, 0).expect("there are cycles");
+        let ipc = ratio(&both, &counts, 0).expect("there are cycles");
         assert_eq!(
-            found,
+            ipc,
             Ratio {
                 value: 1.5,
                 unit: "insn per cycle".to_owned(),
@@ -113,9 +113,9 @@ mod tests {
     #[test]
     fn shares_are_in_percent() {
         let columns = columns("branches,branch-misses");
-        let found = ratio(&columns, &[Some(200.0), Some(5.0)], 1).expect("there are branches");
+        let share = ratio(&columns, &[Some(200.0), Some(5.0)], 1).expect("there are branches");
         assert_eq!(
-            found,
+            share,
             Ratio {
                 value: 2.5,
                 unit: "% of all branches".to_owned(),

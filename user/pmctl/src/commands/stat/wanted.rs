@@ -97,8 +97,8 @@ mod tests {
     #[test]
     fn details_that_the_cpu_lacks_are_named() {
         let (events, missing) = detailed_events(&testing::amd());
-        let found: Vec<&str> = events.iter().map(|event| &event.label[..]).collect();
-        assert_eq!(found, ["L1-dcache-loads", "L1-dcache-load-misses"]);
+        let labels: Vec<&str> = events.iter().map(|event| &event.label[..]).collect();
+        assert_eq!(labels, ["L1-dcache-loads", "L1-dcache-load-misses"]);
         assert_eq!(missing, ["LLC-loads", "LLC-load-misses"]);
         let (events, missing) = detailed_events(&testing::intel());
         assert_eq!((events.len(), missing), (0, DETAILED_EVENTS.to_vec()));

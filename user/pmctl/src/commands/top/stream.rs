@@ -242,7 +242,7 @@ mod tests {
     fn windows_have_all_samples_with_tasks_and_files_of_before() {
         let recording = perfdata::read(RECORDING).expect("it is whole");
         let bytes = written(&recording);
-        let mut found = Vec::new();
+        let mut window_samples = Vec::new();
         let mut windows = 0;
         let mut stream = PipeStream::new();
         assert!(stream.take_recording().is_none());
@@ -251,11 +251,11 @@ mod tests {
             if let Some(window) = stream.take_recording() {
                 let all = samples(&window);
                 windows += usize::from(!all.is_empty());
-                found.extend(all);
+                window_samples.extend(all);
             }
         }
         assert!(windows > 2, "{windows}");
-        assert_eq!(found, samples(&recording));
+        assert_eq!(window_samples, samples(&recording));
     }
 
     #[test]

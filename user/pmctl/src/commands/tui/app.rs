@@ -361,12 +361,12 @@ impl FunctionView {
         let text = text.to_lowercase();
         let lines = self.listing.lines.iter().enumerate();
         let mut lines = lines.skip(self.selected + usize::from(!from_selected));
-        let found = lines.find(|(_, line)| line.text().to_lowercase().contains(&text));
-        if let Some((index, _)) = found {
+        let next_match = lines.find(|(_, line)| line.text().to_lowercase().contains(&text));
+        if let Some((index, _)) = next_match {
             self.selected = index;
             self.offset = None;
         }
-        found.is_some()
+        next_match.is_some()
     }
 
     /// Selects the instruction with the next smaller share, or the hottest one after the last.

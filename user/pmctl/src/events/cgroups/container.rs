@@ -83,8 +83,8 @@ fn find_container<'a>(
     parent: &str,
 ) -> Option<(Option<&'static str>, &'a str, Option<&'a str>)> {
     let runtime_in = |table: &[(&str, &'static str)], word: &str| {
-        let found = table.iter().find(|(known, _)| *known == word);
-        found.map(|(_, runtime)| *runtime)
+        let entry = table.iter().find(|(known, _)| *known == word);
+        entry.map(|(_, runtime)| *runtime)
     };
     // SLICE:PREFIX:ID is written if runc uses the systemd driver, but its caller expects cgroupfs.
     if let [slice, prefix, id] = level.split(':').collect::<Vec<_>>()[..] {
@@ -348,12 +348,12 @@ mod tests {
     #[test]
     fn names_are_found_in_each_form() {
         for (cgroup, runtime, id, pod, name) in FORMS {
-            let found = ContainerNames::of(Path::new(&fill_in(cgroup)));
+            let container = ContainerNames::of(Path::new(&fill_in(cgroup)));
             let text = |text: &str| (!text.is_empty()).then(|| fill_in(text));
-            assert_eq!(found.runtime.unwrap_or(""), *runtime, "{cgroup}");
-            assert_eq!(found.id, text(id), "{cgroup}");
-            assert_eq!(found.pod, text(pod), "{cgroup}");
-            assert_eq!(found.name, text(name), "{cgroup}");
+            assert_eq!(container.runtime.unwrap_or(""), *runtime, "{cgroup}");
+            assert_eq!(container.id, text(id), "{cgroup}");
+            assert_eq!(container.pod, text(pod), "{cgroup}");
+            assert_eq!(container.name, text(name), "{cgroup}");
         }
     }
 

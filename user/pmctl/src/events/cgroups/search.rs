@@ -43,7 +43,7 @@ impl FoundCgroup {
 /// # Errors
 /// A directory can't be read.
 pub(crate) fn search(mount: &Path, patterns: &[Pattern], limit: usize) -> Result<FoundCgroups> {
-    let mut found = FoundCgroups::default();
+    let mut found_cgroups = FoundCgroups::default();
     let root = FoundCgroup {
         name: PathBuf::new(),
         inode: fs::metadata(mount)
@@ -55,20 +55,20 @@ pub(crate) fn search(mount: &Path, patterns: &[Pattern], limit: usize) -> Result
     let mut pending = vec![root];
     while let Some(cgroup) = pending.pop() {
         let may_have = |pattern: &Pattern| pattern.may_match_below(&cgroup.name);
-        if !found.is_cut && patterns.iter().any(may_have) {
+        if !found_cgroups.is_cut && patterns.iter().any(may_have) {
             let mut child_cgroups = children(mount, &cgroup.name)?;
             child_cgroups.sort_unstable_by(|a, b| b.name.cmp(&a.name));
-            found.is_cut = searched_count + child_cgroups.len() > limit;
+            found_cgroups.is_cut = searched_count + child_cgroups.len() > limit;
             // The order is descending, so this keeps the first names.
             child_cgroups.drain(..(searched_count + child_cgroups.len()).saturating_sub(limit));
             searched_count += child_cgroups.len();
             pending.append(&mut child_cgroups);
         }
         if patterns.iter().any(|pattern| pattern.matches(&cgroup.name)) {
-            found.cgroups.push(cgroup);
+            found_cgroups.cgroups.push(cgroup);
         }
     }
-    Ok(found)
+    Ok(found_cgroups)
 }
 
 /// Returns the direct children of a cgroup.
@@ -109,38 +109,38 @@ mod tests {
 
     fn names(folder: &Path, patterns: &[&str], limit: usize) -> (Vec<String>, bool) {
         let patterns: Vec<Pattern> = patterns.iter().map(|text| Pattern::new(text)).collect();
-        let found = search(folder, &patterns, limit).expect("it can be read");
-        let names = found
+        let search_result = search(folder, &patterns, limit).expect("it can be read");
+        let names = search_result
             .cgroups
             .iter()
             .map(|cgroup| super::super::display_name(&cgroup.name));
-        (names.collect(), found.is_cut)
+        (names.collect(), search_result.is_cut)
     }
 
     #[test]
     fn cgroups_are_found_in_order_and_each_once() {
         let folder = make_tree(&["b/y", "b/x/1", "a", "c/x"]);
-        let found = |patterns: &[&str]| names(folder.path(), patterns, 100).0;
+        let matching_names = |patterns: &[&str]| names(folder.path(), patterns, 100).0;
         let all = ["/", "a", "b", "b/x", "b/x/1", "b/y", "c", "c/x"];
-        assert_eq!(found(&["**"]), all);
-        assert_eq!(found(&["*"]), ["a", "b", "c"]);
+        assert_eq!(matching_names(&["**"]), all);
+        assert_eq!(matching_names(&["*"]), ["a", "b", "c"]);
         assert_eq!(
-            found(&["b/**", "b/x", "*/x"]),
+            matching_names(&["b/**", "b/x", "*/x"]),
             ["b", "b/x", "b/x/1", "b/y", "c/x"]
         );
-        assert_eq!(found(&["nothing", "b/nothing*"]), [""; 0]);
-        assert_eq!(found(&["/"]), ["/"]);
+        assert_eq!(matching_names(&["nothing", "b/nothing*"]), [""; 0]);
+        assert_eq!(matching_names(&["/"]), ["/"]);
     }
 
     #[test]
     fn no_more_than_the_limit_are_searched() {
         let folder = make_tree(&["a", "b/1", "b/2", "b/3", "c"]);
-        let found = |limit| names(folder.path(), &["**"], limit);
+        let limited_names = |limit| names(folder.path(), &["**"], limit);
         let all = ["/", "a", "b", "b/1", "b/2", "b/3", "c"];
-        assert_eq!(found(7), (all.map(str::to_owned).to_vec(), false));
+        assert_eq!(limited_names(7), (all.map(str::to_owned).to_vec(), false));
         let first_six = ["/", "a", "b", "b/1", "b/2", "c"];
-        assert_eq!(found(6), (first_six.map(str::to_owned).to_vec(), true));
-        assert_eq!(found(1), (vec!["/".to_owned()], true));
+        assert_eq!(limited_names(6), (first_six.map(str::to_owned).to_vec(), true));
+        assert_eq!(limited_names(1), (vec!["/".to_owned()], true));
         // Cgroups that can't contain matches are not searched.
         assert!(!names(folder.path(), &["*"], 4).1);
     }
@@ -150,8 +150,8 @@ mod tests {
         let folder = make_tree(&["a", "b"]);
         let search = || search(folder.path(), &[Pattern::new("*")], 9).expect("it can be read");
         let inodes = || {
-            let found = search();
-            found
+            let search_result = search();
+            search_result
                 .cgroups
                 .into_iter()
                 .map(|cgroup| cgroup.inode)

@@ -124,12 +124,12 @@ pub(crate) fn events(
 ) -> Result<Vec<(String, MetricEvent)>, String> {
     let event = |name: &String| {
         if linux_pmu::is_pmu_event(name, pmu) {
-            let found = linux_pmu::split(std::slice::from_ref(name), machine, pmu);
-            let (_, found) = found.map_err(|Usage(reason)| {
+            let linux_events = linux_pmu::split(std::slice::from_ref(name), machine, pmu);
+            let (_, linux_events) = linux_events.map_err(|Usage(reason)| {
                 let reason = reason.strip_prefix("-e ").unwrap_or(&reason);
                 format!("it needs {reason}")
             })?;
-            let event = found.into_iter().next();
+            let event = linux_events.into_iter().next();
             let event = event.ok_or_else(|| format!("it needs {name}, which is no event"))?;
             if is_for_tasks {
                 return Err(format!(
@@ -138,11 +138,11 @@ pub(crate) fn events(
             }
             return Ok((name.clone(), MetricEvent::Linux(event)));
         }
-        let found = spec::parse(name, pmu).map_err(|error| {
+        let core_events = spec::parse(name, pmu).map_err(|error| {
             let reason = error.absent().unwrap_or(error.message());
             format!("it needs {name}.\n{reason}")
         })?;
-        let event = found.into_iter().next();
+        let event = core_events.into_iter().next();
         let event = event.ok_or_else(|| format!("it needs {name}, which is not an event"))?;
         let is_cache = matches!(event.encoding, Some(Encoding::Cache(_)));
         if is_cache && !spec::cache_events(pmu).any(|known| known.to_string() == *name) {

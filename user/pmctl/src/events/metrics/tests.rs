@@ -28,8 +28,8 @@ fn metrics_are_found_by_name_and_by_group() {
     let skylake = pmu("skylake");
     let all = all(&skylake);
     let names = |word: &str| -> Vec<&str> {
-        let found = find(word, &all, &skylake).unwrap_or_else(|error| panic!("{error}"));
-        found.metrics.iter().map(|metric| metric.name).collect()
+        let wanted_metrics = find(word, &all, &skylake).unwrap_or_else(|error| panic!("{error}"));
+        wanted_metrics.metrics.iter().map(|metric| metric.name).collect()
     };
     assert_eq!(names("TMA_retiring"), ["tma_retiring"]);
     assert_eq!(
@@ -240,8 +240,8 @@ fn values_are_those_of_the_formulas_by_hand() {
 fn a_threshold_needs_its_counts() {
     let skylake = pmu("skylake");
     let metric = |name: &str| {
-        let found = find(name, &all(&skylake), &skylake);
-        found.unwrap_or_else(|error| panic!("{error}")).metrics[0]
+        let wanted_metrics = find(name, &all(&skylake), &skylake);
+        wanted_metrics.unwrap_or_else(|error| panic!("{error}")).metrics[0]
     };
     let mut formulas = Formulas::new(FACTS);
     let frontend = metric("tma_frontend_bound");

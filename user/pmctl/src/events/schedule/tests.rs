@@ -219,9 +219,9 @@ fn is_possible(events: &[EventSpec], used: &mut Vec<CounterId>, supply: CounterS
         .collect();
     candidates.into_iter().any(|counter| {
         used.push(counter);
-        let found = is_possible(rest, used, supply);
+        let is_schedulable = is_possible(rest, used, supply);
         used.pop();
-        found
+        is_schedulable
     })
 }
 

@@ -315,14 +315,14 @@ mod tests {
         assert_eq!(names, ["cycles:u", "r1c0"]);
         let host = perf_file.hostname().expect("it is well formed");
         assert_eq!(host, Some("here"));
-        let mut found = 0;
+        let mut event_records = 0;
         while let Some(record) = record_iter
             .next_record(&mut perf_file)
             .expect("it is well formed")
         {
-            found += usize::from(matches!(record, PerfFileRecord::EventRecord { .. }));
+            event_records += usize::from(matches!(record, PerfFileRecord::EventRecord { .. }));
         }
-        assert_eq!(found, records(true).len());
+        assert_eq!(event_records, records(true).len());
     }
 
     #[test]

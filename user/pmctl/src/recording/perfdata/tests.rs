@@ -268,15 +268,15 @@ fn the_header_of_an_unfinished_recording_covers_its_records() {
         mut record_iter,
         mut perf_file,
     } = PerfFileReader::parse_file(Cursor::new(&bytes)).expect("it is well formed");
-    let mut found = 0;
+    let mut event_records = 0;
     while let Some(record) = record_iter
         .next_record(&mut perf_file)
         .expect("it is well formed")
     {
         assert!(matches!(record, PerfFileRecord::EventRecord { .. }));
-        found += 1;
+        event_records += 1;
     }
-    assert_eq!(found, records.len());
+    assert_eq!(event_records, records.len());
 }
 
 /// A file on a disk that is full after `size` bytes.
@@ -539,8 +539,8 @@ proptest! {
     fn any_records_are_read_as_they_were_written(mut records in prop::collection::vec(record(), 0..30)) {
         let read = read(write_records(&records)).expect("it is whole");
         records.sort_by_key(|record| record.stamp.time);
-        let found: Vec<_> = read.records.iter().collect::<Result<_, _>>().expect("it is whole");
-        prop_assert_eq!(found, records);
+        let decoded_records: Vec<_> = read.records.iter().collect::<Result<_, _>>().expect("it is whole");
+        prop_assert_eq!(decoded_records, records);
     }
 
     #[test]

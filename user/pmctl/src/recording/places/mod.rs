@@ -88,12 +88,12 @@ impl Places {
         if !self.looked_up.insert((task.pid, address)) {
             return;
         }
-        if let Some(found) = self.spaces.find(task.pid, address) {
-            let file = found.file.index();
+        if let Some(location) = self.spaces.find(task.pid, address) {
+            let file = location.file.index();
             if self.files.len() <= file {
                 self.files.resize_with(file + 1, AHashSet::new);
             }
-            self.files[file].insert(found.offset);
+            self.files[file].insert(location.offset);
         }
     }
 
@@ -101,7 +101,7 @@ impl Places {
     pub(crate) fn look_up(&self) -> (Vec<SymbolTable>, Vec<BuildId>) {
         let tables = self.names(&DebugFiles::of_user(), |_| true);
         let files = self.sampled_files().into_iter();
-        let ids = files.filter_map(|(path, found, _)| build_id(path, &found.ok()?));
+        let ids = files.filter_map(|(path, program, _)| build_id(path, &program.ok()?));
         (tables, ids.collect())
     }
 
@@ -121,8 +121,8 @@ impl Places {
         }
         files
             .into_iter()
-            .map(|(path, found, offsets)| match found {
-                Ok(found) => names.look_up_in(path, &found, offsets),
+            .map(|(path, program, offsets)| match program {
+                Ok(program) => names.look_up_in(path, &program, offsets),
                 Err(absence) => SymbolTable {
                     file: path.to_string_lossy().into_owned(),
                     replaced: absence != Absence::Missing,
@@ -138,8 +138,8 @@ impl Places {
         let sampled = files.filter(|(_, offsets)| !offsets.is_empty());
         let mut files: Vec<_> = sampled
             .map(|(file, offsets)| {
-                let found = self.programs.find(file, &self.spaces);
-                (self.spaces.path(file), found, offsets)
+                let program = self.programs.find(file, &self.spaces);
+                (self.spaces.path(file), program, offsets)
             })
             .collect();
         files.sort_unstable_by_key(|(path, ..)| *path);

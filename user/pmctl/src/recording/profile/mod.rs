@@ -222,15 +222,15 @@ impl<'a> SampleNames<'a> {
 
     /// Returns the names of an address in a process.
     pub(crate) fn site(&self, pid: u32, address: u64) -> Site<'_> {
-        let Some(found) = self.spaces.find(pid, address) else {
+        let Some(file_offset) = self.spaces.find(pid, address) else {
             return Site::default();
         };
-        let table = self.files[found.file.index()];
-        let symbol = table.and_then(|table| table.at(found.offset));
+        let table = self.files[file_offset.file.index()];
+        let symbol = table.and_then(|table| table.at(file_offset.offset));
         Site {
-            file: Some((found.file, self.spaces.path(found.file))),
+            file: Some((file_offset.file, self.spaces.path(file_offset.file))),
             symbol,
-            offset: symbol.map_or(found.offset, |symbol| found.offset - symbol.start),
+            offset: symbol.map_or(file_offset.offset, |symbol| file_offset.offset - symbol.start),
         }
     }
 

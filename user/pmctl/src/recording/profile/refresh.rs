@@ -13,11 +13,11 @@ use crate::recording::symbols::{DebugFiles, LocatedFile};
 /// Looks up the functions of files that had no symbol table again, if their debug files are installed now. The records are
 /// read once more only if there is such a file.
 pub(super) fn refresh(recording: &mut Recording, debug_files: &DebugFiles) -> Result<()> {
-    let found = recording.notes.symbols.iter().filter(|table| {
+    let nameless_tables = recording.notes.symbols.iter().filter(|table| {
         let lacks_names = table.partial || table.symbols.is_empty() && !table.replaced;
         lacks_names && has_names(recording, table, debug_files)
     });
-    let wanted_files: AHashSet<String> = found.map(|table| table.file.clone()).collect();
+    let wanted_files: AHashSet<String> = nameless_tables.map(|table| table.file.clone()).collect();
     if wanted_files.is_empty() {
         return Ok(());
     }

@@ -116,7 +116,7 @@ impl DebugFiles {
 
 /// Returns the first of these files that has this build-id and a symbol table.
 fn first_of(mut paths: impl Iterator<Item = PathBuf>, id: &[u8]) -> Option<PathBuf> {
-    paths.find(|path| Elf::read_version(path, id).is_some_and(|found| found.has_table))
+    paths.find(|path| Elf::read_version(path, id).is_some_and(|version| version.has_table))
 }
 
 /// Returns a build-id as hexadecimal text.

@@ -116,8 +116,8 @@ impl CachedSymbols {
                 self.read(BufReader::with_capacity(1 << 16, lines));
             }
         }
-        let found = addresses.iter().map(|address| self.at(part, *address));
-        found.collect()
+        let symbols = addresses.iter().map(|address| self.at(part, *address));
+        symbols.collect()
     }
 
     /// Replaces the symbols by those of these lines.
@@ -184,14 +184,14 @@ fn find(lines: impl BufRead, part: KernelPart<'_>, addresses: &[u64]) -> Vec<Opt
             high = addresses.get(index).copied().unwrap_or(u64::MAX);
         }
         match nearest.get_mut(index) {
-            Some((found, is_own)) => {
+            Some((candidate, is_own)) => {
                 let in_part = part.contains(symbol);
-                if start > found.start || start == found.start && in_part && !*is_own {
-                    found.start = start;
+                if start > candidate.start || start == candidate.start && in_part && !*is_own {
+                    candidate.start = start;
                     *is_own = in_part;
-                    found.name.clear();
+                    candidate.name.clear();
                     if in_part {
-                        found.name.push_str(&String::from_utf8_lossy(symbol.name));
+                        candidate.name.push_str(&String::from_utf8_lossy(symbol.name));
                     }
                 }
             }
@@ -201,13 +201,13 @@ fn find(lines: impl BufRead, part: KernelPart<'_>, addresses: &[u64]) -> Vec<Opt
         ControlFlow::Continue(())
     });
     let mut last = None;
-    let found = nearest.into_iter().map(|(found, is_own)| {
-        if found.start != 0 {
-            last = is_own.then_some(found);
+    let symbols = nearest.into_iter().map(|(symbol, is_own)| {
+        if symbol.start != 0 {
+            last = is_own.then_some(symbol);
         }
         last.clone()
     });
-    found.collect()
+    symbols.collect()
 }
 
 /// Calls `visit` for each symbol, until it returns `Break`.
@@ -335,7 +335,7 @@ ffffffffc0004000 t bpf_prog_12_x\t[bpf]
 
     #[test]
     fn each_address_is_in_the_nearest_function_before_it() {
-        let name = |found: &Option<KernelSymbol>| found.as_ref().map(|found| found.name.clone());
+        let name = |symbol: &Option<KernelSymbol>| symbol.as_ref().map(|symbol| symbol.name.clone());
         for part in [
             KernelPart::Image,
             MODULE,
@@ -346,12 +346,12 @@ ffffffffc0004000 t bpf_prog_12_x\t[bpf]
             let (addresses, names): (Vec<u64>, Vec<_>) = of_part
                 .map(|(_, address, name)| (*address, name.map(str::to_owned)))
                 .unzip();
-            let found = find(LINES.as_bytes(), part, &addresses);
-            assert_eq!(found.iter().map(name).collect::<Vec<_>>(), names);
+            let symbols = find(LINES.as_bytes(), part, &addresses);
+            assert_eq!(symbols.iter().map(name).collect::<Vec<_>>(), names);
         }
         for (part, address, expected) in EXPECTED {
-            let found = find(LINES.as_bytes(), part, &[address]);
-            assert_eq!(name(&found[0]).as_deref(), expected, "{address:x}");
+            let symbols = find(LINES.as_bytes(), part, &[address]);
+            assert_eq!(name(&symbols[0]).as_deref(), expected, "{address:x}");
         }
         assert_eq!(find(LINES.as_bytes(), KernelPart::Image, &[]), []);
     }
@@ -380,8 +380,8 @@ ffffffffc0004000 t bpf_prog_12_x\t[bpf]
         };
         cached.read(LINES.as_bytes());
         for (part, address, expected) in EXPECTED {
-            let found = cached.at(part, address);
-            let name = found.map(|found| found.name);
+            let symbol = cached.at(part, address);
+            let name = symbol.map(|symbol| symbol.name);
             assert_eq!(name.as_deref(), expected, "{address:x}");
         }
         let minute = Instant::now().checked_sub(CachedSymbols::MIN_REREAD_INTERVAL);
@@ -399,19 +399,19 @@ ffffffffc0004000 t bpf_prog_12_x\t[bpf]
     #[test]
     fn lines_behind_all_addresses_are_not_read() {
         let mut lines = LINES.as_bytes();
-        let found = find(&mut lines, KernelPart::Image, &[0xffff_ffff_8100_0110]);
-        assert_eq!(found[0].as_ref().map(|found| &*found.name), Some("first"));
+        let symbols = find(&mut lines, KernelPart::Image, &[0xffff_ffff_8100_0110]);
+        assert_eq!(symbols[0].as_ref().map(|symbol| &*symbol.name), Some("first"));
         assert!(lines.starts_with(b"ffffffff81000300 D data"), "{lines:?}");
     }
 
     #[test]
     fn hidden_addresses_give_no_symbols() {
         let lines = "0000000000000000 T _text\n0000000000000000 t x\t[m]\n";
-        let found = find(
+        let symbols = find(
             lines.as_bytes(),
             KernelPart::Image,
             &[0xffff_ffff_8100_0110],
         );
-        assert_eq!(found, [None]);
+        assert_eq!(symbols, [None]);
     }
 }

@@ -96,19 +96,19 @@ impl Lines {
         if let Some(levels) = cache.levels.get(&(key, offset)) {
             return levels.clone();
         }
-        let found = match cache.files.get(file) {
-            Some(found) => found.clone(),
+        let program = match cache.files.get(file) {
+            Some(program) => program.clone(),
             None => {
-                let found = self.find(file, version);
-                if let Ok(found) = &found {
-                    cache.warnings.extend(unread_parts(file, &found.path));
+                let program = self.find(file, version);
+                if let Ok(program) = &program {
+                    cache.warnings.extend(unread_parts(file, &program.path));
                 }
-                let found = found.map_err(|reason| cache.warnings.push(reason)).ok();
-                cache.files.insert(file.to_owned(), found.clone());
-                found
+                let program = program.map_err(|reason| cache.warnings.push(reason)).ok();
+                cache.files.insert(file.to_owned(), program.clone());
+                program
             }
         };
-        let levels = found.and_then(|found| self.read_levels(&found, offset, &mut cache.texts));
+        let levels = program.and_then(|program| self.read_levels(&program, offset, &mut cache.texts));
         let levels = levels.unwrap_or_else(|| {
             [Level {
                 inlined: None,
@@ -166,12 +166,12 @@ impl Lines {
     /// Looks up the functions at an offset in the debug information.
     fn read_levels(
         &self,
-        found: &DebugProgram,
+        program: &DebugProgram,
         offset: u64,
         texts: &mut AHashMap<Rc<str>, u32>,
     ) -> Option<Rc<[Level]>> {
-        let address = found.elf.address(offset)?;
-        let source = Source::Elf(source::Elf::new(&*found.path));
+        let address = program.elf.address(offset)?;
+        let source = Source::Elf(source::Elf::new(&*program.path));
         let symbol = self
             .symbolizer
             .symbolize_single(&source, Input::VirtOffset(address));
@@ -259,7 +259,7 @@ fn is_split(path: &Path) -> bool {
         let Ok(Some((_, root))) = entries.next_dfs() else {
             return false;
         };
-        let has = |name| root.attr(name).is_ok_and(|found| found.is_some());
+        let has = |name| root.attr(name).is_ok_and(|attribute| attribute.is_some());
         if has(DW_AT_dwo_name) || has(DW_AT_GNU_dwo_name) {
             return true;
         }

@@ -72,7 +72,7 @@ impl SymbolFinder {
             table.symbols = make_symbols(&offsets, &self.of_vdso(&offsets));
         } else if let Some(pid) = jit::process_of(file) {
             let functions = JitFunctions::read(pid, &offsets).unwrap_or_default();
-            let found = offsets.iter().map(|offset| {
+            let jit_functions = offsets.iter().map(|offset| {
                 let (start, end, name) = functions.at(*offset)?;
                 Some(FoundFunction {
                     offset: offset - start,
@@ -80,7 +80,7 @@ impl SymbolFinder {
                     name: name.to_owned(),
                 })
             });
-            table.symbols = make_symbols(&offsets, &found.collect::<Vec<_>>());
+            table.symbols = make_symbols(&offsets, &jit_functions.collect::<Vec<_>>());
         } else if let Some(elf) = Elf::read(path) {
             let debug_file = if elf.has_table {
                 None
@@ -98,34 +98,34 @@ impl SymbolFinder {
                 .filter_map(|offset| elf.address(*offset))
                 .collect();
             // A debug file has the names of all functions, a program without a symbol table those of exported functions.
-            let mut found = self.of_file(debug_file.as_deref().unwrap_or(path), &addresses);
+            let mut named_functions = self.of_file(debug_file.as_deref().unwrap_or(path), &addresses);
             if debug_file.is_some() {
                 let exported = self.of_file(path, &addresses);
-                for (found, exported) in found.iter_mut().zip(exported) {
-                    *found = found.take().or(exported);
+                for (function, exported) in named_functions.iter_mut().zip(exported) {
+                    *function = function.take().or(exported);
                 }
             }
-            name_stubs(path, &elf, &addresses, &mut found);
-            table.symbols = make_symbols(&offsets, &found);
+            name_stubs(path, &elf, &addresses, &mut named_functions);
+            table.symbols = make_symbols(&offsets, &named_functions);
         }
         table
     }
 
     /// Returns the functions of the running kernel or of a module at these addresses, which are sorted.
     fn of_kernel(&self, file: &Path, addresses: &[Addr]) -> Vec<Option<FoundFunction>> {
-        let found = match &self.kernel_symbols {
+        let symbols = match &self.kernel_symbols {
             Some(cache) => cache.borrow_mut().look_up(file, addresses),
             None => kallsyms::look_up(file, addresses),
         };
-        let function = |(found, address): (Option<kallsyms::KernelSymbol>, &Addr)| {
-            let found = found?;
+        let function = |(symbol, address): (Option<kallsyms::KernelSymbol>, &Addr)| {
+            let symbol = symbol?;
             Some(FoundFunction {
-                offset: address - found.start,
+                offset: address - symbol.start,
                 size: 0,
-                name: found.name,
+                name: symbol.name,
             })
         };
-        found.into_iter().zip(addresses).map(function).collect()
+        symbols.into_iter().zip(addresses).map(function).collect()
     }
 
     /// Returns the functions at these offsets of the vDSO. It is in no file, and the same in all programs, so it is read from
@@ -164,8 +164,8 @@ impl SymbolFinder {
         input: Input<&[Addr]>,
         count: usize,
     ) -> Vec<Option<FoundFunction>> {
-        let found = self.symbolizer.symbolize(source, input);
-        let function = |found| match found {
+        let symbols = self.symbolizer.symbolize(source, input);
+        let function = |symbol| match symbol {
             Symbolized::Sym(symbol) => Some(FoundFunction {
                 offset: symbol.offset as u64,
                 size: symbol.size.map_or(0, |size| size as u64),
@@ -173,7 +173,7 @@ impl SymbolFinder {
             }),
             Symbolized::Unknown(_) => None,
         };
-        let mut functions: Vec<_> = found.into_iter().flatten().map(function).collect();
+        let mut functions: Vec<_> = symbols.into_iter().flatten().map(function).collect();
         // If the file can't be read, there are no results.
         functions.resize(count, None);
         functions
@@ -182,9 +182,9 @@ impl SymbolFinder {
 
 /// Gives stubs (PLT) their names. The symbol table has no names for them, so the lookup finds the function in front of the
 /// stubs, which is wrong.
-fn name_stubs(file: &Path, elf: &Elf, addresses: &[Addr], found: &mut [Option<FoundFunction>]) {
+fn name_stubs(file: &Path, elf: &Elf, addresses: &[Addr], functions: &mut [Option<FoundFunction>]) {
     let mut targets = None;
-    for (found, address) in found.iter_mut().zip(addresses) {
+    for (function, address) in functions.iter_mut().zip(addresses) {
         if !elf.has_stub(*address) {
             continue;
         }
@@ -195,7 +195,7 @@ fn name_stubs(file: &Path, elf: &Elf, addresses: &[Addr], found: &mut [Option<Fo
             name: name.to_owned(),
         });
         let is_inside = |function: &FoundFunction| function.offset < function.size;
-        *found = stub.or(found.take().filter(is_inside));
+        *function = stub.or(function.take().filter(is_inside));
     }
 }
 
@@ -210,9 +210,9 @@ struct FoundFunction {
 }
 
 /// Makes the symbols of the functions that were found at these offsets, which are sorted.
-fn make_symbols(offsets: &[u64], found: &[Option<FoundFunction>]) -> Vec<Symbol> {
+fn make_symbols(offsets: &[u64], functions: &[Option<FoundFunction>]) -> Vec<Symbol> {
     let mut symbols: Vec<Symbol> = Vec::new();
-    for (file_offset, function) in offsets.iter().zip(found) {
+    for (file_offset, function) in offsets.iter().zip(functions) {
         let Some(FoundFunction { offset, size, name }) = function else {
             continue;
         };

@@ -111,8 +111,8 @@ mod tests {
             assert_eq!(length(&program), Some(65536), "{kind}");
             // The header before the compressed bytes has a type, a reserved word, and the size.
             let head = [&number.to_le_bytes()[..], &65536_u64.to_le_bytes()].concat();
-            let found = program.windows(head.len()).position(|part| part == head);
-            let size = found.expect("it is compressed") + 8;
+            let position = program.windows(head.len()).position(|part| part == head);
+            let size = position.expect("it is compressed") + 8;
             program[size..size + 8].copy_from_slice(&(MAX_SECTION_SIZE + 1).to_le_bytes());
             assert_eq!(length(&program), None, "{kind}");
         }

@@ -63,7 +63,7 @@ impl Targets {
 /// Returns the functions of a file by address. If several symbols have one address, the simplest name wins.
 fn functions(file: &Program<'_>) -> AHashMap<u64, Target> {
     let complexity = |name: &str| (name.starts_with('_'), name.len(), name.to_owned());
-    let mut found: AHashMap<u64, Target> = AHashMap::new();
+    let mut targets: AHashMap<u64, Target> = AHashMap::new();
     let symbols = file.symbols().chain(file.dynamic_symbols());
     for symbol in symbols {
         let kind = symbol.elf_symbol().st_type();
@@ -76,15 +76,15 @@ fn functions(file: &Program<'_>) -> AHashMap<u64, Target> {
             length: symbol.size(),
             name: name.to_owned(),
         };
-        let known = found.entry(target.start).or_insert_with(|| target.clone());
+        let known = targets.entry(target.start).or_insert_with(|| target.clone());
         if complexity(&target.name) < complexity(&known.name) {
             *known = target;
         }
     }
-    for target in found.values_mut() {
+    for target in targets.values_mut() {
         target.name = demangle(&target.name);
     }
-    found
+    targets
 }
 
 /// Returns the names of the functions whose addresses the dynamic linker stores, by the address of the pointer.
@@ -93,7 +93,7 @@ fn pointers(
     data: &ReadCache<File>,
     functions: &AHashMap<u64, Target>,
 ) -> AHashMap<u64, String> {
-    let mut found = AHashMap::new();
+    let mut names = AHashMap::new();
     let dynamic = file.dynamic_symbol_table();
     for section in file.elf_section_table().iter() {
         if section.sh_flags(ENDIAN) & u64::from(SHF_ALLOC) == 0 {
@@ -118,16 +118,16 @@ fn pointers(
                 _ => None,
             };
             if let Some(name) = name {
-                found.insert(relocation.r_offset(ENDIAN), name);
+                names.insert(relocation.r_offset(ENDIAN), name);
             }
         }
     }
-    found
+    names
 }
 
 /// Returns the stubs (PLT): jumps through `pointers`, in the sections that linkers make for stubs.
 fn stubs(file: &Program<'_>, pointers: &AHashMap<u64, String>) -> Vec<Target> {
-    let mut found = Vec::new();
+    let mut stubs = Vec::new();
     for section in file.sections() {
         if !section.name().is_ok_and(|name| name.starts_with(".plt")) {
             continue;
@@ -146,14 +146,14 @@ fn stubs(file: &Program<'_>, pointers: &AHashMap<u64, String>) -> Vec<Target> {
             };
             let landing = landing.filter(|landing| landing.code() == Code::Endbr64);
             let start = landing.map_or(instruction.ip(), |landing| landing.ip());
-            found.push(Target {
+            stubs.push(Target {
                 start,
                 length: instruction.next_ip() - start,
                 name: format!("{name}@plt"),
             });
         }
     }
-    found
+    stubs
 }
 
 #[cfg(test)]
@@ -186,8 +186,8 @@ mod tests {
 
     fn find<'a>(targets: &'a Targets, name: &str) -> &'a Target {
         let mut all = targets.0.iter();
-        let found = all.find(|target| target.name == name);
-        found.unwrap_or_else(|| panic!("no {name} in {targets:?}"))
+        let target = all.find(|target| target.name == name);
+        target.unwrap_or_else(|| panic!("no {name} in {targets:?}"))
     }
 
     #[test]

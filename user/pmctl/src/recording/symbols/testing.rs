@@ -135,9 +135,9 @@ impl SplitProgram {
             };
             assert_eq!(symbol.start, start, "{symbol:?}");
         }
-        let mut found: Vec<String> = table.symbols.into_iter().map(|s| s.name).collect();
-        found.sort_unstable();
-        (found, !table.partial)
+        let mut names: Vec<String> = table.symbols.into_iter().map(|s| s.name).collect();
+        names.sort_unstable();
+        (names, !table.partial)
     }
 
     /// Returns folders for debug files, all of them below the program's folder.

@@ -170,14 +170,14 @@ impl Unwinder {
             spaces,
             programs,
         } = process;
-        let found = spaces.find(pid, address).ok_or(CutReason::NoFile)?;
-        let path = || spaces.path(found.file);
-        let key = (found.file.number(), found.offset);
+        let file_offset = spaces.find(pid, address).ok_or(CutReason::NoFile)?;
+        let path = || spaces.path(file_offset.file);
+        let key = (file_offset.file.number(), file_offset.offset);
         let tables = self.files.entry(key.0);
-        let tables = tables.or_insert_with(|| files::read_tables(found.file, spaces, programs));
+        let tables = tables.or_insert_with(|| files::read_tables(file_offset.file, spaces, programs));
         let tables = tables.as_mut().map_err(|reason| reason.clone())?;
         let step = self.steps.entry(key).or_insert_with(|| {
-            let step = tables.step(found.offset, &self.debug_files);
+            let step = tables.step(file_offset.offset, &self.debug_files);
             step.ok_or_else(|| CutReason::NotInTables(path().to_owned()))
         });
         Ok((step.as_ref().map_err(Clone::clone)?, tables))

@@ -91,12 +91,12 @@ impl UnwindTables {
         let path = self.path.take()?;
         let debug_file = debug_files.find(&path, &self.elf)?;
         let next = self.sections.len();
-        let found = with_file(&debug_file, |file| {
+        let debug_sections = with_file(&debug_file, |file| {
             TableSection::debug_frame(file)
                 .into_iter()
                 .collect::<Vec<_>>()
         });
-        self.sections.extend(found?);
+        self.sections.extend(debug_sections?);
         self.step_from(next, address)
     }
 

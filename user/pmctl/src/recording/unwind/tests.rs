@@ -205,8 +205,8 @@ fn a_stub_of_the_linker_has_its_caller() {
 fn a_debug_file_has_the_tables_too() {
     let state = ProgramState::new(&["-fno-asynchronous-unwind-tables", "-g"]);
     let debug = state.split();
-    let (found, _) = functions(&state.recording());
-    assert_eq!(found, complete_chain());
+    let (chain, _) = functions(&state.recording());
+    assert_eq!(chain, complete_chain());
     fs::remove_file(debug).expect("it is there");
     let (_, cuts) = functions(&state.recording());
     assert_eq!(cuts.numbers(), (1, 1));
@@ -220,8 +220,8 @@ fn a_frame_pointer_of_0_marks_the_outermost_function() {
     let (_, cuts) = functions(&state.recording());
     assert_eq!(cuts.numbers(), (1, 1));
     state.user.registers[6] = 0;
-    let (found, cuts) = functions(&state.recording());
-    assert_eq!(found, ["leaf"]);
+    let (chain, cuts) = functions(&state.recording());
+    assert_eq!(chain, ["leaf"]);
     assert_eq!(cuts.numbers(), (1, 0));
 }
 
@@ -240,9 +240,9 @@ fn an_incomplete_stack_is_warned_of() {
     let length = state.user.stack.len();
     state.user.stack.truncate(length - 600);
     state.user.requested_bytes = state.user.stack.len() as u64;
-    let (found, cuts) = functions(&state.recording());
-    assert!(found.len() < complete_chain().len(), "{found:?}");
-    assert_eq!(found[..], complete_chain()[..found.len()]);
+    let (chain, cuts) = functions(&state.recording());
+    assert!(chain.len() < complete_chain().len(), "{chain:?}");
+    assert_eq!(chain[..], complete_chain()[..found.len()]);
     let text = warnings(&cuts);
     assert!(
         text.starts_with("CUT: 1 of 1 call chain: the stack is longer than"),
@@ -261,8 +261,8 @@ fn a_replaced_program_is_not_unwound() {
     let ids = recording.build_ids.iter_mut();
     let of_program = ids.filter(|id| id.file == state.program);
     of_program.for_each(|id| id.id[0] ^= 1);
-    let (found, cuts) = functions(&recording);
-    assert_eq!(found, ["leaf"]);
+    let (chain, cuts) = functions(&recording);
+    assert_eq!(chain, ["leaf"]);
     let text = warnings(&cuts);
     assert!(text.contains("chain was replaced since"), "{text}");
     // The same without any file.
@@ -327,9 +327,9 @@ fn the_vdso_has_tables() {
         let file = spaces.find(0, 1 << 40).expect("it is mapped").file;
         super::files::read_tables(file, &spaces, &RecordedFiles::of(&recording))
     };
-    let mut found = tables(id.clone()).expect("it has tables");
+    let mut unwind_tables = tables(id.clone()).expect("it has tables");
     let debug_files = crate::recording::symbols::DebugFiles::of_user();
-    let mut steps = (0..0x2000).filter(|offset| found.step(*offset, &debug_files).is_some());
+    let mut steps = (0..0x2000).filter(|offset| unwind_tables.step(*offset, &debug_files).is_some());
     assert!(steps.next().is_some());
     let of_other_version = tables([&[id[0] ^ 1], &id[1..]].concat());
     assert!(matches!(of_other_version, Err(CutReason::Replaced(_))));
@@ -338,9 +338,9 @@ fn the_vdso_has_tables() {
 #[test]
 fn a_loop_in_the_tables_ends() {
     let state = ProgramState::new(&["-DENDLESS"]);
-    let (found, cuts) = functions(&state.recording());
-    assert!(found.iter().all(|function| function == "leaf"));
-    assert_eq!(found.len(), super::MAX_CALLERS as usize + 1);
+    let (chain, cuts) = functions(&state.recording());
+    assert!(chain.iter().all(|function| function == "leaf"));
+    assert_eq!(chain.len(), super::MAX_CALLERS as usize + 1);
     assert!(
         warnings(&cuts).contains("do not fit the stack"),
         "{}",
@@ -352,8 +352,8 @@ fn a_loop_in_the_tables_ends() {
 fn a_32_bit_program_has_one_function() {
     let mut state = ProgramState::new(&[]);
     state.user.is_64_bit = false;
-    let (found, cuts) = functions(&state.recording());
-    assert_eq!(found, ["leaf"]);
+    let (chain, cuts) = functions(&state.recording());
+    assert_eq!(chain, ["leaf"]);
     assert!(warnings(&cuts).contains("32-bit programs"));
 }
 
