@@ -103,9 +103,9 @@ impl Asked {
                 } else {
                     self.cpus.general_width
                 };
-                let all = (1_u128 << width) - 1;
+                let all_bits = (1_u128 << width) - 1;
                 let writable = self.cpus.full_width_writes || row.1 <= 1 << 31;
-                ticks(n, row) && (u128::from(row.1) > all || !writable)
+                ticks(n, row) && (u128::from(row.1) > all_bits || !writable)
             }),
             InvalidConfig::LastBranch => {
                 let is_recorded = |row| match self.cpus.last_branch {
@@ -117,9 +117,10 @@ impl Asked {
                     .any(|(n, row)| branches(row) && !(ticks(n, row) && is_recorded(row)))
             }
             InvalidConfig::LastBranchModes => {
-                let mut all = used().filter(|row| branches(*row)).map(modes);
-                all.next()
-                    .is_some_and(|first| all.any(|other| other != first))
+                let mut branch_modes = used().filter(|row| branches(*row)).map(modes);
+                branch_modes
+                    .next()
+                    .is_some_and(|first| branch_modes.any(|other| other != first))
             }
             InvalidConfig::Timebase => used().any(timebase) && self.raw.rate[0] == 0,
         }
@@ -198,9 +199,12 @@ fn accepted(asked: &Asked, config: &Config) {
     let room = config.sample_room();
     assert!(HEADER_BYTES + room.sample + room.stop <= 4096, "{room:?}");
 
-    let all = asked.cpus.counters();
-    assert!(config.assign(all).is_some(), "the CPUs have not enough");
-    if let Some(counters) = config.assign(all & asked.free) {
+    let all_counters = asked.cpus.counters();
+    assert!(
+        config.assign(all_counters).is_some(),
+        "the CPUs have not enough"
+    );
+    if let Some(counters) = config.assign(all_counters & asked.free) {
         let given: Vec<CounterId> = counters.into_iter().flatten().collect();
         assert_eq!(given.len(), config.events().count());
         let bits = counter::bits(given.iter().copied());
@@ -209,7 +213,7 @@ fn accepted(asked: &Asked, config: &Config) {
             given.len(),
             "one has two events"
         );
-        assert_eq!(bits & !(all & asked.free), 0, "it is another's");
+        assert_eq!(bits & !(all_counters & asked.free), 0, "it is another's");
     }
 
     match Library::from_abi(&asked.raw) {

@@ -27,9 +27,9 @@ fn a_recording_can_be_cut_anywhere() {
 /// that of no file.
 #[test]
 fn a_mapping_can_have_an_empty_build_id() {
-    let whole = recordings().swap_remove(4);
-    for place in 0..whole.len() {
-        let mut bytes = whole.clone();
+    let recording = recordings().swap_remove(4);
+    for place in 0..recording.len() {
+        let mut bytes = recording.clone();
         bytes[place] |= 0x40;
         fuzz_targets::recording(&bytes);
     }

@@ -43,8 +43,8 @@ impl Baseline {
         if names.len() == 1 && baseline.document.commands.len() == 1 {
             baseline.entries = vec![Some(0)];
         }
-        let missing = names.iter().zip(&baseline.entries);
-        match missing.into_iter().find(|(_, entry)| entry.is_none()) {
+        let named_entries = names.iter().zip(&baseline.entries);
+        match named_entries.into_iter().find(|(_, entry)| entry.is_none()) {
             None => Ok(baseline),
             Some((name, _)) => Err(NotInBaseline {
                 command: (*name).to_owned(),

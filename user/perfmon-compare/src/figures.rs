@@ -94,11 +94,11 @@ pub fn interval_of_mean(values: &[u64]) -> Interval {
 
 /// Returns the interval that contains 95 % of the resamples.
 fn interval(mut resample: impl FnMut() -> f64) -> Interval {
-    let mut all: Vec<f64> = (0..RESAMPLES).map(|_| resample()).collect();
-    all.sort_by(f64::total_cmp);
+    let mut resamples: Vec<f64> = (0..RESAMPLES).map(|_| resample()).collect();
+    resamples.sort_by(f64::total_cmp);
     Interval {
-        low: all[TAIL_RESAMPLES],
-        high: all[RESAMPLES - 1 - TAIL_RESAMPLES],
+        low: resamples[TAIL_RESAMPLES],
+        high: resamples[RESAMPLES - 1 - TAIL_RESAMPLES],
     }
 }
 

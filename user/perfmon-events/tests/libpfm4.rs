@@ -75,8 +75,8 @@ fn registers(event: &Event) -> Vec<u64> {
 }
 
 fn to_text(registers: &[u64]) -> String {
-    let shown: Vec<String> = registers.iter().map(|value| format!("{value:x}")).collect();
-    shown.join("+")
+    let texts: Vec<String> = registers.iter().map(|value| format!("{value:x}")).collect();
+    texts.join("+")
 }
 
 /// The known differences: `OURS THEIRS` by `PMU NAME`. In the file, the word for the reason stands before them.

@@ -139,8 +139,8 @@ fn values_on_cpus_are_read_in_as_few_calls_as_possible() {
     let id = CounterId::General(2);
     assert_eq!(device.read_on(id, 3..5).unwrap(), [30, 40]);
     assert_eq!(driver.take_calls(), ["read 0x2 on 2 from 3"]);
-    let all = device.read_on(id, 0..CPUS).unwrap();
-    assert_eq!(all, (0..1000).step_by(10).collect::<Vec<u64>>());
+    let values = device.read_on(id, 0..CPUS).unwrap();
+    assert_eq!(values, (0..1000).step_by(10).collect::<Vec<u64>>());
     assert_eq!(
         driver.take_calls(),
         ["read 0x2 on 64 from 0", "read 0x2 on 36 from 64"]

@@ -267,11 +267,11 @@ fn a_group_is_opened_controlled_and_read_as_one() {
         .and(Event::cycles().kernel().disabled().label("cycles:k"))
         .open_on(&driver.device())
         .unwrap();
-    let opened = [
+    let expected_calls = [
         "type 0 size 144 config 0x1 format 0xb flags 0x23 of 42 on -1",
         "type 0 size 144 config 0x0 format 0xb flags 0x12 of 42 on -1 in a group",
     ];
-    assert_eq!(driver.take_calls(), opened);
+    assert_eq!(driver.take_calls(), expected_calls);
     let (result, counts) = group.measure(|| "result").unwrap();
     let calls = [
         "Disable { group: true }",

@@ -152,16 +152,16 @@ proptest! {
 
     #[test]
     fn every_cut_is_found(record in any_record(), after in 1_usize..4) {
-        let whole = encode(std::slice::from_ref(&record));
+        let encoded_record = encode(std::slice::from_ref(&record));
         let before = encode(&[OwnedRecord::Plain(Record::Time { time: 0 })]);
-        for left in (1..whole.len()).step_by(after) {
-            let bytes = [&before[..], &whole[..left]].concat();
+        for left in (1..encoded_record.len()).step_by(after) {
+            let bytes = [&before[..], &encoded_record[..left]].concat();
             let error = Decoder::new(&bytes).nth(1).unwrap().unwrap_err();
             prop_assert_eq!((error.cpu, error.offset), (None, before.len()));
             let Problem::Truncated { needed, left: reported } = error.problem else {
                 return Err(TestCaseError::fail(format!("{error}")));
             };
-            prop_assert!(reported == left && left < needed && needed <= whole.len());
+            prop_assert!(reported == left && left < needed && needed <= encoded_record.len());
         }
     }
 
@@ -216,8 +216,8 @@ proptest! {
             prop_assert_eq!(totals.total_on_cpu(event, cpu), count);
         }
         prop_assert!(expected.is_empty());
-        let all: u64 = totals.iter().filter(|row| row.0 == ticks).map(|row| row.2).sum();
-        prop_assert_eq!(totals.total(ticks), all);
+        let sum: u64 = totals.iter().filter(|row| row.0 == ticks).map(|row| row.2).sum();
+        prop_assert_eq!(totals.total(ticks), sum);
     }
 }
 

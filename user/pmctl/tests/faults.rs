@@ -178,9 +178,9 @@ fn a_recording_that_is_cut_off_says_so() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let path = folder.path().join("cut.data");
     for name in RECORDINGS {
-        let whole = fs::read(format!("tests/recordings/{name}.data")).expect("it is there");
+        let whole_file = fs::read(format!("tests/recordings/{name}.data")).expect("it is there");
         for part in 1..10 {
-            fs::write(&path, &whole[..whole.len() * part / 10]).expect("there is room");
+            fs::write(&path, &whole_file[..whole_file.len() * part / 10]).expect("there is room");
             let output = run_limited(&format!("script -i {}", path.display()));
             let words = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(1), "{words}");
@@ -226,10 +226,10 @@ fn damaged_recordings_are_shown_or_refused() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let check_damaged = |name: &str| {
         let path = folder.path().join(name);
-        let whole = fs::read(format!("tests/recordings/{name}.data")).expect("it is there");
+        let whole_file = fs::read(format!("tests/recordings/{name}.data")).expect("it is there");
         for seed in 0..ROUNDS {
             let random = &mut Random(seed);
-            let mut bytes = whole.clone();
+            let mut bytes = whole_file.clone();
             for _ in 0..[1, 1, 4, 200][random.below(4)] {
                 let place = random.below(bytes.len());
                 bytes[place] = [0, 1, 0x80, 0xff][random.below(4)];
@@ -278,7 +278,7 @@ fn a_signal_leaves_no_part_of_a_file() {
             .expect("it was built")
     };
     assert!(start("speedscope").wait().expect("it ends").success());
-    let whole = fs::read(&path).expect("it is there");
+    let whole_file = fs::read(&path).expect("it is there");
     let mut killed = 0;
     for round in 0..60 {
         fs::write(&path, "before").expect("there is room");
@@ -298,12 +298,12 @@ fn a_signal_leaves_no_part_of_a_file() {
                 killed += 1;
                 assert_eq!(number, signal as i32);
                 assert!(
-                    content == b"before" || content == whole,
+                    content == b"before" || content == whole_file,
                     "{} bytes",
                     content.len()
                 );
             }
-            None => assert!(status.success() && content == whole, "{status}"),
+            None => assert!(status.success() && content == whole_file, "{status}"),
         }
         let names: Vec<_> = folder.path().read_dir().expect("it is ours").collect();
         assert_eq!(names.len(), 1, "{names:?}");

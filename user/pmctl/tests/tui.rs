@@ -208,8 +208,8 @@ fn keys_work_and_q_leaves_the_terminal_as_it_was() {
         .wait_for_screen("__libc_start_call_main");
     session.send_keys("/outer").wait_for_screen("/outer_ ");
     session.send_keys("\r").wait_for_screen("[outer]  q  quit");
-    let missing = "pmctl_origins is not on this machine";
-    session.send_keys("a").wait_for_screen(missing);
+    let message = "pmctl_origins is not on this machine";
+    session.send_keys("a").wait_for_screen(message);
     session.send_keys("h").wait_for_screen("Any key goes on");
     session.send_keys("xq");
     assert_eq!(session.wait_for_end().code(), Some(0));
@@ -310,8 +310,9 @@ fn it_ends_when_the_terminal_is_gone() {
         let status = session.wait_for_end();
         // The kernel sends SIGHUP twice, to the session's leader and to the foreground process group. The second one may
         // arrive after pmctl has restored the default action.
-        let ended = status.code() == Some(129) || !is_ignored && status.signal() == Some(1);
-        assert!(ended, "{status:?}, ignored: {is_ignored}");
+        let ended_as_expected =
+            status.code() == Some(129) || !is_ignored && status.signal() == Some(1);
+        assert!(ended_as_expected, "{status:?}, ignored: {is_ignored}");
     }
 }
 
@@ -322,14 +323,14 @@ fn text_is_for_stdio_and_for_terminals_that_can_not() {
         (&["--no-pager"], "xterm"),
         (&[], "dumb"),
     ] {
-        let mut all = vec!["report", "-i", RECORDING];
-        all.extend(arguments);
-        let mut session = Session::with(&all, |command| {
+        let mut command_line = vec!["report", "-i", RECORDING];
+        command_line.extend(arguments);
+        let mut session = Session::with(&command_line, |command| {
             command.env("TERM", term).env("PAGER", "cat");
         });
         session.wait_for("overhead");
         assert_eq!(session.wait_for_end().code(), Some(0));
-        assert!(!session.text.contains(ENTER), "{all:?}");
+        assert!(!session.text.contains(ENTER), "{command_line:?}");
     }
 }
 

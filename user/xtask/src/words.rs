@@ -197,16 +197,16 @@ fn faults_of_rust(line: &str, is_first: bool) -> Vec<String> {
 
 /// Returns the faults of the subject of a commit.
 fn faults_of_subject(subject: &str) -> Vec<String> {
-    let (mut found, _) = vague_words(subject, String::new());
+    let (mut faults, _) = vague_words(subject, String::new());
     let predicate = subject.rsplit(": ").next().unwrap_or(subject);
     if predicate == subject {
-        found.push("it names no area, as in `pmctl: stat: ...`".to_owned());
+        faults.push("it names no area, as in `pmctl: stat: ...`".to_owned());
     }
     let first = predicate.split(' ').next().unwrap_or_default();
     if FIRST_WORDS_WITHOUT_VERB.contains(&first.to_lowercase().as_str()) {
-        found.push(format!("'{first}' is not a verb: say what the commit does"));
+        faults.push(format!("'{first}' is not a verb: say what the commit does"));
     }
-    found
+    faults
 }
 
 #[cfg(test)]

@@ -202,19 +202,19 @@ impl Operator {
             return f64::NAN;
         }
         #[expect(clippy::cast_possible_truncation, reason = "as C casts it to long")]
-        let whole = |number: f64| number as i64;
+        let to_integer = |number: f64| number as i64;
         match self {
-            Self::Or => (whole(a) | whole(b)) as f64,
-            Self::ExclusiveOr => (whole(a) ^ whole(b)) as f64,
-            Self::And => (whole(a) & whole(b)) as f64,
+            Self::Or => (to_integer(a) | to_integer(b)) as f64,
+            Self::ExclusiveOr => (to_integer(a) ^ to_integer(b)) as f64,
+            Self::And => (to_integer(a) & to_integer(b)) as f64,
             Self::Less => f64::from(u8::from(a < b)),
             Self::Greater => f64::from(u8::from(a > b)),
             Self::Add => a + b,
             Self::Subtract => a - b,
             Self::Multiply => a * b,
             Self::Divide if b == 0.0 => f64::NAN,
-            Self::Remainder => whole(a)
-                .checked_rem(whole(b))
+            Self::Remainder => to_integer(a)
+                .checked_rem(to_integer(b))
                 .map_or(f64::NAN, |rest| rest as f64),
             Self::Least => a.min(b),
             Self::Greatest => a.max(b),

@@ -125,18 +125,18 @@ fn fixed_counters_have_listed_events() {
     let spr = pmu("sapphirerapids");
     let slots = parse_one("TOPDOWN.SLOTS", &spr);
     assert_eq!((slots.general, slots.fixed), (None, Some(3)));
-    let missing = fault_text("TOPDOWN_FE_BOUND.ALL", &pmu("clearwaterforest"));
+    let message = fault_text("TOPDOWN_FE_BOUND.ALL", &pmu("clearwaterforest"));
     assert!(
-        missing.contains("Only fixed counter 5 counts it, and the driver"),
-        "{missing}"
+        message.contains("Only fixed counter 5 counts it, and the driver"),
+        "{message}"
     );
     let event = model("clearwaterforest")
         .and_then(|m| m.event("TOPDOWN_FE_BOUND.ALL"))
         .expect("it is there");
-    let missing =
+    let message =
         counters_of_listed(&event, &testing::skylake()).expect_err("it is no fixed counter of it");
     assert_eq!(
-        missing,
+        message,
         "Only fixed counter 5 counts it, and this CPU lacks that counter."
     );
 }
@@ -332,7 +332,10 @@ fn limits_that_the_driver_lacks_are_known() {
         );
     }
     assert_eq!(
-        limited_events.iter().map(String::as_str).collect::<Vec<_>>(),
+        limited_events
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>(),
         LIMITED_FURTHER
     );
 }

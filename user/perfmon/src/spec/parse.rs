@@ -380,8 +380,8 @@ mod tests {
             match parse(&text) {
                 Ok(specs) => prop_assert!(!specs.is_empty()),
                 Err(fault) => {
-                    let shown = fault.into_error(&text).to_string();
-                    prop_assert!(shown.contains('^'));
+                    let message = fault.into_error(&text).to_string();
+                    prop_assert!(message.contains('^'));
                 }
             }
         }

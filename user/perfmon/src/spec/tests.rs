@@ -154,8 +154,14 @@ fn an_event_that_the_cpu_lacks_is_returned_as_absent() {
         labels_and_absence("cycles:u,cache-misses:u"),
         Ok(vec![(cycles, false), (misses, true)])
     );
-    assert!(labels_and_absence("cache-misses").is_err_and(|error| error.contains("does not have the event")));
-    assert!(labels_and_absence("cycles,cache-mises").is_err_and(|error| error.contains("no event is called")));
+    assert!(
+        labels_and_absence("cache-misses")
+            .is_err_and(|error| error.contains("does not have the event"))
+    );
+    assert!(
+        labels_and_absence("cycles,cache-mises")
+            .is_err_and(|error| error.contains("no event is called"))
+    );
 }
 
 #[test]
@@ -327,13 +333,13 @@ const FAULTS: &[(&str, &str, usize, usize, &str)] = &[
 #[test]
 fn faults_have_message_caret_and_help() {
     for (text, message, column, width, help) in FAULTS {
-        let shown = fault_text(text);
-        let lines: Vec<&str> = shown.lines().collect();
-        assert!(lines[0].contains(message), "{text}: {shown}");
+        let error_text = fault_text(text);
+        let lines: Vec<&str> = error_text.lines().collect();
+        assert!(lines[0].contains(message), "{text}: {error_text}");
         assert_eq!(lines[1].trim_start(), *text);
         let caret = format!("  {}{}", " ".repeat(*column), "^".repeat(*width));
-        assert_eq!(lines[2], caret, "{text}: {shown}");
-        assert!(lines[3..].join(" ").contains(help), "{text}: {shown}");
+        assert_eq!(lines[2], caret, "{text}: {error_text}");
+        assert!(lines[3..].join(" ").contains(help), "{text}: {error_text}");
     }
 }
 

@@ -114,15 +114,15 @@ fn other_models_advice(word: &SpannedText, pmu: &Pmu) -> Option<String> {
         .map(Model::name)
         .collect();
     let not_shown = other_models.len().saturating_sub(MAX_MODELS_SHOWN);
-    let shown = other_models[..other_models.len() - not_shown].join(", ");
+    let shown_models = other_models[..other_models.len() - not_shown].join(", ");
     let this_model = pmu.model().map_or("an unknown model", Model::name);
     match (other_models.len(), not_shown) {
         (0, _) => None,
         (_, 0) => Some(format!(
-            "It is an event of {shown}; this CPU is {this_model}."
+            "It is an event of {shown_models}; this CPU is {this_model}."
         )),
         _ => Some(format!(
-            "It is an event of {shown} and {not_shown} more models; this CPU is {this_model}."
+            "It is an event of {shown_models} and {not_shown} more models; this CPU is {this_model}."
         )),
     }
 }

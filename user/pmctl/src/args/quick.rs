@@ -92,8 +92,8 @@ mod tests {
         ] {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             let parsed = parse(&words).expect(line);
-            let whole = Cli::parse_words(&words).expect(line);
-            assert_eq!(format!("{parsed:?}"), format!("{:?}", whole.command));
+            let expected = Cli::parse_words(&words).expect(line);
+            assert_eq!(format!("{parsed:?}"), format!("{:?}", expected.command));
         }
     }
 
@@ -117,8 +117,9 @@ mod tests {
             let Some(stat) = parse_frequent_stat(&line[1..]) else {
                 continue;
             };
-            let whole: Stat = parse_options(&line).unwrap_or_else(|| panic!("{line:?} is refused"));
-            assert_eq!(format!("{stat:?}"), format!("{whole:?}"), "{line:?}");
+            let expected: Stat =
+                parse_options(&line).unwrap_or_else(|| panic!("{line:?} is refused"));
+            assert_eq!(format!("{stat:?}"), format!("{expected:?}"), "{line:?}");
             same_count += 1;
         }
         assert!(same_count > 300, "{same_count}");

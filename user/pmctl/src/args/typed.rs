@@ -69,13 +69,14 @@ impl<'a> TypedCommandLine<'a> {
     /// clap reports as missing.
     pub(super) fn option_without(&self, missing: &[&str]) -> Option<(String, String)> {
         let typed_without = |(option, needed): &(&'static str, &'static str)| {
-            let is_needed = |shown: &&&str| long_name(shown) == Some(*needed);
-            let shown = missing.iter().find(is_needed)?;
-            self.has_long(option).then_some((*option, *needed, *shown))
+            let is_needed = |reported: &&&str| long_name(reported) == Some(*needed);
+            let reported = missing.iter().find(is_needed)?;
+            self.has_long(option)
+                .then_some((*option, *needed, *reported))
         };
-        let (option, needed, shown) = REQUIRED_OPTIONS.iter().find_map(typed_without)?;
+        let (option, needed, reported) = REQUIRED_OPTIONS.iter().find_map(typed_without)?;
         // `[=<VALUE>]` is a value that may be omitted, so it is not shown.
-        let value = shown
+        let value = reported
             .split_once(" <")
             .map_or("", |(_, value)| value.trim_end_matches('>'));
         let name = self

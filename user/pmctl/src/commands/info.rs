@@ -11,7 +11,7 @@ use perfmon::{CounterId, Device, Encoding, Pmu};
 use perfmon_compare::document;
 use raw_cpuid::CpuId;
 
-use crate::commands::list::counters;
+use crate::commands::list::format_counters;
 use crate::events::decode;
 use crate::system::hypervisor::Hypervisor;
 use crate::system::machine::Machine;
@@ -78,7 +78,11 @@ fn machine_facts(
             ));
         }
     }
-    if let Some(records) = pmu.capabilities().ok().and_then(|found| found.last_branch) {
+    if let Some(records) = pmu
+        .capabilities()
+        .ok()
+        .and_then(|capabilities| capabilities.last_branch)
+    {
         rows.push(("last branch", branch_records(records)));
     }
     match device {
@@ -159,16 +163,22 @@ fn write_events(pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
     let rows: Vec<(String, Option<OnCounters>, String)> = named.chain(caches).collect();
     let headings = ["event", "raw", "counters", "also called"];
     let mut table = Table::new(&headings.map(|text| (text, Align::Left))).without_margin();
-    for (name, found, others) in rows {
-        let (raw, counters) = found.map_or((String::new(), "not here".to_owned()), |found| {
-            encoding_cells(&found, pmu)
-        });
+    for (name, counters_of_event, others) in rows {
+        let (raw, counters) = counters_of_event.map_or(
+            (String::new(), "not here".to_owned()),
+            |counters_of_event| encoding_cells(&counters_of_event, pmu),
+        );
         table.add_row(&[name, raw, counters, others], Style::new());
     }
     Ok(table.write(None, Style::new(), output)?)
 }
 
-fn encoding_cells(found: &OnCounters, pmu: &Pmu) -> (String, String) {
-    let raw = found.select.map(|select| Encoding::Raw(select).to_string());
-    (raw.unwrap_or_default(), counters(found, pmu))
+fn encoding_cells(counters_of_event: &OnCounters, pmu: &Pmu) -> (String, String) {
+    let raw = counters_of_event
+        .select
+        .map(|select| Encoding::Raw(select).to_string());
+    (
+        raw.unwrap_or_default(),
+        format_counters(counters_of_event, pmu),
+    )
 }

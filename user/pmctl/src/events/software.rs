@@ -110,9 +110,9 @@ mod tests {
         let texts: Vec<String> = ["task-clock,cycles,{instructions,branches}", "cs,task-clock"]
             .map(str::to_owned)
             .to_vec();
-        let (rest, found) = split(&texts);
+        let (rest, software_events) = split(&texts);
         assert_eq!(rest, ["cycles,{instructions,branches}"]);
-        let names: Vec<&str> = found.iter().map(|event| event.name).collect();
+        let names: Vec<&str> = software_events.iter().map(|event| event.name).collect();
         assert_eq!(names, ["task-clock", "cs"]);
     }
 

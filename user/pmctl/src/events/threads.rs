@@ -53,24 +53,24 @@ impl TaskList {
             allow_many_files();
         }
         for _ in 0..MAX_ROUNDS {
-            let opened = open(threads.clone())?;
+            let open_events = open(threads.clone())?;
             // If the process has ended, no more threads are created.
             let Ok(now) = self.threads() else {
-                return Ok(opened);
+                return Ok(open_events);
             };
             let is_known = |thread: &Thread| threads.iter().any(|known| known.tid == thread.tid);
             if now.iter().all(is_known) {
-                return Ok(opened);
+                return Ok(open_events);
             }
-            drop(opened);
+            drop(open_events);
             threads = now;
         }
-        let opened = open(threads)?;
+        let open_events = open(threads)?;
         complain(
             "threads were created so fast while pmctl began to count that some of them may not be counted.\n\
              Start pmctl when all threads exist, or let pmctl start the program, which counts all threads.",
         );
-        Ok(opened)
+        Ok(open_events)
     }
 }
 
@@ -122,7 +122,7 @@ mod tests {
         let end = Arc::new(Barrier::new(2));
         let mut new = None;
         let mut rounds = Vec::new();
-        let opened = this.open_for_all(|threads| {
+        let result = this.open_for_all(|threads| {
             rounds.push(threads.len());
             new.get_or_insert_with(|| {
                 let end = Arc::clone(&end);
@@ -138,10 +138,10 @@ mod tests {
         let (thread, tid) = new.expect("it was opened once");
         end.wait();
         thread.join().expect("it does not panic");
-        let opened = opened.expect("the process runs");
+        let result = result.expect("the process runs");
         assert!(rounds.len() > 1, "{rounds:?}");
         assert!(
-            opened
+            result
                 .iter()
                 .any(|thread| thread.tid == tid.as_raw().unsigned_abs())
         );
@@ -162,8 +162,18 @@ mod tests {
     fn the_threads_of_a_process_are_found_once() {
         let pid = std::process::id();
         let listed_threads = threads(&[pid], &[pid]).expect("it runs");
-        assert_eq!(listed_threads.iter().filter(|thread| thread.tid == pid).count(), 1);
-        assert!(listed_threads[0].name.ends_with(&format!("-{}", listed_threads[0].tid)));
+        assert_eq!(
+            listed_threads
+                .iter()
+                .filter(|thread| thread.tid == pid)
+                .count(),
+            1
+        );
+        assert!(
+            listed_threads[0]
+                .name
+                .ends_with(&format!("-{}", listed_threads[0].tid))
+        );
         assert!(threads(&[0], &[]).is_err());
         assert!(threads(&[], &[0]).is_err());
     }

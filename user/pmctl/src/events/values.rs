@@ -184,11 +184,11 @@ pub(crate) fn by_number(number: u64) -> Option<Value> {
 
 /// Fails if the machine lacks one of these values.
 pub(crate) fn require(info: &Info, values: &[Value]) -> Result<(), Usage> {
-    let missing = |value: &&Value| info.misc_events >> value.event as u32 & 1 == 0;
-    let Some(value) = values.iter().find(missing) else {
+    let is_missing = |value: &&Value| info.misc_events >> value.event as u32 & 1 == 0;
+    let Some(value) = values.iter().find(is_missing) else {
         return Ok(());
     };
-    let available = VALUES.iter().filter(|value| !missing(value));
+    let available = VALUES.iter().filter(|value| !is_missing(value));
     let names: Vec<&str> = available.map(|value| value.name).collect();
     Err(Usage(if names.is_empty() {
         format!(

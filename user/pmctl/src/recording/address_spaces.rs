@@ -249,8 +249,8 @@ impl AddressSpaces {
         &self,
         file: FileNumber,
     ) -> impl Iterator<Item = (u32, (u64, u64))> + '_ {
-        let all = self.processes.iter();
-        all.flat_map(move |(pid, maps)| {
+        let processes = self.processes.iter();
+        processes.flat_map(move |(pid, maps)| {
             let of_file = maps.iter().filter(move |(_, map)| map.file == file);
             of_file.map(|(start, map)| (*pid, (*start, map.length)))
         })

@@ -203,15 +203,15 @@ pub(crate) fn reap(child: Option<Pid>, options: i32) -> Result<Option<(Pid, Endi
     let mut status = 0;
     loop {
         // SAFETY: waitpid(2) writes an integer to the pointer, which is that of the live local `status`.
-        let ended = Errno::result(unsafe { libc::waitpid(child, &raw mut status, options) })?;
+        let pid = Errno::result(unsafe { libc::waitpid(child, &raw mut status, options) })?;
         let ending = if libc::WIFSIGNALED(status) {
             Ending::Killed(libc::WTERMSIG(status))
         } else {
             Ending::Exit(libc::WEXITSTATUS(status))
         };
         // waitpid(2) also returns when a child stops that is traced by this process. It has not ended then.
-        if ended == 0 || !libc::WIFSTOPPED(status) {
-            return Ok((ended != 0).then_some((Pid::from_raw(ended), ending)));
+        if pid == 0 || !libc::WIFSTOPPED(status) {
+            return Ok((pid != 0).then_some((Pid::from_raw(pid), ending)));
         }
     }
 }
@@ -356,8 +356,9 @@ pub(crate) struct Running {
 impl Running {
     /// Returns the ending of the command; `None` if it still runs.
     pub(crate) fn ending(&self) -> Result<Option<Ending>> {
-        let ended = reap(Some(self.pid), libc::WNOHANG).context("can't wait for the command")?;
-        Ok(ended.map(|(_, ending)| ending))
+        let ended_child =
+            reap(Some(self.pid), libc::WNOHANG).context("can't wait for the command")?;
+        Ok(ended_child.map(|(_, ending)| ending))
     }
 
     /// Sends a signal to the command; nothing happens if it has ended.

@@ -72,9 +72,9 @@ fn has_free_counter(owners: &Owners) -> bool {
     let properties = device.properties();
     let number = |counters: u16| 0..u8::try_from(counters).unwrap_or(u8::MAX);
     let general = number(properties.general.number).map(CounterId::General);
-    let mut all = general.chain(number(properties.fixed.number).map(CounterId::Fixed));
+    let mut counters = general.chain(number(properties.fixed.number).map(CounterId::Fixed));
     // Events can't use a counter whose owner can't be read.
-    all.any(|id| !owners.0.iter().any(|(taken, _)| *taken == id) && device.owner(id).is_ok())
+    counters.any(|id| !owners.0.iter().any(|(taken, _)| *taken == id) && device.owner(id).is_ok())
 }
 
 /// Returns advice if process `own` has some of the counters; `None` if it has none.

@@ -117,10 +117,10 @@ impl Signals {
         others: &mut Vec<BorrowedFd<'_>>,
     ) -> Result<Event> {
         let timeout = PollTimeout::try_from(limit.as_micros().div_ceil(1000));
-        let all = [self.queue.as_fd()]
+        let descriptors = [self.queue.as_fd()]
             .into_iter()
             .chain(others.iter().copied());
-        let mut polled: Vec<PollFd<'_>> = all
+        let mut polled: Vec<PollFd<'_>> = descriptors
             .map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN))
             .collect();
         match poll(&mut polled, timeout.unwrap_or(PollTimeout::MAX)) {
@@ -129,8 +129,8 @@ impl Signals {
         }
         let events = polled.iter().skip(1);
         let events: Vec<PollFlags> = events.filter_map(PollFd::revents).collect();
-        let mut ended = events.iter().map(|e| e.contains(PollFlags::POLLHUP));
-        others.retain(|_| !ended.next().unwrap_or(false));
+        let mut has_ended = events.iter().map(|e| e.contains(PollFlags::POLLHUP));
+        others.retain(|_| !has_ended.next().unwrap_or(false));
         match self.next()? {
             Event::Nothing if events.iter().any(|e| e.contains(PollFlags::POLLIN)) => {
                 Ok(Event::Other)

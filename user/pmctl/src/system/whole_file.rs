@@ -45,13 +45,13 @@ impl WholeFile {
         let is_special = fs::metadata(path).is_ok_and(|facts| !facts.is_file());
         // If the path is a symbolic link, its target is replaced.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let opened = match open_nameless(&target) {
+        let result = match open_nameless(&target) {
             _ if is_special => File::create(&target).map(|file| (file, Location::Target)),
             Ok(file) => Ok((file, Location::Nameless)),
             Err(_) => File::create(temporary_path(&target)).map(|file| (file, Location::Temporary)),
         };
         let name = path.display().to_string();
-        let (output, location) = opened.with_context(|| format!("can't write {name}"))?;
+        let (output, location) = result.with_context(|| format!("can't write {name}"))?;
         Ok(Self {
             file: NamedOutput { output, name },
             location,

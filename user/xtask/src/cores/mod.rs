@@ -230,9 +230,9 @@ fn compare_counters(core: Microarchitecture, setup: &Setup, differences: &mut Co
     for event in (0..=0xffff).filter(|event| event & 0xff != 0) {
         let select = EventSelect::from_bits(event);
         let ours = match EventCounters::new(select, &capabilities, core) {
-            Ok(found) => Some((
-                found.fixed.map(|counter| counter.index() - 32),
-                found.general,
+            Ok(counters) => Some((
+                counters.fixed.map(|counter| counter.index() - 32),
+                counters.general,
             )),
             Err(InvalidAttr::Unsupported) => None,
             Err(_) => Some((None, 0)),

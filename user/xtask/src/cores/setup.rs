@@ -146,5 +146,5 @@ impl Interpreter<'_> {
 /// Returns what is between two texts.
 fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(before)?;
-    rest.split_once(after).map(|(found, _)| found)
+    rest.split_once(after).map(|(text_between, _)| text_between)
 }

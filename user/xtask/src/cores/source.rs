@@ -33,13 +33,13 @@ impl Source {
     /// Returns the text between the braces of an array or a function, without white space. `start` is the beginning of
     /// its definition.
     pub(super) fn body(&self, start: &str) -> Result<String> {
-        let missing = || format!("Linux has no `{start}`");
-        let (_, after) = self.0.split_once(start).with_context(missing)?;
-        let (_, after) = after.split_once('{').with_context(missing)?;
+        let message = || format!("Linux has no `{start}`");
+        let (_, after) = self.0.split_once(start).with_context(message)?;
+        let (_, after) = after.split_once('{').with_context(message)?;
         let ends = ["\n};", "\n}\n"]
             .into_iter()
             .filter_map(|end| after.find(end));
-        let body = &after[..ends.min().with_context(missing)?];
+        let body = &after[..ends.min().with_context(message)?];
         // White space is needed only after these words.
         let body = body
             .replace("case ", "case\0")

@@ -121,10 +121,10 @@ pub(super) fn cache_table(source: &Source, name: &str) -> Result<CacheTable> {
         let (word, rest) = item
             .split_once(")]=")
             .with_context(|| format!("{name} has an unknown form"))?;
-        if let Some(found) = CACHES.iter().position(|cache| *cache == word) {
-            cache = found;
-        } else if let Some(found) = OPERATIONS.iter().position(|operation| *operation == word) {
-            operation = found;
+        if let Some(index) = CACHES.iter().position(|cache| *cache == word) {
+            cache = index;
+        } else if let Some(index) = OPERATIONS.iter().position(|operation| *operation == word) {
+            operation = index;
         } else {
             let value = rest.split([',', '}']).next().unwrap_or(rest);
             *cell(&mut table, cache, operation, word)? = number(value)?;

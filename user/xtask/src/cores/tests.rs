@@ -67,7 +67,10 @@ fn a_case_is_followed_through_its_labels() {
     assert_eq!(old.hardware[7], 0x0180_010e);
     assert_eq!(old.hardware[0], 0x3c);
     let counters = |event| {
-        let constraint = old.constraints.iter().find(|constraint| constraint.applies(event));
+        let constraint = old
+            .constraints
+            .iter()
+            .find(|constraint| constraint.applies(event));
         constraint.map(|constraint| constraint.counters)
     };
     assert_eq!(counters(0xc0), Some(Counters::Fixed(0)));
@@ -80,7 +83,10 @@ fn a_case_is_followed_through_its_labels() {
 #[test]
 fn kinds_of_cores_are_set_up_separately() {
     let setups = setups(&Source::of(SOURCE), "INTEL_TWO").expect("it is understood");
-    assert_eq!(setups.keys().collect::<Vec<_>>(), [&Kind::Core, &Kind::Atom]);
+    assert_eq!(
+        setups.keys().collect::<Vec<_>>(),
+        [&Kind::Core, &Kind::Atom]
+    );
     let caches = setups[&Kind::Core].caches;
     assert_eq!(caches[0][1], [0x82d0, u64::MAX]);
     assert_eq!(caches[4][0], [0, 0x85]);

@@ -164,19 +164,19 @@ pub(super) fn lines(metrics: &[Metric], kind: Kind, events: &BTreeSet<String>) -
 /// Leaves out metrics that need a metric that is left out.
 fn leave_out_dependents(translations: &mut BTreeMap<&str, Translation>) {
     loop {
-        let mut missing: Vec<(String, String)> = Vec::new();
+        let mut dependents: Vec<(String, String)> = Vec::new();
         for (name, formula) in translations.iter() {
             let Ok((_, formula)) = formula else { continue };
             formula.names(&mut |used| {
                 if let Some(Err(needed)) = translations.get(&*used.to_ascii_lowercase()) {
-                    missing.push(((*name).to_owned(), needed.clone()));
+                    dependents.push(((*name).to_owned(), needed.clone()));
                 }
             });
         }
-        if missing.is_empty() {
+        if dependents.is_empty() {
             return;
         }
-        for (name, needed) in missing {
+        for (name, needed) in dependents {
             if let Some(formula) = translations.get_mut(&*name) {
                 *formula = Err(needed);
             }

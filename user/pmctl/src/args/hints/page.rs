@@ -65,16 +65,16 @@ pub fn page(pmctl: &Command) -> String {
 
 /// Returns perf's commands with their options. Commands that show samples have only the options for which there are hints.
 fn perf_options() -> Vec<(&'static str, String)> {
-    let mut all = vec![
+    let mut rows = vec![
         ("stat", options::STAT_OPTIONS.to_owned()),
         ("record", options::RECORD_OPTIONS.to_owned()),
     ];
     let viewing = ["report", "script", "annotate", "top", "diff"].into_iter();
-    all.extend(viewing.map(|name| {
+    rows.extend(viewing.map(|name| {
         let options: Vec<&str> = hints(name).map(|hint| hint.name).collect();
         (name, options.join(" "))
     }));
-    all
+    rows
 }
 
 /// The answer that the page gives for an option of perf.
@@ -124,11 +124,11 @@ fn group_by_answer(command: &Command, options: &str) -> Vec<(Vec<String>, HintAn
             (None, Some(hint)) => hint_answer(hint),
             (None, None) => continue,
         };
-        let shown = format!("``{name}``");
+        let markup = format!("``{name}``");
         match rows.iter_mut().find(|(_, known)| *known == answer) {
-            Some((names, _)) if !names.contains(&shown) => names.push(shown),
+            Some((names, _)) if !names.contains(&markup) => names.push(markup),
             Some(_) => {}
-            None => rows.push((vec![shown], answer)),
+            None => rows.push((vec![markup], answer)),
         }
     }
     rows

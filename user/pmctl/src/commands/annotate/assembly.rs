@@ -84,10 +84,14 @@ mod tests {
             0x40_2000.. => Some(("g", address - 0x40_2000)),
             _ => None,
         };
-        let all = disassemble(&code, syntax, name);
-        assert_eq!(all.iter().map(|i| i.length).sum::<u64>(), CODE.len() as u64);
-        assert_eq!(all[1].target, Some(0x40_1000));
-        all.into_iter()
+        let instructions = disassemble(&code, syntax, name);
+        assert_eq!(
+            instructions.iter().map(|i| i.length).sum::<u64>(),
+            CODE.len() as u64
+        );
+        assert_eq!(instructions[1].target, Some(0x40_1000));
+        instructions
+            .into_iter()
             .map(|instruction| instruction.text)
             .collect()
     }

@@ -105,8 +105,8 @@ impl Listing {
             }
             if let Some(path) = &code.path {
                 let targets = targets.get_or_init(|| Targets::of(path));
-                if let Some(found) = targets.at(address) {
-                    return Some(found);
+                if let Some(target) = targets.at(address) {
+                    return Some(target);
                 }
             }
             let offset = address.wrapping_sub(delta);

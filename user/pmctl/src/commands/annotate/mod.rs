@@ -72,7 +72,7 @@ fn find_functions<'a, 'b>(
     name: Option<&'b str>,
 ) -> Result<(Vec<&'a SampledFunction>, Option<&'b str>), Usage> {
     let reason = match functions.find(name) {
-        Ok(found) => return Ok((found, None)),
+        Ok(function) => return Ok((function, None)),
         Err(reason) => reason,
     };
     let containing = name.map(|name| functions.with_inlined(recording, name));

@@ -24,16 +24,16 @@ fn ln_choose(n: u64, k: u64) -> f64 {
 /// `b.0` of `b.1`.
 pub(super) fn p_value(a: (u64, u64), b: (u64, u64)) -> f64 {
     let inside = a.0 + b.0;
-    let whole = a.1 + b.1;
-    if inside == 0 || inside == whole || a.1 == 0 || b.1 == 0 {
+    let total = a.1 + b.1;
+    if inside == 0 || inside == total || a.1 == 0 || b.1 == 0 {
         return 1.0;
     }
     // The probability of the table with k samples of A in the row, among all tables with these sums.
     let ln_probability =
-        |k: u64| ln_choose(a.1, k) + ln_choose(b.1, inside - k) - ln_choose(whole, inside);
+        |k: u64| ln_choose(a.1, k) + ln_choose(b.1, inside - k) - ln_choose(total, inside);
     let least = inside.saturating_sub(b.1);
     let most = inside.min(a.1);
-    let expected = u128::from(inside) * u128::from(a.1) / u128::from(whole);
+    let expected = u128::from(inside) * u128::from(a.1) / u128::from(total);
     let mode = u64::try_from(expected).map_or(most, |expected| expected.clamp(least, most));
     two_sided(ln_probability, (least, mode, most), a.0)
 }

@@ -102,11 +102,11 @@ impl CheckedFacts<'_> {
     }
 
     /// Returns a finding about the whole system, which is no failure if programs can be counted.
-    fn bad_for_system(&self, found: impl Into<String>) -> Finding {
+    fn bad_for_system(&self, text: impl Into<String>) -> Finding {
         if self.trials.event.is_counted() {
-            Finding::note(found)
+            Finding::note(text)
         } else {
-            Finding::bad(found)
+            Finding::bad(text)
         }
     }
 
@@ -174,7 +174,7 @@ fn check_module(facts: &CheckedFacts<'_>) -> Finding {
             return Finding::unknown("perfmon is not loaded: it does not load without a PMU");
         }
         let not_loaded = "perfmon is not loaded";
-        let (found, load) = match kernels::running_release(facts.machine) {
+        let (text, load) = match kernels::running_release(facts.machine) {
             None => (not_loaded.to_owned(), "`insmod perfmon.ko".to_owned()),
             Some(release) if kernels::has_module(facts.machine, &release) => {
                 (not_loaded.to_owned(), "`modprobe perfmon".to_owned())
@@ -184,7 +184,7 @@ fn check_module(facts: &CheckedFacts<'_>) -> Finding {
                 format!("{}, or `insmod perfmon.ko", install_hint(&release)),
             ),
         };
-        Finding::bad(found).fix(format!("{load}`. If it fails, `dmesg | tail` says why."))
+        Finding::bad(text).fix(format!("{load}`. If it fails, `dmesg | tail` says why."))
     }))
 }
 
@@ -469,8 +469,8 @@ fn check_programs(facts: &CheckedFacts<'_>) -> Finding {
 }
 
 fn check_whole_system(facts: &CheckedFacts<'_>) -> Finding {
-    loop_finding(facts, &facts.trials.counter, |found| {
-        facts.bad_for_system(found)
+    loop_finding(facts, &facts.trials.counter, |text| {
+        facts.bad_for_system(text)
     })
 }
 

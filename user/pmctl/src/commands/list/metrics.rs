@@ -31,10 +31,10 @@ pub(super) fn matching_metrics(
     pmu: &Pmu,
     machine: &Machine,
 ) -> Result<Vec<ListedMetric>> {
-    let all = metrics::all(pmu);
+    let metrics = metrics::all(pmu);
     let mut formulas = Formulas::new(MachineFacts::of(machine));
     let mut listed_metrics = Vec::new();
-    for metric in all {
+    for metric in metrics {
         let names = std::iter::once(metric.name).chain(metric.groups());
         if !has_match(glob, names) {
             continue;
@@ -86,8 +86,8 @@ impl ListedMetric {
 
 /// Returns the groups of these metrics, each once.
 pub(super) fn groups(listed: &[ListedMetric]) -> Vec<&'static str> {
-    let all: Vec<Metric> = listed.iter().filter_map(|listed| listed.metric).collect();
-    metrics::groups(&all).into_iter().collect()
+    let metrics: Vec<Metric> = listed.iter().filter_map(|listed| listed.metric).collect();
+    metrics::groups(&metrics).into_iter().collect()
 }
 
 /// Returns the groups of these metrics whose names match.

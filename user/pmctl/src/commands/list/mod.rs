@@ -86,7 +86,7 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
         .filter(|event| glob.is_none_or(|glob| event.matches(glob)))
         .collect();
     let found_count = matching.len() + listed_metrics.len() + pmu_events.len();
-    let shown: Vec<NamedEvent> = matching
+    let shown_events: Vec<NamedEvent> = matching
         .into_iter()
         .filter(|event| args.all || event.is_current())
         .collect();
@@ -96,31 +96,31 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
         .collect();
     if args.json {
         write_json(
-            (&shown, &pmu_events, &listed_metrics),
+            (&shown_events, &pmu_events, &listed_metrics),
             &descriptions,
             output,
         )?;
     } else if args.raw {
-        write_names((&shown, &pmu_events, &listed_metrics), output)?;
+        write_names((&shown_events, &pmu_events, &listed_metrics), output)?;
     } else {
-        if !shown.is_empty() {
-            write_table(&shown, &pmu, &descriptions, output)?;
+        if !shown_events.is_empty() {
+            write_table(&shown_events, &pmu, &descriptions, output)?;
         }
         if !pmu_events.is_empty() {
-            if !shown.is_empty() {
+            if !shown_events.is_empty() {
                 writeln!(output)?;
             }
             pmus::write_table(&pmu_events, output)?;
         }
         if !listed_metrics.is_empty() {
-            if !shown.is_empty() || !pmu_events.is_empty() {
+            if !shown_events.is_empty() || !pmu_events.is_empty() {
                 writeln!(output)?;
             }
             metrics::write_table(&listed_metrics, output)?;
         }
     }
     output.flush()?;
-    let number = shown.len() + listed_metrics.len() + pmu_events.len();
+    let number = shown_events.len() + listed_metrics.len() + pmu_events.len();
     report_hidden(args, (kind, glob), &pmu, (number, found_count));
     Ok(if number == 0 { FAILURE } else { 0 })
 }
@@ -280,12 +280,12 @@ fn all_named_events(pmu: &Pmu) -> Vec<NamedEvent> {
         counters: event.counters_on(pmu).ok_or_else(String::new),
         listed: None,
     });
-    let mut all: Vec<NamedEvent> = common_events.chain(caches).collect();
+    let mut named_events: Vec<NamedEvent> = common_events.chain(caches).collect();
     let is_common = |name: &str| {
         spec::named_events(pmu.vendor())
             .any(|event| event.names().any(|known| known.eq_ignore_ascii_case(name)))
     };
-    all.extend(
+    named_events.extend(
         model
             .into_iter()
             .flat_map(Model::events)
@@ -297,7 +297,7 @@ fn all_named_events(pmu: &Pmu) -> Vec<NamedEvent> {
                 listed: Some(event),
             }),
     );
-    all
+    named_events
 }
 
 impl NamedEvent {
@@ -320,7 +320,7 @@ impl NamedEvent {
     /// Returns the event select as a raw event, without modes.
     fn raw_event(&self) -> Option<String> {
         let select = match &self.counters {
-            Ok(found) => found.select,
+            Ok(counters) => counters.select,
             Err(_) => self
                 .listed
                 .as_ref()
@@ -358,7 +358,7 @@ fn write_table(
             Err(reason) => reason.clone(),
         };
         let counters = match &event.counters {
-            Ok(found) => counters(found, pmu),
+            Ok(event_counters) => format_counters(event_counters, pmu),
             Err(_) => "none".to_owned(),
         };
         let raw = event.raw_event().unwrap_or_default();
@@ -372,9 +372,9 @@ fn write_table(
 }
 
 /// Returns the names of counters: `PMC` for all general ones, or such as `PMC0-3`, `PMC1 FIXED0`.
-pub(crate) fn counters(found: &OnCounters, pmu: &Pmu) -> String {
-    let number = found.general.count_ones();
-    let general = match found.general {
+pub(crate) fn format_counters(event_counters: &OnCounters, pmu: &Pmu) -> String {
+    let number = event_counters.general.count_ones();
+    let general = match event_counters.general {
         0 => None,
         _ if number == u32::from(pmu.general_counters()) => Some("PMC".to_owned()),
         // Events that only some of the counters can count, which are usually the first ones.
@@ -389,7 +389,7 @@ pub(crate) fn counters(found: &OnCounters, pmu: &Pmu) -> String {
             Some(names.join(" "))
         }
     };
-    let fixed = found
+    let fixed = event_counters
         .fixed
         .map(|number| decode::counter_name(CounterId::Fixed(number)));
     general
@@ -529,8 +529,8 @@ struct EventJson<'a> {
 
 impl<'a> EventJson<'a> {
     fn new(event: &'a NamedEvent, descriptions: &'a Descriptions) -> Self {
-        let (listed, found) = (event.listed.as_ref(), event.counters.as_ref().ok());
-        let general = found.map_or(0, |found| found.general);
+        let (listed, counters) = (event.listed.as_ref(), event.counters.as_ref().ok());
+        let general = counters.map_or(0, |counters| counters.general);
         Self {
             name: &event.name,
             also: &event.other_names,
@@ -538,8 +538,8 @@ impl<'a> EventJson<'a> {
             counters: (0..64)
                 .filter(|number| general >> number & 1 != 0)
                 .collect(),
-            fixed: found
-                .and_then(|found| found.fixed)
+            fixed: counters
+                .and_then(|counters| counters.fixed)
                 .or(listed.and_then(|event| event.fixed)),
             register: listed
                 .and_then(|event| event.extra)

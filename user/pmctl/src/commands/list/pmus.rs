@@ -62,7 +62,7 @@ fn entries_of_kind(pmus: &[LinuxPmu]) -> Vec<ListedPmuEvent> {
         fields,
     };
     let events = pmu.events.iter().filter(|(_, event)| !event.is_level);
-    let mut all: Vec<ListedPmuEvent> = events
+    let mut pmu_events: Vec<ListedPmuEvent> = events
         .map(|(name, event)| ListedPmuEvent {
             unit: event.unit.clone(),
             scale: event.scale,
@@ -71,9 +71,9 @@ fn entries_of_kind(pmus: &[LinuxPmu]) -> Vec<ListedPmuEvent> {
         .collect();
     let fields: Vec<&str> = pmu.field_names().collect();
     if !fields.is_empty() {
-        all.push(entry(format!("{kind}/FIELD=NUMBER,.../"), fields.join(",")));
+        pmu_events.push(entry(format!("{kind}/FIELD=NUMBER,.../"), fields.join(",")));
     }
-    all
+    pmu_events
 }
 
 impl ListedPmuEvent {

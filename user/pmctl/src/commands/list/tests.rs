@@ -41,8 +41,8 @@ fn message_about_missing_list_has_family_and_model() {
 fn all_models_have_lists_without_a_name_twice() {
     for model in models() {
         let pmu = Pmu::of_model(model);
-        let all = all_named_events(&pmu);
-        let mut names: Vec<String> = all
+        let named_events = all_named_events(&pmu);
+        let mut names: Vec<String> = named_events
             .iter()
             .map(|event| event.name.to_ascii_lowercase())
             .collect();
@@ -51,12 +51,16 @@ fn all_models_have_lists_without_a_name_twice() {
         names.dedup();
         assert_eq!(names.len(), number, "{}", model.name());
         assert!(
-            all.iter().filter(|event| event.is_current()).count() > 40,
+            named_events
+                .iter()
+                .filter(|event| event.is_current())
+                .count()
+                > 40,
             "{}",
             model.name()
         );
         // Each listed name is accepted by -e.
-        for event in all.iter().filter(|event| event.counters.is_ok()) {
+        for event in named_events.iter().filter(|event| event.counters.is_ok()) {
             assert!(
                 spec::parse(&event.name, &pmu).is_ok(),
                 "{} {}",

@@ -126,8 +126,8 @@ impl<'a> FusedBranches<'a> {
             files::open(&located.ok()?.path).ok()
         };
         let mut code = [0; MAX_PAIR_BYTES];
-        let opened = self.files.entry(file).or_insert_with(open).as_ref();
-        let read = opened.and_then(|opened| opened.read_at(&mut code, offset).ok());
+        let program = self.files.entry(file).or_insert_with(open).as_ref();
+        let read = program.and_then(|program| program.read_at(&mut code, offset).ok());
         let pair = read.and_then(|length| FusedPair::decode(&code[..length]));
         self.pairs.insert((file, offset), pair);
         pair

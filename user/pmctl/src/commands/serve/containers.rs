@@ -47,7 +47,7 @@ pub(crate) struct CgroupLimit {
 
 /// A cgroup that is counted.
 struct Container {
-    found: FoundCgroup,
+    found_cgroup: FoundCgroup,
     cgroup: Cgroup,
     labels: Labels,
     open_events: OpenEvents,
@@ -172,7 +172,7 @@ impl Containers {
         let mount = &self.mount;
         let existing: HashSet<&FoundCgroup> = cgroups.iter().collect();
         self.counted.retain(|_, container| {
-            let cgroup = &container.found;
+            let cgroup = &container.found_cgroup;
             existing.contains(cgroup) || (is_cut && cgroup.is_there(mount))
         });
         for container in self.counted.values_mut() {
@@ -181,17 +181,17 @@ impl Containers {
         }
         let mut failure = None;
         self.left_out = 0;
-        for found in cgroups {
-            if self.counted.contains_key(&found.name) {
+        for found_cgroup in cgroups {
+            if self.counted.contains_key(&found_cgroup.name) {
                 continue;
             }
             if self.counted.len() >= self.limit.max_count || failure.is_some() {
                 self.left_out += 1;
                 continue;
             }
-            match self.open_container(&found) {
+            match self.open_container(&found_cgroup) {
                 Ok(container) => {
-                    self.counted.insert(found.name, container);
+                    self.counted.insert(found_cgroup.name, container);
                 }
                 // The cgroup was removed after it was found.
                 Err(error) if error.cause == Cause::NoSuchCgroup => {}
@@ -209,13 +209,13 @@ impl Containers {
     ///
     /// # Errors
     /// The cgroup can't be opened, or an event can't for a reason other than a [`Lack`].
-    fn open_container(&self, found: &FoundCgroup) -> Result<Container, Error> {
+    fn open_container(&self, found_cgroup: &FoundCgroup) -> Result<Container, Error> {
         let mut container = Container {
-            found: found.clone(),
-            cgroup: Cgroup::open(self.mount.join(&found.name))?,
+            found_cgroup: found_cgroup.clone(),
+            cgroup: Cgroup::open(self.mount.join(&found_cgroup.name))?,
             labels: Labels {
-                id: format!("/{}", found.name.display()),
-                names: ContainerNames::of(&found.name),
+                id: format!("/{}", found_cgroup.name.display()),
+                names: ContainerNames::of(&found_cgroup.name),
             },
             open_events: OpenEvents::none(&self.events),
         };

@@ -80,26 +80,26 @@ impl OpenEvents {
         device_and_events: (&Device, &[EventSpec]),
         of_target: impl Fn(Builder) -> Builder,
     ) -> Vec<(usize, Error)> {
-        let missing: Vec<usize> = (0..self.lacks.len())
+        let missing_events: Vec<usize> = (0..self.lacks.len())
             .filter(|event| self.lacks[*event] != Some(Lack::Event) && !self.is_open(*event))
             .collect();
-        if missing.is_empty() {
+        if missing_events.is_empty() {
             return Vec::new();
         }
         if self
-            .try_open(device_and_events, &of_target, &missing)
+            .try_open(device_and_events, &of_target, &missing_events)
             .is_ok()
         {
-            for event in missing {
+            for event in missing_events {
                 self.lacks[event] = None;
             }
             return Vec::new();
         }
         let mut failures = Vec::new();
-        for event in missing {
-            let opened = self.try_open(device_and_events, &of_target, &[event]);
-            self.lacks[event] = opened.as_ref().err().and_then(|e| Lack::of(&e.cause));
-            failures.extend(opened.err().map(|error| (event, error)));
+        for event in missing_events {
+            let result = self.try_open(device_and_events, &of_target, &[event]);
+            self.lacks[event] = result.as_ref().err().and_then(|e| Lack::of(&e.cause));
+            failures.extend(result.err().map(|error| (event, error)));
         }
         failures
     }

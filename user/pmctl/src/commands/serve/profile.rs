@@ -81,14 +81,14 @@ pub(super) async fn make_profile(
             exporter.wait().await?,
         ))
     };
-    let ended = timeout(limit, work).await.map_err(|_| {
+    let result = timeout(limit, work).await.map_err(|_| {
         let reason = format!(
             "the profile was stopped, since it took more than {} s. Ask for fewer seconds, or a lower hz.",
             limit.as_secs()
         );
         Refusal::new(StatusCode::GATEWAY_TIMEOUT, reason)
     })?;
-    let (bytes, (recorder_errors, exporter_errors), recorded, exported) = ended.map_err(failed)?;
+    let (bytes, (recorder_errors, exporter_errors), recorded, exported) = result.map_err(failed)?;
     assess_result(
         (bytes, recorded, exported),
         &error_text(&recorder_errors),
@@ -231,8 +231,8 @@ mod tests {
     fn the_answer_is_that_of_the_command_that_failed() {
         let code = |code: i32| ExitStatus::from_raw(code << 8);
         let status = |bytes: &[u8], recorded, exported| {
-            let ended = (bytes.to_vec(), code(recorded), code(exported));
-            match assess_result(ended, "recorder", "exporter") {
+            let outcome = (bytes.to_vec(), code(recorded), code(exported));
+            match assess_result(outcome, "recorder", "exporter") {
                 Ok(profile) => Ok(profile.incomplete_message),
                 Err(refusal) => Err((refusal.status.as_u16(), refusal.reason)),
             }

@@ -234,8 +234,8 @@ impl Server {
         // Errors of a connection are its client's, and are not reported. hyper answers malformed requests and those with too
         // large a head, which count as refused; it does not answer the beginning of HTTP/2.
         let connection = async {
-            let ended = connection.await;
-            if ended.is_err_and(|error| error.is_parse() && !error.is_parse_version_h2()) {
+            let result = connection.await;
+            if result.is_err_and(|error| error.is_parse() && !error.is_parse_version_h2()) {
                 self.totals.borrow_mut().refused += 1;
             }
         };

@@ -135,10 +135,10 @@ fn matching_cgroups(mount: &Path, pattern: &Pattern) -> Result<Vec<NamedCgroup>>
         })),
     };
     let cgroups = search_result.cgroups.into_iter();
-    let opened: Result<Vec<NamedCgroup>, Error> =
+    let cgroups: Result<Vec<NamedCgroup>, Error> =
         cgroups.filter_map(|cgroup| open(cgroup.name)).collect();
-    let opened = opened.map_err(|error| with_option("--for-each-cgroup", &error))?;
-    if opened.is_empty() {
+    let cgroups = cgroups.map_err(|error| with_option("--for-each-cgroup", &error))?;
+    if cgroups.is_empty() {
         let text = pattern.text();
         return Err(Usage(format!(
             "--for-each-cgroup {text}: no cgroup below {} has a name of this form. `*` stays within a level, `**` is any \
@@ -147,7 +147,7 @@ fn matching_cgroups(mount: &Path, pattern: &Pattern) -> Result<Vec<NamedCgroup>>
         ))
         .into());
     }
-    Ok(opened)
+    Ok(cgroups)
 }
 
 /// Returns the error with the option in front.

@@ -55,8 +55,8 @@ impl CpuTurns {
         let parts = match CpuSplit::of(args) {
             None => vec![(None, cpus.clone())],
             Some(split) => {
-                let all: Vec<usize> = cpus.iter().map(|cpu| cpu as usize).collect();
-                let parts = scope::split_cpus(&all, split).into_iter();
+                let cpu_indices: Vec<usize> = cpus.iter().map(|cpu| cpu as usize).collect();
+                let parts = scope::split_cpus(&cpu_indices, split).into_iter();
                 parts.map(|(place, cpus)| (Some(place), cpus)).collect()
             }
         };
@@ -75,11 +75,11 @@ impl CpuTurns {
         // Each event takes a descriptor for each CPU.
         allow_many_files();
         loop {
-            let opened: Result<Vec<_>, RefusedGroup> =
+            let open_groups: Result<Vec<_>, RefusedGroup> =
                 self.cpus.iter().map(|cpu| self.open_on(cpu)).collect();
-            match opened {
-                Ok(opened) => {
-                    self.open_groups = opened;
+            match open_groups {
+                Ok(open_groups) => {
+                    self.open_groups = open_groups;
                     return Ok(());
                 }
                 Err(refused) => self.drop_refused(refused)?,
@@ -89,7 +89,7 @@ impl CpuTurns {
 
     /// Opens all events on a CPU.
     fn open_on(&self, cpu: u32) -> Result<Vec<CpuGroup>, RefusedGroup> {
-        let mut opened = Vec::new();
+        let mut open_groups = Vec::new();
         for members in groups(&self.events, false) {
             let mut builders = members.iter().filter_map(|index| self.builder(*index));
             let Some(leader) = builders.next() else {
@@ -97,7 +97,7 @@ impl CpuTurns {
             };
             let group = builders.fold(Group::of(leader_on(cpu, leader)), GroupBuilder::and);
             match group.open_on(&self.device) {
-                Ok(group) => opened.push(CpuGroup {
+                Ok(group) => open_groups.push(CpuGroup {
                     group,
                     events: members,
                 }),
@@ -110,7 +110,7 @@ impl CpuTurns {
                 }
             }
         }
-        Ok(opened)
+        Ok(open_groups)
     }
 
     /// Returns the event to open; `None` if the CPU lacks it. Error messages have the name that the user gave.

@@ -432,14 +432,14 @@ mod tests {
             Some(400_000),
             Some(60_000),
         ];
-        let shown = |look| {
+        let write_text = |look| {
             written(|out| {
                 Human::new(&subject, out, look)
                     .end(&[run(&counts)])
                     .expect("a vector takes all");
             })
         };
-        let text = shown(PLAIN);
+        let text = write_text(PLAIN);
         let expected = "
               60,000      branch-misses     #    15.00  % of all branches
 
@@ -450,7 +450,7 @@ mod tests {
          1.500000000 seconds time elapsed
 ";
         assert!(text.contains(expected), "{text}");
-        let colored = shown(Look {
+        let colored = write_text(Look {
             colors: Colors::new(true),
             ..PLAIN
         });
@@ -539,13 +539,13 @@ mod tests {
             let runs = [run(&[Some(90), Some(80)]), run(&[Some(110), Some(90)])];
             Human::new(&subject, out, look).end(&runs).expect("room");
         });
-        let shown = strip_str(&text).to_string();
-        assert_ne!(shown, text);
-        let mut columns = shown.lines().filter_map(|line| line.find("( +-"));
+        let plain_text = strip_str(&text).to_string();
+        assert_ne!(plain_text, text);
+        let mut columns = plain_text.lines().filter_map(|line| line.find("( +-"));
         let first = columns.next();
         assert!(
             first.is_some() && columns.all(|column| Some(column) == first),
-            "{shown}"
+            "{plain_text}"
         );
     }
 
@@ -565,15 +565,15 @@ mod tests {
             assert_eq!(rest.contains("seconds user"), !command.is_empty());
             title.to_owned()
         };
-        let all = Scope::Cpus {
+        let all_cpus = Scope::Cpus {
             number: 2,
             chosen_cpus: None,
         };
         assert_eq!(
-            title("", all.clone()),
+            title("", all_cpus.clone()),
             "the machine, every task on all 2 CPUs"
         );
-        assert_eq!(title("ls", all), "'ls', every task on all 2 CPUs");
+        assert_eq!(title("ls", all_cpus), "'ls', every task on all 2 CPUs");
         assert_eq!(title("ls -l", Scope::Command), "'ls -l'");
         let tasks = Scope::Tasks {
             task_list: crate::events::threads::TaskList::default(),

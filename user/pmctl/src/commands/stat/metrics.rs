@@ -114,10 +114,10 @@ pub(super) fn counted_events(
         name: "-e".to_owned(),
         events,
     }];
-    items.extend(countable.iter().map(|found| {
+    items.extend(countable.iter().map(|countable_metric| {
         MetricEvents {
-            name: found.metric.name.to_owned(),
-            events: found
+            name: countable_metric.metric.name.to_owned(),
+            events: countable_metric
                 .counters
                 .iter()
                 .map(|(_, event)| event.clone())
@@ -163,13 +163,13 @@ pub(super) fn counted_events(
     let metrics: Vec<MetricWithEvents> = countable
         .iter()
         .zip(&packed.places[1..])
-        .map(|(found, places)| {
-            let names = found.counters.iter().map(|(name, _)| name.clone());
+        .map(|(countable, places)| {
+            let names = countable.counters.iter().map(|(name, _)| name.clone());
             let mut events: HashMap<String, usize> = names.zip(event_indices(places)).collect();
-            let of_pmus = found.pmus.iter();
+            let of_pmus = countable.pmus.iter();
             events.extend(of_pmus.map(|(name, event)| (name.clone(), pmu_event_index(event))));
             MetricWithEvents {
-                metric: found.metric,
+                metric: countable.metric,
                 events,
             }
         })

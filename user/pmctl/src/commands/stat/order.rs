@@ -98,9 +98,9 @@ impl Ordered {
                     .unwrap_or((column.event_index, usize::MAX)),
             ));
         }
-        let mut all: Vec<_> = keys.into_iter().zip(items).collect();
-        all.sort_by_key(|(key, _)| *key);
-        all.into_iter().map(|(_, item)| item).collect()
+        let mut keyed_items: Vec<_> = keys.into_iter().zip(items).collect();
+        keyed_items.sort_by_key(|(key, _)| *key);
+        keyed_items.into_iter().map(|(_, item)| item).collect()
     }
 }
 
@@ -261,12 +261,12 @@ mod tests {
             Box::new(FixedColumns(all)),
         );
         let columns = source.columns().into_iter();
-        let shown = columns.map(|column| {
+        let labels = columns.map(|column| {
             let place = column.place.map_or_else(String::new, |place| place.name);
             format!("{place} {}", column.event.label)
         });
         assert_eq!(
-            shown.collect::<Vec<_>>(),
+            labels.collect::<Vec<_>>(),
             ["CPU0 tsc", "CPU0 cycles", "CPU1 tsc", "CPU1 cycles"]
         );
     }

@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn stopped_run_is_left_out_if_there_are_whole_runs() {
-        let whole = || run(&[Some(100)]);
+        let complete_run = || run(&[Some(100)]);
         let stopped = || Run {
             stopped_by: Some(Signal::SIGTERM),
             ..run(&[Some(7)])
@@ -188,21 +188,24 @@ mod tests {
             (runs.len(), stopped.map(|stopped| stopped.to_string()))
         };
         assert_eq!(
-            words(vec![whole(), whole(), stopped()], Some(100)),
+            words(vec![complete_run(), complete_run(), stopped()], Some(100)),
             (
                 2,
                 Some("stopped in run 3 of 100: the mean is of the 2 runs before".to_owned())
             )
         );
         assert_eq!(
-            words(vec![whole(), stopped()], None),
+            words(vec![complete_run(), stopped()], None),
             (
                 1,
                 Some("stopped in run 2: the numbers are those of the run before".to_owned())
             )
         );
         assert_eq!(words(vec![stopped()], Some(100)), (1, None));
-        assert_eq!(words(vec![whole(), whole()], Some(2)), (2, None));
+        assert_eq!(
+            words(vec![complete_run(), complete_run()], Some(2)),
+            (2, None)
+        );
     }
 
     #[test]

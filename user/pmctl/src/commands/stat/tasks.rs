@@ -171,7 +171,7 @@ impl TaskCounts {
 
     /// Opens all events for a thread.
     fn open_thread(&self, tid: u32) -> Result<Vec<TaskGroup>, RefusedGroup> {
-        let mut opened = Vec::new();
+        let mut open_groups = Vec::new();
         for members in groups(&self.events, self.manner.one_group) {
             let mut builders = members.iter().filter_map(|index| self.builder(*index));
             let Some(leader) = builders.next() else {
@@ -180,7 +180,7 @@ impl TaskCounts {
             let group = Group::of(self.leader(leader, tid));
             let group = builders.fold(group, GroupBuilder::and);
             match group.open_on(&self.device) {
-                Ok(group) => opened.push(TaskGroup {
+                Ok(group) => open_groups.push(TaskGroup {
                     group,
                     events: members,
                 }),
@@ -193,7 +193,7 @@ impl TaskCounts {
                 }
             }
         }
-        Ok(opened)
+        Ok(open_groups)
     }
 
     /// With --per-thread, removes the threads that ended before they could be counted.

@@ -118,11 +118,11 @@ mod tests {
         assert_eq!(mib.shown(value, false), "1234567.50");
         assert_eq!(mib.in_json(value), "1234567.500000");
         assert_eq!(scaled(0.1, "").shown(9_999_999, true), "999,999.90");
-        let whole = scaled(64.0, "bytes");
+        let integer_factor = scaled(64.0, "bytes");
         assert_eq!(
-            (whole.number(3), whole.in_json(3)),
+            (integer_factor.number(3), integer_factor.in_json(3)),
             ("192".to_owned(), "192.000000".to_owned())
         );
-        assert_eq!(whole.shown(100, true), "6,400");
+        assert_eq!(integer_factor.shown(100, true), "6,400");
     }
 }

@@ -50,14 +50,14 @@ pub(super) fn wanted_events(
 /// Returns the events of -d that the CPU has, and the names of those that it lacks.
 fn detailed_events(pmu: &Pmu) -> (Vec<EventSpec>, Vec<&'static str>) {
     let mut events = Vec::new();
-    let mut missing = Vec::new();
+    let mut missing_events = Vec::new();
     for name in DETAILED_EVENTS {
         match spec::parse(name, pmu) {
-            Ok(found) => events.extend(found),
-            Err(_) => missing.push(name),
+            Ok(parsed_events) => events.extend(parsed_events),
+            Err(_) => missing_events.push(name),
         }
     }
-    (events, missing)
+    (events, missing_events)
 }
 
 /// Limits events without a modifier to the mode of --all-user or --all-kernel.

@@ -93,7 +93,7 @@ impl WithPmus {
                 Some(readable) => readable.intersection(&wanted),
                 None => wanted.clone(),
             };
-            let all: Vec<(Encoding, Cpus)> = event
+            let encodings: Vec<(Encoding, Cpus)> = event
                 .encodings
                 .iter()
                 .map(|encoding| (encoding.clone(), cpus_of(encoding)))
@@ -105,15 +105,18 @@ impl WithPmus {
                 open_events: Vec::new(),
             };
             let Some(split) = split else {
-                columns.push(column(None, all));
+                columns.push(column(None, encodings));
                 continue;
             };
-            let cpus = Cpus::new(all.iter().flat_map(|(_, cpus)| cpus.iter()).collect());
+            let cpus = Cpus::new(encodings.iter().flat_map(|(_, cpus)| cpus.iter()).collect());
             let cpus: Vec<usize> = cpus.iter().map(|cpu| cpu as usize).collect();
             for (place, cpus) in scope::split_cpus(&cpus, split) {
                 let of_place =
                     |(encoding, on): &(Encoding, Cpus)| (encoding.clone(), on.intersection(&cpus));
-                columns.push(column(Some(place), all.iter().map(of_place).collect()));
+                columns.push(column(
+                    Some(place),
+                    encodings.iter().map(of_place).collect(),
+                ));
             }
         }
         Self {
@@ -127,7 +130,7 @@ impl WithPmus {
     /// Opens the events of a column.
     fn open_column(&self, column: &PmuColumn) -> Result<Vec<CountingEvent>> {
         let PmuEvent { label, pmu, .. } = &self.events[column.event];
-        let mut opened = Vec::new();
+        let mut open_events = Vec::new();
         for (encoding, cpus) in &column.targets {
             let [config, config1, config2, config3, config4] = encoding.configs;
             let attr = PerfEventAttr {
@@ -149,7 +152,7 @@ impl WithPmus {
                 const ALL_TASKS: i32 = -1;
                 let number = i32::try_from(cpu).unwrap_or(i32::MAX);
                 let event = CountingEvent::open(attr, ALL_TASKS, number);
-                opened.push(event.map_err(|errno| match errno {
+                open_events.push(event.map_err(|errno| match errno {
                     Errno::EACCES | Errno::EPERM => anyhow!(rights::of_all_programs("count")),
                     errno => anyhow!(
                         "Linux's PMU `{pmu}` can't count {label} on CPU {cpu}: {}.\n`pmctl list pmus {pmu}` shows its \
@@ -159,7 +162,7 @@ impl WithPmus {
                 })?);
             }
         }
-        Ok(opened)
+        Ok(open_events)
     }
 
     fn for_each_open(&self, call: fn(&CountingEvent) -> nix::Result<()>) -> Result<()> {

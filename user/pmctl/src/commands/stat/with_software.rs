@@ -100,22 +100,22 @@ impl WithSoftware {
     fn reopen(&mut self, targets: &[(i32, i32)]) -> Result<()> {
         self.open_events.clear();
         for index in 0..self.events.len() {
-            let mut opened = self.open_event(self.events[index], targets);
-            let is_forbidden = matches!(opened, Err(Errno::EACCES | Errno::EPERM));
+            let mut result = self.open_event(self.events[index], targets);
+            let is_forbidden = matches!(result, Err(Errno::EACCES | Errno::EPERM));
             if is_forbidden && self.events[index].modes == Modes::Both {
                 // Counts user mode only, as perf does for users that may not count the kernel.
                 for event in &mut self.events {
                     *event = event.in_modes(Modes::User);
                 }
-                opened = self.open_event(self.events[index], targets);
+                result = self.open_event(self.events[index], targets);
             }
-            let opened = opened.with_context(|| {
+            let result = result.with_context(|| {
                 format!(
                     "the kernel refuses to count {}. Count it as root, or leave it out",
                     self.events[index].label()
                 )
             })?;
-            self.open_events.push(opened);
+            self.open_events.push(result);
         }
         Ok(())
     }

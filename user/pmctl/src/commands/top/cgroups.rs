@@ -96,8 +96,12 @@ pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
         if clears {
             write!(output, "{CLEAR}")?;
         }
-        let all = count(now.len() as u64, "cgroup");
-        writeln!(output, "{seconds:.1} s, {all}, {} with events", rows.len())?;
+        let total = count(now.len() as u64, "cgroup");
+        writeln!(
+            output,
+            "{seconds:.1} s, {total}, {} with events",
+            rows.len()
+        )?;
         write(&rows, args.entries, &mut output)?;
         output.flush()?;
         before = now;
@@ -109,15 +113,15 @@ pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
 /// Reads the counts of all cgroups, by name.
 fn read(cgroups: &mut Containers) -> Result<HashMap<String, CgroupCounts>> {
     let counts = cgroups.read().context("can't read the counts")?;
-    let mut all: HashMap<String, CgroupCounts> = HashMap::new();
+    let mut cgroup_counts: HashMap<String, CgroupCounts> = HashMap::new();
     for count in counts {
-        let of = all.entry(count.labels.id.clone()).or_default();
+        let of = cgroup_counts.entry(count.labels.id.clone()).or_default();
         match count.event {
             0 => of.instructions = Some(count.value),
             _ => of.cycles = Some(count.value),
         }
     }
-    Ok(all)
+    Ok(cgroup_counts)
 }
 
 /// Writes a table of the first rows.

@@ -225,9 +225,9 @@ mod tests {
 
     /// Returns the task, the file and the address of each sample.
     fn samples(recording: &Recording) -> Vec<(String, String, u64)> {
-        let mut all = Vec::new();
+        let mut samples = Vec::new();
         let result = profile::each_sample(recording, |named, names| {
-            all.push((
+            samples.push((
                 names.comm(named.stamp.task).to_owned(),
                 named.site.path().into_owned(),
                 named.sample.ip,
@@ -235,7 +235,7 @@ mod tests {
             Ok(())
         });
         result.expect("nothing fails");
-        all
+        samples
     }
 
     #[test]

@@ -129,14 +129,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
 
 /// Returns the warnings that are shown above the table.
 fn warning_lines(all: &[String]) -> Vec<Text<'static>> {
-    let shown = if all.len() > WARNING_LINES {
+    let shown_warnings = if all.len() > WARNING_LINES {
         WARNING_LINES - 1
     } else {
         all.len()
     };
-    let mut lines = all[..shown].to_vec();
-    if shown < all.len() {
-        let more = count((all.len() - shown) as u64, "more line");
+    let mut lines = all[..shown_warnings].to_vec();
+    if shown_warnings < all.len() {
+        let more = count((all.len() - shown_warnings) as u64, "more line");
         lines.push(format!("{more}: w shows all"));
     }
     lines.into_iter().map(Text::raw).collect()
@@ -211,8 +211,8 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
     let number_columns = headings.len();
     headings.extend(&app.headings);
     let end = lines.len().min(app.offset + height);
-    let shown = lines.get(app.offset..end).unwrap_or_default();
-    let widths = column_widths(table, shown, &headings);
+    let shown_lines = lines.get(app.offset..end).unwrap_or_default();
+    let widths = column_widths(table, shown_lines, &headings);
     let join = |cells: &[String]| join_cells(cells, &widths, number_columns);
     let width = usize::from(area.width);
     let heading: Vec<String> = headings
@@ -220,12 +220,15 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
         .map(|heading| (*heading).to_owned())
         .collect();
     let underlined = Style::new().add_modifier(Modifier::UNDERLINED);
-    let contents: Vec<String> = shown.iter().map(|line| join(&table.cells(line))).collect();
+    let contents: Vec<String> = shown_lines
+        .iter()
+        .map(|line| join(&table.cells(line)))
+        .collect();
     let mut column = app.column;
     limit_column(&mut column, &contents, width);
     let heading = visible_part(&join(&heading), column, width);
     let mut texts = vec![Text::styled(heading, underlined)];
-    for (index, (line, content)) in shown.iter().zip(&contents).enumerate() {
+    for (index, (line, content)) in shown_lines.iter().zip(&contents).enumerate() {
         let text = visible_part(content, column, width);
         let mut style = theme.share_style(table.share_of_all(line.events));
         if app.offset + index == app.selected {
@@ -293,11 +296,11 @@ fn draw_view(
     theme: Theme,
 ) {
     let height = usize::from(area.height).max(1);
-    let all = view.listing.lines.len();
+    let line_count = view.listing.lines.len();
     let offset = view
         .offset
         .unwrap_or(view.selected.saturating_sub(height / 2));
-    let offset = first_visible_line((offset, view.selected), height, all);
+    let offset = first_visible_line((offset, view.selected), height, line_count);
     view.offset = Some(offset);
     let width = usize::from(area.width);
     let lines = view.listing.lines.iter().skip(offset).take(height);
@@ -421,8 +424,8 @@ fn wrap_indented(line: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for words in wrap(text, width - indent) {
         // A word can be longer than a line.
-        let all: Vec<char> = words.chars().collect();
-        let parts = all.chunks(width - indent);
+        let characters: Vec<char> = words.chars().collect();
+        let parts = characters.chunks(width - indent);
         lines.extend(parts.map(|part| format!("{:indent$}{}", "", String::from_iter(part))));
     }
     lines

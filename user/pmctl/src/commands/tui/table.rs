@@ -93,7 +93,7 @@ impl CallTable {
         let events = rows.iter().map(|row| row.share.events);
         let events = events.fold(0, u64::saturating_add);
         let min_row_events = min_events(limits.row, events);
-        let all = rows.len();
+        let row_count = rows.len();
         rows.retain(|row| Self::size(children, &row.share) >= min_row_events);
         Self {
             event: event.to_owned(),
@@ -101,7 +101,7 @@ impl CallTable {
             range: None,
             samples,
             events,
-            hidden: all - rows.len(),
+            hidden: row_count - rows.len(),
             rows,
             children,
             min_caller_events: min_events(limits.caller, events),

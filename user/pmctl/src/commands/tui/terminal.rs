@@ -67,10 +67,10 @@ impl Terminal {
         let signals = Signals::hold()?;
         enable_raw_mode().context("can't put the terminal into raw mode")?;
         TERMINAL_TAKEN.store(true, Ordering::SeqCst);
-        let opened = execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)
+        let result = execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)
             .and_then(|()| size())
             .and_then(|size| Ok((create_screen(size)?, size)));
-        match opened {
+        match result {
             Ok((screen, drawn_size)) => Ok(Self {
                 screen: ManuallyDrop::new(screen),
                 drawn_size,

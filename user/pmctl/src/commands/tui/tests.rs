@@ -248,24 +248,30 @@ fn a_row_without_callers_beside_others_has_advice() {
 
 #[test]
 fn small_rows_and_callers_are_left_out() {
-    let all = TestTui::new(TIMEBASE, (80, 24)).tui.app.tables[0].clone();
+    let full_table = TestTui::new(TIMEBASE, (80, 24)).tui.app.tables[0].clone();
     let mut test = TestTui::with(TIMEBASE, (80, 24), |tui| tui.limits.row = 10.0);
     let table = &test.tui.app.tables[0];
-    let shown = table.rows.len();
-    assert!(shown > 0 && shown < all.rows.len());
-    assert_eq!((table.samples, table.events), (all.samples, all.events));
+    let shown_rows = table.rows.len();
+    assert!(shown_rows > 0 && shown_rows < full_table.rows.len());
+    assert_eq!(
+        (table.samples, table.events),
+        (full_table.samples, full_table.events)
+    );
     assert!(test.line("17.39%").is_some());
-    let hidden = all.rows.len() - shown;
+    let hidden = full_table.rows.len() - shown_rows;
     let rest = format!("  ({hidden} rows not shown)");
-    assert_eq!(test.screen()[2 + shown], rest);
+    assert_eq!(test.screen()[2 + shown_rows], rest);
     test.terminal.backend_mut().resize(80, 6);
     let screen = test.keys("G").screen();
     assert_eq!(screen[4], rest, "{screen:?}");
-    assert_eq!(test.tui.app.offset, shown - 2);
+    assert_eq!(test.tui.app.offset, shown_rows - 2);
 
     let mut test = TestTui::with(TIMEBASE, (80, 24), |tui| tui.limits.row = 99.0);
     let screen = test.screen();
-    assert_eq!(screen[2], format!("  ({} rows not shown)", all.rows.len()));
+    assert_eq!(
+        screen[2],
+        format!("  ({} rows not shown)", full_table.rows.len())
+    );
     assert_eq!(screen[3], "");
 
     let mut test = TestTui::with(RECORDING, (80, 24), |tui| tui.limits.caller = 60.0);

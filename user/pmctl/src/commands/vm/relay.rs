@@ -314,7 +314,7 @@ impl HostRelay {
             Message::Closed(Stream::Input) => self.input = InputState::Ended,
             Message::Data(Stream::File, bytes) => self.results.append(&bytes),
             Message::Data(stream, bytes) => self.queue_output(stream, bytes),
-            Message::File(found) => self.results.begin_file(&found),
+            Message::File(file) => self.results.begin_file(&file),
             Message::End(Stream::File) => self.results.finish_file(),
             Message::Ended(ended) => return Ok(Some(RunOutcome::Ended(ended))),
             Message::Failed(reason) => return Ok(Some(RunOutcome::Failed(reason))),

@@ -53,11 +53,11 @@ impl ResultFiles {
     }
 
     /// Creates the next file, or reports why it is missing.
-    pub(super) fn begin_file(&mut self, found: &GuestFile) {
-        let Some(wanted) = self.wanted.get(found.index) else {
+    pub(super) fn begin_file(&mut self, guest_file: &GuestFile) {
+        let Some(wanted) = self.wanted.get(guest_file.index) else {
             return;
         };
-        match &found.content {
+        match &guest_file.content {
             GuestContent::Follows(mode) => match create_file(wanted, *mode) {
                 Ok(file) => self.open_file = Some(file),
                 Err(error) => self.report_error(&error),
@@ -129,18 +129,18 @@ fn files_of(command: &Command) -> Vec<WantedFile> {
 
 /// Returns the command's own files and those of --out, each file once.
 fn wanted_files(named: &[PathBuf], own: Vec<WantedFile>) -> Vec<WantedFile> {
-    let mut all = own;
+    let mut files = own;
     for path in named {
-        match all.iter_mut().find(|wanted| is_same(&wanted.path, path)) {
+        match files.iter_mut().find(|wanted| is_same(&wanted.path, path)) {
             Some(wanted) => wanted.is_named = true,
-            None => all.push(WantedFile {
+            None => files.push(WantedFile {
                 path: path.clone(),
                 is_named: true,
                 is_recording: false,
             }),
         }
     }
-    all
+    files
 }
 
 /// Returns whether two paths name the same file, by their absolute forms.

@@ -92,7 +92,7 @@ impl Message {
             Self::Resize(size) => (b'R', to_json(size)?),
             Self::AskTime => (b't', Vec::new()),
             Self::Time(time) => (b'Z', to_json(time)?),
-            Self::File(found) => (b'F', to_json(found)?),
+            Self::File(file) => (b'F', to_json(file)?),
             Self::Ended(ended) => (b'X', to_json(ended)?),
             Self::Failed(reason) => (b'!', to_json(reason)?),
         };
@@ -279,7 +279,7 @@ mod tests {
             rows: 24,
             columns: 80,
         };
-        let ended = GuestEnd {
+        let guest_end = GuestEnd {
             code: 3,
             ..GuestEnd::default()
         };
@@ -303,7 +303,7 @@ mod tests {
                 index: 1,
                 content: GuestContent::Follows(0o755),
             }),
-            Message::Ended(ended),
+            Message::Ended(guest_end),
             Message::Failed("no".to_owned()),
         ];
         let (mut a, mut b) = pair();

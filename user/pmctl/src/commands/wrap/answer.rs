@@ -199,14 +199,14 @@ impl OpenCall {
         };
         let is_dummy = self.is_dummy(context);
         let group = self.group.as_ref().and_then(|leader| leader.as_ref().ok());
-        let opened = context.driver.open_event(&mut EventOpen {
+        let result = context.driver.open_event(&mut EventOpen {
             attr: &mut self.attributes.bytes,
             pid: self.pid,
             cpu: self.cpu,
             group: group.map(AsFd::as_fd),
             flags,
         });
-        match opened {
+        match result {
             Ok(event) => CallAnswer::Event {
                 event,
                 close_on_exec: self.flags & FD_CLOEXEC != 0,

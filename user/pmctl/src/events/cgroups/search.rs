@@ -121,8 +121,8 @@ mod tests {
     fn cgroups_are_found_in_order_and_each_once() {
         let folder = make_tree(&["b/y", "b/x/1", "a", "c/x"]);
         let matching_names = |patterns: &[&str]| names(folder.path(), patterns, 100).0;
-        let all = ["/", "a", "b", "b/x", "b/x/1", "b/y", "c", "c/x"];
-        assert_eq!(matching_names(&["**"]), all);
+        let all_names = ["/", "a", "b", "b/x", "b/x/1", "b/y", "c", "c/x"];
+        assert_eq!(matching_names(&["**"]), all_names);
         assert_eq!(matching_names(&["*"]), ["a", "b", "c"]);
         assert_eq!(
             matching_names(&["b/**", "b/x", "*/x"]),
@@ -136,10 +136,16 @@ mod tests {
     fn no_more_than_the_limit_are_searched() {
         let folder = make_tree(&["a", "b/1", "b/2", "b/3", "c"]);
         let limited_names = |limit| names(folder.path(), &["**"], limit);
-        let all = ["/", "a", "b", "b/1", "b/2", "b/3", "c"];
-        assert_eq!(limited_names(7), (all.map(str::to_owned).to_vec(), false));
+        let all_names = ["/", "a", "b", "b/1", "b/2", "b/3", "c"];
+        assert_eq!(
+            limited_names(7),
+            (all_names.map(str::to_owned).to_vec(), false)
+        );
         let first_six = ["/", "a", "b", "b/1", "b/2", "c"];
-        assert_eq!(limited_names(6), (first_six.map(str::to_owned).to_vec(), true));
+        assert_eq!(
+            limited_names(6),
+            (first_six.map(str::to_owned).to_vec(), true)
+        );
         assert_eq!(limited_names(1), (vec!["/".to_owned()], true));
         // Cgroups that can't contain matches are not searched.
         assert!(!names(folder.path(), &["*"], 4).1);

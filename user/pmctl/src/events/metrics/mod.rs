@@ -27,11 +27,11 @@ pub(crate) fn all(pmu: &Pmu) -> Vec<Metric> {
 
 /// Returns all metrics of a model; `None` is an unknown model.
 pub(crate) fn of_model(model: Option<&'static Model>) -> Vec<Metric> {
-    let mut all: Vec<Metric> = model.into_iter().flat_map(Model::metrics).collect();
-    let of_model: BTreeSet<String> = all.iter().map(lower_name).collect();
-    all.extend(metrics::common().filter(|metric| !of_model.contains(&lower_name(metric))));
-    all.sort_by_cached_key(lower_name);
-    all
+    let mut metrics: Vec<Metric> = model.into_iter().flat_map(Model::metrics).collect();
+    let of_model: BTreeSet<String> = metrics.iter().map(lower_name).collect();
+    metrics.extend(metrics::common().filter(|metric| !of_model.contains(&lower_name(metric))));
+    metrics.sort_by_cached_key(lower_name);
+    metrics
 }
 
 fn lower_name(metric: &Metric) -> String {

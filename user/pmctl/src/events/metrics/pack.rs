@@ -68,9 +68,9 @@ fn fit_together(run: &[EventSpec], more: &[EventSpec], supply: Option<CounterSup
         return true;
     };
     let new = more.iter().filter(|event| find(run, event).is_none());
-    let all = run.iter().chain(new).filter(|event| !event.is_absent());
-    let all: Vec<EventSpec> = all.cloned().collect();
-    schedule(&all, supply).is_ok()
+    let events = run.iter().chain(new).filter(|event| !event.is_absent());
+    let events: Vec<EventSpec> = events.cloned().collect();
+    schedule(&events, supply).is_ok()
 }
 
 /// Adds those of the events to a run that it does not have, and returns where all of them are.

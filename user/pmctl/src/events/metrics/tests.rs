@@ -29,7 +29,11 @@ fn metrics_are_found_by_name_and_by_group() {
     let all = all(&skylake);
     let names = |word: &str| -> Vec<&str> {
         let wanted_metrics = find(word, &all, &skylake).unwrap_or_else(|error| panic!("{error}"));
-        wanted_metrics.metrics.iter().map(|metric| metric.name).collect()
+        wanted_metrics
+            .metrics
+            .iter()
+            .map(|metric| metric.name)
+            .collect()
     };
     assert_eq!(names("TMA_retiring"), ["tma_retiring"]);
     assert_eq!(
@@ -241,7 +245,9 @@ fn a_threshold_needs_its_counts() {
     let skylake = pmu("skylake");
     let metric = |name: &str| {
         let wanted_metrics = find(name, &all(&skylake), &skylake);
-        wanted_metrics.unwrap_or_else(|error| panic!("{error}")).metrics[0]
+        wanted_metrics
+            .unwrap_or_else(|error| panic!("{error}"))
+            .metrics[0]
     };
     let mut formulas = Formulas::new(FACTS);
     let frontend = metric("tma_frontend_bound");

@@ -67,10 +67,10 @@ impl CounterSupply {
 
     /// Returns the number of free general counters.
     pub(crate) fn general_free(self) -> u32 {
-        let all = u64::MAX
+        let all_general = u64::MAX
             .checked_shr(64 - u32::from(self.general.min(64)))
             .unwrap_or(0);
-        (all & !self.busy).count_ones()
+        (all_general & !self.busy).count_ones()
     }
 }
 

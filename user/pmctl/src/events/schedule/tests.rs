@@ -206,10 +206,10 @@ fn is_possible(events: &[EventSpec], used: &mut Vec<CounterId>, supply: CounterS
     let Some((first, rest)) = events.split_first() else {
         return true;
     };
-    let all = (0..supply.general)
+    let counters = (0..supply.general)
         .map(General)
         .chain((0..16).filter(|n| supply.fixed >> n & 1 != 0).map(Fixed));
-    let candidates: Vec<CounterId> = all
+    let candidates: Vec<CounterId> = counters
         .filter(|counter| match (first.pinned, counter) {
             (Some(pinned), _) => pinned == *counter,
             (None, General(number)) => first.general_counters >> number & 1 != 0,

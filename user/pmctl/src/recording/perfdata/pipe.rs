@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn a_stream_that_is_cut_off_is_read_up_to_there() {
         let mut recording = example(true);
-        let whole = stream_of(&recording);
+        let whole_stream = stream_of(&recording);
         recording.build_ids.clear();
         let mut pipe = begin_pipe(&recording);
         for record in &records(true) {
@@ -344,8 +344,8 @@ mod tests {
         kept.pop();
         assert_eq!(cut.records, Records::from(&kept[..]));
         // Wherever the stream is cut off, reading does not panic, and only the whole stream counts as finished.
-        for length in 0..whole.len() {
-            let read = read(&whole[..length]);
+        for length in 0..whole_stream.len() {
+            let read = read(&whole_stream[..length]);
             assert!(
                 read.is_err() || read.is_ok_and(|read| read.is_unfinished),
                 "{length}"

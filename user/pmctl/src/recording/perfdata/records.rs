@@ -140,8 +140,8 @@ impl From<&[Record]> for Records {
         for record in records {
             record.encode(parts, &mut bytes);
         }
-        let whole = (0, bytes.len() as u64);
-        Self::read(bytes.into(), whole, parts, usize::MAX).unwrap_or_default()
+        let whole_range = (0, bytes.len() as u64);
+        Self::read(bytes.into(), whole_range, parts, usize::MAX).unwrap_or_default()
     }
 }
 

@@ -173,14 +173,14 @@ fn a_file_of_perf_has_the_same_samples() {
 #[test]
 fn an_unfinished_file_of_perf_is_read_to_its_end() {
     let ours = example(false);
-    let whole = with_perf_as_writer(encode(&ours));
+    let whole_file = with_perf_as_writer(encode(&ours));
     let word = |at: usize| {
-        let word = u64::from_le_bytes(whole[at..at + 8].try_into().expect("these are 8"));
+        let word = u64::from_le_bytes(whole_file[at..at + 8].try_into().expect("these are 8"));
         usize::try_from(word).expect("it is in memory")
     };
     let (start, size) = (word(40), word(48));
     let killed = |records: usize| {
-        let mut file = whole[..start + records].to_vec();
+        let mut file = whole_file[..start + records].to_vec();
         file[48..56].fill(0);
         read(file).expect("it is as far as it goes")
     };
@@ -189,9 +189,9 @@ fn an_unfinished_file_of_perf_is_read_to_its_end() {
     assert!(read.samples().eq(ours.samples()));
     let words = read.notes.degraded.join("; ");
     assert!(words.contains("perf record` was killed"), "{words}");
-    let all = read.records.iter().count();
+    let record_count = read.records.iter().count();
     // The file ends within the last record, and before the first one.
-    assert_eq!(killed(size - 9).records.iter().count(), all - 1);
+    assert_eq!(killed(size - 9).records.iter().count(), record_count - 1);
     assert_eq!(killed(0).records.iter().count(), 0);
 }
 
@@ -349,9 +349,9 @@ fn a_full_disk_leaves_a_recording_of_what_fits() {
         assert!(finished.samples >= 3500, "{}", finished.samples);
         assert!(!recording.notes.is_whole());
     }
-    let whole = write_until_full(1_000_000, 10_000).expect("there is room");
-    assert_eq!(whole.samples, 10_000);
-    let recording = read(whole.output.file.into_inner()).expect("it is whole");
+    let whole_file = write_until_full(1_000_000, 10_000).expect("there is room");
+    assert_eq!(whole_file.samples, 10_000);
+    let recording = read(whole_file.output.file.into_inner()).expect("it is whole");
     assert!(recording.notes.is_whole());
     assert!(write_until_full(600, 10).is_err_and(|error| is_full(&error)));
 }
@@ -421,9 +421,9 @@ fn a_file_is_read_in_blocks_like_memory() {
 
 #[test]
 fn a_file_that_is_cut_off_is_refused() {
-    let whole = encode(&example(true));
-    for length in 0..whole.len() {
-        let error = read(&whole[..length]).expect_err("it is not whole");
+    let whole_file = encode(&example(true));
+    for length in 0..whole_file.len() {
+        let error = read(&whole_file[..length]).expect_err("it is not whole");
         let expected = if length < size_of_val(&MAGIC) {
             matches!(error, ReadError::Empty | ReadError::NotPerfData)
         } else if length < HEADER_SIZE {

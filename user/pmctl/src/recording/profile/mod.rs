@@ -98,8 +98,8 @@ fn folder_message(path: &Path) -> String {
 /// `perf record --buildid-mmap` the recording has one for each mapping.
 fn add_build_ids(recorded: &mut Vec<BuildId>, here: Vec<BuildId>) {
     let mut files = AHashSet::new();
-    let all = here.into_iter().chain(mem::take(recorded));
-    recorded.extend(all.filter(|id| files.insert(id.file.clone())));
+    let ids = here.into_iter().chain(mem::take(recorded));
+    recorded.extend(ids.filter(|id| files.insert(id.file.clone())));
 }
 
 /// A sample with its names.
@@ -230,7 +230,9 @@ impl<'a> SampleNames<'a> {
         Site {
             file: Some((file_offset.file, self.spaces.path(file_offset.file))),
             symbol,
-            offset: symbol.map_or(file_offset.offset, |symbol| file_offset.offset - symbol.start),
+            offset: symbol.map_or(file_offset.offset, |symbol| {
+                file_offset.offset - symbol.start
+            }),
         }
     }
 

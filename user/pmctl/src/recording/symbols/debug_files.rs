@@ -44,8 +44,8 @@ impl DebugFiles {
     pub(crate) fn find(&self, path: &Path, elf: &Elf) -> Option<PathBuf> {
         let id = elf.build_id.as_deref()?;
         let by_link = self.by_link(path, elf);
-        let all = self.by_build_id(id).into_iter().chain(by_link);
-        first_of(all, id)
+        let candidates = self.by_build_id(id).into_iter().chain(by_link);
+        first_of(candidates, id)
     }
 
     /// Returns a path that blazesym would open beside a file with debug information, and that is no regular file. Opening a
@@ -54,8 +54,8 @@ impl DebugFiles {
         let mut package = path.as_os_str().to_owned();
         package.push(".dwp");
         let elf = Elf::read(path).unwrap_or_default();
-        let mut all = iter::once(package.into()).chain(self.by_link(path, &elf));
-        all.find(|path: &PathBuf| path.metadata().is_ok_and(|facts| !facts.is_file()))
+        let mut candidates = iter::once(package.into()).chain(self.by_link(path, &elf));
+        candidates.find(|path: &PathBuf| path.metadata().is_ok_and(|facts| !facts.is_file()))
     }
 
     /// Returns the paths at which copies of the program or library with this build-id may be.

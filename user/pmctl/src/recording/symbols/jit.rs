@@ -63,7 +63,7 @@ impl JitFunctions {
 
     /// Parses the content of a file. Lines that can't be parsed are skipped: the program may be writing the last one.
     fn parse(text: &str, addresses: &[u64]) -> Self {
-        let mut all = Self::default();
+        let mut functions = Self::default();
         for line in text.lines() {
             let Some((start, size, name)) = parse_line(line) else {
                 continue;
@@ -76,10 +76,10 @@ impl JitFunctions {
                 let end = start.saturating_add(size);
                 let next = addresses.partition_point(|address| *address < start);
                 let is_wanted = addresses.get(next).is_some_and(|address| *address < end);
-                all.add(start, end, is_wanted.then_some(name));
+                functions.add(start, end, is_wanted.then_some(name));
             }
         }
-        all
+        functions
     }
 
     /// Removes the functions that overlap a newer one, and adds the newer one if there is a name.

@@ -45,9 +45,9 @@ impl Targets {
         let file = &Program::parse(data).ok()?;
         let functions = functions(file);
         let stubs = stubs(file, &pointers(file, data, &functions));
-        let mut all: Vec<Target> = functions.into_values().chain(stubs).collect();
-        all.sort_by_key(|target| target.start);
-        Some(Self(all))
+        let mut targets: Vec<Target> = functions.into_values().chain(stubs).collect();
+        targets.sort_by_key(|target| target.start);
+        Some(Self(targets))
     }
 
     /// Returns the name of the function or stub at an address, and the offset in it.
@@ -76,7 +76,9 @@ fn functions(file: &Program<'_>) -> AHashMap<u64, Target> {
             length: symbol.size(),
             name: name.to_owned(),
         };
-        let known = targets.entry(target.start).or_insert_with(|| target.clone());
+        let known = targets
+            .entry(target.start)
+            .or_insert_with(|| target.clone());
         if complexity(&target.name) < complexity(&known.name) {
             *known = target;
         }

@@ -113,10 +113,10 @@ impl SplitProgram {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let (program, debug) = compile(folder.path(), "program", 1);
         let elf = Elf::read(&program).expect("it is well formed");
-        let whole = folder.path().join("program.whole");
+        let whole_program = folder.path().join("program.whole");
         Self {
-            hidden: offset(&whole, &elf, "hidden"),
-            shown: offset(&whole, &elf, "shown"),
+            hidden: offset(&whole_program, &elf, "hidden"),
+            shown: offset(&whole_program, &elf, "shown"),
             folder,
             program,
             debug,
@@ -261,11 +261,13 @@ int main(int argc, char **argv) {
     }
 }
 
-/// Returns the offset in the file of `elf` of a symbol that the file `whole` has.
-pub(crate) fn offset(whole: &Path, elf: &Elf, name: &str) -> u64 {
-    let whole = fs::read(whole).expect("it was compiled");
-    let whole = object::File::parse(&*whole).expect("it is well formed");
-    let symbol = whole.symbols().find(|symbol| symbol.name() == Ok(name));
+/// Returns the offset in the file of `elf` of a symbol that the file `whole_program` has.
+pub(crate) fn offset(whole_program: &Path, elf: &Elf, name: &str) -> u64 {
+    let content = fs::read(whole_program).expect("it was compiled");
+    let whole_program = object::File::parse(&*content).expect("it is well formed");
+    let symbol = whole_program
+        .symbols()
+        .find(|symbol| symbol.name() == Ok(name));
     let address = symbol.expect("it has a name").address();
     let mut offsets = (0..1 << 20).filter(|offset| elf.address(*offset) == Some(address));
     offsets.next().expect("it is mapped")

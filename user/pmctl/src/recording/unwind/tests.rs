@@ -242,7 +242,7 @@ fn an_incomplete_stack_is_warned_of() {
     state.user.requested_bytes = state.user.stack.len() as u64;
     let (chain, cuts) = functions(&state.recording());
     assert!(chain.len() < complete_chain().len(), "{chain:?}");
-    assert_eq!(chain[..], complete_chain()[..found.len()]);
+    assert_eq!(chain[..], complete_chain()[..chain.len()]);
     let text = warnings(&cuts);
     assert!(
         text.starts_with("CUT: 1 of 1 call chain: the stack is longer than"),
@@ -329,7 +329,8 @@ fn the_vdso_has_tables() {
     };
     let mut unwind_tables = tables(id.clone()).expect("it has tables");
     let debug_files = crate::recording::symbols::DebugFiles::of_user();
-    let mut steps = (0..0x2000).filter(|offset| unwind_tables.step(*offset, &debug_files).is_some());
+    let mut steps =
+        (0..0x2000).filter(|offset| unwind_tables.step(*offset, &debug_files).is_some());
     assert!(steps.next().is_some());
     let of_other_version = tables([&[id[0] ^ 1], &id[1..]].concat());
     assert!(matches!(of_other_version, Err(CutReason::Replaced(_))));

@@ -48,7 +48,7 @@ pub(super) fn send_changed(
 ) -> Result<()> {
     for (index, (name, before)) in task.files.iter().zip(before).enumerate() {
         let (content, file) = match open_changed(task, name, *before) {
-            Ok(found) => found,
+            Ok(content_and_file) => content_and_file,
             Err(error) => (GuestContent::Missing(error.to_string()), None),
         };
         channel.send(&Message::File(GuestFile { index, content }))?;

@@ -70,9 +70,9 @@ fn run_host_command(channel: &mut Channel<File>) -> Result<()> {
     system::set_clock(start)?;
     let before = files::stamps(&task);
     let running = command::start(&task)?;
-    let ended = relay::run(channel, running)?;
+    let outcome = relay::run(channel, running)?;
     files::send_changed(channel, &task, &before)?;
-    channel.send(&Message::Ended(ended))?;
+    channel.send(&Message::Ended(outcome))?;
     relay::flush(channel)?;
     // The host ends the machine.
     let end: Result<Infallible> = wait_for_end(channel);

@@ -198,16 +198,16 @@ impl GuestRelay<'_> {
 
     /// Sends output of the command to the host, up to a chunk of each stream.
     fn send_outputs(&mut self) -> Result<()> {
-        let mut ended = Vec::new();
+        let mut ended_streams = Vec::new();
         for (stream, file) in &mut self.outputs {
             match file.read(&mut self.chunk) {
-                Ok(0) => ended.push(*stream),
+                Ok(0) => ended_streams.push(*stream),
                 Ok(length) => self.channel.send_data(*stream, &self.chunk[..length])?,
                 Err(error) if is_temporary(&error) => {}
                 Err(error) => return Err(error).context("can't read what the command writes"),
             }
         }
-        for stream in ended {
+        for stream in ended_streams {
             self.outputs.retain(|(output, _)| *output != stream);
             self.channel.send(&Message::End(stream))?;
         }
