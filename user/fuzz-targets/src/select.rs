@@ -18,10 +18,10 @@ pub fn select(bytes: &[u8]) {
     };
     let (bits, available) = (word(0), word(1) & EventSelect::ANY_BITS);
     let own = EventSelect::ENABLE | EventSelect::INTERRUPT;
-    let refused = EventSelect::PIN_CONTROL | EventSelect::ANY_THREAD;
+    let refused_bits = EventSelect::PIN_CONTROL | EventSelect::ANY_THREAD;
     match EventSelect::from_abi(bits, available) {
         Ok(select) => {
-            assert_eq!(bits & (refused | !available), 0);
+            assert_eq!(bits & (refused_bits | !available), 0);
             assert_eq!(select.stopped(), bits & !own);
             assert_eq!(select.running(), bits | own);
             assert_eq!(EventSelect::from_bits(select.running()), select);
@@ -41,5 +41,8 @@ pub fn select(bytes: &[u8]) {
         Err(other) => panic!("{other:?} is not about event selects"),
     }
     // What is found in a register is cleaned, never refused.
-    assert_eq!(EventSelect::from_bits(bits).stopped() & (own | refused), 0);
+    assert_eq!(
+        EventSelect::from_bits(bits).stopped() & (own | refused_bits),
+        0
+    );
 }

@@ -49,13 +49,13 @@ fn config() -> impl Strategy<Value = Vec<u8>> {
 
 /// CPUs like those that there are, or any: counters and their widths, what they have, and which counters are free.
 fn cpus() -> impl Strategy<Value = [u8; 20]> {
-    let usual = (1_u8..6, any::<u64>()).prop_map(|(general, free)| {
+    let usual_counters = (1_u8..6, any::<u64>()).prop_map(|(general, free)| {
         let mut cpus = [0; 20];
         cpus[..8].copy_from_slice(&[general, 24, 48, 3, 0x0f, 0, 0xff, 0]);
         cpus[8..16].copy_from_slice(&free.to_le_bytes());
         cpus
     });
-    prop_oneof![4 => usual, 1 => any::<[u8; 20]>()]
+    prop_oneof![4 => usual_counters, 1 => any::<[u8; 20]>()]
 }
 
 proptest! {

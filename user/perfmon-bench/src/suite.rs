@@ -140,8 +140,8 @@ impl Suite {
             baseline: Some(&baseline),
         };
         let mut text = Vec::new();
-        let written = report::write(&comparison, options, &self.name, &mut text);
-        written.map_err(|error| error.to_string())?;
+        let result = report::write(&comparison, options, &self.name, &mut text);
+        result.map_err(|error| error.to_string())?;
         print_to_stdout(&String::from_utf8_lossy(&text))?;
         let code = self.check_conditions(&comparison, options);
         if let Some(file) = file {
@@ -268,10 +268,10 @@ fn print_error(name: &str, text: &str) {
 
 fn print_to_stdout(text: &str) -> Result<ExitCode, String> {
     let mut output = io::stdout().lock();
-    let written = output
+    let result = output
         .write_all(text.as_bytes())
         .and_then(|()| output.flush());
-    written.map_err(|error| format!("can't write: {error}"))?;
+    result.map_err(|error| format!("can't write: {error}"))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -135,9 +135,9 @@ mod tests {
             ..document.clone()
         };
         assert!(other.into_checked().is_err());
-        let mut cut = document.clone();
-        cut.commands[0].values.pop();
-        assert!(cut.into_checked().is_err());
+        let mut incomplete_document = document.clone();
+        incomplete_document.commands[0].values.pop();
+        assert!(incomplete_document.into_checked().is_err());
         let mut empty = document;
         empty.commands[0].values[0].clear();
         assert!(empty.into_checked().is_err());

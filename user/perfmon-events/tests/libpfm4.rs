@@ -133,15 +133,19 @@ fn the_encodings_are_those_of_libpfm4() {
         if !model.name().starts_with("amdfam") {
             shared += 1;
         }
-        let theirs: Vec<u64> = words[2..]
+        let libpfm4_registers: Vec<u64> = words[2..]
             .iter()
             .map(|word| u64::from_str_radix(word, 16).expect("it is a number"))
             .collect();
-        let ours = registers(&event);
-        if ours == theirs {
+        let our_registers = registers(&event);
+        if our_registers == libpfm4_registers {
             continue;
         }
-        let difference = format!("{} {}", to_text(&ours), to_text(&theirs));
+        let difference = format!(
+            "{} {}",
+            to_text(&our_registers),
+            to_text(&libpfm4_registers)
+        );
         if known.remove(&format!("{pmu} {}", event.name)) != Some(difference.clone()) {
             new.push(format!("{pmu} {} {difference}", event.name));
         }

@@ -162,40 +162,43 @@ fn each_method_has_its_bits() {
         format!("period 97 type {sample_type:#x} format 0x13 flags {flags:#x} wakeup 0")
     };
     // IDENTIFIER, PERIOD, CPU, TIME, TID, IP.
-    let usual = 0x1_0187;
-    assert_eq!(describe_open(event()), expected(usual, 0));
+    let usual_fields = 0x1_0187;
+    assert_eq!(describe_open(event()), expected(usual_fields, 0));
     assert_eq!(
         describe_open(event().callchain()),
-        expected(usual | 1 << 5, 0)
+        expected(usual_fields | 1 << 5, 0)
     );
     assert_eq!(
         describe_open(Event::cycles().frequency(97)),
-        expected(usual, 1 << 10)
+        expected(usual_fields, 1 << 10)
     );
     assert_eq!(
         describe_open(event().tasks()),
-        expected(usual, 1 << 9 | 1 << 13 | 1 << 24)
+        expected(usual_fields, 1 << 9 | 1 << 13 | 1 << 24)
     );
     assert_eq!(
         describe_open(event().mappings()),
-        expected(usual, 1 << 8 | 1 << 23)
+        expected(usual_fields, 1 << 8 | 1 << 23)
     );
-    assert_eq!(describe_open(event().switches()), expected(usual, 1 << 26));
+    assert_eq!(
+        describe_open(event().switches()),
+        expected(usual_fields, 1 << 26)
+    );
     assert_eq!(
         describe_open(event().no_kernel_callchain()),
-        expected(usual, 1 << 21)
+        expected(usual_fields, 1 << 21)
     );
     assert_eq!(
         describe_open(event().no_user_callchain()),
-        expected(usual, 1 << 22)
+        expected(usual_fields, 1 << 22)
     );
     assert_eq!(
         describe_open(event().branches(9)),
-        expected(usual | 1 << 11, 0)
+        expected(usual_fields | 1 << 11, 0)
     );
     assert_eq!(
         describe_open(event().user_stack(64, 1)),
-        expected(usual | 3 << 12, 0)
+        expected(usual_fields | 3 << 12, 0)
     );
     assert!(describe_open(event().wake_after(5)).ends_with("wakeup 5"));
 }
@@ -468,7 +471,7 @@ fn read(sampler: &mut Sampler) -> (usize, Option<Cause>) {
 
 #[test]
 fn invalid_records_are_an_error_and_skipped() {
-    let bad = Some(Cause::BadRing);
+    let bad_ring = Some(Cause::BadRing);
     let (mut sampler, mut ring) = sampler(Event::cycles().period(97).callchain());
     // A sample without the call chain's length, samples with a call chain longer than the record, and two records that
     // are too short for their kind.
@@ -482,7 +485,7 @@ fn invalid_records_are_an_error_and_skipped() {
         ring.put_record(9, 2, &[&SAMPLE[..], &[0]].concat());
         ring.put_record(kind, 0, words);
         ring.put_record(9, 2, &[&SAMPLE[..], &[0]].concat());
-        assert_eq!(read(&mut sampler), (1, bad.clone()));
+        assert_eq!(read(&mut sampler), (1, bad_ring.clone()));
         assert_eq!(ring.tail(), ring.head);
     }
     // Headers with a size of 0, of 4 bytes, and beyond the head.
@@ -491,12 +494,12 @@ fn invalid_records_are_an_error_and_skipped() {
         let place = PAGE + (ring.head - 64) % PAGE;
         let header = (9 | (size + u64::from(size == 64) * 8) << 48).to_ne_bytes();
         ring.file.write_all_at(&header, place).unwrap();
-        assert_eq!(read(&mut sampler), (0, bad.clone()));
+        assert_eq!(read(&mut sampler), (0, bad_ring.clone()));
     }
     // Heads that are more than a ring ahead, or not at a word.
     for more in [PAGE + 8, 1, u64::MAX - 7, 1 << 63] {
         ring.publish(ring.head.wrapping_add(more));
-        assert_eq!(read(&mut sampler), (0, bad.clone()));
+        assert_eq!(read(&mut sampler), (0, bad_ring.clone()));
         ring.publish(ring.head);
         drop(sampler.records());
     }

@@ -95,11 +95,11 @@ fn print_answer(mut answer: clap::Error, words: &[OsString]) -> ExitCode {
         return ExitCode::from(exit::USAGE);
     }
     let is_for_stdout = !answer.use_stderr();
-    let printed = match stdio::require_output() {
+    let result = match stdio::require_output() {
         Err(error) if is_for_stdout => Err(error),
         _ => answer.print().map_err(anyhow::Error::from),
     };
-    match printed {
+    match result {
         Ok(()) => ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(exit::USAGE)),
         Err(error) if is_broken_pipe(&error) => signals::end_by(Signal::SIGPIPE),
         Err(error) => {

@@ -77,14 +77,18 @@ fn check_all(top: &Path, linux: &Path) -> anyhow::Result<()> {
         ("events", events::check(top, linux)),
         ("cores", cores::check(linux)),
     ];
-    let mut failed = Vec::new();
+    let mut failed_checks = Vec::new();
     for (name, result) in checks {
         if let Err(error) = result {
             eprintln!("xtask: {name}: {error:#}");
-            failed.push(name);
+            failed_checks.push(name);
         }
     }
-    anyhow::ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+    anyhow::ensure!(
+        failed_checks.is_empty(),
+        "failed: {}",
+        failed_checks.join(", ")
+    );
     Ok(())
 }
 

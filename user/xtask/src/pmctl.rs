@@ -112,9 +112,9 @@ fn with_names(bash: &str) -> Result<String> {
             ("list" | "encode", "-m" | "--model") => "_pmctl_models",
             _ => FILES,
         };
-        let changed = line.replace(FILES, function);
-        replaced += usize::from(changed != line);
-        text += &changed;
+        let changed_line = line.replace(FILES, function);
+        replaced += usize::from(changed_line != line);
+        text += &changed_line;
         text.push('\n');
     }
     if replaced != 18 {

@@ -73,16 +73,16 @@ impl Model {
     /// Returns the metric with this name; case does not matter.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<Metric> {
-        let packed = &METRICS[self.metrics.0..self.metrics.1];
+        let packed_metrics = &METRICS[self.metrics.0..self.metrics.1];
         let lower_case = name.to_ascii_lowercase();
-        packed
+        packed_metrics
             .binary_search_by(|packed| {
                 let name = stored_text(packed.name).bytes();
                 name.map(|byte| byte.to_ascii_lowercase())
                     .cmp(lower_case.bytes())
             })
             .ok()
-            .map(|index| unpack_metric(&packed[index]))
+            .map(|index| unpack_metric(&packed_metrics[index]))
     }
 
     /// Returns the metrics of perf that need more than core events, each with the first other thing that it needs.

@@ -246,8 +246,8 @@ mod tests {
         assert_eq!(mount, Ok(PathBuf::from("/sys/fs/cgroup x")));
         let only_1 = b"30 24 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
         assert_eq!(find_mount(only_1), Err(Cause::CgroupVersion1));
-        let both = [&only_1[..], b"31 24 0:27 / /unified rw - cgroup2 none rw\n"].concat();
-        assert_eq!(find_mount(&both), Ok(PathBuf::from("/unified")));
+        let both_versions = [&only_1[..], b"31 24 0:27 / /unified rw - cgroup2 none rw\n"].concat();
+        assert_eq!(find_mount(&both_versions), Ok(PathBuf::from("/unified")));
         for none in [
             &b""[..],
             b"1 2 3",

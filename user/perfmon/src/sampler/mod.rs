@@ -206,8 +206,8 @@ impl Sampler {
         let timeout = limit.map_or(PollTimeout::NONE, |limit| {
             PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX)
         });
-        let mut polled = [PollFd::new(self.as_fd(), PollFlags::POLLIN)];
-        match poll(&mut polled, timeout) {
+        let mut poll_fds = [PollFd::new(self.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut poll_fds, timeout) {
             Ok(0) | Err(nix::errno::Errno::EINTR) => return Ok(Ready::Nothing),
             Ok(_) => {}
             Err(errno) => {
@@ -215,7 +215,7 @@ impl Sampler {
                 return Err(Error::new(attempt, errno));
             }
         }
-        let revents = polled[0].revents().unwrap_or(PollFlags::empty());
+        let revents = poll_fds[0].revents().unwrap_or(PollFlags::empty());
         Ok(if revents.contains(PollFlags::POLLIN) {
             Ready::Records
         } else {

@@ -112,7 +112,7 @@ impl fmt::Display for SpecError {
             ..
         } = &self.fault;
         // The caret's column is a number of characters, which a tab or a line break in the text would falsify.
-        let printed: String = self
+        let printable_text: String = self
             .spec
             .chars()
             .map(|c| if c.is_control() { ' ' } else { c })
@@ -120,7 +120,7 @@ impl fmt::Display for SpecError {
         let column = self.spec[..span.start].chars().count();
         let carets = self.spec[span.clone()].chars().count().max(1);
         writeln!(f, "{message}")?;
-        writeln!(f, "  {printed}")?;
+        writeln!(f, "  {printable_text}")?;
         // `repeat` instead of a width in the format, which is limited to 65535.
         write!(f, "  {}{}", " ".repeat(column), "^".repeat(carets))?;
         match help {

@@ -188,7 +188,7 @@ pub(super) fn is_counted(select: Select, pmu: &Pmu) -> bool {
 
 /// Returns whether QEMU's emulation counts the event with this number and unit mask.
 fn is_emulated_number(number: u16, unit_mask: u16, vendor: Vendor) -> bool {
-    let counted: &[(u16, u16)] = match vendor {
+    let counted_numbers: &[(u16, u16)] = match vendor {
         // Fixed counters have event 0.
         Vendor::Intel => &[
             (0xc0, 0x00),
@@ -202,7 +202,7 @@ fn is_emulated_number(number: u16, unit_mask: u16, vendor: Vendor) -> bool {
         ],
         Vendor::Amd => &[(0xc0, 0x00), (0x76, 0x00), (0xc2, 0x00), (0x120, 0x01)],
     };
-    counted.contains(&(number, unit_mask))
+    counted_numbers.contains(&(number, unit_mask))
 }
 
 #[cfg(test)]

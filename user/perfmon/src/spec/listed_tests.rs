@@ -95,8 +95,8 @@ fn limits_are_those_of_the_list_and_of_the_driver() {
             .pinned
             .is_some()
     );
-    let refused = fault_text("L1D_PEND_MISS.PENDING:PMC1", &haswell);
-    assert!(refused.contains("These can: PMC2."), "{refused}");
+    let message = fault_text("L1D_PEND_MISS.PENDING:PMC1", &haswell);
+    assert!(message.contains("These can: PMC2."), "{message}");
     assert_eq!(
         parse_one("UOPS_ISSUED.ANY", &haswell).general_counters,
         0b1111
@@ -225,7 +225,7 @@ fn misspelt_names_get_suggestions() {
 fn emulation_offers_only_events_that_it_counts() {
     for vendor in [Vendor::Intel, Vendor::Amd] {
         let emulated = testing::emulated(vendor);
-        let counted: Vec<String> = emulated
+        let counted_names: Vec<String> = emulated
             .model()
             .expect("it is known")
             .events()
@@ -251,12 +251,12 @@ fn emulation_offers_only_events_that_it_counts() {
                 "ls_not_halted_p0_cyc.p0_freq_cyc",
             ],
         };
-        assert_eq!(counted, expected);
+        assert_eq!(counted_names, expected);
     }
-    let refused = fault_text("UOPS_ISSUED.ANY", &testing::emulated(Vendor::Intel));
+    let message = fault_text("UOPS_ISSUED.ANY", &testing::emulated(Vendor::Intel));
     assert!(
-        refused.contains("QEMU's emulation counts instructions"),
-        "{refused}"
+        message.contains("QEMU's emulation counts instructions"),
+        "{message}"
     );
 }
 

@@ -507,12 +507,12 @@ fn parse_number(
         };
     };
     let hexadecimal = value.text.strip_prefix("0x");
-    let parsed = match hexadecimal.or_else(|| value.text.strip_prefix("0X")) {
+    let number = match hexadecimal.or_else(|| value.text.strip_prefix("0X")) {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => value.text.parse(),
     };
     let max = field.max_value();
-    match parsed {
+    match number {
         Ok(number) if number <= max => Ok(number),
         _ => Err(Fault::new(
             value.span.clone(),

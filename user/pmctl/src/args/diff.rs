@@ -65,10 +65,10 @@ pub(crate) struct Diff {
 impl Diff {
     /// Returns the files, the first of which the others are compared with.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        let usual = PathBuf::from(DEFAULT_FILE);
+        let default_file = PathBuf::from(DEFAULT_FILE);
         match &self.files[..] {
-            [] => vec![format!("{DEFAULT_FILE}.old").into(), usual],
-            [one] => vec![one.clone(), usual],
+            [] => vec![format!("{DEFAULT_FILE}.old").into(), default_file],
+            [one] => vec![one.clone(), default_file],
             several => several.to_vec(),
         }
     }

@@ -53,8 +53,8 @@ pub(crate) struct Export {
 impl Export {
     /// Returns the file that is written.
     pub(crate) fn path(&self) -> &Path {
-        let usual = Path::new(self.to.usual_file());
-        self.output.as_deref().unwrap_or(usual)
+        let default_file = Path::new(self.to.usual_file());
+        self.output.as_deref().unwrap_or(default_file)
     }
 }
 

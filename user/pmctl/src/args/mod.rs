@@ -61,11 +61,11 @@ impl Cli {
     /// Parses the arguments of the program, the first of which is the program's name.
     pub(crate) fn parse_words(words: &[OsString]) -> Result<Self, clap::Error> {
         let cli = Self::try_parse_from(words)?;
-        let changed = match &cli.command {
+        let change_result = match &cli.command {
             Command::Record(record) => call_graph::with_mode(words, &record.command),
             _ => None,
         };
-        changed.map_or(Ok(cli), Self::try_parse_from)
+        change_result.map_or(Ok(cli), Self::try_parse_from)
     }
 }
 

@@ -71,8 +71,8 @@ fn parse_frequent_stat(words: &[OsString]) -> Option<Stat> {
 
 /// Parses the options of one command, whose name is the first word; `None` if there is a mistake.
 fn parse_options<A: Args>(line: &[OsString]) -> Option<A> {
-    let parsed = SingleCommand::<A>::try_parse_from(line).ok()?;
-    Some(parsed.options)
+    let command_line = SingleCommand::<A>::try_parse_from(line).ok()?;
+    Some(command_line.options)
 }
 
 #[cfg(test)]
@@ -91,9 +91,9 @@ mod tests {
             "pmctl script -i x",
         ] {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            let parsed = parse(&words).expect(line);
+            let command = parse(&words).expect(line);
             let expected = Cli::parse_words(&words).expect(line);
-            assert_eq!(format!("{parsed:?}"), format!("{:?}", expected.command));
+            assert_eq!(format!("{command:?}"), format!("{:?}", expected.command));
         }
     }
 

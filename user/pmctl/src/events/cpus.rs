@@ -36,8 +36,8 @@ impl Cpus {
 
     /// Returns the CPUs that are in both sets.
     pub(crate) fn intersection(&self, other: &Self) -> Self {
-        let both = self.iter().filter(|cpu| other.0.contains(cpu));
-        Self(both.collect())
+        let common_cpus = self.iter().filter(|cpu| other.0.contains(cpu));
+        Self(common_cpus.collect())
     }
 
     /// Returns the numbers of the CPUs.

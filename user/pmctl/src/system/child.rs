@@ -454,8 +454,9 @@ mod tests {
             fs::write(&file, "").expect("it is ours");
             fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("it is ours");
         }
-        let both = env::join_paths([folder.path().join("plain"), folder.path().join("program")]);
-        let program = search_program(OsStr::new("tool"), &both.expect("no colon in it"));
+        let search_path =
+            env::join_paths([folder.path().join("plain"), folder.path().join("program")]);
+        let program = search_program(OsStr::new("tool"), &search_path.expect("no colon in it"));
         assert_eq!(program, Ok(folder.path().join("program/tool")));
         // Root may not execute a file without any x bit either.
         let plain = folder.path().join("plain");

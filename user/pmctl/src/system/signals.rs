@@ -93,14 +93,14 @@ impl Signals {
         let poll_fd = |descriptor| PollFd::new(descriptor, PollFlags::POLLIN);
         let queue = self.queue.as_fd();
         // An array and not a vector: the number of instructions to allocate one varies, and they may be counted.
-        let mut both = [poll_fd(queue), poll_fd(other.unwrap_or(queue))];
+        let mut poll_fds = [poll_fd(queue), poll_fd(other.unwrap_or(queue))];
         let number = if other.is_some() { 2 } else { 1 };
-        match poll(&mut both[..number], timeout) {
+        match poll(&mut poll_fds[..number], timeout) {
             // SIGCONT interrupts poll(2), although it is not blocked and has no handler.
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno).context("can't wait for signals"),
         }
-        let events = both[1].revents();
+        let events = poll_fds[1].revents();
         let has_data = events.is_some_and(|events| events.contains(PollFlags::POLLIN));
         // Signals come first, since the descriptor may be readable all the time.
         match self.next()? {
@@ -120,14 +120,14 @@ impl Signals {
         let descriptors = [self.queue.as_fd()]
             .into_iter()
             .chain(others.iter().copied());
-        let mut polled: Vec<PollFd<'_>> = descriptors
+        let mut poll_fds: Vec<PollFd<'_>> = descriptors
             .map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN))
             .collect();
-        match poll(&mut polled, timeout.unwrap_or(PollTimeout::MAX)) {
+        match poll(&mut poll_fds, timeout.unwrap_or(PollTimeout::MAX)) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno).context("can't wait for signals"),
         }
-        let events = polled.iter().skip(1);
+        let events = poll_fds.iter().skip(1);
         let events: Vec<PollFlags> = events.filter_map(PollFd::revents).collect();
         let mut has_ended = events.iter().map(|e| e.contains(PollFlags::POLLHUP));
         others.retain(|_| !has_ended.next().unwrap_or(false));

@@ -77,8 +77,8 @@ impl WholeFile {
         if matches!(self.location, Location::Target) {
             return Ok(());
         }
-        let changed = self.file.output.set_permissions(permissions);
-        changed.with_context(|| format!("can't write {}", self.file.name))
+        let result = self.file.output.set_permissions(permissions);
+        result.with_context(|| format!("can't write {}", self.file.name))
     }
 
     /// Finishes the file, so that it appears at its path.
@@ -218,11 +218,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let path = folder.path().join("out");
         write(&path, |file| Ok(file.write_all(b"old")?)).expect("it can be written");
-        let failed = write(&path, |file| {
+        let result = write(&path, |file| {
             file.write_all(b"new")?;
             anyhow::bail!("the end")
         });
-        assert_eq!(failed.expect_err("it fails").to_string(), "the end");
+        assert_eq!(result.expect_err("it fails").to_string(), "the end");
         assert_eq!(fs::read(&path).expect("it is there"), b"old");
         assert_eq!(folder.path().read_dir().expect("it is ours").count(), 1);
     }

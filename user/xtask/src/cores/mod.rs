@@ -229,7 +229,7 @@ fn compare_counters(core: Microarchitecture, setup: &Setup, differences: &mut Co
     // Event number 0 is for Linux's pseudo-events.
     for event in (0..=0xffff).filter(|event| event & 0xff != 0) {
         let select = EventSelect::from_bits(event);
-        let ours = match EventCounters::new(select, &capabilities, core) {
+        let module_counters = match EventCounters::new(select, &capabilities, core) {
             Ok(counters) => Some((
                 counters.fixed.map(|counter| counter.index() - 32),
                 counters.general,
@@ -253,7 +253,11 @@ fn compare_counters(core: Microarchitecture, setup: &Setup, differences: &mut Co
                 Counters::General(counters) => (None, counters & all_general),
             }),
         };
-        differences.compare(&format!("counters of event {event:#06x}"), &ours, &linux);
+        differences.compare(
+            &format!("counters of event {event:#06x}"),
+            &module_counters,
+            &linux,
+        );
     }
 }
 
@@ -273,8 +277,8 @@ fn compare_events(
         capabilities.arch_events = 0x7b;
     }
     for (at, (name, &select)) in (0..).zip(HARDWARE.iter().zip(hardware)) {
-        let ours = hardware_event(at, &capabilities, core).map(EventSelect::stopped);
-        differences.compare(name, &ours, &expected_select(select, extra_events));
+        let module_select = hardware_event(at, &capabilities, core).map(EventSelect::stopped);
+        differences.compare(name, &module_select, &expected_select(select, extra_events));
     }
     for (cache, operations) in (0u32..).zip(caches) {
         for (operation, results) in (0u32..).zip(operations) {
@@ -282,8 +286,12 @@ fn compare_events(
                 let config = cache | operation << 8 | result << 16;
                 let [cache, operation, result] = [cache, operation, result].map(|at| at as usize);
                 let name = [CACHES[cache], OPERATIONS[operation], RESULTS[result]].join(" ");
-                let ours = cache_event(config, core).map(EventSelect::stopped);
-                differences.compare(&name, &ours, &expected_select(select, extra_events));
+                let module_select = cache_event(config, core).map(EventSelect::stopped);
+                differences.compare(
+                    &name,
+                    &module_select,
+                    &expected_select(select, extra_events),
+                );
             }
         }
     }

@@ -222,11 +222,11 @@ fn number(fields: &Map<String, Value>, key: &str) -> Result<Option<u64>> {
     let hexadecimal = first
         .strip_prefix("0x")
         .or_else(|| first.strip_prefix("0X"));
-    let parsed = match hexadecimal {
+    let number = match hexadecimal {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => first.parse(),
     };
-    parsed
+    number
         .map(Some)
         .with_context(|| format!("{key} is not a number: {text}"))
 }

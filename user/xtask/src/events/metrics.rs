@@ -343,10 +343,10 @@ fn quote_name(name: String) -> String {
 /// the others.
 fn with_all_slots(text: &str) -> String {
     let parts = |fe: &str| {
-        let bad = format!(
+        let bad_speculation = format!(
             "max(TOPDOWN.SLOTS_P - {fe} - TOPDOWN.BACKEND_BOUND_SLOTS - UOPS_RETIRED.SLOTS, 0)"
         );
-        format!("({fe} + {bad} + UOPS_RETIRED.SLOTS + TOPDOWN.BACKEND_BOUND_SLOTS)")
+        format!("({fe} + {bad_speculation} + UOPS_RETIRED.SLOTS + TOPDOWN.BACKEND_BOUND_SLOTS)")
     };
     ["IDQ_BUBBLES.CORE", "IDQ_UOPS_NOT_DELIVERED.CORE"]
         .iter()

@@ -61,19 +61,19 @@ impl Code {
                     .to_owned(),
             );
         }
-        let located = DebugFiles::of_user().locate(path, recording.version(path));
-        let located = located.map_err(|absence| {
+        let file = DebugFiles::of_user().locate(path, recording.version(path));
+        let file = file.map_err(|absence| {
             format!("{}: its instructions are not shown", absence.reason(name))
         })?;
-        let address = located.elf.address(function.start);
+        let address = file.elf.address(function.start);
         let address = address.ok_or_else(|| format!("{name}: this function is not in the file"))?;
-        let read = files::open(&located.path)
-            .and_then(|file| file.read_exact_at(&mut bytes, function.start));
+        let read =
+            files::open(&file.path).and_then(|file| file.read_exact_at(&mut bytes, function.start));
         read.map_err(|error| format!("can't read {name}: {error}"))?;
         Ok(Self {
             bytes,
             address,
-            path: Some(located.path),
+            path: Some(file.path),
         })
     }
 }

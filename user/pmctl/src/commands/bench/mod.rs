@@ -103,7 +103,7 @@ fn show_and_save(
     save: Option<WholeFile>,
 ) -> Result<u8> {
     let comparison = Comparison { measured, baseline };
-    let printed = print_numbers(args, &comparison);
+    let result = print_numbers(args, &comparison);
     let code = check_conditions(args, &comparison, events);
     // Saves the numbers even if the table could not be written, as to a pipe without a reader.
     if let Some(mut file) = save {
@@ -117,7 +117,7 @@ fn show_and_save(
             file.finish()?;
         }
     }
-    printed?;
+    result?;
     Ok(code)
 }
 
@@ -182,13 +182,13 @@ fn read_baseline(path: &Path) -> Result<BenchDocument> {
 /// Fails if a condition of --fail-if is about an event that is not counted.
 fn check_conditions_are_counted(args: &Bench, events: &[EventSpec]) -> Result<(), Usage> {
     let labels = events.iter().map(|event| &event.label[..]);
-    let counted: Vec<&str> = [TIME].into_iter().chain(labels).collect();
-    let is_other = |condition: &&Condition| !counted.contains(&&condition.event[..]);
+    let counted_names: Vec<&str> = [TIME].into_iter().chain(labels).collect();
+    let is_other = |condition: &&Condition| !counted_names.contains(&&condition.event[..]);
     match args.fail_if.iter().find(is_other) {
         None => Ok(()),
         Some(Condition { text, event, .. }) => Err(Usage(format!(
             "--fail-if '{text}': `{event}` is not counted, only {}. Add it with -e.",
-            counted.join(", ")
+            counted_names.join(", ")
         ))),
     }
 }

@@ -94,7 +94,7 @@ impl Trials {
         let has_probes = matches!(&info, Ok(Ok(info)) if info.has_mappings);
         let has_place_holder = matches!(&info, Ok(Ok(info)) if info.has_place_holders);
         let event = count_by_event().into();
-        let sampled = take_samples().into();
+        let sampling_trial = take_samples().into();
         let mappings = record_mappings().into();
         let (counter, trace) = match Session::open() {
             Ok(session) => (
@@ -106,7 +106,7 @@ impl Trials {
         Self {
             event,
             counter,
-            sampled,
+            sampled: sampling_trial,
             mappings,
             has_probes,
             trace,

@@ -122,8 +122,8 @@ impl<'a> FusedBranches<'a> {
         let open = || {
             let path = site.path();
             let path = Path::new(&*path);
-            let located = DebugFiles::of_user().locate(path, recording.version(path));
-            files::open(&located.ok()?.path).ok()
+            let file = DebugFiles::of_user().locate(path, recording.version(path));
+            files::open(&file.ok()?.path).ok()
         };
         let mut code = [0; MAX_PAIR_BYTES];
         let program = self.files.entry(file).or_insert_with(open).as_ref();

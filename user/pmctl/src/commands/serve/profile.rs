@@ -40,14 +40,15 @@ pub(super) struct ServedProfile {
 
 /// Refuses an event that can't be sampled, or that has a period or frequency of its own.
 pub(super) fn check_event(text: &str, pmu: &Pmu) -> Result<(), Refusal> {
-    let bad = |reason: String| Refusal::new(StatusCode::BAD_REQUEST, reason);
-    let events = spec::parse_without_groups(text, pmu).map_err(|error| bad(error.to_string()))?;
+    let bad_request = |reason: String| Refusal::new(StatusCode::BAD_REQUEST, reason);
+    let events =
+        spec::parse_without_groups(text, pmu).map_err(|error| bad_request(error.to_string()))?;
     match &events[..] {
         [EventSpec { rate: None, .. }] => Ok(()),
-        [_] => Err(bad(format!(
+        [_] => Err(bad_request(format!(
             "{text}: leave out the period or frequency of the event, and give the samples per second with hz=."
         ))),
-        _ => Err(bad(format!(
+        _ => Err(bad_request(format!(
             "{text}: a profile has one event. Make a profile for each event."
         ))),
     }
@@ -58,13 +59,13 @@ pub(super) async fn make_profile(
     request: &ProfileRequest,
     cpus: Option<&Cpus>,
 ) -> Result<ServedProfile, Refusal> {
-    let failed = |error: io::Error| {
+    let io_refusal = |error: io::Error| {
         let reason =
             format!("can't run `pmctl record` and `pmctl export` for the profile: {error}");
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, reason)
     };
     let limit = Duration::from_secs(request.seconds.into()) + LOOKUP_TIMEOUT;
-    let (mut recorder, mut exporter) = start(request, cpus).map_err(failed)?;
+    let (mut recorder, mut exporter) = start(request, cpus).map_err(io_refusal)?;
     let (recorder_errors, exporter_errors) = (recorder.stderr.take(), exporter.stderr.take());
     let output = exporter.stdout.take();
     let work = async {
@@ -88,7 +89,8 @@ pub(super) async fn make_profile(
         );
         Refusal::new(StatusCode::GATEWAY_TIMEOUT, reason)
     })?;
-    let (bytes, (recorder_errors, exporter_errors), recorded, exported) = result.map_err(failed)?;
+    let (bytes, (recorder_errors, exporter_errors), recorded, exported) =
+        result.map_err(io_refusal)?;
     assess_result(
         (bytes, recorded, exported),
         &error_text(&recorder_errors),
@@ -239,8 +241,8 @@ mod tests {
         };
         assert_eq!(status(b"x", 0, 0), Ok(None));
         assert_eq!(status(b"x", 125, 0), Ok(Some("recorder".to_owned())));
-        let cut = assess_result((b"x".to_vec(), code(0), code(0)), "--max-size: the end", "");
-        assert!(cut.is_ok_and(|profile| profile.incomplete_message.is_some()));
+        let refusal = assess_result((b"x".to_vec(), code(0), code(0)), "--max-size: the end", "");
+        assert!(refusal.is_ok_and(|profile| profile.incomplete_message.is_some()));
         assert_eq!(status(b"", 2, 1), Err((400, "recorder".to_owned())));
         assert_eq!(status(b"", 125, 1), Err((503, "recorder".to_owned())));
         assert_eq!(status(b"", 0, 1), Err((500, "exporter".to_owned())));

@@ -158,22 +158,26 @@ impl ProfileRequest {
             event: "cycles".to_owned(),
             has_lines: false,
         };
-        let bad = |reason: String| Refusal::new(StatusCode::BAD_REQUEST, reason);
+        let bad_request = |reason: String| Refusal::new(StatusCode::BAD_REQUEST, reason);
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
             match &*name {
                 "seconds" => request.seconds = parse_limited("seconds", &value, limits.seconds)?,
                 "hz" => request.hz = parse_limited("hz", &value, limits.hz)?,
                 "event" if !value.is_empty() => request.event = value.into_owned(),
                 "lines" if matches!(&*value, "0" | "1") => request.has_lines = value == "1",
-                "lines" => return Err(bad(format!("lines={value}: it takes 1 or 0."))),
-                "event" => return Err(bad("event=: it takes the name of an event.".to_owned())),
+                "lines" => return Err(bad_request(format!("lines={value}: it takes 1 or 0."))),
+                "event" => {
+                    return Err(bad_request(
+                        "event=: it takes the name of an event.".to_owned(),
+                    ));
+                }
                 // Clients send this parameter for Go's other profiles.
                 "debug" => {}
                 _ => {
                     let reason = format!(
                         "there is no parameter {name}; there are seconds=, event=, hz= and lines=1."
                     );
-                    return Err(bad(reason));
+                    return Err(bad_request(reason));
                 }
             }
         }
@@ -347,15 +351,18 @@ mod tests {
     fn a_profile_has_limits() {
         let parse =
             |query| ProfileRequest::parse(Some(query), LIMITS).map_err(|refusal| refusal.status);
-        let usual = ProfileRequest {
+        let default_request = ProfileRequest {
             seconds: 30,
             hz: 99,
             event: "cycles".to_owned(),
             has_lines: false,
         };
-        assert_eq!(ProfileRequest::parse(None, LIMITS), Ok(usual.clone()));
-        assert_eq!(parse(""), Ok(usual.clone()));
-        assert_eq!(parse("debug=0"), Ok(usual));
+        assert_eq!(
+            ProfileRequest::parse(None, LIMITS),
+            Ok(default_request.clone())
+        );
+        assert_eq!(parse(""), Ok(default_request.clone()));
+        assert_eq!(parse("debug=0"), Ok(default_request));
         let all = ProfileRequest {
             seconds: 60,
             hz: 999,

@@ -66,7 +66,7 @@ impl CgroupCounts {
         cpus: Option<&Cpus>,
     ) -> Result<Self> {
         refuse_chosen_counters(&events)?;
-        let counted = |(cgroup, events): (&NamedCgroup, Vec<usize>)| CountedCgroup {
+        let to_counted_cgroup = |(cgroup, events): (&NamedCgroup, Vec<usize>)| CountedCgroup {
             name: cgroup.name.clone(),
             cgroup: cgroup.cgroup.clone(),
             events,
@@ -74,7 +74,7 @@ impl CgroupCounts {
         let cgroups = cgroups
             .with_event_indices(&events, preceding)?
             .into_iter()
-            .map(counted);
+            .map(to_counted_cgroup);
         Ok(Self {
             device: Device::open().map_err(exit::with_help)?,
             names: events.iter().map(|event| event.label.clone()).collect(),

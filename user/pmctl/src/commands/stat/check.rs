@@ -8,7 +8,7 @@ use crate::system::exit::Usage;
 pub(super) fn refuse_impossible_options(args: &Stat) -> Result<(), Usage> {
     let has_cpus = args.all_cpus || args.cpu.is_some() || args.has_cgroups();
     let has_tasks = !args.pid.is_empty() || !args.tid.is_empty();
-    let refused = [
+    let refused_options = [
         (
             args.command.is_empty() && !has_cpus && !has_tasks,
             "there is nothing to run.\n\
@@ -63,7 +63,7 @@ pub(super) fn refuse_impossible_options(args: &Stat) -> Result<(), Usage> {
             "--explain: events that take turns have no counter of their own to show. Leave out one of the two.",
         ),
     ];
-    match refused.into_iter().find(|(applies, _)| *applies) {
+    match refused_options.into_iter().find(|(applies, _)| *applies) {
         Some((_, reason)) => Err(Usage(reason.to_owned())),
         None => Ok(()),
     }

@@ -52,9 +52,9 @@ fn input_position(input: impl AsFd) -> Option<InputPosition> {
     if kind != SFlag::S_IFIFO && kind != SFlag::S_IFSOCK {
         return None;
     }
-    let mut polled = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
-    poll(&mut polled, PollTimeout::ZERO).ok()?;
-    let events = polled[0].revents()?;
+    let mut poll_fds = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
+    poll(&mut poll_fds, PollTimeout::ZERO).ok()?;
+    let events = poll_fds[0].revents()?;
     let is_over = events.contains(PollFlags::POLLHUP) && !events.contains(PollFlags::POLLIN);
     Some(InputPosition::Stream { is_over })
 }

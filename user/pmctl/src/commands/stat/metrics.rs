@@ -124,15 +124,15 @@ pub(super) fn counted_events(
                 .collect(),
         }
     }));
-    let mut packed = pack(&items, (!args.multiplex).then_some(supply));
-    packed.runs.retain(|run| !run.is_empty());
-    if packed.runs.is_empty() {
+    let mut packed_runs = pack(&items, (!args.multiplex).then_some(supply));
+    packed_runs.runs.retain(|run| !run.is_empty());
+    if packed_runs.runs.is_empty() {
         // A run without events of the driver: all events are of Linux's PMUs, or there is none.
-        packed.runs.push(Vec::new());
+        packed_runs.runs.push(Vec::new());
     }
-    turns::require_one_run(args, "-M", &packed.runs, supply)?;
+    turns::require_one_run(args, "-M", &packed_runs.runs, supply)?;
 
-    let first_indices: Vec<usize> = packed
+    let first_indices: Vec<usize> = packed_runs
         .runs
         .iter()
         .scan(0, |next, run| {
@@ -148,7 +148,8 @@ pub(super) fn counted_events(
             .collect()
     };
     // The sources append events of PMUs behind those of the driver and the software events.
-    let first_pmu_index = packed.runs.iter().map(Vec::len).sum::<usize>() + others.software.len();
+    let first_pmu_index =
+        packed_runs.runs.iter().map(Vec::len).sum::<usize>() + others.software.len();
     let mut pmus = others.pmus.clone();
     let mut pmu_event_index = |event: &PmuEvent| {
         let known = pmus
@@ -162,7 +163,7 @@ pub(super) fn counted_events(
     };
     let metrics: Vec<MetricWithEvents> = countable
         .iter()
-        .zip(&packed.places[1..])
+        .zip(&packed_runs.places[1..])
         .map(|(countable, places)| {
             let names = countable.counters.iter().map(|(name, _)| name.clone());
             let mut events: HashMap<String, usize> = names.zip(event_indices(places)).collect();
@@ -177,7 +178,7 @@ pub(super) fn counted_events(
     let pmus = pmus.split_off(others.pmus.len());
     if of_tasks {
         // One group, so that the events are read at the same moment.
-        for (index, run) in packed.runs.iter_mut().enumerate() {
+        for (index, run) in packed_runs.runs.iter_mut().enumerate() {
             let ungrouped = run.iter_mut().filter(|event| event.group.is_none());
             ungrouped.for_each(|event| event.group = Some(usize::MAX - index));
         }
@@ -189,9 +190,9 @@ pub(super) fn counted_events(
             model: pmu.model(),
             events: events.collect(),
             entries: metrics,
-            metrics_in_several_runs: packed.split,
+            metrics_in_several_runs: packed_runs.split,
         },
-        runs: packed.runs,
+        runs: packed_runs.runs,
         pmus,
     })
 }
@@ -236,10 +237,10 @@ fn countable_metrics(
     let all = metrics::all(pmu);
     let mut countable: Vec<CountableMetric> = Vec::new();
     for word in words {
-        let wanted = metrics::find(word, &all, pmu)?;
+        let wanted_metrics = metrics::find(word, &all, pmu)?;
         let mut left_out: Vec<(&str, String)> = Vec::new();
         let mut is_counted = false;
-        for metric in &wanted.metrics {
+        for metric in &wanted_metrics.metrics {
             let names = formulas.add(metric, pmu.model())?;
             match metrics::events(&names, (machine, pmu), of_tasks) {
                 Err(reason) => left_out.push((metric.name, reason)),
@@ -260,7 +261,7 @@ fn countable_metrics(
         if !is_counted {
             return Err(Usage(format!("-M: {name} can't be counted here: {reason}")).into());
         }
-        if wanted.is_group {
+        if wanted_metrics.is_group {
             let names: Vec<&str> = left_out.iter().map(|(name, _)| *name).collect();
             complain(format_args!(
                 "-M {word}: left out, since they can't be counted here: {}.\n`pmctl stat -M {name}` says why.",

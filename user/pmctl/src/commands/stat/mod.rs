@@ -199,7 +199,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     )?;
     let with_advice = |error| turns::with_advice(error, args, (&parts[0], &pmu));
     let mut first_source = sources.open_part(&parts, 0).map_err(with_advice)?;
-    let prepared =
+    let prepared_run =
         measure::prepare_run(&plan, &signals, first_source.as_mut()).map_err(with_advice)?;
     let output = output::open_output(args)?;
     let record = output::open_recording(args)?;
@@ -214,19 +214,19 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     };
     let repeats = Repeats::from_args(args);
     if parts.len() > 1 {
-        let mut prepared = Some((first_source, prepared));
+        let mut prepared_run = Some((first_source, prepared_run));
         let mut input = RepeatedInput::before_runs();
         let (columns, runs, stopped) =
             run_parts(
                 (repeats, &parts),
                 (&plan, &signals),
-                |part| match prepared.take() {
+                |part| match prepared_run.take() {
                     Some(first) => Ok(first),
                     None => {
                         input.warn_if_consumed();
                         let mut source = sources.open_part(&parts, part)?;
-                        let prepared = measure::prepare_run(&plan, &signals, source.as_mut())?;
-                        Ok((source, prepared))
+                        let prepared_run = measure::prepare_run(&plan, &signals, source.as_mut())?;
+                        Ok((source, prepared_run))
                     }
                 },
             )?;
@@ -238,7 +238,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     let mut report = output::with_recording(args, &subject, output, record);
     count_runs(
         repeats,
-        prepared,
+        prepared_run,
         (&plan, &subject, &signals),
         first_source.as_mut(),
         report.as_mut(),
@@ -317,11 +317,11 @@ fn count_runs<'a>(
     let mut runs = Vec::new();
     // The exit code of the runs that have been shown already.
     let mut earlier_code = 0;
-    let mut prepared = Some(first_run);
+    let mut prepared_run = Some(first_run);
     let mut input = RepeatedInput::before_runs();
     for _ in 0..repeats.count {
-        let next = match prepared.take() {
-            Some(prepared) => prepared,
+        let next = match prepared_run.take() {
+            Some(prepared_run) => prepared_run,
             None => {
                 input.warn_if_consumed();
                 measure::prepare_run(plan, signals, source)?

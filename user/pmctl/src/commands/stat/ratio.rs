@@ -88,9 +88,9 @@ mod tests {
 
     #[test]
     fn a_ratio_needs_both_in_the_same_modes() {
-        let both = columns("instructions:u,cycles:u,cycles:k");
+        let cycle_columns = columns("instructions:u,cycles:u,cycles:k");
         let counts = [Some(30.0), Some(20.0), Some(1.0)];
-        let ipc = ratio(&both, &counts, 0).expect("there are cycles");
+        let ipc = ratio(&cycle_columns, &counts, 0).expect("there are cycles");
         assert_eq!(
             ipc,
             Ratio {
@@ -99,7 +99,7 @@ mod tests {
                 limits: None
             }
         );
-        assert_eq!(ratio(&both, &counts, 1), None);
+        assert_eq!(ratio(&cycle_columns, &counts, 1), None);
         assert_eq!(
             ratio(
                 &columns("instructions:u,cycles:k"),

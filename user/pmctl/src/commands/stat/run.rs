@@ -39,8 +39,8 @@ impl Run {
     pub(super) fn from_parts(parts: &[Self]) -> Self {
         let number = u32::try_from(parts.len()).unwrap_or(u32::MAX).max(1);
         let mean = |time: fn(&Self) -> Duration| parts.iter().map(time).sum::<Duration>() / number;
-        let failed = |run: &&Self| run.ending.is_some_and(|ending| ending.exit_code() != 0);
-        let last = parts.iter().rfind(failed).or(parts.last());
+        let has_failed = |run: &&Self| run.ending.is_some_and(|ending| ending.exit_code() != 0);
+        let last = parts.iter().rfind(has_failed).or(parts.last());
         Self {
             elapsed: mean(|run| run.elapsed),
             user: mean(|run| run.user),

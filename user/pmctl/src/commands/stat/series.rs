@@ -55,10 +55,10 @@ impl Series {
 
     /// Runs the command once.
     pub(crate) fn run(&mut self, signals: &Signals) -> Result<SingleRun> {
-        let prepared = measure::prepare_run(&self.plan, signals, &mut self.source);
-        let prepared = prepared.map_err(turns::without_advice)?;
+        let prepared_run = measure::prepare_run(&self.plan, signals, &mut self.source);
+        let prepared_run = prepared_run.map_err(turns::without_advice)?;
         let run = measure::measure_run(
-            prepared,
+            prepared_run,
             (&self.plan, signals),
             &mut self.source,
             &mut NoOutput,

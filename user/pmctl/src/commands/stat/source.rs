@@ -150,13 +150,13 @@ mod tests {
             enabled,
         };
         let one = |value, ran| Some(vec![count(value, ran)]);
-        let counted = vec![
+        let columns = vec![
             one(342, ran),
             one(7, enabled),
             one(1_000_000_007, ran),
             None,
         ];
-        let (counts, has_waiting) = estimate_counts(&counted);
+        let (counts, has_waiting) = estimate_counts(&columns);
         assert!(!has_waiting);
         let values = counts.iter().map(|count| count.map(|count| count.value));
         let expected = [Some(1000), Some(7), Some(2_923_976_628), None];

@@ -130,18 +130,18 @@ impl TaskCounts {
     fn reopen(&mut self, tids: &[u32]) -> Result<()> {
         self.open_groups.clear();
         loop {
-            let refused = match self.open_all(tids) {
+            let refused_group = match self.open_all(tids) {
                 Ok(groups) => {
                     self.open_groups = groups;
                     return Ok(());
                 }
-                Err(refused) => refused,
+                Err(refused_group) => refused_group,
             };
-            if !self.drop_refused(&refused) {
+            if !self.drop_refused(&refused_group) {
                 if let Some(conflict) = conflict(&self.device, &self.events) {
                     return Err(TooMany::of_cpus(&conflict).into());
                 }
-                let RefusedGroup { error, tid, .. } = refused;
+                let RefusedGroup { error, tid, .. } = refused_group;
                 if matches!(error.cause, Cause::NoFreeCounter(_)) {
                     return Err(TooMany::of_tasks(&exit::with_help(error)).into());
                 }
@@ -207,8 +207,8 @@ impl TaskCounts {
         if !self.manner.per_thread || !is_counted.contains(&true) {
             return;
         }
-        let mut counted = is_counted.iter();
-        self.threads.retain(|_| counted.next() == Some(&true));
+        let mut counted_flags = is_counted.iter();
+        self.threads.retain(|_| counted_flags.next() == Some(&true));
         self.open_groups.retain(|opened| !opened.is_empty());
     }
 
@@ -223,12 +223,12 @@ impl TaskCounts {
     /// An event that the driver does not have becomes absent. If this user may not count the kernel, events without a
     /// mode are limited to user mode.
     fn drop_refused(&mut self, refused: &RefusedGroup) -> bool {
-        let mut changed = false;
+        let mut has_changed = false;
         match refused.error.cause {
             Cause::Forbidden => {
                 for event in &mut self.events {
                     if !event.is_absent() {
-                        changed |= modes::limit_unmodified(event, Modes::User);
+                        has_changed |= modes::limit_unmodified(event, Modes::User);
                     }
                 }
             }
@@ -243,11 +243,11 @@ impl TaskCounts {
                 let unsupported: Vec<(usize, Error)> = members
                     .filter_map(|index| Some((index, error_by_itself(index)?)))
                     .collect();
-                changed = mark_unsupported(&mut self.events, unsupported);
+                has_changed = mark_unsupported(&mut self.events, unsupported);
             }
             _ => {}
         }
-        changed
+        has_changed
     }
 
     /// Returns the event with the thread and the options of this measurement.
@@ -394,7 +394,7 @@ pub(super) fn conflict(device: &Device, events: &[EventSpec]) -> Option<String> 
 /// Marks the events of a refused group that the driver does not have as absent. `failed` has the errors of opening each
 /// event by itself, since the group may also be refused for its size. Returns whether an event was marked.
 pub(super) fn mark_unsupported(events: &mut [EventSpec], failed: Vec<(usize, Error)>) -> bool {
-    let mut changed = false;
+    let mut has_changed = false;
     for (index, error) in failed {
         if matches!(error.cause, Cause::NoSuchEvent | Cause::NotSupported) {
             let event = &events[index];
@@ -403,10 +403,10 @@ pub(super) fn mark_unsupported(events: &mut [EventSpec], failed: Vec<(usize, Err
                 group: event.group,
                 ..EventSpec::absent(&event.label, reason)
             };
-            changed = true;
+            has_changed = true;
         }
     }
-    changed
+    has_changed
 }
 
 /// Returns whether a counted task has executed a program that the group must not count.
@@ -417,10 +417,12 @@ fn has_left_program(group: &Group) -> Result<bool> {
 /// Returns the counts of all threads, or of all CPUs, for each event. A thread that had ended before it could be counted is
 /// left out: it has no counts.
 pub(super) fn summands(threads: &[Counts], events: usize) -> Summands {
-    let counted = threads.iter().filter(|counts| !counts.is_empty());
+    let counted_threads = threads.iter().filter(|counts| !counts.is_empty());
     let of_event = |index: usize| {
-        let counts: Option<Vec<ColumnCount>> =
-            counted.clone().map(|counts| counts[index]).collect();
+        let counts: Option<Vec<ColumnCount>> = counted_threads
+            .clone()
+            .map(|counts| counts[index])
+            .collect();
         counts.filter(|counts| !counts.is_empty())
     };
     (0..events).map(of_event).collect()

@@ -24,8 +24,8 @@ pub(super) fn wanted_events(
     for text in texts {
         // Groups are numbered from 0 in each text.
         let first = events.len();
-        let parsed = spec::parse_or_absent(text, pmu);
-        for event in parsed.map_err(|error| Usage(error.to_string()))? {
+        let result = spec::parse_or_absent(text, pmu);
+        for event in result.map_err(|error| Usage(error.to_string()))? {
             let group = event.group.map(|group| first + group);
             events.push(EventSpec { group, ..event });
         }
@@ -62,9 +62,9 @@ fn detailed_events(pmu: &Pmu) -> (Vec<EventSpec>, Vec<&'static str>) {
 
 /// Limits events without a modifier to the mode of --all-user or --all-kernel.
 pub(super) fn limit_modes(args: &Stat, events: &mut [EventSpec]) {
-    let wanted = modes::from_options(args.all_user, args.all_kernel);
+    let wanted_modes = modes::from_options(args.all_user, args.all_kernel);
     for event in events {
-        modes::limit_unmodified(event, wanted);
+        modes::limit_unmodified(event, wanted_modes);
     }
 }
 

@@ -85,13 +85,13 @@ impl WithPmus {
         online: &[usize],
         counts: Box<dyn CountSource>,
     ) -> Self {
-        let wanted = scope::counted_cpus(args, online);
+        let wanted_cpus = scope::counted_cpus(args, online);
         let split = CpuSplit::of(args);
         let mut columns = Vec::new();
         for (index, event) in events.iter().enumerate() {
             let cpus_of = |encoding: &Encoding| match &encoding.cpus {
-                Some(readable) => readable.intersection(&wanted),
-                None => wanted.clone(),
+                Some(readable) => readable.intersection(&wanted_cpus),
+                None => wanted_cpus.clone(),
             };
             let encodings: Vec<(Encoding, Cpus)> = event
                 .encodings

@@ -28,14 +28,14 @@ pub(super) fn refuse_impossible_options(
     let Some(event) = events.first() else {
         return Ok(());
     };
-    let refused = [
+    let refused_options = [
         (args.no_aggr, "-A"),
         (args.per_core, "--per-core"),
         (args.per_socket, "--per-socket"),
         (args.per_thread, "--per-thread"),
         (runs_per_count > 1, "-M"),
     ];
-    match refused.iter().find(|(given, _)| *given) {
+    match refused_options.iter().find(|(given, _)| *given) {
         Some((_, option)) => Err(Usage(format!(
             "{option}: the kernel counts {} as a single number. Leave out the option or the event, or count them in \
              two runs.",
@@ -83,8 +83,8 @@ impl WithSoftware {
             Scope::Tasks { task_list, .. } => Some(task_list.clone()),
             Scope::Command | Scope::Cpus { .. } | Scope::Cgroups { .. } => None,
         };
-        let wanted = modes::from_options(args.all_user, args.all_kernel);
-        let events = events.into_iter().map(|event| event.in_modes(wanted));
+        let wanted_modes = modes::from_options(args.all_user, args.all_kernel);
+        let events = events.into_iter().map(|event| event.in_modes(wanted_modes));
         Self {
             counts,
             events: events.collect(),

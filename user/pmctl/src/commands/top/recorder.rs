@@ -223,8 +223,10 @@ mod tests {
             b"first"
         );
         for limit in [None, Some(Instant::now() + Duration::from_secs(100))] {
-            let mut refused = recorder("echo pmctl: no counter >&2; exit 3");
-            let error = refused.wait_for_first_bytes(limit).expect_err("it refuses");
+            let mut failing_recorder = recorder("echo pmctl: no counter >&2; exit 3");
+            let error = failing_recorder
+                .wait_for_first_bytes(limit)
+                .expect_err("it refuses");
             assert_eq!(error.to_string(), "no counter");
         }
     }

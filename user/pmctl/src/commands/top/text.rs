@@ -96,8 +96,8 @@ mod tests {
             filter: Filter::default(),
         };
         let mut text = Vec::new();
-        let written = write_tables(&recording, &grouping, 9, (Colors::default(), &mut text));
-        written.expect("a vector takes everything");
+        let result = write_tables(&recording, &grouping, 9, (Colors::default(), &mut text));
+        result.expect("a vector takes everything");
         String::from_utf8(text).expect("it is text")
     }
 

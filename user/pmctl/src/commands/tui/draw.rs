@@ -175,8 +175,8 @@ fn first_visible_line((offset, selected): (usize, usize), height: usize, all: us
 
 /// Returns `width` characters of a text from `column` on, padded with blanks.
 fn visible_part(text: &str, column: usize, width: usize) -> String {
-    let cut: String = text.chars().skip(column).take(width).collect();
-    format!("{cut:<width$}")
+    let visible_text: String = text.chars().skip(column).take(width).collect();
+    format!("{visible_text:<width$}")
 }
 
 /// Limits the first column, so that the longest text still fills the screen.

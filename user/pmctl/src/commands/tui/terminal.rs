@@ -186,9 +186,9 @@ fn next_input() -> Result<Option<Input>> {
 /// Returns whether the terminal was hung up.
 fn is_hung_up() -> bool {
     let stdin = io::stdin();
-    let mut polled = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
-    let number = poll(&mut polled, PollTimeout::ZERO);
-    let events = polled[0].revents().unwrap_or(PollFlags::empty());
+    let mut poll_fds = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    let number = poll(&mut poll_fds, PollTimeout::ZERO);
+    let events = poll_fds[0].revents().unwrap_or(PollFlags::empty());
     number.is_ok() && events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR)
 }
 

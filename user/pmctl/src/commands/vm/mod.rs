@@ -141,7 +141,7 @@ fn requested_command(args: &Vm) -> Result<Option<Command>> {
 
 /// Refuses commands that do nothing useful in the virtual machine.
 fn refuse_useless(command: Command) -> Result<Command> {
-    let refused = match &command {
+    let refusal = match &command {
         Command::Vm(_) => {
             "`pmctl vm` can't run inside its own virtual machine. Run the command without it."
         }
@@ -172,7 +172,7 @@ fn refuse_useless(command: Command) -> Result<Command> {
         }
         _ => return Ok(command),
     };
-    Err(Usage(refused.to_owned()).into())
+    Err(Usage(refusal.to_owned()).into())
 }
 
 /// Returns the command and its environment, for the guest.

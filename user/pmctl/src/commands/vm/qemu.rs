@@ -116,8 +116,8 @@ impl Qemu {
                 Ok(())
             });
         }
-        let started = command.spawn();
-        let process = started.with_context(|| format!("can't run {}", qemu.display()))?;
+        let result = command.spawn();
+        let process = result.with_context(|| format!("can't run {}", qemu.display()))?;
         Ok((
             Self {
                 process,

@@ -203,27 +203,27 @@ impl HostRelay {
         if !self.is_blocked() {
             channel |= PollFlags::POLLIN;
         }
-        let mut polled = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        let mut poll_fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         // Without requested events, poll(2) would still report a closed channel, again and again.
         if !channel.is_empty() {
-            polled.push(PollFd::new(self.channel.file.as_fd(), channel));
+            poll_fds.push(PollFd::new(self.channel.file.as_fd(), channel));
         }
         let blocked = self
             .outputs
             .iter()
             .filter(|output| !output.pending.is_empty());
-        polled.extend(blocked.map(|output| PollFd::new(output.file.as_fd(), PollFlags::POLLOUT)));
+        poll_fds.extend(blocked.map(|output| PollFd::new(output.file.as_fd(), PollFlags::POLLOUT)));
         let input = io::stdin();
         let reads = self.has_started && self.input == InputState::Reading;
         if reads {
-            polled.push(PollFd::new(input.as_fd(), PollFlags::POLLIN));
+            poll_fds.push(PollFd::new(input.as_fd(), PollFlags::POLLIN));
         }
-        match poll(&mut polled, self.time_left()) {
+        match poll(&mut poll_fds, self.time_left()) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno).context("can't wait for the virtual machine"),
         }
         // Reading also reports the end of the input, or an error. Standard input is the last descriptor.
-        let last = polled
+        let last = poll_fds
             .last()
             .and_then(PollFd::revents)
             .unwrap_or(PollFlags::empty());
@@ -356,8 +356,8 @@ impl CallerStream {
     fn write(&mut self) -> bool {
         let mut written_bytes = 0;
         while written_bytes < self.pending.len() {
-            let mut polled = [PollFd::new(self.file.as_fd(), PollFlags::POLLOUT)];
-            if poll(&mut polled, PollTimeout::ZERO).unwrap_or(0) == 0 {
+            let mut poll_fds = [PollFd::new(self.file.as_fd(), PollFlags::POLLOUT)];
+            if poll(&mut poll_fds, PollTimeout::ZERO).unwrap_or(0) == 0 {
                 break;
             }
             let end = self.pending.len().min(written_bytes + PIPE_BUF);

@@ -126,9 +126,9 @@ fn boot_and_save(
     let mut watch = StartWatch::new(qemu.id(), false);
     let mut channel = Channel::new(socket);
     loop {
-        let mut polled = [signals.as_fd(), channel.file.as_fd()]
+        let mut poll_fds = [signals.as_fd(), channel.file.as_fd()]
             .map(|file| PollFd::new(file, PollFlags::POLLIN));
-        match poll(&mut polled, watch.time_left()) {
+        match poll(&mut poll_fds, watch.time_left()) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno.into()),
         }

@@ -57,8 +57,8 @@ impl CallQueue {
             let _ = raise_priority();
             receive_calls(&listener, (&sender, &ringer), &counter);
         };
-        let started = thread::Builder::new().spawn(receive);
-        started.context("can't start the thread that receives system calls")?;
+        let result = thread::Builder::new().spawn(receive);
+        result.context("can't start the thread that receives system calls")?;
         Ok(Self {
             queue,
             bell,
@@ -135,10 +135,10 @@ fn receive_calls(
 
 /// Returns whether no process with the filter is left.
 fn has_ended(listener: &Listener) -> bool {
-    let mut polled = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
-    let polled_now = poll(&mut polled, PollTimeout::ZERO);
+    let mut poll_fds = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+    let polled_now = poll(&mut poll_fds, PollTimeout::ZERO);
     polled_now.is_ok()
-        && polled[0]
+        && poll_fds[0]
             .revents()
             .is_some_and(|events| events.contains(PollFlags::POLLHUP))
 }

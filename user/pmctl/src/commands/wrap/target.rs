@@ -108,13 +108,14 @@ impl Tid {
 
     /// Returns whether the thread has exactly the rights of this process, in the same user and PID namespaces.
     pub(super) fn has_our_rights(self) -> bool {
-        let theirs = self.folder();
-        let ours = Path::new("/proc/thread-self");
+        let target_folder = self.folder();
+        let own_folder = Path::new("/proc/thread-self");
         let links = ["ns/user", "ns/pid"];
-        read_rights(&theirs).is_some_and(|rights| Some(rights) == read_rights(ours))
+        read_rights(&target_folder).is_some_and(|rights| Some(rights) == read_rights(own_folder))
             && links.iter().all(|name| {
                 let link = |folder: &Path| fs::read_link(folder.join(name)).ok();
-                link(&theirs).is_some_and(|theirs| Some(theirs) == link(ours))
+                link(&target_folder)
+                    .is_some_and(|target_link| Some(target_link) == link(own_folder))
             })
     }
 

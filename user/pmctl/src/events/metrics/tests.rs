@@ -288,7 +288,7 @@ fn events_that_fit_share_a_run() {
         item("d", "r1,r2,r3"),
         item("e", "r4"),
     ];
-    let packed = pack(&items, Some(supply));
+    let packed_runs = pack(&items, Some(supply));
     let places: [&[(usize, usize)]; 5] = [
         &[(0, 0), (0, 1)],
         &[(1, 0), (1, 1)],
@@ -296,9 +296,9 @@ fn events_that_fit_share_a_run() {
         &[(0, 0), (0, 1), (1, 1)],
         &[(2, 0)],
     ];
-    assert_eq!(packed.places, places);
-    assert_eq!(packed.split, ["d"]);
-    for run in &packed.runs {
+    assert_eq!(packed_runs.places, places);
+    assert_eq!(packed_runs.split, ["d"]);
+    for run in &packed_runs.runs {
         assert!(schedule(run, supply).is_ok());
     }
 }

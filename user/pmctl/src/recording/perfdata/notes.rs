@@ -73,15 +73,15 @@ impl Notes {
     /// [`ReadError`]: these are no notes, or they end behind the end of the file.
     pub(super) fn read(source: &RecordingBytes, offset: u64) -> Result<Self, ReadError> {
         const NOTES: &str = "list of pmctl's notes";
-        let broken = ReadError::Broken(NOTES);
+        let broken_notes = ReadError::Broken(NOTES);
         let head = part(source, (offset, NOTES_HEAD_SIZE), NOTES)?;
         let mut reader = Reader(&head);
-        let (mark, length) = reader.u64().zip(reader.u64()).ok_or(broken)?;
+        let (mark, length) = reader.u64().zip(reader.u64()).ok_or(broken_notes)?;
         if mark != MARK {
-            return Err(broken);
+            return Err(broken_notes);
         }
         let notes = part(source, (offset + NOTES_HEAD_SIZE, length), NOTES)?;
-        serde_json::from_slice(&notes).map_err(|_| broken)
+        serde_json::from_slice(&notes).map_err(|_| broken_notes)
     }
 
     /// Returns whether nothing was lost, except in gaps.

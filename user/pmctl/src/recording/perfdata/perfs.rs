@@ -96,14 +96,14 @@ pub(super) fn parse(
         build_ids: [features.build_ids, events.build_ids].concat(),
         ..features
     };
-    let parsed = ParsedParts {
+    let parts = ParsedParts {
         attrs,
         features,
         is_unfinished,
         is_from_perf: true,
         section,
     };
-    Ok((parsed, bytes.into()))
+    Ok((parts, bytes.into()))
 }
 
 /// The note on an unfinished file.
@@ -184,7 +184,7 @@ struct Events {
 impl Events {
     /// Reads the list of events; `names` has a name for each, or is empty.
     fn read(source: &RecordingBytes, header: &Header, names: &[String]) -> Result<Self, ReadError> {
-        let broken = ReadError::Broken(EVENTS);
+        let broken_events = ReadError::Broken(EVENTS);
         let entries = parts::part(source, header.attrs, EVENTS)?;
         let (mut all, mut ids) = (Vec::new(), AHashMap::new());
         // The ids of all events together can't take more bytes than the file has. This bounds the memory for a damaged file.
@@ -197,12 +197,12 @@ impl Events {
             let size = attr.len().min(attr::SIZE);
             bytes[..size].copy_from_slice(&attr[..size]);
             let mut section = Reader(section);
-            let section = section.u64().zip(section.u64()).ok_or(broken)?;
-            rest = rest.checked_sub(section.1).ok_or(broken)?;
+            let section = section.u64().zip(section.u64()).ok_or(broken_events)?;
+            rest = rest.checked_sub(section.1).ok_or(broken_events)?;
             let numbers = parts::part(source, section, EVENTS)?;
             let mut numbers = Reader(&numbers);
             ids.extend(std::iter::from_fn(|| numbers.u64()).map(|id| (id, all.len())));
-            let (attr, others) = Attr::decode_any(&bytes).ok_or(broken)?;
+            let (attr, others) = Attr::decode_any(&bytes).ok_or(broken_events)?;
             all.push((attr, Layout::of(&attr, others)));
         }
         let parts = all
@@ -239,7 +239,7 @@ impl Events {
             }
         }
         if events.attrs.is_empty() {
-            return Err(broken);
+            return Err(broken_events);
         }
         Ok(events)
     }
@@ -272,14 +272,14 @@ impl Events {
 
     /// Collects the programs' parts of call chains, which come behind their samples.
     fn collect_deferred(&mut self, blocks: &mut BlockReader<'_>) -> Result<(), ReadError> {
-        let broken = ReadError::Broken(RECORDS);
+        let broken_records = ReadError::Broken(RECORDS);
         while let Some((kind, size)) = next(blocks)? {
             if kind == CALLCHAIN_DEFERRED {
                 let record = blocks
                     .rest()
                     .and_then(|bytes| bytes.get(codec::HEADER_SIZE..size));
                 let result = record.and_then(|content| self.deferred.add(content));
-                result.ok_or(broken)?;
+                result.ok_or(broken_records)?;
             }
             blocks.skip(size);
         }
@@ -288,18 +288,19 @@ impl Events {
 
     /// Decodes a record of the kernel. `None` if pmctl does not use its type.
     fn decode_record(&mut self, bytes: &[u8]) -> Result<Option<Record>, ReadError> {
-        let broken = ReadError::Broken(RECORDS);
-        let (kind, misc, content) = split_record(bytes).ok_or(broken)?;
+        let broken_records = ReadError::Broken(RECORDS);
+        let (kind, misc, content) = split_record(bytes).ok_or(broken_records)?;
         // All layouts have the event's number at the same offset.
         let (first, _) = self.layouts[0];
         let id = first.id(kind == SAMPLE, content);
         let index = id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0);
         let (layout, kept_index) = self.layouts[index];
         if kind == SAMPLE {
-            let sample = kept_index.map(|index| layout.sample(index, content).ok_or(broken));
+            let sample =
+                kept_index.map(|index| layout.sample(index, content).ok_or(broken_records));
             return sample.transpose();
         }
-        let (content, stamp) = layout.split_stamp(content).ok_or(broken)?;
+        let (content, stamp) = layout.split_stamp(content).ok_or(broken_records)?;
         if kind == FORK && is_synthesized(misc, content) {
             return Ok(None);
         }
@@ -309,7 +310,7 @@ impl Events {
             _ if codec::USED_TYPES.contains(&kind) => codec::body((kind, misc), content),
             _ => return Ok(None),
         };
-        Ok(match body.ok_or(broken)? {
+        Ok(match body.ok_or(broken_records)? {
             Body::Map(map) => code_mapping(map, misc).map(|mut map| {
                 if misc & MISC_MMAP_BUILD_ID != 0 {
                     self.build_ids.extend(take_build_id(&mut map, content));
@@ -328,14 +329,14 @@ impl Events {
 
 /// Returns the type of the next record, and the distance to the one behind it in bytes; `None` at the end.
 fn next(blocks: &mut BlockReader<'_>) -> Result<Option<(u32, usize)>, ReadError> {
-    let broken = ReadError::Broken(RECORDS);
-    let bytes = blocks.rest().ok_or(broken)?;
+    let broken_records = ReadError::Broken(RECORDS);
+    let bytes = blocks.rest().ok_or(broken_records)?;
     if bytes.is_empty() {
         return Ok(None);
     }
-    let size = codec::size(bytes).ok_or(broken)?;
-    let mut reader = Reader(bytes.get(..size).ok_or(broken)?);
-    let kind = reader.u32().ok_or(broken)?;
+    let size = codec::size(bytes).ok_or(broken_records)?;
+    let mut reader = Reader(bytes.get(..size).ok_or(broken_records)?);
+    let kind = reader.u32().ok_or(broken_records)?;
     let distance = match kind {
         COMPRESSED | COMPRESSED2 => return Err(ReadError::Compressed),
         STAT => return Err(ReadError::Counts),
@@ -343,7 +344,7 @@ fn next(blocks: &mut BlockReader<'_>) -> Result<Option<(u32, usize)>, ReadError>
             let _header = reader.u32();
             let more = reader.u64().and_then(|size| usize::try_from(size).ok());
             let size = more.and_then(|more| size.checked_add(more));
-            size.ok_or(broken)?
+            size.ok_or(broken_records)?
         }
         _ => size,
     };

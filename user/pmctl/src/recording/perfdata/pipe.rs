@@ -337,12 +337,12 @@ mod tests {
         pipe.save().expect("a vector takes everything");
         let mut bytes = pipe.output;
         bytes.truncate(bytes.len() - 12);
-        let cut = read(bytes).expect("it is whole as far as it goes");
-        assert!(cut.is_unfinished);
-        assert_eq!(cut.host, recording.host);
+        let cut_recording = read(bytes).expect("it is whole as far as it goes");
+        assert!(cut_recording.is_unfinished);
+        assert_eq!(cut_recording.host, recording.host);
         let mut kept = records(true);
         kept.pop();
-        assert_eq!(cut.records, Records::from(&kept[..]));
+        assert_eq!(cut_recording.records, Records::from(&kept[..]));
         // Wherever the stream is cut off, reading does not panic, and only the whole stream counts as finished.
         for length in 0..whole_stream.len() {
             let read = read(&whole_stream[..length]);

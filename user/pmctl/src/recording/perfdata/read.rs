@@ -32,7 +32,7 @@ pub(crate) fn read(source: impl Into<RecordingBytes>) -> Result<Recording, ReadE
         Some(FIRST_MAGIC) => return Err(ReadError::FirstVersion),
         _ => return Err(ReadError::NotPerfData),
     }
-    let parsed = if pipe::is_pipe(&header_bytes) {
+    let parts = if pipe::is_pipe(&header_bytes) {
         pipe::parse(&source).ok_or(ReadError::Broken(RECORDS))?
     } else {
         if header_bytes.len() < HEADER_SIZE {
@@ -46,19 +46,19 @@ pub(crate) fn read(source: impl Into<RecordingBytes>) -> Result<Recording, ReadE
         } else if header.data.1 == 0 {
             // perf writes the size of the records and the features when the recording ends.
             header.data.1 = source.size().saturating_sub(header.data.0);
-            let (parsed, records) = perfs::parse(&source, &header, None)?;
-            return assemble(records, parsed);
+            let (parts, records) = perfs::parse(&source, &header, None)?;
+            return assemble(records, parts);
         } else {
             let (features, features_end) = read_features(&source, &header)?;
             if header.entry != ENTRY_SIZE || !features.is_of_pmctl {
-                let (parsed, records) = perfs::parse(&source, &header, Some(features))?;
-                return assemble(records, parsed);
+                let (parts, records) = perfs::parse(&source, &header, Some(features))?;
+                return assemble(records, parts);
             }
             parse(&source, &header, Some((features, features_end)))?
         }
     };
     drop(header_bytes);
-    assemble(source, parsed)
+    assemble(source, parts)
 }
 
 /// Reads the parts of a file other than the records. `features` has the file's features, and the offset behind them; it
@@ -142,7 +142,7 @@ fn read_attrs(source: &RecordingBytes, header: &Header) -> Result<Vec<Attr>, Rea
 
 /// Returns the features, and the offset behind the last one.
 fn read_features(source: &RecordingBytes, header: &Header) -> Result<(Features, u64), ReadError> {
-    let broken = ReadError::Broken(FEATURES);
+    let broken_features = ReadError::Broken(FEATURES);
     let mut features = Features::default();
     let start = end(source, header.data, RECORDS)?;
     let size = header.numbers().count() as u64 * SECTION_SIZE;
@@ -150,9 +150,9 @@ fn read_features(source: &RecordingBytes, header: &Header) -> Result<(Features, 
     let mut table = Reader(&table);
     let mut features_end = start;
     for number in header.numbers() {
-        let section = table.u64().zip(table.u64()).ok_or(broken)?;
+        let section = table.u64().zip(table.u64()).ok_or(broken_features)?;
         let content = part(source, section, FEATURES)?;
-        features.add(number, &content).ok_or(broken)?;
+        features.add(number, &content).ok_or(broken_features)?;
         features_end = end(source, section, FEATURES)?;
     }
     Ok((features, features_end))

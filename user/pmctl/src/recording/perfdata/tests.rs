@@ -130,8 +130,8 @@ fn the_features_are_those_that_perf_knows() {
 
 #[test]
 fn recordings_of_earlier_versions_have_the_notes_as_a_feature() {
-    let ours = example(true);
-    let mut file = encode(&ours);
+    let own_recording = example(true);
+    let mut file = encode(&own_recording);
     // Adds an entry to the table of features, so that everything behind it moves by the size of an entry.
     let word = |file: &[u8], at: usize| {
         u64::from_le_bytes(file[at..at + 8].try_into().expect("these are 8"))
@@ -156,24 +156,24 @@ fn recordings_of_earlier_versions_have_the_notes_as_a_feature() {
     file.splice(at..at, entry);
     file[HEADER_SIZE - 1] |= 0x80;
     let read = read(file).expect("it is whole");
-    assert_eq!(read.notes, ours.notes);
+    assert_eq!(read.notes, own_recording.notes);
     assert!(!read.is_from_perf);
 }
 
 #[test]
 fn a_file_of_perf_has_the_same_samples() {
-    let ours = example(false);
-    let perfs = read(with_perf_as_writer(encode(&ours))).expect("it is whole");
+    let own_recording = example(false);
+    let perfs = read(with_perf_as_writer(encode(&own_recording))).expect("it is whole");
     assert!(perfs.is_from_perf && !perfs.is_unfinished);
-    assert_eq!(perfs.events, ours.events);
-    assert!(perfs.samples().eq(ours.samples()));
+    assert_eq!(perfs.events, own_recording.events);
+    assert!(perfs.samples().eq(own_recording.samples()));
     assert_eq!(perfs.notes.total(0), None);
 }
 
 #[test]
 fn an_unfinished_file_of_perf_is_read_to_its_end() {
-    let ours = example(false);
-    let whole_file = with_perf_as_writer(encode(&ours));
+    let own_recording = example(false);
+    let whole_file = with_perf_as_writer(encode(&own_recording));
     let word = |at: usize| {
         let word = u64::from_le_bytes(whole_file[at..at + 8].try_into().expect("these are 8"));
         usize::try_from(word).expect("it is in memory")
@@ -186,7 +186,7 @@ fn an_unfinished_file_of_perf_is_read_to_its_end() {
     };
     let read = killed(size);
     assert!(read.is_from_perf && read.is_unfinished);
-    assert!(read.samples().eq(ours.samples()));
+    assert!(read.samples().eq(own_recording.samples()));
     let words = read.notes.degraded.join("; ");
     assert!(words.contains("perf record` was killed"), "{words}");
     let record_count = read.records.iter().count();

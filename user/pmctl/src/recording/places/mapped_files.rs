@@ -235,8 +235,8 @@ impl PastRecording {
         version: FileVersion<'_>,
     ) -> Result<PathBuf, Absence> {
         if version.build_id.is_some() {
-            let located = self.debug_files.locate(path, version);
-            return located.map(|located| located.path);
+            let located_file = self.debug_files.locate(path, version);
+            return located_file.map(|located_file| located_file.path);
         }
         let facts = FileFacts::of(path).ok_or(Absence::Missing)?;
         let is_same = (first.inode == 0 || first.inode == facts.inode)
@@ -325,17 +325,17 @@ mod tests {
             file: path.clone(),
             ..Map::default()
         };
-        let written = file.as_file().metadata().and_then(|facts| facts.modified());
-        let written = written.expect("it is known");
+        let change_time = file.as_file().metadata().and_then(|facts| facts.modified());
+        let change_time = change_time.expect("it is known");
         let ended_at = |end| Recording {
             ended: Some(end),
             ..Recording::default()
         };
-        let after = ended_at(written);
+        let after = ended_at(change_time);
         assert_eq!(absence(&after, map(inode)), None);
         assert_eq!(absence(&after, map(0)), None);
         assert_eq!(absence(&after, map(inode + 1)), Some(Absence::Replaced));
-        let before = ended_at(written - Duration::from_nanos(1));
+        let before = ended_at(change_time - Duration::from_nanos(1));
         assert_eq!(absence(&before, map(inode)), Some(Absence::Replaced));
         file.close().expect("it is there");
         assert_eq!(absence(&after, map(inode)), Some(Absence::Missing));

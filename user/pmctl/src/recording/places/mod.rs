@@ -135,8 +135,8 @@ impl Places {
     /// Returns the files with samples in the order of their names, each with the path where it is now, and the offsets.
     fn sampled_files(&self) -> Vec<(&Path, Result<PathBuf, Absence>, &AHashSet<u64>)> {
         let files = self.spaces.numbers().zip(&self.files);
-        let sampled = files.filter(|(_, offsets)| !offsets.is_empty());
-        let mut files: Vec<_> = sampled
+        let sampled_files = files.filter(|(_, offsets)| !offsets.is_empty());
+        let mut files: Vec<_> = sampled_files
             .map(|(file, offsets)| {
                 let program = self.programs.find(file, &self.spaces);
                 (self.spaces.path(file), program, offsets)
@@ -238,17 +238,17 @@ mod tests {
 
     #[test]
     fn a_program_that_is_replaced_has_no_names() {
-        let split = SplitProgram::new();
+        let split_program = SplitProgram::new();
         let task = Task::leader(7);
         let map = Body::Map(Map {
             task,
             start: 0x40_0000,
             length: 0x10_0000,
-            file: split.program.clone(),
+            file: split_program.program.clone(),
             ..Map::default()
         });
         let sample = Body::Sample(Sample {
-            ip: 0x40_0000 + split.shown,
+            ip: 0x40_0000 + split_program.shown,
             ..Sample::default()
         });
         let stamp = Stamp {
@@ -263,16 +263,16 @@ mod tests {
         assert_eq!(tables[0].symbols[0].name, "shown");
         assert_eq!(ids.len(), 1);
         // Replaces the program by a newer file with the same content, as a linker does.
-        let new = split.folder.path().join("new");
-        fs::copy(&split.program, &new).expect("it can be copied");
-        fs::rename(&new, &split.program).expect("it can be moved");
+        let new = split_program.folder.path().join("new");
+        fs::copy(&split_program.program, &new).expect("it can be copied");
+        fs::rename(&new, &split_program.program).expect("it can be moved");
         let (tables, ids) = places.look_up();
         assert!(
             tables[0].replaced && tables[0].symbols.is_empty(),
             "{tables:?}"
         );
         assert_eq!(ids, []);
-        fs::remove_file(&split.program).expect("it is there");
+        fs::remove_file(&split_program.program).expect("it is there");
         assert!(places.look_up().0[0].replaced);
     }
 

@@ -45,8 +45,8 @@ fn replace_table(tables: &mut [SymbolTable], new: SymbolTable) {
 /// Returns whether the file that ran, or a copy of it, is on this machine with the names that a table lacks.
 fn has_names(recording: &Recording, table: &SymbolTable, debug_files: &DebugFiles) -> bool {
     let path = Path::new(&table.file);
-    let located = debug_files.locate(path, recording.version(path));
-    located.is_ok_and(|LocatedFile { path, elf }| {
+    let located_file = debug_files.locate(path, recording.version(path));
+    located_file.is_ok_and(|LocatedFile { path, elf }| {
         let has_table = elf.has_table && table.partial;
         has_table || !elf.has_table && debug_files.find(&path, &elf).is_some()
     })
@@ -105,12 +105,12 @@ mod tests {
 
     #[test]
     fn a_debug_file_that_is_installed_later_gives_names() {
-        let split = SplitProgram::new();
-        let mut recording = recorded(&split);
-        let debug_files = split.debug_files();
+        let split_program = SplitProgram::new();
+        let mut recording = recorded(&split_program);
+        let debug_files = split_program.debug_files();
         refresh(&mut recording, &debug_files).expect("it is whole");
         assert_eq!(names(&recording), ["shown"]);
-        split.put(&split.debug, "program.separate");
+        split_program.put(&split_program.debug, "program.separate");
         refresh(&mut recording, &debug_files).expect("it is whole");
         assert_eq!(names(&recording), ["hidden", "shown"]);
         assert!(!recording.notes.symbols[0].partial);
@@ -118,11 +118,11 @@ mod tests {
 
     #[test]
     fn a_program_that_was_replaced_gives_no_names() {
-        let split = SplitProgram::new();
-        let mut recording = recorded(&split);
-        split.put(&split.debug, "program.separate");
+        let split_program = SplitProgram::new();
+        let mut recording = recorded(&split_program);
+        split_program.put(&split_program.debug, "program.separate");
         recording.build_ids[0].id[0] ^= 1;
-        refresh(&mut recording, &split.debug_files()).expect("it is whole");
+        refresh(&mut recording, &split_program.debug_files()).expect("it is whole");
         assert_eq!(names(&recording), ["shown"]);
     }
 }

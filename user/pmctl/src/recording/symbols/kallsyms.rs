@@ -191,7 +191,9 @@ fn find(lines: impl BufRead, part: KernelPart<'_>, addresses: &[u64]) -> Vec<Opt
                     *is_own = in_part;
                     candidate.name.clear();
                     if in_part {
-                        candidate.name.push_str(&String::from_utf8_lossy(symbol.name));
+                        candidate
+                            .name
+                            .push_str(&String::from_utf8_lossy(symbol.name));
                     }
                 }
             }
@@ -335,7 +337,8 @@ ffffffffc0004000 t bpf_prog_12_x\t[bpf]
 
     #[test]
     fn each_address_is_in_the_nearest_function_before_it() {
-        let name = |symbol: &Option<KernelSymbol>| symbol.as_ref().map(|symbol| symbol.name.clone());
+        let name =
+            |symbol: &Option<KernelSymbol>| symbol.as_ref().map(|symbol| symbol.name.clone());
         for part in [
             KernelPart::Image,
             MODULE,
@@ -400,7 +403,10 @@ ffffffffc0004000 t bpf_prog_12_x\t[bpf]
     fn lines_behind_all_addresses_are_not_read() {
         let mut lines = LINES.as_bytes();
         let symbols = find(&mut lines, KernelPart::Image, &[0xffff_ffff_8100_0110]);
-        assert_eq!(symbols[0].as_ref().map(|symbol| &*symbol.name), Some("first"));
+        assert_eq!(
+            symbols[0].as_ref().map(|symbol| &*symbol.name),
+            Some("first")
+        );
         assert!(lines.starts_with(b"ffffffff81000300 D data"), "{lines:?}");
     }
 

@@ -108,7 +108,8 @@ impl Lines {
                 program
             }
         };
-        let levels = program.and_then(|program| self.read_levels(&program, offset, &mut cache.texts));
+        let levels =
+            program.and_then(|program| self.read_levels(&program, offset, &mut cache.texts));
         let levels = levels.unwrap_or_else(|| {
             [Level {
                 inlined: None,
@@ -130,9 +131,9 @@ impl Lines {
     fn find(&self, file: &Path, version: FileVersion<'_>) -> Result<DebugProgram, String> {
         let name = file.display();
         let none = "its source lines and inlined functions are not shown";
-        let located = self.debug_files.locate(file, version);
-        let LocatedFile { path, elf } =
-            located.map_err(|absence| format!("{}: {none}", absence.reason(&name.to_string())))?;
+        let located_file = self.debug_files.locate(file, version);
+        let LocatedFile { path, elf } = located_file
+            .map_err(|absence| format!("{}: {none}", absence.reason(&name.to_string())))?;
         let path = if elf.has_lines {
             Some(path)
         } else {

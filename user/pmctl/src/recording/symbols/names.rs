@@ -98,7 +98,8 @@ impl SymbolFinder {
                 .filter_map(|offset| elf.address(*offset))
                 .collect();
             // A debug file has the names of all functions, a program without a symbol table those of exported functions.
-            let mut named_functions = self.of_file(debug_file.as_deref().unwrap_or(path), &addresses);
+            let mut named_functions =
+                self.of_file(debug_file.as_deref().unwrap_or(path), &addresses);
             if debug_file.is_some() {
                 let exported = self.of_file(path, &addresses);
                 for (function, exported) in named_functions.iter_mut().zip(exported) {

@@ -124,8 +124,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let at = |name| folder.path().join(name);
         let mut packer = xz2::read::XzEncoder::new(io::repeat(0).take(2 * SIZE), 0);
-        let mut packed = fs::File::create(at("packed")).expect("it can be made");
-        io::copy(&mut packer, &mut packed).expect("it can be written");
+        let mut packed_file = fs::File::create(at("packed")).expect("it can be made");
+        io::copy(&mut packer, &mut packed_file).expect("it can be written");
         let larger = |sections: &str| {
             fs::write(at("a.s"), sections).expect("it can be written");
             let mut compiler = Command::new("cc");

@@ -23,8 +23,8 @@ fn a_stripped_program_has_exported_functions() {
 
 #[test]
 fn a_debug_file_has_all_functions() {
-    let split = SplitProgram::new();
-    let id = split.build_id();
+    let split_program = SplitProgram::new();
+    let id = split_program.build_id();
     let (first, rest) = id.split_at(2);
     for path in [
         format!("system/.build-id/{first}/{rest}.debug"),
@@ -34,45 +34,52 @@ fn a_debug_file_has_all_functions() {
         "program.separate".to_owned(),
         ".debug/program.separate".to_owned(),
     ] {
-        split.put(&split.debug, &path);
+        split_program.put(&split_program.debug, &path);
         let names = ["hidden", "shown"].map(str::to_owned).to_vec();
-        assert_eq!(split.names(), (names, true), "{path}");
-        fs::remove_file(split.folder.path().join(path)).expect("it is there");
+        assert_eq!(split_program.names(), (names, true), "{path}");
+        fs::remove_file(split_program.folder.path().join(path)).expect("it is there");
     }
-    assert_eq!(split.names().0, ["shown"]);
+    assert_eq!(split_program.names().0, ["shown"]);
 }
 
 #[test]
 fn a_debug_link_is_followed_below_the_system_s_folder() {
-    let split = SplitProgram::new();
-    let folder = split.folder.path().canonicalize().expect("it is there");
+    let split_program = SplitProgram::new();
+    let folder = split_program
+        .folder
+        .path()
+        .canonicalize()
+        .expect("it is there");
     let inside = folder.strip_prefix("/").expect("it is absolute").display();
     // The path of the program may contain a symbolic link.
     symlink(&folder, folder.join("link")).expect("it can be made");
-    split.put(&split.debug, &format!("system/{inside}/program.separate"));
-    assert_eq!(split.names().0, ["hidden", "shown"]);
+    split_program.put(
+        &split_program.debug,
+        &format!("system/{inside}/program.separate"),
+    );
+    assert_eq!(split_program.names().0, ["hidden", "shown"]);
 }
 
 #[test]
 fn the_debug_file_of_another_version_has_no_names() {
-    let split = SplitProgram::new();
-    let other = split.folder.path().join("other");
+    let split_program = SplitProgram::new();
+    let other = split_program.folder.path().join("other");
     fs::create_dir(&other).expect("it can be made");
     let (_, other) = compile(&other, "program", 2);
-    let id = split.build_id();
-    split.put(&other, &format!("debuginfod/{id}/debuginfo"));
-    split.put(&other, "program.separate");
-    assert_eq!(split.names(), (vec!["shown".to_owned()], false));
+    let id = split_program.build_id();
+    split_program.put(&other, &format!("debuginfod/{id}/debuginfo"));
+    split_program.put(&other, "program.separate");
+    assert_eq!(split_program.names(), (vec!["shown".to_owned()], false));
     // debuginfod caches an empty file if there is no debug file.
     fs::write(
-        split
+        split_program
             .folder
             .path()
             .join(format!("debuginfod/{id}/debuginfo")),
         "",
     )
     .expect("it can be written");
-    assert_eq!(split.names().0, ["shown"]);
+    assert_eq!(split_program.names().0, ["shown"]);
 }
 
 #[test]
@@ -154,17 +161,19 @@ fn unread_debug_information_is_warned_of() {
 
 #[test]
 fn a_small_symbol_table_has_all_functions() {
-    let split = SplitProgram::new();
-    let at = |name: &str| split.folder.path().join(name);
+    let split_program = SplitProgram::new();
+    let at = |name: &str| split_program.folder.path().join(name);
     run(Command::new("objcopy")
         .args(["--strip-all", "--keep-symbol=hidden"])
         .args([at("program.whole"), at("small")]));
     let small = fs::read(at("small")).expect("it was made");
     let mut packer = xz2::read::XzEncoder::new(&small[..], 1);
-    let mut packed = File::create(at("small.xz")).expect("it can be made");
-    io::copy(&mut packer, &mut packed).expect("it can be written");
+    let mut packed_file = File::create(at("small.xz")).expect("it can be made");
+    io::copy(&mut packer, &mut packed_file).expect("it can be written");
     let section = format!("--add-section=.gnu_debugdata={}", at("small.xz").display());
-    run(Command::new("objcopy").arg(section).arg(&split.program));
+    run(Command::new("objcopy")
+        .arg(section)
+        .arg(&split_program.program));
     let names = ["hidden", "shown"].map(str::to_owned).to_vec();
-    assert_eq!(split.names(), (names, true));
+    assert_eq!(split_program.names(), (names, true));
 }

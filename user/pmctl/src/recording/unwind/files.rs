@@ -41,11 +41,11 @@ impl<'a> RecordedFiles<'a> {
         if path == Path::new(VDSO) {
             return vdso(version.build_id, &self.debug_files);
         }
-        let located = self.debug_files.locate(path, version);
-        match located.map(|located| located.path) {
+        let located_file = self.debug_files.locate(path, version);
+        match located_file.map(|located_file| located_file.path) {
             // Without build-id and facts, only the file's age can tell whether it was replaced.
             Err(Absence::Unknown) if is_older(path, self.recording.ended) => Ok(path.to_owned()),
-            located => located,
+            located_file => located_file,
         }
     }
 }
@@ -58,9 +58,9 @@ impl Programs for RecordedFiles<'_> {
 
 /// Returns whether a file has not been written to since a recording ended, as far as is known.
 fn is_older(path: &Path, end: Option<SystemTime>) -> bool {
-    let changed = fs::metadata(path).and_then(|facts| facts.modified());
-    match (changed, end) {
-        (Ok(changed), Some(end)) => changed <= end,
+    let change_time = fs::metadata(path).and_then(|facts| facts.modified());
+    match (change_time, end) {
+        (Ok(change_time), Some(end)) => change_time <= end,
         _ => true,
     }
 }

@@ -174,7 +174,8 @@ impl Unwinder {
         let path = || spaces.path(file_offset.file);
         let key = (file_offset.file.number(), file_offset.offset);
         let tables = self.files.entry(key.0);
-        let tables = tables.or_insert_with(|| files::read_tables(file_offset.file, spaces, programs));
+        let tables =
+            tables.or_insert_with(|| files::read_tables(file_offset.file, spaces, programs));
         let tables = tables.as_mut().map_err(|reason| reason.clone())?;
         let step = self.steps.entry(key).or_insert_with(|| {
             let step = tables.step(file_offset.offset, &self.debug_files);

@@ -127,8 +127,8 @@ impl TableSection {
             .set_text(address_of(".text"))
             .set_got(address_of(".got"));
         let header = content(file, ".eh_frame_hdr").filter(|header| {
-            let parsed = EhFrameHdr::new(header, LittleEndian).parse(&bases, ADDRESS_SIZE);
-            parsed.is_ok_and(|header| header.table().is_some())
+            let header_table = EhFrameHdr::new(header, LittleEndian).parse(&bases, ADDRESS_SIZE);
+            header_table.is_ok_and(|header| header.table().is_some())
         });
         let index = match header {
             Some(header) => TableIndex::Header(header),

@@ -133,12 +133,12 @@ fn open_port() -> Result<Channel<File>> {
         .open(&path)
         .with_context(|| format!("can't open {}", path.display()))?;
     loop {
-        let mut polled = [PollFd::new(
+        let mut poll_fds = [PollFd::new(
             std::os::fd::AsFd::as_fd(&port),
             PollFlags::POLLIN,
         )];
-        poll(&mut polled, PollTimeout::ZERO).context("can't wait for the host")?;
-        match polled[0].revents() {
+        poll(&mut poll_fds, PollTimeout::ZERO).context("can't wait for the host")?;
+        match poll_fds[0].revents() {
             // The kernel has not processed yet that the host has connected.
             Some(events) if events.contains(PollFlags::POLLHUP) => {
                 thread::sleep(Duration::from_millis(1));

@@ -97,12 +97,12 @@ impl GuestRelay<'_> {
         if self.channel.has_outgoing() {
             events |= PollFlags::POLLOUT;
         }
-        let mut polled = vec![
+        let mut poll_fds = vec![
             PollFd::new(self.channel.file.as_fd(), events),
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
         ];
         if !self.channel.is_full() {
-            polled.extend(
+            poll_fds.extend(
                 self.outputs
                     .iter()
                     .map(|(_, file)| PollFd::new(file.as_fd(), PollFlags::POLLIN)),
@@ -115,9 +115,9 @@ impl GuestRelay<'_> {
                 PollFlags::POLLOUT
             };
             // Without requested events, poll(2) still reports that the command has closed its input.
-            polled.push(PollFd::new(input.as_fd(), wanted_events));
+            poll_fds.push(PollFd::new(input.as_fd(), wanted_events));
         }
-        match poll(&mut polled, PollTimeout::NONE) {
+        match poll(&mut poll_fds, PollTimeout::NONE) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
             Err(errno) => Err(errno).context("can't wait for the command's streams"),
         }
@@ -246,8 +246,8 @@ pub(super) fn flush(channel: &mut Channel<File>) -> Result<()> {
         if !channel.has_outgoing() {
             return Ok(());
         }
-        let mut polled = [PollFd::new(channel.file.as_fd(), PollFlags::POLLOUT)];
-        match poll(&mut polled, PollTimeout::NONE) {
+        let mut poll_fds = [PollFd::new(channel.file.as_fd(), PollFlags::POLLOUT)];
+        match poll(&mut poll_fds, PollTimeout::NONE) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno).context("can't wait for the host"),
         }
@@ -256,8 +256,8 @@ pub(super) fn flush(channel: &mut Channel<File>) -> Result<()> {
 
 /// Waits until the channel has bytes to read.
 pub(super) fn wait_for_input(channel: &Channel<File>) -> Result<()> {
-    let mut polled = [PollFd::new(channel.file.as_fd(), PollFlags::POLLIN)];
-    match poll(&mut polled, PollTimeout::NONE) {
+    let mut poll_fds = [PollFd::new(channel.file.as_fd(), PollFlags::POLLIN)];
+    match poll(&mut poll_fds, PollTimeout::NONE) {
         Ok(_) | Err(Errno::EINTR) => Ok(()),
         Err(errno) => Err(errno).context("can't wait for the host"),
     }
@@ -265,10 +265,10 @@ pub(super) fn wait_for_input(channel: &Channel<File>) -> Result<()> {
 
 /// Returns whether all readers of a pipe have closed it.
 fn is_closed(input: &File) -> bool {
-    let mut polled = [PollFd::new(input.as_fd(), PollFlags::empty())];
-    let result = poll(&mut polled, PollTimeout::ZERO);
+    let mut poll_fds = [PollFd::new(input.as_fd(), PollFlags::empty())];
+    let result = poll(&mut poll_fds, PollTimeout::ZERO);
     result.is_ok_and(|_| {
-        polled[0]
+        poll_fds[0]
             .revents()
             .is_some_and(|events| events.contains(PollFlags::POLLERR))
     })
