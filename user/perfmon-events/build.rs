@@ -151,9 +151,9 @@ fn pack(tables: &[Table], metrics: &[String]) -> (Vec<u8>, String) {
     // The order is that of a search without regard to case.
     let mut names: BTreeMap<String, &str> = BTreeMap::new();
     for (name, _) in tables.iter().flat_map(|table| &table.events) {
-        let before = names.insert(name.to_ascii_lowercase(), name);
+        let earlier_name = names.insert(name.to_ascii_lowercase(), name);
         assert!(
-            before.is_none_or(|before| before == name),
+            earlier_name.is_none_or(|earlier_name| earlier_name == name),
             "{name} has a second spelling"
         );
     }

@@ -17,13 +17,13 @@ pub fn select(bytes: &[u8]) {
         u64::from_le_bytes(word)
     };
     let (bits, available) = (word(0), word(1) & EventSelect::ANY_BITS);
-    let own = EventSelect::ENABLE | EventSelect::INTERRUPT;
+    let own_bits = EventSelect::ENABLE | EventSelect::INTERRUPT;
     let refused_bits = EventSelect::PIN_CONTROL | EventSelect::ANY_THREAD;
     match EventSelect::from_abi(bits, available) {
         Ok(select) => {
             assert_eq!(bits & (refused_bits | !available), 0);
-            assert_eq!(select.stopped(), bits & !own);
-            assert_eq!(select.running(), bits | own);
+            assert_eq!(select.stopped(), bits & !own_bits);
+            assert_eq!(select.running(), bits | own_bits);
             assert_eq!(EventSelect::from_bits(select.running()), select);
             let modes = EventSelect::USER | EventSelect::KERNEL;
             assert_eq!(select.is_modes_only(), select.stopped() & !modes == 0);
@@ -31,7 +31,7 @@ pub fn select(bytes: &[u8]) {
                 let told = select.to_abi(running);
                 assert_eq!(told & EventSelect::ENABLE != 0, running);
                 // What the driver tells can be asked for, if the CPU has all of its bits.
-                let again = EventSelect::from_abi(told, available | own);
+                let again = EventSelect::from_abi(told, available | own_bits);
                 assert_eq!(again, Ok(select));
             }
         }
@@ -42,7 +42,7 @@ pub fn select(bytes: &[u8]) {
     }
     // What is found in a register is cleaned, never refused.
     assert_eq!(
-        EventSelect::from_bits(bits).stopped() & (own | refused_bits),
+        EventSelect::from_bits(bits).stopped() & (own_bits | refused_bits),
         0
     );
 }

@@ -50,10 +50,10 @@ fn write_table(comparison: &Comparison<'_>, output: &mut impl Write) -> io::Resu
     let mut rows = vec![HEADINGS.map(|(heading, _)| heading.to_owned())];
     for command in 0..comparison.measured.commands.len() {
         for event in 0..comparison.measured.events.len() {
-            let before = comparison.reference_values(command, event);
+            let reference = comparison.reference_values(command, event);
             rows.push(row_cells(
                 &comparison.row(command, event),
-                before,
+                reference,
                 event == 0,
             ));
         }
@@ -136,14 +136,14 @@ mod tests {
     }
 
     fn write_to_text(arguments: &[&str]) -> String {
-        let old = document(&[("sum", [1000, 100]), ("sort/10", [2_000_000, 100])]);
+        let old_document = document(&[("sum", [1000, 100]), ("sort/10", [2_000_000, 100])]);
         let measured = document(&[
             ("sum", [1001, 100]),
             ("sort/10", [1_999_996, 100]),
             ("new", [5, 1]),
         ]);
         let names = ["sum", "sort/10", "new"];
-        let baseline = Baseline::of_names((Path::new("main.json"), old), &names);
+        let baseline = Baseline::of_names((Path::new("main.json"), old_document), &names);
         let comparison = Comparison {
             measured: &measured,
             baseline: Some(&baseline),

@@ -75,13 +75,13 @@ impl Baseline {
     /// Returns the command of the first entry that is compared with, if its name differs from the measured command's.
     #[must_use]
     pub fn other_command(&self, measured: &BenchDocument) -> Option<&str> {
-        let old = &self
+        let old_command = &self
             .document
             .commands
             .get((*self.entries.first()?)?)?
             .command;
-        let is_same = measured.commands.first()?.command == *old;
-        (!is_same).then_some(old)
+        let is_same = measured.commands.first()?.command == *old_command;
+        (!is_same).then_some(old_command)
     }
 
     /// Returns the numbers of an event in a command's entry; `None` if the event was not counted then.
@@ -159,14 +159,14 @@ impl<'a> Comparison<'a> {
         let measured = self.measured;
         let entry = &measured.commands[command];
         let values = &entry.values[event];
-        let before = self.reference_values(command, event);
+        let reference = self.reference_values(command, event);
         ChangeRow {
             event: &measured.events[event],
             index: command,
             command: &entry.command,
             values,
             is_time: measured.is_time(event),
-            change: before.map(|before| change(before, values)),
+            change: reference.map(|reference| change(reference, values)),
         }
     }
 
@@ -199,10 +199,11 @@ mod tests {
 
     #[test]
     fn an_entry_is_found_by_name_or_is_the_only_one() {
-        let mut old = testing::document();
+        let mut old_document = testing::document();
         let file = Path::new("old.json");
         let names = ["./new", "./old 'a b'"];
-        let baseline = Baseline::of_commands((file, old.clone()), &names).expect("it has both");
+        let baseline =
+            Baseline::of_commands((file, old_document.clone()), &names).expect("it has both");
         assert_eq!(
             baseline.values(0, "instructions:u"),
             Some(&[1020, 1020, 1020][..])
@@ -212,7 +213,7 @@ mod tests {
             Some(&[1000, 1000, 1000][..])
         );
         assert_eq!(baseline.values(0, "cycles"), None);
-        let other = Baseline::of_commands((file, old.clone()), &["./other"]).map(drop);
+        let other = Baseline::of_commands((file, old_document.clone()), &["./other"]).map(drop);
         assert_eq!(
             other.map_err(|error| error.to_string()),
             Err(
@@ -220,13 +221,14 @@ mod tests {
                     .to_owned()
             )
         );
-        let lenient = Baseline::of_names((file, old.clone()), &["./other", "./new"]);
+        let lenient = Baseline::of_names((file, old_document.clone()), &["./other", "./new"]);
         assert_eq!(lenient.values(0, "time"), None);
         assert!(lenient.values(1, "time").is_some());
-        old.commands.truncate(1);
-        let only = Baseline::of_commands((file, old), &["./other"]).expect("there is only one");
+        old_document.commands.truncate(1);
+        let baseline =
+            Baseline::of_commands((file, old_document), &["./other"]).expect("there is only one");
         assert_eq!(
-            only.values(0, "time"),
+            baseline.values(0, "time"),
             Some(&[900_000, 1_000_000, 1_100_000][..])
         );
     }

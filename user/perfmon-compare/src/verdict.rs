@@ -55,17 +55,17 @@ impl Verdict {
             text, event: name, ..
         } = condition;
         for (index, command) in comparison.measured.commands.iter().enumerate() {
-            let before = comparison.reference_values(index, event);
-            if condition.is_relative() && before.is_none() && comparison.has_baseline_of(index) {
+            let reference = comparison.reference_values(index, event);
+            if condition.is_relative() && reference.is_none() && comparison.has_baseline_of(index) {
                 return Err(format!(
                     "--fail-if '{text}': the baseline has no event `{name}`"
                 ));
             }
-            if condition.is_met(before, &command.values[event]) {
+            if condition.is_met(reference, &command.values[event]) {
                 self.holds.push(format!(
                     "--fail-if '{text}' holds for `{}`: {}",
                     command.command,
-                    describe_change(name, before, &command.values[event])
+                    describe_change(name, reference, &command.values[event])
                 ));
             }
         }
@@ -97,9 +97,9 @@ mod tests {
 
     #[test]
     fn a_sentence_has_both_means_and_the_change() {
-        let mut old = testing::document();
-        old.commands[1].values[1] = vec![1000; 3];
-        let verdict = verdict(old, "instructions:u>+1%");
+        let mut old_document = testing::document();
+        old_document.commands[1].values[1] = vec![1000; 3];
+        let verdict = verdict(old_document, "instructions:u>+1%");
         let sentence = "--fail-if 'instructions:u>+1%' holds for `./new`: instructions:u went from 1,000 to 1,020, +2.00%";
         assert_eq!(verdict.holds, [sentence]);
         assert_eq!(verdict.unknown, None);
@@ -107,22 +107,27 @@ mod tests {
 
     #[test]
     fn a_new_command_has_no_change() {
-        let mut old = testing::document();
-        old.commands.truncate(1);
-        assert_eq!(verdict(old, "instructions:u>+1%"), Verdict::default());
+        let mut old_document = testing::document();
+        old_document.commands.truncate(1);
+        assert_eq!(
+            verdict(old_document, "instructions:u>+1%"),
+            Verdict::default()
+        );
     }
 
     #[test]
     fn a_condition_that_can_not_be_checked_is_unknown() {
-        let mut old = testing::document();
-        "another".clone_into(&mut old.machine);
-        let known = verdict(old.clone(), "instructions:u>+1%");
-        assert_eq!(known.unknown, None);
-        let unknown = verdict(old, "time>+1%").unknown.unwrap_or_default();
+        let mut old_document = testing::document();
+        "another".clone_into(&mut old_document.machine);
+        let same_machine_verdict = verdict(old_document.clone(), "instructions:u>+1%");
+        assert_eq!(same_machine_verdict.unknown, None);
+        let unknown = verdict(old_document, "time>+1%")
+            .unknown
+            .unwrap_or_default();
         assert!(unknown.contains("different processors"), "{unknown}");
-        let mut old = testing::document();
-        "branches:u".clone_into(&mut old.events[1]);
-        let unknown = verdict(old, "instructions:u>+1%").unknown;
+        let mut old_document = testing::document();
+        "branches:u".clone_into(&mut old_document.events[1]);
+        let unknown = verdict(old_document, "instructions:u>+1%").unknown;
         let sentence = "--fail-if 'instructions:u>+1%': the baseline has no event `instructions:u`";
         assert_eq!(unknown.as_deref(), Some(sentence));
     }

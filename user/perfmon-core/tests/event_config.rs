@@ -2,15 +2,15 @@
 //! Property tests of events with any attributes on any CPU: an accepted event fits the CPU, and the result of read(2) has
 //! the right size.
 
-use perfmon_core::logic::admission::{choose_counter, Offers, OwnCounters};
-use perfmon_core::logic::counter::{each, CounterId};
+use perfmon_core::logic::admission::{Offers, OwnCounters, choose_counter};
+use perfmon_core::logic::counter::{CounterId, each};
 use perfmon_core::logic::cpuid::{Architecture, Capabilities, Microarchitecture};
 use perfmon_core::logic::event_attr::{
-    PerfEventAttr, PERF_COUNT_SW_DUMMY, PERF_TYPE_RAW, PERF_TYPE_SOFTWARE,
+    PERF_COUNT_SW_DUMMY, PERF_TYPE_RAW, PERF_TYPE_SOFTWARE, PerfEventAttr,
 };
 use perfmon_core::logic::event_config::EventConfig;
 use perfmon_core::logic::evtsel::EventSelect;
-use perfmon_core::logic::read_format::{EventTimes, EventValue, ReadFormat, MAX_WORDS_OF_ONE};
+use perfmon_core::logic::read_format::{EventTimes, EventValue, MAX_WORDS_OF_ONE, ReadFormat};
 use proptest::prelude::*;
 use zerocopy::FromBytes;
 
@@ -150,8 +150,8 @@ proptest! {
         attr in attr().prop_filter("a dummy has no encoding", |attr| !is_dummy(attr)),
     ) {
         if let Ok(config) = EventConfig::new(&attr, &capabilities, cpus) {
-            let same = EventConfig::new(&raw(config.select.stopped()), &capabilities, cpus);
-            prop_assert_eq!(same.map(|c| c.counters()), Ok(config.counters()));
+            let raw_config = EventConfig::new(&raw(config.select.stopped()), &capabilities, cpus);
+            prop_assert_eq!(raw_config.map(|c| c.counters()), Ok(config.counters()));
         }
     }
 
@@ -162,12 +162,12 @@ proptest! {
         [free, shareable, same_select, agreeing, busy] in any::<[u64; 5]>(),
     ) {
         if let Ok(config) = EventConfig::new(&attr, &capabilities, cpus) {
-            let own = OwnCounters {
+            let own_counters = OwnCounters {
                 agreeing,
                 busy,
                 ..OwnCounters::default()
             };
-            let offers = Offers { free, shareable, same_select, own };
+            let offers = Offers { free, shareable, same_select, own: own_counters };
             let fitting = config.counters() & (free | shareable) & !busy;
             let highest = |bits: u64| (0..32).rev().map(|n| 1 << n).find(|bit| bits & bit != 0);
             let fixed = config.fixed.map(CounterId::bit).filter(|bit| fitting & bit != 0);

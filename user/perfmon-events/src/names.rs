@@ -21,12 +21,12 @@ pub(super) fn get(number: usize) -> String {
 
 /// Returns the number of a name; case does not matter.
 pub(super) fn find(name: &str) -> Option<usize> {
-    let after = BLOCKS.partition_point(|block| {
+    let next_block = BLOCKS.partition_point(|block| {
         let start = *block as usize;
         let first = &PACKED_NAMES[start + 2..start + 2 + usize::from(PACKED_NAMES[start + 1])];
         compare_ignoring_case(first, name.as_bytes()) != Ordering::Greater
     });
-    let block = after.checked_sub(1)?;
+    let block = next_block.checked_sub(1)?;
     let first = block * NAMES_PER_BLOCK;
     let mut names = Names::new(block);
     (first..NAME_COUNT.min(first + NAMES_PER_BLOCK)).find(|_| {

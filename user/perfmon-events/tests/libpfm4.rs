@@ -84,7 +84,7 @@ fn known_differences() -> BTreeMap<String, String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/libpfm4/differences");
     let text = fs::read_to_string(path).expect("it is there");
     let mut reasons = Vec::new();
-    let mut known = BTreeMap::new();
+    let mut differences = BTreeMap::new();
     for line in text
         .lines()
         .filter(|line| !line.starts_with('#') && !line.is_empty())
@@ -106,9 +106,9 @@ fn known_differences() -> BTreeMap<String, String> {
             reasons.iter().any(|known| known == reason),
             "no such reason: {line}"
         );
-        known.insert(format!("{pmu} {name}"), format!("{ours} {theirs}"));
+        differences.insert(format!("{pmu} {name}"), format!("{ours} {theirs}"));
     }
-    known
+    differences
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn the_encodings_are_those_of_libpfm4() {
     let folder =
         PathBuf::from(env::var_os("LIBPFM4").expect("LIBPFM4 is the folder with libpfm4's events"));
     let text = fs::read_to_string(folder.join("events")).expect("it can be read");
-    let mut known = known_differences();
+    let mut known_differences = known_differences();
     let mut new = Vec::new();
     let mut shared = 0;
     for line in text.lines() {
@@ -146,7 +146,7 @@ fn the_encodings_are_those_of_libpfm4() {
             to_text(&our_registers),
             to_text(&libpfm4_registers)
         );
-        if known.remove(&format!("{pmu} {}", event.name)) != Some(difference.clone()) {
+        if known_differences.remove(&format!("{pmu} {}", event.name)) != Some(difference.clone()) {
             new.push(format!("{pmu} {} {difference}", event.name));
         }
     }
@@ -156,9 +156,9 @@ fn the_encodings_are_those_of_libpfm4() {
         new.join("\n")
     );
     assert!(
-        known.is_empty(),
+        known_differences.is_empty(),
         "in tests/libpfm4/differences, but equal: {:?}",
-        known.keys()
+        known_differences.keys()
     );
     assert_eq!(shared, SHARED, "names that both have");
 }

@@ -135,10 +135,10 @@ fn a_report_has_colors_and_a_pager_on_a_terminal_only() {
         &format!("PAGER='sed s/^/paged:/' {REPORT} --no-pager"),
     );
     assert!(!plain.contains("paged:") && plain.contains(RED), "{plain}");
-    let none = run_at_terminal(&["-c"], &format!("PAGER= NO_COLOR=1 {REPORT}"));
+    let unpaged = run_at_terminal(&["-c"], &format!("PAGER= NO_COLOR=1 {REPORT}"));
     assert!(
-        none.contains("share_60") && !none.contains('\x1b'),
-        "{none}"
+        unpaged.contains("share_60") && !unpaged.contains('\x1b'),
+        "{unpaged}"
     );
     let options = run_at_terminal(&["-c"], &format!("PAGER='echo LESS=$LESS; cat' {REPORT}"));
     assert!(options.contains("LESS=FRSX"), "{options}");

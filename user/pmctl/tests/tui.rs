@@ -43,7 +43,7 @@ struct Session {
     child: Child,
     master: File,
     slave: OwnedFd,
-    before: Termios,
+    modes_before: Termios,
     /// All that pmctl has written.
     text: String,
     screen: vt100::Parser,
@@ -66,7 +66,7 @@ impl Session {
         let OpenptyResult { master, slave } = openpty(&window, None).expect("a terminal is made");
         fcntl(&master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).expect("it is open");
         fcntl(&slave, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).expect("it is open");
-        let before = tcgetattr(&slave).expect("it is a terminal");
+        let modes_before = tcgetattr(&slave).expect("it is a terminal");
         let end = || Stdio::from(slave.try_clone().expect("it is open"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_pmctl"));
         command
@@ -99,7 +99,7 @@ impl Session {
             child,
             master: master.into(),
             slave,
-            before,
+            modes_before,
             text: String::new(),
             screen: vt100::Parser::new(24, 80, 0),
         }
@@ -177,7 +177,7 @@ impl Session {
     /// Checks that the terminal has its modes from before, its main screen and its cursor.
     fn assert_restored(&self) {
         let now = tcgetattr(self.slave.as_fd()).expect("it is a terminal");
-        assert_eq!(now, self.before);
+        assert_eq!(now, self.modes_before);
         assert!(self.text.contains(LEAVE), "{:?}", self.text);
         assert!(self.text.contains(SHOW_CURSOR), "{:?}", self.text);
     }

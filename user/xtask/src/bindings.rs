@@ -160,11 +160,11 @@ fn first_difference(committed: &str, generated: &str) -> Option<String> {
     if committed == generated {
         return None;
     }
-    let mut old = committed.lines();
-    let mut new = generated.lines();
+    let mut old_lines = committed.lines();
+    let mut new_lines = generated.lines();
     let mut number = 1;
     loop {
-        let (old_line, new_line) = (old.next(), new.next());
+        let (old_line, new_line) = (old_lines.next(), new_lines.next());
         if old_line != new_line || old_line.is_none() {
             let show = |line: Option<&str>| line.unwrap_or("(end of the file)").to_owned();
             return Some(format!(

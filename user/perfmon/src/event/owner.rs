@@ -140,8 +140,8 @@ impl fmt::Display for Owners {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut owners: Vec<(&Owner, usize)> = Vec::new();
         for (_, owner) in &self.0 {
-            let same = |known: &&mut (&Owner, usize)| known.0.to_string() == owner.to_string();
-            match owners.iter_mut().find(same) {
+            let is_same = |known: &&mut (&Owner, usize)| known.0.to_string() == owner.to_string();
+            match owners.iter_mut().find(is_same) {
                 Some((_, counters)) => *counters += 1,
                 None => owners.push((owner, 1)),
             }

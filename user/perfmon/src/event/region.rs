@@ -106,8 +106,8 @@ impl Meter {
         // The smallest of eight differences: a reading may fall back to read(2), or be repeated.
         let mut overhead = u64::MAX;
         for _ in 0..8 {
-            let before = meter.read()?;
-            overhead = overhead.min(meter.read()? - before);
+            let count_before = meter.read()?;
+            overhead = overhead.min(meter.read()? - count_before);
         }
         meter.overhead = overhead;
         Ok(meter)

@@ -113,9 +113,9 @@ fn limits_are_those_of_the_list_and_of_the_driver() {
     let skylake = model("skylake").expect("it is one");
     let mut event = skylake.events().next().expect("one");
     event.counters = Some(0b1100);
-    let none = counters_of_listed(&event, &few).expect_err("it has counters 0 and 1");
+    let reason = counters_of_listed(&event, &few).expect_err("it has counters 0 and 1");
     assert_eq!(
-        none,
+        reason,
         "Only PMC2, PMC3 count it, and this PMU has 2 general counters."
     );
 }

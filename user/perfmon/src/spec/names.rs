@@ -340,9 +340,9 @@ pub(super) fn nearest_names(
         return Vec::new();
     }
     let name = name.to_ascii_lowercase();
-    let known = named_events(vendor).flat_map(NamedEvent::names);
+    let known_names = named_events(vendor).flat_map(NamedEvent::names);
     let cache_events = cache::all_events().map(|event| event.to_string());
-    let mut similar_names: Vec<(f64, String)> = known
+    let mut similar_names: Vec<(f64, String)> = known_names
         .map(str::to_owned)
         .chain(cache_events)
         .chain(listed)
@@ -389,9 +389,9 @@ mod tests {
     #[test]
     fn a_name_means_one_event() {
         for vendor in [Intel, Amd] {
-            let known = named_events(vendor).flat_map(NamedEvent::names);
+            let known_names = named_events(vendor).flat_map(NamedEvent::names);
             let caches = cache::all_events().map(|event| event.to_string());
-            let names = known.map(str::to_owned).chain(caches);
+            let names = known_names.map(str::to_owned).chain(caches);
             let mut names: Vec<String> = names.map(|n| n.to_ascii_lowercase()).collect();
             let number_of_names = names.len();
             names.sort();

@@ -116,14 +116,20 @@ fn the_label_is_what_was_written_or_the_name() {
 fn fixed_counters_go_with_their_events() {
     assert_eq!(parse_one("instructions").fixed, Some(0));
     assert_eq!(parse_one("cycles").fixed, Some(1));
-    let only = parse_one("INST_RETIRED.ANY");
-    assert_eq!((only.general, only.fixed), (None, Some(0)));
-    let named = parse_one("fixed2:k");
+    let fixed_only_event = parse_one("INST_RETIRED.ANY");
     assert_eq!(
-        (named.general, named.fixed, named.modes),
+        (fixed_only_event.general, fixed_only_event.fixed),
+        (None, Some(0))
+    );
+    let fixed_event = parse_one("fixed2:k");
+    assert_eq!(
+        (fixed_event.general, fixed_event.fixed, fixed_event.modes),
         (None, Some(2), Modes::Kernel)
     );
-    assert_eq!(named.select_on(CounterId::Fixed(2)).bits(), 0x0002_0000);
+    assert_eq!(
+        fixed_event.select_on(CounterId::Fixed(2)).bits(),
+        0x0002_0000
+    );
     assert_eq!(parse_one("r1c0").fixed, None);
     // Linux's pseudo-encoding of fixed counter 2, whose event no general counter counts.
     assert_eq!(

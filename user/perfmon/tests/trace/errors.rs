@@ -27,7 +27,7 @@ fn errors_say_what_was_attempted_and_why_it_failed() {
     let define: FallibleCall<'_> = &|| session.define_event(id, select).err();
     let info: FallibleCall<'_> = &|| session.device().info().err();
     assert_eq!(info(), None);
-    let before = [
+    let calls_before_staging = [
         (Errno::EINVAL, allocate, Cause::InvalidAlloc),
         (Errno::ENOMEM, allocate, Cause::NoMemory),
         (Errno::EPERM, allocate, Cause::MemoryLimit),
@@ -35,7 +35,7 @@ fn errors_say_what_was_attempted_and_why_it_failed() {
         (Errno::EINVAL, define, Cause::InvalidEvent),
         (Errno::EACCES, define, Cause::Forbidden),
     ];
-    for (errno, attempt, cause) in before {
+    for (errno, attempt, cause) in calls_before_staging {
         machine.fail_next_call(errno);
         assert_eq!(attempt().unwrap().cause, cause, "{errno}");
     }

@@ -139,14 +139,14 @@ impl Driver for Machine {
             if state.locked_down {
                 return Err(Errno::EPERM);
             }
-            let after = state
+            let next_state = state
                 .trace_state
                 .after(trace_call)
                 .map_err(|_| Errno::EBADFD)?;
             if let Some(errno) = state.errno.take() {
                 return Err(errno);
             }
-            state.trace_state = after;
+            state.trace_state = next_state;
         }
         match call {
             Call::Properties(properties) => properties.api_version = 3,

@@ -44,13 +44,19 @@ pub(crate) fn message(
         }
         ErrorKind::ArgumentConflict => {
             let name = typed.name(context_text(answer, ContextKind::InvalidArg)?);
-            let others = context_names(answer, ContextKind::PriorArg)?;
-            let others: Vec<String> = others.into_iter().map(|other| typed.name(other)).collect();
-            if others.contains(&name) {
+            let other_names = context_names(answer, ContextKind::PriorArg)?;
+            let other_names: Vec<String> = other_names
+                .into_iter()
+                .map(|other| typed.name(other))
+                .collect();
+            if other_names.contains(&name) {
                 format!("{name} was given more than once: give it once.")
             } else {
-                let others: Vec<&str> = others.iter().map(String::as_str).collect();
-                format!("{name} can't be used with {}.", join_names(&others, "or"))
+                let other_names: Vec<&str> = other_names.iter().map(String::as_str).collect();
+                format!(
+                    "{name} can't be used with {}.",
+                    join_names(&other_names, "or")
+                )
             }
         }
         _ => return None,

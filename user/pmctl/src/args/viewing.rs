@@ -114,12 +114,12 @@ impl Fields {
         for word in text.split(',') {
             let name = word.trim_start_matches(['+', '-']);
             let field = Field::from_str(name, true).map_err(|_| {
-                let known = Field::value_variants().iter();
-                let known = known
+                let known_fields = Field::value_variants().iter();
+                let known_fields = known_fields
                     .filter_map(|field| Some(field.to_possible_value()?.get_name().to_owned()));
                 format!(
                     "there is no field `{name}`; there are {}",
-                    known.collect::<Vec<_>>().join(", ")
+                    known_fields.collect::<Vec<_>>().join(", ")
                 )
             })?;
             fields.retain(|other| *other != field);

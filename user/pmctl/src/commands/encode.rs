@@ -30,8 +30,8 @@ fn encode_text(text: &str, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
     let events = match spec::parse_without_groups(text, pmu) {
         Ok(events) => events,
         Err(error) => {
-            let known = model_event(text, pmu).filter(|_| error.is_absent());
-            let event = known.ok_or_else(|| Usage(error.to_string()))?;
+            let known_event = model_event(text, pmu).filter(|_| error.is_absent());
+            let event = known_event.ok_or_else(|| Usage(error.to_string()))?;
             return write_uncountable(&event, pmu, output);
         }
     };
@@ -56,9 +56,9 @@ fn encode_text(text: &str, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
                 decode::describe_select(bits)
             )?;
             writeln!(output, "  raw       r{:x}", bits & !MODE_BITS)?;
-            let none = "none that the module can use here".to_owned();
+            let no_counter = "none that the module can use here".to_owned();
             let counters = if counters.is_empty() {
-                none
+                no_counter
             } else {
                 counters.join(" ")
             };

@@ -84,10 +84,10 @@ pub(crate) fn event_index(recording: &Recording, name: Option<&str>) -> Result<u
     };
     let mut names = recording.events.iter().map(|event| &event.name);
     Ok(names.position(|known| known == name).ok_or_else(|| {
-        let known: Vec<_> = recording.events.iter().map(|e| e.name.as_str()).collect();
+        let event_names: Vec<_> = recording.events.iter().map(|e| e.name.as_str()).collect();
         Usage(format!(
             "-e: this event was not recorded. The recording has `{}`.",
-            known.join("`, `")
+            event_names.join("`, `")
         ))
     })?)
 }

@@ -149,7 +149,7 @@ fn branch_records(records: BranchRecords) -> String {
 /// Writes the events that have the same names on all CPUs, with their encodings and the counters that count them here.
 /// Cache events are left out if the CPU lacks them.
 fn write_events(pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
-    let named = spec::named_events(pmu.vendor()).map(|event| {
+    let named_events = spec::named_events(pmu.vendor()).map(|event| {
         let mut names = event.names();
         let name = names.next().unwrap_or_default().to_owned();
         (
@@ -160,7 +160,7 @@ fn write_events(pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
     });
     let caches = spec::cache_events(pmu);
     let caches = caches.map(|event| (event.to_string(), event.counters_on(pmu), String::new()));
-    let rows: Vec<(String, Option<OnCounters>, String)> = named.chain(caches).collect();
+    let rows: Vec<(String, Option<OnCounters>, String)> = named_events.chain(caches).collect();
     let headings = ["event", "raw", "counters", "also called"];
     let mut table = Table::new(&headings.map(|text| (text, Align::Left))).without_margin();
     for (name, counters_of_event, others) in rows {

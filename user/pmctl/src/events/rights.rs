@@ -181,11 +181,11 @@ mod tests {
 
     #[test]
     fn an_own_process_has_another_reason() {
-        let own = Uid::from_raw(4_000_000);
+        let own_user = Uid::from_raw(4_000_000);
         let task = OwnedTask {
-            real: own,
+            real: own_user,
             ..OwnedTask::parse(12, STATUS).expect("it is well formed")
         };
-        assert!(task.advice(own, COUNT).contains("setuid"));
+        assert!(task.advice(own_user, COUNT).contains("setuid"));
     }
 }

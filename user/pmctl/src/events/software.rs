@@ -81,16 +81,16 @@ pub(crate) fn split(texts: &[String]) -> (Vec<String>, Vec<Software>) {
     let mut software_events: Vec<Software> = Vec::new();
     let mut rest = Vec::new();
     for text in texts {
-        let mut others = Vec::new();
+        let mut other_events = Vec::new();
         for word in text.split(',') {
             match find(word) {
                 Some(event) if software_events.contains(&event) => {}
                 Some(event) => software_events.push(event),
-                None => others.push(word),
+                None => other_events.push(word),
             }
         }
-        if !others.is_empty() {
-            rest.push(others.join(","));
+        if !other_events.is_empty() {
+            rest.push(other_events.join(","));
         }
     }
     (rest, software_events)

@@ -147,16 +147,16 @@ pub(crate) fn split(texts: &[String]) -> (Vec<String>, Vec<Value>) {
     let mut values: Vec<Value> = Vec::new();
     let mut rest = Vec::new();
     for text in texts {
-        let mut others = Vec::new();
+        let mut other_events = Vec::new();
         for word in text.split(',') {
             match find(word) {
                 Some(value) if values.iter().any(|known| known.name == value.name) => {}
                 Some(value) => values.push(value),
-                None => others.push(word),
+                None => other_events.push(word),
             }
         }
-        if !others.is_empty() {
-            rest.push(others.join(","));
+        if !other_events.is_empty() {
+            rest.push(other_events.join(","));
         }
     }
     (rest, values)

@@ -100,8 +100,8 @@ fn own_counters_advice(owners: &Owners, own: u32, has_free: bool) -> Option<Stri
     } else {
         "are this measurement's"
     };
-    let others = owners.0.iter().filter(|owner| !is_own(owner));
-    let pids: BTreeSet<u32> = others.filter_map(|(_, owner)| owner.pid).collect();
+    let other_owners = owners.0.iter().filter(|owner| !is_own(owner));
+    let pids: BTreeSet<u32> = other_owners.filter_map(|(_, owner)| owner.pid).collect();
     let pids: Vec<String> = pids.iter().map(|pid| format!("pid {pid}")).collect();
     let other_programs = if pids.is_empty() {
         "the programs that have the others".to_owned()

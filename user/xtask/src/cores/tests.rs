@@ -63,11 +63,12 @@ __init int intel_pmu_init(void)
 
 #[test]
 fn a_case_is_followed_through_its_labels() {
-    let old = &setups(&Source::of(SOURCE), "INTEL_OLD").expect("it is understood")[&Kind::Only];
-    assert_eq!(old.hardware[7], 0x0180_010e);
-    assert_eq!(old.hardware[0], 0x3c);
+    let old_setup =
+        &setups(&Source::of(SOURCE), "INTEL_OLD").expect("it is understood")[&Kind::Only];
+    assert_eq!(old_setup.hardware[7], 0x0180_010e);
+    assert_eq!(old_setup.hardware[0], 0x3c);
     let counters = |event| {
-        let constraint = old
+        let constraint = old_setup
             .constraints
             .iter()
             .find(|constraint| constraint.applies(event));
@@ -100,6 +101,6 @@ fn an_unknown_form_is_an_error() {
     assert!(setups(&Source::of(&source), "INTEL_TWO").is_err());
     let source = SOURCE.replace("0x82d0,", "SOME_EVENT,");
     assert!(setups(&Source::of(&source), "INTEL_TWO").is_err());
-    let none = setups(&Source::of(SOURCE), "INTEL_NONE").expect("there is no case");
-    assert!(none.is_empty());
+    let no_setups = setups(&Source::of(SOURCE), "INTEL_NONE").expect("there is no case");
+    assert!(no_setups.is_empty());
 }

@@ -56,10 +56,10 @@ fn sequence_ends(pattern: &[u8], text: &[u8]) -> Result<Vec<usize>> {
         let mut at = 0;
         while at < reached.len() {
             let from = reached[at];
-            let more = atom_ends(atom, &text[from..])?
+            let further_ends = atom_ends(atom, &text[from..])?
                 .into_iter()
                 .map(|end| from + end);
-            reached.extend(more.filter(|end| *end > from).collect::<Vec<_>>());
+            reached.extend(further_ends.filter(|end| *end > from).collect::<Vec<_>>());
             at += 1;
         }
     }

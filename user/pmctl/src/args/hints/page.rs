@@ -156,10 +156,10 @@ fn option_help(arg: &Arg, name: &str) -> String {
         return "Taken, and without effect: it is always so, or has no meaning here.".to_owned();
     }
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-    let own = arg.get_long().unwrap_or_default();
-    let is_other = name.starts_with("--") && own != &name[2..];
+    let long_name = arg.get_long().unwrap_or_default();
+    let is_other = name.starts_with("--") && long_name != &name[2..];
     let other = if is_other {
-        format!(" (``--{own}``)")
+        format!(" (``--{long_name}``)")
     } else {
         String::new()
     };

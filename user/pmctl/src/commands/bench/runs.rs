@@ -58,7 +58,7 @@ fn is_for_shell(word: &str) -> bool {
 
 /// Finds the commands of the command line.
 pub(super) fn find_commands(args: &Bench) -> Result<Vec<NamedCommand>> {
-    let named = |name, words: &[OsString], is_split| {
+    let to_command = |name, words: &[OsString], is_split| {
         Ok(NamedCommand {
             name,
             advice: Advice::new(words, is_split),
@@ -68,7 +68,7 @@ pub(super) fn find_commands(args: &Bench) -> Result<Vec<NamedCommand>> {
     if !args.command.is_empty() {
         let words = args.command.iter().map(|word| word.to_string_lossy());
         let name = words.collect::<Vec<_>>().join(" ");
-        return Ok(vec![named(name, &args.command, false)?]);
+        return Ok(vec![to_command(name, &args.command, false)?]);
     }
     let commands = args.commands.iter().map(|command| {
         let name = command.to_string_lossy().into_owned();
@@ -77,7 +77,7 @@ pub(super) fn find_commands(args: &Bench) -> Result<Vec<NamedCommand>> {
         } else {
             split_words(command)?
         };
-        named(name, &words, !args.shell)
+        to_command(name, &words, !args.shell)
     });
     commands.collect::<Result<_>>().map_err(|error| {
         let is_missing = error.downcast_ref::<CannotRun>();

@@ -87,8 +87,8 @@ mod tests {
     #[test]
     fn a_baseline_of_another_command_is_shown() {
         let mut measured = testing::document();
-        let mut old = measured.clone();
-        old.commands.truncate(1);
+        let mut old_document = measured.clone();
+        old_document.commands.truncate(1);
         measured.commands.remove(0);
         let lines = |old: &BenchDocument, name| {
             let file = Path::new("old.json");
@@ -101,10 +101,10 @@ mod tests {
             command_list(&comparison)
         };
         let runs = "3 runs; changes are from the baseline";
-        let other = lines(&old, "./new");
+        let other = lines(&old_document, "./new");
         assert_eq!(other, ["old.json: ./old 'a b'", "1: ./new", runs]);
-        old.commands[0].command = "./new".to_owned();
-        assert_eq!(lines(&old, "./new"), ["1: ./new", runs]);
+        old_document.commands[0].command = "./new".to_owned();
+        assert_eq!(lines(&old_document, "./new"), ["1: ./new", runs]);
     }
 
     #[test]

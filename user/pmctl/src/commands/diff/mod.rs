@@ -115,8 +115,8 @@ fn common_events(recordings: &[(PathBuf, Recording)], wanted: Option<&str>) -> R
     };
     let mut common = names(&recordings[0].1);
     common.retain(|name| {
-        let mut others = recordings[1..].iter();
-        others.all(|(_, other)| names(other).contains(name))
+        let mut other_recordings = recordings[1..].iter();
+        other_recordings.all(|(_, other)| names(other).contains(name))
             && wanted.is_none_or(|wanted| wanted == name)
     });
     if !common.is_empty() {

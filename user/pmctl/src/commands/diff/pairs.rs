@@ -26,15 +26,15 @@ impl Pairs {
     /// recorded.
     pub(super) fn find(first: &Recording, other: &Recording) -> Self {
         let (first_files, other_files) = (files(first), files(other));
-        let only = |files: &AHashMap<String, AHashSet<&str>>, others: &AHashMap<_, _>| {
+        let only_in = |files: &AHashMap<String, AHashSet<&str>>, others: &AHashMap<_, _>| {
             let names = files.keys().filter(|name| !others.contains_key(*name));
             let mut names: Vec<String> = names.cloned().collect();
             names.sort_unstable();
             names
         };
         let mut unpaired = (
-            only(&first_files, &other_files),
-            only(&other_files, &first_files),
+            only_in(&first_files, &other_files),
+            only_in(&other_files, &first_files),
         );
         let mut names = Vec::new();
         let commands = (recorded_program(first), recorded_program(other));
@@ -185,12 +185,15 @@ mod tests {
 
     #[test]
     fn the_same_programs_need_no_pairs() {
-        let same = recording("./x", &[("/x/x", &["main"]), ("/x/y", &["main"])]);
-        let pairs = Pairs::find(&same, &same);
+        let same_recording = recording("./x", &[("/x/x", &["main"]), ("/x/y", &["main"])]);
+        let pairs = Pairs::find(&same_recording, &same_recording);
         assert_eq!(pairs, Pairs::default());
         assert_eq!(pairs.in_words("A", "B"), [""; 0]);
         let with_one = recording("./x", &[("/x/x", &["main"])]);
-        assert_eq!(Pairs::find(&same, &with_one).in_words("A", "B"), [""; 0]);
+        assert_eq!(
+            Pairs::find(&same_recording, &with_one).in_words("A", "B"),
+            [""; 0]
+        );
     }
 
     #[test]

@@ -13,14 +13,14 @@ use super::profile::{Profile, ProfileThread, TimedSample};
 pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> io::Result<()> {
     let mut array = JsonArray::new(output)?;
     for (thread, name) in &profile.threads {
-        let mut named = |what: &str, name: &str| {
+        let mut add_name = |what: &str, name: &str| {
             array.push(&json!({
                 "ph": "M", "name": what, "pid": unique_id(*thread, thread.task.pid),
                 "tid": unique_id(*thread, thread.task.tid), "args": { "name": name },
             }))
         };
-        named("process_name", profile.process(*thread))?;
-        named("thread_name", name)?;
+        add_name("process_name", profile.process(*thread))?;
+        add_name("thread_name", name)?;
     }
     let mut threads: BTreeMap<ProfileThread, Vec<&TimedSample>> = BTreeMap::new();
     for timed_sample in &profile.timed_samples {

@@ -234,12 +234,12 @@ pub(crate) fn pmu(model: Option<&str>, machine: &Machine) -> Result<Pmu, Usage> 
 fn unknown_model(name: &str) -> Usage {
     let lower = name.to_ascii_lowercase();
     let likeness = |model: &&Model| {
-        let known = model.name();
-        let is_part = lower.len() >= 3 && known.contains(&lower);
+        let model_name = model.name();
+        let is_part = lower.len() >= 3 && model_name.contains(&lower);
         if is_part {
             1.0
         } else {
-            strsim::jaro_winkler(&lower, known)
+            strsim::jaro_winkler(&lower, model_name)
         }
     };
     let mut similar: Vec<&Model> = models()
@@ -433,15 +433,15 @@ fn report_hidden(
             ListKind::Events => "more event",
             _ => "more name",
         };
-        let others = u64::try_from(found_count - shown_count).unwrap_or(u64::MAX);
+        let hidden_count = u64::try_from(found_count - shown_count).unwrap_or(u64::MAX);
         match shown_count {
             0 => complain(format_args!(
                 "{}, and none of them can be counted here: `--all` shows them with the reason.",
-                count(others, what.trim_start_matches("more "))
+                count(hidden_count, what.trim_start_matches("more "))
             )),
             _ => complain(format_args!(
                 "{} that can't be counted here or are outdated: `--all` shows them with the reason.",
-                count(others, what)
+                count(hidden_count, what)
             )),
         }
     }

@@ -102,11 +102,11 @@ impl NamelessSamples {
             )
         });
         let names: Vec<String> = names.collect();
-        let more = match files.len().saturating_sub(MAX_FILES) {
+        let hidden_files = match files.len().saturating_sub(MAX_FILES) {
             0 => String::new(),
-            more => format!(" and {more} more"),
+            hidden_files => format!(" and {hidden_files} more"),
         };
-        names.join(", ") + &more
+        names.join(", ") + &hidden_files
     }
 }
 

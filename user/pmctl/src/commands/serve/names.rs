@@ -100,8 +100,8 @@ pub(super) fn metric_of(event: &EventSpec) -> (&'static str, &'static str) {
         Some(Encoding::Cache(number)) => (&CACHE_METRICS, number),
         _ => (&[], 0),
     };
-    let known = table.iter().find(|(known, ..)| *known == number);
-    match known.filter(|_| event.modes == Modes::Both) {
+    let entry = table.iter().find(|(known, ..)| *known == number);
+    match entry.filter(|_| event.modes == Modes::Both) {
         Some((_, name, help)) => (name, help),
         None => (FALLBACK_METRIC, "Number of events, by their names in -e"),
     }

@@ -65,8 +65,11 @@ pub(super) fn requested_page(
     let path = uri.path();
     let page = PAGES.iter().find(|(known, _)| *known == path);
     let (_, page) = page.ok_or_else(|| {
-        let known: Vec<&str> = PAGES.iter().map(|(path, _)| *path).collect();
-        let reason = format!("There is no page {path}. There are {}.", known.join(", "));
+        let known_paths: Vec<&str> = PAGES.iter().map(|(path, _)| *path).collect();
+        let reason = format!(
+            "There is no page {path}. There are {}.",
+            known_paths.join(", ")
+        );
         Refusal::new(StatusCode::NOT_FOUND, reason)
     })?;
     match (method, page) {

@@ -208,14 +208,14 @@ mod tests {
             );
         }
         let classic = "text/plain;version=0.0.4;q=0.5,application/openmetrics-text;q=0.4";
-        let none = "application/openmetrics-text;q=0";
+        let refused_format = "application/openmetrics-text;q=0";
         for classic in [
             "*/*",
             "text/plain",
             "",
             "text/html, */*;q=0.8",
             classic,
-            none,
+            refused_format,
         ] {
             assert_eq!(
                 TextFormat::accepted(Some(classic)),

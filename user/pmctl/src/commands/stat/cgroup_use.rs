@@ -73,7 +73,7 @@ pub(super) fn wanted_cgroups(args: &Stat) -> Result<Option<CgroupUse>> {
         return Ok(None);
     };
     let mount = Cgroup::mount_point().map_err(|error| with_option(option, &error))?;
-    let named =
+    let find_cgroup =
         |name: &str| named_cgroup(&mount, name).map_err(|error| with_option(option, &error));
     if option == "-G" {
         let names: Vec<&str> = args
@@ -82,13 +82,13 @@ pub(super) fn wanted_cgroups(args: &Stat) -> Result<Option<CgroupUse>> {
             .flat_map(|text| text.split(','))
             .collect();
         return Ok(Some(match names[..] {
-            [name] => CgroupUse::Each(vec![named(name)?]),
+            [name] => CgroupUse::Each(vec![find_cgroup(name)?]),
             _ => CgroupUse::ByEvent {
                 event_cgroups: names
                     .iter()
-                    .map(|name| named(name))
+                    .map(|name| find_cgroup(name))
                     .collect::<Result<_>>()?,
-                root: named("")?,
+                root: find_cgroup("")?,
             },
         }));
     }
@@ -96,7 +96,7 @@ pub(super) fn wanted_cgroups(args: &Stat) -> Result<Option<CgroupUse>> {
     for text in args.for_each_cgroup.iter().flat_map(|text| text.split(',')) {
         let pattern = Pattern::new(text);
         let cgroups = if pattern.is_name() {
-            vec![named(text)?]
+            vec![find_cgroup(text)?]
         } else {
             matching_cgroups(&mount, &pattern)?
         };

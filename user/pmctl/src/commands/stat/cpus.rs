@@ -150,9 +150,9 @@ impl CountSource for AllCpus {
             let Some(counter) = &self.counters[*index] else {
                 return Ok(None);
             };
-            let ran = elapsed * *cpu_count;
+            let running_time = elapsed * *cpu_count;
             match sum_counts(counter, cpus.as_ref()) {
-                Ok(value) => Ok(Some(vec![ColumnCount::whole(value, ran)])),
+                Ok(value) => Ok(Some(vec![ColumnCount::whole(value, running_time)])),
                 Err(error) if error.cause == Cause::Untrusted => Ok(None),
                 Err(error) => Err(exit::with_help(error)),
             }

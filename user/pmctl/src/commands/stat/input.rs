@@ -31,8 +31,8 @@ impl RepeatedInput {
 
     /// Warns before a later run, once, if the earlier runs have consumed input.
     pub(super) fn warn_if_consumed(&mut self) {
-        let before = self.0;
-        if before.is_some() && input_position(io::stdin()) != before {
+        let previous_position = self.0;
+        if previous_position.is_some() && input_position(io::stdin()) != previous_position {
             self.0 = None;
             complain(
                 "the first run has read standard input, so the later runs get other input or none, and their counts \

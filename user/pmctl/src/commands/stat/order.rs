@@ -84,9 +84,9 @@ impl Ordered {
         let mut parts: Vec<&Option<CountedPlace>> = Vec::new();
         let mut keys = Vec::new();
         for column in &columns {
-            let known = parts.iter().position(|part| **part == column.place);
-            let part = known.unwrap_or(parts.len());
-            if known.is_none() {
+            let index = parts.iter().position(|part| **part == column.place);
+            let part = index.unwrap_or(parts.len());
+            if index.is_none() {
                 parts.push(&column.place);
             }
             let other_index = column.event_index.checked_sub(driver_events);

@@ -51,16 +51,16 @@ pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
     }
     let subject = to_subject(&document, args)?;
     let mut report = output::number_format(args, &subject, output);
-    let mut before = Duration::ZERO;
+    let mut previous_time = Duration::ZERO;
     for interval in &document.intervals {
         let at = to_duration(interval.seconds);
         let run = to_run(
-            at.saturating_sub(before),
+            at.saturating_sub(previous_time),
             &interval.counts,
             (&interval.running_ns, &interval.enabled_ns),
         );
         report.interval(at, &run)?;
-        before = at;
+        previous_time = at;
     }
     let runs: Vec<Run> = document
         .runs
@@ -183,11 +183,11 @@ fn to_run(
         ns.map(Duration::from_nanos)
     };
     let count = |(index, value): (usize, &Option<u64>)| {
-        let ran = time(running, index).unwrap_or(elapsed);
+        let running_time = time(running, index).unwrap_or(elapsed);
         value.map(|value| ColumnCount {
             value,
-            ran,
-            enabled: time(enabled, index).unwrap_or(ran),
+            ran: running_time,
+            enabled: time(enabled, index).unwrap_or(running_time),
         })
     };
     Run {

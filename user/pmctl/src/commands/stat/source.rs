@@ -190,11 +190,11 @@ mod tests {
             summands.iter().map(|one| one.as_ref().map(of)).collect()
         };
         let now = vec![of(&[5, 7]), of(&[3]), None, of(&[1])];
-        let before = vec![of(&[1, 2]), None, of(&[1]), of(&[1])];
+        let previous_counts = vec![of(&[1, 2]), None, of(&[1]), of(&[1])];
         assert_eq!(
-            values(&since(&now, &before)),
+            values(&counts_since(&now, &previous_counts)),
             [Some(vec![4, 5]), None, None, Some(vec![0])]
         );
-        assert_eq!(values(&since(&now, &Summands::new())), values(&now));
+        assert_eq!(values(&counts_since(&now, &Summands::new())), values(&now));
     }
 }

@@ -74,8 +74,8 @@ pub(super) fn subject_with(events: &str, metrics: &[&str]) -> Subject {
 }
 
 pub(super) fn run(counts: &[Option<u64>]) -> Run {
-    let ran = Duration::from_secs(3);
-    let count = |value: &Option<u64>| value.map(|value| ColumnCount::whole(value, ran));
+    let running_time = Duration::from_secs(3);
+    let count = |value: &Option<u64>| value.map(|value| ColumnCount::whole(value, running_time));
     Run {
         elapsed: Duration::from_micros(1_500_000),
         user: Duration::from_millis(1200),

@@ -188,12 +188,12 @@ fn split_into_runs(events: &[EventSpec], supply: CounterSupply) -> Option<Vec<Ve
         |one: &EventSpec, next: &EventSpec| one.group.is_some() && one.group == next.group;
     for events in events.chunk_by(together) {
         let last = runs.last_mut()?;
-        let before = last.len();
+        let previous_length = last.len();
         last.extend_from_slice(events);
         if fits(last) {
             continue;
         }
-        last.truncate(before);
+        last.truncate(previous_length);
         if !fits(events) {
             return None;
         }

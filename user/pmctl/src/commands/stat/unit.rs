@@ -29,16 +29,16 @@ impl ColumnUnit {
             let unit = printable(name.unwrap_or_default());
             return Some(Self::Scaled(Scale { factor, unit }));
         }
-        let known = KNOWN.iter().find(|(_, known)| Some(*known) == name);
-        known.map(|(unit, _)| Self::Known(*unit))
+        let entry = KNOWN.iter().find(|(_, known)| Some(*known) == name);
+        entry.map(|(unit, _)| Self::Known(*unit))
     }
 
     /// Returns the unit's name in files.
     pub(super) fn recorded(&self) -> String {
         match self {
             Self::Known(unit) => {
-                let known = KNOWN.iter().find(|(known, _)| known == unit);
-                known.map_or("", |(_, name)| name).to_owned()
+                let entry = KNOWN.iter().find(|(known, _)| known == unit);
+                entry.map_or("", |(_, name)| name).to_owned()
             }
             Self::Scaled(scale) => scale.unit.clone(),
         }

@@ -213,8 +213,8 @@ impl CountSource for WithSoftware {
                     .context("can't read an event of the kernel's")?;
                 // It is not pinned, and never waits for a counter.
                 let read = read.context("an event of the kernel's has no count")?;
-                let ran = Duration::from_nanos(read.running);
-                sum = sum.plus(ColumnCount::whole(read.count, ran));
+                let running_time = Duration::from_nanos(read.running);
+                sum = sum.plus(ColumnCount::whole(read.count, running_time));
             }
             counts.push(Some(vec![sum]));
         }

@@ -72,7 +72,7 @@ pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
     let events = events.map_err(|error| Usage(error.to_string()))?;
     let patterns = forms.split(',').map(Pattern::new).collect();
     let mut cgroups = Containers::open(device, events, (patterns, LIMIT))?;
-    let mut before = read(&mut cgroups)?;
+    let mut previous_counts = read(&mut cgroups)?;
     let mut since = Instant::now();
     let clears = !args.stdio && io::stdout().is_terminal();
     let mut output = Screen::open(false)?;
@@ -85,8 +85,8 @@ pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
         let mut rows: Vec<(&String, CgroupCounts)> = now
             .iter()
             .map(|(name, counts)| {
-                let before = before.get(name).copied().unwrap_or_default();
-                (name, counts.since(before))
+                let previous_counts = previous_counts.get(name).copied().unwrap_or_default();
+                (name, counts.since(previous_counts))
             })
             .filter(|(_, counts)| counts.is_shown())
             .collect();
@@ -104,7 +104,7 @@ pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
         )?;
         write(&rows, args.entries, &mut output)?;
         output.flush()?;
-        before = now;
+        previous_counts = now;
         tables += 1;
     }
     Ok(0)

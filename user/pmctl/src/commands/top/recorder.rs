@@ -68,8 +68,8 @@ impl RecorderProcess {
             has_ended: false,
         };
         // Blocks signals in the new thread: the main thread handles them, since it may have to restore the terminal.
-        let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
-        let before = before.context("can't block signals")?;
+        let previous_mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
+        let previous_mask = previous_mask.context("can't block signals")?;
         thread::spawn(move || {
             let mut block = vec![0; READ_SIZE];
             while let Ok(number) = output.read(&mut block) {
@@ -78,7 +78,9 @@ impl RecorderProcess {
                 }
             }
         });
-        before.thread_set_mask().context("can't restore signals")?;
+        previous_mask
+            .thread_set_mask()
+            .context("can't restore signals")?;
         Ok(recorder)
     }
 

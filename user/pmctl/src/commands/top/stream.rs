@@ -339,10 +339,10 @@ mod tests {
         let functions = Functions(jit::map_of(child.id()));
         let (mut stream, sample) = with_code(child.id(), 0x1000);
         std::fs::write(&functions.0, "1000 10 made").expect("it can be written");
-        let before = name(&mut stream, &sample);
+        let name_before = name(&mut stream, &sample);
         child.wait().expect("its input has ended");
         drop(functions);
-        assert_eq!(before.as_deref(), Some("made"));
+        assert_eq!(name_before.as_deref(), Some("made"));
         assert_eq!(name(&mut stream, &sample).as_deref(), Some("made"));
         assert_eq!(name(&mut stream, &sample), None);
         assert!(stream.ended.is_empty());

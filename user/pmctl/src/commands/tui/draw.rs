@@ -136,8 +136,8 @@ fn warning_lines(all: &[String]) -> Vec<Text<'static>> {
     };
     let mut lines = all[..shown_warnings].to_vec();
     if shown_warnings < all.len() {
-        let more = count((all.len() - shown_warnings) as u64, "more line");
-        lines.push(format!("{more}: w shows all"));
+        let hidden_lines = count((all.len() - shown_warnings) as u64, "more line");
+        lines.push(format!("{hidden_lines}: w shows all"));
     }
     lines.into_iter().map(Text::raw).collect()
 }
@@ -150,14 +150,14 @@ fn title_line(app: &App) -> String {
     let Some(table) = app.table() else {
         return app.title.clone();
     };
-    let others = match app.tables.len() {
+    let other_keys = match app.tables.len() {
         1 => String::new(),
         all => format!(" ({} of {all})", app.event + 1),
     };
     let amount = table.amount();
     let amount = amount.map_or_else(String::new, |amount| format!(", {amount}"));
     format!(
-        "Samples: {} of event '{}'{others}{amount}  {}",
+        "Samples: {} of event '{}'{other_keys}{amount}  {}",
         thousands(table.samples),
         printable(&table.event),
         app.title

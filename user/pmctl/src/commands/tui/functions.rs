@@ -57,12 +57,13 @@ impl AnnotatedFunctions {
                 entry.insert(read)
             }
         };
-        let named = functions
+        let named_functions = functions
             .list
             .iter()
             .filter(|function| function.name == name);
         let dso = cell(Key::Dso).filter(|_| callers.is_empty());
-        let mut in_dso = named.filter(|function| dso.is_none_or(|dso| dso == function.dso));
+        let mut in_dso =
+            named_functions.filter(|function| dso.is_none_or(|dso| dso == function.dso));
         let function = in_dso.next().ok_or_else(|| {
             format!(
                 "{}: none of the samples is in this function itself",

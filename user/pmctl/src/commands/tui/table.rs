@@ -196,8 +196,8 @@ impl CallTable {
         }
         let mut cells = vec![format!("{mark} {percent:>7}")];
         if self.children {
-            let own = self.share_of_all(row.share.events) * 100.0;
-            cells.push(format!("{own:.2}%"));
+            let own_percent = self.share_of_all(row.share.events) * 100.0;
+            cells.push(format!("{own_percent:.2}%"));
         }
         cells.push(thousands(row.share.samples));
         cells.extend(row.cells.iter().map(|cell| printable(cell)));

@@ -160,15 +160,15 @@ fn values_have_their_units() {
 #[test]
 fn long_lines_are_scrolled_as_far_as_there_is_text() {
     let mut test = TestTui::new(TIMEBASE, (40, 24));
-    let before = test.screen();
-    assert_eq!(before[2], "   17.39%        8  dd            [kerne");
+    let screen_before = test.screen();
+    assert_eq!(screen_before[2], "   17.39%        8  dd            [kerne");
     let scrolled = test.keys(">").screen();
     assert_eq!(scrolled[2], " 8  dd            [kernel.kallsyms]  [k]");
     assert_eq!(scrolled[1], "es  comm          dso                sym");
     let end = test.keys(">>>>").screen();
     assert!(end[2].ends_with("[k] do_syscall_64"), "{end:?}");
     assert_eq!(test.keys(">").screen(), end);
-    assert_eq!(test.keys("<<<<<").screen(), before);
+    assert_eq!(test.keys("<<<<<").screen(), screen_before);
     // On a wide screen there is nothing to scroll.
     let mut wide = TestTui::new(TIMEBASE, (200, 24));
     assert_eq!(wide.screen(), wide.keys(">").screen());
@@ -453,14 +453,14 @@ fn q_and_control_c_quit() {
 fn new_samples_leave_the_selection_where_it_was() {
     let mut test = TestTui::new(TIMEBASE, (80, 24));
     test.keys("jjj");
-    let before = test.tui.app.selected_path();
+    let path_before = test.tui.app.selected_path();
     // The same rows in another order.
     let recording = perfdata::read(TIMEBASE).expect("it is whole");
     test.tui.app.tables[0].rows.reverse();
     test.tui.app.selected = test.tui.app.tables[0].rows.len() - 4;
-    assert_eq!(test.tui.app.selected_path(), before);
+    assert_eq!(test.tui.app.selected_path(), path_before);
     test.tui.replace_recording(recording).expect("it is whole");
-    assert_eq!(test.tui.app.selected_path(), before);
+    assert_eq!(test.tui.app.selected_path(), path_before);
     assert_eq!(test.tui.app.selected, 3);
 }
 
@@ -477,7 +477,7 @@ fn a_panic_is_written_to_the_restored_terminal() {
     use std::io::Read;
     use std::os::unix::process::CommandExt;
     let pair = nix::pty::openpty(None, None).expect("a terminal is made");
-    let before = nix::sys::termios::tcgetattr(&pair.slave).expect("it is one");
+    let modes_before = nix::sys::termios::tcgetattr(&pair.slave).expect("it is one");
     let end = || pair.slave.try_clone().expect("it is open");
     let (_crate, module) = module_path!().split_once("::").expect("it is in one");
     let test = format!("{module}::panics_with_the_terminal");
@@ -492,8 +492,8 @@ fn a_panic_is_written_to_the_restored_terminal() {
     unsafe { command.pre_exec(|| Ok(nix::unistd::setsid().map(drop)?)) };
     let status = command.status().expect("it runs");
     assert_eq!(status.code(), Some(101));
-    let after = nix::sys::termios::tcgetattr(&pair.slave).expect("it is one");
-    assert_eq!(after, before);
+    let modes_after = nix::sys::termios::tcgetattr(&pair.slave).expect("it is one");
+    assert_eq!(modes_after, modes_before);
     drop((pair.slave, command));
     let mut text = Vec::new();
     // The end of a terminal is EIO.

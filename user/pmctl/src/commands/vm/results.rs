@@ -162,13 +162,13 @@ mod tests {
             is_named,
             is_recording,
         };
-        let named = ["notes".into(), "./perf.data".into(), "notes".into()];
+        let named_files = ["notes".into(), "./perf.data".into(), "notes".into()];
         let expected = [
             wanted_file("perf.data", true, true),
             wanted_file("notes", true, false),
         ];
         assert_eq!(
-            wanted_files(&named, vec![wanted_file("perf.data", false, true)]),
+            wanted_files(&named_files, vec![wanted_file("perf.data", false, true)]),
             expected
         );
     }

@@ -178,17 +178,17 @@ impl OpenCall {
     /// Returns the flags for the driver; `None` if some are unknown.
     fn driver_flags(&self, context: AnswerContext<'_>) -> Option<u32> {
         // A program can't use the driver's own flag.
-        let known = u32::try_from(self.flags | FD_CLOEXEC)
+        let known_flags = u32::try_from(self.flags | FD_CLOEXEC)
             .ok()
-            .filter(|known| known & PERFMON_EVENT_ROTATE == 0)?;
+            .filter(|known_flags| known_flags & PERFMON_EVENT_ROTATE == 0)?;
         let in_group = self.group.is_some() && self.flags & FD_NO_GROUP == 0;
         let turns = context.allows_turns
             && self.cgroup.is_none()
             && self.attributes.may_take_turns(in_group);
         Some(if turns {
-            known | PERFMON_EVENT_ROTATE
+            known_flags | PERFMON_EVENT_ROTATE
         } else {
-            known
+            known_flags
         })
     }
 
@@ -277,8 +277,8 @@ impl Attributes {
     /// Decodes the bytes of a structure, which are at least 8.
     fn new(bytes: Vec<u8>) -> Self {
         let mut attr = PerfEventAttr::ZERO;
-        let known = bytes.len().min(size_of::<PerfEventAttr>());
-        attr.as_mut_bytes()[..known].copy_from_slice(&bytes[..known]);
+        let known_size = bytes.len().min(size_of::<PerfEventAttr>());
+        attr.as_mut_bytes()[..known_size].copy_from_slice(&bytes[..known_size]);
         Self { bytes, attr }
     }
 

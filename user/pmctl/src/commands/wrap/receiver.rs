@@ -145,9 +145,9 @@ fn has_ended(listener: &Listener) -> bool {
 
 /// Lets a thread run on one CPU only.
 fn pin_to_cpu(thread: Pid, cpu: usize) -> Result<(), Errno> {
-    let mut only = CpuSet::new();
-    only.set(cpu)?;
-    sched_setaffinity(thread, &only)
+    let mut cpu_set = CpuSet::new();
+    cpu_set.set(cpu)?;
+    sched_setaffinity(thread, &cpu_set)
 }
 
 /// Lets the calling thread run as soon as a call arrives: with a real-time priority, or without the right to that with a
@@ -205,10 +205,10 @@ mod tests {
     #[test]
     fn a_thread_stays_where_it_is_put() {
         let thread = thread::spawn(|| {
-            let own = Tid(gettid().as_raw());
-            let cpu = own.cpu().expect("the thread runs");
+            let own_thread = Tid(gettid().as_raw());
+            let cpu = own_thread.cpu().expect("the thread runs");
             pin_to_cpu(gettid(), cpu)?;
-            Ok::<_, Errno>((Some(cpu), own.cpu()))
+            Ok::<_, Errno>((Some(cpu), own_thread.cpu()))
         });
         let places = thread.join().expect("it does not panic");
         assert!(places.is_ok_and(|(before, now)| before == now));

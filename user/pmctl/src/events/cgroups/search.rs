@@ -167,11 +167,19 @@ mod tests {
             panic!("there are two")
         };
         assert_ne!(a, b);
-        let before = search().cgroups;
-        assert!(before.iter().all(|cgroup| cgroup.is_there(folder.path())));
+        let cgroups_before = search().cgroups;
+        assert!(
+            cgroups_before
+                .iter()
+                .all(|cgroup| cgroup.is_there(folder.path()))
+        );
         fs::rename(folder.path().join("a"), folder.path().join("c")).expect("it is ours");
         fs::rename(folder.path().join("b"), folder.path().join("a")).expect("it is ours");
         assert_eq!(inodes(), [b, a]);
-        assert!(before.iter().all(|cgroup| !cgroup.is_there(folder.path())));
+        assert!(
+            cgroups_before
+                .iter()
+                .all(|cgroup| !cgroup.is_there(folder.path()))
+        );
     }
 }

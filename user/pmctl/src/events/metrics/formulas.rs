@@ -140,8 +140,8 @@ impl Formulas {
             return None;
         }
         let threshold = self.parse(metric.threshold).ok()?;
-        let mut known = KnownValues::new();
-        let value = threshold.value(&mut |name| self.evaluate(name, value_of, &mut known));
+        let mut known_values = KnownValues::new();
+        let value = threshold.value(&mut |name| self.evaluate(name, value_of, &mut known_values));
         (!value.is_nan()).then_some(value != 0.0)
     }
 

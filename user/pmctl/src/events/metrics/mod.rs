@@ -95,9 +95,9 @@ fn similar_names(word: &str, all: &[Metric]) -> String {
         .map(|metric| metric.name)
         .chain(groups(all))
         .map(|name| {
-            let known = name.to_ascii_lowercase();
-            let is_part = lower.len() >= 3 && known.contains(&lower);
-            let likeness = strsim::jaro_winkler(&lower, &known);
+            let lower_name = name.to_ascii_lowercase();
+            let is_part = lower.len() >= 3 && lower_name.contains(&lower);
+            let likeness = strsim::jaro_winkler(&lower, &lower_name);
             (if is_part { 1.0 + likeness } else { likeness }, name)
         });
     let mut names: Vec<(f64, &str)> = names.filter(|(likeness, _)| *likeness > 0.85).collect();

@@ -76,13 +76,13 @@ fn every_formula_of_every_model_has_a_value() {
                     .unwrap_or_else(|error| panic!("{} {error:#}", model.name()));
                 let of_cores = |event: &&String| !linux_pmu::is_pmu_event(event, &pmu);
                 for event in events.iter().filter(of_cores) {
-                    let known = spec::parse(event, &pmu);
+                    let result = spec::parse(event, &pmu);
                     assert!(
-                        known.as_ref().err().is_none_or(spec::SpecError::is_absent),
+                        result.as_ref().err().is_none_or(spec::SpecError::is_absent),
                         "{} {}: {}",
                         model.name(),
                         metric.name,
-                        known.expect_err("it is one")
+                        result.expect_err("it is one")
                     );
                 }
                 // Some formulas divide by differences, which are 0 with some counts.

@@ -45,10 +45,10 @@ impl CounterSupply {
     fn free_of(device: &Device, pmu: &Pmu, excludes: impl Fn(&Owner) -> bool) -> Self {
         let mut supply = Self::of(device, pmu);
         let Owners(owners) = device.owners();
-        let others = owners
+        let other_owners = owners
             .iter()
             .filter(|(_, owner)| owner.pid != Some(std::process::id()) && excludes(owner));
-        for (counter, _) in others {
+        for (counter, _) in other_owners {
             match *counter {
                 CounterId::General(number) => {
                     supply.busy |= 1_u64.checked_shl(number.into()).unwrap_or(0);
@@ -173,11 +173,11 @@ pub(crate) fn schedule(
 
     // Events that only one counter can count come first.
     for (index, event) in events.iter().enumerate() {
-        let only = event.pinned.or(match (event.general, event.fixed) {
+        let only_counter = event.pinned.or(match (event.general, event.fixed) {
             (None, Some(number)) => Some(CounterId::Fixed(number)),
             _ => None,
         });
-        if let Some(counter) = only {
+        if let Some(counter) = only_counter {
             // A counter in use by another program is accepted here: opening the event fails with an error that names it.
             if !plan.exists(counter) || plan.assigned.contains(&Some(counter)) {
                 let holder = plan

@@ -161,7 +161,7 @@ fn the_message_names_the_conflict() {
         fixed: 0,
         busy: 0,
     };
-    let named = |label: &str, event: EventSpec| EventSpec {
+    let with_label = |label: &str, event: EventSpec| EventSpec {
         label: label.to_owned(),
         ..event
     };
@@ -171,9 +171,9 @@ fn the_message_names_the_conflict() {
     };
     let (any, only) = (event(true, None, None), limited(0b100));
     let two = [
-        named("a", any.clone()),
-        named("b", only.clone()),
-        named("c", only),
+        with_label("a", any.clone()),
+        with_label("b", only.clone()),
+        with_label("c", only),
     ];
     assert_eq!(
         first_line(&two).as_deref(),
@@ -181,9 +181,9 @@ fn the_message_names_the_conflict() {
     );
     let of_two = [0b011, 0b011, 0b001].map(limited);
     let three = [
-        named("a", of_two[0].clone()),
-        named("b", of_two[1].clone()),
-        named("c", of_two[2].clone()),
+        with_label("a", of_two[0].clone()),
+        with_label("b", of_two[1].clone()),
+        with_label("c", of_two[2].clone()),
     ];
     let message_of_three = first_line(&three).expect("it has a line");
     assert!(
@@ -191,7 +191,7 @@ fn the_message_names_the_conflict() {
         "{message_of_three}"
     );
     assert_eq!(
-        first_line(&[named("x", limited(0b1_0000))]).as_deref(),
+        first_line(&[with_label("x", limited(0b1_0000))]).as_deref(),
         Some("x: no counter of this machine can count it")
     );
     let many = first_line(&vec![any; 5]).expect("it has a line");

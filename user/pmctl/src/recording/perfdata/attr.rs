@@ -115,8 +115,8 @@ impl BranchKinds {
             & !(abi::PERF_SAMPLE_BRANCH_USER | abi::PERF_SAMPLE_BRANCH_KERNEL);
         let mut bits = 0;
         for word in text.split(',') {
-            let known = Self::NAMES.iter().find(|(name, _)| *name == word.trim());
-            let (_, bit) = known.ok_or_else(|| {
+            let entry = Self::NAMES.iter().find(|(name, _)| *name == word.trim());
+            let (_, bit) = entry.ok_or_else(|| {
                 let names: Vec<&str> = Self::NAMES.iter().map(|(name, _)| *name).collect();
                 format!(
                     "no kind of branches is called `{word}`; there are: {}",
@@ -479,11 +479,11 @@ impl Attr {
             stack,
             clock,
         };
-        let others = OtherFields {
+        let other_fields = OtherFields {
             read_format,
             registers,
         };
-        Some((attr, others))
+        Some((attr, other_fields))
     }
 }
 

@@ -114,10 +114,10 @@ impl<W: Write> Pipe<W> {
     /// # Errors
     /// The errors of the output.
     pub(crate) fn append(&mut self, record: &Record) -> io::Result<()> {
-        let before = self.block.len();
+        let previous_length = self.block.len();
         record.encode(self.parts, &mut self.block);
         let time = record.is_sample().then_some(record.stamp.time);
-        self.count_record(self.block.len() - before, time)
+        self.count_record(self.block.len() - previous_length, time)
     }
 
     /// Appends a record as the kernel has written it, but with [`identifier`] for its id. `time` is that of a sample, in

@@ -59,7 +59,7 @@ fn another_reader_finds_the_same() {
     assert!(perf_file.features().has_feature(Feature::BRANCH_STACK));
 
     let mut samples = Vec::new();
-    let mut others = Vec::new();
+    let mut other_records = Vec::new();
     while let Some(record) = record_iter.next_record(&mut perf_file).unwrap() {
         let PerfFileRecord::EventRecord { attr_index, record } = record else {
             panic!("there is nothing else");
@@ -85,7 +85,7 @@ fn another_reader_finds_the_same() {
             }
             EventRecord::Fork(fork) => assert_eq!((fork.pid, fork.tid, fork.ppid), (7, 8, 7)),
             EventRecord::Lost(lost) => assert_eq!(lost.count, 3),
-            other => others.push(format!("{other:?}")),
+            other => other_records.push(format!("{other:?}")),
         }
     }
     assert_eq!(
@@ -95,7 +95,7 @@ fn another_reader_finds_the_same() {
             (1, Some(7), Some(u64::MAX - 0xff))
         ]
     );
-    assert_eq!(others.len(), 4, "{others:?}");
+    assert_eq!(other_records.len(), 4, "{other_records:?}");
 }
 
 #[test]

@@ -127,10 +127,10 @@ impl<W: Write + Seek> Writer<W> {
     /// # Errors
     /// The errors of the output. Records that were not written yet are dropped then.
     pub(crate) fn append(&mut self, record: &Record) -> io::Result<()> {
-        let before = self.block.len();
+        let previous_length = self.block.len();
         record.encode(self.parts, &mut self.block);
         let time = record.is_sample().then_some(record.stamp.time);
-        self.totals.add(self.block.len() - before, time);
+        self.totals.add(self.block.len() - previous_length, time);
         self.flush_if_large()
     }
 

@@ -331,14 +331,17 @@ mod tests {
             ended: Some(end),
             ..Recording::default()
         };
-        let after = ended_at(change_time);
-        assert_eq!(absence(&after, map(inode)), None);
-        assert_eq!(absence(&after, map(0)), None);
-        assert_eq!(absence(&after, map(inode + 1)), Some(Absence::Replaced));
-        let before = ended_at(change_time - Duration::from_nanos(1));
-        assert_eq!(absence(&before, map(inode)), Some(Absence::Replaced));
+        let ended_after = ended_at(change_time);
+        assert_eq!(absence(&ended_after, map(inode)), None);
+        assert_eq!(absence(&ended_after, map(0)), None);
+        assert_eq!(
+            absence(&ended_after, map(inode + 1)),
+            Some(Absence::Replaced)
+        );
+        let ended_before = ended_at(change_time - Duration::from_nanos(1));
+        assert_eq!(absence(&ended_before, map(inode)), Some(Absence::Replaced));
         file.close().expect("it is there");
-        assert_eq!(absence(&after, map(inode)), Some(Absence::Missing));
+        assert_eq!(absence(&ended_after, map(inode)), Some(Absence::Missing));
     }
 
     /// Returns the mapping of a part of the kernel.
@@ -369,21 +372,24 @@ mod tests {
         };
         let is_other = |recording: &Recording| MappedFiles::of_past(recording).is_other_kernel();
         let image = Path::new(KERNEL);
-        let same = build_id(image, image).expect("each kernel has one");
-        let mut other = same.clone();
+        let image_id = build_id(image, image).expect("each kernel has one");
+        let mut other = image_id.clone();
         other.id[0] ^= 1;
         let release = uname().expect("it is known");
         let release = release.release().to_str().expect("it is text");
         assert!(is_other(&recording(vec![other], release)));
-        assert!(!is_other(&recording(vec![same.clone()], release)));
+        assert!(!is_other(&recording(vec![image_id.clone()], release)));
         assert!(!is_other(&recording(vec![], "")));
         // Without a build-id the kernel is known by its release.
         assert!(is_other(&recording(vec![], "5.4.0-42-generic")));
-        let old = Recording {
+        let old_recording = Recording {
             ended: Some(UNIX_EPOCH),
-            ..recording(vec![same], release)
+            ..recording(vec![image_id], release)
         };
-        assert!(is_other(&old), "it was started after the recording");
+        assert!(
+            is_other(&old_recording),
+            "it was started after the recording"
+        );
     }
 
     #[test]

@@ -314,18 +314,18 @@ mod tests {
             assert_eq!(ids.len(), usize::from(!tables[0].replaced));
             symbols.map(|s| s.name.clone()).collect::<Vec<_>>()
         };
-        let before = places();
+        let places_before = places();
         fs::remove_file(&program.path).expect("it is there");
-        assert_eq!(names(&before), ["main"]);
-        let after = places();
+        assert_eq!(names(&places_before), ["main"]);
+        let places_after = places();
         // Puts another program at the same path.
         fs::copy("/proc/self/exe", &program.path).expect("it can be copied");
-        assert_eq!(names(&before), ["main"]);
-        assert_eq!(names(&after), ["main"]);
+        assert_eq!(names(&places_before), ["main"]);
+        assert_eq!(names(&places_after), ["main"]);
         program.process.kill().expect("it is ours");
         program.process.wait().expect("it ends");
-        assert_eq!(names(&before), [""; 0], "the file is gone");
-        assert_eq!(names(&after), ["main"], "the file was kept open");
+        assert_eq!(names(&places_before), [""; 0], "the file is gone");
+        assert_eq!(names(&places_after), ["main"], "the file was kept open");
     }
 
     #[test]

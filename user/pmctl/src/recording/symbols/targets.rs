@@ -76,11 +76,11 @@ fn functions(file: &Program<'_>) -> AHashMap<u64, Target> {
             length: symbol.size(),
             name: name.to_owned(),
         };
-        let known = targets
+        let known_target = targets
             .entry(target.start)
             .or_insert_with(|| target.clone());
-        if complexity(&target.name) < complexity(&known.name) {
-            *known = target;
+        if complexity(&target.name) < complexity(&known_target.name) {
+            *known_target = target;
         }
     }
     for target in targets.values_mut() {

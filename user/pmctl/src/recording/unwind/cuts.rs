@@ -90,10 +90,10 @@ impl Cuts {
         const MAX_STACK_BYTES: u64 = UserStack::MAX_SIZE as u64 - 2048;
         match reason {
             CutReason::TooLong if self.size < MAX_STACK_BYTES => {
-                let more = (self.size * 4).min(UserStack::MAX_SIZE.into());
+                let larger_size = (self.size * 4).min(UserStack::MAX_SIZE.into());
                 format!(
                     "the stack is longer than the {} bytes of it that were recorded; \
-                     `pmctl record --call-graph=dwarf,{more}` records more",
+                     `pmctl record --call-graph=dwarf,{larger_size}` records more",
                     self.size
                 )
             }

@@ -68,10 +68,10 @@ fn run_host_command(channel: &mut Channel<File>) -> Result<()> {
         None => ask_time(channel)?,
     };
     system::set_clock(start)?;
-    let before = files::stamps(&task);
+    let stamps_before = files::stamps(&task);
     let running = command::start(&task)?;
     let outcome = relay::run(channel, running)?;
-    files::send_changed(channel, &task, &before)?;
+    files::send_changed(channel, &task, &stamps_before)?;
     channel.send(&Message::Ended(outcome))?;
     relay::flush(channel)?;
     // The host ends the machine.
