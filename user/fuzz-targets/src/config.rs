@@ -41,7 +41,8 @@ impl Asked {
             a1,
             ..,
         ] = cpus;
-        let free = u64::from_le_bytes([8, 9, 10, 11, 12, 13, 14, 15].map(|n: usize| cpus[n]));
+        let free_counters =
+            u64::from_le_bytes([8, 9, 10, 11, 12, 13, 14, 15].map(|n: usize| cpus[n]));
         Self {
             raw,
             cpus: Capabilities {
@@ -58,7 +59,7 @@ impl Asked {
                 arch_events: u16::from_le_bytes([a0, a1]).into(),
                 ..Capabilities::NONE
             },
-            free,
+            free: free_counters,
         }
     }
 
@@ -205,12 +206,12 @@ fn accepted(asked: &Asked, config: &Config) {
         "the CPUs have not enough"
     );
     if let Some(counters) = config.assign(all_counters & asked.free) {
-        let given: Vec<CounterId> = counters.into_iter().flatten().collect();
-        assert_eq!(given.len(), config.events().count());
-        let bits = counter::bits(given.iter().copied());
+        let assigned_counters: Vec<CounterId> = counters.into_iter().flatten().collect();
+        assert_eq!(assigned_counters.len(), config.events().count());
+        let bits = counter::bits(assigned_counters.iter().copied());
         assert_eq!(
             bits.count_ones() as usize,
-            given.len(),
+            assigned_counters.len(),
             "one has two events"
         );
         assert_eq!(bits & !(all_counters & asked.free), 0, "it is another's");

@@ -28,10 +28,10 @@ pub fn select(bytes: &[u8]) {
             let modes = EventSelect::USER | EventSelect::KERNEL;
             assert_eq!(select.is_modes_only(), select.stopped() & !modes == 0);
             for running in [false, true] {
-                let told = select.to_abi(running);
-                assert_eq!(told & EventSelect::ENABLE != 0, running);
+                let abi_bits = select.to_abi(running);
+                assert_eq!(abi_bits & EventSelect::ENABLE != 0, running);
                 // What the driver tells can be asked for, if the CPU has all of its bits.
-                let again = EventSelect::from_abi(told, available | own_bits);
+                let again = EventSelect::from_abi(abi_bits, available | own_bits);
                 assert_eq!(again, Ok(select));
             }
         }

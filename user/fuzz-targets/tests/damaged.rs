@@ -9,8 +9,8 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../pmctl/tests/record
 
 fn recordings() -> Vec<Vec<u8>> {
     let names = ["callers", "branches", "lost", "timebase", "of-perf"];
-    let read = |name| fs::read(format!("{FOLDER}/{name}.data")).expect("it is there");
-    names.map(read).into()
+    let read_recording = |name| fs::read(format!("{FOLDER}/{name}.data")).expect("it is there");
+    names.map(read_recording).into()
 }
 
 #[test]

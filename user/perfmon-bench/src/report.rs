@@ -181,7 +181,7 @@ sorting: 3 benchmarks; changes are from main
             "{markdown}"
         );
         let json = write_to_text(&["--export", "json"]);
-        let read: BenchDocument = serde_json::from_str(&json).expect("it is JSON");
-        assert!(read.into_checked().is_ok());
+        let document: BenchDocument = serde_json::from_str(&json).expect("it is JSON");
+        assert!(document.into_checked().is_ok());
     }
 }

@@ -123,8 +123,8 @@ mod tests {
         let document = testing::document();
         let mut text = Vec::new();
         write(&document, &mut text).expect("writing to a vector can't fail");
-        let read: BenchDocument = serde_json::from_slice(&text).expect("it is JSON");
-        assert_eq!(read.into_checked().expect("it is whole"), document);
+        let read_document: BenchDocument = serde_json::from_slice(&text).expect("it is JSON");
+        assert_eq!(read_document.into_checked().expect("it is whole"), document);
     }
 
     #[test]

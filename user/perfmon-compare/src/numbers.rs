@@ -88,9 +88,9 @@ fn is_wide(change: Change) -> bool {
 /// Returns the end of a sentence about a command: its mean, or both means and their change.
 #[must_use]
 pub fn describe_change(event: &str, before: Option<&[u64]>, values: &[u64]) -> String {
-    let now = format_mean(event == TIME, values);
+    let mean_now = format_mean(event == TIME, values);
     let Some(before) = before else {
-        return format!("{event} is {now}");
+        return format!("{event} is {mean_now}");
     };
     let change = change(before, values);
     let interval = match format_interval(change) {
@@ -98,7 +98,7 @@ pub fn describe_change(event: &str, before: Option<&[u64]>, values: &[u64]) -> S
         interval => format!(" ({interval})"),
     };
     format!(
-        "{event} went from {} to {now}, {}{interval}",
+        "{event} went from {} to {mean_now}, {}{interval}",
         format_mean(event == TIME, before),
         format_change(change),
     )

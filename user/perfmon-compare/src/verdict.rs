@@ -121,14 +121,14 @@ mod tests {
         "another".clone_into(&mut old_document.machine);
         let same_machine_verdict = verdict(old_document.clone(), "instructions:u>+1%");
         assert_eq!(same_machine_verdict.unknown, None);
-        let unknown = verdict(old_document, "time>+1%")
+        let reason = verdict(old_document, "time>+1%")
             .unknown
             .unwrap_or_default();
-        assert!(unknown.contains("different processors"), "{unknown}");
+        assert!(reason.contains("different processors"), "{reason}");
         let mut old_document = testing::document();
         "branches:u".clone_into(&mut old_document.events[1]);
-        let unknown = verdict(old_document, "instructions:u>+1%").unknown;
+        let reason = verdict(old_document, "instructions:u>+1%").unknown;
         let sentence = "--fail-if 'instructions:u>+1%': the baseline has no event `instructions:u`";
-        assert_eq!(unknown.as_deref(), Some(sentence));
+        assert_eq!(reason.as_deref(), Some(sentence));
     }
 }

@@ -182,8 +182,8 @@ impl Pmu {
     /// Returns whether the CPU has fixed counter `number`.
     #[must_use]
     pub fn has_fixed(&self, number: u8) -> bool {
-        let fixed = self.fixed_bitmap();
-        fixed.checked_shr(number.into()).unwrap_or(0) & 1 != 0
+        let bitmap = self.fixed_bitmap();
+        bitmap.checked_shr(number.into()).unwrap_or(0) & 1 != 0
     }
 
     /// Returns the fixed counters: bit n for counter n.

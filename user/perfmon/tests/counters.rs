@@ -127,8 +127,8 @@ fn each_method_is_one_call_with_the_right_number() {
 fn all_bits_of_a_select_reach_the_driver() {
     let driver = FakeDriver::new();
     let session = session(&driver);
-    let wide = EventSelect::new(0x1cd, 0x04).modes(Modes::User);
-    session.counter(CounterId::General(0), wide).unwrap();
+    let wide_select = EventSelect::new(0x1cd, 0x04).modes(Modes::User);
+    session.counter(CounterId::General(0), wide_select).unwrap();
     assert_eq!(driver.take_calls()[0], "setup 0x0 0x1000104cd");
 }
 

@@ -206,8 +206,8 @@ fn errors_of_cgroups_have_their_own_causes() {
 
 #[test]
 fn events_have_perfs_numbers() {
-    let raw = Event::raw(EventSelect::new(0xc4, 0x20));
-    assert!(describe_open(&raw).starts_with("type 4 size 144 config 0x20c4 "));
+    let raw_event = Event::raw(EventSelect::new(0xc4, 0x20));
+    assert!(describe_open(&raw_event).starts_with("type 4 size 144 config 0x20c4 "));
     let dummy = describe_open(&Event::dummy());
     assert!(dummy.starts_with("type 1 size 144 config 0x9 "), "{dummy}");
     let misses = Builder::new(Encoding::Hardware(5));

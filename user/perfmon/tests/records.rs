@@ -187,8 +187,8 @@ proptest! {
         }).collect();
         expected.sort_by_key(|timed| (timed.time, timed.cpu));
         // The order in which the chunks are given does not matter.
-        let merged: Vec<_> = merge(chunks.iter().rev()).collect::<Result<_, _>>().unwrap();
-        prop_assert_eq!(merged, expected);
+        let merged_records: Vec<_> = merge(chunks.iter().rev()).collect::<Result<_, _>>().unwrap();
+        prop_assert_eq!(merged_records, expected);
     }
 
     #[test]
@@ -292,10 +292,10 @@ fn an_error_ends_only_its_own_chunk() {
         Chunk::new(cpu, bytes)
     };
     let chunks = [chunk(0, [10, 30], true), chunk(1, [20, 40], false)];
-    let merged: Vec<_> = merge(&chunks)
+    let merged_records: Vec<_> = merge(&chunks)
         .map(|record| record.map(|timed| timed.time).map_err(|e| e.cpu))
         .collect();
-    assert_eq!(merged, [Ok(10), Err(Some(0)), Ok(20), Ok(40)]);
+    assert_eq!(merged_records, [Ok(10), Err(Some(0)), Ok(20), Ok(40)]);
 }
 
 #[test]

@@ -65,11 +65,11 @@ pub fn main() -> ExitCode {
         Err(error) => match error.downcast() {
             // An error of the command line that `pmctl vm` runs in the machine.
             Ok(answer) => {
-                let inner: &[OsString] = match &command {
+                let inner_words: &[OsString] = match &command {
                     Command::Vm(args) => &args.words,
                     _ => &[],
                 };
-                print_answer(answer, inner)
+                print_answer(answer, inner_words)
             }
             Err(error) => {
                 complain(format_args!("{error:#}"));

@@ -157,8 +157,8 @@ impl Session {
     }
 
     fn is_raw(&self) -> bool {
-        let now = tcgetattr(self.slave.as_fd()).expect("it is a terminal");
-        !now.local_flags.contains(LocalFlags::ICANON)
+        let modes = tcgetattr(self.slave.as_fd()).expect("it is a terminal");
+        !modes.local_flags.contains(LocalFlags::ICANON)
     }
 
     /// Waits until pmctl ends, and returns its status.
@@ -176,8 +176,8 @@ impl Session {
 
     /// Checks that the terminal has its modes from before, its main screen and its cursor.
     fn assert_restored(&self) {
-        let now = tcgetattr(self.slave.as_fd()).expect("it is a terminal");
-        assert_eq!(now, self.modes_before);
+        let modes = tcgetattr(self.slave.as_fd()).expect("it is a terminal");
+        assert_eq!(modes, self.modes_before);
         assert!(self.text.contains(LEAVE), "{:?}", self.text);
         assert!(self.text.contains(SHOW_CURSOR), "{:?}", self.text);
     }

@@ -101,14 +101,14 @@ impl Uses {
 
     /// Returns all files that a file leads to.
     fn files_reached_from(&self, file: &str) -> BTreeSet<&str> {
-        let mut reached = BTreeSet::new();
+        let mut reached_files = BTreeSet::new();
         let mut next = self.files_used_outside_folder(file);
         while let Some(file) = next.pop() {
-            if reached.insert(file) {
+            if reached_files.insert(file) {
                 next.extend(self.files_used_outside_folder(file));
             }
         }
-        reached
+        reached_files
     }
 
     /// Returns the files that a file uses besides the `mod.rs` of its folder.
@@ -116,8 +116,9 @@ impl Uses {
         let folder = file
             .rsplit_once('/')
             .map(|(folder, _)| format!("{folder}/mod.rs"));
-        let used = self.0[file].iter().map(String::as_str);
-        used.filter(|used| folder.as_deref() != Some(used))
+        let used_files = self.0[file].iter().map(String::as_str);
+        used_files
+            .filter(|used| folder.as_deref() != Some(used))
             .collect()
     }
 }
@@ -344,11 +345,11 @@ mod tests {
             ("d.rs", "use crate::a;\nfn g() { a::f() }\n"),
             ("e.rs", "// crate::a::f\nfn g() { super::a::X::new() }\n"),
         ]);
-        let used = |file: &str| uses.0[file].iter().cloned().collect::<Vec<_>>();
-        assert_eq!(used("a/mod.rs"), [""; 0]);
-        assert_eq!(used("c.rs"), ["a/b.rs"]);
-        assert_eq!(used("d.rs"), ["a/mod.rs"]);
-        assert_eq!(used("e.rs"), ["a/b.rs"]);
+        let used_files = |file: &str| uses.0[file].iter().cloned().collect::<Vec<_>>();
+        assert_eq!(used_files("a/mod.rs"), [""; 0]);
+        assert_eq!(used_files("c.rs"), ["a/b.rs"]);
+        assert_eq!(used_files("d.rs"), ["a/mod.rs"]);
+        assert_eq!(used_files("e.rs"), ["a/b.rs"]);
     }
 
     #[test]

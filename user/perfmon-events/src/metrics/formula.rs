@@ -119,15 +119,15 @@ impl Formula {
     /// A fact for which `fact` returns `None` stays.
     #[must_use]
     pub fn with_facts(self, fact: &dyn Fn(&str) -> Option<f64>) -> Self {
-        let inner = |formula: Box<Self>| formula.with_facts(fact);
+        let resolve = |formula: Box<Self>| formula.with_facts(fact);
         match self {
             Self::Literal(name) => fact(&name).map_or(Self::Literal(name), Self::Number),
             Self::Number(_) | Self::Name(_) => self,
-            Self::Negative(formula) => match inner(formula) {
+            Self::Negative(formula) => match resolve(formula) {
                 Self::Number(number) => Self::Number(-number),
                 other => Self::Negative(Box::new(other)),
             },
-            Self::Two(operator, a, b) => match (inner(a), inner(b)) {
+            Self::Two(operator, a, b) => match (resolve(a), resolve(b)) {
                 (Self::Number(a), Self::Number(b)) => Self::Number(operator.apply(a, b)),
                 (a, b) => Self::Two(operator, Box::new(a), Box::new(b)),
             },
@@ -135,13 +135,13 @@ impl Formula {
                 then,
                 condition,
                 otherwise,
-            } => match inner(condition) {
-                Self::Number(0.0) => inner(otherwise),
-                Self::Number(_) => inner(then),
+            } => match resolve(condition) {
+                Self::Number(0.0) => resolve(otherwise),
+                Self::Number(_) => resolve(then),
                 condition => Self::If {
-                    then: Box::new(inner(then)),
+                    then: Box::new(resolve(then)),
                     condition: Box::new(condition),
-                    otherwise: Box::new(inner(otherwise)),
+                    otherwise: Box::new(resolve(otherwise)),
                 },
             },
         }

@@ -74,9 +74,9 @@ mod tests {
 
     #[test]
     fn the_numbers_are_perfs() {
-        let raw = Encoding::Raw(EventSelect::new(0xc0, 1));
-        assert_eq!(raw.numbers(), (4, 0x1c0));
-        assert_eq!(raw.to_string(), "r1c0");
+        let raw_event = Encoding::Raw(EventSelect::new(0xc0, 1));
+        assert_eq!(raw_event.numbers(), (4, 0x1c0));
+        assert_eq!(raw_event.to_string(), "r1c0");
         assert_eq!(Encoding::named("instructions"), Some(Encoding::Hardware(1)));
         assert_eq!(Encoding::named("ref-cycles"), Some(Encoding::Hardware(9)));
         assert_eq!(Encoding::named("cpu-cycles"), Some(Encoding::Hardware(0)));

@@ -280,10 +280,10 @@ fn names_of_all_cpus_mean_the_same_in_the_lists() {
                 .and_then(|counters| counters.select)
                 .map(EventSelect::bits);
             for event in named.names().filter_map(|name| model.event(name)) {
-                let listed = counters_of_listed(&event, &pmu)
+                let listed_select = counters_of_listed(&event, &pmu)
                     .ok()
                     .and_then(|counters| counters.select);
-                if select != listed.map(EventSelect::bits) {
+                if select != listed_select.map(EventSelect::bits) {
                     different.insert(event.name);
                 }
             }

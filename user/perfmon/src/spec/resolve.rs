@@ -506,8 +506,8 @@ fn parse_number(
             )
         };
     };
-    let hexadecimal = value.text.strip_prefix("0x");
-    let number = match hexadecimal.or_else(|| value.text.strip_prefix("0X")) {
+    let digits = value.text.strip_prefix("0x");
+    let number = match digits.or_else(|| value.text.strip_prefix("0X")) {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => value.text.parse(),
     };

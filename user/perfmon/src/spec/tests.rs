@@ -463,13 +463,13 @@ fn an_event_may_have_a_precision() {
     assert_eq!(precision("r1c0:pp:k"), Some(Precision::Level(2)));
     assert_eq!(precision("cycles:P"), Some(Precision::Highest));
     assert_eq!(parse_one("cycles:ppk").modes, Modes::Kernel);
-    let grouped = parse("{cycles,r1c0}:pp", &testing::intel()).expect("they exist");
+    let grouped_events = parse("{cycles,r1c0}:pp", &testing::intel()).expect("they exist");
     assert!(
-        grouped
+        grouped_events
             .iter()
             .all(|event| event.precision == Some(Precision::Level(2)))
     );
-    assert_eq!(grouped[0].label, "cycles:pp");
+    assert_eq!(grouped_events[0].label, "cycles:pp");
 }
 
 #[test]

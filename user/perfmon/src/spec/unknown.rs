@@ -92,8 +92,8 @@ pub(super) fn unknown_name_fault(word: &SpannedText, pmu: &Pmu) -> Fault {
     if let Some(help) = other_models_advice(word, pmu) {
         return fault.help(help);
     }
-    let listed = pmu.model().into_iter().flat_map(Model::events);
-    match &names::nearest_names(vendor, &word.text, listed.map(|event| event.name))[..] {
+    let listed_events = pmu.model().into_iter().flat_map(Model::events);
+    match &names::nearest_names(vendor, &word.text, listed_events.map(|event| event.name))[..] {
         [] if word.text.starts_with(['r', 'R']) => fault.help(
             "A raw encoding is `r` and the hexadecimal digits of unit mask and event: `r1c0` is unit mask 0x01, event 0xc0.",
         ),

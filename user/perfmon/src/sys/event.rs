@@ -174,14 +174,14 @@ mod tests {
                 attr[4..8].copy_from_slice(&size.to_ne_bytes());
             }
             let (pid, cpu, group, flags) = (0, -1, None, 0);
-            let open = EventOpen {
+            let arguments = EventOpen {
                 attr: &mut attr,
                 pid,
                 cpu,
                 group,
                 flags,
             };
-            open.size()
+            arguments.size()
         };
         assert_eq!(size(0, 64), Some(64));
         assert_eq!(size(0, 63), None);

@@ -47,10 +47,10 @@ fn each_method_is_one_call() {
 fn the_config_is_the_structure_of_the_interface() {
     let machine = Machine::new();
     let _trace = stage_trace(&session(&machine));
-    let raw = machine.state().staged_config.unwrap();
-    assert_eq!(raw.events[..3], [0x801, 0x404, 0]);
-    assert_eq!(raw.rate[..3], [1000, 0, 0]);
-    assert_eq!(raw.flags[..3], [0b00110, 0b01011, 0]);
+    let staged_config = machine.state().staged_config.unwrap();
+    assert_eq!(staged_config.events[..3], [0x801, 0x404, 0]);
+    assert_eq!(staged_config.rate[..3], [1000, 0, 0]);
+    assert_eq!(staged_config.flags[..3], [0b00110, 0b01011, 0]);
 }
 
 #[test]

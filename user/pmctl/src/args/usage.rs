@@ -21,8 +21,8 @@ pub(crate) fn message(
         ErrorKind::UnknownArgument => unknown_message(answer, command, &program)?,
         ErrorKind::InvalidSubcommand => {
             let name = context_text(answer, ContextKind::InvalidSubcommand)?;
-            let similar = similar_question(answer, ContextKind::SuggestedSubcommand);
-            format!("there is no command `{name}`.{similar}")
+            let question = similar_question(answer, ContextKind::SuggestedSubcommand);
+            format!("there is no command `{name}`.{question}")
         }
         // This message says what the option takes, and needs no reference to the help.
         ErrorKind::ValueValidation | ErrorKind::InvalidValue => {
@@ -75,7 +75,7 @@ fn unknown_message(answer: &clap::Error, command: &str, program: &str) -> Option
     if !word.starts_with('-') {
         return Some(format!("`{program}` does not take the argument `{word}`."));
     }
-    let similar = similar_question(answer, ContextKind::SuggestedArg);
+    let question = similar_question(answer, ContextKind::SuggestedArg);
     let hint = match command {
         "stat" | "record" | "wrap" | "vm" => {
             "\nOptions of a command that is to run stand behind `--`."
@@ -83,7 +83,7 @@ fn unknown_message(answer: &clap::Error, command: &str, program: &str) -> Option
         "bench" => "\nA command with options of its own is one word, `'ls -la'`, or behind `--`.",
         _ => "",
     };
-    Some(format!("there is no option `{word}`.{similar}{hint}"))
+    Some(format!("there is no option `{word}`.{question}{hint}"))
 }
 
 /// Returns the message about an option's value.
@@ -101,9 +101,9 @@ fn value_message(answer: &clap::Error, typed: &TypedCommandLine<'_>) -> Option<S
         return Some(format!("{name} {value}: {reason}."));
     }
     let values = context_names(answer, ContextKind::ValidValue)?;
-    let similar = similar_question(answer, ContextKind::SuggestedValue);
+    let question = similar_question(answer, ContextKind::SuggestedValue);
     Some(format!(
-        "{name} {value}: it takes {}.{similar}",
+        "{name} {value}: it takes {}.{question}",
         join_names(&values, "or")
     ))
 }

@@ -65,15 +65,19 @@ fn machine_facts(
             let general = count(capabilities.general, "counter");
             let width = capabilities.general_width;
             rows.push(("general", format!("{general} of {width} bits, PMC0 and up")));
-            let fixed: Vec<String> = pmu
+            let fixed_counters: Vec<String> = pmu
                 .fixed_counters()
                 .map(|number| decode::counter_name(CounterId::Fixed(number)))
                 .collect();
             rows.push((
                 "fixed",
-                match fixed.len() {
+                match fixed_counters.len() {
                     0 => "none".to_owned(),
-                    _ => format!("{} of {} bits", fixed.join(" "), capabilities.fixed_width),
+                    _ => format!(
+                        "{} of {} bits",
+                        fixed_counters.join(" "),
+                        capabilities.fixed_width
+                    ),
                 },
             ));
         }
@@ -174,11 +178,11 @@ fn write_events(pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
 }
 
 fn encoding_cells(counters_of_event: &OnCounters, pmu: &Pmu) -> (String, String) {
-    let raw = counters_of_event
+    let encoding = counters_of_event
         .select
         .map(|select| Encoding::Raw(select).to_string());
     (
-        raw.unwrap_or_default(),
+        encoding.unwrap_or_default(),
         format_counters(counters_of_event, pmu),
     )
 }

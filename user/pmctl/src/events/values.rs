@@ -218,8 +218,8 @@ mod tests {
     fn values_are_found_among_events() {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let of = |given: &[&str]| {
-            let given: Vec<String> = texts(given);
-            let (rest, values) = split(&given);
+            let given_texts: Vec<String> = texts(given);
+            let (rest, values) = split(&given_texts);
             let names: Vec<&str> = values.iter().map(|value| value.name).collect();
             (rest, names.join(" "))
         };

@@ -106,14 +106,14 @@ fn parse_mapping(line: &str) -> Option<Map> {
     const WRITE: u32 = 2;
     const PRIVATE: u32 = 2;
     const SHARED: u32 = 1;
-    let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
+    let parse_hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
     let hexadecimal_u32 = |text: &str| u32::from_str_radix(text, 16).ok();
 
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
-    let (start, end) = (hexadecimal(start)?, hexadecimal(end)?);
+    let (start, end) = (parse_hexadecimal(start)?, parse_hexadecimal(end)?);
     let flags = fields.next()?;
-    let offset = hexadecimal(fields.next()?)?;
+    let offset = parse_hexadecimal(fields.next()?)?;
     let (major, minor) = fields.next()?.split_once(':')?;
     let inode = fields.next()?.parse().ok()?;
     let file = match fields.next().map_or("", str::trim_start) {

@@ -113,8 +113,8 @@ pub(crate) fn open_with(path: &Path, flags: i32) -> io::Result<File> {
 /// The errors of [`open`] and of read(2), and `FileTooLarge`.
 pub(crate) fn read(path: &Path, max_size: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let read = open(path)?.take(max_size + 1).read_to_end(&mut bytes)?;
-    if read as u64 > max_size {
+    let size = open(path)?.take(max_size + 1).read_to_end(&mut bytes)?;
+    if size as u64 > max_size {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     Ok(bytes)

@@ -140,19 +140,22 @@ fn parse_leaves(text: &str) -> Result<HashMap<(u32, u32), CpuIdResult>> {
 }
 
 fn parse_leaf(line: &str) -> Option<((u32, u32), CpuIdResult)> {
-    let hexadecimal = |text: &str| u32::from_str_radix(text.strip_prefix("0x")?, 16).ok();
+    let parse_hexadecimal = |text: &str| u32::from_str_radix(text.strip_prefix("0x")?, 16).ok();
     let (numbers, registers) = line.split_once(':')?;
     let (leaf, subleaf) = numbers.split_once(' ')?;
     let mut registers = registers.split_whitespace();
     let mut register =
-        |name: &str| hexadecimal(registers.next()?.strip_prefix(name)?.strip_prefix('=')?);
+        |name: &str| parse_hexadecimal(registers.next()?.strip_prefix(name)?.strip_prefix('=')?);
     let result = CpuIdResult {
         eax: register("eax")?,
         ebx: register("ebx")?,
         ecx: register("ecx")?,
         edx: register("edx")?,
     };
-    Some(((hexadecimal(leaf)?, hexadecimal(subleaf.trim())?), result))
+    Some((
+        (parse_hexadecimal(leaf)?, parse_hexadecimal(subleaf.trim())?),
+        result,
+    ))
 }
 
 #[cfg(test)]

@@ -159,10 +159,10 @@ fn normalize(events: &mut [Event]) -> Result<(u32, u32)> {
     {
         event.counters = 0;
     }
-    let fixed = events.iter().filter_map(|event| event.fixed).max();
+    let highest_fixed = events.iter().filter_map(|event| event.fixed).max();
     Ok((
         u64::BITS - all_counters.leading_zeros(),
-        fixed.map_or(0, |highest| highest + 1),
+        highest_fixed.map_or(0, |highest| highest + 1),
     ))
 }
 
@@ -219,10 +219,10 @@ fn number(fields: &Map<String, Value>, key: &str) -> Result<Option<u64>> {
         Some(_) => bail!("{key} is not a number"),
     };
     let first = text.split(',').next().unwrap_or_default().trim();
-    let hexadecimal = first
+    let digits = first
         .strip_prefix("0x")
         .or_else(|| first.strip_prefix("0X"));
-    let number = match hexadecimal {
+    let number = match digits {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => first.parse(),
     };

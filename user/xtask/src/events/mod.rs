@@ -100,8 +100,10 @@ fn read_committed(folder: &Path) -> Result<BTreeMap<String, String>> {
             .and_then(|name| name.to_str())
             .context("a table has no name")?;
         if path.is_dir() {
-            let inner = read_committed(&path)?.into_iter();
-            files.extend(inner.map(|(inner, text)| (format!("{name}/{inner}"), text)));
+            let inner_files = read_committed(&path)?.into_iter();
+            files.extend(
+                inner_files.map(|(inner_name, text)| (format!("{name}/{inner_name}"), text)),
+            );
             continue;
         }
         let text =

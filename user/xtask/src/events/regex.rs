@@ -51,20 +51,20 @@ fn sequence_ends(pattern: &[u8], text: &[u8]) -> Result<Vec<usize>> {
     let (atom, rest) = pattern.split_at(length);
     let repeats = rest.first() == Some(&b'+');
     let rest = &rest[usize::from(repeats)..];
-    let mut reached = atom_ends(atom, text)?;
+    let mut reached_positions = atom_ends(atom, text)?;
     if repeats {
         let mut at = 0;
-        while at < reached.len() {
-            let from = reached[at];
+        while at < reached_positions.len() {
+            let from = reached_positions[at];
             let further_ends = atom_ends(atom, &text[from..])?
                 .into_iter()
                 .map(|end| from + end);
-            reached.extend(further_ends.filter(|end| *end > from).collect::<Vec<_>>());
+            reached_positions.extend(further_ends.filter(|end| *end > from).collect::<Vec<_>>());
             at += 1;
         }
     }
     let mut ends = Vec::new();
-    for from in reached {
+    for from in reached_positions {
         ends.extend(
             sequence_ends(rest, &text[from..])?
                 .into_iter()
@@ -82,12 +82,12 @@ fn atom_ends(atom: &[u8], text: &[u8]) -> Result<Vec<usize>> {
     let Some(byte) = text.first() else {
         return Ok(Vec::new());
     };
-    let matched = match atom {
+    let is_match = match atom {
         b"[[:xdigit:]]" => byte.is_ascii_hexdigit(),
         [b'[', inner @ .., b']'] => in_set(inner, *byte)?,
         _ => atom[0] == *byte,
     };
-    Ok(if matched { vec![1] } else { Vec::new() })
+    Ok(if is_match { vec![1] } else { Vec::new() })
 }
 
 /// Returns whether a set like `0-9AF` has the byte.
@@ -137,8 +137,8 @@ mod tests {
             ("25-([245][[:xdigit:]]|[[:xdigit:]])", "25-5F", true),
         ];
         for (pattern, text, expected) in table {
-            let matched = matches(pattern, text).expect("it is understood");
-            assert_eq!(matched, expected, "{pattern} {text}");
+            let is_match = matches(pattern, text).expect("it is understood");
+            assert_eq!(is_match, expected, "{pattern} {text}");
         }
     }
 

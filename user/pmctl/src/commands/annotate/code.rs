@@ -67,9 +67,9 @@ impl Code {
         })?;
         let address = file.elf.address(function.start);
         let address = address.ok_or_else(|| format!("{name}: this function is not in the file"))?;
-        let read =
+        let result =
             files::open(&file.path).and_then(|file| file.read_exact_at(&mut bytes, function.start));
-        read.map_err(|error| format!("can't read {name}: {error}"))?;
+        result.map_err(|error| format!("can't read {name}: {error}"))?;
         Ok(Self {
             bytes,
             address,
@@ -99,6 +99,6 @@ fn read_kernel_memory(start: u64, bytes: &mut [u8]) -> Result<(), String> {
         (inside < segment.size()).then(|| segment.file_range().0 + inside)
     });
     let offset = offset.ok_or_else(|| cannot("the file has no code at this address".to_owned()))?;
-    let read = file.read_exact_at(bytes, offset);
-    read.map_err(|error| cannot(error.to_string()))
+    let result = file.read_exact_at(bytes, offset);
+    result.map_err(|error| cannot(error.to_string()))
 }

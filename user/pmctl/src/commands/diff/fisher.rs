@@ -63,14 +63,14 @@ fn two_sided(ln: impl Fn(u64) -> f64, (least, mode, most): (u64, u64, u64), obse
     // The margin keeps tables that are as probable as the observed one, in spite of rounding.
     let limit = ln(observed) + 1e-9;
     // On each side of the mode there is a bound beyond which outcomes are at most as probable.
-    let left = partition_point(least, mode + 1, |k| ln(k) <= limit);
-    let right = partition_point(mode + 1, most + 1, |k| ln(k) > limit);
+    let left_end = partition_point(least, mode + 1, |k| ln(k) <= limit);
+    let right_end = partition_point(mode + 1, most + 1, |k| ln(k) > limit);
     // Terms that are smaller by this factor change no digit.
     let terms = |ks: &mut dyn Iterator<Item = u64>| -> f64 {
         let logarithms = ks.map(&ln).take_while(|ln| *ln > limit - 40.0);
         logarithms.map(f64::exp).sum()
     };
-    let sum = terms(&mut (least..left).rev()) + terms(&mut (right..=most));
+    let sum = terms(&mut (least..left_end).rev()) + terms(&mut (right_end..=most));
     sum.min(1.0)
 }
 

@@ -32,17 +32,17 @@ impl Pairs {
             names.sort_unstable();
             names
         };
-        let mut unpaired = (
+        let mut unpaired_files = (
             only_in(&first_files, &other_files),
             only_in(&other_files, &first_files),
         );
         let mut names = Vec::new();
         let commands = (recorded_program(first), recorded_program(other));
         loop {
-            let combinations = unpaired
+            let combinations = unpaired_files
                 .0
                 .iter()
-                .flat_map(|a| unpaired.1.iter().map(move |b| (a, b)));
+                .flat_map(|a| unpaired_files.1.iter().map(move |b| (a, b)));
             let common = |(a, b): (&String, &String)| {
                 let functions = first_files[a].intersection(&other_files[b]).count();
                 let are_commands = commands == (Some(&a[..]), Some(&b[..]));
@@ -55,11 +55,14 @@ impl Pairs {
             else {
                 break;
             };
-            unpaired.0.retain(|name| *name != a);
-            unpaired.1.retain(|name| *name != b);
+            unpaired_files.0.retain(|name| *name != a);
+            unpaired_files.1.retain(|name| *name != b);
             names.push((b, a));
         }
-        Self { names, unpaired }
+        Self {
+            names,
+            unpaired: unpaired_files,
+        }
     }
 
     /// Returns the name that the file has in the first recording.

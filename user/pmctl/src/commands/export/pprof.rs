@@ -332,8 +332,8 @@ mod tests {
         let mut bytes = Vec::new();
         write(&profile, &[0], &mut bytes).expect("a vector takes everything");
         let mut message = Vec::new();
-        let read = GzDecoder::new(&bytes[..]).read_to_end(&mut message);
-        read.expect("it is whole");
+        let result = GzDecoder::new(&bytes[..]).read_to_end(&mut message);
+        result.expect("it is whole");
         Pprof::decode(&message[..]).expect("it is a message")
     }
 

@@ -242,13 +242,18 @@ fn unknown_model(name: &str) -> Usage {
             strsim::jaro_winkler(&lower, model_name)
         }
     };
-    let mut similar: Vec<&Model> = models()
+    let mut similar_models: Vec<&Model> = models()
         .iter()
         .filter(|model| likeness(model) > 0.85)
         .collect();
-    similar.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
-    let similar: Vec<&str> = similar.iter().take(3).map(|model| model.name()).collect();
-    let question = did_you_mean(&similar).map_or_else(String::new, |question| question + " ");
+    similar_models.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
+    let similar_models: Vec<&str> = similar_models
+        .iter()
+        .take(3)
+        .map(|model| model.name())
+        .collect();
+    let question =
+        did_you_mean(&similar_models).map_or_else(String::new, |question| question + " ");
     Usage(format!(
         "--model: no model is called `{name}`.\n{question}`pmctl list --model help` shows them all."
     ))
@@ -361,8 +366,11 @@ fn write_table(
             Ok(event_counters) => format_counters(event_counters, pmu),
             Err(_) => "none".to_owned(),
         };
-        let raw = event.raw_event().unwrap_or_default();
-        table.add_row(&[event.name.clone(), raw, counters, note], Style::new());
+        let raw_event = event.raw_event().unwrap_or_default();
+        table.add_row(
+            &[event.name.clone(), raw_event, counters, note],
+            Style::new(),
+        );
         let description = descriptions.of(event.all_names());
         let lines = description.map_or(Vec::new(), |text| wrap(text, DESCRIPTION_WIDTH));
         let lines = lines.into_iter().map(|line| format!("    {line}"));

@@ -119,16 +119,16 @@ impl<'a> FusedBranches<'a> {
             return *known;
         }
         let recording = self.recording;
-        let open = || {
+        let open_program = || {
             let path = site.path();
             let path = Path::new(&*path);
             let file = DebugFiles::of_user().locate(path, recording.version(path));
             files::open(&file.ok()?.path).ok()
         };
         let mut code = [0; MAX_PAIR_BYTES];
-        let program = self.files.entry(file).or_insert_with(open).as_ref();
-        let read = program.and_then(|program| program.read_at(&mut code, offset).ok());
-        let pair = read.and_then(|length| FusedPair::decode(&code[..length]));
+        let program = self.files.entry(file).or_insert_with(open_program).as_ref();
+        let code_length = program.and_then(|program| program.read_at(&mut code, offset).ok());
+        let pair = code_length.and_then(|length| FusedPair::decode(&code[..length]));
         self.pairs.insert((file, offset), pair);
         pair
     }

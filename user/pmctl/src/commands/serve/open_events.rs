@@ -159,8 +159,11 @@ mod tests {
     fn an_event_that_the_cpu_lacks_is_missing_from_the_start() {
         let mut events = spec::parse("cycles", &testing::intel()).expect("the CPU has it");
         events.push(EventSpec::absent("branch-misses", "The CPU lacks it."));
-        let open = OpenEvents::none(&events);
-        assert_eq!((open.lack(0), open.lack(1)), (None, Some(Lack::Event)));
-        assert_eq!(open.missing(), 2);
+        let open_events = OpenEvents::none(&events);
+        assert_eq!(
+            (open_events.lack(0), open_events.lack(1)),
+            (None, Some(Lack::Event))
+        );
+        assert_eq!(open_events.missing(), 2);
     }
 }

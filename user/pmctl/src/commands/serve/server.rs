@@ -280,14 +280,14 @@ impl Server {
     /// Answers with the metrics.
     fn metrics_answer(&self, form: TextFormat) -> Result<Answer, Refusal> {
         self.totals.borrow_mut().scrapes += 1;
-        let open = self.connections.borrow().len();
+        let open_connections = self.connections.borrow().len();
         let text = metrics::write(
             form,
             (
                 &mut self.counters.borrow_mut(),
                 self.containers.borrow_mut().as_mut(),
             ),
-            (&self.totals.borrow(), open),
+            (&self.totals.borrow(), open_connections),
             self.started,
         );
         match text {

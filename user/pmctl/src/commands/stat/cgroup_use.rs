@@ -92,7 +92,7 @@ pub(super) fn wanted_cgroups(args: &Stat) -> Result<Option<CgroupUse>> {
             },
         }));
     }
-    let mut listed: Vec<NamedCgroup> = Vec::new();
+    let mut listed_cgroups: Vec<NamedCgroup> = Vec::new();
     for text in args.for_each_cgroup.iter().flat_map(|text| text.split(',')) {
         let pattern = Pattern::new(text);
         let cgroups = if pattern.is_name() {
@@ -101,12 +101,12 @@ pub(super) fn wanted_cgroups(args: &Stat) -> Result<Option<CgroupUse>> {
             matching_cgroups(&mount, &pattern)?
         };
         for cgroup in cgroups {
-            if listed.iter().all(|known| known.name != cgroup.name) {
-                listed.push(cgroup);
+            if listed_cgroups.iter().all(|known| known.name != cgroup.name) {
+                listed_cgroups.push(cgroup);
             }
         }
     }
-    Ok(Some(CgroupUse::Each(listed)))
+    Ok(Some(CgroupUse::Each(listed_cgroups)))
 }
 
 /// Returns the cgroup of a name. An empty name means the root cgroup, as in perf, and stays empty in the report.
@@ -126,7 +126,7 @@ fn named_cgroup(mount: &Path, name: &str) -> Result<NamedCgroup, Error> {
 /// Returns the cgroups whose names match the pattern.
 fn matching_cgroups(mount: &Path, pattern: &Pattern) -> Result<Vec<NamedCgroup>> {
     let search_result = search(mount, std::slice::from_ref(pattern), usize::MAX)?;
-    let open = |name: PathBuf| match Cgroup::open(mount.join(&name)) {
+    let open_cgroup = |name: PathBuf| match Cgroup::open(mount.join(&name)) {
         // The cgroup has been removed since the search.
         Err(error) if error.cause == Cause::NoSuchCgroup => None,
         result => Some(result.map(|cgroup| NamedCgroup {
@@ -135,8 +135,9 @@ fn matching_cgroups(mount: &Path, pattern: &Pattern) -> Result<Vec<NamedCgroup>>
         })),
     };
     let cgroups = search_result.cgroups.into_iter();
-    let cgroups: Result<Vec<NamedCgroup>, Error> =
-        cgroups.filter_map(|cgroup| open(cgroup.name)).collect();
+    let cgroups: Result<Vec<NamedCgroup>, Error> = cgroups
+        .filter_map(|cgroup| open_cgroup(cgroup.name))
+        .collect();
     let cgroups = cgroups.map_err(|error| with_option("--for-each-cgroup", &error))?;
     if cgroups.is_empty() {
         let text = pattern.text();

@@ -101,15 +101,15 @@ impl CgroupCounts {
     }
 
     fn open_all(&self) -> Result<Vec<OpenGroup>, RefusedGroup> {
-        let mut open = Vec::new();
+        let mut open_groups = Vec::new();
         for (index, cgroup) in self.cgroups.iter().enumerate() {
             for members in self.groups_of(cgroup) {
                 for cpu in &self.cpus {
-                    open.extend(self.open_group(index, *cpu, &members)?);
+                    open_groups.extend(self.open_group(index, *cpu, &members)?);
                 }
             }
         }
-        Ok(open)
+        Ok(open_groups)
     }
 
     /// Returns the groups of a cgroup: those in braces, and all other events as one group, which is read at one moment.
@@ -272,8 +272,8 @@ impl CountSource for CgroupCounts {
         let columns = self.cgroups.iter().map(|cgroup| cgroup.events.len()).sum();
         let mut sums = vec![Sum::Nothing; columns];
         for opened in &self.open_groups {
-            let read = match opened.group.read() {
-                Ok(read) => Some(read),
+            let counts = match opened.group.read() {
+                Ok(counts) => Some(counts),
                 Err(error) if error.cause == Cause::Missed => None,
                 Err(error) => return Err(exit::with_help(error)),
             };
@@ -282,10 +282,10 @@ impl CountSource for CgroupCounts {
                 let Some(offset) = cgroup_events.iter().position(|index| index == event) else {
                     continue;
                 };
-                let count = read.as_ref().map(|read| ColumnCount {
-                    value: read[place],
-                    ran: read.running,
-                    enabled: read.enabled,
+                let count = counts.as_ref().map(|counts| ColumnCount {
+                    value: counts[place],
+                    ran: counts.running,
+                    enabled: counts.enabled,
                 });
                 sums[first_columns[opened.cgroup] + offset].add(count);
             }

@@ -168,16 +168,16 @@ impl CpuTurns {
     fn counts(&self, opened: &[CpuGroup]) -> Result<Counts> {
         let mut counts = vec![None; self.events.len()];
         for CpuGroup { group, events } in opened {
-            let read = match group.read() {
-                Ok(read) => read,
+            let group_counts = match group.read() {
+                Ok(group_counts) => group_counts,
                 Err(error) if error.cause == Cause::Missed => continue,
                 Err(error) => return Err(exit::with_help(error)),
             };
             for (place, index) in events.iter().enumerate() {
                 counts[*index] = Some(ColumnCount {
-                    value: read[place],
-                    ran: read.running,
-                    enabled: read.enabled,
+                    value: group_counts[place],
+                    ran: group_counts.running,
+                    enabled: group_counts.enabled,
                 });
             }
         }

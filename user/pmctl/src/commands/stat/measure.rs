@@ -320,9 +320,9 @@ impl<'a> Ticker<'a> {
 
     fn report_interval(&mut self, source: &dyn CountSource) -> Result<()> {
         let at = self.begin.elapsed();
-        let now = source.read(at)?;
+        let counts_now = source.read(at)?;
         let (counts, waited) =
-            source::estimate_counts(&source::counts_since(&now, &self.previous_counts));
+            source::estimate_counts(&source::counts_since(&counts_now, &self.previous_counts));
         let run = Run {
             elapsed: at - self.previous_end,
             user: Duration::ZERO,
@@ -332,7 +332,7 @@ impl<'a> Ticker<'a> {
             uncounted: source.uncounted()?.or(waited.then_some(Uncounted::NoTurn)),
             ending: None,
         };
-        self.previous_counts = now;
+        self.previous_counts = counts_now;
         self.previous_end = at;
         self.remaining = self.remaining.map(|remaining| remaining.saturating_sub(1));
         self.report.interval(at, &run)

@@ -179,8 +179,8 @@ pub(super) fn counted_events(
     if of_tasks {
         // One group, so that the events are read at the same moment.
         for (index, run) in packed_runs.runs.iter_mut().enumerate() {
-            let ungrouped = run.iter_mut().filter(|event| event.group.is_none());
-            ungrouped.for_each(|event| event.group = Some(usize::MAX - index));
+            let ungrouped_events = run.iter_mut().filter(|event| event.group.is_none());
+            ungrouped_events.for_each(|event| event.group = Some(usize::MAX - index));
         }
     }
     let events = metrics.iter().flat_map(|metric| metric.events.clone());

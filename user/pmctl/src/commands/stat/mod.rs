@@ -341,13 +341,13 @@ fn count_runs<'a>(
             runs.clear();
         }
     }
-    let stopped = StoppedRun::remove_from(&mut runs, repeats.limit());
+    let stopped_run = StoppedRun::remove_from(&mut runs, repeats.limit());
     if !repeats.shows_each {
         report.end(&runs)?;
     }
     Ok(worse_exit_code(
         earlier_code,
-        report_problems(subject, &runs, stopped),
+        report_problems(subject, &runs, stopped_run),
     ))
 }
 

@@ -74,10 +74,10 @@ impl NumberFormat for ShownAndRecorded<'_> {
     }
 
     fn end(&mut self, runs: &[Run]) -> Result<()> {
-        let recorded = self.recorded.end(runs);
+        let result = self.recorded.end(runs);
         // Shows the counts even if they could not be recorded.
         self.shown.end(runs)?;
-        recorded?;
+        result?;
         Ok(self.recorded.output.finish()?)
     }
 }

@@ -80,7 +80,7 @@ pub(super) fn counts_since(now: &Summands, before: &Summands) -> Summands {
 /// in each task separately. Returns also whether an event never had a counter.
 pub(super) fn estimate_counts(counted: &Summands) -> (Counts, bool) {
     let mut has_waiting = false;
-    let mut whole = |summands: &Option<Vec<ColumnCount>>| {
+    let mut estimate = |summands: &Option<Vec<ColumnCount>>| {
         let summands = summands.as_ref()?;
         let estimates: Option<Vec<ColumnCount>> =
             summands.iter().map(|one| one.estimated()).collect();
@@ -91,7 +91,7 @@ pub(super) fn estimate_counts(counted: &Summands) -> (Counts, bool) {
                 .fold(ColumnCount::default(), ColumnCount::plus),
         )
     };
-    let counts = counted.iter().map(&mut whole).collect();
+    let counts = counted.iter().map(&mut estimate).collect();
     (counts, has_waiting)
 }
 
@@ -189,12 +189,15 @@ mod tests {
             let of = |one: &Vec<ColumnCount>| one.iter().map(|count| count.value).collect();
             summands.iter().map(|one| one.as_ref().map(of)).collect()
         };
-        let now = vec![of(&[5, 7]), of(&[3]), None, of(&[1])];
+        let counts = vec![of(&[5, 7]), of(&[3]), None, of(&[1])];
         let previous_counts = vec![of(&[1, 2]), None, of(&[1]), of(&[1])];
         assert_eq!(
-            values(&counts_since(&now, &previous_counts)),
+            values(&counts_since(&counts, &previous_counts)),
             [Some(vec![4, 5]), None, None, Some(vec![0])]
         );
-        assert_eq!(values(&counts_since(&now, &Summands::new())), values(&now));
+        assert_eq!(
+            values(&counts_since(&counts, &Summands::new())),
+            values(&counts)
+        );
     }
 }

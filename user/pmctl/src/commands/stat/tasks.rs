@@ -288,16 +288,16 @@ impl TaskCounts {
             if has_left_program(group)? {
                 continue;
             }
-            let read: Option<GroupCounts> = match group.read() {
-                Ok(read) => Some(read),
+            let group_counts: Option<GroupCounts> = match group.read() {
+                Ok(group_counts) => Some(group_counts),
                 Err(error) if error.cause == Cause::Missed => None,
                 Err(error) => return Err(exit::with_help(error)),
             };
             for (position, index) in events.iter().enumerate() {
-                counts[*index] = read.as_ref().map(|read| ColumnCount {
-                    value: read[position],
-                    ran: read.running,
-                    enabled: read.enabled,
+                counts[*index] = group_counts.as_ref().map(|group_counts| ColumnCount {
+                    value: group_counts[position],
+                    ran: group_counts.running,
+                    enabled: group_counts.enabled,
                 });
             }
         }

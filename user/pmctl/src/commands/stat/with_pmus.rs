@@ -176,14 +176,14 @@ impl WithPmus {
     fn read_column(column: &PmuColumn) -> Result<Option<Vec<ColumnCount>>> {
         let mut counts = Vec::new();
         for event in &column.open_events {
-            let read = event.read().context("can't read an event of Linux's")?;
-            let Some(read) = read else {
+            let reading = event.read().context("can't read an event of Linux's")?;
+            let Some(reading) = reading else {
                 return Ok(None);
             };
             counts.push(ColumnCount {
-                value: read.count,
-                ran: Duration::from_nanos(read.running),
-                enabled: Duration::from_nanos(read.enabled),
+                value: reading.count,
+                ran: Duration::from_nanos(reading.running),
+                enabled: Duration::from_nanos(reading.enabled),
             });
         }
         Ok(Some(counts))

@@ -208,13 +208,13 @@ impl CountSource for WithSoftware {
         for opened in &self.open_events {
             let mut sum = ColumnCount::default();
             for event in opened {
-                let read = event
+                let reading = event
                     .read()
                     .context("can't read an event of the kernel's")?;
                 // It is not pinned, and never waits for a counter.
-                let read = read.context("an event of the kernel's has no count")?;
-                let running_time = Duration::from_nanos(read.running);
-                sum = sum.plus(ColumnCount::whole(read.count, running_time));
+                let reading = reading.context("an event of the kernel's has no count")?;
+                let running_time = Duration::from_nanos(reading.running);
+                sum = sum.plus(ColumnCount::whole(reading.count, running_time));
             }
             counts.push(Some(vec![sum]));
         }

@@ -79,10 +79,10 @@ pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
     let mut tables = 0;
     while args.iterations.is_none_or(|most| tables < most) {
         thread::sleep(args.delay);
-        let now = read(&mut cgroups)?;
+        let counts = read(&mut cgroups)?;
         let seconds = since.elapsed().as_secs_f64();
         since = Instant::now();
-        let mut rows: Vec<(&String, CgroupCounts)> = now
+        let mut rows: Vec<(&String, CgroupCounts)> = counts
             .iter()
             .map(|(name, counts)| {
                 let previous_counts = previous_counts.get(name).copied().unwrap_or_default();
@@ -96,7 +96,7 @@ pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
         if clears {
             write!(output, "{CLEAR}")?;
         }
-        let total = count(now.len() as u64, "cgroup");
+        let total = count(counts.len() as u64, "cgroup");
         writeln!(
             output,
             "{seconds:.1} s, {total}, {} with events",
@@ -104,7 +104,7 @@ pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
         )?;
         write(&rows, args.entries, &mut output)?;
         output.flush()?;
-        previous_counts = now;
+        previous_counts = counts;
         tables += 1;
     }
     Ok(0)

@@ -105,13 +105,13 @@ impl PipeStream {
         let mut records = self.spaces.records();
         let mut window = std::mem::take(&mut self.window);
         window.sort_by_key(|record| record.stamp.time);
-        let mut unknown: AHashMap<PathBuf, AHashSet<u64>> = AHashMap::new();
+        let mut unknown_offsets: AHashMap<PathBuf, AHashSet<u64>> = AHashMap::new();
         for record in &window {
             match &record.body {
                 Body::Sample(sample) => {
                     let chain = sample.chain.iter().copied();
                     for address in chain.chain([sample.ip]) {
-                        self.note_unknown_address(record.stamp.task, address, &mut unknown);
+                        self.note_unknown_address(record.stamp.task, address, &mut unknown_offsets);
                     }
                 }
                 Body::Exit { task, .. } => self.spaces.end(*task),
@@ -123,7 +123,7 @@ impl PipeStream {
             records: Records::from(&records[..]),
             ..head.clone()
         };
-        for (file, offsets) in unknown {
+        for (file, offsets) in unknown_offsets {
             self.look_up_symbols(&file, &offsets);
         }
         recording.notes.symbols = self.tables.values().cloned().collect();

@@ -52,9 +52,9 @@ impl AnnotatedFunctions {
         let functions = match self.events.entry(event) {
             std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::hash_map::Entry::Vacant(entry) => {
-                let read = SampledFunctions::collect(recording, event)
+                let result = SampledFunctions::collect(recording, event)
                     .map_err(|error| error.to_string())?;
-                entry.insert(read)
+                entry.insert(result)
             }
         };
         let named_functions = functions

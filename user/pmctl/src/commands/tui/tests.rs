@@ -170,8 +170,8 @@ fn long_lines_are_scrolled_as_far_as_there_is_text() {
     assert_eq!(test.keys(">").screen(), end);
     assert_eq!(test.keys("<<<<<").screen(), screen_before);
     // On a wide screen there is nothing to scroll.
-    let mut wide = TestTui::new(TIMEBASE, (200, 24));
-    assert_eq!(wide.screen(), wide.keys(">").screen());
+    let mut wide_tui = TestTui::new(TIMEBASE, (200, 24));
+    assert_eq!(wide_tui.screen(), wide_tui.keys(">").screen());
 }
 
 #[test]

@@ -294,10 +294,10 @@ fn memory_file(name: &str) -> Result<File> {
 /// Returns the content of a file, as far as it can be read.
 fn read_all(file: &mut File) -> String {
     let mut bytes = Vec::new();
-    let read: io::Result<()> = file
+    let result: io::Result<()> = file
         .seek(SeekFrom::Start(0))
         .and_then(|_| file.read_to_end(&mut bytes))
         .map(drop);
-    drop(read);
+    drop(result);
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -77,11 +77,15 @@ mod tests {
     fn a_directory_comes_after_its_parents() {
         let folder = tempfile::tempdir().unwrap();
         let outer = fs::canonicalize(folder.path()).unwrap();
-        let inner = outer.join("a");
-        fs::create_dir(&inner).unwrap();
-        let names = [inner.clone(), outer.clone(), inner.join("../a")];
+        let inner_folder = outer.join("a");
+        fs::create_dir(&inner_folder).unwrap();
+        let names = [
+            inner_folder.clone(),
+            outer.clone(),
+            inner_folder.join("../a"),
+        ];
         let shared = SharedFolders::find(&names).unwrap();
-        assert_eq!(shared.directories(), [outer, inner]);
+        assert_eq!(shared.directories(), [outer, inner_folder]);
     }
 
     #[test]

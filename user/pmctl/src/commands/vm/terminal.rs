@@ -44,9 +44,9 @@ impl RawTerminal {
     /// Puts the terminal into raw mode.
     pub(super) fn make_raw(&mut self) -> Result<()> {
         let settings = tcgetattr(&self.file).context("can't read the terminal's settings")?;
-        let mut raw = settings.clone();
-        cfmakeraw(&mut raw);
-        tcsetattr(&self.file, SetArg::TCSADRAIN, &raw)
+        let mut raw_settings = settings.clone();
+        cfmakeraw(&mut raw_settings);
+        tcsetattr(&self.file, SetArg::TCSADRAIN, &raw_settings)
             .context("can't change the terminal's settings")?;
         self.saved_settings = Some(settings);
         Ok(())

@@ -72,8 +72,8 @@ impl CallQueue {
 
     /// Returns the next call, once there is [something to read](AsFd); `None` if none will come any more.
     pub(super) fn next(&mut self) -> Result<Option<Request>> {
-        let read = self.bell.read(&mut [0]);
-        if read.context("can't read from the socket of received system calls")? == 0 {
+        let result = self.bell.read(&mut [0]);
+        if result.context("can't read from the socket of received system calls")? == 0 {
             return Ok(None);
         }
         let received = self

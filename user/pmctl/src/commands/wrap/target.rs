@@ -81,12 +81,12 @@ impl Tid {
             base: usize::try_from(address).or(Err(Errno::EFAULT))?,
             len: length,
         };
-        let read = process_vm_readv(
+        let read_length = process_vm_readv(
             Pid::from_raw(self.0),
             &mut [IoSliceMut::new(&mut bytes)],
             &[remote],
         )?;
-        if read < length {
+        if read_length < length {
             return Err(Errno::EFAULT);
         }
         Ok(bytes)
@@ -289,8 +289,8 @@ mod tests {
         let mut copy = UnixStream::from(copy);
         copy.read_exact(&mut byte).expect("it is the same socket");
         drop(write);
-        let left = read.read(&mut byte).expect("it is open");
-        assert_eq!(left, 0, "the byte was there once");
+        let byte_count = read.read(&mut byte).expect("it is open");
+        assert_eq!(byte_count, 0, "the byte was there once");
         assert_eq!(
             current_thread().copy_descriptor(-1).err(),
             Some(Errno::EBADF)

@@ -31,8 +31,8 @@ pub(crate) struct FoundCgroups {
 impl FoundCgroup {
     /// Returns whether the cgroup still exists. Another one with the same name does not count.
     pub(crate) fn is_there(&self, mount: &Path) -> bool {
-        let now = fs::metadata(mount.join(&self.name));
-        now.is_ok_and(|now| now.ino() == self.inode)
+        let metadata = fs::metadata(mount.join(&self.name));
+        metadata.is_ok_and(|metadata| metadata.ino() == self.inode)
     }
 }
 

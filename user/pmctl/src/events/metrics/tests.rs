@@ -56,10 +56,13 @@ fn unknown_metrics_have_messages() {
         not_of_cores.contains("needs UNC_") && not_of_cores.contains("not an event of a core"),
         "{not_of_cores}"
     );
-    let similar = message("tma_retirin", &skylake);
-    assert!(similar.contains("Did you mean `tma_retiring`"), "{similar}");
-    let unknown = message("xyz", &crate::system::pmu::testing::intel());
-    assert!(unknown.contains("whose model is unknown"), "{unknown}");
+    let message_of_similar = message("tma_retirin", &skylake);
+    assert!(
+        message_of_similar.contains("Did you mean `tma_retiring`"),
+        "{message_of_similar}"
+    );
+    let message = message("xyz", &crate::system::pmu::testing::intel());
+    assert!(message.contains("whose model is unknown"), "{message}");
 }
 
 /// Evaluates all metrics of all models with made-up counts.

@@ -178,13 +178,13 @@ impl Layout {
 
     /// Splits the content of a record that is no sample into its body and its stamp.
     pub(super) fn split_stamp(self, content: &[u8]) -> Option<(&[u8], Stamp)> {
-        let unknown = Stamp {
+        let unknown_stamp = Stamp {
             task: Task::UNKNOWN,
             time: 0,
             cpu: Stamp::NO_CPU,
         };
         if !self.has_stamps {
-            return Some((content, unknown));
+            return Some((content, unknown_stamp));
         }
         let fields = STAMP.into_iter().filter(|field| self.fields & field != 0);
         let size = 8 * fields.clone().count();
@@ -192,7 +192,7 @@ impl Layout {
         let mut reader = Reader(stamp);
         fields
             .into_iter()
-            .try_fold(unknown, |stamp, field| {
+            .try_fold(unknown_stamp, |stamp, field| {
                 let value = reader.u64()?;
                 Some(match field {
                     abi::PERF_SAMPLE_TID => Stamp {

@@ -345,9 +345,10 @@ mod tests {
         assert_eq!(cut_recording.records, Records::from(&kept[..]));
         // Wherever the stream is cut off, reading does not panic, and only the whole stream counts as finished.
         for length in 0..whole_stream.len() {
-            let read = read(&whole_stream[..length]);
+            let read_recording = read(&whole_stream[..length]);
             assert!(
-                read.is_err() || read.is_ok_and(|read| read.is_unfinished),
+                read_recording.is_err()
+                    || read_recording.is_ok_and(|read_recording| read_recording.is_unfinished),
                 "{length}"
             );
         }

@@ -155,9 +155,9 @@ fn recordings_of_earlier_versions_have_the_notes_as_a_feature() {
     let at = table + number as usize * 16;
     file.splice(at..at, entry);
     file[HEADER_SIZE - 1] |= 0x80;
-    let read = read(file).expect("it is whole");
-    assert_eq!(read.notes, own_recording.notes);
-    assert!(!read.is_from_perf);
+    let read_recording = read(file).expect("it is whole");
+    assert_eq!(read_recording.notes, own_recording.notes);
+    assert!(!read_recording.is_from_perf);
 }
 
 #[test]
@@ -184,12 +184,12 @@ fn an_unfinished_file_of_perf_is_read_to_its_end() {
         file[48..56].fill(0);
         read(file).expect("it is as far as it goes")
     };
-    let read = killed(size);
-    assert!(read.is_from_perf && read.is_unfinished);
-    assert!(read.samples().eq(own_recording.samples()));
-    let words = read.notes.degraded.join("; ");
+    let read_recording = killed(size);
+    assert!(read_recording.is_from_perf && read_recording.is_unfinished);
+    assert!(read_recording.samples().eq(own_recording.samples()));
+    let words = read_recording.notes.degraded.join("; ");
     assert!(words.contains("perf record` was killed"), "{words}");
-    let record_count = read.records.iter().count();
+    let record_count = read_recording.records.iter().count();
     // The file ends within the last record, and before the first one.
     assert_eq!(killed(size - 9).records.iter().count(), record_count - 1);
     assert_eq!(killed(0).records.iter().count(), 0);
@@ -537,9 +537,9 @@ fn record() -> impl Strategy<Value = Record> {
 proptest! {
     #[test]
     fn any_records_are_read_as_they_were_written(mut records in prop::collection::vec(record(), 0..30)) {
-        let read = read(write_records(&records)).expect("it is whole");
+        let read_recording = read(write_records(&records)).expect("it is whole");
         records.sort_by_key(|record| record.stamp.time);
-        let decoded_records: Vec<_> = read.records.iter().collect::<Result<_, _>>().expect("it is whole");
+        let decoded_records: Vec<_> = read_recording.records.iter().collect::<Result<_, _>>().expect("it is whole");
         prop_assert_eq!(decoded_records, records);
     }
 

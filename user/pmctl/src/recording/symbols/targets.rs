@@ -226,8 +226,8 @@ mod tests {
     #[test]
     fn the_simplest_of_several_names_wins() {
         let targets = targets(&["-O1", "-static"]);
-        let open = find(&targets, "fopen");
-        assert_eq!(targets.at(open.start), Some(("fopen", 0)));
+        let fopen_address = find(&targets, "fopen");
+        assert_eq!(targets.at(fopen_address.start), Some(("fopen", 0)));
     }
 
     #[test]

@@ -166,8 +166,8 @@ fn a_small_symbol_table_has_all_functions() {
     run(Command::new("objcopy")
         .args(["--strip-all", "--keep-symbol=hidden"])
         .args([at("program.whole"), at("small")]));
-    let small = fs::read(at("small")).expect("it was made");
-    let mut packer = xz2::read::XzEncoder::new(&small[..], 1);
+    let small_file = fs::read(at("small")).expect("it was made");
+    let mut packer = xz2::read::XzEncoder::new(&small_file[..], 1);
     let mut packed_file = File::create(at("small.xz")).expect("it can be made");
     io::copy(&mut packer, &mut packed_file).expect("it can be written");
     let section = format!("--add-section=.gnu_debugdata={}", at("small.xz").display());
