@@ -22,7 +22,8 @@ struct Buffer<W> {
     words: [UnsafeCell<usize>; WORDS],
 }
 
-// SAFETY: All accesses to the words go through loom's `UnsafeCell`, which panics at a data race instead of allowing it.
+// SAFETY: `Sync` requires that several threads may use a shared reference at once. All accesses to the words go through
+// loom's `UnsafeCell`, which panics at a data race instead of allowing it.
 unsafe impl<W: Sync> Sync for Buffer<W> {}
 
 /// Returns the offset of a word in the buffer, in bytes.
@@ -44,7 +45,8 @@ impl<W: AtomicWord> Buffer<W> {
         for set in SETS {
             let end = set.end;
             for word in set {
-                // SAFETY: loom passes a valid pointer to the cell's content, only this thread writes, and loom panics if
+                // SAFETY: Writing through the pointer requires that it is valid and that nothing else accesses the
+                // cell. loom passes a valid pointer to the cell's content, only this thread writes, and loom panics if
                 // another thread reads the cell at the same time.
                 self.words[word].with_mut(|to| unsafe { *to = word + 1 });
             }
@@ -65,8 +67,9 @@ impl<W: AtomicWord> Buffer<W> {
             "sets are whole"
         );
         for word in already_read..published_words {
-            // SAFETY: loom passes a valid pointer to the cell's content. Published words are not written again, and loom
-            // panics if another thread writes the cell at the same time.
+            // SAFETY: Reading through the pointer requires that it is valid and that nothing writes the cell. loom
+            // passes a valid pointer to the cell's content. Published words are not written again, and loom panics if
+            // another thread writes the cell at the same time.
             let value = self.words[word].with(|from| unsafe { *from });
             assert_eq!(value, word + 1);
         }

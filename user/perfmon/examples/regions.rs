@@ -8,8 +8,9 @@ use perfmon::{Event, measure, region};
 
 /// Executes 2 instructions in each of `n` iterations.
 fn spin(n: u64) {
-    // SAFETY: The assembly changes only the register that it declares as an operand and the flags, which `asm!` assumes
-    // to change; it accesses no memory, as `nomem` and `nostack` promise.
+    // SAFETY: `asm!` requires that the assembly does only what its operands and options declare. The assembly changes
+    // only the register that it declares as an operand and the flags, which `asm!` assumes to change; it accesses no
+    // memory, as `nomem` and `nostack` promise.
     unsafe {
         asm!("2:", "dec {n}", "jnz 2b", n = inout(reg) n => _, options(nomem, nostack));
     }

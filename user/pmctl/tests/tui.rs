@@ -244,8 +244,8 @@ fn a_new_size_is_drawn() {
     let mut session = report();
     session.screen.set_size(6, 30);
     let window = size(30, 6);
-    // SAFETY: TIOCSWINSZ requires a pointer to a `struct winsize`, which it reads: `window` is one, and lives until the call
-    // returns.
+    // SAFETY: TIOCSWINSZ requires a pointer to a `struct winsize`, which it reads: `window` is one, and lives until the
+    // call returns.
     unsafe { calls::set_size(std::os::fd::AsRawFd::as_raw_fd(&session.master), &window) }
         .expect("set");
     session.wait_for_screen("\n\n q  quit   /  search   h  help");

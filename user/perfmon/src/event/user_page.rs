@@ -172,9 +172,9 @@ impl PageMapping {
 
     #[inline]
     fn page(&self) -> &Page {
-        // SAFETY: By the type invariant `start` is the beginning of a readable mapping that lives as long as `self`, and
-        // a mapping is aligned to pages. `Page` consists of atomic integers, for which every bit pattern that the kernel
-        // writes meanwhile is a valid value.
+        // SAFETY: `as_ref` requires a pointer to an aligned and valid `Page`. By the type invariant `start` is the
+        // beginning of a readable mapping that lives as long as `self`, and a mapping is aligned to pages. `Page`
+        // consists of atomic integers, for which every bit pattern that the kernel writes meanwhile is a valid value.
         unsafe { self.start.as_ref() }
     }
 }
@@ -197,8 +197,8 @@ unsafe fn rdpmc(index: u32) -> u64 {
 
 impl Drop for PageMapping {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant `start` is a mapping of `SIZE` bytes that nothing else unmaps. The references
-        // that `page` returned borrow `self`, so none is left.
+        // SAFETY: `munmap` requires that nothing uses the memory afterwards. By the type invariant `start` is a mapping
+        // of `SIZE` bytes that nothing else unmaps. The references that `page` returned borrow `self`, so none is left.
         let result = unsafe { munmap(self.start.cast(), SIZE.get()) };
         debug_assert!(result.is_ok(), "munmap of a mapping of mmap");
     }

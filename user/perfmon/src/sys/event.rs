@@ -55,13 +55,14 @@ impl EventOpen<'_> {
             flags: self.flags,
             reserved: [0; 2],
         };
-        // SAFETY: `event_open` requires an open descriptor, a pointer to the ioctl's structure, and memory that the kernel may
-        // access through it. The number and the structure come from the header, and `raw` outlives the call. The kernel reads as many bytes of `attr` as its member `size` says, or 64 if that is 0, and writes to the member
-        // `size`. `attr` has at least that many bytes, as checked above, and is borrowed for writing, so nothing else
-        // changes `size` meanwhile.
+        // SAFETY: `event_open` requires an open descriptor, a pointer to the ioctl's structure, and memory that the
+        // kernel may access through it. The number and the structure come from the header, and `raw` outlives the call.
+        // The kernel reads as many bytes of `attr` as its member `size` says, or 64 if that is 0, and writes to the
+        // member `size`. `attr` has at least that many bytes, as checked above, and is borrowed for writing, so nothing
+        // else changes `size` meanwhile.
         let fd = unsafe { ioctl::event_open(device.as_raw_fd(), &raw const raw) }?;
-        // SAFETY: `from_raw_fd` requires an open descriptor that nothing else owns: the driver has just created it for this
-        // call.
+        // SAFETY: `from_raw_fd` requires an open descriptor that nothing else owns: the driver has just created it for
+        // this call.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 }
@@ -93,10 +94,10 @@ impl EventCall<'_> {
     /// Executes the ioctl.
     pub(super) fn call(self, event: BorrowedFd<'_>) -> Result<(), Errno> {
         let fd = event.as_raw_fd();
-        // SAFETY: The ioctls require an open descriptor and the argument of their number. The descriptor is open as long as it
-        // is borrowed. All calls but ID take a number instead of a pointer.
-        // ID writes 64 bits through a pointer, which comes from a reference to a `u64` that is valid for the call. A
-        // file that is not an event rejects these ioctls, because their letter belongs to perf.
+        // SAFETY: The ioctls require an open descriptor and the argument of their number. The descriptor is open as
+        // long as it is borrowed. All calls but ID take a number instead of a pointer. ID writes 64 bits through a
+        // pointer, which comes from a reference to a `u64` that is valid for the call. A file that is not an event
+        // rejects these ioctls, because their letter belongs to perf.
         let result = unsafe {
             match self {
                 Self::Enable { group } => ioctl::enable(fd, group_flag(group)),

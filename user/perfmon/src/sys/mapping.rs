@@ -88,9 +88,9 @@ impl Mapping {
 
     /// Returns the header.
     pub(crate) fn header(&self) -> &Header {
-        // SAFETY: By the type invariant the mapping holds the header as long as `self` lives, and it begins with a page,
-        // so the header is aligned. `Header` consists of atomic integers, for which every bit pattern that the kernel
-        // writes meanwhile is a valid value.
+        // SAFETY: `as_ref` requires a pointer to an aligned and valid `Header`. By the type invariant the mapping holds
+        // the header as long as `self` lives, and it begins with a page, so the header is aligned. `Header` consists of
+        // atomic integers, for which every bit pattern that the kernel writes meanwhile is a valid value.
         unsafe { self.start.cast().as_ref() }
     }
 
@@ -99,9 +99,10 @@ impl Mapping {
     pub(crate) fn records(&self) -> Option<&[AtomicU32]> {
         // ATOMICS: Pairs with the kernel's `publish`: all loads of records happen after this load of `capture_end`.
         let Range { start, end } = published(&self.header().capture_end, self.length.get())?;
-        // SAFETY: `published` returns a range within `length` that ends at `capture_end`, so by the type invariant it can
-        // be read as long as `self` lives. It begins after the header, whose size is a multiple of 4, so the words are
-        // aligned; the kernel does not write published words again.
+        // SAFETY: `add` requires an offset within the mapping, and `from_raw_parts` requires aligned words that can be
+        // read, and that do not change except through atomics. `published` returns a range within `length` that ends at
+        // `capture_end`, so by the type invariant it can be read as long as `self` lives. It begins after the header,
+        // whose size is a multiple of 4, so the words are aligned; the kernel does not write published words again.
         Some(unsafe {
             let first = self.start.add(start).cast::<AtomicU32>();
             slice::from_raw_parts(first.as_ptr(), (end - start) / size_of::<AtomicU32>())
@@ -111,8 +112,9 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant `start` is a mapping of `length` bytes that nothing else unmaps. The references
-        // that `header` and `records` returned borrow `self`, so none is left.
+        // SAFETY: `munmap` requires that nothing uses the memory afterwards. By the type invariant `start` is a mapping
+        // of `length` bytes that nothing else unmaps. The references that `header` and `records` returned borrow
+        // `self`, so none is left.
         let result = unsafe { munmap(self.start.cast(), self.length.get()) };
         debug_assert!(result.is_ok(), "munmap of a mapping of mmap");
     }

@@ -141,11 +141,11 @@ impl Node {
 impl Driver for Node {
     fn call(&self, call: Call<'_>) -> Result<(), Errno> {
         let fd = self.0.as_raw_fd();
-        // SAFETY: The ioctls require an open descriptor and a pointer to the structure of their number. The descriptor is
-        // open as long as `self.0` lives. Each ioctl number comes from the header
-        // together with the structure that the driver reads or writes for it, and the generated function
-        // takes a pointer to exactly that structure, which comes from a reference that is valid for the
-        // whole call. Every bit pattern that the driver writes is a valid value of these structures.
+        // SAFETY: The ioctls require an open descriptor and a pointer to the structure of their number. The descriptor
+        // is open as long as `self.0` lives. Each ioctl number comes from the header together with the structure that
+        // the driver reads or writes for it, and the generated function takes a pointer to exactly that structure,
+        // which comes from a reference that is valid for the whole call. Every bit pattern that the driver writes is a
+        // valid value of these structures.
         let result = unsafe {
             match call {
                 Call::Setup2(pmc) => ioctl::setup2(fd, pmc),
@@ -173,12 +173,12 @@ impl Driver for Node {
     }
 
     fn buffer_handle(&self, request: &abi::perfmon_buffer_handle_req) -> Result<OwnedFd, Errno> {
-        // SAFETY: The ioctl requires an open descriptor and a pointer to the structure of its number. The descriptor is open
-        // as long as `self.0` lives. The driver only reads the structure that the header
-        // has for this ioctl number, through a pointer from a reference that is valid for the whole call.
+        // SAFETY: The ioctl requires an open descriptor and a pointer to the structure of its number. The descriptor is
+        // open as long as `self.0` lives. The driver only reads the structure that the header has for this ioctl
+        // number, through a pointer from a reference that is valid for the whole call.
         let fd = unsafe { ioctl::buffer_handle(self.0.as_raw_fd(), request) }?;
-        // SAFETY: `from_raw_fd` requires an open descriptor that nothing else owns: the driver has just created it for this
-        // call.
+        // SAFETY: `from_raw_fd` requires an open descriptor that nothing else owns: the driver has just created it for
+        // this call.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 

@@ -93,9 +93,10 @@ impl RingMapping {
 
     /// Returns the positions, which the caller must not store to unless the mapping is writable.
     fn positions(&self) -> &Positions {
-        // SAFETY: By the type invariant the first page is mapped as long as `self` lives, and a mapping begins at a page.
-        // `RingControl::OFFSET` is a multiple of the alignment of `Positions` and leaves room for them in the page, which is
-        // asserted at compile time. `Positions` consists of atomic integers, for which every bit pattern
+        // SAFETY: `byte_add` requires an offset within the mapping, and `as_ref` a pointer to aligned and valid
+        // `Positions`. By the type invariant the first page is mapped as long as `self` lives, and a mapping begins at
+        // a page. `RingControl::OFFSET` is a multiple of the alignment of `Positions` and leaves room for them in the
+        // page, which is asserted at compile time. `Positions` consists of atomic integers, for which every bit pattern
         // that the kernel or a program writes is a valid value.
         unsafe {
             self.start
@@ -107,8 +108,10 @@ impl RingMapping {
 
     /// Returns the words of the ring; their number is a power of 2.
     pub(crate) fn words(&self) -> &[AtomicU64] {
-        // SAFETY: By the type invariant `pages` pages follow the first one as long as `self` lives, and the beginning of
-        // a page is aligned for words. Every bit pattern that the kernel or a program writes is a valid `AtomicU64`.
+        // SAFETY: `byte_add` requires an offset within the mapping, and `from_raw_parts` requires that many aligned and
+        // valid words. By the type invariant `pages` pages follow the first one as long as `self` lives, and the
+        // beginning of a page is aligned for words. Every bit pattern that the kernel or a program writes is a valid
+        // `AtomicU64`.
         unsafe {
             let first = self.start.byte_add(PAGE_SIZE).cast::<AtomicU64>();
             slice::from_raw_parts(
@@ -122,8 +125,9 @@ impl RingMapping {
 impl Drop for RingMapping {
     fn drop(&mut self) {
         if let Some(length) = Self::length(self.pages) {
-            // SAFETY: By the type invariant `start` is a mapping of this length that nothing else unmaps. The references
-            // that `positions` and `words` returned borrow `self`, so none is left.
+            // SAFETY: `munmap` requires that nothing uses the memory afterwards. By the type invariant `start` is a
+            // mapping of this length that nothing else unmaps. The references that `positions` and `words` returned
+            // borrow `self`, so none is left.
             let result = unsafe { munmap(self.start.cast(), length.get()) };
             debug_assert!(result.is_ok(), "munmap of a mapping of mmap");
         }

@@ -41,7 +41,8 @@ pub(crate) fn open(attr: &mut [u8], task: i32, cpu: i32) -> Result<OwnedFd, Errn
         )
     })?;
     let fd = libc::c_int::try_from(fd).map_err(|_| Errno::EBADF)?;
-    // SAFETY: The descriptor is open and has no other owner, since the successful call above has just created it.
+    // SAFETY: `from_raw_fd` requires an open descriptor without another owner. The successful call above has just
+    // created it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

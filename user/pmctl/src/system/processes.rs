@@ -61,7 +61,8 @@ pub(crate) fn open_pidfd(number: u32) -> Option<OwnedFd> {
     // SAFETY: pidfd_open(2) takes two integers and accesses no memory of this process.
     let result = unsafe { libc::syscall(libc::SYS_pidfd_open, number, PIDFD_THREAD) };
     let descriptor = i32::try_from(Errno::result(result).ok()?).ok()?;
-    // SAFETY: The descriptor is open and has no other owner, since the successful call above has just created it.
+    // SAFETY: `from_raw_fd` requires an open descriptor without another owner. The successful call above has just
+    // created it.
     Some(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 

@@ -210,7 +210,7 @@ fn is_ignored(signal: Signal) -> bool {
     if result != 0 {
         return false;
     }
-    // SAFETY: sigaction(2) has succeeded, so it has initialized `action`.
+    // SAFETY: `assume_init` requires an initialized value. sigaction(2) has succeeded, so it has written `action`.
     let action = unsafe { action.assume_init() };
     action.sa_sigaction == libc::SIG_IGN
 }

@@ -148,8 +148,8 @@ fn take_samples() -> Result<u64, Error> {
 fn record_mappings() -> Result<u64, Error> {
     let event = Event::dummy().user().this_thread();
     let mut sampler = event.mappings().pages(1).sample()?;
-    // SAFETY: Without an address and MAP_FIXED, the kernel chooses an unused range, so no existing mapping changes. The
-    // memory is not accessed.
+    // SAFETY: `mmap_anonymous` requires that it replaces no mapping in use. Without an address and MAP_FIXED, the
+    // kernel chooses an unused range. The memory is not accessed.
     let mapped = unsafe {
         mmap_anonymous(
             None,
@@ -159,7 +159,8 @@ fn record_mappings() -> Result<u64, Error> {
         )
     };
     if let Ok(start) = mapped {
-        // SAFETY: `start` is from the mmap above with this length, and no reference to the memory exists.
+        // SAFETY: `munmap` requires that nothing uses the memory afterwards. `start` is from the mmap above with this
+        // length, and no reference to the memory exists.
         let result = unsafe { munmap(start, MAPPED_BYTES.get()) };
         debug_assert!(result.is_ok(), "munmap of a mapping fails");
     }

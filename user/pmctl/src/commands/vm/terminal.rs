@@ -69,7 +69,7 @@ impl Drop for RawTerminal {
 
 /// Returns the size of a terminal; `None` if the descriptor is no terminal, or the size is not known.
 pub(super) fn size(terminal: BorrowedFd<'_>) -> Option<Size> {
-    // SAFETY: `winsize` consists of integers, for which zero bytes are a valid value.
+    // SAFETY: `zeroed` requires a type for which zero bytes are a valid value. `winsize` consists of integers.
     let mut size: libc::winsize = unsafe { std::mem::zeroed() };
     // SAFETY: TIOCGWINSZ writes a `winsize` to the pointer, which is that of the live local `size`.
     unsafe { get_size(terminal.as_raw_fd(), &raw mut size) }.ok()?;

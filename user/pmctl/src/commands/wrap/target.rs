@@ -233,7 +233,8 @@ fn has_perfmon_capability(status: &str) -> bool {
 /// Returns the descriptor that a system call has created.
 fn owned_descriptor(result: libc::c_long) -> Result<OwnedFd, Errno> {
     let number = i32::try_from(Errno::result(result)?).or(Err(Errno::EBADF))?;
-    // SAFETY: `number` is open and owned by nothing else: the system call has just created it.
+    // SAFETY: `from_raw_fd` requires an open descriptor without another owner. The system call has just created
+    // `number`.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 

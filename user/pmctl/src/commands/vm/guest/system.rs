@@ -168,7 +168,8 @@ fn enable_loopback() -> Result<()> {
         SockFlag::SOCK_CLOEXEC,
         None,
     )?;
-    // SAFETY: `ifreq` consists of integers, raw pointers and unions of them, for all of which zero bytes are a valid value.
+    // SAFETY: `zeroed` requires a type for which zero bytes are a valid value. `ifreq` consists of integers, raw
+    // pointers and unions of them.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
         *to = libc::c_char::try_from(*from)?;
