@@ -3,7 +3,7 @@
 
 use perfmon::trace::{Chunk, Decoder, merge};
 
-/// Decodes records: to their end, or to one error. What was decoded is encoded as it was.
+/// Decodes records: to their end, or to one error. The decoded records are encoded to the same bytes.
 ///
 /// # Panics
 /// If that is not so.

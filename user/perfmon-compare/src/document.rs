@@ -15,7 +15,7 @@ const SCHEMA: &str = "pmctl-bench-v1";
 /// The reason why a document can't be used.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum UnusableDocument {
-    /// The schema is another one.
+    /// The document has another schema.
     #[error("its schema is `{0}`, not `{SCHEMA}`")]
     Schema(String),
     /// The document has no commands, so there is nothing to compare with.

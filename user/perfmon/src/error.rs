@@ -76,7 +76,7 @@ pub enum Attempt {
     MapEvent(EventLabel),
     /// To map the ring of an event, with this number of pages.
     MapRing(EventLabel, usize),
-    /// To let an event write to the ring of another one.
+    /// To let an event write to the ring of another event.
     ShareRing(EventLabel),
     /// To read the ring of an event.
     ReadRing(EventLabel),

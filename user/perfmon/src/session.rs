@@ -31,7 +31,7 @@ use crate::{Attempt, Cause, CounterId, Device, Error, EventSelect};
 #[derive(Debug)]
 pub struct Session {
     device: Device,
-    /// The counters in use. A second `Counter` on the same hardware would change the first one's count.
+    /// The counters in use. A second `Counter` on the same hardware would change the count of the first `Counter`.
     counters_in_use: Arc<Mutex<Vec<CounterId>>>,
 }
 

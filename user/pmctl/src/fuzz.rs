@@ -17,7 +17,7 @@ const DRIVER_BITS: u64 = 0xf << 19;
 /// Reads a `perf.data` file. If it can be read, looks up the names of its samples, writes it, and reads it again.
 ///
 /// # Panics
-/// If a sample is missing, or if the recording is another one after it was written.
+/// If a sample is missing, or if the written recording is read as a different one.
 pub fn recording(file: &[u8]) {
     let recording = match perfdata::read(file) {
         Ok(recording) => recording,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Faults that need no PMU: outputs that are full, closed or have no reader, files that are damaged or have no end, and
-//! signals at any moment. selftests/pmctl/faults.sh has those of counting and recording.
+//! signals at any moment. selftests/pmctl/faults.sh has the faults of counting and recording.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;

@@ -146,7 +146,7 @@ impl Builder {
     /// Counts the thread with this ID; a process's ID is that of its first thread. With
     /// [`inherit`](Self::inherit) it counts also the threads that this one creates from then on.
     pub fn pid(mut self, pid: u32) -> Self {
-        // No thread has a larger one: ESRCH.
+        // No thread has an ID above `i32::MAX`, so the kernel answers with ESRCH.
         self.target.tasks = Tasks::Pid(i32::try_from(pid).unwrap_or(i32::MAX));
         self
     }

@@ -147,7 +147,8 @@ impl Event {
         let requested = words.len();
         match self.driver.read_event(self.as_fd(), words) {
             Ok(number) if number == requested => Ok(()),
-            // A short read: the event's task can't be counted any more. perf does the same for pinned events in error.
+            // A short read means that the event's task can no longer be counted. perf treats pinned events in error in the
+            // same way.
             Ok(_) => Err(Error {
                 attempt: Attempt::ReadEvent(self.label.clone()),
                 cause: Cause::Missed,

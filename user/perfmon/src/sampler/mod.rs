@@ -67,7 +67,7 @@ pub struct Sampler {
     /// ring.
     tail: u64,
     has_chain: bool,
-    /// The events with their IDs; the first one owns the ring.
+    /// The events with their IDs; the first event owns the ring.
     events: Vec<(u64, Event)>,
 }
 

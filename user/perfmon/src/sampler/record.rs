@@ -138,7 +138,7 @@ pub enum Record<'a> {
         exec: bool,
         stamp: Stamp,
     },
-    /// A task has created another one.
+    /// A task has created another task.
     #[expect(missing_docs, reason = "as the variant says")]
     Fork {
         child: Task,

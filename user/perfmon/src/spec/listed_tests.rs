@@ -179,7 +179,7 @@ fn what_the_driver_cannot_do_is_refused_with_the_reason() {
             "{message}"
         );
         assert!(message.contains(reason), "{message}");
-        // In a list with other events it is returned as an event that the CPU lacks.
+        // In a list with other events the parser returns the event as one that the CPU lacks.
         let events = parse_or_absent(&format!("cycles,{text}"), &pmu).expect("cycles are there");
         assert!(
             events[1]

@@ -187,7 +187,7 @@ pub fn parse_without_groups(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, Spe
 /// Parses like [`parse`], but returns an event that the CPU lacks as [absent](EventSpec::is_absent) instead of failing.
 ///
 /// # Errors
-/// A mistake in the text. If the CPU has none of the events, the error of the first one.
+/// A mistake in the text. If the CPU has none of the events, the error of the first event.
 pub fn parse_or_absent(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, SpecError> {
     let resolve = |spec: &Spec| match resolve(spec, text, pmu) {
         Ok(event) => Ok((event, None)),

@@ -94,7 +94,7 @@ impl Mapping {
         unsafe { self.start.cast().as_ref() }
     }
 
-    /// Returns the words of all records that are published now, which don't change any more; `None` if the header's
+    /// Returns the words of all records that are published now, which no longer change; `None` if the header's
     /// `capture_end` is impossible.
     pub(crate) fn records(&self) -> Option<&[AtomicU32]> {
         // ATOMICS: Pairs with the kernel's `publish`: all loads of records happen after this load of `capture_end`.

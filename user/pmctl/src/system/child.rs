@@ -479,7 +479,7 @@ mod tests {
         let (gate, mut child_gate) = make_gate().expect("a pipe can be made");
         let child = std::thread::spawn(move || child_gate.pass());
         let mut gate = gate.wait_for_child_at_gate().expect("the thread writes");
-        // The thread would be finished by then if the gate did not hold it.
+        // Without the gate, the thread finishes within this time.
         std::thread::sleep(std::time::Duration::from_millis(50));
         assert!(!child.is_finished());
         gate.open().expect("the thread still writes");

@@ -56,7 +56,7 @@ impl fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// Returns the other programs that use counters of the driver; `None` if there are none, or if perf uses counters.
+/// Returns the other programs that use counters of the driver; `None` if no other program does, or if perf uses counters.
 fn other_owners() -> Option<Owners> {
     let Owners(mut owners) = Device::open().ok()?.owners();
     owners.retain(|(_, owner)| owner.pid != Some(std::process::id()));

@@ -59,8 +59,8 @@ impl Signals {
         ] {
             mask.add(signal);
         }
-        // SIGHUP comes when the terminal is hung up. nohup(1) makes pmctl ignore it; if it were blocked, it would be read
-        // nevertheless.
+        // The kernel sends SIGHUP when the terminal is hung up. nohup(1) makes pmctl ignore SIGHUP. An ignored signal that is
+        // blocked is read nevertheless, so it must not be blocked.
         if !is_ignored(Signal::SIGHUP) {
             mask.add(Signal::SIGHUP);
         }

@@ -38,7 +38,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 /// Parses a JSON object. An error begins with `message`. If the text is an object, the parser's message with line and
-/// column follows; for a file of another kind it would be meaningless.
+/// column follows; for a file of another kind it is meaningless.
 pub(crate) fn json_of<T: DeserializeOwned>(
     text: &[u8],
     message: impl FnOnce() -> String,

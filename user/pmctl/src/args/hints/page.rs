@@ -150,7 +150,7 @@ pub(super) fn is_called(arg: &Arg, name: &str) -> bool {
     }
 }
 
-/// Returns the help of an option of pmctl, with its name in pmctl if that is another one.
+/// Returns the help of an option of pmctl, with its name in pmctl if the names differ.
 fn option_help(arg: &Arg, name: &str) -> String {
     if arg.is_hide_set() {
         return "Taken, and without effect: it is always so, or has no meaning here.".to_owned();

@@ -15,7 +15,7 @@ const MAX_COMM_LENGTH: usize = 15;
 /// Programs of a recording that have another name in the first recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pairs {
-    /// Pairs of a name in this recording and the name in the first one.
+    /// Pairs of a name in this recording and the name in the first recording.
     names: Vec<(String, String)>,
     /// Unpaired names that only the first recording has, and those that only this one has.
     unpaired: (Vec<String>, Vec<String>),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::profile::{Profile, ProfileThread, TimedSample};
 
-/// Writes the stacks of an event and the counts of the others.
+/// Writes the stacks of one event and the counts of the other events.
 pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> io::Result<()> {
     let mut array = JsonArray::new(output)?;
     for (thread, name) in &profile.threads {

@@ -21,7 +21,7 @@ const FORMAT_VERSION: u32 = 55;
 const USER_CATEGORY: usize = 1;
 const KERNEL_CATEGORY: usize = 2;
 
-/// Writes the stacks of an event and the counts of the others.
+/// Writes the stacks of one event and the counts of the other events.
 pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> io::Result<()> {
     let mut by_thread: BTreeMap<ProfileThread, Vec<&TimedSample>> = BTreeMap::new();
     for thread in profile.threads.keys() {
@@ -84,7 +84,7 @@ fn to_milliseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e6
 }
 
-/// Returns the differences between times in milliseconds; the first one is from 0.
+/// Returns the differences between times in milliseconds; the first difference is from 0.
 fn time_deltas_ms(times: impl Iterator<Item = u64>) -> Vec<f64> {
     let mut last = 0;
     let delta = |time| to_milliseconds(time - std::mem::replace(&mut last, time));

@@ -215,7 +215,7 @@ fn samples(
         let sums = values.entry((timed_sample.stack, timed_sample.thread));
         let sums = sums.or_insert_with(|| vec![0; events.len() + 1]);
         sums[index] = sums[index].saturating_add(timed_sample.period);
-        // Only samples of the first event count as samples: the counts of the others are read at the same time.
+        // Only samples of the first event count as samples: the counts of the other events are read at the same time.
         sums[events.len()] += u64::from(index == 0);
     }
     let mut samples = Vec::new();

@@ -146,7 +146,7 @@ impl<'a> Profile<'a> {
         Ok(profile)
     }
 
-    /// Adds a sample. `start` is the time of the first one.
+    /// Adds a sample. `start` is the time of the first sample.
     fn add_sample(
         &mut self,
         named: &NamedSample<'_>,

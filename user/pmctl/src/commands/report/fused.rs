@@ -56,7 +56,7 @@ struct FusedPair {
 }
 
 impl FusedPair {
-    /// Returns the pair at the beginning of `code`; `None` if there is none.
+    /// Returns the pair at the beginning of `code`; `None` if no pair is there.
     fn decode(code: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::with_ip(64, code, 0, DecoderOptions::NONE);
         let (first, second) = (decoder.decode(), decoder.decode());

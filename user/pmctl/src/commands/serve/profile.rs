@@ -24,11 +24,11 @@ use crate::events::cpus::Cpus;
 use crate::system::child::own_program;
 use crate::system::exit;
 
-/// Most bytes of records, as a value of `record --max-size`.
+/// The largest size of the records, as a value of `record --max-size`.
 const MAX_RECORDING_SIZE: &str = "32M";
-/// Most bytes of a profile.
+/// The largest size of a profile in bytes.
 const MAX_PROFILE_BYTES: u64 = 64 << 20;
-/// Most time to look up functions after the recording.
+/// The longest time that looking up functions may take after the recording.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A profile that was made.

@@ -37,7 +37,7 @@ pub(super) struct Refusal {
     pub(super) status: StatusCode,
     /// The reason, as a message for the user.
     pub(super) reason: String,
-    /// The methods that are allowed, if the request has another one.
+    /// The allowed methods, if the method of the request is not among them.
     pub(super) allow: Option<&'static str>,
 }
 

@@ -46,11 +46,11 @@ use super::text::TextFormat;
 use crate::events::cpus::Cpus;
 use crate::system::stdio::complain;
 
-/// Most open connections.
+/// The largest number of open connections.
 const MAX_CONNECTIONS: usize = 32;
-/// Most bytes of the head of a request, which is the smallest limit that hyper accepts.
+/// The largest size of the head of a request in bytes, which is the smallest limit that hyper accepts.
 const MAX_HEAD_BYTES: usize = 8192;
-/// Most time that a client may take to send a request or to receive an answer.
+/// The longest time that a client may take to send a request or to receive an answer.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// State of the server.

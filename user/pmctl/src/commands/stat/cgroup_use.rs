@@ -58,7 +58,7 @@ pub(super) fn refuse_impossible_options(args: &Stat, others: &OtherEvents) -> Re
     Ok(())
 }
 
-/// Returns the option that names cgroups; `None` if there is none.
+/// Returns the option that names cgroups; `None` if neither -G nor --for-each-cgroup is given.
 fn cgroup_option(args: &Stat) -> Option<&'static str> {
     match (args.cgroup.is_empty(), args.for_each_cgroup.is_empty()) {
         (false, _) => Some("-G"),
@@ -67,7 +67,7 @@ fn cgroup_option(args: &Stat) -> Option<&'static str> {
     }
 }
 
-/// Returns the cgroups that -G or --for-each-cgroup asks for; `None` without them.
+/// Returns the cgroups that -G or --for-each-cgroup asks for; `None` without these options.
 pub(super) fn wanted_cgroups(args: &Stat) -> Result<Option<CgroupUse>> {
     let Some(option) = cgroup_option(args) else {
         return Ok(None);

@@ -136,7 +136,7 @@ pub(super) fn measure_run(
 
 /// The end of a run.
 struct RunEnd {
-    /// End of the command; `None` without one.
+    /// How the command ended; `None` if no command was run.
     ending: Option<Ending>,
     /// The signal that asked for the end.
     stopped_by: Option<Signal>,
@@ -257,7 +257,7 @@ impl Timers<'_> {
         match &mut self.ticker {
             Some(ticker) => {
                 ticker.report_if_due(source)?;
-                // The counters don't start any more after the last interval.
+                // The counters don't start again after the last interval.
                 self.start.take_if(|_| ticker.remaining == Some(0));
                 Ok(())
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ratios of two counts, for whole runs only: all counters have stopped then, and each has run as long as the others.
+//! Ratios of two counts, for whole runs only: after a run all counters have stopped, and all have run equally long.
 //! During a run they are read one after the other, so that the two counts of an interval are of different times.
 
 use perfmon::spec::Meaning;
@@ -50,7 +50,7 @@ pub(super) struct Ratio {
     pub(super) limits: Option<(f64, f64)>,
 }
 
-/// Returns the ratio of column `index` and another one that counted in the same modes.
+/// Returns the ratio of column `index` and another column that counted in the same modes.
 pub(super) fn ratio(columns: &[Column], counts: &[Option<f64>], index: usize) -> Option<Ratio> {
     let event = &columns[index].event;
     let formula = FORMULAS

@@ -4,7 +4,7 @@
 use super::metrics::MetricValue;
 use crate::system::screen::Colors;
 
-/// Least width of a column.
+/// The smallest width of a column.
 const MIN_COLUMN_WIDTH: usize = 12;
 
 /// Returns the lines of the table, of at most `width` characters. Columns that don't fit follow in further tables, after

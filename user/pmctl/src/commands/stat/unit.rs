@@ -23,7 +23,7 @@ const KNOWN: [(Unit, &str); 4] = [
 ];
 
 impl ColumnUnit {
-    /// Returns the unit of a file; `None` if there is none, or if this pmctl does not know it.
+    /// Returns the unit of a file; `None` if the file has no unit, or one that this pmctl does not know.
     pub(super) fn of_recorded(name: Option<&str>, factor: Option<f64>) -> Option<Self> {
         if let Some(factor) = factor {
             let unit = printable(name.unwrap_or_default());

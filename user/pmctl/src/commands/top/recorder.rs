@@ -150,7 +150,7 @@ impl RecorderProcess {
 
 impl Drop for RecorderProcess {
     fn drop(&mut self) {
-        // Ends a recorder that still runs, since nothing reads its output any more.
+        // Ends a recorder that still runs, since nothing reads its output from now on.
         if let Ok(pid) = i32::try_from(self.child.id()) {
             if let Ok(None) = self.child.try_wait() {
                 let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);

@@ -35,7 +35,7 @@ const VIEW_KEYS: [KeyHelp; 5] = [
     ("h", "help"),
 ];
 
-/// Most lines of warnings above the table. If there are more warnings, the last line says so.
+/// The largest number of lines of warnings above the table. If there are more warnings, the last line says so.
 const WARNING_LINES: usize = 3;
 
 const HELP: [&str; 16] = [

@@ -183,7 +183,7 @@ fn guest_task(
     is_terminal: [bool; 3],
 ) -> Result<GuestTask> {
     let directory = env::current_dir().context("can't find the working directory")?;
-    // umask(2) returns the mask only when it sets another one.
+    // umask(2) returns the mask only when it sets a new mask.
     let mask = umask(Mode::empty());
     umask(mask);
     Ok(GuestTask {

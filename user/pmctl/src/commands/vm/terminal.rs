@@ -16,7 +16,7 @@ nix::ioctl_read_bad!(get_size, libc::TIOCGWINSZ, libc::winsize);
 
 /// The terminal of standard input. In raw mode each key is sent to the guest, and the guest's output is not changed.
 pub(super) struct RawTerminal {
-    /// The terminal that is standard input, opened for writing as well.
+    /// The terminal that is standard input, also opened for writing.
     file: File,
     /// Settings to restore, if the terminal is in raw mode.
     saved_settings: Option<Termios>,

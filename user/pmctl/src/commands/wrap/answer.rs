@@ -30,7 +30,7 @@ pub(super) enum CallAnswer {
     },
     /// The kernel's perf handles the call, for this reason.
     Kernel(&'static str),
-    /// The call fails with `errno`. `cause` is the driver's error, which may be another one.
+    /// The call fails with `errno`. `cause` is the driver's error, which may differ from `errno`.
     Error { errno: Errno, cause: Errno },
     /// The caller has died.
     CallerDied,
@@ -115,7 +115,7 @@ impl OpenCall {
         let cgroup = cgroup.transpose().or(Err("the cgroup can't be read"))?;
         let pid = match (&cgroup, int_argument(pid)) {
             (Some(cgroup), _) => cgroup.as_raw_fd(),
-            // 0 means the calling thread. In pmctl's own call that would be a thread of pmctl.
+            // 0 means the calling thread, and pmctl's own call comes from a thread of pmctl.
             (None, 0) => caller.0,
             (None, pid) => pid,
         };

@@ -131,7 +131,7 @@ impl Listener {
         // SAFETY: SECCOMP_IOCTL_NOTIF_ADDFD reads as many bytes as the ioctl's number says, the size of `raw`'s type.
         let result = unsafe { ioctl::add_fd(self.0.as_raw_fd(), &raw const raw) };
         match ignore_dead_caller(result.map(drop)) {
-            // The descriptor was not sent: the caller can't have another one.
+            // The descriptor was not sent: the caller's table of descriptors can't take it.
             Err(errno @ (Errno::EMFILE | Errno::ENOMEM)) => self.fail(request, errno),
             result => result,
         }

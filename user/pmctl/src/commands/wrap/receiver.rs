@@ -70,7 +70,7 @@ impl CallQueue {
         })
     }
 
-    /// Returns the next call, once there is [something to read](AsFd); `None` if none will come any more.
+    /// Returns the next call, once there is [something to read](AsFd); `None` if no further call will come.
     pub(super) fn next(&mut self) -> Result<Option<Request>> {
         let result = self.bell.read(&mut [0]);
         if result.context("can't read from the socket of received system calls")? == 0 {
@@ -85,8 +85,8 @@ impl CallQueue {
             .context("can't receive system calls (seccomp_unotify)")
     }
 
-    /// Pins the receiving thread to the CPU of a caller that has its answer. Before the answer its CPU must not become busy:
-    /// the caller would be woken on another one.
+    /// Pins the receiving thread to the CPU of a caller that has its answer. Before the answer this CPU must not become
+    /// busy, because the kernel would then wake the caller on another CPU.
     pub(super) fn stay_with_caller(&mut self, caller: Tid) {
         let cpu = caller.cpu();
         if cpu.is_some() && cpu != self.cpu {

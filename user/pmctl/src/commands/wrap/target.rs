@@ -38,7 +38,7 @@ impl ThreadId {
 }
 
 impl Tid {
-    /// Returns the identity of the thread that has this TID now; `None` if there is none.
+    /// Returns the identity of the thread that has this TID now; `None` if no thread has it.
     pub(super) fn identity(self) -> Option<ThreadId> {
         let stat = read_lossy(self.folder().join("stat")).ok()?;
         Some(ThreadId {

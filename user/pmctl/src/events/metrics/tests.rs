@@ -195,7 +195,7 @@ const BY_HAND: [Row; 9] = [
             ("de_no_dispatch_per_slot.no_ops_from_frontend", 300.0),
             ("ls_not_halted_cyc", 1000.0),
         ],
-        // The share of 6 slots in each cycle.
+        // The percentage of the slots: 300 of 6 slots in each of 1000 cycles.
         5.0,
     ),
     (

@@ -43,7 +43,7 @@ const TEXT_ALIGN: usize = 64;
 pub(crate) struct BuildId {
     pub(crate) file: PathBuf,
     pub(crate) is_kernel: bool,
-    /// At most 20 bytes.
+    /// The bytes of the build-id; there are at most 20.
     pub(crate) id: Vec<u8>,
 }
 

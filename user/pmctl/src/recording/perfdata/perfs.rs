@@ -400,7 +400,7 @@ fn code_mapping(mut map: Map, misc: u16) -> Option<Map> {
     Some(map)
 }
 
-/// Returns the build-id of a mapping that has it in the place of device and inode, and clears these.
+/// Returns the build-id of a mapping that has it in the place of device and inode, and sets device and inode to 0.
 fn take_build_id(map: &mut Map, content: &[u8]) -> Option<BuildId> {
     /// Offset of the size, behind process, thread, address, length and offset. The build-id is 4 bytes further.
     const BUILD_ID_OFFSET: usize = 32;

@@ -36,8 +36,9 @@ const HEADER_FEATURE: u32 = 80;
 
 /// Bytes of the header.
 const HEADER_SIZE: usize = 16;
-/// Most bytes of a record, and bytes in front of the content of an update.
+/// The largest size of a record in bytes.
 const MAX_RECORD_SIZE: usize = (u16::MAX as usize + 1) - 8;
+/// Size in bytes of the fields in front of the content of an update.
 const UPDATE_HEAD_SIZE: usize = 24;
 /// Bytes of records after which they are written to the output.
 const BLOCK_SIZE: usize = 1 << 16;

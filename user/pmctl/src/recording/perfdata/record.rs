@@ -167,7 +167,7 @@ impl UserStack {
 
     /// The default size of a stack in bytes, the same as perf's.
     pub(crate) const DEFAULT: u32 = 8192;
-    /// Most bytes of a stack, which is limited by the 16 bits for the size of a record.
+    /// The largest size of a stack in bytes, which is limited by the 16 bits for the size of a record.
     pub(crate) const MAX_SIZE: u32 = 65528;
 }
 

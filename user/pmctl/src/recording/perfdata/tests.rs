@@ -190,7 +190,7 @@ fn an_unfinished_file_of_perf_is_read_to_its_end() {
     let words = read_recording.notes.degraded.join("; ");
     assert!(words.contains("perf record` was killed"), "{words}");
     let record_count = read_recording.records.iter().count();
-    // The file ends within the last record, and before the first one.
+    // The file ends within the last record, or before the first record.
     assert_eq!(killed(size - 9).records.iter().count(), record_count - 1);
     assert_eq!(killed(0).records.iter().count(), 0);
 }

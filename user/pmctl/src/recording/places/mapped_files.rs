@@ -266,7 +266,7 @@ fn find_through_process(
 /// Opens the file that [`find_through_process`] finds, so that it can be read after the process has ended.
 fn open_through_process(process: (u32, (u64, u64)), path: &Path, inode: u64) -> Option<File> {
     let file = files::open(&find_through_process(process, path, inode)?).ok()?;
-    // The process may have ended since, and its number may belong to another one.
+    // The process may have ended since, and its ID may belong to another process.
     let has_inode = file.metadata().is_ok_and(|facts| facts.ino() == inode);
     has_inode.then_some(file)
 }

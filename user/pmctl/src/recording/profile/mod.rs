@@ -114,7 +114,7 @@ pub(crate) struct NamedSample<'a> {
 /// The names of an address.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Site<'a> {
-    /// The file; `None` if there is none at this address.
+    /// The file; `None` if no file is mapped at this address.
     file: Option<(FileNumber, &'a Path)>,
     /// The function; `None` if it is not known.
     symbol: Option<&'a Symbol>,

@@ -33,7 +33,7 @@ pub(crate) fn process_of(path: &Path) -> Option<u32> {
 
 /// Returns whether a process has ended, so that files in its mount namespace are out of reach.
 pub(crate) fn has_ended(pid: u32) -> bool {
-    // A zombie has no root either. Without permission to look at a running process, the error is another one.
+    // A zombie has no root either. Without permission to look at a running process, the error is different.
     let root = fs::metadata(format!("/proc/{pid}/root"));
     root.is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }

@@ -84,7 +84,7 @@ impl Lines {
     }
 
     /// Returns the functions at an offset of a file: the innermost inlined function first, and the function that the offset
-    /// is in last. Without debug information it is only the latter. `key` is the file's number; debug information is used
+    /// is in last. Without debug information only this function is returned. `key` is the file's number; debug information is used
     /// only if it is of this version of the file.
     pub(crate) fn at(
         &self,

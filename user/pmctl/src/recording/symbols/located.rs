@@ -47,7 +47,7 @@ impl DebugFiles {
     /// Returns a recorded program or library in this version: the file at its path, or a copy that perf or debuginfod keeps.
     ///
     /// # Errors
-    /// The reason why it can't be found.
+    /// The reason why the file can't be found.
     pub(crate) fn locate(
         &self,
         path: &Path,
