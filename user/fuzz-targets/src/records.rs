@@ -10,13 +10,13 @@ use perfmon::trace::{Chunk, Decoder, merge};
 pub fn decode(bytes: &[u8]) {
     let mut decoder = Decoder::new(bytes);
     let mut offset = 0;
-    let mut again = Vec::new();
+    let mut reencoded_bytes = Vec::new();
     while let Some(Ok(record)) = decoder.next() {
-        record.encode(&mut again);
+        record.encode(&mut reencoded_bytes);
         assert!(decoder.offset() > offset);
         offset = decoder.offset();
     }
-    assert_eq!(bytes[..offset], again);
+    assert_eq!(bytes[..offset], reencoded_bytes);
     assert!(decoder.next().is_none());
 
     let chunks = [Chunk::new(0, bytes.to_vec()), Chunk::new(1, bytes.to_vec())];

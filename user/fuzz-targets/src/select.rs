@@ -31,8 +31,8 @@ pub fn select(bytes: &[u8]) {
                 let abi_bits = select.to_abi(running);
                 assert_eq!(abi_bits & EventSelect::ENABLE != 0, running);
                 // What the driver tells can be asked for, if the CPU has all of its bits.
-                let again = EventSelect::from_abi(abi_bits, available | own_bits);
-                assert_eq!(again, Ok(select));
+                let select_again = EventSelect::from_abi(abi_bits, available | own_bits);
+                assert_eq!(select_again, Ok(select));
             }
         }
         Err(InvalidCounter::PinControl) => assert_ne!(bits & EventSelect::PIN_CONTROL, 0),

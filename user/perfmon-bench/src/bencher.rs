@@ -157,8 +157,8 @@ mod tests {
     fn three_equal_passes_are_enough() {
         assert_eq!(repeat_with(|_| 5), (3, vec![vec![5, 7]; 2]));
         // The first passes cost more.
-        let slow = repeat_with(|call| if call < 4 { 100 - call as u64 } else { 5 });
-        assert_eq!(slow, (6, vec![vec![5, 7]; 2]));
+        let slow_start = repeat_with(|call| if call < 4 { 100 - call as u64 } else { 5 });
+        assert_eq!(slow_start, (6, vec![vec![5, 7]; 2]));
     }
 
     #[test]

@@ -149,18 +149,18 @@ mod tests {
     fn names_are_parts_or_exact() {
         let parts = options(&["--bench", "sort", "fill"]);
         assert!(parts.selects("sort/100") && parts.selects("refill") && !parts.selects("sum"));
-        let exact = options(&["--exact", "sort"]);
-        assert!(exact.selects("sort") && !exact.selects("sort/100"));
+        let exact_options = options(&["--exact", "sort"]);
+        assert!(exact_options.selects("sort") && !exact_options.selects("sort/100"));
         assert!(options(&[]).selects("anything"));
     }
 
     #[test]
     fn a_short_condition_means_user_mode() {
-        let short = parse_condition("instructions:1%").expect("it is well formed");
-        assert_eq!(short.event, "instructions:u");
-        assert_eq!(short.limit, Limit::Change(0.01));
-        assert!(short.above);
-        assert_eq!(short.text, "instructions:1%");
+        let short_condition = parse_condition("instructions:1%").expect("it is well formed");
+        assert_eq!(short_condition.event, "instructions:u");
+        assert_eq!(short_condition.limit, Limit::Change(0.01));
+        assert!(short_condition.above);
+        assert_eq!(short_condition.text, "instructions:1%");
         let event = |text: &str| parse_condition(text).map(|condition| condition.event);
         assert_eq!(event("branches:u:0%").as_deref(), Ok("branches:u"));
         assert_eq!(

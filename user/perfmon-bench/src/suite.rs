@@ -245,9 +245,8 @@ fn make_folder(parent: &Path) -> Result<&Path, String> {
     } else {
         parent
     };
-    let created = fs::create_dir_all(folder);
-    created
-        .map_err(|error| format!("--save-baseline: can't make {}: {error}", folder.display()))?;
+    let result = fs::create_dir_all(folder);
+    result.map_err(|error| format!("--save-baseline: can't make {}: {error}", folder.display()))?;
     Ok(folder)
 }
 

@@ -37,19 +37,19 @@ impl FromStr for Condition {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
+        let syntax_message = || {
             "it takes EVENT>LIMIT or EVENT<LIMIT, as in 'instructions:u>+1%' or 'time>0.5'"
                 .to_owned()
         };
-        let operator = text.rfind(['<', '>']).ok_or_else(wrong)?;
+        let operator = text.rfind(['<', '>']).ok_or_else(syntax_message)?;
         let (event, limit) = (text[..operator].trim(), text[operator + 1..].trim());
         let (number, is_relative) = match limit.strip_suffix('%') {
             Some(number) => (number.trim_end(), true),
             None => (limit, false),
         };
-        let number: f64 = number.parse().map_err(|_| wrong())?;
+        let number: f64 = number.parse().map_err(|_| syntax_message())?;
         if event.is_empty() || !number.is_finite() {
-            return Err(wrong());
+            return Err(syntax_message());
         }
         if !is_relative && limit.starts_with(['+', '-']) {
             return Err(format!(

@@ -130,11 +130,11 @@ mod tests {
     #[test]
     fn an_unusable_document_is_refused() {
         let document = testing::document();
-        let other = BenchDocument {
+        let other_document = BenchDocument {
             schema: "pmctl-stat-v1".to_owned(),
             ..document.clone()
         };
-        assert!(other.into_checked().is_err());
+        assert!(other_document.into_checked().is_err());
         let mut incomplete_document = document.clone();
         incomplete_document.commands[0].values.pop();
         assert!(incomplete_document.into_checked().is_err());

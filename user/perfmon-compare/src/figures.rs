@@ -149,11 +149,11 @@ mod tests {
                 && noise.interval.low < noise.part
                 && noise.part < noise.interval.high
         );
-        let twice = before.map(|value| 2 * value);
-        let growth = change(&before, &twice);
+        let doubled_values = before.map(|value| 2 * value);
+        let growth = change(&before, &doubled_values);
         assert!(growth.is_significant() && are_same(growth.part, 1.0));
         // The same runs give the same interval.
-        assert_eq!(growth, change(&before, &twice));
+        assert_eq!(growth, change(&before, &doubled_values));
     }
 
     #[test]

@@ -118,8 +118,8 @@ fn the_encodings_are_those_of_libpfm4() {
         PathBuf::from(env::var_os("LIBPFM4").expect("LIBPFM4 is the folder with libpfm4's events"));
     let text = fs::read_to_string(folder.join("events")).expect("it can be read");
     let mut known_differences = known_differences();
-    let mut new = Vec::new();
-    let mut shared = 0;
+    let mut new_differences = Vec::new();
+    let mut shared_count = 0;
     for line in text.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         let (pmu, name) = (words[0], words[1]);
@@ -131,7 +131,7 @@ fn the_encodings_are_those_of_libpfm4() {
             continue;
         };
         if !model.name().starts_with("amdfam") {
-            shared += 1;
+            shared_count += 1;
         }
         let libpfm4_registers: Vec<u64> = words[2..]
             .iter()
@@ -147,18 +147,18 @@ fn the_encodings_are_those_of_libpfm4() {
             to_text(&libpfm4_registers)
         );
         if known_differences.remove(&format!("{pmu} {}", event.name)) != Some(difference.clone()) {
-            new.push(format!("{pmu} {} {difference}", event.name));
+            new_differences.push(format!("{pmu} {} {difference}", event.name));
         }
     }
     assert!(
-        new.is_empty(),
+        new_differences.is_empty(),
         "not in tests/libpfm4/differences:\n{}",
-        new.join("\n")
+        new_differences.join("\n")
     );
     assert!(
         known_differences.is_empty(),
         "in tests/libpfm4/differences, but equal: {:?}",
         known_differences.keys()
     );
-    assert_eq!(shared, SHARED, "names that both have");
+    assert_eq!(shared_count, SHARED, "names that both have");
 }

@@ -187,9 +187,9 @@ fn errors_of_cgroups_have_their_own_causes() {
     assert_eq!(of_directory(Errno::EBADF), Cause::NotACgroup);
     assert_eq!(of_directory(Errno::EACCES), Cause::Forbidden);
     // A directory without the file `cgroup.procs` is taken for a removed cgroup.
-    let removed = error(Errno::ENOENT, &cgroup("/"));
+    let error_of_removed = error(Errno::ENOENT, &cgroup("/"));
     assert_eq!(
-        removed.to_string(),
+        error_of_removed.to_string(),
         "can't count cycles of cgroup /cgroups/a: there is no such cgroup"
     );
     let directory = std::env::temp_dir().join(format!("perfmon-cgroup-{}", std::process::id()));

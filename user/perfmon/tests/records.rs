@@ -138,14 +138,15 @@ proptest! {
     ) {
         let mut bytes = vec![0; misalign];
         bytes.extend(encode(&records));
-        let decoded: Vec<_> = Decoder::new(&bytes[misalign..]).collect::<Result<_, _>>().unwrap();
-        prop_assert_eq!(decoded.len(), records.len());
+        let decoder = Decoder::new(&bytes[misalign..]);
+        let decoded_records: Vec<_> = decoder.collect::<Result<_, _>>().unwrap();
+        prop_assert_eq!(decoded_records.len(), records.len());
         let mut reencoded = Vec::new();
-        for record in &decoded {
+        for record in &decoded_records {
             record.encode(&mut reencoded);
         }
         prop_assert_eq!(&bytes[misalign..], reencoded);
-        for (record, decoded) in records.iter().zip(&decoded) {
+        for (record, decoded) in records.iter().zip(&decoded_records) {
             prop_assert!(record.equals(decoded), "{:?} {:?}", record, decoded);
         }
     }
@@ -228,18 +229,18 @@ fn first_error(bytes: &[u8]) -> Option<DecodeError> {
 
 #[test]
 fn each_problem_is_reported() {
-    let mut long = vec![6, 0, 1, 8, 33, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    long.resize(long.len() + 33 * 24, 0);
+    let mut long_record = vec![6, 0, 1, 8, 33, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    long_record.resize(long_record.len() + 33 * 24, 0);
     let time = [1, 0, 0x04, 0x0c, 0, 0, 0, 0, 0, 0, 0, 0];
     let table: [(&[u8], Problem); 7] = [
         (&[0, 0, 0, 0], Problem::UnknownType(0)),
         (&[7, 0, 0, 0], Problem::UnknownType(7)),
         (&[2, 0x80, 0, 0], Problem::UnknownFlags(0x80)),
         (&time, Problem::TimeOfEvent(EventId::model(4))),
-        (&long, Problem::TooManyBranches(33)),
+        (&long_record, Problem::TooManyBranches(33)),
         (&[2, 0, 0], Problem::Truncated { needed: 4, left: 3 }),
         (
-            &long[..15],
+            &long_record[..15],
             Problem::Truncated {
                 needed: 16,
                 left: 15,
@@ -254,8 +255,8 @@ fn each_problem_is_reported() {
         };
         assert_eq!(first_error(bytes), Some(expected));
     }
-    long[4] = 32;
-    assert_eq!(first_error(&long[..16 + 32 * 24]), None);
+    long_record[4] = 32;
+    assert_eq!(first_error(&long_record[..16 + 32 * 24]), None);
 }
 
 #[test]

@@ -245,9 +245,9 @@ fn records_have_their_types() {
         (7, task, 1_000_000, 3)
     );
     assert_eq!(sample.callchain().count(), 0);
-    let lost = next();
-    assert!(matches!(lost, Record::Lost { samples: 12, .. }));
-    let stamp = lost.stamp().unwrap();
+    let lost_record = next();
+    assert!(matches!(lost_record, Record::Lost { samples: 12, .. }));
+    let stamp = lost_record.stamp().unwrap();
     assert_eq!(
         (stamp.id, stamp.task, stamp.time, stamp.cpu),
         (7, task, 1_000_001, 3)

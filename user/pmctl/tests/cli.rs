@@ -68,12 +68,12 @@ fn an_exported_recording_stays_private() {
     };
     // Has the mode that the umask gives to new files.
     std::fs::write(folder.path().join("other"), "").expect("there is room");
-    let other = std::fs::metadata(folder.path().join("other")).expect("it is there");
+    let other_metadata = std::fs::metadata(folder.path().join("other")).expect("it is there");
     assert_eq!(mode("perf-data", "x.data"), 0o600);
     assert_eq!(mode("perf-data", "other"), 0o600);
     assert_eq!(
         mode("firefox", "x.json"),
-        other.permissions().mode() & 0o777
+        other_metadata.permissions().mode() & 0o777
     );
 }
 
@@ -125,20 +125,23 @@ fn run_at_terminal(setsid: &[&str], line: &str) -> String {
 fn a_report_has_colors_and_a_pager_on_a_terminal_only() {
     const REPORT: &str = "pmctl report --stdio -i tests/recordings/lost.data";
     const RED: &str = "\x1b[31m";
-    let paged = run_at_terminal(&["-c"], &format!("PAGER='sed s/^/paged:/' {REPORT}"));
+    let paged_text = run_at_terminal(&["-c"], &format!("PAGER='sed s/^/paged:/' {REPORT}"));
     assert!(
-        paged.contains("paged:Recorded") && paged.contains(RED),
-        "{paged}"
+        paged_text.contains("paged:Recorded") && paged_text.contains(RED),
+        "{paged_text}"
     );
-    let plain = run_at_terminal(
+    let plain_text = run_at_terminal(
         &["-c"],
         &format!("PAGER='sed s/^/paged:/' {REPORT} --no-pager"),
     );
-    assert!(!plain.contains("paged:") && plain.contains(RED), "{plain}");
-    let unpaged = run_at_terminal(&["-c"], &format!("PAGER= NO_COLOR=1 {REPORT}"));
     assert!(
-        unpaged.contains("share_60") && !unpaged.contains('\x1b'),
-        "{unpaged}"
+        !plain_text.contains("paged:") && plain_text.contains(RED),
+        "{plain_text}"
+    );
+    let unpaged_text = run_at_terminal(&["-c"], &format!("PAGER= NO_COLOR=1 {REPORT}"));
+    assert!(
+        unpaged_text.contains("share_60") && !unpaged_text.contains('\x1b'),
+        "{unpaged_text}"
     );
     let options = run_at_terminal(&["-c"], &format!("PAGER='echo LESS=$LESS; cat' {REPORT}"));
     assert!(options.contains("LESS=FRSX"), "{options}");
@@ -164,14 +167,15 @@ fn a_report_has_colors_and_a_pager_on_a_terminal_only() {
     );
     assert!(script.contains("LOST"), "{script}");
 
-    let piped = std::process::Command::new(env!("CARGO_BIN_EXE_pmctl"))
+    let piped_output = std::process::Command::new(env!("CARGO_BIN_EXE_pmctl"))
         .args(["report", "-i", "tests/recordings/lost.data"])
         .env("PAGER", "sed s/^/paged:/")
         .env("TERM", "xterm")
         .output();
-    let piped = String::from_utf8(piped.expect("it was built").stdout).expect("it is text");
-    assert!(piped.starts_with("Recorded"), "{piped}");
-    assert!(!piped.contains('\x1b'), "{piped}");
+    let piped_output =
+        String::from_utf8(piped_output.expect("it was built").stdout).expect("it is text");
+    assert!(piped_output.starts_with("Recorded"), "{piped_output}");
+    assert!(!piped_output.contains('\x1b'), "{piped_output}");
 }
 
 #[test]
@@ -183,8 +187,8 @@ fn counts_have_colors_on_a_terminal_only() {
         let pmctl = format!("{environment} pmctl stat --report /dev/stdin 2>&1 {behind}");
         run_at_terminal(&["-c"], &format!("{COUNTS} | {pmctl}"))
     };
-    let colored = stat("", "");
-    assert!(colored.contains("\x1b[31m   50.00"), "{colored}");
+    let colored_text = stat("", "");
+    assert!(colored_text.contains("\x1b[31m   50.00"), "{colored_text}");
     for plain in [stat("NO_COLOR=1", ""), stat("", "| cat")] {
         assert!(plain.contains("of all branches"), "{plain}");
         assert!(!plain.contains('\x1b'), "{plain}");

@@ -279,7 +279,7 @@ fn a_signal_leaves_no_part_of_a_file() {
     };
     assert!(start("speedscope").wait().expect("it ends").success());
     let whole_file = fs::read(&path).expect("it is there");
-    let mut killed = 0;
+    let mut killed_count = 0;
     for round in 0..60 {
         fs::write(&path, "before").expect("there is room");
         let signal = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP][round % 3];
@@ -295,7 +295,7 @@ fn a_signal_leaves_no_part_of_a_file() {
         let content = fs::read(&path).expect("it is there");
         match status.signal() {
             Some(number) => {
-                killed += 1;
+                killed_count += 1;
                 assert_eq!(number, signal as i32);
                 assert!(
                     content == b"before" || content == whole_file,
@@ -308,5 +308,5 @@ fn a_signal_leaves_no_part_of_a_file() {
         let names: Vec<_> = folder.path().read_dir().expect("it is ours").collect();
         assert_eq!(names.len(), 1, "{names:?}");
     }
-    assert!(killed > 5, "{killed}");
+    assert!(killed_count > 5, "{killed_count}");
 }

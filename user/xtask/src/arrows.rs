@@ -295,11 +295,11 @@ fn check_parts(module: &Path, paths: &[PathBuf]) -> Result<()> {
 
 /// Returns whether a part may use another.
 fn may_use(part: &str, used: &str) -> bool {
-    let allowed = |&(name, parts): &(&str, &[&str])| name == part && parts.contains(&used);
+    let is_allowed = |&(name, parts): &(&str, &[&str])| name == part && parts.contains(&used);
     part == used
         || COMMON_PARTS.contains(&used)
         || ROOT_ITEMS.contains(&used)
-        || PARTS.iter().any(allowed)
+        || PARTS.iter().any(is_allowed)
 }
 
 /// Returns the Rust files below a folder.

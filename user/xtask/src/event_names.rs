@@ -27,8 +27,8 @@ pub(crate) fn write(top: &Path) -> Result<()> {
 
 /// Fails unless the committed file has the names of the library in Rust.
 pub(crate) fn check(top: &Path) -> Result<()> {
-    let committed = fs::read_to_string(top.join(OUTPUT)).unwrap_or_default();
-    if committed != make() {
+    let committed_text = fs::read_to_string(top.join(OUTPUT)).unwrap_or_default();
+    if committed_text != make() {
         bail!(
             "{OUTPUT} is not up to date with perfmon::spec.\nRun `cargo xtask event-names` in user/."
         );

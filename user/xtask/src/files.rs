@@ -155,13 +155,13 @@ fn imports_of(code: &str, module: &Module) -> (Vec<Import>, String) {
     let (mut imports, mut rest) = (Vec::new(), String::new());
     let mut statement: Option<(String, bool)> = None;
     for line in code.lines() {
-        let trimmed = line.trim_start();
-        let (is_public, after) = match trimmed.strip_prefix("pub") {
+        let trimmed_line = line.trim_start();
+        let (is_public, after) = match trimmed_line.strip_prefix("pub") {
             Some(after) if after.starts_with('(') => {
                 (true, after.split_once(") ").map_or("", |(_, after)| after))
             }
             Some(after) => (true, after.trim_start()),
-            None => (false, trimmed),
+            None => (false, trimmed_line),
         };
         if statement.is_none() {
             if let Some(tree) = after.strip_prefix("use ") {

@@ -30,8 +30,8 @@ pub(crate) fn write(top: &Path) -> Result<()> {
 /// Fails unless the committed files are up to date with the command line.
 pub(crate) fn check(top: &Path) -> Result<()> {
     for (name, text) in make(top)? {
-        let committed = fs::read_to_string(top.join(&name)).unwrap_or_default();
-        if committed != text {
+        let committed_text = fs::read_to_string(top.join(&name)).unwrap_or_default();
+        if committed_text != text {
             bail!(
                 "{name} is not up to date with the command line.\nRun `cargo xtask pmctl` in user/."
             );
@@ -92,7 +92,7 @@ _pmctl_models() {
 fn with_names(bash: &str) -> Result<String> {
     const FILES: &str = r#"COMPREPLY=($(compgen -f "${cur}"))"#;
     let (mut text, mut command, mut option) = (NAMES_IN_BASH.to_owned(), "", "");
-    let mut replaced = 0;
+    let mut replaced_count = 0;
     for line in bash.lines() {
         let word = line.trim();
         if let Some(name) = word
@@ -113,12 +113,12 @@ fn with_names(bash: &str) -> Result<String> {
             _ => FILES,
         };
         let changed_line = line.replace(FILES, function);
-        replaced += usize::from(changed_line != line);
+        replaced_count += usize::from(changed_line != line);
         text += &changed_line;
         text.push('\n');
     }
-    if replaced != 18 {
-        bail!("bash's completion has {replaced} places for names, not 18 as expected");
+    if replaced_count != 18 {
+        bail!("bash's completion has {replaced_count} places for names, not 18 as expected");
     }
     Ok(text)
 }

@@ -162,14 +162,14 @@ fn vague_words(line: &str, mut before: String) -> (Vec<String>, String) {
     let mut faults = Vec::new();
     let words = line.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '`');
     for word in words.filter(|word| !word.is_empty()) {
-        let lower = word.to_lowercase();
-        let is_clear = lower == "who" && PEOPLE.contains(&before.as_str());
-        if VAGUE_WORDS.contains(&lower.as_str()) && !is_clear {
+        let lower_word = word.to_lowercase();
+        let is_clear = lower_word == "who" && PEOPLE.contains(&before.as_str());
+        if VAGUE_WORDS.contains(&lower_word.as_str()) && !is_clear {
             faults.push(format!(
                 "'{word}' does not say which caller, reader or writer"
             ));
         }
-        before = lower;
+        before = lower_word;
     }
     (faults, before)
 }
@@ -185,11 +185,12 @@ fn faults_of_rust(line: &str, is_first: bool) -> Vec<String> {
             faults.push(format!("'{reason}' refers to a reason in another place"));
         }
     }
-    let first = documentation.and_then(|text| text.split(' ').next());
-    if let Some(first) = first.filter(|first| is_first && FIRST_WORDS_WITHOUT_NOUN.contains(first))
+    let first_word = documentation.and_then(|text| text.split(' ').next());
+    if let Some(first_word) =
+        first_word.filter(|first_word| is_first && FIRST_WORDS_WITHOUT_NOUN.contains(first_word))
     {
         faults.push(format!(
-            "documentation begins with '{first}' instead of a noun"
+            "documentation begins with '{first_word}' instead of a noun"
         ));
     }
     faults
@@ -202,9 +203,11 @@ fn faults_of_subject(subject: &str) -> Vec<String> {
     if predicate == subject {
         faults.push("it names no area, as in `pmctl: stat: ...`".to_owned());
     }
-    let first = predicate.split(' ').next().unwrap_or_default();
-    if FIRST_WORDS_WITHOUT_VERB.contains(&first.to_lowercase().as_str()) {
-        faults.push(format!("'{first}' is not a verb: say what the commit does"));
+    let first_word = predicate.split(' ').next().unwrap_or_default();
+    if FIRST_WORDS_WITHOUT_VERB.contains(&first_word.to_lowercase().as_str()) {
+        faults.push(format!(
+            "'{first_word}' is not a verb: say what the commit does"
+        ));
     }
     faults
 }

@@ -128,11 +128,11 @@ impl Owners {
         let properties = device.properties();
         let general = numbers(properties.general.number).map(CounterId::General);
         let fixed = numbers(properties.fixed.number).map(CounterId::Fixed);
-        let owned = general
+        let owned_counters = general
             .chain(fixed)
             // Skips counters whose owner can't be read: no event gets them.
             .filter_map(|id| Some((id, device.owner(id).ok()??)));
-        Self(owned.collect())
+        Self(owned_counters.collect())
     }
 }
 
@@ -170,12 +170,12 @@ mod tests {
         let make = owner(OwnerKind::Tasks, "make", Some(12));
         let other = owner(OwnerKind::Session, "\x1b[31mX\n", None);
         assert_eq!(other.to_string(), "?[31mX? (counting)");
-        let shared = Owner {
+        let shared_owner = Owner {
             users: 3,
             ..owner(OwnerKind::Events, "top", Some(7))
         };
         assert_eq!(
-            shared.to_string(),
+            shared_owner.to_string(),
             "top (3 events of tasks and CPUs, pid 7)"
         );
         let owners = Owners(vec![

@@ -267,9 +267,9 @@ mod tests {
         assert!(skylake.contains(&"L1-dcache-loads".to_owned()));
         assert!(!skylake.contains(&"LLC-loads".to_owned()));
         assert!(names(&testing::amd()).contains(&"iTLB-load-misses".to_owned()));
-        let emulated = [Vendor::Intel, Vendor::Amd].map(testing::emulated);
+        let emulated_pmus = [Vendor::Intel, Vendor::Amd].map(testing::emulated);
         assert_eq!(
-            emulated.map(|pmu| names(&pmu)),
+            emulated_pmus.map(|pmu| names(&pmu)),
             [["branch-loads"], ["branch-loads"]]
         );
         let loads = CacheEvent::find("L1-dcache-loads").expect("perf has it");
@@ -295,13 +295,17 @@ mod tests {
                 .absence_reason(&testing::skylake())
                 .contains("lacks the event")
         );
-        let emulated = testing::emulated(Vendor::Intel);
+        let emulated_pmu = testing::emulated(Vendor::Intel);
         assert!(
             fetches
-                .absence_reason(&emulated)
+                .absence_reason(&emulated_pmu)
                 .contains("lacks the event")
         );
         let loads = CacheEvent::find("L1-dcache-loads").expect("perf has it");
-        assert!(loads.absence_reason(&emulated).contains("QEMU's emulation"));
+        assert!(
+            loads
+                .absence_reason(&emulated_pmu)
+                .contains("QEMU's emulation")
+        );
     }
 }

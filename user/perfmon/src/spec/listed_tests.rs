@@ -107,13 +107,13 @@ fn limits_are_those_of_the_list_and_of_the_driver() {
     );
 
     // A PMU of two counters, as a virtual machine may have it.
-    let few = testing::skylake_with(2);
-    let precise = fault_text("MEM_TRANS_RETIRED.LOAD_LATENCY_GT_4", &few);
-    assert!(precise.contains("MSR_PEBS_LD_LAT (0x3f6)"), "{precise}");
+    let small_pmu = testing::skylake_with(2);
+    let message = fault_text("MEM_TRANS_RETIRED.LOAD_LATENCY_GT_4", &small_pmu);
+    assert!(message.contains("MSR_PEBS_LD_LAT (0x3f6)"), "{message}");
     let skylake = model("skylake").expect("it is one");
     let mut event = skylake.events().next().expect("one");
     event.counters = Some(0b1100);
-    let reason = counters_of_listed(&event, &few).expect_err("it has counters 0 and 1");
+    let reason = counters_of_listed(&event, &small_pmu).expect_err("it has counters 0 and 1");
     assert_eq!(
         reason,
         "Only PMC2, PMC3 count it, and this PMU has 2 general counters."
@@ -214,8 +214,12 @@ fn misspelt_names_get_suggestions() {
         let message = fault_text(text, &skylake);
         assert!(message.contains(help) && message.contains('^'), "{message}");
     }
-    let twice = fault_text("INST_RETIRED.ANY_PP", &skylake);
-    assert_eq!(twice.matches("INST_RETIRED.ANY_P`").count(), 1, "{twice}");
+    let message = fault_text("INST_RETIRED.ANY_PP", &skylake);
+    assert_eq!(
+        message.matches("INST_RETIRED.ANY_P`").count(),
+        1,
+        "{message}"
+    );
     assert!(
         fault_text("UOPS_ISSUED.ANY", &testing::intel()).contains("this CPU is an unknown model.")
     );
@@ -224,12 +228,12 @@ fn misspelt_names_get_suggestions() {
 #[test]
 fn emulation_offers_only_events_that_it_counts() {
     for vendor in [Vendor::Intel, Vendor::Amd] {
-        let emulated = testing::emulated(vendor);
-        let counted_names: Vec<String> = emulated
+        let emulated_pmu = testing::emulated(vendor);
+        let counted_names: Vec<String> = emulated_pmu
             .model()
             .expect("it is known")
             .events()
-            .filter(|event| counters_of_listed(event, &emulated).is_ok())
+            .filter(|event| counters_of_listed(event, &emulated_pmu).is_ok())
             .map(|event| event.name)
             .collect();
         let expected: &[&str] = match vendor {
@@ -271,7 +275,7 @@ const DIFFERENT_IN_LIST: [&str; 4] = [
 
 #[test]
 fn names_of_all_cpus_mean_the_same_in_the_lists() {
-    let mut different = BTreeSet::new();
+    let mut different_names = BTreeSet::new();
     for model in models() {
         let pmu = Pmu::of_model(model);
         for named in named_events(pmu.vendor()) {
@@ -284,13 +288,16 @@ fn names_of_all_cpus_mean_the_same_in_the_lists() {
                     .ok()
                     .and_then(|counters| counters.select);
                 if select != listed_select.map(EventSelect::bits) {
-                    different.insert(event.name);
+                    different_names.insert(event.name);
                 }
             }
         }
     }
     assert_eq!(
-        different.iter().map(String::as_str).collect::<Vec<_>>(),
+        different_names
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>(),
         DIFFERENT_IN_LIST
     );
 }

@@ -33,38 +33,38 @@ const IMPLIED_LETTERS: [char; 3] = ['D', 'W', 'S'];
 
 /// Decodes all modifiers of an event.
 pub(super) fn modifiers(pieces: &[SpannedText]) -> Result<Modifiers, Fault> {
-    let mut decoded = Modifiers {
+    let mut modifiers = Modifiers {
         modes: None,
         precision: None,
         pinned: None,
     };
     for piece in pieces {
         if let Some(counter) = parse_counter(&piece.text) {
-            if decoded.pinned.is_some() {
+            if modifiers.pinned.is_some() {
                 return Err(Fault::new(
                     piece.span.clone(),
                     "the event has a counter already",
                 ));
             }
-            decoded.pinned = Some((counter, piece.span.clone()));
+            modifiers.pinned = Some((counter, piece.span.clone()));
             continue;
         }
         let (modes, precision) = modes_and_precision(piece)?;
         let span = &piece.span;
-        decoded.modes = merge(
-            decoded.modes,
+        modifiers.modes = merge(
+            modifiers.modes,
             modes,
             span,
             "the event has other modes already",
         )?;
-        decoded.precision = merge(
-            decoded.precision,
+        modifiers.precision = merge(
+            modifiers.precision,
             precision,
             span,
             "the event has another precision already",
         )?;
     }
-    Ok(decoded)
+    Ok(modifiers)
 }
 
 /// Parses `PMC0` or `FIXED0`.

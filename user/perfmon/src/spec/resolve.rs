@@ -323,7 +323,7 @@ const REFUSED_FIELDS: &[(&str, &str)] = &[
 fn resolve_fields(terms: &[Term], pmu: &Pmu) -> Result<ResolvedBody, Fault> {
     let fields = fields_of(pmu);
     let mut bits = 0;
-    let mut assigned = 0;
+    let mut assigned_bits = 0;
     let mut label = None;
     let mut rate = None;
     let mut encoding_terms = Vec::new();
@@ -360,13 +360,13 @@ fn resolve_fields(terms: &[Term], pmu: &Pmu) -> Result<ResolvedBody, Fault> {
             return Err(unknown_field_fault(key, &fields));
         };
         let mask = (field.shift)(field.max_value());
-        if assigned & mask != 0 {
+        if assigned_bits & mask != 0 {
             return Err(Fault::new(
                 key.span.clone(),
                 "an earlier field has set these bits already",
             ));
         }
-        assigned |= mask;
+        assigned_bits |= mask;
         bits |= (field.shift)(parse_number(field, key, value.as_ref())?);
     }
     let last = &terms[terms.len() - 1];

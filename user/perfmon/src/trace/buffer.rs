@@ -79,18 +79,18 @@ impl Buffer {
     /// [`Cause::BadHeader`] if the header's `capture_end` is impossible, or lies before what was read.
     pub fn records(&mut self) -> Result<Chunk, Error> {
         let records = self.mapping.records();
-        let new = records
+        let new_words = records
             .and_then(|records| records.get(self.position..))
             .ok_or(Error {
                 attempt: Attempt::ReadBuffer(self.cpu),
                 cause: Cause::BadHeader,
             })?;
-        let mut bytes = Vec::with_capacity(size_of_val(new));
-        for word in new {
+        let mut bytes = Vec::with_capacity(size_of_val(new_words));
+        for word in new_words {
             // ATOMICS: Needs no order: the kernel does not write published words again.
             bytes.extend_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
         }
-        self.position += new.len();
+        self.position += new_words.len();
         Ok(Chunk::new(self.cpu, bytes))
     }
 

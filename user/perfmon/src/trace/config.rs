@@ -149,8 +149,8 @@ impl ConfigBuilder {
 /// Checks a configuration by the driver's rules, for a CPU that supports everything.
 fn check(raw: &abi::perfmon_config) -> Result<(), InvalidConfig> {
     // Treats every model-specific ID as defined, because only the driver knows the definitions.
-    let defined = |_| Some(evtsel::EventSelect::new(0, 0));
-    trace_config::Config::new(raw, &ALL_CAPABILITIES, defined).map(drop)
+    let definition = |_| Some(evtsel::EventSelect::new(0, 0));
+    trace_config::Config::new(raw, &ALL_CAPABILITIES, definition).map(drop)
 }
 
 /// Converts at most [`trace_config::MAX_EVENTS`] events to the structure of the ABI.

@@ -116,8 +116,11 @@ impl Event {
             (self.last_branch, abi::PERFMON_CONFIG_FLAG_LAST_BRANCH),
         ];
         let modes = MODES.iter().filter(|row| row.0 == self.modes);
-        let enabled = options.iter().filter(|row| row.0);
-        modes.map(|row| row.1).chain(enabled.map(|row| row.1)).sum()
+        let enabled_options = options.iter().filter(|row| row.0);
+        modes
+            .map(|row| row.1)
+            .chain(enabled_options.map(|row| row.1))
+            .sum()
     }
 
     /// Converts an event of the ABI; returns `None` if it has no mode.

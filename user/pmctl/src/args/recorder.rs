@@ -412,9 +412,9 @@ mod tests {
 
     #[test]
     fn a_command_beside_tasks_is_not_the_target() {
-        let common = events("-p 1 true").common;
-        assert!(matches!(common.target, RecordTarget::Tasks(_)));
-        assert_eq!(common.command, ["true"]);
+        let common_options = events("-p 1 true").common;
+        assert!(matches!(common_options.target, RecordTarget::Tasks(_)));
+        assert_eq!(common_options.command, ["true"]);
     }
 
     #[test]

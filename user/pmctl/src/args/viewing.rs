@@ -316,11 +316,11 @@ impl Graph {
                 "callee" => graph.order = Order::Callee,
                 "graph" | "function" | "percent" => {}
                 _ => {
-                    let least = word
+                    let least_percent = word
                         .parse()
                         .ok()
-                        .filter(|least| (0.0..=100.0).contains(least));
-                    graph.min_percent = least.ok_or_else(|| {
+                        .filter(|least_percent| (0.0..=100.0).contains(least_percent));
+                    graph.min_percent = least_percent.ok_or_else(|| {
                         format!("it takes `caller` or `callee`, and a percentage as in `caller,5`, not `{word}`")
                     })?;
                 }

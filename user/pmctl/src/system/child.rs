@@ -459,17 +459,17 @@ mod tests {
         let program = search_program(OsStr::new("tool"), &search_path.expect("no colon in it"));
         assert_eq!(program, Ok(folder.path().join("program/tool")));
         // Root may not execute a file without any x bit either.
-        let plain = folder.path().join("plain");
+        let plain_folder = folder.path().join("plain");
         assert_eq!(
-            search_program(OsStr::new("tool"), plain.as_os_str()),
+            search_program(OsStr::new("tool"), plain_folder.as_os_str()),
             Err(Errno::EACCES)
         );
         assert_eq!(
-            search_program(OsStr::new("none"), plain.as_os_str()),
+            search_program(OsStr::new("none"), plain_folder.as_os_str()),
             Err(Errno::ENOENT)
         );
         assert_eq!(
-            search_program(OsStr::new(""), plain.as_os_str()),
+            search_program(OsStr::new(""), plain_folder.as_os_str()),
             Err(Errno::ENOENT)
         );
     }

@@ -31,11 +31,11 @@ impl NewFile {
     /// # Errors
     /// The errors of open(2).
     pub(crate) fn open(path: &Path, options: &OpenOptions) -> io::Result<(File, Self)> {
-        let created = options.clone().create_new(true).open(path);
-        let is_new = created.is_ok();
-        let file = match created {
+        let result = options.clone().create_new(true).open(path);
+        let is_new = result.is_ok();
+        let file = match result {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(path)?,
-            created => created?,
+            result => result?,
         };
         let path = path.to_owned();
         Ok((file, Self { path, is_new }))

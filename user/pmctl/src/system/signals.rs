@@ -175,8 +175,8 @@ static SIGXFSZ_WAS_DEFAULT: AtomicBool = AtomicBool::new(false);
 /// pmctl.
 pub(crate) fn ignore_file_limit() {
     // SAFETY: A handler must be safe to run at any time. `SigIgn` is no handler: no code of this process runs.
-    let previous = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
-    let is_default = matches!(previous, Ok(SigHandler::SigDfl));
+    let previous_handler = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
+    let is_default = matches!(previous_handler, Ok(SigHandler::SigDfl));
     SIGXFSZ_WAS_DEFAULT.store(is_default, Ordering::Relaxed);
 }
 

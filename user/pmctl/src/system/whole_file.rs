@@ -246,18 +246,18 @@ mod tests {
             (1, b"half".to_vec())
         );
         let path_private = folder.path().join("private");
-        let mut private = WholeFile::create_private(&path_private).expect("it can be written");
-        private.finish().expect("it gets its name");
+        let mut private_file = WholeFile::create_private(&path_private).expect("it can be written");
+        private_file.finish().expect("it gets its name");
         // Without `create_private`, the mode is that of any new file.
-        let other = folder.path().join("other");
+        let other_path = folder.path().join("other");
         let mode = |path: &Path| {
             fs::metadata(path)
                 .expect("it is there")
                 .permissions()
                 .mode()
         };
-        fs::write(&other, "").expect("there is room");
-        assert_eq!(mode(&path), mode(&other));
+        fs::write(&other_path, "").expect("there is room");
+        assert_eq!(mode(&path), mode(&other_path));
         assert_eq!(mode(&path_private) & 0o777, 0o600);
     }
 

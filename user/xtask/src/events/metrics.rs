@@ -280,14 +280,14 @@ impl Model<'_> {
         if let Some(ours) = self.top_down_formula(name) {
             return Ok(ours.to_owned());
         }
-        let lower = name.to_ascii_lowercase();
-        if self.metrics.contains_key(&lower) && fields.is_empty() {
+        let lower_name = name.to_ascii_lowercase();
+        if self.metrics.contains_key(&lower_name) && fields.is_empty() {
             return Ok(quote_name(name.to_owned()));
         }
         if COMMON_NAMES.contains(&name) {
             return Ok(with_modifier(name.to_owned()));
         }
-        if !self.events.contains(&lower) {
+        if !self.events.contains(&lower_name) {
             return Err(name.to_owned());
         }
         Ok(if fields.is_empty() {

@@ -196,10 +196,13 @@ mod tests {
         for (name, options) in perf_options() {
             let command = pmctl.find_subcommand(name).expect("it is there");
             let rows = group_by_answer(command, &options);
-            let answered: Vec<&String> = rows.iter().flat_map(|(names, _)| names).collect();
+            let answered_names: Vec<&String> = rows.iter().flat_map(|(names, _)| names).collect();
             for option in options.split_whitespace() {
                 let option = option.split('=').next().unwrap_or(option);
-                assert!(answered.contains(&&format!("``{option}``")), "{option}");
+                assert!(
+                    answered_names.contains(&&format!("``{option}``")),
+                    "{option}"
+                );
             }
         }
     }

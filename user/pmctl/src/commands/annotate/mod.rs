@@ -55,10 +55,12 @@ pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
         }
     }
     if args.symbol.is_none() {
-        let next = functions.list.iter().skip(1).take(4);
-        let next: Vec<String> = next.map(|function| printable(&function.name)).collect();
-        if !next.is_empty() {
-            writeln!(output, "\nThe next: {}", next.join(", "))?;
+        let further_functions = functions.list.iter().skip(1).take(4);
+        let further_functions: Vec<String> = further_functions
+            .map(|function| printable(&function.name))
+            .collect();
+        if !further_functions.is_empty() {
+            writeln!(output, "\nThe next: {}", further_functions.join(", "))?;
         }
     }
     Ok(())

@@ -136,10 +136,10 @@ fn print_numbers(args: &Bench, comparison: &Comparison<'_>) -> Result<()> {
 /// Returns whether --save and --baseline name the same file. A change for which a condition holds must not become the
 /// baseline of the next one.
 fn is_own_baseline(args: &Bench) -> bool {
-    let canonical =
+    let canonical_path =
         |path: &Option<PathBuf>| path.as_ref().and_then(|path| fs::canonicalize(path).ok());
-    let saved = canonical(&args.save);
-    saved.is_some() && saved == canonical(&args.baseline)
+    let saved_path = canonical_path(&args.save);
+    saved_path.is_some() && saved_path == canonical_path(&args.baseline)
 }
 
 /// The events that are counted without -e. The first one is exact for a program that does the same each time.

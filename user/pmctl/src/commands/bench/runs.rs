@@ -316,8 +316,11 @@ mod tests {
             let Advice { quoted, shell_word } = Advice::new(&words, is_split);
             (quoted, shell_word)
         };
-        let piped = advice("ls / | wc", true);
-        assert_eq!(piped, ("ls / '|' wc".to_owned(), Some("|".to_owned())));
+        let pipe_advice = advice("ls / | wc", true);
+        assert_eq!(
+            pipe_advice,
+            ("ls / '|' wc".to_owned(), Some("|".to_owned()))
+        );
         let program = advice("awk '{ print $1 }' words", true);
         assert_eq!(program, ("awk '{ print $1 }' words".to_owned(), None));
         assert_eq!(advice("ls $HOME", true).1.as_deref(), Some("$HOME"));

@@ -148,9 +148,13 @@ mod tests {
             ln_choose(n, k).exp() * share.powf(inside) * (1.0 - share).powf(outside)
         };
         let outcomes = (0..=n).flat_map(|a| (0..=n).map(move |b| (a, b)));
-        let wrong = outcomes.filter(|(a, b)| p_value((*a, n), (*b, n)) <= SIGNIFICANCE_LEVEL);
-        let wrong: f64 = wrong.map(|(a, b)| weight(a) * weight(b)).sum();
-        assert!(wrong <= SIGNIFICANCE_LEVEL, "{wrong}");
+        let wrong_outcomes =
+            outcomes.filter(|(a, b)| p_value((*a, n), (*b, n)) <= SIGNIFICANCE_LEVEL);
+        let wrong_probability: f64 = wrong_outcomes.map(|(a, b)| weight(a) * weight(b)).sum();
+        assert!(
+            wrong_probability <= SIGNIFICANCE_LEVEL,
+            "{wrong_probability}"
+        );
     }
 
     #[test]

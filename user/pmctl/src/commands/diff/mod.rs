@@ -65,16 +65,16 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<()> {
         let sides: Vec<Side<'_>> = sides.flatten().collect();
         comparisons.push(Comparison::new(name, &sides, (&args.sort, &pairs)));
     }
-    let compared = ComparedRecordings {
+    let compared_recordings = ComparedRecordings {
         recordings,
         pairs,
         comparisons,
         args,
     };
     if args.json {
-        json::write(&compared, output)
+        json::write(&compared_recordings, output)
     } else {
-        text::write(&compared, output)
+        text::write(&compared_recordings, output)
     }
 }
 
@@ -113,14 +113,14 @@ fn common_events(recordings: &[(PathBuf, Recording)], wanted: Option<&str>) -> R
         let names = recording.events.iter().map(|event| event.name.clone());
         names.collect()
     };
-    let mut common = names(&recordings[0].1);
-    common.retain(|name| {
+    let mut common_names = names(&recordings[0].1);
+    common_names.retain(|name| {
         let mut other_recordings = recordings[1..].iter();
         other_recordings.all(|(_, other)| names(other).contains(name))
             && wanted.is_none_or(|wanted| wanted == name)
     });
-    if !common.is_empty() {
-        return Ok(common);
+    if !common_names.is_empty() {
+        return Ok(common_names);
     }
     let lists = recordings.iter().map(|(file, recording)| {
         let names = names(recording).join("`, `");

@@ -43,13 +43,13 @@ impl Pairs {
                 .0
                 .iter()
                 .flat_map(|a| unpaired_files.1.iter().map(move |b| (a, b)));
-            let common = |(a, b): (&String, &String)| {
+            let common_functions = |(a, b): (&String, &String)| {
                 let functions = first_files[a].intersection(&other_files[b]).count();
                 let are_commands = commands == (Some(&a[..]), Some(&b[..]));
                 ((functions, are_commands), (a.clone(), b.clone()))
             };
             let Some((_, (a, b))) = combinations
-                .map(common)
+                .map(common_functions)
                 .filter(|(rank, _)| *rank > (0, false))
                 .max_by(|one, two| one.0.cmp(&two.0).then_with(|| two.1.cmp(&one.1)))
             else {
@@ -86,7 +86,7 @@ impl Pairs {
             format!("`{here}` of {other} is compared with `{before}` of {first}.")
         });
         let (before, here) = &self.unpaired;
-        let unpaired = (!before.is_empty() && !here.is_empty()).then(|| {
+        let unpaired_text = (!before.is_empty() && !here.is_empty()).then(|| {
             let list = |names: &[String]| printable(&names.join("`, `"));
             format!(
                 "`{}` is in {first} only, and `{}` in {other} only: `--sort symbol` compares functions, whatever their \
@@ -95,7 +95,7 @@ impl Pairs {
                 list(here)
             )
         });
-        pairs.chain(unpaired).collect()
+        pairs.chain(unpaired_text).collect()
     }
 }
 

@@ -219,9 +219,11 @@ mod tests {
 
     #[test]
     fn the_recorders_message_and_first_bytes_are_returned() {
-        let mut quick = recorder("printf first; exec sleep 1000");
+        let mut quick_recorder = recorder("printf first; exec sleep 1000");
         assert_eq!(
-            quick.wait_for_first_bytes(None).expect("it records"),
+            quick_recorder
+                .wait_for_first_bytes(None)
+                .expect("it records"),
             b"first"
         );
         for limit in [None, Some(Instant::now() + Duration::from_secs(100))] {

@@ -134,14 +134,14 @@ impl PipeStream {
     /// Drops the names of JIT code: programs may write the names later, and put other functions at the same address.
     /// Names of a process that has ended can't be read again; they are kept once, for its last samples.
     fn drop_jit_names(&mut self) {
-        let mut ended = AHashSet::new();
+        let mut ended_processes = AHashSet::new();
         self.tables.retain(|file, _| {
             jit::process_of(file).is_none_or(|pid| {
                 let stays = jit::has_ended(pid) && !self.ended.contains(&pid);
-                stays && ended.insert(pid)
+                stays && ended_processes.insert(pid)
             })
         });
-        self.ended = ended;
+        self.ended = ended_processes;
         self.nameless
             .retain(|(file, _)| jit::process_of(file).is_none());
     }

@@ -118,12 +118,12 @@ impl App {
 
     /// Replaces the tables. The same row stays selected, if it still exists.
     pub(super) fn replace(&mut self, tables: Vec<CallTable>) {
-        let selected = self.selected_path();
+        let selected_path = self.selected_path();
         self.tables = tables;
         self.version += 1;
         self.event = self.event.min(self.tables.len().saturating_sub(1));
         let lines = self.lines();
-        if let (Some((cells, callers)), Some(table)) = (selected, self.table()) {
+        if let (Some((cells, callers)), Some(table)) = (selected_path, self.table()) {
             let is_selected =
                 |line: &TableLine| table.rows[line.row].cells == cells && line.callers == callers;
             // At the top the selection stays at the top, so that new rows are seen.
@@ -318,10 +318,10 @@ impl App {
                 return;
             };
             let lines = table.lines(&self.filter, &self.open_lines);
-            let closed = lines
+            let closed_lines = lines
                 .iter()
                 .filter(|line| line.row == row && line.is_open == Some(false));
-            let paths: Vec<CallPath> = closed
+            let paths: Vec<CallPath> = closed_lines
                 .map(|line| (table.rows[row].cells.clone(), line.callers.clone()))
                 .collect();
             if paths.is_empty() || lines.len() > MAX_UNFOLDED_LINES {
@@ -371,14 +371,14 @@ impl FunctionView {
 
     /// Selects the instruction with the next smaller share, or the hottest one after the last.
     fn select_next_hottest(&mut self) {
-        let mut hot: Vec<usize> = (0..self.listing.lines.len())
+        let mut hot_lines: Vec<usize> = (0..self.listing.lines.len())
             .filter(|index| self.listing.lines[*index].share > 0.0)
             .collect();
         let share = |index: &usize| self.listing.lines[*index].share;
-        hot.sort_by(|a, b| share(b).total_cmp(&share(a)));
-        let current = hot.iter().position(|index| *index == self.selected);
-        let next = current.map_or(0, |current| (current + 1) % hot.len());
-        if let Some(index) = hot.get(next) {
+        hot_lines.sort_by(|a, b| share(b).total_cmp(&share(a)));
+        let current = hot_lines.iter().position(|index| *index == self.selected);
+        let next = current.map_or(0, |current| (current + 1) % hot_lines.len());
+        if let Some(index) = hot_lines.get(next) {
             self.selected = *index;
             self.offset = None;
         }

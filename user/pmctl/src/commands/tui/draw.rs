@@ -187,9 +187,9 @@ fn limit_column(column: &mut usize, texts: &[String], width: usize) {
 
 fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
     let lines = app.lines();
-    let hidden = app.table().map_or(0, |table| table.hidden);
+    let hidden_count = app.table().map_or(0, |table| table.hidden);
     // The headings, and a line with the number of hidden rows if rows are hidden.
-    let other_lines = 1 + usize::from(hidden > 0);
+    let other_lines = 1 + usize::from(hidden_count > 0);
     let height = usize::from(area.height).saturating_sub(other_lines).max(1);
     app.page = height;
     app.selected = app.selected.min(lines.len().saturating_sub(1));
@@ -219,7 +219,7 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
         .iter()
         .map(|heading| (*heading).to_owned())
         .collect();
-    let underlined = Style::new().add_modifier(Modifier::UNDERLINED);
+    let underlined_style = Style::new().add_modifier(Modifier::UNDERLINED);
     let contents: Vec<String> = shown_lines
         .iter()
         .map(|line| join(&table.cells(line)))
@@ -227,7 +227,7 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
     let mut column = app.column;
     limit_column(&mut column, &contents, width);
     let heading = visible_part(&join(&heading), column, width);
-    let mut texts = vec![Text::styled(heading, underlined)];
+    let mut texts = vec![Text::styled(heading, underlined_style)];
     for (index, (line, content)) in shown_lines.iter().zip(&contents).enumerate() {
         let text = visible_part(content, column, width);
         let mut style = theme.share_style(table.share_of_all(line.events));
@@ -239,7 +239,7 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
     texts.extend(lines_below_rows(
         lines.is_empty(),
         app.filter.is_empty(),
-        hidden,
+        hidden_count,
     ));
     frame.render_widget(Paragraph::new(texts), area);
     app.column = column;
@@ -400,13 +400,13 @@ fn draw_warnings(frame: &mut Frame<'_>, warnings: &[String], scroll: &mut Scroll
         scroll.page = height.saturating_sub(1).max(1);
         scroll.last = lines.len().saturating_sub(scroll.page);
         scroll.first = scroll.first.min(scroll.last);
-        let more = scroll.last - scroll.first;
+        let scroll_length = scroll.last - scroll.first;
         lines = lines.split_off(scroll.first);
         lines.truncate(scroll.page);
-        lines.push(if more > 0 {
+        lines.push(if scroll_length > 0 {
             format!(
                 "{}: Down. Other keys: back.",
-                count(more as u64, "more line")
+                count(scroll_length as u64, "more line")
             )
         } else {
             "Other keys: back.".to_owned()

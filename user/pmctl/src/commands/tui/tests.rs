@@ -76,8 +76,8 @@ impl TestTui {
             has_unicode: true,
         };
         let app = &mut self.tui.app;
-        let drawn = self.terminal.draw(|frame| draw(frame, app, theme));
-        let buffer = drawn.expect("it is memory").buffer;
+        let result = self.terminal.draw(|frame| draw(frame, app, theme));
+        let buffer = result.expect("it is memory").buffer;
         let width = usize::from(buffer.area.width);
         let lines = buffer.content.chunks(width);
         let text = |line: &[ratatui::buffer::Cell]| {
@@ -162,9 +162,15 @@ fn long_lines_are_scrolled_as_far_as_there_is_text() {
     let mut test = TestTui::new(TIMEBASE, (40, 24));
     let screen_before = test.screen();
     assert_eq!(screen_before[2], "   17.39%        8  dd            [kerne");
-    let scrolled = test.keys(">").screen();
-    assert_eq!(scrolled[2], " 8  dd            [kernel.kallsyms]  [k]");
-    assert_eq!(scrolled[1], "es  comm          dso                sym");
+    let scrolled_screen = test.keys(">").screen();
+    assert_eq!(
+        scrolled_screen[2],
+        " 8  dd            [kernel.kallsyms]  [k]"
+    );
+    assert_eq!(
+        scrolled_screen[1],
+        "es  comm          dso                sym"
+    );
     let end = test.keys(">>>>").screen();
     assert!(end[2].ends_with("[k] do_syscall_64"), "{end:?}");
     assert_eq!(test.keys(">").screen(), end);
@@ -258,8 +264,8 @@ fn small_rows_and_callers_are_left_out() {
         (full_table.samples, full_table.events)
     );
     assert!(test.line("17.39%").is_some());
-    let hidden = full_table.rows.len() - shown_rows;
-    let rest = format!("  ({hidden} rows not shown)");
+    let hidden_rows = full_table.rows.len() - shown_rows;
+    let rest = format!("  ({hidden_rows} rows not shown)");
     assert_eq!(test.screen()[2 + shown_rows], rest);
     test.terminal.backend_mut().resize(80, 6);
     let screen = test.keys("G").screen();
@@ -288,8 +294,8 @@ fn warnings_are_cut_and_w_shows_all() {
     assert_eq!(test.tui.app.mode, Mode::Table);
     test.tui.app.warnings = ["LOST: one", "two", "three"].map(str::to_owned).to_vec();
     assert_eq!(test.screen()[3], "three");
-    let long = format!("NO SYMBOLS: {} end", "file ".repeat(10));
-    test.tui.app.warnings.push(long);
+    let long_warning = format!("NO SYMBOLS: {} end", "file ".repeat(10));
+    test.tui.app.warnings.push(long_warning);
     let screen = test.screen();
     assert_eq!(screen[2], "two");
     assert_eq!(screen[3], "2 more lines: w shows all");
@@ -306,8 +312,8 @@ fn warnings_that_are_longer_than_the_screen_are_scrolled() {
     let screen = test.keys("w").screen();
     assert!(screen[1].contains("  line 0"), "{screen:?}");
     assert!(screen[5].contains("  line 4"), "{screen:?}");
-    let last = "4 more lines: Down. Other keys: back.";
-    assert!(screen[6].contains(last), "{screen:?}");
+    let last_line = "4 more lines: Down. Other keys: back.";
+    assert!(screen[6].contains(last_line), "{screen:?}");
     let screen = test.keys("j").screen();
     assert!(screen[1].contains("line 1"), "{screen:?}");
     let screen = test.keys("G").screen();
@@ -423,9 +429,9 @@ fn instructions_are_a_screen_of_their_own() {
         .show_function(app::FunctionView::new("a function".to_owned(), listing));
     let screen = test.screen();
     assert_eq!(screen[0], "a function");
-    let hot = "   75.00 :         14:  insn20";
+    let hot_line = "   75.00 :         14:  insn20";
     // The hottest instruction is in the middle of the screen.
-    assert_eq!(screen[5], hot, "{screen:?}");
+    assert_eq!(screen[5], hot_line, "{screen:?}");
     assert!(screen[9].contains("back"));
     test.keys("g/insn2\n");
     assert!(test.line("insn2").is_some());

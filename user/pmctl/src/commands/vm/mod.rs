@@ -61,12 +61,12 @@ pub(crate) fn vm(args: &Vm) -> Result<u8> {
         io::stdout().is_terminal(),
         io::stderr().is_terminal(),
     ];
-    let shared = SharedFolders::find(&args.write)?;
+    let shared_folders = SharedFolders::find(&args.write)?;
     let results = ResultFiles::new(args, command.as_ref());
     let machine = VirtualMachine {
         image: &image,
         args,
-        shared: &shared,
+        shared: &shared_folders,
     };
     let signals = Signals::hold_with(Signal::SIGWINCH)?;
     let (mut qemu, socket, snapshot) = match snapshot::start(&machine, &signals)? {
@@ -75,7 +75,7 @@ pub(crate) fn vm(args: &Vm) -> Result<u8> {
         MachineStart::Stopped(signal) => return Ok(end_by_signal(signal)),
     };
     let mut relay = HostRelay::new(socket, signals, is_terminal, results)?;
-    let first = Message::Start(guest_task(args, &relay, &shared, is_terminal)?);
+    let first = Message::Start(guest_task(args, &relay, &shared_folders, is_terminal)?);
     let mut outcome = relay.run(&first, StartWatch::new(qemu.id(), snapshot.is_some()));
     if let Some(snapshot) = snapshot.filter(|_| relay.has_never_started(&outcome)) {
         let (booted_qemu, socket) = snapshot::boot_instead(&machine, &snapshot)?;

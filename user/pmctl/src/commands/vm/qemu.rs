@@ -262,10 +262,10 @@ fn memory_options(memory: &Memory<'_>, size: &str) -> Vec<(&'static str, OsStrin
 /// Escapes a path for use in an option: a comma is written twice.
 fn escape_commas(path: &Path) -> OsString {
     let bytes = path.as_os_str().as_bytes();
-    let doubled = bytes
+    let doubled_commas = bytes
         .iter()
         .flat_map(|byte| std::iter::repeat_n(*byte, if *byte == b',' { 2 } else { 1 }));
-    OsString::from_vec(doubled.collect())
+    OsString::from_vec(doubled_commas.collect())
 }
 
 /// Makes a pair of connected sockets, the second of which is inherited by QEMU.

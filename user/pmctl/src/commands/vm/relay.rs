@@ -208,11 +208,13 @@ impl HostRelay {
         if !channel.is_empty() {
             poll_fds.push(PollFd::new(self.channel.file.as_fd(), channel));
         }
-        let blocked = self
+        let blocked_outputs = self
             .outputs
             .iter()
             .filter(|output| !output.pending.is_empty());
-        poll_fds.extend(blocked.map(|output| PollFd::new(output.file.as_fd(), PollFlags::POLLOUT)));
+        poll_fds.extend(
+            blocked_outputs.map(|output| PollFd::new(output.file.as_fd(), PollFlags::POLLOUT)),
+        );
         let input = io::stdin();
         let reads = self.has_started && self.input == InputState::Reading;
         if reads {

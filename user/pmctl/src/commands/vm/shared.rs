@@ -76,16 +76,16 @@ mod tests {
     #[test]
     fn a_directory_comes_after_its_parents() {
         let folder = tempfile::tempdir().unwrap();
-        let outer = fs::canonicalize(folder.path()).unwrap();
-        let inner_folder = outer.join("a");
+        let outer_folder = fs::canonicalize(folder.path()).unwrap();
+        let inner_folder = outer_folder.join("a");
         fs::create_dir(&inner_folder).unwrap();
         let names = [
             inner_folder.clone(),
-            outer.clone(),
+            outer_folder.clone(),
             inner_folder.join("../a"),
         ];
-        let shared = SharedFolders::find(&names).unwrap();
-        assert_eq!(shared.directories(), [outer, inner_folder]);
+        let shared_folders = SharedFolders::find(&names).unwrap();
+        assert_eq!(shared_folders.directories(), [outer_folder, inner_folder]);
     }
 
     #[test]

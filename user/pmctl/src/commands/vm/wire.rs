@@ -323,16 +323,16 @@ mod tests {
         let (mut a, mut b) = pair();
         let bytes = vec![7; CHUNK_SIZE];
         let message = Message::Data(Stream::Output, bytes.clone());
-        let mut sent = 0;
+        let mut sent_count = 0;
         while !a.is_full() {
             a.send_data(Stream::Output, &bytes).expect("it is queued");
-            sent += 1;
+            sent_count += 1;
         }
-        let mut received = 0;
-        while received < sent {
+        let mut received_count = 0;
+        while received_count < sent_count {
             if let Some(arrived) = b.receive().expect("it is whole") {
                 assert_eq!(arrived, message);
-                received += 1;
+                received_count += 1;
             }
             a.flush().expect("it is queued");
         }

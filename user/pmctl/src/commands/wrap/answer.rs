@@ -76,12 +76,12 @@ pub(super) fn answer_open_call(
         Ok(call) => call,
         Err(reason) => return CallAnswer::Kernel(reason),
     };
-    let foreign = call.foreign_reason();
+    let foreign_reason = call.foreign_reason();
     // If the caller still waits, the IDs that were looked up were the caller's all the time.
     if !listener.is_waiting(request) {
         return CallAnswer::CallerDied;
     }
-    call.early_answer(context, foreign)
+    call.early_answer(context, foreign_reason)
         .unwrap_or_else(|| call.open_event(context))
 }
 

@@ -34,10 +34,10 @@ impl OpenedEvents {
     }
 
     fn remove_ended(&mut self) {
-        let mut alive = HashMap::new();
+        let mut events_alive = HashMap::new();
         self.threads.retain(|_, thread| {
             let is_alive = || thread.tid().identity() == Some(*thread);
-            *alive.entry(*thread).or_insert_with(is_alive)
+            *events_alive.entry(*thread).or_insert_with(is_alive)
         });
     }
 

@@ -126,8 +126,8 @@ fn receive_calls(
             Err(errno) => Err(errno),
         };
         let is_over = received.is_err();
-        let sent = sender.send(received).is_ok() && ringer.write_all(&[0]).is_ok();
-        if is_over || !sent {
+        let was_sent = sender.send(received).is_ok() && ringer.write_all(&[0]).is_ok();
+        if is_over || !was_sent {
             return;
         }
     }
@@ -189,13 +189,13 @@ fn shorten_slice() -> Result<(), Errno> {
     let mut attributes = SchedulingAttributes::default();
     let (size, address) = (size_of::<SchedulingAttributes>(), &raw mut attributes);
     // SAFETY: sched_getattr(2) writes at most `size` bytes, the size of `attributes`, which `address` points to.
-    let got = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, address, size, 0) };
-    Errno::result(got)?;
+    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, address, size, 0) };
+    Errno::result(result)?;
     attributes.runtime = MIN_SLICE;
     // SAFETY: sched_setattr(2) reads as many bytes as the member `size` says, which sched_getattr(2) has set to no more
     // than the size of `attributes`.
-    let set = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
-    Errno::result(set).map(drop)
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+    Errno::result(result).map(drop)
 }
 
 #[cfg(test)]

@@ -77,14 +77,14 @@ impl Tid {
     /// Returns `length` bytes of the thread's memory.
     pub(super) fn read_memory(self, address: u64, length: usize) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0; length];
-        let remote = RemoteIoVec {
+        let remote_range = RemoteIoVec {
             base: usize::try_from(address).or(Err(Errno::EFAULT))?,
             len: length,
         };
         let read_length = process_vm_readv(
             Pid::from_raw(self.0),
             &mut [IoSliceMut::new(&mut bytes)],
-            &[remote],
+            &[remote_range],
         )?;
         if read_length < length {
             return Err(Errno::EFAULT);

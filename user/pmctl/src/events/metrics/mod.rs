@@ -89,15 +89,15 @@ pub(crate) fn find(word: &str, all: &[Metric], pmu: &Pmu) -> Result<WantedMetric
 
 /// Returns the question whether a name similar to `word` is meant, with a blank behind it; empty if there is no such name.
 fn similar_names(word: &str, all: &[Metric]) -> String {
-    let lower = word.to_ascii_lowercase();
+    let lower_word = word.to_ascii_lowercase();
     let names = all
         .iter()
         .map(|metric| metric.name)
         .chain(groups(all))
         .map(|name| {
             let lower_name = name.to_ascii_lowercase();
-            let is_part = lower.len() >= 3 && lower_name.contains(&lower);
-            let likeness = strsim::jaro_winkler(&lower, &lower_name);
+            let is_part = lower_word.len() >= 3 && lower_name.contains(&lower_word);
+            let likeness = strsim::jaro_winkler(&lower_word, &lower_name);
             (if is_part { 1.0 + likeness } else { likeness }, name)
         });
     let mut names: Vec<(f64, &str)> = names.filter(|(likeness, _)| *likeness > 0.85).collect();

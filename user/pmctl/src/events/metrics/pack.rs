@@ -27,39 +27,39 @@ pub(crate) struct Packed {
 /// Distributes the events to runs. An event that can't be counted even alone gets a run of its own. `supply` are the
 /// counters of a run; `None` means no limit, for events that take turns.
 pub(crate) fn pack(items: &[MetricEvents], supply: Option<CounterSupply>) -> Packed {
-    let mut packed = Packed::default();
+    let mut packed_runs = Packed::default();
     for item in items {
         let fits = |run: &Vec<EventSpec>| fit_together(run, &item.events, supply);
-        let common_run = packed.runs.iter().position(fits).or_else(|| {
+        let common_run = packed_runs.runs.iter().position(fits).or_else(|| {
             let fits_alone = fit_together(&[], &item.events, supply);
             fits_alone.then(|| {
-                packed.runs.push(Vec::new());
-                packed.runs.len() - 1
+                packed_runs.runs.push(Vec::new());
+                packed_runs.runs.len() - 1
             })
         });
         let places = match common_run {
-            Some(run) => add_events(&mut packed.runs, run, &item.events),
+            Some(run) => add_events(&mut packed_runs.runs, run, &item.events),
             None => {
-                packed.split.push(item.name.clone());
+                packed_runs.split.push(item.name.clone());
                 let mut places = Vec::new();
                 for event in &item.events {
                     let single_event = std::slice::from_ref(event);
-                    let run = packed
+                    let run = packed_runs
                         .runs
                         .iter()
                         .position(|run| fit_together(run, single_event, supply))
                         .unwrap_or_else(|| {
-                            packed.runs.push(Vec::new());
-                            packed.runs.len() - 1
+                            packed_runs.runs.push(Vec::new());
+                            packed_runs.runs.len() - 1
                         });
-                    places.extend(add_events(&mut packed.runs, run, single_event));
+                    places.extend(add_events(&mut packed_runs.runs, run, single_event));
                 }
                 places
             }
         };
-        packed.places.push(places);
+        packed_runs.places.push(places);
     }
-    packed
+    packed_runs
 }
 
 /// Returns whether the events of a run and `more` events can all be counted at the same time.
@@ -67,8 +67,11 @@ fn fit_together(run: &[EventSpec], more: &[EventSpec], supply: Option<CounterSup
     let Some(supply) = supply else {
         return true;
     };
-    let new = more.iter().filter(|event| find(run, event).is_none());
-    let events = run.iter().chain(new).filter(|event| !event.is_absent());
+    let new_events = more.iter().filter(|event| find(run, event).is_none());
+    let events = run
+        .iter()
+        .chain(new_events)
+        .filter(|event| !event.is_absent());
     let events: Vec<EventSpec> = events.cloned().collect();
     schedule(&events, supply).is_ok()
 }

@@ -196,8 +196,8 @@ pub(crate) fn schedule(
     }
 
     // If there are too few general counters, the last events that fixed counters can count get fixed ones.
-    let unplaced = plan.assigned.iter().filter(|place| place.is_none()).count();
-    let mut excess = unplaced.saturating_sub(plan.free_general().count());
+    let unplaced_count = plan.assigned.iter().filter(|place| place.is_none()).count();
+    let mut excess = unplaced_count.saturating_sub(plan.free_general().count());
     for (index, event) in events.iter().enumerate().rev() {
         let Some(number) = event
             .fixed
@@ -220,9 +220,9 @@ pub(crate) fn schedule(
         plan.assigned[index] = place;
     }
     for (index, event) in events.iter().enumerate() {
-        let mut tried = Vec::new();
-        if plan.assigned[index].is_none() && !plan.make_room(events, index, &mut tried) {
-            return Err(plan.conflict_error(events, event, tried));
+        let mut tried_counters = Vec::new();
+        if plan.assigned[index].is_none() && !plan.make_room(events, index, &mut tried_counters) {
+            return Err(plan.conflict_error(events, event, tried_counters));
         }
     }
     Ok(plan.assigned.into_iter().flatten().collect())

@@ -56,8 +56,8 @@ fn counters_in_use_by_others_are_not_assigned() {
         "{error}"
     );
     // A pinned event gets its counter: the driver's error will name the owner.
-    let pinned = event(true, None, Some(General(0)));
-    assert_eq!(schedule(&[pinned], supply), Ok(vec![General(0)]));
+    let pinned_event = event(true, None, Some(General(0)));
+    assert_eq!(schedule(&[pinned_event], supply), Ok(vec![General(0)]));
 }
 
 #[test]
@@ -112,8 +112,9 @@ fn a_pinned_event_gets_its_counter() {
 
 #[test]
 fn a_counter_is_assigned_once() {
-    let pinned = event(true, None, Some(General(1)));
-    let error = schedule(&[pinned.clone(), pinned], SMALL).expect_err("there is one of it");
+    let pinned_event = event(true, None, Some(General(1)));
+    let error =
+        schedule(&[pinned_event.clone(), pinned_event], SMALL).expect_err("there is one of it");
     let (label, by) = ("e".to_owned(), Some("e".to_owned()));
     assert_eq!(
         error,
@@ -194,10 +195,10 @@ fn the_message_names_the_conflict() {
         first_line(&[with_label("x", limited(0b1_0000))]).as_deref(),
         Some("x: no counter of this machine can count it")
     );
-    let many = first_line(&vec![any; 5]).expect("it has a line");
+    let message = first_line(&vec![any; 5]).expect("it has a line");
     assert!(
-        many.contains("4 general and 0 fixed counters are free"),
-        "{many}"
+        message.contains("4 general and 0 fixed counters are free"),
+        "{message}"
     );
 }
 

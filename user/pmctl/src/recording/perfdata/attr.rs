@@ -63,8 +63,8 @@ impl SampleParts {
         } else {
             0
         };
-        let always = STAMP_FIELDS | abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_PERIOD;
-        always | chain | branches | user | cgroup
+        let common_fields = STAMP_FIELDS | abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_PERIOD;
+        common_fields | chain | branches | user | cgroup
     }
 }
 

@@ -306,14 +306,14 @@ impl Branch {
             };
             Some((branch, flags & SPECULATION != WRONG_PATH))
         };
-        let mut taken = Vec::new();
+        let mut taken_fields = Vec::new();
         for _ in 0..count {
             let (branch, was_taken) = decode()?;
             if was_taken {
-                taken.push(branch);
+                taken_fields.push(branch);
             }
         }
-        Some(taken)
+        Some(taken_fields)
     }
 }
 

@@ -376,14 +376,18 @@ mod tests {
         let advice = |reason: &str| advise(reason, false);
         assert_eq!(advice("not traced"), "");
         assert!(advice("full").contains("-m") && advice("full").contains("--rotate"));
-        let rotated = advise("full", true);
-        assert!(rotated.contains("-m") && rotated.contains("-c") && !rotated.contains("--rotate"));
+        let rotation_advice = advise("full", true);
+        assert!(
+            rotation_advice.contains("-m")
+                && rotation_advice.contains("-c")
+                && !rotation_advice.contains("--rotate")
+        );
         let fast = advice("too fast");
         assert!(fast.contains("-m") && fast.contains("-c") && !fast.contains("--rotate"));
         assert_eq!(advise("throttled", true), advice("throttled"));
-        let throttled = advice("throttled");
-        assert!(throttled.contains("-c") && throttled.contains("max_sample_rate"));
-        assert!(!throttled.contains("-m)"));
+        let throttling_advice = advice("throttled");
+        assert!(throttling_advice.contains("-c") && throttling_advice.contains("max_sample_rate"));
+        assert!(!throttling_advice.contains("-m)"));
         assert!(advice("offline").contains("offline") && !advice("offline").contains("-c"));
         let reasons = [
             "too fast",
@@ -393,7 +397,7 @@ mod tests {
             "offline",
             "lost",
         ];
-        let texts = reasons.map(advice).into_iter().chain([rotated]);
+        let texts = reasons.map(advice).into_iter().chain([rotation_advice]);
         for line in texts.collect::<Vec<_>>().join("\n").lines() {
             assert!(line.len() <= 76, "it fits into the window of `tui`: {line}");
         }

@@ -342,8 +342,8 @@ fn next(blocks: &mut BlockReader<'_>) -> Result<Option<(u32, usize)>, ReadError>
         STAT => return Err(ReadError::Counts),
         AUXTRACE => {
             let _header = reader.u32();
-            let more = reader.u64().and_then(|size| usize::try_from(size).ok());
-            let size = more.and_then(|more| size.checked_add(more));
+            let further_size = reader.u64().and_then(|size| usize::try_from(size).ok());
+            let size = further_size.and_then(|further_size| size.checked_add(further_size));
             size.ok_or(broken_records)?
         }
         _ => size,

@@ -276,8 +276,8 @@ mod tests {
                 pipe.save().expect("a vector takes everything");
             }
         }
-        let finished = pipe.finish(&recording.build_ids, &recording.notes);
-        finished.expect("a vector takes everything").output
+        let result = pipe.finish(&recording.build_ids, &recording.notes);
+        result.expect("a vector takes everything").output
     }
 
     fn begin_pipe(recording: &Recording) -> Pipe<Vec<u8>> {
@@ -341,9 +341,9 @@ mod tests {
         let cut_recording = read(bytes).expect("it is whole as far as it goes");
         assert!(cut_recording.is_unfinished);
         assert_eq!(cut_recording.host, recording.host);
-        let mut kept = records(true);
-        kept.pop();
-        assert_eq!(cut_recording.records, Records::from(&kept[..]));
+        let mut kept_records = records(true);
+        kept_records.pop();
+        assert_eq!(cut_recording.records, Records::from(&kept_records[..]));
         // Wherever the stream is cut off, reading does not panic, and only the whole stream counts as finished.
         for length in 0..whole_stream.len() {
             let read_recording = read(&whole_stream[..length]);

@@ -123,9 +123,9 @@ fn with_perf_as_writer(mut file: Vec<u8>) -> Vec<u8> {
 #[test]
 fn the_features_are_those_that_perf_knows() {
     let file = encode(&example(true));
-    let highest = file[..HEADER_SIZE].iter().rposition(|byte| *byte != 0);
+    let highest_index = file[..HEADER_SIZE].iter().rposition(|byte| *byte != 0);
     // HEADER_LAST_FEATURE of perf 5.10 is 30: `perf inject` of 6.1 to 7.3 reads past its table for higher numbers.
-    assert!(highest < Some(HEADER_SIZE - 32 + 30 / 8));
+    assert!(highest_index < Some(HEADER_SIZE - 32 + 30 / 8));
 }
 
 #[test]
@@ -143,8 +143,8 @@ fn recordings_of_earlier_versions_have_the_notes_as_a_feature() {
         .sum();
     for entry in 0..number as usize {
         let at = table + entry * 16;
-        let moved = word(&file, at) + 16;
-        file[at..at + 8].copy_from_slice(&moved.to_le_bytes());
+        let moved_offset = word(&file, at) + 16;
+        file[at..at + 8].copy_from_slice(&moved_offset.to_le_bytes());
     }
     let mark = file.windows(8).rposition(|bytes| bytes == b"pmctl\0\0\0");
     let mark = mark.expect("the notes are in it");
@@ -242,8 +242,8 @@ fn write_records(records: &[Record]) -> Vec<u8> {
     for record in records {
         writer.append(record).expect("a vector takes everything");
     }
-    let finished = writer.finish(&host, &build_ids, &mut notes);
-    finished.expect("a vector takes everything");
+    let result = writer.finish(&host, &build_ids, &mut notes);
+    result.expect("a vector takes everything");
     file.into_inner()
 }
 
@@ -341,12 +341,12 @@ fn write_until_full(size: usize, samples: usize) -> io::Result<Finished<Disk>> {
 fn a_full_disk_leaves_a_recording_of_what_fits() {
     // The disk fills up while records are written, or when only the end is to be written.
     for (size, samples) in [(300_000, 10_000), (300_000, 5_348), (560_500, 10_000)] {
-        let finished = write_until_full(size, samples).expect("there is room for some");
-        let bytes = finished.output.file.into_inner();
-        assert!(finished.size <= size as u64);
+        let result = write_until_full(size, samples).expect("there is room for some");
+        let bytes = result.output.file.into_inner();
+        assert!(result.size <= size as u64);
         let recording = read(bytes).expect("it is whole");
-        assert_eq!(recording.samples().count() as u64, finished.samples);
-        assert!(finished.samples >= 3500, "{}", finished.samples);
+        assert_eq!(recording.samples().count() as u64, result.samples);
+        assert!(result.samples >= 3500, "{}", result.samples);
         assert!(!recording.notes.is_whole());
     }
     let whole_file = write_until_full(1_000_000, 10_000).expect("there is room");

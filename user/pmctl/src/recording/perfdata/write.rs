@@ -244,8 +244,9 @@ impl<W: Write + Seek> Writer<W> {
             };
             // The next end is a little longer than this one, since the notes contain the reason.
             let limit = room.saturating_sub(bytes.len() as u64 + END_SLACK);
-            let front = front_section(&self.events);
-            let fits = |sums: &RecordTotals| front.then(sums.size).end() <= limit.min(start - 1);
+            let front_bytes = front_section(&self.events);
+            let fits =
+                |sums: &RecordTotals| front_bytes.then(sums.size).end() <= limit.min(start - 1);
             let kept_count = self.written_totals.partition_point(fits);
             if kept_count == 0 {
                 self.write_header(&[])?;

@@ -373,11 +373,11 @@ mod tests {
         let is_other = |recording: &Recording| MappedFiles::of_past(recording).is_other_kernel();
         let image = Path::new(KERNEL);
         let image_id = build_id(image, image).expect("each kernel has one");
-        let mut other = image_id.clone();
-        other.id[0] ^= 1;
+        let mut other_id = image_id.clone();
+        other_id.id[0] ^= 1;
         let release = uname().expect("it is known");
         let release = release.release().to_str().expect("it is text");
-        assert!(is_other(&recording(vec![other], release)));
+        assert!(is_other(&recording(vec![other_id], release)));
         assert!(!is_other(&recording(vec![image_id.clone()], release)));
         assert!(!is_other(&recording(vec![], "")));
         // Without a build-id the kernel is known by its release.

@@ -206,13 +206,13 @@ mod tests {
             bytes.resize(bytes.len().next_multiple_of(4), 0);
             bytes
         };
-        let other = note(6, b"Xen\0", &[1, 2]);
+        let other_note = note(6, b"Xen\0", &[1, 2]);
         let id = note(3, b"GNU\0", &[7; 20]);
         assert_eq!(
-            kernel_build_id(&[other.clone(), id].concat()),
+            kernel_build_id(&[other_note.clone(), id].concat()),
             Some(vec![7; 20])
         );
-        assert_eq!(kernel_build_id(&other), None);
+        assert_eq!(kernel_build_id(&other_note), None);
         assert_eq!(kernel_build_id(&[0xff; 12]), None);
     }
 
@@ -263,9 +263,9 @@ mod tests {
         assert_eq!(tables[0].symbols[0].name, "shown");
         assert_eq!(ids.len(), 1);
         // Replaces the program by a newer file with the same content, as a linker does.
-        let new = split_program.folder.path().join("new");
-        fs::copy(&split_program.program, &new).expect("it can be copied");
-        fs::rename(&new, &split_program.program).expect("it can be moved");
+        let new_file = split_program.folder.path().join("new");
+        fs::copy(&split_program.program, &new_file).expect("it can be copied");
+        fs::rename(&new_file, &split_program.program).expect("it can be moved");
         let (tables, ids) = places.look_up();
         assert!(
             tables[0].replaced && tables[0].symbols.is_empty(),
@@ -347,7 +347,7 @@ mod tests {
         });
         let mut places = Places::default();
         records.iter().for_each(|record| places.note_record(record));
-        let generated = SymbolTable {
+        let generated_table = SymbolTable {
             file: format!("/tmp/perf-{}.map", task.pid),
             symbols: vec![Symbol {
                 start: program.address,
@@ -356,10 +356,10 @@ mod tests {
             }],
             ..SymbolTable::default()
         };
-        assert_eq!(places.look_up().0, [generated.clone()]);
+        assert_eq!(places.look_up().0, [generated_table.clone()]);
         program.process.kill().expect("it is ours");
         program.process.wait().expect("it ends");
-        assert_eq!(places.look_up().0, [generated], "and after its end");
+        assert_eq!(places.look_up().0, [generated_table], "and after its end");
     }
 
     /// Returns the symbol at an address in this test's own process, and the mapping of its file.

@@ -231,13 +231,13 @@ mod tests {
     fn inlined_functions_are_frames_of_their_own() {
         let program = Inlined::new(&["-g"]);
         let recording = recorded(&program);
-        let once = [
+        let inlined_frames = [
             "inner (inlined) inlined.c:2",
             "middle (inlined) inlined.c:5",
             "[unknown] inlined.c:8",
         ];
         let (all, warnings) = frames(&recording, true);
-        assert_eq!(all, [once, once].concat());
+        assert_eq!(all, [inlined_frames, inlined_frames].concat());
         assert_eq!(warnings, [""; 0]);
         let (all, _) = frames(&recording, false);
         assert_eq!(all, ["[unknown] inlined.c:2"; 2]);

@@ -84,8 +84,8 @@ impl JitFunctions {
 
     /// Removes the functions that overlap a newer one, and adds the newer one if there is a name.
     fn add(&mut self, start: u64, end: u64, name: Option<&str>) {
-        let earlier = self.functions.range(..end).rev();
-        let overlapping = earlier.take_while(|(_, (old_end, _))| *old_end > start);
+        let earlier_functions = self.functions.range(..end).rev();
+        let overlapping = earlier_functions.take_while(|(_, (old_end, _))| *old_end > start);
         let overlapping: Vec<u64> = overlapping.map(|(start, _)| *start).collect();
         for start in overlapping {
             self.functions.remove(&start);
@@ -256,8 +256,8 @@ mod tests {
             .write(true)
             .open(&program.1)
             .expect("it is there");
-        let earlier = SystemTime::now() - Duration::from_secs(3600);
-        file.set_modified(earlier).expect("it is ours");
+        let earlier_time = SystemTime::now() - Duration::from_secs(3600);
+        file.set_modified(earlier_time).expect("it is ours");
         assert_eq!(program.name(), None);
     }
 
@@ -289,9 +289,9 @@ mod tests {
         nix::unistd::mkfifo(&program.1, nix::sys::stat::Mode::S_IRWXU).expect("it can be made");
         assert_eq!(program.name(), None, "and opening the pipe does not wait");
         fs::remove_file(&program.1).expect("it is there");
-        let elsewhere = tempfile::NamedTempFile::new().expect("it can be made");
-        fs::write(elsewhere.path(), "1000 10 f\n").expect("it can be written");
-        std::os::unix::fs::symlink(elsewhere.path(), &program.1).expect("it can be made");
+        let other_file = tempfile::NamedTempFile::new().expect("it can be made");
+        fs::write(other_file.path(), "1000 10 f\n").expect("it can be written");
+        std::os::unix::fs::symlink(other_file.path(), &program.1).expect("it can be made");
         assert_eq!(program.name(), None);
     }
 }

@@ -377,25 +377,29 @@ ffffffffc0004000 t bpf_prog_12_x\t[bpf]
 
     #[test]
     fn cached_symbols_are_the_same_and_not_read_again() {
-        let mut cached = CachedSymbols {
+        let mut cached_symbols = CachedSymbols {
             read_at: Some(Instant::now()),
             ..CachedSymbols::default()
         };
-        cached.read(LINES.as_bytes());
+        cached_symbols.read(LINES.as_bytes());
         for (part, address, expected) in EXPECTED {
-            let symbol = cached.at(part, address);
+            let symbol = cached_symbols.at(part, address);
             let name = symbol.map(|symbol| symbol.name);
             assert_eq!(name.as_deref(), expected, "{address:x}");
         }
         let minute = Instant::now().checked_sub(CachedSymbols::MIN_REREAD_INTERVAL);
         if let Some(before) = minute {
             let address = [0xffff_ffff_8100_0010];
-            cached.read_at = Some(before);
+            cached_symbols.read_at = Some(before);
             // Reading again would replace the symbols by those of this machine.
-            assert!(cached.look_up(Path::new(KERNEL), &address)[0].is_some());
-            assert_eq!(cached.read_at, Some(before), "the image does not change");
-            cached.look_up(Path::new("[module]"), &address);
-            assert!(cached.read_at > Some(before), "modules come and go");
+            assert!(cached_symbols.look_up(Path::new(KERNEL), &address)[0].is_some());
+            assert_eq!(
+                cached_symbols.read_at,
+                Some(before),
+                "the image does not change"
+            );
+            cached_symbols.look_up(Path::new("[module]"), &address);
+            assert!(cached_symbols.read_at > Some(before), "modules come and go");
         }
     }
 

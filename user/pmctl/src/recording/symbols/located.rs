@@ -53,8 +53,8 @@ impl DebugFiles {
         path: &Path,
         version: FileVersion<'_>,
     ) -> Result<LocatedFile, Absence> {
-        let here = Elf::read(path);
-        let absence = match (&here, version) {
+        let elf_here = Elf::read(path);
+        let absence = match (&elf_here, version) {
             (None, _) => Absence::Missing,
             (
                 Some(_),
@@ -69,7 +69,7 @@ impl DebugFiles {
             Some(id) => elf.build_id.as_deref() == Some(id),
             None => version.facts.is_some() && FileFacts::of(path).as_ref() == version.facts,
         };
-        if let Some(elf) = here.filter(is_same) {
+        if let Some(elf) = elf_here.filter(is_same) {
             let path = path.to_owned();
             return Ok(LocatedFile { path, elf });
         }

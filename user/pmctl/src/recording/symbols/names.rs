@@ -101,8 +101,8 @@ impl SymbolFinder {
             let mut named_functions =
                 self.of_file(debug_file.as_deref().unwrap_or(path), &addresses);
             if debug_file.is_some() {
-                let exported = self.of_file(path, &addresses);
-                for (function, exported) in named_functions.iter_mut().zip(exported) {
+                let exported_functions = self.of_file(path, &addresses);
+                for (function, exported) in named_functions.iter_mut().zip(exported_functions) {
                     *function = function.take().or(exported);
                 }
             }

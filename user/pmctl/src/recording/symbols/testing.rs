@@ -180,9 +180,9 @@ pub(crate) fn compile(folder: &Path, name: &str, value: u32) -> (PathBuf, PathBu
     run(Command::new("objcopy")
         .args(["--strip-all", &link])
         .args([&whole, &program]));
-    let elsewhere = folder.join("elsewhere");
-    fs::rename(&debug, &elsewhere).expect("it can be moved");
-    (program, elsewhere)
+    let moved_debug = folder.join("elsewhere");
+    fs::rename(&debug, &moved_debug).expect("it can be moved");
+    (program, moved_debug)
 }
 
 /// A program with two functions that were inlined into a third.

@@ -63,12 +63,12 @@ fn a_debug_link_is_followed_below_the_system_s_folder() {
 #[test]
 fn the_debug_file_of_another_version_has_no_names() {
     let split_program = SplitProgram::new();
-    let other = split_program.folder.path().join("other");
-    fs::create_dir(&other).expect("it can be made");
-    let (_, other) = compile(&other, "program", 2);
+    let other_folder = split_program.folder.path().join("other");
+    fs::create_dir(&other_folder).expect("it can be made");
+    let (_, other_debug) = compile(&other_folder, "program", 2);
     let id = split_program.build_id();
-    split_program.put(&other, &format!("debuginfod/{id}/debuginfo"));
-    split_program.put(&other, "program.separate");
+    split_program.put(&other_debug, &format!("debuginfod/{id}/debuginfo"));
+    split_program.put(&other_debug, "program.separate");
     assert_eq!(split_program.names(), (vec!["shown".to_owned()], false));
     // debuginfod caches an empty file if there is no debug file.
     fs::write(

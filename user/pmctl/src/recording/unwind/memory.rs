@@ -73,13 +73,13 @@ impl Registers {
 
     /// Returns only the callee-saved registers, which a caller has in common with the function.
     pub(super) fn callee_saved(&self) -> Self {
-        let mut saved = Self::none();
+        let mut saved_registers = Self::none();
         for register in Self::CALLEE_SAVED {
             if let Some(value) = self.get(register) {
-                saved.set(register, value);
+                saved_registers.set(register, value);
             }
         }
-        saved
+        saved_registers
     }
 
     /// Returns the value of a register, if it is known.
