@@ -47,7 +47,7 @@ fn config() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// CPUs like those that there are, or any: counters and their widths, what they have, and which counters are free.
+/// Descriptions of CPUs, of existing ones or random: counters and their widths, features, and which counters are free.
 fn cpus() -> impl Strategy<Value = [u8; 20]> {
     let usual_counters = (1_u8..6, any::<u64>()).prop_map(|(general, free)| {
         let mut cpus = [0; 20];

@@ -20,7 +20,7 @@ use crate::system::processes;
 use crate::system::table::{Align, Table};
 use crate::system::text::{count, thousands};
 
-/// Writes a table of facts, and one of events.
+/// Writes a table of facts, and a table of events.
 pub(crate) fn info(machine: &Machine, output: &mut dyn Write) -> Result<()> {
     let pmu = Pmu::from_cpuid(machine.cpuid());
     let device = if machine.is_here() {

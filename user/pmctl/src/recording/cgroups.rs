@@ -10,7 +10,7 @@ use crate::events::cgroups::{FoundCgroup, Pattern, search};
 use crate::recording::perfdata::{Body, Record, Stamp};
 use crate::system::exit;
 
-/// The most cgroups that are looked at: users may have any number of them.
+/// Limit on the number of cgroups that are read, because users may create any number of cgroups.
 const MAX_CGROUPS: usize = 50_000;
 
 /// The cgroups that exist before a recording.

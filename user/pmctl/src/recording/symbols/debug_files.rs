@@ -71,7 +71,7 @@ impl DebugFiles {
         });
         let debuginfod = self.debuginfod_caches.iter();
         let debuginfod = debuginfod.map(|cache| cache.join(&id).join("executable"));
-        // Fedora's packages install links to programs there.
+        // Fedora's packages install links to programs in `.build-id`.
         let system = self.system_folder.join(".build-id").join(folder).join(name);
         perf.chain(debuginfod).chain([system]).collect()
     }

@@ -126,7 +126,7 @@ pub(super) fn set_clock(time: Duration) -> Result<()> {
         .context("can't set the virtual machine's clock")
 }
 
-/// Mounts a directory of the host that the command may change, in the place of the one in the overlay.
+/// Mounts a directory of the host that the command may change, in the place of the same directory in the overlay.
 fn mount_shared(tag: &str, directory: &Path) -> Result<()> {
     mount(
         Some(tag),
