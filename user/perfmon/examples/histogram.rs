@@ -34,9 +34,9 @@ fn main() -> Result<(), Error> {
             break;
         }
     }
-    let most = places.values().copied().max().unwrap_or(1);
+    let highest_count = places.values().copied().max().unwrap_or(1);
     for (place, samples) in places {
-        let bar = "#".repeat(usize::try_from(samples * 60 / most).unwrap_or(60));
+        let bar = "#".repeat(usize::try_from(samples * 60 / highest_count).unwrap_or(60));
         println!("{place:#018x} {samples:6} {bar}");
     }
     Ok(())

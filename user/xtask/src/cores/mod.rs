@@ -244,7 +244,7 @@ fn compare_counters(core: Microarchitecture, setup: &Setup, differences: &mut Co
         let exception = EXCEPTIONS
             .iter()
             .find(|(of, number, _)| (*of, *number) == (core, event));
-        let linux = match (constraint, exception) {
+        let expected_counters = match (constraint, exception) {
             _ if setup.extra_events.contains(&event) => None,
             (_, Some((_, _, counters))) => Some((None, counters & all_general)),
             (None, None) => Some((None, all_general)),
@@ -256,7 +256,7 @@ fn compare_counters(core: Microarchitecture, setup: &Setup, differences: &mut Co
         differences.compare(
             &format!("counters of event {event:#06x}"),
             &module_counters,
-            &linux,
+            &expected_counters,
         );
     }
 }

@@ -72,8 +72,8 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
 
     // Signals are held until the numbers are saved, so that a second Ctrl-C does not lose them.
     let signals = Signals::hold()?;
-    let measured = runs::run_all(args, &events, commands, &signals);
-    let code = measured.and_then(|(events, mut entries)| {
+    let run_result = runs::run_all(args, &events, commands, &signals);
+    let code = run_result.and_then(|(events, mut entries)| {
         let labels = events.iter().map(|event| event.label.clone());
         let mut names: Vec<_> = [TIME.to_owned()].into_iter().chain(labels).collect();
         if args.emulated {

@@ -19,7 +19,7 @@ pub(super) struct WithTotals<F> {
     format: F,
     /// An interval has been written.
     has_intervals: bool,
-    /// Totals follow intervals, too (--summary).
+    /// Totals are also written after the intervals (--summary).
     has_summary: bool,
 }
 

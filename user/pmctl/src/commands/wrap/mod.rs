@@ -73,7 +73,7 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
         owners: None,
     };
     let ending = server.serve_until_exit(&mut calls, &signals, &running)?;
-    server.report_at_end(calls.interrupted());
+    server.report_at_end(calls.interrupted_calls());
     if let Some(words) = ending.in_words() {
         complain(words);
     }
@@ -268,7 +268,7 @@ impl CallServer<'_> {
     }
 
     /// Reports, at the end, limitations that the program could not notice.
-    fn report_at_end(&self, interrupted: u64) {
+    fn report_at_end(&self, interrupted_calls: u64) {
         let records_mappings = || self.device.info().is_ok_and(|info| info.has_mappings);
         if let Some(event) = self
             .first_event_with_maps
@@ -310,8 +310,8 @@ impl CallServer<'_> {
                  Run BPF tools without `pmctl wrap`.",
             );
         }
-        if interrupted > 0 {
-            let calls = crate::system::text::count(interrupted, "call");
+        if interrupted_calls > 0 {
+            let calls = crate::system::text::count(interrupted_calls, "call");
             complain(format_args!(
                 "signals interrupted {calls} about events before pmctl could take them: such a call fails with EINTR \
                  if the signal's handler has no SA_RESTART.\n\

@@ -34,7 +34,7 @@ pub(super) struct CallQueue {
     /// Number of calls that a signal has ended before they were received.
     ///
     /// ATOMICS: relaxed, since it is only read for a message.
-    interrupted: Arc<AtomicU64>,
+    interrupted_calls: Arc<AtomicU64>,
     /// The thread that receives calls.
     thread: Pid,
     /// The CPU that the thread is pinned to, if it is.
@@ -47,8 +47,8 @@ impl CallQueue {
         let (bell, ringer) =
             UnixStream::pair().context("can't create the sockets that announce system calls")?;
         let (sender, queue) = mpsc::channel();
-        let interrupted = Arc::new(AtomicU64::new(0));
-        let (listener, counter) = (Arc::clone(listener), Arc::clone(&interrupted));
+        let interrupted_calls = Arc::new(AtomicU64::new(0));
+        let (listener, counter) = (Arc::clone(listener), Arc::clone(&interrupted_calls));
         let (id_sender, thread_id) = mpsc::channel();
         let receive = move || {
             // Fails only if the thread that waits for the ID has ended.
@@ -62,7 +62,7 @@ impl CallQueue {
         Ok(Self {
             queue,
             bell,
-            interrupted,
+            interrupted_calls,
             thread: thread_id
                 .recv()
                 .context("the thread that receives system calls has ended at once")?,
@@ -96,8 +96,8 @@ impl CallQueue {
     }
 
     /// Returns the number of calls that a signal has ended before they were received.
-    pub(super) fn interrupted(&self) -> u64 {
-        self.interrupted.load(Ordering::Relaxed)
+    pub(super) fn interrupted_calls(&self) -> u64 {
+        self.interrupted_calls.load(Ordering::Relaxed)
     }
 }
 
@@ -111,14 +111,14 @@ impl AsFd for CallQueue {
 fn receive_calls(
     listener: &Listener,
     (sender, mut ringer): (&mpsc::Sender<Result<Request, Errno>>, &UnixStream),
-    interrupted: &AtomicU64,
+    interrupted_calls: &AtomicU64,
 ) {
     loop {
         let received = match listener.receive() {
             Ok(Some(request)) => Ok(request),
             Ok(None) if has_ended(listener) => return,
             Ok(None) => {
-                interrupted.fetch_add(1, Ordering::Relaxed);
+                interrupted_calls.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
             // pmctl was stopped and continued.

@@ -19,7 +19,7 @@ impl Registers {
     const REGISTER_COUNT: usize = 17;
 
     /// The numbers in DWARF of the registers of a sample. `None` are the flags and segments, which are not used.
-    const IN_SAMPLE: [Option<Register>; UserStack::REGISTERS] = [
+    const SAMPLED_REGISTERS: [Option<Register>; UserStack::REGISTERS] = [
         Some(X86_64::RAX),
         Some(X86_64::RBX),
         Some(X86_64::RCX),
@@ -56,7 +56,7 @@ impl Registers {
     /// Returns the registers of a sample.
     pub(super) fn of(user: &UserStack) -> Self {
         let mut registers = Self::none();
-        for (number, value) in Self::IN_SAMPLE.into_iter().zip(user.registers) {
+        for (number, value) in Self::SAMPLED_REGISTERS.into_iter().zip(user.registers) {
             if let Some(number) = number {
                 registers.set(number, value);
             }
