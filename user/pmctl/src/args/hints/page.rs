@@ -15,25 +15,25 @@ const PAGE_HEAD: &str = "\
 pmctl for users of perf
 =======================
 
-What ``perf stat`` and ``perf record`` have of options (Linux 7.3), and what pmctl does with each; of
-the commands that look at samples, the commonest options that pmctl has not. Such an option is answered
-on the command line with the same words. In each row one of three columns says what pmctl does: it has
-the option, it has another way, or it has none.
+This page lists the options of ``perf stat`` and ``perf record`` (Linux 7.3), and of perf's commands that
+show samples the commonest options that pmctl lacks. In each row one of three columns says what pmctl
+does: it has the option, another way replaces the option, or pmctl does not support it. On the command
+line, pmctl answers an option that it lacks with the same text.
 
-The counters are the driver's: each event has one all the time, and no number is an estimate. What
-perf scales, pmctl refuses, unless ``pmctl stat --multiplex`` asks for it. Under ``pmctl wrap`` perf
-scales as by itself; ``--exact`` keeps it from that.
+The counters are the driver's: each event has a counter all the time, and no number is an estimate.
+pmctl refuses events that perf would scale, except with ``pmctl stat --multiplex``. Under ``pmctl wrap``
+perf scales as usual; ``--exact`` prevents this.
 
 ``perf stat record`` and ``perf stat report`` are ``pmctl stat --record FILE`` and
 ``pmctl stat --report FILE``; the file is the JSON object of ``--json=v1``, and ``--report`` shows it in
-any form: with ``-x,``, ``--json``, ``--metric-only``.
+any format: with ``-x,``, ``--json``, ``--metric-only``.
 
 The kernel counts ``task-clock``, ``cpu-clock``, ``page-faults``, ``minor-faults``, ``major-faults``,
-``context-switches`` and ``cpu-migrations`` without a counter: ``-e`` takes them beside others, as one
-number for all that is counted. A user who may not count the kernel gets its part left out, as with
-perf, and the name ends in ``:u``. They are not among the events without ``-e``: the time of a command,
-and its time in user mode and in the kernel, are below every ``pmctl stat``. Tracepoints are
-``pmctl wrap -- perf stat``'s.
+``context-switches`` and ``cpu-migrations`` without a counter. ``-e`` accepts them together with other
+events, and shows one number for all counted tasks. For a user who may not count the kernel, the kernel's
+part is left out, as with perf, and the name ends in ``:u``. Without ``-e`` these events are not counted,
+but the time of a command, and its time in user mode and in the kernel, are below every ``pmctl stat``.
+Use ``pmctl wrap -- perf stat`` for tracepoints.
 ";
 
 /// Returns the page as reStructuredText.
