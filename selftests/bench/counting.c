@@ -83,13 +83,13 @@ static unsigned long long least_cost(long (*operation)(void))
 	return best;
 }
 
-struct row {
+struct bench_row {
 	const char *name;
 	long (*operation)(void);
 };
 
 /* Prints a line for each row: name, instructions. One execution is between two marks. */
-static void print_rows(const struct row *rows, size_t n)
+static void print_rows(const struct bench_row *rows, size_t n)
 {
 	unsigned long long own = least_cost(nothing), cost;
 	size_t i;
@@ -109,24 +109,24 @@ static void print_rows(const struct row *rows, size_t n)
 
 #define PRINT(rows)	print_rows(rows, sizeof(rows) / sizeof((rows)[0]))
 
-static const struct row kernel[] = {
+static const struct bench_row kernel[] = {
 	{ "getppid(2)", parent },
 };
 
-static const struct row stopped[] = {
+static const struct bench_row stopped[] = {
 	{ "PMIOSETUP", setup },
 	{ "PMIOSTART + PMIOSTOP", start_stop },
 	{ "PMIOREAD, stopped", current },
 };
 
-static const struct row running[] = {
+static const struct bench_row running[] = {
 	{ "PMIOREAD, running", current },
 	{ "PMIORESET, running", reset },
 	{ "PMIOGET", get },
 	{ "PMIOTSTAMP", timestamp },
 };
 
-static const struct row perf[] = {
+static const struct bench_row perf[] = {
 	{ "perf: read(2)", perf_read },
 	{ "perf: disable + enable", perf_disable_enable },
 };

@@ -138,7 +138,7 @@ static void close_events(void)
 /* The rows: the cost with events, minus the cost without. */
 enum { ROWS = 11 };
 
-static const struct row {
+static const struct bench_row {
 	const char *name;
 	void (*operation)(void);
 	int own, others, asleep;	/* number of events of this task, the partner, the sleeper */
@@ -177,7 +177,7 @@ static unsigned long long measure_beside(void (*operation)(void))
 	return cost;
 }
 
-static unsigned long long measure(const struct event_maker *maker, const struct row *row,
+static unsigned long long measure(const struct event_maker *maker, const struct bench_row *row,
 				  bool marked)
 {
 	bool is_compared = row->operation == yield || row->operation == map_unmap;

@@ -32,7 +32,7 @@
 #define ORDER	8
 
 /* The cost of one run of the loop. */
-struct run {
+struct run_cost {
 	unsigned long long insns;
 	unsigned long samples;
 	unsigned long bytes;
@@ -41,7 +41,7 @@ struct run {
 static struct event_record record;
 
 /* Runs the loop once. @marking: writes marks before and after it, to find its register accesses. */
-static int run_once(int fd, struct event_ring *ring, bool marking, struct run *run)
+static int run_once(int fd, struct event_ring *ring, bool marking, struct run_cost *run)
 {
 	unsigned long long begin, end;
 	int err;
@@ -56,7 +56,7 @@ static int run_once(int fd, struct event_ring *ring, bool marking, struct run *r
 	end = __rdtsc();
 	if (marking)
 		msr_mark();
-	*run = (struct run) { .insns = end - begin };
+	*run = (struct run_cost) { .insns = end - begin };
 	while (!err && event_ring_next(ring, &record)) {
 		run->samples += record.header.type == PERF_RECORD_SAMPLE;
 		run->bytes += record.header.size;
@@ -66,15 +66,15 @@ static int run_once(int fd, struct event_ring *ring, bool marking, struct run *r
 
 /* Finds the run with the fewest instructions, and makes one more with marks if @marking. */
 static int find_least(const struct event_maker *maker, struct perf_event_attr attr, bool marking,
-		 struct run *best)
+		 struct run_cost *best)
 {
 	struct event_ring ring;
-	struct run run;
+	struct run_cost run;
 	int i, err, fd = maker->open(&attr, 0, -1, -1, 0);
 
 	if (fd < 0)
 		return fd;
-	*best = (struct run) { .insns = ~0ULL };
+	*best = (struct run_cost) { .insns = ~0ULL };
 	err = event_ring_map(&ring, fd, ORDER, false);
 	if (!err) {
 		for (i = 0; i < ROUNDS && !err; i++) {
@@ -95,7 +95,7 @@ static void print_row(const char *title, const char *format, const struct event_
 		      __u64 parts)
 {
 	struct perf_event_attr attr = event_instructions();
-	struct run none, best;
+	struct run_cost none, best;
 	int err;
 
 	attr.precise_ip = 2;

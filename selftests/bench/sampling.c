@@ -33,7 +33,7 @@
 #define MEMBERS	6
 
 /* The cost of one run of the loop. */
-struct run {
+struct run_cost {
 	unsigned long long insns;
 	unsigned long samples;
 	unsigned long bytes;
@@ -54,10 +54,10 @@ static int depth;
 static unsigned long long timed_loop(void);
 
 /* A kind of sample. */
-struct row {
+struct bench_row {
 	const char *name;
-	int (*open)(const struct row *row);
-	int (*run)(struct run *run);
+	int (*open)(const struct bench_row *row);
+	int (*run)(struct run_cost *run);
 	void (*close)(void);
 	__u32 flags;		/* flags of a trace's event */
 	const struct event_maker *maker;
@@ -93,7 +93,7 @@ static unsigned long long timed_loop(void)
 static struct trace trace;
 
 /* Stages a config with the flags and dependents of a row. */
-static int open_trace(const struct row *row)
+static int open_trace(const struct bench_row *row)
 {
 	struct perfmon_config c = one_event(INSTRUCTIONS, RATE,
 					    FLAG_USER | FLAG_PC | row->flags);
@@ -112,7 +112,7 @@ static int open_trace(const struct row *row)
 	return err ? err : trace_stage(&trace, &c);
 }
 
-static int run_trace(struct run *run)
+static int run_trace(struct run_cost *run)
 {
 	const struct perfmon_buffer_header *header = trace.buffer[0];
 	struct trace_sums sums;
@@ -148,7 +148,7 @@ static int fds[1 + MEMBERS];
 static int fd_count;
 static struct perf_event_mmap_page *ring;
 
-static int open_ring(const struct row *row)
+static int open_ring(const struct bench_row *row)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_HARDWARE,
@@ -204,7 +204,7 @@ static long ring_samples(__u64 from, __u64 to)
 	return n;
 }
 
-static int run_ring(struct run *run)
+static int run_ring(struct run_cost *run)
 {
 	__u64 begin = ring->data_head;
 	long n;
@@ -254,7 +254,7 @@ static void close_ring(void)
 		.parts = (sample_type), __VA_ARGS__				\
 	}
 
-static const struct row rows[] = {
+static const struct bench_row rows[] = {
 	TRACE("PC"),
 	RING("perf: ip,time", perf, IP_TIME),
 	RING("event: ip,tid,time", perfmon, USUAL),
@@ -276,12 +276,12 @@ static const struct row rows[] = {
  * Finds the run with the fewest instructions, and makes one more with marks. @marked is the number
  * of its samples.
  */
-static int find_least(const struct row *row, struct run *best, unsigned long *marked)
+static int find_least(const struct bench_row *row, struct run_cost *best, unsigned long *marked)
 {
-	struct run run;
+	struct run_cost run;
 	int i, err;
 
-	*best = (struct run) { .insns = ~0ULL };
+	*best = (struct run_cost) { .insns = ~0ULL };
 	for (i = 0; i < ROUNDS; i++) {
 		err = row->run(&run);
 		if (err)
@@ -314,8 +314,8 @@ int main(void)
 {
 	unsigned long long base = ~0ULL, took;
 	unsigned long marked;
-	const struct row *row;
-	struct run best;
+	const struct bench_row *row;
+	struct run_cost best;
 	int i, err;
 
 	lift_perf_limit();

@@ -53,7 +53,7 @@ FIXTURE_TEARDOWN(place_holder)
 }
 
 /* The result of read(2) of an event of perf. */
-struct count {
+struct read_result {
 	__u64 value;
 	__u64 enabled;
 	__u64 running;
@@ -83,7 +83,7 @@ static int open_branches(int cpu, bool pinned, bool disabled)
 
 TEST_F(place_holder, waiting_event_reports_that_it_did_not_count)
 {
-	struct count count;
+	struct read_result count;
 	int perf;
 
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
@@ -107,7 +107,7 @@ TEST_F(place_holder, waiting_event_reports_that_it_did_not_count)
 
 TEST_F(place_holder, pinned_event_is_in_error_state)
 {
-	struct count count;
+	struct read_result count;
 	int perf;
 
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));

@@ -49,7 +49,7 @@ FIXTURE(fuchsia)
 };
 
 /* The sums of the records of all buffers. */
-struct sums {
+struct record_sums {
 	__u64 samples;
 	__u64 instructions;
 	__u64 branches;
@@ -110,7 +110,7 @@ static int record_loop(int fd, unsigned long n)
 }
 
 /* Adds up the records of a buffer. Returns false at a record of another kind. */
-static bool add_up(const perfmon_buffer_header_t *buffer, struct sums *sums)
+static bool add_up(const perfmon_buffer_header_t *buffer, struct record_sums *sums)
 {
 	const char *next = (const char *)(buffer + 1);
 	const char *end = (const char *)buffer + buffer->capture_end;
@@ -178,7 +178,7 @@ TEST_F(fuchsia, errors_are_negative)
 /* The sums include the instructions of the calls, which are a constant. */
 TEST_F(fuchsia, sums_are_exact_each_time)
 {
-	struct sums ends = {}, sums;
+	struct record_sums ends = {}, sums;
 	__u32 cpu;
 	int i;
 

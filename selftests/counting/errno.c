@@ -25,7 +25,7 @@
 /* Stands for the number of general counters, which is the lowest invalid number. */
 #define FIRST_BAD_NUMBER	(INT_MAX - 1)
 
-enum where {
+enum argument_place {
 	GOOD,		/* the argument is in readable, writable memory */
 	READ_ONLY,	/* it can be copied in but not out */
 	NONE,		/* a NULL pointer */
@@ -59,7 +59,7 @@ FIXTURE_VARIANT(refused)
 {
 	unsigned int cmd;
 	int flags;		/* of the descriptor: O_RDONLY or O_RDWR */
-	enum where where;
+	enum argument_place where;
 	int num;
 	__u8 pmc_flags;
 	int err;
@@ -293,7 +293,7 @@ static size_t argument_size(unsigned int cmd)
 	return _IOC_SIZE(cmd) ? _IOC_SIZE(cmd) : sizeof(int);
 }
 
-static void *place_argument(FIXTURE_DATA(refused) *self, enum where where,
+static void *place_argument(FIXTURE_DATA(refused) *self, enum argument_place where,
 			    const union argument *arg, size_t size)
 {
 	char *end = self->pages + self->page_size;

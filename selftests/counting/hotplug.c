@@ -22,7 +22,7 @@
 #define ENOUGH	4
 
 /* Memory that the hotplugging process and the counted one share. */
-struct shared {
+struct shared_results {
 	int stop;
 	int failed;
 	long rounds;
@@ -34,7 +34,7 @@ FIXTURE(hotplug)
 	int cpu;		/* the CPU that goes offline */
 	int home;		/* a CPU that stays online */
 	int online;		/* cpu's sysfs attribute */
-	struct shared *shared;
+	struct shared_results *shared;
 };
 
 FIXTURE_SETUP(hotplug)
@@ -170,7 +170,7 @@ TEST_F(hotplug, hotplugging_thread_loses_no_count)
  * Takes the CPU offline and online until asked to stop, but @least to @most rounds. Without && and
  * ||, so that each round executes the same number of instructions.
  */
-static void hotplug_until_stopped(int online, struct shared *s, long least,
+static void hotplug_until_stopped(int online, struct shared_results *s, long least,
 				 long most)
 {
 	int stop;
@@ -187,7 +187,7 @@ static __s64 count_switching(FIXTURE_DATA(hotplug) *self, long rounds)
 {
 	int err = pmc_reset(self->fd, 0);
 
-	*self->shared = (struct shared) { .stop = 0 };
+	*self->shared = (struct shared_results) { .stop = 0 };
 	if (!err)
 		err = pmc_start(self->fd, 0);
 	hotplug_until_stopped(self->online, self->shared, rounds, rounds);
@@ -203,12 +203,12 @@ static __s64 count_switching(FIXTURE_DATA(hotplug) *self, long rounds)
 static __s64 count_while_switched(FIXTURE_DATA(hotplug) *self, int loops,
 				  unsigned long n)
 {
-	struct shared *s = self->shared;
+	struct shared_results *s = self->shared;
 	__s64 last = 0, value = 0;
 	int go, err, i, status;
 	pid_t pid;
 
-	*s = (struct shared) { .stop = 0 };
+	*s = (struct shared_results) { .stop = 0 };
 	pid = fork_waiting(&go);
 	if (pid < 0)
 		return pid;

@@ -39,7 +39,7 @@
 #define SLACK		10000
 
 /* Memory that the reading process and the counted one share. */
-struct shared {
+struct shared_results {
 	int stop;
 	int failed;	/* a PMIOREAD failed */
 	int decreased;	/* reads with a smaller value than before */
@@ -53,7 +53,7 @@ FIXTURE(wrap)
 	unsigned long n;	/* iterations for WRAPS wraps */
 	bool reloaded;		/* the module was reloaded with PERIOD */
 	long interrupts;	/* NMIs before the test */
-	struct shared *shared;
+	struct shared_results *shared;
 };
 
 FIXTURE_VARIANT(wrap)
@@ -142,7 +142,7 @@ static int counter_number(int fd, int num)
  * Reads counter @num until asked to stop, or @max times. Each round executes the same number of
  * instructions.
  */
-static void read_until_stopped(int fd, int num, struct shared *s, long max)
+static void read_until_stopped(int fd, int num, struct shared_results *s, long max)
 {
 	__u64 last_time = __rdtsc();
 	__s64 last = 0;
@@ -165,13 +165,13 @@ static void read_until_stopped(int fd, int num, struct shared *s, long max)
 }
 
 /* Returns the instructions of a round of read_until_stopped(), which must be constant. */
-static __s64 instructions_per_read(int fd, int num, struct shared *s)
+static __s64 instructions_per_read(int fd, int num, struct shared_results *s)
 {
 	__s64 value[3];
 	int i, err;
 
 	for (i = 0; i < 3; i++) {
-		*s = (struct shared) { .stop = 0 };
+		*s = (struct shared_results) { .stop = 0 };
 		err = pmc_reset(fd, num);
 		if (!err)
 			err = pmc_start(fd, num);
@@ -190,13 +190,13 @@ static __s64 instructions_per_read(int fd, int num, struct shared *s)
 }
 
 /* Counts loop(@n) while another process reads. Returns the count, or a negative errno. */
-static __s64 count_while_read(int fd, int num, struct shared *s,
+static __s64 count_while_read(int fd, int num, struct shared_results *s,
 			      unsigned long n)
 {
 	int go, err, status;
 	pid_t pid;
 
-	*s = (struct shared) { .stop = 0 };
+	*s = (struct shared_results) { .stop = 0 };
 	pid = fork_waiting(&go);
 	if (pid < 0)
 		return pid;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The owners of counters: events of tasks and of CPUs, PMIO, a trace and perf at the same
- * time. What does not fit is refused, and PERFMON_GET_OWNER names the owner of each counter.
- * All count the same instructions.
+ * time. Events for which no counter is free are refused, and PERFMON_GET_OWNER names the owner
+ * of each counter. Events, PMIO, trace and perf all count the same instructions.
  */
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -72,7 +72,7 @@ static int open_event(__u64 config, pid_t tid, int cpu)
 	return event_maker_perfmon.open(&attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* Opens events until one is refused. Returns the errno of that. */
+/* Opens events until one is refused. Returns the errno of the refused event. */
 static int open_all(struct __test_metadata *_metadata, FIXTURE_DATA(admission) *self,
 		    __u64 config, pid_t tid, int cpu)
 {
@@ -130,7 +130,7 @@ static const char *owners(struct __test_metadata *_metadata, FIXTURE_DATA(admiss
 	return text;
 }
 
-/* Returns how many counters have owners of this kind. */
+/* Returns the number of counters with owners of this kind. */
 static int count_owners(struct __test_metadata *_metadata, FIXTURE_DATA(admission) *self,
 			char kind)
 {
@@ -174,7 +174,7 @@ TEST_F(admission, missing_counter_has_no_owner)
 	EXPECT_EQ(-EFAULT, device_ioctl(self->device, PERFMON_GET_OWNER, NULL));
 }
 
-/* The number of an exited process still exists as the number of its process group. */
+/* The PID of an exited process still exists as the ID of its process group. */
 TEST_F(admission, exited_owner_has_no_pid)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -296,7 +296,7 @@ TEST_F(admission, group_is_refused_at_the_member_that_does_not_fit)
 	EXPECT_EQ(self->general, self->opened);
 }
 
-/* PMIO has counter 0 and the last one, a trace the lowest that is free. */
+/* PMIO has counter 0 and the last counter, and a trace the lowest free counter. */
 TEST_F(admission, each_counter_has_one_owner)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE, FLAG_USER | FLAG_PC);
@@ -378,7 +378,7 @@ TEST_F(admission, perf_gets_all_counters_or_none)
 	EXPECT_EQ(0, perf_count_short_loop());
 }
 
-/* Executes the loop inside of all three. Each also counts the calls that start the inner ones. */
+/* Executes the loop while event, PMIO and trace count. Each also counts the later start calls. */
 static void count_by_all(struct __test_metadata *_metadata, FIXTURE_DATA(admission) *self,
 			 unsigned long n, __s64 value[4])
 {

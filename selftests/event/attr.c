@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The arguments of an event: sizes of struct perf_event_attr, bits and values that are
- * refused, tasks, CPUs and flags. A table has the answers of perf and of the module where
- * they differ.
+ * refused, tasks, CPUs and flags. If the results of perf and of the module differ, a table has
+ * both.
  */
 #include <fcntl.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #include "loop.h"
 #include "target.h"
 
-/* PERF_ATTR_SIZE_VER0, and the newest size that both know. */
+/* PERF_ATTR_SIZE_VER0: the first size of the structure. */
 #define FIRST	64U
 #define PAGE	4096U
 
@@ -138,8 +138,8 @@ TEST_F(event, unreadable_attr_is_efault)
 	munmap(page, PAGE);
 }
 
-/* A change of event_instructions(), and the expected answers. */
-struct change {
+/* A change of event_instructions(), and the expected results. */
+struct attr_change {
 	const char *what;
 	size_t offset;		/* of a 64-bit number */
 	__u64 bits;		/* added to the number */
@@ -153,7 +153,7 @@ struct change {
 /* Bit numbers as in <linux/perf_event.h>, since bit-fields have no offset. */
 #define FLAG(name, bit, perf, perfmon) { name, FLAGS, 1ULL << (bit), perf, perfmon }
 
-static const struct change changes[] = {
+static const struct attr_change changes[] = {
 	/* Accepted by both. */
 	FLAG("inherit", 1, 0, 0),
 	FLAG("pinned", 2, 0, 0),
@@ -192,7 +192,7 @@ static const struct change changes[] = {
 	{ "sample_type", AT(sample_type), PERF_SAMPLE_IP | PERF_SAMPLE_TID, 0, 0 },
 };
 
-static int errno_of(const struct event_maker *maker, const struct change *c)
+static int errno_of(const struct event_maker *maker, const struct attr_change *c)
 {
 	return maker == &event_maker_perf ? c->perf : c->perfmon;
 }

@@ -52,9 +52,10 @@ static struct perf_event_attr with_branches(__u64 branch_type)
 }
 
 /* The branches of run_branches(). */
-enum place { RETURN, CALL, JUMP, ELSEWHERE };
+enum round_branch { RETURN, CALL, JUMP, ELSEWHERE };
 
-static enum place branch_place(const struct sites *s, const struct perf_branch_entry *b)
+static enum round_branch branch_place(const struct branch_addresses *s,
+				     const struct perf_branch_entry *b)
 {
 	if (b->from == s->ret && b->to == s->next)
 		return RETURN;
@@ -63,27 +64,27 @@ static enum place branch_place(const struct sites *s, const struct perf_branch_e
 	return b->from == s->jump && b->to == s->call ? JUMP : ELSEWHERE;
 }
 
-/* Branch types of enum place. */
+/* Branch types of enum round_branch. */
 static const unsigned int types[] = { PERF_BR_RET, PERF_BR_CALL, PERF_BR_COND, PERF_BR_UNKNOWN };
 
 /* The expected and the found samples of run_branches(). */
-struct check {
+struct branch_findings {
 	const struct branch_records *records;
-	struct sites sites;
+	struct branch_addresses sites;
 	unsigned int places[ELSEWHERE];	/* the expected branches, repeated, the newest first */
 	unsigned int kinds;
 	unsigned long samples, wrong, short_ones, flags, spec, types, branches;
 	__u64 index;
 };
 
-static bool is_within(const struct sites *s, __u64 ip)
+static bool is_within(const struct branch_addresses *s, __u64 ip)
 {
 	return ip == s->call || ip == s->target || ip == s->ret || ip == s->next || ip == s->jump;
 }
 
 static void check_sample(const struct sample *sample, void *data)
 {
-	struct check *t = data;
+	struct branch_findings *t = data;
 	unsigned int i, k;
 
 	if (!is_within(&t->sites, sample->ip))
@@ -95,7 +96,7 @@ static void check_sample(const struct sample *sample, void *data)
 	t->index |= sample->branch_index;
 	t->branches += sample->branch_count;
 	for (i = 0; i < sample->branch_count; i++) {
-		enum place place = branch_place(&t->sites, &sample->branches[i]);
+		enum round_branch place = branch_place(&t->sites, &sample->branches[i]);
 
 		for (k = 0; k < t->kinds && t->places[k] != place; k++)
 			;
@@ -116,7 +117,7 @@ static void check_sample(const struct sample *sample, void *data)
 
 /* Samples run_branches(). Expects only branches of @check->places in the samples. */
 static void sample_branches(struct __test_metadata *_metadata, struct sampler *s,
-			    struct check *check)
+			    struct branch_findings *check)
 {
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
@@ -133,7 +134,7 @@ static void sample_branches(struct __test_metadata *_metadata, struct sampler *s
 	EXPECT_GE(3UL, check->short_ones);
 }
 
-static const struct kind {
+static const struct branch_kind {
 	const char *name;
 	__u64 type;
 	unsigned int places[ELSEWHERE], kinds;
@@ -158,11 +159,11 @@ static const struct kind {
 
 TEST_F(event, samples_have_the_branches_of_their_kind)
 {
-	const struct kind *kind;
+	const struct branch_kind *kind;
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
-		struct check check = { .kinds = kinds[i].kinds };
+		struct branch_findings check = { .kinds = kinds[i].kinds };
 		struct perf_event_attr attr;
 
 		kind = &kinds[i];
@@ -185,7 +186,7 @@ TEST_F(event, samples_have_the_branches_of_their_kind)
 /* Without branch flags, and with the index of the newest record (HW_INDEX). */
 TEST_F(event, parts_of_a_branch)
 {
-	struct check check = { .places = { RETURN, CALL, JUMP }, .kinds = ELSEWHERE };
+	struct branch_findings check = { .places = { RETURN, CALL, JUMP }, .kinds = ELSEWHERE };
 	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY |
 						    PERF_SAMPLE_BRANCH_NO_FLAGS |
 						    PERF_SAMPLE_BRANCH_NO_CYCLES |
@@ -212,7 +213,7 @@ TEST_F(event, parts_of_a_branch)
 TEST_F(event, types_of_branches)
 {
 	const bool is_perf = variant->maker == &event_maker_perf;
-	struct check check = { .places = { RETURN, CALL, JUMP }, .kinds = ELSEWHERE };
+	struct branch_findings check = { .places = { RETURN, CALL, JUMP }, .kinds = ELSEWHERE };
 	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY |
 						    PERF_SAMPLE_BRANCH_TYPE_SAVE);
 
@@ -228,12 +229,12 @@ TEST_F(event, types_of_branches)
 }
 
 /* Addresses of a comparison, of the branch after it, and of the branch's target. */
-struct pair {
+struct fused_pair {
 	__u64 compare, jump, top;
 	unsigned long fused, alone, others;
 };
 
-static __attribute_noinline__ void compare_and_jump(struct pair *p, unsigned long n)
+static __attribute_noinline__ void compare_and_jump(struct fused_pair *p, unsigned long n)
 {
 	unsigned long i = 0;
 
@@ -250,7 +251,7 @@ static __attribute_noinline__ void compare_and_jump(struct pair *p, unsigned lon
 
 static void check_pair(const struct sample *sample, void *data)
 {
-	struct pair *p = data;
+	struct fused_pair *p = data;
 	unsigned int i;
 
 	for (i = 0; i < sample->branch_count; i++) {
@@ -273,7 +274,7 @@ TEST_F(event, fused_branch_has_its_own_address)
 	const bool fuses = branch_records()->spec && variant->maker == &event_maker_perfmon;
 	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY);
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
-	struct pair pair = { .fused = 0 };
+	struct fused_pair pair = { .fused = 0 };
 
 	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 6));
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
@@ -307,7 +308,7 @@ TEST_F(event, kernel_branches_are_only_shown_if_requested)
 		const bool is_refused = kernel && !branch_records()->freeze;
 		struct sample_sums sums = SAMPLE_SUMS_INIT;
 		unsigned long found = 0;
-		struct sites sites;
+		struct branch_addresses sites;
 
 		attr.sample_period = 10007;
 		attr.exclude_kernel = !kernel;
@@ -330,15 +331,15 @@ TEST_F(event, kernel_branches_are_only_shown_if_requested)
 	}
 }
 
-/* Two tasks on one CPU. The samples of one must not have branches of the other. */
-struct neighbours {
-	struct sites sites;
+/* Two tasks on one CPU. The samples of a task must not have branches of the other task. */
+struct task_pair {
+	struct branch_addresses sites;
 	unsigned long samples, foreign;
 };
 
 static void count_foreign(const struct sample *sample, void *data)
 {
-	struct neighbours *p = data;
+	struct task_pair *p = data;
 	unsigned int i;
 
 	p->samples++;
@@ -351,7 +352,7 @@ static void expect_own_branches(struct __test_metadata *_metadata, FIXTURE_DATA(
 {
 	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY);
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
-	struct neighbours pair = { .samples = 0 };
+	struct task_pair pair = { .samples = 0 };
 	int i, status;
 	pid_t pid;
 
@@ -361,7 +362,7 @@ static void expect_own_branches(struct __test_metadata *_metadata, FIXTURE_DATA(
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
-		struct sites sites;
+		struct branch_addresses sites;
 
 		for (;;) {
 			run_branches(&sites, 1000);
@@ -386,7 +387,7 @@ TEST_F(event, branches_are_those_of_the_task)
 	expect_own_branches(_metadata, self, variant->maker);
 }
 
-/* The same, beside an event of the CPU that records the branches of all tasks. */
+/* An event of the CPU records the branches of all tasks at the same time. */
 TEST_F(event, branches_are_those_of_the_task_beside_an_event_of_the_cpu)
 {
 	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY);
@@ -401,7 +402,7 @@ TEST_F(event, branches_are_those_of_the_task_beside_an_event_of_the_cpu)
 /* Two events with the same filter, one of the task and one of its CPU. */
 TEST_F(event, events_share_the_branches)
 {
-	struct check check[2] = {
+	struct branch_findings check[2] = {
 		{ .places = { RETURN, CALL, JUMP }, .kinds = ELSEWHERE },
 		{ .places = { RETURN, CALL, JUMP }, .kinds = ELSEWHERE },
 	};

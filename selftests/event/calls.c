@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Samples with the call stack (PERF_SAMPLE_BRANCH_CALL_STACK): the calls of a recursion of
- * known depth, also of tasks that share a CPU; no calls that returned while the event was
- * disabled, and none of another program.
+ * known depth, also of tasks that share a CPU. Samples must have no calls that returned while
+ * the event was disabled, and no calls of another program.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -55,13 +55,13 @@ FIXTURE_TEARDOWN(event)
 }
 
 /* The work of the deepest function. */
-struct leaf {
-	void (*call)(const struct leaf *leaf);
+struct leaf_job {
+	void (*call)(const struct leaf_job *leaf);
 	unsigned long n;
 	int fd;
 };
 
-static void loop_in_leaf(const struct leaf *leaf)
+static void loop_in_leaf(const struct leaf_job *leaf)
 {
 	labelled_loop(leaf->n);
 	/* Keeps the compiler from making a tail call. */
@@ -69,7 +69,7 @@ static void loop_in_leaf(const struct leaf *leaf)
 }
 
 /* Calls itself @depth times. */
-static __attribute__((noinline, noclone)) void nest(unsigned int depth, const struct leaf *leaf)
+static __attribute__((noinline, noclone)) void nest(unsigned int depth, const struct leaf_job *leaf)
 {
 	if (depth)
 		nest(depth - 1, leaf);
@@ -80,7 +80,7 @@ static __attribute__((noinline, noclone)) void nest(unsigned int depth, const st
 }
 
 /* The calls of nest() in samples within labelled_loop(). */
-struct check {
+struct call_findings {
 	unsigned int depth;	/* expected calls */
 	unsigned long samples, wrong;
 };
@@ -96,7 +96,7 @@ static unsigned int calls_of_nest(const struct sample *sample)
 
 static void check_sample(const struct sample *sample, void *data)
 {
-	struct check *t = data;
+	struct call_findings *t = data;
 
 	if (!in_labelled_loop(sample->ip))
 		return;
@@ -108,7 +108,7 @@ static void check_sample(const struct sample *sample, void *data)
 static void expect_depth(struct __test_metadata *_metadata, struct sampler *s, unsigned int depth,
 			 unsigned long samples)
 {
-	struct check check = { .depth = depth };
+	struct call_findings check = { .depth = depth };
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
 	sampler_read(s, &sums, check_sample, &check);
@@ -124,7 +124,7 @@ TEST_F(event, sample_has_each_call_that_has_not_returned)
 {
 	/* Two more calls are between nest() and the loop. */
 	const unsigned int depths[] = { 0, 1, 7, DEPTH - 4 };
-	const struct leaf leaf = { .call = loop_in_leaf, .n = N };
+	const struct leaf_job leaf = { .call = loop_in_leaf, .n = N };
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(depths); i++) {
@@ -137,7 +137,7 @@ TEST_F(event, sample_has_each_call_that_has_not_returned)
 
 TEST_F(event, call_stack_keeps_the_innermost_calls)
 {
-	const struct leaf leaf = { .call = loop_in_leaf, .n = N };
+	const struct leaf_job leaf = { .call = loop_in_leaf, .n = N };
 
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
 	nest(3 * DEPTH, &leaf);
@@ -148,8 +148,8 @@ TEST_F(event, call_stack_keeps_the_innermost_calls)
 /* Another task with calls takes the CPU from time to time. */
 TEST_F(event, calls_outlast_a_switch)
 {
-	const struct leaf leaf = { .call = loop_in_leaf, .n = 100 * N };
-	const struct leaf other = { .call = loop_in_leaf, .n = 1 };
+	const struct leaf_job leaf = { .call = loop_in_leaf, .n = 100 * N };
+	const struct leaf_job other = { .call = loop_in_leaf, .n = 1 };
 	struct perf_event_attr attr = with_calls(10 * PERIOD, PERF_SAMPLE_BRANCH_USER);
 	struct rusage before, after;
 	int status;
@@ -174,7 +174,7 @@ TEST_F(event, calls_outlast_a_switch)
 	expect_depth(_metadata, &self->sampler, 10, 2 * 10 * N / PERIOD - 1);
 }
 
-static void disable_in_leaf(const struct leaf *leaf)
+static void disable_in_leaf(const struct leaf_job *leaf)
 {
 	event_disable(leaf->fd);
 }
@@ -182,7 +182,7 @@ static void disable_in_leaf(const struct leaf *leaf)
 /* These functions returned after the event was disabled in the deepest one. */
 TEST_F(event, calls_that_returned_while_disabled_are_not_shown)
 {
-	const struct leaf leaf = { .call = disable_in_leaf, .fd = self->sampler.fd };
+	const struct leaf_job leaf = { .call = disable_in_leaf, .fd = self->sampler.fd };
 
 	/* perf reports them. */
 	if (variant->maker == &event_maker_perf)
@@ -195,7 +195,7 @@ TEST_F(event, calls_that_returned_while_disabled_are_not_shown)
 	expect_depth(_metadata, &self->sampler, 0, 2 * N / PERIOD - 1);
 }
 
-static void execute(const struct leaf *leaf)
+static void execute(const struct leaf_job *leaf)
 {
 	(void)leaf;
 	execlp("pmctl_loop", "pmctl_loop", "1000000", NULL);
@@ -204,7 +204,7 @@ static void execute(const struct leaf *leaf)
 
 static void check_other_program(const struct sample *sample, void *data)
 {
-	struct check *t = data;
+	struct call_findings *t = data;
 
 	/* The first sample may be of the old program, which has no calls then. */
 	if (t->samples++)
@@ -214,9 +214,9 @@ static void check_other_program(const struct sample *sample, void *data)
 TEST_F(event, new_program_starts_without_calls)
 {
 	struct perf_event_attr attr = with_calls(PERIOD, PERF_SAMPLE_BRANCH_USER);
-	struct check check = { .depth = 0 };
+	struct call_findings check = { .depth = 0 };
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
-	const struct leaf leaf = { .call = execute };
+	const struct leaf_job leaf = { .call = execute };
 	int status, pipes[2];
 	char byte;
 	pid_t pid;
@@ -247,7 +247,7 @@ TEST_F(event, new_program_starts_without_calls)
 }
 
 /* Combinations with call stacks that are refused, and the errors of perf and the module. */
-static const struct refusal {
+static const struct refused_type {
 	const char *what;
 	__u64 kinds;
 	int perf, perfmon;
@@ -265,7 +265,7 @@ static const struct refusal {
 TEST_F(event, call_stack_needs_a_task_and_user_mode)
 {
 	const bool is_perf = variant->maker == &event_maker_perf;
-	const struct refusal *r;
+	const struct refused_type *r;
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(refusals); i++) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events of cgroups: the tasks of a cgroup and of its descendants, on one CPU or on all.
+ * Events of cgroups, which count the tasks of a cgroup and of its descendants, on one CPU or on
+ * all CPUs.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -72,7 +73,7 @@ FIXTURE_SETUP(cgroup)
 	ASSERT_LE(0, self->cpu);
 	ASSERT_EQ(0, wait_until_idle());
 	mkdir(ROOT, 0755);
-	/* A test before may have failed and left the mount. */
+	/* An earlier test may have failed without removing the mount. */
 	umount2(ROOT, MNT_DETACH);
 	ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
 
@@ -286,7 +287,7 @@ TEST_F(cgroup, task_that_moves_while_it_runs_is_counted_once)
 	close(both);
 }
 
-/* This task counts for the other cgroup after the move. */
+/* After the move, this task is counted for the other cgroup. */
 TEST_F(cgroup, task_that_moves_itself_counts_for_the_new_cgroup)
 {
 	__s64 count;
@@ -354,7 +355,7 @@ TEST_F(cgroup, disabled_event_counts_nothing)
 	close(fd);
 }
 
-/* All of the cgroups use the same two counters. */
+/* All cgroups use the same two counters. */
 TEST_F(cgroup, hundred_cgroups_are_exact)
 {
 	static int fd[MANY][2];

@@ -55,7 +55,7 @@ static int move_to(const char *cgroup)
 	return write_file(path, "0");
 }
 
-/* The kernel gives cgroups perf's controller since any other one was enabled. */
+/* The kernel gives cgroups perf's controller when any other controller is enabled. */
 static int enable_controllers(const FIXTURE_DATA(event) *self, const char *cgroup, char sign)
 {
 	char path[64], text[40];
@@ -66,8 +66,8 @@ static int enable_controllers(const FIXTURE_DATA(event) *self, const char *cgrou
 }
 
 /*
- * Returns the number of the hierarchy that perf's controller is in: 0 for that of version 2. -1 if
- * the kernel has no such controller; Debian's has.
+ * Returns the number of the hierarchy that perf's controller is in, 0 for that of version 2; -1 if
+ * the kernel has no such controller. (Debian's kernel has it.)
  */
 static int perfs_hierarchy(void)
 {
@@ -89,8 +89,8 @@ static bool has_perfs_controller(void)
 
 /*
  * Gives perf's controller back to version 2. A hierarchy of version 1 ends some time after an
- * umount(2), if its last cgroup was released before, which is some time after rmdir(2): so once a
- * second there is another umount(2).
+ * umount(2) that follows the release of its last cgroup, which is some time after rmdir(2). So this
+ * function calls umount(2) once a second.
  */
 static void end_version_1(void)
 {
@@ -116,7 +116,7 @@ FIXTURE_SETUP(event)
 	self->cpu = pin_to_first_cpu();
 	ASSERT_LE(0, self->cpu);
 	mkdir(ROOT, 0755);
-	/* As far as a test before has left something. */
+	/* An earlier test may have failed without removing its cgroups. */
 	umount2(ROOT, MNT_DETACH);
 	ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
 	remove_cgroups();
@@ -139,7 +139,7 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-/* Without it perf knows no cgroups, and the module takes those of version 2. */
+/* Without perf's controller, perf samples no cgroups, and the module those of version 2. */
 static bool knows_cgroups(const FIXTURE_VARIANT(event) *variant)
 {
 	return variant->maker != &event_maker_perf || has_perfs_controller();
@@ -194,7 +194,7 @@ static struct perf_event_attr event_with_cgroup(void)
 	return attr;
 }
 
-/* Runs in A, and three times as long in B; the sampler is open. */
+/* Runs a loop in cgroup A, and three times as long in B, while the sampler is open. */
 static void run_in_both(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			struct by_cgroup *by)
 {
@@ -219,7 +219,7 @@ static void make_both(struct __test_metadata *_metadata, struct by_cgroup *by)
 	*by = (struct by_cgroup) { .pid = getpid(), .id = { id_of(A), id_of(B) } };
 }
 
-/* A loop of PERIOD has two instructions: 40 samples, and 120. */
+/* The loops give 40 samples in one cgroup, and 120 in the other. */
 TEST_F(event, samples_of_a_task_have_its_cgroup)
 {
 	struct perf_event_attr attr = event_with_cgroup();
@@ -252,7 +252,7 @@ TEST_F(event, samples_of_a_cpu_have_the_cgroup_of_their_task)
 	EXPECT_EQ(0UL, by.others);
 }
 
-/* An event of a cgroup has the samples of those in it, each with its own. */
+/* An event of a cgroup also has samples of its descendants, each with the ID of its own cgroup. */
 TEST_F(event, samples_of_a_cgroup_have_the_inner_one)
 {
 	struct perf_event_attr attr = event_with_cgroup();
@@ -269,7 +269,7 @@ TEST_F(event, samples_of_a_cgroup_have_the_inner_one)
 	EXPECT_EQ(0UL, by.others);
 }
 
-/* It is the last of the parts. */
+/* The cgroup is the last part of a sample. */
 TEST_F(event, cgroup_is_behind_all_other_parts)
 {
 	struct perf_event_attr attr = event_with_cgroup();
@@ -293,7 +293,7 @@ TEST_F(event, cgroup_is_behind_all_other_parts)
 
 /* --- Records --------------------------------------------------------------- */
 
-/* Counts, and has records with END. */
+/* Returns the attributes of an event that counts, and whose records end with END. */
 static struct perf_event_attr recording(void)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -309,7 +309,7 @@ struct new_cgroup {
 	char path[];
 };
 
-/* The next record must be of a kind, and by this process. */
+/* Reads the next record. Expects this type, and that this process has caused it. */
 static const void *next(struct __test_metadata *_metadata, struct sampler *s, __u32 kind)
 {
 	struct sample end;
@@ -348,7 +348,7 @@ static void expect_new(struct __test_metadata *_metadata, struct sampler *s, con
 		EXPECT_EQ(0, new->path[i]);
 }
 
-/* The paths have 2, 8 and 9 bytes, and one is of a cgroup in another one. */
+/* The paths have 2, 8 and 9 bytes, and one cgroup is inside of another. */
 static void make_and_expect(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self)
 {
 	static const char *const paths[] = { A, ROOT "/1", ROOT "/seven_7", ROOT "/eight_88" };
@@ -363,7 +363,7 @@ static void make_and_expect(struct __test_metadata *_metadata, FIXTURE_DATA(even
 	ASSERT_EQ(0, enable_controllers(self, A, '+'));
 	ASSERT_EQ(0, mkdir(A "/inner", 0755));
 	expect_new(_metadata, s, A "/inner");
-	/* The end of one is not told. */
+	/* The removal of a cgroup is not recorded. */
 	ASSERT_EQ(0, rmdir(ROOT "/1"));
 	expect_no_more(_metadata, s);
 }
@@ -384,8 +384,8 @@ TEST_F(event, new_cgroups_are_recorded_for_the_task_that_makes_them)
 }
 
 /*
- * And for the CPU where they are made. A dummy takes no counter for that. With perf, an event of a
- * CPU has them beside other records only.
+ * New cgroups are also recorded for the CPU where they are made, by a dummy, which takes no
+ * counter. With perf, an event of a CPU has these records only together with other records.
  */
 TEST_F(event, new_cgroups_are_recorded_for_their_cpu)
 {
@@ -402,7 +402,7 @@ TEST_F(event, new_cgroups_are_recorded_for_their_cpu)
 	make_and_expect(_metadata, self);
 }
 
-/* Perf's own kernel refuses what it can't tell. */
+/* Without its controller, perf refuses events whose samples have the cgroup. */
 TEST_F(event, cgroup_in_samples_needs_perfs_controller_with_perf)
 {
 	struct perf_event_attr attr = event_with_cgroup();
@@ -423,8 +423,8 @@ TEST_F(event, new_cgroups_are_recorded_only_if_that_is_wanted)
 }
 
 /*
- * Where perf's controller is mounted in version 1, its cgroups are meant, and not those of
- * version 2. Events are of these alone.
+ * If perf's controller is mounted in version 1, samples have the cgroups of version 1. Events can
+ * still be opened only for cgroups of version 2.
  */
 TEST_F(event, cgroups_of_version_1_are_those_with_perfs_controller)
 {
@@ -472,7 +472,7 @@ TEST_F(event, cgroups_of_version_1_are_those_with_perfs_controller)
 	EXPECT_EQ(0, perfs_hierarchy());
 }
 
-/* What tasks of the cgroup do is recorded, and what others do is not. */
+/* Records are written for tasks of the cgroup, and not for other tasks. */
 TEST_F(event, events_of_a_cgroup_record_what_its_tasks_do)
 {
 	struct perf_event_attr attr = recording();
@@ -516,7 +516,7 @@ TEST_F(event, events_of_a_cgroup_record_what_its_tasks_do)
 	expect_no_more(_metadata, s);
 }
 
-/* They have those of the switches of its tasks, with the other task. */
+/* Events of a cgroup record the switches of its tasks, with the other task's ID. */
 TEST_F(event, events_of_a_cgroup_record_switches)
 {
 	struct perf_event_attr attr = recording();
@@ -544,7 +544,7 @@ TEST_F(event, events_of_a_cgroup_record_switches)
 	}
 	EXPECT_LE(1UL, out);
 	EXPECT_LE(1UL, in);
-	/* It may wait within write(2), where it is moved: then one of the two belongs to ROOT. */
+	/* The task may wait within the write(2) that moves it: then one switch is in ROOT. */
 	EXPECT_GE(1UL, in > out ? in - out : out - in);
 }
 

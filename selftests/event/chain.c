@@ -26,8 +26,8 @@ static struct perf_event_attr with_chains(void)
 	return attr;
 }
 
-/* The chains of samples in frame_loop(): their lengths. */
-struct fake {
+/* The lengths of the chains of samples in frame_loop(). */
+struct made_up_chains {
 	unsigned long chain_count, wrong;
 	unsigned int shortest, longest;		/* without context mark and IP */
 	bool changes;
@@ -35,7 +35,7 @@ struct fake {
 
 static void check_fake(const struct sample *s, void *data)
 {
-	struct fake *f = data;
+	struct made_up_chains *f = data;
 	unsigned int i, n;
 
 	if (s->ip < (uintptr_t)frame_loop_begin || s->ip >= (uintptr_t)frame_loop_end)
@@ -52,11 +52,13 @@ static void check_fake(const struct sample *s, void *data)
 		f->longest = n;
 }
 
-static struct fake sample_frame(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-				const struct event_maker *maker, const void *frame, bool changes)
+static struct made_up_chains sample_frame(struct __test_metadata *_metadata,
+					  FIXTURE_DATA(event) *self,
+					  const struct event_maker *maker, const void *frame,
+					  bool changes)
 {
 	struct perf_event_attr attr = with_chains();
-	struct fake f = { .changes = changes };
+	struct made_up_chains f = { .changes = changes };
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct sampler *s = &self->sampler;
 
@@ -81,7 +83,7 @@ TEST_F(event, invalid_frame_pointer_ends_the_chain)
 	unsigned int i;
 
 	for (i = 0; i < FRAMES_NOWHERE; i++) {
-		struct fake f = sample_frame(_metadata, self, variant->maker,
+		struct made_up_chains f = sample_frame(_metadata, self, variant->maker,
 					     (void *)(uintptr_t)frames_without_memory[i], false);
 
 		EXPECT_EQ(0U, f.longest);
@@ -100,7 +102,7 @@ TEST_F(event, chain_ends_at_unmapped_memory)
 {
 	struct frame *frames = map_frames(_metadata);
 	unsigned char *end = (unsigned char *)(frames + FRAMES);
-	struct fake f;
+	struct made_up_chains f;
 	int i;
 
 	/* The last frame points to unmapped memory. */
@@ -128,7 +130,7 @@ TEST_F(event, chain_ends_at_unmapped_memory)
 TEST_F(event, circular_stack_ends)
 {
 	struct frame *frames = map_frames(_metadata);
-	struct fake f;
+	struct made_up_chains f;
 
 	frames[0].next = frames;
 	f = sample_frame(_metadata, self, variant->maker, frames, variant->maker == &event_maker_perf);

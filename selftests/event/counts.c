@@ -64,8 +64,8 @@ static __s64 read_first(const struct sampler *s)
 	return read(s->fd, words, sizeof(words)) == sizeof(words) ? words[1] : -errno;
 }
 
-/* The expected counts in the samples of one task, and those found. */
-struct check {
+/* The expected counts in the samples of one task, and the counts that were found. */
+struct count_findings {
 	pid_t tid;		/* samples of other tasks are ignored */
 	__u64 read_format, id, sibling_id;
 	unsigned long samples, wrong;
@@ -74,7 +74,7 @@ struct check {
 
 static void check_sample(const struct sample *s, void *data)
 {
-	struct check *t = data;
+	struct count_findings *t = data;
 	const __u64 *at = s->counts;
 	__u64 running = 0, enabled = 0, count = 0, due = (t->samples + 1) * PERIOD;
 
@@ -112,8 +112,9 @@ static void check_sample(const struct sample *s, void *data)
 	t->enabled = enabled;
 }
 
-/* Samples a loop of this task. Expects PERIODS samples, all of them right. */
-static void sample_loop(struct __test_metadata *_metadata, struct sampler *s, struct check *check)
+/* Samples a loop of this task. Expects PERIODS samples with the right counts. */
+static void sample_loop(struct __test_metadata *_metadata, struct sampler *s,
+			struct count_findings *check)
 {
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
@@ -137,7 +138,7 @@ TEST_F(event, samples_have_the_count)
 
 	for (format = 0; format <= all; format++) {
 		struct perf_event_attr attr = every_period_with_counts(format);
-		struct check check = { .read_format = format };
+		struct count_findings check = { .read_format = format };
 
 		ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 5));
 		sample_loop(_metadata, &self->sampler, &check);
@@ -150,7 +151,7 @@ TEST_F(event, samples_have_the_counts_of_a_group)
 {
 	const __u64 format = PERF_FORMAT_GROUP | PERF_FORMAT_ID | PERF_FORMAT_TOTAL_TIME_ENABLED;
 	struct perf_event_attr attr = every_period_with_counts(format);
-	struct check check = { .read_format = format };
+	struct count_findings check = { .read_format = format };
 	struct perf_event_attr branches = event_instructions();
 
 	branches.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
@@ -170,7 +171,7 @@ static void see_members(const struct sample *s, void *data)
 	*wrong += s->counts[0] != 3;
 }
 
-/* The sibling is sampled as well, and its samples have its own count only. */
+/* The sibling is sampled as well. Its samples have only its own count. */
 TEST_F(event, group_counts_are_complete_beside_a_sampled_sibling)
 {
 	struct perf_event_attr attr = every_period_with_counts(PERF_FORMAT_GROUP);
@@ -228,7 +229,7 @@ TEST(counts_of_the_kernel_stay_plausible)
 TEST_F(event, samples_of_inheriting_tasks_have_their_own_counts)
 {
 	struct perf_event_attr attr = every_period_with_counts(0);
-	struct check check[2] = { { .tid = getpid() }, { .tid = 0 } };
+	struct count_findings check[2] = { { .tid = getpid() }, { .tid = 0 } };
 	int status;
 	pid_t pid;
 
@@ -266,7 +267,7 @@ TEST_F(event, samples_of_inheriting_tasks_have_their_own_counts)
 #define STEP		(10 * PERIOD)
 
 /* The contents of a task's PERF_RECORD_READ. */
-struct ended {
+struct exit_record {
 	unsigned int records;
 	__u64 count, enabled;
 };
@@ -276,7 +277,7 @@ TEST_F(event, exiting_task_records_its_count)
 {
 	struct perf_event_attr attr = event_instructions();
 	struct sampler *s = &self->sampler;
-	struct ended ended[CHILDREN] = { { 0 } };
+	struct exit_record ended[CHILDREN] = { { 0 } };
 	pid_t pid[CHILDREN];
 	int i, status;
 
@@ -317,7 +318,7 @@ TEST_F(event, exiting_task_records_its_count)
 		ended[i].enabled = words[2];
 	}
 	for (i = 0; i < CHILDREN; i++) {
-		const struct ended *last = &ended[CHILDREN - 1];
+		const struct exit_record *last = &ended[CHILDREN - 1];
 
 		/* The task may have had the parent's own event, which writes no record. */
 		if (variant->maker->children_swap_periods && !ended[i].records)
@@ -330,7 +331,7 @@ TEST_F(event, exiting_task_records_its_count)
 	}
 }
 
-/* With an event for each CPU, an exiting task writes its count there into each ring. */
+/* With an event for each CPU, an exiting task writes its count on each CPU into that CPU's ring. */
 TEST_F(event, exiting_task_records_its_count_on_each_cpu)
 {
 	struct perf_event_attr attr = event_instructions();

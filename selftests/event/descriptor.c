@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * All ways to read a descriptor and to wait for it, in one table, with the answers of perf and
+ * All ways to read a descriptor and to wait for it, in one table, with the results of perf and
  * of the module. Reading never blocks, so it also works for callers that must not block.
  */
 #include <errno.h>

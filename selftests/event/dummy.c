@@ -57,7 +57,7 @@ static struct perf_event_attr dummy_attr(void)
 	return attr;
 }
 
-/* A period is accepted, and never ends. */
+/* A dummy may have a period, but never has a sample. */
 TEST_F(event, dummy_counts_nothing)
 {
 	struct perf_event_attr attr = dummy_attr();
@@ -112,7 +112,7 @@ TEST_F(event, dummy_has_records)
 	EXPECT_EQ(0U, s->ring.page->index);
 }
 
-/* A dummy at each position in a group: the others count exactly, and read(2) has all. */
+/* A dummy is at each position in a group. The other members count exactly. */
 TEST_F(event, dummies_are_members_of_groups)
 {
 	struct {

@@ -79,7 +79,7 @@ static bool is_behind_a_call(__u64 address)
 	return address == (__u64)behind_first || address == (__u64)behind_second;
 }
 
-struct found {
+struct entry_findings {
 	struct kernel_function entry;
 	unsigned long in_entry, wrong;
 };
@@ -87,7 +87,7 @@ struct found {
 /* In the entry, RCX has the address after the system call instruction. */
 static void check_registers(const struct sample *sample, void *data)
 {
-	struct found *found = data;
+	struct entry_findings *found = data;
 	__u64 rcx = sample->abi ? sample->registers[0] : 0;
 	unsigned int i;
 
@@ -110,7 +110,7 @@ TEST_F(event, samples_in_the_entry_have_no_registers_of_another_call)
 {
 	struct perf_event_attr attr = event_every(0);
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
-	struct found found = { };
+	struct entry_findings found = { };
 	unsigned int i;
 
 	ASSERT_EQ(0, find_kernel_function("entry_SYSCALL_64", &found.entry));
@@ -141,7 +141,7 @@ TEST_F(event, samples_in_the_entry_have_no_registers_of_another_call)
 #define CALLS	200UL
 #define THIRD	3U
 
-struct place {
+struct sample_position {
 	unsigned int samples;
 	__u64 ip;
 	__u64 left;	/* R12; 0: unknown */
@@ -150,7 +150,7 @@ struct place {
 
 static void note_third(const struct sample *sample, void *data)
 {
-	struct place *place = data;
+	struct sample_position *place = data;
 
 	if (++place->samples != THIRD)
 		return;
@@ -159,12 +159,13 @@ static void note_third(const struct sample *sample, void *data)
 }
 
 /* Returns the place of the third sample in the calls. */
-static struct place place_of_third(struct __test_metadata *_metadata, struct sampler *sampler,
-				   const struct event_maker *maker, struct perf_event_attr *attr,
-				   unsigned long delay)
+static struct sample_position place_of_third(struct __test_metadata *_metadata,
+					     struct sampler *sampler,
+					     const struct event_maker *maker,
+					     struct perf_event_attr *attr, unsigned long delay)
 {
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
-	struct place place = { };
+	struct sample_position place = { };
 	long long before;
 
 	ASSERT_EQ(0, sampler_open(sampler, maker, attr, 0, -1, 4));
@@ -182,13 +183,13 @@ static struct place place_of_third(struct __test_metadata *_metadata, struct sam
 }
 
 /*
- * The third sample comes after a known number of instructions. The more of them are before the
- * loop (@delay), the fewer are in the loop, so its place must never move forward. A late PMI
- * (SKID) is in the kernel if it is due shortly before a call, or if the timer's interrupt comes
- * within the skid. With pmu-skid=5 the latter is at error_entry + 1, which
- * asm_sysvec_apic_timer_interrupt has called, before the registers are saved. Then IP is where
- * the timer has interrupted the loop, up to SKID instructions before the place without an
- * interrupt, so the next place may be farther.
+ * The third sample comes after a known number of instructions. If more of these are before the
+ * loop (@delay), fewer are in the loop, so the sample's position must never move forward. A late
+ * PMI (SKID) is in the kernel if it is due shortly before a call, or if the timer's interrupt
+ * comes within the skid. With pmu-skid=5 such an interrupt is at error_entry + 1, which
+ * asm_sysvec_apic_timer_interrupt has called, before the registers are saved. IP is then the
+ * instruction of the loop that the timer has interrupted, up to SKID instructions before the
+ * position without an interrupt. So the position of the next sample may be farther.
  */
 TEST_F(event, late_samples_are_after_their_own_call)
 {
@@ -202,8 +203,8 @@ TEST_F(event, late_samples_are_after_their_own_call)
 	attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_REGS_USER;
 	attr.sample_regs_user = REGISTER_R12;
 	for (delay = 0; delay < LOOP_INSTRUCTIONS; delay++) {
-		struct place place = place_of_third(_metadata, &self->sampler, variant->maker, &attr,
-						    delay);
+		struct sample_position place = place_of_third(_metadata, &self->sampler,
+							      variant->maker, &attr, delay);
 
 		if (place.left)
 			turn = CALLS - place.left - (place.ip == (__u64)next_turn);

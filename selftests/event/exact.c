@@ -58,7 +58,7 @@ TEST_F(event, event_counts_each_instruction_of_the_loop)
 	}
 }
 
-/* Together they make narrow counters overflow. */
+/* Many short loops together make narrow counters overflow. */
 TEST_F(event, short_counts_are_exact_too)
 {
 	__s64 overhead = event_loop_count(self->fd, 1) - (__s64)LOOP_INSNS;
@@ -268,7 +268,7 @@ TEST_F(event, enable_and_disable_while_another_cpu_executes)
 	close(fd[1]);
 }
 
-/* Counts all of the new program, and nothing before. */
+/* The event counts the whole new program, and nothing before the exec. */
 TEST_F(event, enable_on_exec_counts_the_new_program)
 {
 	struct perf_event_attr attr = event_instructions();

@@ -14,7 +14,7 @@
 #define TIMES	(PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING)
 
 /* The members of a result, as perf_event_open(2) describes it. */
-struct result {
+struct read_result {
 	__u64 nr, enabled, running;
 	__u64 value[MEMBERS], id[MEMBERS], lost[MEMBERS];
 };
@@ -30,7 +30,7 @@ static size_t words_of(__u64 format, int members)
 	       !!(format & PERF_FORMAT_TOTAL_TIME_RUNNING);
 }
 
-static void parse_times(struct result *r, __u64 format, const __u64 **word)
+static void parse_times(struct read_result *r, __u64 format, const __u64 **word)
 {
 	if (format & PERF_FORMAT_TOTAL_TIME_ENABLED)
 		r->enabled = *(*word)++;
@@ -38,9 +38,9 @@ static void parse_times(struct result *r, __u64 format, const __u64 **word)
 		r->running = *(*word)++;
 }
 
-static struct result parse_result(__u64 format, const __u64 *word)
+static struct read_result parse_result(__u64 format, const __u64 *word)
 {
-	struct result r = { .nr = 1 };
+	struct read_result r = { .nr = 1 };
 	unsigned int i;
 
 	if (format & PERF_FORMAT_GROUP) {
@@ -60,12 +60,12 @@ static struct result parse_result(__u64 format, const __u64 *word)
 }
 
 /* Reads @fd and checks the size. The result has @members events. */
-static struct result read_and_check(struct __test_metadata *_metadata, int fd, __u64 format,
+static struct read_result read_and_check(struct __test_metadata *_metadata, int fd, __u64 format,
 				    int members)
 {
 	const size_t size = words_of(format, members) * sizeof(__u64);
 	__u64 word[64];
-	struct result r;
+	struct read_result r;
 
 	/* Exactly this size, or a larger buffer; never a part of the result. */
 	memset(word, 0xaa, sizeof(word));
@@ -114,7 +114,7 @@ static void check_format(struct __test_metadata *_metadata, FIXTURE_DATA(event) 
 			 const struct event_maker *maker, __u64 format, bool inherit, int members)
 {
 	const __u64 loops = LOOP_INSNS * N * 5;
-	struct result r;
+	struct read_result r;
 	int at, i;
 
 	open_members(_metadata, self, maker, format, inherit, members);
@@ -156,7 +156,7 @@ TEST_F(event, every_read_format_has_its_members)
 TEST_F(event, inherited_group_is_read_as_one)
 {
 	const __u64 format = PERF_FORMAT_GROUP | PERF_FORMAT_ID | TIMES;
-	struct result r;
+	struct read_result r;
 	pid_t child;
 	int i;
 
@@ -205,7 +205,7 @@ TEST_F(event, identifiers_are_unique_and_constant)
 /* Time in which the task sleeps does not count. */
 TEST_F(event, times_grow_while_the_task_runs)
 {
-	struct result r[2];
+	struct read_result r[2];
 	int i;
 
 	ASSERT_EQ(0, target_start(&self->target, -1, false));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Groups: they count as a unit, are enabled and disabled as a unit, and their members become
+ * Groups of events, which count, and are enabled and disabled, as a unit. Their members become
  * single events when the leader is closed. Invalid groups are refused.
  */
 #include <fcntl.h>
@@ -89,7 +89,7 @@ TEST_F(event, enabled_sibling_waits_for_the_leader)
 	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(self->fd[1]));
 }
 
-/* PERF_IOC_FLAG_GROUP acts on all members, whichever one the ioctl is called for. */
+/* PERF_IOC_FLAG_GROUP acts on all members, if the ioctl is called for any member. */
 TEST_F(event, flag_group_means_all_members)
 {
 	int i, from;
@@ -147,7 +147,7 @@ TEST_F(event, group_of_another_task_is_exact)
 	}
 }
 
-/* A member that joins a running group counts from then on. */
+/* A member that is added to a running group counts from that moment on. */
 TEST_F(event, member_joins_a_running_group)
 {
 	struct perf_event_attr attr = event_instructions();

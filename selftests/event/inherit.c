@@ -21,8 +21,8 @@
 /* More than twice what a task executes besides its loop. */
 #define PERIOD		200003UL
 
-/* A task, its CPU, and how many periods it executes there. */
-struct task {
+/* A task, its CPU, and the number of periods that it executes on the CPU. */
+struct counted_task {
 	pid_t pid;
 	int cpu;
 	unsigned long periods;
@@ -33,7 +33,7 @@ FIXTURE(event)
 {
 	struct sampler sampler[CPUS];
 	int cpu[CPUS], cpus;
-	struct task *task;	/* shared memory: the children and their children */
+	struct counted_task *task;	/* shared memory: the children and their children */
 	unsigned long elsewhere;
 };
 
@@ -81,7 +81,7 @@ static void open_on_each_cpu(struct __test_metadata *_metadata, FIXTURE_DATA(eve
 	}
 }
 
-static void run_task(struct task *task)
+static void run_task(struct counted_task *task)
 {
 	task->pid = getpid();
 	if (pin_to_cpu(task->cpu))
@@ -90,7 +90,7 @@ static void run_task(struct task *task)
 }
 
 /* A child, which forks a child of its own that runs at the same time. */
-static void run_child(struct task *task)
+static void run_child(struct counted_task *task)
 {
 	pid_t pid;
 	int status;
@@ -206,7 +206,7 @@ static void run_children(struct __test_metadata *_metadata, FIXTURE_DATA(event) 
 	}
 }
 
-struct on_cpu {
+struct cpu_samples {
 	__u32 cpu;
 	unsigned long elsewhere;	/* samples of other CPUs */
 	unsigned long outside;		/* samples outside of the loop */
@@ -214,7 +214,7 @@ struct on_cpu {
 
 static void count_cpu_sample(const struct sample *s, void *data)
 {
-	struct on_cpu *c = data;
+	struct cpu_samples *c = data;
 
 	c->elsewhere += s->cpu != c->cpu;
 	c->outside += !in_labelled_loop(s->ip);
@@ -236,7 +236,7 @@ TEST_F(event, tasks_that_move_have_all_samples_but_the_last)
 		open_on_each_cpu(_metadata, self, variant->maker, event_every(period), ORDER);
 		run_children(_metadata, self, n);
 		for (i = 0; i < self->cpus; i++) {
-			struct on_cpu c = { .cpu = self->cpu[i] };
+			struct cpu_samples c = { .cpu = self->cpu[i] };
 			struct sample_sums sums = SAMPLE_SUMS_INIT;
 
 			ASSERT_EQ(0, event_disable(self->sampler[i].fd));
@@ -252,7 +252,7 @@ TEST_F(event, tasks_that_move_have_all_samples_but_the_last)
 			outside += c.outside;
 			sampler_close(&self->sampler[i]);
 		}
-		/* At most one sample before and one after a move, and one for each period. */
+		/* Outside: at most one before and one after each move, and one per period. */
 		EXPECT_LE(0, between);
 		if (!variant->maker->children_swap_periods)
 			EXPECT_GE(between / period + 2 * CHILDREN * (MOVES + 1), outside) {
@@ -276,7 +276,7 @@ TEST_F(event, periods_of_a_frequency_add_up)
 	open_on_each_cpu(_metadata, self, variant->maker, attr, ORDER);
 	run_children(_metadata, self, 500000);
 	for (i = 0; i < self->cpus; i++) {
-		struct on_cpu c = { .cpu = self->cpu[i] };
+		struct cpu_samples c = { .cpu = self->cpu[i] };
 		struct sample_sums sums = SAMPLE_SUMS_INIT;
 		__u64 count;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Workers of io_uring: kernel threads that work for a program. They belong to the program, so
- * an inherited event counts them. They execute nothing in user mode.
+ * Workers of io_uring, which are kernel threads that belong to a program. An inherited event of
+ * the program counts its workers. They execute nothing in user mode.
  */
 #include <dirent.h>
 #include <sched.h>
@@ -15,8 +15,8 @@
 #include "uring.h"
 
 /*
- * The scheduler chooses when the worker runs, which costs as much as a read; so there is one
- * read at a time.
+ * A wake-up of the worker costs as much as a read, and the scheduler chooses its moment. So the
+ * test makes one read at a time.
  */
 #define READS	500
 #define RUNS	6
@@ -43,16 +43,16 @@ FIXTURE_TEARDOWN(event)
 }
 
 /* A ring. Its workers exist as long as the ring. */
-struct ring {
+struct read_ring {
 	struct uring uring;
 	int file;		/* to read from */
 };
 
 /*
- * Limits the ring to one worker, on the CPU of this thread. The number of instructions in which
- * two workers wake each other would vary.
+ * Limits the ring to one worker, on the CPU of this thread, because the number of instructions in
+ * which two workers wake each other varies.
  */
-static int ring_keep_to_cpu(const struct ring *r)
+static int ring_keep_to_cpu(const struct read_ring *r)
 {
 	unsigned int most[2] = { 1, 1 };
 	int cpu = pin_to_first_cpu(), fd = r->uring.fd;
@@ -68,7 +68,7 @@ static int ring_keep_to_cpu(const struct ring *r)
 	return 0;
 }
 
-static int ring_open(struct ring *r)
+static int ring_open(struct read_ring *r)
 {
 	int err = uring_open(&r->uring, 0);
 
@@ -80,14 +80,14 @@ static int ring_open(struct ring *r)
 	return ring_keep_to_cpu(r);
 }
 
-static void ring_close(struct ring *r)
+static void ring_close(struct read_ring *r)
 {
 	uring_close(&r->uring);
 	close(r->file);
 }
 
-/* Makes workers read a word @times times. Returns how many reads succeeded. */
-static int ring_read(struct ring *r, int times)
+/* Makes workers read a word @times times. Returns the number of successful reads. */
+static int ring_read(struct read_ring *r, int times)
 {
 	static __u64 to;
 	const struct io_uring_sqe request = {
@@ -140,19 +140,19 @@ static int open_event(struct __test_metadata *_metadata, const struct event_make
 	return fd;
 }
 
-struct counts {
+struct read_counts {
 	__s64 whole;	/* count of an inherited event */
 	__s64 single;	/* count of this thread alone */
 };
 
 /* Counts reads by workers that are created meanwhile, in kernel or in user mode. */
-static struct counts count_reads(struct __test_metadata *_metadata,
+static struct read_counts count_reads(struct __test_metadata *_metadata,
 				 const struct event_maker *maker, bool kernel)
 {
 	int whole = open_event(_metadata, maker, kernel, true);
 	int single = open_event(_metadata, maker, kernel, false);
-	struct counts counts;
-	struct ring ring;
+	struct read_counts counts;
+	struct read_ring ring;
 	int read, workers;
 
 	ASSERT_EQ(0, ring_open(&ring));
@@ -178,7 +178,7 @@ static struct counts count_reads(struct __test_metadata *_metadata,
 
 TEST_F(event, inherited_event_counts_workers)
 {
-	struct counts c = count_reads(_metadata, variant->maker, true);
+	struct read_counts c = count_reads(_metadata, variant->maker, true);
 
 	EXPECT_LT(0, c.single);
 	EXPECT_LT(c.single + c.single / 4, c.whole);
@@ -186,7 +186,7 @@ TEST_F(event, inherited_event_counts_workers)
 
 TEST_F(event, workers_execute_nothing_in_user_mode)
 {
-	struct counts c = count_reads(_metadata, variant->maker, false);
+	struct read_counts c = count_reads(_metadata, variant->maker, false);
 
 	/* The difference is that of the two calls in between. */
 	EXPECT_LE(c.single, c.whole);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Landlock, a security module that refuses events: a program that has restricted itself may
- * count processes with the same or more restrictions, and no others, whatever its rules are
- * about.
+ * Landlock, a security module that refuses events: a program that has restricted itself, by any
+ * rules, may count only processes with the same or more restrictions.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -19,8 +18,8 @@
 
 #define USER	1000
 
-/* The rules of a domain: what they list is forbidden, except for the device. */
-static const struct rules {
+/* The rules of a domain, which forbid the listed accesses, except to the device. */
+static const struct domain_rules {
 	const char *name;
 	struct landlock_ruleset_attr attr;
 } rules[] = {
@@ -31,7 +30,7 @@ static const struct rules {
 };
 
 /* The results of opening events in a domain: 0 or a negative errno. */
-struct answers {
+struct open_results {
 	int itself;
 	int same_domain;	/* a child */
 	int narrower;		/* a child that has restricted itself further */
@@ -42,14 +41,14 @@ struct answers {
 
 FIXTURE(event)
 {
-	struct answers *answers;
+	struct open_results *answers;
 	pid_t outside;
 	int paranoid;
 };
 
 #include "event_fixture.h"
 
-static int restrict_self(const struct rules *r)
+static int restrict_self(const struct domain_rules *r)
 {
 	struct landlock_path_beneath_attr device = {
 		.allowed_access = r->attr.handled_access_fs &
@@ -107,8 +106,8 @@ static int try_open(const struct event_maker *maker, pid_t pid)
 }
 
 /* Starts a child in the same domain, or in a narrower one (@more), which counts its parent. */
-static pid_t start_child(const struct event_maker *maker, const struct rules *more,
-			 struct answers *a)
+static pid_t start_child(const struct event_maker *maker, const struct domain_rules *more,
+			 struct open_results *a)
 {
 	pid_t pid = fork();
 	int err;
@@ -125,9 +124,9 @@ static pid_t start_child(const struct event_maker *maker, const struct rules *mo
 		pause();
 }
 
-/* Becomes a user in a domain, and fills in the answers. */
-static int fill_answers(const struct event_maker *maker, const struct rules *r,
-		   unsigned long long capabilities, pid_t outside, struct answers *a)
+/* Becomes a user in a domain, and stores the results of its opens. */
+static int fill_answers(const struct event_maker *maker, const struct domain_rules *r,
+		   unsigned long long capabilities, pid_t outside, struct open_results *a)
 {
 	pid_t child, narrower;
 
@@ -149,13 +148,13 @@ static int fill_answers(const struct event_maker *maker, const struct rules *r,
 }
 
 static void get_answers_in_domain(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-			  const struct event_maker *maker, const struct rules *r,
+			  const struct event_maker *maker, const struct domain_rules *r,
 			  unsigned long long capabilities)
 {
 	int status;
 	pid_t pid;
 
-	*self->answers = (struct answers) {};
+	*self->answers = (struct open_results) {};
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid)
@@ -166,7 +165,7 @@ static void get_answers_in_domain(struct __test_metadata *_metadata, FIXTURE_DAT
 
 TEST_F(event, domain_may_count_its_own_tasks)
 {
-	const struct answers *a = self->answers;
+	const struct open_results *a = self->answers;
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(rules); i++) {
@@ -184,7 +183,7 @@ TEST_F(event, domain_may_count_its_own_tasks)
 /* With the capability, neither maker calls a security module. */
 TEST_F(event, capability_overrides_a_domain)
 {
-	const struct answers *a = self->answers;
+	const struct open_results *a = self->answers;
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(rules); i++) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events and tasks that end: exit and exec of the task, of one thread of several, of a program
- * with other credentials; poll(2) reports it. Events outlive the descriptor of the device and
- * the process that opened them, and keep the module loaded.
+ * Events of tasks that exit or execute a program: a task, one of several threads, a program with
+ * other credentials. poll(2) reports the end. Events outlive the descriptor of the device and the
+ * process that opened them, and keep the module loaded.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -70,7 +70,7 @@ static __s64 count_until_exit(struct __test_metadata *_metadata, FIXTURE_DATA(ev
 	return value;
 }
 
-/* The count includes the last instructions as soon as the exit can be seen. */
+/* When the exit is visible, the count includes the task's last instructions. */
 TEST_F(event, count_is_complete_when_the_task_has_exited)
 {
 	__s64 value[2];
@@ -153,9 +153,9 @@ static void begin_and_end_children(int go)
 }
 
 /*
- * Reads while tasks that inherit the event start, move and exit. No sum is less than the one
- * before; in the end nothing was added twice, and nothing is missing. A sibling that is not
- * read meanwhile has the right sum.
+ * Reads while tasks that inherit the event start, move and exit. No sum is less than the previous
+ * one. At the end, each count has been added exactly once. A sibling that is not read during the
+ * test has the right sum.
  */
 TEST_F(event, reads_do_not_disturb_the_sum_of_children)
 {
@@ -330,7 +330,7 @@ static void start_threads(struct __test_metadata *_metadata, const char *n, pid_
 	ASSERT_EQ(0, wait_until_asleep(*tid));
 }
 
-/* The leader exits and the thread gets its number. The event stays with the thread. */
+/* The leader exits, and the thread gets the leader's ID. The event stays with the thread. */
 TEST_F(event, event_stays_with_the_thread_that_executes)
 {
 	__s64 value[2][2];
@@ -362,8 +362,8 @@ TEST_F(event, event_stays_with_the_thread_that_executes)
 }
 
 /*
- * Counts a child that executes @program, as user @uid without rights. @left: the number of tasks
- * that the event still has, by fdinfo.
+ * Counts a child that executes @program, as user @uid without rights. Stores in @left the number
+ * of tasks that the event no longer counts, from fdinfo.
  */
 static __s64 count_program(const struct event_maker *maker, const char *program, unsigned int uid,
 			   __s64 *left)
@@ -443,7 +443,7 @@ TEST_F(event, exec_of_a_setuid_program_ends_the_event)
 	EXPECT_GT((__s64)(LOOP_INSNS * N), value);
 }
 
-/* Without capabilities root may not count a program either: exec gives it all of them. */
+/* Root without capabilities may not count a program, because exec gives it all capabilities. */
 TEST_F(event, exec_that_regains_capabilities_ends_the_event)
 {
 	__s64 value = count_program_as(_metadata, variant->maker, PROGRAM, 0, 1);
@@ -566,7 +566,7 @@ TEST_F(event, event_outlives_its_opener)
 	close(go);
 }
 
-/* perf shows type and config; the module also the counter, the tasks and the like. */
+/* perf shows the type and the config. The module also shows the counter, the tasks and others. */
 TEST_F(event, fdinfo_describes_the_event)
 {
 	self->fd = open_instructions(_metadata, variant->maker, 0);

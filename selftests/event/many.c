@@ -26,7 +26,7 @@
 
 /* Measurements of which the average or the least is taken. */
 #define RUNS	5
-/* The most pairs of processes that are tried to get RUNS measurements. */
+/* The maximum number of pairs of processes that are tried to get RUNS measurements. */
 #define PAIRS	100
 /* Chunks of switches of a pair. They are so short that most contain no timer tick. */
 #define CHUNKS	200
@@ -149,8 +149,8 @@ static void start_sleepers(struct __test_metadata *_metadata, FIXTURE_DATA(event
 }
 
 /*
- * Returns the cost of closing an inherited event for another process: the least measurement,
- * since interrupts add to it.
+ * Returns the cost of closing an inherited event for another process: the least of several
+ * measurements, since interrupts increase a measurement.
  */
 static __s64 closing_cost(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 		     const FIXTURE_VARIANT(event) *variant)
@@ -194,9 +194,9 @@ static long involuntary_switches(void)
 
 /*
  * Returns the cost of YIELDS switches between this process and a new one, with their system
- * calls: the least of the measurements in which each call has made a switch, since on a busy
- * host the same switches contain more ticks. Returns 0 if there was none: for some pairs, the
- * scheduler ignores each sixth call or so.
+ * calls. Takes the least of the measurements in which each call has made a switch, since on a busy
+ * host the same switches contain more ticks. Returns 0 if there was no such measurement: for some
+ * pairs, the scheduler ignores about each sixth call.
  */
 static __s64 switching_cost_of_pair(struct __test_metadata *_metadata,
 				    FIXTURE_DATA(event) *self, __u64 *yields)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Records of mappings. A dummy event of perf and one of the module record at the same time,
- * while a program maps everything that can be mapped, and executes another program. Both rings
- * must have the same records.
+ * Records of mappings. A dummy event of perf and a dummy event of the module record at the same
+ * time, while a program makes each kind of mapping, and executes another program. Both rings must
+ * have the same records.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -71,7 +71,7 @@ FIXTURE_TEARDOWN(mmap)
 		sampler_close(&self->sampler[i]);
 }
 
-/* Attributes of a dummy event: perf's needs no counter, so both can be open. */
+/* Attributes of a dummy event. perf's dummy needs no counter, so both makers' can be open. */
 static struct perf_event_attr recording_attr(void)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -228,7 +228,7 @@ static const char *record_name(const struct event_record *r)
 	}
 }
 
-/* Reads until the next record of a mapping or a name: of @pid, if that is not 0. */
+/* Reads until the next record of a mapping or a name, of process @pid if @pid is not 0. */
 static bool next_record(struct sampler *s, __u32 pid)
 {
 	while (event_ring_next(&s->ring, &s->record)) {
@@ -254,7 +254,7 @@ static void log_record(struct __test_metadata *_metadata, const char *who, const
 		TH_LOG("%s: word %d: %#llx", who, i, r->words[i]);
 }
 
-/* Expects that the rings have the same records except ids and times. Returns how many. */
+/* Expects the same records in both rings, except IDs and times. Returns their number. */
 static unsigned int expect_same(struct __test_metadata *_metadata, FIXTURE_DATA(mmap) *self,
 				pid_t pid)
 {
@@ -506,7 +506,7 @@ TEST_F(mmap, only_requested_records_are_written)
 	EXPECT_EQ(0, event_fdinfo_number(s->fd, "mmap"));
 }
 
-/* A user that perf_event_paranoid keeps from perf gets records of its own tasks. */
+/* A user who may not use perf because of perf_event_paranoid gets records of his own tasks. */
 TEST_F(mmap, unprivileged_user_gets_mapping_records)
 {
 	int go, status, before = paranoid_read();

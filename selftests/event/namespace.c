@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events of tasks in another PID namespace: records have the ids as the opener sees them.
+ * Events of tasks in another PID namespace: records have the IDs in the opener's namespace.
  */
 #include <sched.h>
 #include <sys/prctl.h>
@@ -60,7 +60,7 @@ TEST_F(event, fdinfo_has_the_pid_in_the_openers_namespace)
 
 		if (getpid() != 1 || event_fdinfo_number(fd, "pid") != 1)
 			_exit(1);
-		/* Also when the opener's own id is not valid any more. */
+		/* The same after the opener's own PID has become invalid. */
 		child = fork_waiting(&go);
 		fd = event_open_instructions(variant->maker, child);
 		close(go);
@@ -69,15 +69,15 @@ TEST_F(event, fdinfo_has_the_pid_in_the_openers_namespace)
 	expect_success(_metadata, pid, go);
 }
 
-/* The expected ids in samples and records, and how many were right and wrong. */
-struct numbers {
+/* The expected IDs in samples and records, and the numbers of right and wrong IDs. */
+struct id_findings {
 	__u32 pid, tid;
 	unsigned long right, wrong;
 };
 
 static void check_numbers(const struct sample *s, void *data)
 {
-	struct numbers *n = data;
+	struct id_findings *n = data;
 
 	if (s->pid == n->pid && s->tid == n->tid)
 		n->right++;
@@ -101,12 +101,12 @@ static void make_records(void)
 }
 
 /*
- * Reads the samples and the record of the name. Returns whether all have these ids. perf also
- * writes a record of the exit.
+ * Reads the samples and the record of the name. Returns whether all of them have the IDs @pid and
+ * @tid. perf also writes a record of the exit.
  */
 static bool have_numbers(struct sampler *s, __u32 pid, __u32 tid)
 {
-	struct numbers n = { .pid = pid, .tid = tid };
+	struct id_findings n = { .pid = pid, .tid = tid };
 	unsigned int names = 0;
 	struct sample part;
 
@@ -171,7 +171,7 @@ TEST_F(event, tasks_outside_of_the_namespace_have_pid_zero)
 	struct perf_event_attr attr = event_every(PERIOD);
 	struct target *t = &self->target;
 	struct sampler *s = &self->sampler;
-	struct numbers n = { .pid = 0, .tid = 0 };
+	struct id_findings n = { .pid = 0, .tid = 0 };
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	int go, cpu;
 	pid_t pid;

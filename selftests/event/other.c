@@ -4,8 +4,8 @@
  * that it is about to execute.
  *
  * PERIOD in the environment is the period of the samples, in instructions of the kernel. It
- * must be longer than the kernel's part of a sample, or samples follow each other without
- * progress: the debug kernel needs a longer one.
+ * must be longer than the kernel's part of a sample, or the kernel does nothing but take samples.
+ * The debug kernel needs a longer period.
  */
 #include <sched.h>
 #include <signal.h>
@@ -119,7 +119,7 @@ static _Noreturn void sleep_for_moments(void)
 }
 
 /* Findings in the samples. */
-struct findings {
+struct foreign_findings {
 	struct kernel_function function;
 	unsigned long samples, in_function, of_others, registers;
 };
@@ -127,7 +127,7 @@ struct findings {
 /* Looks for a function that only the other task calls. */
 static void find_other_function(const struct sample *sample, void *data)
 {
-	struct findings *findings = data;
+	struct foreign_findings *findings = data;
 	unsigned int i;
 
 	findings->samples++;
@@ -140,7 +140,7 @@ TEST_F(event, samples_in_the_context_switch_have_no_callers_of_another_task)
 	struct perf_event_attr attr = event_instructions();
 	struct sampler sampler = { .fd = -1 };
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
-	struct findings findings = { };
+	struct foreign_findings findings = { };
 	int i;
 
 	ASSERT_EQ(0, find_kernel_function("hrtimer_nanosleep", &findings.function));
@@ -172,7 +172,7 @@ TEST_F(event, samples_in_the_context_switch_have_no_callers_of_another_task)
 
 static void find_other_registers(const struct sample *sample, void *data)
 {
-	struct findings *findings = data;
+	struct foreign_findings *findings = data;
 
 	findings->samples++;
 	if (kernel_function_has(&findings->function, sample->ip)) {
@@ -189,7 +189,7 @@ TEST_F(event, samples_of_an_exec_have_no_registers)
 {
 	const bool is_perf = variant->maker == &event_maker_perf;
 	struct perf_event_attr attr = event_instructions();
-	struct findings findings = { };
+	struct foreign_findings findings = { };
 	int i, go[2];
 	char byte;
 

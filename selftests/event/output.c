@@ -165,7 +165,7 @@ static const int orders[][EVENTS] = {
 	{ 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 },
 };
 
-/* The ring exists as long as its mapping, whichever event is closed. The others still write. */
+/* The ring exists as long as its mapping, if any event is closed. The other events still write. */
 TEST_F(event, events_of_a_ring_are_closed_in_any_order)
 {
 	struct ring_counts ring_counts;
@@ -261,7 +261,7 @@ static int open_as(const struct event_maker *maker, struct perf_event_attr attr,
 	return maker->open(&attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* Expects @result from SET_OUTPUT of an event with @attr, @pid and @cpu to the first one's ring. */
+/* Expects @result from SET_OUTPUT of a new event with these arguments to the first event's ring. */
 static void expect_output(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			  const struct event_maker *maker, int result, struct perf_event_attr attr,
 			  pid_t pid, int cpu)
@@ -413,7 +413,7 @@ TEST_F(event, memory_of_rings_is_accounted)
 	while ((2 << order) + 1 <= 129 * CPU_COUNT(&cpus))
 		order++;
 	EXPECT_EQ(order, largest_order(variant->maker, 0));
-	/* Again the same order, since the first time has freed all memory. */
+	/* The second time allows the same order, since the first has freed all memory. */
 	EXPECT_EQ(order, largest_order(variant->maker, 0));
 	EXPECT_EQ(LARGEST, largest_order(variant->maker, MAY_LOCK));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Descriptors of events that are passed to other processes (SCM_RIGHTS): each is the same
- * event, whichever process opened it, and outlives the sender. If only a socket holds it, it is
+ * Descriptors of events that are passed to other processes (SCM_RIGHTS). The receiver has the
+ * same event as the sender, also after the sender's exit. If only a socket holds the event, it is
  * closed with the socket, also by the kernel's garbage collector of socket cycles.
  */
 #include <signal.h>
@@ -169,7 +169,7 @@ TEST_F(event, ring_that_the_receiver_maps_has_every_sample)
 	EXPECT_EQ(pinned, memory_pinned_kb());
 }
 
-/* Sends a socket and an event through the socket itself, and closes all: a cycle remains. */
+/* Sends a socket and an event through this socket, and closes both, so that a cycle remains. */
 static int leave_in_cycle(const struct event_maker *maker, int round)
 {
 	struct perf_event_attr attr = event_every(PERIOD);

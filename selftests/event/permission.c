@@ -48,7 +48,7 @@ static const struct {
 	{ "namespaced", USER, 0, true },
 };
 
-/* Events to open: for a task of the first user, unless the comment says otherwise. */
+/* The targets of events: a task of the first user, unless the comment says otherwise. */
 static struct {
 	const char *name;
 	pid_t pid;
@@ -173,7 +173,7 @@ static int try_open(unsigned int target, unsigned int column)
 	return fd < 0 ? fd : close(fd);
 }
 
-/* Becomes the caller in a child process, and fills in the answers. */
+/* Becomes the caller in a child process, and stores the results of its opens. */
 static int fill_answers(unsigned int who)
 {
 	unsigned int i, column;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Precise samples, which the processor takes itself: each at exactly the instruction of the
- * overflow, as many as the count has periods, whatever the tasks do meanwhile.
+ * Precise samples, which the processor takes itself. There is one sample for each period in the
+ * count, at exactly the instruction of the overflow, while tasks move, switch and exit.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -74,7 +74,7 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-/* The places of samples of a labelled_loop(), one after the other. */
+/* The positions of the samples of a labelled_loop(), in their order. */
 struct places {
 	__u64 period;
 	__u32 tid;
@@ -287,7 +287,7 @@ static pid_t fork_loop(bool is_second, int *go)
 	_exit(0);
 }
 
-/* Two sampled programs share a CPU. No address of one is in the other's ring. */
+/* Two sampled programs share a CPU. The ring of one has no address of the other. */
 TEST_F(event, programs_on_one_cpu_see_their_own_addresses_alone)
 {
 	const __u64 each[2] = { 997, PERIOD };
@@ -415,7 +415,7 @@ TEST_F(event, inheriting_children_have_their_own_samples)
 	EXPECT_LE(event_count(s->fd), (__s64)((sums.samples + 4) * PERIOD));
 }
 
-/* Counts in another event's samples: they are as of that sample. */
+/* Counts in another event's samples, which are the counts at the time of the sample. */
 struct counts {
 	unsigned long samples;
 	__u64 most_apart;
@@ -578,7 +578,7 @@ TEST_F(event, new_period_applies_to_the_next_samples)
 	EXPECT_EQ(sums.samples * period, sums.periods);
 }
 
-/* A CPU goes offline without leaving samples behind, and works as before when it is back. */
+/* A CPU that goes offline loses no samples, and its samples continue when it is online again. */
 TEST_F(event, samples_survive_cpu_hotplug)
 {
 	struct { int home, cpu, online; } cpus, *c = &cpus;

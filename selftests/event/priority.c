@@ -3,9 +3,9 @@
  * Programs that hardly run, and a program that never sleeps, must not keep other programs from
  * their events.
  *
- * A reader of SCHED_IDLE beside busy loops runs some milliseconds per second. What it holds
- * when it is preempted, others have to wait for. The length of that wait is compared with
- * perf's in the same boot, since it depends on the host.
+ * A reader of SCHED_IDLE on a CPU with busy loops runs some milliseconds per second. If it is
+ * preempted while it holds a lock, other programs have to wait for the lock. The length of this
+ * wait is compared with that of perf in the same boot, since it depends on the host.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -37,10 +37,9 @@
 #define SECONDS	env_number("SECONDS", 8)
 
 /*
- * The longest time of the module may be this FACTOR of the longest of perf. On a busy host
- * either may be stopped for some time, most of all at CPU hotplug, which needs many turns of
- * threads beside the busy loops. So times below FLOOR always pass, and there is a second
- * attempt.
+ * The longest time of the module may be FACTOR times the longest time of perf. On a busy host
+ * both may be stopped for some time, most of all at CPU hotplug, for which many threads must run
+ * on a CPU with busy loops. So times below FLOOR always pass, and there is a second attempt.
  */
 #define FACTOR		3
 #define FLOOR		1.0
@@ -52,7 +51,7 @@
 /* A period that does not end while an event is open. */
 #define SAMPLED	1000000007UL
 
-/* The kernel's settings of what real-time programs that never sleep must leave to others. */
+/* The kernel's settings of the CPU time that real-time programs must leave to other programs. */
 #define RT_RUNTIME	"/proc/sys/kernel/sched_rt_runtime_us"
 #define FAIR_RUNTIME	"/sys/kernel/debug/sched/fair_server/cpu%d/runtime"
 
@@ -65,20 +64,20 @@ static double now(void)
 }
 
 /* Memory that children and test share. */
-struct shared {
+struct shared_results {
 	bool stop;
 	bool is_reading;	/* the reader is reading; it hardly runs from then on */
 	bool is_spinning, has_given_up;	/* of the real-time program */
 };
 
 /* The longest time of each operation of a measured program, in seconds. */
-struct longest {
+struct longest_times {
 	double open, read, close;
 };
 
 FIXTURE(priority)
 {
-	struct shared *shared;
+	struct shared_results *shared;
 	int home, cpu;		/* a CPU that stays online, and the other one */
 	int online;		/* its file "online" */
 	pid_t group;		/* process group of the children; 0 before the first */
@@ -229,13 +228,13 @@ static void note_duration(double *longest, double *since)
 
 /* Opens, reads and closes inherited sampled events for SECONDS. */
 static void measure_operations(struct __test_metadata *_metadata, const struct event_maker *maker,
-		    struct longest *longest)
+		    struct longest_times *longest)
 {
 	struct perf_event_attr attr = event_every(SAMPLED);
 	double t, end = now() + SECONDS;
 	int fd;
 
-	*longest = (struct longest){ 0 };
+	*longest = (struct longest_times){ 0 };
 	attr.inherit = 1;
 	do {
 		t = now();
@@ -260,7 +259,7 @@ static bool is_short(double time, double perfs, double floor)
 TEST_F(priority, idle_reader_does_not_delay_others)
 {
 	const struct event_maker *makers[] = { &event_maker_perf, &event_maker_perfmon };
-	struct longest longest[2];
+	struct longest_times longest[2];
 	bool is_delayed = true;
 	int i, attempts;
 
@@ -322,7 +321,7 @@ static void start_spinning(struct __test_metadata *_metadata,
 			   FIXTURE_DATA(priority) *self, int priority)
 {
 	const struct sched_param param = { .sched_priority = priority };
-	struct shared *shared = self->shared;
+	struct shared_results *shared = self->shared;
 	double end;
 	pid_t pid;
 
@@ -407,7 +406,7 @@ TEST_F(priority, first_calls_do_not_wait_for_a_real_time_program)
 	stop_spinning(_metadata, self);
 }
 
-/* Only kernel threads preempt the program: the call fails, and the log names the CPU. */
+/* Only kernel threads can preempt the program, so the call fails, and the log names the CPU. */
 TEST_F(priority, log_names_a_cpu_that_is_never_free)
 {
 	struct kmsg_lines lines;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Two users that want a counter at the same moment: a task that is being forked, which inherits
- * an event and gets another one; and perf, while a program asks for the owners.
+ * Two users that request a counter at the same moment: two events of a task that is being forked,
+ * one inherited and one opened by another thread; and perf, while a program calls
+ * PERFMON_GET_OWNER.
  *
  * SECONDS in the environment is the length of each test.
  */
@@ -80,8 +81,8 @@ static void *attack(void *unused)
 }
 
 /*
- * Forks a child that the attacker attacks at once, and that then executes N branches. Returns its
- * id. Ids are assigned in sequence, so @victim is the expected id.
+ * Forks a child for which the attacker opens an event at once, and that then executes N branches.
+ * Returns its PID. PIDs are assigned in sequence, so @victim is the expected PID.
  */
 static pid_t fork_victim(struct __test_metadata *_metadata, pid_t victim)
 {
@@ -107,8 +108,8 @@ static pid_t fork_victim(struct __test_metadata *_metadata, pid_t victim)
 
 /*
  * The new task has one of the two events, or both on counters of their own. If it gets the
- * attacker's event first, the inherited one is not counted, and read(2) fails because there is no
- * complete sum.
+ * attacker's event first, the inherited event is not counted, and read(2) fails because the sum is
+ * incomplete.
  */
 TEST(new_task_has_one_event_on_a_counter)
 {
@@ -163,7 +164,7 @@ TEST(new_task_has_one_event_on_a_counter)
 	close(attacker.device);
 }
 
-/* A caller that may not count CPUs can't keep perf from the counters by asking for owners. */
+/* PERFMON_GET_OWNER of a caller that may not count CPUs never makes perf's events fail. */
 TEST(asking_for_owners_takes_no_counter)
 {
 	const double end = now() + env_number("SECONDS", 1);

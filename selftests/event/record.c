@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Records of what happens to tasks: new names, new tasks, exits and context switches.
+ * Records of events in the life of tasks: new names, new tasks, exits and context switches.
  */
 #include <pthread.h>
 #include <stddef.h>
@@ -60,13 +60,13 @@ static struct perf_event_attr recording_attr(void)
 }
 
 /* A record of fork or exit, which has two tasks. */
-struct related {
+struct task_record {
 	struct perf_event_header header;
 	__u32 pid, ppid, tid, ptid;
 	__u64 time;
 };
 
-struct name {
+struct comm_record {
 	struct perf_event_header header;
 	__u32 pid, tid;
 	char name[];
@@ -102,7 +102,7 @@ static void expect_name(struct __test_metadata *_metadata, struct sampler *s, pi
 			const char *name, __u16 misc)
 {
 	struct sample end;
-	const struct name *n = next_record(_metadata, s, PERF_RECORD_COMM, pid, &end);
+	const struct comm_record *n = next_record(_metadata, s, PERF_RECORD_COMM, pid, &end);
 	size_t room = (strlen(name) + 8) / 8 * 8;
 
 	EXPECT_EQ(misc, n->header.misc);
@@ -146,7 +146,7 @@ TEST_F(event, records_have_no_trailer_without_sample_id_all)
 	ASSERT_EQ(0, prctl(PR_SET_NAME, "short"));
 	ASSERT_TRUE(event_ring_next(&s->ring, &s->record));
 	EXPECT_EQ((__u32)PERF_RECORD_COMM, s->record.header.type);
-	EXPECT_EQ(sizeof(struct name) + 8, s->record.header.size);
+	EXPECT_EQ(sizeof(struct comm_record) + 8, s->record.header.size);
 	expect_no_more(_metadata, s);
 }
 
@@ -155,7 +155,7 @@ TEST_F(event, name_of_an_executed_program_is_recorded)
 {
 	struct perf_event_attr attr = recording_attr();
 	struct sampler *s = &self->sampler;
-	const struct related *r;
+	const struct task_record *r;
 	struct sample end;
 	int go, status;
 	pid_t pid;
@@ -196,7 +196,7 @@ TEST_F(event, new_tasks_are_recorded)
 {
 	struct perf_event_attr attr = recording_attr();
 	struct sampler *s = &self->sampler;
-	const struct related *r;
+	const struct task_record *r;
 	struct sample end;
 	pthread_t thread;
 	__u64 last = 0;

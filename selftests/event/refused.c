@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A CPU with fewer counters than the others that came online when the module was loaded is not
- * used. An event that should have counted there reports an error.
+ * A CPU that came online after the module was loaded, with fewer counters than the other CPUs, is
+ * not used for counting. Reading an event that should have counted on this CPU fails.
  */
 #include <errno.h>
 #include <fcntl.h>

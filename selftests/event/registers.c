@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Registers in samples: each value is at its register's position. Also for 32 bits.
+ * Registers in samples: each value is at the position of its register. Also for 32 bits.
  */
 #include <stdint.h>
 
@@ -48,7 +48,7 @@ static bool is_right(int number, __u64 value, __u64 ip)
 	}
 }
 
-struct check {
+struct register_findings {
 	__u64 mask;			/* registers whose value is known */
 	unsigned long samples;
 	__u64 wrong;			/* registers that had a wrong value at least once */
@@ -56,7 +56,7 @@ struct check {
 	__u64 rounds;			/* RCX of the last sample */
 };
 
-static void check_registers(struct check *t, __u64 abi, const __u64 *values, __u64 ip)
+static void check_registers(struct register_findings *t, __u64 abi, const __u64 *values, __u64 ip)
 {
 	__u64 left;
 
@@ -76,7 +76,7 @@ static void check_registers(struct check *t, __u64 abi, const __u64 *values, __u
 
 static void check_loop(const struct sample *s, void *data)
 {
-	struct check *t = data;
+	struct register_findings *t = data;
 	__u64 before = t->rounds;
 
 	if (s->ip < (uintptr_t)register_loop_begin || s->ip >= (uintptr_t)register_loop_end)
@@ -101,7 +101,7 @@ static struct perf_event_attr with_registers(void)
 TEST_F(event, each_register_of_a_loop_is_in_its_place)
 {
 	struct perf_event_attr attr = with_registers();
-	struct check t = { .mask = REGISTERS & ~(1ULL << CX), .rounds = N };
+	struct register_findings t = { .mask = REGISTERS & ~(1ULL << CX), .rounds = N };
 	struct sampler *s = &self->sampler;
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
@@ -119,7 +119,7 @@ TEST_F(event, each_register_of_a_loop_is_in_its_place)
 /* Checks the program's registers in samples of system calls. */
 static void check_call(const struct sample *s, void *data)
 {
-	struct check *t = data;
+	struct register_findings *t = data;
 	__u64 ip;
 
 	/* In the first instructions of a system call the kernel has not saved the registers. */
@@ -136,7 +136,7 @@ static void check_call(const struct sample *s, void *data)
 TEST_F(event, samples_in_system_calls_have_the_programs_registers)
 {
 	struct perf_event_attr attr = with_registers();
-	struct check t = { .mask = IN_CALLS };
+	struct register_findings t = { .mask = IN_CALLS };
 	struct sampler *s = &self->sampler;
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 

@@ -126,8 +126,8 @@ TEST_F(event, event_of_a_full_ring_continues_to_count)
 }
 
 /*
- * The reader reads when samples are lost, or when the job has ended. It may not run before that,
- * so there are three jobs, each of which fills the ring several times.
+ * The reader reads when samples are lost, or when the job has ended. It may not run before the
+ * end of a job, so there are three jobs, each of which fills the ring several times.
  */
 TEST_F(event, slow_reader_gets_the_number_of_lost_samples)
 {
@@ -293,7 +293,7 @@ TEST_F(event, paused_ring_gets_nothing)
 
 TEST_F(event, event_without_a_ring_is_not_paused_and_loses_nothing)
 {
-	/* Also with a period that is too short for any CPU. */
+	/* The same with a period that is too short for any CPU. */
 	const __u64 periods[] = { PERIOD, 1 };
 	struct perf_event_attr attr = attr_with_lost();
 	unsigned int i;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Samples of known loops: as many as the count has periods, each at the right instruction.
+ * Samples of known loops: there is one sample for each period in the count, at the right
+ * instruction.
  */
 #include <sched.h>
 #include <sys/syscall.h>
@@ -42,7 +43,7 @@ FIXTURE_TEARDOWN(event)
 }
 
 /* Expected values of samples of the current thread. */
-struct expected {
+struct loop_findings {
 	int cpu;
 	unsigned long elsewhere;	/* samples outside of the loop */
 	unsigned long wrong;
@@ -50,7 +51,7 @@ struct expected {
 
 static void check_sample(const struct sample *s, void *data)
 {
-	struct expected *e = data;
+	struct loop_findings *e = data;
 
 	e->wrong += s->pid != (__u32)getpid() || s->tid != (__u32)gettid() ||
 		    s->cpu != (__u32)e->cpu;
@@ -74,7 +75,7 @@ TEST_F(event, number_of_samples_is_count_divided_by_period)
 
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct expected e = { .cpu = self->cpu };
+		struct loop_findings e = { .cpu = self->cpu };
 		struct sampler *s = &self->sampler;
 		__u64 period = cases[i].period;
 		__s64 count;
@@ -94,7 +95,7 @@ TEST_F(event, number_of_samples_is_count_divided_by_period)
 }
 
 /* The distances between samples, in instructions of the loop. */
-struct positions {
+struct sample_distances {
 	unsigned long n;	/* iterations */
 	__u64 period;
 	__u64 first, samples;
@@ -103,7 +104,7 @@ struct positions {
 
 static void check_position(const struct sample *s, void *data)
 {
-	struct positions *p = data;
+	struct sample_distances *p = data;
 	__u64 at, off;
 
 	if (!in_labelled_loop(s->ip))
@@ -122,7 +123,7 @@ static void check_position(const struct sample *s, void *data)
 /* The loop's register shows after how many instructions a sample came. */
 TEST_F(event, samples_are_a_period_apart)
 {
-	struct positions p = { .n = N, .period = 10007 };
+	struct sample_distances p = { .n = N, .period = 10007 };
 	struct perf_event_attr attr = event_every(p.period);
 	struct sampler *s = &self->sampler;
 
@@ -224,7 +225,7 @@ TEST_F(event, new_period_begins_while_the_event_counts)
 	EXPECT_EQ(sums.samples * period, sums.periods);
 }
 
-/* Samples that are due when the period changes, and do not come, are reported as lost. */
+/* Samples that are due when the period changes, and are not taken, are reported as lost. */
 TEST_F(event, samples_lost_by_new_periods_are_reported)
 {
 	const __u64 periods[] = { 1, 2 }, last = 1ULL << 40;
@@ -312,15 +313,15 @@ TEST_F(event, invalid_period_is_refused)
 	close(fd);
 }
 
-struct frequency {
+struct frequency_findings {
 	__u64 longest;	/* period */
-	struct positions p;
+	struct sample_distances p;
 };
 
 /* Notes the first sample in the loop, and the largest deviation from the periods. */
 static void check_frequency(const struct sample *s, void *data)
 {
-	struct frequency *f = data;
+	struct frequency_findings *f = data;
 
 	if (s->period > f->longest)
 		f->longest = s->period;
@@ -332,7 +333,7 @@ static void check_frequency(const struct sample *s, void *data)
 }
 
 /*
- * Emulated time is uneven, and there are fewer samples while the host has other work. With EVEN,
+ * Emulated time is uneven, so the number of samples is lower while the host is busy. With EVEN,
  * time is counted in instructions (run --icount).
  */
 static void expect_rate(struct __test_metadata *_metadata, __u64 wanted, unsigned long samples)
@@ -346,7 +347,7 @@ static void expect_rate(struct __test_metadata *_metadata, __u64 wanted, unsigne
 TEST_F(event, frequency_is_the_number_of_samples_per_second)
 {
 	const __u64 frequency = 1000;
-	struct frequency f = { .p = { .n = 500 * N } };
+	struct frequency_findings f = { .p = { .n = 500 * N } };
 	struct perf_event_attr attr = event_every(frequency);
 	struct sampler *s = &self->sampler;
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
@@ -373,8 +374,8 @@ TEST_F(event, frequency_is_the_number_of_samples_per_second)
 }
 
 /*
- * The first period is that of an event that comes 10^9 times a second. Branches come half as
- * often as instructions.
+ * The first period fits an event that happens 10^9 times a second. Branches happen half as often
+ * as instructions.
  */
 TEST_F(event, frequency_follows_the_rate_of_the_event)
 {
@@ -400,14 +401,14 @@ TEST_F(event, frequency_follows_the_rate_of_the_event)
 	EXPECT_GE(read_out[0], sums.periods);
 }
 
-struct places {
+struct driver_samples {
 	struct kernel_function driver;
 	unsigned long inside;
 };
 
 static void count_driver_sample(const struct sample *s, void *data)
 {
-	struct places *p = data;
+	struct driver_samples *p = data;
 
 	p->inside += kernel_function_has(&p->driver, s->ip);
 }
@@ -421,7 +422,7 @@ TEST_F(event, late_samples_of_a_frequency_are_not_in_the_driver)
 	struct perf_event_attr attr = event_every(999);
 	struct sampler *s = &self->sampler;
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
-	struct places p = {};
+	struct driver_samples p = {};
 
 	attr.freq = 1;
 	attr.exclude_kernel = 0;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A user who may not examine a setuid program never counts it: not even by an event that is
- * being opened when the program starts, however long that takes.
+ * A user who may not examine a setuid program never counts it, not even by an event that is
+ * being opened while the program starts, if opening takes any time.
  *
- * A user opens sampled events of a process in a loop, at SCHED_IDLE: whenever the process runs,
- * the loop stops somewhere. The process executes a setuid program, which works and sleeps in
- * turns. An event that counts the program has many samples in a turn, each with a PMI, and no
- * sample is due earlier. The counter of an event that has ended may run on until its next
- * overflow, which is one PMI.
+ * A user opens sampled events of a process in a loop, at SCHED_IDLE, so that the loop is stopped
+ * at any instruction while the process runs. The process executes a setuid program, which works
+ * and sleeps in turns. An event that counts the program has many samples in a turn, each with a
+ * PMI, and no sample is due earlier. The counter of an event that has ended may continue until its
+ * next overflow, which causes one PMI.
  */
 #include <sched.h>
 #include <signal.h>
@@ -37,7 +37,7 @@
 #define PROGRAMS	env_number("PROGRAMS", 150)
 #define PROGRAMS_MAX	(5 * PROGRAMS)
 
-struct shared {
+struct shared_results {
 	pid_t prey;		/* process id; 0: none yet */
 	unsigned long opened, refused;
 };
@@ -66,8 +66,8 @@ static void become_user_process(void)
 	prctl(PR_SET_DUMPABLE, 1);
 }
 
-/* Opens events of the prey, and closes them, until this process is killed. */
-static void open_and_close(struct shared *shared)
+/* Opens events of the process `prey`, and closes them, until this process is killed. */
+static void open_and_close(struct shared_results *shared)
 {
 	const struct sched_param none = {};
 	struct perf_event_attr attr = event_every(PERIOD);
@@ -90,8 +90,8 @@ static void open_and_close(struct shared *shared)
 	}
 }
 
-/* The prey. Starts at another part of the opener's loop each time. */
-static void run_program(struct shared *shared, unsigned int round)
+/* The process that is counted. Starts at another part of the opener's loop in each round. */
+static void run_program(struct shared_results *shared, unsigned int round)
 {
 	char turns[16];
 
@@ -104,7 +104,7 @@ static void run_program(struct shared *shared, unsigned int round)
 }
 
 /* Returns whether the opener has opened events of the process, and was refused the program. */
-static bool opener_opened_and_was_refused(struct shared *shared)
+static bool opener_opened_and_was_refused(struct shared_results *shared)
 {
 	return __atomic_load_n(&shared->opened, __ATOMIC_RELAXED) &&
 	       __atomic_load_n(&shared->refused, __ATOMIC_RELAXED);
@@ -112,7 +112,7 @@ static bool opener_opened_and_was_refused(struct shared *shared)
 
 TEST(setuid_program_is_never_counted)
 {
-	struct shared *shared = map_shared(_metadata, sizeof(*shared));
+	struct shared_results *shared = map_shared(_metadata, sizeof(*shared));
 	unsigned int round;
 	pid_t opener, prey;
 	char command[512];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events that count the same share one counter, whatever tasks and CPUs they count, and each has
- * its own count.
+ * Events that count the same share one counter, even if they count different tasks and CPUs. Each
+ * event has its own count.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -177,7 +177,7 @@ TEST_F(sharing, hundred_events_of_another_process_are_exact)
 	}
 }
 
-/* Events of this task, of another one, and of each CPU. */
+/* Events of this task, of another task, and of each CPU. */
 TEST_F(sharing, events_of_tasks_and_cpus_have_one_counter)
 {
 	__s64 of_cpu, of_task, of_other;
@@ -209,7 +209,7 @@ TEST_F(sharing, events_of_tasks_and_cpus_have_one_counter)
 		EXPECT_GT((__s64)N + 5000, of_task);
 		EXPECT_LE(of_task + of_other, of_cpu);
 	}
-	/* First events of tasks alone are left, then those of one task. */
+	/* At first only events of tasks are left, then only events of one task. */
 	for (i = 0; i < self->opened; i += 3)
 		close(self->fd[i]);
 	EXPECT_EQ((__u32)PERFMON_OWNER_TASKS, owner_of(_metadata, self->fd[1]).kind);
@@ -232,7 +232,7 @@ TEST_F(sharing, different_events_do_not_share)
 	EXPECT_EQ(1U, owner_of(_metadata, self->fd[0]).users);
 }
 
-/* A sampled event beside counting events has its samples where they would be without them. */
+/* Events that share a counter with a sampled event do not move its samples. */
 TEST_F(sharing, sampled_event_shares_with_those_that_count)
 {
 	struct perf_event_attr attr = event_every(PERIOD), second = attr;
@@ -291,7 +291,7 @@ TEST_F(sharing, sampled_event_of_the_kernel_has_a_counter_alone)
 	EXPECT_EQ(1U, owner_of(_metadata, self->fd[1]).users);
 }
 
-struct check {
+struct group_findings {
 	unsigned long samples, wrong;
 	__u64 ids[3], last;
 };
@@ -299,7 +299,7 @@ struct check {
 /* Checks a sample's counts: of the leader, whose period it is, and of two siblings. */
 static void check_sample(const struct sample *s, void *data)
 {
-	struct check *t = data;
+	struct group_findings *t = data;
 	int i;
 
 	t->samples++;
@@ -320,7 +320,7 @@ TEST_F(sharing, samples_of_groups_show_their_own_members)
 {
 	struct perf_event_attr leader = event_every(PERIOD), sibling = counting_attr(BRANCHES);
 	struct sampler *samplers[] = { &self->sampler, &self->other };
-	struct check check[2] = { 0 };
+	struct group_findings check[2] = { 0 };
 	int i, k;
 
 	leader.sample_type |= PERF_SAMPLE_READ;
@@ -415,7 +415,7 @@ TEST_F(sharing, samples_of_a_cpu_are_not_delayed_by_a_page)
 	EXPECT_EQ((__u64)event_count(s->fd) / (10 * N), sums.samples + sums.lost);
 }
 
-/* A page is right while a CPU's sampling starts and ends, which loads the counter anew. */
+/* A page is right while a CPU's sampling starts and ends, which reloads the counter. */
 TEST_F(sharing, pages_are_right_while_samples_begin)
 {
 	struct perf_event_attr attr = event_every(100 * N);
@@ -555,7 +555,7 @@ TEST_F(sharing, number_of_events_per_task_is_limited)
 	EXPECT_LE(0, open_one(self, event_instructions(), 0, -1));
 }
 
-/* Events of this task, of another and of the CPU are opened and closed at random. Each is exact. */
+/* Events of two tasks and of the CPU are opened and closed at random. Each count is exact. */
 TEST_F(sharing, events_that_come_and_go_are_exact)
 {
 	enum { ROUNDS = 300, EVENTS = 40 };

@@ -61,7 +61,7 @@ static __attribute__((noinline)) void loop_at(unsigned long n, void *sp)
 }
 
 /* Expected and found contents of samples with this stack pointer. */
-struct check {
+struct stack_findings {
 	const unsigned char *sp;
 	size_t size, readable;	/* expected bytes in the record, and of those the valid ones */
 	unsigned long samples, wrong;
@@ -69,7 +69,7 @@ struct check {
 
 static void check_sample(const struct sample *s, void *data)
 {
-	struct check *t = data;
+	struct stack_findings *t = data;
 
 	if (s->user_abi != PERF_SAMPLE_REGS_ABI_64 ||
 	    s->user_registers[0] != (uintptr_t)t->sp)
@@ -79,9 +79,9 @@ static void check_sample(const struct sample *s, void *data)
 		    memcmp(s->stack, t->sp, t->readable);
 }
 
-/* Samples with @wanted bytes of stack, and expects those of @check. */
+/* Takes samples with @wanted bytes of stack. Expects the contents of @check. */
 static void expect_stack(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-			 const struct event_maker *maker, __u32 wanted, struct check check)
+			 const struct event_maker *maker, __u32 wanted, struct stack_findings check)
 {
 	struct perf_event_attr attr = event_every(PERIOD);
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
@@ -109,7 +109,7 @@ static void expect_stack(struct __test_metadata *_metadata, FIXTURE_DATA(event) 
 TEST_F(event, samples_have_the_stack)
 {
 	static const __u32 sizes[] = { 8, 256, 264, 8192, 32768 };
-	struct check check = { .sp = self->stack + self->page / 2 };
+	struct stack_findings check = { .sp = self->stack + self->page / 2 };
 	unsigned int i;
 	size_t n;
 
@@ -126,7 +126,7 @@ TEST_F(event, longest_stack_fills_the_record)
 {
 	/* Header, ip, tid, time, cpu, period; two sizes; ABI and a register, twice. */
 	const size_t rest = 6 * 8 + 2 * 8 + 2 * 8 + 3 * 8;
-	struct check check = { .sp = self->stack, .size = LONGEST - rest };
+	struct stack_findings check = { .sp = self->stack, .size = LONGEST - rest };
 
 	if (variant->maker->has_wrong_stack_sizes)
 		return;
@@ -139,7 +139,7 @@ TEST_F(event, longest_stack_fills_the_record)
 TEST_F(event, stack_is_cut_at_the_end_of_its_mapping)
 {
 	static const size_t left[] = { 8, 256, 1000, 4096, 8184 };
-	struct check check = { .size = 8192 };
+	struct stack_findings check = { .size = 8192 };
 	unsigned int i;
 
 	memset(self->stack, 0x5a, self->size);
@@ -153,7 +153,7 @@ TEST_F(event, stack_is_cut_at_the_end_of_its_mapping)
 /* A stack pointer that is not a user address, and one to unmapped memory. */
 TEST_F(event, invalid_stack_is_empty)
 {
-	struct check check = { .sp = self->stack + self->size + 64, .size = 1024 };
+	struct stack_findings check = { .sp = self->stack + self->size + 64, .size = 1024 };
 
 	expect_stack(_metadata, self, variant->maker, 1024, check);
 	if (variant->maker->has_wrong_stack_sizes)
@@ -166,7 +166,7 @@ TEST_F(event, invalid_stack_is_empty)
 /* Pages that are not resident can't be read in an NMI, and are not faulted in. */
 TEST_F(event, stack_is_cut_at_a_page_that_is_not_resident)
 {
-	struct check check = { .sp = self->stack + 2 * self->page - 64, .size = 4096,
+	struct stack_findings check = { .sp = self->stack + 2 * self->page - 64, .size = 4096,
 			     .readable = 64 };
 	unsigned char resident;
 

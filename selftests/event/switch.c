@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Exact counts of several tasks at the same time: sharing a CPU, moving, on one CPU of several,
- * and all tasks of a CPU. A job's count is that of the same job with the shortest loops, plus
- * the longer loops.
+ * Exact counts of several tasks that share a CPU, move, or are counted on one CPU of several, and
+ * of all tasks of a CPU. Each job runs twice, the second time with loops of one round. The
+ * difference of the two counts must be that of the loops.
  *
  * ROUNDS in the environment is the number of context switches of the longest test.
  */
@@ -150,7 +150,7 @@ TEST_F(event, four_tasks_that_move)
 	expect_exact_together(_metadata, self, jobs, 4);
 }
 
-/* This process moves them by sched_setaffinity(2), wherever they are. */
+/* This process moves the tasks by sched_setaffinity(2), while they run or sleep. */
 TEST_F(event, four_tasks_that_are_moved)
 {
 	const struct job job = { 10 * N, 4, STEP_YIELD };
@@ -275,7 +275,7 @@ TEST_F(event, all_tasks_of_a_cpu_are_counted)
 	close(cpu[1]);
 }
 
-/* With inherit, an event of a CPU counts as without; after the close, another one is exact. */
+/* With inherit, an event of a CPU has the same count as without, and frees its counter. */
 TEST_F(event, inherited_event_of_a_cpu_frees_its_counter)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -296,7 +296,7 @@ TEST_F(event, inherited_event_of_a_cpu_frees_its_counter)
 	}
 }
 
-/* Expects at least so many context switches, since their exact number varies. */
+/* Expects at least @least context switches: the exact number varies. */
 static void expect_switches(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			    int count, __u64 least)
 {

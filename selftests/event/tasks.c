@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Samples of other tasks, which move, share a CPU or are threads: as many as the count has
- * periods, each at the right instruction.
+ * Samples of other tasks, which move between CPUs, share a CPU or are threads: there is one sample
+ * for each period in the count, at the right instruction.
  */
 #include <unistd.h>
 
@@ -74,8 +74,8 @@ static __s64 count_piece(struct __test_metadata *_metadata, FIXTURE_DATA(event) 
 	return three - 2 * one;
 }
 
-/* The expected places of a job's samples: each is a period after the last one. */
-struct path {
+/* The expected positions of a job's samples, each a period after the previous one. */
+struct expected_path {
 	__u32 tid;
 	__s64 loop, piece, job;	/* instructions of each */
 	__u64 period;
@@ -86,13 +86,14 @@ struct path {
 };
 
 /*
- * In the loop, the register shows how many instructions of the piece are done, so the first
- * sample there shows when the first piece began. All later samples must fit to that.
+ * In the loop, the register shows how many instructions of the piece have been executed. So the
+ * first sample in the loop shows when the first piece began. The positions of all later samples
+ * must follow from that.
  */
 static void check_place(const struct sample *s, void *data)
 {
 	const __s64 late = env_number("SKID", 1);
-	struct path *p = data;
+	struct expected_path *p = data;
 	__s64 total, at, off;
 
 	p->wrong += s->tid != p->tid;
@@ -131,7 +132,7 @@ static void sample_job(struct __test_metadata *_metadata, FIXTURE_DATA(event) *s
 	run_jobs(_metadata, self, targets, job);
 	for (i = 0; i < targets; i++) {
 		struct sampler *s = &self->sampler[i];
-		struct path p = {
+		struct expected_path p = {
 			.tid = self->target[i].tid,
 			.loop = LOOP_INSNS * job.n,
 			.piece = piece,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * More samples than a CPU can take: sampling stops for a while, which records report; the
- * samples in that time are counted as lost, and none is missing. The count is exact.
+ * More samples than a CPU can take: sampling is suspended, which records report. Samples in that
+ * time are counted as lost. The sum of read and lost samples is complete, and the count is exact.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -194,7 +194,7 @@ TEST_F(throttle, count_is_exact)
 	EXPECT_EQ(least + (__s64)(LOOP_INSNS * (N - 1)), event_loop_count(fd, N));
 }
 
-/* Processes that each sample sends a signal to; these signals take longer than the period. */
+/* Each sample sends a signal to these processes, which takes longer than the period. */
 #define LISTENERS	500
 #define SELDOM		200003
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events that take turns because there are too few counters: each has the same share as with
- * perf, nothing is lost or counted twice when a turn ends and the next begins, and events
- * without PERFMON_EVENT_ROTATE count all the time.
+ * Events that take turns because there are too few counters. Each has the same share of the time
+ * as with perf. No event is lost or counted twice between two turns. Events without
+ * PERFMON_EVENT_ROTATE count all the time.
  *
  * EVEN=1 in the environment means that ticks come at regular times, as with --icount.
  */
@@ -34,8 +34,8 @@
 static struct machine machine;
 
 /*
- * The branches retired of Intel and of AMD, which only general counters can count. With a unit
- * mask it is another event, whose counts do not matter.
+ * Retired branches of Intel and of AMD, which only general counters can count. With another unit
+ * mask the event select is a different event, whose counts do not matter.
  */
 static __u64 branches_with(int unit_mask)
 {
@@ -46,7 +46,7 @@ static __u64 branches_with(int unit_mask)
 #define ALL_BRANCHES	KINDS	/* both modes */
 #define OS_BRANCHES	(2 * KINDS)	/* kernel mode */
 
-struct times {
+struct event_times {
 	__u64 count, enabled, running;
 };
 
@@ -115,9 +115,9 @@ static int open_turn(FIXTURE_DATA(turns) *self, struct perf_event_attr attr)
 	return open_more(self, &event_maker_perfmon, attr, 0, -1, -1, PERFMON_EVENT_ROTATE);
 }
 
-static struct times times_of(struct __test_metadata *_metadata, int fd)
+static struct event_times times_of(struct __test_metadata *_metadata, int fd)
 {
-	struct times t;
+	struct event_times t;
 
 	ASSERT_EQ((ssize_t)sizeof(t), read(fd, &t, sizeof(t)));
 	EXPECT_LE(t.running, t.enabled);
@@ -125,7 +125,7 @@ static struct times times_of(struct __test_metadata *_metadata, int fd)
 }
 
 /* Returns whether the event has counted all the time. Each time is a sum, rounded down. */
-static bool always_counted(struct times before, struct times after)
+static bool always_counted(struct event_times before, struct event_times after)
 {
 	return llabs((long long)(after.enabled - before.enabled - after.running +
 				 before.running)) <= 1;
@@ -193,7 +193,7 @@ static void find_shares(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *
 		ASSERT_EQ(0, event_enable(leaders[i]));
 	loop_for(2000);
 	for (i = 0; i < self->opened; i++) {
-		struct times t = times_of(_metadata, self->fd[i]);
+		struct event_times t = times_of(_metadata, self->fd[i]);
 
 		ASSERT_LT(1000 * MS, t.enabled);
 		shares[i] = 1000 * t.running / t.enabled;
@@ -208,7 +208,7 @@ static void find_shares(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *
 static int limit_perf(struct __test_metadata *_metadata, int cpu, int counters, int *held)
 {
 	struct perf_event_attr attr = nth_event(BRANCHES);
-	struct times t;
+	struct event_times t;
 	int count = 0;
 
 	attr.config = branches_with(KINDS);
@@ -284,17 +284,17 @@ static void open_two(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *sel
 	}
 }
 
-/* Reads the counts of the three: the sum of the first two, and the third. */
+/* Reads the events of open_two(): the sum of the two that take turns, and the third. */
 static void read_two(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *self,
 		     __u64 *both, __u64 *kernel)
 {
-	struct times t[3];
+	struct event_times t[3];
 	int i;
 
 	for (i = 0; i < 3; i++)
 		t[i] = times_of(_metadata, self->fd[self->opened - 1 - i]);
 	EXPECT_EQ(t[2].running, t[2].enabled);
-	/* At each moment since the first was opened, one of the two counts. */
+	/* Since the first event was opened, one of the two counts at each moment. */
 	EXPECT_GT(20 * MS, t[0].running + t[1].running - t[1].enabled + 10 * MS);
 	EXPECT_LT(t[2].running / 5, t[0].running);
 	EXPECT_LT(t[2].running / 5, t[1].running);
@@ -374,10 +374,10 @@ TEST_F(turns, a_task_that_switches_often_has_its_turns)
 	EXPECT_GE(job.n * job.pieces + kernel + 50 * job.pieces, both);
 }
 
-/* At each moment all members of a group count, or none. */
+/* At each moment all members of a group count, or no member counts. */
 TEST_F(turns, a_group_counts_as_a_whole)
 {
-	struct times t[4], later[4];
+	struct event_times t[4], later[4];
 	int i, k;
 
 	leave_free_counters(_metadata, self, 2);
@@ -415,7 +415,7 @@ TEST_F(turns, a_group_counts_as_a_whole)
 TEST_F(turns, pinned_events_always_count)
 {
 	struct perf_event_attr pinned = nth_event(0);
-	struct times t;
+	struct event_times t;
 	int i;
 
 	pinned.pinned = 1;
@@ -439,7 +439,7 @@ TEST_F(turns, pinned_events_always_count)
 TEST_F(turns, events_without_the_flag_take_no_turns)
 {
 	struct perf_event_attr attr;
-	struct times t;
+	struct event_times t;
 	int i;
 
 	ASSERT_LE(0, open_more(self, &event_maker_perfmon, nth_event(0), 0, -1, -1, 0));
@@ -497,7 +497,7 @@ TEST_F(turns, events_that_can_not_take_turns_are_refused)
 /* A disabled event leaves its counter to the others. */
 TEST_F(turns, disabled_event_frees_its_counter_for_others)
 {
-	struct times before[2], after[2];
+	struct event_times before[2], after[2];
 	int i, k;
 
 	leave_free_counters(_metadata, self, 1);
@@ -577,7 +577,7 @@ TEST_F(turns, events_come_and_go_in_any_order)
 		}
 		loop(N);
 		for (i = 0; i < self->opened; i++) {
-			struct times t = times_of(_metadata, self->fd[i]);
+			struct event_times t = times_of(_metadata, self->fd[i]);
 
 			ASSERT_LT(0ULL, t.enabled);
 			ASSERT_TRUE(t.running || !t.count);

@@ -119,7 +119,7 @@ TEST_F(event, reset_while_it_counts_is_seen_in_the_page)
 	EXPECT_LE(0, page_read(self->page).count);
 }
 
-/* perf's page is wrong by the range of the counter then. */
+/* perf's page is then wrong by the range of the counter. */
 XFAIL_ADD(event, perf, reset_while_it_counts_is_seen_in_the_page);
 
 TEST_F(event, count_by_rdpmc_is_exact)
@@ -199,7 +199,7 @@ TEST_F(event, count_is_exact_on_every_cpu)
 	EXPECT_GE((__s64)(2 * LOOP_INSNS * N) + CALL_OVERHEAD, value);
 }
 
-/* Beside another task with an event on the same CPU: there are many switches. */
+/* Another task with an event on the same CPU causes many switches. */
 TEST_F(event, count_is_exact_beside_another_task)
 {
 	int i, fd, cpu = pin_to_first_cpu();
@@ -421,7 +421,7 @@ TEST_F(event, page_that_another_program_maps_refuses_rdpmc)
 	EXPECT_EQ(0U, (unsigned int)self->page->cap_user_rdpmc);
 	EXPECT_EQ(0U, v.index);
 	EXPECT_GE(event_count(self->fd), v.count);
-	/* Mappings of this program don't change that. */
+	/* Further mappings of this program do not allow RDPMC again. */
 	page = map(self->fd);
 	ASSERT_NE(NULL, page);
 	munmap(page, getpagesize());
@@ -549,8 +549,8 @@ static int rdpmc_in_child_of_perfs(void)
 }
 
 /*
- * A fork that began while a page was mapped copies the right to its child. The child loses it,
- * however long the fork takes, because the module follows tasks until then.
+ * A fork that began while a page was mapped copies the right to its child. The child loses the
+ * right, because the module follows tasks until the fork has ended, if the fork takes any time.
  */
 TEST_F(event, tasks_are_followed_while_a_fork_is_under_way)
 {
@@ -594,7 +594,7 @@ TEST_F(event, new_program_has_no_rdpmc)
 	EXPECT_EQ(SIGSEGV, WTERMSIG(status));
 }
 
-/* Counts all that runs on a CPU, and reads the page there. */
+/* Counts everything that runs on a CPU, and reads the page on this CPU. */
 TEST_F(event, page_of_a_cpus_event_is_exact)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -608,7 +608,7 @@ TEST_F(event, page_of_a_cpus_event_is_exact)
 	ASSERT_LE(0, fd);
 	page = map(fd);
 	ASSERT_NE(NULL, page);
-	/* A maker may leave this to read(2). */
+	/* A maker's page may refer to read(2) instead. */
 	if (page_read(page).index) {
 		value = count_by_page(page, 100 * N);
 		EXPECT_LE((__s64)(100 * LOOP_INSNS * N), value);
@@ -662,9 +662,9 @@ TEST_F(event, counter_does_not_reveal_another_tasks_progress)
 }
 
 /*
- * Forks a child that may execute RDPMC, since an event of perf has a page at that moment. The
- * module does not follow the child, which has no event of the module. The child answers each
- * byte with the value of the counter. perf's event has been closed by then.
+ * Forks a child that may execute RDPMC, since a page of perf's event is mapped at that moment.
+ * The module does not follow the child, which has no event of the module. When perf's event has
+ * been closed, the child answers each byte with the value of the counter.
  */
 static pid_t child_that_perf_left_rdpmc(unsigned int index, const int ask[2], const int answer[2])
 {
@@ -704,7 +704,7 @@ TEST_F(event, counter_reveals_nothing_to_a_child_of_perf)
 	unsigned int index;
 	pid_t pid;
 
-	/* One variant suffices, since the child's right is perf's in both. */
+	/* One variant suffices, since the child has its right from perf in both. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	ASSERT_LE(0, pin_to_first_cpu());

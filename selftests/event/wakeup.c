@@ -32,8 +32,8 @@ static int poll_now(int fd, int timeout)
 }
 
 /*
- * Makes @samples samples, one by one. Expects that the reader is woken after each @interval of
- * them.
+ * Makes @samples samples, one by one. Expects that the reader is woken after each @interval
+ * samples.
  */
 static void expect_wakeups(struct __test_metadata *_metadata, struct sampler *s,
 			   unsigned long interval, unsigned long samples)
@@ -118,7 +118,7 @@ TEST_F(event, reader_is_woken_when_the_ring_is_full)
 		labelled_loop(100 * PERIOD / LOOP_INSNS);
 		ASSERT_EQ(0, event_disable(s->fd));
 		EXPECT_EQ(POLLIN, poll_now(s->fd, 0));
-		/* The reader is woken once until it has read. */
+		/* After a wake-up, the reader is not woken again until it has read. */
 		ASSERT_EQ(0, event_enable(s->fd));
 		labelled_loop(10 * PERIOD / LOOP_INSNS);
 		ASSERT_EQ(0, event_disable(s->fd));
@@ -262,7 +262,7 @@ static int loop_twice(unsigned long n)
 	return pid && waitpid(pid, NULL, 0) != pid;
 }
 
-/* Each task that inherits the event gets signals, whatever happens on other CPUs meanwhile. */
+/* Each task that inherits the event causes signals, also while other CPUs cause signals. */
 TEST_F(event, signals_come_from_several_cpus)
 {
 	const unsigned long period = 20011;

@@ -41,7 +41,7 @@ FIXTURE(fault)
 };
 
 /* The arguments of a call, and what it leaves. */
-struct subject {
+struct call_under_test {
 	FIXTURE_DATA(fault) *self;
 	int opened;	/* a descriptor that the call has opened */
 	union argument arg;
@@ -49,13 +49,13 @@ struct subject {
 
 /* Calls other than ioctl(2). */
 
-static int open_reader(struct subject *s)
+static int open_reader(struct call_under_test *s)
 {
 	s->opened = device_open(O_RDONLY);
 	return s->opened;
 }
 
-static int map_buffer(struct subject *s)
+static int map_buffer(struct call_under_test *s)
 {
 	s->self->map = mmap(NULL, PAGES * sysconf(_SC_PAGESIZE), PROT_READ,
 			    MAP_SHARED, s->self->handle, 0);
@@ -68,7 +68,7 @@ FIXTURE_VARIANT(fault)
 	enum trace_state state;
 	unsigned int cmd;
 	int num;	/* number of a counter */
-	int (*make)(struct subject *s);	/* the call, in place of @cmd */
+	int (*make)(struct call_under_test *s);	/* the call, in place of @cmd */
 };
 
 FIXTURE_VARIANT_ADD(fault, open) { .state = IDLE, .make = open_reader };
@@ -128,11 +128,11 @@ FIXTURE_VARIANT_ADD(fault, stop) {
  * Makes a valid argument that differs from those of enter_state(), so that an effect is visible.
  * Called before the fault is armed, so that only the call itself can fail.
  */
-static void make_argument(struct subject *s, const FIXTURE_VARIANT(fault) *variant)
+static void make_argument(struct call_under_test *s, const FIXTURE_VARIANT(fault) *variant)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, 2 * RATE,
 						       FLAG_USER);
-	const struct values values = {
+	const struct field_values values = {
 		.num = variant->num,
 		.select = EVENT_INSTRUCTIONS | PMCF_OS << 16,
 		.definition = EVENT_INSTRUCTIONS | PMCF_USR << 16,
@@ -147,7 +147,7 @@ static void make_argument(struct subject *s, const FIXTURE_VARIANT(fault) *varia
 		s->arg = command_argument(command_find(variant->cmd), &values);
 }
 
-static int make_call(struct subject *s, const FIXTURE_VARIANT(fault) *variant)
+static int make_call(struct call_under_test *s, const FIXTURE_VARIANT(fault) *variant)
 {
 	int ret;
 
@@ -172,7 +172,7 @@ static int enter_state(FIXTURE_DATA(fault) *self, enum trace_state state)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						       FLAG_USER | FLAG_PC);
-	const struct values values = {
+	const struct field_values values = {
 		.buffers = cpu_ids(),
 		.pages = PAGES,
 		.config = &config,
@@ -267,7 +267,7 @@ static int read_state(FIXTURE_DATA(fault) *self, struct state_image *i)
 TEST_F_TIMEOUT(fault, failed_call_changes_nothing_and_works_when_repeated, 300)
 {
 	struct state_image before, after;
-	struct subject s = { .self = self };
+	struct call_under_test s = { .self = self };
 	int n, result, injected = 1;
 
 	for (n = 1; injected && n < MAX_FAULTS; n++) {

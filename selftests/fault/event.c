@@ -38,7 +38,7 @@
 
 /* --- open, mmap ---------------------------------------------------------------- */
 
-enum what {
+enum tested_call {
 	FIRST,		/* the first event of any task on the machine */
 	TASK,		/* the first event of its task */
 	SECOND,		/* another event of the task */
@@ -58,7 +58,7 @@ FIXTURE(event_open)
 
 FIXTURE_VARIANT(event_open)
 {
-	enum what what;
+	enum tested_call what;
 };
 
 FIXTURE_VARIANT_ADD(event_open, first) { .what = FIRST };
@@ -152,7 +152,7 @@ static int try_rdpmc(void)
 
 static void *page = MAP_FAILED;
 
-static int make_call(FIXTURE_DATA(event_open) *self, enum what what)
+static int make_call(FIXTURE_DATA(event_open) *self, enum tested_call what)
 {
 	const pid_t pid = self->target.pid;
 
@@ -169,7 +169,7 @@ static int make_call(FIXTURE_DATA(event_open) *self, enum what what)
 
 /* Undoes the effect of a call that has succeeded. */
 static void undo_call(struct __test_metadata *_metadata, FIXTURE_DATA(event_open) *self,
-		 enum what what, int result)
+		 enum tested_call what, int result)
 {
 	__s64 count;
 

@@ -40,10 +40,10 @@ static const char *const action_names[ACTIONS] = {
 	"tail", "drain", "loop", "fork", "helper", "move",
 };
 
-static void random_step(struct step *s, struct rng *r)
+static void random_step(struct fuzz_step *s, struct rng *r)
 {
 	/* The frequent actions are cheap. */
-	static const enum action actions[] = {
+	static const enum fuzz_action actions[] = {
 		OPEN, OPEN, OPEN, OPEN, CLOSE, DUP, ENABLE, ENABLE, ENABLE, DISABLE, DISABLE,
 		RESET, RESET, ID, ID, PERIOD, PERIOD, PERIOD, OUTPUT, OUTPUT, OUTPUT, OUTPUT, PAUSE,
 		PAUSE, OTHER, READ, READ, READ, WRITE, POLL, POLL, ASYNC, MAP, MAP, MAP, MAP,
@@ -64,7 +64,7 @@ static void random_step(struct step *s, struct rng *r)
 }
 
 /* Runs a sequence. Returns how many steps it took until the difference, or 0. */
-static int run_steps(struct event_fuzz *f, const struct step *steps, int n)
+static int run_steps(struct event_fuzz *f, const struct fuzz_step *steps, int n)
 {
 	int i;
 
@@ -83,7 +83,7 @@ static int run_again(const void *steps, int n, void *f)
 	return run_steps(f, steps, n);
 }
 
-static void print_step(const struct step *s)
+static void print_step(const struct fuzz_step *s)
 {
 	unsigned int i;
 
@@ -96,7 +96,7 @@ static void print_step(const struct step *s)
 	printf("\n");
 }
 
-static void report(struct event_fuzz *f, struct step *steps, int n, __u64 seed)
+static void report(struct event_fuzz *f, struct fuzz_step *steps, int n, __u64 seed)
 {
 	struct steps all = {
 		.list = steps, .size = sizeof(*steps), .n = n, .run = run_again, .data = f,
@@ -120,7 +120,7 @@ static void report(struct event_fuzz *f, struct step *steps, int n, __u64 seed)
 static bool run_sequences(struct event_fuzz *f, unsigned int process)
 {
 	const unsigned long long calls = options.calls / options.threads;
-	static struct step steps[SEQUENCE];
+	static struct fuzz_step steps[SEQUENCE];
 	unsigned long long sequence = 0, progress_printed = 0;
 	struct rng rng;
 	__u64 seed;

@@ -44,10 +44,10 @@
 
 #define MAX_ERRNO	134
 
-enum action { CALL, OPEN, CLOSE, DUP, MAP, MAP_DEVICE, UNMAP, TOUCH, FORK, MOVE, WORK };
+enum fuzz_action { CALL, OPEN, CLOSE, DUP, MAP, MAP_DEVICE, UNMAP, TOUCH, FORK, MOVE, WORK };
 
-struct step {
-	enum action action;
+struct fuzz_step {
+	enum fuzz_action action;
 	unsigned int slot;
 	unsigned int other;	/* slot, flags, CPU, iterations */
 	struct call call;
@@ -55,7 +55,7 @@ struct step {
 
 struct sequence {
 	int n;
-	struct step steps[SEQUENCE];
+	struct fuzz_step steps[SEQUENCE];
 };
 
 static struct options options = {
@@ -70,7 +70,7 @@ static struct mapping *mappings[MAPPINGS];
 struct fuzzer {
 	pthread_t thread;
 	struct rng rng;
-	struct places places;
+	struct argument_pages places;
 	struct kcov kcov;
 	struct sequence now;
 	struct sequence *kept;
@@ -123,10 +123,10 @@ static int any_device(unsigned int slot)
 	return fd;
 }
 
-static void call(struct fuzzer *f, const struct step *s)
+static void call(struct fuzzer *f, const struct fuzz_step *s)
 {
 	const struct call *c = &s->call;
-	struct placed placed = call_place(&f->places, c);
+	struct placed_argument placed = call_place(&f->places, c);
 	int fd = any_device(s->slot), ret, err;
 
 	if (placed.alias)
@@ -141,7 +141,7 @@ static void call(struct fuzzer *f, const struct step *s)
 		note_wrong(f, commands[c->command].name, c->cmd, err);
 }
 
-static void open_device(struct fuzzer *f, const struct step *s)
+static void open_device(struct fuzzer *f, const struct fuzz_step *s)
 {
 	int fd = device_open(s->other);
 
@@ -151,7 +151,7 @@ static void open_device(struct fuzzer *f, const struct step *s)
 		note_wrong(f, "open", s->other, -fd);
 }
 
-static void duplicate(const struct step *s)
+static void duplicate(const struct fuzz_step *s)
 {
 	int fd = fcntl(fd_get(&devices[s->slot]), F_DUPFD_CLOEXEC, 0);
 
@@ -159,7 +159,7 @@ static void duplicate(const struct step *s)
 		fd_put(&devices[s->other], fd);
 }
 
-static void map(struct fuzzer *f, const struct step *s)
+static void map(struct fuzzer *f, const struct fuzz_step *s)
 {
 	struct mapping *m = mapping_make(fd_get(&handles[s->slot]), s->other,
 					 f->places.page_size);
@@ -168,7 +168,7 @@ static void map(struct fuzzer *f, const struct step *s)
 		mapping_put(&mappings[s->slot], m);
 }
 
-static void read_mapping(struct fuzzer *f, const struct step *s)
+static void read_mapping(struct fuzzer *f, const struct fuzz_step *s)
 {
 	struct mapping *m = mapping_take(&mappings[s->slot]);
 
@@ -181,7 +181,7 @@ static void read_mapping(struct fuzzer *f, const struct step *s)
 }
 
 /* The device itself can't be mapped. */
-static void map_device(struct fuzzer *f, const struct step *s)
+static void map_device(struct fuzzer *f, const struct fuzz_step *s)
 {
 	const long page = f->places.page_size;
 	void *p = mmap(NULL, page, PROT_READ, MAP_SHARED, any_device(s->slot), 0);
@@ -195,9 +195,9 @@ static void map_device(struct fuzzer *f, const struct step *s)
 }
 
 /* Forks a child that makes a call, and closes its descriptors by its exit. */
-static void fork_child(const struct fuzzer *f, const struct step *s)
+static void fork_child(const struct fuzzer *f, const struct fuzz_step *s)
 {
-	struct placed placed = call_place(&f->places, &s->call);
+	struct placed_argument placed = call_place(&f->places, &s->call);
 	pid_t pid = fork();
 
 	if (!pid) {
@@ -208,7 +208,7 @@ static void fork_child(const struct fuzzer *f, const struct step *s)
 		waitpid(pid, NULL, 0);
 }
 
-static void perform(struct fuzzer *f, const struct step *s)
+static void perform(struct fuzzer *f, const struct fuzz_step *s)
 {
 	switch (s->action) {
 	case CALL:
@@ -250,9 +250,9 @@ static void perform(struct fuzzer *f, const struct step *s)
 
 /* --- Sequences ----------------------------------------------------------- */
 
-static enum action random_action(struct rng *rng)
+static enum fuzz_action random_action(struct rng *rng)
 {
-	static const enum action others[] = {
+	static const enum fuzz_action others[] = {
 		OPEN, OPEN, OPEN, CLOSE, DUP, DUP, MAP, MAP, MAP_DEVICE, UNMAP,
 		TOUCH, TOUCH, MOVE, WORK, WORK,
 	};
@@ -265,7 +265,7 @@ static enum action random_action(struct rng *rng)
 	return others[rng_below(rng, ARRAY_SIZE(others))];
 }
 
-static void random_step(struct fuzzer *f, struct step *s)
+static void random_step(struct fuzzer *f, struct fuzz_step *s)
 {
 	/* Most opens are for writing, of which one at a time can succeed. */
 	static const int modes[] = {

@@ -36,14 +36,14 @@
 /* More than the instructions of a step in user mode. */
 #define LOOP_OVERHEAD_INSNS	100000
 
-enum action { CALL, OPEN, CLOSE, DUP, LOOP, COUNT, TRACE, MOVE };
+enum fuzz_action { CALL, OPEN, CLOSE, DUP, LOOP, COUNT, TRACE, MOVE };
 
 static const char *const action_names[] = {
 	"call", "open", "close", "dup", "loop", "count", "trace", "move",
 };
 
-struct step {
-	enum action action;
+struct fuzz_step {
+	enum fuzz_action action;
 	unsigned int slot;
 	unsigned int other;	/* slot, counter, CPU */
 	unsigned int n;		/* iterations, flags of open() */
@@ -52,7 +52,7 @@ struct step {
 };
 
 static struct machine machine;
-static struct places places;
+static struct argument_pages places;
 static struct model model;
 static struct open_files files;
 static int reader;
@@ -83,7 +83,7 @@ static bool note_difference(const char *format, ...)
 
 static bool call(int fd, bool writer, const struct call *c)
 {
-	struct placed placed = call_place(&places, c);
+	struct placed_argument placed = call_place(&places, c);
 	union argument answer;
 	const char *problem;
 	int want, got;
@@ -144,7 +144,7 @@ static bool dup_file(int from, int to)
 /* Does the same as pmc_count_loop(), with few other instructions between its calls. */
 static bool count_loop(int i, int num, unsigned long n)
 {
-	const struct placed good = { .readable = true, .writable = true };
+	const struct placed_argument good = { .readable = true, .writable = true };
 	const struct call start = call_make(PMIOSTART, &num, sizeof(num));
 	const struct call stop = call_make(PMIOSTOP, &num, sizeof(num));
 	int want, got;
@@ -202,7 +202,7 @@ static bool trace_a_loop(int i, unsigned long n)
 {
 	const struct call start = call_make(IOCTL_PERFMON_START, NULL, 0);
 	const struct call stop = call_make(IOCTL_PERFMON_STOP, NULL, 0);
-	const struct placed none = { .readable = true, .writable = true };
+	const struct placed_argument none = { .readable = true, .writable = true };
 	struct trace t = {
 		.fd = files.fd[i],
 		.cpus = machine.info.nr_cpu_ids,
@@ -226,7 +226,7 @@ static bool trace_a_loop(int i, unsigned long n)
 }
 
 /* Returns the descriptor of a step; for WRITER that of the writer, or 0 if there is none. */
-static int step_descriptor(const struct step *s)
+static int step_descriptor(const struct fuzz_step *s)
 {
 	int writer = open_files_writer(&files);
 
@@ -235,7 +235,7 @@ static int step_descriptor(const struct step *s)
 	return writer < 0 ? 0 : writer;
 }
 
-static bool perform(const struct step *s)
+static bool perform(const struct fuzz_step *s)
 {
 	const int i = step_descriptor(s);
 
@@ -305,10 +305,10 @@ static bool same_state(void)
 
 /* --- Sequences ----------------------------------------------------------- */
 
-static void random_step(struct step *s, struct rng *rng)
+static void random_step(struct fuzz_step *s, struct rng *rng)
 {
 	/* Most steps are calls. */
-	static const enum action others[] = {
+	static const enum fuzz_action others[] = {
 		OPEN, OPEN, CLOSE, DUP, LOOP, LOOP, COUNT, COUNT, TRACE, MOVE,
 	};
 	static const int modes[] = { O_RDWR, O_RDWR, O_RDONLY, O_WRONLY };
@@ -344,7 +344,7 @@ static void random_step(struct step *s, struct rng *rng)
 }
 
 /* Runs a sequence. Returns how many steps it took until the difference, or 0. */
-static int run_steps(const struct step *steps, int n)
+static int run_steps(const struct fuzz_step *steps, int n)
 {
 	int i;
 
@@ -363,7 +363,7 @@ static int run_again(const void *steps, int n, void *unused)
 	return run_steps(steps, n);
 }
 
-static void print_step(const struct step *s)
+static void print_step(const struct fuzz_step *s)
 {
 	int i, end = s->call.size;
 
@@ -382,7 +382,7 @@ static void print_step(const struct step *s)
 	printf("\n");
 }
 
-static void report(struct step *steps, int n)
+static void report(struct fuzz_step *steps, int n)
 {
 	struct steps all = {
 		.list = steps, .size = sizeof(*steps), .n = n, .run = run_again,
@@ -406,7 +406,7 @@ static void report(struct step *steps, int n)
 /* Returns true if device and model never differed. */
 static bool run_sequences(const struct options *o)
 {
-	static struct step steps[SEQUENCE];
+	static struct fuzz_step steps[SEQUENCE];
 	unsigned long long sequence = 0, progress_printed = 0;
 	struct rng rng;
 	int i, differed;
@@ -416,7 +416,7 @@ static bool run_sequences(const struct options *o)
 		for (i = 0; i < SEQUENCE; i++)
 			random_step(&steps[i], &rng);
 		/* The first step opens the device for writing. */
-		steps[0] = (struct step) { .action = OPEN, .n = O_RDWR };
+		steps[0] = (struct fuzz_step) { .action = OPEN, .n = O_RDWR };
 		differed = run_steps(steps, SEQUENCE);
 		if (differed) {
 			ksft_print_msg("--seed %llu\n", o->seed + sequence - 1);

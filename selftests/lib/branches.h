@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A piece of code whose branches are known.
+ * Code with known branches, for tests of branch records.
  */
 #ifndef SELFTESTS_BRANCHES_H
 #define SELFTESTS_BRANCHES_H
@@ -11,13 +11,13 @@
 #define ROUND_INSNS	5
 #define ROUND_BRANCHES	3
 
-/* Addresses of the three branches and of their targets. */
-struct sites {
+/* Addresses of the three branches of a round and of their targets. */
+struct branch_addresses {
 	__u64 call, target, ret, next, jump;
 };
 
 /* Executes @n rounds, and fills @s. */
-static void run_branches(struct sites *s, unsigned long n)
+static void run_branches(struct branch_addresses *s, unsigned long n)
 {
 	__asm__ volatile("	lea	1f(%%rip), %[call]\n"
 			 "	lea	2f(%%rip), %[target]\n"

@@ -8,8 +8,8 @@
 #include <sys/types.h>
 
 /*
- * fork(2) that returns in the child when the parent has written a byte to @go,
- * which the parent closes. A negative errno if that fails.
+ * Forks a child that waits until the parent writes a byte to @go. The parent closes @go.
+ * Returns as fork(2), or a negative errno.
  */
 pid_t fork_waiting(int *go);
 

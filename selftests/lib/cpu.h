@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The machine's CPUs, and the one that runs the thread.
+ * The machine's CPUs, and the CPU of the calling thread.
  */
 #ifndef SELFTESTS_CPU_H
 #define SELFTESTS_CPU_H
@@ -9,7 +9,7 @@
 
 /*
  * Fills @cpus with the CPUs that the calling thread may run on: the online
- * ones, unless it has been pinned. Returns 0 or a negative errno.
+ * CPUs, unless the thread has been pinned. Returns 0 or a negative errno.
  */
 int cpus_online(cpu_set_t *cpus);
 
@@ -19,7 +19,7 @@ int cpu_first(void);
 /* Lets the calling thread run on CPU @cpu only. Returns 0 or a negative errno. */
 int pin_to_cpu(int cpu);
 
-/* Pins the thread to the first CPU of cpus_online(). Returns it, or a negative errno. */
+/* Pins the thread to the first CPU of cpus_online(). Returns the CPU, or a negative errno. */
 int pin_to_first_cpu(void);
 
 /* Returns one more than the highest possible CPU number; 0 if it is not known. */
@@ -42,12 +42,13 @@ int cpu_open_online(int cpu);
 int cpu_set_online(int fd, const char *value);
 
 /*
- * Finds a CPU that can go offline, opens its file "online", and finds a CPU before it that stays.
+ * Finds a CPU that can go offline, opens its file "online", and finds another CPU that stays
+ * online (@home).
  * Returns 0, -ENODEV on a machine with one CPU, or another negative errno.
  */
 int cpu_find_hotpluggable(int *home, int *cpu, int *online);
 
-/* Returns the interrupts of the first CPU so far, without NMIs and PMIs; -1 if not known. */
+/* Returns the number of interrupts of the first CPU, without NMIs and PMIs; -1 on failure. */
 long long cpu_interrupts(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tables that a test checks and the documentation shows: a line of names, then rows.
- * The first columns are keys, each with one or more words.
+ * Tables that a test checks and the documentation shows. The first line has the names of the
+ * columns. The first columns are keys, whose cells have one or more words.
  */
 #ifndef SELFTESTS_CSV_H
 #define SELFTESTS_CSV_H
@@ -22,8 +22,8 @@ struct csv {
 void csv_read(struct csv *t, const char *program, const char *file, int columns);
 
 /*
- * Returns the row whose first @keys columns have the words of @words, one in each; NULL if
- * not exactly one row has. A cell may list several words, separated by blanks.
+ * Returns the row that has @words[i] in column i, for each of the first @keys columns; NULL if
+ * there is no such row, or more than one. A cell may list several words, separated by blanks.
  */
 char **csv_find(struct csv *t, const char *const *words, int keys);
 

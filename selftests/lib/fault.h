@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Allocations, and copies from and to user space, that fail when a test wants
- * them to: Documentation/fault-injection/fault-injection.rst.
+ * Makes chosen allocations, and copies from and to user space, fail:
+ * Documentation/fault-injection/fault-injection.rst in the kernel's tree.
  */
 #ifndef SELFTESTS_FAULT_H
 #define SELFTESTS_FAULT_H
@@ -22,7 +22,7 @@ int fault_enable(void);
  */
 int fault_arm(unsigned int n);
 
-/* Disarms. Returns 1 if a fault was made, else 0, or a negative errno. */
+/* Disarms the fault. Returns 1 if the allocation or copy has failed, else 0, or -errno. */
 int fault_disarm(void);
 
 #endif

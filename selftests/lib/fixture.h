@@ -49,8 +49,8 @@
 } while (0)
 
 /*
- * Finds a CPU that can go offline, @self->cpu, with its file @self->online, and one that
- * stays, @self->home. Skips the test on a machine with one CPU.
+ * Finds a CPU that can go offline, @self->cpu, with its file @self->online, and a CPU that
+ * stays online, @self->home. Skips the test on a machine with one CPU.
  */
 #define FIND_CPU_TO_SWITCH(self) do {					\
 	int missing = cpu_find_hotpluggable(&(self)->home, &(self)->cpu,	\
@@ -73,8 +73,8 @@ static inline int open_device(struct __test_metadata *_metadata, int flags)
 }
 
 /*
- * Loads the module anew, so that messages which it prints once come again. Returns a
- * descriptor of the kernel log that reads from there on.
+ * Loads the module again, so that it prints each message that it prints only once again. Returns
+ * a descriptor of the kernel log that reads the lines from then on.
  */
 static inline int load_fresh_module(struct __test_metadata *_metadata)
 {

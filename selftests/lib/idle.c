@@ -10,7 +10,7 @@
 
 #include "idle.h"
 
-/* A minute at least. It passes only if something is wrong. */
+/* At least a minute, which passes only if a process never sleeps. */
 #define TRIES		60000
 #define TRY_US		1000
 

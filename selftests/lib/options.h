@@ -28,7 +28,7 @@ struct options {
  */
 void options_parse(struct options *o, int argc, char **argv);
 
-/* Seconds since options_parse(); whether they exceed o->seconds. */
+/* Return the seconds since options_parse(), and whether they exceed o->seconds. */
 unsigned int options_elapsed(void);
 bool options_time_is_over(const struct options *o);
 

@@ -16,7 +16,7 @@ int perf_open_instructions(void);
 
 /*
  * Opens the event of perf_open_instructions() enabled, so that perf holds the counters while
- * the thread runs. perf loses them to a place-holder only while its event does not count.
+ * the thread runs. perf loses the counters to a place-holder only while its event does not count.
  */
 int perf_hold_counters(void);
 
@@ -27,7 +27,7 @@ int perf_hold_counters(void);
 int perf_count_short_loop(void);
 
 /*
- * Opens a disabled event: instructions in user mode of all that runs on CPU @cpu, with a PMI
+ * Opens a disabled event: instructions in user mode of all tasks on CPU @cpu, with a PMI after
  * each @period.
  */
 int perf_open_sampling(int cpu, unsigned int period);
@@ -36,8 +36,8 @@ int perf_open_sampling(int cpu, unsigned int period);
 int perf_open_task_clock(void);
 
 /*
- * Opens an event that samples all of a CPU by its clock, the kernel included. It needs no
- * hardware counter, but the rights of one that does.
+ * Opens an event that samples all tasks of a CPU by its clock, the kernel included. The event
+ * needs no hardware counter, but the same rights as an event with a hardware counter.
  */
 int perf_open_cpu_samples(int cpu);
 

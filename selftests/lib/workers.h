@@ -14,15 +14,15 @@ struct workers {
 };
 
 /**
- * workers_start() - have a process on each CPU ready to execute loop(@n)
+ * workers_start() - start a process on each CPU that will execute loop(@n)
  *
- * Returns when all of them, and every other process, sleep.
+ * Returns when these processes, and every other process, sleep.
  *
  * Return: 0 or a negative errno; workers_end() is to be called in both cases.
  */
 int workers_start(struct workers *w, const cpu_set_t *cpus, unsigned long n);
 
-/* Lets the processes execute the loop, and waits until they are gone: 0 or a negative errno. */
+/* Lets the processes execute the loop, and waits until they have exited: 0 or a negative errno. */
 int workers_run(struct workers *w);
 
 /* The two halves of workers_run(): start the processes, wait for their end. */

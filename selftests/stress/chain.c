@@ -76,7 +76,7 @@ static IN_RECURSION void signal_handler(int signal)
 
 /* --- Samples --------------------------------------------------------------- */
 
-struct chains {
+struct chain_findings {
 	unsigned int depth;		/* depth of the recursion */
 	unsigned int handler_depth;
 	bool cut;			/* the chain ends after the signal handler */
@@ -89,7 +89,7 @@ struct chains {
 	char first[200];		/* description of the first wrong chain */
 };
 
-static void note_wrong(struct chains *c, const struct sample *s, const char *why)
+static void note_wrong(struct chain_findings *c, const struct sample *s, const char *why)
 {
 	unsigned int i;
 	int at;
@@ -122,7 +122,7 @@ static bool is_at_entry(const struct sample *s)
 }
 
 /* Checks what holds for every chain of a program. */
-static bool is_program(struct chains *c, const struct sample *s)
+static bool is_program(struct chain_findings *c, const struct sample *s)
 {
 	unsigned int i;
 
@@ -147,7 +147,7 @@ static bool is_program(struct chains *c, const struct sample *s)
 
 static void check_recursion(const struct sample *s, void *data)
 {
-	struct chains *c = data;
+	struct chain_findings *c = data;
 	unsigned int expected = c->depth + 1;
 
 	if (!is_program(c, s) || !in_leaf(s->ip))
@@ -162,7 +162,7 @@ static void check_recursion(const struct sample *s, void *data)
 
 static void check_handler(const struct sample *s, void *data)
 {
-	struct chains *c = data;
+	struct chain_findings *c = data;
 	unsigned int handler = c->handler_depth + 2, interrupted;
 
 	if (!is_program(c, s) || !in_leaf(s->ip))
@@ -178,7 +178,7 @@ static void check_handler(const struct sample *s, void *data)
 		note_wrong(c, s, "interrupted");
 }
 
-static bool in_vdso(const struct chains *c, __u64 address)
+static bool in_vdso(const struct chain_findings *c, __u64 address)
 {
 	return address >= c->vdso.begin && address < c->vdso.end;
 }
@@ -186,7 +186,7 @@ static bool in_vdso(const struct chains *c, __u64 address)
 /* A function that has not set up its frame yet hides its caller. */
 static void check_vdso(const struct sample *s, void *data)
 {
-	struct chains *c = data;
+	struct chain_findings *c = data;
 	unsigned int at = 1, found;
 
 	if (!is_program(c, s) || !in_vdso(c, s->ip))
@@ -203,7 +203,7 @@ static void check_vdso(const struct sample *s, void *data)
 
 static void check_kernel(const struct sample *s, void *data)
 {
-	struct chains *c = data;
+	struct chain_findings *c = data;
 	unsigned int i, user, found;
 
 	c->chain_count++;
@@ -236,7 +236,7 @@ static void check_kernel(const struct sample *s, void *data)
 
 static void check_fake(const struct sample *s, void *data)
 {
-	struct chains *c = data;
+	struct chain_findings *c = data;
 	unsigned int i, n = s->length - 2;
 
 	if (!is_program(c, s) || s->ip < (uintptr_t)frame_loop_begin ||
@@ -255,26 +255,26 @@ static void check_fake(const struct sample *s, void *data)
 
 /* --- Cases ----------------------------------------------------------------- */
 
-struct instance {
+struct chain_run {
 	struct sampler sampler;
 	struct sample_sums all;
-	struct chains c;
+	struct chain_findings c;
 	struct rng *random;
 	struct frame *frames;
 	int err;
 };
 
-struct kind {
+struct chain_kind {
 	const char *name;
 	unsigned int parts;		/* thousandths of all chains */
 	__u64 period;
 	bool kernel;
 	void (*see)(const struct sample *s, void *data);
 	/* Executes something, and sets in i->c what the chains must be. */
-	void (*work)(struct instance *i);
+	void (*work)(struct chain_run *i);
 };
 
-static void work_recursion(struct instance *i)
+static void work_recursion(struct chain_run *i)
 {
 	static const unsigned int depths[] = { 0, 1, 2, 12, 100, 125, 126, 127, 200 };
 
@@ -282,19 +282,19 @@ static void work_recursion(struct instance *i)
 	recurse(i->c.depth, 20000, LOOP);
 }
 
-static void work_vdso(struct instance *i)
+static void work_vdso(struct chain_run *i)
 {
 	i->c.depth = rng_below(i->random, 60);
 	recurse(i->c.depth, 100, CLOCK);
 }
 
-static void work_kernel(struct instance *i)
+static void work_kernel(struct chain_run *i)
 {
 	i->c.depth = rng_below(i->random, 40);
 	recurse(i->c.depth, 20, CALLS);
 }
 
-static void work_handler(struct instance *i)
+static void work_handler(struct chain_run *i)
 {
 	i->c.depth = rng_below(i->random, 50);
 	i->c.handler_depth = rng_below(i->random, 50);
@@ -304,7 +304,7 @@ static void work_handler(struct instance *i)
 }
 
 /* Loops with a frame pointer to an invalid address. */
-static void work_nowhere(struct instance *i)
+static void work_nowhere(struct chain_run *i)
 {
 	i->c.longest = 0;
 	frame_loop((void *)(uintptr_t)frames_without_memory[rng_below(i->random, FRAMES_NOWHERE)], 20000);
@@ -325,7 +325,7 @@ static unsigned long user_end(void)
 #endif
 
 /* Loops with some frames, of which the last one is invalid. */
-static void work_nonsense(struct instance *i)
+static void work_nonsense(struct chain_run *i)
 {
 	const unsigned long addresses[] = { 0, ~0UL, (unsigned long)PERF_CONTEXT_USER,
 #ifdef __x86_64__
@@ -365,23 +365,25 @@ static void work_nonsense(struct instance *i)
 /* Changes the frames that work_changes() samples. */
 static struct frames_changer changer;
 
-static void work_changes(struct instance *i)
+static void work_changes(struct chain_run *i)
 {
 	i->c.changes = true;
 	i->c.longest = MOST - 1;
 	frame_loop(changer.frames + rng_below(i->random, 8), 20000);
 }
 
-static const struct kind deep = { "recursion", 150, 997, false, check_recursion, work_recursion };
-static const struct kind handler = { "handler", 70, 997, false, check_handler, work_handler };
-static const struct kind vdso = { "vdso", 100, 997, false, check_vdso, work_vdso };
-static const struct kind kernel = { "kernel", 50, 50021, true, check_kernel, work_kernel };
-static const struct kind nowhere = { "nowhere", 100, 997, false, check_fake, work_nowhere };
-static const struct kind nonsense = { "nonsense", 150, 997, false, check_fake, work_nonsense };
-static const struct kind changes = { "changes", 300, 997, false, check_fake, work_changes };
+static const struct chain_kind deep = { "recursion", 150, 997, false, check_recursion,
+					work_recursion };
+static const struct chain_kind handler = { "handler", 70, 997, false, check_handler, work_handler };
+static const struct chain_kind vdso = { "vdso", 100, 997, false, check_vdso, work_vdso };
+static const struct chain_kind kernel = { "kernel", 50, 50021, true, check_kernel, work_kernel };
+static const struct chain_kind nowhere = { "nowhere", 100, 997, false, check_fake, work_nowhere };
+static const struct chain_kind nonsense = { "nonsense", 150, 997, false, check_fake,
+					work_nonsense };
+static const struct chain_kind changes = { "changes", 300, 997, false, check_fake, work_changes };
 
 /* Samples the calling thread until it has @wanted chains. */
-static void sample_chains(struct instance *i, const struct kind *kind, __u64 wanted)
+static void sample_chains(struct chain_run *i, const struct chain_kind *kind, __u64 wanted)
 {
 	struct perf_event_attr attr = event_every(kind->period);
 	struct sampler *s = &i->sampler;
@@ -404,13 +406,13 @@ static void sample_chains(struct instance *i, const struct kind *kind, __u64 wan
 	sampler_close(s);
 }
 
-static __u64 wanted_chains(const FIXTURE_DATA(chain_stress) *self, const struct kind *kind)
+static __u64 wanted_chains(const FIXTURE_DATA(chain_stress) *self, const struct chain_kind *kind)
 {
 	return 1 + self->chains * kind->parts / 1000;
 }
 
-static void expect_right(struct __test_metadata *_metadata, const struct instance *i,
-			 const struct kind *kind, __u64 wanted)
+static void expect_right(struct __test_metadata *_metadata, const struct chain_run *i,
+			 const struct chain_kind *kind, __u64 wanted)
 {
 	TH_LOG("%s: %lu chains, %lu at the kernel's entry, %lu known, %lu of these in part",
 	       kind->name, i->c.chain_count, i->c.at_entry, i->c.judged, i->c.in_part);
@@ -425,9 +427,9 @@ static void expect_right(struct __test_metadata *_metadata, const struct instanc
 }
 
 static void sample_kind(struct __test_metadata *_metadata, FIXTURE_DATA(chain_stress) *self,
-			const struct kind *kind)
+			const struct chain_kind *kind)
 {
-	static struct instance i;
+	static struct chain_run i;
 
 	i.random = &self->random;
 	i.frames = frames_map();
@@ -484,20 +486,20 @@ TEST_F_TIMEOUT(chain_stress, stack_changes_while_it_is_read, MINUTES * 60)
 }
 
 /* Stacks of handlers: that of the thread, one at lower and one at higher addresses. */
-enum place { SAME, BELOW, ABOVE, PLACES };
+enum handler_stack { SAME, BELOW, ABOVE, PLACES };
 
 #define STACK	(256 * 1024)
 
-struct threaded {
-	struct instance i;
+struct handler_case {
+	struct chain_run i;
 	unsigned char *stacks;
-	enum place place;
+	enum handler_stack place;
 	__u64 wanted;
 };
 
 static void *sample_handler(void *data)
 {
-	struct threaded *t = data;
+	struct handler_case *t = data;
 	struct sigaction action = { .sa_handler = signal_handler, .sa_flags = SA_ONSTACK };
 	stack_t stack = {
 		.ss_sp = t->stacks + (t->place == ABOVE ? 2 * STACK : 0),
@@ -514,14 +516,14 @@ static void *sample_handler(void *data)
 
 TEST_F_TIMEOUT(chain_stress, chain_of_a_signal_handler_contains_what_it_interrupts, MINUTES * 60)
 {
-	static struct threaded t;
+	static struct handler_case t;
 	pthread_attr_t attr;
 	pthread_t thread;
 
 	ASSERT_EQ(0, pthread_attr_init(&attr));
 	for (t.place = 0; t.place < PLACES; t.place++) {
 		t.stacks = map_shared(_metadata, 3 * STACK);
-		t.i = (struct instance) { .random = &self->random };
+		t.i = (struct chain_run) { .random = &self->random };
 		t.i.c.cut = t.place == ABOVE;
 		t.wanted = wanted_chains(self, &handler) / PLACES + 1;
 		ASSERT_EQ(0, pthread_attr_setstack(&attr, t.stacks + STACK, STACK));

@@ -33,7 +33,7 @@
 #define POWER		"/sys/power/"
 
 /* Shared by all processes. */
-struct shared {
+struct shared_results {
 	pid_t victim[VICTIMS];
 	bool stop;
 	unsigned long opened, refused, read, closed;
@@ -45,7 +45,7 @@ struct shared {
 FIXTURE(event_stress)
 {
 	struct leak_check leaks;
-	struct shared *shared;
+	struct shared_results *shared;
 	pid_t attacher[ATTACHERS];
 	struct rng random;
 	__u64 seconds;
@@ -101,7 +101,7 @@ static void run_victim(struct rng r, const cpu_set_t *cpus)
 }
 
 /* Notes an errno, unless it is one of @reasons. */
-static bool note_if_wrong(struct shared *s, const char *call, int err, const int *reasons)
+static bool note_if_wrong(struct shared_results *s, const char *call, int err, const int *reasons)
 {
 	for (; *reasons; reasons++)
 		if (err == -*reasons)
@@ -115,7 +115,7 @@ static bool note_if_wrong(struct shared *s, const char *call, int err, const int
 static const int open_reasons[] = { EBUSY, ESRCH, EINVAL, ENODEV, 0 };
 static const int read_reasons[] = { 0 };
 
-static int open_random(struct rng *r, struct shared *s, const cpu_set_t *cpus, int group)
+static int open_random(struct rng *r, struct shared_results *s, const cpu_set_t *cpus, int group)
 {
 	struct perf_event_attr attr = event_instructions();
 	int cpu = rng_once_in(r, 4) ? cpu_next(cpus, -1) : -1;
@@ -133,7 +133,7 @@ static int open_random(struct rng *r, struct shared *s, const cpu_set_t *cpus, i
 					PERF_FLAG_FD_CLOEXEC);
 }
 
-static void use_random_event(struct rng *r, struct shared *s, int fd)
+static void use_random_event(struct rng *r, struct shared_results *s, int fd)
 {
 	__s64 value;
 	int err = 0;
@@ -169,7 +169,7 @@ static void use_random_event(struct rng *r, struct shared *s, int fd)
 		note_if_wrong(s, "a call of an event", err, read_reasons);
 }
 
-static void run_attacher(struct rng r, struct shared *s, const cpu_set_t *cpus)
+static void run_attacher(struct rng r, struct shared_results *s, const cpu_set_t *cpus)
 {
 	int fd[EVENTS], count = 0, i, new;
 
@@ -295,7 +295,7 @@ static void expect_free(struct __test_metadata *_metadata, FIXTURE_DATA(event_st
 static void expect_as_before(struct __test_metadata *_metadata,
 			     FIXTURE_DATA(event_stress) *self)
 {
-	const struct shared *s = self->shared;
+	const struct shared_results *s = self->shared;
 	__s64 least;
 	int fd;
 

@@ -29,7 +29,7 @@
 #define COPY	"/tmp/stress_exec_copy"
 
 /* Ways in which the child executes a copy of this program. */
-enum way {
+enum exec_kind {
 	PLAIN,
 	USER,		/* as a user with permission to read it */
 	SETUID,		/* as a user; it is a setuid program of root */
@@ -84,7 +84,7 @@ __attribute__((constructor)) static void run_if_asked(int argc, char **argv)
 	_exit(0);
 }
 
-struct chains {
+struct chain_findings {
 	pid_t pid;
 	unsigned int depth;
 	unsigned long chain_count, wrong;
@@ -92,7 +92,7 @@ struct chains {
 
 static void check_program(const struct sample *s, void *data)
 {
-	struct chains *c = data;
+	struct chain_findings *c = data;
 	unsigned int n = 0;
 
 	if (s->pid != (__u32)c->pid || !in_leaf(s->ip))
@@ -104,7 +104,7 @@ static void check_program(const struct sample *s, void *data)
 		    n != c->depth + 1;
 }
 
-static pid_t execute_copy(enum way way, unsigned int depth)
+static pid_t execute_copy(enum exec_kind way, unsigned int depth)
 {
 	pid_t pid = fork();
 	char deep[16], loops[16];
@@ -118,7 +118,7 @@ static pid_t execute_copy(enum way way, unsigned int depth)
 	_exit(127);
 }
 
-static void copy_program(struct __test_metadata *_metadata, enum way way)
+static void copy_program(struct __test_metadata *_metadata, enum exec_kind way)
 {
 	char self[128], command[256];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -139,8 +139,8 @@ TEST_F_TIMEOUT(exec_stress, chains_are_of_programs_with_the_same_rights, 36000)
 	int i, status;
 
 	for (round = 0; round < self->rounds; round++) {
-		enum way way = round % WAYS;
-		struct chains c = { .depth = rng_below(&self->random, 100) };
+		enum exec_kind way = round % WAYS;
+		struct chain_findings c = { .depth = rng_below(&self->random, 100) };
 
 		copy_program(_metadata, way);
 		c.pid = execute_copy(way, c.depth);

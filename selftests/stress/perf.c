@@ -31,7 +31,7 @@
 #define MAX_EXTRA_SECONDS	60
 
 /* Memory shared with the other process: when to stop, and its results. */
-struct other_user {
+struct other_user_results {
 	int stop;
 	__u64 times_had;		/* how often it had the counters */
 	__u64 refused;
@@ -41,7 +41,7 @@ struct other_user {
 FIXTURE(perf)
 {
 	struct leak_check leaks;
-	struct other_user *other_user;
+	struct other_user_results *other_user;
 	struct rng random;
 	struct trace trace;
 	int cpu;		/* CPU of this process; the other process is on another one, if possible */
@@ -102,7 +102,7 @@ FIXTURE_VARIANT_ADD(perf, counts) { count_in_a_task, "perf" };
 FIXTURE_VARIANT_ADD(perf, samples) { sample_on_a_cpu, "perf" };
 FIXTURE_VARIANT_ADD(perf, watchdog) { switch_the_watchdog, "the watchdog" };
 
-static void run_other(struct other_user *other_user, int (*once)(struct rng *r),
+static void run_other(struct other_user_results *other_user, int (*once)(struct rng *r),
 		      struct rng random)
 {
 	int result;

@@ -41,7 +41,7 @@
 #define LIMITS	"perf_event_max_sample_rate=100000 perf_cpu_time_max_percent=25"
 
 /* Shared by all processes. */
-struct shared {
+struct shared_results {
 	bool stop;
 	unsigned long opened, mapped, shared, records;
 	int wrong;		/* an errno that the call must not have */
@@ -51,7 +51,7 @@ struct shared {
 FIXTURE(ring_stress)
 {
 	struct leak_check leaks;
-	struct shared *shared;
+	struct shared_results *shared;
 	pid_t user[USERS];
 	struct rng random;
 	__u64 seconds;
@@ -84,9 +84,9 @@ FIXTURE_TEARDOWN(ring_stress)
 }
 
 /* The state of one process. */
-struct user {
+struct ring_user {
 	struct rng r;
-	struct shared *s;
+	struct shared_results *s;
 	const cpu_set_t *cpus;
 	int fd[EVENTS];
 	struct mapping {
@@ -97,7 +97,7 @@ struct user {
 };
 
 /* Notes an errno that is not one of @reasons. */
-static void note_if_wrong(struct user *u, const char *call, int result, const int *reasons)
+static void note_if_wrong(struct ring_user *u, const char *call, int result, const int *reasons)
 {
 	if (result >= 0)
 		return;
@@ -153,7 +153,7 @@ static struct perf_event_attr random_attr(struct rng *r)
 }
 
 /* Opens an event of the process on one CPU or on any, or of all that runs on a CPU. */
-static void open_one(struct user *u, int *fd)
+static void open_one(struct ring_user *u, int *fd)
 {
 	struct perf_event_attr attr = random_attr(&u->r);
 	int cpu = cpu_next(u->cpus, -1), pid = rng_once_in(&u->r, 6) ? -1 : 0;
@@ -171,7 +171,7 @@ static void open_one(struct user *u, int *fd)
 		*fd = -1;
 }
 
-static void map_one(struct user *u, struct mapping *m, int fd)
+static void map_one(struct ring_user *u, struct mapping *m, int fd)
 {
 	size_t pages = rng_once_in(&u->r, 6) ? rng_below(&u->r, 9) :
 					       1UL << rng_below(&u->r, 5);
@@ -189,7 +189,7 @@ static void map_one(struct user *u, struct mapping *m, int fd)
 }
 
 /* Unmaps all of a mapping, or a part at its beginning or end. */
-static void unmap_one(struct user *u, struct mapping *m)
+static void unmap_one(struct ring_user *u, struct mapping *m)
 {
 	size_t part = rng_below(&u->r, m->size / PAGE) * PAGE;
 
@@ -210,7 +210,7 @@ static void unmap_one(struct user *u, struct mapping *m)
 }
 
 /* Reads a mapping as if it were complete, or writes random data to it. */
-static void use_mapping(struct user *u, struct mapping *m)
+static void use_mapping(struct ring_user *u, struct mapping *m)
 {
 	struct event_ring ring = {
 		.page = (void *)m->start,
@@ -243,7 +243,7 @@ static void use_mapping(struct user *u, struct mapping *m)
 }
 
 /* Makes a call of an event. @other: another event for SET_OUTPUT, or -1. */
-static void use_event(struct user *u, int fd, int other)
+static void use_event(struct ring_user *u, int fd, int other)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	__u64 period = random_period(&u->r), values[4];
@@ -292,7 +292,7 @@ static void use_event(struct user *u, int fd, int other)
 }
 
 /* Forks a child that has the descriptors, but no mapping. */
-static void fork_one(struct user *u)
+static void fork_one(struct ring_user *u)
 {
 	int i;
 
@@ -315,7 +315,7 @@ static void fork_one(struct user *u)
 	}
 }
 
-static void run_user(struct user *u)
+static void run_user(struct ring_user *u)
 {
 	int i;
 
@@ -364,7 +364,7 @@ static void run_user(struct user *u)
 
 static void start_user(FIXTURE_DATA(ring_stress) *self, int i)
 {
-	static struct user u;
+	static struct ring_user u;
 
 	u.r = rng_seed(rng_below(&self->random, 1 << 20));
 	u.s = self->shared;
@@ -398,7 +398,7 @@ static void expect_as_before(struct __test_metadata *_metadata, FIXTURE_DATA(rin
 
 TEST_F_TIMEOUT(ring_stress, rings_are_mapped_and_unmapped_at_random, 36000)
 {
-	struct shared *s = self->shared;
+	struct shared_results *s = self->shared;
 	time_t end = now() + self->seconds;
 	int i;
 
@@ -428,13 +428,13 @@ TEST_F_TIMEOUT(ring_stress, rings_are_mapped_and_unmapped_at_random, 36000)
 	expect_as_before(_metadata, self);
 }
 
-struct chains {
+struct chain_findings {
 	unsigned long chain_count, wrong, longest;
 };
 
 static void check_chain(const struct sample *s, void *data)
 {
-	struct chains *c = data;
+	struct chain_findings *c = data;
 
 	c->chain_count++;
 	c->wrong += s->length > 127 + 2;
@@ -449,7 +449,7 @@ TEST_F_TIMEOUT(ring_stress, stack_changes_while_it_is_read, 36000)
 	struct frames_changer changer;
 	struct perf_event_attr attr = event_every(997);
 	static struct sampler samplers[2];
-	struct chains chains = { .chain_count = 0 };
+	struct chain_findings chains = { .chain_count = 0 };
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	time_t end = now() + self->seconds;
 	__u64 nowhere;

@@ -47,7 +47,7 @@ FIXTURE_TEARDOWN(aspace)
 }
 
 /* The address spaces of samples with user or kernel addresses. */
-struct aspaces {
+struct aspace_findings {
 	__u64 first_aspace;	/* the first sample's */
 	__u64 other_samples;	/* samples with another address space */
 	__u64 samples;
@@ -64,10 +64,10 @@ static bool next_sample(struct trace_cursor *c, bool kernel,
 	return false;
 }
 
-static struct aspaces aspaces(const struct trace *t, int cpu, bool kernel)
+static struct aspace_findings aspaces(const struct trace *t, int cpu, bool kernel)
 {
 	struct trace_cursor c = trace_records(t, cpu);
-	struct aspaces a = { .samples = 0 };
+	struct aspace_findings a = { .samples = 0 };
 	struct trace_record r;
 
 	while (next_sample(&c, kernel, &r)) {
@@ -100,7 +100,7 @@ TEST_F(aspace, process_has_one_address_space)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						       FLAG_USER | FLAG_PC);
-	struct aspaces first, second;
+	struct aspace_findings first, second;
 
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	ASSERT_EQ(0, trace_loop(&self->trace, N));
@@ -121,7 +121,7 @@ TEST_F(aspace, kernel_and_user_have_the_same_address_space)
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						       FLAG_USER | FLAG_OS |
 						       FLAG_PC);
-	struct aspaces user, kernel;
+	struct aspace_findings user, kernel;
 	int i;
 
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
@@ -168,7 +168,7 @@ TEST_F(aspace, another_process_has_another_address_space)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						       FLAG_USER | FLAG_PC);
-	struct aspaces ours, both;
+	struct aspace_findings ours, both;
 
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	ASSERT_EQ(0, trace_loop(&self->trace, N));
@@ -233,7 +233,7 @@ TEST_F(rights, stage_checks_the_rights)
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						       FLAG_USER | FLAG_PC);
 	int err = policy_errno(variant->err, variant->capable);
-	struct aspaces a;
+	struct aspace_findings a;
 
 	EXPECT_EQ(err, trace_stage(&self->trace, &config));
 	if (err)

@@ -88,7 +88,7 @@ TEST_F(events, config_takes_a_full_array)
 }
 
 /* An argument of PERFMON_DEFINE_EVENT, and the condition under which it is accepted. */
-struct definition {
+struct definition_case {
 	__u16 id;
 	__u64 select;
 	bool (*good)(const struct machine *m);
@@ -121,7 +121,7 @@ static bool with_equality(const struct machine *)
 
 TEST_F(events, definition_accepts_the_bits_that_the_cpu_has)
 {
-	static const struct definition definitions[] = {
+	static const struct definition_case definitions[] = {
 		{ MODEL_EVENT(0), 0xc0, always },
 		{ MODEL_EVENT(PERFMON_MAX_EVENT), 0xc0, always },
 		{ MODEL_EVENT(1), 0xffd7ffff, always },

@@ -21,7 +21,7 @@
 #define ROUNDS	20000UL
 
 /* Returns the position of the branch in a round, the newest first; -1 for another branch. */
-static int branch_position(const struct sites *s, const struct perfmon_last_branch *b)
+static int branch_position(const struct branch_addresses *s, const struct perfmon_last_branch *b)
 {
 	if (b->from == s->ret && b->to == s->next)
 		return 0;
@@ -31,7 +31,7 @@ static int branch_position(const struct sites *s, const struct perfmon_last_bran
 }
 
 /* Returns the position of the last branch before @pc. */
-static int position_before(const struct sites *s, __u64 pc)
+static int position_before(const struct branch_addresses *s, __u64 pc)
 {
 	if (pc == s->next || pc == s->jump)
 		return 0;
@@ -43,7 +43,7 @@ static int position_before(const struct sites *s, __u64 pc)
 FIXTURE(lbr)
 {
 	struct trace trace;
-	struct sites sites;
+	struct branch_addresses sites;
 	int fd;
 	int cpu;
 };
@@ -69,7 +69,7 @@ FIXTURE_TEARDOWN(lbr)
 
 /* Stages @config and executes the branches under it. */
 static int trace_branches(struct trace *t, const struct perfmon_config *config,
-			  struct sites *sites)
+			  struct branch_addresses *sites)
 {
 	int err = trace_stage(t, config);
 
@@ -89,7 +89,7 @@ static int trace_branches(struct trace *t, const struct perfmon_config *config,
  * interrupts in between.
  */
 static bool is_right(const struct perfmon_last_branch_record *record,
-		     const struct sites *s, __u64 pc)
+		     const struct branch_addresses *s, __u64 pc)
 {
 	const unsigned int depth = branch_records()->depth;
 	int place = position_before(s, pc);
@@ -150,15 +150,15 @@ TEST_F(lbr, record_has_the_branches_before_the_sample)
 }
 
 /* Numbers of branches with and without an end in the kernel. */
-struct modes {
+struct branches_by_mode {
 	__u64 kernel;
 	__u64 user;
 };
 
-static struct modes modes(const struct trace *t, int cpu)
+static struct branches_by_mode modes(const struct trace *t, int cpu)
 {
 	struct trace_cursor c = trace_records(t, cpu);
-	struct modes found = { .kernel = 0 };
+	struct branches_by_mode found = { .kernel = 0 };
 	const struct perfmon_last_branch *b;
 	struct trace_record r;
 	unsigned int i;
@@ -187,7 +187,7 @@ static int trace_calls(struct trace *t, __u32 flags, __u32 rate, int calls)
 	const struct perfmon_config config =
 		one_event(INSTRUCTIONS, rate, flags | FLAG_LAST_BRANCH);
 	int i, err = trace_stage(t, &config);
-	struct sites sites;
+	struct branch_addresses sites;
 
 	if (!err)
 		err = trace_start(t);
@@ -206,7 +206,7 @@ static int trace_calls(struct trace *t, __u32 flags, __u32 rate, int calls)
  */
 TEST_F(lbr, record_has_branches_of_its_modes_only)
 {
-	struct modes found;
+	struct branches_by_mode found;
 
 	ASSERT_EQ(0, trace_calls(&self->trace, FLAG_USER, 10007, 2000));
 	found = modes(&self->trace, self->cpu);

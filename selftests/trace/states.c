@@ -56,9 +56,9 @@ static struct perfmon_config config(int mark)
 #define SECOND	1
 
 /* Valid arguments, so that only the state can be a reason to refuse. */
-static struct values values(const struct perfmon_config *config)
+static struct field_values values(const struct perfmon_config *config)
 {
-	return (struct values) {
+	return (struct field_values) {
 		.definition = EVENT_INSTRUCTIONS,
 		.buffers = cpu_ids(),
 		.pages = PAGES,
@@ -70,7 +70,7 @@ static struct values values(const struct perfmon_config *config)
 static union argument argument(const struct command *command)
 {
 	const struct perfmon_config second = config(SECOND);
-	const struct values v = values(&second);
+	const struct field_values v = values(&second);
 
 	return command_argument(command, &v);
 }
@@ -79,7 +79,7 @@ static union argument argument(const struct command *command)
 static int enter_state(int fd, enum trace_state state)
 {
 	const struct perfmon_config first = config(FIRST);
-	const struct values v = values(&first);
+	const struct field_values v = values(&first);
 	int err = trace_define(fd, 7, EVENT_INSTRUCTIONS);
 
 	return err ? err : trace_enter(fd, IDLE, state, &v);

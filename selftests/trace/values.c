@@ -142,13 +142,13 @@ static int add_values(const FIXTURE_DATA(values) *self,
 }
 
 /* A sample: the instructions since START, and the values by their numbers. */
-struct sample {
+struct value_sample {
 	__u64 insns;		/* from START on */
 	__u64 value[ALL];
 };
 
 /* Reads the samples of the CPU. The last one is that of STOP. */
-static int read_samples(const struct trace *t, int cpu, struct sample *s, int room)
+static int read_samples(const struct trace *t, int cpu, struct value_sample *s, int room)
 {
 	struct trace_cursor c = trace_records(t, cpu);
 	struct trace_record r;
@@ -193,7 +193,7 @@ TEST_F(values, values_follow_the_timebase)
 	/* The unit in 2^-32 Joules; with exponent 22 and a single CPU all values are exact. */
 	const __u64 unit = 1ULL << (32 - env_number("UNIT", 22));
 	const bool others = self->trace.cpus > 1;
-	static struct sample s[SAMPLES];
+	static struct value_sample s[SAMPLES];
 	struct perfmon_config c = one_event(INSTRUCTIONS, 10007, FLAG_USER);
 	struct trace_sums sums;
 	__u64 insns, grown;

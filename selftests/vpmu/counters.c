@@ -29,7 +29,7 @@
 #define OVERHEAD	2000
 
 /* The registers of a counter */
-struct counter {
+struct pmu_counter {
 	__u32 control;
 	__u32 value;
 	__u64 usr;		/* written to control: counts in user mode */
@@ -49,7 +49,7 @@ FIXTURE(counters)
 	__u64 other_cycles;	/* Intel: bus cycles; AMD: reference cycles */
 	unsigned int rate;	/* eighths of a cycle for each instruction */
 	unsigned int other_rate;
-	struct counter all[MAX_COUNTERS];
+	struct pmu_counter all[MAX_COUNTERS];
 	int n;
 };
 
@@ -75,7 +75,7 @@ FIXTURE_SETUP(counters)
 	self->rate = off ? 8 : 10;
 	self->other_rate = off ? 8 : self->p.is_intel ? 1 : 9;
 	for (i = 0; i < self->p.counters; i++) {
-		self->all[self->n++] = (struct counter){
+		self->all[self->n++] = (struct pmu_counter){
 			.control = r->select0 + i * r->step,
 			.value = r->counter0 + i * r->step,
 			.usr = self->instructions | USR | PERFEVTSEL_EN,
@@ -86,7 +86,7 @@ FIXTURE_SETUP(counters)
 	for (i = 0; i < ARRAY_SIZE(fixed_rates); i++) {
 		if (!(self->p.fixed & (1U << i)))
 			continue;
-		self->all[self->n++] = (struct counter){
+		self->all[self->n++] = (struct pmu_counter){
 			.control = MSR_IA32_FIXED_CTR_CTRL,
 			.value = MSR_IA32_FIXED_CTR(i),
 			.usr = 2ULL << (4 * i),
@@ -120,7 +120,7 @@ FIXTURE_TEARDOWN(counters)
 }
 
 /* Returns counter @c after loop(@n) with @control, starting from @start; or ~0 on failure. */
-static __u64 count_loop(const struct counter *c, __u64 control, __u64 start,
+static __u64 count_loop(const struct pmu_counter *c, __u64 control, __u64 start,
 			unsigned long n)
 {
 	__u64 value;
@@ -138,10 +138,10 @@ static __u64 count_loop(const struct counter *c, __u64 control, __u64 start,
  * Calls count_loop() by a pointer that the compiler does not know, so that it is not inlined: the
  * instructions around the loop are always the same.
  */
-static __u64 count(const struct counter *c, __u64 control, __u64 start,
+static __u64 count(const struct pmu_counter *c, __u64 control, __u64 start,
 		   unsigned long n)
 {
-	__u64 (*hidden)(const struct counter *c, __u64 control, __u64 start,
+	__u64 (*hidden)(const struct pmu_counter *c, __u64 control, __u64 start,
 			unsigned long n) = count_loop;
 
 	__asm__("" : "+r" (hidden));
@@ -153,7 +153,7 @@ TEST_F(counters, counters_are_exact)
 	int i;
 
 	for (i = 0; i < self->n; i++) {
-		const struct counter *c = &self->all[i];
+		const struct pmu_counter *c = &self->all[i];
 		__u64 once = count(c, c->usr, 0, N);
 		__u64 thrice = count(c, c->usr, 0, 3 * N);
 
@@ -166,7 +166,7 @@ TEST_F(counters, counters_are_exact)
 }
 
 /* Returns the count of N iterations of the loop. */
-static __u64 count_in_loop(const struct counter *c, __u64 select)
+static __u64 count_in_loop(const struct pmu_counter *c, __u64 select)
 {
 	__u64 control = select | USR | PERFEVTSEL_EN;
 	__u64 once = count(c, control, 0, N);
@@ -177,7 +177,7 @@ static __u64 count_in_loop(const struct counter *c, __u64 select)
 /* No two events count the same, nor do two masks of an event. */
 TEST_F(counters, each_event_and_mask_has_its_own_count)
 {
-	const struct counter *c = &self->all[0];
+	const struct pmu_counter *c = &self->all[0];
 	const struct {
 		__u64 select;
 		unsigned long eighths;	/* counts in eight iterations */
@@ -209,7 +209,7 @@ TEST_F(counters, each_event_and_mask_has_its_own_count)
 /* In the virtual PMU, an event happens at most once in a cycle. */
 TEST_F(counters, version_6_has_a_second_unit_mask_and_compares_for_equality)
 {
-	const struct counter *c = &self->all[0];
+	const struct pmu_counter *c = &self->all[0];
 	__u64 equal = self->branches | SELECT_EQ;
 
 	if (!self->p.is_intel || self->p.version < 6)
@@ -254,7 +254,7 @@ TEST_F(counters, overflow_reloads_another_counter)
 /* A system call is a branch. It counts for user mode, although its target is in the kernel. */
 TEST_F(counters, system_call_is_counted_as_a_branch)
 {
-	const struct counter *c = &self->all[0];
+	const struct pmu_counter *c = &self->all[0];
 	const struct {
 		__u64 event;
 		unsigned long each;
@@ -322,7 +322,7 @@ static void skip_insn(int, siginfo_t *, void *context)
  */
 TEST_F(counters, faulting_int_is_not_counted)
 {
-	const struct counter *c = &self->all[0];
+	const struct pmu_counter *c = &self->all[0];
 	const __u64 events[] = { self->instructions, self->branches };
 	__u64 control, undefined;
 	unsigned int i;
@@ -339,7 +339,7 @@ TEST_F(counters, faulting_int_is_not_counted)
 
 TEST_F(counters, counter_without_a_mode_counts_nothing)
 {
-	const struct counter *c = &self->all[0];
+	const struct pmu_counter *c = &self->all[0];
 
 	EXPECT_EQ(0ULL, count(c, c->usr & ~USR, 0, N));
 	EXPECT_EQ(0ULL, count(c, c->usr & ~PERFEVTSEL_EN, 0, N));
@@ -358,7 +358,7 @@ TEST_F(counters, global_control_stops_the_counters)
 		return;
 	}
 	for (i = 0; i < self->n; i++) {
-		const struct counter *c = &self->all[i];
+		const struct pmu_counter *c = &self->all[i];
 
 		ASSERT_EQ(0, msr_write(0, self->global_ctrl, 0));
 		EXPECT_EQ(0ULL, count(c, c->usr, 0, N));
@@ -377,7 +377,7 @@ TEST_F(counters, overflow_wraps_and_sets_status)
 	int i;
 
 	for (i = 0; i < self->n; i++) {
-		const struct counter *c = &self->all[i];
+		const struct pmu_counter *c = &self->all[i];
 		__u64 from_zero = count(c, c->usr, 0, N);
 
 		/* A narrow write sign-extends this to the same. */
@@ -397,7 +397,7 @@ TEST_F(counters, overflow_wraps_and_sets_status)
 /* A count that passes the end of 24 bits several times. */
 TEST_F(counters, narrow_counter_keeps_its_lower_bits)
 {
-	const struct counter *c = &self->all[0];
+	const struct pmu_counter *c = &self->all[0];
 	__u64 mask = (1ULL << self->p.width) - 1, overhead;
 	unsigned long n = 30000000;
 

@@ -14,7 +14,7 @@
 FIXTURE(lbr)
 {
 	const struct branch_records *b;
-	struct sites sites;
+	struct branch_addresses sites;
 	struct branch_record records[LBR_MAX_DEPTH];	/* the newest first */
 };
 
@@ -80,7 +80,7 @@ static int count_matching(FIXTURE_DATA(lbr) *self, __u64 from, __u64 to)
 
 TEST_F(lbr, lbr_has_the_branches_in_order)
 {
-	const struct sites *s = &self->sites;
+	const struct branch_addresses *s = &self->sites;
 	const int depth = self->b->depth;
 	int i, tries = 0;
 
@@ -105,7 +105,7 @@ TEST_F(lbr, lbr_has_the_branches_in_order)
 
 TEST_F(lbr, lbr_select_leaves_out_branch_types)
 {
-	const struct sites *s = &self->sites;
+	const struct branch_addresses *s = &self->sites;
 
 	ASSERT_TRUE(record_branches(self, LBR_CPL_EQ_0 | LBR_JCC));
 	EXPECT_EQ(0, count_matching(self, s->jump, s->call));

@@ -42,7 +42,7 @@ TEST_F(power, unit_is_the_configured_one)
 
 TEST_F(power, energy_is_a_multiple_of_instructions)
 {
-	const struct energy *e;
+	const struct energy_register *e;
 	__u64 want, got;
 
 	for (e = self->all; e < self->all + self->n; e++) {
@@ -105,7 +105,7 @@ static __u64 growth_seen_from_cpu1(__u32 msr, unsigned long n)
 TEST_F(power, energy_is_per_package_or_core)
 {
 	const unsigned long n = 10000000;
-	const struct energy *e;
+	const struct energy_register *e;
 	__u64 want, got;
 
 	for (e = self->all; e < self->all + self->n; e++) {

@@ -28,7 +28,7 @@
 /* The exponent of the unit of `per_insn`: 2^-22 Joules. */
 #define INSN_UNIT	22
 
-struct energy {
+struct energy_register {
 	const char *name;
 	__u32 msr;
 	unsigned int per_insn;
@@ -36,25 +36,25 @@ struct energy {
 };
 
 /* Stores the energies that the machine has, and returns their number. */
-static inline int energies(const struct pmu *p, struct energy all[3])
+static inline int energies(const struct pmu *p, struct energy_register all[3])
 {
 	unsigned int unit = env_number("UNIT", 14);
 	int n = 0;
 
 	if (p->energy & ENERGY_PACKAGE)
-		all[n++] = (struct energy) {
+		all[n++] = (struct energy_register) {
 			"package", p->is_intel ? MSR_PACKAGE_ENERGY :
 					      MSR_AMD_PACKAGE_ENERGY,
 			4, unit,
 		};
 	if (p->energy & ENERGY_CORES)
-		all[n++] = (struct energy) {
+		all[n++] = (struct energy_register) {
 			"cores", p->is_intel ? MSR_CORES_ENERGY :
 					    MSR_AMD_CORE_ENERGY,
 			3, unit,
 		};
 	if (p->energy & ENERGY_MEMORY)
-		all[n++] = (struct energy) {
+		all[n++] = (struct energy_register) {
 			"memory", MSR_MEMORY_ENERGY, 1,
 			env_number("MEMORY_UNIT", unit),
 		};
@@ -62,7 +62,7 @@ static inline int energies(const struct pmu *p, struct energy all[3])
 }
 
 /* Returns how much @insns instructions add to the register. */
-static inline __u64 energy_of(const struct energy *e, __u64 insns)
+static inline __u64 energy_of(const struct energy_register *e, __u64 insns)
 {
 	__u64 energy = insns * e->per_insn;
 

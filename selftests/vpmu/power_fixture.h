@@ -13,7 +13,7 @@
 FIXTURE(power)
 {
 	struct pmu p;
-	struct energy all[3];
+	struct energy_register all[3];
 	int n;
 };
 

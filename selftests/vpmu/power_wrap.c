@@ -8,7 +8,7 @@
 /* The register has 32 bits, and continues at 0. */
 TEST_F(power, energy_wraps)
 {
-	const struct energy *e;
+	const struct energy_register *e;
 	__u64 from, to, grown;
 	unsigned long n;
 

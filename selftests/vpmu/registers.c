@@ -14,7 +14,7 @@
 #include "pmu.h"
 
 /* The CPUs that have the registers of a block, and the number of registers */
-enum presence {
+enum register_presence {
 	NEVER,
 	INTEL_GENERAL,
 	INTEL_FULL_WIDTH,
@@ -47,15 +47,15 @@ enum presence {
 	ANY,
 };
 
-struct block {
+struct register_block {
 	__u32 first;
 	int room;		/* the most registers that the architecture allows */
 	int stride;
-	enum presence presence;
+	enum register_presence presence;
 };
 
 /* Intel SDM, volume 4, chapter 2; AMD APM, volume 2, appendix A */
-static const struct block blocks[] = {
+static const struct register_block blocks[] = {
 	{ 0x040, 8, 1, NEVER },			/* LBR of other models */
 	{ 0x060, 8, 1, NEVER },
 	{ 0x0c1, 10, 1, INTEL_GENERAL },
@@ -122,7 +122,7 @@ static const struct block blocks[] = {
 };
 
 /* Returns a bit map of the registers of a block that exist. */
-static __u64 present_registers(const struct pmu *p, enum presence presence)
+static __u64 present_registers(const struct pmu *p, enum register_presence presence)
 {
 	__u64 general = (1ULL << p->counters) - 1;
 
@@ -188,7 +188,7 @@ static __u64 present_registers(const struct pmu *p, enum presence presence)
 	return 0;
 }
 
-static bool is_writable(enum presence presence)
+static bool is_writable(enum register_presence presence)
 {
 	switch (presence) {
 	case INTEL_V2_READ_ONLY:
@@ -244,7 +244,7 @@ TEST_F(registers, cpuid_shows_the_configured_pmu)
 
 TEST_F(registers, read_of_a_missing_register_faults)
 {
-	const struct block *b;
+	const struct register_block *b;
 	__u64 value;
 	__u32 msr;
 	int i, want;
@@ -263,7 +263,7 @@ TEST_F(registers, read_of_a_missing_register_faults)
 
 TEST_F(registers, write_of_a_missing_register_faults)
 {
-	const struct block *b;
+	const struct register_block *b;
 	__u64 value;
 	__u32 msr;
 	int i, want;

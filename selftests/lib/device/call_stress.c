@@ -26,7 +26,7 @@
 #define SIGNAL_US	9973
 
 /* The state of one thread. */
-struct caller {
+struct calling_thread {
 	int fd;			/* shared by the threads; replaced by dup2(2), never closed */
 	int reader;		/* another descriptor, for reading, that can replace `fd` */
 	int pair[2];		/* connected sockets */
@@ -35,7 +35,7 @@ struct caller {
 	struct rng random;
 };
 
-static int random_counter(struct caller *c)
+static int random_counter(struct calling_thread *c)
 {
 	unsigned int n = rng_below(&c->random,
 				   c->p.max_num_programmable_events +
@@ -50,7 +50,7 @@ static int random_counter(struct caller *c)
 #define EVENT_LIMIT	0x80
 
 /* Returns valid values for all fields: instructions at a random rate or none, in random modes. */
-static struct values random_values(struct caller *c,
+static struct field_values random_values(struct calling_thread *c,
 				   struct perfmon_config *config)
 {
 	static const __u32 rates[] = { 0, 10007, 100003, 1000003 };
@@ -59,7 +59,7 @@ static struct values random_values(struct caller *c,
 
 	*config = one_event(INSTRUCTIONS, rates[rng_below(&c->random, 4)],
 			    rng_below(&c->random, FLAG_TIMEBASE0));
-	return (struct values) {
+	return (struct field_values) {
 		.num = num,
 		.select = event | rng_below(&c->random, 4) << 16,
 		.definition = rng_below(&c->random, EVENT_LIMIT),
@@ -93,10 +93,10 @@ static int read_buffer(int handle)
 	return err;
 }
 
-static int make_command(struct caller *c, const struct command *command)
+static int make_command(struct calling_thread *c, const struct command *command)
 {
 	struct perfmon_config config;
-	struct values values = random_values(c, &config);
+	struct field_values values = random_values(c, &config);
 	union argument arg = command_argument(command, &values);
 	int ret = call_ioctl(c->fd, command->cmd, &arg);
 
@@ -110,7 +110,7 @@ static int make_command(struct caller *c, const struct command *command)
 }
 
 /* Closes the descriptor while others use it, and opens the device again. */
-static int call_close_and_open(struct caller *c)
+static int call_close_and_open(struct calling_thread *c)
 {
 	int fd;
 
@@ -126,7 +126,7 @@ static int call_close_and_open(struct caller *c)
 }
 
 /* Duplicates the descriptor: the copy may be the last to be closed. */
-static int call_dup(struct caller *c)
+static int call_dup(struct calling_thread *c)
 {
 	int fd = dup(c->fd), err;
 	__s64 value;
@@ -139,7 +139,7 @@ static int call_dup(struct caller *c)
 }
 
 /* Sends the descriptor through a socket, and closes the copy that arrives. */
-static int call_send(struct caller *c)
+static int call_send(struct calling_thread *c)
 {
 	char byte = 0, control[CMSG_SPACE(sizeof(int))] = { 0 };
 	struct iovec data = { .iov_base = &byte, .iov_len = 1 };
@@ -170,7 +170,7 @@ static int call_send(struct caller *c)
 }
 
 /* Forks a child that uses the descriptor, and waits for its end. */
-static int call_fork(struct caller *c)
+static int call_fork(struct calling_thread *c)
 {
 	pid_t pid = fork();
 	int i, status;
@@ -193,9 +193,9 @@ static int call_fork(struct caller *c)
  * Operations on the descriptor besides the commands. EBUSY is allowed where another
  * process may be the writer, or the counter is not set up.
  */
-static const struct extra {
+static const struct extra_call {
 	const char *name;
-	int (*make)(struct caller *c);
+	int (*make)(struct calling_thread *c);
 	int weight;
 	int allowed;	/* errno */
 } extras[] = {
@@ -238,7 +238,7 @@ static bool is_allowed(int i, int err)
 	return !err || err == extras[i - COMMANDS].allowed;
 }
 
-static int make_call(int i, struct caller *c)
+static int make_call(int i, struct calling_thread *c)
 {
 	return i < COMMANDS ? make_command(c, &commands[i]) :
 			      extras[i - COMMANDS].make(c);
@@ -273,7 +273,7 @@ static void count_up(__u64 *counter)
 
 struct thread {
 	struct call_stress_shared *shared;
-	struct caller caller;
+	struct calling_thread caller;
 };
 
 /* Makes calls until the stress ends. */
@@ -330,10 +330,10 @@ static void process_run(struct call_stress_shared *s, int threads, __u64 seed)
 		_exit(1);
 	ask_for_signals();
 	for (i = 0; i < threads; i++) {
-		struct caller *c = &thread[i].caller;
+		struct calling_thread *c = &thread[i].caller;
 
 		thread[i].shared = s;
-		*c = (struct caller) {
+		*c = (struct calling_thread) {
 			.fd = fd,
 			.reader = reader,
 			.cpus = cpu_ids(),

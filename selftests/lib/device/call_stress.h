@@ -31,7 +31,7 @@ struct call_stress_result {
 
 /**
  * call_stress_start() - start processes that make calls
- * @processes: how many; one of them at a time has the device open for writing
+ * @processes: number of processes; one of them at a time has the device open for writing
  * @threads: threads of each process
  * @seed: of the random numbers
  *
@@ -45,7 +45,7 @@ __u64 call_stress_made(const struct call_stress *s);
 /* Stops all processes, and waits until they have ended. Returns 0 or a negative errno. */
 int call_stress_stop(struct call_stress *s, struct call_stress_result *result);
 
-/* Kills all processes by SIGKILL, in whatever call they are. Returns 0 or a negative errno. */
+/* Kills all processes by SIGKILL, also in the middle of calls. Returns 0 or a negative errno. */
 int call_stress_kill(struct call_stress *s, struct call_stress_result *result);
 
 #endif

@@ -130,14 +130,14 @@ bool command_may_fail(const struct command *c, int err)
 
 /* --- Arguments ----------------------------------------------------------- */
 
-void field_put(const struct field *f, union argument *arg, __u64 value)
+void field_put(const struct command_field *f, union argument *arg, __u64 value)
 {
 	/* Little-endian: of a field that is longer than @value, the upper bytes stay 0. */
 	memcpy(arg->bytes + f->offset, &value,
 	       f->size < sizeof(value) ? f->size : sizeof(value));
 }
 
-static __u64 value_of(const struct values *v, enum field_kind kind)
+static __u64 value_of(const struct field_values *v, enum field_kind kind)
 {
 	switch (kind) {
 	case NUMBER:
@@ -163,9 +163,9 @@ static __u64 value_of(const struct values *v, enum field_kind kind)
 	return 0;
 }
 
-union argument command_argument(const struct command *c, const struct values *v)
+union argument command_argument(const struct command *c, const struct field_values *v)
 {
-	const struct field *f;
+	const struct command_field *f;
 	union argument arg;
 
 	memset(&arg, 0, sizeof(arg));
@@ -197,7 +197,7 @@ int call_try(int fd, unsigned int cmd, void *arg)
 }
 
 int trace_enter(int fd, enum trace_state from, enum trace_state to,
-		const struct values *v)
+		const struct field_values *v)
 {
 	/* The command that leads to each state. */
 	static const unsigned int path[] = {

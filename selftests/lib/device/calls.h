@@ -42,7 +42,7 @@ enum field_kind {
 	CONFIG,		/* all of struct perfmon_config */
 };
 
-struct field {
+struct command_field {
 	enum field_kind kind;
 	__u16 offset;
 	__u16 size;
@@ -56,7 +56,7 @@ struct command {
 	bool writer;		/* EPERM on a descriptor for reading */
 	bool busy;		/* EBUSY is possible: see linux/perfmon.h */
 	int next[TRACE_STATES];	/* the state after it, or a negative errno */
-	struct field fields[COMMAND_FIELDS];	/* up to the first without a kind */
+	struct command_field fields[COMMAND_FIELDS];	/* up to the first without a kind */
 };
 
 #define COMMANDS	21
@@ -66,7 +66,7 @@ extern const struct command commands[COMMANDS];
 #define for_each_command(c)	\
 	for ((c) = commands; (c) < commands + COMMANDS; (c)++)
 
-/* NULL if there is no such command. */
+/* Returns the command with this number, or NULL. */
 const struct command *command_find(unsigned int cmd);
 
 /* Returns true for a command of the trace, false for one of the counters. */
@@ -79,7 +79,7 @@ bool command_is_of_trace(const struct command *c);
 bool command_may_fail(const struct command *c, int err);
 
 /* A value for each kind of field. */
-struct values {
+struct field_values {
 	int num;
 	__u64 select;
 	__u64 definition;
@@ -92,10 +92,10 @@ struct values {
 };
 
 /* Returns an argument of @c whose fields have the values of @v. */
-union argument command_argument(const struct command *c, const struct values *v);
+union argument command_argument(const struct command *c, const struct field_values *v);
 
 /* Puts the low bytes of @value into a field, which is not a CONFIG. */
-void field_put(const struct field *f, union argument *arg, __u64 value);
+void field_put(const struct command_field *f, union argument *arg, __u64 value);
 
 /* Calls ioctl(2). Returns its result, or a negative errno. */
 int call_ioctl(int fd, unsigned int cmd, void *arg);
@@ -104,10 +104,10 @@ int call_ioctl(int fd, unsigned int cmd, void *arg);
 int call_try(int fd, unsigned int cmd, void *arg);
 
 /*
- * Brings the trace from state @from to a later one, with buffers and a config of @v.
+ * Brings the trace from state @from to the later state @to, with buffers and a config of @v.
  * Returns 0 or a negative errno.
  */
 int trace_enter(int fd, enum trace_state from, enum trace_state to,
-		const struct values *v);
+		const struct field_values *v);
 
 #endif

@@ -13,8 +13,8 @@
 #define EVENT_INSTRUCTIONS	0xc0
 
 /*
- * The most instructions that a test may execute between PMIOSTART and PMIOSTOP beside its
- * loop: the ends of two system call wrappers.
+ * The maximum number of instructions that a test executes between PMIOSTART and PMIOSTOP outside
+ * of its loop: the end of one system call wrapper and the beginning of the next.
  */
 #define CALL_OVERHEAD	100
 

@@ -37,7 +37,7 @@ int kmsg_read_module(int fd, struct kmsg_lines *lines);
 int kmsg_for_each(int fd, void (*each)(const char *text, void *data),
 		  void *data);
 
-/* Returns true if a line has "perf" in it, other than in "perfmon". */
+/* Returns true if a line contains "perf", other than in "perfmon". */
 bool kmsg_names_perf(const char *line);
 
 #endif

@@ -26,10 +26,10 @@ struct leak_check {
 int leak_check_begin(struct leak_check *l);
 
 /*
- * Leaves the registers as another driver might (snapshot_disturb()), and expects to find
- * them so. Without this, a register that the module forgets to restore would go unnoticed
- * where the module happens to write the value it had. CPUs that go offline lose the
- * registers. Returns 0 or a negative errno.
+ * Writes values to the registers that another driver might leave (snapshot_disturb()), and
+ * expects the same values at the end. Otherwise the check misses a register that the module does
+ * not restore, if the module happens to leave the old value in it. CPUs that go offline lose
+ * these values. Returns 0 or a negative errno.
  */
 int leak_check_disturb(struct leak_check *l);
 
@@ -37,9 +37,9 @@ int leak_check_disturb(struct leak_check *l);
 void leak_check_undisturb(const struct leak_check *l);
 
 /*
- * Return "", or what is wrong. The caller may run on any CPU afterwards. The rest of the
- * system may have taken 32 MB since, 1 MB of it in slabs; of the module's buffers none may
- * be left.
+ * Return "", or a description of the leak, and unpin the calling thread. Since
+ * leak_check_begin(), other programs may have taken 32 MB, 1 MB of it in slabs. No buffer of the
+ * module may be left.
  */
 const char *leak_check_registers(const struct leak_check *l);
 const char *leak_check_memory(const struct leak_check *l);

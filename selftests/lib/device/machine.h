@@ -18,7 +18,7 @@ struct machine {
 	__u32 arch_missing;	/* a bit for each that CPUID says is missing */
 };
 
-/* Asks the device and CPUID: 0 or a negative errno. */
+/* Reads the properties from the device and CPUID. Returns 0 or a negative errno. */
 int machine_read(struct machine *m);
 
 /* The largest rate of an event in a general or a fixed counter. */

@@ -17,8 +17,8 @@
 char *module_read(size_t *size);
 
 /*
- * Parameters that lift the limits of the time of PMIs, for tests: the time depends on the
- * host.
+ * Parameters that lift the limits of samples and of the time of PMIs. Tests need them because the
+ * time depends on the host.
  */
 #define MODULE_ANY_RATE		"perf_event_max_sample_rate=0 "
 #define MODULE_ANY_TIME		"perf_cpu_time_max_percent=0 "
@@ -39,8 +39,8 @@ int module_reload(const char *parameters);
 bool module_loaded(void);
 
 /*
- * Returns whether the module keeps perf off the counters by place-holders, one on each CPU:
- * then perf's events are not refused but wait.
+ * Returns whether the module keeps perf off the counters by place-holders, one on each CPU.
+ * If so, perf's events are not refused, but wait for a counter.
  */
 bool module_has_place_holder(void);
 

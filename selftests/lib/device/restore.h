@@ -45,7 +45,7 @@ int restore_report_step(const struct restore_pipes *pipes);
 /* Waits until the child uses the device. Returns 0 or -EPIPE. */
 int restore_wait_until_used(const struct restore *r);
 
-/* Makes the child give the device up, and waits. Returns 0 or a negative errno. */
+/* Makes the child give the device up as @end says, and waits for it. Returns 0 or -errno. */
 int restore_end_child(const struct restore *r, enum restore_end end);
 
 /* Returns the first register that does not read as before, on any CPU; or "". */

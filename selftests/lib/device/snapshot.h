@@ -45,10 +45,11 @@ int snapshot_write(const struct perfmon_properties *p, int cpu,
  * snapshot_disturb() - leave the registers as another driver might
  * @found: the values that the registers had before
  *
- * The event selects get values that the module must restore, because they count nothing,
- * and one that it must not restore, because its counter would run (IA32_PERFEVTSELx.EN).
- * The other registers get values that prevent counting: counter 0 is disabled in the
- * global control, the LVTPC is masked, and branches of no privilege level are recorded.
+ * Most event selects get a value that the module must restore, because it counts nothing. One
+ * gets a value that the module must not restore, because its counter would run
+ * (IA32_PERFEVTSELx.EN). The other registers get values that prevent counting: counter 0 is
+ * disabled in the global control, the LVTPC is masked, and branches of no privilege level are
+ * recorded.
  */
 int snapshot_disturb(const struct perfmon_properties *p, int cpu,
 		     const struct snapshot *found);

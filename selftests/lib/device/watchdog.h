@@ -5,7 +5,7 @@
 #ifndef SELFTESTS_WATCHDOG_H
 #define SELFTESTS_WATCHDOG_H
 
-/* An errno of the kernel that libc lacks. It says that there is no NMI watchdog. */
+/* An errno of the kernel that libc lacks: the kernel has no NMI watchdog. */
 #define ENOTSUPP	524
 
 /* Switches the watchdog on ('1') or off ('0'). Returns 0 or a negative errno. */

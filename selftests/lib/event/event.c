@@ -16,7 +16,7 @@
 /* Words for the largest result of read(2) that a test asks for: a group's. */
 #define MAX_WORDS	128
 
-/* Limit of the wait for the end of the other maker's events: so many times 10 ms. */
+/* Limit of the wait for the end of the other maker's events, in units of 10 ms. */
 #define PATIENCE	6000
 
 static int open_perf(struct perf_event_attr *attr, pid_t pid, int cpu, int group_fd,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Events by descriptor, of two makers: Linux perf and the module. A test does the same with
- * both, and expects the same results. The members of struct event_maker are the known
+ * Events of two makers, Linux perf and the module. A test makes the same calls with both makers,
+ * and expects the same results. The members of struct event_maker are the known
  * differences, which "DOC: Events" in <linux/perfmon.h> describes.
  */
 #ifndef SELFTESTS_EVENT_H
@@ -50,8 +50,8 @@ struct event_maker {
 extern const struct event_maker event_maker_perf, event_maker_perfmon;
 
 /*
- * Calls PERFMON_EVENT_OPEN with these arguments, through a descriptor of the device that it
- * closes again. Returns a descriptor or a negative errno.
+ * Opens the device, calls PERFMON_EVENT_OPEN with these arguments, and closes the device.
+ * Returns a descriptor or a negative errno.
  */
 struct perfmon_event_open;
 int event_open_raw(const struct perfmon_event_open *arguments);
@@ -63,7 +63,7 @@ struct perf_event_attr event_instructions(void);
 int event_open_instructions(const struct event_maker *maker, pid_t tid);
 
 /*
- * Waits until the other maker's events, which exclude those of @maker, are gone. Calls
+ * Waits until the other maker has no open events, which exclude events of @maker. Calls
  * meanwhile(), if it is not NULL, before each wait. Returns false after a minute.
  */
 bool event_wait_until_possible(const struct event_maker *maker, void (*meanwhile)(void));
@@ -75,7 +75,7 @@ int event_enable(int fd);
 int event_disable(int fd);
 int event_reset(int fd);
 
-/* Returns the id of the event, or 0. */
+/* Returns the ID of the event, or 0. */
 __u64 event_id(int fd);
 
 /* Returns the number after @name in the descriptor's fdinfo, or -1. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The makers of events as variants of the fixture "event". Include it after FIXTURE(event).
- * perf and the module exclude each other while an event is open, so a test closes all that
+ * perf and the module exclude each other while an event is open, so a test closes all events that
  * it opens.
  */
 #ifndef SELFTESTS_EVENT_FIXTURE_H

@@ -46,7 +46,7 @@ static __always_inline long call3(long number, long a, long b, long c)
 	return result;
 }
 
-enum leaf {
+enum leaf_work {
 	LOOP,		/* a loop between leaf_begin and leaf_end */
 	CALLS,		/* system calls and exceptions */
 	SIGNAL,		/* sends itself SIGUSR1 once */
@@ -61,7 +61,7 @@ static struct {
 } use;
 
 /* Calls itself @depth times. The deepest call executes @leaf @n times. */
-static IN_RECURSION void recurse(unsigned int depth, unsigned long n, enum leaf leaf)
+static IN_RECURSION void recurse(unsigned int depth, unsigned long n, enum leaf_work leaf)
 {
 	struct timespec t;
 

@@ -19,10 +19,10 @@
 #endif
 
 /*
- * Functions that execute @n rounds. register_loop() counts them in RCX and keeps the carry
- * flag set, which DEC leaves alone. register_calls() counts them in R15 (or EBP), and makes a
- * system call in each. The other registers are loaded before the first round, except RSP,
- * whose value is in register_sp.
+ * Functions that execute @n rounds. register_loop() counts the rounds in RCX and keeps the carry
+ * flag set, which DEC does not change. register_calls() counts the rounds in R15 (or EBP), and
+ * makes a system call in each round. The other registers are loaded before the first round, except
+ * RSP, whose value is in register_sp.
  */
 void register_loop(unsigned long n);
 void register_calls(unsigned long n);

@@ -6,13 +6,13 @@
 #include "samples.h"
 
 /* The part of a record that is not parsed yet. */
-struct rest {
+struct unparsed_words {
 	const __u64 *at;
 	size_t words;
 	bool too_short;
 };
 
-static __u64 take_word(struct rest *rest, __u64 type, __u64 part)
+static __u64 take_word(struct unparsed_words *rest, __u64 type, __u64 part)
 {
 	if (!(type & part))
 		return 0;
@@ -24,8 +24,8 @@ static __u64 take_word(struct rest *rest, __u64 type, __u64 part)
 	return *rest->at++;
 }
 
-/* Takes a part of several words. */
-static const __u64 *take_many(struct rest *rest, __u64 words)
+/* Removes a part of several words from @rest, and returns it. */
+static const __u64 *take_many(struct unparsed_words *rest, __u64 words)
 {
 	const __u64 *at = rest->at;
 
@@ -38,7 +38,7 @@ static const __u64 *take_many(struct rest *rest, __u64 words)
 	return at;
 }
 
-static void take_ids(struct rest *rest, __u64 type, struct sample *s)
+static void take_ids(struct unparsed_words *rest, __u64 type, struct sample *s)
 {
 	__u64 word = take_word(rest, type, PERF_SAMPLE_TID);
 
@@ -48,7 +48,7 @@ static void take_ids(struct rest *rest, __u64 type, struct sample *s)
 }
 
 /* Returns the number of words of a read(2) result that begins at @at. */
-static __u64 words_of_read(const struct rest *rest, __u64 format)
+static __u64 words_of_read(const struct unparsed_words *rest, __u64 format)
 {
 	const __u64 times = __builtin_popcountll(format & (PERF_FORMAT_TOTAL_TIME_ENABLED |
 							   PERF_FORMAT_TOTAL_TIME_RUNNING));
@@ -64,7 +64,7 @@ bool sample_parse(const struct event_record *record, const struct sample_parts *
 		  struct sample *s)
 {
 	const __u64 type = parts->type;
-	struct rest rest = {
+	struct unparsed_words rest = {
 		.at = record->words,
 		.words = (record->header.size - sizeof(record->header)) / sizeof(__u64),
 	};
@@ -104,7 +104,7 @@ bool sample_parse_end(const struct event_record *record, __u64 type, struct samp
 				    PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU |
 				    PERF_SAMPLE_IDENTIFIER);
 	size_t words = (record->header.size - sizeof(record->header)) / sizeof(__u64);
-	struct rest rest = { .words = __builtin_popcountll(parts) };
+	struct unparsed_words rest = { .words = __builtin_popcountll(parts) };
 
 	if (rest.words > words)
 		return false;

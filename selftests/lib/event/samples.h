@@ -46,7 +46,7 @@ bool sample_parse(const struct event_record *record, const struct sample_parts *
 /* Parses the trailer (sample_id) that sample_id_all adds to another record. */
 bool sample_parse_end(const struct event_record *record, __u64 type, struct sample *sample);
 
-/* All parts that such a trailer can have. */
+/* All parts that the trailer of another record can have. */
 #define SAMPLE_END (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID | \
 		    PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
 

@@ -18,7 +18,7 @@
 #include "target.h"
 
 /* The state of the task, in its own memory. */
-struct work {
+struct target_work {
 	int jobs, done, from, to;
 	int count;		/* number of online CPUs */
 	int at;
@@ -32,7 +32,7 @@ static void exit_unless(bool ok)
 		_exit(1);
 }
 
-static void do_step(struct work *w, enum step what)
+static void do_step(struct target_work *w, enum step what)
 {
 	char byte;
 
@@ -54,7 +54,7 @@ static void do_step(struct work *w, enum step what)
 
 static void *run_jobs(void *data)
 {
-	struct work *w = data;
+	struct target_work *w = data;
 	struct job job;
 	unsigned long i;
 
@@ -73,7 +73,7 @@ static void *run_jobs(void *data)
 
 /* Arguments of the second thread: its work, and the pipe to report its thread id to. */
 static struct {
-	struct work *work;
+	struct target_work *work;
 	int tid_pipe;
 } second_thread;
 
@@ -85,7 +85,7 @@ static void *run_jobs_in_thread(void *data)
 	return run_jobs(data);
 }
 
-static void run_target(struct work *w, int cpu, bool threaded, int tid_pipe)
+static void run_target(struct target_work *w, int cpu, bool threaded, int tid_pipe)
 {
 	static pthread_t thread;
 	pid_t tid = getpid();
@@ -109,7 +109,7 @@ static void run_target(struct work *w, int cpu, bool threaded, int tid_pipe)
 
 static int start_target(struct target *t, int cpu, bool threaded)
 {
-	static struct work work;
+	static struct target_work work;
 	int jobs[2], done[2], tid_pipe[2], err = 0;
 
 	*t = (struct target) { .jobs = -1, .done = -1, .from = t->from, .to = t->to };

@@ -23,7 +23,7 @@
 #define STACK		16384
 #define PROGRAM		"/usr/lib/perfmon/pmctl_loop"
 
-enum kind {
+enum task_kind {
 	KIND_FORK,
 	KIND_VFORK,	/* its parent sleeps until it exits */
 	KIND_THREAD,
@@ -40,8 +40,8 @@ static const char *const kind_names[KINDS] = {
 };
 
 /* A task: a node of the tree. Children have higher numbers than their parent. */
-struct task {
-	enum kind kind;
+struct tree_task {
+	enum task_kind kind;
 	int parent;
 	int cpu;		/* the CPU that it pins itself to first, or -1 */
 	unsigned long before;	/* rounds of the loop before its children */
@@ -54,7 +54,7 @@ struct task {
 };
 
 static struct {
-	struct task task[MAX_TASKS];
+	struct tree_task task[MAX_TASKS];
 	int count;
 	cpu_set_t set[CPU_SETSIZE];
 	int victims[2];		/* pipe: ids of tasks to be killed */
@@ -80,7 +80,7 @@ static __always_inline long raw_syscall(long nr, long a, long b, long c, long d)
 #define raw_syscall	syscall
 #endif
 
-static void run_task(struct task *t);
+static void run_task(struct tree_task *t);
 
 /* The start of a new thread, on its own stack. */
 static int run_thread(void *task)
@@ -89,7 +89,7 @@ static int run_thread(void *task)
 	return 0;
 }
 
-static void exec_loop(struct task *t)
+static void exec_loop(struct tree_task *t)
 {
 	static char *const empty[] = { NULL };
 
@@ -97,7 +97,7 @@ static void exec_loop(struct task *t)
 	raw_syscall(SYS_exit_group, 127, 0, 0, 0);
 }
 
-static void start_task(struct task *t)
+static void start_task(struct tree_task *t)
 {
 	long pid;
 
@@ -126,7 +126,7 @@ static void start_task(struct task *t)
 }
 
 /* Waits for a task's end. Makes one system call, whether the task still exists or not. */
-static void wait_for_task(struct task *t)
+static void wait_for_task(struct tree_task *t)
 {
 	if (t->kind == KIND_THREAD)
 		raw_syscall(SYS_futex, (long)&t->alive, FUTEX_WAIT, t->pid, 0);
@@ -134,7 +134,7 @@ static void wait_for_task(struct task *t)
 		raw_syscall(SYS_wait4, t->pid, 0, 0, 0);
 }
 
-static void end_task(struct task *t)
+static void end_task(struct tree_task *t)
 {
 	long pid;
 
@@ -157,7 +157,7 @@ static void end_task(struct task *t)
 }
 
 /* Executes a task: its loops and its children. Does not return. */
-static void run_task(struct task *t)
+static void run_task(struct tree_task *t)
 {
 	int self = t - tree.task, i;
 
@@ -177,7 +177,7 @@ static void run_task(struct task *t)
 	end_task(t);
 }
 
-static bool has_children(enum kind kind)
+static bool has_children(enum task_kind kind)
 {
 	return kind != KIND_EXEC && kind != KIND_VFORK_EXEC;
 }
@@ -185,7 +185,7 @@ static bool has_children(enum kind kind)
 __u64 tree_make(struct rng *r, const cpu_set_t *cpus)
 {
 	__u64 sum = 0;
-	struct task *t;
+	struct tree_task *t;
 	int i, cpu;
 
 	for_each_cpu_in(cpu, cpus)
@@ -193,7 +193,7 @@ __u64 tree_make(struct rng *r, const cpu_set_t *cpus)
 	tree.count = 1 + rng_below(r, MAX_TASKS);
 	for (i = 0; i < tree.count; i++) {
 		t = &tree.task[i];
-		*t = (struct task) { .cpu = -1 };
+		*t = (struct tree_task) { .cpu = -1 };
 		do {
 			t->parent = i ? (int)rng_below(r, i) : -1;
 		} while (i && !has_children(tree.task[t->parent].kind));
@@ -227,7 +227,7 @@ __s64 tree_run_and_count(const struct event_maker *maker, bool least)
 {
 	struct perf_event_attr attr = event_instructions();
 	int go[2], fd, i;
-	struct task *t;
+	struct tree_task *t;
 	__s64 value;
 	pid_t pid;
 	char byte;
@@ -278,7 +278,7 @@ int tree_tasks(void)
 
 void tree_print(void)
 {
-	const struct task *t;
+	const struct tree_task *t;
 	int i;
 
 	for (i = 0; i < tree.count; i++) {

@@ -3,10 +3,10 @@
  * Random trees of tasks that execute known loops: processes, threads and programs, pinned to
  * different CPUs. Some are killed, some outlive their parents.
  *
- * A tree is executed twice, with the shortest loops and with longer ones. Otherwise its tasks
- * execute the same instructions in user mode both times: each wait is one sleeping system
- * call, and the tasks that are killed sleep while this process, which is not counted, kills
- * them.
+ * A tree is executed twice, with the shortest loops and with longer loops. All other
+ * instructions of its tasks in user mode are the same both times: each wait is one sleeping
+ * system call, and a task that is killed sleeps while this process, which is not counted, kills
+ * it.
  */
 #ifndef SELFTESTS_TREE_H
 #define SELFTESTS_TREE_H
@@ -21,8 +21,8 @@
 struct event_maker;
 
 /*
- * Makes the program's only tree. Returns by how many instructions its loops exceed the
- * shortest ones.
+ * Makes the program's only tree. Returns the number of instructions by which its loops exceed
+ * the shortest loops.
  */
 __u64 tree_make(struct rng *r, const cpu_set_t *cpus);
 

@@ -7,15 +7,15 @@
 #include "vdso.h"
 
 /* Tables of the dynamic section. Its addresses are relative to the first segment. */
-struct tables {
+struct dynamic_tables {
 	const ElfW(Sym) *symbols;
 	const char *strings;
 	const uint32_t *hash;
 };
 
-static struct tables tables_of(const ElfW(Dyn) *dynamic, uintptr_t base)
+static struct dynamic_tables tables_of(const ElfW(Dyn) *dynamic, uintptr_t base)
 {
-	struct tables t = { NULL, NULL, NULL };
+	struct dynamic_tables t = { NULL, NULL, NULL };
 
 	for (; dynamic->d_tag != DT_NULL; dynamic++) {
 		const void *p = (const void *)(base + dynamic->d_un.d_ptr);
@@ -31,7 +31,7 @@ static struct tables tables_of(const ElfW(Dyn) *dynamic, uintptr_t base)
 }
 
 /* Returns the address of symbol @name, found by all chains of the hash table; or 0. */
-static uintptr_t look_up(const struct tables *t, const char *name)
+static uintptr_t look_up(const struct dynamic_tables *t, const char *name)
 {
 	const uint32_t buckets = t->hash[0], first = t->hash[1];
 	const uint32_t *bucket = t->hash + 4 + t->hash[2] * (sizeof(uintptr_t) / 4);
@@ -49,7 +49,7 @@ static uintptr_t look_up(const struct tables *t, const char *name)
 	return 0;
 }
 
-struct image {
+struct vdso_image {
 	const ElfW(Ehdr) *header;
 	const ElfW(Phdr) *segment;
 	const ElfW(Dyn) *dynamic;
@@ -58,8 +58,8 @@ struct image {
 void *vdso_find(const char *name, struct vdso *vdso)
 {
 	uintptr_t begin = getauxval(AT_SYSINFO_EHDR), base = begin, value;
-	struct image e = { .header = (const void *)begin };
-	struct tables t;
+	struct vdso_image e = { .header = (const void *)begin };
+	struct dynamic_tables t;
 	int i;
 
 	if (!begin)

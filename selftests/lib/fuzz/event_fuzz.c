@@ -25,7 +25,8 @@
 /* A thread id that does not exist, and that no thread will get. */
 #define NO_THREAD	0x3fffff
 
-bool fuzz_compare(struct event_fuzz *f, enum action action, const char *what, int want, int got)
+bool fuzz_compare(struct event_fuzz *f, enum fuzz_action action, const char *what, int want,
+		  int got)
 {
 	int err = got < 0 ? -got : 0;
 
@@ -68,7 +69,7 @@ static unsigned int take_random(__u64 *value, unsigned int n)
 	return taken;
 }
 
-static bool open_event(struct event_fuzz *f, const struct step *s)
+static bool open_event(struct event_fuzz *f, const struct fuzz_step *s)
 {
 	static const int no_cpus[] = { -2, 4095, 1 << 20 };
 	struct model_open o = { .a = s->a, .group = NO_EVENT, .cpu = -1, .pid = f->self };
@@ -190,7 +191,7 @@ static bool duplicate(struct event_fuzz *f, int i)
 
 /* --- Calls of the descriptor ------------------------------------------------ */
 
-static bool enable(struct event_fuzz *f, const struct step *s, bool enabled)
+static bool enable(struct event_fuzz *f, const struct fuzz_step *s, bool enabled)
 {
 	model_enable(&f->model, s->slot, s->value & PERF_IOC_FLAG_GROUP, enabled);
 	return fuzz_compare(f, s->action, enabled ? "ENABLE" : "DISABLE", 0,
@@ -198,7 +199,7 @@ static bool enable(struct event_fuzz *f, const struct step *s, bool enabled)
 							       PERF_EVENT_IOC_DISABLE, s->value));
 }
 
-static bool read_id(struct event_fuzz *f, const struct step *s)
+static bool read_id(struct event_fuzz *f, const struct fuzz_step *s)
 {
 	bool bad = !(s->value % 16);
 	__u64 id = 0;
@@ -208,7 +209,7 @@ static bool read_id(struct event_fuzz *f, const struct step *s)
 	return fuzz_compare(f, ID, "ID", bad ? -EFAULT : 0, got);
 }
 
-static bool set_period(struct event_fuzz *f, const struct step *s)
+static bool set_period(struct event_fuzz *f, const struct fuzz_step *s)
 {
 	bool bad = !(s->value % 16);
 	__u64 period = s->a.words[0];
@@ -219,7 +220,7 @@ static bool set_period(struct event_fuzz *f, const struct step *s)
 	return fuzz_compare(f, PERIOD, "PERIOD", want, got);
 }
 
-static bool set_output(struct event_fuzz *f, const struct step *s)
+static bool set_output(struct event_fuzz *f, const struct fuzz_step *s)
 {
 	int i = s->slot, want, got, fd = f->fd[s->other];
 	__u64 value = s->value;
@@ -245,7 +246,7 @@ static bool set_output(struct event_fuzz *f, const struct step *s)
 }
 
 /* Tries REFRESH, and ioctl commands that don't exist. */
-static bool make_other_call(struct event_fuzz *f, const struct step *s)
+static bool make_other_call(struct event_fuzz *f, const struct fuzz_step *s)
 {
 	unsigned int number = 12 + s->value % 200, size = s->value / 200 % 64;
 	unsigned long cmd = _IOC(s->value / 12800 % 4, '$', number, size);
@@ -273,7 +274,7 @@ static bool make_other_call(struct event_fuzz *f, const struct step *s)
 			 event_ioctl(f->fd[s->slot], cmd, (uintptr_t)f->unmapped));
 }
 
-static bool read_event(struct event_fuzz *f, const struct step *s)
+static bool read_event(struct event_fuzz *f, const struct fuzz_step *s)
 {
 	static __u64 words[128];
 	size_t needed = model_read_size(&f->model, s->slot), size = needed;
@@ -290,7 +291,7 @@ static bool read_event(struct event_fuzz *f, const struct step *s)
 	return fuzz_compare(f, READ, "read", want, got < 0 ? -errno : got);
 }
 
-static bool write_event(struct event_fuzz *f, const struct step *s)
+static bool write_event(struct event_fuzz *f, const struct fuzz_step *s)
 {
 	int got = s->value & 1 ? write(f->fd[s->slot], f, s->value / 2 % 64) :
 				 lseek(f->fd[s->slot], s->value, SEEK_SET);
@@ -313,7 +314,7 @@ static bool poll_event(struct event_fuzz *f, int i)
 	return fuzz_compare(f, POLL, "poll", want, p.revents);
 }
 
-static bool set_async(struct event_fuzz *f, const struct step *s)
+static bool set_async(struct event_fuzz *f, const struct fuzz_step *s)
 {
 	int fd = f->fd[s->slot];
 	int got = fcntl(fd, F_SETOWN, getpid()) || fcntl(fd, F_SETFL, s->value & 1 ? O_ASYNC : 0);
@@ -334,7 +335,7 @@ static bool counts_loops(const struct event_fuzz *f, int i)
 	       !a->exclude_user && a->exclude_kernel && !(a->read_format & PERF_FORMAT_GROUP);
 }
 
-static bool count_loop(struct event_fuzz *f, const struct step *s)
+static bool count_loop(struct event_fuzz *f, const struct fuzz_step *s)
 {
 	unsigned long n = 1 + s->value % 4000;
 	__s64 before[MODEL_EVENTS], after, exact = LOOP_INSNS * n;
@@ -364,7 +365,7 @@ static bool count_loop(struct event_fuzz *f, const struct step *s)
 }
 
 /* Forks a child that uses the descriptors, and then exits or is killed. */
-static bool fork_child(struct event_fuzz *f, const struct step *s)
+static bool fork_child(struct event_fuzz *f, const struct fuzz_step *s)
 {
 	pid_t pid = fork();
 	int status;
@@ -426,7 +427,7 @@ static pid_t start_helper(void)
 	return pid;
 }
 
-static bool change_helper(struct event_fuzz *f, const struct step *s)
+static bool change_helper(struct event_fuzz *f, const struct fuzz_step *s)
 {
 	if (f->helper_lives && s->value & 1) {
 		kill(f->helper, SIGUSR1);
@@ -444,7 +445,7 @@ static bool change_helper(struct event_fuzz *f, const struct step *s)
 
 /* --- All of it -------------------------------------------------------------- */
 
-bool event_fuzz_step(struct event_fuzz *f, const struct step *s)
+bool event_fuzz_step(struct event_fuzz *f, const struct fuzz_step *s)
 {
 	switch (s->action) {
 	case OPEN:
@@ -518,7 +519,7 @@ void event_fuzz_close_all(struct event_fuzz *f)
 int event_fuzz_begin(struct event_fuzz *f, struct event_fuzz_counts *counts,
 		     unsigned int process, __u64 max_rate)
 {
-	const struct step helper = { .action = HELPER };
+	const struct fuzz_step helper = { .action = HELPER };
 	cpu_set_t cpus;
 	int i, err;
 
@@ -544,7 +545,7 @@ int event_fuzz_begin(struct event_fuzz *f, struct event_fuzz_counts *counts,
 
 void event_fuzz_end(struct event_fuzz *f)
 {
-	const struct step end = { .action = HELPER };
+	const struct fuzz_step end = { .action = HELPER };
 
 	event_fuzz_close_all(f);
 	if (f->helper_lives)

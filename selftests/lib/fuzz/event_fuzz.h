@@ -21,21 +21,21 @@
 #define MAX_ERRNO	134
 #define PIECES		12
 
-enum action {
+enum fuzz_action {
 	OPEN, CLOSE, DUP, ENABLE, DISABLE, RESET, ID, PERIOD, OUTPUT, PAUSE, OTHER, READ, WRITE,
 	POLL, ASYNC, MAP, UNMAP, REMAP, PROTECT, JUNK, TAIL, DRAIN, LOOP, FORK, HELPER, MOVE,
 	ACTIONS,
 };
 
-struct step {
-	enum action action;
+struct fuzz_step {
+	enum fuzz_action action;
 	unsigned int slot, other;	/* indexes of events */
 	__u64 value;			/* random number that the step's details are derived from */
 	union model_attr a;
 };
 
 /* A mapping, or a part of one after munmap(2) or mprotect(2) of the rest. */
-struct piece {
+struct mapping_piece {
 	char *at;		/* NULL: unused */
 	size_t pages;
 	int event;
@@ -44,8 +44,8 @@ struct piece {
 	bool whole;
 };
 
-/* Writes of this process to a ring so far: none, to the tail alone, or to anything. */
-enum spoiling { CLEAN, TAIL_MOVED, SPOILED };
+/* Where this process has written in a ring: nowhere, only to the tail, or anywhere. */
+enum ring_writes { CLEAN, TAIL_MOVED, SPOILED };
 
 /* Counts that all processes share. */
 struct event_fuzz_counts {
@@ -65,9 +65,9 @@ struct event_fuzz {
 	int fd[MODEL_EVENTS], dup[MODEL_EVENTS];
 	bool counted[MODEL_EVENTS];	/* in counts->events_open */
 	bool exclusive[MODEL_EVENTS];	/* in counts->exclusive_open */
-	enum spoiling spoiled[MODEL_EVENTS];
+	enum ring_writes spoiled[MODEL_EVENTS];
 	bool overwrites[MODEL_EVENTS];
-	struct piece piece[PIECES];
+	struct mapping_piece piece[PIECES];
 	pid_t helper;			/* a process that can be sampled */
 	bool helper_lives;
 	char *unmapped;			/* an address without memory */
@@ -79,7 +79,7 @@ int event_fuzz_begin(struct event_fuzz *f, struct event_fuzz_counts *counts,
 void event_fuzz_end(struct event_fuzz *f);
 
 /* Executes a step. Returns false if the device and the model differ: see f->difference. */
-bool event_fuzz_step(struct event_fuzz *f, const struct step *s);
+bool event_fuzz_step(struct event_fuzz *f, const struct fuzz_step *s);
 
 /* Unmaps and closes all events. */
 void event_fuzz_close_all(struct event_fuzz *f);

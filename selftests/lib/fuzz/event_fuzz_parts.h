@@ -8,18 +8,19 @@
 #include "event_fuzz.h"
 
 /* Counts a call. Sets f->difference and returns false if @want and @got differ. */
-bool fuzz_compare(struct event_fuzz *f, enum action action, const char *what, int want, int got);
+bool fuzz_compare(struct event_fuzz *f, enum fuzz_action action, const char *what, int want,
+		  int got);
 
 /* Updates the counts if event @i no longer exists. */
 void fuzz_uncount(struct event_fuzz *f, int i);
 
-bool fuzz_map(struct event_fuzz *f, const struct step *s);
+bool fuzz_map(struct event_fuzz *f, const struct fuzz_step *s);
 
 /* Tries to map event @i, in a process that keeps the mapping until it ends. */
 bool fuzz_map_once(struct event_fuzz *f, int i);
 
 /* Changes, reads or overwrites a mapping. */
-bool fuzz_use_mapping(struct event_fuzz *f, const struct step *s);
+bool fuzz_use_mapping(struct event_fuzz *f, const struct fuzz_step *s);
 
 void fuzz_unmap_all(struct event_fuzz *f);
 

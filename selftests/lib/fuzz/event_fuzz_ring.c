@@ -9,7 +9,7 @@
 #define PAGE	4096UL
 
 /* Returns the first unused piece, or NULL if fewer than @n are unused. */
-static struct piece *free_piece(struct event_fuzz *f, int n)
+static struct mapping_piece *free_piece(struct event_fuzz *f, int n)
 {
 	int i;
 
@@ -20,13 +20,13 @@ static struct piece *free_piece(struct event_fuzz *f, int n)
 	return NULL;
 }
 
-bool fuzz_map(struct event_fuzz *f, const struct step *s)
+bool fuzz_map(struct event_fuzz *f, const struct fuzz_step *s)
 {
 	struct model_event *e = &f->model.event[s->slot];
 	size_t pages = 1 + (s->value % 8 ? (1UL << s->value / 8 % 6) / 2 : s->value / 8 % 20);
 	size_t first = s->value / 512 % 10 ? 0 : s->value / 5120 % 3;
 	bool shared = s->value / 20000 % 10, is_first = !e->areas;
-	struct piece *piece = free_piece(f, 1);
+	struct mapping_piece *piece = free_piece(f, 1);
 	int prot, want, got = 0;
 	void *p;
 
@@ -54,7 +54,7 @@ bool fuzz_map(struct event_fuzz *f, const struct step *s)
 		return false;
 	if (got)
 		return true;
-	*piece = (struct piece) {
+	*piece = (struct mapping_piece) {
 		.at = p,
 		.pages = pages,
 		.event = s->slot,
@@ -82,9 +82,9 @@ bool fuzz_map_once(struct event_fuzz *f, int i)
 }
 
 /* Splits the note of a mapping at a page. Returns NULL if there is no unused piece. */
-static struct piece *split(struct event_fuzz *f, struct piece *p, size_t at)
+static struct mapping_piece *split(struct event_fuzz *f, struct mapping_piece *p, size_t at)
 {
-	struct piece *rest = free_piece(f, 1);
+	struct mapping_piece *rest = free_piece(f, 1);
 
 	if (!rest)
 		return NULL;
@@ -99,7 +99,7 @@ static struct piece *split(struct event_fuzz *f, struct piece *p, size_t at)
 }
 
 /* Marks a piece as unused. Called at once, since others may open an event from then on. */
-static void drop(struct event_fuzz *f, struct piece *p)
+static void drop(struct event_fuzz *f, struct mapping_piece *p)
 {
 	model_unmap(&f->model, p->event);
 	fuzz_uncount(f, p->event);
@@ -107,10 +107,10 @@ static void drop(struct event_fuzz *f, struct piece *p)
 }
 
 /* Unmaps all of a piece, or a part at its beginning, in its middle or at its end. */
-static bool unmap(struct event_fuzz *f, struct piece *p, __u64 value)
+static bool unmap(struct event_fuzz *f, struct mapping_piece *p, __u64 value)
 {
 	size_t from = 0, to = p->pages;
-	struct piece *middle = p;
+	struct mapping_piece *middle = p;
 	char *at;
 	int err;
 
@@ -131,10 +131,10 @@ static bool unmap(struct event_fuzz *f, struct piece *p, __u64 value)
 }
 
 /* Shrinks or moves a piece, or tries to enlarge it. */
-static bool remap(struct event_fuzz *f, struct piece *p, __u64 value)
+static bool remap(struct event_fuzz *f, struct mapping_piece *p, __u64 value)
 {
 	size_t size = p->pages * PAGE;
-	struct piece *rest;
+	struct mapping_piece *rest;
 	char *to, *at;
 
 	switch (value % 3) {
@@ -160,7 +160,7 @@ static bool remap(struct event_fuzz *f, struct piece *p, __u64 value)
 }
 
 /* Changes the protection of a piece, or of its pages up to a random one. */
-static bool protect(struct event_fuzz *f, struct piece *p, __u64 value)
+static bool protect(struct event_fuzz *f, struct mapping_piece *p, __u64 value)
 {
 	static const int prots[] = { PROT_NONE, PROT_READ, PROT_WRITE, PROT_READ | PROT_WRITE };
 	int prot = prots[value % 4];
@@ -177,7 +177,7 @@ static bool protect(struct event_fuzz *f, struct piece *p, __u64 value)
 			 mprotect(p->at, pages * PAGE, prot) ? -errno : 0);
 }
 
-static bool spoil(struct event_fuzz *f, struct piece *p, __u64 value)
+static bool spoil(struct event_fuzz *f, struct mapping_piece *p, __u64 value)
 {
 	struct rng r = rng_seed(value);
 	__u64 *words = (__u64 *)p->at;
@@ -197,7 +197,7 @@ static bool spoil(struct event_fuzz *f, struct piece *p, __u64 value)
 }
 
 /* Sets the tail to the head, which frees all space, or to a random position. */
-static bool move_tail(struct event_fuzz *f, struct piece *p, __u64 value)
+static bool move_tail(struct event_fuzz *f, struct mapping_piece *p, __u64 value)
 {
 	struct perf_event_mmap_page *page = (void *)p->at;
 
@@ -227,7 +227,7 @@ static bool is_known(const struct event_record *record)
 }
 
 /* Reads the records of a ring that only the kernel has written to. */
-static bool drain(struct event_fuzz *f, struct piece *p)
+static bool drain(struct event_fuzz *f, struct mapping_piece *p)
 {
 	const struct model_event *e = &f->model.event[p->event];
 	static struct event_record record;
@@ -265,9 +265,9 @@ static bool drain(struct event_fuzz *f, struct piece *p)
 	return fuzz_compare(f, DRAIN, "drain", 0, 0);
 }
 
-bool fuzz_use_mapping(struct event_fuzz *f, const struct step *s)
+bool fuzz_use_mapping(struct event_fuzz *f, const struct fuzz_step *s)
 {
-	struct piece *p = NULL;
+	struct mapping_piece *p = NULL;
 	int i;
 
 	/* Choose a piece that is in use. */
@@ -299,7 +299,7 @@ void fuzz_unmap_all(struct event_fuzz *f)
 	int i;
 
 	for (i = 0; i < PIECES; i++) {
-		struct piece *p = &f->piece[i];
+		struct mapping_piece *p = &f->piece[i];
 
 		if (!p->at)
 			continue;

@@ -12,7 +12,7 @@
 
 /* --- Attributes ------------------------------------------------------------ */
 
-/* Returns whether samples can have these registers: the general ones without DS, ES, FS, GS. */
+/* Returns whether samples can have these registers: all but DS, ES, FS and GS. */
 static bool are_registers(__u64 mask)
 {
 	return mask && !(mask & ~0xff0fffULL);

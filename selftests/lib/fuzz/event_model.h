@@ -82,15 +82,15 @@ int model_attr(const struct event_model *m, const union model_attr *attr);
 bool model_attr_may_be(const struct event_model *m, const union model_attr *attr, int answer);
 
 /*
- * Opens event @i, which does not exist yet. Never returns EBUSY for want of a counter: see
- * model_may_be_busy().
+ * Opens event @i, which does not exist yet. Never returns EBUSY because no counter is free:
+ * model_may_be_busy() says whether that is possible.
  */
 int model_open(struct event_model *m, int i, const struct model_open *o);
 
-/* Returns whether an otherwise valid open may be EBUSY, while so many events exist. */
+/* Returns whether a valid open may fail with EBUSY while @there events exist. */
 bool model_may_be_busy(const struct model_open *o, unsigned int there, unsigned int exclusive);
 
-/* Notes that thread @pid has exited, and those that inherit its events. */
+/* Notes that thread @pid and all tasks that inherit its events have exited. */
 void model_task_ends(struct event_model *m, int pid);
 
 /* Closes the last descriptor of the event. */
@@ -117,8 +117,8 @@ int model_refresh(struct event_model *m, int i);
 size_t model_read_size(const struct event_model *m, int i);
 
 /*
- * model_count_is_known() returns whether the model knows if the event counts. If so, model_counts()
- * returns whether it does, while its task runs.
+ * model_count_is_known() returns whether the model knows if the event counts. If it knows,
+ * model_counts() returns whether the event counts while its task runs.
  */
 bool model_count_is_known(const struct event_model *m, int i);
 bool model_counts(const struct event_model *m, int i);

@@ -63,7 +63,7 @@ void model_executed(struct model *m, __u64 insns, __u64 more)
 /* --- What a call does ---------------------------------------------------- */
 
 /* Updates the model for a call that succeeds, except for the trace's state. */
-typedef void effect(struct model *m, const struct call *c);
+typedef void effect_fn(struct model *m, const struct call *c);
 
 static void set_up_counter(struct model *m, const struct call *c)
 {
@@ -135,15 +135,15 @@ static void stop_trace(struct model *m, const struct call *)
  * hardware (EBUSY). The table of calls adds two: write access (EPERM), checked first, and
  * the trace's state (EBADFD), checked before the values.
  */
-static const struct rule {
+static const struct command_rule {
 	unsigned int cmd;
-	check *reserved;
-	check *number;
-	check *unused;
-	check *values;
-	check *owner;
-	effect *effect;
-	answer *answer;
+	check_fn *reserved;
+	check_fn *number;
+	check_fn *unused;
+	check_fn *values;
+	check_fn *owner;
+	effect_fn *effect;
+	answer_check_fn *answer;
 } rules[] = {
 	{ PMIOSETUP, setup_reserved, no_such_counter, NULL,
 	  setup_value, of_trace, set_up_counter, NULL },
@@ -189,9 +189,9 @@ static const struct rule {
 	  NULL, NULL, stop_trace, NULL },
 };
 
-static const struct rule *rule_of(unsigned int cmd)
+static const struct command_rule *rule_of(unsigned int cmd)
 {
-	const struct rule *rule = rules;
+	const struct command_rule *rule = rules;
 
 	while (rule->cmd != cmd)
 		rule++;
@@ -205,16 +205,16 @@ static const struct command *command_of(const struct model *m, unsigned int cmd)
 							  command_find(cmd);
 }
 
-static bool refused(check *check, struct model *m, const struct call *c)
+static bool refused(check_fn *check, struct model *m, const struct call *c)
 {
 	return check && check(m, c);
 }
 
 int model_call(struct model *m, bool writer, const struct call *c,
-	       const struct placed *p)
+	       const struct placed_argument *p)
 {
 	const struct command *command = command_of(m, c->cmd);
-	const struct rule *rule;
+	const struct command_rule *rule;
 	int next;
 
 	if (!command)
@@ -247,7 +247,7 @@ const char *model_check(struct model *m, const struct call *c,
 			const union argument *a)
 {
 	const struct command *command = command_of(m, c->cmd);
-	const struct rule *rule = command ? rule_of(c->cmd) : NULL;
+	const struct command_rule *rule = command ? rule_of(c->cmd) : NULL;
 
 	return rule && rule->answer ? rule->answer(m, c, a) : "";
 }

@@ -45,7 +45,7 @@ void model_init(struct model *m, const struct machine *machine);
  * Return: 0 or a negative errno.
  */
 int model_call(struct model *m, bool writer, const struct call *c,
-	       const struct placed *p);
+	       const struct placed_argument *p);
 
 /**
  * model_check() - check the result of a call that has succeeded
@@ -54,7 +54,7 @@ int model_call(struct model *m, bool writer, const struct call *c,
  *
  * Narrows the known range of counters by values in the answer.
  *
- * Return: "", or what is wrong.
+ * Return: "", or a description of the wrong result.
  */
 const char *model_check(struct model *m, const struct call *c,
 			const union argument *answer);

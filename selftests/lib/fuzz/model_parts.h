@@ -31,34 +31,34 @@ __u64 model_select_of(const struct call *c);
 /* --- model_checks.c ------------------------------------------------------ */
 
 /* Returns true if this check refuses the call. */
-typedef bool check(struct model *m, const struct call *c);
+typedef bool check_fn(struct model *m, const struct call *c);
 
-check setup_reserved, pmc2_reserved, setup2_reserved, cpu_data_reserved;
-check definition_reserved, no_such_counter, no_such_buffer, no_model_event;
-check not_set_up, setup_value, cpu_values, alloc_value, definition_value;
-check of_trace;
+check_fn setup_reserved, pmc2_reserved, setup2_reserved, cpu_data_reserved;
+check_fn definition_reserved, no_such_counter, no_such_buffer, no_model_event;
+check_fn not_set_up, setup_value, cpu_values, alloc_value, definition_value;
+check_fn of_trace;
 
 /* --- model_config.c ------------------------------------------------------ */
 
-check config_value, too_few_counters;
+check_fn config_value, too_few_counters;
 
 /* Returns the number of events in a config. */
 int model_events(const struct perfmon_config *c);
 
 /*
- * Returns the counter of the config's event @i: the lowest free one above those of the
- * events before. @next is where to look from.
+ * Returns the counter of the config's event @i: the lowest free counter above the counters of
+ * the previous events. The search begins at counter @next.
  */
 struct model_counter *model_counter_for(struct model *m, int i, int *next);
 
 /* --- model_answers.c ----------------------------------------------------- */
 
-/* Checks the argument @a that a call has returned. Returns "", or what is wrong. */
-typedef const char *answer(struct model *m, const struct call *c,
-			   const union argument *a);
+/* Checks the argument @a that a call has returned. Returns "", or the mistake. */
+typedef const char *answer_check_fn(struct model *m, const struct call *c,
+				    const union argument *a);
 
-answer answer_value, answer_values, answer_select_32, answer_select_64;
-answer answer_tstamp, answer_properties, answer_info, answer_allocated;
-answer answer_staged;
+answer_check_fn answer_value, answer_values, answer_select_32, answer_select_64;
+answer_check_fn answer_tstamp, answer_properties, answer_info, answer_allocated;
+answer_check_fn answer_staged;
 
 #endif

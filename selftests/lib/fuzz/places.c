@@ -6,7 +6,7 @@
 #include "places.h"
 #include "random_call.h"
 
-int places_map(struct places *p)
+int places_map(struct argument_pages *p)
 {
 	const int both = PROT_READ | PROT_WRITE;
 	int fd, err = 0;
@@ -30,7 +30,7 @@ int places_map(struct places *p)
 }
 
 /* Returns the address @bytes before the end of page @page. */
-static long before_end(const struct places *places, int page, long bytes)
+static long before_end(const struct argument_pages *places, int page, long bytes)
 {
 	return (page + 1) * places->page_size - bytes;
 }
@@ -42,12 +42,12 @@ static const unsigned long nowhere[] = {
 	[NON_CANONICAL] = 1UL << (8 * sizeof(long) - 2),
 };
 
-struct placed call_place(const struct places *places, const struct call *c)
+struct placed_argument call_place(const struct argument_pages *places, const struct call *c)
 {
 	const long page = places->page_size, size = c->size;
 	/* The bytes before the border: at least one, and at least one is beyond it. */
 	const long part = size > 1 ? 1 + c->offset % (size - 1) : 0;
-	struct placed placed = { .readable = true, .writable = true };
+	struct placed_argument placed = { .readable = true, .writable = true };
 	long at = 0;
 
 	switch (c->where) {

@@ -10,7 +10,7 @@
 struct call;
 
 /* Access to the memory of an argument. */
-enum where {
+enum argument_place {
 	GOOD,
 	CROSSING,	/* spans two pages */
 	HALF_WRITABLE,	/* the second page is read-only */
@@ -21,23 +21,23 @@ enum where {
 	NON_CANONICAL,	/* not a valid address at all */
 };
 
-struct places {
+struct argument_pages {
 	char *pages;	/* two writable, one read-only, one unmapped */
 	char *alias;	/* a writable mapping of the first three */
 	long page_size;
 };
 
 /* Maps the pages: 0 or a negative errno. */
-int places_map(struct places *p);
+int places_map(struct argument_pages *p);
 
 /* An argument's address, and the access that is possible there. */
-struct placed {
+struct placed_argument {
 	void *p;
 	void *alias;	/* the same memory, or NULL if a part is unmapped */
 	bool readable;
 	bool writable;
 };
 
-struct placed call_place(const struct places *places, const struct call *c);
+struct placed_argument call_place(const struct argument_pages *places, const struct call *c);
 
 #endif

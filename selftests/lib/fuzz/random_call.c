@@ -219,7 +219,7 @@ static void random_config(struct rng *rng, const struct machine *m,
 }
 
 static __u64 random_value(struct rng *rng, const struct machine *m,
-			  const struct field *f)
+			  const struct command_field *f)
 {
 	switch (f->kind) {
 	case NUMBER:
@@ -246,7 +246,7 @@ static __u64 random_value(struct rng *rng, const struct machine *m,
 }
 
 static void random_field(struct call *c, struct rng *rng,
-			 const struct machine *m, const struct field *f)
+			 const struct machine *m, const struct command_field *f)
 {
 	if (f->kind == CONFIG)
 		random_config(rng, m, &c->arg.config);
@@ -262,7 +262,7 @@ static void random_place(struct call *c, struct rng *rng)
 }
 
 /* Returns a random field of a command, or NULL if it has none. */
-static const struct field *any_field(const struct command *command,
+static const struct command_field *any_field(const struct command *command,
 				     struct rng *rng)
 {
 	int n = 0;
@@ -285,7 +285,7 @@ static unsigned int other_command(unsigned int cmd, struct rng *rng)
 
 void call_mutate(struct call *c, struct rng *rng, const struct machine *m)
 {
-	const struct field *f = any_field(&commands[c->command], rng);
+	const struct command_field *f = any_field(&commands[c->command], rng);
 	size_t word;
 
 	switch (rng_below(rng, 8)) {

@@ -14,7 +14,7 @@ struct call {
 	unsigned int cmd;
 	__u16 size;		/* of the argument; any for an unknown @cmd */
 	__u8 command;		/* index of the command that the call was made from */
-	__u8 where;		/* enum where */
+	__u8 where;		/* enum argument_place */
 	__u32 offset;
 	union argument arg;
 };

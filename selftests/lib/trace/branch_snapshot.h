@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A BPF program that calls bpf_get_branch_snapshot(), which reads the last branch records
- * no matter which driver owns them.
+ * A BPF program that calls bpf_get_branch_snapshot(), which reads the last branch records,
+ * also those of another driver.
  */
 #ifndef SELFTESTS_BRANCH_SNAPSHOT_H
 #define SELFTESTS_BRANCH_SNAPSHOT_H

@@ -300,10 +300,10 @@ static int tick_type(const struct perfmon_config *config, int i)
 }
 
 /*
- * The parts of what one PMI records, in their order: the time comes first, and each of the
- * others is optional.
+ * The parts of the records of one PMI, in their order: the time comes first, and each other
+ * part is optional.
  */
-enum part {
+enum set_part {
 	NOTHING, TIME, GENERAL_TICKS, FIXED_TICKS, COUNTS, VALUES, BRANCHES,
 };
 
@@ -313,7 +313,7 @@ static bool is_value(const struct perfmon_config *config, int i)
 }
 
 /* Returns the part that a record belongs to; NOTHING if its event has no such record. */
-static enum part part_of(const struct perfmon_config *config, int i, int type)
+static enum set_part part_of(const struct perfmon_config *config, int i, int type)
 {
 	switch (type) {
 	case PERFMON_RECORD_TICK:
@@ -377,7 +377,7 @@ const char *trace_sum(const struct trace *t, unsigned int cpu,
 {
 	const struct perfmon_config *config = &t->config;
 	const char *problem = header_problem(t, cpu);
-	enum part last = NOTHING, part;
+	enum set_part last = NOTHING, part;
 	struct trace_cursor c;
 	struct trace_record r;
 	int more, i;

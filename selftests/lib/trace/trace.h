@@ -113,8 +113,8 @@ extern const char trace_loop_dec[], trace_loop_jnz[];
  *
  * The config's first event is instructions in user mode, with PC records. A sample's address
  * is right if it is the instruction after the one that was counted last. Samples outside of
- * the loop are left out. If interrupts are late (@skid), so are samples in the kernel, up to
- * one for each other interrupt, which may have come before the late PMI.
+ * the loop are left out. With a @skid, samples in the kernel are left out, too, at most
+ * @interrupts of them: another interrupt may come before a late PMI.
  */
 __u64 trace_count_misplaced(const struct trace *t, unsigned int cpu, unsigned long n,
 		      unsigned int skid, __u64 interrupts);
@@ -154,12 +154,12 @@ struct trace_cursor {
 };
 
 /*
- * Returns a cursor at the first record of CPU @cpu. What has been written until now can be
- * read, also while the trace runs.
+ * Returns a cursor at the first record of CPU @cpu, which can read the records that have been
+ * written until now, also while the trace runs.
  */
 struct trace_cursor trace_records(const struct trace *t, unsigned int cpu);
 
-/* Extends the cursor to what has been written since then. */
+/* Extends the cursor to the records that have been written since then. */
 void trace_records_update(const struct trace *t, unsigned int cpu,
 			  struct trace_cursor *c);
 
@@ -191,7 +191,7 @@ struct trace_sums {
  * Checks the form of the records: they may follow each other, their events are in the
  * config, and times never decrease.
  *
- * Return: "", or what is wrong.
+ * Return: "", or a description of the wrong record.
  */
 const char *trace_sum(const struct trace *t, unsigned int cpu,
 		      struct trace_sums *sums);
