@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The cost of calls in instructions, beside that of Linux perf's.
+ * The cost of calls in instructions, and of the same calls of Linux perf.
  *
  * For a machine whose time-stamp counter advances with each instruction (vm/run --icount). Each
- * figure is the least of many, which has no timer interrupt in it.
+ * figure is the least of many measurements, which contains no timer interrupt.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -151,8 +151,8 @@ static unsigned long long least_loop(void)
 }
 
 /*
- * Prints the cost of a running counter without its overflows: that of the timer which watches its
- * CPU, per tick.
+ * Prints the cost of a running counter without its overflows, which is the cost of a tick of the
+ * timer that watches its CPU.
  */
 static void print_watch_cost(unsigned long long without)
 {

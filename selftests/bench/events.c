@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The cost of events of tasks in instructions, beside Linux perf's in the same boot: of a context
- * switch, of reading, of enabling and disabling, of mapping memory.
+ * The cost of events of tasks in instructions, compared with Linux perf's in the same boot: of a
+ * context switch, of reading, of enabling and disabling, of mapping memory.
  *
  * For a machine whose time-stamp counter advances with each instruction (vm/run --icount), with one
- * CPU. Each figure is the least of many, which has no timer interrupt in it.
+ * CPU. Each figure is the least of many measurements, which contains no timer interrupt.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -163,8 +163,8 @@ static const struct bench_row {
 };
 
 /*
- * Runs the partner only while it is measured: it leaves no CPU time to kernel threads, which
- * opening an event waits for.
+ * Runs the partner only during a measurement, because it leaves no CPU time to the kernel threads
+ * that open events.
  */
 static unsigned long long measure_beside(void (*operation)(void))
 {

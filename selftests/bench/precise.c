@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * bench_precise FORMAT : the cost in instructions of a precise sample, which the processor takes,
- * beside Linux perf's. FORMAT is the format of the processor's records, for the titles.
+ * compared with Linux perf's. FORMAT is the format of the processor's records, for the titles.
  *
  * For a machine whose time-stamp counter advances with each instruction (vm/run --icount). Enables
  * an event, executes a loop in user mode and disables the event, once with a sample each PERIOD
  * instructions and once with none: the difference, divided by the number of samples, is the cost
  * of a sample. It includes the samples that are in the processor's buffer when the event is
- * disabled. Each figure is the least of many, which has no timer interrupt in it.
+ * disabled. Each figure is the least of many measurements, which contains no timer interrupt.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The cost of a sample in instructions, MSR accesses and bytes, beside Linux perf's.
+ * The cost of a sample in instructions, MSR accesses and bytes, compared with Linux perf's.
  *
  * For a machine whose time-stamp counter advances with each instruction (vm/run --icount). A loop
  * in user mode is executed with and without sampling; the difference, divided by the number of
- * samples, is the cost of a sample. Each figure is the least of many, which has no timer interrupt
- * in it.
+ * samples, is the cost of a sample. Each figure is the least of many measurements, which contains
+ * no timer interrupt.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@
 
 #define ROUNDS	20
 
-/* Some 40 samples, in far fewer instructions than between two ticks. */
+/* About 40 samples, in far fewer instructions than between two ticks. */
 #define RATE	10007
 #define N	200000UL
 
@@ -169,7 +169,7 @@ static int open_ring(const struct bench_row *row)
 	void *p;
 
 	depth = row->calls;
-	/* All that runs on CPU 0, as with a trace. */
+	/* Samples everything that runs on CPU 0, as a trace does. */
 	for (fd_count = 0; fd_count <= row->members; fd_count++) {
 		int leader = fd_count ? fds[0] : -1;
 
@@ -235,7 +235,7 @@ static void close_ring(void)
 
 /* --- The table ----------------------------------------------------------- */
 
-/* Together with timed_loop() and main() there are 12 addresses. */
+/* Together with timed_loop() and main(), the chain has 12 addresses. */
 #define CALLS	9
 
 #define IP_TIME	(PERF_SAMPLE_IP | PERF_SAMPLE_TIME)

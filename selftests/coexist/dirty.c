@@ -29,7 +29,7 @@
 /* Enough events to make all or most general counters dirty. */
 #define EVENTS	4
 
-/* The most instructions of the two programs besides the loops. */
+/* The maximum number of instructions of the two programs outside of the loops. */
 #define OVERHEAD	20000
 
 #define RDPMC	"/sys/bus/event_source/devices/cpu/rdpmc"
@@ -99,7 +99,7 @@ static int dirty_counters_by_perf(void **page)
 	return err;
 }
 
-/* Sleeps until it is woken, and answers, again and again. */
+/* Sleeps until the test wakes it, and answers, in a loop. */
 static void other_program(int fd, int answer)
 {
 	char c;

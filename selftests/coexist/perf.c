@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Linux perf and the module share the counters: the first user has them; the other one is
- * refused, with a reason in the log, and can use them afterwards.
+ * Linux perf and the module share the counters: the first user has all counters, and the other user
+ * is refused, with a reason in the log, until the first user has released them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -104,7 +104,7 @@ TEST_F(coexist, setup_is_refused_while_perf_counts)
 	close(fd);
 }
 
-/* With place-holders, perf's events can be opened and wait; reading them shows that. */
+/* With place-holders, perf's events can be opened, but read(2) shows that they wait. */
 TEST_F(coexist, perf_is_refused_while_a_counter_is_set_up)
 {
 	int fd = device_open(O_RDWR);

@@ -120,7 +120,7 @@ TEST_F(place_holder, pinned_event_is_in_error_state)
 	EXPECT_LE((__s64)(LOOP_INSNS * N), pmc_value(self->fd, 0));
 }
 
-/* The event may count on another CPU, or not at all, so this CPU's registers do not show it. */
+/* The registers of this CPU do not show an event that counts on another CPU, or not at all. */
 TEST_F(place_holder, pinned_event_that_was_first_keeps_the_counters)
 {
 	struct kmsg_lines lines;
@@ -142,7 +142,7 @@ TEST_F(place_holder, pinned_event_that_was_first_keeps_the_counters)
 	close(kmsg);
 }
 
-/* This is the one way to displace a place-holder. Counts from then on are refused. */
+/* Only a pinned event can displace a place-holder. Counts after that are refused. */
 TEST_F(place_holder, stop_fails_when_perf_has_enabled_a_pinned_event)
 {
 	/* perf takes the first counter: the registers of this one stay as they are. */
@@ -182,7 +182,7 @@ static __s64 count_once(void)
 	return count;
 }
 
-/* Events that start and end after that are refused, too, within a tick or later. */
+/* Events that start after a place-holder was displaced fail, too, within a tick or later. */
 TEST_F(place_holder, events_that_start_after_that_fail_too)
 {
 	struct perf_event_attr attr = branches_attr(false, true);
@@ -278,7 +278,7 @@ TEST_F(beside_perf, counts_of_user_mode_are_exact)
 	ASSERT_EQ(0, take_turns(self, 2 * TURNS));
 	ASSERT_EQ(0, pmc_read(self->fd, 0, &of_four));
 	EXPECT_EQ(0, pmc_stop(self->fd, 0));
-	/* The rest, which is not proportional to the turns, is that of read() and take_turns(). */
+	/* read() and take_turns() add a count that is not proportional to the turns. */
 	EXPECT_LE(-200, (of_four - of_two) - 2 * (of_two - none));
 	EXPECT_GE(200, (of_four - of_two) - 2 * (of_two - none));
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * From version 6 of Intel's PMU on, the overflow of a counter may reload others. Linux perf leaves
- * these settings when its events end. The module's counts must still be right, and the settings
- * must be restored when its counters are freed.
+ * From version 6 of Intel's PMU on, the overflow of a counter may reload other counters. Linux perf
+ * leaves these settings in the registers when its events end. The module's counts must still be
+ * right, and the settings must be restored when the module's counters are freed.
  */
 #include <cpuid.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 #define N	100000UL
 
-/* The counter whose overflow reloads another one, and that one */
+/* The counter whose overflow reloads another counter, and the reloaded counter */
 #define CAUSE	0
 #define NUM	2
 

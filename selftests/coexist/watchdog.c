@@ -76,7 +76,7 @@ TEST_F(watchdog, watchdog_enabled_while_we_count_has_no_counter)
 		  pmc_loop_count(self->fd, 0, 2000));
 	close(self->fd);
 
-	/* The watchdog stays without a counter when the module's are free again. */
+	/* The watchdog has no counter, even when the module has freed its counters. */
 	self->fd = open_device(_metadata, O_RDWR);
 	EXPECT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	close(self->fd);

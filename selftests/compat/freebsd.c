@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A program written for FreeBSD's perfmon(4) gets the exact count each time, and the same as with
+ * A program for FreeBSD's perfmon(4) gets the exact count each time, which is the same as with
  * Linux perf.
  */
 #include <unistd.h>

@@ -49,7 +49,7 @@ event_select(u_char event, u_char unit, u_char flags, u_char mask)
 	return event | unit << 8 | flags << 16 | (u_int)mask << 24;
 }
 
-/* Makes the call @command with @arg, which has to succeed. */
+/* Makes the call @command with @arg. Ends the program if the call fails. */
 static void
 call(int fd, unsigned long command, const char *name, void *arg)
 {

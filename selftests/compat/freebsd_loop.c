@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A program for FreeBSD's perfmon(4), without anything of Linux: it includes FreeBSD's headers,
+ * A program for FreeBSD's perfmon(4) that uses nothing of Linux. It includes FreeBSD's headers,
  * which -I replaces by ours.
  *
  * Prints the number of instructions that it has executed in user mode between PMIOSTART and
- * PMIOSTOP: 2 for each of the 1,000,000 iterations, and those of the calls.
+ * PMIOSTOP: 2 for each of the 1,000,000 iterations, and the instructions of the calls.
  */
 #include <sys/types.h>
 #include <sys/ioctl.h>

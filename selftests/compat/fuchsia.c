@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A program for Fuchsia's perfmon records exactly what it executes, each time. It includes
- * Fuchsia's header, which -I replaces by ours; only open(2), mmap(2) and the number of CPUs are
- * Linux's.
+ * A program for Fuchsia's perfmon records exactly the instructions that it executes, each time. It
+ * includes Fuchsia's header, which -I replaces by ours. Only open(2), mmap(2) and the number of
+ * CPUs are those of Linux.
  */
 #include <lib/zircon-internal/device/cpu-trace/perf-mon.h>
 
@@ -182,7 +182,7 @@ TEST_F(fuchsia, sums_are_exact_each_time)
 	__u32 cpu;
 	int i;
 
-	/* On two CPUs there would be two rests without a sample. */
+	/* Runs on one CPU, because each CPU has a rest of instructions without a sample. */
 	ASSERT_LE(0, pin_to_first_cpu());
 	ASSERT_EQ(0, wait_until_idle());
 	for (i = 0; i <= REPEATS; i++) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// A program as one writes it for Fuchsia's perfmon, in C++, that uses every name of
-// the interface. Its includes are those of Fuchsia, and -I finds ours for them;
-// Linux's own are open(2), mmap(2), and how many CPUs there are.
+// A program for Fuchsia's perfmon, in C++, that uses every name of the interface. It includes
+// Fuchsia's headers, which -I replaces by ours. Only open(2), mmap(2) and the number of CPUs
+// are those of Linux.
 //
-// It prints how many instructions it executed in user mode in 1,000,000 iterations
-// of a loop: the sum of the records.
+// Prints the number of instructions that it has executed in user mode in 1,000,000 iterations
+// of a loop, which is the sum of the records.
 #include <lib/zircon-internal/device/cpu-trace/perf-mon.h>
 #include <zircon/errors.h>
 #include <zircon/types.h>
@@ -29,13 +29,13 @@ constexpr perfmon_event_id_t kInstructions =
 constexpr perfmon_event_id_t kBranches =
     PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_ARCH, 5);
 
-// Two values that a template takes if they are of one type.
+// Returns the smaller of two values of the same type.
 template <typename T>
 constexpr T Min(T a, T b) {
   return b < a ? b : a;
 }
 
-// The numbers, and the types that Fuchsia's header gives them.
+// The numbers, and their types in Fuchsia's header.
 static_assert(PERFMON_API_VERSION == 3, "");
 static_assert(Min(PERFMON_MAX_EVENTS, 99u) == 32, "");
 static_assert(sizeof(perfmon_ioctl_config_t::rate) ==
@@ -120,7 +120,7 @@ void CheckBranches(const perfmon_last_branch_record_t* record) {
   }
 }
 
-// Adds a record to the sums: its size.
+// Adds a record to the sums. Returns its size.
 size_t AddRecord(RecordPointer record, Sums* sums) {
   const perfmon_record_type_t type = RecordType(record.header);
 
@@ -197,7 +197,7 @@ void Loop() {
                    : "+r"(n) : : "cc");
 }
 
-// The flags of the instructions: branches, too, where there are such records.
+// The flags of the instructions, with branches if the CPU has branch records.
 uint32_t SampleFlags(int fd) {
   uint32_t flags = PERFMON_CONFIG_FLAG_USER | PERFMON_CONFIG_FLAG_PC;
   perfmon_ioctl_properties_t p;
@@ -260,7 +260,7 @@ int main() {
   Sums sums = {};
   cpu_set_t first;
 
-  // On two CPUs there would be two rests that make no sample.
+  // Runs on one CPU, because each CPU has a rest of instructions without a sample.
   CPU_ZERO(&first);
   CPU_SET(0, &first);
   if (sched_setaffinity(0, sizeof(first), &first))

@@ -33,7 +33,7 @@ static inline long long run_program(const char *name)
 	if (pid < 0)
 		return -errno;
 	if (!pid) {
-		/* The program must not count how this process goes to sleep. */
+		/* Waits, so that the program does not count the instructions of this process. */
 		if (dup2(out[1], STDOUT_FILENO) < 0 || wait_until_idle())
 			_exit(1);
 		execl(path, path, NULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Every call that must be refused, with its errno; a refused call changes nothing.
+ * Every kind of refused call, with its errno. A refused call changes nothing.
  *
  * A variant is a command, the descriptor, the argument, and the expected result. Variants with
  * two errors show which one is checked first; the order is in the comment of linux/perfmon.h.

@@ -2,8 +2,8 @@
 /*
  * Exact counts, and the effect of each call on the count.
  *
- * A loop of n iterations retires LOOP_INSNS * n instructions in user mode. The system calls
- * around it add a constant. Most tests subtract it by comparing two counts, and all of them
+ * A loop of n iterations retires LOOP_INSNS * n instructions in user mode. The system calls around
+ * the loop add a constant. Most tests subtract the constant by comparing two counts, and all tests
  * check its size.
  */
 #include <fcntl.h>
@@ -126,7 +126,7 @@ TEST_F(counter, start_continues_from_the_stopped_value)
 	EXPECT_EQ(2 * value, pmc_value(self->fd, 0));
 }
 
-/* FreeBSD's driver reset the counter in this case. */
+/* FreeBSD's driver resets a counter that is started while it runs. */
 TEST_F(counter, start_when_running_has_no_effect)
 {
 	__s64 value;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Fixed-function counters, PMC_FIXED(n). Each counts one event, so only the modes can be chosen.
- * Otherwise they behave like general counters.
+ * Fixed-function counters, PMC_FIXED(n). Each counts one event, so only its modes can be chosen.
+ * In all other respects they behave like general counters.
  */
 #include <errno.h>
 #include <fcntl.h>

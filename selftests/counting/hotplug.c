@@ -197,8 +197,8 @@ static __s64 count_switching(FIXTURE_DATA(hotplug) *self, long rounds)
 }
 
 /*
- * Executes loop(@n) @loops times, and checks after each one that the value has grown as it
- * should, while another process takes the CPU offline and online.
+ * Executes loop(@n) @loops times, while another process takes the CPU offline and online. Checks
+ * after each loop that the value has grown by the loop's instructions.
  */
 static __s64 count_while_switched(FIXTURE_DATA(hotplug) *self, int loops,
 				  unsigned long n)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The layout of the structures and the numbers of the commands. They are the same for 64-bit and
+ * The layout of the structures and the numbers of the commands. Both are the same for 64-bit and
  * 32-bit programs, so this file is built for both.
  *
  * A wrong value fails the build. The tests repeat the comparison at run time, by addresses and

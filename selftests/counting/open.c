@@ -76,7 +76,7 @@ TEST_F(open, readers_are_unlimited)
 	EXPECT_LE(0, self->writer);
 }
 
-/* A count can be read by another process than the one that started it. */
+/* A process can read a count that another process has started. */
 TEST_F(open, reader_sees_the_writers_live_values)
 {
 	int reader = device_open(O_RDONLY);

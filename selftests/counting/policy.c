@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Linux's policy for perf events, which each call checks anew: a descriptor does not carry the
+ * Linux's policy for perf events, which each call checks again: a descriptor does not have the
  * rights of the process that opened it.
  */
 #include <errno.h>

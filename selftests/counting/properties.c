@@ -42,7 +42,7 @@ FIXTURE_TEARDOWN(properties)
 	close(self->fd);
 }
 
-/* Reads the current CPU's. Intel SDM, volume 2A, "CPUID", leaf 0AH */
+/* Reads the properties of the current CPU. Intel SDM, volume 2A, "CPUID", leaf 0AH */
 static bool expected_on_intel(struct perfmon_properties *p)
 {
 	unsigned int eax, ebx, ecx, edx, fixed;
@@ -84,7 +84,7 @@ static __u16 smaller(__u16 a, __u16 b)
 	return a < b ? a : b;
 }
 
-/* Stores what all CPUs have in common. Returns true if a CPU has more. */
+/* Stores the properties that all CPUs have. Returns true if a CPU has more counters. */
 static bool expected_on_all(struct perfmon_properties *all)
 {
 	struct perfmon_properties one;

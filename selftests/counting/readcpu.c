@@ -176,7 +176,7 @@ TEST_F(readcpu, reset_zeroes_each)
 }
 
 /*
- * Returns how often the @n-th online CPU has received a function call interrupt, or -1 on
+ * Returns the number of function call interrupts that the @n-th online CPU has received, or -1 on
  * failure.
  */
 static long function_calls(int n)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Every register of the PMU that the module touches reads as before once the descriptor is
- * closed, on every CPU, in whatever way.
+ * When the descriptor has been closed in any way, every register of the PMU that the module has
+ * written has its old value, on every CPU.
  *
  * The registers are read through /dev/cpu/N/msr and the local APIC, not
  * through the module.

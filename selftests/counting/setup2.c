@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * PMIOSETUP2 and PMIOGET2: event selects of 64 bits, of which Intel's CPUs have the lower 32,
- * and AMD's four more for larger event numbers.
+ * PMIOSETUP2 and PMIOGET2: event selects of 64 bits. Intel's CPUs have the lower 32 bits, and AMD's
+ * CPUs have four more bits for larger event numbers.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A counter counts on every CPU, and its value is the sum: it is right for a program that moves,
- * and for programs on several CPUs at the same time.
+ * A counter counts on every CPU, and its value is the sum over all CPUs. So the value is right for
+ * a program that moves, and for programs on several CPUs at the same time.
  */
 #include <fcntl.h>
 #include <unistd.h>

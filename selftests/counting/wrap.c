@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Counts that are wider than the hardware's counters: exact after many wraps, and a reader never
- * sees them decrease or jump.
+ * Counts that are wider than the hardware's counters: they are exact after many wraps, and never
+ * decrease or jump for a reader.
  *
- * Counters have to wrap many times in seconds. Narrow ones do; the module's parameter
- * `period_bits` makes wide ones overflow as often.
+ * The tests need counters that wrap many times in seconds. Narrow counters do; with the module's
+ * parameter `period_bits`, wide counters overflow as often.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,8 @@
 
 /*
  * More instructions than all CPUs together retire in one cycle of the time-stamp counter, and a
- * tolerance. Both are small compared to half the range of a counter, which a mistake would add.
+ * tolerance. Both are small compared with half the range of a counter, by which a mistake changes a
+ * value.
  */
 #define MAX_RATE	16
 #define SLACK		10000
@@ -262,7 +263,7 @@ TEST_F(wrap, value_is_exact_without_readers)
 	EXPECT_EQ((__s64)(LOOP_INSNS * self->n) + overhead,
 		  pmc_loop_count(self->fd, num, self->n));
 
-	/* In parts, so that the counter is stopped at many values of its range. */
+	/* Counts in several parts, so that the counter is stopped at many values of its range. */
 	ASSERT_EQ(0, pmc_reset(self->fd, num));
 	for (i = 0; i < 100; i++)
 		ASSERT_EQ(0, pmc_count_loop(self->fd, num, self->n / 100));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Makes each call with a failure of its first allocation or copy, then of its second, and so on
- * until all have failed once: the call fails with ENOMEM or EFAULT, changes nothing, and works
- * when it is repeated.
+ * until each allocation and copy has failed once. The call fails with ENOMEM or EFAULT, changes
+ * nothing, and works when it is repeated.
  *
  * The test finds a leaked buffer at once; kmemleak finds other leaks at the end of the run.
  */
@@ -24,7 +24,7 @@
 #include "snapshot.h"
 #include "trace.h"
 
-/* More than any call has. */
+/* More allocations and copies than any call makes. */
 #define MAX_FAULTS	1000
 
 #define RATE	100000U
@@ -40,7 +40,7 @@ FIXTURE(fault)
 	void *map;
 };
 
-/* The arguments of a call, and what it leaves. */
+/* The arguments of a call, and the descriptor that it opens. */
 struct call_under_test {
 	FIXTURE_DATA(fault) *self;
 	int opened;	/* a descriptor that the call has opened */
@@ -215,7 +215,7 @@ FIXTURE_TEARDOWN(fault)
 {
 }
 
-/* The state as calls report it, and the registers that do not change by themselves. */
+/* The state that calls report, and the registers that do not change by themselves. */
 struct state_image {
 	int descriptors;
 	int err[7];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Events when memory is short. Makes each call and each fork with a failure of its first
- * allocation or copy, then of its second, and so on until all have failed once:
+ * allocation or copy, then of its second, and so on until each has failed once:
  *
  * - PERFMON_EVENT_OPEN and mmap(2) fail with ENOMEM or EFAULT, leave nothing behind, and work
  *   when they are repeated; other events continue to count;
@@ -31,7 +31,7 @@
 #include "loop.h"
 #include "target.h"
 
-/* More than any call has. */
+/* More allocations and copies than any call makes. */
 #define MAX_FAULTS	5000
 
 #define N	10000UL
@@ -80,7 +80,7 @@ static int open_event(int device, pid_t pid, int cpu, int group)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Returns how many more events of a task can be opened. */
+/* Returns the number of further events of a task that can be opened. */
 static int count_openable(int device, pid_t pid)
 {
 	int fd[64], n = 0, i;
@@ -121,7 +121,7 @@ FIXTURE_TEARDOWN(event_open)
 	close(self->device);
 }
 
-/* Returns the lowest free descriptor: greater than before if one was left open. */
+/* Returns the lowest free descriptor, which increases if a call has left a descriptor open. */
 static int next_descriptor(void)
 {
 	int fd = dup(STDOUT_FILENO);
@@ -332,7 +332,7 @@ static int fork_with_fault(unsigned long flags, int n, int *injected)
 	return 0;
 }
 
-/* Returns the count of other tasks than this one, or -EIO. */
+/* Returns the count of all tasks except this one, or -EIO. */
 static __s64 count_others(struct __test_metadata *_metadata, FIXTURE_DATA(event_fork) *self)
 {
 	__s64 inherited_event = event_count(self->inherited_event), own_event = event_count(self->own_event);
@@ -341,7 +341,7 @@ static __s64 count_others(struct __test_metadata *_metadata, FIXTURE_DATA(event_
 	return inherited_event < 0 ? inherited_event : inherited_event - own_event;
 }
 
-/* Forks until none of the allocations is left to fail. */
+/* Forks until each of the allocations has failed. */
 static void try_all_faults(struct __test_metadata *_metadata, FIXTURE_DATA(event_fork) *self,
 			   unsigned long flags, __s64 child)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Loads the module with a failure of its first allocation or copy, then of its second, and so on:
- * it is not loaded, leaves nothing behind, and loads when nothing fails.
+ * Loads the module with a failure of its first allocation or copy, then of its second, and so on.
+ * The module is not loaded, leaves nothing behind, and loads when no allocation fails.
  *
- * Some four hundred are the kernel's and the module's own, and more than twice as many are
- * KUnit's, unless that is switched off (kunit.autorun=0). FAULT_STEP=n tries every n-th of them;
- * 1 tries all.
+ * About four hundred allocations are those of the kernel and the module, and more than twice as
+ * many are those of KUnit, unless it is switched off (kunit.autorun=0). FAULT_STEP=n makes every n-th
+ * allocation fail; 1 means all.
  */
 #include <errno.h>
 #include <fcntl.h>

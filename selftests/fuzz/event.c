@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Compares events and their rings with a model: random attributes, ioctls, mappings, junk in
- * rings, closes, forks and kills have the errno and counts that the model predicts.
+ * Compares events and their rings with a model: random attributes, ioctls, mappings, random bytes
+ * in rings, closes, forks and kills have the errno and counts that the model predicts.
  *
  *     fuzz_event [--seed S] [--calls N] [--seconds N] [--threads N]
  *
@@ -25,7 +25,7 @@
 #include "options.h"
 #include "steps.h"
 
-/* The usual limits: without them the machine would do nothing but samples. */
+/* The default limits. Without limits the machine does nothing but take samples. */
 #define LIMITS	"perf_event_max_sample_rate=100000 perf_cpu_time_max_percent=25"
 #define MAX_RATE	100000
 
@@ -63,7 +63,7 @@ static void random_step(struct fuzz_step *s, struct rng *r)
 		s->a.words[0] = rng_once_in(r, 8) ? rng_below(r, 2) << 63 : random_period(r);
 }
 
-/* Runs a sequence. Returns how many steps it took until the difference, or 0. */
+/* Runs a sequence. Returns the number of steps up to the difference, or 0 without one. */
 static int run_steps(struct event_fuzz *f, const struct fuzz_step *steps, int n)
 {
 	int i;
@@ -145,7 +145,7 @@ static bool run_sequences(struct event_fuzz *f, unsigned int process)
 	return true;
 }
 
-/* Prints how often each action had which result. Returns whether all succeeded at least once. */
+/* Prints the number of each result of each action. Returns whether each has succeeded once. */
 static bool print_answers(const struct event_fuzz_counts *counts)
 {
 	bool all_succeeded = true;

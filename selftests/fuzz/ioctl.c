@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Random sequences of calls of both interfaces by several threads, valid and invalid ones, while
- * descriptors are opened, closed, duplicated and forked, and buffers are mapped: no call fails
- * with an errno that it can't have, and nothing is left behind.
+ * descriptors are opened, closed, duplicated and forked, and buffers are mapped. No call fails
+ * with an impossible errno, and no memory, counter or register is lost.
  *
  *     fuzz_ioctl [--seed S] [--calls N] [--seconds N] [--threads T] [--blind]
  *
- * On a kernel with CONFIG_KCOV, sequences that reached new code are kept, and most others are made
- * from them. Which ones are kept depends a little on time; with one thread and --blind a run is
- * repeatable.
+ * On a kernel with CONFIG_KCOV, sequences that have reached new code are kept, and most later
+ * sequences are made from these. The choice of kept sequences depends a little on time; with one
+ * thread and --blind a run is repeatable.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -93,9 +93,9 @@ static void note_wrong(struct fuzzer *f, const char *what, unsigned int cmd, int
 }
 
 /*
- * Returns true if a call by root can fail so in some state, with any argument. No other process
- * has the counters or forbids anything, so EIO and EACCES are impossible. Another thread may
- * have closed the descriptor, and opened one with the same number.
+ * Returns true if a call by root can fail with this errno in some state, with any argument. No
+ * other process has the counters or forbids a call, so EIO and EACCES are impossible. Another thread may
+ * have closed the descriptor, and opened another file with the same number.
  */
 static bool is_possible(unsigned int cmd, int err)
 {
@@ -113,7 +113,7 @@ static bool is_possible(unsigned int cmd, int err)
 	return c ? command_may_fail(c, err) : !err;
 }
 
-/* Returns the descriptor in a slot, or in the next one that is not empty; -1 if all are. */
+/* Returns the descriptor in a slot, or in the next slot that is not empty; -1 if all are empty. */
 static int any_device(unsigned int slot)
 {
 	int i, fd = -1;
@@ -391,7 +391,7 @@ static unsigned long long answers(int command, int err)
 	return sum;
 }
 
-/* Prints how often each command had which result. Returns whether each succeeded at least once. */
+/* Prints the number of each result of each command. Returns whether each has succeeded once. */
 static bool print_answers(void)
 {
 	unsigned long long n;

@@ -343,7 +343,7 @@ static void random_step(struct fuzz_step *s, struct rng *rng)
 	}
 }
 
-/* Runs a sequence. Returns how many steps it took until the difference, or 0. */
+/* Runs a sequence. Returns the number of steps up to the difference, or 0 without one. */
 static int run_steps(const struct fuzz_step *steps, int n)
 {
 	int i;

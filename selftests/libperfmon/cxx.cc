@@ -94,7 +94,7 @@ std::uint64_t after_exception()
 	return n && !std::strcmp(totals[n - 1].name, "thrown") ? totals[n - 1].passes : 0;
 }
 
-// Tests all that libperfmon counts. Returns the count of the loop.
+// Tests all kinds of counts of libperfmon. Returns the count of the loop.
 std::uint64_t count_all()
 {
 	std::uint64_t nothing = perfmon::instructions([] {});

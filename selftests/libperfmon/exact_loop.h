@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A workload that is the same number of instructions however it is compiled, its beginning
- * included.
+ * A workload with the same number of instructions for every compiler and option, including its
+ * beginning.
  */
 #ifndef SELFTESTS_EXACT_LOOP_H
 #define SELFTESTS_EXACT_LOOP_H

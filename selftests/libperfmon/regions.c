@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * libperfmon's markers: the code between two of them is counted to the instruction, whatever
- * markers are inside, also in threads that take turns on a CPU.
+ * libperfmon's markers: the code between two markers is counted to the instruction, also if other
+ * markers are inside, and in threads that take turns on a CPU.
  */
 #include <perfmon.h>
 

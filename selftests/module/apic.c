@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The mode of the local APICs, so that a machine which is meant to test one mode can't silently
- * use the other: APIC=xapic or APIC=x2apic.
+ * Checks the mode of the local APICs (APIC=xapic or APIC=x2apic), so that a machine for one mode
+ * can't silently use the other.
  */
 #include <stdlib.h>
 #include <string.h>

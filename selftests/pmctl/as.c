@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * pmctl_as USER COMMAND... : runs COMMAND as a user by number, with CAP_PERFMON and no
- * other capability; with a minus sign in front of USER, without CAP_PERFMON, too.
+ * pmctl_as USER COMMAND... : runs COMMAND as the user with number USER, with CAP_PERFMON and no
+ * other capability; with a minus sign in front of USER, without any capability.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * pmctl_events: opens events by perf_event_open(2) and prints a line with the result of
- * each. `pmctl wrap` is to make them the driver's, also of a static program, its
+ * each. Under `pmctl wrap` they must be events of the driver, also in a static program, its
  * threads and children.
  *
  *     pmctl_events [storm FILE]
  *
- * With `storm`, children open events without an end, until the program is killed. FILE is
- * made when each of them has opened one.
+ * With `storm`, children open events in a loop, until the program is killed. FILE is
+ * created when each child has opened an event.
  *
  * Each count has LOOPS iterations of a loop, and the calls before and after it.
  */
@@ -51,8 +51,8 @@ static struct perf_event_attr instructions(void)
 }
 
 /*
- * Prints the instructions of LOOPS iterations: the difference of two loops' counts, less
- * whatever else changes from count to count.
+ * Prints the instructions of LOOPS iterations, computed from counts of loops of different
+ * lengths, so that instructions outside of the loops do not matter.
  */
 static void print_count(const char *name)
 {
@@ -153,7 +153,7 @@ static void print_file(const char *name, struct perf_event_attr *attr, unsigned 
 	close(fd);
 }
 
-/* Prints how many counts one read of a group of two equal events gives, and if they are equal. */
+/* Reads a group of two equal events. Prints the number of counts, and whether they are equal. */
 static void print_group(void)
 {
 	struct perf_event_attr attr = instructions();

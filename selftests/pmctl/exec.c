@@ -2,9 +2,9 @@
 /*
  * exec PROGRAM [ARGUMENT...]: becomes PROGRAM, with an empty environment.
  *
- * A program's instructions depend a little on its environment, and pmctl and perf
- * hand down different ones. This program has no C library, so that it executes the
- * same with each.
+ * The number of a program's instructions depends a little on its environment, and pmctl and
+ * perf pass on different environments. This program has no C library, so it executes the
+ * same instructions with both.
  */
 #include <asm/unistd.h>
 

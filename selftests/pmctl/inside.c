@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * pmctl_inside CGROUP.PROCS COMMAND... : moves to the cgroup whose file this is, and executes
- * COMMAND there. Between the two are the same few instructions each time.
+ * pmctl_inside CGROUP.PROCS COMMAND... : moves to the cgroup of the file CGROUP.PROCS, and executes
+ * COMMAND in it. The instructions between the move and the exec are the same each time.
  *
- * It has no C library, whose start depends on the environment.
+ * The program has no C library, whose start depends on the environment.
  */
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -17,13 +17,13 @@ static long call(long number, long a, long b, long c)
 	return result;
 }
 
-/* Called by _start below with what argc is on top of (System V ABI, AMD64, 3.4.1). */
+/* Called by _start below with the address of argc on the stack (System V ABI, AMD64, 3.4.1). */
 void run(long *stack)
 {
 	char **argv = (char **)(stack + 1), **envp = argv + stack[0] + 1;
 	long fd = call(SYS_open, (long)argv[1], O_WRONLY | O_CLOEXEC, 0);
 
-	/* 0 stands for the process that writes it. */
+	/* 0 stands for the writing process. */
 	if (call(SYS_write, fd, (long)"0", 1) == 1)
 		call(SYS_execve, (long)argv[2], (long)(argv + 2), (long)envp);
 	call(SYS_exit_group, 127, 0, 0);

@@ -2,11 +2,10 @@
 /*
  * pmctl_interrupted MICROSECONDS CALLS [restart]: opens and closes an event CALLS times
  * while a timer sends a signal every MICROSECONDS; with `restart` the handler has
- * SA_RESTART. Prints how many calls were interrupted, and how many failed
- * otherwise.
+ * SA_RESTART. Prints the number of interrupted calls, and of calls with another error.
  *
  * The process stays on its CPU, and opens an event before the signals begin: from then on
- * pmctl takes its calls there.
+ * pmctl handles its calls on that CPU.
  */
 #include <errno.h>
 #include <sched.h>

@@ -3,7 +3,7 @@
  * loop N: executes LOOP_INSNS * N instructions and a constant number of
  * others, and exits with N modulo 256 if a second argument is given, else 0.
  *
- * There is no C library in it, so the constant is the same for every N with
+ * The program has no C library, so the constant is the same for every N with
  * the same number of digits.
  */
 #include <asm/unistd.h>

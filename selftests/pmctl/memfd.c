@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * pmctl_memfd PROGRAM [ARGUMENT...]: executes a copy of PROGRAM that has no name in the
+ * pmctl_memfd PROGRAM [ARGUMENT...]: executes a copy of PROGRAM that has no path in the
  * file system.
  */
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * pmctl_names N: executes some 4 * N instructions in two functions whose names
- * are C++'s encodings of types, too.
+ * pmctl_names N: executes about 4 * N instructions in two functions whose names
+ * are also mangled names of C++ types.
  */
 #include <stdlib.h>
 

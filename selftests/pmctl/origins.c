@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * pmctl_origins N [alone]: executes some 2 * N instructions in a function that it makes at
+ * pmctl_origins N [alone]: executes about 2 * N instructions in a function that it makes at
  * run time and names in /tmp/perf-PID.map, and as many in a function that is inlined into
- * another. With `alone` it has a /tmp of its own.
+ * another function. With `alone` it has a /tmp of its own.
  */
 #include <sched.h>
 #include <stdio.h>

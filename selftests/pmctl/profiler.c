@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * pmctl_profiler N: profiles its own threads as async-profiler does: each has an event of
- * perf_event_open(2), a ring of one page, and a signal at each sample, whose handler
- * reads the ring. Each thread calls itself to a depth of its own and executes 2 * N
- * instructions there.
+ * pmctl_profiler N: profiles its own threads as async-profiler does. Each thread has an event
+ * of perf_event_open(2), a ring of one page, and a signal at each sample, whose handler
+ * reads the ring. Each thread calls a function recursively, to a different depth, and executes
+ * 2 * N instructions in the deepest call.
  *
  * Prints for each thread the file of its event, and whether its samples are as expected: one
  * for each period of the count, each in the thread's own loop and with its call chain.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * pmctl_shares N: executes some 20 * N instructions, of which 10, 30 and 60
- * percent are in three functions, which take turns.
+ * pmctl_shares N: executes about 20 * N instructions in three functions, which
+ * take turns and have 10, 30 and 60 percent of the instructions.
  */
 #include <stdlib.h>
 

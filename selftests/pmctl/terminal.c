@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * pmctl_terminal ROWS COLUMNS [STEP]... -- COMMAND [ARGUMENT]...: executes COMMAND at a
- * terminal of this size, as a user that does the steps one after the other:
+ * terminal of this size, and makes the steps of a user, one after the other:
  *
  *   -w TEXT   waits until TEXT is written, after the keys that were typed last
- *   -q MS     waits until nothing is written for so long
- *   -s MS     waits for so long
- *   -k KEYS   types
- *   -o FILE   keeps in FILE what has been written until now
- *   -h MS     hangs up, and waits for so long
+ *   -q MS     waits until nothing has been written for MS milliseconds
+ *   -s MS     waits for MS milliseconds
+ *   -k KEYS   types KEYS
+ *   -o FILE   copies the output so far to FILE
+ *   -h MS     hangs up, and waits for MS milliseconds
  *
  * The exit code is COMMAND's, 128 + N if signal N ended it; 124 if TEXT does not come, or
  * COMMAND does not end; 125 if COMMAND leaves the terminal with other settings than it had.
@@ -31,7 +31,7 @@ static char written[16 << 20];
 static size_t length, typed_at;
 static int master, ended;
 
-/* Reads what arrives within ms milliseconds. Returns 1 if something arrived, else 0. */
+/* Reads the output of the next ms milliseconds. Returns 1 if there was any, else 0. */
 static int read_more(int ms)
 {
 	struct pollfd poll_fd = { .fd = master, .events = POLLIN };

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * pmctl_unwound WHAT N: executes some 2 * N instructions in leaf(), without frame
- * pointers. WHAT selects the way there: `callers` through main, outer, middle and 20 times
- * recurse; `signal` through a handler of a signal that interrupts middle; `deep` through
- * frames of 2 KiB, 80 times. `kernel` and `vdso` call the kernel and its vDSO N times from
- * there.
+ * pmctl_unwound WHAT N: executes about 2 * N instructions in leaf(), without frame
+ * pointers. WHAT selects the callers of leaf(): `callers` has main, outer, middle and 20 times
+ * recurse; `signal` has the handler of a signal that interrupts middle; `deep` has 80 frames
+ * of 2 KiB. With `kernel` and `vdso`, leaf() calls the kernel or its vDSO N times.
  */
 #include <fcntl.h>
 #include <sched.h>

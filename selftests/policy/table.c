@@ -3,9 +3,9 @@
  * Permissions: tests each cell of the table in policy.csv, which Documentation/abi.rst includes.
  * A test case is one kind of caller with one setting.
  *
- * All columns but the first use a descriptor that root has opened, which gives no permission by
- * itself. Locks the kernel down step by step, which can't be undone, so this test needs a virtual
- * machine of its own.
+ * All columns but the first use a descriptor that root has opened; such a descriptor gives no
+ * permission by itself. The test locks the kernel down step by step, which can't be undone, so it
+ * needs a virtual machine of its own.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -84,7 +84,7 @@ static int try_read(void)
 	return pmc_read(device.fd, SET_UP, &value);
 }
 
-/* Traces some work. The config asks for PC records. */
+/* Traces some work. The config requests PC records. */
 static int trace_work(const struct perfmon_config *config)
 {
 	int err, i;
@@ -198,7 +198,7 @@ static const struct {
 	{ "others", false, false, OTHERS },
 };
 
-/* The table's first three columns are the caller and the settings, then come the results. */
+/* The table's first three columns are the caller and the settings, the others are results. */
 #define KEYS	3
 
 static struct csv table;

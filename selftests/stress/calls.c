@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * All calls at the same time, from threads and processes that share descriptors and replace them
- * while others use them: a call fails only with an errno that the table of calls allows, and
- * nothing is left behind.
+ * while others use them. A call fails only with an errno that the table of calls allows, and no
+ * memory, counter or register is lost.
  *
  * SECONDS and SEED in the environment set the length and the random numbers.
  */
@@ -14,7 +14,7 @@
 #include "leak_fixture.h"
 #include "options.h"
 
-/* The least number of calls until each should have succeeded once, on a busy host too. */
+/* The number of calls after which each should have succeeded once, also on a busy host. */
 #define LEAST_CALLS	10000
 
 FIXTURE(calls)

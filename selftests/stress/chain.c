@@ -2,7 +2,7 @@
 /*
  * Many call chains: of a recursion, of signal handlers, of the vDSO, of the kernel, of stacks that
  * end in invalid frames or change while they are read, and of executed programs. Each chain is
- * complete, or cut where it has to be.
+ * complete, or cut at an invalid frame.
  *
  * CHAINS in the environment is the number of chains, SEED sets the random numbers. Compiled with
  * frame pointers, also for 32 bits.
@@ -121,7 +121,7 @@ static bool is_at_entry(const struct sample *s)
 	return !s->length && (!s->ip || !memcmp((void *)(uintptr_t)(s->ip - 2), "\x0f\x05", 2));
 }
 
-/* Checks what holds for every chain of a program. */
+/* Makes the checks that apply to every chain of a program. */
 static bool is_program(struct chain_findings *c, const struct sample *s)
 {
 	unsigned int i;
@@ -270,7 +270,7 @@ struct chain_kind {
 	__u64 period;
 	bool kernel;
 	void (*see)(const struct sample *s, void *data);
-	/* Executes something, and sets in i->c what the chains must be. */
+	/* Executes code with known callers, and sets the expected chains in i->c. */
 	void (*work)(struct chain_run *i);
 };
 
@@ -399,7 +399,7 @@ static void sample_chains(struct chain_run *i, const struct chain_kind *kind, __
 		kind->work(i);
 		event_disable(s->fd);
 		sampler_read(s, &i->all, kind->see, &i->c);
-		/* Stops if the test itself is wrong, which would otherwise loop forever. */
+		/* Stops after a limit, because a wrong test would loop forever. */
 		if (i->all.malformed || (i->all.samples > 10000 && !i->c.judged))
 			break;
 	}
@@ -485,7 +485,7 @@ TEST_F_TIMEOUT(chain_stress, stack_changes_while_it_is_read, MINUTES * 60)
 	expect_no_leaks(_metadata, &self->leaks);
 }
 
-/* Stacks of handlers: that of the thread, one at lower and one at higher addresses. */
+/* The stack of a handler: that of the thread, or one at lower or at higher addresses. */
 enum handler_stack { SAME, BELOW, ABOVE, PLACES };
 
 #define STACK	(256 * 1024)

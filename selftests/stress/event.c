@@ -61,7 +61,7 @@ FIXTURE_SETUP(event_stress)
 	ASSERT_EQ(0, cpus_online(&self->cpus));
 }
 
-/* A task that does everything that the module has to follow, until it is killed. */
+/* Forks, executes programs, moves and switches, all of which the module follows, until killed. */
 static void run_victim(struct rng r, const cpu_set_t *cpus)
 {
 	int cpu;
@@ -240,7 +240,7 @@ static void kill_all(FIXTURE_DATA(event_stress) *self)
 	for (i = 0; i < ATTACHERS; i++) {
 		if (self->attacher[i] <= 0)
 			continue;
-		/* Kills one attacher, wherever it is in a call. */
+		/* Kills one attacher, also in the middle of a call. */
 		if (!i)
 			kill(self->attacher[i], SIGKILL);
 		waitpid(self->attacher[i], NULL, 0);
@@ -343,7 +343,7 @@ TEST_F_TIMEOUT(event_stress, attach_and_detach_against_hotplug, 36000)
 	time_t end = now() + self->seconds;
 	int online[CPU_SETSIZE], home = cpu_next(&self->cpus, -1), cpu;
 
-	/* On AMD the kernel resets registers of perf's when a CPU goes offline: do that first. */
+	/* AMD: the kernel resets perf's registers when a CPU goes offline, so do it once before. */
 	for_each_cpu_in(cpu, &self->cpus) {
 		online[cpu] = cpu == home ? -1 : cpu_open_online(cpu);
 		if (online[cpu] >= 0) {
@@ -365,7 +365,7 @@ TEST_F_TIMEOUT(event_stress, attach_and_detach_against_hotplug, 36000)
 	expect_as_before(_metadata, self);
 }
 
-/* To the level "core": all CPUs but one are offline, and the registers are lost. */
+/* Sleeps to the level "core": all CPUs but one are offline, and the registers are lost. */
 TEST_F_TIMEOUT(event_stress, attach_and_detach_against_sleep, 36000)
 {
 	int i;
@@ -374,7 +374,7 @@ TEST_F_TIMEOUT(event_stress, attach_and_detach_against_sleep, 36000)
 		return;		/* a system that can't sleep */
 	ASSERT_EQ(0, write_file("/sys/module/suspend/parameters/pm_test_delay", "0"));
 	ASSERT_EQ(0, write_file(POWER "pm_test", "core"));
-	/* The kernel changes registers on sleep: sleep once, to begin with its values. */
+	/* The kernel changes registers on sleep, so sleep once before the test reads them. */
 	ASSERT_EQ(0, write_file(POWER "state", "mem"));
 	start_tasks_and_leak_check(_metadata, self);
 	for (i = 0; i < (int)self->seconds / 2; i++) {

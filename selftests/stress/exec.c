@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Call chains of programs that are executed while they are sampled: those of this program are
- * complete; there are none of a program with other credentials.
+ * Call chains of programs that are executed while they are sampled. The chains of this program are
+ * complete, and a program with other credentials has no samples.
  *
  * ROUNDS and SEED in the environment set the length and the random numbers. Compiled with frame
  * pointers, also for 32 bits.

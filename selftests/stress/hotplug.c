@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * All CPUs but the first go offline and come back many times, while a trace and a counter of the
- * same event run: they agree on each CPU, and a flag reports missing records. Then the same
- * beside random calls.
+ * All CPUs but the first go offline and online many times, while a trace and a counter of the same
+ * event run. Trace and counter agree on each CPU, and a flag reports missing records. A second test
+ * switches CPUs while other processes make random calls.
  *
  * ROUNDS and SEED in the environment set the length and the random numbers.
  */
@@ -23,7 +23,7 @@
 #define PAGES		256
 #define RATE		997U
 
-/* The most iterations of the loop, on a CPU in a round. */
+/* The maximum number of iterations of the loop, on a CPU in a round. */
 #define MAX_N		20000
 
 FIXTURE(hotplug)
@@ -57,7 +57,7 @@ FIXTURE_SETUP(hotplug)
 		if (cpu == self->home || self->online[cpu] < 0)
 			continue;
 		CPU_SET(cpu, &self->others);
-		/* The kernel resets on AMD what perf has left: do that first. */
+		/* AMD: the kernel resets perf's registers when a CPU goes offline; do it once before. */
 		ASSERT_EQ(0, cpu_set_online(self->online[cpu], "0"));
 		ASSERT_EQ(0, cpu_set_online(self->online[cpu], "1"));
 	}

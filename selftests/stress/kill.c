@@ -53,7 +53,7 @@ static void sleep_random_time(FIXTURE_DATA(killed) *self)
 	usleep(rng_below(&self->random, MAX_DELAY_US));
 }
 
-/* Returns "" if the device and the counters are free, else what is not. */
+/* Returns "" if the device and the counters are free, else the problem. */
 static const char *is_free(FIXTURE_DATA(killed) *self)
 {
 	int fd = device_open(O_RDWR);

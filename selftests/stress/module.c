@@ -46,7 +46,7 @@ FIXTURE_TEARDOWN(module)
 	ensure_module(_metadata);
 }
 
-/* Counts and traces, and leaves it to the end of the process to stop. */
+/* Counts and traces. The end of the process stops both. */
 static void use_device(int fd)
 {
 	struct perfmon_config config = one_event(INSTRUCTIONS, 997,

@@ -27,10 +27,10 @@
 
 #define MAX_N	20000
 
-/* The most time beyond SECONDS until each side has had the counters. */
+/* The maximum time beyond SECONDS until each side has had the counters. */
 #define MAX_EXTRA_SECONDS	60
 
-/* Memory shared with the other process: when to stop, and its results. */
+/* Memory shared with the other process: the request to stop, and the results of that process. */
 struct other_user_results {
 	int stop;
 	__u64 times_had;		/* how often it had the counters */
@@ -58,8 +58,8 @@ FIXTURE_VARIANT(perf)
 };
 
 /*
- * A round of each other user of the counters. Returns 1 if it had the counters and all was right,
- * -EBUSY if it was refused, and anything else on an error.
+ * Executes a round of the other user of the counters. Returns 1 if it had the counters and its
+ * results were right, -EBUSY if it was refused, and another value on an error.
  */
 static int count_in_a_task(struct rng *r)
 {

@@ -37,7 +37,7 @@
 #define MAPPINGS	8
 #define PAGE		4096UL
 
-/* The usual limits: without them the machine would do nothing but samples. */
+/* The default limits. Without limits the machine does nothing but take samples. */
 #define LIMITS	"perf_event_max_sample_rate=100000 perf_cpu_time_max_percent=25"
 
 /* Shared by all processes. */
@@ -152,7 +152,7 @@ static struct perf_event_attr random_attr(struct rng *r)
 	return attr;
 }
 
-/* Opens an event of the process on one CPU or on any, or of all that runs on a CPU. */
+/* Opens an event of the process on one CPU or on any CPU, or an event of all tasks on a CPU. */
 static void open_one(struct ring_user *u, int *fd)
 {
 	struct perf_event_attr attr = random_attr(&u->r);
@@ -404,10 +404,10 @@ TEST_F_TIMEOUT(ring_stress, rings_are_mapped_and_unmapped_at_random, 36000)
 
 	for (i = 0; i < USERS; i++)
 		start_user(self, i);
-	/* On a slow machine this takes longer, until something was recorded. */
+	/* On a slow machine the test takes longer, until a sample was recorded. */
 	while (now() < end || (!s->records && now() < end + 20 * (time_t)self->seconds)) {
 		usleep(rng_below(&self->random, 1000000));
-		/* Kills one process, wherever it is in a call. */
+		/* Kills one process, also in the middle of a call. */
 		i = rng_below(&self->random, USERS);
 		kill(self->user[i], SIGKILL);
 		waitpid(self->user[i], NULL, 0);
@@ -442,7 +442,7 @@ static void check_chain(const struct sample *s, void *data)
 		c->longest = s->length;
 }
 
-/* Chains of the program, and of the kernel called by it. */
+/* Chains of the program, and of the kernel that it calls. */
 TEST_F_TIMEOUT(ring_stress, stack_changes_while_it_is_read, 36000)
 {
 	struct frame *frames = frames_map();

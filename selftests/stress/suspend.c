@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The system goes to sleep and wakes up: at each level of pm_test, and by a real suspend to memory,
- * in which the registers are lost. Counters continue from their values. A trace ends with what
- * it has recorded, and a flag; the next one records everything. Events of tasks and of CPUs
+ * in which the registers are lost. Counters continue from their values. A trace ends with a
+ * flag, and keeps its records; the next trace records everything. Events of tasks and of CPUs
  * continue, and their rings have all samples.
  *
  * Suspend to idle is not tested, since nothing would wake the virtual machine: its clock raises no
- * ACPI event while the machine is on. "platform" is all of it but the idling.
+ * ACPI event while the machine is on. The level "platform" tests all of it except the idling.
  *
  * ROUNDS in the environment sets the length.
  */
@@ -101,7 +101,7 @@ FIXTURE_SETUP(suspend)
 	self->fd = -1;
 	self->rounds = env_number("ROUNDS", 2);
 
-	/* The kernel changes registers on sleep: sleep once, to begin with its values. */
+	/* The kernel changes registers on sleep, so sleep once before the test reads them. */
 	ASSERT_EQ(0, write_file(TEST_DELAY, "0"));
 	ASSERT_EQ(0, write_file(POWER "pm_test", variant->level));
 	ASSERT_EQ(0, sleep_once(variant));
@@ -118,7 +118,7 @@ FIXTURE_TEARDOWN(suspend)
 		close(self->fd);
 }
 
-/* Expects that nothing of the device and of events is left after the close. */
+/* Expects that no memory, counter or register is lost after the close. */
 static void close_without_leaks(struct __test_metadata *_metadata,
 				FIXTURE_DATA(suspend) *self)
 {

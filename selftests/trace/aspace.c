@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The address space of a sample: one for each process, and 0 for callers without
- * access to kernel addresses.
+ * The address space of samples, which differs between processes, and is 0 for callers that may
+ * not see kernel addresses.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,7 +53,7 @@ struct aspace_findings {
 	__u64 samples;
 };
 
-/* Goes to the next sample of kernel mode, or of user mode. */
+/* Advances to the next sample of kernel mode, or of user mode. */
 static bool next_sample(struct trace_cursor *c, bool kernel,
 			struct trace_record *r)
 {
@@ -115,7 +115,7 @@ TEST_F(aspace, process_has_one_address_space)
 	EXPECT_EQ(0ULL, second.other_samples);
 }
 
-/* Also where user and kernel have page tables of their own (PTI). */
+/* The same holds if user mode has separate page tables (PTI). */
 TEST_F(aspace, kernel_and_user_have_the_same_address_space)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
@@ -175,7 +175,7 @@ TEST_F(aspace, another_process_has_another_address_space)
 	ours = aspaces(&self->trace, self->cpu, false);
 
 	/*
-	 * The child executes the loop. This process executes so little that it has a sample only if
+	 * The child executes the loop. This process executes few instructions, so it has a sample only if
 	 * other tasks of this CPU have counted most of a period.
 	 */
 	ASSERT_EQ(0, trace_child(&self->trace));
@@ -202,7 +202,7 @@ FIXTURE_VARIANT(rights)
 };
 
 /*
- * Linux has no setting that allows a CPU's user mode and not its kernel, so each
+ * Linux has no setting that allows sampling the user mode of a CPU but not its kernel mode, so each
  * caller that may stage a config gets the address spaces.
  */
 FIXTURE_VARIANT_ADD(rights, paranoid_2) { .paranoid = 2, .err = EACCES };

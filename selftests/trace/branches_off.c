@@ -4,7 +4,7 @@
  * Linux perf does not use it. The LBR stack then has old branches. They must not be in a
  * record, the gap must be reported, and recording must continue.
  *
- * Writes by /dev/cpu/N/msr do the same to that register, and to the one that selects branches.
+ * Writes by /dev/cpu/N/msr also change that register, and the register that selects branches.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -26,8 +26,8 @@
 #define FREEZE		(1ULL << 11)
 
 /*
- * Two loops at different addresses, so that their branches show which one ran. They return the
- * target of these branches.
+ * Two loops at different addresses, so that their branches show which loop ran. The functions
+ * return the target of these branches.
  */
 static __attribute_noinline__ __u64 run_first(unsigned long n)
 {
@@ -188,7 +188,7 @@ TEST_F(branches, old_branches_are_not_recorded)
 	EXPECT_LT(32U, new);
 }
 
-/* STOP reports the gap if nothing else has found it before. */
+/* STOP reports the gap if no overflow or timer tick has found it before. */
 TEST_F(branches, gap_until_stop_is_flagged)
 {
 	const struct perfmon_config config =

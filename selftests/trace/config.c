@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Configs of a trace. A refused config leaves the config before it staged; an accepted config
- * can be started.
+ * Configs of a trace. When a config is refused, the previous config stays staged. An accepted
+ * config can be started.
  *
  * A variant is a config and the condition under which it is accepted: always, never, or if the
  * machine has the counters and events.
@@ -397,7 +397,7 @@ TEST_F(config, config_works_or_is_refused_and_changes_nothing)
 	EXPECT_EQ(0, trace_start(&self->trace));
 	EXPECT_EQ(0, trace_stop(&self->trace));
 
-	/* Without a config before it, the result is the same, and nothing is staged. */
+	/* Without a previous config the result is the same, and no config is staged. */
 	ASSERT_EQ(0, trace_free(&self->trace));
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
 	EXPECT_EQ(is_accepted ? 0 : -EINVAL,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A trace with branches restores IA32_DEBUGCTL, wherever in START and STOP a PMI has come.
- * Before version 4 the handler of such a PMI has to set a bit there.
+ * A trace with branches restores IA32_DEBUGCTL, also if a PMI comes at any point of START or STOP.
+ * Before version 4 the handler of such a PMI sets a bit in this register.
  */
 #include <fcntl.h>
 #include <unistd.h>

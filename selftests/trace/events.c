@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The events of a config: as many as there are counters, or as its array has elements; and the
- * definitions of model-specific events.
+ * The number of events in a config, which is limited by the counters and by the config's array; and
+ * the definitions of model-specific events.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -63,7 +63,7 @@ TEST_F(events, config_takes_as_many_events_as_counters)
 	EXPECT_EQ(0, trace_start(&self->trace));
 	EXPECT_EQ(0, trace_stop(&self->trace));
 
-	/* One more event: not too many in all, but too many for the general counters. */
+	/* One more event is not too many for the array, but too many for the general counters. */
 	c.events[fixed + general] = MODEL_EVENT(general);
 	EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
 	if (fixed) {

@@ -3,9 +3,9 @@
  * Exact samples: each is at the right instruction, none is lost, and none is made up.
  *
  * trace_loop() executes a known number of instructions in user mode between START and STOP, so
- * all samples on its CPU are known. Where other code runs as well, a counter of the counting
- * interface with the same event is the reference: the records of a CPU must add up to its count
- * there.
+ * all samples on its CPU are known. On CPUs where other code runs as well, a counter of the
+ * counting interface with the same event is the reference: the records of a CPU must add up to
+ * the counter's value on this CPU.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -23,7 +23,7 @@
 /* Room for all records of a test at the shortest period. */
 #define PAGES	1024
 
-/* The reference counter: the last general one, since a trace takes the lowest free ones. */
+/* The reference counter is the last general one, since a trace takes the lowest free counters. */
 #define REFERENCE(p)	((p)->max_num_programmable_events - 1)
 
 FIXTURE(exact)
@@ -193,8 +193,8 @@ static int move_over_all_cpus(FIXTURE_DATA(exact) *self, unsigned long n,
 }
 
 /*
- * On the CPU of the calls the reference counts more: the instructions of the calls between its
- * start and the trace's start, and between their stops. That is a constant.
+ * On the CPU of the calls the reference also counts the instructions between the start of the
+ * reference and the start of the trace, and between their stops, which is a constant number.
  */
 TEST_F(exact, trace_agrees_with_a_counter_on_each_cpu)
 {
@@ -379,9 +379,9 @@ static __u64 pcs_in_kernel(const struct trace *t, int cpu)
 }
 
 /*
- * Timer interrupts execute less than the loop that they interrupt. A sample may be at the user
- * instruction after the kernel's last one. The rate is large, because a debug kernel executes
- * thousands of instructions for each sample.
+ * Timer interrupts execute fewer instructions than the loop that they interrupt. A sample may be at
+ * the user instruction after the kernel's last instruction. The rate is large, because a debug
+ * kernel executes thousands of instructions for each sample.
  */
 #define RARE	100003
 #define LONG	100

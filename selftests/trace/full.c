@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A full buffer: its records are complete, the CPU stops counting, and STOP records the counts
- * until then.
+ * A full buffer: its records are complete, the CPU stops counting when the buffer is full, and STOP
+ * records the counts up to that moment.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #define RATE	97U
 #define N	100000UL	/* far more than one page has room for */
 
-/* The most bytes that one PMI writes, besides those of STOP, with one event. */
+/* The maximum number of bytes that a PMI with one event writes. */
 #define SET	(sizeof(struct perfmon_time_record) +	\
 		 sizeof(struct perfmon_pc_record) +	\
 		 sizeof(struct perfmon_count_record))
@@ -56,7 +56,7 @@ TEST_F(full, full_buffer_has_whole_records)
 	struct trace_sums sums;
 	int i;
 
-	/* Several times: the flag belongs to the run, not to the buffer. */
+	/* The trace runs several times, because the flag belongs to a run, not to the buffer. */
 	for (i = 0; i < 3; i++) {
 		ASSERT_EQ(0, trace_loop(&self->trace, N));
 		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));

@@ -167,7 +167,7 @@ TEST_F(hotplug, cpu_offline_at_start_has_no_records)
 	EXPECT_EQ(HEADER, there->capture_end);
 }
 
-/* Many times, with samples at a high rate on the other CPU. */
+/* The CPU is switched many times, with samples at a high rate on the other CPU. */
 TEST_F_TIMEOUT(hotplug, repeated_switching_loses_no_sample, 120)
 {
 	struct perfmon_config often = config;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * NMIs of other sources: a second after the last close the module claims none of them, whatever
- * the trace did before. An NMI that is claimed by mistake may be a request for a crash dump that
- * is not made.
+ * NMIs of other sources: a second after the last close the module claims none of them, after a
+ * trace of any kind. If the module claims an NMI by mistake that requests a crash dump, the dump is
+ * not made.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -100,7 +100,7 @@ static int trace_storm(const struct perfmon_properties *p, __u32 flags, __u32 pa
 	return err;
 }
 
-/* Returns how many NMIs were claimed since the tracepoint was enabled. */
+/* Returns the number of NMIs that were claimed since the tracepoint was enabled. */
 static int count_claimed_nmis(void)
 {
 	FILE *f = fopen(TRACING "trace", "re");

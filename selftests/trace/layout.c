@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The layout of the structures and records of a trace, and the numbers of its commands. They are
- * the same in 64-bit and 32-bit programs, so this file is built for both. A wrong value fails
- * the build.
+ * The layout of the structures and records of a trace, and the numbers of its commands. These
+ * values are the same in 64-bit and 32-bit programs, so this file is built for both. A wrong value
+ * fails the build.
  *
  * The numbers come from the reference, Fuchsia's perfmon, and are not computed from the header.
  */

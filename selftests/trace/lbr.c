@@ -81,7 +81,7 @@ static int trace_branches(struct trace *t, const struct perfmon_config *config,
 	return trace_stop(t);
 }
 
-/* The most returns from interrupts in a record: a busy host delivers several at once. */
+/* The maximum of returns from interrupts in a record: a busy host delivers several at once. */
 #define MAX_RETURNS	4
 
 /*

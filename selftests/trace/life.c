@@ -290,7 +290,7 @@ TEST_F(life, buffers_are_freed)
 	for (i = 0; i < ROUNDS; i++)
 		ASSERT_EQ(0, allocate_and_free(self, i));
 
-	/* A tenth of the buffers' sum is left for memory that other processes use meanwhile. */
+	/* Other processes may use a tenth of the buffers' memory during the test. */
 	all = ROUNDS * ROUND_PAGES * (self->page_size / 1024);
 	some = all / 10;
 	EXPECT_LT(before - some, memory_kb("MemFree"));
@@ -326,7 +326,7 @@ TEST_F(life, close_stops_the_trace)
 	self->fd = -1;
 	EXPECT_EQ(0, perf_count_short_loop());
 
-	/* The mapping still exists, and is not written any more. */
+	/* The mapping still exists, and the module does not write to it. */
 	memcpy(self->copy, self->trace.buffer[self->cpu], self->trace.size);
 	loop(N);
 	EXPECT_TRUE(has_the_records(self, self->trace.buffer[self->cpu]));

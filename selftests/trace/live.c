@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A buffer that is read while it is written: its records are complete, and do not change any
- * more.
+ * A buffer that is read while it is written: its records are complete when they become readable,
+ * and do not change after that.
  */
 #include <fcntl.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * kernel_lockdown(7) at its level "confidentiality" forbids tracing, also by a trace that was
- * started before. It can't be undone, so this test needs a virtual machine of its own.
+ * started before. Lockdown can't be undone, so this test needs a virtual machine of its own.
  */
 #include <errno.h>
 #include <fcntl.h>

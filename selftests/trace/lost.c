@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Writes of others to the registers that all counters share: by Linux perf for Intel PT or for a
- * BPF program, by KVM, or as here by a program through /dev/cpu/N/msr. The module repairs the
- * registers and reports the gap: no trace or count that misses events may look complete.
+ * Writes of other users to the registers that all counters share: by Linux perf for Intel PT or for
+ * a BPF program, by KVM, or, as in this test, by a program through /dev/cpu/N/msr. The module
+ * restores the registers and reports the gap, so that no trace or count that misses events looks
+ * complete.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +27,7 @@
 #define RATE_LEAST	2003
 #define N	200000UL
 
-/* Microseconds of some timer ticks, if the host is not busy. */
+/* Microseconds in which some timer ticks happen, if the host is not busy. */
 #define TICKS	20000
 
 #define ROUNDS	150
@@ -97,7 +98,7 @@ TEST_F(lost, cleared_global_ctrl_is_flagged)
 	EXPECT_EQ(TRACE_LOOP_INSNS(N), sums.event[0].total);
 }
 
-/* The gap is found by the calls that stop. */
+/* The calls that stop the trace and the counter find the gap. */
 TEST_F(lost, gap_until_stop_is_flagged)
 {
 	const __u32 global_ctrl = pmu_registers()->global_ctrl;
@@ -151,7 +152,7 @@ TEST_F(lost, changed_event_select_is_flagged)
 		  pmc_value(self->fd, self->reference));
 }
 
-/* Expects that missing samples are reported, sampling continues, and all events are counted. */
+/* Expects that lost samples are reported, sampling continues, and all events are counted. */
 static void check_lvtpc(struct __test_metadata *_metadata, FIXTURE_DATA(lost) *self,
 			__u32 other)
 {

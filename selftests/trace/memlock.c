@@ -2,8 +2,8 @@
 /*
  * The memory of buffers is accounted like that of perf's rings: a user has
  * kernel.perf_event_mlock_kb for each online CPU, and beyond that a process has RLIMIT_MEMLOCK;
- * CAP_IPC_LOCK lifts both limits. The memory is uncharged with the last descriptor or mapping of
- * a buffer, in whatever process.
+ * CAP_IPC_LOCK lifts both limits. The memory is uncharged when the last descriptor or mapping of a
+ * buffer is closed, in any process.
  *
  * perf uses the same allowance, so the size of a ring that perf allows shows how much is left.
  */
@@ -152,7 +152,7 @@ static int try_small_ring(FIXTURE_DATA(memlock) *self)
 	return paranoid_write(paranoid) ? -EIO : err;
 }
 
-/* Returns whether the allowance is used up so far that a ring of two pages is refused. */
+/* Returns whether the allowance has no room for a ring of two pages. */
 static bool allowance_is_used_up(FIXTURE_DATA(memlock) *self)
 {
 	return self->left < 2 && try_small_ring(self) == -EPERM;
@@ -273,7 +273,7 @@ static int alloc_beyond(FIXTURE_DATA(memlock) *self)
 	return alloc_trace(self, self->fits + MORE_PAGES);
 }
 
-/* A process frees the memory that another one, which has exited, has allocated. */
+/* A process frees the memory that another process has allocated, which has exited. */
 TEST_F(memlock, memory_of_an_exited_process_is_uncharged)
 {
 	pid_t pid = fork();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Many overflows at the same time, and overflows during START and STOP. No PMI is lost, none is
- * made up, and none is unknown: the machine is booted with unknown_nmi_panic=1.
+ * Many overflows at the same time, and overflows during START and STOP. No PMI is lost, no PMI is
+ * counted without an overflow, and no PMI is unknown: the machine is booted with
+ * unknown_nmi_panic=1.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -141,8 +142,8 @@ TEST_F(nmi, overflows_on_all_cpus_are_sampled)
 }
 
 /*
- * On a CPU in the middle of its loop, counting starts and stops at an unknown instruction, but
- * at the same one for all of its events.
+ * On a CPU in the middle of its loop, counting starts and stops at an unknown instruction, which is
+ * the same for all events of the CPU.
  */
 TEST_F_TIMEOUT(nmi, overflows_during_start_and_stop_are_handled, 240)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Another part of the kernel oopses, and the system continues (panic_on_oops=0). Overflows
- * meanwhile are handled as usual: nothing is lost, and no NMI is unknown.
+ * Another part of the kernel oopses, and the system continues (panic_on_oops=0). Overflows during
+ * the oops are handled as usual: no event is lost, and no NMI is unknown.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -72,7 +72,7 @@ static bool die_in_kernel(void)
 
 TEST_F_TIMEOUT(oops, oops_loses_no_overflow, 120)
 {
-	/* Overflows come all the time, also while the kernel prints the oops. */
+	/* Overflows also happen while the kernel prints the oops. */
 	const struct perfmon_config config =
 		one_event(INSTRUCTIONS, RATE, FLAG_USER | FLAG_OS | FLAG_PC);
 	__u64 ticks, counted = LOOP_INSNS * N * OOPSES;

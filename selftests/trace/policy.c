@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Linux's policy for perf events, which each call of a trace checks anew: a descriptor does not
- * carry the rights of the process that opened it.
+ * Linux's policy for perf events, which each call of a trace checks again: a descriptor does not
+ * have the rights of the process that opened it.
  *
  * A variant is the caller's rights and perf_event_paranoid.
  */

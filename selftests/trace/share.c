@@ -3,7 +3,7 @@
  * With the default limits, programs keep three quarters of their CPU at any rate.
  *
  * For a machine whose time-stamp counter advances with each instruction (vm/run --icount): the
- * share of the CPU is one of instructions, whatever the host does meanwhile.
+ * share of the CPU is measured in instructions, and does not depend on the host.
  */
 #include <fcntl.h>
 #include <unistd.h>

@@ -17,7 +17,7 @@
 #define PAGES	16384
 #define N	20000000UL
 
-/* Measurements of which the least is taken, since the host may delay the others. */
+/* The number of measurements. The least time is taken, since a busy host makes times longer. */
 #define ROUNDS	5
 
 FIXTURE(slowdown)
@@ -77,9 +77,9 @@ static double least_time(struct __test_metadata *_metadata, FIXTURE_DATA(slowdow
 }
 
 /*
- * With the default limits samples take a quarter of the time, so a program takes a third longer.
- * In the virtual machine it takes half longer; the limit here is three times, since the host may
- * be busy. Debian's kernel took 8 times as long before PMIs were charged by their full cost.
+ * With the default limits samples take a quarter of the time, so a program takes a third longer,
+ * and in the virtual machine half longer. The test allows three times the time, since the host may
+ * be busy. When PMIs were not yet charged with their full cost, Debian's kernel took 8 times.
  */
 TEST_F_TIMEOUT(slowdown, sampling_each_instruction_takes_at_most_three_times_as_long, 600)
 {

@@ -86,8 +86,8 @@ static int enter_state(int fd, enum trace_state state)
 }
 
 /*
- * Finds the state of the trace by calls that change nothing or are refused. Returns the state,
- * or a negative errno that fits to no state.
+ * Finds the state of the trace by calls that change nothing or are refused. Returns the state, or
+ * a negative errno that is wrong in every state.
  */
 static int state_of(int fd)
 {

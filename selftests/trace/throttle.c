@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * More PMIs than a CPU can take: sampling is throttled, which a flag reports, and events without
- * a sample are still counted.
+ * More PMIs than a CPU can take: sampling is throttled, which a flag reports, and all events are
+ * counted, also those for which no sample is taken.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -19,11 +19,11 @@
 #define N	500000UL
 
 /*
- * A limit that is easily reached, although a sample takes much of a millisecond on a slow kernel
- * and a busy host: 5 samples between two ticks of 4 ms.
+ * A limit of 5 samples between two ticks of 4 ms, which is also reached on a slow kernel and a busy
+ * host, where a sample takes much of a millisecond.
  */
 #define FEW	"perf_event_max_sample_rate=1250"
-/* A limit of the time, which each sample uses at least in part. */
+/* A limit of the time that samples may take. */
 #define SHORT	"perf_cpu_time_max_percent=1"
 
 FIXTURE(throttle)
@@ -115,8 +115,8 @@ TEST_F(throttle, no_event_is_lost)
 }
 
 /*
- * Sampling resumes after a while. The events until then are in a COUNT record, besides that of
- * STOP.
+ * Sampling resumes at the next tick. A COUNT record has the events up to that tick, and another one
+ * is written by STOP.
  */
 TEST_F_TIMEOUT(throttle, throttled_cpu_samples_again, 120)
 {
@@ -138,7 +138,7 @@ TEST_F_TIMEOUT(throttle, throttled_cpu_samples_again, 120)
 	EXPECT_EQ(variant->throttled, sums.event[0].counts >= 2);
 }
 
-/* Dependents and events without a rate are counted while throttled, and nothing twice. */
+/* Dependents and events without a rate are counted exactly once while throttled. */
 TEST_F(throttle, other_events_are_counted_while_throttled)
 {
 	const struct perfmon_config config = {
@@ -191,7 +191,7 @@ FIXTURE_TEARDOWN(stuck)
 }
 
 /*
- * A sample for each kernel instruction, timer interrupts included: without throttling, the
+ * A sample is due for each kernel instruction, also of timer interrupts. Without throttling, the
  * machine would never leave the handler.
  */
 TEST_F_TIMEOUT(stuck, rate_of_one_kernel_instruction_is_throttled, 120)

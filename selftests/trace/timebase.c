@@ -115,7 +115,7 @@ TEST_F(timebase, dependents_count_between_ticks)
 	EXPECT_EQ(0ULL, unexpected_counts(&self->trace, self->cpu, variant->rate));
 }
 
-/* An event with a rate of its own overflows by that rate, whatever the others do. */
+/* An event with a rate of its own overflows at that rate, also beside dependents. */
 TEST_F(timebase, event_with_a_rate_ticks_beside_dependents)
 {
 	struct perfmon_config config = instructions(2, variant->rate);
@@ -153,8 +153,8 @@ TEST_F(timebase, timebase_is_not_its_own_dependent)
 }
 
 /*
- * Different events: a branch for each two instructions of the loop; and the instructions that
- * the kernel executes meanwhile.
+ * The dependents count other events than the timebase: branches, of which the loop has one for two
+ * instructions, and the instructions of the kernel.
  */
 TEST_F(timebase, dependents_count_other_events_and_modes)
 {

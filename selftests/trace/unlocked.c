@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory is allocated and freed without the module's lock, so a call that needs the lock, or a
- * CPU that goes offline, does not wait for it.
+ * Memory is allocated and freed without the module's lock, so neither a call that needs the lock
+ * nor a CPU that goes offline waits for the end of an allocation.
  *
- * A thread makes the long call, and the test watches the free memory: while only a part of it is
- * allocated or freed, the call is in progress. If another call returns before the rest is done,
- * it has not waited. On a busy machine that call may come too late: then it is tried again.
+ * A thread makes the long call, and the test watches the free memory: while only a part of the
+ * buffers is allocated or freed, the call is in progress. A second call that returns before the
+ * end of the long call has not waited for it. On a busy machine the second call may come too late,
+ * and the test is repeated.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * VALUE records, which need no counter: energy, temperatures, clocks. On the virtual PMU they
- * follow from the retired instructions of all modes (Documentation/virtual-pmu.rst).
+ * VALUE records, which need no counter: energy, temperatures, clocks. On the virtual PMU values are
+ * computed from the retired instructions of all modes (Documentation/virtual-pmu.rst).
  *
  * $VALUES is the bit map of the events that the CPUs have (none by default). $UNIT is the
  * exponent of the unit of energy.
@@ -268,7 +268,7 @@ TEST_F(values, values_need_no_counter)
 	}
 }
 
-/* Linux perf has all counters meanwhile. */
+/* At the same time Linux perf has all counters. */
 TEST_F(values, values_are_recorded_beside_perf)
 {
 	struct perfmon_config c = {};

@@ -75,7 +75,7 @@ TEST_F(values_wrap, energy_continues_without_counters)
 	check(_metadata, self, 0);
 }
 
-/* Counters that are used and freed meanwhile don't stop that timer. */
+/* The timer continues when counters are used and freed. */
 TEST_F(values_wrap, energy_continues_after_counters)
 {
 	struct perfmon_config c = one_event(MISC_EVENT(ENERGY_PACKAGE), 0, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A trace beside counters of the counting interface, and beside Linux perf: counters and traces
- * share the general counters, and none changes the count of another.
+ * A trace at the same time as counters of the counting interface, or as Linux perf. Trace and
+ * counting interface share the general counters, and do not change each other's counts.
  */
 #include <errno.h>
 #include <fcntl.h>

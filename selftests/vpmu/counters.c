@@ -28,7 +28,7 @@
 /* More than the instructions in user mode of the msr_write() calls around a loop */
 #define OVERHEAD	2000
 
-/* The registers of a counter */
+/* The registers and the rate of a counter */
 struct pmu_counter {
 	__u32 control;
 	__u32 value;
@@ -394,7 +394,7 @@ TEST_F(counters, overflow_wraps_and_sets_status)
 	}
 }
 
-/* A count that passes the end of 24 bits several times. */
+/* A count that wraps several times in a counter of 24 bits */
 TEST_F(counters, narrow_counter_keeps_its_lower_bits)
 {
 	const struct pmu_counter *c = &self->all[0];

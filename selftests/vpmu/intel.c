@@ -202,8 +202,8 @@ static __u64 count_smi(int port)
 }
 
 /*
- * Returns the least count of SMIS interrupts, in which the kernel had nothing else to do. Others
- * may include a timer tick, the more the busier the host is.
+ * Returns the least count of SMIS interrupts, in which the kernel had no other work. Other counts
+ * may include a timer tick, most often on a busy host.
  */
 static __u64 count_least_smi(int port)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The last branch records of the virtual PMU, of any kind, set up by their registers alone.
+ * The last branch records of the virtual PMU, of any kind, set up directly by their registers.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -150,10 +150,10 @@ TEST_F(lbr, lbr_select_leaves_out_a_mode)
 }
 
 /*
- * Leaves out all branches but far ones: those into and out of the kernel stay.
+ * The filter leaves out all branches but far ones, which lead into and out of the kernel.
  *
- * They need not be the newest, since an interrupt in a system call is a far branch within the
- * kernel.
+ * The branches of the system call need not be the newest, since an interrupt in it is a far branch
+ * within the kernel.
  */
 TEST_F(lbr, lbr_has_far_branches)
 {

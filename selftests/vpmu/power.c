@@ -5,14 +5,14 @@
 #include "loop.h"
 #include "power_fixture.h"
 
-/* Iterations of two loops, which differ by so many. */
+/* Iterations of two loops, and the difference of their instructions. */
 #define SHORT		1000UL
 #define LONG		(SHORT + 65536UL)
 #define DIFFERENCE	(LOOP_INSNS * (LONG - SHORT))
 
 /*
- * Returns by how much register @msr grows in loop(@n) and the calls around it: the least of many
- * tries, since an interrupt adds to it. Returns ~0 if the register can't be read.
+ * Returns the growth of register @msr in loop(@n) and the calls around it: the least of many
+ * measurements, since an interrupt increases it. Returns ~0 if the register can't be read.
  */
 static __attribute__((noinline)) __u64 register_growth(__u32 msr, unsigned long n, __u64 mask)
 {
@@ -88,7 +88,7 @@ TEST_F(power, clocks_continue_from_the_written_value)
 	}
 }
 
-/* Returns how much a loop on CPU 0 adds to a register that CPU 1 reads. */
+/* Returns the growth, by a loop on CPU 0, of a register that CPU 1 reads. */
 static __u64 growth_seen_from_cpu1(__u32 msr, unsigned long n)
 {
 	__u64 from, to;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The registers that the virtual PMU has besides counters with pmu-power=on: energy, clocks and
- * temperatures, which follow from the retired instructions.
+ * The registers of the virtual PMU with pmu-power=on: energy, clocks and temperatures, which are
+ * computed from the retired instructions.
  *
  * $ENERGY is a bit map of ENERGY_*, $UNIT the exponent of the unit of energy, $MEMORY_UNIT that of
  * memory if it differs.
@@ -61,7 +61,7 @@ static inline int energies(const struct pmu *p, struct energy_register all[3])
 	return n;
 }
 
-/* Returns how much @insns instructions add to the register. */
+/* Returns the number by which @insns instructions increase the register. */
 static inline __u64 energy_of(const struct energy_register *e, __u64 insns)
 {
 	__u64 energy = insns * e->per_insn;

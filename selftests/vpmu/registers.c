@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The registers of the virtual PMU: those that CPUID promises exist, and all other registers of
+ * The registers of the virtual PMU: registers that CPUID reports exist, and all other registers of
  * PMUs raise #GP.
  *
  * The module must not be loaded, since it would use the counters.

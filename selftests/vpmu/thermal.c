@@ -18,7 +18,7 @@ static int temperature(__u32 msr)
 	return ((target >> 16) & 0xff) - ((status >> 16) & 0x7f);
 }
 
-/* One degree more for every 2^22 instructions, then again from the lowest. */
+/* The temperature rises by a degree every 2^22 instructions, and wraps to the lowest. */
 TEST(temperature_rises_with_instructions)
 {
 	const struct {
