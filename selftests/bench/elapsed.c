@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * bench_elapsed COMMAND [ARGUMENT...]: prints the thousands by which the time-stamp counter advances
- * while the command runs, or "failed". Under icount this is the number of all instructions
+ * bench_elapsed COMMAND [ARGUMENT...]: prints the thousands by which the time-stamp counter
+ * advances while the command runs, or "failed". Under icount this is the number of all instructions
  * on the CPU. Prints the least of two runs, after a run that loads files into the cache.
  */
 #include <fcntl.h>

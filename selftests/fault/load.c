@@ -4,8 +4,8 @@
  * The module is not loaded, leaves nothing behind, and loads when no allocation fails.
  *
  * About four hundred allocations are those of the kernel and the module, and more than twice as
- * many are those of KUnit, unless it is switched off (kunit.autorun=0). FAULT_STEP=n makes every n-th
- * allocation fail; 1 means all.
+ * many are those of KUnit, unless it is switched off (kunit.autorun=0). FAULT_STEP=n makes every
+ * n-th allocation fail; 1 means all.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -57,7 +57,7 @@ FIXTURE_SETUP(hotplug)
 		if (cpu == self->home || self->online[cpu] < 0)
 			continue;
 		CPU_SET(cpu, &self->others);
-		/* AMD: the kernel resets perf's registers when a CPU goes offline; do it once before. */
+		/* AMD: the first offline resets perf's registers, so it precedes the check. */
 		ASSERT_EQ(0, cpu_set_online(self->online[cpu], "0"));
 		ASSERT_EQ(0, cpu_set_online(self->online[cpu], "1"));
 	}

@@ -175,7 +175,7 @@ TEST_F(aspace, another_process_has_another_address_space)
 	ours = aspaces(&self->trace, self->cpu, false);
 
 	/*
-	 * The child executes the loop. This process executes few instructions, so it has a sample only if
+	 * The child executes the loop. This process executes little, so it has a sample only if
 	 * other tasks of this CPU have counted most of a period.
 	 */
 	ASSERT_EQ(0, trace_child(&self->trace));
