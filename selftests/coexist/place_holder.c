@@ -161,7 +161,7 @@ TEST_F(place_holder, stop_fails_when_perf_has_enabled_a_pinned_event)
 	close(perf);
 	close(self->fd);
 
-	/* The next place-holder gets the CPU again. */
+	/* A new place-holder can take the CPU when perf's pinned event has ended. */
 	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	ASSERT_EQ(0, pmc_count_loop(self->fd, 0, N));

@@ -186,7 +186,7 @@ TEST_F(fuchsia, sums_are_exact_each_time)
 	ASSERT_LE(0, pin_to_first_cpu());
 	ASSERT_EQ(0, wait_until_idle());
 	for (i = 0; i <= REPEATS; i++) {
-		/* One iteration in the first round. */
+		/* The first round has one iteration, the other rounds have N. */
 		ASSERT_EQ(0, record_loop(self->fd, i ? N : 1));
 		memset(&sums, 0, sizeof(sums));
 		for (cpu = 0; cpu < self->alloc.num_buffers; cpu++) {

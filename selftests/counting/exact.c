@@ -272,7 +272,7 @@ TEST_F(counter, all_general_counters_count_at_once)
 		}
 	}
 
-	/* Each counter also counts the calls that start and stop later ones. */
+	/* Each counter also counts the calls that start and stop the counters after it. */
 	for (i = 0; i < counters - 1; i++)
 		EXPECT_LT(value[i + 1], value[i]);
 }

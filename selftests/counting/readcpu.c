@@ -53,7 +53,7 @@ static int read_from(int fd, unsigned int first, unsigned int count,
 	return device_ioctl(fd, PMIOREADCPU, data);
 }
 
-/* Executes N more iterations on each CPU than on the one before it. */
+/* Executes N more iterations on each CPU than on the previous CPU. */
 static int count_on_each(int fd, const cpu_set_t *cpus)
 {
 	unsigned long n = 0;
@@ -129,7 +129,7 @@ TEST_F(readcpu, subset_of_cpus_reads_as_all_cpus)
 					  some.pmcc_value[cpu]);
 		}
 
-		/* A count beyond the last id returns the values up to it. */
+		/* With a count beyond the last CPU, the call returns the values of existing CPUs. */
 		ASSERT_EQ(0, read_from(self->fd, first, PMC_CPU_MAX, &some));
 		EXPECT_EQ((__u32)(self->ids - first), some.pmcc_count);
 		EXPECT_EQ(all.pmcc_value[first], some.pmcc_value[0]);

@@ -83,7 +83,7 @@ TEST_F(restore, every_register_reads_as_before)
 	struct snapshot pmu;
 	int cpu, i;
 
-	/* While it counts, the module has changed the registers on every CPU. */
+	/* While the child counts, the module has changed the registers on every CPU. */
 	ASSERT_EQ(0, restore_wait_until_used(r));
 	for_each_cpu_in(cpu, &r->cpus) {
 		ASSERT_EQ(0, snapshot_read(&r->p, cpu, &pmu));

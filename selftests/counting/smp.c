@@ -171,7 +171,7 @@ static void expect_sum(struct __test_metadata *_metadata, FIXTURE_DATA(smp) *sel
 	EXPECT_LE(ROUNDS * self->count * (__s64)(LOOP_INSNS * N), value[2]);
 	EXPECT_LT(0, value[1]);
 
-	/* The first one starts before the others, and stops after them. */
+	/* The first counter starts before the others, and stops after them. */
 	rest = value[0] - value[1] - value[2];
 	EXPECT_LT(0, rest);
 	EXPECT_GT(value[2], rest);

@@ -218,7 +218,7 @@ TEST_F(admission, one_event_more_than_counters_is_refused)
 		EXPECT_EQ(-EBUSY, open_all(_metadata, self, BRANCHES, 0, -1));
 		EXPECT_EQ(self->general, self->opened);
 		EXPECT_EQ(self->general, count_owners(_metadata, self, 't'));
-		/* Closing one event makes room for one. */
+		/* When an event is closed, another one can be opened. */
 		close(self->fd[--self->opened]);
 		EXPECT_EQ(-EBUSY, open_all(_metadata, self, BRANCHES, 0, -1));
 		EXPECT_EQ(self->general, self->opened);
@@ -255,7 +255,7 @@ TEST_F(admission, task_on_one_cpu_has_all_counters)
 	ASSERT_LE(0, cpu);
 	EXPECT_EQ(-EBUSY, open_all(_metadata, self, BRANCHES, 0, cpu));
 	EXPECT_EQ(self->general, self->opened);
-	/* Also on another CPU: events of one task on two CPUs never count at the same time. */
+	/* Events of one task on two CPUs never count at the same time, so both CPUs have all. */
 	if (cpu + 1 < sysconf(_SC_NPROCESSORS_ONLN)) {
 		EXPECT_EQ(-EBUSY, open_all(_metadata, self, BRANCHES, 0, cpu + 1));
 		EXPECT_EQ(2 * self->general, self->opened);

@@ -209,7 +209,7 @@ TEST_F(event, parts_of_a_branch)
 	EXPECT_GT((__u64)branch_records()->depth, check.index);
 }
 
-/* With the type of each branch, where the processor records it. */
+/* Samples have the type of each branch, if the processor records types. */
 TEST_F(event, types_of_branches)
 {
 	const bool is_perf = variant->maker == &event_maker_perf;

@@ -155,7 +155,7 @@ TEST_F(event, chain_ends_at_sample_max_stack)
 			expect_chains(_metadata, self, &c);
 			continue;
 		}
-		/* These chains are too short to be recognized: check the size of the last one. */
+		/* Short chains can't be recognized, so only the size of the last is checked. */
 		sampler_read(&self->sampler, &sums, NULL, NULL);
 		EXPECT_EQ((size_t)(6 + 2 + limits[i]) * 8, self->sampler.record.header.size);
 		sampler_close(&self->sampler);

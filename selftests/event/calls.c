@@ -179,12 +179,12 @@ static void disable_in_leaf(const struct leaf_job *leaf)
 	event_disable(leaf->fd);
 }
 
-/* These functions returned after the event was disabled in the deepest one. */
+/* The deepest function disables the event, and then all functions of the recursion return. */
 TEST_F(event, calls_that_returned_while_disabled_are_not_shown)
 {
 	const struct leaf_job leaf = { .call = disable_in_leaf, .fd = self->sampler.fd };
 
-	/* perf reports them. */
+	/* perf's samples have the calls that returned. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
@@ -206,7 +206,7 @@ static void check_other_program(const struct sample *sample, void *data)
 {
 	struct call_findings *t = data;
 
-	/* The first sample may be of the old program, which has no calls then. */
+	/* The first sample may be of the old program, which has no calls at that moment. */
 	if (t->samples++)
 		t->wrong += calls_of_nest(sample) != 0;
 }

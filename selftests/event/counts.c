@@ -342,7 +342,7 @@ TEST_F(event, exiting_task_records_its_count_on_each_cpu)
 
 	ASSERT_EQ(0, cpus_online(&cpus));
 	other = cpu_next(&cpus, self->cpu);
-	/* There is one CPU; or the child may have the parent's own event, which writes no record. */
+	/* There is no record with one CPU, or if the child may have the parent's own event. */
 	if (other < 0 || variant->maker->children_swap_periods)
 		return;
 	attr.inherit = 1;

@@ -277,7 +277,7 @@ TEST_F(event, exec_removes_the_event)
 		close(go);
 		ASSERT_EQ(pid, waitpid(pid, NULL, 0));
 		count = event_count(self->fd);
-		/* One loop, without the new program's. */
+		/* The event has counted one loop, and not the loop of the new program. */
 		least = LOOP_INSNS * (__s64)N;
 		EXPECT_LE(least, count);
 		EXPECT_GT(least + least / 2, count);
@@ -406,7 +406,7 @@ static __s64 count_program_as(struct __test_metadata *_metadata, const struct ev
 	}
 	waitpid(pid, NULL, 0);
 	value = result[0];
-	/* perf's fdinfo does not have it. */
+	/* perf's fdinfo does not have the number of uncounted tasks. */
 	if (maker != &event_maker_perf)
 		EXPECT_EQ(left, result[1]);
 	munmap(result, 2 * sizeof(*result));

@@ -17,7 +17,7 @@
 
 #define PERIOD	10007UL
 #define PERIODS	20
-/* The loops end in the middle of a period, so that no sample comes after them. */
+/* The loops end in the middle of a period, so no sample is taken after the loops. */
 #define LOOPS	((2 * PERIODS + 1) * PERIOD / 2 / LOOP_INSNS)
 #define ORDER	4
 
@@ -185,7 +185,7 @@ TEST_F(event, tasks_outside_of_the_namespace_have_pid_zero)
 		    target_run_job(t, (struct job) { LOOPS, 1, STEP_NONE }) || event_disable(s->fd))
 			_exit(1);
 		sampler_read(s, &sums, check_numbers, &n);
-		/* Other samples are of this process, or of one that exits. */
+		/* Other samples are of this process, or of an exiting process. */
 		_exit(n.right >= PERIODS && n.right > n.wrong && !sums.malformed ? 0 : 2);
 	}
 	expect_success(_metadata, pid, go);

@@ -63,7 +63,7 @@ static struct perf_event_attr attr_of(int i)
 {
 	struct perf_event_attr attr = event_every(periods[i]);
 
-	/* Not instructions, for which there may be only one counter. */
+	/* Does not count instructions, for which the CPU may have only one counter. */
 	if (i)
 		attr.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
 	attr.sample_type |= PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID;
@@ -165,7 +165,7 @@ static const int orders[][EVENTS] = {
 	{ 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 },
 };
 
-/* The ring exists as long as its mapping, if any event is closed. The other events still write. */
+/* The ring exists as long as its mapping, whichever event is closed. Other events still write. */
 TEST_F(event, events_of_a_ring_are_closed_in_any_order)
 {
 	struct ring_counts ring_counts;
@@ -281,7 +281,7 @@ TEST_F(event, ring_is_refused_to_events_that_can_not_share_it)
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
 	self->fd[0] = open_as(maker, attr, 0, -1);
 	ASSERT_LE(0, self->fd[0]);
-	/* There is no ring yet. */
+	/* The first event has no ring yet. */
 	expect_output(_metadata, self, maker, -EINVAL, other, 0, -1);
 	ASSERT_EQ(0, event_ring_map(&self->ring, self->fd[0], 1, false));
 	expect_output(_metadata, self, maker, 0, other, 0, -1);

@@ -209,7 +209,7 @@ TEST_F(event, event_in_a_cycle_of_sockets_is_closed_by_the_collector)
 {
 	int i;
 
-	/* With place-holders, events of one maker do not refuse the other's: nothing to check. */
+	/* With place-holders, events of one maker do not exclude the other's, so the test ends. */
 	if (module_has_place_holder())
 		return;
 	self->fd = open_instructions(_metadata, variant->maker, 0);

@@ -92,7 +92,7 @@ static int enter_new_namespace(void)
 	snprintf(map, sizeof(map), "0 %u 1", USER);
 	if (unshare(CLONE_NEWUSER))
 		return -errno;
-	/* Otherwise the process's files in /proc belong to root. */
+	/* A process that is not dumpable has files in /proc that belong to root. */
 	prctl(PR_SET_DUMPABLE, 1);
 	return write_file("/proc/self/uid_map", map);
 }

@@ -130,7 +130,7 @@ TEST_F(event, each_sample_is_at_the_predicted_instruction)
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
 	for (i = 0; i < ARRAY_SIZE(periods); i++) {
 		__u64 period = periods[i];
-		/* Not more samples than the ring has room for, and not so many that they are throttled. */
+		/* The ring has room for the samples, and they are too few to be throttled. */
 		unsigned long n = period < 97 ? 1000 * period : period < PERIOD ? N : 20 * N;
 
 		open_sampler(_metadata, variant, s, precise_every(period), 0);
@@ -217,7 +217,7 @@ TEST_F(event, samples_without_room_are_reported_as_lost)
 		ASSERT_EQ(0, event_disable(s->fd));
 		sampler_read(s, &sums, NULL, NULL);
 	}
-	/* Another sample, which comes after a LOST record. */
+	/* Takes one more sample, which is preceded by a LOST record. */
 	ASSERT_EQ(0, event_enable(s->fd));
 	labelled_loop(101);
 	ASSERT_EQ(0, event_disable(s->fd));
@@ -330,7 +330,7 @@ TEST_F(event, moving_task_keeps_its_samples)
 	ASSERT_EQ(0, target_run_job(t, job));
 	ASSERT_EQ(0, event_disable(s->fd));
 	if (variant->maker == &event_maker_perf) {
-		/* If one of perf's samples is late, so are the following ones. */
+		/* If a sample of perf's is late, the following samples are late, too. */
 		sampler_read(s, &sums, NULL, NULL);
 		EXPECT_GE((unsigned long)event_count(s->fd) / 211, sums.samples);
 		return;

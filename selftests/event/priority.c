@@ -360,7 +360,7 @@ static void stop_spinning(struct __test_metadata *_metadata, FIXTURE_DATA(priori
 	restore_limits(self);
 }
 
-/* Makes general counters of a CPU dirty: perf has used them there. */
+/* Makes perf use general counters of a CPU, so that they are dirty. */
 static void use_perf_on(struct __test_metadata *_metadata, int cpu)
 {
 	struct perf_event_attr attr = event_instructions();

@@ -34,7 +34,7 @@ static double now(void)
 	return t.tv_sec + t.tv_nsec / 1e9;
 }
 
-/* Branches can be counted by general counters alone, so all such events share one. */
+/* Only general counters can count branches, so all events of branches share a counter. */
 static struct perf_event_attr branches(bool kernel)
 {
 	struct perf_event_attr attr = event_instructions();

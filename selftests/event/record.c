@@ -229,7 +229,7 @@ TEST_F(event, new_tasks_are_recorded)
 	expect_no_more(_metadata, s);
 }
 
-/* Reads the rings of all CPUs, since tasks that inherit events write there. */
+/* Reads the rings of all CPUs, since inheriting tasks write to the ring of their CPU. */
 TEST_F(event, exits_of_inheriting_tasks_are_recorded)
 {
 	struct perf_event_attr attr = recording_attr();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A user who may not examine a setuid program never counts it, not even by an event that is
- * being opened while the program starts, if opening takes any time.
+ * being opened while the program starts, even if opening takes long.
  *
  * A user opens sampled events of a process in a loop, at SCHED_IDLE, so that the loop is stopped
  * at any instruction while the process runs. The process executes a setuid program, which works

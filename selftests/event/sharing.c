@@ -202,7 +202,7 @@ TEST_F(sharing, events_of_tasks_and_cpus_have_one_counter)
 		of_other = event_count(self->fd[i + 2]) - of_other;
 		of_task = event_count(self->fd[i + 1]) - of_task;
 		of_cpu = event_count(self->fd[i]) - of_cpu;
-		/* One branch per iteration of the loop, and some around it. */
+		/* The loop has a branch per iteration, and the job some more branches. */
 		EXPECT_LE((__s64)N, of_other);
 		EXPECT_GT((__s64)N + 5000, of_other);
 		EXPECT_LE((__s64)N, of_task);
@@ -353,7 +353,7 @@ TEST_F(sharing, samples_of_groups_show_their_own_members)
 	EXPECT_GT(check[0].samples, check[1].samples);
 }
 
-/* As many pages as a CPU can maintain allow RDPMC; the others refer to read(2). */
+/* A CPU can maintain a limited number of pages. Readers of further pages use read(2). */
 TEST_F(sharing, pages_of_events_that_share_are_right)
 {
 	struct perf_event_mmap_page *page[MANY];
@@ -548,7 +548,7 @@ TEST_F(sharing, number_of_events_per_task_is_limited)
 			TH_LOG("event %d", i);
 		}
 	EXPECT_EQ(-EBUSY, open_one(self, event_instructions(), 0, -1));
-	/* Other tasks may have as many events. */
+	/* Another task may have the same number of events. */
 	EXPECT_LE(0, open_one(self, event_instructions(), self->target.tid, -1));
 	EXPECT_LE(LOOP_INSNS * (__s64)N, event_loop_count(self->fd[MOST - 1], N));
 	close_all(self);
@@ -572,7 +572,7 @@ TEST_F(sharing, events_that_come_and_go_are_exact)
 	for (i = 0; i < EVENTS; i++)
 		event[i].fd = -1;
 	ASSERT_EQ(0, target_start(&self->target, self->cpu, false));
-	/* Two events that measure what a job executes besides its loop. */
+	/* Opens two events that measure the instructions of a job outside of its loop. */
 	ASSERT_LE(0, open_one(self, counting_attr(PERF_COUNT_HW_INSTRUCTIONS), self->target.tid, -1));
 	ASSERT_LE(0, open_one(self, counting_attr(BRANCHES), self->target.tid, -1));
 	for (i = 0; i < 2; i++)

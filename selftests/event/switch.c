@@ -366,7 +366,7 @@ TEST(perf_and_perfmon_count_the_same)
 
 	SKIP_WITHOUT_PMU();
 	ASSERT_EQ(0, target_start(&target, -1, false));
-	/* At the first job, the target starts on another CPU than at the following ones. */
+	/* The first job starts on another CPU than the following jobs, so it is not compared. */
 	ASSERT_EQ(0, target_run_job(&target, job));
 	for (i = 0; i < 3; i++) {
 		fd = open_instructions(_metadata, makers[i], target.tid);

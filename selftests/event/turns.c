@@ -477,7 +477,7 @@ TEST_F(turns, events_that_can_not_take_turns_are_refused)
 	attr = nth_event(0);
 	attr.exclusive = 1;
 	EXPECT_EQ(-EOPNOTSUPP, open_turn(self, attr));
-	/* Without both times, a reader could not tell this count from a complete one. */
+	/* Without both times, a reader can't distinguish this count from a complete count. */
 	attr = nth_event(0);
 	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED;
 	EXPECT_EQ(-EINVAL, open_turn(self, attr));
@@ -494,7 +494,7 @@ TEST_F(turns, events_that_can_not_take_turns_are_refused)
 				     PERFMON_EVENT_ROTATE << 1));
 }
 
-/* A disabled event leaves its counter to the others. */
+/* While an event is disabled, the other events use its counter. */
 TEST_F(turns, disabled_event_frees_its_counter_for_others)
 {
 	struct event_times before[2], after[2];

@@ -187,7 +187,7 @@ TEST_F(event, count_is_exact_on_every_cpu)
 			loop(N);
 			after = page_read(self->page);
 			CPU_CLR(cpu, &set);
-			/* Starts over as count_by_page() does. */
+			/* Starts over if the page has changed, as count_by_page() does. */
 			if (after.tries > 1)
 				continue;
 			if (value)
@@ -222,7 +222,7 @@ TEST_F(event, count_is_exact_beside_another_task)
 	close(fd);
 }
 
-/* perf gives each event its own counter; the module's events that count the same share one. */
+/* perf gives each event a counter; the module's events that count the same share a counter. */
 TEST_F(event, two_events_with_pages_are_exact)
 {
 	int fd = open_instructions(_metadata, variant->maker, 0);
@@ -550,7 +550,7 @@ static int rdpmc_in_child_of_perfs(void)
 
 /*
  * A fork that began while a page was mapped copies the right to its child. The child loses the
- * right, because the module follows tasks until the fork has ended, if the fork takes any time.
+ * right, because the module follows tasks until the fork has ended, even if the fork takes long.
  */
 TEST_F(event, tasks_are_followed_while_a_fork_is_under_way)
 {
@@ -582,7 +582,7 @@ TEST_F(event, new_program_has_no_rdpmc)
 
 	ASSERT_LE(0, pid);
 	if (!pid) {
-		/* Maps a page, then executes a program without one. */
+		/* Maps a page, then executes a program that has no page. */
 		self->fd = event_open_instructions(variant->maker, 0);
 		if (self->fd < 0 || !map(self->fd) || rdpmc_here())
 			_exit(1);
@@ -637,7 +637,7 @@ TEST_F(event, counter_does_not_reveal_another_tasks_progress)
 	pid_t pid;
 	int i;
 
-	/* perf's counter does show it. */
+	/* perf's counter shows the other task's progress. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	ASSERT_LE(0, pin_to_first_cpu());

@@ -94,8 +94,8 @@ static void note_wrong(struct fuzzer *f, const char *what, unsigned int cmd, int
 
 /*
  * Returns true if a call by root can fail with this errno in some state, with any argument. No
- * other process has the counters or forbids a call, so EIO and EACCES are impossible. Another thread
- * may have closed the descriptor, and opened another file with the same number.
+ * other process has the counters or forbids a call, so EIO and EACCES are impossible. Another
+ * thread may have closed the descriptor, and opened another file with the same number.
  */
 static bool is_possible(unsigned int cmd, int err)
 {

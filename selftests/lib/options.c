@@ -8,7 +8,7 @@
 
 #define MAX_THREADS	64
 
-/* Not KSFT_FAIL, with which a test ends that has printed results. */
+/* Differs from KSFT_FAIL, the exit code of a test that has printed results. */
 #define EXIT_USAGE	2
 
 static time_t started;

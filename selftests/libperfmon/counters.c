@@ -131,7 +131,7 @@ static __attribute__((noinline)) uint64_t count_by_page(const struct perf_event_
 	return perfmon_rdpmc(page, &after) ? 0 : after - before;
 }
 
-/* Returns the least of several counts, since reading again a page that has changed adds to one. */
+/* Returns the least of several counts, since a page that changes while it is read is read again. */
 static uint64_t least_by_page(const struct perf_event_mmap_page *page, unsigned long n)
 {
 	uint64_t least = count_by_page(page, n), count;

@@ -223,7 +223,7 @@ static void check_kernel(const struct sample *s, void *data)
 		if (KERNEL(s->chain[i]))
 			note_wrong(c, s, "the kernel in the program");
 	}
-	/* Other calls are those of the test itself. */
+	/* Leaves out system calls of the test itself. */
 	if (user >= s->length || !in_recursion(s->chain[user]))
 		return;
 	c->judged++;

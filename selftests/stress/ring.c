@@ -209,7 +209,7 @@ static void unmap_one(struct ring_user *u, struct mapping *m)
 	}
 }
 
-/* Reads a mapping as if it were complete, or writes random data to it. */
+/* Reads a mapping as a complete ring, or writes random data to it. */
 static void use_mapping(struct ring_user *u, struct mapping *m)
 {
 	struct event_ring ring = {

@@ -185,7 +185,7 @@ TEST_F_TIMEOUT(suspend, trace_ends_with_a_flag_on_sleep, 36000)
 		ASSERT_EQ(0, trace_stop(&self->trace));
 		EXPECT_GE(LOOP_INSNS * N + SLEEP_OVERHEAD, sums.event[0].total);
 
-		/* The next trace runs on all CPUs, and is exact on this one. */
+		/* The next trace runs on all CPUs, and is exact on this CPU. */
 		ASSERT_EQ(0, wait_until_idle());
 		ASSERT_EQ(0, trace_loop(&self->trace, N));
 		for_each_cpu_in(cpu, &self->leaks.cpus)

@@ -40,7 +40,7 @@ static __attribute_noinline__ __u64 run_first(unsigned long n)
 	return target;
 }
 
-/* Not identical to run_first(), or the compiler could merge the two. */
+/* Differs from run_first(), because the compiler may merge identical functions. */
 static __attribute_noinline__ __u64 run_second(unsigned long n)
 {
 	__u64 target;

@@ -15,7 +15,7 @@
 
 #define TIMES	3000
 
-/* Each trace has few overflows, and the last one comes at another place in each round. */
+/* A rate with few overflows per trace, the last at a different instruction in each round. */
 static __u32 rate_of(int round)
 {
 	return 503 + round * 7 % 1000;

@@ -162,7 +162,7 @@ TEST_F(full, full_cpu_counts_nothing_until_stop)
 	EXPECT_EQ(0, pmc_stop(self->fd, 1));
 }
 
-/* Also when the buffer is full of COUNT or LAST_BRANCH records. */
+/* The buffer is full of COUNT records, or of LAST_BRANCH records. */
 TEST_F(full, buffer_full_of_large_records_has_whole_records)
 {
 	struct perfmon_config config = {

@@ -79,7 +79,7 @@ TEST_F(hotplug, offline_cpu_leaves_its_records)
 	EXPECT_EQ(0U, there->flags);
 	ASSERT_EQ(0, cpu_set_online(self->online, "0"));
 
-	/* The records that STOP would write are there. */
+	/* The buffer has the records that STOP writes for other CPUs. */
 	EXPECT_EQ(PERFMON_BUFFER_FLAG_OFFLINE, there->flags);
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	total = sums.event[0].total;
@@ -122,7 +122,7 @@ TEST_F(hotplug, cpu_that_comes_online_later_is_not_traced)
 	EXPECT_EQ(PERFMON_BUFFER_FLAG_NOT_TRACED, there->flags);
 	EXPECT_EQ(HEADER, there->capture_end);
 
-	/* The CPU is traced neither in this run nor in the next one. */
+	/* The CPU is traced neither in this run nor in the next run. */
 	ASSERT_EQ(0, trace_start(&self->trace));
 	ASSERT_EQ(0, cpu_set_online(self->online, "1"));
 	ASSERT_EQ(0, loop_on_cpu(self, N));

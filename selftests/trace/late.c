@@ -67,7 +67,7 @@ FIXTURE_TEARDOWN(late)
 	write_file(UNKNOWN_PANICS, "1");
 }
 
-/* Most counters, at rates whose overflows coincide now and then. */
+/* A config with most counters, at rates whose overflows coincide now and then. */
 static struct perfmon_config storm_config(int counters, __u32 flags)
 {
 	struct perfmon_config c = { .events = { 0 } };

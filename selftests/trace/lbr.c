@@ -67,7 +67,7 @@ FIXTURE_TEARDOWN(lbr)
 	close(self->fd);
 }
 
-/* Stages @config and executes the branches under it. */
+/* Stages @config, and executes the branches while the trace runs. */
 static int trace_branches(struct trace *t, const struct perfmon_config *config,
 			  struct branch_addresses *sites)
 {

@@ -256,7 +256,7 @@ TEST_F(life, module_stays_as_long_as_it_is_used)
 #define ROUNDS		200
 #define ROUND_PAGES	256
 
-/* Each round takes a megabyte for each CPU, and frees it in another way. */
+/* Takes a megabyte for each CPU, and frees it in a way that depends on @i. */
 static int allocate_and_free(FIXTURE_DATA(life) *self, int i)
 {
 	struct trace t;

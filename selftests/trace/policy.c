@@ -101,7 +101,7 @@ TEST_F(policy, calls_check_the_policy_in_each_state)
 	ASSERT_EQ(0, drop_rights(variant->capable));
 	EXPECT_EQ(err, device_ioctl(self->fd, IOCTL_PERFMON_FREE_TRACE, NULL));
 
-	/* A refused FREE_TRACE has not freed it. */
+	/* A refused FREE_TRACE has not freed the trace. */
 	ASSERT_EQ(0, seteuid(0));
 	EXPECT_EQ(err ? 0 : -EBADFD,
 		  device_ioctl(self->fd, IOCTL_PERFMON_GET_ALLOC, &a));

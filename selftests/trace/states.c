@@ -185,7 +185,7 @@ TEST_F(trace, readers_may_only_query)
 	EXPECT_EQ((int)variant->state, state_of(self->fd));
 }
 
-/* Returns true if the trace is as enter_state() left it. */
+/* Returns true if the trace has the state and config that enter_state() has set. */
 static bool is_unchanged(int fd, enum trace_state state)
 {
 	struct perfmon_config first = config(FIRST), c;
@@ -357,7 +357,7 @@ TEST_F(staged, config_comes_back_as_it_was_staged)
 	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_CONFIG, &c));
 	EXPECT_EQ(0, memcmp(&c, &second, sizeof(c)));
 
-	/* Also after a run. */
+	/* The config is the same after a run. */
 	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_START, NULL));
 	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_STOP, NULL));
 	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_CONFIG, &c));

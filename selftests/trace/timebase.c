@@ -108,7 +108,7 @@ TEST_F(timebase, dependents_count_between_ticks)
 		EXPECT_EQ(total, sums.event[i].total);
 		EXPECT_EQ(0ULL, sums.event[i].ticks);
 
-		/* One record at each overflow, and one at the stop if there is a rest. */
+		/* There is a record at each overflow, and at the stop if there is a rest. */
 		EXPECT_LE(ticks, sums.event[i].counts);
 		EXPECT_GE(ticks + 1, sums.event[i].counts);
 	}

@@ -14,7 +14,7 @@
 #define LBR_FMT_EIP_FLAGS	3
 #define LBR_FMT_EIP_FLAGS2	4
 #define LBR_FMT_INFO		5
-/* The same, table 2-2 */
+/* Intel SDM, volume 4, table 2-2 */
 #define MSR_ARCH_LBR_FROM	0x1500
 #define MSR_ARCH_LBR_TO		0x1600
 #define MSR_ARCH_LBR_INFO	0x1200

@@ -370,7 +370,7 @@ int call_stress_start(struct call_stress *s, int processes, int threads, __u64 s
 		pid = fork();
 		if (pid < 0)
 			return -errno;
-		/* A process group each, so that its children can be killed with it. */
+		/* Each process has a process group, so that its children can be killed with it. */
 		setpgid(pid, 0);
 		if (!pid)
 			process_run(s->shared, threads,

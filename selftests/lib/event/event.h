@@ -91,7 +91,7 @@ __s64 event_count(int fd);
  */
 __s64 event_loop_count(int fd, unsigned long n);
 
-/* Does the same as event_loop_count() for an event that is already enabled and remains so. */
+/* Does the same as event_loop_count() for an event that is and remains enabled. */
 __s64 event_loop_count_running(int fd, unsigned long n);
 
 #endif

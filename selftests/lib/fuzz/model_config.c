@@ -53,7 +53,7 @@ static bool last_branch_fits(const struct model *m,
 	      PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH) ||
 	    !c->rate[i] || dependent(c, i))
 		return false;
-	/* All events with this flag must have the modes of the first one. */
+	/* All events with this flag must have the modes of the first event with it. */
 	for (j = 0; !(c->flags[j] & FLAG_LAST_BRANCH); j++)
 		;
 	return (c->flags[i] & modes) == (c->flags[j] & modes);

@@ -45,7 +45,7 @@ static const unsigned long nowhere[] = {
 struct placed_argument call_place(const struct argument_pages *places, const struct call *c)
 {
 	const long page = places->page_size, size = c->size;
-	/* The bytes before the border: at least one, and at least one is beyond it. */
+	/* The number of bytes before the border; at least one byte is on each side. */
 	const long part = size > 1 ? 1 + c->offset % (size - 1) : 0;
 	struct placed_argument placed = { .readable = true, .writable = true };
 	long at = 0;

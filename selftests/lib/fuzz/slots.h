@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-/* Puts a descriptor (-1: none) into a slot, and closes the one that was there. */
+/* Puts a descriptor (-1: none) into a slot, and closes the slot's previous descriptor. */
 void fd_put(int *slot, int fd);
 
 /* Returns the descriptor in a slot, or -1. */
@@ -28,7 +28,7 @@ struct mapping *mapping_make(int handle, unsigned int how, long page_size);
 /* Takes the mapping out of a slot; NULL if the slot is empty. */
 struct mapping *mapping_take(struct mapping **slot);
 
-/* Puts a mapping into a slot, and unmaps the one that was there. */
+/* Puts a mapping into a slot, and unmaps the slot's previous mapping. */
 void mapping_put(struct mapping **slot, struct mapping *m);
 
 #endif

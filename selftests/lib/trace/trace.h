@@ -131,7 +131,7 @@ static inline bool is_kernel_address(__u64 address)
  */
 int trace_wait_until_lost(const struct trace *t, unsigned int cpu);
 
-/* A record, with the time of the TIME record before it. */
+/* A record, with the time of the preceding TIME record. */
 struct trace_record {
 	__u8 type;
 	__u16 event;
