@@ -3,7 +3,7 @@
 """figures.py [--check] : draws the charts and diagrams of Documentation/pictures.
 
 The numbers come from the tables in Documentation/performance.rst and bench.rst. --check writes
-nothing: it exits with 1 if a picture differs from what the tables would give.
+no picture: it exits with 1 if a picture differs from the tables.
 """
 
 import os
@@ -98,7 +98,7 @@ def numbers(text, label):
 
 
 def cost():
-    """Draws the cost of a switch and of a sample, beside perf's."""
+    """Draws the cost of a switch and of a sample, compared with perf's."""
     text = page("performance.rst")
     switches = []
     for events, label in ((1, "switch, 1 event in each"), (2, "switch, 2 events in each"), (4, "switch, 4 events in each")):
@@ -142,7 +142,7 @@ def percents(text):
 
 
 def spread():
-    """Draws the spread of runs of one program, and what it leaves of a change of 2%."""
+    """Draws the spread of runs of one program, and the intervals of a change of 2%."""
     table = page("bench.rst")
     rows = []
     for name in ("time", "instructions:u", "cycles"):
@@ -240,7 +240,7 @@ def interfaces():
 
 
 def timeline():
-    """Draws what happens in a run of `pmctl vm`."""
+    """Draws the steps of a run of `pmctl vm`."""
     seconds = re.search(r"``true`` took ([0-9.]+) s from its start to its end, and ([0-9.]+) s in a machine that boots", page("vm.rst"))
     if not seconds:
         sys.exit("figures.py: vm.rst does not say how long `true` takes")

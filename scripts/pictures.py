@@ -35,7 +35,7 @@ def color(name):
 
 
 def style_of(cell):
-    """Returns how a character looks: ink, paper, bold, underlined."""
+    """Returns the style of a character: ink, paper, bold, underlined."""
     ink, paper = color(cell.fg), color(cell.bg)
     if cell.reverse:
         ink, paper = paper or PAPER, ink or INK

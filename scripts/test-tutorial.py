@@ -10,8 +10,8 @@ test-tutorial.py compare PAGE PRINTED MACHINE: compares the output of the script
 
 On the page, a line `...` stands for any lines. A number must be equal, with three exceptions.
 Times, versions and addresses are ignored, and so are shares of single instructions, which have
-few samples. Counts (of samples, or with a comma or a point) may differ a little, since another
-compiler or processor makes a difference. Shares may differ by half a percent.
+few samples. Counts (of samples, or with a comma or a point) may differ a little, because they
+depend on compiler and processor. Shares may differ by half a percent.
 """
 
 import os
@@ -116,8 +116,8 @@ ANY = [
     (r"^ *\d+\.\d\d : ", "P : "),
 ]
 NUMBER = r"[+-]?\d[\d,]*(?:\.\d+)?%?"
-# A count that includes the kernel, and with it timer ticks, which depend on the load of the
-# host: 26 s in place of the page's second added 2%.
+# A count that includes the kernel also has timer ticks, whose number depends on the load of the
+# host: a run that took 26 s instead of 1 s counted 2% more.
 WITH_KERNEL = r"^ *[\d,]+ +(instructions|cycles|branches)( |$)"
 MOST = 2
 

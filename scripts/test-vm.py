@@ -491,7 +491,7 @@ def read_until(terminal, text):
     got, until = "", time.monotonic() + TIMEOUT
     while text not in got:
         if time.monotonic() > until or not select.select([terminal], [], [], TIMEOUT)[0]:
-            raise Failed(f"the terminal shows {got!r}, and no {text!r}")
+            raise Failed(f"the terminal shows {got!r}, but not {text!r}")
         got += os.read(terminal, 4096).decode(errors="replace")
 
 

@@ -506,7 +506,7 @@ TEST_F(mmap, only_requested_records_are_written)
 	EXPECT_EQ(0, event_fdinfo_number(s->fd, "mmap"));
 }
 
-/* A user who may not use perf because of perf_event_paranoid gets records of his own tasks. */
+/* A user who may not use perf (perf_event_paranoid) gets records of their own tasks. */
 TEST_F(mmap, unprivileged_user_gets_mapping_records)
 {
 	int go, status, before = paranoid_read();
