@@ -34,7 +34,7 @@ static const __u64 kinds[] = {
 	PERF_COUNT_HW_REF_CPU_CYCLES,
 };
 
-/* A task that this one alternates with, and one that sleeps. */
+/* The partner, which alternates with this task on the CPU, and a sleeping task. */
 static pid_t partner, sleeper;
 
 /* The open events. */

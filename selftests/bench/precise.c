@@ -64,7 +64,7 @@ static int run_once(int fd, struct event_ring *ring, bool marking, struct run_co
 	return err;
 }
 
-/* Finds the run with the fewest instructions, and makes one more with marks if @marking. */
+/* Finds the run with the fewest instructions, and makes a further run with marks if @marking. */
 static int find_least(const struct event_maker *maker, struct perf_event_attr attr, bool marking,
 		 struct run_cost *best)
 {

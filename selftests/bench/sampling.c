@@ -273,8 +273,8 @@ static const struct bench_row rows[] = {
 };
 
 /*
- * Finds the run with the fewest instructions, and makes one more with marks. @marked is the number
- * of its samples.
+ * Finds the run with the fewest instructions, and makes a further run with marks, which has @marked
+ * samples.
  */
 static int find_least(const struct bench_row *row, struct run_cost *best, unsigned long *marked)
 {

@@ -145,7 +145,7 @@ TEST_F(place_holder, pinned_event_that_was_first_keeps_the_counters)
 /* Only a pinned event can displace a place-holder. Counts after that are refused. */
 TEST_F(place_holder, stop_fails_when_perf_has_enabled_a_pinned_event)
 {
-	/* perf takes the first counter: the registers of this one stay as they are. */
+	/* perf takes the first counter, and does not change the registers of this counter. */
 	const int num = 3;
 	__s64 value;
 	int perf = open_branches(self->cpu, true, true);

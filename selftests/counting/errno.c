@@ -3,7 +3,7 @@
  * Every kind of refused call, with its errno. A refused call changes nothing.
  *
  * A variant is a command, the descriptor, the argument, and the expected result. Variants with
- * two errors show which one is checked first; the order is in the comment of linux/perfmon.h.
+ * two errors show which error is checked first; the order is in the comment of linux/perfmon.h.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -97,7 +97,7 @@ TEST_F(events, missing_events_are_refused)
 			TH_LOG("architectural event %d", i);
 		}
 		EXPECT_EQ(err, pmc_setup2(self->fd, 0, pmc.pmc_val));
-		/* With edge detection or a counter mask it is the same event. */
+		/* An event select with edge detection or a counter mask is the same event. */
 		EXPECT_EQ(err, pmc_setup2(self->fd, 0, event_select(i, PMCF_USR | PMCF_E)));
 		EXPECT_EQ(err, pmc_setup2(self->fd, 0, pmc.pmc_val | 3 << 24));
 	}

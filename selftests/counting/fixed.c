@@ -213,7 +213,7 @@ TEST_F(fixed, fixed_counter_and_perf_exclude_each_other)
 }
 
 /*
- * IA32_FIXED_CTR_CTRL has four bits for each counter. The module changes only those of its own
+ * IA32_FIXED_CTR_CTRL has four bits for each counter. The module changes only the bits of its own
  * counters, and restores them.
  */
 TEST_F(fixed, setup_leaves_bits_of_other_counters)

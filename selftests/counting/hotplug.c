@@ -21,7 +21,7 @@
 /* The least number of hotplug rounds of a test */
 #define ENOUGH	4
 
-/* Memory that the hotplugging process and the counted one share. */
+/* Memory that the hotplugging process and the counted process share. */
 struct shared_results {
 	int stop;
 	int failed;

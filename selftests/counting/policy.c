@@ -61,7 +61,7 @@ TEST_F(policy, counting_calls_are_subject_to_the_policy)
 	EXPECT_EQ(err, pmc_setup(self->fd, SET_UP, 0x3c, PMCF_OS));
 	EXPECT_EQ(err, pmc_setup(self->fd, UNUSED, 0x3c, PMCF_USR | PMCF_OS));
 
-	/* Allowed calls had their effect; refused ones had none. */
+	/* Allowed calls had their effect; refused calls had none. */
 	ASSERT_EQ(0, seteuid(0));
 	ASSERT_EQ(0, pmc_get(self->fd, SET_UP, &pmc));
 	EXPECT_EQ(err ? 0x000100c0U : 0x0002003cU, pmc.pmc_val);

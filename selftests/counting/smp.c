@@ -13,7 +13,7 @@
 #include "loop.h"
 #include "workers.h"
 
-/* The counter. fixed_smp.c defines another one, and is otherwise the same. */
+/* The counter. fixed_smp.c includes this file with another counter. */
 #ifndef COUNTER
 #define COUNTER	0
 #endif

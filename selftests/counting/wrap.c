@@ -39,7 +39,7 @@
 #define MAX_RATE	16
 #define SLACK		10000
 
-/* Memory that the reading process and the counted one share. */
+/* Memory that the reading process and the counted process share. */
 struct shared_results {
 	int stop;
 	int failed;	/* a PMIOREAD failed */
@@ -62,7 +62,7 @@ FIXTURE_VARIANT(wrap)
 	int num;
 };
 
-/* fixed_wrap.c defines another counter, and is otherwise the same. */
+/* fixed_wrap.c includes this file with another counter. */
 #ifdef COUNTER
 FIXTURE_VARIANT_ADD(wrap, fixed) { .num = COUNTER };
 #else

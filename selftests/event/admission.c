@@ -424,7 +424,7 @@ TEST_F(admission, events_and_pmio_and_trace_agree)
 			}
 		}
 	}
-	/* The one that is started first counts most. */
+	/* The user that is started first has the largest count. */
 	for (i = 0; i < 3; i++)
 		EXPECT_LT(least[i + 1], least[i]);
 	ASSERT_EQ(0, trace_free(&self->trace));

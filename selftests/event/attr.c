@@ -250,7 +250,7 @@ TEST_F(event, raw_and_generic_events_count)
 	EXPECT_EQ(-EINVAL, try_attr(variant->maker, attr));
 	attr.config = PERF_COUNT_HW_CACHE_RESULT_MAX << 16;
 	EXPECT_EQ(-EINVAL, try_attr(variant->maker, attr));
-	/* A combination that does not exist, and one that these CPUs do not count. */
+	/* A combination that does not exist, and a combination that these CPUs can't count. */
 	attr.config = PERF_COUNT_HW_CACHE_BPU | PERF_COUNT_HW_CACHE_OP_WRITE << 8;
 	EXPECT_EQ(-EINVAL, try_attr(variant->maker, attr));
 	attr.config = PERF_COUNT_HW_CACHE_L1D | PERF_COUNT_HW_CACHE_OP_PREFETCH << 8 |

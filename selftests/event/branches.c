@@ -266,8 +266,8 @@ static void check_pair(const struct sample *sample, void *data)
 }
 
 /*
- * AMD's processors fuse the two instructions, unless an interrupt comes between them, and
- * record the address of the first. perf searches for the branch from there on.
+ * AMD's processors fuse comparison and branch, unless an interrupt comes between them, and
+ * record the address of the comparison. perf searches for the branch from that address on.
  */
 TEST_F(event, fused_branch_has_its_own_address)
 {
@@ -399,7 +399,7 @@ TEST_F(event, branches_are_those_of_the_task_beside_an_event_of_the_cpu)
 	expect_own_branches(_metadata, self, variant->maker);
 }
 
-/* Two events with the same filter, one of the task and one of its CPU. */
+/* An event of the task and an event of its CPU have the same filter. */
 TEST_F(event, events_share_the_branches)
 {
 	struct branch_findings check[2] = {

@@ -186,7 +186,7 @@ TEST_F(event, excluded_chain_of_the_program_is_empty)
 		EXPECT_EQ(0UL, lengths);
 }
 
-/* The kernel's functions for system calls: one of 64 bits, two of 32 bits. */
+/* The kernel's entry functions for system calls: the first of 64 bits, the others of 32 bits. */
 static const char *const calls[] = { "do_syscall_64", "do_int80_emulation", "do_fast_syscall_32" };
 #define CALLS ARRAY_SIZE(calls)
 
@@ -195,7 +195,7 @@ struct kernel_chains {
 	unsigned int depth;
 	struct kernel_function text, entry, module, interrupts, calls[CALLS];
 	unsigned long chain_count, kernel_marks, user_marks, wrong;
-	/* Samples outside of the assembly of entries; those of them with a chain of the program. */
+	/* Samples outside of the entries' assembly; the part with a program's chain. */
 	unsigned long inside, with_program;
 	unsigned long nowhere;		/* addresses outside of functions */
 	/* Samples counted in `inside` without any caller; without a function that is an entry. */

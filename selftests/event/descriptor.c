@@ -273,7 +273,7 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-/* Makes all calls. Expects that each count is between the ones before and after. */
+/* Makes all calls. Expects that each count lies between the counts before and after the call. */
 static void make_calls(struct __test_metadata *_metadata, const FIXTURE_VARIANT(event) *variant,
 		       int fd, bool has_ring)
 {

@@ -228,7 +228,7 @@ TEST_F(event, other_threads_are_not_counted)
 	int fd;
 
 	ASSERT_EQ(0, target_start(&self->target, -1, true));
-	/* The first thread sleeps while the other one works. */
+	/* The first thread sleeps while the second thread works. */
 	ASSERT_EQ(0, wait_until_asleep(self->target.pid));
 	fd = open_instructions(_metadata, variant->maker, self->target.pid);
 	ASSERT_EQ(0, event_enable(fd));

@@ -18,7 +18,7 @@
 #define CHILDREN	6
 #define ORDER		6
 
-/* More than twice what a task executes besides its loop. */
+/* More than twice the instructions that a task executes outside of its loop. */
 #define PERIOD		200003UL
 
 /* A task, its CPU, and the number of periods that it executes on the CPU. */
@@ -297,7 +297,7 @@ TEST_F(event, periods_of_a_frequency_add_up)
 	EXPECT_LE(10UL, samples);
 }
 
-/* The samples that a slow reader has read on a CPU, and the number of lost ones. */
+/* The numbers of samples that a slow reader has read on a CPU, and that were lost. */
 struct slow_reader {
 	struct sample_sums sums;
 	__u64 lost;

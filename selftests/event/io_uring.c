@@ -145,7 +145,7 @@ struct read_counts {
 	__s64 single;	/* count of this thread alone */
 };
 
-/* Counts reads by workers that are created meanwhile, in kernel or in user mode. */
+/* Counts reads, and the workers that are created for them, in kernel or in user mode. */
 static struct read_counts count_reads(struct __test_metadata *_metadata,
 				 const struct event_maker *maker, bool kernel)
 {
@@ -188,7 +188,7 @@ TEST_F(event, workers_execute_nothing_in_user_mode)
 {
 	struct read_counts c = count_reads(_metadata, variant->maker, false);
 
-	/* The difference is that of the two calls in between. */
+	/* Only the two calls between the counts execute instructions in user mode. */
 	EXPECT_LE(c.single, c.whole);
 	EXPECT_GT(c.single + CALL_OVERHEAD, c.whole);
 }

@@ -35,7 +35,7 @@
 /*
  * With a hash table that grows, a switch looks at one or two of the tasks with events. In a
  * table of fixed size (1024 lists), these tasks cost 55 instructions more. Two measurements of
- * the same cost differ by some 20.
+ * the same cost differ by about 20 instructions.
  */
 #define SWITCH_SLACK	40
 
@@ -48,7 +48,7 @@ FIXTURE(event)
 
 #include "event_fixture.h"
 
-/* Raises a limit, and stores the old one in @before. Returns 0 or a negative errno. */
+/* Raises a limit, and stores the old limit in @before. Returns 0 or a negative errno. */
 static int raise_limit(const char *path, char *before, size_t size)
 {
 	FILE *f = fopen(path, "re");
@@ -114,7 +114,7 @@ static bool start_sleeper(void)
 	return result > 0;
 }
 
-/* Starts the many tasks, which inherit the first one's event. */
+/* Starts the many tasks, which inherit the event of the first task. */
 static void start_sleepers(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			   const FIXTURE_VARIANT(event) *variant)
 {

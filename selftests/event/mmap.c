@@ -197,7 +197,7 @@ static void map_all(void)
 	at = (char *)(((uintptr_t)at + page - 1) & -page);
 	if (mprotect(at, page, PROT_READ | PROT_WRITE | PROT_EXEC))
 		_exit(23);
-	/* Path lengths: all values modulo 8, the longest that fits, and one that does not. */
+	/* Path lengths: all values modulo 8, the longest path that fits, and a longer path. */
 	map_far_below(15, 200);
 	map_far_below(15, 203);
 	map_far_below(15, 255);

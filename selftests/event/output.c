@@ -330,7 +330,7 @@ TEST_F(event, mapped_event_keeps_its_own_ring)
 	EXPECT_EQ(-EINVAL, set_output(self->fd[0], self->fd[1]));
 	EXPECT_EQ(-EINVAL, set_output(self->fd[0], -1));
 	event_ring_unmap(&second);
-	/* An event that writes to another one's ring has no ring to map. */
+	/* An event that writes to the ring of another event has no ring to map. */
 	EXPECT_EQ(0, set_output(self->fd[1], self->fd[0]));
 	EXPECT_EQ(-EBUSY, event_ring_map(&second, self->fd[1], 1, false));
 	EXPECT_EQ(-EINVAL, event_ring_map(&second, self->fd[1], 2, false));

@@ -381,7 +381,7 @@ TEST_F(event, inheriting_children_have_their_own_samples)
 	struct sampler *s = &self->samplers[0];
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct tasks tasks = { .tid = { gettid() } };
-	/* With swapped contexts, a task continues with the rest of another one's period. */
+	/* With swapped contexts, a task continues with the rest of another task's period. */
 	unsigned long swapped = variant->maker->children_swap_periods ? 1 : 0;
 	int i;
 
@@ -426,7 +426,7 @@ static void compare_counts(const struct sample *s, void *data)
 	struct counts *c = data;
 	__u64 apart;
 
-	/* The number of values, the leader's and the other one's. */
+	/* The number of values, the leader's value, and the sibling's value. */
 	if (s->count_words != 3)
 		return;
 	c->samples++;

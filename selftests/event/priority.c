@@ -30,7 +30,7 @@
 #include "perf.h"
 #include "samples.h"
 
-/* The busy loops beside the reader. */
+/* The number of busy loops on the reader's CPU. */
 #define LOOPS	4
 
 /* Seconds of each measurement. */
@@ -161,7 +161,7 @@ static pid_t fork_on(pid_t *group, int cpu)
 /* Reads until the reader opens and closes a sampled event. */
 #define READS	100
 
-/* Reads its own inherited event forever, and opens a sampled one every READS reads. */
+/* Reads its own inherited event forever, and opens a sampled event every READS reads. */
 static void read_without_end(const struct event_maker *maker, bool *is_reading, int policy)
 {
 	struct perf_event_attr sampled = event_every(SAMPLED), attr = event_instructions();
@@ -185,8 +185,8 @@ static void read_without_end(const struct event_maker *maker, bool *is_reading, 
 }
 
 /*
- * Starts a reader of SCHED_IDLE beside busy loops on one CPU, and a reader of normal priority
- * on the other.
+ * Starts a reader of SCHED_IDLE and busy loops on one CPU, and a reader of normal priority on
+ * the other CPU.
  */
 static void start_readers(struct __test_metadata *_metadata,
 			  FIXTURE_DATA(priority) *self, const struct event_maker *maker)

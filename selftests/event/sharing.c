@@ -131,7 +131,7 @@ TEST_F(sharing, hundred_events_of_a_task_have_one_counter)
 	}
 }
 
-/* Expects that each event has counted as much as the first one since the last call. */
+/* Expects that since the last call each event has counted as much as the first event. */
 static void expect_equal_growth(struct __test_metadata *_metadata, FIXTURE_DATA(sharing) *self,
 				__s64 *before, __s64 grown)
 {
@@ -315,7 +315,7 @@ static void check_sample(const struct sample *s, void *data)
 	t->last = s->counts[1];
 }
 
-/* Samples of each group have the counts of its own members, although these share one counter. */
+/* Samples of each group have the counts of its own members, though all share one counter. */
 TEST_F(sharing, samples_of_groups_show_their_own_members)
 {
 	struct perf_event_attr leader = event_every(PERIOD), sibling = counting_attr(BRANCHES);
@@ -380,7 +380,7 @@ TEST_F(sharing, pages_of_events_that_share_are_right)
 		EXPECT_GT(event_count(self->fd[i]), (__s64)count);
 	}
 	EXPECT_EQ(64, readable);
-	/* After some pages are unmapped, others can allow RDPMC from the next switch on. */
+	/* When some pages are unmapped, further pages can allow RDPMC from the next switch on. */
 	for (i = 0; i < MANY / 2; i++)
 		ASSERT_EQ(0, munmap(page[i], size));
 	usleep(1000);
@@ -531,7 +531,7 @@ TEST_F(sharing, children_inherit_a_hundred_events)
 
 			ASSERT_LE(LOOP_INSNS * (__s64)(k * N), grown);
 			least = !i ? grown : least;
-			/* The first event was read earlier both before and after, by the same instructions. */
+			/* The events are read in the same order, by the same code, both times. */
 			ASSERT_GT(least + 10000, grown);
 			ASSERT_LT(least - 10000, grown);
 		}

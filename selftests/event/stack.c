@@ -150,7 +150,7 @@ TEST_F(event, stack_is_cut_at_the_end_of_its_mapping)
 	}
 }
 
-/* A stack pointer that is not a user address, and one to unmapped memory. */
+/* A stack pointer that is not a user address, and a pointer to unmapped memory. */
 TEST_F(event, invalid_stack_is_empty)
 {
 	struct stack_findings check = { .sp = self->stack + self->size + 64, .size = 1024 };

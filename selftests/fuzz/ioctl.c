@@ -259,7 +259,7 @@ static enum fuzz_action random_action(struct rng *rng)
 
 	if (rng_below(rng, 10))
 		return CALL;
-	/* A fork takes as long as many calls. */
+	/* Forks are rare, because a fork takes much longer than a call. */
 	if (rng_once_in(rng, 200))
 		return FORK;
 	return others[rng_below(rng, ARRAY_SIZE(others))];

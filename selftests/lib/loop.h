@@ -14,8 +14,8 @@
  * loop() - execute LOOP_INSNS * @n instructions
  * @n: iterations, at least 1
  *
- * Inlined, so that a caller which measures it at one place in its code gets
- * the same number of instructions around it whatever @n is.
+ * Inlined, so that a caller which measures the loop at one place in its code has
+ * the same number of instructions around the loop for each @n.
  */
 static __always_inline void loop(unsigned long n)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * pmctl_many_threads N FILE: a process of N threads, which sleep until it is killed. The
- * last one has a name that is not UTF-8. FILE is created when all threads run.
+ * last thread has a name that is not UTF-8. FILE is created when all threads run.
  */
 #include <fcntl.h>
 #include <pthread.h>

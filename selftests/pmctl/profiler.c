@@ -5,8 +5,8 @@
  * reads the ring. Each thread calls a function recursively, to a different depth, and executes
  * 2 * N instructions in the deepest call.
  *
- * Prints for each thread the file of its event, and whether its samples are as expected: one
- * for each period of the count, each in the thread's own loop and with its call chain.
+ * Prints for each thread the file of its event, and whether its samples are as expected:
+ * a sample for each period of the count, in the thread's own loop and with its call chain.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -172,7 +172,7 @@ static void check_handler(const struct sample *s, void *data)
 		note_wrong(c, s, "handler");
 		return;
 	}
-	/* The return address of the handler is in between. The interrupted function has no address. */
+	/* The handler's return address follows. The interrupted function has no return address. */
 	interrupted = count_recursion(s, handler + 2);
 	if (c->cut ? s->length != handler + 2 : interrupted != c->depth)
 		note_wrong(c, s, "interrupted");

@@ -111,7 +111,7 @@ static bool note_if_wrong(struct shared_results *s, const char *call, int err, c
 	return true;
 }
 
-/* The group's leader may be of another task, or of one that has exited. */
+/* The group's leader may be of another task, or of an exited task. */
 static const int open_reasons[] = { EBUSY, ESRCH, EINVAL, ENODEV, 0 };
 static const int read_reasons[] = { 0 };
 
@@ -222,7 +222,7 @@ static void start_tasks(FIXTURE_DATA(event_stress) *self)
 	}
 }
 
-/* Kills a victim, and starts another one in its place. */
+/* Kills a victim, and starts another victim in its place. */
 static void replace_victim(FIXTURE_DATA(event_stress) *self)
 {
 	int i = rng_below(&self->random, VICTIMS);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * SIGKILL at random moments: during calls, or during samples at a high rate. Each time the device
- * is free at once and the registers read as before; in the end no memory is lost.
+ * is free at once and the registers have their old values; at the end no memory is lost.
  *
  * ROUNDS and SEED in the environment set the length and the random numbers.
  */

@@ -5,7 +5,7 @@
  *	stress_last panic
  *	stress_last kexec KERNEL INITRD ARGUMENTS
  *
- * Ends it by an unknown NMI, after overflows of a running trace:
+ * Ends the machine by an unknown NMI, after overflows of a running trace:
  *
  *	stress_last nmi
  *

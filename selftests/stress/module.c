@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Loads and unloads the module many times: unused, while another process opens the device, and
- * beside a second copy of the module.
+ * Loads and unloads the module many times: without users, while another process opens the device,
+ * and together with a second copy of the module.
  *
  * ROUNDS in the environment sets the length.
  */

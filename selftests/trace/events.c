@@ -180,7 +180,7 @@ TEST_F(events, definitions_last_until_the_close)
 	EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
 }
 
-/* A later definition replaces an earlier one, also in the same trace. */
+/* A later definition replaces an earlier definition, also in the same trace. */
 TEST_F(events, last_definition_of_an_event_counts)
 {
 	struct perfmon_config c = one_event(MODEL_EVENT(5), 0, FLAG_USER);

@@ -422,7 +422,7 @@ TEST_F(modes, both_modes_count_user_and_kernel)
 		  sums.event[0].ticks - there);
 }
 
-/* The frequency of the times is the one that PMIOTSTAMP gives, in MHz. */
+/* The frequency of the times is that of PMIOTSTAMP, which is in MHz. */
 TEST_F(modes, header_has_the_frequency_of_the_times)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, 0,

@@ -101,7 +101,7 @@ TEST_F(full, full_buffer_stops_all_events)
 	}
 }
 
-/* Reads the trace's counter on a CPU. It is the first one, since all are free. */
+/* Reads the trace's counter on a CPU, which is counter 0, since all counters are free. */
 static int counter_read(int cpu, __u64 *value)
 {
 	return msr_read(cpu, pmu_registers()->counter0, value);

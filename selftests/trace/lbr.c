@@ -85,8 +85,8 @@ static int trace_branches(struct trace *t, const struct perfmon_config *config,
 #define MAX_RETURNS	4
 
 /*
- * Returns true if the branches of a record are the last ones before @pc, apart from returns of
- * interrupts in between.
+ * Returns true if the branches of a record are the last branches before @pc, apart from returns of
+ * interrupts between these branches.
  */
 static bool is_right(const struct perfmon_last_branch_record *record,
 		     const struct branch_addresses *s, __u64 pc)

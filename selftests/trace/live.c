@@ -18,7 +18,7 @@
 #define PAGES	4096
 #define RATE	997
 
-/* The least number of records that are read while others are written. */
+/* The minimum number of records that are read while the trace still writes records. */
 #define RECORDS	20000
 
 FIXTURE(live)

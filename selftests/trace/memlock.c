@@ -79,7 +79,7 @@ static int limit_memlock(FIXTURE_DATA(memlock) *self, long pages)
 	return setrlimit(RLIMIT_MEMLOCK, &limit) ? -errno : 0;
 }
 
-/* Makes the process one of USER that may count, with this RLIMIT_MEMLOCK. */
+/* Makes this a process of USER that may count, with this RLIMIT_MEMLOCK. */
 static int become_limited(FIXTURE_DATA(memlock) *self, long pages,
 			  unsigned long long capabilities)
 {

@@ -115,8 +115,8 @@ static bool start_thread(FIXTURE_DATA(unlocked) *self, pthread_t *thread,
 }
 
 /*
- * Calls ALLOC_TRACE in a thread, and @probe meanwhile. Returns whether @probe returned while less
- * than @most percent were allocated.
+ * Calls ALLOC_TRACE in a thread, and @probe at the same time. Returns whether @probe returned when
+ * less than @most percent of the buffers were allocated.
  */
 static bool returns_beside_alloc(FIXTURE_DATA(unlocked) *self, long most,
 				 void (*probe)(FIXTURE_DATA(unlocked) *self))

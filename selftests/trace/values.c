@@ -147,7 +147,7 @@ struct value_sample {
 	__u64 value[ALL];
 };
 
-/* Reads the samples of the CPU. The last one is that of STOP. */
+/* Reads the samples of the CPU. The last sample is that of STOP. */
 static int read_samples(const struct trace *t, int cpu, struct value_sample *s, int room)
 {
 	struct trace_cursor c = trace_records(t, cpu);
@@ -346,7 +346,7 @@ TEST_F(values, temperatures_are_those_of_the_sensors)
 	}
 }
 
-/* A value of a package is recorded on one of its CPUs, a core's on each. */
+/* A package's value is recorded on one CPU of the package, a core's value on each core. */
 TEST_F(values, each_value_is_recorded_once_in_its_scope)
 {
 	const __u64 of_package = 1ULL << PERFMON_MISC_EVENT_ENERGY_PACKAGE |

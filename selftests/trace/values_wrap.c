@@ -42,7 +42,7 @@ FIXTURE_TEARDOWN(values_wrap)
 	close(self->fd);
 }
 
-/* Checks that the energy of event @i is that of the loop, plus less than one wrap. */
+/* Checks that the energy of event @i is that of the loop, and at most a wrap more. */
 static void check(struct __test_metadata *_metadata,
 		  FIXTURE_DATA(values_wrap) *self, int i)
 {

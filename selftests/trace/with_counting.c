@@ -94,7 +94,7 @@ TEST_F(with_counting, trace_takes_the_lowest_free_counters)
 	EXPECT_FALSE(counter_runs(self->cpu, 2));
 	EXPECT_TRUE(counter_runs(self->cpu, 3));
 
-	/* These counters belong to the trace; the others are free. */
+	/* These counters belong to the trace; the other counters are free. */
 	EXPECT_EQ(-EBUSY, pmc_setup(self->fd, 1, EVENT_INSTRUCTIONS, PMCF_USR));
 	EXPECT_EQ(-EBUSY, pmc_setup(self->fd, 3, EVENT_INSTRUCTIONS, PMCF_USR));
 	EXPECT_EQ(-EBUSY, pmc_start(self->fd, 1));

@@ -174,7 +174,7 @@ static __u64 count_in_loop(const struct pmu_counter *c, __u64 select)
 	return count(c, control, 0, 2 * N) - once;
 }
 
-/* No two events count the same, nor do two masks of an event. */
+/* All events, and all masks of an event, have different counts. */
 TEST_F(counters, each_event_and_mask_has_its_own_count)
 {
 	const struct pmu_counter *c = &self->all[0];
@@ -380,7 +380,7 @@ TEST_F(counters, overflow_wraps_and_sets_status)
 		const struct pmu_counter *c = &self->all[i];
 		__u64 from_zero = count(c, c->usr, 0, N);
 
-		/* A narrow write sign-extends this to the same. */
+		/* A narrow write sign-extends this value, which has the same effect. */
 		EXPECT_EQ(from_zero - N, count(c, c->usr, end - N, N)) {
 			TH_LOG("counter %d", c->status);
 		}

@@ -44,7 +44,7 @@ FIXTURE_TEARDOWN(lbr)
 /*
  * Records the branches of run_branches() and reads them. Returns false if an access faulted.
  *
- * Few branches may come after those of the loop, so the last access is a bare system call.
+ * Few branches may follow the branches of the loop, so the last access is a bare system call.
  */
 static bool record_branches(FIXTURE_DATA(lbr) *self, unsigned int left_out)
 {
@@ -84,7 +84,7 @@ TEST_F(lbr, lbr_has_the_branches_in_order)
 	const int depth = self->b->depth;
 	int i, tries = 0;
 
-	/* After the loop come the branches to the system call, and rarely those of another program. */
+	/* The loop is followed by branches to the system call, rarely of other programs. */
 	do {
 		ASSERT_TRUE(record_branches(self, LBR_CPL_EQ_0));
 		for (i = 0; i < depth; i++) {

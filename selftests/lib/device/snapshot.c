@@ -117,7 +117,7 @@ const char *snapshot_difference(const struct snapshot *before,
 	}
 	if (after->fixed_ctrl != before->fixed_ctrl)
 		return "the control of the fixed-function counters";
-	/* With place-holders, perf writes the whole register when one is added or removed. */
+	/* When a place-holder is added or removed, perf writes the whole register. */
 	if (after->global_ctrl != before->global_ctrl && !module_has_place_holder())
 		return "the global control";
 	if (after->global_status != before->global_status)

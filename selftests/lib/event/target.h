@@ -2,7 +2,7 @@
 /*
  * Tasks to be counted: a process, or a thread of it, executes jobs (known loops) on request
  * and sleeps in between. The instructions around the loops are the same for the same steps,
- * so if only @n of two jobs differs by 1, their counts differ by LOOP_INSNS * @pieces.
+ * so the counts of two jobs that differ only in @n, by 1, differ by LOOP_INSNS * @pieces.
  */
 #ifndef SELFTESTS_TARGET_H
 #define SELFTESTS_TARGET_H

@@ -34,7 +34,7 @@ struct fuzz_step {
 	union model_attr a;
 };
 
-/* A mapping, or a part of one after munmap(2) or mprotect(2) of the rest. */
+/* A mapping, or the part that remains after munmap(2) or mprotect(2) of another part. */
 struct mapping_piece {
 	char *at;		/* NULL: unused */
 	size_t pages;

@@ -98,7 +98,7 @@ static struct mapping_piece *split(struct event_fuzz *f, struct mapping_piece *p
 	return rest;
 }
 
-/* Marks a piece as unused. Called at once, since others may open an event from then on. */
+/* Marks a piece as unused, without delay, since its end lets other processes open events. */
 static void drop(struct event_fuzz *f, struct mapping_piece *p)
 {
 	model_unmap(&f->model, p->event);
@@ -159,7 +159,7 @@ static bool remap(struct event_fuzz *f, struct mapping_piece *p, __u64 value)
 	}
 }
 
-/* Changes the protection of a piece, or of its pages up to a random one. */
+/* Changes the protection of a piece, or of its pages up to a random page. */
 static bool protect(struct event_fuzz *f, struct mapping_piece *p, __u64 value)
 {
 	static const int prots[] = { PROT_NONE, PROT_READ, PROT_WRITE, PROT_READ | PROT_WRITE };

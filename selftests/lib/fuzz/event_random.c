@@ -65,7 +65,7 @@ static void set_records(struct perf_event_attr *a, struct rng *r)
 	a->context_switch = rng_once_in(r, 6);
 }
 
-/* Sets a random member to a wrong value, or to one without effect. */
+/* Sets a random member to a wrong value, or to a value without effect. */
 static void spoil(union model_attr *a, struct rng *r)
 {
 	/* Indexes of words that may get any bit: all but the event's. */

@@ -8,7 +8,7 @@
 
 #include "kcov.h"
 
-/* The most addresses that are recorded of one sequence of calls. */
+/* The maximum number of addresses that are recorded of a sequence of calls. */
 #define AREA_WORDS	(1UL << 16)
 #define AREA_BYTES	(AREA_WORDS * sizeof(unsigned long))
 

@@ -25,7 +25,7 @@ struct open_files {
 void open_files_init(struct open_files *o);
 
 /*
- * Closes descriptor @i, if it is open. Returns true if it was the last one of the writer.
+ * Closes descriptor @i, if it is open. Returns true if it was the last descriptor of the writer.
  */
 bool open_files_close(struct open_files *o, int i);
 

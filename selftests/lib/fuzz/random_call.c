@@ -29,7 +29,7 @@ static __u64 random_number(struct rng *rng, const struct machine *m)
 
 	if (rng_once_in(rng, 12))
 		return PICK(rng, edges);
-	/* Few counters, so that later calls are likely to use the same one. */
+	/* Few counters, so that later calls are likely to use the same counter. */
 	if (fixed && rng_once_in(rng, 4))
 		return PMC_FIXED(rng_below(rng, fixed < 2 ? fixed : 2));
 	return rng_below(rng, general < 3 ? general : 3);
@@ -142,7 +142,7 @@ static __u16 random_event_id(struct rng *rng)
 	}
 }
 
-/* Returns a rate, mostly one that leaves the machine time for other work. */
+/* Returns a rate, in most cases large enough that the machine has time for other work. */
 static __u32 random_rate(struct rng *rng)
 {
 	static const __u32 edges[] = {

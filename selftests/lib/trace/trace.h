@@ -112,7 +112,7 @@ extern const char trace_loop_dec[], trace_loop_jnz[];
  * @interrupts: number of other interrupts of this CPU meanwhile
  *
  * The config's first event is instructions in user mode, with PC records. A sample's address
- * is right if it is the instruction after the one that was counted last. Samples outside of
+ * is right if it is the instruction after the last counted instruction. Samples outside of
  * the loop are left out. With a @skid, samples in the kernel are left out, too, at most
  * @interrupts of them: another interrupt may come before a late PMI.
  */

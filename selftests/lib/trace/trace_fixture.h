@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Steps that many fixtures of a trace begin with, besides those of fixture.h.
+ * Steps that many fixtures of a trace begin with, in addition to the steps of fixture.h.
  */
 #ifndef SELFTESTS_TRACE_FIXTURE_H
 #define SELFTESTS_TRACE_FIXTURE_H
