@@ -174,7 +174,7 @@ static __u64 count_in_loop(const struct pmu_counter *c, __u64 select)
 	return count(c, control, 0, 2 * N) - once;
 }
 
-/* All events, and all masks of an event, have different counts. */
+/* Each event, with each mask, has its expected count: the rates of the clocks differ. */
 TEST_F(counters, each_event_and_mask_has_its_own_count)
 {
 	const struct pmu_counter *c = &self->all[0];
