@@ -78,7 +78,7 @@ static void disable_enable(void)
 {
 	if (ioctl(fds[0], PERF_EVENT_IOC_DISABLE, 0) ||
 	    ioctl(fds[0], PERF_EVENT_IOC_ENABLE, 0))
-		perror("ioctl");
+		perror("bench_events: PERF_EVENT_IOC_DISABLE or PERF_EVENT_IOC_ENABLE");
 }
 
 /* Maps and unmaps an executable page of this program, which events may record. */

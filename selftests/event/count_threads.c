@@ -72,7 +72,7 @@ static void *work(void *arg)
 
 	page = count_this_thread(&event);
 	if (!page) {
-		perror("event");
+		perror("PERFMON_EVENT_OPEN or mmap");
 		return NULL;
 	}
 	before = count_now(page);

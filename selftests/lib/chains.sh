@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=sh
 #
-# Call chains beside perf's, for test scripts.
+# Compares call chains of pmctl and perf, for test scripts.
 
 # perf_unwinds: succeeds if this perf can unwind copied stacks (DWARF)
 perf_unwinds() {

@@ -8,7 +8,7 @@
 
 counts=$(mktemp)
 
-# pmctl_count EVENT COMMAND...: prints what pmctl counts, digits only
+# pmctl_count EVENT COMMAND...: prints pmctl's count, in digits only
 pmctl_count() {
 	count_event=$1
 	shift
@@ -18,7 +18,7 @@ pmctl_count() {
 	' "$counts"
 }
 
-# perf_count EVENT COMMAND...: prints what perf counts for the command's tasks
+# perf_count EVENT COMMAND...: prints perf's count of the command's tasks
 perf_count() {
 	count_event=$1
 	shift

@@ -57,14 +57,14 @@ is() {
 	fi
 }
 
-# try COMMAND... : runs it and returns its exit code; its standard error is in $errors. Not
-# for a pipe or a substitution, where $errors would be set in a subshell.
+# try COMMAND... : runs COMMAND and returns its exit code; its standard error is in $errors. Don't
+# use try in a pipe or a substitution, where $errors is set only in a subshell.
 try() {
 	# shellcheck disable=SC2034 # for the scripts that source this
 	{ errors=$("$@" 2>&1 >&3 3>&-); } 3>&1
 }
 
-# check NAME COMMAND...: passes if COMMAND does
+# check NAME COMMAND...: passes if COMMAND succeeds
 check() {
 	ktap_name=$1
 	shift
@@ -114,7 +114,7 @@ has_lines() {
 	[ -e "$2" ] && [ "$(grep -cE "${3-}" "$2")" -ge "$1" ]
 }
 
-# has_ended PID: succeeds if a child is gone, or a zombie
+# has_ended PID: succeeds if a child no longer exists, or is a zombie
 has_ended() {
 	! grep -qs '^State:.[^ZX]' "/proc/$1/status"
 }
@@ -164,8 +164,8 @@ load_module() {
 		$(tr ' ' '\n' </proc/cmdline | sed -n 's/^perfmon\.//p')
 }
 
-# lift_perf_limits: lifts perf's limits of the sample rate. An emulated CPU may take long
-# for one sample, and that would lower the limit of all that follow.
+# lift_perf_limits: lifts perf's limits of the sample rate. An emulated CPU may take long for a
+# sample, which lowers the limit for all later samples.
 lift_perf_limits() {
 	# perf refuses to change the rate while there is no limit of the time.
 	echo 25 >/proc/sys/kernel/perf_cpu_time_max_percent

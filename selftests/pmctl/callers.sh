@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Compares pmctl with perf on real programs. The shares of functions and of their callers in
-# recordings of pmctl record -g and of perf record -g differ by no more than is likely with so
-# many samples. Counts are the same, to the instruction where a program does the same each time.
-# pmctl takes no more instructions for a recording than perf, its own, the program's and the
-# kernel's together. From stacks, both find the same callers in each sample.
+# recordings of pmctl record -g and of perf record -g differ by no more than is likely with this
+# number of samples. Counts are the same, to the instruction if a program does the same each time.
+# A recording by pmctl takes no more instructions, of the tool, the program and the kernel together,
+# than a recording by perf. From stacks, both tools find the same callers in each sample.
 # /share has the programs (scripts/test-shares).
 
 here=$(dirname "$0")
@@ -22,7 +22,7 @@ trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
 export LD_LIBRARY_PATH=/share/lib
 lift_perf_limits
-# Addresses are then the same each time.
+# Addresses are the same in each run.
 echo 0 >/proc/sys/kernel/randomize_va_space
 
 awk 'BEGIN { for (i = 0; i < 60000; i++) { n = (n * 69069 + 1) % 4294967296; print n, "line", i } }' >text
@@ -116,7 +116,7 @@ shares() {
 }
 
 # compare OURS THEIRS SPARE : prints each share that differs by more than 4.5 standard
-# deviations of the difference of two shares, with so many samples, and by more than SPARE
+# deviations of the difference of two shares, with this number of samples, and by more than SPARE
 # samples; and the largest deviation. Among a thousand equal shares, one differs that much in
 # 1 of 150 such tests.
 compare() {

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl for a user with CAP_PERFMON and no other capability: everything works exactly as for
-# root. To a user without it, pmctl says what to do.
+# pmctl for a user with CAP_PERFMON and no other capability: everything works as for root. To a
+# user without CAP_PERFMON, pmctl says what to do.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl record --call-graph dwarf and lbr: call chains of a program without frame pointers are
-# the expected ones, and the same as perf script's, if perf can unwind.
+# pmctl record --call-graph dwarf and lbr: call chains of a program without frame pointers have
+# the expected functions, and are the same as perf script's, if perf can unwind.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh

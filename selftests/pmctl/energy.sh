@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # pmctl stat and record of values that no counter counts. On the virtual PMU with pmu-power=on an
-# instruction of any mode takes 2^-20 Joules of the package. Without it, with VALUES=none in
-# the environment, pmctl refuses these values. LINUX names the values that are compared
+# instruction of any mode takes 2^-20 Joules of the package. Without pmu-power=on, and with
+# VALUES=none in the environment, pmctl must refuse these values. LINUX names the values that are compared
 # with Linux's own events, which are in a module of the stock kernel.
 
 here=$(dirname "$0")

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl when something fails: unknown events, outputs that can't be written, are full or have
+# pmctl when a step fails: unknown events, outputs that can't be written, are full or have
 # no reader, and signals at any moment. ROUNDS and SEED in the environment are the number of
 # signals for each command, and the seed of their times.
 

@@ -1,8 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl info and pmctl doctor on a machine without a fault, and
-# without the module.
+# pmctl info and pmctl doctor on a machine without a fault, and on a machine without the module.
 
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
 . "$(dirname "$0")/ktap.sh"
@@ -23,7 +22,7 @@ for interface in programs "whole system" samples; do
 	says "doctor tried: $interface" "$doctor" "^ok +$interface "
 done
 
-# A user without rights counts programs; that only others may count the whole system is no fault.
+# A user without rights can count programs. It is no fault that such a user can't count the system.
 chmod 666 /dev/perfmon
 doctor=$("$(dirname "$0")/pmctl_as" -1000 pmctl doctor 2>&1)
 is "doctor finds no fault if a user can count programs" 0 $?

@@ -12,8 +12,8 @@ here=$(dirname "$0")
 [ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
 
 rounds=${ROUNDS:-6}
-# A round of pmctl takes at most a tenth of a second, and two rounds may be missing; more on a
-# busy host.
+# A round of pmctl takes at most a tenth of a second, and more on a busy host. Two rounds may be
+# missing.
 limit_ms=${LIMIT_MS:-1500}
 dir=$(mktemp -d)
 loads=

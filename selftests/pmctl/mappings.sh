@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # pmctl record names programs that are executed after its start: by the driver's records, for
-# every user, and without kprobes as far as Linux's perf or /proc has the names.
+# every user. Without kprobes it uses the names that Linux's perf or /proc has.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl stat -M: metrics of a program whose counts are known, compared with perf's of
+# pmctl stat -M: metrics of a program whose counts are known, compared with perf's metrics of
 # the same program, and metrics that can't be counted.
 
 here=$(dirname "$0")
@@ -40,7 +40,7 @@ plan 26
 
 # The clocks of the virtual PMU have constant rates: 5 cycles are 4 instructions.
 check "insn_per_cycle is that of the loop" near "$(metric insn_per_cycle)" 0.8
-# The kernel's part has other branches, and is the larger the busier the host is.
+# The kernel's part has other branches, and is larger on a busy host.
 check "branches_per_instruction is that of the loop" \
 	near "$(metric branches_per_instruction --all-user)" 0.5
 check "metrics may be counted on all CPUs" near "$(metric insn_per_cycle -a)" 0.8
@@ -58,7 +58,7 @@ else
 	skip "perf has the same insn_per_cycle" "this perf has no such metric"
 fi
 
-# A metric's value is its formula of the counts beside it.
+# A metric's value is that of its formula with the counts shown.
 pmctl stat -j -M insn_per_cycle -o "$dir/json" -- "$loop" 1000000
 counts=$(sed -n 's/.*"counter-value":"\([0-9]*\)\..*"event":"\([a-z]*\)[":].*/\2 \1/p' "$dir/json")
 is "JSON has a line for each event" 2 "$(echo "$counts" | wc -l)"

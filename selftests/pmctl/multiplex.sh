@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# More events than counters: pmctl stat --multiplex and programs under pmctl wrap let them
-# take turns, and show what perf stat shows by itself. Without the option, stat refuses them.
+# More events than counters: with pmctl stat --multiplex, and for programs under pmctl wrap, the
+# events take turns, with the same output as that of perf stat. Without the option, stat refuses
+# these events.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh

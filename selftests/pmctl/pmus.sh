@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl stat of events of Linux's PMUs that are none of the cores', beside perf's numbers of the same.
+# pmctl stat of events of Linux's PMUs outside of cores, compared with perf's counts of them.
 # Each kernel has `msr`. LINUX=power in the environment: there is also `power`, whose numbers are
 # scaled, with the module of the stock kernel.
 
@@ -88,7 +88,7 @@ pmctl stat -a -r 3 -x, -e msr/tsc/ -o runs -- true
 says "the mean of runs has its error" "$(cat runs)" '^[0-9]+,,msr/tsc/,[0-9.]+%,'
 pmctl stat -a -I 100 --interval-count 3 -x, -e msr/tsc/ -o intervals -- sleep 5
 is "there are three intervals" 3 "$(grep -c ',msr/tsc/,' intervals)"
-# Each has what came in it: none has the sum of those before.
+# Each interval has its own count, not the sum of the previous intervals.
 # shellcheck disable=SC2016 # awk expands it
 check "each has its own part" awk -F, '
 	NR == 1 { least = most = $2 }

@@ -3,7 +3,7 @@
 #
 # Prometheus scrapes pmctl serve every second for MINUTES: each of its series is between the
 # server's values before and after, no series is missing or was reset, and the log shows what a
-# scrape costs. /share has Prometheus (scripts/test-prometheus).
+# scrape costs. Prometheus is in /share (scripts/test-prometheus).
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh

@@ -130,7 +130,7 @@ names=$(pmctl script -F comm 2>/dev/null | sort -u | tr -d ' ')
 is "record -p has samples of that program only" pmctl_loop "$names"
 wait
 
-# Records such a program while a command runs; the command is not sampled.
+# Records a running program while a command runs; the command is not sampled.
 "$here/pmctl_loop" 100000000000 &
 runs=$!
 record -p $runs -e $event -c $period
@@ -345,7 +345,7 @@ chmod 600 /dev/perfmon
 
 # A recording of the machine contains pmctl's own work for each sample. Where pmctl is built
 # as it is shipped (run --release), this is at most OWN hundredths of a percent. The build for
-# tests is not optimized and takes about a quarter of all.
+# tests is not optimized and takes about a quarter of all samples.
 own_most=${OWN:-4000}
 "$here/pmctl_loop" 60000000 &
 pmctl record -a -e $event -c 10007 -m 4096 -- "$here/pmctl_loop" 60000000 2>/dev/null

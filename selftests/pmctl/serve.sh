@@ -13,7 +13,7 @@ in_own_dir
 url=http://127.0.0.1:9743
 # The loop has 2 instructions, of which one is a branch.
 n=100000000
-# Any PMU has these events.
+# Every PMU has these events.
 events=instructions,instructions:u,branches
 
 # start OPTION... : starts the server, and waits until it serves

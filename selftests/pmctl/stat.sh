@@ -96,7 +96,7 @@ pmctl stat -a -e '{instructions,cycles}' -- true 2>"$counts"
 is "stat -a refuses a group" 2 $?
 
 # A task that runs, one that ends, and one that does not exist. When two more turns have ended,
-# at least one of them was counted from its begin: a million iterations.
+# at least one of the turns was counted from its beginning: a million iterations.
 more_turns="$here/pmctl_more_turns $counts.turns"
 "$here/pmctl_turns" 1000000 >"$counts.turns" &
 task=$!
