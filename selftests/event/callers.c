@@ -24,7 +24,7 @@
 #include "sampler_fixture.h"
 
 /* Functions in a section whose begin and end the linker defines as symbols. */
-#define IN_RECURSION __attribute__((section("recursion"), noinline, noclone))
+#define RECURSION_FUNCTION __attribute__((section("recursion"), noinline, noclone))
 extern const char __start_recursion[], __stop_recursion[];
 
 static bool in_recursion(__u64 address)
@@ -41,7 +41,7 @@ static bool in_recursion(__u64 address)
 #endif
 
 /* Executes a loop, or system calls, after @depth nested calls. */
-static IN_RECURSION void recurse(int depth, unsigned long n, bool calls)
+static RECURSION_FUNCTION void recurse(int depth, unsigned long n, bool calls)
 {
 	long result;
 

@@ -66,7 +66,7 @@ static struct {
 	unsigned long n;
 } handling;
 
-static IN_RECURSION void signal_handler(int signal)
+static RECURSION_FUNCTION void signal_handler(int signal)
 {
 	(void)signal;
 	recurse(handling.depth, handling.n, LOOP);

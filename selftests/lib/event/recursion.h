@@ -16,7 +16,7 @@
 
 #include <linux/types.h>
 
-#define IN_RECURSION __attribute__((section("recursion"), noinline, noclone))
+#define RECURSION_FUNCTION __attribute__((section("recursion"), noinline, noclone))
 /* The linker defines symbols at the begin and the end of the section. */
 extern const char __start_recursion[], __stop_recursion[];
 extern const char leaf_begin[], leaf_end[];
@@ -61,7 +61,7 @@ static struct {
 } use;
 
 /* Calls itself @depth times. The deepest call executes @leaf @n times. */
-static IN_RECURSION void recurse(unsigned int depth, unsigned long n, enum leaf_work leaf)
+static RECURSION_FUNCTION void recurse(unsigned int depth, unsigned long n, enum leaf_work leaf)
 {
 	struct timespec t;
 
