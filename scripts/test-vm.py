@@ -154,7 +154,7 @@ def input_arrives_whole():
 
 
 @test
-def input_that_is_closed_costs_nothing():
+def closed_input_keeps_the_machine_idle():
     # The guest waits for input without polling, so its CPU stays idle.
     idle = "awk '{ print $2 }' /proc/uptime"
     code, out, err = shell(f"exec <&-; {idle}; sleep 3; {idle}")
@@ -201,7 +201,7 @@ def background_processes_end_with_the_command():
 
 
 @test
-def the_caller_is_the_same():
+def user_and_groups_are_those_of_the_caller():
     script = "id -u; id -G; pwd; umask; hostname; cat /etc/shadow; echo $?"
     os.umask(0o027)
     code, out, _ = shell(script, cwd="/usr/share", groups=[1234, 56])
@@ -578,7 +578,7 @@ count:
 WRAPPED_INSTRUCTIONS = 1 + 2 * 1_000_000 + 5
 
 
-def assembled(name, text):
+def assemble(name, text):
     """Assembles a program without libraries; returns its path."""
     program = os.path.join(FOLDER, name)
     source = ".globl _start\n_start: " + text
@@ -588,7 +588,7 @@ def assembled(name, text):
 
 @test
 def counts_are_those_of_the_program():
-    programs = {assembled("loop", LOOP): LOOP_INSTRUCTIONS, assembled("forks", FORKS): FORKS_INSTRUCTIONS}
+    programs = {assemble("loop", LOOP): LOOP_INSTRUCTIONS, assemble("forks", FORKS): FORKS_INSTRUCTIONS}
     for options in (["--cpus", "1"], ["--cpus", "2"], ["--cpu", "amd"]):
         for program, instructions in programs.items():
             code, _, err = run(*options, "--", "stat", "-x,", "-e", "instructions:u,branches:u", "--", program)
@@ -602,7 +602,7 @@ def counts_are_those_of_the_program():
 
 @test
 def a_program_of_perf_is_wrapped():
-    code, out, err = run("--", "wrap", "-v", "--", assembled("wrapped", WRAPPED))
+    code, out, err = run("--", "wrap", "-v", "--", assemble("wrapped", WRAPPED))
     expect((code, int.from_bytes(out, "little")), (0, WRAPPED_INSTRUCTIONS), err)
     expect("an event of the driver's" in err, True, err)
 
@@ -630,7 +630,7 @@ def exact_counts_of_the_kernel():
 
 
 @test
-def a_recording_comes_out():
+def a_recording_is_written_on_the_host():
     folder = writable("recording")
     code, _, err = run("--", "record", "-g", "-e", "instructions:u", "-c", "100003", "--", "gzip", "-c", "/usr/bin/env", cwd=folder)
     expect(code, 0, err)
@@ -764,7 +764,7 @@ def eight_machines_at_once_have_the_same_counts():
 
 
 @test
-def a_benchmark_shows_what_an_emulated_machine_can_tell():
+def a_benchmark_leaves_out_what_is_emulated():
     code, out, err = run("--", "bench", "-r", "2", "--", "/bin/true")
     events = [line.split()[0] for line in out.decode().splitlines() if re.match(r"\s+\S+\s+1\s+[\d,]+", line)]
     expect((code, events, "emulated" in err), (0, ["instructions:u", "branches:u"], False), out)

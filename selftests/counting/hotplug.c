@@ -167,8 +167,8 @@ TEST_F(hotplug, hotplugging_thread_loses_no_count)
 }
 
 /*
- * Takes the CPU offline and online until asked to stop, but @least to @most rounds. Without && and
- * ||, so that each round executes the same number of instructions.
+ * Takes the CPU offline and online until asked to stop, but @least to @most rounds. The condition
+ * has no && and ||, so that each round executes the same number of instructions.
  */
 static void hotplug_until_stopped(int online, struct shared_results *s, long least,
 				 long most)

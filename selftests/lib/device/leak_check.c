@@ -68,7 +68,7 @@ int leak_check_disturb(struct leak_check *l)
 	int err, cpu;
 
 	for_each_cpu_in(cpu, &l->cpus) {
-		l->found[cpu] = l->before[cpu];
+		l->undisturbed[cpu] = l->before[cpu];
 		err = disturb(l, cpu);
 		if (err)
 			return err;
@@ -81,7 +81,7 @@ void leak_check_undisturb(const struct leak_check *l)
 	int cpu;
 
 	for_each_cpu_in(cpu, &l->cpus)
-		snapshot_write(&l->properties, cpu, &l->found[cpu]);
+		snapshot_write(&l->properties, cpu, &l->undisturbed[cpu]);
 }
 
 const char *leak_check_registers(const struct leak_check *l)

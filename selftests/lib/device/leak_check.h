@@ -16,7 +16,7 @@ struct leak_check {
 	struct perfmon_properties properties;
 	cpu_set_t cpus;		/* online */
 	struct snapshot before[TRACE_MAX_CPUS];
-	struct snapshot found[TRACE_MAX_CPUS];	/* before leak_check_disturb() */
+	struct snapshot undisturbed[TRACE_MAX_CPUS];	/* before leak_check_disturb() */
 	long free_kb;
 	long slab_kb;
 	int kmsg;

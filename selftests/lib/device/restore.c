@@ -19,9 +19,9 @@ int restore_begin(struct restore *r)
 	for_each_cpu_in(cpu, &r->cpus) {
 		if (cpu >= TRACE_MAX_CPUS)
 			return -E2BIG;
-		err = snapshot_read(&r->p, cpu, &r->found[cpu]);
+		err = snapshot_read(&r->p, cpu, &r->undisturbed[cpu]);
 		if (!err)
-			err = snapshot_disturb(&r->p, cpu, &r->found[cpu]);
+			err = snapshot_disturb(&r->p, cpu, &r->undisturbed[cpu]);
 		if (!err)
 			err = snapshot_read(&r->p, cpu, &r->before[cpu]);
 		if (err)
@@ -85,5 +85,5 @@ void restore_finish(const struct restore *r)
 
 	close(r->to_child);
 	for_each_cpu_in(cpu, &r->cpus)
-		snapshot_write(&r->p, cpu, &r->found[cpu]);
+		snapshot_write(&r->p, cpu, &r->undisturbed[cpu]);
 }

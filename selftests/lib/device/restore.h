@@ -14,7 +14,7 @@
 struct restore {
 	cpu_set_t cpus;		/* online */
 	struct perfmon_properties p;
-	struct snapshot found[TRACE_MAX_CPUS];	/* before restore_begin() */
+	struct snapshot undisturbed[TRACE_MAX_CPUS];	/* before restore_begin() */
 	struct snapshot before[TRACE_MAX_CPUS];	/* before the child has the device */
 	int child;
 	int to_child;

@@ -80,9 +80,9 @@ int snapshot_write(const struct perfmon_properties *p, int cpu,
 }
 
 int snapshot_disturb(const struct perfmon_properties *p, int cpu,
-		     const struct snapshot *found)
+		     const struct snapshot *before)
 {
-	struct snapshot s = *found;
+	struct snapshot s = *before;
 	int i;
 
 	for (i = 0; i < p->max_num_programmable_events; i++)

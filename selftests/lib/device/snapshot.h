@@ -43,7 +43,7 @@ int snapshot_write(const struct perfmon_properties *p, int cpu,
 
 /**
  * snapshot_disturb() - leave the registers as another driver might
- * @found: the values that the registers had before
+ * @before: the values of the registers before the call
  *
  * Most event selects get a value that the module must restore, because it counts nothing. One
  * gets a value that the module must not restore, because its counter would run
@@ -52,7 +52,7 @@ int snapshot_write(const struct perfmon_properties *p, int cpu,
  * recorded.
  */
 int snapshot_disturb(const struct perfmon_properties *p, int cpu,
-		     const struct snapshot *found);
+		     const struct snapshot *before);
 
 /*
  * Returns the name of the first register whose value @after the end of the module is wrong

@@ -21,10 +21,10 @@ void kcov_end(struct kcov *k);
 /* Empties the record. */
 void kcov_reset(struct kcov *k);
 
-/* Adds the recorded places to those of all threads. Returns how many are new. */
+/* Adds the recorded addresses to those of all threads. Returns the number of new addresses. */
 unsigned int kcov_new_places(const struct kcov *k);
 
-/* Returns the number of places that all threads have reached. */
+/* Returns the number of different addresses that all threads together have recorded. */
 unsigned int kcov_places(void);
 
 #endif
