@@ -225,17 +225,17 @@ def interfaces():
         picture.text(middle, 224, call, "dim middle")
         picture.arrow((middle, 238), (middle, 272))
         x += width + gap
-    whole = 3 * width + 2 * gap
-    picture.box(LEFT, 272, whole, 52)
-    picture.text(LEFT + whole // 2, 294, "/dev/perfmon, the module: who has which counter, permissions, interrupts", "middle")
-    picture.text(LEFT + whole // 2, 314, "a counter has one user at a time; while the module has any, perf has none, and the reverse", "dim middle")
-    picture.arrow((LEFT + whole // 2, 324), (LEFT + whole // 2, 352))
+    total_width = 3 * width + 2 * gap
+    picture.box(LEFT, 272, total_width, 52)
+    picture.text(LEFT + total_width // 2, 294, "/dev/perfmon, the module: who has which counter, permissions, interrupts", "middle")
+    picture.text(LEFT + total_width // 2, 314, "a counter has one user at a time; while the module has any, perf has none, and the reverse", "dim middle")
+    picture.arrow((LEFT + total_width // 2, 324), (LEFT + total_width // 2, 352))
     count = 6
-    part = (whole - 10 * (count - 1)) // count
+    counter_width = (total_width - 10 * (count - 1)) // count
     for index in range(count):
-        picture.box(LEFT + index * (part + 10), 352, part, 40)
+        picture.box(LEFT + index * (counter_width + 10), 352, counter_width, 40)
         name = f"counter {index}" if index < 4 else f"fixed {index - 4}"
-        picture.text(LEFT + index * (part + 10) + part // 2, 377, name, "middle")
+        picture.text(LEFT + index * (counter_width + 10) + counter_width // 2, 377, name, "middle")
     return picture
 
 

@@ -129,8 +129,8 @@ chrome.query("stop")
 
 collapsed = Firefox("collapsed")
 functions = collapsed.functions()
-part = functions["outer"]["totalPercentage"]
-check("collapsed: share of outer", abs(part - 100 * samples["outer"] / total) < 0.01, part)
+outer_percentage = functions["outer"]["totalPercentage"]
+check("collapsed: share of outer", abs(outer_percentage - 100 * samples["outer"] / total) < 0.01, outer_percentage)
 collapsed.query("stop")
 
 # Prints the sums of each value by the outermost inlined function at the sampled address.
@@ -265,7 +265,7 @@ check("speedscope: lines", {("inner", "origins.c", True), ("loop", "loop.h", Tru
 check_counts("speedscope, of collapsed", speedscope("collapsed")[1])
 
 # perf itself, on the exported perf.data.
-part = {name: float(part) for part, name in re.findall(r"^ +([\d.]+)% +\[[.k]\] (\S+)", read("perf").split("# Samples")[1], re.M)}
-check("perf: share of outer", abs(part.get("outer", 0) - 100 * samples["outer"] / total) < 0.1, part)
+percentages = {name: float(percentage) for percentage, name in re.findall(r"^ +([\d.]+)% +\[[.k]\] (\S+)", read("perf").split("# Samples")[1], re.M)}
+check("perf: share of outer", abs(percentages.get("outer", 0) - 100 * samples["outer"] / total) < 0.1, percentages)
 
 sys.exit(failures > 0)

@@ -17,8 +17,8 @@ printed_after() {
 	sed -n "s/^$1: //p" "$out"
 }
 
-# between NAME LEAST MOST NUMBER : passes if NUMBER is between LEAST and MOST
-between() {
+# is_between NAME LEAST MOST NUMBER : passes if NUMBER is between LEAST and MOST
+is_between() {
 	check "$1: $4 is $2 to $3" [ "${4:-0}" -ge "$2" -a "${4:-0}" -le "$3" ]
 }
 
@@ -27,32 +27,32 @@ plan 21
 a=$("$here/event_count_self")
 is "the C example succeeds" 0 $?
 is "the C example counts the same each time" "$a" "$("$here/event_count_self")"
-between "the C example counts its loop" 500000 9000000 "${a%% *}"
+is_between "the C example counts its loop" 500000 9000000 "${a%% *}"
 
 "$here/event_count_threads" >"$out"
 is "the C example of threads succeeds" 0 $?
-between "the first thread's count is of its code" 2000000 2001000 "$(printed_after "thread 0" | cut -d ' ' -f 1)"
-between "the second thread's count is of its code" 2000000 2001000 "$(printed_after "thread 1" | cut -d ' ' -f 1)"
+is_between "the first thread's count is of its code" 2000000 2001000 "$(printed_after "thread 0" | cut -d ' ' -f 1)"
+is_between "the second thread's count is of its code" 2000000 2001000 "$(printed_after "thread 1" | cut -d ' ' -f 1)"
 
 a=$(example_count)
 is "the Rust example succeeds" 0 $?
-between "the Rust example counts its loop" 1000000 9000000 "${a%% *}"
+is_between "the Rust example counts its loop" 1000000 9000000 "${a%% *}"
 
 example_regions >"$out"
 is "the example of regions succeeds" 0 $?
-between "measure() counts the closure" 2000000 2001000 "$(sed -n "s/^measure: instructions //p" "$out")"
+is_between "measure() counts the closure" 2000000 2001000 "$(sed -n "s/^measure: instructions //p" "$out")"
 is "the user page needs no system call" true "$(printed_after "page without a system call")"
 is "the user page is exact" 2000000 "$(printed_after page)"
-between "a region adds up all its passes" 6000000 6000200 "$(printed_after "region loop" | cut -d ' ' -f 2)"
-between "an empty region counts almost nothing" 0 100 "$(printed_after "region nothing" | cut -d ' ' -f 2)"
-between "each thread has a count of its own" 2000000 2000100 "$(printed_after "region thread" | cut -d ' ' -f 2)"
+is_between "a region adds up all its passes" 6000000 6000200 "$(printed_after "region loop" | cut -d ' ' -f 2)"
+is_between "an empty region counts almost nothing" 0 100 "$(printed_after "region nothing" | cut -d ' ' -f 2)"
+is_between "each thread has a count of its own" 2000000 2000100 "$(printed_after "region thread" | cut -d ' ' -f 2)"
 
 # 27 levels of Fibonacci take some 7 million instructions, with a sample every 100003.
 example_profile_self >"$out"
 is "the example of profiling itself succeeds" 0 $?
 is "the example of profiling itself loses no sample" 0 "$(printed_after lost)"
 samples=$(awk '!/^lost/ { n += $NF } END { print n + 0 }' "$out")
-between "the example of profiling itself has a sample for each period" 55 85 "$samples"
+is_between "the example of profiling itself has a sample for each period" 55 85 "$samples"
 # The depth depends on how the example was compiled: without frame pointers chains are cut.
 check "samples have call chains" \
 	[ "$(awk -F ';' '!/^lost/ && NF > most { most = NF } END { print most + 0 }' "$out")" -ge 2 ]

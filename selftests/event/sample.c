@@ -99,13 +99,13 @@ struct sample_distances {
 	unsigned long n;	/* iterations */
 	__u64 period;
 	__u64 first, samples;
-	__u64 most_off;
+	__u64 most_deviation;
 };
 
 static void check_position(const struct sample *s, void *data)
 {
 	struct sample_distances *p = data;
-	__u64 at, off;
+	__u64 at, deviation;
 
 	if (!in_labelled_loop(s->ip))
 		return;
@@ -113,11 +113,11 @@ static void check_position(const struct sample *s, void *data)
 	at = LOOP_INSNS * (p->n - s->registers[0]) - (s->ip != (uintptr_t)labelled_loop_begin);
 	if (!p->samples++)
 		p->first = at;
-	off = at - p->first - (p->samples - 1) * p->period;
-	if ((__s64)off < 0)
-		off = -off;
-	if (off > p->most_off)
-		p->most_off = off;
+	deviation = at - p->first - (p->samples - 1) * p->period;
+	if ((__s64)deviation < 0)
+		deviation = -deviation;
+	if (deviation > p->most_deviation)
+		p->most_deviation = deviation;
 }
 
 /* The loop's register shows after how many instructions a sample came. */
@@ -136,7 +136,7 @@ TEST_F(event, samples_are_a_period_apart)
 	expect_samples(_metadata, variant, s, p.period, check_position, &p);
 	if (samples_are_exact(variant)) {
 		EXPECT_LE(N * LOOP_INSNS / p.period, p.samples);
-		EXPECT_GE(env_number("SKID", 1), p.most_off);
+		EXPECT_GE(env_number("SKID", 1), p.most_deviation);
 	}
 }
 
@@ -365,12 +365,12 @@ TEST_F(event, frequency_is_the_number_of_samples_per_second)
 	sampler_read(s, &sums, check_frequency, &f);
 	wanted = read_out[2] * frequency / 1000000000;
 	TH_LOG("%s: %lu samples, %llu wanted, longest %llu, most off %llu", variant->maker->name,
-	       sums.samples, wanted, f.longest, f.p.most_off);
+	       sums.samples, wanted, f.longest, f.p.most_deviation);
 	expect_rate(_metadata, wanted, sums.samples);
 	EXPECT_EQ(0UL, sums.lost);
 	EXPECT_GE(read_out[0], sums.periods);
 	if (samples_are_exact(variant))
-		EXPECT_GE(env_number("SKID", 1), f.p.most_off);
+		EXPECT_GE(env_number("SKID", 1), f.p.most_deviation);
 }
 
 /*

@@ -21,16 +21,16 @@ bench() {
 }
 
 # The counts of a loop, and of a loop with 2 % more iterations.
-one=$(pmctl_count instructions:u "$loop" 1000000)
-two=$(pmctl_count instructions:u "$loop" 1020000)
+short_count=$(pmctl_count instructions:u "$loop" 1000000)
+long_count=$(pmctl_count instructions:u "$loop" 1020000)
 
 plan 36
 
 bench -e instructions:u,cycles -r 5 "$loop 1000000" "$loop '1020000'"
 is "bench succeeds" 0 $?
 sed 's/^/# /' "$dir/out"
-says "instructions of user mode are marked as exact" "$(tr -d , <"$dir/out")" "instructions:u +1 +$one +exact\$"
-says "a change of instructions is marked as exact" "$(tr -d , <"$dir/out")" "2 +$two +exact +\+2\.00%\$"
+says "instructions of user mode are marked as exact" "$(tr -d , <"$dir/out")" "instructions:u +1 +$short_count +exact\$"
+says "a change of instructions is marked as exact" "$(tr -d , <"$dir/out")" "2 +$long_count +exact +\+2\.00%\$"
 says "the time is shown with its spread" "$(cat "$dir/out")" '^ +time +1 .*(s|ms) +± [0-9.]+%'
 
 # The commands run in turns, and each in turn begins a round.
@@ -61,7 +61,7 @@ says "bench names the condition that holds" "$errors" "fail-if 'instructions:u>\
 bench -e instructions:u -r 3 --fail-if 'instructions:u>+2.1%' --fail-if 'instructions:u<-1%' \
 	"$loop 1000000" "$loop 1020000"
 is "bench exits with 0 if no condition holds" 0 $?
-bench -e instructions:u -r 3 --fail-if "instructions:u>$((one - 1))" -- "$loop" 1000000
+bench -e instructions:u -r 3 --fail-if "instructions:u>$((short_count - 1))" -- "$loop" 1000000
 is "a limit may be a count" 1 $?
 bench --fail-if 'cycles:u>+1%' -- "$loop" 1000
 is "a change from nothing is refused" 2 $?

@@ -139,7 +139,7 @@ cost() {
 slab() { awk '$1 == "Slab:" { print $2 }' /proc/meminfo; }
 start
 get >/dev/null
-plain=$(cost)
+without_cgroups=$(cost)
 stop
 i=0
 while [ $i -lt "$MANY" ]; do
@@ -148,16 +148,16 @@ while [ $i -lt "$MANY" ]; do
 done
 free=$(slab)
 start --cgroups 'batch/*'
-used=$(($(slab) - free))
+used_kib=$(($(slab) - free))
 get >page
 is "many cgroups are counted" "$MANY" "$(value page perfmon_cgroups\ )"
-with=$(cost)
-echo "# a scrape takes the server $plain instructions, and with $MANY cgroups of 2 events $(((with - plain) / MANY)) more for each"
+with_cgroups=$(cost)
+echo "# a scrape takes the server $without_cgroups instructions, and with $MANY cgroups of 2 events $(((with_cgroups - without_cgroups) / MANY)) more for each"
 read -r before _ </proc/uptime
 for i in 1 2 3 4 5 6 7 8 9 10; do get >page; done
 read -r after _ </proc/uptime
 echo "# a page takes $(echo "$before $after" | awk '{ printf "%.0f", ($2 - $1) * 100 }') ms"
-echo "# the kernel has $((used * 1024 / MANY)) bytes more for each of them, on $(nproc) CPUs"
+echo "# the kernel has $((used_kib * 1024 / MANY)) bytes more for each of them, on $(nproc) CPUs"
 echo "# the page has $(wc -c <page) bytes; the server has $(value page process_resident_memory_bytes) bytes and $(find /proc/$server/fd -type l | wc -l) descriptors"
 inside "batch/7" "$loop" 1000000
 get >few

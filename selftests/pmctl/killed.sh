@@ -16,14 +16,14 @@ rounds=${ROUNDS:-6}
 # missing.
 limit_ms=${LIMIT_MS:-1500}
 dir=$(mktemp -d)
-loads=
-trap 'kill $loads 2>/dev/null; rm -rf "$dir"' EXIT
+load_pids=
+trap 'kill $load_pids 2>/dev/null; rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
 
 "$here/pmctl_loop" 1000000000000 &
-loads="$!"
+load_pids="$!"
 while sleep 0.1; do "$here/pmctl_loop" 100000; done &
-loads="$loads $!"
+load_pids="$load_pids $!"
 
 # now: prints the time of the kernel's log, whose clock is that of samples, in microseconds
 now() {
@@ -31,9 +31,9 @@ now() {
 	dmesg | awk '/pmctl_killed: now/ { sub(/^.*\[ */, ""); sub(/\].*/, ""); t = $0 } END { sub(/\./, "", t); print t }'
 }
 
-# last FILE: prints the time of the last sample in a listing of times and call chains, in
-# microseconds
-last() {
+# last_sample_time FILE: prints the time of the last sample in a listing of times and call
+# chains, in microseconds
+last_sample_time() {
 	awk 'NF == 1 && /^ *[0-9]+\.[0-9]+:/ { t = $1 } END { sub(/:.*/, "", t); sub(/\./, "", t); print t + 0 }' "$1"
 }
 
@@ -72,7 +72,7 @@ for round in $(seq "$rounds"); do
 		differ=$((differ + 1))
 		echo "# $round: $samples samples for pmctl, $theirs for perf"
 	fi
-	missing=$(((killed - $(last ours)) / 1000))
+	missing=$(((killed - $(last_sample_time ours)) / 1000))
 	[ "$missing" -le "$latest" ] || latest=$missing
 	[ "$missing" -le "$limit_ms" ] || { late=$((late + 1)); echo "# $round: the last $missing ms are missing"; }
 done

@@ -40,9 +40,9 @@ record=$!
 wait_until '[ -s long.data ]'
 # By then pmctl has allocated what a recording needs from the beginning.
 sleep $((seconds / 4))
-early=$(memory $record)
+early_kib=$(memory $record)
 sleep $((seconds / 2))
-late=$(memory $record)
+later_kib=$(memory $record)
 wait $record
 code=$?
 sed 's/^/# /' record.log
@@ -52,9 +52,9 @@ samples=$(pmctl script -i long.data -F ip 2>/dev/null | wc -l)
 lost=$(perf script -i long.data --show-lost-events 2>/dev/null | grep -c PERF_RECORD_LOST)
 is "perf finds no losses either" 0 "$lost"
 wanted=$((seconds * frequency * cpus))
-echo "# $samples samples of $wanted in $seconds s on $cpus CPUs; memory: $early KiB, later $late KiB"
+echo "# $samples samples of $wanted in $seconds s on $cpus CPUs; memory: $early_kib KiB, later $later_kib KiB"
 # An emulated CPU of a busy host has fewer in the same time.
 check "there are samples" [ "$samples" -ge $((wanted / 20)) ]
 check "there are no more samples than the frequency gives" [ "$samples" -le $((wanted * 12 / 10)) ]
-check "memory does not grow" [ "$late" -le $((early + 1024)) ]
+check "memory does not grow" [ "$later_kib" -le $((early_kib + 1024)) ]
 finish

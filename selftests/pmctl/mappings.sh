@@ -68,12 +68,12 @@ names() {
 }
 
 # begin OPTION... : starts to record, in the background, a shell that executes all programs once
-# a line is written to `go`; $runs is its PID, $record that of the recording
+# a line is written to `go`; $program_pid is its PID, $record that of the recording
 begin() {
 	[ -p go ] || mkfifo go
 	sh -c 'read -r _ <go; exec ./all' &
-	runs=$!
-	pmctl record -e $event -p $runs "$@" 2>errors &
+	program_pid=$!
+	pmctl record -e $event -p $program_pid "$@" 2>errors &
 	record=$!
 	wait_until "has_events $record"
 }
@@ -119,8 +119,8 @@ is "--switch-output: each sample has its program" 0 "$(for file in perf.data.*; 
 
 # pmctl is stopped and does not read. Later records find room, and say how many did not.
 sh -c 'read -r _ <go; ./all; : >first; read -r _ <go; exec ./all' &
-runs=$!
-pmctl record -e $event -c 1000003 -m 1 -p $runs -o full.data 2>errors &
+program_pid=$!
+pmctl record -e $event -c 1000003 -m 1 -p $program_pid -o full.data 2>errors &
 record=$!
 wait_until "has_events $record"
 kill -STOP $record

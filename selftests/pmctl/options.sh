@@ -43,9 +43,9 @@ is "record -i has no sample of the command's children" 0 "$(pmctl script -F comm
 # The whole program has 5999 samples.
 record -D 300 -m 512 -e $event -c 100003 -- "$loop" 300000000
 is "record -D succeeds" 0 $?
-late=$(sample_count)
-check "record -D has samples" [ "$late" -ge 10 ]
-check "record -D has no samples of the beginning" [ "$late" -lt 5990 ]
+delayed_samples=$(sample_count)
+check "record -D has samples" [ "$delayed_samples" -ge 10 ]
+check "record -D has no samples of the beginning" [ "$delayed_samples" -lt 5990 ]
 record -D 60000 -e $event -c 10007 -- "$loop" 1000
 is "record -D after the end succeeds" 0 $?
 is "record -D after the end has no sample" 0 "$(sample_count)"

@@ -31,9 +31,9 @@ static __attribute__((noinline)) void outer(unsigned long n)
 	inner(n);
 }
 
-static __attribute__((noinline)) void turn(void (*made)(unsigned long), unsigned long n)
+static __attribute__((noinline)) void turn(void (*generated)(unsigned long), unsigned long n)
 {
-	made(n);
+	generated(n);
 	outer(n);
 }
 
@@ -42,26 +42,26 @@ int main(int argc, char **argv)
 	/* A turn is short compared with any period, and does not divide one. */
 	const unsigned long unit = argc > 2 ? 1013 : 1009;
 	unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 0) : 1000000;
-	void *made;
+	void *generated;
 	char name[64];
 	FILE *map;
 
 	if (argc > 2 && (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
 			 mount("none", "/tmp", "tmpfs", 0, NULL)))
 		return 1;
-	made = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
-		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (made == MAP_FAILED)
+	generated = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (generated == MAP_FAILED)
 		return 1;
-	memcpy(made, code, sizeof(code));
+	memcpy(generated, code, sizeof(code));
 	snprintf(name, sizeof(name), "/tmp/perf-%d.map", getpid());
 	map = fopen(name, "w");
 	if (!map)
 		return 1;
-	fprintf(map, "%lx %zx made at run time\n", (unsigned long)made, sizeof(code));
+	fprintf(map, "%lx %zx made at run time\n", (unsigned long)generated, sizeof(code));
 	fclose(map);
 
 	for (unsigned long done = 0; done < n; done += unit)
-		turn((void (*)(unsigned long))made, unit);
+		turn((void (*)(unsigned long))generated, unit);
 	return 0;
 }

@@ -14,11 +14,11 @@ lift_perf_limits
 program=$dir/program
 cp "$here/pmctl_unwound" "$program"
 
-# record OPTION...: runs perf record of the program, with $what as its arguments
-what="callers 20000000"
-# shellcheck disable=SC2086 # $what is two words
+# record OPTION...: runs perf record of the program, with $program_arguments as its arguments
+program_arguments="callers 20000000"
+# shellcheck disable=SC2086 # $program_arguments is two words
 record() {
-	output=$(perf record -q -o perf.data "$@" -- "$program" $what 2>&1) && return
+	output=$(perf record -q -o perf.data "$@" -- "$program" $program_arguments 2>&1) && return
 	# The program itself may have failed.
 	[ -z "$output" ] || echo "$output" | sed 's/^/# /'
 	return 1
@@ -71,9 +71,9 @@ check "two events by frequency" reads_record -e cycles,instructions:u -F 2000
 check "callers" reads_record -g -e cycles -c 200003
 record -e cycles/call-graph=fp/,instructions -c 200003
 check "callers of one of two events" shows_the_same comm,tid,time,period,event
-what="kernel 20000"
+program_arguments="kernel 20000"
 check "callers in the kernel" reads_record -g -e cycles -c 200003
-what="callers 20000000"
+program_arguments="callers 20000000"
 record -a -e cycles -c 200003
 # perf has no name for a thread that has ended, but still executes the kernel.
 check "all programs" shows_the_same tid,cpu,time,period,event,ip
@@ -92,7 +92,7 @@ kernel_sample_count() {
 	pmctl script -F ip,sym -i perf.data 2>/dev/null | grep -c '^ *f\{8\}.* [a-z_]'
 }
 
-what="kernel 20000"
+program_arguments="kernel 20000"
 record --no-buildid-mmap -e cycles:k -c 200003
 check "functions of the kernel have names" [ "$(kernel_sample_count)" -gt 10 ]
 # The record of the kernel's mapping has the address 24 bytes before the name: this writes an
@@ -100,7 +100,7 @@ check "functions of the kernel have names" [ "$(kernel_sample_count)" -gt 10 ]
 place=$(strings -t d perf.data | awk '/\[kernel.kallsyms\]_/ { print $1; exit }')
 printf '\10' | dd of=perf.data bs=1 seek=$((place - 24)) conv=notrunc 2>/dev/null
 is "functions of a kernel at another address have no names" 0 "$(kernel_sample_count)"
-what="callers 20000000"
+program_arguments="callers 20000000"
 
 # named_rows: prints the number of rows with the name of the program's function
 named_rows() {

@@ -107,8 +107,8 @@ wait
 strangers=$(pmctl script -F comm,dso 2>/dev/null | awk '
 	/pmctl_(loop|shares)\)/ && index($2, $1) == 0 { n++ } END { print n + 0 }')
 is "no sample of one program is in the other's file" 0 "$strangers"
-own=$(pmctl script -F comm,dso 2>/dev/null | grep -c '^pmctl_shares.*pmctl_shares)')
-check "record -a has all samples of the program" [ "$own" -ge "$expected" ]
+own_samples=$(pmctl script -F comm,dso 2>/dev/null | grep -c '^pmctl_shares.*pmctl_shares)')
+check "record -a has all samples of the program" [ "$own_samples" -ge "$expected" ]
 
 # has_samples FILE N: succeeds if the recording, which may be unfinished, has at least N samples
 # shellcheck disable=SC2317 # wait_until calls it
@@ -119,11 +119,11 @@ has_samples() {
 # Records a program that runs already, until it ends.
 rm -f perf.data
 "$here/pmctl_loop" 100000000000 &
-runs=$!
-pmctl record -p $runs -e $event -c $period 2>/dev/null &
+program_pid=$!
+pmctl record -p $program_pid -e $event -c $period 2>/dev/null &
 record=$!
 wait_until "has_samples perf.data 10"
-kill $runs
+kill $program_pid
 wait $record
 is "record -p succeeds" 0 $?
 names=$(pmctl script -F comm 2>/dev/null | sort -u | tr -d ' ')
@@ -132,23 +132,23 @@ wait
 
 # Records a running program while a command runs; the command is not sampled.
 "$here/pmctl_loop" 100000000000 &
-runs=$!
-record -p $runs -e $event -c $period
+program_pid=$!
+record -p $program_pid -e $event -c $period
 is "record -p ends with a command" 0 $?
 is "record -p does not sample the command" pmctl_loop "$(pmctl script -F comm 2>/dev/null | sort -u | tr -d ' ')"
-record --rotate -p $runs -e $event -c $period
+record --rotate -p $program_pid -e $event -c $period
 is "record --rotate -p ends with a command" 0 $?
 is "record --rotate -p does not sample the command" pmctl_loop "$(pmctl script -F comm 2>/dev/null | sort -u | tr -d ' ')"
-kill $runs
+kill $program_pid
 wait
 
 # One event takes the samples, another is counted with them: 1 of 2 instructions is a branch.
 record --timebase $event -c $period --count branches:u
 is "record --timebase succeeds" 0 $?
-half=$(pmctl script -F event,period 2>/dev/null | awk '
+branches_per_sample=$(pmctl script -F event,period 2>/dev/null | awk '
 	/^branches/ { branches += $2 } /^instr/ { instructions += $2 }
 	END { printf "%d", 10000 * branches / instructions }')
-near "branches are counted with the samples" 5000 "$half"
+near "branches are counted with the samples" 5000 "$branches_per_sample"
 is "perf script shows both events" "$(pmctl script 2>/dev/null | wc -l)" \
 	"$(perf script 2>/dev/null | wc -l)"
 
@@ -171,11 +171,11 @@ peak() {
 # The long recording has sixty times as many samples: 119916, of 56 bytes each in the file.
 # pmctl uses 4 MB of rings, and more for samples that wait to be written, as pmctl is hardly
 # faster than they come. To hold all samples would take 20 MB.
-short=$(peak pmctl record -m 2048 -e $event -c 10007 -- "$here/pmctl_loop" 10000000)
-long=$(peak pmctl record -m 2048 -e $event -c 10007 -- "$here/pmctl_loop" 600000000)
-echo "# memory: $short KiB for a short recording, $long KiB for a long one"
+short_kib=$(peak pmctl record -m 2048 -e $event -c 10007 -- "$here/pmctl_loop" 10000000)
+long_kib=$(peak pmctl record -m 2048 -e $event -c 10007 -- "$here/pmctl_loop" 600000000)
+echo "# memory: $short_kib KiB for a short recording, $long_kib KiB for a long one"
 check "the long recording has all samples" [ "$(stat -c %s perf.data)" -ge 6715296 ]
-check "memory does not grow with the recording" [ "$long" -le $((short + 12288)) ]
+check "memory does not grow with the recording" [ "$long_kib" -le $((short_kib + 12288)) ]
 
 # begin FILE : starts a recording of the machine in the background, FILE.data, and waits for
 # a sample (each look at the file causes some).
@@ -208,8 +208,8 @@ trap '' HUP
 begin nohup
 trap - HUP
 kill -HUP $record
-more=$(($(pmctl script -i nohup.data 2>/dev/null | wc -l) + 1))
-wait_until "has_samples nohup.data $more || has_ended $record"
+more_lines=$(($(pmctl script -i nohup.data 2>/dev/null | wc -l) + 1))
+wait_until "has_samples nohup.data $more_lines || has_ended $record"
 check "record goes on under nohup" kill -INT $record
 wait $record
 is "record ends by another signal under nohup" 0 $?
@@ -262,11 +262,11 @@ check "the half of a piped recording has samples" \
 	[ "$(pmctl script -i half.data 2>/dev/null | wc -l)" -gt 100 ]
 # perf shows what has been recorded while the recording goes on.
 "$here/pmctl_loop" 100000000000 &
-runs=$!
-pmctl record -p $runs -e $event -c 10007 -o - 2>/dev/null | perf script -i - >piped.script 2>/dev/null &
+program_pid=$!
+pmctl record -p $program_pid -e $event -c 10007 -o - 2>/dev/null | perf script -i - >piped.script 2>/dev/null &
 piped=$!
 check "perf script shows samples while they are recorded" comes_true "has_lines 101 piped.script"
-kill $runs
+kill $program_pid
 wait $piped
 # A reader ends before the recording does.
 errors=$({ { pmctl record -e $event -c 10007 -o - -- "$here/pmctl_loop" 42 exit; echo "exit $?" >&2; } | true; } 2>&1)
@@ -276,8 +276,8 @@ says "record says that its reader has gone" "$errors" "standard output: .*Broken
 # A recording with few samples, and one that does not exist.
 try pmctl record -e $event -- true
 says "record suggests a smaller period when there are few samples" "$errors" 'give a smaller period, as -c [0-9]+\.'
-few=$(echo "$errors" | sed -n 's/.*smaller period, as -c \([0-9]*\)\.$/\1/p')
-try pmctl record -m 64 -e $event -c "$few" -- true
+suggested_period=$(echo "$errors" | sed -n 's/.*smaller period, as -c \([0-9]*\)\.$/\1/p')
+try pmctl record -m 64 -e $event -c "$suggested_period" -- true
 check "the suggested period gives samples" [ "$(pmctl script 2>/dev/null | wc -l)" -ge 50 ]
 rm -f perf.data
 output=$(pmctl report 2>&1)
@@ -287,8 +287,8 @@ says "report says how to make a recording" "$output" 'pmctl record -- COMMAND'
 # Other ways to sample: call chains, a frequency, two events and children, threads, a user.
 last=$(($(nproc) - 1))
 taskset $((1 << last)) "$here/pmctl_loop" 100000000000 &
-runs=$!
-try pmctl record -t $runs -e $event -c $period --duration 0.5
+program_pid=$!
+try pmctl record -t $program_pid -e $event -c $period --duration 0.5
 is "record -t succeeds" 0 $?
 check "record -t has samples" [ "$(pmctl script -F comm | grep -c pmctl_loop)" -gt 10 ]
 try pmctl record -C $last -e $event -c $period --duration 0.5
@@ -296,7 +296,7 @@ is "record -C succeeds" 0 $?
 check "record -C has samples" [ "$(pmctl script -F comm | grep -c pmctl_loop)" -gt 10 ]
 is "record -C has no samples of other CPUs" 0 "$(pmctl script -F cpu | grep -vc "00$last")"
 says "report names the CPU of the count" "$(pmctl report)" "; of all programs on CPU $last: [0-9]"
-kill $runs
+kill $program_pid
 wait
 # An iteration of the program has 20 instructions, of which 10 are branches.
 record -e cpu/instructions,period=100003/u -e branches/period=20011/u
@@ -351,10 +351,10 @@ own_most=${OWN:-4000}
 pmctl record -a -e $event -c 10007 -m 4096 -- "$here/pmctl_loop" 60000000 2>/dev/null
 wait
 pmctl report --sort comm >shares 2>&1
-own=$(hundredths pmctl <shares)
-echo "# pmctl has $own hundredths of a percent of its own recording"
-[ "$own" -gt 0 ] || sed 's/^/# /' shares
-check "most samples are of other programs than pmctl" [ "$own" -le "$own_most" ]
+own_share=$(hundredths pmctl <shares)
+echo "# pmctl has $own_share hundredths of a percent of its own recording"
+[ "$own_share" -gt 0 ] || sed 's/^/# /' shares
+check "most samples are of other programs than pmctl" [ "$own_share" -le "$own_most" ]
 check "the samples of other programs are of the loop" \
 	[ "$(hundredths pmctl_loop <shares)" -ge $((9000 - own_most)) ]
 

@@ -352,12 +352,12 @@ is "stat exits with 130 if the child is interrupted" 130 $status
 # The signal comes as soon as stat has opened the device, while it still opens its events.
 rm -f "$counts"
 pmctl stat -e instructions:u,r00c0:u,branches:u -x, -o "$counts" -- sleep 300 2>/dev/null &
-early=$!
-until has_open $early /dev/perfmon; do
-	kill -0 $early 2>/dev/null || break
+stat_pid=$!
+until has_open $stat_pid /dev/perfmon; do
+	kill -0 $stat_pid 2>/dev/null || break
 done
-kill $early
-wait $early
+kill $stat_pid
+wait $stat_pid
 is "a signal while stat begins ends the command" 143 $?
 check "stat shows the counts after a signal while it begins" grep -q instructions:u "$counts"
 timeout -s KILL 60 pmctl stat --timeout 100 -e instructions:u -x, -o "$counts" -- sleep 300

@@ -52,14 +52,14 @@ has_samples() {
 	[ "$(pmctl script -i "$1" 2>/dev/null | wc -l)" -ge "$2" ]
 }
 
-# record_running FILE: records the process $runs until there are 500 samples, and ends it
+# record_running FILE: records the process $program_pid until there are 500 samples, and ends it
 record_running() {
-	pmctl record -p $runs -e $event -c $period -o "$1" >/dev/null 2>&1 &
+	pmctl record -p $program_pid -e $event -c $period -o "$1" >/dev/null 2>&1 &
 	record=$!
 	wait_until "has_samples $1 500"
 	kill $record
 	wait $record
-	kill $runs
+	kill $program_pid
 	wait
 }
 
@@ -114,8 +114,8 @@ near "a function of a program of memfd_create has its share" 5000 "$(pmctl_share
 near "a function made at run time by a program of memfd_create has its share" 5000 \
 	"$(pmctl_share 'made at run time$' -i memfd.data --sort symbol)"
 "$here/pmctl_memfd" "$program" 100000000000 &
-runs=$!
-wait_until "[ -s /tmp/perf-$runs.map ]"
+program_pid=$!
+wait_until "[ -s /tmp/perf-$program_pid.map ]"
 record_running running.data
 pmctl report -i running.data --sort symbol >table 2>&1
 says "a running program of memfd_create has the names of its functions" "$(cat table)" '^ +[45][0-9]\..* outer$'
@@ -123,11 +123,11 @@ says "a running program of memfd_create has the names that it made at run time" 
 
 # As in a container, the program has a /tmp of its own.
 "$program" 100000000000 alone &
-runs=$!
+program_pid=$!
 # The program writes its map before it begins its loop.
-wait_until "[ -s /proc/$runs/root/tmp/perf-$runs.map ]"
+wait_until "[ -s /proc/$program_pid/root/tmp/perf-$program_pid.map ]"
 record_running inside.data
-check "the map is not in this mount namespace" [ ! -e /tmp/perf-$runs.map ]
+check "the map is not in this mount namespace" [ ! -e /tmp/perf-$program_pid.map ]
 near "a function made at run time has its share in another mount namespace" 5000 \
 	"$(pmctl_share 'made at run time$' -i inside.data --sort symbol)"
 

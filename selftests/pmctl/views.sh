@@ -81,8 +81,8 @@ says "annotate reads the kernel's instructions" "$(pmctl annotate -i kernel.data
 
 # top prints text here; on a terminal it draws the same tables on the whole screen.
 "$program" 100000000000 &
-runs=$!
-try pmctl top --stdio --iterations 2 -d 0.5 -c 1000003 -e $event -p $runs >live
+program_pid=$!
+try pmctl top --stdio --iterations 2 -d 0.5 -c 1000003 -e $event -p $program_pid >live
 is "top ends after --iterations tables" 0 $?
 { cat live; echo "$errors"; } | sed 's/^/# /'
 is "top prints two tables" 2 "$(grep -c "^Samples: [1-9][0-9,]* of event '$event'" live)"
@@ -90,27 +90,27 @@ is "both tables have the functions" 2 "$(grep -c '\[\.\] outer$' live)"
 check "top's recorder has ended" comes_true has_no_recorder
 # During the pauses top redraws its table; the test does not check these tables.
 output=$(pmctl_terminal 24 80 -w quit -w outer -s 300 -k /outer -s 100 -k "$(printf '\r')" -s 300 -o screen -k q -- \
-	pmctl top -d 0.2 -F 499 -e $event -p $runs 2>&1)
+	pmctl top -d 0.2 -F 499 -e $event -p $program_pid 2>&1)
 is "top on a terminal ends with q, and leaves the terminal as it was" 0 $?
 echo "$output" | sed 's/^/# /'
 says "top on a terminal uses the whole screen" "$(cat screen)" '.\[\?1049h.*Samples: '
 check "the recorder of top on a terminal has ended" comes_true has_no_recorder
-output=$(pmctl_terminal 24 80 -w outer -h 100 -- pmctl top -d 0.5 -F 499 -e $event -p $runs 2>&1)
+output=$(pmctl_terminal 24 80 -w outer -h 100 -- pmctl top -d 0.5 -F 499 -e $event -p $program_pid 2>&1)
 is "top ends when the terminal hangs up" 129 $?
 check "top's recorder ends when the terminal hangs up" comes_true has_no_recorder
 (
 	wait_until '[ -e shown ]'
 	recorder_pids | xargs kill -KILL
 ) &
-output=$(pmctl_terminal 24 80 -w outer -o shown -w failed -k q -w 'was killed' -o screen -- pmctl top -d 0.5 -F 499 -e $event -p $runs 2>&1)
+output=$(pmctl_terminal 24 80 -w outer -o shown -w failed -k q -w 'was killed' -o screen -- pmctl top -d 0.5 -F 499 -e $event -p $program_pid 2>&1)
 is "top keeps its last table when its recorder is killed" 1 $?
 echo "$output" | sed 's/^/# /'
 says "top says that its recorder was killed" "$(cat screen)" 'pmctl: the recorder was killed'
 rm live
-pmctl top --stdio -g -d 0.5 -c 1000003 -e $event -p $runs >live 2>&1 &
+pmctl top --stdio -g -d 0.5 -c 1000003 -e $event -p $program_pid >live 2>&1 &
 top=$!
 wait_until "grep -q '^Samples: [1-9]' live"
-kill $runs
+kill $program_pid
 wait $top
 is "top ends when the sampled process ends" 0 $?
 sed 's/^/# /' live
@@ -118,14 +118,14 @@ sed 's/^/# /' live
 # The process ends before top's first table is due. Of a new line a terminal gets the characters that change: a part of the
 # message that shares none with the line before.
 "$program" 100000000000 &
-runs=$!
+program_pid=$!
 (
 	wait_until recorder_has_events
-	end=$(($(user_ticks $runs) + 50))
-	wait_until "[ \$(user_ticks $runs) -ge $end ]"
-	kill $runs
+	end=$(($(user_ticks $program_pid) + 50))
+	wait_until "[ \$(user_ticks $program_pid) -ge $end ]"
+	kill $program_pid
 ) &
-output=$(pmctl_terminal 24 80 -w 'sampled programs' -o screen -k q -- pmctl top -d 300 -F 499 -e $event -p $runs 2>&1)
+output=$(pmctl_terminal 24 80 -w 'sampled programs' -o screen -k q -- pmctl top -d 300 -F 499 -e $event -p $program_pid 2>&1)
 is "top on a terminal stays when the sampled process has ended" 0 $?
 echo "$output" | sed 's/^/# /'
 says "top shows the samples up to the end of the process" "$(cat screen)" 'outer.*sampled programs'

@@ -116,11 +116,11 @@ is "pmctl says nothing about perf stat" "" "$errors"
 
 # perf record -a also opens an event that never happens.
 "$here/pmctl_turns" 1000000 >"$dir/turns" &
-runs=$!
+program_pid=$!
 output=$(pmctl wrap -v -- perf record -a -q -o "$dir/perf.data" -e instructions:u -c 1000003 -- \
 	"$here/pmctl_more_turns" "$dir/turns" 20 2>&1)
 is "perf record -a succeeds" 0 $?
-kill $runs
+kill $program_pid
 wait
 echo "$output" | sed 's/^/# /'
 says "the event for tasks is the driver's" "$output" 'dummy.*an event of the driver.s'

@@ -67,7 +67,7 @@ static struct field_values values(const struct perfmon_config *config)
 	};
 }
 
-static union argument argument(const struct command *command)
+static union argument valid_argument(const struct command *command)
 {
 	const struct perfmon_config second = config(SECOND);
 	const struct field_values v = values(&second);
@@ -149,7 +149,7 @@ TEST_F(trace, call_leads_to_the_next_state_or_is_refused)
 		ASSERT_EQ((int)variant->state, state_of(self->fd));
 
 		want = call->next[variant->state];
-		arg = argument(call);
+		arg = valid_argument(call);
 		EXPECT_EQ(want < 0 ? want : 0, call_try(self->fd, call->cmd, &arg)) {
 			TH_LOG("%s in state %s", call->name,
 			       state_names[variant->state]);
@@ -172,7 +172,7 @@ TEST_F(trace, readers_may_only_query)
 	for_each_command(call) {
 		if (!command_is_of_trace(call))
 			continue;
-		arg = argument(call);
+		arg = valid_argument(call);
 		EXPECT_EQ(call->writer ? -EPERM : 0,
 			  call_try(self->reader, call->cmd, &arg)) {
 			TH_LOG("%s", call->name);

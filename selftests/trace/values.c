@@ -179,7 +179,7 @@ static int read_samples(const struct trace *t, int cpu, struct value_sample *s, 
 #define SAMPLES	1000
 
 /* Returns the absolute difference. */
-static __u64 off_by(__u64 a, __u64 b)
+static __u64 distance(__u64 a, __u64 b)
 {
 	return a > b ? a - b : b - a;
 }
@@ -234,10 +234,10 @@ TEST_F(values, values_follow_the_timebase)
 		/* Values are rounded down. */
 		grown = s[i].value[PERFMON_MISC_EVENT_APERF] -
 			s[i - 1].value[PERFMON_MISC_EVENT_APERF];
-		EXPECT_GE(1ULL, off_by(insns * 10 / 8, grown));
+		EXPECT_GE(1ULL, distance(insns * 10 / 8, grown));
 		grown = s[i].value[PERFMON_MISC_EVENT_MPERF] -
 			s[i - 1].value[PERFMON_MISC_EVENT_MPERF];
-		EXPECT_GE(1ULL, off_by(insns * 9 / 8, grown));
+		EXPECT_GE(1ULL, distance(insns * 9 / 8, grown));
 	}
 }
 
@@ -336,7 +336,7 @@ TEST_F(values, temperatures_are_those_of_the_sensors)
 			EXPECT_LE(sensors[i].lowest, to);
 			EXPECT_GT(sensors[i].lowest + 32, to);
 			/* The second value may be read a degree later. */
-			EXPECT_GE(1ULL, off_by(100 - to, margin) % 31);
+			EXPECT_GE(1ULL, distance(100 - to, margin) % 31);
 			if (round) {
 				EXPECT_LE(3, (to - from[i] + 32) % 32);
 				EXPECT_GE(4, (to - from[i] + 32) % 32);
