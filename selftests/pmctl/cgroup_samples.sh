@@ -26,19 +26,20 @@ at_end='echo "$paranoid" >/proc/sys/kernel/perf_event_paranoid; chmod "$mode" /d
 # record OPTION... : samples instructions in user mode, into the file data
 record() { pmctl record -q -o data -e instructions:u -c $period "$@"; }
 
-# in_both : a shell's command, a loop in a/b and one of half the length in c
+# A command for a shell: executes a loop in a/b, and a loop of half the length in c.
 in_both="$inside $root/a/b/cgroup.procs $loop $passes; $inside $root/c/cgroup.procs $loop $((passes / 2))"
 
-# samples CGROUP [FILE] : how many the report has
+# samples CGROUP [FILE] : prints how many samples of the cgroup pmctl's report has
 samples() { pmctl report --stdio -i "${2-data}" --sort cgroup 2>/dev/null | awk -v cgroup="$1" '$3 == cgroup { print $2 }' | tr -d ,; }
 
-# theirs CGROUP FILE : the same of perf's report
+# theirs CGROUP FILE : prints how many samples of the cgroup perf's report has
 theirs() { perf report -i "$2" --stdio --sort cgroup -n 2>/dev/null | awk -v cgroup="$1" '$3 == cgroup { print $2 }'; }
 
-# is_near NAME EXPECTED NUMBER : a loop begins between two samples, with some instructions before
+# is_near NAME EXPECTED NUMBER : passes if NUMBER is at most 1 less or 3 more than EXPECTED, since
+# a loop begins between two samples, after some other instructions
 is_near() { check "$1 ($3)" [ "${3:-0}" -ge $(($2 - 1)) -a "${3:-0}" -le $(($2 + 3)) ]; }
 
-# What perf has of its own is shown where the kernel counts cgroups, as Debian's does.
+# perf's own samples are compared if the kernel counts cgroups, as Debian's does.
 of_kernel=$(grep -c '^perf_event' /proc/cgroups)
 plan $((38 + 4 * of_kernel))
 
@@ -75,7 +76,7 @@ try pmctl top --stdio --iterations 1 --delay 1 -e instructions:u --sort cgroup >
 is "top shows cgroups" 0 $?
 says "its table has them" "$(cat table)" 'overhead +samples +cgroup'
 
-# Counts, live.
+# pmctl top --cgroups shows counts while the programs run.
 "$inside" "$root/a/b/cgroup.procs" "$loop" 4000000000 &
 busy=$!
 try pmctl top --stdio --cgroups --delay 1 --iterations 2 >table
@@ -90,7 +91,7 @@ is "what executes nothing has no row" 0 "$(grep -c '/c$' table)"
 try pmctl top --stdio --cgroups='c,a/*' --delay 0.1 --iterations 1 >table
 says "forms choose cgroups" "$(cat table)" ', 2 cgroups, 0 with events$'
 
-# Of some cgroups only.
+# Samples of some cgroups only.
 record -G a --all-cgroups -- sh -c "$in_both"
 is_near "-G samples a cgroup and those in it" 200 "$(samples /a/b)"
 is "and no other one" "" "$(samples /c)"
@@ -122,7 +123,7 @@ if [ "$of_kernel" = 1 ]; then
 	is_near "with each cgroup" 100 "$(samples /c own)"
 fi
 
-# What is refused.
+# Recordings and options that are refused.
 record -- true
 try pmctl report --stdio -i data --sort cgroup
 is "a recording without cgroups has no rows of them" 2 $?

@@ -105,7 +105,7 @@ get >page
 is "a removed cgroup is not on the page" "" "$(insns page /machine.slice/new)"
 is "no event is missing after a cgroup is removed" 0 "$(value page perfmon_events_missing)"
 
-# The limit.
+# More cgroups than the limit.
 mkdir "$root/machine.slice/1" "$root/machine.slice/2" "$root/machine.slice/3"
 get >page
 is "no more cgroups than the limit are counted" "6 2" "$(value page perfmon_cgroups\ ) $(value page perfmon_cgroups_left_out)"

@@ -60,7 +60,7 @@ for scope in "" -a; do
 	# shellcheck disable=SC2086 # nothing, or an option
 	stat $scope -x, -o "$counts" -e instructions:u,energy-pkg,$other,aperf >/dev/null
 	check "pmctl stat $scope: instructions" within "$(field 1 instructions:u)" 40000000 40100000
-	# 40 million take 38.15 Joules; the kernel takes more.
+	# 40 million instructions take 38.15 Joules; the kernel's instructions add to this.
 	check "pmctl stat $scope: energy" within "$(field 1 energy-pkg)" 38.14 76
 	is "pmctl stat $scope: unit of energy" Joules "$(field 2 energy-pkg)"
 	check "pmctl stat $scope: $other" within "$(field 1 $other)" $least $most

@@ -53,7 +53,7 @@ lost=$(perf script -i long.data --show-lost-events 2>/dev/null | grep -c PERF_RE
 is "perf finds no losses either" 0 "$lost"
 wanted=$((seconds * frequency * cpus))
 echo "# $samples samples of $wanted in $seconds s on $cpus CPUs; memory: $early_kib KiB, later $later_kib KiB"
-# An emulated CPU of a busy host has fewer in the same time.
+# An emulated CPU of a busy host takes fewer samples in the same time.
 check "there are samples" [ "$samples" -ge $((wanted / 20)) ]
 check "there are no more samples than the frequency gives" [ "$samples" -le $((wanted * 12 / 10)) ]
 check "memory does not grow" [ "$later_kib" -le $((early_kib + 1024)) ]

@@ -117,7 +117,8 @@ echo >go
 wait $record
 is "--switch-output: each sample has its program" 0 "$(for file in perf.data.*; do programs_of "$file"; done | cut -d " " -f 2 | sort -u)"
 
-# pmctl is stopped and does not read. Later records find room, and say how many did not.
+# While pmctl is stopped, it does not read, and the rings get full. Records that are written later
+# have the number of lost records.
 sh -c 'read -r _ <go; ./all; : >first; read -r _ <go; exec ./all' &
 program_pid=$!
 pmctl record -e $event -c 1000003 -m 1 -p $program_pid -o full.data 2>errors &

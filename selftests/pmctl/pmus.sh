@@ -21,28 +21,28 @@ powers=0
 [ "${LINUX-}" != power ] || powers=8
 plan $((42 + powers))
 
-# field N EVENT FILE: field N of the line of -x that EVENT has
+# field N EVENT FILE: prints field N of EVENT's line of -x
 field() {
 	awk -F, -v n="$1" -v event="$2" '$3 == event { print $n }' "$3"
 }
 
-# between NUMBER LEAST MOST: for check
+# between NUMBER LEAST MOST: succeeds if NUMBER is between LEAST and MOST
 # shellcheck disable=SC2317 # check calls it
 between() {
 	awk -v x="$1" -v least="$2" -v most="$3" 'BEGIN { exit !(x != "" && x >= least && x <= most) }'
 }
 
-# rate FILE: ticks of msr/tsc/ in a microsecond of the time that it was counted
+# rate FILE: prints the ticks of msr/tsc/ per microsecond of the time in which it was counted
 rate() {
 	awk -F, '$3 == "msr/tsc/" { printf "%d", $1 * 1000 / $(NF - 3) }' "$1"
 }
 
-# shape FILE: a line of -x or --json with each number as N, without blanks
+# shape FILE: prints the lines of -x or --json with each number as N, without blanks
 shape() {
 	grep -v '^#' "$1" | sed -E '/^$/d; s/ //g; s/[0-9]+(\.[0-9]+)?/N/g'
 }
 
-# The number.
+# The count of perf is between those of a pmctl around it and of a pmctl within it.
 pmctl stat -a -x, -e msr/tsc/ -o outer -- perf stat -a -x, -e msr/tsc/ -o middle -- \
 	pmctl stat -a -x, -e msr/tsc/ -o inner -- "$loop" 20000000 >out
 middle=$(field 1 msr/tsc/ middle)
@@ -55,14 +55,14 @@ check "a field does what the name does" between "$(field 1 msr/event=0/ raw)" 1 
 pmctl stat -a -x, -e msr/smi/ -o smi -- "$loop" 1000 >out
 is "an event that never happens" 0 "$(field 1 msr/smi/ smi)"
 
-# The forms are perf's.
+# The output has perf's formats.
 for form in '-x,' --json; do
 	pmctl stat -a $form -e msr/tsc/ -o ours -- true
 	perf stat -a $form -e msr/tsc/ -o theirs -- true
 	is "stat $form is as perf's" "$(shape theirs)" "$(shape ours)"
 done
 
-# With events of cores in one table, in the order of -e.
+# Events of cores and of other PMUs are in one table, in the order of -e.
 pmctl stat -a -x, -e instructions:u,msr/tsc/,branches:u,task-clock,msr/smi/ -o all -- "$loop" 1000000 >out
 is "all have the order of -e" "instructions:u msr/tsc/ branches:u task-clock msr/smi/" \
 	"$(cut -d, -f3 all | tr '\n' ' ' | sed 's/ $//')"
@@ -70,7 +70,7 @@ check "the cores' are exact beside it" between "$(field 1 instructions:u all)" 2
 pmctl stat -a -e instructions:u,msr/tsc/ -o table -- "$loop" 1000000 >out
 says "a table for people has both" "$(cat table)" '^ +[0-9,]+      msr/tsc/$'
 
-# Parts of the machine.
+# Counts of CPUs, sockets and cores.
 cpus=$(nproc)
 pmctl stat -a -A -x, -e msr/tsc/,instructions:u -o parts -- true
 is "-A has a line for each CPU" "$cpus" "$(grep -c '^CPU[0-9]*,[0-9]*,,msr/tsc/,' parts)"
@@ -102,20 +102,20 @@ pmctl stat -a --record file -x, -e msr/tsc/,instructions:u -o first -- true
 pmctl stat --report file -x, -o second
 is "--report shows what --record wrote" "$(cut -d, -f1-3 first)" "$(cut -d, -f1-3 second)"
 
-# Lists.
+# pmctl list shows the events.
 says "list has them" "$(pmctl list msr/)" '^msr/tsc/ +each +event=0x00$'
 says "and their fields" "$(pmctl list pmus)" '^msr/FIELD=NUMBER,.../ +each +event$'
 is "as names alone" 1 "$(pmctl list --raw pmus | grep -c '^msr/tsc/$')"
 says "in JSON, too" "$(pmctl list --json pmus tsc)" '"name": "msr/tsc/"'
 
-# Metrics that need them.
+# Metrics that need events of other PMUs.
 pmctl stat -a -x, -M smi_num -o metric -- true
 says "a metric of such an event" "$(cat metric)" ',0.00,.*smi_num$'
 try pmctl stat -M smi_num -- true
 is "it is none of a command" 2 $?
 says "and says so" "$errors" 'needs msr/smi/, which is counted for whole CPUs. Add -a'
 
-# refused NAME REGEX ARGUMENT... : stat refuses the arguments with these words
+# refused NAME REGEX ARGUMENT... : passes if stat refuses the arguments with a line that matches
 refused() {
 	name=$1 regex=$2
 	shift 2

@@ -51,7 +51,7 @@ for event in instructions:u r00c0:u; do
 		"$(pmctl_count $event "$loop" 1000000)"
 done
 
-# Each event has another number for the loop: the clocks of the virtual PMU have constant rates
+# Each event has a different count for the loop: the clocks of the virtual PMU have constant rates
 # of their own. A fraction of a cycle is rounded at each entry into the kernel and exit from it,
 # and interrupts come at any time.
 for rate in cycles:u=2500000,100 branches:u=1000000,0; do

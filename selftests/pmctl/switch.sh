@@ -85,7 +85,7 @@ kill $program
 wait
 END
 remove_files
-# The inner shell expands.
+# The inner shell expands the variables.
 # shellcheck disable=SC2016
 pmctl record --overwrite --switch-output -e $event \
 	-c 10007 -m 4 -- sh -c 'here=$0; . "$here/ktap.sh"; . ./dumps' "$here" 2>record.log

@@ -36,7 +36,7 @@ as_user() {
 
 plan 23
 
-# The kernel removes the events of a task that executes such a program: the command or its child.
+# The kernel removes the events of a task that executes a setuid or unreadable program.
 for command in "$setuid 1000000" "$hidden 1000000" "sh -c '$setuid 1000000; true'"; do
 	as_user sh -c "pmctl stat -e instructions:u,task-clock -- $command"
 	is "stat of $command fails" 125 $?
