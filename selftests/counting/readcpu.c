@@ -129,7 +129,7 @@ TEST_F(readcpu, subset_of_cpus_reads_as_all_cpus)
 					  some.pmcc_value[cpu]);
 		}
 
-		/* With a count beyond the last CPU, the call returns the values of existing CPUs. */
+		/* With a count beyond the last CPU, the call returns values of existing CPUs. */
 		ASSERT_EQ(0, read_from(self->fd, first, PMC_CPU_MAX, &some));
 		EXPECT_EQ((__u32)(self->ids - first), some.pmcc_count);
 		EXPECT_EQ(all.pmcc_value[first], some.pmcc_value[0]);

@@ -70,7 +70,7 @@ static const unsigned int types[] = { PERF_BR_RET, PERF_BR_CALL, PERF_BR_COND, P
 /* The expected and the found samples of run_branches(). */
 struct branch_findings {
 	const struct branch_records *records;
-	struct branch_addresses sites;
+	struct branch_addresses addresses;
 	unsigned int places[ELSEWHERE];	/* the expected branches, repeated, the newest first */
 	unsigned int kinds;
 	unsigned long samples, wrong, short_ones, flags, spec, types, branches;
@@ -87,7 +87,7 @@ static void check_sample(const struct sample *sample, void *data)
 	struct branch_findings *t = data;
 	unsigned int i, k;
 
-	if (!is_within(&t->sites, sample->ip))
+	if (!is_within(&t->addresses, sample->ip))
 		return;
 	t->samples++;
 	/* Leaves out a return from an interrupt, which may be among the branches. */
@@ -96,7 +96,7 @@ static void check_sample(const struct sample *sample, void *data)
 	t->index |= sample->branch_index;
 	t->branches += sample->branch_count;
 	for (i = 0; i < sample->branch_count; i++) {
-		enum round_branch place = branch_place(&t->sites, &sample->branches[i]);
+		enum round_branch place = branch_place(&t->addresses, &sample->branches[i]);
 
 		for (k = 0; k < t->kinds && t->places[k] != place; k++)
 			;
@@ -110,7 +110,8 @@ static void check_sample(const struct sample *sample, void *data)
 		t->types += sample->branches[i].type == types[place];
 		/* The three branches alternate. */
 		if (i && t->kinds == ELSEWHERE)
-			t->wrong += place != (branch_place(&t->sites, &sample->branches[i - 1]) + 1) %
+			t->wrong += place != (branch_place(&t->addresses,
+						       &sample->branches[i - 1]) + 1) %
 					     ELSEWHERE;
 	}
 }
@@ -123,7 +124,7 @@ static void sample_branches(struct __test_metadata *_metadata, struct sampler *s
 
 	check->records = branch_records();
 	ASSERT_EQ(0, event_enable(s->fd));
-	run_branches(&check->sites, ROUNDS);
+	run_branches(&check->addresses, ROUNDS);
 	ASSERT_EQ(0, event_disable(s->fd));
 	sampler_read(s, &sums, check_sample, check);
 	EXPECT_FALSE(sums.malformed);
@@ -308,7 +309,7 @@ TEST_F(event, kernel_branches_are_only_shown_if_requested)
 		const bool is_refused = kernel && !branch_records()->freeze;
 		struct sample_sums sums = SAMPLE_SUMS_INIT;
 		unsigned long found = 0;
-		struct branch_addresses sites;
+		struct branch_addresses addresses;
 
 		attr.sample_period = 10007;
 		attr.exclude_kernel = !kernel;
@@ -320,7 +321,7 @@ TEST_F(event, kernel_branches_are_only_shown_if_requested)
 		ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 6));
 		ASSERT_EQ(0, event_enable(self->sampler.fd));
 		for (i = 0; i < 500; i++) {
-			run_branches(&sites, 100);
+			run_branches(&addresses, 100);
 			getppid();
 		}
 		ASSERT_EQ(0, event_disable(self->sampler.fd));
@@ -333,7 +334,7 @@ TEST_F(event, kernel_branches_are_only_shown_if_requested)
 
 /* Two tasks on one CPU. The samples of a task must not have branches of the other task. */
 struct task_pair {
-	struct branch_addresses sites;
+	struct branch_addresses addresses;
 	unsigned long samples, foreign;
 };
 
@@ -344,7 +345,7 @@ static void count_foreign(const struct sample *sample, void *data)
 
 	p->samples++;
 	for (i = 0; i < sample->branch_count; i++)
-		p->foreign += branch_place(&p->sites, &sample->branches[i]) != ELSEWHERE;
+		p->foreign += branch_place(&p->addresses, &sample->branches[i]) != ELSEWHERE;
 }
 
 static void expect_own_branches(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
@@ -357,15 +358,15 @@ static void expect_own_branches(struct __test_metadata *_metadata, FIXTURE_DATA(
 	pid_t pid;
 
 	/* Notes the addresses of the other task's branches. */
-	run_branches(&pair.sites, 1);
+	run_branches(&pair.addresses, 1);
 	ASSERT_EQ(0, sampler_open(&self->sampler, maker, &attr, 0, -1, 7));
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
-		struct branch_addresses sites;
+		struct branch_addresses addresses;
 
 		for (;;) {
-			run_branches(&sites, 1000);
+			run_branches(&addresses, 1000);
 			sched_yield();
 		}
 	}
@@ -416,7 +417,7 @@ TEST_F(event, events_share_the_branches)
 	ASSERT_EQ(0, sampler_open(&self->other, variant->maker, &attr, 0, -1, 6));
 	ASSERT_EQ(0, event_enable(self->other.fd));
 	sample_branches(_metadata, &self->sampler, &check[0]);
-	check[1].sites = check[0].sites;
+	check[1].addresses = check[0].addresses;
 	check[1].records = check[0].records;
 	sampler_read(&self->other, &sums, check_sample, &check[1]);
 	EXPECT_LE(ROUND_INSNS * ROUNDS / 2003 - 1, check[1].samples);

@@ -25,7 +25,7 @@
 #define A	ROOT "/a"
 #define B	ROOT "/b"
 
-/* What the first part of @type gives the end of each record. */
+/* The parts of @type that the end of each record has. */
 #define END	(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
 
 FIXTURE(event)

@@ -98,7 +98,7 @@ static void check_sample(const struct sample *s, void *data)
 	t->wrong += enabled && running && enabled != running;
 	t->wrong += enabled && enabled <= t->enabled;
 	if (t->sibling_id) {
-		/* A branch is about LOOP_INSNS instructions. */
+		/* There is about one branch for LOOP_INSNS instructions. */
 		__u64 sibling = *at++;
 
 		t->wrong += t->samples && (sibling - t->sibling < PERIOD / LOOP_INSNS - SKID ||

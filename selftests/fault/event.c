@@ -58,15 +58,15 @@ FIXTURE(event_open)
 
 FIXTURE_VARIANT(event_open)
 {
-	enum tested_call what;
+	enum tested_call tested;
 };
 
-FIXTURE_VARIANT_ADD(event_open, first) { .what = FIRST };
-FIXTURE_VARIANT_ADD(event_open, task) { .what = TASK };
-FIXTURE_VARIANT_ADD(event_open, second) { .what = SECOND };
-FIXTURE_VARIANT_ADD(event_open, sibling) { .what = SIBLING };
-FIXTURE_VARIANT_ADD(event_open, cpu) { .what = PER_CPU };
-FIXTURE_VARIANT_ADD(event_open, page) { .what = PAGE };
+FIXTURE_VARIANT_ADD(event_open, first) { .tested = FIRST };
+FIXTURE_VARIANT_ADD(event_open, task) { .tested = TASK };
+FIXTURE_VARIANT_ADD(event_open, second) { .tested = SECOND };
+FIXTURE_VARIANT_ADD(event_open, sibling) { .tested = SIBLING };
+FIXTURE_VARIANT_ADD(event_open, cpu) { .tested = PER_CPU };
+FIXTURE_VARIANT_ADD(event_open, page) { .tested = PAGE };
 
 /* Opens an event through an existing descriptor of the device. */
 static int open_event(int device, pid_t pid, int cpu, int group)
@@ -102,14 +102,14 @@ FIXTURE_SETUP(event_open)
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
 	self->free_counters = count_openable(self->device, self->target.pid);
 	ASSERT_LT(0, self->free_counters);
-	if (variant->what == FIRST)
+	if (variant->tested == FIRST)
 		return;
 	self->reference_event = open_event(self->device, 0, -1, -1);
 	ASSERT_LE(0, self->reference_event);
 	ASSERT_EQ(0, event_enable(self->reference_event));
 	self->loop = event_loop_count_running(self->reference_event, N);
 	ASSERT_LE((__s64)(LOOP_INSNS * N), self->loop);
-	if (variant->what == SECOND || variant->what == SIBLING)
+	if (variant->tested == SECOND || variant->tested == SIBLING)
 		self->other = open_event(self->device, self->target.pid, -1, -1);
 }
 
@@ -152,28 +152,28 @@ static int try_rdpmc(void)
 
 static void *page = MAP_FAILED;
 
-static int make_call(FIXTURE_DATA(event_open) *self, enum tested_call what)
+static int make_call(FIXTURE_DATA(event_open) *self, enum tested_call tested)
 {
 	const pid_t pid = self->target.pid;
 
-	switch (what) {
+	switch (tested) {
 	case PAGE:
 		page = mmap(NULL, getpagesize(), PROT_READ, MAP_SHARED, self->reference_event, 0);
 		return page == MAP_FAILED ? -errno : 0;
 	case PER_CPU:
 		return open_event(self->device, -1, self->cpu, -1);
 	default:
-		return open_event(self->device, pid, -1, what == SIBLING ? self->other : -1);
+		return open_event(self->device, pid, -1, tested == SIBLING ? self->other : -1);
 	}
 }
 
 /* Undoes the effect of a call that has succeeded. */
 static void undo_call(struct __test_metadata *_metadata, FIXTURE_DATA(event_open) *self,
-		 enum tested_call what, int result)
+		 enum tested_call tested, int result)
 {
 	__s64 count;
 
-	if (what == PAGE) {
+	if (tested == PAGE) {
 		EXPECT_EQ(0, try_rdpmc());
 		count = page_read(page).count;
 		EXPECT_GT(CALL_OVERHEAD, event_count(self->reference_event) - count);
@@ -216,10 +216,10 @@ TEST_F_TIMEOUT(event_open, failed_call_leaves_nothing_and_works_when_repeated, 6
 
 	for (n = 1; injected && n < MAX_FAULTS; n++) {
 		/* By then the module has stopped following tasks. */
-		if (variant->what == FIRST)
+		if (variant->tested == FIRST)
 			usleep(1200000);
 		ASSERT_EQ(0, fault_arm(n));
-		result = make_call(self, variant->what);
+		result = make_call(self, variant->tested);
 		injected = fault_disarm();
 		ASSERT_LE(0, injected);
 		if (result < 0) {
@@ -229,16 +229,16 @@ TEST_F_TIMEOUT(event_open, failed_call_leaves_nothing_and_works_when_repeated, 6
 				TH_LOG("fault %d: %s", n, strerror(-result));
 			}
 			EXPECT_EQ(next, next_descriptor());
-			if (variant->what == PAGE)
+			if (variant->tested == PAGE)
 				EXPECT_EQ(SIGSEGV, try_rdpmc());
 			if (self->reference_event >= 0)
 				EXPECT_EQ(self->loop, event_loop_count_running(self->reference_event, N));
-			result = make_call(self, variant->what);
+			result = make_call(self, variant->tested);
 			ASSERT_LE(0, result) {
 				TH_LOG("after fault %d: %s", n, strerror(-result));
 			}
 		}
-		undo_call(_metadata, self, variant->what, result);
+		undo_call(_metadata, self, variant->tested, result);
 		if (self->reference_event >= 0)
 			EXPECT_EQ(self->loop, event_loop_count_running(self->reference_event, N));
 	}

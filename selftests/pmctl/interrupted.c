@@ -33,7 +33,7 @@ int main(int argc, char **argv)
 	};
 	struct sigaction action = { .sa_handler = tick, .sa_flags = argc > 3 ? SA_RESTART : 0 };
 	struct itimerval timer = { 0 };
-	cpu_set_t here;
+	cpu_set_t this_cpu;
 	int i, fd, calls, interrupted = 0, failed = 0;
 
 	if (argc < 3)
@@ -41,9 +41,9 @@ int main(int argc, char **argv)
 	timer.it_interval.tv_usec = atoi(argv[1]);
 	timer.it_value = timer.it_interval;
 	calls = atoi(argv[2]);
-	CPU_ZERO(&here);
-	CPU_SET(sched_getcpu(), &here);
-	sched_setaffinity(0, sizeof(here), &here);
+	CPU_ZERO(&this_cpu);
+	CPU_SET(sched_getcpu(), &this_cpu);
+	sched_setaffinity(0, sizeof(this_cpu), &this_cpu);
 	close(syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0));
 	sigaction(SIGALRM, &action, NULL);
 	setitimer(ITIMER_REAL, &timer, NULL);

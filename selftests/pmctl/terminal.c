@@ -84,9 +84,9 @@ static int save_written(const char *path)
 	return !fclose(file);
 }
 
-static int run_step(const char *what, const char *argument)
+static int run_step(const char *option, const char *argument)
 {
-	switch (what[1]) {
+	switch (option[1]) {
 	case 'w':
 		return wait_for(argument);
 	case 'q':
@@ -108,7 +108,7 @@ static int run_step(const char *what, const char *argument)
 		read_more(atoi(argument));
 		return 1;
 	}
-	fprintf(stderr, "pmctl_terminal: there is no option -%c\n", what[1]);
+	fprintf(stderr, "pmctl_terminal: there is no option -%c\n", option[1]);
 	return 0;
 }
 

@@ -97,15 +97,15 @@ __asm__(".text\n"
 	".cfi_endproc\n"
 	".size interrupted, .-interrupted\n");
 
-static ALONE long outer(const char *what)
+static ALONE long outer(const char *workload)
 {
 	long result;
 
-	if (!strcmp(what, "signal")) {
+	if (!strcmp(workload, "signal")) {
 		signal(SIGILL, on_signal);
 		interrupted();
 		result = 1;
-	} else if (!strcmp(what, "deep")) {
+	} else if (!strcmp(workload, "deep")) {
 		result = deep(80);
 	} else {
 		result = middle(20);
@@ -116,14 +116,14 @@ static ALONE long outer(const char *what)
 
 int main(int argc, char **argv)
 {
-	const char *what = argc > 1 ? argv[1] : "callers";
+	const char *workload = argc > 1 ? argv[1] : "callers";
 
 	count = argc > 2 ? strtoul(argv[2], NULL, 0) : 10000000;
 	last = leaf;
-	if (!strcmp(what, "kernel"))
+	if (!strcmp(workload, "kernel"))
 		last = call_kernel;
-	else if (!strcmp(what, "vdso"))
+	else if (!strcmp(workload, "vdso"))
 		last = call_vdso;
-	outer(what);
+	outer(workload);
 	return 0;
 }

@@ -102,7 +102,7 @@ static const char *run_round(FIXTURE_DATA(hotplug) *self, int cpu,
 			     unsigned long n)
 {
 	const struct trace *t = &self->trace;
-	__s64 there = pmc_value_on(self->fd, 0, cpu);
+	__s64 counted = pmc_value_on(self->fd, 0, cpu);
 	__s64 here = pmc_value_on(self->fd, 0, self->home);
 	struct trace_sums sums;
 	const char *problem;
@@ -114,10 +114,10 @@ static const char *run_round(FIXTURE_DATA(hotplug) *self, int cpu,
 	if (cpu_set_online(self->online[cpu], "1") || trace_stop(&self->trace))
 		return "coming online";
 
-	there = pmc_value_on(self->fd, 0, cpu) - there;
+	counted = pmc_value_on(self->fd, 0, cpu) - counted;
 	here = pmc_value_on(self->fd, 0, self->home) - here;
-	if (there < (__s64)(LOOP_INSNS * n) ||
-	    there > (__s64)(LOOP_INSNS * n) + CALL_OVERHEAD)
+	if (counted < (__s64)(LOOP_INSNS * n) ||
+	    counted > (__s64)(LOOP_INSNS * n) + CALL_OVERHEAD)
 		return "the count of the CPU that was offline";
 	if (here < (__s64)(LOOP_INSNS * n))
 		return "the count of the CPU that stayed online";
@@ -127,7 +127,7 @@ static const char *run_round(FIXTURE_DATA(hotplug) *self, int cpu,
 		return problem;
 	if (t->buffer[cpu]->flags != PERFMON_BUFFER_FLAG_OFFLINE)
 		return "a flag of the CPU that was offline";
-	if (sums.event[0].total != (__u64)there)
+	if (sums.event[0].total != (__u64)counted)
 		return "the trace differs from the count on the CPU that was offline";
 	problem = trace_sum(t, self->home, &sums);
 	if (*problem)

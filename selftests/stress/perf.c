@@ -123,7 +123,7 @@ static void run_other(struct other_user_results *other_user, int (*once)(struct 
 FIXTURE_SETUP(perf)
 {
 	cpu_set_t cpus;
-	int there;
+	int other_cpu;
 
 	SKIP_WITHOUT_PMU();
 	self->fd = -1;
@@ -132,11 +132,11 @@ FIXTURE_SETUP(perf)
 	ASSERT_EQ(0, leak_check_begin(&self->leaks));
 	ASSERT_EQ(0, cpus_online(&cpus));
 	self->cpu = cpu_next(&cpus, -1);
-	there = cpu_next(&cpus, self->cpu);
+	other_cpu = cpu_next(&cpus, self->cpu);
 	self->pid = fork();
 	ASSERT_LE(0, self->pid);
 	if (!self->pid) {
-		if (pin_to_cpu(there < 0 ? self->cpu : there))
+		if (pin_to_cpu(other_cpu < 0 ? self->cpu : other_cpu))
 			_exit(1);
 		run_other(self->other_user, variant->once,
 			  rng_seed(env_number("SEED", 1) + 1));

@@ -391,7 +391,7 @@ TEST_F(modes, kernel_mode_counts_the_kernel_alone)
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RARE,
 						       FLAG_OS | FLAG_PC);
 	struct trace_sums sums;
-	__u64 there;
+	__u64 kernel_samples;
 
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	ASSERT_EQ(0, trace_loop(&self->trace, LONG * N));
@@ -399,8 +399,8 @@ TEST_F(modes, kernel_mode_counts_the_kernel_alone)
 	EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
 	EXPECT_LT(0ULL, sums.event[0].total);
 	EXPECT_GT(TRACE_LOOP_INSNS(LONG * N), sums.event[0].total);
-	there = pcs_in_kernel(&self->trace, self->cpu);
-	EXPECT_LE(sums.event[0].ticks / 2, there);
+	kernel_samples = pcs_in_kernel(&self->trace, self->cpu);
+	EXPECT_LE(sums.event[0].ticks / 2, kernel_samples);
 }
 
 TEST_F(modes, both_modes_count_user_and_kernel)
@@ -409,7 +409,7 @@ TEST_F(modes, both_modes_count_user_and_kernel)
 						       FLAG_USER | FLAG_OS |
 						       FLAG_PC);
 	struct trace_sums sums;
-	__u64 there;
+	__u64 kernel_samples;
 
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	ASSERT_EQ(0, trace_loop(&self->trace, LONG * N));
@@ -417,9 +417,9 @@ TEST_F(modes, both_modes_count_user_and_kernel)
 	EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
 	EXPECT_LT(TRACE_LOOP_INSNS(LONG * N), sums.event[0].total);
 	EXPECT_GT(2 * TRACE_LOOP_INSNS(LONG * N), sums.event[0].total);
-	there = pcs_in_kernel(&self->trace, self->cpu);
+	kernel_samples = pcs_in_kernel(&self->trace, self->cpu);
 	EXPECT_LE(TRACE_LOOP_INSNS(LONG * N) / RARE - 1,
-		  sums.event[0].ticks - there);
+		  sums.event[0].ticks - kernel_samples);
 }
 
 /* The frequency of the times is that of PMIOTSTAMP, which is in MHz. */

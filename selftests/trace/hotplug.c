@@ -66,37 +66,37 @@ static int loop_on_cpu(FIXTURE_DATA(hotplug) *self, unsigned long n)
 
 TEST_F(hotplug, offline_cpu_leaves_its_records)
 {
-	const struct perfmon_buffer_header *there, *here;
+	const struct perfmon_buffer_header *buffer_of_cpu, *buffer_of_home;
 	struct trace_sums sums;
 	__u64 end, total;
 
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
-	there = self->trace.buffer[self->cpu];
-	here = self->trace.buffer[self->home];
+	buffer_of_cpu = self->trace.buffer[self->cpu];
+	buffer_of_home = self->trace.buffer[self->home];
 	ASSERT_EQ(0, trace_start(&self->trace));
 	ASSERT_EQ(0, loop_on_cpu(self, N));
-	EXPECT_EQ(0U, there->flags);
+	EXPECT_EQ(0U, buffer_of_cpu->flags);
 	ASSERT_EQ(0, cpu_set_online(self->online, "0"));
 
 	/* The buffer has the records that STOP writes for other CPUs. */
-	EXPECT_EQ(PERFMON_BUFFER_FLAG_OFFLINE, there->flags);
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_OFFLINE, buffer_of_cpu->flags);
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	total = sums.event[0].total;
 	EXPECT_LE(LOOP_INSNS * N, total);
 	EXPECT_GE(LOOP_INSNS * N + CALL_OVERHEAD, total);
 	EXPECT_EQ(total / RATE, sums.event[0].ticks);
 	EXPECT_EQ(total % RATE, sums.event[0].counted);
-	end = there->capture_end;
+	end = buffer_of_cpu->capture_end;
 
 	/* The CPU is not traced when it is back online. The other CPUs are. */
 	ASSERT_EQ(0, cpu_set_online(self->online, "1"));
 	ASSERT_EQ(0, loop_on_cpu(self, N));
 	loop(N);
 	ASSERT_EQ(0, trace_stop(&self->trace));
-	EXPECT_EQ(PERFMON_BUFFER_FLAG_OFFLINE, there->flags);
-	EXPECT_EQ(end, there->capture_end);
-	EXPECT_EQ(0U, here->flags);
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_OFFLINE, buffer_of_cpu->flags);
+	EXPECT_EQ(end, buffer_of_cpu->capture_end);
+	EXPECT_EQ(0U, buffer_of_home->flags);
 	ASSERT_STREQ("", trace_sum(&self->trace, self->home, &sums));
 	EXPECT_LE(LOOP_INSNS * N, sums.event[0].total);
 	EXPECT_EQ(sums.event[0].total / RATE, sums.event[0].ticks);
@@ -105,22 +105,22 @@ TEST_F(hotplug, offline_cpu_leaves_its_records)
 	ASSERT_EQ(0, trace_start(&self->trace));
 	ASSERT_EQ(0, loop_on_cpu(self, N));
 	ASSERT_EQ(0, trace_stop(&self->trace));
-	EXPECT_EQ(0U, there->flags);
+	EXPECT_EQ(0U, buffer_of_cpu->flags);
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	EXPECT_EQ(total, sums.event[0].total);
 }
 
 TEST_F(hotplug, cpu_that_comes_online_later_is_not_traced)
 {
-	const struct perfmon_buffer_header *there;
+	const struct perfmon_buffer_header *buffer_of_cpu;
 	struct trace_sums sums;
 
 	ASSERT_EQ(0, cpu_set_online(self->online, "0"));
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
-	there = self->trace.buffer[self->cpu];
-	EXPECT_EQ(PERFMON_BUFFER_FLAG_NOT_TRACED, there->flags);
-	EXPECT_EQ(HEADER, there->capture_end);
+	buffer_of_cpu = self->trace.buffer[self->cpu];
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_NOT_TRACED, buffer_of_cpu->flags);
+	EXPECT_EQ(HEADER, buffer_of_cpu->capture_end);
 
 	/* The CPU is traced neither in this run nor in the next run. */
 	ASSERT_EQ(0, trace_start(&self->trace));
@@ -128,8 +128,8 @@ TEST_F(hotplug, cpu_that_comes_online_later_is_not_traced)
 	ASSERT_EQ(0, loop_on_cpu(self, N));
 	loop(N);
 	ASSERT_EQ(0, trace_stop(&self->trace));
-	EXPECT_EQ(PERFMON_BUFFER_FLAG_NOT_TRACED, there->flags);
-	EXPECT_EQ(HEADER, there->capture_end);
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_NOT_TRACED, buffer_of_cpu->flags);
+	EXPECT_EQ(HEADER, buffer_of_cpu->capture_end);
 	ASSERT_STREQ("", trace_sum(&self->trace, self->home, &sums));
 	EXPECT_LE(LOOP_INSNS * N, sums.event[0].total);
 	EXPECT_GE(LOOP_INSNS * N + 10 * CALL_OVERHEAD, sums.event[0].total);
@@ -137,18 +137,18 @@ TEST_F(hotplug, cpu_that_comes_online_later_is_not_traced)
 	ASSERT_EQ(0, trace_start(&self->trace));
 	ASSERT_EQ(0, loop_on_cpu(self, N));
 	ASSERT_EQ(0, trace_stop(&self->trace));
-	EXPECT_EQ(PERFMON_BUFFER_FLAG_NOT_TRACED, there->flags);
-	EXPECT_EQ(HEADER, there->capture_end);
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_NOT_TRACED, buffer_of_cpu->flags);
+	EXPECT_EQ(HEADER, buffer_of_cpu->capture_end);
 
 	/* A new trace has a buffer for the CPU. */
 	ASSERT_EQ(0, trace_free(&self->trace));
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
-	there = self->trace.buffer[self->cpu];
+	buffer_of_cpu = self->trace.buffer[self->cpu];
 	ASSERT_EQ(0, trace_start(&self->trace));
 	ASSERT_EQ(0, loop_on_cpu(self, N));
 	ASSERT_EQ(0, trace_stop(&self->trace));
-	EXPECT_EQ(0U, there->flags);
+	EXPECT_EQ(0U, buffer_of_cpu->flags);
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	EXPECT_LE(LOOP_INSNS * N, sums.event[0].total);
 }
@@ -156,15 +156,15 @@ TEST_F(hotplug, cpu_that_comes_online_later_is_not_traced)
 /* Offline between ALLOC and START: the CPU has no records, and its flag says why. */
 TEST_F(hotplug, cpu_offline_at_start_has_no_records)
 {
-	const struct perfmon_buffer_header *there;
+	const struct perfmon_buffer_header *buffer_of_cpu;
 
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
-	there = self->trace.buffer[self->cpu];
+	buffer_of_cpu = self->trace.buffer[self->cpu];
 	ASSERT_EQ(0, cpu_set_online(self->online, "0"));
 	ASSERT_EQ(0, trace_loop(&self->trace, N));
-	EXPECT_EQ(PERFMON_BUFFER_FLAG_OFFLINE, there->flags);
-	EXPECT_EQ(HEADER, there->capture_end);
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_OFFLINE, buffer_of_cpu->flags);
+	EXPECT_EQ(HEADER, buffer_of_cpu->capture_end);
 }
 
 /* The CPU is switched many times, with samples at a high rate on the other CPU. */

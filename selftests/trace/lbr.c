@@ -43,7 +43,7 @@ static int position_before(const struct branch_addresses *s, __u64 pc)
 FIXTURE(lbr)
 {
 	struct trace trace;
-	struct branch_addresses sites;
+	struct branch_addresses addresses;
 	int fd;
 	int cpu;
 };
@@ -69,7 +69,7 @@ FIXTURE_TEARDOWN(lbr)
 
 /* Stages @config, and executes the branches while the trace runs. */
 static int trace_branches(struct trace *t, const struct perfmon_config *config,
-			  struct branch_addresses *sites)
+			  struct branch_addresses *addresses)
 {
 	int err = trace_stage(t, config);
 
@@ -77,7 +77,7 @@ static int trace_branches(struct trace *t, const struct perfmon_config *config,
 		err = trace_start(t);
 	if (err)
 		return err;
-	run_branches(sites, ROUNDS);
+	run_branches(addresses, ROUNDS);
 	return trace_stop(t);
 }
 
@@ -120,7 +120,7 @@ TEST_F(lbr, record_has_the_branches_before_the_sample)
 	__u64 right = 0, pc = 0, aspace = 0;
 
 	ASSERT_EQ(0, trace_branches(&self->trace, &config,
-					&self->sites));
+					&self->addresses));
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
 	EXPECT_LE(ROUND_INSNS * ROUNDS, sums.event[0].total);
@@ -136,7 +136,7 @@ TEST_F(lbr, record_has_the_branches_before_the_sample)
 		if (r.type != PERFMON_RECORD_LAST_BRANCH)
 			continue;
 		EXPECT_EQ(aspace, r.branches->aspace);
-		if (is_right(r.branches, &self->sites, pc)) {
+		if (is_right(r.branches, &self->addresses, pc)) {
 			right++;
 			continue;
 		}
@@ -187,14 +187,14 @@ static int trace_calls(struct trace *t, __u32 flags, __u32 rate, int calls)
 	const struct perfmon_config config =
 		one_event(INSTRUCTIONS, rate, flags | FLAG_LAST_BRANCH);
 	int i, err = trace_stage(t, &config);
-	struct branch_addresses sites;
+	struct branch_addresses addresses;
 
 	if (!err)
 		err = trace_start(t);
 	if (err)
 		return err;
 	for (i = 0; i < calls; i++) {
-		run_branches(&sites, 100);
+		run_branches(&addresses, 100);
 		getppid();
 	}
 	return trace_stop(t);
@@ -255,7 +255,7 @@ TEST_F(lbr, interrupt_has_one_record_for_several_events)
 
 	define_instructions(_metadata, self->fd, 2);
 	ASSERT_EQ(0, trace_branches(&self->trace, &config,
-					&self->sites));
+					&self->addresses));
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	EXPECT_EQ(sums.event[0].total / 1000, sums.event[0].ticks);
 	EXPECT_EQ(sums.event[0].total / 500, sums.event[1].ticks);
@@ -283,7 +283,7 @@ TEST_F(lbr, registers_read_as_before)
 	ASSERT_EQ(0, msr_read(self->cpu, b->enable, &enable));
 	ASSERT_EQ(0, msr_read(self->cpu, MSR_IA32_DEBUGCTL, &debugctl));
 	ASSERT_EQ(0, trace_branches(&self->trace, &config,
-					&self->sites));
+					&self->addresses));
 	ASSERT_EQ(0, trace_free(&self->trace));
 	EXPECT_EQ(0, msr_read(self->cpu, b->select, &now));
 	EXPECT_EQ(other, now);

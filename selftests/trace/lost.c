@@ -209,7 +209,7 @@ TEST_F_TIMEOUT(lost, sums_are_exact_or_the_gap_is_flagged, 120)
 	const __u32 global_ctrl = pmu_registers()->global_ctrl;
 	struct perfmon_config config =
 		one_event(INSTRUCTIONS, RATE, FLAG_USER | FLAG_PC);
-	unsigned int flagged = 0, exact = 0, what;
+	unsigned int flagged = 0, exact = 0, tampering;
 	struct trace_sums sums;
 	__s64 value;
 	int i, err;
@@ -222,10 +222,10 @@ TEST_F_TIMEOUT(lost, sums_are_exact_or_the_gap_is_flagged, 120)
 				       EVENT_INSTRUCTIONS, PMCF_USR));
 		ASSERT_EQ(0, start_both(&self->trace, self->reference));
 		loop(1 + rand() % N);
-		what = rand() % 4;
-		if (what == 1)
+		tampering = rand() % 4;
+		if (tampering == 1)
 			ASSERT_EQ(0, lvtpc_write(self->cpu, LVTPC_MASKED));
-		if (what == 2 && global_ctrl)
+		if (tampering == 2 && global_ctrl)
 			ASSERT_EQ(0, msr_write(self->cpu, global_ctrl, 0));
 		loop(1 + rand() % N);
 		if (rand() % 2)
@@ -236,7 +236,7 @@ TEST_F_TIMEOUT(lost, sums_are_exact_or_the_gap_is_flagged, 120)
 		err = err ?: pmc_stop(self->fd, self->reference);
 		ASSERT_TRUE(err == 0 || err == -EIO);
 		if (err || self->trace.buffer[self->cpu]->flags) {
-			EXPECT_NE(0U, what);
+			EXPECT_NE(0U, tampering);
 			flagged++;
 			pmc_stop(self->fd, self->reference);
 			continue;
@@ -245,7 +245,7 @@ TEST_F_TIMEOUT(lost, sums_are_exact_or_the_gap_is_flagged, 120)
 		value = pmc_value(self->fd, self->reference);
 		EXPECT_LE((__s64)sums.event[0].total, value);
 		EXPECT_GE((__s64)sums.event[0].total + CALL_OVERHEAD, value) {
-			TH_LOG("round %d, %u", i, what);
+			TH_LOG("round %d, %u", i, tampering);
 		}
 		EXPECT_LE(sums.event[0].total / config.rate[0] - 1,
 			  sums.event[0].ticks);

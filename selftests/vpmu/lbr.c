@@ -14,7 +14,7 @@
 FIXTURE(lbr)
 {
 	const struct branch_records *b;
-	struct branch_addresses sites;
+	struct branch_addresses addresses;
 	struct branch_record records[LBR_MAX_DEPTH];	/* the newest first */
 };
 
@@ -58,7 +58,7 @@ static bool record_branches(FIXTURE_DATA(lbr) *self, unsigned int left_out)
 	fd = open("/dev/cpu/0/msr", O_WRONLY | O_CLOEXEC);
 	if (fd < 0 || set_enabled(b, true))
 		return false;
-	run_branches(&self->sites, 1000);
+	run_branches(&self->addresses, 1000);
 	if (pwrite(fd, &off, sizeof(off), b->enable) != sizeof(off) || close(fd) ||
 	    branch_records_read(0, self->records))
 		return false;
@@ -80,7 +80,7 @@ static int count_matching(FIXTURE_DATA(lbr) *self, __u64 from, __u64 to)
 
 TEST_F(lbr, lbr_has_the_branches_in_order)
 {
-	const struct branch_addresses *s = &self->sites;
+	const struct branch_addresses *s = &self->addresses;
 	const int depth = self->b->depth;
 	int i, tries = 0;
 
@@ -105,7 +105,7 @@ TEST_F(lbr, lbr_has_the_branches_in_order)
 
 TEST_F(lbr, lbr_select_leaves_out_branch_types)
 {
-	const struct branch_addresses *s = &self->sites;
+	const struct branch_addresses *s = &self->addresses;
 
 	ASSERT_TRUE(record_branches(self, LBR_CPL_EQ_0 | LBR_JCC));
 	EXPECT_EQ(0, count_matching(self, s->jump, s->call));

@@ -243,10 +243,10 @@ int model_open(struct event_model *m, int i, const struct model_open *o)
 	return err;
 }
 
-bool model_may_be_busy(const struct model_open *o, unsigned int there, unsigned int exclusive)
+bool model_may_be_busy(const struct model_open *o, unsigned int open_events, unsigned int exclusive)
 {
 	/* Each processor has two general counters at least. */
-	return there >= 2 || exclusive || (o->a.attr.exclusive && there);
+	return open_events >= 2 || exclusive || (o->a.attr.exclusive && open_events);
 }
 
 void model_task_ends(struct event_model *m, int pid)

@@ -87,8 +87,9 @@ bool model_attr_may_be(const struct event_model *m, const union model_attr *attr
  */
 int model_open(struct event_model *m, int i, const struct model_open *o);
 
-/* Returns whether a valid open may fail with EBUSY while @there events exist. */
-bool model_may_be_busy(const struct model_open *o, unsigned int there, unsigned int exclusive);
+/* Returns whether a valid open may fail with EBUSY while @open_events events exist. */
+bool model_may_be_busy(const struct model_open *o, unsigned int open_events,
+		       unsigned int exclusive);
 
 /* Notes that thread @pid and all tasks that inherit its events have exited. */
 void model_task_ends(struct event_model *m, int pid);

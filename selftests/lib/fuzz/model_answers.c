@@ -27,7 +27,7 @@ const char *answer_values(struct model *m, const struct call *c,
 				 const union argument *a)
 {
 	const struct pmc_cpu_data *d = &a->cpu_data;
-	const __u32 there = m->machine->info.nr_cpu_ids - d->pmcc_first_cpu;
+	const __u32 existing_cpus = m->machine->info.nr_cpu_ids - d->pmcc_first_cpu;
 	const __u32 asked = c->arg.cpu_data.pmcc_count;
 	__s64 sum = 0;
 	__u32 i;
@@ -35,7 +35,7 @@ const char *answer_values(struct model *m, const struct call *c,
 	if (d->pmcc_num != c->arg.num || d->reserved ||
 	    d->pmcc_first_cpu != c->arg.cpu_data.pmcc_first_cpu)
 		return "the number, the first CPU or the reserved member";
-	if (d->pmcc_count != (asked < there ? asked : there))
+	if (d->pmcc_count != (asked < existing_cpus ? asked : existing_cpus))
 		return "how many values there are";
 	for (i = 0; i < d->pmcc_count; i++) {
 		if (d->pmcc_value[i] < 0)
