@@ -46,16 +46,16 @@ struct shared_results {
 static long long nmi_count(void)
 {
 	FILE *f = fopen("/proc/interrupts", "r");
-	long long n, found = -1;
+	long long n, count = -1;
 	char line[4096];
 
 	if (!f)
 		return -1;
 	while (fgets(line, sizeof(line), f))
 		if (sscanf(line, " NMI: %lld", &n) == 1)
-			found = n;
+			count = n;
 	fclose(f);
-	return found;
+	return count;
 }
 
 static void become_user_process(void)
@@ -116,7 +116,7 @@ TEST(setuid_program_is_never_counted)
 	unsigned int round;
 	pid_t opener, prey;
 	char command[512];
-	long long before, most = 0;
+	long long before, most_nmis = 0;
 	int status;
 
 	SKIP_WITHOUT_PMU();
@@ -141,14 +141,14 @@ TEST(setuid_program_is_never_counted)
 			run_program(shared, round);
 		ASSERT_EQ(prey, waitpid(prey, &status, 0));
 		ASSERT_EQ(0, status);
-		if (most < nmi_count() - before)
-			most = nmi_count() - before;
+		if (most_nmis < nmi_count() - before)
+			most_nmis = nmi_count() - before;
 	}
 	kill(opener, SIGKILL);
 	ASSERT_EQ(opener, waitpid(opener, &status, 0));
 	EXPECT_EQ(SIGKILL, WTERMSIG(status));
-	EXPECT_GT((long long)SAMPLES / 2, most) {
-		TH_LOG("at most %lld NMIs while a program ran", most);
+	EXPECT_GT((long long)SAMPLES / 2, most_nmis) {
+		TH_LOG("at most %lld NMIs while a program ran", most_nmis);
 	}
 	EXPECT_TRUE(opener_opened_and_was_refused(shared));
 	unlink(PROGRAM);

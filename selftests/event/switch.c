@@ -218,29 +218,29 @@ static __s64 read_count_and_check_times(struct __test_metadata *_metadata, const
 TEST_F(event, task_on_one_cpu_counts_there)
 {
 	const struct job job = { 10000, 101, STEP_MOVE };
-	int part[CPU_SETSIZE], whole, cpu;
+	int cpu_event[CPU_SETSIZE], task_event, cpu;
 	__s64 sum = 0, on_last = 0, value;
 
 	ASSERT_EQ(0, target_start(&self->target[0], -1, false));
-	whole = open_on(_metadata, variant->maker, self->target[0].tid, -1);
+	task_event = open_on(_metadata, variant->maker, self->target[0].tid, -1);
 	for_each_cpu_in(cpu, &self->cpus)
-		part[cpu] = open_on(_metadata, variant->maker, self->target[0].tid, cpu);
+		cpu_event[cpu] = open_on(_metadata, variant->maker, self->target[0].tid, cpu);
 	ASSERT_EQ(0, target_run_job(&self->target[0], job));
 	for_each_cpu_in(cpu, &self->cpus) {
-		on_last = read_count_and_check_times(_metadata, variant->maker, part[cpu]);
+		on_last = read_count_and_check_times(_metadata, variant->maker, cpu_event[cpu]);
 		/* The target visits all CPUs in turn, so each has its part of the pieces. */
 		EXPECT_LE((__s64)(LOOP_INSNS * job.n * (job.pieces / CPU_COUNT(&self->cpus) - 1)),
 			  on_last);
 		sum += on_last;
 	}
-	value = read_count_and_check_times(_metadata, variant->maker, whole);
+	value = read_count_and_check_times(_metadata, variant->maker, task_event);
 	EXPECT_LE((__s64)(LOOP_INSNS * job.n * job.pieces), value);
 	EXPECT_EQ(value, sum);
 	if (CPU_COUNT(&self->cpus) > 1)
 		EXPECT_LT(on_last, sum);
-	close(whole);
+	close(task_event);
 	for_each_cpu_in(cpu, &self->cpus)
-		close(part[cpu]);
+		close(cpu_event[cpu]);
 }
 
 /* Counts all tasks of a CPU, with and without events of their own. */

@@ -343,12 +343,13 @@ TEST_F(turns, children_take_turns_as_well)
 	}
 	branches = loop_for(500);
 	for (i = 0; i < 3; i++) {
-		__u64 more;
+		__u64 child_branches;
 
 		ASSERT_LT(0, wait(&status));
 		ASSERT_EQ(0, status);
-		ASSERT_EQ((ssize_t)sizeof(more), read(pipes[0], &more, sizeof(more)));
-		branches += more;
+		ASSERT_EQ((ssize_t)sizeof(child_branches),
+			  read(pipes[0], &child_branches, sizeof(child_branches)));
+		branches += child_branches;
 	}
 	read_two(_metadata, self, &both, &kernel);
 	EXPECT_LE(branches, both);

@@ -98,7 +98,7 @@ static void print_step(const struct fuzz_step *s)
 
 static void report(struct event_fuzz *f, struct fuzz_step *steps, int n, __u64 seed)
 {
-	struct steps all = {
+	struct steps shortened = {
 		.list = steps, .size = sizeof(*steps), .n = n, .run = run_again, .data = f,
 	};
 	char first[sizeof(f->difference)];
@@ -106,8 +106,8 @@ static void report(struct event_fuzz *f, struct fuzz_step *steps, int n, __u64 s
 
 	memcpy(first, f->difference, sizeof(first));
 	ksft_print_msg("--seed %llu: after %d steps: %s\n", seed, n, first);
-	steps_shorten(&all);
-	n = all.n;
+	steps_shorten(&shortened);
+	n = shortened.n;
 	if (!run_steps(f, steps, n))
 		ksft_print_msg("these steps alone do not lead to it again:\n");
 	else if (strcmp(first, f->difference))

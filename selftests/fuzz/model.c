@@ -384,7 +384,7 @@ static void print_step(const struct fuzz_step *s)
 
 static void report(struct fuzz_step *steps, int n)
 {
-	struct steps all = {
+	struct steps shortened = {
 		.list = steps, .size = sizeof(*steps), .n = n, .run = run_again,
 	};
 	char first[sizeof(difference)];
@@ -392,8 +392,8 @@ static void report(struct fuzz_step *steps, int n)
 
 	memcpy(first, difference, sizeof(first));
 	ksft_print_msg("after %d steps: %s\n", n, first);
-	steps_shorten(&all);
-	n = all.n;
+	steps_shorten(&shortened);
+	n = shortened.n;
 	/* Runs the shortened sequence once more, for its own message. */
 	if (!run_steps(steps, n))
 		ksft_print_msg("these steps alone do not lead to it again:\n");

@@ -68,15 +68,15 @@ static bool has_words(char **row, const char *const *words, int keys)
 
 char **csv_find(struct csv *t, const char *const *words, int keys)
 {
-	char **found = NULL;
+	char **row = NULL;
 	int i;
 
 	for (i = 0; i < t->rows; i++) {
 		if (!has_words(t->cell[i], words, keys))
 			continue;
-		if (found)
+		if (row)
 			return NULL;
-		found = t->cell[i];
+		row = t->cell[i];
 	}
-	return found;
+	return row;
 }

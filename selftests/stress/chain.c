@@ -187,24 +187,24 @@ static bool in_vdso(const struct chain_findings *c, __u64 address)
 static void check_vdso(const struct sample *s, void *data)
 {
 	struct chain_findings *c = data;
-	unsigned int at = 1, found;
+	unsigned int at = 1, callers;
 
 	if (!is_program(c, s) || !in_vdso(c, s->ip))
 		return;
 	c->judged++;
 	while (at < s->length && in_vdso(c, s->chain[at]))
 		at++;
-	found = count_recursion(s, at);
-	c->in_part += found == c->depth;
+	callers = count_recursion(s, at);
+	c->in_part += callers == c->depth;
 	/* The 32-bit vDSO uses the frame pointer for other data: see is_program(). */
-	if (found != c->depth + 1 && found != c->depth && sizeof(long) == 8)
+	if (callers != c->depth + 1 && callers != c->depth && sizeof(long) == 8)
 		note_wrong(c, s, "vDSO");
 }
 
 static void check_kernel(const struct sample *s, void *data)
 {
 	struct chain_findings *c = data;
-	unsigned int i, user, found;
+	unsigned int i, user, callers;
 
 	c->chain_count++;
 	if (!KERNEL(s->ip))
@@ -227,10 +227,10 @@ static void check_kernel(const struct sample *s, void *data)
 	if (user >= s->length || !in_recursion(s->chain[user]))
 		return;
 	c->judged++;
-	found = count_recursion(s, user);
+	callers = count_recursion(s, user);
 	/* Interrupts and page faults may come before the deepest function is reached. */
-	c->in_part += found < c->depth + 1;
-	if (found > c->depth + 1)
+	c->in_part += callers < c->depth + 1;
+	if (callers > c->depth + 1)
 		note_wrong(c, s, "recursion below the kernel");
 }
 

@@ -158,7 +158,7 @@ struct branches_by_mode {
 static struct branches_by_mode modes(const struct trace *t, int cpu)
 {
 	struct trace_cursor c = trace_records(t, cpu);
-	struct branches_by_mode found = { .kernel = 0 };
+	struct branches_by_mode counts = { .kernel = 0 };
 	const struct perfmon_last_branch *b;
 	struct trace_record r;
 	unsigned int i;
@@ -170,12 +170,12 @@ static struct branches_by_mode modes(const struct trace *t, int cpu)
 			b = &r.branches->branches[i];
 			if (is_kernel_address(b->from) ||
 			    is_kernel_address(b->to))
-				found.kernel++;
+				counts.kernel++;
 			else
-				found.user++;
+				counts.user++;
 		}
 	}
-	return found;
+	return counts;
 }
 
 /*
@@ -206,12 +206,12 @@ static int trace_calls(struct trace *t, __u32 flags, __u32 rate, int calls)
  */
 TEST_F(lbr, record_has_branches_of_its_modes_only)
 {
-	struct branches_by_mode found;
+	struct branches_by_mode counts;
 
 	ASSERT_EQ(0, trace_calls(&self->trace, FLAG_USER, 10007, 2000));
-	found = modes(&self->trace, self->cpu);
-	EXPECT_LT(0ULL, found.user);
-	EXPECT_EQ(0ULL, found.kernel);
+	counts = modes(&self->trace, self->cpu);
+	EXPECT_LT(0ULL, counts.user);
+	EXPECT_EQ(0ULL, counts.kernel);
 
 	/* Without freezing, only branches of the handler would be left. */
 	if (!branch_records()->freeze) {
@@ -220,16 +220,16 @@ TEST_F(lbr, record_has_branches_of_its_modes_only)
 		return;
 	}
 	ASSERT_EQ(0, trace_calls(&self->trace, FLAG_OS, 10007, 2000));
-	found = modes(&self->trace, self->cpu);
-	EXPECT_EQ(0ULL, found.user);
-	EXPECT_LT(0ULL, found.kernel);
+	counts = modes(&self->trace, self->cpu);
+	EXPECT_EQ(0ULL, counts.user);
+	EXPECT_LT(0ULL, counts.kernel);
 
 	/* A rate so large that a debug kernel does not sample its own handler alone. */
 	ASSERT_EQ(0, trace_calls(&self->trace, FLAG_USER | FLAG_OS, 1000003,
 				 40000));
-	found = modes(&self->trace, self->cpu);
-	EXPECT_LT(0ULL, found.user);
-	EXPECT_LT(0ULL, found.kernel);
+	counts = modes(&self->trace, self->cpu);
+	EXPECT_LT(0ULL, counts.user);
+	EXPECT_LT(0ULL, counts.kernel);
 }
 
 /*

@@ -278,23 +278,23 @@ static int allocate_and_free(FIXTURE_DATA(life) *self, int i)
 
 TEST_F(life, buffers_are_freed)
 {
-	long all, some, before, virtual;
+	long buffers_kb, tolerance_kb, free_kb, virtual_kb;
 	int i;
 
 	ASSERT_EQ(0, trace_free(&self->trace));
 	for (i = 0; i < 10; i++)
 		ASSERT_EQ(0, allocate_and_free(self, i));
-	before = memory_kb("MemFree");
-	virtual = memory_kb("VmallocUsed");
-	ASSERT_LT(0, before);
+	free_kb = memory_kb("MemFree");
+	virtual_kb = memory_kb("VmallocUsed");
+	ASSERT_LT(0, free_kb);
 	for (i = 0; i < ROUNDS; i++)
 		ASSERT_EQ(0, allocate_and_free(self, i));
 
 	/* Other processes may use a tenth of the buffers' memory during the test. */
-	all = ROUNDS * ROUND_PAGES * (self->page_size / 1024);
-	some = all / 10;
-	EXPECT_LT(before - some, memory_kb("MemFree"));
-	EXPECT_GT(virtual + some, memory_kb("VmallocUsed"));
+	buffers_kb = ROUNDS * ROUND_PAGES * (self->page_size / 1024);
+	tolerance_kb = buffers_kb / 10;
+	EXPECT_LT(free_kb - tolerance_kb, memory_kb("MemFree"));
+	EXPECT_GT(virtual_kb + tolerance_kb, memory_kb("VmallocUsed"));
 }
 
 TEST_F(life, alloc_is_refused_without_enough_memory)

@@ -30,8 +30,8 @@ FIXTURE_VARIANT(share)
 	const char *parameters;
 	__u32 rate;
 	bool throttled;
-	unsigned int least;	/* the program's share of the CPU, in percent */
-	unsigned int most;
+	unsigned int least_share;	/* the program's share of the CPU, in percent */
+	unsigned int most_share;
 };
 
 /* Both limits apply. Samples use the whole share. */
@@ -72,7 +72,7 @@ TEST_F_TIMEOUT(share, programs_keep_their_share_of_the_time, 240)
 						       variant->rate,
 						       FLAG_USER | FLAG_PC);
 	/* The buffer has room for the samples of this loop. */
-	const unsigned long n = variant->most < 50 ? N / 100 : N;
+	const unsigned long n = variant->most_share < 50 ? N / 100 : N;
 	unsigned long long begin, took, percent;
 	struct trace_sums sums;
 
@@ -86,8 +86,8 @@ TEST_F_TIMEOUT(share, programs_keep_their_share_of_the_time, 240)
 	EXPECT_EQ(variant->throttled ? PERFMON_BUFFER_FLAG_THROTTLED : 0,
 		  self->trace.buffer[self->cpu]->flags);
 	EXPECT_EQ(TRACE_LOOP_INSNS(n), sums.event[0].total);
-	EXPECT_LE(variant->least, percent);
-	EXPECT_GE(variant->most, percent);
+	EXPECT_LE(variant->least_share, percent);
+	EXPECT_GE(variant->most_share, percent);
 	EXPECT_LT(0ULL, sums.event[0].ticks);
 }
 

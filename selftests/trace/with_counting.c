@@ -112,11 +112,11 @@ TEST_F(with_counting, trace_takes_the_lowest_free_counters)
 
 TEST_F(with_counting, start_is_refused_with_too_few_free_counters)
 {
-	int all = self->p.max_num_programmable_events;
+	int counter = self->p.max_num_programmable_events;
 	struct perfmon_config c = events(2, 1000003), now;
 
-	while (all-- > 1)
-		ASSERT_EQ(0, pmc_setup(self->fd, all, EVENT_INSTRUCTIONS,
+	while (counter-- > 1)
+		ASSERT_EQ(0, pmc_setup(self->fd, counter, EVENT_INSTRUCTIONS,
 				       PMCF_USR));
 	ASSERT_EQ(0, trace_stage(&self->trace, &c));
 	EXPECT_EQ(-EBUSY, trace_start(&self->trace));

@@ -49,7 +49,7 @@ FIXTURE(counters)
 	__u64 other_cycles;	/* Intel: bus cycles; AMD: reference cycles */
 	unsigned int rate;	/* eighths of a cycle for each instruction */
 	unsigned int other_rate;
-	struct pmu_counter all[MAX_COUNTERS];
+	struct pmu_counter counters[MAX_COUNTERS];
 	int n;
 };
 
@@ -75,7 +75,7 @@ FIXTURE_SETUP(counters)
 	self->rate = off ? 8 : 10;
 	self->other_rate = off ? 8 : self->p.is_intel ? 1 : 9;
 	for (i = 0; i < self->p.counters; i++) {
-		self->all[self->n++] = (struct pmu_counter){
+		self->counters[self->n++] = (struct pmu_counter){
 			.control = r->select0 + i * r->step,
 			.value = r->counter0 + i * r->step,
 			.usr = self->instructions | USR | PERFEVTSEL_EN,
@@ -86,7 +86,7 @@ FIXTURE_SETUP(counters)
 	for (i = 0; i < ARRAY_SIZE(fixed_rates); i++) {
 		if (!(self->p.fixed & (1U << i)))
 			continue;
-		self->all[self->n++] = (struct pmu_counter){
+		self->counters[self->n++] = (struct pmu_counter){
 			.control = MSR_IA32_FIXED_CTR_CTRL,
 			.value = MSR_IA32_FIXED_CTR(i),
 			.usr = 2ULL << (4 * i),
@@ -95,12 +95,12 @@ FIXTURE_SETUP(counters)
 		};
 	}
 	for (i = 0; i < (unsigned int)self->n; i++)
-		ASSERT_EQ(0, msr_write(0, self->all[i].control, 0));
+		ASSERT_EQ(0, msr_write(0, self->counters[i].control, 0));
 	if (self->global_ctrl) {
 		__u64 enabled = 0;
 
 		for (i = 0; i < (unsigned int)self->n; i++)
-			enabled |= 1ULL << self->all[i].status;
+			enabled |= 1ULL << self->counters[i].status;
 		ASSERT_EQ(0, msr_write(0, self->global_ctrl, enabled));
 	}
 	ASSERT_EQ(0, pin_to_cpu(0));
@@ -112,8 +112,8 @@ FIXTURE_TEARDOWN(counters)
 	int i;
 
 	for (i = 0; i < self->n; i++) {
-		msr_write(0, self->all[i].control, 0);
-		msr_write(0, self->all[i].value, 0);
+		msr_write(0, self->counters[i].control, 0);
+		msr_write(0, self->counters[i].value, 0);
 	}
 	if (self->global_ctrl)
 		msr_write(0, self->global_ctrl, 0);
@@ -153,7 +153,7 @@ TEST_F(counters, counters_are_exact)
 	int i;
 
 	for (i = 0; i < self->n; i++) {
-		const struct pmu_counter *c = &self->all[i];
+		const struct pmu_counter *c = &self->counters[i];
 		__u64 once = count(c, c->usr, 0, N);
 		__u64 thrice = count(c, c->usr, 0, 3 * N);
 
@@ -177,7 +177,7 @@ static __u64 count_in_loop(const struct pmu_counter *c, __u64 select)
 /* Each event, with each mask, has its expected count: the rates of the clocks differ. */
 TEST_F(counters, each_event_and_mask_has_its_own_count)
 {
-	const struct pmu_counter *c = &self->all[0];
+	const struct pmu_counter *c = &self->counters[0];
 	const struct {
 		__u64 select;
 		unsigned long eighths;	/* counts in eight iterations */
@@ -209,7 +209,7 @@ TEST_F(counters, each_event_and_mask_has_its_own_count)
 /* In the virtual PMU, an event happens at most once in a cycle. */
 TEST_F(counters, version_6_has_a_second_unit_mask_and_compares_for_equality)
 {
-	const struct pmu_counter *c = &self->all[0];
+	const struct pmu_counter *c = &self->counters[0];
 	__u64 equal = self->branches | SELECT_EQ;
 
 	if (!self->p.is_intel || self->p.version < 6)
@@ -235,17 +235,17 @@ TEST_F(counters, overflow_reloads_another_counter)
 	ASSERT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_C(other), 0x87654321));
 	ASSERT_EQ(0, msr_read(0, self->global_ctrl, &enabled));
 	ASSERT_EQ(0, msr_write(0, self->global_ctrl, 0));
-	ASSERT_EQ(0, msr_write(0, self->all[cause].value, mask - LOOP_INSNS * N));
-	ASSERT_EQ(0, msr_write(0, self->all[other].value, 0));
-	ASSERT_EQ(0, msr_write(0, self->all[cause].control, select));
-	ASSERT_EQ(0, msr_write(0, self->all[other].control, select));
+	ASSERT_EQ(0, msr_write(0, self->counters[cause].value, mask - LOOP_INSNS * N));
+	ASSERT_EQ(0, msr_write(0, self->counters[other].value, 0));
+	ASSERT_EQ(0, msr_write(0, self->counters[cause].control, select));
+	ASSERT_EQ(0, msr_write(0, self->counters[other].control, select));
 	ASSERT_EQ(0, msr_write(0, self->global_ctrl, enabled));
 	loop(2 * N);
 	ASSERT_EQ(0, msr_write(0, self->global_ctrl, 0));
-	ASSERT_EQ(0, msr_read(0, self->all[cause].value, &value));
+	ASSERT_EQ(0, msr_read(0, self->counters[cause].value, &value));
 	EXPECT_LE(LOOP_INSNS * N - 1, value);
 	EXPECT_GE(LOOP_INSNS * N + OVERHEAD, value);
-	ASSERT_EQ(0, msr_read(0, self->all[other].value, &reloaded));
+	ASSERT_EQ(0, msr_read(0, self->counters[other].value, &reloaded));
 	EXPECT_EQ((0xffffffff87654321ULL + value) & mask, reloaded);
 	EXPECT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_B(other), 0));
 	EXPECT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_C(other), 0));
@@ -254,7 +254,7 @@ TEST_F(counters, overflow_reloads_another_counter)
 /* A system call is a branch. It counts for user mode, although its target is in the kernel. */
 TEST_F(counters, system_call_is_counted_as_a_branch)
 {
-	const struct pmu_counter *c = &self->all[0];
+	const struct pmu_counter *c = &self->counters[0];
 	const struct {
 		__u64 event;
 		unsigned long each;
@@ -322,7 +322,7 @@ static void skip_insn(int, siginfo_t *, void *context)
  */
 TEST_F(counters, faulting_int_is_not_counted)
 {
-	const struct pmu_counter *c = &self->all[0];
+	const struct pmu_counter *c = &self->counters[0];
 	const __u64 events[] = { self->instructions, self->branches };
 	__u64 control, undefined;
 	unsigned int i;
@@ -339,7 +339,7 @@ TEST_F(counters, faulting_int_is_not_counted)
 
 TEST_F(counters, counter_without_a_mode_counts_nothing)
 {
-	const struct pmu_counter *c = &self->all[0];
+	const struct pmu_counter *c = &self->counters[0];
 
 	EXPECT_EQ(0ULL, count(c, c->usr & ~USR, 0, N));
 	EXPECT_EQ(0ULL, count(c, c->usr & ~PERFEVTSEL_EN, 0, N));
@@ -358,7 +358,7 @@ TEST_F(counters, global_control_stops_the_counters)
 		return;
 	}
 	for (i = 0; i < self->n; i++) {
-		const struct pmu_counter *c = &self->all[i];
+		const struct pmu_counter *c = &self->counters[i];
 
 		ASSERT_EQ(0, msr_write(0, self->global_ctrl, 0));
 		EXPECT_EQ(0ULL, count(c, c->usr, 0, N));
@@ -377,7 +377,7 @@ TEST_F(counters, overflow_wraps_and_sets_status)
 	int i;
 
 	for (i = 0; i < self->n; i++) {
-		const struct pmu_counter *c = &self->all[i];
+		const struct pmu_counter *c = &self->counters[i];
 		__u64 from_zero = count(c, c->usr, 0, N);
 
 		/* A narrow write sign-extends this value, which has the same effect. */
@@ -397,7 +397,7 @@ TEST_F(counters, overflow_wraps_and_sets_status)
 /* A count that wraps several times in a counter of 24 bits */
 TEST_F(counters, narrow_counter_keeps_its_lower_bits)
 {
-	const struct pmu_counter *c = &self->all[0];
+	const struct pmu_counter *c = &self->counters[0];
 	__u64 mask = (1ULL << self->p.width) - 1, overhead;
 	unsigned long n = 30000000;
 

@@ -45,7 +45,7 @@ TEST_F(power, energy_is_a_multiple_of_instructions)
 	const struct energy_register *e;
 	__u64 want, got;
 
-	for (e = self->all; e < self->all + self->n; e++) {
+	for (e = self->registers; e < self->registers + self->n; e++) {
 		want = energy_of(e, DIFFERENCE);
 		got = register_growth(e->msr, LONG, UINT32_MAX) -
 		      register_growth(e->msr, SHORT, UINT32_MAX);
@@ -108,7 +108,7 @@ TEST_F(power, energy_is_per_package_or_core)
 	const struct energy_register *e;
 	__u64 want, got;
 
-	for (e = self->all; e < self->all + self->n; e++) {
+	for (e = self->registers; e < self->registers + self->n; e++) {
 		want = energy_of(e, LOOP_INSNS * n);
 		got = growth_seen_from_cpu1(e->msr, n);
 		if (e->msr == MSR_AMD_CORE_ENERGY) {

@@ -36,25 +36,25 @@ struct energy_register {
 };
 
 /* Stores the energies that the machine has, and returns their number. */
-static inline int energies(const struct pmu *p, struct energy_register all[3])
+static inline int energies(const struct pmu *p, struct energy_register registers[3])
 {
 	unsigned int unit = env_number("UNIT", 14);
 	int n = 0;
 
 	if (p->energy & ENERGY_PACKAGE)
-		all[n++] = (struct energy_register) {
+		registers[n++] = (struct energy_register) {
 			"package", p->is_intel ? MSR_PACKAGE_ENERGY :
 					      MSR_AMD_PACKAGE_ENERGY,
 			4, unit,
 		};
 	if (p->energy & ENERGY_CORES)
-		all[n++] = (struct energy_register) {
+		registers[n++] = (struct energy_register) {
 			"cores", p->is_intel ? MSR_CORES_ENERGY :
 					    MSR_AMD_CORE_ENERGY,
 			3, unit,
 		};
 	if (p->energy & ENERGY_MEMORY)
-		all[n++] = (struct energy_register) {
+		registers[n++] = (struct energy_register) {
 			"memory", MSR_MEMORY_ENERGY, 1,
 			env_number("MEMORY_UNIT", unit),
 		};

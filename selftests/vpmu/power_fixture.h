@@ -13,14 +13,14 @@
 FIXTURE(power)
 {
 	struct pmu p;
-	struct energy_register all[3];
+	struct energy_register registers[3];
 	int n;
 };
 
 FIXTURE_SETUP(power)
 {
 	ASSERT_TRUE(pmu_describe(&self->p));
-	self->n = energies(&self->p, self->all);
+	self->n = energies(&self->p, self->registers);
 	ASSERT_EQ(0, pin_to_cpu(0));
 	ASSERT_EQ(0, wait_until_idle());
 }

@@ -12,7 +12,7 @@ TEST_F(power, energy_wraps)
 	__u64 from, to, grown;
 	unsigned long n;
 
-	for (e = self->all; e < self->all + self->n; e++) {
+	for (e = self->registers; e < self->registers + self->n; e++) {
 		/* One and a half times the range of the register */
 		n = 3ULL << (31 - (e->unit - INSN_UNIT));
 		n /= LOOP_INSNS * e->per_insn;
