@@ -300,7 +300,7 @@ TEST_F(admission, group_is_refused_at_the_member_that_does_not_fit)
 TEST_F(admission, each_counter_has_one_owner)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE, FLAG_USER | FLAG_PC);
-	int last = self->general - 1, left = self->general - 3, cpu;
+	int last = self->general - 1, free_counters = self->general - 3, cpu;
 
 	ASSERT_LE(4, self->general);
 	cpu = trace_on_first_cpu(_metadata, &self->trace, self->device, PAGES);
@@ -319,9 +319,9 @@ TEST_F(admission, each_counter_has_one_owner)
 	ASSERT_LE(0, self->fd[self->opened]);
 	self->opened++;
 	EXPECT_EQ(-EBUSY, open_all(_metadata, self, BRANCHES, 0, -1));
-	EXPECT_EQ(left, self->opened);
+	EXPECT_EQ(free_counters, self->opened);
 	EXPECT_EQ(1, count_owners(_metadata, self, 'C'));
-	EXPECT_EQ(left - 1, count_owners(_metadata, self, 't'));
+	EXPECT_EQ(free_counters - 1, count_owners(_metadata, self, 't'));
 	TH_LOG("%s", owners(_metadata, self));
 
 	/* All counters have an owner, so everything else is refused. */

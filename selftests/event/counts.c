@@ -75,37 +75,37 @@ struct count_findings {
 static void check_sample(const struct sample *s, void *data)
 {
 	struct count_findings *t = data;
-	const __u64 *at = s->counts;
+	const __u64 *word = s->counts;
 	__u64 running = 0, enabled = 0, count = 0, due = (t->samples + 1) * PERIOD;
 
 	if (t->tid && s->tid != (__u32)t->tid)
 		return;
 	if (t->read_format & PERF_FORMAT_GROUP)
-		t->wrong += *at++ != (t->sibling_id ? 2 : 1);
+		t->wrong += *word++ != (t->sibling_id ? 2 : 1);
 	else
-		count = *at++;
+		count = *word++;
 	if (t->read_format & PERF_FORMAT_TOTAL_TIME_ENABLED)
-		enabled = *at++;
+		enabled = *word++;
 	if (t->read_format & PERF_FORMAT_TOTAL_TIME_RUNNING)
-		running = *at++;
+		running = *word++;
 	if (t->read_format & PERF_FORMAT_GROUP)
-		count = *at++;
+		count = *word++;
 	if (t->read_format & PERF_FORMAT_ID)
-		t->wrong += *at++ != t->id;
+		t->wrong += *word++ != t->id;
 	if (t->read_format & PERF_FORMAT_LOST)
-		t->wrong += !!*at++;
+		t->wrong += !!*word++;
 	t->wrong += count < due || count > due + SKID;
 	t->wrong += enabled && running && enabled != running;
 	t->wrong += enabled && enabled <= t->enabled;
 	if (t->sibling_id) {
 		/* There is about one branch for LOOP_INSNS instructions. */
-		__u64 sibling = *at++;
+		__u64 sibling = *word++;
 
 		t->wrong += t->samples && (sibling - t->sibling < PERIOD / LOOP_INSNS - SKID ||
 					   sibling - t->sibling > PERIOD / LOOP_INSNS + SKID);
 		t->sibling = sibling;
 		if (t->read_format & PERF_FORMAT_ID)
-			t->wrong += *at++ != t->sibling_id;
+			t->wrong += *word++ != t->sibling_id;
 	}
 	t->samples++;
 	t->count = count;

@@ -115,13 +115,13 @@ static void check_format(struct __test_metadata *_metadata, FIXTURE_DATA(event) 
 {
 	const __u64 loops = LOOP_INSNS * N * 5;
 	struct read_result r;
-	int at, i;
+	int member, i;
 
 	open_members(_metadata, self, maker, format, inherit, members);
 	ASSERT_EQ(0, event_enable(self->fd[0]));
 	ASSERT_EQ(0, target_run_job(&self->target, (struct job) { N, 5, STEP_MOVE }));
-	for (at = 0; at < members; at++) {
-		r = read_and_check(_metadata, self->fd[at], format, members);
+	for (member = 0; member < members; member++) {
+		r = read_and_check(_metadata, self->fd[member], format, members);
 		for (i = 0; i < (int)r.nr; i++) {
 			EXPECT_LE(loops, r.value[i]);
 			EXPECT_GE(loops + 5 * CALL_OVERHEAD, r.value[i]);
@@ -129,7 +129,7 @@ static void check_format(struct __test_metadata *_metadata, FIXTURE_DATA(event) 
 			EXPECT_EQ(0ULL, r.lost[i]);
 			/* A group's result starts with the leader; the siblings are in the order of opening. */
 			if (format & PERF_FORMAT_ID)
-				EXPECT_EQ(event_id(self->fd[r.nr > 1 ? i : at]), r.id[i]);
+				EXPECT_EQ(event_id(self->fd[r.nr > 1 ? i : member]), r.id[i]);
 		}
 		if (format & PERF_FORMAT_TOTAL_TIME_ENABLED)
 			EXPECT_LT(0ULL, r.enabled);

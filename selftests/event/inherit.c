@@ -322,10 +322,10 @@ static void read_if_lost(struct __test_metadata *_metadata, struct sampler *s,
 static void read_slowly(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			struct slow_reader *slow_reader)
 {
-	int i, left = CHILDREN, status;
+	int i, running = CHILDREN, status;
 	pid_t pid;
 
-	while (left) {
+	while (running) {
 		for (i = 0; i < self->cpus; i++)
 			read_if_lost(_metadata, &self->sampler[i], &slow_reader[i]);
 		usleep(1000);
@@ -333,7 +333,7 @@ static void read_slowly(struct __test_metadata *_metadata, FIXTURE_DATA(event) *
 		ASSERT_LE(0, pid);
 		if (pid) {
 			EXPECT_EQ(0, status);
-			left--;
+			running--;
 		}
 	}
 }

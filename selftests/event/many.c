@@ -204,7 +204,7 @@ static __s64 switching_cost_of_pair(struct __test_metadata *_metadata,
 	__s64 least = 0, before, cost;
 	int chunk, i, status;
 	pid_t other;
-	long left;
+	long switches_before;
 
 	*yields = 0;
 	other = start_yielding(yields);
@@ -212,12 +212,12 @@ static __s64 switching_cost_of_pair(struct __test_metadata *_metadata,
 	while (!*yields)
 		sched_yield();
 	for (chunk = 0; chunk < CHUNKS; chunk++) {
-		left = involuntary_switches();
+		switches_before = involuntary_switches();
 		before = event_count(self->kernel);
 		for (i = 0; i < YIELDS; i++)
 			syscall(SYS_sched_yield);
 		cost = event_count(self->kernel) - before;
-		if (involuntary_switches() - left == YIELDS && (!least || cost < least))
+		if (involuntary_switches() - switches_before == YIELDS && (!least || cost < least))
 			least = cost;
 	}
 	ASSERT_EQ(0, kill(other, SIGKILL));

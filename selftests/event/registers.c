@@ -58,13 +58,13 @@ struct register_findings {
 
 static void check_registers(struct register_findings *t, __u64 abi, const __u64 *values, __u64 ip)
 {
-	__u64 left;
+	__u64 unread;
 
 	t->other_abi |= abi != ABI;
 	if (abi != ABI)
 		return;
-	for (left = REGISTERS; left; left &= left - 1) {
-		int number = __builtin_ctzll(left);
+	for (unread = REGISTERS; unread; unread &= unread - 1) {
+		int number = __builtin_ctzll(unread);
 
 		if (t->mask >> number & 1 && !is_right(number, *values, ip))
 			t->wrong |= 1ULL << number;

@@ -105,15 +105,16 @@ struct sample_distances {
 static void check_position(const struct sample *s, void *data)
 {
 	struct sample_distances *p = data;
-	__u64 at, deviation;
+	__u64 position, deviation;
 
 	if (!in_labelled_loop(s->ip))
 		return;
 	/* After DEC, half of the iteration is done. */
-	at = LOOP_INSNS * (p->n - s->registers[0]) - (s->ip != (uintptr_t)labelled_loop_begin);
+	position = LOOP_INSNS * (p->n - s->registers[0]) -
+		   (s->ip != (uintptr_t)labelled_loop_begin);
 	if (!p->samples++)
-		p->first = at;
-	deviation = at - p->first - (p->samples - 1) * p->period;
+		p->first = position;
+	deviation = position - p->first - (p->samples - 1) * p->period;
 	if ((__s64)deviation < 0)
 		deviation = -deviation;
 	if (deviation > p->most_deviation)

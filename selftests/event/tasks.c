@@ -94,24 +94,24 @@ static void check_place(const struct sample *s, void *data)
 {
 	const __s64 late = env_number("SKID", 1);
 	struct expected_path *p = data;
-	__s64 total, at, off;
+	__s64 total, position, deviation;
 
 	p->wrong += s->tid != p->tid;
 	total = ++p->samples * p->period;
 	if (in_labelled_loop(s->ip)) {
 		/* After DEC, half of the iteration is done. */
-		at = p->loop - LOOP_INSNS * s->registers[0] -
-		     (s->ip != (uintptr_t)labelled_loop_begin);
+		position = p->loop - LOOP_INSNS * s->registers[0] -
+			   (s->ip != (uintptr_t)labelled_loop_begin);
 		if (!p->inside++)
-			p->begin = (total - at) % p->piece;
-		off = (total - at - p->begin) % p->piece;
-		off = off < 0 ? -off : off;
-		p->wrong += off > late && p->piece - off > late;
+			p->begin = (total - position) % p->piece;
+		deviation = (total - position - p->begin) % p->piece;
+		deviation = deviation < 0 ? -deviation : deviation;
+		p->wrong += deviation > late && p->piece - deviation > late;
 	} else if (!p->inside || total >= p->begin + p->job - late) {
 		p->around++;
 	} else {
-		at = (total - p->begin) % p->piece;
-		p->wrong += at > late && at + late < p->loop;
+		position = (total - p->begin) % p->piece;
+		p->wrong += position > late && position + late < p->loop;
 	}
 }
 

@@ -300,32 +300,32 @@ static void random_step(struct fuzzer *f, struct fuzz_step *s)
 static void change_sequence(struct fuzzer *f, struct sequence *q)
 {
 	const struct sequence *other;
-	int at = rng_below(&f->rng, q->n);
+	int step = rng_below(&f->rng, q->n);
 
 	switch (rng_below(&f->rng, 4)) {
 	case 0:
-		random_step(f, &q->steps[at]);
+		random_step(f, &q->steps[step]);
 		break;
 	case 1:
 		/* Continues with the end of another sequence from this place on. */
 		other = &f->kept[rng_below(&f->rng, f->kept_count)];
-		if (at < other->n) {
-			memcpy(&q->steps[at], &other->steps[at],
-			       (other->n - at) * sizeof(*q->steps));
+		if (step < other->n) {
+			memcpy(&q->steps[step], &other->steps[step],
+			       (other->n - step) * sizeof(*q->steps));
 			q->n = other->n;
 		}
 		break;
 	case 2:
 		if (q->n < SEQUENCE) {
-			memmove(&q->steps[at + 1], &q->steps[at],
-				(q->n - at) * sizeof(*q->steps));
-			random_step(f, &q->steps[at]);
+			memmove(&q->steps[step + 1], &q->steps[step],
+				(q->n - step) * sizeof(*q->steps));
+			random_step(f, &q->steps[step]);
 			q->n++;
 		}
 		break;
 	default:
-		if (q->steps[at].action == CALL)
-			call_mutate(&q->steps[at].call, &f->rng, &machine);
+		if (q->steps[step].action == CALL)
+			call_mutate(&q->steps[step].call, &f->rng, &machine);
 	}
 }
 
@@ -346,10 +346,10 @@ static void next_sequence(struct fuzzer *f, struct sequence *q)
 
 static void keep_sequence(struct fuzzer *f, const struct sequence *q)
 {
-	unsigned int at = f->kept_count < KEPT ? f->kept_count++ :
-						 rng_below(&f->rng, KEPT);
+	unsigned int index = f->kept_count < KEPT ? f->kept_count++ :
+						    rng_below(&f->rng, KEPT);
 
-	f->kept[at] = *q;
+	f->kept[index] = *q;
 }
 
 static void *run_fuzzer(void *data)

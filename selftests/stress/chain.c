@@ -92,14 +92,15 @@ struct chain_findings {
 static void note_wrong(struct chain_findings *c, const struct sample *s, const char *why)
 {
 	unsigned int i;
-	int at;
+	int length;
 
 	if (c->wrong++)
 		return;
-	at = snprintf(c->first, sizeof(c->first), "%s: at %llx, depth %u, %u; %llu:", why, s->ip,
-		      c->depth, c->handler_depth, s->length);
-	for (i = 0; i < s->length && at < (int)sizeof(c->first); i++)
-		at += snprintf(c->first + at, sizeof(c->first) - at, " %llx", s->chain[i]);
+	length = snprintf(c->first, sizeof(c->first), "%s: at %llx, depth %u, %u; %llu:", why,
+			  s->ip, c->depth, c->handler_depth, s->length);
+	for (i = 0; i < s->length && length < (int)sizeof(c->first); i++)
+		length += snprintf(c->first + length, sizeof(c->first) - length, " %llx",
+				   s->chain[i]);
 }
 
 /* Returns how many addresses from @at on are in the recursion. */

@@ -256,13 +256,13 @@ struct call_stress_shared {
 /* Returns the number of a random call. */
 static int random_call(struct rng *r)
 {
-	int all = 0, i, left;
+	int total_weight = 0, i, weight;
 
 	for (i = 0; i < CALLS; i++)
-		all += call_weight(i);
-	left = rng_below(r, all);
-	for (i = 0; left >= call_weight(i); i++)
-		left -= call_weight(i);
+		total_weight += call_weight(i);
+	weight = rng_below(r, total_weight);
+	for (i = 0; weight >= call_weight(i); i++)
+		weight -= call_weight(i);
 	return i;
 }
 

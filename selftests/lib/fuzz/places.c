@@ -46,27 +46,27 @@ struct placed_argument call_place(const struct argument_pages *places, const str
 {
 	const long page = places->page_size, size = c->size;
 	/* The number of bytes before the border; at least one byte is on each side. */
-	const long part = size > 1 ? 1 + c->offset % (size - 1) : 0;
+	const long bytes_before = size > 1 ? 1 + c->offset % (size - 1) : 0;
 	struct placed_argument placed = { .readable = true, .writable = true };
-	long at = 0;
+	long offset = 0;
 
 	switch (c->where) {
 	case GOOD:
-		at = c->offset % (page - size);
+		offset = c->offset % (page - size);
 		break;
 	case CROSSING:
-		at = before_end(places, 0, part);
+		offset = before_end(places, 0, bytes_before);
 		break;
 	case HALF_WRITABLE:
-		at = before_end(places, 1, part);
+		offset = before_end(places, 1, bytes_before);
 		placed.writable = !size;
 		break;
 	case READ_ONLY:
-		at = 2 * page + c->offset % (page - size);
+		offset = 2 * page + c->offset % (page - size);
 		placed.writable = !size;
 		break;
 	case STRADDLING:
-		at = before_end(places, 2, part);
+		offset = before_end(places, 2, bytes_before);
 		placed.readable = placed.writable = !size;
 		break;
 	default:
@@ -74,8 +74,8 @@ struct placed_argument call_place(const struct argument_pages *places, const str
 		placed.p = (char *)nowhere[c->where] + c->offset;
 		return placed;
 	}
-	placed.p = places->pages + at;
+	placed.p = places->pages + offset;
 	if (placed.readable)
-		placed.alias = places->alias + at;
+		placed.alias = places->alias + offset;
 	return placed;
 }

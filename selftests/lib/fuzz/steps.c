@@ -7,21 +7,21 @@
 void steps_shorten(struct steps *s)
 {
 	char *list = s->list, *kept = malloc(s->n * s->size);
-	int part, at, shorter;
+	int length, begin, shorter;
 
 	if (!kept)
 		return;
-	for (part = s->n / 2; part; part /= 2) {
-		for (at = 0; at + part < s->n;) {
-			memcpy(kept, list, at * s->size);
-			memcpy(kept + at * s->size, list + (at + part) * s->size,
-			       (s->n - at - part) * s->size);
-			shorter = s->run(kept, s->n - part, s->data);
+	for (length = s->n / 2; length; length /= 2) {
+		for (begin = 0; begin + length < s->n;) {
+			memcpy(kept, list, begin * s->size);
+			memcpy(kept + begin * s->size, list + (begin + length) * s->size,
+			       (s->n - begin - length) * s->size);
+			shorter = s->run(kept, s->n - length, s->data);
 			if (shorter) {
 				s->n = shorter;
 				memcpy(list, kept, s->n * s->size);
 			} else {
-				at += part;
+				begin += length;
 			}
 		}
 	}
