@@ -23,9 +23,9 @@ MADE = "made at run time"
 failures = 0
 
 
-def check(what, ok, found):
+def check(description, ok, value):
     global failures
-    print(f"{'ok' if ok else 'not ok'} - {what}" + ("" if ok else f": {found}"))
+    print(f"{'ok' if ok else 'not ok'} - {description}" + ("" if ok else f": {value}"))
     failures += not ok
 
 

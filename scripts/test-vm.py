@@ -239,7 +239,7 @@ def the_environment_is_fixed():
 
 
 @test
-def the_machine_is_the_one_that_is_asked_for():
+def options_choose_the_machine():
     script = "grep -m 1 vendor /proc/cpuinfo; nproc; date -u +%Y; cat /proc/sys/kernel/randomize_va_space"
     cases = [([], "GenuineIntel", "1", "0"), (["--cpu", "amd", "--cpus", "2", "--aslr"], "AuthenticAMD", "2", "2")]
     for options, vendor, cpus, random in cases:
@@ -421,7 +421,7 @@ def parent(name):
 
 
 @test
-def a_terminal_is_a_terminal():
+def the_command_has_the_terminal():
     pid, terminal, before = on_terminal("--env", "PS1=ready# ", "--run", "--", "sh")
     read_until(terminal, "ready# ")
     os.write(terminal, b"stty size; tty; echo $TERM\n")
