@@ -241,13 +241,13 @@ impl Model {
     /// Returns the number of its events.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.packed().len()
+        self.packed_events().len()
     }
 
     /// Returns whether the model has no events. No model is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.packed().is_empty()
+        self.packed_events().is_empty()
     }
 
     /// Returns the event with this name; case does not matter.

@@ -203,9 +203,8 @@ fn each_method_has_its_bits() {
     assert!(describe_open(event().wake_after(5)).ends_with("wakeup 5"));
 }
 
-#[test]
-fn records_have_their_types() {
-    let (mut sampler, mut ring) = sampler(Event::cycles().period(97));
+/// Writes a record of each type.
+fn put_records_of_all_types(ring: &mut Ring) {
     ring.put_record(9, 2, &SAMPLE);
     ring.put_record(2, 0, &with_trailer(&[7, 12]));
     let name = |text: &[u8; 8]| u64::from_ne_bytes(*text);
@@ -228,6 +227,12 @@ fn records_have_their_types() {
     let words = [&place[..], &file, &path].concat();
     ring.put_record(10, 2, &with_trailer(&words));
     ring.put_record(77, 0, &[]);
+}
+
+#[test]
+fn records_have_their_types() {
+    let (mut sampler, mut ring) = sampler(Event::cycles().period(97));
+    put_records_of_all_types(&mut ring);
     let task = Task { pid: 42, tid: 43 };
     let records = sampler.records();
     let mut records = records.iter().map(Result::unwrap);

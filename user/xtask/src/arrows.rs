@@ -403,7 +403,7 @@ mod tests {
     fn names_are_found_in_each_form() {
         let text = "use crate::{\n    cpu::{self, msr},\n    logic::regs,\n    pmu,\n};\n\
                     use crate::sys::ffi;\nfn f() { crate::trace::x() } // crate::comment\n";
-        assert_eq!(uses(text), ["cpu", "logic", "pmu", "sys", "trace"]);
+        assert_eq!(used_parts(text), ["cpu", "logic", "pmu", "sys", "trace"]);
     }
 
     #[test]

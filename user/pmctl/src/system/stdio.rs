@@ -74,11 +74,10 @@ pub(crate) fn inherited(number: u32) -> Result<File, Errno> {
     }
     // SAFETY: F_DUPFD_CLOEXEC takes an integer, the least number of the new descriptor, and accesses no memory. It fails for
     // a closed descriptor.
-    let new_descriptor =
-        Errno::result(unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) })?;
+    let copy = Errno::result(unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) })?;
     // SAFETY: `from_raw_fd` requires an open descriptor without another owner. The successful call above has just
     // created it.
-    Ok(unsafe { File::from_raw_fd(new_descriptor) })
+    Ok(unsafe { File::from_raw_fd(copy) })
 }
 
 /// An output whose errors contain its name.

@@ -418,7 +418,9 @@ fn report_hidden(
         .model()
         .map(|model| format!("{} ({})", model.name(), model.version()));
     if let (0, Some(glob)) = (found_count, glob) {
-        let of_model = model_name.map_or(String::new(), |name| format!(" of {name}"));
+        let of_model = model_name
+            .as_ref()
+            .map_or(String::new(), |name| format!(" of {name}"));
         let what = match kind {
             ListKind::Metrics => "metric",
             ListKind::Groups => "group of metrics",

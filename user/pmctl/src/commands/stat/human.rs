@@ -211,10 +211,10 @@ impl<'a, W: Write> Human<'a, W> {
             );
             self.write_note(&note)?;
         }
-        if !self.subject.metrics.metrics_in_several_runs.is_empty() {
+        if !self.subject.metrics.names_in_several_runs.is_empty() {
             let note = format!(
                 "Counted in several runs, since the counters are too few for the events of one metric: {}.",
-                self.subject.metrics.metrics_in_several_runs.join(", ")
+                self.subject.metrics.names_in_several_runs.join(", ")
             );
             self.write_note(&note)?;
         }

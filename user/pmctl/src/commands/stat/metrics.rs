@@ -40,7 +40,7 @@ pub(super) struct Metrics {
     /// The indices of all metrics' events, by their names in formulas.
     events: HashMap<String, usize>,
     /// The names of metrics whose events are counted in several runs.
-    pub(super) metrics_in_several_runs: Vec<String>,
+    pub(super) names_in_several_runs: Vec<String>,
 }
 
 /// A metric, and the indices of its events by their names in formulas.
@@ -190,7 +190,7 @@ pub(super) fn counted_events(
             model: pmu.model(),
             events: events.collect(),
             entries: metrics,
-            metrics_in_several_runs: packed_runs.split,
+            names_in_several_runs: packed_runs.split,
         },
         runs: packed_runs.runs,
         pmus,
@@ -283,7 +283,7 @@ impl Metrics {
             model: None,
             entries: Vec::new(),
             events: HashMap::new(),
-            metrics_in_several_runs: Vec::new(),
+            names_in_several_runs: Vec::new(),
         }
     }
 
