@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Loads and unloads the module many times: without users, while another process opens the device,
- * and together with a second copy of the module.
+ * while the kernel reports to it what programs map, and together with a second copy of the module.
  *
  * ROUNDS in the environment sets the length.
  */
@@ -18,10 +18,17 @@
 #include "device.h"
 #include "leak_check.h"
 #include "leak_fixture.h"
+#include "mapping_probes.h"
 #include "memory.h"
 #include "module.h"
 #include "options.h"
+#include "samples.h"
 #include "trace.h"
+
+#define PROGRAM	"/usr/lib/perfmon/pmctl_loop"
+
+/* The programs that map. */
+#define MAPPERS	3
 
 /* The name of the second copy, which has the same length. */
 #define NAME	"perfmon"
@@ -133,6 +140,71 @@ TEST_F_TIMEOUT(module, module_is_unloaded_while_it_is_opened, 36000)
 	ASSERT_EQ(0, kill(pid, SIGKILL));
 	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
 	TH_LOG("%llu loads, %llu unloads refused", unloaded, busy);
+	expect_no_leaks(_metadata, &self->leaks);
+}
+
+/* Maps executable memory, and executes programs, as often as possible. */
+static void map_forever(void)
+{
+	const size_t page = getpagesize();
+	pid_t pid;
+	void *at;
+	int i;
+
+	for (;;) {
+		for (i = 0; i < 100; i++) {
+			at = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			if (at == MAP_FAILED || munmap(at, page))
+				_exit(1);
+		}
+		pid = vfork();
+		if (!pid) {
+			execl(PROGRAM, PROGRAM, "1", NULL);
+			_exit(1);
+		}
+		if (pid < 0 || waitpid(pid, NULL, 0) != pid)
+			_exit(1);
+	}
+}
+
+/*
+ * The module can't be unloaded while an event records mappings. Once the event is closed, it can,
+ * at once, although the probes usually stay for a second. Programs map all the time.
+ */
+TEST_F_TIMEOUT(module, module_is_unloaded_while_programs_map, 36000)
+{
+	struct perf_event_attr attr = event_instructions();
+	pid_t pid[MAPPERS];
+	struct sampler s;
+	__u64 rounds;
+	int i;
+
+	attr.mmap2 = 1;
+	attr.disabled = 0;
+	for (i = 0; i < MAPPERS; i++) {
+		pid[i] = fork();
+		ASSERT_LE(0, pid[i]);
+		if (!pid[i])
+			map_forever();
+	}
+	for (rounds = 0; rounds < self->rounds; rounds++) {
+		ASSERT_EQ(0, sampler_open(&s, &event_maker_perfmon, &attr, pid[0], -1, 3));
+		while (event_ring_is_empty(&s.ring)) {
+			ASSERT_EQ(0, waitpid(pid[0], NULL, WNOHANG));
+			usleep(1000);
+		}
+		EXPECT_EQ(2, mapping_probes());
+		EXPECT_EQ(-EWOULDBLOCK, module_unload());
+		sampler_close(&s);
+		ASSERT_EQ(0, module_unload());
+		EXPECT_EQ(0, mapping_probes());
+		ASSERT_EQ(0, module_load());
+	}
+	for (i = 0; i < MAPPERS; i++) {
+		EXPECT_EQ(0, waitpid(pid[i], NULL, WNOHANG));
+		ASSERT_EQ(0, kill(pid[i], SIGKILL));
+		ASSERT_EQ(pid[i], waitpid(pid[i], NULL, 0));
+	}
 	expect_no_leaks(_metadata, &self->leaks);
 }
 

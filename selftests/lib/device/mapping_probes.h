@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The kprobes that report mappings to the module.
+ */
+#ifndef SELFTESTS_MAPPING_PROBES_H
+#define SELFTESTS_MAPPING_PROBES_H
+
+/* Returns how many of them the kernel has, or a negative errno. */
+int mapping_probes(void);
+
+/* Waits until the kernel has none. Returns 0 or a negative errno: -ETIMEDOUT after a minute. */
+int mapping_probes_wait_until_gone(void);
+
+#endif
