@@ -153,6 +153,43 @@ static void map_far_below(int directories, int first)
 	close(top);
 }
 
+/* Maps a library as the dynamic linker does, which dlopen(3) calls, and unmaps it as dlclose(3). */
+static void map_as_library(void)
+{
+	static const struct {
+		unsigned int at, offset;	/* in pages */
+		int prot, flags;
+	} segments[] = {
+		{ 1, 1, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED | MAP_DENYWRITE },
+		{ 2, 2, PROT_READ, MAP_PRIVATE | MAP_FIXED | MAP_DENYWRITE },
+		{ 3, 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_DENYWRITE },
+		{ 4, 0, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS },
+	};
+	const size_t page = getpagesize(), size = 5 * page;
+	int fd = page_of_a_file(PLACE "/library.so");
+	unsigned int i;
+	char *base;
+
+	if (ftruncate(fd, 3 * page))
+		_exit(40);
+	/* The whole range, then the segments over it. */
+	base = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_DENYWRITE, fd, 0);
+	for (i = 0; i < ARRAY_SIZE(segments); i++)
+		if (mmap(base + segments[i].at * page, page, segments[i].prot, segments[i].flags,
+			 segments[i].flags & MAP_ANONYMOUS ? -1 : fd,
+			 segments[i].offset * page) == MAP_FAILED)
+			_exit(41);
+	close(fd);
+	/* Relocations in the code, and in what is read-only afterwards. */
+	if (mprotect(base + page, page, PROT_READ | PROT_WRITE) ||
+	    mprotect(base + page, page, PROT_READ | PROT_EXEC) ||
+	    mprotect(base + 3 * page, page, PROT_READ))
+		_exit(42);
+	if (munmap(base, size))
+		_exit(43);
+	unlink(PLACE "/library.so");
+}
+
 static void *map_in_a_thread(void *unused)
 {
 	map_or_exit(-1, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS);
@@ -197,6 +234,7 @@ static void map_all(void)
 	at = (char *)(((uintptr_t)at + page - 1) & -page);
 	if (mprotect(at, page, PROT_READ | PROT_WRITE | PROT_EXEC))
 		_exit(23);
+	map_as_library();
 	/* Path lengths: all values modulo 8, the longest path that fits, and a longer path. */
 	map_far_below(15, 200);
 	map_far_below(15, 203);
@@ -292,9 +330,31 @@ static unsigned int expect_same(struct __test_metadata *_metadata, FIXTURE_DATA(
 	}
 }
 
-/* Makes a child map everything, and execute a program, while both events record. */
-static unsigned int compare(struct __test_metadata *_metadata, FIXTURE_DATA(mmap) *self,
-			    const struct perf_event_attr *wanted, bool of_cpu, int cpu)
+/* Maps everything, and executes a program. */
+static void map_and_execute(void)
+{
+	map_all();
+	execl(PROGRAM, PROGRAM, "1000", NULL);
+}
+
+/* Executes, as another user, a program that belongs to root and is setuid. */
+static void execute_setuid_program(void)
+{
+	if (setresuid(USER, USER, USER))
+		_exit(1);
+	execl(PLACE "_setuid", PROGRAM, "1000", NULL);
+}
+
+static void map_and_execute_setuid_program(void)
+{
+	map_all();
+	execute_setuid_program();
+}
+
+/* Has a child call @run, which executes a program, while both events record. */
+static unsigned int compare_runs(struct __test_metadata *_metadata, FIXTURE_DATA(mmap) *self,
+				 const struct perf_event_attr *wanted, bool of_cpu, int cpu,
+				 void (*run)(void))
 {
 	int go, status;
 	pid_t pid = fork_waiting(&go);
@@ -302,8 +362,7 @@ static unsigned int compare(struct __test_metadata *_metadata, FIXTURE_DATA(mmap
 
 	ASSERT_LE(0, pid);
 	if (!pid) {
-		map_all();
-		execl(PROGRAM, PROGRAM, "1000", NULL);
+		run();
 		_exit(127);
 	}
 	open_both(_metadata, self, wanted, of_cpu ? -1 : pid, cpu);
@@ -315,6 +374,12 @@ static unsigned int compare(struct __test_metadata *_metadata, FIXTURE_DATA(mmap
 	sampler_close(&self->sampler[PERF]);
 	sampler_close(&self->sampler[PERFMON]);
 	return records;
+}
+
+static unsigned int compare(struct __test_metadata *_metadata, FIXTURE_DATA(mmap) *self,
+			    const struct perf_event_attr *wanted, bool of_cpu, int cpu)
+{
+	return compare_runs(_metadata, self, wanted, of_cpu, cpu, map_and_execute);
 }
 
 /*
@@ -355,6 +420,42 @@ TEST_F(mmap, mappings_on_a_cpu_are_recorded)
 	EXPECT_LE(25U, compare(_metadata, self, &wanted, true, self->cpu));
 }
 
+/* In a PID namespace, a task has other ids for itself than for an opener outside. */
+TEST_F(mmap, mappings_of_a_task_in_a_pid_namespace_are_recorded_as_by_perf)
+{
+	struct perf_event_attr wanted = { .mmap = 1, .mmap2 = 1, .mmap_data = 1 };
+
+	ASSERT_EQ(0, unshare(CLONE_NEWPID));
+	EXPECT_LE(25U, compare(_metadata, self, &wanted, false, -1));
+}
+
+TEST_F(mmap, mappings_in_a_pid_namespace_are_recorded_on_a_cpu)
+{
+	struct perf_event_attr wanted = { .mmap = 1, .mmap2 = 1, .mmap_data = 1 };
+
+	ASSERT_EQ(0, unshare(CLONE_NEWPID));
+	EXPECT_LE(25U, compare(_metadata, self, &wanted, true, self->cpu));
+}
+
+TEST_F(mmap, openers_in_a_pid_namespace_get_the_records_of_perf)
+{
+	struct perf_event_attr wanted = { .mmap = 1, .mmap2 = 1, .mmap_data = 1 };
+	int status;
+	pid_t pid;
+
+	ASSERT_EQ(0, unshare(CLONE_NEWPID));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		EXPECT_EQ(1, getpid());
+		EXPECT_LE(25U, compare(_metadata, self, &wanted, false, -1));
+		EXPECT_LE(25U, compare(_metadata, self, &wanted, true, self->cpu));
+		_exit(!__test_passed(_metadata));
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+}
+
 /* The program that enables the events (enable_on_exec) is recorded: its name, then its mappings. */
 TEST_F(mmap, program_that_enables_an_event_is_recorded)
 {
@@ -380,6 +481,24 @@ TEST_F(mmap, program_that_enables_an_event_is_recorded)
 	EXPECT_EQ((__u32)PERF_RECORD_MISC_COMM_EXEC, s->record.header.misc);
 }
 
+static void make_setuid_program(struct __test_metadata *_metadata)
+{
+	ASSERT_EQ(0, system("cp " PROGRAM " " PLACE "_setuid"));
+	ASSERT_EQ(0, chmod(PLACE "_setuid", 04755));
+}
+
+/* Events of a task end at the execution, after the record of the name; those of a CPU do not. */
+TEST_F(mmap, setuid_program_is_recorded_as_by_perf)
+{
+	struct perf_event_attr wanted = { .mmap = 1, .mmap2 = 1, .mmap_data = 1 };
+
+	make_setuid_program(_metadata);
+	EXPECT_EQ(1U, compare_runs(_metadata, self, &wanted, false, -1, execute_setuid_program));
+	EXPECT_LE(25U, compare_runs(_metadata, self, &wanted, true, self->cpu,
+				    map_and_execute_setuid_program));
+	unlink(PLACE "_setuid");
+}
+
 /* Events of a task do not record mappings of a program that the user may not examine. */
 TEST_F(mmap, setuid_program_is_not_recorded)
 {
@@ -390,13 +509,10 @@ TEST_F(mmap, setuid_program_is_not_recorded)
 
 	ASSERT_LE(0, pid);
 	if (!pid) {
-		if (setresuid(USER, USER, USER))
-			_exit(1);
-		execl(PLACE "_setuid", PROGRAM, "1000", NULL);
+		execute_setuid_program();
 		_exit(127);
 	}
-	ASSERT_EQ(0, system("cp " PROGRAM " " PLACE "_setuid"));
-	ASSERT_EQ(0, chmod(PLACE "_setuid", 04755));
+	make_setuid_program(_metadata);
 	attr.mmap2 = 1;
 	attr.mmap_data = 1;
 	ASSERT_EQ(0, sampler_open(s, makers[PERFMON], &attr, pid, -1, ORDER));
