@@ -21,7 +21,6 @@
 #include "cpu.h"
 #include "event.h"
 #include "event_page.h"
-#include "file.h"
 #include "fixture.h"
 #include "idle.h"
 #include "kmsg.h"
@@ -29,6 +28,7 @@
 #include "options.h"
 #include "perf.h"
 #include "samples.h"
+#include "spinner.h"
 
 /* The number of busy loops on the reader's CPU. */
 #define LOOPS	4
@@ -51,10 +51,6 @@
 /* A period that does not end while an event is open. */
 #define SAMPLED	1000000007UL
 
-/* The kernel's settings of the CPU time that real-time programs must leave to other programs. */
-#define RT_RUNTIME	"/proc/sys/kernel/sched_rt_runtime_us"
-#define FAIR_RUNTIME	"/sys/kernel/debug/sched/fair_server/cpu%d/runtime"
-
 static double now(void)
 {
 	struct timespec t;
@@ -65,9 +61,7 @@ static double now(void)
 
 /* Memory that children and test share. */
 struct shared_results {
-	bool stop;
 	bool is_reading;	/* the reader is reading; it hardly runs from then on */
-	bool is_spinning, has_given_up;	/* of the real-time program */
 };
 
 /* The longest time of each operation of a measured program, in seconds. */
@@ -81,29 +75,8 @@ FIXTURE(priority)
 	int home, cpu;		/* a CPU that stays online, and the other one */
 	int online;		/* its file "online" */
 	pid_t group;		/* process group of the children; 0 before the first */
-	char fair_file[64];	/* FAIR_RUNTIME of the other CPU */
-	char rt[32], fair[32];	/* saved content of the files; empty if there is none */
+	struct spinner spinner;
 };
-
-/* Reads a line of a file. Returns an empty line on failure. */
-static void read_line(const char *path, char *line, size_t size)
-{
-	FILE *f = fopen(path, "re");
-
-	if (!f || !fgets(line, size, f))
-		line[0] = '\0';
-	if (f)
-		fclose(f);
-}
-
-/* Restores the usual limits of real-time programs. */
-static void restore_limits(FIXTURE_DATA(priority) *self)
-{
-	if (self->rt[0])
-		write_file(RT_RUNTIME, self->rt);
-	if (self->fair[0])
-		write_file(self->fair_file, self->fair);
-}
 
 FIXTURE_SETUP(priority)
 {
@@ -113,9 +86,6 @@ FIXTURE_SETUP(priority)
 	self->shared = mmap(NULL, sizeof(*self->shared), PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, self->shared);
-	snprintf(self->fair_file, sizeof(self->fair_file), FAIR_RUNTIME, self->cpu);
-	read_line(RT_RUNTIME, self->rt, sizeof(self->rt));
-	read_line(self->fair_file, self->fair, sizeof(self->fair));
 	ASSERT_EQ(0, pin_to_cpu(self->home));
 	ASSERT_EQ(0, wait_until_idle());
 }
@@ -134,7 +104,8 @@ static void end_children(pid_t *group)
 FIXTURE_TEARDOWN(priority)
 {
 	end_children(&self->group);
-	restore_limits(self);
+	if (self->spinner.pid)
+		spinner_stop(&self->spinner);
 	/* Fails with EINVAL if the CPU is online, as it should be. */
 	cpu_set_online(self->online, "1");
 	close(self->online);
@@ -316,48 +287,12 @@ TEST_F(priority, idle_reader_does_not_delay_hotplug)
 	EXPECT_FALSE(is_delayed);
 }
 
-/* Starts a real-time program that keeps the other CPU busy until it is told to stop. */
-static void start_spinning(struct __test_metadata *_metadata,
-			   FIXTURE_DATA(priority) *self, int priority)
-{
-	const struct sched_param param = { .sched_priority = priority };
-	struct shared_results *shared = self->shared;
-	double end;
-	pid_t pid;
-
-	ASSERT_EQ(0, write_file(RT_RUNTIME, "-1"));
-	if (self->fair[0])
-		ASSERT_EQ(0, write_file(self->fair_file, "0"));
-	shared->stop = shared->is_spinning = shared->has_given_up = false;
-	pid = fork_on(&self->group, self->cpu);
-	ASSERT_LE(0, pid);
-	if (!pid) {
-		if (sched_setscheduler(0, SCHED_FIFO, &param))
-			_exit(1);
-		__atomic_store_n(&shared->is_spinning, true, __ATOMIC_RELEASE);
-		end = now() + 60;
-		while (!__atomic_load_n(&shared->stop, __ATOMIC_RELAXED) &&
-		       !shared->has_given_up)
-			shared->has_given_up = now() > end;
-		_exit(0);
-	}
-	while (!__atomic_load_n(&shared->is_spinning, __ATOMIC_ACQUIRE)) {
-		ASSERT_EQ(0, waitpid(pid, NULL, WNOHANG));
-		usleep(1000);
-	}
-}
-
 /* Stops the real-time program, which must have run all the time. */
 static void stop_spinning(struct __test_metadata *_metadata, FIXTURE_DATA(priority) *self)
 {
-	EXPECT_FALSE(__atomic_load_n(&self->shared->has_given_up, __ATOMIC_RELAXED)) {
+	EXPECT_TRUE(spinner_stop(&self->spinner)) {
 		TH_LOG("the calls waited for the real-time program");
 	}
-	__atomic_store_n(&self->shared->stop, true, __ATOMIC_RELAXED);
-	while (waitpid(-self->group, NULL, 0) > 0)
-		;
-	self->group = 0;
-	restore_limits(self);
 }
 
 /* Makes perf use general counters of a CPU, so that they are dirty. */
@@ -385,7 +320,7 @@ TEST_F(priority, first_calls_do_not_wait_for_a_real_time_program)
 
 	use_perf_on(_metadata, self->cpu);
 	ASSERT_EQ(0, pin_to_cpu(self->home));
-	start_spinning(_metadata, self, 50);
+	ASSERT_EQ(0, spinner_start(&self->spinner, self->cpu, 50, SPINNER_TAKES_ALL));
 
 	fd = event_open_instructions(&event_maker_perfmon, 0);
 	ASSERT_LE(0, fd);
@@ -413,11 +348,12 @@ TEST_F(priority, log_names_a_cpu_that_is_never_free)
 	char cpu[32];
 	int fd, kmsg;
 
-	if (!self->fair[0])
+	if (!spinner_can_take_all(self->cpu))
 		SKIP(return, "this kernel has no fair_server setting in debugfs");
 	kmsg = kmsg_open_end();
 	ASSERT_LE(0, kmsg);
-	start_spinning(_metadata, self, sched_get_priority_max(SCHED_FIFO));
+	ASSERT_EQ(0, spinner_start(&self->spinner, self->cpu, sched_get_priority_max(SCHED_FIFO),
+				   SPINNER_TAKES_ALL));
 	EXPECT_EQ(-EBUSY, event_open_instructions(&event_maker_perfmon, 0));
 	stop_spinning(_metadata, self);
 
