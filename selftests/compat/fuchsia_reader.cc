@@ -200,7 +200,7 @@ void Loop() {
 // The flags of the instructions, with branches if the CPU has branch records.
 uint32_t SampleFlags(int fd) {
   uint32_t flags = PERFMON_CONFIG_FLAG_USER | PERFMON_CONFIG_FLAG_PC;
-  perfmon_ioctl_properties_t p;
+  perfmon_properties_t p;
 
   Check("ioctl_perfmon_get_properties", ioctl_perfmon_get_properties(fd, &p),
         sizeof(p));

@@ -35,8 +35,9 @@
 #undef PERFMON_MAX_EVENTS
 #define PERFMON_MAX_EVENTS	32U
 
-/* The name of perfmon_ioctl_config_t in earlier headers of the same version. */
+/* The names of the same structures in earlier headers of the same version. */
 typedef perfmon_ioctl_config_t perfmon_config_t;
+typedef perfmon_ioctl_properties_t perfmon_properties_t;
 
 #define PERFMON_GEN_MASK64(len, shift)	(((1ULL << (len)) - 1) << (shift))
 
