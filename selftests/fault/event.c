@@ -4,7 +4,8 @@
  * allocation or copy, then of its second, and so on until each has failed once:
  *
  * - PERFMON_EVENT_OPEN and mmap(2) fail with ENOMEM or EFAULT, leave nothing behind, and work
- *   when they are repeated; other events continue to count;
+ *   when they are repeated; other events continue to count. The failure hits this thread, or the
+ *   kernel's workers, which register probes for the call;
  * - a new task is counted to the instruction, or read(2) of the sum is EIO.
  *
  * kmemleak finds leaks at the end of the run.
@@ -29,6 +30,7 @@
 #include "idle.h"
 #include "leak_check.h"
 #include "loop.h"
+#include "mapping_probes.h"
 #include "target.h"
 
 /* More allocations and copies than any call makes. */
@@ -59,6 +61,8 @@ FIXTURE(event_open)
 FIXTURE_VARIANT(event_open)
 {
 	enum tested_call tested;
+	bool mappings;	/* the event asks for records of mappings, and no other event does */
+	bool workers;	/* the failures are the kernel's workers' */
 };
 
 FIXTURE_VARIANT_ADD(event_open, first) { .tested = FIRST };
@@ -67,17 +71,29 @@ FIXTURE_VARIANT_ADD(event_open, second) { .tested = SECOND };
 FIXTURE_VARIANT_ADD(event_open, sibling) { .tested = SIBLING };
 FIXTURE_VARIANT_ADD(event_open, cpu) { .tested = PER_CPU };
 FIXTURE_VARIANT_ADD(event_open, page) { .tested = PAGE };
+FIXTURE_VARIANT_ADD(event_open, mappings) { .tested = TASK, .mappings = true };
+FIXTURE_VARIANT_ADD(event_open, workers) { .tested = FIRST, .workers = true };
+FIXTURE_VARIANT_ADD(event_open, mappings_workers)
+{
+	.tested = TASK, .mappings = true, .workers = true,
+};
 
 /* Opens an event through an existing descriptor of the device. */
-static int open_event(int device, pid_t pid, int cpu, int group)
+static int open_with(const struct perf_event_attr *attr, int device, pid_t pid, int cpu, int group)
 {
-	struct perf_event_attr attr = event_instructions();
 	const struct perfmon_event_open arguments = {
-		.attr = (uintptr_t)&attr, .pid = pid, .cpu = cpu, .group_fd = group,
+		.attr = (uintptr_t)attr, .pid = pid, .cpu = cpu, .group_fd = group,
 	};
 	int fd = ioctl(device, PERFMON_EVENT_OPEN, &arguments);
 
 	return fd < 0 ? -errno : fd;
+}
+
+static int open_event(int device, pid_t pid, int cpu, int group)
+{
+	const struct perf_event_attr attr = event_instructions();
+
+	return open_with(&attr, device, pid, cpu, group);
 }
 
 /* Returns the number of further events of a task that can be opened. */
@@ -152,28 +168,30 @@ static int try_rdpmc(void)
 
 static void *page = MAP_FAILED;
 
-static int make_call(FIXTURE_DATA(event_open) *self, enum tested_call tested)
+static int make_call(FIXTURE_DATA(event_open) *self, const FIXTURE_VARIANT(event_open) *variant)
 {
-	const pid_t pid = self->target.pid;
+	struct perf_event_attr attr = event_instructions();
+	const int group = variant->tested == SIBLING ? self->other : -1;
 
-	switch (tested) {
+	attr.mmap = variant->mappings;
+	switch (variant->tested) {
 	case PAGE:
 		page = mmap(NULL, getpagesize(), PROT_READ, MAP_SHARED, self->reference_event, 0);
 		return page == MAP_FAILED ? -errno : 0;
 	case PER_CPU:
-		return open_event(self->device, -1, self->cpu, -1);
+		return open_with(&attr, self->device, -1, self->cpu, -1);
 	default:
-		return open_event(self->device, pid, -1, tested == SIBLING ? self->other : -1);
+		return open_with(&attr, self->device, self->target.pid, -1, group);
 	}
 }
 
 /* Undoes the effect of a call that has succeeded. */
 static void undo_call(struct __test_metadata *_metadata, FIXTURE_DATA(event_open) *self,
-		 enum tested_call tested, int result)
+		      const FIXTURE_VARIANT(event_open) *variant, int result)
 {
 	__s64 count;
 
-	if (tested == PAGE) {
+	if (variant->tested == PAGE) {
 		EXPECT_EQ(0, try_rdpmc());
 		count = page_read(page).count;
 		EXPECT_GT(CALL_OVERHEAD, event_count(self->reference_event) - count);
@@ -182,8 +200,19 @@ static void undo_call(struct __test_metadata *_metadata, FIXTURE_DATA(event_open
 	} else {
 		EXPECT_EQ(0, event_enable(result));
 		EXPECT_LE(0, event_count(result));
+		EXPECT_EQ(variant->mappings, event_fdinfo_number(result, "mmap"));
 		close(result);
 	}
+}
+
+static int arm(const FIXTURE_VARIANT(event_open) *variant, int n)
+{
+	return variant->workers ? fault_arm_workers(n) : fault_arm(n);
+}
+
+static int disarm(const FIXTURE_VARIANT(event_open) *variant)
+{
+	return variant->workers ? fault_disarm_workers() : fault_disarm();
 }
 
 /* Closes the other events, and expects that no counter has an owner. */
@@ -215,12 +244,12 @@ TEST_F_TIMEOUT(event_open, failed_call_leaves_nothing_and_works_when_repeated, 6
 	int n, result, injected = 1, failed = 0, next = next_descriptor();
 
 	for (n = 1; injected && n < MAX_FAULTS; n++) {
-		/* By then the module has stopped following tasks. */
-		if (variant->tested == FIRST)
+		/* Waits until the module no longer follows tasks, or their mappings. */
+		if (variant->tested == FIRST || variant->mappings)
 			usleep(1200000);
-		ASSERT_EQ(0, fault_arm(n));
-		result = make_call(self, variant->tested);
-		injected = fault_disarm();
+		ASSERT_EQ(0, arm(variant, n));
+		result = make_call(self, variant);
+		injected = disarm(variant);
 		ASSERT_LE(0, injected);
 		if (result < 0) {
 			failed++;
@@ -233,18 +262,19 @@ TEST_F_TIMEOUT(event_open, failed_call_leaves_nothing_and_works_when_repeated, 6
 				EXPECT_EQ(SIGSEGV, try_rdpmc());
 			if (self->reference_event >= 0)
 				EXPECT_EQ(self->loop, event_loop_count_running(self->reference_event, N));
-			result = make_call(self, variant->tested);
+			result = make_call(self, variant);
 			ASSERT_LE(0, result) {
 				TH_LOG("after fault %d: %s", n, strerror(-result));
 			}
 		}
-		undo_call(_metadata, self, variant->tested, result);
+		undo_call(_metadata, self, variant, result);
 		if (self->reference_event >= 0)
 			EXPECT_EQ(self->loop, event_loop_count_running(self->reference_event, N));
 	}
 	TH_LOG("%d faults, %d of which made it fail", n - 2, failed);
 	EXPECT_LT(0, failed);
 	EXPECT_GT(MAX_FAULTS, n);
+	EXPECT_EQ(0, mapping_probes_wait_until_gone());
 	expect_all_free(_metadata, self);
 	EXPECT_STREQ("", leak_check_counts());
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +13,15 @@
 
 #define DEBUGFS	"/sys/kernel/debug/"
 
+/* How the names of the kernel's unbound workers begin. */
+#define UNBOUND	"kworker/u"
+
 /* fail-nth of this thread. Stays open: opening it would be a call that can fail, too. */
 static int fail_nth = -1;
+
+/* fail-nth of the workers that are armed. */
+static int worker_fail_nth[64];
+static unsigned int armed_workers;
 
 static int write_setting(const char *path, const char *value)
 {
@@ -75,4 +85,66 @@ int fault_disarm(void)
 	if (pwrite(fail_nth, "0", 1, 0) != 1 && errno != EFAULT)
 		return -errno;
 	return atoi(number) == 0;
+}
+
+/* Returns whether a process is one of the kernel's unbound workers. */
+static bool is_unbound_worker(const char *pid)
+{
+	char path[32], name[sizeof(UNBOUND)];
+	FILE *f;
+	bool is_one;
+
+	snprintf(path, sizeof(path), "/proc/%.10s/comm", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	is_one = fgets(name, sizeof(name), f) && !strcmp(name, UNBOUND);
+	fclose(f);
+	return is_one;
+}
+
+int fault_arm_workers(unsigned int n)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *entry;
+	char path[32];
+	int fd;
+
+	if (!dir)
+		return -errno;
+	armed_workers = 0;
+	while ((entry = readdir(dir)) && armed_workers < sizeof(worker_fail_nth) / sizeof(int)) {
+		if (!isdigit(*entry->d_name) || !is_unbound_worker(entry->d_name))
+			continue;
+		snprintf(path, sizeof(path), "/proc/%.10s/fail-nth", entry->d_name);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		/* A worker that is idle for long may exit. */
+		if (fd < 0)
+			continue;
+		if (dprintf(fd, "%u", n) > 0)
+			worker_fail_nth[armed_workers++] = fd;
+		else
+			close(fd);
+	}
+	closedir(dir);
+	return armed_workers ? 0 : -ESRCH;
+}
+
+int fault_disarm_workers(void)
+{
+	int faults = 0;
+	unsigned int i;
+
+	for (i = 0; i < armed_workers; i++) {
+		char number[16] = "";
+
+		if (pread(worker_fail_nth[i], number, sizeof(number) - 1, 0) > 0 && !atoi(number))
+			faults = 1;
+		/* Fails if the worker has exited. */
+		if (pwrite(worker_fail_nth[i], "0", 1, 0) != 1 && errno != ESRCH)
+			faults = -errno;
+		close(worker_fail_nth[i]);
+	}
+	armed_workers = 0;
+	return faults;
 }

@@ -25,4 +25,11 @@ int fault_arm(unsigned int n);
 /* Disarms the fault. Returns 1 if the allocation or copy has failed, else 0, or -errno. */
 int fault_disarm(void);
 
+/*
+ * Do the same for the kernel's threads, which work for modules too: the @n-th allocation of each
+ * of the unbound workers fails.
+ */
+int fault_arm_workers(unsigned int n);
+int fault_disarm_workers(void);
+
 #endif
