@@ -11,6 +11,7 @@ mod kallsyms;
 mod length;
 mod lines;
 mod located;
+mod modules;
 mod names;
 mod sections;
 mod targets;

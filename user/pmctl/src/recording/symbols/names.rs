@@ -14,7 +14,7 @@ use cpp_demangle::{DemangleOptions, ParseOptions};
 use super::jit::{self, JitFunctions};
 use super::length::{MAX_NAME_LENGTH, truncate_name};
 use super::sections::oversized_section;
-use super::{DebugFiles, Elf, Targets, kallsyms};
+use super::{DebugFiles, Elf, Targets, kallsyms, modules};
 use crate::recording::perfdata::VDSO;
 use crate::recording::perfdata::{FileFacts, Symbol, SymbolTable, is_kernel};
 
@@ -265,6 +265,12 @@ fn try_demangle(name: &str) -> Option<String> {
         // cpp_demangle words this in another way than other tools do.
         let write_result = write!(text, "{kind} thunk to {}", try_demangle(&target)?);
         return write_result.ok().map(|()| text.0);
+    }
+    if let Some(module) = modules::initialized_module(name) {
+        return Some(format!("initializer for module {module}"));
+    }
+    if let Some(plain) = modules::without_modules(name) {
+        return Some(plain.restore(&try_demangle(&plain.mangled)?));
     }
     let write_result = if let Ok(symbol) = rustc_demangle::try_demangle(name) {
         // `#` leaves out the hash at the end.
