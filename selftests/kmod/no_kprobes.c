@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * While this module is loaded, register_kprobes() fails for all other modules, as in a kernel
- * without CONFIG_KPROBES.
+ * While this module is loaded, register_kprobes() fails for all other modules: as in a kernel
+ * without CONFIG_KPROBES, or with another error.
  */
 #include <linux/errno.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
+#include <linux/moduleparam.h>
 #include <linux/ptrace.h>
+
+static int error = -EOPNOTSUPP;
+module_param(error, int, 0444);
+MODULE_PARM_DESC(error, "The result of register_kprobes()");
 
 static int refuse(struct kprobe **probes, int number)
 {
-	return -EOPNOTSUPP;
+	return error;
 }
 
 /* Makes the caller of register_kprobes() call refuse() instead. */

@@ -78,7 +78,7 @@ begin() {
 	wait_until "has_events $record"
 }
 
-plan 27
+plan 32
 
 record -c $period -- ./all
 is "record succeeds" 0 $?
@@ -166,10 +166,23 @@ if insmod /lib/modules/no_kprobes.ko; then
 	is "a program that runs for a while has its name" "1 0" "$(programs_of poor.data)"
 	rmmod perfmon
 	rmmod no_kprobes
+
+	# Without memory for the probes there is no event: it would miss names without a word.
+	load_module
+	insmod /lib/modules/no_kprobes.ko error=-12
+	record -c $period -- ./all
+	check "record fails without memory for kprobes" [ $? != 0 ]
+	says "record says that there is no memory" "$output" "memory"
+	is "no probe is left behind" 0 "$(grep -cE 'perf_event_mmap|setup_new_exec' /sys/kernel/debug/kprobes/list)"
+	rmmod no_kprobes
+	record -c $period -- ./all
+	names_all "memory again" perf.data
+	wait_until "! grep -qE 'perf_event_mmap|setup_new_exec' /sys/kernel/debug/kprobes/list"
+	result 0 "the probes go when no event needs them"
 else
-	for case in doctor record programs perf user says-so a-while; do
+	load_module
+	for case in doctor record programs perf user says-so a-while fails memory left again go; do
 		skip "without kprobes: $case" "register_kprobes() can't be probed"
 	done
 fi
-load_module
 finish
