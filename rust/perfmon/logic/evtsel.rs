@@ -140,6 +140,13 @@ impl EventSelect {
         Self(bits)
     }
 
+    /// Returns the event select with this second unit mask.
+    #[must_use]
+    pub const fn with_unit_mask_2(self, unit_mask: u8) -> Self {
+        // INVARIANT: Only UNIT_MASK_2 changes.
+        Self(self.0 & !Self::UNIT_MASK_2 | (unit_mask as u64) << Self::UNIT_MASK_2.trailing_zeros())
+    }
+
     /// Returns the register's value while the counter is stopped.
     #[must_use]
     pub const fn stopped(self) -> u64 {
@@ -169,6 +176,12 @@ impl EventSelect {
     #[must_use]
     pub const fn unit_mask(self) -> u8 {
         (self.0 >> 8) as u8
+    }
+
+    /// Returns the second unit mask, 0 before version 6.
+    #[must_use]
+    pub const fn unit_mask_2(self) -> u8 {
+        (self.0 >> Self::UNIT_MASK_2.trailing_zeros()) as u8
     }
 
     /// Returns the counter mask: if it is not 0, the counter counts cycles with at least this number of events.

@@ -217,6 +217,14 @@ impl Model {
         self.counters.1
     }
 
+    /// Returns whether an event has a second unit mask: then unit masks have 16 bits.
+    #[must_use]
+    pub fn has_unit_mask_2(&self) -> bool {
+        let encoding = |[_, encoding]: &[u16; 2]| &ENCODINGS[usize::from(*encoding)];
+        let mut encodings = self.packed_events().iter().map(encoding);
+        encodings.any(|packed| packed.unit_mask > 0xff)
+    }
+
     /// Returns whether the vendor is Intel.
     #[must_use]
     pub fn is_intel(&self) -> bool {

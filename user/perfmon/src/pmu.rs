@@ -83,15 +83,16 @@ impl Pmu {
         }
     }
 
-    /// Creates a PMU for looking up the events of a model: it has all architectural events and as many counters as the
-    /// model's events use.
+    /// Creates a PMU for looking up the events of a model: it has all architectural events, and the counters and the
+    /// bits of unit masks that the model's events use.
     #[must_use]
     pub fn of_model(model: &Model) -> Self {
-        Self::from_cpuid(&ModelCpuid(
-            model.cpu(),
-            model.general_counters(),
-            model.fixed_counters(),
-        ))
+        Self::from_cpuid(&ModelCpuid {
+            cpu: model.cpu(),
+            general: model.general_counters(),
+            fixed: model.fixed_counters(),
+            has_unit_mask_2: model.has_unit_mask_2(),
+        })
     }
 
     /// Limits the number of general counters to what the driver has, which may leave one to Linux's perf.
@@ -155,6 +156,16 @@ impl Pmu {
             8
         } else {
             12
+        }
+    }
+
+    /// Returns the number of bits of a unit mask.
+    #[must_use]
+    pub fn unit_mask_bits(&self) -> u32 {
+        if self.select_mask() & EventSelect::UNIT_MASK_2 == 0 {
+            8
+        } else {
+            16
         }
     }
 
@@ -230,13 +241,20 @@ fn is_tcg(cpuid: &impl CpuIdReader) -> bool {
         == b"TCGTCGTCGTCG"
 }
 
-/// The CPUID leaves of a processor with these numbers of general and fixed counters.
+/// The CPUID leaves of a processor.
 #[derive(Clone)]
-struct ModelCpuid(Cpu, u8, u8);
+struct ModelCpuid {
+    cpu: Cpu,
+    /// The numbers of general and of fixed counters.
+    general: u8,
+    fixed: u8,
+    /// Unit masks have 16 bits.
+    has_unit_mask_2: bool,
+}
 
 impl CpuIdReader for ModelCpuid {
     fn cpuid2(&self, leaf: u32, _: u32) -> CpuIdResult {
-        let Self(cpu, general, fixed) = self;
+        let Self { cpu, .. } = self;
         let [ebx, edx, ecx] = [0, 4, 8]
             .map(|at| u32::from_le_bytes(std::array::from_fn(|byte| cpu.vendor[at + byte])));
         let version = || {
@@ -244,9 +262,9 @@ impl CpuIdReader for ModelCpuid {
             family | (cpu.model & 0xf) << 4 | cpu.model >> 4 << 16 | cpu.stepping
         };
         let is_intel = cpu.vendor == *b"GenuineIntel";
-        let (general, fixed) = (u32::from(*general), u32::from(*fixed));
+        let [general, fixed] = [self.general, self.fixed].map(u32::from);
         let [eax, ebx, ecx, edx] = match leaf {
-            0 => [0x1a, ebx, ecx, edx],
+            0 => [0x23, ebx, ecx, edx],
             1 => [version(), 0, 0, 0],
             7 => [0, 0, 0, u32::from(cpu.kind != Kind::Only) << 15],
             // Version 4, counters of 48 bits, 8 architectural events, the last of which is that of fixed counter 3.
@@ -262,6 +280,7 @@ impl CpuIdReader for ModelCpuid {
                 Kind::Atom => [ATOM << 24, 0, 0, 0],
                 Kind::LowPower => [ATOM << 24 | CRESTMONT, 0, 0, 0],
             },
+            0x23 => [0, u32::from(self.has_unit_mask_2), 0, 0],
             0x8000_0000 if !is_intel => [0x8000_0022, 0, 0, 0],
             // PerfCtrExtCore.
             0x8000_0001 if !is_intel => [0, 0, u32::from(general == 6) << 23, 0],
@@ -336,7 +355,12 @@ pub(crate) mod testing {
     /// A Skylake with this number of general counters and no fixed ones.
     pub(crate) fn skylake_with(general: u8) -> Pmu {
         let model = perfmon_events::model("skylake").expect("it is there");
-        Pmu::from_cpuid(&super::ModelCpuid(model.cpu(), general, 0))
+        Pmu::from_cpuid(&super::ModelCpuid {
+            cpu: model.cpu(),
+            general,
+            fixed: 0,
+            has_unit_mask_2: false,
+        })
     }
 
     /// AMD's Zen 4, with `PerfMonV2` and 6 counters.
@@ -369,6 +393,16 @@ mod tests {
         assert_eq!(bits_of(testing::intel()), (8, 32, 8));
         assert_eq!(bits_of(testing::amd()), (12, 36, 6));
         assert_eq!(testing::amd().vendor(), Vendor::Amd);
+        assert_eq!(testing::intel().unit_mask_bits(), 8);
+    }
+
+    #[test]
+    fn a_model_has_the_unit_masks_of_its_events() {
+        for model in perfmon_events::models() {
+            let bits = Pmu::of_model(model).unit_mask_bits();
+            let is_wide = model.events().any(|event| event.unit_mask > 0xff);
+            assert_eq!(bits, if is_wide { 16 } else { 8 }, "{}", model.name());
+        }
     }
 
     #[test]

@@ -96,6 +96,20 @@ impl EventSelect {
         Self::new(0, 0)
     }
 
+    /// Returns the same event with this second unit mask, bits 15:8 of unit masks that have 16 bits. Intel's CPUs have it
+    /// from version 6 of performance monitoring on; the driver refuses it on others.
+    ///
+    /// ```
+    /// use perfmon::EventSelect;
+    ///
+    /// // Event 0x24 with unit mask 0x1ff.
+    /// assert_eq!(EventSelect::new(0x24, 0xff).unit_mask_2(0x01).bits(), 0x100_0003_ff24);
+    /// ```
+    #[must_use]
+    pub const fn unit_mask_2(self, unit_mask: u8) -> Self {
+        Self(self.0.with_unit_mask_2(unit_mask))
+    }
+
     /// Converts a register value, such as [`bits`](Self::bits) returns, and clears its interrupt and enable bits.
     /// Returns `None` if it drives pins (bit 19), counts also the sibling thread (bit 21) or has a bit that no CPU
     /// has, because the driver refuses these.

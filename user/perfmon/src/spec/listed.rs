@@ -40,8 +40,8 @@ pub(super) fn find(name: &str, pmu: &Pmu) -> Option<Event> {
 /// Returns the event select of a listed event, in both modes; `None` if the driver can't write it.
 #[must_use]
 pub fn select_of(event: &Event) -> Option<EventSelect> {
-    let unit_mask = u8::try_from(event.unit_mask).ok()?;
-    let select = EventSelect::new(event.number, unit_mask);
+    let [unit_mask, unit_mask_2] = event.unit_mask.to_le_bytes();
+    let select = EventSelect::new(event.number, unit_mask).unit_mask_2(unit_mask_2);
     let select = if event.edge { select.edge() } else { select };
     let select = match (event.counter_mask, event.invert) {
         (mask, true) => select.fewer_than(mask),
@@ -65,17 +65,15 @@ pub fn counters_of_listed(event: &Event, pmu: &Pmu) -> Result<OnCounters, String
             extra.register
         ));
     }
-    if event.any_thread {
+    let Some(select) = select_of(event) else {
         return Err(
             "It counts also what the sibling thread does, which the driver does not allow."
                 .to_owned(),
         );
-    }
-    let Some(select) = select_of(event) else {
-        return Err(
-            "Its unit mask has more than 8 bits, which the driver does not write.".to_owned(),
-        );
     };
+    if event.unit_mask > 0xff && capabilities.select_bits & Select::UNIT_MASK_2 == 0 {
+        return Err("Its unit mask has more than 8 bits, and this CPU's have 8.".to_owned());
+    }
     if pmu.is_emulated() && !is_emulated(event, pmu.vendor()) {
         return Err(NOT_EMULATED_REASON.to_owned());
     }
@@ -179,11 +177,8 @@ impl Pmu {
 /// Returns whether this PMU counts the event of a select. In QEMU's emulation most events stay at 0; a real PMU counts
 /// all events.
 pub(super) fn is_counted(select: Select, pmu: &Pmu) -> bool {
-    // The upper bits of an event number are bits 35:32 of the select.
-    let bits = select.stopped();
-    let (number, unit_mask) = (bits & 0xff | bits >> 32 << 8, bits >> 8 & 0xff);
-    let [number, unit_mask] = [number, unit_mask].map(|n| u16::try_from(n).unwrap_or(u16::MAX));
-    !pmu.is_emulated() || is_emulated_number(number, unit_mask, pmu.vendor())
+    let unit_mask = u16::from_le_bytes([select.unit_mask(), select.unit_mask_2()]);
+    !pmu.is_emulated() || is_emulated_number(select.event(), unit_mask, pmu.vendor())
 }
 
 /// Returns whether QEMU's emulation counts the event with this number and unit mask.

@@ -42,6 +42,22 @@ fn names_of_the_model_have_their_encodings() {
             0x0485_010e,
         ),
         ("skylake", "cpu/UOPS_ISSUED.ANY,umask=0x2/", 0x0003_020e),
+        ("pantherlake-atom", "L2_REQUEST.ALL", 0x100_0003_ff24),
+        (
+            "lunarlake-core",
+            "MEM_LOAD_RETIRED.L1_HIT:u",
+            0x100_0001_01d1,
+        ),
+        (
+            "pantherlake-atom",
+            "cpu/event=0x24,umask=0x1ff/",
+            0x100_0003_ff24,
+        ),
+        (
+            "pantherlake-atom",
+            "cpu/L2_REQUEST.ALL,umask=0x2ff/u",
+            0x200_0001_ff24,
+        ),
         ("zen4", "ls_dispatch.store_dispatch:u", 0x0001_0229),
         ("zen4", "ex_ret_fused_instr", 0x1_0003_00d0),
         ("fam16h", "RETIRED_UOPS:k", 0x0002_00c1),
@@ -67,8 +83,13 @@ fn a_field_that_a_name_fixes_cannot_be_changed() {
         event.contains("`event` can't be changed in UOPS_ISSUED.ANY"),
         "{event}"
     );
-    let too_large = message("cpu/UOPS_ISSUED.ANY,cmask=256/");
-    assert!(too_large.contains("from 0 to 0xff"), "{too_large}");
+    for text in [
+        "cpu/UOPS_ISSUED.ANY,cmask=256/",
+        "cpu/UOPS_ISSUED.ANY,umask=0x100/",
+    ] {
+        let too_large = message(text);
+        assert!(too_large.contains("from 0 to 0xff"), "{too_large}");
+    }
 }
 
 #[test]
@@ -159,7 +180,6 @@ fn what_the_driver_cannot_do_is_refused_with_the_reason() {
             "L1D_PEND_MISS.PENDING_CYCLES_ANY",
             "what the sibling thread does",
         ),
-        ("pantherlake-atom", "L2_REQUEST.ALL", "more than 8 bits"),
         ("zen2", "fp_ret_sse_avx_ops.all", "needs a second register"),
         (
             "fam10h-istanbul",
@@ -188,6 +208,17 @@ fn what_the_driver_cannot_do_is_refused_with_the_reason() {
                 .is_some_and(|missing| missing.contains(reason))
         );
     }
+}
+
+/// The driver refuses a second unit mask on a CPU that lacks it.
+#[test]
+fn a_wide_unit_mask_needs_a_cpu_that_has_it() {
+    let event = model("pantherlake-atom").and_then(|model| model.event("L2_REQUEST.ALL"));
+    let event = event.expect("it is there");
+    assert_eq!(event.unit_mask, 0x1ff);
+    assert!(counters_of_listed(&event, &pmu("pantherlake-atom")).is_ok());
+    let missing = counters_of_listed(&event, &testing::skylake()).expect_err("it has 8 bits");
+    assert!(missing.contains("more than 8 bits"), "{missing}");
 }
 
 #[test]

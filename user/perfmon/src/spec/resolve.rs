@@ -287,7 +287,10 @@ fn fields_of(pmu: &Pmu) -> [Field; 6] {
         field("event", pmu.event_bits(), |number| {
             number & 0xff | number >> 8 << 32
         }),
-        field("umask", 8, |number| number << 8),
+        // Bits 15:8 of a unit mask, which Intel has from version 6 on, are bits 47:40 of the select.
+        field("umask", pmu.unit_mask_bits(), |number| {
+            (number & 0xff) << 8 | number >> 8 << 40
+        }),
         field("edge", 1, |number| number << 18),
         field("inv", 1, |number| number << 23),
         field("cmask", 8, |number| number << 24),
@@ -434,10 +437,10 @@ fn resolve_listed_with_fields(terms: &[&Term], pmu: &Pmu) -> Result<Option<Resol
             return Err(fault.help("These can: umask, cmask, inv, edge."));
         };
         let number = parse_number(field, key, value.as_ref())?;
-        // None of these fields has more than 8 bits.
+        // Only the unit mask can have more than 8 bits.
         let byte = u8::try_from(number).unwrap_or(u8::MAX);
         match field.key {
-            "umask" => event.unit_mask = byte.into(),
+            "umask" => event.unit_mask = u16::try_from(number).unwrap_or(u16::MAX),
             "cmask" => event.counter_mask = byte,
             "inv" => event.invert = byte != 0,
             _ => event.edge = byte != 0,

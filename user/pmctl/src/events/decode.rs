@@ -8,7 +8,8 @@ use perfmon_core::logic::evtsel::EventSelect;
 pub(crate) fn describe_select(bits: u64) -> String {
     let select = EventSelect::from_bits(bits);
     let mut words = vec![format!("event {:#04x}", select.event())];
-    words.push(format!("unit mask {:#04x}", select.unit_mask()));
+    let unit_mask = u16::from_le_bytes([select.unit_mask(), select.unit_mask_2()]);
+    words.push(format!("unit mask {unit_mask:#04x}"));
     match (select.counter_mask(), select.is_inverted()) {
         (0, false) => {}
         (mask, false) => words.push(format!("cycles with {mask} or more")),
@@ -97,6 +98,10 @@ mod tests {
         assert_eq!(
             describe_select(0x1_0002_0020),
             "event 0x120, unit mask 0x00, kernel"
+        );
+        assert_eq!(
+            describe_select(0x100_0001_ff24),
+            "event 0x24, unit mask 0x1ff, user"
         );
     }
 
