@@ -969,7 +969,8 @@ enum perfmon_command {
  *	module's and the rest is not 0; E2BIG sets @size to the module's
  * @pid: 0 the calling thread; > 0 the thread with this ID; -1 all tasks, on CPU
  *	@cpu. With PERF_FLAG_PID_CGROUP a descriptor of the directory of a cgroup of
- *	version 2: its tasks, and the tasks of the cgroups in it
+ *	version 2, or of version 1 in perf's hierarchy: its tasks, and the tasks of
+ *	the cgroups in it
  * @cpu: count only on this CPU; -1 on any CPU
  * @group_fd: the descriptor of the group's leader; -1 makes a new group
  * @flags: PERF_FLAG_FD_CLOEXEC, PERF_FLAG_FD_NO_GROUP, PERF_FLAG_FD_OUTPUT,

@@ -5,6 +5,9 @@
 //! within one cgroup changes nothing. A switch between two cgroups exchanges the contexts of the cgroups that only
 //! one of the tasks is in. Each counter is read once, and no register is written.
 //!
+//! A task has a cgroup in each of two hierarchies: that of version 2, and perf's of version 1, if that is mounted. Each
+//! hierarchy has its own list of loaded contexts, and costs nothing while none of its cgroups has events.
+//!
 //! The cgroups are in hashed lists. Readers can't be preempted; writers hold the lock of the table of contexts
 //! ([`table::lock`]).
 
@@ -17,7 +20,8 @@ use super::{
 };
 use crate::{
     cpu::{on_each_online, pin, possible_cpus, timestamp, ThisCpu},
-    percpu::{PerCpu, Word},
+    logic::hierarchy::{Hierarchy, PerHierarchy},
+    percpu::{LoadedCgroups, Word},
     sys::{
         cgroup::{of_task, Cgroup},
         ffi,
@@ -76,16 +80,35 @@ const LISTS: usize = 1 << 9;
 
 static CGROUPS: [List; LISTS] = [const { AtomicPtr::new(ptr::null_mut()) }; LISTS];
 
-/// The number of events of all cgroups.
-///
-/// ATOMICS: relaxed. After the number was raised, all CPUs are called, and see the new number.
-static EVENT_COUNT: AtomicU32 = AtomicU32::new(0);
+/// The events of the cgroups of one hierarchy.
+struct HierarchyEvents {
+    /// The number of events of all cgroups.
+    ///
+    /// ATOMICS: relaxed. After the number was raised, all CPUs are called, and see the new number.
+    count: AtomicU32,
+    /// The deepest level of a cgroup that has had events. A switch looks at no deeper cgroup, so that a user who nests
+    /// cgroups does not slow down the switches of others.
+    ///
+    /// ATOMICS: relaxed. After the level was raised, all CPUs are called, and see the new level.
+    deepest_level: AtomicI32,
+}
 
-/// The deepest level of a cgroup that has had events. A switch looks at no deeper cgroup, so that a user who nests
-/// cgroups does not slow down the switches of others.
-///
-/// ATOMICS: relaxed. After the level was raised, all CPUs are called, and see the new level.
-static DEEPEST_LEVEL: AtomicI32 = AtomicI32::new(0);
+impl HierarchyEvents {
+    const NONE: Self = Self {
+        count: AtomicU32::new(0),
+        deepest_level: AtomicI32::new(0),
+    };
+
+    /// Returns whether a cgroup of the hierarchy has events.
+    fn exist(&self) -> bool {
+        self.count.load(Relaxed) != 0
+    }
+}
+
+static EVENTS: PerHierarchy<HierarchyEvents> = PerHierarchy {
+    version_2: HierarchyEvents::NONE,
+    version_1: HierarchyEvents::NONE,
+};
 
 /// Returns the list that a cgroup belongs to.
 fn list_of(cgroup: *const ffi::cgroup) -> &'static List {
@@ -180,8 +203,9 @@ pub(super) fn add_event(cgroup: &Arc<Cgroup>) -> Result {
             list.store(KBox::into_raw(new), Release);
         }
     }
-    DEEPEST_LEVEL.fetch_max(cgroup.level(), Relaxed);
-    EVENT_COUNT.fetch_add(1, SeqCst);
+    let events = EVENTS.of(cgroup.hierarchy());
+    events.deepest_level.fetch_max(cgroup.level(), Relaxed);
+    events.count.fetch_add(1, SeqCst);
     SLOW_SWITCH_USERS.fetch_add(1, SeqCst);
     on_each_online(|_| true, reload);
     Ok(())
@@ -204,7 +228,7 @@ pub(super) fn remove_event(cgroup: &Arc<Cgroup>) {
         unsafe { rcu::free(removed) };
     }
     SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
-    EVENT_COUNT.fetch_sub(1, SeqCst);
+    EVENTS.of(cgroup.hierarchy()).count.fetch_sub(1, SeqCst);
 }
 
 /// Removes a cgroup from its list. The caller holds the lock.
@@ -240,11 +264,6 @@ pub(super) fn with_context<R: Send>(
     Some(result)
 }
 
-/// Returns the first of the cgroup contexts that are loaded on a CPU. [`CgroupContext::next`] gives the next one.
-fn first_loaded<'a>(percpu: &PerCpu) -> Option<&'a CgroupContext> {
-    context_at(percpu.cgroup_contexts.get())
-}
-
 /// Returns the context at the address of a context that is loaded on this CPU; `None` for 0.
 fn context_at<'a>(address: u64) -> Option<&'a CgroupContext> {
     let address = ptr::with_exposed_provenance::<CgroupContext>(address as usize);
@@ -260,25 +279,53 @@ pub(super) fn load_contexts_of(
     readings: &mut Readings,
     task: *mut bindings::task_struct,
 ) {
-    if EVENT_COUNT.load(Relaxed) == 0 {
+    load_from_hierarchy(here, readings, task, Hierarchy::Version2);
+    if EVENTS.version_1.exist() {
+        load_from_version_1(here, readings, task);
+    }
+}
+
+/// Does the part of [`load_contexts_of`] for version 1. Not inlined: keeps the switches of version 2 short.
+#[cold]
+#[inline(never)]
+fn load_from_version_1(
+    here: ThisCpu<'_>,
+    readings: &mut Readings,
+    task: *mut bindings::task_struct,
+) {
+    load_from_hierarchy(here, readings, task, Hierarchy::Version1);
+}
+
+/// Does the part of [`load_contexts_of`] for one hierarchy.
+#[inline(always)]
+fn load_from_hierarchy(
+    here: ThisCpu<'_>,
+    readings: &mut Readings,
+    task: *mut bindings::task_struct,
+    hierarchy: Hierarchy,
+) {
+    let events = EVENTS.of(hierarchy);
+    if !events.exist() {
         return;
     }
-    let percpu = here.percpu();
+    let loaded = here.percpu().cgroups.of(hierarchy);
     // SAFETY: The task's cgroups must stay alive: the task is running here or is being switched to, and interrupts
     // are off until the result was last used.
-    let mut cgroups = unsafe { of_task(task, DEEPEST_LEVEL.load(Relaxed)) };
+    let mut cgroups = unsafe { of_task(task, hierarchy, events.deepest_level.load(Relaxed)) };
     let Some(innermost) = cgroups.next() else {
-        return;
+        // A remount(2) has taken perf's controller from a hierarchy whose root has events.
+        loaded.innermost.set(0);
+        return unload(here, readings, loaded, |_| false);
     };
-    if percpu.brought_up.get() == 0 {
+    if here.percpu().brought_up.get() == 0 {
         return mark_missed(here, innermost, cgroups);
     }
     let address = innermost.as_ptr().addr() as u64;
-    if percpu.cgroup.get() == address {
+    if loaded.innermost.get() == address {
         return;
     }
-    percpu.cgroup.set(address);
-    unload(here, readings, |on_cpu| {
+    loaded.innermost.set(address);
+    unload(here, readings, loaded, |on_cpu| {
         // SAFETY: The function requires cgroups that are alive: `innermost` is that of the task that runs here, the entry
         // of `on_cpu` has a reference to its own, and interrupts are off, so RCU frees neither.
         let is_within =
@@ -288,9 +335,9 @@ pub(super) fn load_contexts_of(
             || find_here(here, on_cpu.cgroup).is_some_and(|found| ptr::eq(found, on_cpu));
         is_within && is_current()
     });
-    load(here, readings, innermost);
+    load(here, readings, loaded, innermost);
     for cgroup in cgroups {
-        load(here, readings, cgroup);
+        load(here, readings, loaded, cgroup);
     }
 }
 
@@ -303,8 +350,12 @@ fn find_here(here: ThisCpu<'_>, cgroup: NonNull<ffi::cgroup>) -> Option<&CgroupC
 }
 
 /// Loads the context of a cgroup, if the cgroup has events and its context is not loaded yet.
-fn load(here: ThisCpu<'_>, readings: &mut Readings, cgroup: NonNull<ffi::cgroup>) {
-    let percpu = here.percpu();
+fn load(
+    here: ThisCpu<'_>,
+    readings: &mut Readings,
+    loaded: &LoadedCgroups,
+    cgroup: NonNull<ffi::cgroup>,
+) {
     let on_cpu = find_here(here, cgroup);
     let Some((on_cpu, mut slots)) =
         on_cpu.and_then(|found| Some((found, found.context.load(here)?)))
@@ -312,14 +363,19 @@ fn load(here: ThisCpu<'_>, readings: &mut Readings, cgroup: NonNull<ffi::cgroup>
         return;
     };
     readings.open_windows(here, &mut slots);
-    on_cpu.next.set(percpu.cgroup_contexts.get());
+    on_cpu.next.set(loaded.first_context.get());
     let address = ptr::from_ref(on_cpu).expose_provenance() as u64;
-    percpu.cgroup_contexts.set(address);
+    loaded.first_context.set(address);
 }
 
 /// Closes the windows of the contexts for which `is_kept` is false, and unloads them.
-fn unload(here: ThisCpu<'_>, readings: &mut Readings, is_kept: impl Fn(&CgroupContext) -> bool) {
-    let mut link = &here.percpu().cgroup_contexts;
+fn unload(
+    here: ThisCpu<'_>,
+    readings: &mut Readings,
+    loaded: &LoadedCgroups,
+    is_kept: impl Fn(&CgroupContext) -> bool,
+) {
+    let mut link = &loaded.first_context;
     while let Some(on_cpu) = context_at(link.get()) {
         if is_kept(on_cpu) {
             link = &on_cpu.next;
@@ -354,24 +410,36 @@ fn mark_missed(
     }
 }
 
+/// Forgets which cgroups the task is in that runs here. Interrupts are off.
+fn forget_innermost(here: ThisCpu<'_>) {
+    for loaded in here.percpu().cgroups.all() {
+        loaded.innermost.set(0);
+    }
+}
+
 /// Loads the cgroup contexts of the task that runs here, even if its cgroup seems unchanged. Interrupts are off.
 pub(super) fn reload(here: ThisCpu<'_>) {
-    here.percpu().cgroup.set(0);
+    forget_innermost(here);
     load_contexts_of(here, &mut Readings::new(timestamp()), Task::current_raw());
 }
 
 /// Unloads all cgroup contexts, for a CPU that stops counting. Interrupts are off.
 pub(super) fn unload_all(here: ThisCpu<'_>, readings: &mut Readings) {
-    here.percpu().cgroup.set(0);
-    unload(here, readings, |_| false);
+    forget_innermost(here);
+    for loaded in here.percpu().cgroups.all() {
+        unload(here, readings, loaded, |_| false);
+    }
 }
 
 /// Returns the contexts of cgroups that are loaded here. Interrupts are off.
 pub(super) fn loaded(here: ThisCpu<'_>) -> impl Iterator<Item = HeldContext<'_>> {
-    let first = first_loaded(here.percpu());
-    let contexts = core::iter::successors(first, |on_cpu| context_at(on_cpu.next.get()));
-    // SAFETY: `assume` requires a context that is loaded here, interrupts off, and no other user: the context is in
-    // this CPU's list, a `ThisCpu` says that interrupts are off, and callers use one result at a time.
+    let hierarchies = here.percpu().cgroups.all().into_iter();
+    let contexts = hierarchies.flat_map(|loaded| {
+        let first = context_at(loaded.first_context.get());
+        core::iter::successors(first, |on_cpu| context_at(on_cpu.next.get()))
+    });
+    // SAFETY: `assume` requires a context that is loaded here, interrupts off, and no other user: the context is in a
+    // list of this CPU, a `ThisCpu` says that interrupts are off, and callers use one result at a time.
     contexts.map(|on_cpu| unsafe { HeldContext::assume(&on_cpu.context) })
 }
 
@@ -396,7 +464,7 @@ pub(super) unsafe extern "C" fn on_move(
     task: *mut bindings::task_struct,
     all_threads: bool,
 ) {
-    if EVENT_COUNT.load(Relaxed) == 0 {
+    if !EVENTS.all().into_iter().any(HierarchyEvents::exist) {
         return;
     }
     // SAFETY: The function requires a task that is alive, interrupts off, and a callback that stays: the tracepoint

@@ -25,6 +25,7 @@ mod event_limits;
 pub mod evtsel;
 pub mod extend64;
 pub mod hardware_events;
+pub mod hierarchy;
 pub mod lbr;
 pub mod load_limit;
 pub mod mapping;

@@ -43,6 +43,7 @@ use crate::{
     cpu::{self, PercpuAreas, ThisCpu},
     logic::{
         counter::{CounterId, MAX_COUNTERS},
+        hierarchy::PerHierarchy,
         mapping::NAME_WORDS,
         pmu::Pmu,
     },
@@ -71,10 +72,8 @@ pub(crate) struct PerCpu {
     /// ATOMICS: published after the windows of the previous context were closed, so that a reader that acquires the
     /// address sees what those windows have counted.
     pub(crate) task_context: Word,
-    /// The address of the cgroup of the task that runs here, while there are events of cgroups; 0 if it is not known.
-    pub(crate) cgroup: Word,
-    /// The address of the first context of cgroups that is loaded here; 0 if there is none.
-    pub(crate) cgroup_contexts: Word,
+    /// The cgroups whose events count here.
+    pub(crate) cgroups: PerHierarchy<LoadedCgroups>,
     /// The address of the context of this CPU's events; 0 if it has none.
     pub(crate) cpu_context: Word,
     /// The counters that run here and whose overflows the handler serves.
@@ -127,6 +126,15 @@ pub(crate) struct PerCpu {
     pub(crate) trace: CpuTrace,
     /// The data of each counter, by [`CounterId::index`].
     counters: [Counter; MAX_COUNTERS],
+}
+
+/// The cgroups of one hierarchy whose events count on a CPU. All bits zero: none.
+pub(crate) struct LoadedCgroups {
+    /// The address of the cgroup of the task that runs here, while there are events of cgroups of the hierarchy; 0 if it is
+    /// not known.
+    pub(crate) innermost: Word,
+    /// The address of the first context of cgroups that is loaded here; 0 if there is none.
+    pub(crate) first_context: Word,
 }
 
 /// [`PerCpu::slow_path`]: branches are recorded, so that the handler has to unfreeze them.

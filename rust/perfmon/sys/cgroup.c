@@ -6,7 +6,11 @@
 #include <linux/build_bug.h>
 #include <linux/cgroup.h>
 #include <linux/err.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/kernfs.h>
 #include <linux/limits.h>
+#include <linux/magic.h>
 #include <linux/math.h>
 #include <linux/percpu.h>
 #include <linux/rcupdate.h>
@@ -18,9 +22,57 @@
 
 #ifdef CONFIG_CGROUPS
 
+#ifdef CONFIG_CGROUP_PERF
+/* Returns the node of a directory of cgroups of version 1. NULL if the file is something else. */
+static struct kernfs_node *node_of_version_1(const struct file *file)
+{
+	const struct inode *inode = file_inode(file);
+	struct kernfs_node *node = inode->i_private;
+
+	/* No two types of file systems have the same name. */
+	if (inode->i_sb->s_magic != CGROUP_SUPER_MAGIC ||
+	    strcmp(inode->i_sb->s_type->name, "cgroup") || kernfs_type(node) != KERNFS_DIR)
+		return NULL;
+	return node;
+}
+
+/* Does what css_tryget_online_from_dir() does, which is not exported. */
+static struct cgroup *get_of_version_1(int fd)
+{
+	CLASS(fd, f)(fd);
+	struct kernfs_node *node = fd_empty(f) ? NULL : node_of_version_1(fd_file(f));
+	struct cgroup *cgroup;
+
+	if (!node)
+		return ERR_PTR(-EBADF);
+	rcu_read_lock();
+	cgroup = rcu_dereference(*(void __rcu __force **)&node->priv);
+	if (!cgroup)
+		cgroup = ERR_PTR(-ENOENT);
+	else if (!rcu_dereference(cgroup->subsys[perf_event_cgrp_id]))
+		cgroup = ERR_PTR(-EBADF);
+	else if (!css_tryget_online(&cgroup->self))
+		cgroup = ERR_PTR(-ENOENT);
+	rcu_read_unlock();
+	return cgroup;
+}
+#else
+static struct cgroup *get_of_version_1(int fd)
+{
+	return ERR_PTR(-EBADF);
+}
+#endif
+
 struct cgroup *perfmon_cgroup_get(int fd)
 {
-	return cgroup_get_from_fd(fd);
+	struct cgroup *cgroup = cgroup_get_from_fd(fd);
+
+	return cgroup == ERR_PTR(-EBADF) ? get_of_version_1(fd) : cgroup;
+}
+
+bool perfmon_cgroup_is_of_version_1(const struct cgroup *cgroup)
+{
+	return cgroup->root != &cgrp_dfl_root;
 }
 
 void perfmon_cgroup_put(struct cgroup *cgroup)
@@ -34,7 +86,7 @@ u64 perfmon_cgroup_id(const struct cgroup *cgroup)
 }
 
 /* Callers have interrupts off or are NMI handlers, which RCU treats as readers. */
-static const struct cgroup *seen_by_perf(struct task_struct *task)
+static struct cgroup *seen_by_perf(struct task_struct *task)
 {
 #ifdef CONFIG_CGROUP_PERF
 	return task_css_check(task, perf_event_cgrp_id, true)->cgroup;
@@ -72,14 +124,28 @@ int perfmon_cgroup_level(const struct cgroup *cgroup)
 	return cgroup->level;
 }
 
+static struct cgroup *ancestor_up_to(struct cgroup *cgroup, int level)
+{
+	return cgroup->level > level ? cgroup_ancestor(cgroup, level) : cgroup;
+}
+
 struct cgroup *perfmon_cgroup_of(struct task_struct *task, int level)
 {
 	struct cgroup *cgroup;
 
 	rcu_read_lock();
-	cgroup = task_dfl_cgroup(task);
-	if (cgroup->level > level)
-		cgroup = cgroup_ancestor(cgroup, level);
+	cgroup = ancestor_up_to(task_dfl_cgroup(task), level);
+	rcu_read_unlock();
+	return cgroup;
+}
+
+struct cgroup *perfmon_cgroup_of_version_1(struct task_struct *task, int level)
+{
+	struct cgroup *cgroup;
+
+	rcu_read_lock();
+	cgroup = seen_by_perf(task);
+	cgroup = perfmon_cgroup_is_of_version_1(cgroup) ? ancestor_up_to(cgroup, level) : NULL;
 	rcu_read_unlock();
 	return cgroup;
 }
@@ -147,6 +213,11 @@ struct cgroup *perfmon_cgroup_get(int fd)
 	return ERR_PTR(-EOPNOTSUPP);
 }
 
+bool perfmon_cgroup_is_of_version_1(const struct cgroup *cgroup)
+{
+	return false;
+}
+
 void perfmon_cgroup_put(struct cgroup *cgroup)
 {
 }
@@ -177,6 +248,11 @@ int perfmon_cgroup_level(const struct cgroup *cgroup)
 }
 
 struct cgroup *perfmon_cgroup_of(struct task_struct *task, int level)
+{
+	return NULL;
+}
+
+struct cgroup *perfmon_cgroup_of_version_1(struct task_struct *task, int level)
 {
 	return NULL;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Cgroups: the counted ones, of version 2, and those in samples and records.
+//! Cgroups: the counted ones, of two hierarchies, and those in samples and records.
 
 use super::ffi;
-use crate::logic::mapping::NAME_WORDS;
+use crate::logic::{hierarchy::Hierarchy, mapping::NAME_WORDS};
 use core::ptr::NonNull;
 use kernel::{bindings, error::from_err_ptr, prelude::*};
 
@@ -28,8 +28,8 @@ impl Cgroup {
     ///
     /// # Errors
     ///
-    /// EBADF if that is no directory of a cgroup of version 2, ENOENT if it has been removed, EOPNOTSUPP if the kernel has
-    /// no cgroups.
+    /// EBADF if that is no directory of a cgroup in a [`Hierarchy`], ENOENT if it has been removed, EOPNOTSUPP if the
+    /// kernel has no cgroups.
     pub(crate) fn get(fd: i32) -> Result<Self> {
         // SAFETY: The function has no preconditions.
         let cgroup = from_err_ptr(unsafe { ffi::perfmon_cgroup_get(fd) })?;
@@ -40,6 +40,16 @@ impl Cgroup {
     /// Returns the address of the kernel's `struct cgroup`.
     pub(crate) fn as_ptr(&self) -> *mut ffi::cgroup {
         self.0.as_ptr()
+    }
+
+    /// Returns the hierarchy that the cgroup is in.
+    pub(crate) fn hierarchy(&self) -> Hierarchy {
+        // SAFETY: The function requires a cgroup that is alive: `self` has a reference to it.
+        if unsafe { ffi::perfmon_cgroup_is_of_version_1(self.as_ptr()) } {
+            Hierarchy::Version1
+        } else {
+            Hierarchy::Version2
+        }
     }
 
     /// Returns the number of cgroups that this one is in; 0 for the root.
@@ -63,20 +73,25 @@ impl Drop for Cgroup {
     }
 }
 
-/// Returns the cgroup of a task, or that cgroup's ancestor at `level` if the cgroup is deeper, and then its ancestors up
-/// to the root.
+/// Returns the cgroup of a task in a hierarchy, or that cgroup's ancestor at `level` if the cgroup is deeper, and then its
+/// ancestors up to the root. Returns none if there is no such hierarchy.
 ///
 /// # Safety
 ///
-/// The task must be alive, and the caller must have preemption off as long as it uses the result.
+/// The task must be alive, and the caller must have interrupts off as long as it uses the result.
 pub(crate) unsafe fn of_task(
     task: *mut bindings::task_struct,
+    hierarchy: Hierarchy,
     level: i32,
 ) -> impl Iterator<Item = NonNull<ffi::cgroup>> {
-    // SAFETY: The function requires a task that is alive, and preemption off: the caller promises both.
-    let first = NonNull::new(unsafe { ffi::perfmon_cgroup_of(task, level) });
+    let find = match hierarchy {
+        Hierarchy::Version2 => ffi::perfmon_cgroup_of,
+        Hierarchy::Version1 => ffi::perfmon_cgroup_of_version_1,
+    };
+    // SAFETY: Both functions require a task that is alive, and interrupts off: the caller promises both.
+    let first = NonNull::new(unsafe { find(task, level) });
     core::iter::successors(first, |cgroup| {
-        // SAFETY: The function requires a cgroup that is not freed: with preemption off, as the caller promises, the
+        // SAFETY: The function requires a cgroup that is not freed: with interrupts off, as the caller promises, the
         // task's cgroup stays, and a cgroup has references to its ancestors.
         NonNull::new(unsafe { ffi::perfmon_cgroup_parent(cgroup.as_ptr()) })
     })

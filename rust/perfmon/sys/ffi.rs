@@ -369,8 +369,10 @@ unsafe extern "C" {
     pub fn perfmon_call_soon_cancel();
     #[doc = " Waits until unregistered probes of tracepoints have returned, and until the\n functions that were given to call_rcu() have been called."]
     pub fn perfmon_tracepoints_sync();
-    #[doc = " Returns a reference to the cgroup of version 2 whose directory is open as fd, or a\n negative errno as a pointer: EBADF, ENOENT; EOPNOTSUPP if the kernel has no cgroups."]
+    #[doc = " Returns a reference to the cgroup whose directory is open as fd, of version 2 or of\n perf's hierarchy of version 1, or a negative errno as a pointer: EBADF, ENOENT;\n EOPNOTSUPP if the kernel has no cgroups."]
     pub fn perfmon_cgroup_get(fd: ::kernel::ffi::c_int) -> *mut cgroup;
+    #[doc = " Returns whether a cgroup is in a hierarchy of version 1."]
+    pub fn perfmon_cgroup_is_of_version_1(cgroup: *const cgroup) -> bool;
     #[doc = " Drops a reference to a cgroup. Does not sleep."]
     pub fn perfmon_cgroup_put(cgroup: *mut cgroup);
     #[doc = " Returns the number of a cgroup, which is the inode number of its directory."]
@@ -385,6 +387,11 @@ unsafe extern "C" {
     pub fn perfmon_cgroup_level(cgroup: *const cgroup) -> ::kernel::ffi::c_int;
     #[doc = " Returns the cgroup of version 2 that the task is in, or that cgroup's\n ancestor at @level if it is deeper. Valid as long as the caller has\n preemption off. NULL if the kernel has no cgroups."]
     pub fn perfmon_cgroup_of(task: *mut task_struct, level: ::kernel::ffi::c_int) -> *mut cgroup;
+    #[doc = " Does the same in perf's hierarchy of version 1. NULL if the kernel has no such\n hierarchy. For callers with interrupts off."]
+    pub fn perfmon_cgroup_of_version_1(
+        task: *mut task_struct,
+        level: ::kernel::ffi::c_int,
+    ) -> *mut cgroup;
     #[doc = " Returns the parent of a cgroup; NULL for the root."]
     pub fn perfmon_cgroup_parent(cgroup: *mut cgroup) -> *mut cgroup;
     #[doc = " Returns whether a cgroup is the other one, or within it at any depth."]

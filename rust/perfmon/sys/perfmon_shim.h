@@ -497,10 +497,13 @@ struct perfmon_mapping {
 };
 
 /*
- * Returns a reference to the cgroup of version 2 whose directory is open as fd, or a
- * negative errno as a pointer: EBADF, ENOENT; EOPNOTSUPP if the kernel has no cgroups.
+ * Returns a reference to the cgroup whose directory is open as fd, of version 2 or of
+ * perf's hierarchy of version 1, or a negative errno as a pointer: EBADF, ENOENT;
+ * EOPNOTSUPP if the kernel has no cgroups.
  */
 struct cgroup *perfmon_cgroup_get(int fd);
+/* Returns whether a cgroup is in a hierarchy of version 1. */
+bool perfmon_cgroup_is_of_version_1(const struct cgroup *cgroup);
 /* Drops a reference to a cgroup. Does not sleep. */
 void perfmon_cgroup_put(struct cgroup *cgroup);
 /* Returns the number of a cgroup, which is the inode number of its directory. */
@@ -527,6 +530,11 @@ int perfmon_cgroup_level(const struct cgroup *cgroup);
  * preemption off. NULL if the kernel has no cgroups.
  */
 struct cgroup *perfmon_cgroup_of(struct task_struct *task, int level);
+/*
+ * Does the same in perf's hierarchy of version 1. NULL if the kernel has no such
+ * hierarchy. For callers with interrupts off.
+ */
+struct cgroup *perfmon_cgroup_of_version_1(struct task_struct *task, int level);
 /* Returns the parent of a cgroup; NULL for the root. */
 struct cgroup *perfmon_cgroup_parent(struct cgroup *cgroup);
 /* Returns whether a cgroup is the other one, or within it at any depth. */
