@@ -12,12 +12,18 @@ use crate::{
     cpu::{irqs_off, ThisCpu},
     ring::TaskChange,
 };
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{bindings, task::Task};
+
+/// The number of events that record context switches.
+///
+/// ATOMICS: relaxed. It is raised together with [`SLOW_SWITCH_USERS`], before the event is attached.
+static SWITCH_RECORDERS: AtomicU32 = AtomicU32::new(0);
 
 /// Begins to record context switches, if the event wants such records.
 pub(super) fn begin_switches(event: &Event) {
     if event.sampler.sampling.switch {
+        SWITCH_RECORDERS.fetch_add(1, Relaxed);
         SLOW_SWITCH_USERS.fetch_add(1, Relaxed);
     }
 }
@@ -26,6 +32,7 @@ pub(super) fn begin_switches(event: &Event) {
 pub(super) fn end_switches(event: &Event) {
     if event.sampler.sampling.switch {
         SLOW_SWITCH_USERS.fetch_sub(1, Relaxed);
+        SWITCH_RECORDERS.fetch_sub(1, Relaxed);
     }
 }
 
@@ -47,11 +54,23 @@ fn contexts_of_cpu_and_cgroups(here: ThisCpu<'_>) -> impl Iterator<Item = HeldCo
     Iterator::chain(HeldContext::of_cpu(here).into_iter(), cgroup::loaded(here))
 }
 
-/// Records one side of a context switch between `task` and `other`. Only records of events of CPUs and cgroups name `other`.
-/// Interrupts are off.
+/// Records one side of a context switch between `task` and `other`, if an event records switches. Only records of events
+/// of CPUs and cgroups name `other`. Interrupts are off.
+pub(super) fn write_switch(
+    here: ThisCpu<'_>,
+    change: &TaskChange<'_>,
+    task: *mut bindings::task_struct,
+    other: *mut bindings::task_struct,
+) {
+    if SWITCH_RECORDERS.load(Relaxed) != 0 {
+        write_switch_to_all(here, change, task, other);
+    }
+}
+
+/// Does the rest of [`write_switch`]. Not inlined: keeps the switches short that are not recorded.
 #[cold]
 #[inline(never)]
-pub(super) fn write_switch(
+fn write_switch_to_all(
     here: ThisCpu<'_>,
     change: &TaskChange<'_>,
     task: *mut bindings::task_struct,
