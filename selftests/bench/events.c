@@ -4,10 +4,9 @@
  * context switch, of reading, of enabling and disabling, of mapping memory.
  *
  * For a machine whose time-stamp counter advances with each instruction (vm/run --icount), with one
- * CPU. Each figure is the least of many measurements, which contains no timer interrupt.
+ * CPU.
  */
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,15 +15,14 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <x86intrin.h>
 
 #include <linux/perf_event.h>
 
 #include "event.h"
 #include "event_page.h"
 #include "msr.h"
+#include "partner.h"
 
-#define ROUNDS		1000
 #define MAX_EVENTS	8
 
 static const __u64 kinds[] = {
@@ -45,11 +43,6 @@ static int program;
 
 static void do_nothing(void)
 {
-}
-
-static void yield(void)
-{
-	sched_yield();
 }
 
 static void read_one(void)
@@ -88,21 +81,6 @@ static void map_unmap(void)
 
 	if (at == MAP_FAILED || munmap(at, getpagesize()))
 		perror("mmap");
-}
-
-static unsigned long long least_cost(void (*operation)(void))
-{
-	unsigned long long best = ~0ULL, begin, took;
-	int i;
-
-	for (i = 0; i < ROUNDS; i++) {
-		begin = __rdtsc();
-		operation();
-		took = __rdtsc() - begin;
-		if (took < best)
-			best = took;
-	}
-	return best;
 }
 
 /* Opens @n events of a task, as one group if @read_format has PERF_FORMAT_GROUP. */
@@ -147,11 +125,11 @@ static const struct bench_row {
 	bool maps;
 	bool records;			/* record mappings, in a ring that never fills */
 } rows[ROWS] = {
-	{ "switch, of others", yield, .asleep = 1, .parts = 2 },
-	{ "switch, 1 event in one", yield, .own = 1, .parts = 2 },
-	{ "switch, 1 event in each", yield, .own = 1, .others = 1, .parts = 2 },
-	{ "switch, 2 events in each", yield, .own = 2, .others = 2, .parts = 2 },
-	{ "switch, 4 events in each", yield, .own = 4, .others = 4, .parts = 2 },
+	{ "switch, of others", partner_yield, .asleep = 1, .parts = 2 },
+	{ "switch, 1 event in one", partner_yield, .own = 1, .parts = 2 },
+	{ "switch, 1 event in each", partner_yield, .own = 1, .others = 1, .parts = 2 },
+	{ "switch, 2 events in each", partner_yield, .own = 2, .others = 2, .parts = 2 },
+	{ "switch, 4 events in each", partner_yield, .own = 4, .others = 4, .parts = 2 },
 	{ "read(2)", read_one, .own = 1, .parts = 1 },
 	{ "read(2), group of 4", read_group, .own = 4, .parts = 1,
 	  .read_format = PERF_FORMAT_GROUP },
@@ -162,31 +140,16 @@ static const struct bench_row {
 	  .records = true },
 };
 
-/*
- * Runs the partner only during a measurement, because it leaves no CPU time to the kernel threads
- * that open events.
- */
-static unsigned long long measure_beside(void (*operation)(void))
-{
-	unsigned long long cost;
-
-	kill(partner, SIGCONT);
-	sched_yield();
-	cost = least_cost(operation);
-	kill(partner, SIGSTOP);
-	return cost;
-}
-
 static unsigned long long measure(const struct event_maker *maker, const struct bench_row *row,
 				  bool marked)
 {
-	bool is_compared = row->operation == yield || row->operation == map_unmap;
+	bool is_compared = row->operation == partner_yield || row->operation == map_unmap;
 	size_t size = getpagesize() * (row->records ? 2 : 1);
 	unsigned long long without, with;
 
 	/* The module removes its hook in the context switch a second after the last event. */
 	sleep(2);
-	without = measure_beside(is_compared ? row->operation : do_nothing);
+	without = partner_least_cost(is_compared ? row->operation : do_nothing);
 	/* The first event is this task's, which read_one() reads. */
 	add_events(maker, 0, row->own, row->read_format, row->records);
 	add_events(maker, partner, row->others, 0, false);
@@ -201,13 +164,13 @@ static unsigned long long measure(const struct event_maker *maker, const struct 
 			exit(EXIT_FAILURE);
 		}
 	}
-	with = measure_beside(row->operation);
+	with = partner_least_cost(row->operation);
 	if (marked) {
-		kill(partner, SIGCONT);
+		partner_continue();
 		msr_mark();
 		row->operation();
 		msr_mark();
-		kill(partner, SIGSTOP);
+		partner_stop();
 	}
 	if (row->maps)
 		munmap(page, size);
@@ -217,32 +180,21 @@ static unsigned long long measure(const struct event_maker *maker, const struct 
 
 int main(void)
 {
-	const struct sched_param first = { .sched_priority = 1 };
 	unsigned long long cost[ROWS];
 	int i;
 
-	/* Set before the forks, since children inherit the policy. */
-	if (sched_setscheduler(0, SCHED_RR, &first)) {
-		perror("sched_setscheduler");
-		return EXIT_FAILURE;
-	}
 	program = open("/proc/self/exe", O_RDONLY);
 	if (program < 0) {
 		perror("/proc/self/exe");
 		return EXIT_FAILURE;
 	}
-	partner = fork();
-	if (!partner) {
-		raise(SIGSTOP);
-		for (;;)
-			sched_yield();
-	}
+	partner = partner_start();
 	sleeper = fork();
 	if (!sleeper)
 		for (;;)
 			pause();
 	if (partner < 0 || sleeper < 0) {
-		perror("fork");
+		fprintf(stderr, "the other tasks can't be started\n");
 		return EXIT_FAILURE;
 	}
 	usleep(10000);
@@ -253,7 +205,7 @@ int main(void)
 	for (i = 0; i < ROWS; i++)
 		printf("%s\t%llu\t%llu\t%d\n", rows[i].name, cost[i],
 		       measure(&event_maker_perf, &rows[i], false), rows[i].parts);
-	kill(partner, SIGKILL);
+	partner_end();
 	kill(sleeper, SIGKILL);
 	while (wait(NULL) > 0)
 		;
