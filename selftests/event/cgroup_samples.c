@@ -16,6 +16,7 @@
 #include "device.h"
 #include "file.h"
 #include "fixture.h"
+#include "perfs_cgroups.h"
 #include "samples.h"
 
 #define PERIOD	10007UL
@@ -65,45 +66,12 @@ static int enable_controllers(const FIXTURE_DATA(event) *self, const char *cgrou
 	return write_file(path, text);
 }
 
-/*
- * Returns the number of the hierarchy that perf's controller is in, 0 for that of version 2; -1 if
- * the kernel has no such controller. (Debian's kernel has it.)
- */
-static int perfs_hierarchy(void)
-{
-	FILE *table = fopen("/proc/cgroups", "r");
-	int hierarchy = -1;
-	char line[80];
-
-	while (table && hierarchy < 0 && fgets(line, sizeof(line), table))
-		sscanf(line, "perf_event %d", &hierarchy);
-	if (table)
-		fclose(table);
-	return hierarchy;
-}
-
-static bool has_perfs_controller(void)
-{
-	return perfs_hierarchy() >= 0;
-}
-
-/*
- * Gives perf's controller back to version 2. A hierarchy of version 1 ends some time after an
- * umount(2) that follows the release of its last cgroup, which is some time after rmdir(2). So this
- * function calls umount(2) once a second.
- */
+/* Gives perf's controller back to version 2. */
 static void end_version_1(void)
 {
-	int i;
-
 	move_to(VERSION_1);
 	rmdir(VERSION_1 "/inner");
-	umount(VERSION_1);
-	for (i = 1; i < 400 && perfs_hierarchy() > 0; i++) {
-		usleep(50000);
-		if (i % 20 == 0 && !mount("none", VERSION_1, "cgroup", 0, "perf_event"))
-			umount(VERSION_1);
-	}
+	perfs_cgroups_end_version_1(VERSION_1);
 }
 
 FIXTURE_SETUP(event)
@@ -142,7 +110,7 @@ FIXTURE_TEARDOWN(event)
 /* Without perf's controller, perf samples no cgroups, and the module those of version 2. */
 static bool knows_cgroups(const FIXTURE_VARIANT(event) *variant)
 {
-	return variant->maker != &event_maker_perf || has_perfs_controller();
+	return variant->maker != &event_maker_perf || perfs_cgroups_exist();
 }
 
 static __u64 id_of(const char *cgroup)
@@ -423,8 +391,7 @@ TEST_F(event, new_cgroups_are_recorded_only_if_that_is_wanted)
 }
 
 /*
- * If perf's controller is mounted in version 1, samples have the cgroups of version 1. Events can
- * still be opened only for cgroups of version 2.
+ * If perf's controller is mounted in version 1, samples have the cgroups of version 1.
  */
 TEST_F(event, cgroups_of_version_1_are_those_with_perfs_controller)
 {
@@ -433,9 +400,8 @@ TEST_F(event, cgroups_of_version_1_are_those_with_perfs_controller)
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct by_cgroup by = { .pid = getpid() };
 	const struct new_cgroup *new;
-	int dir;
 
-	if (!has_perfs_controller())
+	if (!perfs_cgroups_exist())
 		return;
 	mkdir(VERSION_1, 0755);
 	ASSERT_EQ(0, mount("none", VERSION_1, "cgroup", 0, "perf_event"));
@@ -463,13 +429,8 @@ TEST_F(event, cgroups_of_version_1_are_those_with_perfs_controller)
 	EXPECT_LE(39UL, by.samples[0]);
 	EXPECT_LE(119UL, by.samples[1]);
 	EXPECT_EQ(0UL, by.others);
-	if (variant->maker == &event_maker_perfmon) {
-		dir = open(inner, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		EXPECT_EQ(-EBADF, variant->maker->open(&attr, dir, self->cpu, -1, PERF_FLAG_PID_CGROUP));
-		close(dir);
-	}
 	end_version_1();
-	EXPECT_EQ(0, perfs_hierarchy());
+	EXPECT_EQ(0, perfs_cgroups_hierarchy());
 }
 
 /* Records are written for tasks of the cgroup, and not for other tasks. */

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Events of cgroups of version 1, in the hierarchy of perf's controller, and beside those of
+ * version 2. A kernel without the controller has no such hierarchy: there the tests expect that
+ * cgroups of version 1 are refused.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "file.h"
+#include "fixture.h"
+#include "idle.h"
+#include "loop.h"
+#include "perfs_cgroups.h"
+#include "samples.h"
+#include "target.h"
+
+#define N	100000UL
+#define PERIOD	10007UL
+#define OLD	"/tmp/cgroup1"
+#define OLD_A	OLD "/a"
+#define OLD_IN	OLD "/a/in"
+#define OLD_B	OLD "/b"
+#define NEW	"/tmp/cgroup"
+#define NEW_A	NEW "/a"
+#define NEW_B	NEW "/b"
+#define TARGETS	2
+
+FIXTURE(cgroup_v1)
+{
+	struct target target[TARGETS];
+	struct sampler sampler;
+	int cpu;		/* the first CPU */
+};
+
+static const char *const made[] = { OLD_IN, OLD_A, OLD_B, NEW_A, NEW_B };
+
+static void move_to(struct __test_metadata *_metadata, const char *cgroup, pid_t pid)
+{
+	char path[128], number[16];
+
+	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup);
+	snprintf(number, sizeof(number), "%d", pid);
+	ASSERT_EQ(0, write_file(path, number));
+}
+
+static void end_cgroups(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(made); i++)
+		rmdir(made[i]);
+	perfs_cgroups_end_version_1(OLD);
+	umount(NEW);
+}
+
+FIXTURE_SETUP(cgroup_v1)
+{
+	unsigned int i;
+
+	SKIP_WITHOUT_PMU();
+	self->sampler.fd = -1;
+	self->cpu = pin_to_first_cpu();
+	ASSERT_LE(0, self->cpu);
+	ASSERT_EQ(0, wait_until_idle());
+	mkdir(OLD, 0755);
+	mkdir(NEW, 0755);
+	/* A test before may have failed and left them. */
+	end_cgroups();
+	ASSERT_EQ(0, mount("none", NEW, "cgroup2", 0, NULL));
+	if (!perfs_cgroups_exist())
+		return;
+	ASSERT_EQ(0, mount("none", OLD, "cgroup", 0, "perf_event"));
+	for (i = ARRAY_SIZE(made); i--;)
+		mkdir(made[i], 0755);
+}
+
+FIXTURE_TEARDOWN(cgroup_v1)
+{
+	int i;
+
+	sampler_close(&self->sampler);
+	for (i = 0; i < TARGETS; i++)
+		target_kill(&self->target[i]);
+	end_cgroups();
+}
+
+/* Opens an event of a cgroup, whose descriptor is closed at once. */
+static int open_with(const struct event_maker *maker, struct perf_event_attr attr,
+		     const char *path, int cpu)
+{
+	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd;
+
+	attr.disabled = 0;
+	fd = maker->open(&attr, dir, cpu, -1, PERF_FLAG_PID_CGROUP | PERF_FLAG_FD_CLOEXEC);
+	close(dir);
+	return fd;
+}
+
+static int open_cgroup(struct __test_metadata *_metadata, const char *path)
+{
+	int fd = open_with(&event_maker_perfmon, event_instructions(), path, -1);
+
+	ASSERT_LE(0, fd) {
+		TH_LOG("%s", path);
+	}
+	return fd;
+}
+
+/* Opens an event of the target's task. */
+static int open_task(struct __test_metadata *_metadata, const struct target *t)
+{
+	struct perf_event_attr attr = event_instructions();
+	int fd;
+
+	attr.disabled = 0;
+	fd = event_maker_perfmon.open(&attr, t->tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	return fd;
+}
+
+/* Returns CPU 0 or 1, or the only one. */
+static int some_cpu(int number)
+{
+	return number % sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+TEST_F(cgroup_v1, without_perfs_controller_they_are_refused)
+{
+	if (perfs_cgroups_exist())
+		return;
+	ASSERT_EQ(0, mount("none", OLD, "cgroup", 0, "none,name=test"));
+	ASSERT_EQ(0, mkdir(OLD_A, 0755));
+	EXPECT_EQ(-EBADF, open_with(&event_maker_perfmon, event_instructions(), OLD, -1));
+	EXPECT_EQ(-EBADF, open_with(&event_maker_perfmon, event_instructions(), OLD_A, -1));
+	EXPECT_EQ(0, rmdir(OLD_A));
+	EXPECT_EQ(0, umount(OLD));
+}
+
+/* A hierarchy of something else, a file, a directory that was removed. */
+TEST_F(cgroup_v1, what_is_refused)
+{
+	struct perf_event_attr attr = event_instructions();
+	const char *other = "/tmp/cgroup1.other";
+	int fd;
+
+	if (!perfs_cgroups_exist())
+		return;
+	mkdir(other, 0755);
+	ASSERT_EQ(0, mount("none", other, "cgroup", 0, "none,name=test"));
+	EXPECT_EQ(-EBADF, open_with(&event_maker_perfmon, attr, other, -1));
+	EXPECT_EQ(0, umount(other));
+	fd = open(OLD "/cgroup.procs", O_RDONLY);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-EBADF, event_maker_perfmon.open(&attr, fd, -1, -1, PERF_FLAG_PID_CGROUP));
+	close(fd);
+	fd = open(OLD_B, O_RDONLY | O_DIRECTORY);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, rmdir(OLD_B));
+	EXPECT_EQ(-ENOENT, event_maker_perfmon.open(&attr, fd, -1, -1, PERF_FLAG_PID_CGROUP));
+	close(fd);
+}
+
+/* OLD_A and OLD_IN, which is in it, have a task each, on two CPUs if there are two. */
+TEST_F(cgroup_v1, nested_cgroups_are_counted)
+{
+	const char *const paths[] = { OLD_A, OLD_IN, OLD_B, OLD };
+	int fd[ARRAY_SIZE(paths)], task[TARGETS], i;
+
+	if (!perfs_cgroups_exist())
+		return;
+	for (i = 0; i < TARGETS; i++) {
+		ASSERT_EQ(0, target_start(&self->target[i], some_cpu(i), false));
+		move_to(_metadata, paths[i], self->target[i].pid);
+	}
+	for (i = 0; i < (int)ARRAY_SIZE(paths); i++)
+		fd[i] = open_cgroup(_metadata, paths[i]);
+	for (i = 0; i < TARGETS; i++)
+		task[i] = open_task(_metadata, &self->target[i]);
+	for (i = 0; i < 10; i++) {
+		const struct job job = { .n = N + 1000 * i, .pieces = 1 };
+
+		ASSERT_EQ(0, target_start_job(&self->target[0], job));
+		ASSERT_EQ(0, target_run_job(&self->target[1], job));
+		ASSERT_EQ(0, target_wait_job(&self->target[0]));
+		EXPECT_EQ(event_count(task[1]), event_count(fd[1]));
+		EXPECT_EQ(event_count(task[0]) + event_count(task[1]), event_count(fd[0]));
+		EXPECT_LE((__s64)(LOOP_INSNS * N * (i + 1)), event_count(fd[1]));
+		EXPECT_EQ(0, event_count(fd[2]));
+		EXPECT_LT(event_count(fd[0]), event_count(fd[3]));
+	}
+	for (i = 0; i < TARGETS; i++)
+		close(task[i]);
+	for (i = 0; i < (int)ARRAY_SIZE(paths); i++)
+		close(fd[i]);
+}
+
+/* Two tasks in two cgroups of each version, which alternate on a CPU thousands of times. */
+TEST_F(cgroup_v1, each_switch_counts_for_one_cgroup_of_each_version)
+{
+	const struct job job = { .n = 10, .pieces = 3000, .step = STEP_PASS };
+	const char *const paths[] = { OLD_A, OLD_B, NEW_A, NEW_B };
+	int cgroup[ARRAY_SIZE(paths)], task[TARGETS], i;
+
+	if (!perfs_cgroups_exist())
+		return;
+	ASSERT_EQ(0, target_start_ring(self->target, TARGETS, self->cpu));
+	for (i = 0; i < (int)ARRAY_SIZE(paths); i++) {
+		move_to(_metadata, paths[i], self->target[i % TARGETS].pid);
+		cgroup[i] = open_cgroup(_metadata, paths[i]);
+	}
+	for (i = 0; i < TARGETS; i++)
+		task[i] = open_task(_metadata, &self->target[i]);
+	for (i = 0; i < TARGETS; i++)
+		ASSERT_EQ(0, target_start_job(&self->target[i], job));
+	for (i = 0; i < TARGETS; i++)
+		ASSERT_EQ(0, target_wait_job(&self->target[i]));
+	EXPECT_LE(3000, target_switches(&self->target[0]));
+	for (i = 0; i < (int)ARRAY_SIZE(paths); i++) {
+		EXPECT_LT((__s64)(3000 * 10 * LOOP_INSNS), event_count(cgroup[i]));
+		EXPECT_EQ(event_count(task[i % TARGETS]), event_count(cgroup[i])) {
+			TH_LOG("%s", paths[i]);
+		}
+	}
+	for (i = 0; i < TARGETS; i++)
+		close(task[i]);
+	for (i = 0; i < (int)ARRAY_SIZE(paths); i++)
+		close(cgroup[i]);
+}
+
+/*
+ * The task moves in the hierarchy of one version, and stays in that of the other: the counts of
+ * both cgroups that it moves between add up, and nothing is missing from the one where it stays.
+ */
+static void move_while_running(struct __test_metadata *_metadata, FIXTURE_DATA(cgroup_v1) *self,
+			       const char *const between[2], const char *stays)
+{
+	struct target *const t = &self->target[0];
+	int fd[2], kept, task, i, moves = 0;
+
+	ASSERT_EQ(0, target_start(t, -1, false));
+	for (i = 0; i < 2; i++)
+		fd[i] = open_cgroup(_metadata, between[i]);
+	kept = open_cgroup(_metadata, stays);
+	move_to(_metadata, between[0], t->pid);
+	move_to(_metadata, stays, t->pid);
+	task = open_task(_metadata, t);
+	ASSERT_EQ(0, target_start_job(t, (struct job) { .n = 50 * N, .pieces = 1 }));
+	while (!target_is_done(t))
+		move_to(_metadata, between[++moves % 2], t->pid);
+	ASSERT_EQ(0, target_wait_job(t));
+	EXPECT_EQ(event_count(task), event_count(fd[0]) + event_count(fd[1]));
+	EXPECT_EQ(event_count(task), event_count(kept));
+	EXPECT_LT(0, event_count(fd[0]));
+	EXPECT_LT(0, event_count(fd[1]));
+	TH_LOG("%d moves, %lld and %lld", moves, event_count(fd[0]), event_count(fd[1]));
+	target_kill(t);
+	close(task);
+	close(kept);
+	for (i = 0; i < 2; i++)
+		close(fd[i]);
+}
+
+TEST_F(cgroup_v1, task_that_moves_while_it_runs_is_counted_once)
+{
+	const char *const old[] = { OLD_A, OLD_B }, *const new[] = { NEW_A, NEW_B };
+
+	if (!perfs_cgroups_exist())
+		return;
+	move_while_running(_metadata, self, old, NEW_A);
+	move_while_running(_metadata, self, new, OLD_IN);
+}
+
+/* The events of one version come and go, while those of the other count. */
+TEST_F(cgroup_v1, events_of_one_version_do_not_disturb_the_other)
+{
+	struct target *const t = &self->target[0];
+	int old, new, passing, task, round;
+
+	if (!perfs_cgroups_exist())
+		return;
+	ASSERT_EQ(0, target_start(t, -1, false));
+	move_to(_metadata, OLD_IN, t->pid);
+	move_to(_metadata, NEW_A, t->pid);
+	old = open_cgroup(_metadata, OLD_A);
+	new = open_cgroup(_metadata, NEW);
+	task = open_task(_metadata, t);
+	ASSERT_EQ(0, target_start_job(t, (struct job) { .n = 50 * N, .pieces = 1 }));
+	for (round = 0; !target_is_done(t); round++) {
+		passing = open_cgroup(_metadata, round % 2 ? OLD_IN : NEW_A);
+		close(passing);
+	}
+	ASSERT_EQ(0, target_wait_job(t));
+	EXPECT_EQ(event_count(task), event_count(old));
+	EXPECT_LE(event_count(task), event_count(new));
+	/* Without the others, the last one still counts. */
+	close(new);
+	ASSERT_EQ(0, target_run_job(t, (struct job) { .n = N, .pieces = 3, .step = STEP_MOVE }));
+	EXPECT_EQ(event_count(task), event_count(old));
+	TH_LOG("%d rounds", round);
+	close(task);
+	close(old);
+}
+
+TEST_F(cgroup_v1, cgroup_that_is_removed_keeps_its_count)
+{
+	struct target *const t = &self->target[0];
+	__s64 count;
+	int fd;
+
+	if (!perfs_cgroups_exist())
+		return;
+	ASSERT_EQ(0, target_start(t, -1, false));
+	move_to(_metadata, OLD_B, t->pid);
+	fd = open_cgroup(_metadata, OLD_B);
+	ASSERT_EQ(0, target_run_job(t, (struct job) { .n = N, .pieces = 1 }));
+	target_kill(t);
+	count = event_count(fd);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), count);
+	ASSERT_EQ(0, rmdir(OLD_B));
+	loop(N);
+	EXPECT_EQ(count, event_count(fd));
+	EXPECT_EQ(0, event_disable(fd));
+	EXPECT_EQ(0, event_enable(fd));
+	/* Another one with its name is another cgroup. */
+	ASSERT_EQ(0, mkdir(OLD_B, 0755));
+	move_to(_metadata, OLD_B, getpid());
+	loop(N);
+	move_to(_metadata, OLD, getpid());
+	EXPECT_EQ(count, event_count(fd));
+	close(fd);
+}
+
+static void find_foreign_pid(const struct sample *s, void *data)
+{
+	pid_t *pid = data;
+
+	if (s->pid != (__u32)*pid)
+		*pid = -1;
+}
+
+TEST_F(cgroup_v1, samples_are_of_the_tasks_of_the_cgroup)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	struct target *const t = &self->target[0];
+	pid_t pid;
+	__s64 count;
+
+	if (!perfs_cgroups_exist())
+		return;
+	ASSERT_EQ(0, target_start(t, self->cpu, false));
+	move_to(_metadata, OLD_IN, t->pid);
+	self->sampler.fd = open_with(&event_maker_perfmon, attr, OLD_A, self->cpu);
+	ASSERT_LE(0, self->sampler.fd);
+	self->sampler.parts = (struct sample_parts) { .type = attr.sample_type };
+	ASSERT_EQ(0, event_ring_map(&self->sampler.ring, self->sampler.fd, 4, false));
+	loop(10 * PERIOD);
+	ASSERT_EQ(0, target_run_job(t, (struct job) { .n = 100 * PERIOD / LOOP_INSNS, .pieces = 1 }));
+	ASSERT_EQ(0, event_disable(self->sampler.fd));
+	count = event_count(self->sampler.fd);
+	pid = t->pid;
+	sampler_read(&self->sampler, &sums, find_foreign_pid, &pid);
+	EXPECT_FALSE(sums.malformed);
+	EXPECT_EQ(t->pid, pid);
+	EXPECT_EQ((unsigned long)count / PERIOD, sums.samples + sums.lost);
+	EXPECT_LE(100UL, sums.samples);
+}
+
+/* A job whose loop is longer by N counts as much more, with perf and with the module. */
+static __s64 longer_job(struct __test_metadata *_metadata, FIXTURE_DATA(cgroup_v1) *self,
+			const struct event_maker *maker, const char *path)
+{
+	struct target *const t = &self->target[0];
+	__s64 count[2], before;
+	int fd, i;
+
+	ASSERT_TRUE(event_wait_until_possible(maker, NULL));
+	fd = open_with(maker, event_instructions(), path, self->cpu);
+	ASSERT_LE(0, fd) {
+		TH_LOG("%s, %s", maker->name, path);
+	}
+	for (i = 0; i < 2; i++) {
+		before = event_count(fd);
+		ASSERT_EQ(0, target_run_job(t, (struct job) { .n = N + i * N, .pieces = 1 }));
+		count[i] = event_count(fd) - before;
+	}
+	close(fd);
+	return count[1] - count[0];
+}
+
+TEST_F(cgroup_v1, perf_counts_the_same)
+{
+	const char *const paths[] = { OLD_IN, OLD_A, OLD_B };
+	const __s64 expected[] = { LOOP_INSNS * N, LOOP_INSNS * N, 0 };
+	unsigned int i;
+
+	if (!perfs_cgroups_exist())
+		return;
+	ASSERT_EQ(0, target_start(&self->target[0], self->cpu, false));
+	move_to(_metadata, OLD_IN, self->target[0].pid);
+	for (i = 0; i < ARRAY_SIZE(paths); i++) {
+		EXPECT_EQ(expected[i], longer_job(_metadata, self, &event_maker_perfmon, paths[i]));
+		EXPECT_EQ(expected[i], longer_job(_metadata, self, &event_maker_perf, paths[i]));
+	}
+}
+
+TEST_HARNESS_MAIN

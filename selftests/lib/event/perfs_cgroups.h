@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The hierarchy of cgroups that has perf's controller: that of version 2, or one of version 1 where
+ * the controller is mounted.
+ */
+#ifndef SELFTESTS_PERFS_CGROUPS_H
+#define SELFTESTS_PERFS_CGROUPS_H
+
+#include <stdbool.h>
+
+/*
+ * Returns the number of the hierarchy that perf's controller is in: 0 for that of version 2. -1 if
+ * the kernel has no such controller; Debian's has.
+ */
+int perfs_cgroups_hierarchy(void);
+
+/* Returns whether the kernel has perf's controller. */
+bool perfs_cgroups_exist(void);
+
+/*
+ * Unmounts the hierarchy of version 1 at @place, which has no cgroups left, and waits until
+ * version 2 has perf's controller again.
+ */
+void perfs_cgroups_end_version_1(const char *place);
+
+#endif
