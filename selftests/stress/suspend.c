@@ -2,8 +2,8 @@
 /*
  * The system goes to sleep and wakes up: at each level of pm_test, and by a real suspend to memory,
  * in which the registers are lost. Counters continue from their values. A trace ends with a
- * flag, and keeps its records; the next trace records everything. Events of tasks and of CPUs
- * continue, and their rings have all samples.
+ * flag, and keeps its records; the next trace records everything. Events of tasks, of CPUs and of
+ * cgroups continue, and their rings have all samples.
  *
  * Suspend to idle is not tested, since nothing would wake the virtual machine: its clock raises no
  * ACPI event while the machine is on. The level "platform" tests all of it except the idling.
@@ -16,6 +16,8 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -34,6 +36,8 @@
 
 #define POWER		"/sys/power/"
 #define TEST_DELAY	"/sys/module/suspend/parameters/pm_test_delay"
+
+#define CGROUPS		"/tmp/cgroup"
 
 #define PAGES	64
 #define RATE	997U
@@ -230,6 +234,42 @@ TEST_F_TIMEOUT(suspend, events_of_all_cpus_continue_after_sleep, 36000)
 	TH_LOG("%llu sleeps", i);
 	for_each_cpu_in(cpu, &self->leaks.cpus)
 		close(fd[cpu]);
+	close_without_leaks(_metadata, self);
+}
+
+/* The count of a cgroup grows by what its task executes, beside an event of the task. */
+TEST_F_TIMEOUT(suspend, event_of_a_cgroup_counts_its_task_over_sleep, 36000)
+{
+	struct perf_event_attr attr = event_instructions();
+	__s64 before[2], after[2];
+	int dir, cgroup, task;
+	__u64 i;
+
+	attr.disabled = 0;
+	mkdir(CGROUPS, 0755);
+	ASSERT_EQ(0, mount("none", CGROUPS, "cgroup2", 0, NULL));
+	ASSERT_EQ(0, mkdir(CGROUPS "/a", 0755));
+	EXPECT_EQ(0, write_file(CGROUPS "/a/cgroup.procs", "0"));
+	dir = open(CGROUPS "/a", O_RDONLY | O_DIRECTORY);
+	cgroup = event_maker_perfmon.open(&attr, dir, -1, -1, PERF_FLAG_PID_CGROUP);
+	task = event_maker_perfmon.open(&attr, 0, -1, -1, 0);
+	for (i = 0; i < self->rounds; i++) {
+		before[0] = event_count(cgroup);
+		before[1] = event_count(task);
+		EXPECT_EQ(0, sleep_once(variant));
+		loop(N);
+		after[0] = event_count(cgroup);
+		after[1] = event_count(task);
+		EXPECT_LE((__s64)(LOOP_INSNS * N), after[0] - before[0]);
+		EXPECT_EQ(after[1] - before[1], after[0] - before[0]);
+	}
+	TH_LOG("%llu sleeps", i);
+	close(task);
+	close(cgroup);
+	close(dir);
+	EXPECT_EQ(0, write_file(CGROUPS "/cgroup.procs", "0"));
+	EXPECT_EQ(0, rmdir(CGROUPS "/a"));
+	EXPECT_EQ(0, umount(CGROUPS));
 	close_without_leaks(_metadata, self);
 }
 

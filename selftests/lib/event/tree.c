@@ -44,6 +44,8 @@ struct tree_task {
 	enum task_kind kind;
 	int parent;
 	int cpu;		/* the CPU that it pins itself to first, or -1 */
+	int first_cgroup;	/* descriptor of the cgroup.procs it writes to first, or -1 */
+	int next_cgroup;	/* the same, after the first loop */
 	unsigned long before;	/* rounds of the loop before its children */
 	unsigned long after;	/* rounds of the loop after its children */
 	unsigned long loops[2];	/* the same two of this run */
@@ -89,10 +91,18 @@ static int run_thread(void *task)
 	return 0;
 }
 
+/* Moves the process to a cgroup, unless @procs is -1. */
+static __always_inline void enter_cgroup(int procs)
+{
+	if (procs >= 0)
+		raw_syscall(SYS_write, procs, (long)"0", 1, 0);
+}
+
 static void exec_loop(struct tree_task *t)
 {
 	static char *const empty[] = { NULL };
 
+	enter_cgroup(t->first_cgroup);
 	raw_syscall(SYS_execve, (long)PROGRAM, (long)t->argv, (long)empty, 0);
 	raw_syscall(SYS_exit_group, 127, 0, 0, 0);
 }
@@ -166,7 +176,9 @@ static void run_task(struct tree_task *t)
 	if (t->cpu >= 0)
 		raw_syscall(SYS_sched_setaffinity, 0, sizeof(cpu_set_t),
 		     (long)&tree.set[t->cpu], 0);
+	enter_cgroup(t->first_cgroup);
 	loop(t->loops[0]);
+	enter_cgroup(t->next_cgroup);
 	for (i = self + 1; i < tree.count; i++)
 		if (tree.task[i].parent == self)
 			start_task(&tree.task[i]);
@@ -193,7 +205,7 @@ __u64 tree_make(struct rng *r, const cpu_set_t *cpus)
 	tree.count = 1 + rng_below(r, MAX_TASKS);
 	for (i = 0; i < tree.count; i++) {
 		t = &tree.task[i];
-		*t = (struct tree_task) { .cpu = -1 };
+		*t = (struct tree_task) { .cpu = -1, .first_cgroup = -1, .next_cgroup = -1 };
 		do {
 			t->parent = i ? (int)rng_below(r, i) : -1;
 		} while (i && !has_children(tree.task[t->parent].kind));
@@ -210,6 +222,40 @@ __u64 tree_make(struct rng *r, const cpu_set_t *cpus)
 			sum += LOOP_INSNS * (t->before - 1);
 	}
 	return sum;
+}
+
+/* Returns a random cgroup, or the one where the task is. */
+static int next_cgroup(struct rng *r, int count, int present)
+{
+	return rng_once_in(r, 2) ? (int)rng_below(r, count) : present;
+}
+
+void tree_use_cgroups(struct rng *r, const int *procs, int count, __u64 *expected)
+{
+	/* The cgroup in which the children of each task begin. */
+	int last[MAX_TASKS], i, first;
+	struct tree_task *t;
+
+	for (i = 0; i < count; i++)
+		expected[i] = 0;
+	for (i = 0; i < tree.count; i++) {
+		t = &tree.task[i];
+		first = i ? last[t->parent] : -1;
+		/* A thread would move the other threads of its process, too. */
+		if (t->kind != KIND_THREAD) {
+			first = i ? next_cgroup(r, count, first) : 0;
+			t->first_cgroup = procs[first];
+		}
+		last[i] = first;
+		expected[first] += LOOP_INSNS * (t->before - 1);
+		if (!has_children(t->kind))
+			continue;
+		if (t->kind != KIND_THREAD) {
+			last[i] = next_cgroup(r, count, first);
+			t->next_cgroup = procs[last[i]];
+		}
+		expected[last[i]] += LOOP_INSNS * (t->after - 1);
+	}
 }
 
 /* Kills the tasks that have written their id to the pipe, until the tree is gone. */
@@ -246,6 +292,7 @@ __s64 tree_run_and_count(const struct event_maker *maker, bool least)
 	pid = fork();
 	if (!pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		setpgid(0, 0);
 		raw_syscall(SYS_read, go[0], (long)&byte, 1, 0);
 		run_task(&tree.task[0]);
 	}
@@ -261,8 +308,11 @@ __s64 tree_run_and_count(const struct event_maker *maker, bool least)
 		kill_victims(tree.victims[0]);
 	close(go[1]);
 	close(tree.victims[0]);
-	/* Waits for the first task, and for orphans, whose reaper this process is. */
-	while (wait(NULL) > 0)
+	/*
+	 * Waits for the first task, and for orphans, whose reaper this process is. It may have
+	 * other children, which are in another group.
+	 */
+	while (waitpid(-pid, NULL, 0) > 0)
 		;
 	if (!value)
 		value = event_count(fd);

@@ -26,6 +26,14 @@ struct event_maker;
  */
 __u64 tree_make(struct rng *r, const cpu_set_t *cpus);
 
+/*
+ * Has the processes of the tree enter some of @count cgroups: before their first loop, and between
+ * it and their children. The first process enters the first cgroup. @procs are the descriptors of
+ * the files cgroup.procs. Sets in @expected by how many instructions the loops in each cgroup
+ * exceed the shortest ones.
+ */
+void tree_use_cgroups(struct rng *r, const int *procs, int count, __u64 *expected);
+
 /* Returns the number of tasks in the tree. */
 int tree_tasks(void);
 
