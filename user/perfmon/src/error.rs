@@ -278,11 +278,11 @@ pub enum Cause {
     /// There is no such cgroup, or it has been removed (ENOENT, ENODEV).
     #[error("there is no such cgroup")]
     NoSuchCgroup,
-    /// The path is not the directory of a cgroup of version 2 (ENOTDIR, EBADF, or the file system's type).
+    /// The path is not the directory of a cgroup (ENOTDIR, EBADF, or the file system's type).
     #[error("the path is not the directory of a cgroup")]
     NotACgroup,
-    /// The cgroup is of version 1, or only cgroups of version 1 are mounted.
-    #[error("cgroups of version 1 can't be counted, only those of version 2")]
+    /// The cgroup is of version 1 and not in perf's hierarchy (EBADF), or only such cgroups are mounted.
+    #[error("cgroups of version 1 can be counted only in perf's hierarchy")]
     CgroupVersion1,
     /// No cgroups are mounted where this process sees them.
     #[error("no cgroups are mounted")]
@@ -325,6 +325,11 @@ impl Error {
                 if target.cgroup().is_some_and(Cgroup::is_removed) =>
             {
                 Cause::NoSuchCgroup
+            }
+            (A::OpenEvent(_, target), Errno::EBADF)
+                if target.cgroup().is_some_and(Cgroup::is_of_version_1) =>
+            {
+                Cause::CgroupVersion1
             }
             (A::OpenEvent(_, target), Errno::EBADF) if target.cgroup().is_some() => {
                 Cause::NotACgroup
@@ -461,10 +466,13 @@ impl Cause {
             Self::NoSuchCgroup => {
                 Some("`cat /proc/PID/cgroup` shows the cgroup of a process, after `0::`.")
             }
-            Self::NotACgroup => Some("`findmnt -t cgroup2` shows where cgroups are mounted."),
-            Self::CgroupVersion1 => {
-                Some("Mount cgroups of version 2: `mount -t cgroup2 none PATH`.")
+            Self::NotACgroup => {
+                Some("`findmnt -t cgroup2,cgroup` shows where cgroups are mounted.")
             }
+            Self::CgroupVersion1 => Some(
+                "Mount cgroups of version 2: `mount -t cgroup2 none PATH`; or those of perf, where \
+                 /proc/cgroups has perf_event: `mount -t cgroup -o perf_event none PATH`.",
+            ),
             Self::NoCgroupMount => Some("Mount cgroups: `mount -t cgroup2 none /sys/fs/cgroup`."),
             Self::Missed => Some(
                 "There was no memory to follow a new task, or something else changed the registers: the kernel log \

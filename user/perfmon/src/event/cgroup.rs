@@ -18,7 +18,8 @@ use nix::unistd::{AccessFlags, faccessat};
 
 use crate::{Attempt, Cause, Error};
 
-/// A cgroup of version 2, as its open directory, for [`Builder::cgroup`](super::Builder::cgroup).
+/// A cgroup, as its open directory, for [`Builder::cgroup`](super::Builder::cgroup): one of version 2, or one of version 1
+/// in the hierarchy that has the controller `perf_event`.
 ///
 /// The object keeps referring to the cgroup that was opened, even if another cgroup gets its path. Events of a removed
 /// cgroup keep their counts.
@@ -44,8 +45,7 @@ impl Cgroup {
     /// Opens the cgroup whose directory has this path.
     ///
     /// # Errors
-    /// [`Cause::NoSuchCgroup`] if nothing has the path, [`Cause::NotACgroup`] if something else has it,
-    /// [`Cause::CgroupVersion1`] if it is a cgroup of version 1.
+    /// [`Cause::NoSuchCgroup`] if nothing has the path, [`Cause::NotACgroup`] if something else has it.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let open_error = |cause| Error {
@@ -59,14 +59,14 @@ impl Cgroup {
             .map_err(|error| open_error(cause_of_open(&error)))?;
         let kind = fstatfs(&file).map_err(|errno| open_error(Cause::Unexpected(errno)))?;
         match kind.filesystem_type() {
-            CGROUP2_SUPER_MAGIC => Ok(Self::from_directory(file.into(), path)),
-            CGROUP_SUPER_MAGIC => Err(open_error(Cause::CgroupVersion1)),
+            CGROUP2_SUPER_MAGIC | CGROUP_SUPER_MAGIC => Ok(Self::from_directory(file.into(), path)),
             _ => Err(open_error(Cause::NotACgroup)),
         }
     }
 
     /// Opens the cgroup of this name below the [mount point](Self::mount_point) of cgroups. The name is the path that
-    /// /proc/PID/cgroup shows after `0::`, with or without the slash in front, or the whole path with the mount point.
+    /// /proc/PID/cgroup shows after `0::`, or after `perf_event:` where that is mounted, with or without the slash in front,
+    /// or the whole path with the mount point.
     ///
     /// # Errors
     /// As [`open`](Self::open) and [`mount_point`](Self::mount_point).
@@ -86,11 +86,13 @@ impl Cgroup {
         }))
     }
 
-    /// Returns where this process sees cgroups of version 2 mounted. Of several mounts, the one with the highest root
-    /// wins, as it shows the most cgroups.
+    /// Returns where this process sees the cgroups mounted that perf counts, and whose ids samples have
+    /// ([`Builder::cgroup_ids`](super::Builder::cgroup_ids)): those of version 1 with the controller `perf_event`, where
+    /// that is mounted, and else those of version 2. Of several mounts of version 2, the one with the highest root wins, as
+    /// it shows the most cgroups.
     ///
     /// # Errors
-    /// [`Cause::NoCgroupMount`], or [`Cause::CgroupVersion1`] if only those of version 1 are mounted.
+    /// [`Cause::NoCgroupMount`], or [`Cause::CgroupVersion1`] if only others of version 1 are mounted.
     pub fn mount_point() -> Result<PathBuf, Error> {
         let table = fs::read("/proc/self/mountinfo");
         let table = table.map_err(|error| unexpected_cause(&error));
@@ -98,16 +100,6 @@ impl Cgroup {
             let attempt = Attempt::FindCgroups;
             Error { attempt, cause }
         })
-    }
-
-    /// Returns where the cgroups are mounted whose ids samples have ([`Builder::cgroup_ids`](super::Builder::cgroup_ids)):
-    /// those of version 1 with the controller `perf_event`, where that is mounted, and else as [`mount_point`](Self::mount_point).
-    ///
-    /// # Errors
-    /// As [`mount_point`](Self::mount_point).
-    pub fn sampled_mount_point() -> Result<PathBuf, Error> {
-        let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
-        find_perf_mount(&table).map_or_else(Self::mount_point, Ok)
     }
 
     /// Returns the path that the cgroup was opened by.
@@ -121,6 +113,11 @@ impl Cgroup {
     pub fn is_removed(&self) -> bool {
         let result = faccessat(self, "cgroup.procs", AccessFlags::F_OK, AtFlags::empty());
         matches!(result, Err(Errno::ENOENT | Errno::ENODEV))
+    }
+
+    /// Returns whether the cgroup is of version 1.
+    pub(crate) fn is_of_version_1(&self) -> bool {
+        fstatfs(self).is_ok_and(|kind| kind.filesystem_type() == CGROUP_SUPER_MAGIC)
     }
 }
 
@@ -159,9 +156,14 @@ fn strip_mount<'a>(name: &'a Path, mount: &Path) -> &'a Path {
     name.strip_prefix("/").unwrap_or(name)
 }
 
-/// Finds the mount point of cgroups in the text of /proc/self/mountinfo. Of several mounts, the one with the highest root
-/// wins, and the first of equal ones. In a container it may be a mount that was passed in from the host.
+/// Finds the mount point of cgroups in the text of /proc/self/mountinfo, as [`Cgroup::mount_point`] describes it.
 fn find_mount(table: &[u8]) -> Result<PathBuf, Cause> {
+    find_perf_mount(table).map_or_else(|| find_mount_of_version_2(table), Ok)
+}
+
+/// Finds the mount point of cgroups of version 2. Of several mounts, the one with the highest root wins, and the first of
+/// equal ones. In a container it may be a mount that was passed in from the host.
+fn find_mount_of_version_2(table: &[u8]) -> Result<PathBuf, Cause> {
     let mut has_version_1 = false;
     let mut best: Option<(isize, &[u8])> = None;
     for line in table.split(|byte| *byte == b'\n') {
@@ -258,14 +260,17 @@ mod tests {
     }
 
     #[test]
-    fn mount_of_perfs_controller_is_found() {
+    fn the_hierarchy_with_perfs_controller_comes_first() {
         let other = &b"30 24 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"[..];
         let perfs =
             &b"31 24 0:27 / /perf\\040event rw shared:9 - cgroup cgroup rw,perf_event\n"[..];
         let second = &b"32 24 0:28 / /unified rw - cgroup2 perf_event rw\n"[..];
-        assert_eq!(find_perf_mount(&[other, second].concat()), None);
-        let mount = find_perf_mount(&[other, second, perfs].concat());
-        assert_eq!(mount, Some(PathBuf::from("/perf event")));
+        let found = |lines: &[&[u8]]| find_mount(&lines.concat());
+        assert_eq!(found(&[other, second]), Ok(PathBuf::from("/unified")));
+        assert_eq!(
+            found(&[other, second, perfs]),
+            Ok(PathBuf::from("/perf event"))
+        );
     }
 
     #[test]

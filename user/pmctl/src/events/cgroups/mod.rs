@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds cgroups by their names and by patterns.
 //!
-//! The name of a cgroup is its path below the mount point, as /proc/PID/cgroup has it after `0::`, without the slash at the
-//! beginning. The root is shown as `/`.
+//! The name of a cgroup is its path below the mount point, as /proc/PID/cgroup has it after `0::` or `perf_event:`, without the
+//! slash at the beginning. The root is shown as `/`.
 
 mod container;
 mod pattern;
