@@ -19,7 +19,6 @@
 #include "target.h"
 
 #define N	100000UL
-#define PERIOD	1009UL
 
 #define MSR_PEBS_ENABLE		0x3f1
 #define MSR_IA32_DS_AREA	0x600
@@ -34,24 +33,7 @@ FIXTURE(event)
 #define EVENT_OVERFLOWS
 #include "event_fixture.h"
 #include "sample_fixture.h"
-
-/* Attributes of event_every(), made precise. */
-static struct perf_event_attr precise_every(__u64 period)
-{
-	struct perf_event_attr attr = event_every(period);
-
-	attr.precise_ip = 2;
-	return attr;
-}
-
-static bool has_precise(const struct event_maker *maker)
-{
-	struct perf_event_attr attr = precise_every(PERIOD);
-	int fd = maker->open(&attr, 0, -1, -1, 0);
-
-	close(fd);
-	return fd >= 0;
-}
+#include "precise_fixture.h"
 
 FIXTURE_SETUP(event)
 {
@@ -72,50 +54,6 @@ FIXTURE_TEARDOWN(event)
 	sampler_close(&self->samplers[0]);
 	sampler_close(&self->samplers[1]);
 	restore_maker(_metadata, variant);
-}
-
-/* The positions of the samples of a labelled_loop(), in their order. */
-struct places {
-	__u64 period;
-	__u32 tid;
-	bool odd;			/* the last sample was at the second instruction of the loop */
-	unsigned long inside, outside;
-	unsigned long displaced;	/* not at the instruction that the period predicts */
-	unsigned long wrong;		/* samples of another task, or of the kernel */
-};
-
-static void check_place(const struct sample *s, void *data)
-{
-	struct places *p = data;
-	bool odd;
-
-	p->wrong += s->ip >> 63 || s->tid != p->tid || s->period != p->period;
-	if (!in_labelled_loop(s->ip)) {
-		p->outside++;
-		return;
-	}
-	odd = s->ip != (uintptr_t)labelled_loop_begin;
-	p->displaced += p->inside++ && odd != (p->odd ^ (p->period & 1));
-	p->odd = odd;
-}
-
-/* Checks the places of all samples. Returns their number. */
-static unsigned long check_places(struct __test_metadata *_metadata,
-				  const FIXTURE_VARIANT(event) *variant, struct sampler *s,
-				  __u64 period, pid_t tid, unsigned long insns)
-{
-	struct places p = { .period = period, .tid = tid };
-	__s64 count = expect_samples(_metadata, variant, s, period, check_place, &p);
-
-	/* A sample that is due at the first instruction after a switch is taken at the second. */
-	EXPECT_GE(2 + p.inside / 500, p.displaced) {
-		TH_LOG("period %llu: %lu of %lu", period, p.displaced, p.inside);
-	}
-	EXPECT_EQ(0UL, p.wrong);
-	EXPECT_LE((__s64)insns, count);
-	EXPECT_LE(insns / period, p.inside + 1);
-	EXPECT_GE((count - insns) / period + 1, p.outside);
-	return p.inside + p.outside;
 }
 
 static const __u64 periods[] = {
@@ -230,25 +168,8 @@ TEST_F(event, samples_without_room_are_reported_as_lost)
 }
 
 /* Loops of two programs. */
-extern const char first_begin[], first_end[], second_begin[], second_end[];
-
-#define DEFINE_LOOP(name)							\
-__attribute__((noinline, noclone)) static void name##_loop(unsigned long n)	\
-{										\
-	__asm__ volatile(".globl " #name "_begin, " #name "_end\n"		\
-			 #name "_begin:	dec	%0\n"				\
-			 "		jnz	" #name "_begin\n"		\
-			 #name "_end:\n"					\
-			 : "+r" (n) : : "cc");					\
-}
-
 DEFINE_LOOP(first)
 DEFINE_LOOP(second)
-
-static bool is_between(__u64 ip, const char *begin, const char *end)
-{
-	return ip >= (uintptr_t)begin && ip < (uintptr_t)end;
-}
 
 struct program_samples {
 	bool is_second;
@@ -693,16 +614,6 @@ TEST_F(event, unsupported_attributes_are_refused)
 			TH_LOG("case %u", i);
 		}
 	}
-}
-
-TEST_F(event, an_event_of_a_cpu_is_refused)
-{
-	struct perf_event_attr attr = precise_every(PERIOD);
-
-	/* Only perf supports events of a CPU. */
-	if (variant->maker == &event_maker_perf)
-		return;
-	EXPECT_EQ(-EOPNOTSUPP, variant->maker->open(&attr, -1, self->cpu, -1, 0));
 }
 
 /* A failed call changes nothing. */

@@ -157,6 +157,8 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
     // SAFETY: The function requires an area of the current task that stays mapped during the call: the probed
     // function has it as its argument, under the lock of the mm.
     let (mapping, name) = unsafe { mappings::describe(area, name) };
+    // The samples before the mapping come first.
+    here.pmu().convert_records_so_far(here);
     let change = TaskChange::Map(&mapping, name);
     let task = Task::current_raw();
     for slots in own_slots() {

@@ -120,9 +120,8 @@ fn prepare_precise() -> Result {
 /// [`InvalidAttr::Unsupported`] if the event may not have the target.
 fn check_target(config: &EventConfig, target: &Target) -> Result<(), InvalidAttr> {
     let sampling = &config.sampling;
-    // Call stacks in branch records are kept for each task. The processor's samples do not name their task, which may
-    // be switched out before they are taken from the buffer.
-    let needs_one_task = sampling.has_recorded_calls() || sampling.precise;
+    // Call stacks in branch records are kept for each task.
+    let needs_one_task = sampling.has_recorded_calls();
     // The events of a cgroup and of its ancestors count at the same time, so they can't take turns independently.
     let needs_own_counter = config.exclusive || sampling.trigger.is_sampled();
     let is_of_cgroup = matches!(target, Target::Cgroup(..));
@@ -135,7 +134,10 @@ fn check_target(config: &EventConfig, target: &Target) -> Result<(), InvalidAttr
         // A ring has one writer at a time, so recording a cgroup needs a CPU.
         Target::Cgroup(_, cpu) => {
             let is_recorded = sampling.trigger.is_sampled() || sampling.follows_tasks();
-            !config.exclusive && !needs_one_task && (cpu.is_some() || !is_recorded)
+            !config.exclusive
+                && !needs_one_task
+                && !sampling.precise
+                && (cpu.is_some() || !is_recorded)
         }
     };
     if is_supported {

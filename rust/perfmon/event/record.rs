@@ -20,26 +20,38 @@ use kernel::{bindings, task::Task};
 /// ATOMICS: relaxed. It is raised together with [`SLOW_SWITCH_USERS`], before the event is attached.
 static SWITCH_RECORDERS: AtomicU32 = AtomicU32::new(0);
 
-/// Begins to record context switches, if the event wants such records.
+/// Makes switches take the slow path, if the event writes records or samples at each of them. The event is not enabled
+/// yet.
 pub(super) fn begin_switches(event: &Event) {
     if event.sampler.sampling.switch {
         SWITCH_RECORDERS.fetch_add(1, Relaxed);
+    }
+    if writes_at_switch(event) {
         SLOW_SWITCH_USERS.fetch_add(1, Relaxed);
     }
 }
 
-/// Undoes [`begin_switches`].
+/// Undoes [`begin_switches`], when no context has the event any more.
 pub(super) fn end_switches(event: &Event) {
-    if event.sampler.sampling.switch {
+    if writes_at_switch(event) {
         SLOW_SWITCH_USERS.fetch_sub(1, Relaxed);
+    }
+    if event.sampler.sampling.switch {
         SWITCH_RECORDERS.fetch_sub(1, Relaxed);
     }
 }
 
+/// Returns whether the event writes records or samples at each switch.
+fn writes_at_switch(event: &Event) -> bool {
+    event.sampler.sampling.switch || event.target.needs_records_at_switch(&event.config)
+}
+
 /// Records a change of the current task in the rings of its own events, and of the events of its CPU and its cgroups.
+/// The samples before the change come first.
 pub(super) fn write_current(change: &TaskChange<'_>) {
     let irqs_off = irqs_off();
     let here = irqs_off.here();
+    here.pmu().convert_records_so_far(here);
     let task = Task::current_raw();
     if let Some(slots) = HeldContext::of_task(here) {
         write_to(here, &slots, change, task, None);

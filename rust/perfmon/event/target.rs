@@ -69,7 +69,15 @@ impl Target {
 
     /// Returns whether an event with this configuration needs the tracepoints of tasks.
     pub(super) fn follows_tasks(&self, config: &EventConfig) -> bool {
-        !matches!(self, Self::Cpu(_)) || config.sampling.follows_tasks()
+        !matches!(self, Self::Cpu(_))
+            || config.sampling.follows_tasks()
+            || self.needs_records_at_switch(config)
+    }
+
+    /// Returns whether the processor's records (PEBS) of an event with this configuration are made samples at each
+    /// switch of tasks. The records of a CPU do not name their task; those of a task end with its windows.
+    pub(super) fn needs_records_at_switch(&self, config: &EventConfig) -> bool {
+        config.sampling.precise && matches!(self, Self::Cpu(_))
     }
 }
 

@@ -126,6 +126,14 @@ impl Pmu {
         value.load(here, msrs.write, events, value.total());
     }
 
+    /// Makes samples of what the processor has written up to now, if it takes samples. For tasks and interrupts.
+    #[inline(always)]
+    pub(crate) fn convert_records_so_far(&self, here: ThisCpu<'_>) {
+        if here.percpu().pebs.armed.get() != 0 {
+            self.with_records_converted(here, || ());
+        }
+    }
+
     /// Makes samples of what the processor has written, and calls `f` before it can write more. For tasks and
     /// interrupts.
     #[cold]

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Steps of tests of precise samples, which the processor takes itself. Include it after
+ * sample_fixture.h.
+ */
+#ifndef SELFTESTS_PRECISE_FIXTURE_H
+#define SELFTESTS_PRECISE_FIXTURE_H
+
+#include "loop.h"
+#include "samples.h"
+
+#define PERIOD	1009UL
+
+/* Attributes of event_every(), made precise. */
+static inline struct perf_event_attr precise_every(__u64 period)
+{
+	struct perf_event_attr attr = event_every(period);
+
+	attr.precise_ip = 2;
+	return attr;
+}
+
+static inline bool has_precise(const struct event_maker *maker)
+{
+	struct perf_event_attr attr = precise_every(PERIOD);
+	int fd = maker->open(&attr, 0, -1, -1, 0);
+
+	close(fd);
+	return fd >= 0;
+}
+
+/* Defines NAME_loop(n), a loop of n rounds between the labels NAME_begin and NAME_end. */
+#define DEFINE_LOOP(name)							\
+extern const char name##_begin[], name##_end[];					\
+__attribute__((noinline, noclone)) static void name##_loop(unsigned long n)	\
+{										\
+	__asm__ volatile(".globl " #name "_begin, " #name "_end\n"		\
+			 #name "_begin:	dec	%0\n"				\
+			 "		jnz	" #name "_begin\n"		\
+			 #name "_end:\n"					\
+			 : "+r" (n) : : "cc");					\
+}
+
+static inline bool is_between(__u64 ip, const char *begin, const char *end)
+{
+	return ip >= (uintptr_t)begin && ip < (uintptr_t)end;
+}
+
+/* The positions of the samples of a labelled_loop(), in their order. */
+struct places {
+	__u64 period;
+	__u32 tid;
+	bool odd;			/* the last sample was at the second instruction of the loop */
+	unsigned long inside, outside;
+	unsigned long displaced;	/* not at the instruction that the period predicts */
+	unsigned long wrong;		/* samples of another task, or of the kernel */
+};
+
+static inline void check_place(const struct sample *s, void *data)
+{
+	struct places *p = data;
+	bool odd;
+
+	p->wrong += s->ip >> 63 || s->tid != p->tid || s->period != p->period;
+	if (!in_labelled_loop(s->ip)) {
+		p->outside++;
+		return;
+	}
+	odd = s->ip != (uintptr_t)labelled_loop_begin;
+	p->displaced += p->inside++ && odd != (p->odd ^ (p->period & 1));
+	p->odd = odd;
+}
+
+/* Checks the places of all samples. Returns their number. */
+static inline unsigned long check_places(struct __test_metadata *_metadata,
+					 const FIXTURE_VARIANT(event) *variant,
+					 struct sampler *s, __u64 period, pid_t tid,
+					 unsigned long insns)
+{
+	struct places p = { .period = period, .tid = tid };
+	__s64 count = expect_samples(_metadata, variant, s, period, check_place, &p);
+
+	/* A sample that is due at the first instruction after a switch is taken at the second. */
+	EXPECT_GE(2 + p.inside / 500, p.displaced) {
+		TH_LOG("period %llu: %lu of %lu", period, p.displaced, p.inside);
+	}
+	EXPECT_EQ(0UL, p.wrong);
+	EXPECT_LE((__s64)insns, count);
+	EXPECT_LE(insns / period, p.inside + 1);
+	EXPECT_GE((count - insns) / period + 1, p.outside);
+	return p.inside + p.outside;
+}
+
+#endif
