@@ -499,6 +499,112 @@ TEST_F(event, new_period_applies_to_the_next_samples)
 	EXPECT_EQ(sums.samples * period, sums.periods);
 }
 
+/* The places of samples of an event with a frequency: each is its own period behind the last. */
+struct rated {
+	struct places p;
+	__u64 longest;	/* period */
+	unsigned long changes;
+};
+
+static void check_rated_place(const struct sample *s, void *data)
+{
+	struct rated *r = data;
+
+	r->changes += r->p.period != s->period;
+	r->p.period = s->period;
+	if (s->period > r->longest)
+		r->longest = s->period;
+	check_place(s, &r->p);
+}
+
+/*
+ * Emulated time is uneven, and there are fewer samples while the host has other work, and more
+ * after that until the period is adjusted. With EVEN, time is counted in instructions (run
+ * --icount).
+ */
+static void expect_rate(struct __test_metadata *_metadata, __u64 wanted, unsigned long samples)
+{
+	const bool even = env_number("EVEN", 0);
+
+	EXPECT_LE(even ? wanted - wanted / 8 : wanted / 8, samples);
+	EXPECT_GE(even ? wanted + wanted / 8 : wanted * 3, samples);
+}
+
+/* The first period is that of an event that comes 10^9 times a second. */
+static void sample_with_frequency(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+				  const FIXTURE_VARIANT(event) *variant, __u64 config)
+{
+	const __u64 frequency = 1000;
+	struct perf_event_attr attr = precise_every(frequency);
+	struct sampler *s = &self->samplers[0];
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	struct rated r = { .p = { .tid = gettid() } };
+	__u64 read_out[3], wanted;
+
+	attr.freq = 1;
+	attr.config = config;
+	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+	open_sampler(_metadata, variant, s, attr, 0);
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop(500 * N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	ASSERT_EQ((ssize_t)sizeof(read_out), read(s->fd, read_out, sizeof(read_out)));
+	sampler_read(s, &sums, check_rated_place, &r);
+	wanted = read_out[2] * frequency / 1000000000;
+	TH_LOG("%s: %lu samples, %llu wanted, longest %llu, %lu changes", variant->maker->name,
+	       sums.samples, wanted, r.longest, r.changes);
+	expect_rate(_metadata, wanted, sums.samples);
+	EXPECT_EQ(0UL, sums.lost);
+	EXPECT_TRUE(sums.ordered);
+	EXPECT_EQ(0UL, r.p.wrong);
+	/* perf's samples have the next period. */
+	if (variant->maker == &event_maker_perf)
+		return;
+	EXPECT_LE(sums.periods, read_out[0]);
+	EXPECT_GE(sums.periods + r.longest, read_out[0]);
+	if (config == PERF_COUNT_HW_INSTRUCTIONS)
+		EXPECT_GE(2 + r.p.inside / 500, r.p.displaced);
+}
+
+TEST_F(event, frequency_is_the_number_of_samples_per_second)
+{
+	sample_with_frequency(_metadata, self, variant, PERF_COUNT_HW_INSTRUCTIONS);
+}
+
+TEST_F(event, frequency_follows_the_rate_of_the_event)
+{
+	sample_with_frequency(_metadata, self, variant, PERF_COUNT_HW_BRANCH_INSTRUCTIONS);
+}
+
+TEST_F(event, new_frequencies_lose_no_events)
+{
+	const __u64 frequencies[] = { 1000, 100, 3000 };
+	struct perf_event_attr attr = precise_every(1000);
+	struct sampler *s = &self->samplers[0];
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	struct rated r = { .p = { .tid = gettid() } };
+	unsigned int i;
+
+	/* perf starts a new period. */
+	if (variant->maker == &event_maker_perf)
+		return;
+	attr.freq = 1;
+	open_sampler(_metadata, variant, s, attr, 0);
+	for (i = 0; i < 30; i++) {
+		__u64 frequency = frequencies[i % ARRAY_SIZE(frequencies)];
+
+		ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_PERIOD, (uintptr_t)&frequency));
+		ASSERT_EQ(0, event_enable(s->fd));
+		labelled_loop(10 * N);
+		ASSERT_EQ(0, event_disable(s->fd));
+	}
+	sampler_read(s, &sums, check_rated_place, &r);
+	EXPECT_LT(30UL, sums.samples);
+	EXPECT_EQ(0UL, sums.lost);
+	EXPECT_LE((__s64)sums.periods, event_count(s->fd));
+	EXPECT_GE((__s64)(sums.periods + r.longest), event_count(s->fd));
+}
+
 /* A CPU that goes offline loses no samples, and its samples continue when it is online again. */
 TEST_F(event, samples_survive_cpu_hotplug)
 {
@@ -558,7 +664,6 @@ static void has_callchain(struct perf_event_attr *a) { a->sample_type |= PERF_SA
 static void has_counts(struct perf_event_attr *a) { a->sample_type |= PERF_SAMPLE_READ; }
 static void has_address(struct perf_event_attr *a) { a->sample_type |= PERF_SAMPLE_ADDR; }
 static void has_weight(struct perf_event_attr *a) { a->sample_type |= PERF_SAMPLE_WEIGHT; }
-static void has_frequency(struct perf_event_attr *a) { a->freq = 1; }
 static void has_period_1(struct perf_event_attr *a) { a->sample_period = 1; }
 static void has_long_period(struct perf_event_attr *a) { a->sample_period = 1ULL << 31; }
 static void is_backward(struct perf_event_attr *a) { a->write_backward = 1; }
@@ -594,9 +699,9 @@ static void is_dummy(struct perf_event_attr *a)
 }
 
 static void (*const impossible[])(struct perf_event_attr *a) = {
-	has_callchain, has_counts, has_address, has_weight, has_frequency, has_no_period,
-	has_period_1, has_long_period, is_backward, wakes_at_once, has_registers, has_clock,
-	is_short_in_kernel, is_dummy,
+	has_callchain, has_counts, has_address, has_weight, has_no_period, has_period_1,
+	has_long_period, is_backward, wakes_at_once, has_registers, has_clock, is_short_in_kernel,
+	is_dummy,
 };
 
 TEST_F(event, unsupported_attributes_are_refused)

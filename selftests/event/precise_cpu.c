@@ -185,6 +185,42 @@ TEST_F(event, each_sample_is_at_the_predicted_instruction)
 	}
 }
 
+/* Samples with a frequency are those of the right task, too, and their periods add up. */
+TEST_F(event, samples_with_a_frequency_have_their_ids)
+{
+	struct perf_event_attr attr = precise_every(20000);
+	struct programs programs = { .wrong = 0 };
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	struct sampler *s = &self->samplers[0];
+	__s64 count;
+	int go[2], i;
+
+	attr.freq = 1;
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	for (i = 0; i < 2; i++) {
+		programs.tid[i] = fork_program(i, &go[i]);
+		ASSERT_LT(0, (int)programs.tid[i]);
+	}
+	begin_samples(_metadata, variant, s, attr, self->cpu);
+	/* Long enough for the period to become that of the frequency. */
+	labelled_loop(100 * N);
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(1, write(go[i], "", 1));
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ((pid_t)programs.tid[i], waitpid(programs.tid[i], NULL, 0));
+		close(go[i]);
+	}
+	ASSERT_EQ(0, event_disable(s->fd));
+	count = event_count(s->fd);
+	sampler_read(s, &sums, check_owner, &programs);
+	EXPECT_EQ(0UL, programs.wrong);
+	EXPECT_LT(0UL, programs.samples[0]);
+	EXPECT_LT(0UL, programs.samples[1]);
+	EXPECT_EQ(0UL, sums.lost);
+	EXPECT_TRUE(sums.ordered);
+	EXPECT_LE((__s64)sums.periods, count);
+}
+
 TEST_F(event, reads_while_it_counts_keep_the_samples_exact)
 {
 	struct sampler *s = &self->samplers[0];

@@ -229,13 +229,11 @@ fn refresh(event: &Event) {
 #[cold]
 fn set_period(event: &Event, period_or_frequency: u64) -> Result {
     let sampling = &event.sampler.sampling;
-    sampling
-        .trigger
-        .with_number(period_or_frequency)?
-        .check(max_sample_rate())?;
+    let trigger = sampling.trigger.with_number(period_or_frequency)?;
+    trigger.check(max_sample_rate())?;
     if sampling.precise {
         let capabilities = &pmu::common().capabilities;
-        precise::check_period(period_or_frequency, event.config.select, capabilities)?;
+        precise::check_trigger(trigger, event.config.select, capabilities)?;
     }
     event.sampler.set_period_or_frequency(period_or_frequency);
     refresh(event);

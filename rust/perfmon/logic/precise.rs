@@ -11,7 +11,7 @@ use super::event_attr::{
 };
 use super::evtsel::EventSelect;
 use super::pebs::PebsFormat;
-use super::sampling::{Clock, Sampling, Trigger, Wakeup};
+use super::sampling::{period_for, Clock, Sampling, Trigger, Wakeup};
 
 /// The parts that precise samples can have.
 const SUPPORTED_PARTS: u64 = PERF_SAMPLE_IDENTIFIER
@@ -41,12 +41,10 @@ pub(super) fn counters(
         && !sampling.backward
         // Samples reach the ring at the interrupt only, so a reader can't be woken after a number of samples.
         && accepts_late_wakeup;
-    let Trigger::Period(period) = sampling.trigger else {
-        return Err(InvalidAttr::Unsupported);
-    };
-    if !is_supported || !allowed_periods(select, capabilities).contains(&period) {
+    if !is_supported {
         return Err(InvalidAttr::Unsupported);
     }
+    check_trigger(sampling.trigger, select, capabilities)?;
     match (format, attr.flags & PerfEventAttr::PRECISE_IP) {
         // The highest level requires evenly distributed samples, which only the fixed-function counter of instructions
         // can take.
@@ -86,20 +84,65 @@ fn allowed_periods(select: EventSelect, capabilities: &Capabilities) -> core::op
     min_period..1_u64 << width.saturating_sub(1)
 }
 
-/// Checks the new period of an event that has precise samples already.
+/// Checks the period of an event with precise samples. A frequency may be any.
 ///
 /// # Errors
-/// [`InvalidAttr::Unsupported`] if the period is not allowed.
-pub fn check_period(
-    period: u64,
+/// [`InvalidAttr::Unsupported`] if there are no samples, or if the period is not allowed.
+pub fn check_trigger(
+    trigger: Trigger,
     select: EventSelect,
     capabilities: &Capabilities,
 ) -> Result<(), InvalidAttr> {
-    if allowed_periods(select, capabilities).contains(&period) {
-        Ok(())
-    } else {
-        Err(InvalidAttr::Unsupported)
+    match trigger {
+        Trigger::Period(period) if allowed_periods(select, capabilities).contains(&period) => {
+            Ok(())
+        }
+        Trigger::Frequency(_) => Ok(()),
+        Trigger::Never | Trigger::Period(_) => Err(InvalidAttr::Unsupported),
     }
+}
+
+/// Returns the allowed period that is closest to `period`.
+#[must_use]
+pub fn closest_period(period: u64, select: EventSelect, capabilities: &Capabilities) -> u64 {
+    let allowed = allowed_periods(select, capabilities);
+    period.max(allowed.start).min(allowed.end.saturating_sub(1))
+}
+
+/// Returns the number of records in the buffer at which an interrupt is due for an event of `frequency` samples in a
+/// second: twice as many as come until the buffer is read at the next tick, after `tick_ns` nanoseconds. So a period
+/// that is far too short is soon changed.
+#[must_use]
+pub const fn records_to_interrupt(frequency: u64, tick_ns: u64) -> u64 {
+    /// With the shortest period in kernel mode, so many records need more instructions than the handler of Linux perf
+    /// that may run in the same NMI.
+    const MIN_RECORDS: u64 = 16;
+    const NS_PER_SECOND: u64 = 1_000_000_000;
+
+    let records = frequency.saturating_mul(2).saturating_mul(tick_ns) / NS_PER_SECOND;
+    if records < MIN_RECORDS {
+        MIN_RECORDS
+    } else {
+        records
+    }
+}
+
+/// Returns the next period of an event with a frequency, which had `samples` samples with this period in `elapsed`
+/// cycles. Each sample moves the period by an eighth of the difference, as in Linux perf, and all of them by half of a
+/// long period at most: until the buffer is read the next time, all samples have the new one.
+#[must_use]
+pub fn next_period(period: u64, samples: u64, elapsed: u64, cycles_per_sample: u64) -> u64 {
+    /// The samples that give the rate well enough.
+    const ENOUGH: u64 = 8;
+    /// The longest period that is taken into account: eight of them can be added.
+    const MAX_PERIOD: u64 = 1 << 60;
+
+    let wanted = period_for(period.saturating_mul(samples), elapsed, cycles_per_sample);
+    let wanted = wanted.max(period / 2).min(MAX_PERIOD);
+    let weight = samples.min(ENOUGH);
+    let rest = ENOUGH.saturating_sub(weight);
+    let sum = period.min(MAX_PERIOD) * rest + wanted * weight;
+    (sum / ENOUGH).max(1)
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
@@ -190,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn periods_are_limited_and_frequencies_refused() {
+    fn periods_are_limited() {
         let with_period = |sample_period| {
             counters_in_format_four(PerfEventAttr {
                 sample_period,
@@ -211,18 +254,54 @@ mod tests {
             .is_ok()
         };
         assert_eq!([255, 256].map(kernel), [false, true]);
-        let frequency = PerfEventAttr {
+        let without_samples = PerfEventAttr {
             flags: INSTRUCTIONS.flags | PerfEventAttr::FREQ,
+            sample_period: 0,
             ..INSTRUCTIONS
         };
-        assert_eq!(counters_in_format_four(frequency), Err(Unsupported));
+        assert_eq!(counters_in_format_four(without_samples), Err(Unsupported));
         let narrow_counters = Capabilities {
             general_width: 24,
             ..ICE_LAKE
         };
         let select = EventSelect::new(0xc0, 0).with_modes(true, false);
-        assert!(check_period(0x7f_ffff, select, &narrow_counters).is_ok());
-        assert!(check_period(0x80_0000, select, &narrow_counters).is_err());
+        let check = |trigger| check_trigger(trigger, select, &narrow_counters);
+        assert!(check(Trigger::Period(0x7f_ffff)).is_ok());
+        assert!(check(Trigger::Period(0x80_0000)).is_err());
+    }
+
+    #[test]
+    fn frequencies_have_allowed_periods() {
+        let frequency = PerfEventAttr {
+            flags: INSTRUCTIONS.flags | PerfEventAttr::FREQ,
+            ..INSTRUCTIONS
+        };
+        assert!(counters_in_format_four(frequency).is_ok());
+        let of_user = EventSelect::new(0xc0, 0).with_modes(true, false);
+        let of_kernel = EventSelect::new(0xc0, 0).with_modes(false, true);
+        assert_eq!(closest_period(1, of_user, &ICE_LAKE), 2);
+        assert_eq!(closest_period(1, of_kernel, &ICE_LAKE), 256);
+        assert_eq!(closest_period(1 << 31, of_user, &ICE_LAKE), (1 << 31) - 1);
+        assert_eq!(closest_period(1009, of_kernel, &ICE_LAKE), 1009);
+    }
+
+    #[test]
+    fn frequencies_interrupt_before_the_buffer_is_full() {
+        assert_eq!(records_to_interrupt(10_000, 4_000_000), 80);
+        assert_eq!(records_to_interrupt(1, 4_000_000), 16);
+    }
+
+    #[test]
+    fn periods_follow_the_samples_of_a_frequency() {
+        // 10 samples in the time of 20: half the period gives twice as many.
+        assert_eq!(next_period(1000, 10, 20_000, 1_000), 500);
+        // One sample moves the period by an eighth of the difference.
+        assert_eq!(next_period(1000, 1, 2_000, 1_000), 937);
+        // Samples that come far too late halve it at most.
+        assert_eq!(next_period(1000, 8, 1 << 40, 1_000), 500);
+        assert_eq!(next_period(1, 1, 1 << 40, 1), 1);
+        // Samples that come far too soon set it.
+        assert_eq!(next_period(1000, 16, 160, 1_000), 100_000);
     }
 
     #[test]

@@ -303,6 +303,14 @@ pub const fn period_for(count: u64, elapsed: u64, cycles_per_sample: u64) -> u64
     }
 }
 
+/// Returns whether the last sample is more than two intervals ago, `elapsed` cycles, so that its period no longer fits
+/// the event.
+#[inline(always)]
+#[must_use]
+pub const fn missed_interval(elapsed: u64, cycles_per_sample: u64) -> bool {
+    elapsed / 2 > cycles_per_sample
+}
+
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_sampling))]
 mod tests {

@@ -7,7 +7,7 @@ use crate::{
         counter::{each, CounterId},
         event_attr::{PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_READ},
         pmu::Pmu,
-        sampling::{period_for, Trigger},
+        sampling::{missed_interval, period_for, Trigger},
     },
     percpu::{SampledCounter, Word},
     pmu::lbr,
@@ -73,7 +73,7 @@ pub(super) fn take_sample(
 #[inline(always)]
 fn adjust_period(sampled: &SampledCounter, sampler: &Sampler, events: u64, elapsed: u64) {
     let period = sampled.period.get();
-    let interval = cycles_between(sampler);
+    let interval = sampler.interval(tsc_khz());
     let new_period = period_for_interval(events, elapsed, interval);
     sampled.period.set(if missed_interval(elapsed, interval) {
         new_period
@@ -152,19 +152,6 @@ fn period_for_interval(counted: u64, elapsed: u64, interval: u64) -> u64 {
     period_for(counted, elapsed, interval)
 }
 
-/// Returns the time between two samples of an event with a frequency, in cycles of the time-stamp counter.
-fn cycles_between(sampler: &Sampler) -> u64 {
-    let hertz = u64::from(tsc_khz()).wrapping_mul(1000);
-    hertz
-        .checked_div(sampler.period_or_frequency())
-        .unwrap_or(hertz)
-}
-
-/// Returns whether a sample came after more than two intervals, which shows that the period is far too long.
-fn missed_interval(elapsed: u64, interval: u64) -> bool {
-    elapsed / 2 > interval
-}
-
 /// Suspends the samples of events until the next tick of the timer.
 #[cold]
 pub(super) fn suspend(here: ThisCpu<'_>) {
@@ -207,18 +194,26 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
             resume_counter(here, pmu, counter);
         }
     }
+    let mut precise = 0;
     for counter in each(samplers.counters.get()) {
         let Some(sampler) = percpu.sampler(counter) else {
             continue;
         };
-        if let Trigger::Frequency(_) = sampler.sampling.trigger {
-            let elapsed =
-                timestamp().wrapping_sub(percpu.sample_time(counter).map_or(0, Word::get));
-            let interval = cycles_between(sampler);
-            if missed_interval(elapsed, interval) {
-                shorten_period(here, pmu, counter, elapsed, interval);
-            }
+        let Trigger::Frequency(_) = sampler.sampling.trigger else {
+            continue;
+        };
+        if sampler.sampling.precise {
+            precise |= counter.bit();
+            continue;
         }
+        let elapsed = timestamp().wrapping_sub(percpu.sample_time(counter).map_or(0, Word::get));
+        let interval = sampler.interval(tsc_khz());
+        if missed_interval(elapsed, interval) {
+            shorten_period(here, pmu, counter, elapsed, interval);
+        }
+    }
+    if precise != 0 {
+        pmu.follow_frequencies(here, precise);
     }
 }
 

@@ -8,6 +8,8 @@ use crate::{
     logic::{
         counter::{each, CounterId},
         pebs::{BasicRecord, DsWord, FullRecord, PebsBuffer, PebsFormat, PebsRecord},
+        precise::next_period,
+        sampling::Trigger,
     },
     ring::PreciseSamples,
 };
@@ -27,8 +29,10 @@ pub(crate) struct PebsState {
     ds_area: Word,
     /// The address of the buffer's first record.
     start: Word,
-    /// The address that the processor's position in the buffer reaches before it interrupts.
+    /// The address that the processor's position in the buffer reaches before it interrupts, unless a sample is late.
     threshold: Word,
+    /// The largest value of [`Self::threshold`].
+    max_threshold: Word,
     /// The values that `IA32_DS_AREA`, `MSR_PEBS_DATA_CFG` and `IA32_PEBS_ENABLE` had before the first window was
     /// opened.
     pub(crate) saved: [Word; 3],
@@ -50,6 +54,7 @@ impl PebsState {
         self.ds_area.set(area);
         self.start.set(buffer.start);
         self.threshold.set(buffer.threshold);
+        self.max_threshold.set(buffer.threshold);
         self.late_counters.set(0);
         self.set_ds_word(DsWord::BASE, buffer.start);
         self.set_ds_word(DsWord::INDEX, buffer.start);
@@ -68,9 +73,20 @@ impl PebsState {
         self.set_ds_word(DsWord::THRESHOLD, next);
     }
 
-    /// Makes the processor interrupt when the buffer is nearly full, which [`Self::interrupt_on_next`] has changed.
+    /// Makes the processor interrupt as [`Self::set_threshold`] says, which [`Self::interrupt_on_next`] has changed.
     pub(crate) fn interrupt_at_threshold(&self) {
         self.set_ds_word(DsWord::THRESHOLD, self.threshold.get());
+    }
+
+    /// Makes the processor interrupt when the buffer has so many records, or when it is nearly full. Not while a sample
+    /// is late.
+    pub(crate) fn set_threshold(&self, records: u64, format: PebsFormat) {
+        let size = records.saturating_mul(format.record_size());
+        let threshold = self.start.get().saturating_add(size);
+        self.threshold.set(threshold.min(self.max_threshold.get()));
+        if self.late_counters.get() == 0 {
+            self.interrupt_at_threshold();
+        }
     }
 
     /// Writes a word of the DS area, if the processor uses the area.
@@ -208,10 +224,32 @@ impl PerCpu {
             }),
             None => {}
         }
+        if let Some(last) = records.last() {
+            self.follow_frequency(counter, count, last.tsc());
+        }
         let recorded = sampled.recorded.get();
         let events = count.wrapping_mul(period);
         sampled.recorded.set(recorded.wrapping_add(events));
         self.value(counter).note_reloads(count, period);
+    }
+
+    /// Notes the period that the last `samples` samples lead to, if the event has a frequency. The last sample was taken
+    /// when the time-stamp counter was `last`.
+    fn follow_frequency(&self, counter: CounterId, samples: u64, last: u64) {
+        let (Some(sampler), Some(time), Some(next)) = (
+            self.sampler(counter),
+            self.sample_time(counter),
+            self.next_period(counter),
+        ) else {
+            return;
+        };
+        if let Trigger::Frequency(_) = sampler.sampling.trigger {
+            let elapsed = last.wrapping_sub(time.get());
+            let period = self.sampled(counter).period.get();
+            let interval = sampler.interval(tsc_khz());
+            next.set(next_period(period, samples, elapsed, interval));
+            time.set(last);
+        }
     }
 
     /// Notes whether the processor takes the samples of a counter from now on.

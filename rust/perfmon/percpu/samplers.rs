@@ -31,6 +31,9 @@ struct ActiveSampler {
     task: Word,
     /// The time of the last sample, in cycles of the time-stamp counter.
     time: Word,
+    /// The period that the last samples of the processor (PEBS) lead to, for an event with a frequency; 0 if the
+    /// period stays.
+    next_period: Word,
     /// The first member of the list of counts for samples, if they have counts.
     first_count: EntryIndexCell,
 }
@@ -68,6 +71,7 @@ impl PerCpu {
                 .set(ptr::from_ref(sampler).expose_provenance() as u64);
             active.task.set(task.expose_provenance() as u64);
             active.time.set(armed.time);
+            active.next_period.set(0);
             self.samplers.counters.insert(counter.bit());
             sampled.arm(armed.period, armed.due_total, min_load);
         }
@@ -115,6 +119,14 @@ impl PerCpu {
             .by_counter
             .get(counter.index())
             .map(|active| &active.time)
+    }
+
+    /// Returns the word with the period that the last samples of the processor lead to; 0 if the period stays.
+    pub(crate) fn next_period(&self, counter: CounterId) -> Option<&Word> {
+        self.samplers
+            .by_counter
+            .get(counter.index())
+            .map(|active| &active.next_period)
     }
 
     /// Sets the first member of the list of counts for samples of a counter, until the counter is disarmed; `None`

@@ -13,6 +13,7 @@ mod intel;
 pub(crate) mod lbr;
 mod lvtpc;
 pub(crate) mod pebs;
+mod pebs_period;
 mod program;
 mod repair;
 mod share;

@@ -76,6 +76,7 @@ impl Pmu {
             pebs.interrupt_on_next(format);
         }
         percpu.set_pebs(counter, true);
+        self.set_pebs_threshold(here, format);
         if select.is_kernel() {
             percpu.slow_path.insert(counter.bit());
         }
@@ -111,8 +112,8 @@ impl Pmu {
             // the processor writes no records: the last counter whose records it wrote was stopped above.
             unsafe { ffi::perfmon_pebs_hide() };
         }
-        if percpu.pebs.late_counters.get() == 0 {
-            percpu.pebs.interrupt_at_threshold();
+        if let Some(format) = self.capabilities.pebs {
+            self.set_pebs_threshold(here, format);
         }
         msr::write(here, Msr::PEBS_ENABLE, percpu.pebs.armed.get());
         // Some processors set the counter's bit in IA32_PERF_GLOBAL_STATUS also for an overflow that has become a
@@ -175,6 +176,7 @@ impl Pmu {
         if late != 0 {
             self.reload_late(here, late);
         }
+        self.follow_samples(here);
     }
 
     /// Loads the counters with a late sample once more, for the events left to their next sample. A counter whose

@@ -136,6 +136,15 @@ impl Sampler {
         self.period_or_frequency.load(Relaxed)
     }
 
+    /// Returns the time between two samples of an event with a frequency, in cycles of the time-stamp counter, which
+    /// advances by `khz` kHz.
+    pub(crate) fn interval(&self, khz: u32) -> u64 {
+        let hertz = u64::from(khz).wrapping_mul(1000);
+        hertz
+            .checked_div(self.period_or_frequency())
+            .unwrap_or(hertz)
+    }
+
     /// Sets the period or the frequency. The caller makes the CPUs load it.
     pub(crate) fn set_period_or_frequency(&self, number: u64) {
         self.period_or_frequency.store(number, Relaxed);

@@ -60,6 +60,13 @@ impl Phase {
         }
     }
 
+    /// Changes the period of the next samples. The sample that is due next moves with it.
+    pub(super) fn change_period(&mut self, period: u64) {
+        let difference = period.wrapping_sub(self.period);
+        self.events_left = self.events_left.wrapping_add(difference);
+        self.period = period;
+    }
+
     /// Returns the number of samples that are overdue, which can't be written any more.
     pub(super) fn overdue_samples(&self) -> u64 {
         let events_left = self.events_left as i64;

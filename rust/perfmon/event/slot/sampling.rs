@@ -4,7 +4,7 @@
 use super::{call_stack, list::Slots, phase::Phase, readings::Readings, slot::Slot};
 use crate::{
     cpu::ThisCpu,
-    logic::event_attr::PERF_SAMPLE_READ,
+    logic::{event_attr::PERF_SAMPLE_READ, precise::closest_period},
     percpu::{ArmedSampler, PerCpu},
     pmu::{lbr, pebs::may_run_guests},
 };
@@ -106,6 +106,11 @@ impl Slot {
         let (percpu, pmu, counter) = (here.percpu(), here.pmu(), self.counter());
         let value = percpu.value(counter);
         let total = value.total();
+        if sampler.sampling.precise {
+            // The processor can't be given every period that a frequency may lead to.
+            let closest = closest_period(self.phase.period, event.select, &pmu.capabilities);
+            self.phase.change_period(closest);
+        }
         let Phase {
             period,
             events_left,

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The periods of events with a frequency whose samples the processor takes (PEBS). A period changes when the buffer
+//! was emptied, so that all records in the buffer have the same one. The timer empties it at each tick. If samples
+//! come much faster than they should, an interrupt does so before.
+
+use crate::{
+    cpu::{timer, timestamp, tsc_khz, ThisCpu},
+    logic::{
+        counter::{each, CounterId},
+        pebs::{DsWord, PebsFormat},
+        pmu::Pmu,
+        precise::{closest_period, records_to_interrupt},
+        sampling::{missed_interval, period_for, Trigger},
+    },
+};
+
+impl Pmu {
+    /// Sets the number of records that causes an interrupt: few if all armed counters have a frequency, else the
+    /// buffer's size.
+    pub(super) fn set_pebs_threshold(&self, here: ThisCpu<'_>, format: PebsFormat) {
+        let percpu = here.percpu();
+        let records = each(percpu.pebs.armed.get()).try_fold(0_u64, |sum, counter| {
+            let sampler = percpu.sampler(counter)?;
+            match sampler.sampling.trigger {
+                Trigger::Frequency(_) => {
+                    let frequency = sampler.period_or_frequency();
+                    Some(sum.saturating_add(records_to_interrupt(frequency, timer::period_ns())))
+                }
+                Trigger::Never | Trigger::Period(_) => None,
+            }
+        });
+        percpu
+            .pebs
+            .set_threshold(records.unwrap_or(u64::MAX), format);
+    }
+
+    /// Changes the periods as the samples in the buffer, which was emptied, say. The counters do not count meanwhile.
+    pub(super) fn follow_samples(&self, here: ThisCpu<'_>) {
+        let percpu = here.percpu();
+        for counter in each(percpu.pebs.armed.get()) {
+            let Some(next) = percpu.next_period(counter) else {
+                continue;
+            };
+            if next.get() != 0 {
+                self.change_period(here, counter, next.get());
+                next.set(0);
+            }
+        }
+    }
+
+    /// Makes samples of what the processor has written up to now, and shortens the periods of `counters`, which have
+    /// a frequency, if their samples have become too rare. For the timer.
+    pub(crate) fn follow_frequencies(&self, here: ThisCpu<'_>, counters: u64) {
+        let percpu = here.percpu();
+        self.with_records_converted(here, || {
+            for counter in each(counters & percpu.pebs.armed.get()) {
+                let (Some(sampler), Some(time)) =
+                    (percpu.sampler(counter), percpu.sample_time(counter))
+                else {
+                    continue;
+                };
+                let elapsed = timestamp().wrapping_sub(time.get());
+                let interval = sampler.interval(tsc_khz());
+                if missed_interval(elapsed, interval) {
+                    self.shorten_precise_period(here, counter, elapsed, interval);
+                }
+            }
+        });
+    }
+
+    /// Shortens the period of an event whose last sample was `elapsed` cycles ago: the next sample comes after the
+    /// events that the present rate gives in one `interval`, and stands for the events before, too.
+    fn shorten_precise_period(
+        &self,
+        here: ThisCpu<'_>,
+        counter: CounterId,
+        elapsed: u64,
+        interval: u64,
+    ) {
+        let percpu = here.percpu();
+        let sampled = percpu.sampled(counter);
+        let total = percpu
+            .value(counter)
+            .update_in_nmi(here, self.msrs(counter).read);
+        let since = sampled.unrecorded(total);
+        let left = sampled.period.get().saturating_sub(since);
+        let new_left = period_for(since, elapsed, interval);
+        // A longer period would delay the sample each time, so that an event that becomes ever rarer would have none.
+        if new_left < left {
+            self.change_period(here, counter, since.saturating_add(new_left));
+        }
+    }
+
+    /// Makes `wanted`, or the closest allowed number, the period of the next sample and of all later ones. The buffer
+    /// is empty. Does nothing if the next sample is as good as due.
+    #[cold]
+    #[inline(never)]
+    fn change_period(&self, here: ThisCpu<'_>, counter: CounterId, wanted: u64) {
+        let percpu = here.percpu();
+        let (value, sampled) = (percpu.value(counter), percpu.sampled(counter));
+        let (select, old_period) = (value.select(), sampled.period.get());
+        let total = value.update_in_nmi(here, self.msrs(counter).read);
+        let counted = sampled.unrecorded(total);
+        let is_late = percpu.pebs.late_counters.get() & counter.bit() != 0;
+        // After an overflow without a record, the processor writes the record and loads the counter at the next event.
+        if is_late || counted >= old_period {
+            return;
+        }
+        let shortest = counted.saturating_add(self.load_limit.min_events(select).into());
+        let period = closest_period(wanted.max(shortest), select, &self.capabilities);
+        if period == old_period || period < shortest {
+            return;
+        }
+        sampled.period.set(period);
+        let left = period.wrapping_sub(counted);
+        value.load(here, self.msrs(counter).write, left, total);
+        percpu
+            .pebs
+            .set_ds_word(DsWord::reset(counter), value.load_value(period));
+    }
+}
