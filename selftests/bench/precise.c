@@ -64,13 +64,16 @@ static int run_once(int fd, struct event_ring *ring, bool marking, struct run_co
 	return err;
 }
 
-/* Finds the run with the fewest instructions, and makes a further run with marks if @marking. */
-static int find_least(const struct event_maker *maker, struct perf_event_attr attr, bool marking,
-		 struct run_cost *best)
+/*
+ * Finds the run with the fewest instructions of an event of CPU @cpu, or of this task if that is
+ * -1. Makes a further run with marks if @marking.
+ */
+static int find_least(const struct event_maker *maker, struct perf_event_attr attr, int cpu,
+		      bool marking, struct run_cost *best)
 {
 	struct event_ring ring;
 	struct run_cost run;
-	int i, err, fd = maker->open(&attr, 0, -1, -1, 0);
+	int i, err, fd = maker->open(&attr, cpu < 0 ? 0 : -1, cpu, -1, 0);
 
 	if (fd < 0)
 		return fd;
@@ -92,7 +95,7 @@ static int find_least(const struct event_maker *maker, struct perf_event_attr at
 
 /* Prints a row of the table: name, instructions, bytes, marked samples. */
 static void print_row(const char *title, const char *format, const struct event_maker *maker,
-		      __u64 parts)
+		      __u64 parts, int cpu)
 {
 	struct perf_event_attr attr = event_instructions();
 	struct run_cost none, best;
@@ -103,10 +106,10 @@ static void print_row(const char *title, const char *format, const struct event_
 	attr.watermark = 1;
 	attr.wakeup_watermark = NEVER;
 	attr.sample_period = NEVER;
-	err = find_least(maker, attr, false, &none);
+	err = find_least(maker, attr, cpu, false, &none);
 	attr.sample_period = PERIOD;
 	if (!err)
-		err = find_least(maker, attr, true, &best);
+		err = find_least(maker, attr, cpu, true, &best);
 	if (!err && !best.samples)
 		err = -ENODATA;
 	if (err) {
@@ -137,9 +140,11 @@ int main(int argc, char **argv)
 	const char *format = argc > 1 ? argv[1] : "";
 
 	lift_perf_limit();
-	print_row("event: precise, format ", format, &event_maker_perfmon, USUAL);
-	print_row("perf: precise, format ", format, &event_maker_perf, USUAL);
-	print_row("event: and id,cpu,period, ", format, &event_maker_perfmon, USUAL | OTHERS);
-	print_row("perf: and id,cpu,period, ", format, &event_maker_perf, USUAL | OTHERS);
+	print_row("event: precise, format ", format, &event_maker_perfmon, USUAL, -1);
+	print_row("perf: precise, format ", format, &event_maker_perf, USUAL, -1);
+	print_row("event: and id,cpu,period, ", format, &event_maker_perfmon, USUAL | OTHERS, -1);
+	print_row("perf: and id,cpu,period, ", format, &event_maker_perf, USUAL | OTHERS, -1);
+	print_row("event: of a CPU, format ", format, &event_maker_perfmon, USUAL, 0);
+	print_row("perf: of a CPU, format ", format, &event_maker_perf, USUAL, 0);
 	return EXIT_SUCCESS;
 }
