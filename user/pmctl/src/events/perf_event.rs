@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's own `perf_event_open(2)`, for events that the driver does not count.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::libc;
@@ -48,7 +47,7 @@ pub(crate) fn open(attr: &mut [u8], task: i32, cpu: i32) -> Result<OwnedFd, Errn
 
 /// An open event that the kernel counts.
 #[derive(Debug)]
-pub(crate) struct CountingEvent(File);
+pub(crate) struct CountingEvent(OwnedFd);
 
 /// A count, and the times for which the event was enabled and counted (`running`), in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,46 +79,66 @@ impl CountingEvent {
             ..attr
         };
         let bytes = &mut attr.as_mut_bytes()[..size as usize];
-        open(bytes, task, cpu).map(|fd| Self(File::from(fd)))
+        open(bytes, task, cpu).map(Self)
     }
 
     /// Starts the event.
     pub(crate) fn enable(&self) -> nix::Result<()> {
-        // SAFETY: PERF_EVENT_IOC_ENABLE takes an open descriptor, which `self` owns, and an integer. It accesses no memory.
-        unsafe { ioctl::enable(self.0.as_raw_fd(), 0) }.map(drop)
+        enable(self.0.as_fd())
     }
 
     /// Stops the event.
     pub(crate) fn disable(&self) -> nix::Result<()> {
-        // SAFETY: PERF_EVENT_IOC_DISABLE takes an open descriptor, which `self` owns, and an integer. It accesses no memory.
-        unsafe { ioctl::disable(self.0.as_raw_fd(), 0) }.map(drop)
+        disable(self.0.as_fd())
     }
 
     /// Reads the count; `None` if the event is pinned and the kernel had no counter for it.
     pub(crate) fn read(&self) -> io::Result<Option<CountAndTimes>> {
-        let mut bytes = [0; 24];
-        match (&self.0).read(&mut bytes)? {
-            24 => {}
-            0 => return Ok(None),
-            _ => return Err(io::ErrorKind::UnexpectedEof.into()),
-        }
-        let word = |index: usize| {
-            let mut word = [0; 8];
-            word.copy_from_slice(&bytes[index * 8..][..8]);
-            u64::from_ne_bytes(word)
-        };
-        Ok(Some(CountAndTimes {
-            count: word(0),
-            enabled: word(1),
-            running: word(2),
+        let words = read_words(self.0.as_fd())?;
+        Ok(words.map(|[count, enabled, running]| CountAndTimes {
+            count,
+            enabled,
+            running,
         }))
     }
 }
 
-/// The ioctls that start and stop an event, with their letter and numbers in `<linux/perf_event.h>`.
+/// Starts an event.
+pub(crate) fn enable(event: BorrowedFd<'_>) -> nix::Result<()> {
+    // SAFETY: The ioctl takes a descriptor, which is open, and no memory.
+    unsafe { ioctl::enable(event.as_raw_fd(), 0) }.map(drop)
+}
+
+/// Stops an event.
+pub(crate) fn disable(event: BorrowedFd<'_>) -> nix::Result<()> {
+    // SAFETY: The ioctl takes a descriptor, which is open, and no memory.
+    unsafe { ioctl::disable(event.as_raw_fd(), 0) }.map(drop)
+}
+
+/// Returns the ID that records of an event have.
+pub(crate) fn id(event: BorrowedFd<'_>) -> nix::Result<u64> {
+    let mut id = 0;
+    // SAFETY: The ioctl writes a `u64` to the pointer, which is valid for the duration of the call.
+    unsafe { ioctl::id(event.as_raw_fd(), &raw mut id) }?;
+    Ok(id)
+}
+
+/// Reads an event whose `read_format` has `N` words; `None` if it is pinned and the kernel had no counter for it.
+pub(crate) fn read_words<const N: usize>(event: BorrowedFd<'_>) -> io::Result<Option<[u64; N]>> {
+    let mut words = [0; N];
+    let size = size_of_val(&words);
+    match nix::unistd::read(event, words.as_mut_bytes())? {
+        0 => Ok(None),
+        read if read == size => Ok(Some(words)),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// The ioctls of an event, with their letter and numbers in `<linux/perf_event.h>`.
 mod ioctl {
-    use nix::{ioctl_write_int_bad, request_code_none};
+    use nix::{ioctl_read, ioctl_write_int_bad, request_code_none};
 
     ioctl_write_int_bad!(enable, request_code_none!(b'$', 0));
     ioctl_write_int_bad!(disable, request_code_none!(b'$', 1));
+    ioctl_read!(id, b'$', 7, u64);
 }

@@ -11,6 +11,7 @@ use crate::system::pmu;
 
 /// The machine and the command of a recording.
 pub(super) struct Opening {
+    pub(super) machine: Machine,
     pub(super) pmu: Pmu,
     /// CPUs that are online, by number.
     pub(super) online: Vec<u32>,
@@ -36,6 +37,7 @@ impl Opening {
         };
         Ok(Self {
             pmu: pmu::of_machine(&machine),
+            machine,
             online: numbers.collect::<Result<_, _>>()?,
             command,
         })

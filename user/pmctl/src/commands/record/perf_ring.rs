@@ -4,7 +4,7 @@
 use std::cell::UnsafeCell;
 use std::mem::offset_of;
 use std::num::NonZeroUsize;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
@@ -14,7 +14,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::clock::Scale;
 use crate::events::perf_event;
-use crate::recording::perfdata::{Attr, Body, Record, SampleParts, decode_record};
+use crate::recording::perfdata::{Body, Record, SampleParts, decode_record, record_size};
 
 /// `struct perf_event_mmap_page`, as far as it is used. The kernel writes to it at any time. Members that are not read here
 /// are in an [`UnsafeCell`].
@@ -75,11 +75,12 @@ const fn mapping_size(pages: usize) -> NonZeroUsize {
 }
 
 impl PerfRing {
-    /// Opens an event of a task, or of [`ALL_TASKS`], on a CPU, with `pages` pages for records.
+    /// Opens an event of a task, or of [`ALL_TASKS`], on a CPU, with `pages` pages for records. `attr` is a
+    /// `struct perf_event_attr`.
     ///
     /// # Errors
     /// The error of `perf_event_open(2)` or `mmap(2)`.
-    pub(super) fn open(attr: &Attr, task: i32, cpu: u32, pages: usize) -> Result<Self, Errno> {
+    pub(super) fn open(attr: &[u8], task: i32, cpu: u32, pages: usize) -> Result<Self, Errno> {
         let event = open_event(attr, task, cpu)?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: Without an address and MAP_FIXED the kernel chooses a free range, so no memory in use is replaced.
@@ -105,7 +106,7 @@ impl PerfRing {
     ///
     /// # Errors
     /// The error of `perf_event_open(2)` or of `PERF_EVENT_IOC_SET_OUTPUT`.
-    pub(super) fn add(&mut self, attr: &Attr, task: i32, cpu: u32) -> Result<(), Errno> {
+    pub(super) fn add(&mut self, attr: &[u8], task: i32, cpu: u32) -> Result<(), Errno> {
         let event = open_event(attr, task, cpu)?;
         // SAFETY: PERF_EVENT_IOC_SET_OUTPUT accesses no memory of the caller, and both descriptors are open.
         unsafe { ioctl::set_output(event.as_raw_fd(), self.events[0].as_raw_fd()) }?;
@@ -132,25 +133,40 @@ impl PerfRing {
         }
     }
 
+    /// Returns the open events. The first one owns the ring.
+    pub(super) fn events(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.events.iter().map(AsFd::as_fd)
+    }
+
     /// Calls `handle` for the records since the last call. Returns the number of records that the kernel has dropped
     /// because the ring was full.
     pub(super) fn drain(&mut self, mut handle: impl FnMut(Record)) -> u64 {
-        let bytes = self.take_bytes();
-        let mut rest = &bytes[..];
         let mut lost = 0;
-        // Nothing is left over at the end: the kernel writes whole records.
-        while let Some((record, size)) = decode_record(rest, SampleParts::default()) {
-            rest = &rest[size..];
-            match record {
+        self.drain_raw(|bytes| match decode_record(bytes, SampleParts::default()) {
+            Some((
                 Some(Record {
                     body: Body::Lost(number),
                     ..
-                }) => lost += number,
-                Some(record) => handle(record),
-                None => {}
-            }
-        }
+                }),
+                _,
+            )) => lost += number,
+            Some((Some(record), _)) => handle(record),
+            Some((None, _)) | None => {}
+        });
         lost
+    }
+
+    /// Calls `handle` for the records since the last call, with the bytes of each.
+    pub(super) fn drain_raw(&mut self, mut handle: impl FnMut(&[u8])) {
+        let bytes = self.take_bytes();
+        let mut rest = &bytes[..];
+        // Nothing is left over at the end: the kernel writes whole records.
+        while let Some((record, next)) =
+            record_size(rest).and_then(|size| rest.split_at_checked(size))
+        {
+            handle(record);
+            rest = next;
+        }
     }
 
     fn take_bytes(&mut self) -> Vec<u8> {
@@ -202,9 +218,9 @@ impl Drop for PerfRing {
 }
 
 /// Opens an event of a task, or of [`ALL_TASKS`], on a CPU.
-fn open_event(attr: &Attr, task: i32, cpu: u32) -> Result<OwnedFd, Errno> {
+fn open_event(attr: &[u8], task: i32, cpu: u32) -> Result<OwnedFd, Errno> {
     let cpu = libc::c_int::try_from(cpu).map_err(|_| Errno::EINVAL)?;
-    perf_event::open(&mut attr.encode(), task, cpu)
+    perf_event::open(&mut attr.to_vec(), task, cpu)
 }
 
 /// The ioctl of perf, with its letter and number in `<linux/perf_event.h>`.

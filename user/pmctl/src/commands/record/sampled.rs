@@ -2,10 +2,12 @@
 //! Events that can be sampled, and their description in perf's file.
 
 use perfmon::spec::{EventSpec, Meaning};
-use perfmon::{EventSelect, Modes};
+use perfmon::{EventSelect, Modes, Pmu};
 
+use crate::events::linux_pmu::is_pmu_event;
 use crate::events::software::is_software;
 use crate::events::values::is_value;
+use crate::events::words::words;
 use crate::recording::perfdata::EventKind;
 use crate::system::exit::Usage;
 
@@ -16,7 +18,7 @@ pub(super) const DEFAULT_EVENT: &str = "cycles";
 pub(super) const MIXED_BRANCHES: &str =
     "-b: a CPU records branches of the same modes for all events. Give all of them `:u`, or none.";
 
-/// Refuses groups, and events that no counter counts.
+/// Refuses groups, and values that no counter counts.
 pub(super) fn refuse_unsampled(text: &str) -> Result<(), Usage> {
     if text.contains('{') {
         return Err(Usage(format!(
@@ -24,18 +26,22 @@ pub(super) fn refuse_unsampled(text: &str) -> Result<(), Usage> {
              braces."
         )));
     }
-    let mut words = text.split(',');
-    if let Some(event) = words.clone().find(|word| is_software(word)) {
-        return Err(Usage(format!(
-            "{event}: the kernel counts this event, and samples need a counter of the CPU. `perf record -e {event} -- \
-             COMMAND` samples it, `pmctl stat -e {event} -- COMMAND` counts it."
-        )));
-    }
-    match words.find(|word| is_value(word)) {
+    match text.split(',').find(|word| is_value(word)) {
         Some(value) => Err(Usage(format!(
             "{value}: no counter counts this value, so it can't be sampled. `pmctl record --timebase cycles --count \
              {value} -- COMMAND` reads it at each sample of cycles, `pmctl stat -a -e {value} -- COMMAND` reads it for \
              the whole run."
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses events that Linux samples, which no trace has.
+pub(super) fn refuse_linux_events(text: &str, pmu: &Pmu) -> Result<(), Usage> {
+    match words(text).find(|word| is_software(word) || is_pmu_event(word, pmu)) {
+        Some(event) => Err(Usage(format!(
+            "{event}: Linux samples this event, and traces, which --timebase and --rotate take, have events of the CPU's \
+             counters only. `pmctl record -e {event} -- COMMAND` samples it without them."
         ))),
         None => Ok(()),
     }

@@ -135,6 +135,8 @@ mod tests {
     use super::super::source::ColumnCount;
     use super::super::testing::columns;
     use super::*;
+    use perfmon::Modes;
+
     use crate::events::linux_pmu::PmuEvent;
     use crate::system::pmu::testing;
 
@@ -184,6 +186,8 @@ mod tests {
             pmu: "msr".to_owned(),
             encodings: Vec::new(),
             scale: None,
+            modes: Modes::Both,
+            rate: None,
         }];
         let others = OtherEvents {
             software,
@@ -233,6 +237,8 @@ mod tests {
                 pmu: "msr".to_owned(),
                 encodings: Vec::new(),
                 scale: None,
+                modes: Modes::Both,
+                rate: None,
             }],
             ..OtherEvents::default()
         };

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parses events in perf's form, `PMU/EVENT,FIELD=VALUE/`, to the numbers of `perf_event_open(2)`.
 
-use perfmon::Pmu;
-use perfmon::spec;
+use perfmon::spec::{self, SampleRate};
+use perfmon::{Modes, Pmu};
+use perfmon_core::logic::event_attr::PERF_TYPE_SOFTWARE;
 
 use super::format::{Configs, Field};
-use super::sysfs::{LinuxPmu, NamedEvent, OTHERS, is_of_cores, read_all};
+use super::sysfs::{LinuxPmu, NamedEvent, OTHERS, is_of_cores, read_all, read_sampled};
 use crate::events::cpus::Cpus;
+use crate::events::modes;
+use crate::events::software::{self, Software};
 use crate::events::words::words;
 use crate::system::exit::Usage;
 use crate::system::machine::Machine;
@@ -26,9 +29,41 @@ pub(crate) struct PmuEvent {
     pub(crate) encodings: Vec<Encoding>,
     /// The factor and the unit of the count; `None` for a plain count.
     pub(crate) scale: Option<Scale>,
+    /// The modes of its samples; a count is of both.
+    pub(crate) modes: Modes,
+    /// The rate of its samples, if it has one of its own.
+    pub(crate) rate: Option<SampleRate>,
 }
 
 impl PmuEvent {
+    /// Makes a software event one of Linux's PMU `software`, to be sampled.
+    pub(crate) fn of_software(event: Software) -> Self {
+        Self {
+            word: event.label(),
+            label: event.label(),
+            pmu: "software".to_owned(),
+            encodings: vec![Encoding {
+                number: PERF_TYPE_SOFTWARE,
+                configs: [event.number, 0, 0, 0, 0],
+                cpus: None,
+                mode_filter: None,
+            }],
+            scale: None,
+            modes: event.modes,
+            rate: None,
+        }
+    }
+
+    /// Limits the event to these modes if it has no modifier. Returns whether it has none.
+    pub(crate) fn limit_unmodified(&mut self, modes: Modes) -> bool {
+        let is_unmodified = self.modes == Modes::Both;
+        if is_unmodified {
+            self.modes = modes;
+            self.label = modes::label(&self.label, modes);
+        }
+        is_unmodified
+    }
+
     /// Returns the CPUs that the event is read on, each for its socket or die; `None` if each CPU counts for itself.
     pub(crate) fn cpus(&self) -> Option<Cpus> {
         let cpus = self.encodings.iter().map(|one| one.cpus.as_ref());
@@ -58,6 +93,26 @@ pub(crate) struct Encoding {
     pub(crate) configs: Configs,
     /// The CPUs that the event is read on; `None` if each CPU counts for itself.
     pub(crate) cpus: Option<Cpus>,
+    /// The bit that lets Linux drop the samples of other modes, where the PMU can't tell modes apart itself.
+    mode_filter: Option<Field>,
+}
+
+impl Encoding {
+    /// Returns the numbers for samples of these modes.
+    pub(crate) fn sampled_configs(&self, modes: Modes) -> Configs {
+        let mut configs = self.configs;
+        if let (Some(filter), true) = (&self.mode_filter, modes != Modes::Both) {
+            filter.write(1, &mut configs);
+        }
+        configs
+    }
+}
+
+/// What an event is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Count,
+    Sample,
 }
 
 /// A factor and the unit of the product.
@@ -88,6 +143,28 @@ pub(crate) fn split(
     machine: &Machine,
     cores: &Pmu,
 ) -> Result<(Vec<String>, Vec<PmuEvent>), Usage> {
+    split_for(Purpose::Count, texts, machine, cores)
+}
+
+/// Splits the texts of -e as [`split`] does, for samples: an event may have modes (`u`, `k`) and a rate (`period`,
+/// `freq`), and nothing has to be between its slashes.
+///
+/// # Errors
+/// Those of [`split`].
+pub(crate) fn split_sampled(
+    texts: &[String],
+    machine: &Machine,
+    cores: &Pmu,
+) -> Result<(Vec<String>, Vec<PmuEvent>), Usage> {
+    split_for(Purpose::Sample, texts, machine, cores)
+}
+
+fn split_for(
+    purpose: Purpose,
+    texts: &[String],
+    machine: &Machine,
+    cores: &Pmu,
+) -> Result<(Vec<String>, Vec<PmuEvent>), Usage> {
     let mut found: Vec<PmuEvent> = Vec::new();
     let mut rest = Vec::new();
     let mut pmus = None;
@@ -101,7 +178,10 @@ pub(crate) fn split(
                 others.push(word);
                 continue;
             };
-            let pmus = pmus.get_or_insert_with(|| read_all(machine));
+            let pmus = pmus.get_or_insert_with(|| match purpose {
+                Purpose::Count => read_all(machine),
+                Purpose::Sample => read_sampled(machine),
+            });
             if !pmus.iter().any(|pmu| pmu.is_called(name)) && is_event(name, cores) {
                 others.push(word);
                 continue;
@@ -112,7 +192,7 @@ pub(crate) fn split(
                     word.trim_matches(['{', '}', ' '])
                 )));
             }
-            let event = find(word, pmus)?;
+            let event = find(purpose, word, pmus)?;
             if !found.contains(&event) {
                 found.push(event);
             }
@@ -141,7 +221,7 @@ fn is_event(name: &str, cores: &Pmu) -> bool {
 }
 
 /// Returns the event that a word names.
-fn find(word: &str, pmus: &[LinuxPmu]) -> Result<PmuEvent, Usage> {
+fn find(purpose: Purpose, word: &str, pmus: &[LinuxPmu]) -> Result<PmuEvent, Usage> {
     let word = word.trim();
     let refused = |why: String| Usage(format!("-e {word}: {why}"));
     let (name, behind) = word.split_once('/').unwrap_or((word, ""));
@@ -150,26 +230,33 @@ fn find(word: &str, pmus: &[LinuxPmu]) -> Result<PmuEvent, Usage> {
             "the second slash is missing.\nFor example: msr/tsc/".to_owned(),
         ));
     };
-    if !modifier.is_empty() {
-        return Err(refused(format!(
-            "what `{name}` counts is of no mode. Leave out `{modifier}`."
-        )));
-    }
-    if OTHERS.contains(&name) {
-        return Err(refused(format!(
-            "the events of Linux's PMU `{name}` are perf's: pmctl can't count them."
-        )));
-    }
+    let modes = modes_of(purpose, name, modifier).map_err(refused)?;
+    let software = software::find(name).filter(|_| purpose == Purpose::Sample);
+    let software = software.map(|event| format!("config={},{terms}", event.number));
+    let (name, terms) = match &software {
+        Some(terms) => ("software", terms.trim_end_matches(',')),
+        None => (name, terms),
+    };
     let members: Vec<&LinuxPmu> = pmus.iter().filter(|p| p.is_called(name)).collect();
+    if members.is_empty() && OTHERS.contains(&name) {
+        let verb = match purpose {
+            Purpose::Count => "count",
+            Purpose::Sample => "sample",
+        };
+        return Err(refused(format!(
+            "the events of Linux's PMU `{name}` are perf's: pmctl can't {verb} them."
+        )));
+    }
     if members.is_empty() {
         return Err(refused(no_such_pmu(name, pmus)));
     }
-    let resolved = members.iter().map(|pmu| resolve(pmu, terms));
+    let resolved = members.iter().map(|pmu| resolve(purpose, pmu, terms));
     let mut resolved: Vec<Resolved> = resolved.collect::<Result<_, _>>().map_err(refused)?;
     let encodings = members.iter().zip(&resolved).map(|(pmu, one)| Encoding {
         number: pmu.number,
         configs: one.configs,
         cpus: pmu.cpus.clone(),
+        mode_filter: pmu.fields.get(MODE_FILTER).cloned(),
     });
     let encodings = encodings.collect();
     let first = resolved.swap_remove(0);
@@ -179,7 +266,28 @@ fn find(word: &str, pmus: &[LinuxPmu]) -> Result<PmuEvent, Usage> {
         pmu: name.to_owned(),
         encodings,
         scale: first.scale,
+        modes,
+        rate: first.rate,
     })
+}
+
+/// The field of AMD's `ibs_op` and `ibs_fetch` for [`Encoding::mode_filter`].
+const MODE_FILTER: &str = "swfilt";
+
+/// Returns the modes that a modifier stands for; an error says why it is refused.
+fn modes_of(purpose: Purpose, pmu: &str, modifier: &str) -> Result<Modes, String> {
+    match (purpose, modifier.trim_start_matches(':')) {
+        (_, "") | (Purpose::Sample, "uk" | "ku") => Ok(Modes::Both),
+        (Purpose::Count, _) => Err(format!(
+            "what `{pmu}` counts is of no mode. Leave out `{modifier}`."
+        )),
+        (Purpose::Sample, "u") => Ok(Modes::User),
+        (Purpose::Sample, "k") => Ok(Modes::Kernel),
+        (Purpose::Sample, _) => Err(format!(
+            "`{modifier}`: samples of Linux's PMUs take the modes `u` and `k`, and are as precise as the PMU is. Leave \
+             the rest out."
+        )),
+    }
 }
 
 /// Returns the message that there is no PMU of this name, with similar names.
@@ -200,10 +308,12 @@ struct Resolved {
     scale: Option<Scale>,
     /// The name that the user gave to the event (`name=`).
     name: Option<String>,
+    rate: Option<SampleRate>,
 }
 
 /// Resolves `terms`, the text between the slashes, for a PMU. An error is the reason in words.
-fn resolve(pmu: &LinuxPmu, terms: &str) -> Result<Resolved, String> {
+fn resolve(purpose: Purpose, pmu: &LinuxPmu, terms: &str) -> Result<Resolved, String> {
+    let is_sampled = purpose == Purpose::Sample;
     let mut resolved = Resolved::default();
     let mut named: Option<&str> = None;
     for term in terms.split(',').map(str::trim) {
@@ -221,12 +331,27 @@ fn resolve(pmu: &LinuxPmu, terms: &str) -> Result<Resolved, String> {
             continue;
         }
         match (key, value) {
+            ("", None) if is_sampled && terms.trim().is_empty() => {}
             ("", None) => return Err("a field is missing between the slashes.".to_owned()),
             ("name", Some(value)) => resolved.name = Some(value.to_owned()),
+            ("period" | "freq", Some(value)) if is_sampled && !pmu.fields.contains_key(key) => {
+                resolved.rate = Some(rate(key, value)?);
+            }
             _ => write(pmu, (key, value), &mut resolved.configs)?,
         }
     }
     Ok(resolved)
+}
+
+/// Returns the rate that `period` or `freq` sets.
+fn rate(key: &str, value: &str) -> Result<SampleRate, String> {
+    /// Linux takes no number from here on.
+    const LIMIT: u64 = 1 << 63;
+    match value.parse() {
+        Ok(number @ 1..LIMIT) if key == "freq" => Ok(SampleRate::Frequency(number)),
+        Ok(number @ 1..LIMIT) => Ok(SampleRate::Period(number)),
+        _ => Err(format!("`{key}={value}`: it takes a number of 1 or more.")),
+    }
 }
 
 impl Resolved {

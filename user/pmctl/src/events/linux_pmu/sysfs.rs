@@ -12,6 +12,9 @@ use crate::system::machine::Machine;
 /// The folder in which Linux lists its PMUs.
 const DEVICES: &str = "/sys/bus/event_source/devices";
 
+/// PMUs of [`OTHERS`] whose events can be sampled, if they are given by their numbers.
+const NUMBERED: [&str; 2] = ["software", "tracepoint"];
+
 /// PMUs that are left out: their events have other names in pmctl, or need an address or a trace, which only perf gives
 /// them.
 pub(super) const OTHERS: [&str; 8] = [
@@ -79,10 +82,20 @@ pub(super) fn is_of_cores(name: &str) -> bool {
 
 /// Returns all PMUs but those of cores, in the order of their names. PMUs, fields and events that can't be read are left out.
 pub(crate) fn read_all(machine: &Machine) -> Vec<LinuxPmu> {
+    read_except(machine, |name| OTHERS.contains(&name))
+}
+
+/// Returns the PMUs of [`read_all`], and those whose events can be sampled but have other names to be counted by.
+pub(super) fn read_sampled(machine: &Machine) -> Vec<LinuxPmu> {
+    read_except(machine, |name| {
+        OTHERS.contains(&name) && !NUMBERED.contains(&name)
+    })
+}
+
+fn read_except(machine: &Machine, is_left_out: fn(&str) -> bool) -> Vec<LinuxPmu> {
     let names = names(&machine.path(DEVICES)).into_iter();
-    let is_wanted = |name: &String| !is_of_cores(name) && !OTHERS.contains(&name.as_str());
     names
-        .filter(is_wanted)
+        .filter(|name| !is_of_cores(name) && !is_left_out(name))
         .filter_map(|name| read(machine, name))
         .collect()
 }

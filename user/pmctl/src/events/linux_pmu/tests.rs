@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use perfmon::Pmu;
+use perfmon::spec::SampleRate;
+use perfmon::{Modes, Pmu};
 
 use super::format::Configs;
 use super::*;
@@ -11,12 +12,22 @@ use crate::system::exit::Usage;
 use crate::system::machine::Machine;
 use crate::system::pmu::testing;
 
+/// Returns a machine of `tests/trees`.
+fn machine(tree: &str) -> Machine {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/trees");
+    Machine::recorded(&folder.join(tree)).expect("it is there")
+}
+
 /// Splits the text of -e on a machine of `tests/trees`.
 fn split_on(tree: &str, text: &str) -> Result<(Vec<String>, Vec<PmuEvent>), Usage> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/trees");
-    let machine = Machine::recorded(&folder.join(tree)).expect("it is there");
     let cores: Pmu = testing::intel();
-    split(&[text.to_owned()], &machine, &cores)
+    split(&[text.to_owned()], &machine(tree), &cores)
+}
+
+/// Splits the text of -e of `record` on a machine with `ibs_op`.
+fn split_sampled_on_amd(text: &str) -> Result<(Vec<String>, Vec<PmuEvent>), Usage> {
+    let cores: Pmu = testing::intel();
+    split_sampled(&[text.to_owned()], &machine("uncore-amd"), &cores)
 }
 
 /// Returns the only event of a text.
@@ -184,4 +195,74 @@ fn what_is_not_there_is_told_with_what_is() {
         let (event, _) = told.split_once(':').expect("it names the event");
         assert!(event.starts_with("-e "), "{told}");
     }
+}
+
+#[test]
+fn samples_have_modes_and_rates() {
+    let text = "cycles:u,ibs_op//,ibs_op/cnt_ctl=1,period=1009,name=ops/u,ibs_op/freq=99/:k,software/config=0x1/,\
+                page-faults/period=1/u";
+    let (rest, found) = split_sampled_on_amd(text).expect("they are there");
+    assert_eq!(rest, ["cycles:u"]);
+    let all = found.iter().map(|event| {
+        let encoding = &event.encodings[0];
+        let configs = encoding.sampled_configs(event.modes);
+        (&*event.label, encoding.number, configs, event.rate)
+    });
+    // With a mode, `swfilt` is set: Linux leaves out the samples of the others.
+    let expected = [
+        ("ibs_op//", 11, [0, 0, 0, 0, 0], None),
+        (
+            "ops",
+            11,
+            [1 << 19, 0, 1, 0, 0],
+            Some(SampleRate::Period(1009)),
+        ),
+        (
+            "ibs_op/freq=99/:k",
+            11,
+            [0, 0, 1, 0, 0],
+            Some(SampleRate::Frequency(99)),
+        ),
+        ("software/config=0x1/", 1, [1, 0, 0, 0, 0], None),
+        (
+            "page-faults/period=1/u",
+            1,
+            [2, 0, 0, 0, 0],
+            Some(SampleRate::Period(1)),
+        ),
+    ];
+    assert_eq!(all.collect::<Vec<_>>(), expected);
+    let mut event = found[0].clone();
+    assert!(event.limit_unmodified(Modes::User));
+    assert_eq!(
+        (
+            &*event.label,
+            event.encodings[0].sampled_configs(event.modes)[2]
+        ),
+        ("ibs_op//u", 1)
+    );
+    assert!(!event.limit_unmodified(Modes::Kernel));
+}
+
+#[test]
+fn what_no_sample_can_have_is_told() {
+    let table = [
+        ("ibs_op//p", "take the modes `u` and `k`"),
+        ("ibs_op/period=0/", "takes a number of 1 or more"),
+        ("ibs_op/freq=x/", "takes a number of 1 or more"),
+        ("ibs_op/,cnt_ctl/", "a field is missing"),
+        (
+            "ibs_fetch//",
+            "no PMU `ibs_fetch` here.\nDid you mean `ibs_op`?",
+        ),
+        ("breakpoint//", "pmctl can't sample them"),
+        ("{cycles,ibs_op//}", "can't be in a group"),
+    ];
+    for (text, expected) in table {
+        let told = split_sampled_on_amd(text).expect_err(text).to_string();
+        assert!(told.contains(expected), "{text}: {told}");
+    }
+    // A count has neither.
+    assert!(error("uncore-amd", "ibs_op/period=9/").contains("no field `period`"));
+    assert!(error("uncore-amd", "ibs_op//").contains("a field is missing"));
 }

@@ -3,8 +3,9 @@
 
 use perfmon::{Encoding, Modes};
 use perfmon_core::logic::event_attr::{self as abi, PerfEventAttr};
+use zerocopy::IntoBytes;
 
-use super::bytes::{Put, Reader};
+use super::bytes::Reader;
 use super::record::UserStack;
 use crate::events::values::{self, Unit};
 
@@ -145,7 +146,7 @@ pub(crate) enum EventKind {
     Value(u64),
     /// An event that never happens, opened for the records that come with it.
     Dummy,
-    /// An event of another type, as type and config; only in files of `perf record`.
+    /// An event of another of Linux's PMUs, as type and config.
     Other(u32, u64),
 }
 
@@ -178,7 +179,7 @@ const SOFTWARE: [&str; 12] = [
     "cgroup-switches",
 ];
 
-/// Returns perf's name of an event that pmctl does not record.
+/// Returns perf's name of an event that is none of the processor's.
 fn perf_name(kind: u32, config: u64) -> Option<String> {
     match kind {
         TYPE_SOFTWARE => {
@@ -208,6 +209,8 @@ pub(crate) struct Attr {
     stack: u32,
     /// The `clockid` of the times; unused with perf's own clock.
     clock: i32,
+    /// `config1` and `config2`.
+    more_configs: [u64; 2],
 }
 
 /// Members of the structure that always have the same value if pmctl wrote it.
@@ -252,6 +255,15 @@ impl Attr {
                 0
             },
             clock: 0,
+            more_configs: [0; 2],
+        }
+    }
+
+    /// Sets `config1` and `config2`.
+    pub(crate) const fn with_configs(self, more_configs: [u64; 2]) -> Self {
+        Self {
+            more_configs,
+            ..self
         }
     }
 
@@ -349,6 +361,7 @@ impl Attr {
             branches: 0,
             stack: 0,
             clock: clock.unwrap_or(0),
+            more_configs: [0; 2],
         }
     }
 
@@ -417,31 +430,36 @@ impl Attr {
 
     /// Encodes the structure.
     pub(crate) fn encode(&self) -> [u8; SIZE] {
-        let (kind, config) = match self.kind {
+        let mut bytes = [0; SIZE];
+        bytes.copy_from_slice(&self.to_abi().as_bytes()[..SIZE]);
+        bytes
+    }
+
+    /// Returns the structure, whose `size` is [`SIZE`].
+    pub(crate) fn to_abi(self) -> PerfEventAttr {
+        let (type_, config) = match self.kind {
             EventKind::Hardware(config) => (TYPE_HARDWARE, config),
             EventKind::Raw(select) => (TYPE_RAW, select),
             EventKind::Value(number) => (TYPE_VALUE, number),
             EventKind::Dummy => (TYPE_SOFTWARE, SOFTWARE_DUMMY),
             EventKind::Other(kind, config) => (kind, config),
         };
-        let mut bytes = Vec::with_capacity(SIZE);
-        bytes.u32(kind);
-        bytes.u32(112);
-        bytes.u64(config);
-        bytes.u64(self.period);
-        bytes.u64(self.fields);
-        bytes.u64(0); // read_format
-        bytes.u64(self.flags);
-        bytes.u64(0); // wakeup_events, bp_type
-        bytes.u64(0); // config1
-        bytes.u64(0); // config2
-        bytes.u64(self.branches);
-        bytes.u64(self.registers());
-        bytes.u32(self.stack);
-        bytes.extend(self.clock.to_le_bytes());
-        let mut all_bytes = [0; SIZE];
-        all_bytes[..bytes.len()].copy_from_slice(&bytes);
-        all_bytes
+        let [config1, config2] = self.more_configs;
+        PerfEventAttr {
+            type_,
+            size: 112,
+            config,
+            sample_period: self.period,
+            sample_type: self.fields,
+            flags: self.flags,
+            config1,
+            config2,
+            branch_sample_type: self.branches,
+            sample_regs_user: self.registers(),
+            sample_stack_user: self.stack,
+            clockid: self.clock,
+            ..PerfEventAttr::ZERO
+        }
     }
 
     /// Decodes the structure, as far as pmctl uses it. `None` if samples have other registers than pmctl records, since
@@ -458,7 +476,8 @@ impl Attr {
         let config = reader.u64()?;
         let (period, fields) = (reader.u64()?, reader.u64()?);
         let (read_format, flags) = (reader.u64()?, reader.u64()?);
-        reader.take(24)?;
+        reader.take(8)?; // wakeup_events, bp_type
+        let more_configs = [reader.u64()?, reader.u64()?];
         let branches = reader.u64()?;
         let registers = reader.u64()?;
         let stack = reader.u32()?;
@@ -478,6 +497,7 @@ impl Attr {
             branches,
             stack,
             clock,
+            more_configs,
         };
         let other_fields = OtherFields {
             read_format,

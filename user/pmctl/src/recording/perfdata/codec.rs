@@ -365,7 +365,7 @@ impl UserStack {
 }
 
 /// Returns the size of the first record of `bytes`.
-pub(super) fn size(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn record_size(bytes: &[u8]) -> Option<usize> {
     let size = Reader(bytes.get(HEADER_SIZE - 2..)?).u16()?;
     Some(size.into()).filter(|size| *size >= HEADER_SIZE)
 }
@@ -377,7 +377,7 @@ pub(super) fn time(bytes: &[u8]) -> Option<u64> {
         // After the identifier, the address and the task.
         SAMPLE => HEADER_SIZE + 24,
         // After the task, in the stamp at the end.
-        _ => size(bytes)?.checked_sub(STAMP_SIZE - 8)?,
+        _ => record_size(bytes)?.checked_sub(STAMP_SIZE - 8)?,
     };
     Reader(bytes.get(offset..)?).u64()
 }

@@ -265,7 +265,7 @@ fn decode_names(reader: &mut Reader<'_>) -> Option<Vec<String>> {
 fn decode_build_ids(reader: &mut Reader<'_>) -> Option<Vec<BuildId>> {
     let mut ids = Vec::new();
     while !reader.0.is_empty() {
-        let size = codec::size(reader.0)?;
+        let size = codec::record_size(reader.0)?;
         ids.push(build_id(reader.take(size)?)?);
     }
     Some(ids)

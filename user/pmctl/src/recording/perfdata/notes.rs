@@ -164,7 +164,7 @@ fn advice(losses: &[Loss], rotate: bool) -> Vec<&'static str> {
     const ROTATED_ADVICE: &str = "  The buffer filled between two reads, 100 ms apart: give larger ones (-m),\n  or a larger \
                            -c.";
     /// Words in the reason of a loss, each with advice.
-    const LOSS_ADVICE: [(&str, &str); 6] = [
+    const LOSS_ADVICE: [(&str, &str); 7] = [
         // The driver reports the same for a full ring as for an overflow that is handled after the next one was due.
         (
             "too fast",
@@ -189,6 +189,12 @@ fn advice(losses: &[Loss], rotate: bool) -> Vec<&'static str> {
              when an interrupt finds overflows eight times. Take fewer (a larger -c),\n  \
              or load the module with higher limits: perf_event_max_sample_rate=,\n  \
              perf_cpu_time_max_percent=.",
+        ),
+        (
+            "throttled by Linux",
+            "  Linux limits the samples of its own PMUs: such an event pauses until the\n  \
+             next tick (kernel.perf_event_max_sample_rate, perf_cpu_time_max_percent).\n  \
+             Take fewer (a larger -c, a smaller -F).",
         ),
         (
             "offline",

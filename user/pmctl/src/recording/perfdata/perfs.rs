@@ -334,7 +334,7 @@ fn next(blocks: &mut BlockReader<'_>) -> Result<Option<(u32, usize)>, ReadError>
     if bytes.is_empty() {
         return Ok(None);
     }
-    let size = codec::size(bytes).ok_or(broken_records)?;
+    let size = codec::record_size(bytes).ok_or(broken_records)?;
     let mut reader = Reader(bytes.get(..size).ok_or(broken_records)?);
     let kind = reader.u32().ok_or(broken_records)?;
     let distance = match kind {

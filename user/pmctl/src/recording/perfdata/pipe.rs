@@ -212,7 +212,7 @@ pub(super) fn parse(source: &RecordingBytes) -> Option<ParsedParts> {
         if rest.len() < codec::HEADER_SIZE {
             break;
         }
-        let size = codec::size(rest)?;
+        let size = codec::record_size(rest)?;
         let Some(record) = rest.get(..size) else {
             break;
         };

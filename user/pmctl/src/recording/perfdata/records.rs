@@ -114,7 +114,7 @@ fn offsets_by_time(data: &[u8]) -> Option<Vec<u32>> {
     let mut offset = 0;
     while offset < data.len() {
         order.push(u32::try_from(offset / UNIT).ok()?);
-        offset += codec::size(&data[offset..])?;
+        offset += codec::record_size(&data[offset..])?;
     }
     // The records are nearly in order, for which this sort is fast.
     order.sort_by_key(|offset| codec::time(&data[*offset as usize * UNIT..]).unwrap_or(0));

@@ -75,7 +75,7 @@ impl<'a> Files<'a> {
             file_begin: Instant::now(),
             stopped_at: None,
             delay: None,
-            totals: vec![0; plan.events.len()],
+            totals: vec![0; plan.event_count()],
             lost: BTreeMap::new(),
             finished: VecDeque::new(),
         }
@@ -190,6 +190,7 @@ impl<'a> Files<'a> {
             degraded: [
                 self.degraded.clone(),
                 maps.degraded_reasons(samplers.lost_records()?),
+                samplers.degraded_reasons()?,
                 Vec::from_iter(left_program),
             ]
             .concat(),
@@ -232,7 +233,7 @@ impl<'a> Files<'a> {
     }
 
     /// Returns the losses since the previous file. On the CPUs of `throttled`, throttling was their reason.
-    fn losses(&mut self, samplers: &Samplers, throttled: &BTreeSet<u32>) -> Result<Vec<Loss>> {
+    fn losses(&mut self, samplers: &mut Samplers, throttled: &BTreeSet<u32>) -> Result<Vec<Loss>> {
         let mut losses = Vec::new();
         for (cpu, lost) in samplers.lost_by_cpu()? {
             let before = self.lost.insert(cpu, lost).unwrap_or(0);
@@ -252,16 +253,17 @@ impl<'a> Files<'a> {
                 });
             }
         }
-        losses.extend(
-            samplers
-                .cpus_with_missed_events()
-                .into_iter()
-                .map(|cpu| Loss {
-                    cpu,
-                    reason: "lost".to_owned(),
-                    ..Loss::default()
-                }),
-        );
+        let uncounted = |reason: &'static str| {
+            move |cpu| Loss {
+                cpu,
+                reason: reason.to_owned(),
+                ..Loss::default()
+            }
+        };
+        let missed = samplers.cpus_with_missed_events().into_iter();
+        losses.extend(missed.map(uncounted("lost")));
+        let throttled = samplers.take_throttled_by_linux().into_iter();
+        losses.extend(throttled.map(uncounted("throttled by Linux")));
         Ok(losses)
     }
 

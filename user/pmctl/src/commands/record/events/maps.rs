@@ -187,7 +187,7 @@ impl Maps {
 
 /// Opens perf's events, with a ring for each CPU.
 fn open_rings(tasks: &SampledTasks, online: &[u32]) -> Result<Vec<PerfRing>, Errno> {
-    let attr = Attr::for_task_records(true, !tasks.are_some());
+    let attr = Attr::for_task_records(true, !tasks.are_some()).encode();
     let number = |tid: &u32| i32::try_from(*tid).unwrap_or(i32::MAX);
     let tids: Vec<i32> = match tasks.tids() {
         [] => vec![ALL_TASKS],

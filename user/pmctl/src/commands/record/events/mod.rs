@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recording by rings: each CPU has one, which the kernel writes samples to while pmctl streams them to the file.
 //!
-//! Samples have the IDs of their task. Mappings are recorded in the same rings, or else collected by [`maps`]. [`stream`]
+//! Events of Linux's PMUs are sampled beside the driver's, in rings of perf's ([`linux_rings`]). Samples have the IDs of their task. Mappings are recorded in the same rings, or else collected by [`maps`]. [`stream`]
 //! sorts all records by time and writes them, and [`files`] begins and ends the files.
 
 mod files;
 mod history;
 mod limit;
+mod linux_event;
+mod linux_refusal;
+mod linux_rings;
 mod maps;
 mod plan;
 mod precision;
@@ -38,6 +41,7 @@ use crate::system::signals::Signals;
 pub(super) fn record(options: &EventOptions) -> Result<u8> {
     let common = &options.common;
     let Opening {
+        machine,
         pmu,
         online,
         command,
@@ -48,7 +52,7 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
         _ => TaskList::default(),
     };
     task_list.threads()?;
-    let mut plan = SamplingPlan::new(options, &pmu)?;
+    let mut plan = SamplingPlan::new(options, &machine, &pmu)?;
     plan.set_cgroups(&options.cgroups)?;
     let cgroups = if options.all_cgroups {
         KnownCgroups::find()?

@@ -7,17 +7,22 @@ use perfmon::spec::{self, EventSpec, Precision, SampleRate};
 use perfmon::{Device, Modes, Pmu};
 
 use super::limit::{above_limit_message, accepts_frequency, highest_accepted, no_limit_message};
+use super::linux_event::{self, LinuxEvent, SampleForm};
+use super::linux_refusal;
 use super::precision;
 use crate::args::{CallGraph, Callers, EventOptions, Frequency, KernelCallers, Rate, RecordTarget};
 use crate::commands::record::branches::WantedBranches;
 use crate::commands::record::sampled::{
     DEFAULT_EVENT, MIXED_BRANCHES, event_kind, refuse_unsampled,
 };
+use crate::events::linux_pmu::{self, PmuEvent};
 use crate::events::modes;
 use crate::events::schedule;
+use crate::events::software;
 use crate::events::threads::Thread;
 use crate::recording::perfdata::{self, Attr, BranchKinds, SampleParts, UserStack};
 use crate::system::exit::{self, Usage};
+use crate::system::machine::Machine;
 use crate::system::pmu::uncounted_by_emulation;
 
 /// Stands for the frequency of `-F max` until [`SamplingPlan::resolve_max_frequency`] replaces it. No driver accepts it.
@@ -64,7 +69,10 @@ pub(super) struct SamplingManner {
 /// The events of a recording.
 #[derive(Debug)]
 pub(super) struct SamplingPlan {
+    /// The driver's events.
     pub(super) events: Vec<SampledEvent>,
+    /// The events of Linux's PMUs, whose indices follow those of the driver's.
+    pub(super) linux_events: Vec<LinuxEvent>,
     parts: SampleParts,
     call_graph: Option<CallGraph>,
     /// The kinds of branches.
@@ -78,11 +86,14 @@ pub(super) struct SamplingPlan {
 
 impl SamplingPlan {
     /// Makes a plan from the options.
-    pub(super) fn new(options: &EventOptions, pmu: &Pmu) -> Result<Self, Usage> {
-        let texts = match &options.events[..] {
-            [] => &[DEFAULT_EVENT.to_owned()],
-            texts => texts,
-        };
+    pub(super) fn new(options: &EventOptions, machine: &Machine, pmu: &Pmu) -> Result<Self, Usage> {
+        let (texts, mut linux_events) = linux_pmu::split_sampled(&options.events, machine, pmu)?;
+        let (mut texts, software) = software::split(&texts);
+        linux_events.extend(software.into_iter().map(PmuEvent::of_software));
+        linux_event::check_options(options, &linux_events)?;
+        if options.events.is_empty() {
+            texts.push(DEFAULT_EVENT.to_owned());
+        }
         let default_rate = match options.rate {
             Rate::Period(period) => SampleRate::Period(period.into()),
             Rate::Frequency(Frequency::Hertz(hertz)) => SampleRate::Frequency(hertz.into()),
@@ -90,8 +101,8 @@ impl SamplingPlan {
         };
         let mut events = Vec::new();
         for text in texts {
-            refuse_unsampled(text)?;
-            let parsed = spec::parse_without_groups(text, pmu);
+            refuse_unsampled(&text)?;
+            let parsed = spec::parse_without_groups(&text, pmu);
             for mut spec in parsed.map_err(|error| Usage(error.to_string()))? {
                 let label = &spec.label;
                 if let Some(counter) = spec.pinned {
@@ -125,6 +136,14 @@ impl SamplingPlan {
                 .into_iter()
                 .collect(),
             events,
+            linux_events: linux_events
+                .into_iter()
+                .map(|mut event| {
+                    event.limit_unmodified(options.modes);
+                    let rate = event.rate.unwrap_or(default_rate);
+                    LinuxEvent { event, rate }
+                })
+                .collect(),
             parts: SampleParts {
                 has_chain: options.call_graph.is_some(),
                 has_branches: branches.is_some(),
@@ -181,7 +200,7 @@ impl SamplingPlan {
         self.events.iter().any(|event| event.cgroup.is_some())
     }
 
-    /// Replaces `-F max` by the module's limit.
+    /// Replaces `-F max` by the module's limit, or for events of Linux's PMUs by Linux's.
     pub(super) fn resolve_max_frequency(&mut self, device: &Device) -> Result<(), Usage> {
         let is_highest = |planned: &&mut SampledEvent| planned.rate == MAX_FREQUENCY;
         let mut unresolved = self.events.iter_mut().filter(is_highest);
@@ -189,6 +208,17 @@ impl SamplingPlan {
         if let Some(accepts) = unresolved.find_map(|planned| planned.frequency_check(device)) {
             let limit = highest_accepted(accepts).ok_or_else(|| Usage(no_limit_message()))?;
             for planned in self.events.iter_mut().filter(is_highest) {
+                planned.rate = SampleRate::Frequency(limit);
+            }
+        }
+        for planned in &mut self.linux_events {
+            if planned.rate == MAX_FREQUENCY {
+                let limit = linux_refusal::max_frequency().ok_or_else(|| {
+                    Usage(format!(
+                        "-F max: {} does not tell how many samples Linux takes. Give a number, as -F 9999.",
+                        linux_refusal::MAX_FREQUENCY_FILE
+                    ))
+                })?;
                 planned.rate = SampleRate::Frequency(limit);
             }
         }
@@ -225,7 +255,28 @@ impl SamplingPlan {
                 },
             }
         };
-        self.events.iter().map(describe).collect()
+        let form = self.form();
+        let linux_events = self.linux_events.iter();
+        let linux_events = linux_events.filter_map(|event| event.describe(form));
+        self.events
+            .iter()
+            .map(describe)
+            .chain(linux_events)
+            .collect()
+    }
+
+    /// Returns the number of events, the driver's and Linux's.
+    pub(super) fn event_count(&self) -> usize {
+        self.events.len() + self.linux_events.len()
+    }
+
+    /// Returns the parts of samples, as the events of Linux's PMUs need them.
+    pub(super) fn form(&self) -> SampleForm {
+        SampleForm {
+            parts: self.parts,
+            call_graph: self.call_graph,
+            stack_bytes: self.stack_bytes().unwrap_or(0),
+        }
     }
 
     /// Returns how many bytes of the program's stack samples have; `None` without stacks.
@@ -307,6 +358,9 @@ impl SamplingPlan {
         for SampledEvent { spec, .. } in &mut self.events {
             changed |= modes::limit_unmodified(spec, Modes::User);
         }
+        for LinuxEvent { event, .. } in &mut self.linux_events {
+            changed |= event.limit_unmodified(Modes::User);
+        }
         if changed {
             self.degraded.push(
                 "this user may not sample the kernel (kernel.perf_event_paranoid): samples are of user mode only"
@@ -339,13 +393,16 @@ impl SamplingPlan {
 
     /// Returns whether there may be samples of the kernel.
     pub(super) fn samples_kernel(&self) -> bool {
-        let mut events = self.events.iter();
-        events.any(|event| event.spec.modes != Modes::User)
+        let events = self.events.iter().map(|event| event.spec.modes);
+        let linux_events = self.linux_events.iter().map(|event| event.event.modes);
+        events.chain(linux_events).any(|modes| modes != Modes::User)
     }
 
     /// Returns the smallest period; `None` if an event has a frequency.
     pub(super) fn smallest_period(&self) -> Option<u32> {
-        let periods = self.events.iter().map(|event| match event.rate {
+        let rates = self.events.iter().map(|event| event.rate);
+        let linux_rates = self.linux_events.iter().map(|event| event.rate);
+        let periods = rates.chain(linux_rates).map(|rate| match rate {
             SampleRate::Period(period) => u32::try_from(period).ok(),
             SampleRate::Frequency(_) => None,
         });

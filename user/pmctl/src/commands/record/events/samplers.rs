@@ -4,6 +4,7 @@
 //! A dummy event, which counts nothing, writes the names and mappings of tasks to the same ring. It has a ring of its own
 //! if that ring is overwritten, or if the CPU is not sampled.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use ahash::AHashMap;
@@ -12,6 +13,7 @@ use perfmon::event::{Builder, Event};
 use perfmon::sampler::{RawRecord, Sampler};
 use perfmon::{Cause, Device, Error};
 
+use super::linux_rings::{LinuxRings, Refusal};
 use super::plan::{SampledTasks, SamplingManner, SamplingPlan};
 use super::precision;
 use crate::events::rights::{cgroups_forbidden, of_all_programs, with_sampling_advice};
@@ -38,14 +40,34 @@ pub(super) enum TaskRecords {
     Mappings,
 }
 
+/// A record as it stands in a ring.
+pub(super) enum RingRecord<'a> {
+    /// A ring of the driver's.
+    Driver(RawRecord<'a>),
+    /// A ring of an event of Linux's PMUs.
+    Linux(&'a [u8]),
+}
+
+impl RingRecord<'_> {
+    /// Appends the bytes of the record to `bytes`.
+    pub(super) fn copy_to(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::Driver(record) => record.copy_to(bytes),
+            Self::Linux(record) => bytes.extend_from_slice(record),
+        }
+    }
+}
+
 /// The rings of all CPUs.
 pub(super) struct Samplers {
     rings: Vec<SampleRing>,
     /// Rings of the dummies that have their own.
     dummies: Vec<Ring>,
+    /// The events of Linux's PMUs.
+    linux: LinuxRings,
     /// The rings of samples are overwritten.
     overwrite: bool,
-    /// Number of events in the plan.
+    /// Number of events in the plan, the driver's and Linux's.
     events: usize,
     /// Sampling begins with the command's exec.
     from_exec: bool,
@@ -135,47 +157,42 @@ impl Samplers {
         };
         let mut ring_pages = requested_pages.unwrap_or(default_pages);
         loop {
-            let error = match Self::try_open(plan, tasks, device, (ring_pages, records)) {
-                Ok((rings, dummies)) => {
+            let (rings, dummies) = match Self::try_open(plan, tasks, device, (ring_pages, records))
+            {
+                Ok(opened) => opened,
+                Err(error)
+                    if error.cause == Cause::MemoryLimit
+                        && requested_pages.is_none()
+                        && ring_pages > MIN_PAGES =>
+                {
+                    ring_pages /= 2;
+                    continue;
+                }
+                Err(error) => {
+                    change_plan_or_fail(error, plan, tasks, device)?;
+                    continue;
+                }
+            };
+            match LinuxRings::open(plan, tasks, ring_pages) {
+                Ok(linux) => {
                     return Ok(Self {
                         rings,
                         dummies,
+                        linux,
                         overwrite: plan.overwrites(),
-                        events: plan.events.len(),
+                        events: plan.event_count(),
                         from_exec: matches!(tasks, SampledTasks::Command { .. })
                             && plan.manner.from_exec,
                         is_precise: plan.is_precise(),
                     });
                 }
-                Err(error) => error,
-            };
-            match &error.cause {
-                Cause::MemoryLimit if requested_pages.is_none() && ring_pages > MIN_PAGES => {
+                Err(Refusal::MemoryLimit)
+                    if requested_pages.is_none() && ring_pages > MIN_PAGES =>
+                {
                     ring_pages /= 2;
                 }
-                Cause::Forbidden if tasks.are_some() && plan.limit_to_user_mode() => {}
-                Cause::Forbidden if plan.has_cgroups() => return Err(cgroups_forbidden("sample")),
-                Cause::Forbidden if !tasks.are_some() => {
-                    return Err(anyhow!("{}", of_all_programs("sample")));
-                }
-                Cause::Forbidden => {
-                    let is_own = matches!(tasks, SampledTasks::Command { .. });
-                    let tid = tasks.tids().first().filter(|_| !is_own);
-                    return Err(with_sampling_advice(error, tid.copied()));
-                }
-                Cause::NotSupported if plan.turn_off_precision() => {}
-                Cause::NotSupported => {
-                    let refused =
-                        precision::refusal_message(plan.events.iter().map(|event| &event.spec));
-                    return Err(
-                        refused.map_or_else(|| exit::with_help(error), |text| anyhow!(text))
-                    );
-                }
-                Cause::NoSuchEvent => {
-                    let refused = plan.above_limit_error(device);
-                    return Err(refused.map_or_else(|| exit::with_help(error), Into::into));
-                }
-                _ => return Err(exit::with_help(error)),
+                Err(Refusal::Forbidden(_)) if tasks.are_some() && plan.limit_to_user_mode() => {}
+                Err(refusal) => return Err(refusal.into_error()),
             }
         }
     }
@@ -249,19 +266,21 @@ impl Samplers {
 
     /// Enables the events, unless the command's exec does.
     pub(super) fn start(&self) -> Result<()> {
-        if self.rings.is_empty() {
+        if self.rings.is_empty() && self.linux.is_empty() {
             let message = "all tasks to sample have ended already. Give a process or a thread that still runs.";
             return Err(Usage(message.to_owned()).into());
         }
         if self.from_exec {
             return Ok(());
         }
+        self.linux.start()?;
         self.for_each_sampler(Sampler::enable)
     }
 
     /// Disables the events.
     pub(super) fn stop(&self) -> Result<()> {
-        self.for_each_sampler(Sampler::disable)
+        self.for_each_sampler(Sampler::disable)?;
+        self.linux.stop()
     }
 
     fn for_each_sampler(&self, call: impl Fn(&Sampler) -> Result<(), Error>) -> Result<()> {
@@ -273,17 +292,21 @@ impl Samplers {
     pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let rings = self.rings.iter().map(|ring| &ring.ring);
         let rings = rings.filter(|_| !self.overwrite).chain(&self.dummies);
-        rings.map(|ring| ring.sampler.as_fd()).collect()
+        let descriptors = rings.map(|ring| ring.sampler.as_fd());
+        descriptors.chain(self.linux.descriptors()).collect()
     }
 
     /// Calls `handle` for each record since the last call. The map has the index in the plan of each event, by the kernel's ID.
     pub(super) fn drain(
         &mut self,
-        mut handle: impl FnMut(RawRecord<'_>, &AHashMap<u64, usize>),
+        mut handle: impl FnMut(RingRecord<'_>, &AHashMap<u64, usize>),
     ) -> Result<()> {
         let none = AHashMap::new();
-        self.drain_dummies(|record| handle(record, &none))?;
-        self.drain_samples(handle)
+        self.drain_dummies(|record| handle(RingRecord::Driver(record), &none))?;
+        self.drain_samples(|record, indices| handle(RingRecord::Driver(record), indices))?;
+        self.linux
+            .drain(|bytes, indices| handle(RingRecord::Linux(bytes), indices));
+        Ok(())
     }
 
     fn drain_samples(
@@ -334,12 +357,27 @@ impl Samplers {
     }
 
     /// Returns how many samples each CPU has lost, for those that have lost some.
-    pub(super) fn lost_by_cpu(&self) -> Result<Vec<(u32, u64)>> {
+    pub(super) fn lost_by_cpu(&self) -> Result<BTreeMap<u32, u64>> {
         let lost = self.lost_by_ring()?;
         let cpu_and_lost =
             |(ring, lost): (&SampleRing, u64)| (ring.cpu, lost.saturating_sub(ring.paused));
         let lost_samples = self.rings.iter().zip(lost).map(cpu_and_lost);
-        Ok(lost_samples.filter(|(_, lost)| *lost > 0).collect())
+        let mut by_cpu = BTreeMap::new();
+        for (cpu, lost) in lost_samples.chain(self.linux.lost_by_cpu()?) {
+            *by_cpu.entry(cpu).or_default() += lost;
+        }
+        by_cpu.retain(|_, lost| *lost > 0);
+        Ok(by_cpu)
+    }
+
+    /// Returns the CPUs on which Linux has throttled an event of its PMUs since the last call.
+    pub(super) fn take_throttled_by_linux(&mut self) -> Vec<u32> {
+        self.linux.take_throttled()
+    }
+
+    /// Returns the reasons why there are fewer samples than there should be.
+    pub(super) fn degraded_reasons(&self) -> Result<Vec<String>> {
+        self.linux.degraded_reasons()
     }
 
     /// Returns the CPUs on which events were missed, so that there is no count.
@@ -395,7 +433,40 @@ impl Samplers {
                 }
             }
         }
+        self.linux.add_totals(&mut totals)?;
         Ok(totals)
+    }
+}
+
+/// Makes the plan less, where the driver's refusal allows for that, so that another attempt may succeed.
+///
+/// # Errors
+/// The refusal, with advice.
+fn change_plan_or_fail(
+    error: Error,
+    plan: &mut SamplingPlan,
+    tasks: &SampledTasks,
+    device: &Device,
+) -> Result<()> {
+    match &error.cause {
+        Cause::Forbidden if tasks.are_some() && plan.limit_to_user_mode() => Ok(()),
+        Cause::Forbidden if plan.has_cgroups() => Err(cgroups_forbidden("sample")),
+        Cause::Forbidden if !tasks.are_some() => Err(anyhow!("{}", of_all_programs("sample"))),
+        Cause::Forbidden => {
+            let is_own = matches!(tasks, SampledTasks::Command { .. });
+            let tid = tasks.tids().first().filter(|_| !is_own);
+            Err(with_sampling_advice(error, tid.copied()))
+        }
+        Cause::NotSupported if plan.turn_off_precision() => Ok(()),
+        Cause::NotSupported => {
+            let refused = precision::refusal_message(plan.events.iter().map(|event| &event.spec));
+            Err(refused.map_or_else(|| exit::with_help(error), |text| anyhow!(text)))
+        }
+        Cause::NoSuchEvent => {
+            let refused = plan.above_limit_error(device);
+            Err(refused.map_or_else(|| exit::with_help(error), Into::into))
+        }
+        _ => Err(exit::with_help(error)),
     }
 }
 

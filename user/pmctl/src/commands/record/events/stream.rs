@@ -13,12 +13,11 @@ use std::ops::{ControlFlow, Range};
 
 use ahash::AHashMap;
 use anyhow::Result;
-use perfmon::sampler::RawRecord;
 
 use super::history::History;
 use super::maps::Maps;
 use super::plan::SamplingPlan;
-use super::samplers::Samplers;
+use super::samplers::{RingRecord, Samplers};
 use crate::commands::record::destination::Sink;
 use crate::recording::perfdata::{
     Body, BuildId, Finished, Host, Notes, Record, SampleParts, SymbolTable, decode_record,
@@ -141,7 +140,9 @@ impl RingStream {
     /// # Errors
     /// An error if the file can't be written, or if a ring can't be read.
     pub(super) fn dump(&mut self, samplers: &mut Samplers, maps: &mut Maps) -> Result<()> {
-        samplers.drain_newest(|record, numbers| self.add(record, numbers, maps))?;
+        samplers.drain_newest(|record, numbers| {
+            self.add(&RingRecord::Driver(record), numbers, maps);
+        })?;
         // Read after the samples, so that no record of a task is missing that precedes the newest sample.
         self.keep_task_records(samplers, maps)?;
         if let (true, Some(history)) = (maps.reads_procfs(), &mut self.history) {
@@ -178,7 +179,7 @@ impl RingStream {
             let time = record.stamp.time;
             self.pending.push((time, Pending::Task(Box::new(record))));
         }
-        samplers.drain(|record, numbers| self.add(record, numbers, maps))?;
+        samplers.drain(|record, numbers| self.add(&record, numbers, maps))?;
         self.pending.sort_by_key(|(time, _)| *time);
         let latest = self.pending.last().map_or(0, |(time, _)| *time);
         self.write_or_drop(self.limit)?;
@@ -191,31 +192,32 @@ impl RingStream {
     }
 
     /// Adds a record of a ring to the pending records.
-    fn add(&mut self, record: RawRecord<'_>, numbers: &AHashMap<u64, usize>, maps: &mut Maps) {
+    fn add(&mut self, record: &RingRecord<'_>, numbers: &AHashMap<u64, usize>, maps: &mut Maps) {
         let start = self.bytes.len();
         record.copy_to(&mut self.bytes);
-        let Some(fields) = RecordFields::locate(&record) else {
+        let bytes = &mut self.bytes[start..];
+        let Some(fields) = RecordFields::locate(bytes) else {
             self.bytes.truncate(start);
             return;
         };
-        let bytes = &mut self.bytes[start..];
         let id = |word: u64| identifier(numbers.get(&word).copied().unwrap_or(0));
         for index in fields.ids.into_iter().flatten() {
-            let word = id(record.word(index)).to_le_bytes();
+            let word = id(word_of(bytes, index)).to_le_bytes();
             bytes[index * 8..][..8].copy_from_slice(&word);
         }
-        if let Some(cpu) = fields.throttled {
+        // Linux's throttling is of its own events.
+        if let (Some(cpu), RingRecord::Driver(_)) = (fields.throttled, record) {
             // The CPU's number is the lower half of the word.
-            let [number @ .., _, _, _, _] = record.word(cpu).to_le_bytes();
+            let [number @ .., _, _, _, _] = word_of(bytes, cpu).to_le_bytes();
             self.throttled.insert(u32::from_le_bytes(number));
         }
+        let time = word_of(bytes, fields.time);
         if !fields.is_sample && maps.reads_procfs() {
             if let Some((Some(record), _)) = decode_record(bytes, self.parts) {
                 maps.note_exec(&record);
             }
         }
         self.size += (self.bytes.len() - start) as u64;
-        let time = record.word(fields.time);
         let range = start..self.bytes.len();
         self.pending.push((time, Pending::Ring(range)));
     }
@@ -341,6 +343,13 @@ impl RingStream {
     }
 }
 
+/// Returns a word of a record, which has it.
+fn word_of(record: &[u8], index: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&record[index * 8..][..8]);
+    u64::from_le_bytes(word)
+}
+
 /// The positions of fields in a record of a ring, as indices of its words.
 struct RecordFields {
     time: usize,
@@ -353,15 +362,17 @@ struct RecordFields {
 
 impl RecordFields {
     /// Returns the positions of the fields; `None` if the record is too short.
-    fn locate(record: &RawRecord<'_>) -> Option<Self> {
+    fn locate(record: &[u8]) -> Option<Self> {
         /// Types of records, `PERF_RECORD_*`.
         const LOST: u32 = 2;
         const THROTTLE: u32 = 5;
         const UNTHROTTLE: u32 = 6;
         const SAMPLE: u32 = 9;
-        let size = record.size();
+        let size = record.len() / 8;
         let last = size.checked_sub(1)?;
-        if record.kind() == SAMPLE {
+        // The lower half of the first word.
+        let kind = u32::from_le_bytes(record.get(..4)?.try_into().ok()?);
+        if kind == SAMPLE {
             // Words of a sample: header, identifier, address, task, time.
             return (size > 4).then_some(Self {
                 time: 4,
@@ -372,7 +383,7 @@ impl RecordFields {
         }
         // The last words of other records: task, time, CPU, identifier.
         let time = last.checked_sub(2).filter(|time| *time >= 2)?;
-        let ids = match record.kind() {
+        let ids = match kind {
             LOST if size >= 7 => [Some(1), None, Some(last)],
             THROTTLE | UNTHROTTLE if size >= 8 => [Some(2), Some(3), Some(last)],
             _ => [None, None, Some(last)],
@@ -380,7 +391,7 @@ impl RecordFields {
         Some(Self {
             time,
             ids,
-            throttled: (record.kind() == THROTTLE).then_some(time + 1),
+            throttled: (kind == THROTTLE).then_some(time + 1),
             is_sample: false,
         })
     }

@@ -49,6 +49,7 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
         pmu,
         online,
         command,
+        ..
     } = Opening::new(common)?;
     let watched = common.target.first_process();
     if let Some(pid) = watched.filter(|pid| !procfs::is_alive(*pid)) {

@@ -9,7 +9,7 @@ use perfmon::{CounterId, Modes, Pmu, Session};
 use crate::args::{TraceEvents, TraceOptions};
 use crate::commands::record::branches::WantedBranches;
 use crate::commands::record::sampled::{
-    DEFAULT_EVENT, MIXED_BRANCHES, event_kind, refuse_unsampled,
+    DEFAULT_EVENT, MIXED_BRANCHES, event_kind, refuse_linux_events, refuse_unsampled,
 };
 use crate::events::schedule::{CounterSupply, schedule};
 use crate::events::values::{self, Unit, Value};
@@ -179,7 +179,10 @@ impl TracedEvent {
 impl WantedEvents {
     fn new(events: &TraceEvents, pmu: &Pmu) -> Result<Self, Usage> {
         let parse = |texts: &[String]| -> Result<Vec<EventSpec>, Usage> {
-            texts.iter().try_for_each(|text| refuse_unsampled(text))?;
+            for text in texts {
+                refuse_linux_events(text, pmu)?;
+                refuse_unsampled(text)?;
+            }
             let lists = texts
                 .iter()
                 .map(|text| spec::parse_without_groups(text, pmu));

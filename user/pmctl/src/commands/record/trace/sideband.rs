@@ -33,7 +33,7 @@ impl Sideband {
     /// The error of `perf_event_open(2)`.
     pub(super) fn open(cpus: &[u32], device: &Device) -> Result<Self, Errno> {
         let open = |clock| {
-            let attr = Attr::sideband(clock);
+            let attr = Attr::sideband(clock).encode();
             let rings = cpus
                 .iter()
                 .map(|cpu| PerfRing::open(&attr, ALL_TASKS, *cpu, MAX_PAGES));

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The open events of Linux's PMUs, and their rings, one for each CPU. The records are in the form of the driver's, and
+//! have the same clock.
+
+use std::iter;
+use std::mem;
+use std::os::fd::BorrowedFd;
+
+use ahash::AHashMap;
+use anyhow::{Context, Result, anyhow};
+use nix::errno::Errno;
+use nix::libc;
+use zerocopy::IntoBytes;
+
+use super::linux_event::{Activation, LinuxEvent, READ_WORDS, SampleForm};
+use super::linux_refusal::{RefusedCall, forbidden_message};
+use super::plan::{SampledTasks, SamplingPlan};
+use crate::commands::record::perf_ring::{ALL_TASKS, PerfRing};
+use crate::events::cpus::Cpus;
+use crate::events::perf_event;
+use crate::system::exit::Usage;
+
+/// The rings of all CPUs.
+#[derive(Default)]
+pub(super) struct LinuxRings {
+    rings: Vec<LinuxRing>,
+    /// The names of the events.
+    labels: Vec<String>,
+    /// The index in the plan of the first event.
+    first_index: usize,
+    /// Sampling begins with the command's exec.
+    from_exec: bool,
+    /// The events are of tasks, and not of CPUs.
+    is_of_tasks: bool,
+}
+
+/// The ring of a CPU.
+struct LinuxRing {
+    cpu: u32,
+    ring: PerfRing,
+    /// The index in the plan of each event, by the kernel's ID of the event.
+    event_indices: AHashMap<u64, usize>,
+    /// Linux has stopped an event for a while, since it made too many samples.
+    is_throttled: bool,
+}
+
+/// The reason why the events can't be opened.
+pub(super) enum Refusal {
+    /// The user has no right to sample these tasks, or their modes; with the message.
+    Forbidden(String),
+    /// The user may not lock that much memory.
+    MemoryLimit,
+    /// Any other reason.
+    Other(anyhow::Error),
+}
+
+/// What an event has done.
+struct EventState {
+    count: u64,
+    /// Times in nanoseconds.
+    enabled: u64,
+    running: u64,
+    lost: u64,
+}
+
+impl LinuxRings {
+    /// Opens the events of a plan, with `pages` pages for the records of each CPU.
+    pub(super) fn open(
+        plan: &SamplingPlan,
+        tasks: &SampledTasks,
+        pages: usize,
+    ) -> Result<Self, Refusal> {
+        if let Some(event) = plan
+            .linux_events
+            .iter()
+            .find(|event| is_elsewhere(event, tasks))
+        {
+            return Err(Refusal::Other(no_common_cpu(event)));
+        }
+        let form = plan.form();
+        let from_exec = matches!(tasks, SampledTasks::Command { .. }) && plan.manner.from_exec;
+        let activation = Activation {
+            inherit: plan.manner.inherit && tasks.are_some(),
+            on_exec: from_exec,
+        };
+        let first_index = plan.events.len();
+        let mut rings = Vec::new();
+        for cpu in tasks.cpus() {
+            let mut ring: Option<PerfRing> = None;
+            let mut indices = Vec::new();
+            for (index, event) in plan.linux_events.iter().enumerate() {
+                let opened =
+                    open_event(event, (form, activation), (tasks, *cpu), (&mut ring, pages))?;
+                indices.extend(iter::repeat_n(first_index + index, opened));
+            }
+            let Some(ring) = ring else {
+                continue;
+            };
+            let ids = ring.events().map(perf_event::id);
+            let ids: Vec<u64> = ids.collect::<Result<_, _>>().map_err(Refusal::of_call)?;
+            rings.push(LinuxRing {
+                cpu: *cpu,
+                ring,
+                event_indices: ids.into_iter().zip(indices).collect(),
+                is_throttled: false,
+            });
+        }
+        Ok(Self {
+            rings,
+            labels: plan
+                .linux_events
+                .iter()
+                .map(|event| event.event.label.clone())
+                .collect(),
+            first_index,
+            from_exec,
+            is_of_tasks: tasks.are_some(),
+        })
+    }
+
+    /// Returns whether no event is open.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rings.is_empty()
+    }
+
+    /// Enables the events, unless the command's exec does.
+    pub(super) fn start(&self) -> Result<()> {
+        if self.from_exec {
+            return Ok(());
+        }
+        self.for_each_event(perf_event::enable)
+    }
+
+    /// Disables the events.
+    pub(super) fn stop(&self) -> Result<()> {
+        self.for_each_event(perf_event::disable)
+    }
+
+    fn for_each_event(&self, call: fn(BorrowedFd<'_>) -> nix::Result<()>) -> Result<()> {
+        let mut events = self.rings.iter().flat_map(|ring| ring.ring.events());
+        events
+            .try_for_each(call)
+            .context("can't start or stop an event of Linux's")
+    }
+
+    /// Returns the descriptors of the rings.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.rings
+            .iter()
+            .filter_map(|ring| ring.ring.events().next())
+    }
+
+    /// Calls `handle` for the bytes of each record since the last call, with the indices of events in the plan by the
+    /// kernel's IDs.
+    pub(super) fn drain(&mut self, mut handle: impl FnMut(&[u8], &AHashMap<u64, usize>)) {
+        /// `PERF_RECORD_THROTTLE`
+        const THROTTLE: u32 = 5;
+        for ring in &mut self.rings {
+            let LinuxRing {
+                ring,
+                event_indices,
+                is_throttled,
+                ..
+            } = ring;
+            ring.drain_raw(|bytes| {
+                *is_throttled |= bytes.starts_with(&THROTTLE.to_ne_bytes());
+                handle(bytes, event_indices);
+            });
+        }
+    }
+
+    /// Returns how many samples each CPU has lost.
+    pub(super) fn lost_by_cpu(&self) -> Result<Vec<(u32, u64)>> {
+        let mut lost_by_cpu = Vec::new();
+        for ring in &self.rings {
+            let states = ring.states()?;
+            lost_by_cpu.push((ring.cpu, states.iter().map(|(_, state)| state.lost).sum()));
+        }
+        Ok(lost_by_cpu)
+    }
+
+    /// Returns the CPUs on which Linux has throttled an event since the last call.
+    pub(super) fn take_throttled(&mut self) -> Vec<u32> {
+        let was_throttled =
+            |ring: &mut LinuxRing| mem::take(&mut ring.is_throttled).then_some(ring.cpu);
+        self.rings.iter_mut().filter_map(was_throttled).collect()
+    }
+
+    /// Adds the count of each event to the totals of the plan's events.
+    pub(super) fn add_totals(&self, totals: &mut [u64]) -> Result<()> {
+        for ring in &self.rings {
+            for (index, state) in ring.states()? {
+                if let Some(total) = totals.get_mut(index) {
+                    *total = total.saturating_add(state.count);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a message for each event that Linux has not sampled all the time.
+    pub(super) fn degraded_reasons(&self) -> Result<Vec<String>> {
+        let mut times = vec![SampledTimes::default(); self.labels.len()];
+        for ring in &self.rings {
+            let mut enabled = vec![0_u64; self.labels.len()];
+            for (index, state) in ring.states()? {
+                let index = index - self.first_index;
+                enabled[index] = enabled[index].saturating_add(state.enabled);
+                times[index].running = times[index].running.saturating_add(state.running);
+            }
+            for (times, enabled) in times.iter_mut().zip(enabled) {
+                times.add_ring(enabled, self.is_of_tasks);
+            }
+        }
+        let labels = self.labels.iter().zip(times);
+        let incomplete = labels.filter(|(_, times)| times.is_incomplete());
+        let reason = |(label, times): (&String, SampledTimes)| {
+            format!(
+                "Linux has sampled {label} for {:.1}% of the time, since another event had its PMU; `pmctl record` does \
+                 not scale its numbers",
+                times.percent()
+            )
+        };
+        Ok(incomplete.map(reason).collect())
+    }
+}
+
+/// How long an event was enabled and how long it was sampled, in nanoseconds, over all rings.
+#[derive(Clone, Copy, Debug, Default)]
+struct SampledTimes {
+    enabled: u64,
+    running: u64,
+}
+
+impl SampledTimes {
+    /// Adds the time that the events of a ring were enabled. An event of a task is enabled while the task runs, but
+    /// running only on the ring's CPU: so all rings together run as long as each one is enabled.
+    fn add_ring(&mut self, enabled: u64, is_of_tasks: bool) {
+        self.enabled = if is_of_tasks {
+            self.enabled.max(enabled)
+        } else {
+            self.enabled.saturating_add(enabled)
+        };
+    }
+
+    /// Returns whether a part of the time is missing. The times of several events are read one after the other, and differ
+    /// a little.
+    const fn is_incomplete(self) -> bool {
+        self.running < self.enabled - self.enabled / 50
+    }
+
+    fn percent(self) -> f64 {
+        self.running as f64 * 100.0 / self.enabled as f64
+    }
+}
+
+impl LinuxRing {
+    /// Returns what the events have done, with their indices in the plan.
+    fn states(&self) -> Result<Vec<(usize, EventState)>> {
+        let mut states = Vec::new();
+        for event in self.ring.events() {
+            let words = perf_event::read_words::<READ_WORDS>(event);
+            let words = words.context("can't read an event of Linux's")?;
+            // It is not pinned, so it can't be in error.
+            let [count, enabled, running, lost] =
+                words.context("an event of Linux's has no count")?;
+            let id = perf_event::id(event).context("can't read an event of Linux's")?;
+            if let Some(index) = self.event_indices.get(&id) {
+                let state = EventState {
+                    count,
+                    enabled,
+                    running,
+                    lost,
+                };
+                states.push((*index, state));
+            }
+        }
+        Ok(states)
+    }
+}
+
+/// Opens an event of all tasks on a CPU, where its PMUs are there. Returns how many were opened.
+fn open_event(
+    event: &LinuxEvent,
+    (form, activation): (SampleForm, Activation),
+    (tasks, cpu): (&SampledTasks, u32),
+    (ring, pages): (&mut Option<PerfRing>, usize),
+) -> Result<usize, Refusal> {
+    let number = |tid: &u32| libc::pid_t::try_from(*tid).unwrap_or(libc::pid_t::MAX);
+    let task_numbers: Vec<i32> = match tasks.tids() {
+        [] => vec![ALL_TASKS],
+        tids => tids.iter().map(number).collect(),
+    };
+    let mut opened = 0;
+    for encoding in &event.event.encodings {
+        let is_there = |cpus: &Cpus| cpus.iter().any(|there| there == cpu);
+        if !encoding.cpus.as_ref().is_none_or(is_there) {
+            continue;
+        }
+        let attr = event.to_open(encoding, form, activation);
+        for task in &task_numbers {
+            let result = match ring {
+                None => {
+                    PerfRing::open(attr.as_bytes(), *task, cpu, pages).map(|new| *ring = Some(new))
+                }
+                Some(ring) => ring.add(attr.as_bytes(), *task, cpu),
+            };
+            let call = RefusedCall {
+                event,
+                attr,
+                task: *task,
+                cpu,
+            };
+            match result {
+                Ok(()) => opened += 1,
+                // One of several threads has ended meanwhile.
+                Err(Errno::ESRCH) if task_numbers.len() > 1 => {}
+                Err(Errno::EACCES) => {
+                    let message = forbidden_message(event, tasks.are_some());
+                    return Err(Refusal::Forbidden(message));
+                }
+                // mmap(2) of the ring returns this.
+                Err(Errno::EPERM) => return Err(Refusal::MemoryLimit),
+                Err(errno) => return Err(Refusal::Other(anyhow!(call.message(errno)))),
+            }
+        }
+    }
+    Ok(opened)
+}
+
+/// Returns whether an event is read on other CPUs than those that are sampled.
+fn is_elsewhere(event: &LinuxEvent, tasks: &SampledTasks) -> bool {
+    let sampled = Cpus::new(tasks.cpus().to_vec());
+    let cpus = event.event.cpus();
+    cpus.is_some_and(|cpus| cpus.intersection(&sampled).len() == 0)
+}
+
+fn no_common_cpu(event: &LinuxEvent) -> anyhow::Error {
+    let cpus = event.event.cpus();
+    let cpus = cpus.map_or_else(String::new, |cpus| cpus.to_string());
+    Usage(format!(
+        "-C: {} is sampled on CPU {cpus} only, for all others. Write `-C {cpus}`, or -a.",
+        event.event.label
+    ))
+    .into()
+}
+
+impl Refusal {
+    fn of_call(errno: Errno) -> Self {
+        Self::Other(anyhow!(
+            "can't sample an event of Linux's: {}",
+            errno.desc()
+        ))
+    }
+
+    /// Returns the error to report.
+    pub(super) fn into_error(self) -> anyhow::Error {
+        match self {
+            Self::Forbidden(message) => anyhow!(message),
+            Self::MemoryLimit => anyhow!(
+                "this user may not lock that much memory for the rings of Linux's events (ulimit -l, \
+                 kernel.perf_event_mlock_kb). Give smaller rings with -m."
+            ),
+            Self::Other(error) => error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_on_other_cpus_is_not_missing() {
+        let times = |rings: &[(u64, u64)], is_of_tasks| {
+            let mut times = SampledTimes::default();
+            for (enabled, running) in rings {
+                times.running += running;
+                times.add_ring(*enabled, is_of_tasks);
+            }
+            times
+        };
+        // A task ran for 1000 ns, on two CPUs one after the other.
+        assert!(!times(&[(1000, 300), (1000, 695)], true).is_incomplete());
+        assert!(times(&[(1000, 300), (1000, 300)], true).is_incomplete());
+        // Two CPUs, of which one had another event for a while.
+        assert!(!times(&[(1000, 1000), (1000, 1000)], false).is_incomplete());
+        let half = times(&[(1000, 1000), (1000, 0)], false);
+        assert!(half.is_incomplete() && (half.percent() - 50.0).abs() < 1e-9);
+    }
+}
