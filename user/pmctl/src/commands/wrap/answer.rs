@@ -13,6 +13,7 @@ use perfmon_core::logic::event_attr::{
 };
 use zerocopy::IntoBytes;
 
+use super::early_dummy::DummyCall;
 use super::listener::{Listener, Request};
 use super::target::{Tid, is_kernel_event};
 
@@ -28,6 +29,8 @@ pub(super) enum CallAnswer {
         /// No counter of this PMU counts the event, whose count stays 0.
         is_idle: bool,
     },
+    /// A dummy event of the kernel's, which may have to be replaced by one of the driver's.
+    EarlyDummy { event: OwnedFd, call: DummyCall },
     /// The kernel's perf handles the call, for this reason.
     Kernel(&'static str),
     /// The call fails with `errno`. `cause` is the driver's error, which may differ from `errno`.
@@ -80,6 +83,9 @@ pub(super) fn answer_open_call(
     // If the caller still waits, the IDs that were looked up were the caller's all the time.
     if !listener.is_waiting(request) {
         return CallAnswer::CallerDied;
+    }
+    if foreign_reason.is_none() && call.is_early_dummy(context) {
+        return call.open_early_dummy();
     }
     call.early_answer(context, foreign_reason)
         .unwrap_or_else(|| call.open_event(context))
@@ -145,6 +151,28 @@ impl OpenCall {
     /// the driver's.
     fn is_dummy(&self, context: AnswerContext<'_>) -> bool {
         self.attributes.is_dummy_of_records() && context.has_events && self.group.is_none()
+    }
+
+    /// Returns whether a dummy event comes before the first event of the driver's.
+    fn is_early_dummy(&self, context: AnswerContext<'_>) -> bool {
+        self.attributes.is_dummy_of_records()
+            && !context.has_events
+            && self.group.is_none()
+            && self.flags & !FD_CLOEXEC == 0
+    }
+
+    /// Opens a dummy event of the kernel's for the caller.
+    fn open_early_dummy(self) -> CallAnswer {
+        let call = DummyCall {
+            attributes: self.attributes.bytes,
+            pid: self.pid,
+            cpu: self.cpu,
+            close_on_exec: self.flags & FD_CLOEXEC != 0,
+        };
+        match call.open_kernels() {
+            Ok(event) => CallAnswer::EarlyDummy { event, call },
+            Err(_) => CallAnswer::Kernel("the kernel refuses this dummy event, and says why"),
+        }
     }
 
     /// Returns the answer of a call that is not passed to the driver; `None` for other calls.

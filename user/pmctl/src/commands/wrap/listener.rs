@@ -109,19 +109,54 @@ impl Listener {
         ignore_dead_caller(result.map(drop))
     }
 
-    /// Gives the caller a copy of a descriptor, whose number is what its call returns.
+    /// Gives the caller a copy of a descriptor, whose number is what its call returns. Returns this number; `None` if the
+    /// caller has none, since it has died or can't take it.
     pub(super) fn send_descriptor(
         &self,
         request: &Request,
         descriptor: BorrowedFd<'_>,
         close_on_exec: bool,
+    ) -> Result<Option<i32>, Errno> {
+        let sent = self.add_descriptor(
+            request,
+            (descriptor, libc::SECCOMP_ADDFD_FLAG_SEND, 0),
+            close_on_exec,
+        );
+        match sent {
+            Ok(number) => Ok(Some(number)),
+            // The descriptor was not sent: the caller can't have another one.
+            Err(errno @ (Errno::EMFILE | Errno::ENOMEM)) => {
+                self.fail(request, errno).map(|()| None)
+            }
+            Err(errno) => ignore_dead_caller(Err(errno)).map(|()| None),
+        }
+    }
+
+    /// Closes the caller's descriptor `number`, and puts a copy of another in its place. The call is not answered by that.
+    pub(super) fn replace_descriptor(
+        &self,
+        request: &Request,
+        (descriptor, number): (BorrowedFd<'_>, i32),
+        close_on_exec: bool,
     ) -> Result<(), Errno> {
+        let target = (descriptor, libc::SECCOMP_ADDFD_FLAG_SETFD, number);
+        let replaced = self.add_descriptor(request, target, close_on_exec);
+        ignore_dead_caller(replaced.map(drop))
+    }
+
+    /// Adds a copy of a descriptor to the caller's, as these flags say, and returns its number.
+    fn add_descriptor(
+        &self,
+        request: &Request,
+        (descriptor, flags, number): (BorrowedFd<'_>, libc::c_ulong, i32),
+        close_on_exec: bool,
+    ) -> Result<i32, Errno> {
         let invalid = |_| Errno::EINVAL;
         let raw = libc::seccomp_notif_addfd {
             id: request.id,
-            flags: u32::try_from(libc::SECCOMP_ADDFD_FLAG_SEND).map_err(invalid)?,
+            flags: u32::try_from(flags).map_err(invalid)?,
             srcfd: u32::try_from(descriptor.as_raw_fd()).map_err(invalid)?,
-            newfd: 0,
+            newfd: u32::try_from(number).map_err(invalid)?,
             newfd_flags: if close_on_exec {
                 libc::O_CLOEXEC.unsigned_abs()
             } else {
@@ -129,12 +164,7 @@ impl Listener {
             },
         };
         // SAFETY: SECCOMP_IOCTL_NOTIF_ADDFD reads as many bytes as the ioctl's number says, the size of `raw`'s type.
-        let result = unsafe { ioctl::add_fd(self.0.as_raw_fd(), &raw const raw) };
-        match ignore_dead_caller(result.map(drop)) {
-            // The descriptor was not sent: the caller's table of descriptors can't take it.
-            Err(errno @ (Errno::EMFILE | Errno::ENOMEM)) => self.fail(request, errno),
-            result => result,
-        }
+        unsafe { ioctl::add_fd(self.0.as_raw_fd(), &raw const raw) }
     }
 }
 

@@ -13,6 +13,7 @@
 
 mod answer;
 mod bpf;
+mod early_dummy;
 mod filter;
 mod listener;
 mod opened;
@@ -38,6 +39,7 @@ use crate::system::signals::{Event, Signals};
 use crate::system::stdio::complain;
 
 use answer::{AnswerContext, CallAnswer, answer_open_call};
+use early_dummy::EarlyDummies;
 use filter::FilteredCall;
 use listener::{Listener, Request};
 use opened::OpenedEvents;
@@ -64,6 +66,7 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
         allows_turns: !args.exact,
         opened: OpenedEvents::default(),
         has_events: false,
+        early_dummies: EarlyDummies::default(),
         pmu: Pmu::of_this_cpu().with_counters_of(&device),
         device,
         first_event_with_maps: None,
@@ -126,6 +129,8 @@ struct CallServer<'a> {
     opened: OpenedEvents,
     /// The program has events of the driver's.
     has_events: bool,
+    /// The dummies that the program opened before.
+    early_dummies: EarlyDummies,
     device: Device,
     pmu: Pmu,
     /// Name of the first sampled event that asks for records of mappings.
@@ -215,6 +220,10 @@ impl CallServer<'_> {
                 wants_maps,
                 is_idle,
             } => {
+                if !self.has_events {
+                    self.early_dummies
+                        .replace(self.driver, &self.listener, request);
+                }
                 self.has_events = true;
                 let caller = Tid(request.thread);
                 let name = || answer::event_in_words(caller, request.arguments[0]);
@@ -227,6 +236,16 @@ impl CallServer<'_> {
                 self.opened.add(self.driver, caller, &event);
                 self.listener
                     .send_descriptor(request, event.as_fd(), close_on_exec)
+                    .map(drop)
+            }
+            CallAnswer::EarlyDummy { event, call } => {
+                let sent =
+                    self.listener
+                        .send_descriptor(request, event.as_fd(), call.close_on_exec)?;
+                if let Some(number) = sent {
+                    self.early_dummies.add(call, &event, number);
+                }
+                Ok(())
             }
             CallAnswer::Kernel(_) => self.listener.leave_to_kernel(request),
             CallAnswer::Error { errno, cause } => {
@@ -334,6 +353,9 @@ fn report_call(request: &Request, answer: &CallAnswer) {
     let event = answer::event_in_words(caller, request.arguments[0]);
     let answer = match answer {
         CallAnswer::Event { .. } => "an event of the driver's".to_owned(),
+        CallAnswer::EarlyDummy { .. } => {
+            "a dummy of the kernel's, until there is an event of the driver's".to_owned()
+        }
         CallAnswer::Kernel(reason) => format!("left to the kernel: {reason}"),
         CallAnswer::Error { errno, cause } if errno == cause => errno.to_string(),
         CallAnswer::Error { errno, cause } => format!("{errno} (the driver: {cause})"),

@@ -68,6 +68,12 @@ impl Tid {
         copies.flatten().filter(is_driver_event).collect()
     }
 
+    /// Returns whether the thread has mapped the ring or the page of an event of the kernel's perf.
+    pub(super) fn maps_kernel_event(self) -> bool {
+        let maps = read_lossy(self.folder().join("maps"));
+        maps.is_ok_and(|maps| maps.lines().any(|line| line.ends_with(KERNEL_EVENT_LINK)))
+    }
+
     /// Returns whether the thread's descriptor `number` is an event of the driver's.
     pub(super) fn has_driver_event(self, number: i32) -> bool {
         self.copy_descriptor(number)

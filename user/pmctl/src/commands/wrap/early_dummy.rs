@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Dummy events of the kernel's that a program opens before its first event of the driver's. They bring the records of
+//! tasks and mappings, and the driver's events have to write to their rings, which the kernel's can't share. So they are
+//! replaced by dummies of the driver's when the program turns out to have events of the driver's. A program that has none,
+//! with software events or tracepoints, keeps them.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use nix::errno::Errno;
+use perfmon::sys::{Driver, EventOpen};
+
+use super::listener::{Listener, Request};
+use super::target::{Tid, is_kernel_event};
+use crate::events::perf_event;
+
+/// `PERF_FLAG_FD_CLOEXEC`.
+const FD_CLOEXEC: u32 = 1 << 3;
+
+/// A dummy event to be opened.
+#[derive(Debug)]
+pub(super) struct DummyCall {
+    /// The program's `struct perf_event_attr`.
+    pub(super) attributes: Vec<u8>,
+    pub(super) pid: i32,
+    pub(super) cpu: i32,
+    pub(super) close_on_exec: bool,
+}
+
+impl DummyCall {
+    /// Opens the kernel's dummy.
+    ///
+    /// # Errors
+    /// The errors of `perf_event_open(2)`.
+    pub(super) fn open_kernels(&self) -> Result<OwnedFd, Errno> {
+        perf_event::open(&mut self.attributes.clone(), self.pid, self.cpu)
+    }
+
+    fn open_drivers(&mut self, driver: &dyn Driver) -> Result<OwnedFd, Errno> {
+        driver.open_event(&mut EventOpen {
+            attr: &mut self.attributes,
+            pid: self.pid,
+            cpu: self.cpu,
+            group: None,
+            flags: FD_CLOEXEC,
+        })
+    }
+}
+
+/// A dummy of the kernel's in a program.
+#[derive(Debug)]
+struct EarlyDummy {
+    call: DummyCall,
+    /// The descriptor's number in the program.
+    number: i32,
+    /// The kernel's ID of the event.
+    id: u64,
+}
+
+/// The dummies of the kernel's that can still be replaced.
+#[derive(Debug, Default)]
+pub(super) struct EarlyDummies(Vec<EarlyDummy>);
+
+impl EarlyDummies {
+    /// The most dummies that are kept in mind: a program has one for each CPU or thread.
+    const MAX: usize = 1 << 14;
+
+    /// Adds a dummy that a program has received as descriptor `number`.
+    pub(super) fn add(&mut self, call: DummyCall, event: &OwnedFd, number: i32) {
+        if let (Ok(id), true) = (perf_event::id(event.as_fd()), self.0.len() < Self::MAX) {
+            self.0.push(EarlyDummy { call, number, id });
+        }
+    }
+
+    /// Replaces the dummies of the caller by dummies of the driver's. Those with a mapped ring stay, as does one that the
+    /// driver does not open.
+    pub(super) fn replace(&mut self, driver: &dyn Driver, listener: &Listener, request: &Request) {
+        let caller = Tid(request.thread);
+        let dummies = std::mem::take(&mut self.0);
+        if dummies.is_empty() || caller.maps_kernel_event() {
+            return;
+        }
+        for mut dummy in dummies {
+            // The program may have closed it, and opened another file with its number.
+            let is_still_there = caller.copy_descriptor(dummy.number).is_ok_and(|copy| {
+                is_kernel_event(&copy) && perf_event::id(copy.as_fd()) == Ok(dummy.id)
+            });
+            if !is_still_there {
+                continue;
+            }
+            if let Ok(event) = dummy.call.open_drivers(driver) {
+                // If this fails, the program keeps the kernel's event.
+                let _ = listener.replace_descriptor(
+                    request,
+                    (event.as_fd(), dummy.number),
+                    dummy.call.close_on_exec,
+                );
+            }
+        }
+    }
+}
