@@ -1,0 +1,66 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# perf's own tests, `perf test`, without and under pmctl wrap: each case has the same result,
+# except for those listed here.
+
+here=$(dirname "$0")
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$here/ktap.sh"
+in_own_dir
+
+# The cases that differ: name, result without and under pmctl wrap, and the reason. Where both
+# are `*`, the result changes from run to run.
+differences='Perf time to TSC|Ok|Skip|the driver can not read the factors of the clock, so its page has none
+Breakpoint overflow sampling|*|*|it expects a number of samples in a time, which the emulation is too slow for
+Software clock events period values|*|*|it asks for 500 samples a second, and the kernel allows fewer where interrupts are slow'
+
+# Tables of events and metrics: a hundred cases that open no event, and take minutes.
+skipped=$(perf test list 2>&1 | sed -n 's/^ *\([0-9]*\): PMU JSON event tests.*/\1/p')
+
+# results COMMAND... : prints a line for each case of `perf test`, one after the other: its number
+# and name, and its result
+results() {
+	# A slow interrupt, as in an emulated machine, lowers the limit, and the next run would
+	# find another one.
+	echo 100000 >/proc/sys/kernel/perf_event_max_sample_rate
+	"$@" perf test -S -s "$skipped" 2>&1 | tee -a output |
+		sed -nE 's/^ *([0-9.]+): (.*[^ ]) *: (Ok|Skip|FAILED!).*$/\1 \2|\3/p' | sort
+}
+
+# result_of CASE FILE: prints the result of a case, which is given without its number
+result_of() {
+	sed -nE "s/^[0-9.]+ $1\\|(.*)/\\1/p" "$2"
+}
+
+plan $((4 + $(echo "$differences" | grep -c .)))
+
+results >without
+results pmctl wrap -- >under
+cases=$(wc -l <without)
+check "perf test has cases: $cases" [ "$cases" -ge 90 ]
+check "most succeed" [ "$(grep -c '|Ok$' without)" -ge 70 ]
+is "both runs have the same cases" "$(cut -d'|' -f1 without)" "$(cut -d'|' -f1 under)"
+
+others=$(awk -F'|' -v listed="$differences" '
+	BEGIN {
+		n = split(listed, lines, "\n")
+		for (i = 1; i <= n; i++) { split(lines[i], of, "|"); known[of[1]] }
+	}
+	NR == FNR { without[$1] = $2; next }
+	{ name = $1; sub(/^[0-9.]+ /, "", name) }
+	$2 != without[$1] && !(name in known) { print $1 ": " without[$1] " without, " $2 " under pmctl wrap" }' without under)
+is "no other case has another result" "" "$others"
+
+while IFS='|' read -r name without under reason; do
+	if [ "$without" = '*' ]; then
+		check "$name: $reason" grep -q "^[0-9.]* $name|" under
+	else
+		is "$name: $reason" "$without, then $under" \
+			"$(result_of "$name" without), then $(result_of "$name" under)"
+	fi
+done <<END
+$differences
+END
+[ "$ktap_failed" = 0 ] || sed 's/^/# /' output
+finish
