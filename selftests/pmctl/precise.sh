@@ -28,7 +28,7 @@ has_all_samples() {
 	[ "$1" -ge $((count / period - 1)) ] && [ "$1" -le $((count / period)) ]
 }
 
-plan 29
+plan 43
 
 count=$(pmctl stat -x, -e instructions:u -- "$loop" $n 2>&1 | cut -d, -f1)
 record -e $event -c $period -- "$loop" $n
@@ -82,12 +82,45 @@ refused() {
 	says "refused: $*" "$? $output" "^2 .*$text"
 }
 
-refused "Give -c N in place of -F" -e $event -F 99
 refused "Leave -g and --call-graph out" -e $event -g
 refused "Leave -b and -j out" -e $event -b
 refused "Leave --overwrite out" -e $event --overwrite
-record -e $event -a -- true
-says "refused: -a" "$? $output" "^2 .*in place of -a, -C and -G"
+refused "Leave -G out" -e $event -G /
+
+# The samples of all programs, among them those of the loop.
+record -a -e $event -c $period -m 2048 -- "$loop" $n
+is "record -a of precise samples succeeds" 0 $?
+samples=$(pmctl script -F comm | grep -c pmctl_loop)
+check "record -a has the samples of a program" [ $((samples - count / period)) -le 20 ]
+check "record -a misses no sample of a program" [ $((count / period - samples)) -le 20 ]
+says "perf reads the samples of all programs as precise" "$(perf evlist -v 2>/dev/null)" "precise_ip: 2"
+
+record -e $event -F 5000 -- "$loop" 300000000
+is "record of precise samples with a frequency succeeds" 0 $?
+says "perf reads an event with a frequency as a precise one" "$(perf evlist -v 2>/dev/null)" \
+	"sample_freq.*5000.*precise_ip: 2"
+check "there are precise samples with a frequency" [ "$(pmctl script | wc -l)" -ge 50 ]
+
+# Without -e the event is precise if it can be.
+if record -e cycles:pp -- true; then
+	default=cycles:P
+	precision="precise_ip: 2"
+	words="wrote [0-9,]* precise sample"
+else
+	default=cycles
+	precision="^cycles: "
+	words="wrote [0-9,]* sample"
+fi
+for target in "" -a; do
+	record ${target:+"$target"} -- "$loop" 30000000
+	says "record $target names its event" "$(pmctl report)" "event '$default'"
+	says "record $target says which samples it wrote" "$output" "$words"
+	says "record $target has the highest precision" "$(perf evlist -v 2>/dev/null)" "$precision"
+done
+record -g -- "$loop" 30000000
+says "without -e, call chains are of an event that is not precise" "$(pmctl report)" "event 'cycles'"
+says "top shows the precision of its event" "$(pmctl top --stdio --iterations 1 --delay 1 2>&1)" \
+	"$default"
 
 # With options that precise samples can't have, :P means samples by interrupts.
 record -g -e instructions:uP -c 10007 -- "$loop" $n
@@ -102,6 +135,6 @@ try pmctl wrap -v -- perf record -q -e cycles:uP -F 5000 -o perf.data -- "$loop"
 is "perf record of :P under wrap succeeds" 0 $?
 says "the samples of a wrapped perf record are the driver's" "$errors" "cycles.*an event of the driver's"
 check "no event of cycles is left to the kernel" [ "$(echo "$errors" | grep -c 'cycles.*left to the kernel')" = 0 ]
-says "samples by frequency are not precise" "$(perf evlist -v 2>/dev/null)" "^cycles:uP?: "
+says "a wrapped perf record has the same event" "$(perf evlist -v 2>/dev/null)" "^cycles:uP?: "
 
 finish

@@ -40,6 +40,7 @@ pub(super) struct Files<'a> {
     /// Reasons why samples are not as they were asked for.
     degraded: Vec<String>,
     smallest_period: Option<u32>,
+    is_precise: bool,
     tasks_only: bool,
     /// The time when the current file was begun.
     file_begin: Instant,
@@ -71,6 +72,7 @@ impl<'a> Files<'a> {
             scope: options.scope_in_words(),
             degraded: plan.degraded.clone(),
             smallest_period: plan.smallest_period(),
+            is_precise: plan.is_all_precise(),
             tasks_only: tasks.are_some() || plan.has_cgroups(),
             file_begin: Instant::now(),
             stopped_at: None,
@@ -220,6 +222,7 @@ impl<'a> Files<'a> {
             cuts: stream.take_cuts(),
             name: name_now.unwrap_or(name),
             samples,
+            is_precise: self.is_precise,
             size,
             others: 0,
             has_left_program,

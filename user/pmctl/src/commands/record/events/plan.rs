@@ -35,6 +35,8 @@ pub(super) struct SampledEvent {
     rate: SampleRate,
     /// The cgroup whose tasks are sampled; `None` for all tasks of the target.
     cgroup: Option<Cgroup>,
+    /// The user has not chosen the event: its samples are precise where that is possible.
+    is_default: bool,
 }
 
 impl SampledEvent {
@@ -50,7 +52,7 @@ impl SampledEvent {
     /// Returns a function that says whether the driver accepts a frequency; `None` if it refuses the event at any
     /// frequency.
     fn frequency_check<'a>(&self, device: &'a Device) -> Option<impl Fn(u64) -> bool + use<'a>> {
-        // In user mode, which all users may sample, and not precise, since precise samples have no frequency.
+        // In user mode, which all users may sample, and not precise, which not all events can be.
         let event = self.spec.builder()?.disabled().user().precise(0);
         let accepts = move |hertz| accepts_frequency(&event, device, hertz);
         accepts(1).then_some(accepts)
@@ -91,8 +93,13 @@ impl SamplingPlan {
         let (mut texts, software) = software::split(&texts);
         linux_events.extend(software.into_iter().map(PmuEvent::of_software));
         linux_event::check_options(options, &linux_events)?;
-        if options.events.is_empty() {
-            texts.push(DEFAULT_EVENT.to_owned());
+        let is_default = options.events.is_empty();
+        if is_default {
+            texts.push(if precision::goes_with(options) {
+                format!("{DEFAULT_EVENT}:P")
+            } else {
+                DEFAULT_EVENT.to_owned()
+            });
         }
         let default_rate = match options.rate {
             Rate::Period(period) => SampleRate::Period(period.into()),
@@ -122,6 +129,7 @@ impl SamplingPlan {
                     spec,
                     rate,
                     cgroup: None,
+                    is_default,
                 });
             }
         }
@@ -373,14 +381,19 @@ impl SamplingPlan {
     /// Turns precise samples off for events with `:P`, which are then sampled by interrupts. Returns whether there was
     /// such an event.
     pub(super) fn turn_off_precision(&mut self) -> bool {
-        let mut changed = false;
-        for SampledEvent { spec, .. } in &mut self.events {
-            if spec.precision == Some(Precision::Highest) {
-                spec.precision = None;
-                changed = true;
+        let is_highest =
+            |event: &&mut SampledEvent| event.spec.precision == Some(Precision::Highest);
+        let (mut changed, mut was_asked_for) = (false, false);
+        for event in self.events.iter_mut().filter(is_highest) {
+            event.spec.precision = None;
+            changed = true;
+            if event.is_default {
+                event.spec.label = modes::label(DEFAULT_EVENT, event.spec.modes);
+            } else {
+                was_asked_for = true;
             }
         }
-        if changed {
+        if was_asked_for {
             self.degraded.push(precision::NOT_PRECISE_NOTE.to_owned());
         }
         changed
@@ -389,6 +402,11 @@ impl SamplingPlan {
     /// Returns whether an event has precise samples, which the processor takes itself.
     pub(super) fn is_precise(&self) -> bool {
         self.events.iter().any(|event| event.precision() != 0)
+    }
+
+    /// Returns whether all events have precise samples.
+    pub(super) fn is_all_precise(&self) -> bool {
+        self.events.iter().all(|event| event.precision() != 0)
     }
 
     /// Returns whether there may be samples of the kernel.

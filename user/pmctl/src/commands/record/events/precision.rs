@@ -3,7 +3,7 @@
 
 use perfmon::spec::{EventSpec, Precision};
 
-use crate::args::{EventOptions, Rate, RecordTarget};
+use crate::args::EventOptions;
 use crate::system::exit::Usage;
 
 /// The `precise_ip` of `:P`. Level 3 exists for instructions only.
@@ -16,10 +16,6 @@ pub(super) const NOT_PRECISE_NOTE: &str = "`:P`: precise samples can't be had wi
 /// A test for options that don't go with precise samples, and the message's part that says so.
 type Conflict = (fn(&EventOptions) -> bool, &'static str);
 const CONFLICTS: &[Conflict] = &[
-    (
-        |options| matches!(options.rate, Rate::Frequency(_)),
-        "need a period. Give -c N in place of -F",
-    ),
     (
         |options| options.call_graph.is_some(),
         "have no call chains. Leave -g and --call-graph out",
@@ -37,15 +33,15 @@ const CONFLICTS: &[Conflict] = &[
         "can't be taken into a ring that is overwritten. Leave --overwrite out",
     ),
     (
-        |options| {
-            matches!(
-                options.common.target,
-                RecordTarget::Cpus(_) | RecordTarget::Machine
-            )
-        },
-        "can be taken of tasks only. Give a command, -p or -t in place of -a, -C and -G",
+        |options| !options.cgroups.is_empty(),
+        "can't be limited to cgroups. Leave -G out",
     ),
 ];
+
+/// Returns whether precise samples go with the options.
+pub(super) fn goes_with(options: &EventOptions) -> bool {
+    !CONFLICTS.iter().any(|(conflicts, _)| conflicts(options))
+}
 
 /// Refuses options that precise samples don't go with, if an event asks for these by their level.
 pub(super) fn check_options<'a>(

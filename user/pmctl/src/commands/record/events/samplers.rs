@@ -150,12 +150,14 @@ impl Samplers {
         (pages, records): (Option<u32>, TaskRecords),
     ) -> Result<Self> {
         let requested_pages = pages.map(|pages| (pages as usize).next_power_of_two());
-        let default_pages = if plan.parts().has_user_stack || plan.is_precise() {
-            LARGE_RECORD_PAGES
-        } else {
-            DEFAULT_PAGES
+        let default_pages = |plan: &SamplingPlan| {
+            if plan.parts().has_user_stack || plan.is_precise() {
+                LARGE_RECORD_PAGES
+            } else {
+                DEFAULT_PAGES
+            }
         };
-        let mut ring_pages = requested_pages.unwrap_or(default_pages);
+        let mut ring_pages = requested_pages.unwrap_or(default_pages(plan));
         loop {
             let (rings, dummies) = match Self::try_open(plan, tasks, device, (ring_pages, records))
             {
@@ -169,7 +171,11 @@ impl Samplers {
                     continue;
                 }
                 Err(error) => {
+                    let was_precise = plan.is_precise();
                     change_plan_or_fail(error, plan, tasks, device)?;
+                    if was_precise && !plan.is_precise() {
+                        ring_pages = requested_pages.unwrap_or(default_pages(plan));
+                    }
                     continue;
                 }
             };
