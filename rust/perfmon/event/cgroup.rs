@@ -94,10 +94,13 @@ struct HierarchyEvents {
 }
 
 impl HierarchyEvents {
-    const NONE: Self = Self {
-        count: AtomicU32::new(0),
-        deepest_level: AtomicI32::new(0),
-    };
+    /// Returns that no cgroup has events.
+    const fn none() -> Self {
+        Self {
+            count: AtomicU32::new(0),
+            deepest_level: AtomicI32::new(0),
+        }
+    }
 
     /// Returns whether a cgroup of the hierarchy has events.
     fn exist(&self) -> bool {
@@ -106,8 +109,8 @@ impl HierarchyEvents {
 }
 
 static EVENTS: PerHierarchy<HierarchyEvents> = PerHierarchy {
-    version_2: HierarchyEvents::NONE,
-    version_1: HierarchyEvents::NONE,
+    version_2: HierarchyEvents::none(),
+    version_1: HierarchyEvents::none(),
 };
 
 /// Returns the list that a cgroup belongs to.
