@@ -402,8 +402,7 @@ impl Cause {
                 "/sys/kernel/security/lockdown shows the mode; `confidentiality` forbids counting.",
             ),
             Self::Forbidden => Some(
-                "Run it as root or with CAP_PERFMON, or allow it to everybody with \
-                 `sysctl kernel.perf_event_paranoid=0`.",
+                "Run it as root or with CAP_PERFMON, or allow it to everybody with `sysctl kernel.perf_event_paranoid=0`.",
             ),
             Self::HardwareBusy => Some(
                 "End what uses them: a running `perf`, or the NMI watchdog \
@@ -423,8 +422,7 @@ impl Cause {
             }
             Self::NotCounted => Some("The kernel log says which CPU it is, and why."),
             Self::WrongState => Some(
-                "A session has one trace at a time: drop or free the other one first. Events are \
-                 defined before a config is staged.",
+                "A session has one trace at a time: drop or free the other first. Events are defined before a config.",
             ),
             Self::InvalidAlloc => {
                 Some("One buffer for each CPU number, as `Alloc::new` has it, of 1 to 65536 pages.")
@@ -459,8 +457,7 @@ impl Cause {
                 "The driver chooses the counters of events. A `Session` has counters by number.",
             ),
             Self::NotSupported => Some(
-                "Count it with Linux's perf: `pmctl wrap -- perf stat` leaves such events to \
-                                        it.",
+                "Count it with Linux's perf: `pmctl wrap -- perf stat` leaves such events to it.",
             ),
             Self::NoSuchTask => Some("Give the ID of a process or a thread that still runs."),
             Self::NoSuchCgroup => {
