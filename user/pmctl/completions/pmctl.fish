@@ -101,7 +101,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s B -l big-num -d 'Ac
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s q -l quiet -d 'Print no counts'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l explain -d 'With -a or -C, show what is written to each counter, and what the driver and the registers hold'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s h -l help -d 'Print help'
-complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s e -l event -d 'Count these events, as for `pmctl stat`, except those of the kernel and energy [default: instructions:u and, where the CPU has them, cycles,branches,branch-misses]' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s e -l event -d 'Count these events, as for `pmctl stat`, except those of the kernel and energy [default: instructions:u and, where the CPU has them, cycles,branches,branch-misses; in `pmctl vm` instructions:u,branches:u]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s r -l repeat -d 'Run each command N times' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s w -l warmup -d 'Run each command N times before, without counting' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l prepare -d 'Run this with `sh -c` before each run, without counting' -r
@@ -113,6 +113,7 @@ csv\t''
 markdown\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l shell -d 'Run each COMMAND with `sh -c`; the shell is counted, too'
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s i -l ignore-failure -d 'Go on when a command fails'
+complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l emulated -d 'Leave out what an emulated machine says nothing about: `pmctl vm` adds this option'
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s e -l event -d 'Sample by these events, separated by commas; may be repeated [default: cycles]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s c -l period -d 'Take a sample each time that an event has happened N times' -r
