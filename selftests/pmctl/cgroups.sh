@@ -45,6 +45,7 @@ plan $((40 + 3 * of_kernel))
 
 # is_perfs_version_2 : passes if version 2 has perf's controller. A hierarchy of version 1 ends some
 # time after its last cgroup, and another umount(2).
+# shellcheck disable=SC2317 # comes_true calls it
 is_perfs_version_2() {
 	grep -q '^perf_event[[:space:]]*0[[:space:]]' /proc/cgroups && return
 	mount -t cgroup -o perf_event none "$root/1" && umount "$root/1"

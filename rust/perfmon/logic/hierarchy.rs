@@ -4,9 +4,9 @@
 /// A hierarchy of cgroups. A task has one cgroup in each.
 #[derive(Clone, Copy)]
 pub enum Hierarchy {
-    /// That of version 2.
+    /// The hierarchy of version 2.
     Version2,
-    /// That of version 1 which has perf's controller. There may be none.
+    /// The hierarchy of version 1 that has perf's controller. There may be none.
     Version1,
 }
 

@@ -2,15 +2,15 @@
 //! Property tests of events with any attributes on any CPU: an accepted event fits the CPU, and the result of read(2) has
 //! the right size.
 
-use perfmon_core::logic::admission::{Offers, OwnCounters, choose_counter};
-use perfmon_core::logic::counter::{CounterId, each};
+use perfmon_core::logic::admission::{choose_counter, Offers, OwnCounters};
+use perfmon_core::logic::counter::{each, CounterId};
 use perfmon_core::logic::cpuid::{Architecture, Capabilities, Microarchitecture};
 use perfmon_core::logic::event_attr::{
-    PERF_COUNT_SW_DUMMY, PERF_TYPE_RAW, PERF_TYPE_SOFTWARE, PerfEventAttr,
+    PerfEventAttr, PERF_COUNT_SW_DUMMY, PERF_TYPE_RAW, PERF_TYPE_SOFTWARE,
 };
 use perfmon_core::logic::event_config::EventConfig;
 use perfmon_core::logic::evtsel::EventSelect;
-use perfmon_core::logic::read_format::{EventTimes, EventValue, MAX_WORDS_OF_ONE, ReadFormat};
+use perfmon_core::logic::read_format::{EventTimes, EventValue, ReadFormat, MAX_WORDS_OF_ONE};
 use proptest::prelude::*;
 use zerocopy::FromBytes;
 

@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use loom::cell::UnsafeCell;
-use loom::sync::Arc;
 use loom::sync::atomic::AtomicU64;
+use loom::sync::Arc;
 use loom::thread;
-use perfmon_core::logic::publish::{AtomicWord, publish, published};
+use perfmon_core::logic::publish::{publish, published, AtomicWord};
 use perfmon_core::logic::trace_record::HEADER_BYTES;
 
 /// The sets of records that are written one after the other, as ranges of words.

@@ -136,7 +136,7 @@ pub(super) fn measure_run(
 
 /// The end of a run.
 struct RunEnd {
-    /// How the command ended; `None` if no command was run.
+    /// The way in which the command ended; `None` if no command was run.
     ending: Option<Ending>,
     /// The signal that asked for the end.
     stopped_by: Option<Signal>,

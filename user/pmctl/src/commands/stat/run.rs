@@ -22,7 +22,7 @@ pub(super) struct Run {
     pub(super) counts: Counts,
     /// The reason for missing counts; `None` if they can't be trusted.
     pub(super) uncounted: Option<Uncounted>,
-    /// How the command ended; `None` if no command was run.
+    /// The way in which the command ended; `None` if no command was run.
     pub(super) ending: Option<Ending>,
     /// The signal that asked for the end, or that a time limit sent: no other run follows.
     pub(super) stopped_by: Option<Signal>,

@@ -96,7 +96,7 @@ pub(super) fn max_frequency() -> Option<u64> {
     text.ok()?.trim().parse().ok()
 }
 
-/// Returns the message for a user whom Linux does not let sample the event.
+/// Returns the message for a user without the right to sample the event through Linux.
 pub(super) fn forbidden_message(event: &LinuxEvent, is_of_tasks: bool) -> String {
     let LinuxEvent { event, .. } = event;
     let (allowing, advice) = match (is_of_tasks, event.modes) {

@@ -225,7 +225,7 @@ impl LinuxRings {
     }
 }
 
-/// How long an event was enabled and how long it was sampled, in nanoseconds, over all rings.
+/// The times in which an event was enabled and in which it was sampled, in nanoseconds, over all rings.
 #[derive(Clone, Copy, Debug, Default)]
 struct SampledTimes {
     enabled: u64,
