@@ -42,7 +42,7 @@ Examples:
                                              each with a period of its own
   pmctl record -e instructions:upp -c 1009 -- ls
                                              the very instruction (PEBS)
-  pmctl record -e ibs_op// -- ls             the same on AMD, by Linux's PMU (IBS)
+  pmctl record -e ibs_op// -- ls             the same on AMD, by Linux (IBS)
   pmctl record -e page-faults -c 1 -- ls     a software event: each page fault
   pmctl record -b -- gzip file               with the last branches
   pmctl record -a --overwrite --switch-output

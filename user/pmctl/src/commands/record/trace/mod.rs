@@ -24,7 +24,7 @@ use perfmon::trace::Flags;
 use perfmon_core::abi;
 
 use collect::{Collected, ReadyTrace};
-use plan::{TracePlan, TracedEvent};
+use plan::{TracePlan, TracedEvent, WantedEvents};
 use scope::KeptRecords;
 use stream::{EndedTrace, TraceStream};
 use task_log::TaskLog;
@@ -55,8 +55,9 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
     if let Some(pid) = watched.filter(|pid| !procfs::is_alive(*pid)) {
         return Err(Usage(format!("-p: there is no process {pid}.")).into());
     }
+    let wanted = WantedEvents::new(&options.events, &pmu)?;
     let session = Session::open().map_err(exit::with_help)?;
-    let plan = TracePlan::new(options, &pmu, &session)?;
+    let plan = TracePlan::new(options, wanted, &pmu, &session)?;
     // Opened before the recording, so that a file that can't be written is reported now.
     let destination = Destination::open(&common.output)?;
     let cannot_write = || format!("can't write {}", destination.name());

@@ -47,7 +47,7 @@ pub(super) struct TracedEvent {
 
 /// The events that the command line asks for.
 #[derive(Default)]
-struct WantedEvents {
+pub(super) struct WantedEvents {
     /// Events that make samples.
     sampled: Vec<EventSpec>,
     /// Events that are counted from sample to sample.
@@ -57,13 +57,18 @@ struct WantedEvents {
 }
 
 impl TracePlan {
-    /// Makes a plan from the options. Defines those events that have no ID in the driver.
-    pub(super) fn new(options: &TraceOptions, pmu: &Pmu, session: &Session) -> Result<Self> {
+    /// Makes a plan from the options and their events. Defines those events that have no ID in the driver.
+    pub(super) fn new(
+        options: &TraceOptions,
+        wanted: WantedEvents,
+        pmu: &Pmu,
+        session: &Session,
+    ) -> Result<Self> {
         let WantedEvents {
             sampled,
             counted,
             values,
-        } = WantedEvents::new(&options.events, pmu)?;
+        } = wanted;
         let period = |index: usize, event: &EventSpec| {
             if index >= sampled.len() {
                 return Ok(None);
@@ -177,7 +182,8 @@ impl TracedEvent {
 }
 
 impl WantedEvents {
-    fn new(events: &TraceEvents, pmu: &Pmu) -> Result<Self, Usage> {
+    /// Parses the events of the options, and refuses those that no trace has.
+    pub(super) fn new(events: &TraceEvents, pmu: &Pmu) -> Result<Self, Usage> {
         let parse = |texts: &[String]| -> Result<Vec<EventSpec>, Usage> {
             for text in texts {
                 refuse_linux_events(text, pmu)?;
