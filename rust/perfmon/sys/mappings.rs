@@ -9,7 +9,7 @@ use core::{
 };
 use kernel::{bindings, prelude::*};
 
-/// 1 if the kernel has the functions that [`begin`] probes, otherwise 0.
+/// 0 if the kernel lacks functions that [`begin`] probes, otherwise 1.
 ///
 /// ATOMICS: relaxed. The word is written once, before programs can open the device.
 static HAS_PROBES: AtomicU32 = AtomicU32::new(0);
@@ -20,7 +20,9 @@ pub(crate) fn check() {
     // SAFETY: The function requires a caller that may sleep, and probes that are not registered: the task that loads the
     // module may sleep, and `begin` is not called before the module is loaded.
     let result = unsafe { ffi::perfmon_mappings_check() };
-    HAS_PROBES.store((result == 0).into(), Relaxed);
+    // The kernel may have them although it has no memory to look: `begin` will find out.
+    let has_probes = result == 0 || result == ENOMEM.to_errno();
+    HAS_PROBES.store(has_probes.into(), Relaxed);
 }
 
 /// Returns whether the kernel has the functions that [`begin`] probes.
