@@ -20,7 +20,7 @@ const CPU_LIMIT: Duration = Duration::from_secs(10);
 const IDLE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Time after which the user is told why the command has not started yet.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Time between two looks at QEMU.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -111,11 +111,13 @@ fn reason(elapsed: Duration, work: Work) -> &'static str {
 /// Returns for how long QEMU has been idle, after an interval in which its work grew from `before` to `after`.
 fn idle_time(idle: Duration, interval: Duration, before: Work, after: Work) -> Duration {
     let busy = (after.ran + after.waited).saturating_sub(before.ran + before.waited);
-    // A halted machine still gets ticks of its clock.
-    if after.reads_disk || busy > interval / 10 {
+    // Without any time, the kernel does not count it. A halted machine still gets ticks of its clock.
+    let is_unknown = after.ran + after.waited == Duration::ZERO;
+    if is_unknown || after.reads_disk || busy > interval / 10 {
         Duration::ZERO
     } else {
-        idle + interval
+        // A longer interval is one in which pmctl and QEMU were stopped, as by Ctrl-Z.
+        idle + interval.min(2 * INTERVAL)
     }
 }
 
@@ -177,6 +179,18 @@ mod tests {
             idle_time(3 * SECOND, SECOND, work(10, 0), after),
             Duration::ZERO
         );
+    }
+
+    #[test]
+    fn a_time_without_looks_is_not_idle() {
+        let stopped = idle_time(Duration::ZERO, 60 * SECOND, work(500, 0), work(500, 0));
+        assert_eq!(stopped, 2 * SECOND);
+    }
+
+    #[test]
+    fn unknown_work_is_not_idle() {
+        let unknown = idle_time(3 * SECOND, SECOND, work(0, 0), work(0, 0));
+        assert_eq!(unknown, Duration::ZERO);
     }
 
     #[test]
