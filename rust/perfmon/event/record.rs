@@ -17,7 +17,7 @@ use kernel::{bindings, task::Task};
 
 /// The number of events that record context switches.
 ///
-/// ATOMICS: relaxed. It is raised together with [`SLOW_SWITCH_USERS`], before the event is attached.
+/// ATOMICS: relaxed. It is raised together with [`SLOW_SWITCH_USERS`], before the event is enabled.
 static SWITCH_RECORDERS: AtomicU32 = AtomicU32::new(0);
 
 /// Makes switches take the slow path, if the event writes records or samples at each of them. The event is not enabled

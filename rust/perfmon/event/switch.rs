@@ -70,7 +70,7 @@ unsafe fn on_slow_switch(
     // last use of the context.
     let incoming = unsafe { table::find(next) };
     // The processor's records do not name their task. The current task is still `prev`.
-    here.pmu().convert_records_so_far(here);
+    here.pmu().convert_records_at_switch(here);
     record::write_switch(here, &TaskChange::SwitchOut(preempt), prev, next);
     exchange_contexts_slowly(here, Context::loaded(here.percpu()), incoming, next);
     record::write_switch(here, &TaskChange::SwitchIn, next, prev);

@@ -222,7 +222,11 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
 fn resume_counter(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
     let percpu = here.percpu();
     let sampled = percpu.sampled(counter);
-    let Some(sampler) = percpu.sampler(counter) else {
+    // An event for precise samples that the processor does not take now, because of KVM, has no samples by interrupt.
+    let Some(sampler) = percpu
+        .sampler(counter)
+        .filter(|sampler| !sampler.sampling.precise)
+    else {
         return;
     };
     pmu.reload(here, counter, |total| {

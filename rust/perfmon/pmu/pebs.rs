@@ -43,6 +43,15 @@ pub(crate) fn may_run_guests(_here: ThisCpu<'_>) -> bool {
     unsafe { ffi::perfmon_vmx_is_on() }
 }
 
+/// Clears the records of the program that runs here, if the page tables of the next one map them, too. To be called in
+/// [`Pmu::with_records_converted`].
+fn hide_records(_here: ThisCpu<'_>) {
+    // SAFETY: `perfmon_pebs_hide()` requires that the caller stays on the CPU, which `_here` proves, and that the
+    // processor writes no records: `with_records_converted` has paused the counters of kernel mode, and those of user mode
+    // do not count here.
+    unsafe { ffi::perfmon_pebs_hide() };
+}
+
 /// The counters that are paused while records are read.
 #[must_use]
 pub(crate) struct PausedCounters(u64);
@@ -102,16 +111,15 @@ impl Pmu {
         let expectation = percpu
             .pending_pmi
             .expect(jiffies().wrapping_add(SKID_TICKS));
-        if !self.with_records_converted(here, || self.acknowledge_buffer(here)) {
+        let is_full = self.with_records_converted(here, || {
+            hide_records(here);
+            self.acknowledge_buffer(here)
+        });
+        if !is_full {
             percpu.pending_pmi.cancel(expectation);
         }
         percpu.slow_path.remove(counter.bit());
         percpu.set_pebs(counter, false);
-        if percpu.pebs.armed.get() == 0 {
-            // SAFETY: `perfmon_pebs_hide()` requires that the caller stays on the CPU, which `here` proves, and that
-            // the processor writes no records: the last counter whose records it wrote was stopped above.
-            unsafe { ffi::perfmon_pebs_hide() };
-        }
         if let Some(format) = self.capabilities.pebs {
             self.set_pebs_threshold(here, format);
         }
@@ -132,6 +140,14 @@ impl Pmu {
     pub(crate) fn convert_records_so_far(&self, here: ThisCpu<'_>) {
         if here.percpu().pebs.armed.get() != 0 {
             self.with_records_converted(here, || ());
+        }
+    }
+
+    /// Does what [`Self::convert_records_so_far`] does, before another program runs here, which may not see the records.
+    #[inline(always)]
+    pub(crate) fn convert_records_at_switch(&self, here: ThisCpu<'_>) {
+        if here.percpu().pebs.armed.get() != 0 {
+            self.with_records_converted(here, || hide_records(here));
         }
     }
 

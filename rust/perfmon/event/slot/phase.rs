@@ -80,6 +80,26 @@ impl Phase {
         }
     }
 
+    /// Counts the overdue samples as lost, and makes the end of the period in which the event is now the next sample.
+    pub(super) fn skip_overdue_samples(&mut self, sampler: &Sampler) {
+        let skipped_events = self.overdue_samples().wrapping_mul(self.period);
+        self.lose_overdue_samples(sampler);
+        self.events_left = self.events_left.wrapping_add(skipped_events);
+    }
+
+    /// Prepares the position for samples of the processor (PEBS), which can load a counter for `min_load` events or
+    /// more. With a frequency, the next sample stands for the overdue events, too, as a sample by interrupt does. With a
+    /// period, overdue samples are lost if there are several: the processor would be behind by whole periods ever after.
+    pub(super) fn prepare_precise(&mut self, sampler: &Sampler, min_load: u64) {
+        match sampler.sampling.trigger {
+            Trigger::Frequency(_) if (self.events_left as i64) < min_load as i64 => {
+                self.events_left = min_load;
+            }
+            Trigger::Period(_) if self.overdue_samples() > 1 => self.skip_overdue_samples(sampler),
+            Trigger::Never | Trigger::Period(_) | Trigger::Frequency(_) => {}
+        }
+    }
+
     /// Counts the overdue samples as lost, for a slot that takes no samples any more or begins a new period.
     pub(super) fn lose_overdue_samples(&self, sampler: &Sampler) {
         let overdue_samples = self.overdue_samples();

@@ -106,10 +106,12 @@ impl Slot {
         let (percpu, pmu, counter) = (here.percpu(), here.pmu(), self.counter());
         let value = percpu.value(counter);
         let total = value.total();
+        let min_load = pmu.load_limit.min_events(event.select);
         if sampler.sampling.precise {
             // The processor can't be given every period that a frequency may lead to.
             let closest = closest_period(self.phase.period, event.select, &pmu.capabilities);
             self.phase.change_period(closest);
+            self.phase.prepare_precise(sampler, min_load.into());
         }
         let Phase {
             period,
@@ -122,7 +124,6 @@ impl Slot {
             due_total: total.wrapping_add(events_left),
             time: now.wrapping_sub(elapsed_cycles),
         };
-        let min_load = pmu.load_limit.min_events(event.select);
         // SAFETY: `arm_sampler` requires a sampler that lives until `disarm_sampler`: it lives as long as the event, and
         // `disarm_counter` calls that when the window closes, before the event can be freed.
         let state = unsafe { percpu.arm_sampler(counter, sampler, task, armed, min_load) };
@@ -163,10 +164,7 @@ impl Slot {
         self.phase.events_left = self.phase.events_left.wrapping_sub(total);
         if percpu.samplers.suspended.get() != 0 {
             // Samples that became due while sampling was suspended are lost, and not written later.
-            let overdue_samples = self.phase.overdue_samples();
-            self.phase.lose_overdue_samples(&self.event().sampler);
-            let skipped_events = overdue_samples.wrapping_mul(self.phase.period);
-            self.phase.events_left = self.phase.events_left.wrapping_add(skipped_events);
+            self.phase.skip_overdue_samples(&self.event().sampler);
         }
     }
 }
