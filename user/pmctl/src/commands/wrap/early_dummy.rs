@@ -50,6 +50,8 @@ impl DummyCall {
 #[derive(Debug)]
 struct EarlyDummy {
     call: DummyCall,
+    /// The program's process.
+    process: i32,
     /// The descriptor's number in the program.
     number: i32,
     /// The kernel's ID of the event.
@@ -64,22 +66,35 @@ impl EarlyDummies {
     /// The most dummies that are kept in mind: a program has one for each CPU or thread.
     const MAX: usize = 1 << 14;
 
-    /// Adds a dummy that a program has received as descriptor `number`.
-    pub(super) fn add(&mut self, call: DummyCall, event: &OwnedFd, number: i32) {
-        if let (Ok(id), true) = (perf_event::id(event.as_fd()), self.0.len() < Self::MAX) {
-            self.0.push(EarlyDummy { call, number, id });
+    /// Adds a dummy that `caller` has received as descriptor `number`.
+    pub(super) fn add(&mut self, call: DummyCall, event: &OwnedFd, (caller, number): (Tid, i32)) {
+        let id = perf_event::id(event.as_fd());
+        if let (Ok(id), Some(process), true) = (id, caller.process(), self.0.len() < Self::MAX) {
+            self.0.push(EarlyDummy {
+                call,
+                process,
+                number,
+                id,
+            });
         }
     }
 
-    /// Replaces the dummies of the caller by dummies of the driver's. Those with a mapped ring stay, as does one that the
-    /// driver does not open.
+    /// Replaces the dummies of the caller's process by dummies of the driver's. Those with a mapped ring stay, as does one
+    /// that the driver does not open. The dummies of other processes wait for these processes' own events.
     pub(super) fn replace(&mut self, driver: &dyn Driver, listener: &Listener, request: &Request) {
-        let caller = Tid(request.thread);
-        let dummies = std::mem::take(&mut self.0);
-        if dummies.is_empty() || caller.maps_kernel_event() {
+        if self.0.is_empty() {
             return;
         }
-        for mut dummy in dummies {
+        let caller = Tid(request.thread);
+        let process = caller.process();
+        let (own, of_others) = std::mem::take(&mut self.0)
+            .into_iter()
+            .partition::<Vec<_>, _>(|dummy| Some(dummy.process) == process);
+        self.0 = of_others;
+        if own.is_empty() || caller.maps_kernel_event() {
+            return;
+        }
+        for mut dummy in own {
             // The program may have closed it, and opened another file with its number.
             let is_still_there = caller.copy_descriptor(dummy.number).is_ok_and(|copy| {
                 is_kernel_event(&copy) && perf_event::id(copy.as_fd()) == Ok(dummy.id)

@@ -220,10 +220,8 @@ impl CallServer<'_> {
                 wants_maps,
                 is_idle,
             } => {
-                if !self.has_events {
-                    self.early_dummies
-                        .replace(self.driver, &self.listener, request);
-                }
+                self.early_dummies
+                    .replace(self.driver, &self.listener, request);
                 self.has_events = true;
                 let caller = Tid(request.thread);
                 let name = || answer::event_in_words(caller, request.arguments[0]);
@@ -243,7 +241,8 @@ impl CallServer<'_> {
                     self.listener
                         .send_descriptor(request, event.as_fd(), call.close_on_exec)?;
                 if let Some(number) = sent {
-                    self.early_dummies.add(call, &event, number);
+                    let caller = Tid(request.thread);
+                    self.early_dummies.add(call, &event, (caller, number));
                 }
                 Ok(())
             }

@@ -47,6 +47,13 @@ impl Tid {
         })
     }
 
+    /// Returns the ID of the thread's process; `None` if no thread has this TID now.
+    pub(super) fn process(self) -> Option<i32> {
+        let status = read_lossy(self.folder().join("status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+        line.trim().parse().ok()
+    }
+
     /// Returns the CPU that the thread has run on last.
     pub(super) fn cpu(self) -> Option<usize> {
         let stat = read_lossy(self.folder().join("stat")).ok()?;
