@@ -66,6 +66,24 @@ pub(super) struct PerfRing {
     events: Vec<OwnedFd>,
 }
 
+/// The reason why an event has no ring. EPERM has two meanings: the event is forbidden, or the ring is larger than the
+/// user may have.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum RingError {
+    /// The event could not be opened, or not be given the ring.
+    Event(Errno),
+    /// The ring could not be mapped.
+    Mapping(Errno),
+}
+
+impl From<RingError> for Errno {
+    fn from(error: RingError) -> Self {
+        match error {
+            RingError::Event(errno) | RingError::Mapping(errno) => errno,
+        }
+    }
+}
+
 /// Returns the size in bytes of a mapping with `pages` pages of records.
 const fn mapping_size(pages: usize) -> NonZeroUsize {
     match NonZeroUsize::new((1 + pages) * PAGE_SIZE) {
@@ -80,8 +98,8 @@ impl PerfRing {
     ///
     /// # Errors
     /// The error of `perf_event_open(2)` or `mmap(2)`.
-    pub(super) fn open(attr: &[u8], task: i32, cpu: u32, pages: usize) -> Result<Self, Errno> {
-        let event = open_event(attr, task, cpu)?;
+    pub(super) fn open(attr: &[u8], task: i32, cpu: u32, pages: usize) -> Result<Self, RingError> {
+        let event = open_event(attr, task, cpu).map_err(RingError::Event)?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: Without an address and MAP_FIXED the kernel chooses a free range, so no memory in use is replaced.
         let start = unsafe {
@@ -93,7 +111,8 @@ impl PerfRing {
                 event.as_fd(),
                 0,
             )
-        }?;
+        }
+        .map_err(RingError::Mapping)?;
         // INVARIANT: `mmap` has just mapped `1 + pages` pages at `start`, and nothing but `drop` unmaps them.
         Ok(Self {
             start: start.cast(),
@@ -106,10 +125,11 @@ impl PerfRing {
     ///
     /// # Errors
     /// The error of `perf_event_open(2)` or of `PERF_EVENT_IOC_SET_OUTPUT`.
-    pub(super) fn add(&mut self, attr: &[u8], task: i32, cpu: u32) -> Result<(), Errno> {
-        let event = open_event(attr, task, cpu)?;
+    pub(super) fn add(&mut self, attr: &[u8], task: i32, cpu: u32) -> Result<(), RingError> {
+        let event = open_event(attr, task, cpu).map_err(RingError::Event)?;
         // SAFETY: PERF_EVENT_IOC_SET_OUTPUT accesses no memory of the caller, and both descriptors are open.
-        unsafe { ioctl::set_output(event.as_raw_fd(), self.events[0].as_raw_fd()) }?;
+        unsafe { ioctl::set_output(event.as_raw_fd(), self.events[0].as_raw_fd()) }
+            .map_err(RingError::Event)?;
         self.events.push(event);
         Ok(())
     }

@@ -15,7 +15,7 @@ use zerocopy::IntoBytes;
 use super::linux_event::{Activation, LinuxEvent, READ_WORDS, SampleForm};
 use super::linux_refusal::{RefusedCall, forbidden_message};
 use super::plan::{SampledTasks, SamplingPlan};
-use crate::commands::record::perf_ring::{ALL_TASKS, PerfRing};
+use crate::commands::record::perf_ring::{ALL_TASKS, PerfRing, RingError};
 use crate::events::cpus::Cpus;
 use crate::events::perf_event;
 use crate::system::exit::Usage;
@@ -314,14 +314,15 @@ fn open_event(
             match result {
                 Ok(()) => opened += 1,
                 // One of several threads has ended meanwhile.
-                Err(Errno::ESRCH) if task_numbers.len() > 1 => {}
-                Err(Errno::EACCES) => {
+                Err(RingError::Event(Errno::ESRCH)) if task_numbers.len() > 1 => {}
+                Err(RingError::Event(Errno::EACCES)) => {
                     let message = forbidden_message(event, tasks.are_some());
                     return Err(Refusal::Forbidden(message));
                 }
-                // mmap(2) of the ring returns this.
-                Err(Errno::EPERM) => return Err(Refusal::MemoryLimit),
-                Err(errno) => return Err(Refusal::Other(anyhow!(call.message(errno)))),
+                Err(RingError::Mapping(Errno::EPERM)) => return Err(Refusal::MemoryLimit),
+                Err(error) => {
+                    return Err(Refusal::Other(anyhow!(call.message(error.into()))));
+                }
             }
         }
     }

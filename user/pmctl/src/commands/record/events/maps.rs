@@ -201,7 +201,7 @@ fn open_rings(tasks: &SampledTasks, online: &[u32]) -> Result<Vec<PerfRing>, Err
                 None => PerfRing::open(&attr, *tid, *cpu, RING_PAGES).map(|new| ring = Some(new)),
                 Some(ring) => ring.add(&attr, *tid, *cpu),
             };
-            match opened {
+            match opened.map_err(Errno::from) {
                 // One of several threads has ended meanwhile.
                 Err(Errno::ESRCH) if tids.len() > 1 => {}
                 result => result?,

@@ -406,7 +406,7 @@ impl SamplingPlan {
 
     /// Returns whether all events have precise samples.
     pub(super) fn is_all_precise(&self) -> bool {
-        self.events.iter().all(|event| event.precision() != 0)
+        self.linux_events.is_empty() && self.events.iter().all(|event| event.precision() != 0)
     }
 
     /// Returns whether there may be samples of the kernel.

@@ -37,7 +37,7 @@ impl Sideband {
             let rings = cpus
                 .iter()
                 .map(|cpu| PerfRing::open(&attr, ALL_TASKS, *cpu, MAX_PAGES));
-            rings.collect::<Result<Vec<_>, _>>()
+            rings.collect::<Result<Vec<_>, _>>().map_err(Errno::from)
         };
         let mut rings = open(None)?;
         let clock = match rings.first().and_then(PerfRing::scale) {
