@@ -43,13 +43,14 @@ module! {
         // Linux 7.2 has no parameters of type bool for Rust modules.
         unarbitrated: u8 {
             default: 0,
-            description: "Ignored: the module loads without it on the PMUs that needed it, and keeps Linux perf \
-                          off them as with placeholder=1",
+            description: "Ignored: older versions needed it on PMUs whose registers the kernel can't reserve, where \
+                          this version does what placeholder=1 does",
         },
         placeholder: u8 {
             default: 0,
-            description: "1: keep Linux perf off the counters by an event of its own on each CPU. Where the kernel \
-                          can't reserve the counters, the module does so without this parameter",
+            description: "1: keep Linux perf off the counters by a pinned perf event, which takes one general counter \
+                          of each CPU. Where the kernel can't reserve the counters, the module does so without this \
+                          parameter",
         },
         period_bits: u32 {
             default: 0,
@@ -136,7 +137,10 @@ impl kernel::InPlaceModule for Perfmon {
             _nmi: unsafe { nmi::Handler::register() }?,
             _: {
                 if parameter(&module_parameters::unarbitrated) != 0 {
-                    pr_notice!("unarbitrated=1 is ignored: the module loads without it\n");
+                    pr_notice!(
+                        "unarbitrated=1 is ignored, because this version no longer needs it: remove it from your \
+                         modprobe options\n"
+                    );
                 }
             },
             // SAFETY: `PlaceHolders::new` must be called once, before CPUs are used for counting, and its result must

@@ -449,23 +449,31 @@ typedef enum perfmon_group_type perfmon_group_type_t;
  * =======================================  =======  ============================
  * PERFMON_MISC_EVENT_ENERGY_PACKAGE        package  Joules * 2^32 since
  *                                                   IOCTL_PERFMON_START
- * PERFMON_MISC_EVENT_ENERGY_CORES          package  the same, of all cores of the
- *                                                   package (Intel)
- * PERFMON_MISC_EVENT_ENERGY_CORE           core     the same, of one core (AMD)
- * PERFMON_MISC_EVENT_ENERGY_MEMORY         package  the same, of the memory
+ * PERFMON_MISC_EVENT_ENERGY_CORES          package  Joules * 2^32 of all cores of
+ *                                                   the package since
+ *                                                   IOCTL_PERFMON_START (Intel)
+ * PERFMON_MISC_EVENT_ENERGY_CORE           core     Joules * 2^32 of one core since
+ *                                                   IOCTL_PERFMON_START (AMD)
+ * PERFMON_MISC_EVENT_ENERGY_MEMORY         package  Joules * 2^32 of the memory
+ *                                                   since IOCTL_PERFMON_START
  *                                                   (Intel)
  * PERFMON_MISC_EVENT_TEMPERATURE_PACKAGE   package  degrees Celsius, signed
  *                                                   (Intel)
- * PERFMON_MISC_EVENT_TEMPERATURE_CORE      core     the same (Intel)
+ * PERFMON_MISC_EVENT_TEMPERATURE_CORE      core     degrees Celsius, signed
+ *                                                   (Intel)
  * PERFMON_MISC_EVENT_MARGIN_PACKAGE        package  degrees to the temperature at
  *                                                   which the CPU throttles
  *                                                   (Intel)
- * PERFMON_MISC_EVENT_MARGIN_CORE           core     the same (Intel)
+ * PERFMON_MISC_EVENT_MARGIN_CORE           core     degrees to the temperature at
+ *                                                   which the CPU throttles
+ *                                                   (Intel)
  * PERFMON_MISC_EVENT_APERF                 CPU      core cycles since
  *                                                   IOCTL_PERFMON_START in which
  *                                                   the CPU was not halted
- * PERFMON_MISC_EVENT_MPERF                 CPU      the same, of the clock of the
- *                                                   time-stamp counter
+ * PERFMON_MISC_EVENT_MPERF                 CPU      cycles of the time-stamp
+ *                                                   counter's clock since
+ *                                                   IOCTL_PERFMON_START in which
+ *                                                   the CPU was not halted
  * =======================================  =======  ============================
  *
  * A value is recorded on the first CPU of its scope that is online at

@@ -97,7 +97,14 @@ pub(super) fn leave_place_holder(
         );
         return Err(EINVAL);
     };
-    pr_info!("Linux perf is kept off the counters by an event of its own on each CPU\n");
+    pr_info!(
+        "one general counter of each CPU is taken by an event that keeps Linux perf off the others ({})\n",
+        if is_wanted {
+            "placeholder=1"
+        } else {
+            "the kernel can't reserve these counters"
+        }
+    );
     Ok((remaining, Some(counter)))
 }
 

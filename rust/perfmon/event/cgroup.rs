@@ -187,20 +187,21 @@ unsafe impl rcu::HasHead for CountedCgroup {
 ///
 /// ENOMEM if there is no memory.
 pub(super) fn add_event(cgroup: &Arc<Cgroup>) -> Result {
-    let add_user = || {
+    // Counts the event in the cgroup's entry. Returns `None` if the cgroup has no entry.
+    let count_event_in_entry = || {
         // SAFETY: `find` requires the table's lock, which both callers of this closure hold until it returns.
         let found = unsafe { find(cgroup.as_ptr()) };
         found.map(|counted| counted.event_count.fetch_add(1, Relaxed))
     };
     let has_entry = {
         let _lock = table::lock();
-        add_user().is_some()
+        count_event_in_entry().is_some()
     };
     if !has_entry {
         let new = CountedCgroup::new(cgroup)?;
         let _lock = table::lock();
         // Another caller may have added the cgroup meanwhile. Then `new`, which has no slots, is freed.
-        if add_user().is_none() {
+        if count_event_in_entry().is_none() {
             let list = list_of(cgroup.as_ptr());
             new.next.store(list.load(Relaxed), Relaxed);
             list.store(KBox::into_raw(new), Release);
@@ -315,30 +316,31 @@ fn load_from_hierarchy(
     // SAFETY: The task's cgroups must stay alive: the task is running here or is being switched to, and interrupts
     // are off until the result was last used.
     let mut cgroups = unsafe { of_task(task, hierarchy, events.deepest_level.load(Relaxed)) };
-    let Some(innermost) = cgroups.next() else {
+    let Some(innermost_cgroup) = cgroups.next() else {
         // A remount(2) has taken perf's controller from a hierarchy whose root has events.
-        loaded.innermost.set(0);
+        loaded.innermost_cgroup.set(0);
         return unload(here, readings, loaded, |_| false);
     };
     if here.percpu().brought_up.get() == 0 {
-        return mark_missed(here, innermost, cgroups);
+        return mark_missed(here, innermost_cgroup, cgroups);
     }
-    let address = innermost.as_ptr().addr() as u64;
-    if loaded.innermost.get() == address {
+    let address = innermost_cgroup.as_ptr().addr() as u64;
+    if loaded.innermost_cgroup.get() == address {
         return;
     }
-    loaded.innermost.set(address);
+    loaded.innermost_cgroup.set(address);
     unload(here, readings, loaded, |on_cpu| {
-        // SAFETY: The function requires cgroups that are alive: `innermost` is that of the task that runs here, the entry
-        // of `on_cpu` has a reference to its own, and interrupts are off, so RCU frees neither.
-        let is_within =
-            unsafe { ffi::perfmon_cgroup_is_within(innermost.as_ptr(), on_cpu.cgroup.as_ptr()) };
+        // SAFETY: The function requires cgroups that are alive: `innermost_cgroup` is that of the task that runs here,
+        // the entry of `on_cpu` has a reference to its own, and interrupts are off, so RCU frees neither.
+        let is_within = unsafe {
+            ffi::perfmon_cgroup_is_within(innermost_cgroup.as_ptr(), on_cpu.cgroup.as_ptr())
+        };
         // A context of a removed entry is unloaded even if the cgroup has a new entry now.
         let is_current =
             || find_here(here, on_cpu.cgroup).is_some_and(|found| ptr::eq(found, on_cpu));
         is_within && is_current()
     });
-    load(here, readings, loaded, innermost);
+    load(here, readings, loaded, innermost_cgroup);
     for cgroup in cgroups {
         load(here, readings, loaded, cgroup);
     }
@@ -397,14 +399,14 @@ fn unload(
 #[cold]
 fn mark_missed(
     here: ThisCpu<'_>,
-    innermost: NonNull<ffi::cgroup>,
+    innermost_cgroup: NonNull<ffi::cgroup>,
     cgroups: impl Iterator<Item = NonNull<ffi::cgroup>>,
 ) {
     if here.percpu().is_refused.get() == 0 {
         return;
     }
     // `chain` is called by its path, since the trait `Init` has a method `chain`, too.
-    for cgroup in Iterator::chain(core::iter::once(innermost), cgroups) {
+    for cgroup in Iterator::chain(core::iter::once(innermost_cgroup), cgroups) {
         if let Some(on_cpu) = find_here(here, cgroup) {
             on_cpu
                 .context
@@ -416,7 +418,7 @@ fn mark_missed(
 /// Forgets which cgroups the task is in that runs here. Interrupts are off.
 fn forget_innermost(here: ThisCpu<'_>) {
     for loaded in here.percpu().cgroups.all() {
-        loaded.innermost.set(0);
+        loaded.innermost_cgroup.set(0);
     }
 }
 
@@ -482,8 +484,8 @@ pub(super) unsafe extern "C" fn on_move(
 ///
 /// To be called with interrupts off.
 unsafe extern "C" fn reload_here() {
-    // SAFETY: A `ThisCpu` requires that the caller can't leave the CPU: interrupts are off until this function
-    // returns.
+    // SAFETY: `assume` requires that the caller can't leave the CPU: the caller has interrupts off, as `# Safety`
+    // demands, until this function has returned.
     reload(unsafe { ThisCpu::assume() });
 }
 

@@ -112,7 +112,7 @@ impl ExitCounts {
     }
 }
 
-/// Returns the slots whose counts read(2) of the slot's event returns: all slots of its group, or only `slot`.
+/// Returns the slots that a read(2) of the slot's event covers: its whole group, or only `slot`.
 fn slots_in_read<'a>(slots: &'a Slots, slot: &'a Slot) -> impl Iterator<Item = &'a Slot> {
     let is_group = slot.event().sampler.sampling.read.is_group();
     let group = slots.group(slot.event());

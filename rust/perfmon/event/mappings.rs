@@ -125,8 +125,8 @@ pub(super) fn unregister_if_unused() {
 ///
 /// To be called by the probe, with interrupts off.
 unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
-    // SAFETY: A `ThisCpu` requires that the caller can't leave the CPU: interrupts are off until this function
-    // returns.
+    // SAFETY: `assume` requires that the caller can't leave the CPU: the probe calls this function with interrupts off,
+    // as `# Safety` demands, until it has returned.
     let here = unsafe { ThisCpu::assume() };
     // SAFETY: The function requires an area of the current task that stays mapped during the call: the probed
     // function has it as its argument, under the lock of the mm.
@@ -184,8 +184,8 @@ fn may_record_mapping(slots: &Slots) -> bool {
 ///
 /// To be called by the probe, with interrupts off.
 unsafe extern "C" fn on_new_program(program: *mut bindings::linux_binprm) {
-    // SAFETY: A `ThisCpu` requires that the caller can't leave the CPU: interrupts are off until this function
-    // returns.
+    // SAFETY: `assume` requires that the caller can't leave the CPU: the probe calls this function with interrupts off,
+    // as `# Safety` demands, until it has returned.
     let here = unsafe { ThisCpu::assume() };
     if let Some(mut slots) = HeldContext::of_task(here) {
         // SAFETY: The function requires the program that the current task executes, with its credentials: the probed

@@ -100,8 +100,9 @@ fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNul
         None
     };
     // SAFETY: `insert_pages` requires memory of `__vmalloc()` that outlives the mapping, and an area that is being
-    // mapped, as `area` is. The page is from `perfmon_buffer_alloc()`; the mapping keeps the event, which keeps the
-    // page. On an error the page is freed before the area, whose page tables have references of their own to it.
+    // mapped, as `area` is. `page` is one page, PAGE_SIZE bytes, from `perfmon_buffer_alloc()`, which calls
+    // `__vmalloc()`; the mapping keeps the event, which keeps the page. On an error the page is freed before the area,
+    // whose page tables have references of their own to it.
     unsafe { area.insert_pages(0, page.start().cast(), PAGE_SIZE) }?;
     if let Some(ring) = new_ring.as_ref().or(memory.ring.as_ref()) {
         ring.map(area)?;

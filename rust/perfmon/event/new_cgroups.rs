@@ -20,8 +20,8 @@ pub(super) unsafe extern "C" fn on_new_cgroup(
     // The handler looks up the path itself, since the tracepoint truncates the path to 1023 bytes.
     _path: *const c_char,
 ) {
-    // SAFETY: A `ThisCpu` requires that the caller can't leave the CPU: interrupts are off until this function
-    // returns.
+    // SAFETY: `assume` requires that the caller can't leave the CPU: the kernel calls the tracepoint `cgroup_mkdir`
+    // with interrupts off, which they are until this function has returned.
     let here = unsafe { ThisCpu::assume() };
     // SAFETY: `words` requires that the words have one user at a time: only this handler and that of mappings use those
     // of this CPU, interrupts are off, and neither handler causes the other.

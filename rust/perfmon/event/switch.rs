@@ -39,11 +39,11 @@ pub(super) unsafe extern "C" fn on_switch(
         // passed.
         return unsafe { on_slow_switch(preempt, prev, next) };
     }
-    // SAFETY: A `ThisCpu` requires that the caller can't leave the CPU: interrupts are off until this function
-    // returns.
+    // SAFETY: `assume` requires that the caller can't leave the CPU: the scheduler calls the tracepoint `sched_switch`
+    // with interrupts off, which they are until this function has returned.
     let here = unsafe { ThisCpu::assume() };
-    // SAFETY: `table::find` requires preemption to be off: interrupts are off until this function returns, after the
-    // last use of the context.
+    // SAFETY: `table::find` requires preemption to be off: the scheduler calls the tracepoint with interrupts off,
+    // which they are until this function returns, after the last use of the context.
     let incoming = unsafe { table::find(next) };
     let outgoing = Context::loaded(here.percpu());
     if outgoing.is_some() || incoming.is_some() {
@@ -63,11 +63,11 @@ unsafe fn on_slow_switch(
     prev: *mut bindings::task_struct,
     next: *mut bindings::task_struct,
 ) {
-    // SAFETY: A `ThisCpu` requires that the caller can't leave the CPU: interrupts are off until this function
-    // returns.
+    // SAFETY: `assume` requires that the caller can't leave the CPU: the scheduler calls the tracepoint `sched_switch`
+    // with interrupts off, which they are until this function has returned.
     let here = unsafe { ThisCpu::assume() };
-    // SAFETY: `table::find` requires preemption to be off: interrupts are off until this function returns, after the
-    // last use of the context.
+    // SAFETY: `table::find` requires preemption to be off: the scheduler calls the tracepoint with interrupts off,
+    // which they are until this function returns, after the last use of the context.
     let incoming = unsafe { table::find(next) };
     // The processor's records do not name their task. The current task is still `prev`.
     here.pmu().convert_records_at_switch(here);
@@ -153,8 +153,8 @@ fn mark_missed(here: ThisCpu<'_>, context: &Context) {
 /// marks events that are enabled when it runs; this function is for events that are enabled while the task runs.
 /// Interrupts are off.
 pub(super) fn mark_current_missed(here: ThisCpu<'_>) {
-    // SAFETY: `table::find` requires preemption to be off: interrupts are off until this function returns, after the
-    // last use of the context.
+    // SAFETY: `table::find` requires preemption to be off: a `ThisCpu` is passed on in this folder only while
+    // interrupts are off, so they are off until this function returns, after the last use of the context.
     if let Some(context) = unsafe { table::find(Task::current_raw()) } {
         mark_missed(here, context);
     }
@@ -166,8 +166,8 @@ pub(super) fn mark_current_missed(here: ThisCpu<'_>) {
 /// Loads the context of the task that is running here, if the task has one that is not loaded. Interrupts are off.
 pub(super) fn load_current(here: ThisCpu<'_>) {
     if here.percpu().task_context.get() == 0 {
-        // SAFETY: `table::find` requires preemption to be off: interrupts are off until this function returns, after
-        // the last use of the context.
+        // SAFETY: `table::find` requires preemption to be off: a `ThisCpu` is passed on in this folder only while
+        // interrupts are off, so they are off until this function returns, after the last use of the context.
         let incoming = unsafe { table::find(Task::current_raw()) };
         exchange_contexts_slowly(here, None, incoming, Task::current_raw());
     }
@@ -191,8 +191,8 @@ pub(crate) fn enter_cpu(here: ThisCpu<'_>) {
 ///
 /// To be called with interrupts off.
 pub(super) unsafe extern "C" fn on_last_sample() {
-    // SAFETY: A `ThisCpu` requires that the caller can't leave the CPU: interrupts are off until this function
-    // returns.
+    // SAFETY: `assume` requires that the caller can't leave the CPU: the caller has interrupts off, as `# Safety`
+    // demands, until this function has returned.
     let here = unsafe { ThisCpu::assume() };
     let percpu = here.percpu();
     // SAFETY: `from_address` requires a context that is alive, or 0: the address is 0 or that of a CPU's context, which

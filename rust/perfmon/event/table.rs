@@ -158,7 +158,7 @@ impl Lists {
     }
 
     /// Returns the number of lists.
-    fn count(self) -> usize {
+    fn list_count(self) -> usize {
         self.header().mask + 1
     }
 
@@ -283,7 +283,7 @@ impl Lock {
     fn replace_lists(&mut self, new_lists: Lists) -> Lists {
         // SAFETY: `Lists::current` requires the table's lock: `self` is its guard, and outlives the result.
         let old_lists = unsafe { Lists::current() };
-        for index in 0..old_lists.count() {
+        for index in 0..old_lists.list_count() {
             let mut next = old_lists.at(index).load(Relaxed);
             // SAFETY: `as_ref` requires a pointer that is null or valid: the context is in the table, and `self` holds
             // the lock, under which a context is removed before it is freed.
@@ -301,7 +301,7 @@ impl Lock {
 fn next_list_count() -> Option<usize> {
     let _pinned = pin();
     // SAFETY: `Lists::current` requires preemption to be off: `_pinned` keeps it off as long as the lists are used.
-    let count = unsafe { Lists::current() }.count();
+    let count = unsafe { Lists::current() }.list_count();
     (CONTEXT_COUNT.load(Relaxed) > count && count < MAX_LISTS).then_some(count * GROWTH_FACTOR)
 }
 
@@ -374,9 +374,9 @@ pub(super) fn for_each_context(mut f: impl FnMut(&Context) -> bool) {
         let lists = unsafe { Lists::current() };
         // Most lists are empty: up to `INITIAL_LISTS` of them are skipped at a time.
         let is_empty = |index: &usize| lists.at(*index).load(Relaxed).is_null();
-        let end = lists.count().min(index + INITIAL_LISTS);
+        let end = lists.list_count().min(index + INITIAL_LISTS);
         index = (index..end).find(|index| !is_empty(index)).unwrap_or(end);
-        if index == lists.count() {
+        if index == lists.list_count() {
             return;
         }
         let mut next = lists.at(index).load(Acquire);

@@ -15,12 +15,15 @@ use super::evtsel::EventSelect;
 ///
 /// [`InvalidAttr::Invalid`] if the cache, the operation or the result is undefined, or if the cache does not have the
 /// operation. [`InvalidAttr::NoEvent`] if these CPUs lack the event.
-pub fn cache_event(config: u32, cpus: Microarchitecture) -> Result<EventSelect, InvalidAttr> {
+pub fn cache_event(
+    config: u32,
+    microarchitecture: Microarchitecture,
+) -> Result<EventSelect, InvalidAttr> {
     let [cache, operation, result, _] = config.to_le_bytes().map(usize::from);
     if cache >= 7 || operation >= 3 || result >= 2 {
         return Err(InvalidAttr::Invalid);
     }
-    let table = Core::for_microarchitecture(cpus)
+    let table = Core::for_microarchitecture(microarchitecture)
         .cache_events
         .ok_or(InvalidAttr::NoEvent)?;
     match table[cache][operation * 2 + result] {
@@ -48,8 +51,8 @@ mod tests {
     const PREFETCH: u32 = 2 << 8;
     const MISS: u32 = 1 << 16;
 
-    fn encoding_on(cpus: M, config: u32) -> Result<u64, InvalidAttr> {
-        cache_event(config, cpus).map(EventSelect::stopped)
+    fn encoding_on(microarchitecture: M, config: u32) -> Result<u64, InvalidAttr> {
+        cache_event(config, microarchitecture).map(EventSelect::stopped)
     }
 
     #[test]

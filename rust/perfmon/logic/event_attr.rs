@@ -87,7 +87,7 @@ pub const PERF_TYPE_HW_CACHE: u32 = 3;
 #[allow(missing_docs)]
 pub const PERF_TYPE_RAW: u32 = 4;
 
-/// The lowest bit of `config` that has the type of the PMU, except with [`PERF_TYPE_RAW`].
+/// The position of the PMU's type in `config`, bits 63:32. With [`PERF_TYPE_RAW`], all bits of `config` are the event.
 pub const PERF_PMU_TYPE_SHIFT: u32 = 32;
 
 /// `config` of [`PERF_TYPE_HARDWARE`]: `enum perf_hw_id`.

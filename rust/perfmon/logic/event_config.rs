@@ -65,7 +65,7 @@ impl EventConfig {
     pub fn new(
         attr: &PerfEventAttr,
         capabilities: &Capabilities,
-        cpus: Microarchitecture,
+        microarchitecture: Microarchitecture,
     ) -> Result<Self, InvalidAttr> {
         attr.check()?;
         check_support(attr)?;
@@ -79,11 +79,11 @@ impl EventConfig {
                 None => return Err(InvalidAttr::Unsupported),
             }
         }
-        let select = event_select(attr, capabilities, cpus)?.with_modes(
+        let select = event_select(attr, capabilities, microarchitecture)?.with_modes(
             !attr.has(PerfEventAttr::EXCLUDE_USER),
             !attr.has(PerfEventAttr::EXCLUDE_KERNEL),
         );
-        let mut counters = EventCounters::new(select, capabilities, cpus)?;
+        let mut counters = EventCounters::new(select, capabilities, microarchitecture)?;
         if attr.has(PerfEventAttr::PRECISE_IP) {
             counters = counters.only(precise::counters(attr, &sampling, select, capabilities)?)?;
         }
@@ -207,11 +207,11 @@ const fn check_support(attr: &PerfEventAttr) -> Result<(), InvalidAttr> {
 fn event_select(
     attr: &PerfEventAttr,
     capabilities: &Capabilities,
-    cpus: Microarchitecture,
+    microarchitecture: Microarchitecture,
 ) -> Result<EventSelect, InvalidAttr> {
     match attr.type_ {
-        PERF_TYPE_HARDWARE => hardware_event(generic_event(attr)?, capabilities, cpus),
-        PERF_TYPE_HW_CACHE => cache_event(generic_event(attr)?, cpus),
+        PERF_TYPE_HARDWARE => hardware_event(generic_event(attr)?, capabilities, microarchitecture),
+        PERF_TYPE_HW_CACHE => cache_event(generic_event(attr)?, microarchitecture),
         PERF_TYPE_RAW => raw_event(attr.config, capabilities),
         _ => Err(InvalidAttr::Unsupported),
     }

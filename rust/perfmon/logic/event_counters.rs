@@ -29,16 +29,16 @@ impl EventCounters {
     pub fn new(
         select: EventSelect,
         capabilities: &Capabilities,
-        cpus: Microarchitecture,
+        microarchitecture: Microarchitecture,
     ) -> Result<Self, InvalidAttr> {
         let select = select.with_modes(false, false);
         let (fixed, allowed_counters) = match capabilities.architecture {
             Architecture::Intel => (
-                fixed_counter(select, capabilities, cpus),
-                intel_counters(select, capabilities, cpus)?,
+                fixed_counter(select, capabilities, microarchitecture),
+                intel_counters(select, capabilities, microarchitecture)?,
             ),
             Architecture::AmdLegacy | Architecture::AmdCore | Architecture::AmdV2 => {
-                (None, event_limits::amd_counters(select, cpus)?)
+                (None, event_limits::amd_counters(select, microarchitecture)?)
             }
         };
         let this = Self {
@@ -85,7 +85,7 @@ impl EventCounters {
 fn fixed_counter(
     select: EventSelect,
     capabilities: &Capabilities,
-    cpus: Microarchitecture,
+    microarchitecture: Microarchitecture,
 ) -> Option<CounterId> {
     if select != EventSelect::new(select.event(), select.unit_mask()) {
         return None;
@@ -94,7 +94,7 @@ fn fixed_counter(
         (Some(abi::PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED), _) => 0,
         (Some(abi::PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES), _) => 1,
         (_, 0x0100 | 0x0200 | 0x0300 | 0x0400) => select.unit_mask() - 1,
-        _ => Core::for_microarchitecture(cpus).fixed_counter(select)?,
+        _ => Core::for_microarchitecture(microarchitecture).fixed_counter(select)?,
     };
     CounterId::fixed(n).filter(|counter| capabilities.counters() & counter.bit() != 0)
 }
@@ -103,7 +103,7 @@ fn fixed_counter(
 fn intel_counters(
     select: EventSelect,
     capabilities: &Capabilities,
-    cpus: Microarchitecture,
+    microarchitecture: Microarchitecture,
 ) -> Result<u64, InvalidAttr> {
     if select.event() == 0 {
         return Ok(0);
@@ -112,7 +112,7 @@ fn intel_counters(
         let is_present = capabilities.arch_events >> number & 1 != 0;
         return Ok(if is_present { ALL_COUNTERS } else { 0 });
     }
-    event_limits::intel_counters(select, cpus)
+    event_limits::intel_counters(select, microarchitecture)
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
@@ -140,11 +140,11 @@ mod tests {
     /// Returns the number of the fixed-function counter, and the general counters.
     fn counters_of(
         cpu: &Capabilities,
-        cpus: M,
+        microarchitecture: M,
         bits: u64,
     ) -> Result<(Option<usize>, u64), InvalidAttr> {
         let select = EventSelect::from_bits(bits);
-        let counters = EventCounters::new(select, cpu, cpus)?;
+        let counters = EventCounters::new(select, cpu, microarchitecture)?;
         Ok((counters.fixed.map(|c| c.index() - 32), counters.general))
     }
 

@@ -9,11 +9,11 @@ use super::evtsel::EventSelect;
 /// Returns the general counters that can count an event of Intel that is not architectural.
 pub(super) fn intel_counters(
     select: EventSelect,
-    cpus: Microarchitecture,
+    microarchitecture: Microarchitecture,
 ) -> Result<u64, InvalidAttr> {
-    let core = Core::for_microarchitecture(cpus);
+    let core = Core::for_microarchitecture(microarchitecture);
     if core
-        .extra_events
+        .extra_register_events
         .iter()
         .any(|events| events.contains(select))
     {
@@ -29,11 +29,11 @@ pub(super) fn intel_counters(
 /// Returns the general counters that can count an event of AMD.
 pub(super) fn amd_counters(
     select: EventSelect,
-    cpus: Microarchitecture,
+    microarchitecture: Microarchitecture,
 ) -> Result<u64, InvalidAttr> {
     use Microarchitecture as M;
 
-    match cpus {
+    match microarchitecture {
         M::Bulldozer => Ok(family_15h_counters(select)),
         // Events of the northbridge, whose counters all cores share.
         M::AmdBeforeZen if select.event() & 0xe0 == 0xe0 => Err(InvalidAttr::Unsupported),
@@ -84,12 +84,12 @@ mod tests {
     use InvalidAttr::Unsupported;
     use Microarchitecture as M;
 
-    fn counters_of_intel(cpus: M, bits: u64) -> Result<u64, InvalidAttr> {
-        intel_counters(EventSelect::from_bits(bits), cpus)
+    fn counters_of_intel(microarchitecture: M, bits: u64) -> Result<u64, InvalidAttr> {
+        intel_counters(EventSelect::from_bits(bits), microarchitecture)
     }
 
-    fn counters_of_amd(cpus: M, bits: u64) -> Result<u64, InvalidAttr> {
-        amd_counters(EventSelect::from_bits(bits), cpus)
+    fn counters_of_amd(microarchitecture: M, bits: u64) -> Result<u64, InvalidAttr> {
+        amd_counters(EventSelect::from_bits(bits), microarchitecture)
     }
 
     #[test]

@@ -92,7 +92,8 @@ impl EventSelect {
     ///
     /// # Errors
     ///
-    /// [`InvalidCounter::FixedSelect`] if the counter is a fixed-function counter and more than modes are selected.
+    /// [`InvalidCounter::FixedSelect`] if the counter is a fixed-function counter, and the select has bits besides the
+    /// modes.
     pub const fn check_on(self, counter: CounterId) -> Result<(), InvalidCounter> {
         match counter.kind() {
             CounterKind::Fixed(_) if !self.is_modes_only() => Err(InvalidCounter::FixedSelect),

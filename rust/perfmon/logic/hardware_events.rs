@@ -21,9 +21,9 @@ use crate::abi;
 pub fn hardware_event(
     number: u32,
     capabilities: &Capabilities,
-    cpus: Microarchitecture,
+    microarchitecture: Microarchitecture,
 ) -> Result<EventSelect, InvalidAttr> {
-    if let Some(select) = Core::for_microarchitecture(cpus).hardware_event(number) {
+    if let Some(select) = Core::for_microarchitecture(microarchitecture).hardware_event(number) {
         return Ok(select);
     }
     let select = match number {
@@ -50,14 +50,17 @@ pub fn hardware_event(
             capabilities,
         ),
         PERF_COUNT_HW_STALLED_CYCLES_FRONTEND | PERF_COUNT_HW_STALLED_CYCLES_BACKEND => None,
-        PERF_COUNT_HW_REF_CPU_CYCLES => reference_cycles(capabilities, cpus),
+        PERF_COUNT_HW_REF_CPU_CYCLES => reference_cycles(capabilities, microarchitecture),
         _ => return Err(InvalidAttr::Invalid),
     };
     select.ok_or(InvalidAttr::NoEvent)
 }
 
 /// Returns the event of cycles at the rate of the time-stamp counter.
-fn reference_cycles(capabilities: &Capabilities, cpus: Microarchitecture) -> Option<EventSelect> {
+fn reference_cycles(
+    capabilities: &Capabilities,
+    microarchitecture: Microarchitecture,
+) -> Option<EventSelect> {
     /// Linux's encoding of the event that only fixed-function counter 2 counts.
     const FIXED_2: EventSelect = EventSelect::new(0x00, 0x03);
 
@@ -68,7 +71,7 @@ fn reference_cycles(capabilities: &Capabilities, cpus: Microarchitecture) -> Opt
         // another clock.
         Architecture::Intel => architectural_select(REFERENCE_CYCLES, capabilities)
             .filter(|select| {
-                Core::for_microarchitecture(cpus)
+                Core::for_microarchitecture(microarchitecture)
                     .fixed_counter(*select)
                     .is_some()
             })
@@ -104,23 +107,24 @@ mod tests {
     /// The encoding 0 stands for a missing event.
     fn have_encodings(
         capabilities: &Capabilities,
-        cpus: M,
+        microarchitecture: M,
         first: [u64; 7],
         last: [u64; 3],
     ) -> bool {
         (0..)
             .zip(first.into_iter().chain(last))
             .all(|(number, bits)| {
-                let encoding = hardware_event(number, capabilities, cpus).map(EventSelect::stopped);
+                let encoding = hardware_event(number, capabilities, microarchitecture)
+                    .map(EventSelect::stopped);
                 encoding == if bits == 0 { Err(NoEvent) } else { Ok(bits) }
             })
     }
 
     #[test]
     fn encodings_of_intel() {
-        let have_encodings = |cpus, last: [u64; 3]| {
+        let have_encodings = |microarchitecture, last: [u64; 3]| {
             let common_encodings = [0x3c, 0xc0, 0x4f2e, 0x412e, 0xc4, 0xc5, 0x013c];
-            have_encodings(&INTEL, cpus, common_encodings, last)
+            have_encodings(&INTEL, microarchitecture, common_encodings, last)
         };
         assert!(have_encodings(M::Skylake, [0, 0, 0x0300]));
         assert!(have_encodings(M::Unknown, [0, 0, 0x0300]));

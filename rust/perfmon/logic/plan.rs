@@ -61,7 +61,7 @@ impl Step {
 /// The number of steps in the longest sequence.
 const MAX_STEPS: usize = 4;
 
-/// A sequence of steps.
+/// Register changes, in the order in which the module makes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     steps: [Option<Step>; MAX_STEPS],

@@ -21,7 +21,7 @@ pub enum TraceState {
     Allocated,
     /// The trace has buffers and a config.
     Staged,
-    /// The trace records.
+    /// The trace is being recorded.
     Running,
 }
 

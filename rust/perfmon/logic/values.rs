@@ -310,7 +310,7 @@ impl Scale {
     #[must_use]
     pub const fn refresh_ns(self) -> Option<u64> {
         /// The time in nanoseconds in which a register advances by 1 J at 1000 W, more than any package takes.
-        const NS_PER_JOULE: u64 = 1_000_000;
+        const MIN_NS_PER_JOULE: u64 = 1_000_000;
         /// The longest time between two reads: a minute.
         const MAX_NS: u64 = 60_000_000_000;
 
@@ -318,7 +318,7 @@ impl Scale {
             Kind::Energy | Kind::MemoryEnergy => {
                 // Half the register's range.
                 let joules = (1u64 << 31) >> self.unit_or_throttle_degrees;
-                let ns = joules.saturating_mul(NS_PER_JOULE);
+                let ns = joules.saturating_mul(MIN_NS_PER_JOULE);
                 Some(if ns < MAX_NS { ns } else { MAX_NS })
             }
             Kind::Temperature | Kind::Margin | Kind::Cycles => None,

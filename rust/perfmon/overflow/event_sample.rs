@@ -43,7 +43,7 @@ pub(super) fn take_sample(
         pmu_readings = read_pmu_parts(here, counter, sampler, now);
         if pmu_readings.is_none() {
             sampler.lose_sample();
-            return sampled.load_for(sampled.period.get().saturating_sub(events_since_due));
+            return sampled.events_to_load(sampled.period.get().saturating_sub(events_since_due));
         }
         pmu_readings.as_ref()
     } else {
@@ -65,7 +65,7 @@ pub(super) fn take_sample(
         adjust_period(sampled, sampler, events, now.wrapping_sub(time.get()));
         time.set(now);
     }
-    sampled.load_for(sampled.period.get().saturating_sub(events_since_due))
+    sampled.events_to_load(sampled.period.get().saturating_sub(events_since_due))
 }
 
 /// Adjusts the period of an event with a frequency after a sample, which stands for `events` events in `elapsed`

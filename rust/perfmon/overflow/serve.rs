@@ -90,7 +90,7 @@ fn handle_overflows(
         let total = value.update_in_nmi(here, msrs.read);
         let sampled = percpu.sampled(counter);
         let events = match sampled.due_sample(total) {
-            Err(left) => sampled.load_for(left),
+            Err(events_left) => sampled.events_to_load(events_left),
             Ok(_) if sampled.is_of_event() => {
                 event_sample::take_sample(here, counter, total, regs, now)
             }

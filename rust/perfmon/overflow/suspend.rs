@@ -62,7 +62,7 @@ fn restart_counters(here: ThisCpu<'_>, pmu: &Pmu) {
     trace.unblock_handler();
     for counter in each(sampled_counters) {
         let value = percpu.value(counter);
-        let events = percpu.sampled(counter).load_for_period();
+        let events = percpu.sampled(counter).events_to_load_for_period();
         value.load(here, pmu.msrs(counter).write, events, value.total());
         pmu.start(here, counter);
     }

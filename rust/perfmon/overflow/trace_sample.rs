@@ -69,7 +69,7 @@ impl<'a> TraceSample<'a> {
             self.marks |= counter.bit();
             events_left_after_overrun(period, events_since_sample)
         };
-        sampled.load_for(events_left)
+        sampled.events_to_load(events_left)
     }
 
     /// Writes the TICK or PC record of a counter.

@@ -51,7 +51,7 @@ pub(super) fn clean_dirty_counters() -> Result {
     let mut busy_cpu = 0;
     // SAFETY: The function requires the mm, to which a `DirtyCounterCleaner` holds a reference as long as this may be
     // called, and a pointer to a number: `busy_cpu` lives as long as the call.
-    let result = to_result(unsafe { ffi::perfmon_dirty_clean(&mut busy_cpu) });
+    let result = to_result(unsafe { ffi::perfmon_clean_dirty_counters(&mut busy_cpu) });
     if result == Err(EBUSY) {
         pr_notice!(
             "the counters can't be used yet: Linux perf has not zeroed those that it has used on CPU {busy_cpu}, since \
@@ -65,5 +65,5 @@ pub(super) fn clean_dirty_counters() -> Result {
 pub(crate) fn clean_dirty_counters_here(_here: ThisCpu<'_>) {
     // SAFETY: The function requires the mm, to which a `DirtyCounterCleaner` holds a reference as long as this may be
     // called, and a kernel thread that is bound to its CPU, as a hotplug thread is.
-    unsafe { ffi::perfmon_dirty_clean_here() };
+    unsafe { ffi::perfmon_clean_dirty_counters_here() };
 }

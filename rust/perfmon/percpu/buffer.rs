@@ -70,8 +70,10 @@ impl BufferPtr {
     ///
     /// The buffer must be alive for as long as the result.
     unsafe fn flags<'a>(self) -> &'a AtomicU32 {
-        // SAFETY: `from_ptr` requires an aligned word that lives as long as the result: the caller keeps the buffer
-        // alive, which is page-aligned, and the field is aligned in its structure.
+        // SAFETY: The field requires a pointer to a header, with which the buffer begins. `from_ptr` requires an
+        // aligned word that is alive, and accessed atomically, as long as the result is used: the caller keeps the
+        // buffer alive, which is page-aligned; the module accesses the word by this function only, and programs only
+        // read it.
         unsafe { AtomicU32::from_ptr(&raw mut (*self.header()).flags) }
     }
 
@@ -93,8 +95,9 @@ impl BufferPtr {
     #[inline(always)]
     pub(crate) unsafe fn publish(self, end: usize) {
         const OFFSET: usize = offset_of!(abi::perfmon_buffer_header, capture_end);
-        // SAFETY: `from_ptr` requires an aligned word that lives as long as the result: the caller keeps the buffer
-        // alive, which is page-aligned, and the field is aligned in its structure.
+        // SAFETY: `add` requires an offset within the buffer, as that of a header's field is. `from_ptr` requires an
+        // aligned word that is alive, and accessed atomically, as long as the result is used: the caller keeps the
+        // page-aligned buffer alive; the module accesses the word by this function only, and programs only read it.
         let word = unsafe { AtomicU64::from_ptr(self.0.add(OFFSET).cast().as_ptr()) };
         publish(word, end as u64);
     }

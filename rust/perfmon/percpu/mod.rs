@@ -132,7 +132,7 @@ pub(crate) struct PerCpu {
 pub(crate) struct LoadedCgroups {
     /// The address of the cgroup of the task that runs here, while there are events of cgroups of the hierarchy; 0 if it is
     /// not known.
-    pub(crate) innermost: Word,
+    pub(crate) innermost_cgroup: Word,
     /// The address of the first context of cgroups that is loaded here; 0 if there is none.
     pub(crate) first_context: Word,
 }

@@ -133,15 +133,15 @@ impl SampledCounter {
     /// Returns the number of events to load the counter for, if `events_left` events are left to its next sample. If that is
     /// less than the counter can be loaded for, the sample comes some events late.
     #[inline(always)]
-    pub(crate) fn load_for(&self, events_left: u64) -> u64 {
+    pub(crate) fn events_to_load(&self, events_left: u64) -> u64 {
         events_left
             .min(self.max_load.get())
             .max(self.header_and_min_load.get() >> 32)
     }
 
     /// Returns the number of events to load the counter for after a sample.
-    pub(crate) fn load_for_period(&self) -> u64 {
-        self.load_for(self.period.get())
+    pub(crate) fn events_to_load_for_period(&self) -> u64 {
+        self.events_to_load(self.period.get())
     }
 
     /// Returns the header of the TICK or PC records, as an integer.

@@ -51,8 +51,9 @@ pub(crate) struct BranchState {
     pub(crate) selection: Word,
     /// [`BranchMsrs::enabled`](crate::logic::branch_records::BranchMsrs::enabled)
     pub(crate) enabled: Word,
-    /// The mask that hides kernel branches: [`Branches::kernel_bit`](crate::logic::branches::Branches::kernel_bit).
-    pub(crate) kernel_bit: Word,
+    /// The address bit of the branches that are hidden, 0 if none are hidden:
+    /// [`Branches::kernel_bit`](crate::logic::branches::Branches::kernel_bit).
+    pub(crate) hidden_address_mask: Word,
     /// Memory for the branches of a sample, for the overflow handler.
     pub(crate) stack: Scratch<BRANCH_WORDS>,
 }

@@ -155,13 +155,14 @@ impl PerCpu {
     #[inline(always)]
     pub(crate) fn correct_pages(&self) {
         if !self.pages.in_use.is_empty() {
-            self.correct_shown_pages();
+            self.correct_page_offsets_slowly();
         }
     }
 
+    /// Does the work of [`Self::correct_pages`] if there are pages.
     #[cold]
     #[inline(never)]
-    fn correct_shown_pages(&self) {
+    fn correct_page_offsets_slowly(&self) {
         let pages = &self.pages;
         let active = |entry: EntryIndex| pages.pages.get(entry.index());
         for active in pages.in_use.iter().filter_map(active) {

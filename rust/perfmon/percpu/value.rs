@@ -77,8 +77,8 @@ impl CounterValue {
     }
 
     /// Prepares for the step `start`, which makes a running counter count another event. Until
-    /// [`Self::finish_change`], the control register may hold the old or the new value.
-    pub(crate) fn begin_change(&self, select: EventSelect, start: &Step) {
+    /// [`Self::finish_select_change`], the control register may hold the old or the new value.
+    pub(crate) fn begin_select_change(&self, select: EventSelect, start: &Step) {
         let [_, running, stopped] = &self.control;
         stopped.set(running.get());
         compiler_fence(SeqCst);
@@ -86,8 +86,8 @@ impl CounterValue {
         self.select.set(select.stopped());
     }
 
-    /// Ends [`Self::begin_change`]. `stop` is the step that stops the counter.
-    pub(crate) fn finish_change(&self, stop: &Step) {
+    /// Ends [`Self::begin_select_change`]. `stop` is the step that stops the counter.
+    pub(crate) fn finish_select_change(&self, stop: &Step) {
         let [_, _, stopped] = &self.control;
         stopped.set(stop.value);
     }

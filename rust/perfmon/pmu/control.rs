@@ -122,7 +122,9 @@ impl Pmu {
         // Stopped, so that the overflow handler does not change the counter.
         self.stop_unchecked(here, counter);
         let value = percpu.value(counter);
-        let events = percpu.sampled(counter).load_for(events_left(value.total()));
+        let events = percpu
+            .sampled(counter)
+            .events_to_load(events_left(value.total()));
         value.load(here, self.msrs(counter).write, events, value.total());
         self.start(here, counter);
     }

@@ -49,7 +49,7 @@ pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
     if let Some(depth) = msrs.depth {
         saved.depth.set(msr::read(here, depth));
     }
-    saved.kernel_bit.set(branches.kernel_bit);
+    saved.hidden_address_mask.set(branches.kernel_bit);
     saved.selection.set(msrs.selection(branches));
     saved.enabled.set(msrs.enabled(branches));
     // The firmware, or a kernel that ran before kexec, may have left the records frozen.
@@ -305,10 +305,10 @@ impl BranchSink for Writer {
 /// register.
 #[inline(always)]
 fn for_each_branch(here: ThisCpu<'_>, pmu: &Pmu, sink: &mut impl BranchSink) -> u32 {
-    let kernel_bit = here.percpu().branches.kernel_bit.get();
+    let hidden_address_mask = here.percpu().branches.hidden_address_mask.get();
     // The filter tests the target only, so returns from the kernel to the program are recorded, although their source
     // is a kernel address.
-    let is_visible = move |from: u64, to: u64| (from | to) & kernel_bit == 0;
+    let is_visible = move |from: u64, to: u64| (from | to) & hidden_address_mask == 0;
     match pmu.capabilities.last_branch {
         None => 0,
         Some(BranchRecords::OldStack(old)) => {

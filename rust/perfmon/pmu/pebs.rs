@@ -57,14 +57,14 @@ fn hide_records(_here: ThisCpu<'_>) {
 pub(crate) struct PausedCounters(u64);
 
 impl Pmu {
-    /// Makes the processor take samples of a counter, which is stopped: the next after `left` events, then every
+    /// Makes the processor take samples of a counter, which is stopped: the next after `events_left` events, then every
     /// `period`. Starts the counter.
     #[cold]
     pub(crate) fn start_precise(
         &self,
         here: ThisCpu<'_>,
         counter: CounterId,
-        left: u64,
+        events_left: u64,
         period: u64,
     ) {
         let percpu = here.percpu();
@@ -77,10 +77,10 @@ impl Pmu {
         }
         let select = value.select();
         let min_load = self.load_limit.min_events(select).into();
-        let load = left.max(min_load);
+        let load = events_left.max(min_load);
         value.load(here, self.msrs(counter).write, load, value.total());
         pebs.set_ds_word(DsWord::reset(counter), value.load_value(period));
-        if load > left && period > min_load {
+        if load > events_left && period > min_load {
             pebs.late_counters.insert(counter.bit());
             pebs.interrupt_on_next(format);
         }
@@ -204,10 +204,10 @@ impl Pmu {
             let (value, sampled) = (percpu.value(counter), percpu.sampled(counter));
             let total = value.update_in_nmi(here, self.msrs(counter).read);
             let period = sampled.period.get();
-            let left = period.saturating_sub(sampled.unrecorded(total));
-            if left >= self.load_limit.min_events(value.select()).into() {
+            let events_left = period.saturating_sub(sampled.unrecorded(total));
+            if events_left >= self.load_limit.min_events(value.select()).into() {
                 percpu.pebs.late_counters.remove(counter.bit());
-                value.load(here, self.msrs(counter).write, left, total);
+                value.load(here, self.msrs(counter).write, events_left, total);
             }
         }
         if percpu.pebs.late_counters.get() == 0 {

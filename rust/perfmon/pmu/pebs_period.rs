@@ -82,12 +82,16 @@ impl Pmu {
         let total = percpu
             .value(counter)
             .update_in_nmi(here, self.msrs(counter).read);
-        let since = sampled.unrecorded(total);
-        let left = sampled.period.get().saturating_sub(since);
-        let new_left = period_for(since, elapsed, interval);
+        let events_since_sample = sampled.unrecorded(total);
+        let events_left = sampled.period.get().saturating_sub(events_since_sample);
+        let new_events_left = period_for(events_since_sample, elapsed, interval);
         // A longer period would delay the sample each time, so that an event that becomes ever rarer would have none.
-        if new_left < left {
-            self.change_period(here, counter, since.saturating_add(new_left));
+        if new_events_left < events_left {
+            self.change_period(
+                here,
+                counter,
+                events_since_sample.saturating_add(new_events_left),
+            );
         }
     }
 
@@ -112,8 +116,8 @@ impl Pmu {
             return;
         }
         sampled.period.set(period);
-        let left = period.wrapping_sub(counted);
-        value.load(here, self.msrs(counter).write, left, total);
+        let events_left = period.wrapping_sub(counted);
+        value.load(here, self.msrs(counter).write, events_left, total);
         percpu
             .pebs
             .set_ds_word(DsWord::reset(counter), value.load_value(period));

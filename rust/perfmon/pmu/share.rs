@@ -21,9 +21,9 @@ impl Pmu {
         let percpu = here.percpu();
         let value = percpu.value(counter);
         let start_step = self.registers.control(counter, select, true);
-        value.begin_change(select, &start_step);
+        value.begin_select_change(select, &start_step);
         self.rmw_shared(here, || msr::execute_step(here, &start_step));
-        value.finish_change(&self.registers.control(counter, select, false));
+        value.finish_select_change(&self.registers.control(counter, select, false));
         if select.is_kernel() {
             percpu.slow_path.insert(counter.bit());
         } else {

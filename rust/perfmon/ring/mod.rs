@@ -359,7 +359,7 @@ struct Record<'a> {
     ring: &'a Ring,
     /// [`Ring::data`]
     data: NonNull<u64>,
-    /// The mask that makes a position an offset in the data.
+    /// The mask that makes a position an offset in the data of `ring`: its size minus one.
     mask: u64,
     /// The position of the next word, in bytes.
     position: u64,
@@ -370,9 +370,10 @@ impl Record<'_> {
     #[inline(always)]
     fn write_word(&mut self, word: u64) {
         let offset = self.position & self.mask;
-        // SAFETY: The write requires a valid, aligned word: by the invariant of `Ring` the data has `mask + 1` bytes, so
-        // the offset is within it; all records have whole words, so the offset is a multiple of 8. The write is
-        // volatile, since programs may access the data.
+        // SAFETY: `byte_add` requires an offset within the data, and the write a valid, aligned word. `data` and `mask`
+        // are those of `ring`, whose data has `mask + 1` bytes by its invariant, and `offset` is at most `mask`; all
+        // records have whole words, so the offset is a multiple of 8. The write is volatile, since programs may access
+        // the data.
         unsafe {
             let to = self.data.byte_add(offset as usize);
             to.as_ptr().write_volatile(word);
@@ -389,8 +390,8 @@ impl Record<'_> {
             let offset = self.position & self.mask;
             let room = (self.mask.wrapping_add(1).wrapping_sub(offset) as usize) / size_of::<u64>();
             let (piece, rest) = remaining.split_at_checked(room).unwrap_or((remaining, &[]));
-            // SAFETY: `byte_add` requires an offset within the data: by the invariant of `Ring` the data has
-            // `mask + 1` bytes.
+            // SAFETY: `byte_add` requires an offset within the data. `data` and `mask` are those of `ring`, whose data
+            // has `mask + 1` bytes by its invariant, and `offset` is at most `mask`.
             let to = unsafe { self.data.byte_add(offset as usize) };
             for (index, &word) in piece.iter().enumerate() {
                 // SAFETY: The write requires a valid, aligned word: `piece` has at most `room` words, which is the
@@ -415,8 +416,8 @@ impl Record<'_> {
             let piece = bytes
                 .wrapping_sub(written_bytes)
                 .min(self.mask.wrapping_add(1).wrapping_sub(offset));
-            // SAFETY: `byte_add` requires an offset within the data: by the invariant of `Ring` the data has
-            // `mask + 1` bytes.
+            // SAFETY: `byte_add` requires an offset within the data. `data` and `mask` are those of `ring`, whose data
+            // has `mask + 1` bytes by its invariant, and `offset` is at most `mask`.
             let to = unsafe { self.data.byte_add(offset as usize) };
             let copied_bytes = copy(to.as_ptr(), piece);
             written_bytes = written_bytes.wrapping_add(copied_bytes);
@@ -439,8 +440,8 @@ impl Record<'_> {
     #[inline(always)]
     fn write_words_with(&mut self, words: usize, copy: impl FnOnce(*mut u64)) {
         let offset = self.position & self.mask;
-        // SAFETY: `byte_add` requires an offset within the data: by the invariant of `Ring` the data has `mask + 1`
-        // bytes.
+        // SAFETY: `byte_add` requires an offset within the data. `data` and `mask` are those of `ring`, whose data has
+        // `mask + 1` bytes by its invariant, and `offset` is at most `mask`.
         copy(unsafe { self.data.byte_add(offset as usize) }.as_ptr());
         self.position = self
             .position

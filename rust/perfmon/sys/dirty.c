@@ -59,7 +59,7 @@ void perfmon_dirty_exit(void)
 		mmdrop(mm);
 }
 
-int perfmon_dirty_clean(unsigned int *busy)
+int perfmon_clean_dirty_counters(unsigned int *busy)
 {
 	cpumask_var_t cpus;
 	int err = 0;
@@ -79,7 +79,7 @@ int perfmon_dirty_clean(unsigned int *busy)
 	return err;
 }
 
-void perfmon_dirty_clean_here(void)
+void perfmon_clean_dirty_counters_here(void)
 {
 	if (!mm)
 		return;

@@ -161,9 +161,9 @@ unsafe extern "C" {
         words: *const u64,
         count: usize,
     ) -> ::kernel::ffi::c_int;
-    #[doc = " Allocates @size bytes of zeroed memory for a trace buffer, or returns NULL."]
+    #[doc = " Allocates @size bytes of zeroed memory by __vmalloc(), in whole pages, which programs\n may map. Returns NULL if there is no memory."]
     pub fn perfmon_buffer_alloc(size: usize) -> *mut ::kernel::ffi::c_void;
-    #[doc = " Frees the memory of a trace buffer."]
+    #[doc = " Frees memory of perfmon_buffer_alloc()."]
     pub fn perfmon_buffer_free(start: *mut ::kernel::ffi::c_void);
     #[doc = " Opens a read-only file with these struct file_operations, and returns a\n descriptor that is closed on exec, or a negative errno. The operations have to\n exist as long as the file, and expect @data as its private data."]
     pub fn perfmon_open_anonymous(
@@ -280,15 +280,15 @@ unsafe extern "C" {
     ) -> ::kernel::ffi::c_int;
     #[doc = " Ends the calls of down() and up()."]
     pub fn perfmon_power_unregister();
-    #[doc = " Takes a reference to the caller's address space, which perfmon_dirty_clean()\n uses. The caller is the program that loads the module."]
+    #[doc = " Takes a reference to the caller's address space, which perfmon_clean_dirty_counters()\n uses. The caller is the program that loads the module."]
     pub fn perfmon_dirty_init();
     #[doc = " Drops the reference that perfmon_dirty_init() has taken."]
     pub fn perfmon_dirty_exit();
     #[doc = " Makes perf zero its dirty counters on the CPUs that are online. May sleep.\n Returns -EBUSY if a real-time program keeps a CPU busy, and the number of that\n CPU in *busy; -ENOMEM if there is no memory."]
-    pub fn perfmon_dirty_clean(busy: *mut ::kernel::ffi::c_uint) -> ::kernel::ffi::c_int;
+    pub fn perfmon_clean_dirty_counters(busy: *mut ::kernel::ffi::c_uint) -> ::kernel::ffi::c_int;
     #[doc = " Makes perf zero its dirty counters on this CPU. The caller is a kernel thread\n that is bound to it."]
-    pub fn perfmon_dirty_clean_here();
-    #[doc = " Makes the place-holder of a CPU that is online, with this general counter,\n unless the CPU has one. @constrain keeps perf from giving it another counter;\n only for version 6 of Intel's PMU, since for earlier ones perf has no memory for\n such constraints. May sleep. Returns -EBUSY if another pinned event has the CPU;\n -ENXIO if perf gives the place-holder another counter; -EOPNOTSUPP if virtual\n machines have the counters; -ENOMEM if there is no memory. One caller at a time."]
+    pub fn perfmon_clean_dirty_counters_here();
+    #[doc = " Makes the place-holder of a CPU that is online, with this general counter,\n unless the CPU already has a place-holder. @constrain keeps perf from moving the\n place-holder to another counter. Set it only for version 6 of Intel's PMU: for\n earlier versions perf has no memory for such constraints. May sleep. Returns\n -EBUSY if another pinned event has the CPU; -ENXIO if perf gives the place-holder\n another counter; -EOPNOTSUPP if virtual machines have the counters; -ENOMEM if\n there is no memory. One caller at a time."]
     pub fn perfmon_place_holder_make(
         cpu: ::kernel::ffi::c_uint,
         counter: ::kernel::ffi::c_uint,
@@ -377,7 +377,7 @@ unsafe extern "C" {
     pub fn perfmon_cgroup_put(cgroup: *mut cgroup);
     #[doc = " Returns the number of a cgroup, which is the inode number of its directory."]
     pub fn perfmon_cgroup_id(cgroup: *const cgroup) -> u64;
-    #[doc = " Returns the ID of the task's cgroup as perf has it: of the closest one with perf's\n controller, or of version 2 if the kernel has no such controller. NULL is the current\n task. May be called in NMI handlers. 0 if the kernel has no cgroups."]
+    #[doc = " Returns the cgroup ID that perf would record for a task: the ID of its closest cgroup\n with the perf_event controller, or of its cgroup of version 2 if the kernel has no such\n controller; 0 if the kernel has no cgroups. NULL is the current task. May be called in\n NMI handlers."]
     pub fn perfmon_cgroup_id_of(task: *mut task_struct) -> u64;
     #[doc = " Returns whether a cgroup is in the hierarchy of perf's controller."]
     pub fn perfmon_cgroup_is_of_perf(cgroup: *const cgroup) -> bool;

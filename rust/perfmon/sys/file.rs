@@ -58,8 +58,9 @@ impl<T: Mappable> Operations<T> {
         file: *mut bindings::file,
         area: *mut bindings::vm_area_struct,
     ) -> c_int {
-        // SAFETY: `borrow` requires a pointer from `into_foreign` that is not given to `from_foreign` meanwhile: `open`
-        // has stored it in the file, and the kernel calls `release` after all other operations of the file.
+        // SAFETY: The read requires a valid file: the kernel passes one to its `mmap`. `borrow` requires a pointer from
+        // `into_foreign` that is not given to `from_foreign` meanwhile: `open` has stored it in the file, and the
+        // kernel calls `release` after all other operations of the file.
         let data = unsafe { Arc::<T>::borrow((*file).private_data) };
         // SAFETY: `from_raw` requires an area that is being set up, locked for writing: the kernel calls mmap with one.
         let area = unsafe { VmaNew::from_raw(area) };

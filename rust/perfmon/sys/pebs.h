@@ -2,7 +2,7 @@
 #ifndef _PERFMON_PEBS_H
 #define _PERFMON_PEBS_H
 
-/* Frees the PEBS buffers of all CPUs, to which no CPU may write records any more. */
+/* Frees the PEBS buffers of all CPUs. PEBS must be disabled on all of them. */
 void perfmon_pebs_free(void);
 
 #endif

@@ -132,9 +132,12 @@ int perfmon_put_u32(unsigned long to, u32 value);
  */
 int perfmon_put_words(unsigned long to, const u64 *words, size_t count);
 
-/* Allocates @size bytes of zeroed memory for a trace buffer, or returns NULL. */
+/*
+ * Allocates @size bytes of zeroed memory by __vmalloc(), in whole pages, which programs
+ * may map. Returns NULL if there is no memory.
+ */
 void *perfmon_buffer_alloc(size_t size);
-/* Frees the memory of a trace buffer. */
+/* Frees memory of perfmon_buffer_alloc(). */
 void perfmon_buffer_free(void *start);
 /*
  * Opens a read-only file with these struct file_operations, and returns a
@@ -332,7 +335,7 @@ int perfmon_power_register(void (*down)(void), void (*up)(void));
 void perfmon_power_unregister(void);
 
 /*
- * Takes a reference to the caller's address space, which perfmon_dirty_clean()
+ * Takes a reference to the caller's address space, which perfmon_clean_dirty_counters()
  * uses. The caller is the program that loads the module.
  */
 void perfmon_dirty_init(void);
@@ -343,20 +346,21 @@ void perfmon_dirty_exit(void);
  * Returns -EBUSY if a real-time program keeps a CPU busy, and the number of that
  * CPU in *busy; -ENOMEM if there is no memory.
  */
-int perfmon_dirty_clean(unsigned int *busy);
+int perfmon_clean_dirty_counters(unsigned int *busy);
 /*
  * Makes perf zero its dirty counters on this CPU. The caller is a kernel thread
  * that is bound to it.
  */
-void perfmon_dirty_clean_here(void);
+void perfmon_clean_dirty_counters_here(void);
 
 /*
  * Makes the place-holder of a CPU that is online, with this general counter,
- * unless the CPU has one. @constrain keeps perf from giving it another counter;
- * only for version 6 of Intel's PMU, since for earlier ones perf has no memory for
- * such constraints. May sleep. Returns -EBUSY if another pinned event has the CPU;
- * -ENXIO if perf gives the place-holder another counter; -EOPNOTSUPP if virtual
- * machines have the counters; -ENOMEM if there is no memory. One caller at a time.
+ * unless the CPU already has a place-holder. @constrain keeps perf from moving the
+ * place-holder to another counter. Set it only for version 6 of Intel's PMU: for
+ * earlier versions perf has no memory for such constraints. May sleep. Returns
+ * -EBUSY if another pinned event has the CPU; -ENXIO if perf gives the place-holder
+ * another counter; -EOPNOTSUPP if virtual machines have the counters; -ENOMEM if
+ * there is no memory. One caller at a time.
  */
 int perfmon_place_holder_make(unsigned int cpu, unsigned int counter, bool constrain);
 /*
@@ -509,9 +513,10 @@ void perfmon_cgroup_put(struct cgroup *cgroup);
 /* Returns the number of a cgroup, which is the inode number of its directory. */
 u64 perfmon_cgroup_id(const struct cgroup *cgroup);
 /*
- * Returns the ID of the task's cgroup as perf has it: of the closest one with perf's
- * controller, or of version 2 if the kernel has no such controller. NULL is the current
- * task. May be called in NMI handlers. 0 if the kernel has no cgroups.
+ * Returns the cgroup ID that perf would record for a task: the ID of its closest cgroup
+ * with the perf_event controller, or of its cgroup of version 2 if the kernel has no such
+ * controller; 0 if the kernel has no cgroups. NULL is the current task. May be called in
+ * NMI handlers.
  */
 u64 perfmon_cgroup_id_of(struct task_struct *task);
 /* Returns whether a cgroup is in the hierarchy of perf's controller. */

@@ -275,8 +275,9 @@ int perfmon_may_attach(struct task_struct *task)
 	int err;
 
 	/*
-	 * A thread that executes a program takes over the number of its process. If the
-	 * task has done so meanwhile, the link was that of another thread, or of none.
+	 * After execve(2) a thread has the TID of its process. If the task has called
+	 * execve(2) since its TID was read, the link of another thread, or none, was
+	 * read: try again with the new TID.
 	 */
 	do {
 		thread = task_pid_nr_ns(task, ns);

@@ -98,9 +98,9 @@ impl Wait {
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        // SAFETY: The function requires a wait of `perfmon_wait_new()`, as the type invariant says, without pollers and
-        // waker, after `perfmon_wait_sync()`: the descriptor that owns the wait was closed, which ends its pollers,
-        // removes its waker and calls `wait_for_overflows` before it drops the wait.
+        // SAFETY: The function requires a wait of `perfmon_wait_new()`, which the pointer is by the type invariant, no
+        // poller, no waker, and an earlier `perfmon_wait_sync()`. The descriptor that owns the wait was closed, which
+        // ended the pollers, removed the waker, and called `wait_for_overflows`, which calls `perfmon_wait_sync()`.
         unsafe { ffi::perfmon_wait_free(self.0.as_ptr()) };
     }
 }

@@ -31,7 +31,8 @@ pub(crate) struct Buffer {
 }
 
 // SAFETY: `Send` requires that another task may use and drop the buffer: its memory is from `__vmalloc()`, which any
-// task may free, and its charge names its accounts itself.
+// task may free, and its charge holds references to the user and the address space that are charged, so any task may
+// end the charge.
 unsafe impl Send for Buffer {}
 // SAFETY: `Sync` requires that tasks may share references: the fields do not change, and the memory is written only by
 // the unsafe functions of `BufferPtr`, which require that there is no other writer.
@@ -63,7 +64,8 @@ impl Buffer {
             is_traced,
             _charge: charge,
         };
-        // SAFETY: `clear` requires that nothing else uses the buffer, which has just been allocated.
+        // SAFETY: `clear` requires that the buffer is alive and has no other writer: it has just been allocated, and
+        // nothing else has its address yet.
         unsafe { this.as_ptr().clear(flags) };
         Ok(this)
     }

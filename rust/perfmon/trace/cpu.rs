@@ -119,7 +119,7 @@ fn program_counters(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>) {
         value.load(
             here,
             pmu.msrs(counter).write,
-            sampled.load_for_period(),
+            sampled.events_to_load_for_period(),
             value.total(),
         );
     }

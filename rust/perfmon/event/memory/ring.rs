@@ -104,7 +104,8 @@ impl RingMemory {
     /// ENOMEM if there is no memory for page tables.
     pub(in crate::event) fn map(&self, area: &Area<'_>) -> Result {
         // SAFETY: `insert_pages` requires `size` bytes of `__vmalloc()` that outlive the mapping, and an area that is
-        // being mapped, as `area` is: `data` is such memory, and mappings keep the event, which keeps the ring.
+        // being mapped, as `area` is: `data` has `size` bytes from `perfmon_buffer_alloc()`, which calls `__vmalloc()`,
+        // and mappings keep the event, which keeps the ring.
         unsafe { area.insert_pages(PAGE_SIZE, self.data.0.cast(), self.size) }
     }
 }

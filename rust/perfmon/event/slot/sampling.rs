@@ -136,7 +136,7 @@ impl Slot {
             event.mark_broken();
             state.max_load.get()
         } else {
-            state.load_for(events_left)
+            state.events_to_load(events_left)
         };
         value.load(here, pmu.msrs(counter).write, events_to_overflow, total);
         pmu.start(here, counter);

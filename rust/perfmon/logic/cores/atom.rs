@@ -17,13 +17,13 @@ pub(super) const BONNELL: Core = Core {
 
 /// Silvermont and Airmont, and the cores of Knights Landing and Knights Mill.
 pub(super) const SILVERMONT: Core = Core {
-    extra_events: OFFCORE_EVENTS,
+    extra_register_events: OFFCORE_EVENTS,
     cache_events: Some(&SILVERMONT_CACHE),
     ..Core::EMPTY
 };
 
 pub(super) const GOLDMONT: Core = Core {
-    extra_events: OFFCORE_EVENTS,
+    extra_register_events: OFFCORE_EVENTS,
     cache_events: Some(&GOLDMONT_CACHE),
     ..Core::EMPTY
 };

@@ -10,7 +10,7 @@ use super::{Core, REFERENCE_CYCLES};
 
 /// Golden Cove, and Raptor Cove, which has the same events.
 pub(super) const GOLDEN_COVE: Core = Core {
-    extra_events: &[
+    extra_register_events: &[
         event_and_unit(0x012a),
         event_and_unit(0x012b),
         event_and_unit(0x01cd),
@@ -42,12 +42,12 @@ pub(super) const GOLDEN_COVE: Core = Core {
 
 /// Redwood Cove, whose front-end events have other numbers than those of Golden Cove.
 pub(super) const REDWOOD_COVE: Core = Core {
-    extra_events: EXTRA_EVENTS_FROM_REDWOOD_COVE,
+    extra_register_events: EXTRA_REGISTER_EVENTS_FROM_REDWOOD_COVE,
     ..GOLDEN_COVE
 };
 
 /// The events of Redwood, Lion and Cougar Cove that need an extra register.
-pub(super) const EXTRA_EVENTS_FROM_REDWOOD_COVE: &[Events] = &[
+pub(super) const EXTRA_REGISTER_EVENTS_FROM_REDWOOD_COVE: &[Events] = &[
     event_and_unit(0x012a),
     event_and_unit(0x012b),
     event_and_unit(0x01cd),

@@ -6,7 +6,7 @@ use super::limit::event_and_unit;
 use super::{Core, REFERENCE_CYCLES};
 
 pub(super) const GRACEMONT: Core = Core {
-    extra_events: &[
+    extra_register_events: &[
         event_and_unit(0x01b7),
         event_and_unit(0x02b7),
         event_and_unit(0x05d0),
@@ -17,7 +17,7 @@ pub(super) const GRACEMONT: Core = Core {
 };
 
 pub(super) const CRESTMONT: Core = Core {
-    extra_events: &[
+    extra_register_events: &[
         event_and_unit(0x01b7),
         event_and_unit(0x02b7),
         event_and_unit(0x05d0),
@@ -34,7 +34,7 @@ pub(super) const SKYMONT: Core = Core {
 };
 
 pub(super) const ARCTIC_WOLF: Core = Core {
-    extra_events: &[
+    extra_register_events: &[
         event_and_unit(0x01b7),
         event_and_unit(0x02b7),
         event_and_unit(0x04b7),

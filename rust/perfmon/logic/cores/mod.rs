@@ -30,7 +30,7 @@ use super::evtsel::EventSelect;
 pub(super) struct Core {
     /// The events of Intel's cores that need an extra register, which the module does not write: offcore responses,
     /// loads of a given latency, events of the front end.
-    pub(super) extra_events: &'static [Events],
+    pub(super) extra_register_events: &'static [Events],
     /// The events of Intel's cores that only some general counters can count. The first limit with the event applies.
     pub(super) limits: &'static [Limit],
     /// The events, besides instructions and cycles, that a fixed-function counter can count: event number and unit
@@ -45,7 +45,7 @@ pub(super) struct Core {
 impl Core {
     /// A core without limits, and without events of its own.
     const EMPTY: Self = Self {
-        extra_events: &[],
+        extra_register_events: &[],
         limits: &[],
         fixed_events: &[],
         hardware_events: &[],
@@ -55,7 +55,7 @@ impl Core {
     /// A core whose events are not known. Each event that needs an extra register on some core may need one on this
     /// core. All other events are limited to the first four counters, as nearly all events with limits are.
     const UNKNOWN: Self = Self {
-        extra_events: &[
+        extra_register_events: &[
             event_range(0x2a, 0x2b),
             event_and_unit(0x0127),
             event_and_unit(0x0227),
@@ -74,10 +74,10 @@ impl Core {
     };
 
     /// Returns the core of a microarchitecture.
-    pub(super) const fn for_microarchitecture(cpus: Microarchitecture) -> Self {
+    pub(super) const fn for_microarchitecture(microarchitecture: Microarchitecture) -> Self {
         use Microarchitecture as M;
 
-        match cpus {
+        match microarchitecture {
             M::Unknown => Self::UNKNOWN,
             M::Core2 => core2::CORE_2,
             M::Nehalem => nehalem::NEHALEM,

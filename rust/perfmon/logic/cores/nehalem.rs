@@ -10,7 +10,7 @@ use super::limit::{event_and_unit, event_number, event_range};
 use super::{cycles_without, Core};
 
 pub(super) const NEHALEM: Core = Core {
-    extra_events: &[event_and_unit(0x01b7), event_and_unit(0x100b)],
+    extra_register_events: &[event_and_unit(0x01b7), event_and_unit(0x100b)],
     limits: &[
         (event_range(0x40, 0x43), 0x3),
         (event_number(0x48), 0x3),
@@ -24,7 +24,7 @@ pub(super) const NEHALEM: Core = Core {
 };
 
 pub(super) const WESTMERE: Core = Core {
-    extra_events: &[
+    extra_register_events: &[
         event_and_unit(0x01b7),
         event_and_unit(0x01bb),
         event_and_unit(0x100b),

@@ -8,7 +8,7 @@ use super::{Core, REFERENCE_CYCLES};
 
 /// Panther Cove, and Coyote Cove, which has the same events.
 pub(super) const PANTHER_COVE: Core = Core {
-    extra_events: &[
+    extra_register_events: &[
         event_and_unit(0x012a),
         event_and_unit(0x022a),
         event_and_unit(0x042a),

@@ -12,7 +12,7 @@ use super::limit::{event_and_unit, event_and_unit_bits, event_number, event_rang
 use super::{cycles_without, Core};
 
 pub(super) const SANDY_BRIDGE: Core = Core {
-    extra_events: EXTRA_EVENTS,
+    extra_register_events: EXTRA_REGISTER_EVENTS,
     limits: &[
         (event_and_unit(0x04a3), 0xf),
         (event_and_unit(0x05a3), 0xf),
@@ -36,7 +36,7 @@ pub(super) const SANDY_BRIDGE: Core = Core {
 };
 
 pub(super) const IVY_BRIDGE: Core = Core {
-    extra_events: EXTRA_EVENTS,
+    extra_register_events: EXTRA_REGISTER_EVENTS,
     limits: &[
         (event_and_unit(0x0148), 0x4),
         (event_and_unit(0x0279), 0xf),
@@ -56,7 +56,7 @@ pub(super) const IVY_BRIDGE: Core = Core {
 };
 
 pub(super) const HASWELL: Core = Core {
-    extra_events: EXTRA_EVENTS,
+    extra_register_events: EXTRA_REGISTER_EVENTS,
     limits: &[
         (event_and_unit(0x0148), 0x4),
         (event_and_unit(0x01c0), 0x2),
@@ -83,7 +83,7 @@ pub(super) const BROADWELL: Core = Core {
 };
 
 /// The events of all four cores that need an extra register.
-const EXTRA_EVENTS: &[Events] = &[
+const EXTRA_REGISTER_EVENTS: &[Events] = &[
     event_and_unit(0x01b7),
     event_and_unit(0x01bb),
     event_and_unit(0x01cd),

@@ -9,7 +9,7 @@ use super::limit::{event_and_unit, event_number, event_range, Events, ALL_COUNTE
 use super::Core;
 
 pub(super) const SKYLAKE: Core = Core {
-    extra_events: EXTRA_EVENTS,
+    extra_register_events: EXTRA_REGISTER_EVENTS,
     limits: &[
         (event_and_unit(0x01c0), 0x2),
         (event_range(0xd0, 0xd2), 0xf),
@@ -21,7 +21,7 @@ pub(super) const SKYLAKE: Core = Core {
 };
 
 pub(super) const ICE_LAKE: Core = Core {
-    extra_events: EXTRA_EVENTS,
+    extra_register_events: EXTRA_REGISTER_EVENTS,
     limits: &[
         (event_range(0x03, 0x0a), 0xf),
         (event_range(0x1f, 0x28), 0xf),
@@ -45,7 +45,7 @@ pub(super) const ICE_LAKE: Core = Core {
 };
 
 /// The events of both cores that need an extra register.
-const EXTRA_EVENTS: &[Events] = &[
+const EXTRA_REGISTER_EVENTS: &[Events] = &[
     event_and_unit(0x01b7),
     event_and_unit(0x01bb),
     event_and_unit(0x01cd),

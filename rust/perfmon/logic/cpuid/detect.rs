@@ -98,14 +98,14 @@ impl Processor {
 
     /// Returns the bits of event selects that leaf 0x23 reports.
     const fn extended_select_bits(&self) -> u64 {
-        const UNIT_MASK_2: u32 = 1 << 0;
-        const EQUAL: u32 = 1 << 1;
+        const HAS_UNIT_MASK_2: u32 = 1 << 0;
+        const HAS_EQUAL_FLAG: u32 = 1 << 1;
 
         let mut bits = 0;
-        if self.perfmon_ext.ebx & UNIT_MASK_2 != 0 {
+        if self.perfmon_ext.ebx & HAS_UNIT_MASK_2 != 0 {
             bits |= EventSelect::UNIT_MASK_2;
         }
-        if self.perfmon_ext.ebx & EQUAL != 0 {
+        if self.perfmon_ext.ebx & HAS_EQUAL_FLAG != 0 {
             bits |= EventSelect::EQUAL;
         }
         bits
