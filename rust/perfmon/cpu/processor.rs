@@ -5,7 +5,7 @@ use core::{
     arch::{asm, x86_64},
     marker::PhantomData,
     num::NonZeroU64,
-    ptr::NonNull,
+    ptr::{self, NonNull},
 };
 use kernel::bindings;
 
@@ -108,7 +108,8 @@ impl Cycles {
 
 /// Returns the frequency of the time-stamp counter in kHz; 0 if the kernel does not know it.
 pub(crate) fn tsc_khz() -> u32 {
-    // SAFETY: Reading a mutable static requires that nothing writes it meanwhile: the kernel writes it at boot only,
-    // before it loads modules.
-    unsafe { bindings::tsc_khz }
+    // SAFETY: `read_volatile` requires an aligned, initialized variable, and no race: the kernel's variable always
+    // exists. The kernel may still refine it (`tsc_refine_calibration_work()`), but a volatile read, like READ_ONCE(),
+    // gets the old or the new value.
+    unsafe { ptr::read_volatile(&raw const bindings::tsc_khz) }
 }
