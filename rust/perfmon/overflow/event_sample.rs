@@ -40,7 +40,10 @@ pub(super) fn take_sample(
     };
     let pmu_readings;
     let readings = if sampler.sampling.format.has(PMU_PARTS) {
-        pmu_readings = read_pmu_parts(here, counter, sampler, now);
+        // SAFETY: `read_pmu_parts` must be called in this CPU's overflow handler, while the counter is armed, and not
+        // again before its result is dropped. `handle_overflows`, the only caller of this function, runs in the
+        // handler; the counter is armed, since it has a sampler; and the result is dropped when this function returns.
+        pmu_readings = unsafe { read_pmu_parts(here, counter, sampler, now) };
         if pmu_readings.is_none() {
             sampler.lose_sample();
             return sampled.events_to_load(sampled.period.get().saturating_sub(events_since_due));
@@ -87,9 +90,13 @@ fn adjust_period(sampled: &SampledCounter, sampler: &Sampler, events: u64, elaps
 const PMU_PARTS: u64 = PERF_SAMPLE_READ | PERF_SAMPLE_BRANCH_STACK;
 
 /// Reads the counts and branches of a sample. Returns `None` if a count that the sample needs is not available.
+///
+/// # Safety
+///
+/// To be called in this CPU's overflow handler, while `counter` is armed, and not again before the result is dropped.
 #[cold]
 #[inline(never)]
-fn read_pmu_parts<'a>(
+unsafe fn read_pmu_parts<'a>(
     here: ThisCpu<'a>,
     counter: CounterId,
     sampler: &Sampler,
@@ -104,9 +111,9 @@ fn read_pmu_parts<'a>(
         } else {
             Some(pmu.convert_records_in_nmi(here)?)
         };
-        // SAFETY: `counts_in_nmi` must be called by the overflow handler, for an armed counter, and not again before
-        // its result is dropped. This runs in the handler only; the counter is armed, since it has a sampler; and the
-        // caller drops the result after it has written the sample, before the next one.
+        // SAFETY: `counts_in_nmi` must be called in this CPU's overflow handler, while the counter is armed, and not
+        // again before its result is dropped: the caller promises all three for this function, whose result has the
+        // counts.
         let counts = unsafe { percpu.counts_in_nmi(here, pmu, counter, sampling.read, now) };
         if let Some(paused_counters) = paused_counters {
             pmu.resume_precise(here, paused_counters);
@@ -114,9 +121,8 @@ fn read_pmu_parts<'a>(
         readings.counts = counts?;
     }
     if let Some(stack) = sampling.branches {
-        // SAFETY: `lbr::read` must be called by the overflow handler, and not again before its result is dropped. This
-        // runs in the handler only, and the caller drops the result after it has written the sample, before the next
-        // one.
+        // SAFETY: `lbr::read` must be called in this CPU's overflow handler, and not again before its result is
+        // dropped: the caller promises both for this function, whose result has the branches.
         let stack = unsafe { lbr::read(here, here.pmu(), stack.parts) };
         readings.branches = stack.words;
         readings.newest_branch = stack.newest;
