@@ -30,14 +30,14 @@ fn row() -> impl Strategy<Value = (u16, u32, u32)> {
     (event(), rate, flags)
 }
 
-/// Some rows, at times with something behind them.
+/// Some rows, at times with a stray row at any place of the table.
 fn config() -> impl Strategy<Value = Vec<u8>> {
-    let rest = prop_oneof![row(), row().prop_map(|row| (0, 0, row.2))];
-    let behind = prop::option::weighted(0.1, (0_usize..32, rest));
-    (prop::collection::vec(row(), 0..6), behind).prop_map(|(rows, behind)| {
+    let stray_row = prop_oneof![row(), row().prop_map(|row| (0, 0, row.2))];
+    let stray = prop::option::weighted(0.1, (0_usize..32, stray_row));
+    (prop::collection::vec(row(), 0..6), stray).prop_map(|(rows, stray)| {
         let mut table = [(0, 0, 0); 32];
         table[..rows.len()].copy_from_slice(&rows);
-        if let Some((place, row)) = behind {
+        if let Some((place, row)) = stray {
             table[place] = row;
         }
         let events = table.iter().flat_map(|row| row.0.to_le_bytes());

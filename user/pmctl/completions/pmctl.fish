@@ -61,9 +61,9 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand doctor" -s h -l help -d 'Pri
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s e -l event -d 'Count these events, separated by commas; may be repeated' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s M -l metrics -d 'Count what these metrics need, and show them: names, or groups, separated by commas; may be repeated' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l td-level -d 'Count this level of --topdown' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s p -l pid -d 'Count these processes, separated by commas; without a command until they end' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s t -l tid -d 'Count these threads, separated by commas; without a command until they end' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s C -l cpu -d 'Count all that runs on these CPUs, as 0-2,5; without a command until Ctrl-C' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s p -l pid -d 'Count these processes, separated by commas. Without a command, stop when they have ended' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s t -l tid -d 'Count these threads, separated by commas. Without a command, stop when they have ended' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s C -l cpu -d 'Count all that runs on these CPUs, as 0-2,5. Without a command, stop at Ctrl-C' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s G -l cgroup -d 'Count only in these cgroups, separated by commas: the first event of -e in the first, and so on; one is for all events' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l for-each-cgroup -d 'Count each event in each of these cgroups, separated by commas; `*` and `?` are any text and letter within a level of a name, `**` any levels' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s D -l delay -d 'Start to count MS milliseconds after the start' -r
@@ -83,7 +83,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l topdown -d 'Count t
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s n -l null -d 'Count nothing: show the times'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l all-user -d 'Count user mode only, of events without a modifier'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l all-kernel -d 'Count the kernel only, of events without a modifier'
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s a -l all-cpus -d 'Count the whole system; without a command until Ctrl-C'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s a -l all-cpus -d 'Count the whole system. Without a command, stop at Ctrl-C'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s i -l no-inherit -d 'Don\'t count what the command or the tasks create'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s A -l no-aggr -d 'Show each CPU of -a or -C'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l per-core -d 'Show each core of -a or -C'
@@ -122,8 +122,8 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l call-graph -d 'Re
 dwarf\t''
 lbr\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s C -l cpu -d 'Sample all programs on these CPUs, as 0-2,5' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s p -l pid -d 'Sample these processes, separated by commas, and the children that they start; without a command until they end or Ctrl-C' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s t -l tid -d 'Sample these threads, separated by commas, and what they start; without a command until they end or Ctrl-C' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s p -l pid -d 'Sample these processes, separated by commas, and the children that they start. Without a command, stop when they have ended or at Ctrl-C' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s t -l tid -d 'Sample these threads, separated by commas, and what they start. Without a command, stop when they have ended or at Ctrl-C' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s G -l cgroup -d 'Sample only the tasks of these cgroups, separated by commas, on all CPUs or on those of -C: the first event of -e in the first, and so on; one is for all events' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s j -l branch-filter -d 'Record the last branches of these kinds only, separated by commas: `any`, `any_call`, `any_ret`, `ind_call`, `ind_jmp`, `cond`, `call`, and modes `u`, `k`; `no_flags,no_cycles` leaves out predictions and cycles' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l timebase -d 'Sample by this event only, and count those of --count, by a trace of the whole machine' -r
@@ -140,7 +140,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l user-callchains -
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l kernel-callchains -d 'Record call chains of the kernel only; with -g'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l all-user -d 'Sample user mode only, as `:u` behind each event'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l all-kernel -d 'Sample the kernel only, as `:k` behind each event'
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s a -l all-cpus -d 'Sample all programs; without a command until Ctrl-C'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s a -l all-cpus -d 'Sample all programs. Without a command, stop at Ctrl-C'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l all-cgroups -d 'Record the cgroup of each sample, for `pmctl report --sort cgroup`'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s i -l no-inherit -d 'Don\'t sample what the command or the tasks create'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s b -l branches -d 'Record the last branches before each sample'

@@ -100,7 +100,7 @@ pub(crate) struct Record {
     #[arg(long)]
     pub(crate) all_kernel: bool,
 
-    /// Sample all programs; without a command until Ctrl-C
+    /// Sample all programs. Without a command, stop at Ctrl-C
     #[arg(short, long)]
     pub(crate) all_cpus: bool,
 
@@ -108,12 +108,13 @@ pub(crate) struct Record {
     #[arg(short = 'C', long, value_name = "CPUS", value_parser = Cpus::parse)]
     pub(crate) cpu: Option<Cpus>,
 
-    /// Sample these processes, separated by commas, and the children that they start; without a command until they end
-    /// or Ctrl-C
+    /// Sample these processes, separated by commas, and the children that they start. Without a command, stop when they
+    /// have ended or at Ctrl-C
     #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = parse_pid, conflicts_with_all = ["all_cpus", "cpu"])]
     pub(crate) pid: Vec<u32>,
 
-    /// Sample these threads, separated by commas, and what they start; without a command until they end or Ctrl-C
+    /// Sample these threads, separated by commas, and what they start. Without a command, stop when they have ended or at
+    /// Ctrl-C
     #[arg(short, long, value_name = "TID", value_delimiter = ',', value_parser = parse_tid, conflicts_with_all = ["all_cpus", "cpu"])]
     pub(crate) tid: Vec<u32>,
 

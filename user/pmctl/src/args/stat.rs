@@ -67,19 +67,19 @@ pub(crate) struct Stat {
     #[arg(long)]
     pub(crate) all_kernel: bool,
 
-    /// Count these processes, separated by commas; without a command until they end
+    /// Count these processes, separated by commas. Without a command, stop when they have ended
     #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = parse_pid, conflicts_with_all = ["all_cpus", "cpu", "tid"])]
     pub(crate) pid: Vec<u32>,
 
-    /// Count these threads, separated by commas; without a command until they end
+    /// Count these threads, separated by commas. Without a command, stop when they have ended
     #[arg(short, long, value_name = "TID", value_delimiter = ',', value_parser = parse_tid, conflicts_with_all = ["all_cpus", "cpu"])]
     pub(crate) tid: Vec<u32>,
 
-    /// Count the whole system; without a command until Ctrl-C
+    /// Count the whole system. Without a command, stop at Ctrl-C
     #[arg(short, long)]
     pub(crate) all_cpus: bool,
 
-    /// Count all that runs on these CPUs, as 0-2,5; without a command until Ctrl-C
+    /// Count all that runs on these CPUs, as 0-2,5. Without a command, stop at Ctrl-C
     #[arg(short = 'C', long, value_name = "CPUS", value_parser = Cpus::parse)]
     pub(crate) cpu: Option<Cpus>,
 

@@ -18,26 +18,26 @@ pub(crate) fn limit_unmodified(event: &mut EventSpec, modes: Modes) -> bool {
     let is_unmodified = event.modes == Modes::Both;
     if is_unmodified {
         event.modes = modes;
-        event.label = label(&event.label, modes);
+        event.label = with_modifier(&event.label, modes);
     }
     is_unmodified
 }
 
-/// Adds the modifier of these modes to the name of an event that has none.
-pub(crate) fn label(label: &str, modes: Modes) -> String {
+/// Returns the name of an event with the modifier of these modes. `name` has no modifier of modes, or `:uk`.
+pub(crate) fn with_modifier(name: &str, modes: Modes) -> String {
     let letter = match modes {
         Modes::User => 'u',
         Modes::Kernel => 'k',
-        Modes::Both => return label.to_owned(),
+        Modes::Both => return name.to_owned(),
     };
-    let label = label.trim_end_matches(":uk").trim_end_matches(":ku");
+    let name = name.trim_end_matches(":uk").trim_end_matches(":ku");
     let is_precision = |modifier: &str| modifier.chars().all(|letter| matches!(letter, 'p' | 'P'));
-    let modifier = label.rsplit_once(':').map(|(_, modifier)| modifier);
+    let modifier = name.rsplit_once(':').map(|(_, modifier)| modifier);
     // After `cpu/.../` the colon is optional, and perf omits it.
-    if label.ends_with('/') || modifier.is_some_and(is_precision) {
-        format!("{label}{letter}")
+    if name.ends_with('/') || modifier.is_some_and(is_precision) {
+        format!("{name}{letter}")
     } else {
-        format!("{label}:{letter}")
+        format!("{name}:{letter}")
     }
 }
 
@@ -47,12 +47,12 @@ mod tests {
 
     #[test]
     fn names_get_the_modifier_that_perf_adds() {
-        let user = |name| label(name, Modes::User);
+        let user = |name| with_modifier(name, Modes::User);
         assert_eq!(user("cycles"), "cycles:u");
         assert_eq!(user("cycles:uk"), "cycles:u");
         assert_eq!(user("cpu/event=1/"), "cpu/event=1/u");
         assert_eq!(user("cycles:pp"), "cycles:ppu");
-        assert_eq!(label("cycles", Modes::Kernel), "cycles:k");
-        assert_eq!(label("cycles", Modes::Both), "cycles");
+        assert_eq!(with_modifier("cycles", Modes::Kernel), "cycles:k");
+        assert_eq!(with_modifier("cycles", Modes::Both), "cycles");
     }
 }

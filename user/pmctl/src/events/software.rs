@@ -20,7 +20,7 @@ pub(crate) struct Software {
 impl Software {
     /// Returns the name with its modifier.
     pub(crate) fn label(&self) -> String {
-        modes::label(self.name, self.modes)
+        modes::with_modifier(self.name, self.modes)
     }
 
     /// Returns the event limited to these modes, if it has no modifier of its own.

@@ -223,8 +223,9 @@ impl<'a> Waiting<'a> {
         let (gate, mut child_gate) = make_gate()?;
         let (report, child_report) = make_pipe()?;
         // SAFETY: `fork` requires that the child of a process with several threads calls only async-signal-safe functions,
-        // since another thread could hold a lock. pmctl has one thread here, so the child may call any function. The child
-        // does not return into the code of the parent: `run_child` ends by exec or exit.
+        // since another thread could hold a lock. pmctl has one thread here, so the child may call any function: `wrap`
+        // starts its receiver only after the fork, and the other callers start no thread. The child does not return into the
+        // code of the parent: `run_child` ends by exec or exit.
         match unsafe { fork() }.context("can't fork")? {
             ForkResult::Child => {
                 // The child's gate ends when the parent dies, but only if the child does not hold this end of the pipe
@@ -541,14 +542,14 @@ mod tests {
     #[test]
     fn a_stopped_child_has_not_ended() {
         let mut shell = std::process::Command::new("sh");
-        let trace = || {
+        let request_ptrace = || {
             // SAFETY: PTRACE_TRACEME ignores the other arguments and accesses no memory. From then on, exec stops the process.
             let result = unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) };
             Errno::result(result).map(drop).map_err(io::Error::from)
         };
         // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only async-signal-safe code may run:
         // this one makes one system call, and neither allocates memory nor takes locks.
-        unsafe { std::os::unix::process::CommandExt::pre_exec(&mut shell, trace) };
+        unsafe { std::os::unix::process::CommandExt::pre_exec(&mut shell, request_ptrace) };
         let number = shell.spawn().map(|child| child.id()).expect("it is there");
         let pid = Pid::from_raw(i32::try_from(number).expect("it is a small number"));
         for _ in 0..20 {
@@ -564,7 +565,10 @@ mod tests {
         assert_eq!(Ending::Exit(7).exit_code(), 7);
         assert_eq!(Ending::Killed(libc::SIGKILL).exit_code(), 137);
         assert_eq!(Ending::Killed(40).exit_code(), 168);
-        let cannot = |errno| CannotRun::new(OsStr::new("x"), errno).exit_code();
-        assert_eq!((cannot(Errno::ENOENT), cannot(Errno::EACCES)), (127, 126));
+        let exit_code = |errno| CannotRun::new(OsStr::new("x"), errno).exit_code();
+        assert_eq!(
+            (exit_code(Errno::ENOENT), exit_code(Errno::EACCES)),
+            (127, 126)
+        );
     }
 }

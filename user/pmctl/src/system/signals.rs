@@ -80,11 +80,11 @@ impl Signals {
         &self.previous_mask
     }
 
-    /// Waits until a signal comes, `other` is readable, or `limit` is over.
+    /// Waits until a signal comes, `other_fd` is readable, or `limit` is over.
     pub(crate) fn wait(
         &self,
         limit: Option<Duration>,
-        other: Option<BorrowedFd<'_>>,
+        other_fd: Option<BorrowedFd<'_>>,
     ) -> Result<Event> {
         // Rounded up to milliseconds, the unit of poll(2), so that it does not return too early.
         let timeout = limit.map_or(PollTimeout::NONE, |limit| {
@@ -93,8 +93,8 @@ impl Signals {
         let poll_fd = |descriptor| PollFd::new(descriptor, PollFlags::POLLIN);
         let queue = self.queue.as_fd();
         // An array and not a vector: the number of instructions to allocate one varies, and they may be counted.
-        let mut poll_fds = [poll_fd(queue), poll_fd(other.unwrap_or(queue))];
-        let number = if other.is_some() { 2 } else { 1 };
+        let mut poll_fds = [poll_fd(queue), poll_fd(other_fd.unwrap_or(queue))];
+        let number = if other_fd.is_some() { 2 } else { 1 };
         match poll(&mut poll_fds[..number], timeout) {
             // SIGCONT interrupts poll(2), although it is not blocked and has no handler.
             Ok(_) | Err(Errno::EINTR) => {}
@@ -104,22 +104,22 @@ impl Signals {
         let has_data = events.is_some_and(|events| events.contains(PollFlags::POLLIN));
         // Signals come first, since the descriptor may be readable all the time.
         match self.next()? {
-            Event::Nothing if other.is_some() && has_data => Ok(Event::Other),
+            Event::Nothing if other_fd.is_some() && has_data => Ok(Event::Other),
             event => Ok(event),
         }
     }
 
-    /// Waits until a signal comes, one of `others` is readable, or `limit` is over. Descriptors of processes that have ended
-    /// are removed from `others`.
+    /// Waits until a signal comes, one of `other_fds` is readable, or `limit` is over. Descriptors of processes that have
+    /// ended are removed from `other_fds`.
     pub(crate) fn wait_for_any(
         &self,
         limit: Duration,
-        others: &mut Vec<BorrowedFd<'_>>,
+        other_fds: &mut Vec<BorrowedFd<'_>>,
     ) -> Result<Event> {
         let timeout = PollTimeout::try_from(limit.as_micros().div_ceil(1000));
         let descriptors = [self.queue.as_fd()]
             .into_iter()
-            .chain(others.iter().copied());
+            .chain(other_fds.iter().copied());
         let mut poll_fds: Vec<PollFd<'_>> = descriptors
             .map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN))
             .collect();
@@ -130,7 +130,7 @@ impl Signals {
         let events = poll_fds.iter().skip(1);
         let events: Vec<PollFlags> = events.filter_map(PollFd::revents).collect();
         let mut has_ended = events.iter().map(|e| e.contains(PollFlags::POLLHUP));
-        others.retain(|_| !has_ended.next().unwrap_or(false));
+        other_fds.retain(|_| !has_ended.next().unwrap_or(false));
         match self.next()? {
             Event::Nothing if events.iter().any(|e| e.contains(PollFlags::POLLIN)) => {
                 Ok(Event::Other)

@@ -78,14 +78,15 @@ pub(crate) fn check(linux: &Path) -> Result<()> {
     let intel = Source::read(&x86.join("events/intel/core.c"))?;
     let amd = Source::read(&x86.join("events/amd/core.c"))?;
     let mut messages = Vec::new();
-    let mut with_tables = 0;
+    let mut models_with_tables = 0;
     for (name, family, model) in intel_models(&models)? {
-        with_tables += usize::from(check_intel(&intel, &name, family, model, &mut messages)?);
+        models_with_tables +=
+            usize::from(check_intel(&intel, &name, family, model, &mut messages)?);
     }
     // If Linux's source changes so that it can't be parsed, models would seem to have no tables.
     ensure!(
-        with_tables >= 70,
-        "tables in Linux's source were found for only {with_tables} models"
+        models_with_tables >= 70,
+        "tables in Linux's source were found for only {models_with_tables} models"
     );
     for ((family, model), events, caches) in AMD {
         let cpu = amd_processor(family, model);

@@ -80,7 +80,7 @@ impl Code {
 
 /// Reads memory of the running kernel.
 fn read_kernel_memory(start: u64, bytes: &mut [u8]) -> Result<(), String> {
-    let cannot = |reason: String| {
+    let read_error = |reason: String| {
         format!(
             "can't read the kernel's instructions from {KCORE}: {reason}. Try as root (CAP_SYS_RAWIO)"
         )
@@ -90,15 +90,16 @@ fn read_kernel_memory(start: u64, bytes: &mut [u8]) -> Result<(), String> {
             "can't read the kernel's instructions: there is no {KCORE}, as this kernel is built without \
              CONFIG_PROC_KCORE. `pmctl annotate SYMBOL` shows a function of a program"
         ),
-        _ => cannot(error.to_string()),
+        _ => read_error(error.to_string()),
     })?;
     let cache = ReadCache::new(&file);
-    let core = object::File::parse(&cache).map_err(|error| cannot(error.to_string()))?;
+    let core = object::File::parse(&cache).map_err(|error| read_error(error.to_string()))?;
     let offset = core.segments().find_map(|segment| {
         let inside = start.checked_sub(segment.address())?;
         (inside < segment.size()).then(|| segment.file_range().0 + inside)
     });
-    let offset = offset.ok_or_else(|| cannot("the file has no code at this address".to_owned()))?;
+    let offset =
+        offset.ok_or_else(|| read_error("the file has no code at this address".to_owned()))?;
     let result = file.read_exact_at(bytes, offset);
-    result.map_err(|error| cannot(error.to_string()))
+    result.map_err(|error| read_error(error.to_string()))
 }

@@ -224,7 +224,7 @@ fn check_conditions(args: &Bench, comparison: &Comparison<'_>, events: &[EventSp
     // If this user may not count the kernel, the event has been limited to user mode, and its name says so.
     let index = |name: &str| {
         let event = measured.index(name);
-        event.or_else(|| measured.index(&modes::label(name, Modes::User)))
+        event.or_else(|| measured.index(&modes::with_modifier(name, Modes::User)))
     };
     let of_user_mode = |event: usize| is_of_user_mode(&measured.events[event], events);
     let Verdict { holds, unknown } = Verdict::of(comparison, &args.fail_if, index, of_user_mode);

@@ -115,10 +115,10 @@ impl Destination {
             }
             return Ok(Self::Output);
         }
-        let cannot_write = || format!("can't write {}", path.display());
+        let write_error = || format!("can't write {}", path.display());
         let (file, new) =
-            NewFile::open(path, private_options().truncate(false)).with_context(cannot_write)?;
-        if !file.metadata().with_context(cannot_write)?.is_file() {
+            NewFile::open(path, private_options().truncate(false)).with_context(write_error)?;
+        if !file.metadata().with_context(write_error)?.is_file() {
             bail!(
                 "can't write {}: it is no file, and the beginning of a recording is written last. \
                  `-o -` writes to standard output.",

@@ -135,15 +135,17 @@ impl PerfRing {
     }
 
     fn control(&self) -> &Control {
-        // SAFETY: By the type invariant `start` is the mapped control page for as long as `self` lives, aligned to a
-        // page. All members that the kernel may write to are atomics or in an `UnsafeCell`.
+        // SAFETY: `as_ref` requires a pointer to an aligned and valid `Control`. By the type invariant `start` is the
+        // beginning of a mapping that lives as long as `self`, and a mapping is aligned to pages. `Control` consists of
+        // integers, for which every bit pattern is valid; those that the kernel writes are atomics or in an `UnsafeCell`.
         unsafe { self.start.as_ref() }
     }
 
     /// Returns the ring in words of 8 bytes: the size of each record is a multiple of 8.
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: By the type invariant `pages` mapped pages follow the control page for as long as `self` lives, so
-        // the slice is in bounds and aligned. The words are atomics, since the kernel writes to them meanwhile.
+        // SAFETY: `byte_add` requires an offset within the mapping, and `from_raw_parts` aligned and valid words that live
+        // as long as the result. By the type invariant `pages` mapped pages follow the control page for as long as `self`
+        // lives, which the result borrows. The words are atomics, since the kernel writes to them meanwhile.
         unsafe {
             let first = self.start.byte_add(PAGE_SIZE).cast::<AtomicU64>();
             std::slice::from_raw_parts(
@@ -230,8 +232,8 @@ impl PerfRing {
 
 impl Drop for PerfRing {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant `start` is a mapping of this size. References into it borrow `self`, so that none
-        // is left when `self` is dropped.
+        // SAFETY: `munmap` requires that nothing uses the memory afterwards. By the type invariant `start` is a mapping of
+        // this size that nothing else unmaps, and all references into it borrow `self`, so none is left.
         let result = unsafe { munmap(self.start.cast(), mapping_size(self.pages).get()) };
         debug_assert!(result.is_ok(), "munmap of what mmap gave");
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The open events of one CPU or one cgroup. If there are enough counters they are a group, so that one call reads all of
-//! them at one moment.
+//! The open events of one CPU or one cgroup. If there are enough counters, the events are opened as one group, and one
+//! read(2) returns all counts of the same moment.
 
 use perfmon::event::{Builder, GroupBuilder};
 use perfmon::spec::EventSpec;

@@ -146,7 +146,7 @@ impl CountSource for AllCpus {
     }
 
     fn read(&self, elapsed: Duration) -> Result<Summands> {
-        let column_count = |(index, cpus, cpu_count): &(usize, Option<Cpus>, u32)| {
+        let count_of_column = |(index, cpus, cpu_count): &(usize, Option<Cpus>, u32)| {
             let Some(counter) = &self.counters[*index] else {
                 return Ok(None);
             };
@@ -157,7 +157,7 @@ impl CountSource for AllCpus {
                 Err(error) => Err(exit::with_help(error)),
             }
         };
-        self.column_sources.iter().map(column_count).collect()
+        self.column_sources.iter().map(count_of_column).collect()
     }
 }
 

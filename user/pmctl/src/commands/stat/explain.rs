@@ -66,9 +66,12 @@ fn describe_select(id: CounterId, bits: u64) -> String {
 
 /// Describes the content of a CPU's control register for this counter.
 fn describe_register(id: CounterId, cpu: usize, pmu: &Pmu) -> Result<String> {
-    let Ok(capabilities) = pmu.capabilities() else {
-        anyhow::bail!("the registers of this CPU's counters are not known")
-    };
+    let capabilities = pmu.capabilities().map_err(|no_pmu| {
+        anyhow::anyhow!(
+            "the registers of the counters are not known: {}",
+            no_pmu.reason()
+        )
+    })?;
     let registers = Registers::new(&capabilities);
     let msrs = Msrs::open(cpu)?;
     Ok(match id {

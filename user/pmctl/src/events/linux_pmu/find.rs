@@ -59,7 +59,7 @@ impl PmuEvent {
         let is_unmodified = self.modes == Modes::Both;
         if is_unmodified {
             self.modes = modes;
-            self.label = modes::label(&self.label, modes);
+            self.label = modes::with_modifier(&self.label, modes);
         }
         is_unmodified
     }

@@ -164,7 +164,7 @@ const TYPE_CACHE: u32 = 3;
 const TYPE_TRACEPOINT: u32 = 2;
 
 /// perf's names of `PERF_COUNT_SW_*`, in their order.
-const SOFTWARE: [&str; 12] = [
+const SOFTWARE_EVENT_NAMES: [&str; 12] = [
     "cpu-clock",
     "task-clock",
     "page-faults",
@@ -184,7 +184,9 @@ fn perf_name(kind: u32, config: u64) -> Option<String> {
     match kind {
         TYPE_SOFTWARE => {
             let index = usize::try_from(config).ok()?;
-            SOFTWARE.get(index).map(|name| (*name).to_owned())
+            SOFTWARE_EVENT_NAMES
+                .get(index)
+                .map(|name| (*name).to_owned())
         }
         TYPE_CACHE => {
             let number = u32::try_from(config).ok()?;

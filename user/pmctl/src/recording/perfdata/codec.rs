@@ -243,8 +243,8 @@ impl Sample {
                 bytes.u64(prediction | u64::from(branch.cycles) << BRANCH_CYCLES_SHIFT);
             }
         }
-        match &self.user {
-            Some(user) if parts.has_user_stack => user.encode(bytes),
+        match &self.user_stack {
+            Some(user_stack) if parts.has_user_stack => user_stack.encode(bytes),
             // No registers, no stack.
             None if parts.has_user_stack => [0, 0].into_iter().for_each(|word| bytes.u64(word)),
             _ => {}
@@ -270,7 +270,7 @@ impl Sample {
         };
         let count = if parts.has_branches { reader.u64()? } else { 0 };
         let branches = Branch::decode(&mut reader, count)?;
-        let user = if parts.has_user_stack {
+        let user_stack = if parts.has_user_stack {
             UserStack::decode(&mut reader)?
         } else {
             None
@@ -282,7 +282,7 @@ impl Sample {
             period,
             chain,
             branches,
-            user,
+            user_stack,
             cgroup,
         };
         Some((stamp, sample))

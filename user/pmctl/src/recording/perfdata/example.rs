@@ -36,7 +36,7 @@ pub(super) fn records(has_all_parts: bool) -> Vec<Record> {
             } else {
                 vec![]
             },
-            user: (has_all_parts && event == 0).then(user_stack),
+            user_stack: (has_all_parts && event == 0).then(user_stack),
             cgroup: if has_all_parts { 77 } else { 0 },
         })
     };

@@ -138,7 +138,7 @@ fn append(mut record: Record, parts: SampleParts, bytes: &mut Vec<u8>) {
     if bytes.len() - start > usize::from(u16::MAX) {
         bytes.truncate(start);
         if let Body::Sample(sample) = &mut record.body {
-            sample.user = None;
+            sample.user_stack = None;
             record.encode(parts, bytes);
         }
     }

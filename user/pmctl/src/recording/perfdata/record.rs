@@ -134,7 +134,7 @@ pub(crate) struct Sample {
     /// The branches, the newest first.
     pub(crate) branches: Vec<Branch>,
     /// The registers and the stack that the program's part of the call chain is unwound from.
-    pub(crate) user: Option<Box<UserStack>>,
+    pub(crate) user_stack: Option<Box<UserStack>>,
     /// The id of the task's cgroup; 0 if it was not recorded.
     pub(crate) cgroup: u64,
 }

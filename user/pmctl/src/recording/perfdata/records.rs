@@ -133,7 +133,7 @@ impl From<&[Record]> for Records {
         let parts = SampleParts {
             has_chain: samples().any(|sample| !sample.chain.is_empty()),
             has_branches: samples().any(|sample| !sample.branches.is_empty()),
-            has_user_stack: samples().any(|sample| sample.user.is_some()),
+            has_user_stack: samples().any(|sample| sample.user_stack.is_some()),
             has_cgroup: samples().any(|sample| sample.cgroup != 0),
         };
         let mut bytes = Vec::new();

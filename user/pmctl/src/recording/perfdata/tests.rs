@@ -472,13 +472,13 @@ fn sample() -> impl Strategy<Value = Sample> {
         prop::option::of(user_stack()),
     )
         .prop_map(
-            |(event, [ip, period, cgroup], chain, branches, user)| Sample {
+            |(event, [ip, period, cgroup], chain, branches, user_stack)| Sample {
                 event,
                 ip,
                 period,
                 chain,
                 branches,
-                user: user.map(Box::new),
+                user_stack: user_stack.map(Box::new),
                 cgroup,
             },
         )

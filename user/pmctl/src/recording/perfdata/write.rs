@@ -82,7 +82,7 @@ pub(crate) struct Writer<W: Write + Seek> {
     block: Vec<u8>,
     /// Sums over all records, with those of the block.
     totals: RecordTotals,
-    /// Sums over the written records after each block, by which the file can be shortened.
+    /// The totals at the end of each written block. If the file must be cut at a block's end, they become the file's totals.
     written_totals: Vec<RecordTotals>,
     /// Error because of which records were dropped.
     dropped_because: Option<String>,
@@ -134,8 +134,8 @@ impl<W: Write + Seek> Writer<W> {
         self.flush_if_large()
     }
 
-    /// Appends a record as the kernel has written it, but with [`identifier`](super::identifier) for its id. `time` is that
-    /// of a sample, in nanoseconds, or `None` for other records.
+    /// Appends an encoded record of the kernel, in which the caller has replaced the event's ID by
+    /// [`identifier`](super::identifier). `time` is the time of a sample in nanoseconds; `None` for other records.
     ///
     /// # Errors
     /// The errors of [`append`](Self::append).

@@ -63,14 +63,14 @@ impl Places {
         for address in ends.chain(chain).chain([sample.ip]) {
             self.note_address(task, address);
         }
-        if let Some(user) = &sample.user {
+        if let Some(user_stack) = &sample.user_stack {
             let mut callers = mem::take(&mut self.callers);
             let process = unwind::UnwoundProcess {
                 pid: task.pid,
                 spaces: &self.spaces,
                 programs: &self.programs,
             };
-            self.unwinder.append(process, user, &mut callers);
+            self.unwinder.append(process, user_stack, &mut callers);
             callers
                 .drain(..)
                 .for_each(|address| self.note_address(task, address));

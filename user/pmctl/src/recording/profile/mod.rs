@@ -290,13 +290,13 @@ fn visit_samples(
                 unwinder.count_calls(calls);
             }
         }
-        if let (Some(user), Some(unwinder)) = (&sample.user, &mut unwinder) {
+        if let (Some(user_stack), Some(unwinder)) = (&sample.user_stack, &mut unwinder) {
             let process = unwind::UnwoundProcess {
                 pid: record.stamp.task.pid,
                 spaces: &names.spaces,
                 programs: &programs,
             };
-            unwinder.append(process, user, &mut sample.chain);
+            unwinder.append(process, user_stack, &mut sample.chain);
         }
         let named = NamedSample {
             stamp: record.stamp,

@@ -54,9 +54,12 @@ impl Registers {
     ];
 
     /// Returns the registers of a sample.
-    pub(super) fn of(user: &UserStack) -> Self {
+    pub(super) fn of(user_stack: &UserStack) -> Self {
         let mut registers = Self::none();
-        for (number, value) in Self::SAMPLED_REGISTERS.into_iter().zip(user.registers) {
+        for (number, value) in Self::SAMPLED_REGISTERS
+            .into_iter()
+            .zip(user_stack.registers)
+        {
             if let Some(number) = number {
                 registers.set(number, value);
             }
@@ -129,11 +132,11 @@ pub(super) struct Stack<'a> {
 
 impl<'a> Stack<'a> {
     /// Creates the stack of a sample, which begins at the stack pointer.
-    pub(super) fn new(registers: &Registers, user: &'a UserStack) -> Self {
+    pub(super) fn new(registers: &Registers, user_stack: &'a UserStack) -> Self {
         Self {
             start: registers.stack_pointer(),
-            bytes: &user.stack,
-            is_full: user.stack.len() as u64 == user.requested_bytes,
+            bytes: &user_stack.stack,
+            is_full: user_stack.stack.len() as u64 == user_stack.requested_bytes,
         }
     }
 

@@ -86,12 +86,12 @@ impl Unwinder {
     pub(crate) fn append(
         &mut self,
         process: UnwoundProcess<'_>,
-        user: &UserStack,
+        user_stack: &UserStack,
         chain: &mut Vec<u64>,
     ) {
         chain.push(UNWOUND);
-        let result = self.unwind(process, user, chain);
-        self.cuts.add(result.err(), user.requested_bytes);
+        let result = self.unwind(process, user_stack, chain);
+        self.cuts.add(result.err(), user_stack.requested_bytes);
     }
 
     /// Counts a chain of `calls` calls that the processor has recorded; 0 means that there is no chain.
@@ -103,18 +103,18 @@ impl Unwinder {
         }
     }
 
-    /// Appends the addresses of the chain until its end, or until the reason why it is incomplete.
+    /// Appends the addresses of the chain. If it can't be followed to its end, returns the reason.
     fn unwind(
         &mut self,
         process: UnwoundProcess<'_>,
-        user: &UserStack,
+        user_stack: &UserStack,
         chain: &mut Vec<u64>,
     ) -> Result<(), CutReason> {
-        let mut registers = Registers::of(user);
-        let stack = Stack::new(&registers, user);
+        let mut registers = Registers::of(user_stack);
+        let stack = Stack::new(&registers, user_stack);
         let mut address = registers.instruction();
         chain.push(address);
-        if !user.is_64_bit {
+        if !user_stack.is_64_bit {
             return Err(CutReason::Bits32);
         }
         let is_code = |address| process.spaces.find(process.pid, address).is_some();

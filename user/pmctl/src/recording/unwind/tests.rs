@@ -40,7 +40,7 @@ struct ProgramState {
     folder: TempDir,
     program: PathBuf,
     maps: Vec<Map>,
-    user: UserStack,
+    user_stack: UserStack,
 }
 
 impl ProgramState {
@@ -69,7 +69,7 @@ impl ProgramState {
             folder,
             program,
             maps: maps.lines().filter_map(parse_map).collect(),
-            user: UserStack {
+            user_stack: UserStack {
                 is_64_bit: true,
                 registers,
                 stack: stack.to_vec(),
@@ -81,9 +81,9 @@ impl ProgramState {
     /// Returns a recording with one sample.
     fn recording(&self) -> Recording {
         let sample = Body::Sample(Sample {
-            ip: self.user.registers[8],
+            ip: self.user_stack.registers[8],
             chain: vec![],
-            user: Some(Box::new(self.user.clone())),
+            user_stack: Some(Box::new(self.user_stack.clone())),
             ..Sample::default()
         });
         let maps = self.maps.iter().cloned().map(Body::Map);
@@ -192,10 +192,10 @@ fn a_stub_of_the_linker_has_its_caller() {
     let program = object::File::parse(&*program).expect("it is well formed");
     let stubs = program.section_by_name(".plt").expect("there are some");
     // Moves the program to the stub, as if the function had just called it.
-    let caller = state.user.registers[8];
-    state.user.registers[7] -= 8;
-    state.user.registers[8] = stubs.address();
-    state.user.stack.splice(..0, caller.to_le_bytes());
+    let caller = state.user_stack.registers[8];
+    state.user_stack.registers[7] -= 8;
+    state.user_stack.registers[8] = stubs.address();
+    state.user_stack.stack.splice(..0, caller.to_le_bytes());
     let (functions, cuts) = functions(&state.recording());
     assert_eq!(functions[1..3], ["leaf", "on_signal"]);
     assert_eq!(cuts.numbers(), (1, 0), "{functions:?}");
@@ -219,7 +219,7 @@ fn a_frame_pointer_of_0_marks_the_outermost_function() {
     let mut state = ProgramState::new(&["-fno-asynchronous-unwind-tables"]);
     let (_, cuts) = functions(&state.recording());
     assert_eq!(cuts.numbers(), (1, 1));
-    state.user.registers[6] = 0;
+    state.user_stack.registers[6] = 0;
     let (chain, cuts) = functions(&state.recording());
     assert_eq!(chain, ["leaf"]);
     assert_eq!(cuts.numbers(), (1, 0));
@@ -237,9 +237,9 @@ fn warnings(cuts: &Cuts) -> String {
 #[test]
 fn an_incomplete_stack_is_warned_of() {
     let mut state = ProgramState::new(&[]);
-    let length = state.user.stack.len();
-    state.user.stack.truncate(length - 600);
-    state.user.requested_bytes = state.user.stack.len() as u64;
+    let length = state.user_stack.stack.len();
+    state.user_stack.stack.truncate(length - 600);
+    state.user_stack.requested_bytes = state.user_stack.stack.len() as u64;
     let (chain, cuts) = functions(&state.recording());
     assert!(chain.len() < complete_chain().len(), "{chain:?}");
     assert_eq!(chain[..], complete_chain()[..chain.len()]);
@@ -248,7 +248,7 @@ fn an_incomplete_stack_is_warned_of() {
         text.starts_with("CUT: 1 of 1 call chain: the stack is longer than"),
         "{text}"
     );
-    state.user.requested_bytes += 8;
+    state.user_stack.requested_bytes += 8;
     let (_, cuts) = functions(&state.recording());
     let text = warnings(&cuts);
     assert!(text.contains("paged out"), "{text}");
@@ -352,7 +352,7 @@ fn a_loop_in_the_tables_ends() {
 #[test]
 fn a_32_bit_program_has_one_function() {
     let mut state = ProgramState::new(&[]);
-    state.user.is_64_bit = false;
+    state.user_stack.is_64_bit = false;
     let (chain, cuts) = functions(&state.recording());
     assert_eq!(chain, ["leaf"]);
     assert!(warnings(&cuts).contains("32-bit programs"));
@@ -393,14 +393,14 @@ proptest! {
             let number = index.index(1 << 20) as u64;
             if number % 2 == 0 { function_address.wrapping_add(number) } else { 0x7000_0000 + number % 1000 * 8 }
         };
-        let mut user = UserStack {
+        let mut user_stack = UserStack {
             is_64_bit: true,
             registers,
             stack: words.iter().flat_map(|word| near(word).to_le_bytes()).collect(),
             requested_bytes: 800,
         };
-        user.registers[7] = 0x7000_0000;
-        user.registers[8] = near(&at);
+        user_stack.registers[7] = 0x7000_0000;
+        user_stack.registers[8] = near(&at);
         let mut chain = Vec::new();
         let recording = Recording::default();
         let process = UnwoundProcess {
@@ -408,7 +408,7 @@ proptest! {
             spaces: &spaces,
             programs: &RecordedFiles::of(&recording),
         };
-        Unwinder::default().append(process, &user, &mut chain);
+        Unwinder::default().append(process, &user_stack, &mut chain);
         prop_assert!(chain.len() <= words.len() + 2);
     }
 }

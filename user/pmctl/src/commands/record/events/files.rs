@@ -175,8 +175,8 @@ impl<'a> Files<'a> {
             stream.dump(samplers, maps)?;
         }
         let name = self.destination.name();
-        let cannot_write = || format!("can't write {name}");
-        let (symbols, build_ids) = stream.write_rest().with_context(cannot_write)?;
+        let write_error = || format!("can't write {name}");
+        let (symbols, build_ids) = stream.write_rest().with_context(write_error)?;
         let totals = samplers.totals()?;
         let before = mem::replace(&mut self.totals, totals.clone());
         let has_left_program = samplers.have_left_program()?;
@@ -208,10 +208,10 @@ impl<'a> Files<'a> {
             output,
         } = stream
             .finish(&self.host, &build_ids, &mut notes)
-            .with_context(cannot_write)?;
+            .with_context(write_error)?;
         let renamed = match (self.options.switch_output, &self.destination) {
             (Some(_), Destination::File(file)) => {
-                Some(add_time_to_name(file.path(), &output).with_context(cannot_write)?)
+                Some(add_time_to_name(file.path(), &output).with_context(write_error)?)
             }
             _ => None,
         };

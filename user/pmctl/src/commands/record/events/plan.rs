@@ -388,7 +388,7 @@ impl SamplingPlan {
             event.spec.precision = None;
             changed = true;
             if event.is_default {
-                event.spec.label = modes::label(DEFAULT_EVENT, event.spec.modes);
+                event.spec.label = modes::with_modifier(DEFAULT_EVENT, event.spec.modes);
             } else {
                 was_asked_for = true;
             }

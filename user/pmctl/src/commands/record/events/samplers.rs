@@ -24,7 +24,8 @@ use crate::system::exit::{self, Usage};
 const DEFAULT_PAGES: usize = 64;
 /// The pages of a ring for samples with stacks, which need two pages each, and for precise samples, which come fast.
 const LARGE_RECORD_PAGES: usize = 512;
-/// The fewest pages that are tried instead, if the user may not pin that many.
+/// The smallest ring that is tried, in pages, if the limit of locked memory is too low for [`DEFAULT_PAGES`] or
+/// [`LARGE_RECORD_PAGES`].
 const MIN_PAGES: usize = 4;
 
 /// The most pages of a dummy's ring.

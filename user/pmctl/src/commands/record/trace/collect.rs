@@ -17,7 +17,7 @@ const PAGE_SIZE: u64 = 4096;
 
 /// The pages of a buffer without -m.
 const DEFAULT_PAGES: u32 = 1024;
-/// The fewest pages that are tried instead, if the user may not pin that many.
+/// The smallest buffer that is tried, in pages, if the limit of locked memory is too low for [`DEFAULT_PAGES`].
 const MIN_PAGES: u32 = 16;
 
 /// A trace that is ready to start.

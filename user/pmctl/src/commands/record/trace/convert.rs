@@ -120,7 +120,7 @@ impl<'a> InterruptRecords<'a> {
                     period: count,
                     chain: Vec::new(),
                     branches: self.sample_branches(record.event()),
-                    user: None,
+                    user_stack: None,
                     cgroup: 0,
                 }),
             });

@@ -60,7 +60,7 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
     let plan = TracePlan::new(options, wanted, &pmu, &session)?;
     // Opened before the recording, so that a file that can't be written is reported now.
     let destination = Destination::open(&common.output)?;
-    let cannot_write = || format!("can't write {}", destination.name());
+    let write_error = || format!("can't write {}", destination.name());
 
     let signals = Signals::hold()?;
     let waiting = command
@@ -77,15 +77,15 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
     let scope = KeptRecords::new(common, process, log.knows_tasks());
     let host = describe_host(online.len())?;
     let sink = destination.begin(plan.describe(options.branches), &host);
-    let mut stream = TraceStream::new(&plan, scope, sink.with_context(cannot_write)?);
+    let mut stream = TraceStream::new(&plan, scope, sink.with_context(write_error)?);
     let run = run::record_until_end(options, ready, (&signals, waiting), |chunks| {
         // The driver's records have been read already, so the log has all that happened before them.
         log.update(device);
         stream.add(&chunks, &mut log)?;
-        stream.write_round(&mut log).with_context(cannot_write)
+        stream.write_round(&mut log).with_context(write_error)
     })?;
 
-    let mut ended = stream.write_rest(&mut log).with_context(cannot_write)?;
+    let mut ended = stream.write_rest(&mut log).with_context(write_error)?;
     let mut notes = notes(
         options,
         &plan,
@@ -97,10 +97,10 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
     let lost = |loss| lost_record(loss, &last_times);
     ended
         .append(notes.losses.iter().map(lost))
-        .with_context(cannot_write)?;
+        .with_context(write_error)?;
     let others = ended.counted.others;
     let Finished { samples, size, .. } =
-        ended.finish(&host, &mut notes).with_context(cannot_write)?;
+        ended.finish(&host, &mut notes).with_context(write_error)?;
     let summary = RecordingSummary {
         name: destination.name(),
         samples,
