@@ -65,8 +65,8 @@ static int run_once(int fd, struct event_ring *ring, bool marking, struct run_co
 }
 
 /*
- * Finds the run with the fewest instructions of an event of CPU @cpu, or of this task if that is
- * -1. Makes a further run with marks if @marking.
+ * Opens an event on CPU @cpu (-1: of this task), runs the loop ROUNDS times, and returns the
+ * cheapest run in @best. With @marking, runs the loop once more between two marks.
  */
 static int find_least(const struct event_maker *maker, struct perf_event_attr attr, int cpu,
 		      bool marking, struct run_cost *best)

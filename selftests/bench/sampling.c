@@ -92,7 +92,7 @@ static unsigned long long timed_loop(void)
 
 static struct trace trace;
 
-/* Stages a config with the flags and dependents of a row. */
+/* Stages a config with the flags of a row, and with its events that follow the timebase. */
 static int open_trace(const struct bench_row *row)
 {
 	struct perfmon_config c = one_event(INSTRUCTIONS, RATE,

@@ -126,8 +126,9 @@ TEST_F(event, event_of_a_full_ring_continues_to_count)
 }
 
 /*
- * The reader reads when samples are lost, or when the job has ended. It may not run before the
- * end of a job, so there are three jobs, each of which fills the ring several times.
+ * The reader reads when samples are lost, or when the job has ended. The scheduler might run the
+ * reader only after a job has ended, so there are three jobs, each of which fills the ring several
+ * times.
  */
 TEST_F(event, slow_reader_gets_the_number_of_lost_samples)
 {

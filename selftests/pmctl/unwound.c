@@ -15,18 +15,18 @@
 
 #include "../lib/loop.h"
 
-#define ALONE	__attribute__((noinline, noclone))
+#define NOT_INLINED	__attribute__((noinline, noclone))
 
 static unsigned long count;
 static void (*last)(void);
 static char buffer[1 << 16];
 
-static ALONE void leaf(void)
+static NOT_INLINED void leaf(void)
 {
 	loop(count);
 }
 
-static ALONE void call_kernel(void)
+static NOT_INLINED void call_kernel(void)
 {
 	int zero = open("/dev/zero", O_RDONLY);
 
@@ -36,7 +36,7 @@ static ALONE void call_kernel(void)
 	close(zero);
 }
 
-static ALONE void call_vdso(void)
+static NOT_INLINED void call_vdso(void)
 {
 	unsigned int cpu, node;
 
@@ -45,7 +45,7 @@ static ALONE void call_vdso(void)
 }
 
 /* The compiler must see neither the called function nor that the result is unused. */
-static ALONE long recurse(long n)
+static NOT_INLINED long recurse(long n)
 {
 	if (n == 1)
 		last();
@@ -55,7 +55,7 @@ static ALONE long recurse(long n)
 	return n;
 }
 
-static ALONE long deep(long n)
+static NOT_INLINED long deep(long n)
 {
 	char room[2048];
 
@@ -68,7 +68,7 @@ static ALONE long deep(long n)
 	return n;
 }
 
-static ALONE long middle(long n)
+static NOT_INLINED long middle(long n)
 {
 	n = recurse(n);
 	__asm__ volatile("" : "+r" (n));
@@ -97,7 +97,7 @@ __asm__(".text\n"
 	".cfi_endproc\n"
 	".size interrupted, .-interrupted\n");
 
-static ALONE long outer(const char *workload)
+static NOT_INLINED long outer(const char *workload)
 {
 	long result;
 

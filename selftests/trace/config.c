@@ -348,7 +348,7 @@ ROW(branches_of_its_own_timebase) { last_branch, {
 ROW(branches_without_a_rate) { never, {
 	.events = { FIRST }, .flags = { FLAG_USER | FLAG_LAST_BRANCH },
 } };
-ROW(branches_of_a_dependent) { never, {
+ROW(branches_of_a_following_event) { never, {
 	.events = { FIRST, SECOND },
 	.rate = { 1000, 1000 },
 	.flags = { FLAG_USER, FLAG_USER | FLAG_TIMEBASE0 | FLAG_LAST_BRANCH },

@@ -82,7 +82,7 @@ TEST_F(skid, late_interrupts_lose_nothing)
 					self->skid, interrupts));
 }
 
-/* Dependents are counted until the PMI, so their counts are ahead of the timebase. */
+/* Events that follow the timebase are counted until the PMI, so their counts are ahead of it. */
 TEST_F(skid, late_interrupts_of_a_timebase_lose_nothing)
 {
 	const struct perfmon_config config = {

@@ -138,7 +138,10 @@ TEST_F_TIMEOUT(throttle, throttled_cpu_samples_again, 120)
 	EXPECT_EQ(variant->throttled, sums.event[0].counts >= 2);
 }
 
-/* Dependents and events without a rate are counted exactly once while throttled. */
+/*
+ * While a CPU is throttled, events that follow the timebase and events without a rate lose no
+ * count, and count nothing twice.
+ */
 TEST_F(throttle, other_events_are_counted_while_throttled)
 {
 	const struct perfmon_config config = {

@@ -21,7 +21,7 @@ FIXTURE(timebase)
 	struct trace trace;
 	int fd;
 	int cpu;
-	int dependents;
+	int following_count;
 };
 
 FIXTURE_VARIANT(timebase)
@@ -41,8 +41,8 @@ FIXTURE_SETUP(timebase)
 	SKIP_WITHOUT_PMU();
 	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, device_properties(self->fd, &p));
-	self->dependents = p.max_num_programmable_events - 1;
-	define_instructions(_metadata, self->fd, self->dependents);
+	self->following_count = p.max_num_programmable_events - 1;
+	define_instructions(_metadata, self->fd, self->following_count);
 	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
 				       PAGES);
 	ASSERT_EQ(0, wait_until_idle());
@@ -54,14 +54,17 @@ FIXTURE_TEARDOWN(timebase)
 	close(self->fd);
 }
 
-/* A config of instructions whose dependents count them, too. Their rates are ignored. */
-static struct perfmon_config instructions(int dependents, __u32 rate)
+/*
+ * A config of instructions as the timebase, which @following_count events of instructions follow.
+ * The rates of these events are ignored.
+ */
+static struct perfmon_config instructions(int following_count, __u32 rate)
 {
 	struct perfmon_config c = one_event(INSTRUCTIONS, rate,
 					    FLAG_USER | FLAG_PC);
 	int i;
 
-	for (i = 0; i < dependents; i++) {
+	for (i = 0; i < following_count; i++) {
 		c.events[1 + i] = MODEL_EVENT(i);
 		c.rate[1 + i] = 3 * i;
 		c.flags[1 + i] = FLAG_USER | FLAG_TIMEBASE0;
@@ -90,9 +93,9 @@ static __u64 unexpected_counts(const struct trace *t, int cpu, __u64 want)
 	return other;
 }
 
-TEST_F(timebase, dependents_count_between_ticks)
+TEST_F(timebase, following_events_count_between_ticks)
 {
-	struct perfmon_config config = instructions(self->dependents,
+	struct perfmon_config config = instructions(self->following_count,
 						    variant->rate);
 	__u64 total = TRACE_LOOP_INSNS(N), ticks = total / variant->rate;
 	struct trace_sums sums;
@@ -104,7 +107,7 @@ TEST_F(timebase, dependents_count_between_ticks)
 	EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
 	EXPECT_EQ(total, sums.event[0].total);
 	EXPECT_EQ(ticks, sums.event[0].ticks);
-	for (i = 1; i <= self->dependents; i++) {
+	for (i = 1; i <= self->following_count; i++) {
 		EXPECT_EQ(total, sums.event[i].total);
 		EXPECT_EQ(0ULL, sums.event[i].ticks);
 
@@ -115,8 +118,8 @@ TEST_F(timebase, dependents_count_between_ticks)
 	EXPECT_EQ(0ULL, unexpected_counts(&self->trace, self->cpu, variant->rate));
 }
 
-/* An event with a rate of its own overflows at that rate, also beside dependents. */
-TEST_F(timebase, event_with_a_rate_ticks_beside_dependents)
+/* Beside events that follow the timebase, an event with a rate of its own overflows at that rate. */
+TEST_F(timebase, event_with_a_rate_ticks_beside_following_events)
 {
 	struct perfmon_config config = instructions(2, variant->rate);
 	__u64 total = TRACE_LOOP_INSNS(N);
@@ -136,8 +139,8 @@ TEST_F(timebase, event_with_a_rate_ticks_beside_dependents)
 	EXPECT_EQ(total / 1013, sums.event[2].ticks);
 }
 
-/* The flag on the first event does not make it a dependent of itself. */
-TEST_F(timebase, timebase_is_not_its_own_dependent)
+/* The flag on the first event does not make the timebase follow itself. */
+TEST_F(timebase, timebase_does_not_follow_itself)
 {
 	struct perfmon_config config = instructions(1, variant->rate);
 	__u64 total = TRACE_LOOP_INSNS(N);
@@ -153,10 +156,10 @@ TEST_F(timebase, timebase_is_not_its_own_dependent)
 }
 
 /*
- * The dependents count other events than the timebase: branches, of which the loop has one for two
- * instructions, and the instructions of the kernel.
+ * The events that follow the timebase count other events: branches, of which the loop has one for
+ * two instructions, and the instructions of the kernel.
  */
-TEST_F(timebase, dependents_count_other_events_and_modes)
+TEST_F(timebase, following_events_count_other_events_and_modes)
 {
 	struct perfmon_config config = {
 		.events = {

@@ -103,7 +103,7 @@ TEST_F(values, other_registers_are_refused)
 	}
 }
 
-/* A VALUE event can have no rate, no branches and no dependents. */
+/* A VALUE event can have no rate and no branches, and no event can follow it. */
 TEST_F(values, invalid_configs_are_refused)
 {
 	struct perfmon_config c;

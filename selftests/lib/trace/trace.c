@@ -280,7 +280,7 @@ static int event_index(const struct perfmon_config *config, __u16 event)
 }
 
 /* Returns true for an event that is recorded when the timebase overflows. */
-static bool is_dependent(const struct perfmon_config *config, int i)
+static bool follows_timebase(const struct perfmon_config *config, int i)
 {
 	return i > 0 && (config->flags[i] & PERFMON_CONFIG_FLAG_TIMEBASE0);
 }
@@ -293,7 +293,7 @@ static bool is_fixed(const struct perfmon_config *config, int i)
 /* Returns the type of record at an event's overflow; RESERVED if there is none. */
 static int tick_type(const struct perfmon_config *config, int i)
 {
-	if (!config->rate[i] || is_dependent(config, i))
+	if (!config->rate[i] || follows_timebase(config, i))
 		return PERFMON_RECORD_RESERVED;
 	return config->flags[i] & PERFMON_CONFIG_FLAG_PC ? PERFMON_RECORD_PC :
 							    PERFMON_RECORD_TICK;
