@@ -153,8 +153,8 @@ fn check_intel(
     let substitute = SUBSTITUTE_MODELS.iter().find(|(ours, _)| *ours == name);
     let name_in_linux = substitute.map_or(name, |(_, same)| same);
     let setups = setups(source, name_in_linux)?;
-    let with_tables = |setup: &Setup| setup.caches != CacheTable::default();
-    for (&kind, setup) in setups.iter().filter(|(_, setup)| with_tables(setup)) {
+    let has_tables = |setup: &Setup| setup.caches != CacheTable::default();
+    for (&kind, setup) in setups.iter().filter(|(_, setup)| has_tables(setup)) {
         let cpu = intel_processor(family, model, kind);
         let core = cpu.microarchitecture();
         let name = format!("{core:?} ({name}, {kind:?})");
@@ -172,18 +172,18 @@ fn check_intel(
             Architecture::Intel,
             &setup.hardware,
             &setup.caches,
-            &setup.extra_events,
+            &setup.extra_register_events,
             differences,
         );
     }
-    let is_known = setups.values().any(with_tables);
+    let is_known = setups.values().any(has_tables);
     let core = intel_processor(family, model, Kind::Only).microarchitecture();
     if !is_known && core != Microarchitecture::Unknown {
         messages.push(format!("{core:?} ({name}): Linux does not know it"));
     }
     if let Some(big) = setups.get(&Kind::Core) {
         // With the small cores off, CPUID reports no hybrid processor, and all cores are big ones.
-        ensure!(with_tables(big), "{name} has big cores without tables");
+        ensure!(has_tables(big), "{name} has big cores without tables");
         let big_core = intel_processor(family, model, Kind::Core).microarchitecture();
         if core != big_core {
             messages.push(format!(
@@ -246,7 +246,7 @@ fn compare_counters(core: Microarchitecture, setup: &Setup, differences: &mut Co
             .iter()
             .find(|(of, number, _)| (*of, *number) == (core, event));
         let expected_counters = match (constraint, exception) {
-            _ if setup.extra_events.contains(&event) => None,
+            _ if setup.extra_register_events.contains(&event) => None,
             (_, Some((_, _, counters))) => Some((None, counters & all_general)),
             (None, None) => Some((None, all_general)),
             (Some(constraint), None) => Some(match constraint.counters {
@@ -262,13 +262,13 @@ fn compare_counters(core: Microarchitecture, setup: &Setup, differences: &mut Co
     }
 }
 
-/// Compares the hardware and cache events. Those in `extra_events` must be missing in the module.
+/// Compares the hardware and cache events. Those in `extra_register_events` must be missing in the module.
 fn compare_events(
     cpu: &Processor,
     architecture: Architecture,
     hardware: &EventMap,
     caches: &CacheTable,
-    extra_events: &[u64],
+    extra_register_events: &[u64],
     mut differences: CoreDifferences<'_>,
 ) {
     let core = cpu.microarchitecture();
@@ -279,7 +279,11 @@ fn compare_events(
     }
     for (at, (name, &select)) in (0..).zip(HARDWARE.iter().zip(hardware)) {
         let module_select = hardware_event(at, &capabilities, core).map(EventSelect::stopped);
-        differences.compare(name, &module_select, &expected_select(select, extra_events));
+        differences.compare(
+            name,
+            &module_select,
+            &expected_select(select, extra_register_events),
+        );
     }
     for (cache, operations) in (0u32..).zip(caches) {
         for (operation, results) in (0u32..).zip(operations) {
@@ -291,7 +295,7 @@ fn compare_events(
                 differences.compare(
                     &name,
                     &module_select,
-                    &expected_select(select, extra_events),
+                    &expected_select(select, extra_register_events),
                 );
             }
         }
@@ -299,11 +303,11 @@ fn compare_events(
 }
 
 /// Returns what the module should have for an event select of Linux's tables.
-fn expected_select(select: u64, extra_events: &[u64]) -> Result<u64, InvalidAttr> {
+fn expected_select(select: u64, extra_register_events: &[u64]) -> Result<u64, InvalidAttr> {
     match select {
         u64::MAX => Err(InvalidAttr::Invalid),
         0 => Err(InvalidAttr::NoEvent),
-        select if extra_events.contains(&select) => Err(InvalidAttr::NoEvent),
+        select if extra_register_events.contains(&select) => Err(InvalidAttr::NoEvent),
         select => Ok(select),
     }
 }

@@ -8,8 +8,8 @@ use anyhow::{Context, Result, bail};
 
 use super::source::Source;
 use super::tables::{
-    CacheTable, Constraint, EventMap, cache_table, constraints, event_map, extra_events, set_cell,
-    set_event,
+    CacheTable, Constraint, EventMap, cache_table, constraints, event_map, extra_register_events,
+    set_cell, set_event,
 };
 
 /// What Linux knows of a core.
@@ -17,7 +17,7 @@ use super::tables::{
 pub(super) struct Setup {
     pub(super) constraints: Vec<Constraint>,
     /// The events (number and unit mask) that need an extra register.
-    pub(super) extra_events: Vec<u64>,
+    pub(super) extra_register_events: Vec<u64>,
     pub(super) caches: CacheTable,
     pub(super) hardware: EventMap,
 }
@@ -119,7 +119,7 @@ impl Interpreter<'_> {
         if let Some(name) = value("event_constraints") {
             setup.constraints = constraints(core, name)?;
         } else if let Some(name) = value("extra_regs") {
-            setup.extra_events = extra_events(core, name)?;
+            setup.extra_register_events = extra_register_events(core, name)?;
         } else if statement.contains("intel_perfmon_event_map[") {
             set_event(&mut setup.hardware, statement)?;
         } else if statement.contains("memcpy(") {

@@ -102,7 +102,7 @@ impl Constraint {
 }
 
 /// Returns the events that need an extra register.
-pub(super) fn extra_events(core: &Source, name: &str) -> Result<Vec<u64>> {
+pub(super) fn extra_register_events(core: &Source, name: &str) -> Result<Vec<u64>> {
     let body = core.body(&format!("struct extra_reg {name}[]"))?;
     items(&body)
         .map(|(macro_name, arguments)| match macro_name {

@@ -91,8 +91,8 @@ fn kinds_of_cores_are_set_up_separately() {
     let caches = setups[&Kind::Core].caches;
     assert_eq!(caches[0][1], [0x82d0, u64::MAX]);
     assert_eq!(caches[4][0], [0, 0x85]);
-    assert!(setups[&Kind::Core].extra_events.is_empty());
-    assert_eq!(setups[&Kind::Atom].extra_events, [0x01b7]);
+    assert!(setups[&Kind::Core].extra_register_events.is_empty());
+    assert_eq!(setups[&Kind::Atom].extra_register_events, [0x01b7]);
 }
 
 #[test]
