@@ -76,8 +76,8 @@ pub(crate) fn on_cpu<F: FnMut(ThisCpu<'_>) + Send>(cpu: u32, mut f: F) -> bool {
         // SAFETY: A mutable reference needs a pointer to an `F` that is alive and that nothing else uses: the kernel
         // passes the pointer that `on_cpu` gave it, and `on_cpu` waits for this call.
         let f = unsafe { &mut *f.cast::<F>() };
-        // SAFETY: `assume` requires that the caller does not leave the CPU while the token lives: interrupts are off
-        // until this function returns.
+        // SAFETY: `assume` requires that the caller does not leave the CPU while the token lives: the kernel calls this
+        // function with interrupts off, as `# Safety` demands, until it has returned.
         f(unsafe { ThisCpu::assume() });
     }
 
@@ -118,8 +118,8 @@ where
         // kernel passes the pointer that `call_each` gave it, and `call_each` keeps the value until all CPUs have run
         // `call`.
         let work = unsafe { &*work.cast::<CrossCall<'_, F, P>>() };
-        // SAFETY: `assume` requires that the caller does not leave the CPU while the token lives: interrupts are off
-        // until this function returns.
+        // SAFETY: `assume` requires that the caller does not leave the CPU while the token lives: the kernel calls this
+        // function with interrupts off, as `# Safety` demands, until it has returned.
         (work.f)(unsafe { ThisCpu::assume() });
     }
 

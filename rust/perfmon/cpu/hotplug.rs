@@ -60,8 +60,8 @@ impl<T: HotplugCallbacks> Hotplug<T> {
     ///
     /// Runs in a task that is bound to its CPU.
     unsafe extern "C" fn startup(_cpu: c_uint) -> c_int {
-        // SAFETY: `assume` requires that the caller does not leave the CPU while the token lives: the task is bound to
-        // the CPU until this function returns.
+        // SAFETY: `assume` requires that the caller does not leave the CPU while the token lives: the caller is bound
+        // to the CPU, as `# Safety` demands, until this function has returned.
         T::online(unsafe { ThisCpu::assume() });
         0
     }
@@ -70,8 +70,8 @@ impl<T: HotplugCallbacks> Hotplug<T> {
     ///
     /// Runs in a task that is bound to its CPU.
     unsafe extern "C" fn teardown(_cpu: c_uint) -> c_int {
-        // SAFETY: `assume` requires that the caller does not leave the CPU while the token lives: the task is bound to
-        // the CPU until this function returns.
+        // SAFETY: `assume` requires that the caller does not leave the CPU while the token lives: the caller is bound
+        // to the CPU, as `# Safety` demands, until this function has returned.
         T::offline(unsafe { ThisCpu::assume() });
         0
     }

@@ -25,8 +25,8 @@ pub(crate) unsafe fn init<T: Tick>() {
     ///
     /// Called with interrupts off.
     unsafe extern "C" fn tick<T: Tick>() -> u64 {
-        // SAFETY: `assume` requires that the caller does not leave the CPU while the token lives: interrupts are off
-        // until this function returns.
+        // SAFETY: `assume` requires that the caller does not leave the CPU while the token lives: the kernel calls this
+        // function with interrupts off, as `# Safety` demands, until it has returned.
         T::tick(unsafe { ThisCpu::assume() }).map_or(0, NonZeroU64::get)
     }
 
