@@ -121,7 +121,7 @@ impl Layout {
         } else {
             Vec::new()
         };
-        let user = if self.parts().has_user_stack {
+        let user_stack = if self.parts().has_user_stack {
             UserStack::decode(&mut reader)?
         } else {
             None
@@ -137,7 +137,7 @@ impl Layout {
             period,
             chain,
             branches,
-            user,
+            user_stack,
             cgroup,
         });
         Some(Record {
