@@ -125,7 +125,7 @@ refused() {
 refused 125 "a PMU that can't sample" '.msr. counts, and can.t sample.*pmctl stat -a -e msr/tsc/' -e msr/tsc/
 refused 2 "an unknown PMU" 'no PMU .mrs. here' -e mrs/tsc/
 refused 125 "a number that Linux lacks" "PMU .software. can.t sample software/config=999/ on CPU" -e software/config=999/
-refused 125 "a frequency above the limit" 'sysctl kernel.perf_event_max_sample_rate=9000000' -F 9000000 -e task-clock
+refused 125 "a frequency above the limit" 'sysctl kernel.perf_event_max_sample_rate=200000000' -F 200000000 -e task-clock
 
 # A user without privileges.
 echo 2 >/proc/sys/kernel/perf_event_paranoid
