@@ -125,11 +125,9 @@ static int open_of_cgroup(FIXTURE_DATA(event) *self, const struct event_maker *m
 			  struct perf_event_attr attr, const char *cgroup)
 {
 	struct sampler *s = &self->sampler;
-	int dir = open(cgroup, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	s->parts = (struct sample_parts) { .type = attr.sample_type };
-	s->fd = maker->open(&attr, dir, self->cpu, -1, PERF_FLAG_PID_CGROUP | PERF_FLAG_FD_CLOEXEC);
-	close(dir);
+	s->fd = event_open_of_cgroup(maker, attr, cgroup, self->cpu);
 	return s->fd < 0 ? s->fd : event_ring_map(&s->ring, s->fd, ORDER, false);
 }
 

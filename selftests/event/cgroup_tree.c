@@ -63,13 +63,9 @@ FIXTURE_VARIANT(cgroup_tree)
 static int open_event(const char *path, int cpu)
 {
 	struct perf_event_attr attr = event_instructions();
-	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd;
 
 	attr.disabled = 0;
-	fd = event_maker_perfmon.open(&attr, dir, cpu, -1,
-				      PERF_FLAG_PID_CGROUP | PERF_FLAG_FD_CLOEXEC);
-	close(dir);
-	return fd;
+	return event_open_of_cgroup(&event_maker_perfmon, attr, path, cpu);
 }
 
 static void take_cpu_offline_and_back(int online)

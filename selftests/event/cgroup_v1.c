@@ -90,16 +90,12 @@ FIXTURE_TEARDOWN(cgroup_v1)
 	end_cgroups();
 }
 
-/* Opens an event of a cgroup, whose descriptor is closed at once. */
+/* Opens an enabled event of a cgroup. */
 static int open_with(const struct event_maker *maker, struct perf_event_attr attr,
 		     const char *path, int cpu)
 {
-	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd;
-
 	attr.disabled = 0;
-	fd = maker->open(&attr, dir, cpu, -1, PERF_FLAG_PID_CGROUP | PERF_FLAG_FD_CLOEXEC);
-	close(dir);
-	return fd;
+	return event_open_of_cgroup(maker, attr, path, cpu);
 }
 
 static int open_cgroup(struct __test_metadata *_metadata, const char *path)

@@ -111,7 +111,7 @@ static void open_storm(struct __test_metadata *_metadata, FIXTURE_DATA(storm) *s
 	}
 }
 
-/* Starts the programs. They map until they are told to stop. */
+/* Starts the programs, which map until the fixture stops them. */
 static void start_programs(struct __test_metadata *_metadata, FIXTURE_DATA(storm) *self)
 {
 	pid_t pid;

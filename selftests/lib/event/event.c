@@ -92,6 +92,16 @@ int event_open_instructions(const struct event_maker *maker, pid_t tid)
 	return maker->open(&attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
+int event_open_of_cgroup(const struct event_maker *maker, struct perf_event_attr attr,
+			 const char *path, int cpu)
+{
+	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd;
+
+	fd = maker->open(&attr, dir, cpu, -1, PERF_FLAG_PID_CGROUP | PERF_FLAG_FD_CLOEXEC);
+	close(dir);
+	return fd;
+}
+
 bool event_wait_until_possible(const struct event_maker *maker, void (*meanwhile)(void))
 {
 	int i, fd;

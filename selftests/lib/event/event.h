@@ -63,6 +63,13 @@ struct perf_event_attr event_instructions(void);
 int event_open_instructions(const struct event_maker *maker, pid_t tid);
 
 /*
+ * Opens an event of the tasks of the cgroup with the directory @path, on @cpu, or on all CPUs if
+ * that is -1. Returns a descriptor or -errno.
+ */
+int event_open_of_cgroup(const struct event_maker *maker, struct perf_event_attr attr,
+			 const char *path, int cpu);
+
+/*
  * Waits until the other maker has no open events, which exclude events of @maker. Calls
  * meanwhile(), if it is not NULL, before each wait. Returns false after a minute.
  */
