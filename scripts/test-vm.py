@@ -703,12 +703,18 @@ def the_missing_network_is_reported():
     expect((code, "network" in err), (0, False), err)
 
 
-@long_test
-def a_damaged_snapshot_is_made_again():
-    cache = writable("cache")
+def make_snapshot(name):
+    """Makes a snapshot in a cache of its own. Returns the cache, the snapshot's name, and the environment of runs with it."""
+    cache = writable(name)
     env = {"PATH": os.environ["PATH"], "PERFMON_VM": os.environ["PERFMON_VM"], "XDG_CACHE_HOME": cache}
     expect(run("--run", "--", "true", env=env)[0], 0, "exit code of the first run")
     (snapshot,) = os.listdir(os.path.join(cache, "perfmon-vm"))
+    return cache, snapshot, env
+
+
+@long_test
+def a_damaged_snapshot_is_made_again():
+    cache, snapshot, env = make_snapshot("cache")
     for name, size in (("state", 100000), ("state", 0), ("memory", 4096)):
         os.truncate(os.path.join(cache, "perfmon-vm", snapshot, name), size)
         expect(run("--run", "--", "true", env=env)[0], 0, f"exit code with {name} of {size} bytes")
@@ -730,10 +736,7 @@ def a_damaged_snapshot_is_made_again():
 
 @long_test
 def a_snapshot_is_kept_on_a_busy_host():
-    cache = writable("busy")
-    env = {"PATH": os.environ["PATH"], "PERFMON_VM": os.environ["PERFMON_VM"], "XDG_CACHE_HOME": cache}
-    expect(run("--run", "--", "true", env=env)[0], 0, "exit code of the first run")
-    (snapshot,) = os.listdir(os.path.join(cache, "perfmon-vm"))
+    cache, snapshot, env = make_snapshot("busy")
     state = os.path.join(cache, "perfmon-vm", snapshot, "state")
     before = os.stat(state)
     # The machine gets some 2 percent of one CPU: a nice value of 10 weighs a tenth of 0.
