@@ -134,6 +134,24 @@ impl PerfRing {
         Ok(())
     }
 
+    /// Opens an event that writes to `ring`, as [`Self::add`] does; the first event brings the ring with it, as by
+    /// [`Self::open`].
+    ///
+    /// # Errors
+    /// Those of [`Self::open`] and [`Self::add`].
+    pub(super) fn open_or_add(
+        ring: &mut Option<Self>,
+        attr: &[u8],
+        (task, cpu): (i32, u32),
+        pages: usize,
+    ) -> Result<(), RingError> {
+        match ring {
+            None => *ring = Some(Self::open(attr, task, cpu, pages)?),
+            Some(ring) => ring.add(attr, task, cpu)?,
+        }
+        Ok(())
+    }
+
     fn control(&self) -> &Control {
         // SAFETY: `as_ref` requires a pointer to an aligned and valid `Control`. By the type invariant `start` is the
         // beginning of a mapping that lives as long as `self`, and a mapping is aligned to pages. `Control` consists of

@@ -9,7 +9,6 @@ use std::os::fd::BorrowedFd;
 use ahash::AHashMap;
 use anyhow::{Context, Result, anyhow};
 use nix::errno::Errno;
-use nix::libc;
 use zerocopy::IntoBytes;
 
 use super::linux_event::{Activation, LinuxEvent, READ_WORDS, SampleForm};
@@ -54,12 +53,14 @@ pub(super) enum Refusal {
     Other(anyhow::Error),
 }
 
-/// What an event has done.
+/// The numbers that read(2) of an event returns.
 struct EventState {
     count: u64,
-    /// Times in nanoseconds.
+    /// Time in nanoseconds.
     enabled: u64,
+    /// Time in nanoseconds.
     running: u64,
+    /// The number of lost samples.
     lost: u64,
 }
 
@@ -83,14 +84,19 @@ impl LinuxRings {
             inherit: plan.manner.inherit && tasks.are_some(),
             on_exec: from_exec,
         };
+        let numbers = tasks.numbers();
         let first_index = plan.events.len();
         let mut rings = Vec::new();
         for cpu in tasks.cpus() {
             let mut ring: Option<PerfRing> = None;
             let mut indices = Vec::new();
             for (index, event) in plan.linux_events.iter().enumerate() {
-                let opened =
-                    open_event(event, (form, activation), (tasks, *cpu), (&mut ring, pages))?;
+                let opened = open_event(
+                    event,
+                    (form, activation),
+                    (&numbers, *cpu),
+                    (&mut ring, pages),
+                )?;
                 indices.extend(iter::repeat_n(first_index + index, opened));
             }
             let Some(ring) = ring else {
@@ -255,7 +261,7 @@ impl SampledTimes {
 }
 
 impl LinuxRing {
-    /// Returns what the events have done, with their indices in the plan.
+    /// Reads the events, and returns their states with their indices in the plan.
     fn states(&self) -> Result<Vec<(usize, EventState)>> {
         let mut states = Vec::new();
         for event in self.ring.events() {
@@ -279,18 +285,13 @@ impl LinuxRing {
     }
 }
 
-/// Opens an event of all tasks on a CPU, where its PMUs are there. Returns how many were opened.
+/// Opens an event of each of the tasks on a CPU, if the event's PMU is there. Returns how many were opened.
 fn open_event(
     event: &LinuxEvent,
     (form, activation): (SampleForm, Activation),
-    (tasks, cpu): (&SampledTasks, u32),
+    (tasks, cpu): (&[i32], u32),
     (ring, pages): (&mut Option<PerfRing>, usize),
 ) -> Result<usize, Refusal> {
-    let number = |tid: &u32| libc::pid_t::try_from(*tid).unwrap_or(libc::pid_t::MAX);
-    let task_numbers: Vec<i32> = match tasks.tids() {
-        [] => vec![ALL_TASKS],
-        tids => tids.iter().map(number).collect(),
-    };
     let mut opened = 0;
     for encoding in &event.event.encodings {
         let is_there = |cpus: &Cpus| cpus.iter().any(|there| there == cpu);
@@ -298,13 +299,8 @@ fn open_event(
             continue;
         }
         let attr = event.to_open(encoding, form, activation);
-        for task in &task_numbers {
-            let result = match ring {
-                None => {
-                    PerfRing::open(attr.as_bytes(), *task, cpu, pages).map(|new| *ring = Some(new))
-                }
-                Some(ring) => ring.add(attr.as_bytes(), *task, cpu),
-            };
+        for task in tasks {
+            let result = PerfRing::open_or_add(ring, attr.as_bytes(), (*task, cpu), pages);
             let call = RefusedCall {
                 event,
                 attr,
@@ -314,9 +310,9 @@ fn open_event(
             match result {
                 Ok(()) => opened += 1,
                 // One of several threads has ended meanwhile.
-                Err(RingError::Event(Errno::ESRCH)) if task_numbers.len() > 1 => {}
+                Err(RingError::Event(Errno::ESRCH)) if tasks.len() > 1 => {}
                 Err(RingError::Event(Errno::EACCES)) => {
-                    let message = forbidden_message(event, tasks.are_some());
+                    let message = forbidden_message(event, tasks != [ALL_TASKS]);
                     return Err(Refusal::Forbidden(message));
                 }
                 Err(RingError::Mapping(Errno::EPERM)) => return Err(Refusal::MemoryLimit),

@@ -11,7 +11,7 @@ use perfmon::Device;
 
 use super::plan::SampledTasks;
 use super::samplers::TaskRecords;
-use crate::commands::record::perf_ring::{ALL_TASKS, PerfRing, refusal_reason};
+use crate::commands::record::perf_ring::{PerfRing, refusal_reason};
 use crate::recording::cgroups::KnownCgroups;
 use crate::recording::perfdata::{Attr, Body, Record, Stamp};
 use crate::recording::procfs;
@@ -188,22 +188,15 @@ impl Maps {
 /// Opens perf's events, with a ring for each CPU.
 fn open_rings(tasks: &SampledTasks, online: &[u32]) -> Result<Vec<PerfRing>, Errno> {
     let attr = Attr::for_task_records(true, !tasks.are_some()).encode();
-    let number = |tid: &u32| i32::try_from(*tid).unwrap_or(i32::MAX);
-    let tids: Vec<i32> = match tasks.tids() {
-        [] => vec![ALL_TASKS],
-        tids => tids.iter().map(number).collect(),
-    };
+    let numbers = tasks.numbers();
     let mut rings = Vec::new();
     for cpu in online {
         let mut ring: Option<PerfRing> = None;
-        for tid in &tids {
-            let opened = match &mut ring {
-                None => PerfRing::open(&attr, *tid, *cpu, RING_PAGES).map(|new| ring = Some(new)),
-                Some(ring) => ring.add(&attr, *tid, *cpu),
-            };
+        for task in &numbers {
+            let opened = PerfRing::open_or_add(&mut ring, &attr, (*task, *cpu), RING_PAGES);
             match opened.map_err(Errno::from) {
                 // One of several threads has ended meanwhile.
-                Err(Errno::ESRCH) if tids.len() > 1 => {}
+                Err(Errno::ESRCH) if numbers.len() > 1 => {}
                 result => result?,
             }
         }

@@ -12,6 +12,7 @@ use super::linux_refusal;
 use super::precision;
 use crate::args::{CallGraph, Callers, EventOptions, Frequency, KernelCallers, Rate, RecordTarget};
 use crate::commands::record::branches::WantedBranches;
+use crate::commands::record::perf_ring::ALL_TASKS;
 use crate::commands::record::sampled::{
     DEFAULT_EVENT, MIXED_BRANCHES, event_kind, refuse_unsampled,
 };
@@ -511,6 +512,17 @@ impl SampledTasks {
             Self::Command { pid, .. } => std::slice::from_ref(pid),
             Self::Threads { tids, .. } => tids,
             Self::Cpus { .. } => &[],
+        }
+    }
+
+    /// Returns the numbers by which `perf_event_open(2)` knows the tasks: the TIDs, or [`ALL_TASKS`].
+    pub(super) fn numbers(&self) -> Vec<i32> {
+        match self.tids() {
+            [] => vec![ALL_TASKS],
+            tids => tids
+                .iter()
+                .map(|tid| i32::try_from(*tid).unwrap_or(i32::MAX))
+                .collect(),
         }
     }
 
