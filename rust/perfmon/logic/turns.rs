@@ -147,8 +147,8 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         self.members.get(index).map_or(0, Member::counters)
     }
 
-    /// Gives a turn to the members of a group for which `counts` is true, or to no member if these do not fit. Returns
-    /// whether they fit.
+    /// Gives a turn to the members of a group for which `counts` is true, if there are counters for all of these. Returns
+    /// whether there are.
     fn assign_group(&mut self, leader: usize, counts: impl Fn(&[M], usize) -> bool) -> bool {
         let (members_by_counter, free) = (self.members_by_counter, self.free);
         let mut next = Some(leader);

@@ -42,8 +42,8 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
         } else {
             &DEFAULT_EVENTS
         };
-        let names = names.iter();
         names
+            .iter()
             .filter_map(|name| spec::parse(name, &pmu).ok())
             .flatten()
             .collect()
@@ -77,11 +77,11 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
         let labels = events.iter().map(|event| event.label.clone());
         let mut names: Vec<_> = [TIME.to_owned()].into_iter().chain(labels).collect();
         if args.emulated {
-            if has_condition_on_time(args) || events.iter().any(|event| is_of_cycles(&event.label))
-            {
+            let names_time = args.fail_if.iter().any(|condition| condition.event == TIME);
+            if names_time || events.iter().any(|event| is_of_cycles(&event.label)) {
                 complain(EMULATED_TIMES);
             }
-            if !has_condition_on_time(args) {
+            if !names_time {
                 names.remove(0);
                 for entry in &mut entries {
                     entry.values.remove(0);
@@ -151,11 +151,6 @@ const EMULATED_DEFAULT_EVENTS: [&str; 2] = ["instructions:u", "branches:u"];
 /// The warning of times and cycles in an emulated machine.
 const EMULATED_TIMES: &str = "time and cycles are those of the emulated machine, which has no caches and no pipeline: they say \
                               nothing about a processor. Compare instructions, or measure without `vm`.";
-
-/// Returns whether a condition of --fail-if is about the time.
-fn has_condition_on_time(args: &Bench) -> bool {
-    args.fail_if.iter().any(|condition| condition.event == TIME)
-}
 
 /// Returns whether an event of this name counts cycles.
 fn is_of_cycles(label: &str) -> bool {

@@ -211,7 +211,7 @@ fn guest_task(
     })
 }
 
-/// Returns the words of the command in the guest: `bench` is told that the machine is emulated.
+/// Returns the words of the command in the guest. `bench` gets its option for an emulated machine.
 fn guest_words(args: &Vm) -> Vec<OsString> {
     let mut words = args.words.clone();
     if !args.run && words.first().is_some_and(|word| word == "bench") {

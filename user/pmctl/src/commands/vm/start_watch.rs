@@ -19,13 +19,13 @@ const CPU_LIMIT: Duration = Duration::from_secs(10);
 /// for something that was not restored.
 const IDLE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Time after which the user is told why the command has not started yet.
+/// Time after which pmctl prints why the command has not started yet.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Time between two looks at QEMU.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What QEMU's threads have done since they were started.
+/// The work of QEMU's threads since their start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Work {
     /// Time on a CPU, of all threads.

@@ -108,7 +108,7 @@ impl Encoding {
     }
 }
 
-/// What an event is wanted for.
+/// The use of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Count,
@@ -150,7 +150,7 @@ pub(crate) fn split(
 /// `freq`), and nothing has to be between its slashes.
 ///
 /// # Errors
-/// Those of [`split`].
+/// Fails as [`split`] does.
 pub(crate) fn split_sampled(
     texts: &[String],
     machine: &Machine,
