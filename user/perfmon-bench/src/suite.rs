@@ -132,9 +132,10 @@ impl Suite {
         let names = measured.commands.iter();
         let names: Vec<&str> = names.map(|entry| &entry.command[..]).collect();
         // Without a baseline an empty one is used, as otherwise benchmarks would be compared with the first of them.
-        let (document, old_file) =
-            baseline.unwrap_or_else(|| (empty_document_like(&measured), PathBuf::new()));
-        let baseline = Baseline::of_names((&old_file, document), &names);
+        let baseline = match baseline {
+            Some((document, file)) => Baseline::of_names((&file, document), &names),
+            None => Baseline::empty(&measured),
+        };
         let comparison = Comparison {
             measured: &measured,
             baseline: Some(&baseline),
@@ -145,7 +146,7 @@ impl Suite {
         print_to_stdout(&String::from_utf8_lossy(&text))?;
         let code = self.check_conditions(&comparison, options);
         if let Some(file) = file {
-            let overwrites_baseline = is_same_file(&file, &old_file);
+            let overwrites_baseline = is_same_file(&file, &baseline.file);
             if code != ExitCode::SUCCESS && overwrites_baseline {
                 print_error(
                     &self.name,
@@ -226,15 +227,6 @@ impl Suite {
             None => ExitCode::FAILURE,
         }
     }
-}
-
-/// Returns a document without benchmarks, for the same processor and events.
-fn empty_document_like(measured: &BenchDocument) -> BenchDocument {
-    BenchDocument::new(
-        measured.machine.clone(),
-        measured.events.clone(),
-        Vec::new(),
-    )
 }
 
 /// Makes the folder of a file whose path has this parent. The parent of a name without a slash is empty: the file is in

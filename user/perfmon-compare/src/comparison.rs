@@ -58,6 +58,15 @@ impl Baseline {
         }
     }
 
+    /// Creates a baseline without entries: no command is compared, not even with the first one.
+    #[must_use]
+    pub fn empty(measured: &BenchDocument) -> Self {
+        let (machine, events) = (measured.machine.clone(), measured.events.clone());
+        let names = measured.commands.iter().map(|_| "");
+        let document = BenchDocument::new(machine, events, Vec::new());
+        Self::of_names((Path::new(""), document), &names.collect::<Vec<_>>())
+    }
+
     /// Finds each command's entry by its name. A command without an entry is not compared.
     #[must_use]
     pub fn of_names((file, document): (&Path, BenchDocument), names: &[&str]) -> Self {
@@ -82,6 +91,13 @@ impl Baseline {
             .command;
         let is_same = measured.commands.first()?.command == *old_command;
         (!is_same).then_some(old_command)
+    }
+
+    /// Returns the commands of the baseline that are not among the measured ones.
+    pub fn missing<'a>(&'a self, measured: &'a BenchDocument) -> impl Iterator<Item = &'a str> {
+        let names = self.document.commands.iter();
+        let names = names.map(|entry| &entry.command[..]);
+        names.filter(|name| measured.commands.iter().all(|now| now.command != *name))
     }
 
     /// Returns the numbers of an event in a command's entry; `None` if the event was not counted then.

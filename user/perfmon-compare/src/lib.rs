@@ -11,6 +11,7 @@ pub mod comparison;
 pub mod condition;
 pub mod document;
 pub mod figures;
+pub mod listing;
 pub mod markdown;
 pub mod numbers;
 #[doc(hidden)]

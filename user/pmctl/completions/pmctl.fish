@@ -108,13 +108,16 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l prepare -d 'Run th
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l save -d 'Write all numbers to FILE, for --baseline: the JSON of --export. The file of --baseline is not overwritten if a CONDITION holds' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l baseline -d 'Compare with FILE of --save, in place of the first command' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l fail-if -d 'Exit with 1 if this holds; may be given several times' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l export -d 'Print the numbers in this format, in place of the table' -r -f -a "json\t''
+complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l suite -d 'Show the numbers of FILE, which `--save` of pmctl or of a suite in Rust or Python wrote, in place of running commands. With several files, the oldest first, changes are from the first one' -r -F
+complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l export -d 'Print the numbers in this format, in place of the table; html and svg are for --suite' -r -f -a "json\t''
 csv\t''
-markdown\t''"
+markdown\t''
+html\t'A page with plots'
+svg\t'A plot of the changes of the first event'"
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l shell -d 'Run each COMMAND with `sh -c`; the shell is counted, too'
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s i -l ignore-failure -d 'Go on when a command fails'
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l emulated -d 'Leave out what an emulated machine says nothing about: `pmctl vm` adds this option'
-complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s h -l help -d 'Print help'
+complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s e -l event -d 'Sample by these events, separated by commas; may be repeated [default: cycles]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s c -l period -d 'Take a sample each time that an event has happened N times' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s F -l freq -d 'Take about HZ samples a second, and not one each N events; `max` for as many as the module allows' -r

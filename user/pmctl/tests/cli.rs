@@ -55,6 +55,21 @@ fn a_picture_goes_to_standard_output() {
     assert!(files.next().is_none(), "no file is called `-`");
 }
 
+/// The picture is made by `pmctl bench --suite tests/suites/v?.json -e instructions:u --export svg`.
+#[test]
+fn the_plot_of_a_suite_is_the_documentations() {
+    let names = ["v1", "v2", "v3"].map(|name| format!("tests/suites/{name}.json"));
+    let mut arguments = vec!["bench", "--suite"];
+    arguments.extend(names.iter().map(String::as_str));
+    arguments.extend(["-e", "instructions:u", "--export", "svg"]);
+    let output = pmctl(&arguments).code(0).get_output().stdout.clone();
+    let picture = std::fs::read("../../Documentation/pictures/suite.svg").expect("it is there");
+    assert_eq!(
+        String::from_utf8_lossy(&output),
+        String::from_utf8_lossy(&picture)
+    );
+}
+
 #[test]
 fn an_exported_recording_stays_private() {
     let folder = tempfile::tempdir().expect("a folder can be made");

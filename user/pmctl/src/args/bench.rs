@@ -24,11 +24,13 @@ Examples:
   pmctl bench -e instructions:u,cycles,branch-misses -r 30 'gzip -1 -k -f a' 'gzip -9 -k -f a'
   pmctl bench --save before.json -- ./program input
   pmctl bench --baseline before.json --fail-if 'instructions:u>+1%' -- ./program input
-  pmctl bench --export markdown ./a ./b >>\"$GITHUB_STEP_SUMMARY\"";
+  pmctl bench --export markdown ./a ./b >>\"$GITHUB_STEP_SUMMARY\"
+  pmctl bench --suite main.json new.json --fail-if 'instructions:u>+1%'
+  pmctl bench --suite v1.json v2.json v3.json --export html >suite.html";
 
 /// Options of `pmctl bench`.
 #[derive(Debug, Args)]
-#[command(after_help = BENCH_HELP, override_usage = "pmctl bench [OPTIONS] COMMAND...|-- WORD...")]
+#[command(after_help = BENCH_HELP, override_usage = "pmctl bench [OPTIONS] COMMAND...|-- WORD...\n       pmctl bench [OPTIONS] --suite FILE...")]
 pub(crate) struct Bench {
     /// Count these events, as for `pmctl stat`, except those of the kernel and energy [default: instructions:u and, where the CPU has them, cycles,branches,branch-misses; in `pmctl vm` instructions:u,branches:u]
     #[arg(short, long = "event", value_name = "EVENTS")]
@@ -66,7 +68,11 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "CONDITION")]
     pub(crate) fail_if: Vec<Condition>,
 
-    /// Print the numbers in this format, in place of the table
+    /// Show the numbers of FILE, which `--save` of pmctl or of a suite in Rust or Python wrote, in place of running commands. With several files, the oldest first, changes are from the first one
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["commands", "command", "repeat", "warmup", "prepare", "shell", "ignore_failure", "save"])]
+    pub(crate) suite: Vec<PathBuf>,
+
+    /// Print the numbers in this format, in place of the table; html and svg are for --suite
     #[arg(long, value_name = "FORMAT")]
     pub(crate) export: Option<BenchFormat>,
 
@@ -77,7 +83,7 @@ pub(crate) struct Bench {
     /// Commands to compare, each as one argument
     #[arg(
         value_name = "COMMAND",
-        required_unless_present = "command",
+        required_unless_present_any = ["command", "suite"],
         conflicts_with = "command"
     )]
     pub(crate) commands: Vec<OsString>,
@@ -93,4 +99,8 @@ pub(crate) enum BenchFormat {
     Json,
     Csv,
     Markdown,
+    /// A page with plots.
+    Html,
+    /// A plot of the changes of the first event.
+    Svg,
 }

@@ -2,14 +2,19 @@
 //! `pmctl bench`: compares commands by any counter, over several runs.
 
 mod csv;
+mod files;
+mod history;
+mod page;
+mod plot;
 mod runs;
+mod suite;
 mod table;
 
 use std::fs;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use perfmon::Modes;
 use perfmon::spec::{self, EventSpec};
 use perfmon_compare::comparison::{Baseline, Comparison};
@@ -27,12 +32,15 @@ use crate::system::pmu;
 use crate::system::screen::Screen;
 use crate::system::signals::Signals;
 use crate::system::stdio::{complain, require_output};
-use crate::system::text::json_of;
 use crate::system::whole_file::WholeFile;
 
 /// Runs the commands, shows their numbers, and returns the exit code.
 pub(crate) fn bench(args: &Bench) -> Result<u8> {
     require_output()?;
+    if !args.suite.is_empty() {
+        return suite::show(args);
+    }
+    refuse_formats_of_suites(args)?;
     let machine = Machine::here();
     let pmu = pmu::of_machine(&machine);
     let events = if args.events.is_empty() {
@@ -55,7 +63,7 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
     let baseline = args.baseline.as_deref();
     let baseline = baseline
         .map(|file| {
-            let baseline = Baseline::of_commands((file, read_baseline(file)?), &names);
+            let baseline = Baseline::of_commands((file, files::read("--baseline", file)?), &names);
             baseline.map_err(|error| anyhow::Error::from(Usage(error.to_string())))
         })
         .transpose()?;
@@ -67,7 +75,8 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
         ))
         .into());
     }
-    check_conditions_are_counted(args, &events)?;
+    let labels: Vec<String> = events.iter().map(|event| event.label.clone()).collect();
+    check_conditions_are_counted(args, &labels)?;
     let save = args.save.as_deref().map(WholeFile::create).transpose()?;
 
     // Signals are held until the numbers are saved, so that a second Ctrl-C does not lose them.
@@ -104,7 +113,8 @@ fn show_and_save(
 ) -> Result<u8> {
     let comparison = Comparison { measured, baseline };
     let result = print_numbers(args, &comparison);
-    let code = check_conditions(args, &comparison, events);
+    let of_user_mode = |event: usize| is_of_user_mode(&measured.events[event], events);
+    let code = check_conditions(args, &comparison, of_user_mode);
     // Saves the numbers even if the table could not be written, as to a pipe without a reader.
     if let Some(mut file) = save {
         if code != 0 && is_own_baseline(args) {
@@ -129,6 +139,9 @@ fn print_numbers(args: &Bench, comparison: &Comparison<'_>) -> Result<()> {
         Some(BenchFormat::Json) => document::write(comparison.measured, &mut output)?,
         Some(BenchFormat::Csv) => csv::write(comparison, &mut output)?,
         Some(BenchFormat::Markdown) => markdown::write(comparison, &mut output)?,
+        Some(BenchFormat::Html | BenchFormat::Svg) => {
+            unreachable!("refuse_formats_of_suites has refused it")
+        }
     }
     Ok(output.flush()?)
 }
@@ -157,26 +170,23 @@ fn is_of_cycles(label: &str) -> bool {
     label.contains("cycles")
 }
 
-/// Reads a file of --save.
-fn read_baseline(path: &Path) -> Result<BenchDocument> {
-    let name = path.display();
-    let text = match fs::read_to_string(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => bail!(
-            "--baseline: there is no file {name}.\nMake it without --baseline: `pmctl bench --save {name} -- COMMAND`."
-        ),
-        read => read.with_context(|| format!("--baseline: can't read {name}"))?,
-    };
-    let document: BenchDocument = json_of(text.as_bytes(), || {
-        format!("--baseline: {name} is no file of `pmctl bench --save`")
-    })?;
-    document
-        .into_checked()
-        .with_context(|| format!("--baseline: {name} can't be used"))
+/// Fails if --export names a format that only --suite has.
+fn refuse_formats_of_suites(args: &Bench) -> Result<(), Usage> {
+    match args.export {
+        Some(BenchFormat::Html | BenchFormat::Svg) => Err(Usage(
+            "--export html and svg show saved numbers. Save them with --save, and name the files with --suite."
+                .to_owned(),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Fails if a condition of --fail-if is about an event that is not counted.
-fn check_conditions_are_counted(args: &Bench, events: &[EventSpec]) -> Result<(), Usage> {
-    let labels = events.iter().map(|event| &event.label[..]);
+fn check_conditions_are_counted(args: &Bench, labels: &[String]) -> Result<(), Usage> {
+    let labels = labels
+        .iter()
+        .map(|label| &label[..])
+        .filter(|label| *label != TIME);
     let counted_names: Vec<&str> = [TIME].into_iter().chain(labels).collect();
     let is_other = |condition: &&Condition| !counted_names.contains(&&condition.event[..]);
     match args.fail_if.iter().find(is_other) {
@@ -207,8 +217,13 @@ fn warn_of_other_command(baseline: &Baseline, measured: &BenchDocument) {
     }
 }
 
-/// Reports which conditions hold, and returns the exit code.
-fn check_conditions(args: &Bench, comparison: &Comparison<'_>, events: &[EventSpec]) -> u8 {
+/// Reports which conditions hold, and returns the exit code. `of_user_mode` returns whether the event with an index
+/// counts user mode only.
+fn check_conditions(
+    args: &Bench,
+    comparison: &Comparison<'_>,
+    of_user_mode: impl Fn(usize) -> bool,
+) -> u8 {
     let measured = comparison.measured;
     if let Some(baseline) = comparison.baseline {
         warn_of_other_command(baseline, measured);
@@ -221,7 +236,6 @@ fn check_conditions(args: &Bench, comparison: &Comparison<'_>, events: &[EventSp
         let event = measured.index(name);
         event.or_else(|| measured.index(&modes::with_modifier(name, Modes::User)))
     };
-    let of_user_mode = |event: usize| is_of_user_mode(&measured.events[event], events);
     let Verdict { holds, unknown } = Verdict::of(comparison, &args.fail_if, index, of_user_mode);
     for sentence in holds.iter().chain(&unknown) {
         complain(sentence);
