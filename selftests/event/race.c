@@ -2,7 +2,7 @@
 /*
  * Two users that request a counter at the same moment: two events of a task that is being forked,
  * one inherited and one opened by another thread; and perf, while a program calls
- * PERFMON_GET_OWNER.
+ * PERFMON_GET_OWNER. And tasks that execute a program while their event is being closed.
  *
  * SECONDS in the environment is the length of each test.
  */
@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -195,6 +196,74 @@ TEST(asking_for_owners_takes_no_counter)
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	close(device);
+}
+
+#define TASKS	16
+
+/*
+ * Starts TASKS children on a CPU. Each executes a program as soon as the parent has written to its
+ * @go.
+ */
+static void fork_executors(struct __test_metadata *_metadata, int cpu, pid_t pids[TASKS],
+			   int go[TASKS])
+{
+	int i;
+
+	for (i = 0; i < TASKS; i++) {
+		pids[i] = fork_waiting(&go[i]);
+		ASSERT_LE(0, pids[i]);
+		if (!pids[i]) {
+			pin_to_cpu(cpu);
+			execlp("pmctl_loop", "pmctl_loop", "1", NULL);
+			_exit(127);
+		}
+	}
+}
+
+/*
+ * The event is closed at any moment of the execs that would enable it. Each task that has inherited
+ * the event loses it with its window closed, or it would still be sampled for the freed event. The
+ * debug kernel sees that. Another event keeps the counter in use.
+ */
+TEST(exec_does_not_enable_a_closed_event)
+{
+	struct perf_event_attr attr = branches(false), other = attr;
+	int go[TASKS], fd, cpu = 0, i, status, other_fd;
+	pid_t pids[TASKS];
+	unsigned long rounds = 0;
+	cpu_set_t cpus;
+	double end;
+
+	SKIP_WITHOUT_PMU();
+	ASSERT_EQ(0, cpus_online(&cpus));
+	for_each_cpu_in(i, &cpus)
+		cpu = i;
+	ASSERT_LE(0, pin_to_first_cpu());
+	other_fd = event_maker_perfmon.open(&other, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, other_fd);
+	attr.disabled = 1;
+	attr.enable_on_exec = 1;
+	attr.inherit = 1;
+	attr.sample_period = 1009;
+	srand(env_number("SEED", 1));
+	for (end = now() + env_number("SECONDS", 2); now() < end; rounds++) {
+		fd = event_maker_perfmon.open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+		ASSERT_LE(0, fd);
+		fork_executors(_metadata, cpu, pids, go);
+		for (i = 0; i < TASKS; i++) {
+			ASSERT_EQ(1, write(go[i], "", 1));
+			close(go[i]);
+		}
+		loop(rand() % (10 * N));
+		close(fd);
+		for (i = 0; i < TASKS; i++) {
+			ASSERT_EQ(pids[i], waitpid(pids[i], &status, 0));
+			EXPECT_EQ(0, status);
+		}
+	}
+	TH_LOG("%lu rounds", rounds);
+	EXPECT_LT(0, event_count(other_fd));
+	close(other_fd);
 }
 
 TEST_HARNESS_MAIN

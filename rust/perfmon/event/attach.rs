@@ -419,12 +419,11 @@ pub(super) fn detach(event: &Event) {
             return;
         }
         if let Some(here) = here {
-            // Closes the event's windows, and does not open them again, since the event is closed.
-            refresh(here, slots, timestamp());
+            Readings::new(timestamp()).close_windows(here, slots);
         }
         slot::remove(slots, event);
         if let Some(here) = here {
-            // Opens the windows of the events that this one led, which count without a leader from now on.
+            // Opens the windows of the other events. Those that this one led count without a leader from now on.
             refresh(here, slots, timestamp());
         }
     };

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     cpu::{irqs_off, timestamp, ThisCpu},
     logic::{
+        event_state::Changes,
         precise,
         read_format::{EventTimes, EventValue, ReadFormat, MAX_WORDS_OF_ONE},
     },
@@ -171,7 +172,7 @@ impl Descriptor for Event {
             u8::from(self.config.inherit),
             u8::from(self.config.pinned),
             u8::from(self.config.exclusive),
-            u8::from(self.state().is_enabled(u64::MAX)),
+            u8::from(self.state().is_enabled(Changes::NEVER)),
             self.tasks_left_at_exec(),
             u8::from(mappings::are_recorded(self)),
         );

@@ -7,8 +7,10 @@
 use super::{members::Group, memory::MappedMemory, rcu, target::Target};
 use crate::{
     cpu::Cycles,
-    logic::{counter::CounterId, event_config::EventConfig, evtsel::EventSelect},
-    ring::{EventState, Sampler},
+    logic::{
+        counter::CounterId, event_config::EventConfig, event_state::EventState, evtsel::EventSelect,
+    },
+    ring::Sampler,
 };
 use core::sync::atomic::{
     AtomicU32, AtomicU64,

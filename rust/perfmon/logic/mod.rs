@@ -22,6 +22,7 @@ pub mod event_attr;
 pub mod event_config;
 pub mod event_counters;
 mod event_limits;
+pub mod event_state;
 pub mod evtsel;
 pub mod extend64;
 pub mod hardware_events;

@@ -10,14 +10,12 @@ mod registers;
 mod sample;
 mod sampler;
 mod stack;
-mod state;
 
 pub(crate) use self::{
     precise::PreciseSamples,
     records::TaskChange,
     sample::{Interrupt, PmuReadings, CHAIN_WORDS},
     sampler::Sampler,
-    state::EventState,
 };
 
 use crate::{

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Effects of an overflow besides its sample: SIGIO, and the limit of samples, after which the event is disabled.
 
-use super::EventState;
-use crate::sys::wait::Wait;
+use crate::{logic::event_state::EventState, sys::wait::Wait};
 use core::sync::atomic::{
     AtomicU64,
     Ordering::{Relaxed, SeqCst},

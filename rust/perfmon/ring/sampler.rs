@@ -4,7 +4,7 @@
 //!
 //! Except for `new` and `drop`, nothing here sleeps, allocates or takes a lock.
 
-use super::{notifier::OverflowNotifier, EventState, Record, Ring};
+use super::{notifier::OverflowNotifier, Record, Ring};
 use crate::{
     logic::{
         event_attr::{
@@ -12,6 +12,7 @@ use crate::{
             PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
         },
         event_config::EventConfig,
+        event_state::EventState,
         sample_format::Header,
         sampling::{Clock, Sampling, Trigger},
     },
@@ -99,7 +100,7 @@ impl Sampler {
             Trigger::Period(number) | Trigger::Frequency(number) => number,
         };
         Ok(Self {
-            state: EventState::new(),
+            state: EventState::disabled(),
             notifier: OverflowNotifier::new(
                 sampling.trigger.is_sampled().then_some(on_last_sample),
             )?,

@@ -5,7 +5,7 @@ use super::phase::Phase;
 use crate::{
     cpu::{Cycles, ThisCpu},
     event::event::Event,
-    logic::{counter::CounterId, evtsel::EventSelect, msr::Msr},
+    logic::{counter::CounterId, event_state::Changes, evtsel::EventSelect, msr::Msr},
     percpu::{CountBase, EntryIndex, UserPagePtr},
     pmu,
 };
@@ -29,9 +29,8 @@ pub(in crate::event) struct Slot {
     pub(super) msr: Msr,
     /// The number of the only CPU to count on, or [`ANY_CPU`].
     cpu: u32,
-    /// The event's [`changes`](crate::ring::EventState::changes) when an exec of this task enabled the slot, or
-    /// [`NEVER`].
-    pub(super) enabled_at: u64,
+    /// The changes of the event's state when an exec of this task enabled the slot, or [`Changes::NEVER`].
+    enabled_at: Changes,
     /// The counter that the slot has. A slot that waits for its turn keeps the counter that it had last.
     pub(super) counter: CounterId,
     /// The slot has a turn, or needs no turn, so its window may open.
@@ -59,8 +58,6 @@ pub(in crate::event) struct Slot {
 
 /// [`Slot::cpu`]: the slot counts on all CPUs.
 const ANY_CPU: u32 = u32::MAX;
-/// [`Slot::enabled_at`]: no exec has enabled the slot.
-const NEVER: u64 = u64::MAX;
 
 // SAFETY: `Send` requires that any task may use and drop the value: it has plain values, a `UserPagePtr`, which is
 // `Send`, and a pointer to an event, which any task may use, since an `Event` is `Sync`.
@@ -78,7 +75,7 @@ impl Slot {
             select: event.select.stopped(),
             msr: pmu::common().msrs(event.counter).read,
             cpu: cpu.map_or(ANY_CPU, |cpu| cpu.as_u32()),
-            enabled_at: NEVER,
+            enabled_at: Changes::NEVER,
             counter: event.counter,
             has_turn: true,
             is_waiting: false,
@@ -191,6 +188,7 @@ impl Slot {
 
     /// Ends the slot, whose window is closed: counts its overdue samples as lost, and reduces the event's number of slots.
     pub(super) fn end(&self) {
+        debug_assert!(!self.is_open);
         self.phase.lose_overdue_samples(&self.event().sampler);
         self.event().uncount_slot();
     }
