@@ -47,10 +47,13 @@ fn writes_at_switch(event: &Event) -> bool {
 }
 
 /// Records a change of the current task in the rings of its own events, and of the events of its CPU and its cgroups.
-/// The samples before the change come first.
+/// The samples before the change come first. Interrupts are on.
 pub(super) fn write_current(change: &TaskChange<'_>) {
-    let irqs_off = irqs_off();
-    let here = irqs_off.here();
+    write_current_here(irqs_off().here(), change);
+}
+
+/// Does what [`write_current`] does. Interrupts are off.
+pub(super) fn write_current_here(here: ThisCpu<'_>, change: &TaskChange<'_>) {
     here.pmu().convert_records_so_far(here);
     let task = Task::current_raw();
     if let Some(slots) = HeldContext::of_task(here) {

@@ -8,6 +8,7 @@
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
 #include <linux/irqflags.h>
+#include <linux/lockdep.h>
 #include <linux/mm.h>
 #include <linux/notifier.h>
 #include <linux/percpu.h>
@@ -72,6 +73,7 @@ void perfmon_unpin(void)
 
 void *perfmon_irqs_off(void)
 {
+	lockdep_assert_irqs_enabled();
 	local_irq_disable();
 	return raw_cpu_ptr(areas);
 }
