@@ -134,6 +134,53 @@ TEST_F(event, new_name_is_recorded)
 	expect_no_more(_metadata, s);
 }
 
+/* A thread that waits until a byte is written to the pipe `end`. */
+struct waiting_thread {
+	pid_t tid;
+	int end[2];
+};
+
+static void *wait_for_byte(void *data)
+{
+	struct waiting_thread *thread = data;
+	char byte;
+
+	__atomic_store_n(&thread->tid, gettid(), __ATOMIC_RELEASE);
+	return read(thread->end[0], &byte, 1) == 1 ? data : NULL;
+}
+
+/* A program may name its threads from another thread. The trailer says which thread that is. */
+TEST_F(event, name_given_by_another_thread_is_recorded)
+{
+	struct perf_event_attr attr = recording_attr();
+	struct waiting_thread waiting = {};
+	struct sampler *s = &self->sampler;
+	const struct comm_record *n;
+	struct sample end;
+	pthread_t thread;
+	char path[64];
+
+	ASSERT_EQ(0, pipe(waiting.end));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, wait_for_byte, &waiting));
+	while (!__atomic_load_n(&waiting.tid, __ATOMIC_ACQUIRE))
+		sched_yield();
+	attr.comm = 1;
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, ORDER));
+	ASSERT_EQ(0, event_enable(s->fd));
+	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", waiting.tid);
+	ASSERT_EQ(0, write_file(path, "worker"));
+	n = next_record(_metadata, s, PERF_RECORD_COMM, gettid(), &end);
+	EXPECT_EQ(0, n->header.misc);
+	EXPECT_EQ((__u32)getpid(), n->pid);
+	EXPECT_EQ((__u32)waiting.tid, n->tid);
+	EXPECT_STREQ("worker", n->name);
+	expect_no_more(_metadata, s);
+	ASSERT_EQ(1, write(waiting.end[1], "", 1));
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	close(waiting.end[0]);
+	close(waiting.end[1]);
+}
+
 TEST_F(event, records_have_no_trailer_without_sample_id_all)
 {
 	struct perf_event_attr attr = recording_attr();

@@ -191,7 +191,8 @@ pub(super) unsafe extern "C" fn on_exit(
     end_current_task();
 }
 
-/// Handles the tracepoint `task_rename`: `task` gets a name.
+/// Handles the tracepoint `task_rename`: the current task gives `task` a name. That may be another thread of its process,
+/// by proc, whose own events record nothing then, as with perf.
 ///
 /// # Safety
 ///
@@ -201,12 +202,8 @@ pub(super) unsafe extern "C" fn on_rename(
     task: *mut bindings::task_struct,
     name: *const c_char,
 ) {
-    // A task may rename another thread, through proc: that thread does not run here, so nothing is recorded.
-    if task != Task::current_raw() {
-        return;
-    }
-    // SAFETY: The function requires a task that is alive: it is the current one.
-    let by_exec = unsafe { ffi::perfmon_task_executes(task) };
+    // SAFETY: The function requires a task that is alive: the tracepoint passes one.
+    let by_exec = task == Task::current_raw() && unsafe { ffi::perfmon_task_executes(task) };
     if by_exec {
         // perf handles an exec at this place, too. The record of the name follows, before those of the program's
         // mappings.
@@ -216,7 +213,7 @@ pub(super) unsafe extern "C" fn on_rename(
     // SAFETY: The function requires a string that ends with 0, which the tracepoint passes, and room for 16 bytes,
     // which `name_words` has.
     unsafe { ffi::perfmon_copy_name(name, name_words.as_mut_ptr().cast()) };
-    record::write_current(&TaskChange::Name(name_words, by_exec));
+    record::write_current(&TaskChange::Name(task, name_words, by_exec));
 }
 
 /// Removes all events from the current task, so that its context is gone, and records the task's counts.

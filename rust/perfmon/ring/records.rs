@@ -30,8 +30,8 @@ mod misc {
 /// A change of a task, for which records are written.
 #[derive(Clone, Copy)]
 pub(crate) enum TaskChange<'a> {
-    /// The task gets a name, of 16 bytes (`TASK_COMM_LEN`). True if an exec gives the name.
-    Name([u64; 2], bool),
+    /// The task gives this task, usually itself, a name of 16 bytes (`TASK_COMM_LEN`). True if an exec gives the name.
+    Name(*mut bindings::task_struct, [u64; 2], bool),
     /// The task has created this task.
     Fork(*mut bindings::task_struct),
     /// The task exits.
@@ -85,7 +85,8 @@ impl Sampler {
         let origin = self.origin_of(task, cpu);
         let ids = self.ids(task);
         match change {
-            TaskChange::Name(name, by_exec) => {
+            TaskChange::Name(named, name, by_exec) => {
+                let ids = self.ids(*named);
                 let [first, second] = *name;
                 let misc = if *by_exec { misc::COMM_EXEC } else { 0 };
                 // A name of up to 7 bytes and its 0 fit into the first word.
