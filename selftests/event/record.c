@@ -3,15 +3,20 @@
  * Records of events in the life of tasks: new names, new tasks, exits and context switches.
  */
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stddef.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "child.h"
 #include "cpu.h"
 #include "device.h"
+#include "file.h"
 #include "fixture.h"
+#include "loop.h"
 #include "samples.h"
 #include "target.h"
 
@@ -340,6 +345,72 @@ TEST_F(event, switches_of_a_task_are_recorded)
 	EXPECT_LE(50, out);
 	EXPECT_EQ(after - before, out);
 	EXPECT_EQ(out, in);
+}
+
+/*
+ * Reads the SWITCH records of a ring. Counts the switches away from a task that could run on, and
+ * from one that sleeps.
+ */
+static void count_switches_out(struct __test_metadata *_metadata, struct sampler *s,
+			       unsigned long *runnable, unsigned long *asleep)
+{
+	*runnable = *asleep = 0;
+	while (event_ring_next(&s->ring, &s->record)) {
+		__u16 misc = s->record.header.misc;
+
+		ASSERT_EQ((__u32)PERF_RECORD_SWITCH, s->record.header.type);
+		if (misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT) {
+			EXPECT_TRUE(misc & PERF_RECORD_MISC_SWITCH_OUT);
+			++*runnable;
+		} else if (misc & PERF_RECORD_MISC_SWITCH_OUT) {
+			++*asleep;
+		}
+	}
+}
+
+#define SLEEPS	10
+
+/* A program whose time slice ends does not sleep, be it in user mode or in the kernel. */
+TEST_F(event, switches_of_a_busy_task_are_preemptions)
+{
+	struct perf_event_attr attr = recording_attr();
+	struct sampler *s = &self->sampler;
+	unsigned long runnable, asleep;
+	struct rusage before, after;
+	pid_t busy;
+	int i;
+
+	attr.context_switch = 1;
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	busy = fork();
+	ASSERT_LE(0, busy);
+	if (!busy) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			;
+	}
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, ORDER));
+	ASSERT_EQ(0, getrusage(RUSAGE_THREAD, &before));
+	ASSERT_EQ(0, event_enable(s->fd));
+	do {
+		loop(1000);
+		ASSERT_EQ(0, getrusage(RUSAGE_THREAD, &after));
+	} while (after.ru_nivcsw < before.ru_nivcsw + 5);
+	ASSERT_EQ(0, event_disable(s->fd));
+	count_switches_out(_metadata, s, &runnable, &asleep);
+	EXPECT_LE(5UL, runnable);
+	EXPECT_EQ(0UL, asleep);
+	kill(busy, SIGKILL);
+	ASSERT_EQ(busy, waitpid(busy, NULL, 0));
+	ASSERT_EQ(0, getrusage(RUSAGE_THREAD, &before));
+	ASSERT_EQ(0, event_enable(s->fd));
+	for (i = 0; i < SLEEPS; i++)
+		usleep(1000);
+	ASSERT_EQ(0, event_disable(s->fd));
+	ASSERT_EQ(0, getrusage(RUSAGE_THREAD, &after));
+	count_switches_out(_metadata, s, &runnable, &asleep);
+	EXPECT_LT(0UL, asleep);
+	EXPECT_EQ((unsigned long)(after.ru_nvcsw - before.ru_nvcsw), asleep);
 }
 
 /* Records of a CPU contain the task that is switched to or from. */

@@ -32,12 +32,14 @@ pub(super) unsafe extern "C" fn on_switch(
     preempt: bool,
     prev: *mut bindings::task_struct,
     next: *mut bindings::task_struct,
-    _prev_state: c_uint,
+    prev_state: c_uint,
 ) {
     if SLOW_SWITCH_USERS.load(Relaxed) != 0 {
-        // SAFETY: `on_slow_switch` requires the arguments of the tracepoint `sched_switch`, which the caller has
-        // passed.
-        return unsafe { on_slow_switch(preempt, prev, next) };
+        // `preempt` says only that the task was preempted in the kernel. The state is 0 (`TASK_RUNNING`) if the task was
+        // preempted in its program.
+        let is_runnable = preempt || prev_state == 0;
+        // SAFETY: `on_slow_switch` requires tasks from the tracepoint `sched_switch`, which the caller has passed.
+        return unsafe { on_slow_switch(is_runnable, prev, next) };
     }
     // SAFETY: `assume` requires that the caller can't leave the CPU: the scheduler calls the tracepoint `sched_switch`
     // with interrupts off, which they are until this function has returned.
@@ -51,15 +53,16 @@ pub(super) unsafe extern "C" fn on_switch(
     }
 }
 
-/// Does what [`on_switch`] does, and the additional work for [`SLOW_SWITCH_USERS`].
+/// Does what [`on_switch`] does, and the additional work for [`SLOW_SWITCH_USERS`]. `is_runnable` says that `prev` does
+/// not sleep: it could run on.
 ///
 /// # Safety
 ///
-/// To be called for the tracepoint `sched_switch` only, with its arguments.
+/// To be called for the tracepoint `sched_switch` only, with its tasks.
 #[cold]
 #[inline(never)]
 unsafe fn on_slow_switch(
-    preempt: bool,
+    is_runnable: bool,
     prev: *mut bindings::task_struct,
     next: *mut bindings::task_struct,
 ) {
@@ -71,7 +74,7 @@ unsafe fn on_slow_switch(
     let incoming = unsafe { table::find(next) };
     // The processor's records do not name their task. The current task is still `prev`.
     here.pmu().convert_records_at_switch(here);
-    record::write_switch(here, &TaskChange::SwitchOut(preempt), prev, next);
+    record::write_switch(here, &TaskChange::SwitchOut(is_runnable), prev, next);
     exchange_contexts_slowly(here, Context::loaded(here.percpu()), incoming, next);
     record::write_switch(here, &TaskChange::SwitchIn, next, prev);
 }

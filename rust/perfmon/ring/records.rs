@@ -23,7 +23,7 @@ mod misc {
     pub(super) const COMM_EXEC: u16 = 1 << 13;
     /// The task stops running. Without the flag it starts.
     pub(super) const SWITCH_OUT: u16 = 1 << 13;
-    /// The task was preempted, and is still runnable.
+    /// The task does not sleep: it could run on.
     pub(super) const SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 }
 
@@ -38,7 +38,7 @@ pub(crate) enum TaskChange<'a> {
     Exit,
     /// The task starts running on the CPU.
     SwitchIn,
-    /// The task stops running on the CPU. True if it was preempted.
+    /// The task stops running on the CPU. True if it could run on.
     SwitchOut(bool),
     /// The task has mapped memory. The words are the name of the mapping.
     Map(&'a Mapping, &'a [u64]),
