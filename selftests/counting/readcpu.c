@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -175,29 +174,6 @@ TEST_F(readcpu, reset_zeroes_each)
 		EXPECT_EQ(0, pmc_value_on(self->fd, 0, cpu));
 }
 
-/*
- * Returns the number of function call interrupts that the @n-th online CPU has received, or -1 on
- * failure.
- */
-static long function_calls(int n)
-{
-	FILE *f = fopen("/proc/interrupts", "r");
-	char line[1024], *next;
-	long calls = -1;
-
-	if (!f)
-		return -1;
-	while (calls < 0 && fgets(line, sizeof(line), f)) {
-		next = strstr(line, "CAL:");
-		if (!next)
-			continue;
-		for (next += 4; n >= 0; n--)
-			calls = strtol(next, &next, 10);
-	}
-	fclose(f);
-	return calls;
-}
-
 #define READS	1000
 
 TEST_F(readcpu, only_the_cpus_that_are_read_are_interrupted)
@@ -210,12 +186,12 @@ TEST_F(readcpu, only_the_cpus_that_are_read_are_interrupted)
 	ASSERT_EQ(0, pmc_start(self->fd, 0));
 	for_each_cpu_in(cpu, &self->cpus) {
 		for (n = 0; n < count; n++)
-			before[n] = function_calls(n);
+			before[n] = cpu_calls(n);
 		for (i = 0; i < READS; i++)
 			ASSERT_EQ(0, read_from(self->fd, cpu, 1, &data));
 		n = 0;
 		for_each_cpu_in(other, &self->cpus) {
-			calls = function_calls(n) - before[n];
+			calls = cpu_calls(n) - before[n];
 			ASSERT_LE(0, before[n++]);
 			/* The kernel calls functions for other reasons, too, but less often. */
 			if (other != cpu)

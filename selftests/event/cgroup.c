@@ -4,8 +4,12 @@
  * all CPUs.
  */
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -31,7 +35,8 @@ FIXTURE(cgroup)
 {
 	struct target target[TARGETS];
 	struct sampler sampler;
-	int cpu;		/* the first CPU */
+	cpu_set_t cpus;		/* the online CPUs */
+	int cpu;		/* the first of them */
 };
 
 /* Returns the path of cgroup @number. */
@@ -69,6 +74,7 @@ FIXTURE_SETUP(cgroup)
 	SKIP_WITHOUT_PMU();
 	self->sampler.fd = -1;
 	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	ASSERT_EQ(0, cpus_online(&self->cpus));
 	self->cpu = pin_to_first_cpu();
 	ASSERT_LE(0, self->cpu);
 	ASSERT_EQ(0, wait_until_idle());
@@ -441,6 +447,71 @@ TEST_F(cgroup, what_is_refused)
 	EXPECT_EQ(-EOPNOTSUPP, open_event(exclusive, cgroup_path(0), self->cpu));
 	task.task = 1;
 	EXPECT_EQ(-EOPNOTSUPP, open_event(task, cgroup_path(0), -1));
+}
+
+#define THREADS	300
+
+static void *sleep_forever(void *unused)
+{
+	for (;;)
+		pause();
+	return unused;
+}
+
+/* Starts a process with THREADS threads, which sleep on a CPU. */
+static pid_t start_threads(struct __test_metadata *_metadata, int cpu)
+{
+	pthread_t thread;
+	int ready[2], i;
+	char byte = 1;
+	pid_t pid;
+
+	ASSERT_EQ(0, pipe(ready));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pin_to_cpu(cpu);
+		for (i = 1; i < THREADS; i++)
+			byte &= !pthread_create(&thread, NULL, sleep_forever, NULL);
+		if (write(ready[1], &byte, 1) != 1)
+			_exit(1);
+		sleep_forever(NULL);
+	}
+	EXPECT_EQ(1, read(ready[0], &byte, 1));
+	EXPECT_EQ(1, byte);
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+/*
+ * While a cgroup is counted, moving a process calls the CPUs of its threads, each once: the kernel
+ * has interrupts off, and any user may move a process.
+ */
+TEST_F(cgroup, move_of_many_threads_calls_a_cpu_once)
+{
+	const int last = CPU_COUNT(&self->cpus) - 1;
+	int fd, cpu, last_cpu = 0;
+	long before;
+	pid_t pid;
+
+	for_each_cpu_in(cpu, &self->cpus)
+		last_cpu = cpu;
+	ASSERT_EQ(0, mkdir(cgroup_path(0), 0755));
+	ASSERT_EQ(0, mkdir(cgroup_path(1), 0755));
+	fd = open_cgroup(_metadata, cgroup_path(0), -1);
+	pid = start_threads(_metadata, last_cpu);
+	ASSERT_EQ(0, wait_until_idle());
+	before = cpu_calls(last);
+	ASSERT_LE(0, before);
+	move_to(_metadata, cgroup_path(1), pid);
+	EXPECT_GT(before + THREADS / 20, cpu_calls(last)) {
+		TH_LOG("%ld calls", cpu_calls(last) - before);
+	}
+	kill(pid, SIGKILL);
+	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+	close(fd);
 }
 
 /* Moves tasks, and makes and removes cgroups and events, at random. */

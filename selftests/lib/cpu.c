@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -107,4 +108,23 @@ long long cpu_interrupts(void)
 			sum += n;
 	fclose(f);
 	return sum;
+}
+
+long cpu_calls(int n)
+{
+	FILE *f = fopen("/proc/interrupts", "r");
+	char line[1024], *next;
+	long calls = -1;
+
+	if (!f)
+		return -1;
+	while (calls < 0 && fgets(line, sizeof(line), f)) {
+		next = strstr(line, "CAL:");
+		if (!next)
+			continue;
+		for (next += 4; n >= 0; n--)
+			calls = strtol(next, &next, 10);
+	}
+	fclose(f);
+	return calls;
 }

@@ -51,4 +51,10 @@ int cpu_find_hotpluggable(int *home, int *cpu, int *online);
 /* Returns the number of interrupts of the first CPU, without NMIs and PMIs; -1 on failure. */
 long long cpu_interrupts(void);
 
+/*
+ * Returns the number of function call interrupts that the @n-th online CPU has received, or -1 on
+ * failure.
+ */
+long cpu_calls(int n);
+
 #endif

@@ -5,6 +5,7 @@
  */
 #include <linux/build_bug.h>
 #include <linux/cgroup.h>
+#include <linux/cpumask.h>
 #include <linux/err.h>
 #include <linux/file.h>
 #include <linux/fs.h>
@@ -176,34 +177,44 @@ static void run_on_cpu(void *f)
 
 static DEFINE_PER_CPU(call_single_data_t, moved_calls);
 
-static void call_cpu_of(struct task_struct *task, void (*f)(void))
+static void call_cpu(unsigned int cpu, void (*f)(void))
 {
-	unsigned int cpu = task_cpu(task);
 	call_single_data_t *data = per_cpu_ptr(&moved_calls, cpu);
 
 	/*
 	 * If the data are still in use, the CPU has yet to begin the previous
-	 * call, which will find this task moved as well.
+	 * call, which will find these tasks moved as well.
 	 */
 	data->func = run_on_cpu;
 	data->info = f;
 	smp_call_function_single_async(cpu, data);
 }
 
+/*
+ * The CPUs of the threads that have moved. Each is called once, however many threads
+ * the process has. The kernel calls the tracepoint of moves under a lock of its own, so
+ * the mask has one user at a time.
+ */
+static struct cpumask moved_cpus;
+
 void perfmon_cgroup_call_cpus(struct task_struct *task, bool all_threads, void (*f)(void))
 {
 	struct task_struct *thread;
+	unsigned int cpu;
 
 	/* Pairs with the switch to a task, which looks at its cgroup after the task has its CPU. */
 	smp_mb();
 	if (!all_threads) {
-		call_cpu_of(task, f);
+		call_cpu(task_cpu(task), f);
 		return;
 	}
+	cpumask_clear(&moved_cpus);
 	rcu_read_lock();
 	for_each_thread(task, thread)
-		call_cpu_of(thread, f);
+		cpumask_set_cpu(task_cpu(thread), &moved_cpus);
 	rcu_read_unlock();
+	for_each_cpu(cpu, &moved_cpus)
+		call_cpu(cpu, f);
 }
 
 #else
