@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -518,18 +519,49 @@ TEST_F(event, page_of_a_vfork_child_refuses_rdpmc_after_exec)
 /* Microseconds: longer than the module follows tasks after its last event. */
 #define UNTIL_HOOKS_HAVE_GONE	2500000
 
-/* A fork that takes long: the parent waits until its child exits. */
-static void *fork_for_long(void *unused)
+/* Returns whether a traced child has stopped at the entry of clone(2). */
+static bool is_at_clone(pid_t pid)
+{
+	struct __ptrace_syscall_info info = {};
+
+	return ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info) > 0 &&
+	       info.op == PTRACE_SYSCALL_INFO_ENTRY && info.entry.nr == SYS_clone;
+}
+
+/*
+ * Starts a process whose fork takes long: it stops at the entry, until end_fork(). Returns its PID,
+ * or -1.
+ */
+static pid_t start_fork(void)
+{
+	pid_t pid = fork(), child;
+	int status;
+
+	if (!pid) {
+		ptrace(PTRACE_TRACEME, 0, 0, 0);
+		raise(SIGSTOP);
+		child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+		if (!child)
+			_exit(0);
+		_exit(waitpid(child, &status, 0) != child || status);
+	}
+	while (waitpid(pid, &status, 0) == pid && WIFSTOPPED(status)) {
+		if (is_at_clone(pid))
+			return pid;
+		/* Without this option a stop at a system call says nothing about the call. */
+		ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACESYSGOOD);
+		ptrace(PTRACE_SYSCALL, pid, 0, 0);
+	}
+	return -1;
+}
+
+/* Lets the fork end. Returns whether the process and its child have exited well. */
+static bool end_fork(pid_t pid)
 {
 	int status;
-	pid_t pid = syscall(SYS_clone, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0);
 
-	(void)unused;
-	if (!pid) {
-		usleep(2 * UNTIL_HOOKS_HAVE_GONE);
-		_exit(0);
-	}
-	return pid > 0 && waitpid(pid, &status, 0) == pid && !status ? NULL : "no child";
+	ptrace(PTRACE_DETACH, pid, 0, 0);
+	return waitpid(pid, &status, 0) == pid && !status;
 }
 
 /* rdpmc_in_child() while a page of perf is mapped: only a followed task loses the right. */
@@ -554,22 +586,20 @@ static int rdpmc_in_child_of_perfs(void)
  */
 TEST_F(event, tasks_are_followed_while_a_fork_is_under_way)
 {
-	pthread_t thread;
-	void *failed;
+	pid_t forking;
 
 	if (variant->maker->children_keep_rdpmc || variant->parameters)
 		return;
 	/* The mapping keeps the event open. The child does not have the mapping. */
 	close(self->fd);
 	self->fd = -1;
-	ASSERT_EQ(0, pthread_create(&thread, NULL, fork_for_long, NULL));
-	usleep(UNTIL_HOOKS_HAVE_GONE / 10);
+	forking = start_fork();
+	ASSERT_LT(0, forking);
 	munmap(self->page, getpagesize());
 	self->page = NULL;
 	usleep(UNTIL_HOOKS_HAVE_GONE);
 	EXPECT_EQ(SIGSEGV, rdpmc_in_child_of_perfs());
-	ASSERT_EQ(0, pthread_join(thread, &failed));
-	EXPECT_EQ(NULL, failed);
+	EXPECT_TRUE(end_fork(forking));
 	usleep(UNTIL_HOOKS_HAVE_GONE);
 	EXPECT_EQ(0, rdpmc_in_child_of_perfs());
 }

@@ -4,9 +4,17 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <linux/sched.h>
+
 #include "device.h"
+#include "event.h"
 #include "fixture.h"
 #include "module.h"
 
@@ -70,6 +78,95 @@ TEST_F_TIMEOUT(module, device_comes_and_goes_with_the_module, 300)
 		fd = device_open(O_RDONLY);
 		EXPECT_LE(0, fd);
 		close(fd);
+	}
+}
+
+/* Maps the page of an event, which gives this program the right to use RDPMC, and unmaps it. */
+static void map_page(struct __test_metadata *_metadata)
+{
+	struct perf_event_attr attr = event_instructions();
+	int fd = event_maker_perfmon.open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	const size_t size = sysconf(_SC_PAGESIZE);
+	void *page;
+
+	ASSERT_LE(0, fd);
+	page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ASSERT_NE(MAP_FAILED, page);
+	ASSERT_EQ(0, munmap(page, size));
+	close(fd);
+}
+
+/*
+ * Makes a child by clone3() with @flags and CLONE_VFORK, which never ends. It writes its PID to
+ * @fd. This process waits for it.
+ */
+static void wait_in_clone3(__u64 flags, int fd)
+{
+	struct clone_args arguments = {
+		.flags = flags | CLONE_VM | CLONE_VFORK,
+		.exit_signal = flags & CLONE_PARENT ? 0 : SIGCHLD,
+	};
+	pid_t pid;
+
+	if (!syscall(SYS_clone3, &arguments, sizeof(arguments))) {
+		pid = syscall(SYS_getpid);
+		if (write(fd, &pid, sizeof(pid)) == sizeof(pid))
+			for (;;)
+				pause();
+	}
+	_exit(1);
+}
+
+/* Waits up to 10 s until a child has exited. Returns whether it has. */
+static bool exits_soon(pid_t pid)
+{
+	siginfo_t info = {};
+	int i;
+
+	for (i = 0; i < 1000 && !info.si_pid; i++) {
+		usleep(10000);
+		if (waitid(P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT))
+			return false;
+	}
+	return info.si_pid;
+}
+
+/*
+ * A program that has the right to use RDPMC may copy it by fork(2), so the module waits for the
+ * ends of forks. But a child of vfork() may run for ever before its exec.
+ */
+TEST_F(module, unload_does_not_wait_for_vfork)
+{
+	static const __u64 flags[] = { 0, CLONE_PARENT };
+	pid_t waiting, child, unloader;
+	int end[2], status;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(flags); i++) {
+		map_page(_metadata);
+		ASSERT_EQ(0, pipe(end));
+		waiting = fork();
+		ASSERT_LE(0, waiting);
+		if (!waiting)
+			wait_in_clone3(flags[i], end[1]);
+		close(end[1]);
+		ASSERT_EQ((ssize_t)sizeof(child), read(end[0], &child, sizeof(child)));
+		unloader = fork();
+		ASSERT_LE(0, unloader);
+		if (!unloader)
+			_exit(module_unload() != 0);
+		EXPECT_TRUE(exits_soon(unloader)) {
+			TH_LOG("the module waits, with flags %llx", flags[i]);
+		}
+		kill(child, SIGKILL);
+		kill(waiting, SIGKILL);
+		EXPECT_EQ(waiting, waitpid(waiting, NULL, 0));
+		if (flags[i] & CLONE_PARENT)
+			EXPECT_EQ(child, waitpid(child, NULL, 0));
+		EXPECT_EQ(unloader, waitpid(unloader, &status, 0));
+		EXPECT_EQ(0, status);
+		close(end[0]);
+		ASSERT_EQ(0, module_load());
 	}
 }
 

@@ -8,7 +8,10 @@
 use super::{
     cgroup, life, mappings, new_cgroups, slow_switch_users::SLOW_SWITCH_USERS, switch, table,
 };
-use crate::sys::{ffi, kernel_thread, tracepoint::Probe};
+use crate::{
+    cpu::on_each_online,
+    sys::{ffi, kernel_thread, tracepoint::Probe},
+};
 use core::sync::atomic::{
     AtomicU32,
     Ordering::{AcqRel, Acquire, SeqCst},
@@ -208,6 +211,9 @@ fn try_unregister() -> bool {
     }
     // SAFETY: The function has no preconditions: it looks at tasks under RCU, which it takes itself.
     if unsafe { ffi::perfmon_rdpmc_may_be_copied() } {
+        // A program that has run without an interrupt since its fork seems to be in the fork until this interrupt. On a
+        // CPU of `nohz_full` there may be no other.
+        on_each_online(|_| true, |_| ());
         return false;
     }
     if USERS.compare_exchange(1, 0, SeqCst, SeqCst).is_ok() {
@@ -225,8 +231,10 @@ pub(super) fn finish() {
     // locks.
     unsafe { ffi::perfmon_call_later_cancel() };
     mappings::unregister_if_unused();
+    let mut pause_ms = 10;
     while !try_unregister() {
-        fsleep(Delta::from_millis(10));
+        fsleep(Delta::from_millis(pause_ms));
+        pause_ms = i64::min(2 * pause_ms, 1000);
     }
     // SAFETY: `perfmon_call_soon_cancel()` requires a caller that may sleep: the module's exit runs in a task without
     // locks. No event is left that could queue `table::grow` again.

@@ -25,7 +25,8 @@
  *             task_newtask sets the child's number to 0 before the child runs. The
  *             module unregisters from the tracepoint when no event is open any more,
  *             but not while a fork that began before may be under way
- *             (perfmon_rdpmc_may_be_copied()). Children to which perf has left the
+ *             (perfmon_rdpmc_may_be_copied()): it waits for a fork that a debugger
+ *             has stopped, for instance. Children to which perf has left the
  *             right keep it.
  *   vfork     Parent and child have one mm, and one right, as threads.
  *   exec      The task gets a new mm, which has no mapping. The mm that it leaves keeps
@@ -206,7 +207,8 @@ out:
 
 /*
  * Returns whether a task may be copying its mm, by the number of its present or
- * last system call. The caller holds RCU's read lock, so the stack stays allocated.
+ * last system call. A task that has returned to its program has this number until its
+ * next interrupt. The caller holds RCU's read lock, so the stack stays allocated.
  */
 static bool may_fork(struct task_struct *task)
 {
@@ -237,6 +239,26 @@ static bool may_fork(struct task_struct *task)
 	return false;
 }
 
+/*
+ * Returns whether a task that has made a child by vfork() waits for it, which may take
+ * for ever. The tracepoint task_newtask has been called then. The child points to the
+ * completion, which is on the stack of the task that waits. That need not be the child's
+ * parent (CLONE_PARENT). The caller holds RCU's read lock.
+ */
+static bool waits_for_vfork(struct task_struct *task)
+{
+	const unsigned long stack = (unsigned long)READ_ONCE(task->stack);
+	struct task_struct *process, *child;
+
+	for_each_process_thread(process, child) {
+		unsigned long done = (unsigned long)READ_ONCE(child->vfork_done);
+
+		if (done - stack < THREAD_SIZE)
+			return true;
+	}
+	return false;
+}
+
 bool perfmon_rdpmc_may_be_copied(void)
 {
 	struct task_struct *process, *thread;
@@ -249,7 +271,7 @@ bool perfmon_rdpmc_may_be_copied(void)
 		return false;
 	rcu_read_lock();
 	for_each_process_thread(process, thread) {
-		if (may_fork(thread)) {
+		if (may_fork(thread) && !waits_for_vfork(thread)) {
 			WRITE_ONCE(right_was_given, true);
 			goto out;
 		}
