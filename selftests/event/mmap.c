@@ -23,6 +23,7 @@
 #include "event.h"
 #include "fixture.h"
 #include "idle.h"
+#include "mapping_probes.h"
 #include "perf.h"
 #include "rights.h"
 #include "samples.h"
@@ -561,6 +562,27 @@ TEST_F(mmap, full_ring_records_how_many_mappings_are_lost)
 	EXPECT_LT(0UL, lost);
 	EXPECT_EQ(mappings + 1UL, seen + lost);
 	EXPECT_EQ(1, event_fdinfo_number(s->fd, "mmap"));
+}
+
+/* Other events that come and go don't keep the probes. */
+TEST_F(mmap, probes_are_removed_although_events_are_opened)
+{
+	struct perf_event_attr attr = recording_attr();
+	int fd, i;
+
+	attr.mmap2 = 1;
+	fd = makers[PERFMON]->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(2, mapping_probes());
+	close(fd);
+	attr.mmap2 = 0;
+	for (i = 0; i < 30; i++) {
+		fd = makers[PERFMON]->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+		ASSERT_LE(0, fd);
+		close(fd);
+		usleep(100000);
+	}
+	EXPECT_EQ(0, mapping_probes());
 }
 
 /* The addresses of all samples of an executed program are in recorded mappings. */

@@ -149,7 +149,7 @@ fn remove_mapping_user(wants_mappings: bool) {
     }
 }
 
-/// Has a kernel thread call [`unregister_if_unused`] in a second.
+/// Has a kernel thread call [`unregister_if_unused`] in a second, or earlier if it was to be called already.
 fn unregister_later() {
     // SAFETY: The function requires a callback that stays until it has been called or cancelled: `finish` cancels the
     // call before the module is unloaded. The callback requires a task that may sleep, as a kernel thread may.
@@ -164,7 +164,7 @@ fn add_user_if_registered() -> bool {
 
 /// Undoes [`add_user`] for an event that no context has any more.
 ///
-/// After the last event the functions stay registered for a second, so that the next event need not register them
+/// After the last event the functions stay registered for up to a second, so that the next event need not register them
 /// again, which takes long: the kernel waits for all CPUs.
 pub(super) fn remove_user(wants_mappings: bool) {
     remove_mapping_user(wants_mappings);

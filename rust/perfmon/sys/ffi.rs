@@ -359,7 +359,7 @@ unsafe extern "C" {
         f: ::core::option::Option<unsafe extern "C" fn(data: *mut ::kernel::ffi::c_void)>,
         data: *mut ::kernel::ffi::c_void,
     );
-    #[doc = " Has a kernel thread call f() in one second. Another call of this within that\n second makes the second begin again."]
+    #[doc = " Has a kernel thread call f() in one second. Another call of this within that\n second has no effect, so f() is not put off for ever."]
     pub fn perfmon_call_later(f: ::core::option::Option<unsafe extern "C" fn()>);
     #[doc = " Cancels perfmon_call_later(). f() is not under way when this returns."]
     pub fn perfmon_call_later_cancel();

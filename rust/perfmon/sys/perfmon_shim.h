@@ -477,7 +477,7 @@ void perfmon_own_name(char name[16]);
 void perfmon_call(void (*f)(void *data), void *data);
 /*
  * Has a kernel thread call f() in one second. Another call of this within that
- * second makes the second begin again.
+ * second has no effect, so f() is not put off for ever.
  */
 void perfmon_call_later(void (*f)(void));
 /* Cancels perfmon_call_later(). f() is not under way when this returns. */

@@ -167,7 +167,7 @@ static DECLARE_DELAYED_WORK(later_work, run_later_callback);
 void perfmon_call_later(void (*f)(void))
 {
 	later_callback = f;
-	mod_delayed_work(system_dfl_wq, &later_work, HZ);
+	queue_delayed_work(system_dfl_wq, &later_work, HZ);
 }
 
 void perfmon_call_later_cancel(void)
