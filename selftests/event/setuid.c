@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A user who may not examine a setuid program never counts it, not even by an event that is
- * being opened while the program starts, even if opening takes long.
+ * being opened while the program starts, even if opening takes long; nor sees it if its exec fails.
  *
  * A user opens sampled events of a process in a loop, at SCHED_IDLE, so that the loop is stopped
  * at any instruction while the process runs. The process executes a setuid program, which works
@@ -14,10 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "device.h"
 #include "fixture.h"
 #include "idle.h"
@@ -103,6 +105,16 @@ static void run_program(struct shared_results *shared, unsigned int round)
 	_exit(127);
 }
 
+/* Makes PROGRAM, a copy of this program that is setuid. */
+static void copy_program(struct __test_metadata *_metadata)
+{
+	char command[512];
+
+	snprintf(command, sizeof(command), "cp /proc/%d/exe %s", getpid(), PROGRAM);
+	ASSERT_EQ(0, system(command));
+	ASSERT_EQ(0, chmod(PROGRAM, 04755));
+}
+
 /* Returns whether the opener has opened events of the process, and was refused the program. */
 static bool opener_opened_and_was_refused(struct shared_results *shared)
 {
@@ -115,14 +127,11 @@ TEST(setuid_program_is_never_counted)
 	struct shared_results *shared = map_shared(_metadata, sizeof(*shared));
 	unsigned int round;
 	pid_t opener, prey;
-	char command[512];
 	long long before, most_nmis = 0;
 	int status;
 
 	SKIP_WITHOUT_PMU();
-	snprintf(command, sizeof(command), "cp /proc/%d/exe %s", getpid(), PROGRAM);
-	ASSERT_EQ(0, system(command));
-	ASSERT_EQ(0, chmod(PROGRAM, 04755));
+	copy_program(_metadata);
 	ASSERT_EQ(0, chmod(_PATH_PERFMON, 0666));
 	ASSERT_EQ(0, pin_to_cpu(0));
 	ASSERT_EQ(0, wait_until_idle());
@@ -153,6 +162,76 @@ TEST(setuid_program_is_never_counted)
 	EXPECT_TRUE(opener_opened_and_was_refused(shared));
 	unlink(PROGRAM);
 	EXPECT_EQ(0, chmod(_PATH_PERFMON, 0600));
+}
+
+#define SAMPLED_STACK	1024
+
+/* The registers RSP and RIP, for sample_regs_user. */
+#define REGISTERS_SP_IP	(1ULL << 7 | 1ULL << 8)
+
+/* The process whose exec fails when the program is mapped: the task has nowhere to return to. */
+static void fail_to_run_program(void)
+{
+	const struct rlimit room = { 300 << 10, 300 << 10 };
+
+	become_user_process();
+	if (setrlimit(RLIMIT_AS, &room))
+		_exit(1);
+	execl(PROGRAM, PROGRAM, "--turns", "1", NULL);
+	_exit(127);
+}
+
+/*
+ * An exec may fail after the task has the program's rights and the first parts of its memory.
+ * Samples of the kernel's work for the end of the task have no registers and no memory of either
+ * program.
+ */
+TEST(failed_exec_of_a_setuid_program_shows_nothing)
+{
+	struct perf_event_attr attr = event_every(2003);
+	unsigned long samples = 0;
+	bool has_executed = false;
+	struct sampler s;
+	struct sample sample;
+	int go, status;
+	pid_t pid;
+
+	SKIP_WITHOUT_PMU();
+	copy_program(_metadata);
+	attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_REGS_INTR | PERF_SAMPLE_STACK_USER;
+	attr.sample_regs_user = REGISTERS_SP_IP;
+	attr.sample_regs_intr = REGISTERS_SP_IP;
+	attr.sample_stack_user = SAMPLED_STACK;
+	attr.exclude_kernel = 0;
+	attr.comm = 1;
+	attr.enable_on_exec = 1;
+	pid = fork_waiting(&go);
+	ASSERT_LE(0, pid);
+	if (!pid)
+		fail_to_run_program();
+	ASSERT_EQ(0, sampler_open(&s, &event_maker_perfmon, &attr, pid, -1, 8));
+	ASSERT_EQ(1, write(go, "", 1));
+	close(go);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_TRUE(WIFSIGNALED(status)) {
+		TH_LOG("status %x", status);
+	}
+	while (event_ring_next(&s.ring, &s.record)) {
+		has_executed |= s.record.header.type == PERF_RECORD_COMM &&
+				s.record.header.misc & PERF_RECORD_MISC_COMM_EXEC;
+		if (s.record.header.type != PERF_RECORD_SAMPLE)
+			continue;
+		ASSERT_TRUE(sample_parse(&s.record, &s.parts, &sample));
+		samples++;
+		EXPECT_EQ(0ULL, sample.user_abi);
+		EXPECT_EQ(0ULL, sample.abi);
+		EXPECT_EQ(0ULL, sample.stack_size);
+	}
+	EXPECT_TRUE(has_executed);
+	EXPECT_LT(0UL, samples);
+	TH_LOG("%lu samples", samples);
+	sampler_close(&s);
+	unlink(PROGRAM);
 }
 
 int main(int argc, char **argv)

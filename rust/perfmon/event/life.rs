@@ -8,7 +8,7 @@ use super::{
     event::Event,
     exit::ExitCounts,
     record,
-    slot::{self, Slots},
+    slot::{self, show_program, ExecStage, Slots},
     switch::mark_current_missed,
     table,
 };
@@ -140,7 +140,12 @@ pub(super) unsafe extern "C" fn on_exec(
         });
         end_current_task();
     } else {
-        with_current_task_slots(|_, slots| slots.may_record_new_program = false);
+        with_current_task_slots(|here, slots| {
+            slots.exec = ExecStage::Done;
+            if here.is_some() {
+                show_program();
+            }
+        });
     }
 }
 
@@ -157,13 +162,14 @@ pub(super) unsafe fn exec_is_private(binprm: *mut bindings::linux_binprm) -> boo
 }
 
 /// Handles an exec of the current task, before anything of the program is mapped: enables the events with
-/// `enable_on_exec`, and removes the events with `remove_on_exec`.
+/// `enable_on_exec`, and removes the events with `remove_on_exec`. Until [`on_exec`] samples show nothing of the program.
 fn handle_exec() {
     with_current_task_slots(|here, slots| {
         if let Some(here) = here {
             // Closes the windows, so that the sums are up to date.
             slot::Readings::new(timestamp()).close_windows(here, slots);
         }
+        slots.exec = ExecStage::Begun;
         slot::remove_where(slots, |event| event.config.remove_on_exec);
         slots.iter_mut().for_each(slot::Slot::enable_on_exec);
         slot::discard_calls(here, slots);
@@ -191,8 +197,8 @@ pub(super) unsafe extern "C" fn on_exit(
     end_current_task();
 }
 
-/// Handles the tracepoint `task_rename`: the current task gives `task` a name. That may be another thread of its process,
-/// by proc, whose own events record nothing then, as with perf.
+/// Handles the tracepoint `task_rename`: the current task gives `task` a name. By proc that may be another thread of its
+/// process, whose own events record nothing then, as with perf.
 ///
 /// # Safety
 ///

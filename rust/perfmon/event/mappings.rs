@@ -7,7 +7,12 @@
 //! 0`).
 
 use super::{
-    cgroup, context::HeldContext, event::Event, life::exec_is_private, record, slot::Slots,
+    cgroup,
+    context::HeldContext,
+    event::Event,
+    life::exec_is_private,
+    record,
+    slot::{ExecStage, Slots},
 };
 use crate::{
     cpu::ThisCpu,
@@ -174,7 +179,7 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
 fn may_record_mapping(slots: &Slots) -> bool {
     // SAFETY: The function requires a task that is alive, which the current task is.
     let is_in_exec = unsafe { ffi::perfmon_task_executes(Task::current_raw()) };
-    !is_in_exec || slots.may_record_new_program
+    !is_in_exec || slots.exec == ExecStage::MayRecordMappings
 }
 
 /// Handles the probe of `setup_new_exec()`: the current task begins to execute a program, whose credentials are
@@ -190,6 +195,8 @@ unsafe extern "C" fn on_new_program(program: *mut bindings::linux_binprm) {
     if let Some(mut slots) = HeldContext::of_task(here) {
         // SAFETY: The function requires the program that the current task executes, with its credentials: the probed
         // function, `setup_new_exec()`, has it as its argument.
-        slots.may_record_new_program = !unsafe { exec_is_private(program) };
+        if !unsafe { exec_is_private(program) } {
+            slots.exec = ExecStage::MayRecordMappings;
+        }
     }
 }

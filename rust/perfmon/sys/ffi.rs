@@ -236,6 +236,8 @@ unsafe extern "C" {
     pub fn perfmon_on_stack_of(task: *const task_struct) -> bool;
     #[doc = " Returns whether a sample of @task may show these registers. In the kernel it may\n not while the context switch runs, where they may be another task's, nor in\n execve(2), which has yet to find out which users may look at the new program."]
     pub fn perfmon_may_show_regs(regs: *mut pt_regs, task: *const task_struct) -> bool;
+    #[doc = " Has samples on this CPU show nothing of the program that the current task has begun\n to execute, or show it again. For callers with interrupts off."]
+    pub fn perfmon_hide_program(hide: bool);
     #[doc = " Returns the registers of the program that was interrupted, or that has called\n the kernel. NULL in a kernel thread, in execve(2), while the registers are\n being saved, and if @task is neither NULL nor the current task."]
     pub fn perfmon_user_regs(regs: *mut pt_regs, task: *const task_struct) -> *mut pt_regs;
     #[doc = " Returns the address at which the program continues after the system call or\n interrupt that has just begun, whose handler has not saved its registers yet;\n else 0."]

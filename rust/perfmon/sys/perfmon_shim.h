@@ -258,6 +258,11 @@ bool perfmon_on_stack_of(const struct task_struct *task);
  */
 bool perfmon_may_show_regs(struct pt_regs *regs, const struct task_struct *task);
 /*
+ * Has samples on this CPU show nothing of the program that the current task has begun
+ * to execute, or show it again. For callers with interrupts off.
+ */
+void perfmon_hide_program(bool hide);
+/*
  * Returns the registers of the program that was interrupted, or that has called
  * the kernel. NULL in a kernel thread, in execve(2), while the registers are
  * being saved, and if @task is neither NULL nor the current task.

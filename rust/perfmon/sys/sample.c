@@ -4,6 +4,7 @@
  * NMIs.
  */
 #include <linux/compat.h>
+#include <linux/percpu.h>
 #include <linux/perf_event.h>
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
@@ -87,9 +88,26 @@ bool perfmon_on_stack_of(const struct task_struct *task)
 	return !task || task == current;
 }
 
+/* The current task has begun to execute a program, and on_exec() was not called yet. */
+static DEFINE_PER_CPU(bool, program_is_hidden);
+
+void perfmon_hide_program(bool hide)
+{
+	this_cpu_write(program_is_hidden, hide);
+}
+
+/*
+ * An exec may fail after the new program has got its credentials and its memory, for
+ * lack of memory for instance. The kernel clears in_execve then, before the task ends.
+ */
+static bool is_new_program(void)
+{
+	return current->in_execve || this_cpu_read(program_is_hidden);
+}
+
 bool perfmon_may_show_regs(struct pt_regs *regs, const struct task_struct *task)
 {
-	return user_mode(regs) || (perfmon_on_stack_of(task) && !current->in_execve);
+	return user_mode(regs) || (perfmon_on_stack_of(task) && !is_new_program());
 }
 
 /*
@@ -157,7 +175,7 @@ struct pt_regs *perfmon_user_regs(struct pt_regs *regs,
 	 * new program are set before on_exec() checks which users may look at
 	 * it.
 	 */
-	if (current->flags & (PF_KTHREAD | PF_USER_WORKER) || current->in_execve)
+	if (current->flags & (PF_KTHREAD | PF_USER_WORKER) || is_new_program())
 		return NULL;
 	return are_user_regs_saved(regs, user) ? user : NULL;
 }

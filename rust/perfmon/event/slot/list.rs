@@ -33,8 +33,19 @@ pub(in crate::event) struct Slots {
     pub(super) has_sampled_slots: bool,
     pub(super) turn_order: TurnOrder,
     pub(in crate::event) calls: SavedCalls,
-    /// The task's events may count the new program of its exec. Has a meaning only during an exec.
-    pub(in crate::event) may_record_new_program: bool,
+    pub(in crate::event) exec: ExecStage,
+}
+
+/// The stage of an exec of a task.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::event) enum ExecStage {
+    /// The task's program may be shown: the exec has succeeded, or there was none.
+    Done,
+    /// The exec has begun, and it is not known whether the events may count the new program. Samples show nothing of it.
+    /// After an exec that has failed, this stage lasts until the task's end.
+    Begun,
+    /// As [`Self::Begun`], but the events may count the new program, so its mappings may be recorded.
+    MayRecordMappings,
 }
 
 impl Slots {
@@ -52,7 +63,7 @@ impl Slots {
             has_sampled_slots: false,
             turn_order: TurnOrder::NONE,
             calls: SavedCalls::new(),
-            may_record_new_program: false,
+            exec: ExecStage::Done,
         })
     }
 }

@@ -20,8 +20,9 @@ mod windows;
 
 pub(super) use self::{
     call_stack::discard as discard_calls,
-    list::{inherit, own_counters, remove, remove_all, remove_where, set_page, Slots},
+    list::{inherit, own_counters, remove, remove_all, remove_where, set_page, ExecStage, Slots},
     readings::Readings,
+    sampling::show_program,
     slot::{EventCount, Slot},
     slot_memory::{SlotMemory, INITIAL_SLOTS, MAX_SLOTS},
     user_pages::{width_of, write_inactive},

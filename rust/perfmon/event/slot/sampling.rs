@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The samples of slots: counters are armed when windows open, and disarmed when they close.
 
-use super::{call_stack, list::Slots, phase::Phase, readings::Readings, slot::Slot};
+use super::{
+    call_stack,
+    list::{ExecStage, Slots},
+    phase::Phase,
+    readings::Readings,
+    slot::Slot,
+};
 use crate::{
     cpu::ThisCpu,
     logic::{event_attr::PERF_SAMPLE_READ, precise::closest_period},
     percpu::{ArmedSampler, PerCpu},
     pmu::{lbr, pebs::may_run_guests},
+    sys::ffi,
 };
 use kernel::bindings;
 
@@ -23,6 +30,9 @@ pub(super) fn arm_slots(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
         }
     }
     call_stack::restore(here, slots);
+    if slots.exec != ExecStage::Done {
+        hide_program(slots);
+    }
     if needs_counts {
         prepare_counts(here, slots);
     }
@@ -78,6 +88,25 @@ pub(super) fn close_windows(readings: &mut Readings, here: ThisCpu<'_>, slots: &
             slot.update_events_left(here.percpu(), total);
         }
     }
+    if slots.exec != ExecStage::Done {
+        show_program();
+    }
+}
+
+/// Has samples show nothing of the program that the current task has begun to execute, until the windows close.
+#[cold]
+fn hide_program(slots: &Slots) {
+    if slots.iter().any(|slot| slot.is_open() && slot.is_sampled()) {
+        // SAFETY: The function requires interrupts off: callers open windows, and so have interrupts off.
+        unsafe { ffi::perfmon_hide_program(true) };
+    }
+}
+
+/// Undoes [`hide_program`]. Interrupts are off.
+#[cold]
+pub(in crate::event) fn show_program() {
+    // SAFETY: The function requires interrupts off, which the caller has.
+    unsafe { ffi::perfmon_hide_program(false) };
 }
 
 impl Slot {
