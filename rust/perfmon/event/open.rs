@@ -204,7 +204,6 @@ fn create_event(
             return Err(error);
         }
     };
-    record::begin_switches(&event);
     if let Err(error) = event.target.recheck_access() {
         // `close` takes the lock of the group, which `group_join` holds.
         drop(group_join);
@@ -238,7 +237,8 @@ fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result 
     }
 }
 
-/// Creates an event with a counter, and attaches it to its target, still disabled.
+/// Creates an event with a counter, and attaches it to its target. An exec may enable the event, otherwise it is still
+/// disabled.
 ///
 /// # Errors
 ///
@@ -256,7 +256,15 @@ fn new_attached_event(
         let joined_group = leader.map(|leader| leader.own_group.clone());
         let event = Event::new(config, counters, target, joined_group, id, on_last_sample);
         let event = KBox::pin_init(event, GFP_KERNEL_ACCOUNT);
-        let result = event.map(|event| (attach(&event, leader), event));
+        let result = event.map(|event| {
+            // Before the event is attached, since an exec of the task may enable it from then on.
+            record::begin_switches(&event);
+            let result = attach(&event, leader);
+            if result.is_err() {
+                record::end_switches(&event);
+            }
+            (result, event)
+        });
         match result {
             Ok((Ok(()), event)) => return Ok(event),
             Ok((Err(AttachError::CounterTaken | AttachError::Full(_)), event)) => {

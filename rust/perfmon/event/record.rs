@@ -17,10 +17,10 @@ use kernel::{bindings, task::Task};
 
 /// The number of events that record context switches.
 ///
-/// ATOMICS: relaxed. It is raised together with [`SLOW_SWITCH_USERS`], before the event is enabled.
+/// ATOMICS: relaxed. It is raised together with [`SLOW_SWITCH_USERS`], before the event is attached.
 static SWITCH_RECORDERS: AtomicU32 = AtomicU32::new(0);
 
-/// Makes switches take the slow path, if the event writes records or samples at each of them. The event is not enabled
+/// Makes switches take the slow path, if the event writes records or samples at each of them. The event is not attached
 /// yet.
 pub(super) fn begin_switches(event: &Event) {
     if event.sampler.sampling.switch {
