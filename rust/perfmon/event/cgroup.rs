@@ -456,12 +456,13 @@ pub(super) fn refresh_loaded(here: ThisCpu<'_>) {
     }
 }
 
-/// Handles the tracepoint `cgroup_attach_task`: `task` has moved to another cgroup, with all threads of its process
-/// if `all_threads`. Interrupts are off.
+/// Handles the tracepoints `cgroup_attach_task` and `cgroup_transfer_tasks`: `task` has moved to another cgroup, with
+/// all threads of its process if `all_threads`. The second is for tasks whose cpuset of version 1 has no CPU left.
+/// Interrupts are off.
 ///
 /// # Safety
 ///
-/// To be called by the tracepoint `cgroup_attach_task` only, with its arguments.
+/// To be called by these tracepoints only, with their arguments.
 pub(super) unsafe extern "C" fn on_move(
     _data: *mut c_void,
     _cgroup: *mut ffi::cgroup,
@@ -472,8 +473,8 @@ pub(super) unsafe extern "C" fn on_move(
     if !EVENTS.all().into_iter().any(HierarchyEvents::exist) {
         return;
     }
-    // SAFETY: The function requires a task that is alive, interrupts off, and a callback that stays: the tracepoint
-    // passes such a task with interrupts off, and `flush` waits for pending calls of `reload_here` before the module is
+    // SAFETY: The function requires a task that is alive, interrupts off, and a callback that stays: the tracepoints
+    // pass such a task with interrupts off, and `flush` waits for pending calls of `reload_here` before the module is
     // unloaded.
     unsafe { ffi::perfmon_cgroup_call_cpus(task, all_threads, Some(reload_here)) };
 }

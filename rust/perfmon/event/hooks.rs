@@ -39,7 +39,7 @@ struct Hooks {
     /// so that no child of a counted task is missed.
     probes: [Probe; 5],
     /// The functions for tasks that move to other cgroups, and for new cgroups; `None` on a kernel without cgroups.
-    cgroup_probes: [Option<Probe>; 2],
+    cgroup_probes: [Option<Probe>; 3],
     /// Programs may still have the right to use RDPMC from perf, so [`SLOW_SWITCH_USERS`] is one higher while the
     /// functions are registered.
     rdpmc_left_by_perf: bool,
@@ -68,6 +68,7 @@ impl Hooks {
         let cgroup_probes = unsafe {
             [
                 Probe::new(c"cgroup_attach_task", cgroup::on_move as *mut _).ok(),
+                Probe::new(c"cgroup_transfer_tasks", cgroup::on_move as *mut _).ok(),
                 Probe::new(c"cgroup_mkdir", new_cgroups::on_new_cgroup as *mut _).ok(),
             ]
         };

@@ -192,8 +192,8 @@ static void call_cpu(unsigned int cpu, void (*f)(void))
 
 /*
  * The CPUs of the threads that have moved. Each is called once, however many threads
- * the process has. The kernel calls the tracepoint of moves under a lock of its own, so
- * the mask has one user at a time.
+ * the process has. The kernel calls the tracepoints of moves under a lock of their own,
+ * so the mask has one user at a time.
  */
 static struct cpumask moved_cpus;
 
