@@ -41,8 +41,8 @@ pub(in crate::event) struct Slots {
 pub(in crate::event) enum ExecStage {
     /// The task's program may be shown: the exec has succeeded, or there was none.
     Done,
-    /// The exec has begun, and it is not known whether the events may count the new program. Samples show nothing of it.
-    /// After an exec that has failed, this stage lasts until the task's end.
+    /// The exec has begun, and it is not known whether the events may count the new program. Samples show nothing of
+    /// it. After an exec that has failed, this stage lasts until the task's end.
     Begun,
     /// As [`Self::Begun`], but the events may count the new program, so its mappings may be recorded.
     MayRecordMappings,
@@ -176,26 +176,26 @@ pub(in crate::event) fn own_counters(
 /// Removes the slots of an event, whose windows are closed. If the event led a group, its siblings have no leader
 /// afterwards.
 pub(in crate::event) fn remove(slots: &mut Slots, event: &Event) {
-    while let Some(index) = slots.iter().position(|slot| slot.is_of_event(event)) {
-        if let Ok(slot) = slots.remove(index) {
-            slot.end();
-        }
-        slots.turn_order.note_removal(event, index);
-        for slot in slots.iter_mut() {
-            slot.leader = slot.leader.after_removal(index);
-        }
-    }
+    remove_where(slots, |other| ptr::eq(other, event));
 }
 
 /// Removes the slots of the events for which `should_remove` is true, as [`remove`] does. The windows of these slots are
 /// closed.
 pub(in crate::event) fn remove_where(slots: &mut Slots, should_remove: impl Fn(&Event) -> bool) {
-    while let Some(event) = slots
-        .iter()
-        .map(Slot::event)
-        .find(|event| should_remove(event))
-    {
-        remove(slots, event);
+    // From the end: if all slots go, none has to move. Interrupts may be off.
+    for index in (0..slots.len()).rev() {
+        let event = slots.get(index).map(Slot::event);
+        let Some(event) = event.filter(|event| should_remove(event)) else {
+            continue;
+        };
+        if let Ok(slot) = slots.remove(index) {
+            slot.end();
+        }
+        slots.turn_order.note_removal(event, index);
+        // A leader comes before its siblings.
+        for slot in slots.iter_mut().skip(index) {
+            slot.leader = slot.leader.after_removal(index);
+        }
     }
 }
 
