@@ -32,6 +32,7 @@
 FIXTURE(event)
 {
 	struct sampler sampler;
+	cpu_set_t cpus;		/* the CPUs that are online */
 	int cpu;		/* the first; this task stays there */
 	char controller[32];	/* one that cgroups can have */
 };
@@ -81,6 +82,7 @@ FIXTURE_SETUP(event)
 	SKIP_WITHOUT_PMU();
 	self->sampler.fd = -1;
 	prepare_maker(_metadata, variant);
+	ASSERT_EQ(0, cpus_online(&self->cpus));
 	self->cpu = pin_to_first_cpu();
 	ASSERT_LE(0, self->cpu);
 	mkdir(ROOT, 0755);
@@ -233,6 +235,47 @@ TEST_F(event, samples_of_a_cgroup_have_the_inner_one)
 	EXPECT_GE(42UL, by.samples[0]);
 	EXPECT_EQ(0UL, by.samples[1]);
 	EXPECT_EQ(0UL, by.others);
+}
+
+/*
+ * Opens the event of cgroup A on each CPU. Expects that all have one counter, and that another cgroup
+ * has it on no CPU.
+ */
+static void expect_one_counter(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+			       struct perf_event_attr attr)
+{
+	int fd[CPU_SETSIZE], cpu, other, opened = 0;
+	long long counter = -1;
+
+	for_each_cpu_in(cpu, &self->cpus) {
+		fd[opened] = event_open_of_cgroup(&event_maker_perfmon, attr, A, cpu);
+		ASSERT_LE(0, fd[opened]) {
+			TH_LOG("CPU %d: %s", cpu, strerror(-fd[opened]));
+		}
+		if (!opened)
+			counter = event_fdinfo_number(fd[0], "counter");
+		EXPECT_EQ(counter, event_fdinfo_number(fd[opened++], "counter"));
+		other = event_open_of_cgroup(&event_maker_perfmon, attr, B, cpu);
+		ASSERT_LE(0, other);
+		EXPECT_NE(counter, event_fdinfo_number(other, "counter"));
+		close(other);
+	}
+	while (opened)
+		close(fd[--opened]);
+}
+
+/* Sampling a cgroup takes one counter, however many CPUs there are. */
+TEST_F(event, samples_of_a_cgroup_take_one_counter_for_all_cpus)
+{
+	struct perf_event_attr attr = event_with_cgroup();
+	struct by_cgroup by;
+
+	if (variant->maker == &event_maker_perf)
+		return;
+	make_both(_metadata, &by);
+	expect_one_counter(_metadata, self, attr);
+	attr.exclude_kernel = 0;
+	expect_one_counter(_metadata, self, attr);
 }
 
 /* The cgroup is the last part of a sample. */

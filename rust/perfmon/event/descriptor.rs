@@ -185,7 +185,7 @@ impl Descriptor for Event {
         this.state().close();
         detach(&this);
         group::remove_event(&this);
-        release_resources(this.counters, &this.config, this.target.kind());
+        release_resources(this.counters, &this.config, this.target.place());
         wait_for_place_holder_end();
         record::end_switches(&this);
         if this.target.follows_tasks(&this.config) {

@@ -250,7 +250,7 @@ fn new_attached_event(
     leader: Option<&Event>,
     id: u64,
 ) -> Result<Pin<KBox<Event>>> {
-    let kind = target.kind();
+    let place = target.place();
     loop {
         let counters = take_counters(&config, &target)?;
         let joined_group = leader.map(|leader| leader.own_group.clone());
@@ -271,12 +271,12 @@ fn new_attached_event(
                 target = event.target.clone()
             }
             Ok((Err(AttachError::Error(error)), _)) | Err(error) => {
-                release_resources(counters.all, &config, kind);
+                release_resources(counters.all, &config, place);
                 return Err(error);
             }
         }
         // Another event of the target has got the counter since it was chosen: choose again.
-        release_resources(counters.all, &config, kind);
+        release_resources(counters.all, &config, place);
     }
 }
 

@@ -7,10 +7,9 @@ use crate::{
         admission::{choose_counter, turn_counters, Offers},
         counter::{highest, CounterId},
         event_config::EventConfig,
-        sharing::TargetKind,
     },
     module_parameters,
-    ownership::{with_reserved, Ownership, OWNERSHIP},
+    ownership::{with_reserved, EventPlace, Ownership, OWNERSHIP},
     sys::compat::parameter,
 };
 use kernel::prelude::*;
@@ -40,31 +39,31 @@ pub(super) fn take_counters(config: &EventConfig, target: &Target) -> Result<Cho
             all: CounterId::NONE.bit(),
         });
     }
-    let kind = target.kind();
+    let place = target.place();
     let own_counters = own_counters(target, config);
     let check = |ownership: &Ownership| {
         check_cpu(ownership)?;
-        ownership.check_exclusive(Some(kind))
+        ownership.check_exclusive(Some(place.kind))
     };
     with_reserved(check, |ownership| {
         if config.exclusive {
-            ownership.begin_exclusive(kind)?;
+            ownership.begin_exclusive(place.kind)?;
         }
         let chosen_counters =
-            choose_counters(config, &ownership.offers(kind, config, own_counters));
+            choose_counters(config, &ownership.offers(place, config, own_counters));
         let result = chosen_counters.ok_or(EBUSY).and_then(|counters| {
             let branches = config.sampling.branches.map(|stack| stack.branches);
             if let Some(branches) = branches {
                 ownership.begin_branches(branches)?;
             }
-            let share_result = ownership.share_counters(kind, counters.all, config);
+            let share_result = ownership.share_counters(place, counters.all, config);
             if share_result.is_err() && branches.is_some() {
                 ownership.end_branches();
             }
             share_result.map(|()| counters)
         });
         if result.is_err() && config.exclusive {
-            ownership.end_exclusive(kind);
+            ownership.end_exclusive(place.kind);
         }
         result
     })
@@ -86,16 +85,16 @@ fn choose_counters(config: &EventConfig, offers: &Offers) -> Option<ChosenCounte
 
 /// Releases what [`take_counters`] took: the counters, as the mask `counters`, the branch records, and the exclusive
 /// use.
-pub(super) fn release_resources(counters: u64, config: &EventConfig, kind: TargetKind) {
+pub(super) fn release_resources(counters: u64, config: &EventConfig, place: EventPlace) {
     if !config.takes_counter() {
         return;
     }
     let mut ownership = OWNERSHIP.lock();
-    ownership.unshare_counters(kind, counters, config);
+    ownership.unshare_counters(place, counters, config);
     if config.sampling.branches.is_some() {
         ownership.end_branches();
     }
     if config.exclusive {
-        ownership.end_exclusive(kind);
+        ownership.end_exclusive(place.kind);
     }
 }

@@ -3,7 +3,10 @@
 
 use crate::{
     logic::{event_config::EventConfig, sharing::TargetKind},
-    ownership::policy::{check_may_count_cpu, is_capable},
+    ownership::{
+        policy::{check_may_count_cpu, is_capable},
+        EventPlace,
+    },
     sys::{cgroup::Cgroup, ffi},
 };
 use core::ptr::NonNull;
@@ -27,13 +30,15 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// Returns the kind of target.
-    pub(super) fn kind(&self) -> TargetKind {
-        match self {
-            Self::Task(..) => TargetKind::Task,
-            Self::Cpu(_) => TargetKind::Cpu,
-            Self::Cgroup(..) => TargetKind::Cgroup,
-        }
+    /// Returns the place where events of the target count.
+    pub(super) fn place(&self) -> EventPlace {
+        let (kind, cpu) = match self {
+            // Events of tasks that are restricted to CPUs share counters with others as if they were not.
+            Self::Task(..) => (TargetKind::Task, None),
+            Self::Cpu(cpu) => (TargetKind::Cpu, Some(*cpu)),
+            Self::Cgroup(_, cpu) => (TargetKind::Cgroup, *cpu),
+        };
+        EventPlace { kind, cpu }
     }
 
     /// Returns the CPU that counting is restricted to; `None` if it is on all CPUs.

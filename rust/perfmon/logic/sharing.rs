@@ -6,6 +6,8 @@
 //! makes the counter overflow when its next sample is due, so a counter has one sampled event at a time. Sampling stops
 //! the counter for moments in the kernel, so a sampled event that counts the kernel shares the counter with no other
 //! event. A precise event does not share its counter either, since the processor reloads the counter with each sample.
+//! Both rules hold for each CPU on its own: sampled events of different CPUs, and of cgroups on different CPUs, share a
+//! counter.
 //!
 //! Events with different event selects may share a counter if they never count at the same time on the same CPU: events
 //! of different tasks, and events of different CPUs. Events of different cgroups may count at the same time, since a
@@ -60,6 +62,15 @@ impl Demand {
     }
 }
 
+/// The sampled events of a CPU, and of cgroups on that CPU, that have a counter. There is one at most.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuSampling {
+    /// There is such an event.
+    pub is_sampled: bool,
+    /// The event needs a counter of its own.
+    pub needs_own_counter: bool,
+}
+
 /// The events of one [`TargetKind`] that have a counter.
 #[derive(Clone, Copy, Debug, Default)]
 struct KindCounts {
@@ -69,6 +80,33 @@ struct KindCounts {
     sampled_events: u32,
     /// The number of events of this kind that need a counter of their own.
     unshared_events: u32,
+}
+
+impl KindCounts {
+    /// Adds the numbers of events of another kind.
+    fn add(&mut self, other: Self) {
+        self.all_events += other.all_events;
+        self.sampled_events += other.sampled_events;
+        self.unshared_events += other.unshared_events;
+    }
+
+    /// Returns the numbers without the sampled events.
+    fn without_sampled(self) -> Self {
+        Self {
+            all_events: self.all_events - self.sampled_events,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<CpuSampling> for KindCounts {
+    fn from(sampling: CpuSampling) -> Self {
+        Self {
+            all_events: sampling.is_sampled.into(),
+            sampled_events: sampling.is_sampled.into(),
+            unshared_events: sampling.needs_own_counter.into(),
+        }
+    }
 }
 
 /// The events that have a counter, at least one.
@@ -166,27 +204,31 @@ impl CounterUsers {
     }
 
     /// Returns whether one more event may have the counter together with the events of other tasks and CPUs. The caller
-    /// checks that the event [agrees](Demand::agrees) with the events of its own task or CPU.
+    /// checks that the event [agrees](Demand::agrees) with the events of its own task or CPU. For an event of a CPU, or
+    /// of a cgroup on one CPU, `on_cpu` are the sampled events of that CPU; it is `None` for other events, which are
+    /// assumed to count on all CPUs.
     #[must_use]
-    pub const fn can_admit(&self, kind: TargetKind, demand: Demand) -> bool {
-        let (mut overlapping, mut sampled, mut unshared) = (0, 0, 0);
-        let mut index = 0;
-        while index < TargetKind::ALL.len() {
-            let other = TargetKind::ALL[index];
+    pub fn can_admit(&self, kind: TargetKind, demand: Demand, on_cpu: Option<CpuSampling>) -> bool {
+        // The other events that may count at the same time, and those of them that may do so on the same CPU.
+        let (mut overlapping, mut simultaneous) = (KindCounts::default(), KindCounts::default());
+        for other in TargetKind::ALL {
             if kind.overlaps(other) {
-                overlapping += self.counts_of(other).all_events;
-                sampled += self.counts_of(other).sampled_events;
-                unshared += self.counts_of(other).unshared_events;
+                let counts = *self.counts_of(other);
+                overlapping.add(counts);
+                simultaneous.add(if on_cpu.is_some() && other != TargetKind::Task {
+                    counts.without_sampled()
+                } else {
+                    counts
+                });
             }
-            index += 1;
         }
-        if overlapping == 0 {
-            // All other events are of the same kind, and count at other times or on other CPUs.
-            return true;
-        }
-        let is_excluded =
-            demand.needs_own_counter || unshared != 0 || demand.is_sampled && sampled != 0;
-        self.all_select(demand.select) && !is_excluded
+        simultaneous.add(on_cpu.unwrap_or_default().into());
+        let is_excluded = demand.needs_own_counter && simultaneous.all_events != 0
+            || demand.is_sampled && simultaneous.sampled_events != 0
+            || simultaneous.unshared_events != 0;
+        // Without overlap all other events are of the same kind, and count at other times or on other CPUs.
+        let select_fits = overlapping.all_events == 0 || self.all_select(demand.select);
+        select_fits && !is_excluded
     }
 }
 
@@ -199,43 +241,80 @@ mod tests {
     /// The number of targets of each kind.
     const TARGETS_PER_KIND: u8 = 2;
 
-    /// An event of the model: its target, and its demand.
+    /// The number of CPUs.
+    const CPUS: u8 = TARGETS_PER_KIND;
+
+    /// An event of the model: its target, its only CPU if it is of a CPU or of a cgroup on one CPU, and its demand.
     #[derive(Clone, Copy)]
     struct Event {
         kind: TargetKind,
         target: u8,
+        cpu: Option<u8>,
         demand: Demand,
     }
 
     impl Event {
         fn random(bits: u64) -> Self {
             let number = 0xc0 + (bits >> 8 & 1) as u16;
+            let kind = match bits & 7 {
+                0 | 1 => TargetKind::Cgroup,
+                2..5 => TargetKind::Cpu,
+                _ => TargetKind::Task,
+            };
+            let target = (bits >> 16) as u8 % TARGETS_PER_KIND;
+            let demand = Demand {
+                select: EventSelect::new(number, 0).with_modes(true, bits >> 24 & 3 == 0),
+                is_sampled: bits >> 32 & 3 == 0,
+                needs_own_counter: bits >> 32 & 15 == 0,
+            };
+            let some_cpu = (bits >> 48) as u8 % CPUS;
             Self {
-                kind: match bits & 7 {
-                    0 => TargetKind::Cgroup,
-                    1..4 => TargetKind::Cpu,
-                    _ => TargetKind::Task,
+                kind,
+                target,
+                cpu: match kind {
+                    TargetKind::Task => None,
+                    TargetKind::Cpu => Some(target),
+                    // A sampled event of a cgroup is always restricted to a CPU.
+                    TargetKind::Cgroup => {
+                        (demand.is_sampled || bits >> 56 & 1 == 0).then_some(some_cpu)
+                    }
                 },
-                target: (bits >> 16) as u8 % TARGETS_PER_KIND,
-                demand: Demand {
-                    select: EventSelect::new(number, 0).with_modes(true, bits >> 24 & 3 == 0),
-                    is_sampled: bits >> 32 & 3 == 0,
-                    needs_own_counter: bits >> 32 & 31 == 0,
-                },
+                demand,
             }
         }
 
-        /// Returns whether both events may count at the same time on the same CPU: a task may run on any CPU, and a
-        /// cgroup may be in the other cgroup.
+        /// Returns whether both events may count at the same time: a task may run on any CPU, and a cgroup may be in the
+        /// other cgroup.
         fn overlaps(&self, other: &Self) -> bool {
             self.kind != other.kind
                 || self.target == other.target
                 || self.kind == TargetKind::Cgroup
         }
 
-        /// Returns whether the counter can count both events.
-        fn fits(&self, other: &Self) -> bool {
-            !self.overlaps(other) || self.demand.agrees(other.demand)
+        /// Returns whether this is a sampled event of another CPU than `new`.
+        fn is_sampled_elsewhere(&self, new: &Self) -> bool {
+            let differ = self.cpu.zip(new.cpu).is_some_and(|(cpu, new)| cpu != new);
+            self.demand.is_sampled && differ
+        }
+
+        /// Returns whether the counter of this event can also count `new`.
+        fn fits(&self, new: &Self) -> bool {
+            !self.overlaps(new)
+                || self.demand.agrees(new.demand)
+                || self.demand.select == new.demand.select && self.is_sampled_elsewhere(new)
+        }
+    }
+
+    /// Returns the sampled events of a CPU, and of cgroups on it, of which there must be no more than one.
+    fn sampling_of(events: &[Option<Event>], cpu: u8) -> CpuSampling {
+        let is_sampled_here = |event: &&Event| event.demand.is_sampled && event.cpu == Some(cpu);
+        let mut sampled_events = events.iter().flatten().filter(is_sampled_here);
+        let needs_own_counter = |event: &Event| event.demand.needs_own_counter;
+        let first = sampled_events.next();
+        assert!(sampled_events.next().is_none());
+        CpuSampling {
+            is_sampled: first.is_some(),
+            needs_own_counter: first.is_some_and(needs_own_counter),
         }
     }
 
@@ -267,14 +346,16 @@ mod tests {
             let new = Event::random(bits);
             let fits = events.iter().flatten().all(|event| event.fits(&new));
             // The caller of `can_admit` checks the events of its own task or CPU.
-            let has_same_target =
-                |event: &&Event| event.kind == new.kind && event.target == new.target;
+            let has_same_target = |event: &&Event| {
+                event.kind == new.kind && event.target == new.target && event.cpu == new.cpu
+            };
             let agrees = events
                 .iter()
                 .flatten()
                 .filter(has_same_target)
                 .all(|event| event.demand.agrees(new.demand));
-            let admits = users.is_none_or(|users| users.can_admit(new.kind, new.demand));
+            let on_cpu = new.cpu.map(|cpu| sampling_of(&events, cpu));
+            let admits = users.is_none_or(|users| users.can_admit(new.kind, new.demand, on_cpu));
             // If the first event has been removed and its select differs from the selects of the remaining events,
             // `can_admit` may refuse an event that fits.
             let has_first_select = users.is_none_or(|users| {
@@ -311,19 +392,50 @@ mod tests {
         };
         let mut users = CounterUsers::new(TargetKind::Task, demand);
         for _ in 0..100 {
-            assert!(users.can_admit(TargetKind::Cpu, demand));
+            assert!(users.can_admit(TargetKind::Cpu, demand, None));
             users.add(TargetKind::Cpu, demand);
-            assert!(users.can_admit(TargetKind::Task, demand));
+            assert!(users.can_admit(TargetKind::Task, demand, None));
             users.add(TargetKind::Task, demand);
         }
         assert_eq!(users.count(), 201);
         assert!(users.may_overlap());
-        assert!(users.can_admit(TargetKind::Cgroup, demand));
+        assert!(users.can_admit(TargetKind::Cgroup, demand, None));
         let other_demand = Demand {
             select: EventSelect::new(0xc4, 0).with_modes(true, true),
             ..demand
         };
-        assert!(!users.can_admit(TargetKind::Task, other_demand));
-        assert!(!users.can_admit(TargetKind::Cgroup, other_demand));
+        assert!(!users.can_admit(TargetKind::Task, other_demand, None));
+        assert!(!users.can_admit(TargetKind::Cgroup, other_demand, None));
+    }
+
+    #[test]
+    fn sampled_events_of_cgroups_share_a_counter_if_their_cpus_differ() {
+        let demand = Demand {
+            select: EventSelect::new(0xc0, 0).with_modes(true, true),
+            is_sampled: true,
+            needs_own_counter: true,
+        };
+        let (elsewhere, here) = (
+            Some(CpuSampling::default()),
+            Some(CpuSampling {
+                is_sampled: true,
+                needs_own_counter: true,
+            }),
+        );
+        let mut users = CounterUsers::new(TargetKind::Cgroup, demand);
+        for _ in 0..100 {
+            assert!(users.can_admit(TargetKind::Cgroup, demand, elsewhere));
+            users.add(TargetKind::Cgroup, demand);
+        }
+        assert!(!users.can_admit(TargetKind::Cgroup, demand, here));
+        let unsampled = Demand {
+            is_sampled: false,
+            needs_own_counter: false,
+            ..demand
+        };
+        // An event of a cgroup on all CPUs would count where another event is sampled.
+        assert!(users.can_admit(TargetKind::Cgroup, unsampled, elsewhere));
+        assert!(!users.can_admit(TargetKind::Cgroup, unsampled, None));
+        assert!(!users.can_admit(TargetKind::Task, unsampled, None));
     }
 }

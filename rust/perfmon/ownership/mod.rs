@@ -33,6 +33,7 @@ pub(crate) use self::{
     place_holder::{wait_for_place_holder_end, PlaceHolders, PLACE_HOLDERS},
     refusal::Refusal,
     reservation::Reservation,
+    sharing::EventPlace,
 };
 
 use self::{

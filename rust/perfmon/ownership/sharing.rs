@@ -8,11 +8,48 @@ use crate::{
         counter::{bits, each, CounterId},
         event_config::EventConfig,
         evtsel::EventSelect,
-        sharing::{CounterUsers, Demand, TargetKind},
+        sharing::{CounterUsers, CpuSampling, Demand, TargetKind},
     },
+    percpu,
     sys::error::errno,
 };
 use kernel::{bindings, cpu::CpuId, prelude::*};
+
+/// The place where an event counts.
+#[derive(Clone, Copy)]
+pub(crate) struct EventPlace {
+    /// The kind of the event's target.
+    pub(crate) kind: TargetKind,
+    /// The CPU, if the event is of a CPU, or of a cgroup on one CPU.
+    pub(crate) cpu: Option<CpuId>,
+}
+
+impl EventPlace {
+    /// Returns the sampled events that have a counter on the place's CPU; `None` if the place is not one CPU.
+    fn sampling_on(self, id: CounterId) -> Option<CpuSampling> {
+        let percpu = percpu::of_cpu(self.cpu?);
+        Some(CpuSampling {
+            is_sampled: percpu.cpu_sampled_counters.get() & id.bit() != 0,
+            needs_own_counter: percpu.cpu_unshared_counters.get() & id.bit() != 0,
+        })
+    }
+
+    /// Notes whether an event with this demand has a counter here.
+    fn set_sampling_on(self, id: CounterId, demand: Demand, has_counter: bool) {
+        let Some(cpu) = self.cpu.filter(|_| demand.is_sampled) else {
+            return;
+        };
+        let percpu = percpu::of_cpu(cpu);
+        let bit_if = |is_set| if is_set { id.bit() } else { 0 };
+        let is_unshared = has_counter && demand.needs_own_counter;
+        percpu
+            .cpu_sampled_counters
+            .set_masked(id.bit(), bit_if(has_counter));
+        percpu
+            .cpu_unshared_counters
+            .set_masked(id.bit(), bit_if(is_unshared));
+    }
+}
 
 impl Ownership {
     /// Returns the users of a counter that events own.
@@ -43,14 +80,16 @@ impl Ownership {
         self.counters_where(|_, users| users.may_overlap())
     }
 
-    /// Returns the counters that one more event may get. `own` are the counters of its target's present events.
+    /// Returns the counters that one more event at `place` may get. `own` are the counters of its target's present events.
     pub(crate) fn offers(
         &self,
-        kind: TargetKind,
+        place: EventPlace,
         config: &EventConfig,
         own: OwnCounters,
     ) -> Offers {
-        let admits = |id, users: &CounterUsers| users.can_admit(kind, config.demand_on(id));
+        let admits = |id, users: &CounterUsers| {
+            users.can_admit(place.kind, config.demand_on(id), place.sampling_on(id))
+        };
         let is_same = |id, users: &CounterUsers| users.all_select(config.select_on(id));
         Offers {
             free: self.free_counters(),
@@ -81,10 +120,11 @@ impl Ownership {
     /// # Errors
     ///
     /// EIO if the counter does not hold what is written to it. Then the event has not got the counter.
-    fn share_counter(&mut self, kind: TargetKind, id: CounterId, demand: Demand) -> Result {
+    fn share_counter(&mut self, place: EventPlace, id: CounterId, demand: Demand) -> Result {
         if let Some(Owner::Events(users)) = &mut self.owners[id.index()] {
             let kinds_before = users.kinds();
-            users.add(kind, demand);
+            users.add(place.kind, demand);
+            place.set_sampling_on(id, demand, true);
             if users.kinds() != kinds_before {
                 self.publish_target_kinds(id);
             }
@@ -98,12 +138,13 @@ impl Ownership {
             percpu.tampered.remove(id.bit());
         }
         self.claimants[id.index()] = Some(Claimant::current());
-        self.owners[id.index()] = Some(Owner::Events(CounterUsers::new(kind, demand)));
+        self.owners[id.index()] = Some(Owner::Events(CounterUsers::new(place.kind, demand)));
+        place.set_sampling_on(id, demand, true);
         self.publish_target_kinds(id);
         if self.is_intact(id.bit()) {
             Ok(())
         } else {
-            self.unshare_counter(kind, id, demand);
+            self.unshare_counter(place, id, demand);
             Err(EIO)
         }
     }
@@ -115,14 +156,14 @@ impl Ownership {
     /// EIO if a counter does not hold what is written to it. Then the event has got no counter.
     pub(crate) fn share_counters(
         &mut self,
-        kind: TargetKind,
+        place: EventPlace,
         counters: u64,
         config: &EventConfig,
     ) -> Result {
         let mut shared_counters = 0;
         for id in each(counters) {
-            if let Err(error) = self.share_counter(kind, id, config.demand_on(id)) {
-                self.unshare_counters(kind, shared_counters, config);
+            if let Err(error) = self.share_counter(place, id, config.demand_on(id)) {
+                self.unshare_counters(place, shared_counters, config);
                 return Err(error);
             }
             shared_counters |= id.bit();
@@ -133,23 +174,24 @@ impl Ownership {
     /// Takes these counters from an event, each by [`Self::unshare_counter`].
     pub(crate) fn unshare_counters(
         &mut self,
-        kind: TargetKind,
+        place: EventPlace,
         counters: u64,
         config: &EventConfig,
     ) {
         for id in each(counters) {
-            self.unshare_counter(kind, id, config.demand_on(id));
+            self.unshare_counter(place, id, config.demand_on(id));
         }
     }
 
     /// Takes a counter from an event. If this was the counter's last event, restores the counter's registers and leaves
     /// the counter without an owner.
-    fn unshare_counter(&mut self, kind: TargetKind, id: CounterId, demand: Demand) {
+    fn unshare_counter(&mut self, place: EventPlace, id: CounterId, demand: Demand) {
         let Some(Owner::Events(users)) = &mut self.owners[id.index()] else {
             return;
         };
         let kinds_before = users.kinds();
-        users.remove(kind, demand);
+        users.remove(place.kind, demand);
+        place.set_sampling_on(id, demand, false);
         if users.count() != 0 {
             if users.kinds() != kinds_before {
                 self.publish_target_kinds(id);

@@ -53,7 +53,8 @@ use kernel::{cpu::CpuId, prelude::*};
 /// The data of one CPU. Zero is a valid value of each field.
 ///
 /// Every field may be read on any CPU. It is written on its own CPU, or, while that CPU is not used for counting, by the
-/// holder of the ownership lock. Only `single_cpu` is always written under the lock.
+/// holder of the ownership lock. Only `single_cpu`, `cpu_sampled_counters` and `cpu_unshared_counters` are always written
+/// under the lock.
 pub(crate) struct PerCpu {
     /// Not 0 while the CPU is used for counting.
     pub(crate) brought_up: Word,
@@ -113,6 +114,10 @@ pub(crate) struct PerCpu {
     /// The mapped pages of events whose windows are open here.
     pub(crate) pages: ActivePages,
     /// The samplers of events whose windows are open here.
+    /// The counters with a sampled event of this CPU, or of a cgroup on it.
+    pub(crate) cpu_sampled_counters: Word,
+    /// The counters among `cpu_sampled_counters` whose event needs a counter of its own.
+    pub(crate) cpu_unshared_counters: Word,
     pub(crate) samplers: ActiveSamplers,
     /// The processor's samples (PEBS) on this CPU.
     pub(crate) pebs: PebsState,
