@@ -24,8 +24,9 @@ impl Readings {
             }
         }
         if slots.has_pages_or_turns {
-            user_pages::show_closed_windows(here, slots);
+            // The pages show the times with the waits that end.
             slots.end_waits(self.now());
+            user_pages::show_closed_windows(here, slots);
         }
     }
 
