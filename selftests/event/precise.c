@@ -15,6 +15,7 @@
 #include "device.h"
 #include "fixture.h"
 #include "loop.h"
+#include "module.h"
 #include "samples.h"
 #include "target.h"
 
@@ -437,6 +438,40 @@ TEST_F(event, samples_are_throttled_only_between_throttle_records)
 	}
 	/* The last lost samples may not have been reported yet. */
 	EXPECT_GE((unsigned long)event_count(s->fd) / 2, sums.samples + sums.lost);
+}
+
+/* Returns the NMIs of a loop with a sample every two instructions. */
+static long long nmis_of_loop(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+			      const FIXTURE_VARIANT(event) *variant, const char *parameters)
+{
+	struct sampler *s = &self->samplers[0];
+	long long before;
+
+	ASSERT_EQ(0, module_reload(parameters));
+	open_sampler(_metadata, variant, s, precise_every(2), 0);
+	before = cpu_nmis();
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop(50 * N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_close(s);
+	return cpu_nmis() - before;
+}
+
+/* While samples are throttled, the processor interrupts for none of them. */
+TEST_F(event, throttled_samples_cause_no_interrupts)
+{
+	long long all, few;
+
+	if (variant->maker == &event_maker_perf || variant->parameters)
+		return;
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	all = nmis_of_loop(_metadata, self, variant, "perf_event_max_sample_rate=0 perf_cpu_time_max_percent=0");
+	/* One interrupt in a tick of 4 ms. */
+	few = nmis_of_loop(_metadata, self, variant, "perf_event_max_sample_rate=250");
+	TH_LOG("%lld NMIs without limits, %lld when throttled", all, few);
+	EXPECT_LT(1000, all);
+	EXPECT_GT(all / 4, few);
+	EXPECT_EQ(0, module_reload(""));
 }
 
 /* Samples of both modes: those of the kernel are marked as such. */

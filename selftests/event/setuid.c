@@ -44,22 +44,6 @@ struct shared_results {
 	unsigned long opened, refused;
 };
 
-/* Returns the number of NMIs of the first CPU, or -1. */
-static long long nmi_count(void)
-{
-	FILE *f = fopen("/proc/interrupts", "r");
-	long long n, count = -1;
-	char line[4096];
-
-	if (!f)
-		return -1;
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, " NMI: %lld", &n) == 1)
-			count = n;
-	fclose(f);
-	return count;
-}
-
 static void become_user_process(void)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -142,7 +126,7 @@ TEST(setuid_program_is_never_counted)
 	/* If an open takes long, the first processes have exited before their event is opened. */
 	for (round = 0; round < PROGRAMS || (!opener_opened_and_was_refused(shared) && round < PROGRAMS_MAX);
 	     round++) {
-		before = nmi_count();
+		before = cpu_nmis();
 		ASSERT_LE(0, before);
 		prey = fork();
 		ASSERT_LE(0, prey);
@@ -150,8 +134,8 @@ TEST(setuid_program_is_never_counted)
 			run_program(shared, round);
 		ASSERT_EQ(prey, waitpid(prey, &status, 0));
 		ASSERT_EQ(0, status);
-		if (most_nmis < nmi_count() - before)
-			most_nmis = nmi_count() - before;
+		if (most_nmis < cpu_nmis() - before)
+			most_nmis = cpu_nmis() - before;
 	}
 	kill(opener, SIGKILL);
 	ASSERT_EQ(opener, waitpid(opener, &status, 0));

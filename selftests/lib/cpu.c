@@ -94,6 +94,21 @@ int cpu_find_hotpluggable(int *home, int *cpu, int *online)
 	return *online < 0 ? *online : 0;
 }
 
+long long cpu_nmis(void)
+{
+	FILE *f = fopen("/proc/interrupts", "r");
+	long long n, count = -1;
+	char line[4096];
+
+	if (!f)
+		return -1;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, " NMI: %lld", &n) == 1)
+			count = n;
+	fclose(f);
+	return count;
+}
+
 long long cpu_interrupts(void)
 {
 	FILE *f = fopen("/proc/interrupts", "r");

@@ -48,6 +48,9 @@ int cpu_set_online(int fd, const char *value);
  */
 int cpu_find_hotpluggable(int *home, int *cpu, int *online);
 
+/* Returns the number of NMIs of the first CPU, or -1. */
+long long cpu_nmis(void);
+
 /* Returns the number of interrupts of the first CPU, without NMIs and PMIs; -1 on failure. */
 long long cpu_interrupts(void);
 

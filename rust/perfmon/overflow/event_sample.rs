@@ -173,7 +173,8 @@ pub(super) fn suspend(here: ThisCpu<'_>) {
 fn record_throttling(here: ThisCpu<'_>, suspended: bool) {
     let percpu = here.percpu();
     for counter in each(percpu.samplers.counters.get()) {
-        if let Some(sampler) = percpu.sampler(counter) {
+        let is_new = percpu.samplers.note_throttling(counter, suspended);
+        if let Some(sampler) = percpu.sampler(counter).filter(|_| is_new) {
             sampler.write_throttling(percpu.sampled_task(counter), here.id().as_u32(), suspended);
         }
     }
@@ -189,14 +190,19 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
         // sampling again. First the UNTHROTTLE record is written, so that it precedes the next sample and the THROTTLE
         // record of the next suspension. Sampling is resumed before the counters are loaded, since an overflow while
         // sampling is suspended loads its counter for `max_load` events.
-        let precise_counters = percpu.pebs.armed.get();
-        if precise_counters != 0 {
-            // Empties the buffer of precise samples. These samples are lost, since sampling is still suspended.
-            pmu.with_records_converted(here, || ());
-        }
-        record_throttling(here, false);
-        samplers.suspended.set(0);
-        for counter in each(samplers.counters.get() & !precise_counters) {
+        //
+        // The buffer of precise samples is emptied before. These samples are lost, since sampling is still suspended.
+        pmu.with_records_converted(here, || {
+            record_throttling(here, false);
+            samplers.suspended.set(0);
+            pmu.reload_precise(here, |counter, total| {
+                let sampler = percpu.sampler(counter);
+                sampler.map_or(0, |sampler| {
+                    events_left_after_suspension(percpu.sampled(counter), sampler, total)
+                })
+            });
+        });
+        for counter in each(samplers.counters.get() & !percpu.pebs.armed.get()) {
             resume_counter(here, pmu, counter);
         }
     }
@@ -236,12 +242,17 @@ fn resume_counter(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
         return;
     };
     pmu.reload(here, counter, |total| {
-        let events_since_due = lose_overdue(sampled, sampler, total, 0);
-        sampled.period.get().saturating_sub(events_since_due)
+        events_left_after_suspension(sampled, sampler, total)
     });
 }
 
 /// Shortens the period of an event with a frequency, whose last sample was `elapsed` cycles ago. At the event's current
+/// Counts the samples that were due during a suspension as lost. Returns the number of events to the next sample.
+fn events_left_after_suspension(sampled: &SampledCounter, sampler: &Sampler, total: u64) -> u64 {
+    let events_since_due = lose_overdue(sampled, sampler, total, 0);
+    sampled.period.get().saturating_sub(events_since_due)
+}
+
 /// rate, the next sample is due after one `interval`; it stands for all events since the last sample.
 ///
 /// Takes no sample at once, even if a sample is due, since its address would always be in this function.

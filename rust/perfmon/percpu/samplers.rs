@@ -18,6 +18,8 @@ pub(crate) struct ActiveSamplers {
     pub(crate) counters: Word,
     /// Not 0 while sampling is suspended, because it took too much of the CPU's time.
     pub(crate) suspended: Word,
+    /// The counters whose THROTTLE record was written, and not yet the UNTHROTTLE record.
+    throttled: Word,
     by_counter: [ActiveSampler; MAX_COUNTERS],
     /// Memory for the call chain of a sample, for the overflow handler.
     pub(crate) chain: Scratch<CHAIN_WORDS>,
@@ -47,6 +49,27 @@ pub(crate) struct ArmedSampler {
     pub(crate) due_total: u64,
     /// The time of the last sample, in cycles of the time-stamp counter.
     pub(crate) time: u64,
+}
+
+impl ActiveSamplers {
+    /// Notes that the THROTTLE record of a counter, or the UNTHROTTLE record, is going to be written. Returns false if it
+    /// was written before. A handler that interrupts this may note the same.
+    pub(crate) fn note_throttling(&self, counter: CounterId, throttled: bool) -> bool {
+        loop {
+            let old = self.throttled.get();
+            let new = if throttled {
+                old | counter.bit()
+            } else {
+                old & !counter.bit()
+            };
+            if old == new {
+                return false;
+            }
+            if self.throttled.replace(old, new) {
+                return true;
+            }
+        }
+    }
 }
 
 impl PerCpu {

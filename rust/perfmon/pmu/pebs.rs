@@ -76,14 +76,8 @@ impl Pmu {
             self.begin_pebs(here, format);
         }
         let select = value.select();
-        let min_load = self.load_limit.min_events(select).into();
-        let load = events_left.max(min_load);
-        value.load(here, self.msrs(counter).write, load, value.total());
         pebs.set_ds_word(DsWord::reset(counter), value.load_value(period));
-        if load > events_left && period > min_load {
-            pebs.late_counters.insert(counter.bit());
-            pebs.interrupt_on_next(format);
-        }
+        self.load_precise(here, counter, format, events_left, period);
         percpu.set_pebs(counter, true);
         self.set_pebs_threshold(here, format);
         if select.is_kernel() {
@@ -97,6 +91,58 @@ impl Pmu {
             msr::execute_step(here, &self.registers.control_precise(counter, select));
         });
         self.watch_counters(here);
+    }
+
+    /// Loads a counter whose samples the processor takes, and whose total is up to date, for `events_left` events. If the
+    /// counter can't be loaded for so few, the sample comes late.
+    fn load_precise(
+        &self,
+        here: ThisCpu<'_>,
+        counter: CounterId,
+        format: PebsFormat,
+        events_left: u64,
+        period: u64,
+    ) {
+        let percpu = here.percpu();
+        let (pebs, value) = (&percpu.pebs, percpu.value(counter));
+        let min_load = self.load_limit.min_events(value.select()).into();
+        let load = events_left.max(min_load);
+        value.load(here, self.msrs(counter).write, load, value.total());
+        if load > events_left && period > min_load {
+            pebs.late_counters.insert(counter.bit());
+            pebs.interrupt_on_next(format);
+        }
+    }
+
+    /// Loads the counters of the processor's samples for their next ones. `events_left` computes the number of events to
+    /// the next sample of a counter from its total. The caller has emptied the buffer, and the counters do not count
+    /// meanwhile.
+    ///
+    /// A counter that has overflowed keeps its value: the processor writes the record of this overflow, and loads the
+    /// counter, at the next event.
+    pub(crate) fn reload_precise(
+        &self,
+        here: ThisCpu<'_>,
+        events_left: impl Fn(CounterId, u64) -> u64,
+    ) {
+        let percpu = here.percpu();
+        let pebs = &percpu.pebs;
+        let Some(format) = self.capabilities.pebs else {
+            return;
+        };
+        for counter in each(pebs.armed.get()) {
+            let (value, msr) = (percpu.value(counter), self.msrs(counter).read);
+            if value.has_overflowed(here, msr) {
+                continue;
+            }
+            let events_left = events_left(counter, value.update_in_nmi(here, msr));
+            pebs.late_counters.remove(counter.bit());
+            if pebs.late_counters.get() == 0 {
+                pebs.interrupt_at_threshold();
+            }
+            let period = percpu.sampled(counter).period.get();
+            self.load_precise(here, counter, format, events_left, period);
+        }
     }
 
     /// Ends [`Self::start_precise`]. Leaves the counter stopped, with its value up to date.
@@ -193,6 +239,10 @@ impl Pmu {
             self.reload_late(here, late);
         }
         self.follow_samples(here);
+        if percpu.samplers.suspended.get() != 0 {
+            // No further record, nor its interrupt, comes before the tick that ends the suspension.
+            self.reload_precise(here, |counter, _| percpu.sampled(counter).max_load.get());
+        }
     }
 
     /// Loads the counters with a late sample once more, for the events left to their next sample. A counter whose

@@ -179,6 +179,7 @@ impl Slot {
             here.pmu().stop_precise(here, self.counter());
         }
         let armed = here.percpu().disarm_sampler(self.counter());
+        self.end_throttling(here);
         if self.event().sampler.sampling.branches.is_some() {
             lbr::stop(here, here.pmu());
         }
@@ -186,6 +187,15 @@ impl Slot {
         self.phase.events_left = armed.due_total;
         self.phase.elapsed_cycles = now.wrapping_sub(armed.time);
         is_precise
+    }
+
+    /// Writes the UNTHROTTLE record of a window that closes between its THROTTLE record and the tick.
+    fn end_throttling(&self, here: ThisCpu<'_>) {
+        let (percpu, counter) = (here.percpu(), self.counter());
+        if percpu.samplers.note_throttling(counter, false) {
+            let sampler = &self.event().sampler;
+            sampler.write_throttling(percpu.sampled_task(counter), here.id().as_u32(), false);
+        }
     }
 
     /// Computes the events that are left to the next sample, when the window closes at the counter's total `total`.
