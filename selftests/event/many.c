@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Many sleeping tasks with an event: their cost for other tasks, in instructions of the kernel.
+ * Many sleeping tasks with an event: their cost for other tasks, in instructions of the kernel. Many
+ * events of one task that take turns: their cost at a switch.
  * TASKS in the environment is the number of tasks.
  */
 #include <sched.h>
@@ -266,6 +267,81 @@ TEST_F(event, others_do_not_pay_for_tasks_with_events)
 	EXPECT_GT(alone_close + alone_close / 4, close_cost);
 	EXPECT_GT(alone_switch + SWITCH_SLACK, switch_cost);
 	close(fd);
+}
+
+/* The most events of a task are 1024. */
+#define TURNS	1000
+
+/* Opens @count events of process @pid that take turns, each with another event select. */
+static void open_turns(struct __test_metadata *_metadata, const FIXTURE_VARIANT(event) *variant,
+		       pid_t pid, int count, int *fd)
+{
+	struct perf_event_attr attr = event_instructions();
+	int i;
+
+	attr.type = PERF_TYPE_RAW;
+	attr.disabled = 0;
+	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+	for (i = 0; i < count; i++) {
+		attr.config = (0xc2 + i / 0xff) | (i % 0xff + 1) << 8;
+		fd[i] = variant->maker->open(&attr, pid, -1, -1, PERFMON_EVENT_ROTATE);
+		ASSERT_LE(0, fd[i]) {
+			TH_LOG("event %d: %s", i, strerror(-fd[i]));
+		}
+	}
+}
+
+/* Returns the cost of two switches: to a process with @count events that take turns, and back. */
+static __s64 cost_of_turns(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+			   const FIXTURE_VARIANT(event) *variant, int count)
+{
+	__u64 *yields = map_shared(_metadata, sizeof(*yields));
+	__s64 least = 0, before, cost;
+	int fd[TURNS], i, status;
+	long switches_before;
+	__u64 yields_before;
+	pid_t other;
+
+	other = start_yielding(yields);
+	ASSERT_LE(0, other);
+	open_turns(_metadata, variant, other, count, fd);
+	while (!*yields)
+		sched_yield();
+	for (i = 0; i < CHUNKS; i++) {
+		switches_before = involuntary_switches();
+		yields_before = __atomic_load_n(yields, __ATOMIC_RELAXED);
+		before = event_count(self->kernel);
+		syscall(SYS_sched_yield);
+		cost = event_count(self->kernel) - before;
+		/* A third task may have run instead of the other one. */
+		if (involuntary_switches() - switches_before == 1 &&
+		    __atomic_load_n(yields, __ATOMIC_RELAXED) != yields_before && (!least || cost < least))
+			least = cost;
+	}
+	ASSERT_EQ(0, kill(other, SIGKILL));
+	ASSERT_EQ(other, waitpid(other, &status, 0));
+	for (i = 0; i < count; i++)
+		close(fd[i]);
+	munmap(yields, sizeof(*yields));
+	ASSERT_LT(0, least);
+	return least;
+}
+
+/* Events that take turns cost each switch in proportion to their number. */
+TEST_F(event, cost_of_turns_is_linear)
+{
+	const struct rlimit files = { 2 * TURNS, 2 * TURNS };
+	__s64 one, quarter, all;
+
+	if (variant->maker == &event_maker_perf)
+		return;
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	one = cost_of_turns(_metadata, self, variant, 1);
+	quarter = cost_of_turns(_metadata, self, variant, TURNS / 4);
+	all = cost_of_turns(_metadata, self, variant, TURNS);
+	TH_LOG("2 switches with 1 event %lld, with %d %lld, with %d %lld", one, TURNS / 4, quarter,
+	       TURNS, all);
+	EXPECT_GT(6 * (quarter - one), all - one);
 }
 
 TEST_HARNESS_MAIN

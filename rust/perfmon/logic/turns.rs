@@ -9,7 +9,8 @@
 use super::counter::{each, highest, CounterId, MAX_COUNTERS};
 use super::sharing::Demand;
 
-/// An event in a row. Events of a row that do not take turns keep their counter.
+/// An event in a row. Events of a row that do not take turns keep their counter. The events of a group are next to each
+/// other, the leader first.
 pub trait Member {
     /// Returns whether the event takes turns.
     fn takes_turns(&self) -> bool;
@@ -137,9 +138,9 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
 
     /// Returns the next member behind `index` in the group of `leader`.
     fn next_in_group(&self, leader: usize, index: usize) -> Option<usize> {
-        let later_members = self.members.iter().enumerate().skip(index + 1);
-        let mut group_members = later_members.filter(|(_, member)| member.leader() == Some(leader));
-        group_members.next().map(|(index, _)| index)
+        let next = index + 1;
+        let next_member = self.members.get(next)?;
+        (next_member.leader() == Some(leader)).then_some(next)
     }
 
     /// Returns the counters that a member may have.
@@ -176,6 +177,10 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
                 member.end_turn();
             }
             next = self.next_in_group(leader, index);
+        }
+        if free == 0 {
+            // Members move only if a counter is free.
+            return;
         }
         for counter in each(!free) {
             // Members that share a counter have not moved, and neither have members that do not take turns.
@@ -259,6 +264,9 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
     /// counter of a third member, and so on; the last member gets a free counter. Returns whether there is such a
     /// chain.
     fn make_room(&mut self, index: usize) -> bool {
+        if self.free == 0 {
+            return false;
+        }
         // For each counter, the counter whose member would move to it.
         let mut moves_from = [CounterId::NONE; MAX_COUNTERS];
         let mut reached_counters = self.counters(index);

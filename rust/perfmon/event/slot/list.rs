@@ -18,9 +18,8 @@ use core::{
 };
 use kernel::{alloc::Flags, bindings, cpu::CpuId, prelude::*};
 
-/// The slots of a context. The slot of a group's leader comes before the slots of its siblings. Slots with the same
-/// counter have demands that agree ([`Demand::agrees`](crate::logic::sharing::Demand::agrees)), or count on different
-/// CPUs.
+/// The slots of a context. The slots of a group are next to each other, the leader's first. Slots with the same counter
+/// have demands that agree ([`Demand::agrees`](crate::logic::sharing::Demand::agrees)), or count on different CPUs.
 pub(in crate::event) struct Slots {
     list: KVec<Slot>,
     /// The task that is counted; null in a CPU's context.
@@ -85,17 +84,43 @@ impl DerefMut for Slots {
 }
 
 impl Slots {
-    /// Adds a slot, without allocating.
+    /// Adds a slot behind those of its group, without allocating.
     ///
     /// # Errors
     ///
     /// ENOMEM if the list has no room.
     pub(in crate::event) fn add(&mut self, slot: Slot) -> Result {
-        self.has_groups |= slot.leader != LeaderIndex::NONE || slot.event().config.takes_turns;
-        self.has_pages_or_turns |= slot.event().config.takes_turns;
-        self.turn_order.note_change(slot.event());
-        self.has_sampled_slots |= slot.is_sampled();
-        self.list.push_within_capacity(slot).map_err(|_| ENOMEM)
+        let index = self.index_behind_group(slot.leader);
+        let event = slot.event();
+        let takes_turns = event.config.takes_turns;
+        let (has_leader, is_sampled) = (slot.leader != LeaderIndex::NONE, slot.is_sampled());
+        self.list.push_within_capacity(slot).map_err(|_| ENOMEM)?;
+        self.has_groups |= has_leader || takes_turns;
+        self.has_pages_or_turns |= takes_turns;
+        self.has_sampled_slots |= is_sampled;
+        let new_and_later_slots = self.list.get_mut(index..).unwrap_or(&mut []);
+        new_and_later_slots.rotate_right(1);
+        if let [_, later_slots @ ..] = new_and_later_slots {
+            for slot in later_slots.iter_mut() {
+                slot.leader = slot.leader.after_insertion(index);
+            }
+            if !later_slots.is_empty() {
+                self.turn_order.note_insertion(index);
+            }
+        }
+        self.turn_order.note_change(event);
+        Ok(())
+    }
+
+    /// Returns the index behind the slots of the group of `leader`; behind all slots for [`LeaderIndex::NONE`].
+    fn index_behind_group(&self, leader: LeaderIndex) -> usize {
+        let Some(leader_index) = leader.index() else {
+            return self.len();
+        };
+        let from_leader = self.get(leader_index..).unwrap_or(&[]);
+        // A sibling is usually added to the last group.
+        let last_sibling = from_leader.iter().rposition(|slot| slot.leader == leader);
+        leader_index + last_sibling.unwrap_or(0) + 1
     }
 
     /// Returns the slot of an event.

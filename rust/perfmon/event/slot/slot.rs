@@ -358,6 +358,14 @@ impl LeaderIndex {
         (self != Self::NONE).then_some(self.0 as usize)
     }
 
+    /// Returns the leader's new index after a slot was inserted at `inserted`, and the slots from there on moved by one.
+    pub(super) fn after_insertion(self, inserted: usize) -> Self {
+        match self.index() {
+            Some(index) if index >= inserted => Self::new(index + 1),
+            _ => self,
+        }
+    }
+
     /// Returns the leader's new index after the slot at `removed` was removed, and the slots behind it moved by one;
     /// [`Self::NONE`] if the leader's slot was removed.
     pub(super) fn after_removal(self, removed: usize) -> Self {

@@ -38,6 +38,13 @@ impl TurnOrder {
         }
     }
 
+    /// Notes that a slot was inserted at `index`, before other slots.
+    pub(super) fn note_insertion(&mut self, index: usize) {
+        if self.first >= index {
+            self.first += 1;
+        }
+    }
+
     /// Notes that the slot of `event` at `index` was removed.
     pub(super) fn note_removal(&mut self, event: &Event, index: usize) {
         self.note_change(event);
