@@ -18,6 +18,7 @@
 #include "fixture.h"
 #include "perfs_cgroups.h"
 #include "samples.h"
+#include "target.h"
 
 #define PERIOD	10007UL
 #define ORDER	4
@@ -31,6 +32,7 @@
 
 FIXTURE(event)
 {
+	struct target target[2];
 	struct sampler sampler;
 	cpu_set_t cpus;		/* the CPUs that are online */
 	int cpu;		/* the first; this task stays there */
@@ -49,12 +51,18 @@ static void remove_cgroups(void)
 		rmdir(made[i]);
 }
 
-static int move_to(const char *cgroup)
+static int move_pid_to(const char *cgroup, pid_t pid)
 {
-	char path[64];
+	char path[64], number[16];
 
 	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup);
-	return write_file(path, "0");
+	snprintf(number, sizeof(number), "%d", pid);
+	return write_file(path, number);
+}
+
+static int move_to(const char *cgroup)
+{
+	return move_pid_to(cgroup, 0);
 }
 
 /* The kernel gives cgroups perf's controller when any other controller is enabled. */
@@ -100,6 +108,8 @@ FIXTURE_SETUP(event)
 FIXTURE_TEARDOWN(event)
 {
 	sampler_close(&self->sampler);
+	target_kill(&self->target[0]);
+	target_kill(&self->target[1]);
 	end_version_1();
 	move_to(ROOT);
 	enable_controllers(self, A, '-');
@@ -276,6 +286,45 @@ TEST_F(event, samples_of_a_cgroup_take_one_counter_for_all_cpus)
 	expect_one_counter(_metadata, self, attr);
 	attr.exclude_kernel = 0;
 	expect_one_counter(_metadata, self, attr);
+}
+
+/*
+ * In kernel mode, the events of a cgroup count from the tracepoint of the switch on, when the kernel's
+ * current task may still be the previous one. The samples are those of the next task nevertheless.
+ */
+TEST_F(event, samples_of_a_cgroup_have_no_other_task)
+{
+	struct perf_event_attr attr = event_with_cgroup();
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	struct by_cgroup by;
+	int i;
+
+	if (variant->maker == &event_maker_perf)
+		return;
+	make_both(_metadata, &by);
+	attr.exclude_kernel = 0;
+	attr.exclude_user = 1;
+	/* On the debug kernel, a sample takes more instructions than the period of others. */
+	attr.sample_period = env_number("PERIOD", 1009);
+	attr.sample_type |= PERF_SAMPLE_TID;
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, target_start(&self->target[i], self->cpu, false));
+		ASSERT_EQ(0, move_pid_to(i ? B : A, self->target[i].pid));
+	}
+	by.pid = self->target[1].pid;
+	ASSERT_EQ(0, open_of_cgroup(self, variant->maker, attr, A));
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, target_start_job(&self->target[i], (struct job) { 1, 2000, STEP_YIELD }));
+	for (i = 0; i < 2; i++) {
+		while (!target_is_done(&self->target[i]))
+			sampler_read(&self->sampler, &sums, see, &by);
+		ASSERT_EQ(0, target_wait_job(&self->target[i]));
+	}
+	ASSERT_EQ(0, event_disable(self->sampler.fd));
+	sampler_read(&self->sampler, &sums, see, &by);
+	EXPECT_LT(0UL, sums.samples);
+	EXPECT_EQ(0UL, by.samples[0] + by.samples[1] + by.others);
 }
 
 /* The cgroup is the last part of a sample. */

@@ -325,8 +325,9 @@ fn load_from_hierarchy(
         return mark_missed(here, innermost_cgroup, cgroups);
     }
     let address = innermost_cgroup.as_ptr().addr() as u64;
+    let task_address = task.expose_provenance() as u64;
     if loaded.innermost_cgroup.get() == address {
-        return;
+        return loaded.task.set(task_address);
     }
     loaded.innermost_cgroup.set(address);
     unload(here, readings, loaded, |on_cpu| {
@@ -340,6 +341,8 @@ fn load_from_hierarchy(
             || find_here(here, on_cpu.cgroup).is_some_and(|found| ptr::eq(found, on_cpu));
         is_within && is_current()
     });
+    // The windows that are closed now have counted the previous task, and those that stay open count this one.
+    loaded.task.set(task_address);
     load(here, readings, loaded, innermost_cgroup);
     for cgroup in cgroups {
         load(here, readings, loaded, cgroup);

@@ -148,7 +148,12 @@ impl Event {
             own_group: Group::new()?,
             joined_group,
             mapped <- MappedMemory::new(),
-            sampler: Sampler::new(*id, config, on_last_sample)?,
+            sampler: Sampler::new(
+                *id,
+                config,
+                target.hierarchy(),
+                on_last_sample,
+            )?,
             pid: match &target {
                 Target::Task(task, _) => (sampler.ids(task.as_ptr()) >> 32) as i32,
                 Target::Cpu(_) | Target::Cgroup(..) => -1,

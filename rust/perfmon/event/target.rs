@@ -2,7 +2,7 @@
 //! The target of an event, and the caller's permission to count it.
 
 use crate::{
-    logic::{event_config::EventConfig, sharing::TargetKind},
+    logic::{event_config::EventConfig, hierarchy::Hierarchy, sharing::TargetKind},
     ownership::{
         policy::{check_may_count_cpu, is_capable},
         EventPlace,
@@ -39,6 +39,14 @@ impl Target {
             Self::Cgroup(_, cpu) => (TargetKind::Cgroup, *cpu),
         };
         EventPlace { kind, cpu }
+    }
+
+    /// Returns the hierarchy of the cgroup; `None` for a task or a CPU.
+    pub(super) fn hierarchy(&self) -> Option<Hierarchy> {
+        match self {
+            Self::Task(..) | Self::Cpu(_) => None,
+            Self::Cgroup(cgroup, _) => Some(cgroup.hierarchy()),
+        }
     }
 
     /// Returns the CPU that counting is restricted to; `None` if it is on all CPUs.

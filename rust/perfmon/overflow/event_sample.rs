@@ -54,7 +54,7 @@ pub(super) fn take_sample(
     };
     sampler.sample(Interrupt {
         regs: regs.get(),
-        task: percpu.sampled_task(counter),
+        task: percpu.task_of_sample(counter, sampler),
         period: events,
         cpu: here.id().as_u32(),
         readings,
@@ -175,7 +175,8 @@ fn record_throttling(here: ThisCpu<'_>, suspended: bool) {
     for counter in each(percpu.samplers.counters.get()) {
         let is_new = percpu.samplers.note_throttling(counter, suspended);
         if let Some(sampler) = percpu.sampler(counter).filter(|_| is_new) {
-            sampler.write_throttling(percpu.sampled_task(counter), here.id().as_u32(), suspended);
+            let task = percpu.task_of_sample(counter, sampler);
+            sampler.write_throttling(task, here.id().as_u32(), suspended);
         }
     }
 }
@@ -246,13 +247,13 @@ fn resume_counter(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
     });
 }
 
-/// Shortens the period of an event with a frequency, whose last sample was `elapsed` cycles ago. At the event's current
 /// Counts the samples that were due during a suspension as lost. Returns the number of events to the next sample.
 fn events_left_after_suspension(sampled: &SampledCounter, sampler: &Sampler, total: u64) -> u64 {
     let events_since_due = lose_overdue(sampled, sampler, total, 0);
     sampled.period.get().saturating_sub(events_since_due)
 }
 
+/// Shortens the period of an event with a frequency, whose last sample was `elapsed` cycles ago. At the event's current
 /// rate, the next sample is due after one `interval`; it stands for all events since the last sample.
 ///
 /// Takes no sample at once, even if a sample is due, since its address would always be in this function.

@@ -111,13 +111,13 @@ pub(crate) struct PerCpu {
     pub(crate) task_counters: Word,
     /// The counters with events of both tasks and CPUs, on which windows of several contexts may be open at once.
     pub(crate) overlapping_counters: Word,
-    /// The mapped pages of events whose windows are open here.
-    pub(crate) pages: ActivePages,
-    /// The samplers of events whose windows are open here.
     /// The counters with a sampled event of this CPU, or of a cgroup on it.
     pub(crate) cpu_sampled_counters: Word,
     /// The counters among `cpu_sampled_counters` whose event needs a counter of its own.
     pub(crate) cpu_unshared_counters: Word,
+    /// The mapped pages of events whose windows are open here.
+    pub(crate) pages: ActivePages,
+    /// The samplers of events whose windows are open here.
     pub(crate) samplers: ActiveSamplers,
     /// The processor's samples (PEBS) on this CPU.
     pub(crate) pebs: PebsState,
@@ -140,6 +140,9 @@ pub(crate) struct LoadedCgroups {
     pub(crate) innermost_cgroup: Word,
     /// The address of the first context of cgroups that is loaded here; 0 if there is none.
     pub(crate) first_context: Word,
+    /// The address of the task that the windows of these contexts count: the current task, or the one that is being
+    /// switched to.
+    pub(crate) task: Word,
 }
 
 /// [`PerCpu::slow_path`]: branches are recorded, so that the handler has to unfreeze them.

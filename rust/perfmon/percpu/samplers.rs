@@ -128,7 +128,24 @@ impl PerCpu {
         unsafe { ptr::with_exposed_provenance::<Sampler>(address as usize).as_ref() }
     }
 
-    /// Returns the task that an armed counter samples; null for an event of a CPU.
+    /// Returns the task of a sample that is taken now; null for the current one. In the context switch, the current task
+    /// may still be the previous one when the events of the next task's cgroups count.
+    #[inline(always)]
+    pub(crate) fn task_of_sample(
+        &self,
+        counter: CounterId,
+        sampler: &Sampler,
+    ) -> *mut bindings::task_struct {
+        match sampler.hierarchy() {
+            Some(hierarchy) => {
+                let task = self.cgroups.of(hierarchy).task.get();
+                ptr::with_exposed_provenance_mut(task as usize)
+            }
+            None => self.sampled_task(counter),
+        }
+    }
+
+    /// Returns the task that an armed counter samples; null for an event of a CPU or of a cgroup.
     #[inline(always)]
     pub(crate) fn sampled_task(&self, counter: CounterId) -> *mut bindings::task_struct {
         let active = self.samplers.by_counter.get(counter.index());

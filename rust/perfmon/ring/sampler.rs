@@ -13,6 +13,7 @@ use crate::{
         },
         event_config::EventConfig,
         event_state::EventState,
+        hierarchy::Hierarchy,
         sample_format::Header,
         sampling::{Clock, Sampling, Trigger},
     },
@@ -45,6 +46,8 @@ pub(crate) struct Sampler {
     pub(crate) sampling: Sampling,
     /// The event does not count in kernel mode, so samples must not show the kernel's registers and addresses.
     pub(super) is_user_only: bool,
+    /// The hierarchy of the cgroup that the event counts, if it counts one.
+    hierarchy: Option<Hierarchy>,
     /// The PID namespace of the event's opener, with a counted reference; null if it is the initial one.
     namespace: *mut ffi::pid_namespace,
     /// The period or the frequency of samples, as [`Sampling::trigger`] says; 0 without samples.
@@ -82,9 +85,9 @@ pub(super) struct RecordOrigin {
 }
 
 impl Sampler {
-    /// Returns the sampler of a new event with the ID `id`, which the current task opens. The event is disabled, and
-    /// has no ring. When the limit of samples has disabled the event, an interrupt on the CPU of the last sample calls
-    /// `on_last_sample`.
+    /// Returns the sampler of a new event with the ID `id`, which the current task opens; of a cgroup of `hierarchy`,
+    /// if that is given. The event is disabled, and has no ring. When the limit of samples has disabled the event, an
+    /// interrupt on the CPU of the last sample calls `on_last_sample`.
     ///
     /// # Errors
     ///
@@ -92,6 +95,7 @@ impl Sampler {
     pub(crate) fn new(
         id: u64,
         config: &EventConfig,
+        hierarchy: Option<Hierarchy>,
         on_last_sample: unsafe extern "C" fn(),
     ) -> Result<Self> {
         let sampling = config.sampling;
@@ -107,6 +111,7 @@ impl Sampler {
             id,
             sampling,
             is_user_only: !config.select.is_kernel(),
+            hierarchy,
             // SAFETY: The function requires task context, which the call that opens the event has. `drop` puts the
             // reference that the function returns.
             namespace: unsafe { ffi::perfmon_pid_namespace_get() },
@@ -119,6 +124,12 @@ impl Sampler {
     /// Returns whether the event is sampled.
     pub(crate) fn is_sampled(&self) -> bool {
         self.sampling.trigger.is_sampled()
+    }
+
+    /// Returns the hierarchy of the cgroup that the event counts; `None` if it counts a task or a CPU.
+    #[inline(always)]
+    pub(crate) fn hierarchy(&self) -> Option<Hierarchy> {
+        self.hierarchy
     }
 
     /// Returns the event's ID.

@@ -194,7 +194,8 @@ impl Slot {
         let (percpu, counter) = (here.percpu(), self.counter());
         if percpu.samplers.note_throttling(counter, false) {
             let sampler = &self.event().sampler;
-            sampler.write_throttling(percpu.sampled_task(counter), here.id().as_u32(), false);
+            let task = percpu.task_of_sample(counter, sampler);
+            sampler.write_throttling(task, here.id().as_u32(), false);
         }
     }
 
