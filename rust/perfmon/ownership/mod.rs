@@ -72,6 +72,10 @@ global_lock! {
 
 /// The owner of a counter within the module.
 #[derive(Clone, Copy)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "the owners of all counters are in one static array"
+)]
 enum Owner {
     /// A session that has set the counter up to count.
     Session(CountingSetup),
