@@ -60,8 +60,8 @@ fn capabilities(event: &Event) -> u64 {
 /// The field `capabilities` of a page that does not allow RDPMC, so that readers use read(2).
 const NO_RDPMC: u64 = UserPage::CAP_BIT0_IS_DEPRECATED;
 
-/// Writes into the pages of slots with open windows how to compute their counts with RDPMC. If the CPU's table of
-/// pages is full, the page sends its reader to read(2) instead.
+/// Writes into the pages of slots with open windows how to compute their counts with RDPMC. Where that is not possible,
+/// for example because the CPU's table of pages is full, the page sends its reader to read(2).
 #[cold]
 #[inline(never)]
 pub(super) fn show_open_windows(here: ThisCpu<'_>, slots: &mut Slots) {
@@ -71,27 +71,26 @@ pub(super) fn show_open_windows(here: ThisCpu<'_>, slots: &mut Slots) {
         };
         // The page's `pmc_width` was written once, for `event.counter`.
         let is_as_wide = width_of(slot.counter()) == width_of(event.counter);
-        if !allows_rdpmc(event) || !is_as_wide {
-            write_inactive(event, page);
-            continue;
+        if allows_rdpmc(event) && is_as_wide {
+            // SAFETY: `show_page` requires a page that is alive until `hide_page`: it lives as long as the event, and
+            // `show_closed_windows` calls `hide_page` when the window closes, before the event can be freed.
+            slot.page_entry = unsafe {
+                here.percpu().show_page(
+                    slot.counter(),
+                    page,
+                    slot.count_offset(),
+                    UserPageState {
+                        capabilities: capabilities(event),
+                        index: index(slot.counter()),
+                        offset: 0,
+                        enabled: event.enabled_time().nanoseconds(),
+                        running: event.time().nanoseconds(),
+                    },
+                )
+            };
         }
-        // SAFETY: `show_page` requires a page that is alive until `hide_page`: it lives as long as the event, and
-        // `show_closed_windows` calls `hide_page` when the window closes, before the event can be freed.
-        slot.page_entry = unsafe {
-            here.percpu().show_page(
-                slot.counter(),
-                page,
-                slot.count_offset(),
-                UserPageState {
-                    capabilities: capabilities(event),
-                    index: index(slot.counter()),
-                    offset: 0,
-                    enabled: event.enabled_time().nanoseconds(),
-                    running: event.time().nanoseconds(),
-                },
-            )
-        };
         if slot.page_entry.is_none() {
+            // The count in the page is that of closed windows.
             // SAFETY: `write` requires a page that is alive and has no other writer: it lives as long as the event,
             // whose slot is here, and this CPU, which holds the context, is its only writer.
             unsafe { page.write(&inactive_state(event, NO_RDPMC)) };
