@@ -84,6 +84,20 @@ fn allowed_periods(select: EventSelect, capabilities: &Capabilities) -> core::op
     min_period..1_u64 << width.saturating_sub(1)
 }
 
+/// Returns whether an overdue sample would make all samples after it late, too. `events_left` are the events to the sample,
+/// as an `i64`: 0 or negative if it is overdue. The counter can't be loaded for fewer than `min_load` events.
+///
+/// The overdue sample comes after `min_load` events. If fewer than `min_load` events are then left to the next sample, the
+/// processor, which begins a period with each sample, stays behind, and is interrupted after each. A counter with a
+/// period of `min_load` events can't be loaded for the rest of one, and may stay behind by less than a period.
+#[must_use]
+pub const fn stays_late(events_left: u64, period: u64, min_load: u64) -> bool {
+    let events_left = events_left as i64;
+    let overdue_events = events_left.unsigned_abs();
+    let is_next_late = period > min_load && overdue_events.saturating_add(2 * min_load) > period;
+    events_left <= 0 && (overdue_events >= period || is_next_late)
+}
+
 /// Checks the period of an event with precise samples. A frequency may be any.
 ///
 /// # Errors
@@ -329,5 +343,25 @@ mod tests {
             counters_in_format_four(wake_at_each_sample),
             Err(Unsupported)
         );
+    }
+
+    #[test]
+    fn samples_stay_late_if_the_next_one_would_be_late_too() {
+        const MIN_LOAD: u64 = 2;
+        for overdue_events in 0..3 * MIN_LOAD {
+            let is_behind_by_a_period = overdue_events >= MIN_LOAD;
+            let events_left = overdue_events.wrapping_neg();
+            let stays_late = stays_late(events_left, MIN_LOAD, MIN_LOAD);
+            assert_eq!(stays_late, is_behind_by_a_period);
+        }
+        for period in MIN_LOAD + 1..12 {
+            for overdue_events in 0..3 * period {
+                let events_since_due = overdue_events + MIN_LOAD;
+                let is_next_late = period.saturating_sub(events_since_due) < MIN_LOAD;
+                let events_left = overdue_events.wrapping_neg();
+                assert_eq!(stays_late(events_left, period, MIN_LOAD), is_next_late);
+            }
+            assert!(!stays_late(1, period, MIN_LOAD));
+        }
     }
 }

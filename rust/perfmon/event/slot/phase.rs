@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The position of a slot between two samples of its event.
 
-use crate::{logic::sampling::Trigger, ring::Sampler};
+use crate::{
+    logic::{precise::stays_late, sampling::Trigger},
+    ring::Sampler,
+};
 
 /// The position of a slot between two samples of its event.
 #[derive(Clone, Copy)]
@@ -89,13 +92,16 @@ impl Phase {
 
     /// Prepares the position for samples of the processor (PEBS), which can load a counter for `min_load` events or
     /// more. With a frequency, the next sample stands for the overdue events, too, as a sample by interrupt does. With a
-    /// period, overdue samples are lost if there are several: the processor would be behind by whole periods ever after.
+    /// period, overdue samples are lost if there are several, since the processor would be behind by whole periods ever
+    /// after, or if the sample after the overdue one would be late again, and so on.
     pub(super) fn prepare_precise(&mut self, sampler: &Sampler, min_load: u64) {
         match sampler.sampling.trigger {
             Trigger::Frequency(_) if (self.events_left as i64) < min_load as i64 => {
                 self.events_left = min_load;
             }
-            Trigger::Period(_) if self.overdue_samples() > 1 => self.skip_overdue_samples(sampler),
+            Trigger::Period(period) if stays_late(self.events_left, period, min_load) => {
+                self.skip_overdue_samples(sampler);
+            }
             Trigger::Never | Trigger::Period(_) | Trigger::Frequency(_) => {}
         }
     }
