@@ -127,14 +127,14 @@ pub(crate) fn may_be_tampered(here: ThisCpu<'_>) -> bool {
 }
 
 /// Returns the tampered counters of this CPU, as a mask: their registers held other values than the module had written.
-/// If Linux perf has taken the counters, returns all active counters, too. Prints nothing, since the context switch
+/// If Linux perf has taken the counters, returns all running counters, too. Prints nothing, since the context switch
 /// calls this, too.
 #[cold]
 #[inline(never)]
 pub(crate) fn tampered_counters(here: ThisCpu<'_>) -> u64 {
     let percpu = here.percpu();
     if !here.pmu().has_kept_perf_off(here) {
-        percpu.mark_lost(percpu.active_mask.get());
+        percpu.mark_lost(percpu.running_counters());
     }
     percpu.tampered.get()
 }
