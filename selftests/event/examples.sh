@@ -22,7 +22,7 @@ is_between() {
 	check "$1: $4 is $2 to $3" [ "${4:-0}" -ge "$2" -a "${4:-0}" -le "$3" ]
 }
 
-plan 21
+plan 26
 
 a=$("$here/event_count_self")
 is "the C example succeeds" 0 $?
@@ -46,6 +46,12 @@ is "the user page is exact" 2000000 "$(printed_after page)"
 is_between "a region adds up all its passes" 6000000 6000200 "$(printed_after "region loop" | cut -d ' ' -f 2)"
 is_between "an empty region counts almost nothing" 0 100 "$(printed_after "region nothing" | cut -d ' ' -f 2)"
 is_between "each thread has a count of its own" 2000000 2000100 "$(printed_after "region thread" | cut -d ' ' -f 2)"
+
+is "the child of the example has ended by itself" 1 "$(grep -c '^child: Ok(Exited(Pid([0-9]*), 0))$' "$out")"
+is "a page has no counter in a child" false "$(printed_after "child's page without a system call")"
+is_between "a child counts its own passes" 2000000 2000100 "$(printed_after "child's region child" | cut -d ' ' -f 2)"
+is "a child counts all its passes" "1 0" "$(printed_after "child's region child" | cut -d ' ' -f 1,3)"
+is "a child begins without its parent's passes" 1 "$(grep -c "^child's region" "$out")"
 
 # 27 levels of Fibonacci take some 7 million instructions, with a sample every 100003.
 example_profile_self >"$out"

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts a closure, reads a count without a system call, and sums up the counts between two points of a program.
+//! Counts a closure, reads a count without a system call, and sums up the counts between two points of a program and of a
+//! child that it forks.
 
 use std::arch::asm;
 
+use nix::sys::wait::waitpid;
+use nix::unistd::{ForkResult, fork};
 use perfmon::event::region;
 use perfmon::{Event, measure, region};
 
@@ -49,6 +52,30 @@ fn main() -> Result<(), perfmon::Error> {
             spin(1_000_000);
         });
     });
+    print_totals("region");
+
+    // SAFETY: `fork` requires that the child calls no function that needs a lock of another thread. The threads have ended.
+    match unsafe { fork() }.expect("a child") {
+        ForkResult::Parent { child } => {
+            println!("child: {:?}", waitpid(child, None));
+        }
+        ForkResult::Child => {
+            println!(
+                "child's page without a system call: {}",
+                page.read_counter().is_some()
+            );
+            {
+                let _region = region!("child");
+                spin(1_000_000);
+            }
+            print_totals("child's region");
+        }
+    }
+    Ok(())
+}
+
+/// Prints the sums of all regions that this process has passed.
+fn print_totals(title: &str) {
     for total in region::totals() {
         let region::Total {
             name,
@@ -57,10 +84,9 @@ fn main() -> Result<(), perfmon::Error> {
             failed,
             ..
         } = total;
-        println!("region {name}: {passes} {instructions} {failed}");
+        println!("{title} {name}: {passes} {instructions} {failed}");
     }
     if let Some(error) = region::error() {
-        println!("region: {error}");
+        println!("{title}: {error}");
     }
-    Ok(())
 }

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Regions: counts between two points of a program, summed up over all passes.
 
-use std::cell::OnceCell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::Event;
 use super::user_page::PageMapping;
 use crate::Error;
+use crate::sys::fork;
 
 /// Counts the instructions of the calling thread in user mode until the returned value is dropped, under a name.
 ///
 /// A thread opens the event at its first region. The event is read without a system call where possible, and the
-/// instructions of the readings are subtracted. [`totals`](crate::event::region::totals) returns the sums.
+/// instructions of the readings are subtracted. [`totals`](crate::event::region::totals) returns the sums. A child of
+/// fork(2) begins with sums of 0; a pass that has begun before the fork does not count there.
 ///
 /// ```no_run
 /// fn parse(text: &str) -> usize {
@@ -36,7 +38,8 @@ macro_rules! region {
 #[derive(Debug)]
 pub struct Site {
     name: &'static str,
-    is_registered: AtomicBool,
+    /// The generation of the process to which the sums belong, plus 1; 0 before the first pass.
+    registered_in: AtomicU64,
     passes: AtomicU64,
     instructions: AtomicU64,
     /// Passes without a count.
@@ -57,13 +60,13 @@ pub struct Total {
     pub failed: u64,
 }
 
-/// The sites that were entered at least once.
+/// The sites that were entered at least once, in this process or before it was forked.
 static SITES: Mutex<Vec<&'static Site>> = Mutex::new(Vec::new());
 
-/// The error of the first thread that could not count.
-static ERROR: Mutex<Option<Error>> = Mutex::new(None);
+/// The error of the first thread that could not count, and the generation of its process.
+static ERROR: Mutex<Option<(u64, Error)>> = Mutex::new(None);
 
-/// Returns the sums of all regions that were passed, in the order of their first pass.
+/// Returns the sums of all regions that this process has passed, in the order of their first pass.
 #[must_use]
 pub fn totals() -> Vec<Total> {
     let sites = SITES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,13 +76,17 @@ pub fn totals() -> Vec<Total> {
         instructions: site.instructions.load(Ordering::Relaxed),
         failed: site.failed.load(Ordering::Relaxed),
     };
-    sites.iter().map(total).collect()
+    let sites = sites.iter().filter(|site| site.is_registered());
+    sites.map(total).collect()
 }
 
 /// Returns the first error that kept regions from being counted; `None` if all were counted.
 #[must_use]
 pub fn error() -> Option<Error> {
-    ERROR.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    let error = ERROR.lock().unwrap_or_else(PoisonError::into_inner);
+    let error = error.as_ref();
+    let own_error = error.filter(|(generation, _)| *generation == fork::generation());
+    own_error.map(|(_, error)| error.clone())
 }
 
 /// The event of a thread, which is read at the ends of regions.
@@ -90,8 +97,23 @@ struct Meter {
     overhead: u64,
 }
 
+/// The meter of a thread, in the process that opened it.
+struct ThreadMeter {
+    generation: u64,
+    /// `None` if the thread can't count.
+    meter: Option<Meter>,
+}
+
+/// What a meter counted until now.
+struct Reading {
+    count: u64,
+    overhead: u64,
+    /// The generation of the process whose thread the meter counts.
+    generation: u64,
+}
+
 thread_local! {
-    static METER: OnceCell<Option<Meter>> = const { OnceCell::new() };
+    static METER: RefCell<Option<ThreadMeter>> = const { RefCell::new(None) };
 }
 
 impl Meter {
@@ -119,26 +141,57 @@ impl Meter {
     }
 }
 
-/// Returns the count of the thread's event, and the overhead of an empty region.
-#[inline]
-fn read() -> Option<(u64, u64)> {
-    METER.with(|meter| {
-        let meter = meter.get_or_init(open_meter).as_ref()?;
-        Some((meter.read().ok()?, meter.overhead))
-    })
-}
-
-/// Opens the event of a thread, or notes the error.
-#[cold]
-fn open_meter() -> Option<Meter> {
-    match Meter::new() {
-        Ok(meter) => Some(meter),
-        Err(error) => {
+impl ThreadMeter {
+    /// Opens the event of a thread, or notes the error.
+    #[cold]
+    fn open() -> Self {
+        let meter = Meter::new();
+        let generation = fork::generation();
+        let meter = meter.map_err(|error| {
             let mut first_error = ERROR.lock().unwrap_or_else(PoisonError::into_inner);
-            first_error.get_or_insert(error);
-            None
+            first_error.take_if(|(of, _)| *of != generation);
+            first_error.get_or_insert((generation, error));
+        });
+        Self {
+            generation,
+            meter: meter.ok(),
         }
     }
+
+    #[inline]
+    fn read(&self) -> Option<Reading> {
+        let meter = self.meter.as_ref()?;
+        Some(Reading {
+            count: meter.read().ok()?,
+            overhead: meter.overhead,
+            generation: self.generation,
+        })
+    }
+}
+
+/// Reads the thread's event. Returns `None` if the thread can't count.
+#[inline]
+fn read() -> Option<Reading> {
+    let read = |meter: &RefCell<Option<ThreadMeter>>| {
+        // It is borrowed if this is a signal handler, and the interrupted code opens the event.
+        let opened = meter.try_borrow().ok()?;
+        match &*opened {
+            Some(opened) if opened.generation == fork::generation() => opened.read(),
+            _ => {
+                drop(opened);
+                reopen_and_read(meter)
+            }
+        }
+    };
+    METER.with(read)
+}
+
+/// Opens the event of a thread at its first pass. A child of fork(2) opens one of its own, since the parent's counts the
+/// thread of the parent.
+#[cold]
+fn reopen_and_read(meter: &RefCell<Option<ThreadMeter>>) -> Option<Reading> {
+    let mut opened = meter.try_borrow_mut().ok()?;
+    opened.insert(ThreadMeter::open()).read()
 }
 
 impl Site {
@@ -147,7 +200,7 @@ impl Site {
     pub const fn new(name: &'static str) -> Self {
         Self {
             name,
-            is_registered: AtomicBool::new(false),
+            registered_in: AtomicU64::new(0),
             passes: AtomicU64::new(0),
             instructions: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -158,20 +211,38 @@ impl Site {
     #[inline]
     #[must_use = "the region ends where the value is dropped"]
     pub fn enter(&'static self) -> Pass {
-        if !self.is_registered.load(Ordering::Relaxed) {
+        if !self.is_registered() {
             self.register();
         }
         Pass {
             site: self,
             // Read last, so that the rest of this function is not counted.
-            begin: read().map(|(count, _)| count),
+            begin: read().map(|reading| (reading.generation, reading.count)),
         }
     }
 
+    /// Returns whether the sums are those of this process.
+    #[inline]
+    fn is_registered(&self) -> bool {
+        self.registered_in.load(Ordering::Relaxed) == fork::generation() + 1
+    }
+
+    /// Adds the site to the list, or begins its sums again in a child of fork(2).
     #[cold]
     fn register(&'static self) {
+        // Without memory for this, opening the event fails as well, and its error is noted.
+        let _ = fork::watch();
         let mut sites = SITES.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.is_registered.swap(true, Ordering::Relaxed) {
+        if self.is_registered() {
+            return;
+        }
+        for sum in [&self.passes, &self.instructions, &self.failed] {
+            sum.store(0, Ordering::Relaxed);
+        }
+        let before = self
+            .registered_in
+            .swap(fork::generation() + 1, Ordering::Relaxed);
+        if before == 0 {
             sites.push(self);
         }
     }
@@ -181,18 +252,31 @@ impl Site {
 #[derive(Debug)]
 pub struct Pass {
     site: &'static Site,
-    begin: Option<u64>,
+    /// The generation of the process, and the count of the thread's event.
+    begin: Option<(u64, u64)>,
+}
+
+impl Pass {
+    /// Returns the instructions of the pass; `None` if it could not be counted, or if it began before a fork.
+    #[inline]
+    fn count(&self) -> Option<u64> {
+        let (generation, begin) = self.begin?;
+        let end = read().filter(|end| end.generation == generation)?;
+        Some((end.count - begin).saturating_sub(end.overhead))
+    }
 }
 
 impl Drop for Pass {
     #[inline]
     fn drop(&mut self) {
-        let (Some(begin), Some((end, overhead))) = (self.begin, read()) else {
-            self.site.failed.fetch_add(1, Ordering::Relaxed);
-            return;
-        };
-        let count = (end - begin).saturating_sub(overhead);
-        self.site.passes.fetch_add(1, Ordering::Relaxed);
-        self.site.instructions.fetch_add(count, Ordering::Relaxed);
+        match self.count() {
+            Some(count) => {
+                self.site.passes.fetch_add(1, Ordering::Relaxed);
+                self.site.instructions.fetch_add(count, Ordering::Relaxed);
+            }
+            None => {
+                self.site.failed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
     }
 }

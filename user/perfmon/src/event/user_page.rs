@@ -6,14 +6,13 @@ use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-use nix::errno::Errno;
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::sys::mman::ProtFlags;
 use nix::unistd::gettid;
 
 use super::Event;
+use crate::sys::Area;
 use crate::{Attempt, Cause, Error};
 
 /// `struct perf_event_mmap_page`, as far as a reader needs it; the kernel writes it.
@@ -59,6 +58,8 @@ const SIZE: NonZeroUsize = NonZeroUsize::new(4096).expect("a page has bytes");
 /// # Ok::<(), perfmon::Error>(())
 /// ```
 ///
+/// In a child of fork(2) the page has no counter, and `read` returns the count of the parent's thread by a system call.
+///
 /// The page can't be sent to another thread: its content is valid only on the CPU where the counted thread runs.
 ///
 /// ```compile_fail
@@ -78,10 +79,10 @@ pub struct UserPage<'a> {
 /// The mapping of the page.
 ///
 /// # Invariants
-/// `start` is the beginning of a mapping of `SIZE` bytes, which the drop unmaps.
+/// The area has `SIZE` bytes.
 #[derive(Debug)]
 pub(super) struct PageMapping {
-    start: NonNull<Page>,
+    area: Area,
     /// Makes the type neither `Send` nor `Sync`.
     thread: PhantomData<*const ()>,
 }
@@ -117,14 +118,10 @@ impl PageMapping {
                 cause: Cause::OtherThread,
             });
         }
-        let (protection, flags) = (ProtFlags::PROT_READ, MapFlags::MAP_SHARED);
-        // SAFETY: `mmap` requires that it replaces no mapping in use. Without an address and MAP_FIXED the kernel chooses a
-        // free range.
-        let start = unsafe { mmap(None, SIZE, protection, flags, event.as_fd(), 0) };
-        let start = start.map_err(|errno: Errno| Error::new(attempt(), errno))?;
-        // INVARIANT: `mmap` has just returned `start` for `SIZE` bytes, and only the drop of this value unmaps them.
+        let area = Area::new(event.as_fd(), SIZE, ProtFlags::PROT_READ);
+        // INVARIANT: The area was mapped with this size.
         Ok(Self {
-            start: start.cast(),
+            area: area.map_err(|errno| Error::new(attempt(), errno))?,
             thread: PhantomData,
         })
     }
@@ -172,10 +169,10 @@ impl PageMapping {
 
     #[inline]
     fn page(&self) -> &Page {
-        // SAFETY: `as_ref` requires a pointer to an aligned and valid `Page`. By the type invariant `start` is the
-        // beginning of a readable mapping that lives as long as `self`, and a mapping is aligned to pages. `Page`
-        // consists of atomic integers, for which every bit pattern that the kernel writes meanwhile is a valid value.
-        unsafe { self.start.as_ref() }
+        // SAFETY: `as_ref` requires a pointer to an aligned and valid `Page`. By the type invariant the area has
+        // room for it as long as `self` lives, and an area is aligned to pages. `Page` consists of atomic integers, for
+        // which every bit pattern that the kernel writes meanwhile is a valid value.
+        unsafe { self.area.start().cast().as_ref() }
     }
 }
 
@@ -193,13 +190,4 @@ unsafe fn rdpmc(index: u32) -> u64 {
         asm!("rdpmc", in("ecx") index, out("eax") low, out("edx") high, options(nostack, preserves_flags));
     }
     u64::from(high) << 32 | u64::from(low)
-}
-
-impl Drop for PageMapping {
-    fn drop(&mut self) {
-        // SAFETY: `munmap` requires that nothing uses the memory afterwards. By the type invariant `start` is a mapping
-        // of `SIZE` bytes that nothing else unmaps. The references that `page` returned borrow `self`, so none is left.
-        let result = unsafe { munmap(self.start.cast(), SIZE.get()) };
-        debug_assert!(result.is_ok(), "munmap of a mapping of mmap");
-    }
 }

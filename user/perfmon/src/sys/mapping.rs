@@ -4,14 +4,15 @@
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
-use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64};
 
 use nix::errno::Errno;
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::sys::mman::ProtFlags;
 use perfmon_core::abi;
 use perfmon_core::logic::publish::published;
+
+use super::Area;
 
 /// `struct perfmon_buffer_header` with atomic members, because the kernel writes it while it is read.
 #[repr(C)]
@@ -42,20 +43,11 @@ const _: () = {
 /// only of the header's page.
 ///
 /// # Invariants
-/// `start` is the beginning of a mapping of `length` bytes of a buffer, until the drop. The mapping holds the header,
-/// and the bytes before its `capture_end` can be read.
+/// The area holds the header, and the bytes before its `capture_end` can be read.
 #[derive(Debug)]
 pub struct Mapping {
-    start: NonNull<u8>,
-    length: NonZeroUsize,
+    area: Area,
 }
-
-// SAFETY: `Send` requires that another thread may use and drop the value. A mapping is valid in all threads of its process,
-// and any of them may unmap it.
-unsafe impl Send for Mapping {}
-// SAFETY: `Sync` requires that several threads may use a shared reference at once. It gives access only to atomics in the
-// mapping.
-unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps the first `length` bytes of the buffer of this handle.
@@ -66,56 +58,33 @@ impl Mapping {
         if length.get() < size_of::<Header>() {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: `mmap` requires that it replaces no mapping in use. Without an address and MAP_FIXED the kernel chooses a
-        // free range.
-        let start = unsafe {
-            mmap(
-                None,
-                length,
-                ProtFlags::PROT_READ,
-                MapFlags::MAP_SHARED,
-                handle,
-                0,
-            )
-        }?;
-        // INVARIANT: `mmap` has just returned `start` for `length` bytes, which only the drop unmaps. `length` was
-        // compared with the header's size, and the kernel sets `capture_end` only to the end of existing records.
+        // INVARIANT: `length` was compared with the header's size, and the kernel sets `capture_end` only to the end of
+        // existing records. In a child of fork(2) it is 0.
         Ok(Self {
-            start: start.cast(),
-            length,
+            area: Area::new(handle, length, ProtFlags::PROT_READ)?,
         })
     }
 
     /// Returns the header.
     pub(crate) fn header(&self) -> &Header {
-        // SAFETY: `as_ref` requires a pointer to an aligned and valid `Header`. By the type invariant the mapping holds
+        // SAFETY: `as_ref` requires a pointer to an aligned and valid `Header`. By the type invariant the area holds
         // the header as long as `self` lives, and it begins with a page, so the header is aligned. `Header` consists of
         // atomic integers, for which every bit pattern that the kernel writes meanwhile is a valid value.
-        unsafe { self.start.cast().as_ref() }
+        unsafe { self.area.start().cast().as_ref() }
     }
 
     /// Returns the words of all records that are published now, which no longer change; `None` if the header's
     /// `capture_end` is impossible.
     pub(crate) fn records(&self) -> Option<&[AtomicU32]> {
         // ATOMICS: Pairs with the kernel's `publish`: all loads of records happen after this load of `capture_end`.
-        let Range { start, end } = published(&self.header().capture_end, self.length.get())?;
+        let Range { start, end } = published(&self.header().capture_end, self.area.length())?;
         // SAFETY: `add` requires an offset within the mapping, and `from_raw_parts` requires aligned words that can be
         // read, and that do not change except through atomics. `published` returns a range within `length` that ends at
         // `capture_end`, so by the type invariant it can be read as long as `self` lives. It begins after the header,
         // whose size is a multiple of 4, so the words are aligned; the kernel does not write published words again.
         Some(unsafe {
-            let first = self.start.add(start).cast::<AtomicU32>();
+            let first = self.area.start().add(start).cast::<AtomicU32>();
             slice::from_raw_parts(first.as_ptr(), (end - start) / size_of::<AtomicU32>())
         })
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: `munmap` requires that nothing uses the memory afterwards. By the type invariant `start` is a mapping
-        // of `length` bytes that nothing else unmaps. The references that `header` and `records` returned borrow
-        // `self`, so none is left.
-        let result = unsafe { munmap(self.start.cast(), self.length.get()) };
-        debug_assert!(result.is_ok(), "munmap of a mapping of mmap");
     }
 }

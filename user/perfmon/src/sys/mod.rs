@@ -4,7 +4,9 @@
 //! The other modules call a [`Driver`]. The real driver is [`Node`], an open `/dev/perfmon`; a test
 //! passes its own to [`Session::with_driver`](crate::Session::with_driver).
 
+mod area;
 mod event;
+pub(crate) mod fork;
 mod mapping;
 mod ring;
 
@@ -17,6 +19,7 @@ use std::path::Path;
 use nix::errno::Errno;
 use perfmon_core::abi;
 
+pub(crate) use area::Area;
 pub use event::{EventCall, EventOpen};
 pub use mapping::Mapping;
 pub(crate) use ring::{RingMapping, wait_for_kernel};

@@ -4,14 +4,15 @@
 use std::mem::offset_of;
 use std::num::NonZeroUsize;
 use std::os::fd::BorrowedFd;
-use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::AtomicU64;
 
 use nix::errno::Errno;
 use nix::libc;
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::sys::mman::ProtFlags;
 use perfmon_core::logic::user_page::RingControl;
+
+use super::Area;
 
 const PAGE_SIZE: usize = 4096;
 
@@ -35,21 +36,14 @@ const _: () = {
 /// The kernel writes to it at any time, and so may every program that has the descriptor, so all words are atomics.
 ///
 /// # Invariants
-/// `start` is the beginning of a mapping of `1 + pages` pages, until the drop. It can be written if `writable` is set.
+/// The area has `1 + pages` pages. It can be written if `writable` is set.
 #[derive(Debug)]
 pub(crate) struct RingMapping {
-    start: NonNull<u8>,
+    area: Area,
     /// Number of pages of records.
     pages: usize,
     writable: bool,
 }
-
-// SAFETY: `Send` requires that another thread may use and drop the value. A mapping is valid in all threads of its process,
-// and any of them may unmap it.
-unsafe impl Send for RingMapping {}
-// SAFETY: `Sync` requires that several threads may use a shared reference at once. It gives access only to atomics in the
-// mapping.
-unsafe impl Sync for RingMapping {}
 
 impl RingMapping {
     /// Maps the control page and `pages` pages of records. Unless the mapping is `writable`, the kernel overwrites
@@ -64,12 +58,9 @@ impl RingMapping {
         let length = Self::length(pages).ok_or(Errno::EINVAL)?;
         let mut protection = ProtFlags::PROT_READ;
         protection.set(ProtFlags::PROT_WRITE, writable);
-        // SAFETY: `mmap` requires that it replaces no mapping in use. Without an address and MAP_FIXED the kernel chooses a
-        // free range.
-        let start = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, event, 0) }?;
-        // INVARIANT: `mmap` has just returned `start` for this length with this protection, and only the drop unmaps it.
+        // INVARIANT: The area has this length and this protection.
         Ok(Self {
-            start: start.cast(),
+            area: Area::new(event, length, protection)?,
             pages,
             writable,
         })
@@ -99,7 +90,8 @@ impl RingMapping {
         // page, which is asserted at compile time. `Positions` consists of atomic integers, for which every bit pattern
         // that the kernel or a program writes is a valid value.
         unsafe {
-            self.start
+            self.area
+                .start()
                 .byte_add(RingControl::OFFSET)
                 .cast::<Positions>()
                 .as_ref()
@@ -113,23 +105,11 @@ impl RingMapping {
         // beginning of a page is aligned for words. Every bit pattern that the kernel or a program writes is a valid
         // `AtomicU64`.
         unsafe {
-            let first = self.start.byte_add(PAGE_SIZE).cast::<AtomicU64>();
+            let first = self.area.start().byte_add(PAGE_SIZE).cast::<AtomicU64>();
             slice::from_raw_parts(
                 first.as_ptr(),
                 self.pages * PAGE_SIZE / size_of::<AtomicU64>(),
             )
-        }
-    }
-}
-
-impl Drop for RingMapping {
-    fn drop(&mut self) {
-        if let Some(length) = Self::length(self.pages) {
-            // SAFETY: `munmap` requires that nothing uses the memory afterwards. By the type invariant `start` is a
-            // mapping of this length that nothing else unmaps. The references that `positions` and `words` returned
-            // borrow `self`, so none is left.
-            let result = unsafe { munmap(self.start.cast(), length.get()) };
-            debug_assert!(result.is_ok(), "munmap of a mapping of mmap");
         }
     }
 }

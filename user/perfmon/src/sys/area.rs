@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Memory of the driver that is mapped into the program.
+
+use std::cell::Cell;
+use std::num::NonZeroUsize;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+
+use super::fork;
+
+/// A mapping of a descriptor of the driver.
+///
+/// A child of fork(2) does not inherit the driver's memory. It finds zeros in its place, so that a value that was
+/// mapped before the fork stays valid there: its page has no counter, and its ring no records.
+///
+/// # Invariants
+/// `start` is the beginning of a mapping of `length` bytes, until the drop: in the process that called [`Area::new`] of the
+/// driver's memory, in its children of private memory. `AREAS` has both.
+#[derive(Debug)]
+pub(crate) struct Area {
+    start: NonNull<u8>,
+    length: NonZeroUsize,
+}
+
+/// An area that is mapped.
+struct Mapped {
+    address: usize,
+    length: NonZeroUsize,
+    protection: ProtFlags,
+}
+
+/// All areas of the process. The mutex is locked while they change, and while the process forks.
+static AREAS: Mutex<Vec<Mapped>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// The lock of `AREAS` while this thread forks.
+    static HELD: Cell<Option<MutexGuard<'static, Vec<Mapped>>>> = const { Cell::new(None) };
+}
+
+// SAFETY: `Send` requires that another thread may use and drop the value. A mapping is valid in all threads of its process,
+// and any of them may unmap it.
+unsafe impl Send for Area {}
+// SAFETY: `Sync` requires that several threads may use a shared reference at once. It gives only the address and the length.
+unsafe impl Sync for Area {}
+
+impl Area {
+    /// Maps the first `length` bytes of a descriptor, shared with the kernel.
+    ///
+    /// # Errors
+    /// The errors of mmap(2).
+    pub(crate) fn new(
+        descriptor: BorrowedFd<'_>,
+        length: NonZeroUsize,
+        protection: ProtFlags,
+    ) -> Result<Self, Errno> {
+        keep_in_children()?;
+        let mut areas = lock();
+        // SAFETY: `mmap` requires that it replaces no mapping in use. Without an address and MAP_FIXED the kernel chooses a
+        // free range.
+        let start = unsafe {
+            mmap(
+                None,
+                length,
+                protection,
+                MapFlags::MAP_SHARED,
+                descriptor,
+                0,
+            )
+        }?;
+        areas.push(Mapped {
+            address: start.as_ptr() as usize,
+            length,
+            protection,
+        });
+        // INVARIANT: `mmap` has just returned `start` for `length` bytes, which only the drop unmaps. `AREAS` has them, and
+        // was locked meanwhile, so that each child has memory there.
+        Ok(Self {
+            start: start.cast(),
+            length,
+        })
+    }
+
+    /// Returns the first byte, which is aligned to pages.
+    #[inline]
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Returns the number of bytes.
+    #[inline]
+    pub(crate) fn length(&self) -> usize {
+        self.length.get()
+    }
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        let mut areas = lock();
+        areas.retain(|area| area.address != self.start.as_ptr() as usize);
+        // SAFETY: `munmap` requires that nothing uses the memory afterwards. By the type invariant `start` is a mapping of
+        // `length` bytes that nothing else unmaps, and references to its content borrow the value that has the area.
+        let result = unsafe { munmap(self.start.cast(), self.length.get()) };
+        debug_assert!(result.is_ok(), "munmap of a mapping of mmap");
+    }
+}
+
+fn lock() -> MutexGuard<'static, Vec<Mapped>> {
+    AREAS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the lock that this thread holds while it forks.
+fn take_held() -> Option<MutexGuard<'static, Vec<Mapped>>> {
+    let held = HELD.try_with(Cell::take).ok().flatten();
+    held.or_else(|| AREAS.try_lock().ok())
+}
+
+/// Makes fork(2) put memory in the place of areas into children.
+fn keep_in_children() -> Result<(), Errno> {
+    extern "C" fn hold_areas() {
+        let areas = lock();
+        // A thread that forks while it ends has no thread-local variables any more, and does not keep the lock.
+        let _ = HELD.try_with(|held| held.set(Some(areas)));
+    }
+    extern "C" fn release_areas() {
+        drop(take_held());
+    }
+    extern "C" fn replace_areas() {
+        for area in take_held().iter().flat_map(|areas| areas.iter()) {
+            replace(area);
+        }
+    }
+    static RESULT: OnceLock<Result<(), Errno>> = OnceLock::new();
+    *RESULT.get_or_init(|| fork::register(Some(hold_areas), Some(release_areas), replace_areas))
+}
+
+/// Puts memory in the place of an area that this process, a new child, has not inherited.
+fn replace(area: &Mapped) {
+    let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_FIXED_NOREPLACE | MapFlags::MAP_NORESERVE;
+    let address = NonZeroUsize::new(area.address);
+    // SAFETY: `mmap_anonymous` requires that it replaces no mapping in use, and MAP_FIXED_NOREPLACE replaces none.
+    let result = unsafe { mmap_anonymous(address, area.length, area.protection, flags) };
+    // EEXIST: the area was inherited, since it is not the driver's but that of a test.
+    if result.is_err_and(|errno| errno != Errno::EEXIST) {
+        // Without memory the child would read what is mapped there later.
+        // SAFETY: _exit(2) takes an integer, accesses no memory and does not return.
+        unsafe { libc::_exit(libc::EXIT_FAILURE) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::AsFd;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use nix::sys::mman::{MmapAdvise, madvise};
+    use nix::sys::wait::{WaitStatus, waitpid};
+    use nix::unistd::{ForkResult, fork};
+
+    use super::*;
+
+    const LENGTH: NonZeroUsize = NonZeroUsize::new(8192).expect("two pages");
+
+    fn word(area: &Area) -> &AtomicU64 {
+        // SAFETY: An area begins with a page, which has room for a word.
+        unsafe { area.start().cast().as_ref() }
+    }
+
+    /// Runs a function in a child, and returns how the child ended.
+    fn in_child(run: impl FnOnce() -> bool) -> WaitStatus {
+        // SAFETY: The child only executes `run`, which makes system calls and takes no lock of another thread.
+        match unsafe { fork() }.expect("a child") {
+            ForkResult::Parent { child } => waitpid(child, None).expect("the child's end"),
+            ForkResult::Child => {
+                let code = i32::from(!run());
+                // SAFETY: _exit(2) takes an integer, accesses no memory and does not return.
+                unsafe { libc::_exit(code) }
+            }
+        }
+    }
+
+    /// The driver's mappings are not inherited by children; with `MADV_DONTFORK` neither are those of a file.
+    #[test]
+    fn a_child_finds_zeros_in_the_place_of_an_area() {
+        let file = memory_file();
+        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        let area = Area::new(file.as_fd(), LENGTH, protection).expect("a mapping");
+        // SAFETY: The mapping is the test's, and the advice changes only what a child inherits.
+        unsafe {
+            madvise(
+                area.start().cast(),
+                area.length(),
+                MmapAdvise::MADV_DONTFORK,
+            )
+        }
+        .expect("advice");
+        word(&area).store(7, Ordering::Relaxed);
+        let status = in_child(|| word(&area).load(Ordering::Relaxed) == 0);
+        assert!(matches!(status, WaitStatus::Exited(_, 0)), "{status:?}");
+        assert_eq!(word(&area).load(Ordering::Relaxed), 7);
+    }
+
+    #[test]
+    fn a_child_has_another_generation() {
+        fork::watch().expect("memory");
+        let parent = fork::generation();
+        let status = in_child(|| fork::generation() == parent + 1);
+        assert!(matches!(status, WaitStatus::Exited(_, 0)), "{status:?}");
+        assert_eq!(fork::generation(), parent);
+    }
+
+    fn memory_file() -> File {
+        let memory = nix::sys::memfd::memfd_create(c"area", nix::sys::memfd::MFdFlags::empty());
+        let file = File::from(memory.expect("a file"));
+        file.set_len(LENGTH.get() as u64).expect("memory");
+        file
+    }
+}

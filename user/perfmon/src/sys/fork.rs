@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Functions that fork(2) calls, and a number that tells a child from its parent.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nix::errno::Errno;
+use nix::libc;
+
+/// A function that fork(2) calls. It must be safe to call in a child that has only the thread that forked.
+pub(super) type Handler = extern "C" fn();
+
+/// Number of forks between the process that loaded this library and this process.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// Returns a number that differs between a process and its children, from the first [`watch`] on.
+#[inline]
+pub(crate) fn generation() -> u64 {
+    // ATOMICS: Needs no order: the number changes only while a process has one thread.
+    GENERATION.load(Ordering::Relaxed)
+}
+
+/// Makes [`generation`] change in children of fork(2).
+///
+/// # Errors
+/// ENOMEM.
+pub(crate) fn watch() -> Result<(), Errno> {
+    extern "C" fn count_fork() {
+        GENERATION.fetch_add(1, Ordering::Relaxed);
+    }
+    static RESULT: OnceLock<Result<(), Errno>> = OnceLock::new();
+    *RESULT.get_or_init(|| register(None, None, count_fork))
+}
+
+/// Registers functions that fork(2) calls before it in the parent, after it in the parent, and after it in the child.
+///
+/// # Errors
+/// ENOMEM.
+pub(super) fn register(
+    before: Option<Handler>,
+    parent: Option<Handler>,
+    child: Handler,
+) -> Result<(), Errno> {
+    /// A safe function where the C library takes an unsafe one.
+    fn unsafe_of(handler: Handler) -> unsafe extern "C" fn() {
+        handler
+    }
+    let [before, parent] = [before, parent].map(|handler| handler.map(unsafe_of));
+    // SAFETY: `pthread_atfork` requires functions that stay loaded and are safe to call at a fork. They are statics of this
+    // library, and safe by the type `Handler`.
+    match unsafe { libc::pthread_atfork(before, parent, Some(unsafe_of(child))) } {
+        0 => Ok(()),
+        errno => Err(Errno::from_raw(errno)),
+    }
+}
