@@ -2,6 +2,7 @@
 //! Regions: counts between two points of a program, summed up over all passes.
 
 use std::cell::RefCell;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -169,7 +170,7 @@ impl ThreadMeter {
     }
 }
 
-/// Reads the thread's event. Returns `None` if the thread can't count.
+/// Reads the thread's event. Returns `None` if the thread can't count, or ends and has closed its event.
 #[inline]
 fn read() -> Option<Reading> {
     let read = |meter: &RefCell<Option<ThreadMeter>>| {
@@ -183,7 +184,7 @@ fn read() -> Option<Reading> {
             }
         }
     };
-    METER.with(read)
+    METER.try_with(read).ok()?
 }
 
 /// Opens the event of a thread at its first pass. A child of fork(2) opens one of its own, since the parent's counts the
@@ -218,6 +219,7 @@ impl Site {
             site: self,
             // Read last, so that the rest of this function is not counted.
             begin: read().map(|reading| (reading.generation, reading.count)),
+            thread: PhantomData,
         }
     }
 
@@ -249,11 +251,21 @@ impl Site {
 }
 
 /// A pass through a region, which ends when the value is dropped.
+///
+/// It ends in the thread where it began, whose instructions it counts. It can't be sent to another one, nor be kept across
+/// an `.await` of a task that may change threads:
+///
+/// ```compile_fail
+/// let pass = perfmon::region!("parse");
+/// std::thread::spawn(move || drop(pass));
+/// ```
 #[derive(Debug)]
 pub struct Pass {
     site: &'static Site,
     /// The generation of the process, and the count of the thread's event.
     begin: Option<(u64, u64)>,
+    /// Makes the type neither `Send` nor `Sync`.
+    thread: PhantomData<*const ()>,
 }
 
 impl Pass {
@@ -262,7 +274,8 @@ impl Pass {
     fn count(&self) -> Option<u64> {
         let (generation, begin) = self.begin?;
         let end = read().filter(|end| end.generation == generation)?;
-        Some((end.count - begin).saturating_sub(end.overhead))
+        let count = end.count.checked_sub(begin)?;
+        Some(count.saturating_sub(end.overhead))
     }
 }
 
