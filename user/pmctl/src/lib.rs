@@ -36,7 +36,7 @@ use system::{exit, signals, stdio};
 /// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
-    signals::ignore_file_limit();
+    signals::replace_inherited();
     let words: Vec<OsString> = env::args_os().collect();
     if vm::is_guest(&words) {
         return vm::guest();

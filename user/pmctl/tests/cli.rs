@@ -4,8 +4,10 @@
 
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 
 use assert_cmd::Command;
+use nix::sys::signal::{SigHandler, Signal, signal};
 
 #[test]
 fn sessions() {
@@ -32,6 +34,24 @@ fn a_usage_error_exits_with_2() {
     ] {
         pmctl(arguments).code(2);
     }
+}
+
+/// A program that ignores SIGCHLD passes that on to pmctl, and the kernel would then reap pmctl's children itself.
+#[test]
+fn children_are_waited_for_if_the_caller_ignores_sigchld() {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_pmctl"));
+    command.args(["top", "--stdio", "--iterations", "1"]);
+    let ignore = || {
+        // SAFETY: A handler must be safe to run at any time. `SigIgn` is no handler: no code of this process runs.
+        unsafe { signal(Signal::SIGCHLD, SigHandler::SigIgn) }?;
+        Ok(())
+    };
+    // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only async-signal-safe code may run:
+    // this one makes one system call, and allocates nothing.
+    unsafe { command.pre_exec(ignore) };
+    let output = command.output().expect("it was built");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!errors.contains("can't wait"), "{errors}");
 }
 
 #[test]

@@ -407,7 +407,7 @@ fn run_child(command: &Command, mask: &SigSet, gate: &mut ChildGate, mut report:
 
 /// Restores the actions and the mask of signals for the command.
 fn restore_signals(mask: &SigSet) -> Result<(), Errno> {
-    signals::restore_defaults()?;
+    signals::restore_inherited()?;
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(mask), None)
 }
 

@@ -168,26 +168,54 @@ impl Signals {
     }
 }
 
-/// SIGXFSZ had its default action when pmctl was started.
-static SIGXFSZ_WAS_DEFAULT: AtomicBool = AtomicBool::new(false);
-
-/// Ignores SIGXFSZ, so that a write beyond the limit of a file's size (`ulimit -f`) fails with EFBIG instead of killing
-/// pmctl.
-pub(crate) fn ignore_file_limit() {
-    // SAFETY: A handler must be safe to run at any time. `SigIgn` is no handler: no code of this process runs.
-    let previous_handler = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
-    let is_default = matches!(previous_handler, Ok(SigHandler::SigDfl));
-    SIGXFSZ_WAS_DEFAULT.store(is_default, Ordering::Relaxed);
+/// A signal for which pmctl does not keep the action that it inherited.
+struct Replaced {
+    signal: Signal,
+    action: SigHandler,
+    /// pmctl was started with the signal ignored. Otherwise it had the default action, as exec keeps no handler.
+    was_ignored: AtomicBool,
 }
 
-/// Restores the default actions of SIGXFSZ and SIGPIPE, which pmctl and Rust ignore. A command would inherit that through
-/// exec.
-pub(crate) fn restore_defaults() -> Result<(), Errno> {
+/// The signals whose actions pmctl replaces.
+static REPLACED: [Replaced; 2] = [
+    // A write beyond the limit of a file's size (`ulimit -f`) is to fail with EFBIG instead of killing pmctl.
+    Replaced {
+        signal: Signal::SIGXFSZ,
+        action: SigHandler::SigIgn,
+        was_ignored: AtomicBool::new(false),
+    },
+    // While SIGCHLD is ignored, as by some daemons and by `trap "" CHLD`, the kernel reaps children itself and sends no
+    // signal: the end of the command would not be noticed, and another process could get its PID.
+    Replaced {
+        signal: Signal::SIGCHLD,
+        action: SigHandler::SigDfl,
+        was_ignored: AtomicBool::new(false),
+    },
+];
+
+/// Replaces the actions of signals that pmctl has inherited.
+pub(crate) fn replace_inherited() {
+    for replaced in &REPLACED {
+        // SAFETY: A handler must be safe to run at any time. `action` is no handler: no code of this process runs.
+        let previous = unsafe { signal(replaced.signal, replaced.action) };
+        let was_ignored = matches!(previous, Ok(SigHandler::SigIgn));
+        replaced.was_ignored.store(was_ignored, Ordering::Relaxed);
+    }
+}
+
+/// Restores the inherited actions, and the default action of SIGPIPE, which Rust ignores. A command would inherit pmctl's
+/// through exec.
+pub(crate) fn restore_inherited() -> Result<(), Errno> {
     // SAFETY: A handler must be safe to run at any time. `SigDfl` is no handler: no code of this process runs.
     unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) }?;
-    if SIGXFSZ_WAS_DEFAULT.load(Ordering::Relaxed) {
-        // SAFETY: A handler must be safe to run at any time. `SigDfl` is no handler: no code of this process runs.
-        unsafe { signal(Signal::SIGXFSZ, SigHandler::SigDfl) }?;
+    for replaced in &REPLACED {
+        let action = if replaced.was_ignored.load(Ordering::Relaxed) {
+            SigHandler::SigIgn
+        } else {
+            SigHandler::SigDfl
+        };
+        // SAFETY: A handler must be safe to run at any time. `action` is no handler: no code of this process runs.
+        unsafe { signal(replaced.signal, action) }?;
     }
     Ok(())
 }
@@ -230,7 +258,30 @@ impl Drop for Signals {
 
 #[cfg(test)]
 mod tests {
+    use nix::sys::wait::{WaitStatus, waitpid};
+    use nix::unistd::{ForkResult, fork};
+
     use super::*;
+
+    #[test]
+    fn an_ignored_sigchld_is_replaced_and_restored() {
+        // SAFETY: `fork` requires that the child of a process with several threads calls only async-signal-safe functions.
+        // This one makes system calls only.
+        match unsafe { fork() }.expect("a child") {
+            ForkResult::Parent { child } => {
+                assert_eq!(waitpid(child, None), Ok(WaitStatus::Exited(child, 0)));
+            }
+            ForkResult::Child => {
+                // SAFETY: A handler must be safe to run at any time. `SigIgn` is no handler: no code of this process runs.
+                let _ = unsafe { signal(Signal::SIGCHLD, SigHandler::SigIgn) };
+                replace_inherited();
+                let is_replaced = !is_ignored(Signal::SIGCHLD);
+                let is_restored = restore_inherited().is_ok() && is_ignored(Signal::SIGCHLD);
+                // SAFETY: _exit(2) takes an integer, accesses no memory and does not return.
+                unsafe { libc::_exit(i32::from(!(is_replaced && is_restored))) }
+            }
+        }
+    }
 
     #[test]
     fn discarded_signals_do_not_end_the_process() {

@@ -138,7 +138,7 @@ fn prepare_command(task: &GuestTask) -> Command {
             // descriptor is.
             unsafe { take_terminal(number, 0) }?;
         }
-        signals::restore_defaults()?;
+        signals::restore_inherited()?;
         setgroups(&groups)?;
         setgid(group)?;
         setuid(user)?;
