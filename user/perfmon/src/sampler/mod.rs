@@ -40,12 +40,12 @@ mod mapping;
 mod raw;
 mod record;
 mod records;
+mod wait;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-
+use self::wait::Waiter;
 use crate::event::{Builder, Event, shared};
 use crate::sys::{EventCall, RingMapping, wait_for_kernel};
 use crate::{Attempt, Device, Error};
@@ -69,6 +69,7 @@ pub struct Sampler {
     has_chain: bool,
     /// The events with their IDs; the first event owns the ring.
     events: Vec<(u64, Event)>,
+    waiter: Waiter,
 }
 
 /// The reason why [`Sampler::wait`] returned.
@@ -76,7 +77,7 @@ pub struct Sampler {
 pub enum Ready {
     /// There are records to read.
     Records,
-    /// All tasks that the events count have ended. There may be records.
+    /// All tasks that the sampler's events count have ended. There may be records.
     Ended,
     /// The timeout has expired, or a signal has arrived.
     Nothing,
@@ -98,6 +99,7 @@ impl Sampler {
             tail: 0,
             has_chain: builder.has_chain(),
             events: vec![(event.id()?, event)],
+            waiter: Waiter::default(),
         })
     }
 
@@ -203,24 +205,10 @@ impl Sampler {
     /// # Errors
     /// The errors of poll(2).
     pub fn wait(&self, limit: Option<Duration>) -> Result<Ready, Error> {
-        let timeout = limit.map_or(PollTimeout::NONE, |limit| {
-            PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX)
-        });
-        let mut poll_fds = [PollFd::new(self.as_fd(), PollFlags::POLLIN)];
-        match poll(&mut poll_fds, timeout) {
-            Ok(0) | Err(nix::errno::Errno::EINTR) => return Ok(Ready::Nothing),
-            Ok(_) => {}
-            Err(errno) => {
-                let attempt = Attempt::ReadRing(self.events[0].1.label().clone());
-                return Err(Error::new(attempt, errno));
-            }
-        }
-        let revents = poll_fds[0].revents().unwrap_or(PollFlags::empty());
-        Ok(if revents.contains(PollFlags::POLLIN) {
-            Ready::Records
-        } else {
-            Ready::Ended
-        })
+        let event = |index: usize| self.events.get(index).map(|(_, event)| event.as_fd());
+        let ready = self.waiter.wait(event, limit);
+        let attempt = || Attempt::ReadRing(self.events[0].1.label().clone());
+        ready.map_err(|errno| Error::new(attempt(), errno))
     }
 
     /// Starts to sample.
@@ -248,6 +236,8 @@ impl Sampler {
     }
 }
 
+/// The descriptor of the first event, for poll(2). It hangs up as soon as the tasks of this event have ended; those of the
+/// other [`events`](Sampler::events) become readable with the ring, too.
 impl AsFd for Sampler {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.events[0].1.as_fd()

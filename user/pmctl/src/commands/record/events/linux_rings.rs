@@ -14,6 +14,7 @@ use zerocopy::IntoBytes;
 use super::linux_event::{Activation, LinuxEvent, READ_WORDS, SampleForm};
 use super::linux_refusal::{RefusedCall, forbidden_message};
 use super::plan::{SampledTasks, SamplingPlan};
+use super::polled::Polled;
 use crate::commands::record::perf_ring::{ALL_TASKS, PerfRing, RingError};
 use crate::events::cpus::Cpus;
 use crate::events::perf_event;
@@ -37,6 +38,7 @@ pub(super) struct LinuxRings {
 struct LinuxRing {
     cpu: u32,
     ring: PerfRing,
+    polled: Polled,
     /// The index in the plan of each event, by the kernel's ID of the event.
     event_indices: AHashMap<u64, usize>,
     /// Linux has stopped an event for a while, since it made too many samples.
@@ -107,6 +109,7 @@ impl LinuxRings {
             rings.push(LinuxRing {
                 cpu: *cpu,
                 ring,
+                polled: Polled::default(),
                 event_indices: ids.into_iter().zip(indices).collect(),
                 is_throttled: false,
             });
@@ -149,11 +152,18 @@ impl LinuxRings {
             .context("can't start or stop an event of Linux's")
     }
 
-    /// Returns the descriptors of the rings.
+    /// Returns a descriptor of each ring, except those whose tasks have all ended.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.rings
             .iter()
-            .filter_map(|ring| ring.ring.events().next())
+            .filter_map(|LinuxRing { ring, polled, .. }| polled.descriptor(ring.events()))
+    }
+
+    /// Replaces the descriptors of events that have hung up.
+    pub(super) fn skip_ended(&mut self) {
+        for LinuxRing { ring, polled, .. } in &mut self.rings {
+            polled.skip_ended(ring.events());
+        }
     }
 
     /// Calls `handle` for the bytes of each record since the last call, with the indices of events in the plan by the

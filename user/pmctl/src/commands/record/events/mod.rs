@@ -12,6 +12,7 @@ mod linux_refusal;
 mod linux_rings;
 mod maps;
 mod plan;
+mod polled;
 mod precision;
 mod run;
 mod samplers;

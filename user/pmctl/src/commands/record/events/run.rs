@@ -31,8 +31,6 @@ pub(super) fn record_until_end(
     }
     let mut delay_to_start = options.delay;
     let mut watch = Watch::new(&options.common, begin, (signals, waiting))?;
-    // Number of rings if all of their tasks have ended, otherwise 0.
-    let mut ended_rings = 0;
     loop {
         let wait = delay_to_start.map(|delay| delay.saturating_sub(watch.elapsed()));
         let Some(limit) = watch.next_round([wait, files.time_left()].into_iter().flatten()) else {
@@ -42,19 +40,12 @@ pub(super) fn record_until_end(
             delay_to_start = None;
             samplers.start()?;
         }
-        let event = {
-            let mut descriptors = samplers.descriptors();
-            // Rings whose tasks have ended are left out: poll(2) would return at once for them.
-            let ring_count = descriptors.len();
-            if ended_rings == ring_count {
-                descriptors.clear();
-            }
-            let event = signals.wait_for_any(limit, &mut descriptors)?;
-            if ended_rings < ring_count && descriptors.is_empty() {
-                ended_rings = ring_count;
-            }
-            event
-        };
+        let mut descriptors = samplers.descriptors();
+        let polled = descriptors.len();
+        let event = signals.wait_for_any(limit, &mut descriptors)?;
+        if descriptors.len() < polled {
+            samplers.skip_ended();
+        }
         let mut switches_file = event == Event::Switch;
         if watch.handle_event(event)?.is_break() {
             break;

@@ -15,6 +15,7 @@ use perfmon::{Cause, Device, Error};
 
 use super::linux_rings::{LinuxRings, Refusal};
 use super::plan::{SampledTasks, SamplingManner, SamplingPlan};
+use super::polled::Polled;
 use super::precision;
 use crate::events::rights::{cgroups_forbidden, of_all_programs, with_sampling_advice};
 use crate::recording::perfdata::SampleParts;
@@ -76,15 +77,32 @@ pub(super) struct Samplers {
     is_precise: bool,
 }
 
-/// A ring, and the number of records that the driver has reported as lost there.
+/// A ring.
 struct Ring {
     sampler: Sampler,
+    polled: Polled,
+    /// Number of records that the driver has reported as lost in this ring.
     lost: u64,
 }
 
 impl Ring {
-    const fn new(sampler: Sampler) -> Self {
-        Self { sampler, lost: 0 }
+    fn new(sampler: Sampler) -> Self {
+        Self {
+            sampler,
+            polled: Polled::default(),
+            lost: 0,
+        }
+    }
+
+    /// Returns the descriptor to poll; `None` if all tasks have ended.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.polled
+            .descriptor(self.sampler.events().map(AsFd::as_fd))
+    }
+
+    fn skip_ended(&mut self) {
+        self.polled
+            .skip_ended(self.sampler.events().map(AsFd::as_fd));
     }
 
     /// Calls `handle` for each record since the last call.
@@ -295,12 +313,20 @@ impl Samplers {
         samplers.try_for_each(call).map_err(exit::with_help)
     }
 
-    /// Returns the descriptors of the rings that have to be read before they are full.
+    /// Returns a descriptor of each ring that has to be read before it is full, except the rings whose tasks have all ended.
     pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let rings = self.rings.iter().map(|ring| &ring.ring);
         let rings = rings.filter(|_| !self.overwrite).chain(&self.dummies);
-        let descriptors = rings.map(|ring| ring.sampler.as_fd());
+        let descriptors = rings.filter_map(Ring::descriptor);
         descriptors.chain(self.linux.descriptors()).collect()
+    }
+
+    /// Replaces the descriptors of events that have hung up by those of other events of the same rings. All rings have to
+    /// be read afterwards.
+    pub(super) fn skip_ended(&mut self) {
+        let rings = self.rings.iter_mut().map(|ring| &mut ring.ring);
+        rings.chain(&mut self.dummies).for_each(Ring::skip_ended);
+        self.linux.skip_ended();
     }
 
     /// Calls `handle` for each record since the last call. The map has the index in the plan of each event, by the kernel's ID.
