@@ -39,8 +39,13 @@ values() {
 	awk -F, '$1 ~ /^[0-9]+$/ { printf "%s ", $1 }' "$counts"
 }
 
+# interval_counts: prints the counts of a file by -x -I
+interval_counts() {
+	awk -F, '$1 ~ /^ *[0-9.]+$/ { print $2 }' "$counts"
+}
+
 cpus=$(nproc)
-plan $((88 + (cpus > 1)))
+plan $((92 + (cpus > 1)))
 
 for event in instructions:u r00c0:u; do
 	a=$(pmctl_count $event "$loop" 1000000)
@@ -113,9 +118,20 @@ is "nothing is counted before the delay of -D" "<not counted>" "$(cut -d, -f1 "$
 pmctl stat -D 100 -p $task -e instructions:u -x, -o "$counts" -- \
 	sh -c '. "$0/ktap.sh"; wait_until "has_events $PPID"; exec "$@"' "$here" $more_turns 2
 check "the process is counted after the delay of -D" [ "$(values)" -gt 2000000 ]
+# The first interval begins with the counters.
+pmctl stat -D 400 -I 100 --timeout 1000 -p $task -e instructions:u -x, -o "$counts"
+check "-I shows intervals after the delay of -D" [ "$(interval_counts | wc -l)" -ge 2 ]
+is "no interval before the end of the delay has a count of 0" 0 "$(interval_counts | grep -cx 0)"
+pmctl stat -D 60000 -I 100 --timeout 300 -p $task -e instructions:u -x, -o "$counts" 2>/dev/null
+is "-I shows no interval if the delay is not over" "" "$(interval_counts)"
 kill $task
 wait $task 2>/dev/null
 rm -f "$counts.turns"
+pmctl stat -a -D 1000 -e instructions --json=v1 -o "$counts" -- sleep 1.5
+elapsed=$(sed -n 's/.*"elapsed_seconds":\([0-9.]*\).*/\1/p' "$counts")
+running=$(sed -n 's/.*"running_ns":\[\([0-9]*\).*/\1/p' "$counts")
+check "-a counts for the time after the delay" \
+	awk "BEGIN { exit !(${running:-0} > 0 && ${running:-0} <= (${elapsed:-0} - 1) * $cpus * 1e9) }"
 sleep 300 &
 ending=$!
 pmctl stat -p $ending -e instructions:u -x, -o "$counts" &

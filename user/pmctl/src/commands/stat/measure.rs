@@ -83,11 +83,11 @@ pub(super) fn measure_run(
         .map(|length| Ticker::new(length, begin, plan.intervals, report));
     let mut timers = Timers {
         start: plan.delay.map(|delay| begin + delay),
+        started: plan.delay.is_none().then_some(begin),
         end: None,
-        has_started: plan.delay.is_none(),
         ticker,
     };
-    if timers.start.is_none() {
+    if timers.started.is_some() {
         source.start()?;
     }
     // The timeout begins once all counters have started, so that each of them runs for all of it.
@@ -99,22 +99,27 @@ pub(super) fn measure_run(
         &mut watched,
         (&mut timers, source),
     )?;
-    let elapsed = match &mut timers.ticker {
+    let end = match (&mut timers.ticker, timers.started) {
         // The last interval has stopped the counters.
-        Some(ticker) if ticker.remaining == Some(0) => ticker.previous_end,
-        ticker => {
+        (Some(ticker), Some(started)) if ticker.remaining == Some(0) => {
+            started + ticker.previous_end
+        }
+        (ticker, started) => {
             source.stop()?;
-            let elapsed = begin.elapsed();
-            // Shows the rest after the last whole interval.
-            if let Some(ticker) = ticker {
+            let end = Instant::now();
+            // Shows the rest after the last whole interval. Before the start of the counters there are no intervals.
+            if let (Some(ticker), Some(_)) = (ticker, started) {
                 ticker.report_interval(source)?;
             }
-            elapsed
+            end
         }
     };
-    let (mut counts, waited) = source::estimate_counts(&source.read(elapsed)?);
+    let counted_for = timers
+        .started
+        .map_or(Duration::ZERO, |started| end - started);
+    let (mut counts, waited) = source::estimate_counts(&source.read(counted_for)?);
     let mut uncounted = source.uncounted()?.or(waited.then_some(Uncounted::NoTurn));
-    if let Some(delay) = plan.delay.filter(|_| !timers.has_started) {
+    if let Some(delay) = plan.delay.filter(|_| timers.started.is_none()) {
         counts.fill(None);
         uncounted = Some(Uncounted::NotStarted);
         complain(format_args!(
@@ -124,7 +129,8 @@ pub(super) fn measure_run(
     }
     let times_after = Times::of_children()?;
     Ok(Run {
-        elapsed,
+        elapsed: end - begin,
+        counted_for,
         user: times_after.user.saturating_sub(times_before.user),
         system: times_after.system.saturating_sub(times_before.system),
         counts,
@@ -214,10 +220,10 @@ fn wait_for_end(
 
 /// The times at which the counters start, an interval is shown, and the run ends.
 struct Timers<'a> {
-    /// The time when the counters start; `None` after the start.
+    /// The time when the counters are to start; `None` after the start.
     start: Option<Instant>,
-    /// The counters have started.
-    has_started: bool,
+    /// The time when the counters started; `None` before the start.
+    started: Option<Instant>,
     /// The time when the run ends; `None` without a limit or after the end.
     end: Option<Instant>,
     ticker: Option<Ticker<'a>>,
@@ -226,7 +232,8 @@ struct Timers<'a> {
 impl Timers<'_> {
     /// Returns the time until the next timer expires; `None` if none is set.
     fn time_to_next(&self) -> Option<Duration> {
-        let ticker = self.ticker.as_ref();
+        // Intervals begin with the counters.
+        let ticker = self.ticker.as_ref().filter(|_| self.started.is_some());
         // After the last interval there is no further one to wait for.
         let tick = ticker
             .filter(|ticker| ticker.remaining != Some(0))
@@ -249,19 +256,17 @@ impl Timers<'_> {
 
     /// Starts the counters and shows an interval, if their time has come.
     fn run_due(&mut self, source: &mut dyn CountSource) -> Result<()> {
-        if self.start.is_some_and(|start| start <= Instant::now()) {
-            self.start = None;
-            self.has_started = true;
+        let now = Instant::now();
+        if self.start.take_if(|start| *start <= now).is_some() {
+            self.started = Some(now);
+            if let Some(ticker) = &mut self.ticker {
+                ticker.begin_at(now);
+            }
             source.start()?;
         }
         match &mut self.ticker {
-            Some(ticker) => {
-                ticker.report_if_due(source)?;
-                // The counters don't start again after the last interval.
-                self.start.take_if(|_| ticker.remaining == Some(0));
-                Ok(())
-            }
-            None => Ok(()),
+            Some(ticker) if self.started.is_some() => ticker.report_if_due(source),
+            _ => Ok(()),
         }
     }
 }
@@ -269,6 +274,7 @@ impl Timers<'_> {
 /// Shows the counts of each interval.
 struct Ticker<'a> {
     length: Duration,
+    /// The time when the counters start.
     begin: Instant,
     next_end: Instant,
     /// The counts at the end of the previous interval; empty before the first.
@@ -301,6 +307,12 @@ impl<'a> Ticker<'a> {
         }
     }
 
+    /// Lets the first interval begin.
+    fn begin_at(&mut self, begin: Instant) {
+        self.begin = begin;
+        self.next_end = begin + self.length;
+    }
+
     /// Shows an interval that is over. The last one of a limited number stops the counters, so that the intervals are
     /// all that is counted.
     fn report_if_due(&mut self, source: &mut dyn CountSource) -> Result<()> {
@@ -325,6 +337,7 @@ impl<'a> Ticker<'a> {
             source::estimate_counts(&source::counts_since(&counts_now, &self.previous_counts));
         let run = Run {
             elapsed: at - self.previous_end,
+            counted_for: at - self.previous_end,
             user: Duration::ZERO,
             system: Duration::ZERO,
             stopped_by: None,

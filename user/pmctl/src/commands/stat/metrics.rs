@@ -380,8 +380,8 @@ impl Metrics {
             return Vec::new();
         }
         let means = Figures::from_runs(runs).means();
-        let elapsed: f64 = runs.iter().map(|run| run.elapsed.as_secs_f64()).sum();
-        let elapsed = elapsed / runs.len().max(1) as f64;
+        let counted_for: f64 = runs.iter().map(|run| run.counted_for.as_secs_f64()).sum();
+        let counted_for = counted_for / runs.len().max(1) as f64;
         let mut places: Vec<Option<&CountedPlace>> = Vec::new();
         for column in columns {
             let place = column.place.as_ref();
@@ -408,7 +408,7 @@ impl Metrics {
                     Some(ns as f64 / 1e9)
                 };
                 let count_of = |name: &str| match name {
-                    "duration_time" => Some(elapsed),
+                    "duration_time" => Some(counted_for),
                     "running_time" => running_seconds(),
                     _ => means[column(name)?],
                 };

@@ -66,10 +66,11 @@ pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
         .runs
         .iter()
         .map(|v1_run| Run {
+            elapsed: to_duration(v1_run.elapsed_seconds),
             user: to_duration(v1_run.user_seconds),
             system: to_duration(v1_run.system_seconds),
             ..to_run(
-                to_duration(v1_run.elapsed_seconds),
+                to_duration(v1_run.counted_seconds.unwrap_or(v1_run.elapsed_seconds)),
                 &v1_run.counts,
                 (&v1_run.running_ns, &v1_run.enabled_ns),
             )
@@ -174,7 +175,7 @@ fn find_meaning(name: &str) -> Option<Meaning> {
 }
 
 fn to_run(
-    elapsed: Duration,
+    counted_for: Duration,
     counts: &[Option<u64>],
     (running, enabled): (&[Option<u64>], &[Option<u64>]),
 ) -> Run {
@@ -183,7 +184,7 @@ fn to_run(
         ns.map(Duration::from_nanos)
     };
     let count = |(index, value): (usize, &Option<u64>)| {
-        let running_time = time(running, index).unwrap_or(elapsed);
+        let running_time = time(running, index).unwrap_or(counted_for);
         value.map(|value| ColumnCount {
             value,
             ran: running_time,
@@ -191,7 +192,8 @@ fn to_run(
         })
     };
     Run {
-        elapsed,
+        elapsed: counted_for,
+        counted_for,
         user: Duration::ZERO,
         system: Duration::ZERO,
         counts: counts.iter().enumerate().map(count).collect(),

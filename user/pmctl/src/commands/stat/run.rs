@@ -15,7 +15,10 @@ use crate::system::text::count;
 /// Result of one run.
 #[derive(Debug)]
 pub(super) struct Run {
+    /// The time from the command's start to its end.
     pub(super) elapsed: Duration,
+    /// The time since the counters started, which is after the delay of -D.
+    pub(super) counted_for: Duration,
     pub(super) user: Duration,
     pub(super) system: Duration,
     /// A count for each column; `None` if it can't be trusted.
@@ -43,6 +46,7 @@ impl Run {
         let last = parts.iter().rfind(has_failed).or(parts.last());
         Self {
             elapsed: mean(|run| run.elapsed),
+            counted_for: mean(|run| run.counted_for),
             user: mean(|run| run.user),
             system: mean(|run| run.system),
             ending: last.and_then(|run| run.ending),

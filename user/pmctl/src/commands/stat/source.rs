@@ -128,7 +128,7 @@ pub(super) trait CountSource {
     /// Stops all counters.
     fn stop(&mut self) -> Result<()>;
 
-    /// Returns the counts. `elapsed` is the time since the start.
+    /// Returns the counts. `elapsed` is the time since the start of the counters.
     fn read(&self, elapsed: Duration) -> Result<Summands>;
 
     /// Returns why counts are absent; `None` if all are there, or can't be trusted.

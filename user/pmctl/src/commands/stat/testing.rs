@@ -78,6 +78,7 @@ pub(super) fn run(counts: &[Option<u64>]) -> Run {
     let count = |value: &Option<u64>| value.map(|value| ColumnCount::whole(value, running_time));
     Run {
         elapsed: Duration::from_micros(1_500_000),
+        counted_for: Duration::from_micros(1_500_000),
         user: Duration::from_millis(1200),
         system: Duration::from_millis(300),
         counts: counts.iter().map(count).collect(),

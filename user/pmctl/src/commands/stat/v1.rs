@@ -121,6 +121,9 @@ pub(super) struct V1Interval {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct V1Run {
     pub(super) elapsed_seconds: f64,
+    /// Time since the counters started, if that was after the delay of -D.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) counted_seconds: Option<f64>,
     pub(super) user_seconds: f64,
     pub(super) system_seconds: f64,
     /// Exit code as in a shell; null without a command.
@@ -250,6 +253,7 @@ fn v1_metrics(subject: &Subject, runs: &[Run]) -> Vec<V1Metric> {
 fn v1_run(run: &Run) -> V1Run {
     V1Run {
         elapsed_seconds: run.elapsed.as_secs_f64(),
+        counted_seconds: (run.counted_for < run.elapsed).then_some(run.counted_for.as_secs_f64()),
         user_seconds: run.user.as_secs_f64(),
         system_seconds: run.system.as_secs_f64(),
         exit_code: run.ending.map(Ending::exit_code),
