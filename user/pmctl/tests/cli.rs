@@ -90,6 +90,45 @@ fn the_plot_of_a_suite_is_the_documentations() {
     );
 }
 
+/// Changes the bytes of a recording, and returns whether `pmctl diff` calls it complete.
+fn is_complete(recording: &str, change: impl FnOnce(&mut Vec<u8>)) -> bool {
+    let mut bytes = std::fs::read(format!("tests/recordings/{recording}")).expect("it is there");
+    change(&mut bytes);
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let path = folder.path().join("perf.data");
+    std::fs::write(&path, bytes).expect("there is room");
+    let name = path.to_str().expect("it is text");
+    let output = pmctl(&["diff", "--json", name, name]).success();
+    let tables: serde_json::Value =
+        serde_json::from_slice(&output.get_output().stdout).expect("it is JSON");
+    tables[0]["recordings"][0]["complete"] == true
+}
+
+#[test]
+fn a_recording_that_lacks_samples_is_not_complete() {
+    /// Offset of the list of features in the header, which is written at the end.
+    const FEATURES: std::ops::Range<usize> = 72..104;
+    assert!(is_complete("timebase.data", |_| {}));
+    assert!(
+        !is_complete("timebase.data", |bytes| bytes[FEATURES].fill(0)),
+        "pmctl was killed"
+    );
+    assert!(is_complete("of-perf.data", |_| {}));
+    let lose = |bytes: &mut Vec<u8>| {
+        let word = |bytes: &[u8], at: usize| {
+            usize::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
+        };
+        let mut record = word(bytes, 40);
+        // Makes PERF_RECORD_LOST of the PERF_RECORD_EXIT: an ID, and the number of lost records.
+        while bytes[record] != 4 {
+            record += word(bytes, record) >> 48;
+        }
+        bytes[record] = 2;
+        bytes[record + 16..record + 24].copy_from_slice(&5000_u64.to_le_bytes());
+    };
+    assert!(!is_complete("of-perf.data", lose), "perf lost records");
+}
+
 #[test]
 fn an_exported_recording_stays_private() {
     let folder = tempfile::tempdir().expect("a folder can be made");

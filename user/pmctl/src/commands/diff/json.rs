@@ -22,7 +22,7 @@ pub(super) fn write(compared: &ComparedRecordings<'_>, output: &mut Screen) -> R
             "recorded": recording.notes.scope,
             "events": total.events,
             "samples": total.samples,
-            "complete": recording.notes.is_whole(),
+            "complete": recording.has_all_samples(),
         })
     };
     let table = |comparison: &Comparison| {

@@ -92,8 +92,7 @@ fn missing_file_advice(args: &Diff) -> &'static str {
 /// as counts.
 fn count_period(recording: &Recording, event: usize) -> Option<u64> {
     let period = recording.events[event].attr.fixed_period();
-    let is_whole = recording.notes.is_whole() && !recording.notes.overwritten;
-    period.filter(|_| is_whole && !recording.is_unfinished)
+    period.filter(|_| recording.has_all_samples())
 }
 
 /// The recordings and their comparisons.

@@ -70,6 +70,13 @@ pub(crate) struct Recording {
     pub(crate) ended: Option<SystemTime>,
 }
 
+impl Recording {
+    /// Returns whether the recording has all samples from its beginning to its end, except in gaps.
+    pub(crate) fn has_all_samples(&self) -> bool {
+        self.notes.is_whole() && !self.notes.overwritten && !self.is_unfinished
+    }
+}
+
 /// An event that was recorded. Its samples name it by its index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Event {

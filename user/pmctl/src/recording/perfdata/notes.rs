@@ -36,6 +36,9 @@ pub(crate) struct Notes {
     /// Reasons why samples may have the wrong task or none, in words.
     pub(crate) degraded: Vec<String>,
     pub(crate) losses: Vec<Loss>,
+    /// Number of records that Linux's perf has lost, on any CPU. Always 0 in recordings of pmctl.
+    #[serde(default)]
+    pub(crate) lost_by_perf: u64,
     /// Only the recorded tasks were counted. Always false in recordings of earlier versions.
     #[serde(default)]
     pub(crate) tasks_only: bool,
@@ -86,7 +89,7 @@ impl Notes {
 
     /// Returns whether nothing was lost, except in gaps.
     pub(crate) fn is_whole(&self) -> bool {
-        self.losses.is_empty() && self.cut.is_none()
+        self.losses.is_empty() && self.lost_by_perf == 0 && self.cut.is_none()
     }
 
     /// Returns the count of an event, sampled or not, if it is known.

@@ -88,6 +88,7 @@ pub(super) fn parse(
         version: Notes::VERSION,
         scope: scope_in_words(&features.host),
         degraded,
+        lost_by_perf: events.lost_records,
         ..Notes::default()
     };
     let features = Features {

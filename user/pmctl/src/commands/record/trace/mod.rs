@@ -150,6 +150,7 @@ fn notes(
         totals,
         degraded,
         losses: losses(&collected.flags, &ended.counted.lost_samples(plan)),
+        lost_by_perf: 0,
         overwritten: false,
         rotate: options.rotate,
         gaps: collected.gaps,
