@@ -94,11 +94,12 @@ impl LiveView {
             if let Some(recording) = self.stream.take_recording() {
                 let colors = output.colors;
                 text::write_tables(&recording, grouping, args.entries, (colors, &mut output))?;
+                text::write_lost(self.stream.lost_records(), (colors, &mut output))?;
                 output.flush()?;
                 self.tables += 1;
             }
             if has_ended {
-                return recorder.wait_for_end();
+                return recorder.wait_for_end().map(|()| 0);
             }
             if self.is_done(args) {
                 return Ok(0);
@@ -124,7 +125,7 @@ impl LiveView {
                         self.show_table(tui)?;
                     }
                     if self.tables == 0 {
-                        return end.map(|_| true);
+                        return end.map(|()| true);
                     }
                     tui.show_status("the sampled programs have ended: q quits".to_owned());
                     if let Err(failure) = end {
@@ -149,6 +150,9 @@ impl LiveView {
     fn show_table(&mut self, tui: &mut Tui) -> Result<()> {
         if let Some(recording) = self.stream.take_recording() {
             tui.replace_recording(recording)?;
+            if let Some(words) = text::lost_in_words(self.stream.lost_records()) {
+                tui.show_status(format!("LOST: {words}"));
+            }
             self.tables += 1;
         }
         Ok(())

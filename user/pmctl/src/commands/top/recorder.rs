@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 use crate::args::{Key, Top};
 use crate::events::rights::OWN_COMMAND;
 use crate::system::child::own_program;
-use crate::system::exit::Failed;
+use crate::system::exit::{self, Failed};
 
 /// The most bytes of a block, which is the result of one read.
 const READ_SIZE: usize = 1 << 16;
@@ -87,7 +87,7 @@ impl RecorderProcess {
     /// Waits for the recorder's first bytes, until a time if there is one. Returns no bytes if the recorder needs longer.
     ///
     /// # Errors
-    /// The recorder's message and exit code, if it refuses to record.
+    /// The recorder's message, if it refuses to record.
     pub(super) fn wait_for_first_bytes(&mut self, until: Option<Instant>) -> Result<Vec<u8>> {
         let first = match until {
             Some(until) => self.wait(until),
@@ -101,8 +101,8 @@ impl RecorderProcess {
             RecorderOutput::Nothing => Ok(Vec::new()),
             RecorderOutput::End => {
                 self.has_ended = true;
-                let code = self.wait_for_end()?;
-                Err(Failed::new(code, "the recorder ended before it wrote anything").into())
+                self.wait_for_end()?;
+                Err(anyhow!("the recorder ended before it wrote anything"))
             }
         }
     }
@@ -123,11 +123,11 @@ impl RecorderProcess {
         }
     }
 
-    /// Waits for the recorder's end, and returns its exit code.
+    /// Waits for the recorder's end.
     ///
     /// # Errors
-    /// The recorder's message, if it has failed.
-    pub(super) fn wait_for_end(&mut self) -> Result<u8> {
+    /// The recorder's message, if it has failed; its exit code is [`exit::USAGE`] if an option was wrong.
+    pub(super) fn wait_for_end(&mut self) -> Result<()> {
         let mut words = String::new();
         if let Some(errors) = &mut self.child.stderr {
             errors
@@ -137,10 +137,16 @@ impl RecorderProcess {
         let status = self.child.wait().context("can't wait for the recorder")?;
         let code = status.code().and_then(|code| u8::try_from(code).ok());
         match code {
-            Some(0) => Ok(0),
+            Some(0) => Ok(()),
             Some(code) => {
                 let words = words.trim_end();
                 let words = words.strip_prefix("pmctl: ").unwrap_or(words);
+                // Other codes are those of `pmctl record`, which runs commands.
+                let code = if code == exit::USAGE {
+                    exit::USAGE
+                } else {
+                    exit::FAILURE
+                };
                 Err(Failed::new(code, &with_advice_for_top(words)).into())
             }
             None => Err(anyhow!("the recorder was killed: {status}")),
@@ -227,12 +233,22 @@ mod tests {
             b"first"
         );
         for limit in [None, Some(Instant::now() + Duration::from_secs(100))] {
-            let mut failing_recorder = recorder("echo pmctl: no counter >&2; exit 3");
+            let mut failing_recorder = recorder("echo pmctl: no counter >&2; exit 125");
             let error = failing_recorder
                 .wait_for_first_bytes(limit)
                 .expect_err("it refuses");
             assert_eq!(error.to_string(), "no counter");
         }
+    }
+
+    #[test]
+    fn exit_codes_are_those_of_top() {
+        let code = |script: &str| {
+            let error = recorder(script).wait_for_end().expect_err("it fails");
+            error.downcast_ref::<Failed>().map(|failed| failed.code)
+        };
+        assert_eq!(code("exit 125"), Some(1));
+        assert_eq!(code("exit 2"), Some(2));
     }
 
     #[test]

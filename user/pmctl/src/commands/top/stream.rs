@@ -30,6 +30,8 @@ pub(super) struct PipeStream {
     spaces: AddressSpaces,
     /// The records since the last recording.
     window: Vec<Record>,
+    /// Number of records that were lost within the last recording.
+    lost_records: u64,
     names: SymbolFinder,
     tables: AHashMap<PathBuf, SymbolTable>,
     /// Processes that have ended, whose code has names in `tables` until the next recording.
@@ -49,6 +51,7 @@ impl PipeStream {
             head: None,
             spaces: AddressSpaces::default(),
             window: Vec::new(),
+            lost_records: 0,
             names: SymbolFinder::new(DebugFiles::of_user()).with_kernel_kept(),
             tables: AHashMap::new(),
             ended: AHashSet::new(),
@@ -98,6 +101,11 @@ impl PipeStream {
         self.window.iter().any(Record::is_sample)
     }
 
+    /// Returns the number of records, mostly samples, that were lost within the last recording.
+    pub(super) fn lost_records(&self) -> u64 {
+        self.lost_records
+    }
+
     /// Returns the records since the last call as a recording with symbols; `None` if not even the events have come.
     pub(super) fn take_recording(&mut self) -> Option<Recording> {
         self.drop_jit_names();
@@ -105,6 +113,7 @@ impl PipeStream {
         let mut records = self.spaces.records();
         let mut window = std::mem::take(&mut self.window);
         window.sort_by_key(|record| record.stamp.time);
+        self.lost_records = 0;
         let mut unknown_offsets: AHashMap<PathBuf, AHashSet<u64>> = AHashMap::new();
         for record in &window {
             match &record.body {
@@ -115,6 +124,9 @@ impl PipeStream {
                     }
                 }
                 Body::Exit { task, .. } => self.spaces.end(*task),
+                Body::Lost(number) => {
+                    self.lost_records = self.lost_records.saturating_add(*number);
+                }
                 _ => self.spaces.apply(record),
             }
         }
@@ -346,6 +358,20 @@ mod tests {
         assert_eq!(name(&mut stream, &sample).as_deref(), Some("made"));
         assert_eq!(name(&mut stream, &sample), None);
         assert!(stream.ended.is_empty());
+    }
+
+    #[test]
+    fn lost_records_are_those_of_the_last_recording() {
+        let (mut stream, sample) = with_code(1, 0x1000);
+        let lost = |number| Record {
+            stamp: Stamp::default(),
+            body: Body::Lost(number),
+        };
+        stream.window = vec![lost(3), sample, lost(4)];
+        stream.take_recording().expect("the head has come");
+        assert_eq!(stream.lost_records(), 7);
+        stream.take_recording().expect("the head has come");
+        assert_eq!(stream.lost_records(), 0);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A table of `pmctl top` as text.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use anyhow::Result;
 
@@ -69,6 +69,28 @@ pub(super) fn write_tables(
     Ok(())
 }
 
+/// Returns the message about records that were lost; `None` if none were.
+pub(super) fn lost_in_words(records: u64) -> Option<String> {
+    (records > 0).then(|| {
+        format!(
+            "{} came faster than they were read: take fewer (a larger -c, a smaller -F)",
+            count(records, "record")
+        )
+    })
+}
+
+/// Writes the message about records that were lost, if there are some.
+pub(super) fn write_lost(
+    records: u64,
+    (colors, output): (Colors, &mut impl Write),
+) -> io::Result<()> {
+    let mark = colors.warning;
+    match lost_in_words(records) {
+        Some(words) => writeln!(output, "{mark}LOST{mark:#}: {words}.\n"),
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use perfmon::Modes;
@@ -99,6 +121,18 @@ mod tests {
         let result = write_tables(&recording, &grouping, 9, (Colors::default(), &mut text));
         result.expect("a vector takes everything");
         String::from_utf8(text).expect("it is text")
+    }
+
+    #[test]
+    fn lost_records_are_told() {
+        let written = |records| {
+            let mut text = Vec::new();
+            let result = write_lost(records, (Colors::default(), &mut text));
+            result.expect("a vector takes everything");
+            String::from_utf8(text).expect("it is text")
+        };
+        assert_eq!(written(0), "");
+        assert!(written(1234).starts_with("LOST: 1,234 records came faster"));
     }
 
     #[test]
