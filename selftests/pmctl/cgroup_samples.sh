@@ -41,7 +41,7 @@ is_near() { check "$1 ($3)" [ "${3:-0}" -ge $(($2 - 1)) -a "${3:-0}" -le $(($2 +
 
 # perf's own samples are compared if the kernel counts cgroups, as Debian's does.
 of_kernel=$(grep -c '^perf_event' /proc/cgroups)
-plan $((38 + 4 * of_kernel))
+plan $((41 + 4 * of_kernel))
 
 try pmctl record -q --all-cgroups -- true
 is "without cgroups none is recorded" 125 $?
@@ -90,6 +90,16 @@ says "with those that they are in" "$(cat table)" '^ *[0-9,]{8,} +[0-9,]{8,} +[0
 is "what executes nothing has no row" 0 "$(grep -c '/c$' table)"
 try pmctl top --stdio --cgroups='c,a/*' --delay 0.1 --iterations 1 >table
 says "forms choose cgroups" "$(cat table)" ', 2 cgroups, 0 with events$'
+# Counts that are missing because perf has all counters are not taken for none.
+perf stat -a -e instructions:u >/dev/null 2>&1 &
+perf=$!
+wait_until "has_open $perf 'anon_inode:*perf_event*'"
+try pmctl top --stdio --cgroups='c,a/*' --delay 0.1 --iterations 1 >table
+is "top --cgroups without free counters ends" 0 $?
+kill $perf
+wait $perf 2>/dev/null
+says "it says how many cgroups are not counted" "$(cat table)" ', 2 cgroups, 0 with events, 2 not counted: no counter'
+is "they have rows without numbers" 2 "$(grep -cE '<not counted> +<not counted> +- +/(c|a/b)$' table)"
 
 # Samples of some cgroups only.
 record -G a --all-cgroups -- sh -c "$in_both"

@@ -112,6 +112,11 @@ impl Containers {
         self.counted.len()
     }
 
+    /// Returns the names of the cgroups that are counted, as far as counters are free.
+    pub(crate) fn labels(&self) -> impl Iterator<Item = &Labels> {
+        self.counted.values().map(|container| &container.labels)
+    }
+
     /// Returns the greatest number of cgroups that can be counted.
     pub(super) const fn max_count(&self) -> usize {
         self.limit.max_count

@@ -56,6 +56,17 @@ impl CgroupCounts {
         self.instructions != Some(0) || self.cycles != Some(0)
     }
 
+    /// Returns whether something was counted.
+    fn has_events(self) -> bool {
+        self.instructions.is_some_and(|number| number > 0)
+            || self.cycles.is_some_and(|number| number > 0)
+    }
+
+    /// Returns whether all events were counted.
+    fn is_complete(self) -> bool {
+        self.instructions.is_some() && self.cycles.is_some()
+    }
+
     /// Returns the instructions for each cycle.
     fn ratio(self) -> Option<f64> {
         let cycles = self.cycles.filter(|cycles| *cycles > 0)?;
@@ -97,11 +108,16 @@ pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
             write!(output, "{CLEAR}")?;
         }
         let total = count(counts.len() as u64, "cgroup");
-        writeln!(
-            output,
-            "{seconds:.1} s, {total}, {} with events",
-            rows.len()
-        )?;
+        let number = |is: fn(CgroupCounts) -> bool| rows.iter().filter(|(_, of)| is(*of)).count();
+        let with_events = number(CgroupCounts::has_events);
+        write!(output, "{seconds:.1} s, {total}, {with_events} with events")?;
+        match number(|counts| !counts.is_complete()) {
+            0 => writeln!(output)?,
+            incomplete => writeln!(
+                output,
+                ", {incomplete} not counted: no counter is free (`pmctl doctor` names the programs that have them)"
+            )?,
+        }
         write(&rows, args.entries, &mut output)?;
         output.flush()?;
         previous_counts = counts;
@@ -110,7 +126,7 @@ pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
     Ok(0)
 }
 
-/// Reads the counts of all cgroups, by name.
+/// Reads the counts of all cgroups, by name. A cgroup whose events have no counter has no numbers.
 fn read(cgroups: &mut Containers) -> Result<HashMap<String, CgroupCounts>> {
     let counts = cgroups.read().context("can't read the counts")?;
     let mut cgroup_counts: HashMap<String, CgroupCounts> = HashMap::new();
@@ -120,6 +136,9 @@ fn read(cgroups: &mut Containers) -> Result<HashMap<String, CgroupCounts>> {
             0 => of.instructions = Some(count.value),
             _ => of.cycles = Some(count.value),
         }
+    }
+    for labels in cgroups.labels() {
+        cgroup_counts.entry(labels.id.clone()).or_default();
     }
     Ok(cgroup_counts)
 }
@@ -173,7 +192,8 @@ mod tests {
             instructions: Some(0),
             cycles: None,
         };
-        assert!(uncounted.is_shown());
+        assert!(uncounted.is_shown() && !uncounted.has_events());
+        assert!(CgroupCounts::default().is_shown() && !CgroupCounts::default().is_complete());
         assert_eq!(uncounted.since(uncounted), uncounted);
         assert_eq!(uncounted.ratio(), None);
         assert!(
