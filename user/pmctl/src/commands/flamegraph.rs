@@ -8,7 +8,7 @@ use anyhow::Result;
 use inferno::flamegraph::{self, Options};
 
 use crate::args::Flamegraph;
-use crate::recording::perfdata::Recording;
+use crate::recording::perfdata::{Event, Recording};
 use crate::recording::profile::{self, Frame, SourceLines};
 use crate::recording::unwind::Cuts;
 use crate::system::exit::Usage;
@@ -77,11 +77,27 @@ fn draw(
     flamegraph::from_lines(options, lines.iter().map(String::as_str), output)
 }
 
-/// Returns the index of the event with this name, or of the first.
+/// Returns the index of the event with this name, or of the first, of those whose events are at places of the program.
 pub(crate) fn event_index(recording: &Recording, name: Option<&str>) -> Result<usize> {
-    let Some(name) = name else {
-        return Ok(0);
+    let index = match name {
+        Some(name) => index_of_name(recording, name)?,
+        None => {
+            let is_no_level = |event: &Event| !event.is_level();
+            recording.events.iter().position(is_no_level).unwrap_or(0)
+        }
     };
+    match recording.events.get(index) {
+        Some(event) if event.is_level() => Err(Usage(format!(
+            "`{}` is a level, which can't be divided among functions. `pmctl report` shows its range.",
+            printable(&event.name)
+        ))
+        .into()),
+        _ => Ok(index),
+    }
+}
+
+/// Returns the index of the event with this name.
+pub(crate) fn index_of_name(recording: &Recording, name: &str) -> Result<usize> {
     let mut names = recording.events.iter().map(|event| &event.name);
     Ok(names.position(|known| known == name).ok_or_else(|| {
         let event_names: Vec<_> = recording.events.iter().map(|e| e.name.as_str()).collect();
@@ -154,6 +170,28 @@ fn in_brackets(dso: &str) -> String {
 mod tests {
     use super::*;
     use crate::recording::perfdata;
+    use crate::recording::perfdata::example::{example, value_attr};
+
+    #[test]
+    fn a_level_is_not_divided_among_functions() {
+        let mut recording = example(false);
+        assert_eq!(event_index(&recording, None).expect("it has events"), 0);
+        let level = value_attr("temperature");
+        recording.events[0].attr = level;
+        let (first, second) = (
+            recording.events[0].name.clone(),
+            recording.events[1].name.clone(),
+        );
+        assert_eq!(event_index(&recording, None).expect("one is left"), 1);
+        assert_eq!(
+            event_index(&recording, Some(&second)).expect("it is there"),
+            1
+        );
+        let error = event_index(&recording, Some(&first)).expect_err("it is a level");
+        assert!(error.to_string().contains("is a level"), "{error}");
+        recording.events[1].attr = level;
+        event_index(&recording, None).expect_err("all are levels");
+    }
 
     #[test]
     fn a_name_is_within_its_level() {

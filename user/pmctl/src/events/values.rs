@@ -52,10 +52,20 @@ impl Unit {
         match self {
             // `f64` is exact enough for two decimal places.
             Self::Joules => format!("{:.2}", value as f64 / 4_294_967_296.0),
-            Self::Celsius | Self::Cycles => value.to_string(),
+            Self::Celsius => signed(value).to_string(),
+            Self::Cycles => value.to_string(),
             Self::Milliseconds => format!("{:.2}", value as f64 / 1e6),
         }
     }
+}
+
+/// Returns the number of a level, which may be negative.
+#[expect(
+    clippy::cast_possible_wrap,
+    reason = "the driver's word has the bits of a signed number"
+)]
+pub(crate) const fn signed(value: u64) -> i64 {
+    value as i64
 }
 
 /// The way in which the values of several packages, cores or CPUs are combined to one number.
@@ -64,6 +74,18 @@ pub(crate) enum Combination {
     Sum,
     Hottest,
     LeastMargin,
+}
+
+impl Combination {
+    /// Returns the combined number; `None` without parts.
+    pub(crate) fn combine(self, parts: &[u64]) -> Option<u64> {
+        let parts = parts.iter().copied();
+        match self {
+            Self::Sum => parts.reduce(u64::saturating_add),
+            Self::Hottest => parts.max_by_key(|part| signed(*part)),
+            Self::LeastMargin => parts.min_by_key(|part| signed(*part)),
+        }
+    }
 }
 
 /// A value that -e can ask for.
@@ -213,6 +235,17 @@ pub(crate) fn is_value(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn temperatures_are_signed() {
+        let below_zero = 3_u64.wrapping_neg();
+        assert_eq!(Unit::Celsius.in_words(below_zero), "-3 \u{b0}C");
+        let parts = [2, below_zero, 1];
+        assert_eq!(Combination::Hottest.combine(&parts), Some(2));
+        assert_eq!(Combination::LeastMargin.combine(&parts), Some(below_zero));
+        assert_eq!(Combination::Sum.combine(&[2, 1]), Some(3));
+        assert_eq!(Combination::Sum.combine(&[]), None);
+    }
 
     #[test]
     fn values_are_found_among_events() {

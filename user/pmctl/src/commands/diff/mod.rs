@@ -108,9 +108,10 @@ struct ComparedRecordings<'a> {
 
 /// Returns the names of the events that all recordings have, or the one that is asked for.
 fn common_events(recordings: &[(PathBuf, Recording)], wanted: Option<&str>) -> Result<Vec<String>> {
+    // A level such as a temperature can't be divided among functions.
     let names = |recording: &Recording| -> Vec<String> {
-        let names = recording.events.iter().map(|event| event.name.clone());
-        names.collect()
+        let events = recording.events.iter().filter(|event| !event.is_level());
+        events.map(|event| event.name.clone()).collect()
     };
     let mut common_names = names(&recordings[0].1);
     common_names.retain(|name| {

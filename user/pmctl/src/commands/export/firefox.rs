@@ -120,6 +120,8 @@ fn counter_tracks(
         .timed_samples
         .iter()
         .filter(|timed_sample| timed_sample.event != event)
+        // The tracks add up their numbers.
+        .filter(|timed_sample| !profile.recording.events[timed_sample.event].is_level())
     {
         let thread = timed_sample.thread;
         let process = (

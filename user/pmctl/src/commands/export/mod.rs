@@ -23,8 +23,10 @@ use profile::Profile;
 /// Converts the recording, and writes the result to a file or to standard output.
 pub(crate) fn export(args: &Export, output: &mut Screen) -> Result<()> {
     let recording = recordings::open(&args.input.input)?;
-    let event = flamegraph::event_index(&recording, args.event.as_deref())?;
     if args.to == Format::PerfData {
+        if let Some(name) = &args.event {
+            flamegraph::index_of_name(&recording, name)?;
+        }
         if args.path().as_os_str() == "-" {
             return Err(Usage(
                 "--to perf-data can't write to standard output. Name a file with -o FILE; `pmctl record -o -` writes a stream."
@@ -37,10 +39,10 @@ pub(crate) fn export(args: &Export, output: &mut Screen) -> Result<()> {
             Ok(perfdata::write_recording(&recording, file).map(drop)?)
         })?;
     } else if args.path().as_os_str() == "-" {
-        convert(args, &recording, event, output)?;
+        convert(args, &recording, output)?;
         output.flush()?;
     } else {
-        whole_file::write(args.path(), |file| convert(args, &recording, event, file))?;
+        whole_file::write(args.path(), |file| convert(args, &recording, file))?;
     }
     let errors = &mut anstream::stderr().lock();
     perfdata::warn(&recording.notes, Colors::new(true), errors)?;
@@ -52,12 +54,8 @@ pub(crate) fn export(args: &Export, output: &mut Screen) -> Result<()> {
 }
 
 /// Writes a recording in the format that was asked for.
-fn convert(
-    args: &Export,
-    recording: &Recording,
-    event: usize,
-    mut output: &mut dyn Write,
-) -> Result<()> {
+fn convert(args: &Export, recording: &Recording, mut output: &mut dyn Write) -> Result<()> {
+    let event = flamegraph::event_index(recording, args.event.as_deref())?;
     let source_lines = (!args.no_inline).then(|| SourceLines::new(recording));
     if args.to == Format::Collapsed {
         let (stacks, cuts) = flamegraph::collect_stacks(recording, event, source_lines.as_ref())?;
@@ -69,7 +67,11 @@ fn convert(
         let profile = Profile::new(recording, source_lines.as_ref())?;
         let events: Vec<usize> = match args.event {
             Some(_) => vec![event],
-            None => (0..recording.events.len()).collect(),
+            None => {
+                let events = recording.events.iter().enumerate();
+                let events = events.filter(|(_, event)| !event.is_level());
+                events.map(|(index, _)| index).collect()
+            }
         };
         match args.to {
             Format::Pprof => pprof::write(&profile, &events, &mut output)?,

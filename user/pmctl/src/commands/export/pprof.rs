@@ -11,6 +11,7 @@ use prost::Message;
 
 use super::profile::{Interner, Profile, ProfileThread};
 
+use crate::events::values::Unit;
 use crate::recording::symbols::hexadecimal;
 
 #[derive(Clone, PartialEq, Message)]
@@ -154,7 +155,7 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
     for event in events {
         sample_type.push(ValueType {
             kind: texts.number_of(profile.event(*event)),
-            unit: texts.number_of("count"),
+            unit: texts.number_of(profile_unit(profile, *event).0),
         });
     }
     sample_type.push(ValueType {
@@ -177,13 +178,28 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
                 .last()
                 .map_or(0, |timed_sample| timed_sample.time),
         ),
-        period: to_signed(period(profile, events[0])),
+        period: to_signed(profile_unit(profile, events[0]).1(period(
+            profile, events[0],
+        ))),
         comment: vec![texts.number_of(&command)],
         string_table: texts.0.values,
     };
     let mut output = GzEncoder::new(output, Compression::default());
     output.write_all(&message.encode_to_vec())?;
     output.finish()?.flush()
+}
+
+/// Returns the unit of an event's values, and a function that converts a number of the recording to it: this format has
+/// integers only.
+fn profile_unit(profile: &Profile<'_>, event: usize) -> (&'static str, fn(u64) -> u64) {
+    match profile.recording.events[event].attr.unit() {
+        Some(Unit::Joules) => ("nanojoules", |value| {
+            let nanojoules = u128::from(value) * 1_000_000_000 >> 32;
+            u64::try_from(nanojoules).unwrap_or(u64::MAX)
+        }),
+        Some(Unit::Milliseconds) => ("nanoseconds", |value| value),
+        _ => ("count", |value| value),
+    }
 }
 
 /// Returns the period of an event. If it was sampled with a frequency, this is the mean period of its samples, since Parca
@@ -219,7 +235,10 @@ fn samples(
         sums[events.len()] += u64::from(index == 0);
     }
     let mut samples = Vec::new();
-    for ((stack, thread), sums) in values {
+    for ((stack, thread), mut sums) in values {
+        for (sum, event) in sums.iter_mut().zip(events) {
+            *sum = profile_unit(profile, *event).1(*sum);
+        }
         let mut ids = Vec::new();
         let mut inlined = Vec::new();
         for place in profile.stack(stack) {
@@ -323,7 +342,7 @@ mod tests {
     use flate2::read::GzDecoder;
 
     use super::*;
-    use crate::recording::perfdata::example::example;
+    use crate::recording::perfdata::example::{example, value_attr};
     use crate::recording::perfdata::{Body, Record, Recording, Records};
 
     /// Writes the first event of a recording and reads it again.
@@ -335,6 +354,17 @@ mod tests {
         let result = GzDecoder::new(&bytes[..]).read_to_end(&mut message);
         result.expect("it is whole");
         Pprof::decode(&message[..]).expect("it is a message")
+    }
+
+    #[test]
+    fn energy_has_a_unit() {
+        let mut energy = with_periods(&[1 << 32, 1 << 31]);
+        energy.events[0].attr = value_attr("energy-pkg");
+        let profile = write_and_read(&energy);
+        let unit = usize::try_from(profile.sample_type[0].unit).expect("it has a text");
+        assert_eq!(profile.string_table[unit], "nanojoules");
+        let sum: i64 = profile.sample.iter().map(|sample| sample.value[0]).sum();
+        assert_eq!(sum, 1_500_000_000);
     }
 
     /// Returns the example with a frequency, and with samples of these periods.

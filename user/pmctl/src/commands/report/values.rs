@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 
-use crate::events::values::Unit;
+use crate::events::values::{Unit, signed};
 use crate::recording::perfdata::Recording;
 use crate::recording::profile;
 use crate::recording::profile::Filter;
@@ -29,10 +29,10 @@ pub(crate) fn value_range(
     filter: &Filter,
     (index, unit): (usize, Unit),
 ) -> Result<Option<String>> {
-    let mut values: Vec<u64> = Vec::new();
+    let mut values: Vec<i64> = Vec::new();
     profile::each_sample_without_unwinding(recording, |named, names| {
         if named.sample.event == index && filter.keeps(named, names) {
-            values.push(named.sample.period);
+            values.push(signed(named.sample.period));
         }
         Ok(())
     })?;

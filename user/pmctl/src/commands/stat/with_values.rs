@@ -14,7 +14,7 @@ use super::Column;
 use super::source::{ColumnCount, CountSource, Summands, Uncounted};
 use super::unit::ColumnUnit;
 use crate::args::Stat;
-use crate::events::values::{Combination, Value, require};
+use crate::events::values::{Value, require};
 use crate::system::exit::{self, Usage};
 
 /// Refuses options that have no meaning for values.
@@ -125,15 +125,8 @@ impl WithValues {
             buffer.rewind();
         }
         let combined = |value: &Value| {
-            let parts = parts_by_event
-                .get(&EventId::from(value.event))?
-                .iter()
-                .copied();
-            match value.combination {
-                Combination::Sum => Some(parts.fold(0, u64::saturating_add)),
-                Combination::Hottest => parts.max(),
-                Combination::LeastMargin => parts.min(),
-            }
+            let parts = parts_by_event.get(&EventId::from(value.event))?;
+            value.combination.combine(parts)
         };
         self.recorded = self.values.iter().map(combined).collect();
         Ok(())

@@ -93,22 +93,16 @@ pub(super) fn write_lost(
 
 #[cfg(test)]
 mod tests {
-    use perfmon::Modes;
-
     use super::*;
     use crate::args::Key;
-    use crate::events::values;
-    use crate::recording::perfdata::example::example;
-    use crate::recording::perfdata::{Attr, EventKind, SampleParts};
+    use crate::recording::perfdata::example::{example, value_attr};
     use crate::recording::profile::Filter;
 
     /// Returns the tables of a value with one sample, and of another event.
     fn tables(name: &str) -> String {
         let mut recording = example(false);
-        let (_, values) = values::split(&[name.to_owned()]);
-        let kind = EventKind::Value(u64::from(values[0].event as u32));
         name.clone_into(&mut recording.events[0].name);
-        recording.events[0].attr = Attr::sampled(kind, 0, Modes::Both, SampleParts::default());
+        recording.events[0].attr = value_attr(name);
         let grouping = Grouping {
             keys: vec![Key::Comm],
             children: false,

@@ -103,6 +103,14 @@ fn user_stack() -> Box<UserStack> {
     })
 }
 
+/// Returns the attribute of a register's value, such as `temperature`.
+#[cfg(test)]
+pub(crate) fn value_attr(name: &str) -> Attr {
+    let (_, values) = crate::events::values::split(&[name.to_owned()]);
+    let kind = EventKind::Value(u64::from(values[0].event as u32));
+    Attr::sampled(kind, 0, Modes::Both, SampleParts::default())
+}
+
 /// Returns a recording with a value in each field. Samples have all optional parts if `has_all_parts`
 /// is true, and otherwise none.
 pub(crate) fn example(has_all_parts: bool) -> Recording {

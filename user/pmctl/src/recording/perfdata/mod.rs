@@ -77,6 +77,13 @@ impl Recording {
     }
 }
 
+impl Event {
+    /// Returns whether the samples have a level, such as a temperature, which can't be divided among functions.
+    pub(crate) fn is_level(&self) -> bool {
+        self.attr.unit().is_some_and(|unit| !unit.grows())
+    }
+}
+
 /// An event that was recorded. Its samples name it by its index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
