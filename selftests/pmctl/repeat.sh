@@ -16,7 +16,7 @@ many=instructions:u
 # AMD's event 3 needs two counters.
 for event in 01 02 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f 10; do many=$many,r00$event:u; done
 
-plan 20
+plan 22
 
 # More events than counters.
 try pmctl stat -e $many -- "$loop" 1000
@@ -47,6 +47,13 @@ try pmctl stat -r 0 -e $many -- "$loop" 1000
 is "-r 0 fails with more events than counters" 125 $?
 try pmctl stat -r 2 -e task-clock -- true
 is "-r takes events that need no counter" 0 $?
+
+# A signal in the first run keeps pmctl from making the others, although the command handles it.
+# shellcheck disable=SC2016 # the inner shell expands it
+try timeout -s KILL 60 pmctl stat -r 3 -e instructions:u -- \
+	sh -c 'sleep 60 >/dev/null 2>&1 & trap "kill $!; exit 0" TERM; kill -TERM $PPID; wait'
+is "-r 3 that a signal stops in the first run fails" 143 $?
+says "-r 3 says that it was stopped in the first run" "$errors" 'stopped in run 1 of 3: the numbers are those of this run'
 
 # All runs share standard input.
 seq 20000 >input

@@ -341,7 +341,7 @@ fn count_runs<'a>(
             runs.clear();
         }
     }
-    let stopped_run = StoppedRun::remove_from(&mut runs, repeats.limit());
+    let stopped_run = StoppedRun::of_last(&mut runs, repeats.limit());
     if !repeats.shows_each {
         report.end(&runs)?;
     }
@@ -357,7 +357,7 @@ fn events_before(parts: &[Vec<EventSpec>], part: usize) -> usize {
 }
 
 /// Runs the command for each part of the events, as often as the options ask for. Returns the columns of all parts, the
-/// runs with all counts, and the last run if it was stopped and is therefore not among them.
+/// runs with all counts, and the last run if it was stopped.
 fn run_parts<'a>(
     (repeats, parts): (Repeats, &[Vec<EventSpec>]),
     (plan, signals): (&'a RunPlan, &Signals),
@@ -400,7 +400,7 @@ fn run_parts<'a>(
             break;
         }
     }
-    let stopped = stopped.or_else(|| StoppedRun::remove_from(&mut runs, repeats.limit()));
+    let stopped = stopped.or_else(|| StoppedRun::of_last(&mut runs, repeats.limit()));
     Ok((columns, runs, stopped))
 }
 

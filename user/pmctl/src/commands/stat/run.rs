@@ -61,7 +61,8 @@ impl Run {
     }
 }
 
-/// A run that was cut short. It is left out of the mean, since it has counted a part of the command only.
+/// A run that was cut short. It is left out of the mean, since it has counted a part of the command only; unless it was the
+/// first one, so that there are no other numbers.
 #[derive(Debug)]
 pub(super) struct StoppedRun {
     /// Number of whole runs before it.
@@ -83,13 +84,16 @@ impl StoppedRun {
         }
     }
 
-    /// Removes the last run if a signal asked for its end and there are runs before it.
-    pub(super) fn remove_from(runs: &mut Vec<Run>, requested: Option<u32>) -> Option<Self> {
-        if runs.len() < 2 || runs.last()?.stopped_by.is_none() {
-            return None;
+    /// Returns the last run if a signal asked for its end and others were to follow or have preceded it. In the latter case
+    /// it is removed from `runs`.
+    pub(super) fn of_last(runs: &mut Vec<Run>, requested: Option<u32>) -> Option<Self> {
+        let last = runs.last().filter(|run| run.stopped_by.is_some())?;
+        let stopped = Self::after_runs(runs.len() - 1, requested, last);
+        if stopped.whole_runs > 0 {
+            runs.pop();
+            return Some(stopped);
         }
-        let run = runs.pop()?;
-        Some(Self::after_runs(runs.len(), requested, &run))
+        requested.is_some_and(|runs| runs > 1).then_some(stopped)
     }
 
     /// Returns the command's exit code. If the command succeeded but the user asked for more runs, returns the exit code of
@@ -112,6 +116,7 @@ impl fmt::Display for StoppedRun {
             write!(f, " of {requested}")?;
         }
         match self.whole_runs {
+            0 => f.write_str(": the numbers are those of this run, up to its end"),
             1 => f.write_str(": the numbers are those of the run before"),
             whole_runs => write!(
                 f,
@@ -188,7 +193,7 @@ mod tests {
             ..run(&[Some(7)])
         };
         let words = |mut runs: Vec<Run>, wanted| {
-            let stopped = StoppedRun::remove_from(&mut runs, wanted);
+            let stopped = StoppedRun::of_last(&mut runs, wanted);
             (runs.len(), stopped.map(|stopped| stopped.to_string()))
         };
         assert_eq!(
@@ -205,7 +210,18 @@ mod tests {
                 Some("stopped in run 2: the numbers are those of the run before".to_owned())
             )
         );
-        assert_eq!(words(vec![stopped()], Some(100)), (1, None));
+        assert_eq!(
+            words(vec![stopped()], Some(100)),
+            (
+                1,
+                Some(
+                    "stopped in run 1 of 100: the numbers are those of this run, up to its end"
+                        .to_owned()
+                )
+            )
+        );
+        assert_eq!(words(vec![stopped()], Some(1)), (1, None));
+        assert_eq!(words(vec![stopped()], None), (1, None));
         assert_eq!(
             words(vec![complete_run(), complete_run()], Some(2)),
             (2, None)
