@@ -143,7 +143,8 @@ impl Suite {
         let mut text = Vec::new();
         let result = report::write(&comparison, options, &self.name, &mut text);
         result.map_err(|error| error.to_string())?;
-        print_to_stdout(&String::from_utf8_lossy(&text))?;
+        // Standard output may be closed. That is reported after the counts are saved.
+        let printed = print_to_stdout(&String::from_utf8_lossy(&text));
         let code = self.check_conditions(&comparison, options);
         if let Some(file) = file {
             let overwrites_baseline = is_same_file(&file, &baseline.file);
@@ -156,7 +157,7 @@ impl Suite {
                 baseline::write(&file, &measured)?;
             }
         }
-        Ok(code)
+        printed.map(|_| code)
     }
 
     /// Fails if a condition is about an event that is not counted, or needs a baseline that is not given.

@@ -65,20 +65,28 @@ pub(super) fn number_format<'a>(
 struct ShownAndRecorded<'a> {
     shown: Box<dyn NumberFormat + 'a>,
     recorded: V1<'a, WholeFile>,
+    /// The error of an interval that could not be shown. The counts are still recorded.
+    failure: Option<anyhow::Error>,
 }
 
 impl NumberFormat for ShownAndRecorded<'_> {
     fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
         self.recorded.interval(at, run)?;
-        self.shown.interval(at, run)
+        if self.failure.is_none() {
+            self.failure = self.shown.interval(at, run).err();
+        }
+        Ok(())
     }
 
     fn end(&mut self, runs: &[Run]) -> Result<()> {
-        let result = self.recorded.end(runs);
-        // Shows the counts even if they could not be recorded.
-        self.shown.end(runs)?;
-        result?;
-        Ok(self.recorded.output.finish()?)
+        let recorded = self.recorded.end(runs);
+        let recorded = recorded.and_then(|()| Ok(self.recorded.output.finish()?));
+        // Shows the counts even if they could not be recorded, and after they were recorded: standard output may be closed.
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => self.shown.end(runs),
+        }?;
+        recorded
     }
 }
 
@@ -101,6 +109,7 @@ pub(super) fn with_recording<'a>(
         Some(record) => Box::new(ShownAndRecorded {
             shown,
             recorded: V1::new(subject, record),
+            failure: None,
         }),
     }
 }
@@ -169,4 +178,47 @@ pub(super) fn command_line(args: &Stat) -> String {
         .map(|word| word.to_string_lossy())
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{run, subject};
+    use super::*;
+
+    /// An output that is full.
+    struct Full;
+
+    impl NumberFormat for Full {
+        fn interval(&mut self, _: Duration, _: &Run) -> Result<()> {
+            anyhow::bail!("it is full")
+        }
+
+        fn end(&mut self, _: &[Run]) -> Result<()> {
+            anyhow::bail!("it is full")
+        }
+    }
+
+    #[test]
+    fn counts_that_cannot_be_shown_are_recorded() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let path = folder.path().join("counts");
+        let subject = subject("instructions");
+        for has_interval in [false, true] {
+            let file = WholeFile::create_private(&path).expect("there is room");
+            let mut format = ShownAndRecorded {
+                shown: Box::new(Full),
+                recorded: V1::new(&subject, file),
+                failure: None,
+            };
+            if has_interval {
+                let interval = format.interval(Duration::from_secs(1), &run(&[Some(2)]));
+                interval.expect("the run goes on");
+            }
+            let error = format.end(&[run(&[Some(7)])]).expect_err("it is full");
+            assert_eq!(error.to_string(), "it is full");
+            let text = std::fs::read_to_string(&path).expect("it was recorded");
+            assert!(text.contains(r#""counts":[7]"#), "{text}");
+            std::fs::remove_file(&path).expect("it is there");
+        }
+    }
 }
