@@ -13,9 +13,9 @@ use perfmon::spec::{self, EventSpec, Meaning, NamedEvent};
 use perfmon::{Encoding, EventSelect, Modes};
 
 use super::metrics::Metrics;
-use super::source::ColumnCount;
+use super::source::{ColumnCount, Uncounted};
 use super::unit::ColumnUnit;
-use super::v1::{SCHEMA, V1Document, V1Event};
+use super::v1::{SCHEMA, V1Document, V1Event, V1Run};
 use super::{Column, CountedPlace, PlaceKind, Run, Scope, Subject, output};
 use crate::args::{Json, Stat};
 use crate::events::cpus::Cpus;
@@ -54,30 +54,38 @@ pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
     let mut previous_time = Duration::ZERO;
     for interval in &document.intervals {
         let at = to_duration(interval.seconds);
-        let run = to_run(
-            at.saturating_sub(previous_time),
-            &interval.counts,
-            (&interval.running_ns, &interval.enabled_ns),
-        );
+        let run = Run {
+            uncounted: to_reason(interval.uncounted.as_deref()),
+            ..to_run(
+                at.saturating_sub(previous_time),
+                &interval.counts,
+                (&interval.running_ns, &interval.enabled_ns),
+            )
+        };
         report.interval(at, &run)?;
         previous_time = at;
     }
-    let runs: Vec<Run> = document
-        .runs
-        .iter()
-        .map(|v1_run| Run {
-            elapsed: to_duration(v1_run.elapsed_seconds),
-            user: to_duration(v1_run.user_seconds),
-            system: to_duration(v1_run.system_seconds),
-            ..to_run(
-                to_duration(v1_run.counted_seconds.unwrap_or(v1_run.elapsed_seconds)),
-                &v1_run.counts,
-                (&v1_run.running_ns, &v1_run.enabled_ns),
-            )
-        })
-        .collect();
+    let runs: Vec<Run> = document.runs.iter().map(to_whole_run).collect();
     report.end(&runs)?;
     Ok(0)
+}
+
+fn to_whole_run(v1_run: &V1Run) -> Run {
+    Run {
+        elapsed: to_duration(v1_run.elapsed_seconds),
+        user: to_duration(v1_run.user_seconds),
+        system: to_duration(v1_run.system_seconds),
+        uncounted: to_reason(v1_run.uncounted.as_deref()),
+        ..to_run(
+            to_duration(v1_run.counted_seconds.unwrap_or(v1_run.elapsed_seconds)),
+            &v1_run.counts,
+            (&v1_run.running_ns, &v1_run.enabled_ns),
+        )
+    }
+}
+
+fn to_reason(name: Option<&str>) -> Option<Uncounted> {
+    Uncounted::of_name(name?)
 }
 
 /// Reads a file, but no more than `MAX_FILE_SIZE`: a file such as /dev/zero has no end.
@@ -250,6 +258,34 @@ mod tests {
             (&one.running_ns, &one.enabled_ns),
         );
         assert_eq!(run.counts, runs[0].counts);
+    }
+
+    #[test]
+    fn report_of_a_file_says_that_an_event_was_not_counted() {
+        let subject = subject_with("instructions,cycles", &[]);
+        for (uncounted, shown) in [
+            (Some(Uncounted::LeftProgram), "<not counted>"),
+            (Some(Uncounted::NotStarted), "<not counted>"),
+            (Some(Uncounted::NoTurn), "<not counted>"),
+            (Some(Uncounted::NoPmuCounter), "<not counted>"),
+            (None, "<not trusted>"),
+        ] {
+            let run = Run {
+                uncounted,
+                counted_for: Duration::from_secs(1),
+                ..testing::run(&[None, Some(3)])
+            };
+            let text = written(|out| V1::new(&subject, out).end(&[run]).expect("room"));
+            let document: V1Document = serde_json::from_str(&text).expect("it was written");
+            let runs = [to_whole_run(&document.runs[0])];
+            assert_eq!(runs[0].uncounted, uncounted);
+            assert_eq!(runs[0].counted_for, Duration::from_secs(1));
+            let table = written(|out| {
+                let human = &mut Human::new(&subject, out, Look::default());
+                human.end(&runs).expect("a vector takes all");
+            });
+            assert!(table.contains(shown), "{table}");
+        }
     }
 
     #[test]

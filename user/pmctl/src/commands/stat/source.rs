@@ -108,6 +108,30 @@ pub(super) enum Uncounted {
     NoPmuCounter,
 }
 
+impl Uncounted {
+    /// The reasons with their names in files.
+    const NAMES: [(Self, &'static str); 4] = [
+        (Self::LeftProgram, "left_program"),
+        (Self::NotStarted, "not_started"),
+        (Self::NoTurn, "no_turn"),
+        (Self::NoPmuCounter, "no_pmu_counter"),
+    ];
+
+    /// Returns the name of the reason in files.
+    pub(super) fn name(self) -> &'static str {
+        let mut names = Self::NAMES.iter();
+        let name = names.find(|(reason, _)| *reason == self);
+        name.map_or("", |(_, name)| name)
+    }
+
+    /// Returns the reason with this name; `None` for one that this pmctl does not know.
+    pub(super) fn of_name(name: &str) -> Option<Self> {
+        let mut names = Self::NAMES.iter();
+        let found = names.find(|(_, known)| *known == name);
+        found.map(|(reason, _)| *reason)
+    }
+}
+
 /// Counts for each column; `None` for one that can't be trusted or that no counter has.
 pub(super) type Counts = Vec<Option<ColumnCount>>;
 

@@ -116,6 +116,9 @@ pub(super) struct V1Interval {
     /// estimates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) enabled_ns: Vec<Option<u64>>,
+    /// The reason for counts that are null; absent if they can't be trusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) uncounted: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -134,6 +137,8 @@ pub(super) struct V1Run {
     pub(super) running_ns: Vec<Option<u64>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) enabled_ns: Vec<Option<u64>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) uncounted: Option<String>,
 }
 
 /// Writes the object at the end.
@@ -160,6 +165,7 @@ impl<W: Write> NumberFormat for V1<'_, W> {
             counts: counts_of(run),
             running_ns: running_ns(run),
             enabled_ns: enabled_ns(run),
+            uncounted: uncounted(run),
         });
         Ok(())
     }
@@ -260,7 +266,13 @@ fn v1_run(run: &Run) -> V1Run {
         counts: counts_of(run),
         running_ns: running_ns(run),
         enabled_ns: enabled_ns(run),
+        uncounted: uncounted(run),
     }
+}
+
+/// Returns the name of the reason for missing counts.
+fn uncounted(run: &Run) -> Option<String> {
+    run.uncounted.map(|reason| reason.name().to_owned())
 }
 
 /// Returns the counts of a run.
