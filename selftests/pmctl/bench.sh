@@ -24,7 +24,7 @@ bench() {
 short_count=$(pmctl_count instructions:u "$loop" 1000000)
 long_count=$(pmctl_count instructions:u "$loop" 1020000)
 
-plan 36
+plan 38
 
 bench -e instructions:u,cycles -r 5 "$loop 1000000" "$loop '1020000'"
 is "bench succeeds" 0 $?
@@ -46,6 +46,12 @@ wait_until "[ -s $dir/begun ]"
 kill $!
 wait $!
 is "a signal ends bench while it prepares a run" 125 $?
+pmctl bench -r 100000 -w 0 -e instructions:u --shell "echo >>$dir/rounds" >"$dir/out" 2>"$dir/errors" &
+wait_until "has_lines 3 $dir/rounds"
+kill $!
+wait $!
+is "bench shows the complete rounds if a signal ends it" 0 $?
+says "it says how many they are" "$(cat "$dir/errors")" 'stopped in round [0-9]+ of 100000: the numbers are those of the [0-9]+ rounds? before'
 bench -r 1 -w 0 -e instructions:u -- sh -c 'cat; echo printed'
 check "commands read nothing and print nothing" [ "$(grep -c printed "$dir/out")" = 1 ]
 bench -e instructions:u -r 1 -w 0 'ls / | wc'

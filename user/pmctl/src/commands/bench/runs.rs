@@ -14,6 +14,8 @@ use crate::commands::stat::series::{Series, SingleRun};
 use crate::system::child::{self, CannotRun, Command, Ending, Streams, Waiting};
 use crate::system::exit::{Failed, Usage};
 use crate::system::signals::{Event, Signals};
+use crate::system::stdio::complain;
+use crate::system::text::count;
 
 /// Advice if one of several commands is not found: it may be an argument of the first one.
 const QUOTING_ADVICE: &str = "Each COMMAND is one argument, with its own in quotes: \
@@ -129,6 +131,7 @@ pub(super) fn run_all(
     }
     let rounds = args.warmup.saturating_add(args.repeat);
     let progress = BenchProgress::new(rounds);
+    let mut is_stopped = false;
     'rounds: for round in 0..rounds {
         let mut runs: Vec<Option<SingleRun>> = vec![None; series.len()];
         // Each round begins with another command.
@@ -136,6 +139,7 @@ pub(super) fn run_all(
             let index = (turn + round as usize) % series.len();
             progress.show(round);
             let Some(run) = run_once(&mut series[index], prepare.as_ref(), signals)? else {
+                is_stopped = true;
                 break 'rounds;
             };
             check_run(args, (&entries[index].command, &advice[index]), &run)?;
@@ -154,7 +158,19 @@ pub(super) fn run_all(
             "stopped before every command had run once, so there are no numbers. Let it run longer."
         );
     }
+    if is_stopped {
+        complain(stop_in_words(entries[0].values[0].len(), args.repeat));
+    }
     Ok((series[0].events(), entries))
+}
+
+/// Returns the message about a signal that came after this number of complete rounds.
+fn stop_in_words(complete: usize, requested: u32) -> String {
+    format!(
+        "stopped in round {} of {requested}: the numbers are those of the {} before",
+        complete + 1,
+        count(complete as u64, "round")
+    )
 }
 
 /// Runs the command of --prepare and then a command. Returns `None` if a signal has stopped them.
@@ -299,6 +315,15 @@ impl Drop for BenchProgress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stop_is_told_with_the_complete_rounds() {
+        assert_eq!(
+            stop_in_words(3, 100),
+            "stopped in round 4 of 100: the numbers are those of the 3 rounds before"
+        );
+        assert!(stop_in_words(1, 5).ends_with("those of the 1 round before"));
+    }
 
     #[test]
     fn words_are_split_as_by_a_shell() {
