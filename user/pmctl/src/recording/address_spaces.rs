@@ -3,6 +3,7 @@
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,8 @@ pub(crate) struct AddressSpaces {
     /// Number of processes that have begun with each process number.
     instances: AHashMap<u32, u32>,
     names: AHashMap<Task, NameNumber>,
+    /// Number of tasks in `names` of each process that has some.
+    named_threads: AHashMap<u32, usize>,
     /// The paths of cgroups, by ID.
     cgroups: AHashMap<u64, String>,
     /// Paths of files.
@@ -95,16 +98,16 @@ impl AddressSpaces {
                     self.processes.remove(&task.pid);
                 }
                 let name = NameNumber(self.comms.number(name.as_str()));
-                self.names.insert(*task, name);
+                self.set_name(*task, name);
             }
             Body::Cgroup { id, path } => {
                 self.cgroups.insert(*id, path.clone());
             }
             Body::Fork { child, parent } => {
                 match self.names.get(parent).copied() {
-                    Some(name) => self.names.insert(*child, name),
-                    None => self.names.remove(child),
-                };
+                    Some(name) => self.set_name(*child, name),
+                    None => self.forget_name(*child),
+                }
                 if child.pid != parent.pid {
                     // An earlier process may have had the same number.
                     *self.instances.entry(child.pid).or_default() += 1;
@@ -154,9 +157,27 @@ impl AddressSpaces {
 
     /// Removes a task that has ended. With the last thread of a process, its mappings are removed.
     pub(crate) fn end(&mut self, task: Task) {
-        self.names.remove(&task);
-        if !self.names.keys().any(|other| other.pid == task.pid) {
+        self.forget_name(task);
+        if !self.named_threads.contains_key(&task.pid) {
             self.processes.remove(&task.pid);
+        }
+    }
+
+    fn set_name(&mut self, task: Task, name: NameNumber) {
+        if self.names.insert(task, name).is_none() {
+            *self.named_threads.entry(task.pid).or_default() += 1;
+        }
+    }
+
+    fn forget_name(&mut self, task: Task) {
+        if self.names.remove(&task).is_none() {
+            return;
+        }
+        if let Entry::Occupied(mut threads) = self.named_threads.entry(task.pid) {
+            *threads.get_mut() -= 1;
+            if *threads.get() == 0 {
+                threads.remove();
+            }
         }
     }
 
