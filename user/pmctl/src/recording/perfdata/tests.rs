@@ -306,6 +306,55 @@ impl io::Seek for Disk {
     }
 }
 
+/// A file on a disk that has no room for the header when it is written the second time.
+#[derive(Default)]
+struct CopyingDisk {
+    file: Cursor<Vec<u8>>,
+    headers: u32,
+}
+
+impl io::Write for CopyingDisk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.file.position() == 0 {
+            self.headers += 1;
+            if self.headers == 2 {
+                return Err(io::Error::from_raw_os_error(nix::libc::ENOSPC));
+            }
+        }
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl io::Seek for CopyingDisk {
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+#[test]
+fn a_header_without_room_is_noted_as_the_end() {
+    let Recording {
+        events,
+        host,
+        build_ids,
+        mut notes,
+        ..
+    } = example(false);
+    let mut writer = Writer::new(CopyingDisk::default(), events).expect("there is room");
+    writer.append(&first_sample(false)).expect("there is room");
+    let error = writer.save().expect_err("the header does not fit");
+    assert!(is_full(&error));
+    let finished = writer.finish(&host, &build_ids, &mut notes);
+    let bytes = finished.expect("there is room again").output.file;
+    let recording = read(bytes.into_inner()).expect("it is whole");
+    assert_eq!(recording.samples().count(), 1);
+    assert!(!recording.notes.is_whole(), "more was to be recorded");
+}
+
 /// Returns the first sample of the example's records.
 fn first_sample(has_all_parts: bool) -> Record {
     let records = super::example::records(has_all_parts);

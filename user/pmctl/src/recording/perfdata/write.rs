@@ -163,7 +163,12 @@ impl<W: Write + Seek> Writer<W> {
     /// The errors of [`append`](Self::append).
     pub(crate) fn save(&mut self) -> io::Result<()> {
         self.flush()?;
-        self.write_header(&[])
+        let result = self.write_header(&[]);
+        // On a file system that copies on write there may be no room even for the header. The caller records no more then.
+        if let Err(error) = &result {
+            self.note_if_full(error);
+        }
+        result
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -186,11 +191,16 @@ impl<W: Write + Seek> Writer<W> {
     /// Drops the records that are not written, and returns the error.
     fn drop_unwritten(&mut self, error: io::Error) -> io::Result<()> {
         self.totals = self.totals_in_file();
-        if is_full(&error) {
+        self.note_if_full(&error);
+        Err(error)
+    }
+
+    /// Notes that the recording ends early, if there is no room.
+    fn note_if_full(&mut self, error: &io::Error) {
+        if is_full(error) {
             self.dropped_because
                 .get_or_insert_with(|| error.to_string());
         }
-        Err(error)
     }
 
     /// Returns the sums over the records that are in the file.
