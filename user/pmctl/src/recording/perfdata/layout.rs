@@ -23,6 +23,9 @@ const BEHIND_CGROUP: u64 = 1 << 22 | 1 << 23;
 /// A field of any size behind these.
 const SAMPLE_AUX: u64 = 1 << 20;
 
+/// `PERF_SAMPLE_BRANCH_COUNTERS`: a word with counts follows the branches for each of them.
+const SAMPLE_BRANCH_COUNTERS: u64 = 1 << 19;
+
 /// The fields that the records of an event have.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Layout {
@@ -173,7 +176,12 @@ impl Layout {
         if self.branches & abi::PERF_SAMPLE_BRANCH_HW_INDEX != 0 {
             reader.u64()?;
         }
-        Branch::decode(reader, count)
+        let branches = Branch::decode(reader, count)?;
+        if self.branches & SAMPLE_BRANCH_COUNTERS != 0 && !branches.is_empty() {
+            let size = count.checked_mul(8)?;
+            reader.take(usize::try_from(size).ok()?)?;
+        }
+        Some(branches)
     }
 
     /// Splits the content of a record that is no sample into its body and its stamp.
@@ -227,4 +235,31 @@ fn task(word: u64) -> Task {
 /// Returns the CPU of `PERF_SAMPLE_CPU`: the lower 4 bytes.
 fn cpu(word: u64) -> u32 {
     task(word).pid
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_branches_are_passed_over() {
+        let words = [
+            2, // branches, of three words
+            0x10, 0x20, 0, 0x30, 0x40, 0, //
+            7, 8, // their counts
+            9, // the cgroup
+        ];
+        let content: Vec<u8> = words
+            .iter()
+            .flat_map(|word: &u64| word.to_le_bytes())
+            .collect();
+        let mut reader = Reader(&content);
+        let layout = Layout {
+            branches: SAMPLE_BRANCH_COUNTERS,
+            ..Layout::default()
+        };
+        let branches = layout.branches(&mut reader).expect("all words are there");
+        assert_eq!((branches[1].from, branches[1].to), (0x30, 0x40));
+        assert_eq!(reader.u64(), Some(9));
+    }
 }
