@@ -30,6 +30,7 @@ fn a_usage_error_exits_with_2() {
         &["stat"][..],
         &["stat", "-r", "x", "true"],
         &["stat", "-I", "0", "true"],
+        &["report", "--percent-limit", "nan"],
         &["no"],
     ] {
         pmctl(arguments).code(2);

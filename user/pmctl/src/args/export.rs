@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use super::viewing::Input;
+use crate::system::text::quoted;
 
 const EXPORT_HELP: &str = "\
 Formats, their usual files, and what opens them:
@@ -85,7 +86,7 @@ impl Format {
 
     /// Returns how to open a file of this format and this name, as the end of a message.
     pub(crate) fn viewer(self, file: &Path) -> String {
-        let file = file.display();
+        let file = quoted(&file.to_string_lossy());
         match self {
             Self::Firefox => {
                 format!("open it at https://profiler.firefox.com or with `samply load {file}`")

@@ -251,7 +251,8 @@ pub(crate) struct Report {
         long,
         value_name = "PERCENT",
         default_value_t = 0.0,
-        hide_default_value = true
+        hide_default_value = true,
+        value_parser = parse_percent
     )]
     pub(crate) percent_limit: f64,
 
@@ -373,4 +374,12 @@ pub(crate) struct Flamegraph {
     /// Draw this event [default: the first]
     #[arg(short, long, value_name = "EVENT")]
     pub(crate) event: Option<String>,
+}
+
+/// Parses a percentage. `nan` is none: no share is as large.
+fn parse_percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(percent) if !percent.is_nan() => Ok(percent),
+        _ => Err("give a percentage, such as 0.5".to_owned()),
+    }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Formats texts for output: numbers, names, and columns.
 
+use std::borrow::Cow;
+
 use anyhow::{Context, Result, anyhow};
 use serde::de::DeserializeOwned;
 
@@ -118,9 +120,22 @@ pub(crate) fn did_you_mean(names: &[&str]) -> Option<String> {
     Some(format!("Did you mean {}?", join_names(&names, "or")))
 }
 
+/// Returns a word as a shell takes it, on one line.
+pub(crate) fn quoted(word: &str) -> String {
+    let text = printable(word);
+    shlex::try_quote(&text).map_or_else(|_| text.clone(), Cow::into_owned)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quoted("perf.data"), "perf.data");
+        assert_eq!(quoted("my file"), "'my file'");
+        assert_eq!(quoted("a\nb; c"), "'a?b; c'");
+    }
 
     #[test]
     fn lines_are_broken_between_words() {

@@ -8,7 +8,7 @@ use crate::args::{CommonOptions, DEFAULT_FILE, RecordTarget};
 use crate::recording::perfdata::{self, Notes};
 use crate::recording::unwind::Cuts;
 use crate::system::screen::Colors;
-use crate::system::text::{count, thousands};
+use crate::system::text::{count, quoted, thousands};
 
 /// The numbers of a recording that are shown at its end.
 pub(super) struct RecordingSummary {
@@ -113,7 +113,7 @@ pub(super) fn summarize(
     if summary.samples > 0 && !options.is_to_standard_output() {
         let input = match &summary.name[..] {
             DEFAULT_FILE => String::new(),
-            name => format!(" -i {name}"),
+            name => format!(" -i {}", quoted(name)),
         };
         writeln!(output, "pmctl: see it with `pmctl report{input}`")?;
     }

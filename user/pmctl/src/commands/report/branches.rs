@@ -63,9 +63,11 @@ pub(super) fn write_table(recording: &Recording, args: &Report, output: &mut Scr
         ("to", Align::Left),
     ]);
     for ((from, to), totals) in within_limits(&rows, args, |(_, totals)| {
-        totals.taken as f64 / total as f64
+        totals.taken as f64 / total.max(1) as f64
     }) {
-        let style = output.colors.share(totals.taken as f64 / total as f64);
+        let style = output
+            .colors
+            .share(totals.taken as f64 / total.max(1) as f64);
         let cells = [
             percent_text(totals.taken, total),
             thousands(totals.taken),

@@ -168,7 +168,7 @@ fn write_event(
     let min_events = args
         .graph()
         .map_or(0, |graph| min_events(graph.min_percent, events));
-    let part = |share: &Share| size(share) as f64 / events as f64;
+    let part = |share: &Share| size(share) as f64 / events.max(1) as f64;
     for (row, share) in within_limits(&rows, args, |(_, share)| part(share)) {
         let mut cells = vec![percent_text(share.events, events), thousands(share.samples)];
         if args.children {
