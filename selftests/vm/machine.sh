@@ -5,8 +5,13 @@
 # file, and the functions read its variables.
 # shellcheck disable=SC2154
 
-# QEMU's models by short names. Each except `none` has a PMU.
-declare -A MODELS=([intel]="Skylake-Client,pmu=on,tcg-pcid=on" [amd]="EPYC-Genoa,pmu=on,tcg-pcid=on" [none]="Skylake-Client")
+# Alder Lake's model number, for which Linux has two kinds of cores.
+ALDER_LAKE=Skylake-Client,pmu=on,tcg-pcid=on,model=151
+
+# QEMU's models by short names. Each except `none` has a PMU; core and atom are the cores of a
+# hybrid processor.
+declare -A MODELS=([intel]="Skylake-Client,pmu=on,tcg-pcid=on" [amd]="EPYC-Genoa,pmu=on,tcg-pcid=on" [none]="Skylake-Client"
+	[core]="$ALDER_LAKE,pmu-kind=core" [atom]="$ALDER_LAKE,pmu-kind=atom")
 
 # qemu_model KIND : prints QEMU's model and properties: for intel,pmu-width=24 that is
 # Skylake-Client,pmu=on,tcg-pcid=on,pmu-width=24.

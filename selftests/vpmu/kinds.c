@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The kinds of cores of a hybrid processor on the virtual PMU: what CPUID says of them, and raw
+ * events that are different things on the two kinds. The first CPU is a big core, the second a
+ * small one.
+ *
+ * The module must not be loaded, since it would use the counters.
+ */
+#include <cpuid.h>
+
+#include "cpu.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+#include "pmu.h"
+
+#define N	100000UL
+#define USR	(1ULL << 16)
+
+/* CPUID.07H:EDX, and the kinds in CPUID.1AH:EAX[31:24] */
+#define HYBRID	(1U << 15)
+#define CORE	0x40
+#define ATOM	0x20
+
+FIXTURE(kinds)
+{
+};
+
+FIXTURE_VARIANT(kinds)
+{
+	int cpu;
+	unsigned int kind;
+	/* The growth of the count for each iteration of loop(), in quarters. */
+	struct { __u64 select; unsigned long quarters; } events[3];
+};
+
+/* An iteration is two instructions, of which one is a branch; eight instructions take ten cycles. */
+FIXTURE_VARIANT_ADD(kinds, core)
+{
+	.cpu = 0,
+	.kind = CORE,
+	.events = { { 0x81d0, 8 }, { 0xe424, 4 }, { 0x0280, 10 } },
+};
+
+FIXTURE_VARIANT_ADD(kinds, atom)
+{
+	.cpu = 1,
+	.kind = ATOM,
+	.events = { { 0x81d0, 4 }, { 0xe424, 10 }, { 0x0280, 4 } },
+};
+
+FIXTURE_SETUP(kinds)
+{
+	ASSERT_EQ(0, pin_to_cpu(variant->cpu));
+	ASSERT_EQ(0, msr_write(variant->cpu, MSR_IA32_PERF_GLOBAL_CTRL, 1));
+}
+
+FIXTURE_TEARDOWN(kinds)
+{
+	msr_write(variant->cpu, MSR_IA32_PERFEVTSEL0, 0);
+	msr_write(variant->cpu, MSR_IA32_PMC0, 0);
+	msr_write(variant->cpu, MSR_IA32_PERF_GLOBAL_CTRL, 0);
+}
+
+TEST_F(kinds, cpuid_tells_the_kind)
+{
+	unsigned int eax, ebx, ecx, edx;
+
+	ASSERT_TRUE(__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx));
+	EXPECT_EQ(HYBRID, edx & HYBRID);
+	ASSERT_TRUE(__get_cpuid_count(0x1a, 0, &eax, &ebx, &ecx, &edx));
+	EXPECT_EQ(variant->kind, eax >> 24);
+	EXPECT_NE(0U, eax & 0xffffff);
+	EXPECT_EQ(0U, ebx | ecx | edx);
+}
+
+/* Returns how often an event happens around and in loop(@n) in user mode, or ~0 on failure. */
+static __u64 __attribute__((noinline)) count_loop(int cpu, __u64 select, unsigned long n)
+{
+	__u64 value;
+
+	if (msr_write(cpu, MSR_IA32_PMC0, 0) ||
+	    msr_write(cpu, MSR_IA32_PERFEVTSEL0, select | USR | PERFEVTSEL_EN))
+		return ~0ULL;
+	loop(n);
+	if (msr_write(cpu, MSR_IA32_PERFEVTSEL0, 0) || msr_read(cpu, MSR_IA32_PMC0, &value))
+		return ~0ULL;
+	return value;
+}
+
+TEST_F(kinds, the_same_number_is_another_event)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(variant->events); i++) {
+		const __u64 select = variant->events[i].select;
+		const __u64 least = count_loop(variant->cpu, select, 1);
+		const __u64 count = count_loop(variant->cpu, select, N + 1) - least;
+		const __u64 expected = variant->events[i].quarters * N / 4;
+
+		/* A count of cycles is rounded down. */
+		EXPECT_LE(expected - 1, count);
+		EXPECT_GE(expected + 1, count);
+	}
+}
+
+TEST_HARNESS_MAIN
