@@ -46,6 +46,9 @@
  *             event; the config breaks a rule of struct perfmon_config; or the
  *             event is an architectural one and CPUID says that a CPU lacks it
  *             (leaf 0AH or 23H; the kernel log names the CPU, once).
+ * EOPNOTSUPP  PMIOSETUP, PERFMON_DEFINE_EVENT: the processor is a hybrid, and the
+ *             event is not an architectural one, so that each kind of core would
+ *             count another event.
  * EBUSY       PMIOSETUP: a running trace or events have this counter, or there is
  *             an exclusive event. IOCTL_PERFMON_START: the counters that PMIOSETUP
  *             and events have leave too few for the config, there is an exclusive
@@ -943,9 +946,12 @@ enum perfmon_command {
  *
  * - Types are PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE (the events in the table
  *   of the CPU) and PERF_TYPE_RAW; of PERF_TYPE_SOFTWARE PERF_COUNT_SW_DUMMY alone.
+ *   On a hybrid processor the first two count on all kinds of cores, and there are
+ *   perf's types of the other kinds of cores beside PERF_TYPE_RAW.
  * - Nothing is multiplexed, unless PERFMON_EVENT_ROTATE asks for it. Events that count
  *   the same share a counter, any number of them. An event for which no counter is
- *   left is refused with EBUSY. So time_running is time_enabled.
+ *   left is refused with EBUSY. So time_running is time_enabled, unless the
+ *   processor is a hybrid.
  *   PERFMON_GET_OWNER gives the owner of a counter.
  * - time_enabled is the time during which the task ran, on the CPU that the event is
  *   for, and the event and its group were enabled.

@@ -9,8 +9,8 @@ use crate::{
     cpu::{self, irqs_off, Hotplug, HotplugCallbacks, PowerCallbacks, ThisCpu},
     event,
     logic::{
-        counter::bits, counter_state::CounterState, cpuid::Capabilities, load_limit::LoadLimit,
-        throttle::Limits,
+        core_kinds::CoreKind, counter::bits, counter_state::CounterState, cpuid::Capabilities,
+        load_limit::LoadLimit, throttle::Limits,
     },
     ownership::{clean_dirty_counters_here, Ownership, OWNERSHIP, PLACE_HOLDERS},
     percpu, pmu, trace,
@@ -44,12 +44,15 @@ pub(crate) unsafe fn init(
     {
         // CPUs that come online after `pmu::set_common` don't change the common capabilities.
         let load_limit = LoadLimit::for_processor(&pmu::processor(cpu::pin().here()));
+        let perf_types = probe::perf_types();
         let mut ownership = OWNERSHIP.lock();
+        let mut kinds = *ownership.cpus().kinds();
+        kinds.set_types(|kind| perf_types[kind.number()]);
         let (common, counter) =
             probe::leave_place_holder(*ownership.cpus().common_capabilities(), place_holder)?;
         ownership.cpus_mut().set_common_capabilities(common);
         probe::check_period(period_bits, &common)?;
-        pmu::set_common(common, counter, period_bits, limits, load_limit);
+        pmu::set_common(common, &kinds, counter, period_bits, limits, load_limit);
     }
     trial::run()?;
     Ok(cpus)
@@ -72,8 +75,8 @@ impl HotplugCallbacks for CpuCallbacks {
             Ok(()) => check_cpu(&mut ownership, here),
             Err(refusal) => Err(refusal.reason()),
         };
-        let capabilities = match checked_cpu {
-            Ok(capabilities) => capabilities,
+        let (capabilities, kind) = match checked_cpu {
+            Ok(checked) => checked,
             Err(reason) => {
                 ownership.cpus_mut().add_incapable(cpu);
                 here.percpu().is_refused.set(1);
@@ -90,6 +93,7 @@ impl HotplugCallbacks for CpuCallbacks {
         let [general, fixed] = &percpu.widths;
         general.set(capabilities.general_width.into());
         fixed.set(capabilities.fixed_width.into());
+        percpu.set_core_kind(kind);
         percpu.arch_events.set(capabilities.arch_events.into());
         percpu
             .extended_counters
@@ -139,18 +143,26 @@ impl PowerCallbacks for CpuCallbacks {
     }
 }
 
-/// Checks whether a CPU that has come online can be counted on, and returns its capabilities. At load, removes the
-/// capabilities that this CPU lacks from the common ones.
-fn check_cpu(ownership: &mut Ownership, here: ThisCpu<'_>) -> Result<Capabilities, &'static str> {
+/// Checks whether a CPU that has come online can be counted on, and returns its capabilities and its kind. At load,
+/// removes the capabilities that this CPU lacks from the common ones, and adds its kind.
+fn check_cpu(
+    ownership: &mut Ownership,
+    here: ThisCpu<'_>,
+) -> Result<(Capabilities, CoreKind), &'static str> {
     let capabilities = pmu::probe(here).map_err(|reason| reason.reason())?;
     let cpus = ownership.cpus_mut();
     let common = *cpus.common_capabilities();
-    if !pmu::has_common() {
+    let kind = if !pmu::has_common() {
         cpus.set_common_capabilities(common.intersection(capabilities));
-    } else if !capabilities.includes(common) {
+        let kind = cpus.kinds_mut().add(&capabilities);
+        kind.ok_or("the CPUs before it are of three other kinds")?
+    } else if capabilities.includes(common) {
+        let kind = cpus.kinds().kind_of(&capabilities);
+        kind.ok_or("it has fewer events than the others, or is of another kind")?
+    } else {
         return Err("it has fewer counters or events than the others");
-    }
-    Ok(capabilities)
+    };
+    Ok((capabilities, kind))
 }
 
 /// Begins to count on a CPU. No task may run on it during this, since the task could read the counters.
@@ -166,8 +178,8 @@ fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
                 pmu.start(here, id);
             }
         }
-        for (id, select) in ownership.event_counters() {
-            pmu.set_up_tampered(here, id, select);
+        for (id, encodings) in ownership.event_counters() {
+            pmu.set_up_tampered(here, id, encodings.on_or_nothing(percpu.core_kind()));
         }
     }
     // Events may have been opened and closed while the CPU was offline.

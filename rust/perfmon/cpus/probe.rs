@@ -4,12 +4,13 @@
 use crate::{
     cpu::{self, msr, ThisCpu},
     logic::{
+        core_kinds::MAX_CORE_KINDS,
         cpuid::{Architecture, Capabilities, NoPmu},
         extend64::Width,
         regs::Registers,
     },
-    ownership::Reservation,
-    pmu,
+    ownership::{perf_type, Reservation, OWNERSHIP},
+    percpu, pmu,
 };
 use kernel::prelude::*;
 
@@ -106,6 +107,22 @@ pub(super) fn leave_place_holder(
         }
     );
     Ok((remaining, Some(counter)))
+}
+
+/// Returns the types of Linux perf's PMUs for each kind of core, if there are several kinds. The caller does not hold the
+/// lock of the ownership, since perf takes mutexes of its own.
+pub(super) fn perf_types() -> [Option<u32>; MAX_CORE_KINDS] {
+    let mut types = [None; MAX_CORE_KINDS];
+    if !OWNERSHIP.lock().cpus().kinds().are_several() {
+        return types;
+    }
+    for cpu in cpu::possible_cpus() {
+        let of_kind = &mut types[percpu::of_cpu(cpu).core_kind().number()];
+        if of_kind.is_none() && OWNERSHIP.lock().cpus().is_counted(cpu) {
+            *of_kind = perf_type(cpu);
+        }
+    }
+    types
 }
 
 /// Checks that all counters can overflow after 2^`bits` events.

@@ -302,8 +302,8 @@ fn event_value(event: &Event, count: &EventCount) -> EventValue {
     }
 }
 
-/// Returns the times of an event that does not take turns: it always counts while it is enabled.
-fn times_without_turns(count: EventCount) -> EventTimes {
+/// Returns the times of an event that never waits: it always counts while it is enabled.
+fn times_without_waits(count: EventCount) -> EventTimes {
     let time = count.time.nanoseconds();
     EventTimes {
         enabled: time,
@@ -313,8 +313,8 @@ fn times_without_turns(count: EventCount) -> EventTimes {
 
 /// Returns the times of an event whose windows were closed for `count`.
 fn event_times(event: &Event, count: EventCount) -> EventTimes {
-    let times = times_without_turns(count);
-    if !event.config.takes_turns {
+    let times = times_without_waits(count);
+    if !event.config.may_wait() {
         return times;
     }
     // The enabled time is loaded after the running time, so the enabled time is not less.
@@ -367,7 +367,7 @@ fn read_group(event: &Event, to: impl ReadTarget) -> Result<usize> {
             format,
             &mut stack_words,
             group.map(read),
-            times_without_turns,
+            times_without_waits,
         )
     });
     if let Some(Some(words)) = words {

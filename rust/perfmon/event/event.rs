@@ -47,7 +47,7 @@ pub(super) struct Event {
     /// The TID of the task in the opener's PID namespace, also after the task has ended; -1 if the target is a CPU or
     /// a cgroup.
     pub(super) pid: i32,
-    /// The bits [`BROKEN`], [`PRECISE`] and [`TURNS`]; 0 for events that the fast path can read.
+    /// The bits [`BROKEN`], [`PRECISE`] and [`WAITS`]; 0 for events that the fast path can read.
     ///
     /// ATOMICS: relaxed. No bit becomes 0 again.
     slow_read_flags: AtomicU32,
@@ -68,7 +68,8 @@ pub(super) struct Event {
     ///
     /// ATOMICS: relaxed additions by any CPU, as for `total`.
     cycles: AtomicU64,
-    /// The time in which the event was enabled and waited for its turn, in cycles of the time-stamp counter.
+    /// The time in which the event was enabled and waited for its turn or for a CPU that counts it, in cycles of the
+    /// time-stamp counter.
     ///
     /// ATOMICS: relaxed additions by any CPU, as for `total`.
     waited_cycles: AtomicU64,
@@ -93,14 +94,14 @@ pub(super) struct Event {
 const BROKEN: u32 = 1;
 /// [`Event::slow_read_flags`]: the processor writes the samples and reloads the counter (PEBS).
 const PRECISE: u32 = 2;
-/// [`Event::slow_read_flags`]: the event takes turns on counters (`PERFMON_EVENT_ROTATE`).
-const TURNS: u32 = 4;
+/// [`Event::slow_read_flags`]: the event [may wait](EventConfig::may_wait) while it is enabled.
+const WAITS: u32 = 4;
 
 /// Returns the initial [`Event::slow_read_flags`] for a configuration.
 fn slow_read_flags(config: &EventConfig) -> u32 {
     let precise_flag = if config.sampling.precise { PRECISE } else { 0 };
-    let turns_flag = if config.takes_turns { TURNS } else { 0 };
-    precise_flag | turns_flag
+    let waits_flag = if config.may_wait() { WAITS } else { 0 };
+    precise_flag | waits_flag
 }
 
 // SAFETY: `Send` requires that any task may use and drop the value: its fields are immutable, atomic, or
@@ -191,7 +192,7 @@ impl Event {
         self.cycles.fetch_add(cycles, Relaxed);
     }
 
-    /// Adds the time in which a slot waited for its turn, in TSC cycles.
+    /// Adds the time in which a slot waited for its turn or for a CPU that counts it, in TSC cycles.
     pub(super) fn add_waited_time(&self, cycles: u64) {
         self.waited_cycles.fetch_add(cycles, Relaxed);
     }
@@ -219,7 +220,7 @@ impl Event {
         Cycles(self.cycles.load(Relaxed))
     }
 
-    /// Returns the time of all closed windows and of all waits for a turn that have ended.
+    /// Returns the time of all closed windows and of all waits that have ended.
     pub(super) fn enabled_time(&self) -> Cycles {
         self.time().plus(Cycles(self.waited_cycles.load(Relaxed)))
     }
@@ -231,7 +232,7 @@ impl Event {
     }
 
     /// Returns whether the count can't be read by the fast path: it [misses events](Self::is_broken), the processor
-    /// reloads the counter (PEBS), or the event takes turns.
+    /// reloads the counter (PEBS), or the event [may wait](EventConfig::may_wait).
     #[inline(always)]
     pub(super) fn needs_slow_read(&self) -> bool {
         self.slow_read_flags.load(Relaxed) != 0

@@ -55,8 +55,7 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
     let attr = copy_attr(request.attr as usize)?;
     check_lockdown()?;
     let pmu = pmu::common();
-    let microarchitecture = pmu.capabilities.microarchitecture;
-    let mut config = EventConfig::new(&attr, &pmu.capabilities, microarchitecture)?;
+    let mut config = EventConfig::new(&attr, &pmu.capabilities, &pmu.kinds)?;
     // A pinned event never gives its counter up.
     config.takes_turns = request.flags & flag::TURNS != 0 && !config.pinned;
     config.sampling.trigger.check(max_sample_rate())?;
@@ -228,6 +227,7 @@ fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result 
         && leader.config.inherit == config.inherit
         && leader.config.inherit_thread == config.inherit_thread
         && leader.config.takes_turns == config.takes_turns
+        && config.counts_with(&leader.config)
         && !config.exclusive
         && !config.pinned
     {
@@ -244,6 +244,7 @@ fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result 
 ///
 /// EBUSY if no counter is left that can count the event, or there are too few counters for its group to ever have a
 /// turn. EIO if the counter does not hold what is written to it. ESRCH if the task exits. ENOMEM if there is no memory.
+#[inline(never)]
 fn new_attached_event(
     config: EventConfig,
     mut target: Target,

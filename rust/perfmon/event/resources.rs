@@ -10,9 +10,10 @@ use crate::{
     },
     module_parameters,
     ownership::{with_reserved, EventPlace, Ownership, OWNERSHIP},
+    percpu,
     sys::compat::parameter,
 };
-use kernel::prelude::*;
+use kernel::{cpu::CpuId, prelude::*};
 
 /// Returns the highest frequency, in samples per second, that an event may ask for; 0 for no limit.
 pub(super) fn max_sample_rate() -> u32 {
@@ -25,12 +26,19 @@ pub(super) fn max_sample_rate() -> u32 {
 ///
 /// # Errors
 ///
-/// EBUSY if no counter is left that can count the event. EIO if the counter does not hold what is written to it. ENOMEM
-/// if there is no memory.
+/// ENOENT if the event's CPU is of a kind that does not count the event. EBUSY if no counter is left that can count the
+/// event. EIO if the counter does not hold what is written to it. ENOMEM if there is no memory.
+// Not inlined, so that its frame, which has the users of a counter, is not on the stack of what is called afterwards.
+#[inline(never)]
 pub(super) fn take_counters(config: &EventConfig, target: &Target) -> Result<ChosenCounters> {
     let check_cpu = |ownership: &Ownership| match target {
-        Target::Cpu(cpu) | Target::Cgroup(_, Some(cpu)) => ownership.check_cpu(*cpu),
-        Target::Task(..) | Target::Cgroup(_, None) => Ok(()),
+        Target::Cpu(cpu) | Target::Cgroup(_, Some(cpu)) => {
+            ownership.check_cpu(*cpu)?;
+            check_kind(config, *cpu)
+        }
+        // The CPU of a task's event may be offline.
+        Target::Task(_, Some(cpu)) => check_kind(config, *cpu),
+        Target::Task(_, None) | Target::Cgroup(_, None) => Ok(()),
     };
     if !config.takes_counter() {
         check_cpu(&OWNERSHIP.lock())?;
@@ -69,6 +77,19 @@ pub(super) fn take_counters(config: &EventConfig, target: &Target) -> Result<Cho
     })
 }
 
+/// Checks that CPUs of the kind of `cpu` count the event.
+///
+/// # Errors
+///
+/// ENOENT if they don't.
+fn check_kind(config: &EventConfig, cpu: CpuId) -> Result {
+    if config.counts_on(percpu::of_cpu(cpu).core_kind()) {
+        Ok(())
+    } else {
+        Err(ENOENT)
+    }
+}
+
 /// Chooses the counters for an event from `offers`. Returns `None` if no counter can count the event.
 fn choose_counters(config: &EventConfig, offers: &Offers) -> Option<ChosenCounters> {
     let chosen_counter = choose_counter(config, offers);
@@ -85,6 +106,7 @@ fn choose_counters(config: &EventConfig, offers: &Offers) -> Option<ChosenCounte
 
 /// Releases what [`take_counters`] took: the counters, as the mask `counters`, the branch records, and the exclusive
 /// use.
+#[inline(never)]
 pub(super) fn release_resources(counters: u64, config: &EventConfig, place: EventPlace) {
     if !config.takes_counter() {
         return;

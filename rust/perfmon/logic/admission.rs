@@ -111,6 +111,7 @@ pub const fn turn_counters(config: &EventConfig, offers: &Offers) -> u64 {
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_admission))]
 mod tests {
+    use super::super::core_kinds::CoreKinds;
     use super::super::cpuid::{Capabilities, Microarchitecture};
     use super::super::event_attr::{
         PerfEventAttr, PERF_COUNT_SW_DUMMY, PERF_TYPE_RAW, PERF_TYPE_SOFTWARE,
@@ -118,6 +119,7 @@ mod tests {
     use super::*;
 
     const CPU: Capabilities = Capabilities {
+        microarchitecture: Microarchitecture::Skylake,
         general: 8,
         fixed: 0b111,
         arch_events: 0x7f,
@@ -133,7 +135,7 @@ mod tests {
             config: raw,
             ..PerfEventAttr::ZERO
         };
-        let config = EventConfig::new(&attr, &CPU, Microarchitecture::Skylake).ok()?;
+        let config = EventConfig::new(&attr, &CPU, &CoreKinds::one(&CPU)).ok()?;
         choose_counter(&config, offers).map(CounterId::index)
     }
 
@@ -241,7 +243,7 @@ mod tests {
             config: BRANCHES,
             ..PerfEventAttr::ZERO
         };
-        let config = EventConfig::new(&attr, &CPU, Microarchitecture::Skylake);
+        let config = EventConfig::new(&attr, &CPU, &CoreKinds::one(&CPU));
         assert!(config.is_ok());
         if let Ok(config) = config {
             let offers = Offers {
@@ -273,7 +275,7 @@ mod tests {
             config: PERF_COUNT_SW_DUMMY,
             ..PerfEventAttr::ZERO
         };
-        let config = EventConfig::new(&attr, &CPU, Microarchitecture::Skylake);
+        let config = EventConfig::new(&attr, &CPU, &CoreKinds::one(&CPU));
         assert!(config.is_ok_and(
             |config| choose_counter(&config, &Offers::default()) == Some(CounterId::NONE)
         ));

@@ -8,11 +8,12 @@
 //! interface promises, is refused.
 
 use super::cache_events::cache_event;
+use super::core_kinds::{CoreKind, CoreKinds, Encodings};
 use super::counter::{CounterId, CounterKind};
-use super::cpuid::{Capabilities, Microarchitecture};
+use super::cpuid::Capabilities;
 use super::event_attr::{
     InvalidAttr, PerfEventAttr, PERF_COUNT_SW_DUMMY, PERF_PMU_TYPE_SHIFT, PERF_TYPE_HARDWARE,
-    PERF_TYPE_HW_CACHE, PERF_TYPE_RAW, PERF_TYPE_SOFTWARE,
+    PERF_TYPE_HW_CACHE, PERF_TYPE_SOFTWARE,
 };
 use super::event_counters::EventCounters;
 use super::evtsel::EventSelect;
@@ -29,11 +30,18 @@ use super::sharing::Demand;
 /// There is a counter for the event: [`Self::counters`] is not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventConfig {
-    /// The event, with the modes. For the register of a counter see [`Self::select_on`].
+    /// The event on the first kind of core that counts it, with the modes. For the register of a counter see
+    /// [`Self::select_on`].
     pub select: EventSelect,
-    /// The fixed-function counter that counts exactly this event.
+    /// The event on each kind of core, with the modes.
+    encodings: Encodings,
+    /// All CPUs count the event.
+    pub counts_on_all_cpus: bool,
+    /// All CPUs count the event, with the same event select.
+    pub is_same_on_all_cpus: bool,
+    /// The fixed-function counter that counts exactly this event, on all kinds of cores that count it.
     pub fixed: Option<CounterId>,
-    /// The bits of the general counters that can count the event.
+    /// The bits of the general counters that can count the event, on all kinds of cores that count it.
     pub general: u64,
     /// The event is off until it is enabled.
     pub disabled: bool,
@@ -56,16 +64,17 @@ pub struct EventConfig {
 }
 
 impl EventConfig {
-    /// Checks `attr` for CPUs that all have these capabilities and this microarchitecture.
+    /// Checks `attr` for CPUs that all have the capabilities `common`, and are of these kinds.
     ///
     /// # Errors
     ///
     /// [`InvalidAttr::Invalid`] for attributes that Linux refuses for all events, [`InvalidAttr::Unsupported`] for
-    /// attributes that no event of this module has, and then the errors of the event itself, in this order.
+    /// attributes that no event of this module has, and then the errors of the event itself, in this order. If no kind of
+    /// core has the event, these are the errors of the first kind that the attribute asks for.
     pub fn new(
         attr: &PerfEventAttr,
-        capabilities: &Capabilities,
-        microarchitecture: Microarchitecture,
+        common: &Capabilities,
+        kinds: &CoreKinds,
     ) -> Result<Self, InvalidAttr> {
         attr.check()?;
         check_support(attr)?;
@@ -74,21 +83,20 @@ impl EventConfig {
         }
         let sampling = Sampling::new(attr)?;
         if let Some(stack) = &sampling.branches {
-            match capabilities.last_branch {
+            match common.last_branch {
                 Some(records) => records.check(stack)?,
                 None => return Err(InvalidAttr::Unsupported),
             }
         }
-        let select = event_select(attr, capabilities, microarchitecture)?.with_modes(
-            !attr.has(PerfEventAttr::EXCLUDE_USER),
-            !attr.has(PerfEventAttr::EXCLUDE_KERNEL),
-        );
-        let mut counters = EventCounters::new(select, capabilities, microarchitecture)?;
-        if attr.has(PerfEventAttr::PRECISE_IP) {
-            counters = counters.only(precise::counters(attr, &sampling, select, capabilities)?)?;
-        }
+        let (encodings, counters) = encode(attr, &sampling, common, kinds)?;
+        let select = encodings.first().ok_or(InvalidAttr::NoEvent)?;
         // INVARIANT: There is a counter in `EventCounters`.
-        Ok(Self::from_parts(attr, select, counters, sampling))
+        Ok(Self {
+            encodings,
+            counts_on_all_cpus: encodings.are_on_all(kinds),
+            is_same_on_all_cpus: encodings.are_same_on(kinds),
+            ..Self::from_parts(attr, select, counters, sampling)
+        })
     }
 
     /// Returns the config of [`PERF_COUNT_SW_DUMMY`]. The event never happens, so neither a period nor an attribute of
@@ -127,6 +135,9 @@ impl EventConfig {
         // INVARIANT: The caller passes at least one counter.
         Self {
             select,
+            encodings: Encodings::same(select),
+            counts_on_all_cpus: true,
+            is_same_on_all_cpus: true,
             fixed,
             general,
             disabled: attr.has(PerfEventAttr::DISABLED),
@@ -157,24 +168,47 @@ impl EventConfig {
         .bits()
     }
 
-    /// Returns the event select for `counter`: the event, or only its modes on a fixed-function counter.
+    /// Returns the event select for `counter` on the first kind of core that counts the event: the event, or only its
+    /// modes on a fixed-function counter.
     #[must_use]
     pub const fn select_on(&self, counter: CounterId) -> EventSelect {
-        match counter.kind() {
-            _ if counter.is_none() => EventSelect::new(0, 0),
-            CounterKind::General(_) => self.select,
-            CounterKind::Fixed(_) => {
-                EventSelect::new(0, 0).with_modes(self.select.is_user(), self.select.is_kernel())
-            }
-        }
+        register_select(self.select, counter)
+    }
+
+    /// Returns the event selects for `counter` on each kind of core.
+    #[must_use]
+    pub fn encodings_on(&self, counter: CounterId) -> Encodings {
+        self.encodings
+            .map(|select| register_select(select, counter))
+    }
+
+    /// Returns whether CPUs of this kind count the event.
+    #[must_use]
+    pub const fn counts_on(&self, kind: CoreKind) -> bool {
+        self.encodings.on(kind).is_some()
+    }
+
+    /// Returns whether the event may be in one group with `other`: the times of the group are those of both events. An
+    /// event that counts nothing may follow any leader.
+    #[must_use]
+    pub fn counts_with(&self, leader: &Self) -> bool {
+        !self.takes_counter()
+            || self.counts_on_all_cpus && leader.counts_on_all_cpus
+            || self.encodings.are_on_same_kinds(&leader.encodings)
+    }
+
+    /// Returns whether an enabled event may have to wait: for its turn, or for its task to run on a CPU that counts it.
+    #[must_use]
+    pub const fn may_wait(&self) -> bool {
+        self.takes_turns || !self.counts_on_all_cpus
     }
 
     /// Returns what the event requires of `counter`.
     #[must_use]
-    pub const fn demand_on(&self, counter: CounterId) -> Demand {
+    pub fn demand_on(&self, counter: CounterId) -> Demand {
         let is_sampled = self.sampling.trigger.is_sampled();
         Demand {
-            select: self.select_on(counter),
+            encodings: self.encodings_on(counter),
             is_sampled,
             needs_own_counter: is_sampled && (self.select.is_kernel() || self.sampling.precise),
         }
@@ -203,28 +237,95 @@ const fn check_support(attr: &PerfEventAttr) -> Result<(), InvalidAttr> {
     }
 }
 
-/// Returns the event select of the attribute. Its modes don't matter: the caller replaces them.
-fn event_select(
-    attr: &PerfEventAttr,
-    capabilities: &Capabilities,
-    microarchitecture: Microarchitecture,
-) -> Result<EventSelect, InvalidAttr> {
-    match attr.type_ {
-        PERF_TYPE_HARDWARE => hardware_event(generic_event(attr)?, capabilities, microarchitecture),
-        PERF_TYPE_HW_CACHE => cache_event(generic_event(attr)?, microarchitecture),
-        PERF_TYPE_RAW => raw_event(attr.config, capabilities),
-        _ => Err(InvalidAttr::Unsupported),
+/// Returns the event select `select` as the register of `counter` takes it.
+const fn register_select(select: EventSelect, counter: CounterId) -> EventSelect {
+    match counter.kind() {
+        _ if counter.is_none() => EventSelect::new(0, 0),
+        CounterKind::General(_) => select,
+        CounterKind::Fixed(_) => {
+            EventSelect::new(0, 0).with_modes(select.is_user(), select.is_kernel())
+        }
     }
 }
 
-/// Returns the number of an event whose `config` may name a PMU in its upper half.
+/// Returns the event selects of the attribute, with its modes, on the kinds of cores that count the event, and the
+/// counters that can count it on all of these kinds.
+fn encode(
+    attr: &PerfEventAttr,
+    sampling: &Sampling,
+    common: &Capabilities,
+    kinds: &CoreKinds,
+) -> Result<(Encodings, EventCounters), InvalidAttr> {
+    let only_kind = only_kind(attr, kinds)?;
+    let mut encodings = Encodings::NONE;
+    let mut counters: Option<EventCounters> = None;
+    let mut first_error = None;
+    for kind in kinds
+        .iter()
+        .filter(|kind| only_kind.is_none_or(|only| only == *kind))
+    {
+        let (select, new_counters) =
+            match encode_for(attr, sampling, &kinds.capabilities(kind, common)) {
+                Ok(encoding) => encoding,
+                Err(error) => {
+                    first_error = first_error.or(Some(error));
+                    continue;
+                }
+            };
+        encodings.set(kind, select);
+        counters = Some(match counters {
+            Some(counters) => counters.intersection(new_counters)?,
+            None => new_counters,
+        });
+    }
+    match counters {
+        Some(counters) => Ok((encodings, counters)),
+        None => Err(first_error.unwrap_or(InvalidAttr::NoEvent)),
+    }
+}
+
+/// Returns the event select of the attribute, with its modes, and the counters that can count the event, on CPUs with
+/// these capabilities.
+fn encode_for(
+    attr: &PerfEventAttr,
+    sampling: &Sampling,
+    capabilities: &Capabilities,
+) -> Result<(EventSelect, EventCounters), InvalidAttr> {
+    let microarchitecture = capabilities.microarchitecture;
+    // The lower half is the event; `only_kind` has checked the upper half.
+    let number = attr.config as u32;
+    let select = match attr.type_ {
+        PERF_TYPE_HARDWARE => hardware_event(number, capabilities, microarchitecture),
+        PERF_TYPE_HW_CACHE => cache_event(number, microarchitecture),
+        _ => raw_event(attr.config, capabilities),
+    };
+    let select = select?.with_modes(
+        !attr.has(PerfEventAttr::EXCLUDE_USER),
+        !attr.has(PerfEventAttr::EXCLUDE_KERNEL),
+    );
+    let mut counters = EventCounters::new(select, capabilities, microarchitecture)?;
+    if attr.has(PerfEventAttr::PRECISE_IP) {
+        counters = counters.only(precise::counters(attr, sampling, select, capabilities)?)?;
+    }
+    Ok((select, counters))
+}
+
+/// Returns the only kind of core that may count the event, or `None` if each kind may.
 ///
-/// The PMU of the CPUs has the type `PERF_TYPE_RAW`; 0 means the same PMU. This module has no other PMU, not even
-/// those of a hybrid processor's kinds of cores.
-const fn generic_event(attr: &PerfEventAttr) -> Result<u32, InvalidAttr> {
-    match (attr.config >> PERF_PMU_TYPE_SHIFT) as u32 {
-        0 | PERF_TYPE_RAW => Ok(attr.config as u32),
-        _ => Err(InvalidAttr::Unsupported),
+/// As in Linux perf, the type of a raw event is that of a PMU, and the upper half of the `config` of other events may
+/// name a PMU. `PERF_TYPE_RAW` is the PMU of the big cores; 0 in the upper half means all kinds, while in perf it means
+/// the big cores.
+fn only_kind(attr: &PerfEventAttr, kinds: &CoreKinds) -> Result<Option<CoreKind>, InvalidAttr> {
+    let perf_type = match attr.type_ {
+        PERF_TYPE_HARDWARE | PERF_TYPE_HW_CACHE => (attr.config >> PERF_PMU_TYPE_SHIFT) as u32,
+        type_ => type_,
+    };
+    match perf_type {
+        0 => Ok(None),
+        _ => match kinds.with_type(perf_type) {
+            Some(kind) => Ok(Some(kind)),
+            None => Err(InvalidAttr::Unsupported),
+        },
     }
 }
 
@@ -240,14 +341,17 @@ fn raw_event(config: u64, capabilities: &Capabilities) -> Result<EventSelect, In
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_event_config))]
 mod tests {
-    use super::super::cpuid::Architecture;
-    use super::super::event_attr::{PERF_COUNT_HW_INSTRUCTIONS, PERF_COUNT_HW_REF_CPU_CYCLES};
+    use super::super::cpuid::{Architecture, Microarchitecture};
+    use super::super::event_attr::{
+        PERF_COUNT_HW_INSTRUCTIONS, PERF_COUNT_HW_REF_CPU_CYCLES, PERF_TYPE_RAW,
+    };
     use super::super::read_format::ReadFormat;
     use super::*;
     use InvalidAttr::{Invalid, NoEvent, Unsupported};
-    use Microarchitecture::{Skylake, Zen4};
+    use Microarchitecture::{GoldenCove, Gracemont, Skylake, Zen4};
 
     const INTEL: Capabilities = Capabilities {
+        microarchitecture: Skylake,
         general: 8,
         fixed: 0b111,
         arch_events: 0x7f,
@@ -255,6 +359,7 @@ mod tests {
     };
     const AMD: Capabilities = Capabilities {
         architecture: Architecture::AmdV2,
+        microarchitecture: Zen4,
         general: 6,
         arch_events: 0x7b,
         select_bits: EventSelect::COMMON_BITS | EventSelect::EVENT_HIGH,
@@ -276,11 +381,11 @@ mod tests {
     }
 
     fn intel_config(attr: PerfEventAttr) -> Result<EventConfig, InvalidAttr> {
-        EventConfig::new(&attr, &INTEL, Skylake)
+        EventConfig::new(&attr, &INTEL, &CoreKinds::one(&INTEL))
     }
 
     fn amd_config(attr: PerfEventAttr) -> Result<EventConfig, InvalidAttr> {
-        EventConfig::new(&attr, &AMD, Zen4)
+        EventConfig::new(&attr, &AMD, &CoreKinds::one(&AMD))
     }
 
     /// Returns the event select and the counters.
@@ -495,6 +600,130 @@ mod tests {
         };
         assert!(intel_config(attr_with_read_format)
             .is_ok_and(|config| Ok(config.sampling.read) == ReadFormat::new(0x1f)));
+    }
+
+    const BIG: Capabilities = Capabilities {
+        microarchitecture: GoldenCove,
+        ..INTEL
+    };
+    const SMALL: Capabilities = Capabilities {
+        microarchitecture: Gracemont,
+        ..INTEL
+    };
+    /// perf's number of the PMU of the small cores.
+    const ATOM: u32 = 10;
+    const L1I_MISS: u64 = 0x1_0001;
+    const L1D_MISS: u64 = 0x1_0000;
+
+    fn hybrid_config(attr: PerfEventAttr) -> Result<EventConfig, InvalidAttr> {
+        let mut kinds = CoreKinds::NONE;
+        kinds.add(&BIG);
+        kinds.add(&SMALL);
+        kinds.set_types(|kind| Some([PERF_TYPE_RAW, ATOM, ATOM][kind.number()]));
+        let common = Capabilities {
+            general: 6,
+            ..BIG.intersection(SMALL)
+        };
+        EventConfig::new(&attr, &common, &kinds)
+    }
+
+    /// Returns the event selects on the big and on the small cores, 0 if these don't count the event; and the counters.
+    fn hybrid_encoding(type_: u32, config: u64) -> Result<(u64, u64, u64), InvalidAttr> {
+        let config = hybrid_config(attr(type_, config))?;
+        let select_on = |number| {
+            let select = config.encodings.on(CoreKind::new(number)?);
+            select.map(EventSelect::stopped)
+        };
+        let [big, small] = [0, 1].map(|number| select_on(number).unwrap_or(0));
+        assert_eq!(config.counts_on_all_cpus, big != 0 && small != 0);
+        assert_eq!(config.is_same_on_all_cpus, big == small);
+        Ok((big, small, config.counters()))
+    }
+
+    #[test]
+    fn an_event_has_an_encoding_for_each_kind_of_core() {
+        assert_eq!(
+            hybrid_encoding(PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS.into()),
+            Ok((0x3_00c0, 0x3_00c0, 1 << 32 | 0x3f))
+        );
+        assert_eq!(
+            hybrid_encoding(PERF_TYPE_HW_CACHE, L1I_MISS),
+            Ok((0x3_e424, 0x3_0280, 0xf))
+        );
+        // Small cores have no such event.
+        assert_eq!(
+            hybrid_encoding(PERF_TYPE_HW_CACHE, L1D_MISS),
+            Ok((0x3_e124, 0, 0xf))
+        );
+        assert_eq!(hybrid_encoding(PERF_TYPE_HW_CACHE, 2), Err(NoEvent));
+        assert_eq!(hybrid_encoding(PERF_TYPE_HW_CACHE, 7), Err(Invalid));
+    }
+
+    #[test]
+    fn an_event_may_name_a_kind_of_core() {
+        let [big, small] = [PERF_TYPE_RAW, ATOM].map(|perf_type| u64::from(perf_type) << 32);
+        assert_eq!(
+            hybrid_encoding(PERF_TYPE_HARDWARE, big | 1),
+            Ok((0x3_00c0, 0, 1 << 32 | 0x3f))
+        );
+        assert_eq!(
+            hybrid_encoding(PERF_TYPE_HW_CACHE, small | L1I_MISS),
+            Ok((0, 0x3_0280, 0x3f))
+        );
+        assert_eq!(
+            hybrid_encoding(PERF_TYPE_HW_CACHE, small | L1D_MISS),
+            Err(NoEvent)
+        );
+        assert_eq!(
+            hybrid_encoding(PERF_TYPE_HW_CACHE, 11 << 32 | L1I_MISS),
+            Err(Unsupported)
+        );
+    }
+
+    #[test]
+    fn raw_events_count_on_one_kind_of_core() {
+        assert_eq!(
+            hybrid_encoding(PERF_TYPE_RAW, 0x81d0),
+            Ok((0x3_81d0, 0, 0xf))
+        );
+        assert_eq!(hybrid_encoding(ATOM, 0x81d0), Ok((0, 0x3_81d0, 0x3f)));
+        assert_eq!(
+            hybrid_encoding(PERF_TYPE_RAW, 0x00c0),
+            Ok((0x3_00c0, 0, 1 << 32 | 0x3f))
+        );
+        assert_eq!(hybrid_encoding(11, 0x00c0), Err(Unsupported));
+        // The event needs an extra register on small cores only.
+        assert_eq!(hybrid_encoding(ATOM, 0x05d0), Err(Unsupported));
+        assert_eq!(
+            hybrid_encoding(PERF_TYPE_RAW, 0x05d0),
+            Ok((0x3_05d0, 0, 0xf))
+        );
+    }
+
+    #[test]
+    fn a_group_counts_on_the_same_kinds_of_cores() {
+        let instructions = attr(PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS.into());
+        let configs = [
+            instructions,
+            attr(PERF_TYPE_HW_CACHE, L1I_MISS),
+            attr(PERF_TYPE_RAW, 0x81d0),
+            attr(ATOM, 0x81d0),
+            attr(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY),
+        ]
+        .map(hybrid_config);
+        assert!(configs.iter().all(Result::is_ok));
+        if let [Ok(all), Ok(other), Ok(big), Ok(small), Ok(dummy)] = configs {
+            assert!(other.counts_with(&all) && all.counts_with(&other));
+            assert!(!big.counts_with(&all) && !all.counts_with(&big));
+            assert!(!big.counts_with(&small) && big.counts_with(&big));
+            assert!(dummy.counts_with(&big) && !big.counts_with(&dummy));
+            assert!(all.counts_with(&dummy));
+            assert!(big.may_wait() && !all.may_wait() && !other.may_wait() && !dummy.may_wait());
+            // Events of the two kinds don't agree on a counter, although their event selects are the same.
+            let counter = CounterId::FIRST;
+            assert!(!big.demand_on(counter).agrees(small.demand_on(counter)));
+            assert!(big.demand_on(counter).agrees(big.demand_on(counter)));
+        }
     }
 
     #[test]

@@ -67,6 +67,22 @@ impl EventCounters {
         Ok(this)
     }
 
+    /// Returns the counters that are in both.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidAttr::NoEvent`] if there is none.
+    pub fn intersection(self, other: Self) -> Result<Self, InvalidAttr> {
+        let this = Self {
+            fixed: self.fixed.filter(|_| self.fixed == other.fixed),
+            general: self.general & other.general,
+        };
+        if this.bits() == 0 {
+            return Err(InvalidAttr::NoEvent);
+        }
+        Ok(this)
+    }
+
     /// Returns the bits of all these counters.
     #[must_use]
     pub const fn bits(self) -> u64 {

@@ -14,6 +14,7 @@ pub mod anchor;
 pub mod branch_records;
 pub mod branches;
 pub mod cache_events;
+pub mod core_kinds;
 mod cores;
 pub mod counter;
 pub mod counter_state;

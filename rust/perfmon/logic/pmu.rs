@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The PMU of a CPU, as data: its capabilities, its register numbers, and the limits of its use.
 
+use super::core_kinds::CoreKinds;
 use super::counter::{CounterId, MAX_COUNTERS};
 use super::cpuid::{Architecture, Capabilities};
 use super::evtsel::EventSelect;
@@ -59,6 +60,8 @@ impl CounterMsrs {
 pub struct Pmu {
     /// The counters and events.
     pub capabilities: Capabilities,
+    /// The kinds of cores, whose events differ.
+    pub kinds: CoreKinds,
     /// The register numbers.
     pub registers: Registers,
     /// The registers of each counter, by [`CounterId::index`]. They are computed in advance, because the overflow
@@ -88,6 +91,7 @@ impl Pmu {
         let registers = Registers::new(&capabilities);
         let mut this = Self {
             capabilities,
+            kinds: CoreKinds::one(&capabilities),
             registers,
             msrs: [CounterMsrs::new(&registers, CounterId::FIRST); MAX_COUNTERS],
             vendor: Vendor::from_architecture(capabilities.architecture),

@@ -162,6 +162,7 @@ pub fn next_period(period: u64, samples: u64, elapsed: u64, cycles_per_sample: u
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_precise))]
 mod tests {
+    use super::super::core_kinds::CoreKinds;
     use super::super::cpuid::Microarchitecture::{IceLake, Skylake};
     use super::super::event_attr::{PERF_SAMPLE_CALLCHAIN, PERF_TYPE_RAW};
     use super::super::event_config::EventConfig;
@@ -169,6 +170,7 @@ mod tests {
     use InvalidAttr::Unsupported;
 
     const SKYLAKE: Capabilities = Capabilities {
+        microarchitecture: Skylake,
         general: 8,
         general_width: 48,
         fixed: 0b111,
@@ -178,6 +180,7 @@ mod tests {
         ..Capabilities::NONE
     };
     const ICE_LAKE: Capabilities = Capabilities {
+        microarchitecture: IceLake,
         pebs: Some(PebsFormat::Four),
         ..SKYLAKE
     };
@@ -195,25 +198,28 @@ mod tests {
         ..PerfEventAttr::ZERO
     };
 
+    fn new_config(attr: &PerfEventAttr, cpus: &Capabilities) -> Result<EventConfig, InvalidAttr> {
+        EventConfig::new(attr, cpus, &CoreKinds::one(cpus))
+    }
+
     fn counters_in_format_three(attr: PerfEventAttr) -> Result<u64, InvalidAttr> {
-        EventConfig::new(&attr, &SKYLAKE, Skylake).map(|config| config.counters())
+        new_config(&attr, &SKYLAKE).map(|config| config.counters())
     }
 
     fn counters_in_format_four(attr: PerfEventAttr) -> Result<u64, InvalidAttr> {
-        EventConfig::new(&attr, &ICE_LAKE, IceLake).map(|config| config.counters())
+        new_config(&attr, &ICE_LAKE).map(|config| config.counters())
     }
 
     #[test]
     fn counters_follow_from_the_format() {
         assert_eq!(counters_in_format_three(INSTRUCTIONS), Ok(0xf));
         assert_eq!(counters_in_format_four(INSTRUCTIONS), Ok(0x1_0000_00ff));
-        let without_pebs = EventConfig::new(
+        let without_pebs = new_config(
             &INSTRUCTIONS,
             &Capabilities {
                 pebs: None,
                 ..SKYLAKE
             },
-            Skylake,
         );
         assert_eq!(
             without_pebs.map(|config| config.counters()),

@@ -13,7 +13,7 @@
 //! of different tasks, and events of different CPUs. Events of different cgroups may count at the same time, since a
 //! cgroup may be in another cgroup.
 
-use super::evtsel::EventSelect;
+use super::core_kinds::Encodings;
 
 /// The kind of an event's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +29,8 @@ pub enum TargetKind {
 /// The use that an event makes of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// The event select of the counter.
-    pub select: EventSelect,
+    /// The event select of the counter, on each kind of core.
+    pub encodings: Encodings,
     /// Overflows of the counter become samples.
     pub is_sampled: bool,
     /// No other event that counts at the same time on the same CPU may have the counter.
@@ -54,11 +54,11 @@ impl TargetKind {
 impl Demand {
     /// Returns whether two events with these demands may have the counter at the same time on the same CPU.
     #[must_use]
-    pub const fn agrees(self, other: Self) -> bool {
+    pub fn agrees(self, other: Self) -> bool {
         let is_excluded = self.needs_own_counter
             || other.needs_own_counter
             || self.is_sampled && other.is_sampled;
-        self.select.stopped() == other.select.stopped() && !is_excluded
+        self.encodings == other.encodings && !is_excluded
     }
 }
 
@@ -116,22 +116,22 @@ impl From<CpuSampling> for KindCounts {
     }
 }
 
-/// The event selects of the events that have a counter, which differ only if the events never count at the same time.
+/// The encodings of the events that have a counter, which differ only if the events never count at the same time.
 #[derive(Clone, Copy, Debug)]
-struct SelectCounts {
-    /// Event selects, each with the number of its events.
-    counted: [(EventSelect, u32); Self::MAX],
-    /// The number of events with other event selects, for which there was no room.
+struct EncodingCounts {
+    /// Encodings, each with the number of its events.
+    counted: [(Encodings, u32); Self::MAX],
+    /// The number of events with other encodings, for which there was no room.
     uncounted: u32,
 }
 
-impl SelectCounts {
-    /// The number of different event selects of which the events are counted. A counter seldom has more.
+impl EncodingCounts {
+    /// The number of different encodings of which the events are counted. A counter seldom has more.
     const MAX: usize = 4;
 
-    /// Returns the event selects of one event.
-    const fn new(select: EventSelect) -> Self {
-        let mut counted = [(select, 0); Self::MAX];
+    /// Returns the encodings of one event.
+    const fn new(encodings: Encodings) -> Self {
+        let mut counted = [(encodings, 0); Self::MAX];
         counted[0].1 = 1;
         Self {
             counted,
@@ -140,39 +140,37 @@ impl SelectCounts {
     }
 
     /// Adds an event.
-    fn add(&mut self, select: EventSelect) {
+    fn add(&mut self, encodings: Encodings) {
         let counted = &mut self.counted;
         let same = counted
             .iter()
-            .position(|(other, count)| *count != 0 && other.stopped() == select.stopped());
+            .position(|(other, count)| *count != 0 && *other == encodings);
         let place = same.or_else(|| counted.iter().position(|(_, count)| *count == 0));
         match place.and_then(|index| counted.get_mut(index)) {
-            Some(place) => *place = (select, place.1 + 1),
+            Some(place) => *place = (encodings, place.1 + 1),
             None => self.uncounted += 1,
         }
     }
 
     /// Removes an event.
-    fn remove(&mut self, select: EventSelect) {
-        let is_same = |&&mut (other, count): &&mut (EventSelect, u32)| {
-            count != 0 && other.stopped() == select.stopped()
-        };
+    fn remove(&mut self, encodings: Encodings) {
+        let is_same =
+            |&&mut (other, count): &&mut (Encodings, u32)| count != 0 && other == encodings;
         match self.counted.iter_mut().find(is_same) {
             Some((_, count)) => *count -= 1,
             None => self.uncounted -= 1,
         }
     }
 
-    /// Returns the event selects of which events are counted.
-    fn selects(&self) -> impl Iterator<Item = EventSelect> + '_ {
+    /// Returns the encodings of which events are counted.
+    fn each(&self) -> impl Iterator<Item = Encodings> + '_ {
         let counted = self.counted.iter().filter(|(_, count)| *count != 0);
-        counted.map(|(select, _)| *select)
+        counted.map(|(encodings, _)| *encodings)
     }
 
-    /// Returns whether all events have this event select.
-    fn are_all(&self, select: EventSelect) -> bool {
-        let mut selects = self.selects();
-        self.uncounted == 0 && selects.all(|other| other.stopped() == select.stopped())
+    /// Returns whether all events have these encodings.
+    fn are_all(&self, encodings: Encodings) -> bool {
+        self.uncounted == 0 && self.each().all(|other| other == encodings)
     }
 }
 
@@ -181,7 +179,7 @@ impl SelectCounts {
 pub struct CounterUsers {
     /// The numbers of events, by [`TargetKind`].
     kinds: [KindCounts; 3],
-    selects: SelectCounts,
+    encodings: EncodingCounts,
 }
 
 impl CounterUsers {
@@ -190,7 +188,7 @@ impl CounterUsers {
     pub fn new(kind: TargetKind, demand: Demand) -> Self {
         let mut new = Self {
             kinds: [KindCounts::default(); 3],
-            selects: SelectCounts::new(demand.select),
+            encodings: EncodingCounts::new(demand.encodings),
         };
         new.counts_of_mut(kind).count(demand);
         new
@@ -207,7 +205,7 @@ impl CounterUsers {
     /// Adds an event, for which [`Self::can_admit`] has returned true.
     pub fn add(&mut self, kind: TargetKind, demand: Demand) {
         self.counts_of_mut(kind).count(demand);
-        self.selects.add(demand.select);
+        self.encodings.add(demand.encodings);
     }
 
     /// Removes an event.
@@ -216,7 +214,7 @@ impl CounterUsers {
         counts.all_events -= 1;
         counts.sampled_events -= u32::from(demand.is_sampled);
         counts.unshared_events -= u32::from(demand.needs_own_counter);
-        self.selects.remove(demand.select);
+        self.encodings.remove(demand.encodings);
     }
 
     /// Returns the number of events.
@@ -251,17 +249,18 @@ impl CounterUsers {
         !self.are_all(TargetKind::Task) && !self.are_all(TargetKind::Cpu)
     }
 
-    /// Returns the event select of an event. It is that of all events that [may count at once](Self::may_overlap).
+    /// Returns the event select of an event, on each kind of core. It is that of all events that
+    /// [may count at once](Self::may_overlap).
     #[must_use]
-    pub fn select(&self) -> EventSelect {
-        let [(first, _), ..] = self.selects.counted;
-        self.selects.selects().next().unwrap_or(first)
+    pub fn encodings(&self) -> Encodings {
+        let [(first, _), ..] = self.encodings.counted;
+        self.encodings.each().next().unwrap_or(first)
     }
 
-    /// Returns whether all events have this event select.
+    /// Returns whether all events have this event select, on each kind of core.
     #[must_use]
-    pub fn all_select(&self, select: EventSelect) -> bool {
-        self.selects.are_all(select)
+    pub fn all_have(&self, encodings: Encodings) -> bool {
+        self.encodings.are_all(encodings)
     }
 
     /// Returns whether one more event may have the counter together with the events of other tasks and CPUs. The caller
@@ -288,7 +287,7 @@ impl CounterUsers {
             || demand.is_sampled && simultaneous.sampled_events != 0
             || simultaneous.unshared_events != 0;
         // Without overlap all other events are of the same kind, and count at other times or on other CPUs.
-        let select_fits = overlapping.all_events == 0 || self.all_select(demand.select);
+        let select_fits = overlapping.all_events == 0 || self.all_have(demand.encodings);
         select_fits && !is_excluded
     }
 }
@@ -296,6 +295,8 @@ impl CounterUsers {
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_sharing))]
 mod tests {
+    use super::super::core_kinds::CoreKind;
+    use super::super::evtsel::EventSelect;
     use super::*;
 
     const MAX_EVENTS: usize = 12;
@@ -323,8 +324,15 @@ mod tests {
                 _ => TargetKind::Task,
             };
             let target = (bits >> 16) as u8 % TARGETS_PER_KIND;
+            let select = EventSelect::new(number, 0).with_modes(true, bits >> 24 & 3 == 0);
+            let mut encodings = Encodings::same(select);
+            if bits >> 40 & 7 == 0 {
+                // An event that only one kind of core counts.
+                encodings = Encodings::NONE;
+                encodings.set(CoreKind::FIRST, select);
+            }
             let demand = Demand {
-                select: EventSelect::new(number, 0).with_modes(true, bits >> 24 & 3 == 0),
+                encodings,
                 is_sampled: bits >> 32 & 3 == 0,
                 needs_own_counter: bits >> 32 & 15 == 0,
             };
@@ -362,7 +370,7 @@ mod tests {
         fn fits(&self, new: &Self) -> bool {
             !self.overlaps(new)
                 || self.demand.agrees(new.demand)
-                || self.demand.select == new.demand.select && self.is_sampled_elsewhere(new)
+                || self.demand.encodings == new.demand.encodings && self.is_sampled_elsewhere(new)
         }
     }
 
@@ -435,7 +443,7 @@ mod tests {
     #[test]
     fn any_number_of_equal_events_share() {
         let demand = Demand {
-            select: EventSelect::new(0xc0, 0).with_modes(true, true),
+            encodings: Encodings::same(EventSelect::new(0xc0, 0).with_modes(true, true)),
             is_sampled: false,
             needs_own_counter: false,
         };
@@ -450,7 +458,7 @@ mod tests {
         assert!(users.may_overlap());
         assert!(users.can_admit(TargetKind::Cgroup, demand, None));
         let other_demand = Demand {
-            select: EventSelect::new(0xc4, 0).with_modes(true, true),
+            encodings: Encodings::same(EventSelect::new(0xc4, 0).with_modes(true, true)),
             ..demand
         };
         assert!(!users.can_admit(TargetKind::Task, other_demand, None));
@@ -460,7 +468,7 @@ mod tests {
     #[test]
     fn sampled_events_of_cgroups_share_a_counter_if_their_cpus_differ() {
         let demand = Demand {
-            select: EventSelect::new(0xc0, 0).with_modes(true, true),
+            encodings: Encodings::same(EventSelect::new(0xc0, 0).with_modes(true, true)),
             is_sampled: true,
             needs_own_counter: true,
         };

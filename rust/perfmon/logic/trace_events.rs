@@ -128,6 +128,19 @@ pub fn missing_event(select: EventSelect, capabilities: &Capabilities) -> Option
     architectural_number(select).filter(|number| capabilities.arch_events >> number & 1 == 0)
 }
 
+/// Returns whether `select` counts one of the architectural events that CPUs with these capabilities have, so that it
+/// counts the same on all kinds of cores.
+#[must_use]
+pub fn is_architectural(select: EventSelect, capabilities: &Capabilities) -> bool {
+    let same_event = |architectural: EventSelect| {
+        (architectural.event(), architectural.unit_mask()) == (select.event(), select.unit_mask())
+            && select.unit_mask_2() == 0
+    };
+    (0..ARCHITECTURAL_EVENTS.len() as u32)
+        .filter_map(|number| architectural_select(number, capabilities))
+        .any(same_event)
+}
+
 /// Returns the event select of an architectural event (`PERFMON_ARCH_EVENT_*`), without modes. `None` if the CPUs
 /// lack the event.
 #[must_use]

@@ -321,6 +321,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_turns))]
 mod tests {
+    use super::super::core_kinds::Encodings;
     use super::super::evtsel::EventSelect;
     use super::*;
 
@@ -360,7 +361,9 @@ mod tests {
         }
         fn demand_on(&self, _counter: CounterId) -> Demand {
             Demand {
-                select: EventSelect::new(self.select, 0).with_modes(true, false),
+                encodings: Encodings::same(
+                    EventSelect::new(self.select, 0).with_modes(true, false),
+                ),
                 is_sampled: false,
                 needs_own_counter: false,
             }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The sets of CPUs: those that are used for counting, and those that can't be used for it.
 
-use crate::{cpu::CpuSet, logic::cpuid::Capabilities};
+use crate::{
+    cpu::CpuSet,
+    logic::{core_kinds::CoreKinds, cpuid::Capabilities},
+};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use kernel::cpu::CpuId;
 
@@ -19,6 +22,8 @@ pub(crate) fn has_incapable_cpu() -> bool {
 pub(crate) struct CpuSets {
     /// The capabilities that all CPUs seen so far have in common.
     common_capabilities: Capabilities,
+    /// The kinds of the CPUs that were online when the module was loaded.
+    kinds: CoreKinds,
     /// The CPUs that are used for counting: online, capable, and the system is awake.
     in_use: CpuSet,
     /// The CPUs that were ever used for counting, over which values are summed.
@@ -35,6 +40,7 @@ impl CpuSets {
     pub(super) const fn new() -> Self {
         Self {
             common_capabilities: Capabilities::NONE,
+            kinds: CoreKinds::NONE,
             in_use: CpuSet::new(),
             ever_used: CpuSet::new(),
             incapable: CpuSet::new(),
@@ -51,6 +57,16 @@ impl CpuSets {
     /// Sets the capabilities that all CPUs have in common.
     pub(crate) fn set_common_capabilities(&mut self, capabilities: Capabilities) {
         self.common_capabilities = capabilities;
+    }
+
+    /// Returns the kinds of the CPUs that were online when the module was loaded.
+    pub(crate) fn kinds(&self) -> &CoreKinds {
+        &self.kinds
+    }
+
+    /// Returns the kinds, to be changed while the module is loaded.
+    pub(crate) fn kinds_mut(&mut self) -> &mut CoreKinds {
+        &mut self.kinds
     }
 
     /// Returns the CPUs that are used for counting.

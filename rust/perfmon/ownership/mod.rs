@@ -18,6 +18,7 @@ mod client;
 mod cpus;
 mod dirty;
 mod memory;
+mod perf_type;
 mod place_holder;
 pub(crate) mod policy;
 mod refusal;
@@ -30,6 +31,7 @@ pub(crate) use self::{
     cpus::has_incapable_cpu,
     dirty::{clean_dirty_counters_here, DirtyCounterCleaner},
     memory::Charge,
+    perf_type::perf_type,
     place_holder::{wait_for_place_holder_end, PlaceHolders, PLACE_HOLDERS},
     refusal::Refusal,
     reservation::Reservation,
@@ -52,9 +54,11 @@ use crate::{
     },
     percpu::{self, PerCpu},
     pmu,
+    sys::error::errno,
 };
 use core::{mem, ops::Range};
 use kernel::{
+    bindings,
     cpu::CpuId,
     pr_notice_once,
     prelude::*,
@@ -358,10 +362,19 @@ impl Ownership {
     ///
     /// # Errors
     ///
-    /// EINVAL if a CPU lacks the event.
+    /// EINVAL if a CPU lacks the event. EOPNOTSUPP if the CPUs are of several kinds, which count different events with
+    /// this event select.
     pub(crate) fn check_event(&self, select: EventSelect) -> Result {
-        let Some(event) = trace_events::missing_event(select, &pmu::common().capabilities) else {
-            return Ok(());
+        let pmu = pmu::common();
+        let Some(event) = trace_events::missing_event(select, &pmu.capabilities) else {
+            let is_same_on_all_cpus = !pmu.kinds.are_several()
+                || select.is_modes_only()
+                || trace_events::is_architectural(select, &pmu.capabilities);
+            return if is_same_on_all_cpus {
+                Ok(())
+            } else {
+                Err(errno(bindings::EOPNOTSUPP))
+            };
         };
         let lacks_event = |cpu: &CpuId| percpu::of_cpu(*cpu).arch_events.get() >> event & 1 == 0;
         if let Some(cpu) = self.cpus.ever_used().iter().find(lacks_event) {

@@ -5,9 +5,9 @@ use super::{Claimant, Owner, Ownership};
 use crate::{
     logic::{
         admission::{Offers, OwnCounters},
+        core_kinds::Encodings,
         counter::{bits, each, CounterId},
         event_config::EventConfig,
-        evtsel::EventSelect,
         sharing::{CounterUsers, CpuSampling, Demand, TargetKind},
     },
     percpu,
@@ -60,9 +60,9 @@ impl Ownership {
         }
     }
 
-    /// Returns the counters that events own, each with the event select to program at first.
-    pub(crate) fn event_counters(&self) -> impl Iterator<Item = (CounterId, EventSelect)> + '_ {
-        each(u64::MAX).filter_map(|id| Some((id, self.event_users(id)?.select())))
+    /// Returns the counters that events own, each with the event select to program at first on each kind of core.
+    pub(crate) fn event_counters(&self) -> impl Iterator<Item = (CounterId, Encodings)> + '_ {
+        each(u64::MAX).filter_map(|id| Some((id, self.event_users(id)?.encodings())))
     }
 
     /// Returns the counters that events own and for which `f` is true, as a mask.
@@ -90,7 +90,7 @@ impl Ownership {
         let admits = |id, users: &CounterUsers| {
             users.can_admit(place.kind, config.demand_on(id), place.sampling_on(id))
         };
-        let is_same = |id, users: &CounterUsers| users.all_select(config.select_on(id));
+        let is_same = |id, users: &CounterUsers| users.all_have(config.encodings_on(id));
         Offers {
             free: self.free_counters(),
             shareable: self.counters_where(admits),
@@ -131,7 +131,8 @@ impl Ownership {
             return Ok(());
         }
         self.on_each(|here| {
-            here.pmu().program(here, id, demand.select);
+            let select = demand.encodings.on_or_nothing(here.percpu().core_kind());
+            here.pmu().program(here, id, select);
             here.pmu().start(here, id);
         });
         for percpu in self.uncounted_percpus() {
@@ -154,6 +155,8 @@ impl Ownership {
     /// # Errors
     ///
     /// EIO if a counter does not hold what is written to it. Then the event has got no counter.
+    // Not inlined, so that the frames of this function and of `offers` are not on the stack at the same time.
+    #[inline(never)]
     pub(crate) fn share_counters(
         &mut self,
         place: EventPlace,

@@ -49,6 +49,8 @@ struct CountedEvent {
     /// The event's time in cycles of the time-stamp counter. While its window is open, the time at the window's
     /// beginning is subtracted, so that adding the present time gives the event's time.
     time: Word,
+    /// The time in which the event was enabled and waited, in cycles of the time-stamp counter.
+    waited_time: Word,
     /// Not 0 while the event's window is open.
     is_open: Word,
     /// The next member of the group, if there is one.
@@ -61,6 +63,8 @@ struct CountedEvent {
 pub(crate) struct CountBase {
     pub(crate) count: u64,
     pub(crate) time: u64,
+    /// The time in which the event was enabled and waited.
+    pub(crate) waited_time: u64,
     pub(crate) is_open: bool,
 }
 
@@ -85,6 +89,7 @@ impl GroupCounts {
                 member.counter.set(Some(counter));
                 member.count.set(base.count);
                 member.time.set(base.time);
+                member.waited_time.set(base.waited_time);
                 member.is_open.set(base.is_open.into());
                 member.next.set(next);
             }
@@ -140,10 +145,11 @@ impl PerCpu {
         let member = members.get(first.index())?;
         let times = || {
             let cycles_to_add = if member.is_open.get() != 0 { now } else { 0 };
-            let time = Cycles(member.time.get().wrapping_add(cycles_to_add)).nanoseconds();
+            let running = Cycles(member.time.get().wrapping_add(cycles_to_add));
+            let enabled = running.plus(Cycles(member.waited_time.get()));
             EventTimes {
-                enabled: time,
-                running: time,
+                enabled: enabled.nanoseconds(),
+                running: running.nanoseconds(),
             }
         };
         let running_counters = self.running_counters();

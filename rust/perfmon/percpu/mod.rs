@@ -42,6 +42,7 @@ pub(crate) use self::{
 use crate::{
     cpu::{self, PercpuAreas, ThisCpu},
     logic::{
+        core_kinds::CoreKind,
         counter::{CounterId, MAX_COUNTERS},
         hierarchy::PerHierarchy,
         mapping::NAME_WORDS,
@@ -96,6 +97,8 @@ pub(crate) struct PerCpu {
     pub(crate) budget: Budget,
     /// The state of the timer that watches the CPU.
     pub(crate) watch: WatchState,
+    /// The number of the CPU's [`CoreKind`].
+    core_kind: Word,
     /// The widths, in bits, of a general and of a fixed-function counter.
     pub(crate) widths: [Word; 2],
     /// The CPU's [`Capabilities::arch_events`](crate::logic::cpuid::Capabilities::arch_events).
@@ -184,6 +187,17 @@ impl PerCpu {
         // SAFETY: The index must be less than the array's length, `MAX_COUNTERS`, which is the invariant of
         // `CounterId`.
         unsafe { self.counters.get_unchecked(counter.index()) }
+    }
+
+    /// Returns the CPU's kind of core; any kind if the CPU has never been used for counting.
+    #[inline(always)]
+    pub(crate) fn core_kind(&self) -> CoreKind {
+        CoreKind::new(self.core_kind.get() as usize).unwrap_or(CoreKind::FIRST)
+    }
+
+    /// Sets the CPU's kind of core.
+    pub(crate) fn set_core_kind(&self, kind: CoreKind) {
+        self.core_kind.set(kind.number() as u64);
     }
 
     /// Marks counters as tampered with, so that their values are not trusted.

@@ -28,6 +28,7 @@ pub(crate) use self::{
 use crate::{
     cpu::{self, msr, ThisCpu},
     logic::{
+        core_kinds::CoreKinds,
         cpuid::{Capabilities, Leaf, NoPmu, Processor},
         load_limit::LoadLimit,
         msr::Msr,
@@ -60,6 +61,7 @@ pub(crate) fn has_common() -> bool {
 #[inline(never)]
 pub(crate) fn set_common(
     capabilities: Capabilities,
+    kinds: &CoreKinds,
     place_holder: Option<u8>,
     period_bits: u32,
     limits: Limits,
@@ -67,6 +69,7 @@ pub(crate) fn set_common(
 ) {
     let mut pmu = Pmu::NONE;
     pmu.set_capabilities(capabilities);
+    pmu.kinds = *kinds;
     pmu.place_holder = place_holder;
     pmu.period_bits = period_bits;
     pmu.limits = limits;

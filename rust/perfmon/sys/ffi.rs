@@ -304,6 +304,8 @@ unsafe extern "C" {
     pub fn perfmon_place_holder_end_soon(f: ::core::option::Option<unsafe extern "C" fn()>);
     #[doc = " Waits for the f() of the last perfmon_place_holder_end_soon()."]
     pub fn perfmon_place_holder_end_wait();
+    #[doc = " Returns the type of the PMU that Linux's perf has for a CPU, which is online; or\n a negative errno. May sleep."]
+    pub fn perfmon_perf_type(cpu: ::kernel::ffi::c_uint) -> ::kernel::ffi::c_int;
     #[doc = " Sets up the work on CPUs that perfmon_rdpmc_begin() does."]
     pub fn perfmon_rdpmc_init();
     #[doc = " Undoes perfmon_rdpmc_init()."]

@@ -384,6 +384,12 @@ void perfmon_place_holder_end_soon(void (*f)(void));
 /* Waits for the f() of the last perfmon_place_holder_end_soon(). */
 void perfmon_place_holder_end_wait(void);
 
+/*
+ * Returns the type of the PMU that Linux's perf has for a CPU, which is online; or
+ * a negative errno. May sleep.
+ */
+int perfmon_perf_type(unsigned int cpu);
+
 /* Sets up the work on CPUs that perfmon_rdpmc_begin() does. */
 void perfmon_rdpmc_init(void);
 /* Undoes perfmon_rdpmc_init(). */

@@ -3,10 +3,11 @@
 //! the right size.
 
 use perfmon_core::logic::admission::{choose_counter, Offers, OwnCounters};
+use perfmon_core::logic::core_kinds::CoreKinds;
 use perfmon_core::logic::counter::{each, CounterId};
 use perfmon_core::logic::cpuid::{Architecture, Capabilities, Microarchitecture};
 use perfmon_core::logic::event_attr::{
-    PerfEventAttr, PERF_COUNT_SW_DUMMY, PERF_TYPE_RAW, PERF_TYPE_SOFTWARE,
+    InvalidAttr, PerfEventAttr, PERF_COUNT_SW_DUMMY, PERF_TYPE_RAW, PERF_TYPE_SOFTWARE,
 };
 use perfmon_core::logic::event_config::EventConfig;
 use perfmon_core::logic::evtsel::EventSelect;
@@ -102,6 +103,19 @@ fn attr() -> impl Strategy<Value = PerfEventAttr> {
     )
 }
 
+/// Checks `attr` for a machine whose CPUs are all of one kind.
+fn new_config(
+    attr: &PerfEventAttr,
+    capabilities: &Capabilities,
+    microarchitecture: Microarchitecture,
+) -> Result<EventConfig, InvalidAttr> {
+    let cpus = Capabilities {
+        microarchitecture,
+        ..*capabilities
+    };
+    EventConfig::new(attr, &cpus, &CoreKinds::one(&cpus))
+}
+
 fn raw(config: u64) -> PerfEventAttr {
     PerfEventAttr {
         type_: PERF_TYPE_RAW,
@@ -117,7 +131,7 @@ const fn is_dummy(attr: &PerfEventAttr) -> bool {
 proptest! {
     #[test]
     fn an_event_fits_its_cpu((capabilities, cpus) in cpu(), attr in attr()) {
-        if let Ok(config) = EventConfig::new(&attr, &capabilities, cpus) {
+        if let Ok(config) = new_config(&attr, &capabilities, cpus) {
             if is_dummy(&attr) {
                 prop_assert_eq!(config.counters(), CounterId::NONE.bit());
             } else {
@@ -141,7 +155,7 @@ proptest! {
     fn any_bytes_cause_no_panic((capabilities, cpus) in cpu(), bytes in any::<[[u8; 16]; 9]>()) {
         let attr = PerfEventAttr::read_from_bytes(bytes.as_flattened());
         let attr = attr.map_err(|_| TestCaseError::fail("the size is wrong"))?;
-        let _ = EventConfig::new(&attr, &capabilities, cpus);
+        let _ = new_config(&attr, &capabilities, cpus);
     }
 
     #[test]
@@ -149,8 +163,8 @@ proptest! {
         (capabilities, cpus) in cpu(),
         attr in attr().prop_filter("a dummy has no encoding", |attr| !is_dummy(attr)),
     ) {
-        if let Ok(config) = EventConfig::new(&attr, &capabilities, cpus) {
-            let raw_config = EventConfig::new(&raw(config.select.stopped()), &capabilities, cpus);
+        if let Ok(config) = new_config(&attr, &capabilities, cpus) {
+            let raw_config = new_config(&raw(config.select.stopped()), &capabilities, cpus);
             prop_assert_eq!(raw_config.map(|c| c.counters()), Ok(config.counters()));
         }
     }
@@ -161,7 +175,7 @@ proptest! {
         attr in attr().prop_filter("a dummy has no choice", |attr| !is_dummy(attr)),
         [free, shareable, same_select, agreeing, busy] in any::<[u64; 5]>(),
     ) {
-        if let Ok(config) = EventConfig::new(&attr, &capabilities, cpus) {
+        if let Ok(config) = new_config(&attr, &capabilities, cpus) {
             let own_counters = OwnCounters {
                 agreeing,
                 busy,

@@ -24,9 +24,9 @@ pub(in crate::event) struct Slots {
     list: KVec<Slot>,
     /// The task that is counted; null in a CPU's context.
     pub(in crate::event) task: *mut bindings::task_struct,
-    /// Some slots have a page, or take turns.
-    pub(super) has_pages_or_turns: bool,
-    /// Some slots have a leader, or take turns.
+    /// Some slots have a page, or [may wait](EventConfig::may_wait).
+    pub(super) has_pages_or_waits: bool,
+    /// Some slots have a leader, take turns, or have events that differ between kinds of cores.
     pub(super) has_groups: bool,
     /// Some slots are sampled.
     pub(super) has_sampled_slots: bool,
@@ -57,7 +57,7 @@ impl Slots {
         Ok(Self {
             list: KVec::with_capacity(capacity, flags)?,
             task: ptr::null_mut(),
-            has_pages_or_turns: false,
+            has_pages_or_waits: false,
             has_groups: false,
             has_sampled_slots: false,
             turn_order: TurnOrder::NONE,
@@ -92,11 +92,13 @@ impl Slots {
     pub(in crate::event) fn add(&mut self, slot: Slot) -> Result {
         let index = self.index_behind_group(slot.leader);
         let event = slot.event();
-        let takes_turns = event.config.takes_turns;
-        let (has_leader, is_sampled) = (slot.leader != LeaderIndex::NONE, slot.is_sampled());
+        let is_sampled = slot.is_sampled();
+        let needs_groups = slot.leader != LeaderIndex::NONE
+            || event.config.takes_turns
+            || !event.config.is_same_on_all_cpus;
         self.list.push_within_capacity(slot).map_err(|_| ENOMEM)?;
-        self.has_groups |= has_leader || takes_turns;
-        self.has_pages_or_turns |= takes_turns;
+        self.has_groups |= needs_groups;
+        self.has_pages_or_waits |= event.config.may_wait();
         self.has_sampled_slots |= is_sampled;
         let new_and_later_slots = self.list.get_mut(index..).unwrap_or(&mut []);
         new_and_later_slots.rotate_right(1);
@@ -228,7 +230,7 @@ pub(in crate::event) fn remove_where(slots: &mut Slots, should_remove: impl Fn(&
 pub(in crate::event) fn set_page(slots: &mut Slots, event: &Event, page: UserPagePtr) {
     if let Some(slot) = slots.iter_mut().find(|slot| slot.is_of_event(event)) {
         slot.page = Some(page);
-        slots.has_pages_or_turns = true;
+        slots.has_pages_or_waits = true;
     }
 }
 

@@ -2,7 +2,10 @@
 //! The readings of counters at a context switch, by which windows are opened and closed.
 
 use super::{list::Slots, slot::Slot};
-use crate::{cpu::ThisCpu, logic::counter::CounterId};
+use crate::{
+    cpu::ThisCpu,
+    logic::{counter::CounterId, evtsel::EventSelect},
+};
 
 /// The readings of one CPU's counters at one moment: each counter is read at most once.
 pub(in crate::event) struct Readings {
@@ -71,7 +74,8 @@ impl Readings {
             return;
         }
         self.read_total(here, slot);
-        here.pmu().reselect(here, slot.counter, slot.event_select());
+        let select = EventSelect::from_bits(slot.select);
+        here.pmu().reselect(here, slot.counter, select);
         self.read_counters &= !slot.counter.bit();
     }
 
@@ -83,10 +87,12 @@ impl Readings {
         slots.give_turns(here);
         for slot in slots.iter() {
             let percpu = here.percpu();
+            let Some(select) = slot.event_select(percpu.core_kind()) else {
+                continue;
+            };
             if percpu.tampered.get() & !percpu.overlapping_counters.get() & slot.counter.bit() != 0
             {
-                here.pmu()
-                    .set_up_tampered(here, slot.counter, slot.event_select());
+                here.pmu().set_up_tampered(here, slot.counter, select);
                 self.read_counters &= !slot.counter.bit();
             }
         }

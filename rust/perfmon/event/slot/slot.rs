@@ -5,7 +5,10 @@ use super::phase::Phase;
 use crate::{
     cpu::{Cycles, ThisCpu},
     event::event::Event,
-    logic::{counter::CounterId, event_state::Changes, evtsel::EventSelect, msr::Msr},
+    logic::{
+        core_kinds::CoreKind, counter::CounterId, event_state::Changes, evtsel::EventSelect,
+        msr::Msr,
+    },
     percpu::{CountBase, EntryIndex, UserPagePtr},
     pmu,
 };
@@ -21,9 +24,10 @@ pub(in crate::event) struct Slot {
     event: NonNull<Event>,
     /// The counter's total when the window was opened.
     pub(super) start_total: u64,
-    /// The time-stamp counter when the window was opened, or when the wait for a turn began.
+    /// The time-stamp counter when the window was opened, or when the wait began.
     pub(super) start_time: u64,
-    /// The event select for [`Self::counter`], as the register's value while stopped.
+    /// The event select for [`Self::counter`], as the register's value while stopped. If it differs between kinds of
+    /// cores, it is set when a window is opened ([`Self::adapt_to`]).
     pub(super) select: u64,
     /// The register that [`Self::counter`] is read from.
     pub(super) msr: Msr,
@@ -46,7 +50,7 @@ pub(in crate::event) struct Slot {
     pub(super) phase: Phase,
     /// The count and the time of the slot's closed windows.
     closed_count: EventCount,
-    /// The time of the waits for a turn that have ended.
+    /// The time of the waits that have ended.
     waited_time: Cycles,
     /// The slot was made for a task that inherited the event.
     is_inherited: bool,
@@ -148,9 +152,17 @@ impl Slot {
         self.counter
     }
 
-    /// Returns the event select for the slot's counter.
-    pub(super) fn event_select(&self) -> EventSelect {
-        self.event().config.select_on(self.counter)
+    /// Returns the event select for the slot's counter on a kind of core, or `None` if that kind does not count the
+    /// event.
+    pub(super) fn event_select(&self, kind: CoreKind) -> Option<EventSelect> {
+        self.event().config.encodings_on(self.counter).on(kind)
+    }
+
+    /// Prepares the slot for a window on a kind of core. Returns whether that kind counts the event.
+    pub(super) fn adapt_to(&mut self, kind: CoreKind) -> bool {
+        let select = self.event_select(kind);
+        self.select = select.map_or(self.select, EventSelect::stopped);
+        select.is_some()
     }
 
     /// Returns the slot for a new task that inherits the event. `leader` is the index of the group leader's slot in
@@ -204,13 +216,13 @@ impl Slot {
         self.event().add_window(count, time);
     }
 
-    /// Notes that the wait for a turn begins.
+    /// Notes that a wait begins: for a turn, or for a CPU that counts the event.
     pub(super) fn begin_wait(&mut self, now: u64) {
         self.start_time = now;
         self.is_waiting = true;
     }
 
-    /// Adds the time of the wait for a turn, if the slot waits, and ends the wait.
+    /// Adds the time of the wait, if the slot waits, and ends the wait.
     pub(super) fn end_wait(&mut self, now: u64) {
         if core::mem::take(&mut self.is_waiting) {
             let time = now.wrapping_sub(self.start_time);
@@ -229,7 +241,7 @@ impl Slot {
         }
     }
 
-    /// Returns the time in which the slot was enabled: its closed windows, and its waits for a turn.
+    /// Returns the time in which the slot was enabled: its closed windows, and its waits.
     pub(in crate::event) fn enabled_time(&self) -> Cycles {
         if self.event().config.inherit {
             self.closed_count.time.plus(self.waited_time)
@@ -249,6 +261,7 @@ impl Slot {
         CountBase {
             count: count.wrapping_sub(start_total),
             time: time.0.wrapping_sub(start_time),
+            waited_time: self.enabled_time().0.wrapping_sub(time.0),
             is_open: self.is_open,
         }
     }
@@ -291,8 +304,8 @@ impl EventCount {
     }
 
     /// Returns the count up to now of an event that is not inherited, on the CPU that has loaded its slot. The window
-    /// stays open. Returns `None` if the count misses events, the counter was tampered with, or the event takes turns:
-    /// the caller then has to close the windows, which also ends a wait for a turn.
+    /// stays open. Returns `None` if the count misses events, the counter was tampered with, or the event may wait: the
+    /// caller then has to close the windows, which also ends a wait.
     #[inline(always)]
     pub(in crate::event) fn read_here(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
         if slot.event().needs_slow_read() {
@@ -306,7 +319,7 @@ impl EventCount {
     #[cold]
     #[inline(never)]
     fn read_with_records_converted(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
-        if slot.event().is_broken() || slot.event().config.takes_turns {
+        if slot.event().is_broken() || slot.event().config.may_wait() {
             return None;
         }
         here.pmu()

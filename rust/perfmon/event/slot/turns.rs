@@ -24,7 +24,7 @@ impl Slots {
 
     /// Decides which slots have a turn, and gives them their counters. The windows are closed.
     pub(super) fn give_turns(&mut self, here: ThisCpu<'_>) {
-        let cpu = here.percpu().cpu_number.get();
+        let (cpu, kind) = (here.percpu().cpu_number.get(), here.percpu().core_kind());
         let TurnOrder { first, need, .. } = self.turn_order;
         if need == TurnNeed::Unknown {
             let all_fit = turns::give_turns(self.as_mut_slice(), first, |_, _| true);
@@ -38,7 +38,10 @@ impl Slots {
         if self.turn_order.need == TurnNeed::Some {
             let all_fit = turns::give_turns(self.as_mut_slice(), first, |slots, index| {
                 let slot = slots.get(index);
-                slot.is_some_and(|slot| slot.is_enabled() && slot.counts_on(cpu))
+                slot.is_some_and(|slot| {
+                    let is_counted_here = slot.event().config.counts_on(kind);
+                    slot.is_enabled() && slot.counts_on(cpu) && is_counted_here
+                })
             });
             self.turn_order.has_waiting = !all_fit;
         }
@@ -55,7 +58,7 @@ impl Slots {
         turns::group_fits(self.as_mut_slice(), leader)
     }
 
-    /// Ends the waits of all slots for their turns.
+    /// Ends the waits of all slots.
     pub(super) fn end_waits(&mut self, now: u64) {
         self.iter_mut().for_each(|slot| slot.end_wait(now));
     }
@@ -90,7 +93,6 @@ impl Member for Slot {
         if self.counter != counter {
             self.counter = counter;
             self.msr = pmu::common().msrs(counter).read;
-            self.select = self.event_select().stopped();
         }
         self.has_turn = true;
     }

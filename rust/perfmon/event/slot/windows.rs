@@ -23,7 +23,7 @@ impl Readings {
                 self.close_window(here, slot);
             }
         }
-        if slots.has_pages_or_turns {
+        if slots.has_pages_or_waits {
             // The pages show the times with the waits that end.
             slots.end_waits(self.now());
             user_pages::show_closed_windows(here, slots);
@@ -49,24 +49,25 @@ impl Readings {
         if slots.has_sampled_slots {
             sampling::arm_slots(here, slots, self.now());
         }
-        if slots.has_pages_or_turns {
+        if slots.has_pages_or_waits {
             user_pages::show_open_windows(here, slots);
         }
     }
 }
 
 impl Readings {
-    /// Opens windows in a context where some slots have leaders or take turns. Slots without a turn begin to wait.
+    /// Opens windows in a context where some slots have leaders, take turns, or have events that differ between kinds of
+    /// cores. Slots without a turn, or with an event that this CPU does not count, begin to wait.
     #[inline(never)]
     fn open_with_groups_and_turns(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
-        let cpu = here.percpu().cpu_number.get();
+        let (cpu, kind) = (here.percpu().cpu_number.get(), here.percpu().core_kind());
         slots.give_turns(here);
         for index in 0..slots.len() {
             let may_open = slots
                 .get(index)
                 .is_some_and(|slot| slots.may_count(slot) && slot.counts_on(cpu));
             if let Some(slot) = slots.get_mut(index).filter(|_| may_open) {
-                if slot.has_turn {
+                if slot.has_turn && slot.adapt_to(kind) {
                     self.open_window(here, slot);
                 } else {
                     slot.begin_wait(self.now());
@@ -87,7 +88,7 @@ impl Slots {
         enabled: bool,
     ) -> bool {
         if self.has_groups
-            || self.has_pages_or_turns
+            || self.has_pages_or_waits
             || self.has_sampled_slots
             || pmu::may_be_tampered(here) && pmu::tampered_counters(here) != 0
         {

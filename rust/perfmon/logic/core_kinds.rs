@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! The kinds of cores of a machine. A hybrid processor has two or three kinds, whose raw events differ; other machines
+//! have one.
+//!
+//! An event has an event select for each kind ([`Encodings`]). `PERF_TYPE_HARDWARE` and `PERF_TYPE_HW_CACHE` count on
+//! all kinds that have the event. A raw event is an event of one kind, and does not count on the others.
+
+use super::cpuid::{Capabilities, Microarchitecture};
+use super::event_attr::PERF_TYPE_RAW;
+use super::evtsel::EventSelect;
+
+/// The largest number of kinds: the big cores, the small cores and those of the low-power island.
+pub const MAX_CORE_KINDS: usize = 3;
+
+/// The number of a kind of core.
+///
+/// # Invariants
+///
+/// The number is less than [`MAX_CORE_KINDS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoreKind(u8);
+
+impl CoreKind {
+    /// The kind of the first CPU that was probed.
+    // INVARIANT: 0 is less than `MAX_CORE_KINDS`.
+    pub const FIRST: Self = Self(0);
+
+    /// Returns the kind with a number.
+    #[must_use]
+    pub const fn new(number: usize) -> Option<Self> {
+        if number < MAX_CORE_KINDS {
+            // INVARIANT: The number was checked.
+            // CAST: `MAX_CORE_KINDS` is less than 256.
+            Some(Self(number as u8))
+        } else {
+            None
+        }
+    }
+
+    /// Returns the number.
+    #[must_use]
+    pub const fn number(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The events of a kind of core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct KindEvents {
+    microarchitecture: Microarchitecture,
+    /// The [`Capabilities::arch_events`] of all CPUs of this kind.
+    arch_events: u32,
+    /// The [`Capabilities::select_bits`] of all CPUs of this kind.
+    select_bits: u64,
+    /// The type of Linux perf's PMU for these cores, which is also the type of their raw events.
+    perf_type: Option<u32>,
+}
+
+impl KindEvents {
+    const fn new(capabilities: &Capabilities) -> Self {
+        Self {
+            microarchitecture: capabilities.microarchitecture,
+            arch_events: capabilities.arch_events,
+            select_bits: capabilities.select_bits,
+            perf_type: None,
+        }
+    }
+}
+
+/// The kinds of cores of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoreKinds([Option<KindEvents>; MAX_CORE_KINDS]);
+
+impl CoreKinds {
+    /// No kind.
+    pub const NONE: Self = Self([None; MAX_CORE_KINDS]);
+
+    /// Returns the only kind of a machine whose CPUs all have these capabilities.
+    #[must_use]
+    pub const fn one(capabilities: &Capabilities) -> Self {
+        let events = KindEvents {
+            perf_type: Some(PERF_TYPE_RAW),
+            ..KindEvents::new(capabilities)
+        };
+        Self([Some(events), None, None])
+    }
+
+    /// Adds a CPU. Returns its kind, or `None` if there are too many kinds.
+    pub fn add(&mut self, cpu: &Capabilities) -> Option<CoreKind> {
+        let new = KindEvents::new(cpu);
+        let mut places = self.0.iter_mut().enumerate();
+        let (number, place) = places.find(|(_, place)| match place {
+            Some(events) => events.microarchitecture == new.microarchitecture,
+            None => true,
+        })?;
+        let events = place.get_or_insert(new);
+        events.arch_events &= new.arch_events;
+        events.select_bits &= new.select_bits;
+        CoreKind::new(number)
+    }
+
+    /// Returns the kind of a CPU; `None` if no CPU that was [added](Self::add) was of this kind, or the CPU lacks events
+    /// of its kind.
+    #[must_use]
+    pub fn kind_of(&self, cpu: &Capabilities) -> Option<CoreKind> {
+        let number = self.0.iter().position(|events| {
+            events.is_some_and(|events| {
+                events.microarchitecture == cpu.microarchitecture
+                    && events.arch_events & !cpu.arch_events == 0
+                    && events.select_bits & !cpu.select_bits == 0
+            })
+        })?;
+        CoreKind::new(number)
+    }
+
+    /// Returns the kinds.
+    pub fn iter(&self) -> impl Iterator<Item = CoreKind> + '_ {
+        let present = |kind: &CoreKind| self.0[kind.number()].is_some();
+        (0..).map_while(CoreKind::new).filter(present)
+    }
+
+    /// Returns whether there are several kinds.
+    #[must_use]
+    pub const fn are_several(&self) -> bool {
+        self.0[1].is_some()
+    }
+
+    /// Sets the types of the raw events of each kind: those that Linux perf has for these cores, as `perf_type_of` returns
+    /// them. `PERF_TYPE_RAW` is the type of the big cores; without perf, it is the type of the first kind.
+    pub fn set_types(&mut self, perf_type_of: impl Fn(CoreKind) -> Option<u32>) {
+        for kind in (0..).map_while(CoreKind::new) {
+            // If perf does not know the kinds, its PMU belongs to the first one.
+            let perf_type =
+                perf_type_of(kind).filter(|perf_type| self.with_type(*perf_type).is_none());
+            if let Some(events) = &mut self.0[kind.number()] {
+                events.perf_type = perf_type;
+            }
+        }
+        if let (None, [Some(first), ..]) = (self.with_type(PERF_TYPE_RAW), &mut self.0) {
+            first.perf_type = Some(PERF_TYPE_RAW);
+        }
+    }
+
+    /// Returns the kind whose raw events have this type.
+    #[must_use]
+    pub fn with_type(&self, perf_type: u32) -> Option<CoreKind> {
+        let number = self
+            .0
+            .iter()
+            .position(|events| events.is_some_and(|events| events.perf_type == Some(perf_type)))?;
+        CoreKind::new(number)
+    }
+
+    /// Returns the capabilities of the CPUs of a kind, with the counters that all CPUs have in `common`.
+    #[must_use]
+    pub fn capabilities(&self, kind: CoreKind, common: &Capabilities) -> Capabilities {
+        match &self.0[kind.number()] {
+            Some(events) => Capabilities {
+                microarchitecture: events.microarchitecture,
+                arch_events: events.arch_events,
+                select_bits: events.select_bits,
+                ..*common
+            },
+            None => Capabilities::NONE,
+        }
+    }
+}
+
+/// The event selects by which the kinds of cores count an event. A kind without an event select does not count it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encodings([Option<EventSelect>; MAX_CORE_KINDS]);
+
+impl Encodings {
+    /// No kind counts the event.
+    pub const NONE: Self = Self([None; MAX_CORE_KINDS]);
+
+    /// Returns the encodings of an event that each kind counts with the same event select.
+    #[must_use]
+    pub const fn same(select: EventSelect) -> Self {
+        Self([Some(select); MAX_CORE_KINDS])
+    }
+
+    /// Sets the event select for a kind.
+    pub const fn set(&mut self, kind: CoreKind, select: EventSelect) {
+        self.0[kind.number()] = Some(select);
+    }
+
+    /// Returns the event select for a kind, or `None` if the kind does not count the event.
+    #[inline(always)]
+    #[must_use]
+    pub const fn on(&self, kind: CoreKind) -> Option<EventSelect> {
+        self.0[kind.number()]
+    }
+
+    /// Returns the event select for a kind, or one that counts nothing.
+    #[must_use]
+    pub const fn on_or_nothing(&self, kind: CoreKind) -> EventSelect {
+        match self.on(kind) {
+            Some(select) => select,
+            None => EventSelect::new(0, 0),
+        }
+    }
+
+    /// Returns the event select of the first kind that counts the event.
+    #[must_use]
+    pub fn first(&self) -> Option<EventSelect> {
+        self.0.iter().flatten().next().copied()
+    }
+
+    /// Returns the encodings with each event select changed by `f`.
+    #[must_use]
+    pub fn map(self, f: impl Fn(EventSelect) -> EventSelect) -> Self {
+        Self(self.0.map(|select| select.map(&f)))
+    }
+
+    /// Returns whether all of these kinds count the event, with the same event select.
+    #[must_use]
+    pub fn are_same_on(&self, kinds: &CoreKinds) -> bool {
+        let first = self.first();
+        kinds.iter().all(|kind| self.on(kind) == first)
+    }
+
+    /// Returns whether all of these kinds count the event.
+    #[must_use]
+    pub fn are_on_all(&self, kinds: &CoreKinds) -> bool {
+        kinds.iter().all(|kind| self.on(kind).is_some())
+    }
+
+    /// Returns whether the same kinds count both events.
+    #[must_use]
+    pub fn are_on_same_kinds(&self, other: &Self) -> bool {
+        let mut pairs = self.0.iter().zip(&other.0);
+        pairs.all(|(a, b)| a.is_some() == b.is_some())
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_core_kinds))]
+mod tests {
+    use super::*;
+    use Microarchitecture as M;
+
+    const BIG: Capabilities = Capabilities {
+        microarchitecture: M::LionCove,
+        general: 8,
+        arch_events: 0xff,
+        ..Capabilities::NONE
+    };
+    const SMALL: Capabilities = Capabilities {
+        microarchitecture: M::Skymont,
+        general: 6,
+        arch_events: 0x7f,
+        select_bits: EventSelect::COMMON_BITS | EventSelect::UNIT_MASK_2,
+        ..Capabilities::NONE
+    };
+    const LOW_POWER: Capabilities = Capabilities {
+        microarchitecture: M::Crestmont,
+        ..SMALL
+    };
+    /// perf's numbers of the PMUs of the small cores and of the low-power island.
+    const ATOM: u32 = 10;
+    const LOWPOWER: u32 = 11;
+
+    fn hybrid() -> CoreKinds {
+        let mut kinds = CoreKinds::NONE;
+        for cpu in [BIG, SMALL, BIG, LOW_POWER] {
+            kinds.add(&cpu);
+        }
+        kinds
+    }
+
+    fn kind_numbers(kinds: impl Iterator<Item = CoreKind>) -> usize {
+        kinds.fold(0, |numbers, kind| numbers * 10 + kind.number() + 1)
+    }
+
+    #[test]
+    fn cpus_of_one_microarchitecture_are_of_one_kind() {
+        let mut kinds = CoreKinds::NONE;
+        assert_eq!(kinds.add(&BIG).map(CoreKind::number), Some(0));
+        assert_eq!(kinds.add(&BIG).map(CoreKind::number), Some(0));
+        assert!(!kinds.are_several());
+        assert_eq!(kinds.add(&SMALL).map(CoreKind::number), Some(1));
+        assert!(kinds.are_several());
+        assert_eq!(kinds.add(&LOW_POWER).map(CoreKind::number), Some(2));
+        let other = Capabilities {
+            microarchitecture: M::Unknown,
+            ..BIG
+        };
+        assert_eq!(kinds.add(&other), None);
+        assert_eq!(kind_numbers(kinds.iter()), 123);
+        assert_eq!(kind_numbers(CoreKinds::one(&BIG).iter()), 1);
+        assert_eq!(kinds.kind_of(&LOW_POWER).map(CoreKind::number), Some(2));
+        assert_eq!(kinds.kind_of(&other), None);
+    }
+
+    #[test]
+    fn a_kind_has_what_all_of_its_cpus_have() {
+        let lacks_an_event = Capabilities {
+            arch_events: 0x3f,
+            ..BIG
+        };
+        let mut kinds = CoreKinds::one(&BIG);
+        assert_eq!(kinds.kind_of(&lacks_an_event), None);
+        kinds.add(&lacks_an_event);
+        assert_eq!(kinds.kind_of(&lacks_an_event), Some(CoreKind::FIRST));
+        assert_eq!(kinds.kind_of(&BIG), Some(CoreKind::FIRST));
+        let common = Capabilities {
+            general: 6,
+            ..Capabilities::NONE
+        };
+        let capabilities = kinds.capabilities(CoreKind::FIRST, &common);
+        assert_eq!(capabilities.microarchitecture, M::LionCove);
+        assert_eq!((capabilities.general, capabilities.arch_events), (6, 0x3f));
+    }
+
+    #[test]
+    fn raw_events_have_the_types_of_perf() {
+        let mut kinds = hybrid();
+        kinds.set_types(|kind| [Some(PERF_TYPE_RAW), Some(ATOM), Some(LOWPOWER)][kind.number()]);
+        let number =
+            |kinds: &CoreKinds, perf_type| kinds.with_type(perf_type).map(CoreKind::number);
+        assert_eq!(number(&kinds, PERF_TYPE_RAW), Some(0));
+        assert_eq!(number(&kinds, ATOM), Some(1));
+        assert_eq!(number(&kinds, LOWPOWER), Some(2));
+        assert_eq!(number(&kinds, 12), None);
+        // The first CPU may be a small one.
+        let mut kinds = hybrid();
+        kinds.set_types(|kind| [Some(ATOM), Some(PERF_TYPE_RAW), None][kind.number()]);
+        assert_eq!(number(&kinds, PERF_TYPE_RAW), Some(1));
+        assert_eq!(number(&kinds, ATOM), Some(0));
+        // Linux perf knows no kinds, or does not run.
+        for perf_type in [Some(PERF_TYPE_RAW), None] {
+            let mut kinds = hybrid();
+            kinds.set_types(|_| perf_type);
+            assert_eq!(number(&kinds, PERF_TYPE_RAW), Some(0));
+            assert_eq!(kinds.0[1].and_then(|events| events.perf_type), None);
+        }
+    }
+
+    #[test]
+    fn encodings_say_where_an_event_counts() {
+        let (kinds, select) = (hybrid(), EventSelect::new(0xd0, 0x81));
+        let small = CoreKind::new(1);
+        assert!(Encodings::same(select).are_same_on(&kinds));
+        let mut encodings = Encodings::NONE;
+        assert_eq!(encodings.first(), None);
+        assert!(!encodings.are_on_all(&kinds));
+        if let Some(small) = small {
+            encodings.set(small, select);
+            assert_eq!(encodings.on(small), Some(select));
+            assert_eq!(encodings.on_or_nothing(small), select);
+        }
+        assert_eq!(encodings.first(), Some(select));
+        assert_eq!(encodings.on(CoreKind::FIRST), None);
+        assert!(encodings.on_or_nothing(CoreKind::FIRST).is_modes_only());
+        assert!(!encodings.are_on_all(&kinds));
+        assert!(!encodings.are_on_same_kinds(&Encodings::same(select)));
+        for kind in kinds.iter() {
+            encodings.set(kind, EventSelect::new(0xc0, kind.number() as u8));
+        }
+        assert!(encodings.are_on_all(&kinds) && !encodings.are_same_on(&kinds));
+        assert!(encodings.are_on_same_kinds(&Encodings::same(select)));
+        let same = encodings.map(|_| select);
+        assert!(same.are_same_on(&kinds));
+        // One kind uses the first event select only.
+        assert!(encodings.are_same_on(&CoreKinds::one(&BIG)));
+    }
+}
