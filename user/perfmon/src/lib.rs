@@ -22,6 +22,7 @@
 //! it where it matters. With several counters, stop them in the order in which they were started: then
 //! each of them counts the same number of the others' calls.
 
+mod big_core;
 mod device;
 mod error;
 pub mod event;

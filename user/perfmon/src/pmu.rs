@@ -7,7 +7,9 @@ use perfmon_events::{Cpu, Kind, Model};
 use raw_cpuid::{CpuIdReader, CpuIdReaderNative, CpuIdResult};
 
 use crate::Device;
+use crate::big_core::on_big_core;
 
+pub use crate::big_core::BigCoreCpuid;
 pub use perfmon_core::logic::branch_records::BranchRecords;
 pub use perfmon_core::logic::cpuid::{
     Architecture, Capabilities, Microarchitecture, NoPmu, Processor,
@@ -41,10 +43,10 @@ pub struct Pmu {
 }
 
 impl Pmu {
-    /// Reads CPUID of the current CPU.
+    /// Reads CPUID of the current CPU; on a hybrid processor of a big core, where raw events are counted.
     #[must_use]
     pub fn of_this_cpu() -> Self {
-        Self::from_cpuid(&CpuIdReaderNative)
+        on_big_core(|| Self::from_cpuid(&CpuIdReaderNative))
     }
 
     /// Reads the leaves that describe the PMU from a reader of CPUID, which may be of another machine.
@@ -124,15 +126,11 @@ impl Pmu {
         self.vendor
     }
 
-    /// Returns the microarchitecture, which determines properties that CPUID does not report. It is unknown for a hybrid
-    /// processor, as in the module: an event has to be the same on all cores.
+    /// Returns the microarchitecture, which determines properties that CPUID does not report. On a hybrid processor it is
+    /// that of the core that CPUID was read on.
     #[must_use]
     pub fn microarchitecture(&self) -> Microarchitecture {
-        if self.processor.is_hybrid() {
-            Microarchitecture::Unknown
-        } else {
-            self.processor.microarchitecture()
-        }
+        self.processor.microarchitecture()
     }
 
     /// Returns the processor's CPUID leaves: family, model, features.

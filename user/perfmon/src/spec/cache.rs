@@ -147,11 +147,6 @@ impl CacheEvent {
     /// Returns the reason why the PMU lacks the event, in sentences.
     pub(super) fn absence_reason(self, pmu: &Pmu) -> String {
         match pmu.microarchitecture() {
-            Microarchitecture::Unknown if pmu.processor().is_hybrid() => {
-                "Each kind of core of this hybrid processor has different cache events, but the driver counts the same \
-                 event on all cores."
-                    .to_owned()
-            }
             Microarchitecture::Unknown => {
                 "Linux has no table of cache events for this CPU model.".to_owned()
             }
@@ -217,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_that_are_not_hybrid_have_their_cores_events() {
+    fn processors_have_their_cores_events() {
         let on = |model, name| {
             let pmu = Pmu::of_model(perfmon_events::model(model).expect("it is there"));
             let event = CacheEvent::find(name).expect("perf has it");
@@ -231,8 +226,8 @@ mod tests {
         assert_eq!(on("clearwaterforest", "L1-icache-loads"), Ok(0x3_0380));
         assert_eq!(on("silvermont", "iTLB-load-misses"), Ok(0x7_0205));
         assert_eq!(on("amdzen6", "L1-dcache-load-misses"), Ok(0x3_c860));
-        let hybrid = on("lunarlake-core", "L1-dcache-loads").expect_err("of two kinds");
-        assert!(hybrid.starts_with("Each kind of core"));
+        assert_eq!(on("lunarlake-core", "L1-icache-load-misses"), Ok(0x3_e424));
+        assert_eq!(on("lunarlake-atom", "L1-icache-load-misses"), Ok(0x3_0280));
     }
 
     #[test]

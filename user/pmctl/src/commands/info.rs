@@ -13,6 +13,7 @@ use raw_cpuid::CpuId;
 
 use crate::commands::list::format_counters;
 use crate::events::decode;
+use crate::system::core_kinds;
 use crate::system::hypervisor::Hypervisor;
 use crate::system::machine::Machine;
 use crate::system::pmu::architecture;
@@ -55,6 +56,9 @@ fn machine_facts(
     let brand = brand(machine);
     let (family, model) = (pmu.processor().family(), pmu.processor().model());
     rows.push(("CPU", format!("{brand} (family {family}, model {model})")));
+    if let Some(kinds) = core_kinds::describe(machine) {
+        rows.push(("cores", kinds));
+    }
     if let Some(hypervisor) = Hypervisor::find(machine.cpuid()) {
         rows.push(("run by", hypervisor.name.to_owned()));
     }

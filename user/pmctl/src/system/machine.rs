@@ -10,7 +10,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-use raw_cpuid::{CpuIdReader, CpuIdReaderNative, CpuIdResult};
+use perfmon::pmu::BigCoreCpuid;
+use raw_cpuid::{CpuIdReader, CpuIdResult};
 
 /// A machine, as the source of its files and CPUID leaves.
 #[derive(Clone, Debug)]
@@ -45,7 +46,8 @@ impl Machine {
         matches!(self.cpuid, Leaves::Native)
     }
 
-    /// Returns the CPUID leaves. For the machine that pmctl runs on, these are of the current CPU.
+    /// Returns the CPUID leaves. For the machine that pmctl runs on, these are of the current CPU; on a hybrid processor, of
+    /// a big core.
     pub(crate) fn cpuid(&self) -> &Leaves {
         &self.cpuid
     }
@@ -121,7 +123,7 @@ impl CpuIdReader for Leaves {
             edx: 0,
         };
         match self {
-            Self::Native => CpuIdReaderNative.cpuid2(leaf, subleaf),
+            Self::Native => BigCoreCpuid.cpuid2(leaf, subleaf),
             Self::Recorded(leaves) => leaves.get(&(leaf, subleaf)).copied().unwrap_or(NO_LEAF),
         }
     }

@@ -2,6 +2,7 @@
 //! Interfaces to the system: the processor and the driver, processes and signals, files and the terminal.
 
 pub(crate) mod child;
+pub(crate) mod core_kinds;
 pub(crate) mod exit;
 pub(crate) mod files;
 pub(crate) mod glob;

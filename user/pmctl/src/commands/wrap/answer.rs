@@ -2,6 +2,7 @@
 //! The answer to a call of `perf_event_open(2)`: a descriptor of the driver's, an error, or the kernel's own answer.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::LazyLock;
 
 use nix::errno::Errno;
 use perfmon::sys::{Driver, EventOpen};
@@ -16,6 +17,8 @@ use zerocopy::IntoBytes;
 use super::early_dummy::DummyCall;
 use super::listener::{Listener, Request};
 use super::target::{Tid, is_kernel_event};
+use crate::system::core_kinds;
+use crate::system::machine::Machine;
 
 /// The answer to a call of `perf_event_open(2)`.
 #[derive(Debug)]
@@ -41,6 +44,15 @@ pub(super) enum CallAnswer {
 
 /// Types of events that the driver has.
 const DRIVER_TYPES: [u32; 3] = [PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE, PERF_TYPE_RAW];
+
+/// Types of raw events of the cores of a hybrid processor that are not big ones: those of perf's PMUs.
+static SMALL_CORE_TYPES: LazyLock<Vec<u32>> =
+    LazyLock::new(|| core_kinds::small_core_types(&Machine::here()));
+
+/// Returns whether the driver has events of this type.
+fn is_driver_type(type_: u32) -> bool {
+    DRIVER_TYPES.contains(&type_) || SMALL_CORE_TYPES.contains(&type_)
+}
 
 /// `PERF_FLAG_*`.
 const FD_NO_GROUP: u64 = 1 << 0;
@@ -190,7 +202,7 @@ impl OpenCall {
             _ => (),
         }
         let is_dummy = self.is_dummy(context) && foreign.is_none();
-        if !DRIVER_TYPES.contains(&self.attributes.attr.type_) && !is_dummy {
+        if !is_driver_type(self.attributes.attr.type_) && !is_dummy {
             return match self.group {
                 None => kernel("the type of the event is the kernel's"),
                 // The kernel does not know the driver's leader. perf treats this error like an event that can't be counted.

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The big cores of a hybrid processor. The module counts raw events on these cores, so their CPUID says which events
+//! exist.
+
+use std::fs;
+use std::ops::RangeInclusive;
+use std::panic::resume_unwind;
+use std::thread;
+
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+use raw_cpuid::{CpuIdReader, CpuIdReaderNative, CpuIdResult};
+
+/// CPUID of a big core, or of the current CPU of a processor that is not hybrid.
+///
+/// If the calling program may run on small cores only, this is CPUID of a small core.
+#[derive(Clone, Copy, Debug)]
+pub struct BigCoreCpuid;
+
+impl CpuIdReader for BigCoreCpuid {
+    fn cpuid2(&self, leaf: u32, subleaf: u32) -> CpuIdResult {
+        on_big_core(|| CpuIdReaderNative.cpuid2(leaf, subleaf))
+    }
+}
+
+/// Calls `f` on a big core of a hybrid processor, in a thread of its own. On other processors calls it here.
+pub(crate) fn on_big_core<T: Send>(f: impl FnOnce() -> T + Send) -> T {
+    const THIS_THREAD: Pid = Pid::from_raw(0);
+
+    let Some(cpus) = big_cores() else {
+        return f();
+    };
+    let result = thread::scope(|scope| {
+        let on_big_core = move || {
+            // Without the right to run there, `f` runs on any CPU.
+            let _ = sched_setaffinity(THIS_THREAD, &cpus);
+            f()
+        };
+        scope.spawn(on_big_core).join()
+    });
+    result.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Returns the big cores that Linux has found; `None` on a processor that is not hybrid.
+fn big_cores() -> Option<CpuSet> {
+    let list = fs::read_to_string("/sys/devices/cpu_core/cpus").ok()?;
+    let mut cpus = CpuSet::new();
+    for cpu in parse_ranges(&list)?.into_iter().flatten() {
+        cpus.set(cpu).ok()?;
+    }
+    Some(cpus)
+}
+
+/// Parses a list such as `0-7,16`. Returns `None` for another text or an empty list.
+fn parse_ranges(list: &str) -> Option<Vec<RangeInclusive<usize>>> {
+    let parse_range = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    };
+    list.trim().split(',').map(parse_range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus_are_parsed() {
+        assert_eq!(parse_ranges("0-7,16\n"), Some(vec![0..=7, 16..=16]));
+        assert_eq!(parse_ranges("3"), Some(vec![3..=3]));
+        assert_eq!(parse_ranges(""), None);
+        assert_eq!(parse_ranges("0-"), None);
+    }
+
+    #[test]
+    fn a_function_is_called_once() {
+        let mut calls = 0;
+        on_big_core(|| calls += 1);
+        assert_eq!(calls, 1);
+    }
+}
