@@ -14,6 +14,9 @@ pub enum PebsFormat {
     Three,
     /// Ice Lake and Tremont: [`BasicRecord`], since the module enables no other group of the record.
     Four,
+    /// The project's virtual PMU: [`MergedRecord`]. It merges the records of an instruction if each instruction has one,
+    /// and adds them to the buffer when `IA32_PEBS_ENABLE` is written.
+    Merged,
 }
 
 /// A record of one instruction.
@@ -24,6 +27,15 @@ pub trait PebsRecord {
     fn counters(&self) -> u64;
     /// Returns the time-stamp counter.
     fn tsc(&self) -> u64;
+
+    /// The record may stand for several overflows.
+    const IS_MERGED: bool = false;
+
+    /// Returns the number of overflows that the record stands for.
+    #[inline(always)]
+    fn overflows(&self) -> u64 {
+        1
+    }
 }
 
 /// Returns the index of the word at an offset in bytes.
@@ -75,7 +87,39 @@ impl PebsRecord for BasicRecord {
     }
 }
 
+/// A record of the format [`PebsFormat::Merged`]: the basic group of format 4, and the number of overflows.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct MergedRecord([u64; 5]);
+
+impl PebsRecord for MergedRecord {
+    const IS_MERGED: bool = true;
+
+    #[inline(always)]
+    fn ip(&self) -> u64 {
+        self.0[word_index(0x08)]
+    }
+
+    #[inline(always)]
+    fn counters(&self) -> u64 {
+        self.0[word_index(0x10)]
+    }
+
+    #[inline(always)]
+    fn tsc(&self) -> u64 {
+        self.0[word_index(0x18)]
+    }
+
+    #[inline(always)]
+    fn overflows(&self) -> u64 {
+        self.0[word_index(0x20)]
+    }
+}
+
 impl PebsFormat {
+    /// The period of an event whose records are merged.
+    pub const MERGED_PERIOD: u64 = 1;
+
     /// Returns the format of a processor with this `IA32_PERF_CAPABILITIES`; `None` for formats that the module does
     /// not support: before format 3 records have no time, and from format 5 on the DS area has another layout.
     #[must_use]
@@ -86,6 +130,8 @@ impl PebsFormat {
         match perf_capabilities >> 8 & 0xf {
             3 => Some(Self::Three),
             4 if perf_capabilities & BASELINE != 0 => Some(Self::Four),
+            // No processor has this number.
+            15 => Some(Self::Merged),
             _ => None,
         }
     }
@@ -96,6 +142,7 @@ impl PebsFormat {
         let size = match self {
             Self::Three => size_of::<FullRecord>(),
             Self::Four => size_of::<BasicRecord>(),
+            Self::Merged => size_of::<MergedRecord>(),
         };
         size as u64
     }
@@ -105,7 +152,7 @@ impl PebsFormat {
     pub const fn counters(self) -> u64 {
         match self {
             Self::Three => 0b1111,
-            Self::Four => 0xff | 0xf << MAX_GENERAL,
+            Self::Four | Self::Merged => 0xff | 0xf << MAX_GENERAL,
         }
     }
 
@@ -113,6 +160,12 @@ impl PebsFormat {
     #[must_use]
     pub const fn is_adaptive(self) -> bool {
         matches!(self, Self::Four)
+    }
+
+    /// Returns whether the records of an instruction are merged if there is one for each `period` events.
+    #[must_use]
+    pub const fn merges(self, period: u64) -> bool {
+        matches!(self, Self::Merged) && period == Self::MERGED_PERIOD
     }
 }
 
@@ -214,14 +267,34 @@ mod tests {
             [0x08, 0x10, 0x18]
         );
         assert_eq!(PebsFormat::Four.record_size(), 32);
+        let merged_record = MergedRecord(word_offsets());
+        assert_eq!(
+            [
+                merged_record.ip(),
+                merged_record.counters(),
+                merged_record.tsc(),
+                merged_record.overflows()
+            ],
+            [0x08, 0x10, 0x18, 0x20]
+        );
+        assert_eq!(basic_record.overflows(), 1);
+        assert_eq!(PebsFormat::Merged.record_size(), 40);
     }
 
     #[test]
-    fn formats_3_and_4_are_detected() {
+    fn only_each_event_is_merged() {
+        assert!(PebsFormat::Merged.merges(1));
+        assert!(!PebsFormat::Merged.merges(2));
+        assert!(!PebsFormat::Four.merges(1));
+    }
+
+    #[test]
+    fn supported_formats_are_detected() {
         const BASELINE: u64 = 1 << 14;
 
         assert_eq!(PebsFormat::detect(0x3c5), Some(PebsFormat::Three));
         assert_eq!(PebsFormat::detect(BASELINE | 0x4c5), Some(PebsFormat::Four));
+        assert_eq!(PebsFormat::detect(0xfc5), Some(PebsFormat::Merged));
         for unsupported in [
             0,
             0x1c5,
@@ -229,7 +302,7 @@ mod tests {
             0x4c5,
             BASELINE | 0x5c5,
             BASELINE | 0x6c5,
-            0xfc5,
+            0xec5,
         ] {
             assert_eq!(PebsFormat::detect(unsupported), None);
         }

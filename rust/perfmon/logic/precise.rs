@@ -44,11 +44,15 @@ pub(super) fn counters(
     if !is_supported {
         return Err(InvalidAttr::Unsupported);
     }
-    check_trigger(sampling.trigger, select, capabilities)?;
+    if !is_merged(attr, sampling.trigger, select, format) {
+        check_trigger(sampling.trigger, select, capabilities)?;
+    }
     match (format, attr.flags & PerfEventAttr::PRECISE_IP) {
         // The highest level requires evenly distributed samples, which only the fixed-function counter of instructions
         // can take.
-        (PebsFormat::Four, PerfEventAttr::PRECISE_IP) => Ok(CounterId::INSTRUCTIONS.bit()),
+        (PebsFormat::Four | PebsFormat::Merged, PerfEventAttr::PRECISE_IP) => {
+            Ok(CounterId::INSTRUCTIONS.bit())
+        }
         (PebsFormat::Three, PerfEventAttr::PRECISE_IP) => Err(InvalidAttr::Unsupported),
         (PebsFormat::Three, _) if select.event() == CYCLES => Err(InvalidAttr::Unsupported),
         _ => Ok(format.counters()),
@@ -58,7 +62,23 @@ pub(super) fn counters(
 /// The event of cycles that are not halted. Before format 4 the processor can't sample this event precisely.
 const CYCLES: u16 = 0x3c;
 
-/// Returns the allowed periods. A period must not be longer than the processor can load the counter for. In kernel mode
+/// Returns whether the processor merges the samples of an event, which has one for each instruction: a sample stands for
+/// all instructions at its address up to the interrupt. PERF_SAMPLE_PERIOD gives their number.
+fn is_merged(
+    attr: &PerfEventAttr,
+    trigger: Trigger,
+    select: EventSelect,
+    format: PebsFormat,
+) -> bool {
+    const INSTRUCTIONS: EventSelect = EventSelect::new(0xc0, 0);
+
+    let counted = select.with_modes(false, false);
+    matches!(trigger, Trigger::Period(period) if format.merges(period))
+        && counted == INSTRUCTIONS.with_modes(false, false)
+        && attr.sample_type & PERF_SAMPLE_PERIOD != 0
+}
+
+/// Returns the allowed periods of samples that are not merged. A period must not be longer than the processor can load the counter for. In kernel mode
 /// the interrupt handler is counted, too, so the period must be long enough that the handler does not fill the buffer.
 fn allowed_periods(select: EventSelect, capabilities: &Capabilities) -> core::ops::Range<u64> {
     /// The smallest period: no counter can be loaded for fewer events.
@@ -250,6 +270,45 @@ mod tests {
         };
         assert_eq!(counters_in_format_three(cycles), Err(Unsupported));
         assert_eq!(counters_in_format_four(cycles), Ok(0x2_0000_00ff));
+    }
+
+    #[test]
+    fn only_instructions_are_merged() {
+        let merging = Capabilities {
+            pebs: Some(PebsFormat::Merged),
+            ..ICE_LAKE
+        };
+        let counters_of = |attr, capabilities| {
+            let kinds = CoreKinds::one(capabilities);
+            EventConfig::new(&attr, capabilities, &kinds).map(|config| config.counters())
+        };
+        let each = PerfEventAttr {
+            sample_period: 1,
+            sample_type: INSTRUCTIONS.sample_type | PERF_SAMPLE_PERIOD,
+            ..INSTRUCTIONS
+        };
+        assert_eq!(counters_of(each, &merging), Ok(0x1_0000_00ff));
+        let of_both_modes = PerfEventAttr {
+            flags: PRECISE_LEVEL,
+            ..each
+        };
+        assert_eq!(counters_of(of_both_modes, &merging), Ok(0x1_0000_00ff));
+        assert_eq!(counters_of(each, &ICE_LAKE), Err(Unsupported));
+        let branches = PerfEventAttr {
+            config: 0xc4,
+            ..each
+        };
+        assert_eq!(counters_of(branches, &merging), Err(Unsupported));
+        let inverted = PerfEventAttr {
+            config: 0x0180_00c0,
+            ..each
+        };
+        assert_eq!(counters_of(inverted, &merging), Err(Unsupported));
+        let without_number = PerfEventAttr {
+            sample_type: INSTRUCTIONS.sample_type,
+            ..each
+        };
+        assert_eq!(counters_of(without_number, &merging), Err(Unsupported));
     }
 
     #[test]

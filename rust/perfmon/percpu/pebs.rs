@@ -7,7 +7,7 @@ use crate::{
     cpu::{timestamp, tsc_khz, ThisCpu},
     logic::{
         counter::{each, CounterId},
-        pebs::{BasicRecord, DsWord, FullRecord, PebsBuffer, PebsFormat, PebsRecord},
+        pebs::{BasicRecord, DsWord, FullRecord, MergedRecord, PebsBuffer, PebsFormat, PebsRecord},
         precise::next_period,
         sampling::Trigger,
     },
@@ -167,8 +167,26 @@ impl PerCpu {
                 let records = unsafe { self.pebs.records::<BasicRecord>() };
                 self.take_records(here, records);
             }
+            PebsFormat::Merged => {
+                // SAFETY: `records` requires the type of the processor's records: in this format all are
+                // `MergedRecord`s. The result is dropped before the buffer is emptied, which is done below.
+                let records = unsafe { self.pebs.records::<MergedRecord>() };
+                self.take_records(here, records);
+            }
         }
         self.pebs.set_ds_word(DsWord::INDEX, self.pebs.start.get());
+    }
+
+    /// Does what [`Self::empty_pebs_buffer`] does for a buffer that has only merged records. Returns whether the buffer was
+    /// full, so that records may be left.
+    pub(crate) fn take_merged_records(&self, here: ThisCpu<'_>) -> bool {
+        let is_full = self.pebs.is_full(PebsFormat::Merged);
+        // SAFETY: `records` requires the type of the processor's records, which the caller promises, and that the
+        // result is dropped before the buffer is emptied, which is done below.
+        let records = unsafe { self.pebs.records::<MergedRecord>() };
+        self.take_records(here, records);
+        self.pebs.set_ds_word(DsWord::INDEX, self.pebs.start.get());
+        is_full
     }
 
     /// Writes the samples of all armed counters for `records`.
@@ -180,43 +198,47 @@ impl PerCpu {
         let is_only_counter = armed & armed.wrapping_sub(1) == 0;
         for counter in each(armed) {
             let bit = counter.bit();
-            let has_counter = |record: &&R| record.counters() & bit != 0;
+            let has_counter = |record: &&R| is_only_counter || record.counters() & bit != 0;
             let count = if is_only_counter {
                 records.len()
             } else {
                 records.iter().filter(has_counter).count()
             } as u64;
+            let overflows = if R::IS_MERGED {
+                records
+                    .iter()
+                    .filter(has_counter)
+                    .map(R::overflows)
+                    .fold(0, u64::wrapping_add)
+            } else {
+                count
+            };
             if count != 0 {
-                self.take_samples(
-                    here,
-                    counter,
-                    records,
-                    if is_only_counter { 0 } else { bit },
-                    count,
-                );
+                let bit = if is_only_counter { 0 } else { bit };
+                self.take_samples(here, counter, (records, bit), (count, overflows));
             }
         }
     }
 
-    /// Writes the samples of a counter, and adds the events of its `count` overflows to its total. While sampling is
-    /// suspended, the samples are lost.
+    /// Writes the samples of a counter for the records with `bit`, or for all if that is 0, and adds the events of its
+    /// `overflows` to its total. The number of the records is `count`. While sampling is suspended, the samples are lost.
     #[inline(always)]
     fn take_samples<R: PebsRecord>(
         &self,
         here: ThisCpu<'_>,
         counter: CounterId,
-        records: &[R],
-        bit: u64,
-        count: u64,
+        (records, bit): (&[R], u64),
+        (count, overflows): (u64, u64),
     ) {
         let sampled = self.sampled(counter);
         let period = sampled.period.get();
         match self.sampler(counter) {
-            Some(sampler) if self.samplers.suspended.get() != 0 => sampler.lose_samples(count),
+            Some(sampler) if self.samplers.suspended.get() != 0 => sampler.lose_samples(overflows),
             Some(sampler) => sampler.write_precise(&PreciseSamples {
                 records,
                 counter: bit,
                 count,
+                overflows,
                 task: self.sampled_task(counter),
                 cpu: here.id().as_u32(),
                 period,
@@ -228,9 +250,9 @@ impl PerCpu {
             self.follow_frequency(counter, count, last.tsc());
         }
         let recorded = sampled.recorded.get();
-        let events = count.wrapping_mul(period);
+        let events = overflows.wrapping_mul(period);
         sampled.recorded.set(recorded.wrapping_add(events));
-        self.value(counter).note_reloads(count, period);
+        self.value(counter).note_reloads(overflows, period);
     }
 
     /// Notes the period that the last `samples` samples lead to, if the event has a frequency. The last sample was taken

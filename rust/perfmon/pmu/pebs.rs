@@ -105,7 +105,11 @@ impl Pmu {
     ) {
         let percpu = here.percpu();
         let (pebs, value) = (&percpu.pebs, percpu.value(counter));
-        let min_load = self.load_limit.min_events(value.select()).into();
+        let min_load = if format.merges(period) {
+            PebsFormat::MERGED_PERIOD
+        } else {
+            self.load_limit.min_events(value.select()).into()
+        };
         let load = events_left.max(min_load);
         value.load(here, self.msrs(counter).write, load, value.total());
         if load > events_left && period > min_load {
@@ -234,6 +238,9 @@ impl Pmu {
             return;
         };
         percpu.empty_pebs_buffer(here, format);
+        if matches!(format, PebsFormat::Merged) {
+            self.convert_merged_records(here);
+        }
         let late = percpu.pebs.late_counters.get();
         if late != 0 {
             self.reload_late(here, late);
@@ -242,6 +249,17 @@ impl Pmu {
         if percpu.samplers.suspended.get() != 0 {
             // No further record, nor its interrupt, comes before the tick that ends the suspension.
             self.reload_precise(here, |counter, _| percpu.sampled(counter).max_load.get());
+        }
+    }
+
+    /// Makes samples of the records that the virtual PMU has merged. Each write adds as many of them to the buffer as fit.
+    fn convert_merged_records(&self, here: ThisCpu<'_>) {
+        let percpu = here.percpu();
+        loop {
+            msr::write(here, Msr::PEBS_ENABLE, percpu.pebs.armed.get());
+            if !percpu.take_merged_records(here) {
+                return;
+            }
         }
     }
 

@@ -24,6 +24,8 @@ pub(crate) struct PreciseSamples<'a, R> {
     pub(crate) counter: u64,
     /// The number of records to be written.
     pub(crate) count: u64,
+    /// The number of overflows that these records stand for.
+    pub(crate) overflows: u64,
     /// The task that is sampled; null for an event of a CPU.
     pub(crate) task: *mut bindings::task_struct,
     pub(crate) cpu: u32,
@@ -43,7 +45,7 @@ const MAX_WORDS: usize = 9;
 ///
 /// # Invariants
 ///
-/// `word_count` is 1 to `MAX_WORDS`; `ip_index` and `time_index` are less than `word_count`.
+/// `word_count` is 1 to `MAX_WORDS`; `ip_index`, `time_index` and `period_index` are less than `word_count`.
 struct SampleTemplate {
     words: [u64; MAX_WORDS],
     word_count: usize,
@@ -51,6 +53,10 @@ struct SampleTemplate {
     ip_index: usize,
     /// The index of the time; 0 if samples have none.
     time_index: usize,
+    /// The index of the period; 0 if samples have none.
+    period_index: usize,
+    /// The number of events from one overflow to the next.
+    period: u64,
     user_header: u64,
     kernel_header: u64,
     ids: u64,
@@ -72,12 +78,14 @@ impl Sampler {
         };
         let origin = self.origin_of(samples.task, samples.cpu);
         if ring.lost_records.get() != 0 && !self.write_lost(ring, &origin) {
-            return self.lose_samples(samples.count);
+            return self.lose_samples(samples.overflows);
         }
         let template = self.template(samples);
         let Some((mut to, room)) = ring.begin_many(template.word_count, samples.count) else {
-            return self.lose_samples(samples.count);
+            return self.lose_samples(samples.overflows);
         };
+        let has_counter =
+            |record: &&R| samples.counter == 0 || record.counters() & samples.counter != 0;
         if samples.counter == 0 {
             let records = samples.records.get(..room as usize).unwrap_or(&[]);
             if self.sampling.format.is_exactly(COMMON_PARTS) {
@@ -92,7 +100,6 @@ impl Sampler {
                 });
             }
         } else {
-            let has_counter = |record: &&R| record.counters() & samples.counter != 0;
             for record in samples
                 .records
                 .iter()
@@ -104,7 +111,16 @@ impl Sampler {
         }
         to.finish(false);
         if room < samples.count {
-            self.lose_samples(samples.count.wrapping_sub(room));
+            let without_room = samples.records.iter().filter(has_counter);
+            let lost = if R::IS_MERGED {
+                without_room
+                    .skip(room as usize)
+                    .map(R::overflows)
+                    .fold(0, u64::wrapping_add)
+            } else {
+                samples.count.wrapping_sub(room)
+            };
+            self.lose_samples(lost);
         }
     }
 
@@ -123,11 +139,12 @@ impl Sampler {
             (PERF_SAMPLE_PERIOD, samples.period),
         ];
         let (mut words, mut word_count) = ([0; MAX_WORDS], 1);
-        let (mut ip_index, mut time_index) = (0, 0);
+        let (mut ip_index, mut time_index, mut period_index) = (0, 0, 0);
         for (part, word) in parts.into_iter().filter(|&(part, _)| format.has(part)) {
             match part {
                 PERF_SAMPLE_IP => ip_index = word_count,
                 PERF_SAMPLE_TIME => time_index = word_count,
+                PERF_SAMPLE_PERIOD => period_index = word_count,
                 _ => {}
             }
             if let Some(to) = words.get_mut(word_count) {
@@ -150,6 +167,8 @@ impl Sampler {
             word_count,
             ip_index,
             time_index,
+            period_index,
+            period: samples.period,
             user_header: header(misc::USER),
             kernel_header: header(misc::KERNEL),
             ids,
@@ -304,7 +323,7 @@ unsafe fn copy_words<R: PebsRecord, const WORDS: usize>(
         let (header, ip) = visible_header_and_ip(record.ip(), template.is_user_only, template);
         let time = template.anchor.ns_at(record.tsc());
         // SAFETY: The writes require room for `WORDS` words: the caller promises room for one sample for each record,
-        // and that `WORDS` is the template's `word_count`, which is larger than both indices by the type invariant. They
+        // and that `WORDS` is the template's `word_count`, which is larger than all indices by the type invariant. They
         // are volatile, since programs may access the ring.
         unsafe {
             for (index, &word) in words.iter().enumerate() {
@@ -313,6 +332,10 @@ unsafe fn copy_words<R: PebsRecord, const WORDS: usize>(
             // The index of a part that the template lacks is 0, where the header replaces it afterwards.
             to.add(ip_index).write_volatile(ip);
             to.add(time_index).write_volatile(time);
+            if R::IS_MERGED {
+                let events = template.period.wrapping_mul(record.overflows());
+                to.add(template.period_index).write_volatile(events);
+            }
             to.write_volatile(header);
             to = to.add(WORDS);
         }

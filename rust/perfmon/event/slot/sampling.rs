@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     cpu::ThisCpu,
-    logic::{event_attr::PERF_SAMPLE_READ, precise::closest_period},
+    logic::{event_attr::PERF_SAMPLE_READ, precise::closest_period, sampling::Trigger},
     percpu::{ArmedSampler, PerCpu},
     pmu::{lbr, pebs::may_run_guests},
     sys::ffi,
@@ -137,9 +137,11 @@ impl Slot {
         let total = value.total();
         let min_load = pmu.load_limit.min_events(event.select);
         if sampler.sampling.precise {
-            // The processor can't be given every period that a frequency may lead to.
-            let closest = closest_period(self.phase.period, event.select, &pmu.capabilities);
-            self.phase.change_period(closest);
+            if let Trigger::Frequency(_) = sampler.sampling.trigger {
+                // The processor can't be given every period that a frequency may lead to.
+                let closest = closest_period(self.phase.period, event.select, &pmu.capabilities);
+                self.phase.change_period(closest);
+            }
             self.phase.prepare_precise(sampler, min_load.into());
         }
         let Phase {
