@@ -221,7 +221,8 @@ impl PerCpu {
     }
 
     /// Writes the samples of a counter for the records with `bit`, or for all if that is 0, and adds the events of its
-    /// `overflows` to its total. The number of the records is `count`. While sampling is suspended, the samples are lost.
+    /// `overflows` to its total. The number of the records is `count`. While sampling is suspended, the samples are lost,
+    /// unless they are merged.
     #[inline(always)]
     fn take_samples<R: PebsRecord>(
         &self,
@@ -232,8 +233,13 @@ impl PerCpu {
     ) {
         let sampled = self.sampled(counter);
         let period = sampled.period.get();
+        // Merged samples are written also while sampling is suspended: few records stand for all instructions, and without
+        // one of them no number would be right.
+        let is_merged = R::IS_MERGED && period == PebsFormat::MERGED_PERIOD;
         match self.sampler(counter) {
-            Some(sampler) if self.samplers.suspended.get() != 0 => sampler.lose_samples(overflows),
+            Some(sampler) if self.samplers.suspended.get() != 0 && !is_merged => {
+                sampler.lose_samples(overflows);
+            }
             Some(sampler) => sampler.write_precise(&PreciseSamples {
                 records,
                 counter: bit,
