@@ -165,7 +165,7 @@ fn run_printing(command: &Command, output: &mut Screen) -> Result<u8> {
         Command::Script(args) => script::script(args, output)?,
         Command::Flamegraph(args) => flamegraph::flamegraph(args, output)?,
         Command::Annotate(args) => annotate::annotate(args, output)?,
-        Command::Diff(args) => diff::diff(args, output)?,
+        Command::Diff(args) => return diff::diff(args, output),
         Command::Export(args) => export::export(args, output)?,
         Command::Doctor(args) => return doctor::doctor(&machine(args.replay.as_deref())?, output),
         Command::Info(args) => info::info(&machine(args.replay.as_deref())?, output)?,

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use perfmon_compare::condition::Condition;
 
 use super::{DEFAULT_FILE, Key};
 
@@ -18,12 +19,17 @@ samples in the row and outside of it. A difference is marked with * if it is sig
 of 5% for the table as a whole (Holm's correction). Rows with such a difference come first, the largest first. \
 It is about sampling only: a program that does something else in each run differs, too, and significantly.
 
+If both recordings have each instruction, as those of `pmctl vm -- record`, the counts are exact, and only rows that differ \
+are shown, with the difference. --fail-if is for such recordings; CONDITION is EVENT>LIMIT or FUNCTION>LIMIT, as for \
+`pmctl bench`.
+
 Programs that only one of two recordings has are compared with each other if they have functions of the same names, or \
 are the commands that were recorded; a line says so.
 
 Examples:
   pmctl record -- ./old; pmctl record -- ./new; pmctl diff
   pmctl diff --sort symbol before.data after.data
+  pmctl diff --fail-if 'instructions:uP>+0.1%' before.data after.data
   pmctl diff --json before.data after.data | jq '.[0].rows[0]'";
 
 /// Options of `pmctl diff`.
@@ -56,6 +62,10 @@ pub(crate) struct Diff {
     /// Print JSON: an array with an object for each event
     #[arg(short, long)]
     pub(crate) json: bool,
+
+    /// Exit with 1 if this holds; may be given several times
+    #[arg(long, value_name = "CONDITION")]
+    pub(crate) fail_if: Vec<Condition>,
 
     /// Don't use a pager ($PAGER or less) on a terminal
     #[arg(long)]

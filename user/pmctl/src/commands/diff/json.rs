@@ -31,7 +31,11 @@ pub(super) fn write(compared: &ComparedRecordings<'_>, output: &mut Screen) -> R
         let rows = rows.take(args.limit.unwrap_or(usize::MAX));
         json!({
             "event": comparison.event,
-            "tested": if comparison.periods.is_some() { "counts" } else { "shares" },
+            "tested": match &comparison.periods {
+                Some(_) if comparison.is_exact() => "exact counts",
+                Some(_) => "counts",
+                None => "shares",
+            },
             "recordings": sides.collect::<Vec<_>>(),
             "rows": rows.map(|row| row_object(comparison, row, args)).collect::<Vec<_>>(),
         })

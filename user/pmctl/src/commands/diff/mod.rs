@@ -2,6 +2,7 @@
 //! `pmctl diff`: compares recordings, row by row.
 
 mod fisher;
+mod gate;
 mod json;
 mod pairs;
 mod text;
@@ -20,8 +21,8 @@ use crate::system::exit::Usage;
 use crate::system::screen::Screen;
 use crate::system::text::printable;
 
-/// Compares recordings, and prints a table for each event.
-pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<()> {
+/// Compares recordings, and prints a table for each event. Returns the exit code: 1 if a condition of --fail-if holds.
+pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<u8> {
     let files = args.files();
     let mut recordings = Vec::new();
     for file in files {
@@ -72,10 +73,16 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<()> {
         args,
     };
     if args.json {
-        json::write(&compared_recordings, output)
+        json::write(&compared_recordings, output)?;
     } else {
-        text::write(&compared_recordings, output)
+        text::write(&compared_recordings, output)?;
     }
+    let comparisons = &compared_recordings.comparisons;
+    Ok(gate::check_conditions(
+        &args.fail_if,
+        comparisons,
+        &args.sort,
+    )?)
 }
 
 /// Returns the advice for a file that does not exist.
@@ -195,6 +202,12 @@ struct Comparison {
 }
 
 impl Comparison {
+    /// Returns whether the recordings have each event, so that each difference is one of the programs.
+    fn is_exact(&self) -> bool {
+        let periods = self.periods.as_ref();
+        periods.is_some_and(|periods| periods.iter().all(|period| *period == 1))
+    }
+
     /// Compares rows with these keys. `pairs` has the pairs of programs of each recording but the first.
     fn new(event: String, sides: &[Side<'_>], (keys, pairs): (&[Key], &[Pairs])) -> Self {
         let mut shares_by_cells: BTreeMap<Vec<String>, Vec<RecordingShare>> = BTreeMap::new();
@@ -238,6 +251,14 @@ impl Comparison {
 
     /// Tests the differences between the first recording and another.
     fn test_differences(&mut self, side: usize) {
+        if self.is_exact() {
+            for row in &mut self.rows {
+                let differs = row.shares[0].events != row.shares[side].events;
+                let p = if differs { 0.0 } else { 1.0 };
+                row.test_results.push((p, differs));
+            }
+            return;
+        }
         let recording_totals = &self.recording_totals;
         let count =
             |row: &DiffRow, side: usize| (row.shares[side].samples, recording_totals[side].samples);
@@ -305,6 +326,28 @@ fn without_pid(cell: &str) -> &str {
 mod tests {
     use super::*;
     use crate::commands::report::Share;
+
+    /// Compares two recordings of the event `cycles` with these numbers of samples of 1000 events in functions.
+    pub(super) fn compared_by_symbol(
+        before: &[(&str, u64)],
+        after: &[(&str, u64)],
+        period: Option<u64>,
+    ) -> Comparison {
+        compared(&[&shares(before), &shares(after)], period)
+    }
+
+    #[test]
+    fn each_difference_of_exact_counts_is_significant() {
+        let before = [("grown", 5000), ("same", 5000)];
+        let after = [("grown", 5001), ("same", 5000)];
+        let comparison = compared_by_symbol(&before, &after, Some(1));
+        let results: Vec<_> = comparison
+            .rows
+            .iter()
+            .map(|row| (&row.cells[0][..], row.is_significant()))
+            .collect();
+        assert_eq!(results, [("grown", true), ("same", false)]);
+    }
 
     fn shares(rows: &[(&str, u64)]) -> Shares {
         let share = |(name, samples): &(&str, u64)| {

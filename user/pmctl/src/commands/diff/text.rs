@@ -15,7 +15,7 @@ use crate::system::table::{Align, Table};
 use crate::system::text::{count, printable, thousands};
 
 /// The names of the recordings.
-const RECORDING_NAMES: [&str; 3] = ["A", "B", "C"];
+pub(super) const RECORDING_NAMES: [&str; 3] = ["A", "B", "C"];
 
 /// Prints a table for each event.
 pub(super) fn write(compared: &ComparedRecordings<'_>, output: &mut Screen) -> Result<()> {
@@ -59,6 +59,9 @@ fn write_event(comparison: &Comparison, args: &Diff, output: &mut Screen) -> Res
         };
         writeln!(output, "{name}: {samples}, event count {events}{change}")?;
     }
+    if comparison.is_exact() {
+        return write_exact_rows(comparison, args, output);
+    }
     let mut headings: Vec<(&str, Align)> = vec![("A", Align::Right)];
     for name in &RECORDING_NAMES[1..comparison.recording_totals.len()] {
         headings.extend([*name, "delta", "p"].map(|name| (name, Align::Right)));
@@ -97,6 +100,58 @@ fn write_event(comparison: &Comparison, args: &Diff, output: &mut Screen) -> Res
     Ok(writeln!(output, "  * {differences} of {tested}")?)
 }
 
+/// Prints the rows that differ, of recordings that have each event.
+fn write_exact_rows(comparison: &Comparison, args: &Diff, output: &mut Screen) -> Result<()> {
+    let sides = comparison.recording_totals.len();
+    let counts = ["count A", "count B", "count C"].iter().take(sides);
+    let differences = [["B - A", "change"], ["C - A", "change"]];
+    let differences = differences.iter().take(sides - 1).flatten();
+    let numbers = counts.chain(differences).map(|name| (*name, Align::Right));
+    let keys = args.sort.iter().map(|key| (key_heading(*key), Align::Left));
+    let headings: Vec<(&str, Align)> = numbers.chain(keys).collect();
+    let mut table = Table::new(&headings);
+    let (changed, same): (Vec<_>, Vec<_>) =
+        comparison.rows.iter().partition(|row| row.is_significant());
+    let limit = args.limit.unwrap_or(usize::MAX);
+    for row in changed.iter().take(limit) {
+        let before = row.shares[0].events;
+        let mut cells: Vec<String> = row
+            .shares
+            .iter()
+            .map(|share| thousands(share.events))
+            .collect();
+        for after in &row.shares[1..] {
+            cells.push(difference(before, after.events));
+            cells.push(change(before, after.events));
+        }
+        cells.extend(row.cells.iter().cloned());
+        table.add_row(&cells, Style::new());
+    }
+    if !changed.is_empty() {
+        table.write(None, output.colors.heading, output)?;
+    }
+    let rest = changed.len().saturating_sub(limit);
+    if rest > 0 {
+        writeln!(output, "  ({} not shown)", count(rest as u64, "row"))?;
+    }
+    Ok(writeln!(
+        output,
+        "  {} of counts, which are exact; {} as before",
+        count(changed.len() as u64, "difference"),
+        count(same.len() as u64, "row")
+    )?)
+}
+
+/// Returns the difference of two counts as text, with its sign.
+fn difference(before: u64, after: u64) -> String {
+    let sign = match after.cmp(&before) {
+        std::cmp::Ordering::Less => "-",
+        std::cmp::Ordering::Equal => "",
+        std::cmp::Ordering::Greater => "+",
+    };
+    format!("{sign}{}", thousands(after.abs_diff(before)))
+}
+
 /// Returns the cells of a row.
 fn row_cells(comparison: &Comparison, row: &DiffRow) -> Vec<String> {
     let share = |side: usize| {
@@ -123,7 +178,7 @@ fn row_cells(comparison: &Comparison, row: &DiffRow) -> Vec<String> {
 }
 
 /// Returns the change from one count to another as text.
-fn change(before: u64, after: u64) -> String {
+pub(super) fn change(before: u64, after: u64) -> String {
     match (before, after) {
         (0, 0) => "0.0%".to_owned(),
         (0, _) => "new".to_owned(),

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The conditions of --fail-if, for recordings that have each event.
+
+use perfmon_compare::condition::Condition;
+
+use super::{Comparison, RecordingShare};
+use crate::args::Key;
+use crate::commands::diff::text::{RECORDING_NAMES, change};
+use crate::system::exit::{self, Usage};
+use crate::system::stdio::complain;
+use crate::system::text::{printable, thousands};
+
+/// Reports which conditions hold, and returns the exit code.
+///
+/// # Errors
+/// A condition is about a name that no recording has.
+pub(super) fn check_conditions(
+    conditions: &[Condition],
+    comparisons: &[Comparison],
+    keys: &[Key],
+) -> Result<u8, Usage> {
+    let mut code = 0;
+    for condition in conditions {
+        let name = &condition.event;
+        let found = comparisons
+            .iter()
+            .filter_map(|comparison| Some((comparison, counts(comparison, name, keys)?)));
+        let found: Vec<_> = found.collect();
+        if found.is_empty() {
+            return Err(Usage(format!(
+                "--fail-if '{}': the recordings have neither an event nor a function `{}`. Functions are found by the key \
+                 `symbol` of --sort.",
+                condition.text,
+                printable(name)
+            )));
+        }
+        for (comparison, counts) in found {
+            if !comparison.is_exact() {
+                complain(format_args!(
+                    "--fail-if '{}': the counts are estimates from samples, so a difference may be chance. Record each \
+                     instruction, as `pmctl vm -- record` does.",
+                    condition.text
+                ));
+                return Ok(exit::NO_COUNT);
+            }
+            let before = counts[0].events;
+            for (after, side) in counts.iter().zip(RECORDING_NAMES).skip(1) {
+                if condition.is_met(Some(&[before]), &[after.events]) {
+                    complain(format_args!(
+                        "--fail-if '{}': `{}` has {} events in {side}, and {} in A ({})",
+                        condition.text,
+                        printable(name),
+                        thousands(after.events),
+                        thousands(before),
+                        change(before, after.events)
+                    ));
+                    code = exit::FAILURE;
+                }
+            }
+        }
+    }
+    Ok(code)
+}
+
+/// Returns the counts of the event with this name, or of the functions with this name; `None` if there is neither.
+fn counts(comparison: &Comparison, name: &str, keys: &[Key]) -> Option<Vec<RecordingShare>> {
+    if without_precision(&comparison.event) == without_precision(name) {
+        return Some(comparison.recording_totals.clone());
+    }
+    let symbol = keys.iter().position(|key| *key == Key::Symbol)?;
+    let rows = comparison.rows.iter();
+    let mut rows = rows.filter(|row| function_name(&row.cells[symbol]) == name);
+    let mut sums = rows.next()?.shares.clone();
+    for row in rows {
+        for (sum, share) in sums.iter_mut().zip(&row.shares) {
+            sum.events = sum.events.saturating_add(share.events);
+        }
+    }
+    Some(sums)
+}
+
+/// Returns the name of an event without the modifiers of precise samples, as `instructions:u` for `instructions:uP`.
+fn without_precision(name: &str) -> String {
+    match name.rsplit_once(':') {
+        Some((event, modifiers)) if modifiers.chars().all(|letter| "hkpPu".contains(letter)) => {
+            let modes = modifiers.replace(['p', 'P'], "");
+            let colon = if modes.is_empty() { "" } else { ":" };
+            format!("{event}{colon}{modes}")
+        }
+        _ => name.to_owned(),
+    }
+}
+
+/// Returns the name in a cell of the key `symbol`, which begins with the mode, as `[.] main`.
+fn function_name(cell: &str) -> &str {
+    match cell.split_once("] ") {
+        Some((mode, name)) if mode.starts_with('[') => name,
+        _ => cell,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::compared_by_symbol;
+    use super::*;
+
+    fn code(condition: &str, before: &[(&str, u64)], after: &[(&str, u64)]) -> Option<u8> {
+        let comparison = compared_by_symbol(before, after, Some(1));
+        let condition = condition.parse().expect("it is well formed");
+        check_conditions(&[condition], &[comparison], &[Key::Symbol]).ok()
+    }
+
+    #[test]
+    fn conditions_are_about_events_and_functions() {
+        let before = [("[.] main", 1000), ("[.] other", 1000)];
+        let after = [("[.] main", 1011), ("[.] other", 1000)];
+        assert_eq!(code("main>+1%", &before, &after), Some(1));
+        assert_eq!(code("main>+1%", &after, &before), Some(0));
+        assert_eq!(code("other>+0%", &before, &after), Some(0));
+        assert_eq!(code("cycles>+0.5%", &before, &after), Some(1));
+        assert_eq!(code("cycles>+0.6%", &before, &after), Some(0));
+        assert_eq!(code("main>1010000", &before, &after), Some(1));
+        assert_eq!(code("missing>+1%", &before, &after), None);
+    }
+
+    #[test]
+    fn events_may_be_named_without_their_precision() {
+        assert_eq!(without_precision("instructions:uP"), "instructions:u");
+        assert_eq!(without_precision("instructions:upp"), "instructions:u");
+        assert_eq!(without_precision("cycles:P"), "cycles");
+        assert_eq!(without_precision("std::map"), "std::map");
+    }
+
+    #[test]
+    fn a_new_function_has_grown() {
+        let (before, after) = ([("[.] old", 5)], [("[.] old", 5), ("[.] new", 1)]);
+        assert_eq!(code("new>+1000%", &before, &after), Some(1));
+        assert_eq!(code("new<-50%", &after, &before), Some(1));
+    }
+
+    #[test]
+    fn estimates_are_not_judged() {
+        let rows = [("[.] main", 1000)];
+        let comparison = compared_by_symbol(&rows, &rows, Some(1000));
+        let condition = "main>+1%".parse().expect("it is well formed");
+        let code = check_conditions(&[condition], &[comparison], &[Key::Symbol]);
+        assert_eq!(code.ok(), Some(exit::NO_COUNT));
+    }
+}
