@@ -34,7 +34,8 @@ pub(crate) use export::{Export, Format};
 pub(crate) use filter::Choice;
 pub(crate) use quick::parse as parse_quickly;
 pub(crate) use recorder::{
-    CommonOptions, EventOptions, Rate, RecordTarget, Recorder, TraceEvents, TraceOptions,
+    CommonOptions, DefaultSamples, EventOptions, Rate, RecordTarget, Recorder, TraceEvents,
+    TraceOptions,
 };
 pub(crate) use sampling::{DEFAULT_FILE, Frequency, Record, SwitchOutput};
 pub(crate) use serve::Serve;

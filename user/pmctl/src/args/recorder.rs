@@ -10,7 +10,7 @@ use std::time::Duration;
 use perfmon::Modes;
 
 use super::call_graph::{CallGraph, CallGraphMode};
-use super::sampling::{Frequency, Record, SwitchOutput};
+use super::sampling::{DEFAULT_PERIOD, Frequency, Record, SwitchOutput};
 use crate::events::cpus::Cpus;
 use crate::events::modes;
 use crate::events::threads::TaskList;
@@ -60,6 +60,8 @@ pub(crate) struct EventOptions {
     /// The events, as on the command line; empty for the default event.
     pub(crate) events: Vec<String>,
     pub(crate) rate: Rate,
+    /// What is sampled if `events` is empty.
+    pub(crate) default: DefaultSamples,
     /// Modes of the events without a modifier.
     pub(crate) modes: Modes,
     pub(crate) call_graph: Option<CallGraph>,
@@ -78,6 +80,17 @@ pub(crate) struct EventOptions {
     pub(crate) switch_output: Option<SwitchOutput>,
     /// Number of files of `switch_output` that are kept.
     pub(crate) max_files: Option<u32>,
+}
+
+/// The samples of a recording without events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DefaultSamples {
+    /// Samples of cycles.
+    Cycles,
+    /// Samples of instructions. Cycles of an emulated machine say nothing about a processor.
+    Instructions,
+    /// A sample of each instruction, which an emulated machine can take.
+    EachInstruction,
 }
 
 /// The sample rate of events without a rate of their own.
@@ -236,7 +249,15 @@ impl EventOptions {
         Ok(Self {
             rate: match args.frequency {
                 Some(frequency) => Rate::Frequency(frequency),
-                None => Rate::Period(args.period),
+                None => Rate::Period(args.period.unwrap_or(DEFAULT_PERIOD)),
+            },
+            default: match (
+                args.emulated,
+                args.period.is_some() || args.frequency.is_some(),
+            ) {
+                (false, _) => DefaultSamples::Cycles,
+                (true, true) => DefaultSamples::Instructions,
+                (true, false) => DefaultSamples::EachInstruction,
             },
             modes: modes::from_options(args.all_user, args.all_kernel),
             call_graph: args.call_graph()?,
@@ -333,7 +354,7 @@ impl TraceOptions {
                 },
                 None => TraceEvents::Sampled(args.events.clone()),
             },
-            period: args.period,
+            period: args.period.unwrap_or(DEFAULT_PERIOD),
             branches: args.branches,
             rotate: args.rotate,
             common: CommonOptions::new(args)?,

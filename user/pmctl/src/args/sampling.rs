@@ -13,6 +13,9 @@ use super::words::ParserWithWords;
 use crate::events::cpus::Cpus;
 use crate::recording::perfdata::BranchKinds;
 
+/// The default period. It is a prime number, so that few loops are in step with it.
+pub(crate) const DEFAULT_PERIOD: u32 = 1_000_003;
+
 /// The default file of a recording.
 pub(crate) const DEFAULT_FILE: &str = "perf.data";
 
@@ -67,9 +70,9 @@ pub(crate) struct Record {
     #[arg(short = 'e', long = "event", value_name = "EVENTS")]
     pub(crate) events: Vec<String>,
 
-    /// Take a sample each time that an event has happened N times
-    #[arg(short = 'c', long, value_name = "N", default_value_t = 1_000_003, value_parser = parse_period, conflicts_with = "frequency")]
-    pub(crate) period: u32,
+    /// Take a sample each time that an event has happened N times [default: 1000003]
+    #[arg(short = 'c', long, value_name = "N", value_parser = parse_period, conflicts_with = "frequency")]
+    pub(crate) period: Option<u32>,
 
     /// Take about HZ samples a second, and not one each N events; `max` for as many as the module allows
     #[arg(short = 'F', long = "freq", value_name = "HZ", value_parser = parse_frequency)]
@@ -196,6 +199,10 @@ pub(crate) struct Record {
 
     #[command(flatten)]
     pub(crate) ignored: IgnoredPerfOptions,
+
+    /// Sample by default what an emulated machine knows exactly, each instruction: `pmctl vm` adds this option
+    #[arg(long, hide = true)]
+    pub(crate) emulated: bool,
 
     /// Command to run, with its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]

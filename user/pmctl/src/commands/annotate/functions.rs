@@ -65,7 +65,8 @@ impl SampledFunctions {
                 ..SampledFunction::default()
             });
             function.events = function.events.saturating_add(period);
-            function.samples += 1;
+            let samples = recording.sample_count(named.sample);
+            function.samples = function.samples.saturating_add(samples);
             let events = function.events_by_offset.entry(site.place()).or_default();
             *events = events.saturating_add(period);
             Ok(())

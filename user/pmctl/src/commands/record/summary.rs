@@ -15,8 +15,8 @@ pub(super) struct RecordingSummary {
     /// Name of the file, or of standard output.
     pub(super) name: String,
     pub(super) samples: u64,
-    /// The processor itself took the samples, each at the very instruction.
-    pub(super) is_precise: bool,
+    /// What the samples are called, in the singular.
+    pub(super) sample_name: &'static str,
     /// Size in bytes.
     pub(super) size: u64,
     /// Number of samples that were left out because they are of other programs, or with -C of other CPUs.
@@ -49,14 +49,7 @@ pub(super) fn summarize(
     write!(
         output,
         "pmctl: wrote {} to {} in {:.2} s on {}, {} KiB",
-        count(
-            summary.samples,
-            if summary.is_precise {
-                "precise sample"
-            } else {
-                "sample"
-            }
-        ),
+        count(summary.samples, summary.sample_name),
         summary.name,
         summary.elapsed.as_secs_f64(),
         count(summary.cpus, "CPU"),

@@ -29,17 +29,16 @@ pub(crate) struct NamelessSamples {
 }
 
 impl NamelessSamples {
-    /// Adds a sample.
-    pub(super) fn add_sample(&mut self, named: &NamedSample<'_>) {
-        self.samples += 1;
+    /// Adds a sample that stands for `samples` samples.
+    pub(super) fn add_samples(&mut self, named: &NamedSample<'_>, samples: u64) {
+        self.samples = self.samples.saturating_add(samples);
         if named.site.has_symbol() || named.sample.in_kernel() {
             return;
         }
         if let Some(file) = named.site.number() {
             let entry = self.files.entry(file);
-            entry
-                .or_insert_with(|| (named.site.path().into_owned(), 0))
-                .1 += 1;
+            let (_, count) = entry.or_insert_with(|| (named.site.path().into_owned(), 0));
+            *count = count.saturating_add(samples);
         }
     }
 
@@ -50,7 +49,8 @@ impl NamelessSamples {
         colors: Colors,
         output: &mut impl Write,
     ) -> io::Result<()> {
-        let is_large = |samples: u64| samples * 100 >= self.samples * MIN_PERCENT;
+        let is_large =
+            |samples: u64| samples.saturating_mul(100) >= self.samples.saturating_mul(MIN_PERCENT);
         let files = self.files.values();
         let mut files: Vec<&(String, u64)> = files
             .filter(|(path, samples)| is_large(*samples) && lacks_names(recording, path))

@@ -33,7 +33,7 @@ pub(crate) struct Share {
 impl Share {
     fn add(&mut self, other: Self) {
         self.events = self.events.saturating_add(other.events);
-        self.samples += other.samples;
+        self.samples = self.samples.saturating_add(other.samples);
         self.children = self.children.saturating_add(other.children);
         self.callers.add(other.callers);
     }
@@ -176,7 +176,8 @@ pub(crate) fn sum_by_row(
             return Ok(());
         }
         let events = named.sample.period;
-        nameless.add_sample(named);
+        let samples = recording.sample_count(named.sample);
+        nameless.add_samples(named, samples);
         let own_function = is_outside_its_chain(named.sample).then(|| Frame::of_sample(named));
         let callers = limit - usize::from(own_function.is_some());
         let (single, all): (_, Vec<_>);
@@ -217,7 +218,7 @@ pub(crate) fn sum_by_row(
             });
             if index == own_index {
                 share.events = share.events.saturating_add(events);
-                share.samples += 1;
+                share.samples = share.samples.saturating_add(samples);
             }
             // Counts the sample only once for a function that calls itself.
             if counted_rows.contains(&id) {

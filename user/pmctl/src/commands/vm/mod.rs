@@ -211,10 +211,14 @@ fn guest_task(
     })
 }
 
-/// Returns the words of the command in the guest. `bench` gets its option for an emulated machine.
+/// The commands with an option for an emulated machine.
+const COMMANDS_WITH_EMULATED: [&str; 2] = ["bench", "record"];
+
+/// Returns the words of the command in the guest.
 fn guest_words(args: &Vm) -> Vec<OsString> {
     let mut words = args.words.clone();
-    if !args.run && words.first().is_some_and(|word| word == "bench") {
+    let has_option = |word: &OsString| COMMANDS_WITH_EMULATED.iter().any(|name| word == name);
+    if !args.run && words.first().is_some_and(has_option) {
         words.insert(1, "--emulated".into());
     }
     words

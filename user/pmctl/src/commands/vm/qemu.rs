@@ -277,10 +277,11 @@ fn inherited_socket() -> Result<(UnixStream, OwnedFd)> {
     Ok((own, inherited))
 }
 
-/// Returns QEMU's name of a CPU model with its options.
+/// Returns QEMU's name of a CPU model with its options. Format 15 of precise samples exists only there: it merges the samples
+/// of an instruction.
 fn qemu_cpu_name(cpu: VmCpu) -> &'static str {
     match cpu {
-        VmCpu::Intel => "Skylake-Client,pmu=on,tcg-pcid=on",
+        VmCpu::Intel => "Skylake-Client,pmu=on,pmu-pebs=15,tcg-pcid=on",
         VmCpu::Amd => "EPYC-Genoa,pmu=on,tcg-pcid=on",
     }
 }

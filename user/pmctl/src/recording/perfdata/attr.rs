@@ -285,6 +285,12 @@ impl Attr {
         (!is_frequency && self.period != 0).then_some(self.period)
     }
 
+    /// Returns whether each event is a sample. The virtual PMU then merges samples of an address: a sample's period is the
+    /// number of samples that it stands for.
+    pub(crate) fn samples_each_event(&self) -> bool {
+        self.fixed_period() == Some(1) && self.flags & PerfEventAttr::PRECISE_IP != 0
+    }
+
     /// Returns whether records that are no samples have a stamp.
     pub(super) fn has_stamps(&self) -> bool {
         self.flags & PerfEventAttr::SAMPLE_ID_ALL != 0

@@ -127,6 +127,17 @@ impl Recording {
         has_calls(&self.events)
     }
 
+    /// Returns the number of samples that a sample stands for, which were taken at the same address: 1, unless each event
+    /// was sampled.
+    pub(crate) fn sample_count(&self, sample: &Sample) -> u64 {
+        let event = self.events.get(sample.event);
+        if event.is_some_and(|event| event.attr.samples_each_event()) {
+            sample.period
+        } else {
+            1
+        }
+    }
+
     /// Returns the build-id of a file.
     pub(crate) fn build_id(&self, file: &Path) -> Option<&[u8]> {
         let mut ids = self.build_ids.iter();

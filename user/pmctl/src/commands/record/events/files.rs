@@ -40,7 +40,7 @@ pub(super) struct Files<'a> {
     /// Reasons why samples are not as they were asked for.
     degraded: Vec<String>,
     smallest_period: Option<u32>,
-    is_precise: bool,
+    sample_name: &'static str,
     tasks_only: bool,
     /// The time when the current file was begun.
     file_begin: Instant,
@@ -72,7 +72,7 @@ impl<'a> Files<'a> {
             scope: options.scope_in_words(),
             degraded: plan.degraded.clone(),
             smallest_period: plan.smallest_period(),
-            is_precise: plan.is_all_precise(),
+            sample_name: plan.sample_name(),
             tasks_only: tasks.are_some() || plan.has_cgroups(),
             file_begin: Instant::now(),
             stopped_at: None,
@@ -222,7 +222,7 @@ impl<'a> Files<'a> {
             cuts: stream.take_cuts(),
             name: name_now.unwrap_or(name),
             samples,
-            is_precise: self.is_precise,
+            sample_name: self.sample_name,
             size,
             others: 0,
             has_left_program,

@@ -10,7 +10,9 @@ use super::limit::{above_limit_message, accepts_frequency, highest_accepted, no_
 use super::linux_event::{self, LinuxEvent, SampleForm};
 use super::linux_refusal;
 use super::precision;
-use crate::args::{CallGraph, Callers, EventOptions, Frequency, KernelCallers, Rate, RecordTarget};
+use crate::args::{
+    CallGraph, Callers, DefaultSamples, EventOptions, Frequency, KernelCallers, Rate, RecordTarget,
+};
 use crate::commands::record::branches::WantedBranches;
 use crate::commands::record::perf_ring::ALL_TASKS;
 use crate::commands::record::sampled::{
@@ -29,6 +31,19 @@ use crate::system::pmu::uncounted_by_emulation;
 /// Stands for the frequency of `-F max` until [`SamplingPlan::resolve_max_frequency`] replaces it. No driver accepts it.
 const MAX_FREQUENCY: SampleRate = SampleRate::Frequency(u64::MAX);
 
+/// The period of precise samples of each instruction. Only the virtual PMU has these: it merges the samples of an address.
+const MERGED_PERIOD: u64 = 1;
+
+/// Returns the event that is sampled without -e, without its precision.
+fn default_event(options: &EventOptions) -> String {
+    match (options.default, options.modes) {
+        (DefaultSamples::Cycles, _) => DEFAULT_EVENT.to_owned(),
+        (_, Modes::Kernel) => "instructions:k".to_owned(),
+        // In an emulated machine only user mode repeats.
+        _ => "instructions:u".to_owned(),
+    }
+}
+
 /// An event of a recording.
 #[derive(Clone, Debug)]
 pub(super) struct SampledEvent {
@@ -38,6 +53,8 @@ pub(super) struct SampledEvent {
     cgroup: Option<Cgroup>,
     /// The user has not chosen the event: its samples are precise where that is possible.
     is_default: bool,
+    /// The rate, if samples are not precise.
+    imprecise_rate: SampleRate,
 }
 
 impl SampledEvent {
@@ -95,17 +112,26 @@ impl SamplingPlan {
         linux_events.extend(software.into_iter().map(PmuEvent::of_software));
         linux_event::check_options(options, &linux_events)?;
         let is_default = options.events.is_empty();
+        let is_precise_default = is_default && precision::goes_with(options);
         if is_default {
-            texts.push(if precision::goes_with(options) {
-                format!("{DEFAULT_EVENT}:P")
+            let event = default_event(options);
+            let separator = if event.contains(':') { "" } else { ":" };
+            texts.push(if is_precise_default {
+                format!("{event}{separator}P")
             } else {
-                DEFAULT_EVENT.to_owned()
+                event
             });
         }
-        let default_rate = match options.rate {
+        let imprecise_rate = match options.rate {
             Rate::Period(period) => SampleRate::Period(period.into()),
             Rate::Frequency(Frequency::Hertz(hertz)) => SampleRate::Frequency(hertz.into()),
             Rate::Frequency(Frequency::Max) => MAX_FREQUENCY,
+        };
+        let samples_each = is_precise_default && options.default == DefaultSamples::EachInstruction;
+        let default_rate = if samples_each {
+            SampleRate::Period(MERGED_PERIOD)
+        } else {
+            imprecise_rate
         };
         let mut events = Vec::new();
         for text in texts {
@@ -131,6 +157,7 @@ impl SamplingPlan {
                     rate,
                     cgroup: None,
                     is_default,
+                    imprecise_rate: if is_default { imprecise_rate } else { rate },
                 });
             }
         }
@@ -387,9 +414,11 @@ impl SamplingPlan {
         let (mut changed, mut was_asked_for) = (false, false);
         for event in self.events.iter_mut().filter(is_highest) {
             event.spec.precision = None;
+            event.rate = event.imprecise_rate;
             changed = true;
             if event.is_default {
-                event.spec.label = modes::with_modifier(DEFAULT_EVENT, event.spec.modes);
+                let name = event.spec.label.split(':').next().unwrap_or_default();
+                event.spec.label = modes::with_modifier(name, event.spec.modes);
             } else {
                 was_asked_for = true;
             }
@@ -405,9 +434,24 @@ impl SamplingPlan {
         self.events.iter().any(|event| event.precision() != 0)
     }
 
-    /// Returns whether all events have precise samples.
-    pub(super) fn is_all_precise(&self) -> bool {
-        self.linux_events.is_empty() && self.events.iter().all(|event| event.precision() != 0)
+    /// Returns whether an event has a sample for each instruction, which the virtual PMU merges.
+    pub(super) fn is_merged(&self) -> bool {
+        let is_merged = |event: &SampledEvent| {
+            event.precision() != 0 && event.rate == SampleRate::Period(MERGED_PERIOD)
+        };
+        self.events.iter().any(is_merged)
+    }
+
+    /// Returns what samples are called, in the singular. Precise samples are those that the processor takes itself.
+    pub(super) fn sample_name(&self) -> &'static str {
+        let is_precise = |event: &SampledEvent| event.precision() != 0;
+        if !self.linux_events.is_empty() || !self.events.iter().all(is_precise) {
+            "sample"
+        } else if self.is_merged() {
+            "merged sample"
+        } else {
+            "precise sample"
+        }
     }
 
     /// Returns whether there may be samples of the kernel.

@@ -68,8 +68,8 @@ pub(super) fn refusal_message<'a>(
     let event = events.find(|event| event.precision.is_some())?;
     Some(format!(
         "{}: precise samples were refused. Either this CPU has none of this event (PEBS: Intel from Skylake on, not \
-         all events), or the period is below 2, below 256 where the kernel is sampled, or above 2147483647, or KVM is \
-         in use. Leave the `p` out, or write `:P`, which is precise where that is possible.",
+         all events), or the period is below 2, below 256 where the kernel is sampled, or above 2147483647 (1, each \
+         instruction, is possible only for instructions in `pmctl vm`), or KVM is in use. Leave the `p` out, or write `:P`, which is precise where that is possible.",
         event.label
     ))
 }

@@ -25,6 +25,8 @@ use crate::system::exit::{self, Usage};
 const DEFAULT_PAGES: usize = 64;
 /// The pages of a ring for samples with stacks, which need two pages each, and for precise samples, which come fast.
 const LARGE_RECORD_PAGES: usize = 512;
+/// The pages of a ring for merged samples, of which tens of thousands come at once.
+const MERGED_PAGES: usize = 2048;
 /// The smallest ring that is tried, in pages, if the limit of locked memory is too low for [`DEFAULT_PAGES`] or
 /// [`LARGE_RECORD_PAGES`].
 const MIN_PAGES: usize = 4;
@@ -170,7 +172,9 @@ impl Samplers {
     ) -> Result<Self> {
         let requested_pages = pages.map(|pages| (pages as usize).next_power_of_two());
         let default_pages = |plan: &SamplingPlan| {
-            if plan.parts().has_user_stack || plan.is_precise() {
+            if plan.is_merged() {
+                MERGED_PAGES
+            } else if plan.parts().has_user_stack || plan.is_precise() {
                 LARGE_RECORD_PAGES
             } else {
                 DEFAULT_PAGES

@@ -104,7 +104,7 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
     let summary = RecordingSummary {
         name: destination.name(),
         samples,
-        is_precise: false,
+        sample_name: "sample",
         size,
         others,
         has_left_program: false,
