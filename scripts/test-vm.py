@@ -644,6 +644,70 @@ def a_recording_is_written_on_the_host():
     expect((done.returncode, bool(re.search(r"gzip +gzip", done.stdout))), (0, True), done.stdout + done.stderr)
 
 
+def on_host(*words, cwd):
+    """Runs pmctl on the host; returns exit code, standard output, standard error."""
+    done = subprocess.run([PMCTL, *words], cwd=cwd, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def record(folder, name, program, *options):
+    code, _, err = run(*options, "--", "record", "-o", name, "--", *program, cwd=folder)
+    expect((code, "LOST" in err), (0, False), err)
+
+
+@test
+def each_instruction_is_recorded():
+    folder = writable("each")
+    program = assemble("each_program", FORKS)
+    record(folder, "before", [program])
+    # The sum and the numbers of the three loops' instructions are exact.
+    code, out, err = on_host("report", "--stdio", "-i", "before", cwd=folder)
+    event = f"Samples: {FORKS_INSTRUCTIONS:,} of event 'instructions:uP'"
+    expect((code, event in out, "each" in out), (0, True, True), out + err)
+    code, out, err = on_host("script", "-i", "before", "-F", "ip,period", cwd=folder)
+    executions = {}
+    for line in out.splitlines():
+        address, period = sorted(line.split(), key=lambda word: not re.fullmatch("[0-9a-f]{6,}", word))[:2]
+        executions[address] = executions.get(address, 0) + int(period.replace(",", ""))
+    expect(sorted(executions.values())[-2:], [3_000_000, 3_000_000], f"the most frequent instructions: {out[:500]}")
+    expect(sum(executions.values()), FORKS_INSTRUCTIONS, "sum of all instructions")
+    # A second recording is equal, and one of a program that does more says where.
+    record(folder, "again", [program])
+    gate = ("diff", "--fail-if", "instructions:u>+0%")
+    code, out, err = on_host(*gate, "before", "again", cwd=folder)
+    expect((code, "0 differences of counts, which are exact" in out), (0, True), out + err)
+    assemble("each_program", FORKS.replace("$1000000", "$1000010"))
+    record(folder, "after", [program])
+    code, out, err = on_host(*gate, "before", "after", cwd=folder)
+    expect((code, re.search(r"\+60 .*each_program .*", out) is not None, "`instructions:u` has" in err), (1, True, True), out + err)
+    code, out, err = on_host("annotate", "-i", "after", cwd=folder)
+    expect((code, len(re.findall(r"(?m)^ *(?:49|50)\.\d+ ", out))), (0, 2), out + err)
+
+
+@long_test
+def records_of_each_instruction_repeat():
+    folder = writable("repeat")
+    # Two processes, and a program that is linked dynamically.
+    script = ["sh", "-c", "gzip -c /usr/bin/env >/tmp/x; md5sum /tmp/x"]
+    reports = []
+    for options in ([], [], ["--no-snapshot"], ["--cpus", "2"]):
+        record(folder, "data", script, *options)
+        code, out, err = on_host("report", "--stdio", "--sort", "comm,dso,symbol", "-i", "data", cwd=folder)
+        expect(code, 0, err)
+        reports.append([line for line in out.splitlines() if not line.startswith("Recorded")])
+    expect(reports, [reports[0]] * len(reports), "reports")
+    # The kernel has names, and its instructions sum up to its count.
+    code, _, err = run("--", "record", "-e", "instructions:kp", "-c", "1", "-o", "kernel", "--", *script, cwd=folder)
+    expect((code, "LOST" in err), (0, False), err)
+    code, out, err = on_host("report", "--stdio", "-i", "kernel", cwd=folder)
+    total, counted = re.search(r"Event count: ([\d,]+)(?:; counted: ([\d,]+))?", out).groups()
+    expect((code, "[k] do_syscall_64" in out, counted in (None, total)), (0, True, True), out + err)
+    # AMD's PMU has no precise samples.
+    record(folder, "amd", ["true"], "--cpu", "amd")
+    code, out, err = on_host("report", "--stdio", "-i", "amd", cwd=folder)
+    expect((code, "'instructions:u'" in out), (0, True), out + err)
+
+
 @test
 def slow_interrupts_lose_no_samples():
     # The first interrupts take milliseconds, since QEMU has to translate the kernel's code.
