@@ -684,30 +684,6 @@ def each_instruction_is_recorded():
     expect((code, len(re.findall(r"(?m)^ *(?:49|50)\.\d+ ", out))), (0, 2), out + err)
 
 
-@long_test
-def records_of_each_instruction_repeat():
-    folder = writable("repeat")
-    # Two processes, and a program that is linked dynamically.
-    script = ["sh", "-c", "gzip -c /usr/bin/env >/tmp/x; md5sum /tmp/x"]
-    reports = []
-    for options in ([], [], ["--no-snapshot"], ["--cpus", "2"]):
-        record(folder, "data", script, *options)
-        code, out, err = on_host("report", "--stdio", "--sort", "comm,dso,symbol", "-i", "data", cwd=folder)
-        expect(code, 0, err)
-        reports.append([line for line in out.splitlines() if not line.startswith("Recorded")])
-    expect(reports, [reports[0]] * len(reports), "reports")
-    # The kernel has names, and its instructions sum up to its count.
-    code, _, err = run("--", "record", "-e", "instructions:kp", "-c", "1", "-o", "kernel", "--", *script, cwd=folder)
-    expect((code, "LOST" in err), (0, False), err)
-    code, out, err = on_host("report", "--stdio", "-i", "kernel", cwd=folder)
-    total, counted = re.search(r"Event count: ([\d,]+)(?:; counted: ([\d,]+))?", out).groups()
-    expect((code, "[k] do_syscall_64" in out, counted in (None, total)), (0, True, True), out + err)
-    # AMD's PMU has no precise samples.
-    record(folder, "amd", ["true"], "--cpu", "amd")
-    code, out, err = on_host("report", "--stdio", "-i", "amd", cwd=folder)
-    expect((code, "'instructions:u'" in out), (0, True), out + err)
-
-
 @test
 def slow_interrupts_lose_no_samples():
     # The first interrupts take milliseconds, since QEMU has to translate the kernel's code.
