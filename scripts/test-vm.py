@@ -651,7 +651,7 @@ def on_host(*words, cwd):
 
 
 def record(folder, name, program, *options):
-    code, _, err = run(*options, "--", "record", "-o", name, "--", *program, cwd=folder)
+    code, _, err = run(*options, "--", "record", "-c", "1", "-o", name, "--", *program, cwd=folder)
     expect((code, "LOST" in err), (0, False), err)
 
 

@@ -119,7 +119,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s i -l ignore-failur
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l emulated -d 'Leave out what an emulated machine says nothing about: `pmctl vm` adds this option'
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s e -l event -d 'Sample by these events, separated by commas; may be repeated [default: cycles]' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s c -l period -d 'Take a sample each time that an event has happened N times' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s c -l period -d 'Take a sample each time that an event has happened N times [default: 1000003]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s F -l freq -d 'Take about HZ samples a second, and not one each N events; `max` for as many as the module allows' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l call-graph -d 'Record call chains by frame pointers (fp, as -g), or for programs without them by copies of the stack (dwarf, or dwarf,BYTES [8192]) or the calls that the CPU records (lbr)' -r -f -a "fp\t''
 dwarf\t''
@@ -159,6 +159,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l sample-cpu
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l sample-identifier
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l timestamp-boundary
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l no-buffering
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l emulated -d 'Sample instructions by default, since cycles of an emulated machine say nothing: `pmctl vm` adds this option'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s i -l input -d 'Read the recording in FILE; - is standard input' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s s -l sort -d 'Group samples by these keys, separated by commas' -r -f -a "comm\t''
@@ -251,6 +252,7 @@ srcline\t''
 cgroup\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand diff" -s e -l event -d 'Compare this event only' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand diff" -l limit -d 'Show the first N rows of each table' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand diff" -l fail-if -d 'Exit with 1 if this holds; may be given several times' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand diff" -s j -l json -d 'Print JSON: an array with an object for each event'
 complete -c pmctl -n "__fish_pmctl_using_subcommand diff" -l no-pager -d 'Don\'t use a pager ($PAGER or less) on a terminal'
 complete -c pmctl -n "__fish_pmctl_using_subcommand diff" -s h -l help -d 'Print help'

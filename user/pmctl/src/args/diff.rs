@@ -19,7 +19,7 @@ samples in the row and outside of it. A difference is marked with * if it is sig
 of 5% for the table as a whole (Holm's correction). Rows with such a difference come first, the largest first. \
 It is about sampling only: a program that does something else in each run differs, too, and significantly.
 
-If both recordings have each instruction, as those of `pmctl vm -- record`, the counts are exact, and only rows that differ \
+If both recordings have each instruction, as those of `pmctl vm -- record -c 1`, the counts are exact, and only rows that differ \
 are shown, with the difference. --fail-if is for such recordings; CONDITION is EVENT>LIMIT or FUNCTION>LIMIT, as for \
 `pmctl bench`.
 

@@ -89,8 +89,6 @@ pub(crate) enum DefaultSamples {
     Cycles,
     /// Samples of instructions. Cycles of an emulated machine say nothing about a processor.
     Instructions,
-    /// A sample of each instruction, which an emulated machine can take.
-    EachInstruction,
 }
 
 /// The sample rate of events without a rate of their own.
@@ -251,13 +249,10 @@ impl EventOptions {
                 Some(frequency) => Rate::Frequency(frequency),
                 None => Rate::Period(args.period.unwrap_or(DEFAULT_PERIOD)),
             },
-            default: match (
-                args.emulated,
-                args.period.is_some() || args.frequency.is_some(),
-            ) {
-                (false, _) => DefaultSamples::Cycles,
-                (true, true) => DefaultSamples::Instructions,
-                (true, false) => DefaultSamples::EachInstruction,
+            default: if args.emulated {
+                DefaultSamples::Instructions
+            } else {
+                DefaultSamples::Cycles
             },
             modes: modes::from_options(args.all_user, args.all_kernel),
             call_graph: args.call_graph()?,

@@ -200,7 +200,7 @@ pub(crate) struct Record {
     #[command(flatten)]
     pub(crate) ignored: IgnoredPerfOptions,
 
-    /// Sample by default what an emulated machine knows exactly, each instruction: `pmctl vm` adds this option
+    /// Sample instructions by default, since cycles of an emulated machine say nothing: `pmctl vm` adds this option
     #[arg(long, hide = true)]
     pub(crate) emulated: bool,
 

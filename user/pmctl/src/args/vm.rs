@@ -22,14 +22,14 @@ User counts repeat to the instruction if the program itself does: addresses are 
 USER, TERM and a few that are fixed, and the clock starts in 2037. Counts of the kernel vary by some percent, by more \
 between a boot and a snapshot, with --exact by two to four. Compare instructions: cycles and times are those of an emulated CPU.
 
-`record` without -e and -c records each instruction of user mode, so that reports have exact counts of each function and \
+`record -c 1` records each instruction of user mode, so that reports have exact counts of each function and \
 line, and `pmctl diff` names the function that grew.
 
 Examples:
   pmctl vm -- stat -e instructions:u -- gzip -c FILE
   pmctl vm -- stat -e instructions:u,branches:u -r 3 -- ./program
   pmctl vm -- bench --fail-if 'instructions:u>+1%' './old input' './new input'
-  pmctl vm -- record -- ./program; pmctl report
+  pmctl vm -- record -c 1 -- ./program; pmctl report
   pmctl vm --cpu amd -- record -g -- ./program; pmctl report
   pmctl vm --run -- sh";
 

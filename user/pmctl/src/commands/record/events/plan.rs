@@ -53,8 +53,6 @@ pub(super) struct SampledEvent {
     cgroup: Option<Cgroup>,
     /// The user has not chosen the event: its samples are precise where that is possible.
     is_default: bool,
-    /// The rate, if samples are not precise.
-    imprecise_rate: SampleRate,
 }
 
 impl SampledEvent {
@@ -122,16 +120,10 @@ impl SamplingPlan {
                 event
             });
         }
-        let imprecise_rate = match options.rate {
+        let default_rate = match options.rate {
             Rate::Period(period) => SampleRate::Period(period.into()),
             Rate::Frequency(Frequency::Hertz(hertz)) => SampleRate::Frequency(hertz.into()),
             Rate::Frequency(Frequency::Max) => MAX_FREQUENCY,
-        };
-        let samples_each = is_precise_default && options.default == DefaultSamples::EachInstruction;
-        let default_rate = if samples_each {
-            SampleRate::Period(MERGED_PERIOD)
-        } else {
-            imprecise_rate
         };
         let mut events = Vec::new();
         for text in texts {
@@ -157,7 +149,6 @@ impl SamplingPlan {
                     rate,
                     cgroup: None,
                     is_default,
-                    imprecise_rate: if is_default { imprecise_rate } else { rate },
                 });
             }
         }
@@ -414,7 +405,6 @@ impl SamplingPlan {
         let (mut changed, mut was_asked_for) = (false, false);
         for event in self.events.iter_mut().filter(is_highest) {
             event.spec.precision = None;
-            event.rate = event.imprecise_rate;
             changed = true;
             if event.is_default {
                 let name = event.spec.label.split(':').next().unwrap_or_default();
