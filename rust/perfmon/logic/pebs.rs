@@ -21,20 +21,40 @@ pub enum PebsFormat {
 
 /// A record of one instruction.
 pub trait PebsRecord {
-    /// Returns the address of the instruction.
-    fn ip(&self) -> u64;
-    /// Returns the bits of the counters that have overflowed at the instruction.
-    fn counters(&self) -> u64;
-    /// Returns the time-stamp counter.
-    fn tsc(&self) -> u64;
-
+    /// The offset of the address, in bytes.
+    const IP: usize;
+    /// The offset of the overflowed counters.
+    const COUNTERS: usize;
+    /// The offset of the time-stamp counter.
+    const TSC: usize;
     /// The record may stand for several overflows.
     const IS_MERGED: bool = false;
+
+    /// Returns the word at an offset in bytes.
+    fn word(&self, offset: usize) -> u64;
 
     /// Returns the number of overflows that the record stands for.
     #[inline(always)]
     fn overflows(&self) -> u64 {
         1
+    }
+
+    /// Returns the address of the instruction.
+    #[inline(always)]
+    fn ip(&self) -> u64 {
+        self.word(Self::IP)
+    }
+
+    /// Returns the bits of the counters that have overflowed at the instruction.
+    #[inline(always)]
+    fn counters(&self) -> u64 {
+        self.word(Self::COUNTERS)
+    }
+
+    /// Returns the time-stamp counter.
+    #[inline(always)]
+    fn tsc(&self) -> u64 {
+        self.word(Self::TSC)
     }
 }
 
@@ -49,19 +69,13 @@ const fn word_index(offset: usize) -> usize {
 pub struct FullRecord([u64; 25]);
 
 impl PebsRecord for FullRecord {
-    #[inline(always)]
-    fn ip(&self) -> u64 {
-        self.0[word_index(0xb0)]
-    }
+    const IP: usize = 0xb0;
+    const COUNTERS: usize = 0x90;
+    const TSC: usize = 0xc0;
 
     #[inline(always)]
-    fn counters(&self) -> u64 {
-        self.0[word_index(0x90)]
-    }
-
-    #[inline(always)]
-    fn tsc(&self) -> u64 {
-        self.0[word_index(0xc0)]
+    fn word(&self, offset: usize) -> u64 {
+        self.0[word_index(offset)]
     }
 }
 
@@ -71,19 +85,13 @@ impl PebsRecord for FullRecord {
 pub struct BasicRecord([u64; 4]);
 
 impl PebsRecord for BasicRecord {
-    #[inline(always)]
-    fn ip(&self) -> u64 {
-        self.0[word_index(0x08)]
-    }
+    const IP: usize = 0x08;
+    const COUNTERS: usize = 0x10;
+    const TSC: usize = 0x18;
 
     #[inline(always)]
-    fn counters(&self) -> u64 {
-        self.0[word_index(0x10)]
-    }
-
-    #[inline(always)]
-    fn tsc(&self) -> u64 {
-        self.0[word_index(0x18)]
+    fn word(&self, offset: usize) -> u64 {
+        self.0[word_index(offset)]
     }
 }
 
@@ -93,26 +101,19 @@ impl PebsRecord for BasicRecord {
 pub struct MergedRecord([u64; 5]);
 
 impl PebsRecord for MergedRecord {
+    const IP: usize = BasicRecord::IP;
+    const COUNTERS: usize = BasicRecord::COUNTERS;
+    const TSC: usize = BasicRecord::TSC;
     const IS_MERGED: bool = true;
 
     #[inline(always)]
-    fn ip(&self) -> u64 {
-        self.0[word_index(0x08)]
-    }
-
-    #[inline(always)]
-    fn counters(&self) -> u64 {
-        self.0[word_index(0x10)]
-    }
-
-    #[inline(always)]
-    fn tsc(&self) -> u64 {
-        self.0[word_index(0x18)]
+    fn word(&self, offset: usize) -> u64 {
+        self.0[word_index(offset)]
     }
 
     #[inline(always)]
     fn overflows(&self) -> u64 {
-        self.0[word_index(0x20)]
+        self.word(0x20)
     }
 }
 

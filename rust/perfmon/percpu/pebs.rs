@@ -154,6 +154,19 @@ impl PerCpu {
         if self.pebs.is_full(format) {
             self.mark_lost(self.pebs.armed.get());
         }
+        self.take_buffer(here, format);
+    }
+
+    /// Does what [`Self::empty_pebs_buffer`] does for a buffer that the virtual PMU has filled with merged records. Returns
+    /// whether the buffer was full, so that records may be left.
+    pub(crate) fn take_merged_records(&self, here: ThisCpu<'_>) -> bool {
+        let is_full = self.pebs.is_full(PebsFormat::Merged);
+        self.take_buffer(here, PebsFormat::Merged);
+        is_full
+    }
+
+    /// Writes samples for the records in the buffer, and empties the buffer.
+    fn take_buffer(&self, here: ThisCpu<'_>, format: PebsFormat) {
         match format {
             PebsFormat::Three => {
                 // SAFETY: `records` requires the type of the processor's records, which in format 3 are `FullRecord`s,
@@ -175,18 +188,6 @@ impl PerCpu {
             }
         }
         self.pebs.set_ds_word(DsWord::INDEX, self.pebs.start.get());
-    }
-
-    /// Does what [`Self::empty_pebs_buffer`] does for a buffer that has only merged records. Returns whether the buffer was
-    /// full, so that records may be left.
-    pub(crate) fn take_merged_records(&self, here: ThisCpu<'_>) -> bool {
-        let is_full = self.pebs.is_full(PebsFormat::Merged);
-        // SAFETY: `records` requires the type of the processor's records, which the caller promises, and that the
-        // result is dropped before the buffer is emptied, which is done below.
-        let records = unsafe { self.pebs.records::<MergedRecord>() };
-        self.take_records(here, records);
-        self.pebs.set_ds_word(DsWord::INDEX, self.pebs.start.get());
-        is_full
     }
 
     /// Writes the samples of all armed counters for `records`.
