@@ -244,7 +244,6 @@ fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result 
 ///
 /// EBUSY if no counter is left that can count the event, or there are too few counters for its group to ever have a
 /// turn. EIO if the counter does not hold what is written to it. ESRCH if the task exits. ENOMEM if there is no memory.
-#[inline(never)]
 fn new_attached_event(
     config: EventConfig,
     mut target: Target,

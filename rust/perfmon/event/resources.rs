@@ -106,7 +106,6 @@ fn choose_counters(config: &EventConfig, offers: &Offers) -> Option<ChosenCounte
 
 /// Releases what [`take_counters`] took: the counters, as the mask `counters`, the branch records, and the exclusive
 /// use.
-#[inline(never)]
 pub(super) fn release_resources(counters: u64, config: &EventConfig, place: EventPlace) {
     if !config.takes_counter() {
         return;

@@ -175,6 +175,13 @@ impl EventConfig {
         register_select(self.select, counter)
     }
 
+    /// Returns the event select for `counter` on a kind of core, or `None` if that kind does not count the event.
+    #[must_use]
+    pub fn select_on_kind(&self, counter: CounterId, kind: CoreKind) -> Option<EventSelect> {
+        let select = self.encodings.on(kind)?;
+        Some(register_select(select, counter))
+    }
+
     /// Returns the event selects for `counter` on each kind of core.
     #[must_use]
     pub fn encodings_on(&self, counter: CounterId) -> Encodings {
@@ -188,7 +195,7 @@ impl EventConfig {
         self.encodings.on(kind).is_some()
     }
 
-    /// Returns whether the event may be in one group with `other`: the times of the group are those of both events. An
+    /// Returns whether the event may be in the group of `leader`: the times of the group are those of both events. An
     /// event that counts nothing may follow any leader.
     #[must_use]
     pub fn counts_with(&self, leader: &Self) -> bool {

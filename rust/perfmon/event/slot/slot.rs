@@ -155,7 +155,7 @@ impl Slot {
     /// Returns the event select for the slot's counter on a kind of core, or `None` if that kind does not count the
     /// event.
     pub(super) fn event_select(&self, kind: CoreKind) -> Option<EventSelect> {
-        self.event().config.encodings_on(self.counter).on(kind)
+        self.event().config.select_on_kind(self.counter, kind)
     }
 
     /// Prepares the slot for a window on a kind of core. Returns whether that kind counts the event.
