@@ -72,14 +72,14 @@ fn is_merged(
 ) -> bool {
     const INSTRUCTIONS: EventSelect = EventSelect::new(0xc0, 0);
 
-    let counted = select.with_modes(false, false);
     matches!(trigger, Trigger::Period(period) if format.merges(period))
-        && counted == INSTRUCTIONS.with_modes(false, false)
+        && select.with_modes(false, false) == INSTRUCTIONS
         && attr.sample_type & PERF_SAMPLE_PERIOD != 0
 }
 
-/// Returns the allowed periods of samples that are not merged. A period must not be longer than the processor can load the counter for. In kernel mode
-/// the interrupt handler is counted, too, so the period must be long enough that the handler does not fill the buffer.
+/// Returns the allowed periods of samples that are not merged. A period must not be longer than the processor can load the
+/// counter for. In kernel mode the interrupt handler is counted, too, so the period must be long enough that the handler
+/// does not fill the buffer.
 fn allowed_periods(select: EventSelect, capabilities: &Capabilities) -> core::ops::Range<u64> {
     /// The smallest period: no counter can be loaded for fewer events.
     const MIN_PERIOD: u64 = 2;
@@ -278,10 +278,8 @@ mod tests {
             pebs: Some(PebsFormat::Merged),
             ..ICE_LAKE
         };
-        let counters_of = |attr, capabilities| {
-            let kinds = CoreKinds::one(capabilities);
-            EventConfig::new(&attr, capabilities, &kinds).map(|config| config.counters())
-        };
+        let counters_of =
+            |attr, capabilities| new_config(&attr, capabilities).map(|config| config.counters());
         let each = PerfEventAttr {
             sample_period: 1,
             sample_type: INSTRUCTIONS.sample_type | PERF_SAMPLE_PERIOD,

@@ -149,7 +149,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
     }
 
     /// Gives a turn to the members of a group for which `counts` is true, if there are counters for all of these. Returns
-    /// whether there are.
+    /// whether there are enough.
     fn assign_group(&mut self, leader: usize, counts: impl Fn(&[M], usize) -> bool) -> bool {
         let (members_by_counter, free) = (self.members_by_counter, self.free);
         let mut next = Some(leader);
