@@ -186,12 +186,12 @@ TEST_F(readcpu, only_the_cpus_that_are_read_are_interrupted)
 	ASSERT_EQ(0, pmc_start(self->fd, 0));
 	for_each_cpu_in(cpu, &self->cpus) {
 		for (n = 0; n < count; n++)
-			before[n] = cpu_calls(n);
+			before[n] = cpu_interrupts_of("CAL", n);
 		for (i = 0; i < READS; i++)
 			ASSERT_EQ(0, read_from(self->fd, cpu, 1, &data));
 		n = 0;
 		for_each_cpu_in(other, &self->cpus) {
-			calls = cpu_calls(n) - before[n];
+			calls = cpu_interrupts_of("CAL", n) - before[n];
 			ASSERT_LE(0, before[n++]);
 			/* The kernel calls functions for other reasons, too, but less often. */
 			if (other != cpu)

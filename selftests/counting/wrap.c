@@ -8,9 +8,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -70,31 +67,6 @@ FIXTURE_VARIANT_ADD(wrap, general) { .num = 0 };
 FIXTURE_VARIANT_ADD(wrap, last_general) { .num = -1 };
 #endif
 
-/* Returns the number of NMIs of all CPUs, or -1. */
-static long nmi_count(void)
-{
-	FILE *f = fopen("/proc/interrupts", "r");
-	char line[4096], *p, *end;
-	long sum = -1, n;
-
-	if (!f)
-		return -1;
-	while (sum < 0 && fgets(line, sizeof(line), f)) {
-		p = strstr(line, "NMI:");
-		if (!p)
-			continue;
-		sum = 0;
-		for (p += strlen("NMI:"); ; p = end) {
-			n = strtol(p, &end, 10);
-			if (end == p)
-				break;
-			sum += n;
-		}
-	}
-	fclose(f);
-	return sum;
-}
-
 FIXTURE_SETUP(wrap)
 {
 	struct perfmon_properties p;
@@ -115,14 +87,14 @@ FIXTURE_SETUP(wrap)
 	self->n = (WRAPS << width) / LOOP_INSNS;
 	self->shared = map_shared(_metadata, sizeof(*self->shared));
 	ASSERT_EQ(0, wait_until_idle());
-	self->interrupts = nmi_count();
+	self->interrupts = cpu_interrupts_of("NMI", -1);
 	ASSERT_LE(0, self->interrupts);
 }
 
 FIXTURE_TEARDOWN(wrap)
 {
 	/* Checks that the test had overflows. */
-	EXPECT_LE(WRAPS, nmi_count() - self->interrupts);
+	EXPECT_LE(WRAPS, cpu_interrupts_of("NMI", -1) - self->interrupts);
 	close(self->fd);
 	if (self->reloaded)
 		EXPECT_EQ(0, module_reload(""));

@@ -503,11 +503,11 @@ TEST_F(cgroup, move_of_many_threads_calls_a_cpu_once)
 	fd = open_cgroup(_metadata, cgroup_path(0), -1);
 	pid = start_threads(_metadata, last_cpu);
 	ASSERT_EQ(0, wait_until_idle());
-	before = cpu_calls(last);
+	before = cpu_interrupts_of("CAL", last);
 	ASSERT_LE(0, before);
 	move_to(_metadata, cgroup_path(1), pid);
-	EXPECT_GT(before + THREADS / 20, cpu_calls(last)) {
-		TH_LOG("%ld calls", cpu_calls(last) - before);
+	EXPECT_GT(before + THREADS / 20, cpu_interrupts_of("CAL", last)) {
+		TH_LOG("%lld calls", cpu_interrupts_of("CAL", last) - before);
 	}
 	kill(pid, SIGKILL);
 	ASSERT_EQ(pid, waitpid(pid, NULL, 0));

@@ -94,19 +94,35 @@ int cpu_find_hotpluggable(int *home, int *cpu, int *online)
 	return *online < 0 ? *online : 0;
 }
 
-long long cpu_nmis(void)
+long long cpu_interrupts_of(const char *row, int n)
 {
 	FILE *f = fopen("/proc/interrupts", "r");
-	long long n, count = -1;
-	char line[4096];
+	char line[4096], name[16], *next, *end;
+	long long sum = -1, count;
+	int offset, i;
 
 	if (!f)
 		return -1;
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, " NMI: %lld", &n) == 1)
-			count = n;
+	while (sum < 0 && fgets(line, sizeof(line), f)) {
+		offset = 0;
+		if (sscanf(line, " %15[^:]:%n", name, &offset) != 1 || !offset || strcmp(name, row))
+			continue;
+		next = line + offset;
+		for (i = 0; ; i++, next = end) {
+			count = strtoll(next, &end, 10);
+			if (end == next)
+				break;
+			if (n < 0 || i == n)
+				sum = (sum < 0 ? 0 : sum) + count;
+		}
+	}
 	fclose(f);
-	return count;
+	return sum;
+}
+
+long long cpu_nmis(void)
+{
+	return cpu_interrupts_of("NMI", 0);
 }
 
 long long cpu_interrupts(void)
@@ -123,23 +139,4 @@ long long cpu_interrupts(void)
 			sum += n;
 	fclose(f);
 	return sum;
-}
-
-long cpu_calls(int n)
-{
-	FILE *f = fopen("/proc/interrupts", "r");
-	char line[1024], *next;
-	long calls = -1;
-
-	if (!f)
-		return -1;
-	while (calls < 0 && fgets(line, sizeof(line), f)) {
-		next = strstr(line, "CAL:");
-		if (!next)
-			continue;
-		for (next += 4; n >= 0; n--)
-			calls = strtol(next, &next, 10);
-	}
-	fclose(f);
-	return calls;
 }

@@ -48,16 +48,16 @@ int cpu_set_online(int fd, const char *value);
  */
 int cpu_find_hotpluggable(int *home, int *cpu, int *online);
 
+/*
+ * Returns the interrupts of a row of /proc/interrupts, such as "NMI", or "CAL" for calls of
+ * functions, on the @n-th online CPU, or on all CPUs if @n is negative; -1 on failure.
+ */
+long long cpu_interrupts_of(const char *row, int n);
+
 /* Returns the number of NMIs of the first CPU, or -1. */
 long long cpu_nmis(void);
 
 /* Returns the number of interrupts of the first CPU, without NMIs and PMIs; -1 on failure. */
 long long cpu_interrupts(void);
-
-/*
- * Returns the number of function call interrupts that the @n-th online CPU has received, or -1 on
- * failure.
- */
-long cpu_calls(int n);
 
 #endif
