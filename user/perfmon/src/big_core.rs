@@ -5,6 +5,7 @@
 use std::fs;
 use std::ops::RangeInclusive;
 use std::panic::resume_unwind;
+use std::sync::LazyLock;
 use std::thread;
 
 use nix::sched::{CpuSet, sched_setaffinity};
@@ -27,7 +28,7 @@ impl CpuIdReader for BigCoreCpuid {
 pub(crate) fn on_big_core<T: Send>(f: impl FnOnce() -> T + Send) -> T {
     const THIS_THREAD: Pid = Pid::from_raw(0);
 
-    let Some(cpus) = big_cores() else {
+    let Some(cpus) = *BIG_CORES else {
         return f();
     };
     let result = thread::scope(|scope| {
@@ -40,6 +41,9 @@ pub(crate) fn on_big_core<T: Send>(f: impl FnOnce() -> T + Send) -> T {
     });
     result.unwrap_or_else(|panic| resume_unwind(panic))
 }
+
+/// The big cores, which don't change. They are looked up once, since CPUID is read leaf by leaf.
+static BIG_CORES: LazyLock<Option<CpuSet>> = LazyLock::new(big_cores);
 
 /// Returns the big cores that Linux has found; `None` on a processor that is not hybrid.
 fn big_cores() -> Option<CpuSet> {
