@@ -3,7 +3,6 @@
 
 use std::io::{self, Write};
 
-use perfmon::printable;
 use perfmon_compare::comparison::Comparison;
 use perfmon_compare::{document, listing, markdown};
 
@@ -20,15 +19,8 @@ pub(crate) fn write(
         Some(BenchFormat::Json) => document::write(comparison.measured, output),
         Some(BenchFormat::Markdown) => markdown::write(comparison, output),
         None => {
-            let benchmarks = match comparison.measured.commands.len() {
-                1 => "1 benchmark".to_owned(),
-                number => format!("{number} benchmarks"),
-            };
             let baseline = options.baseline.as_deref();
-            let baseline_note = baseline.map_or_else(String::new, |baseline| {
-                format!("; changes are from {}", printable(baseline))
-            });
-            writeln!(output, "{name}: {benchmarks}{baseline_note}\n")?;
+            listing::write_heading(name, comparison.measured, baseline, output)?;
             listing::write(comparison, output)
         }
     }

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use perfmon::printable;
 
 use crate::comparison::{ChangeRow, Comparison};
+use crate::document::BenchDocument;
 use crate::figures::is_exact;
 use crate::numbers::thousands;
 
@@ -18,6 +19,26 @@ const HEADINGS: [(&str, bool); 6] = [
     ("difference", true),
     ("change", false),
 ];
+
+/// Writes the line above the table: the name of the suite, the number of its benchmarks, and the name of the baseline.
+///
+/// # Errors
+/// The errors of `output`.
+pub fn write_heading(
+    name: &str,
+    measured: &BenchDocument,
+    baseline: Option<&str>,
+    output: &mut impl Write,
+) -> io::Result<()> {
+    let benchmarks = match measured.commands.len() {
+        1 => "1 benchmark".to_owned(),
+        number => format!("{number} benchmarks"),
+    };
+    let note = baseline.map_or_else(String::new, |baseline| {
+        format!("; changes are from {}", printable(baseline))
+    });
+    writeln!(output, "{}: {benchmarks}{note}\n", printable(name))
+}
 
 /// Writes the table.
 ///

@@ -11,6 +11,7 @@ use perfmon_compare::numbers::{format_change, format_interval, format_mean, form
 
 use super::history::{History, Series};
 use super::plot;
+use crate::system::text::count;
 
 const STYLE: &str = "\
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 72em; padding: 0 1em; color: #222; background: #fff }
@@ -50,7 +51,7 @@ pub(super) fn write(
             }
             body {
                 h1 { (title) }
-                p { (measured.commands.len()) " benchmarks, on " (measured.machine) }
+                p { (count(measured.commands.len() as u64, "benchmark")) ", on " (measured.machine) }
                 @if let Some(warning) = warning { p { (warning) } }
                 @for section in sections { (section) }
             }

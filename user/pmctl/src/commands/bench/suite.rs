@@ -83,25 +83,6 @@ impl Suite {
             baseline,
         })
     }
-
-    /// Returns the lines above the table.
-    fn heading(&self) -> String {
-        let measured = self.history.last();
-        let benchmarks = match measured.commands.len() {
-            1 => "1 benchmark".to_owned(),
-            number => format!("{number} benchmarks"),
-        };
-        let file = self.baseline.file.display().to_string();
-        let note = if file.is_empty() {
-            String::new()
-        } else {
-            format!("; changes are from {}", printable(&file))
-        };
-        format!(
-            "{}: {benchmarks}{note}\n",
-            printable(self.history.last_file())
-        )
-    }
 }
 
 /// Leaves only these events in a document, in this order; all of them if none is named. Returns an event that the
@@ -144,7 +125,9 @@ fn print(args: &Bench, suite: &Suite, comparison: &Comparison<'_>) -> Result<()>
     let measured = comparison.measured;
     match args.export {
         None => {
-            writeln!(output, "{}", suite.heading())?;
+            let baseline = suite.baseline.file.to_string_lossy();
+            let baseline = Some(&baseline[..]).filter(|file| !file.is_empty());
+            listing::write_heading(suite.history.last_file(), measured, baseline, &mut output)?;
             listing::write(comparison, &mut output)?;
         }
         Some(BenchFormat::Json) => document::write(measured, &mut output)?,
