@@ -38,7 +38,7 @@ pub(super) fn check_conditions(
             if !comparison.is_exact() {
                 complain(format_args!(
                     "--fail-if '{}': the counts are estimates from samples, so a difference may be chance. Record each \
-                     instruction, as `pmctl vm -- record` does.",
+                     instruction, as `pmctl vm -- record -c 1` does.",
                     condition.text
                 ));
                 return Ok(exit::NO_COUNT);

@@ -3,6 +3,7 @@
 
 use perfmon::{Encoding, Modes};
 use perfmon_core::logic::event_attr::{self as abi, PerfEventAttr};
+use perfmon_core::logic::pebs::PebsFormat;
 use zerocopy::IntoBytes;
 
 use super::bytes::Reader;
@@ -288,7 +289,8 @@ impl Attr {
     /// Returns whether each event is a sample. The virtual PMU then merges samples of an address: a sample's period is the
     /// number of samples that it stands for.
     pub(crate) fn samples_each_event(&self) -> bool {
-        self.fixed_period() == Some(1) && self.flags & PerfEventAttr::PRECISE_IP != 0
+        self.fixed_period() == Some(PebsFormat::MERGED_PERIOD)
+            && self.flags & PerfEventAttr::PRECISE_IP != 0
     }
 
     /// Returns whether records that are no samples have a stamp.

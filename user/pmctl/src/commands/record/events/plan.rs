@@ -5,6 +5,7 @@ use anyhow::Result;
 use perfmon::event::{Builder, Cgroup};
 use perfmon::spec::{self, EventSpec, Precision, SampleRate};
 use perfmon::{Device, Modes, Pmu};
+use perfmon_core::logic::pebs::PebsFormat;
 
 use super::limit::{above_limit_message, accepts_frequency, highest_accepted, no_limit_message};
 use super::linux_event::{self, LinuxEvent, SampleForm};
@@ -30,9 +31,6 @@ use crate::system::pmu::uncounted_by_emulation;
 
 /// Stands for the frequency of `-F max` until [`SamplingPlan::resolve_max_frequency`] replaces it. No driver accepts it.
 const MAX_FREQUENCY: SampleRate = SampleRate::Frequency(u64::MAX);
-
-/// The period of precise samples of each instruction. Only the virtual PMU has these: it merges the samples of an address.
-const MERGED_PERIOD: u64 = 1;
 
 /// Returns the event that is sampled without -e, without its precision.
 fn default_event(options: &EventOptions) -> String {
@@ -427,7 +425,7 @@ impl SamplingPlan {
     /// Returns whether an event has a sample for each instruction, which the virtual PMU merges.
     pub(super) fn is_merged(&self) -> bool {
         let is_merged = |event: &SampledEvent| {
-            event.precision() != 0 && event.rate == SampleRate::Period(MERGED_PERIOD)
+            event.precision() != 0 && event.rate == SampleRate::Period(PebsFormat::MERGED_PERIOD)
         };
         self.events.iter().any(is_merged)
     }
