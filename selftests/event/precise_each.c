@@ -168,7 +168,7 @@ TEST_F(event, the_kernel_is_sampled_too)
 	EXPECT_EQ(0UL, sums.lost);
 }
 
-/* Of a ring that is too small, the lost samples are told by their number. */
+/* If a ring is too small, LOST records have the number of the samples that it lacks. */
 TEST_F(event, samples_without_room_are_reported_as_lost)
 {
 	struct perf_event_attr attr = precise_every(1);

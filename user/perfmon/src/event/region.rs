@@ -105,7 +105,7 @@ struct ThreadMeter {
     meter: Option<Meter>,
 }
 
-/// What a meter counted until now.
+/// The count of a meter at a moment.
 struct Reading {
     count: u64,
     overhead: u64,

@@ -60,7 +60,7 @@ pub(crate) struct EventOptions {
     /// The events, as on the command line; empty for the default event.
     pub(crate) events: Vec<String>,
     pub(crate) rate: Rate,
-    /// What is sampled if `events` is empty.
+    /// The samples that are taken if `events` is empty.
     pub(crate) default: DefaultSamples,
     /// Modes of the events without a modifier.
     pub(crate) modes: Modes,

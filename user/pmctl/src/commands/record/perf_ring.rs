@@ -138,7 +138,7 @@ impl PerfRing {
     /// [`Self::open`].
     ///
     /// # Errors
-    /// Those of [`Self::open`] and [`Self::add`].
+    /// The errors of [`Self::open`] and [`Self::add`].
     pub(super) fn open_or_add(
         ring: &mut Option<Self>,
         attr: &[u8],

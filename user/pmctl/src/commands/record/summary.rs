@@ -15,7 +15,7 @@ pub(super) struct RecordingSummary {
     /// Name of the file, or of standard output.
     pub(super) name: String,
     pub(super) samples: u64,
-    /// What the samples are called, in the singular.
+    /// The name for a sample, such as `precise sample`.
     pub(super) sample_name: &'static str,
     /// Size in bytes.
     pub(super) size: u64,
