@@ -749,6 +749,9 @@ TEST_F(event, unsupported_attributes_are_refused)
 	for (i = 0; i < ARRAY_SIZE(impossible); i++) {
 		struct perf_event_attr attr = precise_every(PERIOD);
 
+		/* The format that merges samples has them: precise_each.c. */
+		if (impossible[i] == has_period_1 && env_number("MERGED", 0))
+			continue;
 		impossible[i](&attr);
 		EXPECT_EQ(-EOPNOTSUPP, variant->maker->open(&attr, 0, -1, -1, 0)) {
 			TH_LOG("case %u", i);
