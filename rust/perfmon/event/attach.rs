@@ -55,7 +55,10 @@ pub(super) fn with_context<R: Send>(
 }
 
 /// Calls `f` with each context of the event's target, but not with those of tasks that have inherited the event.
-fn with_each_context(target: &Target, mut f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) + Send) {
+pub(super) fn with_each_context(
+    target: &Target,
+    mut f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) + Send,
+) {
     match target {
         Target::Cgroup(cgroup, None) => {
             for cpu in possible_cpus() {
@@ -66,6 +69,22 @@ fn with_each_context(target: &Target, mut f: impl FnMut(Option<ThisCpu<'_>>, &mu
             with_context(target, f);
         }
     }
+}
+
+/// Calls `f` with the contexts of all tasks, as long as `should_continue` returns true.
+pub(super) fn with_task_contexts(
+    should_continue: impl Fn() -> bool,
+    mut f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) + Send,
+) {
+    table::for_each_context(|context| {
+        if !should_continue() {
+            return false;
+        }
+        if let Some(((), true)) = context.with_slots(&mut f) {
+            table::lock().remove(context.task(), context);
+        }
+        true
+    });
 }
 
 /// Returns the context of a CPU's events.
@@ -179,7 +198,7 @@ fn check_compatible(
     if slots.len() == MAX_SLOTS {
         return Err(EBUSY.into());
     }
-    if event.counter.is_none() {
+    if event.counter().is_none() {
         return Ok(());
     }
     let has_counters = slots.iter().any(|slot| !slot.counter().is_none());
@@ -194,7 +213,7 @@ fn check_compatible(
     } else {
         own_counters.taken()
     };
-    if taken_counters & event.counters != 0 {
+    if taken_counters & event.counters() != 0 {
         return Err(AttachError::CounterTaken);
     }
     Ok(())
@@ -437,14 +456,6 @@ pub(super) fn detach(event: &Event) {
     // Waits for forks that saw the event before it was closed, so that their children's contexts are in the table.
     // Forks that begin after the close don't let children inherit the event (`life::insert_inherited_context`).
     drop(table::lock());
-    table::for_each_context(|context| {
-        // Usually no task has inherited the event.
-        if event.has_ended() {
-            return false;
-        }
-        if let Some(((), true)) = context.with_slots(remove) {
-            table::lock().remove(context.task(), context);
-        }
-        true
-    });
+    // Usually no task has inherited the event.
+    with_task_contexts(|| !event.has_ended(), remove);
 }

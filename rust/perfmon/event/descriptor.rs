@@ -5,7 +5,7 @@ use super::{
     attach::{detach, mark_missed_on_refused_cpus, refresh_everywhere},
     context::HeldContext,
     event::Event,
-    group, hooks, mappings, mmap, output, record,
+    group, hooks, mappings, mmap, output, reassign, record,
     resources::{max_sample_rate, release_resources},
     slot::{self, EventCount, Slot, Slots},
     target::Target,
@@ -153,15 +153,16 @@ impl Descriptor for Event {
     fn show_fdinfo(&self, file: &SeqFile) {
         let cpu = self.target.cpu();
         let cpu = cpu.map_or(-1, |cpu| i64::from(cpu.as_u32()));
+        let counter = self.counter();
         seq_print!(
             file,
             "perfmon-event:\t{}\nselect:\t{:#x}\ncounter:\t{}\npid:\t{}\ncpu:\t{}\n",
             self.id,
-            self.select.stopped(),
-            if self.counter.is_none() {
+            self.config.select_on(counter).stopped(),
+            if counter.is_none() {
                 -1
             } else {
-                i64::from(self.counter.number())
+                i64::from(counter.number())
             },
             self.pid,
             cpu,
@@ -183,9 +184,10 @@ impl Descriptor for Event {
 
     fn close(this: Pin<KBox<Self>>) {
         this.state().close();
+        reassign::remove(&this);
         detach(&this);
         group::remove_event(&this);
-        release_resources(this.counters, &this.config, this.target.place());
+        release_resources(this.counters(), &this.config, this.target.place());
         wait_for_place_holder_end();
         record::end_switches(&this);
         if this.target.follows_tasks(&this.config) {

@@ -13,7 +13,7 @@ use crate::{
     ring::Sampler,
 };
 use core::sync::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicU32, AtomicU64, AtomicU8,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 use kernel::{prelude::*, sync::Arc};
@@ -27,6 +27,16 @@ pub(super) struct ChosenCounters {
     pub(super) all: u64,
 }
 
+impl ChosenCounters {
+    /// Returns the choice of one counter.
+    pub(super) fn only(counter: CounterId) -> Self {
+        Self {
+            first: counter,
+            all: counter.bit(),
+        }
+    }
+}
+
 /// An event, owned by its descriptor.
 ///
 /// # Invariants
@@ -36,13 +46,14 @@ pub(super) struct ChosenCounters {
 #[pin_data]
 pub(super) struct Event {
     pub(super) config: EventConfig,
-    /// The event select of [`Self::counter`], with the modes.
-    pub(super) select: EventSelect,
     pub(super) id: u64,
-    /// The counter that the event gets first, and keeps unless it takes turns.
-    pub(super) counter: CounterId,
-    /// The counters that the event may use, as a mask: only [`Self::counter`], unless the event takes turns.
-    pub(super) counters: u64,
+    /// The index of the counter that the event has; if it takes turns, of the one that it begins with.
+    ///
+    /// ATOMICS: relaxed. [`super::reassign`] changes it, and then takes and releases the lock of the table of contexts. A
+    /// fork that has not seen the change has added the child's context to the table by then.
+    counter_index: AtomicU8,
+    /// The counters that an event may use that takes turns, as a mask.
+    counters_in_turn: u64,
     pub(super) target: Target,
     /// The TID of the task in the opener's PID namespace, also after the task has ended; -1 if the target is a CPU or
     /// a cgroup.
@@ -133,11 +144,11 @@ impl Event {
         on_last_sample: unsafe extern "C" fn(),
     ) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            select: config.select_on(first),
             config,
             id,
-            counter: first,
-            counters: all,
+            // CAST: An index is below `MAX_COUNTERS`, 48.
+            counter_index: AtomicU8::new(first.index() as u8),
+            counters_in_turn: all,
             target,
             slow_read_flags: AtomicU32::new(slow_read_flags(config)),
             tasks_left_at_exec: AtomicU32::new(0),
@@ -161,6 +172,31 @@ impl Event {
             },
             rcu: rcu::Head::new(),
         }? Error)
+    }
+
+    /// Returns the counter that the event has; if the event takes turns, the one that it begins with.
+    pub(super) fn counter(&self) -> CounterId {
+        CounterId::from_index(self.counter_index.load(Relaxed)).unwrap_or(CounterId::NONE)
+    }
+
+    /// Gives the event another counter, which its slots then [follow](super::slot::Slot::follow_event).
+    pub(super) fn set_counter(&self, counter: CounterId) {
+        // CAST: An index is below `MAX_COUNTERS`, 48.
+        self.counter_index.store(counter.index() as u8, Relaxed);
+    }
+
+    /// Returns the counters that the event may use, as a mask: only [`Self::counter`], unless the event takes turns.
+    pub(super) fn counters(&self) -> u64 {
+        if self.config.takes_turns {
+            self.counters_in_turn
+        } else {
+            self.counter().bit()
+        }
+    }
+
+    /// Returns the event select of [`Self::counter`], with the modes.
+    pub(super) fn select(&self) -> EventSelect {
+        self.config.select_on(self.counter())
     }
 
     /// Returns whether the branch stacks of samples hold the calls that have not returned (LBR call stack).

@@ -8,7 +8,7 @@ use super::{
     event::Event,
     exit::ExitCounts,
     record,
-    slot::{self, show_program, ExecStage, Slots},
+    slot::{self, show_program, ExecStage, Slot, Slots},
     switch::mark_current_missed,
     table,
 };
@@ -22,7 +22,7 @@ use core::{
     sync::atomic::{fence, Ordering::SeqCst},
 };
 use kernel::{
-    alloc::flags::{GFP_ATOMIC, GFP_KERNEL, __GFP_NOWARN},
+    alloc::flags::{__GFP_NOWARN, GFP_ATOMIC, GFP_KERNEL},
     bindings,
     ffi::{c_char, c_void},
     prelude::*,
@@ -113,6 +113,8 @@ fn insert_inherited_context(
     // Removes the slots of events that were closed meanwhile: their `detach` may have searched the table before this
     // context is in it.
     slot::remove_where(new_slots, |event| event.state().is_closed());
+    // Likewise, events may have been given other counters meanwhile.
+    new_slots.iter_mut().for_each(Slot::follow_event);
     if !new_slots.is_empty() {
         table.add(context);
     }
@@ -171,7 +173,7 @@ fn handle_exec() {
         }
         slots.exec = ExecStage::Begun;
         slot::remove_where(slots, |event| event.config.remove_on_exec);
-        slots.iter_mut().for_each(slot::Slot::enable_on_exec);
+        slots.iter_mut().for_each(Slot::enable_on_exec);
         slot::discard_calls(here, slots);
         if let Some(here) = here {
             slot::refresh(here, slots, timestamp());

@@ -55,7 +55,7 @@ pub(super) fn map(event: &Event, area: &Area<'_>) -> Result {
 /// Lets the caller's program use RDPMC, if the event counts one of its threads. Returns whether the program may.
 fn allow_rdpmc(event: &Event, area: &Area<'_>) -> bool {
     let mappings = &event.mapped.mappings;
-    if event.counter.is_none() {
+    if event.counter().is_none() {
         return false;
     }
     {
@@ -90,7 +90,7 @@ fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNul
     }
     let page = match &memory.page {
         Some(page) => page.clone(),
-        None => Arc::new(EventPage::new(width_of(event.counter))?, GFP_KERNEL)?,
+        None => Arc::new(EventPage::new(width_of(event.counter()))?, GFP_KERNEL)?,
     };
     let new_ring = if is_first && ring_size != 0 {
         let sampling = &event.sampler.sampling;

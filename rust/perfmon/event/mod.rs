@@ -27,8 +27,9 @@
 //! In this folder a [`ThisCpu`](crate::cpu::ThisCpu) is passed on only while interrupts are off. So a function that has one
 //! may use what is loaded on its CPU ([`context::HeldContext`]).
 //!
-//! Order: the lock of a group, then [`OWNERSHIP`](crate::ownership::OWNERSHIP), a spinlock; and the lock of the table
-//! of contexts ([`table`]), which is the innermost. The context switch and the other tracepoints take the lock of the
+//! Order: the lock of a group, then [`OWNERSHIP`](crate::ownership::OWNERSHIP), a spinlock; then the lock of the events
+//! that can move to other counters ([`reassign`]); and the lock of the table of contexts ([`table`]), which is the
+//! innermost. The context switch and the other tracepoints take the lock of the
 //! table only.
 
 mod attach;
@@ -49,6 +50,7 @@ mod new_cgroups;
 mod open;
 mod output;
 mod rcu;
+mod reassign;
 mod record;
 mod resources;
 mod slot;
@@ -91,6 +93,9 @@ impl EventResources {
         // SAFETY: `hooks::init` requires that it is called once, before there can be events: the caller promises that
         // for `new`.
         unsafe { hooks::init() };
+        // SAFETY: `reassign::init` requires that it is called once, before there can be events: the caller promises that
+        // for `new`.
+        unsafe { reassign::init() };
         // SAFETY: `perfmon_rdpmc_init()` has no preconditions.
         unsafe { ffi::perfmon_rdpmc_init() };
         // SAFETY: The function requires one `perfmon_proc_unmount()` after it has succeeded: the `drop` of the result

@@ -6,7 +6,7 @@ use super::{
     descriptor,
     event::Event,
     group::GroupJoin,
-    hooks, output, record,
+    hooks, output, reassign, record,
     resources::{max_sample_rate, release_resources, take_counters},
     switch::on_last_sample,
     target::Target,
@@ -266,7 +266,10 @@ fn new_attached_event(
             (result, event)
         });
         match result {
-            Ok((Ok(()), event)) => return Ok(event),
+            Ok((Ok(()), event)) => {
+                reassign::add(&event);
+                return Ok(event);
+            }
             Ok((Err(AttachError::CounterTaken | AttachError::Full(_)), event)) => {
                 target = event.target.clone()
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The resources of an event: its counters, branch records, and sample rate.
 
-use super::{attach::own_counters, event::ChosenCounters, target::Target};
+use super::{attach::own_counters, event::ChosenCounters, reassign, target::Target};
 use crate::{
     logic::{
         admission::{choose_counter, turn_counters, Offers},
@@ -58,7 +58,8 @@ pub(super) fn take_counters(config: &EventConfig, target: &Target) -> Result<Cho
             ownership.begin_exclusive(place.kind)?;
         }
         let chosen_counters =
-            choose_counters(config, &ownership.offers(place, config, own_counters));
+            choose_counters(config, &ownership.offers(place, config, own_counters))
+                .or_else(|| reassign::free_counter(ownership, config).map(ChosenCounters::only));
         let result = chosen_counters.ok_or(EBUSY).and_then(|counters| {
             let branches = config.sampling.branches.map(|stack| stack.branches);
             if let Some(branches) = branches {

@@ -38,6 +38,7 @@ pub mod pmu;
 pub mod precise;
 pub mod publish;
 pub mod read_format;
+pub mod reassign;
 pub mod regs;
 pub mod ring;
 pub mod sample_format;

@@ -60,6 +60,12 @@ impl Ownership {
         }
     }
 
+    /// Returns the number of events that have a counter.
+    pub(crate) fn event_count(&self, id: CounterId) -> usize {
+        self.event_users(id)
+            .map_or(0, |users| users.count() as usize)
+    }
+
     /// Returns the counters that events own, each with the event select to program at first on each kind of core.
     pub(crate) fn event_counters(&self) -> impl Iterator<Item = (CounterId, Encodings)> + '_ {
         each(u64::MAX).filter_map(|id| Some((id, self.event_users(id)?.encodings())))
@@ -172,6 +178,12 @@ impl Ownership {
             shared_counters |= id.bit();
         }
         Ok(())
+    }
+
+    /// Has `PERFMON_GET_OWNER` report the program that asked for counter `from` for counter `to`, to which the
+    /// events move.
+    pub(crate) fn move_claimant(&mut self, from: CounterId, to: CounterId) {
+        self.claimants.swap(from.index(), to.index());
     }
 
     /// Takes these counters from an event, each by [`Self::unshare_counter`].

@@ -68,12 +68,13 @@ const PARTS: [(&str, &[&str]); 17] = [
 const EVENT_FOLDER: &str = "event/";
 
 /// The files of `event/` from the top to the bottom: each uses only files below it.
-const EVENT_FILES: [&str; 40] = [
+const EVENT_FILES: [&str; 41] = [
     // What programs call.
     "mod",
     "open",
     "descriptor",
     "resources",
+    "reassign",
     "mmap",
     "output",
     // Tasks that begin, execute a program, and end.

@@ -192,7 +192,7 @@ pub(in crate::event) fn own_counters(
             !slot.overlaps(cpu) || demand.agrees(config.demand_on(counter))
         };
         if event.config.takes_turns {
-            own_counters.add_turns(event.counters, can_share);
+            own_counters.add_turns(event.counters(), can_share);
         } else {
             own_counters.add(slot.counter(), can_share(slot.counter()));
         }

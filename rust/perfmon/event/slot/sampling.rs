@@ -135,11 +135,11 @@ impl Slot {
         let (percpu, pmu, counter) = (here.percpu(), here.pmu(), self.counter());
         let value = percpu.value(counter);
         let total = value.total();
-        let min_load = pmu.load_limit.min_events(event.select);
+        let min_load = pmu.load_limit.min_events(event.select());
         if sampler.sampling.precise {
             if let Trigger::Frequency(_) = sampler.sampling.trigger {
                 // The processor can't be given every period that a frequency may lead to.
-                let closest = closest_period(self.phase.period, event.select, &pmu.capabilities);
+                let closest = closest_period(self.phase.period, event.select(), &pmu.capabilities);
                 self.phase.change_period(closest);
             }
             self.phase.prepare_precise(sampler, min_load.into());

@@ -76,11 +76,11 @@ impl Slot {
             event: NonNull::from(event),
             start_total: 0,
             start_time: 0,
-            select: event.select.stopped(),
-            msr: pmu::common().msrs(event.counter).read,
+            select: event.select().stopped(),
+            msr: pmu::common().msrs(event.counter()).read,
             cpu: cpu.map_or(ANY_CPU, |cpu| cpu.as_u32()),
             enabled_at: Changes::NEVER,
-            counter: event.counter,
+            counter: event.counter(),
             has_turn: true,
             is_waiting: false,
             leader: leader.map_or(LeaderIndex::NONE, LeaderIndex::new),
@@ -163,6 +163,28 @@ impl Slot {
         let select = self.event_select(kind);
         self.select = select.map_or(self.select, EventSelect::stopped);
         select.is_some()
+    }
+
+    /// Returns whether the event has been given another counter since the slot was told its counter. The slots of an
+    /// event that takes turns choose among its counters themselves.
+    pub(in crate::event) fn has_other_counter(&self) -> bool {
+        let event = self.event();
+        !event.config.takes_turns && self.counter != event.counter()
+    }
+
+    /// Gives the slot, whose window is closed, the counter that the event has now.
+    pub(in crate::event) fn follow_event(&mut self) {
+        if self.has_other_counter() {
+            let event = self.event();
+            self.set_counter(event.counter());
+            self.select = event.config.select_on(self.counter).stopped();
+        }
+    }
+
+    /// Gives the slot, whose window is closed, a counter.
+    pub(super) fn set_counter(&mut self, counter: CounterId) {
+        self.counter = counter;
+        self.msr = pmu::common().msrs(counter).read;
     }
 
     /// Returns the slot for a new task that inherits the event. `leader` is the index of the group leader's slot in

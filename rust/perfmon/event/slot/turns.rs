@@ -13,7 +13,6 @@ use crate::{
         sharing::Demand,
         turns::{self, Member},
     },
-    pmu,
 };
 
 impl Slots {
@@ -70,7 +69,7 @@ impl Member for Slot {
     }
 
     fn counters(&self) -> u64 {
-        self.event().counters & !CounterId::NONE.bit()
+        self.event().counters() & !CounterId::NONE.bit()
     }
 
     fn demand_on(&self, counter: CounterId) -> Demand {
@@ -91,8 +90,7 @@ impl Member for Slot {
 
     fn begin_turn(&mut self, counter: CounterId) {
         if self.counter != counter {
-            self.counter = counter;
-            self.msr = pmu::common().msrs(counter).read;
+            self.set_counter(counter);
         }
         self.has_turn = true;
     }

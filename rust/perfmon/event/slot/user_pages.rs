@@ -69,8 +69,9 @@ pub(super) fn show_open_windows(here: ThisCpu<'_>, slots: &mut Slots) {
         let (Some(page), event) = (slot.page(), slot.event()) else {
             continue;
         };
-        // The page's `pmc_width` was written once, for `event.counter`.
-        let is_as_wide = width_of(slot.counter()) == width_of(event.counter);
+        // The page's `pmc_width` was written once, for the counter that the event had then, and events move only to counters of
+        // the same width ([`crate::event::reassign`]).
+        let is_as_wide = width_of(slot.counter()) == width_of(event.counter());
         if allows_rdpmc(event) && is_as_wide {
             // SAFETY: `show_page` requires a page that is alive until `hide_page`: it lives as long as the event, and
             // `show_closed_windows` calls `hide_page` when the window closes, before the event can be freed.

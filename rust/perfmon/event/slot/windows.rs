@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Opening and closing the windows of all slots of a context.
 
-use super::{list::Slots, readings::Readings, sampling, user_pages};
+use super::{list::Slots, readings::Readings, sampling, slot::Slot, user_pages};
 use crate::{
     cpu::{timestamp, ThisCpu},
     event::event::Event,
@@ -125,6 +125,21 @@ pub(in crate::event) fn refresh(here: ThisCpu<'_>, slots: &mut Slots, now: u64) 
     readings.close_windows(here, slots);
     if here.percpu().brought_up.get() != 0 {
         readings.open_windows(here, slots);
+    }
+}
+
+/// Gives the slots the counters that their events have now. The windows close for that moment if the context is loaded
+/// on `here`.
+pub(in crate::event) fn follow_events(here: Option<ThisCpu<'_>>, slots: &mut Slots) {
+    if !slots.iter().any(Slot::has_other_counter) {
+        return;
+    }
+    if let Some(here) = here {
+        Readings::new(timestamp()).close_windows(here, slots);
+    }
+    slots.iter_mut().for_each(Slot::follow_event);
+    if let Some(here) = here {
+        refresh(here, slots, timestamp());
     }
 }
 

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Moving events to other counters, if a new event could otherwise have none ([`crate::logic::reassign`]).
+//!
+//! An event is in the list of its counter from when it is attached until it is closed. If the list of a counter has all
+//! its events, they can move: first the events become users of the new counter, then their slots close their windows
+//! on the old counter and open them on the new one, and then the events give the old counter up. Both counters run
+//! meanwhile, so nothing is missed or counted twice.
+//!
+//! Events that take turns stay, since their slots choose among several counters, and so do precise events, whose
+//! samples the processor may not have delivered yet.
+
+use super::{
+    attach::{with_each_context, with_task_contexts},
+    event::Event,
+    slot::{follow_events, width_of},
+    table,
+};
+use crate::{
+    logic::{
+        counter::{bits, each, CounterId, MAX_COUNTERS},
+        event_config::EventConfig,
+        reassign::find_moves,
+    },
+    ownership::Ownership,
+};
+use core::ptr::NonNull;
+use kernel::{prelude::*, sync::global_lock};
+
+/// The largest number of events that move together. A counter that more events share stays with them, so that a move,
+/// during which other programs can't open events, takes moments.
+const MAX_MOVED_EVENTS: usize = 16;
+
+/// Events that have the same counter and can move to another one.
+///
+/// # Invariants
+///
+/// The events are alive: each is removed before it is freed.
+#[derive(Clone, Copy)]
+struct MovableEvents([Option<NonNull<Event>>; MAX_MOVED_EVENTS]);
+
+// SAFETY: `Send` requires that any task may use and drop the value: the pointers are to events, which any task may use,
+// since an `Event` is `Sync`; dropping a pointer does nothing.
+unsafe impl Send for MovableEvents {}
+
+impl MovableEvents {
+    const NONE: Self = Self([None; MAX_MOVED_EVENTS]);
+
+    /// Returns the events.
+    fn each(&self) -> impl Iterator<Item = &Event> {
+        self.0.iter().flatten().map(|event| {
+            // SAFETY: `as_ref` requires an event that is alive: by the invariant each event in the list is.
+            unsafe { event.as_ref() }
+        })
+    }
+
+    /// Returns the counters, as a mask, to which all these events can move from `counter`. `count` is the number of all
+    /// events that have `counter`.
+    fn targets(&self, counter: CounterId, count: usize) -> u64 {
+        if count == 0 || self.each().count() != count {
+            return 0;
+        }
+        let counters = self.each().fold(u64::MAX, |counters, event| {
+            counters & event.config.counters()
+        });
+        // Programs that read a counter by RDPMC were told its width.
+        let width = width_of(counter);
+        bits(each(counters).filter(|&target| target != counter && width_of(target) == width))
+    }
+}
+
+global_lock! {
+    /// The events that can move, by the index of their counter.
+    // SAFETY: The lock must be initialized before its first use: `init` does so, before there can be events, and only
+    // code that has an event or opens one locks it.
+    unsafe(uninit) static MOVABLE: SpinLock<[MovableEvents; MAX_COUNTERS]> =
+        [MovableEvents::NONE; MAX_COUNTERS];
+}
+
+/// Prepares the lists.
+///
+/// # Safety
+///
+/// To be called once in the module's life, before there can be events.
+pub(super) unsafe fn init() {
+    // SAFETY: A lock must be initialized once, before it is used: the caller calls this once, before there can be
+    // events.
+    unsafe { MOVABLE.init() };
+}
+
+/// Lets an event, which has been attached, move to other counters, until [`remove`].
+pub(super) fn add(event: &Event) {
+    let config = &event.config;
+    if !config.takes_counter() || config.takes_turns || config.sampling.precise {
+        return;
+    }
+    let mut movable = MOVABLE.lock();
+    let events = &mut movable[event.counter().index()];
+    if let Some(place) = events.0.iter_mut().find(|place| place.is_none()) {
+        // INVARIANT: The event is alive: the caller has it, and `close` removes it before it is freed.
+        *place = Some(NonNull::from(event));
+    }
+}
+
+/// Undoes [`add`].
+pub(super) fn remove(event: &Event) {
+    let mut movable = MOVABLE.lock();
+    let events = &mut movable[event.counter().index()];
+    for place in &mut events.0 {
+        if *place == Some(NonNull::from(event)) {
+            *place = None;
+        }
+    }
+}
+
+/// Frees a counter that can count an event with `config`, by moving the events that have it. Returns `None` if no moves
+/// free such a counter, or a counter does not hold what is written to it.
+#[cold]
+#[inline(never)]
+pub(super) fn free_counter(ownership: &mut Ownership, config: &EventConfig) -> Option<CounterId> {
+    let mut movable = MOVABLE.lock();
+    let free_counters = ownership.free_counters();
+    let moves = find_moves(
+        config.counters() & !free_counters,
+        free_counters,
+        |counter| movable[counter.index()].targets(counter, ownership.event_count(counter)),
+    )?;
+    for (from, to) in moves.each() {
+        move_events(ownership, &movable[from.index()], from, to).ok()?;
+        movable.swap(from.index(), to.index());
+    }
+    Some(moves.freed_counter())
+}
+
+/// Moves `events`, all events of counter `from`, to the free counter `to`.
+///
+/// # Errors
+///
+/// EIO if `to` does not hold what is written to it. Then no event has moved.
+fn move_events(
+    ownership: &mut Ownership,
+    events: &MovableEvents,
+    from: CounterId,
+    to: CounterId,
+) -> Result {
+    for (index, event) in events.each().enumerate() {
+        let place = event.target.place();
+        if let Err(error) = ownership.share_counters(place, to.bit(), &event.config) {
+            for event in events.each().take(index) {
+                ownership.unshare_counters(event.target.place(), to.bit(), &event.config);
+            }
+            return Err(error);
+        }
+    }
+    for event in events.each() {
+        event.set_counter(to);
+    }
+    // Waits for forks that have not seen the new counter, so that their children's contexts are in the table.
+    drop(table::lock());
+    for event in events.each() {
+        with_each_context(&event.target, follow_events);
+    }
+    if events.each().any(|event| event.config.inherit) {
+        with_task_contexts(|| true, follow_events);
+    }
+    ownership.move_claimant(from, to);
+    for event in events.each() {
+        ownership.unshare_counters(event.target.place(), from.bit(), &event.config);
+    }
+    Ok(())
+}

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Events move to other counters to make room for a new event that few counters can count. A
+ * new event of a task is refused only if no assignment of counters to all its events exists;
+ * and what moves counts on exactly.
+ */
+#include <cpuid.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "cpu.h"
+#include "device.h"
+#include "event.h"
+#include "fixture.h"
+#include "idle.h"
+#include "loop.h"
+#include "rng.h"
+#include "target.h"
+
+#define STEPS		3000
+#define ROUNDS		20
+#define N		100000UL
+#define MAX_EVENTS	(2 * NPMC)
+
+/* Retired loads, which counters 0 to 3 of Skylake can count, and PREC_DIST: counter 1. */
+#define LOADS		0x81d0
+#define PREC_DIST	0x01c0
+#define LOAD_COUNTERS	4
+
+enum { INSTRUCTIONS, BRANCHES, CYCLES, REF_CYCLES, LIMITED, ONE_COUNTER, KINDS };
+
+FIXTURE(reassign)
+{
+	struct perfmon_properties p;
+	struct target target;
+	struct rng rng;
+	__u64 mask[KINDS];	/* the counters that can count an event; 0: none, on this CPU */
+	bool has_limited;
+	int general;
+	int opened;
+	int fd[MAX_EVENTS];
+	int kind[MAX_EVENTS];
+};
+
+/* Returns the attributes of a sampled event, which needs a counter of its own. It takes no sample. */
+static struct perf_event_attr own_counter(int kind)
+{
+	static const struct {
+		__u32 type;
+		__u64 config;
+	} events[KINDS] = {
+		[INSTRUCTIONS] = { PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS },
+		[BRANCHES] = { PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_INSTRUCTIONS },
+		[CYCLES] = { PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES },
+		[REF_CYCLES] = { PERF_TYPE_HARDWARE, PERF_COUNT_HW_REF_CPU_CYCLES },
+		[LIMITED] = { PERF_TYPE_RAW, LOADS },
+		[ONE_COUNTER] = { PERF_TYPE_RAW, PREC_DIST },
+	};
+	struct perf_event_attr attr = event_instructions();
+
+	attr.type = events[kind].type;
+	attr.config = events[kind].config;
+	attr.sample_period = 1ULL << 40;
+	attr.disabled = 0;
+	return attr;
+}
+
+static int open_event(const struct perf_event_attr *attr, pid_t tid)
+{
+	struct perf_event_attr copy = *attr;
+
+	return event_maker_perfmon.open(&copy, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+static bool is_skylake(void)
+{
+	unsigned int a, b, c, d;
+
+	/* "Genu", and family 6, model 0x5e: CPUID, leaves 0 and 1 */
+	return __get_cpuid(0, &a, &b, &c, &d) && b == 0x756e6547 &&
+	       __get_cpuid(1, &a, &b, &c, &d) && (a & 0xfff0ff0) == 0x506e0;
+}
+
+FIXTURE_SETUP(reassign)
+{
+	int device, kind, fixed;
+
+	SKIP_WITHOUT_PMU();
+	device = open_device(_metadata, O_RDONLY);
+	ASSERT_EQ(0, device_properties(device, &self->p));
+	close(device);
+	ASSERT_EQ(0, wait_until_idle());
+	self->rng = rng_seed(1);
+	self->general = self->p.max_num_programmable_events;
+	self->has_limited = is_skylake();
+	for (kind = 0; kind < KINDS; kind++) {
+		const struct perf_event_attr attr = own_counter(kind);
+		const int fd = open_event(&attr, 0);
+
+		if (fd >= 0)
+			self->mask[kind] = (1ULL << self->general) - 1;
+		close(fd);
+	}
+	fixed = self->p.max_num_fixed_events;
+	if (fixed > 0)
+		self->mask[INSTRUCTIONS] |= 1ULL << NPMC;
+	if (fixed > 1)
+		self->mask[CYCLES] |= 1ULL << (NPMC + 1);
+	if (self->mask[REF_CYCLES])
+		self->mask[REF_CYCLES] = 1ULL << (NPMC + 2);
+	if (self->has_limited) {
+		self->mask[LIMITED] = (1 << LOAD_COUNTERS) - 1;
+		self->mask[ONE_COUNTER] = 1 << 1;
+	} else {
+		self->mask[LIMITED] = self->mask[ONE_COUNTER] = 0;
+	}
+}
+
+FIXTURE_TEARDOWN(reassign)
+{
+	while (self->opened)
+		close(self->fd[--self->opened]);
+	target_kill(&self->target);
+}
+
+/* Opens an event for thread @tid. Returns false if it is refused for want of a counter. */
+static bool open_kind(struct __test_metadata *_metadata, FIXTURE_DATA(reassign) *self, int kind,
+		      pid_t tid)
+{
+	const struct perf_event_attr attr = own_counter(kind);
+	const int fd = open_event(&attr, tid);
+
+	if (fd < 0) {
+		EXPECT_EQ(-EBUSY, fd);
+		return false;
+	}
+	ASSERT_GT(MAX_EVENTS, self->opened);
+	self->kind[self->opened] = kind;
+	self->fd[self->opened++] = fd;
+	return true;
+}
+
+static void close_nth(FIXTURE_DATA(reassign) *self, int i)
+{
+	close(self->fd[i]);
+	self->opened--;
+	self->fd[i] = self->fd[self->opened];
+	self->kind[i] = self->kind[self->opened];
+}
+
+/* Returns the index of the event's counter: of a general one, or NPMC and that of a fixed one. */
+static int counter_of(int fd)
+{
+	const long long number = event_fdinfo_number(fd, "counter");
+
+	return number < PMC_FIXED(0) ? number : NPMC + number - PMC_FIXED(0);
+}
+
+/*
+ * Finds a counter for event @i, if other events get others: Kuhn's algorithm. @owner has the
+ * event of each counter, @tried the counters that can't become free.
+ */
+static bool find_counter(const __u64 *masks, int i, int *owner, __u64 *tried)
+{
+	int c;
+
+	for (c = 0; c < 2 * NPMC; c++) {
+		if (!(masks[i] >> c & 1) || *tried >> c & 1)
+			continue;
+		*tried |= 1ULL << c;
+		if (owner[c] < 0 || find_counter(masks, owner[c], owner, tried)) {
+			owner[c] = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Returns whether there is a counter for each of the events and for one more, of @kind. */
+static bool all_fit(const FIXTURE_DATA(reassign) *self, int kind)
+{
+	__u64 masks[MAX_EVENTS + 1];
+	int owner[2 * NPMC], i;
+
+	for (i = 0; i < 2 * NPMC; i++)
+		owner[i] = -1;
+	for (i = 0; i <= self->opened; i++) {
+		__u64 tried = 0;
+
+		masks[i] = self->mask[i < self->opened ? self->kind[i] : kind];
+		if (!find_counter(masks, i, owner, &tried))
+			return false;
+	}
+	return true;
+}
+
+/* Checks that each event has a counter of its own that can count it. */
+static void check_counters(struct __test_metadata *_metadata, FIXTURE_DATA(reassign) *self)
+{
+	__u64 used = 0;
+	int i;
+
+	for (i = 0; i < self->opened; i++) {
+		const __u64 bit = 1ULL << counter_of(self->fd[i]);
+
+		EXPECT_EQ(bit, bit & self->mask[self->kind[i]] & ~used) {
+			TH_LOG("kind %d", self->kind[i]);
+		}
+		used |= bit;
+	}
+}
+
+/* Checks that an event of instructions counts exactly. */
+static void check_count(struct __test_metadata *_metadata, FIXTURE_DATA(reassign) *self)
+{
+	__s64 one;
+	int i;
+
+	for (i = 0; i < self->opened; i++) {
+		if (self->kind[i] != INSTRUCTIONS)
+			continue;
+		one = event_loop_count_running(self->fd[i], 1);
+		EXPECT_EQ((__s64)(LOOP_INSNS * (N - 1)),
+			  event_loop_count_running(self->fd[i], N) - one);
+		return;
+	}
+}
+
+/* Random opens and closes of events of this task, against all assignments that exist. */
+TEST_F(reassign, only_what_no_assignment_allows_is_refused)
+{
+	int counter[MAX_EVENTS], step, i, refused = 0, moved = 0;
+
+	for (step = 0; step < STEPS; step++) {
+		const int kind = rng_below(&self->rng, KINDS);
+		bool fits, is_open;
+
+		if (self->opened && rng_once_in(&self->rng, 3)) {
+			close_nth(self, rng_below(&self->rng, self->opened));
+			continue;
+		}
+		if (!self->mask[kind])
+			continue;
+		for (i = 0; i < self->opened; i++)
+			counter[i] = counter_of(self->fd[i]);
+		fits = all_fit(self, kind);
+		is_open = open_kind(_metadata, self, kind, 0);
+		ASSERT_EQ(fits, is_open) {
+			TH_LOG("step %d, event of kind %d beside %d", step, kind, self->opened);
+		}
+		refused += !is_open;
+		for (i = 0; i < self->opened - is_open; i++) {
+			if (counter[i] != counter_of(self->fd[i])) {
+				moved++;
+				break;
+			}
+		}
+		check_counters(_metadata, self);
+		if (rng_once_in(&self->rng, 8))
+			check_count(_metadata, self);
+	}
+	EXPECT_LT(100, refused);
+	/* Without limited events there is nothing to make room for. */
+	EXPECT_EQ(self->has_limited, moved > 50);
+}
+
+/*
+ * Lets two events of branches of thread @tid share a low counter, a counting and a sampled one,
+ * with all other low counters in use by events that can't move up. Returns descriptors of both
+ * events.
+ */
+static void occupy_low_counters(struct __test_metadata *_metadata, FIXTURE_DATA(reassign) *self,
+				pid_t tid, int *counting, int *sampled)
+{
+	const bool has_fixed = self->p.max_num_fixed_events;
+	const int fillers = self->general - LOAD_COUNTERS + has_fixed;
+	struct perf_event_attr attr;
+	int i;
+
+	for (i = 0; i < fillers; i++)
+		ASSERT_TRUE(open_kind(_metadata, self, INSTRUCTIONS, tid));
+	attr = own_counter(BRANCHES);
+	attr.inherit = 1;
+	*sampled = open_event(&attr, tid);
+	ASSERT_LE(0, *sampled);
+	attr.sample_period = 0;
+	*counting = open_event(&attr, tid);
+	ASSERT_LE(0, *counting);
+	EXPECT_EQ(LOAD_COUNTERS - 1, counter_of(*counting));
+	EXPECT_EQ(LOAD_COUNTERS - 1, counter_of(*sampled));
+	for (i = 0; i < LOAD_COUNTERS - 1; i++)
+		ASSERT_TRUE(open_kind(_metadata, self, LIMITED, tid));
+	for (i = fillers - 1; i >= 0; i--)
+		close_nth(self, i);
+}
+
+/* Opens and closes an event of thread @tid for which others have to move. */
+static void make_room(struct __test_metadata *_metadata, FIXTURE_DATA(reassign) *self, pid_t tid)
+{
+	EXPECT_TRUE(open_kind(_metadata, self, LIMITED, tid));
+	EXPECT_EQ(LOAD_COUNTERS, self->opened);
+	/* What still counted there would now count nothing. */
+	close_nth(self, self->opened - 1);
+}
+
+/* Checks that both events have moved up if @moves, and have counted the same. Returns the count. */
+static __s64 finish_round(struct __test_metadata *_metadata, FIXTURE_DATA(reassign) *self,
+			  bool moves, int counting, int sampled)
+{
+	const __s64 count = event_count(counting);
+
+	EXPECT_EQ(count, event_count(sampled));
+	EXPECT_EQ(LOAD_COUNTERS - 1, self->opened);
+	if (moves) {
+		EXPECT_LE(LOAD_COUNTERS, counter_of(counting));
+		EXPECT_EQ(counter_of(counting), counter_of(sampled));
+	} else {
+		EXPECT_EQ(LOAD_COUNTERS - 1, counter_of(counting));
+	}
+	while (self->opened)
+		close_nth(self, 0);
+	close(counting);
+	close(sampled);
+	return count;
+}
+
+/* Events of a task move while it runs and moves between CPUs. */
+TEST_F(reassign, what_moves_is_counted_exactly)
+{
+	const struct job job = { .n = N / 10, .pieces = 100, .step = STEP_MOVE };
+	int round, counting, sampled;
+	__s64 count[2];
+
+	if (!self->has_limited)
+		return;
+	ASSERT_EQ(0, target_start(&self->target, -1, true));
+	ASSERT_EQ(0, target_run_job(&self->target, job));
+	for (round = 0; round < ROUNDS; round++) {
+		const bool moves = round & 1;
+
+		occupy_low_counters(_metadata, self, self->target.tid, &counting, &sampled);
+		ASSERT_EQ(0, target_start_job(&self->target, job));
+		if (moves) {
+			usleep(rng_below(&self->rng, 5000));
+			make_room(_metadata, self, self->target.tid);
+		}
+		ASSERT_EQ(0, target_wait_job(&self->target));
+		count[moves] = finish_round(_metadata, self, moves, counting, sampled);
+		if (moves)
+			EXPECT_EQ(count[0], count[1]);
+	}
+}
+
+/* A process that creates many others, each of which executes a loop. */
+static void create_processes(void)
+{
+	int i;
+
+	for (i = 0; i < 100; i++) {
+		const pid_t pid = fork();
+
+		if (!pid) {
+			loop(N / 10);
+			_exit(0);
+		}
+		if (waitpid(pid, NULL, 0) != pid)
+			_exit(1);
+	}
+	_exit(0);
+}
+
+/* Events move while tasks inherit them. */
+TEST_F(reassign, what_is_inherited_meanwhile_moves_too)
+{
+	int round, counting, sampled, go, status;
+	__s64 count[2];
+	pid_t pid;
+
+	if (!self->has_limited)
+		return;
+	for (round = 0; round < ROUNDS; round++) {
+		const bool moves = round & 1;
+
+		pid = fork_waiting(&go);
+		ASSERT_LE(0, pid);
+		if (!pid)
+			create_processes();
+		ASSERT_EQ(0, wait_until_asleep(pid));
+		occupy_low_counters(_metadata, self, pid, &counting, &sampled);
+		ASSERT_EQ(1, write(go, "", 1));
+		close(go);
+		if (moves) {
+			usleep(rng_below(&self->rng, 20000));
+			make_room(_metadata, self, pid);
+		}
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		EXPECT_EQ(0, status);
+		count[moves] = finish_round(_metadata, self, moves, counting, sampled);
+		if (moves)
+			EXPECT_EQ(count[0], count[1]);
+	}
+}
+
+TEST_HARNESS_MAIN
