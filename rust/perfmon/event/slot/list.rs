@@ -209,21 +209,36 @@ pub(in crate::event) fn remove(slots: &mut Slots, event: &Event) {
 /// Removes the slots of the events for which `should_remove` is true, as [`remove`] does. The windows of these slots are
 /// closed.
 pub(in crate::event) fn remove_where(slots: &mut Slots, should_remove: impl Fn(&Event) -> bool) {
-    // From the end: if all slots go, none has to move. Interrupts may be off.
-    for index in (0..slots.len()).rev() {
-        let event = slots.get(index).map(Slot::event);
-        let Some(event) = event.filter(|event| should_remove(event)) else {
-            continue;
-        };
-        if let Ok(slot) = slots.remove(index) {
+    let Slots {
+        list, turn_order, ..
+    } = slots;
+    // The number of slots that have been removed, and the leader of the present group before and after the removal.
+    // Interrupts may be off, so each slot is looked at once.
+    let mut removed = 0;
+    let mut index = 0;
+    let mut leader = (LeaderIndex::NONE, LeaderIndex::NONE);
+    list.retain(|slot| {
+        let event = slot.event();
+        let is_kept = !should_remove(event);
+        if slot.leader == LeaderIndex::NONE {
+            let new_leader = if is_kept {
+                LeaderIndex::new(index - removed)
+            } else {
+                LeaderIndex::NONE
+            };
+            leader = (LeaderIndex::new(index), new_leader);
+        } else {
+            debug_assert!(slot.leader == leader.0);
+            slot.leader = leader.1;
+        }
+        if !is_kept {
             slot.end();
+            turn_order.note_removal(event, index - removed);
+            removed += 1;
         }
-        slots.turn_order.note_removal(event, index);
-        // A leader comes before its siblings.
-        for slot in slots.iter_mut().skip(index) {
-            slot.leader = slot.leader.after_removal(index);
-        }
-    }
+        index += 1;
+        is_kept
+    });
 }
 
 /// Has the event's first slot show its window in `page`. The windows are closed.

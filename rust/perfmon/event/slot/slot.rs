@@ -400,14 +400,4 @@ impl LeaderIndex {
             _ => self,
         }
     }
-
-    /// Returns the leader's new index after the slot at `removed` was removed, and the slots behind it moved by one;
-    /// [`Self::NONE`] if the leader's slot was removed.
-    pub(super) fn after_removal(self, removed: usize) -> Self {
-        match self.index() {
-            Some(index) if index > removed => Self::new(index - 1),
-            Some(index) if index == removed => Self::NONE,
-            _ => self,
-        }
-    }
 }
