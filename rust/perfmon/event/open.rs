@@ -87,16 +87,11 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
     if config.sampling.precise {
         prepare_precise()?;
     }
-    let event = create_event(config, target, leader)?;
-    if request.flags & flag::OUTPUT != 0 {
-        if let Some(other) = &group {
-            if let Err(error) = output::set_output(&event, Some(other.data())) {
-                <Event as Descriptor>::close(event);
-                return Err(error);
-            }
-        }
-    }
-    descriptor.install(event)
+    let output = match &group {
+        Some(group) if request.flags & flag::OUTPUT != 0 => Some(group.data()),
+        _ => None,
+    };
+    descriptor.install(create_event(config, target, leader, output)?)
 }
 
 /// Prepares the module for an event with precise samples, which the processor writes (PEBS).
@@ -166,7 +161,8 @@ fn copy_attr(from: usize) -> Result<PerfEventAttr> {
     result.map(|()| attr)
 }
 
-/// Creates an event, attaches it to its target, and enables it unless it is opened as disabled.
+/// Creates an event, attaches it to its target, and enables it unless it is opened as disabled. The event writes its
+/// records to the ring of `output`, if that is an event.
 ///
 /// The task may at any time execute a setuid program, which the caller may not count. So the caller's permission is
 /// checked again after the event was attached, and before the event counts. An exec before the check makes the check
@@ -175,6 +171,7 @@ fn create_event(
     mut config: EventConfig,
     target: Target,
     leader: Option<&Event>,
+    output: Option<&Event>,
 ) -> Result<Pin<KBox<Event>>> {
     // Only events of tasks can be inherited.
     config.inherit &= matches!(target, Target::Task(..));
@@ -203,7 +200,12 @@ fn create_event(
             return Err(error);
         }
     };
-    if let Err(error) = event.target.recheck_access() {
+    let set_output = || match output {
+        Some(_) => output::set_output(&event, output),
+        None => Ok(()),
+    };
+    // Before the event is enabled, since its first records would be in no ring.
+    if let Err(error) = event.target.recheck_access().and_then(|()| set_output()) {
         // `close` takes the lock of the group, which `group_join` holds.
         drop(group_join);
         <Event as Descriptor>::close(event);
