@@ -99,7 +99,7 @@ impl Phase {
             Trigger::Frequency(_) if (self.events_left as i64) < min_load as i64 => {
                 self.events_left = min_load;
             }
-            Trigger::Period(period) if stays_late(self.events_left, period, min_load) => {
+            Trigger::Period(_) if stays_late(self.events_left, self.period, min_load) => {
                 self.skip_overdue_samples(sampler);
             }
             Trigger::Never | Trigger::Period(_) | Trigger::Frequency(_) => {}
