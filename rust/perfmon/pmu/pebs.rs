@@ -75,6 +75,11 @@ impl Pmu {
         if !pebs.has_ds_area() {
             self.begin_pebs(here, format);
         }
+        if matches!(format, PebsFormat::Merged) {
+            // The write to `PEBS_ENABLE` below puts merged records of other counters into the buffer, which has to have
+            // room for them.
+            self.convert_records_so_far(here);
+        }
         let select = value.select();
         pebs.set_ds_word(DsWord::reset(counter), value.load_value(period));
         self.load_precise(here, counter, format, events_left, period);
@@ -94,7 +99,8 @@ impl Pmu {
     }
 
     /// Loads a counter whose samples the processor takes, and whose total is up to date, for `events_left` events. If the
-    /// counter can't be loaded for so few, the sample comes late.
+    /// counter can't be loaded for so few, the sample comes late. While sampling is suspended, no sample is wanted, except
+    /// merged ones, which cause no interrupt.
     fn load_precise(
         &self,
         here: ThisCpu<'_>,
@@ -105,14 +111,17 @@ impl Pmu {
     ) {
         let percpu = here.percpu();
         let (pebs, value) = (&percpu.pebs, percpu.value(counter));
+        let load = |events| value.load(here, self.msrs(counter).write, events, value.total());
         let min_load = if format.merges(period) {
             PebsFormat::MERGED_PERIOD
+        } else if percpu.samplers.suspended.get() != 0 {
+            return load(percpu.sampled(counter).max_load.get());
         } else {
             self.load_limit.min_events(value.select()).into()
         };
-        let load = events_left.max(min_load);
-        value.load(here, self.msrs(counter).write, load, value.total());
-        if load > events_left && period > min_load {
+        let events_to_load = events_left.max(min_load);
+        load(events_to_load);
+        if events_to_load > events_left && period > min_load {
             pebs.late_counters.insert(counter.bit());
             pebs.interrupt_on_next(format);
         }
