@@ -36,9 +36,11 @@ pub(super) fn take_counters(config: &EventConfig, target: &Target) -> Result<Cho
             ownership.check_cpu(*cpu)?;
             check_kind(config, *cpu)
         }
-        // The CPU of a task's event may be offline.
-        Target::Task(_, Some(cpu)) => check_kind(config, *cpu),
-        Target::Task(_, None) | Target::Cgroup(_, None) => Ok(()),
+        // The CPU of a task's event may be offline. Its kind is not known before it was online once.
+        Target::Task(_, Some(cpu)) if ownership.cpus().ever_used().contains(*cpu) => {
+            check_kind(config, *cpu)
+        }
+        Target::Task(..) | Target::Cgroup(_, None) => Ok(()),
     };
     if !config.takes_counter() {
         check_cpu(&OWNERSHIP.lock())?;
