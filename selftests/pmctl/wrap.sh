@@ -36,7 +36,7 @@ printed_after() {
 	sed -n "s/^$1: //p" "$dir/events"
 }
 
-plan 69
+plan 70
 
 # perf prints its own table, with the driver's counts. perf shows no count if its clock did not
 # move, so the loops are long.
@@ -127,6 +127,20 @@ says "the event for tasks is the driver's" "$output" 'dummy.*an event of the dri
 says "programs that ran before have names" \
 	"$(perf report -i "$dir/perf.data" --stdio --sort comm,sym 2>/dev/null)" \
 	'pmctl_turns +\[\.\] turn'
+
+# perf top, with a program that begins later. It ends with its input, which is a pipe that stays open.
+mkfifo "$dir/keys"
+exec 8<>"$dir/keys"
+pmctl wrap -- perf top --stdio -d 1 -e instructions:u -c 1000003 <&8 >"$dir/top" 2>&1 &
+top_pid=$!
+"$here/pmctl_turns" 1000000 >/dev/null &
+program_pid=$!
+wait_until "grep -q ' turn\$' $dir/top"
+kill -INT $top_pid
+kill $program_pid
+wait
+exec 8<&-
+says "perf top names a program that began later" "$(grep ' turn$' "$dir/top" | tail -1)" '% +pmctl_turns +\[\.\] turn$'
 
 # A profiler with a ring for each thread and signals, like async-profiler.
 try pmctl wrap -- "$here/pmctl_profiler" 20000000 >"$dir/profile"
