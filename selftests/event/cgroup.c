@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -447,6 +448,32 @@ TEST_F(cgroup, what_is_refused)
 	EXPECT_EQ(-EOPNOTSUPP, open_event(exclusive, cgroup_path(0), self->cpu));
 	task.task = 1;
 	EXPECT_EQ(-EOPNOTSUPP, open_event(task, cgroup_path(0), -1));
+}
+
+/* The deepest level that can have events, and one more. The root has level 0. */
+#define LEVELS	32
+
+TEST_F(cgroup, cgroup_that_is_too_deep_has_no_events)
+{
+	struct perf_event_attr attr = event_instructions();
+	char path[128] = ROOT;
+	int level, fd;
+
+	for (level = 1; level <= LEVELS + 1; level++) {
+		strcat(path, "/0");
+		ASSERT_EQ(0, mkdir(path, 0755));
+		fd = open_event(attr, path, -1);
+		if (level > LEVELS) {
+			EXPECT_EQ(-EOPNOTSUPP, fd);
+			continue;
+		}
+		EXPECT_LE(0, fd);
+		close(fd);
+	}
+	for (level = LEVELS + 1; level; level--) {
+		EXPECT_EQ(0, rmdir(path));
+		path[strlen(path) - 2] = '\0';
+	}
 }
 
 #define THREADS	300

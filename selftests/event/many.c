@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Many sleeping tasks with an event: their cost for other tasks, in instructions of the kernel. Many
- * events of one task that take turns: their cost at a switch.
- * TASKS in the environment is the number of tasks.
+ * Many sleeping tasks with an event, and many cgroups with an event: their cost for other tasks, in
+ * instructions of the kernel. Many events of one task that take turns: their cost at a switch.
+ * TASKS and CGROUPS in the environment are the numbers of tasks and cgroups.
  */
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +22,8 @@
 #include "options.h"
 
 #define TASKS	env_number("TASKS", 12000)
+#define CGROUPS	env_number("CGROUPS", 8000)
+#define ROOT	"/tmp/cgroup"
 
 #define THREADS_MAX	"/proc/sys/kernel/threads-max"
 #define PID_MAX		"/proc/sys/kernel/pid_max"
@@ -193,14 +197,25 @@ static long involuntary_switches(void)
 	return getrusage(RUSAGE_SELF, &usage) ? -1 : usage.ru_nivcsw;
 }
 
+/* Moves a process to a cgroup. */
+static void move_to(struct __test_metadata *_metadata, const char *cgroup, pid_t pid)
+{
+	char path[64], number[16];
+
+	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup);
+	snprintf(number, sizeof(number), "%d", pid);
+	ASSERT_EQ(0, write_file(path, number));
+}
+
 /*
  * Returns the cost of YIELDS switches between this process and a new one, with their system
- * calls. Takes the least of the measurements in which each call has made a switch, since on a busy
+ * calls. The new one is in @cgroup, or in that of this process if it is NULL. Takes the least of the measurements in which each call has made a switch, since on a busy
  * host the same switches contain more ticks. Returns 0 if there was no such measurement: for some
  * pairs, the scheduler ignores about each sixth call.
  */
 static __s64 switching_cost_of_pair(struct __test_metadata *_metadata,
-				    FIXTURE_DATA(event) *self, __u64 *yields)
+				    FIXTURE_DATA(event) *self, __u64 *yields,
+				    const char *cgroup)
 {
 	__s64 least = 0, before, cost;
 	int chunk, i, status;
@@ -210,6 +225,8 @@ static __s64 switching_cost_of_pair(struct __test_metadata *_metadata,
 	*yields = 0;
 	other = start_yielding(yields);
 	ASSERT_LE(0, other);
+	if (cgroup)
+		move_to(_metadata, cgroup, other);
 	while (!*yields)
 		sched_yield();
 	for (chunk = 0; chunk < CHUNKS; chunk++) {
@@ -228,9 +245,11 @@ static __s64 switching_cost_of_pair(struct __test_metadata *_metadata,
 
 /*
  * Returns the cost of a switch between two processes, with its system call: the average of RUNS
- * pairs, since some processes share a hash list with more tasks than others.
+ * pairs, since some processes share a hash list with more tasks than others. One process is in
+ * @cgroup, unless that is NULL.
  */
-static __s64 switching_cost(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self)
+static __s64 switching_cost(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+			    const char *cgroup)
 {
 	__u64 *yields = map_shared(_metadata, sizeof(*yields));
 	int pair, run = 0;
@@ -240,7 +259,7 @@ static __s64 switching_cost(struct __test_metadata *_metadata, FIXTURE_DATA(even
 		__s64 cost;
 
 		ASSERT_LT(pair, PAIRS);
-		cost = switching_cost_of_pair(_metadata, self, yields);
+		cost = switching_cost_of_pair(_metadata, self, yields, cgroup);
 		sum += cost;
 		run += cost != 0;
 	}
@@ -258,15 +277,75 @@ TEST_F(event, others_do_not_pay_for_tasks_with_events)
 	fd = variant->maker->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, fd);
 	alone_close = closing_cost(_metadata, self, variant);
-	alone_switch = switching_cost(_metadata, self);
+	alone_switch = switching_cost(_metadata, self, NULL);
 	start_sleepers(_metadata, self, variant);
 	close_cost = closing_cost(_metadata, self, variant);
-	switch_cost = switching_cost(_metadata, self);
+	switch_cost = switching_cost(_metadata, self, NULL);
 	TH_LOG("%s: a close %lld, beside %llu tasks %lld; a switch %lld, beside them %lld",
 	       variant->maker->name, alone_close, TASKS, close_cost, alone_switch, switch_cost);
 	EXPECT_GT(alone_close + alone_close / 4, close_cost);
 	EXPECT_GT(alone_switch + SWITCH_SLACK, switch_cost);
 	close(fd);
+}
+
+/* Returns the path of cgroup @number. */
+static const char *cgroup_path(int number)
+{
+	static char path[64];
+
+	snprintf(path, sizeof(path), ROOT "/%d", number);
+	return path;
+}
+
+/* Makes cgroups from @first to before @end, and opens an event of each. */
+static void open_cgroups(struct __test_metadata *_metadata, const FIXTURE_VARIANT(event) *variant,
+			 int first, int end, int *fd)
+{
+	struct perf_event_attr attr = event_instructions();
+	int i;
+
+	attr.disabled = 0;
+	for (i = first; i < end; i++) {
+		ASSERT_EQ(0, mkdir(cgroup_path(i), 0755));
+		fd[i] = event_open_of_cgroup(variant->maker, attr, cgroup_path(i), -1);
+		ASSERT_LE(0, fd[i]) {
+			TH_LOG("cgroup %d: %s", i, strerror(-fd[i]));
+		}
+	}
+}
+
+/* The processes are in the cgroups 0 and 1. perf has no events of cgroups on all CPUs. */
+TEST_F(event, others_do_not_pay_for_cgroups_with_events)
+{
+	const int count = 2 + CGROUPS;
+	const struct rlimit files = { count + 100, count + 100 };
+	__s64 alone, beside;
+	int *fd, i;
+
+	if (variant->maker == &event_maker_perf)
+		return;
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	fd = calloc(count, sizeof(*fd));
+	ASSERT_NE(NULL, fd);
+	mkdir(ROOT, 0755);
+	ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
+	open_cgroups(_metadata, variant, 0, 2, fd);
+	move_to(_metadata, cgroup_path(0), getpid());
+	alone = switching_cost(_metadata, self, cgroup_path(1));
+	open_cgroups(_metadata, variant, 2, count, fd);
+	/* Waits for deferred work of the kernel, such as that of the table, which grows. */
+	sleep(1);
+	beside = switching_cost(_metadata, self, cgroup_path(1));
+	TH_LOG("a switch between two cgroups with events %lld, beside %d others %lld", alone,
+	       count - 2, beside);
+	EXPECT_GT(alone + SWITCH_SLACK, beside);
+	move_to(_metadata, ROOT, getpid());
+	for (i = 0; i < count; i++) {
+		close(fd[i]);
+		EXPECT_EQ(0, rmdir(cgroup_path(i)));
+	}
+	free(fd);
+	EXPECT_EQ(0, umount(ROOT));
 }
 
 /* The most events of a task are 1024. */

@@ -7,7 +7,7 @@ use super::{
     event::Event,
     slot::{self, refresh, Readings, Slot, SlotMemory, Slots, INITIAL_SLOTS, MAX_SLOTS},
     switch::{load_current, mark_current_missed},
-    table,
+    table::{self, TASKS},
     target::Target,
 };
 use crate::{
@@ -35,12 +35,12 @@ pub(super) fn with_context<R: Send>(
     let _pinned = pin();
     match target {
         Target::Task(task, _) => {
-            // SAFETY: `table::find` requires that the caller runs without preemption as long as it uses the context:
+            // SAFETY: `TASKS.find` requires that the caller runs without preemption as long as it uses the context:
             // `_pinned` keeps preemption off until it is dropped, after the last use.
-            let context = unsafe { table::find(task.as_ptr()) }?;
+            let context = unsafe { TASKS.find(task.as_ptr()) }?;
             let (result, is_emptied) = context.with_slots(f)?;
             if is_emptied {
-                table::lock().remove(task.as_ptr(), context);
+                TASKS.remove(&mut table::lock(), task.as_ptr(), context);
             }
             Some(result)
         }
@@ -76,12 +76,12 @@ pub(super) fn with_task_contexts(
     should_continue: impl Fn() -> bool,
     mut f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) + Send,
 ) {
-    table::for_each_context(|context| {
+    TASKS.for_each(|context| {
         if !should_continue() {
             return false;
         }
         if let Some(((), true)) = context.with_slots(&mut f) {
-            table::lock().remove(context.task(), context);
+            TASKS.remove(&mut table::lock(), context.task(), context);
         }
         true
     });
@@ -237,7 +237,7 @@ fn attach_to_task(
         let add_first_slot =
             |slots: &mut Slots| add_slot(None, slots, event, &mut room, cpu, leader);
         if insert_task_context(task, new, add_first_slot)? {
-            table::grow_if_crowded();
+            TASKS.grow_if_crowded();
             load_where_running(task);
             return Ok(());
         }
@@ -256,7 +256,7 @@ fn insert_task_context(
     add_first_slot: impl FnOnce(&mut Slots) -> Result<(), AttachError>,
 ) -> Result<bool, AttachError> {
     let task_ptr: *const bindings::task_struct = task.as_ptr();
-    let mut table = table::lock();
+    let mut lock = table::lock();
     // An exiting task sets its flag first, then takes the lock once, and then removes its context: so a context that
     // is added while the flag is clear is removed.
     // SAFETY: The function requires a task that is alive: `task` borrows a counted reference.
@@ -265,18 +265,18 @@ fn insert_task_context(
     }
     // If another task took the last event from the context, the context is gone. The other task may not have got to
     // run yet to remove it from the table.
-    // SAFETY: `table::find` requires the table's lock: `table` is its guard, and is held until the context was last
+    // SAFETY: `TASKS.find` requires the table's lock: `lock` is its guard, and is held until the context was last
     // used.
-    let gone_context = unsafe { table::find(task_ptr) }.filter(|context| context.is_gone());
+    let gone_context = unsafe { TASKS.find(task_ptr) }.filter(|context| context.is_gone());
     if let Some(context) = gone_context {
-        table.remove(task_ptr, context);
+        TASKS.remove(&mut lock, task_ptr, context);
     }
-    // SAFETY: `table::find` requires the table's lock: `table` is its guard, and is held until the context was last
+    // SAFETY: `TASKS.find` requires the table's lock: `lock` is its guard, and is held until the context was last
     // used.
-    let is_new = unsafe { table::find(task_ptr) }.is_none();
+    let is_new = unsafe { TASKS.find(task_ptr) }.is_none();
     if is_new {
         add_first_slot(new.slots_mut())?;
-        table.add(new);
+        TASKS.add(&mut lock, new);
     }
     Ok(is_new)
 }

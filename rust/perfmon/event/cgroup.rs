@@ -8,20 +8,20 @@
 //! A task has a cgroup in each of two hierarchies: that of version 2, and perf's of version 1, if that is mounted. Each
 //! hierarchy has its own list of loaded contexts, and costs nothing while none of its cgroups has events.
 //!
-//! The cgroups are in hashed lists. Readers can't be preempted; writers hold the lock of the table of contexts
-//! ([`table::lock`]).
+//! The cgroups with events are in a table ([`CGROUPS`]), whose readers can't be preempted; writers hold its lock.
 
 use super::{
-    context::{Context, HeldContext},
+    context::HeldContext,
+    counted_cgroup::{CgroupContext, CountedCgroup},
     rcu,
     slot::{refresh, Readings, Slots},
     slow_switch_users::SLOW_SWITCH_USERS,
-    table,
+    table::{self, CGROUPS},
 };
 use crate::{
-    cpu::{on_each_online, pin, possible_cpus, timestamp, ThisCpu},
+    cpu::{on_each_online, pin, timestamp, ThisCpu},
     logic::hierarchy::{Hierarchy, PerHierarchy},
-    percpu::{LoadedCgroups, Word},
+    percpu::LoadedCgroups,
     sys::{
         cgroup::{of_task, Cgroup},
         ffi,
@@ -30,8 +30,8 @@ use crate::{
 use core::{
     ptr::{self, NonNull},
     sync::atomic::{
-        AtomicI32, AtomicPtr, AtomicU32,
-        Ordering::{Acquire, Relaxed, Release, SeqCst},
+        AtomicI32, AtomicU32,
+        Ordering::{Relaxed, SeqCst},
     },
 };
 use kernel::{
@@ -42,43 +42,6 @@ use kernel::{
     sync::Arc,
     task::Task,
 };
-
-/// A cgroup with events.
-///
-/// # Invariants
-///
-/// A value is in the lists until it is removed; RCU frees it after that, and after all CPUs have unloaded its
-/// contexts.
-struct CountedCgroup {
-    cgroup: Arc<Cgroup>,
-    /// The number of events of the cgroup. Used under the lock.
-    event_count: AtomicU32,
-    /// The contexts, by the number of their CPU.
-    contexts: KVec<CgroupContext>,
-    /// The next cgroup in the list.
-    next: List,
-    rcu: rcu::Head,
-}
-
-/// The context of a cgroup on one CPU.
-struct CgroupContext {
-    context: KBox<Context>,
-    cgroup: NonNull<ffi::cgroup>,
-    /// The address of the next [`CgroupContext`] that is loaded on the CPU; has a meaning only while this one is
-    /// loaded.
-    next: Word,
-}
-
-/// A list of cgroups.
-///
-/// ATOMICS: a cgroup is put in with release order, and found with acquire order, so that readers see its fields.
-/// Removal changes only the pointer to the cgroup; RCU keeps the cgroup for readers that have found it.
-type List = AtomicPtr<CountedCgroup>;
-
-/// The number of lists. More cgroups with events than that are rare, and only make the lists longer.
-const LISTS: usize = 1 << 9;
-
-static CGROUPS: [List; LISTS] = [const { AtomicPtr::new(ptr::null_mut()) }; LISTS];
 
 /// The events of the cgroups of one hierarchy.
 struct HierarchyEvents {
@@ -113,73 +76,6 @@ static EVENTS: PerHierarchy<HierarchyEvents> = PerHierarchy {
     version_1: HierarchyEvents::none(),
 };
 
-/// Returns the list that a cgroup belongs to.
-fn list_of(cgroup: *const ffi::cgroup) -> &'static List {
-    &CGROUPS[table::hash(cgroup) % LISTS]
-}
-
-/// Returns the entry of a cgroup that has events.
-///
-/// # Safety
-///
-/// The caller must hold the table's lock, or run without preemption, as long as it uses the result.
-unsafe fn find<'a>(cgroup: *const ffi::cgroup) -> Option<&'a CountedCgroup> {
-    let mut next = list_of(cgroup).load(Acquire);
-    // SAFETY: `as_ref` requires a pointer that is null or valid: a cgroup in a list is alive, and one that is removed
-    // meanwhile is freed only after the caller has released the lock or can be preempted.
-    while let Some(counted) = unsafe { next.as_ref() } {
-        if ptr::eq(counted.cgroup.as_ptr(), cgroup) {
-            return Some(counted);
-        }
-        next = counted.next.load(Acquire);
-    }
-    None
-}
-
-impl CountedCgroup {
-    /// Returns the entry of a cgroup with one event, and a context without slots for each CPU.
-    ///
-    /// # Errors
-    ///
-    /// ENOMEM if there is no memory.
-    fn new(cgroup: &Arc<Cgroup>) -> Result<KBox<Self>> {
-        let address = NonNull::new(cgroup.as_ptr()).ok_or(EINVAL)?;
-        let mut contexts = KVec::new();
-        for cpu in possible_cpus() {
-            // The numbers of possible CPUs may have gaps.
-            while contexts.len() <= cpu.as_u32() as usize {
-                // `attach` makes the room for slots.
-                let slots = Slots::new(0, GFP_KERNEL_ACCOUNT)?;
-                let on_cpu = CgroupContext {
-                    context: Context::new(ptr::null(), slots, GFP_KERNEL_ACCOUNT)?,
-                    cgroup: address,
-                    next: Word::zero(),
-                };
-                contexts.push(on_cpu, GFP_KERNEL_ACCOUNT)?;
-            }
-        }
-        let new = Self {
-            cgroup: cgroup.clone(),
-            event_count: AtomicU32::new(1),
-            contexts,
-            next: AtomicPtr::new(ptr::null_mut()),
-            rcu: rcu::Head::new(),
-        };
-        Ok(KBox::new(new, GFP_KERNEL_ACCOUNT)?)
-    }
-
-    /// Returns the cgroup's context on a CPU.
-    fn context_on(&self, cpu: CpuId) -> Option<&CgroupContext> {
-        self.contexts.get(cpu.as_u32() as usize)
-    }
-}
-
-// SAFETY: `HasHead` requires a `Head` at `OFFSET` that only `rcu::free` uses: it is the field `rcu`, which nothing else
-// accesses.
-unsafe impl rcu::HasHead for CountedCgroup {
-    const OFFSET: usize = core::mem::offset_of!(Self, rcu);
-}
-
 /// Counts one more event of a cgroup, until [`remove_event`], makes the cgroup's contexts for the first event, and
 /// loads them on the CPUs that run its tasks.
 ///
@@ -188,24 +84,22 @@ unsafe impl rcu::HasHead for CountedCgroup {
 /// ENOMEM if there is no memory.
 pub(super) fn add_event(cgroup: &Arc<Cgroup>) -> Result {
     // Counts the event in the cgroup's entry. Returns `None` if the cgroup has no entry.
-    let count_event_in_entry = || {
-        // SAFETY: `find` requires the table's lock, which both callers of this closure hold until it returns.
-        let found = unsafe { find(cgroup.as_ptr()) };
+    let count_event_in_entry = |_lock: &mut table::Lock| {
+        // SAFETY: `CGROUPS.find` requires the table's lock: `_lock` is its guard, and outlives the result.
+        let found = unsafe { CGROUPS.find(cgroup.as_ptr()) };
         found.map(|counted| counted.event_count.fetch_add(1, Relaxed))
     };
-    let has_entry = {
-        let _lock = table::lock();
-        count_event_in_entry().is_some()
-    };
-    if !has_entry {
+    let entry = count_event_in_entry(&mut table::lock());
+    if entry.is_none() {
         let new = CountedCgroup::new(cgroup)?;
-        let _lock = table::lock();
-        // Another caller may have added the cgroup meanwhile. Then `new`, which has no slots, is freed.
-        if count_event_in_entry().is_none() {
-            let list = list_of(cgroup.as_ptr());
-            new.next.store(list.load(Relaxed), Relaxed);
-            list.store(KBox::into_raw(new), Release);
+        {
+            let mut lock = table::lock();
+            // Another caller may have added the cgroup meanwhile. Then `new`, which has no slots, is freed.
+            if count_event_in_entry(&mut lock).is_none() {
+                CGROUPS.add(&mut lock, new);
+            }
         }
+        CGROUPS.grow_if_crowded();
     }
     let events = EVENTS.of(cgroup.hierarchy());
     events.deepest_level.fetch_max(cgroup.level(), Relaxed);
@@ -218,39 +112,23 @@ pub(super) fn add_event(cgroup: &Arc<Cgroup>) -> Result {
 /// Undoes [`add_event`] for an event that has no slot any more. The last event of a cgroup removes its contexts.
 pub(super) fn remove_event(cgroup: &Arc<Cgroup>) {
     let removed = {
-        let _lock = table::lock();
-        // SAFETY: `find` requires the table's lock: `_lock` is its guard, and is held until the result was last used.
-        let counted = unsafe { find(cgroup.as_ptr()) };
-        counted
-            .filter(|counted| counted.event_count.fetch_sub(1, Relaxed) == 1)
-            .map(unlink)
+        let mut lock = table::lock();
+        // SAFETY: `CGROUPS.find` requires the table's lock: `lock` is its guard, and is held until the result was last
+        // used.
+        let counted = unsafe { CGROUPS.find(cgroup.as_ptr()) };
+        let unused = counted.filter(|counted| counted.event_count.fetch_sub(1, Relaxed) == 1);
+        unused
+            .map(ptr::from_ref)
+            .filter(|unused| CGROUPS.unlink(&mut lock, cgroup.as_ptr(), *unused))
     };
     if let Some(removed) = removed {
         on_each_online(|_| true, reload);
-        // SAFETY: `rcu::free` requires a value from `KBox::into_raw` that can't be found any more: `add_event` made it
-        // so, it has just been removed from its list, once, and all CPUs have unloaded its contexts.
+        // SAFETY: `rcu::free` requires a value from a `KBox` that can't be found any more, once: the table has leaked the
+        // entry's `KBox`, the entry has just been taken out, and all CPUs have unloaded its contexts.
         unsafe { rcu::free(removed) };
     }
     SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
     EVENTS.of(cgroup.hierarchy()).count.fetch_sub(1, SeqCst);
-}
-
-/// Removes a cgroup from its list. The caller holds the lock.
-fn unlink(counted: &CountedCgroup) -> *const CountedCgroup {
-    let mut link = list_of(counted.cgroup.as_ptr());
-    loop {
-        let next = link.load(Relaxed);
-        if ptr::eq(next, counted) {
-            link.store(counted.next.load(Relaxed), Release);
-            return counted;
-        }
-        // SAFETY: `as_ref` requires a pointer that is null or valid: the cgroup is in its list and the caller holds the
-        // lock, under which a cgroup is removed from its list before it is freed.
-        match unsafe { next.as_ref() } {
-            Some(next) => link = &next.next,
-            None => return counted,
-        }
-    }
 }
 
 /// Calls `f` with the context of a cgroup on one CPU, by [`Context::with_slots`]. Returns `None` if the cgroup has no
@@ -261,9 +139,9 @@ pub(super) fn with_context<R: Send>(
     f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) -> R + Send,
 ) -> Option<R> {
     let _pinned = pin();
-    // SAFETY: `find` requires preemption to be off: `_pinned` keeps it off until it is dropped, after the last use of
-    // the result.
-    let counted = unsafe { find(cgroup.as_ptr()) }?;
+    // SAFETY: `CGROUPS.find` requires preemption to be off: `_pinned` keeps it off until it is dropped, after the last
+    // use of the result.
+    let counted = unsafe { CGROUPS.find(cgroup.as_ptr()) }?;
     let (result, _) = counted.context_on(cpu)?.context.with_slots(f)?;
     Some(result)
 }
@@ -351,9 +229,9 @@ fn load_from_hierarchy(
 
 /// Returns the context of a cgroup on this CPU, if the cgroup has events. Interrupts are off.
 fn find_here(here: ThisCpu<'_>, cgroup: NonNull<ffi::cgroup>) -> Option<&CgroupContext> {
-    // SAFETY: `find` requires preemption to be off: in this folder a `ThisCpu` exists only while interrupts are off,
-    // and the result borrows it.
-    let counted = unsafe { find(cgroup.as_ptr()) }?;
+    // SAFETY: `CGROUPS.find` requires preemption to be off: in this folder a `ThisCpu` exists only while interrupts are
+    // off, and the result borrows it.
+    let counted = unsafe { CGROUPS.find(cgroup.as_ptr()) }?;
     counted.context_on(here.id())
 }
 

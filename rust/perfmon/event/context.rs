@@ -17,7 +17,11 @@
 //!
 //! The context of a task is in the table ([`super::table`]), and RCU frees it.
 
-use super::{rcu, slot::Slots};
+use super::{
+    entry::{Entry, Links},
+    rcu,
+    slot::Slots,
+};
 use crate::{
     cpu::{irqs_off, on_cpu, ThisCpu},
     percpu::PerCpu,
@@ -28,7 +32,7 @@ use core::{
     ops::{Deref, DerefMut},
     ptr,
     sync::atomic::{
-        AtomicPtr, AtomicU32,
+        AtomicU32,
         Ordering::{Acquire, Relaxed, Release},
     },
 };
@@ -125,9 +129,7 @@ pub(super) struct Context {
     holder: AtomicU32,
     /// The slots, which only the holder uses.
     slots: UnsafeCell<Slots>,
-    /// The next context in the table's list: one link for the current lists, and one for the lists that replace them
-    /// when the table grows. Only [`super::table`] uses the links.
-    pub(super) next: [AtomicPtr<Context>; 2],
+    links: Links<Context>,
     rcu: rcu::Head,
 }
 
@@ -142,6 +144,20 @@ unsafe impl Sync for Context {}
 // accesses.
 unsafe impl rcu::HasHead for Context {
     const OFFSET: usize = core::mem::offset_of!(Self, rcu);
+}
+
+impl Entry for Context {
+    type Key = bindings::task_struct;
+
+    #[inline(always)]
+    fn key(&self) -> *const bindings::task_struct {
+        self.task
+    }
+
+    #[inline(always)]
+    fn links(&self) -> &Links<Self> {
+        &self.links
+    }
 }
 
 impl Context {
@@ -161,7 +177,7 @@ impl Context {
                 task,
                 holder: AtomicU32::new(FREE),
                 slots: UnsafeCell::new(slots),
-                next: [const { AtomicPtr::new(ptr::null_mut()) }; 2],
+                links: Links::new(),
                 rcu: rcu::Head::new(),
             },
             flags,
@@ -192,12 +208,6 @@ impl Context {
     #[inline(always)]
     pub(super) fn address(&self) -> u64 {
         ptr::from_ref(self).expose_provenance() as u64
-    }
-
-    /// Returns whether this is the context of the task.
-    #[inline(always)]
-    pub(super) fn is_of_task(&self, task: *const bindings::task_struct) -> bool {
-        self.task == task
     }
 
     /// Returns the task; null if the events are a CPU's.

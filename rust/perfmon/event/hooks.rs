@@ -238,7 +238,7 @@ pub(super) fn finish() {
         pause_ms = i64::min(2 * pause_ms, 1000);
     }
     // SAFETY: `perfmon_call_soon_cancel()` requires a caller that may sleep: the module's exit runs in a task without
-    // locks. No event is left that could queue `table::grow` again.
+    // locks. No event is left that could queue `table::grow_crowded` again.
     unsafe { ffi::perfmon_call_soon_cancel() };
     table::shrink();
 }

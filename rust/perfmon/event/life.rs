@@ -10,7 +10,7 @@ use super::{
     record,
     slot::{self, show_program, ExecStage, Slot, Slots},
     switch::mark_current_missed,
-    table,
+    table::{self, TASKS},
 };
 use crate::{
     cpu::{irqs_off, pin, timestamp, ThisCpu},
@@ -65,7 +65,7 @@ pub(super) unsafe extern "C" fn on_new_task(
             }
         }
     });
-    table::grow_if_crowded();
+    TASKS.grow_if_crowded();
 }
 
 /// Calls `f` with the slots of the current task, if it has events. `f` gets the `ThisCpu` if the context is loaded. A
@@ -73,13 +73,13 @@ pub(super) unsafe extern "C" fn on_new_task(
 fn with_current_task_slots(f: impl Fn(Option<ThisCpu<'_>>, &mut Slots)) {
     let _pinned = pin();
     let task = Task::current_raw();
-    // SAFETY: `table::find` requires preemption to be off: `_pinned` keeps it off until the context was last used.
-    let Some(context) = (unsafe { table::find(task) }) else {
+    // SAFETY: `TASKS.find` requires preemption to be off: `_pinned` keeps it off until the context was last used.
+    let Some(context) = (unsafe { TASKS.find(task) }) else {
         return;
     };
     let result = context.with_current_slots(irqs_off().here(), f);
     if let Some(((), true)) = result {
-        table::lock().remove(task, context);
+        TASKS.remove(&mut table::lock(), task, context);
     }
 }
 
@@ -104,9 +104,9 @@ fn insert_inherited_context(
         slot::remove_all(new_slots);
         return Err(error);
     }
-    let mut table = table::lock();
-    // SAFETY: `table::find` requires the table's lock: `table` is its guard, and is held until the last use.
-    if unsafe { table::find(task) }.is_some() {
+    let mut lock = table::lock();
+    // SAFETY: `TASKS.find` requires the table's lock: `lock` is its guard, and is held until the last use.
+    if unsafe { TASKS.find(task) }.is_some() {
         slot::remove_all(new_slots);
         return Err(EBUSY);
     }
@@ -116,7 +116,7 @@ fn insert_inherited_context(
     // Likewise, events may have been given other counters meanwhile.
     new_slots.iter_mut().for_each(Slot::follow_event);
     if !new_slots.is_empty() {
-        table.add(context);
+        TASKS.add(&mut lock, context);
     }
     Ok(())
 }

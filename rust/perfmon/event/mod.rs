@@ -35,7 +35,9 @@
 mod attach;
 mod cgroup;
 mod context;
+mod counted_cgroup;
 mod descriptor;
+mod entry;
 #[allow(clippy::module_inception, reason = "what the folder is about")]
 mod event;
 mod exit;

@@ -7,7 +7,7 @@ use super::{
     record,
     slot::{refresh, Readings},
     slow_switch_users::SLOW_SWITCH_USERS,
-    table,
+    table::TASKS,
 };
 use crate::{
     cpu::{timestamp, ThisCpu},
@@ -44,9 +44,9 @@ pub(super) unsafe extern "C" fn on_switch(
     // SAFETY: `assume` requires that the caller can't leave the CPU: the scheduler calls the tracepoint `sched_switch`
     // with interrupts off, which they are until this function has returned.
     let here = unsafe { ThisCpu::assume() };
-    // SAFETY: `table::find` requires preemption to be off: the scheduler calls the tracepoint with interrupts off,
+    // SAFETY: `TASKS.find` requires preemption to be off: the scheduler calls the tracepoint with interrupts off,
     // which they are until this function returns, after the last use of the context.
-    let incoming = unsafe { table::find(next) };
+    let incoming = unsafe { TASKS.find(next) };
     let outgoing = Context::loaded(here.percpu());
     if outgoing.is_some() || incoming.is_some() {
         exchange_contexts(here, outgoing, incoming, |_| ());
@@ -69,9 +69,9 @@ unsafe fn on_slow_switch(
     // SAFETY: `assume` requires that the caller can't leave the CPU: the scheduler calls the tracepoint `sched_switch`
     // with interrupts off, which they are until this function has returned.
     let here = unsafe { ThisCpu::assume() };
-    // SAFETY: `table::find` requires preemption to be off: the scheduler calls the tracepoint with interrupts off,
+    // SAFETY: `TASKS.find` requires preemption to be off: the scheduler calls the tracepoint with interrupts off,
     // which they are until this function returns, after the last use of the context.
-    let incoming = unsafe { table::find(next) };
+    let incoming = unsafe { TASKS.find(next) };
     // The processor's records do not name their task. The current task is still `prev`.
     here.pmu().convert_records_at_switch(here);
     record::write_switch(here, &TaskChange::SwitchOut(is_runnable), prev, next);
@@ -156,9 +156,9 @@ fn mark_missed(here: ThisCpu<'_>, context: &Context) {
 /// marks events that are enabled when it runs; this function is for events that are enabled while the task runs.
 /// Interrupts are off.
 pub(super) fn mark_current_missed(here: ThisCpu<'_>) {
-    // SAFETY: `table::find` requires preemption to be off: a `ThisCpu` is passed on in this folder only while
+    // SAFETY: `TASKS.find` requires preemption to be off: a `ThisCpu` is passed on in this folder only while
     // interrupts are off, so they are off until this function returns, after the last use of the context.
-    if let Some(context) = unsafe { table::find(Task::current_raw()) } {
+    if let Some(context) = unsafe { TASKS.find(Task::current_raw()) } {
         mark_missed(here, context);
     }
     if here.percpu().is_refused.get() != 0 {
@@ -169,9 +169,9 @@ pub(super) fn mark_current_missed(here: ThisCpu<'_>) {
 /// Loads the context of the task that is running here, if the task has one that is not loaded. Interrupts are off.
 pub(super) fn load_current(here: ThisCpu<'_>) {
     if here.percpu().task_context.get() == 0 {
-        // SAFETY: `table::find` requires preemption to be off: a `ThisCpu` is passed on in this folder only while
+        // SAFETY: `TASKS.find` requires preemption to be off: a `ThisCpu` is passed on in this folder only while
         // interrupts are off, so they are off until this function returns, after the last use of the context.
-        let incoming = unsafe { table::find(Task::current_raw()) };
+        let incoming = unsafe { TASKS.find(Task::current_raw()) };
         exchange_contexts_slowly(here, None, incoming, Task::current_raw());
     }
 }

@@ -18,6 +18,10 @@ use kernel::{
     task::Task,
 };
 
+/// The deepest level of a cgroup that can have events; the root has level 0. A switch between two cgroups exchanges the
+/// contexts of all their levels with interrupts off, and a user may nest cgroups as deeply as memory allows.
+const MAX_CGROUP_LEVEL: i32 = 32;
+
 /// The tasks that an event counts.
 #[derive(Clone)]
 pub(super) enum Target {
@@ -122,15 +126,19 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// EINVAL if there is no such CPU, EACCES if the caller may not count a whole CPU, and the errors of
-    /// [`Cgroup::get`].
+    /// EINVAL if there is no such CPU, EACCES if the caller may not count a whole CPU, the errors of [`Cgroup::get`], and
+    /// EOPNOTSUPP if the cgroup is deeper than [`MAX_CGROUP_LEVEL`].
     pub(super) fn find_cgroup(fd: i32, cpu: i32) -> Result<Self> {
         let only_cpu = match cpu {
             -1 => None,
             _ => Some(CpuId::from_i32(cpu).ok_or(EINVAL)?),
         };
         check_may_count_cpu()?;
-        let cgroup = Arc::new(Cgroup::get(fd)?, GFP_KERNEL_ACCOUNT)?;
+        let cgroup = Cgroup::get(fd)?;
+        if cgroup.level() > MAX_CGROUP_LEVEL {
+            return Err(EOPNOTSUPP);
+        }
+        let cgroup = Arc::new(cgroup, GFP_KERNEL_ACCOUNT)?;
         Ok(Self::Cgroup(cgroup, only_cpu))
     }
 

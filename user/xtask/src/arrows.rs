@@ -68,7 +68,7 @@ const PARTS: [(&str, &[&str]); 17] = [
 const EVENT_FOLDER: &str = "event/";
 
 /// The files of `event/` from the top to the bottom: each uses only files below it.
-const EVENT_FILES: [&str; 41] = [
+const EVENT_FILES: [&str; 43] = [
     // What programs call.
     "mod",
     "open",
@@ -90,6 +90,7 @@ const EVENT_FILES: [&str; 41] = [
     "cgroup",
     "slow_switch_users",
     "table",
+    "counted_cgroup",
     "context",
     // The slots of a context.
     "slot/mod",
@@ -114,6 +115,7 @@ const EVENT_FILES: [&str; 41] = [
     "memory/ring",
     "memory/page",
     "target",
+    "entry",
     "rcu",
 ];
 

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A cgroup with events, which the table of cgroups finds ([`super::table::CGROUPS`]).
+
+use super::{
+    context::Context,
+    entry::{Entry, Links},
+    rcu,
+    slot::Slots,
+};
+use crate::{
+    cpu::possible_cpus,
+    percpu::Word,
+    sys::{cgroup::Cgroup, ffi},
+};
+use core::{
+    ptr::{self, NonNull},
+    sync::atomic::AtomicU32,
+};
+use kernel::{cpu::CpuId, prelude::*, sync::Arc};
+
+/// A cgroup with events.
+///
+/// # Invariants
+///
+/// A value is in the table until it is removed; RCU frees it after that, and after all CPUs have unloaded its
+/// contexts.
+pub(super) struct CountedCgroup {
+    /// The address of `_cgroup`, which a look-up compares without another access.
+    address: NonNull<ffi::cgroup>,
+    /// Keeps the cgroup alive.
+    _cgroup: Arc<Cgroup>,
+    /// The number of events of the cgroup. Used under the lock.
+    pub(super) event_count: AtomicU32,
+    /// The contexts, by the number of their CPU.
+    contexts: KVec<CgroupContext>,
+    links: Links<Self>,
+    rcu: rcu::Head,
+}
+
+/// The context of a cgroup on one CPU.
+pub(super) struct CgroupContext {
+    pub(super) context: KBox<Context>,
+    pub(super) cgroup: NonNull<ffi::cgroup>,
+    /// The address of the next [`CgroupContext`] that is loaded on the CPU; has a meaning only while this one is
+    /// loaded.
+    pub(super) next: Word,
+}
+
+impl CountedCgroup {
+    /// Returns the entry of a cgroup with one event, and a context without slots for each CPU.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM if there is no memory.
+    pub(super) fn new(cgroup: &Arc<Cgroup>) -> Result<KBox<Self>> {
+        let address = NonNull::new(cgroup.as_ptr()).ok_or(EINVAL)?;
+        let mut contexts = KVec::new();
+        for cpu in possible_cpus() {
+            // The numbers of possible CPUs may have gaps.
+            while contexts.len() <= cpu.as_u32() as usize {
+                // `attach` makes the room for slots.
+                let slots = Slots::new(0, GFP_KERNEL_ACCOUNT)?;
+                let on_cpu = CgroupContext {
+                    context: Context::new(ptr::null(), slots, GFP_KERNEL_ACCOUNT)?,
+                    cgroup: address,
+                    next: Word::zero(),
+                };
+                contexts.push(on_cpu, GFP_KERNEL_ACCOUNT)?;
+            }
+        }
+        let new = Self {
+            address,
+            _cgroup: cgroup.clone(),
+            event_count: AtomicU32::new(1),
+            contexts,
+            links: Links::new(),
+            rcu: rcu::Head::new(),
+        };
+        Ok(KBox::new(new, GFP_KERNEL_ACCOUNT)?)
+    }
+
+    /// Returns the cgroup's context on a CPU.
+    pub(super) fn context_on(&self, cpu: CpuId) -> Option<&CgroupContext> {
+        self.contexts.get(cpu.as_u32() as usize)
+    }
+}
+
+impl Entry for CountedCgroup {
+    type Key = ffi::cgroup;
+
+    #[inline(always)]
+    fn key(&self) -> *const ffi::cgroup {
+        self.address.as_ptr()
+    }
+
+    #[inline(always)]
+    fn links(&self) -> &Links<Self> {
+        &self.links
+    }
+}
+
+// SAFETY: `HasHead` requires a `Head` at `OFFSET` that only `rcu::free` uses: it is the field `rcu`, which nothing else
+// accesses.
+unsafe impl rcu::HasHead for CountedCgroup {
+    const OFFSET: usize = core::mem::offset_of!(Self, rcu);
+}
