@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -100,10 +101,47 @@ static void make_and_remove_cgroups(int online)
 	}
 }
 
+/* Opens a thousand events of two cgroups, and moves from one cgroup to the other. */
+static void move_between_cgroups_with_events(int online)
+{
+	enum { EVENTS = 500, MOVES = 50 };
+	const struct rlimit files = { 2 * EVENTS + 100, 2 * EVENTS + 100 };
+	static int fd[2][EVENTS];
+	int i;
+
+	(void)online;
+	if (setrlimit(RLIMIT_NOFILE, &files))
+		return;
+	for (;;) {
+		mkdir(ATTACKER, 0755);
+		mkdir(ATTACKER "/in", 0755);
+		for (i = 0; i < EVENTS; i++) {
+			fd[0][i] = open_event(ATTACKER, -1);
+			fd[1][i] = open_event(ATTACKER "/in", -1);
+		}
+		for (i = 0; i < MOVES; i++) {
+			write_file(ATTACKER "/in/cgroup.procs", "0");
+			loop(1000);
+			write_file(ATTACKER "/cgroup.procs", "0");
+			loop(1000);
+		}
+		write_file(ROOT "/cgroup.procs", "0");
+		for (i = 0; i < EVENTS; i++) {
+			close(fd[0][i]);
+			close(fd[1][i]);
+		}
+		rmdir(ATTACKER "/in");
+		rmdir(ATTACKER);
+		/* Leaves the locks to the tree, whose moves take them, too. */
+		usleep(20000);
+	}
+}
+
 FIXTURE_VARIANT_ADD(cgroup_tree, alone) { NULL, NULL, false };
 FIXTURE_VARIANT_ADD(cgroup_tree, overflows) { "period_bits=16", NULL, false };
 FIXTURE_VARIANT_ADD(cgroup_tree, hotplug) { NULL, take_cpu_offline_and_back, true };
 FIXTURE_VARIANT_ADD(cgroup_tree, attacker) { NULL, make_and_remove_cgroups, false };
+FIXTURE_VARIANT_ADD(cgroup_tree, mover) { NULL, move_between_cgroups_with_events, false };
 
 /* Removes the tree's cgroups, the inner ones first. */
 static void remove_cgroups(FIXTURE_DATA(cgroup_tree) *self)

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A user who makes cgroups and opens events of them pays for their memory: it is charged to the
+ * user's own memory cgroup. If that is full, the user's calls fail or the kernel kills a process of
+ * the user's, and others count on.
+ *
+ * The kernel has CONFIG_MEMCG. It reports in its log that it kills a process (run --expect oom).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "event.h"
+#include "file.h"
+#include "fixture.h"
+#include "memory.h"
+#include "rights.h"
+#include "target.h"
+
+#define ROOT		"/tmp/cgroup"
+#define USER		ROOT "/user"
+#define OTHER		ROOT "/other"
+#define UID		1000
+#define FILES		20000
+#define EVENTS		4000
+#define N		100000UL
+
+/* Events of one cgroup: fewer than the 1024 that it may have. */
+#define EVENTS_OF_ONE	400
+
+FIXTURE(memory)
+{
+	int paranoid;		/* perf_event_paranoid before */
+	struct target target;	/* in OTHER */
+	pid_t user;		/* a process in USER */
+	int ready[2], go[2];	/* pipes from and to it */
+};
+
+static int open_event(const char *path)
+{
+	struct perf_event_attr attr = event_instructions();
+
+	attr.disabled = 0;
+	return event_open_of_cgroup(&event_maker_perfmon, attr, path, -1);
+}
+
+/* Returns the number in a file, or a negative errno. */
+static long long read_number(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	long long number;
+
+	if (!f)
+		return -errno;
+	if (fscanf(f, "%lld", &number) != 1)
+		number = -EIO;
+	fclose(f);
+	return number;
+}
+
+static long long charged(void)
+{
+	return read_number(USER "/memory.current");
+}
+
+/* Removes the cgroups that the user's process has made. */
+static void remove_cgroups(void)
+{
+	char path[64];
+	int i;
+
+	for (i = 0; i < FILES; i++) {
+		snprintf(path, sizeof(path), USER "/%d", i);
+		if (rmdir(path) && errno == ENOENT)
+			break;
+	}
+}
+
+FIXTURE_SETUP(memory)
+{
+	const struct rlimit files = { FILES, FILES };
+
+	SKIP_WITHOUT_PMU();
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	self->paranoid = paranoid_read();
+	ASSERT_EQ(0, paranoid_write(-1));
+	/* The files of the device and of the cgroups belong to root. */
+	ASSERT_EQ(0, chmod(_PATH_PERFMON, 0666));
+	mkdir(ROOT, 0755);
+	ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
+	ASSERT_EQ(0, write_file(ROOT "/cgroup.subtree_control", "+memory"));
+	ASSERT_EQ(0, mkdir(USER, 0755));
+	ASSERT_EQ(0, chown(USER, UID, UID));
+	ASSERT_EQ(0, mkdir(OTHER, 0755));
+	ASSERT_EQ(0, target_start(&self->target, -1, false));
+}
+
+FIXTURE_TEARDOWN(memory)
+{
+	if (self->user > 0) {
+		kill(self->user, SIGKILL);
+		waitpid(self->user, NULL, 0);
+	}
+	target_kill(&self->target);
+	remove_cgroups();
+	rmdir(USER);
+	rmdir(OTHER);
+	umount(ROOT);
+	chmod(_PATH_PERFMON, 0600);
+	paranoid_write(self->paranoid);
+}
+
+/* Opens @count events of cgroups that this process makes. Returns 0 or a negative errno. */
+static int open_events(int count)
+{
+	char path[64];
+	int i, fd;
+
+	for (i = 0; i < count; i++) {
+		snprintf(path, sizeof(path), USER "/%d", i / EVENTS_OF_ONE);
+		if (i % EVENTS_OF_ONE == 0 && mkdir(path, 0755))
+			return -errno;
+		fd = open_event(path);
+		if (fd < 0)
+			return fd;
+	}
+	return 0;
+}
+
+/* Starts a process of the user's, which waits in @go, opens @count events, and waits for ever. */
+static void start_user(struct __test_metadata *_metadata, FIXTURE_DATA(memory) *self, int count)
+{
+	int result = 0;
+	char byte;
+
+	ASSERT_EQ(0, pipe(self->ready));
+	ASSERT_EQ(0, pipe(self->go));
+	self->user = fork();
+	ASSERT_LE(0, self->user);
+	if (self->user)
+		return;
+	/* A change of the user resets the signal. */
+	if (write_file(USER "/cgroup.procs", "0") || become_user(UID, 0) ||
+	    prctl(PR_SET_PDEATHSIG, SIGKILL) ||
+	    write(self->ready[1], &result, sizeof(result)) < 0 || read(self->go[0], &byte, 1) != 1)
+		_exit(1);
+	result = open_events(count);
+	if (write(self->ready[1], &result, sizeof(result)) < 0)
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+/* Waits for the user's process. Returns 0 or the error of its calls. */
+static int wait_for_user(struct __test_metadata *_metadata, FIXTURE_DATA(memory) *self)
+{
+	int result = -EIO;
+
+	EXPECT_EQ((ssize_t)sizeof(result), read(self->ready[0], &result, sizeof(result)));
+	return result;
+}
+
+TEST_F(memory, memory_of_events_is_charged_to_the_user)
+{
+	long long before, after;
+	long slab;
+
+	start_user(_metadata, self, EVENTS);
+	ASSERT_EQ(0, wait_for_user(_metadata, self));
+	slab = memory_slab_kb();
+	before = charged();
+	ASSERT_EQ(1, write(self->go[1], "", 1));
+	ASSERT_EQ(0, wait_for_user(_metadata, self));
+	slab = memory_slab_kb() - slab;
+	after = charged();
+	TH_LOG("%d events: the user is charged for %lld bytes each; the slabs have %ld more",
+	       EVENTS, (after - before) / EVENTS, slab * 1024 / EVENTS);
+	/* At least a page for ten events. Nearly all memory is charged. */
+	EXPECT_LT(EVENTS * 400LL, after - before);
+	EXPECT_LT(slab * 1024 * 9 / 10, after - before);
+	kill(self->user, SIGKILL);
+	ASSERT_EQ(self->user, waitpid(self->user, NULL, 0));
+	self->user = 0;
+}
+
+/* The user's process has no memory for so many events. */
+TEST_F(memory, user_without_memory_does_not_disturb_others)
+{
+	const struct job job = { .n = N, .pieces = 1 };
+	struct perf_event_attr attr = event_instructions();
+	int cgroup, task, status, result = 0, jobs = 0;
+	char limit[32], number[16];
+	__s64 before, least = 0;
+
+	attr.disabled = 0;
+	snprintf(number, sizeof(number), "%d", self->target.pid);
+	ASSERT_EQ(0, write_file(OTHER "/cgroup.procs", number));
+	cgroup = open_event(OTHER);
+	ASSERT_LE(0, cgroup);
+	task = event_maker_perfmon.open(&attr, self->target.tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, task);
+	start_user(_metadata, self, FILES);
+	ASSERT_EQ(0, wait_for_user(_metadata, self));
+	ASSERT_EQ(0, fcntl(self->ready[0], F_SETFL, O_NONBLOCK));
+	snprintf(limit, sizeof(limit), "%lld", charged() + 4 * 1024 * 1024);
+	ASSERT_EQ(0, write_file(USER "/memory.max", limit));
+	ASSERT_EQ(1, write(self->go[1], "", 1));
+	while (waitpid(self->user, &status, WNOHANG) != self->user) {
+		if (read(self->ready[0], &result, sizeof(result)) > 0)
+			kill(self->user, SIGKILL);
+		before = event_count(cgroup);
+		ASSERT_EQ(0, target_run_job(&self->target, job));
+		if (!jobs++)
+			least = event_count(cgroup) - before;
+		ASSERT_EQ(least, event_count(cgroup) - before);
+		ASSERT_EQ(event_count(task), event_count(cgroup));
+	}
+	self->user = 0;
+	/* Without a result the kernel has killed the process. */
+	EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	if (result)
+		EXPECT_EQ(-ENOMEM, result);
+	EXPECT_LT(0, jobs);
+	TH_LOG("the user's process %s; %d jobs of the other task meanwhile",
+	       result ? "had no memory" : "was killed", jobs);
+	ASSERT_EQ(0, target_run_job(&self->target, job));
+	EXPECT_EQ(event_count(task), event_count(cgroup));
+	close(task);
+	close(cgroup);
+}
+
+TEST_HARNESS_MAIN
