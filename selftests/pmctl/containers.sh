@@ -12,6 +12,7 @@ in_own_dir
 
 url=http://127.0.0.1:9743
 root=$(mktemp -d)
+as=
 loop=$here/pmctl_loop
 # The number of cgroups with which the cost of a scrape is measured.
 MANY=${MANY:-500}
@@ -25,10 +26,10 @@ inside() {
 	"$here/pmctl_inside" "$root/$cgroup/cgroup.procs" "$@"
 }
 
-# start OPTION... : starts the server, and waits until it serves
+# start OPTION... : starts the server, as the user $as if that is set, and waits until it serves
 start() {
 	rm -f serve.log
-	pmctl serve -e instructions:u,branches:u "$@" >serve.log 2>&1 &
+	${as:+"$here/pmctl_as" "$as"} pmctl serve -e instructions:u,branches:u "$@" >serve.log 2>&1 &
 	server=$!
 	wait_until "grep -qs 'pmctl: serving' serve.log || has_ended $server"
 }
@@ -54,7 +55,7 @@ label() {
 	awk -v id="id=\"$2\"" '/^container_perf_events_total/ && index($0, id)' "$1" | sed -n "1s/.*[{,]$3=\"\([^\"]*\)\".*/\1/p"
 }
 
-plan 31
+plan 36
 
 mount -t cgroup2 none "$root"
 id=0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
@@ -117,6 +118,44 @@ get >page
 is "a removed cgroup makes room for another" "6 1" "$(value page perfmon_cgroups\ ) $(value page perfmon_cgroups_left_out)"
 stop
 rmdir "$root/machine.slice/2" "$root/machine.slice/3"
+
+# Users make cgroups that can't be opened: one that is unreadable, and one whose path is too long.
+# each_level COMMAND : executes COMMAND in each of 20 nested cgroups, the innermost first
+each_level() {
+	(
+		cd "$root/batch/a" || exit
+		name=$(printf '%0255d' 0)
+		for i in $(seq 20); do
+			[ -d "$name" ] || mkdir "$name"
+			cd -P "$name" || exit
+		done
+		for i in $(seq 20); do
+			cd -P .. || exit
+			"$@" "$name"
+		done
+	)
+}
+mkdir "$root/batch/a" "$root/batch/b" "$root/batch/c"
+each_level true
+chmod 700 "$root/batch/b"
+chmod 666 /dev/perfmon
+as=1000
+start --cgroups 'batch/**'
+get >few
+inside "batch/c" "$loop" 2000000
+get >page
+check "cgroups that can't be opened hide no other" [ "$(insns page /batch/c)" -gt 4000000 ]
+is "an unreadable cgroup is not counted" "" "$(insns page /batch/b)"
+check "cgroups that can't be opened are left out" [ "$(value page perfmon_cgroups_left_out)" -ge 2 ]
+says "serve tells why" "$(cat serve.log)" 'only [0-9]+ cgroups are counted, since opening another one failed'
+mkdir "$root/batch/d"
+get >page
+is "a new cgroup is counted beside them" 0 "$(insns page /batch/d)"
+stop
+as=
+chmod 600 /dev/perfmon
+each_level rmdir
+rmdir "$root/batch/a" "$root/batch/b" "$root/batch/c" "$root/batch/d"
 
 # Events for all general counters: those of CPUs and of cgroups have the same counters.
 general=$(pmctl info | awk '$1 == "general" { print $2 }')

@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use anyhow::Result;
+use nix::errno::Errno;
 use perfmon::event::Cgroup;
 use perfmon::spec::EventSpec;
-use perfmon::{Cause, Device, Error};
+use perfmon::{Attempt, Cause, Device, Error};
 
 use super::open_events::{Lack, OpenEvents};
 use crate::events::cgroups::{ContainerNames, FoundCgroup, FoundCgroups, Pattern, search};
@@ -185,12 +186,13 @@ impl Containers {
             container.open_missing(&self.device, &self.events);
         }
         let mut failure = None;
+        let mut is_full = false;
         self.left_out = 0;
         for found_cgroup in cgroups {
             if self.counted.contains_key(&found_cgroup.name) {
                 continue;
             }
-            if self.counted.len() >= self.limit.max_count || failure.is_some() {
+            if self.counted.len() >= self.limit.max_count || is_full {
                 self.left_out += 1;
                 continue;
             }
@@ -202,6 +204,7 @@ impl Containers {
                 Err(error) if error.cause == Cause::NoSuchCgroup => {}
                 Err(error) => {
                     self.left_out += 1;
+                    is_full = !concerns_one_cgroup(&error);
                     failure = Some(error);
                 }
             }
@@ -263,6 +266,16 @@ impl Containers {
             self.last_complaint = message;
         }
     }
+}
+
+/// Returns whether the error of a cgroup's directory says nothing about others: its owner has made it unreadable, or its
+/// path is too long.
+fn concerns_one_cgroup(error: &Error) -> bool {
+    matches!(error.attempt, Attempt::OpenCgroup(_))
+        && matches!(
+            error.cause,
+            Cause::Unexpected(Errno::EACCES | Errno::ENAMETOOLONG)
+        )
 }
 
 impl Container {

@@ -38,10 +38,11 @@ impl FoundCgroup {
 
 /// Returns the cgroups below `mount` whose names match one of the patterns. Searches only cgroups that may contain matches,
 /// and at most `limit` cgroups, since users may create any number of them. Cgroups that are removed during the search are
-/// left out.
+/// left out, as are those in a directory that its owner has made unreadable, or whose path is too long: a user who may
+/// make cgroups must not hide those of others.
 ///
 /// # Errors
-/// A directory can't be read.
+/// The root's directory can't be read.
 pub(crate) fn search(mount: &Path, patterns: &[Pattern], limit: usize) -> Result<FoundCgroups> {
     let mut found_cgroups = FoundCgroups::default();
     let root = FoundCgroup {
@@ -76,7 +77,7 @@ fn children(mount: &Path, name: &Path) -> Result<Vec<FoundCgroup>> {
     let path = mount.join(name);
     let entries = match fs::read_dir(&path).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
         Ok(entries) => entries,
-        Err(error) if is_removed(&error) => return Ok(Vec::new()),
+        Err(error) if name != Path::new("") && concerns_one_cgroup(&error) => return Ok(Vec::new()),
         Err(error) => return Err(error).with_context(|| format!("can't read {}", path.display())),
     };
     let is_cgroup = |entry: &&fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
@@ -87,14 +88,21 @@ fn children(mount: &Path, name: &Path) -> Result<Vec<FoundCgroup>> {
     Ok(cgroups.collect())
 }
 
-/// Returns whether an error means that a cgroup was removed.
-fn is_removed(error: &io::Error) -> bool {
+/// Returns whether an error of a directory says nothing about others: the cgroup was removed, its owner has made it
+/// unreadable, or its path is too long.
+fn concerns_one_cgroup(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
-    matches!(errno, Some(Errno::ENOENT | Errno::ENODEV))
+    matches!(
+        errno,
+        Some(Errno::ENOENT | Errno::ENODEV | Errno::EACCES | Errno::ENAMETOOLONG)
+    )
 }
 
 #[cfg(test)]
 mod tests {
+    use nix::fcntl::{OFlag, openat};
+    use nix::sys::stat::{Mode, mkdirat};
+
     use super::*;
 
     /// Returns a folder with these folders in it, each with a file.
@@ -130,6 +138,24 @@ mod tests {
         );
         assert_eq!(matching_names(&["nothing", "b/nothing*"]), [""; 0]);
         assert_eq!(matching_names(&["/"]), ["/"]);
+    }
+
+    /// The system calls take paths of up to 4096 bytes.
+    #[test]
+    fn path_that_is_too_long_hides_no_other_cgroup() {
+        let folder = make_tree(&["a", "b"]);
+        let long_name = "n".repeat(255);
+        let mut parent = fs::File::open(folder.path().join("a")).expect("it is there");
+        for _ in 0..20 {
+            mkdirat(&parent, long_name.as_str(), Mode::S_IRWXU).expect("there is room");
+            let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY;
+            let child = openat(&parent, long_name.as_str(), flags, Mode::empty());
+            parent = child.expect("it was made").into();
+        }
+        let (found_names, is_cut) = names(folder.path(), &["**"], 1000);
+        assert_eq!(found_names.first().map(String::as_str), Some("/"));
+        assert_eq!(found_names.last().map(String::as_str), Some("b"));
+        assert!(!is_cut);
     }
 
     #[test]
