@@ -73,7 +73,14 @@ pub(crate) fn message(
 fn unknown_message(answer: &clap::Error, command: &str, program: &str) -> Option<String> {
     let word = context_text(answer, ContextKind::InvalidArg)?;
     if !word.starts_with('-') {
-        return Some(format!("`{program}` does not take the argument `{word}`."));
+        // The value of this option is optional.
+        let hint = match command {
+            "top" => format!(" For cgroups: `--cgroups={word}`, with the equals sign."),
+            _ => String::new(),
+        };
+        return Some(format!(
+            "`{program}` does not take the argument `{word}`.{hint}"
+        ));
     }
     let question = similar_question(answer, ContextKind::SuggestedArg);
     let hint = match command {

@@ -212,7 +212,7 @@ fn write_containers(page: &mut MetricsText, containers: &mut Containers) -> Resu
     page.metric(
         "perfmon_cgroups_left_out",
         MetricKind::Gauge,
-        "Number of cgroups that are not counted, since there are too many",
+        "Number of cgroups that match a pattern and are not counted",
     )
     .sample(&[], containers.left_out());
     page.metric(

@@ -123,7 +123,11 @@ fn open_containers(
     }
     let containers = Containers::open(device, events, cgroup_choice(args))?;
     let number = count(containers.number() as u64, "cgroup");
-    complain(format_args!("counting the same events in {number}"));
+    let note = match containers.number() {
+        0 => ": none matches now, and new ones are counted when they appear",
+        _ => "",
+    };
+    complain(format_args!("counting the same events in {number}{note}"));
     Ok(Some(containers))
 }
 

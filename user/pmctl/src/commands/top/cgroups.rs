@@ -112,6 +112,10 @@ pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
         let with_events = number(CgroupCounts::has_events);
         write!(output, "{seconds:.1} s, {total}, {with_events} with events")?;
         match number(|counts| !counts.is_complete()) {
+            0 if counts.is_empty() => writeln!(
+                output,
+                ": no name matches `{forms}` (names are as in /proc/PID/cgroup after `0::`)"
+            )?,
             0 => writeln!(output)?,
             incomplete => writeln!(
                 output,
