@@ -7,6 +7,7 @@ use std::fmt::{self, Write};
 use perfmon::event::{Owner, OwnerKind, Owners};
 use perfmon::{Cause, CounterId, Device};
 
+use crate::system::core_kinds;
 use crate::system::machine::Machine;
 use crate::system::processes;
 
@@ -134,6 +135,11 @@ fn message_with_help(mut text: String, error: &perfmon::Error) -> Option<String>
         let users = processes::find_holders(&Machine::here(), |target| target == perfmon::PATH);
         for user in users {
             let _ = write!(text, "\n{user} has it open.");
+        }
+    }
+    if error.cause == Cause::NoSuchEvent {
+        if let Some(kinds) = core_kinds::describe(&Machine::here()) {
+            let _ = write!(text, "\nThe kinds of cores are {kinds}.");
         }
     }
     if let Cause::NoFreeCounter(owners) = &error.cause {

@@ -6,6 +6,7 @@
 
 mod files;
 mod history;
+mod lacking;
 mod limit;
 mod linux_event;
 mod linux_refusal;

@@ -7,6 +7,7 @@ use perfmon::spec::{self, EventSpec, Precision, SampleRate};
 use perfmon::{Device, Modes, Pmu};
 use perfmon_core::logic::pebs::PebsFormat;
 
+use super::lacking::LackingCpus;
 use super::limit::{above_limit_message, accepts_frequency, highest_accepted, no_limit_message};
 use super::linux_event::{self, LinuxEvent, SampleForm};
 use super::linux_refusal;
@@ -19,6 +20,7 @@ use crate::commands::record::perf_ring::ALL_TASKS;
 use crate::commands::record::sampled::{
     DEFAULT_EVENT, MIXED_BRANCHES, event_kind, refuse_unsampled,
 };
+use crate::events::cpus::Cpus;
 use crate::events::linux_pmu::{self, PmuEvent};
 use crate::events::modes;
 use crate::events::schedule;
@@ -395,13 +397,27 @@ impl SamplingPlan {
         changed
     }
 
-    /// Turns precise samples off for events with `:P`, which are then sampled by interrupts. Returns whether there was
-    /// such an event.
-    pub(super) fn turn_off_precision(&mut self) -> bool {
-        let is_highest =
-            |event: &&mut SampledEvent| event.spec.precision == Some(Precision::Highest);
+    /// Takes note of the events that are not sampled on all of `cpus`, for the user.
+    pub(super) fn note_lacking_cpus(&mut self, lacking: &LackingCpus, cpus: &[u32]) {
+        for (index, lacking) in lacking {
+            let sampled = cpus.iter().filter(|cpu| !lacking.contains(cpu));
+            let sampled = Cpus::new(sampled.copied().collect());
+            self.degraded.push(format!(
+                "{} is sampled on CPUs {sampled} only: the kind of core of the others does not have it",
+                self.events[*index].spec.label
+            ));
+        }
+    }
+
+    /// Turns precise samples off for events with `:P` whose index is `wanted`. They are then sampled by interrupts.
+    /// Returns whether there was such an event.
+    pub(super) fn turn_off_precision(&mut self, wanted: impl Fn(usize) -> bool) -> bool {
+        let is_highest = |(index, event): &(usize, &mut SampledEvent)| {
+            event.spec.precision == Some(Precision::Highest) && wanted(*index)
+        };
         let (mut changed, mut was_asked_for) = (false, false);
-        for event in self.events.iter_mut().filter(is_highest) {
+        let events = self.events.iter_mut().enumerate().filter(is_highest);
+        for (_, event) in events {
             event.spec.precision = None;
             changed = true;
             if event.is_default {

@@ -13,6 +13,7 @@ use perfmon::event::{Builder, Event};
 use perfmon::sampler::{RawRecord, Sampler};
 use perfmon::{Cause, Device, Error};
 
+use super::lacking::{LackingCpus, Refusals};
 use super::linux_rings::{LinuxRings, Refusal};
 use super::plan::{SampledTasks, SamplingManner, SamplingPlan};
 use super::polled::Polled;
@@ -123,6 +124,13 @@ impl Ring {
     }
 }
 
+/// What an attempt has opened.
+struct Opened {
+    rings: Vec<SampleRing>,
+    dummies: Vec<Ring>,
+    lacking: LackingCpus,
+}
+
 /// The ring of a CPU.
 struct SampleRing {
     cpu: u32,
@@ -182,8 +190,17 @@ impl Samplers {
         };
         let mut ring_pages = requested_pages.unwrap_or(default_pages(plan));
         loop {
-            let (rings, dummies) = match Self::try_open(plan, tasks, device, (ring_pages, records))
-            {
+            let Opened {
+                rings,
+                dummies,
+                lacking,
+            } = match Self::try_open(plan, tasks, device, (ring_pages, records)) {
+                // Better less precise samples of all CPUs than precise ones of some.
+                Ok(Opened { lacking, .. })
+                    if plan.turn_off_precision(|index| lacking.contains_key(&index)) =>
+                {
+                    continue;
+                }
                 Ok(opened) => opened,
                 Err(error)
                     if error.cause == Cause::MemoryLimit
@@ -204,6 +221,7 @@ impl Samplers {
             };
             match LinuxRings::open(plan, tasks, ring_pages) {
                 Ok(linux) => {
+                    plan.note_lacking_cpus(&lacking, tasks.cpus());
                     return Ok(Self {
                         rings,
                         dummies,
@@ -231,7 +249,7 @@ impl Samplers {
         tasks: &SampledTasks,
         device: &Device,
         (pages, records): (usize, TaskRecords),
-    ) -> Result<(Vec<SampleRing>, Vec<Ring>), Error> {
+    ) -> Result<Opened, Error> {
         let open = |ring: &mut Option<Sampler>, builder: &Builder| {
             let opened = match ring {
                 None => builder.sample_on(device).map(|new| *ring = Some(new)),
@@ -246,6 +264,7 @@ impl Samplers {
             }
         };
         let (mut rings, mut dummy_rings) = (Vec::new(), Vec::new());
+        let mut refusals = Refusals::default();
         for cpu in tasks.cpus() {
             let mut ring: Option<Sampler> = None;
             let mut numbers = Vec::new();
@@ -254,7 +273,8 @@ impl Samplers {
                     let Some(builder) = plan.builder(index, &set_target) else {
                         continue;
                     };
-                    if open(&mut ring, &builder.cpu(*cpu).pages(pages))? {
+                    let opened = open(&mut ring, &builder.cpu(*cpu).pages(pages));
+                    if refusals.filter(opened, (index, *cpu))? {
                         numbers.push(index);
                     }
                 }
@@ -290,7 +310,11 @@ impl Samplers {
             }
             dummy_rings.extend(ring.map(Ring::new));
         }
-        Ok((rings, dummy_rings))
+        Ok(Opened {
+            rings,
+            dummies: dummy_rings,
+            lacking: refusals.of_some_cpus()?,
+        })
     }
 
     /// Enables the events, unless the command's exec does.
@@ -494,7 +518,7 @@ fn change_plan_or_fail(
             let tid = tasks.tids().first().filter(|_| !is_own);
             Err(with_sampling_advice(error, tid.copied()))
         }
-        Cause::NotSupported if plan.turn_off_precision() => Ok(()),
+        Cause::NotSupported if plan.turn_off_precision(|_| true) => Ok(()),
         Cause::NotSupported => {
             let refused = precision::refusal_message(plan.events.iter().map(|event| &event.spec));
             Err(refused.map_or_else(|| exit::with_help(error), |text| anyhow!(text)))

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Events that some CPUs lack: the kinds of cores of a hybrid processor have different events.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use perfmon::{Cause, Error};
+
+/// The CPUs whose kind of core lacks an event, by the event's index in the plan.
+pub(super) type LackingCpus = BTreeMap<usize, Vec<u32>>;
+
+/// The refusals of events by CPUs, while the events are opened.
+#[derive(Default)]
+pub(super) struct Refusals {
+    /// The indices in the plan of the events that a CPU has.
+    taken: BTreeSet<usize>,
+    lacking: LackingCpus,
+    /// The first refusal of each event, by its index in the plan.
+    first: BTreeMap<usize, Error>,
+}
+
+impl Refusals {
+    /// Returns whether an event was opened on a CPU, and takes note of a CPU that lacks it.
+    ///
+    /// # Errors
+    /// The event was refused for another reason.
+    pub(super) fn filter(
+        &mut self,
+        opened: Result<bool, Error>,
+        (event, cpu): (usize, u32),
+    ) -> Result<bool, Error> {
+        match opened {
+            Err(error) if error.cause == Cause::NoSuchEvent => {
+                let cpus = self.lacking.entry(event).or_default();
+                // Each thread has an event of its own.
+                if cpus.last() != Some(&cpu) {
+                    cpus.push(cpu);
+                }
+                self.first.entry(event).or_insert(error);
+                Ok(false)
+            }
+            Ok(true) => {
+                self.taken.insert(event);
+                Ok(true)
+            }
+            result => result,
+        }
+    }
+
+    /// Returns the CPUs that lack an event.
+    ///
+    /// # Errors
+    /// The first refusal of an event that no CPU has.
+    pub(super) fn of_some_cpus(mut self) -> Result<LackingCpus, Error> {
+        self.first.retain(|event, _| !self.taken.contains(event));
+        match self.first.pop_first() {
+            Some((_, error)) => Err(error),
+            None => Ok(self.lacking),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perfmon::Device;
+
+    fn refused(cause: Cause) -> Result<bool, Error> {
+        let mut error = Device::open_path("/nonexistent").expect_err("there is no such file");
+        error.cause = cause;
+        Err(error)
+    }
+
+    #[test]
+    fn an_event_is_refused_only_if_no_cpu_has_it() {
+        let mut refusals = Refusals::default();
+        let mut filter =
+            |opened, place| refusals.filter(opened, place).map_err(|error| error.cause);
+        assert_eq!(filter(Ok(true), (0, 0)), Ok(true));
+        // Two threads.
+        for _ in 0..2 {
+            assert_eq!(filter(refused(Cause::NoSuchEvent), (0, 1)), Ok(false));
+        }
+        assert_eq!(filter(refused(Cause::NoSuchEvent), (0, 2)), Ok(false));
+        assert_eq!(
+            filter(refused(Cause::Forbidden), (1, 0)),
+            Err(Cause::Forbidden)
+        );
+        let lacking = refusals.of_some_cpus();
+        assert_eq!(lacking.ok(), Some(LackingCpus::from([(0, vec![1, 2])])));
+
+        let mut refusals = Refusals::default();
+        for cpu in 0..2 {
+            let refused = refusals.filter(refused(Cause::NoSuchEvent), (0, cpu));
+            assert_eq!(refused.ok(), Some(false));
+        }
+        // A thread that has ended meanwhile.
+        assert_eq!(refusals.filter(Ok(false), (0, 2)).ok(), Some(false));
+        let error = refusals.of_some_cpus().map_err(|error| error.cause);
+        assert_eq!(error, Err(Cause::NoSuchEvent));
+    }
+}
