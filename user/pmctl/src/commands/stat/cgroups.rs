@@ -282,10 +282,8 @@ impl CountSource for CgroupCounts {
                 let Some(offset) = cgroup_events.iter().position(|index| index == event) else {
                     continue;
                 };
-                let count = counts.as_ref().map(|counts| ColumnCount {
-                    value: counts[place],
-                    ran: counts.running,
-                    enabled: counts.enabled,
+                let count = counts.as_ref().map(|counts| {
+                    ColumnCount::on_cores(counts[place], counts.running, counts.enabled)
                 });
                 sums[first_columns[opened.cgroup] + offset].add(count);
             }
@@ -327,11 +325,7 @@ impl Sum {
         *self = match (*self, count) {
             (Self::Missed, _) | (_, None) => Self::Missed,
             (Self::Nothing, Some(count)) => Self::Known(count),
-            (Self::Known(sum), Some(count)) => Self::Known(ColumnCount {
-                value: sum.value + count.value,
-                ran: sum.ran + count.ran,
-                enabled: sum.enabled + count.enabled,
-            }),
+            (Self::Known(sum), Some(count)) => Self::Known(sum.plus(count)),
         }
     }
 
@@ -350,11 +344,7 @@ mod tests {
     #[test]
     fn cgroup_has_no_count_if_a_cpu_has_none() {
         let count = |value| {
-            Some(ColumnCount {
-                value,
-                ran: Duration::from_millis(value),
-                enabled: Duration::from_millis(value),
-            })
+            Some(ColumnCount::whole(value, Duration::from_millis(value)))
         };
         let sum = |counts: &[Option<ColumnCount>]| {
             let mut sum = Sum::Nothing;

@@ -174,11 +174,11 @@ impl CpuTurns {
                 Err(error) => return Err(exit::with_help(error)),
             };
             for (place, index) in events.iter().enumerate() {
-                counts[*index] = Some(ColumnCount {
-                    value: group_counts[place],
-                    ran: group_counts.running,
-                    enabled: group_counts.enabled,
-                });
+                counts[*index] = Some(ColumnCount::of_turns(
+                    group_counts[place],
+                    group_counts.running,
+                    group_counts.enabled,
+                ));
             }
         }
         Ok(counts)

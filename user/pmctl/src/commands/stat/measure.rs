@@ -117,8 +117,8 @@ pub(super) fn measure_run(
     let counted_for = timers
         .started
         .map_or(Duration::ZERO, |started| end - started);
-    let (mut counts, waited) = source::estimate_counts(&source.read(counted_for)?);
-    let mut uncounted = source.uncounted()?.or(waited.then_some(Uncounted::NoTurn));
+    let (mut counts, reason) = source::estimate_counts(&source.read(counted_for)?);
+    let mut uncounted = source.uncounted()?.or(reason);
     if let Some(delay) = plan.delay.filter(|_| timers.started.is_none()) {
         counts.fill(None);
         uncounted = Some(Uncounted::NotStarted);
@@ -333,7 +333,7 @@ impl<'a> Ticker<'a> {
     fn report_interval(&mut self, source: &dyn CountSource) -> Result<()> {
         let at = self.begin.elapsed();
         let counts_now = source.read(at)?;
-        let (counts, waited) =
+        let (counts, reason) =
             source::estimate_counts(&source::counts_since(&counts_now, &self.previous_counts));
         let run = Run {
             elapsed: at - self.previous_end,
@@ -342,7 +342,7 @@ impl<'a> Ticker<'a> {
             system: Duration::ZERO,
             stopped_by: None,
             counts,
-            uncounted: source.uncounted()?.or(waited.then_some(Uncounted::NoTurn)),
+            uncounted: source.uncounted()?.or(reason),
             ending: None,
         };
         self.previous_counts = counts_now;

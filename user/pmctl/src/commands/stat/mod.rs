@@ -421,6 +421,8 @@ fn report_problems(subject: &Subject, runs: &[Run], stopped: Option<StoppedRun>)
         complain(LEFT_PROGRAM_REASON);
     } else if uncounted == Some(Uncounted::NoTurn) {
         complain(NO_TURN_REASON);
+    } else if uncounted == Some(Uncounted::NoCore) {
+        complain(NO_CORE_REASON);
     } else if uncounted == Some(Uncounted::NoPmuCounter) {
         complain(NO_PMU_COUNTER_REASON);
     } else if uncounted.is_none() && lacks_count(subject, runs) {
@@ -448,6 +450,11 @@ const NO_TURN_REASON: &str = "\
 the run ended before each event had its turn (--multiplex): turns change at each tick of the kernel, mostly every 4 \
 ms.\n\
 Count something that takes longer, or fewer events; `-r 1` without --multiplex counts them in several runs.";
+
+/// The message for an event of another kind of core than those on which the tasks ran.
+const NO_CORE_REASON: &str = "\
+no task ran on a core that has the event: on a hybrid processor a raw event is one of the big cores only.\n\
+`pmctl info` shows the kinds of cores; `taskset -c CPUS COMMAND` runs a command on certain ones.";
 
 /// Why there is no count of an event of one of Linux's PMUs.
 const NO_PMU_COUNTER_REASON: &str = "\

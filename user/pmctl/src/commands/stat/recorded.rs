@@ -193,10 +193,10 @@ fn to_run(
     };
     let count = |(index, value): (usize, &Option<u64>)| {
         let running_time = time(running, index).unwrap_or(counted_for);
-        value.map(|value| ColumnCount {
-            value,
-            ran: running_time,
-            enabled: time(enabled, index).unwrap_or(running_time),
+        let enabled_time = time(enabled, index).filter(|enabled| *enabled > running_time);
+        value.map(|value| match enabled_time {
+            None => ColumnCount::whole(value, running_time),
+            Some(enabled_time) => ColumnCount::of_turns(value, running_time, enabled_time),
         })
     };
     Run {
@@ -267,6 +267,7 @@ mod tests {
             (Some(Uncounted::LeftProgram), "<not counted>"),
             (Some(Uncounted::NotStarted), "<not counted>"),
             (Some(Uncounted::NoTurn), "<not counted>"),
+            (Some(Uncounted::NoCore), "<not counted>"),
             (Some(Uncounted::NoPmuCounter), "<not counted>"),
             (None, "<not trusted>"),
         ] {

@@ -13,8 +13,11 @@ pub(super) struct ColumnCount {
     pub(super) value: u64,
     /// The time in which the event was counted.
     pub(super) ran: Duration,
-    /// The time in which the event was enabled: longer than `ran` if it had to wait for a counter.
+    /// The time in which the event was enabled: longer than `ran` if it had to wait for a counter, or if tasks ran on cores
+    /// that do not have the event.
     pub(super) enabled: Duration,
+    /// The event takes turns: if `ran` is shorter than `enabled`, the count is a part of the whole.
+    takes_turns: bool,
 }
 
 impl ColumnCount {
@@ -24,6 +27,28 @@ impl ColumnCount {
             value,
             ran,
             enabled: ran,
+            takes_turns: false,
+        }
+    }
+
+    /// Returns the count of an event that takes turns.
+    pub(super) fn of_turns(value: u64, ran: Duration, enabled: Duration) -> Self {
+        Self {
+            value,
+            ran,
+            enabled,
+            takes_turns: true,
+        }
+    }
+
+    /// Returns the count of an event that has its counter all the time. If `ran` is shorter than `enabled`, tasks were also
+    /// on cores that do not have the event.
+    pub(super) fn on_cores(value: u64, ran: Duration, enabled: Duration) -> Self {
+        Self {
+            value,
+            ran,
+            enabled,
+            takes_turns: false,
         }
     }
 
@@ -33,6 +58,7 @@ impl ColumnCount {
             value: self.value + other.value,
             ran: self.ran + other.ran,
             enabled: self.enabled + other.enabled,
+            takes_turns: self.takes_turns || other.takes_turns,
         }
     }
 
@@ -42,17 +68,19 @@ impl ColumnCount {
             value: self.value - before.value,
             ran: self.ran.saturating_sub(before.ran),
             enabled: self.enabled.saturating_sub(before.enabled),
+            takes_turns: self.takes_turns,
         }
     }
 
-    /// Returns the count scaled to the whole enabled time, as perf estimates it; `None` if the event never had a counter.
+    /// Returns the count, which is exact, of an event that does not take turns. Otherwise returns the count scaled to the
+    /// whole enabled time, as perf estimates it; `None` if the event never had a counter.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "perf computes it so"
     )]
     pub(super) fn estimated(self) -> Option<Self> {
-        if self.ran >= self.enabled {
+        if !self.takes_turns || self.ran >= self.enabled {
             return Some(self);
         }
         let [ran, enabled] = [self.ran, self.enabled].map(|time| time.as_nanos() as f64);
@@ -61,6 +89,17 @@ impl ColumnCount {
             value: value as u64,
             ..self
         })
+    }
+
+    /// Returns the sum of the counts of several cores or tasks for the report; the reason if there is none.
+    fn reported(self) -> Result<Self, Uncounted> {
+        if self.takes_turns {
+            return Ok(self);
+        }
+        if self.ran.is_zero() && !self.enabled.is_zero() {
+            return Err(Uncounted::NoCore);
+        }
+        Ok(Self::whole(self.value, self.ran))
     }
 }
 
@@ -77,22 +116,25 @@ pub(super) fn counts_since(now: &Summands, before: &Summands) -> Summands {
 }
 
 /// Returns the sum of the summands of each column, each of them estimated by itself, since events take turns on each CPU and
-/// in each task separately. Returns also whether an event never had a counter.
-pub(super) fn estimate_counts(counted: &Summands) -> (Counts, bool) {
-    let mut has_waiting = false;
-    let mut estimate = |summands: &Option<Vec<ColumnCount>>| {
-        let summands = summands.as_ref()?;
-        let estimates: Option<Vec<ColumnCount>> =
-            summands.iter().map(|one| one.estimated()).collect();
-        has_waiting |= estimates.is_none();
-        Some(
-            estimates?
-                .into_iter()
-                .fold(ColumnCount::default(), ColumnCount::plus),
-        )
+/// in each task separately. Returns also why an event has no count, if it was not counted.
+pub(super) fn estimate_counts(counted: &Summands) -> (Counts, Option<Uncounted>) {
+    let mut reason = None;
+    let sum = |summands: &[ColumnCount]| {
+        let estimates = summands.iter().map(|one| one.estimated());
+        let estimates: Vec<ColumnCount> =
+            estimates.collect::<Option<_>>().ok_or(Uncounted::NoTurn)?;
+        let sum = estimates
+            .into_iter()
+            .fold(ColumnCount::default(), ColumnCount::plus);
+        sum.reported()
     };
-    let counts = counted.iter().map(&mut estimate).collect();
-    (counts, has_waiting)
+    let estimate = |summands: &Option<Vec<ColumnCount>>| {
+        let sum = sum(summands.as_deref()?);
+        reason = reason.or(sum.err());
+        sum.ok()
+    };
+    let counts = counted.iter().map(estimate).collect();
+    (counts, reason)
 }
 
 /// The reason why events that the CPU has were not counted.
@@ -104,16 +146,19 @@ pub(super) enum Uncounted {
     NotStarted,
     /// The run ended before each event had its turn.
     NoTurn,
+    /// No task ran on a core that has the event.
+    NoCore,
     /// One of Linux's PMUs had too few counters.
     NoPmuCounter,
 }
 
 impl Uncounted {
     /// The reasons with their names in files.
-    const NAMES: [(Self, &'static str); 4] = [
+    const NAMES: [(Self, &'static str); 5] = [
         (Self::LeftProgram, "left_program"),
         (Self::NotStarted, "not_started"),
         (Self::NoTurn, "no_turn"),
+        (Self::NoCore, "no_core"),
         (Self::NoPmuCounter, "no_pmu_counter"),
     ];
 
@@ -168,11 +213,7 @@ mod tests {
     #[test]
     fn estimates_match_perf() {
         let [ran, enabled] = [342, 1000].map(Duration::from_millis);
-        let count = |value, ran| ColumnCount {
-            value,
-            ran,
-            enabled,
-        };
+        let count = |value, ran| ColumnCount::of_turns(value, ran, enabled);
         let one = |value, ran| Some(vec![count(value, ran)]);
         let columns = vec![
             one(342, ran),
@@ -180,14 +221,14 @@ mod tests {
             one(1_000_000_007, ran),
             None,
         ];
-        let (counts, has_waiting) = estimate_counts(&columns);
-        assert!(!has_waiting);
+        let (counts, reason) = estimate_counts(&columns);
+        assert_eq!(reason, None);
         let values = counts.iter().map(|count| count.map(|count| count.value));
         let expected = [Some(1000), Some(7), Some(2_923_976_628), None];
         assert_eq!(values.collect::<Vec<_>>(), expected);
 
-        let (counts, has_waiting) = estimate_counts(&vec![one(0, Duration::ZERO), one(1, ran)]);
-        assert!(has_waiting);
+        let (counts, reason) = estimate_counts(&vec![one(0, Duration::ZERO), one(1, ran)]);
+        assert_eq!(reason, Some(Uncounted::NoTurn));
         assert_eq!(counts[0], None);
 
         // A CPU that had half of its time, and one that had all of it and did nothing.
@@ -198,6 +239,25 @@ mod tests {
             (sum.value, sum.ran, sum.enabled),
             (100, half + enabled, enabled * 2)
         );
+    }
+
+    #[test]
+    fn counts_on_one_kind_of_core_are_exact() {
+        let [ran, enabled] = [342, 1000].map(Duration::from_millis);
+        let never = ColumnCount::on_cores(0, Duration::ZERO, enabled);
+        let half = ColumnCount::on_cores(7, ran, enabled);
+        // A task that was never on such a core, and one that has not run at all.
+        let idle = ColumnCount::on_cores(0, Duration::ZERO, Duration::ZERO);
+        let columns = vec![Some(vec![half, never, idle]), Some(vec![idle])];
+        let expected = [
+            Some(ColumnCount::whole(7, ran)),
+            Some(ColumnCount::whole(0, Duration::ZERO)),
+        ];
+        assert_eq!(estimate_counts(&columns), (expected.to_vec(), None));
+
+        let (counts, reason) = estimate_counts(&vec![Some(vec![half]), Some(vec![never, idle])]);
+        assert_eq!(counts, [Some(ColumnCount::whole(7, ran)), None]);
+        assert_eq!(reason, Some(Uncounted::NoCore));
     }
 
     #[test]

@@ -294,10 +294,13 @@ impl TaskCounts {
                 Err(error) => return Err(exit::with_help(error)),
             };
             for (position, index) in events.iter().enumerate() {
-                counts[*index] = group_counts.as_ref().map(|group_counts| ColumnCount {
-                    value: group_counts[position],
-                    ran: group_counts.running,
-                    enabled: group_counts.enabled,
+                counts[*index] = group_counts.as_ref().map(|group_counts| {
+                    let (value, ran) = (group_counts[position], group_counts.running);
+                    if self.manner.multiplex {
+                        ColumnCount::of_turns(value, ran, group_counts.enabled)
+                    } else {
+                        ColumnCount::on_cores(value, ran, group_counts.enabled)
+                    }
                 });
             }
         }

@@ -180,11 +180,8 @@ impl WithPmus {
             let Some(reading) = reading else {
                 return Ok(None);
             };
-            counts.push(ColumnCount {
-                value: reading.count,
-                ran: Duration::from_nanos(reading.running),
-                enabled: Duration::from_nanos(reading.enabled),
-            });
+            let [ran, enabled] = [reading.running, reading.enabled].map(Duration::from_nanos);
+            counts.push(ColumnCount::of_turns(reading.count, ran, enabled));
         }
         Ok(Some(counts))
     }
