@@ -73,7 +73,10 @@ pub(crate) struct Recording {
 impl Recording {
     /// Returns whether the recording has all samples from its beginning to its end, except in gaps.
     pub(crate) fn has_all_samples(&self) -> bool {
-        self.notes.is_whole() && !self.notes.overwritten && !self.is_unfinished
+        self.notes.is_whole()
+            && !self.notes.overwritten
+            && !self.notes.reached_max_size
+            && !self.is_unfinished
     }
 }
 

@@ -26,6 +26,10 @@ const NOTES_HEAD_SIZE: u64 = 16;
 
 /// pmctl's own part of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a member of the JSON object"
+)]
 pub(crate) struct Notes {
     /// Version of the format: [`Notes::VERSION`].
     pub(crate) version: u32,
@@ -46,6 +50,10 @@ pub(crate) struct Notes {
     /// earlier versions.
     #[serde(default)]
     pub(crate) overwritten: bool,
+    /// The file ends at its size limit (`--max-size`), so that later samples are missing. Always false in recordings of
+    /// earlier versions.
+    #[serde(default)]
+    pub(crate) reached_max_size: bool,
     /// The buffers were replaced when one was nearly full (`--rotate`). Always false in recordings of earlier versions.
     #[serde(default)]
     pub(crate) rotate: bool,
@@ -129,6 +137,12 @@ pub(crate) fn warn(notes: &Notes, colors: Colors, output: &mut impl Write) -> io
         writeln!(
             output,
             "A flight recording (--overwrite): of each CPU the newest samples that its ring had room for."
+        )?;
+    }
+    if notes.reached_max_size {
+        writeln!(
+            output,
+            "The recording ends where the file reached its size limit (--max-size)."
         )?;
     }
     let BufferGaps {

@@ -339,6 +339,7 @@ impl RingStream {
         notes: &mut Notes,
     ) -> io::Result<Finished<File>> {
         let sink = self.sink.take().ok_or(io::ErrorKind::NotFound)?;
+        notes.reached_max_size = self.has_max_size;
         sink.finish(host, build_ids, notes)
     }
 }

@@ -152,6 +152,7 @@ fn notes(
         losses: losses(&collected.flags, &ended.counted.lost_samples(plan)),
         lost_by_perf: 0,
         overwritten: false,
+        reached_max_size: false,
         rotate: options.rotate,
         gaps: collected.gaps,
         // Set when the file is finished.
