@@ -35,7 +35,7 @@ pub(super) fn check_conditions(
             )));
         }
         for (comparison, counts) in found {
-            if !comparison.is_exact() {
+            if !comparison.is_exact {
                 complain(format_args!(
                     "--fail-if '{}': the counts are estimates from samples, so a difference may be chance. Record each \
                      instruction, as `pmctl vm -- record -c 1` does.",

@@ -32,7 +32,7 @@ pub(super) fn write(compared: &ComparedRecordings<'_>, output: &mut Screen) -> R
         json!({
             "event": comparison.event,
             "tested": match &comparison.periods {
-                Some(_) if comparison.is_exact() => "exact counts",
+                Some(_) if comparison.is_exact => "exact counts",
                 Some(_) => "counts",
                 None => "shares",
             },

@@ -60,6 +60,7 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<u8> {
                 event.map(|event| Side {
                     shares: &tables[event],
                     period: count_period(recording, event),
+                    has_each_event: has_each_event(recording, event),
                 })
             });
         // All recordings have the event.
@@ -100,6 +101,12 @@ fn missing_file_advice(args: &Diff) -> &'static str {
 fn count_period(recording: &Recording, event: usize) -> Option<u64> {
     let period = recording.events[event].attr.fixed_period();
     period.filter(|_| recording.has_all_samples())
+}
+
+/// Returns whether the samples are the events, each of them. A period of 1 alone does not say so: while a sample is taken,
+/// events go by.
+fn has_each_event(recording: &Recording, event: usize) -> bool {
+    recording.events[event].attr.samples_each_event() && recording.has_all_samples()
 }
 
 /// The recordings and their comparisons.
@@ -188,6 +195,8 @@ struct Side<'a> {
     shares: &'a Shares,
     /// The period, if samples can be compared as counts.
     period: Option<u64>,
+    /// The recording has each event, as a sample or a part of one.
+    has_each_event: bool,
 }
 
 /// The comparison of an event.
@@ -199,15 +208,11 @@ struct Comparison {
     rows: Vec<DiffRow>,
     /// The periods of the recordings, if counts are tested and not shares.
     periods: Option<Vec<u64>>,
+    /// The recordings have each event, so that each difference is one of the programs.
+    is_exact: bool,
 }
 
 impl Comparison {
-    /// Returns whether the recordings have each event, so that each difference is one of the programs.
-    fn is_exact(&self) -> bool {
-        let periods = self.periods.as_ref();
-        periods.is_some_and(|periods| periods.iter().all(|period| *period == 1))
-    }
-
     /// Compares rows with these keys. `pairs` has the pairs of programs of each recording but the first.
     fn new(event: String, sides: &[Side<'_>], (keys, pairs): (&[Key], &[Pairs])) -> Self {
         let mut shares_by_cells: BTreeMap<Vec<String>, Vec<RecordingShare>> = BTreeMap::new();
@@ -241,6 +246,7 @@ impl Comparison {
             recording_totals,
             rows: rows.collect(),
             periods: sides.iter().map(|side| side.period).collect(),
+            is_exact: sides.iter().all(|side| side.has_each_event),
         };
         for side in 1..sides.len() {
             comparison.test_differences(side);
@@ -251,7 +257,7 @@ impl Comparison {
 
     /// Tests the differences between the first recording and another.
     fn test_differences(&mut self, side: usize) {
-        if self.is_exact() {
+        if self.is_exact {
             for row in &mut self.rows {
                 let differs = row.shares[0].events != row.shares[side].events;
                 let p = if differs { 0.0 } else { 1.0 };
@@ -326,6 +332,9 @@ fn without_pid(cell: &str) -> &str {
 mod tests {
     use super::*;
     use crate::commands::report::Share;
+    use crate::recording::perfdata::example::example;
+    use crate::recording::perfdata::{Attr, SampleParts};
+    use perfmon::Modes;
 
     /// Compares two recordings of the event `cycles` with these numbers of samples of 1000 events in functions.
     pub(super) fn compared_by_symbol(
@@ -349,6 +358,24 @@ mod tests {
         assert_eq!(results, [("grown", true), ("same", false)]);
     }
 
+    #[test]
+    fn only_precise_samples_of_period_1_are_all_events() {
+        let mut recording = example(false);
+        let kind = recording.events[0].attr.kind;
+        let attr = |period| Attr::sampled(kind, period, Modes::User, SampleParts::default());
+        for (period, precision, expected) in [(1, 0, false), (1, 2, true), (1000, 2, false)] {
+            recording.events[0].attr = attr(period).with_precision(precision);
+            assert_eq!(
+                has_each_event(&recording, 0),
+                expected,
+                "{period} {precision}"
+            );
+        }
+        recording.events[0].attr = attr(1).with_precision(2);
+        recording.notes.reached_max_size = true;
+        assert!(!has_each_event(&recording, 0));
+    }
+
     fn shares(rows: &[(&str, u64)]) -> Shares {
         let share = |(name, samples): &(&str, u64)| {
             let share = Share {
@@ -363,7 +390,11 @@ mod tests {
 
     /// Compares recordings of a program. `period` is the period of all samples; `None` if it varies.
     fn compared(sides: &[&Shares], period: Option<u64>) -> Comparison {
-        let sides = sides.iter().map(|shares| Side { shares, period });
+        let sides = sides.iter().map(|shares| Side {
+            shares,
+            period,
+            has_each_event: period == Some(1),
+        });
         let sides: Vec<_> = sides.collect();
         Comparison::new("cycles".to_owned(), &sides, (&[Key::Symbol], &[]))
     }
@@ -415,6 +446,7 @@ mod tests {
         let side = |shares| Side {
             shares,
             period: None,
+            has_each_event: false,
         };
         let sides = [side(&before), side(&after)];
         let keys = [Key::Dso, Key::Symbol];

@@ -59,7 +59,7 @@ fn write_event(comparison: &Comparison, args: &Diff, output: &mut Screen) -> Res
         };
         writeln!(output, "{name}: {samples}, event count {events}{change}")?;
     }
-    if comparison.is_exact() {
+    if comparison.is_exact {
         return write_exact_rows(comparison, args, output);
     }
     let mut headings: Vec<(&str, Align)> = vec![("A", Align::Right)];
