@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The conditions of --fail-if, for recordings that have each event.
 
-use perfmon_compare::condition::Condition;
+use perfmon_compare::condition::{Condition, Limit, NS, TIME};
 
 use super::{Comparison, RecordingShare};
 use crate::args::Key;
@@ -43,6 +43,7 @@ pub(super) fn check_conditions(
                 ));
                 return Ok(exit::NO_COUNT);
             }
+            let condition = with_plain_limit(condition);
             let before = counts[0].events;
             for (after, side) in counts.iter().zip(RECORDING_NAMES).skip(1) {
                 if condition.is_met(Some(&[before]), &[after.events]) {
@@ -60,6 +61,18 @@ pub(super) fn check_conditions(
         }
     }
     Ok(code)
+}
+
+/// Returns the condition with a limit in events: `time` is a function here, and not the duration of a run.
+fn with_plain_limit(condition: &Condition) -> Condition {
+    let limit = match condition.limit {
+        Limit::Mean(nanoseconds) if condition.event == TIME => Limit::Mean(nanoseconds / NS),
+        limit => limit,
+    };
+    Condition {
+        limit,
+        ..condition.clone()
+    }
 }
 
 /// Returns the counts of the event with this name, or of the functions with this name; `None` if there is neither.
@@ -116,6 +129,10 @@ mod tests {
         let after = [("[.] main", 1011), ("[.] other", 1000)];
         assert_eq!(code("main>+1%", &before, &after), Some(1));
         assert_eq!(code("main>+1%", &after, &before), Some(0));
+        // A function, and not the duration of a run in seconds.
+        let time = [("[.] time", 1000)];
+        assert_eq!(code("time>999999", &time, &time), Some(1));
+        assert_eq!(code("time>1000000", &time, &time), Some(0));
         assert_eq!(code("other>+0%", &before, &after), Some(0));
         assert_eq!(code("cycles>+0.5%", &before, &after), Some(1));
         assert_eq!(code("cycles>+0.6%", &before, &after), Some(0));
