@@ -232,7 +232,11 @@ fn samples(
         let sums = sums.or_insert_with(|| vec![0; events.len() + 1]);
         sums[index] = sums[index].saturating_add(timed_sample.period);
         // Only samples of the first event count as samples: the counts of the other events are read at the same time.
-        sums[events.len()] += u64::from(index == 0);
+        if index == 0 {
+            let recording = profile.recording;
+            let samples = recording.samples_in_period(timed_sample.event, timed_sample.period);
+            sums[events.len()] = sums[events.len()].saturating_add(samples);
+        }
     }
     let mut samples = Vec::new();
     for ((stack, thread), mut sums) in values {
@@ -343,7 +347,8 @@ mod tests {
 
     use super::*;
     use crate::recording::perfdata::example::{example, value_attr};
-    use crate::recording::perfdata::{Body, Record, Recording, Records};
+    use crate::recording::perfdata::{Attr, Body, Record, Recording, Records, SampleParts};
+    use perfmon::Modes;
 
     /// Writes the first event of a recording and reads it again.
     fn write_and_read(recording: &Recording) -> Pprof {
@@ -389,6 +394,20 @@ mod tests {
         }
         recording.records = Records::from(&records[..]);
         recording
+    }
+
+    #[test]
+    fn merged_samples_count_for_all_that_they_stand_for() {
+        let samples = |recording: &Recording| -> i64 {
+            let profile = write_and_read(recording);
+            profile.sample.iter().map(|sample| sample.value[1]).sum()
+        };
+        let mut recording = with_periods(&[7, 3]);
+        assert_eq!(samples(&recording), 2);
+        let kind = recording.events[0].attr.kind;
+        let attr = Attr::sampled(kind, 1, Modes::User, SampleParts::default());
+        recording.events[0].attr = attr.with_precision(2);
+        assert_eq!(samples(&recording), 10);
     }
 
     #[test]
