@@ -33,9 +33,13 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
             .or_default()
             .push(timed_sample);
     }
+    // Weights are left out if all samples of all threads have the same period: without weights each sample weighs 1.
+    let mut periods = profile.of_event(event).map(|sample| sample.period);
+    let first = periods.next();
+    let has_weights = periods.any(|period| Some(period) != first);
     let threads = by_thread.iter();
     let threads: Vec<Value> = threads
-        .map(|(thread, timed_samples)| Tables::new(profile).json(*thread, timed_samples))
+        .map(|(thread, samples)| Tables::new(profile).json(*thread, samples, has_weights))
         .collect();
     let times = profile
         .of_event(event)
@@ -209,16 +213,17 @@ impl<'a> Tables<'a> {
         own_number
     }
 
-    fn json(mut self, thread: ProfileThread, timed_samples: &[&TimedSample]) -> Value {
+    fn json(
+        mut self,
+        thread: ProfileThread,
+        timed_samples: &[&TimedSample],
+        has_weights: bool,
+    ) -> Value {
         let stacks: Vec<usize> = timed_samples
             .iter()
             .map(|timed_sample| self.stack(timed_sample.stack))
             .collect();
-        // Weights are left out if all samples have the same period.
-        let has_one_period = timed_samples
-            .windows(2)
-            .all(|pair| pair[0].period == pair[1].period);
-        let weights: Option<Vec<u64>> = (!has_one_period).then(|| {
+        let weights: Option<Vec<u64>> = has_weights.then(|| {
             timed_samples
                 .iter()
                 .map(|timed_sample| timed_sample.period)
@@ -356,5 +361,46 @@ impl<'a> Tables<'a> {
                 ("type", repeated_column(length, &LIBRARY.into())),
             ],
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::perfdata::example::example;
+    use crate::recording::perfdata::{Body, Record, Records, Task};
+
+    /// Returns the weights of each thread, if a thread has one sample of the first period and another one of the second.
+    fn weights(periods: [u64; 2]) -> Vec<Value> {
+        let mut recording = example(false);
+        let first_sample = recording
+            .records
+            .iter()
+            .flatten()
+            .find(|record| matches!(&record.body, Body::Sample(sample) if sample.event == 0));
+        let mut records = Vec::new();
+        for (tid, period) in (1..).zip(periods) {
+            let mut record: Record = first_sample.clone().expect("it has one");
+            record.stamp.task = Task { pid: 1, tid };
+            if let Body::Sample(sample) = &mut record.body {
+                sample.period = period;
+            }
+            records.push(record);
+        }
+        recording.records = Records::from(&records[..]);
+        let profile = Profile::new(&recording, None).expect("it is whole");
+        let mut bytes = Vec::new();
+        write(&profile, 0, &mut bytes).expect("a vector takes everything");
+        let file: Value = serde_json::from_slice(&bytes).expect("it is JSON");
+        let threads = file["threads"].as_array().expect("a list").iter();
+        threads
+            .map(|thread| thread["samples"]["weight"].clone())
+            .collect()
+    }
+
+    #[test]
+    fn all_threads_have_weights_or_none() {
+        assert_eq!(weights([7, 3]), [json!([7]), json!([3])]);
+        assert_eq!(weights([7, 7]), [Value::Null, Value::Null]);
     }
 }
