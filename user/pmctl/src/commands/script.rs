@@ -107,7 +107,11 @@ fn write_warnings(
 
 /// Returns whether all samples of these events have the same period, so that the field is of no use.
 fn have_one_period(events: &[Event]) -> bool {
-    let mut periods = events.iter().map(|event| event.attr.fixed_period());
+    let mut periods = events.iter().map(|Event { attr, .. }| {
+        // Merged samples have the number of those that they stand for.
+        let period = attr.fixed_period();
+        period.filter(|_| !attr.samples_each_event())
+    });
     let first = periods.next().flatten();
     first.is_some() && periods.all(|period| period == first)
 }
@@ -241,5 +245,31 @@ fn push_site(line: &mut String, site: &Site<'_>) {
     if site.has_symbol() {
         line.push_str("+0x");
         push_hexadecimal(line, site.offset, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perfmon::Modes;
+
+    use super::*;
+    use crate::recording::perfdata::{Attr, EventKind, SampleParts};
+
+    #[test]
+    fn merged_samples_have_different_periods() {
+        let event = |period, precision| Event {
+            name: "instructions:u".to_owned(),
+            attr: Attr::sampled(
+                EventKind::Hardware(1),
+                period,
+                Modes::User,
+                SampleParts::default(),
+            )
+            .with_precision(precision),
+        };
+        assert!(have_one_period(&[event(1000, 2), event(1000, 0)]));
+        assert!(have_one_period(&[event(1, 0)]));
+        assert!(!have_one_period(&[event(1, 2)]));
+        assert!(!have_one_period(&[event(1000, 0), event(2000, 0)]));
     }
 }
