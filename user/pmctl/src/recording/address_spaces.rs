@@ -183,6 +183,10 @@ impl AddressSpaces {
 
     /// Adds a mapping. It replaces what was mapped at its addresses.
     fn add_mapping(&mut self, map: &Map) {
+        // A damaged file may have it. Linux has no empty mapping.
+        if map.length == 0 {
+            return;
+        }
         let is_code = !map.is_kernel && is_anonymous(&map.file) && !self.is_program(map);
         let file = if is_code {
             self.paths.number(&*jit::map_of(map.task.pid))
@@ -415,6 +419,18 @@ mod tests {
         let place = spaces.find(pid, address)?;
         let file = spaces.path(place.file);
         Some((file.to_str().expect("it is text"), place.offset))
+    }
+
+    #[test]
+    fn an_empty_mapping_is_left_out() {
+        const KERNEL: u64 = 0xffff_ffff_8000_0000;
+        let mut spaces = AddressSpaces::default();
+        spaces.apply(&map(0, KERNEL, 0x3000, "[kernel]"));
+        spaces.apply(&map(0, KERNEL + 0x1000, 0, "[empty]"));
+        assert_eq!(
+            place(&spaces, 0, KERNEL + 0x1000),
+            Some(("[kernel]", KERNEL + 0x1000))
+        );
     }
 
     #[test]
