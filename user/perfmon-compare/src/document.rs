@@ -21,6 +21,9 @@ pub enum UnusableDocument {
     /// The document has no commands, so there is nothing to compare with.
     #[error("it has no commands")]
     Empty,
+    /// The document has no events, not even the time.
+    #[error("it has no events")]
+    NoEvents,
     /// A command lacks numbers of an event.
     #[error("a command lacks the numbers of an event")]
     Incomplete,
@@ -69,6 +72,9 @@ impl BenchDocument {
         }
         if self.commands.is_empty() {
             return Err(UnusableDocument::Empty);
+        }
+        if self.events.is_empty() {
+            return Err(UnusableDocument::NoEvents);
         }
         let is_complete = |entry: &BenchEntry| {
             entry.values.len() == self.events.len()
