@@ -16,7 +16,7 @@ use nix::sys::signal::Signal;
 use perfmon::Pmu;
 use perfmon::spec::{self, EventSpec};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStderr, Command};
 use tokio::time::timeout;
 
 use super::request::{ProfileRequest, Refusal};
@@ -28,6 +28,9 @@ use crate::system::exit;
 const MAX_RECORDING_SIZE: &str = "32M";
 /// The largest size of a profile in bytes.
 const MAX_PROFILE_BYTES: u64 = 64 << 20;
+
+/// The most bytes of a command's messages that are kept.
+const MAX_ERROR_BYTES: u64 = 64 << 10;
 /// The longest time that looking up functions may take after the recording.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -66,18 +69,16 @@ pub(super) async fn make_profile(
     };
     let limit = Duration::from_secs(request.seconds.into()) + LOOKUP_TIMEOUT;
     let (mut recorder, mut exporter) = start(request, cpus).map_err(io_refusal)?;
-    let (recorder_errors, exporter_errors) = (recorder.stderr.take(), exporter.stderr.take());
+    // Read beside the profile, so that no command waits for room in its pipe.
+    let [recorder_errors, exporter_errors] = [recorder.stderr.take(), exporter.stderr.take()]
+        .map(|from| tokio::spawn(read_errors(from)));
     let output = exporter.stdout.take();
     let work = async {
-        // The errors fit into the pipes, so that reading one stream after the other can't block a process.
         let bytes = read_up_to(output, MAX_PROFILE_BYTES + 1).await?;
-        let errors = (
-            read_up_to(recorder_errors, 1 << 16).await?,
-            read_up_to(exporter_errors, 1 << 16).await?,
-        );
+        let (recorder_errors, exporter_errors) = (recorder_errors.await??, exporter_errors.await??);
         io::Result::Ok((
             bytes,
-            errors,
+            (recorder_errors, exporter_errors),
             recorder.wait().await?,
             exporter.wait().await?,
         ))
@@ -160,6 +161,17 @@ async fn read_up_to(from: Option<impl AsyncRead + Unpin>, limit: u64) -> io::Res
     if let Some(from) = from {
         from.take(limit).read_to_end(&mut bytes).await?;
     }
+    Ok(bytes)
+}
+
+/// Reads what a command writes to standard error, and returns the beginning.
+async fn read_errors(from: Option<ChildStderr>) -> io::Result<Vec<u8>> {
+    let Some(mut from) = from else {
+        return Ok(Vec::new());
+    };
+    let bytes = read_up_to(Some(&mut from), MAX_ERROR_BYTES).await?;
+    // Reads the rest, too, since a command waits for room in its pipe.
+    tokio::io::copy(&mut from, &mut tokio::io::sink()).await?;
     Ok(bytes)
 }
 
