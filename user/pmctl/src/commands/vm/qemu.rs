@@ -38,7 +38,7 @@ pub(super) fn shared_tag(index: usize) -> String {
 
 /// The kernel's command line: few messages, no built-in tests, no calibration of clocks, and after a panic a restart,
 /// which ends QEMU.
-const KERNEL_COMMAND_LINE: &str = "console=ttyS0 quiet panic=-1 oops=panic nmi_watchdog=0 no_timer_check tsc=reliable random.trust_cpu=on \
+pub(super) const KERNEL_COMMAND_LINE: &str = "console=ttyS0 quiet panic=-1 oops=panic nmi_watchdog=0 no_timer_check tsc=reliable random.trust_cpu=on \
                       kunit.enable=0 rdinit=/init -- vm-guest";
 
 /// Options of the guest's clock: it starts at a fixed time, and runs by the virtual time of the machine.
@@ -279,7 +279,7 @@ fn inherited_socket() -> Result<(UnixStream, OwnedFd)> {
 
 /// Returns QEMU's name of a CPU model with its options. Format 15 of precise samples exists only there: it merges the samples
 /// of an instruction.
-fn qemu_cpu_name(cpu: VmCpu) -> &'static str {
+pub(super) fn qemu_cpu_name(cpu: VmCpu) -> &'static str {
     match cpu {
         VmCpu::Intel => "Skylake-Client,pmu=on,pmu-pebs=15,tcg-pcid=on",
         VmCpu::Amd => "EPYC-Genoa,pmu=on,tcg-pcid=on",

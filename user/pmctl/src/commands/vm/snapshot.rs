@@ -19,7 +19,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::signal::Signal;
 
-use super::qemu::{MEMORY, Memory, Qemu, VirtualMachine};
+use super::qemu::{KERNEL_COMMAND_LINE, MEMORY, Memory, Qemu, VirtualMachine, qemu_cpu_name};
 use super::start_watch::StartWatch;
 use super::wire::{Channel, Message};
 use crate::system::signals::{Event, Signals};
@@ -171,7 +171,7 @@ fn cache_directory() -> Option<PathBuf> {
     cache.is_absolute().then(|| cache.join("perfmon-vm"))
 }
 
-/// Returns the name of a machine's snapshot: a hash of the machine's files, sizes and number of devices.
+/// Returns the name of a machine's snapshot: a hash of the machine's files, options, sizes and number of devices.
 fn snapshot_name(machine: &VirtualMachine<'_>) -> Result<String> {
     let VirtualMachine {
         image,
@@ -192,7 +192,8 @@ fn snapshot_name(machine: &VirtualMachine<'_>) -> Result<String> {
             .hash(&mut hasher);
     }
     (
-        args.cpu as u8,
+        qemu_cpu_name(args.cpu),
+        KERNEL_COMMAND_LINE,
         args.cpus,
         args.memory,
         args.exact,
