@@ -85,7 +85,11 @@ impl LiveView {
             let has_ended = match recorder.wait(self.next_table) {
                 RecorderOutput::Bytes(bytes) => {
                     self.stream.push(&bytes)?;
-                    continue;
+                    // A table is due even if more samples wait.
+                    if Instant::now() < self.next_table {
+                        continue;
+                    }
+                    false
                 }
                 RecorderOutput::Nothing => false,
                 RecorderOutput::End => true,
@@ -116,7 +120,13 @@ impl LiveView {
     ) -> Result<bool> {
         loop {
             match recorder.wait(Instant::now()) {
-                RecorderOutput::Bytes(bytes) => self.stream.push(&bytes)?,
+                RecorderOutput::Bytes(bytes) => {
+                    self.stream.push(&bytes)?;
+                    // A table is due even if more samples wait.
+                    if Instant::now() >= self.next_table {
+                        break;
+                    }
+                }
                 RecorderOutput::Nothing => break,
                 RecorderOutput::End => {
                     let end = recorder.wait_for_end();
