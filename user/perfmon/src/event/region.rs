@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Regions: counts between two points of a program, summed up over all passes.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use nix::errno::Errno;
 
 use super::Event;
 use super::user_page::PageMapping;
@@ -61,32 +63,72 @@ pub struct Total {
     pub failed: u64,
 }
 
-/// The sites that were entered at least once, in this process or before it was forked.
-static SITES: Mutex<Vec<&'static Site>> = Mutex::new(Vec::new());
+/// What all threads know of the regions.
+struct Regions {
+    /// The sites that were entered at least once, in this process or before it was forked.
+    sites: Vec<&'static Site>,
+    /// The error of the first thread that could not count, and the generation of its process.
+    error: Option<(u64, Error)>,
+}
 
-/// The error of the first thread that could not count, and the generation of its process.
-static ERROR: Mutex<Option<(u64, Error)>> = Mutex::new(None);
+/// The regions. The mutex is locked while the process forks, so that a child does not find it locked by a thread that it
+/// does not have.
+static REGIONS: Mutex<Regions> = Mutex::new(Regions {
+    sites: Vec::new(),
+    error: None,
+});
+
+thread_local! {
+    /// The lock of `REGIONS` while this thread forks.
+    static HELD: Cell<Option<MutexGuard<'static, Regions>>> = const { Cell::new(None) };
+}
+
+fn lock() -> MutexGuard<'static, Regions> {
+    REGIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes fork(2) lock `REGIONS`, and [`fork::generation`] change in children.
+///
+/// # Errors
+/// ENOMEM.
+fn watch_forks() -> Result<(), Errno> {
+    extern "C" fn hold_regions() {
+        let regions = lock();
+        // A thread that forks while it ends has no thread-local variables any more, and does not keep the lock.
+        let _ = HELD.try_with(|held| held.set(Some(regions)));
+    }
+    extern "C" fn release_regions() {
+        drop(HELD.try_with(Cell::take));
+    }
+    static RESULT: OnceLock<Result<(), Errno>> = OnceLock::new();
+    *RESULT.get_or_init(|| {
+        fork::watch()?;
+        fork::register(Some(hold_regions), Some(release_regions), release_regions)
+    })
+}
 
 /// Returns the sums of all regions that this process has passed, in the order of their first pass.
 #[must_use]
 pub fn totals() -> Vec<Total> {
-    let sites = SITES.lock().unwrap_or_else(PoisonError::into_inner);
+    let regions = lock();
     let total = |site: &&Site| Total {
         name: site.name,
         passes: site.passes.load(Ordering::Relaxed),
         instructions: site.instructions.load(Ordering::Relaxed),
         failed: site.failed.load(Ordering::Relaxed),
     };
-    let sites = sites.iter().filter(|site| site.is_registered());
+    let sites = regions.sites.iter().filter(|site| site.is_registered());
     sites.map(total).collect()
 }
 
 /// Returns the first error that kept regions from being counted; `None` if all were counted.
 #[must_use]
 pub fn error() -> Option<Error> {
-    let error = ERROR.lock().unwrap_or_else(PoisonError::into_inner);
-    let error = error.as_ref();
-    let own_error = error.filter(|(generation, _)| *generation == fork::generation());
+    let regions = lock();
+    let own_error = regions
+        .error
+        .as_ref()
+        .filter(|(generation, _)| *generation == fork::generation());
     own_error.map(|(_, error)| error.clone())
 }
 
@@ -109,8 +151,6 @@ struct ThreadMeter {
 struct Reading {
     count: u64,
     overhead: u64,
-    /// The generation of the process whose thread the meter counts.
-    generation: u64,
 }
 
 thread_local! {
@@ -149,7 +189,7 @@ impl ThreadMeter {
         let meter = Meter::new();
         let generation = fork::generation();
         let meter = meter.map_err(|error| {
-            let mut first_error = ERROR.lock().unwrap_or_else(PoisonError::into_inner);
+            let first_error = &mut lock().error;
             first_error.take_if(|(of, _)| *of != generation);
             first_error.get_or_insert((generation, error));
         });
@@ -165,7 +205,6 @@ impl ThreadMeter {
         Some(Reading {
             count: meter.read().ok()?,
             overhead: meter.overhead,
-            generation: self.generation,
         })
     }
 }
@@ -217,8 +256,9 @@ impl Site {
         }
         Pass {
             site: self,
+            generation: fork::generation(),
             // Read last, so that the rest of this function is not counted.
-            begin: read().map(|reading| (reading.generation, reading.count)),
+            begin: read().map(|reading| reading.count),
             thread: PhantomData,
         }
     }
@@ -233,8 +273,8 @@ impl Site {
     #[cold]
     fn register(&'static self) {
         // Without memory for this, opening the event fails as well, and its error is noted.
-        let _ = fork::watch();
-        let mut sites = SITES.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = watch_forks();
+        let mut regions = lock();
         if self.is_registered() {
             return;
         }
@@ -245,7 +285,7 @@ impl Site {
             .registered_in
             .swap(fork::generation() + 1, Ordering::Relaxed);
         if before == 0 {
-            sites.push(self);
+            regions.sites.push(self);
         }
     }
 }
@@ -262,18 +302,20 @@ impl Site {
 #[derive(Debug)]
 pub struct Pass {
     site: &'static Site,
-    /// The generation of the process, and the count of the thread's event.
-    begin: Option<(u64, u64)>,
+    /// The generation of the process in which the pass began.
+    generation: u64,
+    /// The count of the thread's event; `None` if it could not be read.
+    begin: Option<u64>,
     /// Makes the type neither `Send` nor `Sync`.
     thread: PhantomData<*const ()>,
 }
 
 impl Pass {
-    /// Returns the instructions of the pass; `None` if it could not be counted, or if it began before a fork.
+    /// Returns the instructions of the pass; `None` if it could not be counted.
     #[inline]
     fn count(&self) -> Option<u64> {
-        let (generation, begin) = self.begin?;
-        let end = read().filter(|end| end.generation == generation)?;
+        let begin = self.begin?;
+        let end = read()?;
         let count = end.count.checked_sub(begin)?;
         Some(count.saturating_sub(end.overhead))
     }
@@ -282,6 +324,10 @@ impl Pass {
 impl Drop for Pass {
     #[inline]
     fn drop(&mut self) {
+        // The pass began before a fork, and counts in the parent only.
+        if self.generation != fork::generation() {
+            return;
+        }
         match self.count() {
             Some(count) => {
                 self.site.passes.fetch_add(1, Ordering::Relaxed);
@@ -291,5 +337,56 @@ impl Drop for Pass {
                 self.site.failed.fetch_add(1, Ordering::Relaxed);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use nix::libc;
+    use nix::sys::wait::{WaitStatus, waitpid};
+    use nix::unistd::{ForkResult, alarm, fork};
+
+    use super::*;
+
+    static OUTER: Site = Site::new("outer");
+
+    /// Without the device each pass fails.
+    fn sums() -> Option<(u64, u64)> {
+        let totals = totals();
+        let total = totals.iter().find(|total| total.name == "outer")?;
+        Some((total.passes, total.failed))
+    }
+
+    #[test]
+    fn a_child_has_own_sums_whatever_the_other_threads_do() {
+        let pass = OUTER.enter();
+        let (sender, receiver) = mpsc::channel();
+        let other = thread::spawn(move || {
+            let regions = lock();
+            sender.send(()).expect("the test waits");
+            thread::sleep(Duration::from_millis(100));
+            drop(regions);
+        });
+        receiver.recv().expect("the thread sends");
+        // SAFETY: The child makes system calls, and takes locks that fork(2) has released.
+        match unsafe { fork() }.expect("a child") {
+            ForkResult::Parent { child } => {
+                let end = waitpid(child, None).expect("the child's end");
+                assert_eq!(end, WaitStatus::Exited(child, 0));
+            }
+            ForkResult::Child => {
+                alarm::set(10);
+                drop(OUTER.enter());
+                drop(pass);
+                let code = i32::from(sums().is_none_or(|(passes, failed)| passes + failed != 1));
+                // SAFETY: _exit(2) takes an integer, accesses no memory and does not return.
+                unsafe { libc::_exit(code) }
+            }
+        }
+        other.join().expect("the thread ends");
     }
 }

@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use nix::libc;
 
 /// A function that fork(2) calls. It must be safe to call in a child that has only the thread that forked.
-pub(super) type Handler = extern "C" fn();
+pub(crate) type Handler = extern "C" fn();
 
 /// Number of forks between the process that loaded this library and this process.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
@@ -36,7 +36,7 @@ pub(crate) fn watch() -> Result<(), Errno> {
 ///
 /// # Errors
 /// ENOMEM.
-pub(super) fn register(
+pub(crate) fn register(
     before: Option<Handler>,
     parent: Option<Handler>,
     child: Handler,
