@@ -37,6 +37,10 @@ pub(super) fn refuse_impossible_options(args: &Stat) -> Result<(), Usage> {
              stat -p PID --per-thread`.",
         ),
         (
+            args.per_thread && args.repeat.is_some_and(|repeat| repeat != 1),
+            "--per-thread: the process may have other threads in each run of -r. Leave out one of the two.",
+        ),
+        (
             args.metric_only && args.metrics.is_empty() && !args.topdown,
             "--metric-only: there is no metric to show. Name some: `pmctl stat --metric-only -M insn_per_cycle -- COMMAND`.",
         ),
