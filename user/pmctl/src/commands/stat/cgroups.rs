@@ -12,7 +12,7 @@ use super::Column;
 use super::cgroup_use::{CgroupUse, NamedCgroup};
 use super::scope::{CountedPlace, PlaceKind};
 use super::source::{ColumnCount, CountSource, Summands};
-use super::tasks::{conflict, groups, mark_unsupported};
+use super::tasks::{conflict, groups, join, mark_or_split};
 use super::turns::TooMany;
 use crate::events::cpus::Cpus;
 use crate::events::rights;
@@ -48,11 +48,10 @@ struct OpenGroup {
     events: Vec<usize>,
 }
 
-/// A group that could not be opened, and the reason.
+/// A group that could not be opened, and the reason. If the driver has no such event, it was refused on each CPU.
 struct RefusedGroup {
     error: Error,
     cgroup: usize,
-    cpu: Option<u32>,
     /// The events of the group.
     members: Vec<usize>,
 }
@@ -60,7 +59,7 @@ struct RefusedGroup {
 impl CgroupCounts {
     /// Prepares `events`, which come after `preceding` others on the command line. Opens none of them yet.
     pub(super) fn new(
-        events: Vec<EventSpec>,
+        mut events: Vec<EventSpec>,
         cgroups: &CgroupUse,
         preceding: usize,
         cpus: Option<&Cpus>,
@@ -74,11 +73,13 @@ impl CgroupCounts {
         let cgroups = cgroups
             .with_event_indices(&events, preceding)?
             .into_iter()
-            .map(to_counted_cgroup);
+            .map(to_counted_cgroup)
+            .collect();
+        join(&mut events);
         Ok(Self {
             device: Device::open().map_err(exit::with_help)?,
             names: events.iter().map(|event| event.label.clone()).collect(),
-            cgroups: cgroups.collect(),
+            cgroups,
             events,
             cpus: cpus.map_or_else(|| vec![None], |cpus| cpus.iter().map(Some).collect()),
             open_groups: Vec::new(),
@@ -104,15 +105,41 @@ impl CgroupCounts {
         let mut open_groups = Vec::new();
         for (index, cgroup) in self.cgroups.iter().enumerate() {
             for members in self.groups_of(cgroup) {
-                for cpu in &self.cpus {
-                    open_groups.extend(self.open_group(index, *cpu, &members)?);
-                }
+                open_groups.extend(self.open_on_cpus(index, &members)?);
             }
         }
         Ok(open_groups)
     }
 
-    /// Returns the groups of a cgroup: those in braces, and all other events as one group, which is read at one moment.
+    /// Opens some events as a group, on each CPU that has them: the kinds of cores of a hybrid processor have different
+    /// events.
+    fn open_on_cpus(
+        &self,
+        cgroup: usize,
+        members: &[usize],
+    ) -> Result<Vec<OpenGroup>, RefusedGroup> {
+        let refused = |error| RefusedGroup {
+            error,
+            cgroup,
+            members: members.to_vec(),
+        };
+        let (mut open_groups, mut lacking) = (Vec::new(), None);
+        for cpu in &self.cpus {
+            match self.open_group(cgroup, *cpu, members) {
+                Ok(opened) => open_groups.extend(opened),
+                Err(error) if error.cause == Cause::NoSuchEvent => {
+                    lacking = lacking.or(Some(error));
+                }
+                Err(error) => return Err(refused(error)),
+            }
+        }
+        match lacking {
+            Some(error) if open_groups.is_empty() => Err(refused(error)),
+            _ => Ok(open_groups),
+        }
+    }
+
+    /// Returns the groups of a cgroup.
     fn groups_of(&self, cgroup: &CountedCgroup) -> Vec<Vec<usize>> {
         let events: Vec<EventSpec> = cgroup
             .events
@@ -125,10 +152,7 @@ impl CgroupCounts {
                 .map(|member| cgroup.events[*member])
                 .collect()
         };
-        groups(&events, true)
-            .into_iter()
-            .map(to_event_indices)
-            .collect()
+        groups(&events).into_iter().map(to_event_indices).collect()
     }
 
     /// Opens some events as a group; `None` if there is nothing to open.
@@ -137,26 +161,18 @@ impl CgroupCounts {
         cgroup: usize,
         cpu: Option<u32>,
         members: &[usize],
-    ) -> Result<Option<OpenGroup>, RefusedGroup> {
+    ) -> Result<Option<OpenGroup>, Error> {
         let mut builders = members.iter().filter_map(|index| self.builder(*index));
         let Some(leader) = builders.next() else {
             return Ok(None);
         };
         let leader = self.leader(leader, cgroup, cpu);
         let group = builders.fold(Group::of(leader), GroupBuilder::and);
-        match group.open_on(&self.device) {
-            Ok(group) => Ok(Some(OpenGroup {
-                group,
-                cgroup,
-                events: members.to_vec(),
-            })),
-            Err(error) => Err(RefusedGroup {
-                error,
-                cgroup,
-                cpu,
-                members: members.to_vec(),
-            }),
-        }
+        Ok(Some(OpenGroup {
+            group: group.open_on(&self.device)?,
+            cgroup,
+            events: members.to_vec(),
+        }))
     }
 
     /// Returns the event to open; `None` if the CPU lacks it. Error messages have the name that the user gave.
@@ -183,20 +199,15 @@ impl CgroupCounts {
         let RefusedGroup {
             error,
             cgroup,
-            cpu,
             members,
         } = refused;
         match &error.cause {
             Cause::NoSuchEvent | Cause::NotSupported => {
-                let error_by_itself = |index: usize| {
-                    let builder = self.leader(self.builder(index)?, cgroup, cpu);
-                    builder.open_on(&self.device).err()
+                let error_by_itself = |index: &usize| {
+                    Some((*index, self.open_on_cpus(cgroup, &[*index]).err()?.error))
                 };
-                let unsupported: Vec<(usize, Error)> = members
-                    .into_iter()
-                    .filter_map(|index| Some((index, error_by_itself(index)?)))
-                    .collect();
-                if mark_unsupported(&mut self.events, unsupported) {
+                let unsupported = members.iter().filter_map(error_by_itself).collect();
+                if mark_or_split(&mut self.events, &members, unsupported) {
                     return Ok(());
                 }
             }
@@ -343,9 +354,7 @@ mod tests {
 
     #[test]
     fn cgroup_has_no_count_if_a_cpu_has_none() {
-        let count = |value| {
-            Some(ColumnCount::whole(value, Duration::from_millis(value)))
-        };
+        let count = |value| Some(ColumnCount::whole(value, Duration::from_millis(value)));
         let sum = |counts: &[Option<ColumnCount>]| {
             let mut sum = Sum::Nothing;
             counts.iter().for_each(|count| sum.add(*count));

@@ -12,7 +12,7 @@ use perfmon::{Cause, Device, Error, Group};
 use super::Column;
 use super::scope::{self, CountedPlace, CpuSplit};
 use super::source::{ColumnCount, CountSource, Counts, Summands};
-use super::tasks::{conflict, groups, mark_unsupported, summands};
+use super::tasks::{conflict, groups, mark_or_split};
 use super::turns::TooMany;
 use crate::args::Stat;
 use crate::events::cpus::Cpus;
@@ -39,10 +39,9 @@ struct CpuGroup {
     events: Vec<usize>,
 }
 
-/// A group that could not be opened, and the reason.
+/// A group that could not be opened, and the reason. If the driver has no such event, it was refused on each CPU.
 struct RefusedGroup {
     error: Error,
-    cpu: u32,
     /// The events of the group.
     members: Vec<usize>,
 }
@@ -75,9 +74,7 @@ impl CpuTurns {
         // Each event takes a descriptor for each CPU.
         allow_many_files();
         loop {
-            let open_groups: Result<Vec<_>, RefusedGroup> =
-                self.cpus.iter().map(|cpu| self.open_on(cpu)).collect();
-            match open_groups {
+            match self.open_all() {
                 Ok(open_groups) => {
                     self.open_groups = open_groups;
                     return Ok(());
@@ -87,30 +84,52 @@ impl CpuTurns {
         }
     }
 
-    /// Opens all events on a CPU.
-    fn open_on(&self, cpu: u32) -> Result<Vec<CpuGroup>, RefusedGroup> {
-        let mut open_groups = Vec::new();
-        for members in groups(&self.events, false) {
-            let mut builders = members.iter().filter_map(|index| self.builder(*index));
-            let Some(leader) = builders.next() else {
-                continue;
-            };
-            let group = builders.fold(Group::of(leader_on(cpu, leader)), GroupBuilder::and);
-            match group.open_on(&self.device) {
-                Ok(group) => open_groups.push(CpuGroup {
-                    group,
-                    events: members,
-                }),
-                Err(error) => {
-                    return Err(RefusedGroup {
-                        error,
-                        cpu,
-                        members,
-                    });
-                }
+    /// Opens all events on each CPU that has them. Returns the open groups of each CPU.
+    fn open_all(&self) -> Result<Vec<Vec<CpuGroup>>, RefusedGroup> {
+        let mut open_groups: Vec<Vec<CpuGroup>> = self.cpus.iter().map(|_| Vec::new()).collect();
+        for members in groups(&self.events) {
+            for (opened, group) in open_groups.iter_mut().zip(self.open_on_cpus(&members)?) {
+                opened.extend(group);
             }
         }
         Ok(open_groups)
+    }
+
+    /// Opens some events as a group on each CPU: the kinds of cores of a hybrid processor have different events. Returns
+    /// `None` for a CPU that does not have them.
+    fn open_on_cpus(&self, members: &[usize]) -> Result<Vec<Option<CpuGroup>>, RefusedGroup> {
+        let refused = |error| RefusedGroup {
+            error,
+            members: members.to_vec(),
+        };
+        let (mut open_groups, mut lacking) = (Vec::new(), None);
+        for cpu in self.cpus.iter() {
+            match self.open_group(cpu, members) {
+                Ok(opened) => open_groups.push(opened),
+                Err(error) if error.cause == Cause::NoSuchEvent => {
+                    lacking = lacking.or(Some(error));
+                    open_groups.push(None);
+                }
+                Err(error) => return Err(refused(error)),
+            }
+        }
+        match lacking {
+            Some(error) if open_groups.iter().all(Option::is_none) => Err(refused(error)),
+            _ => Ok(open_groups),
+        }
+    }
+
+    /// Opens some events as a group on a CPU; `None` if there is nothing to open.
+    fn open_group(&self, cpu: u32, members: &[usize]) -> Result<Option<CpuGroup>, Error> {
+        let mut builders = members.iter().filter_map(|index| self.builder(*index));
+        let Some(leader) = builders.next() else {
+            return Ok(None);
+        };
+        let group = builders.fold(Group::of(leader_on(cpu, leader)), GroupBuilder::and);
+        Ok(Some(CpuGroup {
+            group: group.open_on(&self.device)?,
+            events: members.to_vec(),
+        }))
     }
 
     /// Returns the event to open; `None` if the CPU lacks it. Error messages have the name that the user gave.
@@ -125,22 +144,13 @@ impl CpuTurns {
     /// # Errors
     /// The reason for the refusal, if no single event is its cause.
     fn drop_refused(&mut self, refused: RefusedGroup) -> Result<()> {
-        let RefusedGroup {
-            error,
-            cpu,
-            members,
-        } = refused;
+        let RefusedGroup { error, members } = refused;
         match error.cause {
             Cause::NoSuchEvent | Cause::NotSupported => {
-                let error_by_itself = |index: usize| {
-                    let builder = leader_on(cpu, self.builder(index)?);
-                    builder.open_on(&self.device).err()
-                };
-                let unsupported: Vec<(usize, Error)> = members
-                    .into_iter()
-                    .filter_map(|index| Some((index, error_by_itself(index)?)))
-                    .collect();
-                if mark_unsupported(&mut self.events, unsupported) {
+                let error_by_itself =
+                    |index: &usize| Some((*index, self.open_on_cpus(&[*index]).err()?.error));
+                let unsupported = members.iter().filter_map(error_by_itself).collect();
+                if mark_or_split(&mut self.events, &members, unsupported) {
                     return Ok(());
                 }
             }
@@ -164,7 +174,29 @@ impl CpuTurns {
             .map_err(exit::with_help)
     }
 
-    /// Returns the counts of one CPU, one for each event.
+    /// Returns the place and the event of each column: the places where a CPU has the event, and all if no CPU has it.
+    fn places_of_events(&self) -> impl Iterator<Item = (&(Option<CountedPlace>, Cpus), usize)> {
+        let events = 0..self.events.len();
+        let all = self.parts.iter().flat_map(move |part| {
+            let events = events.clone();
+            events.map(move |event| (part, event))
+        });
+        all.filter(|((_, cpus), event)| {
+            self.events[*event].is_absent() || self.open_on(cpus, *event).next().is_some()
+        })
+    }
+
+    /// Returns the indices of those of `cpus` on which the event is open.
+    fn open_on(&self, cpus: &Cpus, event: usize) -> impl Iterator<Item = usize> {
+        let is_wanted = move |cpu: u32| cpus.iter().any(|wanted| wanted == cpu);
+        let all_cpus = self.cpus.iter().zip(&self.open_groups).enumerate();
+        let cpus = all_cpus.filter(move |(_, (cpu, groups))| {
+            is_wanted(*cpu) && groups.iter().any(|group| group.events.contains(&event))
+        });
+        cpus.map(|(index, _)| index)
+    }
+
+    /// Returns the counts of one CPU, one for each event; `None` for events that were missed or that are not open.
     fn counts(&self, opened: &[CpuGroup]) -> Result<Counts> {
         let mut counts = vec![None; self.events.len()];
         for CpuGroup { group, events } in opened {
@@ -218,15 +250,13 @@ impl CountSource for CpuTurns {
     }
 
     fn columns(&self) -> Vec<Column> {
-        let columns = self.parts.iter().flat_map(|(place, _)| {
-            let events = self.events.iter().enumerate();
-            events.map(|(number, event)| Column {
-                place: place.clone(),
-                event_index: number,
-                event: event.clone(),
-                counter: None,
-                unit: None,
-            })
+        let columns = self.places_of_events();
+        let columns = columns.map(|((place, _), event_index)| Column {
+            place: place.clone(),
+            event_index,
+            event: self.events[event_index].clone(),
+            counter: None,
+            unit: None,
         });
         columns.collect()
     }
@@ -242,14 +272,11 @@ impl CountSource for CpuTurns {
     fn read(&self, _: Duration) -> Result<Summands> {
         let cpu_counts = self.open_groups.iter().map(|opened| self.counts(opened));
         let cpu_counts: Vec<Counts> = cpu_counts.collect::<Result<_>>()?;
-        let mut counts = Summands::new();
-        for (_, cpus) in &self.parts {
-            let is_in = |cpu: u32| cpus.iter().any(|known| known == cpu);
-            let part_counts = self.cpus.iter().zip(&cpu_counts);
-            let part_counts = part_counts.filter(|(cpu, _)| is_in(*cpu));
-            let part_counts: Vec<Counts> = part_counts.map(|(_, counts)| counts.clone()).collect();
-            counts.extend(summands(&part_counts, self.events.len()));
-        }
-        Ok(counts)
+        let counts = self.places_of_events().map(|((_, cpus), event)| {
+            let counts = self.open_on(cpus, event).map(|cpu| cpu_counts[cpu][event]);
+            let counts: Option<Vec<ColumnCount>> = counts.collect();
+            counts.filter(|counts| !counts.is_empty())
+        });
+        Ok(counts.collect())
     }
 }

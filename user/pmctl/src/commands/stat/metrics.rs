@@ -12,6 +12,7 @@ use perfmon::{Device, Pmu};
 
 use super::others::OtherEvents;
 use super::run::{Figures, Run, running_time};
+use super::tasks::OWN_GROUPS;
 use super::{Column, CountedPlace};
 use super::{turns, wanted};
 use crate::args::Stat;
@@ -180,7 +181,7 @@ pub(super) fn counted_events(
         // One group, so that the events are read at the same moment.
         for (index, run) in packed_runs.runs.iter_mut().enumerate() {
             let ungrouped_events = run.iter_mut().filter(|event| event.group.is_none());
-            ungrouped_events.for_each(|event| event.group = Some(usize::MAX - index));
+            ungrouped_events.for_each(|event| event.group = Some(OWN_GROUPS + index));
         }
     }
     let events = metrics.iter().flat_map(|metric| metric.events.clone());

@@ -48,6 +48,10 @@ impl CountingManner {
     }
 }
 
+/// The first number of the groups that pmctl makes, so that their events are read at the same moment. Groups in braces have
+/// smaller numbers.
+pub(super) const OWN_GROUPS: usize = usize::MAX / 2;
+
 /// Events of tasks.
 pub(super) struct TaskCounts {
     device: Device,
@@ -83,7 +87,7 @@ impl TaskCounts {
     /// # Errors
     /// A usage error if an event needs a certain counter: the driver chooses those of tasks.
     pub(super) fn new(
-        events: Vec<EventSpec>,
+        mut events: Vec<EventSpec>,
         scope: &Scope,
         manner: CountingManner,
     ) -> Result<Self> {
@@ -106,6 +110,9 @@ impl TaskCounts {
                 schedule::needs_choice(event)
             ))
             .into());
+        }
+        if manner.one_group {
+            join(&mut events);
         }
         let device = Device::open().map_err(exit::with_help)?;
         let (task_list, threads) = match scope {
@@ -172,7 +179,7 @@ impl TaskCounts {
     /// Opens all events for a thread.
     fn open_thread(&self, tid: u32) -> Result<Vec<TaskGroup>, RefusedGroup> {
         let mut open_groups = Vec::new();
-        for members in groups(&self.events, self.manner.one_group) {
+        for members in groups(&self.events) {
             let mut builders = members.iter().filter_map(|index| self.builder(*index));
             let Some(leader) = builders.next() else {
                 continue;
@@ -220,8 +227,8 @@ impl TaskCounts {
 
     /// Reduces the events to what the driver accepts, as perf does. Returns whether an event was changed.
     ///
-    /// An event that the driver does not have becomes absent. If this user may not count the kernel, events without a
-    /// mode are limited to user mode.
+    /// An event that the driver does not have becomes absent. A group of pmctl's whose events the driver has, but not as a
+    /// group, is split. If this user may not count the kernel, events without a mode are limited to user mode.
     fn drop_refused(&mut self, refused: &RefusedGroup) -> bool {
         let mut has_changed = false;
         match refused.error.cause {
@@ -239,11 +246,12 @@ impl TaskCounts {
                         .open_on(&self.device)
                         .err()
                 };
-                let members = refused.members.iter().copied();
+                let members = refused.members.iter();
                 let unsupported: Vec<(usize, Error)> = members
+                    .copied()
                     .filter_map(|index| Some((index, error_by_itself(index)?)))
                     .collect();
-                has_changed = mark_unsupported(&mut self.events, unsupported);
+                has_changed = mark_or_split(&mut self.events, &refused.members, unsupported);
             }
             _ => {}
         }
@@ -395,9 +403,20 @@ pub(super) fn conflict(device: &Device, events: &[EventSpec]) -> Option<String> 
 }
 
 /// Marks the events of a refused group that the driver does not have as absent. `failed` has the errors of opening each
-/// event by itself, since the group may also be refused for its size. Returns whether an event was marked.
-pub(super) fn mark_unsupported(events: &mut [EventSpec], failed: Vec<(usize, Error)>) -> bool {
+/// event by itself, since the group may also be refused for its size. If there are none, splits the group if it is
+/// pmctl's: its events may be of different kinds of cores. Returns whether an event was changed.
+pub(super) fn mark_or_split(
+    events: &mut [EventSpec],
+    members: &[usize],
+    failed: Vec<(usize, Error)>,
+) -> bool {
     let mut has_changed = false;
+    if failed.is_empty() {
+        for index in members {
+            let own_group = &mut events[*index].group;
+            has_changed |= own_group.take_if(|group| *group >= OWN_GROUPS).is_some();
+        }
+    }
     for (index, error) in failed {
         if matches!(error.cause, Cause::NoSuchEvent | Cause::NotSupported) {
             let event = &events[index];
@@ -431,16 +450,23 @@ pub(super) fn summands(threads: &[Counts], events: usize) -> Summands {
     (0..events).map(of_event).collect()
 }
 
-/// Returns the indices of the events of each group, in their order. Each event without a group is a group by itself; with
-/// `one_group` they are one group. Absent events are left out.
-pub(super) fn groups(events: &[EventSpec], one_group: bool) -> Vec<Vec<usize>> {
+/// Makes one group of the events without a group, so that they are read at the same moment.
+pub(super) fn join(events: &mut [EventSpec]) {
+    for event in events {
+        event.group = event.group.or(Some(OWN_GROUPS));
+    }
+}
+
+/// Returns the indices of the events of each group, in their order. Each event without a group is a group by itself.
+/// Absent events are left out.
+pub(super) fn groups(events: &[EventSpec]) -> Vec<Vec<usize>> {
     let mut groups: Vec<(Option<usize>, Vec<usize>)> = Vec::new();
     for (index, event) in events.iter().enumerate() {
         if event.is_absent() {
             continue;
         }
         let same_group = |known: &&mut (Option<usize>, Vec<usize>)| {
-            (one_group || event.group.is_some()) && known.0 == event.group
+            event.group.is_some() && known.0 == event.group
         };
         match groups.iter_mut().find(same_group) {
             Some((_, members)) => members.push(index),
@@ -462,11 +488,17 @@ mod tests {
 
     #[test]
     fn events_of_a_group_are_together_and_others_alone() {
-        let events = events("r1,{r2,r3},cache-misses,{r4},{r5,cache-misses,r6},r7");
-        let expected: [&[usize]; 5] = [&[0], &[1, 2], &[4], &[5, 7], &[8]];
-        assert_eq!(groups(&events, false), expected);
+        let mut events = events("r1,{r2,r3},cache-misses,{r4},{r5,cache-misses,r6},r7");
+        let expected_apart: [&[usize]; 5] = [&[0], &[1, 2], &[4], &[5, 7], &[8]];
+        assert_eq!(groups(&events), expected_apart);
+        join(&mut events);
         let expected: [&[usize]; 4] = [&[0, 8], &[1, 2], &[4], &[5, 7]];
-        assert_eq!(groups(&events, true), expected);
+        assert_eq!(groups(&events), expected);
+        // Only groups that are not in braces are split.
+        assert!(!mark_or_split(&mut events, &[1, 2], Vec::new()));
+        assert!(mark_or_split(&mut events, &[0, 8], Vec::new()));
+        assert_eq!(groups(&events), expected_apart);
+        assert!(!mark_or_split(&mut events, &[0], Vec::new()));
     }
 
     #[test]
