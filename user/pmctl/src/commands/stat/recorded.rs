@@ -296,6 +296,7 @@ mod tests {
         let subject = subject_with("instructions,cycles", &["insn_per_cycle"]);
         let runs = [(); 2].map(|()| Run {
             elapsed: Duration::from_secs(10_000_000_000_000_000_000),
+            counted_for: Duration::from_secs(10_000_000_000_000_000_000),
             ..testing::run(&[Some(6), Some(3)])
         });
         let text = written(|out| V1::new(&subject, out).end(&runs).expect("room"));

@@ -174,7 +174,8 @@ pub(super) fn running_time(runs: &[Run], column: usize) -> u64 {
 pub(super) fn counted_share(runs: &[Run], column: usize) -> Option<f64> {
     let time = |time: fn(&ColumnCount) -> Duration| -> f64 {
         let counts = runs.iter().filter_map(|run| run.counts[column].as_ref());
-        counts.map(time).sum::<Duration>().as_secs_f64()
+        // Times in a file may be too large for the sum of two.
+        counts.map(|count| time(count).as_secs_f64()).sum()
     };
     let [ran, enabled] = [time(|count| count.ran), time(|count| count.enabled)];
     (ran < enabled).then(|| 100.0 * ran / enabled)
