@@ -16,7 +16,7 @@ many=instructions:u
 # AMD's event 3 needs two counters.
 for event in 01 02 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f 10; do many=$many,r00$event:u; done
 
-plan 22
+plan 25
 
 # More events than counters.
 try pmctl stat -e $many -- "$loop" 1000
@@ -54,6 +54,16 @@ try timeout -s KILL 60 pmctl stat -r 3 -e instructions:u -- \
 	sh -c 'sleep 60 >/dev/null 2>&1 & trap "kill $!; exit 0" TERM; kill -TERM $PPID; wait'
 is "-r 3 that a signal stops in the first run fails" 143 $?
 says "-r 3 says that it was stopped in the first run" "$errors" 'stopped in run 1 of 3: the numbers are those of this run'
+
+# A process that ends in the second run.
+sleep 1000 &
+process=$!
+try pmctl stat -r 5 -x, -o csv -e instructions:u -p $process -- sh -c "echo run >>begun
+	[ \$(wc -l <begun) -lt 2 ] || kill $process
+	while [ \$(wc -l <begun) -ge 2 ] && grep -qs '^State:.[^ZX]' /proc/$process/status; do sleep 0.01; done"
+is "-r 5 of a process that ends meanwhile fails" 125 $?
+says "-r 5 says in which run it was stopped" "$errors" 'stopped in run 3 of 5: the mean is of the 2 runs before'
+is "-r 5 shows the mean of the runs before" 1 "$(grep -c '^[0-9].*,instructions:u,' csv)"
 
 # All runs share standard input.
 seq 20000 >input

@@ -319,15 +319,23 @@ fn count_runs<'a>(
     let mut earlier_code = 0;
     let mut prepared_run = Some(first_run);
     let mut input = RepeatedInput::before_runs();
+    let mut failed_run = None;
     for _ in 0..repeats.count {
-        let next = match prepared_run.take() {
-            Some(prepared_run) => prepared_run,
+        let run = match prepared_run.take() {
+            Some(prepared_run) => Ok(prepared_run),
             None => {
                 input.warn_if_consumed();
-                measure::prepare_run(plan, signals, source)?
+                measure::prepare_run(plan, signals, source)
             }
         };
-        let run = measure::measure_run(next, (plan, signals), source, report)?;
+        let run = run.and_then(|run| measure::measure_run(run, (plan, signals), source, report));
+        let run = match run {
+            Ok(run) => run,
+            Err(error) => {
+                failed_run = Some(stop_at(error, &runs, repeats)?);
+                break;
+            }
+        };
         let is_last = run.is_last();
         runs.push(run);
         if repeats.shows_each {
@@ -341,7 +349,7 @@ fn count_runs<'a>(
             runs.clear();
         }
     }
-    let stopped_run = StoppedRun::of_last(&mut runs, repeats.limit());
+    let stopped_run = failed_run.or_else(|| StoppedRun::of_last(&mut runs, repeats.limit()));
     if !repeats.shows_each {
         report.end(&runs)?;
     }
@@ -349,6 +357,18 @@ fn count_runs<'a>(
         earlier_code,
         report_problems(subject, &runs, stopped_run),
     ))
+}
+
+/// Reports the error of a run, so that the numbers of the runs before it are not lost.
+///
+/// # Errors
+/// The error, if there are no such runs.
+fn stop_at(error: anyhow::Error, runs: &[Run], repeats: Repeats) -> Result<StoppedRun> {
+    if runs.is_empty() {
+        return Err(error);
+    }
+    complain(format_args!("{error:#}"));
+    Ok(StoppedRun::by_failure(runs.len(), repeats.limit()))
 }
 
 /// Returns the number of events in the parts before this one.
@@ -368,19 +388,23 @@ fn run_parts<'a>(
         let mut part_runs: Vec<Run> = Vec::new();
         for index in 0..parts.len() {
             let start = events_before(parts, index);
-            let (mut source, prepared) = prepare_part(index)?;
-            if repetition == 0 {
-                columns.extend(source.columns().into_iter().map(|column| Column {
-                    event_index: start + column.event_index,
-                    ..column
-                }));
-            }
-            let run = measure::measure_run(
-                prepared,
-                (plan, signals),
-                source.as_mut(),
-                &mut output::NoOutput,
-            )?;
+            let run = prepare_part(index).and_then(|(mut source, prepared)| {
+                if repetition == 0 {
+                    columns.extend(source.columns().into_iter().map(|column| Column {
+                        event_index: start + column.event_index,
+                        ..column
+                    }));
+                }
+                let (source, output) = (source.as_mut(), &mut output::NoOutput);
+                measure::measure_run(prepared, (plan, signals), source, output)
+            });
+            let run = match run {
+                Ok(run) => run,
+                Err(error) => {
+                    stopped = Some(stop_at(error, &runs, repeats)?);
+                    break 'runs;
+                }
+            };
             if run.is_last() && index + 1 < parts.len() {
                 anyhow::ensure!(
                     !runs.is_empty(),

@@ -10,6 +10,7 @@ use perfmon_compare::figures::mean_count;
 use super::source::{ColumnCount, Counts, Uncounted};
 use super::summary::Summary;
 use crate::system::child::Ending;
+use crate::system::exit;
 use crate::system::text::count;
 
 /// Result of one run.
@@ -71,6 +72,8 @@ pub(super) struct StoppedRun {
     requested: Option<u32>,
     pub(super) ending: Option<Ending>,
     signal: Option<Signal>,
+    /// The run could not be counted.
+    has_failed: bool,
 }
 
 impl StoppedRun {
@@ -81,6 +84,18 @@ impl StoppedRun {
             requested,
             ending: run.ending,
             signal: run.stopped_by,
+            has_failed: false,
+        }
+    }
+
+    /// Describes a run that could not be counted, as its process has ended.
+    pub(super) fn by_failure(whole_runs: usize, requested: Option<u32>) -> Self {
+        Self {
+            whole_runs,
+            requested,
+            ending: None,
+            signal: None,
+            has_failed: true,
         }
     }
 
@@ -96,10 +111,13 @@ impl StoppedRun {
         requested.is_some_and(|runs| runs > 1).then_some(stopped)
     }
 
-    /// Returns the command's exit code. If the command succeeded but the user asked for more runs, returns the exit code of
+    /// Returns the command's exit code, or `NO_COUNT` after a run that could not be counted. If the command succeeded but the user asked for more runs, returns the exit code of
     /// the signal, so that a script does not take a part of the runs for all.
     pub(super) fn exit_code(&self) -> u8 {
         let code = self.ending.map_or(0, Ending::exit_code);
+        if self.has_failed {
+            return exit::NO_COUNT;
+        }
         match self.signal {
             Some(signal) if code == 0 && self.requested.is_some() => {
                 Ending::Killed(signal as i32).exit_code()
@@ -243,5 +261,12 @@ mod tests {
         assert_eq!(code(Ending::Exit(3), Some(100)), 3);
         assert_eq!(code(Ending::Killed(9), Some(100)), 137);
         assert_eq!(code(Ending::Exit(0), None), 0);
+
+        let failed = StoppedRun::by_failure(2, Some(100));
+        assert_eq!(failed.exit_code(), exit::NO_COUNT);
+        assert_eq!(
+            failed.to_string(),
+            "stopped in run 3 of 100: the mean is of the 2 runs before"
+        );
     }
 }
