@@ -17,7 +17,7 @@ limited() {
 	try sh -c 'ulimit "$0" 100 && exec "$@"' "$@"
 }
 
-plan 10
+plan 11
 
 "$here/pmctl_many_threads" 151 begun &
 process=$!
@@ -41,4 +41,17 @@ says "stat names ulimit -n" "$errors" 'ulimit -n'
 check "stat shows no number at the hard limit of files" [ "$(echo "$errors" | grep -c '[0-9] *instructions:u')" = 0 ]
 
 kill $process
+
+# A process that has ended before pmctl watches it, which begins after the output is open.
+mkfifo fifo
+sleep 1000 &
+process=$!
+pmctl stat -x, -o fifo -e instructions:u -p $process &
+# shellcheck disable=SC2034 # comes_true evaluates it
+measurement=$!
+comes_true 'grep -qs ^counter: /proc/$measurement/fdinfo/*'
+kill $process
+wait $process
+cat fifo >csv
+check "stat ends if its process has ended before it is watched" comes_true 'has_ended $measurement'
 finish

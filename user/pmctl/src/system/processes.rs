@@ -55,15 +55,21 @@ pub(crate) fn find_holders(machine: &Machine, is_wanted: impl Fn(&str) -> bool) 
 }
 
 /// Returns a descriptor that becomes readable when a process or a thread ends; `None` if it has ended already.
-pub(crate) fn open_pidfd(number: u32) -> Option<OwnedFd> {
+///
+/// # Errors
+/// There is no descriptor left.
+pub(crate) fn open_pidfd(number: u32) -> nix::Result<Option<OwnedFd>> {
     /// `PIDFD_THREAD` of `<linux/pidfd.h>`.
     const PIDFD_THREAD: libc::c_int = libc::O_EXCL;
     // SAFETY: pidfd_open(2) takes two integers and accesses no memory of this process.
     let result = unsafe { libc::syscall(libc::SYS_pidfd_open, number, PIDFD_THREAD) };
-    let descriptor = i32::try_from(Errno::result(result).ok()?).ok()?;
+    let descriptor = match Errno::result(result) {
+        Err(Errno::ESRCH) => return Ok(None),
+        result => i32::try_from(result?).map_err(|_| Errno::EOVERFLOW)?,
+    };
     // SAFETY: `from_raw_fd` requires an open descriptor without another owner. The successful call above has just
     // created it.
-    Some(unsafe { OwnedFd::from_raw_fd(descriptor) })
+    Ok(Some(unsafe { OwnedFd::from_raw_fd(descriptor) }))
 }
 
 #[cfg(test)]
@@ -98,5 +104,14 @@ mod tests {
                 .iter()
                 .any(is_own)
         );
+    }
+
+    #[test]
+    fn a_process_is_watched_until_it_has_ended() {
+        let own = open_pidfd(std::process::id()).expect("there are descriptors");
+        assert!(own.is_some());
+        // Numbers of processes are below 2^22.
+        let none = open_pidfd(1 << 22).expect("there is no such process");
+        assert!(none.is_none());
     }
 }

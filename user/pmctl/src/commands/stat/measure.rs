@@ -73,8 +73,11 @@ pub(super) fn measure_run(
     source: &mut dyn CountSource,
     report: &mut dyn NumberFormat,
 ) -> Result<Run> {
-    let watched = plan.watched.iter().map(|pid| processes::open_pidfd(*pid));
-    let mut watched: Vec<OwnedFd> = watched.flatten().collect();
+    let watched = plan.watched.iter().map(|pid| {
+        processes::open_pidfd(*pid).with_context(|| format!("can't watch process {pid}"))
+    });
+    let watched: Vec<Option<OwnedFd>> = watched.collect::<Result<_>>()?;
+    let mut watched: Vec<OwnedFd> = watched.into_iter().flatten().collect();
 
     // Read before the counters start, since a clock that takes a system call would change the counts.
     let begin = Instant::now();
@@ -93,12 +96,17 @@ pub(super) fn measure_run(
     // The timeout begins once all counters have started, so that each of them runs for all of it.
     timers.end = plan.timeout.map(|timeout| Instant::now() + timeout);
     let running = waiting.map(Waiting::release).transpose()?;
-    let RunEnd { ending, stopped_by } = wait_for_end(
-        signals,
-        running.as_ref(),
-        &mut watched,
-        (&mut timers, source),
-    )?;
+    let have_all_ended = watched.is_empty() && !plan.watched.is_empty();
+    let RunEnd { ending, stopped_by } = if have_all_ended && running.is_none() {
+        RunEnd::default()
+    } else {
+        wait_for_end(
+            signals,
+            running.as_ref(),
+            &mut watched,
+            (&mut timers, source),
+        )?
+    };
     let end = match (&mut timers.ticker, timers.started) {
         // The last interval has stopped the counters.
         (Some(ticker), Some(started)) if ticker.remaining == Some(0) => {
@@ -140,6 +148,7 @@ pub(super) fn measure_run(
     })
 }
 
+#[derive(Default)]
 /// The end of a run.
 struct RunEnd {
     /// The way in which the command ended; `None` if no command was run.
