@@ -41,7 +41,7 @@ stat() {
 	echo $?
 }
 
-plan 42
+plan 43
 
 for command in stat record; do
 	check "perf $command has options" [ "$(options $command | wc -l)" -ge 40 ]
@@ -93,6 +93,8 @@ is "stat -D 0 counts from the start" "$(pmctl stat -x, -e instructions:u -- "$lo
 is "stat -D after the end has no count" "<not counted> 125" \
 	"$(code=$(stat -o csv -D 60000 -- sh -c 'exit 3'); echo "$(cut -d, -f1 csv) $code")"
 says "stat -D after the end says that nothing was counted" "$(cat errors)" "ended before the delay of 60000 ms .* nothing was counted"
+is "the time of stat --timeout begins after that of -D" 0 \
+	"$(pmctl stat -x, -o csv -a -e instructions:u -D 300 --timeout 100; echo $?)"
 pmctl stat -o csv -e '{instructions:D,cycles:uS}:W' -- true 2>/dev/null
 is "stat takes modifiers that change nothing" 0 $?
 

@@ -122,7 +122,7 @@ check "the process is counted after the delay of -D" [ "$(values)" -gt 2000000 ]
 pmctl stat -D 400 -I 100 --timeout 1000 -p $task -e instructions:u -x, -o "$counts"
 check "-I shows intervals after the delay of -D" [ "$(interval_counts | wc -l)" -ge 2 ]
 is "no interval before the end of the delay has a count of 0" 0 "$(interval_counts | grep -cx 0)"
-pmctl stat -D 60000 -I 100 --timeout 300 -p $task -e instructions:u -x, -o "$counts" 2>/dev/null
+pmctl stat -D 60000 -I 100 -p $task -e instructions:u -x, -o "$counts" -- sleep 0.3 2>/dev/null
 is "-I shows no interval if the delay is not over" "" "$(interval_counts)"
 kill $task
 wait $task 2>/dev/null

@@ -87,14 +87,13 @@ pub(super) fn measure_run(
     let mut timers = Timers {
         start: plan.delay.map(|delay| begin + delay),
         started: plan.delay.is_none().then_some(begin),
+        timeout: plan.timeout,
         end: None,
         ticker,
     };
     if timers.started.is_some() {
-        source.start()?;
+        timers.start_counters(source)?;
     }
-    // The timeout begins once all counters have started, so that each of them runs for all of it.
-    timers.end = plan.timeout.map(|timeout| Instant::now() + timeout);
     let running = waiting.map(Waiting::release).transpose()?;
     let have_all_ended = watched.is_empty() && !plan.watched.is_empty();
     let RunEnd { ending, stopped_by } = if have_all_ended && running.is_none() {
@@ -148,8 +147,8 @@ pub(super) fn measure_run(
     })
 }
 
-#[derive(Default)]
 /// The end of a run.
+#[derive(Default)]
 struct RunEnd {
     /// The way in which the command ended; `None` if no command was run.
     ending: Option<Ending>,
@@ -233,7 +232,9 @@ struct Timers<'a> {
     start: Option<Instant>,
     /// The time when the counters started; `None` before the start.
     started: Option<Instant>,
-    /// The time when the run ends; `None` without a limit or after the end.
+    /// The time from the start of the counters to the end of the run; `None` without a limit.
+    timeout: Option<Duration>,
+    /// The time when the run ends; `None` without a limit, before the counters start, or after the end.
     end: Option<Instant>,
     ticker: Option<Ticker<'a>>,
 }
@@ -263,6 +264,13 @@ impl Timers<'_> {
         self.end.take_if(|end| *end <= Instant::now()).is_some()
     }
 
+    /// Starts the counters. The timeout begins once all of them have started, so that each of them runs for all of it.
+    fn start_counters(&mut self, source: &mut dyn CountSource) -> Result<()> {
+        source.start()?;
+        self.end = self.timeout.map(|timeout| Instant::now() + timeout);
+        Ok(())
+    }
+
     /// Starts the counters and shows an interval, if their time has come.
     fn run_due(&mut self, source: &mut dyn CountSource) -> Result<()> {
         let now = Instant::now();
@@ -271,7 +279,7 @@ impl Timers<'_> {
             if let Some(ticker) = &mut self.ticker {
                 ticker.begin_at(now);
             }
-            source.start()?;
+            self.start_counters(source)?;
         }
         match &mut self.ticker {
             Some(ticker) if self.started.is_some() => ticker.report_if_due(source),
