@@ -91,7 +91,7 @@ is "perf script shows as many samples" "$samples" \
 	"$(perf script 2>/dev/null | wc -l)"
 expected=$((20 * n / period))
 check "record has as many samples as the period makes" \
-	[ "$samples" -ge "$expected" ] && [ "$samples" -le $((expected + expected / 50)) ]
+	[ "$samples" -ge "$expected" -a "$samples" -le $((expected + expected / 50)) ]
 perf report -i ours.data --stdio >/dev/null 2>&1
 is "perf report takes the file" 0 $?
 perf inject -i ours.data -o injected.data >/dev/null 2>&1
