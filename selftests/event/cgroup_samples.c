@@ -581,12 +581,12 @@ TEST_F(event, events_of_a_cgroup_record_switches)
 	ASSERT_EQ(0, mkdir(A, 0755));
 	ASSERT_EQ(0, open_of_cgroup(self, variant->maker, attr, A));
 	ASSERT_EQ(0, event_enable(s->fd));
-	usleep(1000);
+	switch_out();
 	expect_no_more(_metadata, s);
 	ASSERT_EQ(0, move_to(A));
-	usleep(1000);
+	switch_out();
 	ASSERT_EQ(0, move_to(ROOT));
-	usleep(1000);
+	switch_out();
 	while (event_ring_next(&s->ring, &s->record)) {
 		ASSERT_EQ((__u32)PERF_RECORD_SWITCH_CPU_WIDE, s->record.header.type);
 		if (s->record.header.misc & PERF_RECORD_MISC_SWITCH_OUT)

@@ -4,7 +4,6 @@
  * single events when the leader is closed. Invalid groups are refused.
  */
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cpu.h"
@@ -187,18 +186,6 @@ TEST_F(event, siblings_outlive_a_closed_leader)
 	ASSERT_EQ(0, event_disable(self->fd[2]));
 	EXPECT_EQ((__s64)(LOOP_INSNS * (2 * N - N)),
 		  event_loop_count(self->fd[1], 2 * N) - event_loop_count(self->fd[1], N));
-}
-
-/* Sleeps until this task was switched out. (A short sleep may return without a switch.) */
-static void switch_out(void)
-{
-	struct rusage before, after;
-
-	getrusage(RUSAGE_THREAD, &before);
-	do {
-		usleep(1000);
-		getrusage(RUSAGE_THREAD, &after);
-	} while (after.ru_nvcsw == before.ru_nvcsw);
 }
 
 /*

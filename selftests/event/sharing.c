@@ -383,7 +383,7 @@ TEST_F(sharing, pages_of_events_that_share_are_right)
 	/* When some pages are unmapped, further pages can allow RDPMC from the next switch on. */
 	for (i = 0; i < MANY / 2; i++)
 		ASSERT_EQ(0, munmap(page[i], size));
-	usleep(1000);
+	switch_out();
 	for (i = MANY / 2; i < MANY; i++)
 		EXPECT_TRUE(page[i]->cap_user_rdpmc && page[i]->index);
 }

@@ -13,6 +13,9 @@
  */
 int cpus_online(cpu_set_t *cpus);
 
+/* Sleeps until the calling thread was switched out. (A short sleep may return without a switch.) */
+void switch_out(void);
+
 /* Returns the first CPU of cpus_online(), or a negative errno. */
 int cpu_first(void);
 
