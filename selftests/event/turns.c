@@ -288,14 +288,19 @@ static void open_two(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *sel
 static void read_two(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *self,
 		     __u64 *both, __u64 *kernel)
 {
-	struct event_times t[3];
+	struct event_times t[3], later;
 	int i;
 
 	for (i = 0; i < 3; i++)
 		t[i] = times_of(_metadata, self->fd[self->opened - 1 - i]);
 	EXPECT_EQ(t[2].running, t[2].enabled);
-	/* Since the first event was opened, one of the two counts at each moment. */
-	EXPECT_GT(20 * MS, t[0].running + t[1].running - t[1].enabled + 10 * MS);
+	/*
+	 * Since the first event was opened, one of the two counts at each moment. The turns
+	 * continue between the reads, and on a busy host one may take long.
+	 */
+	later = times_of(_metadata, self->fd[self->opened - 2]);
+	EXPECT_LE(t[0].enabled, t[0].running + t[1].running + 10 * MS);
+	EXPECT_LE(t[0].running + t[1].running, later.enabled + 10 * MS);
 	EXPECT_LT(t[2].running / 5, t[0].running);
 	EXPECT_LT(t[2].running / 5, t[1].running);
 	*both = t[0].count + t[1].count;
