@@ -68,7 +68,7 @@ is "record of a precise and another event succeeds" 0 $?
 check "precise samples beside others are complete" has_all_samples "$(pmctl script -F event | grep -c upp)"
 "$loop" 3000000000 &
 process=$!
-record -e instructions:P -c 100003 --duration 0.3 -p $process
+record -e instructions:P -c 100003 --duration 2 -p $process
 is "record -p with :P succeeds" 0 $?
 check "record -p with :P has samples" [ "$(pmctl script | wc -l)" -ge 100 ]
 says "record -p with :P has precise samples" "$(perf evlist -v 2>/dev/null)" "precise_ip: 2"
