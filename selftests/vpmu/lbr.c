@@ -3,6 +3,7 @@
  * The last branch records of the virtual PMU, of any kind, set up directly by their registers.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "branch_records.h"
@@ -168,6 +169,36 @@ TEST_F(lbr, lbr_has_far_branches)
 
 	ASSERT_TRUE(record_branches(self, near | LBR_FAR));
 	EXPECT_EQ(0ULL, self->records[0].from);
+}
+
+static int traps;
+
+static void count_trap(int signal)
+{
+	(void)signal;
+	__atomic_add_fetch(&traps, 1, __ATOMIC_RELAXED);
+}
+
+/*
+ * A debug exception switches the records off whose enable bit is in DEBUGCTL, before its handler runs
+ * (Intel SDM, volume 3B, "Monitoring Branches, Exceptions, and Interrupts"). Other records continue.
+ */
+TEST_F(lbr, debug_exception_clears_the_flag_of_debugctl)
+{
+	const struct branch_records *b = self->b;
+	__u64 value;
+
+	ASSERT_NE(SIG_ERR, signal(SIGTRAP, count_trap));
+	/* The filter leaves out all branches, so that the records do not change. */
+	ASSERT_EQ(0, msr_write(0, b->select, branch_selection(LBR_CPL_EQ_0 | LBR_CPL_NEQ_0)));
+	ASSERT_EQ(0, set_enabled(b, true));
+	ASSERT_EQ(0, msr_read(0, b->enable, &value));
+	EXPECT_EQ(b->enable_bit, value & b->enable_bit);
+	__asm__ volatile(".byte 0xf1");	/* INT1 */
+	EXPECT_EQ(1, __atomic_load_n(&traps, __ATOMIC_RELAXED));
+	ASSERT_EQ(0, msr_read(0, b->enable, &value));
+	EXPECT_EQ(b->enable == MSR_IA32_DEBUGCTL ? 0 : b->enable_bit, value & b->enable_bit);
+	signal(SIGTRAP, SIG_DFL);
 }
 
 TEST_HARNESS_MAIN

@@ -26,6 +26,8 @@
 #define MSR_IA32_PMC_GP_CFG_B(n)	(0x1902 + 4 * (n))
 #define MSR_IA32_PMC_GP_CFG_C(n)	(0x1903 + 4 * (n))
 #define MSR_IA32_PMC_FX_CTR(n)		(0x1980 + 4 * (n))
+#define MSR_IA32_PMC_FX_CFG_B(n)	(0x1982 + 4 * (n))
+#define MSR_IA32_PMC_FX_CFG_C(n)	(0x1983 + 4 * (n))
 #define MSR_AMD_PERF_GLOBAL_STATUS_CLR	0xc0000302
 #define STATUS_CTR_FRZ			(1ULL << 59)
 
