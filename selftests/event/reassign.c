@@ -21,7 +21,7 @@
 #include "rng.h"
 #include "target.h"
 
-#define ROUNDS		(int)env_number("ROUNDS", 20)
+#define ROUNDS		((int)env_number("ROUNDS", 20))
 #define STEPS		(150 * ROUNDS)
 #define N		100000UL
 #define MAX_EVENTS	(2 * NPMC)
