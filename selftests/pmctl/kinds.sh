@@ -25,12 +25,13 @@ on_big="taskset -c $big"
 on_small="taskset -c $small"
 
 root=$(mktemp -d)
-# shellcheck disable=SC2034 # ktap.sh evaluates it
+# shellcheck disable=SC2016,SC2034 # ktap.sh evaluates it
 at_end='rmdir "$root/a" 2>/dev/null; umount "$root"; rmdir "$root"'
 mount -t cgroup2 none "$root"
 mkdir "$root/a"
 
 # is_close NUMBER COUNT: succeeds if COUNT is NUMBER and up to a twentieth more
+# shellcheck disable=SC2317 # check calls it
 is_close() {
 	[ "$2" -ge "$1" ] && [ "$2" -lt $(($1 + $1 / 20)) ]
 }
@@ -79,6 +80,7 @@ kill $process
 try pmctl stat -x, -e $event -- sh -c "$both"
 is "stat counts an event of big cores" 0 $?
 check "the count is that of the big core" is_close $((2 * n)) "$(count_of $event)"
+# shellcheck disable=SC2086 # the words of a command
 try $on_small pmctl stat -x, -e $event,instructions:u -- "$loop" $n
 is "stat fails if no task was on a big core" 125 $?
 is "an event of big cores was not counted on a small one" '<not counted>' "$(count_of $event)"

@@ -47,11 +47,10 @@ mkfifo fifo
 sleep 1000 &
 process=$!
 pmctl stat -x, -o fifo -e instructions:u -p $process &
-# shellcheck disable=SC2034 # comes_true evaluates it
 measurement=$!
-comes_true 'grep -qs ^counter: /proc/$measurement/fdinfo/*'
+comes_true "grep -qs ^counter: /proc/$measurement/fdinfo/*"
 kill $process
 wait $process
 cat fifo >csv
-check "stat ends if its process has ended before it is watched" comes_true 'has_ended $measurement'
+check "stat ends if its process has ended before it is watched" comes_true "has_ended $measurement"
 finish
