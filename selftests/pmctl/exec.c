@@ -8,7 +8,8 @@
  */
 #include <asm/unistd.h>
 
-/* Called by _start below. */
+#include "start.h"
+
 void run(long argc, char **argv)
 {
 	char *const envp[] = { 0 };
@@ -22,11 +23,3 @@ void run(long argc, char **argv)
 				 : "rcx", "r11", "memory");
 	__asm__ volatile("syscall" : : "a" (__NR_exit_group), "D" (127L));
 }
-
-/* argc is on top of the stack, argv above it (System V ABI, AMD64, 3.4.1). */
-__asm__(".globl	_start\n"
-	"_start:\n"
-	"	mov	(%rsp), %rdi\n"
-	"	lea	8(%rsp), %rsi\n"
-	"	and	$-16, %rsp\n"
-	"	call	run\n");

@@ -9,8 +9,8 @@
 #include <asm/unistd.h>
 
 #include "../lib/loop.h"
+#include "start.h"
 
-/* Called by _start below. */
 void run(long argc, char **argv)
 {
 	unsigned long n = 0;
@@ -24,11 +24,3 @@ void run(long argc, char **argv)
 	status = argc > 2 ? n & 0xff : 0;
 	__asm__ volatile("syscall" : : "a" (__NR_exit_group), "D" (status));
 }
-
-/* argc is on top of the stack, argv above it (System V ABI, AMD64, 3.4.1). */
-__asm__(".globl	_start\n"
-	"_start:\n"
-	"	mov	(%rsp), %rdi\n"
-	"	lea	8(%rsp), %rsi\n"
-	"	and	$-16, %rsp\n"
-	"	call	run\n");

@@ -11,17 +11,8 @@
 #include <fcntl.h>
 
 #include "../lib/loop.h"
+#include "start.h"
 
-static long call(long number, long a, long b, long c)
-{
-	long result;
-
-	__asm__ volatile("syscall" : "=a" (result) : "a" (number), "D" (a), "S" (b), "d" (c)
-			 : "rcx", "r11", "memory");
-	return result;
-}
-
-/* Called by _start below. */
 void run(long argc, char **argv)
 {
 	/* FIFOs that are open for both do not end when the other side is closed. */
@@ -44,11 +35,3 @@ void run(long argc, char **argv)
 	}
 	call(__NR_exit_group, 1, 0, 0);
 }
-
-/* argc is on top of the stack, argv above it (System V ABI, AMD64, 3.4.1). */
-__asm__(".globl	_start\n"
-	"_start:\n"
-	"	mov	(%rsp), %rdi\n"
-	"	lea	8(%rsp), %rsi\n"
-	"	and	$-16, %rsp\n"
-	"	call	run\n");
