@@ -53,20 +53,6 @@ static int open_event(const char *path)
 	return event_open_of_cgroup(&event_maker_perfmon, attr, path, -1);
 }
 
-/* Returns the number in a file, or a negative errno. */
-static long long read_number(const char *path)
-{
-	FILE *f = fopen(path, "re");
-	long long number;
-
-	if (!f)
-		return -errno;
-	if (fscanf(f, "%lld", &number) != 1)
-		number = -EIO;
-	fclose(f);
-	return number;
-}
-
 static long long charged(void)
 {
 	return read_number(USER "/memory.current");

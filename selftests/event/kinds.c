@@ -17,6 +17,7 @@
 
 #include "cpu.h"
 #include "device.h"
+#include "file.h"
 #include "fixture.h"
 #include "idle.h"
 #include "loop.h"
@@ -49,21 +50,13 @@ FIXTURE(kinds)
 	int fd, second;
 };
 
-/* Returns the first number in a file of a PMU of Linux's, or -1. */
+/* Returns the first number in a file of a PMU of Linux's, or a negative errno. */
 static int pmu_number(const char *pmu, const char *name)
 {
 	char path[64];
-	int number;
-	FILE *file;
 
 	snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/%s", pmu, name);
-	file = fopen(path, "re");
-	if (!file)
-		return -1;
-	if (fscanf(file, "%d", &number) != 1)
-		number = -1;
-	fclose(file);
-	return number;
+	return read_number(path);
 }
 
 FIXTURE_SETUP(kinds)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,4 +15,17 @@ int write_file(const char *path, const char *text)
 
 	close(fd);
 	return err;
+}
+
+long long read_number(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	long long number;
+
+	if (!f)
+		return -errno;
+	if (fscanf(f, "%lld", &number) != 1)
+		number = -EIO;
+	fclose(f);
+	return number;
 }

@@ -10,6 +10,7 @@
 
 #include <linux/capability.h>
 
+#include "file.h"
 #include "rights.h"
 
 #ifndef CAP_PERFMON
@@ -20,15 +21,7 @@
 
 int paranoid_read(void)
 {
-	FILE *f = fopen(PARANOID, "r");
-	int value = -EIO;
-
-	if (!f)
-		return -errno;
-	if (fscanf(f, "%d", &value) != 1)
-		value = -EIO;
-	fclose(f);
-	return value;
+	return read_number(PARANOID);
 }
 
 int paranoid_write(int value)
