@@ -3,15 +3,15 @@
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use nix::errno::Errno;
 
 use super::Event;
 use super::user_page::PageMapping;
 use crate::Error;
-use crate::sys::fork;
+use crate::sys::fork::{self, ForkMutex, Held};
 
 /// Counts the instructions of the calling thread in user mode until the returned value is dropped, under a name.
 ///
@@ -63,7 +63,7 @@ pub struct Total {
     pub failed: u64,
 }
 
-/// What all threads know of the regions.
+/// The state of the regions that all threads of a process share.
 struct Regions {
     /// The sites that were entered at least once, in this process or before it was forked.
     sites: Vec<&'static Site>,
@@ -71,20 +71,18 @@ struct Regions {
     error: Option<(u64, Error)>,
 }
 
-/// The regions. The mutex is locked while the process forks, so that a child does not find it locked by a thread that it
-/// does not have.
-static REGIONS: Mutex<Regions> = Mutex::new(Regions {
-    sites: Vec::new(),
-    error: None,
-});
+/// The regions. The mutex is locked while the process forks.
+static REGIONS: ForkMutex<Regions> = ForkMutex::new(
+    Regions {
+        sites: Vec::new(),
+        error: None,
+    },
+    &HELD,
+);
 
 thread_local! {
     /// The lock of `REGIONS` while this thread forks.
-    static HELD: Cell<Option<MutexGuard<'static, Regions>>> = const { Cell::new(None) };
-}
-
-fn lock() -> MutexGuard<'static, Regions> {
-    REGIONS.lock().unwrap_or_else(PoisonError::into_inner)
+    static HELD: Held<Regions> = const { Cell::new(None) };
 }
 
 /// Makes fork(2) lock `REGIONS`, and [`fork::generation`] change in children.
@@ -93,12 +91,10 @@ fn lock() -> MutexGuard<'static, Regions> {
 /// ENOMEM.
 fn watch_forks() -> Result<(), Errno> {
     extern "C" fn hold_regions() {
-        let regions = lock();
-        // A thread that forks while it ends has no thread-local variables any more, and does not keep the lock.
-        let _ = HELD.try_with(|held| held.set(Some(regions)));
+        REGIONS.hold();
     }
     extern "C" fn release_regions() {
-        drop(HELD.try_with(Cell::take));
+        drop(REGIONS.take_held());
     }
     static RESULT: OnceLock<Result<(), Errno>> = OnceLock::new();
     *RESULT.get_or_init(|| {
@@ -110,7 +106,7 @@ fn watch_forks() -> Result<(), Errno> {
 /// Returns the sums of all regions that this process has passed, in the order of their first pass.
 #[must_use]
 pub fn totals() -> Vec<Total> {
-    let regions = lock();
+    let regions = REGIONS.lock();
     let total = |site: &&Site| Total {
         name: site.name,
         passes: site.passes.load(Ordering::Relaxed),
@@ -124,7 +120,7 @@ pub fn totals() -> Vec<Total> {
 /// Returns the first error that kept regions from being counted; `None` if all were counted.
 #[must_use]
 pub fn error() -> Option<Error> {
-    let regions = lock();
+    let regions = REGIONS.lock();
     let own_error = regions
         .error
         .as_ref()
@@ -189,7 +185,7 @@ impl ThreadMeter {
         let meter = Meter::new();
         let generation = fork::generation();
         let meter = meter.map_err(|error| {
-            let first_error = &mut lock().error;
+            let first_error = &mut REGIONS.lock().error;
             first_error.take_if(|(of, _)| *of != generation);
             first_error.get_or_insert((generation, error));
         });
@@ -274,7 +270,7 @@ impl Site {
     fn register(&'static self) {
         // Without memory for this, opening the event fails as well, and its error is noted.
         let _ = watch_forks();
-        let mut regions = lock();
+        let mut regions = REGIONS.lock();
         if self.is_registered() {
             return;
         }
@@ -366,7 +362,7 @@ mod tests {
         let pass = OUTER.enter();
         let (sender, receiver) = mpsc::channel();
         let other = thread::spawn(move || {
-            let regions = lock();
+            let regions = REGIONS.lock();
             sender.send(()).expect("the test waits");
             thread::sleep(Duration::from_millis(100));
             drop(regions);

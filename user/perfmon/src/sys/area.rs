@@ -5,13 +5,13 @@ use std::cell::Cell;
 use std::num::NonZeroUsize;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-use super::fork;
+use super::fork::{self, ForkMutex, Held};
 
 /// A mapping of a descriptor of the driver.
 ///
@@ -35,11 +35,11 @@ struct Mapped {
 }
 
 /// All areas of the process. The mutex is locked while they change, and while the process forks.
-static AREAS: Mutex<Vec<Mapped>> = Mutex::new(Vec::new());
+static AREAS: ForkMutex<Vec<Mapped>> = ForkMutex::new(Vec::new(), &HELD);
 
 thread_local! {
     /// The lock of `AREAS` while this thread forks.
-    static HELD: Cell<Option<MutexGuard<'static, Vec<Mapped>>>> = const { Cell::new(None) };
+    static HELD: Held<Vec<Mapped>> = const { Cell::new(None) };
 }
 
 // SAFETY: `Send` requires that another thread may use and drop the value. A mapping is valid in all threads of its process,
@@ -59,7 +59,7 @@ impl Area {
         protection: ProtFlags,
     ) -> Result<Self, Errno> {
         keep_in_children()?;
-        let mut areas = lock();
+        let mut areas = AREAS.lock();
         // SAFETY: `mmap` requires that it replaces no mapping in use. Without an address and MAP_FIXED the kernel chooses a
         // free range.
         let start = unsafe {
@@ -100,7 +100,7 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
-        let mut areas = lock();
+        let mut areas = AREAS.lock();
         areas.retain(|area| area.address != self.start.as_ptr() as usize);
         // SAFETY: `munmap` requires that nothing uses the memory afterwards. By the type invariant `start` is a mapping of
         // `length` bytes that nothing else unmaps, and references to its content borrow the value that has the area.
@@ -109,28 +109,16 @@ impl Drop for Area {
     }
 }
 
-fn lock() -> MutexGuard<'static, Vec<Mapped>> {
-    AREAS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Returns the lock that this thread holds while it forks.
-fn take_held() -> Option<MutexGuard<'static, Vec<Mapped>>> {
-    let held = HELD.try_with(Cell::take).ok().flatten();
-    held.or_else(|| AREAS.try_lock().ok())
-}
-
 /// Makes fork(2) put memory in the place of areas into children.
 fn keep_in_children() -> Result<(), Errno> {
     extern "C" fn hold_areas() {
-        let areas = lock();
-        // A thread that forks while it ends has no thread-local variables any more, and does not keep the lock.
-        let _ = HELD.try_with(|held| held.set(Some(areas)));
+        AREAS.hold();
     }
     extern "C" fn release_areas() {
-        drop(take_held());
+        drop(AREAS.take_held());
     }
     extern "C" fn replace_areas() {
-        for area in take_held().iter().flat_map(|areas| areas.iter()) {
+        for area in AREAS.take_held().iter().flat_map(|areas| areas.iter()) {
             replace(area);
         }
     }

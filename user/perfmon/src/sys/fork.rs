@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions that fork(2) calls, and a number that tells a child from its parent.
+//! Functions that fork(2) calls, locks that it holds, and a number that tells a child from its parent.
 
-use std::sync::OnceLock;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::LocalKey;
 
 use nix::errno::Errno;
 use nix::libc;
@@ -51,5 +53,44 @@ pub(crate) fn register(
     match unsafe { libc::pthread_atfork(before, parent, Some(unsafe_of(child))) } {
         0 => Ok(()),
         errno => Err(Errno::from_raw(errno)),
+    }
+}
+
+/// The lock of a [`ForkMutex`] while a thread forks. Each mutex has a thread-local variable of this type.
+pub(crate) type Held<T> = Cell<Option<MutexGuard<'static, T>>>;
+
+/// A mutex that is locked while the process forks, so that a child does not find it locked by a thread that it does not
+/// have. The functions that are given to [`register`] call [`Self::hold`] and [`Self::take_held`].
+pub(crate) struct ForkMutex<T: 'static> {
+    mutex: Mutex<T>,
+    held: &'static LocalKey<Held<T>>,
+}
+
+impl<T> ForkMutex<T> {
+    /// Returns a new mutex.
+    pub(crate) const fn new(value: T, held: &'static LocalKey<Held<T>>) -> Self {
+        Self {
+            mutex: Mutex::new(value),
+            held,
+        }
+    }
+
+    /// Locks the mutex.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        self.mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks the mutex, and keeps the lock for this thread while it forks.
+    pub(crate) fn hold(&'static self) {
+        let guard = self.lock();
+        // A thread that forks while it ends has no thread-local variables any more, and does not keep the lock.
+        let _ = self.held.try_with(|held| held.set(Some(guard)));
+    }
+
+    /// Returns the lock that this thread holds while it forks; `None` if the thread did not keep it, and another thread has
+    /// it.
+    pub(crate) fn take_held(&'static self) -> Option<MutexGuard<'static, T>> {
+        let held = self.held.try_with(Cell::take).ok().flatten();
+        held.or_else(|| self.mutex.try_lock().ok())
     }
 }
