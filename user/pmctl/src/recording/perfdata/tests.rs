@@ -228,22 +228,29 @@ fn a_file_of_perf_with_other_registers_has_a_note() {
     assert_eq!(has_note(UserStack::MASK), Ok(false));
 }
 
-/// Returns a file of the example, with these records in this order.
-fn write_records(records: &[Record]) -> Vec<u8> {
+/// Finishes a file with the host, the build IDs and the notes of the example.
+fn finish<F: io::Write + io::Seek>(
+    writer: Writer<F>,
+    has_all_parts: bool,
+) -> io::Result<Finished<F>> {
     let Recording {
-        events,
         host,
         build_ids,
         mut notes,
         ..
-    } = example(true);
+    } = example(has_all_parts);
+    writer.finish(&host, &build_ids, &mut notes)
+}
+
+/// Returns a file of the example, with these records in this order.
+fn write_records(records: &[Record]) -> Vec<u8> {
     let mut file = Cursor::new(Vec::new());
-    let mut writer = Writer::new(&mut file, events).expect("a vector takes everything");
+    let mut writer =
+        Writer::new(&mut file, example(true).events).expect("a vector takes everything");
     for record in records {
         writer.append(record).expect("a vector takes everything");
     }
-    let result = writer.finish(&host, &build_ids, &mut notes);
-    result.expect("a vector takes everything");
+    finish(writer, true).expect("a vector takes everything");
     file.into_inner()
 }
 
@@ -337,19 +344,13 @@ impl io::Seek for CopyingDisk {
 
 #[test]
 fn a_header_without_room_is_noted_as_the_end() {
-    let Recording {
-        events,
-        host,
-        build_ids,
-        mut notes,
-        ..
-    } = example(false);
-    let mut writer = Writer::new(CopyingDisk::default(), events).expect("there is room");
+    let disk = CopyingDisk::default();
+    let mut writer = Writer::new(disk, example(false).events).expect("there is room");
     writer.append(&first_sample(false)).expect("there is room");
     let error = writer.save().expect_err("the header does not fit");
     assert!(is_full(&error));
-    let finished = writer.finish(&host, &build_ids, &mut notes);
-    let bytes = finished.expect("there is room again").output.file;
+    let finished = finish(writer, false).expect("there is room again");
+    let bytes = finished.output.file;
     let recording = read(bytes.into_inner()).expect("it is whole");
     assert_eq!(recording.samples().count(), 1);
     assert!(!recording.notes.is_whole(), "more was to be recorded");
@@ -366,15 +367,8 @@ fn first_sample(has_all_parts: bool) -> Record {
 
 /// Writes up to `samples` samples, as far as a disk of this size has room, and finishes the file.
 fn write_until_full(size: usize, samples: usize) -> io::Result<Finished<Disk>> {
-    let Recording {
-        events,
-        host,
-        build_ids,
-        mut notes,
-        ..
-    } = example(false);
     let file = Cursor::new(Vec::new());
-    let mut writer = Writer::new(Disk { file, size }, events)?;
+    let mut writer = Writer::new(Disk { file, size }, example(false).events)?;
     let mut sample = first_sample(false);
     for _ in 0..samples {
         sample.stamp.time += 1;
@@ -383,7 +377,7 @@ fn write_until_full(size: usize, samples: usize) -> io::Result<Finished<Disk>> {
             result => result?,
         }
     }
-    writer.finish(&host, &build_ids, &mut notes)
+    finish(writer, false)
 }
 
 #[test]
