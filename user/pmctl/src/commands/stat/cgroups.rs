@@ -12,7 +12,7 @@ use super::Column;
 use super::cgroup_use::{CgroupUse, NamedCgroup};
 use super::scope::{CountedPlace, PlaceKind};
 use super::source::{ColumnCount, CountSource, Summands};
-use super::tasks::{conflict, groups, join, mark_or_split};
+use super::tasks::{conflict, groups, join, mark_or_split, open_on_each};
 use super::turns::TooMany;
 use crate::events::cpus::Cpus;
 use crate::events::rights;
@@ -111,8 +111,7 @@ impl CgroupCounts {
         Ok(open_groups)
     }
 
-    /// Opens some events as a group, on each CPU that has them: the kinds of cores of a hybrid processor have different
-    /// events.
+    /// Opens some events as a group on each CPU that has them.
     fn open_on_cpus(
         &self,
         cgroup: usize,
@@ -123,20 +122,8 @@ impl CgroupCounts {
             cgroup,
             members: members.to_vec(),
         };
-        let (mut open_groups, mut lacking) = (Vec::new(), None);
-        for cpu in &self.cpus {
-            match self.open_group(cgroup, *cpu, members) {
-                Ok(opened) => open_groups.extend(opened),
-                Err(error) if error.cause == Cause::NoSuchEvent => {
-                    lacking = lacking.or(Some(error));
-                }
-                Err(error) => return Err(refused(error)),
-            }
-        }
-        match lacking {
-            Some(error) if open_groups.is_empty() => Err(refused(error)),
-            _ => Ok(open_groups),
-        }
+        let opened = open_on_each(&self.cpus, |cpu| self.open_group(cgroup, *cpu, members));
+        Ok(opened.map_err(refused)?.into_iter().flatten().collect())
     }
 
     /// Returns the groups of a cgroup.

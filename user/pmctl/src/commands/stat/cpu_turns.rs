@@ -12,7 +12,7 @@ use perfmon::{Cause, Device, Error, Group};
 use super::Column;
 use super::scope::{self, CountedPlace, CpuSplit};
 use super::source::{ColumnCount, CountSource, Counts, Summands};
-use super::tasks::{conflict, groups, mark_or_split};
+use super::tasks::{conflict, groups, mark_or_split, open_on_each};
 use super::turns::TooMany;
 use crate::args::Stat;
 use crate::events::cpus::Cpus;
@@ -95,28 +95,13 @@ impl CpuTurns {
         Ok(open_groups)
     }
 
-    /// Opens some events as a group on each CPU: the kinds of cores of a hybrid processor have different events. Returns
-    /// `None` for a CPU that does not have them.
+    /// Opens some events as a group on each CPU. Returns `None` for a CPU that does not have them.
     fn open_on_cpus(&self, members: &[usize]) -> Result<Vec<Option<CpuGroup>>, RefusedGroup> {
-        let refused = |error| RefusedGroup {
+        let opened = open_on_each(self.cpus.iter(), |cpu| self.open_group(cpu, members));
+        opened.map_err(|error| RefusedGroup {
             error,
             members: members.to_vec(),
-        };
-        let (mut open_groups, mut lacking) = (Vec::new(), None);
-        for cpu in self.cpus.iter() {
-            match self.open_group(cpu, members) {
-                Ok(opened) => open_groups.push(opened),
-                Err(error) if error.cause == Cause::NoSuchEvent => {
-                    lacking = lacking.or(Some(error));
-                    open_groups.push(None);
-                }
-                Err(error) => return Err(refused(error)),
-            }
-        }
-        match lacking {
-            Some(error) if open_groups.iter().all(Option::is_none) => Err(refused(error)),
-            _ => Ok(open_groups),
-        }
+        })
     }
 
     /// Opens some events as a group on a CPU; `None` if there is nothing to open.

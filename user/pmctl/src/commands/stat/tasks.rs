@@ -431,6 +431,32 @@ pub(super) fn mark_or_split(
     has_changed
 }
 
+/// Opens events on each of `cpus` by `open`, which returns `None` if there is nothing to open. The result has `None` for
+/// CPUs that lack the events: the kinds of cores of a hybrid processor have different ones.
+///
+/// # Errors
+/// The first error of `open`. That a CPU lacks the events is an error only if all CPUs do.
+pub(super) fn open_on_each<C, T>(
+    cpus: impl IntoIterator<Item = C>,
+    open: impl Fn(C) -> Result<Option<T>, Error>,
+) -> Result<Vec<Option<T>>, Error> {
+    let (mut opened, mut lacking) = (Vec::new(), None);
+    for cpu in cpus {
+        match open(cpu) {
+            Ok(result) => opened.push(result),
+            Err(error) if error.cause == Cause::NoSuchEvent => {
+                lacking = lacking.or(Some(error));
+                opened.push(None);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    match lacking {
+        Some(error) if opened.iter().all(Option::is_none) => Err(error),
+        _ => Ok(opened),
+    }
+}
+
 /// Returns whether a counted task has executed a program that the group must not count.
 fn has_left_program(group: &Group) -> Result<bool> {
     Ok(group.tasks_not_followed().map_err(exit::with_help)? > 0)
