@@ -111,13 +111,14 @@ impl StoppedRun {
         requested.is_some_and(|runs| runs > 1).then_some(stopped)
     }
 
-    /// Returns the command's exit code, or `NO_COUNT` after a run that could not be counted. If the command succeeded but the user asked for more runs, returns the exit code of
-    /// the signal, so that a script does not take a part of the runs for all.
+    /// Returns the command's exit code, or `NO_COUNT` after a run that could not be counted. If the command succeeded but
+    /// the user asked for more runs, returns the exit code of the signal, so that a script does not take a part of the runs
+    /// for all.
     pub(super) fn exit_code(&self) -> u8 {
-        let code = self.ending.map_or(0, Ending::exit_code);
         if self.has_failed {
             return exit::NO_COUNT;
         }
+        let code = self.ending.map_or(0, Ending::exit_code);
         match self.signal {
             Some(signal) if code == 0 && self.requested.is_some() => {
                 Ending::Killed(signal as i32).exit_code()

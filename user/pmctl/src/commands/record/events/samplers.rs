@@ -124,7 +124,7 @@ impl Ring {
     }
 }
 
-/// What an attempt has opened.
+/// The rings of an attempt to open all events, and the CPUs that lack some events.
 struct Opened {
     rings: Vec<SampleRing>,
     dummies: Vec<Ring>,
