@@ -44,10 +44,7 @@ pub(super) fn take_counters(config: &EventConfig, target: &Target) -> Result<Cho
     };
     if !config.takes_counter() {
         check_cpu(&OWNERSHIP.lock())?;
-        return Ok(ChosenCounters {
-            first: CounterId::NONE,
-            all: CounterId::NONE.bit(),
-        });
+        return Ok(ChosenCounters::only(CounterId::NONE));
     }
     let place = target.place();
     let own_counters = own_counters(target, config);
@@ -96,14 +93,14 @@ fn check_kind(config: &EventConfig, cpu: CpuId) -> Result {
 /// Chooses the counters for an event from `offers`. Returns `None` if no counter can count the event.
 fn choose_counters(config: &EventConfig, offers: &Offers) -> Option<ChosenCounters> {
     let chosen_counter = choose_counter(config, offers);
-    let all = chosen_counter.map_or(0, CounterId::bit);
     if !config.takes_turns {
-        return chosen_counter.map(|first| ChosenCounters { first, all });
+        return chosen_counter.map(ChosenCounters::only);
     }
     let counters_for_turns = turn_counters(config, offers);
+    let first = chosen_counter.or_else(|| highest(counters_for_turns))?;
     Some(ChosenCounters {
-        first: chosen_counter.or_else(|| highest(counters_for_turns))?,
-        all: all | counters_for_turns,
+        first,
+        all: first.bit() | counters_for_turns,
     })
 }
 
