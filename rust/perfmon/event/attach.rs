@@ -40,7 +40,7 @@ pub(super) fn with_context<R: Send>(
             let context = unsafe { TASKS.find(task.as_ptr()) }?;
             let (result, is_emptied) = context.with_slots(f)?;
             if is_emptied {
-                TASKS.remove(&mut table::lock(), task.as_ptr(), context);
+                TASKS.remove(&mut table::lock(), context);
             }
             Some(result)
         }
@@ -81,7 +81,7 @@ pub(super) fn with_task_contexts(
             return false;
         }
         if let Some(((), true)) = context.with_slots(&mut f) {
-            TASKS.remove(&mut table::lock(), context.task(), context);
+            TASKS.remove(&mut table::lock(), context);
         }
         true
     });
@@ -269,7 +269,7 @@ fn insert_task_context(
     // used.
     let gone_context = unsafe { TASKS.find(task_ptr) }.filter(|context| context.is_gone());
     if let Some(context) = gone_context {
-        TASKS.remove(&mut lock, task_ptr, context);
+        TASKS.remove(&mut lock, context);
     }
     // SAFETY: `TASKS.find` requires the table's lock: `lock` is its guard, and is held until the context was last
     // used.

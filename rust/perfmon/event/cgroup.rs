@@ -118,8 +118,8 @@ pub(super) fn remove_event(cgroup: &Arc<Cgroup>) {
         let counted = unsafe { CGROUPS.find(cgroup.as_ptr()) };
         let unused = counted.filter(|counted| counted.event_count.fetch_sub(1, Relaxed) == 1);
         unused
+            .filter(|unused| CGROUPS.unlink(&mut lock, unused))
             .map(ptr::from_ref)
-            .filter(|unused| CGROUPS.unlink(&mut lock, cgroup.as_ptr(), *unused))
     };
     if let Some(removed) = removed {
         on_each_online(|_| true, reload);

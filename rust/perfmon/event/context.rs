@@ -210,11 +210,6 @@ impl Context {
         ptr::from_ref(self).expose_provenance() as u64
     }
 
-    /// Returns the task; null if the events are a CPU's.
-    pub(super) fn task(&self) -> *const bindings::task_struct {
-        self.task
-    }
-
     /// Returns whether the context has ended: it can't be loaded or locked any more.
     pub(super) fn is_gone(&self) -> bool {
         self.holder.load(Acquire) == GONE

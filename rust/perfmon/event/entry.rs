@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a type needs whose values are found in a table ([`super::table`]).
+//! The entries of tables ([`super::table`]).
 
 use super::rcu;
 use core::{ptr, sync::atomic::AtomicPtr};

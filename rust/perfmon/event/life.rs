@@ -79,7 +79,7 @@ fn with_current_task_slots(f: impl Fn(Option<ThisCpu<'_>>, &mut Slots)) {
     };
     let result = context.with_current_slots(irqs_off().here(), f);
     if let Some(((), true)) = result {
-        TASKS.remove(&mut table::lock(), task, context);
+        TASKS.remove(&mut table::lock(), context);
     }
 }
 

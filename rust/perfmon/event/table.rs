@@ -287,10 +287,10 @@ impl<T: Entry> Table<T> {
 
     /// Takes an entry out of the table. Returns false if it was taken out before. The caller gives the entry to
     /// [`rcu::free`].
-    pub(super) fn unlink(&self, _lock: &mut Lock, key: *const T::Key, entry: *const T) -> bool {
+    pub(super) fn unlink(&self, _lock: &mut Lock, entry: &T) -> bool {
         // SAFETY: `lists` requires the lock: `_lock` is its guard, and outlives the result.
         let lists = unsafe { self.lists() };
-        let mut link = lists.list_of(key);
+        let mut link = lists.list_of(entry.key());
         loop {
             let next = link.load(Relaxed);
             // SAFETY: `as_ref` requires a pointer that is null or valid: the entry is in the table, and the caller holds
@@ -308,8 +308,8 @@ impl<T: Entry> Table<T> {
     }
 
     /// Takes an entry that is gone out of the table, and frees it by RCU. Does nothing if it was taken out before.
-    pub(super) fn remove(&self, lock: &mut Lock, key: *const T::Key, entry: *const T) {
-        if self.unlink(lock, key, entry) {
+    pub(super) fn remove(&self, lock: &mut Lock, entry: &T) {
+        if self.unlink(lock, entry) {
             // SAFETY: `rcu::free` requires a value from a `KBox` that can't be found any more, once: `add` has leaked
             // the entry's `KBox`, and the entry has just been taken out, which can't be done twice.
             unsafe { rcu::free(entry) };
