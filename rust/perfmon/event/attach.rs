@@ -5,7 +5,10 @@ use super::{
     cgroup,
     context::{Context, HeldContext},
     event::Event,
-    slot::{self, refresh, Readings, Slot, SlotMemory, Slots, INITIAL_SLOTS, MAX_SLOTS},
+    slot::{
+        self, refresh, with_windows_closed, Readings, Slot, SlotMemory, Slots, INITIAL_SLOTS,
+        MAX_SLOTS,
+    },
     switch::{load_current, mark_current_missed},
     table::{self, TASKS},
     target::Target,
@@ -434,16 +437,9 @@ fn for_each_loaded(f: impl Fn(ThisCpu<'_>, &mut Slots) + Sync) {
 /// Removes all slots of a closed event from their contexts.
 pub(super) fn detach(event: &Event) {
     let remove = |here: Option<ThisCpu<'_>>, slots: &mut Slots| {
-        if !slots.iter().any(|slot| slot.is_of_event(event)) {
-            return;
-        }
-        if let Some(here) = here {
-            Readings::new(timestamp()).close_windows(here, slots);
-        }
-        slot::remove(slots, event);
-        if let Some(here) = here {
-            // Opens the windows of the other events. Those that this one led count without a leader from now on.
-            refresh(here, slots, timestamp());
+        if slots.iter().any(|slot| slot.is_of_event(event)) {
+            // The events that this one led count without a leader from now on.
+            with_windows_closed(here, slots, |slots| slot::remove(slots, event));
         }
     };
     with_each_context(&event.target, remove);

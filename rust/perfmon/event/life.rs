@@ -167,17 +167,12 @@ pub(super) unsafe fn exec_is_private(binprm: *mut bindings::linux_binprm) -> boo
 /// `enable_on_exec`, and removes the events with `remove_on_exec`. Until [`on_exec`] samples show nothing of the program.
 fn handle_exec() {
     with_current_task_slots(|here, slots| {
-        if let Some(here) = here {
-            // Closes the windows, so that the sums are up to date.
-            slot::Readings::new(timestamp()).close_windows(here, slots);
-        }
-        slots.exec = ExecStage::Begun;
-        slot::remove_where(slots, |event| event.config.remove_on_exec);
-        slots.iter_mut().for_each(Slot::enable_on_exec);
-        slot::discard_calls(here, slots);
-        if let Some(here) = here {
-            slot::refresh(here, slots, timestamp());
-        }
+        slot::with_windows_closed(here, slots, |slots| {
+            slots.exec = ExecStage::Begun;
+            slot::remove_where(slots, |event| event.config.remove_on_exec);
+            slots.iter_mut().for_each(Slot::enable_on_exec);
+            slot::discard_calls(here, slots);
+        });
     });
     mark_current_missed(irqs_off().here());
 }

@@ -128,18 +128,29 @@ pub(in crate::event) fn refresh(here: ThisCpu<'_>, slots: &mut Slots, now: u64) 
     }
 }
 
-/// Gives the slots the counters that their events have now. The windows close for that moment if the context is loaded
-/// on `here`.
-pub(in crate::event) fn follow_events(here: Option<ThisCpu<'_>>, slots: &mut Slots) {
-    if !slots.iter().any(Slot::has_other_counter) {
-        return;
-    }
+/// Calls `f` while no window is open, with the sums of all events up to date, and then opens the windows that should be
+/// open. `here` is the CPU that has the context loaded, if one has.
+pub(in crate::event) fn with_windows_closed(
+    here: Option<ThisCpu<'_>>,
+    slots: &mut Slots,
+    f: impl FnOnce(&mut Slots),
+) {
     if let Some(here) = here {
         Readings::new(timestamp()).close_windows(here, slots);
     }
-    slots.iter_mut().for_each(Slot::follow_event);
+    f(slots);
     if let Some(here) = here {
         refresh(here, slots, timestamp());
+    }
+}
+
+/// Gives the slots the counters that their events have now. The windows close for that moment if the context is loaded
+/// on `here`.
+pub(in crate::event) fn follow_events(here: Option<ThisCpu<'_>>, slots: &mut Slots) {
+    if slots.iter().any(Slot::has_other_counter) {
+        with_windows_closed(here, slots, |slots| {
+            slots.iter_mut().for_each(Slot::follow_event);
+        });
     }
 }
 
