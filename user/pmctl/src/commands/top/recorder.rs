@@ -11,8 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
 use crate::args::{Key, Top};
 use crate::events::rights::OWN_COMMAND;
@@ -53,10 +52,10 @@ impl RecorderProcess {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        // Ends the recorder with pmctl. Without samples it writes nothing, and would not notice that its reader has gone.
+        // Kills the recorder with pmctl. Without samples it writes nothing, and would not notice that its reader has gone.
         // SAFETY: `pre_exec` requires a closure that is safe between fork and exec, where only async-signal-safe code
         // may run: this one makes one system call, prctl(2), and allocates nothing.
-        unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGTERM)?)) };
+        unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGKILL)?)) };
         let mut child = command
             .spawn()
             .context("can't start pmctl as the recorder")?;
@@ -156,12 +155,9 @@ impl RecorderProcess {
 
 impl Drop for RecorderProcess {
     fn drop(&mut self) {
-        // Ends a recorder that still runs, since nothing reads its output from now on.
-        if let Ok(pid) = i32::try_from(self.child.id()) {
-            if let Ok(None) = self.child.try_wait() {
-                let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
-            }
-        }
+        // Nothing reads the recorder's output from now on. SIGTERM would have it end in order: write all samples and symbols
+        // to a pipe that may be full, and never end.
+        let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
@@ -221,6 +217,22 @@ mod tests {
         let start = Instant::now();
         drop(slow);
         assert!(start.elapsed() < Duration::from_secs(100), "it was ended");
+    }
+
+    #[test]
+    fn a_recorder_whose_output_waits_is_ended() {
+        let recorder = recorder("trap '' TERM; exec yes");
+        // The queue gets full, if there is time for it.
+        thread::sleep(Duration::from_millis(300));
+        let (sender, end) = sync_channel(1);
+        thread::spawn(move || {
+            drop(recorder);
+            sender.send(())
+        });
+        assert!(
+            end.recv_timeout(Duration::from_secs(100)).is_ok(),
+            "it was waited for"
+        );
     }
 
     #[test]
