@@ -63,7 +63,7 @@ record_running() {
 	wait
 }
 
-plan 26
+plan 28
 
 output=$(pmctl record -g -e $event -c $period -- "$program" $n 2>&1)
 is "record -g succeeds" 0 $?
@@ -130,5 +130,16 @@ record_running inside.data
 check "the map is not in this mount namespace" [ ! -e /tmp/perf-$program_pid.map ]
 near "a function made at run time has its share in another mount namespace" 5000 \
 	"$(pmctl_share 'made at run time$' -i inside.data --sort symbol)"
+
+# As in two containers, each program has the same path in a root of its own.
+mkdir root1 root2
+cp "$here/pmctl_turns" root1/p
+cp "$here/pmctl_shares" root2/p
+# shellcheck disable=SC2016 # the shell in it expands it
+pmctl record -a -e $event -c $period -o roots.data -- \
+	sh -c 'chroot root1 /p & chroot root2 /p 60000000; kill $!' >/dev/null 2>&1
+pmctl report -i roots.data --sort symbol >table 2>&1
+says "a program has the names of its functions" "$(cat table)" '\] turn'
+says "another program of the same path has those of its own" "$(cat table)" '\] share_'
 
 finish

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names and executable memory of tasks, and the paths of cgroups, as of the records so far.
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
@@ -27,8 +27,12 @@ pub(crate) struct AddressSpaces {
     named_threads: AHashMap<u32, usize>,
     /// The paths of cgroups, by ID.
     cgroups: AHashMap<u64, String>,
-    /// Paths of files.
+    /// Names of files: their paths, or as [`AddressSpaces::name_of_file`] tells files of one path apart.
     paths: NumberedValues<PathBuf>,
+    /// The first mapped file of each path.
+    first_files: AHashMap<PathBuf, FileIdentity>,
+    /// The path and the identity of each file that is not the first of its path.
+    later_files: AHashMap<FileNumber, (PathBuf, FileIdentity)>,
     /// Names of tasks.
     comms: NumberedValues<String>,
 }
@@ -71,6 +75,13 @@ pub(crate) struct FileNumber(u32);
 /// The number of a task's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NameNumber(u32);
+
+/// What tells a file from others of the same path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct FileIdentity {
+    device: (u32, u32),
+    inode: u64,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Mapping {
@@ -129,22 +140,27 @@ impl AddressSpaces {
             exec: false,
         });
         let map = |pid, (start, mapping): (&u64, &Mapping)| {
+            let identity = self.identity(mapping.file).unwrap_or_default();
             Body::Map(Map {
                 task: Task::leader(pid),
                 is_kernel: is_kernel(*start),
                 start: *start,
                 length: mapping.length,
                 offset: mapping.offset,
-                file: self.path(mapping.file).to_owned(),
+                device: identity.device,
+                inode: identity.inode,
+                file: self.path_in_file_system(mapping.file).to_owned(),
                 ..Map::default()
             })
         };
         let spaces = self.processes.iter();
-        let users = spaces.flat_map(|(pid, maps)| {
-            let mut maps: Vec<Body> = maps.iter().map(|entry| map(*pid, entry)).collect();
-            maps.sort_by_key(|body| !is_memfd(body));
-            maps
-        });
+        let entries = spaces.flat_map(|(pid, maps)| maps.iter().map(|entry| (*pid, entry)));
+        let mut users: Vec<(FileNumber, Body)> = entries
+            .map(|(pid, entry)| (entry.1.file, map(pid, entry)))
+            .collect();
+        // The first file of a path is the first there, too.
+        users.sort_by_key(|(file, body)| (!is_memfd(body), *file));
+        let users = users.into_iter().map(|(_, body)| body);
         let kernel = self.kernel.iter().map(|entry| map(u32::MAX, entry));
         let cgroups = self.cgroups.iter().map(|(id, path)| Body::Cgroup {
             id: *id,
@@ -187,13 +203,19 @@ impl AddressSpaces {
         if map.length == 0 {
             return;
         }
-        let is_code = !map.is_kernel && is_anonymous(&map.file) && !self.is_program(map);
+        let name = self.name_of_file(map);
+        let is_code = !map.is_kernel && is_anonymous(&map.file) && !self.is_program(map, &name);
         let file = if is_code {
-            self.paths.number(&*jit::map_of(map.task.pid))
+            FileNumber(self.paths.number(&*jit::map_of(map.task.pid)))
         } else {
-            self.paths.number(file_name(map))
+            let file = FileNumber(self.paths.number(&*name));
+            if let Cow::Owned(_) = name {
+                let identity = FileIdentity::of(map);
+                let later = (map.file.clone(), identity);
+                self.later_files.entry(file).or_insert(later);
+            }
+            file
         };
-        let file = FileNumber(file);
         let maps = if map.is_kernel {
             &mut self.kernel
         } else {
@@ -243,14 +265,36 @@ impl AddressSpaces {
         maps.insert(map.start, mapping);
     }
 
+    /// Returns the name of a mapped file: its path. If the first file of the path is another one, as in a container or before
+    /// an upgrade, returns the path with the inode and the device, as in `/bin/a (inode 12 of 8:1)`.
+    fn name_of_file<'a>(&mut self, map: &'a Map) -> Cow<'a, Path> {
+        let path = file_name(map);
+        let identity = FileIdentity::of(map);
+        // Files of perf's recordings may have no inode.
+        if map.is_kernel || identity.inode == 0 {
+            return Cow::Borrowed(path);
+        }
+        let Some(first) = self.first_files.get(path) else {
+            self.first_files.insert(path.to_owned(), identity);
+            return Cow::Borrowed(path);
+        };
+        if *first == identity {
+            return Cow::Borrowed(path);
+        }
+        let (major, minor) = identity.device;
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(" (inode {} of {major}:{minor})", identity.inode));
+        Cow::Owned(name.into())
+    }
+
     /// Returns whether a mapping of a file of `memfd_create(2)` is the program that the process executes, and not JIT code.
     /// The program is the first file that a process maps.
-    fn is_program(&self, map: &Map) -> bool {
+    fn is_program(&self, map: &Map, name: &Path) -> bool {
         let is_memfd = map.file.as_os_str().as_bytes().starts_with(MEMFD);
         let Some(maps) = self.processes.get(&map.task.pid).filter(|_| is_memfd) else {
             return is_memfd;
         };
-        let number = self.paths.numbers.get(&map.file);
+        let number = self.paths.numbers.get(name);
         maps.is_empty() || maps.values().any(|mapping| Some(&mapping.file.0) == number)
     }
 
@@ -301,14 +345,31 @@ impl AddressSpaces {
         (0..u32::try_from(self.paths.values.len()).unwrap_or(u32::MAX)).map(FileNumber)
     }
 
-    /// Returns the paths of the files so far, in the order of their numbers.
+    /// Returns the names of the files so far, in the order of their numbers.
     pub(crate) fn files(&self) -> impl ExactSizeIterator<Item = &Path> {
         self.paths.values.iter().map(PathBuf::as_path)
     }
 
-    /// Returns the path of a file.
+    /// Returns the name of a file: its path, with more words if another file with the same path was mapped before.
     pub(crate) fn path(&self, file: FileNumber) -> &Path {
         &self.paths.values[file.index()]
+    }
+
+    /// Returns the path at which a file was mapped. Another file may have the same.
+    pub(crate) fn path_in_file_system(&self, file: FileNumber) -> &Path {
+        let later = self.later_files.get(&file);
+        later.map_or_else(|| self.path(file), |(path, _)| path)
+    }
+
+    /// Returns the number of files that have the path of an earlier file.
+    pub(crate) fn later_files(&self) -> usize {
+        self.later_files.len()
+    }
+
+    fn identity(&self, file: FileNumber) -> Option<FileIdentity> {
+        let later = self.later_files.get(&file);
+        let first = || self.first_files.get(self.path(file));
+        later.map(|(_, identity)| identity).or_else(first).copied()
     }
 
     /// Returns the number of a task's name. A thread without a name of its own has the name of its process.
@@ -330,6 +391,15 @@ impl AddressSpaces {
     /// Returns the path of a cgroup; `None` if it is not known.
     pub(crate) fn cgroup(&self, id: u64) -> Option<&str> {
         self.cgroups.get(&id).map(String::as_str)
+    }
+}
+
+impl FileIdentity {
+    const fn of(map: &Map) -> Self {
+        Self {
+            device: map.device,
+            inode: map.inode,
+        }
     }
 }
 
@@ -484,6 +554,40 @@ mod tests {
             assert_eq!(place(spaces, 1, 0x5000), Some((name, 0x1000)));
             assert_eq!(place(spaces, 1, 0x6000), Some((name, 0x1000)));
             assert_eq!(place(spaces, 1, 0x1000), Some(("/tmp/perf-1.map", 0x1000)));
+        }
+    }
+
+    #[test]
+    fn files_of_one_path_are_told_apart() {
+        let of_inode = |pid, start, inode| {
+            let mut record = map(pid, start, 0x1000, "/lib/a.so");
+            if let Body::Map(map) = &mut record.body {
+                (map.device, map.inode) = ((0, 27), inode);
+            }
+            record
+        };
+        let mut spaces = AddressSpaces::default();
+        for (pid, start, inode) in [
+            (1, 0x5000, 10),
+            (2, 0x5000, 11),
+            (1, 0x7000, 0),
+            (3, 0x5000, 10),
+        ] {
+            spaces.apply(&of_inode(pid, start, inode));
+        }
+        let mut copy = AddressSpaces::default();
+        for record in spaces.records() {
+            copy.apply(&record);
+        }
+        for spaces in [&spaces, &copy] {
+            let name = |pid, address| place(spaces, pid, address).map(|(name, _)| name);
+            assert_eq!(name(1, 0x5000), Some("/lib/a.so"));
+            assert_eq!(name(2, 0x5000), Some("/lib/a.so (inode 11 of 0:27)"));
+            assert_eq!(name(1, 0x7000), Some("/lib/a.so"), "no inode is known");
+            assert_eq!(name(3, 0x5000), Some("/lib/a.so"));
+            let file = spaces.find(2, 0x5000).expect("it is mapped").file;
+            assert_eq!(spaces.path_in_file_system(file), Path::new("/lib/a.so"));
+            assert_eq!(spaces.later_files(), 1);
         }
     }
 

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A stream of `pmctl record -o -`, cut into recordings that can be shown while it is written.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use ahash::{AHashMap, AHashSet};
 use anyhow::{Context, Result};
 
-use crate::recording::address_spaces::AddressSpaces;
+use crate::recording::address_spaces::{AddressSpaces, FileNumber};
 use crate::recording::perfdata::{
     self, Body, BuildId, Record, Recording, Records, SymbolTable, Task,
 };
-use crate::recording::places::build_id;
+use crate::recording::places::{MappedFiles, build_id};
 use crate::recording::symbols::{DebugFiles, SymbolFinder, jit};
+use crate::recording::unwind::Programs as _;
 
 /// Size of the stream's header in bytes.
 const STREAM_HEADER_SIZE: usize = 16;
@@ -28,6 +29,8 @@ pub(super) struct PipeStream {
     head: Option<Recording>,
     /// Tasks and their mappings before the records in `window`.
     spaces: AddressSpaces,
+    /// The mapped files, and where they are now.
+    programs: MappedFiles,
     /// The records since the last recording.
     window: Vec<Record>,
     /// Number of records that were lost within the last recording.
@@ -50,9 +53,10 @@ impl PipeStream {
             bytes: Vec::new(),
             head: None,
             spaces: AddressSpaces::default(),
+            programs: MappedFiles::default(),
             window: Vec::new(),
             lost_records: 0,
-            names: SymbolFinder::new(DebugFiles::of_user()).with_kernel_kept(),
+            names: symbol_finder(),
             tables: AHashMap::new(),
             ended: AHashSet::new(),
             nameless: AHashSet::new(),
@@ -114,7 +118,8 @@ impl PipeStream {
         let mut window = std::mem::take(&mut self.window);
         window.sort_by_key(|record| record.stamp.time);
         self.lost_records = 0;
-        let mut unknown_offsets: AHashMap<PathBuf, AHashSet<u64>> = AHashMap::new();
+        let later_files = self.spaces.later_files();
+        let mut unknown_offsets: AHashMap<FileNumber, AHashSet<u64>> = AHashMap::new();
         for record in &window {
             match &record.body {
                 Body::Sample(sample) => {
@@ -127,8 +132,12 @@ impl PipeStream {
                 Body::Lost(number) => {
                     self.lost_records = self.lost_records.saturating_add(*number);
                 }
-                _ => self.spaces.apply(record),
+                _ => apply(record, &mut self.spaces, &mut self.programs),
             }
+        }
+        if self.spaces.later_files() > later_files {
+            // The finder keeps the first file that it has read at a path.
+            self.names = symbol_finder();
         }
         records.append(&mut window);
         let mut recording = Recording {
@@ -136,7 +145,7 @@ impl PipeStream {
             ..head.clone()
         };
         for (file, offsets) in unknown_offsets {
-            self.look_up_symbols(&file, &offsets);
+            self.look_up_symbols(file, &offsets);
         }
         recording.notes.symbols = self.tables.values().cloned().collect();
         recording.build_ids.clone_from(&self.build_ids);
@@ -163,7 +172,7 @@ impl PipeStream {
         &self,
         task: Task,
         address: u64,
-        unknown: &mut AHashMap<PathBuf, AHashSet<u64>>,
+        unknown: &mut AHashMap<FileNumber, AHashSet<u64>>,
     ) {
         let Some(place) = self.spaces.find(task.pid, address) else {
             return;
@@ -174,13 +183,21 @@ impl PipeStream {
         if is_known || self.nameless.contains(&(path.to_owned(), place.offset)) {
             return;
         }
-        let offsets = unknown.entry(path.to_owned()).or_default();
+        let offsets = unknown.entry(place.file).or_default();
         offsets.insert(place.offset);
     }
 
     /// Looks up the functions at some offsets of a file, and adds them to `tables`.
-    fn look_up_symbols(&mut self, file: &Path, offsets: &AHashSet<u64>) {
-        let found_table = self.names.look_up(file, offsets);
+    fn look_up_symbols(&mut self, number: FileNumber, offsets: &AHashSet<u64>) {
+        let file = self.spaces.path(number);
+        let program = self.programs.find(number, &self.spaces);
+        let found_table = match &program {
+            Ok(program) => self.names.look_up_in(file, program, offsets),
+            Err(_) => SymbolTable {
+                file: file.to_string_lossy().into_owned(),
+                ..SymbolTable::default()
+            },
+        };
         for offset in offsets
             .iter()
             .filter(|offset| found_table.at(**offset).is_none())
@@ -189,7 +206,8 @@ impl PipeStream {
         }
         let table = self.tables.entry(file.to_owned());
         let table = table.or_insert_with(|| {
-            self.build_ids.extend(build_id(file, file));
+            self.build_ids
+                .extend(program.ok().and_then(|program| build_id(file, &program)));
             SymbolTable {
                 symbols: Vec::new(),
                 ..found_table.clone()
@@ -207,6 +225,19 @@ impl PipeStream {
     }
 }
 
+/// Applies a record of a task or a mapping.
+fn apply(record: &Record, spaces: &mut AddressSpaces, programs: &mut MappedFiles) {
+    spaces.apply(record);
+    if let Body::Map(map) = &record.body {
+        programs.add_mapping(map, spaces);
+    }
+}
+
+/// Returns a finder that has read no file yet.
+fn symbol_finder() -> SymbolFinder {
+    SymbolFinder::new(DebugFiles::of_user()).with_kernel_kept()
+}
+
 /// Returns the size of the first record in bytes; `None` if not all of it has come.
 fn record_size(bytes: &[u8]) -> Option<usize> {
     let header = bytes.get(..RECORD_HEADER_SIZE)?;
@@ -216,9 +247,14 @@ fn record_size(bytes: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::process::Command;
+
     use super::*;
-    use crate::recording::perfdata::{Map, Pipe, Sample, Stamp};
+    use crate::recording::perfdata::{FileFacts, Map, Pipe, Sample, Stamp};
     use crate::recording::profile;
+    use crate::recording::symbols::Elf;
+    use crate::recording::symbols::testing::{offset, run};
 
     const RECORDING: &[u8] = include_bytes!("../../../tests/recordings/callers.data");
 
@@ -274,8 +310,11 @@ mod tests {
     fn files_have_their_build_ids() {
         let program = std::env::current_exe().expect("it is known");
         let mut stream = PipeStream::new();
+        let (map, _) = map_and_sample(&Map::default(), &program);
+        apply(&map, &mut stream.spaces, &mut stream.programs);
+        let file = stream.spaces.numbers().next().expect("it is mapped");
         for _ in 0..2 {
-            stream.look_up_symbols(&program, &AHashSet::from_iter([0]));
+            stream.look_up_symbols(file, &AHashSet::from_iter([0]));
         }
         assert_eq!(
             stream.build_ids,
@@ -292,32 +331,43 @@ mod tests {
         }
     }
 
-    /// Returns a stream in which a process has JIT code at an address, and a sample there.
-    fn with_code(pid: u32, address: u64) -> (PipeStream, Record) {
-        let body = Body::Map(Map {
-            task: Task::leader(pid),
-            start: address,
+    /// Returns the mapping of a file, and a sample 8 bytes behind its start.
+    fn map_and_sample(map: &Map, file: &Path) -> (Record, Record) {
+        let (task, ip) = (map.task, map.start + 8);
+        let map = Map {
             length: 0x1000,
-            file: "//anon".into(),
-            ..Map::default()
-        });
-        let map = Record {
-            stamp: Stamp::default(),
-            body,
+            file: file.to_owned(),
+            ..map.clone()
         };
-        let sample = Record {
-            stamp: Stamp {
-                task: Task::leader(pid),
-                ..Stamp::default()
-            },
-            body: Body::Sample(Sample {
-                ip: address + 8,
-                ..Sample::default()
-            }),
+        let stamp = Stamp {
+            task,
+            ..Stamp::default()
         };
+        let sample = Sample {
+            ip,
+            ..Sample::default()
+        };
+        let record = |body| Record { stamp, body };
+        (record(Body::Map(map)), record(Body::Sample(sample)))
+    }
+
+    /// Returns a stream that has its head.
+    fn begun() -> PipeStream {
         let mut stream = PipeStream::new();
         stream.head = Some(perfdata::read(RECORDING).expect("it is whole"));
-        stream.spaces.apply(&map);
+        stream
+    }
+
+    /// Returns a stream in which a process has JIT code at an address, and a sample there.
+    fn with_code(pid: u32, address: u64) -> (PipeStream, Record) {
+        let map = Map {
+            task: Task::leader(pid),
+            start: address,
+            ..Map::default()
+        };
+        let (map, sample) = map_and_sample(&map, Path::new("//anon"));
+        let mut stream = begun();
+        apply(&map, &mut stream.spaces, &mut stream.programs);
         (stream, sample)
     }
 
@@ -358,6 +408,40 @@ mod tests {
         assert_eq!(name(&mut stream, &sample).as_deref(), Some("made"));
         assert_eq!(name(&mut stream, &sample), None);
         assert!(stream.ended.is_empty());
+    }
+
+    #[test]
+    fn a_program_that_is_built_anew_has_its_new_names() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let (source, path) = (folder.path().join("a.c"), folder.path().join("a"));
+        let mut stream = begun();
+        for (pid, function) in [(1, "early"), (2, "late")] {
+            let text = format!(
+                "int {function}(int x) {{ return x * 3 + 5; }} int main(void) {{ return 0; }}"
+            );
+            std::fs::write(&source, text).expect("it can be written");
+            let built = folder.path().join("built");
+            run(Command::new("cc").arg("-o").args([&built, &source]));
+            std::fs::rename(&built, &path).expect("it can be moved");
+            let elf = Elf::read(&path).expect("it was compiled");
+            let place = offset(&path, &elf, function);
+            let map = Map {
+                task: Task::leader(pid),
+                start: 0x1000,
+                offset: place - 8,
+                inode: FileFacts::of(&path).expect("it is there").inode,
+                ..Map::default()
+            };
+            let (map, sample) = map_and_sample(&map, &path);
+            stream.window = vec![map, sample];
+            let notes = stream.take_recording().expect("the head has come").notes;
+            let mut names = notes.symbols.iter().flat_map(|table| &table.symbols);
+            assert!(
+                names.any(|symbol| symbol.name == function),
+                "{function}: {:?}",
+                notes.symbols
+            );
+        }
     }
 
     #[test]

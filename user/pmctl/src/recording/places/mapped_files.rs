@@ -26,7 +26,7 @@ use crate::system::files;
 
 /// Identity of the files that were mapped, and of the kernel.
 #[derive(Default)]
-pub(super) struct MappedFiles {
+pub(crate) struct MappedFiles {
     /// The recording that is read; `None` while pmctl records.
     past: Option<PastRecording>,
     /// State of each file when it was mapped first, by the file's number.
@@ -80,7 +80,7 @@ impl MappedFiles {
     }
 
     /// Notes a mapping, after it was applied to `spaces`.
-    pub(super) fn add_mapping(&mut self, map: &Map, spaces: &AddressSpaces) {
+    pub(crate) fn add_mapping(&mut self, map: &Map, spaces: &AddressSpaces) {
         if map.is_kernel {
             let name = mapped::file_name(map).to_owned();
             self.kernel_addresses.entry(name).or_insert(map.start);
@@ -89,7 +89,7 @@ impl MappedFiles {
             let is_live = self.past.is_none();
             let is_file = path.is_absolute() && jit::process_of(path).is_none();
             self.files.push(if is_file {
-                FirstMappingState::of(path, map, is_live)
+                FirstMappingState::of(mapped::file_name(map), map, is_live)
             } else {
                 FirstMappingState::default()
             });
@@ -97,9 +97,9 @@ impl MappedFiles {
     }
 
     /// Returns the build-id of a file in the recording, if it has one.
-    fn version_of(&self, path: &Path) -> FileVersion<'_> {
+    fn version_of(&self, name: &Path) -> FileVersion<'_> {
         let past = self.past.as_ref();
-        let build_id = past.and_then(|past| past.build_ids.get(path));
+        let build_id = past.and_then(|past| past.build_ids.get(name));
         FileVersion {
             build_id: build_id.map(|id| &id[..]),
             facts: None,
@@ -184,7 +184,10 @@ impl Programs for MappedFiles {
                 .ok_or(Absence::Replaced);
         }
         match &self.past {
-            Some(past) => past.find(path, first, self.version_of(path)),
+            Some(past) => {
+                let version = self.version_of(path);
+                past.find(spaces.path_in_file_system(file), first, version)
+            }
             None => first.find_file(file, spaces),
         }
     }
@@ -212,7 +215,7 @@ impl FirstMappingState {
         file: mapped::FileNumber,
         spaces: &AddressSpaces,
     ) -> Result<PathBuf, Absence> {
-        let path = spaces.path(file);
+        let path = spaces.path_in_file_system(file);
         if self.facts.is_some() && FileFacts::of(path) == self.facts {
             return Ok(path.to_owned());
         }
@@ -342,6 +345,36 @@ mod tests {
         assert_eq!(absence(&ended_before, map(inode)), Some(Absence::Replaced));
         file.close().expect("it is there");
         assert_eq!(absence(&ended_after, map(inode)), Some(Absence::Missing));
+    }
+
+    #[test]
+    fn each_file_of_a_path_is_found_by_its_inode() {
+        let file = tempfile::NamedTempFile::new().expect("it can be made");
+        let inode = FileFacts::of(file.path()).expect("it is there").inode;
+        let map = |start, inode| Map {
+            start,
+            length: 0x1000,
+            inode,
+            file: file.path().to_owned(),
+            ..Map::default()
+        };
+        for [first, second] in [[inode, inode + 1], [inode + 1, inode]] {
+            let maps = [map(0x1000, first), map(0x2000, second)];
+            let (mapped_files, spaces) = apply(&Recording::default(), &maps);
+            let found = |address| {
+                let file = spaces.find(0, address).expect("it is mapped").file;
+                mapped_files.find(file, &spaces)
+            };
+            let expected = |of| {
+                if of == inode {
+                    Ok(file.path().to_owned())
+                } else {
+                    Err(Absence::Replaced)
+                }
+            };
+            assert_eq!(found(0x1000), expected(first));
+            assert_eq!(found(0x2000), expected(second));
+        }
     }
 
     /// Returns the mapping of a part of the kernel.

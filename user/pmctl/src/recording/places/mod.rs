@@ -15,7 +15,7 @@ use crate::recording::perfdata::{
 };
 use crate::recording::symbols::{Absence, DebugFiles, Elf, SymbolFinder};
 use crate::recording::unwind::{self, Cuts, Programs as _, Unwinder, vdso_build_id};
-use mapped_files::MappedFiles;
+pub(crate) use mapped_files::MappedFiles;
 
 /// Addresses of samples, call chains and branches.
 #[derive(Default)]
