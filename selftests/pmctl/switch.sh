@@ -47,7 +47,7 @@ is_sorted() {
 	sort -c -n 2>/dev/null
 }
 
-plan 35
+plan 36
 
 # A page has room for 73 samples of 56 bytes; the program has some 6000.
 remove_files
@@ -111,6 +111,28 @@ check "no sample is in two dumps" [ -z "$(for n in 1 2 3; do
 check "the dumps are in the order of their samples" is_sorted <<-END
 	$(for n in 1 2 3; do sample_times "$(nth_file $n)" | head -n 1; done)
 END
+
+# A child that executes no program keeps its name in all dumps, although its parent has another by then.
+cat >dumps <<'END'
+(
+	for dump in 1 2; do
+		i=0
+		while [ $i -lt 30000 ]; do i=$((i + 1)); done
+		kill -USR2 $PPID
+		wait_until "has_lines $dump record.log '^pmctl: wrote'"
+	done
+	i=0
+	while [ $i -lt 30000 ]; do i=$((i + 1)); done
+	kill $$
+) &
+exec "$here/pmctl_turns" 1000000 >/dev/null
+END
+remove_files
+# shellcheck disable=SC2016
+pmctl record --overwrite --switch-output -e $event \
+	-c 10007 -m 4 -- sh -c 'here=$0; . "$here/ktap.sh"; . ./dumps' "$here" 2>record.log
+is "a child has its name in each dump" "sh sh sh" \
+	"$(for n in 1 2 3; do pmctl script -i "$(nth_file $n)" -F comm | tr -d ' ' | grep -x sh | head -n 1; done | xargs)"
 
 # Without --overwrite no sample is missing: 59958 samples of 56 bytes each.
 remove_files

@@ -2,6 +2,7 @@
 //! The state of tasks and their memory before a file begins: each file of `--switch-output` repeats it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::mem;
 
 use crate::recording::perfdata::{Body, Map, Record, Stamp, Task};
 
@@ -38,13 +39,9 @@ impl History {
         }
     }
 
-    /// Removes and returns the records that were kept, and adds them to the state.
+    /// Removes and returns the records that were kept. They have to be added to the state ([`Self::apply`]), each once.
     pub(super) fn take_recent(&mut self) -> Vec<Record> {
-        let recent: Vec<Record> = self.recent.drain(..).collect();
-        for record in &recent {
-            self.apply(record);
-        }
-        recent
+        self.recent.drain(..).collect()
     }
 
     /// Changes the state as the record says.
@@ -66,8 +63,11 @@ impl History {
             }
             Body::Map(map) => {
                 let maps = &mut self.processes.entry(map.task.pid).or_default().maps;
-                let end = |map: &Map| map.start.saturating_add(map.length);
-                maps.retain(|old| end(old) <= map.start || end(map) <= old.start);
+                let overlaps = |old: &Map| old.start < end(map) && map.start < end(old);
+                if maps.iter().any(overlaps) {
+                    let older = mem::take(maps).into_iter();
+                    maps.extend(older.flat_map(|old| parts_outside(old, map)));
+                }
                 maps.push(map.clone());
             }
             Body::Comm { task, name, exec } => {
@@ -139,6 +139,27 @@ impl History {
         }
         records
     }
+}
+
+fn end(map: &Map) -> u64 {
+    map.start.saturating_add(map.length)
+}
+
+/// Returns the parts of a mapping that a newer one does not replace.
+fn parts_outside(old: Map, new: &Map) -> impl Iterator<Item = Map> + use<> {
+    let old_end = end(&old);
+    let rest = old.start.max(end(new));
+    let below = Map {
+        length: old_end.min(new.start).saturating_sub(old.start),
+        ..old.clone()
+    };
+    let above = Map {
+        start: rest,
+        length: old_end.saturating_sub(rest),
+        offset: old.offset.wrapping_add(rest - old.start),
+        ..old
+    };
+    [below, above].into_iter().filter(|map| map.length > 0)
 }
 
 #[cfg(test)]
@@ -231,17 +252,32 @@ mod tests {
     }
 
     #[test]
-    fn a_new_mapping_replaces_those_that_it_overlaps() {
-        let records = [
-            comm(7, 7, "x", true),
-            map(7, 0x1000, 0x1000, "below"),
-            map(7, 0x2000, 0x1000, "old"),
-            map(7, 0x3000, 0x1000, "above"),
-            map(7, 0x2800, 0x100, "new"),
-        ];
+    fn a_new_mapping_replaces_what_it_overlaps() {
+        let mut history = History::default();
+        for (start, length, file) in [
+            (0x1000, 0x1000, "below"),
+            (0x2000, 0x1000, "old"),
+            (0x3000, 0x1000, "covered"),
+            (0x4000, 0x1000, "above"),
+            (0x2800, 0x100, "within"),
+            (0x2f00, 0x1200, "over"),
+        ] {
+            history.apply(&map(7, start, length, file));
+        }
+        let maps = history.processes[&7].maps.iter();
+        let maps: Vec<_> = maps
+            .map(|map| (map.start, map.length, map.offset, map.file.to_str()))
+            .collect();
         assert_eq!(
-            state_after(&records),
-            ["7/7 x", "7 below", "7 above", "7 new"]
+            maps,
+            [
+                (0x1000, 0x1000, 0, Some("below")),
+                (0x2000, 0x800, 0, Some("old")),
+                (0x2900, 0x600, 0x900, Some("old")),
+                (0x4100, 0xf00, 0x100, Some("above")),
+                (0x2800, 0x100, 0, Some("within")),
+                (0x2f00, 0x1200, 0, Some("over")),
+            ]
         );
     }
 
@@ -250,7 +286,9 @@ mod tests {
         let mut history = History::default();
         history.keep_recent(comm(7, 7, "x", true));
         assert!(state_lines(&history).is_empty());
-        assert_eq!(history.take_recent(), [comm(7, 7, "x", true)]);
+        let recent = history.take_recent();
+        assert_eq!(recent, [comm(7, 7, "x", true)]);
+        recent.iter().for_each(|record| history.apply(record));
         assert_eq!(state_lines(&history), ["7/7 x"]);
         for pid in 0..u32::try_from(MAX_RECENT_RECORDS).expect("it is small") + 2 {
             history.keep_recent(comm(pid, pid, "y", true));
