@@ -70,7 +70,7 @@ missed=0
 if [ "$(nproc)" -gt 1 ] && disable_counters; then
 	missed=4
 fi
-plan $((104 + missed))
+plan $((105 + missed))
 
 record -e $event -c $period
 is "record succeeds" 0 $?
@@ -406,6 +406,11 @@ if [ $missed != 0 ]; then
 	says "record says why events were lost" "$output" 'Something else changed the registers'
 	says "report marks a count with missed events as a lower bound" "$(pmctl report 2>/dev/null)" 'counted: .* or more, see LOST'
 fi
+
+# Each CPU has descriptors of its own: pmctl raises its limit, and the command has the usual one.
+# shellcheck disable=SC3045 # busybox has it
+limit=$(ulimit -Sn 12; pmctl record -q -e instructions:u,branches:u,cycles:u -o few.data -- sh -c 'ulimit -Sn' 2>&1)
+is "record opens more files than the soft limit, and the command has the limit" 12 "$limit"
 
 if ! pmctl info | grep -q 'no last branches'; then
 	record -b -e branches:u -c $period

@@ -37,6 +37,7 @@ use crate::events::threads::TaskList;
 use crate::recording::cgroups::KnownCgroups;
 use crate::system::child::Waiting;
 use crate::system::exit;
+use crate::system::files::allow_many_files;
 use crate::system::signals::Signals;
 
 /// Records, and returns the exit code.
@@ -48,6 +49,8 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
         online,
         command,
     } = Opening::new(common)?;
+    // Each CPU has events of its own, and files that are not at their paths are kept open.
+    allow_many_files();
     // Fails before any event is opened if there is no such task.
     let task_list = match &common.target {
         RecordTarget::Tasks(task_list) => task_list.clone(),
