@@ -1,27 +1,49 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! QEMU's monitor (QMP), whose commands and answers are lines of JSON.
 
+use std::fmt::{self, Display, Formatter};
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+
+use crate::system::signals::{Event, Signals};
 
 /// Error of a connection that QEMU has closed.
 const QEMU_ENDED: &str = "QEMU has ended";
 
-/// A connection to a monitor.
-pub(super) struct Monitor {
-    socket: BufReader<UnixStream>,
+/// Error of a wait for the monitor that a signal has ended: it asks pmctl to end.
+#[derive(Debug)]
+pub(super) struct EndedBy(pub(super) Signal);
+
+impl Display for EndedBy {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} has ended the wait for QEMU", self.0)
+    }
 }
 
-impl Monitor {
+impl std::error::Error for EndedBy {}
+
+/// A connection to a monitor. QEMU may take any time to answer, so its functions return the error [`EndedBy`] if one of
+/// the signals comes meanwhile.
+pub(super) struct Monitor<'a> {
+    socket: BufReader<UnixStream>,
+    signals: &'a Signals,
+}
+
+impl<'a> Monitor<'a> {
     /// Reads the monitor's greeting, and enables commands.
-    pub(super) fn new(socket: UnixStream) -> Result<Self> {
+    pub(super) fn new(socket: UnixStream, signals: &'a Signals) -> Result<Self> {
         let mut monitor = Self {
             socket: BufReader::new(socket),
+            signals,
         };
         monitor.read_line()?;
         monitor.execute("qmp_capabilities", &json!({}))?;
@@ -47,7 +69,11 @@ impl Monitor {
 
     /// Reads a line.
     fn read_line(&mut self) -> Result<Value> {
+        if self.socket.buffer().is_empty() {
+            self.wait()?;
+        }
         let mut line = String::new();
+        // QEMU writes whole lines.
         let length = self
             .socket
             .read_line(&mut line)
@@ -57,6 +83,24 @@ impl Monitor {
         }
         serde_json::from_str(&line)
             .context("QEMU's monitor has answered with a line that is not JSON")
+    }
+
+    /// Waits until QEMU has written something.
+    fn wait(&self) -> Result<()> {
+        let mut poll_fds = [self.signals.as_fd(), self.socket.get_ref().as_fd()]
+            .map(|file| PollFd::new(file, PollFlags::POLLIN));
+        loop {
+            match poll(&mut poll_fds, PollTimeout::NONE) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(errno) => return Err(errno).context("can't wait for QEMU"),
+            }
+            if let Event::End { signal, .. } = self.signals.next()? {
+                return Err(EndedBy(signal).into());
+            }
+            if poll_fds[1].any().unwrap_or(true) {
+                return Ok(());
+            }
+        }
     }
 
     /// Saves the machine's state to a file, without its memory, which is in a file already.
@@ -97,5 +141,24 @@ impl Monitor {
             &json!({ "capabilities": [capability] }),
         )
         .map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::signal::raise;
+
+    use super::*;
+
+    #[test]
+    fn a_signal_ends_the_wait_for_a_silent_monitor() {
+        let signals = Signals::hold().expect("they can be held");
+        let (socket, mut qemu) = UnixStream::pair().expect("it can be made");
+        let greeting = r#"{"QMP": {}}"#;
+        writeln!(qemu, "{greeting}").expect("it has room");
+        raise(Signal::SIGTERM).expect("it is this thread's");
+        let error = Monitor::new(socket, &signals).err().expect("it ends");
+        let signal = error.downcast_ref::<EndedBy>().map(|ended| ended.0);
+        assert_eq!(signal, Some(Signal::SIGTERM));
     }
 }

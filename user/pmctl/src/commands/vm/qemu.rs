@@ -22,6 +22,7 @@ use super::image::Image;
 use super::monitor::Monitor;
 use super::shared::SharedFolders;
 use crate::args::{Vm, VmCpu};
+use crate::system::signals::Signals;
 
 /// Name of the serial port for the messages between host and guest.
 pub(super) const PORT: &str = "pmctl";
@@ -135,12 +136,12 @@ impl Qemu {
     }
 
     /// Connects to the monitor. This works only once.
-    pub(super) fn monitor(&mut self) -> Result<Monitor> {
+    pub(super) fn monitor<'a>(&mut self, signals: &'a Signals) -> Result<Monitor<'a>> {
         let socket = self
             .monitor
             .take()
             .context("QEMU's monitor was connected before")?;
-        Monitor::new(socket)
+        Monitor::new(socket, signals)
     }
 
     /// Returns the last lines that QEMU and the kernel have written, for a machine that ended by itself.

@@ -19,6 +19,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::signal::Signal;
 
+use super::monitor::EndedBy;
 use super::qemu::{KERNEL_COMMAND_LINE, MEMORY, Memory, Qemu, VirtualMachine, qemu_cpu_name};
 use super::start_watch::StartWatch;
 use super::wire::{Channel, Message};
@@ -52,11 +53,15 @@ pub(super) fn start(machine: &VirtualMachine<'_>, signals: &Signals) -> Result<M
                 return Ok(MachineStart::Stopped(signal));
             }
         }
-        match restore(machine, &directory) {
+        match restore(machine, &directory, signals) {
             Ok(Some((qemu, socket))) => return Ok(MachineStart::Restored(qemu, socket, directory)),
             Ok(None) => remove_snapshot(&directory),
-            // The cause may be outside of the snapshot, such as a limit of the caller, so the snapshot stays.
-            Err(_) => {}
+            Err(error) => {
+                if let Some(EndedBy(signal)) = error.downcast_ref() {
+                    return Ok(MachineStart::Stopped(*signal));
+                }
+                // The cause may be outside of the snapshot, such as a limit of the caller, so the snapshot stays.
+            }
         }
     }
     let (qemu, socket) = Qemu::start(machine, &Memory::New)?;
@@ -81,8 +86,12 @@ fn remove_snapshot(directory: &Path) {
 /// memory.
 ///
 /// # Errors
-/// QEMU can't be started.
-fn restore(machine: &VirtualMachine<'_>, directory: &Path) -> Result<Option<(Qemu, UnixStream)>> {
+/// QEMU can't be started, or a signal came.
+fn restore(
+    machine: &VirtualMachine<'_>,
+    directory: &Path,
+    signals: &Signals,
+) -> Result<Option<(Qemu, UnixStream)>> {
     let memory = fs::metadata(directory.join(MEMORY)).map_or(0, |facts| facts.len());
     if memory != u64::from(machine.args.memory) << 20 {
         return Ok(None);
@@ -90,8 +99,12 @@ fn restore(machine: &VirtualMachine<'_>, directory: &Path) -> Result<Option<(Qem
     // Marks the snapshot as used, for `remove_old_snapshots`.
     File::open(directory)?.set_modified(SystemTime::now())?;
     let (mut qemu, socket) = Qemu::start(machine, &Memory::Saved(directory))?;
-    let is_whole = qemu.monitor()?.restore(&state_uri(directory)).is_ok();
-    Ok(is_whole.then_some((qemu, socket)))
+    let mut monitor = qemu.monitor(signals)?;
+    match monitor.restore(&state_uri(directory)) {
+        Ok(()) => Ok(Some((qemu, socket))),
+        Err(error) if error.is::<EndedBy>() => Err(error),
+        Err(_) => Ok(None),
+    }
 }
 
 /// Makes a snapshot and gives it its final name, if that works. Returns a signal that ends pmctl, if one came.
@@ -102,6 +115,10 @@ fn make_snapshot(
 ) -> Option<Signal> {
     let temporary = directory.with_extension(std::process::id().to_string());
     let result = boot_and_save(machine, &temporary, signals);
+    let result = result.or_else(|error| match error.downcast_ref() {
+        Some(EndedBy(signal)) => Ok(Some(*signal)),
+        None => Err(error),
+    });
     let is_saved = matches!(result, Ok(None));
     // The name may exist already, if another run has made the snapshot at the same time.
     if is_saved && fs::rename(&temporary, directory).is_ok() {
@@ -142,7 +159,7 @@ fn boot_and_save(
             None => {}
         }
     }
-    qemu.monitor()?.save(&state_uri(directory))?;
+    qemu.monitor(signals)?.save(&state_uri(directory))?;
     for name in [MEMORY, STATE_FILE] {
         File::open(directory.join(name))?.sync_all()?;
     }
