@@ -31,6 +31,8 @@ const COMPRESSED2: u32 = 83;
 
 /// `PERF_RECORD_MISC_FORK_EXEC`: perf made the record for a task that it found in `/proc`. perf before Linux 4.20 does
 /// not set it; such a record is known by its time, 0.
+/// `PERF_RECORD_MISC_LOST_SAMPLES_BPF`.
+const MISC_LOST_SAMPLES_BPF: u16 = 1 << 15;
 const MISC_FORK_EXEC: u16 = 1 << 13;
 
 /// `PERF_RECORD_MISC_*` of mappings: not executable; with a build-id in the place of device and inode.
@@ -76,8 +78,9 @@ pub(super) fn parse(
         blocks.skip(size);
     }
     let section = (0, bytes.len() as u64);
+    let lost_records = events.lost_records.max(events.lost_samples);
     let words = [
-        lost_note(events.lost_records),
+        lost_note(lost_records),
         events.no_callers_note(),
         events.deferred.missing_note(),
         is_unfinished.then(|| UNFINISHED.to_owned()),
@@ -88,7 +91,7 @@ pub(super) fn parse(
         version: Notes::VERSION,
         scope: scope_in_words(&features.host),
         degraded,
-        lost_by_perf: events.lost_records,
+        lost_by_perf: lost_records,
         ..Notes::default()
     };
     let features = Features {
@@ -132,14 +135,23 @@ fn end_of_whole_records(
 }
 
 /// Appends a record in pmctl's layout. That layout has more fields, so a sample that gets too long for a record loses
-/// its stack.
+/// the end of its stack, as if less of it had been asked for.
 fn append(mut record: Record, parts: SampleParts, bytes: &mut Vec<u8>) {
+    /// Size of the longest record in bytes: a multiple of 8 that fits into 16 bits.
+    const MAX_SIZE: usize = 0xfff8;
     let start = bytes.len();
     record.encode(parts, bytes);
-    if bytes.len() - start > usize::from(u16::MAX) {
+    let excess = (bytes.len() - start).saturating_sub(MAX_SIZE);
+    if excess > 0 {
         bytes.truncate(start);
         if let Body::Sample(sample) = &mut record.body {
-            sample.user_stack = None;
+            if let Some(user_stack) = &mut sample.user_stack {
+                let rest = user_stack.requested_bytes.saturating_sub(excess as u64);
+                user_stack.requested_bytes = rest;
+                user_stack
+                    .stack
+                    .truncate(usize::try_from(rest).unwrap_or(0));
+            }
             record.encode(parts, bytes);
         }
     }
@@ -173,8 +185,11 @@ struct Events {
     ids: AHashMap<u64, usize>,
     /// The parts that samples of any event have.
     parts: SampleParts,
-    /// Number of records for which the kernel had no room.
+    /// Number of lost records of all kinds, as the kernel has reported them.
     lost_records: u64,
+    /// Number of lost samples, as perf reports them at the end. They are among `lost_records`, if the kernel has reported
+    /// any.
+    lost_samples: u64,
     /// Build-ids of mapped files.
     build_ids: Vec<BuildId>,
     /// The programs' parts of call chains, if these came in records of their own.
@@ -218,6 +233,7 @@ impl Events {
             ids,
             parts,
             lost_records: 0,
+            lost_samples: 0,
             build_ids: Vec::new(),
             deferred: DeferredChains::default(),
             have_deferred_chains: all.iter().any(|(attr, _)| attr.has_deferred_chains()),
@@ -307,7 +323,14 @@ impl Events {
         }
         let body = match kind {
             MMAP => decode_mmap(content).map(Body::Map),
-            LOST_SAMPLES => Reader(content).u64().map(Body::Lost),
+            LOST_SAMPLES => {
+                let samples = Reader(content).u64().ok_or(broken_records)?;
+                // Others were left out by the user's filter (`perf record --filter`).
+                if misc & MISC_LOST_SAMPLES_BPF == 0 {
+                    self.lost_samples = self.lost_samples.saturating_add(samples);
+                }
+                return Ok(None);
+            }
             _ if codec::USED_TYPES.contains(&kind) => codec::body((kind, misc), content),
             _ => return Ok(None),
         };
@@ -423,5 +446,52 @@ fn module_name(file: &Path) -> PathBuf {
     match name.and_then(|name| name.split_once(".ko")) {
         Some((name, _)) => format!("[{}]", name.replace('-', "_")).into(),
         None => file.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::{Sample, Stamp, UserStack};
+    use super::*;
+
+    #[test]
+    fn a_sample_that_gets_too_long_keeps_the_beginning_of_its_stack() {
+        let parts = SampleParts {
+            has_user_stack: true,
+            ..SampleParts::default()
+        };
+        for (requested, size) in [(0x8000, 0x8000), (0xfff0, 0xfff8)] {
+            let user_stack = UserStack {
+                is_64_bit: true,
+                registers: [1; UserStack::REGISTERS],
+                stack: vec![7; requested],
+                requested_bytes: requested as u64,
+            };
+            let body = Body::Sample(Sample {
+                user_stack: Some(Box::new(user_stack)),
+                ..Sample::default()
+            });
+            let mut bytes = Vec::new();
+            append(
+                Record {
+                    stamp: Stamp::default(),
+                    body,
+                },
+                parts,
+                &mut bytes,
+            );
+            assert!(
+                bytes.len() >= size && bytes.len() <= 0xfff8,
+                "{}",
+                bytes.len()
+            );
+            let (record, _) = codec::decode_record(&bytes, parts).expect("it is whole");
+            let Some(Body::Sample(sample)) = record.map(|record| record.body) else {
+                panic!("it is a sample");
+            };
+            let user_stack = sample.user_stack.expect("it has one");
+            assert_eq!(user_stack.stack.len() as u64, user_stack.requested_bytes);
+            assert!(user_stack.stack.iter().all(|byte| *byte == 7));
+        }
     }
 }
