@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The device that all events of a program share, so that only one descriptor of it is open.
+//! The device that the events of a program share, so that it takes one descriptor and not one for each event.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, TryLockError, Weak};
 
 use crate::sys::Driver;
 use crate::{Device, Error};
@@ -11,8 +11,13 @@ static SHARED_DEVICE: Mutex<Option<(Weak<dyn Driver>, crate::Properties)>> = Mut
 
 /// Returns the shared device, and opens it if no event keeps it open.
 pub(crate) fn device() -> Result<Device, Error> {
-    // The lock protects one assignment: a panic can't leave it half done.
-    let mut shared = SHARED_DEVICE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut shared = match SHARED_DEVICE.try_lock() {
+        Ok(shared) => shared,
+        // The lock protects one assignment: a panic can't leave it half done.
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        // Another thread opens the device. In a child of fork(2) it may be a thread that the child does not have.
+        Err(TryLockError::WouldBlock) => return Device::open(),
+    };
     if let Some((driver, properties)) = shared.as_ref() {
         if let Some(driver) = driver.upgrade() {
             return Ok(Device::with_properties(driver, *properties));
@@ -24,4 +29,16 @@ pub(crate) fn device() -> Result<Device, Error> {
         *device.properties(),
     ));
     Ok(device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_opens_the_device_is_not_waited_for() {
+        let _held = SHARED_DEVICE.try_lock();
+        // Without a driver it is an error.
+        let _ = std::thread::spawn(device).join();
+    }
 }
