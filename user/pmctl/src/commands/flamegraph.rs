@@ -120,13 +120,7 @@ pub(crate) fn collect_stacks(
         if named.sample.event == event {
             let comm = names.comm(named.stamp.task).to_owned();
             let mut levels = vec![comm];
-            let frames: Vec<Frame<'_>> = match source_lines {
-                Some(source_lines) => {
-                    names.chain_with_lines(named, source_lines, (true, usize::MAX))
-                }
-                None if has_chains => names.chain(named).collect(),
-                None => vec![Frame::of_sample(named)],
-            };
+            let frames = names.stack(named, source_lines);
             if has_chains {
                 levels.extend(frames.iter().rev().map(frame_label));
             } else {

@@ -154,10 +154,7 @@ impl<'a> Profile<'a> {
         source_lines: Option<&SourceLines<'_>>,
         start: u64,
     ) {
-        let frames: Vec<Frame<'_>> = match source_lines {
-            Some(source_lines) => names.chain_with_lines(named, source_lines, (true, usize::MAX)),
-            None => names.chain(named).collect(),
-        };
+        let frames = names.stack(named, source_lines);
         let mut stack = None;
         let mut depth = 0;
         for frame in frames.iter().rev() {

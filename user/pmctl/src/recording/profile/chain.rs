@@ -123,6 +123,21 @@ impl SampleNames<'_> {
         }
         frames
     }
+
+    /// Returns the functions of a sample, from the sampled one to the outermost caller. The sampled one is the first, whether
+    /// the call chain includes it or not. With source lines there are also the functions that were inlined.
+    pub(crate) fn stack<'b>(
+        &'b self,
+        named: &'b NamedSample<'_>,
+        source_lines: Option<&SourceLines<'_>>,
+    ) -> Vec<Frame<'b>> {
+        let own_function = is_outside_its_chain(named.sample).then(|| Frame::of_sample(named));
+        let chain = match source_lines {
+            Some(source_lines) => self.chain_with_lines(named, source_lines, (true, usize::MAX)),
+            None => self.chain(named).collect(),
+        };
+        own_function.into_iter().chain(chain).collect()
+    }
 }
 
 /// Replaces the program's part of a call chain, except its first address, by the calls that the CPU recorded, the newest
@@ -152,7 +167,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::recording::perfdata::{Branch, Recording};
+    use crate::recording::perfdata::{Body, Branch, Record, Recording, Records, Stamp};
     use crate::recording::profile::each_sample;
     use crate::recording::symbols::testing::Inlined;
 
@@ -212,6 +227,38 @@ mod tests {
         assert!(!is_above(10, &[USER, 10, 20]));
         assert!(!is_above(KERNEL, &[USER]));
         assert!(!is_above(KERNEL, &[]));
+    }
+
+    #[test]
+    fn a_stack_begins_with_the_sampled_function() {
+        const IN_KERNEL: u64 = 1 << 63;
+        for (ip, chain, expected) in [
+            (IN_KERNEL, vec![USER, 10, 20], vec![IN_KERNEL, 10, 20]),
+            (10, vec![USER, 10, 20], vec![10, 20]),
+            (10, vec![], vec![10]),
+        ] {
+            let sample = Sample {
+                ip,
+                chain,
+                ..Sample::default()
+            };
+            let record = Record {
+                stamp: Stamp::default(),
+                body: Body::Sample(sample),
+            };
+            let recording = Recording {
+                records: Records::from(&[record][..]),
+                ..Recording::default()
+            };
+            let mut addresses = Vec::new();
+            let result = each_sample(&recording, |named, names| {
+                let stack = names.stack(named, None);
+                addresses.extend(stack.iter().map(|frame| frame.address));
+                Ok(())
+            });
+            result.expect("nothing fails");
+            assert_eq!(addresses, expected);
+        }
     }
 
     /// Returns the functions and lines of the sample, and the warnings.
