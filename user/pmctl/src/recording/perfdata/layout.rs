@@ -177,7 +177,8 @@ impl Layout {
             reader.u64()?;
         }
         let branches = Branch::decode(reader, count)?;
-        if self.branches & SAMPLE_BRANCH_COUNTERS != 0 && !branches.is_empty() {
+        // There are as many as branches, also for those that were left out.
+        if self.branches & SAMPLE_BRANCH_COUNTERS != 0 {
             let size = count.checked_mul(8)?;
             reader.take(usize::try_from(size).ok()?)?;
         }
