@@ -29,6 +29,8 @@ struct ResolvedBody {
     fixed: Option<u8>,
     rate: Option<SampleRate>,
     needs_choice: bool,
+    /// The user has written the encoding, and may choose any counter.
+    is_raw: bool,
 }
 
 impl ResolvedBody {
@@ -36,21 +38,33 @@ impl ResolvedBody {
     fn from_select(select: EventSelect, pmu: &Pmu) -> Self {
         // `OnCounters` takes the select type of perfmon-core.
         let bits = perfmon_core::logic::evtsel::EventSelect::from_bits(select.bits());
-        // All general counters are allowed, because the tables do not know every event: a user that writes an encoding
-        // knows its counters.
         let (general_counters, fixed) = match OnCounters::of(bits, pmu) {
             // Linux's pseudo-encoding of an event that only a fixed counter counts.
             Some(OnCounters {
                 general: 0, fixed, ..
             }) => (0, fixed),
-            _ => (u64::MAX, None),
+            // For tasks the driver chooses one of these.
+            Some(OnCounters { general, .. }) => (general, None),
+            None => (u64::MAX, None),
         };
         Self {
             encoding: Some(Encoding::Raw(select)),
             general: (general_counters != 0).then_some(select),
             general_counters,
             fixed,
+            is_raw: true,
             ..Self::default()
+        }
+    }
+
+    /// Returns the general counters that can count the event: those of the tables, and for a raw event also the counter that
+    /// the user has chosen, because the tables do not know every event.
+    fn general_counters(&self, pinned: Option<CounterId>) -> u64 {
+        match pinned {
+            Some(CounterId::General(number)) if self.is_raw && self.general.is_some() => {
+                self.general_counters | 1 << number
+            }
+            _ => self.general_counters,
         }
     }
 
@@ -85,12 +99,12 @@ pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, F
         check_pinned(*counter, span.clone(), &body, pmu)?;
     }
     Ok(EventSpec {
+        general_counters: body.general_counters(pinned.as_ref().map(|(counter, _)| *counter)),
         label: body.label.unwrap_or_else(|| spec.label(text)),
         meaning: body.meaning,
         modes: modes.unwrap_or_default(),
         encoding: body.encoding,
         general: body.general,
-        general_counters: body.general_counters,
         fixed: body.fixed,
         pinned: pinned.map(|(counter, _)| counter),
         group: spec.group,
@@ -542,7 +556,7 @@ fn check_pinned(
         CounterId::General(_) if body.general.is_none() => {
             Err(Fault::new(span, "general counters can't count this event"))
         }
-        CounterId::General(number) if body.general_counters >> number & 1 == 0 => {
+        CounterId::General(number) if body.general_counters(Some(counter)) >> number & 1 == 0 => {
             let counters =
                 (0..pmu.general_counters()).filter(|n| body.general_counters >> n & 1 != 0);
             let counters: Vec<String> = counters.map(|n| format!("PMC{n}")).collect();

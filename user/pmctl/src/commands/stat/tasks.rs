@@ -179,7 +179,7 @@ impl TaskCounts {
     /// Opens all events for a thread.
     fn open_thread(&self, tid: u32) -> Result<Vec<TaskGroup>, RefusedGroup> {
         let mut open_groups = Vec::new();
-        for members in groups(&self.events) {
+        for members in most_limited_first(&self.events, groups(&self.events)) {
             let mut builders = members.iter().filter_map(|index| self.builder(*index));
             let Some(leader) = builders.next() else {
                 continue;
@@ -502,6 +502,14 @@ pub(super) fn groups(events: &[EventSpec]) -> Vec<Vec<usize>> {
     groups.into_iter().map(|(_, members)| members).collect()
 }
 
+/// Returns the groups in the order in which they are opened. The driver gives each event the first free counter that fits,
+/// so an event of few counters would otherwise find them taken by events that could have others.
+fn most_limited_first(events: &[EventSpec], mut groups: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
+    let counters = |index: &usize| events[*index].general_counters.count_ones();
+    groups.sort_by_key(|members| members.iter().map(counters).min());
+    groups
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -525,6 +533,16 @@ mod tests {
         assert!(mark_or_split(&mut events, &[0, 8], Vec::new()));
         assert_eq!(groups(&events), expected_apart);
         assert!(!mark_or_split(&mut events, &[0], Vec::new()));
+    }
+
+    #[test]
+    fn events_of_few_counters_are_opened_first() {
+        let mut events = events("r1,{r2,r3},r4,r5");
+        events[2].general_counters = 0b100;
+        events[4].general_counters = 0b11;
+        let groups = most_limited_first(&events, groups(&events));
+        let expected: [&[usize]; 4] = [&[1, 2], &[4], &[0], &[3]];
+        assert_eq!(groups, expected);
     }
 
     #[test]

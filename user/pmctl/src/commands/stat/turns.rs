@@ -214,7 +214,11 @@ mod tests {
 
     /// Returns the names of the events in each run, with `general` general counters.
     fn run_labels(text: &str, general: u8) -> Option<Vec<String>> {
-        let events = spec::parse_or_absent(text, &testing::intel()).expect("it is well formed");
+        run_labels_on(&testing::intel(), text, general)
+    }
+
+    fn run_labels_on(pmu: &Pmu, text: &str, general: u8) -> Option<Vec<String>> {
+        let events = spec::parse_or_absent(text, pmu).expect("it is well formed");
         let supply = CounterSupply {
             general,
             fixed: 0b111,
@@ -244,6 +248,19 @@ mod tests {
         assert_eq!(runs("r1,cache-misses,r2", 1), ["r1,cache-misses", "r2"]);
         assert_eq!(run_labels("{r1,r2,r3}", 2), None);
         assert_eq!(run_labels("r1,r2", 0), None);
+    }
+
+    #[test]
+    fn raw_events_get_only_counters_that_count_them() {
+        let model = spec::models::model("alderlake-core").expect("it is there");
+        // Golden Cove counts events from 0xd0 to 0xdf on four counters.
+        let runs = run_labels_on(
+            &Pmu::of_model(model),
+            "r1d1,r2d1,r1c4,r3d1,r4d1,r5d1,r1d2",
+            8,
+        );
+        let expected = ["r1d1,r2d1,r1c4,r3d1,r4d1", "r5d1,r1d2"];
+        assert_eq!(runs.expect("each has a counter"), expected);
     }
 
     #[test]
