@@ -26,18 +26,21 @@ impl CpuIdReader for BigCoreCpuid {
 
 /// Calls `f` on a big core of a hybrid processor, in a thread of its own. On other processors calls it here.
 pub(crate) fn on_big_core<T: Send>(f: impl FnOnce() -> T + Send) -> T {
+    match *BIG_CORES {
+        // Without the right to run there, `f` runs on any CPU.
+        Some(cpus) => on_cpus(&cpus, |_| f()),
+        None => f(),
+    }
+}
+
+/// Calls `f` on one of `cpus`, in a thread of its own, with `true`. Without the right to run there, calls it on any CPU with
+/// `false`.
+pub(crate) fn on_cpus<T: Send>(cpus: &CpuSet, f: impl FnOnce(bool) -> T + Send) -> T {
     const THIS_THREAD: Pid = Pid::from_raw(0);
 
-    let Some(cpus) = *BIG_CORES else {
-        return f();
-    };
     let result = thread::scope(|scope| {
-        let on_big_core = move || {
-            // Without the right to run there, `f` runs on any CPU.
-            let _ = sched_setaffinity(THIS_THREAD, &cpus);
-            f()
-        };
-        scope.spawn(on_big_core).join()
+        let on_cpus = move || f(sched_setaffinity(THIS_THREAD, cpus).is_ok());
+        scope.spawn(on_cpus).join()
     });
     result.unwrap_or_else(|panic| resume_unwind(panic))
 }
@@ -47,15 +50,19 @@ static BIG_CORES: LazyLock<Option<CpuSet>> = LazyLock::new(big_cores);
 
 /// Returns the big cores that Linux has found; `None` on a processor that is not hybrid.
 fn big_cores() -> Option<CpuSet> {
-    let list = fs::read_to_string("/sys/devices/cpu_core/cpus").ok()?;
+    parse_cpus(&fs::read_to_string("/sys/devices/cpu_core/cpus").ok()?)
+}
+
+/// Parses a list of CPUs such as `0-7,16`. Returns `None` for another text or an empty list.
+pub(crate) fn parse_cpus(list: &str) -> Option<CpuSet> {
     let mut cpus = CpuSet::new();
-    for cpu in parse_ranges(&list)?.into_iter().flatten() {
+    for cpu in parse_ranges(list)?.into_iter().flatten() {
         cpus.set(cpu).ok()?;
     }
     Some(cpus)
 }
 
-/// Parses a list such as `0-7,16`. Returns `None` for another text or an empty list.
+/// Parses the ranges of a list such as `0-7,16`. Returns `None` for another text or an empty list.
 fn parse_ranges(list: &str) -> Option<Vec<RangeInclusive<usize>>> {
     let parse_range = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

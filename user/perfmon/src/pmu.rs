@@ -8,8 +8,10 @@ use raw_cpuid::{CpuIdReader, CpuIdReaderNative, CpuIdResult};
 
 use crate::Device;
 use crate::big_core::on_big_core;
+use crate::core_kinds;
 
 pub use crate::big_core::BigCoreCpuid;
+pub use crate::core_kinds::CoreKind;
 pub use perfmon_core::logic::branch_records::BranchRecords;
 pub use perfmon_core::logic::cpuid::{
     Architecture, Capabilities, Microarchitecture, NoPmu, Processor,
@@ -40,13 +42,17 @@ pub struct Pmu {
     /// The processor's vendor, family, model and kind of core, by which the event tables find it.
     cpu: Cpu,
     is_emulated: bool,
+    /// The kinds of cores of a hybrid processor.
+    core_kinds: Vec<CoreKind>,
 }
 
 impl Pmu {
-    /// Reads CPUID of the current CPU; on a hybrid processor of a big core, where raw events are counted.
+    /// Reads CPUID of the current CPU; on a hybrid processor of a big core, where raw events are counted, and of the other
+    /// kinds of cores.
     #[must_use]
     pub fn of_this_cpu() -> Self {
-        on_big_core(|| Self::from_cpuid(&CpuIdReaderNative))
+        let pmu = on_big_core(|| Self::from_cpuid(&CpuIdReaderNative));
+        pmu.with_core_kinds(core_kinds::of_this_machine())
     }
 
     /// Reads the leaves that describe the PMU from a reader of CPUID, which may be of another machine.
@@ -82,7 +88,21 @@ impl Pmu {
             capabilities,
             cpu,
             is_emulated,
+            core_kinds: Vec::new(),
         }
+    }
+
+    /// Adds the kinds of cores of a hybrid processor, whose events [`spec`](crate::spec) finds by `cpu_atom/.../`.
+    #[must_use]
+    pub fn with_core_kinds(mut self, core_kinds: Vec<CoreKind>) -> Self {
+        self.core_kinds = core_kinds;
+        self
+    }
+
+    /// Returns the kinds of cores of a hybrid processor; none for another processor.
+    #[must_use]
+    pub fn core_kinds(&self) -> &[CoreKind] {
+        &self.core_kinds
     }
 
     /// Creates a PMU for looking up the events of a model: it has all architectural events, and the counters and the
@@ -104,6 +124,10 @@ impl Pmu {
         if let Ok(capabilities) = &mut self.capabilities {
             capabilities.general = capabilities.general.min(number);
         }
+        let kinds = self.core_kinds.into_iter();
+        self.core_kinds = kinds
+            .map(|kind| kind.map_pmu(|pmu| pmu.with_counters_of(device)))
+            .collect();
         self
     }
 

@@ -23,7 +23,7 @@ use crate::system::text::{count, thousands};
 
 /// Writes a table of facts, and a table of events.
 pub(crate) fn info(machine: &Machine, output: &mut dyn Write) -> Result<()> {
-    let pmu = Pmu::from_cpuid(machine.cpuid());
+    let pmu = core_kinds::pmu_with_kinds(machine);
     let device = if machine.is_here() {
         Some(Device::open())
     } else {
@@ -56,8 +56,9 @@ fn machine_facts(
     let brand = brand(machine);
     let (family, model) = (pmu.processor().family(), pmu.processor().model());
     rows.push(("CPU", format!("{brand} (family {family}, model {model})")));
-    if let Some(kinds) = core_kinds::describe(machine) {
-        rows.push(("cores", kinds));
+    for (index, kind) in pmu.core_kinds().iter().enumerate() {
+        let heading = if index == 0 { "cores" } else { "" };
+        rows.push((heading, core_kinds::describe_counters(kind)));
     }
     if let Some(hypervisor) = Hypervisor::find(machine.cpuid()) {
         rows.push(("run by", hypervisor.name.to_owned()));

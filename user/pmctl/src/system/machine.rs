@@ -2,7 +2,8 @@
 //! Facts about a machine: the one pmctl runs on, or another one whose files were recorded.
 //!
 //! A recorded machine is a folder with copies of its files under their own names (`proc/modules`, `sys/...`,
-//! `dev/perfmon`), and the file `cpuid` with the output of `cpuid -1 -r`.
+//! `dev/perfmon`), and the file `cpuid` with the output of `cpuid -1 -r`. On a hybrid processor this is the output on a big
+//! core, and `cpuid.cpu_atom` that on a small one.
 
 use std::collections::HashMap;
 use std::fs;
@@ -50,6 +51,16 @@ impl Machine {
     /// a big core.
     pub(crate) fn cpuid(&self) -> &Leaves {
         &self.cpuid
+    }
+
+    /// Returns the CPUID leaves of a kind of core of a recorded hybrid processor, which are in a file of their own; `None`
+    /// without such a file, and for the machine that pmctl runs on.
+    pub(crate) fn recorded_cpuid_of(&self, kind: &str) -> Option<Leaves> {
+        if self.is_here() {
+            return None;
+        }
+        let text = self.text(&format!("/cpuid.{kind}")).ok()??;
+        parse_leaves(&text).ok().map(Leaves::Recorded)
     }
 
     /// Returns the numbers of the CPUs that are online.

@@ -5,11 +5,12 @@ use perfmon::pmu::{Architecture, Capabilities};
 use perfmon::spec::EventSpec;
 use perfmon::{Device, Encoding, Pmu};
 
+use crate::system::core_kinds;
 use crate::system::machine::Machine;
 
 /// Returns the PMU of the machine, with the driver's number of counters if the device can be opened.
 pub(crate) fn of_machine(machine: &Machine) -> Pmu {
-    let pmu = Pmu::from_cpuid(machine.cpuid());
+    let pmu = core_kinds::pmu_with_kinds(machine);
     if !machine.is_here() {
         return pmu;
     }

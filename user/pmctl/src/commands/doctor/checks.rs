@@ -10,6 +10,7 @@ use perfmon_core::logic::cpuid::NoPmu;
 use super::refuted;
 use super::trial::{LOOP_ROUNDS, Trial};
 use super::{Check, CheckedFacts, Finding, kernels};
+use crate::system::core_kinds;
 use crate::system::pmu::architecture;
 use crate::system::processes::{self, Process};
 use crate::system::text::count;
@@ -134,6 +135,15 @@ fn finding_or_early(finding: Result<Finding, Finding>) -> Finding {
 fn check_pmu(facts: &CheckedFacts<'_>) -> Finding {
     let (reason, fix) = match facts.pmu.capabilities() {
         Ok(_) if refuted::is_pmu_missing(facts) => (refuted::MISSING_PMU_REASON, None),
+        Ok(capabilities) if !facts.pmu.core_kinds().is_empty() => {
+            let kinds = facts.pmu.core_kinds().iter();
+            let kinds: Vec<String> = kinds.map(core_kinds::describe_counters).collect();
+            return Finding::good(format!(
+                "{}; {}",
+                architecture(capabilities),
+                kinds.join("; ")
+            ));
+        }
         Ok(capabilities) => {
             let fixed = match facts.pmu.fixed_counters().count() {
                 0 => "no fixed ones".to_owned(),

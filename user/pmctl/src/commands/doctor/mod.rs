@@ -11,6 +11,7 @@ use std::io::Write;
 use anyhow::Result;
 use perfmon::Pmu;
 
+use crate::system::core_kinds;
 use crate::system::exit;
 use crate::system::hypervisor::Hypervisor;
 use crate::system::machine::Machine;
@@ -107,7 +108,7 @@ const FINDING_WIDTH: usize = 58;
 pub(crate) fn doctor(machine: &Machine, output: &mut dyn Write) -> Result<u8> {
     let facts = CheckedFacts {
         machine,
-        pmu: Pmu::from_cpuid(machine.cpuid()),
+        pmu: core_kinds::pmu_with_kinds(machine),
         hypervisor: Hypervisor::find(machine.cpuid()),
         trials: if machine.is_here() {
             Trials::run()

@@ -5,10 +5,12 @@ mod descriptions;
 mod metrics;
 mod pmus;
 
+use std::collections::HashMap;
 use std::io::Write;
 
 use anstyle::Style;
 use anyhow::{Context, Result};
+use perfmon::pmu::CoreKind;
 use perfmon::spec::models::{Event, Model, models};
 use perfmon::spec::{self, OnCounters};
 use perfmon::{CounterId, Encoding, EventSelect, Pmu};
@@ -37,6 +39,8 @@ struct NamedEvent {
     counters: Result<OnCounters, String>,
     /// The event in the vendor's list.
     listed: Option<Event>,
+    /// The kinds of cores of a hybrid processor that count the event, by the names of Linux's PMUs.
+    kinds: Vec<&'static str>,
 }
 
 /// Writes the events that match, and returns the exit code.
@@ -259,8 +263,35 @@ fn unknown_model(name: &str) -> Usage {
     ))
 }
 
-/// Returns the named events of a PMU: generic ones, cache events, and those of the model's list.
+/// Returns the named events of a PMU, and those that only other kinds of cores have.
 fn all_named_events(pmu: &Pmu) -> Vec<NamedEvent> {
+    let mut events = events_of_kind(pmu);
+    let mut indices: HashMap<String, usize> = events
+        .iter()
+        .enumerate()
+        .map(|(index, event)| (event.name.to_ascii_lowercase(), index))
+        .collect();
+    for kind in pmu.core_kinds() {
+        for mut of_kind in events_of_kind(kind.pmu()) {
+            let is_counted = of_kind.counters.is_ok();
+            of_kind.kinds.extend(is_counted.then_some(kind.name()));
+            match indices.get(&of_kind.name.to_ascii_lowercase()) {
+                None => {
+                    indices.insert(of_kind.name.to_ascii_lowercase(), events.len());
+                    events.push(of_kind);
+                }
+                Some(index) if is_counted && events[*index].counters.is_err() => {
+                    events[*index] = of_kind;
+                }
+                Some(index) => events[*index].kinds.append(&mut of_kind.kinds),
+            }
+        }
+    }
+    events
+}
+
+/// Returns the named events of a PMU: generic ones, cache events, and those of the model's list.
+fn events_of_kind(pmu: &Pmu) -> Vec<NamedEvent> {
     let model = pmu.model();
     let common_events = spec::named_events(pmu.vendor()).map(|event| {
         let mut names = event.names();
@@ -277,6 +308,7 @@ fn all_named_events(pmu: &Pmu) -> Vec<NamedEvent> {
                     .find_map(|name| model.event(name))
             }),
             other_names,
+            kinds: Vec::new(),
         }
     });
     let caches = spec::cache_events(pmu).map(|event| NamedEvent {
@@ -284,6 +316,7 @@ fn all_named_events(pmu: &Pmu) -> Vec<NamedEvent> {
         other_names: Vec::new(),
         counters: event.counters_on(pmu).ok_or_else(String::new),
         listed: None,
+        kinds: Vec::new(),
     });
     let mut named_events: Vec<NamedEvent> = common_events.chain(caches).collect();
     let is_common = |name: &str| {
@@ -300,6 +333,7 @@ fn all_named_events(pmu: &Pmu) -> Vec<NamedEvent> {
                 other_names: Vec::new(),
                 counters: spec::counters_of_listed(&event, pmu),
                 listed: Some(event),
+                kinds: Vec::new(),
             }),
     );
     named_events
@@ -320,6 +354,13 @@ impl NamedEvent {
     fn is_current(&self) -> bool {
         let is_deprecated = self.listed.as_ref().is_some_and(|event| event.deprecated);
         self.counters.is_ok() && !(is_deprecated && self.other_names.is_empty())
+    }
+
+    /// Returns the PMU that the event's counters are of: that of the first kind of core that counts it.
+    fn pmu<'a>(&self, pmu: &'a Pmu) -> &'a Pmu {
+        let mut kinds = pmu.core_kinds().iter();
+        let kind = kinds.find(|kind| self.kinds.first() == Some(&kind.name()));
+        kind.map_or(pmu, CoreKind::pmu)
     }
 
     /// Returns the event select as a raw event, without modes.
@@ -352,8 +393,16 @@ fn write_table(
 ) -> Result<()> {
     /// Columns of descriptions.
     const DESCRIPTION_WIDTH: usize = 76;
-    let headings = ["event", "raw", "counters", "also called"];
-    let mut table = Table::new(&headings.map(|text| (text, Align::Left))).without_margin();
+    let is_hybrid = !pmu.core_kinds().is_empty();
+    let mut headings = vec!["event", "raw", "counters", "also called"];
+    if is_hybrid {
+        headings.insert(3, "cores");
+    }
+    let headings: Vec<_> = headings
+        .into_iter()
+        .map(|text| (text, Align::Left))
+        .collect();
+    let mut table = Table::new(&headings).without_margin();
     for event in events {
         let note = match &event.counters {
             Ok(_) if event.listed.as_ref().is_some_and(|event| event.deprecated) => {
@@ -363,14 +412,15 @@ fn write_table(
             Err(reason) => reason.clone(),
         };
         let counters = match &event.counters {
-            Ok(event_counters) => format_counters(event_counters, pmu),
+            Ok(event_counters) => format_counters(event_counters, event.pmu(pmu)),
             Err(_) => "none".to_owned(),
         };
         let raw_event = event.raw_event().unwrap_or_default();
-        table.add_row(
-            &[event.name.clone(), raw_event, counters, note],
-            Style::new(),
-        );
+        let mut cells = vec![event.name.clone(), raw_event, counters, note];
+        if is_hybrid {
+            cells.insert(3, event.kinds.join(" "));
+        }
+        table.add_row(&cells, Style::new());
         let description = descriptions.of(event.all_names());
         let lines = description.map_or(Vec::new(), |text| wrap(text, DESCRIPTION_WIDTH));
         let lines = lines.into_iter().map(|line| format!("    {line}"));
@@ -523,6 +573,9 @@ struct EventJson<'a> {
     counters: Vec<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fixed: Option<u8>,
+    /// The kinds of cores of a hybrid processor that count the event.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    kinds: &'a [&'static str],
     #[serde(skip_serializing_if = "Option::is_none")]
     register: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -551,6 +604,7 @@ impl<'a> EventJson<'a> {
             fixed: counters
                 .and_then(|counters| counters.fixed)
                 .or(listed.and_then(|event| event.fixed)),
+            kinds: &event.kinds,
             register: listed
                 .and_then(|event| event.extra)
                 .map(|extra| extra.register),

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use perfmon::pmu::CoreKind;
+
 use super::format::Field;
 use crate::events::cpus::Cpus;
 use crate::system::machine::Machine;
@@ -77,7 +79,7 @@ pub(crate) struct NamedEvent {
 
 /// Returns whether this is a PMU of cores, which the driver counts on.
 pub(super) fn is_of_cores(name: &str) -> bool {
-    matches!(name, "cpu" | "cpu_core" | "cpu_atom" | "cpu_lowpower")
+    name == "cpu" || CoreKind::NAMES.contains(&name)
 }
 
 /// Returns all PMUs but those of cores, in the order of their names. PMUs, fields and events that can't be read are left out.
