@@ -41,7 +41,7 @@ count_of() {
 	echo "$errors" | grep ",$1," | cut -d, -f1
 }
 
-plan 30
+plan 56
 
 # Both kinds, one after the other, and only one of them.
 both="$on_big $loop $n; $on_small $loop $n"
@@ -86,6 +86,64 @@ is "stat fails if no task was on a big core" 125 $?
 is "an event of big cores was not counted on a small one" '<not counted>' "$(count_of $event)"
 says "stat says that no task was on a core that has the event" "$errors" 'no task ran on a core'
 check "an event of all cores was counted on a small one" is_close $((2 * n)) "$(count_of instructions:u)"
+
+# Events of one kind in perf's words. perf's counts of the same loops are the same.
+per_kind=cpu_core/instructions/u,cpu_atom/instructions/u,cpu_atom/event=0xc0/u
+try pmctl stat -x, -e $per_kind -- sh -c "$both; $on_small $loop $n"
+is "stat counts events of each kind of core" 0 $?
+for counted in "cpu_core/instructions/u 2" "cpu_atom/instructions/u 4" "cpu_atom/event=0xc0/u 4"; do
+	name=${counted% *}
+	check "$name has the count of its cores" is_close $((${counted#* } * n)) "$(count_of "$name")"
+done
+# shellcheck disable=SC2086 # the words of a command
+try $on_big pmctl stat -x, -e cpu_core/cycles/u,cpu_atom/cycles/u -- "$loop" $n
+is "stat fails if no task was on a small core" 125 $?
+is "an event of small cores was not counted on a big one" '<not counted>' "$(count_of cpu_atom/cycles/u)"
+try pmctl stat -x, -a -A -e cpu_core/instructions/u,cpu_atom/r00c0/u -- sh -c "$both"
+is "stat -a counts events of each kind of core" 0 $?
+is "stat -A has lines for the CPUs of a kind only" "cpu_atom CPU$small cpu_core CPU$big" \
+	"$(echo "$errors" | sed -nE 's/^(CPU[0-9]+),.*(cpu_core|cpu_atom).*/\2 \1/p' | sort | tr '\n' ' ' | sed 's/ $//')"
+try pmctl stat -x, -a -e $event -- sh -c "$both"
+is "stat -a counts an event of big cores" 0 $?
+check "stat -a has the count of the big core" [ "$(count_of $event)" -ge $((2 * n)) ]
+try pmctl stat -C "$big" -e cpu_atom/cycles/ -- true
+is "stat -C of big cores refuses an event of small ones" 125 $?
+try pmctl stat -e cpu_lowpower/cycles/ -- true
+is "a kind of core that is missing is refused" 2 $?
+says "the refusal names the kinds of cores that exist" "$errors" 'cpu_core.* and .*cpu_atom'
+
+rm -f perf.data
+try pmctl record -e cpu_atom/instructions/u,cpu_core/r00c0/u -c $period -- sh -c "$both"
+is "record samples events of each kind of core" 0 $?
+is "record does not say what the user has asked for" 0 "$(echo "$errors" | grep -c 'only: the kind')"
+check "the event of small cores has samples of each of its periods" \
+	is_close $((2 * n / period - 1)) "$(pmctl script -F event | grep -c cpu_atom/)"
+is "perf reads the names of events of one kind" "cpu_atom/instructions/u cpu_core/r00c0/u" \
+	"$(perf evlist -i perf.data | grep / | tr '\n' ' ' | sed 's/ $//')"
+# shellcheck disable=SC2086 # the words of a command
+try pmctl bench -r 2 -e cpu_core/instructions/u --export=json -- $on_big "$loop" $n >/dev/null
+is "bench counts an event of one kind of core" 0 $?
+try pmctl record --timebase cpu_core/cycles/ -- true
+is "a trace refuses an event of one kind of core" 2 $?
+
+# More events than counters. Big cores count the events from 0xd0 to 0xdf on four counters only.
+many=r81d0:u
+for unit in 1 2 3 4 5 6 7 8 9 a b c d e f; do
+	many=$many,r0${unit}d1:u
+done
+try pmctl stat -x, -r 1 -e "$many" -- sh -c "$both"
+is "stat -r 1 counts 16 raw events in several runs" 0 $?
+check "the first of 16 has its count" is_close $((2 * n)) "$(count_of r81d0:u)"
+is "each of 16 has a count" 16 "$(echo "$errors" | grep -cE '^[0-9]+,,r')"
+
+# kinds_of EVENT: prints the kinds of cores that have the event, as the list's JSON has them
+kinds_of() {
+	pmctl list --json "$1" | tr -d ' \n' | grep -o "\"name\":\"$1\"[^}]*" | grep -o '"kinds":\[[^]]*\]'
+}
+is "list has the kinds of an event of both" '"kinds":["cpu_core","cpu_atom"]' "$(kinds_of instructions)"
+is "list has the kind of an event that only big cores have" '"kinds":["cpu_core"]' "$(kinds_of INST_RETIRED.PREC_DIST)"
+says "info has the CPUs and counters of each kind" "$(pmctl info)" "cpu_atom \(CPUs $small\): [0-9]+ general and [0-9]+ fixed counters"
+says "doctor has the kinds of cores" "$(pmctl doctor)" 'cpu_core'
 
 # Events that pmctl groups by itself.
 try pmctl stat -x, -I 10000 -e instructions:u,$event -- sh -c "$both"

@@ -385,6 +385,16 @@ pub(crate) mod testing {
         })
     }
 
+    /// An Alder Lake with its two kinds of cores, whose types are 4 and 10.
+    pub(crate) fn hybrid() -> Pmu {
+        let pmu = |name| Pmu::of_model(perfmon_events::model(name).expect("it is there"));
+        let [core, atom] = [pmu("alderlake-core"), pmu("alderlake-atom")];
+        core.clone().with_core_kinds(vec![
+            super::CoreKind::new("cpu_core", 4, "0-15".to_owned(), core),
+            super::CoreKind::new("cpu_atom", 10, "16-19".to_owned(), atom),
+        ])
+    }
+
     /// AMD's Zen 4, with `PerfMonV2` and 6 counters.
     pub(crate) fn amd() -> Pmu {
         Pmu::from_cpuid(&Leaves(&[

@@ -115,6 +115,19 @@ impl Builder {
         self.label.encoding()
     }
 
+    /// Counts on one kind of core of a hybrid processor only: that of Linux's PMU with this `type`. While a task runs on
+    /// another one, [`running`](super::Reading::running) stands still.
+    pub fn core_type(mut self, core_type: u32) -> Self {
+        match self.attr.type_ {
+            attr::PERF_TYPE_HARDWARE | attr::PERF_TYPE_HW_CACHE => {
+                self.attr.config |= u64::from(core_type) << attr::PERF_PMU_TYPE_SHIFT;
+            }
+            attr::PERF_TYPE_RAW => self.attr.type_ = core_type,
+            _ => {}
+        }
+        self
+    }
+
     /// Names the event `name` in errors and in [`Counts::get`](super::Counts::get).
     pub fn label(mut self, name: &str) -> Self {
         self.label = self.label.with_name(name);

@@ -9,6 +9,7 @@
 //! cpu/event=0xc0,umask=1,name=mine/
 //! cpu/UOPS_ISSUED.ANY,cmask=1/  the vendor's name with another umask=, cmask=, inv or edge
 //! cpu/instructions,period=1000/  a name with its own period, or freq=; also instructions/period=1000/
+//! cpu_atom/instructions/        an event on one kind of core of a hybrid processor
 //! fixed0                        a fixed counter
 //! {instructions,cycles}:u       a group
 //! ```
@@ -68,6 +69,9 @@ pub struct EventSpec {
     pub modes: Modes,
     /// The encoding for opening an event of a task or a CPU; `None` if the CPU lacks the event.
     pub encoding: Option<Encoding>,
+    /// The `type` of Linux's PMU of the only kind of core that counts the event, if the text asks for one kind of a
+    /// hybrid processor, or only one other than the big cores has the name.
+    pub core_type: Option<u32>,
     /// The select for general counters, if they can count the event.
     pub general: Option<EventSelect>,
     /// The general counters that can count the event: bit n stands for counter n.
@@ -116,6 +120,7 @@ impl EventSpec {
             meaning: None,
             modes: Modes::default(),
             encoding: None,
+            core_type: None,
             general: None,
             general_counters: 0,
             fixed: None,
@@ -151,6 +156,10 @@ impl EventSpec {
         let event = Builder::new(self.encoding?)
             .modes(self.modes)
             .label(&self.label);
+        let event = match self.core_type {
+            Some(core_type) => event.core_type(core_type),
+            None => event,
+        };
         Some(match self.precision {
             Some(Precision::Level(level)) => event.precise(level),
             Some(Precision::Highest) | None => event,

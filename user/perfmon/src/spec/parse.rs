@@ -5,6 +5,7 @@
 //! NAME            a name:            cycles   INST_RETIRED.ANY
 //! rUUEE           a raw encoding:    r1c0, with a counter mask r20000c0
 //! cpu/TERM,.../   fields:            cpu/event=0x3c,umask=0x01,cmask=1,inv,edge,name=mine/
+//! cpu_atom/TERM,.../  the same on one kind of core
 //! NAME/TERM,.../  a name and fields: instructions/period=10007/
 //! fixedN          a fixed counter:   fixed0
 //! ```
@@ -18,7 +19,7 @@ use std::ops::Range;
 use super::cache::CacheEvent;
 use super::error::Fault;
 use super::names;
-use crate::pmu::Vendor;
+use crate::pmu::{CoreKind, Vendor};
 
 /// A piece of the text, and its bytes in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub(super) struct SpannedText {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Spec {
     pub(super) body: SpecBody,
+    /// The name of the only kind of core that counts the event.
+    pub(super) core_kind: Option<SpannedText>,
     /// The texts after each `:`.
     pub(super) modifiers: Vec<SpannedText>,
     /// The bytes of the whole event in the text.
@@ -183,9 +186,11 @@ impl Parser<'_> {
                 .help("For example: -e instructions:u,cycles:u,r1c0"));
         }
         let mut modifiers = Vec::new();
+        let mut core_kind = None;
         let body = if self.accept('/') {
             let is_name = is_name(&word.text);
-            if word.text != "cpu" && !is_name {
+            let is_kind = CoreKind::NAMES.contains(&&*word.text);
+            if word.text != "cpu" && !is_kind && !is_name {
                 return Err(Fault::new(
                     word.span,
                     format!("no PMU is called `{}` here", word.text),
@@ -197,6 +202,8 @@ impl Parser<'_> {
                 // perf's form `instructions/period=9/` means the same as `cpu/instructions,period=9/`.
                 let value = None;
                 terms.insert(0, Term { key: word, value });
+            } else if is_kind {
+                core_kind = Some(word);
             }
             // As perf does, accepts a modifier without a colon: `cpu/.../u`.
             let modifier = self.take_until(&DELIMITERS);
@@ -210,6 +217,7 @@ impl Parser<'_> {
         modifiers.extend(self.parse_modifiers());
         Ok(Spec {
             body,
+            core_kind,
             modifiers,
             span: start..self.position,
             group: None,

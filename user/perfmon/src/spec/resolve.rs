@@ -15,7 +15,7 @@ use super::parse::{SpannedText, Spec, SpecBody, Term};
 use super::unknown::{tracepoint_fault, unit_mask_fault, unknown_name_fault};
 use super::{EventSpec, SampleRate};
 use crate::event::Encoding;
-use crate::pmu::{Pmu, Vendor};
+use crate::pmu::{CoreKind, Pmu, Vendor};
 use crate::{CounterId, EventSelect};
 
 /// A resolved event without its modifiers.
@@ -82,6 +82,52 @@ impl ResolvedBody {
 
 /// Resolves the event of `spec`, which is a part of `text`.
 pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, Fault> {
+    let kinds = pmu.core_kinds();
+    if let Some(word) = &spec.core_kind {
+        let kind = kinds.iter().find(|kind| kind.name() == word.text);
+        return resolve_on_kind(spec, text, kind.ok_or_else(|| no_kind_fault(word, kinds))?);
+    }
+    resolve_on(spec, text, pmu).or_else(|fault| {
+        // Only cores of another kind have the event, and they count it wherever a task is on them.
+        let mut kinds = kinds
+            .iter()
+            .filter(|kind| is_name(first_word(spec), kind.pmu()));
+        let event = kinds.find_map(|kind| resolve_on_kind(spec, text, kind).ok());
+        event.ok_or(fault)
+    })
+}
+
+/// Returns the word that may be the name of the event.
+fn first_word(spec: &Spec) -> &SpannedText {
+    match &spec.body {
+        SpecBody::Word(word) => word,
+        SpecBody::Terms(terms) => &terms[0].key,
+    }
+}
+
+/// Resolves the event of `spec` on a kind of core, which alone counts it.
+fn resolve_on_kind(spec: &Spec, text: &str, kind: &CoreKind) -> Result<EventSpec, Fault> {
+    Ok(EventSpec {
+        core_type: Some(kind.perf_type()),
+        ..resolve_on(spec, text, kind.pmu())?
+    })
+}
+
+/// Creates the fault of a kind of core that the processor does not have.
+fn no_kind_fault(word: &SpannedText, kinds: &[CoreKind]) -> Fault {
+    let message = format!("this processor has no cores `{}`", word.text);
+    let names: Vec<String> = kinds
+        .iter()
+        .map(|kind| format!("`{}`", kind.name()))
+        .collect();
+    Fault::new(word.span.clone(), message).help(match names.len() {
+        0 => "Its cores are not of several kinds, or Linux does not tell them apart: write `cpu/.../`.".to_owned(),
+        _ => format!("It has {}.", names.join(" and ")),
+    })
+}
+
+/// Resolves the event of `spec` by the names and the encodings of `pmu`.
+fn resolve_on(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, Fault> {
     let body = match &spec.body {
         SpecBody::Word(word) => resolve_word(word, pmu).map_err(|fault| {
             unit_mask_fault(spec, pmu)
@@ -104,6 +150,7 @@ pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, F
         meaning: body.meaning,
         modes: modes.unwrap_or_default(),
         encoding: body.encoding,
+        core_type: None,
         general: body.general,
         fixed: body.fixed,
         pinned: pinned.map(|(counter, _)| counter),

@@ -407,6 +407,67 @@ fn names_are_encoded_by_perfs_numbers() {
 }
 
 #[test]
+fn an_event_may_be_of_one_kind_of_core() {
+    let numbers = |text| {
+        let events = parse(text, &testing::hybrid()).unwrap_or_else(|error| panic!("{error}"));
+        let builder = events[0].builder().expect("it is there");
+        (events[0].core_type, builder.attr.type_, builder.attr.config)
+    };
+    let table = [
+        ("cpu_core/cycles/u", (Some(4), 0, 4 << 32)),
+        ("cpu_atom/instructions/", (Some(10), 0, 10 << 32 | 1)),
+        ("cpu_core/event=0xc0,umask=1/", (Some(4), 4, 0x1c0)),
+        ("cpu_atom/r1c0,period=9/", (Some(10), 10, 0x1c0)),
+        (
+            "cpu_atom/L1-icache-load-misses/",
+            (Some(10), 3, 10 << 32 | 0x1_0001),
+        ),
+        // The same name is another event on each kind.
+        ("ARITH.FPDIV_ACTIVE", (None, 4, 0x0100_01b0)),
+        ("cpu_atom/ARITH.FPDIV_ACTIVE/", (Some(10), 10, 0x2cd)),
+        // Only small cores have these.
+        ("ARITH.FPDIV_UOPS:u", (Some(10), 10, 0x8cd)),
+        ("cpu/ARITH.FPDIV_UOPS,cmask=1/", (Some(10), 10, 0x0100_08cd)),
+        ("L1-icache-loads", (Some(10), 3, 10 << 32 | 1)),
+        ("cycles", (None, 0, 0)),
+        ("r1c0", (None, 4, 0x1c0)),
+    ];
+    for (text, expected) in table {
+        assert_eq!(numbers(text), expected, "{text}");
+    }
+    let labels = parse(
+        "cpu_atom/cycles/u,{cpu_core/cycles/,cpu_core/r1/}:k,cpu_atom/r1,name=x/",
+        &testing::hybrid(),
+    );
+    let labels = labels
+        .expect("they exist")
+        .into_iter()
+        .map(|event| event.label);
+    assert_eq!(
+        labels.collect::<Vec<_>>(),
+        [
+            "cpu_atom/cycles/u",
+            "cpu_core/cycles/:k",
+            "cpu_core/r1/:k",
+            "x"
+        ]
+    );
+}
+
+#[test]
+fn a_kind_of_core_that_is_missing_is_refused() {
+    let refused = |text, pmu: &Pmu| parse(text, pmu).expect_err(text).to_string();
+    let text = refused("cpu_lowpower/cycles/", &testing::hybrid());
+    assert!(text.contains("no cores `cpu_lowpower`"), "{text}");
+    assert!(text.contains("It has `cpu_core` and `cpu_atom`."), "{text}");
+    let text = refused("cpu_core/cycles/", &testing::intel());
+    assert!(text.contains("not of several kinds"), "{text}");
+    // The small cores lack it.
+    let text = refused("cpu_atom/L1-dcache-load-misses/", &testing::hybrid());
+    assert!(text.contains("does not have the event"), "{text}");
+}
+
+#[test]
 fn one_event_is_found_by_its_name() {
     use crate::{Cause, Event};
     let find = |text| Event::named_on(text, &testing::skylake()).map(|event| event.encoding());

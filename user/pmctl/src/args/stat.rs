@@ -16,6 +16,7 @@ Events:
   INST_RETIRED.ANY, ...        the vendor's name, as the CPU's model has it
   r1c0                         raw: unit mask 0x01, event 0xc0
   cpu/event=0xc0,umask=0x01/   the same by fields; also cmask=, inv, edge, name=
+  cpu_atom/cycles/             on one kind of core of a hybrid processor only
   fixed0                       a fixed-function counter
   {a,b}                        a group: counted together, read at one moment
 With a modifier: :u counts user mode only, :k the kernel only; with -a, :PMC0 or

@@ -4,6 +4,7 @@
 use std::io::Write;
 
 use anyhow::Result;
+use perfmon::pmu::CoreKind;
 use perfmon::spec::models::Event;
 use perfmon::{CounterId, Encoding, Pmu, spec};
 use perfmon_core::logic::evtsel::EventSelect;
@@ -37,6 +38,12 @@ fn encode_text(text: &str, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
     };
     for event in events {
         writeln!(output, "{}", event.label)?;
+        let mut kinds = pmu.core_kinds().iter();
+        let kind = kinds.find(|kind| event.core_type == Some(kind.perf_type()));
+        let pmu = kind.map_or(pmu, CoreKind::pmu);
+        if let Some(kind) = kind {
+            writeln!(output, "  cores     {}", kind.name())?;
+        }
         let pinned = |counter| event.pinned.is_none_or(|pinned| pinned == counter);
         if event.general.is_some() && !matches!(event.pinned, Some(CounterId::Fixed(_))) {
             let first = match event.pinned {

@@ -230,7 +230,8 @@ fn check_run(args: &Bench, (name, advice): (&str, &Advice), run: &SingleRun) -> 
     }
     if run.counts.contains(&None) {
         bail!(
-            "an event could not be counted while `{name}` ran: the CPU lacks it, or perf took its counter.\n\
+            "an event could not be counted while `{name}` ran: the CPU lacks it, no task ran on its kind of core, or perf \
+             took its counter.\n\
              `pmctl stat` with the same events says which."
         );
     }

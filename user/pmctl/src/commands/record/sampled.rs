@@ -3,6 +3,7 @@
 
 use perfmon::spec::{EventSpec, Meaning};
 use perfmon::{EventSelect, Modes, Pmu};
+use perfmon_core::logic::event_attr::{PERF_PMU_TYPE_SHIFT, PERF_TYPE_RAW};
 
 use crate::events::linux_pmu::is_pmu_event;
 use crate::events::software::is_software;
@@ -50,13 +51,19 @@ pub(super) fn refuse_linux_events(text: &str, pmu: &Pmu) -> Result<(), Usage> {
 /// Returns the event as perf's file has it: perf's number, or the bits of its event select register.
 pub(super) fn event_kind(event: &EventSpec) -> EventKind {
     if let Some(number) = event.meaning.and_then(Meaning::number) {
-        return EventKind::Hardware(number.into());
+        // The upper half names perf's PMU of the only kind of core that counts the event.
+        let core_type = u64::from(event.core_type.unwrap_or(0));
+        return EventKind::Hardware(core_type << PERF_PMU_TYPE_SHIFT | u64::from(number));
     }
     // perf has the modes in other fields. An event of fixed counter n alone is event 0 with the unit mask n + 1 to perf.
     let modes = EventSelect::fixed().modes(Modes::Both).bits();
     let general = event.general.map(|select| select.bits() & !modes);
     let fixed = event.fixed.map_or(0, |number| u64::from(number) + 1 << 8);
-    EventKind::Raw(general.unwrap_or(fixed))
+    let select = general.unwrap_or(fixed);
+    match event.core_type {
+        Some(core_type) if core_type != PERF_TYPE_RAW => EventKind::Other(core_type, select),
+        _ => EventKind::Raw(select),
+    }
 }
 
 #[cfg(test)]
@@ -81,6 +88,22 @@ mod tests {
             ("fixed1", EventKind::Raw(0x200)),
         ] {
             assert_eq!(super::event_kind(&event(text)), kind, "{text}");
+        }
+    }
+
+    #[test]
+    fn events_of_one_kind_of_core_have_its_type() {
+        for (text, core_type, kind) in [
+            ("cycles", 4, EventKind::Hardware(4 << 32)),
+            ("instructions", 9, EventKind::Hardware(9 << 32 | 1)),
+            ("r1c0", 4, EventKind::Raw(0x1c0)),
+            ("r1c0", 9, EventKind::Other(9, 0x1c0)),
+        ] {
+            let event = EventSpec {
+                core_type: Some(core_type),
+                ..event(text)
+            };
+            assert_eq!(super::event_kind(&event), kind, "{text}");
         }
     }
 }

@@ -93,7 +93,7 @@ const CACHE_METRICS: [(u32, &str, &str); 12] = [
 ];
 
 /// Returns the metric of an event, and its help text. `node_exporter` counts user mode and the kernel together, so events
-/// of one mode have the fallback metric.
+/// of one mode have the fallback metric, as have those of one kind of core.
 pub(super) fn metric_of(event: &EventSpec) -> (&'static str, &'static str) {
     let (table, number): (&[(u32, &str, &str)], _) = match event.encoding {
         Some(Encoding::Hardware(number)) => (&HARDWARE_METRICS, number),
@@ -101,7 +101,7 @@ pub(super) fn metric_of(event: &EventSpec) -> (&'static str, &'static str) {
         _ => (&[], 0),
     };
     let entry = table.iter().find(|(known, ..)| *known == number);
-    match entry.filter(|_| event.modes == Modes::Both) {
+    match entry.filter(|_| event.modes == Modes::Both && event.core_type.is_none()) {
         Some((_, name, help)) => (name, help),
         None => (FALLBACK_METRIC, "Number of events, by their names in -e"),
     }

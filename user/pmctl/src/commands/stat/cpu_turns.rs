@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events of CPUs that take turns (--multiplex): each CPU has events of its own, since the driver's counters of all CPUs
-//! can't take turns.
+//! Events of CPUs that take turns (--multiplex), or that only one kind of core has: each CPU has events of its own, since the
+//! driver's counters of all CPUs can't take turns, and count the same on all of them.
 
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use perfmon::event::{Builder, GroupBuilder};
 use perfmon::spec::EventSpec;
-use perfmon::{Cause, Device, Error, Group};
+use perfmon::{Cause, Device, Encoding, Error, Group, Pmu};
 
 use super::Column;
 use super::scope::{self, CountedPlace, CpuSplit};
@@ -20,9 +20,24 @@ use crate::events::{rights, schedule};
 use crate::system::exit::{self, Usage};
 use crate::system::files::allow_many_files;
 
-/// Events of CPUs that take turns.
+/// Returns whether `events` are counted by [`CpuTurns`], and not by counters of all CPUs.
+pub(super) fn is_source(args: &Stat, events: &[EventSpec], pmu: &Pmu) -> bool {
+    // Without events none of the driver's counters is taken, of which one program at a time has all.
+    args.multiplex || events.is_empty() || events.iter().any(|event| is_of_kinds(event, pmu))
+}
+
+/// Returns whether an event has another event select on each kind of core, or is of one kind only.
+fn is_of_kinds(event: &EventSpec, pmu: &Pmu) -> bool {
+    let is_hybrid = !pmu.core_kinds().is_empty();
+    let has_select = matches!(event.encoding, Some(Encoding::Raw(_) | Encoding::Cache(_)));
+    event.core_type.is_some() || is_hybrid && has_select
+}
+
+/// Events of CPUs.
 pub(super) struct CpuTurns {
     device: Device,
+    /// The events take turns if the counters are too few.
+    multiplex: bool,
     events: Vec<EventSpec>,
     /// The names that the user gave to the events.
     names: Vec<String>,
@@ -49,7 +64,7 @@ struct RefusedGroup {
 impl CpuTurns {
     /// Prepares `events` without opening them yet. They will count on the CPUs of -C; without it, on those of `online`.
     pub(super) fn new(args: &Stat, events: Vec<EventSpec>, online: &[usize]) -> Result<Self> {
-        refuse_chosen_counters(&events)?;
+        refuse_chosen_counters(args, &events)?;
         let cpus = scope::counted_cpus(args, online);
         let parts = match CpuSplit::of(args) {
             None => vec![(None, cpus.clone())],
@@ -61,6 +76,7 @@ impl CpuTurns {
         };
         Ok(Self {
             device: Device::open().map_err(exit::with_help)?,
+            multiplex: args.multiplex,
             names: events.iter().map(|event| event.label.clone()).collect(),
             events,
             cpus,
@@ -110,7 +126,13 @@ impl CpuTurns {
         let Some(leader) = builders.next() else {
             return Ok(None);
         };
-        let group = builders.fold(Group::of(leader_on(cpu, leader)), GroupBuilder::and);
+        let leader = leader.all_tasks().cpu(cpu).disabled();
+        let leader = if self.multiplex {
+            leader.rotate()
+        } else {
+            leader
+        };
+        let group = builders.fold(Group::of(leader), GroupBuilder::and);
         Ok(Some(CpuGroup {
             group: group.open_on(&self.device)?,
             events: members.to_vec(),
@@ -191,28 +213,40 @@ impl CpuTurns {
                 Err(error) => return Err(exit::with_help(error)),
             };
             for (place, index) in events.iter().enumerate() {
-                counts[*index] = Some(ColumnCount::of_turns(
-                    group_counts[place],
-                    group_counts.running,
-                    group_counts.enabled,
-                ));
+                let (value, ran) = (group_counts[place], group_counts.running);
+                counts[*index] = Some(if self.multiplex {
+                    ColumnCount::of_turns(value, ran, group_counts.enabled)
+                } else {
+                    ColumnCount::on_cores(value, ran, group_counts.enabled)
+                });
             }
         }
         Ok(counts)
     }
 }
 
-/// Returns the event with its CPU, as one that takes turns.
-fn leader_on(cpu: u32, event: Builder) -> Builder {
-    event.all_tasks().cpu(cpu).disabled().rotate()
-}
-
-/// Refuses events that need a counter of the user's choice.
-fn refuse_chosen_counters(events: &[EventSpec]) -> Result<(), Usage> {
+/// Refuses events that need a counter of the user's choice, and --explain.
+fn refuse_chosen_counters(args: &Stat, events: &[EventSpec]) -> Result<(), Usage> {
+    let (which, advice) = if args.multiplex {
+        (
+            "events that take turns",
+            "Leave out --multiplex, or the event.",
+        )
+    } else {
+        (
+            "events that the kinds of cores count differently",
+            "Leave out the counter, or the event of these.",
+        )
+    };
+    if args.explain {
+        return Err(Usage(format!(
+            "--explain: the driver chooses the counters of {which}. Leave out one of the two."
+        )));
+    }
     for event in events {
         let why = if event.pinned.is_some() {
             format!(
-                "{}: the driver chooses the counters of events that take turns.",
+                "{}: the driver chooses the counters of {which}.",
                 event.label
             )
         } else if event.needs_choice {
@@ -220,9 +254,12 @@ fn refuse_chosen_counters(events: &[EventSpec]) -> Result<(), Usage> {
         } else {
             continue;
         };
-        return Err(Usage(format!(
-            "--multiplex: {why} Leave out --multiplex, or the event."
-        )));
+        let option = if args.multiplex {
+            "--multiplex"
+        } else {
+            "-a, -C"
+        };
+        return Err(Usage(format!("{option}: {why} {advice}")));
     }
     Ok(())
 }

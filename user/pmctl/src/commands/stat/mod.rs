@@ -477,7 +477,8 @@ Count something that takes longer, or fewer events; `-r 1` without --multiplex c
 
 /// The message for an event of another kind of core than those on which the tasks ran.
 const NO_CORE_REASON: &str = "\
-no task ran on a core that has the event: on a hybrid processor a raw event is one of the big cores only.\n\
+no task ran on a core that has the event: on a hybrid processor a raw event is one of the big cores only, and \
+`cpu_atom/.../` one of the small cores.\n\
 `pmctl info` shows the kinds of cores; `taskset -c CPUS COMMAND` runs a command on certain ones.";
 
 /// Why there is no count of an event of one of Linux's PMUs.

@@ -59,6 +59,7 @@ pub(super) fn ratio(columns: &[Column], counts: &[Option<f64>], index: usize) ->
     let denominator_index = columns.iter().position(|column| {
         column.event.meaning == Some(formula.denominator)
             && column.event.modes == event.modes
+            && column.event.core_type == event.core_type
             && column.place == columns[index].place
     })?;
     let (numerator, denominator) = (counts[index]?, counts[denominator_index]?);
@@ -108,6 +109,17 @@ mod tests {
             ),
             None
         );
+    }
+
+    #[test]
+    fn a_ratio_needs_both_on_the_same_kind_of_core() {
+        let mut columns = columns("instructions,cycles,cycles");
+        columns[0].event.core_type = Some(10);
+        let counts = [Some(30.0), Some(20.0), Some(10.0)];
+        assert_eq!(ratio(&columns, &counts, 0), None);
+        columns[2].event.core_type = Some(10);
+        let ipc = ratio(&columns, &counts, 0).expect("there are cycles");
+        assert!((ipc.value - 3.0).abs() < f64::EPSILON);
     }
 
     #[test]

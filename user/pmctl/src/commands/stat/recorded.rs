@@ -155,6 +155,7 @@ fn to_column(event: &V1Event) -> Column {
         event_index: event.number,
         event: EventSpec {
             meaning: event.meaning.as_deref().and_then(find_meaning),
+            core_type: event.core_type,
             modes: match event.mode.as_deref() {
                 Some("u") => Modes::User,
                 Some("k") => Modes::Kernel,

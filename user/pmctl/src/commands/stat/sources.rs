@@ -8,7 +8,7 @@ use perfmon::{Pmu, Session};
 
 use super::cgroup_use::CgroupUse;
 use super::cgroups::CgroupCounts;
-use super::cpu_turns::CpuTurns;
+use super::cpu_turns::{self, CpuTurns};
 use super::others::OtherEvents;
 use super::scope::Scope;
 use super::source::CountSource;
@@ -42,8 +42,8 @@ impl<'a> Sources<'a> {
         (scope, online, cgroups): (&'a Scope, Vec<usize>, Option<CgroupUse>),
         (others, parts): (OtherEvents, &[Vec<EventSpec>]),
     ) -> Result<Self> {
-        let has_events = parts.iter().any(|events| !events.is_empty());
-        let has_counters = matches!(scope, Scope::Cpus { .. }) && has_events && !args.multiplex;
+        let takes_counters = |events: &Vec<EventSpec>| !cpu_turns::is_source(args, events, pmu);
+        let has_counters = matches!(scope, Scope::Cpus { .. }) && parts.iter().any(takes_counters);
         let needs_session = has_counters || !others.values.is_empty();
         let session = needs_session.then(Session::open).transpose();
         Ok(Self {
@@ -72,8 +72,7 @@ impl<'a> Sources<'a> {
                 events_before(parts, part),
                 self.args.cpu.as_ref(),
             )?),
-            // Without events none of the driver's counters is taken, of which one program at a time has all.
-            (None, _, Scope::Cpus { .. }) if self.args.multiplex || events.is_empty() => {
+            (None, _, Scope::Cpus { .. }) if cpu_turns::is_source(self.args, &events, self.pmu) => {
                 Box::new(CpuTurns::new(self.args, events, &self.online)?)
             }
             (None, Some(session), Scope::Cpus { .. }) => Box::new(cpus::open_counters(

@@ -96,6 +96,9 @@ pub(super) struct V1Event {
     /// `u` or `k`, if the event is counted in one mode only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) mode: Option<String>,
+    /// perf's type of the only kind of core that counts the event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) core_type: Option<u32>,
     /// The reason why the CPU lacks the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) missing: Option<String>,
@@ -238,6 +241,7 @@ fn v1_event(column: &Column) -> V1Event {
             Modes::Kernel => Some("k".to_owned()),
             Modes::Both => None,
         },
+        core_type: column.event.core_type,
         missing: column.event.missing.clone(),
         number: column.event_index,
     }

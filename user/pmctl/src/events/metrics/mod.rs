@@ -10,6 +10,7 @@ use perfmon::spec::models::Model;
 use perfmon::spec::models::metrics::{self, Metric};
 use perfmon::spec::{self, EventSpec};
 use perfmon::{Encoding, Pmu};
+use perfmon_core::logic::event_attr::PERF_TYPE_RAW;
 
 use crate::events::linux_pmu::{self, PmuEvent};
 use crate::events::schedule;
@@ -122,6 +123,8 @@ pub(crate) fn events(
     (machine, pmu): (&Machine, &Pmu),
     is_for_tasks: bool,
 ) -> Result<Vec<(String, MetricEvent)>, String> {
+    // The metrics of a hybrid processor are those of its big cores.
+    let big_cores = pmu.clone().with_core_kinds(Vec::new());
     let event = |name: &String| {
         if linux_pmu::is_pmu_event(name, pmu) {
             let linux_events = linux_pmu::split(std::slice::from_ref(name), machine, pmu);
@@ -138,7 +141,7 @@ pub(crate) fn events(
             }
             return Ok((name.clone(), MetricEvent::Linux(event)));
         }
-        let core_events = spec::parse(name, pmu).map_err(|error| {
+        let core_events = spec::parse(name, &big_cores).map_err(|error| {
             let reason = error.absent().unwrap_or(error.message());
             format!("it needs {name}.\n{reason}")
         })?;
@@ -156,7 +159,34 @@ pub(crate) fn events(
         }
         Ok((name.clone(), MetricEvent::Counter(event)))
     };
-    names.iter().map(event).collect()
+    let events = names.iter().map(event).collect::<Result<Vec<_>, _>>()?;
+    Ok(on_one_kind(events, pmu))
+}
+
+/// Limits the events of a metric to the big cores of a hybrid processor if one of them counts only there, so that the metric
+/// is of the same cores.
+fn on_one_kind(mut events: Vec<(String, MetricEvent)>, pmu: &Pmu) -> Vec<(String, MetricEvent)> {
+    let mut kinds = pmu.core_kinds().iter();
+    let Some(big_cores) = kinds.find(|kind| kind.perf_type() == PERF_TYPE_RAW) else {
+        return events;
+    };
+    let counters = |event: &(String, MetricEvent)| match &event.1 {
+        MetricEvent::Counter(event) => event.encoding,
+        MetricEvent::Linux(_) => None,
+    };
+    let is_of_big_cores =
+        |encoding| matches!(encoding, Some(Encoding::Raw(_) | Encoding::Cache(_)));
+    if events.iter().map(counters).any(is_of_big_cores) {
+        for (_, event) in &mut events {
+            if let MetricEvent::Counter(event) = event {
+                event.core_type = Some(big_cores.perf_type());
+                if !event.label.contains(['/', ':']) {
+                    event.label = format!("{}/{}/", big_cores.name(), event.label);
+                }
+            }
+        }
+    }
+    events
 }
 
 #[cfg(test)]

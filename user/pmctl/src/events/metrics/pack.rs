@@ -97,6 +97,7 @@ fn find(run: &[EventSpec], event: &EventSpec) -> Option<usize> {
     run.iter().position(|known| {
         !known.is_absent()
             && known.encoding == event.encoding
+            && known.core_type == event.core_type
             && known.modes == event.modes
             && known.pinned == event.pinned
             && known.general_counters == event.general_counters

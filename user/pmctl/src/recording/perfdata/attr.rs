@@ -408,7 +408,9 @@ impl Attr {
     /// Makes a name for an event, where the file has none.
     pub(super) fn name(&self) -> String {
         let name = match self.kind {
+            // The upper half may name a kind of core.
             EventKind::Hardware(number) => {
+                let number = number & u64::from(u32::MAX);
                 Encoding::Hardware(u32::try_from(number).unwrap_or(u32::MAX)).to_string()
             }
             EventKind::Raw(select) => format!("r{select:x}"),

@@ -3,6 +3,7 @@
 
 use anyhow::Result;
 use perfmon::event::{Builder, Cgroup};
+use perfmon::pmu::CoreKind;
 use perfmon::spec::{self, EventSpec, Precision, SampleRate};
 use perfmon::{Device, Modes, Pmu};
 use perfmon_core::logic::pebs::PebsFormat;
@@ -397,9 +398,13 @@ impl SamplingPlan {
         changed
     }
 
-    /// Takes note of the events that are not sampled on all of `cpus`, for the user.
+    /// Takes note of the events that are not sampled on all of `cpus`, for the user, unless the user has named a kind of core.
     pub(super) fn note_lacking_cpus(&mut self, lacking: &LackingCpus, cpus: &[u32]) {
+        let names_kind = |label: &str| CoreKind::NAMES.iter().any(|kind| label.starts_with(kind));
         for (index, lacking) in lacking {
+            if names_kind(&self.events[*index].spec.label) {
+                continue;
+            }
             let sampled = cpus.iter().filter(|cpu| !lacking.contains(cpu));
             let sampled = Cpus::new(sampled.copied().collect());
             self.degraded.push(format!(

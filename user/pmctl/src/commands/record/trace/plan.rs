@@ -194,7 +194,15 @@ impl WantedEvents {
                 .map(|text| spec::parse_without_groups(text, pmu));
             let lists: Result<Vec<_>, _> = lists.collect();
             let lists = lists.map_err(|error| Usage(error.to_string()))?;
-            Ok(lists.into_iter().flatten().collect())
+            let events: Vec<EventSpec> = lists.into_iter().flatten().collect();
+            match events.iter().find(|event| event.core_type.is_some()) {
+                None => Ok(events),
+                Some(event) => Err(Usage(format!(
+                    "{}: a trace, which --timebase and --rotate take, has events of all kinds of cores only. `pmctl record \
+                     -e {0} -- COMMAND` samples this one without them.",
+                    event.label
+                ))),
+            }
         };
         match events {
             TraceEvents::Sampled(texts) => Ok(Self {
