@@ -96,6 +96,7 @@ struct Ticks;
 impl Tick for Ticks {
     fn tick(here: ThisCpu<'_>) -> Option<NonZeroU64> {
         let next = Watch::tick(here);
+        event::set_up_tampered(here);
         event::take_turns(here);
         next
     }

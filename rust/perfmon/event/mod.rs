@@ -63,7 +63,7 @@ mod target;
 
 pub(crate) use self::{
     open::open,
-    switch::{enter_cpu, leave_cpu, take_turns},
+    switch::{enter_cpu, leave_cpu, set_up_tampered, take_turns},
 };
 
 use self::context::Context;

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     cpu::{timestamp, ThisCpu},
+    logic::counter::each,
     ring::TaskChange,
     sys::ffi,
 };
@@ -222,6 +223,24 @@ pub(crate) fn take_turns(here: ThisCpu<'_>) {
             refresh(here, &mut slots, timestamp());
         }
     }
+}
+
+/// Sets up anew the counters of this CPU that were tampered with and that may count for several contexts at once
+/// ([`PerCpu::overlapping_counters`]). Other counters are set up when the next window on them opens. All windows
+/// close for that moment, which marks the events that missed counts. To be called by the timer, with interrupts off.
+///
+/// [`PerCpu::overlapping_counters`]: crate::percpu::PerCpu::overlapping_counters
+pub(crate) fn set_up_tampered(here: ThisCpu<'_>) {
+    let (percpu, pmu) = (here.percpu(), here.pmu());
+    let tampered_counters = percpu.tampered.get() & percpu.overlapping_counters.get();
+    if tampered_counters == 0 || !pmu.has_kept_perf_off(here) {
+        return;
+    }
+    leave_cpu(here);
+    for counter in each(tampered_counters) {
+        pmu.set_up_tampered(here, counter, percpu.value(counter).select());
+    }
+    enter_cpu(here);
 }
 
 /// Stops counting events on this CPU. What they have counted stays in their sums. Interrupts are off.

@@ -2,8 +2,8 @@
 //! The timer that watches a CPU while counters are active. At each tick it refills the budget of the overflow
 //! handler, resumes sampling, shortens periods of events whose samples are too rare for their frequency, repairs
 //! registers that other software has changed, and finds overflows whose PMI was lost. For the values of
-//! a trace the timer also runs without active counters, but ticks less often. Events take turns at the same tick
-//! (`Ticks` in perfmon_main.rs).
+//! a trace the timer also runs without active counters, but ticks less often. At the same tick, counters of events that
+//! were tampered with are set up anew, and events take turns (`Ticks` in perfmon_main.rs).
 
 use super::{
     event_sample,

@@ -112,7 +112,8 @@ pub(crate) struct PerCpu {
     /// The counters of tasks' events. A program that may use RDPMC must not see what these counters counted before it
     /// was switched in.
     pub(crate) task_counters: Word,
-    /// The counters with events of both tasks and CPUs, on which windows of several contexts may be open at once.
+    /// The counters with events of cgroups, or of both tasks and CPUs, on which windows of several contexts may be open
+    /// at once.
     pub(crate) overlapping_counters: Word,
     /// The counters with a sampled event of this CPU, or of a cgroup on it.
     pub(crate) cpu_sampled_counters: Word,

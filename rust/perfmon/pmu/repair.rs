@@ -92,7 +92,7 @@ impl Pmu {
 
     /// Returns whether Linux perf has been kept off this CPU since the module reserved the counters.
     #[inline(always)]
-    pub(super) fn has_kept_perf_off(&self, here: ThisCpu<'_>) -> bool {
+    pub(crate) fn has_kept_perf_off(&self, here: ThisCpu<'_>) -> bool {
         match self.place_holder {
             Some(counter) => is_place_holder_in_place(here, counter),
             None => true,

@@ -79,8 +79,8 @@ impl Readings {
         self.read_counters &= !slot.counter.bit();
     }
 
-    /// Sets up anew the slots' counters that were tampered with. Leaves out counters with events of both tasks and CPUs,
-    /// whose events then count nothing: windows of another context may be open on them that were not marked yet.
+    /// Sets up anew the slots' counters that were tampered with. Leaves out counters on which windows of other contexts
+    /// may be open that were not marked yet: the next tick sets these up.
     #[cold]
     #[inline(never)]
     pub(super) fn set_up_tampered(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A program that disables all counters of a CPU breaks the counts of the events that count there.
+ * The counter is set up again although other events keep it: the next events on it are exact.
+ */
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "event.h"
+#include "file.h"
+#include "fixture.h"
+#include "idle.h"
+#include "loop.h"
+#include "target.h"
+
+#define N		100000UL
+#define ROOT		"/tmp/cgroup"
+#define OWN		ROOT "/own"
+#define EMPTY		ROOT "/empty"
+
+/* Longer than two ticks of the kernel's timer. */
+#define TICKS_NS	50000000LL
+
+FIXTURE(tampered)
+{
+	struct target target;
+	int cpu;		/* the first CPU, where this task runs */
+};
+
+static void end_cgroups(void)
+{
+	write_file(ROOT "/cgroup.procs", "0");
+	rmdir(OWN);
+	rmdir(EMPTY);
+	umount(ROOT);
+}
+
+FIXTURE_SETUP(tampered)
+{
+	SKIP_WITHOUT_PMU();
+	SKIP_WITHOUT_GLOBAL_CTRL();
+	self->cpu = pin_to_first_cpu();
+	ASSERT_LE(0, self->cpu);
+	ASSERT_EQ(0, wait_until_idle());
+	mkdir(ROOT, 0755);
+	/* An earlier test may have failed without removing the mount. */
+	end_cgroups();
+	ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
+	ASSERT_EQ(0, mkdir(OWN, 0755));
+	ASSERT_EQ(0, mkdir(EMPTY, 0755));
+	ASSERT_EQ(0, write_file(OWN "/cgroup.procs", "0"));
+	ASSERT_EQ(0, target_start(&self->target, self->cpu, false));
+}
+
+FIXTURE_TEARDOWN(tampered)
+{
+	target_kill(&self->target);
+	end_cgroups();
+}
+
+/* Opens an enabled event of instructions. */
+static int open_event(struct __test_metadata *_metadata, pid_t tid, int cpu)
+{
+	struct perf_event_attr attr = event_instructions();
+	int fd;
+
+	attr.disabled = 0;
+	fd = event_maker_perfmon.open(&attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	return fd;
+}
+
+/* Opens an enabled event of instructions of a cgroup on all CPUs. */
+static int open_cgroup(struct __test_metadata *_metadata, const char *path)
+{
+	struct perf_event_attr attr = event_instructions();
+	int fd;
+
+	attr.disabled = 0;
+	fd = event_open_of_cgroup(&event_maker_perfmon, attr, path, -1);
+	ASSERT_LE(0, fd);
+	return fd;
+}
+
+static long long now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+/* Disables all counters of this CPU, and runs until the module has found that at a tick. */
+static void disable_counters(struct __test_metadata *_metadata, int cpu)
+{
+	const long long end = now_ns() + TICKS_NS;
+
+	ASSERT_EQ(0, msr_write(cpu, pmu_registers()->global_ctrl, 0));
+	while (now_ns() < end)
+		;
+}
+
+/* Expects that the event, which counts this task, counts a loop. */
+static void expect_exact(struct __test_metadata *_metadata, int fd)
+{
+	const __s64 one = event_loop_count_running(fd, 1);
+
+	ASSERT_LT(0, one);
+	EXPECT_EQ(one + (__s64)(LOOP_INSNS * (N - 1)), event_loop_count_running(fd, N));
+}
+
+/* The empty cgroup's event keeps the counter. */
+TEST_F(tampered, counter_of_cgroups_counts_again)
+{
+	const int empty = open_cgroup(_metadata, EMPTY);
+	const long long counter = event_fdinfo_number(empty, "counter");
+	int cgroup, cpu, round;
+
+	for (round = 0; round < 3; round++) {
+		cgroup = open_cgroup(_metadata, OWN);
+		cpu = open_event(_metadata, -1, self->cpu);
+		EXPECT_EQ(counter, event_fdinfo_number(cgroup, "counter"));
+		EXPECT_EQ(counter, event_fdinfo_number(cpu, "counter"));
+		expect_exact(_metadata, cgroup);
+		loop(N);
+		EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(cpu));
+		disable_counters(_metadata, self->cpu);
+		EXPECT_EQ(-EIO, event_count(cgroup));
+		EXPECT_EQ(-EIO, event_count(cpu));
+		EXPECT_EQ(0, event_count(empty));
+		close(cpu);
+		close(cgroup);
+	}
+	close(empty);
+}
+
+/* The event of a task that sleeps, and that of another cgroup, keep the counter. */
+TEST_F(tampered, counter_of_tasks_and_cgroups_counts_again)
+{
+	const int sleeping = open_event(_metadata, self->target.tid, -1);
+	const int empty = open_cgroup(_metadata, EMPTY);
+	const long long counter = event_fdinfo_number(empty, "counter");
+	int own, round;
+
+	EXPECT_EQ(counter, event_fdinfo_number(sleeping, "counter"));
+	for (round = 0; round < 3; round++) {
+		own = open_event(_metadata, 0, -1);
+		EXPECT_EQ(counter, event_fdinfo_number(own, "counter"));
+		expect_exact(_metadata, own);
+		disable_counters(_metadata, self->cpu);
+		EXPECT_EQ(-EIO, event_count(own));
+		close(own);
+	}
+	EXPECT_EQ(0, event_count(sleeping));
+	close(empty);
+	close(sleeping);
+}
+
+TEST_HARNESS_MAIN
