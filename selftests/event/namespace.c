@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events of tasks in another PID namespace: records have the IDs in the opener's namespace.
+ * Events of tasks in another PID namespace: records have the IDs in the opener's namespace. A module
+ * that was loaded in such a namespace gives all users the same rights.
  */
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -189,6 +191,57 @@ TEST_F(event, tasks_outside_of_the_namespace_have_pid_zero)
 		_exit(n.right >= PERIODS && n.right > n.wrong && !sums.malformed ? 0 : 2);
 	}
 	expect_success(_metadata, pid, go);
+}
+
+#define USER	1000
+
+/* Loads the module anew in a PID namespace, which ends then. */
+static bool reload_in_namespace(void)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		if (unshare(CLONE_NEWPID))
+			_exit(1);
+		pid = fork();
+		if (!pid)
+			_exit(module_reload("") ? 2 : 0);
+		_exit(waitpid(pid, &status, 0) == pid && !status ? 0 : 3);
+	}
+	return waitpid(pid, &status, 0) == pid && !status;
+}
+
+/* A container may load the driver for its machine. */
+TEST_F(event, user_may_count_a_child_if_a_container_has_loaded_the_module)
+{
+	int go, fd, status;
+	pid_t pid, child;
+
+	if (variant->maker == &event_maker_perf)
+		return;
+	ASSERT_TRUE(reload_in_namespace());
+	ASSERT_EQ(0, chmod(_PATH_PERFMON, 0666));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		if (become_user(USER, 0))
+			_exit(1);
+		/* setuid(2) clears the dumpable flag. */
+		prctl(PR_SET_DUMPABLE, 1);
+		child = fork_waiting(&go);
+		if (!child)
+			_exit(0);
+		fd = event_open_instructions(variant->maker, child);
+		close(go);
+		waitpid(child, NULL, 0);
+		_exit(fd < 0 ? -fd : 0);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status) {
+		TH_LOG("%s", strerror(WEXITSTATUS(status)));
+	}
+	EXPECT_EQ(0, module_reload(""));
 }
 
 TEST_HARNESS_MAIN

@@ -228,14 +228,29 @@ void perfmon_rcu_wait(void)
  */
 static struct vfsmount *own_proc;
 
-int perfmon_proc_mount(void)
+static void mount_proc(void *data)
 {
 	struct file_system_type *type = get_fs_type("proc");
+	int *err = data;
 
-	if (!type)
-		return -ENODEV;
+	if (!type) {
+		*err = -ENODEV;
+		return;
+	}
 	own_proc = kern_mount(type);
-	return PTR_ERR_OR_ZERO(own_proc);
+	*err = PTR_ERR_OR_ZERO(own_proc);
+}
+
+/*
+ * A mount shows the tasks of the mounting task's PID namespace. A kernel thread
+ * mounts, whose namespace has all tasks: a container may load the module.
+ */
+int perfmon_proc_mount(void)
+{
+	int err;
+
+	perfmon_call(mount_proc, &err);
+	return err;
 }
 
 void perfmon_proc_unmount(void)
@@ -269,7 +284,7 @@ static int read_link(pid_t process, pid_t thread)
 
 int perfmon_may_attach(struct task_struct *task)
 {
-	/* The namespace of the program that loaded the module. */
+	/* The initial namespace, in which each task that is alive has a number. */
 	struct pid_namespace *ns = proc_pid_ns(own_proc->mnt_sb);
 	pid_t thread;
 	int err;
@@ -282,7 +297,7 @@ int perfmon_may_attach(struct task_struct *task)
 	do {
 		thread = task_pid_nr_ns(task, ns);
 		if (!thread)
-			return pid_alive(task) ? -EACCES : -ESRCH;
+			return -ESRCH;
 		err = read_link(task_tgid_nr_ns(task, ns), thread);
 	} while (task_pid_nr_ns(task, ns) != thread);
 	return err;
