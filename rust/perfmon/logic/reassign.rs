@@ -2,8 +2,8 @@
 //! Moving events to other counters, for a new event that can be counted only by counters that are in use.
 //!
 //! The events that share a counter move together, to a counter that is free, or whose events move first. So a new
-//! event is refused only if no assignment of the present users to counters leaves one for it (an augmenting path in
-//! the bipartite graph of users and counters; Berge, 1957).
+//! event is refused only if no assignment of the present users, each being all events of a counter, leaves a counter
+//! for it (an augmenting path in the bipartite graph of users and counters; Berge, 1957).
 
 use super::counter::{each, highest, CounterId, MAX_COUNTERS};
 
