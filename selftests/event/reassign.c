@@ -7,6 +7,8 @@
 #include <cpuid.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -353,6 +355,43 @@ TEST_F(reassign, what_moves_is_counted_exactly)
 		if (moves)
 			EXPECT_EQ(count[0], count[1]);
 	}
+}
+
+/* More tasks with events than are searched for those that have inherited an event that moves. */
+#define MANY_TASKS	300
+
+/* Other programs can't open events during the search. */
+TEST_F(reassign, what_is_inherited_stays_if_too_many_tasks_have_events)
+{
+	int counting, sampled, i;
+	pid_t pid[MANY_TASKS];
+
+	if (!self->has_limited)
+		return;
+	occupy_low_counters(_metadata, self, 0, &counting, &sampled);
+	for (i = 0; i < MANY_TASKS; i++) {
+		pid[i] = fork();
+		ASSERT_LE(0, pid[i]);
+		if (!pid[i]) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			for (;;)
+				pause();
+		}
+	}
+	EXPECT_FALSE(open_kind(_metadata, self, LIMITED, 0));
+	EXPECT_EQ(LOAD_COUNTERS - 1, counter_of(counting));
+	/* One child is left. */
+	for (i = 1; i < MANY_TASKS; i++) {
+		kill(pid[i], SIGKILL);
+		EXPECT_EQ(pid[i], waitpid(pid[i], NULL, 0));
+	}
+	make_room(_metadata, self, 0);
+	EXPECT_LE(LOAD_COUNTERS, counter_of(counting));
+	EXPECT_EQ(counter_of(counting), counter_of(sampled));
+	close(counting);
+	close(sampled);
+	kill(pid[0], SIGKILL);
+	EXPECT_EQ(pid[0], waitpid(pid[0], NULL, 0));
 }
 
 /* A process that creates many others, each of which executes a loop. */

@@ -296,9 +296,14 @@ impl Event {
         }
     }
 
+    /// Returns the number of slots.
+    pub(super) fn slot_count(&self) -> usize {
+        self.slot_count.load(SeqCst) as usize
+    }
+
     /// Returns whether no context has a slot of the event any more.
     pub(super) fn has_ended(&self) -> bool {
-        self.slot_count.load(SeqCst) == 0
+        self.slot_count() == 0
     }
 
     /// Frees the event when no CPU can be using it any more.

@@ -7,15 +7,17 @@
 //! meanwhile, so nothing is missed or counted twice.
 //!
 //! Events that take turns stay, since their slots choose among several counters, and so do precise events, whose
-//! samples the processor may not have delivered yet.
+//! samples the processor may not have delivered yet. Other programs can't open events during a move, so a move is
+//! limited to [`MAX_MOVED_EVENTS`], and the search for tasks that have inherited them to [`MAX_SEARCHED_CONTEXTS`].
 
 use super::{
     attach::{with_each_context, with_task_contexts},
     event::Event,
-    slot::{follow_events, width_of},
-    table,
+    slot::{follow_events, width_of, Slots},
+    table::{self, TASKS},
 };
 use crate::{
+    cpu::ThisCpu,
     logic::{
         counter::{bits, each, CounterId, MAX_COUNTERS},
         event_config::EventConfig,
@@ -23,12 +25,19 @@ use crate::{
     },
     ownership::Ownership,
 };
-use core::ptr::NonNull;
+use core::{
+    ptr::NonNull,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
 use kernel::{prelude::*, sync::global_lock};
 
 /// The largest number of events that move together. A counter that more events share stays with them, so that a move,
 /// during which other programs can't open events, takes moments.
 const MAX_MOVED_EVENTS: usize = 16;
+
+/// The largest number of contexts of tasks that are searched for those with an inherited event. If there are more, an
+/// event that another task has inherited stays, since the search takes the same time as a move.
+const MAX_SEARCHED_CONTEXTS: usize = 256;
 
 /// Events that have the same counter and can move to another one.
 ///
@@ -56,7 +65,7 @@ impl MovableEvents {
     /// Returns the counters, as a mask, to which all these events can move from `counter`. `count` is the number of all
     /// events that have `counter`.
     fn targets(&self, counter: CounterId, count: usize) -> u64 {
-        if count == 0 || self.each().count() != count {
+        if count == 0 || self.each().count() != count || !self.each().all(can_find_slots) {
             return 0;
         }
         let counters = self.each().fold(u64::MAX, |counters, event| {
@@ -112,6 +121,18 @@ pub(super) fn remove(event: &Event) {
     }
 }
 
+/// Returns whether all slots of the event are in the contexts of its target, or there are few contexts to search.
+fn can_find_slots(event: &Event) -> bool {
+    if !event.config.inherit || TASKS.entry_count() <= MAX_SEARCHED_CONTEXTS {
+        return true;
+    }
+    let mut own_slots = 0;
+    with_each_context(&event.target, |_, slots| {
+        own_slots += slots.iter().filter(|slot| slot.is_of_event(event)).count();
+    });
+    own_slots == event.slot_count()
+}
+
 /// Frees a counter that can count an event with `config`, by moving the events that have it. Returns `None` if no moves
 /// free such a counter, or a counter does not hold what is written to it.
 #[cold]
@@ -156,11 +177,17 @@ fn move_events(
     }
     // Waits for forks that have not seen the new counter, so that their children's contexts are in the table.
     drop(table::lock());
+    // The slots that may still have the old counter: slots that are inherited from now on get the new one.
+    // ATOMICS: relaxed: a context is visited after the call for the context before has returned.
+    let slots_left = AtomicUsize::new(events.each().map(Event::slot_count).sum());
+    let follow = |here: Option<ThisCpu<'_>>, slots: &mut Slots| {
+        slots_left.fetch_sub(follow_events(here, slots), Relaxed);
+    };
     for event in events.each() {
-        with_each_context(&event.target, follow_events);
+        with_each_context(&event.target, follow);
     }
     if events.each().any(|event| event.config.inherit) {
-        with_task_contexts(|| true, follow_events);
+        with_task_contexts(|| slots_left.load(Relaxed) != 0, follow);
     }
     ownership.move_claimant(from, to);
     for event in events.each() {

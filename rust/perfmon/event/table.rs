@@ -239,6 +239,11 @@ impl<T: Entry> Table<T> {
         }
     }
 
+    /// Returns the number of entries.
+    pub(super) fn entry_count(&self) -> usize {
+        self.count.load(Relaxed)
+    }
+
     /// Returns the lists in use.
     ///
     /// # Safety

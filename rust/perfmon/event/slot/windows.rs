@@ -145,13 +145,15 @@ pub(in crate::event) fn with_windows_closed(
 }
 
 /// Gives the slots the counters that their events have now. The windows close for that moment if the context is loaded
-/// on `here`.
-pub(in crate::event) fn follow_events(here: Option<ThisCpu<'_>>, slots: &mut Slots) {
-    if slots.iter().any(Slot::has_other_counter) {
+/// on `here`. Returns the number of slots that have got another counter.
+pub(in crate::event) fn follow_events(here: Option<ThisCpu<'_>>, slots: &mut Slots) -> usize {
+    let count = slots.iter().filter(|slot| slot.has_other_counter()).count();
+    if count != 0 {
         with_windows_closed(here, slots, |slots| {
             slots.iter_mut().for_each(Slot::follow_event);
         });
     }
+    count
 }
 
 /// Marks the events with open windows on counters that were tampered with, whose registers don't hold what the module
