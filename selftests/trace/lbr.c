@@ -297,4 +297,33 @@ TEST_F(lbr, registers_read_as_before)
 	ASSERT_EQ(0, msr_write(self->cpu, b->select, select));
 }
 
+/*
+ * Records of branches fill the buffer while START starts one counter after the other. The counter
+ * of the first event, which is started last, must not count.
+ */
+TEST_F(lbr, buffer_that_is_full_at_once_stops_all_counters)
+{
+	const struct perfmon_config config = {
+		.events = { MODEL_EVENT(0), INSTRUCTIONS },
+		.rate = { 0, 2 },
+		.flags = { FLAG_USER, FLAG_OS | FLAG_LAST_BRANCH },
+	};
+	struct trace_sums sums;
+
+	ASSERT_EQ(0, trace_free(&self->trace));
+	define_instructions(_metadata, self->fd, 1);
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
+	/* Branches of kernel mode are refused without freezing. */
+	if (!branch_records()->freeze) {
+		EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &config));
+		return;
+	}
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_loop(&self->trace, 1000000));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_FULL,
+		  self->trace.buffer[self->cpu]->flags & PERFMON_BUFFER_FLAG_FULL);
+	EXPECT_EQ(0ULL, sums.event[0].total);
+}
+
 TEST_HARNESS_MAIN

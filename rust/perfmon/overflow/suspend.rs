@@ -60,12 +60,14 @@ fn restart_counters(here: ThisCpu<'_>, pmu: &Pmu) {
     // since `sample_start` is at most `last_start`; and no other writer: the handler is blocked.
     unsafe { percpu.write_counts(sampled_counters, |writer| writer) };
     trace.unblock_handler();
-    for counter in each(sampled_counters) {
+    // A counter of kernel mode may fill the buffer before the others are started.
+    for counter in each(sampled_counters).take_while(|_| trace.full.get() == 0) {
         let value = percpu.value(counter);
         let events = percpu.sampled(counter).events_to_load_for_period();
         value.load(here, pmu.msrs(counter).write, events, value.total());
         pmu.start(here, counter);
     }
+    pmu.stop_trace_if_full(here);
 }
 
 /// Stops the trace's counters after a record could not be written, if the buffer is full. A record is not written
@@ -85,7 +87,5 @@ fn stop_full_trace(here: ThisCpu<'_>, pmu: &Pmu) {
     trace.full.set(1);
     trace.set_buffer_flags(abi::PERFMON_BUFFER_FLAG_FULL);
     percpu.handler_stops.increment();
-    for counter in each(trace.counters.get() & percpu.active_mask.get()) {
-        pmu.stop_unchecked(here, counter);
-    }
+    pmu.stop_trace_if_full(here);
 }

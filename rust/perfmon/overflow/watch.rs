@@ -73,5 +73,6 @@ fn find_lost_pmis(here: ThisCpu<'_>, pmu: &Pmu, active: u64) {
         pmu.stop_unchecked(here, counter);
         pmu.start(here, counter);
     }
+    pmu.stop_trace_if_full(here);
     percpu.correct_pages();
 }

@@ -31,9 +31,10 @@ impl Pmu {
         if let Some(step) = self.registers.enable_global(counter) {
             msr::execute_step(here, &step);
         }
-        // Marked as active before it counts, since the counter may overflow at once.
-        percpu.active_mask.insert(counter.bit());
         self.rmw_shared(here, || {
+            // Marked as active before it counts, since the counter may overflow at once; and not before `rmw_shared`, which
+            // stops the counter if the overflow handler has stopped it since then.
+            percpu.active_mask.insert(counter.bit());
             msr::execute_step(here, &self.registers.control(counter, select, true));
         });
         self.watch_counters(here);
@@ -78,6 +79,19 @@ impl Pmu {
     fn stop_again(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
         for counter in each(percpu.trace.counters.get() & !percpu.active_mask.get()) {
+            self.stop_unchecked(here, counter);
+        }
+    }
+
+    /// Stops the active counters of the trace, if its buffer is full. To be called also after counters were started one
+    /// after the other: if the buffer has become full meanwhile, the overflow handler has stopped only the counters that
+    /// had been started until then.
+    pub(crate) fn stop_trace_if_full(&self, here: ThisCpu<'_>) {
+        let percpu = here.percpu();
+        if percpu.trace.full.get() == 0 {
+            return;
+        }
+        for counter in each(percpu.trace.counters.get() & percpu.active_mask.get()) {
             self.stop_unchecked(here, counter);
         }
     }

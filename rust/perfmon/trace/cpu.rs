@@ -127,15 +127,18 @@ fn program_counters(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>) {
 
 /// Starts the branch records, if an event has them, and the counters.
 fn start_counters(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>) {
-    let pmu = here.pmu();
+    let (pmu, trace) = (here.pmu(), &here.percpu().trace);
     if let Some(event) = config.config.last_branch() {
         let (user, kernel) = (event.select.is_user(), event.select.is_kernel());
         lbr::start(here, Branches::in_modes(user, kernel));
     }
-    // The counter of the timebase is started last, since its samples read the counters of the events that follow it.
-    for (counter, _) in config.events().skip(1).chain(config.events().take(1)) {
+    // The counter of the timebase is started last, since its samples read the counters of the events that follow it. A
+    // counter of kernel mode may fill the buffer before the others are started.
+    let events = config.events().skip(1).chain(config.events().take(1));
+    for (counter, _) in events.take_while(|_| trace.full.get() == 0) {
         pmu.start(here, counter);
     }
+    pmu.stop_trace_if_full(here);
 }
 
 /// Stops recording on this CPU, if it records: stops the counters, writes the last counts, marks the buffer with
