@@ -87,6 +87,8 @@ pub(super) fn start_slow_timer(here: ThisCpu<'_>) {
     let percpu = here.percpu();
     let ns = slow_timer_period(percpu);
     if ns != 0 && percpu.watch.running.get() == 0 {
+        // The timer that has just been stopped may not have ticked, and this one may be stopped before it ticks.
+        refresh(here);
         percpu.watch.running.set(SLOW);
         timer::start(here, ns);
     }
