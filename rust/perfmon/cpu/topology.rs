@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The CPUs that share the registers of a core or a package.
 
-use super::{CpuSet, ThisCpu};
+use super::ThisCpu;
 use crate::{logic::values::Scope, sys::ffi};
+use kernel::cpu::CpuId;
 
-/// Returns whether this CPU is the first of `cpus` in its `scope`. `cpus` must have only CPUs that are online, and the
-/// caller must hold a lock that [`HotplugCallbacks::offline`](super::HotplugCallbacks::offline) takes.
-pub(crate) fn is_first(here: ThisCpu<'_>, cpus: &CpuSet, scope: Scope) -> bool {
+/// Returns whether this CPU is the first of `cpus`, lowest first, in its `scope`. `cpus` must have only CPUs that are
+/// online, and the caller must hold a lock that [`HotplugCallbacks::offline`](super::HotplugCallbacks::offline) takes.
+pub(crate) fn is_first(here: ThisCpu<'_>, cpus: impl Iterator<Item = CpuId>, scope: Scope) -> bool {
     let this_cpu = here.id().as_u32();
     let mut lower_cpus = cpus
-        .iter()
         .map(|cpu| cpu.as_u32())
         .take_while(|&cpu| cpu < this_cpu);
     !lower_cpus.any(|cpu| match scope {

@@ -14,12 +14,15 @@ use crate::{
     percpu::{CpuTrace, RECORD_WRITTEN},
     pmu::{lbr, values as pmu_values},
 };
+use kernel::{cpu::CpuId, sync::Arc};
 
 /// The configuration of a trace that is about to start, for all CPUs.
 pub(super) struct CpuTraceConfig<'a> {
     pub(super) config: &'a Config,
-    /// The CPUs that record the trace.
+    /// The CPUs that are used for counting. Those that have a buffer record the trace.
     pub(super) cpus: &'a CpuSet,
+    /// A buffer for each CPU number.
+    pub(super) buffers: &'a [Arc<Buffer>],
     /// The counters of the config's events, in the order of the events; `None` for an event of `PERFMON_GROUP_MISC`,
     /// which no counter counts.
     pub(super) counters: &'a [Option<CounterId>],
@@ -35,10 +38,19 @@ impl CpuTraceConfig<'_> {
             .filter_map(|(event, counter)| Some(((*counter)?, event)))
     }
 
+    /// Returns the CPUs that record the trace, lowest first. A CPU that came online after its buffer was allocated does
+    /// not record.
+    fn recording_cpus(&self) -> impl Iterator<Item = CpuId> + '_ {
+        self.cpus.iter().filter(|cpu| {
+            let buffer = self.buffers.get(cpu.as_u32() as usize);
+            buffer.is_some_and(|buffer| buffer.is_traced())
+        })
+    }
+
     /// Returns the values of the matching events that this CPU records, as a mask. The first CPU of a value's scope
-    /// records the value.
+    /// that records the trace records the value.
     fn values(&self, here: ThisCpu<'_>, matches: impl Fn(EventRole) -> bool) -> u16 {
-        let is_first = |id: &MiscEvent| topology::is_first(here, self.cpus, id.scope());
+        let is_first = |id: &MiscEvent| topology::is_first(here, self.recording_cpus(), id.scope());
         values::each(self.config.values(matches))
             .filter(is_first)
             .fold(0, |set, id| set | id.bit())

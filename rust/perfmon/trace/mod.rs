@@ -328,6 +328,7 @@ fn start_on_all_cpus(inner: &mut Inner, state: TraceState, ownership: &mut Owner
     let config = CpuTraceConfig {
         config: &staged.config,
         cpus: ownership.cpus().in_use(),
+        buffers: &inner.buffers,
         counters: &counters,
         allow_kernel_addrs: staged.allow_kernel_addrs,
     };
