@@ -71,9 +71,9 @@
  *             the counter was disabled for a while, or holds a value that
  *             can't have been counted. PMIOSTOP has stopped the counter;
  *             PMIOSETUP has released it; it has no value until it is set up
- *             again. IOCTL_PERFMON_START has emptied the buffers and stopped
- *             the trace again. IOCTL_PERFMON_STOP has stopped the trace: the
- *             records are whole, but their numbers can't be relied on.
+ *             again. IOCTL_PERFMON_START has stopped the trace again, and
+ *             IOCTL_PERFMON_STOP has stopped the trace: the records are
+ *             whole, but their numbers can't be relied on.
  * EFAULT      The result can't be written.
  * ==========  ================================================================
  *

@@ -153,9 +153,11 @@ fn check_cpu(
     let cpus = ownership.cpus_mut();
     let common = *cpus.common_capabilities();
     let kind = if !pmu::has_common() {
-        cpus.set_common_capabilities(common.intersection(capabilities));
         let kind = cpus.kinds_mut().add(&capabilities);
-        kind.ok_or("the CPUs before it are of three other kinds")?
+        let kind = kind.ok_or("the CPUs before it are of three other kinds")?;
+        // Not for a CPU that is refused.
+        cpus.set_common_capabilities(common.intersection(capabilities));
+        kind
     } else if capabilities.includes(common) {
         let kind = cpus.kinds().kind_of(&capabilities);
         kind.ok_or("it has fewer events than the others, or is of another kind")?

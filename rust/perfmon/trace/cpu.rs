@@ -71,8 +71,9 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
     prepare_buffer(trace, config, buffer);
     set_masks(trace, config, following_values != 0);
     program_counters(here, config);
-    trace.counters.set(config.counter_mask(|_| true));
+    // Set before `counters`, so that the flag of a suspension reaches the buffer.
     trace.recording.set(1);
+    trace.counters.set(config.counter_mask(|_| true));
     pmu_values::begin_recording(here, recorded_values, following_values);
     start_counters(here, config);
 }
@@ -183,8 +184,8 @@ pub(crate) fn finish(here: ThisCpu<'_>, flags: u32) {
         }
     }
     pmu_values::end_recording(here);
-    trace.recording.set(0);
     trace.counters.set(0);
+    trace.recording.set(0);
     trace.branch_counters.set(0);
     pmu.restore(here, counters);
 }
