@@ -13,6 +13,7 @@
 #include "child.h"
 #include "cpu.h"
 #include "device.h"
+#include "file.h"
 #include "fixture.h"
 #include "loop.h"
 #include "samples.h"
@@ -513,6 +514,105 @@ TEST_F(event, an_event_of_a_task_has_its_own_samples_beside)
 	EXPECT_EQ(0UL, p.wrong);
 	EXPECT_LE(LOOP_INSNS * job.n * job.pieces / PERIOD, mover.samples + job.pieces);
 	EXPECT_LE(LOOP_INSNS * job.n * job.pieces / 997, p.inside + 1);
+}
+
+#define TRACING	"/sys/kernel/tracing/"
+
+/* Begins to count how often Linux perf takes the records of a buffer. */
+static int watch_perfs_handler(void)
+{
+	/* Formats 3 and 4 have different functions; a kernel has both. */
+	int err = write_file(TRACING "kprobe_events",
+			     "p:precise/format3 intel_pmu_drain_pebs_nhm\n"
+			     "p:precise/format4 intel_pmu_drain_pebs_icl\n");
+
+	return err ? err : write_file(TRACING "events/precise/enable", "1");
+}
+
+/* Ends watch_perfs_handler(). Returns the number, or a negative errno. */
+static long watched_in_perfs_handler(void)
+{
+	FILE *profile = fopen(TRACING "kprobe_profile", "re");
+	unsigned long hits, missed;
+	long sum = 0;
+	int probes = 0;
+
+	if (!profile)
+		return -errno;
+	for (; fscanf(profile, " %*s %lu %lu", &hits, &missed) == 2; probes++)
+		sum += hits + missed;
+	fclose(profile);
+	write_file(TRACING "events/precise/enable", "0");
+	write_file(TRACING "kprobe_events", "\n");
+	return probes == 2 ? sum : -EIO;
+}
+
+/* Forks a child that executes a few instructions after a byte to @go, and yields, again and again. */
+static pid_t fork_yielding(int *go)
+{
+	pid_t pid = fork_waiting(go);
+	int turn;
+
+	if (pid)
+		return pid;
+	for (turn = 0; turn < TURNS; turn++) {
+		labelled_loop(20);
+		sched_yield();
+	}
+	_exit(0);
+}
+
+/* Expects a sample for each @period of the count, unless samples were throttled. */
+static void expect_unthrottled(struct __test_metadata *_metadata, struct sampler *s,
+			       unsigned long period)
+{
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	__s64 count = event_count(s->fd);
+
+	sampler_read(s, &sums, NULL, NULL);
+	EXPECT_LT(0UL, sums.samples);
+	/* The last LOST record is missing if the event ends while it is throttled. */
+	if (!sums.throttled)
+		EXPECT_EQ(count / period, sums.samples);
+}
+
+/*
+ * With a place-holder, perf's handler runs after the module's in the same NMI, and would take the
+ * buffer's interrupt and its records for its own. Late samples need their interrupt soon,
+ * but samples of the kernel go on in perf's handler.
+ */
+TEST_F(event, late_samples_leave_no_interrupt_to_perf)
+{
+	struct perf_event_attr kernel_attr = precise_every(256);
+	struct sampler *of_kernel = &self->samplers[0], *of_task = &self->samplers[1];
+	int go[2], i;
+	pid_t pid[2];
+
+	if (variant->maker == &event_maker_perf)
+		return;
+	kernel_attr.exclude_kernel = 0;
+	kernel_attr.exclude_user = 1;
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	for (i = 0; i < 2; i++) {
+		pid[i] = fork_yielding(&go[i]);
+		ASSERT_LT(0, pid[i]);
+	}
+	ASSERT_EQ(0, watch_perfs_handler());
+	begin_samples(_metadata, variant, of_kernel, kernel_attr, self->cpu);
+	/* At many switches one instruction is left to the next sample. */
+	open_sampler(_metadata, variant, of_task, precise_every(11), pid[0]);
+	ASSERT_EQ(0, event_enable(of_task->fd));
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(1, write(go[i], "", 1));
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(pid[i], waitpid(pid[i], NULL, 0));
+		close(go[i]);
+	}
+	ASSERT_EQ(0, event_disable(of_task->fd));
+	ASSERT_EQ(0, event_disable(of_kernel->fd));
+	EXPECT_EQ(0L, watched_in_perfs_handler());
+	expect_unthrottled(_metadata, of_task, 11);
+	expect_unthrottled(_metadata, of_kernel, 256);
 }
 
 TEST_HARNESS_MAIN

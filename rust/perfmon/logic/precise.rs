@@ -143,14 +143,27 @@ pub fn closest_period(period: u64, select: EventSelect, capabilities: &Capabilit
     period.max(allowed.start).min(allowed.end.saturating_sub(1))
 }
 
+/// The smallest number of records of a counter of kernel mode that causes an interrupt. With the shortest period, so many
+/// records need more instructions than the handler of Linux perf that may run in the same NMI, and would take the
+/// interrupt and the records for perf's own.
+const MIN_RECORDS: u64 = 16;
+
+/// Returns the number of records in the buffer at which an interrupt is due while a sample is late: the next record, which
+/// may be the late one, unless counters of kernel mode, `kernel_counters` in number, write records, too.
+#[must_use]
+pub const fn records_to_interrupt_if_late(kernel_counters: u32) -> u64 {
+    if kernel_counters == 0 {
+        1
+    } else {
+        MIN_RECORDS * kernel_counters as u64
+    }
+}
+
 /// Returns the number of records in the buffer at which an interrupt is due for an event of `frequency` samples in a
 /// second: twice as many as come until the buffer is read at the next tick, after `tick_ns` nanoseconds. So a period
 /// that is far too short is soon changed.
 #[must_use]
 pub const fn records_to_interrupt(frequency: u64, tick_ns: u64) -> u64 {
-    /// With the shortest period in kernel mode, so many records need more instructions than the handler of Linux perf
-    /// that may run in the same NMI.
-    const MIN_RECORDS: u64 = 16;
     const NS_PER_SECOND: u64 = 1_000_000_000;
 
     let records = frequency.saturating_mul(2).saturating_mul(tick_ns) / NS_PER_SECOND;
@@ -366,6 +379,13 @@ mod tests {
     fn frequencies_interrupt_before_the_buffer_is_full() {
         assert_eq!(records_to_interrupt(10_000, 4_000_000), 80);
         assert_eq!(records_to_interrupt(1, 4_000_000), 16);
+    }
+
+    #[test]
+    fn late_sample_causes_the_next_interrupt_unless_the_kernel_is_sampled() {
+        assert_eq!(records_to_interrupt_if_late(0), 1);
+        assert_eq!(records_to_interrupt_if_late(1), 16);
+        assert_eq!(records_to_interrupt_if_late(2), 32);
     }
 
     #[test]

@@ -7,12 +7,13 @@ use crate::{cpu::ThisCpu, logic::pmu::Pmu};
 /// stands for.
 ///
 /// Called by each NMI, whatever its cause. The counters are stopped while the interrupt is acknowledged, because the
-/// buffer must not be full when this returns: while Intel PT is in use, Linux perf's handler runs next in the same NMI,
-/// and for a full buffer would read perf's own, whose pointer (`cpu_hw_events.ds`) is null.
+/// buffer must not be full when this returns: with a place-holder, or while Intel PT is in use, Linux perf's handler runs
+/// next in the same NMI. For a full buffer it would discard the records with a place-holder, and otherwise read perf's own
+/// buffer, whose pointer (`cpu_hw_events.ds`) is null.
 #[cold]
 #[inline(never)]
 pub(super) fn serve(here: ThisCpu<'_>, pmu: &Pmu) -> u32 {
-    // `None` if the NMI has interrupted a task that is reading the buffer.
+    // `None` if the NMI has interrupted a task that is reading the buffer, with the counters paused.
     let paused = pmu.convert_records_in_nmi(here);
     let is_full = pmu.acknowledge_buffer(here);
     if let Some(paused) = paused {

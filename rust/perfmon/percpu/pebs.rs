@@ -23,7 +23,8 @@ pub(crate) struct PebsState {
     /// The armed counters whose samples come some events late: fewer events were left to the sample than the counter can
     /// be loaded for. The samples stay late until the counter is loaded once more.
     pub(crate) late_counters: Word,
-    /// Not 0 while a task reads the buffer, so that an NMI does not.
+    /// Not 0 while a task, or an interrupt that is no NMI, reads the buffer, so that an NMI does not. The counters of
+    /// kernel mode are paused all that time.
     pub(crate) is_reading: Word,
     /// The address of the DS area while the processor uses it; otherwise 0.
     ds_area: Word,
@@ -31,6 +32,8 @@ pub(crate) struct PebsState {
     start: Word,
     /// The address that the processor's position in the buffer reaches before it interrupts, unless a sample is late.
     threshold: Word,
+    /// The same address while a sample is late.
+    late_threshold: Word,
     /// The largest value of [`Self::threshold`].
     max_threshold: Word,
     /// The values that `IA32_DS_AREA`, `MSR_PEBS_DATA_CFG` and `IA32_PEBS_ENABLE` had before the first window was
@@ -54,6 +57,7 @@ impl PebsState {
         self.ds_area.set(area);
         self.start.set(buffer.start);
         self.threshold.set(buffer.threshold);
+        self.late_threshold.set(buffer.threshold);
         self.max_threshold.set(buffer.threshold);
         self.late_counters.set(0);
         self.set_ds_word(DsWord::BASE, buffer.start);
@@ -67,26 +71,39 @@ impl PebsState {
         self.ds_area.set(0);
     }
 
-    /// Makes the processor interrupt after its next record.
-    pub(crate) fn interrupt_on_next(&self, format: PebsFormat) {
-        let next = self.start.get().wrapping_add(format.record_size());
-        self.set_ds_word(DsWord::THRESHOLD, next);
+    /// Makes the processor interrupt when the buffer has `records` records, or `late_records` while a sample is late; or
+    /// else when the buffer is nearly full.
+    pub(crate) fn set_thresholds(&self, records: u64, late_records: u64, format: PebsFormat) {
+        let address_after = |records: u64| {
+            let size = records.saturating_mul(format.record_size());
+            let address = self.start.get().saturating_add(size);
+            address.min(self.max_threshold.get())
+        };
+        self.threshold.set(address_after(records));
+        self.late_threshold.set(address_after(late_records));
+        self.choose_threshold();
     }
 
-    /// Makes the processor interrupt as [`Self::set_threshold`] says, which [`Self::interrupt_on_next`] has changed.
-    pub(crate) fn interrupt_at_threshold(&self) {
-        self.set_ds_word(DsWord::THRESHOLD, self.threshold.get());
+    /// Adds a counter to [`Self::late_counters`].
+    pub(crate) fn mark_late(&self, counter: CounterId) {
+        self.late_counters.insert(counter.bit());
+        self.choose_threshold();
     }
 
-    /// Makes the processor interrupt when the buffer has so many records, or when it is nearly full. Not while a sample
-    /// is late.
-    pub(crate) fn set_threshold(&self, records: u64, format: PebsFormat) {
-        let size = records.saturating_mul(format.record_size());
-        let threshold = self.start.get().saturating_add(size);
-        self.threshold.set(threshold.min(self.max_threshold.get()));
-        if self.late_counters.get() == 0 {
-            self.interrupt_at_threshold();
-        }
+    /// Removes a counter from [`Self::late_counters`].
+    pub(crate) fn unmark_late(&self, counter: CounterId) {
+        self.late_counters.remove(counter.bit());
+        self.choose_threshold();
+    }
+
+    /// Gives the processor the threshold for late samples, or the other one if no sample is late.
+    fn choose_threshold(&self) {
+        let threshold = if self.late_counters.get() == 0 {
+            &self.threshold
+        } else {
+            &self.late_threshold
+        };
+        self.set_ds_word(DsWord::THRESHOLD, threshold.get());
     }
 
     /// Writes a word of the DS area, if the processor uses the area.
@@ -289,7 +306,7 @@ impl PerCpu {
             return;
         }
         self.pebs.armed.remove(counter.bit());
-        self.pebs.late_counters.remove(counter.bit());
+        self.pebs.unmark_late(counter);
         if self.pebs.armed.get() == 0 {
             self.slow_path.remove(SLOW_PEBS);
         }

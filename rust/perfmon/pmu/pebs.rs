@@ -84,10 +84,10 @@ impl Pmu {
         pebs.set_ds_word(DsWord::reset(counter), value.load_value(period));
         self.load_precise(here, counter, format, events_left, period);
         percpu.set_pebs(counter, true);
-        self.set_pebs_threshold(here, format);
         if select.is_kernel() {
             percpu.slow_path.insert(counter.bit());
         }
+        self.set_pebs_thresholds(here, format);
         msr::write(here, Msr::PEBS_ENABLE, pebs.armed.get());
         if let Some(step) = self.registers.enable_global(counter) {
             msr::execute_step(here, &step);
@@ -122,8 +122,7 @@ impl Pmu {
         let events_to_load = events_left.max(min_load);
         load(events_to_load);
         if events_to_load > events_left && period > min_load {
-            pebs.late_counters.insert(counter.bit());
-            pebs.interrupt_on_next(format);
+            pebs.mark_late(counter);
         }
     }
 
@@ -149,10 +148,7 @@ impl Pmu {
                 continue;
             }
             let events_left = events_left(counter, value.update_in_nmi(here, msr));
-            pebs.late_counters.remove(counter.bit());
-            if pebs.late_counters.get() == 0 {
-                pebs.interrupt_at_threshold();
-            }
+            pebs.unmark_late(counter);
             let period = percpu.sampled(counter).period.get();
             self.load_precise(here, counter, format, events_left, period);
         }
@@ -180,7 +176,7 @@ impl Pmu {
         percpu.slow_path.remove(counter.bit());
         percpu.set_pebs(counter, false);
         if let Some(format) = self.capabilities.pebs {
-            self.set_pebs_threshold(here, format);
+            self.set_pebs_thresholds(here, format);
         }
         msr::write(here, Msr::PEBS_ENABLE, percpu.pebs.armed.get());
         // Some processors set the counter's bit in IA32_PERF_GLOBAL_STATUS also for an overflow that has become a
@@ -216,14 +212,16 @@ impl Pmu {
     #[inline(never)]
     pub(crate) fn with_records_converted<R>(&self, here: ThisCpu<'_>, f: impl FnOnce() -> R) -> R {
         let is_reading = &here.percpu().pebs.is_reading;
+        // Set only while the counters are paused: an NMI that finds it set acknowledges a full buffer without emptying it,
+        // and a counter that still counts would fill the buffer again.
+        let paused = self.pause_precise(here);
         is_reading.set(1);
         compiler_fence(SeqCst);
-        let paused = self.pause_precise(here);
         self.convert_records(here);
         let result = f();
-        self.resume_precise(here, paused);
         compiler_fence(SeqCst);
         is_reading.set(0);
+        self.resume_precise(here, paused);
         result
     }
 
@@ -283,22 +281,26 @@ impl Pmu {
             let period = sampled.period.get();
             let events_left = period.saturating_sub(sampled.unrecorded(total));
             if events_left >= self.load_limit.min_events(value.select()).into() {
-                percpu.pebs.late_counters.remove(counter.bit());
+                percpu.pebs.unmark_late(counter);
                 value.load(here, self.msrs(counter).write, events_left, total);
             }
-        }
-        if percpu.pebs.late_counters.get() == 0 {
-            percpu.pebs.interrupt_at_threshold();
         }
     }
 
     /// Pauses the precise counters of kernel mode, which would count this code. Counters of user mode don't count in
-    /// the kernel.
+    /// the kernel. The result has no counters that were not enabled: an NMI may interrupt code that has paused them.
     fn pause_precise(&self, here: ThisCpu<'_>) -> PausedCounters {
         let percpu = here.percpu();
         let counters = percpu.pebs.armed.get() & percpu.slow_path.get();
-        self.set_enabled(here, counters, 0);
-        PausedCounters(counters)
+        let Some(global) = self.registers.global.filter(|_| counters != 0) else {
+            return PausedCounters(0);
+        };
+        let control = msr::read(here, global.control);
+        let enabled_counters = control & counters;
+        if enabled_counters != 0 {
+            msr::write(here, global.control, control & !counters);
+        }
+        PausedCounters(enabled_counters)
     }
 
     /// Starts paused counters again.
@@ -308,13 +310,8 @@ impl Pmu {
         here: ThisCpu<'_>,
         PausedCounters(counters): PausedCounters,
     ) {
-        self.set_enabled(here, counters, counters);
-    }
-
-    /// Enables the counters of `counters` that are in `enabled`, and disables the rest of `counters`.
-    fn set_enabled(&self, here: ThisCpu<'_>, counters: u64, enabled: u64) {
         if let Some(global) = self.registers.global.filter(|_| counters != 0) {
-            msr::execute_step(here, &Step::change(global.control, counters, enabled));
+            msr::execute_step(here, &Step::change(global.control, counters, counters));
         }
     }
 

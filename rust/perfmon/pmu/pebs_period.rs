@@ -9,15 +9,15 @@ use crate::{
         counter::{each, CounterId},
         pebs::{DsWord, PebsFormat},
         pmu::Pmu,
-        precise::{closest_period, records_to_interrupt},
+        precise::{closest_period, records_to_interrupt, records_to_interrupt_if_late},
         sampling::{missed_interval, period_for, Trigger},
     },
 };
 
 impl Pmu {
     /// Sets the number of records that causes an interrupt: few if all armed counters have a frequency, else the
-    /// buffer's size.
-    pub(super) fn set_pebs_threshold(&self, here: ThisCpu<'_>, format: PebsFormat) {
+    /// buffer's size; and few while a sample is late.
+    pub(super) fn set_pebs_thresholds(&self, here: ThisCpu<'_>, format: PebsFormat) {
         let percpu = here.percpu();
         let records = each(percpu.pebs.armed.get()).try_fold(0_u64, |sum, counter| {
             let sampler = percpu.sampler(counter)?;
@@ -29,9 +29,12 @@ impl Pmu {
                 Trigger::Never | Trigger::Period(_) => None,
             }
         });
-        percpu
-            .pebs
-            .set_threshold(records.unwrap_or(u64::MAX), format);
+        let kernel_counters = percpu.pebs.armed.get() & percpu.slow_path.get();
+        percpu.pebs.set_thresholds(
+            records.unwrap_or(u64::MAX),
+            records_to_interrupt_if_late(kernel_counters.count_ones()),
+            format,
+        );
     }
 
     /// Changes the periods as the samples in the buffer, which was emptied, say. The counters do not count meanwhile.
