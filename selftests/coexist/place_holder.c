@@ -21,6 +21,7 @@
 #include "kmsg.h"
 #include "loop.h"
 #include "module.h"
+#include "samples.h"
 #include "trace.h"
 
 #define N	100000UL
@@ -201,6 +202,38 @@ TEST_F(place_holder, events_that_start_after_that_fail_too)
 	EXPECT_EQ(-EIO, count_once());
 	close(event);
 	EXPECT_LE(100, count_once());
+}
+
+/*
+ * The module gives perf's memory for the processor's samples back as perf had left it, so that perf's
+ * event that waits has samples. Without precise samples there is nothing to test.
+ */
+TEST_F(place_holder, precise_event_of_perf_has_samples_after_the_modules)
+{
+	const unsigned int period = 1009;
+	struct perf_event_attr attr = event_every(period);
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	struct sampler of_module, of_perf;
+	int i, err;
+
+	attr.precise_ip = 1;
+	err = sampler_open(&of_module, &event_maker_perfmon, &attr, 0, -1, 8);
+	if (err == -EOPNOTSUPP)
+		return;
+	ASSERT_EQ(0, err);
+	ASSERT_EQ(0, event_enable(of_module.fd));
+	ASSERT_EQ(0, sampler_open(&of_perf, &event_maker_perf, &attr, 0, -1, 8));
+	ASSERT_EQ(0, event_enable(of_perf.fd));
+	loop(N);
+	sampler_close(&of_module);
+	/* perf's event gets the counters a little later. */
+	for (i = 0; i < 1000 && event_count(of_perf.fd) <= 0; i++)
+		loop(N);
+	loop(N);
+	ASSERT_EQ(0, event_disable(of_perf.fd));
+	sampler_read(&of_perf, &sums, NULL, NULL);
+	EXPECT_LE(LOOP_INSNS * N / period, sums.samples);
+	sampler_close(&of_perf);
 }
 
 FIXTURE(beside_perf)

@@ -359,8 +359,8 @@ impl Pmu {
             }
         }
         // SAFETY: `set_up_ds_area` requires that only this CPU uses the area and the buffer until `tear_down_ds_area`,
-        // which `end_pebs` calls. Both are this CPU's own, and the general counters stay reserved until then, so that
-        // Linux perf does not use them.
+        // which `end_pebs` calls. Both are this CPU's own, and Linux perf does not use them until then: the general
+        // counters stay reserved or, with a place-holder, perf's events wait for them.
         unsafe { pebs.set_up_ds_area(area, &buffer) };
         msr::write(here, Msr::PEBS_ENABLE, 0);
         msr::write(here, Msr::DS_AREA, area);

@@ -108,7 +108,7 @@ unsafe extern "C" {
     pub fn perfmon_pebs_alloc() -> ::kernel::ffi::c_int;
     #[doc = " Returns the address of this CPU's DS area, and in *start and *end the range\n of its buffer. For a caller that can't leave the CPU."]
     pub fn perfmon_pebs_begin(start: *mut u64, end: *mut u64) -> u64;
-    #[doc = " Clears this CPU's DS area, which programs might be able to read. The caller\n can't leave the CPU, and the processor writes no records."]
+    #[doc = " Restores this CPU's DS area as perfmon_pebs_begin() has found it, and clears\n the records in the page, which programs might be able to read. The caller\n can't leave the CPU, and the processor writes no records."]
     pub fn perfmon_pebs_end();
     #[doc = " Clears the records of a program that leaves this CPU, if they are in the page\n that the page tables of the next program map, too. The caller can't leave the\n CPU, and the processor writes no records."]
     pub fn perfmon_pebs_hide();

@@ -8,8 +8,11 @@
  * So the kernel maps a page for each CPU in all page tables, struct debug_store.
  * Its first bytes are always the DS area. With page-table isolation, the buffer
  * is the rest of the page; without it, the module allocates pages for the buffer.
- * struct debug_store belongs to perf, which clears it before each use, and does
- * not use it while the module has reserved the counters.
+ *
+ * struct debug_store belongs to perf, which does not use it while the module has
+ * reserved the counters. With a place-holder, which is an event of perf, perf has
+ * set the structure up, and events of perf that wait for the counters use it after
+ * the module. So the module restores the words that it changes.
  */
 #include <linux/align.h>
 #include <linux/atomic.h>
@@ -32,6 +35,18 @@
 #define BUFFER_ORDER	4
 
 static DEFINE_PER_CPU(unsigned long, buffer);
+
+/* The words of struct debug_store that the module changes. */
+struct pebs_words {
+	u64 base;
+	u64 index;
+	u64 maximum;
+	u64 threshold;
+	u64 reset[sizeof_field(struct debug_store, pebs_event_reset) / sizeof(u64)];
+};
+
+/* The words that perf has left there. */
+static DEFINE_PER_CPU(struct pebs_words, saved_words);
 
 static struct debug_store *debug_store(void)
 {
@@ -105,10 +120,30 @@ static unsigned long first_record(struct debug_store *ds)
 	return ALIGN((unsigned long)(ds->pebs_event_reset + ARRAY_SIZE(ds->pebs_event_reset)), 64);
 }
 
+static void save_words(const struct debug_store *ds, struct pebs_words *saved)
+{
+	saved->base = ds->pebs_buffer_base;
+	saved->index = ds->pebs_index;
+	saved->maximum = ds->pebs_absolute_maximum;
+	saved->threshold = ds->pebs_interrupt_threshold;
+	memcpy(saved->reset, ds->pebs_event_reset, sizeof(saved->reset));
+}
+
+static void restore_words(struct debug_store *ds, const struct pebs_words *saved)
+{
+	ds->pebs_buffer_base = saved->base;
+	ds->pebs_index = saved->index;
+	ds->pebs_absolute_maximum = saved->maximum;
+	ds->pebs_interrupt_threshold = saved->threshold;
+	memcpy(ds->pebs_event_reset, saved->reset, sizeof(saved->reset));
+}
+
 u64 perfmon_pebs_begin(u64 *start, u64 *end)
 {
 	struct debug_store *ds = debug_store();
 	unsigned long own = __this_cpu_read(buffer);
+
+	save_words(ds, this_cpu_ptr(&saved_words));
 
 	if (own) {
 		*start = own;
@@ -135,5 +170,6 @@ void perfmon_pebs_end(void)
 	 * The records have data of programs, and other programs might be able
 	 * to read the page.
 	 */
-	memset(debug_store(), 0, PAGE_SIZE);
+	perfmon_pebs_hide();
+	restore_words(debug_store(), this_cpu_ptr(&saved_words));
 }

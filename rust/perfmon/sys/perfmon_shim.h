@@ -61,7 +61,8 @@ int perfmon_pebs_alloc(void);
  */
 u64 perfmon_pebs_begin(u64 *start, u64 *end);
 /*
- * Clears this CPU's DS area, which programs might be able to read. The caller
+ * Restores this CPU's DS area as perfmon_pebs_begin() has found it, and clears
+ * the records in the page, which programs might be able to read. The caller
  * can't leave the CPU, and the processor writes no records.
  */
 void perfmon_pebs_end(void);
