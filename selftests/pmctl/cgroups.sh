@@ -41,7 +41,7 @@ refused() {
 
 # perf's own counts of cgroups are compared where the kernel has them, as Debian's does.
 of_kernel=$(grep -c '^perf_event' /proc/cgroups)
-plan $((40 + 3 * of_kernel))
+plan $((49 + 3 * of_kernel))
 
 # is_perfs_version_2 : passes if version 2 has perf's controller. A hierarchy of version 1 ends some
 # time after its last cgroup, and another umount(2).
@@ -127,6 +127,51 @@ mkdir "$root/gone"
 stat --for-each-cgroup gone -- sh -c "$inside $root/gone/cgroup.procs $loop 2000000; rmdir $root/gone; mkdir $root/gone; $inside $root/gone/cgroup.procs $loop 1000000"
 is "a cgroup that is removed keeps its count, and another one of its name has none" "$many" "$(counted gone)"
 rmdir "$root/gone"
+
+# Users make cgroups that can't be counted: they hide no other.
+deep=other
+for level in $(seq 34); do
+	deep=$deep/$level
+done
+mkdir -p "$root/$deep"
+stat --for-each-cgroup '**' -- "$inside" "$root/a/cgroup.procs" "$loop" 2000000
+is "a cgroup that is too deep is no reason to fail" 0 $?
+is "a cgroup that is too deep hides no other" "$many" "$(counted a)"
+refused "a cgroup that is too deep" 125 'the cgroup is more than 32 levels below the root' -G "$deep"
+find "$root/other" -mindepth 1 -depth -type d -exec rmdir {} +
+
+chmod 700 "$root/c"
+chmod 755 "$root"
+chmod 666 /dev/perfmon
+try "$here/pmctl_as" 1000 pmctl stat -x, -e instructions:u --for-each-cgroup '?' -- true
+is "an unreadable cgroup is no reason to fail" 0 $?
+is "an unreadable cgroup has no row" "a" "$(echo "$errors" | awk -F, '$3 == "instructions:u" { print $4 }')"
+says "stat says that the unreadable cgroup is left out" "$errors" '1 cgroup left out: .*/c: Permission denied'
+chmod 755 "$root/c"
+# shellcheck disable=SC2154 # at_end has it, too
+chmod "$mode" /dev/perfmon
+
+# A cgroup is removed after the search, while the events of those before it are opened.
+mkdir "$root/many"
+for i in $(seq 100 399); do
+	mkdir "$root/many/$i"
+done
+# removed_meanwhile: passes if the cgroup was removed before its events were open
+# shellcheck disable=SC2317 # comes_true calls it
+removed_meanwhile() {
+	mkdir -p "$root/many/399"
+	pmctl stat -x, -o csv -e instructions:u,branches:u --for-each-cgroup 'many/*' -- true 2>log &
+	pid=$!
+	until has_ended "$pid" || [ -e "/proc/$pid/fd/300" ]; do :; done
+	rmdir "$root/many/399"
+	wait "$pid"
+	status=$?
+	! grep -q many/399 csv
+}
+comes_true removed_meanwhile
+is "a cgroup that is removed meanwhile is no reason to fail" 0 "$status"
+is "a cgroup that is removed meanwhile has no row" 598 "$(wc -l <csv)"
+find "$root/many" -depth -type d -exec rmdir {} +
 
 # Without a command, as for the whole system.
 # shellcheck disable=SC2016 # a word that is evaluated

@@ -278,6 +278,9 @@ pub enum Cause {
     /// There is no such cgroup, or it has been removed (ENOENT, ENODEV).
     #[error("there is no such cgroup")]
     NoSuchCgroup,
+    /// The cgroup is deeper in the hierarchy than the driver counts (EOPNOTSUPP).
+    #[error("the cgroup is more than {} levels below the root", Cgroup::MAX_LEVELS)]
+    CgroupTooDeep,
     /// The path is not the directory of a cgroup (ENOTDIR, EBADF, or the file system's type).
     #[error("the path is not the directory of a cgroup")]
     NotACgroup,
@@ -333,6 +336,11 @@ impl Error {
             }
             (A::OpenEvent(_, target), Errno::EBADF) if target.cgroup().is_some() => {
                 Cause::NotACgroup
+            }
+            (A::OpenEvent(_, target), Errno::EOPNOTSUPP)
+                if target.cgroup().is_some_and(Cgroup::is_too_deep) =>
+            {
+                Cause::CgroupTooDeep
             }
             (A::OpenEvent(..), Errno::ENOENT | Errno::EINVAL) => Cause::NoSuchEvent,
             (A::OpenEvent(..), Errno::EOPNOTSUPP) => Cause::NotSupported,
@@ -462,6 +470,9 @@ impl Cause {
             Self::NoSuchTask => Some("Give the ID of a process or a thread that still runs."),
             Self::NoSuchCgroup => {
                 Some("`cat /proc/PID/cgroup` shows the cgroup of a process, after `0::`.")
+            }
+            Self::CgroupTooDeep => {
+                Some("Count a cgroup above it: the counts of a cgroup include those below.")
             }
             Self::NotACgroup => {
                 Some("`findmnt -t cgroup2,cgroup` shows where cgroups are mounted.")

@@ -229,8 +229,8 @@ impl Builder {
     /// # Errors
     /// [`Cause::NoFreeCounter`] if no counter is left beside the events that are open; [`Cause::NoSuchEvent`] if the CPUs
     /// lack it; [`Cause::NoSuchTask`]; [`Cause::NoSuchCpu`]; [`Cause::NoSuchCgroup`] if the cgroup was removed;
-    /// [`Cause::Forbidden`] if the caller may not count this task, kernel mode or, for a CPU or a cgroup, all tasks; and
-    /// the errors of [`Device::open`].
+    /// [`Cause::CgroupTooDeep`]; [`Cause::Forbidden`] if the caller may not count this task, kernel mode or, for a CPU or a
+    /// cgroup, all tasks; and the errors of [`Device::open`].
     pub fn open(&self) -> Result<Event, Error> {
         self.open_on(&shared::device()?)
     }

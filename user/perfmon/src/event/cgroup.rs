@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nix::errno::Errno;
-use nix::fcntl::AtFlags;
+use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::libc;
+use nix::sys::stat::Mode;
 use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, fstatfs};
 use nix::unistd::{AccessFlags, faccessat};
 
@@ -42,6 +43,9 @@ struct Directory {
 }
 
 impl Cgroup {
+    /// The most levels below the root that a cgroup with events can have.
+    pub const MAX_LEVELS: usize = 32;
+
     /// Opens the cgroup whose directory has this path.
     ///
     /// # Errors
@@ -113,6 +117,20 @@ impl Cgroup {
     pub fn is_removed(&self) -> bool {
         let result = faccessat(self, "cgroup.procs", AccessFlags::F_OK, AtFlags::empty());
         matches!(result, Err(Errno::ENOENT | Errno::ENODEV))
+    }
+
+    /// Returns whether the cgroup has more than [`MAX_LEVELS`](Self::MAX_LEVELS) levels below the root of its mount.
+    pub(crate) fn is_too_deep(&self) -> bool {
+        let parent = |directory: BorrowedFd<'_>| {
+            let parent = openat(directory, "..", OFlag::O_PATH, Mode::empty()).ok()?;
+            let kind = fstatfs(&parent).ok()?.filesystem_type();
+            matches!(kind, CGROUP2_SUPER_MAGIC | CGROUP_SUPER_MAGIC).then_some(parent)
+        };
+        let mut ancestor = parent(self.as_fd());
+        for _ in 0..Self::MAX_LEVELS {
+            ancestor = ancestor.and_then(|directory| parent(directory.as_fd()));
+        }
+        ancestor.is_some()
     }
 
     /// Returns whether the cgroup is of version 1.

@@ -6,12 +6,15 @@ use std::path::Path;
 use anyhow::Result;
 use perfmon::event::Cgroup;
 
-use crate::events::cgroups::{FoundCgroup, Pattern, search};
+use crate::events::cgroups::{FoundCgroup, Pattern, SearchLimit, search};
 use crate::recording::perfdata::{Body, Record, Stamp};
 use crate::system::exit;
 
-/// Limit on the number of cgroups that are read, because users may create any number of cgroups.
-const MAX_CGROUPS: usize = 50_000;
+/// The limits of the cgroups that are read. Cgroups of all levels have samples.
+const LIMIT: SearchLimit = SearchLimit {
+    cgroups: 50_000,
+    levels: usize::MAX,
+};
 
 /// The cgroups that exist before a recording.
 #[derive(Debug, Default)]
@@ -29,7 +32,7 @@ impl KnownCgroups {
     pub(crate) fn find() -> Result<Self> {
         let mount =
             Cgroup::mount_point().map_err(|error| exit::with_help_to("--all-cgroups", &error))?;
-        let found_cgroups = search(&mount, &[Pattern::new("**")], MAX_CGROUPS)?;
+        let found_cgroups = search(&mount, &[Pattern::new("**")], LIMIT)?;
         Ok(Self {
             records: found_cgroups.cgroups.iter().map(record).collect(),
             is_cut: found_cgroups.is_cut,

@@ -8,19 +8,23 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use anyhow::Result;
-use nix::errno::Errno;
 use perfmon::event::Cgroup;
 use perfmon::spec::EventSpec;
-use perfmon::{Attempt, Cause, Device, Error};
+use perfmon::{Cause, Device, Error};
 
 use super::open_events::{Lack, OpenEvents};
-use crate::events::cgroups::{ContainerNames, FoundCgroup, FoundCgroups, Pattern, search};
+use crate::events::cgroups::{
+    ContainerNames, FoundCgroup, FoundCgroups, Pattern, SearchLimit, concerns_one_cgroup, search,
+};
 use crate::events::rights;
 use crate::system::exit;
 use crate::system::stdio::complain;
 
-/// The greatest number of cgroups that are searched, which takes a fraction of a second.
-const MAX_CGROUPS_SEARCHED: usize = 50_000;
+/// The limits of a search, which takes a fraction of a second. Deeper cgroups have no counts.
+const SEARCH_LIMIT: SearchLimit = SearchLimit {
+    cgroups: 50_000,
+    levels: Cgroup::MAX_LEVELS,
+};
 
 /// The counters of cgroups.
 pub(crate) struct Containers {
@@ -173,8 +177,7 @@ impl Containers {
     /// Searches the cgroups, drops removed ones, and opens the events of new ones. Returns the error because of which some
     /// were left out.
     fn refresh(&mut self) -> Result<Option<Error>> {
-        let FoundCgroups { cgroups, is_cut } =
-            search(&self.mount, &self.patterns, MAX_CGROUPS_SEARCHED)?;
+        let FoundCgroups { cgroups, is_cut } = search(&self.mount, &self.patterns, SEARCH_LIMIT)?;
         let mount = &self.mount;
         let existing: HashSet<&FoundCgroup> = cgroups.iter().collect();
         self.counted.retain(|_, container| {
@@ -240,8 +243,9 @@ impl Containers {
     fn left_out_message(&self, failure: Option<&Error>, is_cut: bool) -> Option<String> {
         if is_cut {
             return Some(format!(
-                "--cgroups: more than {MAX_CGROUPS_SEARCHED} cgroups may match, and no more than that are searched. Begin the patterns \
-                 with a name, such as `kubepods.slice/**`."
+                "--cgroups: more than {} cgroups may match, and no more than that are searched. Begin the patterns with a \
+                 name, such as `kubepods.slice/**`.",
+                SEARCH_LIMIT.cgroups
             ));
         }
         if let Some(error) = failure {
@@ -266,16 +270,6 @@ impl Containers {
             self.last_complaint = message;
         }
     }
-}
-
-/// Returns whether the error of a cgroup's directory says nothing about others: its owner has made it unreadable, or its
-/// path is too long.
-fn concerns_one_cgroup(error: &Error) -> bool {
-    matches!(error.attempt, Attempt::OpenCgroup(_))
-        && matches!(
-            error.cause,
-            Cause::Unexpected(Errno::EACCES | Errno::ENAMETOOLONG)
-        )
 }
 
 impl Container {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The cgroups of -G and --for-each-cgroup, and the events that are counted in each.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Result;
 use perfmon::event::Cgroup;
@@ -10,15 +10,27 @@ use perfmon::{Cause, Error};
 
 use super::others::OtherEvents;
 use crate::args::Stat;
-use crate::events::cgroups::{Pattern, display_name, search};
+use crate::events::cgroups::{
+    FoundCgroup, Pattern, SearchLimit, concerns_one_cgroup, display_name, search,
+};
 use crate::system::exit::{self, Usage};
+use crate::system::stdio::complain;
+use crate::system::text::{count, printable};
 
 /// A cgroup, and its name in the report.
 #[derive(Clone, Debug)]
 pub(super) struct NamedCgroup {
     pub(super) name: String,
     pub(super) cgroup: Cgroup,
+    /// A pattern matches the cgroup, which the user has not named.
+    pub(super) is_of_pattern: bool,
 }
+
+/// The limits of a search. Deeper cgroups can't be counted.
+const SEARCH_LIMIT: SearchLimit = SearchLimit {
+    cgroups: usize::MAX,
+    levels: Cgroup::MAX_LEVELS,
+};
 
 /// Cgroups and their events.
 #[derive(Clone, Debug)]
@@ -120,25 +132,35 @@ fn named_cgroup(mount: &Path, name: &str) -> Result<NamedCgroup, Error> {
             display_name(below)
         },
         cgroup,
+        is_of_pattern: false,
     })
 }
 
-/// Returns the cgroups whose names match the pattern.
+/// Returns the cgroups whose names match the pattern. Those that can't be opened are left out with a message if the reason
+/// says nothing about others.
 fn matching_cgroups(mount: &Path, pattern: &Pattern) -> Result<Vec<NamedCgroup>> {
-    let search_result = search(mount, std::slice::from_ref(pattern), usize::MAX)?;
-    let open_cgroup = |name: PathBuf| match Cgroup::open(mount.join(&name)) {
-        // The cgroup has been removed since the search.
-        Err(error) if error.cause == Cause::NoSuchCgroup => None,
-        result => Some(result.map(|cgroup| NamedCgroup {
-            name: display_name(&name),
-            cgroup,
-        })),
-    };
-    let cgroups = search_result.cgroups.into_iter();
-    let cgroups: Result<Vec<NamedCgroup>, Error> = cgroups
-        .filter_map(|cgroup| open_cgroup(cgroup.name))
-        .collect();
-    let cgroups = cgroups.map_err(|error| with_option("--for-each-cgroup", &error))?;
+    let search_result = search(mount, std::slice::from_ref(pattern), SEARCH_LIMIT)?;
+    let (mut cgroups, mut errors) = (Vec::new(), Vec::new());
+    for FoundCgroup { name, .. } in search_result.cgroups {
+        match Cgroup::open(mount.join(&name)) {
+            Ok(cgroup) => cgroups.push(NamedCgroup {
+                name: display_name(&name),
+                cgroup,
+                is_of_pattern: true,
+            }),
+            // The cgroup has been removed since the search.
+            Err(error) if error.cause == Cause::NoSuchCgroup => {}
+            Err(error) => errors.push(error),
+        }
+    }
+    let decisive = errors.iter().find(|error| !concerns_one_cgroup(error));
+    let decisive = decisive.or(errors.first().filter(|_| cgroups.is_empty()));
+    if let Some(error) = decisive {
+        return Err(with_option("--for-each-cgroup", error));
+    }
+    if let Some(error) = errors.first() {
+        complain(left_out(errors.len(), error));
+    }
     if cgroups.is_empty() {
         let text = pattern.text();
         return Err(Usage(format!(
@@ -149,6 +171,12 @@ fn matching_cgroups(mount: &Path, pattern: &Pattern) -> Result<Vec<NamedCgroup>>
         .into());
     }
     Ok(cgroups)
+}
+
+/// Returns the message about cgroups that are left out; `error` is the reason for the first of them.
+pub(super) fn left_out(number: usize, error: &Error) -> String {
+    let cgroups = count(number as u64, "cgroup");
+    printable(&format!("--for-each-cgroup: {cgroups} left out: {error}"))
 }
 
 /// Returns the error with the option in front.

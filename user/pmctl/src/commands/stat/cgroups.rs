@@ -9,16 +9,18 @@ use perfmon::spec::EventSpec;
 use perfmon::{Cause, Device, Error, Group};
 
 use super::Column;
-use super::cgroup_use::{CgroupUse, NamedCgroup};
+use super::cgroup_use::{CgroupUse, NamedCgroup, left_out};
 use super::scope::{CountedPlace, PlaceKind};
 use super::source::{ColumnCount, CountSource, Summands};
 use super::tasks::{conflict, groups, join, mark_or_split, open_on_each};
 use super::turns::TooMany;
+use crate::events::cgroups::concerns_one_cgroup;
 use crate::events::cpus::Cpus;
 use crate::events::rights;
 use crate::events::schedule;
 use crate::system::exit::{self, Usage};
 use crate::system::files::allow_many_files;
+use crate::system::stdio::complain;
 
 /// The counts of events in cgroups.
 pub(super) struct CgroupCounts {
@@ -27,6 +29,8 @@ pub(super) struct CgroupCounts {
     /// The names that the user gave to the events.
     names: Vec<String>,
     cgroups: Vec<CountedCgroup>,
+    /// These are all events. If further runs count others, each run must have the same cgroups.
+    are_all_events: bool,
     /// The CPUs of -C, each with descriptors of its own; a single `None` counts all CPUs together.
     cpus: Vec<Option<u32>>,
     /// The open groups of each cgroup on each CPU. Empty before the first run.
@@ -37,6 +41,7 @@ pub(super) struct CgroupCounts {
 struct CountedCgroup {
     name: String,
     cgroup: Cgroup,
+    is_of_pattern: bool,
     events: Vec<usize>,
 }
 
@@ -57,17 +62,19 @@ struct RefusedGroup {
 }
 
 impl CgroupCounts {
-    /// Prepares `events`, which come after `preceding` others on the command line. Opens none of them yet.
+    /// Prepares `events`, which come after `preceding` others on the command line, and are all if `are_all_events`. Opens
+    /// none of them yet.
     pub(super) fn new(
         mut events: Vec<EventSpec>,
         cgroups: &CgroupUse,
-        preceding: usize,
+        (preceding, are_all_events): (usize, bool),
         cpus: Option<&Cpus>,
     ) -> Result<Self> {
         refuse_chosen_counters(&events)?;
         let to_counted_cgroup = |(cgroup, events): (&NamedCgroup, Vec<usize>)| CountedCgroup {
             name: cgroup.name.clone(),
             cgroup: cgroup.cgroup.clone(),
+            is_of_pattern: cgroup.is_of_pattern,
             events,
         };
         let cgroups = cgroups
@@ -80,6 +87,7 @@ impl CgroupCounts {
             device: Device::open().map_err(exit::with_help)?,
             names: events.iter().map(|event| event.label.clone()).collect(),
             cgroups,
+            are_all_events,
             events,
             cpus: cpus.map_or_else(|| vec![None], |cpus| cpus.iter().map(Some).collect()),
             open_groups: Vec::new(),
@@ -178,7 +186,7 @@ impl CgroupCounts {
     }
 
     /// Marks the events of a refused group that the driver can't count as unsupported, as perf does, so that the others
-    /// can be opened.
+    /// can be opened. Drops a cgroup that a pattern matches if it is the reason: it may have been removed meanwhile.
     ///
     /// # Errors
     /// The reason for the refusal, if no single event is its cause.
@@ -188,6 +196,14 @@ impl CgroupCounts {
             cgroup,
             members,
         } = refused;
+        let may_drop = self.are_all_events && self.cgroups[cgroup].is_of_pattern;
+        if may_drop && concerns_one_cgroup(&error) {
+            complain(left_out(1, &error));
+            self.cgroups.remove(cgroup);
+            if !self.cgroups.is_empty() {
+                return Ok(());
+            }
+        }
         match &error.cause {
             Cause::NoSuchEvent | Cause::NotSupported => {
                 let error_by_itself = |index: &usize| {

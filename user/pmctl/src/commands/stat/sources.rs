@@ -69,7 +69,7 @@ impl<'a> Sources<'a> {
             (Some(cgroups), _, _) => Box::new(CgroupCounts::new(
                 events,
                 cgroups,
-                events_before(parts, part),
+                (events_before(parts, part), parts.len() == 1),
                 self.args.cpu.as_ref(),
             )?),
             (None, _, Scope::Cpus { .. }) if cpu_turns::is_source(self.args, &events, self.pmu) => {

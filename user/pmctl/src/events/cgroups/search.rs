@@ -19,12 +19,21 @@ pub(crate) struct FoundCgroup {
     pub(crate) inode: u64,
 }
 
+/// Limits of a search, since users may create any number of cgroups.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SearchLimit {
+    /// The greatest number of cgroups that are searched.
+    pub(crate) cgroups: usize,
+    /// The most levels of a name. Deeper cgroups are not found.
+    pub(crate) levels: usize,
+}
+
 /// The result of a search.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct FoundCgroups {
     /// The cgroups that match, in the order of their names. A cgroup comes after its parent.
     pub(crate) cgroups: Vec<FoundCgroup>,
-    /// The search was not complete, since there are more cgroups than the limit.
+    /// The search was not complete, since there are more cgroups than the limit's number.
     pub(crate) is_cut: bool,
 }
 
@@ -37,13 +46,17 @@ impl FoundCgroup {
 }
 
 /// Returns the cgroups below `mount` whose names match one of the patterns. Searches only cgroups that may contain matches,
-/// and at most `limit` cgroups, since users may create any number of them. Cgroups that are removed during the search are
+/// within `limit`. Cgroups that are removed during the search are
 /// left out, as are those in a directory that its owner has made unreadable, or whose path is too long: a user who may
 /// make cgroups must not hide those of others.
 ///
 /// # Errors
 /// The root's directory can't be read.
-pub(crate) fn search(mount: &Path, patterns: &[Pattern], limit: usize) -> Result<FoundCgroups> {
+pub(crate) fn search(
+    mount: &Path,
+    patterns: &[Pattern],
+    limit: SearchLimit,
+) -> Result<FoundCgroups> {
     let mut found_cgroups = FoundCgroups::default();
     let root = FoundCgroup {
         name: PathBuf::new(),
@@ -56,12 +69,14 @@ pub(crate) fn search(mount: &Path, patterns: &[Pattern], limit: usize) -> Result
     let mut pending = vec![root];
     while let Some(cgroup) = pending.pop() {
         let may_have = |pattern: &Pattern| pattern.may_match_below(&cgroup.name);
-        if !found_cgroups.is_cut && patterns.iter().any(may_have) {
+        let has_deepest_level = cgroup.name.iter().count() >= limit.levels;
+        if !found_cgroups.is_cut && !has_deepest_level && patterns.iter().any(may_have) {
             let mut child_cgroups = children(mount, &cgroup.name)?;
             child_cgroups.sort_unstable_by(|a, b| b.name.cmp(&a.name));
-            found_cgroups.is_cut = searched_count + child_cgroups.len() > limit;
+            found_cgroups.is_cut = searched_count + child_cgroups.len() > limit.cgroups;
             // The order is descending, so this keeps the first names.
-            child_cgroups.drain(..(searched_count + child_cgroups.len()).saturating_sub(limit));
+            child_cgroups
+                .drain(..(searched_count + child_cgroups.len()).saturating_sub(limit.cgroups));
             searched_count += child_cgroups.len();
             pending.append(&mut child_cgroups);
         }
@@ -116,6 +131,14 @@ mod tests {
     }
 
     fn names(folder: &Path, patterns: &[&str], limit: usize) -> (Vec<String>, bool) {
+        let limit = SearchLimit {
+            cgroups: limit,
+            levels: usize::MAX,
+        };
+        names_within(folder, patterns, limit)
+    }
+
+    fn names_within(folder: &Path, patterns: &[&str], limit: SearchLimit) -> (Vec<String>, bool) {
         let patterns: Vec<Pattern> = patterns.iter().map(|text| Pattern::new(text)).collect();
         let search_result = search(folder, &patterns, limit).expect("it can be read");
         let names = search_result
@@ -178,9 +201,31 @@ mod tests {
     }
 
     #[test]
+    fn cgroups_below_the_deepest_level_are_not_found() {
+        let folder = make_tree(&["a/b/c/d", "x"]);
+        let found = |levels| {
+            let limit = SearchLimit {
+                cgroups: 100,
+                levels,
+            };
+            names_within(folder.path(), &["**"], limit)
+        };
+        let expected = |names: &[&str]| {
+            let names = names.iter().map(|name| (*name).to_owned());
+            (names.collect::<Vec<String>>(), false)
+        };
+        assert_eq!(found(2), expected(&["/", "a", "a/b", "x"]));
+        assert_eq!(found(0), expected(&["/"]));
+    }
+
+    #[test]
     fn another_cgroup_with_the_same_name_has_another_inode() {
         let folder = make_tree(&["a", "b"]);
-        let search = || search(folder.path(), &[Pattern::new("*")], 9).expect("it can be read");
+        let limit = SearchLimit {
+            cgroups: 9,
+            levels: 1,
+        };
+        let search = || search(folder.path(), &[Pattern::new("*")], limit).expect("it can be read");
         let inodes = || {
             let search_result = search();
             search_result
