@@ -26,7 +26,7 @@ on_small="taskset -c $small"
 
 root=$(mktemp -d)
 # shellcheck disable=SC2016,SC2034 # ktap.sh evaluates it
-at_end='rmdir "$root/a" 2>/dev/null; umount "$root"; rmdir "$root"'
+at_end='kill $server 2>/dev/null; rmdir "$root/a" "$root/b" 2>/dev/null; umount "$root"; rmdir "$root"'
 mount -t cgroup2 none "$root"
 mkdir "$root/a"
 
@@ -41,7 +41,7 @@ count_of() {
 	echo "$errors" | grep ",$1," | cut -d, -f1
 }
 
-plan 56
+plan 59
 
 # Both kinds, one after the other, and only one of them.
 both="$on_big $loop $n; $on_small $loop $n"
@@ -160,6 +160,29 @@ try pmctl stat -x, -G a -C "$big,$small" -e instructions:u,$event -- \
 is "stat -G -C counts events of different kinds" 0 $?
 check "stat -G -C has the count of the big core" is_close $((2 * n)) "$(count_of $event)"
 check "stat -G -C has the count of all cores" is_close $((4 * n)) "$(count_of instructions:u)"
+
+# A series of a cgroup is that of all cores, or absent.
+mkdir "$root/b"
+pmctl serve -e instructions:u,$event --cgroups '*' >serve.log 2>&1 &
+server=$!
+wait_until "grep -qs 'pmctl: serving' serve.log || has_ended $server"
+# get FILE: writes the page of the server to FILE
+get() { wget -q -O "$1" http://127.0.0.1:9743/metrics; }
+# value FILE EVENT ID: prints the count of the event in the cgroup
+value() {
+	awk -v event="event=\"$2\"" -v id="id=\"/$3\"" \
+		'/^container_perf_events_total/ && index($0, event) && index($0, id) { print $NF }' "$1"
+}
+$on_big sh -c "echo 0 >$root/b/cgroup.procs; exec $loop $n"
+get page
+check "serve counts an event of big cores in a cgroup on a big core" is_close $((2 * n)) "$(value page $event b)"
+$on_small sh -c "echo 0 >$root/a/cgroup.procs; exec $loop $n"
+get page
+is "the cgroup on a small core has no series of that event" "" "$(value page $event a)"
+check "the cgroup on a small core has a series of an event of all cores" \
+	is_close $((2 * n)) "$(value page instructions:u a)"
+kill $server
+wait $server
 
 try pmctl stat -x, -a --multiplex -e $event -- sh -c "$both"
 is "stat --multiplex counts an event of big cores" 0 $?

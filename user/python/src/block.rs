@@ -2,6 +2,7 @@
 //! A block of Python code whose events are counted.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{fs, process};
 
 use perfmon::Group;
@@ -9,7 +10,7 @@ use perfmon::event::{Builder, Cgroup};
 use pyo3::prelude::*;
 use pyo3::types::PyAny;
 
-use crate::error::{Error, exception};
+use crate::error::{Error, EventError, exception};
 use crate::events;
 
 /// The largest number of attempts to open events for all threads while no thread is created or ends.
@@ -92,10 +93,11 @@ impl Block {
             return Err(other_process_error(starter));
         }
         let result = self.running.iter().rev().try_for_each(Group::disable);
+        let result = result.map_err(|error| exception(&error));
         let counts = result.and_then(|()| sum_groups(&self.running));
         self.running.clear();
         self.counts = counts.as_ref().ok().cloned();
-        counts.map(drop).map_err(|error| exception(&error))
+        counts.map(drop)
     }
 
     fn __enter__(mut slf: PyRefMut<'_, Self>) -> PyResult<PyRefMut<'_, Self>> {
@@ -130,9 +132,7 @@ impl Block {
         if self.running.is_empty() {
             return Ok(self.counts.clone());
         }
-        sum_groups(&self.running)
-            .map(Some)
-            .map_err(|error| exception(&error))
+        sum_groups(&self.running).map(Some)
     }
 
     /// Returns the names of the events.
@@ -223,15 +223,28 @@ fn other_process_error(starter: u32) -> PyErr {
     ))
 }
 
-/// Returns the sums of the counts of all groups, event by event.
-fn sum_groups(groups: &[Group]) -> Result<Vec<u64>, perfmon::Error> {
+/// Returns the sums of the counts of all groups, event by event. On a hybrid processor the sums are those of the cores that
+/// have the events.
+///
+/// # Errors
+/// A group can't be read, or no task ran on a core that has the events.
+fn sum_groups(groups: &[Group]) -> PyResult<Vec<u64>> {
     let mut sums: Vec<u64> = Vec::new();
+    let (mut enabled, mut running) = (Duration::ZERO, Duration::ZERO);
     for group in groups {
-        let counts = group.read()?;
+        let counts = group.read().map_err(|error| exception(&error))?;
+        enabled += counts.enabled;
+        running += counts.running;
         sums.resize(group.events().len(), 0);
         for (sum, (_, count)) in sums.iter_mut().zip(counts.iter()) {
             *sum += count;
         }
+    }
+    if running.is_zero() && !enabled.is_zero() {
+        return Err(EventError::new_err(
+            "nothing ran on a core that has the events: on a hybrid processor raw events and some cache events are of one \
+             kind of core only\n`pmctl info` shows the kinds of cores; `taskset -c CPUS` runs a program on certain ones.",
+        ));
     }
     Ok(sums)
 }

@@ -15,6 +15,8 @@ pub(super) enum Lack {
     Event,
     /// The CPU is offline.
     Cpu,
+    /// Tasks of the cgroup have run on CPUs that can't count it.
+    Part,
 }
 
 impl Lack {
@@ -27,12 +29,17 @@ impl Lack {
             _ => None,
         }
     }
+
+    /// Returns whether the lack stays: another attempt to open the event is of no use.
+    const fn is_permanent(self) -> bool {
+        matches!(self, Self::Event | Self::Part)
+    }
 }
 
 /// The events of a CPU or a cgroup.
 pub(super) struct OpenEvents {
     groups: Vec<OpenGroup>,
-    /// For each event, the lack that the last attempt to open it has found.
+    /// For each event, the lack that the last attempt to open or to read it has found.
     lacks: Vec<Option<Lack>>,
 }
 
@@ -81,7 +88,8 @@ impl OpenEvents {
         of_target: impl Fn(Builder) -> Builder,
     ) -> Vec<(usize, Error)> {
         let missing_events: Vec<usize> = (0..self.lacks.len())
-            .filter(|event| self.lacks[*event] != Some(Lack::Event) && !self.is_open(*event))
+            .filter(|event| !self.lacks[*event].is_some_and(Lack::is_permanent))
+            .filter(|event| !self.is_open(*event))
             .collect();
         if missing_events.is_empty() {
             return Vec::new();
@@ -124,13 +132,21 @@ impl OpenEvents {
     }
 
     /// Calls `on_count` with the index and the count of each open event. Closes the groups whose counts were lost, and
-    /// returns the number of these groups.
+    /// returns the number of these groups. Closes also those that have not counted all tasks, as tasks of a cgroup may run
+    /// on another kind of core: a part of the count would be taken for the whole.
     ///
     /// # Errors
     /// Reading a group fails.
     pub(super) fn read(&mut self, mut on_count: impl FnMut(usize, u64)) -> Result<u64, Error> {
         let (mut lost, mut failure) = (0, None);
+        let lacks = &mut self.lacks;
         self.groups.retain(|opened| match opened.group.read() {
+            Ok(values) if values.running < values.enabled => {
+                for event in &opened.events {
+                    lacks[*event] = Some(Lack::Part);
+                }
+                false
+            }
             Ok(values) => {
                 let values = opened.events.iter().zip(values.iter());
                 values.for_each(|(event, (_, value))| on_count(*event, value));
