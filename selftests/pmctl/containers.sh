@@ -55,7 +55,7 @@ label() {
 	awk -v id="id=\"$2\"" '/^container_perf_events_total/ && index($0, id)' "$1" | sed -n "1s/.*[{,]$3=\"\([^\"]*\)\".*/\1/p"
 }
 
-plan 36
+plan 40
 
 mount -t cgroup2 none "$root"
 id=0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
@@ -156,6 +156,26 @@ as=
 chmod 600 /dev/perfmon
 each_level rmdir
 rmdir "$root/batch/a" "$root/batch/b" "$root/batch/c" "$root/batch/d"
+
+# Fewer descriptors than the cgroups need: some are left for requests and for the search.
+for i in $(seq 100 199); do
+	mkdir "$root/batch/$i"
+done
+rm -f serve.log
+# shellcheck disable=SC2016 # the inner shell expands it
+sh -c 'ulimit -n 220; exec "$@"' sh pmctl serve -e instructions:u,branches:u --cgroups 'batch/*' >serve.log 2>&1 &
+server=$!
+wait_until "grep -qs 'pmctl: serving' serve.log || has_ended $server"
+get >page
+number=$(value page perfmon_cgroups\ )
+check "as many cgroups are counted as descriptors are free" [ "$number" -gt 10 ]
+says "serve tells that it lacks descriptors" "$(cat serve.log)" "only $number cgroups are counted, .*descriptor"
+rmdir "$root/batch/100"
+get >page
+is "a removed cgroup is not on the page if descriptors are too few" "" "$(insns page /batch/100)"
+is "another cgroup has its descriptors" "$number" "$(value page perfmon_cgroups\ )"
+stop
+find "$root/batch" -mindepth 1 -type d -exec rmdir {} +
 
 # Events for all general counters: those of CPUs and of cgroups have the same counters.
 general=$(pmctl info | awk '$1 == "general" { print $2 }')

@@ -164,8 +164,10 @@ fn cause_of_open(error: &io::Error) -> Cause {
 }
 
 fn unexpected_cause(error: &io::Error) -> Cause {
-    let errno = error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
-    Cause::Unexpected(errno)
+    match error.raw_os_error().map_or(Errno::EIO, Errno::from_raw) {
+        Errno::EMFILE | Errno::ENFILE => Cause::NoDescriptor,
+        errno => Cause::Unexpected(errno),
+    }
 }
 
 /// Returns a name without the slash in front, and without the mount point.

@@ -5,6 +5,8 @@
 //! Their number is limited, since each takes descriptors and, on each CPU, memory of the kernel.
 
 use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -25,6 +27,9 @@ const SEARCH_LIMIT: SearchLimit = SearchLimit {
     cgroups: 50_000,
     levels: Cgroup::MAX_LEVELS,
 };
+
+/// Number of descriptors that the events of cgroups leave free: for connections, for a profile and for the next search.
+const RESERVED_DESCRIPTORS: usize = 100;
 
 /// The counters of cgroups.
 pub(crate) struct Containers {
@@ -177,13 +182,25 @@ impl Containers {
     /// Searches the cgroups, drops removed ones, and opens the events of new ones. Returns the error because of which some
     /// were left out.
     fn refresh(&mut self) -> Result<Option<Error>> {
-        let FoundCgroups { cgroups, is_cut } = search(&self.mount, &self.patterns, SEARCH_LIMIT)?;
         let mount = &self.mount;
+        let FoundCgroups { cgroups, is_cut } = search(mount, &self.patterns, SEARCH_LIMIT)
+            .inspect_err(|_| {
+                // Removed cgroups have descriptors, which a search may lack.
+                self.counted
+                    .retain(|_, container| container.found_cgroup.is_there(mount));
+            })?;
         let existing: HashSet<&FoundCgroup> = cgroups.iter().collect();
         self.counted.retain(|_, container| {
             let cgroup = &container.found_cgroup;
             existing.contains(cgroup) || (is_cut && cgroup.is_there(mount))
         });
+        let is_new = |cgroup: &FoundCgroup| !self.counted.contains_key(&cgroup.name);
+        let has_place = self.counted.len() < self.limit.max_count;
+        let _reserve = if self.missing() > 0 || (has_place && cgroups.iter().any(is_new)) {
+            reserve_descriptors()
+        } else {
+            Vec::new()
+        };
         for container in self.counted.values_mut() {
             // A counter that was in use may be free now.
             container.open_missing(&self.device, &self.events);
@@ -270,6 +287,12 @@ impl Containers {
             self.last_complaint = message;
         }
     }
+}
+
+/// Opens [`RESERVED_DESCRIPTORS`], or as many as are left. While they are open, events can't take the last ones.
+fn reserve_descriptors() -> Vec<OwnedFd> {
+    let descriptors = (0..RESERVED_DESCRIPTORS).map(|_| io::stderr().as_fd().try_clone_to_owned());
+    descriptors.map_while(Result::ok).collect()
 }
 
 impl Container {
