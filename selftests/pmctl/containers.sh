@@ -55,7 +55,7 @@ label() {
 	awk -v id="id=\"$2\"" '/^container_perf_events_total/ && index($0, id)' "$1" | sed -n "1s/.*[{,]$3=\"\([^\"]*\)\".*/\1/p"
 }
 
-plan 40
+plan 43
 
 mount -t cgroup2 none "$root"
 id=0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
@@ -156,6 +156,26 @@ as=
 chmod 600 /dev/perfmon
 each_level rmdir
 rmdir "$root/batch/a" "$root/batch/b" "$root/batch/c" "$root/batch/d"
+
+# A user makes cgroups within cgroups, more than the limit allows.
+chain=batch/a
+for level in $(seq 40); do
+	chain=$chain/$level
+done
+mkdir -p "$root/$chain"
+start --cgroups 'batch/**' --max-cgroups 6
+mkdir "$root/batch/z"
+get >page
+is "a cgroup with fewer levels takes the place of a deeper one" "6 0" "$(value page perfmon_cgroups\ ) $(insns page /batch/z)"
+get >again
+is "which stays left out" "$(grep -o 'id="[^"]*"' page)" "$(grep -o 'id="[^"]*"' again)"
+stop
+start --cgroups 'batch/**'
+get >page
+is "cgroups without counts take no place" "33 0 0" \
+	"$(value page perfmon_cgroups\ ) $(value page perfmon_cgroups_left_out) $(value page perfmon_events_missing)"
+stop
+find "$root/batch" -mindepth 1 -depth -type d -exec rmdir {} +
 
 # Fewer descriptors than the cgroups need: some are left for requests and for the search.
 for i in $(seq 100 199); do

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Searches cgroups whose names match patterns.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
@@ -38,6 +39,11 @@ pub(crate) struct FoundCgroups {
 }
 
 impl FoundCgroup {
+    /// Returns the number of levels below the mount point.
+    pub(crate) fn levels(&self) -> usize {
+        self.name.iter().count()
+    }
+
     /// Returns whether the cgroup still exists. Another one with the same name does not count.
     pub(crate) fn is_there(&self, mount: &Path) -> bool {
         let metadata = fs::metadata(mount.join(&self.name));
@@ -65,25 +71,25 @@ pub(crate) fn search(
             .ino(),
     };
     let mut searched_count = 1;
-    // A stack: the cgroup to search next is the last one.
-    let mut pending = vec![root];
-    while let Some(cgroup) = pending.pop() {
+    // Level by level, so that the cgroups below one can't keep others of its level from being found.
+    let mut pending = VecDeque::from([root]);
+    while let Some(cgroup) = pending.pop_front() {
         let may_have = |pattern: &Pattern| pattern.may_match_below(&cgroup.name);
-        let has_deepest_level = cgroup.name.iter().count() >= limit.levels;
+        let has_deepest_level = cgroup.levels() >= limit.levels;
         if !found_cgroups.is_cut && !has_deepest_level && patterns.iter().any(may_have) {
             let mut child_cgroups = children(mount, &cgroup.name)?;
-            child_cgroups.sort_unstable_by(|a, b| b.name.cmp(&a.name));
+            child_cgroups.sort_unstable_by(|a, b| a.name.cmp(&b.name));
             found_cgroups.is_cut = searched_count + child_cgroups.len() > limit.cgroups;
-            // The order is descending, so this keeps the first names.
-            child_cgroups
-                .drain(..(searched_count + child_cgroups.len()).saturating_sub(limit.cgroups));
+            child_cgroups.truncate(limit.cgroups.saturating_sub(searched_count));
             searched_count += child_cgroups.len();
-            pending.append(&mut child_cgroups);
+            pending.extend(child_cgroups);
         }
         if patterns.iter().any(|pattern| pattern.matches(&cgroup.name)) {
             found_cgroups.cgroups.push(cgroup);
         }
     }
+    let cgroups = &mut found_cgroups.cgroups;
+    cgroups.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(found_cgroups)
 }
 
@@ -196,8 +202,15 @@ mod tests {
             (first_six.map(str::to_owned).to_vec(), true)
         );
         assert_eq!(limited_names(1), (vec!["/".to_owned()], true));
+        // Cgroups with fewer levels come first.
+        let folder = make_tree(&["a/1/x", "a/2/x", "b/1"]);
+        let first_six = ["/", "a", "a/1", "a/2", "b", "b/1"];
+        assert_eq!(
+            names(folder.path(), &["**"], 6),
+            (first_six.map(str::to_owned).to_vec(), true)
+        );
         // Cgroups that can't contain matches are not searched.
-        assert!(!names(folder.path(), &["*"], 4).1);
+        assert!(!names(folder.path(), &["*"], 3).1);
     }
 
     #[test]
