@@ -41,7 +41,7 @@ refused() {
 
 # perf's own counts of cgroups are compared where the kernel has them, as Debian's does.
 of_kernel=$(grep -c '^perf_event' /proc/cgroups)
-plan $((49 + 3 * of_kernel))
+plan $((50 + 3 * of_kernel))
 
 # is_perfs_version_2 : passes if version 2 has perf's controller. A hierarchy of version 1 ends some
 # time after its last cgroup, and another umount(2).
@@ -119,6 +119,11 @@ stat --for-each-cgroup '*' -- true
 is "a pattern stays within a level" "a,c,other," "$(names)"
 stat --for-each-cgroup 'a/**,c,?' -- true
 is "a pattern may span levels, and each cgroup has one row" "a,a/b,c," "$(names)"
+bytes=$(printf '\376') other_bytes=$(printf '\377')
+mkdir "$root/c/$bytes" "$root/c/$other_bytes"
+stat --for-each-cgroup 'c/*' -- true
+is "names that are not UTF-8 are different" 'c/\xfe,c/\xff,' "$(names)"
+rmdir "$root/c/$bytes" "$root/c/$other_bytes"
 stat --for-each-cgroup / -- "$loop" 1000000
 check "the root cgroup counts all programs" [ "$(counted /)" -gt 2000000 ]
 

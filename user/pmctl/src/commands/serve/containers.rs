@@ -16,7 +16,8 @@ use perfmon::{Cause, Device, Error};
 
 use super::open_events::{Lack, OpenEvents};
 use crate::events::cgroups::{
-    ContainerNames, FoundCgroup, FoundCgroups, Pattern, SearchLimit, concerns_one_cgroup, search,
+    ContainerNames, FoundCgroup, FoundCgroups, Pattern, SearchLimit, concerns_one_cgroup, escaped,
+    search,
 };
 use crate::events::rights;
 use crate::system::exit;
@@ -68,6 +69,8 @@ struct Container {
 pub(crate) struct Labels {
     /// The name with a slash in front, as cAdvisor shows it.
     pub(crate) id: String,
+    /// Inode of the directory, which differs for another cgroup with the same name.
+    pub(crate) inode: u64,
     pub(super) names: ContainerNames,
 }
 
@@ -264,7 +267,8 @@ impl Containers {
             found_cgroup: found_cgroup.clone(),
             cgroup: Cgroup::open(self.mount.join(&found_cgroup.name))?,
             labels: Labels {
-                id: format!("/{}", found_cgroup.name.display()),
+                id: format!("/{}", escaped(&found_cgroup.name)),
+                inode: found_cgroup.inode,
                 names: ContainerNames::of(&found_cgroup.name),
             },
             open_events: OpenEvents::none(&self.events),

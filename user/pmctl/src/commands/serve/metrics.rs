@@ -179,10 +179,12 @@ fn write_containers(page: &mut MetricsText, containers: &mut Containers) -> Resu
         "Number of events in a cgroup and those in it, on all CPUs, since it was found",
     );
     for ContainerCount {
-        labels: Labels {
-            id,
-            names: container_names,
-        },
+        labels:
+            Labels {
+                id,
+                names: container_names,
+                ..
+            },
         event,
         value,
     } in containers.read()?

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The cgroups of -G and --for-each-cgroup, and the events that are counted in each.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::Result;
@@ -24,6 +25,13 @@ pub(super) struct NamedCgroup {
     pub(super) cgroup: Cgroup,
     /// A pattern matches the cgroup, which the user has not named.
     pub(super) is_of_pattern: bool,
+}
+
+impl NamedCgroup {
+    /// Returns whether another one has the same rows. The root has two names: an empty one and `/`.
+    fn is_same(&self, other: &Self) -> bool {
+        self.cgroup.path() == other.cgroup.path() && self.name == other.name
+    }
 }
 
 /// The limits of a search. Deeper cgroups can't be counted.
@@ -113,7 +121,7 @@ pub(super) fn wanted_cgroups(args: &Stat) -> Result<Option<CgroupUse>> {
             matching_cgroups(&mount, &pattern)?
         };
         for cgroup in cgroups {
-            if listed_cgroups.iter().all(|known| known.name != cgroup.name) {
+            if !listed_cgroups.iter().any(|known| known.is_same(&cgroup)) {
                 listed_cgroups.push(cgroup);
             }
         }
@@ -190,11 +198,8 @@ impl CgroupUse {
         match self {
             Self::Each(cgroups) => cgroups.len(),
             Self::ByEvent { event_cgroups, .. } => {
-                let mut names: Vec<&str> =
-                    event_cgroups.iter().map(|cgroup| &*cgroup.name).collect();
-                names.sort_unstable();
-                names.dedup();
-                names.len()
+                let paths = event_cgroups.iter().map(|cgroup| cgroup.cgroup.path());
+                paths.collect::<HashSet<_>>().len()
             }
         }
     }
@@ -223,7 +228,7 @@ impl CgroupUse {
                 |other: &EventSpec| event.group.is_some() && other.group == event.group;
             let is_split = (0..index)
                 .filter(|other| same_group(&events[*other]))
-                .any(|other| cgroup(other).name != cgroup(index).name);
+                .any(|other| !cgroup(other).is_same(cgroup(index)));
             if is_split {
                 return Err(Usage(format!(
                     "-G: {} is in a group with events of another cgroup, and a group is counted in a single cgroup. Write \
@@ -233,7 +238,7 @@ impl CgroupUse {
             }
             // In the order of the events, as in perf: a cgroup that is named again gets further rows.
             match by_cgroup.last_mut() {
-                Some((known, events)) if known.name == cgroup(index).name => events.push(index),
+                Some((known, events)) if known.is_same(cgroup(index)) => events.push(index),
                 _ => by_cgroup.push((cgroup(index), vec![index])),
             }
         }

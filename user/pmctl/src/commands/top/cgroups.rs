@@ -11,7 +11,7 @@ use perfmon::spec;
 use perfmon::{Device, Pmu};
 
 use crate::args::Top;
-use crate::commands::serve::containers::{CgroupLimit, Containers};
+use crate::commands::serve::containers::{CgroupLimit, Containers, Labels};
 use crate::events::cgroups::Pattern;
 use crate::system::exit::{self, Usage};
 use crate::system::files::allow_many_files;
@@ -39,8 +39,7 @@ struct CgroupCounts {
 }
 
 impl CgroupCounts {
-    /// Returns the counts since `before`. A smaller count is that of another cgroup with the same name, or has restarted from
-    /// 0.
+    /// Returns the counts since `before`. A smaller count has restarted from 0.
     fn since(self, before: Self) -> Self {
         let grown = |now: Option<u64>, before: Option<u64>| {
             now.map(|now| now.checked_sub(before.unwrap_or(0)).unwrap_or(now))
@@ -95,9 +94,10 @@ pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
         since = Instant::now();
         let mut rows: Vec<(&String, CgroupCounts)> = counts
             .iter()
-            .map(|(name, counts)| {
-                let previous_counts = previous_counts.get(name).copied().unwrap_or_default();
-                (name, counts.since(previous_counts))
+            .map(|(inode, (name, counts))| {
+                let previous = previous_counts.get(inode);
+                let previous = previous.map(|(_, counts)| *counts).unwrap_or_default();
+                (name, counts.since(previous))
             })
             .filter(|(_, counts)| counts.is_shown())
             .collect();
@@ -130,21 +130,23 @@ pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
     Ok(0)
 }
 
-/// Reads the counts of all cgroups, by name. A cgroup whose events have no counter has no numbers.
-fn read(cgroups: &mut Containers) -> Result<HashMap<String, CgroupCounts>> {
+/// Reads the names and the counts of all cgroups, by inode: another cgroup of the same name has another one. A cgroup whose
+/// events have no counter has no numbers.
+fn read(cgroups: &mut Containers) -> Result<HashMap<u64, (String, CgroupCounts)>> {
     let counts = cgroups.read().context("can't read the counts")?;
-    let mut cgroup_counts: HashMap<String, CgroupCounts> = HashMap::new();
+    let mut numbers: HashMap<u64, CgroupCounts> = HashMap::new();
     for count in counts {
-        let of = cgroup_counts.entry(count.labels.id.clone()).or_default();
+        let of = numbers.entry(count.labels.inode).or_default();
         match count.event {
             0 => of.instructions = Some(count.value),
             _ => of.cycles = Some(count.value),
         }
     }
-    for labels in cgroups.labels() {
-        cgroup_counts.entry(labels.id.clone()).or_default();
-    }
-    Ok(cgroup_counts)
+    let with_counts = |labels: &Labels| {
+        let counts = numbers.get(&labels.inode).copied().unwrap_or_default();
+        (labels.inode, (labels.id.clone(), counts))
+    };
+    Ok(cgroups.labels().map(with_counts).collect())
 }
 
 /// Writes a table of the first rows.

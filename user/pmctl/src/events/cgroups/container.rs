@@ -17,12 +17,14 @@ pub(crate) struct ContainerNames {
 }
 
 /// Prefixes of container IDs with the runtimes that use them, as in `PREFIX-ID`, or `PREFIX-ID.scope` under systemd.
-const ID_PREFIXES: [(&str, &str); 5] = [
+const ID_PREFIXES: [(&str, &str); 6] = [
     ("docker", "docker"),
     ("cri-containerd", "containerd"),
     ("nerdctl", "containerd"),
     ("crio", "cri-o"),
     ("libpod", "podman"),
+    // Within a unit of systemd: `podman run --cgroups=split`, as Quadlet has it.
+    ("libpod-payload", "podman"),
 ];
 
 /// Parent cgroups of containers whose ID has no prefix, with the runtimes. In pods the runtime is not known.
@@ -38,7 +40,8 @@ const ID_PARENTS: [(&str, &str); 5] = [
 const UNIT_SUFFIXES: [&str; 5] = [".service", ".scope", ".slice", ".socket", ".mount"];
 
 impl ContainerNames {
-    /// Parses the name of a cgroup. A cgroup within a container is not a container: the container's counts include it.
+    /// Parses the name of a cgroup. A cgroup within a container is not a container, although its name may have the form of
+    /// one, as in nodes of Kubernetes that are containers: the outer container's counts include it.
     pub(crate) fn of(name: &Path) -> Self {
         let levels: Vec<String> = name
             .iter()
@@ -47,6 +50,12 @@ impl ContainerNames {
         let Some((last, parents)) = levels.split_last() else {
             return Self::default();
         };
+        if is_within_container(parents) {
+            return Self {
+                name: unit_name(last),
+                ..Self::default()
+            };
+        }
         let parent = parents.last().map_or("", String::as_str);
         if let Some(pod) = pod_uid(last) {
             return Self {
@@ -75,6 +84,14 @@ impl ContainerNames {
             },
         }
     }
+}
+
+/// Returns whether one of these levels is a container with an ID.
+fn is_within_container(levels: &[String]) -> bool {
+    let parents = std::iter::once("").chain(levels.iter().map(String::as_str));
+    parents
+        .zip(levels)
+        .any(|(parent, level)| find_container(level, parent).is_some())
 }
 
 /// Returns the runtime and the ID of a container, and the slice if it is in the same level of the name.
@@ -298,6 +315,37 @@ mod tests {
             "ID",
         ),
         ("libpod_parent/libpod-ID", "podman", "ID", "", "ID"),
+        (
+            "system.slice/web.service/libpod-payload-ID",
+            "podman",
+            "ID",
+            "",
+            "ID",
+        ),
+        // Within a container: a node of Kubernetes, Docker in a pod, and a name that a program has chosen.
+        (
+            "docker/ID/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-podUID_.slice",
+            "",
+            "",
+            "",
+            "kubelet-kubepods-podUID_.slice",
+        ),
+        (
+            "docker/ID/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-podUID_.slice/cri-containerd-ID.scope",
+            "",
+            "",
+            "",
+            "cri-containerd-ID.scope",
+        ),
+        ("kubepods/podUID/ID/docker/ID", "", "", "", ""),
+        // systemd-nspawn has no ID, so only the inner container has one.
+        (
+            "machine.slice/systemd-nspawn@web.service/payload/docker/ID",
+            "docker",
+            "ID",
+            "",
+            "ID",
+        ),
         // Virtual machines, and containers without an ID.
         (
             "machine.slice/systemd-nspawn@web.service",

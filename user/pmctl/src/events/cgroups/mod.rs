@@ -2,12 +2,14 @@
 //! Finds cgroups by their names and by patterns.
 //!
 //! The name of a cgroup is its path below the mount point, as /proc/PID/cgroup has it after `0::` or `perf_event:`, without the
-//! slash at the beginning. The root is shown as `/`.
+//! slash at the beginning. The root is shown as `/`, and bytes that are not UTF-8 as `\xNN`.
 
 mod container;
 mod pattern;
 mod search;
 
+use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -19,12 +21,24 @@ pub(crate) use search::{FoundCgroup, FoundCgroups, SearchLimit, search};
 
 use crate::system::text::printable;
 
-/// Returns the name of a cgroup as it is shown.
+/// Returns the name of a cgroup as it is shown in tables.
 pub(crate) fn display_name(name: &Path) -> String {
     if name.as_os_str().is_empty() {
         return "/".to_owned();
     }
-    printable(&name.to_string_lossy())
+    printable(&escaped(name))
+}
+
+/// Returns a name with `\xNN` for each byte that is not UTF-8, so that two names do not become one text.
+pub(crate) fn escaped(name: &Path) -> String {
+    let mut text = String::new();
+    for chunk in name.as_os_str().as_bytes().utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
 }
 
 /// Returns whether the error of opening a cgroup or its events says nothing about other cgroups: its owner has made it
@@ -37,5 +51,20 @@ pub(crate) fn concerns_one_cgroup(error: &Error) -> bool {
             matches!(errno, Errno::EACCES | Errno::ENAMETOOLONG)
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    #[test]
+    fn names_that_are_not_utf_8_are_different_texts() {
+        let name = |bytes| Path::new(OsStr::from_bytes(bytes));
+        assert_eq!(escaped(name(b"a/\xc3\xa9\xff\xfe")), r"a/é\xff\xfe");
+        assert_eq!(display_name(name(b"a\xff\n")), r"a\xff?");
+        assert_eq!(display_name(name(b"")), "/");
     }
 }
