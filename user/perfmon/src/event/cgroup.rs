@@ -92,8 +92,8 @@ impl Cgroup {
 
     /// Returns where this process sees the cgroups mounted that perf counts, and whose ids samples have
     /// ([`Builder::cgroup_ids`](super::Builder::cgroup_ids)): those of version 1 with the controller `perf_event`, where
-    /// that is mounted, and else those of version 2. Of several mounts of version 2, the one with the highest root wins, as
-    /// it shows the most cgroups.
+    /// that is mounted, and else those of version 2. Of several mounts, the one with the highest root wins, as it shows the
+    /// most cgroups.
     ///
     /// # Errors
     /// [`Cause::NoCgroupMount`], or [`Cause::CgroupVersion1`] if only others of version 1 are mounted.
@@ -176,32 +176,41 @@ fn strip_mount<'a>(name: &'a Path, mount: &Path) -> &'a Path {
     name.strip_prefix("/").unwrap_or(name)
 }
 
-/// Finds the mount point of cgroups in the text of /proc/self/mountinfo, as [`Cgroup::mount_point`] describes it.
-fn find_mount(table: &[u8]) -> Result<PathBuf, Cause> {
-    find_perf_mount(table).map_or_else(|| find_mount_of_version_2(table), Ok)
+/// A mount of cgroups that events can count. Perf's hierarchy of version 1 is the better one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum MountKind {
+    Version2,
+    Version1WithPerf,
 }
 
-/// Finds the mount point of cgroups of version 2. Of several mounts, the one with the highest root wins, and the first of
-/// equal ones. In a container it may be a mount that was passed in from the host.
-fn find_mount_of_version_2(table: &[u8]) -> Result<PathBuf, Cause> {
+/// Finds the mount point of cgroups in the text of /proc/self/mountinfo, as [`Cgroup::mount_point`] describes it. Of equal
+/// ones the first wins. In a container it may be a mount that was passed in from the host.
+fn find_mount(table: &[u8]) -> Result<PathBuf, Cause> {
     let mut has_version_1 = false;
-    let mut best: Option<(isize, &[u8])> = None;
+    let mut best: Option<((MountKind, isize), &[u8])> = None;
     for line in table.split(|byte| *byte == b'\n') {
         let mut fields = line.split(|byte| *byte == b' ');
         // The first three fields are the mount's ID, its parent's ID, and the device.
         let (Some(root), Some(mount_point)) = (fields.nth(3), fields.next()) else {
             continue;
         };
-        // The mount point is followed by options, any number of optional fields, a dash, and the file system's type.
-        match fields.skip_while(|field| *field != b"-").nth(1) {
-            Some(b"cgroup2") => {
-                let height = height(root);
-                if best.is_none_or(|(highest, _)| height > highest) {
-                    best = Some((height, mount_point));
-                }
+        // The mount point is followed by options, any number of optional fields, a dash, the file system's type, its source,
+        // and its options, which for version 1 include the controllers.
+        let mut fields = fields.skip_while(|field| *field != b"-").skip(1);
+        let kind = match (fields.next(), fields.nth(1)) {
+            (Some(b"cgroup2"), _) => MountKind::Version2,
+            (Some(b"cgroup"), Some(options)) if has_perf_controller(options) => {
+                MountKind::Version1WithPerf
             }
-            Some(b"cgroup") => has_version_1 = true,
-            _ => {}
+            (Some(b"cgroup"), _) => {
+                has_version_1 = true;
+                continue;
+            }
+            _ => continue,
+        };
+        let rank = (kind, height(root));
+        if best.is_none_or(|(best_rank, _)| rank > best_rank) {
+            best = Some((rank, mount_point));
         }
     }
     match best {
@@ -211,18 +220,10 @@ fn find_mount_of_version_2(table: &[u8]) -> Result<PathBuf, Cause> {
     }
 }
 
-/// Returns the mount point of the cgroups of version 1 with perf's controller. The last field of a line in mountinfo lists
-/// the controllers.
-fn find_perf_mount(table: &[u8]) -> Option<PathBuf> {
-    table.split(|byte| *byte == b'\n').find_map(|line| {
-        let mut fields = line.split(|byte| *byte == b' ');
-        let mount_point = fields.nth(4)?;
-        let mut fields_after_dash = fields.skip_while(|field| *field != b"-").skip(1);
-        let is_version_1 = fields_after_dash.next()? == b"cgroup";
-        let mut options = fields_after_dash.nth(1)?.split(|byte| *byte == b',');
-        let has_perf_controller = is_version_1 && options.any(|option| option == b"perf_event");
-        has_perf_controller.then(|| PathBuf::from(OsString::from_vec(unescape(mount_point))))
-    })
+/// Returns whether the options of a mount of version 1 include perf's controller.
+fn has_perf_controller(options: &[u8]) -> bool {
+    let mut options = options.split(|byte| *byte == b',');
+    options.any(|option| option == b"perf_event")
 }
 
 /// Returns how many levels the root of a mount is above the root of this process's cgroup namespace: 2 for `/../..`,
@@ -291,6 +292,13 @@ mod tests {
             found(&[other, second, perfs]),
             Ok(PathBuf::from("/perf event"))
         );
+        // As in a container, which has its own cgroup, and a mount of the host's.
+        let own = &b"33 24 0:27 /kubepods/a /own rw - cgroup cgroup rw,nosuid,perf_event\n"[..];
+        let same = &b"34 24 0:27 / /same rw - cgroup cgroup rw,perf_event\n"[..];
+        for mounts in [&[own, perfs, same][..], &[perfs, own, same]] {
+            assert_eq!(found(mounts), Ok(PathBuf::from("/perf event")));
+        }
+        assert_eq!(found(&[second, own]), Ok(PathBuf::from("/own")));
     }
 
     #[test]
