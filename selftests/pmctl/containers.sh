@@ -55,7 +55,7 @@ label() {
 	awk -v id="id=\"$2\"" '/^container_perf_events_total/ && index($0, id)' "$1" | sed -n "1s/.*[{,]$3=\"\([^\"]*\)\".*/\1/p"
 }
 
-plan 43
+plan 47
 
 mount -t cgroup2 none "$root"
 id=0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
@@ -175,7 +175,14 @@ get >page
 is "cgroups without counts take no place" "33 0 0" \
 	"$(value page perfmon_cgroups\ ) $(value page perfmon_cgroups_left_out) $(value page perfmon_events_missing)"
 stop
+pmctl top --cgroups="$chain" --iterations 1 --delay 0.1 >table
+says "top says which level can't be counted" "$(cat table)" 'no name with up to 32 levels matches'
 find "$root/batch" -mindepth 1 -depth -type d -exec rmdir {} +
+for command in serve top; do
+	try timeout 10 pmctl $command --cgroups=batch,
+	is "$command refuses an empty pattern" 2 $?
+done
+says "top says what the root is" "$errors" 'a pattern is empty in .batch,.\. The root cgroup, .* is ./'
 
 # Fewer descriptors than the cgroups need: some are left for requests and for the search.
 for i in $(seq 100 199); do

@@ -148,6 +148,12 @@ impl Containers {
             .sum()
     }
 
+    /// Returns why an event is missing, if that is known.
+    pub(crate) fn first_lack(&self) -> Option<Lack> {
+        let mut containers = self.counted.values();
+        containers.find_map(|container| container.open_events.first_lack())
+    }
+
     /// Returns the number of times that a cgroup's counts were lost and began from 0.
     pub(super) const fn lost(&self) -> u64 {
         self.lost

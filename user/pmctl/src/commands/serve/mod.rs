@@ -10,7 +10,7 @@ mod counters;
 mod metrics;
 mod names;
 mod notify;
-mod open_events;
+pub(crate) mod open_events;
 mod page;
 mod profile;
 mod request;
@@ -121,7 +121,7 @@ fn open_containers(
     if args.cgroups.is_empty() {
         return Ok(None);
     }
-    let containers = Containers::open(device, events, cgroup_choice(args))?;
+    let containers = Containers::open(device, events, cgroup_choice(args)?)?;
     let number = count(containers.number() as u64, "cgroup");
     let note = match containers.number() {
         0 => ": none matches now, and new ones are counted when they appear",
@@ -132,14 +132,18 @@ fn open_containers(
 }
 
 /// Returns the patterns of --cgroups, and the limit of cgroups.
-fn cgroup_choice(args: &Serve) -> (Vec<Pattern>, CgroupLimit) {
-    let texts = args.cgroups.iter().flat_map(|text| text.split(','));
+fn cgroup_choice(args: &Serve) -> Result<(Vec<Pattern>, CgroupLimit), Usage> {
+    let patterns = args
+        .cgroups
+        .iter()
+        .map(|text| Pattern::list("--cgroups", text));
+    let patterns: Vec<Vec<Pattern>> = patterns.collect::<Result<_, _>>()?;
     let limit = CgroupLimit {
         max_count: args.max_cgroups as usize,
         advice: "Raise it with --max-cgroups, or match fewer with --cgroups; the metric perfmon_cgroups_left_out is the \
                  number of the others.",
     };
-    (texts.map(Pattern::new).collect(), limit)
+    Ok((patterns.concat(), limit))
 }
 
 /// Returns the events that are counted with their CPUs, in words. Events on the same CPUs are grouped.

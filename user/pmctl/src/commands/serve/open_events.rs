@@ -8,7 +8,7 @@ use perfmon::{Cause, Device, Error, Group};
 
 /// Reason why an event is not counted on a CPU or in a cgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lack {
+pub(crate) enum Lack {
     /// No counter is free.
     Counter,
     /// The CPU or the driver can't count it.
@@ -67,6 +67,11 @@ impl OpenEvents {
     /// Returns the lack because of which an event is not open, if it is known.
     pub(super) fn lack(&self, event: usize) -> Option<Lack> {
         self.lacks[event]
+    }
+
+    /// Returns the first lack.
+    pub(super) fn first_lack(&self) -> Option<Lack> {
+        self.lacks.iter().find_map(|lack| *lack)
     }
 
     /// Returns the number of events that are not open.

@@ -7,11 +7,13 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use perfmon::event::Cgroup;
 use perfmon::spec;
 use perfmon::{Device, Pmu};
 
 use crate::args::Top;
 use crate::commands::serve::containers::{CgroupLimit, Containers, Labels};
+use crate::commands::serve::open_events::Lack;
 use crate::events::cgroups::Pattern;
 use crate::system::exit::{self, Usage};
 use crate::system::files::allow_many_files;
@@ -80,7 +82,7 @@ pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
     let device = Device::open().map_err(exit::with_help)?;
     let events = spec::parse_without_groups(EVENTS, &Pmu::of_this_cpu().with_counters_of(&device));
     let events = events.map_err(|error| Usage(error.to_string()))?;
-    let patterns = forms.split(',').map(Pattern::new).collect();
+    let patterns = Pattern::list("--cgroups", forms)?;
     let mut cgroups = Containers::open(device, events, (patterns, LIMIT))?;
     let mut previous_counts = read(&mut cgroups)?;
     let mut since = Instant::now();
@@ -114,12 +116,14 @@ pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
         match number(|counts| !counts.is_complete()) {
             0 if counts.is_empty() => writeln!(
                 output,
-                ": no name matches `{forms}` (names are as in /proc/PID/cgroup after `0::`)"
+                ": no name with up to {} levels matches `{forms}` (names are as in /proc/PID/cgroup after `0::`)",
+                Cgroup::MAX_LEVELS
             )?,
             0 => writeln!(output)?,
             incomplete => writeln!(
                 output,
-                ", {incomplete} not counted: no counter is free (`pmctl doctor` names the programs that have them)"
+                ", {incomplete} not counted: {}",
+                reason(cgroups.first_lack())
             )?,
         }
         write(&rows, args.entries, &mut output)?;
@@ -128,6 +132,18 @@ pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
         tables += 1;
     }
     Ok(0)
+}
+
+/// Returns why events are not counted, in words.
+const fn reason(lack: Option<Lack>) -> &'static str {
+    match lack {
+        Some(Lack::Counter) => {
+            "no counter is free (`pmctl doctor` names the programs that have them)"
+        }
+        Some(Lack::Event | Lack::Cpu) => "the CPU lacks an event",
+        Some(Lack::Part) => "tasks ran on CPUs that do not count all events",
+        None => "counts were lost, since something else changed the registers; they begin again",
+    }
 }
 
 /// Reads the names and the counts of all cgroups, by inode: another cgroup of the same name has another one. A cgroup whose

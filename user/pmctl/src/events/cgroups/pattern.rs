@@ -4,6 +4,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use crate::system::exit::Usage;
 use crate::system::glob::{is_pattern, matches_glob};
 
 /// A name of a cgroup, in which `*` stands for any text without a slash, `?` for a byte other than a slash, and `**`
@@ -26,6 +27,19 @@ impl Pattern {
             text: text.to_owned(),
             levels: levels.map(str::to_owned).collect(),
         }
+    }
+
+    /// Parses the patterns of an option, which are separated by commas.
+    ///
+    /// # Errors
+    /// A pattern is empty. It would match the root, which contains all cgroups.
+    pub(crate) fn list(option: &str, text: &str) -> Result<Vec<Self>, Usage> {
+        if text.split(',').any(str::is_empty) {
+            return Err(Usage(format!(
+                "{option}: a pattern is empty in `{text}`. The root cgroup, which contains all others, is `/`."
+            )));
+        }
+        Ok(text.split(',').map(Self::new).collect())
     }
 
     /// Returns the pattern as the user wrote it.
@@ -130,6 +144,19 @@ mod tests {
         ] {
             let may_match = Pattern::new(pattern).may_match_below(Path::new(name));
             assert_eq!(may_match, expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn an_empty_pattern_is_refused() {
+        let texts = |text| {
+            let patterns = Pattern::list("--cgroups", text).ok()?;
+            let texts = patterns.iter().map(|pattern| pattern.text().to_owned());
+            Some(texts.collect::<Vec<String>>())
+        };
+        assert_eq!(texts("a/*,/"), Some(vec!["a/*".to_owned(), "/".to_owned()]));
+        for text in ["", "a,", ",a", "a,,b"] {
+            assert_eq!(texts(text), None, "{text}");
         }
     }
 
