@@ -219,25 +219,16 @@ impl Containers {
         let mut is_full = false;
         self.left_out = 0;
         cgroups.retain(|cgroup| !self.counted.contains_key(&cgroup.name));
-        // The sort is stable: cgroups of one level are in the order of their names.
+        // Users may make any number of cgroups within theirs. The sort is stable: cgroups of one level are in the order of
+        // their names.
         cgroups.sort_by_key(FoundCgroup::levels);
         for found_cgroup in cgroups {
-            let has_place = self.counted.len() < self.limit.max_count;
-            let replaced = (!has_place && !is_full)
-                .then(|| self.deepest_below(found_cgroup.levels()))
-                .flatten();
-            // Cgroups that come later have as many levels or more, so there is no place for them, either.
-            is_full = is_full || !(has_place || replaced.is_some());
-            if is_full {
+            if self.counted.len() >= self.limit.max_count || is_full {
                 self.left_out += 1;
                 continue;
             }
             match self.open_container(&found_cgroup) {
                 Ok(container) => {
-                    if let Some(replaced) = replaced {
-                        self.counted.remove(&replaced);
-                        self.left_out += 1;
-                    }
                     self.counted.insert(found_cgroup.name, container);
                 }
                 // The cgroup was removed after it was found.
@@ -251,17 +242,6 @@ impl Containers {
         }
         self.complain_once(self.left_out_message(failure.as_ref(), is_cut));
         Ok(failure)
-    }
-
-    /// Returns the cgroup to stop counting, if the limit is reached, for one with this number of levels: the deepest, unless
-    /// the new one is as deep. Users may make any number of cgroups within theirs, which must not hide those of others.
-    fn deepest_below(&self, levels: usize) -> Option<PathBuf> {
-        let cgroups = self
-            .counted
-            .values()
-            .map(|container| &container.found_cgroup);
-        let deepest = cgroups.max_by_key(|cgroup| cgroup.levels())?;
-        (deepest.levels() > levels).then(|| deepest.name.clone())
     }
 
     /// Opens the events of a cgroup.
