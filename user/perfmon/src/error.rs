@@ -468,6 +468,22 @@ impl Cause {
                 "Count it with Linux's perf: `pmctl wrap -- perf stat` leaves such events to it.",
             ),
             Self::NoSuchTask => Some("Give the ID of a process or a thread that still runs."),
+            Self::Missed => Some(
+                "There was no memory to follow a new task, or something else changed the registers: the kernel log \
+                 says which. Count again.",
+            ),
+            Self::OtherThread => Some("Use `Event::read`, or an event without `pid` and `cpu`."),
+            Self::InvalidRing => Some(
+                "Take 2, 4, 8, ... pages, and a sampler for each CPU if it is inherited: `Builder::cpu`.",
+            ),
+            Self::BadRing => Some("Find the program that maps the ring for writing."),
+            _ => self.cgroup_help(),
+        }
+    }
+
+    /// Returns the advice of a cause that is about cgroups.
+    const fn cgroup_help(&self) -> Option<&'static str> {
+        match self {
             Self::NoSuchCgroup => {
                 Some("`cat /proc/PID/cgroup` shows the cgroup of a process, after `0::`.")
             }
@@ -482,16 +498,7 @@ impl Cause {
                  /proc/cgroups has perf_event: `mount -t cgroup -o perf_event none PATH`.",
             ),
             Self::NoCgroupMount => Some("Mount cgroups: `mount -t cgroup2 none /sys/fs/cgroup`."),
-            Self::Missed => Some(
-                "There was no memory to follow a new task, or something else changed the registers: the kernel log \
-                 says which. Count again.",
-            ),
-            Self::OtherThread => Some("Use `Event::read`, or an event without `pid` and `cpu`."),
-            Self::InvalidRing => Some(
-                "Take 2, 4, 8, ... pages, and a sampler for each CPU if it is inherited: `Builder::cpu`.",
-            ),
-            Self::BadRing => Some("Find the program that maps the ring for writing."),
-            Self::Spec(_) | Self::NoFrequency | Self::Unexpected(_) => None,
+            _ => None,
         }
     }
 }
