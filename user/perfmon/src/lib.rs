@@ -23,7 +23,6 @@
 //! each of them counts the same number of the others' calls.
 
 mod big_core;
-mod core_kinds;
 mod device;
 mod error;
 pub mod event;
