@@ -477,7 +477,12 @@ impl Cause {
                 "Take 2, 4, 8, ... pages, and a sampler for each CPU if it is inherited: `Builder::cpu`.",
             ),
             Self::BadRing => Some("Find the program that maps the ring for writing."),
-            _ => self.cgroup_help(),
+            Self::NoSuchCgroup
+            | Self::CgroupTooDeep
+            | Self::NotACgroup
+            | Self::CgroupVersion1
+            | Self::NoCgroupMount => self.cgroup_help(),
+            Self::Spec(_) | Self::NoFrequency | Self::Unexpected(_) => None,
         }
     }
 

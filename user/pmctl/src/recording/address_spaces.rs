@@ -5,6 +5,7 @@ use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -76,7 +77,7 @@ pub(crate) struct FileNumber(u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NameNumber(u32);
 
-/// What tells a file from others of the same path.
+/// The device and the inode, by which files of the same path differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct FileIdentity {
     device: (u32, u32),
@@ -237,18 +238,14 @@ impl AddressSpaces {
             let Some(old) = maps.remove(&start) else {
                 continue;
             };
-            let old_end = start.saturating_add(old.length);
-            if start < map.start {
-                let length = map.start - start;
-                maps.insert(start, Mapping { length, ..old });
-            }
-            if old_end > end {
-                let rest = Mapping {
-                    length: old_end - end,
-                    offset: old.offset.wrapping_add(end - start),
+            let range = start..start.saturating_add(old.length);
+            for part in parts_outside(range, &(map.start..end)) {
+                let mapping = Mapping {
+                    length: part.end - part.start,
+                    offset: old.offset.wrapping_add(part.start - start),
                     file: old.file,
                 };
-                maps.insert(end, rest);
+                maps.insert(part.start, mapping);
             }
         }
         // Symbols of the kernel and of JIT code are by address, so the address takes the place of the offset.
@@ -450,6 +447,16 @@ fn is_anonymous(name: &Path) -> bool {
         || ANONYMOUS_PREFIXES
             .iter()
             .any(|start| name.starts_with(start))
+}
+
+/// Returns the parts of a range of addresses that a newer one does not cover.
+pub(crate) fn parts_outside(
+    old: Range<u64>,
+    new: &Range<u64>,
+) -> impl Iterator<Item = Range<u64>> + use<> {
+    let below = old.start..old.end.min(new.start);
+    let above = old.start.max(new.end)..old.end;
+    [below, above].into_iter().filter(|part| !part.is_empty())
 }
 
 /// Returns the name of the mapped file, without the symbol behind the kernel's.

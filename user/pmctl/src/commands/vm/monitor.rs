@@ -9,8 +9,6 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -87,18 +85,12 @@ impl<'a> Monitor<'a> {
 
     /// Waits until QEMU has written something.
     fn wait(&self) -> Result<()> {
-        let mut poll_fds = [self.signals.as_fd(), self.socket.get_ref().as_fd()]
-            .map(|file| PollFd::new(file, PollFlags::POLLIN));
+        let socket = self.socket.get_ref().as_fd();
         loop {
-            match poll(&mut poll_fds, PollTimeout::NONE) {
-                Ok(_) | Err(Errno::EINTR) => {}
-                Err(errno) => return Err(errno).context("can't wait for QEMU"),
-            }
-            if let Event::End { signal, .. } = self.signals.next()? {
-                return Err(EndedBy(signal).into());
-            }
-            if poll_fds[1].any().unwrap_or(true) {
-                return Ok(());
+            match self.signals.wait(None, Some(socket))? {
+                Event::End { signal, .. } => return Err(EndedBy(signal).into()),
+                Event::Other => return Ok(()),
+                _ => {}
             }
         }
     }

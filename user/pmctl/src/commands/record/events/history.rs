@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
+use std::ops::Range;
 
+use crate::recording::address_spaces::parts_outside;
 use crate::recording::perfdata::{Body, Map, Record, Stamp, Task};
 
 /// The most records that [`History::keep_recent`] keeps with their times. They take a few MB.
@@ -63,10 +65,11 @@ impl History {
             }
             Body::Map(map) => {
                 let maps = &mut self.processes.entry(map.task.pid).or_default().maps;
-                let overlaps = |old: &Map| old.start < end(map) && map.start < end(old);
+                let new = range(map);
+                let overlaps = |old: &Map| old.start < new.end && new.start < range(old).end;
                 if maps.iter().any(overlaps) {
                     let older = mem::take(maps).into_iter();
-                    maps.extend(older.flat_map(|old| parts_outside(old, map)));
+                    maps.extend(older.flat_map(|old| remains(old, map)));
                 }
                 maps.push(map.clone());
             }
@@ -141,25 +144,18 @@ impl History {
     }
 }
 
-fn end(map: &Map) -> u64 {
-    map.start.saturating_add(map.length)
+fn range(map: &Map) -> Range<u64> {
+    map.start..map.start.saturating_add(map.length)
 }
 
 /// Returns the parts of a mapping that a newer one does not replace.
-fn parts_outside(old: Map, new: &Map) -> impl Iterator<Item = Map> + use<> {
-    let old_end = end(&old);
-    let rest = old.start.max(end(new));
-    let below = Map {
-        length: old_end.min(new.start).saturating_sub(old.start),
+fn remains(old: Map, new: &Map) -> impl Iterator<Item = Map> + use<> {
+    parts_outside(range(&old), &range(new)).map(move |part| Map {
+        start: part.start,
+        length: part.end - part.start,
+        offset: old.offset.wrapping_add(part.start - old.start),
         ..old.clone()
-    };
-    let above = Map {
-        start: rest,
-        length: old_end.saturating_sub(rest),
-        offset: old.offset.wrapping_add(rest - old.start),
-        ..old
-    };
-    [below, above].into_iter().filter(|map| map.length > 0)
+    })
 }
 
 #[cfg(test)]
