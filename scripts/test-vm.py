@@ -25,7 +25,7 @@ NOBODY = 65534
 TIMEOUT = 120
 
 TESTS = []
-# Tests that take a minute. They run only if they are named.
+# Slow tests. They run only if they are named.
 LONG = []
 # Processes that tests have started, and that a failed test may have left behind.
 STARTED = []
@@ -230,7 +230,7 @@ def words_and_variables_are_the_same():
     expect((done.returncode, done.stdout), (0, wanted), done.stderr)
 
 
-@test
+@long_test
 def the_environment_is_fixed():
     common = {name: os.environ[name] for name in ("PATH", "PERFMON_VM")}
     first = run("--run", "--", "env", env={**common, "X": "1"})
@@ -366,7 +366,7 @@ print(os.pread(first, 6, 0), open("name").read())
 """
 
 
-@test
+@long_test
 def an_open_file_stays_the_same_among_many():
     folder = writable("many")
     words = [*command("--write", ".", "--run", "--"), "python3", "-c", MANY_FILES]
@@ -621,7 +621,7 @@ def all_runs_are_in_one_boot():
     expect((len(boots), len(set(boots))), (9, 1), "numbers of runs and boots")
 
 
-@test
+@long_test
 def exact_counts_of_the_kernel():
     words = ["--exact", "--", "stat", "-x,", "-e", "instructions:u,instructions:k", "--", "ls", "/usr/bin"]
     first, *others = (counts(run(*options, *words)[2]) for options in ([], [], ["--no-snapshot"]))
@@ -719,7 +719,7 @@ def the_recipe_finds_a_changed_line():
         json.load(file)
 
 
-@test
+@long_test
 def too_little_memory_is_reported():
     code, _, err = run("--memory", "256", "--run", "--", "python3", "-c", "x = [bytearray(1 << 20) for _ in range(1000)]")
     expect((code != 0, "ran out of memory" in err), (True, True), err)
@@ -727,7 +727,7 @@ def too_little_memory_is_reported():
     expect((code != 0, "used up the room" in err), (True, True), err)
 
 
-@test
+@long_test
 def the_missing_network_is_reported():
     connect = "import socket; socket.create_connection(('192.0.2.1', 80), 5)"
     code, _, err = run("--run", "--", "python3", "-c", connect)
@@ -817,7 +817,7 @@ def a_benchmark_leaves_out_what_is_emulated():
     expect((code, b"time" in out, "say nothing about a processor" in err), (0, True, True), err)
 
 
-@test
+@long_test
 def a_machine_that_does_not_start_is_reported():
     broken = os.path.join(FOLDER, "broken")
     shutil.copytree(os.environ["PERFMON_VM"], broken)

@@ -178,10 +178,11 @@ check "the long recording has all samples" [ "$(stat -c %s perf.data)" -ge 67152
 check "memory does not grow with the recording" [ "$long_kib" -le $((short_kib + 12288)) ]
 
 # begin FILE : starts a recording of the machine in the background, FILE.data, and waits for
-# a sample (each look at the file causes some).
+# a sample. Each look at the file takes some millions of instructions, and so causes a few samples
+# with this period; with a small one, each look would have more to read than the one before.
 begin() {
 	rm -f "$1.data"
-	pmctl record -a -e $event -c $period -o "$1.data" >/dev/null 2>&1 &
+	pmctl record -a -e $event -c 1000003 -o "$1.data" >/dev/null 2>&1 &
 	record=$!
 	wait_until "has_samples $1.data 1 || has_ended $record"
 }
