@@ -150,99 +150,155 @@ impl Grouping {
             filter: args.choice.filter(),
         }
     }
+
+    /// Returns whether the callers of a sample matter.
+    fn has_chains(&self) -> bool {
+        self.children || self.graph.is_some()
+    }
+
+    /// Returns whether more than the sampled function matters: its callers, or the functions that were inlined.
+    fn needs_chain(&self, named: &NamedSample<'_>, source_lines: Option<&SourceLines<'_>>) -> bool {
+        self.has_chains() || (source_lines.is_some() && !is_outside_its_chain(named.sample))
+    }
+
+    /// Returns the functions of a sample that matter: the sampled one, and its callers. With `source_lines` the
+    /// functions have their lines, and those that were inlined.
+    fn chain<'a>(
+        &self,
+        named: &'a NamedSample<'_>,
+        names: &'a SampleNames<'_>,
+        source_lines: Option<&SourceLines<'_>>,
+    ) -> Vec<Frame<'a>> {
+        let own_function = is_outside_its_chain(named.sample).then(|| Frame::of_sample(named));
+        let limit = if self.has_chains() {
+            self.max_stack.max(1)
+        } else {
+            1
+        };
+        let callers = limit - usize::from(own_function.is_some());
+        let mut chain = Vec::from_iter(own_function);
+        match source_lines {
+            Some(lines) => {
+                chain.extend(names.chain_with_lines(named, lines, (self.inline, callers)))
+            }
+            None => chain.extend(names.chain(named).take(callers)),
+        }
+        chain
+    }
+
+    /// Returns the index of the function that has the sample. As in perf, a function has the samples of functions that
+    /// were inlined into it. A line has only its own samples.
+    fn own_index(&self, chain: &[Frame<'_>]) -> usize {
+        let has_lines = self.keys.contains(&Key::Srcline);
+        chain
+            .iter()
+            .position(|frame| has_lines || frame.inlined.is_none())
+            .unwrap_or(0)
+    }
 }
 
 /// Adds up the samples of each event by row.
 pub(crate) fn sum_by_row(
     recording: &Recording,
-    args: &Grouping,
+    grouping: &Grouping,
     source_lines: Option<&SourceLines<'_>>,
 ) -> Result<(Vec<Shares>, ReportGaps)> {
-    let keys = &args.keys[..];
     let mut nameless = NamelessSamples::default();
-    let mut rows: AHashMap<RowId, (Vec<String>, Share)> = AHashMap::new();
-    let graph = args.graph;
-    let wants_chain = args.children || graph.is_some();
-    let has_lines = keys.contains(&Key::Srcline);
-    let limit = if wants_chain {
-        args.max_stack.max(1)
-    } else {
-        1
-    };
-    let mut counted_rows = Vec::new();
-    let is_filtered = !args.filter.is_empty();
+    let mut sums = RowSums::new(grouping);
+    let is_filtered = !grouping.filter.is_empty();
     let add_sample = |named: &NamedSample<'_>, names: &SampleNames<'_>| {
-        if is_filtered && !args.filter.keeps(named, names) {
+        if is_filtered && !grouping.filter.keeps(named, names) {
             return Ok(());
         }
-        let events = named.sample.period;
         let samples = recording.sample_count(named.sample);
         nameless.add_samples(named, samples);
-        let own_function = is_outside_its_chain(named.sample).then(|| Frame::of_sample(named));
-        let callers = limit - usize::from(own_function.is_some());
-        let (single, all): (_, Vec<_>);
-        let chain = match source_lines {
-            Some(_) if own_function.is_some() && !wants_chain => own_function.as_slice(),
-            Some(source_lines) => {
-                let chain = names.chain_with_lines(named, source_lines, (args.inline, callers));
-                all = own_function.into_iter().chain(chain).collect();
-                &all[..]
-            }
-            None if wants_chain => {
-                let chain = names.chain(named).take(callers);
-                all = own_function.into_iter().chain(chain).collect();
-                &all[..]
-            }
-            None => {
-                single = Frame::of_sample(named);
-                slice::from_ref(&single)
-            }
-        };
-        // As in perf, a function has the samples of functions that were inlined into it. A line has only its own samples.
-        let own_index = chain
-            .iter()
-            .position(|frame| has_lines || frame.inlined.is_none());
-        let own_index = own_index.unwrap_or(0);
-        counted_rows.clear();
-        let first = if args.children { 0 } else { own_index };
-        let last = if args.children {
-            chain.len()
+        let (sampled_function, all);
+        let chain = if grouping.needs_chain(named, source_lines) {
+            all = grouping.chain(named, names, source_lines);
+            &all[..]
         } else {
-            own_index + 1
+            sampled_function = Frame::of_sample(named);
+            slice::from_ref(&sampled_function)
         };
-        for (index, frame) in chain[..last].iter().enumerate().skip(first) {
-            let id = RowId::new(keys, named, frame, names);
-            let (_, share) = rows.entry(id).or_insert_with(|| {
+        sums.add_sample((named, names), chain, samples);
+        Ok(())
+    };
+    let cuts = if grouping.has_chains() {
+        profile::each_sample(recording, add_sample)?
+    } else {
+        profile::each_sample_without_unwinding(recording, add_sample)?
+    };
+    let tables = sums.into_tables(recording.events.len());
+    Ok((tables, ReportGaps { nameless, cuts }))
+}
+
+/// The sums of the rows.
+struct RowSums<'a> {
+    grouping: &'a Grouping,
+    /// The texts and the sums of each row.
+    rows: AHashMap<RowId, (Vec<String>, Share)>,
+    /// The rows that have the sample that is being added.
+    counted_rows: Vec<RowId>,
+}
+
+impl<'a> RowSums<'a> {
+    fn new(grouping: &'a Grouping) -> Self {
+        Self {
+            grouping,
+            rows: AHashMap::new(),
+            counted_rows: Vec::new(),
+        }
+    }
+
+    /// Adds a sample to the row of its function, and to those of its callers if the rows have the samples of the
+    /// functions that they call. `chain` is that of [`Grouping::chain`].
+    fn add_sample(
+        &mut self,
+        (named, names): (&NamedSample<'_>, &SampleNames<'_>),
+        chain: &[Frame<'_>],
+        samples: u64,
+    ) {
+        let grouping = self.grouping;
+        let events = named.sample.period;
+        let own_index = grouping.own_index(chain);
+        let frames = if grouping.children {
+            0..chain.len()
+        } else {
+            own_index..own_index + 1
+        };
+        self.counted_rows.clear();
+        for index in frames {
+            let frame = &chain[index];
+            let id = RowId::new(&grouping.keys, named, frame, names);
+            let (_, share) = self.rows.entry(id).or_insert_with(|| {
                 let text = |key: &Key| key_text(*key, named, frame, names);
-                (keys.iter().map(text).collect(), Share::default())
+                (grouping.keys.iter().map(text).collect(), Share::default())
             });
             if index == own_index {
                 share.events = share.events.saturating_add(events);
                 share.samples = share.samples.saturating_add(samples);
             }
             // Counts the sample only once for a function that calls itself.
-            if counted_rows.contains(&id) {
+            if self.counted_rows.contains(&id) {
                 continue;
             }
-            counted_rows.push(id);
+            self.counted_rows.push(id);
             share.children = share.children.saturating_add(events);
-            if let Some(order) = graph {
-                let path = callers::shown_path(order, chain, (index, args.children));
+            if let Some(order) = grouping.graph {
+                let path = callers::shown_path(order, chain, (index, grouping.children));
                 share.callers.add_path(path, events);
             }
         }
-        Ok(())
-    };
-    let cuts = if wants_chain {
-        profile::each_sample(recording, add_sample)?
-    } else {
-        profile::each_sample_without_unwinding(recording, add_sample)?
-    };
-    let mut tables = vec![Shares::new(); recording.events.len()];
-    for (id, (cells, share)) in rows {
-        tables[id.event].entry(cells).or_default().add(share);
     }
-    Ok((tables, ReportGaps { nameless, cuts }))
+
+    /// Returns the rows of each event. Adds rows that have the same texts.
+    fn into_tables(self, events: usize) -> Vec<Shares> {
+        let mut tables = vec![Shares::new(); events];
+        for (id, (cells, share)) in self.rows {
+            tables[id.event].entry(cells).or_default().add(share);
+        }
+        tables
+    }
 }
 
 /// Returns the text of a key for a sample.
