@@ -19,7 +19,7 @@ use crate::system::machine::Machine;
 use crate::system::text::did_you_mean;
 
 pub(crate) use formulas::{Formulas, MachineFacts};
-pub(crate) use pack::{MetricEvents, pack};
+pub(crate) use pack::{MetricEvents, Packed, pack};
 
 /// Returns all metrics of a PMU, by name.
 pub(crate) fn all(pmu: &Pmu) -> Vec<Metric> {

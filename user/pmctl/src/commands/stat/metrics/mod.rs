@@ -1,40 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Metrics of -M: the events that they need, the runs that count these events, and the values.
+//! Metrics of -M, and their values.
+
+mod plan;
 
 use std::collections::{BTreeMap, HashMap};
 
 use anstyle::Style;
 use anyhow::Result;
-use perfmon::spec::EventSpec;
+#[cfg(test)]
+use perfmon::Pmu;
 use perfmon::spec::models::Model;
 use perfmon::spec::models::metrics::Metric;
-use perfmon::{Device, Pmu};
 
-use super::others::OtherEvents;
+pub(super) use self::plan::{CountedEvents, counted_events};
 use super::run::{Figures, Run, running_time};
-use super::tasks::OWN_GROUPS;
 use super::{Column, CountedPlace};
-use super::{turns, wanted};
-use crate::args::Stat;
-use crate::events::linux_pmu::PmuEvent;
-use crate::events::metrics::{self, Formulas, MachineFacts, MetricEvent, MetricEvents, pack};
-use crate::events::schedule::CounterSupply;
-use crate::system::exit::{self, Usage};
-use crate::system::machine::Machine;
+use crate::events::metrics::{self, Formulas, MachineFacts};
 use crate::system::screen::Colors;
-use crate::system::stdio::complain;
-
-/// The events of -e and -M, and the metrics.
-pub(super) struct CountedEvents {
-    /// The events of each run.
-    pub(super) runs: Vec<Vec<EventSpec>>,
-    pub(super) metrics: Metrics,
-    /// The events of Linux's PMUs that metrics need and -e does not have.
-    pub(super) pmus: Vec<PmuEvent>,
-}
 
 /// The metrics of -M, or of a file of --record.
-pub(super) struct Metrics {
+pub(crate) struct Metrics {
     formulas: Formulas,
     model: Option<&'static Model>,
     entries: Vec<MetricWithEvents>,
@@ -86,191 +71,6 @@ impl MetricValue<'_> {
             unit => format!("{unit}  {}", self.name),
         }
     }
-}
-
-/// Returns `events` of -e and the events of -M by run, and the metrics of -M.
-pub(super) fn counted_events(
-    args: &Stat,
-    events: Vec<EventSpec>,
-    others: &OtherEvents,
-    (machine, pmu): (&Machine, &Pmu),
-) -> Result<CountedEvents> {
-    let words = wanted::metric_names(args, pmu);
-    if words.is_empty() {
-        return Ok(CountedEvents {
-            runs: turns::events_by_run(args, events, pmu)?,
-            metrics: Metrics::none(),
-            pmus: Vec::new(),
-        });
-    }
-    let mut formulas = Formulas::new(MachineFacts::of(machine));
-    let of_tasks = !args.has_cpus();
-    let mut countable = countable_metrics(&words, &mut formulas, (machine, pmu), of_tasks)?;
-    for event in countable.iter_mut().flat_map(|metric| &mut metric.counters) {
-        wanted::limit_modes(args, std::slice::from_mut(&mut event.1));
-    }
-    let device = Device::open().map_err(exit::with_help)?;
-    let supply = CounterSupply::free(&device, pmu);
-    let mut items = vec![MetricEvents {
-        name: "-e".to_owned(),
-        events,
-    }];
-    items.extend(countable.iter().map(|countable_metric| {
-        MetricEvents {
-            name: countable_metric.metric.name.to_owned(),
-            events: countable_metric
-                .counters
-                .iter()
-                .map(|(_, event)| event.clone())
-                .collect(),
-        }
-    }));
-    let mut packed_runs = pack(&items, (!args.multiplex).then_some(supply));
-    packed_runs.runs.retain(|run| !run.is_empty());
-    if packed_runs.runs.is_empty() {
-        // A run without events of the driver: all events are of Linux's PMUs, or there is none.
-        packed_runs.runs.push(Vec::new());
-    }
-    turns::require_one_run(args, "-M", &packed_runs.runs, supply)?;
-
-    let first_indices: Vec<usize> = packed_runs
-        .runs
-        .iter()
-        .scan(0, |next, run| {
-            let start = *next;
-            *next += run.len();
-            Some(start)
-        })
-        .collect();
-    let event_indices = |places: &Vec<(usize, usize)>| -> Vec<usize> {
-        places
-            .iter()
-            .map(|(run, event)| first_indices[*run] + event)
-            .collect()
-    };
-    // The sources append events of PMUs behind those of the driver and the software events.
-    let first_pmu_index =
-        packed_runs.runs.iter().map(Vec::len).sum::<usize>() + others.software.len();
-    let mut pmus = others.pmus.clone();
-    let mut pmu_event_index = |event: &PmuEvent| {
-        let known = pmus
-            .iter()
-            .position(|known| known.encodings == event.encodings);
-        first_pmu_index
-            + known.unwrap_or_else(|| {
-                pmus.push(event.clone());
-                pmus.len() - 1
-            })
-    };
-    let metrics: Vec<MetricWithEvents> = countable
-        .iter()
-        .zip(&packed_runs.places[1..])
-        .map(|(countable, places)| {
-            let names = countable.counters.iter().map(|(name, _)| name.clone());
-            let mut events: HashMap<String, usize> = names.zip(event_indices(places)).collect();
-            let of_pmus = countable.pmus.iter();
-            events.extend(of_pmus.map(|(name, event)| (name.clone(), pmu_event_index(event))));
-            MetricWithEvents {
-                metric: countable.metric,
-                events,
-            }
-        })
-        .collect();
-    let pmus = pmus.split_off(others.pmus.len());
-    if of_tasks {
-        // One group, so that the events are read at the same moment.
-        for (index, run) in packed_runs.runs.iter_mut().enumerate() {
-            let ungrouped_events = run.iter_mut().filter(|event| event.group.is_none());
-            ungrouped_events.for_each(|event| event.group = Some(OWN_GROUPS + index));
-        }
-    }
-    let events = metrics.iter().flat_map(|metric| metric.events.clone());
-    Ok(CountedEvents {
-        metrics: Metrics {
-            formulas,
-            model: pmu.model(),
-            events: events.collect(),
-            entries: metrics,
-            names_in_several_runs: packed_runs.split,
-        },
-        runs: packed_runs.runs,
-        pmus,
-    })
-}
-
-/// A metric that can be counted, with its events by their names in formulas: those of the driver, and of Linux's PMUs.
-struct CountableMetric {
-    metric: Metric,
-    counters: Vec<(String, EventSpec)>,
-    pmus: Vec<(String, PmuEvent)>,
-}
-
-impl CountableMetric {
-    fn new(metric: Metric, events: Vec<(String, MetricEvent)>) -> Self {
-        let (mut counters, mut pmus): (Vec<_>, Vec<(String, PmuEvent)>) = Default::default();
-        for (name, event) in events {
-            match event {
-                MetricEvent::Counter(event) => counters.push((name, event)),
-                MetricEvent::Linux(event) => pmus.push((name, event)),
-            }
-        }
-        // Some PMUs are read on one CPU for several others. The metric's other PMU events count on the same CPUs then.
-        if let Some(cpus) = pmus.iter().find_map(|(_, event)| event.cpus()) {
-            for (_, event) in &mut pmus {
-                *event = event.clone().only_on(&cpus);
-            }
-        }
-        Self {
-            metric,
-            counters,
-            pmus,
-        }
-    }
-}
-
-/// Returns the metrics that can be counted. If a word names a group of metrics, warns of those that can't be counted.
-fn countable_metrics(
-    words: &[String],
-    formulas: &mut Formulas,
-    (machine, pmu): (&Machine, &Pmu),
-    of_tasks: bool,
-) -> Result<Vec<CountableMetric>> {
-    let all = metrics::all(pmu);
-    let mut countable: Vec<CountableMetric> = Vec::new();
-    for word in words {
-        let wanted_metrics = metrics::find(word, &all, pmu)?;
-        let mut left_out: Vec<(&str, String)> = Vec::new();
-        let mut is_counted = false;
-        for metric in &wanted_metrics.metrics {
-            let names = formulas.add(metric, pmu.model())?;
-            match metrics::events(&names, (machine, pmu), of_tasks) {
-                Err(reason) => left_out.push((metric.name, reason)),
-                Ok(events) => {
-                    is_counted = true;
-                    if countable
-                        .iter()
-                        .all(|known| known.metric.name != metric.name)
-                    {
-                        countable.push(CountableMetric::new(*metric, events));
-                    }
-                }
-            }
-        }
-        let Some((name, reason)) = left_out.first() else {
-            continue;
-        };
-        if !is_counted {
-            return Err(Usage(format!("-M: {name} can't be counted here: {reason}")).into());
-        }
-        if wanted_metrics.is_group {
-            let names: Vec<&str> = left_out.iter().map(|(name, _)| *name).collect();
-            complain(format_args!(
-                "-M {word}: left out, since they can't be counted here: {}.\n`pmctl stat -M {name}` says why.",
-                names.join(", ")
-            ));
-        }
-    }
-    Ok(countable)
 }
 
 impl Metrics {
