@@ -128,11 +128,36 @@ has_open() {
 	return 1
 }
 
-# has_events PID: succeeds if the process has an enabled event of the module's that counts,
-# unlike a dummy event
+# has_events PID: succeeds if the process has events of the module's that count, unlike dummy
+# events, and all of these are enabled: each CPU may have one of its own
 has_events() {
-	awk '/^counter:/ { counter = $2 } /^enabled:/ { counts += $2 && counter >= 0 }
-		END { exit !counts }' "/proc/$1/fdinfo/"* 2>/dev/null
+	awk '/^counter:/ { counter = $2 } /^enabled:/ && counter >= 0 { events++; enabled += $2 }
+		END { exit !(events && enabled == events) }' "/proc/$1/fdinfo/"* 2>/dev/null
+}
+
+# user_ticks PID: prints how long the process has run in user mode, in hundredths of a second.
+# The name of its program has no blanks.
+user_ticks() {
+	cut -d ' ' -f 14 "/proc/$1/stat"
+}
+
+# wait_for_ticks N PID: waits until the process has run for N more hundredths of a second in user
+# mode. Seconds of a clock are no measure of that: the CPU of an emulated machine may stand still.
+wait_for_ticks() {
+	ktap_ticks=$(($(user_ticks "$2") + $1))
+	wait_until "[ \$(user_ticks $2) -ge $ktap_ticks ]"
+}
+
+# without_reader COMMAND... : executes COMMAND, whose standard output is a pipe without a reader, and
+# returns its exit code. In `COMMAND | true`, a short COMMAND might end before `true`.
+without_reader() {
+	ktap_pipe=$(mktemp -u)
+	mkfifo "$ktap_pipe"
+	# Opening a pipe for writing waits for a reader: that is descriptor 8, until it is closed.
+	"$@" 8<>"$ktap_pipe" >"$ktap_pipe" 8<&-
+	ktap_status=$?
+	rm -f "$ktap_pipe"
+	return $ktap_status
 }
 
 # interrupt_when CONDITION COMMAND...: executes COMMAND, and sends it SIGINT when CONDITION
