@@ -83,8 +83,9 @@ rm -f perf.data
 output=$(plain pmctl record -e instructions -c 10007 -- "$loop" 1000000 2>&1)
 is "record without the capability samples user mode" 0 $?
 says "record without the capability says that it samples user mode only" "$output" 'user mode only'
+# A CPU that the loop has left may have counted a part of a period.
 check "record without the capability has the samples of the period" \
-	[ "$(plain pmctl script 2>/dev/null | wc -l)" -ge $((2 * 1000000 / 10007)) ]
+	[ "$(plain pmctl script 2>/dev/null | wc -l)" -gt $((2 * 1000000 / 10007 - $(nproc))) ]
 output=$(plain pmctl record -a -e instructions:u -c 100003 -- "$loop" 1000 2>&1)
 check "record -a without the capability fails" [ $? != 0 ]
 finish

@@ -91,11 +91,17 @@ END
 record -c $period -a -- ./all
 names_all "-a" perf.data
 
-# The program starts on a CPU that is not sampled, and moves.
+# The program starts on a CPU that is not sampled, and moves. It runs until it has run for 0.2 s there.
 last=$(($(nproc) - 1))
-record -c 1000003 -C $last -- sh -c "taskset 1 ./bin/short_1 300000000 &
-	until [ \"\$(cat /proc/\$!/comm)\" = short_1 ]; do sleep 0.01; done
-	taskset -p $((1 << last)) \$! >/dev/null; wait"
+cat >moves <<-END
+	. $here/ktap.sh
+	taskset 1 ./bin/short_1 1000000000000 &
+	until [ "\$(cat /proc/\$!/comm)" = short_1 ]; do sleep 0.01; done
+	taskset -p $((1 << last)) \$! >/dev/null
+	wait_for_ticks 20 \$!
+	kill \$!
+END
+record -c 1000003 -C $last -- sh moves
 is "-C: a program that comes from another CPU has its name" "1 0" "$(programs_of perf.data)"
 
 record -c $period --no-inherit -- sh -c 'exec ./bin/short_1 50000'
@@ -105,7 +111,14 @@ record -c $period --overwrite -m 1024 -- ./all
 names_all "--overwrite" perf.data
 record -c $period --overwrite -a -m 1024 -- ./all
 names_all "--overwrite -a" perf.data
-record -c 1000003 -D 200 -- ./bin/short_1 300000000
+# The program runs until it has run for 0.2 s after the delay.
+pmctl record -e $event -c 1000003 -D 200 -- ./bin/short_1 1000000000000 2>/dev/null &
+record=$!
+wait_until "pidof short_1 >/dev/null && has_events $record"
+program_pid=$(pidof short_1)
+wait_for_ticks 20 "$program_pid"
+kill "$program_pid"
+wait $record
 is "-D: a program that began before has its name" "1 0" "$(programs_of perf.data)"
 begin -c $period
 echo >go
@@ -160,8 +173,13 @@ if insmod /lib/modules/no_kprobes.ko; then
 	is "record succeeds without kprobes" 0 $?
 	names_all "by perf" perf.data
 	is "perf's records replace the driver's" "" "$(echo "$output" | grep -E 'LOST|DEGRADED')"
-	as_user "cd $dir; pmctl record -e $event -c 1000003 -o poor.data -- ./bin/short_1 600000000" 2>errors
-	is "a user may record without perf" 0 $?
+	# pmctl reads the name while the program runs, in one of its rounds.
+	as_user "cd $dir; pmctl record -e $event -c 1000003 -o poor.data -- ./bin/short_1 1000000000000" 2>errors &
+	record=$!
+	comes_true "[ \"\$(programs_of poor.data)\" = '1 0' ]"
+	kill "$(pidof short_1)"
+	wait $record
+	is "a user may record without perf" 143 $?
 	says "record says that neither the driver nor perf names programs" "$(cat errors)" 'DEGRADED: this kernel has no kprobes.*neither can perf'
 	is "a program that runs for a while has its name" "1 0" "$(programs_of poor.data)"
 	rmmod perfmon

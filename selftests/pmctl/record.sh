@@ -101,7 +101,7 @@ is "pmctl script shows as many samples of what perf inject wrote" "$samples" \
 
 # Two programs run at once: no sample of one has an address in the other's file.
 "$here/pmctl_loop" $((10 * n)) &
-record -a -e $event -c $period
+record -a -m 512 -e $event -c $period
 is "record -a succeeds" 0 $?
 wait
 strangers=$(pmctl script -F comm,dso 2>/dev/null | awk '
@@ -116,11 +116,12 @@ has_samples() {
 	[ "$(pmctl script -i "$1" 2>/dev/null | wc -l)" -ge "$2" ]
 }
 
-# Records a program that runs already, until it ends.
+# Records a program that runs already, until it ends. A ring of 2048 pages has room for the samples of
+# half a minute in which pmctl is held up.
 rm -f perf.data
 "$here/pmctl_loop" 100000000000 &
 program_pid=$!
-pmctl record -p $program_pid -e $event -c $period 2>/dev/null &
+pmctl record -p $program_pid -m 2048 -e $event -c $period 2>/dev/null &
 record=$!
 wait_until "has_samples perf.data 10"
 kill $program_pid
@@ -133,7 +134,7 @@ wait
 # Records a running program while a command runs; the command is not sampled.
 "$here/pmctl_loop" 100000000000 &
 program_pid=$!
-record -p $program_pid -e $event -c $period
+record -p $program_pid -m 2048 -e $event -c $period
 is "record -p ends with a command" 0 $?
 is "record -p does not sample the command" pmctl_loop "$(pmctl script -F comm 2>/dev/null | sort -u | tr -d ' ')"
 record --rotate -p $program_pid -e $event -c $period
@@ -168,13 +169,17 @@ peak() {
 	command time -v "$@" 2>&1 >/dev/null | awk '/Maximum resident/ { print $NF }'
 }
 
-# The long recording has sixty times as many samples: 119916, of 56 bytes each in the file.
-# pmctl uses 4 MB of rings, and more for samples that wait to be written, as pmctl is hardly
-# faster than they come. To hold all samples would take 20 MB.
-short_kib=$(peak pmctl record -m 2048 -e $event -c 10007 -- "$here/pmctl_loop" 10000000)
-long_kib=$(peak pmctl record -m 2048 -e $event -c 10007 -- "$here/pmctl_loop" 600000000)
+# A long recording has 119916 samples, of 56 bytes each in the file. A ring of 2048 pages has room for
+# them, if pmctl is held up. Each CPU may have a part of a period.
+pmctl record -q -m 2048 -e $event -c 10007 -- "$here/pmctl_loop" 600000000 >/dev/null 2>&1
+least=$((119916 - $(nproc) + 1))
+check "the long recording has all samples" [ "$(stat -c %s perf.data)" -ge $((least * 56)) ]
+# It has sixty times as many samples as a short one. With smaller rings pmctl takes half a megabyte for
+# those of each CPU, and more for samples that wait to be written: at most those of two rounds, each
+# with full rings. What does not fit into a ring is lost. To hold all samples would take 20 MB.
+short_kib=$(peak pmctl record -m 128 -e $event -c 10007 -- "$here/pmctl_loop" 10000000)
+long_kib=$(peak pmctl record -m 128 -e $event -c 10007 -- "$here/pmctl_loop" 600000000)
 echo "# memory: $short_kib KiB for a short recording, $long_kib KiB for a long one"
-check "the long recording has all samples" [ "$(stat -c %s perf.data)" -ge 6715296 ]
 check "memory does not grow with the recording" [ "$long_kib" -le $((short_kib + 12288)) ]
 
 # begin FILE : starts a recording of the machine in the background, FILE.data, and waits for
@@ -270,7 +275,7 @@ check "perf script shows samples while they are recorded" comes_true "has_lines 
 kill $program_pid
 wait $piped
 # A reader ends before the recording does.
-errors=$({ { pmctl record -e $event -c 10007 -o - -- "$here/pmctl_loop" 42 exit; echo "exit $?" >&2; } | true; } 2>&1)
+errors=$(without_reader pmctl record -e $event -c 10007 -o - -- "$here/pmctl_loop" 42 exit 2>&1; echo "exit $?")
 is "record exits with 125 if its reader has gone" "exit 125" "$(echo "$errors" | tail -n 1)"
 says "record says that its reader has gone" "$errors" "standard output: .*Broken pipe"
 
@@ -289,10 +294,10 @@ says "report says how to make a recording" "$output" 'pmctl record -- COMMAND'
 last=$(($(nproc) - 1))
 taskset $((1 << last)) "$here/pmctl_loop" 100000000000 &
 program_pid=$!
-try pmctl record -t $program_pid -e $event -c $period --duration 0.5
+try pmctl record -t $program_pid -m 2048 -e $event -c $period -- "$here/pmctl_more_ticks" $program_pid 20
 is "record -t succeeds" 0 $?
 check "record -t has samples" [ "$(pmctl script -F comm | grep -c pmctl_loop)" -gt 10 ]
-try pmctl record -C $last -e $event -c $period --duration 0.5
+try pmctl record -C $last -m 2048 -e $event -c $period -- "$here/pmctl_more_ticks" $program_pid 20
 is "record -C succeeds" 0 $?
 check "record -C has samples" [ "$(pmctl script -F comm | grep -c pmctl_loop)" -gt 10 ]
 is "record -C has no samples of other CPUs" 0 "$(pmctl script -F cpu | grep -vc "00$last")"
@@ -300,7 +305,7 @@ says "report names the CPU of the count" "$(pmctl report)" "; of all programs on
 kill $program_pid
 wait
 # An iteration of the program has 20 instructions, of which 10 are branches.
-record -e cpu/instructions,period=100003/u -e branches/period=20011/u
+record -m 512 -e cpu/instructions,period=100003/u -e branches/period=20011/u
 is "record takes a period for each event" 0 $?
 pmctl script -F event | sort | uniq -c >counts
 expected=$((20 * n / 100003)) branches=$((10 * n / 20011))
@@ -310,7 +315,7 @@ check "each event has samples by its own period" awk -v instructions=$expected -
 	/instructions/ { ok += near($1, instructions) }
 	/branches/ { ok += near($1, branches) }
 	END { exit ok != 2 }' counts
-record -g -e instructions -c $period
+record -g -m 512 -e instructions -c $period
 is "record -g succeeds" 0 $?
 check "samples in the kernel have callers" \
 	[ "$(pmctl report --children -g callee --sort symbol | grep -c '%  ')" -ge 10 ]
@@ -393,13 +398,25 @@ is "a flame graph is drawn" 0 $?
 check "the flame graph has the functions" grep -q share_60 picture.svg
 
 if [ $missed != 0 ]; then
-	# Waits until record has opened its events: opening them would fail otherwise.
-	rm -f recorded perf.data
+	# Waits until the program runs, for which record has opened its events: opening them would fail
+	# otherwise. The program runs until the counters were disabled twenty times: at each switch they are
+	# enabled again, and so not each time has the program missed events.
+	rm -f recorded perf.data disabled
 	while [ ! -e recorded ]; do
-		if [ -s perf.data ]; then disable_counters; else sleep 0.05; fi
+		if pidof pmctl_loop >/dev/null; then
+			disable_counters
+			echo >>disabled
+		else
+			sleep 0.05
+		fi
 	done &
-	record -e $event -c $period
+	pmctl record -m 2048 -e $event -c $period -- "$here/pmctl_loop" 100000000000 >missed.log 2>&1 &
+	record=$!
+	wait_until "has_lines 20 disabled"
+	kill "$(pidof pmctl_loop)"
+	wait $record
 	is "record exits with 125 when events are missed" 125 $?
+	output=$(cat missed.log)
 	touch recorded
 	wait
 	says "record says that events were lost" "$output" \
@@ -414,7 +431,7 @@ limit=$(ulimit -Sn 12; pmctl record -q -e instructions:u,branches:u,cycles:u -o 
 is "record opens more files than the soft limit, and the command has the limit" 12 "$limit"
 
 if ! pmctl info | grep -q 'no last branches'; then
-	record -b -e branches:u -c $period
+	record -b -m 1024 -e branches:u -c $period
 	is "record -b succeeds" 0 $?
 	echo "$output" | sed 's/^/# /'
 	says "report --branches shows the loop's branch" "$(pmctl report --branches)" \

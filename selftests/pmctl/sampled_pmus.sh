@@ -89,8 +89,9 @@ count=$(pmctl stat -x, -e instructions:u -- "$loop" 5000000 2>&1 | cut -d, -f1)
 record -e instructions:u,page-faults/period=1/u,branches:u -c 10007 -- "$loop" 5000000
 is "events of the driver and of Linux are recorded together" 0 $?
 is "perf reads as many samples" "$(pmctl script | wc -l)" "$(perf script -F ip 2>/dev/null | wc -l)"
-is "the driver's samples are complete" $((count / 10007)) \
-	"$(perf script -F event 2>/dev/null | grep -c instructions:u:)"
+# A CPU that the loop has left may have counted a part of a period.
+missing=$((count / 10007 - $(perf script -F event 2>/dev/null | grep -c instructions:u:)))
+check "the driver's samples are complete" [ $missing -ge 0 -a $missing -lt "$(nproc)" ]
 check "there are Linux's" [ "$(perf script -F event 2>/dev/null | grep -c page-faults)" -gt 0 ]
 is "all samples are in the order of time" 0 \
 	"$(perf script --ns -F time 2>/dev/null | tr -d ' :' | sort -c -n 2>&1 | wc -l)"
@@ -99,16 +100,23 @@ is "all samples are in the order of time" 0 \
 check "both have the same clock" sh -c "perf script --ns -F time 2>/dev/null |
 	awk '{ sub(/:/, \"\"); if (NR == 1) first = \$1; last = \$1 } END { exit !(last - first < 600) }'"
 
-# Processes and CPUs.
-"$loop" 4000000000 &
-record -p $! -e task-clock:u -c $ms --duration 2
+# Processes and CPUs. Half a second of the process's own time is 25 periods.
+"$loop" 1000000000000 &
+process=$!
+record -p $process -e task-clock:u -c $ms -- "$here/pmctl_more_ticks" $process 50
 is "record -p succeeds" 0 $?
 check "it has samples" [ "$(samples_of perf.data)" -gt 0 ]
-record -g -p $! -e cpu-clock -F 50 --duration 2
-kill $!
+record -g -p $process -e cpu-clock -F 50 -- "$here/pmctl_more_ticks" $process 50
+kill $process
 check "-F and -g have samples with callers" [ "$(perf script -F ip 2>/dev/null | grep -c 401)" -gt 0 ]
-record -a -e cpu-clock -c $ms -- sleep 1
-check "-a has samples of all CPUs" [ "$(perf script -F cpu 2>/dev/null | sort -u | wc -l)" = "$(nproc)" ]
+# samples_all_cpus: succeeds if a recording of a second has samples of each CPU, none of which stood
+# still for all of it
+# shellcheck disable=SC2317 # comes_true calls it
+samples_all_cpus() {
+	record -a -e cpu-clock -c $ms -- sleep 1
+	[ "$(perf script -F cpu 2>/dev/null | sort -u | wc -l)" = "$(nproc)" ]
+}
+check "-a has samples of all CPUs" comes_true samples_all_cpus
 record -C 0 -e cpu-clock -c $ms -- sleep 1
 is "-C has samples of its CPU" "[000]" "$(perf script -F cpu 2>/dev/null | tr -d ' ' | sort -u)"
 streamed=$(pmctl record -q -o - -e page-faults:u -c 1 -- "$loop" 1000 | pmctl script -i - 2>/dev/null | wc -l)
