@@ -118,8 +118,14 @@ is "nothing is counted before the delay of -D" "<not counted>" "$(cut -d, -f1 "$
 pmctl stat -D 100 -p $task -e instructions:u -x, -o "$counts" -- \
 	sh -c '. "$0/ktap.sh"; wait_until "has_events $PPID"; exec "$@"' "$here" $more_turns 2
 check "the process is counted after the delay of -D" [ "$(values)" -gt 2000000 ]
-# The first interval begins with the counters.
-pmctl stat -D 400 -I 100 --timeout 1000 -p $task -e instructions:u -x, -o "$counts"
+# The first interval begins with the counters. An interval in which the program's CPU stands still
+# counts 0, too: then the intervals are counted once more.
+# shellcheck disable=SC2317 # comes_true calls it
+count_in_intervals() {
+	pmctl stat -D 400 -I 100 --timeout 1000 -p $task -e instructions:u -x, -o "$counts"
+	! interval_counts | grep -qx 0
+}
+comes_true count_in_intervals
 check "-I shows intervals after the delay of -D" [ "$(interval_counts | wc -l)" -ge 2 ]
 is "no interval before the end of the delay has a count of 0" 0 "$(interval_counts | grep -cx 0)"
 pmctl stat -D 60000 -I 100 -p $task -e instructions:u -x, -o "$counts" -- sleep 0.3 2>/dev/null
@@ -127,11 +133,17 @@ is "-I shows no interval if the delay is not over" "" "$(interval_counts)"
 kill $task
 wait $task 2>/dev/null
 rm -f "$counts.turns"
-pmctl stat -a -D 1000 -e instructions --json=v1 -o "$counts" -- sleep 1.5
-elapsed=$(sed -n 's/.*"elapsed_seconds":\([0-9.]*\).*/\1/p' "$counts")
-running=$(sed -n 's/.*"running_ns":\[\([0-9]*\).*/\1/p' "$counts")
+# On a busy host pmctl may notice the end of the delay after that of the command.
+# shellcheck disable=SC2317 # comes_true calls it
+is_counted_after_delay() {
+	pmctl stat -a -D 300 -e instructions --json=v1 -o "$counts" -- sleep 0.5
+	elapsed=$(sed -n 's/.*"elapsed_seconds":\([0-9.]*\).*/\1/p' "$counts")
+	running=$(sed -n 's/.*"running_ns":\[\([0-9]*\).*/\1/p' "$counts")
+	[ "${running:-0}" -gt 0 ]
+}
+comes_true is_counted_after_delay
 check "-a counts for the time after the delay" \
-	awk "BEGIN { exit !(${running:-0} > 0 && ${running:-0} <= (${elapsed:-0} - 1) * $cpus * 1e9) }"
+	awk "BEGIN { exit !(${running:-0} > 0 && ${running:-0} <= (${elapsed:-0} - 0.3) * $cpus * 1e9) }"
 sleep 300 &
 ending=$!
 pmctl stat -p $ending -e instructions:u -x, -o "$counts" &
@@ -302,12 +314,23 @@ k=$(pmctl_count instructions:k "$loop" 90000000)
 check "instructions:k counts the kernel" [ "${k:-0}" -gt 0 ]
 check "instructions:k does not count the loop" [ "${k:-180000000}" -lt 180000000 ]
 
-a=$(count_on 0 1000000)
-b=$(count_on 0 2000000)
+# Other programs of a CPU are counted, too, as the shell that has started pmctl, if its CPU stands
+# still before it waits: then the loop is counted once more.
+# shellcheck disable=SC2317 # comes_true calls it
+is_exact_on_cpu() {
+	a=$(count_on 0 1000000)
+	b=$(count_on 0 2000000)
+	[ $((${b:-0} - ${a:-0})) = 2000000 ]
+}
+# shellcheck disable=SC2317 # comes_true calls it
+counts_nothing_on_other_cpu() {
+	a=$(count_on 1 1000000)
+	[ "$a" = 0 ]
+}
+check "-C is exact" comes_true is_exact_on_cpu
 check "-C counts the loop on its CPU" [ "${a:-0}" -gt 2000000 ]
-is "-C is exact" 2000000 $((${b:-0} - ${a:-0}))
 if [ "$cpus" -gt 1 ]; then
-	is "-C counts nothing of the other CPU" 0 "$(count_on 1 1000000)"
+	check "-C counts nothing of the other CPU" comes_true counts_nothing_on_other_cpu
 fi
 
 is "stat exits with 0 if the child succeeds" 0 "$(exit_code true)"
@@ -348,8 +371,14 @@ is "the command ignores no other signals than without pmctl" \
 	"$(grep SigIgn /proc/self/status)" \
 	"$(pmctl stat -e instructions:u -- grep SigIgn /proc/self/status 2>/dev/null)"
 
-# An iteration of the loop has two instructions, of which one is a branch.
-pmctl stat -I 1 -x, -e instructions:u,branches:u -o "$counts" -- "$loop" 30000000
+# An iteration of the loop has two instructions, of which one is a branch. Intervals in which pmctl
+# is held up become one.
+# shellcheck disable=SC2317 # comes_true calls it
+has_many_intervals() {
+	pmctl stat -I 1 -x, -e instructions:u,branches:u -o "$counts" -- "$loop" 30000000
+	[ "$(grep -c branches:u "$counts")" -gt 3 ]
+}
+comes_true has_many_intervals
 is "-I reads the events of an interval at one moment" "0 of many" "$(awk -F, '
 	$4 == "instructions:u" { instructions = $2 }
 	$4 == "branches:u" { off = instructions - 2 * $2; n++; bad += off > 100 || off < -100 }

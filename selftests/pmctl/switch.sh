@@ -128,20 +128,29 @@ cat >dumps <<'END'
 exec "$here/pmctl_turns" 1000000 >/dev/null
 END
 remove_files
+# If both programs share a CPU, the ring has to keep samples of the child, which looks every 50 ms for
+# the dump, until pmctl stops the ring.
 # shellcheck disable=SC2016
 pmctl record --overwrite --switch-output -e $event \
-	-c 10007 -m 4 -- sh -c 'here=$0; . "$here/ktap.sh"; . ./dumps' "$here" 2>record.log
+	-c 10007 -m 256 -- sh -c 'here=$0; . "$here/ktap.sh"; . ./dumps' "$here" 2>record.log
 is "a child has its name in each dump" "sh sh sh" \
 	"$(for n in 1 2 3; do pmctl script -i "$(nth_file $n)" -F comm | tr -d ' ' | grep -x sh | head -n 1; done | xargs)"
 
-# Without --overwrite no sample is missing: 59958 samples of 56 bytes each.
-remove_files
-try pmctl record --switch-output=100K -m 512 -e $event -c 10007 -- "$loop" 300000000
-is "record --switch-output=100K succeeds" 0 $?
+# Without --overwrite no sample is missing: 59958 samples of 56 bytes each, for which a ring has room.
+# A CPU that the loop has left may have counted a part of a period. What has come while pmctl was held
+# up goes into one file: if that was for most of the loop, it is recorded once more.
+# shellcheck disable=SC2317 # comes_true calls it
+records_several_files() {
+	remove_files
+	try pmctl record --switch-output=100K -m 1024 -e $event -c 10007 -- "$loop" 300000000
+	status=$?
+	[ $status != 0 ] || [ "$(files | wc -l)" -ge 3 ]
+}
+check "there are several files" comes_true records_several_files
+is "record --switch-output=100K succeeds" 0 $status
 echo "$errors" | sed 's/^/# /'
-check "there are several files" [ "$(files | wc -l)" -ge 3 ]
 all=$(for file in $(files); do sample_count "$file"; done | awk '{ n += $1 } END { print n }')
-check "together the files have all samples" [ "$all" -ge 59957 ]
+check "together the files have all samples" [ "$all" -gt $((59958 - cpus)) ]
 check "together the files have no further samples" [ "$all" -le 60020 ]
 # The last file may have no sample, so this looks at the second.
 says "a later file has the program's function" \
