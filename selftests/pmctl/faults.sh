@@ -31,7 +31,8 @@ ends() {
 
 # unread COMMAND... : prints the command's standard error and exit code if its output has no reader
 unread() {
-	{ { "$@"; echo "exit code $?" >&2; } | true; } 2>&1
+	without_reader "$@" 2>&1
+	echo "exit code $?"
 }
 
 plan 44
