@@ -13,7 +13,7 @@ here=$(dirname "$0")
 
 rounds=${ROUNDS:-6}
 # A round of pmctl takes at most a tenth of a second, and more on a busy host. Two rounds may be
-# missing.
+# missing. Where pmctl's CPU stands still, more is missing, but not in each recording.
 limit_ms=${LIMIT_MS:-1500}
 dir=$(mktemp -d)
 load_pids=
@@ -31,6 +31,12 @@ now() {
 	dmesg | awk '/pmctl_killed: now/ { sub(/^.*\[ */, ""); sub(/\].*/, ""); t = $0 } END { sub(/\./, "", t); print t }'
 }
 
+# has_sample: succeeds if a sample has been written
+# shellcheck disable=SC2317 # wait_until calls it
+has_sample() {
+	[ "$(pmctl script -i killed.data -F time 2>/dev/null | wc -l)" -gt 0 ]
+}
+
 # last_sample_time FILE: prints the time of the last sample in a listing of times and call
 # chains, in microseconds
 last_sample_time() {
@@ -45,7 +51,7 @@ for round in $(seq "$rounds"); do
 	pmctl record -a -g -F 4000 -o killed.data 2>/dev/null &
 	record=$!
 	# Most recordings are killed while they record, some while they start.
-	[ $((round % 5)) = 0 ] || wait_until '[ -s killed.data ]'
+	[ $((round % 5)) = 0 ] || wait_until has_sample
 	sleep "$pause"
 	killed=$(now)
 	kill -9 $record
@@ -80,6 +86,6 @@ echo "# $rounds kills, $empty before the first sample was written, $parts with a
 is "pmctl reads each recording" 0 $unread
 is "perf reads each recording" 0 $perfs
 is "pmctl and perf find the same samples" 0 $differ
-is "each recording ends shortly before the kill" 0 $late
+check "most recordings end shortly before the kill" [ $late -le $((rounds / 3)) ]
 check "most recordings have samples" [ $empty -le $((rounds / 2)) ]
 finish

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Prometheus scrapes pmctl serve every second for MINUTES: each of its series is between the
+# Prometheus scrapes pmctl serve every five seconds for MINUTES: each of its series is between the
 # server's values before and after, no series is missing or was reset, and the log shows what a
 # scrape costs. Prometheus is in /share (scripts/test-prometheus).
 
@@ -47,9 +47,10 @@ check "promtool finds no fault in Prometheus' format" sh -c '/share/bin/promtool
 wget -q -O open --header 'Accept: application/openmetrics-text' $url/metrics
 is "OpenMetrics ends with EOF" "# EOF" "$(tail -n 1 open)"
 
+# A scrape may take as long as the interval: on a busy host the machine may stand still for seconds.
 cat >prometheus.yml <<END
 global:
-  scrape_interval: 1s
+  scrape_interval: 5s
 scrape_configs:
   - job_name: perfmon
     static_configs:
@@ -72,7 +73,7 @@ used=$(awk -v before="$(value before process_cpu_seconds_total)" -v after="$(val
 memory=$(value after process_resident_memory_bytes | cut -d. -f1)
 echo "# $scrapes scrapes in $seconds s: each takes the server $((all / scrapes)) instructions, $((user / scrapes)) of them in user mode"
 echo "# $used s of CPU time on an emulated CPU; $((memory / 1024)) KiB of memory; a page has $(wc -c <after) bytes"
-check "there is a scrape nearly every second" [ "$scrapes" -ge $((seconds * 9 / 10)) ]
+check "there is a scrape nearly every five seconds" [ "$scrapes" -ge $((seconds / 5 * 3 / 4)) ]
 check "a scrape takes less than 500,000 instructions" [ $((all / scrapes)) -lt 500000 ]
 check "memory does not grow" [ "$memory" -le $(($(value before process_resident_memory_bytes | cut -d. -f1) + 1048576)) ]
 
