@@ -21,8 +21,9 @@ import time
 PMCTL = "/source/pmctl"
 PAGE = "/debian/vm.rst"
 NOBODY = 65534
-# Seconds after which a machine counts as hanging, and its test fails.
-TIMEOUT = 120
+# Seconds after which a machine counts as hanging, and its test fails. A busy host may take ten times as
+# long as an idle one, which boots and runs a test in half a minute at most.
+TIMEOUT = 600
 
 TESTS = []
 # Slow tests. They run only if they are named.
@@ -196,10 +197,9 @@ def a_closed_reader_ends_the_command():
 
 @test
 def background_processes_end_with_the_command():
-    began = time.monotonic()
-    code, out, _ = shell("sleep 1000 & echo done")
+    # Longer than run() waits.
+    code, out, _ = shell(f"sleep {10 * TIMEOUT} & echo done")
     expect((code, out), (0, b"done\n"), "exit code and output")
-    expect(time.monotonic() - began < 60, True, "the command ends within a minute")
 
 
 @test
@@ -467,13 +467,20 @@ def a_program_has_the_whole_screen():
 
 def on_terminal(*words):
     """Starts `pmctl vm WORDS` on a terminal; returns its process, the terminal, and the terminal's settings."""
+    gate, opener = os.pipe()
     pid, terminal = pty.fork()
     if pid == 0:
+        # Waits until the parent has set the size, and has read the settings, which pmctl changes.
+        os.close(opener)
+        os.read(gate, 1)
         os.execve(PMCTL, command(*words), {**os.environ, "TERM": "xterm"})
+    os.close(gate)
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 101, 0, 0))
     # Keeps the terminal open after pmctl has ended.
     os.open(os.ptsname(terminal), os.O_RDWR | os.O_NOCTTY)
-    return pid, terminal, termios.tcgetattr(terminal)
+    before = termios.tcgetattr(terminal)
+    os.close(opener)
+    return pid, terminal, before
 
 
 def exit_code(pid, terminal):

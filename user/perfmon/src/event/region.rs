@@ -375,7 +375,7 @@ mod tests {
                 assert_eq!(end, WaitStatus::Exited(child, 0));
             }
             ForkResult::Child => {
-                alarm::set(10);
+                alarm::set(100);
                 drop(OUTER.enter());
                 drop(pass);
                 let code = i32::from(sums().is_none_or(|(passes, failed)| passes + failed != 1));

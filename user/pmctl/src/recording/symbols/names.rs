@@ -393,7 +393,7 @@ mod tests {
             let name = format!("_Z1fsp{}{}", "LA".repeat(count), "E".repeat(count));
             assert_eq!(demangle(&name), name);
         }
-        assert!(begin.elapsed() < Duration::from_secs(5));
+        assert!(begin.elapsed() < Duration::from_secs(60));
     }
 
     #[test]
