@@ -154,6 +154,7 @@ without_reader() {
 	ktap_pipe=$(mktemp -u)
 	mkfifo "$ktap_pipe"
 	# Opening a pipe for writing waits for a reader: that is descriptor 8, until it is closed.
+	# shellcheck disable=SC2094 # no file, but a pipe
 	"$@" 8<>"$ktap_pipe" >"$ktap_pipe" 8<&-
 	ktap_status=$?
 	rm -f "$ktap_pipe"
