@@ -30,7 +30,7 @@ FIXTURE_TEARDOWN(freebsd)
 {
 }
 
-TEST_F_TIMEOUT(freebsd, count_is_exact_100_times, 120)
+TEST_F(freebsd, count_is_exact_100_times)
 {
 	long long first, value;
 	int i;
@@ -59,7 +59,7 @@ TEST_F(freebsd, client_of_every_name_counts_the_loop)
 }
 
 /* Counts the same loop by perf, after the module, since they exclude each other. */
-TEST_F_TIMEOUT(freebsd, perf_counts_the_same_loop_100_times, 120)
+TEST_F(freebsd, perf_counts_the_same_loop_100_times)
 {
 	long long first = 0, value;
 	int i, fd;

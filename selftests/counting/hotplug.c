@@ -241,7 +241,7 @@ static __s64 count_while_switched(FIXTURE_DATA(hotplug) *self, int loops,
 	return err ? err : pmc_value(self->fd, 0);
 }
 
-TEST_F_TIMEOUT(hotplug, process_beside_a_hotplugging_one_loses_no_count, 120)
+TEST_F(hotplug, process_beside_a_hotplugging_one_loses_no_count)
 {
 	__s64 per_round, overhead, value;
 	int i;

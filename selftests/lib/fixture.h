@@ -17,18 +17,11 @@
 
 #include "cpu.h"
 #include "device.h"
+#include "harness.h"
 #include "kmsg.h"
-#include "kselftest_harness.h"
 #include "module.h"
 #include "msr.h"
 #include "rights.h"
-
-/*
- * The default of 30 seconds is too short for some tests on the debug kernel of a busy
- * host. `run --timeout` ends a machine that hangs.
- */
-#undef TEST_TIMEOUT_DEFAULT
-#define TEST_TIMEOUT_DEFAULT	180
 
 /* Skips the test on a machine without a PMU. */
 #define SKIP_WITHOUT_PMU() do {						\

@@ -24,8 +24,8 @@ enum spinner_limits {
 bool spinner_can_take_all(int cpu);
 
 /*
- * Starts the program (SCHED_FIFO) on CPU @cpu. It ends by itself after a minute. Returns 0 or a
- * negative errno.
+ * Starts the program (SCHED_FIFO) on CPU @cpu. It ends by itself after five minutes. Returns 0 or
+ * a negative errno.
  */
 int spinner_start(struct spinner *s, int cpu, int priority, enum spinner_limits limits);
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cpu.h"
-#include "kselftest_harness.h"
+#include "harness.h"
 #include "msr.h"
 
 /* Intel SDM, volume 3A, section 12.12.1 */

@@ -66,7 +66,7 @@ TEST_F(module, unload_is_refused_while_a_descriptor_is_open)
 	EXPECT_EQ(0, module_unload());
 }
 
-TEST_F_TIMEOUT(module, device_comes_and_goes_with_the_module, 300)
+TEST_F(module, device_comes_and_goes_with_the_module)
 {
 	int i, fd;
 

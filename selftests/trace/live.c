@@ -68,7 +68,7 @@ FIXTURE_TEARDOWN(live)
 	close(self->fd);
 }
 
-TEST_F_TIMEOUT(live, live_records_are_whole_and_stay, 120)
+TEST_F(live, live_records_are_whole_and_stay)
 {
 	struct trace_cursor c, end;
 	struct trace_record r;

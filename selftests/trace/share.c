@@ -66,7 +66,7 @@ FIXTURE_TEARDOWN(share)
 		TH_LOG("the module can't be loaded again");
 }
 
-TEST_F_TIMEOUT(share, programs_keep_their_share_of_the_time, 240)
+TEST_F(share, programs_keep_their_share_of_the_time)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS,
 						       variant->rate,

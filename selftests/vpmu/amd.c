@@ -6,7 +6,7 @@
  */
 #include <errno.h>
 
-#include "kselftest_harness.h"
+#include "harness.h"
 #include "pmu.h"
 
 FIXTURE(amd)

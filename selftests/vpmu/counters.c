@@ -13,7 +13,7 @@
 #include <ucontext.h>
 
 #include "cpu.h"
-#include "kselftest_harness.h"
+#include "harness.h"
 #include "loop.h"
 #include "pmu.h"
 #include "idle.h"

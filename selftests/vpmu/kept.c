@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cpu.h"
-#include "kselftest_harness.h"
+#include "harness.h"
 #include "options.h"
 #include "pmu.h"
 

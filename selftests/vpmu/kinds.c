@@ -9,7 +9,7 @@
 #include <cpuid.h>
 
 #include "cpu.h"
-#include "kselftest_harness.h"
+#include "harness.h"
 #include "loop.h"
 #include "pmu.h"
 

@@ -9,7 +9,7 @@
 #include "branch_records.h"
 #include "branches.h"
 #include "cpu.h"
-#include "kselftest_harness.h"
+#include "harness.h"
 #include "pmu.h"
 
 FIXTURE(lbr)

@@ -5,7 +5,7 @@
  */
 #include <errno.h>
 
-#include "kselftest_harness.h"
+#include "harness.h"
 #include "pmu.h"
 
 #define MSR_PEBS_ENABLE		0x3f1

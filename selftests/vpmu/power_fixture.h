@@ -6,8 +6,8 @@
 #define SELFTESTS_VPMU_POWER_FIXTURE_H
 
 #include "cpu.h"
+#include "harness.h"
 #include "idle.h"
-#include "kselftest_harness.h"
 #include "power.h"
 
 FIXTURE(power)

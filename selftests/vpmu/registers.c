@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "branch_records.h"
-#include "kselftest_harness.h"
+#include "harness.h"
 #include "pmu.h"
 
 /* The CPUs that have the registers of a block, and the number of registers */

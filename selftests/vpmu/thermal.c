@@ -3,7 +3,7 @@
  * Temperatures of the virtual PMU, which only Intel has.
  */
 #include "cpu.h"
-#include "kselftest_harness.h"
+#include "harness.h"
 #include "loop.h"
 #include "power.h"
 
