@@ -18,9 +18,11 @@
 #include "device.h"
 #include "event.h"
 #include "fixture.h"
+#include "idle.h"
 #include "kmsg.h"
 #include "loop.h"
 #include "module.h"
+#include "perf.h"
 #include "samples.h"
 #include "trace.h"
 
@@ -274,6 +276,7 @@ FIXTURE_SETUP(beside_perf)
 		self->perf[i] = open_branches(i < 2 ? self->cpu : -1, false, false);
 		ASSERT_LE(0, self->perf[i]);
 	}
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(beside_perf)

@@ -12,6 +12,7 @@
 #include "cpu.h"
 #include "device.h"
 #include "fixture.h"
+#include "idle.h"
 #include "loop.h"
 #include "module.h"
 #include "msr.h"
@@ -51,6 +52,7 @@ FIXTURE_SETUP(reload)
 	ASSERT_EQ(0, module_reload("period_bits=10"));
 	ASSERT_LE(0, pin_to_first_cpu());
 	self->fd = open_device(_metadata, O_RDWR);
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 static int write_on_each_cpu(__u64 cause, __u64 value)

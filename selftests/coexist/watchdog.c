@@ -11,6 +11,7 @@
 
 #include "device.h"
 #include "fixture.h"
+#include "idle.h"
 #include "kmsg.h"
 #include "loop.h"
 #include "module.h"
@@ -31,6 +32,7 @@ FIXTURE_SETUP(watchdog)
 	self->kmsg = load_fresh_module(_metadata);
 	ASSERT_EQ(0, watchdog_set('1'));
 	self->fd = open_device(_metadata, O_RDWR);
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(watchdog)

@@ -17,6 +17,7 @@
 #include "cpu.h"
 #include "device.h"
 #include "fixture.h"
+#include "idle.h"
 #include "leak_check.h"
 #include "loop.h"
 #include "options.h"
@@ -133,6 +134,7 @@ FIXTURE_SETUP(perf)
 	ASSERT_EQ(0, cpus_online(&cpus));
 	self->cpu = cpu_next(&cpus, -1);
 	other_cpu = cpu_next(&cpus, self->cpu);
+	ASSERT_EQ(0, wait_until_idle());
 	self->pid = fork();
 	ASSERT_LE(0, self->pid);
 	if (!self->pid) {

@@ -217,6 +217,7 @@ FIXTURE_SETUP(rights)
 	self->fd = open_device(_metadata, O_RDWR);
 	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
 				       PAGES);
+	ASSERT_EQ(0, wait_until_idle());
 	ASSERT_EQ(0, paranoid_write(variant->paranoid));
 	ASSERT_EQ(0, drop_rights(variant->capable));
 }

@@ -10,6 +10,7 @@
 
 #include "cpu.h"
 #include "device.h"
+#include "idle.h"
 #include "machine.h"
 #include "msr.h"
 #include "trace.h"
@@ -191,6 +192,7 @@ TEST_F(events, last_definition_of_an_event_counts)
 	ASSERT_EQ(0, trace_define(self->fd, 5, 0x00));
 	ASSERT_EQ(0, trace_define(self->fd, 5, EVENT_INSTRUCTIONS));
 	ASSERT_EQ(0, trace_stage(&self->trace, &c));
+	ASSERT_EQ(0, wait_until_idle());
 	ASSERT_EQ(0, trace_loop(&self->trace, 1000));
 	EXPECT_STREQ("", trace_sum(&self->trace, cpu, &sums));
 	EXPECT_EQ(TRACE_LOOP_INSNS(1000), sums.event[0].total);

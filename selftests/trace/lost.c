@@ -13,6 +13,7 @@
 
 #include "cpu.h"
 #include "device.h"
+#include "idle.h"
 #include "msr.h"
 #include "trace.h"
 #include "trace_fixture.h"
@@ -51,6 +52,7 @@ FIXTURE_SETUP(lost)
 				       PAGES);
 	ASSERT_EQ(0, pmc_setup(self->fd, self->reference, EVENT_INSTRUCTIONS,
 			       PMCF_USR));
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(lost)
@@ -184,7 +186,7 @@ static void check_lvtpc(struct __test_metadata *_metadata, FIXTURE_DATA(lost) *s
 	EXPECT_EQ(0, pmc_stop(self->fd, self->reference));
 	EXPECT_EQ(PERFMON_BUFFER_FLAG_LOST, self->trace.buffer[self->cpu]->flags);
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
-	value = pmc_value(self->fd, self->reference);
+	value = pmc_value_on(self->fd, self->reference, self->cpu);
 	EXPECT_LE((__s64)(3 * LOOP_INSNS * N), (__s64)sums.event[0].total);
 	EXPECT_LE((__s64)sums.event[0].total, value);
 	EXPECT_GE((__s64)sums.event[0].total + CALL_OVERHEAD, value);
@@ -242,7 +244,7 @@ TEST_F(lost, sums_are_exact_or_the_gap_is_flagged)
 			continue;
 		}
 		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
-		value = pmc_value(self->fd, self->reference);
+		value = pmc_value_on(self->fd, self->reference, self->cpu);
 		EXPECT_LE((__s64)sums.event[0].total, value);
 		EXPECT_GE((__s64)sums.event[0].total + CALL_OVERHEAD, value) {
 			TH_LOG("round %d, %u", i, tampering);

@@ -10,6 +10,7 @@
 
 #include "cpu.h"
 #include "harness.h"
+#include "idle.h"
 #include "loop.h"
 #include "pmu.h"
 
@@ -52,6 +53,7 @@ FIXTURE_SETUP(kinds)
 {
 	ASSERT_EQ(0, pin_to_cpu(variant->cpu));
 	ASSERT_EQ(0, msr_write(variant->cpu, MSR_IA32_PERF_GLOBAL_CTRL, 1));
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(kinds)
