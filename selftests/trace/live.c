@@ -68,6 +68,13 @@ FIXTURE_TEARDOWN(live)
 	close(self->fd);
 }
 
+/* Returns whether the buffer is full, so that no more records come. */
+static bool is_full(const FIXTURE_DATA(live) *self)
+{
+	return __atomic_load_n(&self->trace.buffer[self->cpu]->flags, __ATOMIC_RELAXED) &
+	       PERFMON_BUFFER_FLAG_FULL;
+}
+
 TEST_F(live, live_records_are_whole_and_stay)
 {
 	struct trace_cursor c, end;
@@ -80,11 +87,20 @@ TEST_F(live, live_records_are_whole_and_stay)
 
 	ASSERT_EQ(0, trace_start(&self->trace));
 	c = trace_records(&self->trace, self->cpu);
-	while (records < RECORDS && more >= 0) {
+	while ((records < RECORDS || updates < 2) && more >= 0) {
 		end = c;
 		trace_records_update(&self->trace, self->cpu, &c);
-		if (c.end == end.end)
+		if (c.end == end.end) {
+			if (!is_full(self))
+				continue;
+			/* On a busy host the reader may stand still until the buffer is full. */
+			ASSERT_EQ(0, trace_stop(&self->trace));
+			ASSERT_EQ(0, trace_start(&self->trace));
+			c = trace_records(&self->trace, self->cpu);
+			records = 0;
+			updates = 0;
 			continue;
+		}
 		ASSERT_LT(end.end, c.end);
 		updates++;
 
@@ -98,7 +114,6 @@ TEST_F(live, live_records_are_whole_and_stay)
 		}
 	}
 	EXPECT_EQ(0, more);
-	EXPECT_LT(1ULL, updates);
 
 	/* In the end, the records that were read have not changed. */
 	size = c.next - (const char *)self->trace.buffer[self->cpu];
@@ -112,7 +127,8 @@ TEST_F(live, live_records_are_whole_and_stay)
 	free(copy);
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	EXPECT_EQ(sums.event[0].total, sums.event[1].total);
-	EXPECT_EQ(sums.event[0].total / RATE, sums.event[0].ticks);
+	/* The sample that did not fit is only in the count. */
+	EXPECT_EQ(sums.event[0].total / RATE - is_full(self), sums.event[0].ticks);
 }
 
 TEST_HARNESS_MAIN
