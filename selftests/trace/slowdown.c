@@ -19,9 +19,11 @@
 
 /*
  * The number of measurements with each rate. They alternate, and the least times are taken, since a
- * busy host makes times longer.
+ * busy host makes times longer. More measurements are made if these are not enough: they bring the
+ * ratio of the least times nearer to that of an idle host, be it good or bad.
  */
-#define ROUNDS	5
+#define ROUNDS		5
+#define MOST_ROUNDS	30
 
 FIXTURE(slowdown)
 {
@@ -86,7 +88,7 @@ TEST_F(slowdown, sampling_each_instruction_takes_at_most_three_times_as_long)
 	double least[] = { 1e9, 1e9 }, took;
 	int i, k;
 
-	for (i = 0; i < ROUNDS; i++) {
+	for (i = 0; i < ROUNDS || (i < MOST_ROUNDS && 3 * least[0] <= least[1]); i++) {
 		for (k = 0; k < 2; k++) {
 			took = time_of_loop(_metadata, self, rates[k]);
 			if (took < least[k])

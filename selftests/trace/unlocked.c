@@ -20,7 +20,7 @@
 #include "memory.h"
 #include "trace.h"
 
-#define TRIES	30
+#define TRIES	100
 
 FIXTURE(unlocked)
 {
