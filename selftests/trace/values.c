@@ -17,6 +17,7 @@
 #include "idle.h"
 #include "options.h"
 #include "perf.h"
+#include "retired.h"
 #include "trace.h"
 #include "trace_fixture.h"
 
@@ -244,16 +245,20 @@ TEST_F(values, values_follow_the_timebase)
 /* Values at START and STOP, without a counter. */
 TEST_F(values, values_need_no_counter)
 {
+	const __u64 unit = 1ULL << (32 - env_number("UNIT", 22));
 	struct perfmon_config c = {};
 	struct trace_sums sums;
-	__u64 least = LOOP_INSNS * N;
+	__u64 least = LOOP_INSNS * N, most;
 	int added, i, v;
 
 	if (!self->present)
 		return;
 	added = add_values(self, &c, 0, FLAG_USER | FLAG_OS);
 	ASSERT_EQ(0, trace_stage(&self->trace, &c));
+	/* The values include what the kernel executes meanwhile, on all CPUs. */
+	most = retired_insns();
 	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	most = retired_most(most);
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
 	EXPECT_EQ(1ULL, sums.times);
@@ -263,8 +268,7 @@ TEST_F(values, values_need_no_counter)
 		if (v >= (int)ARRAY_SIZE(energies))
 			continue;
 		EXPECT_LE(least * energies[v], sums.event[i].value);
-		EXPECT_GE((least + least / 4) * energies[v],
-			  sums.event[i].value);
+		EXPECT_GE(most * energies[v] + unit, sums.event[i].value);
 	}
 }
 
@@ -320,15 +324,20 @@ TEST_F(values, temperatures_are_those_of_the_sensors)
 	};
 	struct perfmon_config c = {};
 	struct trace_sums sums;
-	__s64 from[2], to, margin;
+	__s64 from[2], to, margin, most;
+	__u64 before;
 	int i, round;
 
 	if (!has_value(self, PERFMON_MISC_EVENT_TEMPERATURE_CORE))
 		return;
 	add_values(self, &c, 0, 0);
 	ASSERT_EQ(0, trace_stage(&self->trace, &c));
+	before = retired_insns();
 	for (round = 0; round < 2; round++) {
-		ASSERT_EQ(0, trace_loop(&self->trace, 3UL << 21));
+		/* The temperature is that of STOP: it rises by three degrees in round 1. */
+		ASSERT_EQ(0, trace_loop(&self->trace, round ? 3UL << 21 : 1));
+		/* One degree for 2^22 instructions of all modes; the first one comes sooner. */
+		most = 1 + (retired_most(before) >> 22);
 		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 		for (i = 0; i < 2; i++) {
 			to = last_value(&c, &sums, sensors[i].temperature);
@@ -339,7 +348,7 @@ TEST_F(values, temperatures_are_those_of_the_sensors)
 			EXPECT_GE(1ULL, distance(100 - to, margin) % 31);
 			if (round) {
 				EXPECT_LE(3, (to - from[i] + 32) % 32);
-				EXPECT_GE(4, (to - from[i] + 32) % 32);
+				EXPECT_GE(most, (to - from[i] + 32) % 32);
 			}
 			from[i] = to;
 		}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "cpi.h"
+#include "cpu.h"
+#include "msr.h"
+#include "retired.h"
+
+/* Intel SDM, volume 4, table 2-2; AMD APM, volume 2, appendix A */
+#define MSR_APERF	0xe8
+
+/* See retired_most(). */
+#define LATE		65536
+
+/* Cycles are rounded down, and so are the instructions: two values differ by at most two more. */
+#define ROUNDED		2
+
+__u64 retired_on(int cpu)
+{
+	__u64 cycles;
+
+	return msr_read(cpu, MSR_APERF, &cycles) ? 0 : cycles * CPI_ONE / CPI_CYCLES;
+}
+
+__u64 retired_insns(void)
+{
+	__u64 insns = 0;
+	int cpu;
+
+	for (cpu = 0; cpu < cpu_ids(); cpu++)
+		insns += retired_on(cpu);
+	return insns;
+}
+
+__u64 retired_most(__u64 before)
+{
+	const int cpus = cpu_ids();
+
+	return retired_insns() - before + cpus * ROUNDED + (cpus - 1) * LATE;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The instructions that the machine has retired, from the clocks of its CPUs: an upper bound for
+ * what the virtual PMU computes from instructions (Documentation/virtual-pmu.rst), on any host.
+ * For machines with pmu-power=on.
+ */
+#ifndef SELFTESTS_RETIRED_H
+#define SELFTESTS_RETIRED_H
+
+#include <linux/types.h>
+
+/* Returns the instructions of all modes that a CPU has retired, or 0 if it has no such clock. */
+__u64 retired_on(int cpu);
+
+/* Returns the sum of all CPUs. */
+__u64 retired_insns(void);
+
+/*
+ * Returns the most instructions that a register of the package can have grown by since
+ * retired_insns() has returned @before: it shows those of another CPU up to 65536 instructions
+ * later.
+ */
+__u64 retired_most(__u64 before);
+
+#endif
