@@ -39,7 +39,7 @@ void leak_check_undisturb(const struct leak_check *l);
 /*
  * Return "", or a description of the leak, and unpin the calling thread. Since
  * leak_check_begin(), other programs may have taken 32 MB, 1 MB of it in slabs. No buffer of the
- * module may be left.
+ * module may be left. leak_check_memory() waits up to a minute until that is so.
  */
 const char *leak_check_registers(const struct leak_check *l);
 const char *leak_check_memory(const struct leak_check *l);
