@@ -193,9 +193,13 @@ TEST_F(readcpu, only_the_cpus_that_are_read_are_interrupted)
 		for_each_cpu_in(other, &self->cpus) {
 			calls = cpu_interrupts_of("CAL", n) - before[n];
 			ASSERT_LE(0, before[n++]);
-			/* The kernel calls functions for other reasons, too, but less often. */
+			/*
+			 * Each read would interrupt the CPU at least once. The kernel calls functions
+			 * for other reasons, too, but less often: these calls come with time, of
+			 * which the reads take much on a busy host.
+			 */
 			if (other != cpu)
-				EXPECT_GT(READS / 10, calls) {
+				EXPECT_GT(READS, calls) {
 					TH_LOG("CPU %d for CPU %d", other, cpu);
 				}
 		}
