@@ -36,6 +36,9 @@
 #define MAX_RATE	16
 #define SLACK		10000
 
+/* Rounds until the reader has read while the loop ran. */
+#define MOST_ROUNDS	100
+
 /* Memory that the reading process and the counted process share. */
 struct shared_results {
 	int stop;
@@ -200,6 +203,7 @@ TEST_F(wrap, value_is_exact_and_rises_past_wraps)
 {
 	int num = counter_number(self->fd, variant->num);
 	__s64 per_read, overhead, value;
+	bool was_read = false;
 	int i;
 
 	ASSERT_EQ(0, pmc_setup_instructions(self->fd, num, PMCF_USR));
@@ -210,17 +214,18 @@ TEST_F(wrap, value_is_exact_and_rises_past_wraps)
 	value = count_while_read(self->fd, num, self->shared, 1000);
 	overhead = value - LOOP_INSNS * 1000 - self->shared->reads * per_read;
 
-	for (i = 1; i <= 3; i++) {
+	/* On a busy host the reader may get no CPU during the loop. */
+	for (i = 1; i <= 3 || (!was_read && i <= MOST_ROUNDS); i++) {
 		value = count_while_read(self->fd, num, self->shared,
 					 self->n + i);
 		EXPECT_EQ((__s64)(LOOP_INSNS * (self->n + i)) +
 			  self->shared->reads * per_read + overhead, value);
-		/* On a busy host the reader runs rarely. */
-		EXPECT_LT(2, self->shared->reads);
+		was_read |= self->shared->reads > 2;
 		EXPECT_EQ(0, self->shared->failed);
 		EXPECT_EQ(0, self->shared->decreased);
 		EXPECT_EQ(0, self->shared->jumped);
 	}
+	EXPECT_TRUE(was_read);
 }
 
 TEST_F(wrap, value_is_exact_without_readers)
