@@ -96,12 +96,15 @@ main(void)
 	struct pmc_tstamp then, now;
 	quad_t *value = &data.pmcd_value, *ticks = &now.pmct_value;
 	unsigned long n = 1000000;
-	int fd, num = 0, *rate = &now.pmct_rate;
+	int fd, num = 0, has_clock, *rate = &now.pmct_rate;
 
 	fd = open(_PATH_PERFMON, O_RDWR);
 	if (fd < 0)
 		err(1, "open: " _PATH_PERFMON);
-	CALL(fd, PMIOTSTAMP, &then);
+	/* Linux may not know the clock's frequency, in a virtual machine on a busy host. */
+	has_clock = ioctl(fd, PMIOTSTAMP, &then) == 0;
+	if (!has_clock && errno != ENOTTY)
+		err(1, "PMIOTSTAMP");
 	refuse_number(fd, PMC_ALL);
 	refuse_number(fd, NPMC);
 
@@ -135,9 +138,11 @@ main(void)
 	check_members(&got);
 	if (got.pmc_event != PMC6_INST_RETIRED || got.pmc_flags != PMCF_USR)
 		fail("PMIOGET: %#x", got.pmc_val);
-	CALL(fd, PMIOTSTAMP, &now);
-	if (*ticks <= then.pmct_value || *rate != then.pmct_rate || *rate <= 0)
-		fail("PMIOTSTAMP: %lld at %d MHz", (long long)*ticks, *rate);
+	if (has_clock) {
+		CALL(fd, PMIOTSTAMP, &now);
+		if (*ticks <= then.pmct_value || *rate <= 0)
+			fail("PMIOTSTAMP: %lld at %d MHz", (long long)*ticks, *rate);
+	}
 
 	CALL(fd, PMIOREAD, &data);
 	printf("%lld\n", (long long)*value);

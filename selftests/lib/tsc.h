@@ -2,6 +2,8 @@
 #ifndef SELFTESTS_TSC_H
 #define SELFTESTS_TSC_H
 
+#include <stdbool.h>
+
 /**
  * tsc_mhz() - the frequency of the time-stamp counter, as the kernel measured it
  *
@@ -9,5 +11,12 @@
  * in a virtual machine on a busy host; or a negative errno.
  */
 int tsc_mhz(void);
+
+/*
+ * Returns whether PMIOTSTAMP may have the result @err if tsc_mhz() has returned @mhz. For 0 that is
+ * -ENOTTY or success: the kernel may have measured the frequency later, without a message, or its
+ * message was overwritten.
+ */
+bool tsc_allows(int mhz, int err);
 
 #endif
