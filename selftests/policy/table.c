@@ -37,6 +37,7 @@ static struct {
 	int fd;
 	struct trace trace;
 	__u32 branches;		/* FLAG_LAST_BRANCH if the CPU has branch records */
+	int mhz;		/* the TSC's frequency in the log, which root can read */
 } device;
 
 /* The columns. Each returns 0, or the caller's negative errno. */
@@ -62,7 +63,7 @@ static int try_query(void)
 		err = device_properties(device.fd, &properties);
 	if (!err)
 		err = device_ioctl(device.fd, PERFMON_GET_INFO, &info);
-	if (!err && tsc_mhz())
+	if (!err && device.mhz)
 		err = device_ioctl(device.fd, PMIOTSTAMP, &tstamp);
 	return err;
 }
@@ -273,6 +274,7 @@ static void prepare_device(void)
 		ksft_exit_fail_msg("can't set up a counter and a trace\n");
 	if (p.flags & PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH)
 		device.branches = FLAG_LAST_BRANCH;
+	device.mhz = tsc_mhz();
 	/* udev's rule sets the same owner and mode. */
 	if (chown(_PATH_PERFMON, 0, GROUP) || chmod(_PATH_PERFMON, 0660))
 		ksft_exit_fail_msg("%s: %s\n", _PATH_PERFMON, strerror(errno));
