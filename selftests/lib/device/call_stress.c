@@ -403,6 +403,11 @@ __u64 call_stress_made(const struct call_stress *s)
 	return result_of(s->shared).made;
 }
 
+bool call_stress_all_succeeded(const struct call_stress *s)
+{
+	return !*result_of(s->shared).never;
+}
+
 /* Waits until all have ended: with exit code 0, or by SIGKILL if @killed. */
 static int wait_for_processes(struct call_stress *s, bool killed,
 			      struct call_stress_result *result)

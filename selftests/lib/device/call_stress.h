@@ -6,6 +6,7 @@
 #ifndef SELFTESTS_CALL_STRESS_H
 #define SELFTESTS_CALL_STRESS_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include <linux/types.h>
@@ -41,6 +42,9 @@ int call_stress_start(struct call_stress *s, int processes, int threads, __u64 s
 
 /* The number of calls made until now. */
 __u64 call_stress_made(const struct call_stress *s);
+
+/* Returns whether each call has succeeded by now, once at least. */
+bool call_stress_all_succeeded(const struct call_stress *s);
 
 /* Stops all processes, and waits until they have ended. Returns 0 or a negative errno. */
 int call_stress_stop(struct call_stress *s, struct call_stress_result *result);
