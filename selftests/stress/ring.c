@@ -451,8 +451,8 @@ TEST_F_TIMEOUT(ring_stress, stack_changes_while_it_is_read, 36000)
 	static struct sampler samplers[2];
 	struct chain_findings chains = { .chain_count = 0 };
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
-	time_t end = now() + self->seconds;
 	__u64 nowhere;
+	time_t end;
 	int i, k;
 
 	/* Reloads the module, without limits of the sample rate. */
@@ -470,7 +470,8 @@ TEST_F_TIMEOUT(ring_stress, stack_changes_while_it_is_read, 36000)
 		ASSERT_EQ(0, event_enable(samplers[i].fd));
 	}
 	ASSERT_EQ(0, frames_changer_begin(&changer, frames));
-	while (now() < end) {
+	end = now() + self->seconds;
+	do {
 		for (k = 0; k < 20; k++) {
 			nowhere = frames_without_memory[rng_below(&self->random, FRAMES_NOWHERE)];
 			frame_loop(k % 4 ? frames + k % 8 : (void *)(uintptr_t)nowhere, 20000);
@@ -478,7 +479,7 @@ TEST_F_TIMEOUT(ring_stress, stack_changes_while_it_is_read, 36000)
 		}
 		for (i = 0; i < 2; i++)
 			sampler_read(&samplers[i], &sums, check_chain, &chains);
-	}
+	} while (now() < end);
 	ASSERT_EQ(0, frames_changer_end(&changer));
 	for (i = 0; i < 2; i++)
 		sampler_close(&samplers[i]);
