@@ -57,6 +57,9 @@ kernel_arguments() {
 	printf ' no_timer_check'
 	# On a busy host the kernel could stop trusting the TSC, and times would be coarse.
 	printf ' tsc=reliable'
+	# On a busy host a CPU may stand still, and real-time programs of the tests keep RCU's thread
+	# waiting: after 21 s, the default, that would be a complaint.
+	printf ' rcupdate.rcu_cpu_stall_timeout=120'
 	# While the kernel tests at boot whether there are five levels of page tables, KASAN would
 	# report wild accesses in interrupts.
 	[ "$kernel" != debug ] || printf ' no5lvl'
