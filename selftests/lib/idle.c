@@ -62,7 +62,11 @@ int wait_until_idle(void)
 	int i;
 
 	for (i = 0; i < TRIES; i++) {
-		if (all_others_sleep())
+		/*
+		 * A process that slept when it was looked at may have been woken by one that has
+		 * ended or slept before its own turn. It is awake in the second look, or done.
+		 */
+		if (all_others_sleep() && all_others_sleep())
 			return 0;
 		usleep(TRY_US);
 	}
