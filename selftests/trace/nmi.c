@@ -149,7 +149,7 @@ TEST_F(nmi, overflows_during_start_and_stop_are_handled)
 {
 	const struct perfmon_config config = config_of_all_counters(&self->p,
 							variant->rates);
-	int cpu, i, wrong = 0, status;
+	int cpu, i, wrong = 0, full = 0, status;
 	struct kmsg_lines lines;
 	struct trace_sums sums;
 	pid_t pids[TRACE_MAX_CPUS];
@@ -169,10 +169,16 @@ TEST_F(nmi, overflows_during_start_and_stop_are_handled)
 		wrong += trace_loop(&self->trace, 1 + i) != 0;
 		for_each_cpu_in(cpu, &self->cpus) {
 			wrong += *trace_sum(&self->trace, cpu, &sums) != '\0';
+			/* On a busy host a trace may last until a buffer is full, some seconds. */
+			if (self->trace.buffer[cpu]->flags == PERFMON_BUFFER_FLAG_FULL) {
+				full++;
+				continue;
+			}
 			wrong += wrong_events(&self->trace, &sums);
 			wrong += self->trace.buffer[cpu]->flags != 0;
 		}
 	}
+	EXPECT_GT(ROUNDS / 2, full);
 	EXPECT_EQ(0, wrong) {
 		TH_LOG("in round %d", i);
 	}
