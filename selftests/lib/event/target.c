@@ -107,6 +107,42 @@ static void run_target(struct target_work *w, int cpu, bool threaded, int tid_pi
 		pause();
 }
 
+/* At least a minute, which passes only if the task never sleeps. */
+#define TRIES	60000
+#define TRY_US	1000
+
+/*
+ * Returns whether the CPU of a task that is about to sleep, or to exit, has switched to another
+ * task. A reader of the file waits for that: task_current_syscall() in the kernel.
+ */
+static bool is_off_cpu(pid_t tid)
+{
+	char path[32], line[128] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", tid);
+	f = fopen(path, "re");
+	/* There is no file, or it is empty, if the task has exited. */
+	if (!f)
+		return true;
+	if (!fgets(line, sizeof(line), f))
+		line[0] = '\0';
+	fclose(f);
+	return strncmp(line, "running", strlen("running"));
+}
+
+/* Waits until the task sleeps, off its CPU: its state says that it sleeps a little earlier. */
+static int wait_until_off_cpu(pid_t tid)
+{
+	int err = wait_until_asleep(tid), i;
+
+	for (i = 0; !err && !is_off_cpu(tid); i++) {
+		usleep(TRY_US);
+		err = i < TRIES ? wait_until_asleep(tid) : -ETIMEDOUT;
+	}
+	return err;
+}
+
 static int start_target(struct target *t, int cpu, bool threaded)
 {
 	static struct target_work work;
@@ -135,7 +171,7 @@ static int start_target(struct target *t, int cpu, bool threaded)
 	if (read(tid_pipe[0], &t->tid, sizeof(t->tid)) != sizeof(t->tid))
 		err = -ECHILD;
 	close(tid_pipe[0]);
-	return err ? err : wait_until_asleep(t->tid);
+	return err ? err : wait_until_off_cpu(t->tid);
 }
 
 int target_start(struct target *t, int cpu, bool threaded)
@@ -180,7 +216,7 @@ int target_wait_job(struct target *t)
 	size = read(t->done, &byte, 1);
 	if (size < 0)
 		return -errno;
-	return wait_until_asleep(t->tid);
+	return wait_until_off_cpu(t->tid);
 }
 
 int target_run_job(struct target *t, struct job job)

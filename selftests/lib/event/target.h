@@ -34,7 +34,7 @@ struct target {
 
 /*
  * Starts a target, pinned to CPU @cpu, or on any CPU (-1). If @threaded, a second thread
- * executes the jobs. Returns when the target sleeps: 0 or a negative errno.
+ * executes the jobs. Returns when the target sleeps, off its CPU: 0 or a negative errno.
  */
 int target_start(struct target *t, int cpu, bool threaded);
 
