@@ -274,6 +274,14 @@ TEST_F(cgroup, task_that_moves_while_it_runs_is_counted_once)
 	while (!target_is_done(&self->target[0]))
 		move_to(_metadata, child_cgroup_path(0, ++moves % 2), self->target[0].pid);
 	ASSERT_EQ(0, target_wait_job(&self->target[0]));
+	/* On a busy host the job may have ended before the first move: then it runs once more. */
+	for (i = 0; i < 100 && (!event_count(fd[0]) || !event_count(fd[1])); i++) {
+		ASSERT_EQ(0, target_start_job(&self->target[0], job));
+		do {
+			move_to(_metadata, child_cgroup_path(0, ++moves % 2), self->target[0].pid);
+		} while (!target_is_done(&self->target[0]));
+		ASSERT_EQ(0, target_wait_job(&self->target[0]));
+	}
 	sum = event_count(fd[0]) + event_count(fd[1]);
 	EXPECT_EQ(event_count(task), sum);
 	EXPECT_EQ(event_count(task), event_count(both));
@@ -533,7 +541,8 @@ TEST_F(cgroup, move_of_many_threads_calls_a_cpu_once)
 	before = cpu_interrupts_of("CAL", last);
 	ASSERT_LE(0, before);
 	move_to(_metadata, cgroup_path(1), pid);
-	EXPECT_GT(before + THREADS / 20, cpu_interrupts_of("CAL", last)) {
+	/* Others call the CPU, too, to wake a task there: far fewer than once for each thread. */
+	EXPECT_GT(before + THREADS / 2, cpu_interrupts_of("CAL", last)) {
 		TH_LOG("%lld calls", cpu_interrupts_of("CAL", last) - before);
 	}
 	kill(pid, SIGKILL);

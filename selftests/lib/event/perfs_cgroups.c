@@ -32,7 +32,8 @@ void perfs_cgroups_end_version_1(const char *place)
 	int i;
 
 	umount(place);
-	for (i = 1; i < 400 && perfs_cgroups_hierarchy() > 0; i++) {
+	/* A minute at least, since the host may be busy. */
+	for (i = 1; i < 1200 && perfs_cgroups_hierarchy() > 0; i++) {
 		usleep(50000);
 		if (i % 20 == 0 && !mount("none", place, "cgroup", 0, "perf_event"))
 			umount(place);
