@@ -369,6 +369,8 @@ TEST(perf_and_perfmon_count_the_same)
 	/* The first job starts on another CPU than the following jobs, so it is not compared. */
 	ASSERT_EQ(0, target_run_job(&target, job));
 	for (i = 0; i < 3; i++) {
+		/* perf may give its counters back some time after close(2). */
+		ASSERT_TRUE(event_wait_until_possible(makers[i], NULL));
 		fd = open_instructions(_metadata, makers[i], target.tid);
 		ASSERT_EQ(0, event_enable(fd));
 		ASSERT_EQ(0, target_run_job(&target, job));
