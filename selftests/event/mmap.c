@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "child.h"
@@ -46,6 +47,7 @@ FIXTURE(mmap)
 {
 	struct sampler sampler[MAKERS];
 	int cpu;	/* the first CPU */
+	__u64 opened;	/* the time in nanoseconds when the events were opened */
 };
 
 FIXTURE_SETUP(mmap)
@@ -86,12 +88,21 @@ static struct perf_event_attr recording_attr(void)
 	return attr;
 }
 
+static __u64 now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
 /* Opens both events, enabled, with the record bits of @wanted. */
 static void open_both(struct __test_metadata *_metadata, FIXTURE_DATA(mmap) *self,
 		      const struct perf_event_attr *wanted, pid_t pid, int cpu)
 {
 	int i, err;
 
+	self->opened = now();
 	for (i = 0; i < MAKERS; i++) {
 		struct perf_event_attr attr = recording_attr();
 
@@ -300,6 +311,8 @@ static unsigned int expect_same(struct __test_metadata *_metadata, FIXTURE_DATA(
 	struct sampler *perf = &self->sampler[PERF], *own = &self->sampler[PERFMON];
 	struct sample end[MAKERS];
 	unsigned int records = 0;
+	/* A CPU may stand still between the two records of a mapping, but no longer than this. */
+	const __u64 most = 1000000000 + now() - self->opened;
 	size_t words;
 
 	for (;;) {
@@ -327,7 +340,7 @@ static unsigned int expect_same(struct __test_metadata *_metadata, FIXTURE_DATA(
 		EXPECT_EQ(event_id(own->fd), end[PERFMON].id);
 		EXPECT_LE(end[PERF].time > end[PERFMON].time ?
 			  end[PERF].time - end[PERFMON].time :
-			  end[PERFMON].time - end[PERF].time, 1000000000ULL);
+			  end[PERFMON].time - end[PERF].time, most);
 	}
 }
 
@@ -576,7 +589,8 @@ TEST_F(mmap, probes_are_removed_although_events_are_opened)
 	EXPECT_EQ(2, mapping_probes());
 	close(fd);
 	attr.mmap2 = 0;
-	for (i = 0; i < 30; i++) {
+	/* They are removed a second later, or when a busy host comes to it. */
+	for (i = 0; i < 600 && mapping_probes(); i++) {
 		fd = makers[PERFMON]->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 		ASSERT_LE(0, fd);
 		close(fd);
