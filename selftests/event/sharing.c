@@ -206,7 +206,8 @@ TEST_F(sharing, events_of_tasks_and_cpus_have_one_counter)
 		EXPECT_LE((__s64)N, of_other);
 		EXPECT_GT((__s64)N + 5000, of_other);
 		EXPECT_LE((__s64)N, of_task);
-		EXPECT_GT((__s64)N + 5000, of_task);
+		/* This task also looks some times whether the other one sleeps, but has one loop. */
+		EXPECT_GT(2 * (__s64)N, of_task);
 		EXPECT_LE(of_task + of_other, of_cpu);
 	}
 	/* At first only events of tasks are left, then only events of one task. */
