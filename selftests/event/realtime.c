@@ -31,7 +31,7 @@
  */
 #define FACTOR		3
 #define FLOOR		2.0
-#define ATTEMPTS	2
+#define ATTEMPTS	4
 
 /* The events: of this task, inherited; and of each CPU, sampled. */
 #define EVENTS	4
