@@ -22,8 +22,8 @@
 #define OWN		ROOT "/own"
 #define EMPTY		ROOT "/empty"
 
-/* Longer than two ticks of the kernel's timer. */
-#define TICKS_NS	50000000LL
+/* Interrupts of the timer until the module has certainly seen that counters are disabled. */
+#define TICKS		12
 
 FIXTURE(tampered)
 {
@@ -86,22 +86,21 @@ static int open_cgroup(struct __test_metadata *_metadata, const char *path)
 	return fd;
 }
 
-static long long now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
-/* Disables all counters of this CPU, and runs until the module has found that at a tick. */
+/*
+ * Disables all counters of this CPU, the first one, and runs until the module has found that at a
+ * tick. A CPU that stands still has no ticks, so they are counted.
+ */
 static void disable_counters(struct __test_metadata *_metadata, int cpu)
 {
-	const long long end = now_ns() + TICKS_NS;
+	const time_t end = time(NULL) + 60;
+	long long before;
 
 	ASSERT_EQ(0, msr_write(cpu, pmu_registers()->global_ctrl, 0));
-	while (now_ns() < end)
-		;
+	before = cpu_interrupts_of("LOC", 0);
+	ASSERT_LE(0, before);
+	while (cpu_interrupts_of("LOC", 0) < before + TICKS) {
+		ASSERT_GT(end, time(NULL));
+	}
 }
 
 /* Expects that the event, which counts this task, counts a loop. */
