@@ -8,7 +8,6 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -176,15 +175,6 @@ static struct perf_event_attr event_with_cgroup(void)
 	return attr;
 }
 
-/* Returns the number of context switches of this thread. */
-static unsigned long own_switches(void)
-{
-	struct rusage usage;
-
-	getrusage(RUSAGE_THREAD, &usage);
-	return usage.ru_nvcsw + usage.ru_nivcsw;
-}
-
 /* Runs a loop in cgroup A, and three times as long in B, while the sampler is open. */
 static void run_in_both(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			struct by_cgroup *by)
@@ -192,13 +182,13 @@ static void run_in_both(struct __test_metadata *_metadata, FIXTURE_DATA(event) *
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
 	ASSERT_EQ(0, move_to(A));
-	by->switches = own_switches();
+	by->switches = thread_switches();
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
 	labelled_loop(20 * PERIOD);
 	ASSERT_EQ(0, move_to(B));
 	labelled_loop(60 * PERIOD);
 	ASSERT_EQ(0, event_disable(self->sampler.fd));
-	by->switches = own_switches() - by->switches;
+	by->switches = thread_switches() - by->switches;
 	ASSERT_EQ(0, move_to(ROOT));
 	sampler_read(&self->sampler, &sums, see, by);
 	EXPECT_FALSE(sums.malformed);

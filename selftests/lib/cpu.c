@@ -34,6 +34,14 @@ void switch_out(void)
 	} while (after.ru_nvcsw == before.ru_nvcsw);
 }
 
+unsigned long thread_switches(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_THREAD, &usage);
+	return usage.ru_nvcsw + usage.ru_nivcsw;
+}
+
 int cpu_first(void)
 {
 	cpu_set_t cpus;

@@ -16,6 +16,9 @@ int cpus_online(cpu_set_t *cpus);
 /* Sleeps until the calling thread was switched out. (A short sleep may return without a switch.) */
 void switch_out(void);
 
+/* Returns the number of context switches of the calling thread so far. */
+unsigned long thread_switches(void);
+
 /* Returns the first CPU of cpus_online(), or a negative errno. */
 int cpu_first(void);
 
