@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,7 +20,7 @@
 
 #define PERIOD		10007UL
 #define SAMPLE_SIZE	48
-#define SOON		10000	/* ms to wait: much longer than needed */
+#define SOON		60000	/* ms to wait: much longer than needed */
 
 #include "sampler_fixture.h"
 
@@ -150,7 +151,11 @@ TEST_F(event, sleeping_reader_sees_all_samples)
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
 	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, self->target.tid, -1, 5));
 	ASSERT_EQ(0, event_enable(s->fd));
-	ASSERT_EQ(0, target_start_job(&self->target, (struct job) { PERIOD, 500, STEP_EXIT }));
+	ASSERT_EQ(0, target_start_job(&self->target, (struct job) { PERIOD, 250, STEP_NONE }));
+	/* When all tasks have exited, poll(2) reports nothing else: so the task waits for this. */
+	ASSERT_EQ(POLLIN, poll_now(s->fd, SOON));
+	wakeups++;
+	ASSERT_EQ(0, target_start_job(&self->target, (struct job) { PERIOD, 250, STEP_EXIT }));
 	do {
 		events = poll_now(s->fd, SOON);
 		ASSERT_NE(0, events);
@@ -161,7 +166,6 @@ TEST_F(event, sleeping_reader_sees_all_samples)
 	ASSERT_EQ((ssize_t)sizeof(count), read(s->fd, count, sizeof(count)));
 	EXPECT_LE(1000UL, sums.samples + sums.lost);
 	EXPECT_EQ(count[0] / PERIOD, sums.samples + count[1]);
-	EXPECT_LE(1U, wakeups);
 	EXPECT_GE(1000 / 4 + 1U, wakeups);
 	EXPECT_EQ(POLLHUP, poll_now(s->fd, 0) & POLLHUP);
 }
@@ -265,12 +269,15 @@ static int loop_twice(unsigned long n)
 /* Each task that inherits the event causes signals, also while other CPUs cause signals. */
 TEST_F(event, signals_come_from_several_cpus)
 {
+	const struct rlimit pending = { 10000, 10000 };
 	const unsigned long period = 20011;
 	struct perf_event_attr attr = event_every(period);
 	int go, status, samples;
 	unsigned long periods;
 	pid_t pid;
 
+	/* All signals are there at the same time if this process does not run meanwhile. */
+	ASSERT_EQ(0, setrlimit(RLIMIT_SIGPENDING, &pending));
 	attr.inherit = 1;
 	pid = fork_waiting(&go);
 	ASSERT_LE(0, pid);
