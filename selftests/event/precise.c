@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -304,8 +305,12 @@ TEST_F(event, inheriting_children_have_their_own_samples)
 	struct sampler *s = &self->samplers[0];
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct tasks tasks = { .tid = { gettid() } };
-	/* With swapped contexts, a task continues with the rest of another task's period. */
-	unsigned long swapped = variant->maker->children_swap_periods ? 1 : 0;
+	/*
+	 * With swapped contexts, a task continues after each switch with the rest of another task's
+	 * period, and may have a sample less.
+	 */
+	unsigned long swaps[4] = { thread_switches() };
+	struct rusage usage;
 	int i;
 
 	attr.inherit = 1;
@@ -323,16 +328,21 @@ TEST_F(event, inheriting_children_have_their_own_samples)
 		tasks.tid[i] = pid;
 	}
 	labelled_loop(N);
-	while (wait(NULL) > 0)
-		;
+	for (i = 1; i < 4; i++) {
+		ASSERT_EQ((pid_t)tasks.tid[i], wait4(tasks.tid[i], NULL, 0, &usage));
+		swaps[i] = usage.ru_nvcsw + usage.ru_nivcsw;
+	}
 	ASSERT_EQ(0, event_disable(s->fd));
+	swaps[0] = thread_switches() - swaps[0];
 	sampler_read(s, &sums, count_task_sample, &tasks);
 	EXPECT_EQ(0UL, tasks.others);
 	EXPECT_EQ(0UL, sums.lost);
 	EXPECT_FALSE(sums.malformed);
-	EXPECT_LE(LOOP_INSNS * N / PERIOD, tasks.samples[0] + swapped);
-	for (i = 1; i < 4; i++)
-		EXPECT_LE(i * LOOP_INSNS * N / PERIOD, tasks.samples[i] + swapped);
+	for (i = 0; i < 4; i++) {
+		unsigned long missing = variant->maker->children_swap_periods ? 1 + swaps[i] : 0;
+
+		EXPECT_LE((i ? i : 1) * LOOP_INSNS * N / PERIOD, tasks.samples[i] + missing);
+	}
 	/* Each task has a rest of less than a period. */
 	EXPECT_GE(event_count(s->fd), (__s64)(sums.samples * PERIOD));
 	EXPECT_LE(event_count(s->fd), (__s64)((sums.samples + 4) * PERIOD));
@@ -446,9 +456,10 @@ TEST_F(event, samples_are_throttled_only_between_throttle_records)
 	EXPECT_EQ(0, module_reload(""));
 }
 
-/* Returns the NMIs of a loop with a sample every two instructions. */
+/* Returns the NMIs of a loop with a sample every two instructions, and sets its @ticks. */
 static long long nmis_of_loop(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-			      const FIXTURE_VARIANT(event) *variant, const char *parameters)
+			      const FIXTURE_VARIANT(event) *variant, const char *parameters,
+			      long long *ticks)
 {
 	struct sampler *s = &self->samplers[0];
 	long long before;
@@ -456,27 +467,30 @@ static long long nmis_of_loop(struct __test_metadata *_metadata, FIXTURE_DATA(ev
 	ASSERT_EQ(0, module_reload(parameters));
 	open_sampler(_metadata, variant, s, precise_every(2), 0);
 	before = cpu_nmis();
+	*ticks = cpu_interrupts_of("LOC", 0);
 	ASSERT_EQ(0, event_enable(s->fd));
 	labelled_loop(50 * N);
 	ASSERT_EQ(0, event_disable(s->fd));
 	sampler_close(s);
+	*ticks = cpu_interrupts_of("LOC", 0) - *ticks;
 	return cpu_nmis() - before;
 }
 
 /* While samples are throttled, the processor interrupts for none of them. */
 TEST_F(event, throttled_samples_cause_no_interrupts)
 {
-	long long all, few;
+	long long all, few, ticks;
 
 	if (variant->maker == &event_maker_perf || variant->parameters)
 		return;
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
-	all = nmis_of_loop(_metadata, self, variant, "perf_event_max_sample_rate=0 perf_cpu_time_max_percent=0");
-	/* One interrupt in a tick of 4 ms. */
-	few = nmis_of_loop(_metadata, self, variant, "perf_event_max_sample_rate=250");
-	TH_LOG("%lld NMIs without limits, %lld when throttled", all, few);
+	all = nmis_of_loop(_metadata, self, variant,
+			   "perf_event_max_sample_rate=0 perf_cpu_time_max_percent=0", &ticks);
+	/* One interrupt in a tick of 4 ms. On a busy host the loop takes many ticks. */
+	few = nmis_of_loop(_metadata, self, variant, "perf_event_max_sample_rate=250", &ticks);
+	TH_LOG("%lld NMIs without limits, %lld in %lld ticks when throttled", all, few, ticks);
 	EXPECT_LT(1000, all);
-	EXPECT_GT(all / 4, few);
+	EXPECT_GT(all / 4 + 2 * ticks, few);
 	EXPECT_EQ(0, module_reload(""));
 }
 
@@ -485,16 +499,19 @@ TEST_F(event, kernel_is_sampled_with_permission)
 {
 	struct perf_event_attr attr = precise_every(PERIOD);
 	struct sampler *s = &self->samplers[0];
-	unsigned long samples = 0, kernel = 0, wrong = 0;
+	unsigned long samples = 0, kernel = 0, wrong = 0, interrupts;
 	int i;
 
 	attr.exclude_kernel = 0;
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
 	open_sampler(_metadata, variant, s, attr, 0);
+	interrupts = all_interrupts();
 	ASSERT_EQ(0, event_enable(s->fd));
 	for (i = 0; i < 2000; i++)
 		sched_yield();
 	labelled_loop(N);
 	ASSERT_EQ(0, event_disable(s->fd));
+	interrupts = all_interrupts() - interrupts;
 	while (!event_ring_is_empty(&s->ring)) {
 		struct sample sample;
 		__u16 mode;
@@ -511,7 +528,7 @@ TEST_F(event, kernel_is_sampled_with_permission)
 	}
 	EXPECT_EQ(0UL, wrong);
 	EXPECT_LT(0UL, kernel);
-	EXPECT_LE(LOOP_INSNS * N / PERIOD, samples - kernel);
+	EXPECT_LE(LOOP_INSNS * N / PERIOD, samples - kernel + 1 + interrupts);
 	EXPECT_EQ((unsigned long)event_count(s->fd) / PERIOD, samples) {
 		TH_LOG("%lld events after the last sample",
 		       event_count(s->fd) - (long long)(samples * PERIOD));
@@ -584,13 +601,15 @@ static void expect_all_counted(struct __test_metadata *_metadata, struct sampler
  * after that until the period is adjusted. With EVEN, time is counted in instructions (run
  * --icount).
  */
-static void expect_rate(struct __test_metadata *_metadata, __u64 wanted, unsigned long samples)
+static bool is_right_rate(__u64 wanted, unsigned long samples)
 {
-	const bool even = env_number("EVEN", 0);
-
-	EXPECT_LE(even ? wanted - wanted / 8 : wanted / 8, samples);
-	EXPECT_GE(even ? wanted + wanted / 8 : wanted * 3, samples);
+	if (env_number("EVEN", 0))
+		return samples >= wanted - wanted / 8 && samples <= wanted + wanted / 8;
+	return samples >= wanted / 8 && samples <= wanted * 3;
 }
+
+/* If the CPU stands still, time passes without samples, and the loop is executed again. */
+#define ATTEMPTS	10
 
 /* The first period is that of an event that comes 10^9 times a second. */
 static void sample_with_frequency(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
@@ -601,21 +620,30 @@ static void sample_with_frequency(struct __test_metadata *_metadata, FIXTURE_DAT
 	struct sampler *s = &self->samplers[0];
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct rated r = { .p = { .tid = gettid() } };
-	__u64 read_out[3], wanted;
+	__u64 read_out[3] = { 0 }, before, wanted;
+	bool is_right = false;
+	unsigned long samples;
+	int i;
 
 	attr.freq = 1;
 	attr.config = config;
 	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
 	open_sampler(_metadata, variant, s, attr, 0);
-	ASSERT_EQ(0, event_enable(s->fd));
-	labelled_loop(500 * N);
-	ASSERT_EQ(0, event_disable(s->fd));
-	ASSERT_EQ((ssize_t)sizeof(read_out), read(s->fd, read_out, sizeof(read_out)));
-	sampler_read(s, &sums, check_rated_place, &r);
-	wanted = read_out[2] * frequency / 1000000000;
-	TH_LOG("%s: %lu samples, %llu wanted, %lu changes", variant->maker->name, sums.samples,
-	       wanted, r.changes);
-	expect_rate(_metadata, wanted, sums.samples);
+	for (i = 0; i < ATTEMPTS && !is_right; i++) {
+		before = read_out[2];
+		samples = sums.samples;
+		ASSERT_EQ(0, event_enable(s->fd));
+		labelled_loop(500 * N);
+		ASSERT_EQ(0, event_disable(s->fd));
+		ASSERT_EQ((ssize_t)sizeof(read_out), read(s->fd, read_out, sizeof(read_out)));
+		sampler_read(s, &sums, check_rated_place, &r);
+		wanted = (read_out[2] - before) * frequency / 1000000000;
+		samples = sums.samples - samples;
+		TH_LOG("%s: %lu samples, %llu wanted, %lu changes", variant->maker->name, samples,
+		       wanted, r.changes);
+		is_right = is_right_rate(wanted, samples);
+	}
+	EXPECT_TRUE(is_right);
 	EXPECT_EQ(0UL, sums.lost);
 	EXPECT_TRUE(sums.ordered);
 	EXPECT_EQ(0UL, r.p.wrong);
@@ -624,7 +652,7 @@ static void sample_with_frequency(struct __test_metadata *_metadata, FIXTURE_DAT
 		return;
 	expect_all_counted(_metadata, s, &sums, &r);
 	if (config == PERF_COUNT_HW_INSTRUCTIONS)
-		EXPECT_GE(2 + r.p.inside / 500, r.p.displaced);
+		EXPECT_GE(2 * i + r.p.inside / 500, r.p.displaced);
 }
 
 TEST_F(event, frequency_is_the_number_of_samples_per_second)

@@ -46,6 +46,15 @@ static inline bool is_between(__u64 ip, const char *begin, const char *end)
 	return ip >= (uintptr_t)begin && ip < (uintptr_t)end;
 }
 
+/*
+ * Returns the interrupts of the first CPU so far. If the kernel is sampled, too, each interrupt in
+ * a loop ends a piece of it, and each piece may have a sample less than its length suggests.
+ */
+static inline unsigned long all_interrupts(void)
+{
+	return cpu_interrupts() + cpu_nmis();
+}
+
 /* The positions of the samples of a labelled_loop(), in their order. */
 struct places {
 	__u64 period;
