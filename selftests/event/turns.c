@@ -225,21 +225,32 @@ static int limit_perf(struct __test_metadata *_metadata, int cpu, int counters, 
 	return count;
 }
 
+/* A CPU that stands still for a second, on a busy host, has a very long turn: then try again. */
+#define ATTEMPTS	5
+
 static void expect_shares_of_perf(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *self,
 				  const int *sizes, pid_t tid, int cpu)
 {
 	/* On a busy host the lengths of turns vary. */
 	const int most = env_number("EVEN", 0) ? 10 : 200;
-	int ours[EVENTS], perfs[EVENTS], held[NPMC], count, i;
+	int ours[EVENTS], perfs[EVENTS], held[NPMC], count, attempts = 0, i;
+	bool differ = false;
 
-	for (i = 0; i < EVENTS; i++)
-		ours[i] = perfs[i] = 0;
-	count = limit_perf(_metadata, self->cpu, self->general, held);
-	find_shares(_metadata, self, &event_maker_perf, sizes, tid, cpu, perfs);
-	while (count)
-		close(held[--count]);
-	ASSERT_EQ(0, wait_until_idle());
-	find_shares(_metadata, self, &event_maker_perfmon, sizes, tid, cpu, ours);
+	do {
+		for (i = 0; i < EVENTS; i++)
+			ours[i] = perfs[i] = 0;
+		ASSERT_TRUE(event_wait_until_possible(&event_maker_perf, NULL));
+		count = limit_perf(_metadata, self->cpu, self->general, held);
+		find_shares(_metadata, self, &event_maker_perf, sizes, tid, cpu, perfs);
+		while (count)
+			close(held[--count]);
+		ASSERT_EQ(0, wait_until_idle());
+		ASSERT_TRUE(event_wait_until_possible(&event_maker_perfmon, NULL));
+		find_shares(_metadata, self, &event_maker_perfmon, sizes, tid, cpu, ours);
+		differ = false;
+		for (i = 0; i < EVENTS; i++)
+			differ |= abs(ours[i] - perfs[i]) > most;
+	} while (++attempts < ATTEMPTS && differ);
 	for (i = 0; i < EVENTS; i++) {
 		EXPECT_GE(most, abs(ours[i] - perfs[i])) {
 			TH_LOG("event %d: %d of a thousand, perf %d", i, ours[i], perfs[i]);
@@ -301,41 +312,70 @@ static void read_two(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *sel
 	later = times_of(_metadata, self->fd[self->opened - 2]);
 	EXPECT_LE(t[0].enabled, t[0].running + t[1].running + 10 * MS);
 	EXPECT_LE(t[0].running + t[1].running, later.enabled + 10 * MS);
-	EXPECT_LT(t[2].running / 5, t[0].running);
-	EXPECT_LT(t[2].running / 5, t[1].running);
 	*both = t[0].count + t[1].count;
 	*kernel = t[2].count;
 }
 
 #define FEW	200000	/* branches per second of the program besides its loops */
 
+/* Returns whether both events of open_two() that take turns have had a fifth of the time. */
+static bool both_had_turns(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *self)
+{
+	const int *fd = &self->fd[self->opened - 3];
+	const struct event_times always = times_of(_metadata, fd[0]);
+
+	return times_of(_metadata, fd[1]).running > always.running / 5 &&
+	       times_of(_metadata, fd[2]).running > always.running / 5;
+}
+
+/*
+ * Executes loops for @ms milliseconds, and until both events have had a fifth of the time: if the
+ * CPU stands still, on a busy host, a turn may take seconds. Returns the number of their branches.
+ * Adds those that the program may have besides to @few.
+ */
+static __u64 loop_with_turns(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *self,
+			     unsigned int ms, __u64 *few)
+{
+	__u64 branches = loop_for(ms);
+	bool had_turns = both_had_turns(_metadata, self);
+	int i;
+
+	for (i = 0; i < 120 && !had_turns; i++) {
+		branches += loop_for(500);
+		*few += FEW;
+		had_turns = both_had_turns(_metadata, self);
+	}
+	EXPECT_TRUE(had_turns);
+	return branches;
+}
+
 TEST_F(turns, no_branch_of_a_task_is_lost_or_counted_twice)
 {
-	__u64 branches, both, kernel;
+	__u64 branches, both, kernel, few = FEW;
 
 	open_two(_metadata, self, 0, -1, false);
-	branches = loop_for(1500);
+	branches = loop_with_turns(_metadata, self, 1500, &few);
 	read_two(_metadata, self, &both, &kernel);
 	EXPECT_LE(branches, both);
-	EXPECT_GE(branches + kernel + FEW, both);
+	EXPECT_GE(branches + kernel + few, both);
 	TH_LOG("%llu branches, %llu counted, %llu of the kernel", branches, both, kernel);
 }
 
 TEST_F(turns, no_branch_of_a_cpu_is_lost_or_counted_twice)
 {
-	__u64 branches, both, kernel;
+	__u64 branches, both, kernel, few = FEW;
 
 	open_two(_metadata, self, -1, self->cpu, false);
-	branches = loop_for(1500);
+	branches = loop_with_turns(_metadata, self, 1500, &few);
 	read_two(_metadata, self, &both, &kernel);
 	EXPECT_LE(branches, both);
-	EXPECT_GE(branches + kernel + FEW, both);
+	EXPECT_GE(branches + kernel + few, both);
 }
 
 /* Each task has its own turns. The sum includes all tasks. */
 TEST_F(turns, children_take_turns_as_well)
 {
-	__u64 branches, both, kernel;
+	__u64 branches, both, kernel, few = 4 * FEW;
 	int pipes[2], i, status;
 
 	ASSERT_EQ(0, pipe(pipes));
@@ -356,9 +396,10 @@ TEST_F(turns, children_take_turns_as_well)
 			  read(pipes[0], &child_branches, sizeof(child_branches)));
 		branches += child_branches;
 	}
+	branches += loop_with_turns(_metadata, self, 0, &few);
 	read_two(_metadata, self, &both, &kernel);
 	EXPECT_LE(branches, both);
-	EXPECT_GE(branches + kernel + 4 * FEW, both);
+	EXPECT_GE(branches + kernel + few, both);
 }
 
 /* A task that switches often between two ticks keeps its turn. */
@@ -366,18 +407,25 @@ TEST_F(turns, a_task_that_switches_often_has_its_turns)
 {
 	const struct job job = { 1000, 20000, STEP_YIELD };
 	__u64 both, kernel;
+	unsigned long jobs = 0;
+	bool had_turns;
 
 	ASSERT_EQ(0, target_start(&self->target, self->cpu, false));
 	open_two(_metadata, self, self->target.tid, -1, false);
-	ASSERT_EQ(0, target_start_job(&self->target, job));
-	while (!target_is_done(&self->target)) {
-		loop(100);
-		sched_yield();
-	}
-	ASSERT_EQ(0, target_wait_job(&self->target));
+	/* If the CPU stands still, on a busy host, one turn may be most of a job. */
+	do {
+		ASSERT_EQ(0, target_start_job(&self->target, job));
+		while (!target_is_done(&self->target)) {
+			loop(100);
+			sched_yield();
+		}
+		ASSERT_EQ(0, target_wait_job(&self->target));
+		had_turns = both_had_turns(_metadata, self);
+	} while (++jobs < 100 && !had_turns);
+	EXPECT_TRUE(had_turns);
 	read_two(_metadata, self, &both, &kernel);
-	EXPECT_LE(job.n * job.pieces, both);
-	EXPECT_GE(job.n * job.pieces + kernel + 50 * job.pieces, both);
+	EXPECT_LE(jobs * job.n * job.pieces, both);
+	EXPECT_GE(jobs * (job.n + 50) * job.pieces + kernel, both);
 }
 
 /* At each moment all members of a group count, or no member counts. */
@@ -418,6 +466,26 @@ TEST_F(turns, a_group_counts_as_a_whole)
 	EXPECT_LT(0ULL, t[2].running);
 }
 
+/*
+ * Executes loops for 200 ms, and until each event after the first, and before @end, has counted and
+ * has waited: if the CPU stands still, on a busy host, that time may be one turn.
+ */
+static void loop_until_all_had_turns(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *self,
+				     int end)
+{
+	struct event_times t;
+	int i, tries;
+
+	for (i = 1, tries = 0; i < end && tries < 300; tries++) {
+		loop_for(200);
+		for (i = 1; i < end; i++) {
+			t = times_of(_metadata, self->fd[i]);
+			if (!t.running || t.running == t.enabled)
+				break;
+		}
+	}
+}
+
 TEST_F(turns, pinned_events_always_count)
 {
 	struct perf_event_attr pinned = nth_event(0);
@@ -428,7 +496,7 @@ TEST_F(turns, pinned_events_always_count)
 	ASSERT_LE(0, open_turn(self, pinned));
 	for (i = 1; i < EVENTS; i++)
 		ASSERT_LE(0, open_turn(self, nth_event(i)));
-	loop_for(200);
+	loop_until_all_had_turns(_metadata, self, EVENTS);
 	t = times_of(_metadata, self->fd[0]);
 	EXPECT_EQ(t.enabled, t.running);
 	for (i = 1; i < EVENTS; i++) {
@@ -456,7 +524,7 @@ TEST_F(turns, events_without_the_flag_take_no_turns)
 	EXPECT_EQ(-EBUSY, open_more(self, &event_maker_perfmon, attr, -1, self->cpu, -1, 0));
 	/* An event that counts the same as one that always counts also counts always. */
 	ASSERT_LE(0, open_turn(self, nth_event(0)));
-	loop_for(200);
+	loop_until_all_had_turns(_metadata, self, EVENTS);
 	for (i = 0; i < self->opened; i++) {
 		t = times_of(_metadata, self->fd[i]);
 		EXPECT_EQ(!i || i == EVENTS, t.enabled == t.running) {
@@ -504,7 +572,7 @@ TEST_F(turns, events_that_can_not_take_turns_are_refused)
 TEST_F(turns, disabled_event_frees_its_counter_for_others)
 {
 	struct event_times before[2], after[2];
-	int i, k;
+	int i, k, tries;
 
 	leave_free_counters(_metadata, self, 1);
 	for (i = 0; i < 2; i++)
@@ -515,9 +583,14 @@ TEST_F(turns, disabled_event_frees_its_counter_for_others)
 		ASSERT_EQ(0, event_disable(fd[k]));
 		for (i = 0; i < 2; i++)
 			before[i] = times_of(_metadata, fd[i]);
-		loop_for(50);
-		for (i = 0; i < 2; i++)
-			after[i] = times_of(_metadata, fd[i]);
+		/* Not all of this time may be the program's, if there is other work on the CPU. */
+		for (tries = 0; tries < 100; tries++) {
+			loop_for(50);
+			for (i = 0; i < 2; i++)
+				after[i] = times_of(_metadata, fd[i]);
+			if (after[!k].enabled - before[!k].enabled >= 45 * MS)
+				break;
+		}
 		EXPECT_EQ(before[k].enabled, after[k].enabled);
 		EXPECT_LE(45 * MS, after[!k].enabled - before[!k].enabled);
 		EXPECT_TRUE(always_counted(before[!k], after[!k]));
@@ -548,14 +621,17 @@ TEST_F(turns, pages_follow_the_turns)
 	struct perf_event_mmap_page *page;
 	bool has_counted = false, has_waited = false;
 	__s64 last = 0;
-	__u64 end;
+	__u64 end, limit;
 	int fd, i;
 
 	open_two(_metadata, self, 0, -1, false);
 	fd = self->fd[self->opened - 1];
 	page = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, fd, 0);
 	ASSERT_NE(MAP_FAILED, page);
-	for (end = now() + 200 * MS; now() < end;) {
+	end = now() + 200 * MS;
+	limit = end + 60000 * MS;
+	/* If the CPU stands still, on a busy host, that time may be one turn. */
+	while (now() < end || (!(has_counted && has_waited) && now() < limit)) {
 		struct page_value value = page_read(page);
 
 		ASSERT_LE(last, value.count);
