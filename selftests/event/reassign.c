@@ -394,9 +394,13 @@ TEST_F(reassign, what_is_inherited_stays_if_too_many_tasks_have_events)
 	EXPECT_EQ(pid[0], waitpid(pid[0], NULL, 0));
 }
 
-/* A process that creates many others, each of which executes a loop. */
-static void create_processes(void)
+/*
+ * A process that creates many others, each of which executes a loop. It exits when there is a byte
+ * in pipe @end: until then, events of it can be opened.
+ */
+static void create_processes(int end)
 {
+	char byte;
 	int i;
 
 	for (i = 0; i < 100; i++) {
@@ -409,25 +413,26 @@ static void create_processes(void)
 		if (waitpid(pid, NULL, 0) != pid)
 			_exit(1);
 	}
-	_exit(0);
+	_exit(read(end, &byte, 1) != 1);
 }
 
 /* Events move while tasks inherit them. */
 TEST_F_TIMEOUT(reassign, what_is_inherited_meanwhile_moves_too, 600)
 {
-	int round, counting, sampled, go, status;
+	int round, counting, sampled, go, end[2], status;
 	__s64 count[2];
 	pid_t pid;
 
 	if (!self->has_limited)
 		return;
+	ASSERT_EQ(0, pipe(end));
 	for (round = 0; round < ROUNDS; round++) {
 		const bool moves = round & 1;
 
 		pid = fork_waiting(&go);
 		ASSERT_LE(0, pid);
 		if (!pid)
-			create_processes();
+			create_processes(end[0]);
 		ASSERT_EQ(0, wait_until_asleep(pid));
 		occupy_low_counters(_metadata, self, pid, &counting, &sampled);
 		ASSERT_EQ(1, write(go, "", 1));
@@ -436,12 +441,15 @@ TEST_F_TIMEOUT(reassign, what_is_inherited_meanwhile_moves_too, 600)
 			usleep(rng_below(&self->rng, 20000));
 			make_room(_metadata, self, pid);
 		}
+		ASSERT_EQ(1, write(end[1], "", 1));
 		ASSERT_EQ(pid, waitpid(pid, &status, 0));
 		EXPECT_EQ(0, status);
 		count[moves] = finish_round(_metadata, self, moves, counting, sampled);
 		if (moves)
 			EXPECT_EQ(count[0], count[1]);
 	}
+	close(end[0]);
+	close(end[1]);
 }
 
 TEST_HARNESS_MAIN
