@@ -17,6 +17,8 @@
 #define CPUS		8	/* at most so many CPUs */
 #define CHILDREN	6
 #define ORDER		6
+/* Room for forty seconds of 1000 samples: on a busy host the tasks may take ten. */
+#define LARGE_ORDER	9
 
 /* More than twice the instructions that a task executes outside of its loop. */
 #define PERIOD		200003UL
@@ -273,7 +275,7 @@ TEST_F(event, periods_of_a_frequency_add_up)
 	int i;
 
 	attr.freq = 1;
-	open_on_each_cpu(_metadata, self, variant->maker, attr, ORDER);
+	open_on_each_cpu(_metadata, self, variant->maker, attr, LARGE_ORDER);
 	run_children(_metadata, self, 500000);
 	for (i = 0; i < self->cpus; i++) {
 		struct cpu_samples c = { .cpu = self->cpu[i] };
