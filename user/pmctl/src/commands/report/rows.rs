@@ -179,7 +179,7 @@ impl Grouping {
         let mut chain = Vec::from_iter(own_function);
         match source_lines {
             Some(lines) => {
-                chain.extend(names.chain_with_lines(named, lines, (self.inline, callers)))
+                chain.extend(names.chain_with_lines(named, lines, (self.inline, callers)));
             }
             None => chain.extend(names.chain(named).take(callers)),
         }
@@ -261,14 +261,13 @@ impl<'a> RowSums<'a> {
         let grouping = self.grouping;
         let events = named.sample.period;
         let own_index = grouping.own_index(chain);
-        let frames = if grouping.children {
-            0..chain.len()
+        let (first, end) = if grouping.children {
+            (0, chain.len())
         } else {
-            own_index..own_index + 1
+            (own_index, own_index + 1)
         };
         self.counted_rows.clear();
-        for index in frames {
-            let frame = &chain[index];
+        for (index, frame) in chain[..end].iter().enumerate().skip(first) {
             let id = RowId::new(&grouping.keys, named, frame, names);
             let (_, share) = self.rows.entry(id).or_insert_with(|| {
                 let text = |key: &Key| key_text(*key, named, frame, names);

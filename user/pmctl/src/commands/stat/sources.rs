@@ -16,7 +16,7 @@ use super::tasks::{CountingManner, TaskCounts};
 use super::with_pmus::WithPmus;
 use super::with_software::WithSoftware;
 use super::with_values::WithValues;
-use super::{cpus, events_before, order};
+use super::{cpus, order};
 use crate::args::Stat;
 use crate::system::exit;
 use crate::system::machine::Machine;
@@ -123,4 +123,9 @@ impl<'a> Sources<'a> {
             counts,
         ))
     }
+}
+
+/// Returns the number of events in the parts before this one.
+pub(super) fn events_before(parts: &[Vec<EventSpec>], part: usize) -> usize {
+    parts[..part].iter().map(Vec::len).sum()
 }

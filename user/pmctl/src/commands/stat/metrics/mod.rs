@@ -13,8 +13,9 @@ use perfmon::spec::models::Model;
 use perfmon::spec::models::metrics::Metric;
 
 pub(super) use self::plan::{CountedEvents, counted_events};
+use super::column::Column;
 use super::run::{Figures, Run, running_time};
-use super::{Column, CountedPlace};
+use super::scope::CountedPlace;
 use crate::events::metrics::{self, Formulas, MachineFacts};
 use crate::system::screen::Colors;
 

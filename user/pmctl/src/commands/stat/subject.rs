@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The subject of a count: its events in their places, and what is shown of them.
+
+use super::column::Column;
+use super::metrics::Metrics;
+use super::run::Figures;
+use super::scope::Scope;
+
+/// What is counted, and where.
+pub(crate) struct Subject {
+    /// The command, as one line; empty without one.
+    pub(super) command: String,
+    pub(super) scope: Scope,
+    pub(crate) columns: Vec<Column>,
+    pub(super) metrics: Metrics,
+    /// Number of runs that it takes to count all events once.
+    pub(super) runs_per_count: usize,
+    /// Counts of events are shown, and not only metrics.
+    pub(super) has_counts: bool,
+    /// Events whose count is 0 are left out.
+    pub(super) hides_zeros: bool,
+}
+
+impl Subject {
+    /// Returns whether the count of a column is shown.
+    pub(super) fn shows(&self, figures: &Figures, index: usize) -> bool {
+        self.has_counts && !(self.hides_zeros && figures.counts[index] == Some(0))
+    }
+}
