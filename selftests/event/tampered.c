@@ -98,9 +98,8 @@ static void disable_counters(struct __test_metadata *_metadata, int cpu)
 	ASSERT_EQ(0, msr_write(cpu, pmu_registers()->global_ctrl, 0));
 	before = cpu_interrupts_of("LOC", 0);
 	ASSERT_LE(0, before);
-	while (cpu_interrupts_of("LOC", 0) < before + TICKS) {
+	while (cpu_interrupts_of("LOC", 0) < before + TICKS)
 		ASSERT_GT(end, time(NULL));
-	}
 }
 
 /* Expects that the event, which counts this task, counts a loop. */

@@ -31,6 +31,7 @@ field() {
 }
 
 # is_near PERCENT EXPECTED GOT: succeeds if the two differ by at most PERCENT
+# shellcheck disable=SC2317 # comes_true calls it
 is_near() {
 	awk -v e="$2" -v g="$3" -v p="$1" \
 		'BEGIN { exit !(g != "" && g >= e * (1 - p / 100) && g <= e * (1 + p / 100)) }'
@@ -47,36 +48,37 @@ near() {
 # are near.
 
 # estimates EXPECTED FILE COMMAND... : succeeds if COMMAND, which writes FILE, estimates so many branches
+# shellcheck disable=SC2317 # comes_true calls it
 estimates() {
 	estimates_expected=$1 estimates_file=$2
 	shift 2
-	"$@" -o "$estimates_file" -- "$loop" $turns
+	"$@" -o "$estimates_file" -- "$loop" "$turns"
 	is_near 10 "$estimates_expected" "$(field 1 "$estimates_file")"
 }
 
 # shellcheck disable=SC2317 # comes_true calls it
 has_perfs_share() {
-	estimates $turns perf.csv perf stat -x, -e "$many" &&
-		estimates $turns pmctl.csv pmctl stat --multiplex -x, -e "$many" &&
+	estimates "$turns" perf.csv perf stat -x, -e "$many" &&
+		estimates "$turns" pmctl.csv pmctl stat --multiplex -x, -e "$many" &&
 		is_near 10 "$(field 5 perf.csv)" "$(field 5 pmctl.csv)"
 }
 
 # shellcheck disable=SC2317 # comes_true calls it
 wrapped_has_perfs_share() {
-	estimates $turns wrapped.csv pmctl wrap -- perf stat -x, -e "$many" &&
+	estimates "$turns" wrapped.csv pmctl wrap -- perf stat -x, -e "$many" &&
 		is_near 10 "$(field 5 perf.csv)" "$(field 5 wrapped.csv)"
 }
 
 # shellcheck disable=SC2317 # comes_true calls it
 part_is_near() {
-	taskset 1 pmctl stat --multiplex -a -A -x, -e "$many" -o parts.csv -- "$loop" $turns
-	is_near 10 $turns "$(of_cpu CPU0)"
+	taskset 1 pmctl stat --multiplex -a -A -x, -e "$many" -o parts.csv -- "$loop" "$turns"
+	is_near 10 "$turns" "$(of_cpu CPU0)"
 }
 
 # shellcheck disable=SC2317 # comes_true calls it
 intervals_are_near() {
-	taskset 1 pmctl stat --multiplex -C 0 -I 300 -x, -e "$many" -o intervals.csv -- "$loop" $turns
-	is_near 10 $turns "$(sum_of_intervals)"
+	taskset 1 pmctl stat --multiplex -C 0 -I 300 -x, -e "$many" -o intervals.csv -- "$loop" "$turns"
+	is_near 10 "$turns" "$(sum_of_intervals)"
 }
 
 # of_cpu CPU: prints the count of the first event on a CPU
@@ -87,27 +89,27 @@ sum_of_intervals() { awk -F, -v event="r00$branches:u" '$4 == event { sum += $2 
 
 plan 32
 
-pmctl stat --multiplex -x, -e "$many" -o pmctl.csv -- "$loop" $turns
+pmctl stat --multiplex -x, -e "$many" -o pmctl.csv -- "$loop" "$turns"
 is "stat --multiplex succeeds" 0 $?
 comes_true has_perfs_share
 is "stat --multiplex shows all events" 12 "$(grep -c "r0.$branches:u" pmctl.csv)"
 near "the share of the time is perf's" 10 "$(field 5 perf.csv)" "$(field 5 pmctl.csv)"
 check "the share of the time is less than 100" [ "$(field 5 pmctl.csv | cut -d. -f1)" -lt 100 ]
-near "perf estimates the branches" 10 $turns "$(field 1 perf.csv)"
-near "pmctl estimates the branches" 10 $turns "$(field 1 pmctl.csv)"
+near "perf estimates the branches" 10 "$turns" "$(field 1 perf.csv)"
+near "pmctl estimates the branches" 10 "$turns" "$(field 1 pmctl.csv)"
 
-pmctl stat --multiplex -e "$many" -o table -- "$loop" $turns
+pmctl stat --multiplex -e "$many" -o table -- "$loop" "$turns"
 says "the table marks estimates" "$(cat table)" "^ +[0-9,]+ +r00$branches:u +\([0-9]+\.[0-9]{2}%\)$"
-pmctl stat --multiplex --json -e "$many" -o json -- "$loop" $turns
+pmctl stat --multiplex --json -e "$many" -o json -- "$loop" "$turns"
 says "JSON marks estimates" "$(cat json)" "\"event\":\"r00$branches:u\".*\"pcnt-running\":[1-9][0-9]\.[0-9]"
-pmctl stat --multiplex --json=v1 -e "$many" -o v1.json -- "$loop" $turns
+pmctl stat --multiplex --json=v1 -e "$many" -o v1.json -- "$loop" "$turns"
 pmctl stat --report v1.json -o again
 says "a report of recorded counts marks estimates" "$(cat again)" "r00$branches:u +\([0-9]+\.[0-9]{2}%\)$"
 pmctl stat --multiplex -e instructions:u -o whole -- "$loop" 1000
 is "an event with a counter of its own is no estimate" 0 "$(grep -c % whole)"
 is "an event with a counter of its own is exact" "$(pmctl_count instructions:u "$loop" 1000)" \
 	"$(awk '$2 == "instructions:u" { gsub(",", "", $1); print $1 }' whole)"
-pmctl stat --multiplex -I 300 -x, -e "$many" -o intervals.csv -- "$loop" $turns
+pmctl stat --multiplex -I 300 -x, -e "$many" -o intervals.csv -- "$loop" "$turns"
 check "each interval has shares of its own" [ "$(awk -F, '$4 == "r00'$branches':u" && $6 < 100' intervals.csv | wc -l)" -ge 1 ]
 
 # When a short program ends, a part of the events has had no turn; unless its CPU stood still
@@ -116,10 +118,10 @@ check "each interval has shares of its own" [ "$(awk -F, '$4 == "r00'$branches':
 ends_before_all_turns() {
 	try pmctl stat --multiplex -x, -e "$many" -o short.csv -- "$loop" 1000
 	status=$?
-	[ $status != 0 ]
+	[ "$status" != 0 ]
 }
 comes_true ends_before_all_turns
-is "stat fails if an event had no turn" 125 $status
+is "stat fails if an event had no turn" 125 "$status"
 says "an event that had no turn has no number" "$(cat short.csv)" '^<not counted>,,r0.*,0,100.00'
 says "stat says why an event had no turn" "$errors" 'ended before each event had its turn'
 
@@ -129,20 +131,20 @@ says "pmctl names several runs" "$errors" '.-r 1. runs it [0-9]+ times'
 says "and turns" "$errors" '.--multiplex. lets the events take turns'
 
 # Events of CPUs, each of which has turns of its own: the loop is on one, the other does little.
-taskset 1 pmctl stat --multiplex -a -x, -e "$many" -o all.csv -- "$loop" $turns
+taskset 1 pmctl stat --multiplex -a -x, -e "$many" -o all.csv -- "$loop" "$turns"
 is "stat --multiplex -a succeeds" 0 $?
 # shellcheck disable=SC2016 # it is evaluated later
 comes_true 'estimates $turns perf.csv taskset 1 perf stat -a -x, -e "$many"'
 # shellcheck disable=SC2016 # it is evaluated later
 comes_true 'estimates $turns all.csv taskset 1 pmctl stat --multiplex -a -x, -e "$many"'
 check "its share of the time is less than 100" [ "$(field 5 all.csv | cut -d. -f1)" -lt 100 ]
-near "perf -a estimates the branches" 10 $turns "$(field 1 perf.csv)"
-near "so does pmctl -a" 10 $turns "$(field 1 all.csv)"
+near "perf -a estimates the branches" 10 "$turns" "$(field 1 perf.csv)"
+near "so does pmctl -a" 10 "$turns" "$(field 1 all.csv)"
 comes_true part_is_near
-near "-A estimates those of the CPU" 10 $turns "$(of_cpu CPU0)"
+near "-A estimates those of the CPU" 10 "$turns" "$(of_cpu CPU0)"
 check "and few of the other" [ "$(of_cpu CPU1)" -lt $((turns / 100)) ]
 comes_true intervals_are_near
-near "intervals of -C add up" 10 $turns "$(sum_of_intervals)"
+near "intervals of -C add up" 10 "$turns" "$(sum_of_intervals)"
 pmctl stat --multiplex -a -x, -e instructions:u,branches:u -o whole.csv -- "$loop" 1000000
 is "what fits has all of the time" 100.00 "$(field 5 whole.csv instructions:u)"
 check "and is exact" [ "$(field 1 whole.csv instructions:u)" -ge 2000000 ]
@@ -153,7 +155,7 @@ says "nor chosen" "$errors" 'the driver chooses the counters of events that take
 
 comes_true wrapped_has_perfs_share
 near "a wrapped perf has the same share" 10 "$(field 5 perf.csv)" "$(field 5 wrapped.csv)"
-near "a wrapped perf estimates the branches" 10 $turns "$(field 1 wrapped.csv)"
+near "a wrapped perf estimates the branches" 10 "$turns" "$(field 1 wrapped.csv)"
 pmctl wrap --exact -- perf stat -x, -e "$many" -o exact.csv -- "$loop" 1000 2>log
 says "wrap --exact refuses an event" "$(cat exact.csv)" "^<not supported>,,r0b$branches:u"
 

@@ -53,12 +53,12 @@ END
 # shellcheck disable=SC2317 # comes_true calls it
 records_delayed() {
 	rm -f before
-	record -D 1000 -m 512 -e $event -c 100003 -- sh delayed "$here"
+	record -D 1000 -m 512 -e "$event" -c 100003 -- sh delayed "$here"
 	status=$?
-	[ $status != 0 ] || [ -e before ]
+	[ "$status" != 0 ] || [ -e before ]
 }
 comes_true records_delayed
-is "record -D succeeds" 0 $status
+is "record -D succeeds" 0 "$status"
 # The first loop has 1999 samples, the second one 599. Each CPU may have a part of a period.
 delayed_samples=$(sample_count)
 check "record -D has samples" [ "$delayed_samples" -gt $((599 - $(nproc))) ]

@@ -113,7 +113,7 @@ check "-F and -g have samples with callers" [ "$(perf script -F ip 2>/dev/null |
 # still for all of it
 # shellcheck disable=SC2317 # comes_true calls it
 samples_all_cpus() {
-	record -a -e cpu-clock -c $ms -- sleep 1
+	record -a -e cpu-clock -c "$ms" -- sleep 1
 	[ "$(perf script -F cpu 2>/dev/null | sort -u | wc -l)" = "$(nproc)" ]
 }
 check "-a has samples of all CPUs" comes_true samples_all_cpus

@@ -147,7 +147,7 @@ has_all_functions() {
 }
 comes_true has_all_functions
 says "the server makes a profile" "$(cat page.head)" 'HTTP/1\.1 200 OK'
-is "the profile can be unpacked" 0 $unpacked
+is "the profile can be unpacked" 0 "$unpacked"
 for function in share_10 share_30 share_60; do
 	check "the profile has the function $function" grep -q $function unpacked
 done

@@ -122,7 +122,7 @@ check "the process is counted after the delay of -D" [ "$(values)" -gt 2000000 ]
 # counts 0, too: then the intervals are counted once more.
 # shellcheck disable=SC2317 # comes_true calls it
 count_in_intervals() {
-	pmctl stat -D 400 -I 100 --timeout 1000 -p $task -e instructions:u -x, -o "$counts"
+	pmctl stat -D 400 -I 100 --timeout 1000 -p "$task" -e instructions:u -x, -o "$counts"
 	! interval_counts | grep -qx 0
 }
 comes_true count_in_intervals

@@ -142,12 +142,12 @@ is "a child has its name in each dump" "sh sh sh" \
 # shellcheck disable=SC2317 # comes_true calls it
 records_several_files() {
 	remove_files
-	try pmctl record --switch-output=100K -m 1024 -e $event -c 10007 -- "$loop" 300000000
+	try pmctl record --switch-output=100K -m 1024 -e "$event" -c 10007 -- "$loop" 300000000
 	status=$?
-	[ $status != 0 ] || [ "$(files | wc -l)" -ge 3 ]
+	[ "$status" != 0 ] || [ "$(files | wc -l)" -ge 3 ]
 }
 check "there are several files" comes_true records_several_files
-is "record --switch-output=100K succeeds" 0 $status
+is "record --switch-output=100K succeeds" 0 "$status"
 echo "$errors" | sed 's/^/# /'
 all=$(for file in $(files); do sample_count "$file"; done | awk '{ n += $1 } END { print n }')
 check "together the files have all samples" [ "$all" -gt $((59958 - cpus)) ]

@@ -81,12 +81,12 @@ program_pid=$!
 # stand still for half a second.
 # shellcheck disable=SC2317 # comes_true calls it
 prints_two_tables() {
-	try pmctl top --stdio --iterations 2 -d 0.5 -c 1000003 -e $event -p $program_pid >live
+	try pmctl top --stdio --iterations 2 -d 0.5 -c 1000003 -e "$event" -p "$program_pid" >live
 	status=$?
 	[ "$(grep -c '\[\.\] outer$' live)" = 2 ]
 }
 check "both tables have the functions" comes_true prints_two_tables
-is "top ends after --iterations tables" 0 $status
+is "top ends after --iterations tables" 0 "$status"
 { cat live; echo "$errors"; } | sed 's/^/# /'
 is "top prints two tables" 2 "$(grep -c "^Samples: [1-9][0-9,]* of event '$event'" live)"
 check "top's recorder has ended" comes_true has_no_recorder
@@ -109,7 +109,7 @@ is "top keeps its last table when its recorder is killed" 1 $?
 echo "$output" | sed 's/^/# /'
 says "top says that its recorder was killed" "$(cat screen)" 'pmctl: the recorder was killed'
 rm live
-pmctl top --stdio -g -d 0.5 -c 1000003 -e $event -p $program_pid >live 2>&1 &
+pmctl top --stdio -g -d 0.5 -c 1000003 -e "$event" -p "$program_pid" >live 2>&1 &
 top=$!
 wait_until "grep -q '^Samples: [1-9]' live"
 kill $program_pid
