@@ -50,11 +50,15 @@ TEST_F(intel, reserved_bits_fault)
 		EXPECT_EQ(-EIO, msr_write(0, MSR_IA32_PERF_GLOBAL_CTRL,
 					  1ULL << 35));
 		EXPECT_EQ(0, msr_write(0, MSR_IA32_PERF_GLOBAL_CTRL, all));
+		EXPECT_EQ(self->p.metrics ? 0 : -EIO,
+			  msr_write(0, MSR_IA32_PERF_GLOBAL_CTRL, all | EN_PERF_METRICS));
 		EXPECT_EQ(0, msr_write(0, MSR_IA32_PERF_GLOBAL_CTRL, saved));
 		EXPECT_EQ(-EIO, msr_write(0, MSR_IA32_PERF_GLOBAL_STATUS_RESET, 1ULL << 61));
 		EXPECT_EQ(self->p.version >= 4 ? 0 : -EIO,
 			  msr_write(0, MSR_IA32_PERF_GLOBAL_STATUS_RESET, STATUS_CTR_FRZ));
 	}
+	EXPECT_EQ(self->p.pt ? 0 : -EIO, msr_write(0, MSR_IA32_RTIT_CTL, TRACE_EN));
+	EXPECT_EQ(self->p.pt ? 0 : -EIO, msr_write(0, MSR_IA32_RTIT_CTL, 0));
 	if (self->p.fixed & 1) {
 		EXPECT_EQ(has_any_thread ? 0 : -EIO,
 			  msr_write(0, MSR_IA32_FIXED_CTR_CTRL, 1 << 2));

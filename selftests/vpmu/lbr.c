@@ -2,8 +2,10 @@
 /*
  * The last branch records of the virtual PMU, of any kind, set up directly by their registers.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "branch_records.h"
@@ -138,6 +140,32 @@ TEST_F(lbr, lbr_select_leaves_out_branch_types)
 	EXPECT_EQ(0, count_matching(self, s->ret, s->next));
 	EXPECT_EQ(0, count_matching(self, s->call, s->target));
 	EXPECT_LT(0, count_matching(self, s->jump, s->call));
+}
+
+/* While Intel PT traces on Broadwell and Skylake, there are no records. Afterwards they are empty. */
+TEST_F(lbr, intel_pt_excludes_lbr)
+{
+	const struct branch_records *b = self->b;
+	__u64 debugctl, value;
+
+	if (!getenv("PT"))
+		return;
+	ASSERT_TRUE(record_branches(self, LBR_CPL_EQ_0));
+	EXPECT_NE(0ULL, self->records[0].from);
+	ASSERT_EQ(0, msr_read(0, MSR_IA32_DEBUGCTL, &debugctl));
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_RTIT_CTL, TRACE_EN));
+	EXPECT_EQ(-EIO, msr_read(0, b->newest, &value));
+	EXPECT_EQ(-EIO, msr_read(0, b->from, &value));
+	EXPECT_EQ(-EIO, msr_read(0, b->to, &value));
+	EXPECT_EQ(-EIO, msr_read(0, b->info, &value));
+	EXPECT_EQ(-EIO, msr_write(0, b->select, 0));
+	EXPECT_EQ(-EIO, msr_write(0, MSR_IA32_DEBUGCTL, debugctl | b->enable_bit));
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_DEBUGCTL, debugctl & ~b->enable_bit));
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_RTIT_CTL, 0));
+	ASSERT_EQ(0, branch_records_read(0, self->records));
+	EXPECT_EQ(0ULL, self->records[0].from);
+	ASSERT_TRUE(record_branches(self, LBR_CPL_EQ_0));
+	EXPECT_NE(0ULL, self->records[0].from);
 }
 
 /* The filter looks at the target of a branch, not at its source. */

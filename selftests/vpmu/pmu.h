@@ -16,10 +16,12 @@
 #define MSR_IA32_PERF_CAPABILITIES	0x345
 #define PERF_CAP_SMM_FREEZE		(1ULL << 12)
 #define PERF_CAP_FULL_WRITE		(1ULL << 13)
+#define PERF_CAP_METRICS		(1ULL << 15)
 #define MSR_IA32_PERF_GLOBAL_STATUS_RESET	0x390
 #define MSR_IA32_PERF_GLOBAL_STATUS_SET	0x391
 #define MSR_IA32_PERF_GLOBAL_INUSE	0x392
 #define MSR_IA32_A_PMC0			0x4c1
+#define MSR_IA32_RTIT_CTL		0x570
 /* Version 6 and later */
 #define MSR_IA32_PMC_GP_CTR(n)		(0x1900 + 4 * (n))
 #define MSR_IA32_PMC_GP_CFG_A(n)	(0x1901 + 4 * (n))
@@ -30,6 +32,10 @@
 #define MSR_IA32_PMC_FX_CFG_C(n)	(0x1983 + 4 * (n))
 #define MSR_AMD_PERF_GLOBAL_STATUS_CLR	0xc0000302
 #define STATUS_CTR_FRZ			(1ULL << 59)
+/* IA32_PERF_GLOBAL_CTRL: enables top-down metrics */
+#define EN_PERF_METRICS			(1ULL << 48)
+/* IA32_RTIT_CTL: Intel PT traces */
+#define TRACE_EN			(1ULL << 0)
 
 /* Bits of an event select, version 6 and later */
 #define SELECT_EQ			(1ULL << 36)
@@ -51,6 +57,8 @@ struct pmu {
 	unsigned int width;	/* bits of a counter */
 	bool capabilities;	/* IA32_PERF_CAPABILITIES */
 	bool full_width;	/* MSRs for writes of all bits exist */
+	bool metrics;		/* top-down metrics can be enabled */
+	bool pt;		/* IA32_RTIT_CTL; CPUID does not report it, so $PT is set */
 	unsigned int reload;	/* bit map of general counters that another one's overflow can reload */
 	unsigned int reload_fixed;	/* bit map of fixed counters that can be reloaded */
 	bool core_ext;		/* AMD: PerfCtrExtCore */
@@ -86,8 +94,11 @@ static inline bool pmu_describe_intel(struct pmu *p)
 	}
 	__get_cpuid(1, &eax, &ebx, &ecx, &edx);
 	p->capabilities = ecx & (1U << 15);
-	if (p->capabilities && !msr_read(0, MSR_IA32_PERF_CAPABILITIES, &cap))
+	if (p->capabilities && !msr_read(0, MSR_IA32_PERF_CAPABILITIES, &cap)) {
 		p->full_width = cap & PERF_CAP_FULL_WRITE;
+		p->metrics = cap & PERF_CAP_METRICS;
+	}
+	p->pt = getenv("PT");
 	return true;
 }
 
