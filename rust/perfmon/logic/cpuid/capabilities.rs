@@ -147,17 +147,29 @@ impl Capabilities {
     /// general counter would be left.
     #[must_use]
     pub const fn without_last(self) -> Option<(Self, u8)> {
-        match self.all_general {
-            0 | 1 => None,
-            all => {
-                let last_counter = all - 1;
-                let general = if self.general < last_counter {
-                    self.general
-                } else {
-                    last_counter
-                };
-                Some((Self { general, ..self }, last_counter))
-            }
+        /// The first version with more counters than the module uses.
+        const MANY_COUNTERS: u8 = 6;
+
+        let all = self.all_general;
+        if all < 2 {
+            return None;
+        }
+        // If an older PMU has one counter that is not used, the microcode has it
+        // ([`is_counter_taken_for_tsx`](super::Processor::is_counter_taken_for_tsx)). perf would abort all transactions
+        // while the place-holder has this counter.
+        let last_counter = if self.version < MANY_COUNTERS && self.general == all - 1 {
+            all - 2
+        } else {
+            all - 1
+        };
+        let general = if self.general < last_counter {
+            self.general
+        } else {
+            last_counter
+        };
+        match general {
+            0 => None,
+            _ => Some((Self { general, ..self }, last_counter)),
         }
     }
 
@@ -224,18 +236,25 @@ mod tests {
 
     #[test]
     fn the_last_counter_is_left_to_the_place_holder() {
-        let usable_and_last = |general, all_general| {
+        let usable_and_last_of = |version, general, all_general| {
             let cpu = Capabilities {
+                version,
                 general,
                 all_general,
                 ..Capabilities::NONE
             };
             cpu.without_last().map(|(rest, last)| (rest.general, last))
         };
+        let usable_and_last = |general, all_general| usable_and_last_of(6, general, all_general);
         assert_eq!(usable_and_last(8, 8), Some((7, 7)));
         // The module did not use the last counter.
         assert_eq!(usable_and_last(8, 10), Some((8, 9)));
+        assert_eq!(usable_and_last(8, 9), Some((8, 8)));
         assert_eq!(usable_and_last(2, 2), Some((1, 1)));
+        // Counter 3 is the microcode's, without Hyper-Threading also of eight counters.
+        assert_eq!(usable_and_last_of(4, 3, 4), Some((2, 2)));
+        assert_eq!(usable_and_last_of(4, 3, 8), Some((3, 7)));
+        assert_eq!(usable_and_last_of(4, 4, 4), Some((3, 3)));
         assert_eq!(usable_and_last(1, 1), None);
         assert_eq!(usable_and_last(0, 0), None);
     }

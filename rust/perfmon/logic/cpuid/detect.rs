@@ -56,6 +56,11 @@ impl Processor {
                 (contiguous_count, contiguous_count.min(LEGACY_GENERAL), ebx)
             }
         };
+        let general = if self.is_counter_taken_for_tsx() {
+            general.min(TSX_COUNTER)
+        } else {
+            general
+        };
         let arch_events = match self.perfmon_events.eax {
             0 => arch_events,
             listed_events => listed_events,
@@ -83,6 +88,25 @@ impl Processor {
             values: self.values(),
             server_memory_unit: self.has_server_memory_unit(),
         })
+    }
+
+    /// Returns whether the microcode uses general counter [`TSX_COUNTER`] while transactions are executed: what the
+    /// counter then counts is wrong. Software can turn this off by aborting all transactions (bit 0 of MSR 0x10f,
+    /// `TSX_FORCE_ABORT`); this module leaves it to Linux perf to do that, and does not use the counter.
+    ///
+    /// Source: Intel, "Performance Monitoring Impact of Intel Transactional Synchronization Extension Memory Ordering
+    /// Issue" (document 604224).
+    #[must_use]
+    pub const fn is_counter_taken_for_tsx(&self) -> bool {
+        /// In EBX of leaf 7: there are transactions.
+        const RTM: u32 = 1 << 11;
+        /// In EDX of leaf 7: newer microcode aborts all transactions and needs no counter.
+        const RTM_ALWAYS_ABORT: u32 = 1 << 11;
+        /// In EDX of leaf 7: MSR 0x10f exists.
+        const TSX_FORCE_ABORT: u32 = 1 << 13;
+
+        self.features.ebx & RTM != 0
+            && self.features.edx & (TSX_FORCE_ABORT | RTM_ALWAYS_ABORT) == TSX_FORCE_ABORT
     }
 
     /// Returns the counters of this very core that do more than count, as in `IA32_PERF_GLOBAL_CTRL`: they can be
@@ -217,6 +241,11 @@ impl Processor {
 /// The number of general counters whose registers the kernel can reserve. The registers of further counters came
 /// with version 6, at 0x1900 and up (Intel SDM, volume 4, table 2-2).
 const LEGACY_GENERAL: u8 = 8;
+
+/// The general counter that the microcode of some processors uses
+/// ([`is_counter_taken_for_tsx`](Processor::is_counter_taken_for_tsx)). Counters above it are not used either, because
+/// the ABI numbers general counters from 0 up.
+const TSX_COUNTER: u8 = 3;
 
 /// Returns a word whose lowest `count` bits are set.
 const fn low_bits(count: u8) -> u32 {
@@ -488,6 +517,35 @@ mod tests {
         assert_eq!(extended_counters(0b00_1011), 0);
         assert_eq!(extended_counters(0b00_1111), 0x3_0000_00fc);
         assert_eq!(extended_counters(0b11_1111), 0x13_0000_00fd);
+    }
+
+    #[test]
+    fn counter_of_tsx_is_not_used() {
+        let general = |ebx: u32, edx: u32| {
+            let cpu = Processor::read(|leaf, _| match leaf {
+                0 => INTEL,
+                7 => Leaf {
+                    ebx,
+                    edx,
+                    ..Leaf::default()
+                },
+                0x0a => perfmon_leaf(0x0730_0804, 0, 0x603),
+                _ => Leaf::default(),
+            });
+            let capabilities = cpu.capabilities(0).unwrap_or(Capabilities::NONE);
+            (capabilities.general, capabilities.all_general)
+        };
+        // With TSX, and TSX_FORCE_ABORT to turn it off. Linux perf may use all counters.
+        assert_eq!(general(1 << 11, 1 << 13), (3, 8));
+        // No transactions.
+        assert_eq!(general(0, 1 << 13), (8, 8));
+        // All transactions abort, so no counter is needed.
+        assert_eq!(general(1 << 11, 1 << 13 | 1 << 11), (8, 8));
+        // Older microcode.
+        assert_eq!(general(1 << 11, 0), (8, 8));
+        // All bits but one.
+        assert_eq!(general(!(1 << 11), !(1 << 11)), (8, 8));
+        assert_eq!(general(!0, !(1 << 11)), (3, 8));
     }
 
     #[test]

@@ -124,6 +124,25 @@ const DUMPS: &[Dump] = &[
         0x0a: 0x0730_0404, 0, 0, 0x603;
         0x8000_0001: 0, 0, 0x121, 0x2c10_0000;
     ] (6, 0x4e), Skylake, false, Ok((Intel, 4, 4, 48, 0b111, 0x7f))),
+    dump!("Skylake-X, counter 3 taken for TSX", Intel, last 0x16 and 0x8000_0008, [
+        0x01: 0x0005_0654, 0x0010_0800, 0x7ffe_fbbf, 0xbfeb_fbff;
+        0x07: 0, 0xd39f_fffb, 0, 0x9c00_2400;
+        0x0a: 0x0730_0404, 0, 0, 0x603;
+        0x8000_0001: 0, 0, 0x121, 0x2c10_0000;
+    ] (6, 0x55), Skylake, false, Ok((Intel, 4, 3, 48, 0b111, 0x7f))),
+    dump!("Kaby Lake without TSX", Intel, last 0x16 and 0x8000_0008, [
+        0x01: 0x0009_06e9, 0x0010_0800, 0x7ffa_fbbf, 0xbfeb_fbff;
+        0x07: 0, 0x029c_67af, 0, 0x9c00_2600;
+        0x0a: 0x0730_0404, 0, 0, 0x603;
+        0x8000_0001: 0, 0, 0x121, 0x2c10_0800;
+    ] (6, 0x9e), Skylake, false, Ok((Intel, 4, 4, 48, 0b111, 0x7f))),
+    // Without Hyper-Threading the processor has eight counters.
+    dump!("Coffee Lake, counter 3 taken for TSX", Intel, last 0x16 and 0x8000_0008, [
+        0x01: 0x0009_06ea, 0x0010_0800, 0x7ffa_fbff, 0xbfeb_fbff;
+        0x07: 0, 0x029c_6fbb, 0, 0x9c00_2600;
+        0x0a: 0x0730_0804, 0, 0, 0x603;
+        0x8000_0001: 0, 0, 0x121, 0x2c10_0000;
+    ] (6, 0x9e), Skylake, false, Ok((Intel, 4, 3, 48, 0b111, 0x7f))),
     dump!("Goldmont", Intel, last 0x15 and 0x8000_0008, [
         0x01: 0x0005_06ca, 0x0020_0800, 0x4ff8_ebb7, 0xbfeb_fbff;
         0x07: 0, 0x2294_e283, 0, 0xac00_0400;

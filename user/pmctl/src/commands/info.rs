@@ -16,7 +16,7 @@ use crate::events::decode;
 use crate::system::core_kinds;
 use crate::system::hypervisor::Hypervisor;
 use crate::system::machine::Machine;
-use crate::system::pmu::architecture;
+use crate::system::pmu::{architecture, unused_counters_reason};
 use crate::system::processes;
 use crate::system::table::{Align, Table};
 use crate::system::text::{count, thousands};
@@ -70,6 +70,9 @@ fn machine_facts(
             let general = count(capabilities.general, "counter");
             let width = capabilities.general_width;
             rows.push(("general", format!("{general} of {width} bits, PMC0 and up")));
+            if let Some(reason) = unused_counters_reason(pmu) {
+                rows.push(("", reason.to_owned()));
+            }
             let fixed_counters: Vec<String> = pmu
                 .fixed_counters()
                 .map(|number| decode::counter_name(CounterId::Fixed(number)))

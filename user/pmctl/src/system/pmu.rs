@@ -33,6 +33,13 @@ pub(crate) fn architecture(capabilities: Capabilities) -> String {
     }
 }
 
+/// Returns the reason why the driver does not use all general counters; `None` if it can use all.
+pub(crate) fn unused_counters_reason(pmu: &Pmu) -> Option<&'static str> {
+    pmu.processor()
+        .is_counter_taken_for_tsx()
+        .then_some("PMC3 and up are not used: TSX's microcode needs PMC3")
+}
+
 /// Returns a warning about events that QEMU's emulation accepts and does not count, so that their counts stay 0.
 pub(crate) fn uncounted_by_emulation<'a>(
     events: impl Iterator<Item = &'a EventSpec>,

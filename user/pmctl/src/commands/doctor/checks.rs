@@ -11,7 +11,7 @@ use super::refuted;
 use super::trial::{LOOP_ROUNDS, Trial};
 use super::{Check, CheckedFacts, Finding, kernels};
 use crate::system::core_kinds;
-use crate::system::pmu::architecture;
+use crate::system::pmu::{architecture, unused_counters_reason};
 use crate::system::processes::{self, Process};
 use crate::system::text::count;
 
@@ -149,8 +149,10 @@ fn check_pmu(facts: &CheckedFacts<'_>) -> Finding {
                 0 => "no fixed ones".to_owned(),
                 number => format!("{number} fixed ones of {} bits", capabilities.fixed_width),
             };
+            let unused = unused_counters_reason(&facts.pmu)
+                .map_or_else(String::new, |reason| format!(". {reason}"));
             return Finding::good(format!(
-                "{}: {} general counters of {} bits, {fixed}",
+                "{}: {} general counters of {} bits, {fixed}{unused}",
                 architecture(capabilities),
                 capabilities.general,
                 capabilities.general_width,
