@@ -169,6 +169,18 @@ impl Registers {
             .map(|global| Step::change(global.control, bit, bit))
     }
 
+    /// Returns the step that enables or disables top-down metrics as `global_control` does, a value of the global
+    /// control register; `None` on AMD and before version 2. It changes nothing on older PMUs, on which no software has set the bit.
+    #[must_use]
+    pub fn control_metrics(&self, global_control: u64) -> Option<Step> {
+        let global = self.global.filter(|global| global.metrics_enable != 0)?;
+        Some(Step::change(
+            global.control,
+            global.metrics_enable,
+            global_control,
+        ))
+    }
+
     /// Returns the steps that restore the registers of a counter, and change no bits of other counters. The counter is
     /// then stopped and 0, even if it was running before the driver wrote it.
     #[must_use]
@@ -314,6 +326,27 @@ mod tests {
             (stop.msr.number(), stop.keep_mask, stop.value),
             (0x188, 0, 0x0100c0)
         );
+    }
+
+    #[test]
+    fn metrics_are_controlled_alone_and_on_intel_only() {
+        let fields = |step: Option<Step>| step.map(|s| (s.msr.number(), s.keep_mask, s.value));
+        let intel = Registers::new(&V4);
+        let kept = !(1 << 48);
+        assert_eq!(
+            fields(intel.control_metrics(u64::MAX)),
+            Some((0x38f, kept, 1 << 48))
+        );
+        assert_eq!(
+            fields(intel.control_metrics(0x7_0000_00ff)),
+            Some((0x38f, kept, 0))
+        );
+        assert_eq!(Registers::new(&V1).control_metrics(0), None);
+        let amd = Capabilities {
+            architecture: Architecture::AmdV2,
+            ..V4
+        };
+        assert_eq!(Registers::new(&amd).control_metrics(u64::MAX), None);
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub struct GlobalMsrs {
     pub status: Msr,
     /// One bit per counter: writing 1 clears the counter's overflow bit in `status`.
     pub clear: Msr,
+    /// The bit of `control` that enables top-down metrics (`PERF_METRICS`, from Ice Lake on), as a mask; 0 on AMD.
+    pub metrics_enable: u64,
 }
 
 /// The registers of a PMU.
@@ -60,6 +62,7 @@ const INTEL_GLOBAL: GlobalMsrs = GlobalMsrs {
     control: Msr::INTEL_PERF_GLOBAL_CTRL,
     status: Msr::INTEL_PERF_GLOBAL_STATUS,
     clear: Msr::INTEL_PERF_GLOBAL_OVF_CTRL,
+    metrics_enable: 1 << 48,
 };
 
 /// AMD APM, volume 2, section 13.2.1. AMD has no fixed-function counters, so nothing uses the register numbers of
@@ -83,6 +86,7 @@ const AMD_GLOBAL: GlobalMsrs = GlobalMsrs {
     control: Msr::AMD_GLOBAL_CTL,
     status: Msr::AMD_GLOBAL_STATUS,
     clear: Msr::AMD_GLOBAL_STATUS_CLR,
+    metrics_enable: 0,
 };
 
 impl Registers {

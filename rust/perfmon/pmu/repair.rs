@@ -27,6 +27,8 @@ impl Pmu {
             percpu.mark_lost(active_counters & percpu.trace.counters.get());
         }
         self.repair_global(here, active_counters);
+        // Linux perf enables them with all counters, as at the end of its handler.
+        self.disable_metrics(here);
         self.check_place_holder(here, active_counters);
         if percpu.slow_path.get() & SLOW_BRANCHES != 0 {
             lbr::repair(here, self);
