@@ -252,6 +252,7 @@ mod tests {
         arch_events: 0x7f,
         select_bits: EventSelect::COMMON_BITS,
         last_branch: Some(BranchRecords::Stack),
+        trace_excludes_branches: false,
         pebs: None,
         values: 0,
         server_memory_unit: false,

@@ -41,7 +41,7 @@ pub enum MiscEvent {
     Mperf = index_of(abi::PERFMON_MISC_EVENT_MPERF),
 }
 
-/// A register of a value, which the module only reads.
+/// A register that the module only reads: one with a value, or the control of Intel PT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sensor(u32);
 
@@ -50,6 +50,10 @@ impl Sensor {
     const AMD_ENERGY_UNIT: Self = Self(0xc001_0299);
     /// `MSR_TEMPERATURE_TARGET` (Intel SDM, volume 4).
     pub const TEMPERATURE_TARGET: Self = Self(0x1a2);
+    /// `IA32_RTIT_CTL`: the control of Intel PT (Intel SDM, volume 4, table 2-2).
+    pub const TRACE_CONTROL: Self = Self(0x570);
+    /// The bit of [`Self::TRACE_CONTROL`] that is set while Intel PT traces (`TraceEn`).
+    pub const TRACE_ENABLED: u64 = 1 << 0;
 
     /// Returns the register with the unit of energy.
     #[must_use]

@@ -47,6 +47,8 @@ pub(crate) struct BranchState {
     pub(crate) enable_bit: Word,
     /// The value of [`BranchMsrs::depth`](crate::logic::branch_records::BranchMsrs::depth) before the first user.
     pub(crate) depth: Word,
+    /// Not 0 if the records could not be accessed since they were enabled last, because Intel PT was tracing.
+    pub(crate) was_excluded: Word,
     /// [`BranchMsrs::selection`](crate::logic::branch_records::BranchMsrs::selection) while branches are recorded.
     pub(crate) selection: Word,
     /// [`BranchMsrs::enabled`](crate::logic::branch_records::BranchMsrs::enabled)

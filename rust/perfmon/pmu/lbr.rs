@@ -6,6 +6,11 @@
 //! freezing clears the enable bit instead, which has to be set again. Some of AMD's processors can't freeze the
 //! records. On these the filter leaves out branches of the kernel, so that the handler does not overwrite the branches
 //! of user mode.
+//!
+//! On Broadwell and Skylake, Intel PT and the records exclude each other: while it traces, nothing is recorded, an
+//! access to the registers of the records may raise #GP, as may a write of `IA32_DEBUGCTL` that enables them, and at its
+//! end the processor empties the records. Linux perf owns Intel PT, and does not know of this module. So the module
+//! does not access the registers while Intel PT traces.
 
 use crate::{
     abi,
@@ -13,13 +18,16 @@ use crate::{
     logic::{
         branch_records::{BranchMsrs, BranchRecords, OldStack, AMD_ENABLE},
         branches::Branches,
+        cpuid::{Capabilities, Microarchitecture},
         lbr::{self, AmdBranch, DEBUGCTL_FREEZE, DEBUGCTL_LBR},
         msr::Msr,
         plan::Step,
         pmu::Pmu,
+        values::Sensor,
     },
     percpu::{buffer::Writer, BRANCH_WORDS, SLOW_BRANCHES},
 };
+use kernel::pr_warn_once;
 
 /// Returns the branch records of this CPU; `None` if the registers that CPUID reports are missing, as under some
 /// hypervisors, or if another CPU shares them. On Nehalem and Westmere both threads of a core have one filter
@@ -32,6 +40,51 @@ pub(super) fn probe(here: ThisCpu<'_>, records: Option<BranchRecords>) -> Option
     })
 }
 
+/// Returns whether Intel PT and the branch records of this CPU exclude each other. They do until Ice Lake, except on
+/// Atoms (`lbr_pt_coexist` in Linux's `arch/x86/events/intel/core.c`).
+pub(super) fn is_excluded_by_trace(here: ThisCpu<'_>, capabilities: &Capabilities) -> bool {
+    use Microarchitecture::{Goldmont, GoldmontPlus, IceLake, Tremont};
+
+    let is_stack = matches!(
+        capabilities.last_branch,
+        Some(BranchRecords::Stack | BranchRecords::OldStack(_))
+    );
+    let has_exclusive_records = is_stack
+        && !matches!(
+            capabilities.microarchitecture,
+            IceLake | Goldmont | GoldmontPlus | Tremont
+        );
+    // Intel PT is missing before Broadwell, and may be under a hypervisor.
+    has_exclusive_records && msr::read_sensor_safe(here, Sensor::TRACE_CONTROL).is_ok()
+}
+
+/// Returns whether Intel PT excludes the records now, and notes this, since the records have to be enabled anew
+/// afterwards.
+#[inline(always)]
+fn are_excluded(here: ThisCpu<'_>, pmu: &Pmu) -> bool {
+    pmu.capabilities.trace_excludes_branches && is_tracing(here)
+}
+
+/// Returns whether Intel PT traces, for [`are_excluded`].
+#[cold]
+fn is_tracing(here: ThisCpu<'_>) -> bool {
+    let is_tracing = msr::read_sensor(here, Sensor::TRACE_CONTROL) & Sensor::TRACE_ENABLED != 0;
+    if is_tracing {
+        here.percpu().branches.was_excluded.set(1);
+    }
+    is_tracing
+}
+
+/// Logs once that Intel PT excludes the records. Not for the overflow handler.
+pub(super) fn log_exclusion(here: ThisCpu<'_>) {
+    if here.percpu().branches.was_excluded.get() != 0 {
+        pr_warn_once!(
+            "Intel PT (perf record -e intel_pt//) traces on CPU {}: this processor records no branches meanwhile\n",
+            here.id().as_u32()
+        );
+    }
+}
+
 /// Starts to record `branches`, with empty records. If branches are recorded already, only empties the records: all
 /// users at one time record the same branches, and no user may see branches from before its start.
 pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
@@ -42,6 +95,17 @@ pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
         return clear_records(here);
     }
     saved.debugctl.set(msr::read(here, Msr::DEBUGCTL));
+    saved.hidden_address_mask.set(branches.kernel_bit);
+    saved.selection.set(msrs.selection(branches));
+    saved.enabled.set(msrs.enabled(branches));
+    saved.was_excluded.set(0);
+    if are_excluded(here, here.pmu()) {
+        // The filter can't be read. Linux perf writes it whenever it enables the records.
+        saved.select.set(0);
+        // The first repair after the trace enables the records.
+        here.percpu().slow_path.insert(SLOW_BRANCHES);
+        return;
+    }
     saved.select.set(msr::read(here, msrs.select));
     if let Some(enable) = &msrs.enable_bit {
         saved.enable_bit.set(msr::read(here, enable.msr));
@@ -49,9 +113,6 @@ pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
     if let Some(depth) = msrs.depth {
         saved.depth.set(msr::read(here, depth));
     }
-    saved.hidden_address_mask.set(branches.kernel_bit);
-    saved.selection.set(msrs.selection(branches));
-    saved.enabled.set(msrs.enabled(branches));
     // The firmware, or a kernel that ran before kexec, may have left the records frozen.
     unfreeze(here, here.pmu());
     restart_records(here);
@@ -60,6 +121,7 @@ pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
 /// Enables empty records.
 fn restart_records(here: ThisCpu<'_>) {
     let (percpu, msrs) = (here.percpu(), &here.pmu().registers.branches);
+    percpu.branches.was_excluded.set(0);
     let selection = percpu.branches.selection.get();
     disable_records(here, msrs);
     msr::write(here, msrs.select, selection & !msrs.select_enable);
@@ -87,8 +149,11 @@ fn disable_records(here: ThisCpu<'_>, msrs: &BranchMsrs) {
     msr::execute_step(here, &Step::change(Msr::DEBUGCTL, msrs.debugctl, 0));
 }
 
-/// Empties the records.
+/// Empties the records. The processor does so itself at the end of a trace by Intel PT.
 pub(crate) fn clear_records(here: ThisCpu<'_>) {
+    if are_excluded(here, here.pmu()) {
+        return;
+    }
     match here.pmu().capabilities.last_branch {
         None => {}
         Some(records @ (BranchRecords::OldStack(_) | BranchRecords::Stack)) => {
@@ -129,6 +194,13 @@ pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu) {
         return;
     }
     unfreeze(here, pmu);
+    if are_excluded(here, pmu) {
+        // The bit that enables the records can only be cleared, and the other registers can't be written.
+        let debugctl = saved.debugctl.get() & !DEBUGCTL_LBR;
+        msr::execute_step(here, &Step::change(Msr::DEBUGCTL, msrs.debugctl, debugctl));
+        percpu.slow_path.remove(SLOW_BRANCHES);
+        return;
+    }
     disable_records(here, msrs);
     // Disabled records can't freeze, so the handler has nothing to unfreeze.
     percpu.slow_path.remove(SLOW_BRANCHES);
@@ -159,18 +231,19 @@ pub(crate) fn unfreeze(here: ThisCpu<'_>, pmu: &Pmu) {
         return msr::execute_step(here, &step);
     }
     let debugctl = msr::read(here, step.msr);
-    if debugctl & DEBUGCTL_FREEZE != 0 {
+    if debugctl & DEBUGCTL_FREEZE != 0 && !are_excluded(here, pmu) {
         msr::write(here, step.msr, step.apply(debugctl));
     }
 }
 
 /// Checks that branches are still recorded, and repairs the registers: a BPF program that calls
 /// `bpf_get_branch_snapshot()` disables the records and does not enable them again. A repair empties the records, since
-/// their branches are of an unknown time.
-pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) {
+/// their branches are of an unknown time. Returns whether the records can be read: not while Intel PT excludes them.
+pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) -> bool {
     const STACK_BITS: u64 = DEBUGCTL_LBR | DEBUGCTL_FREEZE;
 
     let (percpu, msrs) = (here.percpu(), &pmu.registers.branches);
+    let are_excluded = are_excluded(here, pmu);
     let enabled = percpu.branches.enabled.get();
     // Before version 4 the PMI clears the enable bit when it freezes the stack.
     let must_be_set = if pmu.registers.has_freeze_status || enabled != STACK_BITS {
@@ -178,7 +251,8 @@ pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) {
     } else {
         DEBUGCTL_FREEZE
     };
-    let is_intact = msr::read(here, Msr::DEBUGCTL) & must_be_set == must_be_set
+    let is_intact = percpu.branches.was_excluded.get() == 0
+        && msr::read(here, Msr::DEBUGCTL) & must_be_set == must_be_set
         && msr::read(here, msrs.select) == percpu.branches.selection.get()
         && match &msrs.enable_bit {
             Some(enable) => msr::read(here, enable.msr) & enable.bit != 0,
@@ -188,8 +262,11 @@ pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) {
         if percpu.trace.branch_counters.get() != 0 {
             percpu.trace.mark_lost();
         }
-        restart_records(here);
+        if !are_excluded {
+            restart_records(here);
+        }
     }
+    !are_excluded
 }
 
 /// Writes a LAST_BRANCH record, and returns the writer. Not inlined, so that its loops can use all registers of the
@@ -202,10 +279,12 @@ pub(crate) fn write_record(
     header: abi::perfmon_record_header,
     aspace: u64,
 ) -> Writer {
-    repair(here, pmu);
+    let are_readable = repair(here, pmu);
     let head_start = writer.skip(size_of::<lbr::LastBranchHead>());
     let branches_start = writer.end();
-    for_each_branch(here, pmu, &mut writer);
+    if are_readable {
+        for_each_branch(here, pmu, &mut writer);
+    }
     let bytes = writer.end().wrapping_sub(branches_start);
     writer.put_at(
         head_start,
@@ -402,11 +481,16 @@ pub(crate) fn save_records(here: ThisCpu<'_>, put: impl FnMut([u64; 3])) {
         }
     }
 
-    for_each_branch(here, here.pmu(), &mut WordSink(put));
+    if !are_excluded(here, here.pmu()) {
+        for_each_branch(here, here.pmu(), &mut WordSink(put));
+    }
 }
 
 /// Fills the records, which are empty, with the words of [`save_records`].
 pub(crate) fn restore_records(here: ThisCpu<'_>, words: &[u64]) {
+    if are_excluded(here, here.pmu()) {
+        return;
+    }
     let branch_count = (words.len() / 3) as u32;
     let records = here.pmu().capabilities.last_branch;
     let is_stack = matches!(
@@ -455,7 +539,7 @@ pub(crate) struct SampledStack<'a> {
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn read<'a>(here: ThisCpu<'a>, pmu: &Pmu, parts: u64) -> SampledStack<'a> {
-    repair(here, pmu);
+    let are_readable = repair(here, pmu);
     // SAFETY: `words` must be called by this CPU's overflow handler, and not again before its result is dropped: the
     // caller promises both for this function, whose result borrows the words.
     let room = unsafe { here.percpu().branches.stack.words() };
@@ -464,7 +548,11 @@ pub(crate) unsafe fn read<'a>(here: ThisCpu<'a>, pmu: &Pmu, parts: u64) -> Sampl
         used_words: 0,
         parts,
     };
-    let newest = for_each_branch(here, pmu, &mut sampled_branches);
+    let newest = if are_readable {
+        for_each_branch(here, pmu, &mut sampled_branches)
+    } else {
+        0
+    };
     let SampledBranches {
         room, used_words, ..
     } = sampled_branches;

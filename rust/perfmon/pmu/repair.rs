@@ -31,6 +31,7 @@ impl Pmu {
         self.disable_metrics(here);
         self.check_place_holder(here, active_counters);
         if percpu.slow_path.get() & SLOW_BRANCHES != 0 {
+            lbr::log_exclusion(here);
             lbr::repair(here, self);
         }
         log_found_disabled(here);

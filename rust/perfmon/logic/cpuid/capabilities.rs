@@ -75,6 +75,10 @@ pub struct Capabilities {
     pub select_bits: u64,
     /// The records of the last branches.
     pub last_branch: Option<BranchRecords>,
+    /// Intel PT and the branch records exclude each other, so [`Sensor::TRACE_CONTROL`] has to be read.
+    ///
+    /// [`Sensor::TRACE_CONTROL`]: super::super::values::Sensor::TRACE_CONTROL
+    pub trace_excludes_branches: bool,
     /// The format of the samples that the processor takes itself.
     pub pebs: Option<PebsFormat>,
     /// The values, as a set ([`MiscEvent::bit`](super::super::values::MiscEvent::bit)).
@@ -98,6 +102,7 @@ impl Capabilities {
         arch_events: 0,
         select_bits: EventSelect::COMMON_BITS,
         last_branch: None,
+        trace_excludes_branches: false,
         pebs: None,
         values: 0,
         server_memory_unit: false,
@@ -109,6 +114,9 @@ impl Capabilities {
         if self.architecture != other.architecture {
             return Self::NONE;
         }
+        let last_branch = self
+            .last_branch
+            .filter(|_| self.last_branch == other.last_branch);
         Self {
             architecture: self.architecture,
             microarchitecture: self.microarchitecture.intersection(other.microarchitecture),
@@ -121,9 +129,10 @@ impl Capabilities {
             full_width_writes: self.full_width_writes && other.full_width_writes,
             arch_events: self.arch_events & other.arch_events,
             select_bits: self.select_bits & other.select_bits,
-            last_branch: self
-                .last_branch
-                .filter(|_| self.last_branch == other.last_branch),
+            last_branch,
+            // Of a PMU without branch records this says nothing.
+            trace_excludes_branches: last_branch.is_some()
+                && (self.trace_excludes_branches || other.trace_excludes_branches),
             pebs: self.pebs.filter(|_| self.pebs == other.pebs),
             values: self.values & other.values,
             server_memory_unit: self.server_memory_unit && other.server_memory_unit,
@@ -201,6 +210,7 @@ mod tests {
             arch_events: 0xff,
             select_bits: EventSelect::COMMON_BITS | EventSelect::UNIT_MASK_2,
             last_branch: Some(BranchRecords::Architectural { depth: 32 }),
+            trace_excludes_branches: false,
             pebs: None,
             values: 0x3ff,
             server_memory_unit: true,
@@ -226,6 +236,19 @@ mod tests {
         assert!(!atom.includes(little));
         assert!(!little.includes(big));
         assert!(little.includes(Capabilities::NONE));
+        // A CPU that was found while Intel PT traced has no records, and later ones do.
+        let excluded = Capabilities {
+            last_branch: Some(BranchRecords::Stack),
+            trace_excludes_branches: true,
+            ..big
+        };
+        let without_records = Capabilities {
+            last_branch: None,
+            trace_excludes_branches: false,
+            ..big
+        };
+        assert!(excluded.includes(without_records) && !without_records.includes(excluded));
+        assert!(excluded.includes(excluded));
         let amd = Capabilities {
             architecture: Architecture::AmdV2,
             ..big
