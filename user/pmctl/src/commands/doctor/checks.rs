@@ -10,6 +10,7 @@ use perfmon_core::logic::cpuid::NoPmu;
 use super::refuted;
 use super::trial::{LOOP_ROUNDS, Trial};
 use super::{Check, CheckedFacts, Finding, kernels};
+use crate::events::errata;
 use crate::system::core_kinds;
 use crate::system::pmu::{architecture, unused_counters_reason};
 use crate::system::processes::{self, Process};
@@ -20,6 +21,10 @@ pub(super) const ALL_CHECKS: &[Check] = &[
     Check {
         name: "PMU",
         run: check_pmu,
+    },
+    Check {
+        name: "errata",
+        run: check_errata,
     },
     Check {
         name: "module",
@@ -175,6 +180,25 @@ fn check_pmu(facts: &CheckedFacts<'_>) -> Finding {
     Finding::bad(format!("{reason}{hypervisor_note}")).fix(format!(
         "{fix} `pmctl vm` counts in a virtual machine that has a PMU."
     ))
+}
+
+/// Warns of an erratum that makes counts wrong.
+fn check_errata(facts: &CheckedFacts<'_>) -> Finding {
+    const SMT_FILE: &str = "/sys/devices/system/cpu/smt/active";
+    let Some(erratum) = errata::of(&facts.pmu) else {
+        return Finding::good("none is known that makes counts wrong on this processor");
+    };
+    let name = erratum.name;
+    finding_or_early(facts.read_text(SMT_FILE).map(|is_active| {
+        // In a virtual machine, the other thread may be another machine's.
+        let is_alone = facts.hypervisor.is_none() && is_active.as_deref() == Some("0");
+        if erratum.needs_siblings && is_alone {
+            return Finding::good(format!(
+                "{name} has no effect, since Hyper-Threading is off"
+            ));
+        }
+        Finding::note(format!("{name}: {}", erratum.consequence)).fix(erratum.fix)
+    }))
 }
 
 fn check_module(facts: &CheckedFacts<'_>) -> Finding {

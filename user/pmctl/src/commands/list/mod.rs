@@ -20,6 +20,7 @@ use descriptions::Descriptions;
 
 use crate::args::List;
 use crate::events::decode;
+use crate::events::errata::{self, Erratum};
 use crate::system::exit::{FAILURE, Usage};
 use crate::system::glob::{is_pattern, matches_glob};
 use crate::system::machine::Machine;
@@ -41,6 +42,8 @@ struct NamedEvent {
     listed: Option<Event>,
     /// The kinds of cores of a hybrid processor that count the event, by the names of Linux's PMUs.
     kinds: Vec<&'static str>,
+    /// An erratum that makes the event's counts wrong.
+    erratum: Option<&'static Erratum>,
 }
 
 /// Writes the events that match, and returns the exit code.
@@ -126,6 +129,7 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
     output.flush()?;
     let number = shown_events.len() + listed_metrics.len() + pmu_events.len();
     report_hidden(args, (kind, glob), &pmu, (number, found_count));
+    report_erratum(args, &shown_events);
     Ok(if number == 0 { FAILURE } else { 0 })
 }
 
@@ -309,6 +313,7 @@ fn events_of_kind(pmu: &Pmu) -> Vec<NamedEvent> {
             }),
             other_names,
             kinds: Vec::new(),
+            erratum: None,
         }
     });
     let caches = spec::cache_events(pmu).map(|event| NamedEvent {
@@ -317,6 +322,7 @@ fn events_of_kind(pmu: &Pmu) -> Vec<NamedEvent> {
         counters: event.counters_on(pmu).ok_or_else(String::new),
         listed: None,
         kinds: Vec::new(),
+        erratum: None,
     });
     let mut named_events: Vec<NamedEvent> = common_events.chain(caches).collect();
     let is_common = |name: &str| {
@@ -334,8 +340,14 @@ fn events_of_kind(pmu: &Pmu) -> Vec<NamedEvent> {
                 counters: spec::counters_of_listed(&event, pmu),
                 listed: Some(event),
                 kinds: Vec::new(),
+                erratum: None,
             }),
     );
+    for event in &mut named_events {
+        let number = event.number();
+        event.erratum = errata::of(pmu)
+            .filter(|erratum| number.is_some_and(|number| erratum.is_of_event(number)));
+    }
     named_events
 }
 
@@ -352,8 +364,7 @@ impl NamedEvent {
 
     /// Returns whether the event can be counted, and its name is not outdated.
     fn is_current(&self) -> bool {
-        let is_deprecated = self.listed.as_ref().is_some_and(|event| event.deprecated);
-        self.counters.is_ok() && !(is_deprecated && self.other_names.is_empty())
+        self.counters.is_ok() && !(self.is_deprecated() && self.other_names.is_empty())
     }
 
     /// Returns the PMU that the event's counters are of: that of the first kind of core that counts it.
@@ -363,17 +374,40 @@ impl NamedEvent {
         kind.map_or(pmu, CoreKind::pmu)
     }
 
+    fn is_deprecated(&self) -> bool {
+        self.listed.as_ref().is_some_and(|event| event.deprecated)
+    }
+
+    /// Returns the other names and the erratum.
+    fn note(&self) -> String {
+        let erratum = self
+            .erratum
+            .map(|erratum| format!("(erratum {})", erratum.name));
+        let names = self.other_names.iter().map(|name| (*name).to_owned());
+        names.chain(erratum).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns the event number, on a CPU whose event numbers have 8 bits.
+    fn number(&self) -> Option<u16> {
+        self.select().map(|select| (select.bits() & 0xff) as u16)
+    }
+
     /// Returns the event select as a raw event, without modes.
     fn raw_event(&self) -> Option<String> {
-        let select = match &self.counters {
+        self.select()
+            .map(|select| Encoding::Raw(select).to_string())
+    }
+
+    /// Returns the event select.
+    fn select(&self) -> Option<EventSelect> {
+        match &self.counters {
             Ok(counters) => counters.select,
             Err(_) => self
                 .listed
                 .as_ref()
                 .filter(|event| event.fixed.is_none())
                 .and_then(spec::select_of),
-        };
-        select.map(|select: EventSelect| Encoding::Raw(select).to_string())
+        }
     }
 }
 
@@ -405,10 +439,8 @@ fn write_table(
     let mut table = Table::new(&headings).without_margin();
     for event in events {
         let note = match &event.counters {
-            Ok(_) if event.listed.as_ref().is_some_and(|event| event.deprecated) => {
-                "(outdated)".to_owned()
-            }
-            Ok(_) => event.other_names.join(", "),
+            Ok(_) if event.is_deprecated() => "(outdated)".to_owned(),
+            Ok(_) => event.note(),
             Err(reason) => reason.clone(),
         };
         let counters = match &event.counters {
@@ -516,6 +548,20 @@ fn report_hidden(
     }
 }
 
+/// Explains on standard error the erratum that the table has beside events.
+fn report_erratum(args: &List, shown_events: &[NamedEvent]) {
+    let mut marked_events = shown_events
+        .iter()
+        .filter(|event| event.counters.is_ok() && !event.is_deprecated());
+    let erratum = marked_events.find_map(|event| event.erratum);
+    if let Some(erratum) = erratum.filter(|_| !args.raw && !args.json) {
+        complain(format_args!(
+            "{}: {}. {}",
+            erratum.name, erratum.consequence, erratum.fix
+        ));
+    }
+}
+
 /// Returns the message that pmctl knows only generic events and metrics of a CPU, with advice.
 fn missing_list_message(pmu: &Pmu, advice: &str) -> String {
     let processor = pmu.processor();
@@ -585,6 +631,8 @@ struct EventJson<'a> {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     deprecated: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
+    errata: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     not_here: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
@@ -613,6 +661,7 @@ impl<'a> EventJson<'a> {
                 .map(|extra| extra.value),
             period: listed.and_then(|event| event.period),
             deprecated: listed.is_some_and(|event| event.deprecated),
+            errata: event.erratum.map(|erratum| erratum.name),
             not_here: event.counters.as_ref().err().map(String::as_str),
             description: descriptions.of(event.all_names()),
         }
