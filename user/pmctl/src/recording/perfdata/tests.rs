@@ -255,6 +255,15 @@ fn write_records(records: &[Record]) -> Vec<u8> {
 }
 
 #[test]
+fn a_recording_is_whole_before_its_first_record() {
+    let mut file = Cursor::new(Vec::new());
+    drop(Writer::new(&mut file, example(true).events).expect("a vector takes everything"));
+    let recording = read(&file.into_inner()[..]).expect("it is whole as far as it goes");
+    assert!(recording.is_unfinished);
+    assert_eq!(recording.records.iter().count(), 0);
+}
+
+#[test]
 fn the_header_of_an_unfinished_recording_covers_its_records() {
     let records = super::example::records(true);
     let mut file = Cursor::new(Vec::new());

@@ -44,6 +44,9 @@ impl Section {
 pub(super) const SECTION_SIZE: u64 = 16;
 /// Size of an event's identifier.
 const ID_SIZE: u64 = 8;
+/// Bytes of room for a larger attr of an event, since `perf inject` up to 5.10 replaces the attrs by its own, and leaves
+/// the records where they are.
+const ENTRY_ROOM: usize = 64;
 /// Bytes of records after which they are written to the output.
 const BLOCK_SIZE: usize = 1 << 16;
 /// Bytes that the file system may need in addition when the end of the file moves: a block on each side.
@@ -293,6 +296,8 @@ impl<W: Write + Seek> Writer<W> {
             id = id.then(ID_SIZE);
             id.encode(&mut bytes);
         }
+        // Up to the records, so that the file is whole even without any.
+        bytes.resize(bytes.len() + ENTRY_ROOM * self.events.len(), 0);
         self.output.seek(SeekFrom::Start(0))?;
         self.output.write_all(&bytes)
     }
@@ -327,11 +332,9 @@ fn attrs_section(events: &[Event]) -> Section {
     ids_section(events).then(ENTRY_SIZE as u64 * events)
 }
 
-/// Returns the section in front of the records. Behind the events it has room for larger attrs, since `perf inject` up
-/// to 5.10 replaces the attrs by its own, and leaves the records where they are.
+/// Returns the section in front of the records. Behind the events it has [`ENTRY_ROOM`] for each.
 fn front_section(events: &[Event]) -> Section {
-    const ENTRY_ROOM: u64 = 64;
-    let room = ENTRY_ROOM * events.len() as u64;
+    let room = (ENTRY_ROOM * events.len()) as u64;
     Section {
         offset: 0,
         size: attrs_section(events).then(room).end(),
