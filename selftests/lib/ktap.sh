@@ -5,11 +5,13 @@
 # plan once, and then check, is or skip once for each test case.
 
 ktap_count=0
+ktap_planned=
 ktap_failed=0
 at_end=
 
 # plan N: announces N test cases
 plan() {
+	ktap_planned=$1
 	echo "TAP version 13"
 	echo "1..$1"
 }
@@ -199,8 +201,13 @@ lift_perf_limits() {
 	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
 }
 
-# finish: ends the script with its exit code
+# finish: ends the script with its exit code. Fails also if there were more or fewer cases than
+# planned.
 finish() {
+	if [ "$ktap_count" != "${ktap_planned:-$ktap_count}" ]; then
+		echo "# $ktap_count cases instead of $ktap_planned"
+		exit 1
+	fi
 	[ "$ktap_failed" = 0 ]
 	exit
 }
