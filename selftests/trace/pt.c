@@ -87,9 +87,28 @@ static struct found find_records(const FIXTURE_DATA(pt) *self, __s64 begin, __s6
 	return found;
 }
 
+static void expect_no_branches(struct __test_metadata *_metadata, const FIXTURE_DATA(pt) *self,
+			       __s64 begin, __s64 end)
+{
+	const struct found within = find_records(self, begin, end);
+
+	EXPECT_LT(10U, within.records);
+	EXPECT_EQ(0U, within.filled);
+}
+
+/* The first sample after the trace, which ended before @begin, enables the records, and has none. */
+static void expect_branches_again(struct __test_metadata *_metadata, const FIXTURE_DATA(pt) *self,
+				  __s64 begin)
+{
+	const struct found after = find_records(self, begin, INT64_MAX);
+
+	EXPECT_LT(10U, after.records);
+	EXPECT_LE(after.records, after.filled + 2);
+}
+
 TEST_F(pt, no_branches_while_it_traces)
 {
-	struct found before, within, after;
+	struct found before;
 	__s64 excluded, begin, end, resumed;
 
 	ASSERT_EQ(0, trace_start(&self->trace));
@@ -108,18 +127,12 @@ TEST_F(pt, no_branches_while_it_traces)
 	before = find_records(self, 0, excluded);
 	EXPECT_LT(10U, before.records);
 	EXPECT_EQ(before.records, before.filled);
-	within = find_records(self, begin, end);
-	EXPECT_LT(10U, within.records);
-	EXPECT_EQ(0U, within.filled);
-	/* The first sample after the trace enables the records, and has none. */
-	after = find_records(self, resumed, INT64_MAX);
-	EXPECT_LT(10U, after.records);
-	EXPECT_LE(after.records, after.filled + 2);
+	expect_no_branches(_metadata, self, begin, end);
+	expect_branches_again(_metadata, self, resumed);
 }
 
 TEST_F(pt, start_while_it_traces)
 {
-	struct found within, after;
 	__s64 end, resumed;
 
 	ASSERT_EQ(0, write_trace_en(self->cpu, TRACE_EN));
@@ -132,12 +145,8 @@ TEST_F(pt, start_while_it_traces)
 	ASSERT_EQ(0, trace_stop(&self->trace));
 	EXPECT_EQ(PERFMON_BUFFER_FLAG_LOST, self->trace.buffer[self->cpu]->flags);
 
-	within = find_records(self, 0, end);
-	EXPECT_LT(10U, within.records);
-	EXPECT_EQ(0U, within.filled);
-	after = find_records(self, resumed, INT64_MAX);
-	EXPECT_LT(10U, after.records);
-	EXPECT_LE(after.records, after.filled + 2);
+	expect_no_branches(_metadata, self, 0, end);
+	expect_branches_again(_metadata, self, resumed);
 }
 
 /* The records are disabled at the end, so that their registers need not be written. */
