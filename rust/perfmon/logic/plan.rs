@@ -170,7 +170,8 @@ impl Registers {
     }
 
     /// Returns the step that enables or disables top-down metrics as `global_control` does, a value of the global
-    /// control register; `None` on AMD and before version 2. It changes nothing on older PMUs, on which no software has set the bit.
+    /// control register; `None` on AMD and before version 2. PMUs without metrics have the bit clear, and the step
+    /// leaves it so.
     #[must_use]
     pub fn control_metrics(&self, global_control: u64) -> Option<Step> {
         let global = self.global.filter(|global| global.metrics_enable != 0)?;

@@ -6,7 +6,7 @@ use super::metrics::Metrics;
 use super::run::Figures;
 use super::scope::Scope;
 
-/// What is counted, and where.
+/// The events of a count in their places, and the choice of what the output shows.
 pub(crate) struct Subject {
     /// The command, as one line; empty without one.
     pub(super) command: String,
