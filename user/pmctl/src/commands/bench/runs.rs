@@ -2,7 +2,8 @@
 //! Runs the commands in turns, and collects their numbers.
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use perfmon::spec::EventSpec;
@@ -130,14 +131,13 @@ pub(super) fn run_all(
         advice.push(named.advice);
     }
     let rounds = args.warmup.saturating_add(args.repeat);
-    let progress = BenchProgress::new(rounds);
+    let mut progress = BenchProgress::new(rounds);
     let mut is_stopped = false;
     'rounds: for round in 0..rounds {
         let mut runs: Vec<Option<SingleRun>> = vec![None; series.len()];
         // Each round begins with another command.
         for turn in 0..series.len() {
             let index = (turn + round as usize) % series.len();
-            progress.show(round);
             let Some(run) = run_once(&mut series[index], prepare.as_ref(), signals)? else {
                 is_stopped = true;
                 break 'rounds;
@@ -145,6 +145,7 @@ pub(super) fn run_all(
             check_run(args, (&entries[index].command, &advice[index]), &run)?;
             runs[index] = Some(run);
         }
+        progress.show(round + 1);
         if round < args.warmup {
             continue;
         }
@@ -152,7 +153,6 @@ pub(super) fn run_all(
             add_run(entry, run);
         }
     }
-    drop(progress);
     if entries.iter().any(|entry| entry.values[0].is_empty()) {
         bail!(
             "stopped before every command had run once, so there are no numbers. Let it run longer."
@@ -284,33 +284,44 @@ impl PrepareCommand {
     }
 }
 
-/// The line of progress on a terminal.
+/// Lines of progress for a terminal. The commands share it, so a line is written only between two rounds, and is complete.
 struct BenchProgress {
     rounds: u32,
-    is_shown: bool,
+    started: Instant,
+    /// The time from the start to the next line, `None` if standard error is not a terminal. It doubles with each line.
+    next: Option<Duration>,
 }
 
 impl BenchProgress {
+    const FIRST: Duration = Duration::from_secs(5);
+
     fn new(rounds: u32) -> Self {
         Self {
             rounds,
-            is_shown: io::stderr().is_terminal(),
+            started: Instant::now(),
+            next: io::stderr().is_terminal().then_some(Self::FIRST),
         }
     }
 
-    fn show(&self, round: u32) {
-        if self.is_shown {
-            let _ = write!(io::stderr(), "\rround {} of {} ", round + 1, self.rounds);
+    /// Writes a line if it is time for one. `complete` is the number of rounds that are complete, at least 1.
+    fn show(&mut self, complete: u32) {
+        let elapsed = self.started.elapsed();
+        if let Some(next) = self.next.filter(|next| elapsed >= *next) {
+            self.next = Some(next * 2);
+            if complete < self.rounds {
+                complain(progress_in_words(complete, self.rounds, elapsed));
+            }
         }
     }
 }
 
-impl Drop for BenchProgress {
-    fn drop(&mut self) {
-        if self.is_shown {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
-    }
+/// Returns the message that `complete` of the rounds have taken `elapsed`.
+fn progress_in_words(complete: u32, rounds: u32, elapsed: Duration) -> String {
+    let left = elapsed / complete * (rounds - complete);
+    format!(
+        "{complete} of {rounds} rounds are complete; the others take about {} s",
+        left.as_secs().max(1)
+    )
 }
 
 #[cfg(test)]
@@ -324,6 +335,14 @@ mod tests {
             "stopped in round 4 of 100: the numbers are those of the 3 rounds before"
         );
         assert!(stop_in_words(1, 5).ends_with("those of the 1 round before"));
+    }
+
+    #[test]
+    fn the_time_of_the_rounds_that_are_left_is_told() {
+        assert_eq!(
+            progress_in_words(2, 10, Duration::from_secs(10)),
+            "2 of 10 rounds are complete; the others take about 40 s"
+        );
     }
 
     #[test]
