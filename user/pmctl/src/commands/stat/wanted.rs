@@ -4,9 +4,10 @@
 use anyhow::Result;
 use perfmon::Pmu;
 use perfmon::pmu::Vendor;
+use perfmon::spec::models::Model;
 use perfmon::spec::{self, EventSpec};
 
-use crate::events::modes;
+use crate::events::{metrics, modes};
 
 use crate::args::Stat;
 use crate::system::exit::Usage;
@@ -69,16 +70,46 @@ pub(super) fn limit_modes(args: &Stat, events: &mut [EventSpec]) {
 }
 
 /// Returns the metrics that -M and --topdown ask for.
-pub(super) fn metric_names(args: &Stat, pmu: &Pmu) -> Vec<String> {
+///
+/// # Errors
+/// The CPU has no metrics of --topdown, or not of that level.
+pub(super) fn metric_names(args: &Stat, pmu: &Pmu) -> Result<Vec<String>, Usage> {
     let mut words = args.metrics.clone();
     if args.topdown {
-        let name = match pmu.vendor() {
-            Vendor::Intel => "TopdownL",
-            Vendor::Amd => "PipelineL",
-        };
-        words.push(format!("{name}{}", args.td_level));
+        words.push(topdown_group(args.td_level, pmu)?);
     }
-    words
+    Ok(words)
+}
+
+/// Returns the name of the group of metrics for a level of --topdown.
+fn topdown_group(level: u8, pmu: &Pmu) -> Result<String, Usage> {
+    let prefix = match pmu.vendor() {
+        Vendor::Intel => "TopdownL",
+        Vendor::Amd => "PipelineL",
+    };
+    let all = metrics::all(pmu);
+    let groups = metrics::groups(&all);
+    let group = format!("{prefix}{level}");
+    if groups.contains(&group[..]) {
+        return Ok(group);
+    }
+    let levels: Vec<&str> = groups
+        .iter()
+        .filter_map(|name| name.strip_prefix(prefix))
+        .collect();
+    Err(Usage(if levels.is_empty() {
+        format!(
+            "--topdown: pmctl has no such metrics for {}.\n\
+             `pmctl list metrics` shows the metrics that there are.",
+            pmu.model()
+                .map_or("this CPU, whose model is unknown", Model::name)
+        )
+    } else {
+        format!(
+            "--td-level {level}: this CPU has metrics of the levels {}.",
+            levels.join(", ")
+        )
+    }))
 }
 
 /// Events of -d.
@@ -102,5 +133,16 @@ mod tests {
         assert_eq!(missing, ["LLC-loads", "LLC-load-misses"]);
         let (events, missing) = detailed_events(&testing::intel());
         assert_eq!((events.len(), missing), (0, DETAILED_EVENTS.to_vec()));
+    }
+    #[test]
+    fn topdown_without_metrics_is_refused_in_the_users_words() {
+        assert_eq!(topdown_group(1, &testing::amd()).unwrap(), "PipelineL1");
+        let error = topdown_group(6, &testing::amd()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "--td-level 6: this CPU has metrics of the levels 1, 2."
+        );
+        let error = topdown_group(1, &testing::intel()).unwrap_err();
+        assert!(error.to_string().starts_with("--topdown: "), "{error}");
     }
 }

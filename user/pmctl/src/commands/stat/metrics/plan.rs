@@ -38,7 +38,7 @@ pub(crate) fn counted_events(
     others: &OtherEvents,
     (machine, pmu): (&Machine, &Pmu),
 ) -> Result<CountedEvents> {
-    let words = wanted::metric_names(args, pmu);
+    let words = wanted::metric_names(args, pmu)?;
     if words.is_empty() {
         return Ok(CountedEvents {
             runs: turns::events_by_run(args, events, pmu)?,
