@@ -22,7 +22,7 @@ is_between() {
 	check "$1: $4 is $2 to $3" [ "${4:-0}" -ge "$2" -a "${4:-0}" -le "$3" ]
 }
 
-plan 26
+plan 33
 
 a=$("$here/event_count_self")
 is "the C example succeeds" 0 $?
@@ -43,14 +43,25 @@ is "the example of regions succeeds" 0 $?
 is_between "measure() counts the closure" 2000000 2001000 "$(sed -n "s/^measure: instructions //p" "$out")"
 is "the user page needs no system call" true "$(printed_after "page without a system call")"
 is "the user page is exact" 2000000 "$(printed_after page)"
-is_between "a region adds up all its passes" 6000000 6000200 "$(printed_after "region loop" | cut -d ' ' -f 2)"
-is_between "an empty region counts almost nothing" 0 100 "$(printed_after "region nothing" | cut -d ' ' -f 2)"
-is_between "each thread has a count of its own" 2000000 2000100 "$(printed_after "region thread" | cut -d ' ' -f 2)"
+is "the pages of a group need no system call" true "$(printed_after "pages without a system call")"
+is "the pages of a group are exact" "2000000 1000000" "$(printed_after pages)"
+# sums_of TITLE FIELDS: prints sums of a region; the fields are passes, failed passes, instructions, branches
+sums_of() {
+	printed_after "$1" | cut -d ' ' -f "$2"
+}
+is_between "a region adds up all its passes" 6000000 6000200 "$(sums_of "region loop" 3)"
+is_between "a region adds up its branches" 3000000 3000050 "$(sums_of "region loop" 4)"
+is_between "an empty region counts almost nothing" 0 100 "$(sums_of "region nothing" 3)"
+is_between "an empty region has almost no branches" 0 30 "$(sums_of "region nothing" 4)"
+is_between "each thread has counts of its own" 2000000 2000100 "$(sums_of "region thread" 3)"
+is_between "each thread has branches of its own" 1000000 1000030 "$(sums_of "region thread" 4)"
+is "the events of regions are chosen once" 1 "$(grep -c '^later events: .* call set_events() once' "$out")"
 
 is "the child of the example has ended by itself" 1 "$(grep -c '^child: Ok(Exited(Pid([0-9]*), 0))$' "$out")"
 is "a page has no counter in a child" false "$(printed_after "child's page without a system call")"
-is_between "a child counts its own passes" 2000000 2000100 "$(printed_after "child's region child" | cut -d ' ' -f 2)"
-is "a child counts all its passes" "1 0" "$(printed_after "child's region child" | cut -d ' ' -f 1,3)"
+is_between "a child counts its own passes" 2000000 2000100 "$(sums_of "child's region child" 3)"
+is_between "a child counts its own branches" 1000000 1000030 "$(sums_of "child's region child" 4)"
+is "a child counts all its passes" "1 0" "$(sums_of "child's region child" 1,2)"
 is "a child begins without its parent's passes" 1 "$(grep -c "^child's region" "$out")"
 
 # 27 levels of Fibonacci take some 7 million instructions, with a sample every 100003.

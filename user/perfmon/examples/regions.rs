@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts a closure, reads a count without a system call, and sums up the counts between two points of a program and of a
+//! Counts a closure, reads counts without a system call, and sums up the counts between two points of a program and of a
 //! child that it forks.
 
 use std::arch::asm;
@@ -7,7 +7,7 @@ use std::arch::asm;
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, fork};
 use perfmon::event::region;
-use perfmon::{Event, measure, region};
+use perfmon::{Event, Group, measure, region};
 
 /// Executes 2 instructions in each of `n` iterations.
 fn spin(n: u64) {
@@ -39,6 +39,24 @@ fn main() -> Result<(), perfmon::Error> {
     // The instructions outside of the loops are the same in each reading, so the difference cancels them.
     println!("page: {}", (ends[3] - ends[2]) - (ends[2] - ends[1]));
 
+    let group = Group::of(Event::instructions().user())
+        .and(Event::branches().user())
+        .open()?;
+    let pages = group.user_pages()?;
+    let mut ends = [[0; 2]; 4];
+    println!(
+        "pages without a system call: {}",
+        pages.read_counters(&mut ends[0])
+    );
+    for (end, n) in ends.iter_mut().zip([1, 1_000_000, 2_000_000, 1]) {
+        pages.read(end)?;
+        spin(n);
+    }
+    let counts = [0, 1].map(|i| (ends[3][i] - ends[2][i]) - (ends[2][i] - ends[1][i]));
+    println!("pages: {} {}", counts[0], counts[1]);
+
+    let events = Group::of(Event::instructions().user()).and(Event::branches().user());
+    region::set_events(events.clone()).expect("no region was passed before");
     for n in [1_000_000, 2_000_000] {
         let _region = region!("loop");
         spin(n);
@@ -53,6 +71,9 @@ fn main() -> Result<(), perfmon::Error> {
         });
     });
     print_totals("region");
+    if let Err(error) = region::set_events(events) {
+        println!("later events: {error}");
+    }
 
     // SAFETY: `fork` requires that the child calls no function that needs a lock of another thread. The threads have ended.
     match unsafe { fork() }.expect("a child") {
@@ -77,14 +98,10 @@ fn main() -> Result<(), perfmon::Error> {
 /// Prints the sums of all regions that this process has passed.
 fn print_totals(title: &str) {
     for total in region::totals() {
-        let region::Total {
-            name,
-            passes,
-            instructions,
-            failed,
-            ..
-        } = total;
-        println!("{title} {name}: {passes} {instructions} {failed}");
+        println!(
+            "{title} {}: {} {} {} {}",
+            total.name, total.passes, total.failed, total[0], total[1]
+        );
     }
     if let Some(error) = region::error() {
         println!("{title}: {error}");

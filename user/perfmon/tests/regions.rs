@@ -3,8 +3,8 @@
 
 use std::cell::RefCell;
 
-use perfmon::event::region;
-use perfmon::region;
+use perfmon::event::region::{self, CannotSetEvents};
+use perfmon::{Event, Group, region};
 
 /// Passes a region when the thread ends.
 struct PassAtEnd;
@@ -30,5 +30,18 @@ fn a_pass_after_the_thread_has_closed_its_event_is_not_counted() {
     let totals = region::totals();
     let end = totals.iter().find(|total| total.name == "end of a thread");
     let end = end.expect("the region was passed");
-    assert_eq!((end.passes, end.instructions, end.failed), (0, 0, 1));
+    assert_eq!((end.passes, end[0], end.failed), (0, 0, 1));
+    assert_eq!(end.get("instructions"), Some(0));
+}
+
+/// The other test passes regions too, so the events may already be chosen.
+#[test]
+fn regions_count_few_events_which_are_chosen_once() {
+    let events = Group::of(Event::instructions().user());
+    let many = (0..4).fold(events.clone(), |group, _| {
+        group.and(Event::branches().user())
+    });
+    assert_eq!(region::set_events(many), Err(CannotSetEvents::TooMany(5)));
+    drop(region!("first"));
+    assert_eq!(region::set_events(events), Err(CannotSetEvents::TooLate));
 }

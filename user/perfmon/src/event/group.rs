@@ -8,9 +8,13 @@ use std::time::Duration;
 
 use perfmon_core::logic::event_attr as attr;
 
+use super::user_page::GroupPages;
 use super::{Builder, Encoding, Event, EventLabel, shared};
 use crate::sys::EventCall;
 use crate::{Device, Error};
+
+/// Words of a reading before the counts: the number of events, and the times enabled and running.
+const READ_HEADER_WORDS: usize = 3;
 
 /// Events that start and stop together, and are read at one moment.
 ///
@@ -95,8 +99,6 @@ impl Group {
     /// # Errors
     /// As [`Event::read`].
     pub fn read(&self) -> Result<Counts, Error> {
-        // The number of events, and the times enabled and running.
-        const READ_HEADER_WORDS: usize = 3;
         let mut words = vec![0; READ_HEADER_WORDS + self.events.len()];
         self.leader().read_words(&mut words)?;
         let [_, enabled, running] = [0, 1, 2].map(|index| words[index]);
@@ -106,6 +108,36 @@ impl Group {
             enabled: Duration::from_nanos(enabled),
             running: Duration::from_nanos(running),
         })
+    }
+
+    /// Writes all counts, of one moment, which needs no memory of the heap for groups of a usual size.
+    ///
+    /// # Errors
+    /// As [`Event::read`].
+    ///
+    /// # Panics
+    /// `counts` has another length than the group.
+    pub(super) fn read_into(&self, counts: &mut [u64]) -> Result<(), Error> {
+        const USUAL_WORDS: usize = READ_HEADER_WORDS + 8;
+        let number = READ_HEADER_WORDS + self.events.len();
+        let (mut usual, mut large) = ([0; USUAL_WORDS], Vec::new());
+        let words = if let Some(words) = usual.get_mut(..number) {
+            words
+        } else {
+            large.resize(number, 0);
+            &mut large[..]
+        };
+        self.leader().read_words(words)?;
+        counts.copy_from_slice(&words[READ_HEADER_WORDS..]);
+        Ok(())
+    }
+
+    /// Maps the pages that let the calling thread read all counts without a system call.
+    ///
+    /// # Errors
+    /// As [`Event::user_page`].
+    pub fn user_pages(&self) -> Result<GroupPages<'_>, Error> {
+        GroupPages::new(self)
     }
 
     /// Returns the number of tasks that the group has stopped counting: see [`Event::tasks_not_followed`].
@@ -142,6 +174,21 @@ impl GroupBuilder {
     pub fn and(mut self, event: Builder) -> Self {
         self.others.push(event);
         self
+    }
+
+    /// Returns the number of events.
+    #[expect(clippy::len_without_is_empty, reason = "there is always a leader")]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        1 + self.others.len()
+    }
+
+    /// Returns the labels of the events, the leader's first.
+    pub(super) fn labels(&self) -> impl Iterator<Item = EventLabel> + '_ {
+        [&self.leader]
+            .into_iter()
+            .chain(&self.others)
+            .map(|event| event.label.clone())
     }
 
     /// Opens the events.
@@ -192,13 +239,19 @@ impl Counts {
     /// `instructions`. Returns `None` if the group has no such event.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {
-        let by_label = || self.iter().find(|(label, _)| label.has_name(name));
-        let by_encoding = || {
-            let encoding = Encoding::named(name)?;
-            self.iter().find(|(label, _)| label.encoding() == encoding)
-        };
-        by_label().or_else(by_encoding).map(|(_, value)| value)
+        find_label(&self.labels, name).map(|index| self.values[index])
     }
+}
+
+/// Returns the index of the label with this name: of the one that the caller named so, or else of the first one whose event
+/// perf names so.
+pub(super) fn find_label(labels: &[EventLabel], name: &str) -> Option<usize> {
+    let by_text = || labels.iter().position(|label| label.has_name(name));
+    let by_encoding = || {
+        let encoding = Encoding::named(name)?;
+        labels.iter().position(|label| label.encoding() == encoding)
+    };
+    by_text().or_else(by_encoding)
 }
 
 impl Index<usize> for Counts {

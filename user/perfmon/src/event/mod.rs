@@ -20,7 +20,7 @@
 //! - [`Cgroup`]: a cgroup to count.
 //! - [`Group`]: several events that count together, read at one moment.
 //! - [`measure`]: the counts of a closure.
-//! - [`UserPage`]: reading without a system call.
+//! - [`UserPage`], [`GroupPages`]: reading without a system call.
 //! - [`region!`](crate::region!): counts between two points of a program, summed up over all passes.
 
 mod builder;
@@ -43,4 +43,4 @@ pub use group::{Counts, Group, GroupBuilder};
 pub use label::EventLabel;
 pub use measure::measure;
 pub use owner::{Owner, OwnerKind, Owners};
-pub use user_page::UserPage;
+pub use user_page::{GroupPages, UserPage};

@@ -2,22 +2,26 @@
 //! Regions: counts between two points of a program, summed up over all passes.
 
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::marker::PhantomData;
-use std::sync::OnceLock;
+use std::ops::Index;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use nix::errno::Errno;
 
-use super::Event;
-use super::user_page::PageMapping;
+use super::group::find_label;
+use super::user_page::{PageMapping, map_pages, read_pages};
+use super::{Event, EventLabel, Group, GroupBuilder};
 use crate::Error;
 use crate::sys::fork::{self, ForkMutex, Held};
 
 /// Counts the instructions of the calling thread in user mode until the returned value is dropped, under a name.
 ///
-/// A thread opens the event at its first region. The event is read without a system call where possible, and the
-/// instructions of the readings are subtracted. [`totals`](crate::event::region::totals) returns the sums. A child of
-/// fork(2) begins with sums of 0; a pass that has begun before the fork does not count there.
+/// [`set_events`](crate::event::region::set_events) chooses other events. A thread opens the events at its first region.
+/// They are read without a system call where possible, and what the readings themselves count is subtracted.
+/// [`totals`](crate::event::region::totals) returns the sums. A child of fork(2) begins with sums of 0; a pass that has
+/// begun before the fork does not count there.
 ///
 /// ```no_run
 /// fn parse(text: &str) -> usize {
@@ -26,7 +30,7 @@ use crate::sys::fork::{self, ForkMutex, Held};
 /// }
 /// parse("some words");
 /// for total in perfmon::event::region::totals() {
-///     println!("{}: {} instructions in {} passes", total.name, total.instructions, total.passes);
+///     println!("{}: {} instructions in {} passes", total.name, total[0], total.passes);
 /// }
 /// ```
 #[macro_export]
@@ -37,6 +41,12 @@ macro_rules! region {
     }};
 }
 
+/// The largest number of events that regions count.
+pub const MAX_EVENTS: usize = 4;
+
+/// Counts of the events of regions, in their order; those beyond the number of events are 0.
+type Values = [u64; MAX_EVENTS];
+
 /// A place in the source where [`region!`](crate::region!) stands.
 #[derive(Debug)]
 pub struct Site {
@@ -44,24 +54,98 @@ pub struct Site {
     /// The generation of the process to which the sums belong, plus 1; 0 before the first pass.
     registered_in: AtomicU64,
     passes: AtomicU64,
-    instructions: AtomicU64,
+    /// The sum of each event.
+    sums: [AtomicU64; MAX_EVENTS],
     /// Passes without a count.
     failed: AtomicU64,
 }
 
-/// The sums of a region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The sums of a region, by index of the event or by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Total {
     /// The name.
     pub name: &'static str,
     /// Number of times that the region was passed and counted.
     pub passes: u64,
-    /// The instructions counted in these passes.
-    pub instructions: u64,
     /// Passes that could not be counted; [`error`] says why.
     pub failed: u64,
+    labels: Arc<[EventLabel]>,
+    sums: Values,
 }
+
+impl Total {
+    /// Returns the events, and their counts in the passes that were counted.
+    pub fn iter(&self) -> impl Iterator<Item = (&EventLabel, u64)> + '_ {
+        self.labels.iter().zip(self.sums)
+    }
+
+    /// Returns the count of the event with this name, as [`Counts::get`](super::Counts::get) does.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<u64> {
+        find_label(&self.labels, name).map(|index| self.sums[index])
+    }
+}
+
+impl Index<usize> for Total {
+    type Output = u64;
+
+    fn index(&self, index: usize) -> &u64 {
+        &self.sums[..self.labels.len()][index]
+    }
+}
+
+/// The events of regions: those of [`set_events`], or else instructions in user mode.
+static EVENTS: OnceLock<GroupBuilder> = OnceLock::new();
+
+fn events() -> &'static GroupBuilder {
+    EVENTS.get_or_init(|| Group::of(Event::instructions().user()))
+}
+
+/// Chooses the events that regions count, at most [`MAX_EVENTS`], of the calling thread. They are those of all threads.
+///
+/// ```no_run
+/// use perfmon::{Event, Group};
+/// use perfmon::event::region;
+///
+/// region::set_events(Group::of(Event::instructions().user()).and(Event::branch_misses().user()))?;
+/// # Ok::<(), region::CannotSetEvents>(())
+/// ```
+///
+/// # Errors
+/// The events are too many, or the program has chosen events before, or has already passed a region.
+pub fn set_events(events: GroupBuilder) -> Result<(), CannotSetEvents> {
+    if events.len() > MAX_EVENTS {
+        return Err(CannotSetEvents::TooMany(events.len()));
+    }
+    EVENTS.set(events).map_err(|_| CannotSetEvents::TooLate)
+}
+
+/// The reason why regions can't count the events of [`set_events`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CannotSetEvents {
+    /// This number is more than [`MAX_EVENTS`].
+    TooMany(usize),
+    /// The events were chosen before, by [`set_events`] or by the first region.
+    TooLate,
+}
+
+impl fmt::Display for CannotSetEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooMany(number) => write!(
+                f,
+                "regions count at most {MAX_EVENTS} events, and these are {number}: choose some of them"
+            ),
+            Self::TooLate => f.write_str(
+                "regions have their events already: call set_events() once, before the first region",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for CannotSetEvents {}
 
 /// The state of the regions that all threads of a process share.
 struct Regions {
@@ -106,12 +190,14 @@ fn watch_forks() -> Result<(), Errno> {
 /// Returns the sums of all regions that this process has passed, in the order of their first pass.
 #[must_use]
 pub fn totals() -> Vec<Total> {
+    let labels: Arc<[EventLabel]> = events().labels().collect();
     let regions = REGIONS.lock();
     let total = |site: &&Site| Total {
         name: site.name,
         passes: site.passes.load(Ordering::Relaxed),
-        instructions: site.instructions.load(Ordering::Relaxed),
         failed: site.failed.load(Ordering::Relaxed),
+        labels: Arc::clone(&labels),
+        sums: site.sums.each_ref().map(|sum| sum.load(Ordering::Relaxed)),
     };
     let sites = regions.sites.iter().filter(|site| site.is_registered());
     sites.map(total).collect()
@@ -128,12 +214,12 @@ pub fn error() -> Option<Error> {
     own_error.map(|(_, error)| error.clone())
 }
 
-/// The event of a thread, which is read at the ends of regions.
+/// The events of a thread, which are read at the ends of regions.
 struct Meter {
-    event: Event,
-    page: PageMapping,
-    /// Instructions that an empty region counts.
-    overhead: u64,
+    group: Group,
+    pages: Vec<PageMapping>,
+    /// Count of each event in an empty region.
+    overhead: Values,
 }
 
 /// The meter of a thread, in the process that opened it.
@@ -143,10 +229,10 @@ struct ThreadMeter {
     meter: Option<Meter>,
 }
 
-/// The count of a meter at a moment.
+/// The counts of a meter at a moment.
 struct Reading {
-    count: u64,
-    overhead: u64,
+    counts: Values,
+    overhead: Values,
 }
 
 thread_local! {
@@ -155,31 +241,38 @@ thread_local! {
 
 impl Meter {
     fn new() -> Result<Self, Error> {
-        let event = Event::instructions().user().open()?;
-        let page = PageMapping::new(&event)?;
+        let group = events().open()?;
+        let pages = map_pages(&group)?;
         let mut meter = Self {
-            event,
-            page,
-            overhead: 0,
+            group,
+            pages,
+            overhead: Values::default(),
         };
         // The smallest of eight differences: a reading may fall back to read(2), or be repeated.
-        let mut overhead = u64::MAX;
+        let mut overhead = [u64::MAX; MAX_EVENTS];
         for _ in 0..8 {
-            let count_before = meter.read()?;
-            overhead = overhead.min(meter.read()? - count_before);
+            let before = meter.read()?;
+            let after = meter.read()?;
+            for (smallest, (before, after)) in
+                overhead.iter_mut().zip(before.into_iter().zip(after))
+            {
+                *smallest = (*smallest).min(after - before);
+            }
         }
         meter.overhead = overhead;
         Ok(meter)
     }
 
     #[inline]
-    fn read(&self) -> Result<u64, Error> {
-        self.page.read(&self.event)
+    fn read(&self) -> Result<Values, Error> {
+        let mut counts = Values::default();
+        read_pages(&self.pages, &self.group, &mut counts[..self.pages.len()])?;
+        Ok(counts)
     }
 }
 
 impl ThreadMeter {
-    /// Opens the event of a thread, or notes the error.
+    /// Opens the events of a thread, or notes the error.
     #[cold]
     fn open() -> Self {
         let meter = Meter::new();
@@ -199,17 +292,17 @@ impl ThreadMeter {
     fn read(&self) -> Option<Reading> {
         let meter = self.meter.as_ref()?;
         Some(Reading {
-            count: meter.read().ok()?,
+            counts: meter.read().ok()?,
             overhead: meter.overhead,
         })
     }
 }
 
-/// Reads the thread's event. Returns `None` if the thread can't count, or ends and has closed its event.
+/// Reads the thread's events. Returns `None` if the thread can't count, or ends and has closed its events.
 #[inline]
 fn read() -> Option<Reading> {
     let read = |meter: &RefCell<Option<ThreadMeter>>| {
-        // It is borrowed if this is a signal handler, and the interrupted code opens the event.
+        // It is borrowed if this is a signal handler, and the interrupted code opens the events.
         let opened = meter.try_borrow().ok()?;
         match &*opened {
             Some(opened) if opened.generation == fork::generation() => opened.read(),
@@ -222,7 +315,7 @@ fn read() -> Option<Reading> {
     METER.try_with(read).ok()?
 }
 
-/// Opens the event of a thread at its first pass. A child of fork(2) opens one of its own, since the parent's counts the
+/// Opens the events of a thread at its first pass. A child of fork(2) opens events of its own, since the parent's count the
 /// thread of the parent.
 #[cold]
 fn reopen_and_read(meter: &RefCell<Option<ThreadMeter>>) -> Option<Reading> {
@@ -238,7 +331,7 @@ impl Site {
             name,
             registered_in: AtomicU64::new(0),
             passes: AtomicU64::new(0),
-            instructions: AtomicU64::new(0),
+            sums: [const { AtomicU64::new(0) }; MAX_EVENTS],
             failed: AtomicU64::new(0),
         }
     }
@@ -254,7 +347,7 @@ impl Site {
             site: self,
             generation: fork::generation(),
             // Read last, so that the rest of this function is not counted.
-            begin: read().map(|reading| reading.count),
+            begin: read().map(|reading| reading.counts),
             thread: PhantomData,
         }
     }
@@ -268,13 +361,13 @@ impl Site {
     /// Adds the site to the list, or begins its sums again in a child of fork(2).
     #[cold]
     fn register(&'static self) {
-        // Without memory for this, opening the event fails as well, and its error is noted.
+        // Without memory for this, opening the events fails as well, and their error is noted.
         let _ = watch_forks();
         let mut regions = REGIONS.lock();
         if self.is_registered() {
             return;
         }
-        for sum in [&self.passes, &self.instructions, &self.failed] {
+        for sum in self.sums.iter().chain([&self.passes, &self.failed]) {
             sum.store(0, Ordering::Relaxed);
         }
         let before = self
@@ -288,7 +381,7 @@ impl Site {
 
 /// A pass through a region, which ends when the value is dropped.
 ///
-/// It ends in the thread where it began, whose instructions it counts. It can't be sent to another one, nor be kept across
+/// It ends in the thread where it began, whose events it counts. It can't be sent to another one, nor be kept across
 /// an `.await` of a task that may change threads:
 ///
 /// ```compile_fail
@@ -300,20 +393,24 @@ pub struct Pass {
     site: &'static Site,
     /// The generation of the process in which the pass began.
     generation: u64,
-    /// The count of the thread's event; `None` if it could not be read.
-    begin: Option<u64>,
+    /// The counts of the thread's events; `None` if they could not be read.
+    begin: Option<Values>,
     /// Makes the type neither `Send` nor `Sync`.
     thread: PhantomData<*const ()>,
 }
 
 impl Pass {
-    /// Returns the instructions of the pass; `None` if it could not be counted.
+    /// Returns the counts of the pass; `None` if it could not be counted.
     #[inline]
-    fn count(&self) -> Option<u64> {
+    fn counts(&self) -> Option<Values> {
         let begin = self.begin?;
         let end = read()?;
-        let count = end.count.checked_sub(begin)?;
-        Some(count.saturating_sub(end.overhead))
+        let mut counts = end.counts;
+        for (count, (begin, overhead)) in counts.iter_mut().zip(begin.into_iter().zip(end.overhead))
+        {
+            *count = count.checked_sub(begin)?.saturating_sub(overhead);
+        }
+        Some(counts)
     }
 }
 
@@ -324,10 +421,12 @@ impl Drop for Pass {
         if self.generation != fork::generation() {
             return;
         }
-        match self.count() {
-            Some(count) => {
+        match self.counts() {
+            Some(counts) => {
                 self.site.passes.fetch_add(1, Ordering::Relaxed);
-                self.site.instructions.fetch_add(count, Ordering::Relaxed);
+                for (sum, count) in self.site.sums.iter().zip(counts) {
+                    sum.fetch_add(count, Ordering::Relaxed);
+                }
             }
             None => {
                 self.site.failed.fetch_add(1, Ordering::Relaxed);

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering, co
 use nix::sys::mman::ProtFlags;
 use nix::unistd::gettid;
 
-use super::Event;
+use super::{Event, Group};
 use crate::sys::Area;
 use crate::{Attempt, Cause, Error};
 
@@ -76,6 +76,28 @@ pub struct UserPage<'a> {
     page: PageMapping,
 }
 
+/// The pages of a group of events of the calling thread: see [`UserPage`].
+///
+/// ```no_run
+/// use perfmon::{Event, Group};
+///
+/// let group = Group::of(Event::instructions().user())
+///     .and(Event::branches().user())
+///     .open()?;
+/// let pages = group.user_pages()?;
+/// let (mut before, mut after) = ([0; 2], [0; 2]);
+/// pages.read(&mut before)?;
+/// let sum: u64 = (0..1000).map(std::hint::black_box).sum();
+/// pages.read(&mut after)?;
+/// println!("{} instructions, {} branches for {sum}", after[0] - before[0], after[1] - before[1]);
+/// # Ok::<(), perfmon::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct GroupPages<'a> {
+    group: &'a Group,
+    pages: Vec<PageMapping>,
+}
+
 /// The mapping of the page.
 ///
 /// # Invariants
@@ -107,6 +129,70 @@ impl<'a> UserPage<'a> {
     pub fn read_counter(&self) -> Option<u64> {
         self.page.read_counter()
     }
+}
+
+impl<'a> GroupPages<'a> {
+    pub(super) fn new(group: &'a Group) -> Result<Self, Error> {
+        let pages = map_pages(group)?;
+        Ok(Self { group, pages })
+    }
+
+    /// Writes the counts in the order of the group: by RDPMC if all events have counters now, else by read(2).
+    ///
+    /// By RDPMC the events are read one after the other, the last one first, some 25 instructions for each one. The
+    /// difference between two calls therefore counts as many instructions of the calls for one event as for another.
+    ///
+    /// # Errors
+    /// As [`Group::read`].
+    ///
+    /// # Panics
+    /// `counts` has another length than the group.
+    #[inline]
+    pub fn read(&self, counts: &mut [u64]) -> Result<(), Error> {
+        read_pages(&self.pages, self.group, counts)
+    }
+
+    /// Writes the counts without a system call. Returns `false` if an event has no counter now, or programs may not use
+    /// RDPMC; some of `counts` are then not written.
+    ///
+    /// # Panics
+    /// As [`read`](Self::read).
+    #[inline]
+    #[must_use]
+    pub fn read_counters(&self, counts: &mut [u64]) -> bool {
+        read_counters(&self.pages, counts)
+    }
+}
+
+/// Maps the pages of all events of a group.
+pub(super) fn map_pages(group: &Group) -> Result<Vec<PageMapping>, Error> {
+    group.events().iter().map(PageMapping::new).collect()
+}
+
+/// Writes the counts of a group with these pages, by RDPMC or by read(2).
+#[inline]
+pub(super) fn read_pages(
+    pages: &[PageMapping],
+    group: &Group,
+    counts: &mut [u64],
+) -> Result<(), Error> {
+    if read_counters(pages, counts) {
+        return Ok(());
+    }
+    group.read_into(counts)
+}
+
+/// Writes the counts of events with these pages by RDPMC, the last one first.
+#[inline]
+fn read_counters(pages: &[PageMapping], counts: &mut [u64]) -> bool {
+    assert_eq!(pages.len(), counts.len(), "a count for each event");
+    for (page, count) in pages.iter().zip(counts).rev() {
+        match page.read_counter() {
+            Some(value) => *count = value,
+            None => return false,
+        }
+    }
+    true
 }
 
 impl PageMapping {
