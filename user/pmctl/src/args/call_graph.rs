@@ -3,9 +3,7 @@
 
 use std::ffi::OsString;
 
-use super::Record;
 use crate::recording::perfdata::UserStack;
-use crate::system::exit::Usage;
 
 /// The source of the program's part of call chains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,52 +88,6 @@ pub(crate) fn with_mode(words: &[OsString], command: &[OsString]) -> Option<Vec<
         words[command_index] = option;
         words
     })
-}
-
-impl Record {
-    /// Returns the mode of the call chains, if they are asked for.
-    pub(super) fn call_graph_mode(&self) -> Option<CallGraphMode> {
-        let frame_pointers = self.chains.then_some(CallGraphMode::FramePointers);
-        self.call_graph.or(frame_pointers)
-    }
-
-    /// Returns the call chains that are asked for.
-    ///
-    /// # Errors
-    /// Only callers in the kernel are asked for, with a mode that is for callers in programs.
-    pub(super) fn call_graph(&self) -> Result<Option<CallGraph>, Usage> {
-        let Some(mode) = self.call_graph_mode() else {
-            return Ok(None);
-        };
-        let kernel = || {
-            if self.user_callchains {
-                KernelCallers::LeftOut
-            } else {
-                KernelCallers::Recorded
-            }
-        };
-        let conflict = |mode| {
-            Err(Usage(format!(
-                "--kernel-callchains leaves out the callers in programs, which --call-graph={mode} finds: give one of the two."
-            )))
-        };
-        Ok(Some(match mode {
-            CallGraphMode::FramePointers => CallGraph::FramePointers(if self.user_callchains {
-                Callers::Programs
-            } else if self.kernel_callchains {
-                Callers::Kernel
-            } else {
-                Callers::All
-            }),
-            CallGraphMode::Dwarf(_) if self.kernel_callchains => return conflict("dwarf"),
-            CallGraphMode::Dwarf(stack) => CallGraph::Dwarf {
-                stack,
-                kernel: kernel(),
-            },
-            CallGraphMode::LastBranches if self.kernel_callchains => return conflict("lbr"),
-            CallGraphMode::LastBranches => CallGraph::LastBranches(kernel()),
-        }))
-    }
 }
 
 #[cfg(test)]

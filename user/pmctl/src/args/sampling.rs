@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::call_graph::CallGraphMode;
+use super::call_graph::{CallGraph, CallGraphMode, Callers, KernelCallers};
 use super::stat::{parse_interval, parse_pid, parse_tid};
 use super::words::ParserWithWords;
 use crate::events::cpus::Cpus;
 use crate::recording::perfdata::BranchKinds;
+use crate::system::exit::Usage;
 
 /// The default period. It is a prime number, so that few loops are in step with it.
 pub(crate) const DEFAULT_PERIOD: u32 = 1_000_003;
@@ -207,6 +208,52 @@ pub(crate) struct Record {
     /// Command to run, with its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+impl Record {
+    /// Returns the mode of the call chains, if they are asked for.
+    pub(super) fn call_graph_mode(&self) -> Option<CallGraphMode> {
+        let frame_pointers = self.chains.then_some(CallGraphMode::FramePointers);
+        self.call_graph.or(frame_pointers)
+    }
+
+    /// Returns the call chains that are asked for.
+    ///
+    /// # Errors
+    /// Only callers in the kernel are asked for, with a mode that is for callers in programs.
+    pub(super) fn call_graph(&self) -> Result<Option<CallGraph>, Usage> {
+        let Some(mode) = self.call_graph_mode() else {
+            return Ok(None);
+        };
+        let kernel = || {
+            if self.user_callchains {
+                KernelCallers::LeftOut
+            } else {
+                KernelCallers::Recorded
+            }
+        };
+        let conflict = |mode| {
+            Err(Usage(format!(
+                "--kernel-callchains leaves out the callers in programs, which --call-graph={mode} finds: give one of the two."
+            )))
+        };
+        Ok(Some(match mode {
+            CallGraphMode::FramePointers => CallGraph::FramePointers(if self.user_callchains {
+                Callers::Programs
+            } else if self.kernel_callchains {
+                Callers::Kernel
+            } else {
+                Callers::All
+            }),
+            CallGraphMode::Dwarf(_) if self.kernel_callchains => return conflict("dwarf"),
+            CallGraphMode::Dwarf(stack) => CallGraph::Dwarf {
+                stack,
+                kernel: kernel(),
+            },
+            CallGraphMode::LastBranches if self.kernel_callchains => return conflict("lbr"),
+            CallGraphMode::LastBranches => CallGraph::LastBranches(kernel()),
+        }))
+    }
 }
 
 /// Options of perf that are accepted without effect, since pmctl always does what they ask for.

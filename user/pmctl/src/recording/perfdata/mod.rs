@@ -36,6 +36,7 @@ mod pipe;
 mod read;
 mod record;
 mod records;
+mod sections;
 mod source;
 mod write;
 
@@ -43,13 +44,13 @@ pub(crate) use attr::{Attr, BranchKinds, EventKind, SampleParts};
 pub(crate) use codec::{decode_record, record_size};
 pub(crate) use features::BuildId;
 pub(crate) use notes::{BufferGaps, FileFacts, Loss, Notes, Symbol, SymbolTable, warn};
-pub(crate) use parts::ReadError;
 pub(crate) use pipe::Pipe;
 pub(crate) use read::read;
 pub(crate) use record::{
     Body, Branch, KERNEL, Map, Record, Sample, Stamp, Task, UserStack, VDSO, is_kernel,
 };
 pub(crate) use records::Records;
+pub(crate) use sections::ReadError;
 pub(crate) use source::RecordingBytes;
 pub(crate) use write::{Finished, Writer, is_full};
 

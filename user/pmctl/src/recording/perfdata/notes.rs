@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::bytes::{Put, Reader};
-use super::parts::{ReadError, part};
+use super::sections::{ReadError, part};
 use super::source::RecordingBytes;
 use crate::system::screen::Colors;
 use crate::system::text::{count, printable};

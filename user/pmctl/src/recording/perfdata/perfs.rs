@@ -13,8 +13,9 @@ use super::codec::{self, FIRST_PERF_TYPE, FORK, MISC_CPUMODE, MISC_KERNEL, SAMPL
 use super::deferred::{CALLCHAIN_DEFERRED, DeferredChains};
 use super::features::Features;
 use super::layout::Layout;
-use super::parts::{self, EVENTS, Header, ParsedParts, RECORDS, ReadError};
+use super::parts::{Header, ParsedParts};
 use super::record::{Body, Map, Record, Task};
+use super::sections::{self, EVENTS, RECORDS, ReadError};
 use super::source::{BlockReader, RecordingBytes};
 use super::{BuildId, ENTRY_SIZE, Host, Notes};
 use crate::system::text::count;
@@ -59,7 +60,7 @@ pub(super) fn parse(
     }
     let mut events = Events::read(source, header, &features.names)?;
     let (start, size) = header.data;
-    let mut section = (start, parts::end(source, (start, size), RECORDS)?);
+    let mut section = (start, sections::end(source, (start, size), RECORDS)?);
     if is_unfinished {
         section.1 = end_of_whole_records(source, section)?;
     }
@@ -201,7 +202,7 @@ impl Events {
     /// Reads the list of events; `names` has a name for each, or is empty.
     fn read(source: &RecordingBytes, header: &Header, names: &[String]) -> Result<Self, ReadError> {
         let broken_events = ReadError::Broken(EVENTS);
-        let entries = parts::part(source, header.attrs, EVENTS)?;
+        let entries = sections::part(source, header.attrs, EVENTS)?;
         let (mut all, mut ids) = (Vec::new(), AHashMap::new());
         // The ids of all events together can't take more bytes than the file has. This bounds the memory for a damaged file.
         let mut rest = source.size();
@@ -215,7 +216,7 @@ impl Events {
             let mut section = Reader(section);
             let section = section.u64().zip(section.u64()).ok_or(broken_events)?;
             rest = rest.checked_sub(section.1).ok_or(broken_events)?;
-            let numbers = parts::part(source, section, EVENTS)?;
+            let numbers = sections::part(source, section, EVENTS)?;
             let mut numbers = Reader(&numbers);
             ids.extend(std::iter::from_fn(|| numbers.u64()).map(|id| (id, all.len())));
             let (attr, others) = Attr::decode_any(&bytes).ok_or(broken_events)?;

@@ -259,8 +259,8 @@ pub(super) fn parse(source: &RecordingBytes) -> Option<ParsedParts> {
 #[cfg(test)]
 mod tests {
     use super::super::example::{example, records};
-    use super::super::parts::ReadError;
     use super::super::read::read;
+    use super::super::sections::ReadError;
     use super::super::{Recording, Records, SymbolTable};
     use super::*;
     use linux_perf_data::{PerfFileReader, PerfFileRecord};

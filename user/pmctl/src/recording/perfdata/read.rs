@@ -7,9 +7,9 @@
 use super::attr::{self, Attr, SampleParts};
 use super::bytes::Reader;
 use super::features::Features;
-use super::parts::{EVENTS, FEATURES, Header, ParsedParts, RECORDS, ReadError, end, part};
+use super::parts::{Header, ParsedParts};
+use super::sections::{EVENTS, FEATURES, RECORDS, ReadError, SECTION_SIZE, end, part};
 use super::source::RecordingBytes;
-use super::write::SECTION_SIZE;
 use super::{ENTRY_SIZE, Event, HEADER_SIZE, MAGIC, Notes, Recording, Records, perfs, pipe};
 
 /// `PERFFILE`, which the first version of the format begins with.

@@ -4,8 +4,8 @@
 
 use super::attr::SampleParts;
 use super::codec::{self, decode_record};
-use super::parts::ReadError;
 use super::record::{Body, Record};
+use super::sections::ReadError;
 use super::source::{BlockReader, RecordingBytes};
 
 /// The unit of offsets: the size of each record is a multiple of it.

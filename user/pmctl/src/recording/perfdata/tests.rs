@@ -8,8 +8,8 @@ use linux_perf_data::{Feature, PerfFileReader, PerfFileRecord};
 use proptest::prelude::*;
 
 use super::example::example;
-use super::parts::ReadError;
 use super::read::read;
+use super::sections::ReadError;
 use super::*;
 
 fn encode(recording: &Recording) -> Vec<u8> {

@@ -10,6 +10,7 @@ use nix::libc;
 
 use super::bytes::Put;
 use super::features::{self, BITS, FeatureContent};
+use super::sections::SECTION_SIZE;
 use super::{
     BuildId, ENTRY_SIZE, Event, FIRST_ID, HEADER_SIZE, Host, MAGIC, Notes, Record, SampleParts,
 };
@@ -40,8 +41,6 @@ impl Section {
     }
 }
 
-/// Size of a section's entry: offset and size.
-pub(super) const SECTION_SIZE: u64 = 16;
 /// Size of an event's identifier.
 const ID_SIZE: u64 = 8;
 /// Bytes of room for a larger attr of an event, since `perf inject` up to 5.10 replaces the attrs by its own, and leaves

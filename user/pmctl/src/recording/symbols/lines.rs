@@ -14,8 +14,8 @@ use blazesym::symbolize::{CodeInfo, Input, Symbolized, Symbolizer};
 use gimli::{DW_AT_GNU_dwo_name, DW_AT_dwo_name, LittleEndian};
 use object::ReadCache;
 
+use super::demangle::demangle;
 use super::elf::SplitDebug;
-use super::names::demangle;
 use super::sections::{content, oversized_section};
 use super::{DebugFiles, Elf, LocatedFile};
 use crate::recording::perfdata::FileVersion;

@@ -5,6 +5,7 @@
 //! gives no names.
 
 mod debug_files;
+mod demangle;
 mod elf;
 pub(crate) mod jit;
 mod kallsyms;

@@ -117,7 +117,7 @@ fn refers_back(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::names::demangle;
+    use super::super::demangle::demangle;
 
     /// The names that GCC and Clang make, and what `c++filt` shows.
     #[test]

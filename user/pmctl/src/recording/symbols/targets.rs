@@ -15,7 +15,7 @@ use object::elf::{
 use object::read::elf::{ElfFile64, Rela as _, SectionHeader as _};
 use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, ReadCache};
 
-use super::names::demangle;
+use super::demangle::demangle;
 use crate::system::files;
 
 type Program<'a> = ElfFile64<'a, LittleEndian, &'a ReadCache<File>>;
