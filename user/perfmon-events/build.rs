@@ -49,6 +49,16 @@ struct Table {
     events: Vec<(String, Encoding)>,
 }
 
+/// The events of all tables.
+struct PackedEvents {
+    /// The names, as [`pack_names`] packs them.
+    names: Vec<u8>,
+    /// The Rust source that says where the blocks of names are.
+    blocks: String,
+    /// The Rust source of everything else.
+    tables: String,
+}
+
 fn main() {
     println!("cargo::rerun-if-changed=tables");
     println!("cargo::rerun-if-changed=build.rs");
@@ -63,10 +73,13 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let table_names = tables.iter().map(|table| &*table.name);
     let (metrics, metric_ranges) = metrics::pack(Path::new("tables/metrics"), table_names);
-    let (names, text) = pack(&tables, &metric_ranges);
-    let text = text + &metrics;
-    fs::write(out.join("names.bin"), names).expect("OUT_DIR can be written");
-    fs::write(out.join("tables.rs"), text).expect("OUT_DIR can be written");
+    let packed = pack(&tables, &metric_ranges);
+    let write = |name, content: &[u8]| {
+        fs::write(out.join(name), content).expect("OUT_DIR can be written");
+    };
+    write("names.bin", &packed.names);
+    write("blocks.rs", packed.blocks.as_bytes());
+    write("tables.rs", (packed.tables + &metrics).as_bytes());
 }
 
 fn read_table(path: &Path) -> Table {
@@ -146,8 +159,8 @@ fn parse_encoding(number: &str, unit_mask: &str, fields: &[&str]) -> Encoding {
     encoding
 }
 
-/// Returns the names, and the Rust source of everything else. `metrics` says for each table where its metrics are.
-fn pack(tables: &[Table], metrics: &[String]) -> (Vec<u8>, String) {
+/// Packs the events. `metrics` says for each table where its metrics are.
+fn pack(tables: &[Table], metrics: &[String]) -> PackedEvents {
     // The order is that of a search without regard to case.
     let mut names: BTreeMap<String, &str> = BTreeMap::new();
     for (name, _) in tables.iter().flat_map(|table| &table.events) {
@@ -157,7 +170,7 @@ fn pack(tables: &[Table], metrics: &[String]) -> (Vec<u8>, String) {
             "{name} has a second spelling"
         );
     }
-    let (bytes, blocks) = pack_names(names.values().copied());
+    let (packed_names, blocks) = pack_names(names.values().copied());
 
     let encodings: BTreeSet<&Encoding> = tables
         .iter()
@@ -197,17 +210,24 @@ fn pack(tables: &[Table], metrics: &[String]) -> (Vec<u8>, String) {
             table.cpus.join(", ")
         );
     }
-    let text = format!(
+    let blocks = format!(
         "pub(super) const NAMES_PER_BLOCK: usize = {NAMES_PER_BLOCK};\npub(super) const NAME_COUNT: usize = {};\n\
-         pub(super) static BLOCKS: [u32; {}] = {blocks:?};\n{}\
+         pub(super) static BLOCKS: [u32; {}] = {blocks:?};\n",
+        names.len(),
+        blocks.len()
+    );
+    let tables = format!(
+        "{}\
          pub(super) static EVENTS: [[u16; 2]; {end}] = [{pairs}];\n\
          pub(super) static MODELS: [Model; {}] = [\n{models}];\n",
-        names.len(),
-        blocks.len(),
         encodings_text(&encodings),
         tables.len()
     );
-    (bytes, text)
+    PackedEvents {
+        names: packed_names,
+        blocks,
+        tables,
+    }
 }
 
 /// Returns the encodings as Rust source. Registers and periods, which have few different values, have tables of their own.

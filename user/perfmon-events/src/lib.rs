@@ -139,7 +139,7 @@ mod tables {
     include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 }
 
-use tables::{BLOCKS, ENCODINGS, EVENTS, EXTRAS, MODELS, NAME_COUNT, NAMES_PER_BLOCK, PERIODS};
+use tables::{ENCODINGS, EVENTS, EXTRAS, MODELS, PERIODS};
 
 /// Returns all models, by name.
 #[must_use]

@@ -6,7 +6,13 @@
 
 use std::cmp::Ordering;
 
-use super::{BLOCKS, NAME_COUNT, NAMES_PER_BLOCK};
+use blocks::{BLOCKS, NAME_COUNT, NAMES_PER_BLOCK};
+
+/// The blocks, by the build script.
+#[allow(clippy::unreadable_literal, reason = "no one reads them")]
+mod blocks {
+    include!(concat!(env!("OUT_DIR"), "/blocks.rs"));
+}
 
 static PACKED_NAMES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/names.bin"));
 
