@@ -30,9 +30,9 @@ pub(super) fn pack<'a>(
     let numbers: BTreeMap<&str, u16> = (0..).zip(&texts).map(|(n, text)| (*text, n)).collect();
     let number = |text: &String| numbers[&**text];
 
-    let (mut metrics, mut left_out, mut places) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut metrics, mut unsupported, mut places) = (Vec::new(), Vec::new(), Vec::new());
     for lines in &lines {
-        let first = (metrics.len(), left_out.len());
+        let first = (metrics.len(), unsupported.len());
         for line in lines {
             match &line[..] {
                 [name, groups, factor, unit, formula, threshold] => metrics.push(format!(
@@ -45,17 +45,17 @@ pub(super) fn pack<'a>(
                     number(threshold),
                 )),
                 [name, _, needed] => {
-                    left_out.push(format!("[{}, {}]", number(name), number(needed)));
+                    unsupported.push(format!("[{}, {}]", number(name), number(needed)));
                 }
                 _ => panic!("a metric has the wrong number of fields: {line:?}"),
             }
         }
         places.push(format!(
-            "metrics: ({}, {}), left_out: ({}, {})",
+            "metrics: ({}, {}), unsupported_metrics: ({}, {})",
             first.0,
             metrics.len(),
             first.1,
-            left_out.len()
+            unsupported.len()
         ));
     }
     // Offsets instead of references, which the program would have to relocate at each start.
@@ -65,13 +65,13 @@ pub(super) fn pack<'a>(
     }
     let text = format!(
         "pub(super) static METRICS: [metrics::PackedMetric; {}] = [\n{}];\n\
-         pub(super) static LEFT_OUT: [[u16; 2]; {}] = [{}];\n\
+         pub(super) static UNSUPPORTED_METRICS: [[u16; 2]; {}] = [{}];\n\
          pub(super) static TEXTS: &str = {:?};\n\
          pub(super) static STARTS: [u32; {}] = {:?};\n",
         metrics.len(),
         metrics.join(",\n"),
-        left_out.len(),
-        left_out.join(","),
+        unsupported.len(),
+        unsupported.join(","),
         texts.iter().copied().collect::<String>(),
         starts.len(),
         starts

@@ -59,8 +59,8 @@ pub struct Model {
     events: (usize, usize),
     /// The index of the first metric, and the one after the last.
     metrics: (usize, usize),
-    /// The index of the first metric that the model lacks, and the one after the last.
-    left_out: (usize, usize),
+    /// The index of the first metric that needs more than core events, and the one after the last.
+    unsupported_metrics: (usize, usize),
 }
 
 /// Processors of one family with consecutive model numbers.
@@ -235,7 +235,7 @@ impl Model {
 
     /// Returns one of the processors with these events.
     #[must_use]
-    pub fn cpu(&self) -> Cpu {
+    pub fn example_cpu(&self) -> Cpu {
         let range = &self.cpus[0];
         Cpu {
             vendor: range.vendor,

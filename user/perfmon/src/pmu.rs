@@ -165,7 +165,7 @@ impl Pmu {
     #[must_use]
     pub fn of_model(model: &Model) -> Self {
         Self::from_cpuid(&ModelCpuid {
-            cpu: model.cpu(),
+            cpu: model.example_cpu(),
             general: model.general_counters(),
             fixed: model.fixed_counters(),
             has_unit_mask_2: model.has_unit_mask_2(),
@@ -448,7 +448,7 @@ pub(crate) mod testing {
     pub(crate) fn skylake_with(general: u8) -> Pmu {
         let model = perfmon_events::model("skylake").expect("it is there");
         Pmu::from_cpuid(&super::ModelCpuid {
-            cpu: model.cpu(),
+            cpu: model.example_cpu(),
             general,
             fixed: 0,
             has_unit_mask_2: false,

@@ -5,7 +5,7 @@ mod common;
 mod formula;
 
 use super::Model;
-use super::tables::{LEFT_OUT, METRICS, STARTS, TEXTS};
+use super::tables::{METRICS, STARTS, TEXTS, UNSUPPORTED_METRICS};
 
 pub use common::common;
 pub use formula::{Formula, Mistake, Operator};
@@ -86,8 +86,10 @@ impl Model {
     }
 
     /// Returns the metrics of perf that need more than core events, each with the first other thing that it needs.
-    pub fn metrics_left_out(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
-        LEFT_OUT[self.left_out.0..self.left_out.1]
+    pub fn unsupported_metrics(
+        &self,
+    ) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
+        UNSUPPORTED_METRICS[self.unsupported_metrics.0..self.unsupported_metrics.1]
             .iter()
             .map(|[name, needed]| (stored_text(*name), stored_text(*needed)))
     }

@@ -47,9 +47,9 @@ pub(super) fn matching_metrics(
             events,
         });
     }
-    let left_out = pmu.model().into_iter().flat_map(Model::metrics_left_out);
-    let left_out = left_out.filter(|(name, _)| has_match(glob, std::iter::once(*name)));
-    listed_metrics.extend(left_out.map(|(name, needed)| ListedMetric {
+    let unsupported = pmu.model().into_iter().flat_map(Model::unsupported_metrics);
+    let unsupported = unsupported.filter(|(name, _)| has_match(glob, std::iter::once(*name)));
+    listed_metrics.extend(unsupported.map(|(name, needed)| ListedMetric {
         name,
         metric: None,
         events: Vec::new(),

@@ -71,8 +71,8 @@ pub(crate) fn find(word: &str, all: &[Metric], pmu: &Pmu) -> Result<WantedMetric
             is_group: true,
         });
     }
-    let mut left_out = pmu.model().into_iter().flat_map(Model::metrics_left_out);
-    if let Some((name, needed)) = left_out.find(|(name, _)| is_word(name)) {
+    let mut unsupported = pmu.model().into_iter().flat_map(Model::unsupported_metrics);
+    if let Some((name, needed)) = unsupported.find(|(name, _)| is_word(name)) {
         return Err(Usage(format!(
             "-M: {name} needs {needed}, which is not an event of a core, and the driver counts only these.\n\
              `perf stat -M {name}` counts it, where the kernel has a driver for it."
