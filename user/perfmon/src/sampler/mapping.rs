@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::raw::RawRecord;
-use super::{Stamp, Task};
+use super::stamp::{HEADER_WORDS, Stamp, TRAILER_WORDS, Task, split_word};
 
 /// A mapping that can be executed.
 #[derive(Clone, Debug)]
@@ -30,16 +30,36 @@ pub struct Mapping<'a> {
     pub flags: u32,
     /// The time and the CPU of the mapping.
     pub stamp: Stamp,
-    pub(super) record: RawRecord<'a>,
+    record: RawRecord<'a>,
     /// The indices of the record's words that hold the name.
-    pub(super) name: Range<usize>,
+    name: Range<usize>,
 }
 
-impl Mapping<'_> {
+impl<'a> Mapping<'a> {
     /// Index of the first word of the name.
-    pub(super) const NAME: usize = 8;
+    const NAME: usize = 8;
     /// The fewest words that a record has.
     pub(super) const MIN_WORDS: usize = Self::NAME + 1;
+
+    /// Decodes a record of at least [`Self::MIN_WORDS`] words.
+    pub(super) fn new(record: RawRecord<'a>) -> Self {
+        let word = |index: usize| record.word(HEADER_WORDS + index);
+        let (protection, flags) = split_word(word(7));
+        Self {
+            task: Task::new(word(0)),
+            start: word(1),
+            size: word(2),
+            offset: word(3),
+            device: split_word(word(4)),
+            inode: word(5),
+            generation: word(6),
+            protection,
+            flags,
+            stamp: Stamp::at_end(record),
+            record,
+            name: HEADER_WORDS + Self::NAME..record.size() - TRAILER_WORDS,
+        }
+    }
 
     /// Returns the path of the file, or a name such as `[vdso]` or `//anon` for a mapping without a file.
     #[must_use]

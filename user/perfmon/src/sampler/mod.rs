@@ -40,6 +40,7 @@ mod mapping;
 mod raw;
 mod record;
 mod records;
+mod stamp;
 mod wait;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -52,8 +53,9 @@ use crate::{Attempt, Device, Error};
 
 pub use mapping::Mapping;
 pub use raw::RawRecord;
-pub use record::{Callchain, Frame, Record, Sample, Stamp, Task, TaskName};
+pub use record::{Callchain, Frame, Record, Sample};
 pub use records::{Iter, RawRecords, Records};
+pub use stamp::{Stamp, Task, TaskName};
 
 /// Default size of a ring, in pages.
 pub(crate) const DEFAULT_PAGES: usize = 64;
