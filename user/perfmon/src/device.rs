@@ -8,73 +8,13 @@ use std::sync::Arc;
 use nix::errno::Errno;
 use perfmon_core::abi;
 
+use crate::event::{Owner, Owners};
+use crate::properties::{Configuration, Counters, Info, Properties, Timestamp};
 use crate::sys::{Access, Call, Driver, Node};
 use crate::{Attempt, Cause, CounterId, Error, EventSelect};
 
 /// Path of the device.
 pub const PATH: &str = "/dev/perfmon";
-
-/// The number and the width of one kind of counters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counters {
-    /// Number of the counters on each CPU.
-    pub number: u16,
-    /// Width of the hardware counter in bits. The driver extends values to 64 bits.
-    pub width: u16,
-}
-
-/// Counters of the CPUs of this machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Properties {
-    /// The version of architectural performance monitoring (CPUID leaf 0AH); on AMD 1, or 2 with
-    /// PerfMonV2.
-    pub pmu_version: u16,
-    /// General counters, which count any event.
-    pub general: Counters,
-    /// Fixed-function counters.
-    pub fixed: Counters,
-    /// Values that are not counted by the PMU, such as SMIs and temperature.
-    pub misc: Counters,
-    /// The last branches can be recorded.
-    pub last_branch: bool,
-}
-
-/// Properties beyond [`Properties`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Info {
-    /// The highest possible CPU number + 1: how many buffers a trace has.
-    pub cpu_ids: u32,
-    /// The [rate](crate::trace::Event::rate) of an event may be above 2^31.
-    pub has_full_width_writes: bool,
-    /// The driver keeps Linux's perf off the counters by a perf event on each CPU; perf's other events wait.
-    pub has_place_holders: bool,
-    /// Events can record the mappings of programs ([`Builder::mappings`](crate::event::Builder::mappings)).
-    pub has_mappings: bool,
-    /// The values that the CPUs have: bit n stands for event n of `PERFMON_GROUP_MISC`.
-    pub misc_events: u64,
-}
-
-/// A reading of the time-stamp counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Timestamp {
-    /// Its frequency in MHz, rounded down.
-    pub mhz: u32,
-    /// Its value on the CPU that executed the call.
-    pub ticks: u64,
-}
-
-/// Set-up of a counter, as [`Device::configuration`] returns it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Configuration {
-    /// The event select that the counter counts.
-    pub select: EventSelect,
-    /// The counter runs.
-    pub running: bool,
-}
 
 /// The driver, open for reading. Any number of programs may have it open for reading at once.
 ///
@@ -298,6 +238,36 @@ impl Device {
             select,
             running: raw.pmc2_select & (u64::from(abi::PMCF_EN) << 16) != 0,
         })
+    }
+
+    /// Returns the counters that are not free, with their owners.
+    #[must_use]
+    pub fn owners(&self) -> Owners {
+        let numbers = |counters: u16| 0..u8::try_from(counters).unwrap_or(u8::MAX);
+        let general = numbers(self.properties.general.number).map(CounterId::General);
+        let fixed = numbers(self.properties.fixed.number).map(CounterId::Fixed);
+        let owned_counters = general
+            .chain(fixed)
+            // Skips counters whose owner can't be read: no event gets them.
+            .filter_map(|id| Some((id, self.owner(id).ok()??)));
+        Owners(owned_counters.collect())
+    }
+
+    /// Returns the owner of a counter; `None` if it is free.
+    ///
+    /// # Errors
+    /// [`Cause::Invalid`] if the CPUs have no such counter.
+    pub fn owner(&self, id: CounterId) -> Result<Option<Owner>, Error> {
+        let mut raw = abi::perfmon_counter_owner {
+            num: id.number(),
+            kind: 0,
+            pid: 0,
+            users: 0,
+            comm: [0; 16],
+            reserved: [0; 2],
+        };
+        self.call(Call::GetOwner(&mut raw), || Attempt::Owner(id))?;
+        Ok(Owner::from_raw(&raw))
     }
 
     /// Creates a device from a driver and its properties.

@@ -27,6 +27,7 @@ mod device;
 mod error;
 pub mod event;
 pub mod pmu;
+mod properties;
 pub mod sampler;
 mod select;
 mod session;
@@ -35,7 +36,7 @@ pub mod sys;
 mod text;
 pub mod trace;
 
-pub use device::{Configuration, Counters, Device, Info, PATH, Properties, Timestamp};
+pub use device::{Device, PATH};
 pub use error::{Attempt, Cause, Error};
 pub use event::{Encoding, Event, Group, measure};
 /// The kernel's "errno", as in [`Cause::Unexpected`].
@@ -43,6 +44,7 @@ pub use nix::errno::Errno;
 /// The structures and numbers of `include/uapi/linux/perfmon.h`.
 pub use perfmon_core::abi;
 pub use pmu::Pmu;
+pub use properties::{Configuration, Counters, Info, Properties, Timestamp};
 pub use sampler::Sampler;
 pub use select::{CounterId, EventSelect, Modes};
 pub use session::{Counter, Session};

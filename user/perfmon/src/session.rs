@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use perfmon_core::abi;
 
-use crate::device::Configuration;
+use crate::properties::Configuration;
 use crate::sys::{Access, Call, Driver};
 use crate::trace::{Alloc, Allocated, EventId, Trace};
 use crate::{Attempt, Cause, CounterId, Device, Error, EventSelect};

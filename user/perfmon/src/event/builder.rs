@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The configuration of an event before it is opened: which event, which tasks, and when it counts.
 
-use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -11,63 +10,10 @@ use perfmon_core::abi::PERFMON_EVENT_ROTATE;
 use perfmon_core::logic::event_attr::{self as attr, PerfEventAttr};
 use zerocopy::IntoBytes;
 
-use super::{Cgroup, Encoding, Event, EventLabel, Owners, shared};
-use crate::sampler::DEFAULT_PAGES;
-use crate::spec::{self, EventSpec};
+use super::target::Tasks;
+use super::{Cgroup, Encoding, Event, EventLabel, Target, shared};
 use crate::sys::{Driver, EventOpen};
-use crate::{Attempt, Cause, Device, Error, EventSelect, Modes, Pmu};
-
-/// The tasks that an event counts, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    pub(super) tasks: Tasks,
-    pub(super) cpu: i32,
-}
-
-/// The tasks that an event counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Tasks {
-    /// The argument `pid` of `perf_event_open(2)`: 0 is the calling thread, -1 all tasks, any other a thread's ID.
-    Pid(i32),
-    /// Tasks of a cgroup and of its descendants.
-    Cgroup(Cgroup),
-}
-
-impl Target {
-    /// The calling thread, on any CPU.
-    const THIS_THREAD: Self = Self {
-        tasks: Tasks::Pid(0),
-        cpu: -1,
-    };
-
-    /// Returns whether the target is not restricted to one CPU.
-    pub(crate) fn is_on_all_cpus(&self) -> bool {
-        self.cpu == -1
-    }
-
-    /// Returns the cgroup, if the target is one.
-    pub(crate) fn cgroup(&self) -> Option<&Cgroup> {
-        match &self.tasks {
-            Tasks::Pid(_) => None,
-            Tasks::Cgroup(cgroup) => Some(cgroup),
-        }
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.tasks {
-            Tasks::Pid(-1) => f.write_str("all tasks")?,
-            Tasks::Pid(0) => f.write_str("this thread")?,
-            Tasks::Pid(pid) => write!(f, "task {pid}")?,
-            Tasks::Cgroup(cgroup) => write!(f, "cgroup {}", cgroup.path().display())?,
-        }
-        match self.cpu {
-            -1 => Ok(()),
-            cpu => write!(f, " on CPU {cpu}"),
-        }
-    }
-}
+use crate::{Attempt, Cause, Device, Error, Modes};
 
 /// The configuration of an [`Event`]: what it counts, of which tasks, and when. [`open`](Self::open) opens it.
 ///
@@ -83,6 +29,9 @@ pub struct Builder {
     /// The event shares a counter in turns with others if no counter is free.
     pub(super) takes_turns: bool,
 }
+
+/// Default size of a ring, in pages.
+const DEFAULT_PAGES: usize = 64;
 
 /// `PERF_FLAG_PID_CGROUP`.
 const PID_IS_CGROUP: u32 = 1 << 2;
@@ -281,109 +230,11 @@ impl Builder {
             Err(errno) => {
                 let attempt = Attempt::OpenEvent(self.label.clone(), Box::new(self.target.clone()));
                 let cause = match errno {
-                    Errno::EBUSY => Cause::NoFreeCounter(Owners::of(device)),
+                    Errno::EBUSY => Cause::NoFreeCounter(device.owners()),
                     errno => return Err(Error::new(attempt, errno)),
                 };
                 Err(Error { attempt, cause })
             }
-        }
-    }
-}
-
-/// Events that have a name; [`Builder::open`] opens them.
-impl Event {
-    /// Instructions that retired.
-    pub fn instructions() -> Builder {
-        Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_INSTRUCTIONS))
-    }
-
-    /// Cycles in which the CPU was not halted.
-    pub fn cycles() -> Builder {
-        Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_CPU_CYCLES))
-    }
-
-    /// Cycles of the CPU at the rate of the time-stamp counter.
-    pub fn reference_cycles() -> Builder {
-        Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_REF_CPU_CYCLES))
-    }
-
-    /// Branches that retired.
-    pub fn branches() -> Builder {
-        Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_BRANCH_INSTRUCTIONS))
-    }
-
-    /// Branches that retired and were mispredicted.
-    pub fn branch_misses() -> Builder {
-        Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_BRANCH_MISSES))
-    }
-
-    /// Accesses to the last level of the cache.
-    pub fn cache_references() -> Builder {
-        Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_CACHE_REFERENCES))
-    }
-
-    /// Accesses to the last level of the cache that missed it.
-    pub fn cache_misses() -> Builder {
-        Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_CACHE_MISSES))
-    }
-
-    /// An event that never happens and takes no counter. It serves to get records without samples: see
-    /// [`tasks`](Builder::tasks) and [`mappings`](Builder::mappings).
-    pub fn dummy() -> Builder {
-        Builder::new(Encoding::Dummy)
-    }
-
-    /// The event that the CPU's manual lists under these numbers. The modes of the select are ignored.
-    pub fn raw(select: EventSelect) -> Builder {
-        Builder::new(Encoding::Raw(select))
-    }
-
-    /// Finds an event by its name, with modes, on the current CPU: `branch-misses`, `instructions:u`,
-    /// `L1-dcache-load-misses`, `INST_RETIRED.ANY`, `r01c2`, `cpu/event=0xc0,cmask=1/k`. [`spec`] describes the names.
-    ///
-    /// ```no_run
-    /// use perfmon::Event;
-    ///
-    /// let event = Event::named("instructions:u")?.this_thread().open()?;
-    /// # Ok::<(), perfmon::Error>(())
-    /// ```
-    ///
-    /// ```
-    /// # use perfmon::Event;
-    /// let error = Event::named("instrucions:u").unwrap_err();
-    /// assert_eq!(error.to_string(), "can't count `instrucions:u`: no event is called `instrucions`");
-    /// assert_eq!(error.cause.help(), Some("Did you mean `instructions`?"));
-    /// ```
-    ///
-    /// # Errors
-    /// [`Cause::Spec`] if no event has the name, or the CPU lacks the event; [`Cause::SeveralEvents`] if the text names
-    /// several; [`Cause::ChosenCounter`] if the text asks for a counter, which the driver chooses.
-    pub fn named(name: &str) -> Result<Builder, Error> {
-        Self::named_on(name, &Pmu::of_this_cpu())
-    }
-
-    /// Finds an event by its name on another PMU.
-    ///
-    /// # Errors
-    /// As [`named`](Self::named).
-    pub fn named_on(name: &str, pmu: &Pmu) -> Result<Builder, Error> {
-        let find_error = |cause| Error {
-            attempt: Attempt::FindEvent(name.to_owned()),
-            cause,
-        };
-        let events = spec::parse_without_groups(name, pmu);
-        let events = events.map_err(|error| find_error(Cause::Spec(Box::new(error))))?;
-        match &events[..] {
-            [
-                EventSpec {
-                    pinned: Some(counter),
-                    ..
-                },
-            ] => Err(find_error(Cause::ChosenCounter(*counter))),
-            [event] => event
-                .builder()
-                .ok_or_else(|| find_error(Cause::NoSuchEvent)),
-            _ => Err(find_error(Cause::SeveralEvents)),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::unistd::Pid;
 
-use super::{Encoding, EventLabel, UserPage};
+use super::{Encoding, EventLabel};
 use crate::sys::{Driver, EventCall};
 use crate::{Attempt, Cause, Error};
 
@@ -132,14 +132,6 @@ impl Event {
         let number = if self.reads_lost { 4 } else { 3 };
         self.read_words(&mut words[..number])?;
         Ok(words)
-    }
-
-    /// Maps the page that lets the calling thread read the count without a system call.
-    ///
-    /// # Errors
-    /// [`Cause::OtherThread`] unless the event counts the calling thread on all CPUs, and the errors of mmap(2).
-    pub fn user_page(&self) -> Result<UserPage<'_>, Error> {
-        UserPage::new(self)
     }
 
     /// Fills all of `words`.

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use perfmon_core::logic::event_attr as attr;
 
-use super::user_page::GroupPages;
 use super::{Builder, Encoding, Event, EventLabel, shared};
 use crate::sys::EventCall;
 use crate::{Device, Error};
@@ -130,14 +129,6 @@ impl Group {
         self.leader().read_words(words)?;
         counts.copy_from_slice(&words[READ_HEADER_WORDS..]);
         Ok(())
-    }
-
-    /// Maps the pages that let the calling thread read all counts without a system call.
-    ///
-    /// # Errors
-    /// As [`Event::user_page`].
-    pub fn user_pages(&self) -> Result<GroupPages<'_>, Error> {
-        GroupPages::new(self)
     }
 
     /// Returns the number of tasks that the group has stopped counting: see [`Event::tasks_not_followed`].

@@ -5,8 +5,7 @@ use std::fmt;
 
 use perfmon_core::abi;
 
-use crate::sys::Call;
-use crate::{Attempt, CounterId, Device, Error, printable};
+use crate::{CounterId, printable};
 
 /// A kind of owner of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +41,34 @@ pub struct Owner {
     pub comm: String,
 }
 
+impl Owner {
+    /// Converts the driver's answer; `None` if the counter is free.
+    pub(crate) fn from_raw(raw: &abi::perfmon_counter_owner) -> Option<Self> {
+        let kind = match raw.kind {
+            abi::PERFMON_OWNER_NONE => return None,
+            abi::PERFMON_OWNER_PERF => OwnerKind::Perf,
+            abi::PERFMON_OWNER_SESSION => OwnerKind::Session,
+            abi::PERFMON_OWNER_TRACE => OwnerKind::Trace,
+            abi::PERFMON_OWNER_TASKS => OwnerKind::Tasks,
+            abi::PERFMON_OWNER_CPUS => OwnerKind::Cpus,
+            abi::PERFMON_OWNER_EVENTS => OwnerKind::Events,
+            other => OwnerKind::Other(other),
+        };
+        let comm: Vec<u8> = raw
+            .comm
+            .iter()
+            .map(|byte| byte.to_ne_bytes()[0])
+            .take_while(|byte| *byte != 0)
+            .collect();
+        Some(Self {
+            kind,
+            pid: u32::try_from(raw.pid).ok().filter(|pid| *pid != 0),
+            users: raw.users,
+            comm: String::from_utf8_lossy(&comm).into_owned(),
+        })
+    }
+}
+
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count_events = |of: &str| match self.users {
@@ -65,52 +92,6 @@ impl fmt::Display for Owner {
     }
 }
 
-impl Device {
-    /// Returns the counters that are not free, with their owners.
-    #[must_use]
-    pub fn owners(&self) -> Owners {
-        Owners::of(self)
-    }
-
-    /// Returns the owner of a counter; `None` if it is free.
-    ///
-    /// # Errors
-    /// [`Cause::Invalid`](crate::Cause::Invalid) if the CPUs have no such counter.
-    pub fn owner(&self, id: CounterId) -> Result<Option<Owner>, Error> {
-        let mut raw = abi::perfmon_counter_owner {
-            num: id.number(),
-            kind: 0,
-            pid: 0,
-            users: 0,
-            comm: [0; 16],
-            reserved: [0; 2],
-        };
-        self.call(Call::GetOwner(&mut raw), || Attempt::Owner(id))?;
-        let kind = match raw.kind {
-            abi::PERFMON_OWNER_NONE => return Ok(None),
-            abi::PERFMON_OWNER_PERF => OwnerKind::Perf,
-            abi::PERFMON_OWNER_SESSION => OwnerKind::Session,
-            abi::PERFMON_OWNER_TRACE => OwnerKind::Trace,
-            abi::PERFMON_OWNER_TASKS => OwnerKind::Tasks,
-            abi::PERFMON_OWNER_CPUS => OwnerKind::Cpus,
-            abi::PERFMON_OWNER_EVENTS => OwnerKind::Events,
-            other => OwnerKind::Other(other),
-        };
-        let comm: Vec<u8> = raw
-            .comm
-            .iter()
-            .map(|byte| byte.to_ne_bytes()[0])
-            .take_while(|byte| *byte != 0)
-            .collect();
-        Ok(Some(Owner {
-            kind,
-            pid: u32::try_from(raw.pid).ok().filter(|pid| *pid != 0),
-            users: raw.users,
-            comm: String::from_utf8_lossy(&comm).into_owned(),
-        }))
-    }
-}
-
 /// Counters that are not free, with the owner of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owners(pub Vec<(CounterId, Owner)>);
@@ -120,19 +101,6 @@ impl Owners {
     #[must_use]
     pub fn contains_kind(&self, kind: OwnerKind) -> bool {
         self.0.iter().any(|(_, owner)| owner.kind == kind)
-    }
-
-    /// Reads the owner of each counter.
-    pub(super) fn of(device: &Device) -> Self {
-        let numbers = |counters: u16| 0..u8::try_from(counters).unwrap_or(u8::MAX);
-        let properties = device.properties();
-        let general = numbers(properties.general.number).map(CounterId::General);
-        let fixed = numbers(properties.fixed.number).map(CounterId::Fixed);
-        let owned_counters = general
-            .chain(fixed)
-            // Skips counters whose owner can't be read: no event gets them.
-            .filter_map(|id| Some((id, device.owner(id).ok()??)));
-        Self(owned_counters.collect())
     }
 }
 

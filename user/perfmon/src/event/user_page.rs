@@ -109,11 +109,17 @@ pub(super) struct PageMapping {
     thread: PhantomData<*const ()>,
 }
 
-impl<'a> UserPage<'a> {
-    pub(super) fn new(event: &'a Event) -> Result<Self, Error> {
-        PageMapping::new(event).map(|page| Self { event, page })
+impl Event {
+    /// Maps the page that lets the calling thread read the count without a system call.
+    ///
+    /// # Errors
+    /// [`Cause::OtherThread`] unless the event counts the calling thread on all CPUs, and the errors of mmap(2).
+    pub fn user_page(&self) -> Result<UserPage<'_>, Error> {
+        PageMapping::new(self).map(|page| UserPage { event: self, page })
     }
+}
 
+impl UserPage<'_> {
     /// Returns the count, by RDPMC if the event has a counter now, else by read(2).
     ///
     /// # Errors
@@ -131,12 +137,18 @@ impl<'a> UserPage<'a> {
     }
 }
 
-impl<'a> GroupPages<'a> {
-    pub(super) fn new(group: &'a Group) -> Result<Self, Error> {
-        let pages = map_pages(group)?;
-        Ok(Self { group, pages })
+impl Group {
+    /// Maps the pages that let the calling thread read all counts without a system call.
+    ///
+    /// # Errors
+    /// As [`Event::user_page`].
+    pub fn user_pages(&self) -> Result<GroupPages<'_>, Error> {
+        let pages = map_pages(self)?;
+        Ok(GroupPages { group: self, pages })
     }
+}
 
+impl GroupPages<'_> {
     /// Writes the counts in the order of the group: by RDPMC if all events have counters now, else by read(2).
     ///
     /// By RDPMC the events are read one after the other, the last one first, some 25 instructions for each one. The

@@ -57,9 +57,6 @@ pub use record::{Callchain, Frame, Record, Sample};
 pub use records::{Iter, RawRecords, Records};
 pub use stamp::{Stamp, Task, TaskName};
 
-/// Default size of a ring, in pages.
-pub(crate) const DEFAULT_PAGES: usize = 64;
-
 /// An event that writes samples into a ring, until it is dropped. [`Builder::sample`] opens it.
 #[derive(Debug)]
 pub struct Sampler {

@@ -30,12 +30,14 @@
 //! # Ok::<(), spec::SpecError>(())
 //! ```
 //!
-//! `parse` knows only the syntax, `names` and `cache` the names that do not depend on the CPU, `listed` the names of the
+//! `parse` knows only the syntax, `names` and `cache_event` the names that do not depend on the CPU, `listed` the names of the
 //! CPU's model, and `resolve` combines them. The encodings are those of the module and of [`perfmon_events`].
 
 mod cache;
+mod cache_event;
 mod error;
 mod listed;
+mod meaning;
 mod modifiers;
 mod names;
 mod on_counters;
@@ -47,10 +49,12 @@ use error::Fault;
 use parse::Spec;
 use resolve::resolve;
 
-pub use cache::{CacheEvent, cache_events};
+pub use cache::cache_events;
+pub use cache_event::CacheEvent;
 pub use error::SpecError;
 pub use listed::{counters_of_listed, register_name, select_of};
-pub use names::{Meaning, NamedEvent, named_events};
+pub use meaning::Meaning;
+pub use names::{NamedEvent, named_events};
 pub use on_counters::OnCounters;
 /// The lists of events of all CPU models.
 pub use perfmon_events as models;

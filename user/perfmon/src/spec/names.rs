@@ -5,149 +5,18 @@
 //! are in `listed`.
 
 use perfmon_core::abi;
-use perfmon_core::logic::event_attr as attr;
 use perfmon_core::logic::hardware_events::hardware_event;
 use perfmon_core::logic::trace_events::architectural_select;
 
-use super::cache;
+use super::cache_event;
 use super::listed::is_counted;
+use super::meaning::Meaning;
 use super::on_counters::OnCounters;
 use crate::event::Encoding;
 use crate::pmu::{Pmu, Vendor};
 
-/// Meaning of an event, the same for all vendors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Meaning {
-    /// Instructions that retired.
-    Instructions,
-    /// Cycles in which the CPU was not halted.
-    Cycles,
-    /// Cycles at the rate of the time-stamp counter.
-    ReferenceCycles,
-    /// Cycles at the rate of the bus or of the crystal.
-    BusCycles,
-    /// Accesses to the last level of the cache.
-    CacheReferences,
-    /// Accesses to the last level of the cache that missed it.
-    CacheMisses,
-    /// Branches that retired.
-    Branches,
-    /// Branches that retired and were mispredicted.
-    BranchMisses,
-    /// Issue slots of the pipeline, as Intel's top-down method counts them.
-    Slots,
-    /// Cycles in which the front end delivered nothing.
-    StalledFrontend,
-    /// Cycles in which the back end executed nothing.
-    StalledBackend,
-}
-
 use Meaning as M;
 use Vendor::{Amd, Intel};
-
-/// Every meaning with its `PERF_COUNT_HW_*`, if it has one, and its names for perf, the preferred one first.
-const MEANINGS: &[(Meaning, Option<u32>, &[&str])] = &[
-    (
-        M::Instructions,
-        Some(attr::PERF_COUNT_HW_INSTRUCTIONS),
-        &["instructions"],
-    ),
-    (
-        M::Cycles,
-        Some(attr::PERF_COUNT_HW_CPU_CYCLES),
-        &["cycles", "cpu-cycles"],
-    ),
-    (
-        M::ReferenceCycles,
-        Some(attr::PERF_COUNT_HW_REF_CPU_CYCLES),
-        &["ref-cycles"],
-    ),
-    (
-        M::BusCycles,
-        Some(attr::PERF_COUNT_HW_BUS_CYCLES),
-        &["bus-cycles"],
-    ),
-    (
-        M::CacheReferences,
-        Some(attr::PERF_COUNT_HW_CACHE_REFERENCES),
-        &["cache-references"],
-    ),
-    (
-        M::CacheMisses,
-        Some(attr::PERF_COUNT_HW_CACHE_MISSES),
-        &["cache-misses"],
-    ),
-    (
-        M::Branches,
-        Some(attr::PERF_COUNT_HW_BRANCH_INSTRUCTIONS),
-        &["branches", "branch-instructions"],
-    ),
-    (
-        M::BranchMisses,
-        Some(attr::PERF_COUNT_HW_BRANCH_MISSES),
-        &["branch-misses"],
-    ),
-    (M::Slots, None, &["slots"]),
-    (
-        M::StalledFrontend,
-        Some(attr::PERF_COUNT_HW_STALLED_CYCLES_FRONTEND),
-        &["stalled-cycles-frontend", "idle-cycles-frontend"],
-    ),
-    (
-        M::StalledBackend,
-        Some(attr::PERF_COUNT_HW_STALLED_CYCLES_BACKEND),
-        &["stalled-cycles-backend", "idle-cycles-backend"],
-    ),
-];
-
-impl Meaning {
-    /// Returns perf's number, `PERF_COUNT_HW_*`; `None` if perf has none.
-    #[must_use]
-    pub fn number(self) -> Option<u32> {
-        let row = MEANINGS.iter().find(|(meaning, ..)| *meaning == self);
-        row.and_then(|(_, number, _)| *number)
-    }
-
-    /// Returns perf's names, the preferred one first.
-    #[must_use]
-    pub fn names(self) -> &'static [&'static str] {
-        let row = MEANINGS.iter().find(|(meaning, ..)| *meaning == self);
-        row.map_or(&[], |(_, _, names)| *names)
-    }
-
-    /// Finds a meaning by perf's name; case does not matter.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        let is_name = |known: &str| known.eq_ignore_ascii_case(name);
-        let row = MEANINGS
-            .iter()
-            .find(|(.., names)| names.iter().any(|known| is_name(known)))?;
-        Some(row.0)
-    }
-
-    /// Returns the bit in CPUID.0AH:EBX of Intel's architectural event with this meaning, if there is one.
-    pub(super) fn architectural(self) -> Option<u32> {
-        match self {
-            M::Cycles => Some(abi::PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES),
-            M::Instructions => Some(abi::PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED),
-            M::BusCycles => Some(abi::PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES),
-            M::CacheReferences => Some(abi::PERFMON_ARCH_EVENT_LLC_REFERENCES),
-            M::CacheMisses => Some(abi::PERFMON_ARCH_EVENT_LLC_MISSES),
-            M::Branches => Some(abi::PERFMON_ARCH_EVENT_BRANCHES_RETIRED),
-            M::BranchMisses => Some(abi::PERFMON_ARCH_EVENT_BRANCH_MISSES_RETIRED),
-            M::Slots => Some(abi::PERFMON_ARCH_EVENT_TOPDOWN_SLOTS),
-            M::ReferenceCycles | M::StalledFrontend | M::StalledBackend => None,
-        }
-    }
-
-    /// Returns perf's preferred name of a `PERF_COUNT_HW_*`.
-    pub(crate) fn name_of(hardware_event: u32) -> Option<&'static str> {
-        let row = MEANINGS
-            .iter()
-            .find(|(_, number, _)| *number == Some(hardware_event))?;
-        row.2.first().copied()
-    }
-}
 
 /// An event with perf's names, the vendor's, or both.
 #[derive(Debug)]
@@ -341,7 +210,7 @@ pub(super) fn nearest_names(
     }
     let name = name.to_ascii_lowercase();
     let known_names = named_events(vendor).flat_map(NamedEvent::names);
-    let cache_events = cache::all_events().map(|event| event.to_string());
+    let cache_events = cache_event::all_events().map(|event| event.to_string());
     let mut similar_names: Vec<(f64, String)> = known_names
         .map(str::to_owned)
         .chain(cache_events)
@@ -390,7 +259,7 @@ mod tests {
     fn a_name_means_one_event() {
         for vendor in [Intel, Amd] {
             let known_names = named_events(vendor).flat_map(NamedEvent::names);
-            let caches = cache::all_events().map(|event| event.to_string());
+            let caches = cache_event::all_events().map(|event| event.to_string());
             let names = known_names.map(str::to_owned).chain(caches);
             let mut names: Vec<String> = names.map(|n| n.to_ascii_lowercase()).collect();
             let number_of_names = names.len();

@@ -16,7 +16,7 @@
 
 use std::ops::Range;
 
-use super::cache::CacheEvent;
+use super::cache_event::CacheEvent;
 use super::error::Fault;
 use super::names;
 use crate::pmu::{CoreKind, Vendor};

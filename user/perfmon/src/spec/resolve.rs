@@ -5,11 +5,12 @@ use std::ops::Range;
 
 use perfmon_events::Event;
 
-use super::cache::CacheEvent;
+use super::cache_event::CacheEvent;
 use super::error::Fault;
 use super::listed::{self, NOT_EMULATED_REASON};
+use super::meaning::Meaning;
 use super::modifiers::{Modifiers, modifiers};
-use super::names::{self, Meaning, NamedEvent};
+use super::names::{self, NamedEvent};
 use super::on_counters::OnCounters;
 use super::parse::{SpannedText, Spec, SpecBody, Term};
 use super::unknown::{tracepoint_fault, unit_mask_fault, unknown_name_fault};

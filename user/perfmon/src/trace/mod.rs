@@ -7,6 +7,7 @@
 //! - [`Decoder`], [`Chunk::records`], [`merge`]: the [`Record`]s of some bytes, of a CPU, of all CPUs by time.
 //! - [`Totals`]: the sums of the events on each CPU.
 
+mod alloc;
 mod buffer;
 mod chunk;
 mod config;
@@ -18,6 +19,7 @@ mod record;
 mod state;
 mod totals;
 
+pub use alloc::Alloc;
 pub use buffer::{Buffer, Flags, Header};
 pub use chunk::{Chunk, Records, Timed};
 pub use config::{Config, ConfigBuilder, ConfigError, ConfigProblem};
@@ -26,5 +28,5 @@ pub use event::Event;
 pub use id::{ArchEvent, EventId, FixedEvent, Group, MiscEvent};
 pub use merge::{Merge, merge};
 pub use record::{Branch, Branches, Record};
-pub use state::{Alloc, Allocated, AtRest, Refused, Running, Staged, State, Trace};
+pub use state::{Allocated, AtRest, Refused, Running, Staged, State, Trace};
 pub use totals::{Mismatch, Totals};

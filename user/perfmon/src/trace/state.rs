@@ -10,41 +10,12 @@ use nix::errno::Errno;
 use perfmon_core::abi;
 use zerocopy::FromZeros;
 
-use super::{Buffer, Config};
+use super::{Alloc, Buffer, Config};
 use crate::sys::Call;
-use crate::{Attempt, Cause, Device, Error, Info};
+use crate::{Attempt, Cause, Device, Error};
 
 /// Bytes of a page of x86-64.
 const PAGE_SIZE: usize = 4096;
-
-/// The size of a trace's buffers.
-///
-/// ```no_run
-/// use perfmon::Device;
-/// use perfmon::trace::Alloc;
-///
-/// // 1 MB for each CPU.
-/// let alloc = Alloc::new(&Device::open()?.info()?, 256);
-/// # Ok::<(), perfmon::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Alloc {
-    /// Number of buffers, one for each CPU number: [`Info::cpu_ids`].
-    pub buffers: u32,
-    /// Size of each buffer in pages of 4096 bytes: 1 to 65536.
-    pub pages: u32,
-}
-
-impl Alloc {
-    /// Returns the size for a buffer of `pages` pages for each CPU number of the machine.
-    #[must_use]
-    pub const fn new(info: &Info, pages: u32) -> Self {
-        Self {
-            buffers: info.cpu_ids,
-            pages,
-        }
-    }
-}
 
 /// A state of a [`Trace`].
 pub trait State: sealed::State {}
