@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks that the parts of the kernel module use only the parts that they may, and that no files of the module, the
-//! library or pmctl use each other in a circle.
+//! Checks that the parts of the kernel module use only the parts that they may, and that no files of the module or of a
+//! crate of the workspace use each other in a circle.
 //!
 //! A part is a file or a folder directly in `rust/perfmon/`. [`PARTS`] lists them from the top to the bottom; a part
 //! uses only parts below it, so there is no circle. [`EVENT_FILES`] lists the files of the largest part in the same way.
@@ -126,8 +126,8 @@ const PMCTL: &str = "user/pmctl/src";
 /// [`PMCTL`] are above all folders.
 const PMCTL_FOLDERS: [&str; 5] = ["commands/", "args/", "recording/", "events/", "system/"];
 
-/// The folders whose files must not use each other in a circle: the module, the library and pmctl.
-const CIRCLE_FREE_FOLDERS: [&str; 3] = [MODULE, "user/perfmon/src", PMCTL];
+/// The workspace, with a folder for each crate.
+const WORKSPACE: &str = "user";
 
 /// Files of tests, which may use anything.
 const TEST_FILES: [&str; 2] = ["tests.rs", "testing.rs"];
@@ -141,9 +141,9 @@ pub(crate) fn check(top: &Path) -> Result<()> {
     check_pictures(&fs::read_to_string(top.join(PICTURES))?)?;
     check_parts(&module, &rust_files(&module)?)?;
     let mut circles = Vec::new();
-    for folder in CIRCLE_FREE_FOLDERS {
-        let uses = uses_in(&top.join(folder))?;
-        match folder {
+    for folder in circle_free_folders(top)? {
+        let uses = uses_in(&top.join(&folder))?;
+        match folder.as_str() {
             MODULE => check_event(&uses)?,
             PMCTL => check_pmctl(&uses)?,
             _ => {}
@@ -214,6 +214,24 @@ fn check_pmctl(uses: &Uses) -> Result<()> {
          A folder uses itself and those below it; the table is in user/xtask/src/arrows.rs.",
         violations.join("\n")
     )
+}
+
+/// Returns the folders whose files must not use each other in a circle: the module, and the sources of each crate.
+fn circle_free_folders(top: &Path) -> Result<Vec<String>> {
+    let mut folders = vec![MODULE.to_owned()];
+    let workspace = top.join(WORKSPACE);
+    let entries =
+        fs::read_dir(&workspace).with_context(|| format!("can't read {}", workspace.display()))?;
+    for entry in entries {
+        let name = entry?.file_name();
+        let name = name.to_str().context("a name is not UTF-8")?;
+        let folder = format!("{WORKSPACE}/{name}/src");
+        if top.join(&folder).is_dir() {
+            folders.push(folder);
+        }
+    }
+    folders.sort();
+    Ok(folders)
 }
 
 /// Returns which files below a folder use which; files of tests are left out.
@@ -416,6 +434,14 @@ mod tests {
             Some("pmu")
         );
         assert_eq!(part_of(Path::new("device.rs")).as_deref(), Some("device"));
+    }
+
+    #[test]
+    fn the_module_and_all_crates_are_free_of_circles() {
+        let folders = circle_free_folders(&crate::top()).expect("the folders can be read");
+        for folder in [MODULE, PMCTL, "user/perfmon/src", "user/xtask/src"] {
+            assert!(folders.iter().any(|known| known == folder), "{folder}");
+        }
     }
 
     #[test]

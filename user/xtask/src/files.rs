@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds out which file of a crate uses which.
 //!
-//! A file uses another if a path in it leads to an item that is defined there. A name that a `mod.rs` exports again with
-//! `pub use` is followed to the file that defines it. Methods and tests are ignored.
+//! A file uses another if a path in it leads to an item that is defined there. A name that a `mod.rs` or a `lib.rs`
+//! exports again with `pub use` is followed to the file that defines it. Methods and tests are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,8 +10,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// A module's path: `["event", "slot"]`.
+/// A module's path: `["event", "slot"]`. The root of the crate has an empty path.
 type Module = Vec<String>;
+
+/// The files of the root of a crate.
+const ROOT_FILES: [&str; 2] = ["lib.rs", "main.rs"];
 
 /// The source of a module, without comments, strings and tests.
 struct Source {
@@ -47,12 +50,13 @@ impl Uses {
 
     /// Returns the uses of files with these names and texts.
     fn of(texts: &[(String, String)]) -> Self {
+        let modules: BTreeSet<Module> = texts.iter().map(|(name, _)| module_of(name)).collect();
         let sources: BTreeMap<Module, Source> = texts
             .iter()
             .map(|(name, text)| {
                 let module = module_of(name);
                 let code = code_of(text);
-                let (imports, code) = imports_of(&code, &module);
+                let (imports, code) = imports_of(&code, &module, &modules);
                 let name = name.clone();
                 let source = Source {
                     name,
@@ -63,7 +67,7 @@ impl Uses {
             })
             .collect();
         let uses = sources.iter().map(|(module, source)| {
-            let files = paths_in(module, source, &sources)
+            let files = paths_in(module, source, &modules)
                 .iter()
                 .filter_map(|path| file_of(path, &sources))
                 .filter(|file| **file != source.name)
@@ -125,6 +129,9 @@ impl Uses {
 
 /// Returns the module of a file with this name.
 fn module_of(name: &str) -> Module {
+    if ROOT_FILES.contains(&name) {
+        return Module::new();
+    }
     let name = name.trim_end_matches(".rs");
     let name = name.strip_suffix("/mod").unwrap_or(name);
     name.split('/').map(str::to_owned).collect()
@@ -151,7 +158,7 @@ fn code_of(text: &str) -> String {
 }
 
 /// Returns the imports of a module's `use` declarations, and the code without these.
-fn imports_of(code: &str, module: &Module) -> (Vec<Import>, String) {
+fn imports_of(code: &str, module: &Module, modules: &BTreeSet<Module>) -> (Vec<Import>, String) {
     let (mut imports, mut rest) = (Vec::new(), String::new());
     let mut statement: Option<(String, bool)> = None;
     for line in code.lines() {
@@ -179,7 +186,7 @@ fn imports_of(code: &str, module: &Module) -> (Vec<Import>, String) {
             let mut paths = Vec::new();
             expand(&tree, &[], &mut paths);
             for (path, name) in paths {
-                if let Some(path) = absolute_path(&path, module) {
+                if let Some(path) = absolute_path(&path, module, modules) {
                     imports.push(Import {
                         name,
                         path,
@@ -245,13 +252,23 @@ fn segments(path: &str) -> Vec<String> {
 }
 
 /// Returns a path from the root of the crate. `None` if it leads to another crate.
-fn absolute_path(path: &[String], module: &Module) -> Option<Vec<String>> {
+fn absolute_path(
+    path: &[String],
+    module: &Module,
+    modules: &BTreeSet<Module>,
+) -> Option<Vec<String>> {
     let (first, rest) = path.split_first()?;
     let mut path_from_root = match first.as_str() {
         "crate" => Vec::new(),
         "self" => module.clone(),
-        "super" => module[..module.len() - 1].to_vec(),
-        _ => return None,
+        "super" => module[..module.len().saturating_sub(1)].to_vec(),
+        child => {
+            let child = [module.as_slice(), &[child.to_owned()]].concat();
+            if !modules.contains(&child) {
+                return None;
+            }
+            child
+        }
     };
     for segment in rest {
         match segment.as_str() {
@@ -265,11 +282,7 @@ fn absolute_path(path: &[String], module: &Module) -> Option<Vec<String>> {
 }
 
 /// Returns the paths that a module uses, from the root of the crate.
-fn paths_in(
-    module: &Module,
-    source: &Source,
-    sources: &BTreeMap<Module, Source>,
-) -> Vec<Vec<String>> {
+fn paths_in(module: &Module, source: &Source, modules: &BTreeSet<Module>) -> Vec<Vec<String>> {
     let mut paths = Vec::new();
     let words: BTreeSet<&str> = source.code.split(|c| !is_word(c)).collect();
     for import in &source.imports {
@@ -288,13 +301,9 @@ fn paths_in(
             continue;
         };
         let import = source.imports.iter().find(|import| import.name == *first);
-        let mut child = module.clone();
-        child.push(first.clone());
         if let Some(import) = import {
             paths.push([import.path.as_slice(), rest].concat());
-        } else if sources.contains_key(&child) {
-            paths.push([child.as_slice(), rest].concat());
-        } else if let Some(path) = absolute_path(&path, module) {
+        } else if let Some(path) = absolute_path(&path, module, modules) {
             paths.push(path);
         }
     }
@@ -308,7 +317,7 @@ fn is_word(c: char) -> bool {
 /// Returns the file that defines the item of a path. `None` if the path names a module itself, or an item that a macro
 /// puts at the root.
 fn file_of<'a>(path: &[String], sources: &'a BTreeMap<Module, Source>) -> Option<&'a String> {
-    let length = (1..=path.len())
+    let length = (0..=path.len())
         .rev()
         .find(|&length| sources.contains_key(&path[..length]))?;
     let source = &sources[&path[..length]];
@@ -350,6 +359,29 @@ mod tests {
         assert_eq!(used_files("c.rs"), ["a/b.rs"]);
         assert_eq!(used_files("d.rs"), ["a/mod.rs"]);
         assert_eq!(used_files("e.rs"), ["a/b.rs"]);
+    }
+
+    #[test]
+    fn a_child_is_followed_without_self() {
+        let uses = uses(&[
+            ("a/mod.rs", "mod b;\npub(crate) use b::X;\n"),
+            ("a/b.rs", "use super::c::Y;\nstruct X;\n"),
+            ("a/c.rs", "use super::X;\nstruct Y;\n"),
+            ("d.rs", "use std::fmt;\nuse a::X;\n"),
+        ]);
+        assert_eq!(uses.circles(), [["a/b.rs", "a/c.rs"]]);
+        assert!(uses.0["d.rs"].is_empty());
+    }
+
+    #[test]
+    fn names_of_the_root_are_followed() {
+        let uses = uses(&[
+            ("lib.rs", "mod a;\nmod b;\npub use a::X;\npub struct Y;\n"),
+            ("a.rs", "use crate::b::Z;\npub struct X;\n"),
+            ("b.rs", "use crate::{X, Y};\npub struct Z;\n"),
+        ]);
+        assert_eq!(uses.circles(), [["a.rs", "b.rs"]]);
+        assert!(uses.0["b.rs"].contains("lib.rs"));
     }
 
     #[test]
