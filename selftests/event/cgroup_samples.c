@@ -78,7 +78,7 @@ static int enable_controllers(const FIXTURE_DATA(event) *self, const char *cgrou
 }
 
 /* Gives perf's controller back to version 2. */
-static void end_version_1(void)
+static void return_to_cgroup2(void)
 {
 	move_to(VERSION_1);
 	rmdir(VERSION_1 "/inner");
@@ -112,7 +112,7 @@ FIXTURE_TEARDOWN(event)
 	sampler_close(&self->sampler);
 	target_kill(&self->target[0]);
 	target_kill(&self->target[1]);
-	end_version_1();
+	return_to_cgroup2();
 	move_to(ROOT);
 	enable_controllers(self, A, '-');
 	remove_cgroups();
@@ -549,7 +549,7 @@ TEST_F(event, cgroups_of_version_1_are_those_with_perfs_controller)
 	EXPECT_LE(39UL, by.samples[0]);
 	EXPECT_LE(119UL, by.samples[1]);
 	EXPECT_EQ(0UL, by.others);
-	end_version_1();
+	return_to_cgroup2();
 	EXPECT_EQ(0, perfs_cgroups_hierarchy());
 }
 

@@ -30,7 +30,7 @@ static struct perf_event_attr with_chains(void)
 struct made_up_chains {
 	unsigned long chain_count, wrong;
 	unsigned int shortest, longest;		/* without context mark and IP */
-	bool changes;
+	bool frames_change;
 };
 
 static void check_fake(const struct sample *s, void *data)
@@ -44,7 +44,7 @@ static void check_fake(const struct sample *s, void *data)
 	f->chain_count++;
 	f->wrong += s->length < 2 || s->length > 128 || s->chain[0] != PERF_CONTEXT_USER ||
 		    s->chain[1] != s->ip;
-	for (i = 0; i < n && !f->changes; i++)
+	for (i = 0; i < n && !f->frames_change; i++)
 		f->wrong += s->chain[2 + i] != FRAME_ADDRESS(i);
 	if (f->chain_count == 1 || n < f->shortest)
 		f->shortest = n;
@@ -55,16 +55,16 @@ static void check_fake(const struct sample *s, void *data)
 static struct made_up_chains sample_frame(struct __test_metadata *_metadata,
 					  FIXTURE_DATA(event) *self,
 					  const struct event_maker *maker, const void *frame,
-					  bool changes)
+					  bool frames_change)
 {
 	struct perf_event_attr attr = with_chains();
-	struct made_up_chains f = { .changes = changes };
+	struct made_up_chains f = { .frames_change = frames_change };
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct sampler *s = &self->sampler;
 
-	if (changes)
+	if (frames_change)
 		attr.sample_period = 997;
-	ASSERT_EQ(0, sampler_open(s, maker, &attr, 0, -1, ORDER + 2 * changes));
+	ASSERT_EQ(0, sampler_open(s, maker, &attr, 0, -1, ORDER + 2 * frames_change));
 	ASSERT_EQ(0, event_enable(s->fd));
 	frame_loop(frame, N);
 	ASSERT_EQ(0, event_disable(s->fd));

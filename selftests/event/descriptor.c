@@ -32,7 +32,7 @@
 static __u64 count;
 
 /* The time in seconds that a call of io_uring may wait. */
-static int seconds;
+static int uring_timeout_s;
 
 /* The result of a call, or a negative errno. */
 #define RESULT(call) ({ long result = (call); result < 0 ? -errno : result; })
@@ -149,7 +149,7 @@ static int uring_with(int fd, unsigned int setup, unsigned int flags)
 
 	if (result)
 		return result;
-	result = uring_call(&ring, &request, seconds);
+	result = uring_call(&ring, &request, uring_timeout_s);
 	uring_close(&ring);
 	return result;
 }
@@ -190,7 +190,7 @@ static int call_uring_fixed(int fd)
 		result = RESULT(syscall(SYS_io_uring_register, ring.fd, IORING_REGISTER_BUFFERS,
 					&buffer, 1));
 	if (!result)
-		result = uring_call(&ring, &request, seconds);
+		result = uring_call(&ring, &request, uring_timeout_s);
 	uring_close(&ring);
 	return result;
 }
@@ -291,7 +291,7 @@ static void make_calls(struct __test_metadata *_metadata, const FIXTURE_VARIANT(
 			expected = is_perf ? calls[i].perf_ring : calls[i].perfmon_ring;
 		else
 			expected = is_perf ? calls[i].perf : calls[i].perfmon;
-		seconds = expected == -ETIME ? SECONDS_IN_VAIN : SECONDS;
+		uring_timeout_s = expected == -ETIME ? SECONDS_IN_VAIN : SECONDS;
 		before = event_count(fd);
 		count = 0;
 		result = calls[i].call(fd);

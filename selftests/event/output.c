@@ -19,7 +19,7 @@
 
 #define N	100000UL
 #define EVENTS	3
-#define LARGEST	11
+#define LARGEST_ORDER	11
 #define USER	4712	/* a user without processes */
 
 /* Periods of the events. */
@@ -378,7 +378,10 @@ TEST_F(event, rings_have_a_power_of_two_of_pages)
 	EXPECT_LT(0ULL, self->ring.page->data_head);
 }
 
-/* Returns the largest order (up to LARGEST) of a ring that USER may map with RLIMIT_MEMLOCK 0. */
+/*
+ * Returns the largest order, up to LARGEST_ORDER, of a ring that USER may map with RLIMIT_MEMLOCK
+ * 0.
+ */
 static int largest_order(const struct event_maker *maker, unsigned long long capabilities)
 {
 	const struct rlimit none = { 0, 0 };
@@ -393,7 +396,7 @@ static int largest_order(const struct event_maker *maker, unsigned long long cap
 			_exit(100);
 		for (order = 0; !event_ring_map(&ring, fd, order, false); order++) {
 			event_ring_unmap(&ring);
-			if (order == LARGEST)
+			if (order == LARGEST_ORDER)
 				_exit(order);
 		}
 		_exit(order - 1);
@@ -415,7 +418,7 @@ TEST_F(event, memory_of_rings_is_accounted)
 	EXPECT_EQ(order, largest_order(variant->maker, 0));
 	/* The second time allows the same order, since the first has freed all memory. */
 	EXPECT_EQ(order, largest_order(variant->maker, 0));
-	EXPECT_EQ(LARGEST, largest_order(variant->maker, MAY_LOCK));
+	EXPECT_EQ(LARGEST_ORDER, largest_order(variant->maker, MAY_LOCK));
 }
 
 TEST_HARNESS_MAIN

@@ -32,7 +32,7 @@
 
 #define PAGE	4096UL
 #define ORDER	8
-#define MOST	127		/* the most addresses of a chain */
+#define MAX_CHAIN	127		/* the most addresses of a chain */
 #define MINUTES	60		/* the timeout of a test */
 
 /* True for addresses that no program can have. */
@@ -83,7 +83,7 @@ struct chain_findings {
 	struct vdso vdso;
 	/* The next three are of made-up frames. */
 	unsigned int shortest, longest;
-	bool changes;
+	bool frames_change;
 	/* Numbers of chains, by their contents. */
 	unsigned long chain_count, at_entry, judged, wrong, in_part;
 	char first[200];		/* description of the first wrong chain */
@@ -132,7 +132,7 @@ static bool is_program(struct chain_findings *c, const struct sample *s)
 		c->at_entry++;
 		return false;
 	}
-	if (s->length < 2 || s->length > MOST + 1 || s->chain[0] != PERF_CONTEXT_USER ||
+	if (s->length < 2 || s->length > MAX_CHAIN + 1 || s->chain[0] != PERF_CONTEXT_USER ||
 	    s->chain[1] != s->ip) {
 		note_wrong(c, s, "no chain of a program");
 		return false;
@@ -154,10 +154,10 @@ static void check_recursion(const struct sample *s, void *data)
 	if (!is_program(c, s) || !in_leaf(s->ip))
 		return;
 	c->judged++;
-	if (expected > MOST)
-		expected = MOST;
+	if (expected > MAX_CHAIN)
+		expected = MAX_CHAIN;
 	/* The recursion is followed by its caller. */
-	if (count_recursion(s, 1) != expected || (expected < MOST && s->length == expected + 1))
+	if (count_recursion(s, 1) != expected || (expected < MAX_CHAIN && s->length == expected + 1))
 		note_wrong(c, s, "recursion");
 }
 
@@ -210,7 +210,7 @@ static void check_kernel(const struct sample *s, void *data)
 	c->chain_count++;
 	if (!KERNEL(s->ip))
 		return;
-	if (s->length < 2 || s->length > MOST + 2 || s->chain[0] != PERF_CONTEXT_KERNEL ||
+	if (s->length < 2 || s->length > MAX_CHAIN + 2 || s->chain[0] != PERF_CONTEXT_KERNEL ||
 	    s->chain[1] != s->ip) {
 		note_wrong(c, s, "no chain of the kernel");
 		return;
@@ -248,7 +248,7 @@ static void check_fake(const struct sample *s, void *data)
 		note_wrong(c, s, "length");
 	for (i = 0; i < n; i++) {
 		/* A frame that is repeated has the same address. */
-		if (c->changes ? s->chain[2 + i] - FRAME_ADDRESS(0) >= FRAMES :
+		if (c->frames_change ? s->chain[2 + i] - FRAME_ADDRESS(0) >= FRAMES :
 				 s->chain[2 + i] != FRAME_ADDRESS(i))
 			note_wrong(c, s, "frame");
 	}
@@ -368,8 +368,8 @@ static struct frames_changer changer;
 
 static void work_changes(struct chain_run *i)
 {
-	i->c.changes = true;
-	i->c.longest = MOST - 1;
+	i->c.frames_change = true;
+	i->c.longest = MAX_CHAIN - 1;
 	frame_loop(changer.frames + rng_below(i->random, 8), 20000);
 }
 

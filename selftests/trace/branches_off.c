@@ -94,7 +94,7 @@ static int disable_branches(int cpu)
 /* Switches freezing off, or branch recording on CPUs without freezing. */
 static int clear_freeze(int cpu)
 {
-	return branch_records()->freeze ? clear_bits(cpu, MSR_IA32_DEBUGCTL, FREEZE) : disable_branches(cpu);
+	return branch_records()->can_freeze ? clear_bits(cpu, MSR_IA32_DEBUGCTL, FREEZE) : disable_branches(cpu);
 }
 
 /* Selects only branches that end in the kernel. */

@@ -359,7 +359,7 @@ ROW(branches_of_two_modes) { never, {
 	.flags = { FLAG_USER | FLAG_LAST_BRANCH, BOTH | FLAG_LAST_BRANCH },
 } };
 
-static const struct perfmon_config old = {
+static const struct perfmon_config replaced_config = {
 	.events = { INSTRUCTIONS },
 	.rate = { 123456 },
 	.flags = { PERFMON_CONFIG_FLAG_USER },
@@ -374,7 +374,7 @@ FIXTURE_SETUP(config)
 	ASSERT_EQ(0, trace_define(self->fd, PERFMON_MAX_EVENT,
 				  EVENT_INSTRUCTIONS));
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
-	ASSERT_EQ(0, trace_stage(&self->trace, &old));
+	ASSERT_EQ(0, trace_stage(&self->trace, &replaced_config));
 }
 
 FIXTURE_TEARDOWN(config)
@@ -386,7 +386,7 @@ FIXTURE_TEARDOWN(config)
 TEST_F(config, config_works_or_is_refused_and_changes_nothing)
 {
 	bool is_accepted = variant->is_accepted(&self->machine, &variant->config);
-	const struct perfmon_config *want = is_accepted ? &variant->config : &old;
+	const struct perfmon_config *want = is_accepted ? &variant->config : &replaced_config;
 	struct perfmon_config now;
 
 	EXPECT_EQ(is_accepted ? 0 : -EINVAL,

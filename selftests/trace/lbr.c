@@ -155,7 +155,7 @@ struct branches_by_mode {
 	__u64 user;
 };
 
-static struct branches_by_mode modes(const struct trace *t, int cpu)
+static struct branches_by_mode count_branches_by_mode(const struct trace *t, int cpu)
 {
 	struct trace_cursor c = trace_records(t, cpu);
 	struct branches_by_mode counts = { .kernel = 0 };
@@ -209,7 +209,7 @@ TEST_F(lbr, record_has_branches_of_its_modes_only)
 	struct branches_by_mode counts;
 
 	ASSERT_EQ(0, trace_calls(&self->trace, FLAG_USER, 10007, 2000));
-	counts = modes(&self->trace, self->cpu);
+	counts = count_branches_by_mode(&self->trace, self->cpu);
 	EXPECT_LT(0ULL, counts.user);
 	EXPECT_EQ(0ULL, counts.kernel);
 
@@ -220,14 +220,14 @@ TEST_F(lbr, record_has_branches_of_its_modes_only)
 		return;
 	}
 	ASSERT_EQ(0, trace_calls(&self->trace, FLAG_OS, 10007, 2000));
-	counts = modes(&self->trace, self->cpu);
+	counts = count_branches_by_mode(&self->trace, self->cpu);
 	EXPECT_EQ(0ULL, counts.user);
 	EXPECT_LT(0ULL, counts.kernel);
 
 	/* A rate so large that a debug kernel does not sample its own handler alone. */
 	ASSERT_EQ(0, trace_calls(&self->trace, FLAG_USER | FLAG_OS, 1000003,
 				 40000));
-	counts = modes(&self->trace, self->cpu);
+	counts = count_branches_by_mode(&self->trace, self->cpu);
 	EXPECT_LT(0ULL, counts.user);
 	EXPECT_LT(0ULL, counts.kernel);
 }

@@ -390,7 +390,7 @@ pub(super) fn refresh_everywhere(event: &Event) {
         }
     };
     if event.config.inherit {
-        for_each_loaded(|here, slots| refresh_here(Some(here), slots));
+        on_each_loaded_context(|here, slots| refresh_here(Some(here), slots));
     } else {
         with_each_context(&event.target, refresh_here);
     }
@@ -421,7 +421,7 @@ pub(super) fn mark_missed_on_refused_cpus() {
 ///   it loads a context afterwards, it opens the windows after this function has looked for one. A caller that has seen
 ///   an effect of what the task did in a window also sees that window's context.
 /// - A CPU that goes offline or to sleep closes its windows first (`leave_cpu`).
-fn for_each_loaded(f: impl Fn(ThisCpu<'_>, &mut Slots) + Sync) {
+fn on_each_loaded_context(f: impl Fn(ThisCpu<'_>, &mut Slots) + Sync) {
     let is_loaded = |cpu| {
         let cpu = CpuId::from_u32(cpu);
         // ATOMICS: pairs with the switch ([`percpu::PerCpu::task_context`]).

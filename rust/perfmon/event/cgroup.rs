@@ -318,7 +318,7 @@ pub(super) fn unload_all(here: ThisCpu<'_>, readings: &mut Readings) {
 }
 
 /// Returns the contexts of cgroups that are loaded here. Interrupts are off.
-pub(super) fn loaded(here: ThisCpu<'_>) -> impl Iterator<Item = HeldContext<'_>> {
+pub(super) fn loaded_contexts(here: ThisCpu<'_>) -> impl Iterator<Item = HeldContext<'_>> {
     let hierarchies = here.percpu().cgroups.all().into_iter();
     let contexts = hierarchies.flat_map(|loaded| {
         let first = context_at(loaded.first_context.get());
@@ -332,7 +332,7 @@ pub(super) fn loaded(here: ThisCpu<'_>) -> impl Iterator<Item = HeldContext<'_>>
 /// Brings the sums of the cgroup events that count here up to date, and opens the windows that should be open now.
 /// Interrupts are off.
 pub(super) fn refresh_loaded(here: ThisCpu<'_>) {
-    for mut slots in loaded(here) {
+    for mut slots in loaded_contexts(here) {
         refresh(here, &mut slots, timestamp());
     }
 }

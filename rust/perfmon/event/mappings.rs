@@ -152,7 +152,7 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
         })
     };
     if !own_slots().any(|slots| want_mapping(slots))
-        && !cgroup::loaded(here).any(|slots| want_mapping(&slots))
+        && !cgroup::loaded_contexts(here).any(|slots| want_mapping(&slots))
     {
         return;
     }
@@ -169,7 +169,7 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
     for slots in own_slots() {
         record::write_to(here, slots, &change, task, None);
     }
-    for slots in cgroup::loaded(here) {
+    for slots in cgroup::loaded_contexts(here) {
         record::write_to(here, &slots, &change, task, None);
     }
 }

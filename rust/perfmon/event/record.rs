@@ -66,7 +66,10 @@ pub(super) fn write_current_here(here: ThisCpu<'_>, change: &TaskChange<'_>) {
 
 /// Returns the contexts of this CPU and of the cgroups that are loaded here. Interrupts are off.
 fn contexts_of_cpu_and_cgroups(here: ThisCpu<'_>) -> impl Iterator<Item = HeldContext<'_>> {
-    Iterator::chain(HeldContext::of_cpu(here).into_iter(), cgroup::loaded(here))
+    Iterator::chain(
+        HeldContext::of_cpu(here).into_iter(),
+        cgroup::loaded_contexts(here),
+    )
 }
 
 /// Records one side of a context switch between `task` and `other`, if an event records switches. Only records of events

@@ -269,7 +269,7 @@ mod tests {
         kinds
     }
 
-    fn kind_numbers(kinds: impl Iterator<Item = CoreKind>) -> usize {
+    fn kinds_as_digits(kinds: impl Iterator<Item = CoreKind>) -> usize {
         kinds.fold(0, |numbers, kind| numbers * 10 + kind.number() + 1)
     }
 
@@ -287,8 +287,8 @@ mod tests {
             ..BIG
         };
         assert_eq!(kinds.add(&other), None);
-        assert_eq!(kind_numbers(kinds.iter()), 123);
-        assert_eq!(kind_numbers(CoreKinds::one(&BIG).iter()), 1);
+        assert_eq!(kinds_as_digits(kinds.iter()), 123);
+        assert_eq!(kinds_as_digits(CoreKinds::one(&BIG).iter()), 1);
         assert_eq!(kinds.kind_of(&LOW_POWER).map(CoreKind::number), Some(2));
         assert_eq!(kinds.kind_of(&other), None);
     }

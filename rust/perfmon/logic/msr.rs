@@ -150,17 +150,17 @@ impl Msr {
     /// Returns `IA32_PMC_GPn_CFG_B` or `IA32_PMC_FXn_CFG_B`: the counters whose overflow reloads this counter.
     #[must_use]
     pub const fn reload(counter: CounterId) -> Self {
-        Self::extension(counter, Self::INTEL_GP0_CFG_B, Self::INTEL_FX0_CFG_B)
+        Self::cfg_alias_of(counter, Self::INTEL_GP0_CFG_B, Self::INTEL_FX0_CFG_B)
     }
 
     /// Returns `IA32_PMC_GPn_CFG_C` or `IA32_PMC_FXn_CFG_C`: the value that the counter is reloaded with, and its
     /// records.
     #[must_use]
     pub const fn records(counter: CounterId) -> Self {
-        Self::extension(counter, Self::INTEL_GP0_CFG_C, Self::INTEL_FX0_CFG_C)
+        Self::cfg_alias_of(counter, Self::INTEL_GP0_CFG_C, Self::INTEL_FX0_CFG_C)
     }
 
-    const fn extension(counter: CounterId, general: Self, fixed: Self) -> Self {
+    const fn cfg_alias_of(counter: CounterId, general: Self, fixed: Self) -> Self {
         match counter.kind() {
             CounterKind::General(n) => general.plus(n as u32 * Self::ALIAS_STRIDE),
             CounterKind::Fixed(n) => fixed.plus(n as u32 * Self::ALIAS_STRIDE),

@@ -142,17 +142,17 @@ impl Ring {
 
     /// Writes the offset and the size of the data into the page. To be called before the ring has a writer.
     pub(crate) fn publish_data_area(&self) {
-        self.set_control(kernel::page::PAGE_SIZE as u64, self.shape.size);
+        self.reset_data_area(kernel::page::PAGE_SIZE as u64, self.shape.size);
     }
 
     /// Sets the offset and the size of the data in the page to 0. To be called when the ring has no writer any more.
     pub(crate) fn clear_data_area(&self) {
-        self.set_control(0, 0);
+        self.reset_data_area(0, 0);
     }
 
     /// Writes the offset and the size of the data, in bytes, into the page, and sets the positions of reader and writer
     /// to 0.
-    fn set_control(&self, offset: u64, size: u64) {
+    fn reset_data_area(&self, offset: u64, size: u64) {
         let control = self.control();
         // SAFETY: The writes require valid memory: by the invariant `page` lives as long as the ring, and `control`
         // returns a pointer within it. They are volatile, since programs may access the page at the same time.

@@ -7,8 +7,8 @@
 /* Intel SDM, volume 4, table 2-2; AMD APM, volume 2, appendix A */
 #define MSR_APERF	0xe8
 
-/* See retired_most(). */
-#define LATE		65536
+/* Instructions by which a register can be late: see retired_most(). */
+#define MAX_LATE_INSNS	65536
 
 /* Cycles are rounded down, and so are the instructions: two values differ by at most two more. */
 #define ROUNDED		2
@@ -34,5 +34,5 @@ __u64 retired_most(__u64 before)
 {
 	const int cpus = cpu_ids();
 
-	return retired_insns() - before + cpus * ROUNDED + (cpus - 1) * LATE;
+	return retired_insns() - before + cpus * ROUNDED + (cpus - 1) * MAX_LATE_INSNS;
 }

@@ -31,7 +31,7 @@ impl Unit {
         match self {
             Self::Joules => format!("{:.6} Joules", value as f64 / 4_294_967_296.0),
             Self::Celsius | Self::Milliseconds => {
-                format!("{} {}", self.number(value), self.name())
+                format!("{} {}", self.number_text(value), self.name())
             }
             Self::Cycles => value.to_string(),
         }
@@ -48,7 +48,7 @@ impl Unit {
     }
 
     /// Returns a number in this unit, without the name.
-    pub(crate) fn number(self, value: u64) -> String {
+    pub(crate) fn number_text(self, value: u64) -> String {
         match self {
             // `f64` is exact enough for two decimal places.
             Self::Joules => format!("{:.2}", value as f64 / 4_294_967_296.0),
@@ -290,8 +290,8 @@ mod tests {
 
     #[test]
     fn numbers_have_their_units() {
-        assert_eq!(Unit::Joules.number(3 << 31), "1.50");
-        assert_eq!(Unit::Celsius.number(71), "71");
-        assert_eq!(Unit::Cycles.number(71), "71");
+        assert_eq!(Unit::Joules.number_text(3 << 31), "1.50");
+        assert_eq!(Unit::Celsius.number_text(71), "71");
+        assert_eq!(Unit::Cycles.number_text(71), "71");
     }
 }

@@ -43,7 +43,7 @@ pub(super) struct CpuTurns {
     names: Vec<String>,
     cpus: Cpus,
     /// The CPUs of each sum, and its place; no place if all CPUs are one sum.
-    parts: Vec<(Option<CountedPlace>, Cpus)>,
+    summed_cpus: Vec<(Option<CountedPlace>, Cpus)>,
     /// The open groups of each CPU, in the order of `cpus`. Empty before the first run.
     open_groups: Vec<Vec<CpuGroup>>,
 }
@@ -66,12 +66,14 @@ impl CpuTurns {
     pub(super) fn new(args: &Stat, events: Vec<EventSpec>, online: &[usize]) -> Result<Self> {
         refuse_chosen_counters(args, &events)?;
         let cpus = scope::counted_cpus(args, online);
-        let parts = match CpuSplit::of(args) {
+        let summed_cpus = match CpuSplit::of(args) {
             None => vec![(None, cpus.clone())],
             Some(split) => {
                 let cpu_indices: Vec<usize> = cpus.iter().map(|cpu| cpu as usize).collect();
-                let parts = scope::split_cpus(&cpu_indices, split).into_iter();
-                parts.map(|(place, cpus)| (Some(place), cpus)).collect()
+                let summed_cpus = scope::split_cpus(&cpu_indices, split).into_iter();
+                summed_cpus
+                    .map(|(place, cpus)| (Some(place), cpus))
+                    .collect()
             }
         };
         Ok(Self {
@@ -80,7 +82,7 @@ impl CpuTurns {
             names: events.iter().map(|event| event.label.clone()).collect(),
             events,
             cpus,
-            parts,
+            summed_cpus,
             open_groups: Vec::new(),
         })
     }
@@ -184,7 +186,7 @@ impl CpuTurns {
     /// Returns the place and the event of each column: the places where a CPU has the event, and all if no CPU has it.
     fn places_of_events(&self) -> impl Iterator<Item = (&(Option<CountedPlace>, Cpus), usize)> {
         let events = 0..self.events.len();
-        let all = self.parts.iter().flat_map(move |part| {
+        let all = self.summed_cpus.iter().flat_map(move |part| {
             let events = events.clone();
             events.map(move |event| (part, event))
         });

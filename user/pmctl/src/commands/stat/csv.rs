@@ -63,7 +63,7 @@ impl<W: Write> LineFormat for Csv<'_, W> {
         for (index, column) in columns.filter(|(index, _)| self.subject.shows(&figures, *index)) {
             self.write_start(at, column.place.as_ref())?;
             let number = |count: u64| match &column.unit {
-                Some(unit) => unit.number(count),
+                Some(unit) => unit.number_text(count),
                 None => count.to_string(),
             };
             let value = figures.counts[index].map(number);

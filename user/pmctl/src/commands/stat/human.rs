@@ -84,7 +84,7 @@ impl<'a, W: Write> Human<'a, W> {
         let label = &self.subject.columns[index].event.label;
         let unit = self.subject.columns[index].unit.as_ref();
         let number = match (figures.counts[index], unit) {
-            (Some(count), Some(unit)) => unit.shown(count, self.look.has_commas),
+            (Some(count), Some(unit)) => unit.text_for_people(count, self.look.has_commas),
             (Some(count), None) if self.look.has_commas => thousands(count),
             (Some(count), None) => count.to_string(),
             (None, _) => {

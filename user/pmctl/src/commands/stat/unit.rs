@@ -34,7 +34,7 @@ impl ColumnUnit {
     }
 
     /// Returns the unit's name in files.
-    pub(super) fn recorded(&self) -> String {
+    pub(super) fn name_in_file(&self) -> String {
         match self {
             Self::Known(unit) => {
                 let entry = KNOWN.iter().find(|(known, _)| known == unit);
@@ -61,9 +61,9 @@ impl ColumnUnit {
     }
 
     /// Returns a number as perf writes it for programs: two digits behind the point, unless the factor is whole.
-    pub(super) fn number(&self, value: u64) -> String {
+    pub(super) fn number_text(&self, value: u64) -> String {
         match self {
-            Self::Known(unit) => unit.number(value),
+            Self::Known(unit) => unit.number_text(value),
             Self::Scaled(scale) => {
                 let digits = if scale.is_whole() { 0 } else { 2 };
                 format!("{:.digits$}", scale.of(value))
@@ -72,13 +72,13 @@ impl ColumnUnit {
     }
 
     /// Returns a number for people, with or without commas.
-    pub(super) fn shown(&self, value: u64, has_commas: bool) -> String {
+    pub(super) fn text_for_people(&self, value: u64, has_commas: bool) -> String {
         match self {
             // Cycles are counts: their unit has no name.
             Self::Known(unit) if unit.name().is_empty() && has_commas => thousands(value),
-            Self::Known(unit) => unit.number(value),
+            Self::Known(unit) => unit.number_text(value),
             Self::Scaled(_) => {
-                let number = self.number(value);
+                let number = self.number_text(value);
                 let (whole, digits) = number.split_at(number.find('.').unwrap_or(number.len()));
                 match whole.parse() {
                     Ok(whole) if has_commas => format!("{}{digits}", thousands(whole)),
@@ -92,7 +92,7 @@ impl ColumnUnit {
     pub(super) fn in_json(&self, value: u64) -> String {
         match self {
             Self::Known(unit) if unit.name().is_empty() => format!("{value}.000000"),
-            Self::Known(unit) => unit.number(value),
+            Self::Known(unit) => unit.number_text(value),
             Self::Scaled(scale) => format!("{:.6}", scale.of(value)),
         }
     }
@@ -113,16 +113,19 @@ mod tests {
         // 2^14 lines of 64 bytes are a MiB.
         let value = 1_234_567 << 14 | 1 << 13;
         assert_eq!(mib.name(), "MiB");
-        assert_eq!(mib.number(value), "1234567.50");
-        assert_eq!(mib.shown(value, true), "1,234,567.50");
-        assert_eq!(mib.shown(value, false), "1234567.50");
+        assert_eq!(mib.number_text(value), "1234567.50");
+        assert_eq!(mib.text_for_people(value, true), "1,234,567.50");
+        assert_eq!(mib.text_for_people(value, false), "1234567.50");
         assert_eq!(mib.in_json(value), "1234567.500000");
-        assert_eq!(scaled(0.1, "").shown(9_999_999, true), "999,999.90");
+        assert_eq!(
+            scaled(0.1, "").text_for_people(9_999_999, true),
+            "999,999.90"
+        );
         let integer_factor = scaled(64.0, "bytes");
         assert_eq!(
-            (integer_factor.number(3), integer_factor.in_json(3)),
+            (integer_factor.number_text(3), integer_factor.in_json(3)),
             ("192".to_owned(), "192.000000".to_owned())
         );
-        assert_eq!(integer_factor.shown(100, true), "6,400");
+        assert_eq!(integer_factor.text_for_people(100, true), "6,400");
     }
 }

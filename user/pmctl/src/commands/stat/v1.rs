@@ -233,7 +233,7 @@ fn v1_event(column: &Column) -> V1Event {
         select: column
             .counter
             .map(|counter| column.event.select_on(counter).bits()),
-        unit: column.unit.as_ref().map(ColumnUnit::recorded),
+        unit: column.unit.as_ref().map(ColumnUnit::name_in_file),
         scale: column.unit.as_ref().and_then(ColumnUnit::factor),
         meaning: meaning.and_then(|meaning| meaning.names().first().map(|name| (*name).to_owned())),
         mode: match column.event.modes {

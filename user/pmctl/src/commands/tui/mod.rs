@@ -131,7 +131,7 @@ impl Tui {
             has_colors: !no_color,
             has_unicode: has_unicode(),
         };
-        let mut terminal = Terminal::take()?;
+        let mut terminal = Terminal::enter()?;
         loop {
             terminal.draw(|frame| draw::draw(frame, &mut self.app, theme))?;
             // Nothing is drawn until something changes.

@@ -26,7 +26,7 @@ use crate::system::screen::has_dumb_terminal;
 use crate::system::signals::{Event, Signals};
 
 /// Set while the TUI uses the terminal.
-static TERMINAL_TAKEN: AtomicBool = AtomicBool::new(false);
+static TERMINAL_ENTERED: AtomicBool = AtomicBool::new(false);
 
 /// An event at the terminal.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl Terminal {
     }
 
     /// Puts the terminal into raw mode, and shows another screen.
-    pub(super) fn take() -> Result<Self> {
+    pub(super) fn enter() -> Result<Self> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
             let previous_hook = panic::take_hook();
@@ -66,7 +66,7 @@ impl Terminal {
         });
         let signals = Signals::hold()?;
         enable_raw_mode().context("can't put the terminal into raw mode")?;
-        TERMINAL_TAKEN.store(true, Ordering::SeqCst);
+        TERMINAL_ENTERED.store(true, Ordering::SeqCst);
         let result = execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)
             .and_then(|()| size())
             .and_then(|size| Ok((create_screen(size)?, size)));
@@ -200,7 +200,7 @@ impl Drop for Terminal {
 
 /// Restores the terminal's settings and screen. Errors are ignored, since the terminal may have been hung up.
 fn restore_terminal() {
-    if TERMINAL_TAKEN.swap(false, Ordering::SeqCst) {
+    if TERMINAL_ENTERED.swap(false, Ordering::SeqCst) {
         let _ = execute!(io::stdout(), LeaveAlternateScreen, cursor::Show);
         let _ = disable_raw_mode();
         let _ = io::stdout().flush();

@@ -474,7 +474,7 @@ fn new_samples_leave_the_selection_where_it_was() {
 #[test]
 #[ignore = "it panics"]
 fn panics_with_the_terminal() {
-    let _terminal = super::Terminal::take().expect("there is one");
+    let _terminal = super::Terminal::enter().expect("there is one");
     panic!("the panic of the test");
 }
 

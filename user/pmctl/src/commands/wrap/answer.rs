@@ -99,7 +99,7 @@ pub(super) fn answer_open_call(
     if foreign_reason.is_none() && call.is_early_dummy(context) {
         return call.open_early_dummy();
     }
-    call.early_answer(context, foreign_reason)
+    call.answer_without_driver(context, foreign_reason)
         .unwrap_or_else(|| call.open_event(context))
 }
 
@@ -188,7 +188,7 @@ impl OpenCall {
     }
 
     /// Returns the answer of a call that is not passed to the driver; `None` for other calls.
-    fn early_answer(
+    fn answer_without_driver(
         &self,
         context: AnswerContext<'_>,
         foreign: Option<&'static str>,

@@ -143,7 +143,7 @@ pub(crate) fn split(
     machine: &Machine,
     cores: &Pmu,
 ) -> Result<(Vec<String>, Vec<PmuEvent>), Usage> {
-    split_for(Purpose::Count, texts, machine, cores)
+    separate_pmu_events(Purpose::Count, texts, machine, cores)
 }
 
 /// Splits the texts of -e as [`split`] does, for samples: an event may have modes (`u`, `k`) and a rate (`period`,
@@ -156,10 +156,10 @@ pub(crate) fn split_sampled(
     machine: &Machine,
     cores: &Pmu,
 ) -> Result<(Vec<String>, Vec<PmuEvent>), Usage> {
-    split_for(Purpose::Sample, texts, machine, cores)
+    separate_pmu_events(Purpose::Sample, texts, machine, cores)
 }
 
-fn split_for(
+fn separate_pmu_events(
     purpose: Purpose,
     texts: &[String],
     machine: &Machine,

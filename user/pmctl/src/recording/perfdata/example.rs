@@ -148,7 +148,7 @@ pub(crate) fn example(has_all_parts: bool) -> Recording {
         }],
         is_unfinished: false,
         is_from_perf: false,
-        ended: None,
+        end: None,
         notes: Notes {
             version: Notes::VERSION,
             totals: vec![1234, 5678],

@@ -68,7 +68,7 @@ pub(crate) struct Recording {
     /// `perf record` wrote the file.
     pub(crate) is_from_perf: bool,
     /// Time at which the recording ended, if it is known.
-    pub(crate) ended: Option<SystemTime>,
+    pub(crate) end: Option<SystemTime>,
 }
 
 impl Recording {

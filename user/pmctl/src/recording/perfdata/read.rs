@@ -126,7 +126,7 @@ fn assemble(source: RecordingBytes, parsed: ParsedParts) -> Result<Recording, Re
         notes,
         is_unfinished,
         is_from_perf,
-        ended: None,
+        end: None,
     })
 }
 

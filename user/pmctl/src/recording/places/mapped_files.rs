@@ -64,14 +64,14 @@ struct PastRecording {
 
 impl MappedFiles {
     /// Creates an instance for reading a recording that was made before.
-    pub(super) fn of_past(recording: &Recording) -> Self {
+    pub(super) fn for_recording(recording: &Recording) -> Self {
         // With --buildid-mmap a file has a build-id for each mapping. The first one is to be inserted last.
         let ids = recording.build_ids.iter().rev();
         let build_ids = ids.map(|id| (id.file.clone(), id.id.clone())).collect();
         Self {
             past: Some(PastRecording {
                 build_ids,
-                end: recording.ended,
+                end: recording.end,
                 release: recording.host.release.clone(),
                 debug_files: DebugFiles::of_user(),
             }),
@@ -297,7 +297,7 @@ mod tests {
 
     /// Returns the state after these mappings of a recording.
     fn apply(recording: &Recording, maps: &[Map]) -> (MappedFiles, AddressSpaces) {
-        let mut mapped_files = MappedFiles::of_past(recording);
+        let mut mapped_files = MappedFiles::for_recording(recording);
         let mut spaces = AddressSpaces::default();
         for map in maps {
             let body = Body::Map(map.clone());
@@ -331,7 +331,7 @@ mod tests {
         let change_time = file.as_file().metadata().and_then(|facts| facts.modified());
         let change_time = change_time.expect("it is known");
         let ended_at = |end| Recording {
-            ended: Some(end),
+            end: Some(end),
             ..Recording::default()
         };
         let ended_after = ended_at(change_time);
@@ -400,10 +400,11 @@ mod tests {
                 release: release.to_owned(),
                 ..Host::default()
             },
-            ended: Some(SystemTime::now()),
+            end: Some(SystemTime::now()),
             ..Recording::default()
         };
-        let is_other = |recording: &Recording| MappedFiles::of_past(recording).is_other_kernel();
+        let is_other =
+            |recording: &Recording| MappedFiles::for_recording(recording).is_other_kernel();
         let image = Path::new(KERNEL);
         let image_id = build_id(image, image).expect("each kernel has one");
         let mut other_id = image_id.clone();
@@ -416,7 +417,7 @@ mod tests {
         // Without a build-id the kernel is known by its release.
         assert!(is_other(&recording(vec![], "5.4.0-42-generic")));
         let old_recording = Recording {
-            ended: Some(UNIX_EPOCH),
+            end: Some(UNIX_EPOCH),
             ..recording(vec![image_id], release)
         };
         assert!(

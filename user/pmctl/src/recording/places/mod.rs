@@ -37,9 +37,9 @@ pub(crate) struct Places {
 
 impl Places {
     /// Creates an instance for a recording that was made before. Files that have changed since the recording get no names.
-    pub(crate) fn of_past(recording: &Recording) -> Self {
+    pub(crate) fn for_recording(recording: &Recording) -> Self {
         Self {
-            programs: MappedFiles::of_past(recording),
+            programs: MappedFiles::for_recording(recording),
             ..Self::default()
         }
     }

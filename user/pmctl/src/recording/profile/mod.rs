@@ -50,10 +50,10 @@ pub(crate) fn open_with_advice(path: &Path, advice: &str) -> Result<Recording> {
         _ => anyhow!("can't read {}: {error}", path.display()),
     })?;
     let mut recording = perfdata::read(source).with_context(|| path.display().to_string())?;
-    recording.ended = path.metadata().and_then(|facts| facts.modified()).ok();
+    recording.end = path.metadata().and_then(|facts| facts.modified()).ok();
     if recording.is_unfinished || recording.is_from_perf {
         // The recording has no symbols: they are looked up when a recording by pmctl ends.
-        let mut places = Places::of_past(&recording);
+        let mut places = Places::for_recording(&recording);
         for record in recording.records.iter() {
             places.note_record(&record?);
         }

@@ -21,7 +21,7 @@ pub(super) fn refresh(recording: &mut Recording, debug_files: &DebugFiles) -> Re
     if wanted_files.is_empty() {
         return Ok(());
     }
-    let mut places = Places::of_past(recording);
+    let mut places = Places::for_recording(recording);
     for record in recording.records.iter() {
         places.note_record(&record?);
     }

@@ -44,7 +44,7 @@ impl<'a> RecordedFiles<'a> {
         let located_file = self.debug_files.locate(path, version);
         match located_file.map(|located_file| located_file.path) {
             // Without build-id and facts, only the file's age can tell whether it was replaced.
-            Err(Absence::Unknown) if is_older(path, self.recording.ended) => Ok(path.to_owned()),
+            Err(Absence::Unknown) if is_older(path, self.recording.end) => Ok(path.to_owned()),
             located_file => located_file,
         }
     }

@@ -295,9 +295,9 @@ fn a_file_of_unknown_version_is_used_unless_it_is_newer() {
     }
     let change_time = state.program.metadata().expect("it is there");
     let change_time = change_time.modified().expect("it is known");
-    recording.ended = Some(change_time);
+    recording.end = Some(change_time);
     assert_eq!(functions(&recording).0, complete_chain());
-    recording.ended = Some(change_time - std::time::Duration::from_secs(1));
+    recording.end = Some(change_time - std::time::Duration::from_secs(1));
     assert_eq!(functions(&recording).0, ["leaf"]);
 }
 
