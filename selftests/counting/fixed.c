@@ -196,7 +196,7 @@ TEST_F(fixed, counter_that_was_not_set_up_is_refused)
 	struct pmc pmc;
 	__s64 value;
 
-	/* General counter 0 is another counter than fixed counter 0. */
+	/* Sets up general counter 0, and not the fixed one. */
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	EXPECT_EQ(-EBUSY, pmc_start(self->fd, PMC_FIXED(0)));
 	EXPECT_EQ(-EBUSY, pmc_stop(self->fd, PMC_FIXED(0)));

@@ -75,7 +75,7 @@ FIXTURE_TEARDOWN(hotplug)
 
 	call_stress_kill(&self->stress, &result);
 	for_each_cpu_in(cpu, &self->others) {
-		/* Fails with EINVAL if the CPU is online, as it should be. */
+		/* Has no effect (EINVAL) unless the test has failed with the CPU offline. */
 		cpu_set_online(self->online[cpu], "1");
 		close(self->online[cpu]);
 	}

@@ -8,7 +8,7 @@ use super::ThisCpu;
 use crate::sys::ffi;
 use core::num::NonZeroU64;
 
-/// A user of the timers.
+/// The function that the timers of all CPUs call.
 pub(crate) trait Tick {
     /// Runs on the timer's CPU with interrupts off. Returns the nanoseconds to the next tick, or `None` to stop.
     fn tick(here: ThisCpu<'_>) -> Option<NonZeroU64>;

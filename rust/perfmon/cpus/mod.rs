@@ -143,8 +143,10 @@ impl PowerCallbacks for CpuCallbacks {
     }
 }
 
-/// Checks whether a CPU that has come online can be counted on, and returns its capabilities and its kind. At load,
-/// removes the capabilities that this CPU lacks from the common ones, and adds its kind.
+/// Checks whether a CPU that has come online can be counted on, and returns its capabilities and its kind.
+///
+/// While the module is loaded, a CPU that lacks capabilities of the CPUs before it reduces the common ones, and its
+/// kind is added. Later it is refused.
 fn check_cpu(
     ownership: &mut Ownership,
     here: ThisCpu<'_>,

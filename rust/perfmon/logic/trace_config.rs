@@ -228,7 +228,8 @@ impl Config {
     /// Assigns one of the counters of the mask `free` to each event: an event of a fixed-function counter gets that
     /// counter, any other event the lowest general counter.
     ///
-    /// The result is in the order of [`Self::events`]; a value has no counter. `None` if `free` has too few counters.
+    /// The result has a counter for each of [`Self::events`], in their order, and `None` for a value. The whole result
+    /// is `None` if `free` has too few counters.
     #[must_use]
     pub fn assign(&self, free: u64) -> Option<[Option<CounterId>; MAX_EVENTS]> {
         let mut available_counters = free;

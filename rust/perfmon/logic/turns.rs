@@ -3,8 +3,8 @@
 //!
 //! The rules are those of Linux perf. The groups of a task or a CPU stand in a row. From the first group on, each group
 //! gets counters for all its events, until a group needs more counters than the groups before it have left. That group
-//! and all later groups wait, except groups whose events can share the counters of events that have a turn. At the next
-//! tick, the first group goes to the end of the row.
+//! and all later groups wait, except groups whose events can share the counters of events that have a turn. A turn
+//! lasts from one tick to the next; then the first group goes to the end of the row, and the choice is made again.
 
 use super::counter::{each, highest, CounterId, MAX_COUNTERS};
 use super::sharing::Demand;

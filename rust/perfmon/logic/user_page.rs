@@ -35,21 +35,21 @@ pub struct UserPage {
     pub capabilities: u64,
     /// The width of the counter in bits.
     pub pmc_width: u16,
-    /// A parameter of a clock for programs, which this module does not offer.
+    /// 0, as all parameters of a clock for programs: the module does not offer `cap_user_time`.
     pub time_shift: u16,
-    /// Parameter of a clock, as `time_shift`.
+    /// 0, as `time_shift`.
     pub time_mult: u32,
-    /// Parameter of a clock, as `time_shift`.
+    /// 0, as `time_shift`.
     pub time_offset: u64,
-    /// Parameter of a clock, as `time_shift`.
+    /// 0, as `time_shift`.
     pub time_zero: u64,
     /// The number of bytes of this structure that have a meaning.
     pub size: u32,
     /// 0
     pub reserved: u32,
-    /// Parameter of a clock, as `time_shift`.
+    /// 0, as `time_shift`.
     pub time_cycles: u64,
-    /// Parameter of a clock, as `time_shift`.
+    /// 0, as `time_shift`.
     pub time_mask: u64,
 }
 

@@ -279,8 +279,8 @@ impl PerCpu {
         self.value(counter).note_reloads(overflows, period);
     }
 
-    /// Notes the period that the last `samples` samples lead to, if the event has a frequency. The last sample was taken
-    /// when the time-stamp counter was `last`.
+    /// Computes the next period of an event with a frequency from the time that the last `samples` samples took. `last`
+    /// is the time-stamp counter at the last sample.
     fn follow_frequency(&self, counter: CounterId, samples: u64, last: u64) {
         let (Some(sampler), Some(time), Some(next)) = (
             self.sampler(counter),

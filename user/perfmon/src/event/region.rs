@@ -467,7 +467,8 @@ mod tests {
             drop(regions);
         });
         receiver.recv().expect("the thread sends");
-        // SAFETY: The child makes system calls, and takes locks that fork(2) has released.
+        // SAFETY: `fork` requires that the child takes no lock that another thread may hold, since the child lacks the
+        // thread: it makes system calls, and takes only the lock of the regions, which is held over the fork.
         match unsafe { fork() }.expect("a child") {
             ForkResult::Parent { child } => {
                 let end = waitpid(child, None).expect("the child's end");

@@ -155,13 +155,15 @@ mod tests {
     const LENGTH: NonZeroUsize = NonZeroUsize::new(8192).expect("two pages");
 
     fn word(area: &Area) -> &AtomicU64 {
-        // SAFETY: An area begins with a page, which has room for a word.
+        // SAFETY: `as_ref` requires an aligned word that lives as long as the area: an area begins with a whole page,
+        // which is mapped until the area is dropped.
         unsafe { area.start().cast().as_ref() }
     }
 
     /// Runs a function in a child, and returns how the child ended.
     fn in_child(run: impl FnOnce() -> bool) -> WaitStatus {
-        // SAFETY: The child only executes `run`, which makes system calls and takes no lock of another thread.
+        // SAFETY: `fork` requires that the child takes no lock that another thread may hold, since the child lacks the
+        // thread: it only executes `run`, which takes no lock.
         match unsafe { fork() }.expect("a child") {
             ForkResult::Parent { child } => waitpid(child, None).expect("the child's end"),
             ForkResult::Child => {
@@ -178,7 +180,8 @@ mod tests {
         let file = memory_file();
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         let area = Area::new(file.as_fd(), LENGTH, protection).expect("a mapping");
-        // SAFETY: The mapping is the test's, and the advice changes only what a child inherits.
+        // SAFETY: `madvise` requires that the advice changes no memory that is in use: `MADV_DONTFORK` changes only
+        // what a child inherits, and the mapping is the test's own.
         unsafe {
             madvise(
                 area.start().cast(),

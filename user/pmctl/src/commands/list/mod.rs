@@ -548,7 +548,7 @@ fn report_hidden(
     }
 }
 
-/// Explains on standard error the erratum that the table has beside events.
+/// Prints the erratum of the listed events on standard error.
 fn report_erratum(args: &List, shown_events: &[NamedEvent]) {
     let mut marked_events = shown_events
         .iter()

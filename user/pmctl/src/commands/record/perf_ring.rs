@@ -101,7 +101,8 @@ impl PerfRing {
     pub(super) fn open(attr: &[u8], task: i32, cpu: u32, pages: usize) -> Result<Self, RingError> {
         let event = open_event(attr, task, cpu).map_err(RingError::Event)?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: Without an address and MAP_FIXED the kernel chooses a free range, so no memory in use is replaced.
+        // SAFETY: `mmap` requires that no memory in use is replaced: without an address and MAP_FIXED the kernel
+        // chooses a free range.
         let start = unsafe {
             mmap(
                 None,

@@ -77,7 +77,7 @@ pub(super) struct StoppedRun {
 }
 
 impl StoppedRun {
-    /// Describes the stop of the last run.
+    /// Describes `run`, which was stopped after this number of whole runs.
     pub(super) fn after_runs(whole_runs: usize, requested: Option<u32>, run: &Run) -> Self {
         Self {
             whole_runs,

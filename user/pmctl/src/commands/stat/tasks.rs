@@ -435,7 +435,8 @@ pub(super) fn mark_or_split(
 /// CPUs that lack the events: the kinds of cores of a hybrid processor have different ones.
 ///
 /// # Errors
-/// The first error of `open`. That a CPU lacks the events is an error only if all CPUs do.
+/// The first error of `open` other than [`Cause::NoSuchEvent`], which a CPU that lacks the events has. If all CPUs lack
+/// them, the error of the first CPU.
 pub(super) fn open_on_each<C, T>(
     cpus: impl IntoIterator<Item = C>,
     open: impl Fn(C) -> Result<Option<T>, Error>,

@@ -175,7 +175,7 @@ impl Recording {
     }
 }
 
-/// Identification of the recorded version of a file: its build-id, its facts, or nothing.
+/// The version of a file that was recorded: its build-id and its facts, as far as they are known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FileVersion<'a> {
     pub(crate) build_id: Option<&'a [u8]>,
