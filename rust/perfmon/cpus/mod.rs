@@ -51,7 +51,7 @@ pub(crate) unsafe fn init(
         let (common, counter) =
             probe::leave_place_holder(*ownership.cpus().common_capabilities(), place_holder)?;
         ownership.cpus_mut().set_common_capabilities(common);
-        probe::check_period(period_bits, &common)?;
+        probe::check_load_distance(period_bits, &common)?;
         pmu::set_common(common, &kinds, counter, period_bits, limits, load_limit);
     }
     trial::run()?;

@@ -130,8 +130,8 @@ pub(super) fn perf_types() -> [Option<u32>; MAX_CORE_KINDS] {
 /// # Errors
 ///
 /// EINVAL if a counter can't; the kernel log has the range.
-pub(super) fn check_period(bits: u32, common: &Capabilities) -> Result {
-    /// The smallest allowed period: with fewer bits, the machine would do little else than serve overflows.
+pub(super) fn check_load_distance(bits: u32, common: &Capabilities) -> Result {
+    /// The smallest allowed load distance: with fewer bits, the machine would do little else than serve overflows.
     const MIN_BITS: u32 = 8;
 
     if bits == 0 {
@@ -140,9 +140,9 @@ pub(super) fn check_period(bits: u32, common: &Capabilities) -> Result {
     let mut widest = Width::new(common.general_width, common.full_width_writes);
     if common.fixed != 0 {
         let fixed = Width::new(common.fixed_width, common.full_width_writes);
-        widest = widest.with_period(fixed.period.trailing_zeros());
+        widest = widest.with_load_distance(fixed.load_distance.trailing_zeros());
     }
-    let max_bits = widest.period.trailing_zeros();
+    let max_bits = widest.load_distance.trailing_zeros();
     if !(MIN_BITS..=max_bits).contains(&bits) {
         pr_err!("period_bits={bits} is out of range: on these CPUs it must be 0, or {MIN_BITS} to {max_bits}\n");
         return Err(EINVAL);

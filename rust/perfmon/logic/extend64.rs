@@ -16,8 +16,8 @@ pub struct Width {
     /// A mask of all bits that the counter has.
     pub mask: u64,
     /// The number of events from the counter's load to its overflow: half of its range, or 2^31 if writes can't set
-    /// bits above 31, unless [`Self::with_period`] shortens it.
-    pub period: u64,
+    /// bits above 31, unless [`Self::with_load_distance`] shortens it.
+    pub load_distance: u64,
 }
 
 impl Width {
@@ -26,24 +26,24 @@ impl Width {
     /// Without `full_writes`, writing the counter sign-extends bit 31 (Intel SDM, volume 3B, section 21.2.8).
     #[must_use]
     pub const fn new(bits: u8, full_writes: bool) -> Self {
-        let period_bits = bits.saturating_sub(1);
-        let period_bits = if period_bits >= 64 { 63 } else { period_bits };
+        let high_bit = bits.saturating_sub(1);
+        let high_bit = if high_bit >= 64 { 63 } else { high_bit };
         Self {
-            mask: ((1 << period_bits) - 1) << 1 | 1,
-            period: if full_writes || period_bits < 31 {
-                1 << period_bits
+            mask: ((1 << high_bit) - 1) << 1 | 1,
+            load_distance: if full_writes || high_bit < 31 {
+                1 << high_bit
             } else {
                 1 << 31
             },
         }
     }
 
-    /// Shortens the period to 2^`bits` events, unless it is shorter already.
+    /// Shortens the load distance to 2^`bits` events, unless it is shorter already.
     #[must_use]
-    pub const fn with_period(self, bits: u32) -> Self {
-        if bits < self.period.trailing_zeros() {
+    pub const fn with_load_distance(self, bits: u32) -> Self {
+        if bits < self.load_distance.trailing_zeros() {
             Self {
-                period: 1 << bits,
+                load_distance: 1 << bits,
                 ..self
             }
         } else {
@@ -70,11 +70,11 @@ impl Width {
         }
     }
 
-    /// Returns the value to load for an overflow after [`Self::period`] events.
+    /// Returns the value to load for an overflow after [`Self::load_distance`] events.
     #[inline]
     #[must_use]
     pub const fn load_value(self) -> u64 {
-        self.period.wrapping_neg() & self.mask
+        self.load_distance.wrapping_neg() & self.mask
     }
 
     /// Returns whether a counter that holds `raw` has overflowed since it was loaded.
@@ -85,14 +85,14 @@ impl Width {
     }
 
     /// Returns the value to load into a counter that has overflowed and holds `raw`. The next overflow comes
-    /// [`Self::period`] events after the last one.
+    /// [`Self::load_distance`] events after the last one.
     #[inline]
     #[must_use]
     pub const fn reload_value(self, raw: u64) -> u64 {
-        if raw < self.period {
-            raw.wrapping_sub(self.period) & self.mask
+        if raw < self.load_distance {
+            raw.wrapping_sub(self.load_distance) & self.mask
         } else {
-            // The overflow is so late that the next overflow is due as well: a whole period begins now.
+            // The overflow is so late that the next overflow is due as well: the counter is loaded anew.
             self.load_value()
         }
     }
@@ -119,12 +119,12 @@ mod tests {
     use super::*;
 
     const BITS_48: Width = Width::new(48, true);
-    const SHORT_PERIOD: Width = BITS_48.with_period(8);
+    const SHORT_DISTANCE: Width = BITS_48.with_load_distance(8);
 
     #[test]
     fn load_value_is_half_of_the_range() {
         assert_eq!(BITS_48.mask, 0xffff_ffff_ffff);
-        assert_eq!(BITS_48.period, 1 << 47);
+        assert_eq!(BITS_48.load_distance, 1 << 47);
         assert_eq!(BITS_48.load_value(), 0x8000_0000_0000);
         assert_eq!(Width::new(24, true).load_value(), 0x80_0000);
         assert_eq!(Width::new(64, true).mask, u64::MAX);
@@ -132,17 +132,17 @@ mod tests {
     }
 
     #[test]
-    fn with_period_only_shortens() {
-        assert_eq!(SHORT_PERIOD.mask, BITS_48.mask);
-        assert_eq!(SHORT_PERIOD.load_value(), 0xffff_ffff_ff00);
-        assert_eq!(BITS_48.with_period(47), BITS_48);
-        assert_eq!(BITS_48.with_period(48), BITS_48);
+    fn with_load_distance_only_shortens() {
+        assert_eq!(SHORT_DISTANCE.mask, BITS_48.mask);
+        assert_eq!(SHORT_DISTANCE.load_value(), 0xffff_ffff_ff00);
+        assert_eq!(BITS_48.with_load_distance(47), BITS_48);
+        assert_eq!(BITS_48.with_load_distance(48), BITS_48);
     }
 
     #[test]
-    fn period_without_full_writes_is_2_to_31() {
+    fn load_distance_without_full_writes_is_2_to_31() {
         let width = Width::new(40, false);
-        assert_eq!(width.period, 1 << 31);
+        assert_eq!(width.load_distance, 1 << 31);
         assert_eq!(width.load_value(), 0xff_8000_0000);
         // Counters of 32 bits or fewer: a write sets all their bits.
         assert_eq!(Width::new(24, false).load_value(), 0x80_0000);
@@ -161,19 +161,19 @@ mod tests {
         }
         // A narrow counter may count half of its range from one overflow to the next.
         let width = Width::new(24, true);
-        assert!(width.period - 1 <= width.max_step());
+        assert!(width.load_distance - 1 <= width.max_step());
     }
 
     #[test]
-    fn overflow_comes_after_one_period() {
+    fn overflow_comes_after_the_load_distance() {
         for width in [
             BITS_48,
             Width::new(40, false),
             Width::new(24, true),
-            SHORT_PERIOD,
+            SHORT_DISTANCE,
         ] {
             assert_eq!(
-                width.load_value().wrapping_add(width.period) & width.mask,
+                width.load_value().wrapping_add(width.load_distance) & width.mask,
                 0
             );
             assert!(!width.has_overflowed(width.load_value()));
@@ -187,17 +187,20 @@ mod tests {
     fn reload_keeps_events_after_the_overflow() {
         assert_eq!(BITS_48.reload_value(0), BITS_48.load_value());
         assert_eq!(BITS_48.reload_value(5), BITS_48.load_value() + 5);
-        assert_eq!(BITS_48.reload_value(BITS_48.period - 1), BITS_48.mask);
+        assert_eq!(
+            BITS_48.reload_value(BITS_48.load_distance - 1),
+            BITS_48.mask
+        );
         let width = Width::new(40, false);
         assert_eq!(width.reload_value(7), 0xff_8000_0007);
-        // An overflow that is late by more than a period: a write could not set the bits.
+        // An overflow that is late by more than the load distance: a write could not set the bits.
         assert_eq!(width.reload_value(1 << 31), width.load_value());
         assert_eq!(width.reload_value(0x12_3456_789a), width.load_value());
     }
 
     #[test]
     fn totals_continue_through_wraps_and_reloads() {
-        for width in [Width::new(24, true), Width::new(40, false), SHORT_PERIOD] {
+        for width in [Width::new(24, true), Width::new(40, false), SHORT_DISTANCE] {
             let (mut raw, mut total) = (width.load_value(), 0);
             let mut raw_offset = offset(raw, total);
             let mut expected = 0;
@@ -208,7 +211,7 @@ mod tests {
                 width.mask,
                 0,
                 width.mask - 1,
-                width.period,
+                width.load_distance,
                 0x12_3456,
             ] {
                 raw = (raw + step) & width.mask;

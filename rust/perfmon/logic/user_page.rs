@@ -145,7 +145,13 @@ mod tests {
             let offset = offset(loaded, total);
             let offset_in_page = page_offset(7, offset, width.mask);
             // The sum is also right after the overflow, until the counter is loaded again.
-            for further_events in [0, 1, width.period - 1, width.period, width.period + 5] {
+            for further_events in [
+                0,
+                1,
+                width.load_distance - 1,
+                width.load_distance,
+                width.load_distance + 5,
+            ] {
                 let raw = loaded.wrapping_add(further_events) & width.mask;
                 assert_eq!(
                     advance(total, offset, raw, width.mask),

@@ -31,8 +31,8 @@ pub(crate) struct CounterValue {
     offset: Word,
     /// The mask of the hardware counter's [`Width`].
     mask: Word,
-    /// The number of events from loading the hardware counter to its overflow ([`Width::period`]).
-    period: Word,
+    /// The number of events from loading the hardware counter to its overflow ([`Width::load_distance`]).
+    load_distance: Word,
     /// The total at the last reset, which is subtracted for programs.
     total_at_reset: Word,
     select: Word,
@@ -62,7 +62,7 @@ impl CounterValue {
         self.select.set(select.stopped());
         self.mask.set(width.mask);
         self.max_step.set(width.max_step());
-        self.period.set(width.period);
+        self.load_distance.set(width.load_distance);
         self.offset
             .set(offset(width.load_value(), self.total.get()));
     }
@@ -124,7 +124,7 @@ impl CounterValue {
     pub(super) fn width(&self) -> Width {
         Width {
             mask: self.mask.get(),
-            period: self.period.get(),
+            load_distance: self.load_distance.get(),
         }
     }
 
@@ -186,15 +186,15 @@ impl CounterValue {
         self.offset.get()
     }
 
-    /// Loads the hardware counter so that it overflows after `events` more events, at most the period of its width.
+    /// Loads the hardware counter so that it overflows after `events` more events, at most half of its range.
     /// `total` is the counter's total, which is up to date. To be called for an inactive counter, or by the overflow
     /// handler.
     #[inline(always)]
     pub(crate) fn load(&self, here: ThisCpu<'_>, counter: Msr, events: u64, total: u64) {
-        self.period.set(events);
+        self.load_distance.set(events);
         let width = Width {
             mask: self.mask.get(),
-            period: events,
+            load_distance: events,
         };
         self.write(here, counter, width.load_value(), total);
     }
@@ -202,7 +202,7 @@ impl CounterValue {
     /// Writes `raw` to the hardware counter. `total` is the counter's total, which is up to date.
     ///
     /// A counter that counts in kernel mode loses the events between the update of the total and this write: a few
-    /// instructions of the handler, once in a period.
+    /// instructions of the handler, once after each load.
     #[inline(always)]
     fn write(&self, here: ThisCpu<'_>, counter: Msr, raw: u64, total: u64) {
         msr::write(here, counter, raw);
@@ -220,7 +220,7 @@ impl CounterValue {
             .wrapping_sub(self.offset.get());
         let later_events = times.wrapping_sub(1).wrapping_mul(period);
         let total = total_at_first_overflow.wrapping_add(later_events);
-        self.period.set(period);
+        self.load_distance.set(period);
         self.total.set(total);
         self.offset.set(offset(self.width().load_value(), total));
     }
@@ -229,14 +229,14 @@ impl CounterValue {
     pub(crate) fn load_value(&self, events: u64) -> u64 {
         Width {
             mask: self.mask.get(),
-            period: events,
+            load_distance: events,
         }
         .load_value()
     }
 
     /// Returns the number of events from loading the counter to its overflow.
-    pub(crate) fn period(&self) -> u64 {
-        self.period.get()
+    pub(crate) fn load_distance(&self) -> u64 {
+        self.load_distance.get()
     }
 
     /// Returns the total as of the last update, including events before the last reset.

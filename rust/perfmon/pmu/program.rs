@@ -48,7 +48,7 @@ impl Pmu {
         };
         let mut width = Width::new(bits.get() as u8, self.capabilities.full_width_writes);
         if self.period_bits != 0 {
-            width = width.with_period(self.period_bits);
+            width = width.with_load_distance(self.period_bits);
         }
         self.rmw_shared(here, || {
             msr::execute(
@@ -60,7 +60,7 @@ impl Pmu {
             &self.registers.control(counter, select, true),
             &self.registers.control(counter, select, false),
         );
-        percpu.sampled(counter).set_unsampled(width.period);
+        percpu.sampled(counter).set_unsampled(width.load_distance);
         width
     }
 

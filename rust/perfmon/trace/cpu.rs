@@ -126,7 +126,7 @@ fn program_counters(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>) {
         sampled.prepare_for_trace(
             event,
             pmu.load_limit.min_events(event.select),
-            value.period(),
+            value.load_distance(),
             RECORD_WRITTEN | followed_counters & counter.bit(),
         );
         value.load(
