@@ -12,10 +12,14 @@ use super::{
     target::Target,
 };
 use crate::{
-    abi, cpu,
+    abi::{self, PERFMON_EVENT_ROTATE},
+    cpu,
     logic::{
         event_attr::{InvalidAttr, PerfEventAttr},
         event_config::EventConfig,
+        perf_event::{
+            PERF_FLAG_FD_CLOEXEC, PERF_FLAG_FD_NO_GROUP, PERF_FLAG_FD_OUTPUT, PERF_FLAG_PID_CGROUP,
+        },
     },
     ownership::{
         policy::{check_lockdown, check_may_count_kernel},
@@ -37,19 +41,17 @@ use kernel::{error::to_result, prelude::*};
 /// ATOMICS: relaxed. The number orders no other access.
 static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
-/// The flags of perf_event_open(2), and `PERFMON_EVENT_ROTATE`, for which perf has no flag: its events always take turns.
-mod flag {
-    pub(super) const NO_GROUP: u32 = 1 << 0;
-    pub(super) const OUTPUT: u32 = 1 << 1;
-    pub(super) const PID_CGROUP: u32 = 1 << 2;
-    pub(super) const CLOEXEC: u32 = 1 << 3;
-    pub(super) const TURNS: u32 = crate::abi::PERFMON_EVENT_ROTATE;
-    pub(super) const ALL: u32 = NO_GROUP | OUTPUT | PID_CGROUP | CLOEXEC | TURNS;
-}
+/// All flags: those of perf_event_open(2), and `PERFMON_EVENT_ROTATE`, for which perf has no flag: its events always take
+/// turns.
+const ALL_FLAGS: u32 = PERF_FLAG_FD_NO_GROUP
+    | PERF_FLAG_FD_OUTPUT
+    | PERF_FLAG_PID_CGROUP
+    | PERF_FLAG_FD_CLOEXEC
+    | PERFMON_EVENT_ROTATE;
 
 /// Serves `PERFMON_EVENT_OPEN`. Returns the new descriptor.
 pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result<c_int> {
-    if request.flags & !flag::ALL != 0 || request.reserved.iter().any(|&word| word != 0) {
+    if request.flags & !ALL_FLAGS != 0 || request.reserved.iter().any(|&word| word != 0) {
         return Err(EINVAL);
     }
     let attr = copy_attr(request.attr as usize)?;
@@ -57,7 +59,7 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
     let pmu = pmu::common();
     let mut config = EventConfig::new(&attr, &pmu.capabilities, &pmu.kinds)?;
     // A pinned event never gives its counter up.
-    config.takes_turns = request.flags & flag::TURNS != 0 && !config.pinned;
+    config.takes_turns = request.flags & PERFMON_EVENT_ROTATE != 0 && !config.pinned;
     config.sampling.trigger.check(max_sample_rate())?;
     if !cgroup::EXIST && config.sampling.has_cgroups() {
         return Err(EINVAL);
@@ -65,16 +67,16 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
     if config.select.is_kernel() || config.sampling.has_kernel_branches() {
         check_may_count_kernel()?;
     }
-    let descriptor = ReservedDescriptor::new(request.flags & flag::CLOEXEC != 0)?;
+    let descriptor = ReservedDescriptor::new(request.flags & PERF_FLAG_FD_CLOEXEC != 0)?;
     let group = match request.group_fd {
         -1 => None,
         fd => Some(OpenDescriptor::<Event>::get(fd)?),
     };
     let leader = match &group {
-        Some(group) if request.flags & flag::NO_GROUP == 0 => Some(group.data()),
+        Some(group) if request.flags & PERF_FLAG_FD_NO_GROUP == 0 => Some(group.data()),
         _ => None,
     };
-    let target = if request.flags & flag::PID_CGROUP != 0 {
+    let target = if request.flags & PERF_FLAG_PID_CGROUP != 0 {
         Target::find_cgroup(request.pid, request.cpu)?
     } else {
         Target::find(request.pid, request.cpu)?
@@ -88,7 +90,7 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
         prepare_precise()?;
     }
     let output = match &group {
-        Some(group) if request.flags & flag::OUTPUT != 0 => Some(group.data()),
+        Some(group) if request.flags & PERF_FLAG_FD_OUTPUT != 0 => Some(group.data()),
         _ => None,
     };
     descriptor.install(create_event(config, target, leader, output)?)

@@ -83,6 +83,8 @@ pub const PERF_TYPE_HARDWARE: u32 = 0;
 #[allow(missing_docs)]
 pub const PERF_TYPE_SOFTWARE: u32 = 1;
 #[allow(missing_docs)]
+pub const PERF_TYPE_TRACEPOINT: u32 = 2;
+#[allow(missing_docs)]
 pub const PERF_TYPE_HW_CACHE: u32 = 3;
 #[allow(missing_docs)]
 pub const PERF_TYPE_RAW: u32 = 4;

@@ -2,6 +2,9 @@
 //! The mappings of programs, and their records: `PERF_RECORD_MMAP` and `PERF_RECORD_MMAP2`.
 
 use super::event_attr::PerfEventAttr;
+use super::perf_event::{
+    PERF_RECORD_MISC_MMAP_DATA, PERF_RECORD_MISC_USER, PERF_RECORD_MMAP, PERF_RECORD_MMAP2,
+};
 
 /// The number of words in the longest name: `PATH_MAX` bytes.
 pub const NAME_WORDS: usize = 4096 / size_of::<u64>();
@@ -97,18 +100,17 @@ impl MappingRecords {
     /// Returns the record of a mapping by the task `ids`: the process in bits 31:0, the thread in bits 63:32.
     #[must_use]
     pub const fn record(self, ids: u64, mapping: &Mapping) -> MappingRecord {
-        const MMAP: u32 = 1;
-        const MMAP2: u32 = 10;
-        const MISC_USER: u16 = 2;
-        const MISC_MMAP_DATA: u16 = 1 << 13;
-
         let [major, minor] = mapping.device;
         MappingRecord {
-            kind: if self.is_mmap2 { MMAP2 } else { MMAP },
-            misc: if mapping.is_executable() {
-                MISC_USER
+            kind: if self.is_mmap2 {
+                PERF_RECORD_MMAP2
             } else {
-                MISC_USER | MISC_MMAP_DATA
+                PERF_RECORD_MMAP
+            },
+            misc: if mapping.is_executable() {
+                PERF_RECORD_MISC_USER
+            } else {
+                PERF_RECORD_MISC_USER | PERF_RECORD_MISC_MMAP_DATA
             },
             words: [
                 ids,

@@ -33,6 +33,7 @@ pub mod load_limit;
 pub mod mapping;
 pub mod msr;
 pub mod pebs;
+pub mod perf_event;
 pub mod plan;
 pub mod pmu;
 pub mod precise;

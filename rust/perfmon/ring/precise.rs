@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Samples that the processor has taken (PEBS), written to the ring many at a time.
 
-use super::{
-    sample::{misc, SAMPLE},
-    Record, Sampler,
-};
+use super::{Record, Sampler};
 use crate::logic::{
     anchor::Anchor,
     event_attr::{
@@ -12,6 +9,7 @@ use crate::logic::{
         PERF_SAMPLE_PERIOD, PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
     },
     pebs::PebsRecord,
+    perf_event::{PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_USER, PERF_RECORD_SAMPLE},
     sample_format::Header,
 };
 use kernel::bindings;
@@ -154,7 +152,7 @@ impl Sampler {
         }
         let header = |misc| {
             Header {
-                kind: SAMPLE,
+                kind: PERF_RECORD_SAMPLE,
                 misc,
                 words: word_count,
             }
@@ -169,8 +167,8 @@ impl Sampler {
             time_index,
             period_index,
             period: samples.period,
-            user_header: header(misc::USER),
-            kernel_header: header(misc::KERNEL),
+            user_header: header(PERF_RECORD_MISC_USER),
+            kernel_header: header(PERF_RECORD_MISC_KERNEL),
             ids,
             anchor: samples.anchor,
             is_user_only: self.is_user_only,

@@ -3,29 +3,19 @@
 //! writes them, with interrupts off.
 
 use super::Sampler;
-use crate::{logic::mapping::Mapping, sys::ffi};
+use crate::{
+    logic::{
+        mapping::Mapping,
+        perf_event::{
+            PERF_RECORD_CGROUP, PERF_RECORD_COMM, PERF_RECORD_EXIT, PERF_RECORD_FORK,
+            PERF_RECORD_MISC_COMM_EXEC, PERF_RECORD_MISC_SWITCH_OUT,
+            PERF_RECORD_MISC_SWITCH_OUT_PREEMPT, PERF_RECORD_READ, PERF_RECORD_SWITCH,
+            PERF_RECORD_SWITCH_CPU_WIDE,
+        },
+    },
+    sys::ffi,
+};
 use kernel::bindings;
-
-/// The types of the records that are written here: `PERF_RECORD_*`.
-mod kind {
-    pub(super) const COMM: u32 = 3;
-    pub(super) const EXIT: u32 = 4;
-    pub(super) const FORK: u32 = 7;
-    pub(super) const READ: u32 = 8;
-    pub(super) const SWITCH: u32 = 14;
-    pub(super) const SWITCH_CPU_WIDE: u32 = 15;
-    pub(super) const CGROUP: u32 = 19;
-}
-
-/// Flags in the headers of the records that are written here: `PERF_RECORD_MISC_*`.
-mod misc {
-    /// The task got the name by an exec.
-    pub(super) const COMM_EXEC: u16 = 1 << 13;
-    /// The task stops running. Without the flag it starts.
-    pub(super) const SWITCH_OUT: u16 = 1 << 13;
-    /// The task does not sleep: it could run on.
-    pub(super) const SWITCH_OUT_PREEMPT: u16 = 1 << 14;
-}
 
 /// A change of a task, for which records are written.
 #[derive(Clone, Copy)]
@@ -56,7 +46,7 @@ impl Sampler {
     pub(crate) fn record_counts(&self, counts: &[u64], task: *mut bindings::task_struct, cpu: u32) {
         let origin = self.origin_of(task, cpu);
         let ids = self.ids(task);
-        self.write(kind::READ, 0, &[&[ids], counts], &origin);
+        self.write(PERF_RECORD_READ, 0, &[&[ids], counts], &origin);
     }
 
     /// Returns whether the event wants records of this kind of change.
@@ -88,36 +78,42 @@ impl Sampler {
             TaskChange::Name(named, name, by_exec) => {
                 let ids = self.ids(*named);
                 let [first, second] = *name;
-                let misc = if *by_exec { misc::COMM_EXEC } else { 0 };
+                let misc = if *by_exec {
+                    PERF_RECORD_MISC_COMM_EXEC
+                } else {
+                    0
+                };
                 // A name of up to 7 bytes and its 0 fit into the first word.
                 if second == 0 && first.to_ne_bytes().contains(&0) {
-                    self.write(kind::COMM, misc, &[&[ids, first]], &origin);
+                    self.write(PERF_RECORD_COMM, misc, &[&[ids, first]], &origin);
                 } else {
-                    self.write(kind::COMM, misc, &[&[ids, first, second]], &origin);
+                    self.write(PERF_RECORD_COMM, misc, &[&[ids, first, second]], &origin);
                 }
             }
             TaskChange::Fork(child) => {
                 let words = two_task_words(self.ids(*child), ids, self.time());
-                self.write(kind::FORK, 0, &[&words], &origin);
+                self.write(PERF_RECORD_FORK, 0, &[&words], &origin);
             }
             TaskChange::Exit => {
                 // SAFETY: The function requires the current task, and a namespace that is null or alive: only the
                 // current task exits, and `self` has a reference to the namespace.
                 let parent = unsafe { ffi::perfmon_parent_ids(task, self.namespace()) };
                 let words = two_task_words(ids, parent, self.time());
-                self.write(kind::EXIT, 0, &[&words], &origin);
+                self.write(PERF_RECORD_EXIT, 0, &[&words], &origin);
             }
             TaskChange::SwitchIn | TaskChange::SwitchOut(_) => {
                 let misc = match change {
-                    TaskChange::SwitchOut(true) => misc::SWITCH_OUT | misc::SWITCH_OUT_PREEMPT,
-                    TaskChange::SwitchOut(false) => misc::SWITCH_OUT,
+                    TaskChange::SwitchOut(true) => {
+                        PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT
+                    }
+                    TaskChange::SwitchOut(false) => PERF_RECORD_MISC_SWITCH_OUT,
                     _ => 0,
                 };
                 match other {
-                    None => self.write(kind::SWITCH, misc, &[], &origin),
+                    None => self.write(PERF_RECORD_SWITCH, misc, &[], &origin),
                     Some(other) => {
                         let words = [self.ids(other)];
-                        self.write(kind::SWITCH_CPU_WIDE, misc, &[&words], &origin);
+                        self.write(PERF_RECORD_SWITCH_CPU_WIDE, misc, &[&words], &origin);
                     }
                 }
             }
@@ -126,7 +122,7 @@ impl Sampler {
                 self.write(record.kind, record.misc, &[record.words(), name], &origin);
             }
             TaskChange::MakeCgroup(id, path) => {
-                self.write(kind::CGROUP, 0, &[&[*id], path], &origin);
+                self.write(PERF_RECORD_CGROUP, 0, &[&[*id], path], &origin);
             }
         }
     }

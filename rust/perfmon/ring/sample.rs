@@ -11,27 +11,16 @@ use crate::{
             PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_SAMPLE_TRANSACTION,
             PERF_SAMPLE_WEIGHT, PERF_SAMPLE_WEIGHT_STRUCT,
         },
+        perf_event::{
+            PERF_CONTEXT_KERNEL, PERF_CONTEXT_USER, PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_USER,
+            PERF_RECORD_SAMPLE,
+        },
         sample_format::Header,
     },
     sys::ffi,
 };
 use core::ptr;
 use kernel::bindings::{self, pt_regs};
-
-/// The type of a sample record: `PERF_RECORD_SAMPLE`.
-pub(super) const SAMPLE: u32 = 9;
-
-/// The CPU mode in a sample's header: `PERF_RECORD_MISC_*`.
-pub(super) mod misc {
-    pub(in crate::ring) const KERNEL: u16 = 1;
-    pub(in crate::ring) const USER: u16 = 2;
-}
-
-/// Words in a call chain that say whose addresses follow: `enum perf_callchain_context`.
-mod chain_mark {
-    pub(super) const KERNEL: u64 = 128_u64.wrapping_neg();
-    pub(super) const USER: u64 = 512_u64.wrapping_neg();
-}
 
 /// The parts of a sample that have one word each, and that few events want.
 const RARE_WORDS: u64 = PERF_SAMPLE_ADDR
@@ -155,8 +144,12 @@ impl Sampler {
             return self.lose_samples(1);
         };
         let header = Header {
-            kind: SAMPLE,
-            misc: if is_user { misc::USER } else { misc::KERNEL },
+            kind: PERF_RECORD_SAMPLE,
+            misc: if is_user {
+                PERF_RECORD_MISC_USER
+            } else {
+                PERF_RECORD_MISC_KERNEL
+            },
             words,
         };
         record.write_word(header.word());
@@ -311,10 +304,10 @@ impl Sampler {
             // SAFETY: The function has no preconditions: it only compares `task` with the current task.
             let is_own_stack = unsafe { ffi::perfmon_on_stack_of(task) };
             let limit = if is_own_stack { usize::MAX } else { 1 };
-            add(chain_mark::KERNEL, ffi::perfmon_kernel_chain, regs, limit);
+            add(PERF_CONTEXT_KERNEL, ffi::perfmon_kernel_chain, regs, limit);
         }
         if let Some(regs) = user_regs.filter(|_| chains.user) {
-            add(chain_mark::USER, ffi::perfmon_user_chain, regs, usize::MAX);
+            add(PERF_CONTEXT_USER, ffi::perfmon_user_chain, regs, usize::MAX);
         }
         used_words
     }

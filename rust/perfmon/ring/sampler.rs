@@ -14,6 +14,7 @@ use crate::{
         event_config::EventConfig,
         event_state::EventState,
         hierarchy::Hierarchy,
+        perf_event::{PERF_RECORD_LOST, PERF_RECORD_THROTTLE, PERF_RECORD_UNTHROTTLE},
         sample_format::Header,
         sampling::{Clock, Sampling, Trigger},
     },
@@ -27,13 +28,6 @@ use core::{
     },
 };
 use kernel::{bindings, prelude::*};
-
-/// The types of the records that are written here: `PERF_RECORD_*`.
-mod kind {
-    pub(super) const LOST: u32 = 2;
-    pub(super) const THROTTLE: u32 = 5;
-    pub(super) const UNTHROTTLE: u32 = 6;
-}
 
 /// The writer of an event's samples and other records.
 ///
@@ -253,7 +247,7 @@ impl Sampler {
             return false;
         };
         let header = Header {
-            kind: kind::LOST,
+            kind: PERF_RECORD_LOST,
             misc: 0,
             words,
         };
@@ -275,9 +269,9 @@ impl Sampler {
         throttled: bool,
     ) {
         let kind = if throttled {
-            kind::THROTTLE
+            PERF_RECORD_THROTTLE
         } else {
-            kind::UNTHROTTLE
+            PERF_RECORD_UNTHROTTLE
         };
         let time = self.time();
         let origin = self.origin_of(task, cpu);

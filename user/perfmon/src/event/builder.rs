@@ -8,6 +8,7 @@ use nix::errno::Errno;
 use nix::unistd::gettid;
 use perfmon_core::abi::PERFMON_EVENT_ROTATE;
 use perfmon_core::logic::event_attr::{self as attr, PerfEventAttr};
+use perfmon_core::logic::perf_event::{PERF_FLAG_FD_CLOEXEC, PERF_FLAG_PID_CGROUP};
 use zerocopy::IntoBytes;
 
 use super::target::Tasks;
@@ -32,11 +33,6 @@ pub struct Builder {
 
 /// Default size of a ring, in pages.
 const DEFAULT_PAGES: usize = 64;
-
-/// `PERF_FLAG_PID_CGROUP`.
-const PID_IS_CGROUP: u32 = 1 << 2;
-/// `PERF_FLAG_FD_CLOEXEC`.
-const CLOSE_ON_EXEC: u32 = 1 << 3;
 
 impl Builder {
     /// Creates the configuration of the event with this encoding.
@@ -205,8 +201,11 @@ impl Builder {
             attr.flags &= !PerfEventAttr::PRECISE_IP;
         }
         let (pid, flags) = match &self.target.tasks {
-            Tasks::Pid(pid) => (*pid, CLOSE_ON_EXEC),
-            Tasks::Cgroup(cgroup) => (cgroup.as_fd().as_raw_fd(), PID_IS_CGROUP | CLOSE_ON_EXEC),
+            Tasks::Pid(pid) => (*pid, PERF_FLAG_FD_CLOEXEC),
+            Tasks::Cgroup(cgroup) => (
+                cgroup.as_fd().as_raw_fd(),
+                PERF_FLAG_PID_CGROUP | PERF_FLAG_FD_CLOEXEC,
+            ),
         };
         let result = driver.open_event(&mut EventOpen {
             attr: attr.as_mut_bytes(),

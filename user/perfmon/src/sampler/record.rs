@@ -2,41 +2,17 @@
 //! Records of a ring, decoded.
 
 use perfmon_core::logic::event_attr as attr;
+use perfmon_core::logic::perf_event::{
+    PERF_CONTEXT_KERNEL, PERF_CONTEXT_MAX, PERF_CONTEXT_USER, PERF_RECORD_COMM, PERF_RECORD_EXIT,
+    PERF_RECORD_FORK, PERF_RECORD_LOST, PERF_RECORD_MISC_COMM_EXEC, PERF_RECORD_MISC_CPUMODE_MASK,
+    PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_SWITCH_OUT, PERF_RECORD_MISC_SWITCH_OUT_PREEMPT,
+    PERF_RECORD_MMAP2, PERF_RECORD_SAMPLE, PERF_RECORD_SWITCH, PERF_RECORD_SWITCH_CPU_WIDE,
+    PERF_RECORD_THROTTLE, PERF_RECORD_UNTHROTTLE,
+};
 
 use super::mapping::Mapping;
 use super::raw::RawRecord;
 use super::stamp::{HEADER_WORDS, Stamp, TRAILER_WORDS, Task, TaskName, cpu};
-
-/// `PERF_RECORD_*`.
-mod kind {
-    pub(super) const LOST: u32 = 2;
-    pub(super) const COMM: u32 = 3;
-    pub(super) const EXIT: u32 = 4;
-    pub(super) const THROTTLE: u32 = 5;
-    pub(super) const UNTHROTTLE: u32 = 6;
-    pub(super) const FORK: u32 = 7;
-    pub(super) const SAMPLE: u32 = 9;
-    pub(super) const MMAP2: u32 = 10;
-    pub(super) const SWITCH: u32 = 14;
-    pub(super) const SWITCH_CPU_WIDE: u32 = 15;
-}
-
-/// `PERF_RECORD_MISC_*`.
-mod misc {
-    pub(super) const CPUMODE: u16 = 7;
-    pub(super) const KERNEL: u16 = 1;
-    pub(super) const COMM_EXEC: u16 = 1 << 13;
-    pub(super) const SWITCH_OUT: u16 = 1 << 13;
-    pub(super) const SWITCH_OUT_PREEMPT: u16 = 1 << 14;
-}
-
-/// Marks in a call chain: `enum perf_callchain_context`.
-mod context {
-    pub(super) const KERNEL: u64 = 128_u64.wrapping_neg();
-    pub(super) const USER: u64 = 512_u64.wrapping_neg();
-    /// The smallest mark: all words from here on are marks and not addresses.
-    pub(super) const MAX: u64 = 4095_u64.wrapping_neg();
-}
 
 /// Fields of every sample (`PERF_SAMPLE_*`), in the order of their words.
 pub(super) const SAMPLE_FIELDS: u64 = attr::PERF_SAMPLE_IDENTIFIER
@@ -164,9 +140,9 @@ impl Iterator for Callchain<'_> {
             let word = self.record.word(self.next);
             self.next += 1;
             match word {
-                context::KERNEL => self.in_kernel = true,
-                context::USER => self.in_kernel = false,
-                context::MAX.. => {}
+                PERF_CONTEXT_KERNEL => self.in_kernel = true,
+                PERF_CONTEXT_USER => self.in_kernel = false,
+                PERF_CONTEXT_MAX.. => {}
                 address if self.in_kernel => return Some(Frame::Kernel(address)),
                 address => return Some(Frame::User(address)),
             }
@@ -182,35 +158,35 @@ impl<'a> Record<'a> {
         let require_words =
             |words: usize| (size >= HEADER_WORDS + words + TRAILER_WORDS).then_some(());
         let word = |index: usize| record.word(HEADER_WORDS + index);
-        if record.kind() == kind::SAMPLE {
+        if record.kind() == PERF_RECORD_SAMPLE {
             return Sample::new(record, has_chain).map(Self::Sample);
         }
         // Called only for known kinds: nothing is read of a record of unknown kind.
         let stamp = || Stamp::at_end(record);
         Some(match record.kind() {
-            kind::LOST => {
+            PERF_RECORD_LOST => {
                 require_words(2)?;
                 Self::Lost {
                     samples: word(1),
                     stamp: stamp(),
                 }
             }
-            kind::COMM => {
+            PERF_RECORD_COMM => {
                 require_words(2)?;
                 let has_second_word = require_words(3).is_some();
                 Self::Comm {
                     task: Task::new(word(0)),
                     name: TaskName::new(word(1), has_second_word.then(|| word(2))),
-                    exec: record.misc() & misc::COMM_EXEC != 0,
+                    exec: record.misc() & PERF_RECORD_MISC_COMM_EXEC != 0,
                     stamp: stamp(),
                 }
             }
-            kind @ (kind::FORK | kind::EXIT) => {
+            kind @ (PERF_RECORD_FORK | PERF_RECORD_EXIT) => {
                 require_words(3)?;
                 let (task, parent) = Task::parse_with_parent(word(0), word(1));
                 let stamp = stamp();
                 match kind {
-                    kind::FORK => Self::Fork {
+                    PERF_RECORD_FORK => Self::Fork {
                         child: task,
                         parent,
                         stamp,
@@ -222,25 +198,25 @@ impl<'a> Record<'a> {
                     },
                 }
             }
-            kind::MMAP2 => {
+            PERF_RECORD_MMAP2 => {
                 require_words(Mapping::MIN_WORDS)?;
                 Self::Map(Mapping::new(record))
             }
-            kind @ (kind::SWITCH | kind::SWITCH_CPU_WIDE) => {
-                let is_cpu_wide = kind == kind::SWITCH_CPU_WIDE;
+            kind @ (PERF_RECORD_SWITCH | PERF_RECORD_SWITCH_CPU_WIDE) => {
+                let is_cpu_wide = kind == PERF_RECORD_SWITCH_CPU_WIDE;
                 require_words(is_cpu_wide.into())?;
                 Self::Switch {
-                    out: record.misc() & misc::SWITCH_OUT != 0,
-                    preempted: record.misc() & misc::SWITCH_OUT_PREEMPT != 0,
+                    out: record.misc() & PERF_RECORD_MISC_SWITCH_OUT != 0,
+                    preempted: record.misc() & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT != 0,
                     other: is_cpu_wide.then(|| Task::new(word(0))),
                     stamp: stamp(),
                 }
             }
-            kind::THROTTLE | kind::UNTHROTTLE => {
+            PERF_RECORD_THROTTLE | PERF_RECORD_UNTHROTTLE => {
                 require_words(3)?;
                 let stamp = stamp();
                 match record.kind() {
-                    kind::THROTTLE => Self::Throttle { stamp },
+                    PERF_RECORD_THROTTLE => Self::Throttle { stamp },
                     _ => Self::Unthrottle { stamp },
                 }
             }
@@ -279,7 +255,7 @@ impl<'a> Sample<'a> {
         if has_chain && end > size {
             return None;
         }
-        let kernel = record.misc() & misc::CPUMODE == misc::KERNEL;
+        let kernel = record.misc() & PERF_RECORD_MISC_CPUMODE_MASK == PERF_RECORD_MISC_KERNEL;
         Some(Self {
             ip: word(1),
             kernel,

@@ -9,6 +9,7 @@ use nix::libc;
 use perfmon_core::logic::event_attr::{
     PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING, PerfEventAttr,
 };
+use perfmon_core::logic::perf_event::PERF_FLAG_FD_CLOEXEC;
 use zerocopy::IntoBytes;
 
 /// Opens an event of a task on a CPU. -1 means all tasks, or all CPUs. `attr` is a `struct perf_event_attr` whose member
@@ -18,8 +19,6 @@ use zerocopy::IntoBytes;
 /// The errors of `perf_event_open(2)`; EINVAL also if `size` is 0 or larger than `attr`.
 pub(crate) fn open(attr: &mut [u8], task: i32, cpu: i32) -> Result<OwnedFd, Errno> {
     const NO_GROUP: libc::c_int = -1;
-    /// `PERF_FLAG_FD_CLOEXEC`
-    const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
     // The member `size`, behind `type`.
     let size = attr.get(4..8).and_then(|size| size.try_into().ok());
     let size = size.map_or(0, u32::from_ne_bytes);
@@ -36,7 +35,7 @@ pub(crate) fn open(attr: &mut [u8], task: i32, cpu: i32) -> Result<OwnedFd, Errn
             task,
             cpu,
             NO_GROUP,
-            CLOSE_ON_EXEC,
+            libc::c_ulong::from(PERF_FLAG_FD_CLOEXEC),
         )
     })?;
     let fd = libc::c_int::try_from(fd).map_err(|_| Errno::EBADF)?;

@@ -343,12 +343,11 @@ pub(crate) const fn key_heading(key: Key) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use perfmon_core::logic::perf_event::PERF_CONTEXT_USER;
+
     use super::*;
     use crate::recording::perfdata::example::example;
     use crate::recording::perfdata::{Body, Record, Records};
-
-    /// A mark in a call chain: the program's addresses follow.
-    const USER: u64 = 512_u64.wrapping_neg();
 
     /// Returns the example, in which the call chain of the kernel's sample has only the program's part.
     fn without_kernel_callers() -> Recording {
@@ -357,7 +356,7 @@ mod tests {
         for record in &mut records {
             if let Body::Sample(sample) = &mut record.body {
                 if is_kernel(sample.ip) {
-                    sample.chain = vec![USER, 0x40_1234, 0x40_1240, 0x40_1250];
+                    sample.chain = vec![PERF_CONTEXT_USER, 0x40_1234, 0x40_1240, 0x40_1250];
                 }
             }
         }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::recording::address_spaces::{AddressSpaces, FileNumber};
 use crate::recording::perfdata::{
-    self, Body, BuildId, Record, Recording, Records, SymbolTable, Task,
+    self, Body, BuildId, FIRST_PERF_TYPE, Record, Recording, Records, SymbolTable, Task,
 };
 use crate::recording::places::{MappedFiles, build_id};
 use crate::recording::symbols::{DebugFiles, SymbolFinder, jit};
@@ -18,8 +18,6 @@ use crate::recording::unwind::Programs as _;
 const STREAM_HEADER_SIZE: usize = 16;
 /// Size of a record's header in bytes.
 const RECORD_HEADER_SIZE: usize = 8;
-/// The first type of records that perf writes, and not the kernel.
-const FIRST_PERF_TYPE: u32 = 64;
 
 /// A stream of records, as far as it has been received.
 pub(super) struct PipeStream {

@@ -12,6 +12,9 @@ use perfmon_core::logic::event_attr::{
     PERF_COUNT_SW_DUMMY, PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING,
     PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE, PERF_TYPE_RAW, PERF_TYPE_SOFTWARE, PerfEventAttr,
 };
+use perfmon_core::logic::perf_event::{
+    PERF_FLAG_FD_CLOEXEC, PERF_FLAG_FD_NO_GROUP, PERF_FLAG_PID_CGROUP,
+};
 use zerocopy::IntoBytes;
 
 use super::early_dummy::DummyCall;
@@ -54,10 +57,10 @@ fn is_driver_type(type_: u32) -> bool {
     DRIVER_TYPES.contains(&type_) || SMALL_CORE_TYPES.contains(&type_)
 }
 
-/// `PERF_FLAG_*`.
-const FD_NO_GROUP: u64 = 1 << 0;
-const PID_CGROUP: u64 = 1 << 2;
-const FD_CLOEXEC: u64 = 1 << 3;
+/// Flags of the call, in a register of 64 bits.
+const FD_NO_GROUP: u64 = PERF_FLAG_FD_NO_GROUP as u64;
+const PID_CGROUP: u64 = PERF_FLAG_PID_CGROUP as u64;
+const FD_CLOEXEC: u64 = PERF_FLAG_FD_CLOEXEC as u64;
 
 /// From `PERF_ATTR_SIZE_VER0` to a page, which is the most that the kernel accepts.
 const ATTR_SIZES: std::ops::RangeInclusive<usize> = 64..=4096;

@@ -8,13 +8,11 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use nix::errno::Errno;
 use perfmon::sys::{Driver, EventOpen};
+use perfmon_core::logic::perf_event::PERF_FLAG_FD_CLOEXEC;
 
 use super::listener::{Listener, Request};
 use super::target::{Tid, is_kernel_event};
 use crate::events::perf_event;
-
-/// `PERF_FLAG_FD_CLOEXEC`.
-const FD_CLOEXEC: u32 = 1 << 3;
 
 /// A dummy event to be opened.
 #[derive(Debug)]
@@ -41,7 +39,7 @@ impl DummyCall {
             pid: self.pid,
             cpu: self.cpu,
             group: None,
-            flags: FD_CLOEXEC,
+            flags: PERF_FLAG_FD_CLOEXEC,
         })
     }
 }

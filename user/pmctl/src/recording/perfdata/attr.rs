@@ -151,18 +151,8 @@ pub(crate) enum EventKind {
     Other(u32, u64),
 }
 
-/// `PERF_TYPE_*` of [`EventKind::Hardware`], of [`EventKind::Dummy`] (with [`SOFTWARE_DUMMY`]), and of
-/// [`EventKind::Raw`].
-const TYPE_HARDWARE: u32 = 0;
-const TYPE_SOFTWARE: u32 = 1;
-const TYPE_RAW: u32 = 4;
 /// The type of [`EventKind::Value`], in files only. No PMU of the kernel has it: these have lower numbers.
 const TYPE_VALUE: u32 = 0x706d_7600;
-const SOFTWARE_DUMMY: u64 = 9;
-
-/// `PERF_TYPE_HW_CACHE`, and `PERF_TYPE_TRACEPOINT`, whose event numbers differ from boot to boot.
-const TYPE_CACHE: u32 = 3;
-const TYPE_TRACEPOINT: u32 = 2;
 
 /// perf's names of `PERF_COUNT_SW_*`, in their order.
 const SOFTWARE_EVENT_NAMES: [&str; 12] = [
@@ -183,17 +173,18 @@ const SOFTWARE_EVENT_NAMES: [&str; 12] = [
 /// Returns perf's name of an event that is none of the processor's.
 fn perf_name(kind: u32, config: u64) -> Option<String> {
     match kind {
-        TYPE_SOFTWARE => {
+        abi::PERF_TYPE_SOFTWARE => {
             let index = usize::try_from(config).ok()?;
             SOFTWARE_EVENT_NAMES
                 .get(index)
                 .map(|name| (*name).to_owned())
         }
-        TYPE_CACHE => {
+        abi::PERF_TYPE_HW_CACHE => {
             let number = u32::try_from(config).ok()?;
             Some(Encoding::Cache(number).to_string())
         }
-        TYPE_TRACEPOINT => Some(format!("tracepoint {config}")),
+        // Its number differs from boot to boot.
+        abi::PERF_TYPE_TRACEPOINT => Some(format!("tracepoint {config}")),
         _ => None,
     }
 }
@@ -450,10 +441,10 @@ impl Attr {
     /// Returns the structure, whose `size` is [`SIZE`].
     pub(crate) fn to_abi(self) -> PerfEventAttr {
         let (type_, config) = match self.kind {
-            EventKind::Hardware(config) => (TYPE_HARDWARE, config),
-            EventKind::Raw(select) => (TYPE_RAW, select),
+            EventKind::Hardware(config) => (abi::PERF_TYPE_HARDWARE, config),
+            EventKind::Raw(select) => (abi::PERF_TYPE_RAW, select),
             EventKind::Value(number) => (TYPE_VALUE, number),
-            EventKind::Dummy => (TYPE_SOFTWARE, SOFTWARE_DUMMY),
+            EventKind::Dummy => (abi::PERF_TYPE_SOFTWARE, abi::PERF_COUNT_SW_DUMMY),
             EventKind::Other(kind, config) => (kind, config),
         };
         let [config1, config2] = self.more_configs;
@@ -495,10 +486,10 @@ impl Attr {
         let stack = reader.u32()?;
         let clock = i32::from_le_bytes(reader.take(4)?.try_into().ok()?);
         let kind = match (kind, config) {
-            (TYPE_HARDWARE, _) => EventKind::Hardware(config),
-            (TYPE_RAW, _) => EventKind::Raw(config),
+            (abi::PERF_TYPE_HARDWARE, _) => EventKind::Hardware(config),
+            (abi::PERF_TYPE_RAW, _) => EventKind::Raw(config),
             (TYPE_VALUE, _) => EventKind::Value(config),
-            (TYPE_SOFTWARE, SOFTWARE_DUMMY) => EventKind::Dummy,
+            (abi::PERF_TYPE_SOFTWARE, abi::PERF_COUNT_SW_DUMMY) => EventKind::Dummy,
             _ => EventKind::Other(kind, config),
         };
         let attr = Self {

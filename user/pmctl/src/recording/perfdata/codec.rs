@@ -3,41 +3,31 @@
 
 use std::os::unix::ffi::OsStrExt;
 
+use perfmon_core::logic::perf_event::{
+    PERF_RECORD_CGROUP, PERF_RECORD_COMM, PERF_RECORD_EXIT, PERF_RECORD_FORK, PERF_RECORD_KSYMBOL,
+    PERF_RECORD_LOST, PERF_RECORD_MISC_COMM_EXEC, PERF_RECORD_MISC_CPUMODE_MASK,
+    PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_SWITCH_OUT, PERF_RECORD_MISC_USER, PERF_RECORD_MMAP2,
+    PERF_RECORD_SAMPLE, PERF_RECORD_SWITCH_CPU_WIDE,
+};
+
 use super::FIRST_ID;
 use super::attr::SampleParts;
 use super::bytes::{Put, Reader};
 use super::record::{Body, Branch, Map, Record, Sample, Stamp, Task, UserStack};
 
-/// `PERF_RECORD_*`.
-const LOST: u32 = 2;
-const COMM: u32 = 3;
-const EXIT: u32 = 4;
-pub(super) const FORK: u32 = 7;
-pub(super) const SAMPLE: u32 = 9;
-const MMAP2: u32 = 10;
-const SWITCH_CPU_WIDE: u32 = 15;
-const KSYMBOL: u32 = 17;
-const CGROUP: u32 = 19;
 /// Types of records that pmctl uses, besides samples.
 pub(super) const USED_TYPES: [u32; 8] = [
-    LOST,
-    COMM,
-    EXIT,
-    FORK,
-    MMAP2,
-    SWITCH_CPU_WIDE,
-    KSYMBOL,
-    CGROUP,
+    PERF_RECORD_LOST,
+    PERF_RECORD_COMM,
+    PERF_RECORD_EXIT,
+    PERF_RECORD_FORK,
+    PERF_RECORD_MMAP2,
+    PERF_RECORD_SWITCH_CPU_WIDE,
+    PERF_RECORD_KSYMBOL,
+    PERF_RECORD_CGROUP,
 ];
 /// The first type that the perf tool makes; lower ones are the kernel's.
-pub(super) const FIRST_PERF_TYPE: u32 = 64;
-
-/// `PERF_RECORD_MISC_*`; the meaning of the bits from 13 on depends on the type.
-pub(super) const MISC_KERNEL: u16 = 1;
-const MISC_USER: u16 = 2;
-pub(super) const MISC_CPUMODE: u16 = 7;
-const MISC_COMM_EXEC: u16 = 1 << 13;
-const MISC_SWITCH_OUT: u16 = 1 << 13;
+pub(crate) const FIRST_PERF_TYPE: u32 = 64;
 
 /// Bits of a branch's flags: mispredicted, predicted, and the position and the mask of the cycles.
 const BRANCH_MISPREDICTED: u64 = 1 << 0;
@@ -60,7 +50,7 @@ impl Record {
         // The header is filled in at the end, when the size is known.
         bytes.u64(0);
         let (kind, misc) = self.body.encode(&self.stamp, parts, bytes);
-        if kind != SAMPLE {
+        if kind != PERF_RECORD_SAMPLE {
             self.stamp.encode(bytes);
         }
         let size = u16::try_from(bytes.len() - start).unwrap_or(u16::MAX);
@@ -126,28 +116,34 @@ impl Body {
             Self::Map(map) => {
                 map.encode(bytes);
                 let mode = if map.is_kernel {
-                    MISC_KERNEL
+                    PERF_RECORD_MISC_KERNEL
                 } else {
-                    MISC_USER
+                    PERF_RECORD_MISC_USER
                 };
-                (MMAP2, mode)
+                (PERF_RECORD_MMAP2, mode)
             }
             Self::Comm { task, name, exec } => {
                 task.encode(bytes);
                 bytes.padded(name.as_bytes(), 8);
-                (COMM, if *exec { MISC_COMM_EXEC } else { 0 })
+                (
+                    PERF_RECORD_COMM,
+                    if *exec { PERF_RECORD_MISC_COMM_EXEC } else { 0 },
+                )
             }
             Self::Fork { child, parent } => {
                 encode_pair(*child, *parent, stamp.time, bytes);
-                (FORK, 0)
+                (PERF_RECORD_FORK, 0)
             }
             Self::Exit { task, parent } => {
                 encode_pair(*task, *parent, stamp.time, bytes);
-                (EXIT, 0)
+                (PERF_RECORD_EXIT, 0)
             }
             Self::Switch { out, other } => {
                 other.encode(bytes);
-                (SWITCH_CPU_WIDE, if *out { MISC_SWITCH_OUT } else { 0 })
+                (
+                    PERF_RECORD_SWITCH_CPU_WIDE,
+                    if *out { PERF_RECORD_MISC_SWITCH_OUT } else { 0 },
+                )
             }
             Self::Code {
                 address,
@@ -161,23 +157,30 @@ impl Body {
                 bytes.u16(*kind);
                 bytes.u16(*flags);
                 bytes.padded(name.as_bytes(), 8);
-                (KSYMBOL, 0)
+                (PERF_RECORD_KSYMBOL, 0)
             }
             Self::Cgroup { id, path } => {
                 bytes.u64(*id);
                 bytes.padded(path.as_bytes(), 8);
-                (CGROUP, 0)
+                (PERF_RECORD_CGROUP, 0)
             }
             Self::Lost(number) => {
                 // The identifier: no event.
                 bytes.u64(0);
                 bytes.u64(*number);
-                (LOST, 0)
+                (PERF_RECORD_LOST, 0)
             }
             Self::Sample(sample) => {
                 sample.encode(stamp, parts, bytes);
                 let kernel = sample.in_kernel();
-                (SAMPLE, if kernel { MISC_KERNEL } else { MISC_USER })
+                (
+                    PERF_RECORD_SAMPLE,
+                    if kernel {
+                        PERF_RECORD_MISC_KERNEL
+                    } else {
+                        PERF_RECORD_MISC_USER
+                    },
+                )
             }
         }
     }
@@ -205,7 +208,7 @@ impl Map {
         let (inode, _generation) = (reader.u64()?, reader.u64()?);
         Some(Self {
             task,
-            is_kernel: misc & MISC_CPUMODE == MISC_KERNEL,
+            is_kernel: misc & PERF_RECORD_MISC_CPUMODE_MASK == PERF_RECORD_MISC_KERNEL,
             start,
             length,
             offset,
@@ -375,7 +378,7 @@ pub(super) fn time(bytes: &[u8]) -> Option<u64> {
     let offset = match Reader(bytes).u32()? {
         FIRST_PERF_TYPE.. => return None,
         // After the identifier, the address and the task.
-        SAMPLE => HEADER_SIZE + 24,
+        PERF_RECORD_SAMPLE => HEADER_SIZE + 24,
         // After the task, in the stamp at the end.
         _ => record_size(bytes)?.checked_sub(STAMP_SIZE - 8)?,
     };
@@ -389,7 +392,7 @@ pub(crate) fn decode_record(bytes: &[u8], parts: SampleParts) -> Option<(Option<
     let (kind, misc) = (header.u32()?, header.u16()?);
     let size = usize::from(header.u16()?);
     let content = bytes.get(HEADER_SIZE..size)?;
-    if kind == SAMPLE {
+    if kind == PERF_RECORD_SAMPLE {
         let (stamp, sample) = Sample::decode(Reader(content), parts)?;
         let body = Body::Sample(sample);
         return Some((Some(Record { stamp, body }), size));
@@ -410,36 +413,36 @@ pub(crate) fn decode_record(bytes: &[u8], parts: SampleParts) -> Option<(Option<
 pub(super) fn body((kind, misc): (u32, u16), content: &[u8]) -> Option<Body> {
     let mut reader = Reader(content);
     Some(match kind {
-        MMAP2 => Body::Map(Map::decode(reader, misc)?),
-        COMM => Body::Comm {
+        PERF_RECORD_MMAP2 => Body::Map(Map::decode(reader, misc)?),
+        PERF_RECORD_COMM => Body::Comm {
             task: Task::decode(&mut reader)?,
             name: reader.text(),
-            exec: misc & MISC_COMM_EXEC != 0,
+            exec: misc & PERF_RECORD_MISC_COMM_EXEC != 0,
         },
-        FORK => {
+        PERF_RECORD_FORK => {
             let (child, parent) = decode_pair(&mut reader)?;
             Body::Fork { child, parent }
         }
-        EXIT => {
+        PERF_RECORD_EXIT => {
             let (task, parent) = decode_pair(&mut reader)?;
             Body::Exit { task, parent }
         }
-        SWITCH_CPU_WIDE => Body::Switch {
-            out: misc & MISC_SWITCH_OUT != 0,
+        PERF_RECORD_SWITCH_CPU_WIDE => Body::Switch {
+            out: misc & PERF_RECORD_MISC_SWITCH_OUT != 0,
             other: Task::decode(&mut reader)?,
         },
-        KSYMBOL => Body::Code {
+        PERF_RECORD_KSYMBOL => Body::Code {
             address: reader.u64()?,
             length: reader.u32()?,
             kind: reader.u16()?,
             flags: reader.u16()?,
             name: reader.text(),
         },
-        CGROUP => Body::Cgroup {
+        PERF_RECORD_CGROUP => Body::Cgroup {
             id: reader.u64()?,
             path: reader.text(),
         },
-        LOST => {
+        PERF_RECORD_LOST => {
             let _id = reader.u64()?;
             Body::Lost(reader.u64()?)
         }

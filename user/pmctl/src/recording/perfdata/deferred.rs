@@ -4,16 +4,10 @@
 //! part.
 
 use ahash::{AHashMap, AHashSet};
+use perfmon_core::logic::perf_event::{PERF_CONTEXT_USER, PERF_CONTEXT_USER_DEFERRED};
 
 use super::bytes::Reader;
 use crate::system::text::count;
-
-/// `PERF_RECORD_CALLCHAIN_DEFERRED`
-pub(super) const CALLCHAIN_DEFERRED: u32 = 22;
-
-/// `PERF_CONTEXT_USER`, and `PERF_CONTEXT_USER_DEFERRED`, which a cookie follows.
-const USER: u64 = 512_u64.wrapping_neg();
-const USER_DEFERRED: u64 = 640_u64.wrapping_neg();
 
 /// The programs' parts of call chains.
 #[derive(Debug, Default)]
@@ -32,7 +26,7 @@ impl DeferredChains {
         let mut reader = Reader(content);
         let cookie = reader.u64()?;
         let mut chain = reader.words()?;
-        if chain.first() == Some(&USER) {
+        if chain.first() == Some(&PERF_CONTEXT_USER) {
             chain.remove(0);
         }
         self.chains.insert(cookie, chain);
@@ -41,12 +35,12 @@ impl DeferredChains {
 
     /// Replaces the cookie at the end of a chain, if there is one, by the program's part.
     pub(super) fn resolve(&mut self, chain: &mut Vec<u64>) {
-        let [.., USER_DEFERRED, cookie] = chain[..] else {
+        let [.., PERF_CONTEXT_USER_DEFERRED, cookie] = chain[..] else {
             return;
         };
         chain.truncate(chain.len() - 2);
         if let Some(part) = self.chains.get(&cookie) {
-            chain.push(USER);
+            chain.push(PERF_CONTEXT_USER);
             chain.extend(part);
         } else {
             self.incomplete += 1;
@@ -73,9 +67,9 @@ impl DeferredChains {
 #[cfg(test)]
 mod tests {
     use super::super::bytes::Put;
-    use super::*;
+    use perfmon_core::logic::perf_event::PERF_CONTEXT_KERNEL;
 
-    const KERNEL: u64 = 128_u64.wrapping_neg();
+    use super::*;
 
     fn record(cookie: u64, chain: &[u64]) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -88,7 +82,10 @@ mod tests {
     #[test]
     fn a_cookie_is_replaced_by_the_programs_part() {
         let mut deferred = DeferredChains::default();
-        for (cookie, chain) in [(7, &[0x1000, 0x2000][..]), (8, &[USER, 0x3000])] {
+        for (cookie, chain) in [
+            (7, &[0x1000, 0x2000][..]),
+            (8, &[PERF_CONTEXT_USER, 0x3000]),
+        ] {
             deferred.add(&record(cookie, chain)).expect("it is whole");
         }
         assert_eq!(deferred.add(&record(7, &[1, 2])[..24]), None);
@@ -97,16 +94,33 @@ mod tests {
             deferred.resolve(&mut chain);
             chain
         };
-        let in_kernel = [KERNEL, u64::MAX - 9999, USER_DEFERRED, 7];
-        let expected = [KERNEL, u64::MAX - 9999, USER, 0x1000, 0x2000];
+        let in_kernel = [
+            PERF_CONTEXT_KERNEL,
+            u64::MAX - 9999,
+            PERF_CONTEXT_USER_DEFERRED,
+            7,
+        ];
+        let expected = [
+            PERF_CONTEXT_KERNEL,
+            u64::MAX - 9999,
+            PERF_CONTEXT_USER,
+            0x1000,
+            0x2000,
+        ];
         assert_eq!(resolved(&in_kernel), expected);
         // Several samples have the same cookie.
         assert_eq!(resolved(&in_kernel), expected);
-        assert_eq!(resolved(&[USER_DEFERRED, 8]), [USER, 0x3000]);
-        assert_eq!(resolved(&[USER, 0x4000]), [USER, 0x4000]);
         assert_eq!(
-            resolved(&[KERNEL, 1 << 63, USER_DEFERRED, 9]),
-            [KERNEL, 1 << 63]
+            resolved(&[PERF_CONTEXT_USER_DEFERRED, 8]),
+            [PERF_CONTEXT_USER, 0x3000]
+        );
+        assert_eq!(
+            resolved(&[PERF_CONTEXT_USER, 0x4000]),
+            [PERF_CONTEXT_USER, 0x4000]
+        );
+        assert_eq!(
+            resolved(&[PERF_CONTEXT_KERNEL, 1 << 63, PERF_CONTEXT_USER_DEFERRED, 9]),
+            [PERF_CONTEXT_KERNEL, 1 << 63]
         );
         let words = deferred.missing_note().expect("one is missing");
         assert!(

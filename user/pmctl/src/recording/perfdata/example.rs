@@ -2,14 +2,12 @@
 //! A small recording, for tests and as a seed of the fuzzer.
 
 use perfmon::Modes;
+use perfmon_core::logic::perf_event::PERF_CONTEXT_USER;
 
 use super::{
     Attr, Body, Branch, BuildId, Event, EventKind, Host, Map, Notes, Record, Recording, Records,
     Sample, SampleParts, Stamp, Task, UserStack,
 };
-
-/// `PERF_CONTEXT_USER`: in a call chain, addresses of the program follow.
-const USER: u64 = 512_u64.wrapping_neg();
 
 /// Returns a record of each kind, one nanosecond apart. Samples have all optional parts if `has_all_parts`
 /// is true, and otherwise none.
@@ -27,7 +25,7 @@ pub(super) fn records(has_all_parts: bool) -> Vec<Record> {
             ip,
             period: 1000,
             chain: if has_all_parts {
-                vec![USER, ip, 7]
+                vec![PERF_CONTEXT_USER, ip, 7]
             } else {
                 vec![]
             },

@@ -4,6 +4,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use perfmon_core::logic::perf_event::{PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_USER};
+
 use super::bytes::{Put, Reader};
 use super::{Attr, Event, FIRST_ID, Host, Notes, attr, codec, has_calls, parts};
 
@@ -161,9 +163,12 @@ fn encode_build_ids(ids: &[BuildId]) -> Vec<u8> {
 /// versions of perf don't set it.
 pub(super) const fn build_id_flags(id: &BuildId) -> u16 {
     const MISC_SIZE: u16 = 1 << 15;
-    const MISC_KERNEL: u16 = 1;
-    const MISC_USER: u16 = 2;
-    MISC_SIZE | if id.is_kernel { MISC_KERNEL } else { MISC_USER }
+    MISC_SIZE
+        | if id.is_kernel {
+            PERF_RECORD_MISC_KERNEL
+        } else {
+            PERF_RECORD_MISC_USER
+        }
 }
 
 /// Appends the content of a build-id's record, which is behind its header.

@@ -41,7 +41,7 @@ mod source;
 mod write;
 
 pub(crate) use attr::{Attr, BranchKinds, EventKind, SampleParts};
-pub(crate) use codec::{decode_record, record_size};
+pub(crate) use codec::{FIRST_PERF_TYPE, decode_record, record_size};
 pub(crate) use features::BuildId;
 pub(crate) use notes::{BufferGaps, FileFacts, Loss, Notes, Symbol, SymbolTable, warn};
 pub(crate) use pipe::Pipe;

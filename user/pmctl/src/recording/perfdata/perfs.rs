@@ -6,11 +6,17 @@
 use std::path::{Path, PathBuf};
 
 use ahash::AHashMap;
+use perfmon_core::logic::perf_event::{
+    PERF_RECORD_CALLCHAIN_DEFERRED, PERF_RECORD_FORK, PERF_RECORD_LOST_SAMPLES,
+    PERF_RECORD_MISC_CPUMODE_MASK, PERF_RECORD_MISC_FORK_EXEC, PERF_RECORD_MISC_KERNEL,
+    PERF_RECORD_MISC_LOST_SAMPLES_BPF, PERF_RECORD_MISC_MMAP_BUILD_ID, PERF_RECORD_MISC_MMAP_DATA,
+    PERF_RECORD_MMAP, PERF_RECORD_SAMPLE,
+};
 
 use super::attr::{self, Attr, EventKind, SampleParts};
 use super::bytes::Reader;
-use super::codec::{self, FIRST_PERF_TYPE, FORK, MISC_CPUMODE, MISC_KERNEL, SAMPLE};
-use super::deferred::{CALLCHAIN_DEFERRED, DeferredChains};
+use super::codec::{self, FIRST_PERF_TYPE};
+use super::deferred::DeferredChains;
 use super::features::Features;
 use super::layout::Layout;
 use super::parts::{Header, ParsedParts};
@@ -20,25 +26,12 @@ use super::source::{BlockReader, RecordingBytes};
 use super::{BuildId, ENTRY_SIZE, Host, Notes};
 use crate::system::text::count;
 
-/// `PERF_RECORD_*` that are not in pmctl's own files.
-const MMAP: u32 = 1;
-const LOST_SAMPLES: u32 = 13;
 /// Counts of `perf stat record`.
 const STAT: u32 = 76;
 /// A record with data behind it, whose size in bytes is in the record.
 const AUXTRACE: u32 = 71;
 const COMPRESSED: u32 = 81;
 const COMPRESSED2: u32 = 83;
-
-/// `PERF_RECORD_MISC_FORK_EXEC`: perf made the record for a task that it found in `/proc`. perf before Linux 4.20 does
-/// not set it; such a record is known by its time, 0.
-/// `PERF_RECORD_MISC_LOST_SAMPLES_BPF`.
-const MISC_LOST_SAMPLES_BPF: u16 = 1 << 15;
-const MISC_FORK_EXEC: u16 = 1 << 13;
-
-/// `PERF_RECORD_MISC_*` of mappings: not executable; with a build-id in the place of device and inode.
-const MISC_MMAP_DATA: u16 = 1 << 13;
-const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
 
 /// Size of the end of an event's entry, which says where the event's ids are.
 const IDS_SECTION_SIZE: usize = ENTRY_SIZE - attr::SIZE;
@@ -292,7 +285,7 @@ impl Events {
     fn collect_deferred(&mut self, blocks: &mut BlockReader<'_>) -> Result<(), ReadError> {
         let broken_records = ReadError::Broken(RECORDS);
         while let Some((kind, size)) = next(blocks)? {
-            if kind == CALLCHAIN_DEFERRED {
+            if kind == PERF_RECORD_CALLCHAIN_DEFERRED {
                 let record = blocks
                     .rest()
                     .and_then(|bytes| bytes.get(codec::HEADER_SIZE..size));
@@ -310,24 +303,24 @@ impl Events {
         let (kind, misc, content) = split_record(bytes).ok_or(broken_records)?;
         // All layouts have the event's number at the same offset.
         let (first, _) = self.layouts[0];
-        let id = first.id(kind == SAMPLE, content);
+        let id = first.id(kind == PERF_RECORD_SAMPLE, content);
         let index = id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0);
         let (layout, kept_index) = self.layouts[index];
-        if kind == SAMPLE {
+        if kind == PERF_RECORD_SAMPLE {
             let sample =
                 kept_index.map(|index| layout.sample(index, content).ok_or(broken_records));
             return sample.transpose();
         }
         let (content, stamp) = layout.split_stamp(content).ok_or(broken_records)?;
-        if kind == FORK && is_synthesized(misc, content) {
+        if kind == PERF_RECORD_FORK && is_synthesized(misc, content) {
             return Ok(None);
         }
         let body = match kind {
-            MMAP => decode_mmap(content).map(Body::Map),
-            LOST_SAMPLES => {
+            PERF_RECORD_MMAP => decode_mmap(content).map(Body::Map),
+            PERF_RECORD_LOST_SAMPLES => {
                 let samples = Reader(content).u64().ok_or(broken_records)?;
                 // Others were left out by the user's filter (`perf record --filter`).
-                if misc & MISC_LOST_SAMPLES_BPF == 0 {
+                if misc & PERF_RECORD_MISC_LOST_SAMPLES_BPF == 0 {
                     self.lost_samples = self.lost_samples.saturating_add(samples);
                 }
                 return Ok(None);
@@ -337,7 +330,7 @@ impl Events {
         };
         Ok(match body.ok_or(broken_records)? {
             Body::Map(map) => code_mapping(map, misc).map(|mut map| {
-                if misc & MISC_MMAP_BUILD_ID != 0 {
+                if misc & PERF_RECORD_MISC_MMAP_BUILD_ID != 0 {
                     self.build_ids.extend(take_build_id(&mut map, content));
                 }
                 let body = Body::Map(map);
@@ -391,7 +384,8 @@ fn is_synthesized(misc: u16, content: &[u8]) -> bool {
     let time = content
         .get(TIME_OFFSET..)
         .and_then(|rest| Reader(rest).u64());
-    misc & MISC_FORK_EXEC != 0 || time == Some(0)
+    // perf before Linux 4.20 does not set the flag, and makes the record with a time of 0.
+    misc & PERF_RECORD_MISC_FORK_EXEC != 0 || time == Some(0)
 }
 
 /// Decodes a mapping without device and inode.
@@ -414,10 +408,10 @@ fn decode_mmap(content: &[u8]) -> Option<Map> {
 
 /// Returns a mapping as pmctl writes it; `None` if it is not executable.
 fn code_mapping(mut map: Map, misc: u16) -> Option<Map> {
-    if misc & MISC_MMAP_DATA != 0 {
+    if misc & PERF_RECORD_MISC_MMAP_DATA != 0 {
         return None;
     }
-    map.is_kernel = misc & MISC_CPUMODE == MISC_KERNEL;
+    map.is_kernel = misc & PERF_RECORD_MISC_CPUMODE_MASK == PERF_RECORD_MISC_KERNEL;
     if map.is_kernel {
         map.offset = map.start;
         map.file = module_name(&map.file);

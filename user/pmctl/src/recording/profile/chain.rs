@@ -3,6 +3,8 @@
 
 use std::mem;
 
+use perfmon_core::logic::perf_event::{PERF_CONTEXT_MAX, PERF_CONTEXT_USER};
+
 use super::{NamedSample, SampleNames, Site, SourceLines};
 use crate::recording::perfdata::{Sample, is_kernel};
 use crate::recording::symbols::{SourceLine, Text};
@@ -144,7 +146,10 @@ impl SampleNames<'_> {
 /// first, as perf does. Returns the number of these calls.
 pub(super) fn use_recorded_calls(sample: &mut Sample) -> usize {
     let calls = mem::take(&mut sample.branches);
-    let user = sample.chain.iter().position(|word| *word == USER);
+    let user = sample
+        .chain
+        .iter()
+        .position(|word| *word == PERF_CONTEXT_USER);
     let Some(user) = user.filter(|_| !calls.is_empty()) else {
         return 0;
     };
@@ -154,17 +159,16 @@ pub(super) fn use_recorded_calls(sample: &mut Sample) -> usize {
     calls.len()
 }
 
-/// `PERF_CONTEXT_USER`: in a call chain, addresses of the program follow.
-const USER: u64 = 512_u64.wrapping_neg();
-
 /// Returns whether a word of a call chain is a mark between kernel and program: `enum perf_callchain_context`.
 const fn is_mark(word: u64) -> bool {
-    word >= 4095_u64.wrapping_neg()
+    word >= PERF_CONTEXT_MAX
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
+
+    use perfmon_core::logic::perf_event::PERF_CONTEXT_KERNEL;
 
     use super::*;
     use crate::recording::perfdata::{Body, Branch, Record, Recording, Records, Stamp};
@@ -177,14 +181,13 @@ mod tests {
         program.recorded(&[Sample {
             ip: address,
             // The same address as the sampled one, and as a return address.
-            chain: vec![USER, address, address + 1],
+            chain: vec![PERF_CONTEXT_USER, address, address + 1],
             ..Sample::default()
         }])
     }
 
     #[test]
     fn recorded_calls_replace_frame_pointers() {
-        const KERNEL: u64 = 128_u64.wrapping_neg();
         let call = |from| Branch {
             from,
             to: from + 100,
@@ -201,12 +204,21 @@ mod tests {
             sample.chain
         };
         assert_eq!(
-            with_calls(&[KERNEL, 1 << 63, USER, 10, 20], &[30, 40]),
-            [KERNEL, 1 << 63, UNWOUND, 10, 30, 40]
+            with_calls(
+                &[PERF_CONTEXT_KERNEL, 1 << 63, PERF_CONTEXT_USER, 10, 20],
+                &[30, 40]
+            ),
+            [PERF_CONTEXT_KERNEL, 1 << 63, UNWOUND, 10, 30, 40]
         );
-        assert_eq!(with_calls(&[USER, 10, 20], &[]), [USER, 10, 20]);
-        assert_eq!(with_calls(&[USER], &[30]), [UNWOUND, 30]);
-        assert_eq!(with_calls(&[KERNEL, 1 << 63], &[30]), [KERNEL, 1 << 63]);
+        assert_eq!(
+            with_calls(&[PERF_CONTEXT_USER, 10, 20], &[]),
+            [PERF_CONTEXT_USER, 10, 20]
+        );
+        assert_eq!(with_calls(&[PERF_CONTEXT_USER], &[30]), [UNWOUND, 30]);
+        assert_eq!(
+            with_calls(&[PERF_CONTEXT_KERNEL, 1 << 63], &[30]),
+            [PERF_CONTEXT_KERNEL, 1 << 63]
+        );
     }
 
     #[test]
@@ -219,13 +231,13 @@ mod tests {
                 ..Sample::default()
             })
         };
-        assert!(is_above(KERNEL, &[USER, 10, 20]));
+        assert!(is_above(KERNEL, &[PERF_CONTEXT_USER, 10, 20]));
         assert!(!is_above(
             KERNEL,
-            &[128_u64.wrapping_neg(), KERNEL, USER, 10]
+            &[PERF_CONTEXT_KERNEL, KERNEL, PERF_CONTEXT_USER, 10]
         ));
-        assert!(!is_above(10, &[USER, 10, 20]));
-        assert!(!is_above(KERNEL, &[USER]));
+        assert!(!is_above(10, &[PERF_CONTEXT_USER, 10, 20]));
+        assert!(!is_above(KERNEL, &[PERF_CONTEXT_USER]));
         assert!(!is_above(KERNEL, &[]));
     }
 
@@ -233,8 +245,12 @@ mod tests {
     fn a_stack_begins_with_the_sampled_function() {
         const IN_KERNEL: u64 = 1 << 63;
         for (ip, chain, expected) in [
-            (IN_KERNEL, vec![USER, 10, 20], vec![IN_KERNEL, 10, 20]),
-            (10, vec![USER, 10, 20], vec![10, 20]),
+            (
+                IN_KERNEL,
+                vec![PERF_CONTEXT_USER, 10, 20],
+                vec![IN_KERNEL, 10, 20],
+            ),
+            (10, vec![PERF_CONTEXT_USER, 10, 20], vec![10, 20]),
             (10, vec![], vec![10]),
         ] {
             let sample = Sample {

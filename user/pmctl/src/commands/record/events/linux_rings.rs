@@ -9,6 +9,7 @@ use std::os::fd::BorrowedFd;
 use ahash::AHashMap;
 use anyhow::{Context, Result, anyhow};
 use nix::errno::Errno;
+use perfmon_core::logic::perf_event::PERF_RECORD_THROTTLE;
 use zerocopy::IntoBytes;
 
 use super::linux_event::{Activation, LinuxEvent, READ_WORDS, SampleForm};
@@ -169,8 +170,6 @@ impl LinuxRings {
     /// Calls `handle` for the bytes of each record since the last call, with the indices of events in the plan by the
     /// kernel's IDs.
     pub(super) fn drain(&mut self, mut handle: impl FnMut(&[u8], &AHashMap<u64, usize>)) {
-        /// `PERF_RECORD_THROTTLE`
-        const THROTTLE: u32 = 5;
         for ring in &mut self.rings {
             let LinuxRing {
                 ring,
@@ -179,7 +178,7 @@ impl LinuxRings {
                 ..
             } = ring;
             ring.drain_raw(|bytes| {
-                *is_throttled |= bytes.starts_with(&THROTTLE.to_ne_bytes());
+                *is_throttled |= bytes.starts_with(&PERF_RECORD_THROTTLE.to_ne_bytes());
                 handle(bytes, event_indices);
             });
         }

@@ -12,6 +12,7 @@ use anyhow::{Result, anyhow};
 use perfmon::event::{Builder, Event};
 use perfmon::sampler::{RawRecord, Sampler};
 use perfmon::{Cause, Device, Error};
+use perfmon_core::logic::perf_event::PERF_RECORD_LOST;
 
 use super::lacking::{LackingCpus, Refusals};
 use super::linux_rings::{LinuxRings, Refusal};
@@ -110,12 +111,11 @@ impl Ring {
 
     /// Calls `handle` for each record since the last call.
     fn drain(&mut self, mut handle: impl FnMut(RawRecord<'_>)) -> Result<()> {
-        /// `PERF_RECORD_LOST`: word 2 is the number of lost records.
-        const LOST: u32 = 2;
         let records = self.sampler.records();
         for record in records.raw() {
             let record = record.map_err(exit::with_help)?;
-            if record.kind() == LOST && record.size() > 2 {
+            // Word 2 is the number of lost records.
+            if record.kind() == PERF_RECORD_LOST && record.size() > 2 {
                 self.lost = self.lost.saturating_add(record.word(2));
             }
             handle(record);

@@ -13,6 +13,9 @@ use std::ops::{ControlFlow, Range};
 
 use ahash::AHashMap;
 use anyhow::Result;
+use perfmon_core::logic::perf_event::{
+    PERF_RECORD_LOST, PERF_RECORD_SAMPLE, PERF_RECORD_THROTTLE, PERF_RECORD_UNTHROTTLE,
+};
 
 use super::history::History;
 use super::maps::Maps;
@@ -364,16 +367,11 @@ struct RecordFields {
 impl RecordFields {
     /// Returns the positions of the fields; `None` if the record is too short.
     fn locate(record: &[u8]) -> Option<Self> {
-        /// Types of records, `PERF_RECORD_*`.
-        const LOST: u32 = 2;
-        const THROTTLE: u32 = 5;
-        const UNTHROTTLE: u32 = 6;
-        const SAMPLE: u32 = 9;
         let size = record.len() / 8;
         let last = size.checked_sub(1)?;
         // The lower half of the first word.
         let kind = u32::from_le_bytes(record.get(..4)?.try_into().ok()?);
-        if kind == SAMPLE {
+        if kind == PERF_RECORD_SAMPLE {
             // Words of a sample: header, identifier, address, task, time.
             return (size > 4).then_some(Self {
                 time: 4,
@@ -385,14 +383,16 @@ impl RecordFields {
         // The last words of other records: task, time, CPU, identifier.
         let time = last.checked_sub(2).filter(|time| *time >= 2)?;
         let ids = match kind {
-            LOST if size >= 7 => [Some(1), None, Some(last)],
-            THROTTLE | UNTHROTTLE if size >= 8 => [Some(2), Some(3), Some(last)],
+            PERF_RECORD_LOST if size >= 7 => [Some(1), None, Some(last)],
+            PERF_RECORD_THROTTLE | PERF_RECORD_UNTHROTTLE if size >= 8 => {
+                [Some(2), Some(3), Some(last)]
+            }
             _ => [None, None, Some(last)],
         };
         Some(Self {
             time,
             ids,
-            throttled: (kind == THROTTLE).then_some(time + 1),
+            throttled: (kind == PERF_RECORD_THROTTLE).then_some(time + 1),
             is_sample: false,
         })
     }
