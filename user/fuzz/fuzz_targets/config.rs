@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a trace is to record.
+//! The configuration of a trace.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_targets::config(bytes));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the command line answers where there is no PMU: help, mistakes, and recordings of other machines.
+//! The answers of the command line where there is no PMU: help, mistakes, and recordings of other machines.
 //! Counting itself is tested in the virtual machine, by selftests/pmctl/.
 
 use std::io::Read;

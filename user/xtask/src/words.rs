@@ -50,8 +50,8 @@ const REFERENCES_TO_REASONS: [&str; 4] = [
 ];
 
 /// First words of documentation that does not begin with a noun.
-const FIRST_WORDS_WITHOUT_NOUN: [&str; 9] = [
-    "Of", "Those", "That", "Also", "They", "It", "Whether", "Who", "How",
+const FIRST_WORDS_WITHOUT_NOUN: [&str; 10] = [
+    "Of", "Those", "That", "Also", "They", "It", "Whether", "Who", "How", "What",
 ];
 
 /// First words of subjects that are not imperative.
@@ -149,12 +149,17 @@ fn faults(name: &Path, text: &str) -> Vec<(usize, String)> {
         if language == Language::Rust {
             let is_first = documented != Some(number - 1);
             faults_of_rust(line, is_first).into_iter().for_each(fault);
-            if line.starts_with('/') {
+            if is_documentation(line) {
                 documented = Some(number);
             }
         }
     }
     faults
+}
+
+/// Returns whether a comment in Rust is documentation of an item or of a file, by its third character.
+fn is_documentation(line: &str) -> bool {
+    line.starts_with(['/', '!'])
 }
 
 /// Returns the faults in the words of a line that follows the word `before`, and its last word.
@@ -177,7 +182,7 @@ fn vague_words(line: &str, mut before: String) -> (Vec<String>, String) {
 /// Returns the faults of a comment in Rust. `is_first` says that the line before is not documentation.
 fn faults_of_rust(line: &str, is_first: bool) -> Vec<String> {
     let mut faults = Vec::new();
-    let documentation = line.strip_prefix('/').map(str::trim);
+    let documentation = is_documentation(line).then(|| line[1..].trim());
     let comment = line.trim_start_matches(['/', '!']).trim();
     if let Some(reason) = comment.strip_prefix("SAFETY: ") {
         let reason = reason.trim_end_matches('.');
@@ -228,7 +233,7 @@ mod tests {
     #[test]
     fn vague_words_are_found_in_comments() {
         assert_eq!(
-            lines("let who = 1;\n// Nobody waits.\n//! Those who poll.\n"),
+            lines("let who = 1;\n// Nobody waits.\n//! Programs, those who poll.\n"),
             [2, 3]
         );
         assert_eq!(lines("// The caller whose buffer it is.\n"), [0; 0]);
@@ -261,6 +266,7 @@ mod tests {
     #[test]
     fn documentation_begins_with_a_noun() {
         assert_eq!(lines("/// Of a sample: written.\nx: u8,\n"), [1]);
+        assert_eq!(lines("//! What is sampled.\n//!\n//! It is rare.\n"), [1]);
         assert_eq!(
             lines("/// The sample.\n///\n/// It is written.\nx: u8,\n"),
             [0; 0]

@@ -12,7 +12,7 @@ use super::tables::{
     set_cell, set_event,
 };
 
-/// What Linux knows of a core.
+/// Linux's knowledge of a core.
 #[derive(Default)]
 pub(super) struct Setup {
     pub(super) constraints: Vec<Constraint>,

@@ -11,7 +11,7 @@ use crate::system::text::count;
 
 use crate::events::threads::{TaskList, Thread};
 
-/// What is counted.
+/// The tasks or CPUs that are counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     /// The command, and the tasks that it creates unless --no-inherit.

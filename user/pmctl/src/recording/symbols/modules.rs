@@ -9,7 +9,7 @@
 const OF_MODULE: &str = "$module$";
 /// Stands for `:` between a module and its partition.
 const PARTITION: &str = "$partition$";
-/// What may stand before the name of an entity: that of a table, of a guard, of something in a function.
+/// Prefixes of the name of an entity: those of tables, of guards, and of entities in a function.
 const PREFIXES: [&str; 7] = ["_ZTV", "_ZTT", "_ZTI", "_ZTS", "_ZGV", "_ZZ", "_Z"];
 
 /// A mangled name that `cpp_demangle` knows.
