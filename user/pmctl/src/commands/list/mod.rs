@@ -55,104 +55,154 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
         return Ok(0);
     }
     let pmu = pmu(args.model.as_deref(), machine)?;
-    let descriptions = if args.desc {
-        let model = pmu
-            .model()
-            .context("there are no descriptions for this CPU, whose model is unknown.\n`--model MODEL` shows those of another model.")?;
-        Descriptions::read(model, machine)?
-    } else {
-        Descriptions::default()
-    };
+    let descriptions = read_descriptions(args, &pmu, machine)?;
     let (kind, glob) = kind_and_glob(&args.words)?;
-    let listed_metrics = match kind {
-        ListKind::Events | ListKind::Pmus => Vec::new(),
-        // Names of events are for -e.
-        ListKind::All if args.raw => Vec::new(),
-        // The pattern is for the names of groups, and not of metrics.
-        ListKind::Groups => metrics::matching_metrics(None, &pmu, machine)?,
-        _ => metrics::matching_metrics(glob, &pmu, machine)?,
-    };
     if kind == ListKind::Groups {
-        let groups = metrics::matching_groups(glob, &listed_metrics);
-        write_groups(args, &groups, output)?;
-        let number = groups.len();
-        report_hidden(args, (kind, glob), &pmu, (number, number));
-        return Ok(if number == 0 { FAILURE } else { 0 });
+        return list_groups(args, glob, (&pmu, machine), output);
     }
-    let all = match kind {
-        ListKind::Metrics | ListKind::Pmus => Vec::new(),
-        _ => all_named_events(&pmu),
-    };
-    // A model says nothing about the PMUs of Linux.
-    let pmu_events = match (kind, &args.model) {
-        (ListKind::All | ListKind::Pmus, None) => pmus::matching_events(glob, machine),
-        _ => Vec::new(),
-    };
-    let matching: Vec<NamedEvent> = all
-        .into_iter()
-        .filter(|event| glob.is_none_or(|glob| event.matches(glob)))
-        .collect();
-    let found_count = matching.len() + listed_metrics.len() + pmu_events.len();
-    let shown_events: Vec<NamedEvent> = matching
-        .into_iter()
-        .filter(|event| args.all || event.is_current())
-        .collect();
-    let listed_metrics: Vec<metrics::ListedMetric> = listed_metrics
-        .into_iter()
-        .filter(|metric| args.all || metric.is_countable())
-        .collect();
+    let mut entries = ListEntries::matching(args, (kind, glob), (&pmu, machine))?;
+    let found_count = entries.count();
+    if !args.all {
+        entries.remove_hidden();
+    }
     if args.json {
-        write_json(
-            (&shown_events, &pmu_events, &listed_metrics),
-            &descriptions,
-            output,
-        )?;
+        write_json(&entries, &descriptions, output)?;
     } else if args.raw {
-        write_names((&shown_events, &pmu_events, &listed_metrics), output)?;
+        write_names(&entries, output)?;
     } else {
-        if !shown_events.is_empty() {
-            write_table(&shown_events, &pmu, &descriptions, output)?;
-        }
-        if !pmu_events.is_empty() {
-            if !shown_events.is_empty() {
-                writeln!(output)?;
-            }
-            pmus::write_table(&pmu_events, output)?;
-        }
-        if !listed_metrics.is_empty() {
-            if !shown_events.is_empty() || !pmu_events.is_empty() {
-                writeln!(output)?;
-            }
-            metrics::write_table(&listed_metrics, output)?;
-        }
+        write_tables(&entries, &pmu, &descriptions, output)?;
     }
     output.flush()?;
-    let number = shown_events.len() + listed_metrics.len() + pmu_events.len();
-    report_hidden(args, (kind, glob), &pmu, (number, found_count));
-    report_erratum(args, &shown_events);
+    let shown_count = entries.count();
+    report_hidden(args, (kind, glob), &pmu, (shown_count, found_count));
+    report_erratum(args, &entries.events);
+    Ok(if shown_count == 0 { FAILURE } else { 0 })
+}
+
+/// Reads the descriptions of the PMU's events; there are none without --desc.
+fn read_descriptions(args: &List, pmu: &Pmu, machine: &Machine) -> Result<Descriptions> {
+    if !args.desc {
+        return Ok(Descriptions::default());
+    }
+    let model = pmu
+        .model()
+        .context("there are no descriptions for this CPU, whose model is unknown.\n`--model MODEL` shows those of another model.")?;
+    Descriptions::read(model, machine)
+}
+
+/// Writes the groups of metrics that match, and returns the exit code.
+fn list_groups(
+    args: &List,
+    glob: Option<&str>,
+    (pmu, machine): (&Pmu, &Machine),
+    output: &mut dyn Write,
+) -> Result<u8> {
+    // The pattern is for the names of groups, and not of metrics.
+    let listed_metrics = metrics::matching_metrics(None, pmu, machine)?;
+    let groups = metrics::matching_groups(glob, &listed_metrics);
+    write_groups(args, &groups, output)?;
+    let number = groups.len();
+    report_hidden(args, (ListKind::Groups, glob), pmu, (number, number));
     Ok(if number == 0 { FAILURE } else { 0 })
 }
 
-/// The events of the processor, those of other PMUs, and the metrics that are listed.
-type ListEntries<'a> = (
-    &'a [NamedEvent],
-    &'a [pmus::ListedPmuEvent],
-    &'a [metrics::ListedMetric],
-);
+/// The entries that are listed.
+struct ListEntries {
+    /// The events of the processor.
+    events: Vec<NamedEvent>,
+    /// The events of Linux's other PMUs.
+    pmu_events: Vec<pmus::ListedPmuEvent>,
+    metrics: Vec<metrics::ListedMetric>,
+}
 
-/// Writes the entries as JSON.
-fn write_json(
-    (events, pmu_events, listed_metrics): ListEntries<'_>,
+impl ListEntries {
+    /// Returns the entries of this kind whose names match the pattern.
+    fn matching(
+        args: &List,
+        (kind, glob): (ListKind, Option<&str>),
+        (pmu, machine): (&Pmu, &Machine),
+    ) -> Result<Self> {
+        let has_metrics = match kind {
+            ListKind::Events | ListKind::Pmus => false,
+            // Names of events are for -e.
+            ListKind::All => !args.raw,
+            ListKind::Metrics | ListKind::Groups => true,
+        };
+        let metrics = if has_metrics {
+            metrics::matching_metrics(glob, pmu, machine)?
+        } else {
+            Vec::new()
+        };
+        let events = match kind {
+            ListKind::Metrics | ListKind::Pmus => Vec::new(),
+            _ => all_named_events(pmu),
+        };
+        let is_matching = |event: &NamedEvent| glob.is_none_or(|glob| event.matches(glob));
+        // A model says nothing about the PMUs of Linux.
+        let pmu_events = match (kind, &args.model) {
+            (ListKind::All | ListKind::Pmus, None) => pmus::matching_events(glob, machine),
+            _ => Vec::new(),
+        };
+        Ok(Self {
+            events: events.into_iter().filter(is_matching).collect(),
+            pmu_events,
+            metrics,
+        })
+    }
+
+    /// Removes what is shown with --all only: events that are outdated, and entries that can't be counted.
+    fn remove_hidden(&mut self) {
+        self.events.retain(NamedEvent::is_current);
+        self.metrics.retain(metrics::ListedMetric::is_countable);
+    }
+
+    fn count(&self) -> usize {
+        self.events.len() + self.pmu_events.len() + self.metrics.len()
+    }
+}
+
+/// Writes a table for the entries of each kind, if there are some.
+fn write_tables(
+    entries: &ListEntries,
+    pmu: &Pmu,
     descriptions: &Descriptions,
     output: &mut dyn Write,
 ) -> Result<()> {
-    let events = events
-        .iter()
-        .map(|event| EventJson::new(event, descriptions));
-    let metrics = listed_metrics.iter().map(metrics::MetricJson::new);
+    let ListEntries {
+        events,
+        pmu_events,
+        metrics,
+    } = entries;
+    if !events.is_empty() {
+        write_table(events, pmu, descriptions, output)?;
+    }
+    if !pmu_events.is_empty() {
+        if !events.is_empty() {
+            writeln!(output)?;
+        }
+        pmus::write_table(pmu_events, output)?;
+    }
+    if !metrics.is_empty() {
+        if !events.is_empty() || !pmu_events.is_empty() {
+            writeln!(output)?;
+        }
+        metrics::write_table(metrics, output)?;
+    }
+    Ok(())
+}
+
+/// Writes the entries as JSON.
+fn write_json(
+    entries: &ListEntries,
+    descriptions: &Descriptions,
+    output: &mut dyn Write,
+) -> Result<()> {
+    let events = entries.events.iter();
+    let events = events.map(|event| EventJson::new(event, descriptions));
+    let metrics = entries.metrics.iter().map(metrics::MetricJson::new);
     let rows: Vec<AnyRow<'_>> = events
         .map(AnyRow::Event)
-        .chain(pmu_events.iter().map(AnyRow::Pmu))
+        .chain(entries.pmu_events.iter().map(AnyRow::Pmu))
         .chain(metrics.map(AnyRow::Metric))
         .collect();
     serde_json::to_writer_pretty(&mut *output, &rows)?;
@@ -160,18 +210,15 @@ fn write_json(
 }
 
 /// Writes the names of the entries and of the metrics' groups, one a line.
-fn write_names(
-    (events, pmu_events, listed_metrics): ListEntries<'_>,
-    output: &mut dyn Write,
-) -> Result<()> {
-    for event in events {
+fn write_names(entries: &ListEntries, output: &mut dyn Write) -> Result<()> {
+    for event in &entries.events {
         writeln!(output, "{}", event.name)?;
     }
-    for event in pmu_events {
+    for event in &entries.pmu_events {
         writeln!(output, "{}", event.name())?;
     }
-    let names = listed_metrics.iter().map(metrics::ListedMetric::name);
-    for name in names.chain(metrics::groups(listed_metrics)) {
+    let names = entries.metrics.iter().map(metrics::ListedMetric::name);
+    for name in names.chain(metrics::groups(&entries.metrics)) {
         writeln!(output, "{name}")?;
     }
     Ok(())

@@ -73,12 +73,7 @@ pub(super) fn measure_run(
     source: &mut dyn CountSource,
     report: &mut dyn NumberFormat,
 ) -> Result<Run> {
-    let watched = plan.watched.iter().map(|pid| {
-        processes::open_pidfd(*pid).with_context(|| format!("can't watch process {pid}"))
-    });
-    let watched: Vec<Option<OwnedFd>> = watched.collect::<Result<_>>()?;
-    let mut watched: Vec<OwnedFd> = watched.into_iter().flatten().collect();
-
+    let mut watched = open_watched(plan)?;
     // Read before the counters start, since a clock that takes a system call would change the counts.
     let begin = Instant::now();
     let ticker = plan
@@ -106,21 +101,7 @@ pub(super) fn measure_run(
             (&mut timers, source),
         )?
     };
-    let end = match (&mut timers.ticker, timers.started) {
-        // The last interval has stopped the counters.
-        (Some(ticker), Some(started)) if ticker.remaining == Some(0) => {
-            started + ticker.previous_end
-        }
-        (ticker, started) => {
-            source.stop()?;
-            let end = Instant::now();
-            // Shows the rest after the last whole interval. Before the start of the counters there are no intervals.
-            if let (Some(ticker), Some(_)) = (ticker, started) {
-                ticker.report_interval(source)?;
-            }
-            end
-        }
-    };
+    let end = timers.stop_counters(source)?;
     let counted_for = timers
         .started
         .map_or(Duration::ZERO, |started| end - started);
@@ -145,6 +126,15 @@ pub(super) fn measure_run(
         ending,
         stopped_by,
     })
+}
+
+/// Opens descriptors of the processes and threads to watch. Those that have ended have none.
+fn open_watched(plan: &RunPlan) -> Result<Vec<OwnedFd>> {
+    let watched = plan.watched.iter().map(|pid| {
+        processes::open_pidfd(*pid).with_context(|| format!("can't watch process {pid}"))
+    });
+    let watched: Vec<Option<OwnedFd>> = watched.collect::<Result<_>>()?;
+    Ok(watched.into_iter().flatten().collect())
 }
 
 /// The end of a run.
@@ -269,6 +259,25 @@ impl Timers<'_> {
         source.start()?;
         self.end = self.timeout.map(|timeout| Instant::now() + timeout);
         Ok(())
+    }
+
+    /// Stops the counters and shows the rest of the last interval. Returns the time when the counters stopped.
+    fn stop_counters(&mut self, source: &mut dyn CountSource) -> Result<Instant> {
+        match (&mut self.ticker, self.started) {
+            // The last interval has stopped the counters.
+            (Some(ticker), Some(started)) if ticker.remaining == Some(0) => {
+                Ok(started + ticker.previous_end)
+            }
+            (ticker, started) => {
+                source.stop()?;
+                let end = Instant::now();
+                // Shows the rest after the last whole interval. Before the start of the counters there are no intervals.
+                if let (Some(ticker), Some(_)) = (ticker, started) {
+                    ticker.report_interval(source)?;
+                }
+                Ok(end)
+            }
+        }
     }
 
     /// Starts the counters and shows an interval, if their time has come.

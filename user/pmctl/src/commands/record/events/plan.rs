@@ -45,6 +45,25 @@ fn default_event(options: &EventOptions) -> String {
     }
 }
 
+/// Returns the event that is sampled without -e, with `:P` if it can be precise.
+fn default_event_text(options: &EventOptions) -> String {
+    let event = default_event(options);
+    if !precision::goes_with(options) {
+        return event;
+    }
+    let separator = if event.contains(':') { "" } else { ":" };
+    format!("{event}{separator}P")
+}
+
+/// Returns the period or the frequency of events without one of their own.
+fn default_rate(options: &EventOptions) -> SampleRate {
+    match options.rate {
+        Rate::Period(period) => SampleRate::Period(period.into()),
+        Rate::Frequency(Frequency::Hertz(hertz)) => SampleRate::Frequency(hertz.into()),
+        Rate::Frequency(Frequency::Max) => MAX_FREQUENCY,
+    }
+}
+
 /// An event of a recording.
 #[derive(Clone, Debug)]
 pub(super) struct SampledEvent {
@@ -73,6 +92,50 @@ impl SampledEvent {
         let event = self.spec.builder()?.disabled().user().precise(0);
         let accepts = move |hertz| accepts_frequency(&event, device, hertz);
         accepts(1).then_some(accepts)
+    }
+}
+
+/// Returns the driver's events that the texts of -e, or the default event's, ask for.
+fn planned_events(
+    texts: &[String],
+    options: &EventOptions,
+    default_rate: SampleRate,
+    pmu: &Pmu,
+) -> Result<Vec<SampledEvent>, Usage> {
+    let mut events = Vec::new();
+    for text in texts {
+        refuse_unsampled(text)?;
+        let parsed = spec::parse_without_groups(text, pmu);
+        for mut spec in parsed.map_err(|error| Usage(error.to_string()))? {
+            refuse_unsuitable(&spec)?;
+            let rate = spec.rate.unwrap_or(default_rate);
+            modes::limit_unmodified(&mut spec, options.modes);
+            events.push(SampledEvent {
+                spec,
+                rate,
+                cgroup: None,
+                is_default: options.events.is_empty(),
+            });
+        }
+    }
+    precision::check_options(options, events.iter().map(|event| &event.spec))?;
+    Ok(events)
+}
+
+/// Refuses an event that the CPU lacks, or that needs a counter of the user's choice.
+fn refuse_unsuitable(spec: &EventSpec) -> Result<(), Usage> {
+    let label = &spec.label;
+    if let Some(counter) = spec.pinned {
+        return Err(Usage(format!(
+            "{label}: the driver chooses the counters of a recording. Leave {counter} out."
+        )));
+    }
+    if spec.needs_choice {
+        return Err(Usage(schedule::needs_choice(spec)));
+    }
+    match &spec.missing {
+        Some(reason) => Err(Usage(format!("{label}: this CPU lacks it. {reason}"))),
+        None => Ok(()),
     }
 }
 
@@ -110,50 +173,11 @@ impl SamplingPlan {
         let (mut texts, software) = software::split(&texts);
         linux_events.extend(software.into_iter().map(PmuEvent::of_software));
         linux_event::check_options(options, &linux_events)?;
-        let is_default = options.events.is_empty();
-        let is_precise_default = is_default && precision::goes_with(options);
-        if is_default {
-            let event = default_event(options);
-            let separator = if event.contains(':') { "" } else { ":" };
-            texts.push(if is_precise_default {
-                format!("{event}{separator}P")
-            } else {
-                event
-            });
+        if options.events.is_empty() {
+            texts.push(default_event_text(options));
         }
-        let default_rate = match options.rate {
-            Rate::Period(period) => SampleRate::Period(period.into()),
-            Rate::Frequency(Frequency::Hertz(hertz)) => SampleRate::Frequency(hertz.into()),
-            Rate::Frequency(Frequency::Max) => MAX_FREQUENCY,
-        };
-        let mut events = Vec::new();
-        for text in texts {
-            refuse_unsampled(&text)?;
-            let parsed = spec::parse_without_groups(&text, pmu);
-            for mut spec in parsed.map_err(|error| Usage(error.to_string()))? {
-                let label = &spec.label;
-                if let Some(counter) = spec.pinned {
-                    return Err(Usage(format!(
-                        "{label}: the driver chooses the counters of a recording. Leave {counter} out."
-                    )));
-                }
-                if spec.needs_choice {
-                    return Err(Usage(schedule::needs_choice(&spec)));
-                }
-                if let Some(reason) = &spec.missing {
-                    return Err(Usage(format!("{label}: this CPU lacks it. {reason}")));
-                }
-                let rate = spec.rate.unwrap_or(default_rate);
-                modes::limit_unmodified(&mut spec, options.modes);
-                events.push(SampledEvent {
-                    spec,
-                    rate,
-                    cgroup: None,
-                    is_default,
-                });
-            }
-        }
-        precision::check_options(options, events.iter().map(|event| &event.spec))?;
+        let default_rate = default_rate(options);
+        let events = planned_events(&texts, options, default_rate, pmu)?;
         let branches = options.branch_kinds();
         let differs_in_modes = |event: &SampledEvent| event.spec.modes != events[0].spec.modes;
         if branches.is_some() && events.iter().any(differs_in_modes) {
