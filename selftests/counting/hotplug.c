@@ -19,7 +19,7 @@
 #define N	1000000UL
 
 /* The least number of hotplug rounds of a test */
-#define ENOUGH	4
+#define MIN_ROUNDS	4
 
 /* Memory that the hotplugging process and the counted process share. */
 struct shared_results {
@@ -214,7 +214,7 @@ static __s64 count_while_switched(FIXTURE_DATA(hotplug) *self, int loops,
 		return pid;
 	if (!pid) {
 		/* On a busy host the loops may end before the first round. */
-		hotplug_until_stopped(self->online, s, ENOUGH, -1UL >> 1);
+		hotplug_until_stopped(self->online, s, MIN_ROUNDS, -1UL >> 1);
 		_exit(0);
 	}
 
@@ -261,7 +261,7 @@ TEST_F(hotplug, process_beside_a_hotplugging_one_loses_no_count)
 		EXPECT_EQ((__s64)(100 * LOOP_INSNS * N) + overhead +
 			  self->shared->rounds * per_round, value);
 		EXPECT_EQ(0, self->shared->failed);
-		EXPECT_LE(ENOUGH, self->shared->rounds);
+		EXPECT_LE(MIN_ROUNDS, self->shared->rounds);
 	}
 }
 

@@ -17,7 +17,7 @@
 #include "target.h"
 
 /* PERF_ATTR_SIZE_VER0: the first size of the structure. */
-#define FIRST	64U
+#define FIRST_SIZE	64U
 #define PAGE	4096U
 
 FIXTURE(event)
@@ -63,7 +63,7 @@ TEST_F(event, all_attr_sizes_from_the_first_are_accepted)
 {
 	unsigned int size;
 
-	for (size = FIRST; size <= sizeof(self->at.attr); size += 8) {
+	for (size = FIRST_SIZE; size <= sizeof(self->at.attr); size += 8) {
 		self->at.attr.size = size;
 		EXPECT_EQ(0, try_open(variant->maker, &self->at.attr, 0, -1, -1, 0)) {
 			TH_LOG("size %u", size);
@@ -71,10 +71,10 @@ TEST_F(event, all_attr_sizes_from_the_first_are_accepted)
 		EXPECT_EQ(size, self->at.attr.size);
 	}
 	/* Size 0 stands for the first size: the bytes after it are ignored. */
-	memset(self->at.bytes + FIRST, 0xff, PAGE);
+	memset(self->at.bytes + FIRST_SIZE, 0xff, PAGE);
 	self->at.attr.size = 0;
 	EXPECT_EQ(0, try_open(variant->maker, &self->at.attr, 0, -1, -1, 0));
-	self->at.attr.size = FIRST;
+	self->at.attr.size = FIRST_SIZE;
 	EXPECT_EQ(0, try_open(variant->maker, &self->at.attr, 0, -1, -1, 0));
 }
 
@@ -102,7 +102,7 @@ static void expect_too_big(struct __test_metadata *_metadata, FIXTURE_DATA(event
 		TH_LOG("size %u", size);
 	}
 	reported_size = self->at.attr.size;
-	EXPECT_LE(FIRST, reported_size);
+	EXPECT_LE(FIRST_SIZE, reported_size);
 	EXPECT_GE(PAGE, reported_size);
 	EXPECT_EQ(0U, reported_size % 8);
 	memset(self->at.bytes + reported_size, 0, sizeof(self->at) - reported_size);
@@ -112,7 +112,7 @@ static void expect_too_big(struct __test_metadata *_metadata, FIXTURE_DATA(event
 TEST_F(event, other_attr_sizes_are_too_big_and_corrected)
 {
 	expect_too_big(_metadata, self, variant->maker, 1);
-	expect_too_big(_metadata, self, variant->maker, FIRST - 1);
+	expect_too_big(_metadata, self, variant->maker, FIRST_SIZE - 1);
 	expect_too_big(_metadata, self, variant->maker, PAGE + 1);
 	expect_too_big(_metadata, self, variant->maker, ~0U);
 	/* A byte beyond the known members is not 0. */
@@ -132,9 +132,9 @@ TEST_F(event, unreadable_attr_is_efault)
 	EXPECT_EQ(-EFAULT, try_open(variant->maker, (void *)(page + PAGE), 0, -1, -1, 0));
 	EXPECT_EQ(-EFAULT, try_open(variant->maker, NULL, 0, -1, -1, 0));
 	/* The last 8 bytes are not readable. */
-	memcpy(page + PAGE - FIRST + 8, &self->at.attr, FIRST - 8);
-	EXPECT_EQ(-EFAULT, try_open(variant->maker, (void *)(page + PAGE - FIRST + 8), 0, -1, -1,
-				    0));
+	memcpy(page + PAGE - FIRST_SIZE + 8, &self->at.attr, FIRST_SIZE - 8);
+	EXPECT_EQ(-EFAULT, try_open(variant->maker, (void *)(page + PAGE - FIRST_SIZE + 8), 0, -1,
+				    -1, 0));
 	munmap(page, PAGE);
 }
 

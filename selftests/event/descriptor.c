@@ -134,7 +134,7 @@ static int call_aio(int fd)
 	return result;
 }
 
-static int uring_with(int fd, unsigned int setup, unsigned int flags)
+static int read_by_uring(int fd, unsigned int setup, unsigned int flags)
 {
 	const struct io_uring_sqe request = {
 		.opcode = IORING_OP_READ,
@@ -156,17 +156,17 @@ static int uring_with(int fd, unsigned int setup, unsigned int flags)
 
 static int call_uring(int fd)
 {
-	return uring_with(fd, 0, 0);
+	return read_by_uring(fd, 0, 0);
 }
 
 static int call_uring_worker(int fd)
 {
-	return uring_with(fd, 0, IOSQE_ASYNC);
+	return read_by_uring(fd, 0, IOSQE_ASYNC);
 }
 
 static int call_uring_thread(int fd)
 {
-	return uring_with(fd, IORING_SETUP_SQPOLL, 0);
+	return read_by_uring(fd, IORING_SETUP_SQPOLL, 0);
 }
 
 static int call_uring_fixed(int fd)

@@ -16,12 +16,12 @@
 #define N	100000UL
 #define PERIOD	10007UL
 #define ORDER	4
-#define MANY	64
+#define MAX_EVENTS	64
 
 FIXTURE(event)
 {
 	struct sampler sampler;
-	int fd[MANY];
+	int fd[MAX_EVENTS];
 };
 
 #include "event_fixture.h"
@@ -32,7 +32,7 @@ FIXTURE_SETUP(event)
 
 	SKIP_WITHOUT_PMU();
 	self->sampler.fd = -1;
-	for (i = 0; i < MANY; i++)
+	for (i = 0; i < MAX_EVENTS; i++)
 		self->fd[i] = -1;
 	prepare_maker(_metadata, variant);
 }
@@ -42,7 +42,7 @@ FIXTURE_TEARDOWN(event)
 	int i;
 
 	sampler_close(&self->sampler);
-	for (i = 0; i < MANY; i++)
+	for (i = 0; i < MAX_EVENTS; i++)
 		if (self->fd[i] >= 0)
 			close(self->fd[i]);
 	restore_maker(_metadata, variant);
@@ -186,15 +186,15 @@ TEST_F(event, dummies_take_no_counter)
 		return;
 	/* A sampled event has a counter of its own. */
 	attr.sample_period = 1ULL << 40;
-	for (counters = 0; counters < MANY; counters++) {
+	for (counters = 0; counters < MAX_EVENTS; counters++) {
 		fd = variant->maker->open(&attr, 0, -1, -1, 0);
 		if (fd < 0)
 			break;
 		self->fd[counters] = fd;
 	}
 	EXPECT_EQ(-EBUSY, fd);
-	ASSERT_GT(MANY, counters);
-	for (i = counters; i < MANY; i++) {
+	ASSERT_GT(MAX_EVENTS, counters);
+	for (i = counters; i < MAX_EVENTS; i++) {
 		self->fd[i] = variant->maker->open(&none, 0, -1, -1, 0);
 		ASSERT_LE(0, self->fd[i]);
 		EXPECT_EQ(-1, event_fdinfo_number(self->fd[i], "counter"));

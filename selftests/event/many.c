@@ -27,7 +27,7 @@
 
 #define THREADS_MAX	"/proc/sys/kernel/threads-max"
 #define PID_MAX		"/proc/sys/kernel/pid_max"
-#define ENOUGH		"100000\n"
+#define RAISED_LIMIT		"100000\n"
 
 /* Measurements of which the average is taken. */
 #define RUNS	5
@@ -65,7 +65,7 @@ static int raise_limit(const char *path, char *before, size_t size)
 
 	if (f)
 		fclose(f);
-	return done ? write_file(path, ENOUGH) : -EIO;
+	return done ? write_file(path, RAISED_LIMIT) : -EIO;
 }
 
 FIXTURE_SETUP(event)

@@ -116,8 +116,9 @@ static double now(void)
 }
 
 /* Returns the longest time to take the CPU offline or online, with the events of a maker. */
-static double switch_cpu(struct __test_metadata *_metadata, FIXTURE_DATA(realtime) *self,
-			 const FIXTURE_VARIANT(realtime) *variant, const struct event_maker *maker)
+static double longest_cpu_switch(struct __test_metadata *_metadata, FIXTURE_DATA(realtime) *self,
+				 const FIXTURE_VARIANT(realtime) *variant,
+				 const struct event_maker *maker)
 {
 	const int spins_on = variant->on_that_cpu ? self->cpu : self->third;
 	double before, longest = 0;
@@ -162,7 +163,7 @@ TEST_F_TIMEOUT(realtime, hotplug_does_not_wait_for_the_program, 600)
 
 	for (attempts = 0; is_delayed && attempts < ATTEMPTS; attempts++) {
 		for (i = 0; i < 2; i++) {
-			longest[i] = switch_cpu(_metadata, self, variant, makers[i]);
+			longest[i] = longest_cpu_switch(_metadata, self, variant, makers[i]);
 			ASSERT_EQ(0, wait_until_idle());
 		}
 		is_delayed = longest[1] > FACTOR * longest[0] + FLOOR;

@@ -22,8 +22,8 @@
 
 #define N	100000UL
 #define PERIOD	10007UL
-#define MANY	100
-#define MOST	1024	/* the most events of a task */
+#define SHARERS	100
+#define MAX_EVENTS	1024	/* the most events of a task */
 
 /* Branches retired: an event that only general counters can count, on Intel and AMD. */
 #define BRANCHES	PERF_COUNT_HW_BRANCH_INSTRUCTIONS
@@ -34,13 +34,13 @@ FIXTURE(sharing)
 	struct sampler sampler, other;
 	int cpu;		/* the first CPU */
 	int second_cpu;		/* the next CPU, or the first if it is the only one */
-	int fd[MOST + 1];
+	int fd[MAX_EVENTS + 1];
 	int opened;
 };
 
 FIXTURE_SETUP(sharing)
 {
-	struct rlimit files = { 2 * MOST, 2 * MOST };
+	struct rlimit files = { 2 * MAX_EVENTS, 2 * MAX_EVENTS };
 	cpu_set_t cpus;
 
 	SKIP_WITHOUT_PMU();
@@ -117,11 +117,11 @@ TEST_F(sharing, hundred_events_of_a_task_have_one_counter)
 {
 	int i, k;
 
-	for (i = 0; i < MANY; i++)
+	for (i = 0; i < SHARERS; i++)
 		ASSERT_LE(0, open_one(self, event_instructions(), 0, -1));
 	expect_one_counter(_metadata, self, PERFMON_OWNER_TASKS);
 	/* Each event has counted its own loops. */
-	for (i = 0; i < MANY; i++) {
+	for (i = 0; i < SHARERS; i++) {
 		__s64 least = event_loop_count(self->fd[i], 1), count;
 
 		for (k = 1; k <= 2; k++) {
@@ -149,16 +149,16 @@ static void expect_equal_growth(struct __test_metadata *_metadata, FIXTURE_DATA(
 
 TEST_F(sharing, hundred_events_of_another_process_are_exact)
 {
-	static __s64 before[MANY];
+	static __s64 before[SHARERS];
 	__s64 least;
 	int i;
 
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
-	for (i = 0; i < MANY; i++)
+	for (i = 0; i < SHARERS; i++)
 		ASSERT_LE(0, open_one(self, counting_attr(PERF_COUNT_HW_INSTRUCTIONS),
 				      self->target.tid, -1));
 	expect_one_counter(_metadata, self, PERFMON_OWNER_TASKS);
-	for (i = 0; i < MANY; i++)
+	for (i = 0; i < SHARERS; i++)
 		before[i] = event_count(self->fd[i]);
 	least = before[0];
 	ASSERT_EQ(0, target_run_job(&self->target, (struct job) { .n = 1, .pieces = 1 }));
@@ -184,7 +184,7 @@ TEST_F(sharing, events_of_tasks_and_cpus_have_one_counter)
 	int i, k;
 
 	ASSERT_EQ(0, target_start(&self->target, self->cpu, false));
-	for (i = 0; i < MANY; i += 3) {
+	for (i = 0; i < SHARERS; i += 3) {
 		ASSERT_LE(0, open_one(self, counting_attr(BRANCHES), -1, self->cpu));
 		ASSERT_LE(0, open_one(self, counting_attr(BRANCHES), 0, -1));
 		ASSERT_LE(0, open_one(self, counting_attr(BRANCHES), self->target.tid, -1));
@@ -357,18 +357,18 @@ TEST_F(sharing, samples_of_groups_show_their_own_members)
 /* A CPU can maintain a limited number of pages. Readers of further pages use read(2). */
 TEST_F(sharing, pages_of_events_that_share_are_right)
 {
-	struct perf_event_mmap_page *page[MANY];
+	struct perf_event_mmap_page *page[SHARERS];
 	const long size = sysconf(_SC_PAGESIZE);
 	int i, readable = 0;
 
-	for (i = 0; i < MANY; i++) {
+	for (i = 0; i < SHARERS; i++) {
 		ASSERT_LE(0, open_one(self, counting_attr(PERF_COUNT_HW_INSTRUCTIONS), 0, -1));
 		page[i] = mmap(NULL, size, PROT_READ, MAP_SHARED, self->fd[i], 0);
 		ASSERT_NE(MAP_FAILED, page[i]);
 		loop(i + 1);
 	}
 	expect_one_counter(_metadata, self, PERFMON_OWNER_TASKS);
-	for (i = 0; i < MANY; i++) {
+	for (i = 0; i < SHARERS; i++) {
 		__s64 before = event_count(self->fd[i]);
 		__u64 count;
 
@@ -382,10 +382,10 @@ TEST_F(sharing, pages_of_events_that_share_are_right)
 	}
 	EXPECT_EQ(64, readable);
 	/* When some pages are unmapped, further pages can allow RDPMC from the next switch on. */
-	for (i = 0; i < MANY / 2; i++)
+	for (i = 0; i < SHARERS / 2; i++)
 		ASSERT_EQ(0, munmap(page[i], size));
 	switch_out();
-	for (i = MANY / 2; i < MANY; i++)
+	for (i = SHARERS / 2; i < SHARERS; i++)
 		EXPECT_TRUE(page[i]->cap_user_rdpmc && page[i]->index);
 }
 
@@ -513,12 +513,12 @@ TEST_F(sharing, children_inherit_a_hundred_events)
 	pid_t pid;
 
 	attr.inherit = 1;
-	for (i = 0; i < MANY; i++)
+	for (i = 0; i < SHARERS; i++)
 		ASSERT_LE(0, open_one(self, attr, 0, -1));
 	for (k = 0; k < 3; k++) {
-		static __s64 before[MANY];
+		static __s64 before[SHARERS];
 
-		for (i = 0; i < MANY; i++)
+		for (i = 0; i < SHARERS; i++)
 			before[i] = event_count(self->fd[i]);
 		pid = fork();
 		ASSERT_LE(0, pid);
@@ -527,7 +527,7 @@ TEST_F(sharing, children_inherit_a_hundred_events)
 			_exit(0);
 		}
 		ASSERT_EQ(pid, waitpid(pid, &status, 0));
-		for (i = 0; i < MANY; i++) {
+		for (i = 0; i < SHARERS; i++) {
 			__s64 grown = event_count(self->fd[i]) - before[i];
 
 			ASSERT_LE(LOOP_INSNS * (__s64)(k * N), grown);
@@ -544,14 +544,14 @@ TEST_F(sharing, number_of_events_per_task_is_limited)
 	int i;
 
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
-	for (i = 0; i < MOST; i++)
+	for (i = 0; i < MAX_EVENTS; i++)
 		ASSERT_LE(0, open_one(self, event_instructions(), 0, -1)) {
 			TH_LOG("event %d", i);
 		}
 	EXPECT_EQ(-EBUSY, open_one(self, event_instructions(), 0, -1));
 	/* Another task may have the same number of events. */
 	EXPECT_LE(0, open_one(self, event_instructions(), self->target.tid, -1));
-	EXPECT_LE(LOOP_INSNS * (__s64)N, event_loop_count(self->fd[MOST - 1], N));
+	EXPECT_LE(LOOP_INSNS * (__s64)N, event_loop_count(self->fd[MAX_EVENTS - 1], N));
 	close_all(self);
 	EXPECT_LE(0, open_one(self, event_instructions(), 0, -1));
 }

@@ -16,7 +16,7 @@
 #define REGISTER_SP	(1ULL << 7)
 
 /* The longest record: shorter than 2^16 bytes. */
-#define LONGEST		65528
+#define MAX_RECORD		65528
 
 FIXTURE(event)
 {
@@ -126,13 +126,13 @@ TEST_F(event, longest_stack_fills_the_record)
 {
 	/* Header, ip, tid, time, cpu, period; two sizes; ABI and a register, twice. */
 	const size_t rest = 6 * 8 + 2 * 8 + 2 * 8 + 3 * 8;
-	struct stack_findings check = { .sp = self->stack, .size = LONGEST - rest };
+	struct stack_findings check = { .sp = self->stack, .size = MAX_RECORD - rest };
 
 	if (variant->maker->has_wrong_stack_sizes)
 		return;
 	memset(self->stack, 0x5a, self->size);
 	check.readable = check.size;
-	expect_stack(_metadata, self, variant->maker, LONGEST, check);
+	expect_stack(_metadata, self, variant->maker, MAX_RECORD, check);
 }
 
 /* At the end of the mapping the stack is cut, and dyn_size is the number of its bytes. */

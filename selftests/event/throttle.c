@@ -23,9 +23,9 @@
  * 5 samples between two ticks of 4 ms: more than the few samples of a loop with a long period,
  * and few enough for a kernel and a host on which each takes much of a millisecond.
  */
-#define FEW	"perf_event_max_sample_rate=1250"
+#define FEW_SAMPLES	"perf_event_max_sample_rate=1250"
 /* A limit of the time that samples may take. */
-#define SHORT	"perf_cpu_time_max_percent=1"
+#define SHORT_TIME	"perf_cpu_time_max_percent=1"
 #define N	2000000UL
 
 FIXTURE(throttle)
@@ -42,13 +42,13 @@ FIXTURE_VARIANT(throttle)
 	bool throttled;
 };
 
-FIXTURE_VARIANT_ADD(throttle, each_one) { FEW, 1, false, true };
-FIXTURE_VARIANT_ADD(throttle, each_97) { FEW, 97, false, true };
-FIXTURE_VARIANT_ADD(throttle, each_97_of_a_short_time) { SHORT, 97, false, true };
-FIXTURE_VARIANT_ADD(throttle, each_97_of_the_kernel) { FEW, 97, true, true };
+FIXTURE_VARIANT_ADD(throttle, each_one) { FEW_SAMPLES, 1, false, true };
+FIXTURE_VARIANT_ADD(throttle, each_97) { FEW_SAMPLES, 97, false, true };
+FIXTURE_VARIANT_ADD(throttle, each_97_of_a_short_time) { SHORT_TIME, 97, false, true };
+FIXTURE_VARIANT_ADD(throttle, each_97_of_the_kernel) { FEW_SAMPLES, 97, true, true };
 /* A period that is shorter than the kernel's path back from the end of a pause. */
-FIXTURE_VARIANT_ADD(throttle, each_11_of_the_kernel) { FEW, 11, true, true };
-FIXTURE_VARIANT_ADD(throttle, rare) { FEW, 1000003, false, false };
+FIXTURE_VARIANT_ADD(throttle, each_11_of_the_kernel) { FEW_SAMPLES, 11, true, true };
+FIXTURE_VARIANT_ADD(throttle, rare) { FEW_SAMPLES, 1000003, false, false };
 FIXTURE_VARIANT_ADD(throttle, without_limits) { "", 997, false, false };
 
 FIXTURE_SETUP(throttle)
@@ -128,7 +128,7 @@ TEST_F(throttle, throttling_ends_with_the_event)
 	int i;
 
 	/* The limited time may be too short for a single sample. */
-	if (!variant->throttled || !strcmp(variant->parameters, SHORT))
+	if (!variant->throttled || !strcmp(variant->parameters, SHORT_TIME))
 		return;
 	next.read_format = PERF_FORMAT_LOST;
 	for (i = 0; i < 20; i++) {

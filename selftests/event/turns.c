@@ -26,7 +26,7 @@
 #include "target.h"
 
 #define N	200000UL
-#define MOST	64
+#define MAX_EVENTS	64
 #define KINDS	4
 #define EVENTS	(3 * KINDS)	/* more events than counters */
 #define MS	1000000ULL
@@ -55,7 +55,7 @@ FIXTURE(turns)
 	struct target target;
 	int general;		/* number of general counters */
 	int cpu;
-	int fd[MOST];
+	int fd[MAX_EVENTS];
 	int opened;
 };
 
@@ -98,9 +98,9 @@ static struct perf_event_attr nth_event(int n)
 }
 
 /* Opens one more event. Returns its descriptor or a negative errno. */
-static int open_more(FIXTURE_DATA(turns) *self, const struct event_maker *maker,
-		     struct perf_event_attr attr, pid_t tid, int cpu, int group,
-		     unsigned long flags)
+static int open_and_keep(FIXTURE_DATA(turns) *self, const struct event_maker *maker,
+			 struct perf_event_attr attr, pid_t tid, int cpu, int group,
+			 unsigned long flags)
 {
 	int fd = maker->open(&attr, tid, cpu, group, flags);
 
@@ -112,7 +112,7 @@ static int open_more(FIXTURE_DATA(turns) *self, const struct event_maker *maker,
 /* Opens one more event of this thread, with PERFMON_EVENT_ROTATE. */
 static int open_turn(FIXTURE_DATA(turns) *self, struct perf_event_attr attr)
 {
-	return open_more(self, &event_maker_perfmon, attr, 0, -1, -1, PERFMON_EVENT_ROTATE);
+	return open_and_keep(self, &event_maker_perfmon, attr, 0, -1, -1, PERFMON_EVENT_ROTATE);
 }
 
 static struct event_times times_of(struct __test_metadata *_metadata, int fd)
@@ -162,7 +162,7 @@ static void leave_free_counters(struct __test_metadata *_metadata, FIXTURE_DATA(
 	attr.config = branches_with(KINDS);
 	attr.sample_period = 1ULL << 40;
 	for (i = left; i < self->general; i++)
-		ASSERT_LE(0, open_more(self, &event_maker_perfmon, attr, -1, self->cpu, -1, 0));
+		ASSERT_LE(0, open_and_keep(self, &event_maker_perfmon, attr, -1, self->cpu, -1, 0));
 }
 
 /* The sizes of groups, terminated by 0. */
@@ -181,8 +181,9 @@ static void find_shares(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *
 			struct perf_event_attr attr = nth_event(self->opened);
 
 			attr.disabled = !k;
-			ASSERT_LE(0, open_more(self, maker, attr, tid, cpu, k ? leaders[count - 1] : -1,
-					       maker->turns_flag)) {
+			ASSERT_LE(0, open_and_keep(self, maker, attr, tid, cpu,
+						   k ? leaders[count - 1] : -1,
+						   maker->turns_flag)) {
 				TH_LOG("%s: event %d", maker->name, self->opened);
 			}
 			if (!k)
@@ -290,7 +291,7 @@ static void open_two(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *sel
 		attr.inherit = inherit;
 		if (i == 2)
 			leave_free_counters(_metadata, self, 2);
-		ASSERT_LE(0, open_more(self, &event_maker_perfmon, attr, tid, cpu, -1,
+		ASSERT_LE(0, open_and_keep(self, &event_maker_perfmon, attr, tid, cpu, -1,
 				       i == 2 ? 0 : PERFMON_EVENT_ROTATE));
 	}
 }
@@ -316,7 +317,7 @@ static void read_two(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *sel
 	*kernel = t[2].count;
 }
 
-#define FEW	200000	/* branches per second of the program besides its loops */
+#define BRANCHES_OUTSIDE	200000	/* by the program in a second, besides its loops */
 
 /* Returns whether both events of open_two() that take turns have had a fifth of the time. */
 static bool both_had_turns(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *self)
@@ -342,7 +343,7 @@ static __u64 loop_with_turns(struct __test_metadata *_metadata, FIXTURE_DATA(tur
 
 	for (i = 0; i < 120 && !had_turns; i++) {
 		branches += loop_for(500);
-		*few += FEW;
+		*few += BRANCHES_OUTSIDE;
 		had_turns = both_had_turns(_metadata, self);
 	}
 	EXPECT_TRUE(had_turns);
@@ -351,7 +352,7 @@ static __u64 loop_with_turns(struct __test_metadata *_metadata, FIXTURE_DATA(tur
 
 TEST_F(turns, no_branch_of_a_task_is_lost_or_counted_twice)
 {
-	__u64 branches, both, kernel, few = FEW;
+	__u64 branches, both, kernel, few = BRANCHES_OUTSIDE;
 
 	open_two(_metadata, self, 0, -1, false);
 	branches = loop_with_turns(_metadata, self, 1500, &few);
@@ -363,7 +364,7 @@ TEST_F(turns, no_branch_of_a_task_is_lost_or_counted_twice)
 
 TEST_F(turns, no_branch_of_a_cpu_is_lost_or_counted_twice)
 {
-	__u64 branches, both, kernel, few = FEW;
+	__u64 branches, both, kernel, few = BRANCHES_OUTSIDE;
 
 	open_two(_metadata, self, -1, self->cpu, false);
 	branches = loop_with_turns(_metadata, self, 1500, &few);
@@ -375,7 +376,7 @@ TEST_F(turns, no_branch_of_a_cpu_is_lost_or_counted_twice)
 /* Each task has its own turns. The sum includes all tasks. */
 TEST_F(turns, children_take_turns_as_well)
 {
-	__u64 branches, both, kernel, few = 4 * FEW;
+	__u64 branches, both, kernel, few = 4 * BRANCHES_OUTSIDE;
 	int pipes[2], i, status;
 
 	ASSERT_EQ(0, pipe(pipes));
@@ -439,12 +440,12 @@ TEST_F(turns, a_group_counts_as_a_whole)
 		struct perf_event_attr attr = nth_event(i);
 
 		attr.disabled = i % 2 == 0;
-		ASSERT_LE(0, open_more(self, &event_maker_perfmon, attr, 0, -1,
+		ASSERT_LE(0, open_and_keep(self, &event_maker_perfmon, attr, 0, -1,
 				       i % 2 ? self->fd[self->opened - 1] : -1,
 				       PERFMON_EVENT_ROTATE));
 	}
 	/* A group with this member would never fit on the counters. */
-	EXPECT_EQ(-EBUSY, open_more(self, &event_maker_perfmon, nth_event(4), 0, -1,
+	EXPECT_EQ(-EBUSY, open_and_keep(self, &event_maker_perfmon, nth_event(4), 0, -1,
 				    self->fd[self->opened - 2], PERFMON_EVENT_ROTATE));
 	for (i = 0; i < 4; i += 2)
 		ASSERT_EQ(0, event_enable(self->fd[self->opened - 4 + i]));
@@ -516,12 +517,12 @@ TEST_F(turns, events_without_the_flag_take_no_turns)
 	struct event_times t;
 	int i;
 
-	ASSERT_LE(0, open_more(self, &event_maker_perfmon, nth_event(0), 0, -1, -1, 0));
+	ASSERT_LE(0, open_and_keep(self, &event_maker_perfmon, nth_event(0), 0, -1, -1, 0));
 	for (i = 1; i < EVENTS; i++)
 		ASSERT_LE(0, open_turn(self, nth_event(i)));
 	attr = nth_event(EVENTS - 1);
-	EXPECT_EQ(-EBUSY, open_more(self, &event_maker_perfmon, attr, 0, -1, -1, 0));
-	EXPECT_EQ(-EBUSY, open_more(self, &event_maker_perfmon, attr, -1, self->cpu, -1, 0));
+	EXPECT_EQ(-EBUSY, open_and_keep(self, &event_maker_perfmon, attr, 0, -1, -1, 0));
+	EXPECT_EQ(-EBUSY, open_and_keep(self, &event_maker_perfmon, attr, -1, self->cpu, -1, 0));
 	/* An event that counts the same as one that always counts also counts always. */
 	ASSERT_LE(0, open_turn(self, nth_event(0)));
 	loop_until_all_had_turns(_metadata, self, EVENTS);
@@ -538,7 +539,7 @@ TEST_F(turns, events_without_the_flag_take_no_turns)
 	t = times_of(_metadata, self->fd[1]);
 	loop_for(50);
 	EXPECT_TRUE(always_counted(t, times_of(_metadata, self->fd[1])));
-	EXPECT_LE(0, open_more(self, &event_maker_perfmon, attr, -1, self->cpu, -1, 0));
+	EXPECT_LE(0, open_and_keep(self, &event_maker_perfmon, attr, -1, self->cpu, -1, 0));
 }
 
 TEST_F(turns, events_that_can_not_take_turns_are_refused)
@@ -558,13 +559,14 @@ TEST_F(turns, events_that_can_not_take_turns_are_refused)
 	/* A group can't have one member with the flag and one without. */
 	leader = open_turn(self, nth_event(0));
 	ASSERT_LE(0, leader);
-	EXPECT_EQ(-EINVAL, open_more(self, &event_maker_perfmon, nth_event(1), 0, -1, leader, 0));
+	EXPECT_EQ(-EINVAL,
+		  open_and_keep(self, &event_maker_perfmon, nth_event(1), 0, -1, leader, 0));
 	/* A sibling can't have the flag if its leader has not. */
-	leader = open_more(self, &event_maker_perfmon, nth_event(2), 0, -1, -1, 0);
+	leader = open_and_keep(self, &event_maker_perfmon, nth_event(2), 0, -1, -1, 0);
 	ASSERT_LE(0, leader);
-	EXPECT_LE(0, open_more(self, &event_maker_perfmon, nth_event(3), 0, -1, leader,
+	EXPECT_LE(0, open_and_keep(self, &event_maker_perfmon, nth_event(3), 0, -1, leader,
 			       PERFMON_EVENT_ROTATE));
-	EXPECT_EQ(-EINVAL, open_more(self, &event_maker_perfmon, nth_event(4), 0, -1, -1,
+	EXPECT_EQ(-EINVAL, open_and_keep(self, &event_maker_perfmon, nth_event(4), 0, -1, -1,
 				     PERFMON_EVENT_ROTATE << 1));
 }
 
@@ -672,7 +674,7 @@ TEST_F(turns, events_come_and_go_in_any_order)
 			attr.inherit = !of_cpu && rng_once_in(&random, 2);
 			if (self->opened && rng_once_in(&random, 3))
 				group = self->fd[rng_below(&random, self->opened)];
-			fd = open_more(self, &event_maker_perfmon, attr, of_cpu ? -1 : 0,
+			fd = open_and_keep(self, &event_maker_perfmon, attr, of_cpu ? -1 : 0,
 				       of_cpu ? self->cpu : -1, group,
 				       takes_turns ? PERFMON_EVENT_ROTATE : 0);
 			if (fd < 0)

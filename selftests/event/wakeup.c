@@ -20,7 +20,7 @@
 
 #define PERIOD		10007UL
 #define SAMPLE_SIZE	48
-#define SOON		60000	/* ms to wait: much longer than needed */
+#define TIMEOUT_MS		60000	/* ms to wait: much longer than needed */
 
 #include "sampler_fixture.h"
 
@@ -153,11 +153,11 @@ TEST_F(event, sleeping_reader_sees_all_samples)
 	ASSERT_EQ(0, event_enable(s->fd));
 	ASSERT_EQ(0, target_start_job(&self->target, (struct job) { PERIOD, 250, STEP_NONE }));
 	/* When all tasks have exited, poll(2) reports nothing else: so the task waits for this. */
-	ASSERT_EQ(POLLIN, poll_now(s->fd, SOON));
+	ASSERT_EQ(POLLIN, poll_now(s->fd, TIMEOUT_MS));
 	wakeups++;
 	ASSERT_EQ(0, target_start_job(&self->target, (struct job) { PERIOD, 250, STEP_EXIT }));
 	do {
-		events = poll_now(s->fd, SOON);
+		events = poll_now(s->fd, TIMEOUT_MS);
 		ASSERT_NE(0, events);
 		wakeups += !!(events & POLLIN);
 		sampler_read(s, &sums, NULL, NULL);

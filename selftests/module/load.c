@@ -121,7 +121,7 @@ static void wait_in_clone3(__u64 flags, int fd)
  * Waits until a child has exited, a minute at least. Returns whether it has. It takes less than a
  * second, but the host may be busy.
  */
-static bool exits(pid_t pid)
+static bool wait_for_exit(pid_t pid)
 {
 	siginfo_t info = {};
 	int i;
@@ -158,7 +158,7 @@ TEST_F(module, unload_does_not_wait_for_vfork)
 		ASSERT_LE(0, unloader);
 		if (!unloader)
 			_exit(module_unload() != 0);
-		EXPECT_TRUE(exits(unloader)) {
+		EXPECT_TRUE(wait_for_exit(unloader)) {
 			TH_LOG("the module waits, with flags %llx", flags[i]);
 		}
 		kill(child, SIGKILL);

@@ -200,7 +200,7 @@ static const struct {
 };
 
 /* The table's first three columns are the caller and the settings, the others are results. */
-#define KEYS	3
+#define KEY_COLUMNS	3
 
 static struct csv table;
 
@@ -208,11 +208,11 @@ static void read_table(const char *program)
 {
 	unsigned int i;
 
-	csv_read(&table, program, "policy.csv", KEYS + ARRAY_SIZE(columns));
+	csv_read(&table, program, "policy.csv", KEY_COLUMNS + ARRAY_SIZE(columns));
 	for (i = 0; i < ARRAY_SIZE(columns); i++)
-		if (strcmp(table.name[KEYS + i], columns[i].name))
+		if (strcmp(table.name[KEY_COLUMNS + i], columns[i].name))
 			ksft_exit_fail_msg("policy.csv: column '%s' is not '%s'\n",
-					   table.name[KEYS + i], columns[i].name);
+					   table.name[KEY_COLUMNS + i], columns[i].name);
 }
 
 static int become_caller(bool is_root, bool is_capable, gid_t group)
@@ -251,7 +251,7 @@ static bool test_row(char **row, unsigned int who)
 	if (become_root_again())
 		ksft_exit_fail_msg("can't become root again\n");
 	for (i = 0; i < ARRAY_SIZE(columns); i++) {
-		want = expected_errno(row[KEYS + i], callers[who].is_capable, i);
+		want = expected_errno(row[KEY_COLUMNS + i], callers[who].is_capable, i);
 		if (is[i] == want)
 			continue;
 		ksft_print_msg("%s: result %d, but the table has %d\n",
@@ -303,7 +303,7 @@ int main(int argc, char **argv)
 			for (i = 0; i < ARRAY_SIZE(settings); i++) {
 				row = csv_find(&table, (const char *const []) {
 						levels[level], callers[who].name,
-						settings[i] }, KEYS);
+						settings[i] }, KEY_COLUMNS);
 				ksft_test_result(row &&
 					!paranoid_write(atoi(settings[i])) &&
 					test_row(row, who),

@@ -20,8 +20,8 @@
 #include "trace.h"
 
 #define MAX_DELAY_US	30000
-/* One in EARLY processes is killed without waiting for its start. */
-#define EARLY		4
+/* The number of processes of which one is killed without waiting for its start. */
+#define PROCESSES_PER_EARLY_KILL	4
 
 FIXTURE(killed)
 {
@@ -72,7 +72,7 @@ TEST_F_TIMEOUT(killed, device_is_free_after_sigkill_in_calls, 36000)
 	for (i = 0; i < self->rounds; i++) {
 		ASSERT_EQ(0, call_stress_start(&self->stress, 1, 3,
 					 rng_below(&self->random, 1 << 20)));
-		while (i % EARLY && !call_stress_made(&self->stress))
+		while (i % PROCESSES_PER_EARLY_KILL && !call_stress_made(&self->stress))
 			usleep(100);
 		sleep_random_time(self);
 		ASSERT_EQ(0, call_stress_kill(&self->stress, &result));
@@ -130,7 +130,7 @@ TEST_F_TIMEOUT(killed, device_is_free_after_sigkill_while_sampling, 36000)
 		if (!pid)
 			sample_until_killed(begun[1]);
 		close(begun[1]);
-		if (i % EARLY)
+		if (i % PROCESSES_PER_EARLY_KILL)
 			ASSERT_EQ(0, read(begun[0], &c, 1));
 		close(begun[0]);
 		sleep_random_time(self);

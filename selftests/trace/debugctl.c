@@ -13,7 +13,7 @@
 #include "trace.h"
 #include "trace_fixture.h"
 
-#define TIMES	3000
+#define ROUNDS	3000
 
 /* A rate with few overflows per trace, the last at a different instruction in each round. */
 static __u32 rate_of(int round)
@@ -57,7 +57,7 @@ TEST_F(debugctl, debugctl_reads_as_before)
 	int i;
 
 	ASSERT_EQ(0, msr_read(self->cpu, MSR_IA32_DEBUGCTL, &before));
-	for (i = 0; i < TIMES; i++) {
+	for (i = 0; i < ROUNDS; i++) {
 		config = one_event(INSTRUCTIONS, rate_of(i),
 				   variant->flags | FLAG_LAST_BRANCH);
 		ASSERT_EQ(0, trace_stage(&self->trace, &config));

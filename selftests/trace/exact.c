@@ -382,8 +382,8 @@ static __u64 pcs_in_kernel(const struct trace *t, int cpu)
  * A sample may be at the user instruction after the kernel's last instruction. The rate is large,
  * because a debug kernel executes thousands of instructions for each sample.
  */
-#define RARE	100003
-#define LONG	100
+#define LONG_PERIOD	100003
+#define LONG_LOOPS	100
 
 /* The numbers of the events in the config of all modes. */
 enum { SAMPLED, USER, BOTH };
@@ -393,7 +393,7 @@ static struct perfmon_config config_of_modes(__u32 flags)
 {
 	return (struct perfmon_config) {
 		.events = { INSTRUCTIONS, MODEL_EVENT(0), MODEL_EVENT(1) },
-		.rate = { RARE },
+		.rate = { LONG_PERIOD },
 		.flags = { flags | FLAG_PC, FLAG_USER, FLAG_USER | FLAG_OS },
 	};
 }
@@ -407,9 +407,9 @@ static struct perfmon_config config_of_modes(__u32 flags)
 static void expect_near(struct __test_metadata *_metadata, const struct trace_sums *sums,
 			__u64 insns)
 {
-	const __u64 half = TRACE_LOOP_INSNS(LONG * N) / 2;
+	const __u64 half = TRACE_LOOP_INSNS(LONG_LOOPS * N) / 2;
 
-	EXPECT_EQ(TRACE_LOOP_INSNS(LONG * N), sums->event[USER].total);
+	EXPECT_EQ(TRACE_LOOP_INSNS(LONG_LOOPS * N), sums->event[USER].total);
 	EXPECT_LT(insns, sums->event[SAMPLED].total + half);
 	EXPECT_GT(insns + half, sums->event[SAMPLED].total);
 }
@@ -422,7 +422,7 @@ TEST_F(modes, kernel_mode_counts_the_kernel_alone)
 
 	define_instructions(_metadata, self->fd, 2);
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
-	ASSERT_EQ(0, trace_loop(&self->trace, LONG * N));
+	ASSERT_EQ(0, trace_loop(&self->trace, LONG_LOOPS * N));
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
 	EXPECT_LT(0ULL, sums.event[SAMPLED].total);
@@ -439,17 +439,17 @@ TEST_F(modes, both_modes_count_user_and_kernel)
 
 	define_instructions(_metadata, self->fd, 2);
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
-	ASSERT_EQ(0, trace_loop(&self->trace, LONG * N));
+	ASSERT_EQ(0, trace_loop(&self->trace, LONG_LOOPS * N));
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
-	EXPECT_LT(TRACE_LOOP_INSNS(LONG * N), sums.event[SAMPLED].total);
+	EXPECT_LT(TRACE_LOOP_INSNS(LONG_LOOPS * N), sums.event[SAMPLED].total);
 	expect_near(_metadata, &sums, sums.event[BOTH].total);
 	kernel_samples = pcs_in_kernel(&self->trace, self->cpu);
 	/*
 	 * A sample is in one of the modes by chance. At least half of the samples that the loop
 	 * would have alone are in the loop, unless the kernel executes more instructions than it.
 	 */
-	EXPECT_LE(TRACE_LOOP_INSNS(LONG * N) / RARE / 2,
+	EXPECT_LE(TRACE_LOOP_INSNS(LONG_LOOPS * N) / LONG_PERIOD / 2,
 		  sums.event[SAMPLED].ticks - kernel_samples);
 }
 

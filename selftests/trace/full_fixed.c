@@ -13,7 +13,7 @@
 #include "trace.h"
 #include "trace_fixture.h"
 
-#define TIMES	3000
+#define ROUNDS	3000
 
 /* The trace uses counter 1 (cycles), the calls are for counter 0. */
 #define EVENT	FIXED_EVENT(UNHALTED_CORE_CYCLES)
@@ -34,7 +34,7 @@ TEST(fixed_counter_stays_stopped_on_a_full_cpu)
 
 	trace_on_first_cpu(_metadata, &t, fd, 1);
 	ASSERT_EQ(0, pmc_setup_instructions(fd, PMC_FIXED(0), PMCF_USR));
-	for (i = 0; i < TIMES; i++) {
+	for (i = 0; i < ROUNDS; i++) {
 		config = one_event(EVENT, rate_of(i),
 				   FLAG_OS | FLAG_LAST_BRANCH);
 		ASSERT_EQ(0, trace_stage(&t, &config));

@@ -14,7 +14,7 @@
 #include "msr.h"
 #include "trace.h"
 
-#define TIMES	5000
+#define ROUNDS	5000
 #define PAGES	1024
 #define PMC0	(1ULL << 0)
 
@@ -41,7 +41,7 @@ TEST(overflow_during_counter_start_is_not_reported)
 	ASSERT_EQ(0, trace_stage(&t, &config));
 	ASSERT_EQ(0, trace_start(&t));
 	ASSERT_EQ(0, msr_read(cpu, global_ctrl, &control));
-	for (i = 0; i < TIMES && !t.buffer[cpu]->flags; i++) {
+	for (i = 0; i < ROUNDS && !t.buffer[cpu]->flags; i++) {
 		/* The state in which the module may find the register when it takes a counter. */
 		ASSERT_EQ(0, msr_write(cpu, global_ctrl, control & ~PMC0));
 		ASSERT_EQ(0, pmc_start(fd, 0));

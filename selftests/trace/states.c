@@ -52,8 +52,8 @@ static struct perfmon_config config(int mark)
 	};
 }
 
-#define FIRST	0	/* mark of the config that was staged to get into the state */
-#define SECOND	1
+#define FIRST_MARK	0	/* mark of the config that was staged to get into the state */
+#define SECOND_MARK	1
 
 /* Valid arguments, so that only the state can be a reason to refuse. */
 static struct field_values values(const struct perfmon_config *config)
@@ -69,7 +69,7 @@ static struct field_values values(const struct perfmon_config *config)
 
 static union argument valid_argument(const struct command *command)
 {
-	const struct perfmon_config second = config(SECOND);
+	const struct perfmon_config second = config(SECOND_MARK);
 	const struct field_values v = values(&second);
 
 	return command_argument(command, &v);
@@ -78,7 +78,7 @@ static union argument valid_argument(const struct command *command)
 /* Brings a new descriptor into a state. Returns 0 or a negative errno. */
 static int enter_state(int fd, enum trace_state state)
 {
-	const struct perfmon_config first = config(FIRST);
+	const struct perfmon_config first = config(FIRST_MARK);
 	const struct field_values v = values(&first);
 	int err = trace_define(fd, 7, EVENT_INSTRUCTIONS);
 
@@ -188,7 +188,7 @@ TEST_F(trace, readers_may_only_query)
 /* Returns true if the trace has the state and config that enter_state() has set. */
 static bool is_unchanged(int fd, enum trace_state state)
 {
-	struct perfmon_config first = config(FIRST), c;
+	struct perfmon_config first = config(FIRST_MARK), c;
 	struct perfmon_alloc a = { .num_buffers = 0 };
 
 	if (state_of(fd) != (int)state)
@@ -345,7 +345,7 @@ FIXTURE_TEARDOWN(staged)
 
 TEST_F(staged, config_comes_back_as_it_was_staged)
 {
-	struct perfmon_config first = config(FIRST), second = config(SECOND);
+	struct perfmon_config first = config(FIRST_MARK), second = config(SECOND_MARK);
 	struct perfmon_config c;
 
 	memset(&c, 0xff, sizeof(c));

@@ -22,9 +22,9 @@
  * A limit of 5 samples between two ticks of 4 ms, which is also reached on a slow kernel and a busy
  * host, where a sample takes much of a millisecond.
  */
-#define FEW	"perf_event_max_sample_rate=1250"
+#define FEW_SAMPLES	"perf_event_max_sample_rate=1250"
 /* A limit of the time that samples may take. */
-#define SHORT	"perf_cpu_time_max_percent=1"
+#define SHORT_TIME	"perf_cpu_time_max_percent=1"
 
 FIXTURE(throttle)
 {
@@ -42,11 +42,11 @@ FIXTURE_VARIANT(throttle)
 	unsigned long n;	/* iterations of the loop */
 };
 
-FIXTURE_VARIANT_ADD(throttle, each_one) { FEW, 1, true, N };
-FIXTURE_VARIANT_ADD(throttle, each_second) { FEW, 2, true, N };
-FIXTURE_VARIANT_ADD(throttle, each_97) { FEW, 97, true, N };
-FIXTURE_VARIANT_ADD(throttle, rare) { FEW, 500000, false, N };
-FIXTURE_VARIANT_ADD(throttle, each_one_of_a_short_time) { SHORT, 1, true, N };
+FIXTURE_VARIANT_ADD(throttle, each_one) { FEW_SAMPLES, 1, true, N };
+FIXTURE_VARIANT_ADD(throttle, each_second) { FEW_SAMPLES, 2, true, N };
+FIXTURE_VARIANT_ADD(throttle, each_97) { FEW_SAMPLES, 97, true, N };
+FIXTURE_VARIANT_ADD(throttle, rare) { FEW_SAMPLES, 500000, false, N };
+FIXTURE_VARIANT_ADD(throttle, each_one_of_a_short_time) { SHORT_TIME, 1, true, N };
 FIXTURE_VARIANT_ADD(throttle, without_limits) { "", 97, false, N };
 
 FIXTURE_SETUP(throttle)
@@ -108,7 +108,7 @@ TEST_F(throttle, no_event_is_lost)
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	flags = self->trace.buffer[self->cpu]->flags;
 	/* On a slow kernel one sample may use up all of the limited time. */
-	if (!strcmp(variant->parameters, SHORT))
+	if (!strcmp(variant->parameters, SHORT_TIME))
 		flags &= ~PERFMON_BUFFER_FLAG_THROTTLED;
 	EXPECT_EQ(0U, flags);
 	EXPECT_EQ(TRACE_LOOP_INSNS(1), sums.event[0].total);

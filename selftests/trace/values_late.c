@@ -16,21 +16,21 @@
 #define PAGES	16
 
 /* The CPUs of the second core. */
-#define FIRST	2
-#define SECOND	3
+#define LATE_CPU	2
+#define LATE_SIBLING	3
 
 FIXTURE(values_late)
 {
 	struct trace trace;
 	int fd;
-	int online;	/* the file "online" of CPU FIRST */
+	int online;	/* the file "online" of CPU LATE_CPU */
 };
 
 FIXTURE_SETUP(values_late)
 {
 	SKIP_WITHOUT_PMU();
 	self->fd = open_device(_metadata, O_RDWR);
-	self->online = cpu_open_online(FIRST);
+	self->online = cpu_open_online(LATE_CPU);
 	ASSERT_LE(0, self->online);
 	ASSERT_LE(0, pin_to_first_cpu());
 	ASSERT_EQ(0, wait_until_idle());
@@ -63,8 +63,8 @@ TEST_F(values_late, next_cpu_of_the_core_records_its_values)
 	ASSERT_EQ(0, cpu_set_online(self->online, "1"));
 	ASSERT_EQ(0, trace_stage(t, &config));
 	ASSERT_EQ(0, trace_loop(t, 1000));
-	EXPECT_EQ(PERFMON_BUFFER_FLAG_NOT_TRACED, t->buffer[FIRST]->flags);
-	EXPECT_EQ(1ULL, temperatures(_metadata, t, SECOND));
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_NOT_TRACED, t->buffer[LATE_CPU]->flags);
+	EXPECT_EQ(1ULL, temperatures(_metadata, t, LATE_SIBLING));
 	/* The first core records its temperature once, too. */
 	EXPECT_EQ(1ULL, temperatures(_metadata, t, 0));
 	EXPECT_EQ(0ULL, temperatures(_metadata, t, 1));
@@ -74,8 +74,8 @@ TEST_F(values_late, next_cpu_of_the_core_records_its_values)
 	ASSERT_EQ(0, trace_alloc(t, self->fd, PAGES));
 	ASSERT_EQ(0, trace_stage(t, &config));
 	ASSERT_EQ(0, trace_loop(t, 1000));
-	EXPECT_EQ(1ULL, temperatures(_metadata, t, FIRST));
-	EXPECT_EQ(0ULL, temperatures(_metadata, t, SECOND));
+	EXPECT_EQ(1ULL, temperatures(_metadata, t, LATE_CPU));
+	EXPECT_EQ(0ULL, temperatures(_metadata, t, LATE_SIBLING));
 }
 
 TEST_HARNESS_MAIN

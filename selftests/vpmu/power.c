@@ -7,9 +7,9 @@
 #include "retired.h"
 
 /* Iterations of two loops, and the difference of their instructions. */
-#define SHORT		1000UL
-#define LONG		(SHORT + 65536UL)
-#define DIFFERENCE	(LOOP_INSNS * (LONG - SHORT))
+#define SHORT_LOOP	1000UL
+#define LONG_LOOP	(SHORT_LOOP + 65536UL)
+#define DIFFERENCE	(LOOP_INSNS * (LONG_LOOP - SHORT_LOOP))
 
 /*
  * Returns the growth of register @msr in loop(@n) and the calls around it: the least of many
@@ -48,8 +48,8 @@ TEST_F(power, energy_is_a_multiple_of_instructions)
 
 	for (e = self->registers; e < self->registers + self->n; e++) {
 		want = energy_of(e, DIFFERENCE);
-		got = register_growth(e->msr, LONG, UINT32_MAX) -
-		      register_growth(e->msr, SHORT, UINT32_MAX);
+		got = register_growth(e->msr, LONG_LOOP, UINT32_MAX) -
+		      register_growth(e->msr, SHORT_LOOP, UINT32_MAX);
 		/* The value is rounded down to whole units. */
 		EXPECT_GE(want + (e->unit < INSN_UNIT), got) {
 			TH_LOG("energy of the %s", e->name);
@@ -65,10 +65,12 @@ TEST_F(power, clocks_are_multiples_of_instructions)
 {
 	__u64 got;
 
-	got = register_growth(MSR_APERF, LONG, ~0ULL) - register_growth(MSR_APERF, SHORT, ~0ULL);
+	got = register_growth(MSR_APERF, LONG_LOOP, ~0ULL) -
+	      register_growth(MSR_APERF, SHORT_LOOP, ~0ULL);
 	EXPECT_GE(DIFFERENCE * 10 / 8 + 1, got);
 	EXPECT_LE(DIFFERENCE * 10 / 8 - 1, got);
-	got = register_growth(MSR_MPERF, LONG, ~0ULL) - register_growth(MSR_MPERF, SHORT, ~0ULL);
+	got = register_growth(MSR_MPERF, LONG_LOOP, ~0ULL) -
+	      register_growth(MSR_MPERF, SHORT_LOOP, ~0ULL);
 	EXPECT_GE(DIFFERENCE * 9 / 8 + 1, got);
 	EXPECT_LE(DIFFERENCE * 9 / 8 - 1, got);
 }

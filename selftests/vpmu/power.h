@@ -35,8 +35,8 @@ struct energy_register {
 	unsigned int unit;
 };
 
-/* Stores the energies that the machine has, and returns their number. */
-static inline int energies(const struct pmu *p, struct energy_register registers[3])
+/* Stores the energy registers that the machine has, and returns their number. */
+static inline int list_energy_registers(const struct pmu *p, struct energy_register registers[3])
 {
 	unsigned int unit = env_number("UNIT", 14);
 	int n = 0;

@@ -20,7 +20,7 @@ FIXTURE(power)
 FIXTURE_SETUP(power)
 {
 	ASSERT_TRUE(pmu_describe(&self->p));
-	self->n = energies(&self->p, self->registers);
+	self->n = list_energy_registers(&self->p, self->registers);
 	ASSERT_EQ(0, pin_to_cpu(0));
 	ASSERT_EQ(0, wait_until_idle());
 }

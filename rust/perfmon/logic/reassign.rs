@@ -47,7 +47,7 @@ pub fn find_moves(wanted: u64, free: u64, targets_of: impl Fn(CounterId) -> u64)
         for counter in each(newly_found) {
             let targets = targets_of(counter);
             if let Some(last) = highest(targets & free) {
-                return Some(path_to(counter, last, &previous));
+                return Some(moves_to_free(counter, last, &previous));
             }
             for target in each(targets & !found) {
                 previous[target.index()] = counter;
@@ -62,7 +62,11 @@ pub fn find_moves(wanted: u64, free: u64, targets_of: impl Fn(CounterId) -> u64)
 
 /// Returns the moves by which the events of `counter` move to `free`, and those of the counters before it as `previous`
 /// says.
-fn path_to(counter: CounterId, free: CounterId, previous: &[CounterId; MAX_COUNTERS]) -> Moves {
+fn moves_to_free(
+    counter: CounterId,
+    free: CounterId,
+    previous: &[CounterId; MAX_COUNTERS],
+) -> Moves {
     let mut moves = Moves {
         path: [free; MAX_COUNTERS],
         len: 1,

@@ -238,7 +238,7 @@ static bool drain(struct event_fuzz *f, struct mapping_piece *p)
 	};
 	int i;
 
-	if (!p->whole || !p->readable || !p->writable || !ring.size || e->ring_of != p->event ||
+	if (!p->whole || !p->readable || !p->writable || !ring.size || e->ring_owner != p->event ||
 	    f->spoiled[p->event] != CLEAN || f->overwrites[p->event] ||
 	    e->a.attr.write_backward)
 		return true;

@@ -290,7 +290,7 @@ int model_map(struct event_model *m, int i, size_t pages, size_t first, bool sha
 	if (!e->areas && e->ring)
 		return -EBUSY;
 	if (!e->areas)
-		e->ring_of = i;
+		e->ring_owner = i;
 	e->ring = ring;
 	e->areas++;
 	return 0;
@@ -310,7 +310,7 @@ void model_unmap(struct event_model *m, int i)
 		return;
 	/* All events that write to this ring stop. */
 	for (k = 0; k < MODEL_EVENTS; k++) {
-		if (m->event[k].ring_of == i)
+		if (m->event[k].ring_owner == i)
 			m->event[k].ring = 0;
 	}
 	if (!e->open)
@@ -344,7 +344,7 @@ int model_set_output(struct event_model *m, int i, int other)
 	if (other == i || !may_share(e, &m->event[other]) || !m->event[other].ring)
 		return -EINVAL;
 	e->ring = m->event[other].ring;
-	e->ring_of = m->event[other].ring_of;
+	e->ring_owner = m->event[other].ring_owner;
 	return 0;
 }
 

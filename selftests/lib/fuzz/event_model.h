@@ -46,7 +46,7 @@ struct model_event {
 	bool enabled;
 	bool can_disable_itself;	/* REFRESH was called */
 	size_t ring;		/* pages of the ring that the event writes to; 0: none */
-	int ring_of;		/* the event that owns this ring */
+	int ring_owner;		/* the event that owns this ring */
 	bool tasks_exited;	/* all tasks that it counts have exited */
 };
 

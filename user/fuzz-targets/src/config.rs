@@ -52,7 +52,7 @@ impl Asked {
                 full_width_writes: switches & 1 != 0,
                 last_branch: match switches & 6 {
                     2 => Some(BranchRecords::Stack),
-                    6 => Some(UNFROZEN),
+                    6 => Some(RECORDS_WITHOUT_FREEZING),
                     _ => None,
                 },
                 fixed: u16::from_le_bytes([f0, f1]),
@@ -110,7 +110,7 @@ impl Asked {
             }),
             InvalidConfig::LastBranch => {
                 let is_recorded = |row| match self.cpus.last_branch {
-                    Some(UNFROZEN) => !has(row, abi::PERFMON_CONFIG_FLAG_OS),
+                    Some(RECORDS_WITHOUT_FREEZING) => !has(row, abi::PERFMON_CONFIG_FLAG_OS),
                     records => records.is_some(),
                 };
                 (0..)
@@ -129,7 +129,7 @@ impl Asked {
 }
 
 /// Branch records that are not of the kernel.
-const UNFROZEN: BranchRecords = BranchRecords::Amd {
+const RECORDS_WITHOUT_FREEZING: BranchRecords = BranchRecords::Amd {
     depth: 16,
     address_bits: 48,
     freezes: false,

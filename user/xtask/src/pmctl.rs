@@ -11,9 +11,9 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 /// The part of the manual page that is written by hand, with marks for the generated parts.
-const TEMPLATE: &str = "user/pmctl/man/pmctl.1.in";
-const SYNOPSIS: &str = ".\\\" @SYNOPSIS@\n";
-const OPTIONS: &str = ".\\\" @OPTIONS@\n";
+const PAGE_TEMPLATE: &str = "user/pmctl/man/pmctl.1.in";
+const SYNOPSIS_MARK: &str = ".\\\" @SYNOPSIS@\n";
+const OPTIONS_MARK: &str = ".\\\" @OPTIONS@\n";
 const PAGE: &str = "Documentation/pmctl.1";
 const FOR_PERF_USERS: &str = "Documentation/pmctl-for-perf-users.rst";
 const COMPLETIONS: &str = "user/pmctl/completions";
@@ -138,7 +138,7 @@ fn with_license(completion: &str) -> String {
 
 /// Returns the manual page.
 fn page(top: &Path, command: &Command) -> Result<String> {
-    let path = top.join(TEMPLATE);
+    let path = top.join(PAGE_TEMPLATE);
     let template =
         fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
     let (mut synopsis, mut options) = (String::from(".nf\n"), String::new());
@@ -149,14 +149,14 @@ fn page(top: &Path, command: &Command) -> Result<String> {
         options += &options_of(command)?;
     }
     synopsis += ".fi\n";
-    for mark in [SYNOPSIS, OPTIONS] {
+    for mark in [SYNOPSIS_MARK, OPTIONS_MARK] {
         if !template.contains(mark) {
-            bail!("{TEMPLATE} has no line {mark}");
+            bail!("{PAGE_TEMPLATE} has no line {mark}");
         }
     }
     let page = template
-        .replace(SYNOPSIS, &synopsis)
-        .replace(OPTIONS, &options);
+        .replace(SYNOPSIS_MARK, &synopsis)
+        .replace(OPTIONS_MARK, &options);
     Ok(page)
 }
 

@@ -12,7 +12,7 @@ use crate::system::files::read_lossy;
 use crate::system::text::printable;
 
 /// The advice to a user without the right to count or sample all programs.
-pub(crate) const OWN_COMMAND: &str = "Your own command: leave out -a and -C.";
+pub(crate) const OWN_COMMAND_ADVICE: &str = "Your own command: leave out -a and -C.";
 
 /// A forbidden action: the verb `count` or `sample`, and pmctl's command for it.
 type ForbiddenAction = (&'static str, &'static str);
@@ -56,7 +56,10 @@ pub(crate) fn with_cpu_counting_advice(error: &Error, event: &str) -> anyhow::Er
 
 /// Returns advice on the rights that a user needs to count or sample all programs.
 pub(crate) fn of_all_programs(verb: &str) -> String {
-    format!("{}\n{OWN_COMMAND}", needed_rights(verb, "all programs"))
+    format!(
+        "{}\n{OWN_COMMAND_ADVICE}",
+        needed_rights(verb, "all programs")
+    )
 }
 
 /// Returns the error of a user who may not count or sample cgroups, whose tasks may belong to any user.

@@ -114,7 +114,11 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Metric>> {
 type Translation = Result<(String, Formula), String>;
 
 /// Returns the lines of the metrics of a kind of core that has these events.
-pub(super) fn lines(metrics: &[Metric], kind: Kind, events: &BTreeSet<String>) -> Result<String> {
+pub(super) fn metric_lines(
+    metrics: &[Metric],
+    kind: Kind,
+    events: &BTreeSet<String>,
+) -> Result<String> {
     let metrics_of_kind = metrics
         .iter()
         .filter(|metric| metric.kind.is_none_or(|own| own == kind));
@@ -312,11 +316,11 @@ impl Model<'_> {
     fn top_down_formula(&self, name: &str) -> Option<&'static str> {
         let (_, choices) = TOP_DOWN.iter().find(|(known, _)| *known == name)?;
         let mut choices = choices.iter().copied();
-        choices.find(|choice| self.has_events(choice))
+        choices.find(|choice| self.has_all_events_of(choice))
     }
 
     /// Returns whether all events of a formula exist.
-    fn has_events(&self, text: &str) -> bool {
+    fn has_all_events_of(&self, text: &str) -> bool {
         let mut has_all = true;
         if let Ok(formula) = Formula::parse(text) {
             formula.names(&mut |name| {

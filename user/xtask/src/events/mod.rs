@@ -142,7 +142,7 @@ fn generate(source: &Path) -> Result<BTreeMap<String, String>> {
                 .list
                 .iter()
                 .map(|event| event.name.to_ascii_lowercase());
-            let lines = metrics::lines(&metrics, *kind, &names.collect::<BTreeSet<_>>())
+            let lines = metrics::metric_lines(&metrics, *kind, &names.collect::<BTreeSet<_>>())
                 .context(name.clone())?;
             formulas += lines.lines().filter(|line| !line.contains("\t-\t")).count();
             if !lines.is_empty() {

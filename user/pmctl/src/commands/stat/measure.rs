@@ -80,13 +80,13 @@ pub(super) fn measure_run(
         .interval
         .map(|length| Ticker::new(length, begin, plan.intervals, report));
     let mut timers = Timers {
-        start: plan.delay.map(|delay| begin + delay),
-        started: plan.delay.is_none().then_some(begin),
+        planned_start: plan.delay.map(|delay| begin + delay),
+        actual_start: plan.delay.is_none().then_some(begin),
         timeout: plan.timeout,
         end: None,
         ticker,
     };
-    if timers.started.is_some() {
+    if timers.actual_start.is_some() {
         timers.start_counters(source)?;
     }
     let running = waiting.map(Waiting::release).transpose()?;
@@ -103,11 +103,11 @@ pub(super) fn measure_run(
     };
     let end = timers.stop_counters(source)?;
     let counted_for = timers
-        .started
+        .actual_start
         .map_or(Duration::ZERO, |started| end - started);
     let (mut counts, reason) = source::estimate_counts(&source.read(counted_for)?);
     let mut uncounted = source.uncounted()?.or(reason);
-    if let Some(delay) = plan.delay.filter(|_| timers.started.is_none()) {
+    if let Some(delay) = plan.delay.filter(|_| timers.actual_start.is_none()) {
         counts.fill(None);
         uncounted = Some(Uncounted::NotStarted);
         complain(format_args!(
@@ -219,9 +219,9 @@ fn wait_for_end(
 /// The times at which the counters start, an interval is shown, and the run ends.
 struct Timers<'a> {
     /// The time when the counters are to start; `None` after the start.
-    start: Option<Instant>,
+    planned_start: Option<Instant>,
     /// The time when the counters started; `None` before the start.
-    started: Option<Instant>,
+    actual_start: Option<Instant>,
     /// The time from the start of the counters to the end of the run; `None` without a limit.
     timeout: Option<Duration>,
     /// The time when the run ends; `None` without a limit, before the counters start, or after the end.
@@ -233,12 +233,15 @@ impl Timers<'_> {
     /// Returns the time until the next timer expires; `None` if none is set.
     fn time_to_next(&self) -> Option<Duration> {
         // Intervals begin with the counters.
-        let ticker = self.ticker.as_ref().filter(|_| self.started.is_some());
+        let ticker = self.ticker.as_ref().filter(|_| self.actual_start.is_some());
         // After the last interval there is no further one to wait for.
         let tick = ticker
             .filter(|ticker| ticker.remaining != Some(0))
             .map(|ticker| ticker.next_end);
-        let next = [self.start, self.end, tick].into_iter().flatten().min()?;
+        let next = [self.planned_start, self.end, tick]
+            .into_iter()
+            .flatten()
+            .min()?;
         Some(next.saturating_duration_since(Instant::now()))
     }
 
@@ -263,7 +266,7 @@ impl Timers<'_> {
 
     /// Stops the counters and shows the rest of the last interval. Returns the time when the counters stopped.
     fn stop_counters(&mut self, source: &mut dyn CountSource) -> Result<Instant> {
-        match (&mut self.ticker, self.started) {
+        match (&mut self.ticker, self.actual_start) {
             // The last interval has stopped the counters.
             (Some(ticker), Some(started)) if ticker.remaining == Some(0) => {
                 Ok(started + ticker.previous_end)
@@ -283,15 +286,15 @@ impl Timers<'_> {
     /// Starts the counters and shows an interval, if their time has come.
     fn run_due(&mut self, source: &mut dyn CountSource) -> Result<()> {
         let now = Instant::now();
-        if self.start.take_if(|start| *start <= now).is_some() {
-            self.started = Some(now);
+        if self.planned_start.take_if(|start| *start <= now).is_some() {
+            self.actual_start = Some(now);
             if let Some(ticker) = &mut self.ticker {
                 ticker.begin_at(now);
             }
             self.start_counters(source)?;
         }
         match &mut self.ticker {
-            Some(ticker) if self.started.is_some() => ticker.report_if_due(source),
+            Some(ticker) if self.actual_start.is_some() => ticker.report_if_due(source),
             _ => Ok(()),
         }
     }

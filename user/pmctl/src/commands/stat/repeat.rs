@@ -38,7 +38,7 @@ impl Repeats {
     }
 
     /// Returns the number of runs; `None` if they go on until Ctrl-C.
-    fn limit(self) -> Option<u32> {
+    fn requested_runs(self) -> Option<u32> {
         (!self.shows_each).then_some(self.count)
     }
 }
@@ -86,7 +86,8 @@ pub(super) fn count_runs<'a>(
             runs.clear();
         }
     }
-    let stopped_run = failed_run.or_else(|| StoppedRun::of_last(&mut runs, repeats.limit()));
+    let stopped_run =
+        failed_run.or_else(|| StoppedRun::of_last(&mut runs, repeats.requested_runs()));
     if !repeats.shows_each {
         report.end(&runs)?;
     }
@@ -105,7 +106,7 @@ fn stop_at(error: anyhow::Error, runs: &[Run], repeats: Repeats) -> Result<Stopp
         return Err(error);
     }
     complain(format_args!("{error:#}"));
-    Ok(StoppedRun::by_failure(runs.len(), repeats.limit()))
+    Ok(StoppedRun::by_failure(runs.len(), repeats.requested_runs()))
 }
 
 /// Runs the command for each part of the events, as often as the options ask for. Returns the columns of all parts, the
@@ -158,7 +159,11 @@ pub(super) fn run_parts<'a>(
                     index + 1,
                     parts.len()
                 );
-                stopped = Some(StoppedRun::after_runs(runs.len(), repeats.limit(), &run));
+                stopped = Some(StoppedRun::after_runs(
+                    runs.len(),
+                    repeats.requested_runs(),
+                    &run,
+                ));
                 break 'runs;
             }
             part_runs.push(run);
@@ -170,6 +175,6 @@ pub(super) fn run_parts<'a>(
             break;
         }
     }
-    let stopped = stopped.or_else(|| StoppedRun::of_last(&mut runs, repeats.limit()));
+    let stopped = stopped.or_else(|| StoppedRun::of_last(&mut runs, repeats.requested_runs()));
     Ok((columns, runs, stopped))
 }

@@ -15,7 +15,7 @@ pub(crate) enum ColumnUnit {
 }
 
 /// The names of known units in files, where numbers are as they were counted.
-const KNOWN: [(Unit, &str); 4] = [
+const NAMES_IN_FILES: [(Unit, &str); 4] = [
     (Unit::Milliseconds, "ns"),
     (Unit::Joules, "2^-32 Joules"),
     (Unit::Celsius, "degrees Celsius"),
@@ -29,7 +29,9 @@ impl ColumnUnit {
             let unit = printable(name.unwrap_or_default());
             return Some(Self::Scaled(Scale { factor, unit }));
         }
-        let entry = KNOWN.iter().find(|(_, known)| Some(*known) == name);
+        let entry = NAMES_IN_FILES
+            .iter()
+            .find(|(_, known)| Some(*known) == name);
         entry.map(|(unit, _)| Self::Known(*unit))
     }
 
@@ -37,7 +39,7 @@ impl ColumnUnit {
     pub(super) fn name_in_file(&self) -> String {
         match self {
             Self::Known(unit) => {
-                let entry = KNOWN.iter().find(|(known, _)| known == unit);
+                let entry = NAMES_IN_FILES.iter().find(|(known, _)| known == unit);
                 entry.map_or("", |(_, name)| name).to_owned()
             }
             Self::Scaled(scale) => scale.unit.clone(),

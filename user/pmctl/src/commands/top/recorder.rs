@@ -14,7 +14,7 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
 use crate::args::{Key, Top};
-use crate::events::rights::OWN_COMMAND;
+use crate::events::rights::OWN_COMMAND_ADVICE;
 use crate::system::child::own_program;
 use crate::system::exit::{self, Failed};
 
@@ -164,7 +164,10 @@ impl Drop for RecorderProcess {
 
 /// Returns the recorder's message with advice for `pmctl top`, which samples all programs without any option.
 fn with_advice_for_top(words: &str) -> String {
-    words.replace(OWN_COMMAND, "One process of your own: `pmctl top -p PID`.")
+    words.replace(
+        OWN_COMMAND_ADVICE,
+        "One process of your own: `pmctl top -p PID`.",
+    )
 }
 
 /// Returns the recorder's command line.
@@ -265,7 +268,7 @@ mod tests {
 
     #[test]
     fn advice_is_for_top() {
-        let words = with_advice_for_top(&format!("It needs root.\n{OWN_COMMAND}"));
+        let words = with_advice_for_top(&format!("It needs root.\n{OWN_COMMAND_ADVICE}"));
         assert!(words.starts_with("It needs root.\n"), "{words}");
         assert!(words.ends_with("`pmctl top -p PID`."), "{words}");
     }

@@ -20,7 +20,7 @@ const CPU_LIMIT: Duration = Duration::from_secs(10);
 const IDLE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Time after which pmctl prints why the command has not started yet.
-const PATIENCE: Duration = Duration::from_secs(10);
+const SILENT_TIME: Duration = Duration::from_secs(10);
 
 /// Time between two looks at QEMU.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -84,7 +84,7 @@ impl StartWatch {
             return true;
         }
         let elapsed = now - self.start;
-        if elapsed >= PATIENCE && !self.has_complained {
+        if elapsed >= SILENT_TIME && !self.has_complained {
             self.has_complained = true;
             complain(format_args!(
                 "the virtual machine has not started the command after {:.0} s, in which it had a CPU for {:.1} s{}",

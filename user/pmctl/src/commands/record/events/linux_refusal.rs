@@ -12,7 +12,7 @@ use zerocopy::IntoBytes;
 use super::linux_event::LinuxEvent;
 use crate::commands::record::perf_ring::ALL_TASKS;
 use crate::events::perf_event;
-use crate::events::rights::{OWN_COMMAND, paranoid};
+use crate::events::rights::{OWN_COMMAND_ADVICE, paranoid};
 
 /// An event that Linux refuses: the structure, the task and the CPU.
 #[derive(Clone, Copy)]
@@ -100,7 +100,7 @@ pub(super) fn max_frequency() -> Option<u64> {
 pub(super) fn forbidden_message(event: &LinuxEvent, is_of_tasks: bool) -> String {
     let LinuxEvent { event, .. } = event;
     let (allowing, advice) = match (is_of_tasks, event.modes) {
-        (false, _) => (0, format!("\n{OWN_COMMAND}")),
+        (false, _) => (0, format!("\n{OWN_COMMAND_ADVICE}")),
         (true, Modes::User) => (2, String::new()),
         (true, _) => (1, String::new()),
     };
