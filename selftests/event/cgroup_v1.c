@@ -22,13 +22,13 @@
 
 #define N	100000UL
 #define PERIOD	10007UL
-#define OLD	"/tmp/cgroup1"
-#define OLD_A	OLD "/a"
-#define OLD_IN	OLD "/a/in"
-#define OLD_B	OLD "/b"
-#define NEW	"/tmp/cgroup"
-#define NEW_A	NEW "/a"
-#define NEW_B	NEW "/b"
+#define V1	"/tmp/cgroup1"
+#define V1_A	V1 "/a"
+#define V1_A_INNER	V1 "/a/in"
+#define V1_B	V1 "/b"
+#define V2	"/tmp/cgroup"
+#define V2_A	V2 "/a"
+#define V2_B	V2 "/b"
 #define TARGETS	2
 
 FIXTURE(cgroup_v1)
@@ -38,7 +38,7 @@ FIXTURE(cgroup_v1)
 	int cpu;		/* the first CPU */
 };
 
-static const char *const made[] = { OLD_IN, OLD_A, OLD_B, NEW_A, NEW_B };
+static const char *const made_cgroups[] = { V1_A_INNER, V1_A, V1_B, V2_A, V2_B };
 
 static void move_to(struct __test_metadata *_metadata, const char *cgroup, pid_t pid)
 {
@@ -53,10 +53,10 @@ static void end_cgroups(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(made); i++)
-		rmdir(made[i]);
-	perfs_cgroups_end_version_1(OLD);
-	umount(NEW);
+	for (i = 0; i < ARRAY_SIZE(made_cgroups); i++)
+		rmdir(made_cgroups[i]);
+	perfs_cgroups_end_version_1(V1);
+	umount(V2);
 }
 
 FIXTURE_SETUP(cgroup_v1)
@@ -68,16 +68,16 @@ FIXTURE_SETUP(cgroup_v1)
 	self->cpu = pin_to_first_cpu();
 	ASSERT_LE(0, self->cpu);
 	ASSERT_EQ(0, wait_until_idle());
-	mkdir(OLD, 0755);
-	mkdir(NEW, 0755);
+	mkdir(V1, 0755);
+	mkdir(V2, 0755);
 	/* A test before may have failed and left them. */
 	end_cgroups();
-	ASSERT_EQ(0, mount("none", NEW, "cgroup2", 0, NULL));
+	ASSERT_EQ(0, mount("none", V2, "cgroup2", 0, NULL));
 	if (!perfs_cgroups_exist())
 		return;
-	ASSERT_EQ(0, mount("none", OLD, "cgroup", 0, "perf_event"));
-	for (i = ARRAY_SIZE(made); i--;)
-		mkdir(made[i], 0755);
+	ASSERT_EQ(0, mount("none", V1, "cgroup", 0, "perf_event"));
+	for (i = ARRAY_SIZE(made_cgroups); i--;)
+		mkdir(made_cgroups[i], 0755);
 }
 
 FIXTURE_TEARDOWN(cgroup_v1)
@@ -130,12 +130,12 @@ TEST_F(cgroup_v1, without_perfs_controller_they_are_refused)
 {
 	if (perfs_cgroups_exist())
 		return;
-	ASSERT_EQ(0, mount("none", OLD, "cgroup", 0, "none,name=test"));
-	ASSERT_EQ(0, mkdir(OLD_A, 0755));
-	EXPECT_EQ(-EBADF, open_with(&event_maker_perfmon, event_instructions(), OLD, -1));
-	EXPECT_EQ(-EBADF, open_with(&event_maker_perfmon, event_instructions(), OLD_A, -1));
-	EXPECT_EQ(0, rmdir(OLD_A));
-	EXPECT_EQ(0, umount(OLD));
+	ASSERT_EQ(0, mount("none", V1, "cgroup", 0, "none,name=test"));
+	ASSERT_EQ(0, mkdir(V1_A, 0755));
+	EXPECT_EQ(-EBADF, open_with(&event_maker_perfmon, event_instructions(), V1, -1));
+	EXPECT_EQ(-EBADF, open_with(&event_maker_perfmon, event_instructions(), V1_A, -1));
+	EXPECT_EQ(0, rmdir(V1_A));
+	EXPECT_EQ(0, umount(V1));
 }
 
 /* A hierarchy of something else, a file, a directory that was removed. */
@@ -151,21 +151,21 @@ TEST_F(cgroup_v1, what_is_refused)
 	ASSERT_EQ(0, mount("none", other, "cgroup", 0, "none,name=test"));
 	EXPECT_EQ(-EBADF, open_with(&event_maker_perfmon, attr, other, -1));
 	EXPECT_EQ(0, umount(other));
-	fd = open(OLD "/cgroup.procs", O_RDONLY);
+	fd = open(V1 "/cgroup.procs", O_RDONLY);
 	ASSERT_LE(0, fd);
 	EXPECT_EQ(-EBADF, event_maker_perfmon.open(&attr, fd, -1, -1, PERF_FLAG_PID_CGROUP));
 	close(fd);
-	fd = open(OLD_B, O_RDONLY | O_DIRECTORY);
+	fd = open(V1_B, O_RDONLY | O_DIRECTORY);
 	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, rmdir(OLD_B));
+	ASSERT_EQ(0, rmdir(V1_B));
 	EXPECT_EQ(-ENOENT, event_maker_perfmon.open(&attr, fd, -1, -1, PERF_FLAG_PID_CGROUP));
 	close(fd);
 }
 
-/* OLD_A and OLD_IN, which is in it, have a task each, on two CPUs if there are two. */
+/* V1_A and V1_A_INNER, which is in it, have a task each, on two CPUs if there are two. */
 TEST_F(cgroup_v1, nested_cgroups_are_counted)
 {
-	const char *const paths[] = { OLD_A, OLD_IN, OLD_B, OLD };
+	const char *const paths[] = { V1_A, V1_A_INNER, V1_B, V1 };
 	int fd[ARRAY_SIZE(paths)], task[TARGETS], i;
 
 	if (!perfs_cgroups_exist())
@@ -200,7 +200,7 @@ TEST_F(cgroup_v1, nested_cgroups_are_counted)
 TEST_F(cgroup_v1, each_switch_counts_for_one_cgroup_of_each_version)
 {
 	const struct job job = { .n = 10, .pieces = 3000, .step = STEP_PASS };
-	const char *const paths[] = { OLD_A, OLD_B, NEW_A, NEW_B };
+	const char *const paths[] = { V1_A, V1_B, V2_A, V2_B };
 	int cgroup[ARRAY_SIZE(paths)], task[TARGETS], i;
 
 	if (!perfs_cgroups_exist())
@@ -268,12 +268,12 @@ static void move_while_running(struct __test_metadata *_metadata, FIXTURE_DATA(c
 
 TEST_F(cgroup_v1, task_that_moves_while_it_runs_is_counted_once)
 {
-	const char *const old[] = { OLD_A, OLD_B }, *const new[] = { NEW_A, NEW_B };
+	const char *const old[] = { V1_A, V1_B }, *const new[] = { V2_A, V2_B };
 
 	if (!perfs_cgroups_exist())
 		return;
-	move_while_running(_metadata, self, old, NEW_A);
-	move_while_running(_metadata, self, new, OLD_IN);
+	move_while_running(_metadata, self, old, V2_A);
+	move_while_running(_metadata, self, new, V1_A_INNER);
 }
 
 /* The events of one version come and go, while those of the other count. */
@@ -285,14 +285,14 @@ TEST_F(cgroup_v1, events_of_one_version_do_not_disturb_the_other)
 	if (!perfs_cgroups_exist())
 		return;
 	ASSERT_EQ(0, target_start(t, -1, false));
-	move_to(_metadata, OLD_IN, t->pid);
-	move_to(_metadata, NEW_A, t->pid);
-	old = open_cgroup(_metadata, OLD_A);
-	new = open_cgroup(_metadata, NEW);
+	move_to(_metadata, V1_A_INNER, t->pid);
+	move_to(_metadata, V2_A, t->pid);
+	old = open_cgroup(_metadata, V1_A);
+	new = open_cgroup(_metadata, V2);
 	task = open_task(_metadata, t);
 	ASSERT_EQ(0, target_start_job(t, (struct job) { .n = 50 * N, .pieces = 1 }));
 	for (round = 0; !target_is_done(t); round++) {
-		passing = open_cgroup(_metadata, round % 2 ? OLD_IN : NEW_A);
+		passing = open_cgroup(_metadata, round % 2 ? V1_A_INNER : V2_A);
 		close(passing);
 	}
 	ASSERT_EQ(0, target_wait_job(t));
@@ -316,22 +316,22 @@ TEST_F(cgroup_v1, cgroup_that_is_removed_keeps_its_count)
 	if (!perfs_cgroups_exist())
 		return;
 	ASSERT_EQ(0, target_start(t, -1, false));
-	move_to(_metadata, OLD_B, t->pid);
-	fd = open_cgroup(_metadata, OLD_B);
+	move_to(_metadata, V1_B, t->pid);
+	fd = open_cgroup(_metadata, V1_B);
 	ASSERT_EQ(0, target_run_job(t, (struct job) { .n = N, .pieces = 1 }));
 	target_kill(t);
 	count = event_count(fd);
 	EXPECT_LE((__s64)(LOOP_INSNS * N), count);
-	ASSERT_EQ(0, rmdir(OLD_B));
+	ASSERT_EQ(0, rmdir(V1_B));
 	loop(N);
 	EXPECT_EQ(count, event_count(fd));
 	EXPECT_EQ(0, event_disable(fd));
 	EXPECT_EQ(0, event_enable(fd));
 	/* Another one with its name is another cgroup. */
-	ASSERT_EQ(0, mkdir(OLD_B, 0755));
-	move_to(_metadata, OLD_B, getpid());
+	ASSERT_EQ(0, mkdir(V1_B, 0755));
+	move_to(_metadata, V1_B, getpid());
 	loop(N);
-	move_to(_metadata, OLD, getpid());
+	move_to(_metadata, V1, getpid());
 	EXPECT_EQ(count, event_count(fd));
 	close(fd);
 }
@@ -355,8 +355,8 @@ TEST_F(cgroup_v1, samples_are_of_the_tasks_of_the_cgroup)
 	if (!perfs_cgroups_exist())
 		return;
 	ASSERT_EQ(0, target_start(t, self->cpu, false));
-	move_to(_metadata, OLD_IN, t->pid);
-	self->sampler.fd = open_with(&event_maker_perfmon, attr, OLD_A, self->cpu);
+	move_to(_metadata, V1_A_INNER, t->pid);
+	self->sampler.fd = open_with(&event_maker_perfmon, attr, V1_A, self->cpu);
 	ASSERT_LE(0, self->sampler.fd);
 	self->sampler.parts = (struct sample_parts) { .type = attr.sample_type };
 	ASSERT_EQ(0, event_ring_map(&self->sampler.ring, self->sampler.fd, 4, false));
@@ -396,14 +396,14 @@ static __s64 longer_job(struct __test_metadata *_metadata, FIXTURE_DATA(cgroup_v
 
 TEST_F(cgroup_v1, perf_counts_the_same)
 {
-	const char *const paths[] = { OLD_IN, OLD_A, OLD_B };
+	const char *const paths[] = { V1_A_INNER, V1_A, V1_B };
 	const __s64 expected[] = { LOOP_INSNS * N, LOOP_INSNS * N, 0 };
 	unsigned int i;
 
 	if (!perfs_cgroups_exist())
 		return;
 	ASSERT_EQ(0, target_start(&self->target[0], self->cpu, false));
-	move_to(_metadata, OLD_IN, self->target[0].pid);
+	move_to(_metadata, V1_A_INNER, self->target[0].pid);
 	for (i = 0; i < ARRAY_SIZE(paths); i++) {
 		EXPECT_EQ(expected[i], longer_job(_metadata, self, &event_maker_perfmon, paths[i]));
 		EXPECT_EQ(expected[i], longer_job(_metadata, self, &event_maker_perf, paths[i]));
