@@ -85,7 +85,7 @@ static __u16 smaller(__u16 a, __u16 b)
 }
 
 /* Stores the properties that all CPUs have. Returns true if a CPU has more counters. */
-static bool expected_on_all(struct perfmon_properties *all)
+static bool intersect_expected(struct perfmon_properties *all)
 {
 	struct perfmon_properties one;
 	bool differs = false, is_first = true;
@@ -125,7 +125,7 @@ TEST_F(properties, properties_are_the_least_of_all_cpus)
 	struct perfmon_properties p, want = {};
 
 	/* The plan sets HYBRID on a machine with two kinds of CPUs. */
-	EXPECT_EQ(getenv("HYBRID") != NULL, expected_on_all(&want));
+	EXPECT_EQ(getenv("HYBRID") != NULL, intersect_expected(&want));
 	want.api_version = 3;
 	memset(&p, 0xff, sizeof(p));
 	ASSERT_EQ(0, device_properties(self->fd, &p));

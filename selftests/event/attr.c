@@ -140,7 +140,7 @@ TEST_F(event, unreadable_attr_is_efault)
 
 /* A change of event_instructions(), and the expected results. */
 struct attr_change {
-	const char *what;
+	const char *member;
 	size_t offset;		/* of a 64-bit number */
 	__u64 bits;		/* added to the number */
 	int perf, perfmon;	/* errno */
@@ -206,7 +206,7 @@ TEST_F(event, attr_changes_give_the_errors_of_the_table)
 		attr = event_instructions();
 		*(__u64 *)((char *)&attr + changes[i].offset) += changes[i].bits;
 		EXPECT_EQ(-errno_of(variant->maker, &changes[i]), try_attr(variant->maker, attr)) {
-			TH_LOG("%s: %s", variant->maker->name, changes[i].what);
+			TH_LOG("%s: %s", variant->maker->name, changes[i].member);
 		}
 	}
 }

@@ -311,7 +311,7 @@ TEST_F(event, kernel_branches_are_only_shown_if_requested)
 
 	for (kernel = 0; kernel < 2; kernel++) {
 		struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY);
-		const bool is_refused = kernel && !branch_records()->freeze;
+		const bool is_refused = kernel && !branch_records()->can_freeze;
 		struct sample_sums sums = SAMPLE_SUMS_INIT;
 		unsigned long found = 0;
 		struct branch_addresses addresses;

@@ -117,7 +117,7 @@ int perf_count_short_loop(void)
 
 int perf_lift_limits(void)
 {
-	/* perf refuses to change the rate while there is no limit of the time. */
+	/* The kernel refuses to change the rate while the limit of the time is switched off. */
 	int err = write_file("/proc/sys/kernel/perf_cpu_time_max_percent", "25");
 
 	if (!err)

@@ -214,7 +214,7 @@ TEST_F(lbr, record_has_branches_of_its_modes_only)
 	EXPECT_EQ(0ULL, counts.kernel);
 
 	/* Without freezing, only branches of the handler would be left. */
-	if (!branch_records()->freeze) {
+	if (!branch_records()->can_freeze) {
 		EXPECT_EQ(-EINVAL, trace_calls(&self->trace, FLAG_OS, 10007, 1));
 		EXPECT_EQ(-EINVAL, trace_calls(&self->trace, FLAG_USER | FLAG_OS, 10007, 1));
 		return;
@@ -314,7 +314,7 @@ TEST_F(lbr, buffer_that_is_full_at_once_stops_all_counters)
 	define_instructions(_metadata, self->fd, 1);
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
 	/* Branches of kernel mode are refused without freezing. */
-	if (!branch_records()->freeze) {
+	if (!branch_records()->can_freeze) {
 		EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &config));
 		return;
 	}

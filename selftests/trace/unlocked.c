@@ -27,7 +27,7 @@ FIXTURE(unlocked)
 	int fd;
 	int reader;
 	int home, cpu;		/* a CPU that stays online, and one that goes offline */
-	int online;		/* its file "online" */
+	int online;		/* the file "online" of @cpu */
 	__u32 pages;		/* pages of a buffer; all buffers have a third of the memory */
 	long all_kb;		/* size of all buffers */
 	long first;		/* percentage of the first buffer */

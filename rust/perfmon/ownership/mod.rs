@@ -133,7 +133,7 @@ pub(crate) struct Ownership {
     /// The session that is open for writing, if there is one.
     writer: Option<SessionId>,
     /// The number of the session that was opened last.
-    last_session: u64,
+    last_session_number: u64,
 }
 
 impl Ownership {
@@ -149,7 +149,7 @@ impl Ownership {
             claimed: false,
             refusal_logged: false,
             writer: None,
-            last_session: 0,
+            last_session_number: 0,
         }
     }
 
@@ -184,8 +184,8 @@ impl Ownership {
         if is_writer && self.writer.is_some() {
             return Err(EBUSY);
         }
-        self.last_session += 1;
-        let session = SessionId(self.last_session);
+        self.last_session_number += 1;
+        let session = SessionId(self.last_session_number);
         if is_writer {
             self.writer = Some(session);
         }

@@ -26,7 +26,7 @@ static const struct branch_records no_records;
 
 #define STACK(n)				\
 	.depth = (n),				\
-	.freeze = true,				\
+	.can_freeze = true,			\
 	.select = MSR_LBR_SELECT,		\
 	.enable = MSR_IA32_DEBUGCTL,		\
 	.enable_bit = 1 << 0,			\
@@ -48,7 +48,7 @@ static const struct branch_records architectural = {
 	.depth = 32,
 	.call_stack = true,
 	.types = true,
-	.freeze = true,
+	.can_freeze = true,
 	.select = MSR_ARCH_LBR_CTL,
 	.select_enable = 1 << 0,
 	.enable = MSR_ARCH_LBR_CTL,
@@ -71,7 +71,7 @@ static const struct branch_records architectural = {
 	.step = 2,				\
 	.flags = 6
 
-static const struct branch_records amd = { AMD, .freeze = true };
+static const struct branch_records amd = { AMD, .can_freeze = true };
 static const struct branch_records amd_unfrozen = { AMD };
 
 /* Returns the format that IA32_PERF_CAPABILITIES reports. */

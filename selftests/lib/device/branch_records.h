@@ -30,7 +30,7 @@ struct branch_records {
 	unsigned int depth;	/* 0: there are none */
 	bool call_stack;	/* call stack mode exists: a return removes its call */
 	bool types;		/* a record has the branch type */
-	bool freeze;		/* a PMI can freeze the records */
+	bool can_freeze;		/* a PMI can freeze the records */
 	bool spec;		/* a record says whether it was speculative */
 	__u32 select;		/* the register that selects branches */
 	__u64 select_enable;	/* the enable bit in `select`, or 0 */

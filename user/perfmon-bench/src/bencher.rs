@@ -8,7 +8,7 @@ use perfmon::Error;
 
 use crate::meter::Meter;
 
-/// The largest number of passes, which a benchmark without three equal counts in a row gets.
+/// The largest number of passes. It is reached if no three counts in a row are equal.
 const MAX_PASSES: usize = 20;
 
 /// A task of a bencher.

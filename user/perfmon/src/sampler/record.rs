@@ -128,7 +128,7 @@ pub struct Callchain<'a> {
     next: usize,
     /// Index after the last word.
     end: usize,
-    /// The following addresses are in the kernel, by the last mark or the sample's mode.
+    /// The addresses that follow are in the kernel, as the last mark says or, before the first mark, the sample's mode.
     in_kernel: bool,
 }
 

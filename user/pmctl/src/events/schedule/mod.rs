@@ -158,7 +158,8 @@ impl fmt::Display for ScheduleError {
 impl std::error::Error for ScheduleError {}
 
 /// Returns a counter for each event, in the order of the events. Events get general counters as long as there are free
-/// ones, so that all are programmed in the same way. If there are too few, events that fixed counters can count get those.
+/// ones, so that all are programmed in the same way. If there are too few, fixed counters get
+/// those events that they can count.
 ///
 /// # Errors
 /// [`ScheduleError`]: there is no assignment for all events.

@@ -67,7 +67,7 @@ impl SymbolFinder {
         if offsets.first().is_some_and(|offset| is_kernel(*offset)) {
             table.symbols = make_symbols(&offsets, &self.of_kernel(file, &offsets));
         } else if file == Path::new(VDSO) {
-            table.symbols = make_symbols(&offsets, &self.of_vdso(&offsets));
+            table.symbols = make_symbols(&offsets, &self.vdso_functions(&offsets));
         } else if let Some(pid) = jit::process_of(file) {
             let functions = JitFunctions::read(pid, &offsets).unwrap_or_default();
             let jit_functions = offsets.iter().map(|offset| {
@@ -129,7 +129,7 @@ impl SymbolFinder {
 
     /// Returns the functions at these offsets of the vDSO. It is in no file, and the same in all programs, so it is read from
     /// pmctl's own memory.
-    fn of_vdso(&self, offsets: &[u64]) -> Vec<Option<FoundFunction>> {
+    fn vdso_functions(&self, offsets: &[u64]) -> Vec<Option<FoundFunction>> {
         let Some(start) = vdso_start() else {
             return vec![None; offsets.len()];
         };
