@@ -58,19 +58,55 @@ static const char *child_cgroup_path(int in, int number)
 	return path;
 }
 
-static void move_to(struct __test_metadata *_metadata, const char *cgroup, pid_t pid)
+/* Writes a number to a file of a cgroup. */
+static void write_number(struct __test_metadata *_metadata, const char *cgroup, const char *file,
+			 pid_t id)
 {
 	char path[128], number[16];
 
-	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup);
-	snprintf(number, sizeof(number), "%d", pid);
-	ASSERT_EQ(0, write_file(path, number));
+	snprintf(path, sizeof(path), "%s/%s", cgroup, file);
+	snprintf(number, sizeof(number), "%d", id);
+	ASSERT_EQ(0, write_file(path, number)) {
+		TH_LOG("%s", path);
+	}
+}
+
+/* Moves a process with all its threads. */
+static void move_to(struct __test_metadata *_metadata, const char *cgroup, pid_t pid)
+{
+	write_number(_metadata, cgroup, "cgroup.procs", pid);
+}
+
+/* Moves one thread to a cgroup of make_threaded(). */
+static void move_thread_to(struct __test_metadata *_metadata, const char *cgroup, pid_t tid)
+{
+	write_number(_metadata, cgroup, "cgroup.threads", tid);
+}
+
+/* Makes the cgroup ROOT/0/@number, among which the threads of a process in ROOT/0 may be spread. */
+static void make_threaded(struct __test_metadata *_metadata, int number)
+{
+	char path[128];
+
+	ASSERT_EQ(0, mkdir(child_cgroup_path(0, number), 0755));
+	snprintf(path, sizeof(path), "%s/cgroup.type", child_cgroup_path(0, number));
+	ASSERT_EQ(0, write_file(path, "threaded"));
+}
+
+static void remove_cgroups(void)
+{
+	int i, k;
+
+	for (i = 0; i < MANY; i++) {
+		for (k = 0; k < 2; k++)
+			rmdir(child_cgroup_path(i, k));
+		rmdir(cgroup_path(i));
+	}
 }
 
 FIXTURE_SETUP(cgroup)
 {
 	const struct rlimit files = { 4096, 4096 };
-	int i;
 
 	SKIP_WITHOUT_PMU();
 	self->sampler.fd = -1;
@@ -83,11 +119,7 @@ FIXTURE_SETUP(cgroup)
 	/* An earlier test may have failed without removing the mount. */
 	umount2(ROOT, MNT_DETACH);
 	ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
-
-	for (i = 0; i < MANY; i++) {
-		rmdir(child_cgroup_path(i, 0));
-		rmdir(cgroup_path(i));
-	}
+	remove_cgroups();
 }
 
 FIXTURE_TEARDOWN(cgroup)
@@ -97,10 +129,7 @@ FIXTURE_TEARDOWN(cgroup)
 	sampler_close(&self->sampler);
 	for (i = 0; i < TARGETS; i++)
 		target_kill(&self->target[i]);
-	for (i = 0; i < MANY; i++) {
-		rmdir(child_cgroup_path(i, 0));
-		rmdir(cgroup_path(i));
-	}
+	remove_cgroups();
 	umount(ROOT);
 }
 
@@ -255,46 +284,96 @@ TEST_F(cgroup, each_switch_counts_for_one_cgroup)
 	}
 }
 
-/* The counts of both cgroups add up to the count of their parent, which misses nothing. */
-TEST_F(cgroup, task_that_moves_while_it_runs_is_counted_once)
+/* Returns the count after all calls of CPUs that were made before: a single one may overtake them. */
+static __s64 count_after_moves(int fd)
+{
+	event_count(fd);
+	return event_count(fd);
+}
+
+/*
+ * Pins a target to another CPU than this task's, if there is one. There nothing switches it out, and its
+ * CPU must be told that it has moved.
+ */
+static void pin_away(struct __test_metadata *_metadata, const FIXTURE_DATA(cgroup) *self,
+		     const struct target *t)
+{
+	const int other = cpu_next(&self->cpus, self->cpu);
+	cpu_set_t cpus;
+
+	if (other < 0)
+		return;
+	CPU_ZERO(&cpus);
+	CPU_SET(other, &cpus);
+	ASSERT_EQ(0, sched_setaffinity(t->tid, sizeof(cpus), &cpus));
+}
+
+/*
+ * Moves the target between the cgroups ROOT/0/0 and ROOT/0/1, by @move, while it runs. The counts of
+ * both add up to the count of their parent, which misses nothing, and the cgroup that the target has
+ * left counts nothing more.
+ */
+static void expect_moves_count_once(struct __test_metadata *_metadata, FIXTURE_DATA(cgroup) *self,
+				    void (*move)(struct __test_metadata *_metadata,
+						 const char *cgroup, pid_t id))
 {
 	const struct job job = { .n = 100 * N, .pieces = 1 };
-	int both, fd[2], task, i, moves = 0;
-	__s64 sum;
+	const int both = open_cgroup(_metadata, cgroup_path(0), -1);
+	struct target *const t = &self->target[0];
+	int fd[2], task, i, moves = 0, jobs = 0;
+	__s64 left[2] = { 0 };
 
-	start_in(_metadata, self, 0);
-	both = open_cgroup(_metadata, cgroup_path(0), -1);
-	for (i = 0; i < 2; i++) {
-		ASSERT_EQ(0, mkdir(child_cgroup_path(0, i), 0755));
+	pin_away(_metadata, self, t);
+	for (i = 0; i < 2; i++)
 		fd[i] = open_cgroup(_metadata, child_cgroup_path(0, i), -1);
-	}
-	move_to(_metadata, child_cgroup_path(0, 0), self->target[0].pid);
-	task = open_task(_metadata, &self->target[0]);
-	ASSERT_EQ(0, target_start_job(&self->target[0], job));
-	while (!target_is_done(&self->target[0]))
-		move_to(_metadata, child_cgroup_path(0, ++moves % 2), self->target[0].pid);
-	ASSERT_EQ(0, target_wait_job(&self->target[0]));
-	/* On a busy host the job may have ended before the first move: then it runs once more. */
-	for (i = 0; i < 100 && (!event_count(fd[0]) || !event_count(fd[1])); i++) {
-		ASSERT_EQ(0, target_start_job(&self->target[0], job));
+	move(_metadata, child_cgroup_path(0, 0), t->tid);
+	task = open_task(_metadata, t);
+	/* On a busy host a job may end before the first move: then there is another one. */
+	do {
+		ASSERT_EQ(0, target_start_job(t, job));
 		do {
-			move_to(_metadata, child_cgroup_path(0, ++moves % 2), self->target[0].pid);
-		} while (!target_is_done(&self->target[0]));
-		ASSERT_EQ(0, target_wait_job(&self->target[0]));
-	}
-	sum = event_count(fd[0]) + event_count(fd[1]);
-	EXPECT_EQ(event_count(task), sum);
+			const int to = ++moves % 2;
+
+			ASSERT_EQ(left[to], event_count(fd[to])) {
+				TH_LOG("move %d", moves);
+			}
+			move(_metadata, child_cgroup_path(0, to), t->tid);
+			left[!to] = count_after_moves(fd[!to]);
+		} while (!target_is_done(t));
+		ASSERT_EQ(0, target_wait_job(t));
+	} while (++jobs < 100 && (!event_count(fd[0]) || !event_count(fd[1])));
+	EXPECT_EQ(event_count(task), event_count(fd[0]) + event_count(fd[1]));
 	EXPECT_EQ(event_count(task), event_count(both));
 	EXPECT_LT(0, event_count(fd[0]));
 	EXPECT_LT(0, event_count(fd[1]));
 	TH_LOG("%d moves, %lld and %lld", moves, event_count(fd[0]), event_count(fd[1]));
-	move_to(_metadata, ROOT, self->target[0].pid);
 	close(task);
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < 2; i++)
 		close(fd[i]);
-		ASSERT_EQ(0, rmdir(child_cgroup_path(0, i)));
-	}
 	close(both);
+}
+
+TEST_F(cgroup, task_that_moves_while_it_runs_is_counted_once)
+{
+	int i;
+
+	start_in(_metadata, self, 0);
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, mkdir(child_cgroup_path(0, i), 0755));
+	expect_moves_count_once(_metadata, self, move_to);
+}
+
+/* The other thread of the process stays where it is. */
+TEST_F(cgroup, thread_that_moves_while_it_runs_is_counted_once)
+{
+	int i;
+
+	ASSERT_EQ(0, mkdir(cgroup_path(0), 0755));
+	for (i = 0; i < 2; i++)
+		make_threaded(_metadata, i);
+	ASSERT_EQ(0, target_start(&self->target[0], -1, true));
+	move_to(_metadata, cgroup_path(0), self->target[0].pid);
+	expect_moves_count_once(_metadata, self, move_thread_to);
 }
 
 /* After the move, this task is counted for the other cgroup. */
@@ -317,6 +396,45 @@ TEST_F(cgroup, task_that_moves_itself_counts_for_the_new_cgroup)
 	loop(N);
 	EXPECT_EQ(count, event_count(fd));
 	close(fd);
+}
+
+static void *move_and_loop(void *moved)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/cgroup.threads", child_cgroup_path(0, 0));
+	*(int *)moved = write_file(path, "0");
+	loop(N);
+	return NULL;
+}
+
+/* A thread moves itself, and its process stays in the cgroup above. */
+TEST_F(cgroup, thread_that_moves_itself_counts_for_the_new_cgroup)
+{
+	int fd[2], moved = -1;
+	pthread_t thread;
+	__s64 count;
+
+	ASSERT_EQ(0, mkdir(cgroup_path(0), 0755));
+	make_threaded(_metadata, 0);
+	move_to(_metadata, cgroup_path(0), getpid());
+	fd[0] = open_cgroup(_metadata, child_cgroup_path(0, 0), -1);
+	fd[1] = open_cgroup(_metadata, cgroup_path(0), -1);
+	loop(N);
+	EXPECT_EQ(0, event_count(fd[0]));
+	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(fd[1]));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, move_and_loop, &moved));
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	EXPECT_EQ(0, moved);
+	count = event_count(fd[0]);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), count);
+	EXPECT_GT((__s64)(LOOP_INSNS * N + 10000), count);
+	loop(N);
+	EXPECT_EQ(count, event_count(fd[0]));
+	EXPECT_LE((__s64)(3 * LOOP_INSNS * N), event_count(fd[1]));
+	move_to(_metadata, ROOT, getpid());
+	close(fd[0]);
+	close(fd[1]);
 }
 
 TEST_F(cgroup, cgroup_that_is_removed_keeps_its_count)
