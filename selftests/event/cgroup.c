@@ -166,7 +166,7 @@ static int open_task(struct __test_metadata *_metadata, const struct target *t)
 static void start_in(struct __test_metadata *_metadata, FIXTURE_DATA(cgroup) *self, int number)
 {
 	ASSERT_EQ(0, mkdir(cgroup_path(number), 0755));
-	ASSERT_EQ(0, target_start(&self->target[number], -1, false));
+	ASSERT_EQ(0, target_start_on(&self->target[number], &self->cpus, false));
 	move_to(_metadata, cgroup_path(number), self->target[number].pid);
 }
 
@@ -371,7 +371,7 @@ TEST_F(cgroup, thread_that_moves_while_it_runs_is_counted_once)
 	ASSERT_EQ(0, mkdir(cgroup_path(0), 0755));
 	for (i = 0; i < 2; i++)
 		make_threaded(_metadata, i);
-	ASSERT_EQ(0, target_start(&self->target[0], -1, true));
+	ASSERT_EQ(0, target_start_on(&self->target[0], &self->cpus, true));
 	move_to(_metadata, cgroup_path(0), self->target[0].pid);
 	expect_moves_count_once(_metadata, self, move_thread_to);
 }
@@ -493,7 +493,7 @@ TEST_F(cgroup, hundred_cgroups_are_exact)
 	int i, k;
 
 	branches.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
-	ASSERT_EQ(0, target_start(&self->target[0], -1, false));
+	ASSERT_EQ(0, target_start_on(&self->target[0], &self->cpus, false));
 	for (i = 0; i < MANY; i++) {
 		ASSERT_EQ(0, mkdir(cgroup_path(i), 0755));
 		fd[i][0] = open_cgroup(_metadata, cgroup_path(i), -1);
@@ -680,7 +680,7 @@ TEST_F(cgroup, random_moves_lose_nothing)
 	for (i = 0; i < CGROUPS; i++)
 		ASSERT_EQ(0, mkdir(cgroup_path(i), 0755));
 	for (i = 0; i < TARGETS; i++)
-		ASSERT_EQ(0, target_start(&self->target[i], -1, false));
+		ASSERT_EQ(0, target_start_on(&self->target[i], &self->cpus, false));
 	/* This cgroup has the targets alone. */
 	ASSERT_EQ(0, mkdir(cgroup_path(CGROUPS), 0755));
 	all = open_cgroup(_metadata, cgroup_path(CGROUPS), -1);

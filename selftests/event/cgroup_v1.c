@@ -35,7 +35,8 @@ FIXTURE(cgroup_v1)
 {
 	struct target target[TARGETS];
 	struct sampler sampler;
-	int cpu;		/* the first CPU */
+	cpu_set_t cpus;		/* the CPUs that are online */
+	int cpu;		/* the first of them */
 };
 
 static const char *const made_cgroups[] = { V1_A_INNER, V1_A, V1_B, V2_A, V2_B };
@@ -65,6 +66,7 @@ FIXTURE_SETUP(cgroup_v1)
 
 	SKIP_WITHOUT_PMU();
 	self->sampler.fd = -1;
+	ASSERT_EQ(0, cpus_online(&self->cpus));
 	self->cpu = pin_to_first_cpu();
 	ASSERT_LE(0, self->cpu);
 	ASSERT_EQ(0, wait_until_idle());
@@ -239,7 +241,7 @@ static void move_while_running(struct __test_metadata *_metadata, FIXTURE_DATA(c
 	struct target *const t = &self->target[0];
 	int fd[2], kept, task, i, moves = 0, jobs = 0;
 
-	ASSERT_EQ(0, target_start(t, -1, false));
+	ASSERT_EQ(0, target_start_on(t, &self->cpus, false));
 	for (i = 0; i < 2; i++)
 		fd[i] = open_cgroup(_metadata, between[i]);
 	kept = open_cgroup(_metadata, stays);
@@ -284,11 +286,19 @@ TEST_F(cgroup_v1, events_of_one_version_do_not_disturb_the_other)
 
 	if (!perfs_cgroups_exist())
 		return;
+<<<<<<< HEAD
 	ASSERT_EQ(0, target_start(t, -1, false));
 	move_to(_metadata, V1_A_INNER, t->pid);
 	move_to(_metadata, V2_A, t->pid);
 	old = open_cgroup(_metadata, V1_A);
 	new = open_cgroup(_metadata, V2);
+=======
+	ASSERT_EQ(0, target_start_on(t, &self->cpus, false));
+	move_to(_metadata, OLD_IN, t->pid);
+	move_to(_metadata, NEW_A, t->pid);
+	old = open_cgroup(_metadata, OLD_A);
+	new = open_cgroup(_metadata, NEW);
+>>>>>>> 02be80f4 (selftests: run the tasks of counted cgroups on all CPUs)
 	task = open_task(_metadata, t);
 	ASSERT_EQ(0, target_start_job(t, (struct job) { .n = 50 * N, .pieces = 1 }));
 	for (round = 0; !target_is_done(t); round++) {
@@ -315,9 +325,15 @@ TEST_F(cgroup_v1, cgroup_that_is_removed_keeps_its_count)
 
 	if (!perfs_cgroups_exist())
 		return;
+<<<<<<< HEAD
 	ASSERT_EQ(0, target_start(t, -1, false));
 	move_to(_metadata, V1_B, t->pid);
 	fd = open_cgroup(_metadata, V1_B);
+=======
+	ASSERT_EQ(0, target_start_on(t, &self->cpus, false));
+	move_to(_metadata, OLD_B, t->pid);
+	fd = open_cgroup(_metadata, OLD_B);
+>>>>>>> 02be80f4 (selftests: run the tasks of counted cgroups on all CPUs)
 	ASSERT_EQ(0, target_run_job(t, (struct job) { .n = N, .pieces = 1 }));
 	target_kill(t);
 	count = event_count(fd);

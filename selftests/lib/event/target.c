@@ -181,6 +181,19 @@ int target_start(struct target *t, int cpu, bool threaded)
 	return start_target(t, cpu, threaded);
 }
 
+int target_start_on(struct target *t, const cpu_set_t *cpus, bool threaded)
+{
+	cpu_set_t own;
+	int err;
+
+	if (sched_getaffinity(0, sizeof(own), &own) || sched_setaffinity(0, sizeof(*cpus), cpus))
+		return -errno;
+	err = target_start(t, -1, threaded);
+	if (sched_setaffinity(0, sizeof(own), &own) && !err)
+		err = -errno;
+	return err;
+}
+
 int target_start_ring(struct target *t, int count, int cpu)
 {
 	int i, err = 0, ends[2];

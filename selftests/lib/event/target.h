@@ -7,6 +7,7 @@
 #ifndef SELFTESTS_TARGET_H
 #define SELFTESTS_TARGET_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -37,6 +38,12 @@ struct target {
  * executes the jobs. Returns when the target sleeps, off its CPU: 0 or a negative errno.
  */
 int target_start(struct target *t, int cpu, bool threaded);
+
+/*
+ * Starts a target that runs on these CPUs, and moves between them. With target_start() these are the caller's
+ * own, so that the target of a pinned caller stays on one CPU.
+ */
+int target_start_on(struct target *t, const cpu_set_t *cpus, bool threaded);
 
 /* Starts @count targets on CPU @cpu, which pass a byte around. Returns 0 or a negative errno. */
 int target_start_ring(struct target *t, int count, int cpu);
