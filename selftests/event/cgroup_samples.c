@@ -38,7 +38,6 @@ FIXTURE(event)
 	cpu_set_t cpus;		/* the CPUs that are online */
 	int cpu;		/* the first; this task stays there */
 	bool of_cpu;		/* the sampler has records of other tasks, too */
-	char controller[32];	/* one that cgroups can have */
 };
 
 #include "event_fixture.h"
@@ -67,16 +66,6 @@ static int move_to(const char *cgroup)
 	return move_pid_to(cgroup, 0);
 }
 
-/* The kernel gives cgroups perf's controller when any other controller is enabled. */
-static int enable_controllers(const FIXTURE_DATA(event) *self, const char *cgroup, char sign)
-{
-	char path[64], text[40];
-
-	snprintf(path, sizeof(path), "%s/cgroup.subtree_control", cgroup);
-	snprintf(text, sizeof(text), "%c%s", sign, self->controller);
-	return write_file(path, text);
-}
-
 /* Gives perf's controller back to version 2. */
 static void return_to_cgroup2(void)
 {
@@ -87,8 +76,6 @@ static void return_to_cgroup2(void)
 
 FIXTURE_SETUP(event)
 {
-	FILE *controllers;
-
 	SKIP_WITHOUT_PMU();
 	self->sampler.fd = -1;
 	prepare_maker(_metadata, variant);
@@ -100,11 +87,7 @@ FIXTURE_SETUP(event)
 	umount2(ROOT, MNT_DETACH);
 	ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
 	remove_cgroups();
-	controllers = fopen(ROOT "/cgroup.controllers", "r");
-	ASSERT_NE(NULL, controllers);
-	EXPECT_EQ(1, fscanf(controllers, "%31s", self->controller));
-	fclose(controllers);
-	ASSERT_EQ(0, enable_controllers(self, ROOT, '+'));
+	ASSERT_EQ(0, perfs_cgroups_control(ROOT, ROOT, '+'));
 }
 
 FIXTURE_TEARDOWN(event)
@@ -114,9 +97,9 @@ FIXTURE_TEARDOWN(event)
 	target_kill(&self->target[1]);
 	return_to_cgroup2();
 	move_to(ROOT);
-	enable_controllers(self, A, '-');
+	perfs_cgroups_control(ROOT, A, '-');
 	remove_cgroups();
-	enable_controllers(self, ROOT, '-');
+	perfs_cgroups_control(ROOT, ROOT, '-');
 	umount(ROOT);
 	restore_maker(_metadata, variant);
 }
@@ -447,7 +430,7 @@ static void make_and_expect(struct __test_metadata *_metadata, FIXTURE_DATA(even
 		expect_new(_metadata, self, paths[i]);
 		expect_no_more(_metadata, self);
 	}
-	ASSERT_EQ(0, enable_controllers(self, A, '+'));
+	ASSERT_EQ(0, perfs_cgroups_control(ROOT, A, '+'));
 	ASSERT_EQ(0, mkdir(A "/inner", 0755));
 	expect_new(_metadata, self, A "/inner");
 	/* The removal of a cgroup is not recorded. */

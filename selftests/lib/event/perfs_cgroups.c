@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "perfs_cgroups.h"
 
 int perfs_cgroups_hierarchy(void)
@@ -21,6 +23,25 @@ int perfs_cgroups_hierarchy(void)
 bool perfs_cgroups_exist(void)
 {
 	return perfs_cgroups_hierarchy() >= 0;
+}
+
+int perfs_cgroups_control(const char *root, const char *cgroup, char sign)
+{
+	char path[128], name[32] = "", text[40];
+	FILE *controllers;
+
+	snprintf(path, sizeof(path), "%s/cgroup.controllers", root);
+	controllers = fopen(path, "re");
+	if (!controllers)
+		return -errno;
+	if (fscanf(controllers, "%31s", name) != 1)
+		name[0] = '\0';
+	fclose(controllers);
+	if (!*name)
+		return -ENOENT;
+	snprintf(path, sizeof(path), "%s/cgroup.subtree_control", cgroup);
+	snprintf(text, sizeof(text), "%c%s", sign, name);
+	return write_file(path, text);
 }
 
 /*

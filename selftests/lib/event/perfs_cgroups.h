@@ -18,6 +18,13 @@ int perfs_cgroups_hierarchy(void);
 bool perfs_cgroups_exist(void);
 
 /*
+ * Gives the cgroups within @cgroup perf's controller (@sign '+'), or takes it away ('-'). In version 2
+ * they have it while they have any other controller. @root is where the hierarchy is mounted. Returns
+ * 0 or a negative errno.
+ */
+int perfs_cgroups_control(const char *root, const char *cgroup, char sign);
+
+/*
  * Unmounts the hierarchy of version 1 at @place, which has no cgroups left, and waits until
  * version 2 has perf's controller again.
  */
