@@ -3,8 +3,8 @@
  * Events when memory is short. Makes each call and each fork with a failure of its first
  * allocation or copy, then of its second, and so on until each has failed once:
  *
- * - PERFMON_EVENT_OPEN and mmap(2) fail with ENOMEM or EFAULT, leave nothing behind, and work
- *   when they are repeated; other events continue to count. The failure hits this thread, or the
+ * - PERFMON_EVENT_OPEN, of tasks, CPUs and cgroups, and mmap(2) fail with ENOMEM or EFAULT, leave
+ *   nothing behind, and work when they are repeated; other events continue to count. The failure hits this thread, or the
  *   kernel's workers, which register probes for the call;
  * - a new task is counted to the instruction, or read(2) of the sum is EIO.
  *
@@ -15,6 +15,8 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,6 +39,9 @@
 #define MAX_FAULTS	5000
 
 #define N	10000UL
+#define CGROUPS	"/tmp/cgroup"
+#define CGROUP	CGROUPS "/a"
+#define MOST	64	/* more events than there are counters */
 
 /* --- open, mmap ---------------------------------------------------------------- */
 
@@ -46,8 +51,17 @@ enum tested_call {
 	SECOND,		/* another event of the task */
 	SIBLING,	/* a sibling in a group */
 	PER_CPU,
+	CGROUP_FIRST,	/* the first event of a cgroup, on all CPUs */
+	CGROUP_SECOND,	/* another event of the cgroup */
+	CGROUP_CPU,	/* the first event of a cgroup, on one CPU */
+	TURN,		/* an event that takes turns with another one */
 	PAGE,		/* mmap(2) of an event's page */
 };
+
+static bool is_of_cgroup(enum tested_call tested)
+{
+	return tested == CGROUP_FIRST || tested == CGROUP_SECOND || tested == CGROUP_CPU;
+}
 
 FIXTURE(event_open)
 {
@@ -56,6 +70,9 @@ FIXTURE(event_open)
 	int cpu;
 	__s64 loop;	/* count of event @reference_event for one loop */
 	int free_counters;	/* number of events for which there are counters */
+	int cgroup;		/* descriptor of its directory */
+	int fillers[MOST];	/* events that have all counters but those of turns */
+	int filler_count;
 };
 
 FIXTURE_VARIANT(event_open)
@@ -70,6 +87,10 @@ FIXTURE_VARIANT_ADD(event_open, task) { .tested = TASK };
 FIXTURE_VARIANT_ADD(event_open, second) { .tested = SECOND };
 FIXTURE_VARIANT_ADD(event_open, sibling) { .tested = SIBLING };
 FIXTURE_VARIANT_ADD(event_open, cpu) { .tested = PER_CPU };
+FIXTURE_VARIANT_ADD(event_open, cgroup_first) { .tested = CGROUP_FIRST };
+FIXTURE_VARIANT_ADD(event_open, cgroup_second) { .tested = CGROUP_SECOND };
+FIXTURE_VARIANT_ADD(event_open, cgroup_cpu) { .tested = CGROUP_CPU };
+FIXTURE_VARIANT_ADD(event_open, turn) { .tested = TURN };
 FIXTURE_VARIANT_ADD(event_open, page) { .tested = PAGE };
 FIXTURE_VARIANT_ADD(event_open, mappings) { .tested = TASK, .mappings = true };
 FIXTURE_VARIANT_ADD(event_open, workers) { .tested = FIRST, .workers = true };
@@ -79,10 +100,11 @@ FIXTURE_VARIANT_ADD(event_open, mappings_workers)
 };
 
 /* Opens an event through an existing descriptor of the device. */
-static int open_with(const struct perf_event_attr *attr, int device, pid_t pid, int cpu, int group)
+static int open_with(const struct perf_event_attr *attr, int device, pid_t pid, int cpu, int group,
+		     unsigned int flags)
 {
 	const struct perfmon_event_open arguments = {
-		.attr = (uintptr_t)attr, .pid = pid, .cpu = cpu, .group_fd = group,
+		.attr = (uintptr_t)attr, .pid = pid, .cpu = cpu, .group_fd = group, .flags = flags,
 	};
 	int fd = ioctl(device, PERFMON_EVENT_OPEN, &arguments);
 
@@ -93,29 +115,68 @@ static int open_event(int device, pid_t pid, int cpu, int group)
 {
 	const struct perf_event_attr attr = event_instructions();
 
-	return open_with(&attr, device, pid, cpu, group);
+	return open_with(&attr, device, pid, cpu, group, 0);
+}
+
+/* Opens an event of the task that takes turns, in one of two modes. */
+static int open_turn(int device, pid_t pid, bool of_kernel)
+{
+	struct perf_event_attr attr = event_instructions();
+
+	attr.exclude_user = of_kernel;
+	attr.exclude_kernel = !of_kernel;
+	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+	return open_with(&attr, device, pid, -1, -1, PERFMON_EVENT_ROTATE);
+}
+
+static void close_all(const int *fds, int count)
+{
+	while (count)
+		close(fds[--count]);
 }
 
 /*
- * Returns the number of further events of a task that can be opened if none shares its counter, as
- * sampled events don't.
+ * Opens events of a task until no counter is free. They share no counter, since they are sampled.
+ * Returns their number, or -1.
  */
-static int count_openable(int device, pid_t pid)
+static int fill_counters(int device, pid_t pid, int fds[MOST])
 {
 	struct perf_event_attr attr = event_instructions();
-	int fd[64], n = 0, i;
+	int n = 0;
 
 	attr.sample_period = 1ULL << 40;
-	while (n < 64 && (fd[n] = open_with(&attr, device, pid, -1, -1)) >= 0)
+	while (n < MOST && (fds[n] = open_with(&attr, device, pid, -1, -1, 0)) >= 0)
 		n++;
-	for (i = 0; i < n; i++)
-		close(fd[i]);
-	return n < 64 && fd[n] == -EBUSY ? n : -1;
+	if (n < MOST && fds[n] == -EBUSY)
+		return n;
+	close_all(fds, n);
+	return -1;
+}
+
+/* Returns the number of further events of a task that each get a counter of their own. */
+static int count_openable(int device, pid_t pid)
+{
+	int fds[MOST], n = fill_counters(device, pid, fds);
+
+	close_all(fds, n < 0 ? 0 : n);
+	return n;
+}
+
+/* Makes CGROUP, which stays empty, and opens its directory. */
+static void make_cgroup(struct __test_metadata *_metadata, FIXTURE_DATA(event_open) *self)
+{
+	mkdir(CGROUPS, 0755);
+	/* An earlier test may have failed without removing the mount. */
+	umount2(CGROUPS, MNT_DETACH);
+	ASSERT_EQ(0, mount("none", CGROUPS, "cgroup2", 0, NULL));
+	mkdir(CGROUP, 0755);
+	self->cgroup = open(CGROUP, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ASSERT_LE(0, self->cgroup);
 }
 
 FIXTURE_SETUP(event_open)
 {
-	self->reference_event = self->other = -1;
+	self->reference_event = self->other = self->cgroup = -1;
 	ASSERT_EQ(0, fault_enable());
 	self->device = open_device(_metadata, O_RDONLY);
 	self->cpu = pin_to_first_cpu();
@@ -130,16 +191,37 @@ FIXTURE_SETUP(event_open)
 	ASSERT_EQ(0, event_enable(self->reference_event));
 	self->loop = event_loop_count_running(self->reference_event, N);
 	ASSERT_LE((__s64)(LOOP_INSNS * N), self->loop);
+	if (is_of_cgroup(variant->tested))
+		make_cgroup(_metadata, self);
 	if (variant->tested == SECOND || variant->tested == SIBLING)
 		self->other = open_event(self->device, self->target.pid, -1, -1);
+	if (variant->tested == CGROUP_SECOND) {
+		const struct perf_event_attr attr = event_instructions();
+
+		self->other = open_with(&attr, self->device, self->cgroup, -1, -1,
+					PERF_FLAG_PID_CGROUP);
+		ASSERT_LE(0, self->other);
+	}
+	if (variant->tested == TURN) {
+		self->other = open_turn(self->device, self->target.pid, false);
+		ASSERT_LE(0, self->other);
+		self->filler_count = fill_counters(self->device, self->target.pid, self->fillers);
+		ASSERT_LT(0, self->filler_count);
+	}
 }
 
 FIXTURE_TEARDOWN(event_open)
 {
 	target_kill(&self->target);
+	close_all(self->fillers, self->filler_count);
 	close(self->other);
 	close(self->reference_event);
 	close(self->device);
+	close(self->cgroup);
+	if (is_of_cgroup(variant->tested)) {
+		rmdir(CGROUP);
+		umount(CGROUPS);
+	}
 }
 
 /* Returns the lowest free descriptor, which increases if a call has left a descriptor open. */
@@ -184,9 +266,17 @@ static int make_call(FIXTURE_DATA(event_open) *self, const FIXTURE_VARIANT(event
 		page = mmap(NULL, getpagesize(), PROT_READ, MAP_SHARED, self->reference_event, 0);
 		return page == MAP_FAILED ? -errno : 0;
 	case PER_CPU:
-		return open_with(&attr, self->device, -1, self->cpu, -1);
+		return open_with(&attr, self->device, -1, self->cpu, -1, 0);
+	case CGROUP_FIRST:
+	case CGROUP_SECOND:
+		return open_with(&attr, self->device, self->cgroup, -1, -1, PERF_FLAG_PID_CGROUP);
+	case CGROUP_CPU:
+		return open_with(&attr, self->device, self->cgroup, self->cpu, -1,
+				 PERF_FLAG_PID_CGROUP);
+	case TURN:
+		return open_turn(self->device, self->target.pid, true);
 	default:
-		return open_with(&attr, self->device, self->target.pid, -1, group);
+		return open_with(&attr, self->device, self->target.pid, -1, group, 0);
 	}
 }
 
@@ -227,8 +317,10 @@ static void expect_all_free(struct __test_metadata *_metadata, FIXTURE_DATA(even
 	struct perfmon_counter_owner owner;
 	int num, i, counters = 0;
 
+	close_all(self->fillers, self->filler_count);
 	close(self->other);
 	close(self->reference_event);
+	self->filler_count = 0;
 	self->other = self->reference_event = -1;
 	for (i = 0; i < 2; i++) {
 		for (num = first[i]; ; num++, counters++) {
