@@ -14,9 +14,11 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -280,6 +282,134 @@ TEST_F_TIMEOUT(suspend, event_of_a_cgroup_counts_its_task_over_sleep, 36000)
 	EXPECT_EQ(0, write_file(CGROUPS "/cgroup.procs", "0"));
 	EXPECT_EQ(0, rmdir(CGROUPS "/a"));
 	EXPECT_EQ(0, umount(CGROUPS));
+	close_without_leaks(_metadata, self);
+}
+
+enum { OUTER, INNER, OTHER, NESTED };
+
+/* Nested cgroups with an event each, and two children that always run. */
+struct nested_cgroups {
+	int event[NESTED];	/* CGROUPS/a, CGROUPS/a/in and CGROUPS/b */
+	pid_t child[2];
+	int child_event[2];
+};
+
+static const char *const nested_paths[NESTED] = { CGROUPS "/a", CGROUPS "/a/in", CGROUPS "/b" };
+
+static void stop_children(struct __test_metadata *_metadata, const struct nested_cgroups *c)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, kill(c->child[i], SIGSTOP));
+		ASSERT_EQ(c->child[i], waitpid(c->child[i], NULL, WUNTRACED));
+	}
+}
+
+/* Moves one child to the inner cgroup, and the other one to CGROUPS/b. */
+static void move_children(struct __test_metadata *_metadata, const struct nested_cgroups *c, int inner)
+{
+	char path[64], number[16];
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s/cgroup.procs",
+			 nested_paths[i == inner ? INNER : OTHER]);
+		snprintf(number, sizeof(number), "%d", c->child[i]);
+		ASSERT_EQ(0, write_file(path, number));
+	}
+}
+
+static void begin_nested(struct __test_metadata *_metadata, const FIXTURE_DATA(suspend) *self,
+			 struct nested_cgroups *c)
+{
+	struct perf_event_attr attr = event_instructions();
+	int i;
+
+	attr.disabled = 0;
+	mkdir(CGROUPS, 0755);
+	ASSERT_EQ(0, mount("none", CGROUPS, "cgroup2", 0, NULL));
+	for (i = 0; i < NESTED; i++) {
+		ASSERT_EQ(0, mkdir(nested_paths[i], 0755));
+		c->event[i] = event_open_of_cgroup(&event_maker_perfmon, attr, nested_paths[i], -1);
+		ASSERT_LE(0, c->event[i]);
+	}
+	for (i = 0; i < 2; i++) {
+		c->child[i] = fork();
+		ASSERT_LE(0, c->child[i]);
+		if (!c->child[i]) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			sched_setaffinity(0, sizeof(self->leaks.cpus), &self->leaks.cpus);
+			for (;;)
+				loop(N);
+		}
+	}
+	stop_children(_metadata, c);
+	move_children(_metadata, c, 0);
+	for (i = 0; i < 2; i++) {
+		c->child_event[i] = event_maker_perfmon.open(&attr, c->child[i], -1, -1, 0);
+		ASSERT_LE(0, c->child_event[i]);
+	}
+}
+
+static void end_nested(struct __test_metadata *_metadata, const struct nested_cgroups *c)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		kill(c->child[i], SIGKILL);
+		EXPECT_EQ(c->child[i], waitpid(c->child[i], NULL, 0));
+		close(c->child_event[i]);
+	}
+	/* The inner ones first. */
+	for (i = NESTED; i--;) {
+		close(c->event[i]);
+		EXPECT_EQ(0, rmdir(nested_paths[i]));
+	}
+	EXPECT_EQ(0, umount(CGROUPS));
+}
+
+/* Waits until each cgroup has counted a loop. A minute at least, since the host may be busy. */
+static void expect_all_count(struct __test_metadata *_metadata, const struct nested_cgroups *c)
+{
+	__s64 before;
+	int i, tries;
+
+	for (i = 0; i < NESTED; i++) {
+		before = event_count(c->event[i]);
+		for (tries = 0; tries < 6000 &&
+		     event_count(c->event[i]) < before + (__s64)(LOOP_INSNS * N); tries++)
+			usleep(10000);
+		EXPECT_LE(before + (__s64)(LOOP_INSNS * N), event_count(c->event[i])) {
+			TH_LOG("%s", nested_paths[i]);
+		}
+	}
+}
+
+/* The children change places before each sleep and after it. Their counts add up. */
+TEST_F_TIMEOUT(suspend, events_of_nested_cgroups_follow_moves_over_sleep, 36000)
+{
+	struct nested_cgroups c;
+	__u64 i;
+	int k;
+
+	begin_nested(_metadata, self, &c);
+	for (i = 0; i < self->rounds; i++) {
+		for (k = 0; k < 2; k++)
+			ASSERT_EQ(0, kill(c.child[k], SIGCONT));
+		move_children(_metadata, &c, 1);
+		EXPECT_EQ(0, sleep_once(variant));
+		expect_all_count(_metadata, &c);
+		move_children(_metadata, &c, 0);
+		expect_all_count(_metadata, &c);
+		stop_children(_metadata, &c);
+		EXPECT_EQ(event_count(c.child_event[0]) + event_count(c.child_event[1]),
+			  event_count(c.event[INNER]) + event_count(c.event[OTHER]));
+		EXPECT_EQ(event_count(c.event[INNER]), event_count(c.event[OUTER]));
+	}
+	TH_LOG("%llu sleeps, %lld and %lld", i, event_count(c.event[INNER]),
+	       event_count(c.event[OTHER]));
+	end_nested(_metadata, &c);
 	close_without_leaks(_metadata, self);
 }
 
