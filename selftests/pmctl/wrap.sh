@@ -36,7 +36,7 @@ printed_after() {
 	sed -n "s/^$1: //p" "$dir/events"
 }
 
-plan 70
+plan 71
 
 # perf prints its own table, with the driver's counts. perf shows no count if its clock did not
 # move, so the loops are long.
@@ -114,19 +114,27 @@ is "pmctl says nothing about names" "" "$errors"
 try pmctl wrap -- perf stat -e instructions:u -o "$counts" -- "$loop" 50000
 is "pmctl says nothing about perf stat" "" "$errors"
 
-# perf record -a also opens an event that never happens.
+# perf record -a also opens an event that never happens. One program runs before, and another one, which
+# is no child of perf's, is executed during the recording.
 "$here/pmctl_turns" 1000000 >"$dir/turns" &
 program_pid=$!
+{
+	wait_until "[ -e $dir/recording ]"
+	"$here/pmctl_origins" 20000000 >/dev/null
+	: >"$dir/later"
+} &
+# shellcheck disable=SC2016 # the inner shell expands it
 output=$(pmctl wrap -v -- perf record -a -q -o "$dir/perf.data" -e instructions:u -c 1000003 -- \
+	sh -c ': >"$0/recording"; until [ -e "$0/later" ]; do sleep 0.1; done; exec "$@"' "$dir" \
 	"$here/pmctl_more_turns" "$dir/turns" 20 2>&1)
 is "perf record -a succeeds" 0 $?
 kill $program_pid
 wait
 echo "$output" | sed 's/^/# /'
 says "the event for tasks is the driver's" "$output" 'dummy.*an event of the driver.s'
-says "programs that ran before have names" \
-	"$(perf report -i "$dir/perf.data" --stdio --sort comm,sym 2>/dev/null)" \
-	'pmctl_turns +\[\.\] turn'
+report=$(perf report -i "$dir/perf.data" --stdio --sort comm,sym 2>/dev/null)
+says "programs that ran before have names" "$report" 'pmctl_turns +\[\.\] turn'
+says "programs that are executed during a recording have names" "$report" 'pmctl_origins +\[\.\] outer'
 
 # perf top, with a program that begins later. It ends with its input, which is a pipe that stays open.
 mkfifo "$dir/keys"
