@@ -286,19 +286,11 @@ TEST_F(cgroup_v1, events_of_one_version_do_not_disturb_the_other)
 
 	if (!perfs_cgroups_exist())
 		return;
-<<<<<<< HEAD
-	ASSERT_EQ(0, target_start(t, -1, false));
+	ASSERT_EQ(0, target_start_on(t, &self->cpus, false));
 	move_to(_metadata, V1_A_INNER, t->pid);
 	move_to(_metadata, V2_A, t->pid);
 	old = open_cgroup(_metadata, V1_A);
 	new = open_cgroup(_metadata, V2);
-=======
-	ASSERT_EQ(0, target_start_on(t, &self->cpus, false));
-	move_to(_metadata, OLD_IN, t->pid);
-	move_to(_metadata, NEW_A, t->pid);
-	old = open_cgroup(_metadata, OLD_A);
-	new = open_cgroup(_metadata, NEW);
->>>>>>> 02be80f4 (selftests: run the tasks of counted cgroups on all CPUs)
 	task = open_task(_metadata, t);
 	ASSERT_EQ(0, target_start_job(t, (struct job) { .n = 50 * N, .pieces = 1 }));
 	for (round = 0; !target_is_done(t); round++) {
@@ -325,15 +317,9 @@ TEST_F(cgroup_v1, cgroup_that_is_removed_keeps_its_count)
 
 	if (!perfs_cgroups_exist())
 		return;
-<<<<<<< HEAD
-	ASSERT_EQ(0, target_start(t, -1, false));
+	ASSERT_EQ(0, target_start_on(t, &self->cpus, false));
 	move_to(_metadata, V1_B, t->pid);
 	fd = open_cgroup(_metadata, V1_B);
-=======
-	ASSERT_EQ(0, target_start_on(t, &self->cpus, false));
-	move_to(_metadata, OLD_B, t->pid);
-	fd = open_cgroup(_metadata, OLD_B);
->>>>>>> 02be80f4 (selftests: run the tasks of counted cgroups on all CPUs)
 	ASSERT_EQ(0, target_run_job(t, (struct job) { .n = N, .pieces = 1 }));
 	target_kill(t);
 	count = event_count(fd);

@@ -26,6 +26,7 @@
 
 #include <linux/perf_event.h>
 
+#include "event_ring.h"
 #include "loop.h"
 #include "perf.h"
 
@@ -134,6 +135,45 @@ static void print_bpf(void)
 
 	printf("bpf: %s\n", ioctl(fd, PERF_EVENT_IOC_SET_BPF, -1) ? strerror(errno) : "none");
 	close(fd);
+}
+
+/*
+ * Opens and enables a dummy event for records of tasks, and then the first event of instructions.
+ * Prints the dummy's file, and the number of forks in its ring.
+ */
+static void print_early_dummy(void)
+{
+	struct perf_event_attr attr = instructions();
+	struct event_ring ring;
+	struct event_record record;
+	char path[32], file[64] = "";
+	int dummy, event, forks = 0, err;
+
+	attr.type = PERF_TYPE_SOFTWARE;
+	attr.config = PERF_COUNT_SW_DUMMY;
+	attr.task = 1;
+	dummy = event_open(&attr, -1, 0);
+	if (ioctl(dummy, PERF_EVENT_IOC_ENABLE, 0))
+		perror("early dummy");
+	attr = instructions();
+	event = event_open(&attr, -1, 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", dummy);
+	if (readlink(path, file, sizeof(file) - 1) < 0)
+		perror(path);
+	err = event_ring_map(&ring, dummy, 0, false);
+	if (err) {
+		printf("early dummy: %s\n", strerror(-err));
+		return;
+	}
+	if (!fork())
+		_exit(0);
+	wait(NULL);
+	while (event_ring_next(&ring, &record))
+		forks += record.header.type == PERF_RECORD_FORK;
+	printf("early dummy: %s, %d forks\n", file, forks);
+	event_ring_unmap(&ring);
+	close(event);
+	close(dummy);
 }
 
 /* Prints an event's file, whether it is closed on exec, and its descriptor. */
@@ -263,6 +303,7 @@ int main(int argc, char **argv)
 	if (argc > 2 && !strcmp(argv[1], "storm"))
 		return storm(argv[2]);
 	setvbuf(stdout, NULL, _IONBF, 0);
+	print_early_dummy();
 	print_file("hardware", &attr, 0);
 	print_file("closed on exec", &attr, PERF_FLAG_FD_CLOEXEC);
 	attr.type = PERF_TYPE_SOFTWARE;

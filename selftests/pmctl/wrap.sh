@@ -36,7 +36,7 @@ printed_after() {
 	sed -n "s/^$1: //p" "$dir/events"
 }
 
-plan 71
+plan 73
 
 # perf prints its own table, with the driver's counts. perf shows no count if its clock did not
 # move, so the loops are long.
@@ -166,6 +166,8 @@ is "the kernel's perf gives the program the same samples" 3 "$(grep -c \
 for bits in "" _32; do
 	pmctl wrap -- "$here/pmctl_events$bits" >"$dir/events" 2>&1
 	is "the program$bits succeeds" 0 $?
+	is "an early dummy$bits is the driver's, and stays enabled" 'anon_inode:[perfmon_event], 1 forks' \
+		"$(printed_after "early dummy")"
 	says "the program's event$bits is the driver's" "$(printed_after hardware)" '^anon_inode:\[perfmon.* cloexec 0'
 	says "the event is closed on exec$bits if requested" "$(printed_after "closed on exec")" 'perfmon.* cloexec 1'
 	is "prctl$bits is for the events of the calling thread" "1 2" "$(printed_after prctl)"

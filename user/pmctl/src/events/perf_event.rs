@@ -2,10 +2,12 @@
 //! The kernel's own `perf_event_open(2)`, for events that the driver does not count.
 
 use std::io;
+use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::libc;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use perfmon_core::logic::event_attr::{
     PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING, PerfEventAttr,
 };
@@ -120,6 +122,39 @@ pub(crate) fn id(event: BorrowedFd<'_>) -> nix::Result<u64> {
     // SAFETY: The ioctl writes a `u64` to the pointer, which is valid for the duration of the call.
     unsafe { ioctl::id(event.as_raw_fd(), &raw mut id) }?;
     Ok(id)
+}
+
+/// Returns whether an event without a mapping has been enabled for some time: its page tells how long. Returns `false` for an
+/// inherited event on all CPUs, which has no page, and if the event's task has not run since. An event that was disabled again
+/// can't be told apart.
+pub(crate) fn has_been_enabled(event: BorrowedFd<'_>) -> bool {
+    /// The page of an event, which the kernel maps by whole pages.
+    const LENGTH: NonZeroUsize = NonZeroUsize::MIN;
+    /// The place of `time_enabled` among the 64-bit words of `struct perf_event_mmap_page`.
+    const TIME_ENABLED: usize = 3;
+    // SAFETY: `mmap` requires that it replaces no mapping in use. Without an address and MAP_FIXED, the kernel chooses an
+    // unused range.
+    let mapped = unsafe {
+        mmap(
+            None,
+            LENGTH,
+            ProtFlags::PROT_READ,
+            MapFlags::MAP_SHARED,
+            event,
+            0,
+        )
+    };
+    let Ok(page) = mapped else {
+        return false;
+    };
+    // SAFETY: `add` and `read_volatile` require an aligned pointer into memory that can be read: the mapping is a page,
+    // which has more than `TIME_ENABLED` words, and is readable until the munmap below.
+    let time_enabled = unsafe { page.cast::<u64>().add(TIME_ENABLED).read_volatile() };
+    // SAFETY: `munmap` requires that nothing uses the memory afterwards. `page` is from the mmap above with this length, and
+    // no reference to the memory exists.
+    let result = unsafe { munmap(page, LENGTH.get()) };
+    debug_assert!(result.is_ok(), "munmap of a mapping fails");
+    time_enabled != 0
 }
 
 /// Reads an event whose `read_format` has `N` words; `None` if it is pinned and the kernel had no counter for it.

@@ -2,12 +2,13 @@
 //! Dummy events of the kernel's that a program opens before its first event of the driver's. They bring the records of
 //! tasks and mappings, and the driver's events have to write to their rings, which the kernel's can't share. So they are
 //! replaced by dummies of the driver's when the program turns out to have events of the driver's. A program that has none,
-//! with software events or tracepoints, keeps them.
+//! with software events or tracepoints, keeps them. A dummy that the program has enabled is enabled again. It has another
+//! ID, since the driver and the kernel number their events independently.
 
 use std::os::fd::{AsFd, OwnedFd};
 
 use nix::errno::Errno;
-use perfmon::sys::{Driver, EventOpen};
+use perfmon::sys::{Driver, EventCall, EventOpen};
 use perfmon_core::logic::perf_event::PERF_FLAG_FD_CLOEXEC;
 
 use super::listener::{Listener, Request};
@@ -56,6 +57,16 @@ struct EarlyDummy {
     id: u64,
 }
 
+impl EarlyDummy {
+    /// Returns a copy of the kernel's event; `None` if the program has closed it, and perhaps opened another file with its
+    /// number.
+    fn find_in(&self, caller: Tid) -> Option<OwnedFd> {
+        let copy = caller.copy_descriptor(self.number).ok()?;
+        let is_same = is_kernel_event(&copy) && perf_event::id(copy.as_fd()) == Ok(self.id);
+        is_same.then_some(copy)
+    }
+}
+
 /// The dummies of the kernel's that can still be replaced.
 #[derive(Debug, Default)]
 pub(super) struct EarlyDummies(Vec<EarlyDummy>);
@@ -93,14 +104,14 @@ impl EarlyDummies {
             return;
         }
         for mut dummy in own {
-            // The program may have closed it, and opened another file with its number.
-            let is_still_there = caller.copy_descriptor(dummy.number).is_ok_and(|copy| {
-                is_kernel_event(&copy) && perf_event::id(copy.as_fd()) == Ok(dummy.id)
-            });
-            if !is_still_there {
+            let Some(kernels) = dummy.find_in(caller) else {
                 continue;
-            }
+            };
             if let Ok(event) = dummy.call.open_drivers(driver) {
+                if perf_event::has_been_enabled(kernels.as_fd()) {
+                    // If this fails, the program can still enable it.
+                    let _ = driver.call_event(event.as_fd(), EventCall::Enable { group: false });
+                }
                 // If this fails, the program keeps the kernel's event.
                 let _ = listener.replace_descriptor(
                     request,
