@@ -8,7 +8,7 @@
 
 [ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
 
-plan 19
+plan 21
 
 info=$(pmctl info 2>&1)
 is "info succeeds" 0 $?
@@ -21,6 +21,24 @@ is "doctor finds nothing wrong" 0 $?
 for interface in programs "whole system" samples; do
 	says "doctor tried: $interface" "$doctor" "^ok +$interface "
 done
+
+# Monitors of one program share its counter.
+says "doctor says that all counters are free" "$doctor" '^ok +counters +all are free$'
+sleep 300 &
+program=$!
+monitors=
+for _ in 1 2 3; do
+	pmctl stat -e instructions:u -p $program >/dev/null 2>&1 &
+	monitors="$monitors $!"
+	wait_until "has_events $!"
+done
+doctor=$(pmctl doctor 2>&1 | tr -s ' \n' ' ')
+says "doctor says how many events share a counter" "$doctor" \
+	' ok counters 1 counter in use with 3 events: pmctl \(3 events of tasks, pid [0-9]+\) has 1 counter '
+# shellcheck disable=SC2086 # words
+kill $monitors $program
+# shellcheck disable=SC2086 # words
+wait $monitors $program
 
 # A user without rights can count programs. It is no fault that such a user can't count the system.
 chmod 666 /dev/perfmon

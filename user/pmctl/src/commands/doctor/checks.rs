@@ -59,6 +59,10 @@ pub(super) const ALL_CHECKS: &[Check] = &[
         run: check_perf_users,
     },
     Check {
+        name: "counters",
+        run: check_counters,
+    },
+    Check {
         name: "KVM",
         run: check_kvm,
     },
@@ -414,10 +418,9 @@ fn check_perf_users(facts: &CheckedFacts<'_>) -> Finding {
             "perf events are open in {names}: while perfmon counts, those on hardware counters don't count \
              (<not counted>), and pinned ones fail"
         )),
-        (true, true) if has_other_owner(facts) => Finding::note(format!(
-            "no perf event is open, but other programs use the driver's counters: {}",
-            facts.trials.owners
-        )),
+        (true, true) if has_other_owner(facts) => {
+            Finding::note("no perf event is open, but other programs use the driver's counters")
+        }
         (true, true) if facts.is_blocked_by_watchdog() => {
             Finding::good("no perf event is open but the NMI watchdog's")
         }
@@ -431,6 +434,33 @@ fn check_perf_users(facts: &CheckedFacts<'_>) -> Finding {
             "perf events are open in {names}: one on a hardware counter takes all counters"
         )),
     }
+}
+
+/// Says which programs have the driver's counters, and how many events share them.
+fn check_counters(facts: &CheckedFacts<'_>) -> Finding {
+    const EVENT_KINDS: [OwnerKind; 3] = [OwnerKind::Tasks, OwnerKind::Cpus, OwnerKind::Events];
+    let trials = &facts.trials;
+    if matches!(trials.event, Trial::NotTried) {
+        return Finding::unknown(NOT_TRIED);
+    }
+    let Some(owners) = &trials.owners else {
+        return Finding::unknown("not known, since the device can't be opened");
+    };
+    let counters = owners.0.len() as u64;
+    if counters == 0 {
+        return Finding::good("all are free");
+    }
+    let of_events = owners.0.iter().map(|(_, owner)| owner);
+    let of_events = of_events.filter(|owner| EVENT_KINDS.contains(&owner.kind));
+    let events: u64 = of_events.map(|owner| u64::from(owner.users)).sum();
+    let sharing = match events {
+        0 => String::new(),
+        events => format!(" with {}", count(events, "event")),
+    };
+    Finding::good(format!(
+        "{} in use{sharing}: {owners}",
+        count(counters, "counter")
+    ))
 }
 
 /// Warns of KVM's mediated vPMU, which overwrites the counters at each entry into a guest.
@@ -477,6 +507,9 @@ fn check_rdpmc(facts: &CheckedFacts<'_>) -> Finding {
 
 /// Returns whether counters belong to another user of the driver.
 fn has_other_owner(facts: &CheckedFacts<'_>) -> bool {
+    let Some(owners) = &facts.trials.owners else {
+        return false;
+    };
     let kinds = [
         OwnerKind::Session,
         OwnerKind::Trace,
@@ -484,9 +517,7 @@ fn has_other_owner(facts: &CheckedFacts<'_>) -> bool {
         OwnerKind::Cpus,
         OwnerKind::Events,
     ];
-    kinds
-        .into_iter()
-        .any(|kind| facts.trials.owners.contains_kind(kind))
+    kinds.into_iter().any(|kind| owners.contains_kind(kind))
 }
 
 fn check_programs(facts: &CheckedFacts<'_>) -> Finding {

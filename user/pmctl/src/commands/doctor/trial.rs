@@ -67,8 +67,8 @@ pub(super) struct Trials {
     pub(super) trace: Trial,
     /// The driver keeps perf off the counters by place-holders, which are perf events that displace others.
     pub(super) has_place_holder: bool,
-    /// The programs that had counters during the trials.
-    pub(super) owners: Owners,
+    /// The programs that had counters before the trials; `None` if the device can't be opened.
+    pub(super) owners: Option<Owners>,
 }
 
 impl Trials {
@@ -82,14 +82,14 @@ impl Trials {
             has_probes: false,
             trace: Trial::NotTried,
             has_place_holder: false,
-            owners: Owners::default(),
+            owners: None,
         }
     }
 
     /// Counts the instructions of a loop twice, samples the loop, maps a page, and allocates buffers.
     pub(super) fn run() -> Self {
         let device = Device::open();
-        let owners = device.as_ref().map(Device::owners);
+        let owners = device.as_ref().ok().map(Device::owners);
         let info = device.as_ref().map(Device::info);
         let has_probes = matches!(&info, Ok(Ok(info)) if info.has_mappings);
         let has_place_holder = matches!(&info, Ok(Ok(info)) if info.has_place_holders);
@@ -111,7 +111,7 @@ impl Trials {
             has_probes,
             trace,
             has_place_holder,
-            owners: owners.unwrap_or_default(),
+            owners,
         }
     }
 }
