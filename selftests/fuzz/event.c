@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Compares events and their rings with a model: random attributes, ioctls, mappings, random bytes
- * in rings, closes, forks and kills have the errno and counts that the model predicts.
+ * in rings, closes, forks, kills and moves between cgroups have the errno and counts that the model
+ * predicts.
  *
  *     fuzz_event [--seed S] [--calls N] [--seconds N] [--threads N]
  *
@@ -11,7 +12,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "cpu.h"
@@ -37,7 +40,7 @@ static struct options options = { .seed = 1, .calls = 60000, .threads = 2 };
 static const char *const action_names[ACTIONS] = {
 	"open", "close", "dup", "enable", "disable", "reset", "id", "period", "output", "pause",
 	"other", "read", "write", "poll", "async", "map", "unmap", "remap", "protect", "junk",
-	"tail", "drain", "loop", "fork", "helper", "move",
+	"tail", "drain", "loop", "fork", "helper", "move", "enter",
 };
 
 static void random_step(struct fuzz_step *s, struct rng *r)
@@ -52,6 +55,8 @@ static void random_step(struct fuzz_step *s, struct rng *r)
 
 	memset(s, 0, sizeof(*s));
 	s->action = actions[rng_below(r, ARRAY_SIZE(actions))];
+	if (rng_once_in(r, 100))
+		s->action = ENTER;
 	if (rng_once_in(r, 400))
 		s->action = rng_once_in(r, 3) ? FORK : rng_once_in(r, 2) ? HELPER : MOVE;
 	s->slot = rng_below(r, MODEL_EVENTS);
@@ -197,6 +202,9 @@ int main(int argc, char **argv)
 	ksft_set_plan(2 + FUZZ_LEAK_CASES);
 	counts = mmap(NULL, sizeof(*counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		      -1, 0);
+	mkdir(FUZZ_CGROUPS_AT, 0755);
+	if (mount("none", FUZZ_CGROUPS_AT, "cgroup2", 0, NULL))
+		ksft_exit_fail_msg("cgroups can't be mounted\n");
 	if (counts == MAP_FAILED || module_reload(LIMITS) || leak_check_begin(&leaks) ||
 	    wait_until_idle())
 		ksft_exit_fail_msg("the device can't be opened\n");
@@ -217,5 +225,6 @@ int main(int argc, char **argv)
 	if (wait_until_idle() || module_reload(""))
 		ksft_print_msg("the module can't be loaded again\n");
 	fuzz_report_leaks(&leaks);
+	umount(FUZZ_CGROUPS_AT);
 	ksft_finished();
 }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <linux/perfmon.h>
@@ -69,6 +70,26 @@ static unsigned int take_random(__u64 *value, unsigned int n)
 	return taken;
 }
 
+/* Chooses a cgroup in place of a thread, rarely. */
+static void choose_cgroup(const struct event_fuzz *f, __u64 *value, struct model_open *o,
+			  union model_attr *attr, struct perfmon_event_open *arguments)
+{
+	struct perf_event_attr *const a = &attr->attr;
+
+	if (take_random(value, 8))
+		return;
+	o->cgroup = 1 + take_random(value, FUZZ_CGROUPS);
+	o->thread_exited = false;
+	arguments->pid = f->cgroup[o->cgroup - 1];
+	arguments->flags |= PERF_FLAG_PID_CGROUP;
+	/* Samples and records are refused on all CPUs. */
+	if (o->cpu == -1 && take_random(value, 4)) {
+		a->sample_period = 0;
+		a->comm = a->task = a->context_switch = 0;
+		o->a = *attr;
+	}
+}
+
 static bool open_event(struct event_fuzz *f, const struct fuzz_step *s)
 {
 	static const int no_cpus[] = { -2, 4095, 1 << 20 };
@@ -103,6 +124,7 @@ static bool open_event(struct event_fuzz *f, const struct fuzz_step *s)
 		o.cpu = no_cpus[take_random(&value, 3)];
 	}
 	arguments.cpu = o.cpu;
+	choose_cgroup(f, &value, &o, &attr, &arguments);
 	switch (take_random(&value, 8)) {
 	case 0 ... 2:
 		if (f->fd[s->other] >= 0) {
@@ -324,13 +346,17 @@ static bool set_async(struct event_fuzz *f, const struct fuzz_step *s)
 
 /* --- Work ------------------------------------------------------------------- */
 
-/* Returns whether read(2) starts with a count of this thread's instructions in user mode. */
+/*
+ * Returns whether read(2) starts with a count of this thread's instructions in user mode: of an event
+ * of the thread, or of one of its cgroups, which have no other task that runs.
+ */
 static bool counts_loops(const struct event_fuzz *f, int i)
 {
 	const struct model_event *e = &f->model.event[i];
 	const struct perf_event_attr *a = &e->a.attr;
 
-	return f->fd[i] >= 0 && model_count_is_known(&f->model, i) && !e->takes_turns && e->pid == f->self && e->cpu == -1 &&
+	return f->fd[i] >= 0 && model_count_is_known(&f->model, i) && !e->takes_turns &&
+	       (e->pid == f->self || model_cgroup(e)) && e->cpu == -1 &&
 	       a->type == PERF_TYPE_HARDWARE && (__u32)a->config == PERF_COUNT_HW_INSTRUCTIONS &&
 	       !a->exclude_user && a->exclude_kernel && !(a->read_format & PERF_FORMAT_GROUP);
 }
@@ -339,6 +365,7 @@ static bool count_loop(struct event_fuzz *f, const struct fuzz_step *s)
 {
 	unsigned long n = 1 + s->value % 4000;
 	__s64 before[MODEL_EVENTS], after, exact = LOOP_INSNS * n;
+	bool counts;
 	int i;
 
 	for (i = 0; i < MODEL_EVENTS; i++)
@@ -352,11 +379,13 @@ static bool count_loop(struct event_fuzz *f, const struct fuzz_step *s)
 			return fuzz_compare(f, LOOP, "read of a count", 0, after < 0 ? after : before[i]);
 		after -= before[i];
 		__atomic_add_fetch(&f->counts->loops, 1, __ATOMIC_RELAXED);
-		if (!model_counts(&f->model, i) ? after :
-		    after < exact || after > exact + LOOP_OVERHEAD_INSNS) {
+		counts = model_counts(&f->model, i) &&
+			 model_cgroup(&f->model.event[i]) <= f->inside;
+		if (!counts ? after : after < exact || after > exact + LOOP_OVERHEAD_INSNS) {
 			snprintf(f->difference, sizeof(f->difference),
 				 "event %d counts %lld for %lu loops, and is %s", i, after, n,
-				 model_counts(&f->model, i) ? "enabled" : "disabled");
+				 !model_counts(&f->model, i) ? "disabled" :
+				 counts ? "enabled" : "of another cgroup");
 			return false;
 		}
 		fuzz_compare(f, LOOP, "loop", 0, 0);
@@ -427,6 +456,23 @@ static pid_t start_helper(void)
 	return pid;
 }
 
+/* Moves process @pid, or this one if that is 0, into the first @inside of the cgroups. */
+static int enter_cgroup(const struct event_fuzz *f, int inside, pid_t pid)
+{
+	char number[16];
+	int length = snprintf(number, sizeof(number), "%d", pid);
+
+	return pwrite(f->procs[inside], number, length, 0) == length ? 0 : -errno;
+}
+
+static bool enter(struct event_fuzz *f, const struct fuzz_step *s)
+{
+	int inside = s->value % (1 + FUZZ_CGROUPS);
+
+	f->inside = inside;
+	return fuzz_compare(f, ENTER, "cgroup.procs", 0, enter_cgroup(f, inside, 0));
+}
+
 static bool change_helper(struct event_fuzz *f, const struct fuzz_step *s)
 {
 	if (f->helper_lives && s->value & 1) {
@@ -439,6 +485,9 @@ static bool change_helper(struct event_fuzz *f, const struct fuzz_step *s)
 	} else {
 		f->helper = start_helper();
 		f->helper_lives = f->helper > 0;
+		/* The cgroups count this process alone. */
+		if (f->helper_lives && f->inside && enter_cgroup(f, 0, f->helper))
+			return fuzz_compare(f, HELPER, "cgroup.procs", 0, -errno);
 	}
 	return fuzz_compare(f, HELPER, "helper", 0, f->helper < 0 ? -errno : 0);
 }
@@ -458,6 +507,8 @@ bool event_fuzz_step(struct event_fuzz *f, const struct fuzz_step *s)
 		return change_helper(f, s);
 	case MOVE:
 		return fuzz_compare(f, MOVE, "affinity", 0, pin_to_cpu(s->value % f->model.cpus));
+	case ENTER:
+		return enter(f, s);
 	case UNMAP:
 	case REMAP:
 	case PROTECT:
@@ -514,6 +565,54 @@ void event_fuzz_close_all(struct event_fuzz *f)
 		close_event(f, i);
 	}
 	fuzz_unmap_all(f);
+	if (f->inside)
+		enter_cgroup(f, 0, 0);
+	f->inside = 0;
+}
+
+/* Writes the path of one of a process's cgroups, whose number is from 1 on; 0 is the root. */
+static void cgroup_path(char *path, size_t size, unsigned int process, int number)
+{
+	const char *const formats[] = {
+		FUZZ_CGROUPS_AT, FUZZ_CGROUPS_AT "/%u", FUZZ_CGROUPS_AT "/%u/in",
+	};
+
+	snprintf(path, size, formats[number], process);
+}
+
+static int make_cgroups(struct event_fuzz *f)
+{
+	char path[64], procs[96];
+	int i;
+
+	for (i = 0; i <= FUZZ_CGROUPS; i++) {
+		cgroup_path(path, sizeof(path), f->process, i);
+		if (i) {
+			mkdir(path, 0755);
+			f->cgroup[i - 1] = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+			if (f->cgroup[i - 1] < 0)
+				return -errno;
+		}
+		snprintf(procs, sizeof(procs), "%s/cgroup.procs", path);
+		f->procs[i] = open(procs, O_WRONLY | O_CLOEXEC);
+		if (f->procs[i] < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+static void remove_cgroups(struct event_fuzz *f)
+{
+	char path[64];
+	int i;
+
+	for (i = FUZZ_CGROUPS; i; i--) {
+		cgroup_path(path, sizeof(path), f->process, i);
+		rmdir(path);
+		close(f->cgroup[i - 1]);
+		close(f->procs[i]);
+	}
+	close(f->procs[0]);
 }
 
 int event_fuzz_begin(struct event_fuzz *f, struct event_fuzz_counts *counts,
@@ -537,7 +636,7 @@ int event_fuzz_begin(struct event_fuzz *f, struct event_fuzz_counts *counts,
 	f->model.max_rate = max_rate;
 	f->unmapped = mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	f->device = device_open(O_RDONLY);
-	if (err || f->unmapped == MAP_FAILED || f->device < 0)
+	if (err || f->unmapped == MAP_FAILED || f->device < 0 || make_cgroups(f))
 		return -ENODEV;
 	change_helper(f, &helper);
 	return 0;
@@ -550,5 +649,6 @@ void event_fuzz_end(struct event_fuzz *f)
 	event_fuzz_close_all(f);
 	if (f->helper_lives)
 		change_helper(f, &end);
+	remove_cgroups(f);
 	close(f->device);
 }

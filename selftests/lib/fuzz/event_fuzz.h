@@ -21,10 +21,14 @@
 #define MAX_ERRNO	134
 #define PIECES		12
 
+/* Where the caller has mounted cgroups of version 2. Each process makes its own, a chain, there. */
+#define FUZZ_CGROUPS_AT	"/tmp/fuzz_cgroups"
+#define FUZZ_CGROUPS	2
+
 enum fuzz_action {
 	OPEN, CLOSE, DUP, ENABLE, DISABLE, RESET, ID, PERIOD, OUTPUT, PAUSE, OTHER, READ, WRITE,
 	POLL, ASYNC, MAP, UNMAP, REMAP, PROTECT, JUNK, TAIL, DRAIN, LOOP, FORK, HELPER, MOVE,
-	ACTIONS,
+	ENTER, ACTIONS,
 };
 
 struct fuzz_step {
@@ -70,6 +74,9 @@ struct event_fuzz {
 	struct mapping_piece piece[PIECES];
 	pid_t helper;			/* a process that can be sampled */
 	bool helper_lives;
+	int cgroup[FUZZ_CGROUPS];	/* descriptors of directories; the second is in the first */
+	int procs[1 + FUZZ_CGROUPS];	/* their files cgroup.procs, after that of the root */
+	int inside;			/* how many of the cgroups this process is in */
 	char *unmapped;			/* an address without memory */
 	char difference[200];
 };
@@ -81,7 +88,7 @@ void event_fuzz_end(struct event_fuzz *f);
 /* Executes a step. Returns false if the device and the model differ: see f->difference. */
 bool event_fuzz_step(struct event_fuzz *f, const struct fuzz_step *s);
 
-/* Unmaps and closes all events. */
+/* Unmaps and closes all events, and leaves the cgroups. */
 void event_fuzz_close_all(struct event_fuzz *f);
 
 #endif

@@ -174,18 +174,34 @@ static bool wants_turns(const struct model_open *o)
 
 static bool can_not_take_turns(const struct model_open *o)
 {
-	return wants_turns(o) && o->a.attr.type != PERF_TYPE_SOFTWARE &&
-	       (o->a.attr.exclusive || o->a.attr.sample_period);
+	return wants_turns(o) && (o->cgroup || (o->a.attr.type != PERF_TYPE_SOFTWARE &&
+						(o->a.attr.exclusive || o->a.attr.sample_period)));
+}
+
+/* Returns the `pid` of the event, which is less than -1 for a cgroup. */
+static int target_of(const struct model_open *o)
+{
+	return o->cgroup ? -1 - o->cgroup : o->pid;
+}
+
+/* Returns whether an event of a cgroup can't have the attributes. Its records need a CPU. */
+static bool is_not_for_cgroup(const struct model_open *o)
+{
+	const struct perf_event_attr *a = &o->a.attr;
+
+	return a->exclusive || (o->cpu < 0 && (a->sample_period || a->comm || a->task ||
+					       a->context_switch || a->cgroup || a->mmap ||
+					       a->mmap2 || a->mmap_data));
 }
 
 static bool fits_group(const struct event_model *m, int leader, const struct model_open *o)
 {
 	const struct model_event *e = &m->event[leader];
-	bool inherit = o->a.attr.inherit && o->pid >= 0;
+	bool inherit = o->a.attr.inherit && target_of(o) >= 0;
 
 	if (e->takes_turns && !wants_turns(o))
 		return false;
-	return e->leader == NO_EVENT && same_target(e, o->pid, o->cpu) && e->inherit == inherit &&
+	return e->leader == NO_EVENT && same_target(e, target_of(o), o->cpu) && e->inherit == inherit &&
 	       e->a.attr.inherit_thread == o->a.attr.inherit_thread && !o->a.attr.pinned &&
 	       !o->a.attr.exclusive;
 }
@@ -210,14 +226,13 @@ int model_open(struct event_model *m, int i, const struct model_open *o)
 		return -EBADF;
 	if (o->cpu >= m->cpus || o->cpu < -1)
 		return -EINVAL;
-	/* The fuzzer passes no descriptor of a cgroup. */
-	if (o->flags & PERF_FLAG_PID_CGROUP)
+	if (o->flags & PERF_FLAG_PID_CGROUP && !o->cgroup)
 		return -EBADF;
-	if (o->pid < 0 && o->cpu < 0)
+	if (!o->cgroup && o->pid < 0 && o->cpu < 0)
 		return -EINVAL;
 	if (o->thread_exited)
 		return -ESRCH;
-	if (can_not_take_turns(o))
+	if (can_not_take_turns(o) || (o->cgroup && is_not_for_cgroup(o)))
 		return -EOPNOTSUPP;
 	if (wants_turns(o) && !leads && ~a.attr.read_format & TIMES)
 		return -EINVAL;
@@ -228,9 +243,9 @@ int model_open(struct event_model *m, int i, const struct model_open *o)
 	*e = (struct model_event) {
 		.open = true,
 		.a = a,
-		.pid = o->pid,
+		.pid = target_of(o),
 		.cpu = o->cpu,
-		.inherit = a.attr.inherit && o->pid >= 0,
+		.inherit = a.attr.inherit && target_of(o) >= 0,
 		.leader = leads ? o->group : NO_EVENT,
 		.takes_turns = wants_turns(o) && (!leads || m->event[o->group].takes_turns),
 		.enabled = !a.attr.disabled,
@@ -279,7 +294,7 @@ int model_map(struct event_model *m, int i, size_t pages, size_t first, bool sha
 	struct model_event *e = &m->event[i];
 	size_t ring = pages - 1;
 
-	if ((e->inherit && e->cpu < 0) || !shared || first || ring & (ring - 1))
+	if (((e->inherit || model_cgroup(e)) && e->cpu < 0) || !shared || first || ring & (ring - 1))
 		return -EINVAL;
 	/*
 	 * All mappings have the size of the ring that the event writes to, which may be

@@ -39,7 +39,7 @@ struct model_event {
 	bool open;
 	unsigned int areas;	/* number of mappings, which keep the event */
 	union model_attr a;
-	int pid, cpu;		/* the thread's id (not 0) or -1; the CPU or -1 */
+	int pid, cpu;		/* the thread's id (not 0), -1, or less for a cgroup; the CPU or -1 */
 	bool inherit;		/* never for an event of a CPU */
 	int leader;		/* another event, or NO_EVENT */
 	bool takes_turns;	/* on the counters */
@@ -62,6 +62,7 @@ struct model_open {
 	bool unreadable;	/* the pointer to attr is bad */
 	int pid;		/* a thread's id (not 0) or -1 */
 	bool thread_exited;	/* the thread has exited */
+	int cgroup;		/* the number, from 1 on, of a cgroup in place of the thread; or 0 */
 	int cpu;
 	int group;		/* an open event, or NO_EVENT */
 	bool bad_group;		/* the group's descriptor is not one of an event */
@@ -73,6 +74,12 @@ struct model_open {
 static inline bool model_is_there(const struct model_event *e)
 {
 	return e->open || e->areas;
+}
+
+/* Returns the number of the cgroup that the event is of, from 1 on, or 0. */
+static inline int model_cgroup(const struct model_event *e)
+{
+	return e->pid < -1 ? -1 - e->pid : 0;
 }
 
 /* Returns the result that @attr alone decides: its size, and its members. */
