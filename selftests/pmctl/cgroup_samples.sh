@@ -43,7 +43,7 @@ is_near() { check "$1 ($3)" [ "${3:-0}" -ge $(($2 - 10)) -a "${3:-0}" -le $(($2 
 
 # perf's own samples are compared if the kernel counts cgroups, as Debian's does.
 of_kernel=$(grep -c '^perf_event' /proc/cgroups)
-plan $((41 + 4 * of_kernel))
+plan $((45 + 4 * of_kernel))
 
 try pmctl record -q --all-cgroups -- true
 is "without cgroups none is recorded" 125 $?
@@ -84,6 +84,14 @@ busy=$!
 wait_until "grep -q . $root/a/b/cgroup.procs"
 try pmctl top --stdio --cgroups --delay 1 --iterations 2 >table
 is "top --cgroups ends after its tables" 0 $?
+# On a terminal each table takes the place of the previous one, until the terminal hangs up. The key has no
+# effect; the second wait is for a later table.
+output=$(pmctl_terminal 24 80 -w ' /a/b' -k x -w ' /a/b' -o screen -h 100 -- pmctl top --cgroups --delay 0.5 2>&1)
+is "top --cgroups on a terminal ends when the terminal hangs up" 129 $?
+echo "$output" | sed 's/^/# /'
+check "each table begins on an empty screen" [ "$(grep -o '.\[H.\[2J' screen | wc -l)" -ge 2 ]
+is "each line of a screen fits" "" "$(tr -d '\r' <screen | sed 's/\x1b\[[0-9;]*[A-Za-z]//g' | grep -E '.{81}')"
+says "the screen has the rows of the tables" "$(tr -d '\r' <screen)" '^ *[0-9,]{8,} +[0-9,]{8,} +[0-9.]+  /a/b$'
 kill $busy
 wait $busy 2>/dev/null
 sed 's/^/# /' table
