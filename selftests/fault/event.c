@@ -4,8 +4,8 @@
  * allocation or copy, then of its second, and so on until each has failed once:
  *
  * - PERFMON_EVENT_OPEN, of tasks, CPUs and cgroups, and mmap(2) fail with ENOMEM or EFAULT, leave
- *   nothing behind, and work when they are repeated; other events continue to count. The failure hits this thread, or the
- *   kernel's workers, which register probes for the call;
+ *   nothing behind, and work when they are repeated; other events continue to count. The failure
+ *   hits this thread, or the kernel's workers, which register probes for the call;
  * - a new task is counted to the instruction, or read(2) of the sum is EIO.
  *
  * kmemleak finds leaks at the end of the run.
