@@ -44,7 +44,10 @@ static const struct kept {
 	{ 0x600, 0xffffc90012345000, false },		/* DS_AREA */
 	{ 0x3f1, 3, false },				/* PEBS_ENABLE */
 	{ 0x3f2, 6, false },				/* PEBS_DATA_CFG: format 4 */
-	{ 0x3f6, 1234, false },			/* PEBS_LD_LAT: format 3 */
+	{ 0x3f6, 1234, false },			/* PEBS_LD_LAT */
+	{ 0x1a6, 0x10001, false },			/* OFFCORE_RSP_0, OFFCORE_RSP_1 */
+	{ 0x1a7, 0x10002, false },
+	{ 0x3f7, 0x12, false },				/* PEBS_FRONTEND */
 	{ MSR_IA32_PMC_GP_CFG_B(2), 1, false },
 	{ MSR_IA32_PMC_GP_CFG_C(2), 0xfffff123, false },
 	{ MSR_IA32_PMC_FX_CFG_B(0), 2, false },

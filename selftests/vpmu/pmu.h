@@ -65,12 +65,38 @@ struct pmu {
 	bool clocks;		/* MPERF, APERF */
 	bool thermal;		/* thermal status of the core and the package */
 	unsigned int energy;	/* ENERGY_*: energy status */
+	/* Extra registers, which the model has: OFFCORE_RSP_*, PEBS_LD_LAT, PEBS_FRONTEND */
+	unsigned int offcore;
+	bool load_latency, frontend;
 };
 
 /* CPUID does not report the energy registers of Intel: $ENERGY is a bit map of these. */
 #define ENERGY_PACKAGE	1
 #define ENERGY_CORES	2
 #define ENERGY_MEMORY	4
+
+/* Intel SDM, volume 4, tables of the models that the tests run on */
+static inline void pmu_describe_extra(struct pmu *p, unsigned int version)
+{
+	const unsigned int model = (version >> 4 & 0xf) | (version >> 12 & 0xf0);
+
+	switch (model) {
+	case 0x1a: /* Nehalem */
+		p->offcore = 1;
+		p->load_latency = true;
+		break;
+	case 0x5e: /* Skylake, and servers */
+	case 0x55:
+	case 0x6a: /* Ice Lake */
+	case 0x8f: /* Sapphire Rapids */
+		p->frontend = true;
+		/* fallthrough */
+	case 0x3c: /* Haswell */
+		p->offcore = 2;
+		p->load_latency = true;
+		break;
+	}
+}
 
 /* Intel SDM, volume 2A, "CPUID", leaves 01H, 0AH and 23H */
 static inline bool pmu_describe_intel(struct pmu *p)
@@ -93,6 +119,7 @@ static inline bool pmu_describe_intel(struct pmu *p)
 		p->reload_fixed = ebx;
 	}
 	__get_cpuid(1, &eax, &ebx, &ecx, &edx);
+	pmu_describe_extra(p, eax);
 	p->capabilities = ecx & (1U << 15);
 	if (p->capabilities && !msr_read(0, MSR_IA32_PERF_CAPABILITIES, &cap)) {
 		p->full_width = cap & PERF_CAP_FULL_WRITE;

@@ -29,6 +29,8 @@ enum register_presence {
 	INTEL_RELOAD,
 	INTEL_RELOAD_FIXED,
 	INTEL_CAPABILITIES,	/* read-only */
+	INTEL_OFFCORE,
+	INTEL_LATENCY_FRONTEND,
 	INTEL_LBR,
 	INTEL_LBR_STACK,
 	INTEL_LBR_INFO,
@@ -63,7 +65,7 @@ static const struct register_block blocks[] = {
 	{ 0x186, 10, 1, INTEL_GENERAL },
 	{ 0x19c, 1, 1, INTEL_THERMAL },		/* status; writes are ignored */
 	{ 0x1a2, 1, 1, INTEL_THERMAL_READ_ONLY },
-	{ 0x1a6, 2, 1, NEVER },			/* OFFCORE_RSP */
+	{ 0x1a6, 2, 1, INTEL_OFFCORE },		/* OFFCORE_RSP */
 	{ 0x1b1, 1, 1, INTEL_THERMAL },
 	{ 0x1c8, 2, 1, INTEL_LBR },		/* LBR_SELECT, LBR_TOS */
 	{ 0x1d9, 1, 1, ANY },			/* DEBUGCTL */
@@ -78,7 +80,7 @@ static const struct register_block blocks[] = {
 	{ 0x392, 1, 1, INTEL_V4_READ_ONLY },	/* GLOBAL_INUSE */
 	{ 0x394, 3, 1, NEVER },			/* uncore */
 	{ 0x3f1, 2, 1, NEVER },			/* PEBS */
-	{ 0x3f6, 2, 1, NEVER },
+	{ 0x3f6, 2, 1, INTEL_LATENCY_FRONTEND },	/* PEBS_LD_LAT, PEBS_FRONTEND */
 	{ 0x4c1, 10, 1, INTEL_FULL_WIDTH },
 	{ 0x600, 1, 1, NEVER },			/* DS_AREA */
 	{ 0x606, 1, 1, INTEL_ENERGY_READ_ONLY },
@@ -96,6 +98,7 @@ static const struct register_block blocks[] = {
 	{ 0xdc0, 32, 1, INTEL_LBR_INFO },
 	{ 0xe01, 2, 1, NEVER },			/* uncore */
 	{ 0x1200, 32, 1, INTEL_ARCH_LBR },
+	{ 0x1328, 2, 1, NEVER },		/* SNOOP_RSP: of small cores */
 	{ 0x14ce, 2, 1, INTEL_ARCH_LBR },	/* LBR_CTL, LBR_DEPTH */
 	{ 0x1500, 32, 1, INTEL_ARCH_LBR },
 	{ 0x1600, 32, 1, INTEL_ARCH_LBR },
@@ -151,6 +154,10 @@ static __u64 present_registers(const struct pmu *p, enum register_presence prese
 		return p->reload_fixed;
 	case INTEL_CAPABILITIES:
 		return p->capabilities ? ALL : 0;
+	case INTEL_OFFCORE:
+		return (1ULL << p->offcore) - 1;
+	case INTEL_LATENCY_FRONTEND:
+		return (p->load_latency ? 1 : 0) | (p->frontend ? 2 : 0);
 	case INTEL_LBR:
 		return branch_records()->newest ? ALL : 0;
 	case INTEL_LBR_STACK:
