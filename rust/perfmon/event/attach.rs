@@ -6,8 +6,8 @@ use super::{
     context::{Context, HeldContext},
     event::Event,
     slot::{
-        self, refresh, with_windows_closed, Readings, Slot, SlotMemory, Slots, INITIAL_SLOTS,
-        MAX_SLOTS,
+        self, refresh, with_windows_closed, Readings, RegisterConflicts, Slot, SlotMemory, Slots,
+        INITIAL_SLOTS, MAX_SLOTS,
     },
     switch::{load_current, mark_current_missed},
     table::{self, TASKS},
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     cpu::{on_cpu, on_each_online, pin, possible_cpus, timestamp, ThisCpu},
-    logic::{admission::OwnCounters, event_config::EventConfig},
+    logic::{admission::OwnCounters, event_config::EventConfig, extra_registers::ExtraValue},
     ownership::{has_incapable_cpu, OWNERSHIP},
     percpu,
     sys::{cgroup::Cgroup, ffi},
@@ -104,6 +104,15 @@ pub(super) fn own_counters(target: &Target, config: &EventConfig) -> OwnCounters
     with_context(target, |_, slots| slot::own_counters(slots, config, cpu)).unwrap_or_default()
 }
 
+/// Returns the conflicts of the extra register of a new event with the target's events.
+pub(super) fn register_conflicts(target: &Target, extra: ExtraValue) -> RegisterConflicts {
+    let cpu = target.cpu();
+    let conflicts = with_context(target, |_, slots| {
+        slot::register_conflicts(slots, extra, cpu)
+    });
+    conflicts.unwrap_or_default()
+}
+
 /// Returns whether the slots have an exclusive group other than that of `leader`.
 fn has_other_exclusive_group(slots: &Slots, leader: Option<&Event>) -> bool {
     slots.iter().any(|slot| {
@@ -113,7 +122,8 @@ fn has_other_exclusive_group(slots: &Slots, leader: Option<&Event>) -> bool {
 
 /// The reason why an event could not be attached to its target.
 pub(super) enum AttachError {
-    /// Another event of the target has got the counter since it was chosen: the caller chooses again.
+    /// Another event of the target has got the counter or the extra register since it was chosen: the caller chooses
+    /// again.
     CounterTaken,
     /// The context has this number of slots, and no memory for one more.
     Full(usize),
@@ -191,7 +201,8 @@ fn add_slot(
 /// # Errors
 ///
 /// EBUSY if one of these events excludes another, or the context has [`MAX_SLOTS`] slots.
-/// [`AttachError::CounterTaken`] if an event of the context has got the new event's counter since it was chosen.
+/// [`AttachError::CounterTaken`] if an event of the context has got the new event's counter or extra register since it
+/// was chosen.
 fn check_compatible(
     slots: &mut Slots,
     event: &Event,
@@ -216,7 +227,9 @@ fn check_compatible(
     } else {
         own_counters.taken()
     };
-    if taken_counters & event.counters() != 0 {
+    let is_excluded =
+        |extra| slot::register_conflicts(slots, extra, cpu).exclude(event.config.takes_turns);
+    if taken_counters & event.counters() != 0 || event.config.extra.is_some_and(is_excluded) {
         return Err(AttachError::CounterTaken);
     }
     Ok(())

@@ -158,7 +158,10 @@ impl Descriptor for Event {
             file,
             "perfmon-event:\t{}\nselect:\t{:#x}\ncounter:\t{}\npid:\t{}\ncpu:\t{}\n",
             self.id,
-            self.config.select_on(counter).stopped(),
+            self.config
+                .select_on(counter)
+                .without_extra_register()
+                .stopped(),
             if counter.is_none() {
                 -1
             } else {

@@ -246,17 +246,17 @@ fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result 
 ///
 /// # Errors
 ///
-/// EBUSY if no counter is left that can count the event, or there are too few counters for its group to ever have a
-/// turn. EIO if the counter does not hold what is written to it. ESRCH if the task exits. ENOMEM if there is no memory.
+/// EBUSY if no counter or extra register is left that can count the event, or there are too few counters for its group to
+/// ever have a turn. EOPNOTSUPP if the CPUs lack the extra register, EINVAL if it refuses the value. EIO if the counter does not hold what is written to it. ESRCH if the task exits. ENOMEM if there is no memory.
 fn new_attached_event(
-    config: EventConfig,
+    mut config: EventConfig,
     mut target: Target,
     leader: Option<&Event>,
     id: u64,
 ) -> Result<Pin<KBox<Event>>> {
     let place = target.place();
     loop {
-        let counters = take_counters(&config, &target)?;
+        let counters = take_counters(&mut config, &target)?;
         let joined_group = leader.map(|leader| leader.own_group.clone());
         let event = Event::new(config, counters, target, joined_group, id, on_last_sample);
         let event = KBox::pin_init(event, GFP_KERNEL_ACCOUNT);

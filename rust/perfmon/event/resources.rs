@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The resources of an event: its counters, branch records, and sample rate.
+//! The resources of an event: its counters, extra register, branch records, and sample rate.
 
-use super::{attach::own_counters, event::ChosenCounters, reassign, target::Target};
+use super::{
+    attach::{own_counters, register_conflicts},
+    event::ChosenCounters,
+    reassign,
+    target::Target,
+};
 use crate::{
     logic::{
         admission::{choose_counter, turn_counters, Offers},
@@ -22,15 +27,62 @@ pub(super) fn max_sample_rate() -> u32 {
 
 /// Takes a counter that can count an event together with the events that its target has now; [`CounterId::NONE`] for
 /// an event that counts nothing. For an event that takes turns, also takes the counters on which other events of the
-/// target take turns: these suffice if no counter is free.
+/// target take turns: these suffice if no counter is free. Also takes the extra register that the event needs, and
+/// [uses another one](EventConfig::swap_extra_register) if that is in use.
 ///
 /// # Errors
 ///
-/// ENOENT if the event's CPU is of a kind that does not count the event. EBUSY if no counter is left that can count the
-/// event. EIO if the counter does not hold what is written to it. ENOMEM if there is no memory.
+/// ENOENT if the event's CPU is of a kind that does not count the event. EBUSY if no counter or extra register is left
+/// that can count the event. EOPNOTSUPP if the CPUs lack the extra register, EINVAL if it refuses the value. EIO if the
+/// counter does not hold what is written to it. ENOMEM if there is no memory.
+pub(super) fn take_counters(config: &mut EventConfig, target: &Target) -> Result<ChosenCounters> {
+    if config.extra.is_some() {
+        take_with_register(config, target)
+    } else {
+        take_counters_only(config, target)
+    }
+}
+
+/// Does what [`take_counters`] does, for an event that needs an extra register.
+#[cold]
+#[inline(never)]
+fn take_with_register(config: &mut EventConfig, target: &Target) -> Result<ChosenCounters> {
+    let is_in_use = |config: &EventConfig| {
+        let ownership = OWNERSHIP.lock();
+        config
+            .extra
+            .is_some_and(|extra| ownership.has_register_value(extra))
+    };
+    // Prefers a register that has the value, which leaves the other one to other values.
+    if !is_in_use(config) && config.swap_extra_register() && !is_in_use(config) {
+        config.swap_extra_register();
+    }
+    // An event that takes turns shares a register with other values only if there is no other way.
+    for shares_in_turns in [false, true] {
+        if shares_in_turns && !config.takes_turns {
+            break;
+        }
+        // Both registers, and then the first one again.
+        for _ in 0..2 {
+            let conflicts = config.extra.map(|extra| register_conflicts(target, extra));
+            if conflicts.is_some_and(|conflicts| !conflicts.exclude(shares_in_turns)) {
+                match take_counters_only(config, target) {
+                    Err(error) if error == EBUSY => {}
+                    result => return result,
+                }
+            }
+            if !config.swap_extra_register() {
+                break;
+            }
+        }
+    }
+    Err(EBUSY)
+}
+
+/// Does what [`take_counters`] does, with the extra register that `config` has, if any.
 // Not inlined, so that its frame, which has the users of a counter, is not on the stack of what is called afterwards.
 #[inline(never)]
-pub(super) fn take_counters(config: &EventConfig, target: &Target) -> Result<ChosenCounters> {
+fn take_counters_only(config: &EventConfig, target: &Target) -> Result<ChosenCounters> {
     let check_cpu = |ownership: &Ownership| match target {
         Target::Cpu(cpu) | Target::Cgroup(_, Some(cpu)) => {
             ownership.check_cpu(*cpu)?;
@@ -56,10 +108,16 @@ pub(super) fn take_counters(config: &EventConfig, target: &Target) -> Result<Cho
         if config.exclusive {
             ownership.begin_exclusive(place.kind)?;
         }
-        let chosen_counters =
+        let register_result = match config.extra {
+            Some(extra) => ownership.check_register(place, extra),
+            None => Ok(()),
+        };
+        let chosen_counters = register_result.and_then(|()| {
             choose_counters(config, &ownership.offers(place, config, own_counters))
-                .or_else(|| reassign::free_counter(ownership, config).map(ChosenCounters::only));
-        let result = chosen_counters.ok_or(EBUSY).and_then(|counters| {
+                .or_else(|| reassign::free_counter(ownership, config).map(ChosenCounters::only))
+                .ok_or(EBUSY)
+        });
+        let result = chosen_counters.and_then(|counters| {
             let branches = config.sampling.branches.map(|stack| stack.branches);
             if let Some(branches) = branches {
                 ownership.begin_branches(branches)?;
@@ -72,6 +130,9 @@ pub(super) fn take_counters(config: &EventConfig, target: &Target) -> Result<Cho
         });
         if result.is_err() && config.exclusive {
             ownership.end_exclusive(place.kind);
+        }
+        if let (Ok(_), Some(extra)) = (&result, config.extra) {
+            ownership.begin_register(place, extra);
         }
         result
     })
@@ -104,13 +165,16 @@ fn choose_counters(config: &EventConfig, offers: &Offers) -> Option<ChosenCounte
     })
 }
 
-/// Releases what [`take_counters`] took: the counters, as the mask `counters`, the branch records, and the exclusive
-/// use.
+/// Releases what [`take_counters`] took: the counters, as the mask `counters`, the extra register, the branch records, and
+/// the exclusive use.
 pub(super) fn release_resources(counters: u64, config: &EventConfig, place: EventPlace) {
     if !config.takes_counter() {
         return;
     }
     let mut ownership = OWNERSHIP.lock();
+    if let Some(extra) = config.extra {
+        ownership.end_register(place, extra);
+    }
     ownership.unshare_counters(place, counters, config);
     if config.sampling.branches.is_some() {
         ownership.end_branches();

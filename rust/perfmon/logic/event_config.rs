@@ -9,6 +9,7 @@
 
 use super::cache_events::cache_event;
 use super::core_kinds::{CoreKind, CoreKinds, Encodings};
+use super::cores::Core;
 use super::counter::{CounterId, CounterKind};
 use super::cpuid::Capabilities;
 use super::event_attr::{
@@ -17,10 +18,21 @@ use super::event_attr::{
 };
 use super::event_counters::EventCounters;
 use super::evtsel::EventSelect;
+use super::extra_registers::{ExtraRegister, ExtraValue};
 use super::hardware_events::hardware_event;
 use super::precise;
 use super::sampling::Sampling;
 use super::sharing::Demand;
+
+/// Another extra register that can count the same event ([`ExtraRegister::interchangeable_register`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Alternative {
+    register: ExtraRegister,
+    /// The event of the register, with the modes.
+    select: EventSelect,
+    /// The bits of the general counters that can count this event.
+    general: u64,
+}
 
 /// An event that these CPUs can count, or a dummy, which takes no counter and exists for its records
 /// ([`Self::takes_counter`]).
@@ -43,6 +55,10 @@ pub struct EventConfig {
     pub fixed: Option<CounterId>,
     /// The bits of the general counters that can count the event, on all kinds of cores that count it.
     pub general: u64,
+    /// The extra register that the event needs, and its value.
+    pub extra: Option<ExtraValue>,
+    /// The other extra register with which the event can be counted.
+    alternative: Option<Alternative>,
     /// The event is off until it is enabled.
     pub disabled: bool,
     /// New tasks that the task creates are counted, too.
@@ -88,11 +104,17 @@ impl EventConfig {
                 None => return Err(InvalidAttr::Unsupported),
             }
         }
-        let (encodings, counters) = encode(attr, &sampling, common, kinds)?;
+        let (encodings, counters, extra) = encode(attr, &sampling, common, kinds)?;
         let select = encodings.first().ok_or(InvalidAttr::NoEvent)?;
+        let (extra, alternative) = match extra {
+            Some(Extra { value, alternative }) => (Some(value), alternative),
+            None => (None, None),
+        };
         // INVARIANT: There is a counter in `EventCounters`.
         Ok(Self {
             encodings,
+            extra,
+            alternative,
             counts_on_all_cpus: encodings.are_on_all(kinds),
             is_same_on_all_cpus: encodings.are_same_on(kinds),
             ..Self::from_parts(attr, select, counters, sampling)
@@ -140,6 +162,8 @@ impl EventConfig {
             is_same_on_all_cpus: true,
             fixed,
             general,
+            extra: None,
+            alternative: None,
             disabled: attr.has(PerfEventAttr::DISABLED),
             inherit: attr.has(PerfEventAttr::INHERIT),
             inherit_thread: attr.has(PerfEventAttr::INHERIT_THREAD),
@@ -150,6 +174,25 @@ impl EventConfig {
             takes_turns: false,
             sampling,
         }
+    }
+
+    /// Uses the other extra register that can count the event, with its event select. A second call undoes this. Returns
+    /// false without a change if there is no other register.
+    pub fn swap_extra_register(&mut self) -> bool {
+        let (Some(extra), Some(other)) = (&mut self.extra, self.alternative) else {
+            return false;
+        };
+        // INVARIANT: There is a counter in `Alternative::general`.
+        self.alternative = Some(Alternative {
+            register: extra.register,
+            select: self.select,
+            general: self.general,
+        });
+        extra.register = other.register;
+        self.select = other.select;
+        self.general = other.general;
+        self.encodings.set(extra.kind, other.select);
+        true
     }
 
     /// Returns whether the event counts something.
@@ -234,9 +277,15 @@ const fn check_support(attr: &PerfEventAttr) -> Result<(), InvalidAttr> {
         PerfEventAttr::EXCLUDE_HOST | PerfEventAttr::AUX_OUTPUT | PerfEventAttr::SIGTRAP;
 
     let has_aux = attr.aux_sample_size != 0 || attr.aux_action != 0;
-    // `config1` to `config4` are values for registers besides the event select, which no event of this module needs.
-    let has_extra_config =
-        attr.config1 != 0 || attr.config2 != 0 || attr.config3 != 0 || attr.config4 != 0;
+    // `config1` to `config4` are values for registers besides the event select. Only raw events can have one.
+    let is_general = matches!(
+        attr.type_,
+        PERF_TYPE_HARDWARE | PERF_TYPE_HW_CACHE | PERF_TYPE_SOFTWARE
+    );
+    let has_extra_config = is_general && attr.config1 != 0
+        || attr.config2 != 0
+        || attr.config3 != 0
+        || attr.config4 != 0;
     if attr.has(REFUSED_FLAGS) || has_aux || has_extra_config {
         Err(InvalidAttr::Unsupported)
     } else {
@@ -255,24 +304,32 @@ const fn register_select(select: EventSelect, counter: CounterId) -> EventSelect
     }
 }
 
-/// Returns the event selects of the attribute, with its modes, on the kinds of cores that count the event, and the
-/// counters that can count it on all of these kinds.
+/// The extra register of an event, and the one that can take its place.
+struct Extra {
+    value: ExtraValue,
+    alternative: Option<Alternative>,
+}
+
+/// Returns the event selects of the attribute, with its modes, on the kinds of cores that count the event, the
+/// counters that can count it on all of these kinds, and its extra register. Only raw events, which one kind counts, have
+/// an extra register.
 fn encode(
     attr: &PerfEventAttr,
     sampling: &Sampling,
     common: &Capabilities,
     kinds: &CoreKinds,
-) -> Result<(Encodings, EventCounters), InvalidAttr> {
+) -> Result<(Encodings, EventCounters, Option<Extra>), InvalidAttr> {
     let only_kind = only_kind(attr, kinds)?;
     let mut encodings = Encodings::NONE;
     let mut counters: Option<EventCounters> = None;
+    let mut extra = None;
     let mut first_error = None;
     for kind in kinds
         .iter()
         .filter(|kind| only_kind.is_none_or(|only| only == *kind))
     {
-        let (select, new_counters) =
-            match encode_for(attr, sampling, &kinds.capabilities(kind, common)) {
+        let (select, new_counters, new_extra) =
+            match encode_for(attr, sampling, kind, &kinds.capabilities(kind, common)) {
                 Ok(encoding) => encoding,
                 Err(error) => {
                     first_error = first_error.or(Some(error));
@@ -280,24 +337,26 @@ fn encode(
                 }
             };
         encodings.set(kind, select);
+        extra = new_extra;
         counters = Some(match counters {
             Some(counters) => counters.intersection(new_counters)?,
             None => new_counters,
         });
     }
     match counters {
-        Some(counters) => Ok((encodings, counters)),
+        Some(counters) => Ok((encodings, counters, extra)),
         None => Err(first_error.unwrap_or(InvalidAttr::NoEvent)),
     }
 }
 
-/// Returns the event select of the attribute, with its modes, and the counters that can count the event, on CPUs with
-/// these capabilities.
+/// Returns the event select of the attribute, with its modes, the counters that can count the event, and its extra
+/// register, on CPUs of this kind, which have these capabilities.
 fn encode_for(
     attr: &PerfEventAttr,
     sampling: &Sampling,
+    kind: CoreKind,
     capabilities: &Capabilities,
-) -> Result<(EventSelect, EventCounters), InvalidAttr> {
+) -> Result<(EventSelect, EventCounters, Option<Extra>), InvalidAttr> {
     let microarchitecture = capabilities.microarchitecture;
     // The lower half is the event; `only_kind` has checked the upper half.
     let number = attr.config as u32;
@@ -310,11 +369,71 @@ fn encode_for(
         !attr.has(PerfEventAttr::EXCLUDE_USER),
         !attr.has(PerfEventAttr::EXCLUDE_KERNEL),
     );
-    let mut counters = EventCounters::new(select, capabilities, microarchitecture)?;
-    if attr.has(PerfEventAttr::PRECISE_IP) {
-        counters = counters.only(precise::counters(attr, sampling, select, capabilities)?)?;
+    let counters = counters_for(attr, sampling, select, capabilities)?;
+    match extra_for(attr, sampling, select, kind, capabilities)? {
+        Some(extra) => Ok((select.with_extra_register(), counters, Some(extra))),
+        None => Ok((select, counters, None)),
     }
-    Ok((select, counters))
+}
+
+/// Returns the counters that can count an event, on CPUs with these capabilities.
+fn counters_for(
+    attr: &PerfEventAttr,
+    sampling: &Sampling,
+    select: EventSelect,
+    capabilities: &Capabilities,
+) -> Result<EventCounters, InvalidAttr> {
+    let counters = EventCounters::new(select, capabilities, capabilities.microarchitecture)?;
+    if attr.has(PerfEventAttr::PRECISE_IP) {
+        counters.only(precise::counters(attr, sampling, select, capabilities)?)
+    } else {
+        Ok(counters)
+    }
+}
+
+/// Returns the extra register of an event, with the value that `config1` of the attribute gives.
+///
+/// # Errors
+///
+/// [`InvalidAttr::Invalid`] if the register does not have all bits of the value, or the event has no register and the value
+/// is not 0.
+fn extra_for(
+    attr: &PerfEventAttr,
+    sampling: &Sampling,
+    select: EventSelect,
+    kind: CoreKind,
+    capabilities: &Capabilities,
+) -> Result<Option<Extra>, InvalidAttr> {
+    let value = attr.config1;
+    let core = Core::for_microarchitecture(capabilities.microarchitecture);
+    let events = core.extra_register_event(select);
+    let Some((events, (register, mask))) = events.and_then(|it| Some((it, it.register?))) else {
+        return match value {
+            0 => Ok(None),
+            _ => Err(InvalidAttr::Invalid),
+        };
+    };
+    if value & !mask != 0 {
+        return Err(InvalidAttr::Invalid);
+    }
+    let alternative = events
+        .alternative(core.extra_register_events, value)
+        .and_then(|(register, events)| {
+            let select = events.first_select(select);
+            let counters = counters_for(attr, sampling, select, capabilities).ok()?;
+            Some(Alternative {
+                register,
+                select: select.with_extra_register(),
+                general: counters.general,
+            })
+        })
+        .filter(|alternative| alternative.general != 0);
+    let value = ExtraValue {
+        kind,
+        register,
+        value,
+    };
+    Ok(Some(Extra { value, alternative }))
 }
 
 /// Returns the only kind of core that may count the event, or `None` if each kind may.
@@ -705,6 +824,101 @@ mod tests {
             hybrid_encoding(PERF_TYPE_RAW, 0x05d0),
             Ok((0x3_05d0, 0, 0xf))
         );
+    }
+
+    /// Returns the raw event with this `config1`.
+    const fn extra_attr(type_: u32, config: u64, config1: u64) -> PerfEventAttr {
+        PerfEventAttr {
+            type_,
+            config,
+            config1,
+            ..CYCLES
+        }
+    }
+
+    /// Returns the event select without the mark, the general counters, and the number and value of the extra register.
+    fn extra_config(config: &EventConfig) -> Option<(u64, u64, u32, u64)> {
+        let extra = config.extra?;
+        assert!(config.select != config.select.without_extra_register());
+        assert_eq!(
+            config.select_on_kind(CounterId::FIRST, extra.kind),
+            Some(config.select)
+        );
+        Some((
+            config.select.without_extra_register().stopped(),
+            config.general,
+            extra.register.msr().number(),
+            extra.value,
+        ))
+    }
+
+    #[test]
+    fn an_event_may_need_an_extra_register() {
+        let config = |config, config1| {
+            let config = intel_config(extra_attr(PERF_TYPE_RAW, config, config1));
+            config.map(|config| extra_config(&config))
+        };
+        assert_eq!(
+            config(0x01b7, 0x1_0001),
+            Ok(Some((0x3_01b7, 0xff, 0x1a6, 0x1_0001)))
+        );
+        assert_eq!(
+            config(0x01bb, 0x1_0001),
+            Ok(Some((0x3_01bb, 0xff, 0x1a7, 0x1_0001)))
+        );
+        assert_eq!(
+            config(0x01c6, 0x40_0406),
+            Ok(Some((0x3_01c6, 0x0f, 0x3f7, 0x40_0406)))
+        );
+        assert_eq!(config(0x01b7, 0), Ok(Some((0x3_01b7, 0xff, 0x1a6, 0))));
+        // Other bits of the event select don't matter.
+        assert_eq!(
+            config(0x0104_01b7, 1),
+            Ok(Some((0x0107_01b7, 0xff, 0x1a6, 1)))
+        );
+        assert_eq!(config(0xc0, 0), Ok(None));
+        assert_eq!(config(0x01b7, 1 << 12), Err(Invalid));
+        assert_eq!(config(0x01c6, 8), Err(Invalid));
+        assert_eq!(config(0xc0, 1), Err(Invalid));
+        assert_eq!(config(0x02b7, 1), Err(Invalid));
+        assert_eq!(config(0x01cd, 3), Err(Unsupported));
+    }
+
+    #[test]
+    fn registers_of_offcore_responses_are_interchangeable() {
+        let config = intel_config(extra_attr(PERF_TYPE_RAW, 0x0104_01b7, 0x1_0001));
+        assert!(config.is_ok());
+        if let Ok(mut config) = config {
+            let original = config;
+            assert!(config.swap_extra_register());
+            assert_eq!(
+                extra_config(&config),
+                Some((0x0107_01bb, 0xff, 0x1a7, 0x1_0001))
+            );
+            assert!(config.swap_extra_register());
+            assert_eq!(config, original);
+        }
+        let config = intel_config(extra_attr(PERF_TYPE_RAW, 0x01c6, 1));
+        assert!(config.is_ok_and(|mut config| !config.swap_extra_register()));
+    }
+
+    #[test]
+    fn the_other_register_may_lack_bits() {
+        for (value, is_swapped) in [(1 << 63 | 1, false), (1, true)] {
+            let config = hybrid_config(extra_attr(ATOM, 0x01b7, value));
+            assert!(config.is_ok());
+            if let Ok(mut config) = config {
+                assert_eq!(config.swap_extra_register(), is_swapped);
+                let expected = if is_swapped { 0x3_02b7 } else { 0x3_01b7 };
+                let select = extra_config(&config).map(|(select, ..)| select);
+                assert_eq!(select, Some(expected));
+            }
+        }
+        let wrong = hybrid_config(extra_attr(ATOM, 0x02b7, 1 << 63));
+        assert_eq!(wrong.map(|config| config.general), Err(Invalid));
+        // Big cores have no such event.
+        let wrong = hybrid_config(extra_attr(PERF_TYPE_RAW, 0x02b7, 1));
+        assert_eq!(wrong.map(|config| config.general), Err(Invalid));
     }
 
     #[test]

@@ -25,7 +25,7 @@ impl EventCounters {
     /// # Errors
     ///
     /// [`InvalidAttr::NoEvent`] if no counter can count the event. [`InvalidAttr::Unsupported`] if it needs an extra
-    /// register, or is shared between cores.
+    /// register that the module does not write, or is shared between cores.
     pub fn new(
         select: EventSelect,
         capabilities: &Capabilities,
@@ -259,7 +259,7 @@ mod tests {
     fn limits_exclude_missing_counters() {
         assert_eq!(counters_of(&INTEL, M::Skylake, 0x81d0), Ok((None, 0xf)));
         assert_eq!(counters_of(&INTEL, M::IceLake, 0x01c0), Ok((Some(0), 0xff)));
-        assert_eq!(counters_of(&INTEL, M::Haswell, 0x01b7), Err(Unsupported));
+        assert_eq!(counters_of(&INTEL, M::Haswell, 0x01cd), Err(Unsupported));
         assert_eq!(counters_of(&AMD, M::Zen1, 0x0ff03), Err(Unsupported));
         assert_eq!(counters_of(&AMD, M::Bulldozer, 0x07e0), Err(NoEvent));
         let few_counters = Capabilities {

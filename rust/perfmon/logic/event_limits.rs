@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Events that only some general counters can count; other counters count nothing for these events.
+//! Events that only some general counters can count; other counters count nothing for these events. Events that need an
+//! extra register.
 
 use super::cores::{Core, ALL_COUNTERS};
 use super::cpuid::Microarchitecture;
 use super::event_attr::InvalidAttr;
 use super::evtsel::EventSelect;
+use super::extra_registers::ExtraRegister;
 
 /// Returns the general counters that can count an event of Intel that is not architectural.
 pub(super) fn intel_counters(
@@ -12,11 +14,8 @@ pub(super) fn intel_counters(
     microarchitecture: Microarchitecture,
 ) -> Result<u64, InvalidAttr> {
     let core = Core::for_microarchitecture(microarchitecture);
-    if core
-        .extra_register_events
-        .iter()
-        .any(|events| events.contains(select))
-    {
+    let extra = core.extra_register_event(select);
+    if extra.is_some_and(|extra| extra.register.is_none()) {
         return Err(InvalidAttr::Unsupported);
     }
     let limit = core
@@ -24,6 +23,17 @@ pub(super) fn intel_counters(
         .iter()
         .find(|(events, _)| events.contains(select));
     Ok(limit.map_or(ALL_COUNTERS, |(_, counters)| *counters))
+}
+
+/// Returns the extra registers of a core that the module writes.
+pub fn extra_registers_of(
+    microarchitecture: Microarchitecture,
+) -> impl Iterator<Item = ExtraRegister> {
+    let events = Core::for_microarchitecture(microarchitecture).extra_register_events;
+    ExtraRegister::ALL.into_iter().filter(move |register| {
+        let mut registers = events.iter().filter_map(|events| events.register);
+        registers.any(|(other, _)| other == *register)
+    })
 }
 
 /// Returns the general counters that can count an event of AMD.
@@ -93,6 +103,19 @@ mod tests {
     }
 
     #[test]
+    fn cores_have_registers() {
+        let registers = |core| {
+            extra_registers_of(core).fold(0, |registers, register| registers | register.bit())
+        };
+        assert_eq!(registers(Microarchitecture::Skylake), 0b00111);
+        assert_eq!(registers(Microarchitecture::Haswell), 0b00011);
+        assert_eq!(registers(Microarchitecture::Skymont), 0b11011);
+        assert_eq!(registers(Microarchitecture::PantherCove), 0b00100);
+        assert_eq!(registers(Microarchitecture::Nehalem), 0);
+        assert_eq!(registers(Microarchitecture::Zen4), 0);
+    }
+
+    #[test]
     fn limited_events_of_intel() {
         assert_eq!(counters_of_intel(M::Skylake, 0x81d0), Ok(0xf));
         assert_eq!(counters_of_intel(M::Skylake, 0x0151), Ok(ALL_COUNTERS));
@@ -134,21 +157,27 @@ mod tests {
     }
 
     #[test]
-    fn events_with_extra_registers_are_refused() {
-        assert_eq!(counters_of_intel(M::Skylake, 0x01b7), Err(Unsupported));
-        assert_eq!(counters_of_intel(M::Skylake, 0x01c6), Err(Unsupported));
-        assert_eq!(counters_of_intel(M::Skylake, 0x012a), Ok(ALL_COUNTERS));
-        assert_eq!(counters_of_intel(M::Haswell, 0x01c6), Ok(ALL_COUNTERS));
-        assert_eq!(counters_of_intel(M::GoldenCove, 0x012a), Err(Unsupported));
+    fn events_with_extra_registers_may_be_limited() {
+        assert_eq!(counters_of_intel(M::Skylake, 0x01b7), Ok(ALL_COUNTERS));
+        assert_eq!(counters_of_intel(M::Skylake, 0x01c6), Ok(0xf));
+        assert_eq!(counters_of_intel(M::IceLake, 0x01bb), Ok(0xf));
+        assert_eq!(counters_of_intel(M::GoldenCove, 0x012a), Ok(0xf));
+        assert_eq!(counters_of_intel(M::Silvermont, 0x02b7), Ok(ALL_COUNTERS));
+        assert_eq!(counters_of_intel(M::Crestmont, 0x0127), Ok(ALL_COUNTERS));
+    }
+
+    #[test]
+    fn events_with_extra_registers_that_are_not_written_are_refused() {
+        assert_eq!(counters_of_intel(M::Nehalem, 0x01b7), Err(Unsupported));
+        assert_eq!(counters_of_intel(M::Westmere, 0x01bb), Err(Unsupported));
+        assert_eq!(counters_of_intel(M::Nehalem, 0x01bb), Ok(ALL_COUNTERS));
         assert_eq!(counters_of_intel(M::Core2, 0x01b7), Ok(ALL_COUNTERS));
         assert_eq!(counters_of_intel(M::Unknown, 0x01cd), Err(Unsupported));
-        assert_eq!(counters_of_intel(M::GoldenCove, 0x01c6), Err(Unsupported));
-        assert_eq!(counters_of_intel(M::RedwoodCove, 0x03c6), Err(Unsupported));
+        assert_eq!(counters_of_intel(M::GoldenCove, 0x01cd), Err(Unsupported));
         assert_eq!(counters_of_intel(M::PantherCove, 0x824f), Ok(ALL_COUNTERS));
         assert_eq!(counters_of_intel(M::PantherCove, 0x024f), Err(Unsupported));
-        assert_eq!(counters_of_intel(M::Silvermont, 0x02b7), Err(Unsupported));
-        assert_eq!(counters_of_intel(M::Gracemont, 0x0127), Ok(ALL_COUNTERS));
-        assert_eq!(counters_of_intel(M::Crestmont, 0x0127), Err(Unsupported));
+        assert_eq!(counters_of_intel(M::ArcticWolf, 0x08b7), Err(Unsupported));
+        assert_eq!(counters_of_intel(M::Gracemont, 0x05d0), Err(Unsupported));
     }
 
     #[test]

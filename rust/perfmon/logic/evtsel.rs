@@ -49,6 +49,11 @@ impl EventSelect {
     pub const ANY_BITS: u64 =
         Self::COMMON_BITS | Self::EVENT_HIGH | Self::UNIT_MASK_2 | Self::EQUAL;
 
+    /// A mark of events that need an [extra register](super::extra_registers), which no event select of a processor has.
+    /// A counter never has such an event select, so each window of such an event takes the path on which the register is
+    /// written.
+    pub const EXTRA_REGISTER: u64 = 1 << 63;
+
     /// The bits that the driver owns. If a program sets them, they have no effect.
     const DRIVER_BITS: u64 = Self::INTERRUPT | Self::ENABLE;
     /// The bits that the driver refuses.
@@ -120,6 +125,27 @@ impl EventSelect {
         }
         // INVARIANT: Only USER and KERNEL change.
         Self(bits)
+    }
+
+    /// Returns the event select with this event and unit mask; of Intel only, whose event numbers have 8 bits.
+    #[must_use]
+    pub const fn with_event(self, event: u8, unit_mask: u8) -> Self {
+        // INVARIANT: Only bits 7:0 and 15:8 change.
+        Self(self.0 & !0xffff | event as u64 | (unit_mask as u64) << 8)
+    }
+
+    /// Returns the event select with [`Self::EXTRA_REGISTER`].
+    #[must_use]
+    pub const fn with_extra_register(self) -> Self {
+        // INVARIANT: Only EXTRA_REGISTER changes.
+        Self(self.0 | Self::EXTRA_REGISTER)
+    }
+
+    /// Returns the event select as a register takes it: without [`Self::EXTRA_REGISTER`].
+    #[must_use]
+    pub const fn without_extra_register(self) -> Self {
+        // INVARIANT: Only EXTRA_REGISTER changes.
+        Self(self.0 & !Self::EXTRA_REGISTER)
     }
 
     /// Returns the event select with edge detection.

@@ -50,6 +50,14 @@ impl Msr {
     pub(super) const AMD_LBR_FROM: Self = Self(0xc001_0300);
     pub(super) const AMD_LBR_TO: Self = Self(0xc001_0301);
 
+    /// `MSR_OFFCORE_RSP_0`; the registers of [`ExtraRegister`](super::extra_registers::ExtraRegister) are in Intel SDM,
+    /// volume 4, in the tables of the models.
+    pub(super) const OFFCORE_RSP_0: Self = Self(0x1a6);
+    pub(super) const OFFCORE_RSP_1: Self = Self(0x1a7);
+    pub(super) const PEBS_FRONTEND: Self = Self(0x3f7);
+    pub(super) const SNOOP_RSP_0: Self = Self(0x1328);
+    pub(super) const SNOOP_RSP_1: Self = Self(0x1329);
+
     pub(super) const INTEL_PERFEVTSEL0: Self = Self(0x186);
     pub(super) const INTEL_PMC0: Self = Self(0xc1);
     /// The alias of `IA32_PMC0` whose writes set all bits.

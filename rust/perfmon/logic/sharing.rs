@@ -39,11 +39,11 @@ pub struct Demand {
 
 impl TargetKind {
     /// All kinds.
-    const ALL: [Self; 3] = [Self::Task, Self::Cpu, Self::Cgroup];
+    pub(super) const ALL: [Self; 3] = [Self::Task, Self::Cpu, Self::Cgroup];
 
     /// Returns whether events of these kinds may count at the same time on the same CPU although their targets differ.
     /// Events of two tasks or of two CPUs don't; events of two cgroups may, since one cgroup may be in the other.
-    const fn overlaps(self, other: Self) -> bool {
+    pub(super) const fn overlaps(self, other: Self) -> bool {
         !matches!(
             (self, other),
             (Self::Task, Self::Task) | (Self::Cpu, Self::Cpu)
@@ -116,22 +116,23 @@ impl From<CpuSampling> for KindCounts {
     }
 }
 
-/// The encodings of the events that have a counter, which differ only if the events never count at the same time.
+/// The number of different values of which [`ValueCounts`] counts the events. There are seldom more.
+const MAX_VALUES: usize = 4;
+
+/// The values of events, such as the encodings of those that have a counter. They differ only if the events never count
+/// at the same time.
 #[derive(Clone, Copy, Debug)]
-struct EncodingCounts {
-    /// Encodings, each with the number of its events.
-    counted: [(Encodings, u32); Self::MAX],
-    /// The number of events with other encodings, for which there was no room.
+pub(super) struct ValueCounts<T> {
+    /// Values, each with the number of its events.
+    counted: [(T, u32); MAX_VALUES],
+    /// The number of events with other values, for which there was no room.
     uncounted: u32,
 }
 
-impl EncodingCounts {
-    /// The number of different encodings of which the events are counted. A counter seldom has more.
-    const MAX: usize = 4;
-
-    /// Returns the encodings of one event.
-    const fn new(encodings: Encodings) -> Self {
-        let mut counted = [(encodings, 0); Self::MAX];
+impl<T: Copy + PartialEq> ValueCounts<T> {
+    /// Returns the values of one event.
+    pub(super) const fn new(value: T) -> Self {
+        let mut counted = [(value, 0); MAX_VALUES];
         counted[0].1 = 1;
         Self {
             counted,
@@ -140,37 +141,36 @@ impl EncodingCounts {
     }
 
     /// Adds an event.
-    fn add(&mut self, encodings: Encodings) {
+    pub(super) fn add(&mut self, value: T) {
         let counted = &mut self.counted;
         let same = counted
             .iter()
-            .position(|(other, count)| *count != 0 && *other == encodings);
+            .position(|(other, count)| *count != 0 && *other == value);
         let place = same.or_else(|| counted.iter().position(|(_, count)| *count == 0));
         match place.and_then(|index| counted.get_mut(index)) {
-            Some(place) => *place = (encodings, place.1 + 1),
+            Some(place) => *place = (value, place.1 + 1),
             None => self.uncounted += 1,
         }
     }
 
     /// Removes an event.
-    fn remove(&mut self, encodings: Encodings) {
-        let is_same =
-            |&&mut (other, count): &&mut (Encodings, u32)| count != 0 && other == encodings;
+    pub(super) fn remove(&mut self, value: T) {
+        let is_same = |&&mut (other, count): &&mut (T, u32)| count != 0 && other == value;
         match self.counted.iter_mut().find(is_same) {
             Some((_, count)) => *count -= 1,
             None => self.uncounted -= 1,
         }
     }
 
-    /// Returns the encodings of which events are counted.
-    fn each(&self) -> impl Iterator<Item = Encodings> + '_ {
+    /// Returns the values of which events are counted.
+    fn each(&self) -> impl Iterator<Item = T> + '_ {
         let counted = self.counted.iter().filter(|(_, count)| *count != 0);
-        counted.map(|(encodings, _)| *encodings)
+        counted.map(|(value, _)| *value)
     }
 
-    /// Returns whether all events have these encodings.
-    fn are_all(&self, encodings: Encodings) -> bool {
-        self.uncounted == 0 && self.each().all(|other| other == encodings)
+    /// Returns whether all events have this value.
+    pub(super) fn are_all(&self, value: T) -> bool {
+        self.uncounted == 0 && self.each().all(|other| other == value)
     }
 }
 
@@ -179,7 +179,7 @@ impl EncodingCounts {
 pub struct CounterUsers {
     /// The numbers of events, by [`TargetKind`].
     kinds: [KindCounts; 3],
-    encodings: EncodingCounts,
+    encodings: ValueCounts<Encodings>,
 }
 
 impl CounterUsers {
@@ -188,7 +188,7 @@ impl CounterUsers {
     pub fn new(kind: TargetKind, demand: Demand) -> Self {
         let mut new = Self {
             kinds: [KindCounts::default(); 3],
-            encodings: EncodingCounts::new(demand.encodings),
+            encodings: ValueCounts::new(demand.encodings),
         };
         new.counts_of_mut(kind).count(demand);
         new

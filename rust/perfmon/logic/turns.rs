@@ -5,8 +5,11 @@
 //! gets counters for all its events, until a group needs more counters than the groups before it have left. That group
 //! and all later groups wait, except groups whose events can share the counters of events that have a turn. A turn
 //! lasts from one tick to the next; then the first group goes to the end of the row, and the choice is made again.
+//! A group also waits if an event of the groups before it has another value of an
+//! [extra register](super::extra_registers).
 
 use super::counter::{each, highest, CounterId, MAX_COUNTERS};
+use super::extra_registers::{ExtraValue, RegisterValues};
 use super::sharing::Demand;
 
 /// An event in a row. Events of a row that do not take turns keep their counter. The events of a group are next to each
@@ -20,6 +23,9 @@ pub trait Member {
 
     /// Returns what the event requires of a counter. An event that takes turns is not sampled.
     fn demand_on(&self, counter: CounterId) -> Demand;
+
+    /// Returns the extra register that the event needs.
+    fn extra(&self) -> Option<ExtraValue>;
 
     /// Returns the index of the group's leader, which is less than the event's index; `None` if the event is the
     /// leader.
@@ -107,6 +113,8 @@ struct TurnAssignment<'a, M> {
     members_by_counter: [CounterMembers; MAX_COUNTERS],
     /// The counters that no member has, as a mask.
     free: u64,
+    /// The values of the extra registers.
+    registers: RegisterValues,
 }
 
 impl<'a, M: Member> TurnAssignment<'a, M> {
@@ -116,15 +124,25 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
             members,
             members_by_counter: [CounterMembers { first: 0, count: 0 }; MAX_COUNTERS],
             free: u64::MAX,
+            registers: RegisterValues::NONE,
         }
     }
 
-    /// Records the counters of the members that do not take turns.
+    /// Gives the extra register of a member the value that the member needs. Returns false if it has another value.
+    fn set_register(&mut self, index: usize) -> bool {
+        match self.members.get(index).and_then(Member::extra) {
+            Some(extra) => self.registers.set(extra),
+            None => true,
+        }
+    }
+
+    /// Records the counters and the extra registers of the members that do not take turns.
     fn record_fixed_members(&mut self, counts: impl Fn(&[M], usize) -> bool) {
         for index in 0..self.members.len() {
             let member = self.members.get(index).filter(|it| !it.takes_turns());
             let counter = member.map(Member::counter).filter(|it| !it.is_none());
             if let Some(counter) = counter.filter(|_| counts(self.members, index)) {
+                self.set_register(index);
                 self.record_member(index, counter);
             }
         }
@@ -152,9 +170,11 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
     /// whether there are enough.
     fn assign_group(&mut self, leader: usize, counts: impl Fn(&[M], usize) -> bool) -> bool {
         let (members_by_counter, free) = (self.members_by_counter, self.free);
+        let used_registers = self.registers.used();
         let mut next = Some(leader);
         while let Some(index) = next {
             if counts(self.members, index) && !self.assign_counter(index) {
+                self.registers.keep_only(used_registers);
                 self.undo_group(leader, members_by_counter, free);
                 return false;
             }
@@ -203,6 +223,9 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
     /// Gives a member one of the counters that it may have, if necessary by moving other members. Returns whether the
     /// member got a counter.
     fn assign_counter(&mut self, index: usize) -> bool {
+        if !self.set_register(index) {
+            return false;
+        }
         let counters = self.counters(index);
         let Some(last) = self.members.get(index).map(Member::counter) else {
             return false;
@@ -321,8 +344,9 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_turns))]
 mod tests {
-    use super::super::core_kinds::Encodings;
+    use super::super::core_kinds::{CoreKind, Encodings};
     use super::super::evtsel::EventSelect;
+    use super::super::extra_registers::ExtraRegister;
     use super::*;
 
     const MAX_EVENTS: usize = 8;
@@ -336,6 +360,7 @@ mod tests {
         counter: CounterId,
         has_turn: bool,
         takes_turns: bool,
+        extra: Option<ExtraValue>,
     }
 
     impl Event {
@@ -348,6 +373,7 @@ mod tests {
                 counter: CounterId::NONE,
                 has_turn: false,
                 takes_turns: true,
+                extra: None,
             }
         }
     }
@@ -367,6 +393,9 @@ mod tests {
                 is_sampled: false,
                 needs_own_counter: false,
             }
+        }
+        fn extra(&self) -> Option<ExtraValue> {
+            self.extra
         }
         fn leader(&self) -> Option<usize> {
             self.leader
@@ -561,6 +590,41 @@ mod tests {
         events[2].leader = Some(0);
         assert!(!group_fits(&mut events, 0));
         assert_eq!(turn_mask(&events), 0);
+    }
+
+    #[test]
+    fn events_with_different_values_of_a_register_take_turns() {
+        let extra = |register, value| {
+            let kind = CoreKind::FIRST;
+            Some(ExtraValue {
+                kind,
+                register,
+                value,
+            })
+        };
+        let mut events = [7, 7, 8, 7].map(|select| Event::new(0b111, select));
+        events[0].extra = extra(ExtraRegister::Frontend, 1);
+        events[1].extra = extra(ExtraRegister::Frontend, 2);
+        events[3].extra = extra(ExtraRegister::Frontend, 1);
+        assert!(!give_turns(&mut events, 0, enabled));
+        // The last event can share the counter of the first one.
+        assert_eq!(turn_mask(&events), 0b1001);
+        assert!(!give_turns(&mut events, 1, enabled));
+        assert_eq!(turn_mask(&events), 0b0110);
+        // An event that does not take turns has the register all the time.
+        events[0].takes_turns = false;
+        events[0].counter = CounterId::FIRST;
+        assert!(!give_turns(&mut events, 2, enabled));
+        assert_eq!(turn_mask(&events), 0b1100);
+        events[1].extra = extra(ExtraRegister::OffcoreResponse0, 2);
+        events[1].select = 9;
+        assert!(give_turns(&mut events, 1, enabled));
+        // A group with two values never has a turn.
+        events[1].extra = extra(ExtraRegister::Frontend, 2);
+        events[2].extra = extra(ExtraRegister::Frontend, 3);
+        events[2].leader = Some(1);
+        assert!(!group_fits(&mut events, 1));
+        assert!(group_fits(&mut events, 3));
     }
 
     #[test]

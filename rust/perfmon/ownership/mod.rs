@@ -17,6 +17,7 @@ mod claimant;
 mod client;
 mod cpus;
 mod dirty;
+mod extra;
 mod memory;
 mod perf_type;
 mod place_holder;
@@ -45,9 +46,11 @@ use crate::{
     cpu,
     cpu::ThisCpu,
     logic::{
+        core_kinds::MAX_CORE_KINDS,
         counter::{bits, each, CounterId, MAX_COUNTERS},
         counter_state::CounterState,
         evtsel::EventSelect,
+        extra_registers::{ExtraRegister, RegisterUsers},
         msr::{Msr, MsrCell},
         sharing::CounterUsers,
         trace_events,
@@ -122,6 +125,8 @@ pub(crate) struct Ownership {
     exclusive_groups: [u32; 2],
     /// The user of the branch records, if there is one.
     branch_user: Option<BranchUser>,
+    /// The events that use each extra register, by kind of core and [`ExtraRegister::index`].
+    register_users: [[Option<RegisterUsers>; ExtraRegister::COUNT]; MAX_CORE_KINDS],
     /// The exclusion of Linux perf, held from before the first counter has an owner until no counter has one.
     perf_exclusion: Option<PerfExclusion>,
     /// The number of callers that are cleaning the CPUs, with the counters reserved.
@@ -144,6 +149,7 @@ impl Ownership {
             claimants: [const { None }; MAX_COUNTERS],
             exclusive_groups: [0; 2],
             branch_user: None,
+            register_users: [[None; ExtraRegister::COUNT]; MAX_CORE_KINDS],
             perf_exclusion: None,
             cleaners: 0,
             claimed: false,

@@ -138,6 +138,7 @@ impl Ownership {
         }
         self.on_each(|here| {
             let select = demand.encodings.on_or_nothing(here.percpu().core_kind());
+            let select = select.without_extra_register();
             here.pmu().program(here, id, select);
             here.pmu().start(here, id);
         });

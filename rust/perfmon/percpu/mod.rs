@@ -8,6 +8,7 @@ mod budget;
 pub(crate) mod buffer;
 mod counts;
 mod entries;
+mod extra;
 mod pebs;
 mod pending;
 mod sampled;
@@ -25,6 +26,7 @@ pub(crate) use self::{
     budget::Budget,
     counts::{CountBase, SampledCounts},
     entries::{EntryBitmap, EntryIndex, EntryIndexCell, MAX_ENTRIES},
+    extra::ExtraRegisters,
     pebs::PebsState,
     pending::PendingPmi,
     sampled::{DueSample, SampledCounter, RECORD_REFUSED, RECORD_WRITTEN},
@@ -109,6 +111,8 @@ pub(crate) struct PerCpu {
     pub(crate) extended_counters: Word,
     /// The values of registers before the module claimed them.
     pub(crate) saved: SavedRegisters,
+    /// The extra registers of events.
+    pub(crate) extra: ExtraRegisters,
     /// The counters of tasks' events. A program that may use RDPMC must not see what these counters counted before it
     /// was switched in.
     pub(crate) task_counters: Word,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Taking over the registers of a CPU, and restoring them.
 
-use super::{values, Lvtpc};
+use super::{extra, values, Lvtpc};
 use crate::{
     cpu::{msr, timer, ThisCpu},
     logic::{counter::each, evtsel::EventSelect, msr::Msr, plan::has_running_fixed, pmu::Pmu},
@@ -53,6 +53,7 @@ impl Pmu {
             self.stop(here, counter);
         }
         percpu.setup_mask.remove(counters);
+        percpu.extra.counters.remove(counters);
         for counter in each(counters) {
             self.rmw_shared(here, || {
                 msr::execute(here, &self.registers.restore(counter, &percpu.saved));
@@ -74,6 +75,7 @@ impl Pmu {
         self.end_pebs(here);
         self.vendor.await_late_pmi(percpu);
         self.restore_extensions(here);
+        extra::restore(here);
         percpu.has_place_holder.set(0);
         percpu.pmu.set(None);
         Lvtpc::from_saved(percpu.saved.lvtpc.get()).write(here);

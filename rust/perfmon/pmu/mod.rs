@@ -9,6 +9,7 @@ mod amd;
 mod claim;
 mod control;
 mod extensions;
+pub(crate) mod extra;
 mod intel;
 pub(crate) mod lbr;
 mod lvtpc;

@@ -3,7 +3,7 @@
 //! programs, KVM, and writers of /dev/cpu/N/msr. Events that were not counted are reported: by LOST in
 //! the trace's buffer, or by EIO for counters that programs read.
 
-use super::{lbr, Lvtpc};
+use super::{extra, lbr, Lvtpc};
 use crate::{
     cpu::{msr, Regs, ThisCpu},
     logic::pmu::Pmu,
@@ -29,6 +29,7 @@ impl Pmu {
         self.repair_global(here, active_counters);
         // Linux perf enables them with all counters, as at the end of its handler.
         self.disable_metrics(here);
+        extra::repair(here, active_counters);
         self.check_place_holder(here, active_counters);
         if percpu.slow_path.get() & SLOW_BRANCHES != 0 {
             lbr::log_exclusion(here);

@@ -14,8 +14,8 @@ use crate::{
 };
 
 impl Pmu {
-    /// Makes a running counter count another event. The caller has updated its total. Until the register is written,
-    /// the counter counts the old event.
+    /// Makes a running counter count another event, whose extra register the caller has written. The caller has updated
+    /// the counter's total. Until the event select is written, the counter counts the old event.
     #[cold]
     pub(crate) fn reselect(&self, here: ThisCpu<'_>, counter: CounterId, select: EventSelect) {
         let percpu = here.percpu();
@@ -56,6 +56,7 @@ impl Pmu {
         select: EventSelect,
     ) {
         let percpu = here.percpu();
+        let select = select.without_extra_register();
         if !self.has_kept_perf_off(here) {
             percpu.mark_tampered(counter.bit());
             return;

@@ -114,6 +114,8 @@ unsafe extern "C" {
     pub fn perfmon_pebs_hide();
     #[doc = " Reads an MSR. Returns -EIO if this CPU does not have it."]
     pub fn perfmon_rdmsr_safe(msr: u32, value: *mut u64) -> ::kernel::ffi::c_int;
+    #[doc = " Writes an MSR. Returns -EIO if this CPU does not have it, or it can't hold the value."]
+    pub fn perfmon_wrmsr_safe(msr: u32, value: u64) -> ::kernel::ffi::c_int;
     #[doc = " Returns whether two online CPUs are threads of the same core."]
     pub fn perfmon_same_core(a: ::kernel::ffi::c_uint, b: ::kernel::ffi::c_uint) -> bool;
     #[doc = " Returns whether the core of an online CPU has another thread that is online."]

@@ -88,6 +88,11 @@ int perfmon_rdmsr_safe(u32 msr, u64 *value)
 	return rdmsrq_safe(msr, value);
 }
 
+int perfmon_wrmsr_safe(u32 msr, u64 value)
+{
+	return wrmsrq_safe(msr, value);
+}
+
 bool perfmon_same_core(unsigned int a, unsigned int b)
 {
 	return cpumask_test_cpu(b, topology_sibling_cpumask(a));

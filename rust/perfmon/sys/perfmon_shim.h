@@ -75,6 +75,8 @@ void perfmon_pebs_hide(void);
 
 /* Reads an MSR. Returns -EIO if this CPU does not have it. */
 int perfmon_rdmsr_safe(u32 msr, u64 *value);
+/* Writes an MSR. Returns -EIO if this CPU does not have it, or it can't hold the value. */
+int perfmon_wrmsr_safe(u32 msr, u64 value);
 
 /* Returns whether two online CPUs are threads of the same core. */
 bool perfmon_same_core(unsigned int a, unsigned int b);

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     event::event::Event,
-    logic::{admission::OwnCounters, event_config::EventConfig},
+    logic::{admission::OwnCounters, event_config::EventConfig, extra_registers::ExtraValue},
     percpu::UserPagePtr,
 };
 use core::{
@@ -198,6 +198,44 @@ pub(in crate::event) fn own_counters(
         }
     }
     own_counters
+}
+
+/// Returns the conflicts of the extra register of an event with the events of the slots. The event is to count on `cpu`, or
+/// on all CPUs if that is `None`.
+pub(in crate::event) fn register_conflicts(
+    slots: &Slots,
+    extra: ExtraValue,
+    cpu: Option<CpuId>,
+) -> RegisterConflicts {
+    let mut conflicts = RegisterConflicts::default();
+    for slot in slots.iter().filter(|slot| slot.overlaps(cpu)) {
+        let config = &slot.event().config;
+        if config.extra.is_some_and(|other| extra.conflicts(other)) {
+            if config.takes_turns {
+                conflicts.with_turns = true;
+            } else {
+                conflicts.always = true;
+            }
+        }
+    }
+    conflicts
+}
+
+/// The events of a task or a CPU that use an extra register with another value than a new event.
+#[derive(Clone, Copy, Default)]
+pub(in crate::event) struct RegisterConflicts {
+    /// There is one that always counts.
+    always: bool,
+    /// There is one that takes turns.
+    with_turns: bool,
+}
+
+impl RegisterConflicts {
+    /// Returns whether these events exclude a new event, which shares the register with events that take turns if
+    /// `takes_turns`.
+    pub(in crate::event) const fn exclude(self, takes_turns: bool) -> bool {
+        self.always || self.with_turns && !takes_turns
+    }
 }
 
 /// Removes the slots of an event, whose windows are closed. If the event led a group, its siblings have no leader

@@ -20,7 +20,10 @@ mod windows;
 
 pub(super) use self::{
     call_stack::discard as discard_calls,
-    list::{inherit, own_counters, remove, remove_all, remove_where, set_page, ExecStage, Slots},
+    list::{
+        inherit, own_counters, register_conflicts, remove, remove_all, remove_where, set_page,
+        ExecStage, RegisterConflicts, Slots,
+    },
     readings::Readings,
     sampling::show_program,
     slot::{EventCount, Slot},

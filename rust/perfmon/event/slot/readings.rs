@@ -5,6 +5,7 @@ use super::{list::Slots, slot::Slot};
 use crate::{
     cpu::ThisCpu,
     logic::{counter::CounterId, evtsel::EventSelect},
+    pmu,
 };
 
 /// The readings of one CPU's counters at one moment: each counter is read at most once.
@@ -65,16 +66,29 @@ impl Readings {
         slot.is_open = true;
     }
 
-    /// Makes the counter count the slot's event. Does nothing if the counter was tampered with and could not be set
-    /// up anew, since another owner may use it.
+    /// Makes the counter count the slot's event, with the value of its extra register. Does nothing if the counter was
+    /// tampered with and could not be set up anew, since another owner may use it.
     #[cold]
     #[inline(never)]
     fn select_event(&mut self, here: ThisCpu<'_>, slot: &Slot) {
         if here.percpu().tampered.get() & slot.counter.bit() != 0 {
             return;
         }
+        let mut select = EventSelect::from_bits(slot.select);
+        if let Some(extra) = slot.event().config.extra {
+            select = select.without_extra_register();
+            if pmu::extra::set(here, slot.counter, extra) {
+                self.read_counters &= !slot.counter.bit();
+            }
+            if here
+                .percpu()
+                .value(slot.counter)
+                .has_select(select.stopped())
+            {
+                return;
+            }
+        }
         self.read_total(here, slot);
-        let select = EventSelect::from_bits(slot.select);
         here.pmu().reselect(here, slot.counter, select);
         self.read_counters &= !slot.counter.bit();
     }

@@ -26,8 +26,9 @@ pub(in crate::event) struct Slot {
     pub(super) start_total: u64,
     /// The time-stamp counter when the window was opened, or when the wait began.
     pub(super) start_time: u64,
-    /// The event select for [`Self::counter`], as the register's value while stopped. If it differs between kinds of
-    /// cores, it is set when a window is opened ([`Self::adapt_to`]).
+    /// The event select for [`Self::counter`], as the register's value while stopped, with
+    /// [`EventSelect::EXTRA_REGISTER`] if the event needs an extra register. If it differs between kinds of cores, it is
+    /// set when a window is opened ([`Self::adapt_to`]).
     pub(super) select: u64,
     /// The register that [`Self::counter`] is read from.
     pub(super) msr: Msr,

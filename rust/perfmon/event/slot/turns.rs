@@ -10,6 +10,7 @@ use crate::{
     cpu::ThisCpu,
     logic::{
         counter::CounterId,
+        extra_registers::ExtraValue,
         sharing::Demand,
         turns::{self, Member},
     },
@@ -74,6 +75,10 @@ impl Member for Slot {
 
     fn demand_on(&self, counter: CounterId) -> Demand {
         self.event().config.demand_on(counter)
+    }
+
+    fn extra(&self) -> Option<ExtraValue> {
+        self.event().config.extra
     }
 
     fn leader(&self) -> Option<usize> {

@@ -6,7 +6,7 @@ use super::cache::{
     instruction_row, read_only_row, read_write_row, CacheTable, INVALID_EVENT, NO_EVENT,
     NO_EVENT_ROW,
 };
-use super::limit::{event_and_unit, Events};
+use super::extra::{offcore_0, offcore_1};
 use super::Core;
 
 /// Bonnell, and Saltwell, which has the same events.
@@ -17,13 +17,20 @@ pub(super) const BONNELL: Core = Core {
 
 /// Silvermont and Airmont, and the cores of Knights Landing and Knights Mill.
 pub(super) const SILVERMONT: Core = Core {
-    extra_register_events: OFFCORE_EVENTS,
+    // Each of these processors lacks some of the bits.
+    extra_register_events: &[
+        offcore_0(0x01b7, 0x7f_9fff_ffff),
+        offcore_1(0x02b7, 0x3f_9fff_ffff),
+    ],
     cache_events: Some(&SILVERMONT_CACHE),
     ..Core::EMPTY
 };
 
 pub(super) const GOLDMONT: Core = Core {
-    extra_register_events: OFFCORE_EVENTS,
+    extra_register_events: &[
+        offcore_0(0x01b7, 0x76_0005_ffbf),
+        offcore_1(0x02b7, 0x36_0005_ffbf),
+    ],
     cache_events: Some(&GOLDMONT_CACHE),
     ..Core::EMPTY
 };
@@ -34,11 +41,13 @@ pub(super) const GOLDMONT_PLUS: Core = Core {
 };
 
 pub(super) const TREMONT: Core = Core {
+    extra_register_events: &[
+        offcore_0(0x01b7, 1 << 63 | 0x000f_f0ff_ffff_9fff),
+        offcore_1(0x02b7, 0x000f_f0ff_ffff_9fff),
+    ],
     cache_events: Some(&TREMONT_CACHE),
     ..GOLDMONT
 };
-
-const OFFCORE_EVENTS: &[Events] = &[event_and_unit(0x01b7), event_and_unit(0x02b7)];
 
 const BONNELL_CACHE: CacheTable = [
     read_write_row([0x2140, NO_EVENT], [0x2240, NO_EVENT]),

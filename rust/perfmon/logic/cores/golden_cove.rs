@@ -5,18 +5,19 @@ use super::cache::{
     instruction_row, read_only_row, read_write_row, CacheTable, INVALID_EVENT, NO_EVENT,
     NO_EVENT_ROW,
 };
-use super::limit::{event_and_unit, event_number, event_range, Events, ALL_COUNTERS};
+use super::extra::{frontend, load_latency, offcore_0, offcore_1, ExtraEvents};
+use super::limit::{event_and_unit, event_number, event_range, ALL_COUNTERS};
 use super::{Core, REFERENCE_CYCLES};
 
 /// Golden Cove, and Raptor Cove, which has the same events.
 pub(super) const GOLDEN_COVE: Core = Core {
     extra_register_events: &[
-        event_and_unit(0x012a),
-        event_and_unit(0x012b),
-        event_and_unit(0x01cd),
-        event_and_unit(0x01c6),
-        event_and_unit(0x40ad),
-        event_and_unit(0x04c2),
+        offcore_0(0x012a, OFFCORE),
+        offcore_1(0x012b, OFFCORE),
+        load_latency(0x01cd),
+        frontend(0x01c6, 0x7f_ff1f),
+        frontend(0x40ad, 0x7),
+        frontend(0x04c2, 0x8),
     ],
     limits: &[
         // Nearly all events below 0x90 are limited.
@@ -42,20 +43,26 @@ pub(super) const GOLDEN_COVE: Core = Core {
 
 /// Redwood Cove, whose front-end events have other numbers than those of Golden Cove.
 pub(super) const REDWOOD_COVE: Core = Core {
-    extra_register_events: EXTRA_REGISTER_EVENTS_FROM_REDWOOD_COVE,
+    extra_register_events: &extra_register_events(OFFCORE, 0x7),
     ..GOLDEN_COVE
 };
 
-/// The events of Redwood, Lion and Cougar Cove that need an extra register.
-pub(super) const EXTRA_REGISTER_EVENTS_FROM_REDWOOD_COVE: &[Events] = &[
-    event_and_unit(0x012a),
-    event_and_unit(0x012b),
-    event_and_unit(0x01cd),
-    event_and_unit(0x02c6),
-    event_and_unit(0x03c6),
-    event_and_unit(0x40ad),
-    event_and_unit(0x04c2),
-];
+/// The bits of the registers of offcore responses.
+const OFFCORE: u64 = 0x3f_ffff_ffff;
+
+/// Returns the events of Redwood, Lion and Cougar Cove that need an extra register. `offcore` are the bits of those of
+/// offcore responses, `mispredictions` the values for mispredicted branches.
+pub(super) const fn extra_register_events(offcore: u64, mispredictions: u64) -> [ExtraEvents; 7] {
+    [
+        offcore_0(0x012a, offcore),
+        offcore_1(0x012b, offcore),
+        load_latency(0x01cd),
+        frontend(0x02c6, 0x9),
+        frontend(0x03c6, 0x7f_ff1f),
+        frontend(0x40ad, mispredictions),
+        frontend(0x04c2, 0x8),
+    ]
+}
 
 /// The events of caches of all cores from Golden Cove to Cougar Cove.
 pub(super) const CACHE_TABLE: CacheTable = [

@@ -2,14 +2,15 @@
 //! Gracemont, Crestmont, Skymont, Darkmont and Arctic Wolf.
 
 use super::atom::TREMONT_CACHE;
+use super::extra::{load_latency, offcore_0, offcore_1, snoop_0, snoop_1, unusable};
 use super::limit::event_and_unit;
 use super::{Core, REFERENCE_CYCLES};
 
 pub(super) const GRACEMONT: Core = Core {
     extra_register_events: &[
-        event_and_unit(0x01b7),
-        event_and_unit(0x02b7),
-        event_and_unit(0x05d0),
+        offcore_0(0x01b7, 1 << 63 | 0x0003_f03f_ffff_ffff),
+        offcore_1(0x02b7, 0x0003_f03f_ffff_ffff),
+        load_latency(0x05d0),
     ],
     fixed_events: &[REFERENCE_CYCLES],
     cache_events: Some(&TREMONT_CACHE),
@@ -18,11 +19,11 @@ pub(super) const GRACEMONT: Core = Core {
 
 pub(super) const CRESTMONT: Core = Core {
     extra_register_events: &[
-        event_and_unit(0x01b7),
-        event_and_unit(0x02b7),
-        event_and_unit(0x05d0),
-        event_and_unit(0x0127),
-        event_and_unit(0x0227),
+        offcore_0(0x01b7, 1 << 63 | 0x000f_f3ff_ffff_ffff),
+        offcore_1(0x02b7, 0x000f_f3ff_ffff_ffff),
+        load_latency(0x05d0),
+        snoop_0(0x0127),
+        snoop_1(0x0227),
     ],
     ..GRACEMONT
 };
@@ -35,13 +36,14 @@ pub(super) const SKYMONT: Core = Core {
 
 pub(super) const ARCTIC_WOLF: Core = Core {
     extra_register_events: &[
-        event_and_unit(0x01b7),
-        event_and_unit(0x02b7),
-        event_and_unit(0x04b7),
-        event_and_unit(0x08b7),
-        event_and_unit(0x05d0),
-        event_and_unit(0x0127),
-        event_and_unit(0x0227),
+        // The registers are MSR_OMR_0 to MSR_OMR_3.
+        unusable(event_and_unit(0x01b7)),
+        unusable(event_and_unit(0x02b7)),
+        unusable(event_and_unit(0x04b7)),
+        unusable(event_and_unit(0x08b7)),
+        load_latency(0x05d0),
+        snoop_0(0x0127),
+        snoop_1(0x0227),
     ],
     limits: &[
         (event_and_unit(0x0175), 0x1),

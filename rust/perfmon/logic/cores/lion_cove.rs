@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Lion Cove and Cougar Cove.
 
-use super::golden_cove::{CACHE_TABLE, EXTRA_REGISTER_EVENTS_FROM_REDWOOD_COVE};
+use super::golden_cove::{extra_register_events, CACHE_TABLE};
 use super::limit::{event_and_unit, event_number, event_range, ALL_COUNTERS};
 use super::{Core, REFERENCE_CYCLES};
 
 /// Lion Cove, and Cougar Cove, which has the same events.
 pub(super) const LION_COVE: Core = Core {
-    extra_register_events: EXTRA_REGISTER_EVENTS_FROM_REDWOOD_COVE,
+    extra_register_events: &extra_register_events(0xfff_ffff_ffff, 0xf),
     limits: &[
         (event_number(0x20), 0xf),
         (event_and_unit(0x0148), 0x4),

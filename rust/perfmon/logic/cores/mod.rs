@@ -3,12 +3,13 @@
 //!
 //! The tables are from Linux 7.3 (`arch/x86/events`). `cargo xtask cores` compares each entry with Linux's source. On
 //! Intel's cores Linux counts some caches, mostly the last level and NUMA nodes, as offcore responses, which an extra
-//! register selects: these events are missing here.
+//! register selects: these cache events are missing here.
 
 mod amd;
 mod atom;
 mod cache;
 mod core2;
+mod extra;
 mod golden_cove;
 mod gracemont;
 mod limit;
@@ -19,8 +20,10 @@ mod sandy_bridge;
 mod skylake;
 
 pub(super) use self::cache::{CacheTable, INVALID_EVENT, NO_EVENT};
-pub(super) use self::limit::{Events, Limit, ALL_COUNTERS};
+pub(super) use self::extra::ExtraEvents;
+pub(super) use self::limit::{Limit, ALL_COUNTERS};
 
+use self::extra::unusable;
 use self::limit::{event_and_unit, event_number, event_range};
 use super::cpuid::Microarchitecture;
 use super::evtsel::EventSelect;
@@ -28,9 +31,9 @@ use super::evtsel::EventSelect;
 /// The events of a core that CPUID does not report.
 #[derive(Clone, Copy)]
 pub(super) struct Core {
-    /// The events of Intel's cores that need an extra register, which the module does not write: offcore responses,
-    /// loads of a given latency, events of the front end.
-    pub(super) extra_register_events: &'static [Events],
+    /// The events of Intel's cores that need an extra register: offcore responses, loads of a given latency, events of
+    /// the front end, responses to snoops.
+    pub(super) extra_register_events: &'static [ExtraEvents],
     /// The events of Intel's cores that only some general counters can count. The first limit with the event applies.
     pub(super) limits: &'static [Limit],
     /// The events, besides instructions and cycles, that a fixed-function counter can count: event number and unit
@@ -56,18 +59,18 @@ impl Core {
     /// core. All other events are limited to the first four counters, as nearly all events with limits are.
     const UNKNOWN: Self = Self {
         extra_register_events: &[
-            event_range(0x2a, 0x2b),
-            event_and_unit(0x0127),
-            event_and_unit(0x0227),
-            event_number(0x4f),
-            event_number(0xb7),
-            event_number(0xbb),
-            event_number(0xc6),
-            event_number(0xcd),
-            event_and_unit(0x05d0),
-            event_number(0xd6),
-            event_and_unit(0x40ad),
-            event_and_unit(0x04c2),
+            unusable(event_range(0x2a, 0x2b)),
+            unusable(event_and_unit(0x0127)),
+            unusable(event_and_unit(0x0227)),
+            unusable(event_number(0x4f)),
+            unusable(event_number(0xb7)),
+            unusable(event_number(0xbb)),
+            unusable(event_number(0xc6)),
+            unusable(event_number(0xcd)),
+            unusable(event_and_unit(0x05d0)),
+            unusable(event_number(0xd6)),
+            unusable(event_and_unit(0x40ad)),
+            unusable(event_and_unit(0x04c2)),
         ],
         limits: &[(event_range(0, 0xff), 0xf)],
         ..Self::EMPTY
@@ -106,6 +109,12 @@ impl Core {
             M::Zen2 => amd::ZEN_2,
             M::Zen4 | M::Zen5 | M::Zen6 => amd::ZEN_4,
         }
+    }
+
+    /// Returns what is known of an event that needs an extra register.
+    pub(super) fn extra_register_event(self, select: EventSelect) -> Option<&'static ExtraEvents> {
+        let mut extra = self.extra_register_events.iter();
+        extra.find(|events| events.contains(select))
     }
 
     /// Returns the number of the fixed-function counter that counts an event, instructions and cycles excepted.

@@ -2,6 +2,7 @@
 //! Panther Cove and Coyote Cove.
 
 use super::cache::{CacheTable, INVALID_EVENT, NO_EVENT};
+use super::extra::{frontend, load_latency, unusable};
 use super::golden_cove;
 use super::limit::{event_and_unit, event_number, event_range};
 use super::{Core, REFERENCE_CYCLES};
@@ -9,23 +10,24 @@ use super::{Core, REFERENCE_CYCLES};
 /// Panther Cove, and Coyote Cove, which has the same events.
 pub(super) const PANTHER_COVE: Core = Core {
     extra_register_events: &[
-        event_and_unit(0x012a),
-        event_and_unit(0x022a),
-        event_and_unit(0x042a),
-        event_and_unit(0x082a),
-        event_and_unit(0x014f),
-        event_and_unit(0x024f),
-        event_and_unit(0x044f),
-        event_and_unit(0x084f),
-        event_and_unit(0x01d6),
-        event_and_unit(0x02d6),
-        event_and_unit(0x04d6),
-        event_and_unit(0x08d6),
-        event_and_unit(0x01cd),
-        event_and_unit(0x02c6),
-        event_and_unit(0x03c6),
-        event_and_unit(0x40ad),
-        event_and_unit(0x04c2),
+        // The registers are MSR_OMR_0 to MSR_OMR_3.
+        unusable(event_and_unit(0x012a)),
+        unusable(event_and_unit(0x022a)),
+        unusable(event_and_unit(0x042a)),
+        unusable(event_and_unit(0x082a)),
+        unusable(event_and_unit(0x014f)),
+        unusable(event_and_unit(0x024f)),
+        unusable(event_and_unit(0x044f)),
+        unusable(event_and_unit(0x084f)),
+        unusable(event_and_unit(0x01d6)),
+        unusable(event_and_unit(0x02d6)),
+        unusable(event_and_unit(0x04d6)),
+        unusable(event_and_unit(0x08d6)),
+        load_latency(0x01cd),
+        frontend(0x02c6, 0x9),
+        frontend(0x03c6, 0x7f_ff1f),
+        frontend(0x40ad, 0xf),
+        frontend(0x04c2, 0x8),
     ],
     limits: &[
         (event_number(0x20), 0xf),

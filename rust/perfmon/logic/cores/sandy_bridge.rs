@@ -8,7 +8,8 @@ use super::super::evtsel::EventSelect;
 use super::cache::{
     instruction_row, read_only_row, read_write_row, CacheTable, NO_EVENT, NO_EVENT_ROW,
 };
-use super::limit::{event_and_unit, event_and_unit_bits, event_number, event_range, Events};
+use super::extra::{load_latency, offcore_0, offcore_1, ExtraEvents};
+use super::limit::{event_and_unit, event_and_unit_bits, event_number, event_range};
 use super::{cycles_without, Core};
 
 pub(super) const SANDY_BRIDGE: Core = Core {
@@ -83,11 +84,14 @@ pub(super) const BROADWELL: Core = Core {
 };
 
 /// The events of all four cores that need an extra register.
-const EXTRA_REGISTER_EVENTS: &[Events] = &[
-    event_and_unit(0x01b7),
-    event_and_unit(0x01bb),
-    event_and_unit(0x01cd),
+const EXTRA_REGISTER_EVENTS: &[ExtraEvents] = &[
+    offcore_0(0x01b7, OFFCORE),
+    offcore_1(0x01bb, OFFCORE),
+    load_latency(0x01cd),
 ];
+
+/// The bits of the registers of offcore responses. Sandy Bridge and Ivy Bridge lack some, unless they are in servers.
+const OFFCORE: u64 = 0x3f_ffff_8fff;
 
 /// UOPS_ISSUED.ANY
 const FRONTEND_STALLS: (u32, EventSelect) = (

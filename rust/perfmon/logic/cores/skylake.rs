@@ -5,11 +5,12 @@ use super::cache::{
     instruction_row, read_only_row, read_write_row, CacheTable, INVALID_EVENT, NO_EVENT,
     NO_EVENT_ROW,
 };
-use super::limit::{event_and_unit, event_number, event_range, Events, ALL_COUNTERS};
+use super::extra::{frontend, load_latency, offcore_0, offcore_1, ExtraEvents};
+use super::limit::{event_and_unit, event_number, event_range, ALL_COUNTERS};
 use super::Core;
 
 pub(super) const SKYLAKE: Core = Core {
-    extra_register_events: EXTRA_REGISTER_EVENTS,
+    extra_register_events: &extra_register_events(0x3f_ffff_8fff),
     limits: &[
         (event_and_unit(0x01c0), 0x2),
         (event_range(0xd0, 0xd2), 0xf),
@@ -21,7 +22,7 @@ pub(super) const SKYLAKE: Core = Core {
 };
 
 pub(super) const ICE_LAKE: Core = Core {
-    extra_register_events: EXTRA_REGISTER_EVENTS,
+    extra_register_events: &extra_register_events(0x3f_ffff_bfff),
     limits: &[
         (event_range(0x03, 0x0a), 0xf),
         (event_range(0x1f, 0x28), 0xf),
@@ -44,13 +45,15 @@ pub(super) const ICE_LAKE: Core = Core {
     ..Core::EMPTY
 };
 
-/// The events of both cores that need an extra register.
-const EXTRA_REGISTER_EVENTS: &[Events] = &[
-    event_and_unit(0x01b7),
-    event_and_unit(0x01bb),
-    event_and_unit(0x01cd),
-    event_and_unit(0x01c6),
-];
+/// Returns the events of both cores that need an extra register. `offcore` are the bits of those of offcore responses.
+const fn extra_register_events(offcore: u64) -> [ExtraEvents; 4] {
+    [
+        offcore_0(0x01b7, offcore),
+        offcore_1(0x01bb, offcore),
+        load_latency(0x01cd),
+        frontend(0x01c6, 0x7f_ff17),
+    ]
+}
 
 const SKYLAKE_CACHE: CacheTable = [
     read_write_row([0x81d0, 0x0151], [0x82d0, NO_EVENT]),

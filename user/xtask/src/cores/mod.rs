@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compares what the module knows of each core (`rust/perfmon/logic/cores`) with Linux's own tables. For each Intel model
-//! that Linux knows, it compares the counters of all events and unit masks, the hardware events and the cache events; for
-//! AMD's cores only the hardware and cache events.
+//! that Linux knows, it compares the counters and extra registers of all events and unit masks, the hardware events and the
+//! cache events; for AMD's cores only the hardware and cache events.
 
 mod setup;
 mod source;
@@ -13,15 +13,18 @@ use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
 use perfmon_core::logic::cache_events::cache_event;
+use perfmon_core::logic::core_kinds::CoreKinds;
 use perfmon_core::logic::cpuid::{Architecture, Capabilities, Leaf, Microarchitecture, Processor};
-use perfmon_core::logic::event_attr::InvalidAttr;
+use perfmon_core::logic::event_attr::{InvalidAttr, PERF_TYPE_RAW, PerfEventAttr};
+use perfmon_core::logic::event_config::EventConfig;
 use perfmon_core::logic::event_counters::EventCounters;
 use perfmon_core::logic::evtsel::EventSelect;
+use perfmon_core::logic::extra_registers::ExtraRegister;
 use perfmon_core::logic::hardware_events::hardware_event;
 
 use setup::{Kind, Setup, setups};
 use source::{Source, number};
-use tables::{CACHES, CacheTable, Counters, EventMap, HARDWARE, OPERATIONS, RESULTS};
+use tables::{CACHES, CacheTable, Counters, EventMap, ExtraEvent, HARDWARE, OPERATIONS, RESULTS};
 
 /// The version of Linux that the module's tables were made from.
 const LINUX_VERSION: &str = "7.3";
@@ -36,6 +39,27 @@ const SUBSTITUTE_MODELS: [(&str, &str); 2] = [
 /// The last field is the counters, bit n for counter n.
 const EXCEPTIONS: [(Microarchitecture, u64, u64); 1] =
     [(Microarchitecture::Broadwell, 0x01c0, 0x2)];
+
+/// Linux's names of the extra registers that the module writes.
+const EXTRA_REGISTERS: [(&str, ExtraRegister); 5] = [
+    ("MSR_OFFCORE_RSP_0", ExtraRegister::OffcoreResponse0),
+    ("MSR_OFFCORE_RSP_1", ExtraRegister::OffcoreResponse1),
+    ("MSR_PEBS_FRONTEND", ExtraRegister::Frontend),
+    ("MSR_SNOOP_RSP_0", ExtraRegister::SnoopResponse0),
+    ("MSR_SNOOP_RSP_1", ExtraRegister::SnoopResponse1),
+];
+
+/// Cores whose threads share the extra registers, which the module then does not write.
+const SHARED_REGISTERS: [Microarchitecture; 2] =
+    [Microarchitecture::Nehalem, Microarchitecture::Westmere];
+
+/// Cores whose models differ in the bits of the extra registers: the module accepts the bits of all models, and the processor
+/// refuses those that it lacks.
+const DIFFERENT_BITS: [Microarchitecture; 3] = [
+    Microarchitecture::SandyBridge,
+    Microarchitecture::IvyBridge,
+    Microarchitecture::Silvermont,
+];
 
 /// AMD's cores: a family and a model, and the names of Linux's tables of hardware events and of cache events.
 const AMD: [((u32, u32), &str, &str); 7] = [
@@ -167,6 +191,7 @@ fn check_intel(
             messages: &mut *messages,
         };
         compare_counters(core, setup, &mut differences);
+        compare_registers(core, setup, &mut differences);
         compare_events(
             &cpu,
             Architecture::Intel,
@@ -222,8 +247,56 @@ fn capabilities(architecture: Architecture) -> Capabilities {
     }
 }
 
+/// Returns the extra register of an event of Linux's, if the module writes that register.
+fn written_register(core: Microarchitecture, event: &ExtraEvent) -> Option<ExtraRegister> {
+    let mut registers = EXTRA_REGISTERS.iter();
+    let register = registers.find(|(name, _)| *name == event.register)?.1;
+    (!SHARED_REGISTERS.contains(&core)).then_some(register)
+}
+
+/// Compares the extra registers of events: the register, and the bits of its value that are accepted.
+fn compare_registers(
+    core: Microarchitecture,
+    setup: &Setup,
+    differences: &mut CoreDifferences<'_>,
+) {
+    let capabilities = Capabilities {
+        microarchitecture: core,
+        ..capabilities(Architecture::Intel)
+    };
+    let kinds = CoreKinds::one(&capabilities);
+    let config = |event, value| {
+        let attr = PerfEventAttr {
+            type_: PERF_TYPE_RAW,
+            config: event,
+            config1: value,
+            ..PerfEventAttr::ZERO
+        };
+        EventConfig::new(&attr, &capabilities, &kinds)
+    };
+    for event in 0..=0xffff {
+        let config_without_value = config(event, 0);
+        let ours = config_without_value.ok().and_then(|config| config.extra);
+        let extra_event = setup
+            .extra_register_events
+            .iter()
+            .find(|extra| extra.event == event);
+        let linux = extra_event.and_then(|extra| written_register(core, extra));
+        let name = format!("extra register of event {event:#06x}");
+        differences.compare(&name, &ours.map(|extra| extra.register), &linux);
+        if let (Some(_), Some(extra)) = (linux, extra_event) {
+            let bits = (0..u64::BITS).filter(|bit| config(event, 1 << bit).is_ok());
+            let mut mask = bits.fold(0, |mask, bit| mask | 1_u64 << bit);
+            if DIFFERENT_BITS.contains(&core) && mask & extra.mask == extra.mask {
+                mask = extra.mask;
+            }
+            differences.compare(&format!("bits of the {name}"), &mask, &extra.mask);
+        }
+    }
+}
+
 /// Compares the counters of all events: the fixed one, and the bits of the general ones; `None` for an event that needs
-/// an extra register.
+/// an extra register that the module does not write.
 fn compare_counters(core: Microarchitecture, setup: &Setup, differences: &mut CoreDifferences<'_>) {
     let capabilities = capabilities(Architecture::Intel);
     let all_general = (1 << GENERAL_COUNTERS) - 1;
@@ -245,8 +318,12 @@ fn compare_counters(core: Microarchitecture, setup: &Setup, differences: &mut Co
         let exception = EXCEPTIONS
             .iter()
             .find(|(of, number, _)| (*of, *number) == (core, event));
+        let extra_event = setup
+            .extra_register_events
+            .iter()
+            .find(|extra| extra.event == event);
         let expected_counters = match (constraint, exception) {
-            _ if setup.extra_register_events.contains(&event) => None,
+            _ if extra_event.is_some_and(|extra| written_register(core, extra).is_none()) => None,
             (_, Some((_, _, counters))) => Some((None, counters & all_general)),
             (None, None) => Some((None, all_general)),
             (Some(constraint), None) => Some(match constraint.counters {
@@ -268,7 +345,7 @@ fn compare_events(
     architecture: Architecture,
     hardware: &EventMap,
     caches: &CacheTable,
-    extra_register_events: &[u64],
+    extra_register_events: &[ExtraEvent],
     mut differences: CoreDifferences<'_>,
 ) {
     let core = cpu.microarchitecture();
@@ -303,11 +380,16 @@ fn compare_events(
 }
 
 /// Returns what the module should have for an event select of Linux's tables.
-fn expected_select(select: u64, extra_register_events: &[u64]) -> Result<u64, InvalidAttr> {
+fn expected_select(select: u64, extra_register_events: &[ExtraEvent]) -> Result<u64, InvalidAttr> {
+    let needs_register = |select| {
+        extra_register_events
+            .iter()
+            .any(|extra| extra.event == select)
+    };
     match select {
         u64::MAX => Err(InvalidAttr::Invalid),
         0 => Err(InvalidAttr::NoEvent),
-        select if extra_register_events.contains(&select) => Err(InvalidAttr::NoEvent),
+        select if needs_register(select) => Err(InvalidAttr::NoEvent),
         select => Ok(select),
     }
 }

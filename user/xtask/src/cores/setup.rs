@@ -8,16 +8,15 @@ use anyhow::{Context, Result, bail};
 
 use super::source::Source;
 use super::tables::{
-    CacheTable, Constraint, EventMap, cache_table, constraints, event_map, extra_register_events,
-    set_cell, set_event,
+    CacheTable, Constraint, EventMap, ExtraEvent, cache_table, constraints, event_map,
+    extra_register_events, set_cell, set_event,
 };
 
 /// Linux's knowledge of a core.
 #[derive(Default)]
 pub(super) struct Setup {
     pub(super) constraints: Vec<Constraint>,
-    /// The events (number and unit mask) that need an extra register.
-    pub(super) extra_register_events: Vec<u64>,
+    pub(super) extra_register_events: Vec<ExtraEvent>,
     pub(super) caches: CacheTable,
     pub(super) hardware: EventMap,
 }

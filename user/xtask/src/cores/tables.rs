@@ -101,13 +101,33 @@ impl Constraint {
     }
 }
 
+/// An event (number and unit mask) that needs an extra register, the name of the register, and the mask of its bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ExtraEvent {
+    pub(super) event: u64,
+    pub(super) register: String,
+    pub(super) mask: u64,
+}
+
 /// Returns the events that need an extra register.
-pub(super) fn extra_register_events(core: &Source, name: &str) -> Result<Vec<u64>> {
+pub(super) fn extra_register_events(core: &Source, name: &str) -> Result<Vec<ExtraEvent>> {
     let body = core.body(&format!("struct extra_reg {name}[]"))?;
     items(&body)
-        .map(|(macro_name, arguments)| match macro_name {
-            "INTEL_UEVENT_EXTRA_REG" | "INTEL_UEVENT_PEBS_LDLAT_EXTRA_REG" => number(arguments[0]),
-            _ => bail!("{name} has an unknown {macro_name}"),
+        .map(|(macro_name, arguments)| {
+            let (register, mask) = match (macro_name, &arguments[..]) {
+                ("INTEL_UEVENT_EXTRA_REG", [_, register, mask, _]) => {
+                    ((*register).to_owned(), number(mask)?)
+                }
+                ("INTEL_UEVENT_PEBS_LDLAT_EXTRA_REG", [_]) => {
+                    ("MSR_PEBS_LD_LAT_THRESHOLD".to_owned(), 0xffff)
+                }
+                _ => bail!("{name} has an unknown {macro_name}"),
+            };
+            Ok(ExtraEvent {
+                event: number(arguments[0])?,
+                register,
+                mask,
+            })
         })
         .collect()
 }

@@ -3,7 +3,7 @@
 
 use super::setup::{Kind, setups};
 use super::source::Source;
-use super::tables::Counters;
+use super::tables::{Counters, ExtraEvent};
 
 const SOURCE: &str = "
 static u64 intel_perfmon_event_map[PERF_COUNT_HW_MAX] =
@@ -92,7 +92,12 @@ fn kinds_of_cores_are_set_up_separately() {
     assert_eq!(caches[0][1], [0x82d0, u64::MAX]);
     assert_eq!(caches[4][0], [0, 0x85]);
     assert!(setups[&Kind::Core].extra_register_events.is_empty());
-    assert_eq!(setups[&Kind::Atom].extra_register_events, [0x01b7]);
+    let extra_event = ExtraEvent {
+        event: 0x01b7,
+        register: "MSR_OFFCORE_RSP_0".to_owned(),
+        mask: 0x3fff,
+    };
+    assert_eq!(setups[&Kind::Atom].extra_register_events, [extra_event]);
 }
 
 #[test]
