@@ -44,6 +44,7 @@ impl Builder {
             attr: PerfEventAttr {
                 type_,
                 config,
+                config1: encoding.register_value(),
                 size: PerfEventAttr::SIZE,
                 read_format: attr::PERF_FORMAT_TOTAL_TIME_ENABLED
                     | attr::PERF_FORMAT_TOTAL_TIME_RUNNING,

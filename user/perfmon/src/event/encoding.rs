@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events by number: `type` and `config` of `struct perf_event_attr`.
+//! Events by number: `type`, `config` and `config1` of `struct perf_event_attr`.
 
 use std::fmt;
 
@@ -18,6 +18,9 @@ pub enum Encoding {
     Cache(u32),
     /// An event select of the CPU's manual; its modes are those of the [`Builder`](super::Builder).
     Raw(EventSelect),
+    /// An event select, and the value of the extra register that the event needs: Intel's offcore responses, front-end
+    /// events and snoop responses.
+    RawWithRegister(EventSelect, u64),
     /// The event of a fixed counter.
     Fixed(u8),
     /// `PERF_COUNT_SW_DUMMY`: it never happens, and takes no counter.
@@ -32,13 +35,23 @@ impl Encoding {
         match self {
             Self::Hardware(number) => (attr::PERF_TYPE_HARDWARE, number.into()),
             Self::Cache(number) => (attr::PERF_TYPE_HW_CACHE, number.into()),
-            Self::Raw(select) => (attr::PERF_TYPE_RAW, select.bits() & !MODES),
+            Self::Raw(select) | Self::RawWithRegister(select, _) => {
+                (attr::PERF_TYPE_RAW, select.bits() & !MODES)
+            }
             Self::Fixed(0) => Self::Hardware(attr::PERF_COUNT_HW_INSTRUCTIONS).numbers(),
             Self::Fixed(1) => Self::Hardware(attr::PERF_COUNT_HW_CPU_CYCLES).numbers(),
             Self::Fixed(2) => Self::Hardware(attr::PERF_COUNT_HW_REF_CPU_CYCLES).numbers(),
             // Linux's pseudo-encoding of fixed counters: event 0, with the counter's number + 1 as the unit mask.
             Self::Fixed(number) => (attr::PERF_TYPE_RAW, (u64::from(number) + 1) << 8),
             Self::Dummy => (attr::PERF_TYPE_SOFTWARE, attr::PERF_COUNT_SW_DUMMY),
+        }
+    }
+
+    /// Returns `config1`.
+    pub(crate) fn register_value(self) -> u64 {
+        match self {
+            Self::RawWithRegister(_, value) => value,
+            _ => 0,
         }
     }
 
@@ -62,6 +75,9 @@ impl fmt::Display for Encoding {
                 None => write!(f, "cache event {number:#x}"),
             },
             Self::Raw(_) => write!(f, "r{:x}", self.numbers().1),
+            Self::RawWithRegister(_, value) => {
+                write!(f, "cpu/config={:#x},config1={value:#x}/", self.numbers().1)
+            }
             Self::Fixed(number) => write!(f, "fixed{number}"),
             Self::Dummy => f.write_str("dummy"),
         }
@@ -77,6 +93,14 @@ mod tests {
         let raw_event = Encoding::Raw(EventSelect::new(0xc0, 1));
         assert_eq!(raw_event.numbers(), (4, 0x1c0));
         assert_eq!(raw_event.to_string(), "r1c0");
+        assert_eq!(raw_event.register_value(), 0);
+        let offcore_response = Encoding::RawWithRegister(EventSelect::new(0xb7, 1), 0x1_0001);
+        assert_eq!(offcore_response.numbers(), (4, 0x1b7));
+        assert_eq!(offcore_response.register_value(), 0x1_0001);
+        assert_eq!(
+            offcore_response.to_string(),
+            "cpu/config=0x1b7,config1=0x10001/"
+        );
         assert_eq!(Encoding::named("instructions"), Some(Encoding::Hardware(1)));
         assert_eq!(Encoding::named("ref-cycles"), Some(Encoding::Hardware(9)));
         assert_eq!(Encoding::named("cpu-cycles"), Some(Encoding::Hardware(0)));

@@ -10,7 +10,8 @@ use super::Encoding;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventLabel {
     encoding: Encoding,
-    text: Option<Arc<str>>,
+    /// One word, unlike an `Arc<str>`, since errors have labels.
+    text: Option<Arc<String>>,
 }
 
 impl EventLabel {
@@ -23,7 +24,7 @@ impl EventLabel {
     /// Returns the label with `text` as the name.
     pub(super) fn with_name(self, text: &str) -> Self {
         Self {
-            text: Some(text.into()),
+            text: Some(Arc::new(text.to_owned())),
             ..self
         }
     }
@@ -36,7 +37,7 @@ impl EventLabel {
 
     /// Returns whether the caller named the event `name`.
     pub(super) fn has_name(&self, name: &str) -> bool {
-        self.text.as_deref() == Some(name)
+        self.text.as_ref().is_some_and(|text| **text == name)
     }
 }
 

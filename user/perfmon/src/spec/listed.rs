@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events of the vendor's list for the CPU's model, and the counters that can count them.
 
-use perfmon_core::logic::event_attr::InvalidAttr;
+use perfmon_core::logic::core_kinds::CoreKinds;
+use perfmon_core::logic::event_attr::{InvalidAttr, PERF_TYPE_RAW, PerfEventAttr};
+use perfmon_core::logic::event_config::EventConfig;
 use perfmon_core::logic::event_counters::EventCounters;
 use perfmon_core::logic::evtsel::EventSelect as Select;
-use perfmon_events::Event;
+use perfmon_events::{Event, ExtraRegister};
 
 use super::on_counters::OnCounters;
 use crate::EventSelect;
@@ -12,7 +14,7 @@ use crate::event::Encoding;
 use crate::pmu::{Pmu, Vendor};
 
 /// The registers that an event may need besides its event select.
-const EXTRA_REGISTERS: [(u32, &str); 8] = [
+const EXTRA_REGISTERS: [(u32, &str); 10] = [
     (0x1a6, "MSR_OFFCORE_RSP_0"),
     (0x1a7, "MSR_OFFCORE_RSP_1"),
     (0x3e0, "MSR_OMR_0"),
@@ -21,6 +23,8 @@ const EXTRA_REGISTERS: [(u32, &str); 8] = [
     (0x3e3, "MSR_OMR_3"),
     (0x3f6, "MSR_PEBS_LD_LAT"),
     (0x3f7, "MSR_PEBS_FRONTEND"),
+    (0x1328, "MSR_SNOOP_RSP_0"),
+    (0x1329, "MSR_SNOOP_RSP_1"),
 ];
 
 /// Returns Intel's name of a register that events need besides their event select.
@@ -58,13 +62,6 @@ pub fn counters_of_listed(event: &Event, pmu: &Pmu) -> Result<OnCounters, String
     let capabilities = pmu
         .capabilities()
         .map_err(|no_pmu| format!("The CPU has no PMU: {}.", no_pmu.reason()))?;
-    if let Some(extra) = event.extra {
-        return Err(format!(
-            "It needs {} ({:#x}), a register that the driver does not write.",
-            register_name(extra.register),
-            extra.register
-        ));
-    }
     let Some(select) = select_of(event) else {
         return Err(
             "It counts also what the sibling thread does, which the driver does not allow."
@@ -76,6 +73,9 @@ pub fn counters_of_listed(event: &Event, pmu: &Pmu) -> Result<OnCounters, String
     }
     if pmu.is_emulated() && !is_emulated(event, pmu.vendor()) {
         return Err(NOT_EMULATED_REASON.to_owned());
+    }
+    if let Some(extra) = event.extra {
+        check_register(select, extra, pmu)?;
     }
     // `EventCounters` takes the select type of perfmon-core.
     let bits = Select::from_bits(select.bits());
@@ -99,6 +99,54 @@ pub fn counters_of_listed(event: &Event, pmu: &Pmu) -> Result<OnCounters, String
         ),
         (Err(_), None) => Err("No counter of this CPU counts it.".to_owned()),
     }
+}
+
+/// Checks that the driver writes the register that a listed event needs.
+///
+/// # Errors
+/// The reason why it does not, in a sentence.
+fn check_register(select: EventSelect, extra: ExtraRegister, pmu: &Pmu) -> Result<(), String> {
+    let number = register_of(select, extra.value, pmu).ok().flatten();
+    if number == Some(extra.register) {
+        return Ok(());
+    }
+    Err(format!(
+        "It needs {} ({:#x}), a register that the driver does not write.",
+        register_name(extra.register),
+        extra.register
+    ))
+}
+
+/// Returns the number and the value of the extra register that an event needs.
+#[must_use]
+pub fn extra_register(encoding: Encoding, pmu: &Pmu) -> Option<ExtraRegister> {
+    match encoding {
+        Encoding::RawWithRegister(select, value) => Some(ExtraRegister {
+            register: register_of(select, value, pmu).ok()??,
+            value,
+        }),
+        _ => None,
+    }
+}
+
+/// Returns the number of the extra register that the driver writes for an event, if the event needs one.
+///
+/// # Errors
+/// The driver's error if it refuses the event, or `value` for the register.
+pub(super) fn register_of(
+    select: EventSelect,
+    value: u64,
+    pmu: &Pmu,
+) -> Result<Option<u32>, InvalidAttr> {
+    let capabilities = pmu.capabilities().map_err(|_| InvalidAttr::Unsupported)?;
+    let attr = PerfEventAttr {
+        type_: PERF_TYPE_RAW,
+        config: select.bits(),
+        config1: value,
+        ..PerfEventAttr::ZERO
+    };
+    let config = EventConfig::new(&attr, &capabilities, &CoreKinds::one(&capabilities))?;
+    Ok(config.extra.map(|extra| extra.register.msr().number()))
 }
 
 /// Returns the counters that both the vendor's list and the driver allow for an event.
@@ -147,11 +195,12 @@ pub(super) fn needs_choice(event: &Event, pmu: &Pmu) -> bool {
     driver_counters.is_some_and(|counters| counters.general & !general != 0)
 }
 
-/// Returns the encoding by which an event of a task is opened.
-pub(super) fn encoding(counters: &OnCounters) -> Option<Encoding> {
-    match (counters.select, counters.fixed) {
-        (Some(select), _) => Some(Encoding::Raw(select)),
-        (None, fixed) => fixed.map(Encoding::Fixed),
+/// Returns the encoding by which a listed event of a task is opened.
+pub(super) fn encoding(event: &Event, counters: &OnCounters) -> Option<Encoding> {
+    match (counters.select, event.extra, counters.fixed) {
+        (Some(select), Some(extra), _) => Some(Encoding::RawWithRegister(select, extra.value)),
+        (Some(select), None, _) => Some(Encoding::Raw(select)),
+        (None, _, fixed) => fixed.map(Encoding::Fixed),
     }
 }
 

@@ -167,13 +167,13 @@ fn what_the_driver_cannot_do_is_refused_with_the_reason() {
     let table = [
         (
             "skylake",
-            "OFFCORE_RESPONSE.DEMAND_DATA_RD.ANY_RESPONSE",
-            "MSR_OFFCORE_RSP_0 (0x1a6)",
+            "MEM_TRANS_RETIRED.LOAD_LATENCY_GT_128",
+            "MSR_PEBS_LD_LAT (0x3f6)",
         ),
         (
-            "skylake",
-            "FRONTEND_RETIRED.L1I_MISS",
-            "MSR_PEBS_FRONTEND (0x3f7)",
+            "nehalemep",
+            "OFFCORE_RESPONSE.ANY_DATA.ANY_CACHE_DRAM",
+            "MSR_OFFCORE_RSP_0 (0x1a6)",
         ),
         (
             "haswell",
@@ -208,6 +208,133 @@ fn what_the_driver_cannot_do_is_refused_with_the_reason() {
                 .is_some_and(|missing| missing.contains(reason))
         );
     }
+}
+
+#[test]
+fn the_extra_register_has_the_value_of_the_list() {
+    let table = [
+        (
+            "skylake",
+            "OFFCORE_RESPONSE.DEMAND_CODE_RD.ANY_RESPONSE",
+            0x01b7,
+            0x1_0004,
+        ),
+        ("skylake", "FRONTEND_RETIRED.DSB_MISS:u", 0x01c6, 0x11),
+        (
+            "sapphirerapids",
+            "OCR.DEMAND_CODE_RD.DRAM",
+            0x012a,
+            0x7_3c00_0004,
+        ),
+        (
+            "skylake",
+            "cpu/event=0xb7,umask=1,offcore_rsp=0x10001/",
+            0x01b7,
+            0x1_0001,
+        ),
+        (
+            "skylake",
+            "cpu/event=0xbb,umask=1,config1=0x10001/k",
+            0x01bb,
+            0x1_0001,
+        ),
+        (
+            "skylake",
+            "cpu/event=0xc6,umask=1,frontend=18/",
+            0x01c6,
+            0x12,
+        ),
+        (
+            "sierraforest",
+            "cpu/event=0x27,umask=2,snoop_rsp=0x1/",
+            0x0227,
+            0x1,
+        ),
+    ];
+    for (name, text, select, value) in table {
+        let event = parse_one(text, &pmu(name));
+        let Some(encoding @ Encoding::RawWithRegister(bits, register_value)) = event.encoding
+        else {
+            panic!("{text}: {:?}", event.encoding);
+        };
+        assert_eq!(bits.bits() & 0xffff, select, "{text}");
+        assert_eq!(register_value, value, "{text}");
+        assert_eq!(encoding.register_value(), value);
+        let extra = extra_register(encoding, &pmu(name));
+        assert_eq!(extra.map(|extra| extra.value), Some(value), "{text}");
+    }
+}
+
+#[test]
+fn wrong_values_of_extra_registers_are_refused() {
+    let table = [
+        (
+            "cpu/event=0xb7,umask=1,offcore_rsp=0x1000/",
+            "MSR_OFFCORE_RSP_0 does not have all bits of 0x1000",
+        ),
+        (
+            "cpu/event=0xc6,umask=1,frontend=0x1000000/",
+            "`frontend` takes a number from 0 to 0xffffff",
+        ),
+        ("cpu/event=0xc0,config1=1/", "rc0 has no extra register"),
+        (
+            "cpu/event=0xb7,umask=1,offcore_rsp=1,config1=1/",
+            "an earlier field has set the extra register already",
+        ),
+        ("cpu/event=0xcd,umask=1,ldlat=3/", "`ldlat` can't be used"),
+        (
+            "cpu/event=0xcd,umask=1,config1=3/",
+            "the driver can't count r1cd",
+        ),
+    ];
+    for (text, message) in table {
+        let fault = fault_text(text, &pmu("skylake"));
+        assert!(fault.contains(message), "{text}: {fault}");
+    }
+    // A register that is not needed, and the value 0, change nothing.
+    let event = parse_one("cpu/event=0xc4,config1=0/", &pmu("skylake"));
+    assert!(matches!(event.encoding, Some(Encoding::Raw(_))));
+}
+
+/// Models whose extra registers the driver does not write: threads of a core share them, or they are `MSR_OMR_*`.
+const UNWRITTEN: [&str; 6] = [
+    "nehalemep",
+    "nehalemex",
+    "westmereep-dp",
+    "westmereep-sp",
+    "westmereex",
+    "novalake-core",
+];
+
+#[test]
+fn listed_events_with_written_registers_are_counted() {
+    let mut counted = 0;
+    for model in models() {
+        let pmu = Pmu::of_model(model);
+        for event in model.events() {
+            let Some(extra) = event.extra.filter(|extra| extra.register != 0x3f6) else {
+                continue;
+            };
+            // The list of Knights Landing has the register 0x1a7 with the event of 0x1a6.
+            let is_mistaken = model.name() == "knightslanding" && extra.register == 0x1a7;
+            let counters = counters_of_listed(&event, &pmu);
+            let is_counted = match &counters {
+                Ok(counters) => counters.general != 0,
+                Err(_) => false,
+            };
+            let is_written = !UNWRITTEN.contains(&model.name())
+                || model.name() == "novalake-core" && extra.register == 0x3f7;
+            assert_eq!(
+                is_counted,
+                is_written && !is_mistaken,
+                "{} of {}: {counters:?}",
+                event.name,
+                model.name()
+            );
+            counted += usize::from(is_counted);
+        }
+    }
+    assert!(counted > 4000, "{counted}");
 }
 
 /// The driver refuses a second unit mask on a CPU that lacks it.

@@ -226,7 +226,7 @@ fn resolve_listed(event: &Event, word: &SpannedText, pmu: &Pmu) -> Result<Resolv
     })?;
     Ok(ResolvedBody {
         needs_choice: listed::needs_choice(event, pmu),
-        ..ResolvedBody::from_counters(counters, listed::encoding(&counters))
+        ..ResolvedBody::from_counters(counters, listed::encoding(event, &counters))
     })
 }
 
@@ -371,18 +371,27 @@ const REFUSED_FIELDS: &[(&str, &str)] = &[
         "it drives pins of the CPU, which the driver does not allow",
     ),
     (
-        "offcore_rsp",
-        "it needs an extra register, which the driver does not write",
-    ),
-    (
         "ldlat",
-        "it needs an extra register, which the driver does not write",
-    ),
-    (
-        "frontend",
-        "it needs an extra register, which the driver does not write",
+        "loads of a given latency are counted with samples of the latency only, which the driver does not take",
     ),
 ];
+
+/// The fields that give the value of an event's extra register, with the number of bits.
+const REGISTER_FIELDS: [Field; 4] = [
+    register_field("offcore_rsp", 64),
+    register_field("frontend", 24),
+    register_field("snoop_rsp", 64),
+    register_field("config1", 64),
+];
+
+/// Returns a field of the extra register.
+const fn register_field(key: &'static str, width: u32) -> Field {
+    Field {
+        key,
+        width,
+        shift: |number| number,
+    }
+}
 
 /// Resolves `cpu/.../`.
 fn resolve_fields(terms: &[Term], pmu: &Pmu) -> Result<ResolvedBody, Fault> {
@@ -420,7 +429,18 @@ fn resolve_fields(terms: &[Term], pmu: &Pmu) -> Result<ResolvedBody, Fault> {
             return Err(name_with_fields_fault(key, &other.key));
         }
     }
+    let mut register = None;
     for Term { key, value } in encoding_terms {
+        if let Some(field) = REGISTER_FIELDS.iter().find(|field| field.key == key.text) {
+            let number = parse_number(field, key, value.as_ref())?;
+            if register.replace((number, key)).is_some() {
+                return Err(Fault::new(
+                    key.span.clone(),
+                    "an earlier field has set the extra register already",
+                ));
+            }
+            continue;
+        }
         let Some(field) = fields.iter().find(|field| field.key == key.text) else {
             return Err(unknown_field_fault(key, &fields));
         };
@@ -436,11 +456,41 @@ fn resolve_fields(terms: &[Term], pmu: &Pmu) -> Result<ResolvedBody, Fault> {
     }
     let last = &terms[terms.len() - 1];
     let whole_span = terms[0].key.span.start..last.value.as_ref().unwrap_or(&last.key).span.end;
+    let select = check_select(bits, &whole_span)?;
+    let body = ResolvedBody::from_select(select, pmu);
     Ok(ResolvedBody {
         label,
         rate,
-        ..ResolvedBody::from_select(check_select(bits, &whole_span)?, pmu)
+        encoding: match register {
+            Some((value, key)) => Some(register_encoding(select, value, key, pmu)?),
+            None => body.encoding,
+        },
+        ..body
     })
+}
+
+/// Returns the encoding of an event with this value of its extra register. Fails if the driver refuses it. `key` is the
+/// field with the value.
+fn register_encoding(
+    select: EventSelect,
+    value: u64,
+    key: &SpannedText,
+    pmu: &Pmu,
+) -> Result<Encoding, Fault> {
+    let message = match listed::register_of(select, value, pmu) {
+        Ok(Some(_)) => return Ok(Encoding::RawWithRegister(select, value)),
+        // A register that the event does not need is not written.
+        Ok(None) => return Ok(Encoding::Raw(select)),
+        Err(_) => match listed::register_of(select, 0, pmu) {
+            Ok(Some(register)) => {
+                let name = listed::register_name(register);
+                format!("{name} does not have all bits of {value:#x}")
+            }
+            Ok(None) => format!("{} has no extra register", Encoding::Raw(select)),
+            Err(_) => format!("the driver can't count {}", Encoding::Raw(select)),
+        },
+    };
+    Err(Fault::new(key.span.clone(), message))
 }
 
 /// Resolves `cpu/NAME/` and `cpu/rUUEE/`; returns `None` for any other fields.
@@ -520,6 +570,7 @@ fn unknown_field_fault(key: &SpannedText, fields: &[Field]) -> Fault {
     }
     let keys: Vec<&str> = fields
         .iter()
+        .chain(&REGISTER_FIELDS)
         .map(|field| field.key)
         .chain(["name", "period", "freq"])
         .collect();

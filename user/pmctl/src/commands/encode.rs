@@ -5,7 +5,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use perfmon::pmu::CoreKind;
-use perfmon::spec::models::Event;
+use perfmon::spec::models::{Event, ExtraRegister};
 use perfmon::{CounterId, Encoding, Pmu, spec};
 use perfmon_core::logic::evtsel::EventSelect;
 
@@ -62,7 +62,16 @@ fn encode_text(text: &str, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
                 "  select    {bits:#010x}  {}",
                 decode::describe_select(bits)
             )?;
-            writeln!(output, "  raw       r{:x}", bits & !MODE_BITS)?;
+            match event.encoding {
+                Some(encoding @ Encoding::RawWithRegister(..)) => {
+                    writeln!(output, "  raw       {encoding}")?;
+                }
+                _ => writeln!(output, "  raw       r{:x}", bits & !MODE_BITS)?,
+            }
+            let extra = event.encoding.and_then(|it| spec::extra_register(it, pmu));
+            if let Some(extra) = extra {
+                write_register(extra, output)?;
+            }
             let no_counter = "none that the module can use here".to_owned();
             let counters = if counters.is_empty() {
                 no_counter
@@ -108,15 +117,21 @@ fn write_uncountable(event: &Event, pmu: &Pmu, output: &mut dyn Write) -> Result
         writeln!(output, "  raw       {}", Encoding::Raw(select))?;
     }
     if let Some(extra) = event.extra {
-        let name = spec::register_name(extra.register);
-        writeln!(
-            output,
-            "  register  {name} ({:#x}): {:#x}",
-            extra.register, extra.value
-        )?;
+        write_register(extra, output)?;
     }
     if let Err(reason) = spec::counters_of_listed(event, pmu) {
         writeln!(output, "  counters  none here: {reason}")?;
     }
+    Ok(())
+}
+
+/// Writes the register that an event needs besides the event select.
+fn write_register(extra: ExtraRegister, output: &mut dyn Write) -> Result<()> {
+    let name = spec::register_name(extra.register);
+    writeln!(
+        output,
+        "  register  {name} ({:#x}): {:#x}",
+        extra.register, extra.value
+    )?;
     Ok(())
 }

@@ -4,9 +4,10 @@
 use std::io::Write;
 
 use anyhow::{Result, bail};
-use perfmon::Pmu;
 use perfmon::pmu::Vendor;
+use perfmon::{Pmu, spec};
 use perfmon_core::logic::counter::{CounterId, each};
+use perfmon_core::logic::event_limits::extra_registers_of;
 use perfmon_core::logic::regs::Registers;
 
 use crate::args::Regs;
@@ -127,6 +128,13 @@ fn write_cpu(
         if let Some(counter) = CounterId::fixed(number) {
             let name = format!("IA32_FIXED_CTR{number}");
             row(&name, registers.read_msr(counter).number(), &plain)?;
+        }
+    }
+    for register in extra_registers_of(pmu.microarchitecture()) {
+        let number = register.msr().number();
+        // Virtual machines may lack them.
+        if msrs.read(number).is_ok() {
+            row(spec::register_name(number), number, &plain)?;
         }
     }
     Ok(())

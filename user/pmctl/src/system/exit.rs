@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
 use perfmon::event::{Owner, OwnerKind, Owners};
-use perfmon::{Cause, CounterId, Device};
+use perfmon::{Attempt, Cause, CounterId, Device, Encoding};
 
 use crate::system::core_kinds;
 use crate::system::machine::Machine;
@@ -140,6 +140,15 @@ fn message_with_help(mut text: String, error: &perfmon::Error) -> Option<String>
     if error.cause == Cause::NoSuchEvent {
         if let Some(kinds) = core_kinds::describe(&Machine::here()) {
             let _ = write!(text, "\nThe kinds of cores are {kinds}.");
+        }
+    }
+    if let (Attempt::OpenEvent(label, _), Cause::NoFreeCounter(_)) = (&error.attempt, &error.cause)
+    {
+        if matches!(label.encoding(), Encoding::RawWithRegister(..)) {
+            text.push_str(
+                "\nIt needs an extra register, which can have one value at a time: an event with another value may \
+                 count already.",
+            );
         }
     }
     if let Cause::NoFreeCounter(owners) = &error.cause {

@@ -439,10 +439,15 @@ impl NamedEvent {
         self.select().map(|select| (select.bits() & 0xff) as u16)
     }
 
-    /// Returns the event select as a raw event, without modes.
+    /// Returns the event select as a raw event, without modes, with the value of its extra register.
     fn raw_event(&self) -> Option<String> {
-        self.select()
-            .map(|select| Encoding::Raw(select).to_string())
+        let extra = self.listed.as_ref().and_then(|event| event.extra);
+        let select = self.select()?;
+        let encoding = match extra {
+            Some(extra) => Encoding::RawWithRegister(select, extra.value),
+            None => Encoding::Raw(select),
+        };
+        Some(encoding.to_string())
     }
 
     /// Returns the event select.

@@ -2,7 +2,7 @@
 //! Events that can be sampled, and their description in perf's file.
 
 use perfmon::spec::{EventSpec, Meaning};
-use perfmon::{EventSelect, Modes, Pmu};
+use perfmon::{Encoding, EventSelect, Modes, Pmu};
 use perfmon_core::logic::event_attr::{PERF_PMU_TYPE_SHIFT, PERF_TYPE_RAW};
 
 use crate::events::linux_pmu::is_pmu_event;
@@ -66,6 +66,14 @@ pub(super) fn event_kind(event: &EventSpec) -> EventKind {
     }
 }
 
+/// Returns `config1` and `config2` of the event in perf's file.
+pub(super) const fn more_configs(event: &EventSpec) -> [u64; 2] {
+    match event.encoding {
+        Some(Encoding::RawWithRegister(_, value)) => [value, 0],
+        _ => [0; 2],
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use perfmon::spec;
@@ -86,6 +94,10 @@ mod tests {
             ("r1c0:k", EventKind::Raw(0x1c0)),
             ("cpu/event=0xc0,cmask=2/", EventKind::Raw(0x200_00c0)),
             ("fixed1", EventKind::Raw(0x200)),
+            (
+                "cpu/event=0xc6,umask=1,frontend=0x12/",
+                EventKind::Raw(0x1c6),
+            ),
         ] {
             assert_eq!(super::event_kind(&event(text)), kind, "{text}");
         }

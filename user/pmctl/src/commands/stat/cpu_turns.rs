@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events of CPUs that take turns (--multiplex), or that only one kind of core has: each CPU has events of its own, since the
-//! driver's counters of all CPUs can't take turns, and count the same on all of them.
+//! Events of CPUs that take turns (--multiplex), that only one kind of core has, or that need an extra register: each CPU has
+//! events of its own, since the driver's counters of all CPUs can't take turns, count the same on all of them, and have no
+//! extra register.
 
 use std::time::Duration;
 
@@ -23,13 +24,22 @@ use crate::system::files::allow_many_files;
 /// Returns whether `events` are counted by [`CpuTurns`], and not by counters of all CPUs.
 pub(super) fn is_source(args: &Stat, events: &[EventSpec], pmu: &Pmu) -> bool {
     // Without events none of the driver's counters is taken, of which one program at a time has all.
-    args.multiplex || events.is_empty() || events.iter().any(|event| is_of_kinds(event, pmu))
+    let needs_event = |event| is_of_kinds(event, pmu) || needs_register(event);
+    args.multiplex || events.is_empty() || events.iter().any(needs_event)
+}
+
+/// Returns whether an event needs an extra register, which counters of all CPUs don't have.
+fn needs_register(event: &EventSpec) -> bool {
+    matches!(event.encoding, Some(Encoding::RawWithRegister(..)))
 }
 
 /// Returns whether an event has another event select on each kind of core, or is of one kind only.
 fn is_of_kinds(event: &EventSpec, pmu: &Pmu) -> bool {
     let is_hybrid = !pmu.core_kinds().is_empty();
-    let has_select = matches!(event.encoding, Some(Encoding::Raw(_) | Encoding::Cache(_)));
+    let has_select = matches!(
+        event.encoding,
+        Some(Encoding::Raw(_) | Encoding::RawWithRegister(..) | Encoding::Cache(_))
+    );
     event.core_type.is_some() || is_hybrid && has_select
 }
 

@@ -354,7 +354,7 @@ impl Attributes {
 
     /// Returns whether it is a raw event that an emulated PMU does not count.
     fn is_idle_on(&self, pmu: &Pmu) -> bool {
-        self.attr.type_ == PERF_TYPE_RAW && !pmu.counts(self.attr.config)
+        self.attr.type_ == PERF_TYPE_RAW && self.attr.config1 == 0 && !pmu.counts(self.attr.config)
     }
 
     /// Returns whether samples are asked for, and records of mappings with them.

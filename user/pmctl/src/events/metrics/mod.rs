@@ -174,8 +174,12 @@ fn on_one_kind(mut events: Vec<(String, MetricEvent)>, pmu: &Pmu) -> Vec<(String
         MetricEvent::Counter(event) => event.encoding,
         MetricEvent::Linux(_) => None,
     };
-    let is_of_big_cores =
-        |encoding| matches!(encoding, Some(Encoding::Raw(_) | Encoding::Cache(_)));
+    let is_of_big_cores = |encoding| {
+        matches!(
+            encoding,
+            Some(Encoding::Raw(_) | Encoding::RawWithRegister(..) | Encoding::Cache(_))
+        )
+    };
     if events.iter().map(counters).any(is_of_big_cores) {
         for (_, event) in &mut events {
             if let MetricEvent::Counter(event) = event {

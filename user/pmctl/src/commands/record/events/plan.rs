@@ -19,7 +19,7 @@ use crate::args::{
 use crate::commands::record::branches::WantedBranches;
 use crate::commands::record::perf_ring::ALL_TASKS;
 use crate::commands::record::sampled::{
-    DEFAULT_EVENT, MIXED_BRANCHES, event_kind, refuse_unsampled,
+    DEFAULT_EVENT, MIXED_BRANCHES, event_kind, more_configs, refuse_unsampled,
 };
 use crate::events::cpus::Cpus;
 use crate::events::linux_pmu::{self, PmuEvent};
@@ -295,7 +295,8 @@ impl SamplingPlan {
             let attr = |number| {
                 let attr = Attr::sampled(event_kind(spec), number, spec.modes, self.parts)
                     .with_stack(self.stack_bytes().unwrap_or(0))
-                    .with_precision(event.precision());
+                    .with_precision(event.precision())
+                    .with_configs(more_configs(spec));
                 self.branches
                     .map_or(attr, |kinds| attr.with_branches(kinds))
             };

@@ -4,7 +4,7 @@
 use anyhow::{Result, anyhow};
 use perfmon::spec::{self, EventSpec, Precision, SampleRate};
 use perfmon::trace::{Config, Event as TraceEvent, EventId, FixedEvent};
-use perfmon::{CounterId, Modes, Pmu, Session};
+use perfmon::{CounterId, Encoding, Modes, Pmu, Session};
 
 use crate::args::{TraceEvents, TraceOptions};
 use crate::commands::record::branches::WantedBranches;
@@ -195,14 +195,21 @@ impl WantedEvents {
             let lists: Result<Vec<_>, _> = lists.collect();
             let lists = lists.map_err(|error| Usage(error.to_string()))?;
             let events: Vec<EventSpec> = lists.into_iter().flatten().collect();
-            match events.iter().find(|event| event.core_type.is_some()) {
-                None => Ok(events),
-                Some(event) => Err(Usage(format!(
-                    "{}: a trace, which --timebase and --rotate take, has events of all kinds of cores only. `pmctl record \
-                     -e {0} -- COMMAND` samples this one without them.",
+            for event in &events {
+                let lacking = if event.core_type.is_some() {
+                    "has events of all kinds of cores only"
+                } else if matches!(event.encoding, Some(Encoding::RawWithRegister(..))) {
+                    "has no events that need an extra register"
+                } else {
+                    continue;
+                };
+                return Err(Usage(format!(
+                    "{}: a trace, which --timebase and --rotate take, {lacking}. `pmctl record -e {0} -- COMMAND` samples \
+                     this one without them.",
                     event.label
-                ))),
+                )));
             }
+            Ok(events)
         };
         match events {
             TraceEvents::Sampled(texts) => Ok(Self {
