@@ -78,8 +78,10 @@ static bool is_unsupported(const union model_attr *u)
 			    PERF_SAMPLE_CGROUP;
 
 	if (a->precise_ip || a->exclude_host || a->aux_output || a->sigtrap ||
-	    u->words[ATTR_AUX] || u->words[ATTR_CONFIG1] || u->words[ATTR_CONFIG2] ||
-	    u->words[ATTR_CONFIG3] || u->words[ATTR_CONFIG4])
+	    u->words[ATTR_AUX] || u->words[ATTR_CONFIG2] || u->words[ATTR_CONFIG3] ||
+	    u->words[ATTR_CONFIG4])
+		return true;
+	if (a->type != PERF_TYPE_RAW && u->words[ATTR_CONFIG1])
 		return true;
 	if (a->type != PERF_TYPE_HARDWARE && a->type != PERF_TYPE_HW_CACHE &&
 	    a->type != PERF_TYPE_RAW)
@@ -103,8 +105,8 @@ static bool is_no_event(const struct perf_event_attr *a)
 		       (config >> 16 & 0xff) >= PERF_COUNT_HW_CACHE_RESULT_MAX ||
 		       config >> 24;
 	default:
-		/* Pin control, and bits that no processor has. */
-		return a->config & (1 << 19 | 0xffULL << 56);
+		/* Pin control, bits that no processor has, and a register that the event does not need. */
+		return a->config & (1 << 19 | 0xffULL << 56) || a->config1;
 	}
 }
 
