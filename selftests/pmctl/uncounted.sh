@@ -34,7 +34,7 @@ as_user() {
 	try "$here/pmctl_as" -4711 "$@"
 }
 
-plan 23
+plan 32
 
 # The kernel removes the events of a task that executes a setuid or unreadable program.
 for command in "$setuid 1000000" "$hidden 1000000" "sh -c '$setuid 1000000; true'"; do
@@ -61,6 +61,22 @@ is "record of a setuid program fails" 125 $?
 says "record says why" "$errors" 'DEGRADED.*setuid, setgid, capabilities'
 check "record does not say that the event hardly happened" [ "$(echo "$errors" | grep -c 'hardly happened')" = 0 ]
 says "report says why samples are missing" "$(pmctl report -i data --stdio 2>&1)" 'setuid, setgid, capabilities'
+
+# The kernel does not tell that its own events have left the task: the driver does.
+as_user pmctl stat -e task-clock:u,page-faults:u -- "$setuid" 1000000
+is "stat of software events alone fails" 125 $?
+is "stat of software events alone shows no number" 2 "$(echo "$errors" | grep -c '^ *<not counted> ')"
+says "stat of software events alone says why" "$errors" 'setuid, setgid, capabilities'
+as_user pmctl stat -I 100 -e task-clock:u -- sh -c "sleep 0.3; $setuid 1000000; sleep 0.3"
+is "stat -I of software events alone fails" 125 $?
+says "stat -I shows no number from then on" "$(echo "$errors" | grep ' task-clock:u' | tail -1)" '<not counted>'
+as_user pmctl stat -e task-clock:u -- "$loop" 1000000
+is "software events alone count a program without such rights" 0 $?
+as_user pmctl record -o data -e page-faults:u -c 1 -- "$setuid" 1000000
+is "record of software events alone fails" 125 $?
+says "record of software events alone says why" "$errors" 'DEGRADED.*setuid, setgid, capabilities'
+as_user pmctl record -o data -e page-faults:u -c 1 -- "$loop" 1000000
+is "record of software events alone samples a program without such rights" 0 $?
 
 # The emulated PMU takes every event by its number, but counts only few.
 if pmctl stat -e UOPS_ISSUED.ANY -- true 2>&1 | grep -q "QEMU's emulation"; then

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::errno::Errno;
-use perfmon::Modes;
+use perfmon::{Cause, Device, Event, Modes};
 use perfmon_core::logic::event_attr::{self as attr, PerfEventAttr};
 
 use super::Column;
@@ -17,7 +17,7 @@ use crate::events::modes;
 use crate::events::perf_event::CountingEvent;
 use crate::events::software::Software;
 use crate::events::threads::TaskList;
-use crate::system::exit::Usage;
+use crate::system::exit::{self, Usage};
 
 /// Refuses options that split the counts by place, or that need several runs.
 pub(super) fn refuse_impossible_options(
@@ -61,6 +61,9 @@ pub(super) struct WithSoftware {
     from_exec: bool,
     /// The descriptors of each event, one for each of its targets.
     open_events: Vec<Vec<CountingEvent>>,
+    /// Events of the driver's that count nothing, one for each task. The kernel does not tell that its events have left a
+    /// task that executes a setuid program, for example; the driver does, whose events leave the task at the same exec.
+    exec_watchers: Vec<Event>,
 }
 
 impl WithSoftware {
@@ -93,6 +96,7 @@ impl WithSoftware {
             targets,
             task_list,
             open_events: Vec::new(),
+            exec_watchers: Vec::new(),
         }
     }
 
@@ -116,6 +120,34 @@ impl WithSoftware {
                 )
             })?;
             self.open_events.push(result);
+        }
+        self.watch_execs(targets)
+    }
+
+    /// Opens an event of the driver's that counts nothing for each target that is a task.
+    fn watch_execs(&mut self, targets: &[(i32, i32)]) -> Result<()> {
+        self.exec_watchers.clear();
+        let mut tids = targets
+            .iter()
+            .filter_map(|(task, _)| u32::try_from(*task).ok())
+            .peekable();
+        if tids.peek().is_none() {
+            return Ok(());
+        }
+        let device = Device::open().map_err(exit::with_help)?;
+        for tid in tids {
+            let watcher = Event::dummy().user().pid(tid).disabled();
+            let watcher = if self.inherit {
+                watcher.inherit()
+            } else {
+                watcher
+            };
+            match watcher.open_on(&device) {
+                Ok(watcher) => self.exec_watchers.push(watcher),
+                // As for the kernel's events.
+                Err(error) if error.cause == Cause::NoSuchTask && targets.len() > 1 => {}
+                Err(error) => return Err(exit::with_help(error)),
+            }
         }
         Ok(())
     }
@@ -222,6 +254,11 @@ impl CountSource for WithSoftware {
     }
 
     fn uncounted(&self) -> Result<Option<Uncounted>> {
+        for watcher in &self.exec_watchers {
+            if watcher.tasks_not_followed().map_err(exit::with_help)? > 0 {
+                return Ok(Some(Uncounted::LeftProgram));
+            }
+        }
         self.counts.uncounted()
     }
 }

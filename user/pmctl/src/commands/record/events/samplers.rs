@@ -75,8 +75,8 @@ pub(super) struct Samplers {
     overwrite: bool,
     /// Number of events in the plan, the driver's and Linux's.
     events: usize,
-    /// Sampling begins with the command's exec.
-    from_exec: bool,
+    /// `from_exec` only for a command.
+    manner: SamplingManner,
     /// Samples are precise: the processor buffers them until they are fetched.
     is_precise: bool,
 }
@@ -228,8 +228,11 @@ impl Samplers {
                         linux,
                         overwrite: plan.overwrites(),
                         events: plan.event_count(),
-                        from_exec: matches!(tasks, SampledTasks::Command { .. })
-                            && plan.manner.from_exec,
+                        manner: SamplingManner {
+                            from_exec: matches!(tasks, SampledTasks::Command { .. })
+                                && plan.manner.from_exec,
+                            ..plan.manner
+                        },
                         is_precise: plan.is_precise(),
                     });
                 }
@@ -323,7 +326,7 @@ impl Samplers {
             let message = "all tasks to sample have ended already. Give a process or a thread that still runs.";
             return Err(Usage(message.to_owned()).into());
         }
-        if self.from_exec {
+        if self.manner.from_exec {
             return Ok(());
         }
         self.linux.start()?;
@@ -453,9 +456,13 @@ impl Samplers {
         rings.map(|ring| ring.cpu).collect()
     }
 
-    /// Returns whether a task has executed a program that must not be sampled.
+    /// Returns whether a task has executed a program that must not be sampled. Linux does not tell that of its own events,
+    /// which leave the task, too. The dummies tell it, which are inherited: so they tell nothing if the events are not.
     pub(super) fn have_left_program(&self) -> Result<bool> {
-        for event in self.rings.iter().flat_map(SampleRing::sampled) {
+        let dummies = self.dummies.iter().filter(|_| self.manner.inherit);
+        let dummies = dummies.flat_map(|ring| ring.sampler.events());
+        let sampled = self.rings.iter().flat_map(SampleRing::sampled);
+        for event in sampled.chain(dummies) {
             if event.tasks_not_followed().map_err(exit::with_help)? > 0 {
                 return Ok(true);
             }
