@@ -239,6 +239,11 @@ int target_run_job(struct target *t, struct job job)
 	return err ? err : target_wait_job(t);
 }
 
+int target_wait_until_off_cpu(const struct target *t)
+{
+	return wait_until_off_cpu(t->tid);
+}
+
 bool target_is_done(const struct target *t)
 {
 	struct pollfd fd = { .fd = t->done, .events = POLLIN };

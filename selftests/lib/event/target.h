@@ -55,6 +55,9 @@ int target_run_job(struct target *t, struct job job);
 int target_start_job(struct target *t, struct job job);
 int target_wait_job(struct target *t);
 
+/* Waits until the target, which is about to sleep or is frozen, is off its CPU. */
+int target_wait_until_off_cpu(const struct target *t);
+
 /* Returns whether the last job has ended. */
 bool target_is_done(const struct target *t);
 

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The freezer of cgroups stops tasks while they are counted. A frozen task counts nothing, and no
+ * time; it is counted to the last instruction once it is thawed. Events are opened, enabled and
+ * closed while a task is frozen, and a frozen task moves to another cgroup, or is killed.
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "file.h"
+#include "fixture.h"
+#include "idle.h"
+#include "loop.h"
+#include "samples.h"
+#include "target.h"
+
+#define ROOT	"/tmp/cgroup"
+#define GROUP	ROOT "/frozen"
+
+/* Rounds of the target's loop: it runs for longer than all pauses between freezes. */
+#define N	100000000UL
+#define FREEZES	20
+#define PERIOD	100003UL
+
+/* Microseconds for which the target runs, or is frozen. */
+#define PAUSE	3000
+
+FIXTURE(event)
+{
+	struct target target;
+	struct sampler sampler;
+};
+
+#define EVENT_OVERFLOWS
+#include "event_fixture.h"
+
+FIXTURE_SETUP(event)
+{
+	char number[16];
+
+	SKIP_WITHOUT_PMU();
+	self->sampler.fd = -1;
+	ASSERT_LE(0, pin_to_first_cpu());
+	prepare_maker(_metadata, variant);
+	mkdir(ROOT, 0755);
+	/* An earlier test may have failed without removing the mount. */
+	umount2(ROOT, MNT_DETACH);
+	ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
+	rmdir(GROUP);
+	ASSERT_EQ(0, mkdir(GROUP, 0755));
+	ASSERT_EQ(0, target_start(&self->target, -1, false));
+	snprintf(number, sizeof(number), "%d", self->target.pid);
+	ASSERT_EQ(0, write_file(GROUP "/cgroup.procs", number));
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	sampler_close(&self->sampler);
+	target_kill(&self->target);
+	rmdir(GROUP);
+	umount(ROOT);
+	restore_maker(_metadata, variant);
+}
+
+/* Returns whether the kernel says that all tasks of the cgroup are frozen. */
+static bool is_frozen(void)
+{
+	char line[64];
+	bool frozen = false;
+	FILE *f = fopen(GROUP "/cgroup.events", "re");
+
+	while (f && fgets(line, sizeof(line), f))
+		frozen |= !strcmp(line, "frozen 1\n");
+	if (f)
+		fclose(f);
+	return frozen;
+}
+
+static void thaw(struct __test_metadata *_metadata)
+{
+	ASSERT_EQ(0, write_file(GROUP "/cgroup.freeze", "0"));
+}
+
+/*
+ * Freezes the target. Returns true if it is in its loop. Otherwise thaws it, since its job is done.
+ * In a system call, which is restarted, it executes an instruction more in user mode.
+ */
+static bool freeze_in_loop(struct __test_metadata *_metadata, const struct target *t)
+{
+	ASSERT_EQ(0, write_file(GROUP "/cgroup.freeze", "1"));
+	while (!is_frozen())
+		usleep(100);
+	/* It says that it is frozen before it leaves its CPU. */
+	EXPECT_EQ(0, target_wait_until_off_cpu(t));
+	if (!target_is_done(t))
+		return true;
+	thaw(_metadata);
+	return false;
+}
+
+/* Thaws the target, and lets it run. */
+static void run_on(struct __test_metadata *_metadata)
+{
+	thaw(_metadata);
+	usleep(PAUSE);
+}
+
+/* Opens an enabled event of the target, or if that is NULL, of its cgroup. */
+static int open_event(struct __test_metadata *_metadata, const struct event_maker *maker,
+		      const struct target *t)
+{
+	struct perf_event_attr attr = event_instructions();
+	int fd;
+
+	attr.disabled = 0;
+	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+	fd = t ? maker->open(&attr, t->tid, -1, -1, PERF_FLAG_FD_CLOEXEC) :
+		 event_open_of_cgroup(maker, attr, GROUP, -1);
+	ASSERT_LE(0, fd);
+	return fd;
+}
+
+struct reading {
+	__u64 count, enabled, running;
+};
+
+static struct reading read_event(struct __test_metadata *_metadata, int fd)
+{
+	struct reading r;
+
+	ASSERT_EQ((ssize_t)sizeof(r), read(fd, &r, sizeof(r)));
+	return r;
+}
+
+/* Expects that neither count nor times of an event of the frozen target grow. */
+static void expect_no_growth(struct __test_metadata *_metadata, int fd)
+{
+	struct reading before = read_event(_metadata, fd), after;
+
+	usleep(PAUSE);
+	after = read_event(_metadata, fd);
+	EXPECT_EQ(before.count, after.count);
+	EXPECT_EQ(before.enabled, after.enabled);
+	EXPECT_EQ(before.running, after.running);
+}
+
+static void start_loop(struct __test_metadata *_metadata, struct target *t)
+{
+	ASSERT_EQ(0, target_start_job(t, (struct job) { .n = N, .pieces = 1 }));
+	usleep(PAUSE);
+}
+
+TEST_F(event, frozen_task_is_counted_exactly)
+{
+	struct target *t = &self->target;
+	int fd = open_event(_metadata, variant->maker, t), i;
+	__s64 least, before, count;
+
+	ASSERT_EQ(0, target_run_job(t, (struct job) { .n = 1, .pieces = 1 }));
+	least = event_count(fd);
+	start_loop(_metadata, t);
+	for (i = 0; i < FREEZES && freeze_in_loop(_metadata, t); i++) {
+		expect_no_growth(_metadata, fd);
+		run_on(_metadata);
+	}
+	EXPECT_LT(0, i);
+	ASSERT_EQ(0, target_wait_job(t));
+	count = event_count(fd) - least;
+	EXPECT_LE(least + (__s64)(LOOP_INSNS * (N - 1)), count);
+	/* On a busy host the last freeze may have come after the loop. */
+	EXPECT_GE(least + (__s64)(LOOP_INSNS * (N - 1)) + (i < FREEZES), count);
+
+	/* Without a freeze it is the same. */
+	before = event_count(fd);
+	ASSERT_EQ(0, target_run_job(t, (struct job) { .n = N, .pieces = 1 }));
+	EXPECT_EQ(least + (__s64)(LOOP_INSNS * (N - 1)), event_count(fd) - before);
+	close(fd);
+}
+
+TEST_F(event, frozen_task_is_sampled_exactly)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	struct target *t = &self->target;
+	struct sampler *s = &self->sampler;
+	int i;
+
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, t->tid, -1, 7));
+	ASSERT_EQ(0, event_enable(s->fd));
+	start_loop(_metadata, t);
+	for (i = 0; i < FREEZES && freeze_in_loop(_metadata, t); i++) {
+		sampler_read(s, &sums, NULL, NULL);
+		usleep(PAUSE);
+		EXPECT_TRUE(event_ring_is_empty(&s->ring));
+		run_on(_metadata);
+	}
+	EXPECT_LT(0, i);
+	ASSERT_EQ(0, target_wait_job(t));
+	sampler_read(s, &sums, NULL, NULL);
+	EXPECT_EQ((unsigned long)event_count(s->fd) / PERIOD, sums.samples);
+	EXPECT_EQ(0UL, sums.lost);
+	EXPECT_EQ(0UL, sums.others);
+	EXPECT_TRUE(sums.ordered);
+	EXPECT_FALSE(sums.malformed);
+}
+
+/* An event that is opened while the task is frozen counts as much as the first from then on. */
+TEST_F(event, events_of_a_frozen_task_are_opened_and_closed)
+{
+	struct target *t = &self->target;
+	int first = open_event(_metadata, variant->maker, t), fd = -1, i;
+	__s64 before = 0;
+
+	start_loop(_metadata, t);
+	for (i = 0; i < FREEZES && freeze_in_loop(_metadata, t); i++) {
+		if (i) {
+			EXPECT_LT(0, event_count(fd));
+			EXPECT_EQ(event_count(first) - before, event_count(fd));
+			/* Disabled and enabled while the task is frozen, it misses nothing. */
+			ASSERT_EQ(0, event_disable(fd));
+			ASSERT_EQ(0, event_enable(fd));
+		}
+		if (i % 2 == 0) {
+			close(fd);
+			before = event_count(first);
+			fd = open_event(_metadata, variant->maker, t);
+			expect_no_growth(_metadata, fd);
+			EXPECT_EQ(0, event_count(fd));
+		}
+		run_on(_metadata);
+	}
+	EXPECT_LT(2, i);
+	ASSERT_EQ(0, target_wait_job(t));
+	EXPECT_EQ(event_count(first) - before, event_count(fd));
+	close(fd);
+	close(first);
+}
+
+/* The event of a task that is killed while it is frozen keeps its count, and poll(2) ends. */
+TEST_F(event, frozen_task_is_killed)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+	struct target *t = &self->target;
+	struct sampler *s = &self->sampler;
+	struct pollfd polled = { .events = POLLIN };
+	__s64 count;
+
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, t->tid, -1, 7));
+	ASSERT_EQ(0, event_enable(s->fd));
+	start_loop(_metadata, t);
+	ASSERT_TRUE(freeze_in_loop(_metadata, t));
+	count = event_count(s->fd);
+	EXPECT_LT(0, count);
+	target_kill(t);
+	EXPECT_EQ(count, event_count(s->fd));
+	polled.fd = s->fd;
+	ASSERT_EQ(1, poll(&polled, 1, 60000));
+	EXPECT_TRUE(polled.revents & POLLHUP);
+}
+
+/* A cgroup counts a task until the task leaves it, also if the task is frozen then. */
+TEST_F(event, frozen_task_leaves_its_cgroup)
+{
+	struct target *t = &self->target;
+	int task, cgroup, i;
+	char number[16];
+	__s64 count;
+
+	/* perf counts cgroups on one CPU at a time. */
+	if (variant->maker == &event_maker_perf)
+		return;
+	task = open_event(_metadata, variant->maker, t);
+	cgroup = open_event(_metadata, variant->maker, NULL);
+	start_loop(_metadata, t);
+	for (i = 0; i < FREEZES && freeze_in_loop(_metadata, t); i++) {
+		expect_no_growth(_metadata, cgroup);
+		EXPECT_EQ(event_count(task), event_count(cgroup));
+		run_on(_metadata);
+	}
+	EXPECT_LT(0, i);
+	ASSERT_TRUE(freeze_in_loop(_metadata, t));
+	count = event_count(task);
+	EXPECT_EQ(count, event_count(cgroup));
+	/* In the other cgroup it is not frozen any more. */
+	snprintf(number, sizeof(number), "%d", t->pid);
+	ASSERT_EQ(0, write_file(ROOT "/cgroup.procs", number));
+	ASSERT_EQ(0, target_wait_job(t));
+	EXPECT_EQ(count, event_count(cgroup));
+	EXPECT_LT(count, event_count(task));
+	close(cgroup);
+	close(task);
+}
+
+TEST_HARNESS_MAIN
