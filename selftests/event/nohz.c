@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A CPU without a tick, by nohz_full: the kernel interrupts it about once a second while one
+ * program runs there. Counts, samples, throttling and turns are the same as elsewhere, since a
+ * timer of the module watches the CPU. Counters of 24 bits, which wrap many times a second, lose no
+ * wrap.
+ *
+ * The kernel has CONFIG_NO_HZ_FULL, and CPU 1 has no tick (--append nohz_full=1).
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "file.h"
+#include "fixture.h"
+#include "idle.h"
+#include "loop.h"
+#include "machine.h"
+#include "perf.h"
+#include "samples.h"
+
+#define CPU	1
+
+/* Rounds of a loop that counters of 24 bits wrap in many times. */
+#define N	100000000UL
+#define TURNS	12
+
+/* Linux has 250 ticks a second here. Without them there are a few interrupts of timers. */
+#define TICKS		250
+#define FEW_TICKS	(TICKS / 5)
+#define ATTEMPTS	20
+
+FIXTURE(nohz)
+{
+	struct sampler sampler;
+};
+
+FIXTURE_SETUP(nohz)
+{
+	SKIP_WITHOUT_PMU();
+	self->sampler.fd = -1;
+	ASSERT_EQ(CPU, read_number("/sys/devices/system/cpu/nohz_full"));
+	ASSERT_EQ(0, perf_lift_limits());
+	ASSERT_EQ(0, pin_to_cpu(CPU));
+	ASSERT_EQ(0, wait_until_idle());
+}
+
+FIXTURE_TEARDOWN(nohz)
+{
+	sampler_close(&self->sampler);
+	if (module_reload(""))
+		TH_LOG("the module can't be loaded again");
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+/* Executes a loop for @seconds. Returns the number of interrupts of timers on this CPU. */
+static long long interrupts_in(double seconds)
+{
+	long long before = cpu_interrupts_of("LOC", CPU);
+	double end = now() + seconds;
+
+	while (now() < end)
+		loop(100000);
+	return cpu_interrupts_of("LOC", CPU) - before;
+}
+
+/* The other tests would show nothing on a CPU with a tick. */
+TEST_F(nohz, cpu_has_no_tick)
+{
+	long long interrupts = TICKS;
+	int i;
+
+	for (i = 0; i < ATTEMPTS && interrupts > FEW_TICKS; i++)
+		interrupts = interrupts_in(1);
+	TH_LOG("%lld interrupts of timers in a second", interrupts);
+	EXPECT_GE(FEW_TICKS, interrupts);
+}
+
+TEST_F(nohz, counts_are_exact)
+{
+	struct perf_event_attr attr = event_instructions();
+	__s64 least, before, of_cpu;
+	int task, cpu, device, i;
+
+	task = event_open_instructions(&event_maker_perfmon, 0);
+	ASSERT_LE(0, task);
+	attr.disabled = 0;
+	cpu = event_maker_perfmon.open(&attr, -1, CPU, -1, 0);
+	ASSERT_LE(0, cpu);
+	device = open_device(_metadata, O_RDWR);
+	ASSERT_EQ(0, pmc_setup_instructions(device, 0, PMCF_USR));
+
+	least = event_loop_count(task, 1);
+	for (i = 0; i < 3; i++) {
+		before = event_count(cpu);
+		EXPECT_EQ(least + (__s64)(LOOP_INSNS * (N - 1)), event_loop_count(task, N));
+		of_cpu = event_count(cpu) - before;
+		EXPECT_LE((__s64)(LOOP_INSNS * N), of_cpu);
+		/* The CPU is idle for more than a second. */
+		usleep(1500000);
+	}
+	least = pmc_loop_count(device, 0, 1);
+	EXPECT_EQ(least + (__s64)(LOOP_INSNS * (N - 1)), pmc_loop_count(device, 0, N));
+	close(device);
+	close(cpu);
+	close(task);
+}
+
+/* The period is longer than a wrap of a narrow counter, and than a second. */
+TEST_F(nohz, rare_samples_are_exact)
+{
+	const __u64 period = 3 * N / 2 + 1;
+	struct perf_event_attr attr = event_every(period);
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	struct sampler *s = &self->sampler;
+	int i;
+
+	ASSERT_EQ(0, sampler_open(s, &event_maker_perfmon, &attr, 0, -1, 2));
+	for (i = 0; i < 4; i++)
+		ASSERT_LE((__s64)(LOOP_INSNS * N), event_loop_count(s->fd, N));
+	sampler_read(s, &sums, NULL, NULL);
+	EXPECT_EQ((unsigned long)event_count(s->fd) / period, sums.samples);
+	EXPECT_LT(4UL, sums.samples);
+	EXPECT_FALSE(sums.malformed);
+}
+
+/* Without ticks of the module's, a period would never change. */
+TEST_F(nohz, frequency_is_followed)
+{
+	struct perf_event_attr attr = event_every(0);
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	struct sampler *s = &self->sampler;
+	__u64 words[2];
+	double seconds;
+
+	attr.freq = 1;
+	attr.sample_freq = 1000;
+	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED;
+	ASSERT_EQ(0, sampler_open(s, &event_maker_perfmon, &attr, 0, -1, 7));
+	/* In the first half second the period is found. */
+	ASSERT_LE(0, event_loop_count(s->fd, N));
+	ASSERT_EQ((ssize_t)sizeof(words), read(s->fd, words, sizeof(words)));
+	seconds = words[1] / 1e9;
+	sampler_read(s, &sums, NULL, NULL);
+	sums.samples = 0;
+	ASSERT_LE(0, event_loop_count(s->fd, 4 * N));
+	ASSERT_EQ((ssize_t)sizeof(words), read(s->fd, words, sizeof(words)));
+	seconds = words[1] / 1e9 - seconds;
+	sampler_read(s, &sums, NULL, NULL);
+	TH_LOG("%lu samples in %.2f s", sums.samples, seconds);
+	/* The host may stop the machine: its clocks run on. */
+	EXPECT_LT(seconds * 1000 / 50, sums.samples + sums.lost);
+	EXPECT_GT(seconds * 1000 * 2 + 10, sums.samples + sums.lost);
+}
+
+/* Suspended samples go on at the next tick of the module's timer. */
+TEST_F(nohz, throttling_ends)
+{
+	struct perf_event_attr attr = event_every(97);
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	struct sampler *s = &self->sampler;
+
+	ASSERT_EQ(0, module_reload("perf_event_max_sample_rate=1250"));
+	attr.read_format = PERF_FORMAT_LOST;
+	ASSERT_EQ(0, sampler_open(s, &event_maker_perfmon, &attr, 0, -1, 7));
+	ASSERT_LE(0, event_loop_count(s->fd, N));
+	sampler_read(s, &sums, NULL, NULL);
+	TH_LOG("%lu samples, throttled %lu times, %lu ended", sums.samples, sums.throttled,
+	       sums.unthrottled);
+	EXPECT_LT(10UL, sums.throttled);
+	EXPECT_LE(sums.throttled, sums.unthrottled + 1);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(s->fd));
+}
+
+/* Events change their turns at ticks of the module's timer. */
+TEST_F(nohz, each_event_has_its_turn)
+{
+	struct perf_event_attr attr = event_instructions();
+	struct {
+		__u64 count, enabled, running;
+	} times;
+	struct machine machine;
+	int fd[TURNS], i;
+
+	ASSERT_EQ(0, machine_read(&machine));
+	attr.type = PERF_TYPE_RAW;
+	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+	attr.disabled = 0;
+	for (i = 0; i < TURNS; i++) {
+		/* Branches; with a unit mask another event, whose count does not matter. */
+		attr.config = (machine.is_intel ? 0xc4 : 0xc2) | i << 8;
+		fd[i] = event_maker_perfmon.open(&attr, 0, -1, -1, PERFMON_EVENT_ROTATE);
+		ASSERT_LE(0, fd[i]);
+	}
+	for (i = 0; i < 4; i++)
+		loop(N);
+	for (i = 0; i < TURNS; i++) {
+		ASSERT_EQ((ssize_t)sizeof(times), read(fd[i], &times, sizeof(times)));
+		EXPECT_LT(0ULL, times.running);
+		EXPECT_GT(times.enabled, times.running);
+		/* With eight counters its share is two thirds. */
+		EXPECT_LT(times.enabled / 8, times.running) {
+			TH_LOG("event %d: %llu of %llu ns", i, times.running, times.enabled);
+		}
+	}
+	for (i = 0; i < TURNS; i++)
+		close(fd[i]);
+}
+
+TEST_HARNESS_MAIN
