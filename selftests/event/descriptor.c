@@ -19,6 +19,7 @@
 #include "device.h"
 #include "fixture.h"
 #include "samples.h"
+#include "target.h"
 #include "uring.h"
 
 /* Seconds to wait for a result of io_uring, and for one that never comes. */
@@ -351,6 +352,188 @@ TEST_F(event, calls_of_an_inherited_event)
 	self->sampler.fd = variant->maker->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, self->sampler.fd);
 	make_calls(_metadata, variant, self->sampler.fd, false);
+}
+
+/* A request of io_uring to poll. Each result has this number. */
+#define POLL	7
+#define REMOVE	8
+
+static int submit_poll(struct uring *ring, int fd, unsigned int flags)
+{
+	const struct io_uring_sqe request = {
+		.opcode = IORING_OP_POLL_ADD,
+		.fd = fd,
+		.poll32_events = POLLIN,
+		.len = flags,
+		.user_data = POLL,
+	};
+
+	return uring_submit(ring, &request);
+}
+
+/* Waits for a result of io_uring, which must come. */
+static struct uring_answer wait_for_result(struct __test_metadata *_metadata, struct uring *ring)
+{
+	struct uring_answer answer = { .result = -EIO };
+
+	EXPECT_EQ(0, uring_wait(ring, &answer, SECONDS));
+	return answer;
+}
+
+/* Expects a result of the poll, with these events. */
+static void expect_polled(struct __test_metadata *_metadata, struct uring *ring, int events,
+			  bool continues)
+{
+	const struct uring_answer answer = wait_for_result(_metadata, ring);
+
+	EXPECT_EQ((__u64)POLL, answer.user_data);
+	EXPECT_LE(0, answer.result);
+	EXPECT_EQ(events, answer.result & (POLLIN | POLLHUP | POLLERR));
+	EXPECT_EQ(continues, !!(answer.flags & IORING_CQE_F_MORE));
+}
+
+static void expect_no_result(struct __test_metadata *_metadata, struct uring *ring)
+{
+	struct uring_answer answer;
+
+	EXPECT_EQ(-ETIME, uring_wait(ring, &answer, 0));
+}
+
+#define PERIOD	10007UL
+
+/* Makes a sample of this thread, or on some calls two. Each wakes the reader. */
+static void make_sample(struct __test_metadata *_metadata, struct sampler *s)
+{
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop(PERIOD / 2);
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &sums, NULL, NULL);
+	EXPECT_LT(0UL, sums.samples);
+}
+
+/* Opens a disabled event of @tid that wakes the reader at each sample, and a ring of io_uring. */
+static void open_waking(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+			const FIXTURE_VARIANT(event) *variant, pid_t tid, struct uring *ring)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+
+	attr.wakeup_events = 1;
+	ASSERT_TRUE(wait_for_io_uring(variant->maker));
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, tid, -1, ORDER));
+	ASSERT_EQ(0, uring_open(ring, 0));
+}
+
+TEST_F(event, polling_by_io_uring_ends_at_a_sample)
+{
+	struct uring ring;
+
+	open_waking(_metadata, self, variant, 0, &ring);
+	ASSERT_EQ(0, submit_poll(&ring, self->sampler.fd, 0));
+	expect_no_result(_metadata, &ring);
+	make_sample(_metadata, &self->sampler);
+	expect_polled(_metadata, &ring, POLLIN, false);
+	/* The request has ended. */
+	make_sample(_metadata, &self->sampler);
+	expect_no_result(_metadata, &ring);
+	/* The reader was woken since, so the next request ends at once. */
+	ASSERT_EQ(0, submit_poll(&ring, self->sampler.fd, 0));
+	expect_polled(_metadata, &ring, POLLIN, false);
+	uring_close(&ring);
+}
+
+TEST_F(event, polling_by_io_uring_goes_on)
+{
+	struct uring ring;
+	int i;
+
+	open_waking(_metadata, self, variant, 0, &ring);
+	ASSERT_EQ(0, submit_poll(&ring, self->sampler.fd, IORING_POLL_ADD_MULTI));
+	for (i = 0; i < 50; i++) {
+		expect_no_result(_metadata, &ring);
+		make_sample(_metadata, &self->sampler);
+		expect_polled(_metadata, &ring, POLLIN, true);
+	}
+	uring_close(&ring);
+}
+
+TEST_F(event, polling_by_io_uring_is_cancelled)
+{
+	const struct io_uring_sqe remove = {
+		.opcode = IORING_OP_POLL_REMOVE,
+		.fd = -1,
+		.addr = POLL,
+		.user_data = REMOVE,
+	};
+	struct uring_answer answer;
+	struct uring ring;
+	int i, canceled = 0, removed = 0;
+
+	open_waking(_metadata, self, variant, 0, &ring);
+	ASSERT_EQ(0, submit_poll(&ring, self->sampler.fd, IORING_POLL_ADD_MULTI));
+	ASSERT_EQ(0, uring_submit(&ring, &remove));
+	for (i = 0; i < 2; i++) {
+		answer = wait_for_result(_metadata, &ring);
+		canceled += answer.user_data == POLL && answer.result == -ECANCELED;
+		removed += answer.user_data == REMOVE && !answer.result;
+	}
+	EXPECT_EQ(1, canceled);
+	EXPECT_EQ(1, removed);
+	make_sample(_metadata, &self->sampler);
+	expect_no_result(_metadata, &ring);
+	uring_close(&ring);
+}
+
+/* The other maker's events are refused until the event is freed. */
+static const struct event_maker *other_maker(const FIXTURE_VARIANT(event) *variant)
+{
+	return variant->maker == &event_maker_perf ? &event_maker_perfmon : &event_maker_perf;
+}
+
+/* io_uring polls the event of a closed descriptor until its task exits, and then frees it. */
+TEST_F(event, descriptor_is_closed_while_io_uring_polls_it)
+{
+	struct target target;
+	struct uring ring;
+
+	/* The ring is unmapped, too, as its mapping would keep the event. */
+	if (variant->maker->polls_pages_only)
+		return;
+	ASSERT_EQ(0, target_start(&target, -1, false));
+	open_waking(_metadata, self, variant, target.tid, &ring);
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	ASSERT_EQ(0, submit_poll(&ring, self->sampler.fd, 0));
+	sampler_close(&self->sampler);
+	expect_no_result(_metadata, &ring);
+	target_kill(&target);
+	expect_polled(_metadata, &ring, POLLHUP, false);
+	uring_close(&ring);
+	EXPECT_TRUE(wait_for_io_uring(other_maker(variant)));
+}
+
+/* The same with the end of io_uring before that of the task, while others poll the task's event. */
+TEST_F(event, io_uring_is_closed_while_it_polls)
+{
+	const struct job job = { .n = 10 * PERIOD, .pieces = 1 };
+	struct target target;
+	struct uring ring[8];
+	int i;
+
+	ASSERT_EQ(0, target_start(&target, -1, false));
+	for (i = 0; i < 8; i++) {
+		open_waking(_metadata, self, variant, target.tid, &ring[i]);
+		ASSERT_EQ(0, event_enable(self->sampler.fd));
+		ASSERT_EQ(0, submit_poll(&ring[i], self->sampler.fd,
+					 i % 2 ? IORING_POLL_ADD_MULTI : 0));
+		if (i % 4 < 2)
+			sampler_close(&self->sampler);
+		uring_close(&ring[i]);
+		ASSERT_EQ(0, target_run_job(&target, job));
+		sampler_close(&self->sampler);
+	}
+	target_kill(&target);
+	EXPECT_TRUE(wait_for_io_uring(other_maker(variant)));
 }
 
 TEST_HARNESS_MAIN

@@ -44,24 +44,71 @@ void uring_close(struct uring *r)
 	close(r->fd);
 }
 
-int uring_call(struct uring *r, const struct io_uring_sqe *request, int seconds)
+/* Puts a request into the queue. */
+static void queue_request(struct uring *r, const struct io_uring_sqe *request)
 {
-	struct wide_timespec limit = { .seconds = seconds };
-	struct io_uring_getevents_arg arg = { .ts = (uintptr_t)&limit };
-	const struct io_uring_cqe *answers = (void *)(r->queues + r->p.cq_off.cqes);
-	unsigned int *tail = queue_word(r, r->p.sq_off.tail), *head = queue_word(r, r->p.cq_off.head);
-	int answer;
+	unsigned int *tail = queue_word(r, r->p.sq_off.tail);
 
 	*r->sqe = *request;
 	queue_word(r, r->p.sq_off.array)[*tail & (r->p.sq_entries - 1)] = 0;
 	__atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
-	if (syscall(SYS_io_uring_enter, r->fd, 1, 1, IORING_ENTER_GETEVENTS |
-		    IORING_ENTER_SQ_WAKEUP | IORING_ENTER_EXT_ARG, &arg, sizeof(arg)) < 0 &&
-	    errno != ETIME)
-		return -errno;
+}
+
+/* Takes a result from the queue. Returns 0, or -ETIME if there is none. */
+static int take_answer(struct uring *r, struct uring_answer *answer)
+{
+	const struct io_uring_cqe *answers = (void *)(r->queues + r->p.cq_off.cqes);
+	unsigned int *head = queue_word(r, r->p.cq_off.head);
+
 	if (*head == __atomic_load_n(queue_word(r, r->p.cq_off.tail), __ATOMIC_ACQUIRE))
 		return -ETIME;
-	answer = answers[*head & (r->p.cq_entries - 1)].res;
+	answers += *head & (r->p.cq_entries - 1);
+	*answer = (struct uring_answer) {
+		.user_data = answers->user_data,
+		.result = answers->res,
+		.flags = answers->flags,
+	};
 	__atomic_store_n(head, *head + 1, __ATOMIC_RELEASE);
-	return answer;
+	return 0;
+}
+
+/* Makes @requests queued requests, and waits for a result. Returns 0 or a negative errno. */
+static int enter_and_wait(struct uring *r, unsigned int requests, int seconds)
+{
+	struct wide_timespec limit = { .seconds = seconds };
+	struct io_uring_getevents_arg arg = { .ts = (uintptr_t)&limit };
+	const unsigned int flags = IORING_ENTER_GETEVENTS | IORING_ENTER_SQ_WAKEUP |
+				   IORING_ENTER_EXT_ARG;
+
+	if (syscall(SYS_io_uring_enter, r->fd, requests, 1, flags, &arg, sizeof(arg)) < 0 &&
+	    errno != ETIME)
+		return -errno;
+	return 0;
+}
+
+int uring_submit(struct uring *r, const struct io_uring_sqe *request)
+{
+	queue_request(r, request);
+	return syscall(SYS_io_uring_enter, r->fd, 1, 0, IORING_ENTER_SQ_WAKEUP, NULL, 0) < 0 ?
+		-errno : 0;
+}
+
+int uring_wait(struct uring *r, struct uring_answer *answer, int seconds)
+{
+	int err = enter_and_wait(r, 0, seconds);
+
+	return err ? err : take_answer(r, answer);
+}
+
+/* One system call, so that its cost is that of a request. */
+int uring_call(struct uring *r, const struct io_uring_sqe *request, int seconds)
+{
+	struct uring_answer answer;
+	int err;
+
+	queue_request(r, request);
+	err = enter_and_wait(r, 1, seconds);
+	if (!err)
+		err = take_answer(r, &answer);
+	return err ? err : answer.result;
 }

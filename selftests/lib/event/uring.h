@@ -23,6 +23,22 @@ int uring_open(struct uring *r, unsigned int flags);
 /* Closes the ring, which cancels pending requests. */
 void uring_close(struct uring *r);
 
+/* A result of a request. */
+struct uring_answer {
+	__u64 user_data;	/* of the request */
+	int result;		/* or a negative errno */
+	unsigned int flags;	/* IORING_CQE_F_* */
+};
+
+/* Makes a request, for whose results uring_wait() waits. Returns 0 or a negative errno. */
+int uring_submit(struct uring *r, const struct io_uring_sqe *request);
+
+/*
+ * Waits for a result at most @seconds, and stores it in @answer. Returns 0, -ETIME if there is none,
+ * or another negative errno.
+ */
+int uring_wait(struct uring *r, struct uring_answer *answer, int seconds);
+
 /*
  * Makes a request and waits for its result, which is returned: -ETIME if there is none within
  * @seconds, or another negative errno.
