@@ -6,7 +6,10 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -248,6 +251,63 @@ TEST(time_for_signals_counts_for_the_limit)
 	kill(-group, SIGKILL);
 	while (waitpid(-group, NULL, 0) > 0)
 		;
+	EXPECT_EQ(0, module_reload(""));
+}
+
+/* The readers that each sample wakes. A task has at most 1024 events. */
+#define READERS	1000
+
+/*
+ * Opens events of this thread whose records go to the ring of @output, and lets an epoll wait for
+ * each of them: so each wake-up calls all of them. Returns the descriptor of the epoll.
+ */
+static int open_readers(struct __test_metadata *_metadata, int output, int cpu, int *fd)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	struct perf_event_attr attr = event_instructions();
+	int set = epoll_create1(EPOLL_CLOEXEC), i;
+
+	ASSERT_LE(0, set);
+	for (i = 0; i < READERS; i++) {
+		fd[i] = event_maker_perfmon.open(&attr, 0, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+		ASSERT_LE(0, fd[i]);
+		ASSERT_EQ(0, ioctl(fd[i], PERF_EVENT_IOC_SET_OUTPUT, output));
+		ASSERT_EQ(0, epoll_ctl(set, EPOLL_CTL_ADD, fd[i], &event));
+	}
+	return set;
+}
+
+/* The time to wake many readers counts for the limit, too. */
+TEST(time_for_wake_ups_counts_for_the_limit)
+{
+	const struct rlimit files = { 2 * READERS, 2 * READERS };
+	struct perf_event_attr attr = event_every(SELDOM);
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	int fd[READERS], cpu, set, i;
+	struct sampler sampler;
+
+	SKIP_WITHOUT_PMU();
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	ASSERT_EQ(0, module_reload("perf_cpu_time_max_percent=25"));
+	ASSERT_EQ(0, wait_until_idle());
+	cpu = pin_to_first_cpu();
+	ASSERT_LE(0, cpu);
+	attr.wakeup_events = 1;
+	ASSERT_EQ(0, sampler_open(&sampler, &event_maker_perfmon, &attr, -1, cpu, 9));
+	set = open_readers(_metadata, sampler.fd, cpu, fd);
+	ASSERT_EQ(0, event_enable(sampler.fd));
+	for (i = 0; i < 20 && sums.throttled < 10; i++) {
+		labelled_loop(5 * N);
+		sampler_read(&sampler, &sums, NULL, NULL);
+	}
+	ASSERT_EQ(0, event_disable(sampler.fd));
+	TH_LOG("throttled %lu times in %d loops, %lu samples", sums.throttled, i, sums.samples);
+	/* Once may be by a host that stopped the machine in an interrupt. */
+	EXPECT_LE(10UL, sums.throttled);
+	close(set);
+	for (i = 0; i < READERS; i++)
+		close(fd[i]);
+	sampler_close(&sampler);
 	EXPECT_EQ(0, module_reload(""));
 }
 
