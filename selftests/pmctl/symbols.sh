@@ -63,7 +63,7 @@ record_running() {
 	wait
 }
 
-plan 28
+plan 34
 
 output=$(pmctl record -g -e $event -c $period -- "$program" $n 2>&1)
 is "record -g succeeds" 0 $?
@@ -141,5 +141,36 @@ pmctl record -a -e $event -c $period -o roots.data -- \
 pmctl report -i roots.data --sort symbol >table 2>&1
 says "a program has the names of its functions" "$(cat table)" '\] turn'
 says "another program of the same path has those of its own" "$(cat table)" '\] share_'
+
+# A module that is removed while it is recorded. Another module may be loaded to the same place.
+# names_of_busy FILE: prints the names of the samples in the loop of the module, and their numbers
+names_of_busy() {
+	pmctl script -i "$1" -F ip,sym,dso 2>/dev/null |
+		awk -v loop="$busy_place" '{ ip = $1; sub(/^0+/, "", ip) }
+			substr(ip, 1, length(ip) - 2) == substr(loop, 1, length(loop) - 2) { $1 = ""; names[$0]++ }
+			END { for (name in names) print names[name], name }'
+}
+
+# record_busy FILE COMMAND...: records the loop of the module, and COMMAND after it
+record_busy() {
+	file=$1
+	shift
+	insmod /lib/modules/busy.ko
+	busy_place=$(awk '$3 == "busy_loop" { print $1 }' /proc/kallsyms)
+	pmctl record -q -a -e instructions:k -c 20011 -o "$file" -- sh -c "echo 20000000 >/dev/busy; $*" 2>&1
+	names_of_busy "$file" | sed 's/^/# /'
+	rmmod busy oops 2>/dev/null
+}
+
+at_end="$at_end; rmmod busy oops 2>/dev/null"
+record_busy there.data true
+check "a loop of a module has samples" [ "$(names_of_busy there.data | awk '{ n += $1 } END { print n + 0 }')" -gt 500 ]
+says "they have its name" "$(names_of_busy there.data)" 'busy_loop.*\[busy\]'
+record_busy gone.data rmmod busy
+check "a loop of a removed module has samples" [ "$(names_of_busy gone.data | awk '{ n += $1 } END { print n + 0 }')" -gt 500 ]
+is "they have its name or none" "" "$(names_of_busy gone.data | grep -vE 'busy_loop|\[unknown\]')"
+record_busy replaced.data "rmmod busy; insmod /lib/modules/oops.ko"
+check "a loop of a replaced module has samples" [ "$(names_of_busy replaced.data | awk '{ n += $1 } END { print n + 0 }')" -gt 500 ]
+is "they have no name of the module in its place" "" "$(names_of_busy replaced.data | grep -vE 'busy_loop|\[unknown\]')"
 
 finish
