@@ -64,7 +64,7 @@ refused() {
 	return 1
 }
 
-plan 20
+plan 23
 
 check "one event" reads_record -e cycles -c 200003
 check "two events by frequency" reads_record -e cycles,instructions:u -F 2000
@@ -86,6 +86,19 @@ record --call-graph dwarf -e cycles:u -c 200003
 pmctl flamegraph --folded -i perf.data 2>/dev/null | grep ';leaf ' >stacks
 is "callers by the stack" "" "$(grep -vE ';main;outer;middle;(recurse;){20}leaf [0-9]+$' stacks)"
 check "there are callers by the stack" [ -s stacks ]
+
+# Linux writes the callers in the program once it returns to the program, by frame pointers.
+frames=$dir/frames
+cp "$here/pmctl_origins" "$frames"
+if perf record -q -o perf.data --call-graph fp,defer -e cycles -c 200003 -- "$frames" 20000000 >/dev/null 2>&1; then
+	says "callers are deferred" "$(perf evlist -v -i perf.data 2>/dev/null)" 'defer_callchain: 1.* defer_output: 1'
+	check "deferred callers" shows_the_same comm,tid,time,period,event,ip
+	says "deferred callers have names" "$(pmctl flamegraph --folded -i perf.data 2>/dev/null)" ';main;turn;outer [0-9]+$'
+else
+	for case in "callers are deferred" "deferred callers" "deferred callers have names"; do
+		skip "$case" "this perf can't defer callers"
+	done
+fi
 
 # kernel_sample_count: prints the number of samples with the name of a kernel function
 kernel_sample_count() {
