@@ -94,10 +94,6 @@ mod tests {
             ("r1c0:k", EventKind::Raw(0x1c0)),
             ("cpu/event=0xc0,cmask=2/", EventKind::Raw(0x200_00c0)),
             ("fixed1", EventKind::Raw(0x200)),
-            (
-                "cpu/event=0xc6,umask=1,frontend=0x12/",
-                EventKind::Raw(0x1c6),
-            ),
         ] {
             assert_eq!(super::event_kind(&event(text)), kind, "{text}");
         }
