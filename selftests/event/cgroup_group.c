@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "cpu.h"
 #include "device.h"
 #include "file.h"
@@ -238,14 +238,6 @@ TEST_F(event, every_read_format_has_its_members)
 	}
 }
 
-static __u64 now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
-}
-
 /* Time in which no task of the cgroup runs on the CPU does not count, nor do other tasks. */
 TEST_F(event, times_grow_while_a_task_of_the_cgroup_runs)
 {
@@ -255,12 +247,12 @@ TEST_F(event, times_grow_while_a_task_of_the_cgroup_runs)
 
 	RETURN_WITHOUT_CGROUPS();
 	open_group(_metadata, self, variant, TIMES, self->cpu, 1);
-	begin = now();
+	begin = clock_ns();
 	ASSERT_EQ(0, event_enable(self->fd[0]));
 	run_loops(_metadata, self, N, STEP_NONE);
 	r[0] = read_and_check(_metadata, self->fd[0], TIMES, 1);
 	EXPECT_LT(0ULL, r[0].running);
-	EXPECT_GE(now() - begin, r[0].running);
+	EXPECT_GE(clock_ns() - begin, r[0].running);
 	loop(10 * N);
 	usleep(20000);
 	r[1] = read_and_check(_metadata, self->fd[0], TIMES, 1);

@@ -13,9 +13,9 @@
 #include <cpuid.h>
 #include <fcntl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "cpu.h"
 #include "device.h"
 #include "event.h"
@@ -404,14 +404,6 @@ TEST_F(event, children_inherit_the_value)
 	EXPECT_GT((__s64)CALL_OVERHEAD, llabs(count - (__s64)N));
 }
 
-static __u64 now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000 * MS + t.tv_nsec;
-}
-
 /* Two events with different values of a register take turns: at each time one of them counts. */
 TEST_F(event, different_values_take_turns)
 {
@@ -430,7 +422,7 @@ TEST_F(event, different_values_take_turns)
 						   PERF_FLAG_FD_CLOEXEC | variant->maker->turns_flag);
 		ASSERT_LE(0, self->fd[i]);
 	}
-	for (end = now() + 500 * MS; now() < end; branches += N)
+	for (end = clock_ns() + 500 * MS; clock_ns() < end; branches += N)
 		loop(N);
 	for (i = 0; i < 2; i++) {
 		ASSERT_EQ((ssize_t)sizeof(r[i]), read(self->fd[i], &r[i], sizeof(r[i])));
@@ -494,7 +486,7 @@ TEST_F(event, registers_are_restored)
 /* What another program writes to the register breaks the count, and is undone. */
 TEST_F(event, changed_register_is_found)
 {
-	const __u64 end = now() + 60 * 1000 * MS;
+	const __u64 end = clock_ns() + 60 * 1000 * MS;
 	__u64 value;
 	__s64 count;
 
@@ -508,7 +500,7 @@ TEST_F(event, changed_register_is_found)
 	do {
 		loop(N);
 		count = event_count(self->fd[0]);
-	} while (count >= 0 && now() < end);
+	} while (count >= 0 && clock_ns() < end);
 	EXPECT_EQ(-EIO, count);
 	ASSERT_EQ(0, msr_read(self->cpu, MSR_PEBS_FRONTEND, &value));
 	EXPECT_EQ((__u64)FRONT_ODD, value);

@@ -16,9 +16,9 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "device.h"
 #include "event.h"
 #include "file.h"
@@ -99,18 +99,10 @@ FIXTURE_TEARDOWN(memory)
 	umount(ROOT);
 }
 
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec + t.tv_nsec / 1e9;
-}
-
 /* Returns the time, and stores how long it is since @since if that is the longest so far. */
 static double note_since(double since, double *longest)
 {
-	double t = now();
+	double t = clock_seconds();
 
 	if (t - since > *longest)
 		*longest = t - since;
@@ -122,7 +114,7 @@ static int open_and_close(const struct event_maker *maker, struct longest_calls 
 {
 	struct perf_event_attr attr = event_every(SAMPLED);
 	int fd[EVENTS], opened, err = 0;
-	double t = now();
+	double t = clock_seconds();
 
 	for (opened = 0; opened < EVENTS; opened++) {
 		attr.inherit = opened == 0;
@@ -207,13 +199,13 @@ static struct longest_calls measure_calls(struct __test_metadata *_metadata,
 					  const struct event_maker *maker)
 {
 	struct perf_event_attr attr = event_instructions();
-	double t, end = now() + SECONDS;
+	double t, end = clock_seconds() + SECONDS;
 	struct longest_calls longest = { 0 };
 	int fd;
 
 	do {
 		ASSERT_EQ(0, open_and_close(maker, &longest));
-		t = now();
+		t = clock_seconds();
 		fd = event_open_of_cgroup(maker, attr, OTHER, 0);
 		t = note_since(t, &longest.open);
 		/* A kernel may have no cgroups in perf. */
@@ -223,7 +215,7 @@ static struct longest_calls measure_calls(struct __test_metadata *_metadata,
 			close(fd);
 		note_since(t, &longest.close);
 		usleep(1000);
-	} while (now() < end);
+	} while (clock_seconds() < end);
 	return longest;
 }
 

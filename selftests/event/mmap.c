@@ -15,10 +15,10 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "child.h"
+#include "clock.h"
 #include "cpu.h"
 #include "device.h"
 #include "event.h"
@@ -88,21 +88,13 @@ static struct perf_event_attr recording_attr(void)
 	return attr;
 }
 
-static __u64 now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
-}
-
 /* Opens both events, enabled, with the record bits of @wanted. */
 static void open_both(struct __test_metadata *_metadata, FIXTURE_DATA(mmap) *self,
 		      const struct perf_event_attr *wanted, pid_t pid, int cpu)
 {
 	int i, err;
 
-	self->opened = now();
+	self->opened = clock_ns();
 	for (i = 0; i < MAKERS; i++) {
 		struct perf_event_attr attr = recording_attr();
 
@@ -312,7 +304,7 @@ static unsigned int expect_same(struct __test_metadata *_metadata, FIXTURE_DATA(
 	struct sample end[MAKERS];
 	unsigned int records = 0;
 	/* A CPU may stand still between the two records of a mapping, but no longer than this. */
-	const __u64 most = 1000000000 + now() - self->opened;
+	const __u64 most = 1000000000 + clock_ns() - self->opened;
 	size_t words;
 
 	for (;;) {

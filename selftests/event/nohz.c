@@ -9,9 +9,9 @@
  */
 #include <fcntl.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "cpu.h"
 #include "device.h"
 #include "file.h"
@@ -55,21 +55,13 @@ FIXTURE_TEARDOWN(nohz)
 		TH_LOG("the module can't be loaded again");
 }
 
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec + t.tv_nsec / 1e9;
-}
-
 /* Executes a loop for @seconds. Returns the number of interrupts of timers on this CPU. */
 static long long interrupts_in(double seconds)
 {
 	long long before = cpu_interrupts_of("LOC", CPU);
-	double end = now() + seconds;
+	double end = clock_seconds() + seconds;
 
-	while (now() < end)
+	while (clock_seconds() < end)
 		loop(100000);
 	return cpu_interrupts_of("LOC", CPU) - before;
 }

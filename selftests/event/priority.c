@@ -15,9 +15,9 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "cpu.h"
 #include "event.h"
 #include "event_page.h"
@@ -51,14 +51,6 @@
 
 /* A period that does not end while an event is open. */
 #define SAMPLED	1000000007UL
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec + t.tv_nsec / 1e9;
-}
 
 /* Memory that children and test share. */
 struct shared_results {
@@ -191,7 +183,7 @@ static void start_readers(struct __test_metadata *_metadata,
 
 static void note_duration(double *longest, double *since)
 {
-	double t = now();
+	double t = clock_seconds();
 
 	if (t - *since > *longest)
 		*longest = t - *since;
@@ -203,13 +195,13 @@ static void measure_operations(struct __test_metadata *_metadata, const struct e
 		    struct longest_times *longest)
 {
 	struct perf_event_attr attr = event_every(SAMPLED);
-	double t, end = now() + SECONDS;
+	double t, end = clock_seconds() + SECONDS;
 	int fd;
 
 	*longest = (struct longest_times){ 0 };
 	attr.inherit = 1;
 	do {
-		t = now();
+		t = clock_seconds();
 		fd = maker->open(&attr, 0, -1, -1, 0);
 		note_duration(&longest->open, &t);
 		ASSERT_LE(0, fd);
@@ -218,7 +210,7 @@ static void measure_operations(struct __test_metadata *_metadata, const struct e
 		close(fd);
 		note_duration(&longest->close, &t);
 		usleep(1000);
-	} while (now() < end);
+	} while (clock_seconds() < end);
 	TH_LOG("%s: open %.0f ms, read %.0f ms, close %.0f ms at most", maker->name,
 	       longest->open * 1e3, longest->read * 1e3, longest->close * 1e3);
 }
@@ -258,7 +250,7 @@ static double switch_cpu(struct __test_metadata *_metadata, int online)
 	int i;
 
 	for (i = 0; i < 6; i++) {
-		t = now();
+		t = clock_seconds();
 		ASSERT_EQ(0, cpu_set_online(online, "0"));
 		note_duration(&longest, &t);
 		ASSERT_EQ(0, cpu_set_online(online, "1"));

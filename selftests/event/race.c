@@ -14,10 +14,10 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "child.h"
+#include "clock.h"
 #include "cpu.h"
 #include "device.h"
 #include "event.h"
@@ -26,14 +26,6 @@
 #include "options.h"
 
 #define N	100000UL
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec + t.tv_nsec / 1e9;
-}
 
 /* Only general counters can count branches, so all events of branches share a counter. */
 static struct perf_event_attr branches(bool kernel)
@@ -134,9 +126,9 @@ TEST(new_task_has_one_event_on_a_counter)
 	ASSERT_LE(0, fd);
 	last = fork_victim(_metadata, 0);
 	/* The time starts after the first event of a task, which takes a while to open. */
-	end = now() + env_number("SECONDS", 1);
+	end = clock_seconds() + env_number("SECONDS", 1);
 	/* On a busy host the attacker's CPU may stand still for so long. */
-	for (; now() < end || (!caught && CPU_COUNT(&cpus) > 1 && now() < end + 60); forks++) {
+	for (; clock_seconds() < end || (!caught && CPU_COUNT(&cpus) > 1 && clock_seconds() < end + 60); forks++) {
 		before = event_count(fd);
 		ASSERT_LE(0, before);
 		last = fork_victim(_metadata, last + 1);
@@ -169,7 +161,7 @@ TEST(new_task_has_one_event_on_a_counter)
 /* PERFMON_GET_OWNER of a caller that may not count CPUs never makes perf's events fail. */
 TEST(asking_for_owners_takes_no_counter)
 {
-	const double end = now() + env_number("SECONDS", 1);
+	const double end = clock_seconds() + env_number("SECONDS", 1);
 	struct perfmon_counter_owner owner = {};
 	struct perf_event_attr attr = event_instructions();
 	int device, fd, opened = 0;
@@ -192,7 +184,7 @@ TEST(asking_for_owners_takes_no_counter)
 		}
 		close(fd);
 		opened++;
-	} while (fd >= 0 && now() < end);
+	} while (fd >= 0 && clock_seconds() < end);
 	TH_LOG("%d opened", opened);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
@@ -247,7 +239,7 @@ TEST(exec_does_not_enable_a_closed_event)
 	attr.inherit = 1;
 	attr.sample_period = 1009;
 	srand(env_number("SEED", 1));
-	for (end = now() + env_number("SECONDS", 2); !rounds || now() < end; rounds++) {
+	for (end = clock_seconds() + env_number("SECONDS", 2); !rounds || clock_seconds() < end; rounds++) {
 		fd = event_maker_perfmon.open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 		ASSERT_LE(0, fd);
 		fork_executors(_metadata, cpu, pids, go);

@@ -7,9 +7,9 @@
  * Needs three CPUs.
  */
 #include <sched.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "cpu.h"
 #include "event.h"
 #include "fixture.h"
@@ -107,14 +107,6 @@ static void open_events(struct __test_metadata *_metadata, FIXTURE_DATA(realtime
 	}
 }
 
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec + t.tv_nsec / 1e9;
-}
-
 /* Returns the longest time to take the CPU offline or online, with the events of a maker. */
 static double longest_cpu_switch(struct __test_metadata *_metadata, FIXTURE_DATA(realtime) *self,
 				 const FIXTURE_VARIANT(realtime) *variant,
@@ -134,10 +126,10 @@ static double longest_cpu_switch(struct __test_metadata *_metadata, FIXTURE_DATA
 					&(struct sched_param){ .sched_priority = PRIORITY + 1 }));
 	for (i = 0; i < ROUNDS; i++) {
 		for (j = 0; j < 2; j++) {
-			before = now();
+			before = clock_seconds();
 			ASSERT_EQ(0, cpu_set_online(self->online, j ? "1" : "0"));
-			if (now() - before > longest)
-				longest = now() - before;
+			if (clock_seconds() - before > longest)
+				longest = clock_seconds() - before;
 		}
 		ASSERT_EQ(0, sched_setaffinity(self->spinner.pid, sizeof(there), &there));
 	}

@@ -9,9 +9,9 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "cpu.h"
 #include "device.h"
 #include "event.h"
@@ -131,21 +131,13 @@ static bool always_counted(struct event_times before, struct event_times after)
 				 before.running)) <= 1;
 }
 
-static __u64 now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000 * MS + t.tv_nsec;
-}
-
 /* Executes loops for @ms milliseconds. Returns the number of their branches. */
 static __u64 loop_for(unsigned int ms)
 {
-	const __u64 end = now() + ms * MS;
+	const __u64 end = clock_ns() + ms * MS;
 	__u64 branches = 0;
 
-	while (now() < end) {
+	while (clock_ns() < end) {
 		loop(N);
 		branches += N;
 	}
@@ -630,10 +622,10 @@ TEST_F(turns, pages_follow_the_turns)
 	fd = self->fd[self->opened - 1];
 	page = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, fd, 0);
 	ASSERT_NE(MAP_FAILED, page);
-	end = now() + 200 * MS;
+	end = clock_ns() + 200 * MS;
 	limit = end + 60000 * MS;
 	/* If the CPU stands still, on a busy host, that time may be one turn. */
-	while (now() < end || (!(has_counted && has_waited) && now() < limit)) {
+	while (clock_ns() < end || (!(has_counted && has_waited) && clock_ns() < limit)) {
 		struct page_value value = page_read(page);
 
 		ASSERT_LE(last, value.count);

@@ -5,9 +5,9 @@
  * a machine that counts instructions.
  */
 #include <fcntl.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "cpu.h"
 #include "device.h"
 #include "module.h"
@@ -49,14 +49,6 @@ FIXTURE_TEARDOWN(slowdown)
 		TH_LOG("the module can't be loaded again");
 }
 
-static double seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec + now.tv_nsec / 1e9;
-}
-
 /* Returns the time in seconds of the loop with a sample each @rate instructions. */
 static double time_of_loop(struct __test_metadata *_metadata, FIXTURE_DATA(slowdown) *self,
 			   __u32 rate)
@@ -66,9 +58,9 @@ static double time_of_loop(struct __test_metadata *_metadata, FIXTURE_DATA(slowd
 	double begin, took;
 
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
-	begin = seconds();
+	begin = clock_seconds();
 	ASSERT_EQ(0, trace_loop(&self->trace, N));
-	took = seconds() - begin;
+	took = clock_seconds() - begin;
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	EXPECT_EQ(TRACE_LOOP_INSNS(N), sums.event[0].total);
 	TH_LOG("%.0f ms with a sample each %u: %llu", 1e3 * took, rate,
