@@ -8,6 +8,7 @@
 #include <cpuid.h>
 #include <errno.h>
 
+#include "counted_loop.h"
 #include "cpu.h"
 #include "harness.h"
 #include "idle.h"
@@ -15,7 +16,6 @@
 #include "pmu.h"
 
 #define N	100000UL
-#define USR	(1ULL << 16)
 
 /* Kinds of cores: CPUID, leaf 1AH, EAX[31:24] */
 #define ONLY	0
@@ -81,24 +81,10 @@ static bool is_here(const struct extra *e)
 
 	if (!__get_cpuid(1, &a, &b, &c, &d))
 		return false;
-	model = (a >> 4 & 0xf) | (a >> 12 & 0xf0);
+	model = pmu_model(a);
 	if (__get_cpuid_count(0x1a, 0, &a, &b, &c, &d))
 		kind = a >> 24;
 	return e->model == model && e->kind == kind;
-}
-
-/* Returns how often an event happens around and in loop(@n) in user mode, or ~0 on failure. */
-static __u64 __attribute__((noinline)) count_loop(int cpu, __u64 select, unsigned long n)
-{
-	__u64 value;
-
-	if (msr_write(cpu, MSR_IA32_PMC0, 0) ||
-	    msr_write(cpu, MSR_IA32_PERFEVTSEL0, select | USR | PERFEVTSEL_EN))
-		return ~0ULL;
-	loop(n);
-	if (msr_write(cpu, MSR_IA32_PERFEVTSEL0, 0) || msr_read(cpu, MSR_IA32_PMC0, &value))
-		return ~0ULL;
-	return value;
 }
 
 static void expect_count(struct __test_metadata *_metadata, int cpu, const struct extra *e,

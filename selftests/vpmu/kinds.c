@@ -8,6 +8,7 @@
  */
 #include <cpuid.h>
 
+#include "counted_loop.h"
 #include "cpu.h"
 #include "harness.h"
 #include "idle.h"
@@ -15,7 +16,6 @@
 #include "pmu.h"
 
 #define N	100000UL
-#define USR	(1ULL << 16)
 
 /* CPUID.07H:EDX, and the kinds in CPUID.1AH:EAX[31:24] */
 #define HYBRID	(1U << 15)
@@ -73,20 +73,6 @@ TEST_F(kinds, cpuid_tells_the_kind)
 	EXPECT_EQ(variant->kind, eax >> 24);
 	EXPECT_NE(0U, eax & 0xffffff);
 	EXPECT_EQ(0U, ebx | ecx | edx);
-}
-
-/* Returns how often an event happens around and in loop(@n) in user mode, or ~0 on failure. */
-static __u64 __attribute__((noinline)) count_loop(int cpu, __u64 select, unsigned long n)
-{
-	__u64 value;
-
-	if (msr_write(cpu, MSR_IA32_PMC0, 0) ||
-	    msr_write(cpu, MSR_IA32_PERFEVTSEL0, select | USR | PERFEVTSEL_EN))
-		return ~0ULL;
-	loop(n);
-	if (msr_write(cpu, MSR_IA32_PERFEVTSEL0, 0) || msr_read(cpu, MSR_IA32_PMC0, &value))
-		return ~0ULL;
-	return value;
 }
 
 TEST_F(kinds, the_same_number_is_another_event)

@@ -75,12 +75,16 @@ struct pmu {
 #define ENERGY_CORES	2
 #define ENERGY_MEMORY	4
 
+/* Returns the model number in CPUID.01H:EAX of a processor of Intel of family 6. */
+static inline unsigned int pmu_model(unsigned int version)
+{
+	return (version >> 4 & 0xf) | (version >> 12 & 0xf0);
+}
+
 /* Intel SDM, volume 4, tables of the models that the tests run on */
 static inline void pmu_describe_extra(struct pmu *p, unsigned int version)
 {
-	const unsigned int model = (version >> 4 & 0xf) | (version >> 12 & 0xf0);
-
-	switch (model) {
+	switch (pmu_model(version)) {
 	case 0x1a: /* Nehalem */
 		p->offcore = 1;
 		p->load_latency = true;
