@@ -22,6 +22,7 @@ pub mod cpuid;
 pub mod event_attr;
 pub mod event_config;
 pub mod event_counters;
+mod event_encoding;
 pub mod event_limits;
 pub mod event_state;
 pub mod evtsel;
