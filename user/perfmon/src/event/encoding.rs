@@ -47,8 +47,9 @@ impl Encoding {
         }
     }
 
-    /// Returns `config1`.
-    pub(crate) fn register_value(self) -> u64 {
+    /// Returns `config1`: the value of the extra register, 0 if the event needs none.
+    #[must_use]
+    pub fn register_value(self) -> u64 {
         match self {
             Self::RawWithRegister(_, value) => value,
             _ => 0,

@@ -2,7 +2,7 @@
 //! Events that can be sampled, and their description in perf's file.
 
 use perfmon::spec::{EventSpec, Meaning};
-use perfmon::{Encoding, EventSelect, Modes, Pmu};
+use perfmon::{EventSelect, Modes, Pmu};
 use perfmon_core::logic::event_attr::{PERF_PMU_TYPE_SHIFT, PERF_TYPE_RAW};
 
 use crate::events::linux_pmu::is_pmu_event;
@@ -63,14 +63,6 @@ pub(super) fn event_kind(event: &EventSpec) -> EventKind {
     match event.core_type {
         Some(core_type) if core_type != PERF_TYPE_RAW => EventKind::Other(core_type, select),
         _ => EventKind::Raw(select),
-    }
-}
-
-/// Returns `config1` and `config2` of the event in perf's file.
-pub(super) const fn more_configs(event: &EventSpec) -> [u64; 2] {
-    match event.encoding {
-        Some(Encoding::RawWithRegister(_, value)) => [value, 0],
-        _ => [0; 2],
     }
 }
 

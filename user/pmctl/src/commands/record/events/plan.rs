@@ -5,7 +5,7 @@ use anyhow::Result;
 use perfmon::event::{Builder, Cgroup};
 use perfmon::pmu::CoreKind;
 use perfmon::spec::{self, EventSpec, Precision, SampleRate};
-use perfmon::{Device, Modes, Pmu};
+use perfmon::{Device, Encoding, Modes, Pmu};
 use perfmon_core::logic::pebs::PebsFormat;
 
 use super::lacking::LackingCpus;
@@ -19,7 +19,7 @@ use crate::args::{
 use crate::commands::record::branches::WantedBranches;
 use crate::commands::record::perf_ring::ALL_TASKS;
 use crate::commands::record::sampled::{
-    DEFAULT_EVENT, MIXED_BRANCHES, event_kind, more_configs, refuse_unsampled,
+    DEFAULT_EVENT, MIXED_BRANCHES, event_kind, refuse_unsampled,
 };
 use crate::events::cpus::Cpus;
 use crate::events::linux_pmu::{self, PmuEvent};
@@ -296,7 +296,7 @@ impl SamplingPlan {
                 let attr = Attr::sampled(event_kind(spec), number, spec.modes, self.parts)
                     .with_stack(self.stack_bytes().unwrap_or(0))
                     .with_precision(event.precision())
-                    .with_configs(more_configs(spec));
+                    .with_configs([spec.encoding.map_or(0, Encoding::register_value), 0]);
                 self.branches
                     .map_or(attr, |kinds| attr.with_branches(kinds))
             };
