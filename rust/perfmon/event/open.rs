@@ -247,7 +247,8 @@ fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result 
 /// # Errors
 ///
 /// EBUSY if no counter or extra register is left that can count the event, or there are too few counters for its group to
-/// ever have a turn. EOPNOTSUPP if the CPUs lack the extra register, EINVAL if it refuses the value. EIO if the counter does not hold what is written to it. ESRCH if the task exits. ENOMEM if there is no memory.
+/// ever have a turn. EOPNOTSUPP if the CPUs lack the extra register, EINVAL if it refuses the value. EIO if the counter
+/// does not hold what is written to it. ESRCH if the task exits. ENOMEM if there is no memory.
 fn new_attached_event(
     mut config: EventConfig,
     mut target: Target,

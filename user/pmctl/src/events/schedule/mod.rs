@@ -157,9 +157,8 @@ impl fmt::Display for ScheduleError {
 
 impl std::error::Error for ScheduleError {}
 
-/// Returns a counter for each event, in the order of the events. Events get general counters as long as there are free
-/// ones, so that all are programmed in the same way. If there are too few, fixed counters get
-/// those events that they can count.
+/// Returns a counter for each event, in the order of the events. Events get general counters as long as some are free, so
+/// that all are programmed in the same way. If there are too few, events move to the fixed counters that can count them.
 ///
 /// # Errors
 /// [`ScheduleError`]: there is no assignment for all events.
