@@ -99,16 +99,6 @@ FIXTURE_TEARDOWN(memory)
 	umount(ROOT);
 }
 
-/* Returns the time, and stores how long it is since @since if that is the longest so far. */
-static double note_since(double since, double *longest)
-{
-	double t = clock_seconds();
-
-	if (t - since > *longest)
-		*longest = t - since;
-	return t;
-}
-
 /* Opens and closes EVENTS events. Returns 0 or a negative errno. */
 static int open_and_close(const struct event_maker *maker, struct longest_calls *longest)
 {
@@ -119,7 +109,7 @@ static int open_and_close(const struct event_maker *maker, struct longest_calls 
 	for (opened = 0; opened < EVENTS; opened++) {
 		attr.inherit = opened == 0;
 		fd[opened] = maker->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
-		t = note_since(t, &longest->open);
+		clock_note_longest(&longest->open, &t);
 		if (fd[opened] < 0) {
 			err = fd[opened];
 			break;
@@ -127,7 +117,7 @@ static int open_and_close(const struct event_maker *maker, struct longest_calls 
 	}
 	while (opened--) {
 		close(fd[opened]);
-		t = note_since(t, &longest->close);
+		clock_note_longest(&longest->close, &t);
 	}
 	return err;
 }
@@ -207,13 +197,13 @@ static struct longest_calls measure_calls(struct __test_metadata *_metadata,
 		ASSERT_EQ(0, open_and_close(maker, &longest));
 		t = clock_seconds();
 		fd = event_open_of_cgroup(maker, attr, OTHER, 0);
-		t = note_since(t, &longest.open);
+		clock_note_longest(&longest.open, &t);
 		/* A kernel may have no cgroups in perf. */
 		if (maker == &event_maker_perfmon)
 			ASSERT_LE(0, fd);
 		if (fd >= 0)
 			close(fd);
-		note_since(t, &longest.close);
+		clock_note_longest(&longest.close, &t);
 		usleep(1000);
 	} while (clock_seconds() < end);
 	return longest;

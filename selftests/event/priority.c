@@ -181,15 +181,6 @@ static void start_readers(struct __test_metadata *_metadata,
 	}
 }
 
-static void note_duration(double *longest, double *since)
-{
-	double t = clock_seconds();
-
-	if (t - *since > *longest)
-		*longest = t - *since;
-	*since = t;
-}
-
 /* Opens, reads and closes inherited sampled events for SECONDS. */
 static void measure_operations(struct __test_metadata *_metadata, const struct event_maker *maker,
 		    struct longest_times *longest)
@@ -203,12 +194,12 @@ static void measure_operations(struct __test_metadata *_metadata, const struct e
 	do {
 		t = clock_seconds();
 		fd = maker->open(&attr, 0, -1, -1, 0);
-		note_duration(&longest->open, &t);
+		clock_note_longest(&longest->open, &t);
 		ASSERT_LE(0, fd);
 		ASSERT_LE(0, event_count(fd));
-		note_duration(&longest->read, &t);
+		clock_note_longest(&longest->read, &t);
 		close(fd);
-		note_duration(&longest->close, &t);
+		clock_note_longest(&longest->close, &t);
 		usleep(1000);
 	} while (clock_seconds() < end);
 	TH_LOG("%s: open %.0f ms, read %.0f ms, close %.0f ms at most", maker->name,
@@ -252,9 +243,9 @@ static double switch_cpu(struct __test_metadata *_metadata, int online)
 	for (i = 0; i < 6; i++) {
 		t = clock_seconds();
 		ASSERT_EQ(0, cpu_set_online(online, "0"));
-		note_duration(&longest, &t);
+		clock_note_longest(&longest, &t);
 		ASSERT_EQ(0, cpu_set_online(online, "1"));
-		note_duration(&longest, &t);
+		clock_note_longest(&longest, &t);
 	}
 	return longest;
 }

@@ -20,9 +20,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/timerfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cpu.h"
@@ -34,10 +32,8 @@
 #include "loop.h"
 #include "options.h"
 #include "samples.h"
+#include "system_sleep.h"
 #include "trace.h"
-
-#define POWER		"/sys/power/"
-#define TEST_DELAY	"/sys/module/suspend/parameters/pm_test_delay"
 
 #define CGROUPS		"/tmp/cgroup"
 
@@ -61,55 +57,17 @@ FIXTURE(suspend)
 
 FIXTURE_VARIANT(suspend)
 {
-	const char *level;	/* level of pm_test */
-	const char *state;	/* the word for /sys/power/state */
-	int alarm;		/* seconds until the system wakes up */
+	struct system_sleep how;
 };
 
-FIXTURE_VARIANT_ADD(suspend, freezer) { "freezer", "freeze", 0 };
-FIXTURE_VARIANT_ADD(suspend, devices) { "devices", "freeze", 0 };
-FIXTURE_VARIANT_ADD(suspend, platform) { "platform", "freeze", 0 };
+FIXTURE_VARIANT_ADD(suspend, freezer) { { "freezer", "freeze", 0 } };
+FIXTURE_VARIANT_ADD(suspend, devices) { { "devices", "freeze", 0 } };
+FIXTURE_VARIANT_ADD(suspend, platform) { { "platform", "freeze", 0 } };
 /* The other CPUs go offline, then CPU-like devices are suspended. */
-FIXTURE_VARIANT_ADD(suspend, processors) { "processors", "mem", 0 };
-FIXTURE_VARIANT_ADD(suspend, core) { "core", "mem", 0 };
+FIXTURE_VARIANT_ADD(suspend, processors) { { "processors", "mem", 0 } };
+FIXTURE_VARIANT_ADD(suspend, core) { { "core", "mem", 0 } };
 /* With an alarm in less than two seconds the kernel refuses to sleep. */
-FIXTURE_VARIANT_ADD(suspend, memory) { "none", "mem", 3 };
-
-/* Sets an alarm of the clock that also runs while the system sleeps. */
-static int set_alarm(int seconds)
-{
-	struct itimerspec when = { .it_value.tv_sec = seconds };
-	int fd = timerfd_create(CLOCK_BOOTTIME_ALARM, TFD_CLOEXEC), err;
-
-	if (fd < 0)
-		return -errno;
-	if (!timerfd_settime(fd, 0, &when, NULL))
-		return fd;
-	err = -errno;
-	close(fd);
-	return err;
-}
-
-static int sleep_until_alarm(const char *state, int seconds)
-{
-	int alarm = set_alarm(seconds), err;
-
-	if (alarm < 0)
-		return alarm;
-	err = write_file(POWER "state", state);
-	close(alarm);
-	return err;
-}
-
-static int sleep_once(const FIXTURE_VARIANT(suspend) *variant)
-{
-	int err = sleep_until_alarm(variant->state, variant->alarm);
-
-	/* On a busy host less than two seconds may be left when all devices are suspended. */
-	if (err == -EBUSY && variant->alarm)
-		err = sleep_until_alarm(variant->state, 10 * variant->alarm);
-	return err;
-}
+FIXTURE_VARIANT_ADD(suspend, memory) { { "none", "mem", 3 } };
 
 FIXTURE_SETUP(suspend)
 {
@@ -118,9 +76,8 @@ FIXTURE_SETUP(suspend)
 	self->rounds = env_number("ROUNDS", 2);
 
 	/* The kernel changes registers on sleep, so sleep once before the test reads them. */
-	ASSERT_EQ(0, write_file(TEST_DELAY, "0"));
-	ASSERT_EQ(0, write_file(POWER "pm_test", variant->level));
-	ASSERT_EQ(0, sleep_once(variant));
+	ASSERT_EQ(0, system_sleep_prepare(&variant->how));
+	ASSERT_EQ(0, system_sleep_once(&variant->how));
 	ASSERT_EQ(0, leak_check_begin(&self->leaks));
 	ASSERT_EQ(0, pin_to_cpu(cpu_next(&self->leaks.cpus, -1)));
 	self->fd = open_device(_metadata, O_RDWR);
@@ -129,7 +86,7 @@ FIXTURE_SETUP(suspend)
 
 FIXTURE_TEARDOWN(suspend)
 {
-	write_file(POWER "pm_test", "none");
+	system_sleep_end();
 	if (self->fd >= 0)
 		close(self->fd);
 }
@@ -156,7 +113,7 @@ TEST_F_TIMEOUT(suspend, counters_continue_after_sleep, 36000)
 	for (i = 0; i < self->rounds; i++) {
 		loop(N);
 		before = pmc_value(self->fd, 0);
-		ASSERT_EQ(0, sleep_once(variant));
+		ASSERT_EQ(0, system_sleep_once(&variant->how));
 		after = pmc_value(self->fd, 0);
 		EXPECT_LE(before, after);
 		EXPECT_GE(before + SLEEP_OVERHEAD, after);
@@ -186,7 +143,7 @@ TEST_F_TIMEOUT(suspend, trace_ends_with_a_flag_on_sleep, 36000)
 	for (i = 0; i < self->rounds; i++) {
 		ASSERT_EQ(0, trace_start(&self->trace));
 		loop(N);
-		ASSERT_EQ(0, sleep_once(variant));
+		ASSERT_EQ(0, system_sleep_once(&variant->how));
 		for_each_cpu_in(cpu, &self->leaks.cpus)
 			EXPECT_EQ(PERFMON_BUFFER_FLAG_OFFLINE,
 				  self->trace.buffer[cpu]->flags);
@@ -239,7 +196,7 @@ TEST_F_TIMEOUT(suspend, events_of_all_cpus_continue_after_sleep, 36000)
 		ASSERT_LE(0, fd[cpu]);
 	}
 	for (i = 0; i < self->rounds; i++) {
-		ASSERT_EQ(0, sleep_once(variant));
+		ASSERT_EQ(0, system_sleep_once(&variant->how));
 		for_each_cpu_in(cpu, &self->leaks.cpus)
 			EXPECT_LE((__s64)(LOOP_INSNS * N), count_on(fd[cpu], cpu, home));
 	}
@@ -268,7 +225,7 @@ TEST_F_TIMEOUT(suspend, event_of_a_cgroup_counts_its_task_over_sleep, 36000)
 	for (i = 0; i < self->rounds; i++) {
 		before[0] = event_count(cgroup);
 		before[1] = event_count(task);
-		EXPECT_EQ(0, sleep_once(variant));
+		EXPECT_EQ(0, system_sleep_once(&variant->how));
 		loop(N);
 		after[0] = event_count(cgroup);
 		after[1] = event_count(task);
@@ -398,7 +355,7 @@ TEST_F_TIMEOUT(suspend, events_of_nested_cgroups_follow_moves_over_sleep, 36000)
 		for (k = 0; k < 2; k++)
 			ASSERT_EQ(0, kill(c.child[k], SIGCONT));
 		move_children(_metadata, &c, 1);
-		EXPECT_EQ(0, sleep_once(variant));
+		EXPECT_EQ(0, system_sleep_once(&variant->how));
 		expect_all_count(_metadata, &c);
 		move_children(_metadata, &c, 0);
 		expect_all_count(_metadata, &c);
@@ -427,7 +384,7 @@ TEST_F_TIMEOUT(suspend, ring_has_every_sample_of_a_task_over_sleep, 36000)
 		before = event_count(sampler.fd);
 		ASSERT_LE(0, before);
 		loop(N);
-		ASSERT_EQ(0, sleep_once(variant));
+		ASSERT_EQ(0, system_sleep_once(&variant->how));
 		loop(N);
 		count = event_count(sampler.fd) - before;
 		EXPECT_LE((__s64)(2 * LOOP_INSNS * N), count);
@@ -473,7 +430,7 @@ static int allocate_once(FIXTURE_DATA(suspend) *self, struct allocations *result
 TEST_F_TIMEOUT(suspend, allocation_beside_sleep_has_room_for_all_cpus, 36000)
 {
 	/* Processes are only frozen: many rounds, in most of which they run. */
-	bool quick = !strcmp(variant->level, "freezer");
+	bool quick = !strcmp(variant->how.level, "freezer");
 	__u64 i, rounds = self->rounds * (quick ? 10 : 1);
 	struct allocations *result;
 	pid_t child;
@@ -489,7 +446,7 @@ TEST_F_TIMEOUT(suspend, allocation_beside_sleep_has_room_for_all_cpus, 36000)
 		_exit(0);
 	}
 	for (i = 0; i < rounds; i++) {
-		EXPECT_EQ(0, sleep_once(variant));
+		EXPECT_EQ(0, system_sleep_once(&variant->how));
 		usleep(20000);
 	}
 	/* On a busy host the child may not have had its turn, in a minute it has. */

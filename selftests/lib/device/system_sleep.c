@@ -34,7 +34,10 @@ int system_sleep_once(const struct system_sleep *how)
 {
 	int err = sleep_until_alarm(how->state, how->alarm);
 
-	/* On a busy host less than two seconds may be left when all devices are suspended. */
+	/*
+	 * With an alarm in less than two seconds the kernel refuses to sleep. On a busy host less may
+	 * be left when all devices are suspended.
+	 */
 	if (err == -EBUSY && how->alarm)
 		err = sleep_until_alarm(how->state, 10 * how->alarm);
 	return err;

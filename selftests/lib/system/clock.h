@@ -20,4 +20,17 @@ static inline double clock_seconds(void)
 	return clock_ns() / 1e9;
 }
 
+/*
+ * Notes the time from @since until now in @longest, in seconds, if that is the longest so far. Sets
+ * @since to now.
+ */
+static inline void clock_note_longest(double *longest, double *since)
+{
+	double t = clock_seconds();
+
+	if (t - *since > *longest)
+		*longest = t - *since;
+	*since = t;
+}
+
 #endif
