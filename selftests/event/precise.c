@@ -557,7 +557,7 @@ TEST_F(event, new_period_applies_to_the_next_samples)
 	EXPECT_EQ(sums.samples * period, sums.periods);
 }
 
-/* The places of samples of an event with a frequency: each is its own period behind the last. */
+/* The places of samples of an event with a frequency: each is its own period after the last. */
 struct rated {
 	struct places p;
 	unsigned long changes;

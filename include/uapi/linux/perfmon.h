@@ -969,7 +969,7 @@ enum perfmon_command {
  *   its overflow came too late, sampling took too much of the CPU's time, or the
  *   ring was full: PERF_RECORD_LOST has the number of missing samples. The count has
  *   all events.
- * - mmap(2) maps the first page of struct perf_event_mmap_page, and a ring behind
+ * - mmap(2) maps the first page of struct perf_event_mmap_page, and a ring after
  *   it. cap_user_rdpmc is set for the program whose thread is counted.
  *
  * An event outlives the descriptor of the device that it was opened with.

@@ -23,7 +23,7 @@ use crate::{
 use core::{ptr::NonNull, sync::atomic::Ordering::SeqCst};
 use kernel::{page::PAGE_SIZE, prelude::*, sync::Arc};
 
-/// Serves mmap(2): maps an event's page, and its ring behind the page.
+/// Serves mmap(2): maps an event's page, and its ring after the page.
 ///
 /// # Errors
 ///

@@ -89,12 +89,12 @@ global_lock! {
     unsafe(uninit) static RESIZE: Mutex<()> = ();
 }
 
-/// A pointer to a header and the lists behind it.
+/// A pointer to a header and the lists after it.
 ///
 /// # Invariants
 ///
 /// The pointer is to a table's [`Table::initial`], or to memory of [`Lists::new`] that has not been freed: a header,
-/// and behind it the number of lists that the header gives.
+/// and after it the number of lists that the header gives.
 struct Lists<T>(NonNull<Header>, PhantomData<List<T>>);
 
 impl<T> Clone for Lists<T> {
@@ -134,7 +134,7 @@ impl<T: Entry> Lists<T> {
         // SAFETY: `write` requires aligned memory that may be written: the memory has whole pages, which are larger than
         // a `Header`, and nothing else uses it yet.
         unsafe { memory.as_ptr().write(header) };
-        // INVARIANT: The memory has room for `count` lists behind the header, which are empty, since it is all zero.
+        // INVARIANT: The memory has room for `count` lists after the header, which are empty, since it is all zero.
         Ok(Self(memory, PhantomData))
     }
 
@@ -173,7 +173,7 @@ impl<T: Entry> Lists<T> {
     #[inline(always)]
     fn at(&self, index: usize) -> &List<T> {
         // SAFETY: `add` and the reference require a list within the memory: by the invariant of `Lists` there are
-        // `mask + 1` lists behind the header, and `index & mask` is at most `mask`.
+        // `mask + 1` lists after the header, and `index & mask` is at most `mask`.
         unsafe {
             let lists: *const List<T> = self.0.as_ptr().add(1).cast();
             &*lists.add(index & self.header().mask)

@@ -213,7 +213,7 @@ const _: () = assert!(MAX_GENERAL >= RESET_GENERAL as usize);
 pub struct PebsBuffer {
     /// The address of the first record.
     pub start: u64,
-    /// The address behind the last record.
+    /// The address after the last record.
     pub maximum: u64,
     /// The address at which an interrupt is raised. Behind it is room for the records until the interrupt arrives.
     pub threshold: u64,

@@ -125,7 +125,7 @@ impl SampleFormat {
     pub const fn stack_room(max_bytes: u32, words: usize) -> u32 {
         const MAX_RECORD_BYTES: usize = u16::MAX as usize / size_of::<u64>() * size_of::<u64>();
 
-        // The word before the stack and the word behind it have its size.
+        // The word before the stack and the word after it have its size.
         let room = MAX_RECORD_BYTES
             .saturating_sub(words.saturating_add(2).saturating_mul(size_of::<u64>()));
         #[allow(clippy::cast_possible_truncation, reason = "it is below 2^16")]

@@ -79,7 +79,7 @@ pub fn group_fits<M: Member>(members: &mut [M], leader: usize) -> bool {
     TurnAssignment::new(members).assign_group(leader, |_, _| true)
 }
 
-/// Returns the index of the member with which the row begins at the next tick: the member behind the leader of the
+/// Returns the index of the member with which the row begins at the next tick: the member after the leader of the
 /// first group that had a turn.
 pub fn next_first<M: Member>(members: &[M], first: usize) -> usize {
     let had_turn = |index: &usize| {
@@ -154,7 +154,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         member.is_some_and(|member| member.takes_turns() && member.leader().is_none())
     }
 
-    /// Returns the next member behind `index` in the group of `leader`.
+    /// Returns the next member after `index` in the group of `leader`.
     fn next_in_group(&self, leader: usize, index: usize) -> Option<usize> {
         let next = index + 1;
         let next_member = self.members.get(next)?;

@@ -66,7 +66,7 @@ impl UserPage {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RingControl {
-    /// The position behind the last record.
+    /// The position after the last record.
     pub data_head: u64,
     /// The position up to which the program has read. The program writes it.
     pub data_tail: u64,

@@ -158,7 +158,7 @@ impl PebsState {
         let first = ptr::with_exposed_provenance::<R>(start as usize);
         // SAFETY: `from_raw_parts` requires `count` aligned values that are not written while the slice is used: the
         // caller promises that `R` is the type of the records, which consist of words, and the buffer is aligned for
-        // words. The processor has written `count` records from `start` on, and appends only behind them until the
+        // words. The processor has written `count` records from `start` on, and appends only after them until the
         // buffer is emptied, before which the caller drops the slice.
         unsafe { slice::from_raw_parts(first, count) }
     }

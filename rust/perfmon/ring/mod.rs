@@ -72,7 +72,7 @@ pub(crate) struct Ring {
     wake_samples: u64,
     /// The number of bytes after which the reader is woken.
     wake_bytes: u64,
-    /// The position behind the last record that was begun, in bytes since the ring's beginning.
+    /// The position after the last record that was begun, in bytes since the ring's beginning.
     head: RingWord,
     /// The number of records that are being written: 2 or more while an NMI writes and has interrupted a writer.
     open_records: RingWord,

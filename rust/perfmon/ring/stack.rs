@@ -20,7 +20,7 @@ pub(super) fn size(user_regs: Option<&pt_regs>, wanted_bytes: u32, words: usize)
 }
 
 /// Returns the number of words that a stack of `size` bytes takes in a sample, with the words for its size before it and
-/// for the copied size behind it.
+/// for the copied size after it.
 pub(super) const fn words(size: u32) -> usize {
     match size {
         0 => 1,

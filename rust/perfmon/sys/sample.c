@@ -113,7 +113,7 @@ bool perfmon_may_show_regs(struct pt_regs *regs, const struct task_struct *task)
 /*
  * The entry points of system calls, with a number of bytes: all of the program's
  * registers are saved within the first @bytes of the entry's code, and the code that
- * returns to the program lies behind them.
+ * returns to the program lies after them.
  */
 static const struct entry {
 	u32 msr, bytes;
@@ -234,7 +234,7 @@ u32 perfmon_kernel_chain(struct pt_regs *regs, u64 *chain, u32 room)
 /*
  * Walks the frames of functions that begin with push %rbp; mov %rsp, %rbp: a
  * frame has the address of the caller's frame, then that of the instruction
- * behind the call. To be called after copy_from_user_nmi() has read the first
+ * after the call. To be called after copy_from_user_nmi() has read the first
  * frame.
  */
 static __always_inline u32 walk_frames(u64 at, u64 *chain, u32 n, u32 room, const bool is_64)

@@ -24,7 +24,7 @@ pub(crate) struct Buffer {
     size: usize,
     /// The size in bytes of the longest allowed mapping. Access beyond `size` raises SIGBUS.
     max_mapping_size: usize,
-    /// The CPU is traced: the buffer has memory for records behind its header.
+    /// The CPU is traced: the buffer has memory for records after its header.
     is_traced: bool,
     /// The charge, which ends after the memory has been freed, since fields are dropped after `drop`.
     _charge: Charge,
@@ -70,7 +70,7 @@ impl Buffer {
         Ok(this)
     }
 
-    /// Returns whether the CPU is traced, so that the buffer has memory for records behind its header.
+    /// Returns whether the CPU is traced, so that the buffer has memory for records after its header.
     pub(crate) fn is_traced(&self) -> bool {
         self.is_traced
     }

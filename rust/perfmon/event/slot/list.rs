@@ -84,13 +84,13 @@ impl DerefMut for Slots {
 }
 
 impl Slots {
-    /// Adds a slot behind those of its group, without allocating.
+    /// Adds a slot after those of its group, without allocating.
     ///
     /// # Errors
     ///
     /// ENOMEM if the list has no room.
     pub(in crate::event) fn add(&mut self, slot: Slot) -> Result {
-        let index = self.index_behind_group(slot.leader);
+        let index = self.index_after_group(slot.leader);
         let event = slot.event();
         let is_sampled = slot.is_sampled();
         let needs_groups = slot.leader != LeaderIndex::NONE
@@ -114,8 +114,8 @@ impl Slots {
         Ok(())
     }
 
-    /// Returns the index behind the slots of the group of `leader`; behind all slots for [`LeaderIndex::NONE`].
-    fn index_behind_group(&self, leader: LeaderIndex) -> usize {
+    /// Returns the index after the slots of the group of `leader`; after all slots for [`LeaderIndex::NONE`].
+    fn index_after_group(&self, leader: LeaderIndex) -> usize {
         let Some(leader_index) = leader.index() else {
             return self.len();
         };

@@ -8,7 +8,7 @@ use super::record::SAMPLE_FIELDS;
 use crate::event::{Builder, Event, shared};
 use crate::{Device, Error};
 
-/// Fields behind the call chain, which only [`RawRecord`](super::RawRecord) shows.
+/// Fields after the call chain, which only [`RawRecord`](super::RawRecord) shows.
 const RAW_ONLY_FIELDS: u64 = attr::PERF_SAMPLE_BRANCH_STACK
     | attr::PERF_SAMPLE_REGS_USER
     | attr::PERF_SAMPLE_STACK_USER

@@ -21,7 +21,7 @@ use zerocopy::IntoBytes;
 /// The errors of `perf_event_open(2)`; EINVAL also if `size` is 0 or larger than `attr`.
 pub(crate) fn open(attr: &mut [u8], task: i32, cpu: i32) -> Result<OwnedFd, Errno> {
     const NO_GROUP: libc::c_int = -1;
-    // The member `size`, behind `type`.
+    // The member `size`, after `type`.
     let size = attr.get(4..8).and_then(|size| size.try_into().ok());
     let size = size.map_or(0, u32::from_ne_bytes);
     // The kernel takes a size of 0 for 64 bytes.

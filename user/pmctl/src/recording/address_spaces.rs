@@ -459,7 +459,7 @@ pub(crate) fn parts_outside(
     [below, above].into_iter().filter(|part| !part.is_empty())
 }
 
-/// Returns the name of the mapped file, without the symbol behind the kernel's.
+/// Returns the name of the mapped file, without the symbol after the kernel's.
 pub(crate) fn file_name(map: &Map) -> &Path {
     match map.file.to_str() {
         Some(name) if name.starts_with(KERNEL) => Path::new(KERNEL),

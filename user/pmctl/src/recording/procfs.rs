@@ -51,7 +51,7 @@ pub(crate) fn process_records_of(pid: u32) -> Vec<Record> {
 /// Returns whether a process or thread exists and is no zombie.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let status = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name is in parentheses and may contain anything; the state is behind it (proc_pid_stat(5)).
+    // The name is in parentheses and may contain anything; the state is after it (proc_pid_stat(5)).
     let mut after_name = status.rsplit(|byte| *byte == b')');
     matches!(after_name.next(), Some([b' ', state, ..]) if !b"ZXx".contains(state))
 }
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(image_of(&symbols(start)), code_range);
         assert_eq!(image_of(&symbols(0)), None);
         assert_eq!(image_of(""), None);
-        // Symbols behind the code are not read.
+        // Symbols after the code are not read.
         let text = symbols(start) + "ffffffff83000000 D data\n";
         let mut rest = text.as_bytes();
         assert_eq!(kernel_code_range(&mut rest, None), code_range);

@@ -112,7 +112,7 @@ impl Table {
     }
 }
 
-/// Returns the byte offset behind the first `characters` characters of `line`, or its end if it is shorter.
+/// Returns the byte offset after the first `characters` characters of `line`, or its end if it is shorter.
 fn offset_after(line: &str, characters: usize) -> usize {
     let mut offsets = line.char_indices().map(|(offset, _)| offset);
     offsets.nth(characters).unwrap_or(line.len())

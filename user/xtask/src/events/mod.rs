@@ -167,7 +167,7 @@ fn generate(source: &Path) -> Result<BTreeMap<String, String>> {
     Ok(files)
 }
 
-/// Returns the lines of a table behind its header: the counters, the kind of cores, the CPUs and the events.
+/// Returns the lines of a table after its header: the counters, the kind of cores, the CPUs and the events.
 fn table_text(cpus: &[Cpu], kind: Kind, events: &Events) -> String {
     // AMD's lists don't tell the counters: Zen has six.
     let general = if events.general == 0 {

@@ -150,7 +150,7 @@ fn bounds(series: &[Series<'_>]) -> Range<f64> {
     low - margin..high + margin
 }
 
-/// Returns the digits behind the decimal point of labels on an axis of this length.
+/// Returns the digits after the decimal point of labels on an axis of this length.
 fn digits_of(length: f64) -> usize {
     // Some ten labels on the axis, each with another number.
     let mut digits = 0;

@@ -159,7 +159,7 @@ mod tests {
                 distance
             })
         );
-        // A branch by itself, a call behind a comparison, and half an instruction.
+        // A branch by itself, a call after a comparison, and half an instruction.
         assert_eq!(FusedPair::decode(&[0x75, 0x03, 0x75, 0x03]), None);
         assert_eq!(FusedPair::decode(&[0x39, 0xd8, 0xe8, 0, 0, 0, 0]), None);
         assert_eq!(FusedPair::decode(&[0x39, 0xd8, 0x75]), None);

@@ -52,7 +52,7 @@ fn column_positions(texts: &[String], others: &OtherEvents, cores: &Pmu) -> Vec<
 }
 
 /// Returns `source` with its columns in the order of -e; the columns of a CPU, core or socket stay together. `source` has
-/// software events, PMU events and values behind the driver's events.
+/// software events, PMU events and values after the driver's events.
 pub(super) fn in_event_order(
     texts: &[String],
     others: &OtherEvents,

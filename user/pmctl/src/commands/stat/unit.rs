@@ -54,7 +54,7 @@ impl ColumnUnit {
         }
     }
 
-    /// Returns the name that stands behind a number; empty if the unit has none.
+    /// Returns the name that follows a number; empty if the unit has none.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Known(unit) => unit.name(),
@@ -62,7 +62,7 @@ impl ColumnUnit {
         }
     }
 
-    /// Returns a number as perf writes it for programs: two digits behind the point, unless the factor is whole.
+    /// Returns a number as perf writes it for programs: two digits after the point, unless the factor is whole.
     pub(super) fn number_text(&self, value: u64) -> String {
         match self {
             Self::Known(unit) => unit.number_text(value),

@@ -329,7 +329,7 @@ mod tests {
         }
     }
 
-    /// Returns the mapping of a file, and a sample 8 bytes behind its start.
+    /// Returns the mapping of a file, and a sample 8 bytes after its start.
     fn map_and_sample(map: &Map, file: &Path) -> (Record, Record) {
         let (task, ip) = (map.task, map.start + 8);
         let map = Map {

@@ -339,7 +339,7 @@ fn effective_keys(app: &App) -> Vec<KeyHelp> {
 /// Returns the keys that fit into a line. The last one, for help, is dropped last.
 fn keys_that_fit(mut keys: Vec<KeyHelp>, width: usize) -> Vec<KeyHelp> {
     const BLANKS: usize = 5;
-    // The two blanks behind the last key need no room.
+    // The two blanks after the last key need no room.
     while keys
         .iter()
         .map(|(key, what)| key.len() + what.len() + BLANKS)

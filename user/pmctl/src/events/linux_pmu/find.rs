@@ -428,7 +428,7 @@ fn no_such_term(pmu: &LinuxPmu, (key, value): (&str, Option<&str>)) -> String {
     )
 }
 
-/// Returns the question whether a name similar to `word` is meant, with a blank behind it; empty if no name is similar.
+/// Returns the question whether a name similar to `word` is meant, with a blank after it; empty if no name is similar.
 fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
     let likeness = |name: &str| {
         let is_part = word.len() >= 3 && name.contains(word);

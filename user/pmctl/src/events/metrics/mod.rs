@@ -88,7 +88,7 @@ pub(crate) fn find(word: &str, all: &[Metric], pmu: &Pmu) -> Result<WantedMetric
     )))
 }
 
-/// Returns the question whether a name similar to `word` is meant, with a blank behind it; empty if there is no such name.
+/// Returns the question whether a name similar to `word` is meant, with a blank after it; empty if there is no such name.
 fn similar_names(word: &str, all: &[Metric]) -> String {
     let lower_word = word.to_ascii_lowercase();
     let names = all

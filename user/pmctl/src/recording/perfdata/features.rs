@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The features of the file, such as host name and build-ids, which are behind the records.
+//! The features of the file, such as host name and build-ids, which are after the records.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub(super) const SAMPLE_TIME: u32 = 21;
 /// The recording is a folder, and this file is in it.
 const DIR_FORMAT: u32 = 24;
 /// pmctl's notes, in recordings of versions that wrote them as a feature. perf 6.1 to 7.3 reads past the end of a table
-/// for such a number, in `perf inject` and `perf data convert`; so the notes are behind the features now.
+/// for such a number, in `perf inject` and `perf data convert`; so the notes now follow the features.
 pub(super) const NOTES: u32 = 255;
 
 /// Number of bits for features in the header.
@@ -171,7 +171,7 @@ pub(super) const fn build_id_flags(id: &BuildId) -> u16 {
         }
 }
 
-/// Appends the content of a build-id's record, which is behind its header.
+/// Appends the content of a build-id's record, which is after its header.
 pub(super) fn put_build_id(BuildId { file, id, .. }: &BuildId, bytes: &mut Vec<u8>) {
     const BUILD_ID_SIZE: usize = 20;
     let id = &id[..id.len().min(BUILD_ID_SIZE)];

@@ -18,9 +18,9 @@ const STAMP: [u64; 6] = [
     abi::PERF_SAMPLE_IDENTIFIER,
 ];
 
-/// Fields of 8 bytes behind the cgroup: the sizes of the pages of data and code.
-const BEHIND_CGROUP: u64 = 1 << 22 | 1 << 23;
-/// A field of any size behind these.
+/// Fields of 8 bytes after the cgroup: the sizes of the pages of data and code.
+const AFTER_CGROUP: u64 = 1 << 22 | 1 << 23;
+/// A field of any size after these.
 const SAMPLE_AUX: u64 = 1 << 20;
 
 /// `PERF_SAMPLE_BRANCH_COUNTERS`: a word with counts follows the branches for each of them.
@@ -151,7 +151,7 @@ impl Layout {
 
     /// Returns the cgroup, which is found from the end: what is in front of it is not all decoded.
     fn cgroup(self, content: &[u8]) -> Option<u64> {
-        let behind = (self.fields & BEHIND_CGROUP).count_ones() as usize;
+        let behind = (self.fields & AFTER_CGROUP).count_ones() as usize;
         let place = content.len().checked_sub(8 * (behind + 1))?;
         Reader(content.get(place..)?).u64()
     }

@@ -14,7 +14,7 @@
 //!
 //! Every tool must be able to open the file. So the attrs have the size 112, which perf has known since Linux 4.8
 //! (versions of perf refuse a larger size than theirs), and all samples have the same fields. Only pmctl uses
-//! [`Notes`], which are behind the last feature, where other tools don't look.
+//! [`Notes`], which are after the last feature, where other tools don't look.
 //!
 //! On standard output, a recording is a stream: [`pipe`].
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! pmctl's own part of the file, as JSON. It is behind the last feature, where other tools don't look, and begins with
+//! pmctl's own part of the file, as JSON. It is after the last feature, where other tools don't look, and begins with
 //! [`MARK`] and the length of the JSON in bytes.
 //!
 //! The notes say what was lost, and hold the names of the sampled functions, so that a report looks the same on any
@@ -81,7 +81,7 @@ impl Notes {
     /// Reads the notes at an offset of the file.
     ///
     /// # Errors
-    /// [`ReadError`]: these are no notes, or they end behind the end of the file.
+    /// [`ReadError`]: these are no notes, or they end after the end of the file.
     pub(super) fn read(source: &RecordingBytes, offset: u64) -> Result<Self, ReadError> {
         const NOTES: &str = "list of pmctl's notes";
         let broken_notes = ReadError::Broken(NOTES);

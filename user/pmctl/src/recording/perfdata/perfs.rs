@@ -28,7 +28,7 @@ use crate::system::text::count;
 
 /// Counts of `perf stat record`.
 const STAT: u32 = 76;
-/// A record with data behind it, whose size in bytes is in the record.
+/// A record with data after it, whose size in bytes is in the record.
 const AUXTRACE: u32 = 71;
 const COMPRESSED: u32 = 81;
 const COMPRESSED2: u32 = 83;
@@ -281,7 +281,7 @@ impl Events {
         Ok(Some((self.decode_record(record)?, size)))
     }
 
-    /// Collects the programs' parts of call chains, which come behind their samples.
+    /// Collects the programs' parts of call chains, which come after their samples.
     fn collect_deferred(&mut self, blocks: &mut BlockReader<'_>) -> Result<(), ReadError> {
         let broken_records = ReadError::Broken(RECORDS);
         while let Some((kind, size)) = next(blocks)? {
@@ -345,7 +345,7 @@ impl Events {
     }
 }
 
-/// Returns the type of the next record, and the distance to the one behind it in bytes; `None` at the end.
+/// Returns the type of the next record, and the distance to the one after it in bytes; `None` at the end.
 fn next(blocks: &mut BlockReader<'_>) -> Result<Option<(u32, usize)>, ReadError> {
     let broken_records = ReadError::Broken(RECORDS);
     let bytes = blocks.rest().ok_or(broken_records)?;
@@ -379,7 +379,7 @@ fn split_record(bytes: &[u8]) -> Option<(u32, u16, &[u8])> {
 /// Returns whether perf made this FORK record for a task that existed before the recording. Such a task does not start
 /// with its parent's mappings: other records list its own.
 fn is_synthesized(misc: u16, content: &[u8]) -> bool {
-    /// The time is behind two process numbers and two thread numbers.
+    /// The time is after two process numbers and two thread numbers.
     const TIME_OFFSET: usize = 16;
     let time = content
         .get(TIME_OFFSET..)
@@ -421,7 +421,7 @@ fn code_mapping(mut map: Map, misc: u16) -> Option<Map> {
 
 /// Returns the build-id of a mapping that has it in the place of device and inode, and sets device and inode to 0.
 fn take_build_id(map: &mut Map, content: &[u8]) -> Option<BuildId> {
-    /// Offset of the size, behind process, thread, address, length and offset. The build-id is 4 bytes further.
+    /// Offset of the size, after process, thread, address, length and offset. The build-id is 4 bytes further.
     const BUILD_ID_OFFSET: usize = 32;
     (map.device, map.inode) = ((0, 0), 0);
     let mut reader = Reader(content.get(BUILD_ID_OFFSET..)?);

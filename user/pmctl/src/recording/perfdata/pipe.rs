@@ -6,7 +6,7 @@
 //! HEADER_ATTR     for each event: a `struct perf_event_attr` and the identifier
 //! HEADER_FEATURE  host name, command line, ...
 //! EVENT_UPDATE    with a type of pmctl's own, empty: the notes follow at the end
-//! records         as in the file, with FINISHED_ROUND behind each round
+//! records         as in the file, with FINISHED_ROUND after each round
 //! BUILD_ID        for each file with samples
 //! EVENT_UPDATE    the notes, in parts
 //! ```
@@ -237,7 +237,7 @@ pub(super) fn parse(source: &RecordingBytes) -> Option<ParsedParts> {
     }
     // Streams of other programs have no notes, not even empty ones.
     let notes = notes.map(|bytes| {
-        // The record is padded with zeros behind the JSON.
+        // The record is padded with zeros after the JSON.
         let length = bytes.iter().rposition(|byte| *byte != 0);
         length.and_then(|last| serde_json::from_slice(&bytes[..=last]).ok())
     });

@@ -61,7 +61,7 @@ pub(crate) fn read(source: impl Into<RecordingBytes>) -> Result<Recording, ReadE
     assemble(source, parts)
 }
 
-/// Reads the parts of a file other than the records. `features` has the file's features, and the offset behind them; it
+/// Reads the parts of a file other than the records. `features` has the file's features, and the offset after them; it
 /// is `None` for an unfinished file.
 fn parse(
     source: &RecordingBytes,
@@ -140,7 +140,7 @@ fn read_attrs(source: &RecordingBytes, header: &Header) -> Result<Vec<Attr>, Rea
         .ok_or(ReadError::Broken(EVENTS))
 }
 
-/// Returns the features, and the offset behind the last one.
+/// Returns the features, and the offset after the last one.
 fn read_features(source: &RecordingBytes, header: &Header) -> Result<(Features, u64), ReadError> {
     let broken_features = ReadError::Broken(FEATURES);
     let mut features = Features::default();

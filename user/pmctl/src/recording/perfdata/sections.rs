@@ -38,7 +38,7 @@ pub(crate) enum ReadError {
     Version { found: u32, known: u32 },
     /// This part of the file can't be decoded.
     Broken(&'static str),
-    /// This part of the file would end behind the end of the file.
+    /// This part of the file would end after the end of the file.
     CutOff {
         part: &'static str,
         end: u64,
@@ -93,7 +93,7 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// Returns the end of a part of the file, which may not be behind the end of the file.
+/// Returns the end of a part of the file, which may not be after the end of the file.
 pub(super) fn end(
     source: &RecordingBytes,
     (offset, size): (u64, u64),

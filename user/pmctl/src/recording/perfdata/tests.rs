@@ -132,7 +132,7 @@ fn the_features_are_those_that_perf_knows() {
 fn recordings_of_earlier_versions_have_the_notes_as_a_feature() {
     let own_recording = example(true);
     let mut file = encode(&own_recording);
-    // Adds an entry to the table of features, so that everything behind it moves by the size of an entry.
+    // Adds an entry to the table of features, so that everything after it moves by the size of an entry.
     let word = |file: &[u8], at: usize| {
         u64::from_le_bytes(file[at..at + 8].try_into().expect("these are 8"))
     };

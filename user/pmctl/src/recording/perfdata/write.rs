@@ -23,7 +23,7 @@ struct Section {
 }
 
 impl Section {
-    /// Returns the section of `size` bytes behind this one.
+    /// Returns the section of `size` bytes after this one.
     const fn then(self, size: u64) -> Self {
         Self {
             offset: self.offset + self.size,
@@ -94,7 +94,7 @@ pub(crate) struct Writer<W: Write + Seek> {
 pub(crate) struct Finished<W> {
     pub(crate) output: W,
     pub(crate) samples: u64,
-    /// Bytes of the recording. Bytes of `output` behind it belong to dropped records.
+    /// Bytes of the recording. Bytes of `output` after it belong to dropped records.
     pub(crate) size: u64,
 }
 

@@ -69,7 +69,7 @@ fn split_thunk(name: &str) -> Option<(&'static str, String)> {
     Some((kind, format!("_Z{rest}")))
 }
 
-/// Returns the text behind a call offset, which is `h` with one number, or `v` with two. An underscore follows each
+/// Returns the text after a call offset, which is `h` with one number, or `v` with two. An underscore follows each
 /// number.
 fn skip_call_offset(text: &str) -> Option<&str> {
     let numbers = match text.as_bytes().first()? {

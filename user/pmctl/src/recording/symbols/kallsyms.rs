@@ -4,7 +4,7 @@
 //! The kernel writes a line only when it is read, which takes thousands of instructions, and there may be 200,000 lines.
 //! So they are read once, no further than necessary, and only the symbols that are asked for are kept.
 //!
-//! The file has no sizes. Each symbol reaches to the next one, of any kind and any module. So addresses behind the last
+//! The file has no sizes. Each symbol reaches to the next one, of any kind and any module. So addresses after the last
 //! function of a module, or where a module was, have no name.
 
 use std::fs::File;
@@ -234,7 +234,7 @@ struct KallsymsLine<'a> {
 }
 
 impl<'a> KallsymsLine<'a> {
-    /// Parses a line; `None` if the address is hidden. Only names of modules' symbols are searched, for the module behind
+    /// Parses a line; `None` if the address is hidden. Only names of modules' symbols are searched, for the module after
     /// them, since there may be 200,000 lines.
     fn parse(line: &'a [u8]) -> Option<Self> {
         let (start, rest) = split_address(line)?;

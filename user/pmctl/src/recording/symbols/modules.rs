@@ -24,7 +24,7 @@ impl PlainName {
     pub(super) fn restore(&self, demangled: &str) -> String {
         let mut text = demangled.to_owned();
         let (entity, module) = &self.last;
-        // A constructor or destructor stands behind its class, which may be a template.
+        // A constructor or destructor follows its class, which may be a template.
         for class in [format!("{entity}{module}::"), ">::".to_owned()] {
             for tilde in ["", "~"] {
                 let [long, short] =
