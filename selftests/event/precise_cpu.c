@@ -389,7 +389,7 @@ TEST_F(event, samples_of_children_come_before_their_end)
 	}
 }
 
-/* The samples before a mapping stand before its record. */
+/* In the ring, the record of a mapping comes after the samples that were taken before it. */
 TEST_F(event, samples_and_records_of_mappings_are_in_order)
 {
 	struct perf_event_attr attr = precise_every(PERIOD);

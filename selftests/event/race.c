@@ -214,9 +214,10 @@ static void fork_executors(struct __test_metadata *_metadata, int cpu, pid_t pid
 }
 
 /*
- * The event is closed at any moment of the execs that would enable it. Each task that has inherited
- * the event loses it with its window closed, or it would still be sampled for the freed event. The
- * debug kernel sees that. Another event keeps the counter in use.
+ * The event is closed at any moment of the execs that would enable it. Closing it must close the
+ * window of each task that has inherited the event: a task with an open window would still be
+ * sampled for the freed event, which the debug kernel would report. Another event keeps the
+ * counter in use.
  */
 TEST(exec_does_not_enable_a_closed_event)
 {

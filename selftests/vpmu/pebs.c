@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The registers of PEBS on a virtual PMU that has more counters than the DS area has reset values
- * for, and two numbers for each event select.
+ * The registers of PEBS on a virtual PMU with more counters than reset values in the DS area, and
+ * with two MSR numbers for each event select.
  */
 #include <errno.h>
 

@@ -89,8 +89,8 @@ int model_attr(const struct event_model *m, const union model_attr *attr);
 bool model_attr_may_be(const struct event_model *m, const union model_attr *attr, int answer);
 
 /*
- * Opens event @i, which does not exist yet. Never returns EBUSY because no counter is free:
- * model_may_be_busy() says whether that is possible.
+ * Opens event @i, which does not exist yet. Does not return EBUSY for lack of a free counter:
+ * model_may_be_busy() says whether that error is possible.
  */
 int model_open(struct event_model *m, int i, const struct model_open *o);
 

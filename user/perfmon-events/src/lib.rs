@@ -96,15 +96,15 @@ pub struct Event {
     pub edge: bool,
     /// The other thread of the core is counted, too.
     pub any_thread: bool,
-    /// The general counters that can count it, bit n for counter n. `None` means none if `fixed` is set, else all.
+    /// The general counters that can count the event, bit n for counter n. `None` means none if `fixed` is set, else all.
     pub counters: Option<u64>,
-    /// The fixed counter that counts it, if general counters can't.
+    /// The fixed counter that counts the event, if general counters can't.
     pub fixed: Option<u8>,
     /// The extra register that the event needs, and its value.
     pub extra: Option<ExtraRegister>,
     /// The period that the vendor proposes for samples.
     pub period: Option<u32>,
-    /// The vendor has a newer name for it, or advises against its use.
+    /// The vendor has a newer name for the event, or advises against its use.
     pub deprecated: bool,
 }
 

@@ -37,7 +37,8 @@ pub struct Owner {
     pub pid: Option<u32>,
     /// Number of events that share the counter.
     pub users: u32,
-    /// The name (comm) of the process when it asked. It may hold any bytes; [`fmt::Display`] makes them [`printable`].
+    /// The name (comm) that the process had when it asked for the counter. The name may hold any bytes; [`fmt::Display`]
+    /// makes them [`printable`].
     pub comm: String,
 }
 

@@ -198,7 +198,7 @@ pub enum Problem {
     /// More than `PERFMON_MAX_NUM_LAST_BRANCH` branches.
     #[error("has {0} branches, more than a record can have")]
     TooManyBranches(u32),
-    /// There was no TIME record before it.
+    /// No TIME record comes before the record.
     #[error("has no time: no time record comes before it")]
     Untimed,
 }

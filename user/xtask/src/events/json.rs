@@ -55,10 +55,10 @@ pub(super) struct Event {
     invert: bool,
     edge: bool,
     any_thread: bool,
-    /// The general counters that can count it: bit n for counter n. 0: all.
+    /// The general counters that can count the event: bit n for counter n. 0: all.
     counters: u64,
     fixed: Option<u32>,
-    /// The extra register that it needs, and its value.
+    /// The extra register that the event needs, and its value.
     extra: Option<(u64, u64)>,
     period: u64,
     deprecated: bool,

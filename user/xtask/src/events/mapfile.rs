@@ -11,7 +11,7 @@ pub(super) struct Model {
     pub(super) name: String,
     /// The version of the vendor's list.
     pub(super) version: String,
-    /// The CPUs that have them.
+    /// The CPUs that have the events.
     pub(super) cpus: Vec<Cpu>,
 }
 

@@ -70,7 +70,7 @@ pub(super) struct Metric {
     formula: String,
     scale: String,
     threshold: String,
-    /// The kind of core that it is for; `None` for all kinds.
+    /// The kind of core that the metric is for; `None` for all kinds.
     kind: Option<Kind>,
 }
 

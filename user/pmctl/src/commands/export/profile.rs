@@ -110,8 +110,8 @@ pub(super) struct Profile<'a> {
     pub(super) objects: Interner<String>,
     pub(super) functions: Interner<Function>,
     pub(super) places: Interner<CodeLocation>,
-    /// Stacks as trees. Each is the number of its caller's stack, which is smaller than its own number, and the number
-    /// of its innermost place.
+    /// Stacks as trees: for each stack, the number of its caller's stack and of its innermost place. A caller's stack has
+    /// a smaller number than the stacks of its callees.
     pub(super) stacks: Interner<(Option<usize>, usize)>,
     pub(super) timed_samples: Vec<TimedSample>,
     /// The last name of each thread with samples.

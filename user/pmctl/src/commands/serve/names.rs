@@ -92,8 +92,8 @@ const CACHE_METRICS: [(u32, &str, &str); 12] = [
     ),
 ];
 
-/// Returns the metric of an event, and its help text. `node_exporter` counts user mode and the kernel together, so events
-/// of one mode have the fallback metric, as have those of one kind of core.
+/// Returns the metric of an event, and its help text. `node_exporter` counts user mode and the kernel together, on all
+/// kinds of cores. So an event of one mode, or of one kind of core, gets the fallback metric.
 pub(super) fn metric_of(event: &EventSpec) -> (&'static str, &'static str) {
     let (table, number): (&[(u32, &str, &str)], _) = match event.encoding {
         Some(Encoding::Hardware(number)) => (&HARDWARE_METRICS, number),

@@ -11,11 +11,11 @@ use perfmon::{Cause, Device, Error, Group};
 pub(crate) enum Lack {
     /// No counter is free.
     Counter,
-    /// The CPU or the driver can't count it.
+    /// The CPU or the driver can't count the event.
     Event,
     /// The CPU is offline.
     Cpu,
-    /// Tasks of the cgroup have run on CPUs that can't count it.
+    /// Tasks of the cgroup have run on CPUs that can't count the event.
     Part,
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Dummy events of the kernel's that a program opens before its first event of the driver's. They bring the records of
-//! tasks and mappings, and the driver's events have to write to their rings, which the kernel's can't share. So they are
-//! replaced by dummies of the driver's when the program turns out to have events of the driver's. A program that has none,
-//! with software events or tracepoints, keeps them. A dummy that the program has enabled is enabled again. It has another
-//! ID, since the driver and the kernel number their events independently.
+//! The kernel's dummy events that a program opens before its first event of the driver.
+//!
+//! Dummies bring the records of tasks and mappings, into a ring to which other events write their samples. Events of the
+//! driver and of the kernel can't share a ring. So when the program opens an event of the driver, dummies of the driver
+//! replace the kernel's. A program that opens only software events or tracepoints keeps the kernel's dummies. If the
+//! program has enabled a dummy, its replacement is enabled, too. The replacement has another ID, since the driver and the
+//! kernel number their events independently.
 
 use std::os::fd::{AsFd, OwnedFd};
 
