@@ -49,7 +49,7 @@ macro_rules! calls {
     };
     (@call InOut $t:ty, $session:ident, $arg:ident, $handler:path) => {{
         let mut value = <$t>::new_zeroed();
-        uaccess::fill(&mut value, $arg)?;
+        uaccess::copy_from_user(&mut value, $arg)?;
         $handler($session.as_ref(), &mut value)?;
         uaccess::put::<$t>($arg, &value).map(|()| 0)
     }};

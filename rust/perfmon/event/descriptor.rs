@@ -403,7 +403,7 @@ fn read_any_group(event: &Event, to: impl ReadTarget) -> Result<usize> {
         encode_group(
             format,
             &mut buffer,
-            group.events().map(closed_count),
+            group.events().map(closed_windows_count),
             event_times,
         )
         .ok_or(EIO)?
@@ -415,7 +415,7 @@ fn read_any_group(event: &Event, to: impl ReadTarget) -> Result<usize> {
 }
 
 /// Returns the event and the count of its closed windows; `None` if the count is not complete.
-fn closed_count(event: &Event) -> Option<(&Event, EventCount)> {
+fn closed_windows_count(event: &Event) -> Option<(&Event, EventCount)> {
     (!event.is_broken()).then(|| (event, EventCount::of_closed_windows(event)))
 }
 

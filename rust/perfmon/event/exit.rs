@@ -127,7 +127,7 @@ fn read_words(slots: &Slots, slot: &Slot) -> Result<KVec<u64>> {
     let word_count = format.words(slots_in_read(slots, slot).count());
     words.resize(word_count, 0, GFP_ATOMIC | __GFP_NOWARN)?;
     let value = |slot: &Slot| EventValue {
-        value: slot.closed_count().count,
+        value: slot.closed_windows_count().count,
         id: slot.event().id,
         lost: slot.event().sampler.lost_samples(),
     };
@@ -135,7 +135,7 @@ fn read_words(slots: &Slots, slot: &Slot) -> Result<KVec<u64>> {
     let leader_slot = slots_in_read(slots, slot).next().unwrap_or(slot);
     let times = || EventTimes {
         enabled: leader_slot.enabled_time().nanoseconds(),
-        running: leader_slot.closed_count().time.nanoseconds(),
+        running: leader_slot.closed_windows_count().time.nanoseconds(),
     };
     if format.is_group() {
         let group = slots_in_read(slots, slot).map(|slot| Some(value(slot)));

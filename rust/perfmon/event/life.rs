@@ -114,7 +114,7 @@ fn insert_inherited_context(
     // context is in it.
     slot::remove_where(new_slots, |event| event.state().is_closed());
     // Likewise, events may have been given other counters meanwhile.
-    new_slots.iter_mut().for_each(Slot::follow_event);
+    new_slots.iter_mut().for_each(Slot::update_counter);
     if !new_slots.is_empty() {
         TASKS.add(&mut lock, context);
     }

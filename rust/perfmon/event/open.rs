@@ -154,7 +154,7 @@ fn copy_attr(from: usize) -> Result<PerfEventAttr> {
     let size = uaccess::get_u32(size_address)?;
     let mut attr = PerfEventAttr::ZERO;
     let result = match PerfEventAttr::copy_size(size) {
-        Some(size) => uaccess::fill_from(&mut attr, from, size.copied + size.tail),
+        Some(size) => uaccess::copy_struct_from_user(&mut attr, from, size.copied + size.tail),
         None => Err(E2BIG),
     };
     if result == Err(E2BIG) {
@@ -231,7 +231,7 @@ fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result 
         && leader.config.inherit == config.inherit
         && leader.config.inherit_thread == config.inherit_thread
         && leader.config.takes_turns == config.takes_turns
-        && config.counts_with(&leader.config)
+        && config.can_share_group_with(&leader.config)
         && !config.exclusive
         && !config.pinned
     {

@@ -13,7 +13,7 @@
 use super::{
     attach::{with_each_context, with_task_contexts},
     event::Event,
-    slot::{follow_events, width_of, Slots},
+    slot::{update_counters, width_of, Slots},
     table::{self, TASKS},
 };
 use crate::{
@@ -181,7 +181,7 @@ fn move_events(
     // ATOMICS: relaxed: a context is visited after the call for the context before has returned.
     let slots_left = AtomicUsize::new(events.each().map(Event::slot_count).sum());
     let follow = |here: Option<ThisCpu<'_>>, slots: &mut Slots| {
-        slots_left.fetch_sub(follow_events(here, slots), Relaxed);
+        slots_left.fetch_sub(update_counters(here, slots), Relaxed);
     };
     for event in events.each() {
         with_each_context(&event.target, follow);

@@ -228,7 +228,7 @@ impl EventConfig {
     /// Returns whether the event may be in the group of `leader`: the times of the group are those of both events. An
     /// event that counts nothing may follow any leader.
     #[must_use]
-    pub fn counts_with(&self, leader: &Self) -> bool {
+    pub fn can_share_group_with(&self, leader: &Self) -> bool {
         !self.takes_counter()
             || self.counts_on_all_cpus && leader.counts_on_all_cpus
             || self.encodings.are_on_same_kinds(&leader.encodings)
@@ -761,11 +761,11 @@ mod tests {
         .map(hybrid_config);
         assert!(configs.iter().all(Result::is_ok));
         if let [Ok(all), Ok(other), Ok(big), Ok(small), Ok(dummy)] = configs {
-            assert!(other.counts_with(&all) && all.counts_with(&other));
-            assert!(!big.counts_with(&all) && !all.counts_with(&big));
-            assert!(!big.counts_with(&small) && big.counts_with(&big));
-            assert!(dummy.counts_with(&big) && !big.counts_with(&dummy));
-            assert!(all.counts_with(&dummy));
+            assert!(other.can_share_group_with(&all) && all.can_share_group_with(&other));
+            assert!(!big.can_share_group_with(&all) && !all.can_share_group_with(&big));
+            assert!(!big.can_share_group_with(&small) && big.can_share_group_with(&big));
+            assert!(dummy.can_share_group_with(&big) && !big.can_share_group_with(&dummy));
+            assert!(all.can_share_group_with(&dummy));
             assert!(big.may_wait() && !all.may_wait() && !other.may_wait() && !dummy.may_wait());
             // Events of the two kinds don't agree on a counter, although their event selects are the same.
             let counter = CounterId::FIRST;

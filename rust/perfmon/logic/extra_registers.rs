@@ -166,7 +166,7 @@ impl RegisterUsers {
     /// Returns whether all events have this value.
     #[must_use]
     pub fn all_have(&self, value: u64) -> bool {
-        self.values.are_all(value)
+        self.values.are_all_equal(value)
     }
 
     /// Returns whether one more event may use the register together with the events of other tasks and CPUs. The caller

@@ -169,7 +169,7 @@ impl<T: Copy + PartialEq> ValueCounts<T> {
     }
 
     /// Returns whether all events have this value.
-    pub(super) fn are_all(&self, value: T) -> bool {
+    pub(super) fn are_all_equal(&self, value: T) -> bool {
         self.uncounted == 0 && self.each().all(|other| other == value)
     }
 }
@@ -238,7 +238,7 @@ impl CounterUsers {
 
     /// Returns whether all events are of this kind.
     #[must_use]
-    pub const fn are_all(&self, kind: TargetKind) -> bool {
+    pub const fn are_all_of(&self, kind: TargetKind) -> bool {
         self.counts_of(kind).all_events == self.count()
     }
 
@@ -246,7 +246,7 @@ impl CounterUsers {
     /// same event select.
     #[must_use]
     pub const fn may_overlap(&self) -> bool {
-        !self.are_all(TargetKind::Task) && !self.are_all(TargetKind::Cpu)
+        !self.are_all_of(TargetKind::Task) && !self.are_all_of(TargetKind::Cpu)
     }
 
     /// Returns the event select of an event, on each kind of core. It is that of all events that
@@ -260,7 +260,7 @@ impl CounterUsers {
     /// Returns whether all events have this event select, on each kind of core.
     #[must_use]
     pub fn all_have(&self, encodings: Encodings) -> bool {
-        self.encodings.are_all(encodings)
+        self.encodings.are_all_equal(encodings)
     }
 
     /// Returns whether one more event may have the counter together with the events of other tasks and CPUs. The caller

@@ -11,11 +11,11 @@ use kernel::cpu::CpuId;
 /// The number of CPUs that are online but can't be used for counting, for callers that do not hold the lock.
 ///
 /// ATOMICS: sequentially consistent. The number includes a CPU before that CPU runs a program.
-static INCAPABLE: AtomicU32 = AtomicU32::new(0);
+static INCAPABLE_CPU_COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// Returns whether there is a CPU that is online but can't be used for counting.
 pub(crate) fn has_incapable_cpu() -> bool {
-    INCAPABLE.load(SeqCst) != 0
+    INCAPABLE_CPU_COUNT.load(SeqCst) != 0
 }
 
 /// The sets of CPUs. [`crate::cpus`] changes them when CPUs go online or offline, and when the system sleeps.
@@ -106,14 +106,14 @@ impl CpuSets {
     /// Notes that a CPU that has come online can't be used for counting.
     pub(crate) fn add_incapable(&mut self, cpu: CpuId) {
         self.incapable.add(cpu);
-        INCAPABLE.fetch_add(1, SeqCst);
+        INCAPABLE_CPU_COUNT.fetch_add(1, SeqCst);
     }
 
     /// Removes a CPU that goes offline. Returns whether it was used for counting.
     pub(crate) fn remove(&mut self, cpu: CpuId) -> bool {
         self.paused.remove(cpu);
         if self.incapable.remove(cpu) {
-            INCAPABLE.fetch_sub(1, SeqCst);
+            INCAPABLE_CPU_COUNT.fetch_sub(1, SeqCst);
         }
         self.in_use.remove(cpu)
     }

@@ -140,7 +140,7 @@ impl PerCpu {
         // SAFETY: `words` requires that the handler that the words are for calls it, and not again before the result is
         // dropped: the caller promises that it is this CPU's overflow handler, and drops the result first.
         let words = unsafe { self.counts.words.words() };
-        let first = self.first_count(counter)?;
+        let first = self.first_count_entry(counter)?;
         let members = &self.group_counts(self.sampled_task(counter)).members;
         let member = members.get(first.index())?;
         let times = || {

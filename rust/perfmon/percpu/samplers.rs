@@ -37,7 +37,7 @@ struct ActiveSampler {
     /// period stays.
     next_period: Word,
     /// The first member of the list of counts for samples, if they have counts.
-    first_count: EntryIndexCell,
+    first_count_entry: EntryIndexCell,
 }
 
 /// The state of a counter that samples an event.
@@ -107,8 +107,8 @@ impl PerCpu {
         let (period, due_total) = self.sampled(counter).disarm();
         self.samplers.counters.remove(counter.bit());
         self.group_counts(self.sampled_task(counter))
-            .remove_counts(self.first_count(counter));
-        self.set_first_count(counter, None);
+            .remove_counts(self.first_count_entry(counter));
+        self.set_first_count_entry(counter, None);
         ArmedSampler {
             period,
             due_total,
@@ -171,18 +171,18 @@ impl PerCpu {
 
     /// Sets the first member of the list of counts for samples of a counter, until the counter is disarmed; `None`
     /// for samples without counts.
-    pub(crate) fn set_first_count(&self, counter: CounterId, first: Option<EntryIndex>) {
+    pub(crate) fn set_first_count_entry(&self, counter: CounterId, first: Option<EntryIndex>) {
         if let Some(active) = self.samplers.by_counter.get(counter.index()) {
-            active.first_count.set(first);
+            active.first_count_entry.set(first);
         }
     }
 
     /// Returns the first member of the list of counts for samples of a counter.
-    pub(crate) fn first_count(&self, counter: CounterId) -> Option<EntryIndex> {
+    pub(crate) fn first_count_entry(&self, counter: CounterId) -> Option<EntryIndex> {
         self.samplers
             .by_counter
             .get(counter.index())?
-            .first_count
+            .first_count_entry
             .get()
     }
 }

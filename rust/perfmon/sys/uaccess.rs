@@ -17,20 +17,20 @@ const fn is_two_words<T>() -> bool {
 #[inline(always)]
 pub(crate) fn get<T: FromBytes>(from: usize) -> Result<T> {
     let mut value = T::new_zeroed();
-    fill(&mut value, from)?;
+    copy_from_user(&mut value, from)?;
     Ok(value)
 }
 
 /// Returns the `T` at the program's address `from`, on the heap.
 pub(crate) fn get_boxed<T: FromBytes>(from: usize) -> Result<KBox<T>> {
     let mut value = KBox::new(T::new_zeroed(), GFP_KERNEL_ACCOUNT)?;
-    fill(&mut *value, from)?;
+    copy_from_user(&mut *value, from)?;
     Ok(value)
 }
 
 /// Copies the `T` at the program's address `from` to `value`.
 #[inline(always)]
-pub(crate) fn fill<T: FromBytes>(value: &mut T, from: usize) -> Result {
+pub(crate) fn copy_from_user<T: FromBytes>(value: &mut T, from: usize) -> Result {
     if is_two_words::<T>() {
         // SAFETY: The function requires room for two words, and checks `from`: `value` is two words, which by
         // `FromBytes` may hold any bytes.
@@ -56,7 +56,11 @@ pub(crate) fn fill<T: FromBytes>(value: &mut T, from: usize) -> Result {
 /// # Errors
 ///
 /// E2BIG if the structure is longer than a `T`, and its rest is not 0. EFAULT if the address is bad.
-pub(crate) fn fill_from<T: FromBytes>(value: &mut T, from: usize, size: usize) -> Result {
+pub(crate) fn copy_struct_from_user<T: FromBytes>(
+    value: &mut T,
+    from: usize,
+    size: usize,
+) -> Result {
     // SAFETY: The function requires room for `size_of::<T>()` bytes, and checks `from`: `value` has that size, and by
     // `FromBytes` may hold any bytes.
     to_result(unsafe {

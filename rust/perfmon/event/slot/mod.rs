@@ -29,5 +29,5 @@ pub(super) use self::{
     slot::{EventCount, Slot},
     slot_memory::{SlotMemory, INITIAL_SLOTS, MAX_SLOTS},
     user_pages::{width_of, write_inactive},
-    windows::{follow_events, refresh, with_windows_closed},
+    windows::{refresh, update_counters, with_windows_closed},
 };

@@ -69,7 +69,7 @@ fn prepare_counts(here: ThisCpu<'_>, slots: &Slots) {
             // counter disarmed.
             unsafe { counts.add_count(counter, sampler, member.count_base(), next) }.map(Some)
         });
-        percpu.set_first_count(slot.counter(), first.flatten());
+        percpu.set_first_count_entry(slot.counter(), first.flatten());
     }
 }
 

@@ -28,7 +28,7 @@ pub(in crate::event) struct Slot {
     pub(super) start_time: u64,
     /// The event select for [`Self::counter`], as the register's value while stopped, with
     /// [`EventSelect::EXTRA_REGISTER`] if the event needs an extra register. If it differs between kinds of cores, it is
-    /// set when a window is opened ([`Self::adapt_to`]).
+    /// set when a window is opened ([`Self::prepare_for_kind`]).
     pub(super) select: u64,
     /// The register that [`Self::counter`] is read from.
     pub(super) msr: Msr,
@@ -50,7 +50,7 @@ pub(in crate::event) struct Slot {
     pub(super) page_entry: Option<EntryIndex>,
     pub(super) phase: Phase,
     /// The count and the time of the slot's closed windows.
-    closed_count: EventCount,
+    closed_windows_count: EventCount,
     /// The time of the waits that have ended.
     waited_time: Cycles,
     /// The slot was made for a task that inherited the event.
@@ -88,7 +88,7 @@ impl Slot {
             page: None,
             page_entry: None,
             phase: Phase::new(&event.sampler),
-            closed_count: EventCount::ZERO,
+            closed_windows_count: EventCount::ZERO,
             waited_time: Cycles(0),
             is_inherited: false,
             is_open: false,
@@ -160,7 +160,7 @@ impl Slot {
     }
 
     /// Prepares the slot for a window on a kind of core. Returns whether that kind counts the event.
-    pub(super) fn adapt_to(&mut self, kind: CoreKind) -> bool {
+    pub(super) fn prepare_for_kind(&mut self, kind: CoreKind) -> bool {
         let select = self.event_select(kind);
         self.select = select.map_or(self.select, EventSelect::stopped);
         select.is_some()
@@ -174,7 +174,7 @@ impl Slot {
     }
 
     /// Gives the slot, whose window is closed, the counter that the event has now.
-    pub(in crate::event) fn follow_event(&mut self) {
+    pub(in crate::event) fn update_counter(&mut self) {
         if self.has_other_counter() {
             let event = self.event();
             self.set_counter(event.counter());
@@ -202,7 +202,7 @@ impl Slot {
             page: None,
             page_entry: None,
             phase: Phase::new(&event.sampler),
-            closed_count: EventCount::ZERO,
+            closed_windows_count: EventCount::ZERO,
             waited_time: Cycles(0),
             is_inherited: true,
             is_open: false,
@@ -234,8 +234,8 @@ impl Slot {
     pub(super) fn add_window(&mut self, total: u64, now: u64) {
         let count = total.wrapping_sub(self.start_total);
         let time = now.wrapping_sub(self.start_time);
-        self.closed_count.count = self.closed_count.count.wrapping_add(count);
-        self.closed_count.time.0 = self.closed_count.time.0.wrapping_add(time);
+        self.closed_windows_count.count = self.closed_windows_count.count.wrapping_add(count);
+        self.closed_windows_count.time.0 = self.closed_windows_count.time.0.wrapping_add(time);
         self.event().add_window(count, time);
     }
 
@@ -256,9 +256,9 @@ impl Slot {
 
     /// Returns the count of this slot's closed windows. For an event that is not inherited, it is the event's count,
     /// since such an event has only one slot.
-    pub(in crate::event) fn closed_count(&self) -> EventCount {
+    pub(in crate::event) fn closed_windows_count(&self) -> EventCount {
         if self.event().config.inherit {
-            self.closed_count
+            self.closed_windows_count
         } else {
             EventCount::of_closed_windows(self.event())
         }
@@ -267,7 +267,7 @@ impl Slot {
     /// Returns the time in which the slot was enabled: its closed windows, and its waits.
     pub(in crate::event) fn enabled_time(&self) -> Cycles {
         if self.event().config.inherit {
-            self.closed_count.time.plus(self.waited_time)
+            self.closed_windows_count.time.plus(self.waited_time)
         } else {
             self.event().enabled_time()
         }
@@ -275,7 +275,7 @@ impl Slot {
 
     /// Returns the values from which the overflow handler computes the count and the time.
     pub(in crate::event) fn count_base(&self) -> CountBase {
-        let EventCount { count, time } = self.closed_count();
+        let EventCount { count, time } = self.closed_windows_count();
         let (start_total, start_time) = if self.is_open {
             (self.start_total, self.start_time)
         } else {

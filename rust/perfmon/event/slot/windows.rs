@@ -67,7 +67,7 @@ impl Readings {
                 .get(index)
                 .is_some_and(|slot| slots.may_count(slot) && slot.counts_on(cpu));
             if let Some(slot) = slots.get_mut(index).filter(|_| may_open) {
-                if slot.has_turn && slot.adapt_to(kind) {
+                if slot.has_turn && slot.prepare_for_kind(kind) {
                     self.open_window(here, slot);
                 } else {
                     slot.begin_wait(self.now());
@@ -146,11 +146,11 @@ pub(in crate::event) fn with_windows_closed(
 
 /// Gives the slots the counters that their events have now. The windows close for that moment if the context is loaded
 /// on `here`. Returns the number of slots that have got another counter.
-pub(in crate::event) fn follow_events(here: Option<ThisCpu<'_>>, slots: &mut Slots) -> usize {
+pub(in crate::event) fn update_counters(here: Option<ThisCpu<'_>>, slots: &mut Slots) -> usize {
     let count = slots.iter().filter(|slot| slot.has_other_counter()).count();
     if count != 0 {
         with_windows_closed(here, slots, |slots| {
-            slots.iter_mut().for_each(Slot::follow_event);
+            slots.iter_mut().for_each(Slot::update_counter);
         });
     }
     count

@@ -72,11 +72,11 @@ pub(super) const fn snoop_1(mask_and_number: u16) -> ExtraEvents {
 
 /// Returns the event of load latency, which counts with precise samples only. The module's samples have no latency.
 pub(super) const fn load_latency(mask_and_number: u16) -> ExtraEvents {
-    unusable(event_and_unit(mask_and_number))
+    unsupported(event_and_unit(mask_and_number))
 }
 
 /// Returns events with a register that the module does not write.
-pub(super) const fn unusable(events: Events) -> ExtraEvents {
+pub(super) const fn unsupported(events: Events) -> ExtraEvents {
     ExtraEvents {
         events,
         register: None,

@@ -2,7 +2,7 @@
 //! Gracemont, Crestmont, Skymont, Darkmont and Arctic Wolf.
 
 use super::atom::TREMONT_CACHE;
-use super::extra::{load_latency, offcore_0, offcore_1, snoop_0, snoop_1, unusable};
+use super::extra::{load_latency, offcore_0, offcore_1, snoop_0, snoop_1, unsupported};
 use super::limit::event_and_unit;
 use super::{Core, REFERENCE_CYCLES};
 
@@ -37,10 +37,10 @@ pub(super) const SKYMONT: Core = Core {
 pub(super) const ARCTIC_WOLF: Core = Core {
     extra_register_events: &[
         // The registers are MSR_OMR_0 to MSR_OMR_3.
-        unusable(event_and_unit(0x01b7)),
-        unusable(event_and_unit(0x02b7)),
-        unusable(event_and_unit(0x04b7)),
-        unusable(event_and_unit(0x08b7)),
+        unsupported(event_and_unit(0x01b7)),
+        unsupported(event_and_unit(0x02b7)),
+        unsupported(event_and_unit(0x04b7)),
+        unsupported(event_and_unit(0x08b7)),
         load_latency(0x05d0),
         snoop_0(0x0127),
         snoop_1(0x0227),

@@ -23,7 +23,7 @@ pub(super) use self::cache::{CacheTable, INVALID_EVENT, NO_EVENT};
 pub(super) use self::extra::ExtraEvents;
 pub(super) use self::limit::{Limit, ALL_COUNTERS};
 
-use self::extra::unusable;
+use self::extra::unsupported;
 use self::limit::{event_and_unit, event_number, event_range};
 use super::cpuid::Microarchitecture;
 use super::evtsel::EventSelect;
@@ -59,18 +59,18 @@ impl Core {
     /// core. All other events are limited to the first four counters, as nearly all events with limits are.
     const UNKNOWN: Self = Self {
         extra_register_events: &[
-            unusable(event_range(0x2a, 0x2b)),
-            unusable(event_and_unit(0x0127)),
-            unusable(event_and_unit(0x0227)),
-            unusable(event_number(0x4f)),
-            unusable(event_number(0xb7)),
-            unusable(event_number(0xbb)),
-            unusable(event_number(0xc6)),
-            unusable(event_number(0xcd)),
-            unusable(event_and_unit(0x05d0)),
-            unusable(event_number(0xd6)),
-            unusable(event_and_unit(0x40ad)),
-            unusable(event_and_unit(0x04c2)),
+            unsupported(event_range(0x2a, 0x2b)),
+            unsupported(event_and_unit(0x0127)),
+            unsupported(event_and_unit(0x0227)),
+            unsupported(event_number(0x4f)),
+            unsupported(event_number(0xb7)),
+            unsupported(event_number(0xbb)),
+            unsupported(event_number(0xc6)),
+            unsupported(event_number(0xcd)),
+            unsupported(event_and_unit(0x05d0)),
+            unsupported(event_number(0xd6)),
+            unsupported(event_and_unit(0x40ad)),
+            unsupported(event_and_unit(0x04c2)),
         ],
         limits: &[(event_range(0, 0xff), 0xf)],
         ..Self::EMPTY

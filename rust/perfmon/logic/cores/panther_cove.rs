@@ -2,7 +2,7 @@
 //! Panther Cove and Coyote Cove.
 
 use super::cache::{CacheTable, INVALID_EVENT, NO_EVENT};
-use super::extra::{frontend, load_latency, unusable};
+use super::extra::{frontend, load_latency, unsupported};
 use super::golden_cove;
 use super::limit::{event_and_unit, event_number, event_range};
 use super::{Core, REFERENCE_CYCLES};
@@ -11,18 +11,18 @@ use super::{Core, REFERENCE_CYCLES};
 pub(super) const PANTHER_COVE: Core = Core {
     extra_register_events: &[
         // The registers are MSR_OMR_0 to MSR_OMR_3.
-        unusable(event_and_unit(0x012a)),
-        unusable(event_and_unit(0x022a)),
-        unusable(event_and_unit(0x042a)),
-        unusable(event_and_unit(0x082a)),
-        unusable(event_and_unit(0x014f)),
-        unusable(event_and_unit(0x024f)),
-        unusable(event_and_unit(0x044f)),
-        unusable(event_and_unit(0x084f)),
-        unusable(event_and_unit(0x01d6)),
-        unusable(event_and_unit(0x02d6)),
-        unusable(event_and_unit(0x04d6)),
-        unusable(event_and_unit(0x08d6)),
+        unsupported(event_and_unit(0x012a)),
+        unsupported(event_and_unit(0x022a)),
+        unsupported(event_and_unit(0x042a)),
+        unsupported(event_and_unit(0x082a)),
+        unsupported(event_and_unit(0x014f)),
+        unsupported(event_and_unit(0x024f)),
+        unsupported(event_and_unit(0x044f)),
+        unsupported(event_and_unit(0x084f)),
+        unsupported(event_and_unit(0x01d6)),
+        unsupported(event_and_unit(0x02d6)),
+        unsupported(event_and_unit(0x04d6)),
+        unsupported(event_and_unit(0x08d6)),
         load_latency(0x01cd),
         frontend(0x02c6, 0x9),
         frontend(0x03c6, 0x7f_ff1f),
