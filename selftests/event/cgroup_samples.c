@@ -29,7 +29,8 @@
 #define B	ROOT "/b"
 
 /* The parts of @type that the end of each record has. */
-#define END	(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
+#define TRAILER_PARTS	(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | \
+			 PERF_SAMPLE_IDENTIFIER)
 
 FIXTURE(event)
 {
@@ -42,14 +43,16 @@ FIXTURE(event)
 
 #include "event_fixture.h"
 
-static const char *const made[] = { A "/inner", A, B, ROOT "/1", ROOT "/seven_7", ROOT "/eight_88" };
+static const char *const made_cgroups[] = {
+	A "/inner", A, B, ROOT "/1", ROOT "/seven_7", ROOT "/eight_88",
+};
 
 static void remove_cgroups(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(made); i++)
-		rmdir(made[i]);
+	for (i = 0; i < ARRAY_SIZE(made_cgroups); i++)
+		rmdir(made_cgroups[i]);
 }
 
 static int move_pid_to(const char *cgroup, pid_t pid)
@@ -136,7 +139,7 @@ struct by_cgroup {
 	unsigned long switches;		/* of this task, while it was sampled */
 };
 
-static void see(const struct sample *s, void *data)
+static void note_cgroup(const struct sample *s, void *data)
 {
 	struct by_cgroup *by = data;
 
@@ -159,8 +162,8 @@ static struct perf_event_attr event_with_cgroup(void)
 }
 
 /* Runs a loop in cgroup A, and three times as long in B, while the sampler is open. */
-static void run_in_both(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-			struct by_cgroup *by)
+static void loop_in_both_cgroups(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+				 struct by_cgroup *by)
 {
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 
@@ -173,12 +176,12 @@ static void run_in_both(struct __test_metadata *_metadata, FIXTURE_DATA(event) *
 	ASSERT_EQ(0, event_disable(self->sampler.fd));
 	by->switches = thread_switches() - by->switches;
 	ASSERT_EQ(0, move_to(ROOT));
-	sampler_read(&self->sampler, &sums, see, by);
+	sampler_read(&self->sampler, &sums, note_cgroup, by);
 	EXPECT_FALSE(sums.malformed);
 	EXPECT_EQ(0UL, sums.lost);
 }
 
-static void make_both(struct __test_metadata *_metadata, struct by_cgroup *by)
+static void make_both_cgroups(struct __test_metadata *_metadata, struct by_cgroup *by)
 {
 	ASSERT_EQ(0, mkdir(A, 0755));
 	ASSERT_EQ(0, mkdir(B, 0755));
@@ -193,9 +196,9 @@ TEST_F(event, samples_of_a_task_have_its_cgroup)
 
 	if (!knows_cgroups(variant))
 		return;
-	make_both(_metadata, &by);
+	make_both_cgroups(_metadata, &by);
 	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, ORDER));
-	run_in_both(_metadata, self, &by);
+	loop_in_both_cgroups(_metadata, self, &by);
 	EXPECT_LE(39UL, by.samples[0]);
 	EXPECT_GE(42UL, by.samples[0]);
 	EXPECT_LE(119UL, by.samples[1]);
@@ -211,9 +214,9 @@ TEST_F(event, samples_of_a_cpu_have_the_cgroup_of_their_task)
 
 	if (!knows_cgroups(variant))
 		return;
-	make_both(_metadata, &by);
+	make_both_cgroups(_metadata, &by);
 	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, -1, self->cpu, ORDER));
-	run_in_both(_metadata, self, &by);
+	loop_in_both_cgroups(_metadata, self, &by);
 	EXPECT_LE(39UL, by.samples[0] + by.switches);
 	EXPECT_LE(119UL, by.samples[1] + by.switches);
 	EXPECT_EQ(0UL, by.others);
@@ -227,9 +230,9 @@ TEST_F(event, samples_of_a_cgroup_have_the_inner_one)
 
 	if (!knows_cgroups(variant))
 		return;
-	make_both(_metadata, &by);
+	make_both_cgroups(_metadata, &by);
 	ASSERT_EQ(0, open_of_cgroup(self, variant->maker, attr, A));
-	run_in_both(_metadata, self, &by);
+	loop_in_both_cgroups(_metadata, self, &by);
 	EXPECT_LE(39UL, by.samples[0]);
 	EXPECT_GE(42UL, by.samples[0]);
 	EXPECT_EQ(0UL, by.samples[1]);
@@ -271,7 +274,7 @@ TEST_F(event, samples_of_a_cgroup_take_one_counter_for_all_cpus)
 
 	if (variant->maker == &event_maker_perf)
 		return;
-	make_both(_metadata, &by);
+	make_both_cgroups(_metadata, &by);
 	expect_one_counter(_metadata, self, attr);
 	attr.exclude_kernel = 0;
 	expect_one_counter(_metadata, self, attr);
@@ -291,7 +294,7 @@ TEST_F(event, samples_of_a_cgroup_have_no_other_task)
 
 	if (variant->maker == &event_maker_perf)
 		return;
-	make_both(_metadata, &by);
+	make_both_cgroups(_metadata, &by);
 	attr.exclude_kernel = 0;
 	attr.exclude_user = 1;
 	/* On the debug kernel, a sample takes more instructions than the period of others. */
@@ -312,13 +315,13 @@ TEST_F(event, samples_of_a_cgroup_have_no_other_task)
 						      (struct job) { 1, 2000, STEP_YIELD }));
 		for (i = 0; i < 2; i++) {
 			while (!target_is_done(&self->target[i]))
-				sampler_read(&self->sampler, &sums, see, &by);
+				sampler_read(&self->sampler, &sums, note_cgroup, &by);
 			ASSERT_EQ(0, target_wait_job(&self->target[i]));
 		}
-		sampler_read(&self->sampler, &sums, see, &by);
+		sampler_read(&self->sampler, &sums, note_cgroup, &by);
 	} while (++rounds < 50 && sums.samples <= least);
 	ASSERT_EQ(0, event_disable(self->sampler.fd));
-	sampler_read(&self->sampler, &sums, see, &by);
+	sampler_read(&self->sampler, &sums, note_cgroup, &by);
 	EXPECT_LT(least, sums.samples);
 	EXPECT_EQ(0UL, by.samples[0] + by.samples[1] + by.others);
 }
@@ -331,7 +334,7 @@ TEST_F(event, cgroup_is_behind_all_other_parts)
 
 	if (!knows_cgroups(variant))
 		return;
-	make_both(_metadata, &by);
+	make_both_cgroups(_metadata, &by);
 	attr.sample_type |= PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_ADDR | PERF_SAMPLE_ID |
 			    PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_READ | PERF_SAMPLE_CALLCHAIN |
 			    PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_INTR;
@@ -339,7 +342,7 @@ TEST_F(event, cgroup_is_behind_all_other_parts)
 	attr.sample_regs_intr = REGISTER_CX;
 	attr.sample_stack_user = 64;
 	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, ORDER));
-	run_in_both(_metadata, self, &by);
+	loop_in_both_cgroups(_metadata, self, &by);
 	EXPECT_LE(39UL, by.samples[0]);
 	EXPECT_LE(119UL, by.samples[1]);
 	EXPECT_EQ(0UL, by.others);
@@ -347,12 +350,12 @@ TEST_F(event, cgroup_is_behind_all_other_parts)
 
 /* --- Records --------------------------------------------------------------- */
 
-/* Returns the attributes of an event that counts, and whose records end with END. */
+/* Returns the attributes of an event that counts, and whose records end with TRAILER_PARTS. */
 static struct perf_event_attr recording(void)
 {
 	struct perf_event_attr attr = event_instructions();
 
-	attr.sample_type = END;
+	attr.sample_type = TRAILER_PARTS;
 	attr.sample_id_all = 1;
 	return attr;
 }
@@ -372,7 +375,7 @@ static bool read_record(const FIXTURE_DATA(event) *self, struct sampler *s)
 	struct sample end;
 
 	while (event_ring_next(&s->ring, &s->record))
-		if (!self->of_cpu || !sample_parse_end(&s->record, END, &end) ||
+		if (!self->of_cpu || !sample_parse_trailer(&s->record, TRAILER_PARTS, &end) ||
 		    end.pid == (__u32)getpid())
 			return true;
 	return false;
@@ -388,7 +391,7 @@ static const void *next(struct __test_metadata *_metadata, FIXTURE_DATA(event) *
 		TH_LOG("there is no record %u", kind);
 	}
 	EXPECT_EQ(kind, s->record.header.type);
-	ASSERT_TRUE(sample_parse_end(&s->record, END, &end));
+	ASSERT_TRUE(sample_parse_trailer(&s->record, TRAILER_PARTS, &end));
 	EXPECT_EQ((__u32)getpid(), end.pid);
 	EXPECT_EQ((__u32)getpid(), end.tid);
 	EXPECT_EQ(event_id(s->fd), end.identifier);
@@ -412,7 +415,7 @@ static void expect_new(struct __test_metadata *_metadata, FIXTURE_DATA(event) *s
 	size_t i;
 
 	EXPECT_EQ(0, new->header.misc);
-	EXPECT_EQ(sizeof(*new) + room + __builtin_popcountll(END) * 8, new->header.size);
+	EXPECT_EQ(sizeof(*new) + room + __builtin_popcountll(TRAILER_PARTS) * 8, new->header.size);
 	EXPECT_EQ(id_of(cgroup), new->id);
 	EXPECT_STREQ(path, new->path);
 	for (i = strlen(path); i < room; i++)
@@ -528,7 +531,7 @@ TEST_F(event, cgroups_of_version_1_are_those_with_perfs_controller)
 	EXPECT_EQ(0, move_to(inner));
 	labelled_loop(60 * PERIOD);
 	ASSERT_EQ(0, event_disable(self->sampler.fd));
-	sampler_read(&self->sampler, &sums, see, &by);
+	sampler_read(&self->sampler, &sums, note_cgroup, &by);
 	EXPECT_LE(39UL, by.samples[0]);
 	EXPECT_LE(119UL, by.samples[1]);
 	EXPECT_EQ(0UL, by.others);

@@ -165,7 +165,7 @@ TEST_F(event, samples_have_the_counts_of_a_group)
 }
 
 /* Checks the number of events in the counts of a group's sample. */
-static void see_members(const struct sample *s, void *data)
+static void check_member_count(const struct sample *s, void *data)
 {
 	__u64 *wrong = data;
 
@@ -192,7 +192,7 @@ TEST_F(event, group_counts_are_complete_beside_a_sampled_sibling)
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
 	labelled_loop(PERIODS * PERIOD / LOOP_INSNS);
 	ASSERT_EQ(0, event_disable(self->sampler.fd));
-	sampler_read(&self->sampler, &sums, see_members, &wrong);
+	sampler_read(&self->sampler, &sums, check_member_count, &wrong);
 	EXPECT_LE((unsigned long)PERIODS, sums.samples);
 	EXPECT_EQ(0ULL, wrong);
 	close(last);

@@ -37,7 +37,7 @@
 
 /* Values that both registers of offcore responses and that of the front end can hold */
 #define ODD		0x10011
-#define ODD_TOO		0x10013
+#define OTHER_ODD	0x10013
 #define EVEN		0x10012
 #define FRONT_ODD	0x11
 #define FRONT_EVEN	0x12
@@ -263,7 +263,7 @@ TEST_F(event, group_has_two_values_of_offcore_responses)
 		EXPECT_LE((__s64)N, second);
 		EXPECT_GT((__s64)N + CALL_OVERHEAD, second);
 		/* There is no third register. */
-		self->fd[2] = open_own(maker, c->offcore[i], ODD_TOO, self->fd[0]);
+		self->fd[2] = open_own(maker, c->offcore[i], OTHER_ODD, self->fd[0]);
 		EXPECT_EQ(maker == &event_maker_perf ? -EINVAL : -EBUSY, self->fd[2]);
 		/* An event with the same value shares the register. */
 		self->fd[2] = open_own(maker, c->offcore[!i], EVEN, self->fd[0]);

@@ -29,7 +29,7 @@
 #define PERIOD		1009
 #define ANY_CPU		(-1)
 
-#define MIXED		0x81d0
+#define INSNS_OR_BRANCHES	0x81d0
 #define INSTRUCTIONS	0xc0
 
 /* PERF_TYPE_HW_CACHE: misses of reads of the instruction cache and of the data cache */
@@ -139,7 +139,8 @@ static bool is_close(unsigned long expected, __s64 count)
 }
 
 /* Moves to each CPU in turn, and executes loop(@n) there, @pieces times each. */
-static void __attribute__((noinline)) visit(const int *cpus, unsigned long pieces, unsigned long n)
+static void __attribute__((noinline)) loop_on_each_kind(const int *cpus, unsigned long pieces,
+							unsigned long n)
 {
 	while (pieces--) {
 		int i;
@@ -151,39 +152,42 @@ static void __attribute__((noinline)) visit(const int *cpus, unsigned long piece
 	}
 }
 
-/* Returns the growth of the event's count in visit(). Not inlined: the instructions around are the same. */
-static __s64 __attribute__((noinline)) count_visit(const int *cpus, int fd, unsigned long n)
+/*
+ * Returns the growth of the event's count in loop_on_each_kind(). Not inlined: the instructions
+ * around are the same.
+ */
+static __s64 __attribute__((noinline)) count_loops(const int *cpus, int fd, unsigned long n)
 {
 	__s64 before = event_count(fd);
 
-	visit(cpus, PIECES, n);
+	loop_on_each_kind(cpus, PIECES, n);
 	return event_count(fd) - before;
 }
 
 /*
- * Returns how much the event counts more, in visit() with PIECES, if each loop has N more
+ * Returns by how much the count in loop_on_each_kind() with PIECES grows if each loop has N more
  * iterations.
  */
-static __s64 count_visits(const int *cpus, int fd)
+static __s64 count_added_loops(const int *cpus, int fd)
 {
 	__s64 least;
 
-	/* Each visit begins and ends on the last CPU. */
+	/* Each call begins and ends on the last CPU. */
 	pin_to_cpu(cpus[KINDS - 1]);
-	least = count_visit(cpus, fd, 1);
-	return count_visit(cpus, fd, N + 1) - least;
+	least = count_loops(cpus, fd, 1);
+	return count_loops(cpus, fd, N + 1) - least;
 }
 
-/* Expects the count in visit() of an event of this task, for each iteration on each kind. */
-static void expect_visits(struct __test_metadata *_metadata, FIXTURE_DATA(kinds) *self,
-			  struct perf_event_attr attr, unsigned long big, unsigned long small)
+/* Expects the count of an event of this task for each iteration on each kind of core. */
+static void expect_per_loop(struct __test_metadata *_metadata, FIXTURE_DATA(kinds) *self,
+			    struct perf_event_attr attr, unsigned long big, unsigned long small)
 {
 	self->fd = open_self(attr);
 	ASSERT_LE(0, self->fd) {
 		TH_LOG("type %u, config %#llx: %s", attr.type, attr.config, strerror(-self->fd));
 	}
 	EXPECT_EQ((__s64)(N * PIECES * (big + small)),
-		  count_visits(self->cpu, self->fd)) {
+		  count_added_loops(self->cpu, self->fd)) {
 		TH_LOG("type %u, config %#llx", attr.type, attr.config);
 	}
 	close(self->fd);
@@ -191,12 +195,13 @@ static void expect_visits(struct __test_metadata *_metadata, FIXTURE_DATA(kinds)
 
 TEST_F(kinds, events_of_all_kinds_add_up)
 {
-	expect_visits(_metadata, self, attr_of(PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS), 2, 2);
-	expect_visits(_metadata, self,
-		      attr_of(PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_INSTRUCTIONS), 1, 1);
-	expect_visits(_metadata, self, attr_of(PERF_TYPE_HW_CACHE, L1I_MISSES), 1, 1);
+	expect_per_loop(_metadata, self,
+			attr_of(PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS), 2, 2);
+	expect_per_loop(_metadata, self,
+			attr_of(PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_INSTRUCTIONS), 1, 1);
+	expect_per_loop(_metadata, self, attr_of(PERF_TYPE_HW_CACHE, L1I_MISSES), 1, 1);
 	/* Reads of the data cache have the same event select, which is instructions or branches. */
-	expect_visits(_metadata, self, attr_of(PERF_TYPE_HW_CACHE, 0), 2, 1);
+	expect_per_loop(_metadata, self, attr_of(PERF_TYPE_HW_CACHE, 0), 2, 1);
 }
 
 TEST_F(kinds, events_of_one_kind_count_there_only)
@@ -208,13 +213,14 @@ TEST_F(kinds, events_of_one_kind_count_there_only)
 		const unsigned long big = !i, small = i;
 		const __u64 pmu = (__u64)self->type[i] << 32;
 
-		expect_visits(_metadata, self, attr_of(self->type[i], MIXED),
-			      mixed[i] * big, mixed[i] * small);
-		expect_visits(_metadata, self, attr_of(self->type[i], INSTRUCTIONS),
-			      2 * big, 2 * small);
-		expect_visits(_metadata, self, attr_of(PERF_TYPE_HARDWARE, pmu | 1), 2 * big, 2 * small);
-		expect_visits(_metadata, self, attr_of(PERF_TYPE_HW_CACHE, pmu | L1I_MISSES),
-			      big, small);
+		expect_per_loop(_metadata, self, attr_of(self->type[i], INSNS_OR_BRANCHES),
+				mixed[i] * big, mixed[i] * small);
+		expect_per_loop(_metadata, self, attr_of(self->type[i], INSTRUCTIONS),
+				2 * big, 2 * small);
+		expect_per_loop(_metadata, self, attr_of(PERF_TYPE_HARDWARE, pmu | 1),
+				2 * big, 2 * small);
+		expect_per_loop(_metadata, self, attr_of(PERF_TYPE_HW_CACHE, pmu | L1I_MISSES),
+				big, small);
 	}
 }
 
@@ -227,7 +233,7 @@ TEST_F(kinds, times_show_where_an_event_counts)
 	for (i = 0; i < KINDS; i++) {
 		struct reading before, there, elsewhere;
 
-		self->fd = open_self(attr_of(self->type[i], MIXED));
+		self->fd = open_self(attr_of(self->type[i], INSNS_OR_BRANCHES));
 		ASSERT_LE(0, self->fd);
 		ASSERT_EQ(0, pin_to_cpu(self->cpu[i]));
 		before = read_event(_metadata, self->fd);
@@ -249,7 +255,7 @@ TEST_F(kinds, times_show_where_an_event_counts)
 	}
 	self->fd = open_self(attr_of(PERF_TYPE_HW_CACHE, L1I_MISSES));
 	ASSERT_LE(0, self->fd);
-	visit(self->cpu, PIECES, N);
+	loop_on_each_kind(self->cpu, PIECES, N);
 	all = read_event(_metadata, self->fd);
 	EXPECT_EQ(all.enabled, all.running);
 }
@@ -260,8 +266,8 @@ TEST_F(kinds, a_task_that_moves_is_counted_on_both_kinds)
 	const struct { __u32 type; __u64 config; unsigned long per_kind[KINDS]; } events[] = {
 		{ PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, { 2, 2 } },
 		{ PERF_TYPE_HW_CACHE, L1I_MISSES, { 1, 1 } },
-		{ PERF_TYPE_RAW, MIXED, { 2, 0 } },
-		{ self->type[1], MIXED, { 0, 1 } },
+		{ PERF_TYPE_RAW, INSNS_OR_BRANCHES, { 2, 0 } },
+		{ self->type[1], INSNS_OR_BRANCHES, { 0, 1 } },
 	};
 	struct job job = { .n = 1, .pieces = 2 * PIECES, .step = STEP_MOVE };
 	unsigned int i;
@@ -313,8 +319,8 @@ TEST_F(kinds, inherited_events_count_on_both_kinds)
 	const struct { __u32 type; __u64 config; unsigned long sum; } events[] = {
 		{ PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, 4 },
 		{ PERF_TYPE_HW_CACHE, L1I_MISSES, 2 },
-		{ PERF_TYPE_RAW, MIXED, 2 },
-		{ self->type[1], MIXED, 1 },
+		{ PERF_TYPE_RAW, INSNS_OR_BRANCHES, 2 },
+		{ self->type[1], INSNS_OR_BRANCHES, 1 },
 	};
 	unsigned int i;
 
@@ -344,8 +350,8 @@ TEST_F(kinds, groups_are_of_the_same_kinds)
 {
 	struct perf_event_attr all = attr_of(PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS);
 	struct perf_event_attr other = attr_of(PERF_TYPE_HW_CACHE, L1I_MISSES);
-	struct perf_event_attr big = attr_of(PERF_TYPE_RAW, MIXED);
-	struct perf_event_attr small = attr_of(self->type[1], MIXED);
+	struct perf_event_attr big = attr_of(PERF_TYPE_RAW, INSNS_OR_BRANCHES);
+	struct perf_event_attr small = attr_of(self->type[1], INSNS_OR_BRANCHES);
 	const struct event_maker *maker = &event_maker_perfmon;
 	struct { __u64 nr, enabled, running; __s64 counts[2]; } least, most;
 
@@ -356,9 +362,9 @@ TEST_F(kinds, groups_are_of_the_same_kinds)
 	EXPECT_EQ(-EINVAL, maker->open(&small, 0, ANY_CPU, self->fd, 0));
 	self->second = maker->open(&other, 0, ANY_CPU, self->fd, 0);
 	ASSERT_LE(0, self->second);
-	visit(self->cpu, PIECES, 1);
+	loop_on_each_kind(self->cpu, PIECES, 1);
 	ASSERT_EQ((ssize_t)sizeof(least), read(self->fd, &least, sizeof(least)));
-	visit(self->cpu, PIECES, N + 1);
+	loop_on_each_kind(self->cpu, PIECES, N + 1);
 	ASSERT_EQ((ssize_t)sizeof(most), read(self->fd, &most, sizeof(most)));
 	EXPECT_TRUE(is_close(4 * N * PIECES, most.counts[0] - 2 * least.counts[0]));
 	EXPECT_TRUE(is_close(2 * N * PIECES, most.counts[1] - 2 * least.counts[1]));
@@ -372,7 +378,7 @@ TEST_F(kinds, groups_are_of_the_same_kinds)
 	EXPECT_EQ(-EINVAL, maker->open(&small, 0, ANY_CPU, self->fd, 0));
 	self->second = maker->open(&big, 0, ANY_CPU, self->fd, 0);
 	ASSERT_LE(0, self->second);
-	visit(self->cpu, PIECES, N);
+	loop_on_each_kind(self->cpu, PIECES, N);
 	ASSERT_EQ((ssize_t)sizeof(most), read(self->fd, &most, sizeof(most)));
 	EXPECT_EQ(most.counts[0], most.counts[1]);
 	EXPECT_GT(most.enabled, most.running);
@@ -410,7 +416,7 @@ static void expect_samples(struct __test_metadata *_metadata, FIXTURE_DATA(kinds
 	attr.config = config;
 	ASSERT_EQ(0, sampler_open(&self->sampler, &event_maker_perfmon, &attr, 0, ANY_CPU, 8));
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
-	visit(self->cpu, PIECES, N);
+	loop_on_each_kind(self->cpu, PIECES, N);
 	ASSERT_EQ(0, event_disable(self->sampler.fd));
 	count = event_count(self->sampler.fd);
 	sampler_read(&self->sampler, &sums, count_cpu, &cpus);
@@ -425,8 +431,8 @@ TEST_F(kinds, samples_come_from_the_kinds_that_count)
 {
 	expect_samples(_metadata, self, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, true, true);
 	expect_samples(_metadata, self, PERF_TYPE_HW_CACHE, L1I_MISSES, true, true);
-	expect_samples(_metadata, self, PERF_TYPE_RAW, MIXED, true, false);
-	expect_samples(_metadata, self, self->type[1], MIXED, false, true);
+	expect_samples(_metadata, self, PERF_TYPE_RAW, INSNS_OR_BRANCHES, true, false);
+	expect_samples(_metadata, self, self->type[1], INSNS_OR_BRANCHES, false, true);
 }
 
 /* An event of a CPU of the other kind is refused, as in perf. */
@@ -440,7 +446,7 @@ TEST_F(kinds, events_of_cpus_are_of_their_kind)
 		/* perf may give its counters back some time after close(2). */
 		ASSERT_TRUE(event_wait_until_possible(makers[m], NULL));
 		for (i = 0; i < KINDS; i++) {
-			struct perf_event_attr raw = attr_of(self->type[i], MIXED);
+			struct perf_event_attr raw = attr_of(self->type[i], INSNS_OR_BRANCHES);
 			const int cpu = self->cpu[i], other = self->cpu[!i];
 
 			EXPECT_EQ(-ENOENT, open_of(makers[m], raw, -1, other));
@@ -475,7 +481,7 @@ TEST_F(kinds, perf_counts_the_same_on_each_kind)
 	for (i = 0; i < KINDS; i++) {
 		const __u64 pmu = (__u64)self->type[i] << 32;
 		const struct perf_event_attr attrs[] = {
-			attr_of(self->type[i], MIXED),
+			attr_of(self->type[i], INSNS_OR_BRANCHES),
 			attr_of(self->type[i], INSTRUCTIONS),
 			attr_of(PERF_TYPE_HARDWARE, pmu | PERF_COUNT_HW_INSTRUCTIONS),
 			attr_of(PERF_TYPE_HW_CACHE, pmu | L1I_MISSES),
@@ -487,12 +493,12 @@ TEST_F(kinds, perf_counts_the_same_on_each_kind)
 
 			self->fd = open_of(&event_maker_perf, attrs[a], 0, ANY_CPU);
 			ASSERT_LE(0, self->fd);
-			perfs = count_visits(self->cpu, self->fd);
+			perfs = count_added_loops(self->cpu, self->fd);
 			close(self->fd);
 			ASSERT_TRUE(event_wait_until_possible(&event_maker_perfmon, NULL));
 			self->fd = open_of(&event_maker_perfmon, attrs[a], 0, ANY_CPU);
 			ASSERT_LE(0, self->fd);
-			ours = count_visits(self->cpu, self->fd);
+			ours = count_added_loops(self->cpu, self->fd);
 			close(self->fd);
 			ASSERT_TRUE(event_wait_until_possible(&event_maker_perf, NULL));
 			EXPECT_EQ(perfs, ours) {
@@ -508,11 +514,11 @@ TEST_F(kinds, counters_of_all_cpus_count_events_of_all_kinds)
 {
 	struct perfmon_event_definition definition = {
 		.id = PERFMON_GROUP_MODEL << 10 | 1,
-		.select = MIXED,
+		.select = INSNS_OR_BRANCHES,
 	};
 	int device = open_device(_metadata, O_RDWR);
 
-	EXPECT_EQ(-EOPNOTSUPP, pmc_setup2(device, 0, MIXED | 1 << 16));
+	EXPECT_EQ(-EOPNOTSUPP, pmc_setup2(device, 0, INSNS_OR_BRANCHES | 1 << 16));
 	EXPECT_EQ(0, pmc_setup2(device, 0, INSTRUCTIONS | 1 << 16));
 	EXPECT_EQ(0, pmc_setup2(device, 0, 0xc4 | 1 << 16));
 	EXPECT_EQ(-EOPNOTSUPP, device_ioctl(device, PERFMON_DEFINE_EVENT, &definition));

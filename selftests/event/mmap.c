@@ -81,7 +81,7 @@ static struct perf_event_attr recording_attr(void)
 
 	attr.type = PERF_TYPE_SOFTWARE;
 	attr.config = PERF_COUNT_SW_DUMMY;
-	attr.sample_type = SAMPLE_END;
+	attr.sample_type = ALL_TRAILER_PARTS;
 	attr.sample_id_all = 1;
 	attr.comm = 1;
 	attr.comm_exec = 1;
@@ -324,8 +324,8 @@ static unsigned int expect_same(struct __test_metadata *_metadata, FIXTURE_DATA(
 			EXPECT_TRUE(false);
 			return records;
 		}
-		ASSERT_TRUE(sample_parse_end(&perf->record, SAMPLE_END, &end[PERF]));
-		ASSERT_TRUE(sample_parse_end(&own->record, SAMPLE_END, &end[PERFMON]));
+		ASSERT_TRUE(sample_parse_trailer(&perf->record, ALL_TRAILER_PARTS, &end[PERF]));
+		ASSERT_TRUE(sample_parse_trailer(&own->record, ALL_TRAILER_PARTS, &end[PERFMON]));
 		EXPECT_EQ(end[PERF].pid, end[PERFMON].pid);
 		EXPECT_EQ(end[PERF].tid, end[PERFMON].tid);
 		EXPECT_EQ(end[PERF].cpu, end[PERFMON].cpu);

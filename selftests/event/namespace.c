@@ -122,7 +122,7 @@ static bool have_numbers(struct sampler *s, __u32 pid, __u32 tid)
 		case PERF_RECORD_COMM:
 			names++;
 			if (s->record.words[0] != (pid | (__u64)tid << 32) ||
-			    !sample_parse_end(&s->record, s->parts.type, &part) ||
+			    !sample_parse_trailer(&s->record, s->parts.type, &part) ||
 			    part.pid != pid || part.tid != tid)
 				return false;
 		}

@@ -351,7 +351,7 @@ TEST_F(event, inheriting_children_have_their_own_samples)
 /* Counts in another event's samples, which are the counts at the time of the sample. */
 struct counts {
 	unsigned long samples;
-	__u64 most_apart;
+	__u64 max_distance;
 };
 
 static void compare_counts(const struct sample *s, void *data)
@@ -365,8 +365,8 @@ static void compare_counts(const struct sample *s, void *data)
 	c->samples++;
 	apart = s->counts[1] > s->counts[2] ? s->counts[1] - s->counts[2] :
 					      s->counts[2] - s->counts[1];
-	if (apart > c->most_apart)
-		c->most_apart = apart;
+	if (apart > c->max_distance)
+		c->max_distance = apart;
 }
 
 TEST_F(event, samples_of_the_group_have_the_precise_count)
@@ -392,7 +392,7 @@ TEST_F(event, samples_of_the_group_have_the_precise_count)
 	ASSERT_EQ(0, event_disable(s->fd));
 	sampler_read(s, &sums, compare_counts, &counts);
 	EXPECT_LE(10 * LOOP_INSNS * N / 10007, counts.samples);
-	EXPECT_EQ(0ULL, counts.most_apart);
+	EXPECT_EQ(0ULL, counts.max_distance);
 	EXPECT_EQ(0UL, sums.lost);
 	close(fd);
 }
@@ -558,14 +558,14 @@ TEST_F(event, new_period_applies_to_the_next_samples)
 }
 
 /* The places of samples of an event with a frequency: each is its own period after the last. */
-struct rated {
+struct place_in_period {
 	struct places p;
 	unsigned long changes;
 };
 
-static void check_rated_place(const struct sample *s, void *data)
+static void check_place_in_period(const struct sample *s, void *data)
 {
-	struct rated *r = data;
+	struct place_in_period *r = data;
 
 	r->changes += r->p.period != s->period;
 	r->p.period = s->period;
@@ -577,18 +577,18 @@ static void check_rated_place(const struct sample *s, void *data)
  * period that ended later may be any length: its frequency may ask for a longer one than before.
  */
 static void expect_all_counted(struct __test_metadata *_metadata, struct sampler *s,
-			       struct sample_sums *sums, struct rated *r)
+			       struct sample_sums *sums, struct place_in_period *r)
 {
 	const unsigned long piece = N / 100;
 	__s64 rest;
 
-	sampler_read(s, sums, check_rated_place, r);
+	sampler_read(s, sums, check_place_in_period, r);
 	do {
 		ASSERT_EQ(0, event_enable(s->fd));
 		labelled_loop(piece);
 		ASSERT_EQ(0, event_disable(s->fd));
 	} while (event_ring_is_empty(&s->ring));
-	sampler_read(s, sums, check_rated_place, r);
+	sampler_read(s, sums, check_place_in_period, r);
 	rest = event_count(s->fd) - (__s64)sums->periods;
 	EXPECT_EQ(0UL, sums->lost);
 	EXPECT_LE(0, rest);
@@ -619,7 +619,7 @@ static void sample_with_frequency(struct __test_metadata *_metadata, FIXTURE_DAT
 	struct perf_event_attr attr = precise_every(frequency);
 	struct sampler *s = &self->samplers[0];
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
-	struct rated r = { .p = { .tid = gettid() } };
+	struct place_in_period r = { .p = { .tid = gettid() } };
 	__u64 read_out[3] = { 0 }, before, wanted;
 	bool is_right = false;
 	unsigned long samples;
@@ -636,7 +636,7 @@ static void sample_with_frequency(struct __test_metadata *_metadata, FIXTURE_DAT
 		labelled_loop(500 * N);
 		ASSERT_EQ(0, event_disable(s->fd));
 		ASSERT_EQ((ssize_t)sizeof(read_out), read(s->fd, read_out, sizeof(read_out)));
-		sampler_read(s, &sums, check_rated_place, &r);
+		sampler_read(s, &sums, check_place_in_period, &r);
 		wanted = (read_out[2] - before) * frequency / 1000000000;
 		samples = sums.samples - samples;
 		TH_LOG("%s: %lu samples, %llu wanted, %lu changes", variant->maker->name, samples,
@@ -671,7 +671,7 @@ TEST_F(event, new_frequencies_lose_no_events)
 	struct perf_event_attr attr = precise_every(1000);
 	struct sampler *s = &self->samplers[0];
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
-	struct rated r = { .p = { .tid = gettid() } };
+	struct place_in_period r = { .p = { .tid = gettid() } };
 	unsigned int i;
 
 	/* perf starts a new period. */

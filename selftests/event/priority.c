@@ -280,7 +280,7 @@ static void stop_spinning(struct __test_metadata *_metadata, FIXTURE_DATA(priori
 }
 
 /* Makes perf use general counters of a CPU, so that they are dirty. */
-static void use_perf_on(struct __test_metadata *_metadata, int cpu)
+static void dirty_counters_on(struct __test_metadata *_metadata, int cpu)
 {
 	struct perf_event_attr attr = event_instructions();
 	int i, fd[4];
@@ -302,7 +302,7 @@ TEST_F(priority, first_calls_do_not_wait_for_a_real_time_program)
 	struct perf_event_mmap_page *page;
 	int fd, device;
 
-	use_perf_on(_metadata, self->cpu);
+	dirty_counters_on(_metadata, self->cpu);
 	ASSERT_EQ(0, pin_to_cpu(self->home));
 	ASSERT_EQ(0, spinner_start(&self->spinner, self->cpu, 50, SPINNER_TAKES_ALL));
 

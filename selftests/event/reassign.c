@@ -29,9 +29,9 @@
 #define MAX_EVENTS	(2 * NPMC)
 
 /* Retired loads, which counters 0 to 3 of Skylake can count, and PREC_DIST: counter 1. */
-#define LOADS		0x81d0
+#define RETIRED_LOADS		0x81d0
 #define PREC_DIST	0x01c0
-#define LOAD_COUNTERS	4
+#define COUNTERS_OF_LOADS	4
 
 enum { INSTRUCTIONS, BRANCHES, CYCLES, REF_CYCLES, LIMITED, ONE_COUNTER, KINDS };
 
@@ -59,7 +59,7 @@ static struct perf_event_attr own_counter(int kind)
 		[BRANCHES] = { PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_INSTRUCTIONS },
 		[CYCLES] = { PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES },
 		[REF_CYCLES] = { PERF_TYPE_HARDWARE, PERF_COUNT_HW_REF_CPU_CYCLES },
-		[LIMITED] = { PERF_TYPE_RAW, LOADS },
+		[LIMITED] = { PERF_TYPE_RAW, RETIRED_LOADS },
 		[ONE_COUNTER] = { PERF_TYPE_RAW, PREC_DIST },
 	};
 	struct perf_event_attr attr = event_instructions();
@@ -115,7 +115,7 @@ FIXTURE_SETUP(reassign)
 	if (self->mask[REF_CYCLES])
 		self->mask[REF_CYCLES] = 1ULL << (NPMC + 2);
 	if (self->has_limited) {
-		self->mask[LIMITED] = (1 << LOAD_COUNTERS) - 1;
+		self->mask[LIMITED] = (1 << COUNTERS_OF_LOADS) - 1;
 		self->mask[ONE_COUNTER] = 1 << 1;
 	} else {
 		self->mask[LIMITED] = self->mask[ONE_COUNTER] = 0;
@@ -279,7 +279,7 @@ static void occupy_low_counters(struct __test_metadata *_metadata, FIXTURE_DATA(
 				pid_t tid, int *counting, int *sampled)
 {
 	const bool has_fixed = self->p.max_num_fixed_events;
-	const int fillers = self->general - LOAD_COUNTERS + has_fixed;
+	const int fillers = self->general - COUNTERS_OF_LOADS + has_fixed;
 	struct perf_event_attr attr;
 	int i;
 
@@ -292,9 +292,9 @@ static void occupy_low_counters(struct __test_metadata *_metadata, FIXTURE_DATA(
 	attr.sample_period = 0;
 	*counting = open_event(&attr, tid);
 	ASSERT_LE(0, *counting);
-	EXPECT_EQ(LOAD_COUNTERS - 1, counter_of(*counting));
-	EXPECT_EQ(LOAD_COUNTERS - 1, counter_of(*sampled));
-	for (i = 0; i < LOAD_COUNTERS - 1; i++)
+	EXPECT_EQ(COUNTERS_OF_LOADS - 1, counter_of(*counting));
+	EXPECT_EQ(COUNTERS_OF_LOADS - 1, counter_of(*sampled));
+	for (i = 0; i < COUNTERS_OF_LOADS - 1; i++)
 		ASSERT_TRUE(open_kind(_metadata, self, LIMITED, tid));
 	for (i = fillers - 1; i >= 0; i--)
 		close_nth(self, i);
@@ -304,7 +304,7 @@ static void occupy_low_counters(struct __test_metadata *_metadata, FIXTURE_DATA(
 static void make_room(struct __test_metadata *_metadata, FIXTURE_DATA(reassign) *self, pid_t tid)
 {
 	EXPECT_TRUE(open_kind(_metadata, self, LIMITED, tid));
-	EXPECT_EQ(LOAD_COUNTERS, self->opened);
+	EXPECT_EQ(COUNTERS_OF_LOADS, self->opened);
 	/* What still counted there would now count nothing. */
 	close_nth(self, self->opened - 1);
 }
@@ -316,12 +316,12 @@ static __s64 finish_round(struct __test_metadata *_metadata, FIXTURE_DATA(reassi
 	const __s64 count = event_count(counting);
 
 	EXPECT_EQ(count, event_count(sampled));
-	EXPECT_EQ(LOAD_COUNTERS - 1, self->opened);
+	EXPECT_EQ(COUNTERS_OF_LOADS - 1, self->opened);
 	if (moves) {
-		EXPECT_LE(LOAD_COUNTERS, counter_of(counting));
+		EXPECT_LE(COUNTERS_OF_LOADS, counter_of(counting));
 		EXPECT_EQ(counter_of(counting), counter_of(sampled));
 	} else {
-		EXPECT_EQ(LOAD_COUNTERS - 1, counter_of(counting));
+		EXPECT_EQ(COUNTERS_OF_LOADS - 1, counter_of(counting));
 	}
 	while (self->opened)
 		close_nth(self, 0);
@@ -379,14 +379,14 @@ TEST_F(reassign, what_is_inherited_stays_if_too_many_tasks_have_events)
 		}
 	}
 	EXPECT_FALSE(open_kind(_metadata, self, LIMITED, 0));
-	EXPECT_EQ(LOAD_COUNTERS - 1, counter_of(counting));
+	EXPECT_EQ(COUNTERS_OF_LOADS - 1, counter_of(counting));
 	/* One child is left. */
 	for (i = 1; i < MANY_TASKS; i++) {
 		kill(pid[i], SIGKILL);
 		EXPECT_EQ(pid[i], waitpid(pid[i], NULL, 0));
 	}
 	make_room(_metadata, self, 0);
-	EXPECT_LE(LOAD_COUNTERS, counter_of(counting));
+	EXPECT_LE(COUNTERS_OF_LOADS, counter_of(counting));
 	EXPECT_EQ(counter_of(counting), counter_of(sampled));
 	close(counting);
 	close(sampled);

@@ -23,10 +23,8 @@
 #define PROGRAM		"/usr/lib/perfmon/pmctl_loop"
 #define ORDER		5
 
-/* The parts in the trailer of each record (sample_id_all). */
-#define END		(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID | \
-			 PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
-#define END_SIZE	(6 * 8)
+/* The size of the trailer of each record, which has ALL_TRAILER_PARTS. */
+#define TRAILER_SIZE	(6 * 8)
 
 FIXTURE(event)
 {
@@ -59,7 +57,7 @@ static struct perf_event_attr recording_attr(void)
 {
 	struct perf_event_attr attr = event_instructions();
 
-	attr.sample_type = END;
+	attr.sample_type = ALL_TRAILER_PARTS;
 	attr.sample_id_all = 1;
 	return attr;
 }
@@ -87,7 +85,7 @@ static const void *next_record(struct __test_metadata *_metadata, struct sampler
 		TH_LOG("no record of type %u", kind);
 	}
 	EXPECT_EQ(kind, s->record.header.type);
-	ASSERT_TRUE(sample_parse_end(&s->record, END, end));
+	ASSERT_TRUE(sample_parse_trailer(&s->record, ALL_TRAILER_PARTS, end));
 	EXPECT_EQ((__u32)tid, end->tid);
 	EXPECT_EQ(id, end->id);
 	EXPECT_EQ(id, end->stream_id);
@@ -111,7 +109,7 @@ static void expect_name(struct __test_metadata *_metadata, struct sampler *s, pi
 	size_t room = (strlen(name) + 8) / 8 * 8;
 
 	EXPECT_EQ(misc, n->header.misc);
-	EXPECT_EQ(sizeof(*n) + room + END_SIZE, n->header.size);
+	EXPECT_EQ(sizeof(*n) + room + TRAILER_SIZE, n->header.size);
 	EXPECT_EQ((__u32)pid, n->pid);
 	EXPECT_EQ((__u32)pid, n->tid);
 	EXPECT_EQ((__u32)pid, end.pid);
@@ -233,7 +231,7 @@ TEST_F(event, name_of_an_executed_program_is_recorded)
 	EXPECT_EQ((__u32)pid, r->tid);
 	EXPECT_EQ((__u32)getpid(), r->ppid);
 	EXPECT_EQ((__u32)getpid(), r->ptid);
-	EXPECT_EQ(sizeof(*r) + END_SIZE, r->header.size);
+	EXPECT_EQ(sizeof(*r) + TRAILER_SIZE, r->header.size);
 	expect_no_more(_metadata, s);
 	EXPECT_LT(1000, event_count(s->fd));
 }
@@ -277,7 +275,7 @@ TEST_F(event, new_tasks_are_recorded)
 	EXPECT_EQ((__u32)getpid(), r->ppid);
 	EXPECT_EQ((__u32)gettid(), r->ptid);
 	EXPECT_LT(last, r->time);
-	EXPECT_EQ(sizeof(*r) + END_SIZE, r->header.size);
+	EXPECT_EQ(sizeof(*r) + TRAILER_SIZE, r->header.size);
 	expect_no_more(_metadata, s);
 }
 
@@ -334,8 +332,8 @@ TEST_F(event, switches_of_a_task_are_recorded)
 
 		h = &s->record.header;
 		ASSERT_EQ((__u32)PERF_RECORD_SWITCH, h->type);
-		ASSERT_EQ(sizeof(*h) + END_SIZE, h->size);
-		ASSERT_TRUE(sample_parse_end(&s->record, END, &end));
+		ASSERT_EQ(sizeof(*h) + TRAILER_SIZE, h->size);
+		ASSERT_TRUE(sample_parse_trailer(&s->record, ALL_TRAILER_PARTS, &end));
 		EXPECT_EQ((__u32)self->target[0].tid, end.tid);
 		EXPECT_EQ((__u32)self->cpu, end.cpu);
 		out += !!(h->misc & PERF_RECORD_MISC_SWITCH_OUT);
@@ -440,8 +438,8 @@ TEST_F(event, switches_of_a_cpu_are_recorded)
 		struct sample end;
 
 		ASSERT_EQ((__u32)PERF_RECORD_SWITCH_CPU_WIDE, r->header.type);
-		ASSERT_EQ(sizeof(*r) + END_SIZE, r->header.size);
-		ASSERT_TRUE(sample_parse_end(&s->record, END, &end));
+		ASSERT_EQ(sizeof(*r) + TRAILER_SIZE, r->header.size);
+		ASSERT_TRUE(sample_parse_trailer(&s->record, ALL_TRAILER_PARTS, &end));
 		if (r->header.misc & PERF_RECORD_MISC_SWITCH_OUT) {
 			wrong += out && end.tid != running;
 			running = r->tid;

@@ -168,7 +168,7 @@ TEST_F(event, lost_record_has_the_id_of_the_event)
 	struct sampler *s = &self->sampler;
 	unsigned int records = 0;
 
-	attr.sample_type |= SAMPLE_END;
+	attr.sample_type |= ALL_TRAILER_PARTS;
 	attr.sample_id_all = 1;
 	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, 0));
 	run_loop(_metadata, s, N);

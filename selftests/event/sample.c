@@ -99,7 +99,7 @@ struct sample_distances {
 	unsigned long n;	/* iterations */
 	__u64 period;
 	__u64 first, samples;
-	__u64 most_deviation;
+	__u64 max_deviation;
 };
 
 static void check_position(const struct sample *s, void *data)
@@ -117,8 +117,8 @@ static void check_position(const struct sample *s, void *data)
 	deviation = position - p->first - (p->samples - 1) * p->period;
 	if ((__s64)deviation < 0)
 		deviation = -deviation;
-	if (deviation > p->most_deviation)
-		p->most_deviation = deviation;
+	if (deviation > p->max_deviation)
+		p->max_deviation = deviation;
 }
 
 /* The loop's register shows after how many instructions a sample came. */
@@ -137,7 +137,7 @@ TEST_F(event, samples_are_a_period_apart)
 	expect_samples(_metadata, variant, s, p.period, check_position, &p);
 	if (samples_are_exact(variant)) {
 		EXPECT_LE(N * LOOP_INSNS / p.period, p.samples);
-		EXPECT_GE(env_number("SKID", 1), p.most_deviation);
+		EXPECT_GE(env_number("SKID", 1), p.max_deviation);
 	}
 }
 
@@ -396,9 +396,9 @@ TEST_F(event, frequency_is_the_number_of_samples_per_second)
 	open_sampler(_metadata, variant, s, attr, 0);
 	expect_frequency(_metadata, variant, s, &f, check_frequency);
 	TH_LOG("%s: longest %llu, most off %llu", variant->maker->name, f.longest,
-	       f.p.most_deviation);
+	       f.p.max_deviation);
 	if (samples_are_exact(variant))
-		EXPECT_GE(env_number("SKID", 1), f.p.most_deviation);
+		EXPECT_GE(env_number("SKID", 1), f.p.max_deviation);
 }
 
 /*

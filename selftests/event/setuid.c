@@ -40,7 +40,7 @@
 #define PROGRAMS_MAX	(5 * PROGRAMS)
 
 struct shared_results {
-	pid_t prey;		/* process id; 0: none yet */
+	pid_t victim;		/* process id; 0: none yet */
 	unsigned long opened, refused;
 };
 
@@ -52,12 +52,12 @@ static void become_user_process(void)
 	prctl(PR_SET_DUMPABLE, 1);
 }
 
-/* Opens events of the process `prey`, and closes them, until this process is killed. */
+/* Opens events of the process `victim`, and closes them, until this process is killed. */
 static void open_and_close(struct shared_results *shared)
 {
 	const struct sched_param none = {};
 	struct perf_event_attr attr = event_every(PERIOD);
-	pid_t prey;
+	pid_t victim;
 	int fd;
 
 	become_user_process();
@@ -65,8 +65,8 @@ static void open_and_close(struct shared_results *shared)
 	if (sched_setscheduler(0, SCHED_IDLE, &none))
 		_exit(1);
 	for (;;) {
-		prey = __atomic_load_n(&shared->prey, __ATOMIC_RELAXED);
-		fd = prey ? event_maker_perfmon.open(&attr, prey, -1, -1, 0) : -ESRCH;
+		victim = __atomic_load_n(&shared->victim, __ATOMIC_RELAXED);
+		fd = victim ? event_maker_perfmon.open(&attr, victim, -1, -1, 0) : -ESRCH;
 		if (fd >= 0) {
 			shared->opened++;
 			close(fd);
@@ -82,7 +82,7 @@ static void run_program(struct shared_results *shared, unsigned int round)
 	char turns[16];
 
 	become_user_process();
-	__atomic_store_n(&shared->prey, getpid(), __ATOMIC_RELAXED);
+	__atomic_store_n(&shared->victim, getpid(), __ATOMIC_RELAXED);
 	usleep(200 + round * 29);
 	snprintf(turns, sizeof(turns), "%d", TURNS);
 	execl(PROGRAM, PROGRAM, "--turns", turns, NULL);
@@ -110,7 +110,7 @@ TEST(setuid_program_is_never_counted)
 {
 	struct shared_results *shared = map_shared(_metadata, sizeof(*shared));
 	unsigned int round;
-	pid_t opener, prey;
+	pid_t opener, victim;
 	long long before, most_nmis = 0;
 	int status;
 
@@ -128,11 +128,11 @@ TEST(setuid_program_is_never_counted)
 	     round++) {
 		before = cpu_nmis();
 		ASSERT_LE(0, before);
-		prey = fork();
-		ASSERT_LE(0, prey);
-		if (!prey)
+		victim = fork();
+		ASSERT_LE(0, victim);
+		if (!victim)
 			run_program(shared, round);
-		ASSERT_EQ(prey, waitpid(prey, &status, 0));
+		ASSERT_EQ(victim, waitpid(victim, &status, 0));
 		ASSERT_EQ(0, status);
 		if (most_nmis < cpu_nmis() - before)
 			most_nmis = cpu_nmis() - before;

@@ -62,7 +62,7 @@ FIXTURE_SETUP(throttle)
 	ASSERT_EQ(0, module_reload(variant->parameters));
 	ASSERT_EQ(0, wait_until_idle());
 	attr.read_format = PERF_FORMAT_LOST;
-	attr.sample_type |= SAMPLE_END;
+	attr.sample_type |= ALL_TRAILER_PARTS;
 	attr.sample_id_all = 1;
 	attr.exclude_kernel = !variant->kernel;
 	self->sums = SAMPLE_SUMS_INIT;

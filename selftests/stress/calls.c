@@ -70,7 +70,7 @@ TEST_F_TIMEOUT(calls, concurrent_calls_fail_only_as_allowed, 36000)
 	EXPECT_STREQ("", result.wrong) {
 		TH_LOG("errno %d", result.wrong_errno);
 	}
-	EXPECT_STREQ("", result.never);
+	EXPECT_STREQ("", result.never_succeeded);
 	expect_no_leaks(_metadata, &self->leaks);
 }
 

@@ -85,7 +85,7 @@ struct chain_findings {
 	unsigned int shortest, longest;
 	bool frames_change;
 	/* Numbers of chains, by their contents. */
-	unsigned long chain_count, at_entry, judged, wrong, in_part;
+	unsigned long chain_count, at_entry, checked, wrong, in_part;
 	char first[200];		/* description of the first wrong chain */
 };
 
@@ -153,7 +153,7 @@ static void check_recursion(const struct sample *s, void *data)
 
 	if (!is_program(c, s) || !in_leaf(s->ip))
 		return;
-	c->judged++;
+	c->checked++;
 	if (expected > MAX_CHAIN)
 		expected = MAX_CHAIN;
 	/* The recursion is followed by its caller. */
@@ -168,7 +168,7 @@ static void check_handler(const struct sample *s, void *data)
 
 	if (!is_program(c, s) || !in_leaf(s->ip))
 		return;
-	c->judged++;
+	c->checked++;
 	if (count_recursion(s, 1) != handler || s->length < handler + 2) {
 		note_wrong(c, s, "handler");
 		return;
@@ -192,7 +192,7 @@ static void check_vdso(const struct sample *s, void *data)
 
 	if (!is_program(c, s) || !in_vdso(c, s->ip))
 		return;
-	c->judged++;
+	c->checked++;
 	while (at < s->length && in_vdso(c, s->chain[at]))
 		at++;
 	callers = count_recursion(s, at);
@@ -227,7 +227,7 @@ static void check_kernel(const struct sample *s, void *data)
 	/* Leaves out system calls of the test itself. */
 	if (user >= s->length || !in_recursion(s->chain[user]))
 		return;
-	c->judged++;
+	c->checked++;
 	callers = count_recursion(s, user);
 	/* Interrupts and page faults may come before the deepest function is reached. */
 	c->in_part += callers < c->depth + 1;
@@ -243,7 +243,7 @@ static void check_fake(const struct sample *s, void *data)
 	if (!is_program(c, s) || s->ip < (uintptr_t)frame_loop_begin ||
 	    s->ip >= (uintptr_t)frame_loop_end)
 		return;
-	c->judged++;
+	c->checked++;
 	if (n < c->shortest || n > c->longest)
 		note_wrong(c, s, "length");
 	for (i = 0; i < n; i++) {
@@ -395,13 +395,13 @@ static void sample_chains(struct chain_run *i, const struct chain_kind *kind, __
 	i->all = SAMPLE_SUMS_INIT;
 	s->fd = -1;
 	i->err = sampler_open(s, &event_maker_perfmon, &attr, 0, -1, ORDER);
-	while (!i->err && i->c.judged < wanted && !i->c.wrong) {
+	while (!i->err && i->c.checked < wanted && !i->c.wrong) {
 		event_enable(s->fd);
 		kind->work(i);
 		event_disable(s->fd);
 		sampler_read(s, &i->all, kind->see, &i->c);
 		/* Stops after a limit, because a wrong test would loop forever. */
-		if (i->all.malformed || (i->all.samples > 10000 && !i->c.judged))
+		if (i->all.malformed || (i->all.samples > 10000 && !i->c.checked))
 			break;
 	}
 	sampler_close(s);
@@ -416,12 +416,12 @@ static void expect_right(struct __test_metadata *_metadata, const struct chain_r
 			 const struct chain_kind *kind, __u64 wanted)
 {
 	TH_LOG("%s: %lu chains, %lu at the kernel's entry, %lu known, %lu of these in part",
-	       kind->name, i->c.chain_count, i->c.at_entry, i->c.judged, i->c.in_part);
+	       kind->name, i->c.chain_count, i->c.at_entry, i->c.checked, i->c.in_part);
 	EXPECT_EQ(0, i->err);
 	EXPECT_FALSE(i->all.malformed);
-	EXPECT_LE(wanted, i->c.judged);
+	EXPECT_LE(wanted, i->c.checked);
 	EXPECT_LE(i->c.at_entry * 100, i->c.chain_count);
-	EXPECT_LE(i->c.in_part * 4, i->c.judged);
+	EXPECT_LE(i->c.in_part * 4, i->c.checked);
 	EXPECT_EQ(0UL, i->c.wrong) {
 		TH_LOG("%s", i->c.first);
 	}
@@ -487,7 +487,7 @@ TEST_F_TIMEOUT(chain_stress, stack_changes_while_it_is_read, MINUTES * 60)
 }
 
 /* The stack of a handler: that of the thread, or one at lower or at higher addresses. */
-enum handler_stack { SAME, BELOW, ABOVE, PLACES };
+enum handler_stack { THREAD_STACK, LOWER_STACK, HIGHER_STACK, PLACES };
 
 #define STACK	(256 * 1024)
 
@@ -503,12 +503,12 @@ static void *sample_handler(void *data)
 	struct handler_case *t = data;
 	struct sigaction action = { .sa_handler = signal_handler, .sa_flags = SA_ONSTACK };
 	stack_t stack = {
-		.ss_sp = t->stacks + (t->place == ABOVE ? 2 * STACK : 0),
+		.ss_sp = t->stacks + (t->place == HIGHER_STACK ? 2 * STACK : 0),
 		.ss_size = STACK,
 	};
 
 	if (sigaction(SIGUSR1, &action, NULL) ||
-	    (t->place != SAME && sigaltstack(&stack, NULL)))
+	    (t->place != THREAD_STACK && sigaltstack(&stack, NULL)))
 		t->i.err = -errno;
 	else
 		sample_chains(&t->i, &handler, t->wanted);
@@ -525,7 +525,7 @@ TEST_F_TIMEOUT(chain_stress, chain_of_a_signal_handler_contains_what_it_interrup
 	for (t.place = 0; t.place < PLACES; t.place++) {
 		t.stacks = map_shared(_metadata, 3 * STACK);
 		t.i = (struct chain_run) { .random = &self->random };
-		t.i.c.cut = t.place == ABOVE;
+		t.i.c.cut = t.place == HIGHER_STACK;
 		t.wanted = wanted_chains(self, &handler) / PLACES + 1;
 		ASSERT_EQ(0, pthread_attr_setstack(&attr, t.stacks + STACK, STACK));
 		ASSERT_EQ(0, pthread_create(&thread, &attr, sample_handler, &t));

@@ -339,7 +339,7 @@ static time_t now(void)
 #define MAX_EXTRA_SECONDS	300
 
 /* Returns whether the test goes on. @end is the time at which SECONDS are over. */
-static bool goes_on(const FIXTURE_DATA(event_stress) *self, time_t end)
+static bool is_time_left(const FIXTURE_DATA(event_stress) *self, time_t end)
 {
 	const struct shared_results *s = self->shared;
 
@@ -356,7 +356,7 @@ TEST_F_TIMEOUT(event_stress, attach_and_detach_against_switches_and_kills, 36000
 
 	start_tasks_and_leak_check(_metadata, self);
 	end = now() + self->seconds;
-	while (goes_on(self, end)) {
+	while (is_time_left(self, end)) {
 		usleep(rng_below(&self->random, 20000));
 		replace_victim(self);
 	}
@@ -378,7 +378,7 @@ TEST_F_TIMEOUT(event_stress, attach_and_detach_against_hotplug, 36000)
 	}
 	start_tasks_and_leak_check(_metadata, self);
 	end = now() + self->seconds;
-	while (goes_on(self, end)) {
+	while (is_time_left(self, end)) {
 		for_each_cpu_in(cpu, &self->cpus) {
 			if (online[cpu] < 0)
 				continue;
@@ -410,7 +410,7 @@ TEST_F_TIMEOUT(event_stress, attach_and_detach_against_sleep, 36000)
 		replace_victim(self);
 	}
 	end = now();
-	while (goes_on(self, end))
+	while (is_time_left(self, end))
 		usleep(1000);
 	ASSERT_EQ(0, write_file(POWER "pm_test", "none"));
 	expect_as_before(_metadata, self);

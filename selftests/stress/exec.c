@@ -34,10 +34,10 @@ enum exec_kind {
 	USER,		/* as a user with permission to read it */
 	SETUID,		/* as a user; it is a setuid program of root */
 	UNREADABLE,	/* as a user without permission to read it */
-	WAYS
+	EXEC_KINDS
 };
 
-static const mode_t modes[WAYS] = { 0755, 0755, 04755, 0711 };
+static const mode_t modes[EXEC_KINDS] = { 0755, 0755, 04755, 0711 };
 
 FIXTURE(exec_stress)
 {
@@ -104,7 +104,7 @@ static void check_program(const struct sample *s, void *data)
 		    n != c->depth + 1;
 }
 
-static pid_t execute_copy(enum exec_kind way, unsigned int depth)
+static pid_t execute_copy(enum exec_kind kind, unsigned int depth)
 {
 	pid_t pid = fork();
 	char deep[16], loops[16];
@@ -113,12 +113,12 @@ static pid_t execute_copy(enum exec_kind way, unsigned int depth)
 		return pid;
 	snprintf(deep, sizeof(deep), "%u", depth);
 	snprintf(loops, sizeof(loops), "%lu", LOOPS);
-	if (way == PLAIN || !setresuid(NOBODY, NOBODY, NOBODY))
+	if (kind == PLAIN || !setresuid(NOBODY, NOBODY, NOBODY))
 		execl(COPY, COPY, "--recurse", deep, loops, NULL);
 	_exit(127);
 }
 
-static void copy_program(struct __test_metadata *_metadata, enum exec_kind way)
+static void copy_program(struct __test_metadata *_metadata, enum exec_kind kind)
 {
 	char self[128], command[256];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -127,23 +127,23 @@ static void copy_program(struct __test_metadata *_metadata, enum exec_kind way)
 	self[n] = '\0';
 	snprintf(command, sizeof(command), "cp %s " COPY, self);
 	ASSERT_EQ(0, system(command));
-	ASSERT_EQ(0, chmod(COPY, modes[way]));
+	ASSERT_EQ(0, chmod(COPY, modes[kind]));
 }
 
 TEST_F_TIMEOUT(exec_stress, chains_are_of_programs_with_the_same_rights, 36000)
 {
-	unsigned long chain_counts[WAYS] = { 0 }, wrong = 0, malformed = 0;
+	unsigned long chain_counts[EXEC_KINDS] = { 0 }, wrong = 0, malformed = 0;
 	const unsigned long most = LOOP_INSNS * LOOPS / PERIOD;
 	struct sample_sums all;
 	__u64 round;
 	int i, status;
 
 	for (round = 0; round < self->rounds; round++) {
-		enum exec_kind way = round % WAYS;
+		enum exec_kind kind = round % EXEC_KINDS;
 		struct chain_findings c = { .depth = rng_below(&self->random, 100) };
 
-		copy_program(_metadata, way);
-		c.pid = execute_copy(way, c.depth);
+		copy_program(_metadata, kind);
+		c.pid = execute_copy(kind, c.depth);
 		ASSERT_LE(0, c.pid);
 		ASSERT_EQ(c.pid, waitpid(c.pid, &status, 0));
 		ASSERT_EQ(0, status);
@@ -153,14 +153,14 @@ TEST_F_TIMEOUT(exec_stress, chains_are_of_programs_with_the_same_rights, 36000)
 			malformed += all.malformed;
 		}
 		wrong += c.wrong;
-		chain_counts[way] += c.chain_count;
+		chain_counts[kind] += c.chain_count;
 		/*
 		 * Each CPU's event has its own part of a period when the loop begins, and when it
 		 * ends. So a loop on n CPUs has n - 1 samples less than periods, or n more. A sample
 		 * in the first instructions of an interrupt has no address of the program.
 		 */
-		EXPECT_LE(way == PLAIN || way == USER ? most - self->cpus : 0, c.chain_count);
-		EXPECT_GE(way == PLAIN || way == USER ? most + self->cpus : 0, c.chain_count);
+		EXPECT_LE(kind == PLAIN || kind == USER ? most - self->cpus : 0, c.chain_count);
+		EXPECT_GE(kind == PLAIN || kind == USER ? most + self->cpus : 0, c.chain_count);
 	}
 	TH_LOG("%lu chains of %llu programs", chain_counts[PLAIN] + chain_counts[USER], self->rounds);
 	EXPECT_EQ(0UL, wrong);

@@ -29,7 +29,7 @@
  * Two loops at different addresses, so that their branches show which loop ran. The functions
  * return the target of these branches.
  */
-static __attribute_noinline__ __u64 run_first(unsigned long n)
+static __attribute_noinline__ __u64 run_first_loop(unsigned long n)
 {
 	__u64 target;
 
@@ -40,8 +40,8 @@ static __attribute_noinline__ __u64 run_first(unsigned long n)
 	return target;
 }
 
-/* Differs from run_first(), because the compiler may merge identical functions. */
-static __attribute_noinline__ __u64 run_second(unsigned long n)
+/* Differs from run_first_loop(), because the compiler may merge identical functions. */
+static __attribute_noinline__ __u64 run_second_loop(unsigned long n)
 {
 	__u64 target;
 
@@ -159,12 +159,12 @@ TEST_F(branches, old_branches_are_not_recorded)
 
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	ASSERT_EQ(0, trace_start(&self->trace));
-	first = run_first(N);
+	first = run_first_loop(N);
 	ASSERT_EQ(0, tamper(self, variant));
 	tampered = __rdtsc();
 	if (variant->wait)
 		ASSERT_EQ(0, trace_wait_until_lost(&self->trace, self->cpu));
-	second = run_second(N);
+	second = run_second_loop(N);
 	ASSERT_EQ(0, trace_stop(&self->trace));
 	EXPECT_EQ(PERFMON_BUFFER_FLAG_LOST, self->trace.buffer[self->cpu]->flags);
 

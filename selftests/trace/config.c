@@ -78,7 +78,7 @@ static bool rate_fits(const struct machine *m, const struct perfmon_config *c)
 #define UNUSED_GROUP	PERFMON_MAKE_EVENT_ID(5, 1)
 #define LAST_GROUP	PERFMON_MAKE_EVENT_ID(PERFMON_MAX_GROUP, 1)
 
-#define BOTH	(FLAG_USER | FLAG_OS)
+#define USER_AND_OS	(FLAG_USER | FLAG_OS)
 
 /* Modes and records */
 ROW(user) { always, {
@@ -88,7 +88,7 @@ ROW(kernel) { always, {
 	.events = { FIRST }, .rate = { 1000000 }, .flags = { FLAG_OS },
 } };
 ROW(both_modes) { always, {
-	.events = { FIRST }, .rate = { 1000000 }, .flags = { BOTH },
+	.events = { FIRST }, .rate = { 1000000 }, .flags = { USER_AND_OS },
 } };
 ROW(no_mode) { always, {
 	.events = { FIRST }, .rate = { 1000 },
@@ -105,7 +105,7 @@ ROW(pc_of_a_tally) { always, {
 ROW(several) { always, {
 	.events = { FIRST, SECOND, THIRD },
 	.rate = { 1000, 0, 3000 },
-	.flags = { FLAG_USER | FLAG_PC, BOTH, FLAG_USER },
+	.flags = { FLAG_USER | FLAG_PC, USER_AND_OS, FLAG_USER },
 } };
 ROW(unknown_flag) { never, {
 	.events = { FIRST }, .rate = { 1000 }, .flags = { FLAG_USER | 1U << 5 },
@@ -333,7 +333,7 @@ ROW(branches_of_two) { last_branch, {
 ROW(branches_beside_other_modes) { last_branch, {
 	.events = { FIRST, SECOND },
 	.rate = { 1000 },
-	.flags = { FLAG_USER | FLAG_LAST_BRANCH, BOTH },
+	.flags = { FLAG_USER | FLAG_LAST_BRANCH, USER_AND_OS },
 } };
 ROW(branches_of_the_timebase) { last_branch, {
 	.events = { FIRST, SECOND },
@@ -356,7 +356,7 @@ ROW(branches_of_a_following_event) { never, {
 ROW(branches_of_two_modes) { never, {
 	.events = { FIRST, SECOND },
 	.rate = { 1000, 1500 },
-	.flags = { FLAG_USER | FLAG_LAST_BRANCH, BOTH | FLAG_LAST_BRANCH },
+	.flags = { FLAG_USER | FLAG_LAST_BRANCH, USER_AND_OS | FLAG_LAST_BRANCH },
 } };
 
 static const struct perfmon_config replaced_config = {

@@ -258,7 +258,7 @@ TEST_F(values, values_need_no_counter)
 	/* The values include what the kernel executes meanwhile, on all CPUs. */
 	most = retired_insns();
 	ASSERT_EQ(0, trace_loop(&self->trace, N));
-	most = retired_most(most);
+	most = retired_at_most(most);
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
 	EXPECT_EQ(1ULL, sums.times);
@@ -337,7 +337,7 @@ TEST_F(values, temperatures_are_those_of_the_sensors)
 		/* The temperature is that of STOP: it rises by three degrees in round 1. */
 		ASSERT_EQ(0, trace_loop(&self->trace, round ? 3UL << 21 : 1));
 		/* One degree for 2^22 instructions of all modes; the first one comes sooner. */
-		most = 1 + (retired_most(before) >> 22);
+		most = 1 + (retired_at_most(before) >> 22);
 		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 		for (i = 0; i < 2; i++) {
 			to = last_value(&c, &sums, sensors[i].temperature);

@@ -53,7 +53,7 @@ static void check(struct __test_metadata *_metadata,
 		  FIXTURE_DATA(values_wrap) *self, int i, __u64 before)
 {
 	const __u64 least = WRAP * WRAPS * PACKAGE_ENERGY;
-	const __u64 most = retired_most(before) * PACKAGE_ENERGY + UNIT;
+	const __u64 most = retired_at_most(before) * PACKAGE_ENERGY + UNIT;
 	struct trace_sums sums;
 
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));

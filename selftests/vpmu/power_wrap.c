@@ -21,7 +21,7 @@ TEST_F(power, energy_wraps)
 		ASSERT_EQ(0, msr_read(0, e->msr, &from));
 		loop(n);
 		ASSERT_EQ(0, msr_read(0, e->msr, &to));
-		most = retired_most(before);
+		most = retired_at_most(before);
 		EXPECT_GE(UINT32_MAX, from);
 		EXPECT_GE(UINT32_MAX, to);
 		/* The energy of the loop, and of what the kernel has executed meanwhile. */

@@ -42,7 +42,7 @@ TEST(temperature_rises_with_instructions)
 			loop(n * degrees);
 			to = temperature(sensors[i].msr);
 			/* Instructions of all modes count; the first degree comes sooner. */
-			most = 1 + (retired_most(before) >> 22);
+			most = 1 + (retired_at_most(before) >> 22);
 			EXPECT_LE(sensors[i].lowest, from);
 			EXPECT_GT(sensors[i].lowest + 32, from);
 			EXPECT_LE(degrees, (to - from + 32) % 32);

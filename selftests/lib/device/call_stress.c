@@ -382,14 +382,14 @@ int call_stress_start(struct call_stress *s, int processes, int threads, __u64 s
 
 static struct call_stress_result result_of(const struct call_stress_shared *s)
 {
-	struct call_stress_result r = { .never = "", .wrong = "" };
+	struct call_stress_result r = { .never_succeeded = "", .wrong = "" };
 	int i;
 
 	for (i = 0; i < CALLS; i++) {
 		r.made += s->made[i];
 		r.refused += s->made[i] - s->succeeded[i];
 		if (!s->succeeded[i])
-			r.never = call_name(i);
+			r.never_succeeded = call_name(i);
 	}
 	if (s->wrong) {
 		r.wrong = call_name(s->wrong - 1);
@@ -405,7 +405,7 @@ __u64 call_stress_made(const struct call_stress *s)
 
 bool call_stress_all_succeeded(const struct call_stress *s)
 {
-	return !*result_of(s->shared).never;
+	return !*result_of(s->shared).never_succeeded;
 }
 
 /* Waits until all have ended: with exit code 0, or by SIGKILL if @killed. */

@@ -7,7 +7,7 @@
 /* Intel SDM, volume 4, table 2-2; AMD APM, volume 2, appendix A */
 #define MSR_APERF	0xe8
 
-/* Instructions by which a register can be late: see retired_most(). */
+/* Instructions by which a register can be late: see retired_at_most(). */
 #define MAX_LATE_INSNS	65536
 
 /* Cycles are rounded down, and so are the instructions: two values differ by at most two more. */
@@ -30,7 +30,7 @@ __u64 retired_insns(void)
 	return insns;
 }
 
-__u64 retired_most(__u64 before)
+__u64 retired_at_most(__u64 before)
 {
 	const int cpus = cpu_ids();
 

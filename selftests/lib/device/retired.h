@@ -20,6 +20,6 @@ __u64 retired_insns(void);
  * retired_insns() has returned @before: it shows those of another CPU up to 65536 instructions
  * later.
  */
-__u64 retired_most(__u64 before);
+__u64 retired_at_most(__u64 before);
 
 #endif

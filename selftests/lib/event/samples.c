@@ -25,7 +25,7 @@ static __u64 take_word(struct unparsed_words *rest, __u64 type, __u64 part)
 }
 
 /* Removes a part of several words from @rest, and returns it. */
-static const __u64 *take_many(struct unparsed_words *rest, __u64 words)
+static const __u64 *take_words(struct unparsed_words *rest, __u64 words)
 {
 	const __u64 *at = rest->at;
 
@@ -79,26 +79,26 @@ bool sample_parse(const struct event_record *record, const struct sample_parts *
 	s->period = take_word(&rest, type, PERF_SAMPLE_PERIOD);
 	if (type & PERF_SAMPLE_READ)
 		s->count_words = words_of_read(&rest, parts->read_format);
-	s->counts = take_many(&rest, s->count_words);
+	s->counts = take_words(&rest, s->count_words);
 	s->length = take_word(&rest, type, PERF_SAMPLE_CALLCHAIN);
-	s->chain = take_many(&rest, s->length);
+	s->chain = take_words(&rest, s->length);
 	s->branch_count = take_word(&rest, type, PERF_SAMPLE_BRANCH_STACK);
 	s->branch_index = take_word(&rest, parts->branch_type, PERF_SAMPLE_BRANCH_HW_INDEX);
 	s->branches = (const struct perf_branch_entry *)
-		take_many(&rest, s->branch_count * sizeof(*s->branches) / sizeof(__u64));
+		take_words(&rest, s->branch_count * sizeof(*s->branches) / sizeof(__u64));
 	s->user_abi = take_word(&rest, type, PERF_SAMPLE_REGS_USER);
-	s->user_registers = take_many(&rest, s->user_abi ?
-				      __builtin_popcountll(parts->user_registers) : 0);
+	s->user_registers = take_words(&rest, s->user_abi ?
+				       __builtin_popcountll(parts->user_registers) : 0);
 	s->stack_size = take_word(&rest, type, PERF_SAMPLE_STACK_USER);
-	s->stack = take_many(&rest, s->stack_size / sizeof(__u64));
+	s->stack = take_words(&rest, s->stack_size / sizeof(__u64));
 	s->stack_read = take_word(&rest, s->stack_size ? type : 0, PERF_SAMPLE_STACK_USER);
 	s->abi = take_word(&rest, type, PERF_SAMPLE_REGS_INTR);
-	s->registers = take_many(&rest, s->abi ? __builtin_popcountll(parts->registers) : 0);
+	s->registers = take_words(&rest, s->abi ? __builtin_popcountll(parts->registers) : 0);
 	s->cgroup = take_word(&rest, type, PERF_SAMPLE_CGROUP);
 	return !rest.too_short && !rest.words;
 }
 
-bool sample_parse_end(const struct event_record *record, __u64 type, struct sample *s)
+bool sample_parse_trailer(const struct event_record *record, __u64 type, struct sample *s)
 {
 	const __u64 parts = type & (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID |
 				    PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU |
@@ -157,9 +157,9 @@ bool sampler_ends_well(const struct sampler *s, size_t words, pid_t tid)
 	__u64 id = event_id(s->fd);
 	struct sample end;
 
-	words += __builtin_popcountll(SAMPLE_END);
+	words += __builtin_popcountll(ALL_TRAILER_PARTS);
 	return h->size == sizeof(*h) + words * sizeof(__u64) &&
-	       sample_parse_end(&s->record, s->parts.type, &end) && end.pid == (__u32)getpid() &&
+	       sample_parse_trailer(&s->record, s->parts.type, &end) && end.pid == (__u32)getpid() &&
 	       end.tid == (__u32)tid && end.time && end.id == id && end.stream_id == id &&
 	       end.identifier == id;
 }

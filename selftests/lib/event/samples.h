@@ -44,10 +44,10 @@ bool sample_parse(const struct event_record *record, const struct sample_parts *
 		  struct sample *sample);
 
 /* Parses the trailer (sample_id) that sample_id_all adds to another record. */
-bool sample_parse_end(const struct event_record *record, __u64 type, struct sample *sample);
+bool sample_parse_trailer(const struct event_record *record, __u64 type, struct sample *sample);
 
 /* All parts that the trailer of another record can have. */
-#define SAMPLE_END (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID | \
+#define ALL_TRAILER_PARTS (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID | \
 		    PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
 
 /* A sampled event with its ring. */
@@ -67,7 +67,7 @@ void sampler_close(struct sampler *s);
 
 /*
  * Returns whether the last record has @words of its own and then a trailer with the ids of
- * the event and of thread @tid of this process. The event has sample_id_all and SAMPLE_END.
+ * the event and of thread @tid of this process. The event has sample_id_all and ALL_TRAILER_PARTS.
  */
 bool sampler_ends_well(const struct sampler *s, size_t words, pid_t tid);
 

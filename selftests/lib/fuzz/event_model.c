@@ -48,7 +48,7 @@ static bool is_invalid(const union model_attr *u)
 }
 
 /* Returns whether the sample frequency is above the administrator's limit. */
-static bool is_too_often(const struct event_model *m, const struct perf_event_attr *a)
+static bool is_frequency_too_high(const struct event_model *m, const struct perf_event_attr *a)
 {
 	return a->freq && m->max_rate && a->sample_freq > m->max_rate;
 }
@@ -92,7 +92,7 @@ static bool is_unsupported(const union model_attr *u)
 }
 
 /* Returns whether no processor has the event. The fuzzer opens no event that only some have. */
-static bool is_no_event(const struct perf_event_attr *a)
+static bool is_unknown_event(const struct perf_event_attr *a)
 {
 	const __u32 config = a->config;
 
@@ -111,7 +111,7 @@ static bool is_no_event(const struct perf_event_attr *a)
 }
 
 /* Returns the attributes as the module reads them: members beyond the size are 0. */
-static union model_attr as_read(const union model_attr *attr)
+static union model_attr attr_as_module_reads(const union model_attr *attr)
 {
 	size_t size = attr->attr.size ? attr->attr.size : ATTR_SIZE_VER0;
 	union model_attr a = { .words = { 0 } };
@@ -132,19 +132,20 @@ int model_attr(const struct event_model *m, const union model_attr *attr)
 
 	if (size && (size < ATTR_SIZE_VER0 || size > 4096))
 		return -E2BIG;
-	a = as_read(attr);
+	a = attr_as_module_reads(attr);
 	if (is_invalid(&a))
 		return -EINVAL;
 	if (is_unsupported(&a))
 		return -EOPNOTSUPP;
 	if (is_too_deep(&a.attr))
 		return -EOVERFLOW;
-	return is_no_event(&a.attr) || !is_clock(&a.attr) || is_too_often(m, &a.attr) ? -EINVAL : 0;
+	return is_unknown_event(&a.attr) || !is_clock(&a.attr) ||
+	       is_frequency_too_high(m, &a.attr) ? -EINVAL : 0;
 }
 
 bool model_attr_may_be(const struct event_model *m, const union model_attr *attr, int answer)
 {
-	union model_attr a = as_read(attr);
+	union model_attr a = attr_as_module_reads(attr);
 
 	switch (answer) {
 	case -EOPNOTSUPP:
@@ -152,7 +153,8 @@ bool model_attr_may_be(const struct event_model *m, const union model_attr *attr
 	case -EOVERFLOW:
 		return is_too_deep(&a.attr);
 	case -EINVAL:
-		return is_no_event(&a.attr) || !is_clock(&a.attr) || is_too_often(m, &a.attr);
+		return is_unknown_event(&a.attr) || !is_clock(&a.attr) ||
+		       is_frequency_too_high(m, &a.attr);
 	default:
 		return false;
 	}
@@ -214,7 +216,7 @@ int model_open(struct event_model *m, int i, const struct model_open *o)
 			    PERF_FLAG_FD_CLOEXEC | PERFMON_EVENT_ROTATE;
 	struct model_event *e = &m->event[i];
 	bool leads = o->group != NO_EVENT && !(o->flags & PERF_FLAG_FD_NO_GROUP);
-	union model_attr a = as_read(&o->a);
+	union model_attr a = attr_as_module_reads(&o->a);
 	int err;
 
 	if (o->flags & ~flags || o->reserved)

@@ -262,8 +262,8 @@ static void random_place(struct call *c, struct rng *rng)
 }
 
 /* Returns a random field of a command, or NULL if it has none. */
-static const struct command_field *any_field(const struct command *command,
-				     struct rng *rng)
+static const struct command_field *choose_field(const struct command *command,
+						struct rng *rng)
 {
 	int n = 0;
 
@@ -285,7 +285,7 @@ static unsigned int other_command(unsigned int cmd, struct rng *rng)
 
 void call_mutate(struct call *c, struct rng *rng, const struct machine *m)
 {
-	const struct command_field *f = any_field(&commands[c->command], rng);
+	const struct command_field *f = choose_field(&commands[c->command], rng);
 	size_t word;
 
 	switch (rng_below(rng, 8)) {
