@@ -54,7 +54,7 @@ pub(crate) struct Export {
 impl Export {
     /// Returns the file that is written.
     pub(crate) fn path(&self) -> &Path {
-        let default_file = Path::new(self.to.usual_file());
+        let default_file = Path::new(self.to.default_file());
         self.output.as_deref().unwrap_or(default_file)
     }
 }
@@ -73,7 +73,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    const fn usual_file(self) -> &'static str {
+    const fn default_file(self) -> &'static str {
         match self {
             Self::Firefox => "firefox.json",
             Self::Pprof => "pprof.pb.gz",
@@ -85,7 +85,7 @@ impl Format {
     }
 
     /// Returns how to open a file of this format and this name, as the end of a message.
-    pub(crate) fn viewer(self, file: &Path) -> String {
+    pub(crate) fn viewer_advice(self, file: &Path) -> String {
         let file = quoted(&file.to_string_lossy());
         match self {
             Self::Firefox => {

@@ -24,7 +24,7 @@ use crate::system::text::{count, thousands};
 /// Writes a table of facts, and a table of events.
 pub(crate) fn info(machine: &Machine, output: &mut dyn Write) -> Result<()> {
     let pmu = core_kinds::pmu_with_kinds(machine);
-    let device = if machine.is_here() {
+    let device = if machine.is_this_machine() {
         Some(Device::open())
     } else {
         None

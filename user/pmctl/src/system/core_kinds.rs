@@ -11,7 +11,7 @@ const BIG_CORES: &str = CoreKind::NAMES[0];
 
 /// Returns the PMU of the machine, with the kinds of its cores.
 pub(crate) fn pmu_with_kinds(machine: &Machine) -> Pmu {
-    if machine.is_here() {
+    if machine.is_this_machine() {
         return Pmu::of_this_cpu();
     }
     let pmu = Pmu::from_cpuid(machine.cpuid());

@@ -43,7 +43,7 @@ impl Machine {
     }
 
     /// Returns whether this is the machine that pmctl runs on.
-    pub(crate) fn is_here(&self) -> bool {
+    pub(crate) fn is_this_machine(&self) -> bool {
         matches!(self.cpuid, Leaves::Native)
     }
 
@@ -56,7 +56,7 @@ impl Machine {
     /// Returns the CPUID leaves of a kind of core of a recorded hybrid processor, which are in a file of their own; `None`
     /// without such a file, and for the machine that pmctl runs on.
     pub(crate) fn recorded_cpuid_of(&self, kind: &str) -> Option<Leaves> {
-        if self.is_here() {
+        if self.is_this_machine() {
             return None;
         }
         let text = self.text(&format!("/cpuid.{kind}")).ok()??;

@@ -11,7 +11,7 @@ use crate::system::machine::Machine;
 /// Returns the PMU of the machine, with the driver's number of counters if the device can be opened.
 pub(crate) fn of_machine(machine: &Machine) -> Pmu {
     let pmu = core_kinds::pmu_with_kinds(machine);
-    if !machine.is_here() {
+    if !machine.is_this_machine() {
         return pmu;
     }
     match Device::open() {

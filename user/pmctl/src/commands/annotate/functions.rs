@@ -108,7 +108,11 @@ impl SampledFunctions {
     }
 
     /// Returns the functions that have samples in code of a function with this name, which was inlined into them.
-    pub(super) fn with_inlined(&self, recording: &Recording, name: &str) -> Vec<&SampledFunction> {
+    pub(super) fn containing_inlined(
+        &self,
+        recording: &Recording,
+        name: &str,
+    ) -> Vec<&SampledFunction> {
         let lines = Lines::new(DebugFiles::of_user());
         let is_part = |function: &&SampledFunction| {
             let path = Path::new(&function.path);

@@ -77,7 +77,7 @@ fn find_functions<'a, 'b>(
         Ok(function) => return Ok((function, None)),
         Err(reason) => reason,
     };
-    let containing = name.map(|name| functions.with_inlined(recording, name));
+    let containing = name.map(|name| functions.containing_inlined(recording, name));
     let containing = containing.filter(|functions| !functions.is_empty());
     let reason = || match name.filter(|name| is_recorded(recording, name)) {
         Some(name) => format!(

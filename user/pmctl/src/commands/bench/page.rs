@@ -103,7 +103,7 @@ fn row(
     let class = change
         .filter(|change| change.is_significant())
         .map(|change| if change.part > 0.0 { "more" } else { "less" });
-    let history = has_history.then(|| plot::small(series)).transpose()?;
+    let history = has_history.then(|| plot::draw_small(series)).transpose()?;
     Ok(html! {
         tr class=[class] {
             td { code { (row.command) } }

@@ -50,10 +50,10 @@ pub(super) fn changes(history: &History, event: &str) -> Result<String> {
     }
     let mut series = history.series(event);
     series.sort_by(|one, other| last_change(other).total_cmp(&last_change(one)));
-    drawn(SIZE, |area| {
+    draw_svg(SIZE, |area| {
         area.fill(&WHITE)?;
         let last = i32::try_from(labels.len() - 1)?;
-        let range = bounds(&series);
+        let range = axis_range(&series);
         let digits = digits_of(range.end - range.start);
         let mut chart = ChartBuilder::on(area)
             .caption(
@@ -107,12 +107,12 @@ pub(super) fn changes(history: &History, event: &str) -> Result<String> {
 }
 
 /// Returns a plot of one benchmark, without axes.
-pub(super) fn small(series: &Series<'_>) -> Result<String> {
-    drawn(SMALL_SIZE, |area| {
+pub(super) fn draw_small(series: &Series<'_>) -> Result<String> {
+    draw_svg(SMALL_SIZE, |area| {
         let last = i32::try_from(series.means.len().max(2) - 1)?;
         let mut chart = ChartBuilder::on(area)
             .margin(4)
-            .build_cartesian_2d(0..last, bounds(std::slice::from_ref(series)))?;
+            .build_cartesian_2d(0..last, axis_range(std::slice::from_ref(series)))?;
         for points in unbroken_parts(&series.changes()) {
             chart.draw_series(LineSeries::new(points, COLOURS[0].stroke_width(2)).point_size(2))?;
         }
@@ -121,7 +121,7 @@ pub(super) fn small(series: &Series<'_>) -> Result<String> {
 }
 
 /// Draws into an SVG.
-fn drawn(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Result<()>) -> Result<String> {
+fn draw_svg(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Result<()>) -> Result<String> {
     let mut svg = String::new();
     let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
     draw(&area)?;
@@ -138,7 +138,7 @@ fn last_change(series: &Series<'_>) -> f64 {
 }
 
 /// Returns the range of the vertical axis, which holds all changes and 0.
-fn bounds(series: &[Series<'_>]) -> Range<f64> {
+fn axis_range(series: &[Series<'_>]) -> Range<f64> {
     let changes: Vec<f64> = series.iter().flat_map(Series::changes).flatten().collect();
     let low = changes.iter().copied().fold(0.0, f64::min);
     let high = changes.iter().copied().fold(0.0, f64::max);
@@ -192,9 +192,9 @@ mod tests {
             benchmark: "a",
             means: means.iter().copied().map(Some).collect(),
         };
-        let range = bounds(&[series(&[100.0, 110.0]), series(&[100.0, 95.0])]);
+        let range = axis_range(&[series(&[100.0, 110.0]), series(&[100.0, 95.0])]);
         assert!(range.start < -5.0 && range.end > 10.0);
-        assert_eq!(bounds(&[series(&[5.0, 5.0])]), -1.0..1.0);
+        assert_eq!(axis_range(&[series(&[5.0, 5.0])]), -1.0..1.0);
         assert_eq!([20.0, 2.0, 0.0002].map(digits_of), [0, 1, 5]);
     }
 }

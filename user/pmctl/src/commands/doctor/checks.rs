@@ -7,7 +7,7 @@ use perfmon::event::OwnerKind;
 use perfmon::{Attempt, Cause, Error};
 use perfmon_core::logic::cpuid::NoPmu;
 
-use super::refuted;
+use super::missing_pmu;
 use super::trial::{LOOP_ROUNDS, Trial};
 use super::{Check, CheckedFacts, Finding, kernels};
 use crate::events::errata;
@@ -143,7 +143,7 @@ fn finding_or_early(finding: Result<Finding, Finding>) -> Finding {
 
 fn check_pmu(facts: &CheckedFacts<'_>) -> Finding {
     let (reason, fix) = match facts.pmu.capabilities() {
-        Ok(_) if refuted::is_pmu_missing(facts) => (refuted::MISSING_PMU_REASON, None),
+        Ok(_) if missing_pmu::is_pmu_missing(facts) => (missing_pmu::MISSING_PMU_REASON, None),
         Ok(capabilities) if !facts.pmu.core_kinds().is_empty() => {
             let kinds = facts.pmu.core_kinds().iter();
             let kinds: Vec<String> = kinds.map(core_kinds::describe_counters).collect();
@@ -210,7 +210,7 @@ fn check_module(facts: &CheckedFacts<'_>) -> Finding {
         if loaded {
             return Finding::good("perfmon is loaded");
         }
-        if facts.pmu.capabilities().is_err() || refuted::is_pmu_missing(facts) {
+        if facts.pmu.capabilities().is_err() || missing_pmu::is_pmu_missing(facts) {
             return Finding::unknown("perfmon is not loaded: it does not load without a PMU");
         }
         let not_loaded = "perfmon is not loaded";

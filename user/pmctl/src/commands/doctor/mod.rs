@@ -3,7 +3,7 @@
 
 mod checks;
 mod kernels;
-mod refuted;
+mod missing_pmu;
 mod trial;
 
 use std::io::Write;
@@ -110,7 +110,7 @@ pub(crate) fn doctor(machine: &Machine, output: &mut dyn Write) -> Result<u8> {
         machine,
         pmu: core_kinds::pmu_with_kinds(machine),
         hypervisor: Hypervisor::find(machine.cpuid()),
-        trials: if machine.is_here() {
+        trials: if machine.is_this_machine() {
             Trials::run()
         } else {
             Trials::none()

@@ -47,7 +47,7 @@ pub(crate) fn export(args: &Export, output: &mut Screen) -> Result<()> {
     let errors = &mut anstream::stderr().lock();
     perfdata::warn(&recording.notes, Colors::new(true), errors)?;
     if args.path().as_os_str() != "-" {
-        let (path, viewer) = (args.path().display(), args.to.viewer(args.path()));
+        let (path, viewer) = (args.path().display(), args.to.viewer_advice(args.path()));
         writeln!(output, "wrote {path}: {viewer}")?;
     }
     Ok(())

@@ -12,7 +12,7 @@ use super::Column;
 use super::cgroup_use::{CgroupUse, NamedCgroup, left_out};
 use super::scope::{CountedPlace, PlaceKind};
 use super::source::{ColumnCount, CountSource, Summands};
-use super::tasks::{conflict, groups, join, mark_or_split, open_on_each};
+use super::tasks::{conflict, group_the_ungrouped, groups, mark_or_split, open_on_each};
 use super::turns::TooMany;
 use crate::events::cgroups::concerns_one_cgroup;
 use crate::events::cpus::Cpus;
@@ -82,7 +82,7 @@ impl CgroupCounts {
             .into_iter()
             .map(to_counted_cgroup)
             .collect();
-        join(&mut events);
+        group_the_ungrouped(&mut events);
         Ok(Self {
             device: Device::open().map_err(exit::with_help)?,
             names: events.iter().map(|event| event.label.clone()).collect(),
@@ -297,7 +297,7 @@ impl CountSource for CgroupCounts {
                     continue;
                 };
                 let count = counts.as_ref().map(|counts| {
-                    ColumnCount::on_cores(counts[place], counts.running, counts.enabled)
+                    ColumnCount::without_turns(counts[place], counts.running, counts.enabled)
                 });
                 sums[first_columns[opened.cgroup] + offset].add(count);
             }

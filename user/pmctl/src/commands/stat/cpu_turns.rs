@@ -229,7 +229,7 @@ impl CpuTurns {
                 counts[*index] = Some(if self.multiplex {
                     ColumnCount::of_turns(value, ran, group_counts.enabled)
                 } else {
-                    ColumnCount::on_cores(value, ran, group_counts.enabled)
+                    ColumnCount::without_turns(value, ran, group_counts.enabled)
                 });
             }
         }

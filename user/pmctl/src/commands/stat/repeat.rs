@@ -69,7 +69,7 @@ pub(super) fn count_runs<'a>(
         let run = match run {
             Ok(run) => run,
             Err(error) => {
-                failed_run = Some(stop_at(error, &runs, repeats)?);
+                failed_run = Some(report_failed_run(error, &runs, repeats)?);
                 break;
             }
         };
@@ -86,8 +86,8 @@ pub(super) fn count_runs<'a>(
             runs.clear();
         }
     }
-    let stopped_run =
-        failed_run.or_else(|| StoppedRun::of_last(&mut runs, repeats.requested_runs()));
+    let stopped_run = failed_run
+        .or_else(|| StoppedRun::take_last_if_stopped(&mut runs, repeats.requested_runs()));
     if !repeats.shows_each {
         report.end(&runs)?;
     }
@@ -101,7 +101,7 @@ pub(super) fn count_runs<'a>(
 ///
 /// # Errors
 /// The error, if there are no such runs.
-fn stop_at(error: anyhow::Error, runs: &[Run], repeats: Repeats) -> Result<StoppedRun> {
+fn report_failed_run(error: anyhow::Error, runs: &[Run], repeats: Repeats) -> Result<StoppedRun> {
     if runs.is_empty() {
         return Err(error);
     }
@@ -148,7 +148,7 @@ pub(super) fn run_parts<'a>(
             let run = match run {
                 Ok(run) => run,
                 Err(error) => {
-                    stopped = Some(stop_at(error, &runs, repeats)?);
+                    stopped = Some(report_failed_run(error, &runs, repeats)?);
                     break 'runs;
                 }
             };
@@ -175,6 +175,7 @@ pub(super) fn run_parts<'a>(
             break;
         }
     }
-    let stopped = stopped.or_else(|| StoppedRun::of_last(&mut runs, repeats.requested_runs()));
+    let stopped =
+        stopped.or_else(|| StoppedRun::take_last_if_stopped(&mut runs, repeats.requested_runs()));
     Ok((columns, runs, stopped))
 }

@@ -66,7 +66,7 @@ impl Run {
 /// first one, so that there are no other numbers.
 #[derive(Debug)]
 pub(super) struct StoppedRun {
-    /// Number of whole runs before it.
+    /// Number of whole runs before the stopped one.
     whole_runs: usize,
     /// Number of runs that the user asked for; `None` for runs until Ctrl-C.
     requested: Option<u32>,
@@ -101,7 +101,10 @@ impl StoppedRun {
 
     /// Returns the last run if a signal asked for its end and others were to follow or have preceded it. In the latter case
     /// it is removed from `runs`.
-    pub(super) fn of_last(runs: &mut Vec<Run>, requested: Option<u32>) -> Option<Self> {
+    pub(super) fn take_last_if_stopped(
+        runs: &mut Vec<Run>,
+        requested: Option<u32>,
+    ) -> Option<Self> {
         let last = runs.last().filter(|run| run.stopped_by.is_some())?;
         let stopped = Self::after_runs(runs.len() - 1, requested, last);
         if stopped.whole_runs > 0 {
@@ -213,7 +216,7 @@ mod tests {
             ..run(&[Some(7)])
         };
         let words = |mut runs: Vec<Run>, wanted| {
-            let stopped = StoppedRun::of_last(&mut runs, wanted);
+            let stopped = StoppedRun::take_last_if_stopped(&mut runs, wanted);
             (runs.len(), stopped.map(|stopped| stopped.to_string()))
         };
         assert_eq!(

@@ -43,7 +43,7 @@ impl ColumnCount {
 
     /// Returns the count of an event that has its counter all the time. If `ran` is shorter than `enabled`, tasks were also
     /// on cores that do not have the event.
-    pub(super) fn on_cores(value: u64, ran: Duration, enabled: Duration) -> Self {
+    pub(super) fn without_turns(value: u64, ran: Duration, enabled: Duration) -> Self {
         Self {
             value,
             ran,
@@ -244,10 +244,10 @@ mod tests {
     #[test]
     fn counts_on_one_kind_of_core_are_exact() {
         let [ran, enabled] = [342, 1000].map(Duration::from_millis);
-        let never = ColumnCount::on_cores(0, Duration::ZERO, enabled);
-        let half = ColumnCount::on_cores(7, ran, enabled);
+        let never = ColumnCount::without_turns(0, Duration::ZERO, enabled);
+        let half = ColumnCount::without_turns(7, ran, enabled);
         // A task that was never on such a core, and one that has not run at all.
-        let idle = ColumnCount::on_cores(0, Duration::ZERO, Duration::ZERO);
+        let idle = ColumnCount::without_turns(0, Duration::ZERO, Duration::ZERO);
         let columns = vec![Some(vec![half, never, idle]), Some(vec![idle])];
         let expected = [
             Some(ColumnCount::whole(7, ran)),

@@ -112,7 +112,7 @@ impl TaskCounts {
             .into());
         }
         if manner.one_group {
-            join(&mut events);
+            group_the_ungrouped(&mut events);
         }
         let device = Device::open().map_err(exit::with_help)?;
         let (task_list, threads) = match scope {
@@ -307,7 +307,7 @@ impl TaskCounts {
                     if self.manner.multiplex {
                         ColumnCount::of_turns(value, ran, group_counts.enabled)
                     } else {
-                        ColumnCount::on_cores(value, ran, group_counts.enabled)
+                        ColumnCount::without_turns(value, ran, group_counts.enabled)
                     }
                 });
             }
@@ -478,7 +478,7 @@ pub(super) fn summands(threads: &[Counts], events: usize) -> Summands {
 }
 
 /// Makes one group of the events without a group, so that they are read at the same moment.
-pub(super) fn join(events: &mut [EventSpec]) {
+pub(super) fn group_the_ungrouped(events: &mut [EventSpec]) {
     for event in events {
         event.group = event.group.or(Some(OWN_GROUPS));
     }
@@ -526,7 +526,7 @@ mod tests {
         let mut events = events("r1,{r2,r3},cache-misses,{r4},{r5,cache-misses,r6},r7");
         let expected_apart: [&[usize]; 5] = [&[0], &[1, 2], &[4], &[5, 7], &[8]];
         assert_eq!(groups(&events), expected_apart);
-        join(&mut events);
+        group_the_ungrouped(&mut events);
         let expected: [&[usize]; 4] = [&[0, 8], &[1, 2], &[4], &[5, 7]];
         assert_eq!(groups(&events), expected);
         // Only groups that are not in braces are split.

@@ -52,7 +52,7 @@ pub(crate) struct Pipe<W: Write> {
     block: Vec<u8>,
     totals: RecordTotals,
     /// Records were appended since the last round ended.
-    in_round: bool,
+    has_open_round: bool,
 }
 
 impl<W: Write> Pipe<W> {
@@ -66,7 +66,7 @@ impl<W: Write> Pipe<W> {
             parts: super::parts(events),
             block: Vec::new(),
             totals: RecordTotals::default(),
-            in_round: false,
+            has_open_round: false,
         };
         pipe.block.u64(MAGIC);
         pipe.block.u64(HEADER_SIZE as u64);
@@ -139,7 +139,7 @@ impl<W: Write> Pipe<W> {
     /// Adds an appended record to the totals, and writes the block if it is full.
     fn count_record(&mut self, bytes: usize, time: Option<u64>) -> io::Result<()> {
         self.totals.add(bytes, time);
-        self.in_round = true;
+        self.has_open_round = true;
         if self.block.len() < BLOCK_SIZE {
             return Ok(());
         }
@@ -158,9 +158,9 @@ impl<W: Write> Pipe<W> {
     /// # Errors
     /// The errors of the output.
     pub(crate) fn save(&mut self) -> io::Result<()> {
-        if self.in_round {
+        if self.has_open_round {
             self.append_to_block((FINISHED_ROUND, 0), |_| {});
-            self.in_round = false;
+            self.has_open_round = false;
         }
         self.flush()
     }

@@ -24,7 +24,7 @@ struct Section {
 
 impl Section {
     /// Returns the section of `size` bytes after this one.
-    const fn then(self, size: u64) -> Self {
+    const fn next_section(self, size: u64) -> Self {
         Self {
             offset: self.offset + self.size,
             size,
@@ -212,7 +212,7 @@ impl<W: Write + Seek> Writer<W> {
 
     /// Returns the section of the records that are in the file.
     fn records_section(&self) -> Section {
-        front_section(&self.events).then(self.totals_in_file().size)
+        front_section(&self.events).next_section(self.totals_in_file().size)
     }
 
     /// Writes the end of the file. If there is no room, the last records are dropped, and `notes` get the reason.
@@ -257,8 +257,9 @@ impl<W: Write + Seek> Writer<W> {
             // The next end is a little longer than this one, since the notes contain the reason.
             let limit = room.saturating_sub(bytes.len() as u64 + END_SLACK);
             let front_bytes = front_section(&self.events);
-            let fits =
-                |sums: &RecordTotals| front_bytes.then(sums.size).end() <= limit.min(start - 1);
+            let fits = |sums: &RecordTotals| {
+                front_bytes.next_section(sums.size).end() <= limit.min(start - 1)
+            };
             let kept_count = self.written_totals.partition_point(fits);
             if kept_count == 0 {
                 self.write_header(&[])?;
@@ -292,7 +293,7 @@ impl<W: Write + Seek> Writer<W> {
         let mut id = ids_section(0);
         for event in &self.events {
             bytes.extend(event.attr.encode());
-            id = id.then(ID_SIZE);
+            id = id.next_section(ID_SIZE);
             id.encode(&mut bytes);
         }
         // Up to the records, so that the file is whole even without any.
@@ -305,9 +306,9 @@ impl<W: Write + Seek> Writer<W> {
 /// Encodes the end of the file: the sections of the features, by number, and the features.
 fn end(records: Section, features: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let mut last = records.then(SECTION_SIZE * features.len() as u64);
+    let mut last = records.next_section(SECTION_SIZE * features.len() as u64);
     for (_, content) in features {
-        last = last.then(content.len() as u64);
+        last = last.next_section(content.len() as u64);
         last.encode(&mut bytes);
     }
     for (_, content) in features {
@@ -322,13 +323,13 @@ const fn ids_section(events: u64) -> Section {
         offset: 0,
         size: HEADER_SIZE as u64,
     };
-    header.then(ID_SIZE * events)
+    header.next_section(ID_SIZE * events)
 }
 
 /// Returns the section of the events.
 fn attrs_section(events: &[Event]) -> Section {
     let events = events.len() as u64;
-    ids_section(events).then(ENTRY_SIZE as u64 * events)
+    ids_section(events).next_section(ENTRY_SIZE as u64 * events)
 }
 
 /// Returns the section in front of the records. Behind the events it has [`ENTRY_ROOM`] for each.
@@ -336,7 +337,7 @@ fn front_section(events: &[Event]) -> Section {
     let room = (ENTRY_ROOM * events.len()) as u64;
     Section {
         offset: 0,
-        size: attrs_section(events).then(room).end(),
+        size: attrs_section(events).next_section(room).end(),
     }
 }
 

@@ -28,7 +28,7 @@ use crate::system::files;
 #[derive(Default)]
 pub(crate) struct MappedFiles {
     /// The recording that is read; `None` while pmctl records.
-    past: Option<PastRecording>,
+    past_recording: Option<PastRecording>,
     /// State of each file when it was mapped first, by the file's number.
     files: Vec<FirstMappingState>,
     /// Start addresses of the kernel's image and its modules in the recording.
@@ -69,7 +69,7 @@ impl MappedFiles {
         let ids = recording.build_ids.iter().rev();
         let build_ids = ids.map(|id| (id.file.clone(), id.id.clone())).collect();
         Self {
-            past: Some(PastRecording {
+            past_recording: Some(PastRecording {
                 build_ids,
                 end: recording.end,
                 release: recording.host.release.clone(),
@@ -86,7 +86,7 @@ impl MappedFiles {
             self.kernel_addresses.entry(name).or_insert(map.start);
         }
         for path in spaces.files().skip(self.files.len()) {
-            let is_live = self.past.is_none();
+            let is_live = self.past_recording.is_none();
             let is_file = path.is_absolute() && jit::process_of(path).is_none();
             self.files.push(if is_file {
                 FirstMappingState::of(mapped::file_name(map), map, is_live)
@@ -98,7 +98,7 @@ impl MappedFiles {
 
     /// Returns the build-id of a file in the recording, if it has one.
     fn version_of(&self, name: &Path) -> FileVersion<'_> {
-        let past = self.past.as_ref();
+        let past = self.past_recording.as_ref();
         let build_id = past.and_then(|past| past.build_ids.get(name));
         FileVersion {
             build_id: build_id.map(|id| &id[..]),
@@ -108,7 +108,7 @@ impl MappedFiles {
 
     /// Returns whether the kernel's image, a module or a BPF program is still what it was in the recording.
     fn is_same_kernel_part(&self, name: &Path) -> bool {
-        if self.past.is_some() && self.is_other_kernel() {
+        if self.past_recording.is_some() && self.is_other_kernel() {
             return false;
         }
         // A name without brackets is a BPF program, whose name is unique.
@@ -128,7 +128,7 @@ impl MappedFiles {
     /// Returns whether the running kernel is another one than in the recording, or is at other addresses.
     fn is_other_kernel(&self) -> bool {
         *self.is_other_kernel.get_or_init(|| {
-            let Some(past) = &self.past else {
+            let Some(past) = &self.past_recording else {
                 return false;
             };
             let image = Path::new(KERNEL);
@@ -159,7 +159,7 @@ impl Programs for MappedFiles {
         let path = spaces.path(file);
         if path == Path::new(VDSO) {
             let id = self.version_of(path).build_id;
-            return match &self.past {
+            return match &self.past_recording {
                 Some(_) if id.is_none() && self.is_other_kernel() => Err(Absence::Replaced),
                 Some(past) => unwind::vdso(id, &past.debug_files),
                 None => Ok(path.to_owned()),
@@ -174,7 +174,7 @@ impl Programs for MappedFiles {
         // namespace. If it was changed after the recording, and the process with this number began after the recording
         // or has ended, it is the map of another process.
         if let Some(pid) = jit::process_of(path) {
-            let end = self.past.as_ref().and_then(|past| past.end);
+            let end = self.past_recording.as_ref().and_then(|past| past.end);
             let is_younger =
                 |end| FileFacts::of(path).is_some_and(|facts| !facts.is_unchanged_since(end));
             let is_other =
@@ -183,7 +183,7 @@ impl Programs for MappedFiles {
                 .then(|| path.to_owned())
                 .ok_or(Absence::Replaced);
         }
-        match &self.past {
+        match &self.past_recording {
             Some(past) => {
                 let version = self.version_of(path);
                 past.find(spaces.path_in_file_system(file), first, version)

@@ -43,9 +43,9 @@ impl DebugFiles {
     /// Returns the debug file of a program or library, which must have the same build-id.
     pub(crate) fn find(&self, path: &Path, elf: &Elf) -> Option<PathBuf> {
         let id = elf.build_id.as_deref()?;
-        let by_link = self.by_link(path, elf);
-        let candidates = self.by_build_id(id).into_iter().chain(by_link);
-        first_of(candidates, id)
+        let paths_by_debug_link = self.paths_by_debug_link(path, elf);
+        let candidates = self.by_build_id(id).into_iter().chain(paths_by_debug_link);
+        first_with_build_id(candidates, id)
     }
 
     /// Returns a path that blazesym would open beside a file with debug information, and that is no regular file. Opening a
@@ -54,7 +54,7 @@ impl DebugFiles {
         let mut package = path.as_os_str().to_owned();
         package.push(".dwp");
         let elf = Elf::read(path).unwrap_or_default();
-        let mut candidates = iter::once(package.into()).chain(self.by_link(path, &elf));
+        let mut candidates = iter::once(package.into()).chain(self.paths_by_debug_link(path, &elf));
         candidates.find(|path: &PathBuf| path.metadata().is_ok_and(|facts| !facts.is_file()))
     }
 
@@ -98,7 +98,7 @@ impl DebugFiles {
     }
 
     /// Returns the paths at which the debug file named by the program's `.gnu_debuglink` may be.
-    fn by_link(&self, path: &Path, elf: &Elf) -> Vec<PathBuf> {
+    fn paths_by_debug_link(&self, path: &Path, elf: &Elf) -> Vec<PathBuf> {
         let path = path.canonicalize();
         let folder = path.as_deref().ok().and_then(Path::parent);
         let (Some(name), Some(folder)) = (&elf.debug_link, folder) else {
@@ -115,7 +115,7 @@ impl DebugFiles {
 }
 
 /// Returns the first of these files that has this build-id and a symbol table.
-fn first_of(mut paths: impl Iterator<Item = PathBuf>, id: &[u8]) -> Option<PathBuf> {
+fn first_with_build_id(mut paths: impl Iterator<Item = PathBuf>, id: &[u8]) -> Option<PathBuf> {
     paths.find(|path| Elf::read_version(path, id).is_some_and(|version| version.has_table))
 }
 

@@ -80,7 +80,7 @@ pub(super) fn without_modules(name: &str) -> Option<PlainName> {
         }
     }
     mangled += rest;
-    (has_module && !refers_back(rest)).then_some(PlainName { mangled, last })
+    (has_module && !has_back_reference(rest)).then_some(PlainName { mangled, last })
 }
 
 /// Splits off the name of a module with its partition; empty if there is none.
@@ -109,7 +109,7 @@ fn take_source_name(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns whether a mangled name may have a number of an earlier part, such as `S1_`.
-fn refers_back(text: &str) -> bool {
+fn has_back_reference(text: &str) -> bool {
     let is_digit = |c: char| c.is_ascii_digit() || c.is_ascii_uppercase();
     let mut parts = text.split('S').skip(1);
     parts.any(|part| part.trim_start_matches(is_digit).starts_with('_'))

@@ -44,7 +44,9 @@ impl<'a> RecordedFiles<'a> {
         let located_file = self.debug_files.locate(path, version);
         match located_file.map(|located_file| located_file.path) {
             // Without build-id and facts, only the file's age can tell whether it was replaced.
-            Err(Absence::Unknown) if is_older(path, self.recording.end) => Ok(path.to_owned()),
+            Err(Absence::Unknown) if is_unchanged_since(path, self.recording.end) => {
+                Ok(path.to_owned())
+            }
             located_file => located_file,
         }
     }
@@ -57,7 +59,7 @@ impl Programs for RecordedFiles<'_> {
 }
 
 /// Returns whether a file has not been written to since a recording ended, as far as is known.
-fn is_older(path: &Path, end: Option<SystemTime>) -> bool {
+fn is_unchanged_since(path: &Path, end: Option<SystemTime>) -> bool {
     let change_time = fs::metadata(path).and_then(|facts| facts.modified());
     match (change_time, end) {
         (Ok(change_time), Some(end)) => change_time <= end,

@@ -69,7 +69,7 @@ impl History {
                 let overlaps = |old: &Map| old.start < new.end && new.start < range(old).end;
                 if maps.iter().any(overlaps) {
                     let older = mem::take(maps).into_iter();
-                    maps.extend(older.flat_map(|old| remains(old, map)));
+                    maps.extend(older.flat_map(|old| remaining_parts(old, map)));
                 }
                 maps.push(map.clone());
             }
@@ -149,7 +149,7 @@ fn range(map: &Map) -> Range<u64> {
 }
 
 /// Returns the parts of a mapping that a newer one does not replace.
-fn remains(old: Map, new: &Map) -> impl Iterator<Item = Map> + use<> {
+fn remaining_parts(old: Map, new: &Map) -> impl Iterator<Item = Map> + use<> {
     parts_outside(range(&old), &range(new)).map(move |part| Map {
         start: part.start,
         length: part.end - part.start,

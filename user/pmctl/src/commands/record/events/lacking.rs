@@ -50,7 +50,7 @@ impl Refusals {
     ///
     /// # Errors
     /// The first refusal of an event that no CPU has.
-    pub(super) fn of_some_cpus(mut self) -> Result<LackingCpus, Error> {
+    pub(super) fn into_lacking_cpus(mut self) -> Result<LackingCpus, Error> {
         self.first.retain(|event, _| !self.taken.contains(event));
         match self.first.pop_first() {
             Some((_, error)) => Err(error),
@@ -85,7 +85,7 @@ mod tests {
             filter(refused(Cause::Forbidden), (1, 0)),
             Err(Cause::Forbidden)
         );
-        let lacking = refusals.of_some_cpus();
+        let lacking = refusals.into_lacking_cpus();
         assert_eq!(lacking.ok(), Some(LackingCpus::from([(0, vec![1, 2])])));
 
         let mut refusals = Refusals::default();
@@ -95,7 +95,7 @@ mod tests {
         }
         // A thread that has ended meanwhile.
         assert_eq!(refusals.filter(Ok(false), (0, 2)).ok(), Some(false));
-        let error = refusals.of_some_cpus().map_err(|error| error.cause);
+        let error = refusals.into_lacking_cpus().map_err(|error| error.cause);
         assert_eq!(error, Err(Cause::NoSuchEvent));
     }
 }

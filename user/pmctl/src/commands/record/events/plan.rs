@@ -48,7 +48,7 @@ fn default_event(options: &EventOptions) -> String {
 /// Returns the event that is sampled without -e, with `:P` if it can be precise.
 fn default_event_text(options: &EventOptions) -> String {
     let event = default_event(options);
-    if !precision::goes_with(options) {
+    if !precision::is_possible_with(options) {
         return event;
     }
     let separator = if event.contains(':') { "" } else { ":" };

@@ -39,7 +39,7 @@ const CONFLICTS: &[Conflict] = &[
 ];
 
 /// Returns whether precise samples go with the options.
-pub(super) fn goes_with(options: &EventOptions) -> bool {
+pub(super) fn is_possible_with(options: &EventOptions) -> bool {
     !CONFLICTS.iter().any(|(conflicts, _)| conflicts(options))
 }
 

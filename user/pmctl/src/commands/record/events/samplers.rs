@@ -316,7 +316,7 @@ impl Samplers {
         Ok(Opened {
             rings,
             dummies: dummy_rings,
-            lacking: refusals.of_some_cpus()?,
+            lacking: refusals.into_lacking_cpus()?,
         })
     }
 

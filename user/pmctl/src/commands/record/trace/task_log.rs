@@ -36,7 +36,7 @@ struct ProcSnapshot {
     /// Mappings of the process when they were read last.
     memory: Vec<Record>,
     /// Mappings of all processes, by the records so far.
-    spaces: AddressSpaces,
+    address_spaces: AddressSpaces,
 }
 
 impl TaskLog {
@@ -50,7 +50,7 @@ impl TaskLog {
                 TaskSource::Proc(Box::new(ProcSnapshot {
                     clock: Clock::Pairs(Vec::new()),
                     memory: Vec::new(),
-                    spaces: AddressSpaces::default(),
+                    address_spaces: AddressSpaces::default(),
                 }))
             }
         };
@@ -99,7 +99,7 @@ impl TaskLog {
     pub(super) fn take_records(&mut self) -> Vec<Record> {
         if let TaskSource::Proc(snapshot) = &mut self.source {
             for record in &self.new_records {
-                snapshot.spaces.apply(record);
+                snapshot.address_spaces.apply(record);
             }
         }
         mem::take(&mut self.new_records)
@@ -116,7 +116,7 @@ impl TaskLog {
         let task = match &self.source {
             TaskSource::Perf(sideband) => sideband.tasks.task_at(stamp.cpu, stamp.time),
             TaskSource::Proc(_) if is_kernel(ip) => None,
-            TaskSource::Proc(snapshot) => snapshot.spaces.only_owner(ip).map(Task::leader),
+            TaskSource::Proc(snapshot) => snapshot.address_spaces.only_owner(ip).map(Task::leader),
         };
         task.unwrap_or(Task::UNKNOWN)
     }
@@ -186,7 +186,7 @@ mod tests {
             source: TaskSource::Proc(Box::new(ProcSnapshot {
                 clock: Clock::Pairs(Vec::new()),
                 memory: Vec::new(),
-                spaces: AddressSpaces::default(),
+                address_spaces: AddressSpaces::default(),
             })),
             new_records: vec![Record { stamp, body }],
             process: None,

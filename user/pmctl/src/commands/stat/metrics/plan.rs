@@ -94,7 +94,7 @@ fn pack_into_runs(
         name: "-e".to_owned(),
         events,
     }];
-    items.extend(metrics.iter().map(CountableMetric::to_pack));
+    items.extend(metrics.iter().map(CountableMetric::driver_events));
     let mut packed = pack(&items, (!args.multiplex).then_some(supply));
     packed.runs.retain(|run| !run.is_empty());
     if packed.runs.is_empty() {
@@ -202,7 +202,7 @@ impl CountableMetric {
     }
 
     /// Returns the events of the driver, to distribute them to runs.
-    fn to_pack(&self) -> MetricEvents {
+    fn driver_events(&self) -> MetricEvents {
         MetricEvents {
             name: self.metric.name.to_owned(),
             events: self
