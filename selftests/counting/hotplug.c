@@ -167,8 +167,8 @@ TEST_F(hotplug, hotplugging_thread_loses_no_count)
 }
 
 /*
- * Takes the CPU offline and online until asked to stop, but @least to @most rounds. The condition
- * has no && and ||, so that each round executes the same number of instructions.
+ * Takes the CPU offline and online until asked to stop, in at least @least and at most @most rounds.
+ * The condition has no && and ||, so that each round executes the same number of instructions.
  */
 static void hotplug_until_stopped(int online, struct shared_results *s, long least,
 				 long most)
@@ -183,7 +183,7 @@ static void hotplug_until_stopped(int online, struct shared_results *s, long lea
 	} while (!((stop & (s->rounds >= least)) | (s->rounds >= most)));
 }
 
-static __s64 count_switching(FIXTURE_DATA(hotplug) *self, long rounds)
+static __s64 count_hotplug_calls(FIXTURE_DATA(hotplug) *self, long rounds)
 {
 	int err = pmc_reset(self->fd, 0);
 
@@ -200,7 +200,7 @@ static __s64 count_switching(FIXTURE_DATA(hotplug) *self, long rounds)
  * Executes loop(@n) @loops times, while another process takes the CPU offline and online. Checks
  * after each loop that the value has grown by the loop's instructions.
  */
-static __s64 count_while_switched(FIXTURE_DATA(hotplug) *self, int loops,
+static __s64 count_during_hotplug(FIXTURE_DATA(hotplug) *self, int loops,
 				  unsigned long n)
 {
 	struct shared_results *s = self->shared;
@@ -248,16 +248,16 @@ TEST_F(hotplug, process_beside_a_hotplugging_one_loses_no_count)
 
 	ASSERT_EQ(0, pin_to_cpu(self->home));
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
-	value = count_switching(self, 2);
-	per_round = count_switching(self, 3) - value;
+	value = count_hotplug_calls(self, 2);
+	per_round = count_hotplug_calls(self, 3) - value;
 	ASSERT_LT(0, per_round);
-	ASSERT_EQ(value + 2 * per_round, count_switching(self, 4));
+	ASSERT_EQ(value + 2 * per_round, count_hotplug_calls(self, 4));
 
-	value = count_while_switched(self, 100, 1000);
+	value = count_during_hotplug(self, 100, 1000);
 	overhead = value - 100 * LOOP_INSNS * 1000 -
 		   self->shared->rounds * per_round;
 	for (i = 0; i < 3; i++) {
-		value = count_while_switched(self, 100, N);
+		value = count_during_hotplug(self, 100, N);
 		EXPECT_EQ((__s64)(100 * LOOP_INSNS * N) + overhead +
 			  self->shared->rounds * per_round, value);
 		EXPECT_EQ(0, self->shared->failed);

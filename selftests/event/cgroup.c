@@ -163,7 +163,7 @@ static int open_task(struct __test_metadata *_metadata, const struct target *t)
 }
 
 /* Makes the cgroup ROOT/@number, and starts a target in it on any CPU. */
-static void start_in(struct __test_metadata *_metadata, FIXTURE_DATA(cgroup) *self, int number)
+static void start_targets_in(struct __test_metadata *_metadata, FIXTURE_DATA(cgroup) *self, int number)
 {
 	ASSERT_EQ(0, mkdir(cgroup_path(number), 0755));
 	ASSERT_EQ(0, target_start_on(&self->target[number], &self->cpus, false));
@@ -175,7 +175,7 @@ TEST_F(cgroup, tasks_of_a_cgroup_are_counted)
 	__s64 before, least, count;
 	int fd, task, k;
 
-	start_in(_metadata, self, 0);
+	start_targets_in(_metadata, self, 0);
 	fd = open_cgroup(_metadata, cgroup_path(0), -1);
 	task = open_task(_metadata, &self->target[0]);
 	EXPECT_EQ(0, event_count(fd));
@@ -206,7 +206,7 @@ TEST_F(cgroup, counts_of_all_cpus_add_up)
 	int all, of[CPU_SETSIZE], cpu, cpus = sysconf(_SC_NPROCESSORS_ONLN), k;
 	__s64 sum;
 
-	start_in(_metadata, self, 0);
+	start_targets_in(_metadata, self, 0);
 	all = open_cgroup(_metadata, cgroup_path(0), -1);
 	for (cpu = 0; cpu < cpus; cpu++)
 		of[cpu] = open_cgroup(_metadata, cgroup_path(0), cpu);
@@ -229,7 +229,7 @@ TEST_F(cgroup, cgroup_counts_its_descendants)
 {
 	int fd[3], task[2], i;
 
-	start_in(_metadata, self, 0);
+	start_targets_in(_metadata, self, 0);
 	ASSERT_EQ(0, mkdir(child_cgroup_path(0, 0), 0755));
 	ASSERT_EQ(0, target_start(&self->target[1], self->cpu, false));
 	move_to(_metadata, child_cgroup_path(0, 0), self->target[1].pid);
@@ -357,7 +357,7 @@ TEST_F(cgroup, task_that_moves_while_it_runs_is_counted_once)
 {
 	int i;
 
-	start_in(_metadata, self, 0);
+	start_targets_in(_metadata, self, 0);
 	for (i = 0; i < 2; i++)
 		ASSERT_EQ(0, mkdir(child_cgroup_path(0, i), 0755));
 	expect_moves_count_once(_metadata, self, move_to);
@@ -442,7 +442,7 @@ TEST_F(cgroup, cgroup_that_is_removed_keeps_its_count)
 	__s64 count;
 	int fd;
 
-	start_in(_metadata, self, 0);
+	start_targets_in(_metadata, self, 0);
 	fd = open_cgroup(_metadata, cgroup_path(0), -1);
 	ASSERT_EQ(0, target_run_job(&self->target[0], (struct job) { .n = N, .pieces = 1 }));
 	count = event_count(fd);
@@ -457,7 +457,7 @@ TEST_F(cgroup, cgroup_that_is_removed_keeps_its_count)
 	EXPECT_EQ(0, event_count(fd));
 	close(fd);
 	/* A new cgroup with the same name is another cgroup. */
-	start_in(_metadata, self, 0);
+	start_targets_in(_metadata, self, 0);
 	fd = open_cgroup(_metadata, cgroup_path(0), -1);
 	ASSERT_EQ(0, target_run_job(&self->target[0], (struct job) { .n = N, .pieces = 1 }));
 	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(fd));
@@ -470,7 +470,7 @@ TEST_F(cgroup, disabled_event_counts_nothing)
 	__s64 count;
 	int fd;
 
-	start_in(_metadata, self, 0);
+	start_targets_in(_metadata, self, 0);
 	fd = open_cgroup(_metadata, cgroup_path(0), -1);
 	ASSERT_EQ(0, target_run_job(&self->target[0], job));
 	ASSERT_EQ(0, event_disable(fd));

@@ -179,7 +179,7 @@ TEST_F(event, lost_record_has_the_id_of_the_event)
 		if (s->record.header.type != PERF_RECORD_LOST)
 			continue;
 		records++;
-		EXPECT_TRUE(sampler_ends_well(s, 2, gettid()));
+		EXPECT_TRUE(sampler_has_right_trailer(s, 2, gettid()));
 		EXPECT_EQ(event_id(s->fd), s->record.words[0]);
 		EXPECT_EQ(read_count_and_lost(_metadata, s->fd).lost, s->record.words[1]);
 	}

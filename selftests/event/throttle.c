@@ -173,7 +173,7 @@ TEST_F(throttle, throttle_records_have_the_id_of_the_event)
 				continue;
 			throttles += r->header.type == PERF_RECORD_THROTTLE;
 			unthrottles += r->header.type == PERF_RECORD_UNTHROTTLE;
-			EXPECT_TRUE(sampler_ends_well(s, 3, gettid()));
+			EXPECT_TRUE(sampler_has_right_trailer(s, 3, gettid()));
 			EXPECT_LT(last, r->words[0]);
 			last = r->words[0];
 			EXPECT_EQ(id, r->words[1]);

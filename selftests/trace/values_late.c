@@ -45,7 +45,7 @@ FIXTURE_TEARDOWN(values_late)
 }
 
 /* Returns the number of temperatures that CPU @cpu has recorded. */
-static __u64 temperatures(struct __test_metadata *_metadata, const struct trace *t, int cpu)
+static __u64 count_temperatures(struct __test_metadata *_metadata, const struct trace *t, int cpu)
 {
 	struct trace_sums sums;
 
@@ -64,18 +64,18 @@ TEST_F(values_late, next_cpu_of_the_core_records_its_values)
 	ASSERT_EQ(0, trace_stage(t, &config));
 	ASSERT_EQ(0, trace_loop(t, 1000));
 	EXPECT_EQ(PERFMON_BUFFER_FLAG_NOT_TRACED, t->buffer[LATE_CPU]->flags);
-	EXPECT_EQ(1ULL, temperatures(_metadata, t, LATE_SIBLING));
+	EXPECT_EQ(1ULL, count_temperatures(_metadata, t, LATE_SIBLING));
 	/* The first core records its temperature once, too. */
-	EXPECT_EQ(1ULL, temperatures(_metadata, t, 0));
-	EXPECT_EQ(0ULL, temperatures(_metadata, t, 1));
+	EXPECT_EQ(1ULL, count_temperatures(_metadata, t, 0));
+	EXPECT_EQ(0ULL, count_temperatures(_metadata, t, 1));
 	ASSERT_EQ(0, trace_free(t));
 
 	/* With buffers for all CPUs, the first CPU of the core records. */
 	ASSERT_EQ(0, trace_alloc(t, self->fd, PAGES));
 	ASSERT_EQ(0, trace_stage(t, &config));
 	ASSERT_EQ(0, trace_loop(t, 1000));
-	EXPECT_EQ(1ULL, temperatures(_metadata, t, LATE_CPU));
-	EXPECT_EQ(0ULL, temperatures(_metadata, t, LATE_SIBLING));
+	EXPECT_EQ(1ULL, count_temperatures(_metadata, t, LATE_CPU));
+	EXPECT_EQ(0ULL, count_temperatures(_metadata, t, LATE_SIBLING));
 }
 
 TEST_HARNESS_MAIN

@@ -210,7 +210,7 @@ impl MiscEvent {
 
 /// Returns a set of values with bit n for event n of `PERFMON_GROUP_MISC`.
 #[must_use]
-pub const fn by_number(set: u16) -> u64 {
+pub const fn event_number_mask(set: u16) -> u64 {
     (set as u64) << FIRST_NUMBER
 }
 
@@ -373,8 +373,8 @@ mod tests {
     #[test]
     fn numbers_of_fuchsia_have_no_value() {
         assert!((0..32).all(|number| MiscEvent::new(number).is_none()));
-        assert_eq!(by_number(MiscEvent::EnergyPackage.bit()), 1 << 32);
-        assert_eq!(by_number(MiscEvent::Mperf.bit()), 1 << 41);
+        assert_eq!(event_number_mask(MiscEvent::EnergyPackage.bit()), 1 << 32);
+        assert_eq!(event_number_mask(MiscEvent::Mperf.bit()), 1 << 41);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! The calls that describe the PMU to programs.
 
 use super::Trace;
-use crate::{abi, logic::values::by_number, pmu, sys::mappings};
+use crate::{abi, logic::values::event_number_mask, pmu, sys::mappings};
 use kernel::{cpu::nr_cpu_ids, prelude::*};
 
 /// Serves `IOCTL_PERFMON_GET_PROPERTIES`: returns the numbers and widths of counters.
@@ -53,7 +53,7 @@ pub(crate) fn get_info(_trace: &Trace) -> Result<abi::perfmon_info> {
         nr_cpu_ids: nr_cpu_ids(),
         flags: 0,
         features: u64::from(features),
-        misc_events: by_number(pmu.capabilities.values),
+        misc_events: event_number_mask(pmu.capabilities.values),
         reserved: [0; 5],
     })
 }

@@ -151,7 +151,7 @@ void sampler_close(struct sampler *s)
 	s->fd = -1;
 }
 
-bool sampler_ends_well(const struct sampler *s, size_t words, pid_t tid)
+bool sampler_has_right_trailer(const struct sampler *s, size_t words, pid_t tid)
 {
 	const struct perf_event_header *h = &s->record.header;
 	__u64 id = event_id(s->fd);

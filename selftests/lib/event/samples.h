@@ -69,7 +69,7 @@ void sampler_close(struct sampler *s);
  * Returns whether the last record has @words of its own and then a trailer with the ids of
  * the event and of thread @tid of this process. The event has sample_id_all and ALL_TRAILER_PARTS.
  */
-bool sampler_ends_well(const struct sampler *s, size_t words, pid_t tid);
+bool sampler_has_right_trailer(const struct sampler *s, size_t words, pid_t tid);
 
 /* Sums over the records of a ring. */
 struct sample_sums {
