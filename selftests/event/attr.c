@@ -271,7 +271,7 @@ TEST_F(event, raw_event_has_the_modes_of_the_attr)
 	attr.exclude_kernel = 0;
 	fd = variant->maker->open(&attr, 0, -1, -1, 0);
 	ASSERT_LE(0, fd);
-	/* Interrupts count, too, of which there are many if the host is busy: then once more. */
+	/* Interrupts count, too. If the host is busy, there are many: then the loop is counted again. */
 	for (i = 0, value = LOOP_INSNS * 1000000; i < 20 && value >= LOOP_INSNS * 1000000; i++)
 		value = event_loop_count(fd, 1000000);
 	EXPECT_LT(0, value);

@@ -104,7 +104,7 @@ static void make_and_remove_cgroups(int online)
 		must_not_fail(rmdir(ATTACKER "/in") ? -errno : 0);
 		must_not_fail(rmdir(ATTACKER) ? -errno : 0);
 		close(event);
-		/* Leaves the locks to the tree, whose moves take them, too. */
+		/* Leaves time for the tree's moves, which take the same locks. */
 		usleep(20000);
 	}
 }
@@ -140,7 +140,7 @@ static void move_between_cgroups_with_events(int online)
 		}
 		rmdir(ATTACKER "/in");
 		rmdir(ATTACKER);
-		/* Leaves the locks to the tree, whose moves take them, too. */
+		/* Leaves time for the tree's moves, which take the same locks. */
 		usleep(20000);
 	}
 }

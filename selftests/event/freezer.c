@@ -96,7 +96,7 @@ static bool freeze_in_loop(struct __test_metadata *_metadata, const struct targe
 	ASSERT_EQ(0, write_file(GROUP "/cgroup.freeze", "1"));
 	while (!is_frozen())
 		usleep(100);
-	/* It says that it is frozen before it leaves its CPU. */
+	/* The cgroup is reported as frozen before the target leaves its CPU. */
 	EXPECT_EQ(0, target_wait_until_off_cpu(t));
 	if (!target_is_done(t))
 		return true;

@@ -105,7 +105,7 @@ static int try_open(const struct event_maker *maker, pid_t pid)
 	return fd < 0 ? fd : close(fd);
 }
 
-/* Starts a child, in the same domain or with the further rules @more. It counts its parent. */
+/* Starts a child that counts its parent, in the same domain or with the further rules @more. */
 static pid_t start_child(const struct event_maker *maker, const struct domain_rules *more,
 			 struct open_results *a)
 {

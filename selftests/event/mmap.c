@@ -581,7 +581,7 @@ TEST_F(mmap, probes_are_removed_although_events_are_opened)
 	EXPECT_EQ(2, mapping_probes());
 	close(fd);
 	attr.mmap2 = 0;
-	/* They are removed a second later, or when a busy host comes to it. */
+	/* The probes are removed a second later, or even later on a busy host. */
 	for (i = 0; i < 600 && mapping_probes(); i++) {
 		fd = makers[PERFMON]->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 		ASSERT_LE(0, fd);

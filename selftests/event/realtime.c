@@ -26,8 +26,9 @@
 #define SAMPLED	1000000007UL
 
 /*
- * The longest time with events of the module may be this FACTOR of that with events of perf, and
- * FLOOR seconds more: the host is busy, and the kernel itself needs turns on the CPUs.
+ * The limit for the longest time with events of the module: FACTOR times the longest time with
+ * events of perf, and FLOOR seconds. The host is busy, and the kernel itself needs turns on the
+ * CPUs.
  */
 #define FACTOR		3
 #define FLOOR		2.0

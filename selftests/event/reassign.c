@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Events move to other counters to make room for a new event that few counters can count. A
- * new event of a task is refused only if no assignment of counters to all its events exists;
- * and what moves counts on exactly.
+ * new event of a task is refused only if no assignment of counters to all its events exists.
+ * Events that move keep their counts exact.
  */
 #include <cpuid.h>
 #include <errno.h>

@@ -118,8 +118,8 @@ static void wait_in_clone3(__u64 flags, int fd)
 }
 
 /*
- * Waits until a child has exited, a minute at least. Returns whether it has. It takes less than a
- * second, but the host may be busy.
+ * Waits until a child has exited, for at least a minute, since the host may be busy. An exit takes
+ * less than a second. Returns whether the child has exited.
  */
 static bool wait_for_exit(pid_t pid)
 {

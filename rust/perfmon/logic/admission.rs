@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The choice of a counter for an event; EBUSY if the event can have no counter.
 //!
-//! A fixed-function counter comes first, because it can count nothing else. Next is a counter that already counts the
-//! same encoding for other descriptors: sharing it leaves the free counters to other programs. Next is a counter of
-//! events of the same scope, which count at other times or on other CPUs, since events of another scope can't have that
-//! counter. Last is a free counter. General counters are taken from the top, because traces take the lowest, and
-//! because events that are limited to some counters are mostly limited to the lowest.
+//! The counters are tried in this order:
+//!
+//! 1. The fixed-function counter of the event, because it can count nothing else.
+//! 2. A counter that already counts the same encoding for other descriptors: sharing it leaves the free counters to
+//!    other programs.
+//! 3. A counter of events of the same kind of target, which count at other times or on other CPUs. Events of another
+//!    kind could not use that counter.
+//! 4. A free counter.
+//!
+//! General counters are taken from the top, because traces take the lowest, and because events that are limited to some
+//! counters are mostly limited to the lowest.
 //!
 //! An event that [takes turns](super::turns) may also have the counters on which other events of its task or CPU take
 //! turns. The event is admitted even if it can have only these counters.

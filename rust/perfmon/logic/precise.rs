@@ -144,12 +144,12 @@ pub fn closest_period(period: u64, select: EventSelect, capabilities: &Capabilit
 }
 
 /// The smallest number of records of a counter of kernel mode that causes an interrupt. With the shortest period, so many
-/// records need more instructions than the handler of Linux perf that may run in the same NMI, and would take the
-/// interrupt and the records for perf's own.
+/// records need more instructions than the handler of Linux perf has. That handler may run in the same NMI, and would
+/// take an interrupt in it, and the records, for perf's own.
 const MIN_RECORDS: u64 = 16;
 
-/// Returns the number of records in the buffer at which an interrupt is due while a sample is late: the next record, which
-/// may be the late one, unless counters of kernel mode, `kernel_counters` in number, write records, too.
+/// Returns the number of records in the buffer at which an interrupt is due while a sample is late: one record, since it
+/// may be the late sample, or [`MIN_RECORDS`] for each of the `kernel_counters` counters of kernel mode.
 #[must_use]
 pub const fn records_to_interrupt_if_late(kernel_counters: u32) -> u64 {
     if kernel_counters == 0 {

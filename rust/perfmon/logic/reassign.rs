@@ -10,8 +10,8 @@ use super::counter::{each, highest, CounterId, MAX_COUNTERS};
 /// Moves of events from counter to counter.
 #[derive(Clone, Copy, Debug)]
 pub struct Moves {
-    /// The counter that becomes free, those to which the events of the counter before move, and the counter that is free
-    /// now.
+    /// The counters in the order of the moves: events move from each to the next one. The first counter becomes free, and
+    /// the last one is free before.
     path: [CounterId; MAX_COUNTERS],
     /// The number of counters in `path`.
     len: usize,
@@ -60,8 +60,8 @@ pub fn find_moves(wanted: u64, free: u64, targets_of: impl Fn(CounterId) -> u64)
     None
 }
 
-/// Returns the moves by which the events of `counter` move to `free`, and those of the counters before it as `previous`
-/// says.
+/// Returns the moves that make the first counter of a path free. The path ends with `counter`, whose events move to
+/// `free`; `previous` has the counter before each counter of the path.
 fn moves_to_free(
     counter: CounterId,
     free: CounterId,

@@ -249,8 +249,8 @@ impl CounterUsers {
         !self.are_all_of(TargetKind::Task) && !self.are_all_of(TargetKind::Cpu)
     }
 
-    /// Returns the event select of an event, on each kind of core. It is that of all events that
-    /// [may count at once](Self::may_overlap).
+    /// Returns the event select of one of the events, on each kind of core. Events that
+    /// [may count at once](Self::may_overlap) all have the same event select.
     #[must_use]
     pub fn encodings(&self) -> Encodings {
         let [(first, _), ..] = self.encodings.counted;

@@ -184,8 +184,8 @@ pub(crate) fn clear_records(here: ThisCpu<'_>) {
     }
 }
 
-/// Ends the use of a [`start`]. The last user's end restores the registers, and empties the records, so that other
-/// programs can't read them.
+/// Ends one use of the branch records, which [`start`] began. The end of the last use restores the registers, and empties
+/// the records, so that other programs can't read them.
 pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu) {
     let (percpu, msrs) = (here.percpu(), &pmu.registers.branches);
     let saved = &percpu.branches;

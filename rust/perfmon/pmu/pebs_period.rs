@@ -71,8 +71,8 @@ impl Pmu {
         });
     }
 
-    /// Shortens the period of an event whose last sample was `elapsed` cycles ago: the next sample comes after the
-    /// events that the present rate gives in one `interval`, and stands for the events before, too.
+    /// Shortens the period of an event whose last sample was `elapsed` cycles ago. The next sample comes after as many
+    /// events as occur in one `interval` at the present rate, and its period includes the events since the last sample.
     fn shorten_precise_period(
         &self,
         here: ThisCpu<'_>,

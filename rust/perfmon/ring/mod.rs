@@ -236,8 +236,8 @@ impl Ring {
         self.begin_many(words, 1).map(|(record, _)| record)
     }
 
-    /// Begins the number of records of `words` words that there is room for, at most `max_count`, to be written as one
-    /// [`Record`]. Returns the `Record` and the number.
+    /// Begins several records of `words` words each: as many as there is room for, at most `max_count`. Returns one
+    /// [`Record`] to write all of them, and their number.
     #[inline(always)]
     fn begin_many(&self, words: usize, max_count: u64) -> Option<(Record<'_>, u64)> {
         // The flags are checked before the page is written, which may belong to another ring once this one has ended.

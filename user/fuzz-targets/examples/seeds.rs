@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes what the fuzzer begins with into `fuzz/seeds`: `cargo run -p fuzz-targets --example seeds`.
+//! Writes the inputs that the fuzzer begins with into `fuzz/seeds`: `cargo run -p fuzz-targets --example seeds`.
 //!
-//! Besides these, there is in the folders what the fuzzer has found once.
+//! The folders also contain inputs for which the fuzzer has found a fault.
 
 use std::fs;
 use std::io;

@@ -158,8 +158,8 @@ fn is_fixed(id: u16) -> bool {
     EventId(id).group() == abi::PERFMON_GROUP_FIXED
 }
 
-/// Asks the driver for a config. What it takes breaks no rule, has a counter for each event and room in a buffer; what
-/// it refuses breaks the rule that it names. The library agrees with it.
+/// Asks the driver for a config. A config that the driver accepts breaks no rule, has a counter for each event and room in
+/// a buffer. A config that it refuses breaks the rule that the error names. The library accepts and refuses the same.
 ///
 /// # Panics
 /// If that is not so.
@@ -219,7 +219,7 @@ fn accepted(asked: &Asked, config: &Config) {
 
     match Library::from_abi(&asked.raw) {
         Ok(library) => assert_eq!(library.to_abi().as_bytes(), asked.raw.as_bytes()),
-        // The driver counts in no mode what has none; with the library that can't be said.
+        // The driver accepts an event without modes, which never counts. The library has no such events.
         Err(ConfigError { problem, .. }) => assert_eq!(problem, ConfigProblem::NoModes),
     }
 }

@@ -25,7 +25,7 @@ pub const TARGETS: [Target; 5] = [
     ("select", select),
 ];
 
-/// Reads the text after `-e`; what is no UTF-8 can't be one.
+/// Parses the text after `-e`. Bytes that are not UTF-8 are no such text.
 pub fn events(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         pmctl::fuzz::events(text);

@@ -50,8 +50,8 @@ pub(super) const REDWOOD_COVE: Core = Core {
 /// The bits of the registers of offcore responses.
 const OFFCORE: u64 = 0x3f_ffff_ffff;
 
-/// Returns the events of Redwood, Lion and Cougar Cove that need an extra register. `offcore` are the bits of those of
-/// offcore responses, `mispredictions` the values for mispredicted branches.
+/// Returns the events of Redwood, Lion and Cougar Cove that need an extra register. `offcore` are the bits that the
+/// registers of offcore responses have, `mispredictions` the values for mispredicted branches.
 pub(super) const fn extra_register_events(offcore: u64, mispredictions: u64) -> [ExtraEvents; 7] {
     [
         offcore_0(0x012a, offcore),

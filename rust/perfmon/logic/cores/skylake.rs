@@ -45,7 +45,8 @@ pub(super) const ICE_LAKE: Core = Core {
     ..Core::EMPTY
 };
 
-/// Returns the events of both cores that need an extra register. `offcore` are the bits of those of offcore responses.
+/// Returns the events of both cores that need an extra register. `offcore` are the bits that the registers of offcore
+/// responses have.
 const fn extra_register_events(offcore: u64) -> [ExtraEvents; 4] {
     [
         offcore_0(0x01b7, offcore),

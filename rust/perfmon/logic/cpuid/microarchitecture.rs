@@ -111,7 +111,8 @@ impl Processor {
         /// The kinds in leaf 0x1a, EAX[31:24].
         const BIG: u32 = 0x40;
         const SMALL: u32 = 0x20;
-        /// The model of a small core in EAX[23:0]: Crestmont, which low-power islands have beside Skymont, too.
+        /// The model of a small core in EAX[23:0]: Crestmont. A low-power island has Crestmont even if the other small
+        /// cores are Skymont.
         const CRESTMONT: u32 = 2;
 
         let leaf = self.core_kind.eax;

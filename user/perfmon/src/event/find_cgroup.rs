@@ -50,10 +50,10 @@ impl Cgroup {
         Self::open(mount.join(strip_mount(name, &mount)))
     }
 
-    /// Returns where this process sees the cgroups mounted that perf counts, and whose ids samples have
-    /// ([`Builder::cgroup_ids`](super::Builder::cgroup_ids)): those of version 1 with the controller `perf_event`, where
-    /// that is mounted, and else those of version 2. Of several mounts, the one with the highest root wins, as it shows the
-    /// most cgroups.
+    /// Returns the mount point of the cgroups that perf counts. Their ids are also the ids in samples
+    /// ([`Builder::cgroup_ids`](super::Builder::cgroup_ids)). They are the cgroups of version 1 with the controller
+    /// `perf_event`, where that is mounted, and otherwise the cgroups of version 2. Of several mounts, the one with the
+    /// highest root wins, as it shows the most cgroups.
     ///
     /// # Errors
     /// [`Cause::NoCgroupMount`], or [`Cause::CgroupVersion1`] if only others of version 1 are mounted.

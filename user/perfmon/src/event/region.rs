@@ -102,7 +102,8 @@ fn events() -> &'static GroupBuilder {
     EVENTS.get_or_init(|| Group::of(Event::instructions().user()))
 }
 
-/// Chooses the events that regions count, at most [`MAX_EVENTS`], of the calling thread. They are those of all threads.
+/// Chooses the events that regions count, at most [`MAX_EVENTS`], for all threads. Each region counts the thread that
+/// enters it.
 ///
 /// ```no_run
 /// use perfmon::{Event, Group};

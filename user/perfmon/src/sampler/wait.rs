@@ -11,8 +11,8 @@ use nix::sys::time::TimeSpec;
 
 use super::Ready;
 
-/// Waits on one of a ring's events. All of them become readable with the ring, but an event hangs up as soon as its own tasks
-/// have ended, and poll(2) returns at once for it from then on. So the next event is waited on then.
+/// Waits on one of a ring's events, since all of them become readable with the ring. When the tasks of this event have ended,
+/// it hangs up, and poll(2) no longer waits for it: then the next event is waited on.
 #[derive(Debug, Default)]
 pub(super) struct Waiter {
     /// Index of the first event that has not hung up.

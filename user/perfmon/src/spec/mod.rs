@@ -225,7 +225,7 @@ pub fn parse_or_absent(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, SpecErro
     Ok(events)
 }
 
-/// Returns those of the default events that the CPU has: instructions, cycles, branches, branch misses.
+/// Returns the default events (instructions, cycles, branches, branch misses), without those that the CPU lacks.
 #[must_use]
 pub fn default_events(pmu: &Pmu) -> Vec<EventSpec> {
     default_names()

@@ -159,7 +159,7 @@ impl AddressSpaces {
         let mut users: Vec<(FileNumber, Body)> = entries
             .map(|(pid, entry)| (entry.1.file, map(pid, entry)))
             .collect();
-        // The first file of a path is the first there, too.
+        // The first file of a path stays the first one in the records, too.
         users.sort_by_key(|(file, body)| (!is_memfd(body), *file));
         let users = users.into_iter().map(|(_, body)| body);
         let kernel = self.kernel.iter().map(|entry| map(u32::MAX, entry));

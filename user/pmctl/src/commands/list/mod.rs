@@ -414,7 +414,7 @@ impl NamedEvent {
         self.counters.is_ok() && !(self.is_deprecated() && self.other_names.is_empty())
     }
 
-    /// Returns the PMU that the event's counters are of: that of the first kind of core that counts it.
+    /// Returns the PMU that the event's counters belong to: the PMU of the first kind of core that counts the event.
     fn pmu<'a>(&self, pmu: &'a Pmu) -> &'a Pmu {
         let mut kinds = pmu.core_kinds().iter();
         let kind = kinds.find(|kind| self.kinds.first() == Some(&kind.name()));

@@ -21,7 +21,7 @@ impl SharedFolders {
     /// Finds the directories.
     ///
     /// # Errors
-    /// A name is not that of a directory, or that of one which the guest has itself, or there are too many.
+    /// A name is not the name of a directory, or the guest itself has a directory of this name, or there are too many.
     pub(super) fn find(names: &[PathBuf]) -> Result<Self, Usage> {
         let mut directories = names
             .iter()

@@ -48,7 +48,7 @@ pub(super) enum CallAnswer {
 /// Types of events that the driver has.
 const DRIVER_TYPES: [u32; 3] = [PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE, PERF_TYPE_RAW];
 
-/// Types of raw events of the cores of a hybrid processor that are not big ones: those of perf's PMUs.
+/// Types of the raw events of a hybrid processor's small cores: the types of perf's PMUs for these cores.
 static SMALL_CORE_TYPES: LazyLock<Vec<u32>> =
     LazyLock::new(|| core_kinds::small_core_types(&Machine::here()));
 

@@ -290,7 +290,7 @@ mod tests {
             "",
             "ID",
         ),
-        // Podman, in pods and not, and crun's cgroup within that of the container.
+        // Podman: containers outside of pods and in pods, and crun's cgroup within the container's cgroup.
         ("machine.slice/libpod-ID.scope", "podman", "ID", "", "ID"),
         ("machine.slice/libpod-ID.scope/container", "", "", "", ""),
         (

@@ -76,7 +76,8 @@ fn fit_together(run: &[EventSpec], more: &[EventSpec], supply: Option<CounterSup
     schedule(&events, supply).is_ok()
 }
 
-/// Adds those of the events to a run that it does not have, and returns where all of them are.
+/// Adds the events to a run that does not have them already. Returns the index of the run and of the event in the run, for
+/// each event.
 fn add_events(
     runs: &mut [Vec<EventSpec>],
     run: usize,

@@ -42,8 +42,8 @@ pub(super) fn initialized_module(name: &str) -> Option<String> {
     (rest.is_empty() && !module.is_empty()).then(|| module.replace(PARTITION, ":"))
 }
 
-/// Makes modules part of the names of their entities. Returns `None` if there is none, or if the name refers back to its
-/// parts: their numbers count modules, too.
+/// Makes modules part of the names of their entities. Returns `None` if the name has no module, or if it refers back to
+/// its parts by their numbers: modules have such numbers, too, so the numbers would be wrong without the modules.
 pub(super) fn without_modules(name: &str) -> Option<PlainName> {
     if !name.contains('W') {
         return None;
