@@ -2,7 +2,7 @@
 /*
  * A user who makes cgroups and opens events of them pays for their memory: it is charged to the
  * user's own memory cgroup. If that is full, the user's calls fail or the kernel kills a process of
- * the user's, and others count on.
+ * the user's, and other users' events continue.
  *
  * The kernel has CONFIG_MEMCG. It reports in its log that it kills a process (run --expect oom).
  */

@@ -350,8 +350,8 @@ static bool is_right_rate(__u64 wanted, unsigned long samples)
 
 /*
  * Executes a loop, and expects as many samples as FREQUENCY says. If the CPU stands still, time
- * passes without samples, and the loop is executed again. Expects of all samples that they are for
- * no more than the count. @each is called with @f, whose first sample is then the loop's.
+ * passes without samples, and the loop is executed again. The sum of all samples' periods must not
+ * be above the count. Calls @each with @f for each sample of a loop, from the loop's first one on.
  */
 static void expect_frequency(struct __test_metadata *_metadata,
 			     const FIXTURE_VARIANT(event) *variant, struct sampler *s,

@@ -2,7 +2,7 @@
 /*
  * The system goes to sleep while all three interfaces count: PMIO, a trace, and events of tasks, of
  * CPUs and of a cgroup, with a ring and with a page for RDPMC. Threads open, map, read and close
- * other events all the time, and fork. After each sleep everything counts on.
+ * other events all the time, and fork. After each sleep all of them continue.
  *
  * ROUNDS in the environment sets the length.
  */

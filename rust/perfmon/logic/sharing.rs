@@ -62,7 +62,7 @@ impl Demand {
     }
 }
 
-/// The sampled events of a CPU, and of cgroups on that CPU, that have a counter. There is one at most.
+/// The sampled events of a CPU, and of cgroups on that CPU, that have a counter: at most one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuSampling {
     /// There is such an event.

@@ -42,7 +42,7 @@ bool fuzz_compare(struct event_fuzz *f, enum fuzz_action action, const char *wha
 }
 
 /* Removes an event that no longer exists from the counts of all processes. */
-void fuzz_uncount(struct event_fuzz *f, int i)
+void fuzz_uncount_if_gone(struct event_fuzz *f, int i)
 {
 	if (!f->counted[i] || model_is_there(&f->model.event[i]))
 		return;
@@ -199,7 +199,7 @@ static bool close_event(struct event_fuzz *f, int i)
 	close(f->fd[i]);
 	f->fd[i] = -1;
 	model_close(&f->model, i);
-	fuzz_uncount(f, i);
+	fuzz_uncount_if_gone(f, i);
 	return fuzz_compare(f, CLOSE, "close", 0, 0);
 }
 

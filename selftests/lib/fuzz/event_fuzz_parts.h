@@ -12,7 +12,7 @@ bool fuzz_compare(struct event_fuzz *f, enum fuzz_action action, const char *wha
 		  int got);
 
 /* Updates the counts if event @i no longer exists. */
-void fuzz_uncount(struct event_fuzz *f, int i);
+void fuzz_uncount_if_gone(struct event_fuzz *f, int i);
 
 bool fuzz_map(struct event_fuzz *f, const struct fuzz_step *s);
 

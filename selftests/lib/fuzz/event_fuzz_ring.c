@@ -102,7 +102,7 @@ static struct mapping_piece *split(struct event_fuzz *f, struct mapping_piece *p
 static void drop(struct event_fuzz *f, struct mapping_piece *p)
 {
 	model_unmap(&f->model, p->event);
-	fuzz_uncount(f, p->event);
+	fuzz_uncount_if_gone(f, p->event);
 	p->at = NULL;
 }
 

@@ -224,9 +224,9 @@ pub(in crate::event) fn register_conflicts(
 /// The events of a task or a CPU that use an extra register with another value than a new event.
 #[derive(Clone, Copy, Default)]
 pub(in crate::event) struct RegisterConflicts {
-    /// There is one that always counts.
+    /// One of these events always counts.
     always: bool,
-    /// There is one that takes turns.
+    /// One of these events takes turns.
     with_turns: bool,
 }
 

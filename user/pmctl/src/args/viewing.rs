@@ -135,7 +135,7 @@ impl Fields {
 
     /// Returns the fields to print, in order. The default fields include the period, unless all samples have the same
     /// period.
-    pub(crate) fn of_samples(&self, have_one_period: bool) -> Vec<Field> {
+    pub(crate) fn printed_fields(&self, have_one_period: bool) -> Vec<Field> {
         let mut fields = self.0.clone();
         let event = fields.iter().position(|field| *field == Field::Event);
         if let (true, false, Some(event)) = (fields == Self::DEFAULT_FIELDS, have_one_period, event)

@@ -74,7 +74,9 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
 
 /// Returns the fields of the samples that the recording can have.
 fn shown_fields(args: &Script, recording: &Recording) -> Vec<Field> {
-    let fields = args.fields.of_samples(have_one_period(&recording.events));
+    let fields = args
+        .fields
+        .printed_fields(have_one_period(&recording.events));
     let has_branches = recording.parts().has_branches;
     let fields = fields.into_iter();
     fields

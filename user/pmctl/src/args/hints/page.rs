@@ -15,10 +15,10 @@ const PAGE_HEAD: &str = "\
 pmctl for users of perf
 =======================
 
-This page lists the options of ``perf stat`` and ``perf record`` (Linux 7.3), and of perf's commands that
-show samples the commonest options that pmctl lacks. In each row one of three columns says what pmctl
-does: it has the option, another way replaces the option, or pmctl does not support it. On the command
-line, pmctl answers an option that it lacks with the same text.
+This page lists the options of ``perf stat`` and ``perf record`` (Linux 7.3). For perf's commands that show
+samples, it lists only the commonest options that pmctl lacks. In each row one of three columns says what
+pmctl does: it has the option, another way replaces the option, or pmctl does not support it. On the
+command line, pmctl answers an option that it lacks with the same text.
 
 The counters are the driver's: each event has a counter all the time, and no number is an estimate.
 pmctl refuses events that perf would scale, except with ``pmctl stat --multiplex``. Under ``pmctl wrap``

@@ -342,8 +342,8 @@ impl<'a> Ticker<'a> {
         self.next_end = begin + self.length;
     }
 
-    /// Shows an interval that is over. The last one of a limited number stops the counters, so that the intervals are
-    /// all that is counted.
+    /// Shows an interval that is over. If the number of intervals is limited, the last one stops the counters, so that
+    /// nothing is counted after it.
     fn report_if_due(&mut self, source: &mut dyn CountSource) -> Result<()> {
         let now = Instant::now();
         if now < self.next_end || self.remaining == Some(0) {

@@ -73,7 +73,7 @@ impl<'a> Files<'a> {
             degraded: plan.degraded.clone(),
             smallest_period: plan.smallest_period(),
             sample_name: plan.sample_name(),
-            tasks_only: tasks.are_some() || plan.has_cgroups(),
+            tasks_only: tasks.are_selected() || plan.has_cgroups(),
             file_begin: Instant::now(),
             stopped_at: None,
             delay: None,

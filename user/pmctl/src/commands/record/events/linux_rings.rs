@@ -84,7 +84,7 @@ impl LinuxRings {
         let form = plan.form();
         let from_exec = matches!(tasks, SampledTasks::Command { .. }) && plan.manner.from_exec;
         let activation = Activation {
-            inherit: plan.manner.inherit && tasks.are_some(),
+            inherit: plan.manner.inherit && tasks.are_selected(),
             on_exec: from_exec,
         };
         let numbers = tasks.numbers();
@@ -124,7 +124,7 @@ impl LinuxRings {
                 .collect(),
             first_index,
             from_exec,
-            is_of_tasks: tasks.are_some(),
+            is_of_tasks: tasks.are_selected(),
         })
     }
 

@@ -108,7 +108,7 @@ impl Maps {
             );
         }
         self.new_records.extend(kernel);
-        if tasks.are_some() {
+        if tasks.are_selected() {
             let processes = tasks.tids().iter().map(|tid| procfs::process_of(*tid));
             let processes: AHashSet<u32> = processes.collect();
             for pid in processes {
@@ -187,7 +187,7 @@ impl Maps {
 
 /// Opens perf's events, with a ring for each CPU.
 fn open_rings(tasks: &SampledTasks, online: &[u32]) -> Result<Vec<PerfRing>, Errno> {
-    let attr = Attr::for_task_records(true, !tasks.are_some()).encode();
+    let attr = Attr::for_task_records(true, !tasks.are_selected()).encode();
     let numbers = tasks.numbers();
     let mut rings = Vec::new();
     for cpu in online {

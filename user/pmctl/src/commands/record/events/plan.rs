@@ -605,7 +605,7 @@ impl SampledTasks {
     }
 
     /// Returns whether these are only some tasks of the machine.
-    pub(super) const fn are_some(&self) -> bool {
+    pub(super) const fn are_selected(&self) -> bool {
         !matches!(self, Self::Cpus { .. })
     }
 }

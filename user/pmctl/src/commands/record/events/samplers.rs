@@ -241,7 +241,8 @@ impl Samplers {
                 {
                     ring_pages /= 2;
                 }
-                Err(Refusal::Forbidden(_)) if tasks.are_some() && plan.limit_to_user_mode() => {}
+                Err(Refusal::Forbidden(_)) if tasks.are_selected() && plan.limit_to_user_mode() => {
+                }
                 Err(refusal) => return Err(refusal.into_error()),
             }
         }
@@ -517,9 +518,9 @@ fn change_plan_or_fail(
     device: &Device,
 ) -> Result<()> {
     match &error.cause {
-        Cause::Forbidden if tasks.are_some() && plan.limit_to_user_mode() => Ok(()),
+        Cause::Forbidden if tasks.are_selected() && plan.limit_to_user_mode() => Ok(()),
         Cause::Forbidden if plan.has_cgroups() => Err(cgroups_forbidden("sample")),
-        Cause::Forbidden if !tasks.are_some() => Err(anyhow!("{}", of_all_programs("sample"))),
+        Cause::Forbidden if !tasks.are_selected() => Err(anyhow!("{}", of_all_programs("sample"))),
         Cause::Forbidden => {
             let is_own = matches!(tasks, SampledTasks::Command { .. });
             let tid = tasks.tids().first().filter(|_| !is_own);
