@@ -213,8 +213,9 @@ TEST_F(place_holder, events_that_start_after_that_fail_too)
 }
 
 /*
- * The module gives perf's memory for the processor's samples back as perf had left it, so that perf's
- * event that waits has samples. Without precise samples there is nothing to test.
+ * The module borrows perf's memory for the processor's samples. When perf's waiting event counts
+ * again, the memory must be as perf had left it: then the event has samples. Without precise
+ * samples there is nothing to test.
  */
 TEST_F(place_holder, precise_event_of_perf_has_samples_after_the_modules)
 {

@@ -324,8 +324,9 @@ FIXTURE_TEARDOWN(mode)
 
 /*
  * A counter of both modes starts before the variant's counter and stops after it, so it counts at
- * least as much. A counter of user mode runs within, so what the first counts more than this one is
- * at least what the kernel has executed.
+ * least as much. A counter of user mode starts after the variant's counter and stops before it. So
+ * the difference between these two counts is at least the number of instructions that the kernel
+ * has executed.
  */
 TEST_F(mode, counter_counts_only_its_modes)
 {

@@ -102,7 +102,10 @@ TEST_F(fixed, fixed_counter_counts_only_its_modes)
 	ASSERT_EQ(0, pmc_setup(self->fd, PMC_FIXED(0), 0, 0));
 	EXPECT_EQ(0, pmc_loop_count(self->fd, PMC_FIXED(0), N));
 
-	/* One general counter starts before the fixed counter, one within: see counting_exact. */
+	/*
+	 * One general counter counts longer than the fixed counter, and one shorter: see
+	 * counting_exact.
+	 */
 	ASSERT_EQ(0, pmc_setup(self->fd, PMC_FIXED(0), 0, PMCF_OS));
 	ASSERT_EQ(0, pmc_setup(self->fd, both, EVENT_INSTRUCTIONS, PMCF_USR | PMCF_OS));
 	ASSERT_EQ(0, pmc_setup(self->fd, user, EVENT_INSTRUCTIONS, PMCF_USR));

@@ -52,7 +52,10 @@ static bool expected_on_intel(struct perfmon_properties *p)
 	p->pm_version = eax & 0xff;
 	p->max_num_programmable_events = (eax >> 8) & 0xff;
 	p->max_programmable_counter_width = (eax >> 16) & 0xff;
-	/* EDX has their number from 0 on; from version 5 on, ECX adds a bitmap. */
+	/*
+	 * EDX has the number of fixed counters, from 0 on; from version 5 on, ECX is a bit map of
+	 * more.
+	 */
 	fixed = (1U << (edx & 0x1f)) - 1;
 	if (p->pm_version >= 5)
 		fixed |= ecx;

@@ -194,9 +194,9 @@ TEST_F(readcpu, only_the_cpus_that_are_read_are_interrupted)
 			calls = cpu_interrupts_of("CAL", n) - before[n];
 			ASSERT_LE(0, before[n++]);
 			/*
-			 * Each read would interrupt the CPU at least once. The kernel calls functions
-			 * for other reasons, too, but less often: these calls come with time, of
-			 * which the reads take much on a busy host.
+			 * Each read would interrupt the CPU at least once. The kernel also calls
+			 * functions on other CPUs for other reasons, but less often. The number of
+			 * such calls grows with time, and on a busy host the reads take long.
 			 */
 			if (other != cpu)
 				EXPECT_GT(READS, calls) {

@@ -195,10 +195,16 @@ struct kernel_chains {
 	unsigned int depth;
 	struct kernel_function text, entry, module, interrupts, calls[CALLS];
 	unsigned long chain_count, kernel_marks, user_marks, wrong;
-	/* Samples outside of the entries' assembly; the part with a program's chain. */
+	/*
+	 * Samples outside of the assembly of the kernel's entries, and those of them whose chain
+	 * goes on in the program
+	 */
 	unsigned long inside, with_program;
 	unsigned long nowhere;		/* addresses outside of functions */
-	/* Samples counted in `inside` without any caller; without a function that is an entry. */
+	/*
+	 * Among the samples of `inside`: chains without any caller, and chains without an entry
+	 * function
+	 */
 	unsigned long alone, without_entry;
 };
 

@@ -284,7 +284,10 @@ TEST_F(cgroup, each_switch_counts_for_one_cgroup)
 	}
 }
 
-/* Returns the count after all calls of CPUs that were made before: a single one may overtake them. */
+/*
+ * Returns the count after all moves made before. Reading it once is not enough: the read's call of
+ * a CPU may overtake the call that a move has made.
+ */
 static __s64 count_after_moves(int fd)
 {
 	event_count(fd);
@@ -292,8 +295,8 @@ static __s64 count_after_moves(int fd)
 }
 
 /*
- * Pins a target to another CPU than this task's, if there is one. There nothing switches it out, and its
- * CPU must be told that it has moved.
+ * Pins a target to another CPU than this task's, if there is one. On that CPU nothing switches the
+ * target out, so the CPU must be told that the target has moved.
  */
 static void pin_away(struct __test_metadata *_metadata, const FIXTURE_DATA(cgroup) *self,
 		     const struct target *t)
@@ -681,7 +684,7 @@ TEST_F(cgroup, random_moves_lose_nothing)
 		ASSERT_EQ(0, mkdir(cgroup_path(i), 0755));
 	for (i = 0; i < TARGETS; i++)
 		ASSERT_EQ(0, target_start_on(&self->target[i], &self->cpus, false));
-	/* This cgroup has the targets alone. */
+	/* Only the targets are in this cgroup. */
 	ASSERT_EQ(0, mkdir(cgroup_path(CGROUPS), 0755));
 	all = open_cgroup(_metadata, cgroup_path(CGROUPS), -1);
 	for (i = 0; i < TARGETS; i++) {

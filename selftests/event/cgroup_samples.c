@@ -107,7 +107,10 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-/* Without perf's controller, perf samples no cgroups, and the module those of version 2. */
+/*
+ * Without perf's controller, perf samples no cgroups, and the module samples the cgroups of version
+ * 2.
+ */
 static bool knows_cgroups(const FIXTURE_VARIANT(event) *variant)
 {
 	return variant->maker != &event_maker_perf || perfs_cgroups_exist();
@@ -367,8 +370,8 @@ struct new_cgroup {
 };
 
 /*
- * Reads the next record. Returns false if there is none. Of a CPU, leaves out the records of other
- * tasks: the kernel may make a thread at any moment, which gets a name.
+ * Reads the next record. Returns false if there is none. If the event is a CPU's, leaves out the
+ * records of other tasks: at any moment the kernel may create a thread, and name it.
  */
 static bool read_record(const FIXTURE_DATA(event) *self, struct sampler *s)
 {

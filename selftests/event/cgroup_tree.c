@@ -69,7 +69,10 @@ static int open_event(const char *path, int cpu)
 	return event_open_of_cgroup(&event_maker_perfmon, attr, path, cpu);
 }
 
-/* Ends the process that disturbs if it can't. The test checks that the process still runs. */
+/*
+ * Ends this process, which disturbs the test, if a call has failed. The test checks that the
+ * process still runs.
+ */
 static void must_not_fail(int err)
 {
 	if (err < 0 && err != -EBUSY)
@@ -82,7 +85,9 @@ static void take_cpu_offline_and_back(int online)
 		must_not_fail(cpu_set_online(online, "0"));
 		usleep(10000);
 		must_not_fail(cpu_set_online(online, "1"));
-		/* Moves and forks wait for a CPU that goes or comes, and may wait again and again. */
+		/*
+		 * Moves and forks wait while a CPU goes offline or online, perhaps again and again.
+		 */
 		usleep(500000);
 	}
 }
@@ -184,10 +189,10 @@ FIXTURE_SETUP(cgroup_tree)
 	self->random = rng_seed(env_number("SEED", 1));
 	ASSERT_EQ(0, cpus_online(&self->cpus));
 	mkdir(ROOT, 0755);
-	/* A test before may have failed and left the mount. */
+	/* An earlier test may have failed without removing the mount. */
 	umount2(ROOT, MNT_DETACH);
 	ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
-	/* There is no such CPU on a machine with a single one. */
+	/* A machine with a single CPU has none that can go offline. */
 	if (variant->takes_cpus_offline && cpu_find_hotpluggable(&home, &cpu, &self->online))
 		return;
 	if (variant->disturb) {

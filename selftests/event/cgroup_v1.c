@@ -72,7 +72,7 @@ FIXTURE_SETUP(cgroup_v1)
 	ASSERT_EQ(0, wait_until_idle());
 	mkdir(V1, 0755);
 	mkdir(V2, 0755);
-	/* A test before may have failed and left them. */
+	/* An earlier test may have failed without removing its mounts. */
 	end_cgroups();
 	ASSERT_EQ(0, mount("none", V2, "cgroup2", 0, NULL));
 	if (!perfs_cgroups_exist())
@@ -329,7 +329,7 @@ TEST_F(cgroup_v1, cgroup_that_is_removed_keeps_its_count)
 	EXPECT_EQ(count, event_count(fd));
 	EXPECT_EQ(0, event_disable(fd));
 	EXPECT_EQ(0, event_enable(fd));
-	/* Another one with its name is another cgroup. */
+	/* A new cgroup with the same name is another cgroup. */
 	ASSERT_EQ(0, mkdir(V1_B, 0755));
 	move_to(_metadata, V1_B, getpid());
 	loop(N);
@@ -374,9 +374,9 @@ TEST_F(cgroup_v1, samples_are_of_the_tasks_of_the_cgroup)
 	EXPECT_LE(100UL, sums.samples);
 }
 
-/* A job whose loop is longer by N counts as much more, with perf and with the module. */
-static __s64 longer_job(struct __test_metadata *_metadata, FIXTURE_DATA(cgroup_v1) *self,
-			const struct event_maker *maker, const char *path)
+/* Returns by how much the count of an event of @maker grows if a job's loop has N more iterations. */
+static __s64 count_added_loop(struct __test_metadata *_metadata, FIXTURE_DATA(cgroup_v1) *self,
+			      const struct event_maker *maker, const char *path)
 {
 	struct target *const t = &self->target[0];
 	__s64 count[2], before;
@@ -407,8 +407,8 @@ TEST_F(cgroup_v1, perf_counts_the_same)
 	ASSERT_EQ(0, target_start(&self->target[0], self->cpu, false));
 	move_to(_metadata, V1_A_INNER, self->target[0].pid);
 	for (i = 0; i < ARRAY_SIZE(paths); i++) {
-		EXPECT_EQ(expected[i], longer_job(_metadata, self, &event_maker_perfmon, paths[i]));
-		EXPECT_EQ(expected[i], longer_job(_metadata, self, &event_maker_perf, paths[i]));
+		EXPECT_EQ(expected[i], count_added_loop(_metadata, self, &event_maker_perfmon, paths[i]));
+		EXPECT_EQ(expected[i], count_added_loop(_metadata, self, &event_maker_perf, paths[i]));
 	}
 }
 

@@ -3,7 +3,7 @@
  * Events that need an extra register (config1): offcore responses and events of the front end. The
  * register has the value of an event whenever the event counts. Events with different values of a
  * register count in turns, in different tasks, or by the other register of offcore responses; all
- * others are refused. Linux's perf counts the same.
+ * others are refused. Linux's perf must have the same counts.
  *
  * On the virtual PMU these events count instructions if the value is odd, branches if it is even,
  * and nothing if it is 0.
@@ -137,7 +137,7 @@ FIXTURE_TEARDOWN(event)
 		return;							\
 } while (0)
 
-/* Ends a test of what perf does otherwise. */
+/* Ends a test in which perf would have other results. */
 #define RETURN_FOR_PERF() do {						\
 	if (variant->maker == &event_maker_perf)			\
 		return;							\
@@ -176,7 +176,7 @@ static void expect_refused(struct __test_metadata *_metadata, const struct event
 		close(fd);
 }
 
-/* Returns how much the event counts more if the loop has N more iterations. */
+/* Returns by how much the event's count grows if the loop has N more iterations. */
 static __s64 count_of(int fd)
 {
 	const __s64 least = event_loop_count(fd, 1);
@@ -400,7 +400,7 @@ TEST_F(event, children_inherit_the_value)
 	ASSERT_LE(0, self->fd[0]);
 	count = count_child(_metadata, self->fd[0], 1);
 	count = count_child(_metadata, self->fd[0], N + 1) - count;
-	/* The instructions around the loop differ by those of system calls that wait. */
+	/* The two counts differ by N, and by a few instructions of system calls that wait. */
 	EXPECT_GT((__s64)CALL_OVERHEAD, llabs(count - (__s64)N));
 }
 

@@ -89,7 +89,8 @@ static void thaw(struct __test_metadata *_metadata)
 
 /*
  * Freezes the target. Returns true if it is in its loop. Otherwise thaws it, since its job is done.
- * In a system call, which is restarted, it executes an instruction more in user mode.
+ * If it is frozen in a system call, the call is restarted, which takes one more instruction in user
+ * mode.
  */
 static bool freeze_in_loop(struct __test_metadata *_metadata, const struct target *t)
 {
@@ -210,7 +211,9 @@ TEST_F(event, frozen_task_is_sampled_exactly)
 	EXPECT_FALSE(sums.malformed);
 }
 
-/* An event that is opened while the task is frozen counts as much as the first from then on. */
+/*
+ * An event that is opened while the task is frozen counts the same as the first event from then on.
+ */
 TEST_F(event, events_of_a_frozen_task_are_opened_and_closed)
 {
 	struct target *t = &self->target;
@@ -222,7 +225,10 @@ TEST_F(event, events_of_a_frozen_task_are_opened_and_closed)
 		if (i) {
 			EXPECT_LT(0, event_count(fd));
 			EXPECT_EQ(event_count(first) - before, event_count(fd));
-			/* Disabled and enabled while the task is frozen, it misses nothing. */
+			/*
+			 * An event that is disabled and enabled while the task is frozen misses
+			 * nothing.
+			 */
 			ASSERT_EQ(0, event_disable(fd));
 			ASSERT_EQ(0, event_enable(fd));
 		}

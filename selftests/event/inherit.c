@@ -254,7 +254,10 @@ TEST_F(event, tasks_that_move_have_all_samples_but_the_last)
 			outside += c.outside;
 			sampler_close(&self->sampler[i]);
 		}
-		/* Outside: at most one before and one after each move, and one per period. */
+		/*
+		 * Samples outside of the loops: at most one before and one after each move, and one
+		 * for each period of the instructions between the loops.
+		 */
 		EXPECT_LE(0, between);
 		if (!variant->maker->children_swap_periods)
 			EXPECT_GE(between / period + 2 * CHILDREN * (MOVES + 1), outside) {

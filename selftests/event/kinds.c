@@ -260,7 +260,7 @@ TEST_F(kinds, times_show_where_an_event_counts)
 	EXPECT_EQ(all.enabled, all.running);
 }
 
-/* A task that is moved while it runs, by itself, and is counted by another one. */
+/* A task that moves between the kinds while it runs, and is counted by another task */
 TEST_F(kinds, a_task_that_moves_is_counted_on_both_kinds)
 {
 	const struct { __u32 type; __u64 config; unsigned long per_kind[KINDS]; } events[] = {

@@ -45,7 +45,10 @@
  * the same cost differ by about 20 instructions.
  */
 #define SWITCH_SLACK	40
-/* The instructions for cgroups that stand before those of the switch in the lists of the table */
+/*
+ * The limit for the instructions that other cgroups cost a switch: they may be in front of the
+ * switch's cgroups in the lists of the table
+ */
 #define CGROUP_SLACK	100
 
 FIXTURE(event)
@@ -337,7 +340,7 @@ TEST_F(event, others_do_not_pay_for_cgroups_with_events)
 	move_to(_metadata, cgroup_path(0), getpid());
 	alone = switching_cost(_metadata, self, cgroup_path(1));
 	open_cgroups(_metadata, variant, 2, count, fd);
-	/* Waits for deferred work of the kernel, such as that of the table, which grows. */
+	/* Waits for deferred work of the kernel, such as growing the table. */
 	sleep(1);
 	beside = switching_cost(_metadata, self, cgroup_path(1));
 	TH_LOG("a switch between two cgroups with events %lld, beside %d others %lld", alone,

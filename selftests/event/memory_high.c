@@ -41,9 +41,10 @@
 #define SECONDS	env_number("SECONDS", 8)
 
 /*
- * A call may be three times as long as perf's longest. Shorter ones than a quarter of the time that
- * an allocation sleeps always pass, since a busy host may stop one of the two programs. There are
- * more attempts for the same reason: a lock would delay others in each of them.
+ * A call may take FACTOR times as long as perf's longest call. A call of less than FLOOR seconds, a
+ * quarter of the time that an allocation sleeps, always passes, since a busy host may stop one of
+ * the two programs. There are several attempts for the same reason: a lock would delay others in
+ * each attempt.
  */
 #define FACTOR		3
 #define FLOOR		0.5

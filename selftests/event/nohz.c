@@ -24,7 +24,7 @@
 
 #define CPU	1
 
-/* Rounds of a loop that counters of 24 bits wrap in many times. */
+/* Rounds of a loop in which counters of 24 bits wrap many times. */
 #define N	100000000UL
 #define TURNS	12
 

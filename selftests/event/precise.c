@@ -573,8 +573,9 @@ static void check_place_in_period(const struct sample *s, void *data)
 }
 
 /*
- * Reads the samples, the last of which comes now, and expects that their periods are the count. A
- * period that ended later may be any length: its frequency may ask for a longer one than before.
+ * Executes short pieces of the loop until one more sample has come, reads all samples, and expects
+ * that the sum of their periods is the count. When a period has ended, the next one may be longer,
+ * as the frequency asks for.
  */
 static void expect_all_counted(struct __test_metadata *_metadata, struct sampler *s,
 			       struct sample_sums *sums, struct place_in_period *r)

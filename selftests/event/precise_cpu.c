@@ -507,7 +507,7 @@ TEST_F(event, samples_survive_cpu_hotplug)
 	close(c->online);
 }
 
-/* An event of a CPU beside one of a task there, which leaves and comes back. */
+/* An event of a CPU, beside an event of a task that leaves the CPU and comes back */
 TEST_F(event, an_event_of_a_task_has_its_own_samples_beside)
 {
 	struct job job = { .n = 5000, .pieces = 200, .step = STEP_YIELD };

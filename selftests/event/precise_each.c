@@ -27,7 +27,7 @@ FIXTURE(event)
 #include "sample_fixture.h"
 #include "precise_fixture.h"
 
-/* Instructions of the loop, by their place in it, and all. */
+/* Executions of the loop's first and second instruction, of all instructions, and in the kernel */
 struct executions {
 	unsigned long first, second, all, kernel;
 	__u32 tid;
@@ -102,7 +102,10 @@ TEST_F(event, each_instruction_has_its_number)
 	check_executions(_metadata, s, gettid(), N);
 }
 
-/* A window of no instruction but those around it, and windows one after the other. */
+/*
+ * Windows in which only the instructions of enabling and disabling are executed, and windows with a
+ * loop, in turn
+ */
 TEST_F(event, windows_have_all_their_instructions)
 {
 	struct sampler *s = &self->samplers[0];

@@ -139,7 +139,7 @@ TEST(new_task_has_one_event_on_a_counter)
 			close(attacker.event_fd);
 		}
 		if (after != -EIO) {
-			/* At most the branches of the child in user mode, and few of this thread. */
+			/* At most the child's branches in user mode, and a few of this thread's. */
 			EXPECT_LE(before + (__s64)N, after);
 			EXPECT_GE(before + 2 * (__s64)N, after);
 			continue;

@@ -389,7 +389,10 @@ TEST_F(event, switches_of_a_busy_task_are_preemptions)
 	}
 	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, -1, ORDER));
 	ASSERT_EQ(0, event_enable(s->fd));
-	/* After the event was enabled, so that it has a record of each of the switches. */
+	/*
+	 * Read after the event was enabled, so that the event has recorded each of the counted
+	 * switches.
+	 */
 	ASSERT_EQ(0, getrusage(RUSAGE_THREAD, &before));
 	do {
 		loop(1000);

@@ -87,8 +87,8 @@ static int open_cgroup(struct __test_metadata *_metadata, const char *path)
 }
 
 /*
- * Disables all counters of this CPU, the first one, and runs until the module has found that at a
- * tick. A CPU that stands still has no ticks, so they are counted.
+ * Disables all counters of this CPU, which is the first one, and runs until a tick of the module
+ * has found that. A CPU that stands still has no ticks, so the ticks are counted.
  */
 static void disable_counters(struct __test_metadata *_metadata, int cpu)
 {

@@ -302,7 +302,10 @@ TEST(time_for_wake_ups_counts_for_the_limit)
 	}
 	ASSERT_EQ(0, event_disable(sampler.fd));
 	TH_LOG("throttled %lu times in %d loops, %lu samples", sums.throttled, i, sums.samples);
-	/* Once may be by a host that stopped the machine in an interrupt. */
+	/*
+	 * A single suspension would prove nothing: the host may have stopped the machine in an
+	 * interrupt.
+	 */
 	EXPECT_LE(10UL, sums.throttled);
 	close(set);
 	for (i = 0; i < READERS; i++)

@@ -323,8 +323,8 @@ static bool both_had_turns(struct __test_metadata *_metadata, FIXTURE_DATA(turns
 
 /*
  * Executes loops for @ms milliseconds, and until both events have had a fifth of the time: if the
- * CPU stands still, on a busy host, a turn may take seconds. Returns the number of their branches.
- * Adds those that the program may have besides to @few.
+ * CPU stands still, on a busy host, a turn may take seconds. Returns the number of the loops'
+ * branches. Adds the largest number of further branches of the program to @few.
  */
 static __u64 loop_with_turns(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *self,
 			     unsigned int ms, __u64 *few)

@@ -581,8 +581,8 @@ static int rdpmc_in_child_of_perfs(void)
 }
 
 /*
- * Waits until the module no longer follows tasks, which takes longer on a busy host. The looks are
- * far apart, since the fork of a look would keep the hooks. Returns false if they stay.
+ * Waits until the module no longer follows tasks, which takes longer on a busy host. Looks rarely,
+ * since a look forks, and a fork would keep the hooks. Returns false if the hooks stay.
  */
 static bool wait_until_hooks_have_gone(void)
 {

@@ -375,8 +375,8 @@ static bool all_succeeded(void)
 }
 
 /*
- * Makes its part of the calls, and more as long as a command has never succeeded: with several
- * threads, it depends on their timing which calls succeed.
+ * Makes its part of the calls, and goes on as long as a command has never succeeded: with several
+ * threads, their timing decides which calls succeed.
  */
 static void *run_fuzzer(void *data)
 {

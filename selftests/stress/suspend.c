@@ -449,7 +449,7 @@ TEST_F_TIMEOUT(suspend, allocation_beside_sleep_has_room_for_all_cpus, 36000)
 		EXPECT_EQ(0, system_sleep_once(&variant->how));
 		usleep(20000);
 	}
-	/* On a busy host the child may not have had its turn, in a minute it has. */
+	/* On a busy host the child may not have had its turn yet: waits up to a minute. */
 	for (i = 0; i < 6000 && !__atomic_load_n(&result->all, __ATOMIC_RELAXED); i++)
 		usleep(10000);
 	kill(child, SIGKILL);

@@ -399,10 +399,10 @@ static struct perfmon_config config_of_modes(__u32 flags)
 }
 
 /*
- * Expects that the sampled event has counted @insns, which other events have counted. How many
- * instructions the kernel executes during the loop depends on the host. But the counters of a CPU
- * are started one right after the other, and the sampled one misses a part of its handler: they
- * differ by less than half of the loop.
+ * Expects that the sampled event has counted about @insns, a number that the other events have
+ * counted. How many instructions the kernel executes during the loop depends on the host. But the
+ * counters of a CPU are started one right after the other, and the sampled one misses a part of its
+ * handler: they differ by less than half of the loop.
  */
 static void expect_near(struct __test_metadata *_metadata, const struct trace_sums *sums,
 			__u64 insns)
@@ -447,7 +447,8 @@ TEST_F(modes, both_modes_count_user_and_kernel)
 	kernel_samples = pcs_in_kernel(&self->trace, self->cpu);
 	/*
 	 * A sample is in one of the modes by chance. At least half of the samples that the loop
-	 * would have alone are in the loop, unless the kernel executes more instructions than it.
+	 * would have alone are in the loop, unless the kernel executes more instructions than the
+	 * loop.
 	 */
 	EXPECT_LE(TRACE_LOOP_INSNS(LONG_LOOPS * N) / LONG_PERIOD / 2,
 		  sums.event[SAMPLED].ticks - kernel_samples);

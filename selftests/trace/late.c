@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * NMIs of other sources: a second after the last close the module claims none of them, after a
- * trace of any kind. If the module claims an NMI by mistake that requests a crash dump, the dump is
- * not made.
+ * trace of any kind. Such an NMI may request a crash dump, which would not be made if the module
+ * claimed the NMI.
  */
 #include <errno.h>
 #include <fcntl.h>

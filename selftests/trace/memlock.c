@@ -273,7 +273,7 @@ static int alloc_beyond(FIXTURE_DATA(memlock) *self)
 	return alloc_trace(self, self->fits + MORE_PAGES);
 }
 
-/* A process frees the memory that another process has allocated, which has exited. */
+/* A process frees memory that was allocated by another process, which has exited. */
 TEST_F(memlock, memory_of_an_exited_process_is_uncharged)
 {
 	pid_t pid = fork();

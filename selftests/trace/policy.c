@@ -67,7 +67,7 @@ TEST_F(policy, calls_check_the_policy_in_each_state)
 	EXPECT_EQ(err, trace_define(self->fd, 0, EVENT_INSTRUCTIONS));
 	EXPECT_EQ(err, trace_alloc_buffers(self->fd, cpu_ids(), PAGES));
 
-	/* Enters each state with root's rights, then calls without. */
+	/* Enters each state with root's rights, then makes the calls without them. */
 	ASSERT_EQ(0, seteuid(0));
 	device_ioctl(self->fd, IOCTL_PERFMON_FREE_TRACE, NULL);
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));

@@ -18,9 +18,9 @@
 #define N	20000000UL
 
 /*
- * The number of measurements with each rate. They alternate, and the least times are taken, since a
- * busy host makes times longer. More measurements are made if these are not enough: they bring the
- * ratio of the least times nearer to that of an idle host, be it good or bad.
+ * The number of measurements with each rate. The two rates alternate, and the least times are
+ * taken, since a busy host makes times longer. If the ratio of the least times is too large, more
+ * measurements are made: they bring it nearer to the ratio on an idle host.
  */
 #define ROUNDS		5
 #define MOST_ROUNDS	30

@@ -6,9 +6,9 @@
 #include "msr.h"
 
 /*
- * Returns how often an event of Intel happens around and in loop(@n) in user mode, by general
- * counter 0 of the CPU where the caller is pinned, or ~0 on failure. It is not inlined, so that each
- * call executes the same instructions around the loop.
+ * Returns the count of an event of Intel in loop(@n), in user mode, by general counter 0 of the CPU
+ * that the caller is pinned to, or ~0 on failure. The count includes some instructions around the
+ * loop. Not inlined, so that each call executes the same instructions around the loop.
  */
 static __u64 __attribute__((noinline)) count_loop(int cpu, __u64 select, unsigned long n)
 {

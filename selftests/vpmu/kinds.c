@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The kinds of cores of a hybrid processor on the virtual PMU: what CPUID says of them, and raw
- * events that are different things on the two kinds. The first CPU is a big core, the second a
+ * events that count different things on the two kinds. The first CPU is a big core, the second a
  * small one.
  *
  * The module must not be loaded, since it would use the counters.

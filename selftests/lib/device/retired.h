@@ -12,13 +12,13 @@
 /* Returns the instructions of all modes that a CPU has retired, or 0 if it has no such clock. */
 __u64 retired_on(int cpu);
 
-/* Returns the sum of all CPUs. */
+/* Returns the sum of the instructions that all CPUs have retired. */
 __u64 retired_insns(void);
 
 /*
- * Returns the most instructions that a register of the package can have grown by since
- * retired_insns() has returned @before: it shows those of another CPU up to 65536 instructions
- * later.
+ * Returns the largest number of instructions that a register of the package can have counted since
+ * retired_insns() returned @before. The register may include another CPU's instructions up to 65536
+ * instructions late.
  */
 __u64 retired_at_most(__u64 before);
 

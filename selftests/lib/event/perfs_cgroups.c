@@ -45,8 +45,8 @@ int perfs_cgroups_control(const char *root, const char *cgroup, char sign)
 }
 
 /*
- * A hierarchy of version 1 ends some time after an umount(2), if its last cgroup was released
- * before, which is some time after rmdir(2): so once a second there is another umount(2).
+ * Unmounting does not end a hierarchy of version 1 before its last cgroup was released, which is
+ * some time after rmdir(2). So the hierarchy is mounted and unmounted once a second.
  */
 void perfs_cgroups_end_version_1(const char *place)
 {
