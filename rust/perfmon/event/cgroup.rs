@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The contexts of cgroups: a cgroup with events has one context on each CPU.
 //!
-//! A CPU has the contexts loaded of the cgroup of the task that runs there, and of the cgroup's ancestors. A switch
-//! within one cgroup changes nothing. A switch between two cgroups exchanges the contexts of the cgroups that only
-//! one of the tasks is in. Each counter is read once, and no register is written.
+//! On each CPU the contexts of the running task's cgroup, and of that cgroup's ancestors, are loaded. A switch within
+//! one cgroup changes nothing. A switch between two cgroups exchanges the contexts of the cgroups that only one of the
+//! tasks is in. Each counter is read once, and no register is written.
 //!
 //! A task has a cgroup in each of two hierarchies: that of version 2, and perf's of version 1, if that is mounted. Each
 //! hierarchy has its own list of loaded contexts, and costs nothing while none of its cgroups has events.
@@ -338,7 +338,8 @@ pub(super) fn refresh_loaded(here: ThisCpu<'_>) {
 }
 
 /// Handles the tracepoints `cgroup_attach_task` and `cgroup_transfer_tasks`: `task` has moved to another cgroup, with
-/// all threads of its process if `all_threads`. The second is for tasks whose cpuset of version 1 has no CPU left.
+/// all threads of its process if `all_threads`. The second tracepoint reports tasks whose cpuset of version 1 has no CPU
+/// left.
 /// Interrupts are off.
 ///
 /// # Safety

@@ -6,7 +6,7 @@ use core::{ptr, sync::atomic::AtomicPtr};
 
 /// A type whose values are in a table.
 pub(super) trait Entry: rcu::HasHead + Sized + 'static {
-    /// The type of what has the address by which an entry is found.
+    /// The type of the object whose address is the key of an entry.
     type Key;
 
     /// Returns the address by which the entry is found.

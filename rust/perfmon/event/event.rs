@@ -52,7 +52,7 @@ pub(super) struct Event {
     /// ATOMICS: relaxed. [`super::reassign`] changes it, and then takes and releases the lock of the table of contexts. A
     /// fork that has not seen the change has added the child's context to the table by then.
     counter_index: AtomicU8,
-    /// The counters that an event may use that takes turns, as a mask.
+    /// The counters that the event may use if it takes turns, as a mask.
     counters_in_turn: u64,
     pub(super) target: Target,
     /// The TID of the task in the opener's PID namespace, also after the task has ended; -1 if the target is a CPU or

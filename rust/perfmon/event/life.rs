@@ -194,8 +194,8 @@ pub(super) unsafe extern "C" fn on_exit(
     end_current_task();
 }
 
-/// Handles the tracepoint `task_rename`: the current task gives `task` a name. By proc that may be another thread of its
-/// process, whose own events record nothing then, as with perf.
+/// Handles the tracepoint `task_rename`: the current task gives `task` a name. `task` may be another thread of its
+/// process, whose name it writes to a file in proc. The events of that thread then record nothing, as with perf.
 ///
 /// # Safety
 ///

@@ -16,8 +16,8 @@
 //! - Reading takes no lock. It calls the CPU that runs the task, or, for an inherited event, each CPU that has a
 //!   context loaded ([`attach::refresh_everywhere`]).
 //! - A context has one holder at a time ([`context`]), for moments, with interrupts off.
-//! - A group has a lock ([`group`]), which only callers with descriptors of the group take. The memory that programs
-//!   map of an event has a lock, too ([`memory`]).
+//! - A group has a lock ([`group`]), which only callers with descriptors of the group take. So has the memory of an
+//!   event, which programs map ([`memory`]).
 //! - Two callers that open events of one task at once may choose the same counter: then the second caller chooses
 //!   again ([`open`]).
 //! - The tracepoints are registered by kernel threads ([`hooks`]).

@@ -215,7 +215,7 @@ pub struct PebsBuffer {
     pub start: u64,
     /// The address after the last record.
     pub maximum: u64,
-    /// The address at which an interrupt is raised. Behind it is room for the records until the interrupt arrives.
+    /// The address at which an interrupt is raised. After it there is room for the records until the interrupt arrives.
     pub threshold: u64,
 }
 

@@ -176,7 +176,7 @@ pub const fn records_to_interrupt(frequency: u64, tick_ns: u64) -> u64 {
 
 /// Returns the next period of an event with a frequency, which had `samples` samples with this period in `elapsed`
 /// cycles. Each sample moves the period by an eighth of the difference, as in Linux perf, and all of them by half of a
-/// long period at most: until the buffer is read the next time, all samples have the new one.
+/// long period at most, because all samples have the new period until the buffer is read the next time.
 #[must_use]
 pub fn next_period(period: u64, samples: u64, elapsed: u64, cycles_per_sample: u64) -> u64 {
     /// The samples that give the rate well enough.

@@ -42,8 +42,8 @@ pub(crate) const RECORD_REFUSED: u64 = 1 << 62;
 const TO_RING: u64 = 1 << 61;
 
 impl SampledCounter {
-    /// Has no samples taken of the counter. It overflows every `max_load` events, so that its value can be extended to 64
-    /// bits.
+    /// Makes the counter one without samples. It still overflows every `max_load` events, so that its value can be
+    /// extended to 64 bits.
     pub(crate) fn set_unsampled(&self, max_load: u64) {
         self.period.set(u64::MAX);
         self.recorded.set(0);

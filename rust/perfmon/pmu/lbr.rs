@@ -7,10 +7,10 @@
 //! records. On these the filter leaves out branches of the kernel, so that the handler does not overwrite the branches
 //! of user mode.
 //!
-//! On Broadwell and Skylake, Intel PT and the records exclude each other: while it traces, nothing is recorded, an
-//! access to the registers of the records may raise #GP, as may a write of `IA32_DEBUGCTL` that enables them, and at its
-//! end the processor empties the records. Linux perf owns Intel PT, and does not know of this module. So the module
-//! does not access the registers while Intel PT traces.
+//! On Broadwell and Skylake, Intel PT and the records exclude each other. While Intel PT traces, no branch is recorded.
+//! An access to the registers of the records may raise #GP, and so may a write of `IA32_DEBUGCTL` that enables the
+//! records. At the end of a trace the processor empties the records. Linux perf owns Intel PT, and does not know of this
+//! module. So the module does not access the registers while Intel PT traces.
 
 use crate::{
     abi,

@@ -95,8 +95,8 @@ struct mm_cpu_search {
 };
 
 /*
- * Adds this CPU to search->cpus if it has loaded the mm, be it for the task that
- * runs or still for the task before.
+ * Adds this CPU to search->cpus if it has loaded the mm: for the task that runs,
+ * or still for the previous task.
  */
 static void find_mm_here(void *arg)
 {

@@ -83,7 +83,7 @@ impl Phase {
         }
     }
 
-    /// Counts the overdue samples as lost, and makes the end of the period in which the event is now the next sample.
+    /// Counts the overdue samples as lost. The next sample is then due at the end of the event's current period.
     pub(super) fn skip_overdue_samples(&mut self, sampler: &Sampler) {
         let skipped_events = self.overdue_samples().wrapping_mul(self.period);
         self.lose_overdue_samples(sampler);

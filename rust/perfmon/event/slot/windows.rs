@@ -24,7 +24,7 @@ impl Readings {
             }
         }
         if slots.has_pages_or_waits {
-            // The pages show the times with the waits that end.
+            // The waits end first, since the times in the pages include these waits.
             slots.end_waits(self.now());
             user_pages::show_closed_windows(here, slots);
         }

@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(usable_and_last(8, 10), Some((8, 9)));
         assert_eq!(usable_and_last(8, 9), Some((8, 8)));
         assert_eq!(usable_and_last(2, 2), Some((1, 1)));
-        // Counter 3 is the microcode's, without Hyper-Threading also of eight counters.
+        // The microcode uses counter 3, also if there are eight counters, without Hyper-Threading.
         assert_eq!(usable_and_last_of(4, 3, 4), Some((2, 2)));
         assert_eq!(usable_and_last_of(4, 3, 8), Some((3, 7)));
         assert_eq!(usable_and_last_of(4, 4, 4), Some((3, 3)));
