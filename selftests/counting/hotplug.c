@@ -18,7 +18,7 @@
 
 #define N	1000000UL
 
-/* The least number of hotplug rounds of a test */
+/* The smallest number of hotplug rounds of a test */
 #define MIN_ROUNDS	4
 
 /* Memory that the hotplugging process and the counted process share. */

@@ -17,7 +17,7 @@
 #define PERIODS		100
 #define CHILDREN	4
 
-/* The most events that are counted after an overflow until the counter is stopped. */
+/* The largest number of events that are counted after an overflow until the counter is stopped. */
 #define SKID		200
 
 FIXTURE(event)

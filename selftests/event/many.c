@@ -355,7 +355,7 @@ TEST_F(event, others_do_not_pay_for_cgroups_with_events)
 	EXPECT_EQ(0, umount(ROOT));
 }
 
-/* The most events of a task are 1024. */
+/* A task can have 1024 events. */
 #define TURNS	1000
 
 /* Opens @count events of process @pid that take turns, each with another event select. */

@@ -81,7 +81,7 @@ struct chain_findings {
 	unsigned int handler_depth;
 	bool cut;			/* the chain ends after the signal handler */
 	struct vdso vdso;
-	/* The next three are of made-up frames. */
+	/* Made-up frames: the lengths of their chains, and whether the frames change. */
 	unsigned int shortest, longest;
 	bool frames_change;
 	/* Numbers of chains, by their contents. */

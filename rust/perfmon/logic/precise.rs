@@ -107,9 +107,10 @@ fn allowed_periods(select: EventSelect, capabilities: &Capabilities) -> core::op
 /// Returns whether an overdue sample would make all samples after it late, too. `events_left` are the events to the sample,
 /// as an `i64`: 0 or negative if it is overdue. The counter can't be loaded for fewer than `min_load` events.
 ///
-/// The overdue sample comes after `min_load` events. If fewer than `min_load` events are then left to the next sample, the
-/// processor, which begins a period with each sample, stays behind, and is interrupted after each. A counter with a
-/// period of `min_load` events can't be loaded for the rest of one, and may stay behind by less than a period.
+/// The overdue sample comes `min_load` events from now. If fewer than `min_load` events are then left to the next sample,
+/// that one is late, too: the processor begins a period with each sample, so it never catches up, and interrupts after
+/// each sample. With a period of `min_load` events no load can be shorter than a period, so samples may be late by less
+/// than a period.
 #[must_use]
 pub const fn stays_late(events_left: u64, period: u64, min_load: u64) -> bool {
     let events_left = events_left as i64;

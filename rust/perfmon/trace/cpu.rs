@@ -47,8 +47,8 @@ impl CpuTraceConfig<'_> {
         })
     }
 
-    /// Returns the values of the matching events that this CPU records, as a mask. The first CPU of a value's scope
-    /// that records the trace records the value.
+    /// Returns the values of the matching events that this CPU records, as a mask. Among the CPUs of a value's scope
+    /// that record the trace, the first one records the value.
     fn values(&self, here: ThisCpu<'_>, matches: impl Fn(EventRole) -> bool) -> u16 {
         let is_first = |id: &MiscEvent| topology::is_first(here, self.recording_cpus(), id.scope());
         values::each(self.config.values(matches))

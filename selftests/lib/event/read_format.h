@@ -15,7 +15,7 @@
 
 #define TIMES	(PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING)
 
-/* The most values of a result. */
+/* The largest number of values of a result. */
 #define READ_VALUES	8
 
 /* The members of a result, as perf_event_open(2) describes it. */

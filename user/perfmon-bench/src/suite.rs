@@ -294,7 +294,7 @@ impl Drop for Progress {
     }
 }
 
-/// Returns whether both paths are of the same existing file.
+/// Returns whether both paths lead to the same existing file.
 fn is_same_file(one: &Path, other: &Path) -> bool {
     match (fs::canonicalize(one), fs::canonicalize(other)) {
         (Ok(one), Ok(other)) => one == other,

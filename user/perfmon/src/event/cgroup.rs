@@ -35,7 +35,7 @@ struct Directory {
 }
 
 impl Cgroup {
-    /// The most levels below the root that a cgroup with events can have.
+    /// The largest number of levels below the root that a cgroup with events can have.
     pub const MAX_LEVELS: usize = 32;
 
     /// Creates a cgroup from a directory that is open already, without checking it: opening an event fails with

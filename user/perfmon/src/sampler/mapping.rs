@@ -38,7 +38,7 @@ pub struct Mapping<'a> {
 impl<'a> Mapping<'a> {
     /// Index of the first word of the name.
     const NAME: usize = 8;
-    /// The fewest words that a record has.
+    /// The smallest number of words that a record has.
     pub(super) const MIN_WORDS: usize = Self::NAME + 1;
 
     /// Decodes a record of at least [`Self::MIN_WORDS`] words.

@@ -352,7 +352,7 @@ impl AddressSpaces {
         &self.paths.values[file.index()]
     }
 
-    /// Returns the path at which a file was mapped. Another file may have the same.
+    /// Returns the path at which a file was mapped. Another file may have been mapped at the same path.
     pub(crate) fn path_in_file_system(&self, file: FileNumber) -> &Path {
         let later = self.later_files.get(&file);
         later.map_or_else(|| self.path(file), |(path, _)| path)

@@ -54,7 +54,7 @@ pub(crate) fn describe_counters(kind: &CoreKind) -> String {
     )
 }
 
-/// Returns the types of raw events of the cores that are not big ones.
+/// Returns the types of raw events of all kinds of cores but the big ones.
 pub(crate) fn small_core_types(machine: &Machine) -> Vec<u32> {
     let types = CoreKind::NAMES
         .into_iter()

@@ -31,7 +31,7 @@ const COLOURS: [RGBColor; 7] = [
 /// The colour of the other benchmarks.
 const OTHERS_COLOUR: RGBColor = RGBColor(190, 190, 190);
 
-/// Labels of the horizontal axis, at most.
+/// The largest number of labels on the horizontal axis.
 const MAX_LABELS: usize = 12;
 
 /// The area that a plot is drawn in.

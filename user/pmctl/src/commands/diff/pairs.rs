@@ -9,7 +9,7 @@ use ahash::{AHashMap, AHashSet};
 use crate::recording::perfdata::Recording;
 use crate::system::text::printable;
 
-/// The most bytes of a task's name.
+/// The largest number of bytes of a task's name.
 const MAX_COMM_LENGTH: usize = 15;
 
 /// Programs of a recording that have another name in the first recording.

@@ -48,7 +48,7 @@ const CAP_USER_TIME_ZERO: u64 = 1 << 4;
 
 const PAGE_SIZE: usize = 4096;
 
-/// The most pages of a ring: as many as a process may lock per CPU without a privilege (`kernel.perf_event_mlock_kb`).
+/// The largest number of pages of a ring: as many as a process may lock per CPU without a privilege (`kernel.perf_event_mlock_kb`).
 pub(super) const MAX_PAGES: usize = 128;
 
 /// The `task` of [`PerfRing::open`] for all tasks of a CPU.

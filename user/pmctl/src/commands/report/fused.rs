@@ -43,7 +43,7 @@ const UNFUSED_BRANCHES: [Mnemonic; 9] = [
     Mnemonic::Xbegin,
 ];
 
-/// The most bytes of a pair of instructions.
+/// The largest number of bytes of a pair of instructions.
 const MAX_PAIR_BYTES: usize = 2 * 15;
 
 /// An instruction and the conditional branch after it, which can be fused.

@@ -16,7 +16,7 @@ use crate::system::text::printable;
 
 /// The smallest share of all samples, in percent, for which a file is reported.
 const MIN_PERCENT: u64 = 1;
-/// The most files that are reported.
+/// The largest number of files that are reported.
 const MAX_FILES: usize = 5;
 
 /// Samples without the name of a function, by file.

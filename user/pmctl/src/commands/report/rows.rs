@@ -132,7 +132,7 @@ pub(crate) struct Grouping {
     pub(crate) graph: Option<Order>,
     /// Inlined functions are part of call chains.
     pub(crate) inline: bool,
-    /// The most functions of a call chain.
+    /// The largest number of functions of a call chain.
     pub(crate) max_stack: usize,
     /// The samples that are reported.
     pub(crate) filter: Filter,

@@ -49,7 +49,7 @@ pub(crate) struct Containers {
     lost: u64,
 }
 
-/// The most cgroups that are counted, and what to do if there are more.
+/// The largest number of cgroups that are counted, and what to do if there are more.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CgroupLimit {
     pub(crate) max_count: usize,

@@ -29,7 +29,7 @@ const MAX_RECORDING_SIZE: &str = "32M";
 /// The largest size of a profile in bytes.
 const MAX_PROFILE_BYTES: u64 = 64 << 20;
 
-/// The most bytes of a command's messages that are kept.
+/// The largest number of bytes of a command's messages that are kept.
 const MAX_ERROR_BYTES: u64 = 64 << 10;
 /// The longest time that looking up functions may take after the recording.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(60);

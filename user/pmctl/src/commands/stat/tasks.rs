@@ -403,8 +403,8 @@ pub(super) fn conflict(device: &Device, events: &[EventSpec]) -> Option<String> 
 }
 
 /// Marks the events of a refused group that the driver does not have as absent. `failed` has the errors of opening each
-/// event by itself, since the group may also be refused for its size. If there are none, splits the group if it is
-/// pmctl's: its events may be of different kinds of cores. Returns whether an event was changed.
+/// event by itself, since the group may also be refused for its size. If `failed` is empty, and pmctl has made the group,
+/// splits the group: its events may be of different kinds of cores. Returns whether an event was changed.
 pub(super) fn mark_or_split(
     events: &mut [EventSpec],
     members: &[usize],

@@ -24,7 +24,7 @@ use crate::system::text::{count, thousands};
 /// The events, in the order of the columns.
 const EVENTS: &str = "instructions,cycles";
 
-/// The most cgroups that are counted.
+/// The largest number of cgroups that are counted.
 const LIMIT: CgroupLimit = CgroupLimit {
     max_count: 1000,
     advice: "Match fewer with --cgroups=GLOBS.",

@@ -18,9 +18,9 @@ use crate::events::rights::OWN_COMMAND_ADVICE;
 use crate::system::child::own_program;
 use crate::system::exit::{self, Failed};
 
-/// The most bytes of a block, which is the result of one read.
+/// The largest number of bytes of a block, which is the result of one read.
 const READ_SIZE: usize = 1 << 16;
-/// The most blocks that may wait to be taken.
+/// The largest number of blocks that may wait to be taken.
 const MAX_WAITING_BLOCKS: usize = 1 << 10;
 
 /// The result of a wait for the recorder's output.

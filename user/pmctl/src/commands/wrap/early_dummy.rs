@@ -74,7 +74,7 @@ impl EarlyDummy {
 pub(super) struct EarlyDummies(Vec<EarlyDummy>);
 
 impl EarlyDummies {
-    /// The most dummies that are kept in mind: a program has one for each CPU or thread.
+    /// The largest number of dummies that are kept in mind: a program has one for each CPU or thread.
     const MAX: usize = 1 << 14;
 
     /// Adds a dummy that `caller` has received as descriptor `number`.

@@ -25,7 +25,7 @@ pub(crate) struct FoundCgroup {
 pub(crate) struct SearchLimit {
     /// The greatest number of cgroups that are searched.
     pub(crate) cgroups: usize,
-    /// The most levels of a name. Deeper cgroups are not found.
+    /// The largest number of levels of a name. Deeper cgroups are not found.
     pub(crate) levels: usize,
 }
 

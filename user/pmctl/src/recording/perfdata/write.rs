@@ -46,7 +46,7 @@ const ID_SIZE: u64 = 8;
 /// Bytes of room for a larger attr of an event, since `perf inject` up to 5.10 replaces the attrs by its own, and leaves
 /// the records where they are.
 const ENTRY_ROOM: usize = 64;
-/// Bytes of records after which they are written to the output.
+/// The number of bytes of records that are collected before they are written to the output.
 const BLOCK_SIZE: usize = 1 << 16;
 /// Bytes that the file system may need in addition when the end of the file moves: a block on each side.
 const END_SLACK: u64 = 1 << 13;

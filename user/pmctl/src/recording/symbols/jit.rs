@@ -17,7 +17,7 @@ use nix::unistd::geteuid;
 use super::length::truncate_name;
 use crate::system::files;
 
-/// Bytes of a file that are read at most.
+/// The largest number of bytes of a file that are read.
 const MAX_MAP_SIZE: u64 = 1 << 26;
 
 /// Returns the path of a process's map of functions, which also stands for its anonymous memory in symbol tables.

@@ -9,7 +9,7 @@ use gimli::{
 use super::cuts::CutReason;
 use super::memory::{Registers, Stack};
 
-/// Operations of an expression at most. Usual expressions have less than ten.
+/// The largest number of operations of an expression. Usual expressions have less than ten.
 const MAX_OPERATIONS: u32 = 1000;
 
 /// Tables with the expressions that steps refer to.

@@ -8,7 +8,7 @@ use std::ops::Range;
 use crate::recording::address_spaces::parts_outside;
 use crate::recording::perfdata::{Body, Map, Record, Stamp, Task};
 
-/// The most records that [`History::keep_recent`] keeps with their times. They take a few MB.
+/// The largest number of records that [`History::keep_recent`] keeps with their times. They take a few MB.
 const MAX_RECENT_RECORDS: usize = 1 << 16;
 
 /// The living tasks, and their mappings.

@@ -33,7 +33,7 @@ const MERGED_PAGES: usize = 2048;
 /// [`LARGE_RECORD_PAGES`].
 const MIN_PAGES: usize = 4;
 
-/// The most pages of a dummy's ring.
+/// The largest number of pages of a dummy's ring.
 const DUMMY_PAGES: usize = 32;
 
 /// The kinds of records of tasks that are written beside the samples.
