@@ -77,7 +77,7 @@ v1\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s o -l output -d 'Write the counts to FILE instead of standard error; - is standard output' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l record -d 'Write the counts also to FILE, for --report: the object of --json=v1' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l report -d 'Show the counts of FILE, of --record or --json=v1, in any form' -r -F
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l log-fd -d 'Write the counts to this descriptor, behind what is there' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l log-fd -d 'Write the counts to this descriptor, after what is there' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l metric-only -d 'Show the metrics of -M without the counts'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l topdown -d 'Count the top-down method\'s first level: `-M TopdownL1`, or `-M PipelineL1` of AMD\'s'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s n -l null -d 'Count nothing: show the times'
@@ -90,7 +90,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l per-core -d 'Show e
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l per-socket -d 'Show each socket of -a or -C'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l per-thread -d 'Show each thread of -p or -t'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s d -l detailed -d 'Count the first and the last level of the data cache, too'
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l multiplex -d 'If the counters are too few, let the events take turns, and estimate their counts; behind each stands the share of the time in which it was counted'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l multiplex -d 'If the counters are too few, let the events take turns, and estimate their counts; each is followed by the share of the time in which it was counted'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s S -l sync -d 'Write what is in memory to the disks before each run, as sync(1)'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l interval-clear -d 'Clear the screen before each interval of -I'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l summary -d 'With -I and -x or --json, print the totals, too'
@@ -141,8 +141,8 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l switch-max-files 
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s g -d 'Record call chains, by frame pointers'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l user-callchains -d 'Record call chains of programs only; with -g'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l kernel-callchains -d 'Record call chains of the kernel only; with -g'
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l all-user -d 'Sample user mode only, as `:u` behind each event'
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l all-kernel -d 'Sample the kernel only, as `:k` behind each event'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l all-user -d 'Sample user mode only, as `:u` after each event'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l all-kernel -d 'Sample the kernel only, as `:k` after each event'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s a -l all-cpus -d 'Sample all programs. Without a command, stop at Ctrl-C'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l all-cgroups -d 'Record the cgroup of each sample, for `pmctl report --sort cgroup`'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s i -l no-inherit -d 'Don\'t sample what the command or the tasks create'
@@ -170,7 +170,7 @@ symbol\t''
 cpu\t''
 srcline\t''
 cgroup\t''"
-complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s g -l call-graph -d 'Show under each row who called it (callee), or how it was reached from outside (caller, which -g alone means), of `pmctl record -g`; behind a comma, the least percentage' -r -f -a "caller\t''
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s g -l call-graph -d 'Show under each row who called it (callee), or how it was reached from outside (caller, which -g alone means), of `pmctl record -g`; after a comma, the least percentage' -r -f -a "caller\t''
 callee\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l max-stack -d 'Show at most N functions of a call chain' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l limit -d 'Show the first N rows of each table' -r

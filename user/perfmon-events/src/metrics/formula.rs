@@ -116,7 +116,7 @@ impl Formula {
 
     /// Replaces facts by numbers, and each choice that facts decide by the branch that is taken.
     ///
-    /// A fact for which `fact` returns `None` stays.
+    /// A fact for which `fact` returns `None` stays a name.
     #[must_use]
     pub fn with_facts(self, fact: &dyn Fn(&str) -> Option<f64>) -> Self {
         let resolve = |formula: Box<Self>| formula.with_facts(fact);

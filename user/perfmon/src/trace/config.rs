@@ -14,7 +14,7 @@ use super::{Event, EventId};
 /// ```
 /// use perfmon::trace::{ArchEvent, Config, Event, FixedEvent};
 ///
-/// // Every 100000 instructions, the CPU's address and the number of cache misses.
+/// // Every 100000 instructions, the address that the CPU executes, and the number of cache misses.
 /// let config = Config::builder()
 ///     .event(Event::sampling(FixedEvent::Instructions, 100_000).pc())
 ///     .event(Event::with_timebase(ArchEvent::LlcMisses))

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use super::viewing::{Input, PagerOption};
 
 const ANNOTATE_HELP: &str = "\
-Each instruction has its part of the function's samples. A sample is taken at the instruction behind the one that the \
+Each instruction has its part of the function's samples. A sample is taken at the instruction after the one that the \
 event happened at, or some instructions later (skid).
 
 Instructions are read from the program, those of the kernel from /proc/kcore (root only); source lines from debug \

@@ -12,7 +12,7 @@ Each COMMAND is one argument, split into words as a shell does; --shell gives it
 command with its arguments. Commands read nothing; their standard output is thrown away, their standard error is shown.
 
 The commands run in turns, so that what changes meanwhile meets all of them. `exact` says that a count was the same in all \
-runs. Otherwise the spread is the standard deviation, and behind each change is its interval: 95% of the changes that \
+runs. Otherwise the spread is the standard deviation, and each change is followed by its interval: 95% of the changes that \
 runs as different as these would show (bootstrap). A change whose interval holds 0 may be none.
 
 A CONDITION is EVENT>LIMIT or EVENT<LIMIT, also of `time`. With % the limit is a change from the first command, or from \

@@ -71,7 +71,7 @@ fn stack_size(text: &str) -> Result<u32, String> {
 
 /// Returns pmctl's arguments with `-g --call-graph=dwarf` in the place of `-g dwarf`; `None` if there is nothing to
 /// replace. `command` is the part that was parsed as the command: after `-g dwarf` it begins with the mode, and includes
-/// the options behind it.
+/// the options after it.
 pub(crate) fn with_mode(words: &[OsString], command: &[OsString]) -> Option<Vec<OsString>> {
     let command_index = words.len().checked_sub(command.len())?;
     let (option, mode) = (words[..command_index].last()?, command.first()?);

@@ -325,7 +325,7 @@ impl TraceOptions {
                     || args.all_user
                     || args.all_kernel,
                 "-D, -i, --max-size, --all-user and --all-kernel: not with --timebase or --rotate, which trace the \
-                 whole machine. Leave them out; `:u` behind an event samples user mode.",
+                 whole machine. Leave them out; `:u` after an event samples user mode.",
             ),
         ])?;
         refuse_callers_without_chains(args)?;

@@ -96,11 +96,11 @@ pub(crate) struct Record {
     #[arg(long)]
     pub(crate) kernel_callchains: bool,
 
-    /// Sample user mode only, as `:u` behind each event
+    /// Sample user mode only, as `:u` after each event
     #[arg(long, conflicts_with = "all_kernel")]
     pub(crate) all_user: bool,
 
-    /// Sample the kernel only, as `:k` behind each event
+    /// Sample the kernel only, as `:k` after each event
     #[arg(long)]
     pub(crate) all_kernel: bool,
 
@@ -325,7 +325,7 @@ fn parse_frequency(text: &str) -> Result<Frequency, String> {
         .ok_or_else(|| "it takes a number of samples in a second, 1 or more, or `max`".to_owned())
 }
 
-/// A letter behind a number, and the factor that it stands for.
+/// A letter after a number, and the factor that it stands for.
 type UnitLetter = (char, u64);
 /// Units of sizes, in bytes.
 const SIZE_UNITS: [UnitLetter; 4] = [('B', 1), ('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30)];
@@ -337,7 +337,7 @@ const PAGE_SIZE: u64 = 4 << 10;
 /// Most pages of a ring.
 const MAX_RING_PAGES: u32 = 1 << 16;
 
-/// Parses a number above 0 with one of these units behind it.
+/// Parses a number above 0 with one of these units after it.
 fn parse_with_unit(text: &str, units: &[UnitLetter]) -> Option<u64> {
     units.iter().find_map(|(unit, factor)| {
         let number: u64 = text.strip_suffix(*unit)?.parse().ok()?;

@@ -130,7 +130,7 @@ pub(crate) struct Stat {
     #[arg(short, long, value_name = "N", value_parser = parse_repeat, allow_negative_numbers = true)]
     pub(crate) repeat: Option<u32>,
 
-    /// If the counters are too few, let the events take turns, and estimate their counts; behind each stands the share of
+    /// If the counters are too few, let the events take turns, and estimate their counts; each is followed by the share of
     /// the time in which it was counted
     #[arg(long)]
     pub(crate) multiplex: bool,
@@ -179,7 +179,7 @@ pub(crate) struct Stat {
     #[arg(long, requires = "output")]
     pub(crate) append: bool,
 
-    /// Write the counts to this descriptor, behind what is there
+    /// Write the counts to this descriptor, after what is there
     #[arg(long, value_name = "FD", conflicts_with = "output")]
     pub(crate) log_fd: Option<u32>,
 

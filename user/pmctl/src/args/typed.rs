@@ -27,7 +27,7 @@ pub(super) struct TypedCommandLine<'a> {
 }
 
 impl<'a> TypedCommandLine<'a> {
-    /// Parses the words behind the program's name.
+    /// Parses the words after the program's name.
     pub(super) fn new(words: &'a [OsString], pmctl: &'a Command) -> Self {
         let words = words.iter().take_while(|word| *word != "--");
         let words: Vec<&str> = words

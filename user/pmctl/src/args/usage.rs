@@ -85,9 +85,11 @@ fn unknown_message(answer: &clap::Error, command: &str, program: &str) -> Option
     let question = similar_question(answer, ContextKind::SuggestedArg);
     let hint = match command {
         "stat" | "record" | "wrap" | "vm" => {
-            "\nOptions of a command that is to run stand behind `--`."
+            "\nOptions of a command that is to run come after `--`."
         }
-        "bench" => "\nA command with options of its own is one word, `'ls -la'`, or behind `--`.",
+        "bench" => {
+            "\nA command with options of its own is one word, `'ls -la'`, or comes after `--`."
+        }
         _ => "",
     };
     Some(format!("there is no option `{word}`.{question}{hint}"))

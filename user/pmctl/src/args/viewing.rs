@@ -214,7 +214,7 @@ pub(crate) struct Report {
     pub(crate) branches: bool,
 
     /// Show under each row who called it (callee), or how it was reached from outside (caller, which -g alone means), of
-    /// `pmctl record -g`; behind a comma, the least percentage
+    /// `pmctl record -g`; after a comma, the least percentage
     #[arg(short = 'g', long = "call-graph", value_name = "ORDER", num_args = 0..=1, default_missing_value = "caller", hide_possible_values = true, value_parser = ParserWithWords { parse: Graph::parse, known: &["caller", "callee"] }, conflicts_with = "branches")]
     pub(crate) graph: Option<Graph>,
 

@@ -84,7 +84,7 @@ enum HintAnswer {
     Has(String),
     /// pmctl has another way, which the text describes.
     OtherWay(String),
-    /// pmctl has nothing like it, for the reason in the text.
+    /// pmctl has nothing like the option, for the reason in the text.
     Not(String),
 }
 

@@ -101,7 +101,7 @@ fn split_words(command: &OsString) -> Result<Vec<OsString>> {
         Some(words) if !words.is_empty() => Ok(words.into_iter().map(OsString::from).collect()),
         _ => Err(Usage(format!(
             "`{text}` can't be split into words: a quotation mark is not closed, or there is no word.\n\
-             Give one command with its arguments behind --, or let a shell run it with --shell."
+             Give one command with its arguments after --, or let a shell run it with --shell."
         ))
         .into()),
     }
