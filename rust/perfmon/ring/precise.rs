@@ -119,6 +119,7 @@ impl Sampler {
                 samples.count.wrapping_sub(room)
             };
             self.lose_samples(lost);
+            ring.wake_if_full();
         }
     }
 
