@@ -16,6 +16,7 @@ use crate::{
         event_state::Changes,
         precise,
         read_format::{EventTimes, EventValue, ReadFormat, MAX_WORDS_OF_ONE},
+        sampling::Trigger,
     },
     ownership::wait_for_place_holder_end,
     pmu,
@@ -130,12 +131,14 @@ impl Descriptor for Event {
     }
 
     fn fasync(&self, change: FasyncChange) -> Result {
-        if self.sampler.sampling.precise {
-            // The processor's samples are taken from its buffer long after the overflows, too late for a signal.
-            return Err(errno(bindings::EOPNOTSUPP));
+        check_notifications(self)?;
+        let is_first = self.sampler.notifier.arm();
+        self.sampler.notifier.wait.fasync(&change)?;
+        if is_first && self.sampler.sampling.precise {
+            // From now on each record of the processor causes an interrupt.
+            refresh(self);
         }
-        self.sampler.notifier.arm();
-        self.sampler.notifier.wait.fasync(&change)
+        Ok(())
     }
 
     fn mmap(&self, area: &Area<'_>) -> Result {
@@ -252,13 +255,29 @@ fn enable_for_samples(event: &Event, samples: u32) -> Result {
     if event.config.inherit || !event.sampler.is_sampled() {
         return Err(EINVAL);
     }
-    if event.sampler.sampling.precise {
-        return Err(errno(bindings::EOPNOTSUPP));
-    }
+    check_notifications(event)?;
     event.sampler.notifier.allow_samples(samples);
     event.state().set_enabled(true);
     refresh(event);
     mark_missed_on_refused_cpus();
+    Ok(())
+}
+
+/// Checks that each overflow of an event can be notified.
+///
+/// # Errors
+///
+/// EOPNOTSUPP for samples that the virtual PMU merges.
+fn check_notifications(event: &Event) -> Result {
+    let is_merged = event.sampler.sampling.precise
+        && pmu::common()
+            .capabilities
+            .pebs
+            .is_some_and(|format| format.merges(event.sampler.period_or_frequency()))
+        && matches!(event.sampler.sampling.trigger, Trigger::Period(_));
+    if is_merged {
+        return Err(errno(bindings::EOPNOTSUPP));
+    }
     Ok(())
 }
 

@@ -6,6 +6,20 @@
 //! Intel SDM, volume 3B, section 21.4.9 and, for the formats, table 21-84 and section 21.9.
 
 use super::counter::{CounterId, CounterKind, MAX_GENERAL};
+use super::event_attr::{
+    PERF_SAMPLE_CPU, PERF_SAMPLE_ID, PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD,
+    PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
+};
+
+/// The parts of samples (`PERF_SAMPLE_*`) that the records give, and those that are the same for all records.
+pub const PARTS_OF_RECORDS: u64 = PERF_SAMPLE_IDENTIFIER
+    | PERF_SAMPLE_IP
+    | PERF_SAMPLE_TID
+    | PERF_SAMPLE_TIME
+    | PERF_SAMPLE_ID
+    | PERF_SAMPLE_STREAM_ID
+    | PERF_SAMPLE_CPU
+    | PERF_SAMPLE_PERIOD;
 
 /// The format of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +53,11 @@ pub trait PebsRecord {
         1
     }
 
+    /// Returns the registers after the instruction, if the record has them.
+    fn registers(&self) -> Option<RecordRegisters> {
+        None
+    }
+
     /// Returns the address of the instruction.
     #[inline(always)]
     fn ip(&self) -> u64 {
@@ -55,6 +74,45 @@ pub trait PebsRecord {
     #[inline(always)]
     fn tsc(&self) -> u64 {
         self.word(Self::TSC)
+    }
+}
+
+/// The flags and the general registers in a record, named as in `struct pt_regs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct RecordRegisters {
+    pub flags: u64,
+    pub ax: u64,
+    pub bx: u64,
+    pub cx: u64,
+    pub dx: u64,
+    pub si: u64,
+    pub di: u64,
+    pub bp: u64,
+    pub sp: u64,
+    /// R8 to R15.
+    pub r8_to_r15: [u64; 8],
+}
+
+/// The parts of a record that a sample with an interrupt of its own needs.
+#[derive(Clone, Copy, Debug)]
+pub struct SingleRecord {
+    /// The address of the instruction.
+    pub ip: u64,
+    /// The time-stamp counter at the instruction.
+    pub tsc: u64,
+    /// The registers after the instruction, if the record has them.
+    pub registers: Option<RecordRegisters>,
+}
+
+impl SingleRecord {
+    /// Returns the parts of `record`.
+    pub fn new(record: &impl PebsRecord) -> Self {
+        Self {
+            ip: record.ip(),
+            tsc: record.tsc(),
+            registers: record.registers(),
+        }
     }
 }
 
@@ -76,6 +134,21 @@ impl PebsRecord for FullRecord {
     #[inline(always)]
     fn word(&self, offset: usize) -> u64 {
         self.0[word_index(offset)]
+    }
+
+    fn registers(&self) -> Option<RecordRegisters> {
+        Some(RecordRegisters {
+            flags: self.word(0x00),
+            ax: self.word(0x10),
+            bx: self.word(0x18),
+            cx: self.word(0x20),
+            dx: self.word(0x28),
+            si: self.word(0x30),
+            di: self.word(0x38),
+            bp: self.word(0x40),
+            sp: self.word(0x48),
+            r8_to_r15: core::array::from_fn(|n| self.word(0x50 + 8 * n)),
+        })
     }
 }
 
@@ -155,6 +228,12 @@ impl PebsFormat {
             Self::Three => 0b1111,
             Self::Four | Self::Merged => 0xff | 0xf << MAX_GENERAL,
         }
+    }
+
+    /// Returns whether records have the registers.
+    #[must_use]
+    pub const fn has_registers(self) -> bool {
+        matches!(self, Self::Three)
     }
 
     /// Returns whether `MSR_PEBS_DATA_CFG` selects the groups that records have.
@@ -256,6 +335,16 @@ mod tests {
         assert_eq!(
             [full_record.counters(), full_record.ip(), full_record.tsc()],
             [0x90, 0xb0, 0xc0]
+        );
+        let registers = full_record.registers();
+        let words = registers.map(|r| [r.flags, r.ax, r.bx, r.cx, r.dx, r.si, r.di, r.bp, r.sp]);
+        assert_eq!(
+            words,
+            Some([0x00, 0x10, 0x18, 0x20, 0x28, 0x30, 0x38, 0x40, 0x48])
+        );
+        assert_eq!(
+            registers.map(|r| r.r8_to_r15),
+            Some([0x50, 0x58, 0x60, 0x68, 0x70, 0x78, 0x80, 0x88])
         );
         assert_eq!(PebsFormat::Three.record_size(), 200);
         let basic_record = BasicRecord(word_offsets());

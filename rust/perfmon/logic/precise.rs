@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Precise events (`precise_ip` of the attribute), whose samples the processor writes itself, with the address of the
-//! very instruction. One interrupt delivers many samples. So samples can have only the parts that the processor's
-//! records have, and the parts that are the same for all records when the interrupt reads them.
+//! very instruction. One interrupt delivers many samples, if these have only the parts that the processor's records
+//! have, and the parts that are the same for all records when the interrupt reads them. Events that want more are
+//! single: each of their records raises an interrupt, which adds the other parts.
 
 use super::counter::CounterId;
 use super::cpuid::Capabilities;
 use super::event_attr::{
-    InvalidAttr, PerfEventAttr, PERF_SAMPLE_CPU, PERF_SAMPLE_ID, PERF_SAMPLE_IDENTIFIER,
-    PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
+    InvalidAttr, PerfEventAttr, PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_CALLCHAIN,
+    PERF_SAMPLE_CGROUP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_READ, PERF_SAMPLE_REGS_INTR,
+    PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER,
 };
 use super::evtsel::EventSelect;
-use super::pebs::PebsFormat;
-use super::sampling::{period_for, Clock, Sampling, Trigger, Wakeup};
+use super::pebs::{PebsFormat, PARTS_OF_RECORDS};
+use super::sampling::{period_for, Sampling, Trigger};
 
-/// The parts that precise samples can have.
-const SUPPORTED_PARTS: u64 = PERF_SAMPLE_IDENTIFIER
-    | PERF_SAMPLE_IP
-    | PERF_SAMPLE_TID
-    | PERF_SAMPLE_TIME
-    | PERF_SAMPLE_ID
-    | PERF_SAMPLE_STREAM_ID
-    | PERF_SAMPLE_CPU
-    | PERF_SAMPLE_PERIOD;
+/// The parts that only an interrupt for each record can give.
+const PARTS_OF_INTERRUPT: u64 = PERF_SAMPLE_READ
+    | PERF_SAMPLE_CALLCHAIN
+    | PERF_SAMPLE_BRANCH_STACK
+    | PERF_SAMPLE_REGS_USER
+    | PERF_SAMPLE_STACK_USER
+    | PERF_SAMPLE_REGS_INTR
+    | PERF_SAMPLE_CGROUP;
 
 /// Returns the counters that can sample an event precisely.
 ///
@@ -35,16 +36,12 @@ pub(super) fn counters(
     capabilities: &Capabilities,
 ) -> Result<u64, InvalidAttr> {
     let format = capabilities.pebs.ok_or(InvalidAttr::Unsupported)?;
-    let accepts_late_wakeup = matches!(sampling.wakeup, Wakeup::Samples(0) | Wakeup::Bytes(_));
-    let is_supported = attr.sample_type & !SUPPORTED_PARTS == 0
-        && sampling.clock == Clock::Local
-        && !sampling.backward
-        // Samples reach the ring at the interrupt only, so a reader can't be woken after a number of samples.
-        && accepts_late_wakeup;
-    if !is_supported {
+    let has_supported_parts = attr.sample_type & !(PARTS_OF_RECORDS | PARTS_OF_INTERRUPT) == 0;
+    let has_registers = attr.sample_type & PERF_SAMPLE_REGS_INTR == 0 || format.has_registers();
+    if !has_supported_parts || !has_registers {
         return Err(InvalidAttr::Unsupported);
     }
-    if !is_merged(attr, sampling.trigger, select, format) {
+    if sampling.single || !is_merged(attr, sampling.trigger, select, format) {
         check_trigger(sampling.trigger, select, capabilities)?;
     }
     match (format, attr.flags & PerfEventAttr::PRECISE_IP) {
@@ -77,14 +74,15 @@ fn is_merged(
         && attr.sample_type & PERF_SAMPLE_PERIOD != 0
 }
 
+/// The smallest period of an event that counts in kernel mode.
+const MIN_PERIOD_IN_KERNEL: u64 = 256;
+
 /// Returns the allowed periods of samples that are not merged. A period must not be longer than the processor can load the
 /// counter for. In kernel mode the interrupt handler is counted, too, so the period must be long enough that the handler
 /// does not fill the buffer.
 fn allowed_periods(select: EventSelect, capabilities: &Capabilities) -> core::ops::Range<u64> {
     /// The smallest period: no counter can be loaded for fewer events.
     const MIN_PERIOD: u64 = 2;
-    /// The smallest period of an event that counts in kernel mode.
-    const MIN_PERIOD_IN_KERNEL: u64 = 256;
     /// The number of bits of a counter that the processor can load.
     const LOADABLE_BITS: u8 = 32;
 
@@ -144,6 +142,10 @@ pub fn closest_period(period: u64, select: EventSelect, capabilities: &Capabilit
     period.max(allowed.start).min(allowed.end.saturating_sub(1))
 }
 
+/// The smallest number of events from an interrupt to the next record of a counter of kernel mode, if each record causes
+/// an interrupt: those of [`MIN_RECORDS`] with the shortest period.
+pub const MIN_DISTANCE_IN_KERNEL: u64 = MIN_RECORDS * MIN_PERIOD_IN_KERNEL;
+
 /// The smallest number of records of a counter of kernel mode that causes an interrupt. With the shortest period, so many
 /// records need more instructions than the handler of Linux perf has. That handler may run in the same NMI, and would
 /// take an interrupt in it, and the records, for perf's own.
@@ -198,7 +200,9 @@ pub fn next_period(period: u64, samples: u64, elapsed: u64, cycles_per_sample: u
 mod tests {
     use super::super::core_kinds::CoreKinds;
     use super::super::cpuid::Microarchitecture::{IceLake, Skylake};
-    use super::super::event_attr::{PERF_SAMPLE_CALLCHAIN, PERF_TYPE_RAW};
+    use super::super::event_attr::{
+        PERF_SAMPLE_ADDR, PERF_SAMPLE_IP, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_RAW,
+    };
     use super::super::event_config::EventConfig;
     use super::*;
     use InvalidAttr::Unsupported;
@@ -405,28 +409,90 @@ mod tests {
     #[test]
     fn parts_that_records_lack_are_refused() {
         let all_parts = PerfEventAttr {
-            sample_type: SUPPORTED_PARTS,
+            sample_type: PARTS_OF_RECORDS,
             ..INSTRUCTIONS
         };
-        assert!(counters_in_format_four(all_parts).is_ok());
-        let call_chain = PerfEventAttr {
-            sample_type: SUPPORTED_PARTS | PERF_SAMPLE_CALLCHAIN,
+        assert_eq!(is_single(all_parts), Ok(false));
+        let address = PerfEventAttr {
+            sample_type: PARTS_OF_RECORDS | PERF_SAMPLE_ADDR,
             ..INSTRUCTIONS
         };
-        assert_eq!(counters_in_format_four(call_chain), Err(Unsupported));
+        assert_eq!(counters_in_format_four(address), Err(Unsupported));
+        let registers = PerfEventAttr {
+            sample_type: PERF_SAMPLE_REGS_INTR,
+            sample_regs_intr: 1,
+            ..INSTRUCTIONS
+        };
+        assert!(counters_in_format_three(registers).is_ok());
+        assert_eq!(counters_in_format_four(registers), Err(Unsupported));
+    }
+
+    /// Returns whether each record of an event has an interrupt.
+    fn is_single(attr: PerfEventAttr) -> Result<bool, InvalidAttr> {
+        new_config(&attr, &ICE_LAKE).map(|config| config.sampling.single)
+    }
+
+    #[test]
+    fn interrupts_give_what_records_lack() {
+        for part in [
+            PERF_SAMPLE_READ,
+            PERF_SAMPLE_CALLCHAIN,
+            PERF_SAMPLE_REGS_USER,
+            PERF_SAMPLE_CGROUP,
+        ] {
+            let attr = PerfEventAttr {
+                sample_type: INSTRUCTIONS.sample_type | part,
+                sample_regs_user: 1,
+                ..INSTRUCTIONS
+            };
+            assert_eq!(is_single(attr), Ok(true));
+            let not_precise = PerfEventAttr {
+                flags: USER,
+                ..attr
+            };
+            assert_eq!(is_single(not_precise), Ok(false));
+        }
         let backward = PerfEventAttr {
             flags: INSTRUCTIONS.flags | PerfEventAttr::WRITE_BACKWARD,
             ..INSTRUCTIONS
         };
-        assert_eq!(counters_in_format_four(backward), Err(Unsupported));
+        assert_eq!(is_single(backward), Ok(true));
         let wake_at_each_sample = PerfEventAttr {
             wakeup_events: 1,
             ..INSTRUCTIONS
         };
-        assert_eq!(
-            counters_in_format_four(wake_at_each_sample),
-            Err(Unsupported)
-        );
+        assert_eq!(is_single(wake_at_each_sample), Ok(true));
+        let wake_at_watermark = PerfEventAttr {
+            flags: INSTRUCTIONS.flags | PerfEventAttr::WATERMARK,
+            ..wake_at_each_sample
+        };
+        assert_eq!(is_single(wake_at_watermark), Ok(false));
+        let monotonic = PerfEventAttr {
+            flags: INSTRUCTIONS.flags | PerfEventAttr::USE_CLOCKID,
+            clockid: 1,
+            ..INSTRUCTIONS
+        };
+        assert_eq!(is_single(monotonic), Ok(true));
+    }
+
+    #[test]
+    fn samples_with_an_interrupt_each_are_not_merged() {
+        let merging = Capabilities {
+            pebs: Some(PebsFormat::Merged),
+            ..ICE_LAKE
+        };
+        let each = PerfEventAttr {
+            sample_period: 1,
+            sample_type: INSTRUCTIONS.sample_type | PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN,
+            ..INSTRUCTIONS
+        };
+        let counters = |attr| new_config(&attr, &merging).map(|config| config.counters());
+        assert_eq!(counters(each), Err(Unsupported));
+        let with_period = PerfEventAttr {
+            sample_period: 2,
+            ..each
+        };
+        assert!(counters(with_period).is_ok());
     }
 
     #[test]

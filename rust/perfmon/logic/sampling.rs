@@ -6,6 +6,7 @@ use super::event_attr::{
     InvalidAttr, PerfEventAttr, PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_CGROUP,
 };
 use super::mapping::MappingRecords;
+use super::pebs::PARTS_OF_RECORDS;
 use super::read_format::ReadFormat;
 use super::sample_format::SampleFormat;
 
@@ -104,6 +105,8 @@ pub struct Sampling {
     pub registers: u64,
     /// The samples are precise: the processor writes them itself, each at the very instruction.
     pub precise: bool,
+    /// Each precise sample has an interrupt of its own, which gives it what the processor's record lacks.
+    pub single: bool,
     /// Records are written from the end of the ring to its beginning.
     pub backward: bool,
     /// A new name of a task is recorded.
@@ -211,20 +214,24 @@ impl Sampling {
             Ok(chains) => chains,
             Err(error) => return Err(error),
         };
+        let precise = is_sampled && attr.has(PerfEventAttr::PRECISE_IP);
+        let wakeup = Wakeup::new(attr);
+        let backward = attr.has(PerfEventAttr::WRITE_BACKWARD);
         Ok(Self {
             trigger,
             format,
             read,
             read_at_exit: attr.has(PerfEventAttr::INHERIT_STAT),
-            wakeup: Wakeup::new(attr),
+            wakeup,
             clock,
             branches,
             chains,
             user_registers: attr.sample_regs_user,
             user_stack: attr.sample_stack_user,
             registers: attr.sample_regs_intr,
-            precise: is_sampled && attr.has(PerfEventAttr::PRECISE_IP),
-            backward: attr.has(PerfEventAttr::WRITE_BACKWARD),
+            precise,
+            single: precise && needs_interrupts(attr, wakeup, clock, backward),
+            backward,
             comm: attr.has(PerfEventAttr::COMM),
             task: attr.has(PerfEventAttr::TASK),
             switch: attr.has(PerfEventAttr::CONTEXT_SWITCH),
@@ -309,6 +316,20 @@ pub const fn period_for(count: u64, elapsed: u64, cycles_per_sample: u64) -> u64
 #[must_use]
 pub const fn missed_interval(elapsed: u64, cycles_per_sample: u64) -> bool {
     elapsed / 2 > cycles_per_sample
+}
+
+/// Returns whether the precise samples of an event need an interrupt for each record: for their parts, since the reader
+/// is woken after a number of samples, or since the ring keeps the newest samples, up to the moment when it is read.
+const fn needs_interrupts(
+    attr: &PerfEventAttr,
+    wakeup: Wakeup,
+    clock: Clock,
+    backward: bool,
+) -> bool {
+    let wakes_after_samples = !matches!(wakeup, Wakeup::Samples(0) | Wakeup::Bytes(_));
+    // The rate of other clocks may change between a record and the interrupt.
+    let has_other_clock = !matches!(clock, Clock::Local);
+    attr.sample_type & !PARTS_OF_RECORDS != 0 || wakes_after_samples || has_other_clock || backward
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]

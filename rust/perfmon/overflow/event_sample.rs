@@ -5,12 +5,12 @@ use crate::{
     cpu::{timestamp, tsc_khz, Regs, ThisCpu},
     logic::{
         counter::{each, CounterId},
-        event_attr::{PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_READ},
+        event_attr::PERF_SAMPLE_READ,
         pmu::Pmu,
         sampling::{missed_interval, period_for, Trigger},
     },
     percpu::{SampledCounter, Word},
-    pmu::lbr,
+    pmu::{read_sample_parts, SAMPLE_PARTS},
     ring::{Interrupt, PmuReadings, Sampler},
 };
 
@@ -39,11 +39,11 @@ pub(super) fn take_sample(
         Trigger::Never | Trigger::Period(_) => (period, lose_overdue(sampled, sampler, total, 1)),
     };
     let pmu_readings;
-    let readings = if sampler.sampling.format.has(PMU_PARTS) {
+    let readings = if sampler.sampling.format.has(SAMPLE_PARTS) {
         // SAFETY: `read_pmu_parts` must be called in this CPU's overflow handler, while the counter is armed, and not
         // again before its result is dropped. `handle_overflows`, the only caller of this function, runs in the
         // handler; the counter is armed, since it has a sampler; and the result is dropped when this function returns.
-        pmu_readings = unsafe { read_pmu_parts(here, counter, sampler, now) };
+        pmu_readings = unsafe { read_pmu_parts(here, counter, sampler, (regs, now)) };
         if pmu_readings.is_none() {
             sampler.lose_sample();
             return sampled.events_to_load(sampled.period.get().saturating_sub(events_since_due));
@@ -53,7 +53,7 @@ pub(super) fn take_sample(
         None
     };
     sampler.sample(Interrupt {
-        regs: regs.get(),
+        place: regs.get(),
         task: percpu.task_of_sample(counter, sampler),
         period: events,
         cpu: here.id().as_u32(),
@@ -86,48 +86,36 @@ fn adjust_period(sampled: &SampledCounter, sampler: &Sampler, events: u64, elaps
     });
 }
 
-/// The parts of a sample that are read from the PMU: counts and branches.
-const PMU_PARTS: u64 = PERF_SAMPLE_READ | PERF_SAMPLE_BRANCH_STACK;
-
 /// Reads the counts and branches of a sample. Returns `None` if a count that the sample needs is not available.
 ///
 /// # Safety
 ///
-/// To be called in this CPU's overflow handler, while `counter` is armed, and not again before the result is dropped.
+/// To be called in this CPU's overflow handler, which has interrupted `regs`, while `counter` is armed, and not again before
+/// the result is dropped.
 #[cold]
 #[inline(never)]
 unsafe fn read_pmu_parts<'a>(
     here: ThisCpu<'a>,
     counter: CounterId,
     sampler: &Sampler,
-    now: u64,
+    (regs, now): (Regs<'_>, u64),
 ) -> Option<PmuReadings<'a>> {
-    let (percpu, sampling) = (here.percpu(), &sampler.sampling);
-    let mut readings = PmuReadings::EMPTY;
-    if sampling.format.has(PERF_SAMPLE_READ) {
-        let pmu = here.pmu();
-        let paused_counters = if percpu.pebs.armed.get() == 0 {
-            None
-        } else {
-            Some(pmu.convert_records_in_nmi(here)?)
-        };
-        // SAFETY: `counts_in_nmi` must be called in this CPU's overflow handler, while the counter is armed, and not
-        // again before its result is dropped: the caller promises all three for this function, whose result has the
-        // counts.
-        let counts = unsafe { percpu.counts_in_nmi(here, pmu, counter, sampling.read, now) };
-        if let Some(paused_counters) = paused_counters {
-            pmu.resume_precise(here, paused_counters);
-        }
-        readings.counts = counts?;
+    let (percpu, pmu) = (here.percpu(), here.pmu());
+    // Counts need the events of the processor's samples.
+    let has_records = sampler.sampling.format.has(PERF_SAMPLE_READ) && percpu.pebs.armed.get() != 0;
+    let paused_counters = if has_records {
+        Some(pmu.convert_records_in_nmi(here, regs)?)
+    } else {
+        None
+    };
+    // SAFETY: `read_sample_parts` must be called in this CPU's overflow handler, while the counter is armed, and not
+    // again before its result is dropped: the caller promises all three for this function, which returns the result. The
+    // readings of the processor's samples, which `convert_records_in_nmi` has written, were dropped by that function.
+    let readings = unsafe { read_sample_parts(here, counter, sampler, now) };
+    if let Some(paused_counters) = paused_counters {
+        pmu.resume_precise(here, paused_counters);
     }
-    if let Some(stack) = sampling.branches {
-        // SAFETY: `lbr::read` must be called in this CPU's overflow handler, and not again before its result is
-        // dropped: the caller promises both for this function, whose result has the branches.
-        let stack = unsafe { lbr::read(here, here.pmu(), stack.parts) };
-        readings.branches = stack.words;
-        readings.newest_branch = stack.newest;
-    }
-    Some(readings)
+    readings
 }
 
 /// Marks all due samples as recorded. `written` is the number of samples that were written; the other due samples are
@@ -199,7 +187,7 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
             pmu.reload_precise(here, |counter, total| {
                 let sampler = percpu.sampler(counter);
                 sampler.map_or(0, |sampler| {
-                    events_left_after_suspension(percpu.sampled(counter), sampler, total)
+                    lose_overdue_samples(percpu.sampled(counter), sampler, total)
                 })
             });
         });
@@ -243,12 +231,12 @@ fn resume_counter(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
         return;
     };
     pmu.reload(here, counter, |total| {
-        events_left_after_suspension(sampled, sampler, total)
+        lose_overdue_samples(sampled, sampler, total)
     });
 }
 
-/// Counts the samples that were due during a suspension as lost. Returns the number of events to the next sample.
-fn events_left_after_suspension(sampled: &SampledCounter, sampler: &Sampler, total: u64) -> u64 {
+/// Counts the samples that are due at the total `total` as lost. Returns the number of events to the next sample.
+pub(super) fn lose_overdue_samples(sampled: &SampledCounter, sampler: &Sampler, total: u64) -> u64 {
     let events_since_due = lose_overdue(sampled, sampler, total, 0);
     sampled.period.get().saturating_sub(events_since_due)
 }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The interrupt of a nearly full buffer of the processor's samples (PEBS).
 
-use crate::{cpu::ThisCpu, logic::pmu::Pmu};
+use super::event_sample::lose_overdue_samples;
+use crate::{
+    cpu::{Regs, ThisCpu},
+    logic::pmu::Pmu,
+};
 
-/// Takes the processor's samples from the buffer, in an NMI. Returns the number of buffer interrupts that the NMI
+/// Takes the processor's samples from the buffer, in an NMI that has interrupted `regs`. Returns the number of buffer interrupts that the NMI
 /// stands for.
 ///
 /// Called by each NMI, whatever its cause. The counters are stopped while the interrupt is acknowledged, because the
@@ -12,11 +16,14 @@ use crate::{cpu::ThisCpu, logic::pmu::Pmu};
 /// buffer, whose pointer (`cpu_hw_events.ds`) is null.
 #[cold]
 #[inline(never)]
-pub(super) fn serve(here: ThisCpu<'_>, pmu: &Pmu) -> u32 {
+pub(super) fn serve(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     // `None` if the NMI has interrupted a task that is reading the buffer, with the counters paused.
-    let paused = pmu.convert_records_in_nmi(here);
+    let paused = pmu.convert_records_in_nmi(here, regs);
     let is_full = pmu.acknowledge_buffer(here);
     if let Some(paused) = paused {
+        pmu.delay_kernel_records(here, |counter, sampler, total| {
+            lose_overdue_samples(here.percpu().sampled(counter), sampler, total)
+        });
         pmu.resume_precise(here, paused);
     }
     if is_full {

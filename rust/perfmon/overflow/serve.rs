@@ -129,11 +129,15 @@ fn finish_slow(
 ) -> u32 {
     let percpu = here.percpu();
     if percpu.slow_path.get() & SLOW_BRANCHES != 0 {
+        if percpu.pebs.single.get() != 0 {
+            // These samples have branches.
+            served_count += pebs::serve(here, pmu, regs);
+        }
         lbr::unfreeze(here, pmu);
     }
     let mut drained_count = drain_overflows(here, pmu, regs);
     if percpu.slow_path.get() & SLOW_PEBS != 0 {
-        served_count += pebs::serve(here, pmu);
+        served_count += pebs::serve(here, pmu, regs);
     }
     // On Intel, delivering a PMI masks LVTPC (SDM volume 3A, section 12.5.1). On AMD, KVM may have left it masked.
     Lvtpc::NMI.write(here);

@@ -7,11 +7,14 @@ use crate::{
     cpu::{timestamp, tsc_khz, ThisCpu},
     logic::{
         counter::{each, CounterId},
-        pebs::{BasicRecord, DsWord, FullRecord, MergedRecord, PebsBuffer, PebsFormat, PebsRecord},
+        pebs::{
+            BasicRecord, DsWord, FullRecord, MergedRecord, PebsBuffer, PebsFormat, PebsRecord,
+            SingleRecord,
+        },
         precise::next_period,
         sampling::Trigger,
     },
-    ring::PreciseSamples,
+    ring::{PreciseSamples, Sampler},
 };
 use core::{ptr, slice};
 
@@ -20,6 +23,8 @@ pub(crate) struct PebsState {
     /// The counters whose overflows become records of the processor. They are not in [`PerCpu::active_mask`], since
     /// the handler does not serve their overflows.
     pub(crate) armed: Word,
+    /// The armed counters each of whose records causes an interrupt, since the samples need more than the record.
+    pub(crate) single: Word,
     /// The armed counters whose samples come some events late: fewer events were left to the sample than the counter can
     /// be loaded for. The samples stay late until the counter is loaded once more.
     pub(crate) late_counters: Word,
@@ -165,50 +170,70 @@ impl PebsState {
 }
 
 impl PerCpu {
-    /// Writes samples for the records in the buffer, and empties the buffer. The caller has stopped the counters that
-    /// count in kernel mode, and keeps NMIs from calling this meanwhile.
-    pub(crate) fn empty_pebs_buffer(&self, here: ThisCpu<'_>, format: PebsFormat) {
+    /// Writes samples for the records in the buffer, and empties the buffer. The records of counters in
+    /// [`PebsState::single`] are passed to `write_single`, after the totals of all counters are up to date. The caller has
+    /// stopped the counters that count in kernel mode, and keeps NMIs from calling this meanwhile.
+    pub(crate) fn empty_pebs_buffer(
+        &self,
+        here: ThisCpu<'_>,
+        format: PebsFormat,
+        write_single: impl Fn(CounterId, SingleRecord),
+    ) {
         if self.pebs.is_full(format) {
             self.mark_lost(self.pebs.armed.get());
         }
-        self.take_buffer(here, format);
+        self.take_buffer(here, format, write_single);
     }
 
     /// Does what [`Self::empty_pebs_buffer`] does for a buffer that the virtual PMU has filled with merged records. Returns
     /// whether the buffer was full, so that records may be left.
-    pub(crate) fn take_merged_records(&self, here: ThisCpu<'_>) -> bool {
+    pub(crate) fn take_merged_records(
+        &self,
+        here: ThisCpu<'_>,
+        write_single: impl Fn(CounterId, SingleRecord),
+    ) -> bool {
         let is_full = self.pebs.is_full(PebsFormat::Merged);
-        self.take_buffer(here, PebsFormat::Merged);
+        self.take_buffer(here, PebsFormat::Merged, write_single);
         is_full
     }
 
-    /// Writes samples for the records in the buffer, and empties the buffer.
-    fn take_buffer(&self, here: ThisCpu<'_>, format: PebsFormat) {
+    /// Does what [`Self::empty_pebs_buffer`] does for a buffer that need not be checked.
+    fn take_buffer(
+        &self,
+        here: ThisCpu<'_>,
+        format: PebsFormat,
+        write_single: impl Fn(CounterId, SingleRecord),
+    ) {
         match format {
             PebsFormat::Three => {
                 // SAFETY: `records` requires the type of the processor's records, which in format 3 are `FullRecord`s,
                 // and that the result is dropped before the buffer is emptied, which is done below.
                 let records = unsafe { self.pebs.records::<FullRecord>() };
-                self.take_records(here, records);
+                self.take_records(here, records, write_single);
             }
             PebsFormat::Four => {
                 // SAFETY: `records` requires the type of the processor's records: in format 4 the module configures
                 // `BasicRecord`s. The result is dropped before the buffer is emptied, which is done below.
                 let records = unsafe { self.pebs.records::<BasicRecord>() };
-                self.take_records(here, records);
+                self.take_records(here, records, write_single);
             }
             PebsFormat::Merged => {
                 // SAFETY: `records` requires the type of the processor's records: in this format all are
                 // `MergedRecord`s. The result is dropped before the buffer is emptied, which is done below.
                 let records = unsafe { self.pebs.records::<MergedRecord>() };
-                self.take_records(here, records);
+                self.take_records(here, records, write_single);
             }
         }
         self.pebs.set_ds_word(DsWord::INDEX, self.pebs.start.get());
     }
 
-    /// Writes the samples of all armed counters for `records`.
-    fn take_records<R: PebsRecord>(&self, here: ThisCpu<'_>, records: &[R]) {
+    /// Writes the samples of all armed counters for `records`, those of [`PebsState::single`] by `write_single`.
+    fn take_records<R: PebsRecord>(
+        &self,
+        here: ThisCpu<'_>,
+        records: &[R],
+        write_single: impl Fn(CounterId, SingleRecord),
+    ) {
         if records.is_empty() {
             return;
         }
@@ -236,11 +261,21 @@ impl PerCpu {
                 self.take_samples(here, counter, (records, bit), (count, overflows));
             }
         }
+        let single = armed & self.pebs.single.get();
+        if single != 0 {
+            for record in records {
+                for counter in each(single) {
+                    if is_only_counter || record.counters() & counter.bit() != 0 {
+                        write_single(counter, SingleRecord::new(record));
+                    }
+                }
+            }
+        }
     }
 
     /// Writes the samples of a counter for the records with `bit`, or for all if that is 0, and adds the events of its
     /// `overflows` to its total. The number of the records is `count`. While sampling is suspended, the samples are lost,
-    /// unless they are merged.
+    /// unless they are merged. Writes no samples of a counter in [`PebsState::single`].
     #[inline(always)]
     fn take_samples<R: PebsRecord>(
         &self,
@@ -254,7 +289,8 @@ impl PerCpu {
         // Merged samples are written also while sampling is suspended: few records stand for all instructions, and without
         // one of them no number would be right.
         let is_merged = R::IS_MERGED && period == PebsFormat::MERGED_PERIOD;
-        match self.sampler(counter) {
+        let is_single = self.pebs.single.get() & counter.bit() != 0;
+        match self.sampler(counter).filter(|_| !is_single) {
             Some(sampler) if self.samplers.suspended.get() != 0 && !is_merged => {
                 sampler.lose_samples(overflows);
             }
@@ -301,11 +337,15 @@ impl PerCpu {
     /// Notes whether the processor takes the samples of a counter from now on.
     pub(crate) fn set_pebs(&self, counter: CounterId, armed: bool) {
         if armed {
+            if self.sampler(counter).is_some_and(Sampler::is_single) {
+                self.pebs.single.insert(counter.bit());
+            }
             self.pebs.armed.insert(counter.bit());
             self.slow_path.insert(SLOW_PEBS);
             return;
         }
         self.pebs.armed.remove(counter.bit());
+        self.pebs.single.remove(counter.bit());
         self.pebs.unmark_late(counter);
         if self.pebs.armed.get() == 0 {
             self.slow_path.remove(SLOW_PEBS);

@@ -23,6 +23,8 @@ pub(crate) struct ActiveSamplers {
     by_counter: [ActiveSampler; MAX_COUNTERS],
     /// Memory for the call chain of a sample, for the overflow handler.
     pub(crate) chain: Scratch<CHAIN_WORDS>,
+    /// Memory for the call chain of a sample that a task or another interrupt writes, with interrupts off.
+    pub(crate) late_chain: Scratch<CHAIN_WORDS>,
 }
 
 /// The sampler of a counter, and what its samples need.

@@ -3,7 +3,8 @@
 
 use core::cell::UnsafeCell;
 
-/// Memory of `WORDS` words for one handler of a CPU: that of overflows, or that of mappings and new cgroups.
+/// Memory of `WORDS` words for one handler of a CPU: that of overflows, or code with interrupts off, such as that of
+/// mappings and new cgroups.
 pub(crate) struct Scratch<const WORDS: usize>(UnsafeCell<[u64; WORDS]>);
 
 // SAFETY: `Sync` requires that several tasks may use the value at once: only `words` gives access, and by its

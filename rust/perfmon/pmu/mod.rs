@@ -15,8 +15,10 @@ pub(crate) mod lbr;
 mod lvtpc;
 pub(crate) mod pebs;
 mod pebs_period;
+mod pebs_single;
 mod program;
 mod repair;
+mod sample_parts;
 mod share;
 pub(crate) mod values;
 mod vendor;
@@ -24,6 +26,7 @@ mod vendor;
 pub(crate) use self::{
     lvtpc::Lvtpc,
     repair::{may_be_tampered, tampered_counters},
+    sample_parts::{read_sample_parts, SAMPLE_PARTS},
 };
 
 use crate::{

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The registers of the samples that the processor takes ([`crate::logic::pebs`]). [`crate::percpu`] has the buffer.
 
-use super::control::SKID_TICKS;
+use super::{control::SKID_TICKS, pebs_single::write_single};
 use crate::{
-    cpu::{msr, ThisCpu},
+    cpu::{msr, Regs, ThisCpu},
     logic::{
         counter::{each, CounterId},
         cpuid::Capabilities,
         msr::Msr,
-        pebs::{DsWord, PebsBuffer, PebsFormat},
+        pebs::{DsWord, PebsBuffer, PebsFormat, SingleRecord},
         plan::Step,
         pmu::Pmu,
     },
@@ -217,7 +217,7 @@ impl Pmu {
         let paused = self.pause_precise(here);
         is_reading.set(1);
         compiler_fence(SeqCst);
-        self.convert_records(here);
+        self.convert_records(here, None);
         let result = f();
         compiler_fence(SeqCst);
         is_reading.set(0);
@@ -225,28 +225,35 @@ impl Pmu {
         result
     }
 
-    /// Makes samples of what the processor has written, in the overflow handler. The processor can't write more until
-    /// [`Self::resume_precise`]. `None` if this has interrupted [`Self::with_records_converted`].
+    /// Makes samples of what the processor has written, in the overflow handler, which has interrupted `regs`. The
+    /// processor can't write more until [`Self::resume_precise`]. `None` if this has interrupted
+    /// [`Self::with_records_converted`].
     #[cold]
     #[inline(never)]
-    pub(crate) fn convert_records_in_nmi(&self, here: ThisCpu<'_>) -> Option<PausedCounters> {
+    pub(crate) fn convert_records_in_nmi(
+        &self,
+        here: ThisCpu<'_>,
+        regs: Regs<'_>,
+    ) -> Option<PausedCounters> {
         if here.percpu().pebs.is_reading.get() != 0 {
             return None;
         }
         let paused = self.pause_precise(here);
-        self.convert_records(here);
+        self.convert_records(here, Some(regs));
         Some(paused)
     }
 
-    /// Makes samples of the records in the buffer, and empties it.
-    fn convert_records(&self, here: ThisCpu<'_>) {
+    /// Makes samples of the records in the buffer, and empties it. `regs` are the registers that an NMI has interrupted;
+    /// `None` outside of NMIs.
+    fn convert_records(&self, here: ThisCpu<'_>, regs: Option<Regs<'_>>) {
         let percpu = here.percpu();
         let Some(format) = self.capabilities.pebs.filter(|_| percpu.pebs.has_ds_area()) else {
             return;
         };
-        percpu.empty_pebs_buffer(here, format);
+        let write_single = |counter, record| write_single(here, counter, record, regs);
+        percpu.empty_pebs_buffer(here, format, write_single);
         if matches!(format, PebsFormat::Merged) {
-            self.convert_merged_records(here);
+            self.convert_merged_records(here, write_single);
         }
         let late = percpu.pebs.late_counters.get();
         if late != 0 {
@@ -260,11 +267,15 @@ impl Pmu {
     }
 
     /// Makes samples of the records that the virtual PMU has merged. Each write adds as many of them to the buffer as fit.
-    fn convert_merged_records(&self, here: ThisCpu<'_>) {
+    fn convert_merged_records(
+        &self,
+        here: ThisCpu<'_>,
+        write_single: impl Fn(CounterId, SingleRecord) + Copy,
+    ) {
         let percpu = here.percpu();
         loop {
             msr::write(here, Msr::PEBS_ENABLE, percpu.pebs.armed.get());
-            if !percpu.take_merged_records(here) {
+            if !percpu.take_merged_records(here, write_single) {
                 return;
             }
         }

@@ -15,10 +15,13 @@ use crate::{
 };
 
 impl Pmu {
-    /// Sets the number of records that causes an interrupt: few if all armed counters have a frequency, else the
-    /// buffer's size; and few while a sample is late.
+    /// Sets the number of records that causes an interrupt: one if the samples of an armed counter need an interrupt each,
+    /// few if all have a frequency, else the buffer's size; and few while a sample is late.
     pub(super) fn set_pebs_thresholds(&self, here: ThisCpu<'_>, format: PebsFormat) {
         let percpu = here.percpu();
+        if percpu.pebs.single.get() != 0 {
+            return percpu.pebs.set_thresholds(1, 1, format);
+        }
         let records = each(percpu.pebs.armed.get()).try_fold(0_u64, |sum, counter| {
             let sampler = percpu.sampler(counter)?;
             match sampler.sampling.trigger {

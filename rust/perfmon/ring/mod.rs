@@ -9,6 +9,7 @@ mod records;
 mod registers;
 mod sample;
 mod sampler;
+mod single;
 mod stack;
 
 pub(crate) use self::{
@@ -16,6 +17,7 @@ pub(crate) use self::{
     records::TaskChange,
     sample::{Interrupt, PmuReadings, CHAIN_WORDS},
     sampler::Sampler,
+    single::RecordedPlace,
 };
 
 use crate::{

@@ -215,7 +215,7 @@ fn write_one_sample<R: PebsRecord>(to: &mut Record<'_>, record: &R, template: &S
 
 /// Returns whether an address is a program's, in the lower half.
 #[inline(always)]
-fn is_user_address(ip: u64) -> bool {
+pub(super) fn is_user_address(ip: u64) -> bool {
     ip as i64 >= 0
 }
 

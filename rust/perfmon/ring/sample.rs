@@ -35,10 +35,10 @@ const ONE_WORD_PARTS: u64 =
 /// The largest number of words in a call chain: 127 addresses and two marks.
 pub(crate) const CHAIN_WORDS: usize = 127 + 2;
 
-/// An overflow that becomes a sample.
-pub(crate) struct Interrupt<'a> {
-    /// The registers of the interrupt.
-    pub(crate) regs: &'a pt_regs,
+/// An overflow that becomes a sample, at the place `P`.
+pub(crate) struct Interrupt<'a, P> {
+    /// The place of the sample: the registers of the interrupt, unless the processor has recorded the instruction.
+    pub(crate) place: P,
     /// The task that is sampled; null for an event of a CPU.
     pub(crate) task: *mut bindings::task_struct,
     /// The number of events since the last sample.
@@ -70,10 +70,119 @@ impl PmuReadings<'_> {
     };
 }
 
+/// The place of a sample: the address and the registers that it shows.
+pub(super) trait Place {
+    /// Returns whether the sample is one of the program. Otherwise it is one of the kernel.
+    fn is_user(&self) -> bool;
+
+    /// Returns the address of the sample.
+    fn ip(&self) -> u64;
+
+    /// Returns the time of the sample.
+    fn time(&self, sampler: &Sampler) -> u64;
+
+    /// Returns the registers of the sample, if they are known.
+    fn regs(&self) -> Option<&pt_regs>;
+
+    /// Returns the registers of the program, if they are known. The sample is one of `task`.
+    fn user_regs(&self, task: *mut bindings::task_struct) -> Option<&pt_regs>;
+
+    /// Returns the address of the program for its call chain, if the registers are not known.
+    fn user_ip(&self) -> Option<u64>;
+
+    /// Returns the beginning of the kernel's call chain; `None` if the sample is one of the program, or if no address is
+    /// known.
+    fn kernel_chain(&self) -> Option<KernelChain<'_>>;
+}
+
+/// The beginning of the kernel's call chain.
+#[derive(Clone, Copy)]
+pub(super) struct KernelChain<'a> {
+    /// The registers to walk the chain from; `None` if the callers are not known.
+    pub(super) regs: Option<&'a pt_regs>,
+    /// The first address, if it is not the one in `regs`.
+    pub(super) ip: Option<u64>,
+}
+
+/// The place of an interrupt.
+struct InterruptPlace<'a> {
+    /// The registers of the interrupt.
+    interrupt_regs: &'a pt_regs,
+    /// The registers that a sample may show.
+    regs: Option<&'a pt_regs>,
+    is_user: bool,
+}
+
+impl Place for InterruptPlace<'_> {
+    #[inline(always)]
+    fn is_user(&self) -> bool {
+        self.is_user
+    }
+
+    #[inline(always)]
+    fn ip(&self) -> u64 {
+        match self.regs {
+            Some(regs) => regs.ip as u64,
+            None => unsaved_user_ip(self.interrupt_regs),
+        }
+    }
+
+    #[inline(always)]
+    fn time(&self, sampler: &Sampler) -> u64 {
+        sampler.time()
+    }
+
+    #[inline(always)]
+    fn regs(&self) -> Option<&pt_regs> {
+        self.regs
+    }
+
+    #[inline(always)]
+    fn user_regs(&self, task: *mut bindings::task_struct) -> Option<&pt_regs> {
+        if self.is_user {
+            self.regs
+        } else {
+            self.regs.and_then(|regs| user_registers(regs, task))
+        }
+    }
+
+    #[inline(always)]
+    fn user_ip(&self) -> Option<u64> {
+        None
+    }
+
+    #[inline(always)]
+    fn kernel_chain(&self) -> Option<KernelChain<'_>> {
+        let regs = self.regs.filter(|_| !self.is_user)?;
+        Some(KernelChain {
+            regs: Some(regs),
+            ip: None,
+        })
+    }
+}
+
 impl Sampler {
     /// Writes the sample of an overflow, and notifies programs. To be called by the overflow handler.
     #[inline(always)]
-    pub(crate) fn sample(&self, interrupt: Interrupt<'_>) {
+    pub(crate) fn sample(&self, interrupt: Interrupt<'_, &pt_regs>) {
+        let (regs, is_user) = self.visible_registers(interrupt.place, interrupt.task);
+        self.sample_at(Interrupt {
+            place: InterruptPlace {
+                interrupt_regs: interrupt.place,
+                regs,
+                is_user,
+            },
+            task: interrupt.task,
+            period: interrupt.period,
+            cpu: interrupt.cpu,
+            readings: interrupt.readings,
+            chain: interrupt.chain,
+        });
+    }
+
+    /// Writes the sample of an overflow, and notifies programs.
+    #[inline(always)]
+    pub(super) fn sample_at(&self, interrupt: Interrupt<'_, impl Place>) {
         let is_armed = self.notifier.is_armed();
         if is_armed && !self.notifier.count_down_limit(&self.state) {
             return;
@@ -96,12 +205,12 @@ impl Sampler {
 
     /// Writes a sample to the ring, or counts it as lost.
     #[inline(always)]
-    fn write_sample(&self, interrupt: Interrupt<'_>) {
+    fn write_sample(&self, interrupt: Interrupt<'_, impl Place>) {
         let Some(ring) = self.ring() else {
             return;
         };
         let Interrupt {
-            regs,
+            place,
             task,
             period,
             cpu,
@@ -112,8 +221,7 @@ impl Sampler {
             return self.lose_samples(1);
         }
         let format = self.sampling.format;
-        let interrupt_regs = regs;
-        let (regs, is_user) = self.visible_registers(regs, task);
+        let is_user = place.is_user();
         let mut words = format.fixed_words();
         let (mut chain_words, mut user_regs, mut shown_regs, mut stack_size) = (0, None, None, 0);
         let has_only_one_word_parts = !format.has(!ONE_WORD_PARTS);
@@ -121,18 +229,17 @@ impl Sampler {
             if let Some(readings) = readings {
                 words = words.wrapping_add(self.readings_words(readings));
             }
-            user_regs = if is_user {
-                regs
-            } else {
-                regs.and_then(|regs| user_registers(regs, task))
-            };
+            user_regs = place.user_regs(task);
             if format.has(PERF_SAMPLE_CALLCHAIN) {
-                chain_words =
-                    self.walk_call_chain((regs.filter(|_| !is_user), task), user_regs, chain);
+                chain_words = self.walk_call_chain(
+                    (place.kernel_chain(), task),
+                    (user_regs, place.user_ip()),
+                    chain,
+                );
                 words = words.wrapping_add(1).wrapping_add(chain_words);
             }
             if format.has(PERF_SAMPLE_REGS_USER | PERF_SAMPLE_REGS_INTR) {
-                shown_regs = regs.filter(|regs| may_show_registers(regs, task));
+                shown_regs = place.regs().filter(|regs| may_show_registers(regs, task));
                 words = words.wrapping_add(self.register_words(shown_regs, user_regs));
             }
             if format.has(PERF_SAMPLE_STACK_USER) {
@@ -157,16 +264,13 @@ impl Sampler {
             record.write_word(self.id);
         }
         if format.has(PERF_SAMPLE_IP) {
-            record.write_word(match regs {
-                Some(regs) => regs.ip as u64,
-                None => unsaved_user_ip(interrupt_regs),
-            });
+            record.write_word(place.ip());
         }
         if format.has(PERF_SAMPLE_TID) {
             record.write_word(self.ids(task));
         }
         if format.has(PERF_SAMPLE_TIME) {
-            record.write_word(self.time());
+            record.write_word(place.time(self));
         }
         if format.has(RARE_WORDS) {
             record = self.put_rare_words(record, cpu, period);
@@ -264,12 +368,12 @@ impl Sampler {
     }
 
     /// Writes the call chains of the kernel and of the program into `chain`, each if the event wants it and the
-    /// registers at its beginning are known. Returns the number of words.
+    /// registers or the address at its beginning are known. Returns the number of words.
     #[inline(always)]
     fn walk_call_chain(
         &self,
-        (kernel, task): (Option<&pt_regs>, *mut bindings::task_struct),
-        user_regs: Option<&pt_regs>,
+        (kernel, task): (Option<KernelChain<'_>>, *mut bindings::task_struct),
+        (user_regs, user_ip): (Option<&pt_regs>, Option<u64>),
         chain: &mut [u64; CHAIN_WORDS],
     ) -> usize {
         let chains = self.sampling.chains;
@@ -278,7 +382,8 @@ impl Sampler {
         // The event's limit of depth does not include the marks.
         let mut add = |mark: u64,
                        walk: unsafe extern "C" fn(_, _, _) -> u32,
-                       regs: &pt_regs,
+                       regs: Option<&pt_regs>,
+                       ip: Option<u64>,
                        limit: usize| {
             let Some((first, rest)) = chain
                 .get_mut(used_words..)
@@ -288,26 +393,47 @@ impl Sampler {
             };
             *first = mark;
             let max_words = room.min(rest.len()).min(limit);
-            // SAFETY: `walk` requires registers that the NMI has interrupted or that the program has saved, and room for
-            // `max_words` words: callers pass such registers, and `rest` has at least that many words.
-            let address_count = unsafe {
-                walk(
-                    ptr::from_ref(regs).cast_mut(),
-                    rest.as_mut_ptr(),
-                    max_words as u32,
-                )
+            let walked_words = match regs {
+                // SAFETY: `walk` requires registers that the NMI has interrupted or that the program has saved, and room
+                // for `max_words` words: callers pass such registers, and `rest` has at least that many words.
+                Some(regs) => unsafe {
+                    walk(
+                        ptr::from_ref(regs).cast_mut(),
+                        rest.as_mut_ptr(),
+                        max_words as u32,
+                    )
+                },
+                None => 0,
             } as usize;
+            let mut address_count = walked_words;
+            if let (Some(ip), Some(first)) = (ip, rest.first_mut().filter(|_| max_words != 0)) {
+                *first = ip;
+                address_count = address_count.max(1);
+            }
             room -= address_count.min(room);
             used_words += 1 + address_count;
         };
-        if let Some(regs) = kernel.filter(|_| chains.kernel) {
+        if let Some(kernel) = kernel.filter(|_| chains.kernel) {
             // SAFETY: The function has no preconditions: it only compares `task` with the current task.
             let is_own_stack = unsafe { ffi::perfmon_on_stack_of(task) };
             let limit = if is_own_stack { usize::MAX } else { 1 };
-            add(PERF_CONTEXT_KERNEL, ffi::perfmon_kernel_chain, regs, limit);
+            add(
+                PERF_CONTEXT_KERNEL,
+                ffi::perfmon_kernel_chain,
+                kernel.regs,
+                kernel.ip,
+                limit,
+            );
         }
-        if let Some(regs) = user_regs.filter(|_| chains.user) {
-            add(PERF_CONTEXT_USER, ffi::perfmon_user_chain, regs, usize::MAX);
+        let has_user_part = chains.user && (user_regs.is_some() || user_ip.is_some());
+        if has_user_part {
+            add(
+                PERF_CONTEXT_USER,
+                ffi::perfmon_user_chain,
+                user_regs,
+                user_ip,
+                usize::MAX,
+            );
         }
         used_words
     }
@@ -343,7 +469,7 @@ impl Sampler {
 
 /// Returns whether the registers are those of a program in user mode.
 #[inline(always)]
-fn is_user(regs: &pt_regs) -> bool {
+pub(super) fn is_user(regs: &pt_regs) -> bool {
     /// The requested privilege level: 3 in programs (Intel SDM, volume 3A, section 3.4.2).
     const RPL: u16 = 0b11;
 
@@ -355,7 +481,7 @@ fn is_user(regs: &pt_regs) -> bool {
 /// Returns the registers of the program that was interrupted, or has called the kernel. Returns `None` for a kernel
 /// thread, while an exec replaces the program, while the registers are being saved, and if the sampled `task` is not
 /// the current one: a context switch opens the windows of the next task before that task runs.
-fn user_registers(regs: &pt_regs, task: *mut bindings::task_struct) -> Option<&pt_regs> {
+pub(super) fn user_registers(regs: &pt_regs, task: *mut bindings::task_struct) -> Option<&pt_regs> {
     // SAFETY: The function requires the registers of the interrupt, which it only reads. The registers that it
     // returns are `regs`, or those that the task has saved on its kernel stack, where they stay until it returns to
     // its program, after this handler.

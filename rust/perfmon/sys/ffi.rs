@@ -242,6 +242,8 @@ unsafe extern "C" {
     pub fn perfmon_hide_program(hide: bool);
     #[doc = " Returns the registers of the program that was interrupted, or that has called\n the kernel. NULL in a kernel thread, in execve(2), while the registers are\n being saved, and if @task is neither NULL nor the current task."]
     pub fn perfmon_user_regs(regs: *mut pt_regs, task: *const task_struct) -> *mut pt_regs;
+    #[doc = " Returns the registers of the program that has called the kernel, or that an\n interrupt has interrupted, for callers that are no NMIs; else as\n perfmon_user_regs()."]
+    pub fn perfmon_saved_user_regs(task: *const task_struct) -> *mut pt_regs;
     #[doc = " Returns the address at which the program continues after the system call or\n interrupt that has just begun, whose handler has not saved its registers yet;\n else 0."]
     pub fn perfmon_program_address(regs: *const pt_regs) -> u64;
     #[doc = " Returns whether these registers are of 64-bit code, in a program or the\n kernel."]

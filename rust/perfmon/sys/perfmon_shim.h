@@ -273,6 +273,12 @@ void perfmon_hide_program(bool hide);
 struct pt_regs *perfmon_user_regs(struct pt_regs *regs,
 				  const struct task_struct *task);
 /*
+ * Returns the registers of the program that has called the kernel, or that an
+ * interrupt has interrupted, for callers that are no NMIs; else as
+ * perfmon_user_regs().
+ */
+struct pt_regs *perfmon_saved_user_regs(const struct task_struct *task);
+/*
  * Returns the address at which the program continues after the system call or
  * interrupt that has just begun, whose handler has not saved its registers yet;
  * else 0.

@@ -157,13 +157,8 @@ static bool are_user_regs_saved(const struct pt_regs *regs, const struct pt_regs
 	return true;
 }
 
-struct pt_regs *perfmon_user_regs(struct pt_regs *regs,
-				  const struct task_struct *task)
+struct pt_regs *perfmon_saved_user_regs(const struct task_struct *task)
 {
-	struct pt_regs *user = task_pt_regs(current);
-
-	if (user_mode(regs))
-		return regs;
 	/*
 	 * In the context switch, the registers may still be those of another
 	 * task.
@@ -177,7 +172,18 @@ struct pt_regs *perfmon_user_regs(struct pt_regs *regs,
 	 */
 	if (current->flags & (PF_KTHREAD | PF_USER_WORKER) || is_new_program())
 		return NULL;
-	return are_user_regs_saved(regs, user) ? user : NULL;
+	return task_pt_regs(current);
+}
+
+struct pt_regs *perfmon_user_regs(struct pt_regs *regs,
+				  const struct task_struct *task)
+{
+	struct pt_regs *user;
+
+	if (user_mode(regs))
+		return regs;
+	user = perfmon_saved_user_regs(task);
+	return user && are_user_regs_saved(regs, user) ? user : NULL;
 }
 
 /*

@@ -55,7 +55,7 @@ const PARTS: [(&str, &[&str]); 17] = [
     ),
     ("ownership", &["pmu", "percpu", "cpu", "sys"]),
     ("overflow", &["pmu", "percpu", "ring", "cpu", "sys"]),
-    ("pmu", &["percpu", "cpu", "sys"]),
+    ("pmu", &["percpu", "ring", "cpu", "sys"]),
     ("percpu", &["ring", "cpu"]),
     ("ring", &["sys"]),
     ("cpu", &["sys"]),

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Samples of the processor (PEBS) that need an interrupt each: see [`crate::ring::RecordedPlace`].
+
+use super::{read_sample_parts, SAMPLE_PARTS};
+use crate::{
+    cpu::{timestamp, tsc_khz, Regs, ThisCpu},
+    logic::{
+        counter::{each, CounterId},
+        pebs::SingleRecord,
+        pmu::Pmu,
+        precise::MIN_DISTANCE_IN_KERNEL,
+    },
+    ring::{Interrupt, RecordedPlace, Sampler},
+};
+
+/// Writes the sample of a record. `regs` are the registers of the interrupt, in an NMI; `None` outside of NMIs, if the
+/// NMI of the record has not come yet.
+#[cold]
+#[inline(never)]
+pub(super) fn write_single(
+    here: ThisCpu<'_>,
+    counter: CounterId,
+    record: SingleRecord,
+    regs: Option<Regs<'_>>,
+) {
+    let percpu = here.percpu();
+    let Some(sampler) = percpu.sampler(counter) else {
+        return;
+    };
+    if percpu.samplers.suspended.get() != 0 {
+        return sampler.lose_samples(1);
+    }
+    let now = timestamp();
+    let parts;
+    let readings = if sampler.sampling.format.has(SAMPLE_PARTS) {
+        parts = regs.and_then(|_| {
+            // SAFETY: `read_sample_parts` must be called in this CPU's overflow handler, while the counter is armed, and
+            // not again before its result is dropped. There are registers of an NMI, so this is the overflow handler; the
+            // counter is armed, since it has a sampler; and the result is dropped when this function returns.
+            unsafe { read_sample_parts(here, counter, sampler, now) }
+        });
+        if parts.is_none() {
+            return sampler.lose_sample();
+        }
+        parts.as_ref()
+    } else {
+        None
+    };
+    let chain = match regs {
+        Some(_) => &percpu.samplers.chain,
+        None => &percpu.samplers.late_chain,
+    };
+    sampler.sample_single(Interrupt {
+        place: RecordedPlace {
+            record,
+            regs: regs.map(Regs::get),
+            anchor: sampler.anchor(now, tsc_khz()),
+        },
+        task: percpu.task_of_sample(counter, sampler),
+        period: percpu.sampled(counter).period.get(),
+        cpu: here.id().as_u32(),
+        readings,
+        // SAFETY: `words` must be called by the handler that the words are for, and not again before its result is
+        // dropped. `chain` is for the overflow handler if there are registers of an NMI, otherwise for code with
+        // interrupts off, as that of this function's callers outside of NMIs. The result is dropped when `sample_single`
+        // returns.
+        chain: unsafe { chain.words() },
+    });
+}
+
+impl Pmu {
+    /// Delays the next records of counters of kernel mode that would come within a few events, if each record causes an
+    /// interrupt. `lose_overdue` counts a counter's overdue samples as lost, and returns the number of events to the next
+    /// one. To be called at the end of the overflow handler, while the counters do not count.
+    ///
+    /// Linux perf's handler may run next in the same NMI. It would take the interrupt for that of its own buffer.
+    pub(crate) fn delay_kernel_records(
+        &self,
+        here: ThisCpu<'_>,
+        lose_overdue: impl Fn(CounterId, &Sampler, u64) -> u64,
+    ) {
+        let percpu = here.percpu();
+        if percpu.pebs.single.get() == 0 || percpu.samplers.suspended.get() != 0 {
+            return;
+        }
+        for counter in each(percpu.pebs.armed.get() & percpu.slow_path.get()) {
+            let (value, msrs) = (percpu.value(counter), self.msrs(counter));
+            let Some(sampler) = percpu.sampler(counter) else {
+                continue;
+            };
+            if value.has_overflowed(here, msrs.read) {
+                continue;
+            }
+            let total = value.update_in_nmi(here, msrs.read);
+            let events_left = lose_overdue(counter, sampler, total);
+            if events_left < MIN_DISTANCE_IN_KERNEL {
+                value.load(here, msrs.write, MIN_DISTANCE_IN_KERNEL, total);
+                percpu.pebs.mark_late(counter);
+            }
+        }
+    }
+}

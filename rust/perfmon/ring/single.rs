@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Samples that the processor has recorded (PEBS), with what only the interrupt of each record can give: call chains,
+//! registers, stacks, counts and branches.
+//!
+//! The address and the time are the record's. The interrupt may come later, even in the other mode: a sample shows the
+//! registers and the callers of the interrupt only where these belong to the mode of the recorded instruction.
+
+use super::{
+    precise::is_user_address,
+    sample::{is_user, user_registers, KernelChain, Place},
+    Interrupt, Sampler,
+};
+use crate::{
+    logic::{
+        anchor::Anchor,
+        pebs::{RecordRegisters, SingleRecord},
+    },
+    sys::ffi,
+};
+use kernel::bindings::{self, pt_regs};
+
+/// A record of the processor, and where it was found.
+pub(crate) struct RecordedPlace<'a> {
+    pub(crate) record: SingleRecord,
+    /// The registers of the interrupt that has found the record; `None` if a task or another interrupt has found it.
+    pub(crate) regs: Option<&'a pt_regs>,
+    /// Converts the record's time stamp.
+    pub(crate) anchor: Anchor,
+}
+
+/// The place of a sample with a record.
+struct SinglePlace<'a> {
+    /// The address that the sample shows.
+    ip: u64,
+    is_user: bool,
+    time: u64,
+    /// The registers at the instruction, if they are known.
+    regs: Option<pt_regs>,
+    /// The registers that the program has in the kernel's instruction, if they are known.
+    saved_regs: Option<&'a pt_regs>,
+    /// The registers of the interrupt, if it has interrupted the kernel.
+    kernel_regs: Option<&'a pt_regs>,
+}
+
+impl Place for SinglePlace<'_> {
+    fn is_user(&self) -> bool {
+        self.is_user
+    }
+
+    fn ip(&self) -> u64 {
+        self.ip
+    }
+
+    fn time(&self, _sampler: &Sampler) -> u64 {
+        self.time
+    }
+
+    fn regs(&self) -> Option<&pt_regs> {
+        self.regs.as_ref()
+    }
+
+    fn user_regs(&self, _task: *mut bindings::task_struct) -> Option<&pt_regs> {
+        if self.is_user {
+            self.regs.as_ref()
+        } else {
+            self.saved_regs
+        }
+    }
+
+    fn user_ip(&self) -> Option<u64> {
+        (self.is_user && self.regs.is_none() && self.ip != 0).then_some(self.ip)
+    }
+
+    fn kernel_chain(&self) -> Option<KernelChain<'_>> {
+        (!self.is_user).then_some(KernelChain {
+            // Not the registers at the instruction: the unwinder looks up their address, to which the stack pointer may
+            // not belong.
+            regs: self.kernel_regs,
+            ip: Some(self.ip),
+        })
+    }
+}
+
+impl Sampler {
+    /// Returns whether each precise sample has an interrupt of its own: the attribute demands it, or each sample has to
+    /// be notified.
+    pub(crate) fn is_single(&self) -> bool {
+        self.sampling.single || (self.sampling.precise && self.notifier.is_armed())
+    }
+
+    /// Writes the sample of a record, and notifies programs.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn sample_single(&self, interrupt: Interrupt<'_, RecordedPlace<'_>>) {
+        let Interrupt {
+            place,
+            task,
+            period,
+            cpu,
+            readings,
+            chain,
+        } = interrupt;
+        self.sample_at(Interrupt {
+            place: self.single_place(&place, task),
+            task,
+            period,
+            cpu,
+            readings,
+            chain,
+        });
+    }
+
+    /// Returns the place that the sample of a record may show.
+    fn single_place<'a>(
+        &self,
+        place: &RecordedPlace<'a>,
+        task: *mut bindings::task_struct,
+    ) -> SinglePlace<'a> {
+        let RecordedPlace {
+            record,
+            regs: interrupt_regs,
+            anchor,
+        } = place;
+        let is_of_program = is_user_address(record.ip);
+        // The processor may record a late instruction in the kernel, which an event that excludes the kernel must not show.
+        let is_hidden = !is_of_program && self.is_user_only;
+        let program_regs = match interrupt_regs {
+            Some(regs) => user_registers(regs, task),
+            None => saved_user_registers(task),
+        };
+        let kernel_regs = interrupt_regs.filter(|regs| !is_user(regs));
+        let known_regs = if is_of_program || is_hidden {
+            program_regs
+        } else {
+            kernel_regs
+        };
+        let mut regs = known_regs.copied();
+        if let Some(regs) = regs.as_mut().filter(|_| !is_hidden) {
+            regs.ip = record.ip as usize;
+            if let Some(recorded) = &record.registers {
+                replace_registers(regs, recorded);
+            }
+        }
+        SinglePlace {
+            ip: if is_hidden {
+                known_regs.map_or(0, |regs| regs.ip as u64)
+            } else {
+                record.ip
+            },
+            is_user: is_of_program || is_hidden,
+            time: anchor.ns_at(record.tsc),
+            regs,
+            saved_regs: program_regs,
+            kernel_regs,
+        }
+    }
+}
+
+/// Replaces the flags and the general registers by those of a record.
+fn replace_registers(regs: &mut pt_regs, recorded: &RecordRegisters) {
+    let [r8, r9, r10, r11, r12, r13, r14, r15] = recorded.r8_to_r15;
+    for (register, value) in [
+        (&mut regs.flags, recorded.flags),
+        (&mut regs.ax, recorded.ax),
+        (&mut regs.bx, recorded.bx),
+        (&mut regs.cx, recorded.cx),
+        (&mut regs.dx, recorded.dx),
+        (&mut regs.si, recorded.si),
+        (&mut regs.di, recorded.di),
+        (&mut regs.bp, recorded.bp),
+        (&mut regs.sp, recorded.sp),
+        (&mut regs.r8, r8),
+        (&mut regs.r9, r9),
+        (&mut regs.r10, r10),
+        (&mut regs.r11, r11),
+        (&mut regs.r12, r12),
+        (&mut regs.r13, r13),
+        (&mut regs.r14, r14),
+        (&mut regs.r15, r15),
+    ] {
+        *register = value as usize;
+    }
+}
+
+/// Does what [`user_registers`] does outside of NMIs: returns the registers that the program has saved.
+fn saved_user_registers<'a>(task: *mut bindings::task_struct) -> Option<&'a pt_regs> {
+    // SAFETY: The function requires a caller that is no NMI, as the caller is without registers of an interrupt. The
+    // registers that it returns stay on the kernel stack of the current task until it returns to its program, after the
+    // caller, which has interrupts off.
+    unsafe { ffi::perfmon_saved_user_regs(task).as_ref() }
+}
