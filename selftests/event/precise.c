@@ -3,7 +3,6 @@
  * Precise samples, which the processor takes itself. There is one sample for each period in the
  * count, at exactly the instruction of the overflow, while tasks move, switch and exit.
  */
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -74,10 +73,7 @@ TEST_F(event, each_sample_is_at_the_predicted_instruction)
 		/* The ring has room for the samples, and they are too few to be throttled. */
 		unsigned long n = period < 97 ? 1000 * period : period < PERIOD ? N : 20 * N;
 
-		open_sampler(_metadata, variant, s, precise_every(period), 0);
-		ASSERT_EQ(0, event_enable(s->fd));
-		labelled_loop(n);
-		ASSERT_EQ(0, event_disable(s->fd));
+		sample_loop(_metadata, variant, s, precise_every(period), n);
 		check_places(_metadata, variant, s, period, gettid(), LOOP_INSNS * n);
 		sampler_close(s);
 	}
@@ -415,7 +411,8 @@ TEST_F(event, samples_are_throttled_only_between_throttle_records)
 		return;
 	ASSERT_EQ(0, module_reload("perf_event_max_sample_rate=1250"));
 	open_sampler(_metadata, variant, s, precise_every(2), 0);
-	for (i = 0; i < 200; i++) {
+	/* On a busy host a tick has few instructions, and so few interrupts. */
+	for (i = 0; i < 200 || (!t.times && i < 5000); i++) {
 		ASSERT_EQ(0, event_enable(s->fd));
 		labelled_loop(N);
 		ASSERT_EQ(0, event_disable(s->fd));
@@ -765,30 +762,14 @@ TEST_F(event, registers_are_left_as_they_were)
 }
 
 /* Attributes that the processor's samples do not support. */
-static void has_callchain(struct perf_event_attr *a) { a->sample_type |= PERF_SAMPLE_CALLCHAIN; }
-static void has_counts(struct perf_event_attr *a) { a->sample_type |= PERF_SAMPLE_READ; }
 static void has_address(struct perf_event_attr *a) { a->sample_type |= PERF_SAMPLE_ADDR; }
 static void has_weight(struct perf_event_attr *a) { a->sample_type |= PERF_SAMPLE_WEIGHT; }
 static void has_period_1(struct perf_event_attr *a) { a->sample_period = 1; }
 static void has_long_period(struct perf_event_attr *a) { a->sample_period = 1ULL << 31; }
-static void is_backward(struct perf_event_attr *a) { a->write_backward = 1; }
-static void wakes_at_once(struct perf_event_attr *a) { a->wakeup_events = 1; }
 
 static void has_no_period(struct perf_event_attr *a)
 {
 	a->sample_period = 0;
-}
-
-static void has_registers(struct perf_event_attr *a)
-{
-	a->sample_type |= PERF_SAMPLE_REGS_INTR;
-	a->sample_regs_intr = REGISTER_CX;
-}
-
-static void has_clock(struct perf_event_attr *a)
-{
-	a->use_clockid = 1;
-	a->clockid = CLOCK_MONOTONIC;
 }
 
 static void is_short_in_kernel(struct perf_event_attr *a)
@@ -804,8 +785,7 @@ static void is_dummy(struct perf_event_attr *a)
 }
 
 static void (*const impossible[])(struct perf_event_attr *a) = {
-	has_callchain, has_counts, has_address, has_weight, has_no_period, has_period_1,
-	has_long_period, is_backward, wakes_at_once, has_registers, has_clock, is_short_in_kernel,
+	has_address, has_weight, has_no_period, has_period_1, has_long_period, is_short_in_kernel,
 	is_dummy,
 };
 
@@ -813,7 +793,7 @@ TEST_F(event, unsupported_attributes_are_refused)
 {
 	unsigned int i;
 
-	/* perf takes a PMI for each sample of these events. */
+	/* perf has these samples, or opens events that have none. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	for (i = 0; i < ARRAY_SIZE(impossible); i++) {
@@ -830,19 +810,15 @@ TEST_F(event, unsupported_attributes_are_refused)
 }
 
 /* A failed call changes nothing. */
-TEST_F(event, ioctls_that_need_each_overflow_are_refused)
+TEST_F(event, period_of_each_event_is_refused)
 {
 	struct sampler *s = &self->samplers[0];
 	__u64 period = 1;
 
-	/* perf takes a PMI for each sample of these events. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	open_sampler(_metadata, variant, s, precise_every(PERIOD), 0);
-	EXPECT_EQ(-EOPNOTSUPP, event_ioctl(s->fd, PERF_EVENT_IOC_REFRESH, 1));
 	EXPECT_EQ(-EOPNOTSUPP, event_ioctl(s->fd, PERF_EVENT_IOC_PERIOD, (uintptr_t)&period));
-	EXPECT_EQ(-1, fcntl(s->fd, F_SETFL, O_ASYNC));
-	EXPECT_EQ(EOPNOTSUPP, errno);
 	ASSERT_EQ(0, event_enable(s->fd));
 	labelled_loop(N);
 	ASSERT_EQ(0, event_disable(s->fd));

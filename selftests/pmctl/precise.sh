@@ -28,7 +28,7 @@ has_all_samples() {
 	[ "$1" -ge $((count / period - 1)) ] && [ "$1" -le $((count / period)) ]
 }
 
-plan 43
+plan 52
 
 count=$(pmctl stat -x, -e instructions:u -- "$loop" $n 2>&1 | cut -d, -f1)
 record -e $event -c $period -- "$loop" $n
@@ -82,9 +82,6 @@ refused() {
 	says "refused: $*" "$? $output" "^2 .*$text"
 }
 
-refused "Leave -g and --call-graph out" -e $event -g
-refused "Leave -b and -j out" -e $event -b
-refused "Leave --overwrite out" -e $event --overwrite
 refused "Leave -G out" -e $event -G /
 
 # The samples of all programs, among them those of the loop.
@@ -118,14 +115,40 @@ for target in "" -a; do
 	says "record $target has the highest precision" "$(perf evlist -v 2>/dev/null)" "$precision"
 done
 record -g -- "$loop" 30000000
-says "without -e, call chains are of an event that is not precise" "$(pmctl report)" "event 'cycles'"
+says "without -e, call chains are of the same event" "$(pmctl report)" "event '$default'"
 says "top shows the precision of its event" "$(pmctl top --stdio --iterations 1 --delay 1 2>&1)" \
 	"$default"
 
-# With options that precise samples can't have, :P means samples by interrupts.
-record -g -e instructions:uP -c 10007 -- "$loop" $n
-is "record of :P with call chains succeeds" 0 $?
-says "record of :P with call chains says that interrupts take the samples" "$output" "taken by interrupts"
+# With a period that precise samples can't have, :P means samples by interrupts.
+record -e instructions:uP -c 3000000000 -- "$loop" 1000
+is "record of :P with a long period succeeds" 0 $?
+says "record of :P with a long period says that interrupts take the samples" "$output" "taken by interrupts"
+
+# Samples that need an interrupt each: all are there, and precise.
+complete() {
+	says "$1: the samples are precise" "$(perf evlist -v 2>/dev/null)" "precise_ip: 2"
+	check "$1: there is a sample for each period" has_all_samples "$(pmctl script -F event | grep -c "$event")"
+}
+record -e $event -c $period -m 2048 -g -- "$loop" $n
+complete "call chains"
+is "call chains: each begins with the address of its sample" 0 \
+	"$(perf script -F ip,sym 2>/dev/null | awk -v RS= 'NF < 2' | wc -l)"
+record -e $event -c 10007 --call-graph dwarf,1024 -- "$loop" $n
+says "stacks: the samples are precise" "$(perf evlist -v 2>/dev/null)" "precise_ip: 2"
+check "stacks: there is a sample for each period" \
+	[ "$(pmctl script -F event | grep -c "$event")" -ge $((count / 10007 - 1)) ]
+record -e $event -c $period -m 2048 -b -- "$loop" $n
+complete "branches"
+record -e $event -c $period --overwrite -- "$loop" $n
+is "record --overwrite of precise samples succeeds" 0 $?
+check "an overwritten ring has precise samples" [ "$(pmctl script | wc -l)" -ge 100 ]
+
+# perf itself, under wrap.
+try pmctl wrap -v -- perf record -q -g -e $event -c $period -m 2048 -o perf.data -- "$loop" $n
+is "perf record -g of $event under wrap succeeds" 0 $?
+says "the samples with chains of a wrapped perf are the driver's" "$errors" "an event of the driver's"
+check "a wrapped perf record -g has all samples" has_all_samples \
+	"$(perf script -F event 2>/dev/null | grep -c "$event")"
 
 is "a count is the same with a modifier of precision" "$count" \
 	"$(pmctl stat -x, -e $event -- "$loop" $n 2>&1 | cut -d, -f1)"

@@ -6,6 +6,7 @@
 #ifndef SELFTESTS_PRECISE_FIXTURE_H
 #define SELFTESTS_PRECISE_FIXTURE_H
 
+#include "cpu.h"
 #include "loop.h"
 #include "samples.h"
 
@@ -53,6 +54,32 @@ static inline bool is_between(__u64 ip, const char *begin, const char *end)
 static inline unsigned long all_interrupts(void)
 {
 	return cpu_interrupts() + cpu_nmis();
+}
+
+/* The shortest period that a counter can be loaded for. */
+#define SHORTEST_PERIOD	2
+
+/*
+ * Opens an event of this thread that counts labelled_loop(@n). With the shortest period, a switch
+ * between two samples makes all following samples one event late, since no counter can be loaded for
+ * one event, and the last may still be due when the event is disabled: so not with a switch.
+ */
+static inline void sample_loop(struct __test_metadata *_metadata,
+			       const FIXTURE_VARIANT(event) *variant, struct sampler *s,
+			       struct perf_event_attr attr, unsigned long n)
+{
+	unsigned long switches;
+	int attempts = 10;
+
+	do {
+		sampler_close(s);
+		open_sampler(_metadata, variant, s, attr, 0);
+		switches = thread_switches();
+		ASSERT_EQ(0, event_enable(s->fd));
+		labelled_loop(n);
+		ASSERT_EQ(0, event_disable(s->fd));
+	} while (attr.sample_period == SHORTEST_PERIOD && thread_switches() != switches &&
+		 --attempts);
 }
 
 /* The positions of the samples of a labelled_loop(), in their order. */

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "options.h"
 #include "samples.h"
 
 /* The part of a record that is not parsed yet. */
@@ -214,6 +215,7 @@ struct perf_event_attr event_every(__u64 period)
 	attr.sample_period = period;
 	attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
 			   PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD;
+	attr.precise_ip = env_number("PRECISE", 0);
 	return attr;
 }
 

@@ -88,7 +88,10 @@ struct sample_sums {
 void sampler_read(struct sampler *s, struct sample_sums *sums,
 		  void (*each)(const struct sample *sample, void *data), void *data);
 
-/* Returns the attributes of an event with a sample (ip, tid, time, cpu, period) per @period. */
+/*
+ * Returns the attributes of an event with a sample (ip, tid, time, cpu, period) per @period, of the
+ * level of precision in the variable PRECISE.
+ */
 struct perf_event_attr event_every(__u64 period);
 
 /*

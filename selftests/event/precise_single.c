@@ -1,0 +1,801 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Precise samples with an interrupt each, which have call chains, registers and counts, wake their
+ * reader, send signals and are limited in number. Each is at exactly the instruction of the
+ * overflow, as precise samples without an interrupt are.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "cpu.h"
+#include "device.h"
+#include "fixture.h"
+#include "frames.h"
+#include "loop.h"
+#include "module.h"
+#include "samples.h"
+#include "target.h"
+
+#define N	100000UL
+
+FIXTURE(event)
+{
+	struct target target;
+	struct sampler samplers[2];
+	int cpu;	/* the first CPU */
+};
+
+#define EVENT_OVERFLOWS
+#include "event_fixture.h"
+#include "sample_fixture.h"
+#include "precise_fixture.h"
+#include "register_loop.h"
+
+FIXTURE_SETUP(event)
+{
+	SKIP_WITHOUT_PMU();
+	self->samplers[0].fd = -1;
+	self->samplers[1].fd = -1;
+	prepare_maker(_metadata, variant);
+	if (!has_precise(variant->maker))
+		SKIP(return, "this CPU has no precise samples (PEBS)");
+	self->cpu = cpu_first();
+	ASSERT_LE(0, self->cpu);
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	target_kill(&self->target);
+	sampler_close(&self->samplers[0]);
+	sampler_close(&self->samplers[1]);
+	restore_maker(_metadata, variant);
+}
+
+static struct perf_event_attr with_chains(__u64 period)
+{
+	struct perf_event_attr attr = precise_every(period);
+
+	attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
+	return attr;
+}
+
+static const __u64 periods[] = { 2, 3, 7, 16, 101, 256, PERIOD, 10007, 100003 };
+
+TEST_F(event, each_sample_is_at_the_predicted_instruction)
+{
+	struct sampler *s = &self->samplers[0];
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(periods); i++) {
+		__u64 period = periods[i];
+		/* The ring has room for the samples, and they are too few to be throttled. */
+		unsigned long n = period < 101 ? 500 * period : period < 10007 ? N : 10 * N;
+
+		sample_loop(_metadata, variant, s, with_chains(period), n);
+		check_places(_metadata, variant, s, period, gettid(), LOOP_INSNS * n);
+		sampler_close(s);
+	}
+}
+
+/* Returns the NMIs and the samples of a loop. */
+static long long nmis_of_loop(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+			      const FIXTURE_VARIANT(event) *variant, struct perf_event_attr attr,
+			      unsigned long *samples)
+{
+	struct sampler *s = &self->samplers[0];
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	long long nmis;
+
+	open_sampler(_metadata, variant, s, attr, 0);
+	nmis = cpu_nmis();
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop(N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	nmis = cpu_nmis() - nmis;
+	sampler_read(s, &sums, NULL, NULL);
+	sampler_close(s);
+	*samples = sums.samples;
+	return nmis;
+}
+
+TEST_F(event, only_samples_that_need_an_interrupt_have_one)
+{
+	unsigned long samples;
+	long long nmis;
+
+	/* The counters of the other variant overflow meanwhile. */
+	if (variant->parameters)
+		return;
+	nmis = nmis_of_loop(_metadata, self, variant, with_chains(PERIOD), &samples);
+	EXPECT_LE(LOOP_INSNS * N / PERIOD, samples);
+	EXPECT_LE(samples, (unsigned long)nmis);
+	nmis = nmis_of_loop(_metadata, self, variant, precise_every(PERIOD), &samples);
+	EXPECT_LE(LOOP_INSNS * N / PERIOD, samples);
+	EXPECT_GT(samples / 4, (unsigned long)nmis);
+}
+
+#define MADE_UP	3	/* frames of frame_loop() */
+
+struct chains {
+	unsigned long samples, wrong;
+	bool is_exact;		/* the first address is that of the sample */
+};
+
+static void check_chain(const struct sample *s, void *data)
+{
+	struct chains *c = data;
+	int i;
+
+	if (!is_between(s->ip, frame_loop_begin, frame_loop_end))
+		return;
+	c->samples++;
+	if (s->length != 2 + MADE_UP || s->chain[0] != PERF_CONTEXT_USER) {
+		c->wrong++;
+		return;
+	}
+	c->wrong += c->is_exact ? s->chain[1] != s->ip :
+				  !is_between(s->chain[1], frame_loop_begin, frame_loop_end);
+	for (i = 0; i < MADE_UP; i++)
+		c->wrong += s->chain[2 + i] != FRAME_ADDRESS(i);
+}
+
+TEST_F(event, chains_have_the_address_and_its_callers)
+{
+	/* perf's chains begin with the address of the interrupt. */
+	struct chains c = { .is_exact = variant->maker != &event_maker_perf };
+	struct sampler *s = &self->samplers[0];
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	struct frame *frames = frames_map();
+	int i;
+
+	ASSERT_NE(NULL, frames);
+	for (i = 0; i < MADE_UP; i++)
+		frames[FRAMES - MADE_UP + i].address = FRAME_ADDRESS(i);
+	open_sampler(_metadata, variant, s, with_chains(PERIOD), 0);
+	ASSERT_EQ(0, event_enable(s->fd));
+	frame_loop(frames + FRAMES - MADE_UP, N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &sums, check_chain, &c);
+	EXPECT_LE(LOOP_INSNS * N / PERIOD - 1, c.samples);
+	EXPECT_EQ(0UL, c.wrong);
+	EXPECT_EQ(0UL, sums.lost);
+	EXPECT_FALSE(sums.malformed);
+	frames_unmap(frames);
+}
+
+#define CX	2	/* PERF_REG_X86_CX */
+#define EVEN	1000UL	/* a period in whole rounds of register_loop() */
+
+struct rounds {
+	unsigned long samples, wrong, displaced;
+	__u64 last;
+};
+
+static void check_rounds(struct rounds *r, __u64 abi, const __u64 *values)
+{
+	int i, word = 0;
+	__u64 rounds = 0;
+
+	r->samples++;
+	if (abi != ABI) {
+		r->wrong++;
+		return;
+	}
+	/* Without the address, the flags, and the stack pointer: as event_registers has them. */
+	for (i = 0; i < 64; i++) {
+		if (!(REGISTERS & 1ULL << i))
+			continue;
+		if (i == CX)
+			rounds = values[word];
+		else if (i < 7 || i > 15)
+			r->wrong += values[word] != (__u64)VALUE + i;
+		word++;
+	}
+	r->displaced += r->last && r->last - rounds != EVEN / LOOP_INSNS;
+	r->last = rounds;
+}
+
+static void check_user_registers(const struct sample *s, void *data)
+{
+	if (is_between(s->ip, register_loop_begin, register_loop_end))
+		check_rounds(data, s->user_abi, s->user_registers);
+}
+
+static void check_registers(const struct sample *s, void *data)
+{
+	if (is_between(s->ip, register_loop_begin, register_loop_end))
+		check_rounds(data, s->abi, s->registers);
+}
+
+static void expect_rounds(struct __test_metadata *_metadata, struct sampler *s,
+			  void (*check)(const struct sample *s, void *data))
+{
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	struct rounds r = { .samples = 0 };
+
+	ASSERT_EQ(0, event_enable(s->fd));
+	register_loop(N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &sums, check, &r);
+	EXPECT_LE(LOOP_INSNS * N / EVEN - 1, r.samples);
+	EXPECT_EQ(0UL, r.wrong);
+	EXPECT_EQ(0UL, sums.lost);
+	EXPECT_FALSE(sums.malformed);
+	/* After a switch, a sample may be late. */
+	EXPECT_GE(2UL, r.displaced);
+}
+
+TEST_F(event, registers_of_the_program_are_those_of_the_instruction)
+{
+	struct perf_event_attr attr = precise_every(EVEN);
+	struct sampler *s = &self->samplers[0];
+
+	attr.sample_type |= PERF_SAMPLE_REGS_USER;
+	attr.sample_regs_user = REGISTERS;
+	open_sampler(_metadata, variant, s, attr, 0);
+	expect_rounds(_metadata, s, check_user_registers);
+}
+
+/* Only the records of Skylake's format have the registers. */
+TEST_F(event, registers_of_the_record_are_those_of_the_instruction)
+{
+	struct perf_event_attr attr = precise_every(EVEN);
+	struct sampler *s = &self->samplers[0];
+	int err;
+
+	attr.sample_type |= PERF_SAMPLE_REGS_INTR;
+	attr.sample_regs_intr = REGISTERS;
+	err = sampler_open(s, variant->maker, &attr, 0, -1, ORDER);
+	if (err == -EOPNOTSUPP && variant->maker != &event_maker_perf)
+		return;
+	ASSERT_EQ(0, err);
+	expect_rounds(_metadata, s, check_registers);
+}
+
+/* The counts of a precise leader and of a member that counts the same. */
+struct counts {
+	__u64 period, last, most_apart;
+	unsigned long samples, early;
+};
+
+static void check_counts(const struct sample *s, void *data)
+{
+	struct counts *c = data;
+	__u64 apart;
+
+	/* The number of values, the leader's value, and the member's value. */
+	if (s->count_words != 3)
+		return;
+	c->samples++;
+	apart = s->counts[1] > s->counts[2] ? s->counts[1] - s->counts[2] :
+					      s->counts[2] - s->counts[1];
+	if (apart > c->most_apart)
+		c->most_apart = apart;
+	/* A sample comes when its last event was counted. */
+	c->early += s->counts[1] < c->samples * c->period;
+}
+
+TEST_F(event, samples_have_the_counts_of_their_group)
+{
+	struct perf_event_attr leader = precise_every(PERIOD), member = event_every(PERIOD);
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	struct counts counts = { .period = PERIOD };
+	struct sampler *s = &self->samplers[0];
+	int fd;
+
+	leader.sample_type |= PERF_SAMPLE_READ;
+	leader.read_format = PERF_FORMAT_GROUP;
+	member.read_format = PERF_FORMAT_GROUP;
+	member.sample_period = 0;
+	member.disabled = 0;
+	open_sampler(_metadata, variant, s, leader, 0);
+	fd = variant->maker->open(&member, 0, -1, s->fd, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop(N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &sums, check_counts, &counts);
+	EXPECT_EQ(0UL, sums.lost);
+	EXPECT_FALSE(sums.malformed);
+	EXPECT_LE(LOOP_INSNS * N / PERIOD, counts.samples);
+	close(fd);
+	/* perf's count of the leader is that of the previous sample. */
+	if (variant->maker == &event_maker_perf)
+		return;
+	EXPECT_EQ(0UL, counts.early);
+	EXPECT_EQ(0ULL, counts.most_apart);
+}
+
+/* Samples of both kinds are in one buffer of the processor. */
+TEST_F(event, samples_without_an_interrupt_are_exact_beside)
+{
+	struct sampler *single = &self->samplers[0], *large = &self->samplers[1];
+	unsigned long n = 5 * N;
+
+	open_sampler(_metadata, variant, single, with_chains(PERIOD), 0);
+	open_sampler(_metadata, variant, large, precise_every(997), 0);
+	ASSERT_EQ(0, event_enable(large->fd));
+	ASSERT_EQ(0, event_enable(single->fd));
+	labelled_loop(n);
+	ASSERT_EQ(0, event_disable(single->fd));
+	ASSERT_EQ(0, event_disable(large->fd));
+	check_places(_metadata, variant, single, PERIOD, gettid(), LOOP_INSNS * n);
+	/* Two calls more are between ENABLE and DISABLE of the other event. */
+	expect_samples(_metadata, variant, large, 997, NULL, NULL);
+}
+
+TEST_F(event, a_read_while_it_counts_is_exact)
+{
+	struct sampler *s = &self->samplers[0];
+	__s64 first;
+	int i;
+
+	open_sampler(_metadata, variant, s, with_chains(101), 0);
+	ASSERT_EQ(0, event_enable(s->fd));
+	first = event_loop_count_running(s->fd, N);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), first);
+	EXPECT_GE((__s64)(LOOP_INSNS * N) + CALL_OVERHEAD, first);
+	for (i = 0; i < 5; i++)
+		ASSERT_EQ(first, event_loop_count_running(s->fd, N));
+	ASSERT_EQ(0, event_disable(s->fd));
+	expect_samples(_metadata, variant, s, 101, NULL, NULL);
+}
+
+/* Signals at overflows, and how many of them were the last. */
+static int signals, last_signals;
+
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+	(void)number;
+	(void)context;
+	signals++;
+	last_signals += info->si_code == POLL_HUP;
+}
+
+static void send_signals(struct __test_metadata *_metadata, int fd)
+{
+	struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
+
+	ASSERT_EQ(0, sigaction(SIGRTMIN, &action, NULL));
+	signals = 0;
+	last_signals = 0;
+	ASSERT_EQ(0, fcntl(fd, F_SETOWN, getpid()));
+	ASSERT_EQ(0, fcntl(fd, F_SETSIG, SIGRTMIN));
+	ASSERT_EQ(0, fcntl(fd, F_SETFL, O_ASYNC));
+}
+
+TEST_F(event, refresh_limits_the_samples_of_an_event_that_needed_no_interrupts)
+{
+	struct sampler *s = &self->samplers[0];
+	struct places p = { .period = 10007, .tid = gettid() };
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	int round;
+
+	open_sampler(_metadata, variant, s, precise_every(p.period), 0);
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop(N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &sums, check_place, &p);
+	EXPECT_LE(LOOP_INSNS * N / p.period, sums.samples);
+	/* perf limits the interrupts for full buffers instead. */
+	if (variant->maker == &event_maker_perf)
+		return;
+	send_signals(_metadata, s->fd);
+	for (round = 1; round <= 10; round++) {
+		sums = SAMPLE_SUMS_INIT;
+		ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_REFRESH, round));
+		labelled_loop(2 * N);
+		sampler_read(s, &sums, check_place, &p);
+		EXPECT_EQ((unsigned long)round, sums.samples);
+		EXPECT_EQ(round, signals);
+		EXPECT_EQ(1, last_signals);
+		EXPECT_EQ(0UL, sums.lost);
+		EXPECT_TRUE(sums.ordered);
+		signals = 0;
+		last_signals = 0;
+	}
+	EXPECT_EQ(0UL, p.wrong);
+}
+
+TEST_F(event, an_event_that_gets_signals_while_it_counts_loses_no_sample)
+{
+	struct sampler *s = &self->samplers[0];
+	__u64 before;
+
+	/* perf's signals come with the interrupts for full buffers. */
+	if (variant->maker == &event_maker_perf)
+		return;
+	open_sampler(_metadata, variant, s, precise_every(10007), 0);
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop(N);
+	send_signals(_metadata, s->fd);
+	before = __atomic_load_n(&s->ring.page->data_head, __ATOMIC_ACQUIRE);
+	EXPECT_LT(0ULL, before);
+	labelled_loop(N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	EXPECT_LE((int)(LOOP_INSNS * N / 10007), signals);
+	EXPECT_GE((int)(LOOP_INSNS * N / 10007 + 1), signals);
+	EXPECT_EQ(0, last_signals);
+	check_places(_metadata, variant, s, 10007, gettid(), LOOP_INSNS * 2 * N);
+}
+
+/* Returns the events that poll(2) reports now. */
+static int poll_now(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) < 0 ? -errno : p.revents;
+}
+
+TEST_F(event, reader_is_woken_by_each_sample_while_the_event_counts)
+{
+	struct perf_event_attr attr = precise_every(10 * PERIOD);
+	struct sampler *s = &self->samplers[0];
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	int i;
+
+	attr.wakeup_events = 1;
+	open_sampler(_metadata, variant, s, attr, 0);
+	EXPECT_EQ(0, poll_now(s->fd));
+	ASSERT_EQ(0, event_enable(s->fd));
+	for (i = 0; i < 20; i++) {
+		labelled_loop(10 * PERIOD / LOOP_INSNS + 1);
+		EXPECT_EQ(POLLIN, poll_now(s->fd));
+	}
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &sums, NULL, NULL);
+	EXPECT_EQ((unsigned long)event_count(s->fd) / (10 * PERIOD), sums.samples);
+}
+
+/* An overwritten ring has the newest samples at any moment. */
+TEST_F(event, overwritten_ring_has_the_newest_samples)
+{
+	struct perf_event_attr attr = precise_every(PERIOD);
+	__u64 *data, head, last = 0, words, at;
+	unsigned long samples = 0, outside = 0;
+	int i, fd;
+	char *pages;
+
+	/* perf throttles some of these samples. */
+	if (variant->maker == &event_maker_perf)
+		return;
+	attr.write_backward = 1;
+	fd = variant->maker->open(&attr, 0, -1, -1, 0);
+	ASSERT_LE(0, fd);
+	pages = mmap(NULL, 2 * 4096, PROT_READ, MAP_SHARED, fd, 0);
+	ASSERT_NE(MAP_FAILED, pages);
+	data = (__u64 *)(pages + 4096);
+	ASSERT_EQ(0, event_enable(fd));
+	for (i = 0; i < 20; i++) {
+		labelled_loop(N / 10);
+		head = __atomic_load_n(&((struct perf_event_mmap_page *)pages)->data_head,
+				       __ATOMIC_ACQUIRE);
+		/* Each piece has 19 samples, without a system call in it. */
+		EXPECT_GE(last - 19 * 48, head) {
+			TH_LOG("piece %d: from %lld to %lld", i, (long long)last, (long long)head);
+		}
+		last = head;
+	}
+	ASSERT_EQ(0, event_disable(fd));
+	/* From the newest record to older ones, which the samples of DISABLE may have replaced. */
+	for (words = 0; words < 400; words += data[at] >> 51) {
+		at = (last / 8 + words) % 512;
+		ASSERT_NE(0ULL, data[at] >> 51);
+		if ((__u32)data[at] != PERF_RECORD_SAMPLE)
+			continue;
+		samples++;
+		outside += !in_labelled_loop(data[(at + 1) % 512]);
+	}
+	EXPECT_LE(60UL, samples);
+	EXPECT_GE(10UL, outside);
+	munmap(pages, 2 * 4096);
+	close(fd);
+}
+
+/* Loops of two programs. */
+DEFINE_LOOP(first)
+DEFINE_LOOP(second)
+
+struct programs {
+	__u32 tid[2];
+	unsigned long samples[2], wrong;
+};
+
+static void check_owner(const struct sample *s, void *data)
+{
+	struct programs *p = data;
+	bool in_first = is_between(s->ip, first_begin, first_end);
+	bool in_second = is_between(s->ip, second_begin, second_end);
+
+	p->wrong += s->ip >> 63;
+	if (in_first || in_second) {
+		p->samples[in_second]++;
+		p->wrong += s->tid != p->tid[in_second];
+		p->wrong += s->length < 2 || s->chain[0] != PERF_CONTEXT_USER;
+	}
+}
+
+#define TURNS	500
+
+/* Forks a child that executes one of the loops after a byte to @go, and yields often. */
+static pid_t fork_loop(bool is_second, int *go)
+{
+	pid_t pid = fork_waiting(go);
+	int i;
+
+	if (pid)
+		return pid;
+	for (i = 0; i < TURNS; i++) {
+		if (is_second)
+			second_loop(10 * N / TURNS);
+		else
+			first_loop(10 * N / TURNS);
+		sched_yield();
+	}
+	_exit(0);
+}
+
+/* Samples two programs on a CPU: each by its own event, or both by the CPU's event. */
+static void share_cpu(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+		      const FIXTURE_VARIANT(event) *variant, bool of_cpu)
+{
+	const __u64 each[2] = { 997, PERIOD };
+	struct programs programs = { .wrong = 0 };
+	int go[2], i;
+
+	for (i = 0; i < 2; i++) {
+		programs.tid[i] = fork_loop(i, &go[i]);
+		ASSERT_LT(0, (int)programs.tid[i]);
+	}
+	for (i = 0; i < 2; i++) {
+		struct perf_event_attr attr = with_chains(each[i]);
+
+		if (of_cpu && i)
+			break;
+		ASSERT_EQ(0, sampler_open(&self->samplers[i], variant->maker, &attr,
+					  of_cpu ? -1 : (pid_t)programs.tid[i],
+					  of_cpu ? self->cpu : -1, ORDER));
+		ASSERT_EQ(0, event_enable(self->samplers[i].fd));
+	}
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(1, write(go[i], "", 1));
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ((pid_t)programs.tid[i], waitpid(programs.tid[i], NULL, 0));
+		close(go[i]);
+	}
+	for (i = 0; i < 2 - of_cpu; i++) {
+		ASSERT_EQ(0, event_disable(self->samplers[i].fd));
+		expect_samples(_metadata, variant, &self->samplers[i], each[i], check_owner,
+			       &programs);
+	}
+	EXPECT_EQ(0UL, programs.wrong);
+	for (i = 0; i < 2; i++) {
+		unsigned long expected = 10 * LOOP_INSNS * N / each[of_cpu ? 0 : i];
+
+		EXPECT_LE(expected, programs.samples[i] + TURNS);
+	}
+}
+
+TEST_F(event, programs_on_one_cpu_see_their_own_addresses_alone)
+{
+	/* If a sample of perf's is late, the following samples are late, too. */
+	if (variant->maker == &event_maker_perf)
+		return;
+	share_cpu(_metadata, self, variant, false);
+}
+
+TEST_F(event, samples_of_a_cpu_have_the_ids_of_their_task)
+{
+	share_cpu(_metadata, self, variant, true);
+}
+
+TEST_F(event, moving_task_keeps_its_samples)
+{
+	struct job job = { .n = 1000, .pieces = 300, .step = STEP_MOVE };
+	struct sampler *s = &self->samplers[0];
+	struct target *t = &self->target;
+
+	if (variant->maker == &event_maker_perf)
+		return;
+	ASSERT_EQ(0, target_start(t, -1, false));
+	open_sampler(_metadata, variant, s, with_chains(211), t->tid);
+	ASSERT_EQ(0, event_enable(s->fd));
+	ASSERT_EQ(0, target_run_job(t, job));
+	ASSERT_EQ(0, event_disable(s->fd));
+	expect_samples(_metadata, variant, s, 211, NULL, NULL);
+}
+
+/* Samples of both modes */
+struct modes {
+	unsigned long kernel, callers, wrong;
+	bool is_exact;		/* the first address is that of the sample */
+};
+
+static void check_modes(const struct sample *s, void *data)
+{
+	struct modes *m = data;
+	bool kernel = s->ip >> 63;
+
+	m->kernel += kernel;
+	if (s->length < 2) {
+		m->wrong++;
+		return;
+	}
+	if (!m->is_exact)
+		return;
+	m->wrong += s->chain[1] != s->ip;
+	m->wrong += s->chain[0] != (__u64)(kernel ? PERF_CONTEXT_KERNEL : PERF_CONTEXT_USER);
+	m->callers += kernel && s->length > 4;
+}
+
+TEST_F(event, kernel_is_sampled_with_permission)
+{
+	struct modes m = { .is_exact = variant->maker != &event_maker_perf };
+	struct perf_event_attr attr = with_chains(10007);
+	struct sampler *s = &self->samplers[0];
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	unsigned long periods;
+	int i;
+
+	attr.exclude_kernel = 0;
+	open_sampler(_metadata, variant, s, attr, 0);
+	ASSERT_EQ(0, event_enable(s->fd));
+	for (i = 0; i < 2000; i++)
+		sched_yield();
+	labelled_loop(5 * N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &sums, check_modes, &m);
+	periods = event_count(s->fd) / 10007;
+	EXPECT_LT(0UL, m.kernel);
+	EXPECT_EQ(0UL, m.wrong);
+	EXPECT_FALSE(sums.malformed);
+	/* A sample that is due when the event is disabled comes after it was enabled again. */
+	EXPECT_LE(sums.samples + sums.lost, periods);
+	EXPECT_GE(sums.samples + sums.lost + 1, periods);
+	if (m.is_exact) {
+		EXPECT_LT(m.kernel / 2, m.callers);
+		EXPECT_GE(periods / 20, sums.lost);
+	}
+}
+
+/*
+ * The module delays samples of the kernel after an interrupt. If that is longer than a period, it
+ * reports the samples between as lost.
+ */
+TEST_F(event, short_periods_in_the_kernel_lose_no_sample_unreported)
+{
+	struct perf_event_attr attr = with_chains(300);
+	struct sampler *s = &self->samplers[0];
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	unsigned long periods;
+	__u64 values[2];
+	int i;
+
+	if (variant->maker == &event_maker_perf)
+		return;
+	attr.exclude_kernel = 0;
+	attr.read_format = PERF_FORMAT_LOST;
+	open_sampler(_metadata, variant, s, attr, 0);
+	ASSERT_EQ(0, event_enable(s->fd));
+	for (i = 0; i < 200; i++)
+		sched_yield();
+	labelled_loop(N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &sums, NULL, NULL);
+	ASSERT_EQ((ssize_t)sizeof(values), read(s->fd, values, sizeof(values)));
+	periods = values[0] / 300;
+	TH_LOG("%lu periods, %lu samples, %llu lost", periods, sums.samples, values[1]);
+	EXPECT_LT(0UL, sums.samples);
+	EXPECT_LE(sums.lost, values[1]);
+	EXPECT_LE(sums.samples + values[1], periods);
+	/* A sample that is due when the event is disabled is not lost yet. */
+	EXPECT_GE(sums.samples + values[1] + 50, periods);
+}
+
+TEST_F(event, frequency_changes_the_period_of_samples_with_chains)
+{
+	struct perf_event_attr attr = with_chains(1000);
+	struct sampler *s = &self->samplers[0];
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+
+	attr.freq = 1;
+	open_sampler(_metadata, variant, s, attr, 0);
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop(500 * N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &sums, NULL, NULL);
+	EXPECT_LT(10UL, sums.samples);
+	EXPECT_EQ(0UL, sums.lost);
+	EXPECT_FALSE(sums.malformed);
+	EXPECT_TRUE(sums.ordered);
+	if (variant->maker != &event_maker_perf)
+		EXPECT_LE(sums.periods, (__u64)event_count(s->fd));
+}
+
+TEST_F(event, times_are_those_of_the_clock)
+{
+	struct perf_event_attr attr = precise_every(PERIOD);
+	struct sampler *s = &self->samplers[0];
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	struct timespec before, after;
+
+	attr.use_clockid = 1;
+	attr.clockid = CLOCK_MONOTONIC;
+	open_sampler(_metadata, variant, s, attr, 0);
+	clock_gettime(CLOCK_MONOTONIC, &before);
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop(N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	clock_gettime(CLOCK_MONOTONIC, &after);
+	sampler_read(s, &sums, NULL, NULL);
+	EXPECT_LE(LOOP_INSNS * N / PERIOD, sums.samples);
+	EXPECT_TRUE(sums.ordered);
+	EXPECT_LE((__u64)before.tv_sec * 1000000000 + before.tv_nsec, sums.last_time);
+	EXPECT_GE((__u64)after.tv_sec * 1000000000 + after.tv_nsec, sums.last_time);
+}
+
+/* Between THROTTLE and UNTHROTTLE there are no samples, and they are reported as lost. */
+TEST_F(event, too_many_samples_are_throttled)
+{
+	struct perf_event_attr attr = with_chains(101);
+	struct sampler *s = &self->samplers[0];
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	unsigned long wrong = 0, periods;
+	bool throttled = false;
+	__u64 values[2];
+	int i;
+
+	/* The limits of perf are lifted, as are those of the module in all other tests. */
+	if (variant->maker == &event_maker_perf || variant->parameters)
+		return;
+	ASSERT_EQ(0, module_reload("perf_event_max_sample_rate=1250"));
+	attr.read_format = PERF_FORMAT_LOST;
+	open_sampler(_metadata, variant, s, attr, 0);
+	ASSERT_EQ(0, event_enable(s->fd));
+	for (i = 0; i < 20 || (!sums.throttled && i < 1000); i++) {
+		labelled_loop(N);
+		while (!event_ring_is_empty(&s->ring)) {
+			ASSERT_TRUE(event_ring_next(&s->ring, &s->record));
+			switch (s->record.header.type) {
+			case PERF_RECORD_SAMPLE:
+				wrong += throttled;
+				sums.samples++;
+				break;
+			case PERF_RECORD_LOST:
+				sums.lost += s->record.words[1];
+				break;
+			case PERF_RECORD_THROTTLE:
+				wrong += throttled;
+				throttled = true;
+				sums.throttled++;
+				break;
+			case PERF_RECORD_UNTHROTTLE:
+				wrong += !throttled;
+				throttled = false;
+				break;
+			}
+		}
+	}
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &sums, NULL, NULL);
+	ASSERT_EQ((ssize_t)sizeof(values), read(s->fd, values, sizeof(values)));
+	periods = values[0] / 101;
+	TH_LOG("throttled %lu times, %lu samples, %lu lost", sums.throttled, sums.samples, sums.lost);
+	EXPECT_EQ(0UL, wrong);
+	EXPECT_LT(0UL, sums.throttled);
+	EXPECT_LT(0UL, sums.lost);
+	EXPECT_LE(sums.lost, values[1]);
+	EXPECT_EQ(periods, sums.samples + values[1]);
+	sampler_close(s);
+	EXPECT_EQ(0, module_reload(""));
+}
+
+TEST_HARNESS_MAIN
