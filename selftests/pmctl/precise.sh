@@ -125,12 +125,12 @@ is "record of :P with a long period succeeds" 0 $?
 says "record of :P with a long period says that interrupts take the samples" "$output" "taken by interrupts"
 
 # Samples that need an interrupt each: all are there, and precise.
-complete() {
+check_all_samples() {
 	says "$1: the samples are precise" "$(perf evlist -v 2>/dev/null)" "precise_ip: 2"
 	check "$1: there is a sample for each period" has_all_samples "$(pmctl script -F event | grep -c "$event")"
 }
 record -e $event -c $period -m 2048 -g -- "$loop" $n
-complete "call chains"
+check_all_samples "call chains"
 is "call chains: each begins with the address of its sample" 0 \
 	"$(perf script -F ip,sym 2>/dev/null | awk -v RS= 'NF < 2' | wc -l)"
 record -e $event -c 10007 --call-graph dwarf,1024 -- "$loop" $n
@@ -138,7 +138,7 @@ says "stacks: the samples are precise" "$(perf evlist -v 2>/dev/null)" "precise_
 check "stacks: there is a sample for each period" \
 	[ "$(pmctl script -F event | grep -c "$event")" -ge $((count / 10007 - 1)) ]
 record -e $event -c $period -m 2048 -b -- "$loop" $n
-complete "branches"
+check_all_samples "branches"
 record -e $event -c $period --overwrite -- "$loop" $n
 is "record --overwrite of precise samples succeeds" 0 $?
 check "an overwritten ring has precise samples" [ "$(pmctl script | wc -l)" -ge 100 ]

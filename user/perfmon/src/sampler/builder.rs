@@ -34,7 +34,8 @@ impl Builder {
     /// Lets the processor take the samples (PEBS), so that each has the address of the instruction that caused the event.
     /// Levels 1 and 2 mean the same, 3 asks for an even distribution, 0 for samples by interrupts. Opening fails with
     /// [`Cause::NotSupported`](crate::Cause::NotSupported) if the CPU lacks PEBS, or if the event asks for something that
-    /// PEBS samples can't have: see `Documentation/precise-samples.rst`.
+    /// PEBS samples can't have. Samples with call chains, registers, stacks, counts or branches cost an interrupt each:
+    /// see `Documentation/precise-samples.rst`.
     pub fn precise(mut self, level: u8) -> Self {
         const SHIFT: u32 = PerfEventAttr::PRECISE_IP.trailing_zeros();
         self.attr.flags = self.attr.flags & !PerfEventAttr::PRECISE_IP

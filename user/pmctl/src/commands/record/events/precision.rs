@@ -13,34 +13,9 @@ pub(super) const HIGHEST_LEVEL: u8 = 2;
 pub(super) const NOT_PRECISE_NOTE: &str = "`:P`: precise samples can't be had with these options, or on this CPU; they are taken \
                                   by interrupts, some instructions after the event";
 
-/// A test for options that don't go with precise samples, and the message's part that says so.
-type Conflict = (fn(&EventOptions) -> bool, &'static str);
-const CONFLICTS: &[Conflict] = &[
-    (
-        |options| options.call_graph.is_some(),
-        "have no call chains. Leave -g and --call-graph out",
-    ),
-    (
-        |options| options.branches.is_some(),
-        "have no branches. Leave -b and -j out",
-    ),
-    (
-        |options| options.all_cgroups,
-        "have no cgroup. Leave --all-cgroups out",
-    ),
-    (
-        |options| options.overwrite,
-        "can't be taken into a ring that is overwritten. Leave --overwrite out",
-    ),
-    (
-        |options| !options.cgroups.is_empty(),
-        "can't be limited to cgroups. Leave -G out",
-    ),
-];
-
-/// Returns whether precise samples go with the options.
+/// Returns whether precise samples go with the options. The driver does not take them of cgroups.
 pub(super) fn is_possible_with(options: &EventOptions) -> bool {
-    !CONFLICTS.iter().any(|(conflicts, _)| conflicts(options))
+    options.cgroups.is_empty()
 }
 
 /// Refuses options that precise samples don't go with, if an event asks for these by their level.
@@ -49,15 +24,13 @@ pub(super) fn check_options<'a>(
     mut events: impl Iterator<Item = &'a EventSpec>,
 ) -> Result<(), Usage> {
     let is_asked = |event: &&EventSpec| matches!(event.precision, Some(Precision::Level(_)));
-    let Some(event) = events.find(is_asked) else {
-        return Ok(());
-    };
-    match CONFLICTS.iter().find(|(conflicts, _)| conflicts(options)) {
-        Some((_, advice)) => Err(Usage(format!(
-            "{}: precise samples {advice}, or write `:P`, which is precise where that is possible.",
+    match events.find(is_asked) {
+        Some(event) if !is_possible_with(options) => Err(Usage(format!(
+            "{}: precise samples can't be limited to cgroups. Leave -G out, or write `:P`, which is precise where that \
+             is possible.",
             event.label
         ))),
-        None => Ok(()),
+        _ => Ok(()),
     }
 }
 
