@@ -132,13 +132,12 @@ impl Descriptor for Event {
 
     fn fasync(&self, change: FasyncChange) -> Result {
         check_notifications(self)?;
-        let is_first = self.sampler.notifier.arm();
-        self.sampler.notifier.wait.fasync(&change)?;
-        if is_first && self.sampler.sampling.precise {
+        self.sampler.notifier.arm();
+        if self.sampler.sampling.precise {
             // From now on each record of the processor causes an interrupt.
             refresh(self);
         }
-        Ok(())
+        self.sampler.notifier.wait.fasync(&change)
     }
 
     fn mmap(&self, area: &Area<'_>) -> Result {

@@ -43,9 +43,9 @@ impl OverflowNotifier {
         })
     }
 
-    /// Makes each overflow from now on check the limit and send the signal. Returns whether this is the first call.
-    pub(crate) fn arm(&self) -> bool {
-        self.is_armed.swap(1, Relaxed) == 0
+    /// Makes each overflow from now on check the limit and send the signal.
+    pub(crate) fn arm(&self) {
+        self.is_armed.store(1, Relaxed);
     }
 
     /// Returns whether an overflow may have to send a signal, or count down the limit.
@@ -57,7 +57,7 @@ impl OverflowNotifier {
     /// Allows `samples` more samples, and sets a limit if there was none, unless `samples` is 0. The caller enables the
     /// event afterwards.
     pub(crate) fn allow_samples(&self, samples: u32) {
-        let _ = self.arm();
+        self.arm();
         let add = |left| match left {
             SPENT => Some(samples.into()),
             left => Some(left.saturating_add(samples.into()).min(SPENT - 1)),
