@@ -496,7 +496,7 @@ TEST_F(event, kernel_is_sampled_with_permission)
 {
 	struct perf_event_attr attr = precise_every(PERIOD);
 	struct sampler *s = &self->samplers[0];
-	unsigned long samples = 0, kernel = 0, wrong = 0, interrupts;
+	unsigned long samples = 0, kernel = 0, wrong = 0, inexact = 0, interrupts;
 	int i;
 
 	attr.exclude_kernel = 0;
@@ -518,12 +518,14 @@ TEST_F(event, kernel_is_sampled_with_permission)
 		if (s->record.header.type != PERF_RECORD_SAMPLE)
 			continue;
 		ASSERT_TRUE(sample_parse(&s->record, &s->parts, &sample));
-		mode = s->record.header.misc & PERF_RECORD_MISC_CPUMODE_MASK;
+		mode = sample.misc & PERF_RECORD_MISC_CPUMODE_MASK;
 		samples++;
 		kernel += sample.ip >> 63;
 		wrong += mode != (sample.ip >> 63 ? PERF_RECORD_MISC_KERNEL : PERF_RECORD_MISC_USER);
+		inexact += !(sample.misc & PERF_RECORD_MISC_EXACT_IP);
 	}
 	EXPECT_EQ(0UL, wrong);
+	EXPECT_EQ(0UL, inexact);
 	EXPECT_LT(0UL, kernel);
 	EXPECT_LE(LOOP_INSNS * N / PERIOD, samples - kernel + 1 + interrupts);
 	EXPECT_EQ((unsigned long)event_count(s->fd) / PERIOD, samples) {

@@ -632,6 +632,7 @@ static void check_modes(const struct sample *s, void *data)
 	if (!m->is_exact)
 		return;
 	m->wrong += s->chain[1] != s->ip;
+	m->wrong += !(s->misc & PERF_RECORD_MISC_EXACT_IP);
 	m->wrong += s->chain[0] != (__u64)(kernel ? PERF_CONTEXT_KERNEL : PERF_CONTEXT_USER);
 	m->callers += kernel && s->length > 4;
 }

@@ -9,7 +9,10 @@ use crate::logic::{
         PERF_SAMPLE_PERIOD, PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
     },
     pebs::PebsRecord,
-    perf_event::{PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_USER, PERF_RECORD_SAMPLE},
+    perf_event::{
+        PERF_RECORD_MISC_EXACT_IP, PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_USER,
+        PERF_RECORD_SAMPLE,
+    },
     sample_format::Header,
 };
 use kernel::bindings;
@@ -154,7 +157,7 @@ impl Sampler {
         let header = |misc| {
             Header {
                 kind: PERF_RECORD_SAMPLE,
-                misc,
+                misc: misc | PERF_RECORD_MISC_EXACT_IP,
                 words: word_count,
             }
             .word()

@@ -12,8 +12,8 @@ use crate::{
             PERF_SAMPLE_WEIGHT, PERF_SAMPLE_WEIGHT_STRUCT,
         },
         perf_event::{
-            PERF_CONTEXT_KERNEL, PERF_CONTEXT_USER, PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_USER,
-            PERF_RECORD_SAMPLE,
+            PERF_CONTEXT_KERNEL, PERF_CONTEXT_USER, PERF_RECORD_MISC_EXACT_IP,
+            PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_USER, PERF_RECORD_SAMPLE,
         },
         sample_format::Header,
     },
@@ -78,6 +78,9 @@ pub(super) trait Place {
     /// Returns the address of the sample.
     fn ip(&self) -> u64;
 
+    /// Returns whether the address is that of the very instruction.
+    fn is_exact(&self) -> bool;
+
     /// Returns the time of the sample.
     fn time(&self, sampler: &Sampler) -> u64;
 
@@ -125,6 +128,11 @@ impl Place for InterruptPlace<'_> {
             Some(regs) => regs.ip as u64,
             None => unsaved_user_ip(self.interrupt_regs),
         }
+    }
+
+    #[inline(always)]
+    fn is_exact(&self) -> bool {
+        false
     }
 
     #[inline(always)]
@@ -250,13 +258,19 @@ impl Sampler {
         let Some(mut record) = ring.begin(words) else {
             return self.lose_samples(1);
         };
+        let mode_flag = if is_user {
+            PERF_RECORD_MISC_USER
+        } else {
+            PERF_RECORD_MISC_KERNEL
+        };
+        let exact_flag = if place.is_exact() {
+            PERF_RECORD_MISC_EXACT_IP
+        } else {
+            0
+        };
         let header = Header {
             kind: PERF_RECORD_SAMPLE,
-            misc: if is_user {
-                PERF_RECORD_MISC_USER
-            } else {
-                PERF_RECORD_MISC_KERNEL
-            },
+            misc: mode_flag | exact_flag,
             words,
         };
         record.write_word(header.word());

@@ -32,6 +32,8 @@ pub(crate) struct RecordedPlace<'a> {
 struct SinglePlace<'a> {
     /// The address that the sample shows.
     ip: u64,
+    /// `ip` is the recorded address.
+    is_exact: bool,
     is_user: bool,
     time: u64,
     /// The registers at the instruction, if they are known.
@@ -49,6 +51,10 @@ impl Place for SinglePlace<'_> {
 
     fn ip(&self) -> u64 {
         self.ip
+    }
+
+    fn is_exact(&self) -> bool {
+        self.is_exact
     }
 
     fn time(&self, _sampler: &Sampler) -> u64 {
@@ -147,6 +153,7 @@ impl Sampler {
             } else {
                 record.ip
             },
+            is_exact: !is_hidden,
             is_user: is_of_program || is_hidden,
             time: anchor.ns_at(record.tsc),
             regs,

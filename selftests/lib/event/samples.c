@@ -70,7 +70,8 @@ bool sample_parse(const struct event_record *record, const struct sample_parts *
 		.words = (record->header.size - sizeof(record->header)) / sizeof(__u64),
 	};
 
-	*s = (struct sample) { .identifier = take_word(&rest, type, PERF_SAMPLE_IDENTIFIER) };
+	*s = (struct sample) { .misc = record->header.misc };
+	s->identifier = take_word(&rest, type, PERF_SAMPLE_IDENTIFIER);
 	s->ip = take_word(&rest, type, PERF_SAMPLE_IP);
 	take_ids(&rest, type, s);
 	s->addr = take_word(&rest, type, PERF_SAMPLE_ADDR);

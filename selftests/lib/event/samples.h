@@ -17,6 +17,7 @@
 
 /* The parts of a sample, or of the trailer of another record. A missing part is 0. */
 struct sample {
+	__u16 misc;		/* of the header */
 	__u64 identifier, ip, time, addr, id, stream_id, period;
 	__u32 pid, tid, cpu;
 	__u64 count_words;
