@@ -8,6 +8,8 @@ use crate::events::cpus::Cpus;
 use crate::recording::profile::{Filter, TimeSpan};
 
 /// Options of the commands that can leave samples out. They make a [`Filter`].
+///
+/// These options come last in a command: clap puts all that follow under their heading.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Choice of samples")]
 pub(crate) struct Choice {

@@ -233,4 +233,21 @@ mod tests {
     fn the_definition_passes_claps_checks() {
         Cli::command().debug_assert();
     }
+
+    #[test]
+    fn only_the_options_that_choose_samples_are_under_their_heading() {
+        let choice = Choice::augment_args(clap::Command::new("choice"));
+        let ids: Vec<_> = choice.get_arguments().map(clap::Arg::get_id).collect();
+        for command in Cli::command().get_subcommands() {
+            for argument in command.get_arguments() {
+                let is_under_heading = argument.get_help_heading() == Some("Choice of samples");
+                let id = argument.get_id();
+                assert!(
+                    !is_under_heading || ids.contains(&id),
+                    "{} {id}",
+                    command.get_name()
+                );
+            }
+        }
+    }
 }

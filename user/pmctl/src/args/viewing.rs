@@ -64,10 +64,10 @@ pub(crate) struct Script {
     pub(crate) inlined: Inlined,
 
     #[command(flatten)]
-    pub(crate) choice: Choice,
+    pub(crate) view: PagerOption,
 
     #[command(flatten)]
-    pub(crate) view: PagerOption,
+    pub(crate) choice: Choice,
 }
 
 /// A field of a sample, in the order in which fields are printed.
@@ -261,9 +261,6 @@ pub(crate) struct Report {
     pub(crate) width: Option<usize>,
 
     #[command(flatten)]
-    pub(crate) choice: Choice,
-
-    #[command(flatten)]
     pub(crate) view: PagerOption,
 
     /// Accepted from users of perf, without effect: the number of samples is always shown
@@ -273,6 +270,9 @@ pub(crate) struct Report {
     /// Print text also on a terminal, where the report has the whole screen and keys
     #[arg(long)]
     pub(crate) stdio: bool,
+
+    #[command(flatten)]
+    pub(crate) choice: Choice,
 }
 
 /// The order of the functions of a call chain in `pmctl report -g`.
