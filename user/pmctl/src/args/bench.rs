@@ -21,9 +21,9 @@ holds if the whole interval lies beyond the limit; then the exit code is 1.
 
 Examples:
   pmctl bench './old input' './new input'
-  pmctl bench -e instructions:u,cycles,branch-misses -r 30 'gzip -1 -k -f a' 'gzip -9 -k -f a'
-  pmctl bench --save before.json -- ./program input
-  pmctl bench --baseline before.json --fail-if 'instructions:u>+1%' -- ./program input
+  pmctl bench -e instructions:u,cycles -r 30 'gzip -1 -kf a' 'gzip -9 -kf a'
+  pmctl bench --save before.json -- ./program
+  pmctl bench --baseline before.json --fail-if 'instructions:u>+1%' -- ./program
   pmctl bench --export markdown ./a ./b >>\"$GITHUB_STEP_SUMMARY\"
   pmctl bench --suite main.json new.json --fail-if 'instructions:u>+1%'
   pmctl bench --suite v1.json v2.json v3.json --export html >suite.html";

@@ -118,11 +118,11 @@ Names of a model are perf's: skylake, alderlake-core, amdzen4 or zen4. `pmctl li
 Examples:
   pmctl list                     what this CPU counts
   pmctl list 'l2_*miss*'         names that match
-  pmctl list --all offcore       also what the driver can't count, with the reason
+  pmctl list --all offcore       also what can't be counted, and why
   pmctl list --model zen4 ls_    events of another CPU
   pmctl list metrics 'tma_*'     metrics for `pmctl stat -M`
   pmctl list metricgroups        groups of them
-  pmctl list pmus                events of Linux's other PMUs: memory controllers, power";
+  pmctl list pmus                events of Linux's other PMUs: memory, power";
 
 #[derive(Debug, Args)]
 #[command(after_help = LIST_HELP, override_usage = "pmctl list [OPTIONS] [events|metrics|metricgroups|pmus] [GLOB]")]
@@ -248,6 +248,18 @@ mod tests {
                     command.get_name()
                 );
             }
+        }
+    }
+
+    #[test]
+    fn each_example_is_a_line_of_80_columns() {
+        const COLUMNS: usize = 80;
+        for command in Cli::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string);
+            let help = help.unwrap_or_default();
+            let mut examples = help.lines().filter(|line| line.starts_with("  "));
+            let too_long = examples.find(|line| line.chars().count() > COLUMNS);
+            assert_eq!(too_long, None, "{}", command.get_name());
         }
     }
 }

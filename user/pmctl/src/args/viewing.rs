@@ -151,7 +151,7 @@ Keys:
   comm     name of the task          symbol    function
   pid      process                   cpu       CPU
   tid      thread                    srcline   source line
-  dso      program or library        cgroup    control group, of `pmctl record --all-cgroups`
+  dso      program or library        cgroup    of `pmctl record --all-cgroups`
 
 Each event has a table. The overhead of a row is its part of the event count above the table, which is the sum of the \
 periods of its samples. Behind it, `counted` is what the counter had at the end: more by what came after the last \
@@ -168,7 +168,7 @@ Examples:
   pmctl report -g callee           who called each function
   pmctl report -g caller,5         from outside inward, what has 5% or more
   pmctl report --sort srcline      by source line
-  pmctl report --sort cgroup,comm  by container or service, of `pmctl record --all-cgroups`
+  pmctl report --sort cgroup,comm  by container or service
   pmctl report --children -g       what each function calls, the largest first
   pmctl report --branches          branches, of `pmctl record -b`";
 
@@ -351,7 +351,7 @@ Open the picture in a web browser; a click enlarges a part of it. The levels are
 
 Examples:
   pmctl record -g -- make; pmctl flamegraph -o make.svg
-  pmctl flamegraph --folded | sort -k 2       the stacks as text, for other tools";
+  pmctl flamegraph --folded | sort -k 2       the stacks as text";
 
 #[derive(Debug, Args)]
 #[command(after_help = FLAMEGRAPH_HELP)]
