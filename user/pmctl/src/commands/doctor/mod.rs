@@ -152,11 +152,12 @@ pub(crate) fn doctor(machine: &Machine, output: &mut dyn Write) -> Result<u8> {
     } else {
         "Counting does not work here"
     };
-    writeln!(
-        output,
-        "\n{what}: {}. Fix the first one first.",
-        count(problems, "problem")
-    )?;
+    let advice = if problems == 1 {
+        ""
+    } else {
+        " Fix the first one first."
+    };
+    writeln!(output, "\n{what}: {}.{advice}", count(problems, "problem"))?;
     if !facts.trials.event.is_counted() {
         writeln!(
             output,
