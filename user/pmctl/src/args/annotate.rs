@@ -7,7 +7,8 @@ use super::viewing::{Input, PagerOption};
 
 const ANNOTATE_HELP: &str = "\
 Each instruction has its part of the function's samples. A sample is taken at the instruction after the one that the \
-event happened at, or some instructions later (skid).
+event happened at, or some instructions later (skid); a precise sample (`record -e cycles:pp`) is of the \
+instruction itself.
 
 Instructions are read from the program, those of the kernel from /proc/kcore (root only); source lines from debug \
 information and the source files. All must be those of the recording, by the build-id.

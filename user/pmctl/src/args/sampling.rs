@@ -22,7 +22,8 @@ pub(crate) const DEFAULT_FILE: &str = "perf.data";
 
 const RECORD_HELP: &str = "\
 A sample is taken each time that an event has happened -c times. It tells which program was running, and where; with -g \
-also who called it. Events are written as for `pmctl stat`. Samples go to the file as they come: a recording that was killed \
+also who called it. Events are written as for `pmctl stat`. With `:pp` a sample has the very instruction (Intel's PEBS); \
+with `:P` it has that where the CPU and the other options allow it. Samples go to the file as they come: a recording that was killed \
 can be read up to that moment.
 
 Everybody may sample their own programs; without CAP_PERFMON in user mode only, unless kernel.perf_event_paranoid is below 2. \
@@ -67,7 +68,7 @@ Exit codes are those of `pmctl stat`; 125 also if a sample was lost, or the file
 #[command(after_help = RECORD_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub(crate) struct Record {
-    /// Sample by these events, separated by commas; may be repeated [default: cycles]
+    /// Sample by these events, separated by commas; may be repeated [default: cycles, precise if possible]
     #[arg(short = 'e', long = "event", value_name = "EVENTS")]
     pub(crate) events: Vec<String>,
 

@@ -24,7 +24,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = TOP_HELP)]
 pub(crate) struct Top {
-    /// Sample by these events, separated by commas; may be repeated [default: cycles]
+    /// Sample by these events, separated by commas; may be repeated [default: cycles, precise if possible]
     #[arg(short = 'e', long = "event", value_name = "EVENTS")]
     pub(crate) events: Vec<String>,
 
