@@ -104,7 +104,8 @@ impl Cuts {
             }
             CutReason::NoMemory => "the stack was paged out, or belongs to another thread or signal".to_owned(),
             CutReason::NoFile => {
-                "a caller is generated code (JIT) without unwind tables and frame pointers"
+                "the return address is in no file: a caller is generated code (JIT) without unwind tables and frame \
+                 pointers, or the sample is precise and its instruction has moved the stack pointer (push, pop, ret)"
                     .to_owned()
             }
             CutReason::NotInTables(path) => format!(
