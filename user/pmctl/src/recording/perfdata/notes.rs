@@ -202,10 +202,10 @@ fn advice(losses: &[Loss], rotate: bool) -> Vec<&'static str> {
         (
             "throttled",
             "  By default, a CPU may take 100,000 samples a second, and spend a quarter\n  \
-             of its time on them. Whatever the limits, it pauses until the next tick\n  \
-             when an interrupt finds overflows eight times. Take fewer (a larger -c),\n  \
-             or load the module with higher limits: perf_event_max_sample_rate=,\n  \
-             perf_cpu_time_max_percent=.",
+             of its time on them. Beyond that, and after an interrupt that has found\n  \
+             overflows eight times, it takes none until the next tick. Take fewer (a\n  \
+             larger -c), or load the module with higher limits:\n  \
+             perf_event_max_sample_rate=, perf_cpu_time_max_percent=.",
         ),
         (
             "throttled by Linux",
