@@ -118,7 +118,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l shell -d 'Run each
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s i -l ignore-failure -d 'Go on when a command fails'
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l emulated -d 'Leave out what an emulated machine says nothing about: `pmctl vm` adds this option'
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s e -l event -d 'Sample by these events, separated by commas; may be repeated [default: cycles]' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s e -l event -d 'Sample by these events, separated by commas; may be repeated [default: cycles, precise if possible]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s c -l period -d 'Take a sample each time that an event has happened N times [default: 1000003]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s F -l freq -d 'Take about HZ samples a second, and not one each N events; `max` for as many as the module allows' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l call-graph -d 'Record call chains by frame pointers (fp, as -g), or for programs without them by copies of the stack (dwarf, or dwarf,BYTES [8192]) or the calls that the CPU records (lbr)' -r -f -a "fp\t''
@@ -193,7 +193,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l no-pager -d 'Don\
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s n -l show-nr-samples -d 'Accepted from users of perf, without effect: the number of samples is always shown'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l stdio -d 'Print text also on a terminal, where the report has the whole screen and keys'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s h -l help -d 'Print help'
-complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s e -l event -d 'Sample by these events, separated by commas; may be repeated [default: cycles]' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s e -l event -d 'Sample by these events, separated by commas; may be repeated [default: cycles, precise if possible]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s F -l freq -d 'Take about HZ samples a second; `max` for as many as the module allows' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s c -l period -d 'Take a sample each N events instead' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s C -l cpu -d 'Sample all programs on these CPUs, as 0-2,5' -r
