@@ -701,6 +701,43 @@ TEST_F(event, short_periods_in_the_kernel_lose_no_sample_unreported)
 	EXPECT_GE(sums.samples + values[1] + 50, periods);
 }
 
+/*
+ * Each interrupt delays the samples of the kernel, those of other events, too. A sample is reported
+ * as lost if the next one is due before it comes.
+ */
+TEST_F(event, samples_that_another_event_delays_come_or_are_reported_as_lost)
+{
+	struct perf_event_attr attr = with_chains(10007), other_attr = event_every(2003);
+	struct sampler *s = &self->samplers[0], *other = &self->samplers[1];
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	unsigned long periods;
+	__u64 values[2];
+	int i;
+
+	if (variant->maker == &event_maker_perf)
+		return;
+	attr.exclude_kernel = 0;
+	attr.read_format = PERF_FORMAT_LOST;
+	other_attr.exclude_kernel = 0;
+	open_sampler(_metadata, variant, s, attr, 0);
+	open_sampler(_metadata, variant, other, other_attr, 0);
+	ASSERT_EQ(0, event_enable(s->fd));
+	ASSERT_EQ(0, event_enable(other->fd));
+	for (i = 0; i < 2000; i++)
+		sched_yield();
+	ASSERT_EQ(0, event_disable(other->fd));
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &sums, NULL, NULL);
+	ASSERT_EQ((ssize_t)sizeof(values), read(s->fd, values, sizeof(values)));
+	periods = values[0] / 10007;
+	TH_LOG("%lu periods, %lu samples, %llu lost", periods, sums.samples, values[1]);
+	EXPECT_LT(0UL, periods);
+	EXPECT_LE(sums.lost, values[1]);
+	EXPECT_LE(sums.samples + values[1], periods);
+	/* A sample that is due when the event is disabled is not lost yet. */
+	EXPECT_GE(sums.samples + values[1] + 1, periods);
+}
+
 TEST_F(event, frequency_changes_the_period_of_samples_with_chains)
 {
 	struct perf_event_attr attr = with_chains(1000);

@@ -96,6 +96,10 @@ impl Pmu {
             if events_left < MIN_DISTANCE_IN_KERNEL {
                 value.load(here, msrs.write, MIN_DISTANCE_IN_KERNEL, total);
                 percpu.pebs.mark_late(counter);
+            } else if percpu.pebs.late_counters.get() & counter.bit() != 0 {
+                // The late sample, which the counter is loaded for, has just been counted as lost.
+                value.load(here, msrs.write, events_left, total);
+                percpu.pebs.unmark_late(counter);
             }
         }
     }
