@@ -4,6 +4,7 @@
  * time are counted as lost. The sum of read and lost samples is complete, and the count is exact.
  */
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -195,6 +196,31 @@ TEST_F(throttle, count_is_exact)
 		return;
 	least = event_loop_count(fd, 1);
 	EXPECT_EQ(least + (__s64)(LOOP_INSNS * (N - 1)), event_loop_count(fd, N));
+}
+
+/* Without limits, an event of kernel mode may sample nothing but its own interrupts. */
+TEST(kernel_goes_on_without_limits)
+{
+	struct perf_event_attr attr = event_every(100);
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	struct sampler sampler;
+	int i;
+
+	SKIP_WITHOUT_PMU();
+	ASSERT_EQ(0, module_reload("perf_event_max_sample_rate=0 perf_cpu_time_max_percent=0"));
+	ASSERT_EQ(0, wait_until_idle());
+	attr.exclude_kernel = 0;
+	ASSERT_EQ(0, sampler_open(&sampler, &event_maker_perfmon, &attr, 0, -1, 9));
+	ASSERT_EQ(0, event_enable(sampler.fd));
+	for (i = 0; i < 100; i++)
+		sched_yield();
+	ASSERT_EQ(0, event_disable(sampler.fd));
+	sampler_read(&sampler, &sums, NULL, NULL);
+	TH_LOG("%lu samples, %lu lost, throttled %lu times", sums.samples, sums.lost, sums.throttled);
+	EXPECT_LT(0UL, sums.samples);
+	EXPECT_LT(0UL, sums.throttled);
+	sampler_close(&sampler);
+	EXPECT_EQ(0, module_reload(""));
 }
 
 /* Each sample sends a signal to these processes, which takes longer than the period. */

@@ -27,6 +27,8 @@ pub struct Settings {
 /// The limits, in cycles of the time-stamp counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
+    /// The time between two ticks.
+    pub tick: u64,
     /// The budget of all interrupts between two ticks.
     pub per_tick: u64,
     /// The smallest number of cycles that an interrupt is charged.
@@ -36,8 +38,12 @@ pub struct Limits {
     pub entry_bounds: (u64, u64),
 }
 
-/// A budget that can't be used up between two ticks.
+/// A time that never passes.
 const UNLIMITED: u64 = 1 << 62;
+
+/// Without a limit, the budget is this many times the time between two ticks. Interrupts can use it up only if they keep
+/// the tick off: an event of kernel mode may sample nothing but its own interrupts, so that nothing else runs on the CPU.
+const TICKS_WITHOUT_LIMIT: u64 = 64;
 
 /// Nanoseconds per second.
 const NS_PER_SEC: u64 = 1_000_000_000;
@@ -45,6 +51,7 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 impl Limits {
     /// No limits.
     pub const NONE: Self = Self {
+        tick: UNLIMITED,
         per_tick: UNLIMITED,
         min_charge: 0,
         entry_bounds: (0, 0),
@@ -70,6 +77,13 @@ impl Limits {
         }
     }
 
+    /// Returns whether a tick that comes `elapsed` cycles after the previous one is late. If sampling is suspended, its
+    /// interrupts may have kept the tick off.
+    #[must_use]
+    pub const fn is_late(&self, elapsed: u64) -> bool {
+        elapsed > self.tick.saturating_add(self.tick / 2)
+    }
+
     /// Returns the limits that follow from the settings.
     #[must_use]
     pub const fn new(settings: &Settings) -> Self {
@@ -85,10 +99,11 @@ impl Limits {
         } else {
             tsc_khz as u64
         };
+        let tick = cycles(khz, tick_ns);
         let per_tick = if max_percent == 0 || max_percent >= 100 {
-            UNLIMITED
+            tick.saturating_mul(TICKS_WITHOUT_LIMIT)
         } else {
-            cycles(khz, tick_ns) / 100 * max_percent as u64
+            tick / 100 * max_percent as u64
         };
         let min_charge = if max_sample_rate == 0 {
             0
@@ -96,6 +111,7 @@ impl Limits {
             per_tick / samples_per_tick(max_sample_rate, tick_ns)
         };
         Self {
+            tick,
             per_tick,
             min_charge,
             // 1 us and 50 us: processors of the last ten years take some 1 us, an emulated processor took 12 us.
@@ -195,8 +211,8 @@ mod tests {
             max_percent: 100,
             ..DEFAULTS
         });
-        assert_eq!(rate_only.per_tick, UNLIMITED);
-        assert_eq!(rate_only.min_charge, UNLIMITED / 400);
+        assert_eq!(rate_only.per_tick, 64 * 8_000_000);
+        assert_eq!(rate_only.min_charge, 64 * 8_000_000 / 400);
         let time_only = Limits::new(&Settings {
             max_sample_rate: 0,
             ..DEFAULTS
@@ -207,7 +223,18 @@ mod tests {
             max_percent: 0,
             ..DEFAULTS
         });
-        assert_eq!((no_limits.per_tick, no_limits.min_charge), (UNLIMITED, 0));
+        assert_eq!(
+            (no_limits.per_tick, no_limits.min_charge),
+            (64 * 8_000_000, 0)
+        );
+    }
+
+    #[test]
+    fn ticks_are_late_from_one_and_a_half_on() {
+        let limits = Limits::new(&DEFAULTS);
+        assert!(!limits.is_late(12_000_000));
+        assert!(limits.is_late(12_000_001));
+        assert!(!Limits::NONE.is_late(1 << 62));
     }
 
     #[test]

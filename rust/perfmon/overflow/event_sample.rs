@@ -169,31 +169,41 @@ fn record_throttling(here: ThisCpu<'_>, suspended: bool) {
     }
 }
 
-/// Handles a tick of the timer: resumes sampling if it is suspended, and shortens the periods of events with a
-/// frequency whose samples have become too rare.
-pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
+/// Resumes sampling at a tick of the timer, if it is suspended.
+pub(super) fn end_suspension(here: ThisCpu<'_>, pmu: &Pmu) {
+    let percpu = here.percpu();
+    let samplers = &percpu.samplers;
+    if samplers.suspended.get() == 0 {
+        return;
+    }
+    // The order matters, since an event of kernel mode may overflow between these steps, and its NMI may suspend
+    // sampling again. First the UNTHROTTLE record is written, so that it precedes the next sample and the THROTTLE
+    // record of the next suspension. Sampling is resumed before the counters are loaded, since an overflow while
+    // sampling is suspended loads its counter for `max_load` events.
+    //
+    // The buffer of precise samples is emptied before. These samples are lost, since sampling is still suspended.
+    pmu.with_records_converted(here, || {
+        record_throttling(here, false);
+        samplers.suspended.set(0);
+        pmu.reload_precise(here, |counter, total| {
+            let sampler = percpu.sampler(counter);
+            sampler.map_or(0, |sampler| {
+                lose_overdue_samples(percpu.sampled(counter), sampler, total)
+            })
+        });
+    });
+    for counter in each(samplers.counters.get() & !percpu.pebs.armed.get()) {
+        resume_counter(here, pmu, counter);
+    }
+}
+
+/// Shortens the periods of events with a frequency whose samples have become too rare, at a tick of the timer. Samples
+/// that are suspended are not too rare.
+pub(super) fn follow_frequencies(here: ThisCpu<'_>, pmu: &Pmu) {
     let percpu = here.percpu();
     let samplers = &percpu.samplers;
     if samplers.suspended.get() != 0 {
-        // The order matters, since an event of kernel mode may overflow between these steps, and its NMI may suspend
-        // sampling again. First the UNTHROTTLE record is written, so that it precedes the next sample and the THROTTLE
-        // record of the next suspension. Sampling is resumed before the counters are loaded, since an overflow while
-        // sampling is suspended loads its counter for `max_load` events.
-        //
-        // The buffer of precise samples is emptied before. These samples are lost, since sampling is still suspended.
-        pmu.with_records_converted(here, || {
-            record_throttling(here, false);
-            samplers.suspended.set(0);
-            pmu.reload_precise(here, |counter, total| {
-                let sampler = percpu.sampler(counter);
-                sampler.map_or(0, |sampler| {
-                    lose_overdue_samples(percpu.sampled(counter), sampler, total)
-                })
-            });
-        });
-        for counter in each(samplers.counters.get() & !percpu.pebs.armed.get()) {
-            resume_counter(here, pmu, counter);
-        }
+        return;
     }
     let mut precise = 0;
     for counter in each(samplers.counters.get()) {

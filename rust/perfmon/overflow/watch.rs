@@ -10,7 +10,7 @@ use super::{
     suspend::{end_suspension, restart_after_lost_pmi},
 };
 use crate::{
-    cpu::{timer, ThisCpu},
+    cpu::{timer, timestamp, ThisCpu},
     logic::{counter::each, pmu::Pmu},
     percpu::SLOW,
     pmu::values,
@@ -25,8 +25,11 @@ impl timer::Tick for Watch {
     fn tick(here: ThisCpu<'_>) -> Option<NonZeroU64> {
         let (percpu, pmu) = (here.percpu(), here.pmu());
         percpu.budget.refill(&pmu.limits, wake_cycles());
-        end_suspension(here, pmu);
-        event_sample::tick(here, pmu);
+        if percpu.watch.resumes_sampling(&pmu.limits, timestamp()) {
+            end_suspension(here, pmu);
+            event_sample::end_suspension(here, pmu);
+        }
+        event_sample::follow_frequencies(here, pmu);
         values::refresh(here);
         if percpu.pebs.armed.get() != 0 {
             pmu.yield_to_guests(here);

@@ -2,12 +2,19 @@
 //! The state of the timer that watches a CPU's counters.
 
 use super::Word;
-use crate::logic::counter::{CounterId, MAX_COUNTERS};
+use crate::logic::{
+    counter::{CounterId, MAX_COUNTERS},
+    throttle::Limits,
+};
 
 /// The state of the timer that watches a CPU's counters. All bits zero: the timer is stopped.
 pub(crate) struct WatchState {
     /// The timer's mode while it runs: [`TICKING`] or [`SLOW`]. Otherwise 0.
     pub(crate) running: Word,
+    /// The time of the last tick, or at which the timer was started, in cycles of the time-stamp counter.
+    pub(crate) last_tick: Word,
+    /// Not 0 if the last tick was late, and sampling stays suspended until the next one.
+    prolonged: Word,
     /// The counters that had overflowed at the last tick.
     pub(crate) overflowed: Word,
     /// The [`CounterValue::load_id`](super::CounterValue::load_id) of each counter in `overflowed` at the last tick.
@@ -20,6 +27,17 @@ pub(crate) const TICKING: u64 = 1;
 pub(crate) const SLOW: u64 = 2;
 
 impl WatchState {
+    /// Returns whether sampling that is suspended resumes at a tick at the time `now`. If the tick is late, sampling
+    /// resumes at the next one: the interrupts of samples may have kept the tick off, and would do so again.
+    pub(crate) fn resumes_sampling(&self, limits: &Limits, now: u64) -> bool {
+        let elapsed = now.wrapping_sub(self.last_tick.get());
+        self.last_tick.set(now);
+        // At most one tick more, even if the frequency of the time-stamp counter is not known.
+        let is_prolonged = limits.is_late(elapsed) && self.prolonged.get() == 0;
+        self.prolonged.set(is_prolonged.into());
+        !is_prolonged
+    }
+
     /// Returns whether a counter that has overflowed had already overflowed at the last tick, and was not loaded since.
     /// Stores `load_id`, its [`CounterValue::load_id`](super::CounterValue::load_id), for the next tick.
     pub(crate) fn is_stuck(&self, counter: CounterId, load_id: u64) -> bool {

@@ -3,7 +3,7 @@
 
 use super::{repair, MAX_SKID};
 use crate::{
-    cpu::{msr, timer, ThisCpu},
+    cpu::{msr, timer, timestamp, ThisCpu},
     logic::{
         counter::{bits, each, CounterId},
         plan::Step,
@@ -55,6 +55,7 @@ impl Pmu {
         percpu.budget.start(&self.limits);
         percpu.watch.overflowed.set(0);
         percpu.watch.running.set(TICKING);
+        percpu.watch.last_tick.set(timestamp());
         timer::start(here, timer::period_ns());
     }
 
