@@ -28,7 +28,7 @@ has_all_samples() {
 	[ "$1" -ge $((count / period - 1)) ] && [ "$1" -le $((count / period)) ]
 }
 
-plan 52
+plan 53
 
 count=$(pmctl stat -x, -e instructions:u -- "$loop" $n 2>&1 | cut -d, -f1)
 record -e $event -c $period -- "$loop" $n
@@ -116,6 +116,8 @@ for target in "" -a; do
 done
 record -g -- "$loop" 30000000
 says "without -e, call chains are of the same event" "$(pmctl report)" "event '$default'"
+record --call-graph dwarf,1024 -- "$loop" 30000000
+says "without -e, stacks are not of a precise event" "$(pmctl report)" "event 'cycles'"
 says "top shows the precision of its event" "$(pmctl top --stdio --iterations 1 --delay 1 2>&1)" \
 	"$default"
 
