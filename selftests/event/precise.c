@@ -40,11 +40,8 @@ FIXTURE(event)
 FIXTURE_SETUP(event)
 {
 	SKIP_WITHOUT_PMU();
-	self->samplers[0].fd = -1;
-	self->samplers[1].fd = -1;
-	prepare_maker(_metadata, variant);
-	if (!has_precise(variant->maker))
-		SKIP(return, "this CPU has no precise samples (PEBS)");
+	if (!prepare_precise(_metadata, variant, self->samplers))
+		return;
 	self->cpu = cpu_first();
 	ASSERT_LE(0, self->cpu);
 }
@@ -393,12 +390,6 @@ TEST_F(event, samples_of_the_group_have_the_precise_count)
 	close(fd);
 }
 
-/* Between THROTTLE and UNTHROTTLE there are no samples. */
-struct throttling {
-	bool throttled;
-	unsigned long wrong, times;
-};
-
 TEST_F(event, samples_are_throttled_only_between_throttle_records)
 {
 	struct throttling t = { .throttled = false };
@@ -416,27 +407,7 @@ TEST_F(event, samples_are_throttled_only_between_throttle_records)
 		ASSERT_EQ(0, event_enable(s->fd));
 		labelled_loop(N);
 		ASSERT_EQ(0, event_disable(s->fd));
-		while (!event_ring_is_empty(&s->ring)) {
-			ASSERT_TRUE(event_ring_next(&s->ring, &s->record));
-			switch (s->record.header.type) {
-			case PERF_RECORD_SAMPLE:
-				t.wrong += t.throttled;
-				sums.samples++;
-				break;
-			case PERF_RECORD_LOST:
-				sums.lost += s->record.words[1];
-				break;
-			case PERF_RECORD_THROTTLE:
-				t.wrong += t.throttled;
-				t.throttled = true;
-				t.times++;
-				break;
-			case PERF_RECORD_UNTHROTTLE:
-				t.wrong += !t.throttled;
-				t.throttled = false;
-				break;
-			}
-		}
+		read_throttling(_metadata, s, &t, &sums);
 	}
 	ASSERT_EQ(0, event_enable(s->fd));
 	labelled_loop(N);

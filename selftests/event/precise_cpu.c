@@ -37,11 +37,8 @@ FIXTURE(event)
 FIXTURE_SETUP(event)
 {
 	SKIP_WITHOUT_PMU();
-	self->samplers[0].fd = -1;
-	self->samplers[1].fd = -1;
-	prepare_maker(_metadata, variant);
-	if (!has_precise(variant->maker))
-		SKIP(return, "this CPU has no precise samples (PEBS)");
+	if (!prepare_precise(_metadata, variant, self->samplers))
+		return;
 	self->cpu = cpu_first();
 	ASSERT_LE(0, self->cpu);
 }

@@ -41,11 +41,8 @@ FIXTURE(event)
 FIXTURE_SETUP(event)
 {
 	SKIP_WITHOUT_PMU();
-	self->samplers[0].fd = -1;
-	self->samplers[1].fd = -1;
-	prepare_maker(_metadata, variant);
-	if (!has_precise(variant->maker))
-		SKIP(return, "this CPU has no precise samples (PEBS)");
+	if (!prepare_precise(_metadata, variant, self->samplers))
+		return;
 	self->cpu = cpu_first();
 	ASSERT_LE(0, self->cpu);
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
@@ -668,6 +665,29 @@ TEST_F(event, kernel_is_sampled_with_permission)
 }
 
 /*
+ * Checks that each period of an event with PERF_FORMAT_LOST has a sample, or is reported as lost. Of
+ * samples that are due when the event is disabled, at most @pending are neither yet.
+ */
+static struct sample_sums expect_samples_or_lost(struct __test_metadata *_metadata,
+						 struct sampler *s, __u64 period,
+						 unsigned long pending)
+{
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	unsigned long periods;
+	__u64 values[2];
+
+	sampler_read(s, &sums, NULL, NULL);
+	ASSERT_EQ((ssize_t)sizeof(values), read(s->fd, values, sizeof(values)));
+	periods = values[0] / period;
+	TH_LOG("%lu periods, %lu samples, %llu lost", periods, sums.samples, values[1]);
+	EXPECT_LT(0UL, periods);
+	EXPECT_LE(sums.lost, values[1]);
+	EXPECT_LE(sums.samples + values[1], periods);
+	EXPECT_GE(sums.samples + values[1] + pending, periods);
+	return sums;
+}
+
+/*
  * The module delays samples of the kernel after an interrupt. If that is longer than a period, it
  * reports the samples between as lost.
  */
@@ -675,9 +695,7 @@ TEST_F(event, short_periods_in_the_kernel_lose_no_sample_unreported)
 {
 	struct perf_event_attr attr = with_chains(300);
 	struct sampler *s = &self->samplers[0];
-	struct sample_sums sums = SAMPLE_SUMS_INIT;
-	unsigned long periods;
-	__u64 values[2];
+	struct sample_sums sums;
 	int i;
 
 	if (variant->maker == &event_maker_perf)
@@ -690,15 +708,8 @@ TEST_F(event, short_periods_in_the_kernel_lose_no_sample_unreported)
 		sched_yield();
 	labelled_loop(N);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &sums, NULL, NULL);
-	ASSERT_EQ((ssize_t)sizeof(values), read(s->fd, values, sizeof(values)));
-	periods = values[0] / 300;
-	TH_LOG("%lu periods, %lu samples, %llu lost", periods, sums.samples, values[1]);
+	sums = expect_samples_or_lost(_metadata, s, 300, 50);
 	EXPECT_LT(0UL, sums.samples);
-	EXPECT_LE(sums.lost, values[1]);
-	EXPECT_LE(sums.samples + values[1], periods);
-	/* A sample that is due when the event is disabled is not lost yet. */
-	EXPECT_GE(sums.samples + values[1] + 50, periods);
 }
 
 /*
@@ -709,9 +720,6 @@ TEST_F(event, samples_that_another_event_delays_come_or_are_reported_as_lost)
 {
 	struct perf_event_attr attr = with_chains(10007), other_attr = event_every(2003);
 	struct sampler *s = &self->samplers[0], *other = &self->samplers[1];
-	struct sample_sums sums = SAMPLE_SUMS_INIT;
-	unsigned long periods;
-	__u64 values[2];
 	int i;
 
 	if (variant->maker == &event_maker_perf)
@@ -727,15 +735,7 @@ TEST_F(event, samples_that_another_event_delays_come_or_are_reported_as_lost)
 		sched_yield();
 	ASSERT_EQ(0, event_disable(other->fd));
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &sums, NULL, NULL);
-	ASSERT_EQ((ssize_t)sizeof(values), read(s->fd, values, sizeof(values)));
-	periods = values[0] / 10007;
-	TH_LOG("%lu periods, %lu samples, %llu lost", periods, sums.samples, values[1]);
-	EXPECT_LT(0UL, periods);
-	EXPECT_LE(sums.lost, values[1]);
-	EXPECT_LE(sums.samples + values[1], periods);
-	/* A sample that is due when the event is disabled is not lost yet. */
-	EXPECT_GE(sums.samples + values[1] + 1, periods);
+	expect_samples_or_lost(_metadata, s, 10007, 1);
 }
 
 TEST_F(event, frequency_changes_the_period_of_samples_with_chains)
@@ -786,8 +786,8 @@ TEST_F(event, too_many_samples_are_throttled)
 	struct perf_event_attr attr = with_chains(101);
 	struct sampler *s = &self->samplers[0];
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
-	unsigned long wrong = 0, periods;
-	bool throttled = false;
+	struct throttling t = { .throttled = false };
+	unsigned long periods;
 	__u64 values[2];
 	int i;
 
@@ -798,37 +798,17 @@ TEST_F(event, too_many_samples_are_throttled)
 	attr.read_format = PERF_FORMAT_LOST;
 	open_sampler(_metadata, variant, s, attr, 0);
 	ASSERT_EQ(0, event_enable(s->fd));
-	for (i = 0; i < 20 || (!sums.throttled && i < 1000); i++) {
+	for (i = 0; i < 20 || (!t.times && i < 1000); i++) {
 		labelled_loop(N);
-		while (!event_ring_is_empty(&s->ring)) {
-			ASSERT_TRUE(event_ring_next(&s->ring, &s->record));
-			switch (s->record.header.type) {
-			case PERF_RECORD_SAMPLE:
-				wrong += throttled;
-				sums.samples++;
-				break;
-			case PERF_RECORD_LOST:
-				sums.lost += s->record.words[1];
-				break;
-			case PERF_RECORD_THROTTLE:
-				wrong += throttled;
-				throttled = true;
-				sums.throttled++;
-				break;
-			case PERF_RECORD_UNTHROTTLE:
-				wrong += !throttled;
-				throttled = false;
-				break;
-			}
-		}
+		read_throttling(_metadata, s, &t, &sums);
 	}
 	ASSERT_EQ(0, event_disable(s->fd));
 	sampler_read(s, &sums, NULL, NULL);
 	ASSERT_EQ((ssize_t)sizeof(values), read(s->fd, values, sizeof(values)));
 	periods = values[0] / 101;
-	TH_LOG("throttled %lu times, %lu samples, %lu lost", sums.throttled, sums.samples, sums.lost);
-	EXPECT_EQ(0UL, wrong);
-	EXPECT_LT(0UL, sums.throttled);
+	TH_LOG("throttled %lu times, %lu samples, %lu lost", t.times, sums.samples, sums.lost);
+	EXPECT_EQ(0UL, t.wrong);
+	EXPECT_LT(0UL, t.times);
 	EXPECT_LT(0UL, sums.lost);
 	EXPECT_LE(sums.lost, values[1]);
 	EXPECT_EQ(periods, sums.samples + values[1]);

@@ -7,8 +7,8 @@ use crate::{
     logic::pmu::Pmu,
 };
 
-/// Takes the processor's samples from the buffer, in an NMI that has interrupted `regs`. Returns the number of buffer interrupts that the NMI
-/// stands for.
+/// Takes the processor's samples from the buffer, in an NMI that has interrupted `regs`. Returns the number of buffer
+/// interrupts that the NMI stands for.
 ///
 /// Called by each NMI, whatever its cause. The counters are stopped while the interrupt is acknowledged, because the
 /// buffer must not be full when this returns: with a place-holder, or while Intel PT is in use, Linux perf's handler runs

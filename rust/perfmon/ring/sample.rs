@@ -51,6 +51,21 @@ pub(crate) struct Interrupt<'a, P> {
     pub(crate) chain: &'a mut [u64; CHAIN_WORDS],
 }
 
+impl<'a, P> Interrupt<'a, P> {
+    /// Returns the overflow with the place `place` instead of its own.
+    #[inline(always)]
+    pub(super) fn with_place<Q>(self, place: Q) -> Interrupt<'a, Q> {
+        Interrupt {
+            place,
+            task: self.task,
+            period: self.period,
+            cpu: self.cpu,
+            readings: self.readings,
+            chain: self.chain,
+        }
+    }
+}
+
 /// The counts and branches of a sample.
 pub(crate) struct PmuReadings<'a> {
     /// The counts, as the words that read(2) would return.
@@ -173,19 +188,13 @@ impl Sampler {
     /// Writes the sample of an overflow, and notifies programs. To be called by the overflow handler.
     #[inline(always)]
     pub(crate) fn sample(&self, interrupt: Interrupt<'_, &pt_regs>) {
-        let (regs, is_user) = self.visible_registers(interrupt.place, interrupt.task);
-        self.sample_at(Interrupt {
-            place: InterruptPlace {
-                interrupt_regs: interrupt.place,
-                regs,
-                is_user,
-            },
-            task: interrupt.task,
-            period: interrupt.period,
-            cpu: interrupt.cpu,
-            readings: interrupt.readings,
-            chain: interrupt.chain,
-        });
+        let interrupt_regs = interrupt.place;
+        let (regs, is_user) = self.visible_registers(interrupt_regs, interrupt.task);
+        self.sample_at(interrupt.with_place(InterruptPlace {
+            interrupt_regs,
+            regs,
+            is_user,
+        }));
     }
 
     /// Writes the sample of an overflow, and notifies programs.

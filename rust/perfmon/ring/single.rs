@@ -98,22 +98,8 @@ impl Sampler {
     #[cold]
     #[inline(never)]
     pub(crate) fn sample_single(&self, interrupt: Interrupt<'_, RecordedPlace<'_>>) {
-        let Interrupt {
-            place,
-            task,
-            period,
-            cpu,
-            readings,
-            chain,
-        } = interrupt;
-        self.sample_at(Interrupt {
-            place: self.single_place(&place, task),
-            task,
-            period,
-            cpu,
-            readings,
-            chain,
-        });
+        let place = self.single_place(&interrupt.place, interrupt.task);
+        self.sample_at(interrupt.with_place(place));
     }
 
     /// Returns the place that the sample of a record may show.

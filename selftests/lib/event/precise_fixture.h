@@ -30,6 +30,22 @@ static inline bool has_precise(const struct event_maker *maker)
 	return fd >= 0;
 }
 
+/*
+ * Begins a test's set-up: no sampler is open, and the maker of events is ready. Skips the test if
+ * there are no precise samples, and returns whether there are.
+ */
+static inline bool prepare_precise(struct __test_metadata *_metadata,
+				   const FIXTURE_VARIANT(event) *variant,
+				   struct sampler samplers[2])
+{
+	samplers[0].fd = -1;
+	samplers[1].fd = -1;
+	prepare_maker(_metadata, variant);
+	if (!has_precise(variant->maker))
+		SKIP(return false, "this CPU has no precise samples (PEBS)");
+	return true;
+}
+
 /* Defines NAME_loop(n), a loop of n rounds between the labels NAME_begin and NAME_end. */
 #define DEFINE_LOOP(name)							\
 extern const char name##_begin[], name##_end[];					\
@@ -125,6 +141,40 @@ static inline unsigned long check_places(struct __test_metadata *_metadata,
 	EXPECT_LE(insns / period, p.inside + 1);
 	EXPECT_GE((count - insns) / period + 1, p.outside);
 	return p.inside + p.outside;
+}
+
+/* The order of THROTTLE and UNTHROTTLE records and of samples. */
+struct throttling {
+	bool throttled;
+	unsigned long times;	/* THROTTLE records */
+	unsigned long wrong;	/* samples while throttled; THROTTLE or UNTHROTTLE twice in a row */
+};
+
+/* Reads all records, and adds samples and lost samples to @sums. */
+static inline void read_throttling(struct __test_metadata *_metadata, struct sampler *s,
+				   struct throttling *t, struct sample_sums *sums)
+{
+	while (!event_ring_is_empty(&s->ring)) {
+		ASSERT_TRUE(event_ring_next(&s->ring, &s->record));
+		switch (s->record.header.type) {
+		case PERF_RECORD_SAMPLE:
+			t->wrong += t->throttled;
+			sums->samples++;
+			break;
+		case PERF_RECORD_LOST:
+			sums->lost += s->record.words[1];
+			break;
+		case PERF_RECORD_THROTTLE:
+			t->wrong += t->throttled;
+			t->throttled = true;
+			t->times++;
+			break;
+		case PERF_RECORD_UNTHROTTLE:
+			t->wrong += !t->throttled;
+			t->throttled = false;
+			break;
+		}
+	}
 }
 
 #endif
