@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Precise samples of each instruction, which the project's virtual PMU merges (pmu-pebs=15): the
+ * Precise samples of each instruction, which the project's virtual PMU merges (pmu-pebs=14): the
  * period of a sample is the number of executions of its instruction.
  */
 #include <sched.h>
@@ -64,7 +64,7 @@ FIXTURE_SETUP(event)
 	self->samplers[1].fd = -1;
 	prepare_maker(_metadata, variant);
 	if (!has_each(variant->maker))
-		SKIP(return, "this CPU does not merge the samples of each instruction (pmu-pebs=15)");
+		SKIP(return, "this CPU does not merge the samples of each instruction (pmu-pebs=14)");
 	ASSERT_EQ(0, pin_to_cpu(cpu_first()));
 }
 

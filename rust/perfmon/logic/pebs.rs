@@ -195,7 +195,8 @@ impl PebsFormat {
     pub const MERGED_PERIOD: u64 = 1;
 
     /// Returns the format of a processor with this `IA32_PERF_CAPABILITIES`; `None` for formats that the module does
-    /// not support: before format 3 records have no time, and from format 5 on the DS area has another layout.
+    /// not support: before format 3 records have no time, from format 5 on the DS area has another layout, and 15
+    /// stands for the architectural PEBS, which has no DS area.
     #[must_use]
     pub const fn detect(perf_capabilities: u64) -> Option<Self> {
         /// `PEBS_BASELINE`: records of all counters, with the groups that `MSR_PEBS_DATA_CFG` asks for.
@@ -205,7 +206,7 @@ impl PebsFormat {
             3 => Some(Self::Three),
             4 if perf_capabilities & BASELINE != 0 => Some(Self::Four),
             // No processor has this number.
-            15 => Some(Self::Merged),
+            14 => Some(Self::Merged),
             _ => None,
         }
     }
@@ -384,7 +385,7 @@ mod tests {
 
         assert_eq!(PebsFormat::detect(0x3c5), Some(PebsFormat::Three));
         assert_eq!(PebsFormat::detect(BASELINE | 0x4c5), Some(PebsFormat::Four));
-        assert_eq!(PebsFormat::detect(0xfc5), Some(PebsFormat::Merged));
+        assert_eq!(PebsFormat::detect(0xec5), Some(PebsFormat::Merged));
         for unsupported in [
             0,
             0x1c5,
@@ -392,7 +393,7 @@ mod tests {
             0x4c5,
             BASELINE | 0x5c5,
             BASELINE | 0x6c5,
-            0xec5,
+            BASELINE | 0xfc5,
         ] {
             assert_eq!(PebsFormat::detect(unsupported), None);
         }

@@ -278,11 +278,11 @@ fn inherited_socket() -> Result<(UnixStream, OwnedFd)> {
     Ok((own, inherited))
 }
 
-/// Returns QEMU's name of a CPU model with its options. Format 15 of precise samples exists only there: it merges the samples
+/// Returns QEMU's name of a CPU model with its options. Format 14 of precise samples exists only there: it merges the samples
 /// of an instruction.
 pub(super) fn qemu_cpu_name(cpu: VmCpu) -> &'static str {
     match cpu {
-        VmCpu::Intel => "Skylake-Client,pmu=on,pmu-pebs=15,tcg-pcid=on",
+        VmCpu::Intel => "Skylake-Client,pmu=on,pmu-pebs=14,tcg-pcid=on",
         VmCpu::Amd => "EPYC-Genoa,pmu=on,tcg-pcid=on",
     }
 }
