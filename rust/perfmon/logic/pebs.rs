@@ -77,11 +77,13 @@ pub trait PebsRecord {
     }
 }
 
-/// The flags and the general registers in a record, named as in `struct pt_regs`.
+/// The registers in a record, named as in `struct pt_regs`. They are those after the instruction: `ip` is the address of the
+/// next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct RecordRegisters {
     pub flags: u64,
+    pub ip: u64,
     pub ax: u64,
     pub bx: u64,
     pub cx: u64,
@@ -139,6 +141,7 @@ impl PebsRecord for FullRecord {
     fn registers(&self) -> Option<RecordRegisters> {
         Some(RecordRegisters {
             flags: self.word(0x00),
+            ip: self.word(0x08),
             ax: self.word(0x10),
             bx: self.word(0x18),
             cx: self.word(0x20),
@@ -338,10 +341,14 @@ mod tests {
             [0x90, 0xb0, 0xc0]
         );
         let registers = full_record.registers();
-        let words = registers.map(|r| [r.flags, r.ax, r.bx, r.cx, r.dx, r.si, r.di, r.bp, r.sp]);
+        let words = registers.map(|r| {
+            [
+                r.flags, r.ip, r.ax, r.bx, r.cx, r.dx, r.si, r.di, r.bp, r.sp,
+            ]
+        });
         assert_eq!(
             words,
-            Some([0x00, 0x10, 0x18, 0x20, 0x28, 0x30, 0x38, 0x40, 0x48])
+            Some([0x00, 0x08, 0x10, 0x18, 0x20, 0x28, 0x30, 0x38, 0x40, 0x48])
         );
         assert_eq!(
             registers.map(|r| r.r8_to_r15),

@@ -105,7 +105,7 @@ pub(super) trait Place {
     /// Returns the registers of the program, if they are known. The sample is one of `task`.
     fn user_regs(&self, task: *mut bindings::task_struct) -> Option<&pt_regs>;
 
-    /// Returns the address of the program for its call chain, if the registers are not known.
+    /// Returns the first address of the program's call chain, if it is not the one in the registers.
     fn user_ip(&self) -> Option<u64>;
 
     /// Returns the beginning of the kernel's call chain; `None` if the sample is one of the program, or if no address is

@@ -36,7 +36,8 @@ struct SinglePlace<'a> {
     is_exact: bool,
     is_user: bool,
     time: u64,
-    /// The registers at the instruction, if they are known.
+    /// The registers of the record, or else those of the interrupt in the mode of the instruction, if they are known. Their
+    /// `ip` is not the recorded address but the one that the other registers, and the stack, belong to.
     regs: Option<pt_regs>,
     /// The registers that the program has in the kernel's instruction, if they are known.
     saved_regs: Option<&'a pt_regs>,
@@ -74,7 +75,7 @@ impl Place for SinglePlace<'_> {
     }
 
     fn user_ip(&self) -> Option<u64> {
-        (self.is_user && self.regs.is_none() && self.ip != 0).then_some(self.ip)
+        (self.is_user && self.ip != 0).then_some(self.ip)
     }
 
     fn kernel_chain(&self) -> Option<KernelChain<'_>> {
@@ -127,11 +128,8 @@ impl Sampler {
             kernel_regs
         };
         let mut regs = known_regs.copied();
-        if let Some(regs) = regs.as_mut().filter(|_| !is_hidden) {
-            regs.ip = record.ip as usize;
-            if let Some(recorded) = &record.registers {
-                replace_registers(regs, recorded);
-            }
+        if let (Some(regs), Some(recorded), false) = (&mut regs, &record.registers, is_hidden) {
+            replace_registers(regs, recorded);
         }
         SinglePlace {
             ip: if is_hidden {
@@ -149,11 +147,12 @@ impl Sampler {
     }
 }
 
-/// Replaces the flags and the general registers by those of a record.
+/// Replaces the flags, the instruction pointer and the general registers by those of a record.
 fn replace_registers(regs: &mut pt_regs, recorded: &RecordRegisters) {
     let [r8, r9, r10, r11, r12, r13, r14, r15] = recorded.r8_to_r15;
     for (register, value) in [
         (&mut regs.flags, recorded.flags),
+        (&mut regs.ip, recorded.ip),
         (&mut regs.ax, recorded.ax),
         (&mut regs.bx, recorded.bx),
         (&mut regs.cx, recorded.cx),
