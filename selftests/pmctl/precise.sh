@@ -28,7 +28,7 @@ has_all_samples() {
 	[ "$1" -ge $((count / period - 1)) ] && [ "$1" -le $((count / period)) ]
 }
 
-plan 53
+plan 56
 
 count=$(pmctl stat -x, -e instructions:u -- "$loop" $n 2>&1 | cut -d, -f1)
 record -e $event -c $period -- "$loop" $n
@@ -117,7 +117,7 @@ done
 record -g -- "$loop" 30000000
 says "without -e, call chains are of the same event" "$(pmctl report)" "event '$default'"
 record --call-graph dwarf,1024 -- "$loop" 30000000
-says "without -e, stacks are not of a precise event" "$(pmctl report)" "event 'cycles'"
+says "without -e, stacks are of the same event" "$(pmctl report)" "event '$default'"
 says "top shows the precision of its event" "$(pmctl top --stdio --iterations 1 --delay 1 2>&1)" \
 	"$default"
 
@@ -139,6 +139,16 @@ record -e $event -c 10007 --call-graph dwarf,1024 -- "$loop" $n
 says "stacks: the samples are precise" "$(perf evlist -v 2>/dev/null)" "precise_ip: 2"
 check "stacks: there is a sample for each period" \
 	[ "$(pmctl script -F event | grep -c "$event")" -ge $((count / 10007 - 1)) ]
+
+# The registers are those after the instruction: after a call or a return, they belong to another function.
+record -e $event -c 499 -m 4096 --call-graph dwarf,2048 -- "$here/pmctl_unwound" vdso 10000
+is "stacks: no chain is cut" 0 "$(pmctl report --no-pager 2>&1 | grep -c CUT)"
+pmctl flamegraph --folded 2>/dev/null | grep ';call_vdso[ ;]' >stacks
+start='_start;__libc_start_main[^;]*;(__libc_start_call_main;)?main;outer;middle'
+getcpu="^pmctl_unwound;$start;(recurse;){20}call_vdso(;[^;]*getcpu(;[^;]*vdso_getcpu)?)? [0-9]+\$"
+grep -vE "$getcpu" stacks | sed 's/^/# /'
+is "stacks: each instruction has its callers" "$(wc -l <stacks)" "$(grep -cE "$getcpu" stacks)"
+check "stacks: calls and returns have samples" [ "$(awk '{ n += $NF } END { print n / 499 }' stacks)" -ge 500 ]
 record -e $event -c $period -m 2048 -b -- "$loop" $n
 check_all_samples "branches"
 record -e $event -c $period --overwrite -- "$loop" $n

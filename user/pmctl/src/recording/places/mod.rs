@@ -70,7 +70,8 @@ impl Places {
                 spaces: &self.spaces,
                 programs: &self.programs,
             };
-            self.unwinder.append(process, user_stack, &mut callers);
+            self.unwinder
+                .append(process, sample.ip, user_stack, &mut callers);
             callers
                 .drain(..)
                 .for_each(|address| self.note_address(task, address));

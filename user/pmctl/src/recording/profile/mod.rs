@@ -296,7 +296,7 @@ fn visit_samples(
                 spaces: &names.spaces,
                 programs: &programs,
             };
-            unwinder.append(process, user_stack, &mut sample.chain);
+            unwinder.append(process, sample.ip, user_stack, &mut sample.chain);
         }
         let named = NamedSample {
             stamp: record.stamp,

@@ -105,7 +105,7 @@ impl Cuts {
             CutReason::NoMemory => "the stack was paged out, or belongs to another thread or signal".to_owned(),
             CutReason::NoFile => {
                 "the return address is in no file: a caller is generated code (JIT) without unwind tables and frame \
-                 pointers, or the sample is precise and its instruction has moved the stack pointer (push, pop, ret)"
+                 pointers"
                     .to_owned()
             }
             CutReason::NotInTables(path) => format!(

@@ -8,6 +8,7 @@
 mod cuts;
 mod files;
 mod memory;
+mod precise;
 mod step;
 mod tables;
 #[cfg(test)]
@@ -24,8 +25,8 @@ use memory::{Registers, Stack};
 use step::{Step, by_frame_pointer, is_outermost};
 use tables::UnwindTables;
 
-use crate::recording::address_spaces::AddressSpaces;
-use crate::recording::perfdata::UserStack;
+use crate::recording::address_spaces::{AddressSpaces, FileOffset};
+use crate::recording::perfdata::{UserStack, is_kernel};
 use crate::recording::symbols::DebugFiles;
 
 /// Callers of a sample at most. Each needs a return address in the stack. The limit ends loops in tables that don't read
@@ -40,11 +41,14 @@ pub(crate) const UNWOUND: u64 = 513_u64.wrapping_neg();
 /// exception recording for processors based on Skylake microarchitecture").
 const LBR_DEPTH: usize = 32;
 
+/// The tables of files, by the file's number, or the reason why there are none.
+type FileTables = AHashMap<u32, Result<UnwindTables, CutReason>>;
+
 /// Unwinds the callers of samples that have the program's stack.
 pub(crate) struct Unwinder {
     debug_files: DebugFiles,
-    /// The tables of each file so far, by the file's number, or the reason why there are none.
-    files: AHashMap<u32, Result<UnwindTables, CutReason>>,
+    /// The tables of the files so far.
+    files: FileTables,
     /// The steps so far, by the file's number and the offset.
     steps: AHashMap<(u32, u64), Result<Step, CutReason>>,
     cuts: Cuts,
@@ -55,7 +59,7 @@ impl Default for Unwinder {
     fn default() -> Self {
         Self {
             debug_files: DebugFiles::of_user(),
-            files: AHashMap::new(),
+            files: FileTables::new(),
             steps: AHashMap::new(),
             cuts: Cuts::default(),
         }
@@ -82,16 +86,23 @@ impl Unwinder {
     }
 
     /// Appends the program's part of a call chain: [`UNWOUND`], the sampled address, and the addresses of the calls that led
-    /// there. Like perf, it gives the addresses of the calls, and not the return addresses.
+    /// there. Like perf, it gives the addresses of the calls, and not the return addresses. `ip` is the address of the
+    /// sample.
     pub(crate) fn append(
         &mut self,
         process: UnwoundProcess<'_>,
+        ip: u64,
         user_stack: &UserStack,
         chain: &mut Vec<u64>,
     ) {
         chain.push(UNWOUND);
+        let start = chain.len();
         let result = self.unwind(process, user_stack, chain);
         self.cuts.add(result.err(), user_stack.requested_bytes);
+        if chain[start] != ip && !is_kernel(ip) {
+            let sampled_part = self.sampled_part(process, ip, &mut chain[start..]);
+            chain.splice(start..start + sampled_part, [ip]);
+        }
     }
 
     /// Counts a chain of `calls` calls that the processor has recorded; 0 means that there is no chain.
@@ -165,22 +176,33 @@ impl Unwinder {
         process: UnwoundProcess<'_>,
         address: u64,
     ) -> Result<(&Step, &UnwindTables), CutReason> {
-        let UnwoundProcess {
-            pid,
-            spaces,
-            programs,
-        } = process;
-        let file_offset = spaces.find(pid, address).ok_or(CutReason::NoFile)?;
-        let path = || spaces.path(file_offset.file);
+        let (file_offset, tables) = tables_at(&mut self.files, process, address)?;
         let key = (file_offset.file.number(), file_offset.offset);
-        let tables = self.files.entry(key.0);
-        let tables =
-            tables.or_insert_with(|| files::read_tables(file_offset.file, spaces, programs));
-        let tables = tables.as_mut().map_err(|reason| reason.clone())?;
         let step = self.steps.entry(key).or_insert_with(|| {
             let step = tables.step(file_offset.offset, &self.debug_files);
-            step.ok_or_else(|| CutReason::NotInTables(path().to_owned()))
+            let path = || process.spaces.path(file_offset.file).to_owned();
+            step.ok_or_else(|| CutReason::NotInTables(path()))
         });
         Ok((step.as_ref().map_err(Clone::clone)?, tables))
     }
+}
+
+/// Returns the position of an address in its file, and the tables of the file.
+fn tables_at<'a>(
+    files: &'a mut FileTables,
+    process: UnwoundProcess<'_>,
+    address: u64,
+) -> Result<(FileOffset, &'a mut UnwindTables), CutReason> {
+    let UnwoundProcess {
+        pid,
+        spaces,
+        programs,
+    } = process;
+    let file_offset = spaces.find(pid, address).ok_or(CutReason::NoFile)?;
+    let tables = files.entry(file_offset.file.number());
+    let tables = tables.or_insert_with(|| files::read_tables(file_offset.file, spaces, programs));
+    Ok((
+        file_offset,
+        tables.as_mut().map_err(|reason| reason.clone())?,
+    ))
 }

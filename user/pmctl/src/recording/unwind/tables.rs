@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use gimli::{
-    BaseAddresses, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, EndianSlice, LittleEndian,
-    UnwindContext, UnwindExpression, UnwindSection,
+    BaseAddresses, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, EndianSlice, FrameDescriptionEntry,
+    LittleEndian, UnwindContext, UnwindExpression, UnwindSection,
 };
 use object::{Object, ObjectSection, ReadCache, ReadRef};
 
@@ -100,6 +100,14 @@ impl UnwindTables {
         self.step_from(next, address)
     }
 
+    /// Returns the first address of the function at an offset in the file, and the offset's address.
+    pub(super) fn function(&self, offset: u64) -> Option<(u64, u64)> {
+        let address = self.elf.address(offset)?;
+        let mut sections = self.sections.iter();
+        let first_address = sections.find_map(|section| section.function(address))?;
+        Some((first_address, address))
+    }
+
     /// Returns the step at an address, from the sections with index `first` and later ones.
     fn step_from(&mut self, first: usize, address: u64) -> Option<Step> {
         let Self {
@@ -160,15 +168,21 @@ impl TableSection {
         address: u64,
         context: &mut UnwindContext<usize>,
     ) -> Option<Step> {
-        let offset = self.offset(address)?;
-        let position = (number, address, offset);
+        let position = (address, self.offset(address)?);
+        let Self { bytes, bases, .. } = self;
         match self.kind {
-            TableKind::Exceptions => {
-                entry_step(&eh_frame(&self.bytes), &self.bases, position, context)
-            }
-            TableKind::Debug => {
-                entry_step(&debug_frame(&self.bytes), &self.bases, position, context)
-            }
+            TableKind::Exceptions => entry_step(&eh_frame(bytes), bases, position, number, context),
+            TableKind::Debug => entry_step(&debug_frame(bytes), bases, position, number, context),
+        }
+    }
+
+    /// Returns the first address of the function at an address.
+    fn function(&self, address: u64) -> Option<u64> {
+        let position = (address, self.offset(address)?);
+        let Self { bytes, bases, .. } = self;
+        match self.kind {
+            TableKind::Exceptions => entry_start(&eh_frame(bytes), bases, position),
+            TableKind::Debug => entry_start(&debug_frame(bytes), bases, position),
         }
     }
 
@@ -203,15 +217,35 @@ fn debug_frame(bytes: &[u8]) -> DebugFrame<Bytes<'_>> {
     section
 }
 
+/// Returns the entry at `offset` of a section, if it is that of an address.
+fn entry<'a, S: UnwindSection<Bytes<'a>>>(
+    section: &S,
+    bases: &BaseAddresses,
+    (address, offset): (u64, usize),
+) -> Option<FrameDescriptionEntry<Bytes<'a>>> {
+    let entry = section.fde_from_offset(bases, offset.into(), S::cie_from_offset);
+    entry.ok().filter(|entry| entry.contains(address))
+}
+
+/// Returns the first address of the function at an address, from the entry at `offset` of a section.
+fn entry_start<'a, S: UnwindSection<Bytes<'a>>>(
+    section: &S,
+    bases: &BaseAddresses,
+    position: (u64, usize),
+) -> Option<u64> {
+    entry(section, bases, position).map(|entry| entry.initial_address())
+}
+
 /// Returns the step at an address, from the entry at `offset` of section `number`.
 fn entry_step<'a, S: UnwindSection<Bytes<'a>>>(
     section: &S,
     bases: &BaseAddresses,
-    (number, address, offset): (usize, u64, usize),
+    position: (u64, usize),
+    number: usize,
     context: &mut UnwindContext<usize>,
 ) -> Option<Step> {
-    let entry = section.fde_from_offset(bases, offset.into(), S::cie_from_offset);
-    let entry = entry.ok().filter(|entry| entry.contains(address))?;
+    let (address, _) = position;
+    let entry = entry(section, bases, position)?;
     let row = entry.unwind_info_for_address(section, bases, context, address);
     let encoding = entry.cie().encoding();
     Some(Step::new(

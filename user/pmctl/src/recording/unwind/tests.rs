@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, str};
 
-use object::{Object, ObjectSection};
+use object::{Object, ObjectSection, ObjectSymbol};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -78,10 +78,23 @@ impl ProgramState {
         }
     }
 
+    /// Returns the first address of a function of the program, which is not position-independent.
+    fn address_of(&self, function: &str) -> u64 {
+        let program = fs::read(&self.program).expect("it was compiled");
+        let program = object::File::parse(&*program).expect("it is well formed");
+        let symbol = program.symbol_by_name(function);
+        symbol.expect("it is there").address()
+    }
+
     /// Returns a recording with one sample.
     fn recording(&self) -> Recording {
+        self.recording_of(self.user_stack.registers[8])
+    }
+
+    /// Returns a recording with one sample, whose address is `ip`.
+    fn recording_of(&self, ip: u64) -> Recording {
         let sample = Body::Sample(Sample {
-            ip: self.user_stack.registers[8],
+            ip,
             chain: vec![],
             user_stack: Some(Box::new(self.user_stack.clone())),
             ..Sample::default()
@@ -199,6 +212,43 @@ fn a_stub_of_the_linker_has_its_caller() {
     let (functions, cuts) = functions(&state.recording());
     assert_eq!(functions[1..3], ["leaf", "on_signal"]);
     assert_eq!(cuts.numbers(), (1, 0), "{functions:?}");
+}
+
+#[test]
+fn a_precise_sample_has_the_callers_of_its_instruction() {
+    let mut state = ProgramState::new(&["-no-pie"]);
+    let next_instruction = state.user_stack.registers[8];
+    let [leaf, middle] = ["leaf", "middle"].map(|name| state.address_of(name));
+    let first_functions = |state: &ProgramState, ip| {
+        let (chain, cuts) = functions(&state.recording_of(ip));
+        assert_eq!(cuts.numbers(), (1, 0), "{chain:?}");
+        chain[..3].to_vec()
+    };
+    assert_eq!(
+        first_functions(&state, next_instruction - 1),
+        ["leaf", "on_signal", "libc"]
+    );
+    // The function has returned, so the registers are the caller's.
+    assert_eq!(
+        first_functions(&state, middle),
+        ["middle", "leaf", "on_signal"]
+    );
+    let mut call = 0;
+    each_sample(&state.recording(), |named, names| {
+        call = names.chain(named).nth(1).map_or(0, |frame| frame.address);
+        Ok(())
+    })
+    .expect("nothing fails");
+    assert_eq!(
+        first_functions(&state, call - 2),
+        ["on_signal", "libc", "first"]
+    );
+    // A jump to the first instruction of another function.
+    state.user_stack.registers[8] = leaf;
+    assert_eq!(
+        first_functions(&state, middle),
+        ["middle", "on_signal", "libc"]
+    );
 }
 
 #[test]
@@ -408,7 +458,7 @@ proptest! {
             spaces: &spaces,
             programs: &RecordedFiles::of(&recording),
         };
-        Unwinder::default().append(process, &user_stack, &mut chain);
+        Unwinder::default().append(process, near(&at), &user_stack, &mut chain);
         prop_assert!(chain.len() <= words.len() + 2);
     }
 }

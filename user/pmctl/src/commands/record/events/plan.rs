@@ -48,10 +48,7 @@ fn default_event(options: &EventOptions) -> String {
 /// Returns the event that is sampled without -e, with `:P` if it can be precise.
 fn default_event_text(options: &EventOptions) -> String {
     let event = default_event(options);
-    // The registers are those after the instruction. If it moves the stack pointer, the program's tables for its address
-    // lead to no caller.
-    let is_unwound = matches!(options.call_graph, Some(CallGraph::Dwarf { .. }));
-    if is_unwound || !precision::is_possible_with(options) {
+    if !precision::is_possible_with(options) {
         return event;
     }
     let separator = if event.contains(':') { "" } else { ":" };
