@@ -727,6 +727,9 @@ TEST_F(event, registers_are_left_as_they_were)
 		if (!present[i])
 			continue;
 		ASSERT_EQ(0, msr_read(self->cpu, left_registers[i].msr, &after));
+		/* perf has written its own address when it opened its first event, a place-holder. */
+		if (left_registers[i].msr == MSR_IA32_DS_AREA && module_has_place_holder())
+			continue;
 		EXPECT_EQ(left_registers[i].value, after) {
 			TH_LOG("MSR %#x", left_registers[i].msr);
 		}

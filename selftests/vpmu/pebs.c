@@ -13,19 +13,24 @@
 /* A bit of an event select: the record has the groups that PEBS_DATA_CFG selects. */
 #define SELECT_ADAPTIVE		(1ULL << 34)
 
-/* The general counters that the DS area has a reset value for */
-#define RESET_COUNTERS		8
+/* The format of the records */
+#define PERF_CAPABILITIES_PEBS(value)	((value) >> 8 & 0xf)
 
 FIXTURE(pebs)
 {
 	struct pmu p;
+	int reset_counters; /* the general counters that the DS area has a reset value for */
 };
 
 FIXTURE_SETUP(pebs)
 {
+	__u64 capabilities;
+
 	ASSERT_TRUE(pmu_describe(&self->p));
 	ASSERT_LE(6U, self->p.version);
-	ASSERT_LT(RESET_COUNTERS, (int)self->p.counters);
+	ASSERT_LT(8, (int)self->p.counters);
+	ASSERT_EQ(0, msr_read(0, MSR_IA32_PERF_CAPABILITIES, &capabilities));
+	self->reset_counters = PERF_CAPABILITIES_PEBS(capabilities) == 4 ? 8 : 32;
 }
 
 FIXTURE_TEARDOWN(pebs)
@@ -57,7 +62,7 @@ TEST_F(pebs, only_counters_with_a_reset_value_have_it)
 	int n;
 
 	for (n = 0; n < (int)self->p.counters; n++) {
-		EXPECT_EQ(n < RESET_COUNTERS ? 0 : -EIO, msr_write(0, MSR_PEBS_ENABLE, 1ULL << n)) {
+		EXPECT_EQ(n < self->reset_counters ? 0 : -EIO, msr_write(0, MSR_PEBS_ENABLE, 1ULL << n)) {
 			TH_LOG("general counter %d", n);
 		}
 	}

@@ -28,6 +28,8 @@ pub enum PebsFormat {
     Three,
     /// Ice Lake and Tremont: [`BasicRecord`], since the module enables no other group of the record.
     Four,
+    /// Formats 5 and 6, the latter of Lunar Lake: as format 4, but the DS area has more values to reload counters with.
+    Five,
     /// The project's virtual PMU: [`MergedRecord`]. It merges the records of an instruction if each instruction has one,
     /// and adds them to the buffer when `IA32_PEBS_ENABLE` is written.
     Merged,
@@ -198,8 +200,7 @@ impl PebsFormat {
     pub const MERGED_PERIOD: u64 = 1;
 
     /// Returns the format of a processor with this `IA32_PERF_CAPABILITIES`; `None` for formats that the module does
-    /// not support: before format 3 records have no time, from format 5 on the DS area has another layout, and 15
-    /// stands for the architectural PEBS, which has no DS area.
+    /// not support: before format 3 records have no time, and 15 stands for the architectural PEBS, which has no DS area.
     #[must_use]
     pub const fn detect(perf_capabilities: u64) -> Option<Self> {
         /// `PEBS_BASELINE`: records of all counters, with the groups that `MSR_PEBS_DATA_CFG` asks for.
@@ -208,6 +209,7 @@ impl PebsFormat {
         match perf_capabilities >> 8 & 0xf {
             3 => Some(Self::Three),
             4 if perf_capabilities & BASELINE != 0 => Some(Self::Four),
+            5 | 6 if perf_capabilities & BASELINE != 0 => Some(Self::Five),
             // No processor has this number.
             14 => Some(Self::Merged),
             _ => None,
@@ -219,7 +221,7 @@ impl PebsFormat {
     pub const fn record_size(self) -> u64 {
         let size = match self {
             Self::Three => size_of::<FullRecord>(),
-            Self::Four => size_of::<BasicRecord>(),
+            Self::Four | Self::Five => size_of::<BasicRecord>(),
             Self::Merged => size_of::<MergedRecord>(),
         };
         size as u64
@@ -228,10 +230,28 @@ impl PebsFormat {
     /// Returns the bits of the counters that can have records of this format, if the CPU has the counters.
     #[must_use]
     pub const fn counters(self) -> u64 {
+        const FIXED: u64 = 0xf << MAX_GENERAL;
+
         match self {
             Self::Three => 0b1111,
-            Self::Four | Self::Merged => 0xff | 0xf << MAX_GENERAL,
+            Self::Four => FIXED | 0xff,
+            Self::Five | Self::Merged => FIXED | u32::MAX as u64,
         }
+    }
+
+    /// Returns the word of the DS area with the value that the processor reloads a counter with. The words of the
+    /// fixed-function counters follow those of the general counters.
+    #[must_use]
+    pub const fn reset_word(self, counter: CounterId) -> DsWord {
+        let general_words = match self {
+            Self::Three | Self::Four => 8,
+            Self::Five | Self::Merged => 32,
+        };
+        let n = match counter.kind() {
+            CounterKind::General(n) => n,
+            CounterKind::Fixed(n) => general_words + n,
+        };
+        DsWord(0x40 + 8 * n as u16)
     }
 
     /// Returns whether records have the registers.
@@ -243,7 +263,7 @@ impl PebsFormat {
     /// Returns whether `MSR_PEBS_DATA_CFG` selects the groups that records have.
     #[must_use]
     pub const fn is_adaptive(self) -> bool {
-        matches!(self, Self::Four)
+        matches!(self, Self::Four | Self::Five)
     }
 
     /// Returns whether the records of an instruction are merged if there is one for each `period` events.
@@ -268,17 +288,6 @@ impl DsWord {
     /// The address at which the index causes an interrupt.
     pub const THRESHOLD: Self = Self(0x38);
 
-    /// Returns the word with the value that the processor reloads a counter with.
-    #[must_use]
-    pub const fn reset(counter: CounterId) -> Self {
-        let n = match counter.kind() {
-            CounterKind::General(n) => n,
-            // The words of the fixed-function counters follow the words of the general counters.
-            CounterKind::Fixed(n) => RESET_GENERAL + n,
-        };
-        Self(0x40 + 8 * n as u16)
-    }
-
     /// Returns the offset in bytes.
     #[inline]
     #[must_use]
@@ -286,10 +295,6 @@ impl DsWord {
         self.0 as usize
     }
 }
-
-/// The number of general counters that the DS area has room for.
-const RESET_GENERAL: u8 = 8;
-const _: () = assert!(MAX_GENERAL >= RESET_GENERAL as usize);
 
 /// The addresses of the buffer for records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -392,14 +397,16 @@ mod tests {
 
         assert_eq!(PebsFormat::detect(0x3c5), Some(PebsFormat::Three));
         assert_eq!(PebsFormat::detect(BASELINE | 0x4c5), Some(PebsFormat::Four));
+        assert_eq!(PebsFormat::detect(BASELINE | 0x5c5), Some(PebsFormat::Five));
+        assert_eq!(PebsFormat::detect(BASELINE | 0x6c5), Some(PebsFormat::Five));
         assert_eq!(PebsFormat::detect(0xec5), Some(PebsFormat::Merged));
         for unsupported in [
             0,
             0x1c5,
             0x2c5,
             0x4c5,
-            BASELINE | 0x5c5,
-            BASELINE | 0x6c5,
+            0x6c5,
+            BASELINE | 0x7c5,
             BASELINE | 0xfc5,
         ] {
             assert_eq!(PebsFormat::detect(unsupported), None);
@@ -408,10 +415,12 @@ mod tests {
 
     #[test]
     fn reset_words_have_the_offsets_of_the_manual() {
-        let general = CounterId::general(3).map(DsWord::reset);
-        assert_eq!(general, Some(DsWord(0x58)));
-        let fixed = CounterId::fixed(2).map(DsWord::reset);
-        assert_eq!(fixed, Some(DsWord(0x90)));
+        let offsets = |format: PebsFormat| {
+            let counters = [CounterId::general(3), CounterId::fixed(2)];
+            counters.map(|counter| counter.map(|counter| format.reset_word(counter).offset()))
+        };
+        assert_eq!(offsets(PebsFormat::Four), [Some(0x58), Some(0x90)]);
+        assert_eq!(offsets(PebsFormat::Five), [Some(0x58), Some(0x150)]);
     }
 
     #[test]

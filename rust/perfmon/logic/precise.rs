@@ -5,7 +5,7 @@
 //! single: each of their records raises an interrupt, which adds the other parts.
 
 use super::counter::CounterId;
-use super::cpuid::Capabilities;
+use super::cpuid::{Capabilities, Microarchitecture};
 use super::event_attr::{
     InvalidAttr, PerfEventAttr, PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_CALLCHAIN,
     PERF_SAMPLE_CGROUP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_READ, PERF_SAMPLE_REGS_INTR,
@@ -47,7 +47,7 @@ pub(super) fn counters(
     match (format, attr.flags & PerfEventAttr::PRECISE_IP) {
         // The highest level requires evenly distributed samples, which only the fixed-function counter of instructions
         // can take.
-        (PebsFormat::Four | PebsFormat::Merged, PerfEventAttr::PRECISE_IP) => {
+        (PebsFormat::Four | PebsFormat::Five | PebsFormat::Merged, PerfEventAttr::PRECISE_IP) => {
             Ok(CounterId::INSTRUCTIONS.bit())
         }
         (PebsFormat::Three, PerfEventAttr::PRECISE_IP) => Err(InvalidAttr::Unsupported),
@@ -67,11 +67,32 @@ fn is_merged(
     select: EventSelect,
     format: PebsFormat,
 ) -> bool {
-    const INSTRUCTIONS: EventSelect = EventSelect::new(0xc0, 0);
-
     matches!(trigger, Trigger::Period(period) if format.merges(period))
         && select.with_modes(false, false) == INSTRUCTIONS
         && attr.sample_type & PERF_SAMPLE_PERIOD != 0
+}
+
+/// Instructions, as the general counters and the fixed-function counter count them.
+const INSTRUCTIONS: EventSelect = EventSelect::new(0xc0, 0);
+
+/// Returns the smallest number of events that a counter can be loaded for, if it samples `select` precisely; 0 if there is no
+/// other limit than that of all samples.
+///
+/// From Golden Cove on, the fixed-function counter of instructions needs 128 (Linux: `glc_limit_period()` in
+/// arch/x86/events/intel/core.c). The cores of a hybrid processor are of an unknown microarchitecture.
+#[must_use]
+pub fn min_load(select: EventSelect, capabilities: &Capabilities) -> u32 {
+    use Microarchitecture::{GoldenCove, LionCove, RedwoodCove, Unknown};
+
+    let has_limit = matches!(
+        capabilities.microarchitecture,
+        GoldenCove | RedwoodCove | LionCove | Unknown
+    );
+    if has_limit && select.with_modes(false, false) == INSTRUCTIONS {
+        128
+    } else {
+        0
+    }
 }
 
 /// The smallest period of an event that counts in kernel mode.
@@ -99,7 +120,7 @@ fn allowed_periods(select: EventSelect, capabilities: &Capabilities) -> core::op
     } else {
         MIN_PERIOD
     };
-    min_period..1_u64 << width.saturating_sub(1)
+    min_period.max(min_load(select, capabilities).into())..1_u64 << width.saturating_sub(1)
 }
 
 /// Returns whether an overdue sample would make all samples after it late, too. `events_left` are the events to the sample,
@@ -199,7 +220,7 @@ pub fn next_period(period: u64, samples: u64, elapsed: u64, cycles_per_sample: u
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_precise))]
 mod tests {
     use super::super::core_kinds::CoreKinds;
-    use super::super::cpuid::Microarchitecture::{IceLake, Skylake};
+    use super::super::cpuid::Microarchitecture::{GoldenCove, IceLake, Skylake};
     use super::super::event_attr::{
         PERF_SAMPLE_ADDR, PERF_SAMPLE_IP, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_RAW,
     };
@@ -252,6 +273,13 @@ mod tests {
     fn counters_follow_from_the_format() {
         assert_eq!(counters_in_format_three(INSTRUCTIONS), Ok(0xf));
         assert_eq!(counters_in_format_four(INSTRUCTIONS), Ok(0x1_0000_00ff));
+        let lunar_lake = Capabilities {
+            general: 10,
+            pebs: Some(PebsFormat::Five),
+            ..ICE_LAKE
+        };
+        let config = new_config(&INSTRUCTIONS, &lunar_lake);
+        assert_eq!(config.map(|config| config.counters()), Ok(0x1_0000_03ff));
         let without_pebs = new_config(
             &INSTRUCTIONS,
             &Capabilities {
@@ -263,6 +291,24 @@ mod tests {
             without_pebs.map(|config| config.counters()),
             Err(Unsupported)
         );
+    }
+
+    #[test]
+    fn instructions_have_a_longer_period_from_golden_cove_on() {
+        let period_is_allowed = |period, microarchitecture| {
+            let capabilities = Capabilities {
+                microarchitecture,
+                ..ICE_LAKE
+            };
+            let attr = PerfEventAttr {
+                sample_period: period,
+                ..INSTRUCTIONS
+            };
+            new_config(&attr, &capabilities).is_ok()
+        };
+        assert!(period_is_allowed(127, IceLake));
+        assert!(!period_is_allowed(127, GoldenCove));
+        assert!(period_is_allowed(128, GoldenCove));
     }
 
     #[test]

@@ -211,8 +211,8 @@ impl PerCpu {
                 let records = unsafe { self.pebs.records::<FullRecord>() };
                 self.take_records(here, records, write_single);
             }
-            PebsFormat::Four => {
-                // SAFETY: `records` requires the type of the processor's records: in format 4 the module configures
+            PebsFormat::Four | PebsFormat::Five => {
+                // SAFETY: `records` requires the type of the processor's records: in these formats the module configures
                 // `BasicRecord`s. The result is dropped before the buffer is emptied, which is done below.
                 let records = unsafe { self.pebs.records::<BasicRecord>() };
                 self.take_records(here, records, write_single);

@@ -7,10 +7,12 @@ use crate::{
     logic::{
         counter::{each, CounterId},
         cpuid::Capabilities,
+        evtsel::EventSelect,
         msr::Msr,
-        pebs::{DsWord, PebsBuffer, PebsFormat, SingleRecord},
+        pebs::{PebsBuffer, PebsFormat, SingleRecord},
         plan::Step,
         pmu::Pmu,
+        precise::min_load,
     },
     sys::{ffi, time::jiffies},
 };
@@ -81,7 +83,7 @@ impl Pmu {
             self.convert_records_so_far(here);
         }
         let select = value.select();
-        pebs.set_ds_word(DsWord::reset(counter), value.load_value(period));
+        pebs.set_ds_word(format.reset_word(counter), value.load_value(period));
         self.load_precise(here, counter, format, events_left, period);
         percpu.set_pebs(counter, true);
         if select.is_kernel() {
@@ -96,6 +98,12 @@ impl Pmu {
             msr::execute_step(here, &self.registers.control_precise(counter, select));
         });
         self.watch_counters(here);
+    }
+
+    /// Returns the smallest number of events that a counter with precise samples of `select` can be loaded for.
+    pub(crate) fn min_precise_load(&self, select: EventSelect) -> u32 {
+        let min_events = self.load_limit.min_events(select);
+        min_events.max(min_load(select, &self.capabilities))
     }
 
     /// Loads a counter whose samples the processor takes, and whose total is up to date, for `events_left` events. If the
@@ -117,7 +125,7 @@ impl Pmu {
         } else if percpu.samplers.suspended.get() != 0 {
             return load(percpu.sampled(counter).max_load.get());
         } else {
-            self.load_limit.min_events(value.select()).into()
+            self.min_precise_load(value.select()).into()
         };
         let events_to_load = events_left.max(min_load);
         load(events_to_load);
@@ -291,7 +299,7 @@ impl Pmu {
             let total = value.update_in_nmi(here, self.msrs(counter).read);
             let period = sampled.period.get();
             let events_left = period.saturating_sub(sampled.unrecorded(total));
-            if events_left >= self.load_limit.min_events(value.select()).into() {
+            if events_left >= self.min_precise_load(value.select()).into() {
                 percpu.pebs.unmark_late(counter);
                 value.load(here, self.msrs(counter).write, events_left, total);
             }

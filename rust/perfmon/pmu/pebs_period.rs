@@ -7,7 +7,7 @@ use crate::{
     cpu::{timer, timestamp, tsc_khz, ThisCpu},
     logic::{
         counter::{each, CounterId},
-        pebs::{DsWord, PebsFormat},
+        pebs::PebsFormat,
         pmu::Pmu,
         precise::{closest_period, records_to_interrupt, records_to_interrupt_if_late},
         sampling::{missed_interval, period_for, Trigger},
@@ -106,6 +106,9 @@ impl Pmu {
     #[cold]
     #[inline(never)]
     fn change_period(&self, here: ThisCpu<'_>, counter: CounterId, wanted: u64) {
+        let Some(format) = self.capabilities.pebs else {
+            return;
+        };
         let percpu = here.percpu();
         let (value, sampled) = (percpu.value(counter), percpu.sampled(counter));
         let (select, old_period) = (value.select(), sampled.period.get());
@@ -116,7 +119,7 @@ impl Pmu {
         if is_late || counted >= old_period {
             return;
         }
-        let shortest = counted.saturating_add(self.load_limit.min_events(select).into());
+        let shortest = counted.saturating_add(self.min_precise_load(select).into());
         let period = closest_period(wanted.max(shortest), select, &self.capabilities);
         if period == old_period || period < shortest {
             return;
@@ -126,6 +129,6 @@ impl Pmu {
         value.load(here, self.msrs(counter).write, events_left, total);
         percpu
             .pebs
-            .set_ds_word(DsWord::reset(counter), value.load_value(period));
+            .set_ds_word(format.reset_word(counter), value.load_value(period));
     }
 }

@@ -135,7 +135,11 @@ impl Slot {
         let (percpu, pmu, counter) = (here.percpu(), here.pmu(), self.counter());
         let value = percpu.value(counter);
         let total = value.total();
-        let min_load = pmu.load_limit.min_events(event.select());
+        let min_load = if sampler.sampling.precise {
+            pmu.min_precise_load(event.select())
+        } else {
+            pmu.load_limit.min_events(event.select())
+        };
         if sampler.sampling.precise {
             if let Trigger::Frequency(_) = sampler.sampling.trigger {
                 // The processor can't be given every period that a frequency may lead to.
