@@ -24,7 +24,8 @@ are shown, with the difference. --fail-if is for such recordings; CONDITION is E
 `pmctl bench`.
 
 Programs that only one of two recordings has are compared with each other if they have functions of the same names, or \
-are the commands that were recorded; a line says so.
+are the commands that were recorded; a line says so. So are events whose names differ only in the modifiers of precise \
+samples, as `cycles` and `cycles:P`; -e takes either name.
 
 Examples:
   pmctl record -- ./old; pmctl record -- ./new; pmctl diff

@@ -5,6 +5,7 @@ use perfmon_compare::condition::{Condition, Limit, NS, TIME};
 
 use super::{Comparison, RecordingShare};
 use crate::args::Key;
+use crate::commands::diff::events::without_precision;
 use crate::commands::diff::text::{RECORDING_NAMES, change};
 use crate::system::exit::{self, Usage};
 use crate::system::stdio::complain;
@@ -77,7 +78,7 @@ fn with_plain_limit(condition: &Condition) -> Condition {
 
 /// Returns the counts of the event with this name, or of the functions with this name; `None` if there is neither.
 fn counts(comparison: &Comparison, name: &str, keys: &[Key]) -> Option<Vec<RecordingShare>> {
-    if without_precision(&comparison.event) == without_precision(name) {
+    if without_precision(&comparison.event.name) == without_precision(name) {
         return Some(comparison.recording_totals.clone());
     }
     let symbol = keys.iter().position(|key| *key == Key::Symbol)?;
@@ -90,18 +91,6 @@ fn counts(comparison: &Comparison, name: &str, keys: &[Key]) -> Option<Vec<Recor
         }
     }
     Some(sums)
-}
-
-/// Returns the name of an event without the modifiers of precise samples, as `instructions:u` for `instructions:uP`.
-fn without_precision(name: &str) -> String {
-    match name.rsplit_once(':') {
-        Some((event, modifiers)) if modifiers.chars().all(|letter| "hkpPu".contains(letter)) => {
-            let modes = modifiers.replace(['p', 'P'], "");
-            let colon = if modes.is_empty() { "" } else { ":" };
-            format!("{event}{colon}{modes}")
-        }
-        _ => name.to_owned(),
-    }
 }
 
 /// Returns the name in a cell of the key `symbol`, which begins with the mode, as `[.] main`.
@@ -138,14 +127,6 @@ mod tests {
         assert_eq!(code("cycles>+0.6%", &before, &after), Some(0));
         assert_eq!(code("main>1010000", &before, &after), Some(1));
         assert_eq!(code("missing>+1%", &before, &after), None);
-    }
-
-    #[test]
-    fn events_may_be_named_without_their_precision() {
-        assert_eq!(without_precision("instructions:uP"), "instructions:u");
-        assert_eq!(without_precision("instructions:upp"), "instructions:u");
-        assert_eq!(without_precision("cycles:P"), "cycles");
-        assert_eq!(without_precision("std::map"), "std::map");
     }
 
     #[test]

@@ -9,28 +9,34 @@ use serde_json::{Map, Value, json};
 use super::{ComparedRecordings, Comparison, DiffRow};
 use crate::args::Diff;
 use crate::commands::report::key_heading;
+use crate::recording::perfdata::Event;
 use crate::system::screen::Screen;
 
 /// Prints an array with an object for each event.
 pub(super) fn write(compared: &ComparedRecordings<'_>, output: &mut Screen) -> Result<()> {
     let (recordings, args) = (&compared.recordings, compared.args);
-    let side = |index: usize, comparison: &Comparison| {
+    let side = |(index, event): (usize, &Event), comparison: &Comparison| {
         let (file, recording) = &recordings[index];
         let total = comparison.recording_totals[index];
         json!({
             "file": file.to_string_lossy(),
             "recorded": recording.notes.scope,
+            "event": event.name,
+            "precise": event.attr.is_precise(),
             "events": total.events,
             "samples": total.samples,
             "complete": recording.has_all_samples(),
         })
     };
     let table = |comparison: &Comparison| {
-        let sides = (0..recordings.len()).map(|index| side(index, comparison));
+        let recorded_events = compared.recorded_events(comparison).into_iter();
+        let sides = recorded_events
+            .enumerate()
+            .map(|event| side(event, comparison));
         let rows = comparison.rows.iter();
         let rows = rows.take(args.limit.unwrap_or(usize::MAX));
         json!({
-            "event": comparison.event,
+            "event": comparison.event.name,
             "tested": match &comparison.periods {
                 Some(_) if comparison.is_exact => "exact counts",
                 Some(_) => "counts",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pmctl diff`: compares recordings, row by row.
 
+mod events;
 mod fisher;
 mod gate;
 mod json;
@@ -11,15 +12,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use events::{CommonEvent, common_events};
 use pairs::Pairs;
 
 use crate::args::{Diff, Key};
 use crate::commands::report::{Grouping, Shares, check_keys, sum_by_row};
-use crate::recording::perfdata::Recording;
+use crate::recording::perfdata::{Event, Recording};
 use crate::recording::profile::{self, Filter, SourceLines};
-use crate::system::exit::Usage;
 use crate::system::screen::Screen;
-use crate::system::text::printable;
 
 /// Compares recordings, and prints a table for each event. Returns the exit code: 1 if a condition of --fail-if holds.
 pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<u8> {
@@ -29,7 +29,7 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<u8> {
         let recording = profile::open_with_advice(&file, missing_file_advice(args))?;
         recordings.push((file, recording));
     }
-    let names = common_events(&recordings, args.event.as_deref())?;
+    let events = common_events(&recordings, args.event.as_deref())?;
     let grouping = Grouping {
         keys: args.sort.clone(),
         children: false,
@@ -51,21 +51,15 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<u8> {
         .map(|(_, other)| Pairs::find(first, other))
         .collect();
     let mut comparisons = Vec::new();
-    for name in names {
-        let sides = recordings
-            .iter()
-            .zip(&tables)
-            .map(|((_, recording), tables)| {
-                let event = recording.events.iter().position(|event| event.name == name);
-                event.map(|event| Side {
-                    shares: &tables[event],
-                    period: count_period(recording, event),
-                    has_each_event: has_each_event(recording, event),
-                })
-            });
-        // All recordings have the event.
-        let sides: Vec<Side<'_>> = sides.flatten().collect();
-        comparisons.push(Comparison::new(name, &sides, (&args.sort, &pairs)));
+    for event in events {
+        let sides = recordings.iter().zip(&tables).zip(&event.indices);
+        let sides = sides.map(|(((_, recording), tables), index)| Side {
+            shares: &tables[*index],
+            period: count_period(recording, *index),
+            has_each_event: has_each_event(recording, *index),
+        });
+        let sides: Vec<Side<'_>> = sides.collect();
+        comparisons.push(Comparison::new(event, &sides, (&args.sort, &pairs)));
     }
     let compared_recordings = ComparedRecordings {
         recordings,
@@ -120,39 +114,14 @@ struct ComparedRecordings<'a> {
     args: &'a Diff,
 }
 
-/// Returns the names of the events that all recordings have, or the one that is asked for.
-fn common_events(recordings: &[(PathBuf, Recording)], wanted: Option<&str>) -> Result<Vec<String>> {
-    // A level such as a temperature can't be divided among functions.
-    let names = |recording: &Recording| -> Vec<String> {
-        let events = recording.events.iter().filter(|event| !event.is_level());
-        events.map(|event| event.name.clone()).collect()
-    };
-    let mut common_names = names(&recordings[0].1);
-    common_names.retain(|name| {
-        let mut other_recordings = recordings[1..].iter();
-        other_recordings.all(|(_, other)| names(other).contains(name))
-            && wanted.is_none_or(|wanted| wanted == name)
-    });
-    if !common_names.is_empty() {
-        return Ok(common_names);
+impl ComparedRecordings<'_> {
+    /// Returns the event of a comparison as each recording has it.
+    fn recorded_events(&self, comparison: &Comparison) -> Vec<&Event> {
+        let recordings = self.recordings.iter().zip(&comparison.event.indices);
+        recordings
+            .map(|((_, recording), index)| &recording.events[*index])
+            .collect()
     }
-    let lists = recordings.iter().map(|(file, recording)| {
-        let names = names(recording).join("`, `");
-        format!("{} has `{}`", file.display(), printable(&names))
-    });
-    let lists: Vec<String> = lists.collect();
-    let problem = match wanted {
-        Some(name) => format!(
-            "-e: the event `{}` is not in all recordings",
-            printable(name)
-        ),
-        None => "no event is in all recordings".to_owned(),
-    };
-    Err(Usage(format!(
-        "{problem}: {}.\nRecord the same event each time, as with `pmctl record -e cycles`.",
-        lists.join("; ")
-    ))
-    .into())
 }
 
 /// The events and samples of a row in a recording, or of a whole recording.
@@ -202,7 +171,7 @@ struct Side<'a> {
 /// The comparison of an event.
 #[derive(Clone, Debug)]
 struct Comparison {
-    event: String,
+    event: CommonEvent,
     /// The events and samples of each recording.
     recording_totals: Vec<RecordingShare>,
     rows: Vec<DiffRow>,
@@ -214,7 +183,7 @@ struct Comparison {
 
 impl Comparison {
     /// Compares rows with these keys. `pairs` has the pairs of programs of each recording but the first.
-    fn new(event: String, sides: &[Side<'_>], (keys, pairs): (&[Key], &[Pairs])) -> Self {
+    fn new(event: CommonEvent, sides: &[Side<'_>], (keys, pairs): (&[Key], &[Pairs])) -> Self {
         let mut shares_by_cells: BTreeMap<Vec<String>, Vec<RecordingShare>> = BTreeMap::new();
         let mut recording_totals = vec![RecordingShare::default(); sides.len()];
         for (index, side) in sides.iter().enumerate() {
@@ -388,6 +357,13 @@ mod tests {
         rows.iter().map(share).collect()
     }
 
+    fn cycles() -> CommonEvent {
+        CommonEvent {
+            name: "cycles".to_owned(),
+            indices: Vec::new(),
+        }
+    }
+
     /// Compares recordings of a program. `period` is the period of all samples; `None` if it varies.
     fn compared(sides: &[&Shares], period: Option<u64>) -> Comparison {
         let sides = sides.iter().map(|shares| Side {
@@ -396,7 +372,7 @@ mod tests {
             has_each_event: period == Some(1),
         });
         let sides: Vec<_> = sides.collect();
-        Comparison::new("cycles".to_owned(), &sides, (&[Key::Symbol], &[]))
+        Comparison::new(cycles(), &sides, (&[Key::Symbol], &[]))
     }
 
     #[test]
@@ -450,7 +426,7 @@ mod tests {
         };
         let sides = [side(&before), side(&after)];
         let keys = [Key::Dso, Key::Symbol];
-        let comparison = Comparison::new("cycles".to_owned(), &sides, (&keys, &pairs));
+        let comparison = Comparison::new(cycles(), &sides, (&keys, &pairs));
         assert_eq!(comparison.rows.len(), 1);
         let samples = comparison.rows[0].shares.iter().map(|share| share.samples);
         assert_eq!(samples.collect::<Vec<_>>(), [10, 20]);

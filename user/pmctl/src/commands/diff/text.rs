@@ -9,7 +9,7 @@ use anyhow::Result;
 use super::{ComparedRecordings, Comparison, DiffRow};
 use crate::args::Diff;
 use crate::commands::report::key_heading;
-use crate::recording::perfdata;
+use crate::recording::perfdata::{self, Event};
 use crate::system::screen::Screen;
 use crate::system::table::{Align, Table};
 use crate::system::text::{count, printable, thousands};
@@ -35,15 +35,43 @@ pub(super) fn write(compared: &ComparedRecordings<'_>, output: &mut Screen) -> R
         }
     }
     for comparison in &compared.comparisons {
-        write_event(comparison, compared.args, output)?;
+        let note = precision_note(&compared.recorded_events(comparison));
+        write_event(comparison, (note, compared.args), output)?;
     }
     Ok(())
 }
 
-fn write_event(comparison: &Comparison, args: &Diff, output: &mut Screen) -> Result<()> {
+/// Returns a note on an event with precise samples in some recordings, and not in others.
+fn precision_note(events: &[&Event]) -> Option<String> {
+    let named = events.iter().zip(RECORDING_NAMES);
+    let (precise, late): (Vec<_>, Vec<_>) = named.partition(|(event, _)| event.attr.is_precise());
+    if precise.is_empty() || late.is_empty() {
+        return None;
+    }
+    let list = |events: &[(&&Event, &str)]| {
+        let events = events.iter();
+        let names = events.map(|(event, name)| format!("{name} ({})", printable(&event.name)));
+        names.collect::<Vec<_>>().join(" and ")
+    };
+    Some(format!(
+        "addresses are precise in {}, and some instructions late (skid) in {}, so rows of source lines (srcline) may differ.",
+        list(&precise),
+        list(&late)
+    ))
+}
+
+fn write_event(
+    comparison: &Comparison,
+    (precision_note, args): (Option<String>, &Diff),
+    output: &mut Screen,
+) -> Result<()> {
     let style = output.colors.heading;
-    let event = printable(&comparison.event);
+    let event = printable(&comparison.event.name);
     writeln!(output, "\n{style}Event '{event}'{style:#}")?;
+    if let Some(note) = precision_note {
+        let mark = output.colors.warning;
+        writeln!(output, "{mark}NOTE{mark:#}: {note}")?;
+    }
     let base = comparison.recording_totals[0];
     for (index, (total, name)) in comparison
         .recording_totals
@@ -184,5 +212,30 @@ pub(super) fn change(before: u64, after: u64) -> String {
         (0, _) => "new".to_owned(),
         (_, 0) => "gone".to_owned(),
         _ => format!("{:+.1}%", (after as f64 / before as f64 - 1.0) * 100.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::perfdata::example::example;
+
+    #[test]
+    fn a_note_says_which_addresses_are_precise() {
+        let event = &example(false).events[0];
+        let recorded = |name: &str, precision| Event {
+            name: name.to_owned(),
+            attr: event.attr.with_precision(precision),
+        };
+        let (precise, late) = (recorded("cycles:P", 2), recorded("cycles", 0));
+        assert_eq!(precision_note(&[&precise, &precise]), None);
+        assert_eq!(precision_note(&[&late, &late]), None);
+        assert_eq!(
+            precision_note(&[&precise, &late, &precise]).as_deref(),
+            Some(
+                "addresses are precise in A (cycles:P) and C (cycles:P), and some instructions late (skid) in B (cycles), \
+                 so rows of source lines (srcline) may differ."
+            )
+        );
     }
 }

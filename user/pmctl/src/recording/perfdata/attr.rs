@@ -280,8 +280,12 @@ impl Attr {
     /// Returns whether each event is a sample. The virtual PMU then merges samples of an address: a sample's period is the
     /// number of samples that it stands for.
     pub(crate) fn samples_each_event(&self) -> bool {
-        self.fixed_period() == Some(PebsFormat::MERGED_PERIOD)
-            && self.flags & PerfEventAttr::PRECISE_IP != 0
+        self.fixed_period() == Some(PebsFormat::MERGED_PERIOD) && self.is_precise()
+    }
+
+    /// Returns whether samples are precise.
+    pub(crate) const fn is_precise(&self) -> bool {
+        self.flags & PerfEventAttr::PRECISE_IP != 0
     }
 
     /// Returns whether records that are no samples have a stamp.
