@@ -11,7 +11,8 @@ event happened at, or some instructions later (skid); a precise sample (`record 
 instruction itself.
 
 Instructions are read from the program, those of the kernel from /proc/kcore (root only); source lines from debug \
-information and the source files. All must be those of the recording, by the build-id.
+information and the source files. All must be those of the recording, by the build-id. Without SYMBOL, functions without \
+code, as those compiled at run time, are passed over, and a line says so.
 
 Examples:
   pmctl annotate                    the function with the most samples

@@ -7,6 +7,7 @@ mod functions;
 mod listing;
 mod rust_sources;
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 
 use anyhow::{Result, anyhow};
@@ -22,7 +23,7 @@ use crate::system::text::{count, printable, thousands};
 pub(crate) use functions::{SampledFunction, SampledFunctions};
 pub(crate) use listing::{LineContent, Listing};
 
-/// Prints the functions with a name, or the one with the most samples.
+/// Prints the functions with a name; without a name the one with the most samples whose code can be shown.
 pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
     let event = flamegraph::event_index(&recording, args.event.as_deref())?;
@@ -32,11 +33,19 @@ pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
     if let Some(name) = inlined {
         write_inlined_note(name, &chosen, output)?;
     }
-    let mut listings = Vec::new();
-    for function in chosen {
-        let listing = Listing::new(&recording, function, (args.syntax, !args.no_source));
-        listings.push((function, listing));
-    }
+    let read = |function: &_| Listing::new(&recording, function, (args.syntax, !args.no_source));
+    let mut shown = 0;
+    let listings: Vec<_> = if args.symbol.is_none() {
+        let first = first_readable(&functions.list, read).map_err(|reason| anyhow!("{reason}"))?;
+        if let Some(reason) = &first.passed_over {
+            write_passed_over_note(&functions, first.index, reason, output)?;
+        }
+        shown = first.index;
+        vec![(&functions.list[shown], Ok(first.content))]
+    } else {
+        let chosen = chosen.into_iter();
+        chosen.map(|function| (function, read(function))).collect()
+    };
     // Fails only if no function with this name has code that can be shown.
     if let [(_, Err(reason)), rest @ ..] = &listings[..] {
         if rest.iter().all(|(_, listing)| listing.is_err()) {
@@ -55,7 +64,7 @@ pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
         }
     }
     if args.symbol.is_none() {
-        let further_functions = functions.list.iter().skip(1).take(4);
+        let further_functions = functions.list.iter().skip(shown + 1).take(4);
         let further_functions: Vec<String> = further_functions
             .map(|function| printable(&function.name))
             .collect();
@@ -103,6 +112,69 @@ fn write_inlined_note(
     writeln!(
         output,
         "{mark}NOTE{mark:#}: `{name}` was inlined: it is a part of `{names}`."
+    )
+}
+
+/// The first function of a list whose code can be read.
+#[derive(Debug, PartialEq, Eq)]
+struct FirstReadable<T> {
+    index: usize,
+    content: T,
+    /// The reason why the code of the list's first function can't be read; `None` if this is that function.
+    passed_over: Option<String>,
+}
+
+/// Returns the first function that `read` can read. A file that can't be read is tried once, and not for each of its
+/// functions.
+///
+/// # Errors
+/// The reason why the first function can't be read, if none can.
+fn first_readable<T>(
+    functions: &[SampledFunction],
+    read: impl Fn(&SampledFunction) -> Result<T, String>,
+) -> Result<FirstReadable<T>, String> {
+    let mut passed_over = None;
+    let mut unreadable_files = HashSet::new();
+    for (index, function) in functions.iter().enumerate() {
+        if unreadable_files.contains(&function.path) {
+            continue;
+        }
+        match read(function) {
+            Ok(content) => {
+                return Ok(FirstReadable {
+                    index,
+                    content,
+                    passed_over,
+                });
+            }
+            Err(reason) => {
+                unreadable_files.insert(&function.path);
+                passed_over.get_or_insert(reason);
+            }
+        }
+    }
+    Err(passed_over.unwrap_or_default())
+}
+
+/// Writes why the function with the most samples is not shown, but the one with this index.
+fn write_passed_over_note(
+    functions: &SampledFunctions,
+    index: usize,
+    reason: &str,
+    output: &mut Screen,
+) -> io::Result<()> {
+    let hottest = &functions.list[0];
+    let others = match index - 1 {
+        0 => String::new(),
+        number => format!(" and {} after it", count(number as u64, "function")),
+    };
+    let mark = output.colors.warning;
+    writeln!(
+        output,
+        "{mark}NOTE{mark:#}: `{}` ({:.2}% of the event){others} can't be shown: {}.",
+        printable(&hottest.name),
+        functions.share(hottest) * 100.0,
+        printable(reason)
     )
 }
 
@@ -168,4 +240,54 @@ pub(crate) fn read_listing(
     function: &SampledFunction,
 ) -> Result<Listing, String> {
     Listing::new(recording, function, (Syntax::default(), true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_function_with_code_is_shown() {
+        let function = |(name, path): (&str, &str)| SampledFunction {
+            name: name.to_owned(),
+            path: path.to_owned(),
+            ..SampledFunction::default()
+        };
+        let functions = [
+            ("compiled", "[JIT]"),
+            ("compiled too", "[JIT]"),
+            ("main", "/bin/program"),
+        ]
+        .map(function);
+        let read = |function: &SampledFunction| match &function.path[..] {
+            "/bin/program" => Ok(function.name.clone()),
+            _ => Err(format!("no code of {}", function.name)),
+        };
+        let first = |functions, index, passed_over: Option<&str>| {
+            let expected = FirstReadable {
+                index,
+                content: "main".to_owned(),
+                passed_over: passed_over.map(str::to_owned),
+            };
+            assert_eq!(first_readable(functions, read), Ok(expected));
+        };
+        first(&functions[2..], 0, None);
+        first(&functions, 2, Some("no code of compiled"));
+        assert_eq!(
+            first_readable(&functions[..2], read),
+            Err("no code of compiled".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_file_without_code_is_read_once() {
+        let functions = vec![SampledFunction::default(); 3];
+        let reads = std::cell::Cell::new(0);
+        let read = |_: &SampledFunction| {
+            reads.set(reads.get() + 1);
+            Err::<(), _>("no code".to_owned())
+        };
+        assert!(first_readable(&functions, read).is_err());
+        assert_eq!(reads.get(), 1);
+    }
 }
