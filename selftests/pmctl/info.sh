@@ -8,12 +8,13 @@
 
 [ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
 
-plan 21
+plan 23
 
 info=$(pmctl info 2>&1)
 is "info succeeds" 0 $?
 says "info shows the number of counters" "$info" '[0-9]+ .*counters?'
 says "info shows the width of the counters" "$info" '[0-9]+.?bits?'
+says "info says if samples can be precise" "$info" '^precise +(none: .|PEBS format [0-9]+.*, [0-9]+ general counter)'
 
 doctor=$(pmctl doctor 2>&1)
 is "doctor finds nothing wrong" 0 $?
@@ -21,6 +22,11 @@ is "doctor finds nothing wrong" 0 $?
 for interface in programs "whole system" samples; do
 	says "doctor tried: $interface" "$doctor" "^ok +$interface "
 done
+case $info in
+*"PEBS format"*) precise='ok +precise +took [0-9]+ precise sample' ;;
+*) precise='note +precise +not possible' ;;
+esac
+says "doctor takes precise samples if there is PEBS" "$doctor" "^$precise"
 
 # Monitors of one program share its counter.
 says "doctor says that all counters are free" "$doctor" '^ok +counters +all are free$'

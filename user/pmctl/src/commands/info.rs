@@ -17,6 +17,7 @@ use crate::system::core_kinds;
 use crate::system::hypervisor::Hypervisor;
 use crate::system::machine::Machine;
 use crate::system::pmu::{architecture, unused_counters_reason};
+use crate::system::precise;
 use crate::system::processes;
 use crate::system::table::{Align, Table};
 use crate::system::text::{count, thousands};
@@ -97,6 +98,9 @@ fn machine_facts(
     {
         rows.push(("last branch", branch_records(records)));
     }
+    if pmu.capabilities().is_ok() {
+        rows.push(("precise", precise_samples(machine, pmu, device)));
+    }
     match device {
         None => {}
         Some(Err(error)) => {
@@ -145,6 +149,28 @@ fn driver_facts(device: &Device) -> Vec<Fact> {
         },
     ));
     rows
+}
+
+/// Describes the precise samples, or says why there are none.
+fn precise_samples(
+    machine: &Machine,
+    pmu: &Pmu,
+    device: Option<&Result<Device, perfmon::Error>>,
+) -> String {
+    if let Some(reason) = precise::reason_for_none(machine.cpuid(), pmu) {
+        return format!("none: {reason}");
+    }
+    match device.map(|device| device.as_ref().map(precise::supported_by)) {
+        None => "CPUID reports the debug store that PEBS needs, and not the format".to_owned(),
+        Some(Err(_)) => "not known without the driver".to_owned(),
+        Some(Ok(Err(error))) => format!("not known: {}", error.cause),
+        Some(Ok(Ok(None))) => format!("none: {}", precise::NO_KNOWN_FORMAT),
+        Some(Ok(Ok(Some(samples)))) if precise::is_kvm_loaded(machine) => format!(
+            "{}; refused while KVM may run virtual machines (kvm_intel is loaded)",
+            samples.describe(pmu)
+        ),
+        Some(Ok(Ok(Some(samples)))) => samples.describe(pmu),
+    }
 }
 
 /// Describes the branch records that CPUID reports. It does not report Intel's first kind.

@@ -10,6 +10,7 @@ pub(crate) mod hypervisor;
 pub(crate) mod machine;
 pub(crate) mod msr;
 pub(crate) mod pmu;
+pub(crate) mod precise;
 pub(crate) mod processes;
 pub(crate) mod screen;
 pub(crate) mod signals;

@@ -13,6 +13,7 @@ use super::{Check, CheckedFacts, Finding, kernels};
 use crate::events::errata;
 use crate::system::core_kinds;
 use crate::system::pmu::{architecture, unused_counters_reason};
+use crate::system::precise;
 use crate::system::processes::{self, Process};
 use crate::system::text::count;
 
@@ -81,6 +82,10 @@ pub(super) const ALL_CHECKS: &[Check] = &[
     Check {
         name: "samples",
         run: check_samples,
+    },
+    Check {
+        name: "precise",
+        run: check_precise,
     },
     Check {
         name: "names",
@@ -592,6 +597,51 @@ fn check_samples(facts: &CheckedFacts<'_>) -> Finding {
     }
 }
 
+/// Checks precise samples, which not all processors have.
+fn check_precise(facts: &CheckedFacts<'_>) -> Finding {
+    const WITHOUT: &str = "Sample without `:p`; the addresses are then some instructions late. `pmctl vm -- record -c 1` \
+                           records each instruction.";
+    let (trials, pmu) = (&facts.trials, &facts.pmu);
+    let not_possible = |reason: &str| Finding::note(format!("not possible: {reason}")).fix(WITHOUT);
+    if pmu.capabilities().is_err() {
+        return Finding::unknown("not possible without a PMU");
+    }
+    if let Some(reason) = precise::reason_for_none(facts.machine.cpuid(), pmu) {
+        return not_possible(reason);
+    }
+    if matches!(trials.event, Trial::NotTried) {
+        return Finding::unknown(NOT_TRIED);
+    }
+    let samples = match &trials.supported_precise {
+        None => return Finding::unknown("not tried, since the device can't be opened"),
+        Some(Err(error)) => return Finding::unknown(format!("not tried: {}", error.cause)),
+        Some(Ok(None)) => return not_possible(precise::NO_KNOWN_FORMAT),
+        Some(Ok(Some(samples))) => samples.describe(pmu),
+    };
+    match &trials.precise {
+        Trial::NotTried => Finding::unknown(NOT_TRIED),
+        Trial::Succeeded(0) => {
+            not_possible(&format!("no sample was taken of a loop, although there is {samples}"))
+        }
+        Trial::Succeeded(number) => Finding::good(format!(
+            "took {} of a loop: {samples}",
+            count(*number, "precise sample")
+        )),
+        // The driver supports the event: only KVM is left as a reason.
+        Trial::Failed(Error {
+            cause: Cause::NotSupported,
+            ..
+        }) => Finding::note(format!(
+            "there is {samples}, but the driver takes no precise samples while KVM may run virtual machines"
+        ))
+        .fix("With no virtual machine running: `modprobe -r kvm_intel`. Or sample without `:p`."),
+        Trial::Failed(error) if is_failure_of_programs(facts, error) => {
+            Finding::unknown("not possible, since programs can't be counted")
+        }
+        Trial::Failed(error) => failure_finding(facts, error, Finding::note),
+    }
+}
+
 /// Checks whether the driver records mappings, without which samples have no names.
 fn check_names(facts: &CheckedFacts<'_>) -> Finding {
     let trials = &facts.trials;
@@ -641,5 +691,89 @@ fn failure_finding(
                 .help()
                 .unwrap_or("The kernel's log (`dmesg`) may say more."),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use perfmon::Device;
+    use perfmon_core::logic::pebs::PebsFormat;
+
+    use super::super::Verdict;
+    use super::super::trial::Trials;
+    use super::*;
+    use crate::system::machine::Machine;
+    use crate::system::precise::PreciseSamples;
+
+    #[test]
+    fn precise_samples_are_possible_or_there_is_a_reason() {
+        // The processor is a Coffee Lake, of which CPUID does not tell the format.
+        let machine = Machine::recorded(Path::new("tests/trees/tsx")).expect("it is there");
+        let find = |supported_precise, precise| {
+            let facts = CheckedFacts {
+                machine: &machine,
+                pmu: core_kinds::pmu_with_kinds(&machine),
+                hypervisor: None,
+                trials: Trials {
+                    event: Trial::Succeeded(LOOP_ROUNDS),
+                    supported_precise,
+                    precise,
+                    ..Trials::none()
+                },
+            };
+            check_precise(&facts)
+        };
+        let error = |cause| {
+            let opened = Device::open_path("/nonexistent");
+            let mut error = opened.expect_err("it does not exist");
+            error.cause = cause;
+            error
+        };
+        let supported = || {
+            Some(Ok(Some(PreciseSamples {
+                format: PebsFormat::Three,
+                has_cycles: false,
+            })))
+        };
+        let refused = Trial::Failed(error(Cause::NotSupported));
+        for (finding, verdict, text) in [
+            (
+                find(supported(), Trial::Succeeded(9)),
+                Verdict::Good,
+                "took 9 precise samples of a loop: PEBS format 3,",
+            ),
+            (
+                find(supported(), refused),
+                Verdict::Note,
+                "KVM may run virtual machines",
+            ),
+            (
+                find(supported(), Trial::Succeeded(0)),
+                Verdict::Note,
+                "no sample was taken",
+            ),
+            (
+                find(Some(Ok(None)), Trial::NotTried),
+                Verdict::Note,
+                "no PEBS of formats 3 to 6",
+            ),
+            (
+                find(Some(Err(error(Cause::LockedDown))), Trial::NotTried),
+                Verdict::Unknown,
+                "not tried: ",
+            ),
+            (
+                find(None, Trial::NotTried),
+                Verdict::Unknown,
+                "the device can't be opened",
+            ),
+        ] {
+            assert_eq!(finding.verdict, verdict, "{finding:?}");
+            assert!(finding.text.contains(text), "{finding:?}");
+            let has_fix = finding.fix.is_some();
+            assert_eq!(has_fix, verdict == Verdict::Note, "{finding:?}");
+        }
     }
 }

@@ -10,6 +10,8 @@ use perfmon::sampler::Record;
 use perfmon::trace::Alloc;
 use perfmon::{CounterId, Device, Error, Event, EventSelect, Modes, Session};
 
+use crate::system::precise::{self, PreciseSamples};
+
 /// Rounds of the loop that is counted, and so the least number of its instructions.
 pub(super) const LOOP_ROUNDS: u64 = 100_000;
 /// Bytes that are mapped, which the kernel rounds up to a page.
@@ -63,6 +65,10 @@ pub(super) struct Trials {
     pub(super) mappings: Trial,
     /// The kernel has the kprobes that records of mappings need.
     pub(super) has_probes: bool,
+    /// The precise samples that the driver supports; `None` if the device can't be opened.
+    pub(super) supported_precise: Option<Result<Option<PreciseSamples>, Error>>,
+    /// Precise samples of this thread, if they are supported.
+    pub(super) precise: Trial,
     /// Buffers of a trace, which `pmctl record --timebase` uses.
     pub(super) trace: Trial,
     /// The driver keeps perf off the counters by place-holders, which are perf events that displace others.
@@ -80,13 +86,15 @@ impl Trials {
             sampled: Trial::NotTried,
             mappings: Trial::NotTried,
             has_probes: false,
+            supported_precise: None,
+            precise: Trial::NotTried,
             trace: Trial::NotTried,
             has_place_holder: false,
             owners: None,
         }
     }
 
-    /// Counts the instructions of a loop twice, samples the loop, maps a page, and allocates buffers.
+    /// Counts the instructions of a loop twice, samples the loop, also precisely, maps a page, and allocates buffers.
     pub(super) fn run() -> Self {
         let device = Device::open();
         let owners = device.as_ref().ok().map(Device::owners);
@@ -94,7 +102,12 @@ impl Trials {
         let has_probes = matches!(&info, Ok(Ok(info)) if info.has_mappings);
         let has_place_holder = matches!(&info, Ok(Ok(info)) if info.has_place_holders);
         let event = count_by_event().into();
-        let sampling_trial = take_samples().into();
+        let sampling_trial = take_samples(0).into();
+        let supported_precise = device.as_ref().ok().map(precise::supported_by);
+        let precise = match supported_precise {
+            Some(Ok(Some(_))) => take_samples(precise::ANY_FORMAT).into(),
+            _ => Trial::NotTried,
+        };
         let mappings = record_mappings().into();
         let (counter, trace) = match Session::open() {
             Ok(session) => (
@@ -109,6 +122,8 @@ impl Trials {
             sampled: sampling_trial,
             mappings,
             has_probes,
+            supported_precise,
+            precise,
             trace,
             has_place_holder,
             owners,
@@ -131,9 +146,10 @@ fn count_by_event() -> Result<u64, Error> {
     event.read()
 }
 
-/// Returns the number of samples of the loop.
-fn take_samples() -> Result<u64, Error> {
+/// Returns the number of samples of the loop, with this level of precision.
+fn take_samples(precision: u8) -> Result<u64, Error> {
     let event = Event::instructions().user().this_thread();
+    let event = event.precise(precision);
     let mut sampler = event.period(SAMPLE_PERIOD).pages(1).sample()?;
     run_loop();
     sampler.disable()?;
