@@ -160,7 +160,7 @@ pub(super) fn use_recorded_calls(sample: &mut Sample) -> usize {
 }
 
 /// Returns whether a word of a call chain is a mark between kernel and program: `enum perf_callchain_context`.
-const fn is_mark(word: u64) -> bool {
+pub(super) const fn is_mark(word: u64) -> bool {
     word >= PERF_CONTEXT_MAX
 }
 

@@ -3,6 +3,7 @@
 
 mod chain;
 mod filter;
+mod frame_pointers;
 mod refresh;
 mod source_lines;
 
@@ -290,19 +291,25 @@ fn visit_samples(
                 unwinder.count_calls(calls);
             }
         }
+        let process = unwind::UnwoundProcess {
+            pid: record.stamp.task.pid,
+            spaces: &names.spaces,
+            programs: &programs,
+        };
         if let (Some(user_stack), Some(unwinder)) = (&sample.user_stack, &mut unwinder) {
-            let process = unwind::UnwoundProcess {
-                pid: record.stamp.task.pid,
-                spaces: &names.spaces,
-                programs: &programs,
-            };
             unwinder.append(process, sample.ip, user_stack, &mut sample.chain);
         }
+        let has_frame_pointers = !has_calls && sample.user_stack.is_none();
         let named = NamedSample {
             stamp: record.stamp,
             sample,
             site: names.site(record.stamp.task.pid, sample.ip),
         };
+        if let (true, Some(unwinder)) = (has_frame_pointers, &mut unwinder) {
+            if let Some(ends_early) = names.ends_early(&named) {
+                unwinder.count_by_frame_pointers(process, named.sample.ip, ends_early);
+            }
+        }
         visit(&named, &names)?;
     }
     Ok(())

@@ -33,13 +33,18 @@ pub(super) enum CutReason {
     BranchRecordsFull,
 }
 
-/// Number of call chains that were unwound from stacks or taken from branch records, and number of incomplete ones.
+/// Number of call chains that were unwound from stacks or taken from branch records, and number of incomplete ones. Those
+/// by frame pointers are counted separately, because there are no reasons.
 #[derive(Debug, Default)]
 pub(crate) struct Cuts {
     all: u64,
     reasons: AHashMap<CutReason, u64>,
     /// Bytes of the largest recorded stack.
     size: u64,
+    /// Number of call chains of programs by frame pointers.
+    by_frame_pointers: u64,
+    /// Number of those among them that end early.
+    without_frame_pointers: u64,
 }
 
 impl Cuts {
@@ -50,6 +55,20 @@ impl Cuts {
         if let Some(reason) = reason {
             *self.reasons.entry(reason).or_default() += 1;
         }
+    }
+
+    /// Counts a chain of a program by frame pointers.
+    pub(super) fn add_by_frame_pointers(&mut self, ends_early: bool) {
+        self.by_frame_pointers += 1;
+        self.without_frame_pointers += u64::from(ends_early);
+    }
+
+    /// Returns whether most chains by frame pointers end early. Some do in each program: a function has no frame pointer yet
+    /// at its first instruction.
+    fn lacks_frame_pointers(&self) -> bool {
+        /// Chains that are enough for a statement about the programs.
+        const ENOUGH: u64 = 10;
+        self.by_frame_pointers >= ENOUGH && self.without_frame_pointers > self.by_frame_pointers / 2
     }
 
     /// Returns the number of chains, and of incomplete ones among them.
@@ -79,6 +98,15 @@ impl Cuts {
                 output,
                 "{mark}CUT{mark:#}: {} of {all}, for other reasons.",
                 thousands(rest)
+            )?;
+        }
+        if self.lacks_frame_pointers() {
+            writeln!(
+                output,
+                "{mark}CUT{mark:#}: {} of {} of programs end early, since functions of the programs or of libraries have no frame \
+                 pointers; `pmctl record --call-graph=dwarf`, or `=lbr` where the processor can, finds the callers.",
+                thousands(self.without_frame_pointers),
+                count(self.by_frame_pointers, "call chain")
             )?;
         }
         Ok(())

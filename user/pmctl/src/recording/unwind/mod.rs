@@ -114,6 +114,19 @@ impl Unwinder {
         }
     }
 
+    /// Counts a chain that the kernel has made by frame pointers, of a sample at this address.
+    pub(crate) fn count_by_frame_pointers(
+        &mut self,
+        process: UnwoundProcess<'_>,
+        address: u64,
+        ends_early: bool,
+    ) {
+        // Assembly code without tables may have no caller, as a program that is a single loop, and no other way to find one.
+        let ends_early =
+            ends_early && !matches!(self.step(process, address), Err(CutReason::NotInTables(_)));
+        self.cuts.add_by_frame_pointers(ends_early);
+    }
+
     /// Appends the addresses of the chain. If it can't be followed to its end, returns the reason.
     fn unwind(
         &mut self,
