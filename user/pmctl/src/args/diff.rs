@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use perfmon_compare::condition::Condition;
 
-use super::{DEFAULT_FILE, Key};
+use super::{DEFAULT_FILE, Key, SortWord};
 
 const DIFF_HELP: &str = "\
 Without a file these are perf.data.old, which `pmctl record` leaves, and perf.data; with one, that and perf.data.
@@ -50,7 +50,7 @@ pub(crate) struct Diff {
         default_value = "dso,symbol",
         hide_possible_values = true
     )]
-    pub(crate) sort: Vec<Key>,
+    sort: Vec<SortWord>,
 
     /// Compare this event only
     #[arg(short, long, value_name = "EVENT")]
@@ -74,6 +74,11 @@ pub(crate) struct Diff {
 }
 
 impl Diff {
+    /// Returns the keys by which samples are grouped.
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        SortWord::keys(&self.sort, &[Key::Dso, Key::Symbol])
+    }
+
     /// Returns the files, the first of which the others are compared with.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let default_file = PathBuf::from(DEFAULT_FILE);

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
 use super::words::ParserWithWords;
@@ -184,7 +185,14 @@ pub(crate) struct Rows {
         default_value = "comm,dso,symbol",
         hide_possible_values = true
     )]
-    pub(crate) sort: Vec<Key>,
+    sort: Vec<SortWord>,
+}
+
+impl Rows {
+    /// Returns the keys by which samples are grouped.
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        SortWord::keys(&self.sort, &[Key::Comm, Key::Dso, Key::Symbol])
+    }
 }
 
 /// Options for inlined functions.
@@ -345,6 +353,47 @@ pub(crate) enum Key {
     Cgroup,
 }
 
+/// A word of --sort: a key, or the name of a column that is always there, which perf takes, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SortWord(Option<Key>);
+
+impl SortWord {
+    /// Returns the keys of the words; `default` if the words name only columns that are always there.
+    pub(crate) fn keys(words: &[Self], default: &[Key]) -> Vec<Key> {
+        let keys: Vec<Key> = words.iter().filter_map(|word| word.0).collect();
+        if keys.is_empty() {
+            default.to_vec()
+        } else {
+            keys
+        }
+    }
+}
+
+impl ValueEnum for SortWord {
+    fn value_variants<'a>() -> &'a [Self] {
+        const {
+            &[
+                Self(Some(Key::Comm)),
+                Self(Some(Key::Pid)),
+                Self(Some(Key::Tid)),
+                Self(Some(Key::Dso)),
+                Self(Some(Key::Symbol)),
+                Self(Some(Key::Cpu)),
+                Self(Some(Key::Srcline)),
+                Self(Some(Key::Cgroup)),
+                Self(None),
+            ]
+        }
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self.0 {
+            Some(key) => key.to_possible_value(),
+            None => Some(PossibleValue::new("overhead").alias("sample").hide(true)),
+        }
+    }
+}
+
 const FLAMEGRAPH_HELP: &str = "\
 Open the picture in a web browser; a click enlarges a part of it. The levels are the functions of call chains \
 (`pmctl record -g`); without call chains they are program, library and function.
@@ -381,5 +430,27 @@ fn parse_percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(percent) if !percent.is_nan() => Ok(percent),
         _ => Err("give a percentage, such as 0.5".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_that_are_always_there_are_no_keys() {
+        let keys = |text: &str| {
+            let words = text.split(',').map(|word| SortWord::from_str(word, false));
+            let words: Result<Vec<SortWord>, String> = words.collect();
+            words.map(|words| SortWord::keys(&words, &[Key::Comm]))
+        };
+        assert_eq!(keys("overhead,sym"), Ok(vec![Key::Symbol]));
+        assert_eq!(keys("dso,sample"), Ok(vec![Key::Dso]));
+        assert_eq!(keys("overhead,sample"), Ok(vec![Key::Comm]));
+        assert!(keys("colour").is_err());
+        for key in Key::value_variants() {
+            let name = key.to_possible_value().expect("it has a name");
+            assert_eq!(keys(name.get_name()), Ok(vec![*key]));
+        }
     }
 }

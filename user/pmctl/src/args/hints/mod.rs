@@ -18,6 +18,9 @@ pub(crate) fn perf_user_answer(answer: &clap::Error, command: &str) -> Option<St
     if let Some(message) = conflict_message(answer) {
         return Some(message.to_owned());
     }
+    if let Some(message) = column_message(answer) {
+        return Some(message);
+    }
     if let Some(Hint { name, answer, .. }) = hint_for_option(answer, command) {
         return Some(format!("there is no option `{name}`.\n{answer}"));
     }
@@ -74,6 +77,35 @@ fn conflict_message(answer: &clap::Error) -> Option<&'static str> {
         }
         _ => None,
     }
+}
+
+/// Columns of perf's reports that its --sort takes, and where pmctl has them.
+const PERF_COLUMNS: [(&str, &str); 2] = [
+    (
+        "period",
+        "the event count is above each table, and a row's part of it is the row's overhead, which is always there. \
+         Leave it out.",
+    ),
+    (
+        "overhead_children",
+        "`--children` shows it. Leave it out of --sort.",
+    ),
+];
+
+/// Returns the message about a column of perf in the place of a key, if that is the mistake.
+fn column_message(answer: &clap::Error) -> Option<String> {
+    let context = |kind| match answer.get(kind)? {
+        ContextValue::String(text) => Some(text.as_str()),
+        _ => None,
+    };
+    if answer.kind() != ErrorKind::InvalidValue
+        || context(ContextKind::InvalidArg)? != "--sort <KEYS>"
+    {
+        return None;
+    }
+    let value = context(ContextKind::InvalidValue)?;
+    let (name, answer) = PERF_COLUMNS.iter().find(|(name, _)| *name == value)?;
+    Some(format!("--sort {name}: {answer}"))
 }
 
 /// Returns the hint about an option of perf that pmctl lacks, if that is the mistake.

@@ -53,7 +53,8 @@ pub(super) fn write(compared: &ComparedRecordings<'_>, output: &mut Screen) -> R
 
 /// Returns a row as an object: its keys, its part of each recording, and the differences from the first recording.
 fn row_object(comparison: &Comparison, row: &DiffRow, args: &Diff) -> Value {
-    let keys = args.sort.iter().zip(&row.cells);
+    let keys = args.keys();
+    let keys = keys.iter().zip(&row.cells);
     let keys = keys.map(|(key, cell)| (key_heading(*key).to_owned(), Value::from(cell.as_str())));
     let mut object: Map<String, Value> = keys.collect();
     let shares = row.shares.iter().zip(&comparison.recording_totals);

@@ -30,8 +30,9 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<u8> {
         recordings.push((file, recording));
     }
     let events = common_events(&recordings, args.event.as_deref())?;
+    let keys = args.keys();
     let grouping = Grouping {
-        keys: args.sort.clone(),
+        keys: keys.clone(),
         children: false,
         graph: None,
         inline: false,
@@ -40,8 +41,8 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<u8> {
     };
     let mut tables = Vec::new();
     for (_, recording) in &recordings {
-        check_keys(&args.sort, recording)?;
-        let wants_lines = args.sort.contains(&Key::Srcline);
+        check_keys(&keys, recording)?;
+        let wants_lines = keys.contains(&Key::Srcline);
         let source_lines = wants_lines.then(|| SourceLines::new(recording));
         tables.push(sum_by_row(recording, &grouping, source_lines.as_ref())?.0);
     }
@@ -59,7 +60,7 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<u8> {
             has_each_event: has_each_event(recording, *index),
         });
         let sides: Vec<Side<'_>> = sides.collect();
-        comparisons.push(Comparison::new(event, &sides, (&args.sort, &pairs)));
+        comparisons.push(Comparison::new(event, &sides, (&keys, &pairs)));
     }
     let compared_recordings = ComparedRecordings {
         recordings,
@@ -73,11 +74,7 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<u8> {
         text::write(&compared_recordings, output)?;
     }
     let comparisons = &compared_recordings.comparisons;
-    Ok(gate::check_conditions(
-        &args.fail_if,
-        comparisons,
-        &args.sort,
-    )?)
+    Ok(gate::check_conditions(&args.fail_if, comparisons, &keys)?)
 }
 
 /// Returns the advice for a file that does not exist.

@@ -103,7 +103,8 @@ fn write_event(
     if comparison.recording_totals.len() == 2 {
         headings.push(("change", Align::Right));
     }
-    headings.extend(args.sort.iter().map(|key| (key_heading(*key), Align::Left)));
+    let keys = args.keys();
+    headings.extend(keys.iter().map(|key| (key_heading(*key), Align::Left)));
     let mut table = Table::new(&headings);
     let limit = args.limit.unwrap_or(usize::MAX);
     for row in comparison.rows.iter().take(limit) {
@@ -135,7 +136,8 @@ fn write_exact_rows(comparison: &Comparison, args: &Diff, output: &mut Screen) -
     let differences = [["B - A", "change"], ["C - A", "change"]];
     let differences = differences.iter().take(sides - 1).flatten();
     let numbers = counts.chain(differences).map(|name| (*name, Align::Right));
-    let keys = args.sort.iter().map(|key| (key_heading(*key), Align::Left));
+    let keys = args.keys();
+    let keys = keys.iter().map(|key| (key_heading(*key), Align::Left));
     let headings: Vec<(&str, Align)> = numbers.chain(keys).collect();
     let mut table = Table::new(&headings);
     let (changed, same): (Vec<_>, Vec<_>) =

@@ -45,7 +45,7 @@ pub(crate) fn check_recording(args: &Report, recording: &Recording) -> Result<()
         )
         .into());
     }
-    check_keys(&args.rows.sort, recording)?;
+    check_keys(&args.rows.keys(), recording)?;
     if (args.children || args.graph().is_some()) && !recording.parts().has_chain {
         return Err(Usage(
             "-g and --children need call chains, and this recording has none. Record again with `pmctl record -g`.".to_owned(),
@@ -88,7 +88,7 @@ fn write_report(args: &Report, recording: &Recording, output: &mut Screen) -> Re
     if args.branches {
         return branches::write_table(recording, args, output);
     }
-    let wants_lines = args.inlined.inline || args.rows.sort.contains(&Key::Srcline);
+    let wants_lines = args.inlined.inline || args.rows.keys().contains(&Key::Srcline);
     let source_lines = wants_lines.then(|| SourceLines::new(recording));
     let grouping = Grouping::from_args(args);
     let (tables, gaps) = sum_by_row(recording, &grouping, source_lines.as_ref())?;
@@ -158,12 +158,8 @@ fn write_event(
     if args.children {
         headings.insert(0, ("children", Align::Right));
     }
-    headings.extend(
-        args.rows
-            .sort
-            .iter()
-            .map(|key| (key_heading(*key), Align::Left)),
-    );
+    let keys = grouping.keys.iter();
+    headings.extend(keys.map(|key| (key_heading(*key), Align::Left)));
     let mut table = Table::new(&headings);
     let min_events = args
         .graph()

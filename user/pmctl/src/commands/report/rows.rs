@@ -142,7 +142,7 @@ impl Grouping {
     /// Returns the grouping that the options ask for.
     pub(crate) fn from_args(args: &Report) -> Self {
         Self {
-            keys: args.rows.sort.clone(),
+            keys: args.rows.keys(),
             children: args.children,
             graph: args.graph().map(|graph| graph.order),
             inline: args.inlined.inline,

@@ -28,7 +28,7 @@ pub(crate) fn top(args: &Top) -> Result<u8> {
         return cgroups::top(args, forms);
     }
     let grouping = Grouping {
-        keys: args.rows.sort.clone(),
+        keys: args.rows.keys(),
         children: false,
         graph: args.chains.then_some(Order::Callee),
         inline: false,

@@ -190,7 +190,7 @@ fn arguments(args: &Top) -> Vec<OsString> {
     if args.chains {
         words.push("-g".into());
     }
-    if args.rows.sort.contains(&Key::Cgroup) {
+    if args.rows.keys().contains(&Key::Cgroup) {
         words.push("--all-cgroups".into());
     }
     words
