@@ -6,7 +6,6 @@ use perfmon::event::{Builder, Cgroup};
 use perfmon::pmu::CoreKind;
 use perfmon::spec::{self, EventSpec, Precision, SampleRate};
 use perfmon::{Device, Encoding, Modes, Pmu};
-use perfmon_core::logic::pebs::PebsFormat;
 
 use super::lacking::LackingCpus;
 use super::limit::{above_limit_message, accepts_frequency, highest_accepted, no_limit_message};
@@ -445,20 +444,21 @@ impl SamplingPlan {
         let is_highest = |(index, event): &(usize, &mut SampledEvent)| {
             event.spec.precision == Some(Precision::Highest) && wanted(*index)
         };
-        let (mut changed, mut was_asked_for) = (false, false);
+        let mut changed = false;
         let events = self.events.iter_mut().enumerate().filter(is_highest);
         for (_, event) in events {
             event.spec.precision = None;
             changed = true;
-            if event.is_default {
-                let name = event.spec.label.split(':').next().unwrap_or_default();
-                event.spec.label = modes::with_modifier(name, event.spec.modes);
-            } else {
-                was_asked_for = true;
+            let SampledEvent { spec, rate, .. } = event;
+            // A period of 1 asks for each event, which only precise samples can be.
+            if !event.is_default || precision::is_each_event(*rate) {
+                let note = precision::not_precise_note(&spec.label, spec.modes, *rate);
+                self.degraded.push(note);
             }
-        }
-        if was_asked_for {
-            self.degraded.push(precision::NOT_PRECISE_NOTE.to_owned());
+            if event.is_default {
+                let name = spec.label.split(':').next().unwrap_or_default();
+                spec.label = modes::with_modifier(name, spec.modes);
+            }
         }
         changed
     }
@@ -468,11 +468,15 @@ impl SamplingPlan {
         self.events.iter().any(|event| event.precision() != 0)
     }
 
+    /// Returns the driver's events with their rates.
+    pub(super) fn rates(&self) -> impl Iterator<Item = (&EventSpec, SampleRate)> {
+        self.events.iter().map(|event| (&event.spec, event.rate))
+    }
+
     /// Returns whether an event has a sample for each instruction, which the virtual PMU merges.
     pub(super) fn is_merged(&self) -> bool {
-        let is_merged = |event: &SampledEvent| {
-            event.precision() != 0 && event.rate == SampleRate::Period(PebsFormat::MERGED_PERIOD)
-        };
+        let is_merged =
+            |event: &SampledEvent| event.precision() != 0 && precision::is_each_event(event.rate);
         self.events.iter().any(is_merged)
     }
 

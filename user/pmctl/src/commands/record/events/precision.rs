@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Precise samples, which the processor takes itself (`:p` to `:ppp`, `:P`): the options that they don't go with.
 
-use perfmon::spec::{EventSpec, Precision};
+use std::ops::RangeInclusive;
+
+use perfmon::Modes;
+use perfmon::spec::{EventSpec, Precision, SampleRate};
+use perfmon_core::logic::pebs::PebsFormat;
 
 use crate::args::EventOptions;
 use crate::system::exit::Usage;
@@ -9,9 +13,49 @@ use crate::system::exit::Usage;
 /// The `precise_ip` of `:P`. Level 3 exists for instructions only.
 pub(super) const HIGHEST_LEVEL: u8 = 2;
 
-/// The note on a recording with `:P` whose samples are not precise.
-pub(super) const NOT_PRECISE_NOTE: &str = "`:P`: precise samples can't be had with these options, or on this CPU; they are taken \
-                                  by interrupts, some instructions after the event";
+/// The note for users on an event with `:P` whose samples are not precise.
+pub(super) fn not_precise_note(label: &str, modes: Modes, rate: SampleRate) -> String {
+    if is_each_event(rate) {
+        return format!(
+            "{label}: with the period 1 (-c 1) each event would be a sample, which is possible only for instructions in \
+             `pmctl vm`, without -g and -b; the samples are taken by interrupts, which miss most events. Leave -g and -b \
+             out there, or give a larger period, as -c 10007"
+        );
+    }
+    match period_problem(modes, rate) {
+        Some(problem) => format!(
+            "{label}: {problem}; the samples are taken by interrupts, some instructions after the event"
+        ),
+        None => format!(
+            "{label}: precise samples can't be had with these options, or on this CPU; they are taken by interrupts, \
+             some instructions after the event"
+        ),
+    }
+}
+
+/// Returns whether each event is to be a sample.
+pub(super) fn is_each_event(rate: SampleRate) -> bool {
+    rate == SampleRate::Period(PebsFormat::MERGED_PERIOD)
+}
+
+/// Returns a sentence about the period, if precise samples can't have it.
+fn period_problem(modes: Modes, rate: SampleRate) -> Option<String> {
+    const LONGEST: u64 = (1 << 31) - 1;
+    const OF_PROGRAMS: RangeInclusive<u64> = 2..=LONGEST;
+    const OF_KERNEL: RangeInclusive<u64> = 256..=LONGEST;
+    let (allowed, mode) = match modes {
+        Modes::User => (OF_PROGRAMS, ""),
+        Modes::Kernel | Modes::Both => (OF_KERNEL, " where the kernel is sampled"),
+    };
+    match rate {
+        SampleRate::Period(period) if !allowed.contains(&period) => Some(format!(
+            "precise samples can't have the period {period}: give one from {} to {}{mode} (-c)",
+            allowed.start(),
+            allowed.end()
+        )),
+        _ => None,
+    }
+}
 
 /// Returns whether precise samples go with the options. The driver does not take them of cgroups.
 pub(super) fn is_possible_with(options: &EventOptions) -> bool {
@@ -36,13 +80,75 @@ pub(super) fn check_options<'a>(
 
 /// Returns the message for precise samples that the driver has refused; `None` if no event asks for them.
 pub(super) fn refusal_message<'a>(
-    mut events: impl Iterator<Item = &'a EventSpec>,
+    mut events: impl Iterator<Item = (&'a EventSpec, SampleRate)>,
 ) -> Option<String> {
-    let event = events.find(|event| event.precision.is_some())?;
-    Some(format!(
-        "{}: precise samples were refused. Either this CPU has none of this event (PEBS: Intel from Skylake on, not \
-         all events), or the period is below 2, below 256 where the kernel is sampled, or above 2147483647 (1, each \
-         instruction, is possible only for instructions in `pmctl vm`), or KVM is in use. Leave the `p` out, or write `:P`, which is precise where that is possible.",
-        event.label
-    ))
+    let (event, rate) = events.find(|(event, _)| event.precision.is_some())?;
+    let label = &event.label;
+    let each = if is_each_event(rate) {
+        " (1, each instruction, is possible only for instructions in `pmctl vm`, without -g and -b)"
+    } else {
+        ""
+    };
+    Some(match period_problem(event.modes, rate) {
+        Some(problem) => format!("{label}: {problem}{each}."),
+        None => format!(
+            "{label}: precise samples were refused. Either this CPU has none of this event (PEBS: Intel from Skylake \
+             on, not all events), or KVM is in use: `pmctl doctor` says which. Leave the `p` out, or write `:P`, which is \
+             precise where that is possible."
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use perfmon::spec;
+
+    use super::*;
+    use crate::system::pmu::testing;
+
+    #[test]
+    fn notes_name_a_period_that_precise_samples_cannot_have() {
+        let note =
+            |modes, period| not_precise_note("instructions:P", modes, SampleRate::Period(period));
+        let names = |modes, period, words: &str| {
+            let note = note(modes, period);
+            assert!(note.contains(words), "{note}");
+            assert!(note.contains("taken by interrupts"), "{note}");
+        };
+        names(Modes::User, 1, "with the period 1 (-c 1)");
+        names(
+            Modes::User,
+            1 << 31,
+            "the period 2147483648: give one from 2 to 2147483647 (-c)",
+        );
+        names(
+            Modes::Both,
+            255,
+            "the period 255: give one from 256 to 2147483647 where the kernel is sampled",
+        );
+        names(Modes::User, 255, "these options, or on this CPU");
+        let note = not_precise_note("cycles:P", Modes::Both, SampleRate::Frequency(1));
+        assert!(note.contains("these options, or on this CPU"), "{note}");
+    }
+
+    #[test]
+    fn a_refusal_names_the_period_if_that_is_the_reason() {
+        let message = |text: &str, period| {
+            let events =
+                spec::parse_without_groups(text, &testing::intel()).expect("it is well formed");
+            let events = events
+                .iter()
+                .map(|event| (event, SampleRate::Period(period)));
+            refusal_message(events)
+        };
+        let refused = |text, period, words: &str| {
+            let message = message(text, period).unwrap_or_default();
+            assert!(message.contains(words), "{message}");
+        };
+        refused("instructions:upp", 1, "the period 1: give one from 2");
+        refused("instructions:upp", 1, "only for instructions in `pmctl vm`");
+        refused("instructions:pp", 100, "the period 100: give one from 256");
+        refused("instructions:upp", 1000, "precise samples were refused");
+        assert_eq!(message("instructions:u", 1), None);
+    }
 }

@@ -528,7 +528,7 @@ fn change_plan_or_fail(
         }
         Cause::NotSupported if plan.turn_off_precision(|_| true) => Ok(()),
         Cause::NotSupported => {
-            let refused = precision::refusal_message(plan.events.iter().map(|event| &event.spec));
+            let refused = precision::refusal_message(plan.rates());
             Err(refused.map_or_else(|| exit::with_help(error), |text| anyhow!(text)))
         }
         Cause::NoSuchEvent => {
