@@ -70,7 +70,7 @@ missed=0
 if [ "$(nproc)" -gt 1 ] && disable_counters; then
 	missed=4
 fi
-plan $((105 + missed))
+plan $((106 + missed))
 
 record -e $event -c $period
 is "record succeeds" 0 $?
@@ -226,6 +226,8 @@ mount -t tmpfs -o size=2m none small
 try pmctl record -e $event -c 1009 -m 4096 -o small/perf.data -- "$here/pmctl_loop" 30000000
 is "record exits with 125 on a full disk" 125 $?
 says "record reports a full disk" "$errors" "LOST: the end of the recording: .*No space"
+check "the recording of a full disk fills it but for some blocks" \
+	[ "$(stat -c %s small/perf.data)" -gt 2060000 ]
 check "the recording of a full disk has samples" \
 	[ "$(pmctl script -i small/perf.data 2>/dev/null | wc -l)" -gt 20000 ]
 check "perf reads the recording of a full disk" \

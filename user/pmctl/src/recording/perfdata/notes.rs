@@ -130,7 +130,8 @@ pub(crate) fn warn(notes: &Notes, colors: Colors, output: &mut impl Write) -> io
         let reason = printable(reason);
         writeln!(
             output,
-            "{mark}LOST{mark:#}: the end of the recording: the file could not grow ({reason})."
+            "{mark}LOST{mark:#}: the end of the recording: the file could not grow ({reason}). All before it is there.\n  \
+             Give a file on a disk with more room (-o), or limit the recording (--max-size)."
         )?;
     }
     if notes.overwritten {

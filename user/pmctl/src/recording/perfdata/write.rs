@@ -4,7 +4,10 @@
 //! The header is correct at any time: [`Writer::save`] updates it to the records that have been written so far. When
 //! the disk is full, the last records are dropped to make room for the end of the file.
 
-use std::io::{self, Seek, SeekFrom, Write};
+use std::error::Error;
+use std::fmt;
+use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
+use std::mem;
 
 use nix::libc;
 
@@ -14,6 +17,7 @@ use super::sections::SECTION_SIZE;
 use super::{
     BuildId, ENTRY_SIZE, Event, FIRST_ID, HEADER_SIZE, Host, MAGIC, Notes, Record, SampleParts,
 };
+use crate::system::text::{count, thousands};
 
 /// A part of the file, by its offset and its size in bytes.
 #[derive(Clone, Copy, Default)]
@@ -48,11 +52,13 @@ const ID_SIZE: u64 = 8;
 const ENTRY_ROOM: usize = 64;
 /// The number of bytes of records that are collected before they are written to the output.
 const BLOCK_SIZE: usize = 1 << 16;
+/// The distance in bytes between the records at which the file can be cut.
+pub(super) const CUT_DISTANCE: u64 = 1 << 12;
 /// Bytes that the file system may need in addition when the end of the file moves: a block on each side.
 const END_SLACK: u64 = 1 << 13;
 
 /// Sums over the records up to some point.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RecordTotals {
     /// Bytes of the records.
     pub(super) size: u64,
@@ -84,8 +90,10 @@ pub(crate) struct Writer<W: Write + Seek> {
     block: Vec<u8>,
     /// Sums over all records, with those of the block.
     totals: RecordTotals,
-    /// The totals at the end of each written block. If the file must be cut at a block's end, they become the file's totals.
-    written_totals: Vec<RecordTotals>,
+    /// Sums over the records that are in the file.
+    written: RecordTotals,
+    /// The totals at the records at which the file can be cut, with those of the block. `written` is one of them.
+    cut_points: Vec<RecordTotals>,
     /// Error because of which records were dropped.
     dropped_because: Option<String>,
 }
@@ -101,8 +109,35 @@ pub(crate) struct Finished<W> {
 /// Returns whether the error means that the file can't grow: the disk is full, or a limit is reached.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     let reasons = [libc::ENOSPC, libc::EDQUOT, libc::EFBIG];
-    error.raw_os_error().is_some_and(|e| reasons.contains(&e))
+    let is_unfinished = || {
+        error
+            .get_ref()
+            .is_some_and(<dyn Error + Send + Sync>::is::<NoRoomForEnd>)
+    };
+    error.raw_os_error().is_some_and(|e| reasons.contains(&e)) || is_unfinished()
 }
+
+/// The file has no room for its end, but has records.
+#[derive(Debug)]
+struct NoRoomForEnd {
+    reason: io::Error,
+    written: RecordTotals,
+}
+
+impl fmt::Display for NoRoomForEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}\nThe file has no room for its end, with the names of functions, but {}, {} KiB: `pmctl report` reads them, \
+             and looks the names up. Make room, give another file (-o), or limit the recording (--max-size).",
+            self.reason,
+            count(self.written.samples, "sample"),
+            thousands(self.written.size.div_ceil(1024))
+        )
+    }
+}
+
+impl Error for NoRoomForEnd {}
 
 impl<W: Write + Seek> Writer<W> {
     /// Begins to write, at the beginning of `output`.
@@ -117,7 +152,8 @@ impl<W: Write + Seek> Writer<W> {
             parts,
             block: Vec::new(),
             totals: RecordTotals::default(),
-            written_totals: Vec::new(),
+            written: RecordTotals::default(),
+            cut_points: Vec::new(),
             dropped_because: None,
         };
         writer.write_header(&[])?;
@@ -153,6 +189,10 @@ impl<W: Write + Seek> Writer<W> {
     }
 
     fn flush_if_large(&mut self) -> io::Result<()> {
+        let last_cut = self.cut_points.last().map_or(0, |point| point.size);
+        if self.totals.size - last_cut >= CUT_DISTANCE {
+            self.cut_points.push(self.totals);
+        }
         if self.block.len() < BLOCK_SIZE {
             return Ok(());
         }
@@ -177,24 +217,28 @@ impl<W: Write + Seek> Writer<W> {
         if self.block.is_empty() {
             return Ok(());
         }
+        let block = mem::take(&mut self.block);
         let end = self.records_section().end();
-        let result = self
-            .output
-            .seek(SeekFrom::Start(end))
-            .and_then(|_| self.output.write_all(&self.block));
-        self.block.clear();
-        match result {
-            Ok(()) => self.written_totals.push(self.totals),
-            Err(error) => self.drop_unwritten(error)?,
+        match write_at(&mut self.output, end, &block) {
+            Ok(()) => {
+                self.written = self.totals;
+                self.cut_points.push(self.totals);
+                Ok(())
+            }
+            Err((written_bytes, error)) => {
+                self.cut(self.written.size + written_bytes);
+                self.note_if_full(&error);
+                Err(error)
+            }
         }
-        Ok(())
     }
 
-    /// Drops the records that are not written, and returns the error.
-    fn drop_unwritten(&mut self, error: io::Error) -> io::Result<()> {
-        self.totals = self.totals_in_file();
-        self.note_if_full(&error);
-        Err(error)
+    /// Drops the records after the last point at which the file can be cut within `size` bytes of records.
+    fn cut(&mut self, size: u64) {
+        let kept = self.cut_points.partition_point(|point| point.size <= size);
+        self.cut_points.truncate(kept);
+        self.written = self.cut_points.last().copied().unwrap_or_default();
+        self.totals = self.written;
     }
 
     /// Notes that the recording ends early, if there is no room.
@@ -205,14 +249,9 @@ impl<W: Write + Seek> Writer<W> {
         }
     }
 
-    /// Returns the sums over the records that are in the file.
-    fn totals_in_file(&self) -> RecordTotals {
-        self.written_totals.last().copied().unwrap_or_default()
-    }
-
     /// Returns the section of the records that are in the file.
     fn records_section(&self) -> Section {
-        front_section(&self.events).next_section(self.totals_in_file().size)
+        front_section(&self.events).next_section(self.written.size)
     }
 
     /// Writes the end of the file. If there is no room, the last records are dropped, and `notes` get the reason.
@@ -236,40 +275,50 @@ impl<W: Write + Seek> Writer<W> {
                 events: &self.events,
                 host,
                 build_ids,
-                times: self.totals_in_file().times.unwrap_or_default(),
+                times: self.written.times.unwrap_or_default(),
             });
             let mut bytes = end(self.records_section(), &features);
             bytes.extend(notes.encode()?);
             let start = self.records_section().end();
-            let write_result = self
-                .output
-                .seek(SeekFrom::Start(start))
-                .and_then(|_| self.output.write_all(&bytes));
-            let Err(error) = write_result else {
+            let Err((_, error)) = write_at(&mut self.output, start, &bytes) else {
                 let numbers: Vec<u32> = features.iter().map(|(number, _)| *number).collect();
                 self.write_header(&numbers)?;
                 return Ok(Finished {
-                    samples: self.totals_in_file().samples,
+                    samples: self.written.samples,
                     size: start + bytes.len() as u64,
                     output: self.output,
                 });
             };
             // The next end is a little longer than this one, since the notes contain the reason.
             let limit = room.saturating_sub(bytes.len() as u64 + END_SLACK);
-            let front_bytes = front_section(&self.events);
-            let fits = |sums: &RecordTotals| {
-                front_bytes.next_section(sums.size).end() <= limit.min(start - 1)
-            };
-            let kept_count = self.written_totals.partition_point(fits);
-            if kept_count == 0 {
+            let size = limit
+                .min(start - 1)
+                .saturating_sub(front_section(&self.events).end());
+            if self
+                .cut_points
+                .first()
+                .is_none_or(|first| first.size > size)
+            {
                 self.write_header(&[])?;
-                return Err(error);
+                let is_readable = self.written.size > 0 && is_full(&error);
+                return Err(if is_readable {
+                    self.unfinished(error)
+                } else {
+                    error
+                });
             }
-            result = self.drop_unwritten(error);
-            self.written_totals.truncate(kept_count);
+            self.cut(size);
+            self.note_if_full(&error);
+            result = Err(error);
             // The end may be written over the dropped records.
             self.write_header(&[])?;
         }
+    }
+
+    /// Returns the error for a file without an end.
+    fn unfinished(&self, reason: io::Error) -> io::Error {
+        let written = self.written;
+        io::Error::new(reason.kind(), NoRoomForEnd { reason, written })
     }
 
     /// Writes the header and the events. `features` are the numbers of the features that the file has.
@@ -301,6 +350,27 @@ impl<W: Write + Seek> Writer<W> {
         self.output.seek(SeekFrom::Start(0))?;
         self.output.write_all(&bytes)
     }
+}
+
+/// Writes all bytes at an offset. An error comes with the number of bytes that were written before it.
+fn write_at(
+    output: &mut (impl Write + Seek),
+    offset: u64,
+    bytes: &[u8],
+) -> Result<(), (u64, io::Error)> {
+    output
+        .seek(SeekFrom::Start(offset))
+        .map_err(|error| (0, error))?;
+    let mut written = 0;
+    while written < bytes.len() {
+        match output.write(&bytes[written..]) {
+            Ok(0) => return Err((written as u64, ErrorKind::WriteZero.into())),
+            Ok(number) => written += number,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err((written as u64, error)),
+        }
+    }
+    Ok(())
 }
 
 /// Encodes the end of the file: the sections of the features, by number, and the features.
