@@ -27,8 +27,9 @@ pub(super) fn not_precise_note(label: &str, modes: Modes, rate: SampleRate) -> S
             "{label}: {problem}; the samples are taken by interrupts, some instructions after the event"
         ),
         None => format!(
-            "{label}: precise samples can't be had with these options, or on this CPU; they are taken by interrupts, \
-             some instructions after the event"
+            "{label}: precise samples can't be had with these options, or on this CPU{}; they are taken by interrupts, \
+             some instructions after the event",
+            short_period_reason(rate)
         ),
     }
 }
@@ -54,6 +55,18 @@ fn period_problem(modes: Modes, rate: SampleRate) -> Option<String> {
             allowed.end()
         )),
         _ => None,
+    }
+}
+
+/// Returns a further reason for a refusal, if the period is too short for instructions on some CPUs.
+fn short_period_reason(rate: SampleRate) -> &'static str {
+    /// The shortest period of instructions from Golden Cove on.
+    const OF_INSTRUCTIONS: u64 = 128;
+    match rate {
+        SampleRate::Period(period) if period < OF_INSTRUCTIONS => {
+            ", or with a period below 128 (of instructions, from Golden Cove on)"
+        }
+        _ => "",
     }
 }
 
@@ -93,8 +106,9 @@ pub(super) fn refusal_message<'a>(
         Some(problem) => format!("{label}: {problem}{each}."),
         None => format!(
             "{label}: precise samples were refused. Either this CPU has none of this event (PEBS: Intel from Skylake \
-             on, not all events), or KVM is in use: `pmctl doctor` says which. Leave the `p` out, or write `:P`, which is \
-             precise where that is possible."
+             on, not all events){}, or KVM is in use: `pmctl doctor` says which. Leave the `p` out, or write `:P`, which is \
+             precise where that is possible.",
+            short_period_reason(rate)
         ),
     })
 }
@@ -149,6 +163,7 @@ mod tests {
         refused("instructions:upp", 1, "only for instructions in `pmctl vm`");
         refused("instructions:pp", 100, "the period 100: give one from 256");
         refused("instructions:upp", 1000, "precise samples were refused");
+        refused("instructions:upp", 127, "a period below 128");
         assert_eq!(message("instructions:u", 1), None);
     }
 }
