@@ -43,7 +43,9 @@ mod write;
 pub(crate) use attr::{Attr, BranchKinds, EventKind, SampleParts};
 pub(crate) use codec::{FIRST_PERF_TYPE, decode_record, record_size};
 pub(crate) use features::BuildId;
-pub(crate) use notes::{BufferGaps, FileFacts, Loss, Notes, Symbol, SymbolTable, warn};
+pub(crate) use notes::{
+    BufferGaps, FileFacts, Loss, Notes, Symbol, SymbolTable, warn, warn_of_losses,
+};
 pub(crate) use pipe::Pipe;
 pub(crate) use read::read;
 pub(crate) use record::{

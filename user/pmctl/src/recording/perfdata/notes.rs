@@ -114,26 +114,7 @@ impl Notes {
 /// Writes warnings about what is missing or wrong in a recording, with advice.
 pub(crate) fn warn(notes: &Notes, colors: Colors, output: &mut impl Write) -> io::Result<()> {
     let mark = colors.warning;
-    for loss in &notes.losses {
-        let reason = printable(&loss.reason);
-        writeln!(
-            output,
-            "{mark}LOST{mark:#}: CPU {} ({reason}): {}.",
-            loss.cpu,
-            loss.in_words()
-        )?;
-    }
-    for advice in advice(&notes.losses, notes.rotate) {
-        writeln!(output, "{advice}")?;
-    }
-    if let Some(reason) = &notes.cut {
-        let reason = printable(reason);
-        writeln!(
-            output,
-            "{mark}LOST{mark:#}: the end of the recording: the file could not grow ({reason}). All before it is there.\n  \
-             Give a file on a disk with more room (-o), or limit the recording (--max-size)."
-        )?;
-    }
+    warn_of_losses(notes, colors, output)?;
     if notes.overwritten {
         writeln!(
             output,
@@ -172,6 +153,36 @@ pub(crate) fn warn(notes: &Notes, colors: Colors, output: &mut impl Write) -> io
     }
     for reason in &notes.degraded {
         writeln!(output, "{mark}DEGRADED{mark:#}: {}.", printable(reason))?;
+    }
+    Ok(())
+}
+
+/// Writes warnings about lost samples, with advice.
+pub(crate) fn warn_of_losses(
+    notes: &Notes,
+    colors: Colors,
+    output: &mut impl Write,
+) -> io::Result<()> {
+    let mark = colors.warning;
+    for loss in &notes.losses {
+        let reason = printable(&loss.reason);
+        writeln!(
+            output,
+            "{mark}LOST{mark:#}: CPU {} ({reason}): {}.",
+            loss.cpu,
+            loss.in_words()
+        )?;
+    }
+    for advice in advice(&notes.losses, notes.rotate) {
+        writeln!(output, "{advice}")?;
+    }
+    if let Some(reason) = &notes.cut {
+        let reason = printable(reason);
+        writeln!(
+            output,
+            "{mark}LOST{mark:#}: the end of the recording: the file could not grow ({reason}). All before it is there.\n  \
+             Give a file on a disk with more room (-o), or limit the recording (--max-size)."
+        )?;
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, File};
 use std::io;
 use std::mem;
+use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -20,8 +21,9 @@ use crate::args::{EventOptions, SwitchOutput};
 use crate::commands::record::destination::{Destination, old_path};
 use crate::commands::record::local_time::LocalTime;
 use crate::commands::record::summary::{RecordingSummary, summarize};
-use crate::recording::perfdata::{Event, Finished, Host, Loss, Notes};
+use crate::recording::perfdata::{self, Event, Finished, Host, Loss, Notes};
 use crate::system::files::private_options;
+use crate::system::screen::Colors;
 use crate::system::stdio::complain;
 use crate::system::text::count;
 
@@ -54,6 +56,10 @@ pub(super) struct Files<'a> {
     lost: BTreeMap<u32, u64>,
     /// The files that are finished, the oldest first.
     finished: VecDeque<PathBuf>,
+    /// A finished file lacks samples.
+    has_losses: bool,
+    /// The file that could not grow, after which no other one was begun.
+    cut_file: Option<(Notes, RecordingSummary)>,
 }
 
 impl<'a> Files<'a> {
@@ -80,6 +86,8 @@ impl<'a> Files<'a> {
             totals: vec![0; plan.event_count()],
             lost: BTreeMap::new(),
             finished: VecDeque::new(),
+            has_losses: false,
+            cut_file: None,
         }
     }
 
@@ -121,24 +129,40 @@ impl<'a> Files<'a> {
             .with_context(|| self.write_error())
     }
 
-    /// Ends the file, and begins the next one.
+    /// Ends the file, and begins the next one. Breaks if the file could not grow: the recording ends with it.
     pub(super) fn switch_file(
         &mut self,
         stream: &mut RingStream,
         samplers: &mut Samplers,
         maps: &mut Maps,
-    ) -> Result<()> {
-        let (_, written) = self.close_file(stream, samplers, maps)?;
+    ) -> Result<ControlFlow<()>> {
+        let (notes, written) = self.close_file(stream, samplers, maps)?;
+        if self.note_switch(notes, written).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        if !self.options.overwrite {
+            self.open_file(stream)?;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Reports a finished file that is not the last one, and what it lacks. Breaks if it could not grow, and leaves the
+    /// report to [`Self::end_last_file`].
+    fn note_switch(&mut self, notes: Notes, written: RecordingSummary) -> ControlFlow<()> {
+        if notes.cut.is_some() {
+            self.cut_file = Some((notes, written));
+            return ControlFlow::Break(());
+        }
+        self.has_losses |= !notes.is_whole();
         complain(format_args!(
             "wrote {} to {}",
             count(written.samples, "sample"),
             written.name
         ));
-        if self.options.overwrite {
-            Ok(())
-        } else {
-            self.open_file(stream)
-        }
+        // A warning that can't be printed is no reason to fail: the exit code and the file tell the same.
+        let mut output = anstream::stderr().lock();
+        let _ = perfdata::warn_of_losses(&notes, Colors::new(true), &mut output);
+        ControlFlow::Continue(())
     }
 
     /// Takes note that sampling has stopped: the time until [`Self::end_last_file`] is not part of the recording. `delay`
@@ -148,17 +172,25 @@ impl<'a> Files<'a> {
         self.delay = delay;
     }
 
-    /// Ends the last file, and prints the summary. Returns whether it has all samples.
+    /// Ends the last file, and prints the summary. Returns whether the files have all samples.
     pub(super) fn end_last_file(
         &mut self,
         stream: &mut RingStream,
         samplers: &mut Samplers,
         maps: &mut Maps,
     ) -> Result<bool> {
-        let (notes, written) = self.close_file(stream, samplers, maps)?;
+        let (notes, written) = match self.cut_file.take() {
+            Some(file) => file,
+            None => self.close_file(stream, samplers, maps)?,
+        };
         // A summary that can't be printed is no reason to fail: the recording is complete.
         let _ = summarize(&self.options.common, &notes, &written);
-        Ok(notes.is_whole() && !written.has_left_program)
+        Ok(self.are_whole(&notes) && !written.has_left_program)
+    }
+
+    /// Returns whether the files have all samples. `notes` are of the last one.
+    fn are_whole(&self, notes: &Notes) -> bool {
+        !self.has_losses && notes.is_whole()
     }
 
     fn close_file(
@@ -322,8 +354,94 @@ fn add_time_to_name(path: &Path, file: &File) -> io::Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
+    use crate::args::{Cli, Command, Recorder};
     use crate::commands::record::destination::Sink;
+    use crate::recording::unwind::Cuts;
+
+    fn options(text: &str) -> EventOptions {
+        let words: Vec<OsString> = text.split(' ').map(OsString::from).collect();
+        let cli = Cli::parse_words(&words).expect("the words are options");
+        let Command::Record(args) = cli.command else {
+            panic!("{text}");
+        };
+        match Recorder::new(&args) {
+            Ok(Recorder::Events(events)) => events,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    /// Returns the files of a recording that has begun.
+    fn files(options: &EventOptions) -> Files<'_> {
+        Files {
+            options,
+            destination: Destination::Output,
+            events: Vec::new(),
+            host: Host::default(),
+            scope: String::new(),
+            degraded: Vec::new(),
+            smallest_period: None,
+            sample_name: "precise sample",
+            tasks_only: true,
+            file_begin: Instant::now(),
+            stopped_at: None,
+            delay: None,
+            totals: Vec::new(),
+            lost: BTreeMap::new(),
+            finished: VecDeque::new(),
+            has_losses: false,
+            cut_file: None,
+        }
+    }
+
+    fn written() -> RecordingSummary {
+        RecordingSummary {
+            name: "perf.data.1".to_owned(),
+            samples: 72,
+            sample_name: "precise sample",
+            size: 4096,
+            others: 0,
+            has_left_program: false,
+            elapsed: Duration::ZERO,
+            delay: None,
+            cpus: 1,
+            period: None,
+            is_only_file: false,
+            cuts: Cuts::default(),
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_grow_ends_the_recording() {
+        let options = options("pmctl record --switch-output=200K true");
+        let mut files = files(&options);
+        let cut = Notes {
+            cut: Some("File too large (os error 27)".to_owned()),
+            ..Notes::default()
+        };
+        assert!(files.note_switch(Notes::default(), written()).is_continue());
+        assert!(files.cut_file.is_none());
+        assert!(files.note_switch(cut.clone(), written()).is_break());
+        let (notes, _) = files.cut_file.take().expect("the summary is of this file");
+        assert_eq!(notes, cut);
+        assert!(!files.are_whole(&notes));
+    }
+
+    #[test]
+    fn losses_of_earlier_files_count() {
+        let options = options("pmctl record --switch-output true");
+        let mut files = files(&options);
+        assert!(files.note_switch(Notes::default(), written()).is_continue());
+        assert!(files.are_whole(&Notes::default()));
+        let lossy = Notes {
+            losses: vec![Loss::default()],
+            ..Notes::default()
+        };
+        assert!(files.note_switch(lossy, written()).is_continue());
+        assert!(!files.are_whole(&Notes::default()));
+    }
 
     #[test]
     fn two_recordings_with_one_name_keep_their_files() {

@@ -59,8 +59,9 @@ pub(super) fn record_until_end(
             break;
         }
         switches_file |= files.is_due(stream);
-        if switches_file {
-            files.switch_file(stream, samplers, maps)?;
+        if switches_file && files.switch_file(stream, samplers, maps)?.is_break() {
+            watch.complain_of_full_output();
+            break;
         }
         if options.overwrite && stream.check_size() {
             break;
