@@ -3,12 +3,13 @@
 
 use std::ops::RangeInclusive;
 
-use perfmon::Modes;
 use perfmon::spec::{EventSpec, Precision, SampleRate};
+use perfmon::{EventSelect, Modes};
 use perfmon_core::logic::pebs::PebsFormat;
 
 use crate::args::EventOptions;
 use crate::system::exit::Usage;
+use crate::system::precise::PreciseSamples;
 
 /// The `precise_ip` of `:P`. Level 3 exists for instructions only.
 pub(super) const HIGHEST_LEVEL: u8 = 2;
@@ -91,11 +92,22 @@ pub(super) fn check_options<'a>(
     }
 }
 
-/// Returns the message for precise samples that the driver has refused; `None` if no event asks for them.
+/// Returns the message for precise samples that the driver has refused; `None` if no event asks for them. `supported` are
+/// the precise samples that the driver supports.
 pub(super) fn refusal_message<'a>(
-    mut events: impl Iterator<Item = (&'a EventSpec, SampleRate)>,
+    events: impl Iterator<Item = (&'a EventSpec, SampleRate)>,
+    supported: impl FnOnce() -> Option<PreciseSamples>,
 ) -> Option<String> {
-    let (event, rate) = events.find(|(event, _)| event.precision.is_some())?;
+    let is_precise = |(event, _): &(&EventSpec, SampleRate)| event.precision.is_some();
+    let events: Vec<_> = events.filter(is_precise).collect();
+    let (event, rate) = *events.first()?;
+    let of_level = supported().and_then(|supported| {
+        let mut events = events.iter();
+        events.find_map(|(event, _)| level_problem(event, supported))
+    });
+    if of_level.is_some() {
+        return of_level;
+    }
     let label = &event.label;
     let each = if is_each_event(rate) {
         " (1, each instruction, is possible only for instructions in `pmctl vm`, without -g and -b)"
@@ -111,6 +123,40 @@ pub(super) fn refusal_message<'a>(
             short_period_reason(rate)
         ),
     })
+}
+
+/// Returns the message for an event that has no precise samples in this CPU's format, or none of its level.
+fn level_problem(event: &EventSpec, supported: PreciseSamples) -> Option<String> {
+    /// The event number of cycles, in the lowest byte of an event select.
+    const CYCLES: u64 = 0x3c;
+    /// The fixed counter of instructions.
+    const INSTRUCTIONS: u8 = 0;
+    const HIGHEST: Precision = Precision::Level(3);
+    const NEEDS_FORMAT_4: &str =
+        "need PEBS format 4 (from Ice Lake and Tremont on), and this CPU has format 3";
+
+    let label = &event.label;
+    let is_cycles = |select: EventSelect| select.bits() & 0xff == CYCLES;
+    if !supported.has_cycles && event.general.is_some_and(is_cycles) {
+        return Some(format!(
+            "{label}: precise samples of cycles {NEEDS_FORMAT_4}. Leave the `p` out, or write `:P`, which is precise where \
+             that is possible."
+        ));
+    }
+    if event.precision != Some(HIGHEST) {
+        return None;
+    }
+    let advice = match label.rsplit_once("ppp") {
+        Some((name, rest)) => format!("Write `{name}pp{rest}`."),
+        None => "Write `pp`.".to_owned(),
+    };
+    if event.fixed != Some(INSTRUCTIONS) {
+        return Some(format!(
+            "{label}: only instructions have samples of the level `ppp`. {advice}"
+        ));
+    }
+    let has_level = supported.format != PebsFormat::Three;
+    (!has_level).then(|| format!("{label}: samples of the level `ppp` {NEEDS_FORMAT_4}. {advice}"))
 }
 
 #[cfg(test)]
@@ -153,7 +199,7 @@ mod tests {
             let events = events
                 .iter()
                 .map(|event| (event, SampleRate::Period(period)));
-            refusal_message(events)
+            refusal_message(events, || None)
         };
         let refused = |text, period, words: &str| {
             let message = message(text, period).unwrap_or_default();
@@ -165,5 +211,58 @@ mod tests {
         refused("instructions:upp", 1000, "precise samples were refused");
         refused("instructions:upp", 127, "a period below 128");
         assert_eq!(message("instructions:u", 1), None);
+    }
+
+    #[test]
+    fn a_refusal_names_the_level_or_the_event_if_that_is_the_reason() {
+        let message = |text: &str, format| {
+            let events =
+                spec::parse_without_groups(text, &testing::intel()).expect("it is well formed");
+            let events = events
+                .iter()
+                .map(|event| (event, SampleRate::Period(100_003)));
+            let supported = PreciseSamples {
+                format,
+                has_cycles: format != PebsFormat::Three,
+            };
+            refusal_message(events, || Some(supported)).unwrap_or_default()
+        };
+        let (old, new) = (PebsFormat::Three, PebsFormat::Four);
+        for (text, format, reason, advice) in [
+            (
+                "cycles:uppp",
+                new,
+                "only instructions",
+                "Write `cycles:upp`.",
+            ),
+            (
+                "instructions:upp,r1c4:ppp",
+                new,
+                "r1c4:ppp: only",
+                "Write `r1c4:pp`.",
+            ),
+            ("r1c4:ppp", old, "only instructions", "Write `r1c4:pp`."),
+            (
+                "instructions:uppp",
+                old,
+                "need PEBS format 4",
+                "Write `instructions:upp`.",
+            ),
+            (
+                "cycles:upp",
+                old,
+                "of cycles need PEBS format 4",
+                "Leave the `p` out",
+            ),
+            ("instructions:uppp", new, "precise samples were refused", ""),
+            ("cycles:upp", new, "precise samples were refused", ""),
+            ("instructions:upp", old, "precise samples were refused", ""),
+        ] {
+            let message = message(text, format);
+            assert!(
+                message.contains(reason) && message.contains(advice),
+                "{message}"
+            );
+        }
     }
 }

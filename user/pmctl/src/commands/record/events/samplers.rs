@@ -22,6 +22,7 @@ use super::precision;
 use crate::events::rights::{cgroups_forbidden, of_all_programs, with_sampling_advice};
 use crate::recording::perfdata::SampleParts;
 use crate::system::exit::{self, Usage};
+use crate::system::precise;
 
 /// The pages of a ring without -m.
 const DEFAULT_PAGES: usize = 64;
@@ -528,7 +529,8 @@ fn change_plan_or_fail(
         }
         Cause::NotSupported if plan.turn_off_precision(|_| true) => Ok(()),
         Cause::NotSupported => {
-            let refused = precision::refusal_message(plan.rates());
+            let supported = || precise::supported_by(device).ok().flatten();
+            let refused = precision::refusal_message(plan.rates(), supported);
             Err(refused.map_or_else(|| exit::with_help(error), |text| anyhow!(text)))
         }
         Cause::NoSuchEvent => {
