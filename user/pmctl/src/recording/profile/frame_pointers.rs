@@ -63,8 +63,13 @@ impl SampleNames<'_> {
         let caller = self.site(named.stamp.task.pid, call);
         // A word in no file is no address: a register that is no frame pointer led to it.
         let is_address = caller.number().is_some();
-        let may_be_outermost =
-            is_outermost(&caller) || is_in_c_library(&caller) || !caller.has_symbol();
+        // No call is in front of the first instruction of a function, unless another function ends there.
+        let is_begin = || {
+            let returned_to = self.site(named.stamp.task.pid, return_address);
+            returned_to.has_symbol() && returned_to.offset == 0
+        };
+        let is_nameless = !caller.has_symbol() && !is_begin();
+        let may_be_outermost = is_outermost(&caller) || is_in_c_library(&caller) || is_nameless;
         Some(!(is_address && may_be_outermost))
     }
 }
@@ -100,8 +105,8 @@ mod tests {
     const C_LIBRARY: u64 = 0x7f00_0000_0000;
     /// The length of each function.
     const LENGTH: u64 = 0x100;
-    /// The functions of the program, one after the other. The last one has no name.
-    const FUNCTIONS: [&str; 5] = ["work", "caller", "main", "_start", ""];
+    /// The functions of the program, one after the other. One has no name.
+    const FUNCTIONS: [&str; 6] = ["work", "caller", "main", "_start", "", "stub"];
 
     /// Returns an address in a function of the program.
     fn address(function: &str) -> u64 {
@@ -193,6 +198,9 @@ mod tests {
             Some(true)
         );
         assert_eq!(ends_early(&[C_LIBRARY + 8]), Some(true));
+        // The register points to a word of data with the address of a function, as in `.fini_array`.
+        let begin = address("stub") - 8;
+        assert_eq!(ends_early(&[address("work"), begin]), Some(true));
     }
 
     #[test]
