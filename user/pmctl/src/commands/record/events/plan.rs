@@ -445,6 +445,7 @@ impl SamplingPlan {
             event.spec.precision == Some(Precision::Highest) && wanted(*index)
         };
         let mut changed = false;
+        let options = self.excluding_options();
         let events = self.events.iter_mut().enumerate().filter(is_highest);
         for (_, event) in events {
             event.spec.precision = None;
@@ -452,7 +453,7 @@ impl SamplingPlan {
             let SampledEvent { spec, rate, .. } = event;
             // A period of 1 asks for each event, which only precise samples can be.
             if !event.is_default || precision::is_each_event(*rate) {
-                let note = precision::not_precise_note(&spec.label, spec.modes, *rate);
+                let note = precision::not_precise_note(&spec.label, spec.modes, *rate, &options);
                 self.degraded.push(note);
             }
             if event.is_default {
@@ -461,6 +462,16 @@ impl SamplingPlan {
             }
         }
         changed
+    }
+
+    /// Returns the options of the user that a sample for each event does not go with.
+    pub(super) fn excluding_options(&self) -> Vec<&'static str> {
+        // --call-graph=lbr records branches as the call chain.
+        let is_chain = matches!(self.call_graph, Some(CallGraph::LastBranches(_)));
+        precision::excluding_options(
+            self.call_graph.is_some(),
+            self.branches.is_some() && !is_chain,
+        )
     }
 
     /// Returns whether an event has precise samples, which the processor takes itself.

@@ -10,17 +10,24 @@ use perfmon_core::logic::pebs::PebsFormat;
 use crate::args::EventOptions;
 use crate::system::exit::Usage;
 use crate::system::precise::PreciseSamples;
+use crate::system::text::thousands;
 
 /// The `precise_ip` of `:P`. Level 3 exists for instructions only.
 pub(super) const HIGHEST_LEVEL: u8 = 2;
 
-/// The note for users on an event with `:P` whose samples are not precise.
-pub(super) fn not_precise_note(label: &str, modes: Modes, rate: SampleRate) -> String {
+/// The note for users on an event with `:P` whose samples are not precise. `options` are those that exclude a sample for
+/// each event ([`excluding_options`]).
+pub(super) fn not_precise_note(
+    label: &str,
+    modes: Modes,
+    rate: SampleRate,
+    options: &[&str],
+) -> String {
     if is_each_event(rate) {
         return format!(
-            "{label}: with the period 1 (-c 1) each event would be a sample, which is possible only for instructions in \
-             `pmctl vm`, without -g and -b; the samples are taken by interrupts, which miss most events. Leave -g and -b \
-             out there, or give a larger period, as -c 10007"
+            "{label}: give a larger period, as -c 10007; with the period 1 each event would be a sample, which is possible \
+             only for {}; the samples are taken by interrupts, which miss most events",
+            where_each_is_possible(options)
         );
     }
     match period_problem(modes, rate) {
@@ -40,6 +47,22 @@ pub(super) fn is_each_event(rate: SampleRate) -> bool {
     rate == SampleRate::Period(PebsFormat::MERGED_PERIOD)
 }
 
+/// Returns the options that a sample for each event does not go with, if they were given: call chains and branches.
+pub(super) fn excluding_options(has_chain: bool, has_branches: bool) -> Vec<&'static str> {
+    let options = [(has_chain, "-g"), (has_branches, "-b")];
+    let given = options.into_iter().filter(|(is_given, _)| *is_given);
+    given.map(|(_, option)| option).collect()
+}
+
+/// Describes the events of which each one can be a sample, without those of `options`.
+fn where_each_is_possible(options: &[&str]) -> String {
+    let without = match options {
+        [] => String::new(),
+        options => format!(", without {}", options.join(" and ")),
+    };
+    format!("instructions in `pmctl vm`{without}")
+}
+
 /// Returns a sentence about the period, if precise samples can't have it.
 fn period_problem(modes: Modes, rate: SampleRate) -> Option<String> {
     const LONGEST: u64 = (1 << 31) - 1;
@@ -51,9 +74,10 @@ fn period_problem(modes: Modes, rate: SampleRate) -> Option<String> {
     };
     match rate {
         SampleRate::Period(period) if !allowed.contains(&period) => Some(format!(
-            "precise samples can't have the period {period}: give one from {} to {}{mode} (-c)",
-            allowed.start(),
-            allowed.end()
+            "precise samples can't have the period {}: give one from {} to {}{mode} (-c)",
+            thousands(period),
+            thousands(*allowed.start()),
+            thousands(*allowed.end())
         )),
         _ => None,
     }
@@ -93,9 +117,10 @@ pub(super) fn check_options<'a>(
 }
 
 /// Returns the message for precise samples that the driver has refused; `None` if no event asks for them. `supported` are
-/// the precise samples that the driver supports.
+/// the precise samples that the driver supports, and `options` as for [`not_precise_note`].
 pub(super) fn refusal_message<'a>(
     events: impl Iterator<Item = (&'a EventSpec, SampleRate)>,
+    options: &[&str],
     supported: impl FnOnce() -> Option<PreciseSamples>,
 ) -> Option<String> {
     let is_precise = |(event, _): &(&EventSpec, SampleRate)| event.precision.is_some();
@@ -110,9 +135,10 @@ pub(super) fn refusal_message<'a>(
     }
     let label = &event.label;
     let each = if is_each_event(rate) {
-        " (1, each instruction, is possible only for instructions in `pmctl vm`, without -g and -b)"
+        let place = where_each_is_possible(options);
+        format!("; the period 1 is possible only for {place}")
     } else {
-        ""
+        String::new()
     };
     Some(match period_problem(event.modes, rate) {
         Some(problem) => format!("{label}: {problem}{each}."),
@@ -168,27 +194,48 @@ mod tests {
 
     #[test]
     fn notes_name_a_period_that_precise_samples_cannot_have() {
-        let note =
-            |modes, period| not_precise_note("instructions:P", modes, SampleRate::Period(period));
+        let note = |modes, period| {
+            not_precise_note("instructions:P", modes, SampleRate::Period(period), &[])
+        };
         let names = |modes, period, words: &str| {
             let note = note(modes, period);
             assert!(note.contains(words), "{note}");
             assert!(note.contains("taken by interrupts"), "{note}");
         };
-        names(Modes::User, 1, "with the period 1 (-c 1)");
+        names(Modes::User, 1, "with the period 1 each event");
         names(
             Modes::User,
             1 << 31,
-            "the period 2147483648: give one from 2 to 2147483647 (-c)",
+            "the period 2,147,483,648: give one from 2 to 2,147,483,647 (-c)",
         );
         names(
             Modes::Both,
             255,
-            "the period 255: give one from 256 to 2147483647 where the kernel is sampled",
+            "the period 255: give one from 256 to 2,147,483,647 where the kernel is sampled",
         );
         names(Modes::User, 255, "these options, or on this CPU");
-        let note = not_precise_note("cycles:P", Modes::Both, SampleRate::Frequency(1));
+        let note = not_precise_note("cycles:P", Modes::Both, SampleRate::Frequency(1), &[]);
         assert!(note.contains("these options, or on this CPU"), "{note}");
+    }
+
+    #[test]
+    fn a_note_on_the_period_1_names_only_options_that_were_given() {
+        for ((has_chain, has_branches), words) in [
+            ((false, false), "in `pmctl vm`; the samples"),
+            ((true, false), "in `pmctl vm`, without -g; the samples"),
+            (
+                (true, true),
+                "in `pmctl vm`, without -g and -b; the samples",
+            ),
+        ] {
+            let options = excluding_options(has_chain, has_branches);
+            let note = not_precise_note("cycles:P", Modes::Both, SampleRate::Period(1), &options);
+            assert!(
+                note.starts_with("cycles:P: give a larger period, as -c 10007; "),
+                "{note}"
+            );
+            assert!(note.contains(words), "{note}");
+        }
     }
 
     #[test]
@@ -199,14 +246,18 @@ mod tests {
             let events = events
                 .iter()
                 .map(|event| (event, SampleRate::Period(period)));
-            refusal_message(events, || None)
+            refusal_message(events, &["-b"], || None)
         };
         let refused = |text, period, words: &str| {
             let message = message(text, period).unwrap_or_default();
             assert!(message.contains(words), "{message}");
         };
         refused("instructions:upp", 1, "the period 1: give one from 2");
-        refused("instructions:upp", 1, "only for instructions in `pmctl vm`");
+        refused(
+            "instructions:upp",
+            1,
+            " (-c); the period 1 is possible only for instructions in `pmctl vm`, without -b.",
+        );
         refused("instructions:pp", 100, "the period 100: give one from 256");
         refused("instructions:upp", 1000, "precise samples were refused");
         refused("instructions:upp", 127, "a period below 128");
@@ -225,7 +276,7 @@ mod tests {
                 format,
                 has_cycles: format != PebsFormat::Three,
             };
-            refusal_message(events, || Some(supported)).unwrap_or_default()
+            refusal_message(events, &[], || Some(supported)).unwrap_or_default()
         };
         let (old, new) = (PebsFormat::Three, PebsFormat::Four);
         for (text, format, reason, advice) in [

@@ -530,7 +530,8 @@ fn change_plan_or_fail(
         Cause::NotSupported if plan.turn_off_precision(|_| true) => Ok(()),
         Cause::NotSupported => {
             let supported = || precise::supported_by(device).ok().flatten();
-            let refused = precision::refusal_message(plan.rates(), supported);
+            let refused =
+                precision::refusal_message(plan.rates(), &plan.excluding_options(), supported);
             Err(refused.map_or_else(|| exit::with_help(error), |text| anyhow!(text)))
         }
         Cause::NoSuchEvent => {
