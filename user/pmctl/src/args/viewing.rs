@@ -176,7 +176,7 @@ Examples:
 /// Options for the rows of a table.
 #[derive(Debug, Args)]
 pub(crate) struct Rows {
-    /// Group samples by these keys, separated by commas
+    /// Group samples by these keys, separated by commas; `overhead` and `samples` are always shown, and may be named
     #[arg(
         short,
         long,
@@ -389,7 +389,11 @@ impl ValueEnum for SortWord {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         match self.0 {
             Some(key) => key.to_possible_value(),
-            None => Some(PossibleValue::new("overhead").alias("sample").hide(true)),
+            None => Some(
+                PossibleValue::new("overhead")
+                    .aliases(["sample", "samples"])
+                    .hide(true),
+            ),
         }
     }
 }
@@ -446,6 +450,7 @@ mod tests {
         };
         assert_eq!(keys("overhead,sym"), Ok(vec![Key::Symbol]));
         assert_eq!(keys("dso,sample"), Ok(vec![Key::Dso]));
+        assert_eq!(keys("dso,samples"), Ok(vec![Key::Dso]));
         assert_eq!(keys("overhead,sample"), Ok(vec![Key::Comm]));
         assert!(keys("colour").is_err());
         for key in Key::value_variants() {

@@ -83,8 +83,7 @@ fn conflict_message(answer: &clap::Error) -> Option<&'static str> {
 const PERF_COLUMNS: [(&str, &str); 2] = [
     (
         "period",
-        "the event count is above each table, and a row's part of it is the row's overhead, which is always there. \
-         Leave it out.",
+        "the column `overhead` shows it as a percentage of the event count above the table; leave `period` out.",
     ),
     (
         "overhead_children",
