@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use perfmon_compare::condition::Condition;
 
 const BENCH_HELP: &str = "\
-Each COMMAND is one argument, split into words as a shell does; --shell gives it to `sh -c` instead. Behind -- stands one \
+Each COMMAND is one argument, split into words as a shell does; --shell gives it to `sh -c` instead. After -- stands one \
 command with its arguments. Commands read nothing; their standard output is thrown away, their standard error is shown.
 
 The commands run in turns, so that what changes meanwhile meets all of them. `exact` says that a count was the same in all \
@@ -88,7 +88,7 @@ pub(crate) struct Bench {
     )]
     pub(crate) commands: Vec<OsString>,
 
-    /// Behind --: one command, and its arguments
+    /// After --: one command, and its arguments
     #[arg(last = true, value_name = "WORD")]
     pub(crate) command: Vec<OsString>,
 }

@@ -155,7 +155,7 @@ Keys:
   dso      program or library        cgroup    of `pmctl record --all-cgroups`
 
 Each event has a table. The overhead of a row is its part of the event count above the table, which is the sum of the \
-periods of its samples. Behind it, `counted` is what the counter had at the end: more by what came after the last \
+periods of its samples. After it, `counted` is what the counter had at the end: more by what came after the last \
 sample, and by lost samples.
 
 On a terminal the report has the whole screen: Enter shows who called a function, `a` its instructions, `/` searches, \
