@@ -98,7 +98,8 @@ pub(super) fn summarize(
         (None, 0) if notes.is_whole() => {
             writeln!(
                 output,
-                "No sample: the event hardly happened. Choose another event, or record for longer."
+                "No sample: the event hardly happened. {}",
+                advice_for_rare_event(summary.period)
             )
         }
         _ => Ok(()),
@@ -135,9 +136,27 @@ fn smaller_period(period: u32, samples: u64) -> Option<u32> {
         .find(|smaller| *smaller < period)
 }
 
+/// Returns what to do about an event that made no sample. `period` is the smallest one; `None` with frequencies.
+const fn advice_for_rare_event(period: Option<u32>) -> &'static str {
+    match period {
+        Some(_) => "Choose another event, or record for longer.",
+        // The first period of a frequency is a guess, which a short program may not last for.
+        None => {
+            "Choose another event, record for longer, or give a larger frequency (-F) or a period (-c)."
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_frequency_without_samples_calls_for_a_larger_one() {
+        let names_rates = |period| advice_for_rare_event(period).contains("(-F) or a period (-c)");
+        assert!(names_rates(None));
+        assert!(!names_rates(Some(10_007)));
+    }
 
     #[test]
     fn few_samples_call_for_a_smaller_period() {
