@@ -180,7 +180,7 @@ pub(crate) fn warn_of_losses(
         let reason = printable(reason);
         writeln!(
             output,
-            "{mark}LOST{mark:#}: the end of the recording: the file could not grow ({reason}). All before it is there.\n  \
+            "{mark}LOST{mark:#}: the end of the recording: the file could not grow: {reason}. All before it is there.\n  \
              Give a file on a disk with more room (-o), or limit the recording (--max-size)."
         )?;
     }
@@ -402,6 +402,19 @@ mod tests {
             Some("LOST: CPU 1 (throttled): 1 sample; all events were counted.")
         );
         assert!(notes.counted_all());
+    }
+
+    #[test]
+    fn a_cut_recording_names_the_reason_without_nested_brackets() {
+        let notes = Notes {
+            cut: Some("File too large (os error 27)".to_owned()),
+            ..Notes::default()
+        };
+        let text = warning(&notes);
+        assert!(
+            text.contains("the file could not grow: File too large (os error 27). All before"),
+            "{text}"
+        );
     }
 
     #[test]

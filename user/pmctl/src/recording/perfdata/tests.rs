@@ -439,7 +439,10 @@ fn a_disk_without_room_for_the_end_leaves_an_unfinished_recording() {
         .expect("the end does not fit");
     assert!(is_full(&error));
     let message = error.to_string();
-    assert!(message.contains("but 70 samples, "), "{message}");
+    assert!(
+        message.contains("but it has 70 samples (4 KiB), which `pmctl report` reads: it looks"),
+        "{message}"
+    );
     let recording = read(disk.file.into_inner()).expect("it is readable");
     assert!(recording.is_unfinished);
     assert_eq!(recording.samples().count(), 70);

@@ -128,8 +128,8 @@ impl fmt::Display for NoRoomForEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}\nThe file has no room for its end, with the names of functions, but {}, {} KiB: `pmctl report` reads them, \
-             and looks the names up. Make room, give another file (-o), or limit the recording (--max-size).",
+            "{}\nThe file has no room for its end, with the names of functions, but it has {} ({} KiB), which `pmctl report` \
+             reads: it looks the names up. Make room, give another file (-o), or limit the recording (--max-size).",
             self.reason,
             count(self.written.samples, "sample"),
             thousands(self.written.size.div_ceil(1024))
