@@ -36,6 +36,14 @@ pub(super) struct RecordingSummary {
     pub(super) cuts: Cuts,
 }
 
+impl RecordingSummary {
+    /// Says how many samples were written, and to which file.
+    pub(super) fn result(&self) -> String {
+        let samples = count(self.samples, self.sample_name);
+        format!("wrote {samples} to {}", self.name)
+    }
+}
+
 /// Prints what was written, what is missing, and the command that shows it.
 pub(super) fn summarize(
     options: &CommonOptions,
@@ -48,9 +56,8 @@ pub(super) fn summarize(
     }
     write!(
         output,
-        "pmctl: wrote {} to {} in {:.2} s on {}, {} KiB",
-        count(summary.samples, summary.sample_name),
-        summary.name,
+        "pmctl: {} in {:.2} s on {}, {} KiB",
+        summary.result(),
         summary.elapsed.as_secs_f64(),
         count(summary.cpus, "CPU"),
         thousands(summary.size.div_ceil(1024)),
@@ -156,6 +163,25 @@ mod tests {
         let names_rates = |period| advice_for_rare_event(period).contains("(-F) or a period (-c)");
         assert!(names_rates(None));
         assert!(!names_rates(Some(10_007)));
+    }
+
+    #[test]
+    fn the_result_names_the_kind_of_samples() {
+        let summary = RecordingSummary {
+            name: "perf.data.1".to_owned(),
+            samples: 72,
+            sample_name: "precise sample",
+            size: 4096,
+            others: 0,
+            has_left_program: false,
+            elapsed: Duration::ZERO,
+            delay: None,
+            cpus: 1,
+            period: None,
+            is_only_file: false,
+            cuts: Cuts::default(),
+        };
+        assert_eq!(summary.result(), "wrote 72 precise samples to perf.data.1");
     }
 
     #[test]

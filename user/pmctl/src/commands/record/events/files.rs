@@ -25,7 +25,6 @@ use crate::recording::perfdata::{self, Event, Finished, Host, Loss, Notes};
 use crate::system::files::private_options;
 use crate::system::screen::Colors;
 use crate::system::stdio::complain;
-use crate::system::text::count;
 
 /// The message for a program that must not be sampled, so that the events stopped at its exec.
 const LEFT_PROGRAM_REASON: &str = "the command executed a program that has more rights than its caller (setuid, setgid, \
@@ -154,11 +153,7 @@ impl<'a> Files<'a> {
             return ControlFlow::Break(());
         }
         self.has_losses |= !notes.is_whole();
-        complain(format_args!(
-            "wrote {} to {}",
-            count(written.samples, "sample"),
-            written.name
-        ));
+        complain(written.result());
         // A warning that can't be printed is no reason to fail: the exit code and the file tell the same.
         let mut output = anstream::stderr().lock();
         let _ = perfdata::warn_of_losses(&notes, Colors::new(true), &mut output);
