@@ -29,6 +29,7 @@ pub(super) fn common_events(
         .map(|(_, recording)| &recording.events[..])
         .collect();
     let mut common = matching_events(&events);
+    let taken: Vec<String> = common.iter().map(|event| event.name.clone()).collect();
     common.retain(|event| {
         let mut names = event.indices.iter().zip(&events);
         wanted.is_none_or(|wanted| {
@@ -37,6 +38,14 @@ pub(super) fn common_events(
     });
     if !common.is_empty() {
         return Ok(common);
+    }
+    if let (Some(wanted), false) = (wanted, taken.is_empty()) {
+        return Err(Usage(format!(
+            "-e: the event `{}` is not in all recordings; it takes `{}`.",
+            printable(wanted),
+            printable(&taken.join("`, `"))
+        ))
+        .into());
     }
     let lists = recordings.iter().map(|(file, recording)| {
         let names: Vec<&str> = comparable(&recording.events)
@@ -208,6 +217,31 @@ mod tests {
             let common = common_events(&recordings, Some(wanted));
             assert_eq!(common.is_ok(), is_common, "{wanted}");
         }
+    }
+
+    #[test]
+    fn a_refusal_of_an_event_lists_those_that_can_be_asked_for() {
+        let message = |names: [&[&str]; 2]| {
+            let recordings = names.map(|names| {
+                let events = events(names);
+                let recording = Recording {
+                    events,
+                    ..Recording::default()
+                };
+                (PathBuf::from("a.data"), recording)
+            });
+            let refused = common_events(&recordings, Some("slots"));
+            refused.expect_err("no recording has it").to_string()
+        };
+        assert_eq!(
+            message([&["cycles:P", "branches", "slots"], &["branches", "cycles"]]),
+            "-e: the event `slots` is not in all recordings; it takes `cycles`, `branches`."
+        );
+        let message = message([&["cycles"], &["branches"]]);
+        assert!(
+            message.contains("a.data has `cycles`; a.data has `branches`"),
+            "{message}"
+        );
     }
 
     #[test]

@@ -54,7 +54,8 @@ fn precision_note(events: &[&Event]) -> Option<String> {
         names.collect::<Vec<_>>().join(" and ")
     };
     Some(format!(
-        "addresses are precise in {}, and some instructions late (skid) in {}, so rows of source lines (srcline) may differ.",
+        "addresses are precise in {}, and some instructions late (skid) in {}, so rows of source lines (srcline) and of short \
+         functions may differ.",
         list(&precise),
         list(&late)
     ))
@@ -236,7 +237,7 @@ mod tests {
             precision_note(&[&precise, &late, &precise]).as_deref(),
             Some(
                 "addresses are precise in A (cycles:P) and C (cycles:P), and some instructions late (skid) in B (cycles), \
-                 so rows of source lines (srcline) may differ."
+                 so rows of source lines (srcline) and of short functions may differ."
             )
         );
     }
