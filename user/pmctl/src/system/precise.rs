@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The precise samples that the processor takes itself (PEBS): their format, or the reason why there are none.
 
+use std::borrow::Cow;
+
 use perfmon::event::Builder;
 use perfmon::pmu::{Microarchitecture as Core, Vendor};
 use perfmon::{Cause, Device, Error, Event, Pmu};
 use perfmon_core::logic::pebs::PebsFormat;
 use raw_cpuid::CpuIdReader;
 
+use crate::system::hypervisor::Hypervisor;
 use crate::system::machine::{Leaves, Machine};
 use crate::system::text::count;
 
@@ -28,19 +31,29 @@ pub(crate) struct PreciseSamples {
     pub(crate) has_cycles: bool,
 }
 
-/// Returns the reason why a processor has no precise samples; `None` if CPUID does not tell, since the format is in a
+/// Returns the reason why a machine has no precise samples; `None` if CPUID does not tell, since the format is in a
 /// register that programs can't read.
-pub(crate) fn reason_for_none(cpuid: &Leaves, pmu: &Pmu) -> Option<&'static str> {
+pub(crate) fn reason_for_none(cpuid: &Leaves, pmu: &Pmu) -> Option<Cow<'static, str>> {
     /// In EDX and ECX of leaf 1: there is a DS area, to which samples are written, and it has addresses of 64 bits.
     const DS: u32 = 1 << 21;
     const DTES64: u32 = 1 << 2;
 
     if pmu.vendor() == Vendor::Amd {
-        return Some("PEBS is Intel's, and the driver has no precise samples of AMD's processors");
+        let reason = "PEBS is Intel's, and the driver has no precise samples of AMD's processors";
+        return Some(reason.into());
     }
     let leaf = cpuid.cpuid2(1, 0);
     if leaf.edx & DS == 0 || leaf.ecx & DTES64 == 0 {
-        return Some("CPUID reports no debug store (DS), which PEBS needs");
+        const NO_STORE: &str = "CPUID reports no debug store (DS), which PEBS needs";
+        let reason = match Hypervisor::find(cpuid) {
+            Some(hypervisor) => format!(
+                "{NO_STORE}; {} leaves it out of the virtual machine",
+                hypervisor.name
+            )
+            .into(),
+            None => NO_STORE.into(),
+        };
+        return Some(reason);
     }
     let is_too_old = matches!(
         pmu.microarchitecture(),
@@ -54,7 +67,8 @@ pub(crate) fn reason_for_none(cpuid: &Leaves, pmu: &Pmu) -> Option<&'static str>
             | Core::Bonnell
             | Core::Silvermont
     );
-    is_too_old.then_some("the driver needs PEBS of format 3, which came with Skylake and Goldmont")
+    is_too_old
+        .then(|| "the driver needs PEBS of format 3, which came with Skylake and Goldmont".into())
 }
 
 /// Returns whether KVM is loaded. While it can run virtual machines, the driver refuses precise samples.
@@ -189,6 +203,8 @@ mod tests {
         const INTEL: (u32, [u32; 4]) = (0, [0x16, 0x756e_6547, 0x6c65_746e, 0x4965_6e69]);
         const AMD: (u32, [u32; 4]) = (0, [0x10, 0x6874_7541, 0x444d_4163, 0x6974_6e65]);
         const STORE: [u32; 2] = [1 << 2, 1 << 21];
+        /// In ECX: this is a virtual machine.
+        const HYPERVISOR: u32 = 1 << 31;
         let reason = |vendor, version, [ecx, edx]: [u32; 2]| {
             let cpuid = Leaves::recorded(&[vendor, (1, [version, 0, ecx, edx])]);
             reason_for_none(&cpuid, &Pmu::from_cpuid(&cpuid))
@@ -198,6 +214,12 @@ mod tests {
         for (vendor, version, store, expected) in [
             (INTEL, skylake, [0, 1 << 21], "no debug store"),
             (INTEL, skylake, [1 << 2, 0], "no debug store"),
+            (
+                INTEL,
+                skylake,
+                [HYPERVISOR, 0],
+                "; an unknown hypervisor leaves it out",
+            ),
             (INTEL, haswell, STORE, "came with Skylake"),
             (AMD, 0x00a6_0f12, STORE, "AMD's processors"),
         ] {

@@ -607,7 +607,7 @@ fn check_precise(facts: &CheckedFacts<'_>) -> Finding {
         return Finding::unknown("not possible without a PMU");
     }
     if let Some(reason) = precise::reason_for_none(facts.machine.cpuid(), pmu) {
-        return not_possible(reason);
+        return not_possible(&reason);
     }
     if matches!(trials.event, Trial::NotTried) {
         return Finding::unknown(NOT_TRIED);
