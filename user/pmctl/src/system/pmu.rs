@@ -35,9 +35,16 @@ pub(crate) fn architecture(capabilities: Capabilities) -> String {
 
 /// Returns the reason why the driver does not use all general counters; `None` if it can use all.
 pub(crate) fn unused_counters_reason(pmu: &Pmu) -> Option<&'static str> {
-    pmu.processor()
-        .is_counter_taken_for_tsx()
-        .then_some("PMC3 and up are not used: TSX's microcode needs PMC3")
+    /// The number of general counters with registers that the kernel can reserve.
+    const RESERVABLE: u8 = 8;
+
+    if pmu.processor().is_counter_taken_for_tsx() {
+        return Some("PMC3 and up are not used: TSX's microcode needs PMC3");
+    }
+    let capabilities = pmu.capabilities().ok()?;
+    let has_further =
+        capabilities.architecture == Architecture::Intel && capabilities.all_general > RESERVABLE;
+    has_further.then_some("PMC8 and up are not used: Linux can't reserve their registers")
 }
 
 /// Returns a warning about events that QEMU's emulation accepts and does not count, so that their counts stay 0.
@@ -88,5 +95,36 @@ pub(crate) mod testing {
             (0xa, [0x0730_0804, 1 << 4, 0, 0x603]),
         ];
         Pmu::from_cpuid(&Leaves::recorded(&leaves))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::machine::Leaves;
+    use raw_cpuid::CpuIdResult;
+
+    #[test]
+    fn counters_beyond_the_eighth_are_not_used() {
+        let reason = |general: u32| {
+            let mut leaves = Leaves::recorded(&[
+                (0, [0x23, 0x756e_6547, 0x6c65_746e, 0x4965_6e69]),
+                (0xa, [0x0730_0806, 0, 0, 0x603]),
+                (0x23, [0b11, 0, 0, 0]),
+            ]);
+            let counters = CpuIdResult {
+                eax: general,
+                ebx: 0b111,
+                ecx: 0,
+                edx: 0,
+            };
+            if let Leaves::Recorded(leaves) = &mut leaves {
+                leaves.insert((0x23, 1), counters);
+            }
+            unused_counters_reason(&Pmu::from_cpuid(&leaves))
+        };
+        assert_eq!(reason(0xff), None);
+        let reason = reason(0x3ff).unwrap_or_default();
+        assert!(reason.starts_with("PMC8 and up are not used"), "{reason}");
     }
 }
