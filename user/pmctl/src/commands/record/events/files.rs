@@ -57,8 +57,8 @@ pub(super) struct Files<'a> {
     finished: VecDeque<PathBuf>,
     /// A finished file lacks samples.
     has_losses: bool,
-    /// The file that could not grow, after which no other one was begun.
-    cut_file: Option<(Notes, RecordingSummary)>,
+    /// The file that could not grow, after which no other one was begun; an error if it has no end.
+    cut_file: Option<Result<(Notes, RecordingSummary)>>,
 }
 
 impl<'a> Files<'a> {
@@ -128,8 +128,34 @@ impl<'a> Files<'a> {
             .with_context(|| self.write_error())
     }
 
-    /// Ends the file, and begins the next one. Breaks if the file could not grow: the recording ends with it.
+    /// Ends the file, and begins the next one. Breaks if one of them could not grow: the recording ends with it.
     pub(super) fn switch_file(
+        &mut self,
+        stream: &mut RingStream,
+        samplers: &mut Samplers,
+        maps: &mut Maps,
+    ) -> Result<ControlFlow<()>> {
+        let switched = self.end_and_begin(stream, samplers, maps);
+        self.break_if_full(switched)
+    }
+
+    /// Breaks in place of an error, if that means that a file could not grow, and leaves the error to
+    /// [`Self::end_last_file`]: the command still runs, and has to be waited for.
+    fn break_if_full(&mut self, switched: Result<ControlFlow<()>>) -> Result<ControlFlow<()>> {
+        let is_full = |error: &anyhow::Error| {
+            let error = error.downcast_ref::<io::Error>();
+            error.is_some_and(perfdata::is_full)
+        };
+        match switched {
+            Err(error) if is_full(&error) => {
+                self.cut_file = Some(Err(error));
+                Ok(ControlFlow::Break(()))
+            }
+            result => result,
+        }
+    }
+
+    fn end_and_begin(
         &mut self,
         stream: &mut RingStream,
         samplers: &mut Samplers,
@@ -149,7 +175,7 @@ impl<'a> Files<'a> {
     /// report to [`Self::end_last_file`].
     fn note_switch(&mut self, notes: Notes, written: RecordingSummary) -> ControlFlow<()> {
         if notes.cut.is_some() {
-            self.cut_file = Some((notes, written));
+            self.cut_file = Some(Ok((notes, written)));
             return ControlFlow::Break(());
         }
         self.has_losses |= !notes.is_whole();
@@ -175,7 +201,7 @@ impl<'a> Files<'a> {
         maps: &mut Maps,
     ) -> Result<bool> {
         let (notes, written) = match self.cut_file.take() {
-            Some(file) => file,
+            Some(file) => file?,
             None => self.close_file(stream, samplers, maps)?,
         };
         // A summary that can't be printed is no reason to fail: the recording is complete.
@@ -351,6 +377,8 @@ fn add_time_to_name(path: &Path, file: &File) -> io::Result<PathBuf> {
 mod tests {
     use std::ffi::OsString;
 
+    use nix::libc;
+
     use super::*;
     use crate::args::{Cli, Command, Recorder};
     use crate::commands::record::destination::Sink;
@@ -419,9 +447,26 @@ mod tests {
         assert!(files.note_switch(Notes::default(), written()).is_continue());
         assert!(files.cut_file.is_none());
         assert!(files.note_switch(cut.clone(), written()).is_break());
-        let (notes, _) = files.cut_file.take().expect("the summary is of this file");
+        let cut_file = files.cut_file.take().expect("the summary is of it");
+        let (notes, _) = cut_file.expect("it has an end");
         assert_eq!(notes, cut);
         assert!(!files.are_whole(&notes));
+    }
+
+    #[test]
+    fn a_file_without_room_for_its_end_ends_the_recording() {
+        let options = options("pmctl record --switch-output=200K true");
+        let mut files = files(&options);
+        let failed = |error: i32| {
+            let error = io::Error::from_raw_os_error(error);
+            Err(error).context("can't write perf.data")
+        };
+        let is_break = |result: Result<ControlFlow<()>>| result.map(|flow| flow.is_break());
+        let other = files.break_if_full(failed(libc::EIO));
+        assert!(other.is_err() && files.cut_file.is_none());
+        let full = files.break_if_full(failed(libc::ENOSPC));
+        assert!(is_break(full).is_ok_and(|is_break| is_break));
+        assert!(files.cut_file.is_some_and(|file| file.is_err()));
     }
 
     #[test]
