@@ -162,7 +162,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l no-buffering
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l emulated -d 'Sample instructions by default, since cycles of an emulated machine say nothing: `pmctl vm` adds this option'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s i -l input -d 'Read the recording in FILE; - is standard input' -r -F
-complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s s -l sort -d 'Group samples by these keys, separated by commas' -r -f -a "comm\t''
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s s -l sort -d 'Group samples by these keys, separated by commas; `overhead` and `samples` are always shown, and may be named' -r -f -a "comm\t''
 pid\t''
 tid\t''
 dso\t''
@@ -200,7 +200,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s C -l cpu -d 'Sample 
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s p -l pid -d 'Sample these processes, separated by commas, and the children that they start' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s t -l tid -d 'Sample these threads, separated by commas, and what they start' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s d -l delay -d 'Show a table every SECS seconds' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s s -l sort -d 'Group samples by these keys, separated by commas' -r -f -a "comm\t''
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s s -l sort -d 'Group samples by these keys, separated by commas; `overhead` and `samples` are always shown, and may be named' -r -f -a "comm\t''
 pid\t''
 tid\t''
 dso\t''
