@@ -25,7 +25,9 @@ impl timer::Tick for Watch {
     fn tick(here: ThisCpu<'_>) -> Option<NonZeroU64> {
         let (percpu, pmu) = (here.percpu(), here.pmu());
         percpu.budget.refill(&pmu.limits, wake_cycles());
-        if percpu.watch.resumes_sampling(&pmu.limits, timestamp()) {
+        let is_idle = percpu.running_counters() == 0;
+        // If no counter is running, no later tick ends the suspension.
+        if percpu.watch.resumes_sampling(&pmu.limits, timestamp()) || is_idle {
             end_suspension(here, pmu);
             event_sample::end_suspension(here, pmu);
         }
@@ -35,7 +37,7 @@ impl timer::Tick for Watch {
             pmu.yield_to_guests(here);
         }
         let active = percpu.active_mask.get();
-        if percpu.running_counters() == 0 {
+        if is_idle {
             let next = NonZeroU64::new(values::slow_timer_period(percpu));
             percpu
                 .watch

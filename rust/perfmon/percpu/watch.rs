@@ -12,7 +12,7 @@ pub(crate) struct WatchState {
     /// The timer's mode while it runs: [`TICKING`] or [`SLOW`]. Otherwise 0.
     pub(crate) running: Word,
     /// The time of the last tick, or at which the timer was started, in cycles of the time-stamp counter.
-    pub(crate) last_tick: Word,
+    last_tick: Word,
     /// Not 0 if the last tick was late, and sampling stays suspended until the next one.
     prolonged: Word,
     /// The counters that had overflowed at the last tick.
@@ -27,6 +27,14 @@ pub(crate) const TICKING: u64 = 1;
 pub(crate) const SLOW: u64 = 2;
 
 impl WatchState {
+    /// Notes that the timer is started with the mode [`TICKING`] at the time `now`.
+    pub(crate) fn start(&self, now: u64) {
+        self.running.set(TICKING);
+        self.last_tick.set(now);
+        self.prolonged.set(0);
+        self.overflowed.set(0);
+    }
+
     /// Returns whether sampling that is suspended resumes at a tick at the time `now`. If the tick is late, sampling
     /// resumes at the next one: the interrupts of samples may have kept the tick off, and would do so again.
     pub(crate) fn resumes_sampling(&self, limits: &Limits, now: u64) -> bool {

@@ -53,9 +53,7 @@ impl Pmu {
     fn start_watching(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
         percpu.budget.start(&self.limits);
-        percpu.watch.overflowed.set(0);
-        percpu.watch.running.set(TICKING);
-        percpu.watch.last_tick.set(timestamp());
+        percpu.watch.start(timestamp());
         timer::start(here, timer::period_ns());
     }
 
