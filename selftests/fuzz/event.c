@@ -7,7 +7,7 @@
  *     fuzz_event [--seed S] [--calls N] [--seconds N] [--threads N]
  *
  * Each of the N processes has its own events. At a difference, prints the shortest sequence of
- * steps that leads to it, and both results.
+ * steps that leads to it, and both results. PRECISE is the format of the CPU's precise samples.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -43,7 +43,7 @@ static const char *const action_names[ACTIONS] = {
 	"tail", "drain", "loop", "fork", "helper", "move", "enter",
 };
 
-static void random_step(struct fuzz_step *s, struct rng *r)
+static void random_step(struct fuzz_step *s, struct rng *r, bool precise)
 {
 	/* The frequent actions are cheap. */
 	static const enum fuzz_action actions[] = {
@@ -63,7 +63,7 @@ static void random_step(struct fuzz_step *s, struct rng *r)
 	s->other = rng_below(r, MODEL_EVENTS);
 	s->value = rng_below(r, 1ULL << 40);
 	if (s->action == OPEN)
-		s->a = random_attr(r);
+		s->a = random_attr(r, precise);
 	else if (s->action == PERIOD)
 		s->a.words[0] = rng_once_in(r, 8) ? rng_below(r, 2) << 63 : random_period(r);
 }
@@ -135,7 +135,7 @@ static bool run_sequences(struct event_fuzz *f, unsigned int process)
 		seed = options.seed + sequence++ * options.threads + process;
 		rng = rng_seed(seed);
 		for (i = 0; i < SEQUENCE; i++)
-			random_step(&steps[i], &rng);
+			random_step(&steps[i], &rng, f->model.precise);
 		differed = run_steps(f, steps, SEQUENCE);
 		if (differed) {
 			report(f, steps, differed, seed);
@@ -178,6 +178,7 @@ static int run_process(struct event_fuzz_counts *counts, unsigned int process)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (event_fuzz_begin(&f, counts, process, MAX_RATE))
 		return EXIT_FAILURE;
+	f.model.precise = env_number("PRECISE", 0);
 	same = run_sequences(&f, process);
 	event_fuzz_end(&f);
 	fflush(stdout);

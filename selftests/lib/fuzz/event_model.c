@@ -60,11 +60,41 @@ static bool is_clock(const struct perf_event_attr *a)
 	       a->clockid == CLOCK_MONOTONIC_RAW;
 }
 
+static bool counts_cycles(const struct perf_event_attr *a)
+{
+	return a->type == PERF_TYPE_HARDWARE && (__u32)a->config == PERF_COUNT_HW_CPU_CYCLES;
+}
+
+static bool counts_instructions(const struct perf_event_attr *a)
+{
+	return a->type == PERF_TYPE_RAW ||
+	       (a->type == PERF_TYPE_HARDWARE && (__u32)a->config == PERF_COUNT_HW_INSTRUCTIONS);
+}
+
+/* Returns whether precise samples can have this period. A frequency may be any. */
+static bool is_precise_period(const struct perf_event_attr *a, __u64 period)
+{
+	return a->freq || (period >= (a->exclude_kernel ? 2 : 256) && period < 1ULL << 31);
+}
+
+/* Returns whether the processor can take the samples. The only raw event is that of instructions. */
+static bool can_be_precise(const struct event_model *m, const struct perf_event_attr *a)
+{
+	const __u64 missing = PERF_SAMPLE_ADDR | PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT |
+			      PERF_SAMPLE_TRANSACTION | (m->precise == 3 ? 0 : PERF_SAMPLE_REGS_INTR);
+
+	if (!m->precise || a->sample_type & missing || !is_precise_period(a, a->sample_period))
+		return false;
+	if (a->precise_ip == 3)
+		return m->precise > 3 && counts_instructions(a);
+	return m->precise > 3 || !counts_cycles(a);
+}
+
 /*
  * Returns whether only perf supports the attributes. Branch stacks belong here because the
  * fuzzer asks for them with call stack mode only.
  */
-static bool is_unsupported(const union model_attr *u)
+static bool is_unsupported(const struct event_model *m, const union model_attr *u)
 {
 	const struct perf_event_attr *a = &u->attr;
 	const __u64 parts = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
@@ -77,7 +107,7 @@ static bool is_unsupported(const union model_attr *u)
 			    PERF_SAMPLE_REGS_INTR | PERF_SAMPLE_WEIGHT_STRUCT |
 			    PERF_SAMPLE_CGROUP;
 
-	if (a->precise_ip || a->exclude_host || a->aux_output || a->sigtrap ||
+	if ((a->precise_ip && !can_be_precise(m, a)) || a->exclude_host || a->aux_output || a->sigtrap ||
 	    u->words[ATTR_AUX] || u->words[ATTR_CONFIG2] || u->words[ATTR_CONFIG3] ||
 	    u->words[ATTR_CONFIG4])
 		return true;
@@ -135,7 +165,7 @@ int model_attr(const struct event_model *m, const union model_attr *attr)
 	a = attr_as_module_reads(attr);
 	if (is_invalid(&a))
 		return -EINVAL;
-	if (is_unsupported(&a))
+	if (is_unsupported(m, &a))
 		return -EOPNOTSUPP;
 	if (is_too_deep(&a.attr))
 		return -EOVERFLOW;
@@ -149,7 +179,7 @@ bool model_attr_may_be(const struct event_model *m, const union model_attr *attr
 
 	switch (answer) {
 	case -EOPNOTSUPP:
-		return is_unsupported(&a);
+		return is_unsupported(m, &a);
 	case -EOVERFLOW:
 		return is_too_deep(&a.attr);
 	case -EINVAL:
@@ -188,12 +218,15 @@ static int target_of(const struct model_open *o)
 	return o->cgroup ? -1 - o->cgroup : o->pid;
 }
 
-/* Returns whether an event of a cgroup can't have the attributes. Its records need a CPU. */
+/*
+ * Returns whether an event of a cgroup can't have the attributes. Its records need a CPU, and its
+ * samples are taken by interrupts.
+ */
 static bool is_not_for_cgroup(const struct model_open *o)
 {
 	const struct perf_event_attr *a = &o->a.attr;
 
-	return a->exclusive || (o->cpu < 0 && (a->sample_period || a->comm || a->task ||
+	return a->exclusive || a->precise_ip || (o->cpu < 0 && (a->sample_period || a->comm || a->task ||
 					       a->context_switch || a->cgroup || a->mmap ||
 					       a->mmap2 || a->mmap_data));
 }
@@ -264,8 +297,10 @@ int model_open(struct event_model *m, int i, const struct model_open *o)
 
 bool model_may_be_busy(const struct model_open *o, unsigned int open_events, unsigned int exclusive)
 {
-	/* Each processor has two general counters at least. */
-	return open_events >= 2 || exclusive || (o->a.attr.exclusive && open_events);
+	/* Each processor has two general counters at least, and one that can have level 3. */
+	const unsigned int counters = o->a.attr.precise_ip == 3 ? 1 : 2;
+
+	return open_events >= counters || exclusive || (o->a.attr.exclusive && open_events);
 }
 
 void model_task_ends(struct event_model *m, int pid)
@@ -379,6 +414,8 @@ int model_period(struct event_model *m, int i, __u64 period)
 	if (!e->a.attr.sample_period || !period || period >> 63 ||
 	    (e->a.attr.freq && m->max_rate && period > m->max_rate))
 		return -EINVAL;
+	if (e->a.attr.precise_ip && !is_precise_period(&e->a.attr, period))
+		return -EOPNOTSUPP;
 	e->a.attr.sample_period = period;
 	return 0;
 }

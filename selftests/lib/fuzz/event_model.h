@@ -54,6 +54,7 @@ struct event_model {
 	struct model_event event[MODEL_EVENTS];
 	int cpus;		/* one more than the highest CPU number */
 	__u64 max_rate;		/* perf_event_max_sample_rate; 0: no limit */
+	int precise;		/* the format of precise samples; 0: the CPU has none */
 };
 
 /* The arguments of an open. */

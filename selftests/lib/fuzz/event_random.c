@@ -102,7 +102,22 @@ static void spoil(union model_attr *a, struct rng *r)
 	}
 }
 
-union model_attr random_attr(struct rng *r)
+/* Asks for precise samples, rarely of parts that they can't have. */
+static void make_precise(struct perf_event_attr *a, struct rng *r)
+{
+	const __u64 missing = PERF_SAMPLE_ADDR | PERF_SAMPLE_WEIGHT | PERF_SAMPLE_TRANSACTION |
+			      PERF_SAMPLE_REGS_INTR;
+
+	a->precise_ip = 1 + rng_below(r, 3);
+	if (!rng_once_in(r, 8))
+		a->sample_type &= ~missing;
+	/* Without these parts, one interrupt serves many samples. */
+	if (rng_once_in(r, 2))
+		a->sample_type &= PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
+				  PERF_SAMPLE_TIME | PERF_SAMPLE_PERIOD;
+}
+
+union model_attr random_attr(struct rng *r, bool precise)
 {
 	union model_attr a = { .attr = {
 		.type = PERF_TYPE_HARDWARE,
@@ -121,6 +136,8 @@ union model_attr random_attr(struct rng *r)
 	a.attr.read_format = rng_once_in(r, 2) ? rng_below(r, PERF_FORMAT_MAX) : 0;
 	if (!rng_once_in(r, 4))
 		set_records(&a.attr, r);
+	if (precise && rng_once_in(r, 2))
+		make_precise(&a.attr, r);
 	if (rng_once_in(r, 4)) {
 		for (i = 1 + rng_below(r, 2); i; i--)
 			spoil(&a, r);

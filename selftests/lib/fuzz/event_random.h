@@ -11,6 +11,7 @@
 /* Returns a period, rarely a short one. */
 __u64 random_period(struct rng *r);
 
-union model_attr random_attr(struct rng *r);
+/* Returns attributes, of which some ask for precise samples if @precise is set. */
+union model_attr random_attr(struct rng *r, bool precise);
 
 #endif
