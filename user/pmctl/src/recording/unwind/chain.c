@@ -45,7 +45,9 @@ static void on_trap(int number, siginfo_t *info, void *context)
 void first(void);
 __asm__(".text\n.globl first\n.type first, @function\n"
 	"before: .cfi_startproc\n.cfi_undefined rip\nnop\n.cfi_endproc\n"
-	"first: .cfi_startproc\nud2\nret\n.cfi_endproc\n.size first, .-first\n");
+	"first: .cfi_startproc\nud2\nret\n.cfi_endproc\n.size first, .-first\n"
+	".globl jump\n.type jump, @function\n"
+	"jump: .cfi_startproc\njmp first\n.cfi_endproc\n.size jump, .-jump\n");
 
 static ALONE long leaf(long n)
 {

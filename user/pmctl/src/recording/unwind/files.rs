@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::cuts::CutReason;
-use super::tables::{UnwindTables, with_file};
+use super::tables::{Code, UnwindTables, with_file};
 use crate::recording::address_spaces::{self as mapped, AddressSpaces};
 use crate::recording::perfdata::Recording;
 use crate::recording::perfdata::VDSO;
@@ -97,11 +97,15 @@ pub(super) fn read_tables(
     let tables = if path == Path::new(VDSO) {
         own_vdso().and_then(|bytes| {
             let file = object::File::parse(&*bytes).ok()?;
-            Some(UnwindTables::read(Elf::of(&file), None, &file))
+            Some(UnwindTables::read(
+                Elf::of(&file),
+                Code::Bytes(bytes.clone()),
+                &file,
+            ))
         })
     } else {
         with_file(&path, |file| {
-            UnwindTables::read(Elf::of(file), Some(path.clone()), file)
+            UnwindTables::read(Elf::of(file), Code::File(path.clone()), file)
         })
     };
     tables.ok_or_else(|| CutReason::Missing(name.to_owned()))

@@ -17,6 +17,7 @@ mod tests;
 use std::mem;
 
 use ahash::AHashMap;
+use iced_x86::Instruction;
 
 use cuts::CutReason;
 pub(crate) use cuts::Cuts;
@@ -51,6 +52,8 @@ pub(crate) struct Unwinder {
     files: FileTables,
     /// The steps so far, by the file's number and the offset.
     steps: AHashMap<(u32, u64), Result<Step, CutReason>>,
+    /// The sampled instructions so far, by the file's number and the offset.
+    instructions: AHashMap<(u32, u64), Instruction>,
     cuts: Cuts,
 }
 
@@ -61,6 +64,7 @@ impl Default for Unwinder {
             debug_files: DebugFiles::of_user(),
             files: FileTables::new(),
             steps: AHashMap::new(),
+            instructions: AHashMap::new(),
             cuts: Cuts::default(),
         }
     }

@@ -2,10 +2,12 @@
 //! Call chains of precise samples. Their registers are those after the sampled instruction, or some instructions later, so
 //! they belong to another function if the instruction is a call, a return or a jump.
 
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
+
 use super::{Unwinder, UnwoundProcess, tables_at};
 
 /// The largest number of bytes of an instruction (Intel SDM, volume 2A, section 2.3.11).
-const MAX_INSTRUCTION_BYTES: u64 = 15;
+pub(super) const MAX_INSTRUCTION_BYTES: usize = 15;
 
 /// A position in a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,22 +29,65 @@ impl Unwinder {
         let [current, callers @ ..] = chain else {
             return 0;
         };
-        let sampled_position = self.position(process, ip);
-        let position = self.position(process, *current);
-        if sampled_position.map(|at| at.function) == position.map(|at| at.function) {
+        let caller = callers.first().copied();
+        let instruction = self.instruction(process, ip);
+        let is_branch = instruction.op0_kind() == OpKind::NearBranch64;
+        match instruction.mnemonic() {
+            Mnemonic::Call => {
+                let call = ip..instruction.next_ip();
+                if caller.is_some_and(|caller| call.contains(&caller)) {
+                    return 2;
+                }
+            }
+            Mnemonic::Ret => {
+                self.make_caller(process, current);
+                return 0;
+            }
+            Mnemonic::Jmp => return 1,
+            _ if is_branch => return 1,
+            _ => {}
+        }
+        // The registers may be those some instructions later, and the instruction may be unknown.
+        let [sampled, position, caller] = [Some(ip), Some(*current), caller]
+            .map(|address| address.and_then(|address| self.position(process, address)));
+        let is_in_sampled_function =
+            |other: Option<Position>| other.map(|at| at.function) == sampled.map(|at| at.function);
+        if is_in_sampled_function(position) {
             return 1;
         }
-        let is_sampled_call = |call: &u64| (ip..ip + MAX_INSTRUCTION_BYTES).contains(call);
-        if callers.first().is_some_and(is_sampled_call) {
+        if caller.is_some() && is_in_sampled_function(caller) {
+            // The function has called another one.
             return 2;
         }
-        // A jump leads to the beginning of a function, and a return does not.
+        // A jump to a function leads to its beginning, and a return does not.
         if position.is_some_and(|at| at.is_at_start) {
             return 1;
         }
-        // As that of each caller, the address is the one of the call.
-        *current = current.saturating_sub(1);
+        self.make_caller(process, current);
         0
+    }
+
+    /// Makes an address, to which a function has returned, that of the call, as it is for all callers.
+    fn make_caller(&mut self, process: UnwoundProcess<'_>, address: &mut u64) {
+        let step = self.step(process, *address);
+        // The code that returns from a signal handler has not called it.
+        if !step.is_ok_and(|(step, _)| step.is_signal) {
+            *address = address.saturating_sub(1);
+        }
+    }
+
+    /// Returns the instruction at an address; an invalid one if the code is not known.
+    fn instruction(&mut self, process: UnwoundProcess<'_>, ip: u64) -> Instruction {
+        let Ok((at, tables)) = tables_at(&mut self.files, process, ip) else {
+            return Instruction::default();
+        };
+        let key = (at.file.number(), at.offset);
+        let mut instruction = *self.instructions.entry(key).or_insert_with(|| {
+            let code = tables.code(at.offset);
+            Decoder::new(64, &code, DecoderOptions::NONE).decode()
+        });
+        instruction.set_ip(ip);
+        instruction
     }
 
     /// Returns the position of an address in its function; `None` if there are no tables for it.

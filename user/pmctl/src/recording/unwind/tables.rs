@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use gimli::{
@@ -11,6 +12,7 @@ use gimli::{
 };
 use object::{Object, ObjectSection, ReadCache, ReadRef};
 
+use super::precise::MAX_INSTRUCTION_BYTES;
 use super::step::{Expressions, Step};
 use crate::recording::symbols::{DebugFiles, Elf, content};
 use crate::system::files::open;
@@ -27,8 +29,15 @@ pub(super) struct UnwindTables {
     context: UnwindContext<usize>,
     /// Addresses of the linker's stubs (PLT), through which functions of other files are called.
     stubs: Vec<Range<u64>>,
+    code: Code,
     /// The path of the file; `None` after its debug file was looked for, which may have tables for more functions.
     path: Option<PathBuf>,
+}
+
+/// A program or library, or its bytes if it is no file.
+pub(super) enum Code {
+    File(PathBuf),
+    Bytes(Vec<u8>),
 }
 
 /// A section with unwind tables.
@@ -56,10 +65,10 @@ enum TableIndex {
 }
 
 impl UnwindTables {
-    /// Reads the tables of a file. `path` is where to look for its debug file.
+    /// Reads the tables of a file.
     pub(super) fn read<'a, R: ReadRef<'a>>(
         elf: Elf,
-        path: Option<PathBuf>,
+        code: Code,
         file: &object::File<'a, R>,
     ) -> Self {
         let eh_frame = TableSection::eh_frame(file);
@@ -74,7 +83,11 @@ impl UnwindTables {
             stubs: stubs.collect(),
             sections: eh_frame.into_iter().chain(debug_frame).collect(),
             context: UnwindContext::new(),
-            path,
+            path: match &code {
+                Code::File(path) => Some(path.clone()),
+                Code::Bytes(_) => None,
+            },
+            code,
         }
     }
 
@@ -98,6 +111,23 @@ impl UnwindTables {
         });
         self.sections.extend(debug_sections?);
         self.step_from(next, address)
+    }
+
+    /// Returns the bytes of the instruction at an offset in the file, and some of the next ones; nothing if they can't be read.
+    pub(super) fn code(&self, offset: u64) -> Vec<u8> {
+        match &self.code {
+            Code::File(path) => {
+                let mut bytes = vec![0; MAX_INSTRUCTION_BYTES];
+                let length = open(path).and_then(|file| file.read_at(&mut bytes, offset));
+                bytes.truncate(length.unwrap_or(0));
+                bytes
+            }
+            Code::Bytes(bytes) => {
+                let start = usize::try_from(offset).unwrap_or(usize::MAX);
+                let rest = bytes.get(start..).unwrap_or_default();
+                rest.iter().take(MAX_INSTRUCTION_BYTES).copied().collect()
+            }
+        }
     }
 
     /// Returns the first address of the function at an offset in the file, and the offset's address.

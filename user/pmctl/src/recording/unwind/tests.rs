@@ -228,11 +228,12 @@ fn a_precise_sample_has_the_callers_of_its_instruction() {
         first_functions(&state, next_instruction - 1),
         ["leaf", "on_signal", "libc"]
     );
-    // The function has returned, so the registers are the caller's.
+    // UD2 has 2 bytes, and RET comes after it: the registers are the caller's.
     assert_eq!(
-        first_functions(&state, middle),
-        ["middle", "leaf", "on_signal"]
+        first_functions(&state, state.address_of("first") + 2),
+        ["first", "leaf", "on_signal"]
     );
+    // The address of a call in a chain is that of its last byte. The instruction has 5.
     let mut call = 0;
     each_sample(&state.recording(), |named, names| {
         call = names.chain(named).nth(1).map_or(0, |frame| frame.address);
@@ -240,10 +241,18 @@ fn a_precise_sample_has_the_callers_of_its_instruction() {
     })
     .expect("nothing fails");
     assert_eq!(
-        first_functions(&state, call - 2),
+        first_functions(&state, call - 4),
         ["on_signal", "libc", "first"]
     );
-    // A jump to the first instruction of another function.
+    assert_eq!(
+        first_functions(&state, state.address_of("jump")),
+        ["jump", "on_signal", "libc"]
+    );
+    // Some instructions later than another instruction, there was a return, or a jump.
+    assert_eq!(
+        first_functions(&state, middle),
+        ["middle", "leaf", "on_signal"]
+    );
     state.user_stack.registers[8] = leaf;
     assert_eq!(
         first_functions(&state, middle),
