@@ -3,6 +3,7 @@
  * A program that disables all counters of a CPU breaks the counts of the events that count there.
  * The counter is set up again although other events keep it: the next events on it are exact.
  */
+#include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -88,18 +89,22 @@ static int open_cgroup(struct __test_metadata *_metadata, const char *path)
 
 /*
  * Disables all counters of this CPU, which is the first one, and runs until a tick of the module
- * has found that. A CPU that stands still has no ticks, so the ticks are counted.
+ * has found that. A CPU that stands still has no ticks, so the ticks are counted. With a real-time
+ * priority, since an event of a task that is switched out before the tick has no error.
  */
 static void disable_counters(struct __test_metadata *_metadata, int cpu)
 {
+	const struct sched_param realtime = { .sched_priority = 1 }, usual = { .sched_priority = 0 };
 	const time_t end = time(NULL) + 60;
 	long long before;
 
+	ASSERT_EQ(0, sched_setscheduler(0, SCHED_FIFO, &realtime));
 	ASSERT_EQ(0, msr_write(cpu, pmu_registers()->global_ctrl, 0));
 	before = cpu_interrupts_of("LOC", 0);
 	ASSERT_LE(0, before);
 	while (cpu_interrupts_of("LOC", 0) < before + TICKS)
 		ASSERT_GT(end, time(NULL));
+	ASSERT_EQ(0, sched_setscheduler(0, SCHED_OTHER, &usual));
 }
 
 /* Expects that the event, which counts this task, counts a loop. */
