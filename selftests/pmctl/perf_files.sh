@@ -38,7 +38,8 @@ sample_fields() {
 # shellcheck disable=SC2317 # check calls it
 shows_the_same() {
 	chains=$(perf evlist -v -i perf.data 2>/dev/null | grep -c CALLCHAIN)
-	perf script -F "$1" -i perf.data 2>theirs.log | sample_fields "$chains" >theirs
+	# For inlined functions perf starts addr2line, and ends by SIGPIPE where there is none.
+	perf script --no-inline -F "$1" -i perf.data 2>theirs.log | sample_fields "$chains" >theirs
 	pmctl script -F "$1" -i perf.data 2>ours.log | sample_fields "$chains" >ours
 	[ "$(wc -l <ours)" -ge 100 ] && cmp -s ours theirs && return
 	sed 's/^/# /' theirs.log ours.log
