@@ -155,19 +155,10 @@ const fn advice_for_rare_event(period: Option<u32>) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_frequency_without_samples_calls_for_a_larger_one() {
-        let names_rates = |period| advice_for_rare_event(period).contains("(-F) or a period (-c)");
-        assert!(names_rates(None));
-        assert!(!names_rates(Some(10_007)));
-    }
-
-    #[test]
-    fn the_result_names_the_kind_of_samples() {
-        let summary = RecordingSummary {
+impl RecordingSummary {
+    /// Returns the summary of one of several files.
+    pub(super) fn example() -> Self {
+        Self {
             name: "perf.data.1".to_owned(),
             samples: 72,
             sample_name: "precise sample",
@@ -180,8 +171,25 @@ mod tests {
             period: None,
             is_only_file: false,
             cuts: Cuts::default(),
-        };
-        assert_eq!(summary.result(), "wrote 72 precise samples to perf.data.1");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frequency_without_samples_calls_for_a_larger_one() {
+        let names_rates = |period| advice_for_rare_event(period).contains("(-F) or a period (-c)");
+        assert!(names_rates(None));
+        assert!(!names_rates(Some(10_007)));
+    }
+
+    #[test]
+    fn the_result_names_the_kind_of_samples() {
+        let result = RecordingSummary::example().result();
+        assert_eq!(result, "wrote 72 precise samples to perf.data.1");
     }
 
     #[test]

@@ -382,7 +382,6 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command, Recorder};
     use crate::commands::record::destination::Sink;
-    use crate::recording::unwind::Cuts;
 
     fn options(text: &str) -> EventOptions {
         let words: Vec<OsString> = text.split(' ').map(OsString::from).collect();
@@ -419,23 +418,6 @@ mod tests {
         }
     }
 
-    fn written() -> RecordingSummary {
-        RecordingSummary {
-            name: "perf.data.1".to_owned(),
-            samples: 72,
-            sample_name: "precise sample",
-            size: 4096,
-            others: 0,
-            has_left_program: false,
-            elapsed: Duration::ZERO,
-            delay: None,
-            cpus: 1,
-            period: None,
-            is_only_file: false,
-            cuts: Cuts::default(),
-        }
-    }
-
     #[test]
     fn a_file_that_cannot_grow_ends_the_recording() {
         let options = options("pmctl record --switch-output=200K true");
@@ -444,9 +426,17 @@ mod tests {
             cut: Some("File too large (os error 27)".to_owned()),
             ..Notes::default()
         };
-        assert!(files.note_switch(Notes::default(), written()).is_continue());
+        assert!(
+            files
+                .note_switch(Notes::default(), RecordingSummary::example())
+                .is_continue()
+        );
         assert!(files.cut_file.is_none());
-        assert!(files.note_switch(cut.clone(), written()).is_break());
+        assert!(
+            files
+                .note_switch(cut.clone(), RecordingSummary::example())
+                .is_break()
+        );
         let cut_file = files.cut_file.take().expect("the summary is of it");
         let (notes, _) = cut_file.expect("it has an end");
         assert_eq!(notes, cut);
@@ -473,13 +463,21 @@ mod tests {
     fn losses_of_earlier_files_count() {
         let options = options("pmctl record --switch-output true");
         let mut files = files(&options);
-        assert!(files.note_switch(Notes::default(), written()).is_continue());
+        assert!(
+            files
+                .note_switch(Notes::default(), RecordingSummary::example())
+                .is_continue()
+        );
         assert!(files.are_whole(&Notes::default()));
         let lossy = Notes {
             losses: vec![Loss::default()],
             ..Notes::default()
         };
-        assert!(files.note_switch(lossy, written()).is_continue());
+        assert!(
+            files
+                .note_switch(lossy, RecordingSummary::example())
+                .is_continue()
+        );
         assert!(!files.are_whole(&Notes::default()));
     }
 
