@@ -47,17 +47,15 @@ pub(super) fn counters(
     match (format, attr.flags & PerfEventAttr::PRECISE_IP) {
         // The highest level requires evenly distributed samples, which only the fixed-function counter of instructions
         // can take.
-        (PebsFormat::Four | PebsFormat::Five | PebsFormat::Merged, PerfEventAttr::PRECISE_IP) => {
-            Ok(CounterId::INSTRUCTIONS.bit())
-        }
         (PebsFormat::Three, PerfEventAttr::PRECISE_IP) => Err(InvalidAttr::Unsupported),
+        (_, PerfEventAttr::PRECISE_IP) => Ok(CounterId::INSTRUCTIONS.bit()),
         (PebsFormat::Three, _) if select.event() == CYCLES => Err(InvalidAttr::Unsupported),
         _ => Ok(format.counters()),
     }
 }
 
 /// The event of cycles that are not halted. Before format 4 the processor can't sample this event precisely.
-const CYCLES: u16 = 0x3c;
+pub const CYCLES: u16 = 0x3c;
 
 /// Returns whether the processor merges the samples of an event, which has one for each instruction: a sample stands for
 /// all instructions at its address up to the interrupt. PERF_SAMPLE_PERIOD gives their number.
@@ -75,11 +73,14 @@ fn is_merged(
 /// Instructions, as the general counters and the fixed-function counter count them.
 const INSTRUCTIONS: EventSelect = EventSelect::new(0xc0, 0);
 
+/// The smallest number of instructions that the fixed-function counter can be loaded for from Golden Cove on, if it samples
+/// precisely (Linux: `glc_limit_period()` in arch/x86/events/intel/core.c).
+pub const MIN_INSTRUCTIONS: u32 = 128;
+
 /// Returns the smallest number of events that a counter can be loaded for, if it samples `select` precisely; 0 if there is no
 /// other limit than that of all samples.
 ///
-/// From Golden Cove on, the fixed-function counter of instructions needs 128 (Linux: `glc_limit_period()` in
-/// arch/x86/events/intel/core.c). The cores of a hybrid processor are of an unknown microarchitecture.
+/// The cores of a hybrid processor are of an unknown microarchitecture.
 #[must_use]
 pub fn min_load(select: EventSelect, capabilities: &Capabilities) -> u32 {
     use Microarchitecture::{GoldenCove, LionCove, RedwoodCove, Unknown};
@@ -89,24 +90,25 @@ pub fn min_load(select: EventSelect, capabilities: &Capabilities) -> u32 {
         GoldenCove | RedwoodCove | LionCove | Unknown
     );
     if has_limit && select.with_modes(false, false) == INSTRUCTIONS {
-        128
+        MIN_INSTRUCTIONS
     } else {
         0
     }
 }
 
+/// The smallest period: no counter can be loaded for fewer events.
+pub const MIN_PERIOD: u64 = 2;
 /// The smallest period of an event that counts in kernel mode.
-const MIN_PERIOD_IN_KERNEL: u64 = 256;
+pub const MIN_PERIOD_IN_KERNEL: u64 = 256;
+/// The number of bits of a counter that the processor can load.
+const LOADABLE_BITS: u8 = 32;
+/// The largest period of counters that are not narrower than [`LOADABLE_BITS`].
+pub const MAX_PERIOD: u64 = (1 << (LOADABLE_BITS - 1)) - 1;
 
 /// Returns the allowed periods of samples that are not merged. A period must not be longer than the processor can load the
 /// counter for. In kernel mode the interrupt handler is counted, too, so the period must be long enough that the handler
 /// does not fill the buffer.
 fn allowed_periods(select: EventSelect, capabilities: &Capabilities) -> core::ops::Range<u64> {
-    /// The smallest period: no counter can be loaded for fewer events.
-    const MIN_PERIOD: u64 = 2;
-    /// The number of bits of a counter that the processor can load.
-    const LOADABLE_BITS: u8 = 32;
-
     let fixed_width = match capabilities.fixed {
         0 => LOADABLE_BITS,
         _ => capabilities.fixed_width,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Precise samples, which the processor takes itself (`:p` to `:ppp`, `:P`): the options that they don't go with.
 
-use std::ops::RangeInclusive;
-
 use perfmon::spec::{EventSpec, Precision, SampleRate};
 use perfmon::{EventSelect, Modes};
 use perfmon_core::logic::pebs::PebsFormat;
+use perfmon_core::logic::precise::{
+    CYCLES, MAX_PERIOD, MIN_INSTRUCTIONS, MIN_PERIOD, MIN_PERIOD_IN_KERNEL,
+};
 
 use crate::args::EventOptions;
 use crate::system::exit::Usage;
@@ -65,33 +66,30 @@ fn where_each_is_possible(options: &[&str]) -> String {
 
 /// Returns a sentence about the period, if precise samples can't have it.
 fn period_problem(modes: Modes, rate: SampleRate) -> Option<String> {
-    const LONGEST: u64 = (1 << 31) - 1;
-    const OF_PROGRAMS: RangeInclusive<u64> = 2..=LONGEST;
-    const OF_KERNEL: RangeInclusive<u64> = 256..=LONGEST;
-    let (allowed, mode) = match modes {
-        Modes::User => (OF_PROGRAMS, ""),
-        Modes::Kernel | Modes::Both => (OF_KERNEL, " where the kernel is sampled"),
+    let (min_period, mode) = match modes {
+        Modes::User => (MIN_PERIOD, ""),
+        Modes::Kernel | Modes::Both => (MIN_PERIOD_IN_KERNEL, " where the kernel is sampled"),
     };
     match rate {
-        SampleRate::Period(period) if !allowed.contains(&period) => Some(format!(
-            "precise samples can't have the period {}: give one from {} to {}{mode} (-c)",
-            thousands(period),
-            thousands(*allowed.start()),
-            thousands(*allowed.end())
-        )),
+        SampleRate::Period(period) if !(min_period..=MAX_PERIOD).contains(&period) => {
+            Some(format!(
+                "precise samples can't have the period {}: give one from {} to {}{mode} (-c)",
+                thousands(period),
+                thousands(min_period),
+                thousands(MAX_PERIOD)
+            ))
+        }
         _ => None,
     }
 }
 
 /// Returns a further reason for a refusal, if the period is too short for instructions on some CPUs.
-fn short_period_reason(rate: SampleRate) -> &'static str {
-    /// The shortest period of instructions from Golden Cove on.
-    const OF_INSTRUCTIONS: u64 = 128;
+fn short_period_reason(rate: SampleRate) -> String {
     match rate {
-        SampleRate::Period(period) if period < OF_INSTRUCTIONS => {
-            ", or with a period below 128 (of instructions, from Golden Cove on)"
-        }
-        _ => "",
+        SampleRate::Period(period) if period < MIN_INSTRUCTIONS.into() => format!(
+            ", or with a period below {MIN_INSTRUCTIONS} (of instructions, from Golden Cove on)"
+        ),
+        _ => String::new(),
     }
 }
 
@@ -153,8 +151,6 @@ pub(super) fn refusal_message<'a>(
 
 /// Returns the message for an event that has no precise samples in this CPU's format, or none of its level.
 fn level_problem(event: &EventSpec, supported: PreciseSamples) -> Option<String> {
-    /// The event number of cycles, in the lowest byte of an event select.
-    const CYCLES: u64 = 0x3c;
     /// The fixed counter of instructions.
     const INSTRUCTIONS: u8 = 0;
     const HIGHEST: Precision = Precision::Level(3);
@@ -162,7 +158,7 @@ fn level_problem(event: &EventSpec, supported: PreciseSamples) -> Option<String>
         "need PEBS format 4 (from Ice Lake and Tremont on), and this CPU has format 3";
 
     let label = &event.label;
-    let is_cycles = |select: EventSelect| select.bits() & 0xff == CYCLES;
+    let is_cycles = |select: EventSelect| select.bits() & 0xff == u64::from(CYCLES);
     if !supported.has_cycles && event.general.is_some_and(is_cycles) {
         return Some(format!(
             "{label}: precise samples of cycles {NEEDS_FORMAT_4}. Leave the `p` out, or write `:P`, which is precise where \
