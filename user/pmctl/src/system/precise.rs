@@ -123,15 +123,15 @@ impl PreciseSamples {
         let version = pmu
             .capabilities()
             .map_or(0, |capabilities| capabilities.version);
-        let (number, counters) = match self.format {
-            PebsFormat::Three => ("3", PebsFormat::Three.counters()),
-            PebsFormat::Merged => ("14 (the virtual PMU's)", PebsFormat::Merged.counters()),
+        let number = match self.format {
+            PebsFormat::Three => "3",
+            PebsFormat::Merged => "14 (the virtual PMU's)",
             // The driver takes the same events in the formats 4, 5 and 6. Processors with version 6 have format 5 or 6.
-            PebsFormat::Four | PebsFormat::Five if version >= 6 => {
-                ("5 or 6", PebsFormat::Five.counters())
-            }
-            PebsFormat::Four | PebsFormat::Five => ("4 or later", PebsFormat::Four.counters()),
+            PebsFormat::Four | PebsFormat::Five if version >= 6 => "5 or 6",
+            PebsFormat::Four | PebsFormat::Five => "4 or later",
         };
+        // All general counters that the driver uses can have samples, also in the formats 5 and 6.
+        let counters = self.format.counters();
         let general = (0..pmu.general_counters()).filter(|n| counters >> n & 1 != 0);
         let mut text = format!(
             "PEBS format {number}, {}",

@@ -2,6 +2,7 @@
 //! The unwind tables of a file, which say where callers' registers are.
 
 use std::fs::File;
+use std::mem;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -30,8 +31,8 @@ pub(super) struct UnwindTables {
     /// Addresses of the linker's stubs (PLT), through which functions of other files are called.
     stubs: Vec<Range<u64>>,
     code: Code,
-    /// The path of the file; `None` after its debug file was looked for, which may have tables for more functions.
-    path: Option<PathBuf>,
+    /// The debug file was looked for, which may have tables for more functions.
+    has_looked_for_debug_file: bool,
 }
 
 /// A program or library, or its bytes if it is no file.
@@ -83,11 +84,8 @@ impl UnwindTables {
             stubs: stubs.collect(),
             sections: eh_frame.into_iter().chain(debug_frame).collect(),
             context: UnwindContext::new(),
-            path: match &code {
-                Code::File(path) => Some(path.clone()),
-                Code::Bytes(_) => None,
-            },
             code,
+            has_looked_for_debug_file: false,
         }
     }
 
@@ -101,8 +99,13 @@ impl UnwindTables {
         if self.stubs.iter().any(|stubs| stubs.contains(&address)) {
             return Some(Step::of_jump());
         }
-        let path = self.path.take()?;
-        let debug_file = debug_files.find(&path, &self.elf)?;
+        let Code::File(path) = &self.code else {
+            return None;
+        };
+        if mem::replace(&mut self.has_looked_for_debug_file, true) {
+            return None;
+        }
+        let debug_file = debug_files.find(path, &self.elf)?;
         let next = self.sections.len();
         let debug_sections = with_file(&debug_file, |file| {
             TableSection::debug_frame(file)
@@ -210,10 +213,11 @@ impl TableSection {
     fn function(&self, address: u64) -> Option<u64> {
         let position = (address, self.offset(address)?);
         let Self { bytes, bases, .. } = self;
-        match self.kind {
-            TableKind::Exceptions => entry_start(&eh_frame(bytes), bases, position),
-            TableKind::Debug => entry_start(&debug_frame(bytes), bases, position),
-        }
+        let entry = match self.kind {
+            TableKind::Exceptions => entry(&eh_frame(bytes), bases, position),
+            TableKind::Debug => entry(&debug_frame(bytes), bases, position),
+        };
+        entry.map(|entry| entry.initial_address())
     }
 
     /// Returns the offset of the last entry that begins at or before an address.
@@ -255,15 +259,6 @@ fn entry<'a, S: UnwindSection<Bytes<'a>>>(
 ) -> Option<FrameDescriptionEntry<Bytes<'a>>> {
     let entry = section.fde_from_offset(bases, offset.into(), S::cie_from_offset);
     entry.ok().filter(|entry| entry.contains(address))
-}
-
-/// Returns the first address of the function at an address, from the entry at `offset` of a section.
-fn entry_start<'a, S: UnwindSection<Bytes<'a>>>(
-    section: &S,
-    bases: &BaseAddresses,
-    position: (u64, usize),
-) -> Option<u64> {
-    entry(section, bases, position).map(|entry| entry.initial_address())
 }
 
 /// Returns the step at an address, from the entry at `offset` of section `number`.
