@@ -660,12 +660,14 @@ TEST_F(event, new_frequencies_lose_no_events)
 		__u64 frequency = frequencies[i % ARRAY_SIZE(frequencies)];
 
 		ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_PERIOD, (uintptr_t)&frequency));
-		ASSERT_EQ(0, event_enable(s->fd));
-		labelled_loop(10 * N);
-		ASSERT_EQ(0, event_disable(s->fd));
+		do {
+			ASSERT_EQ(0, event_enable(s->fd));
+			labelled_loop(10 * N);
+			ASSERT_EQ(0, event_disable(s->fd));
+		} while (event_ring_is_empty(&s->ring));
+		sampler_read(s, &sums, check_place_in_period, &r);
 	}
 	expect_all_counted(_metadata, s, &sums, &r);
-	EXPECT_LT(30UL, sums.samples);
 }
 
 /* A CPU that goes offline loses no samples, and its samples continue when it is online again. */

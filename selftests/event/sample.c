@@ -285,12 +285,13 @@ TEST_F(event, new_frequencies_lose_no_events)
 		__u64 frequency = frequencies[i % ARRAY_SIZE(frequencies)];
 
 		ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_PERIOD, (uintptr_t)&frequency));
-		ASSERT_EQ(0, event_enable(s->fd));
-		labelled_loop(10 * N);
-		ASSERT_EQ(0, event_disable(s->fd));
+		do {
+			ASSERT_EQ(0, event_enable(s->fd));
+			labelled_loop(10 * N);
+			ASSERT_EQ(0, event_disable(s->fd));
+		} while (event_ring_is_empty(&s->ring));
+		sampler_read(s, &sums, note_count, &count);
 	}
-	sampler_read(s, &sums, note_count, &count);
-	EXPECT_LT(30UL, sums.samples);
 	EXPECT_EQ(0UL, sums.lost);
 	EXPECT_EQ(count, sums.periods);
 }
