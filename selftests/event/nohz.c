@@ -161,26 +161,47 @@ TEST_F(nohz, throttling_ends)
 	struct perf_event_attr attr = event_every(97);
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct sampler *s = &self->sampler;
+	__s64 least;
+	int i;
 
 	ASSERT_EQ(0, module_reload("perf_event_max_sample_rate=1250"));
 	attr.read_format = PERF_FORMAT_LOST;
 	ASSERT_EQ(0, sampler_open(s, &event_maker_perfmon, &attr, 0, -1, 7));
-	ASSERT_LE(0, event_loop_count(s->fd, N));
-	sampler_read(s, &sums, NULL, NULL);
+	for (i = 0; i < 100 && sums.throttled <= 10; i++) {
+		ASSERT_LE(0, event_loop_count(s->fd, N));
+		sampler_read(s, &sums, NULL, NULL);
+	}
+	least = (__s64)(i * LOOP_INSNS * N);
 	TH_LOG("%lu samples, throttled %lu times, %lu ended", sums.samples, sums.throttled,
 	       sums.unthrottled);
 	EXPECT_LT(10UL, sums.throttled);
 	EXPECT_LE(sums.throttled, sums.unthrottled + 1);
-	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(s->fd));
+	EXPECT_LE(least, event_count(s->fd));
 }
 
-/* Events change their turns at ticks of the module's timer. */
-TEST_F(nohz, each_event_has_its_turn)
+/* Returns how many of the events with these descriptors have counted for an eighth of the time. */
+static int events_with_an_eighth(struct __test_metadata *_metadata, const int *fd)
 {
-	struct perf_event_attr attr = event_instructions();
 	struct {
 		__u64 count, enabled, running;
 	} times;
+	int i, events = 0;
+
+	for (i = 0; i < TURNS; i++) {
+		ASSERT_EQ((ssize_t)sizeof(times), read(fd[i], &times, sizeof(times)));
+		EXPECT_GT(times.enabled, times.running);
+		events += times.enabled / 8 < times.running;
+	}
+	return events;
+}
+
+/*
+ * Events change their turns at ticks of the module's timer. With eight counters the share of each
+ * is two thirds; it is less while the host stops the machine in the turns of others.
+ */
+TEST_F(nohz, each_event_has_its_turn)
+{
+	struct perf_event_attr attr = event_instructions();
 	struct machine machine;
 	int fd[TURNS], i;
 
@@ -196,15 +217,9 @@ TEST_F(nohz, each_event_has_its_turn)
 	}
 	for (i = 0; i < 4; i++)
 		loop(N);
-	for (i = 0; i < TURNS; i++) {
-		ASSERT_EQ((ssize_t)sizeof(times), read(fd[i], &times, sizeof(times)));
-		EXPECT_LT(0ULL, times.running);
-		EXPECT_GT(times.enabled, times.running);
-		/* With eight counters its share is two thirds. */
-		EXPECT_LT(times.enabled / 8, times.running) {
-			TH_LOG("event %d: %llu of %llu ns", i, times.running, times.enabled);
-		}
-	}
+	for (i = 0; i < 100 && events_with_an_eighth(_metadata, fd) < TURNS; i++)
+		loop(N);
+	EXPECT_EQ(TURNS, events_with_an_eighth(_metadata, fd));
 	for (i = 0; i < TURNS; i++)
 		close(fd[i]);
 }

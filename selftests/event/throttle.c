@@ -166,7 +166,7 @@ TEST_F(throttle, throttle_records_have_the_id_of_the_event)
 	if (!variant->throttled)
 		return;
 	ASSERT_EQ(0, event_enable(s->fd));
-	for (i = 0; i < 100 && (throttles < 3 || unthrottles < 3); i++) {
+	for (i = 0; i < 5000 && (throttles < 3 || unthrottles < 3); i++) {
 		labelled_loop(N / 5);
 		while (event_ring_next(&s->ring, &s->record)) {
 			if (r->header.type != PERF_RECORD_THROTTLE &&
@@ -322,7 +322,7 @@ TEST(time_for_wake_ups_counts_for_the_limit)
 	ASSERT_EQ(0, sampler_open(&sampler, &event_maker_perfmon, &attr, -1, cpu, 9));
 	set = open_readers(_metadata, sampler.fd, cpu, fd);
 	ASSERT_EQ(0, event_enable(sampler.fd));
-	for (i = 0; i < 20 && sums.throttled < 10; i++) {
+	for (i = 0; i < 1000 && sums.throttled < 10; i++) {
 		labelled_loop(5 * N);
 		sampler_read(&sampler, &sums, NULL, NULL);
 	}
