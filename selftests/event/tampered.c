@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A program that disables all counters of a CPU breaks the counts of the events that count there.
- * The counter is set up again although other events keep it: the next events on it are exact.
+ * A program that disables all counters of a CPU, or writes a counter, breaks the counts of the events
+ * that count there. The counter is set up again although other events keep it: the next events on it
+ * are exact.
  */
 #include <sched.h>
 #include <sys/mount.h>
@@ -16,6 +17,8 @@
 #include "fixture.h"
 #include "idle.h"
 #include "loop.h"
+#include "msr.h"
+#include "samples.h"
 #include "target.h"
 
 #define N		100000UL
@@ -107,6 +110,18 @@ static void disable_counters(struct __test_metadata *_metadata, int cpu)
 	ASSERT_EQ(0, sched_setscheduler(0, SCHED_OTHER, &usual));
 }
 
+/* Writes 0 to the counter of an event on this CPU, which has never counted so far. */
+static void write_counter(struct __test_metadata *_metadata, int cpu, int fd)
+{
+	const long long counter = event_fdinfo_number(fd, "counter");
+	const struct pmu_registers *pmu = pmu_registers();
+
+	ASSERT_LE(0, counter);
+	ASSERT_EQ(0, msr_write(cpu, counter < PMC_FIXED_BASE ?
+			       pmu->counter0 + (__u32)counter * pmu->step :
+			       MSR_IA32_FIXED_CTR((__u32)counter - PMC_FIXED_BASE), 0));
+}
+
 /* Expects that the event, which counts this task, counts a loop. */
 static void expect_exact(struct __test_metadata *_metadata, int fd)
 {
@@ -161,6 +176,71 @@ TEST_F(tampered, counter_of_tasks_and_cgroups_counts_again)
 	EXPECT_EQ(0, event_count(sleeping));
 	close(empty);
 	close(sleeping);
+}
+
+/* The value of the counter can't have been counted, whichever event is read first. */
+TEST_F(tampered, events_of_a_written_counter_have_no_count)
+{
+	struct perf_event_attr attr = event_instructions();
+	int own, inherited, round;
+
+	attr.disabled = 0;
+	attr.inherit = 1;
+	for (round = 0; round < 4; round++) {
+		own = open_event(_metadata, 0, -1);
+		inherited = event_maker_perfmon.open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+		ASSERT_LE(0, inherited);
+		EXPECT_EQ(event_fdinfo_number(own, "counter"),
+			  event_fdinfo_number(inherited, "counter"));
+		expect_exact(_metadata, round % 2 ? own : inherited);
+		write_counter(_metadata, self->cpu, own);
+		EXPECT_EQ(-EIO, event_count(round % 2 ? own : inherited));
+		EXPECT_EQ(-EIO, event_count(round % 2 ? inherited : own));
+		close(inherited);
+		close(own);
+	}
+}
+
+static void note_largest_count(const struct sample *s, void *data)
+{
+	__u64 *largest = data;
+	__u64 i;
+
+	/* The number of values precedes them. */
+	for (i = 1; i < s->count_words; i++) {
+		if (*largest < s->counts[i])
+			*largest = s->counts[i];
+	}
+}
+
+TEST_F(tampered, samples_have_no_counts_of_a_written_counter)
+{
+	struct perf_event_attr leader = event_every(N), member = event_instructions();
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	struct sampler sampler;
+	__u64 largest = 0;
+	int fd;
+
+	leader.sample_type |= PERF_SAMPLE_READ;
+	leader.read_format = member.read_format = PERF_FORMAT_GROUP;
+	leader.precise_ip = 0;
+	member.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
+	member.disabled = 0;
+	ASSERT_EQ(0, sampler_open(&sampler, &event_maker_perfmon, &leader, 0, -1, 4));
+	fd = event_maker_perfmon.open(&member, 0, -1, sampler.fd, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, event_enable(sampler.fd));
+	labelled_loop(10 * N);
+	write_counter(_metadata, self->cpu, fd);
+	labelled_loop(10 * N);
+	ASSERT_EQ(0, event_disable(sampler.fd));
+	sampler_read(&sampler, &sums, note_largest_count, &largest);
+	EXPECT_LE(10UL, sums.samples);
+	EXPECT_LE(largest, 1ULL << 32);
+	/* The group has no count. */
+	EXPECT_EQ(-EIO, event_count(sampler.fd));
+	close(fd);
+	sampler_close(&sampler);
 }
 
 TEST_HARNESS_MAIN

@@ -145,8 +145,8 @@ fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, marks: u64) {
     }
     if marks & trace.timebase.get() != 0 {
         for counter in each(trace.follower_counters.get()) {
-            let msr = pmu.msrs(counter).read;
-            let total = percpu.value(counter).update_in_nmi(here, msr);
+            pmu.update(here, counter);
+            let total = percpu.value(counter).total();
             writer.put(percpu.sampled(counter).count_record(total));
         }
         let values = trace.values.follower_values();

@@ -122,7 +122,7 @@ impl PerCpu {
     }
 
     /// Returns the counts for a sample of `counter` at the time `now`, as the words of a read(2) in `format`. Returns
-    /// `None` if no counts were noted for the counter.
+    /// `None` if no counts were noted for the counter, or if a counter holds a value that it can't have counted.
     ///
     /// # Safety
     ///
@@ -166,24 +166,24 @@ impl PerCpu {
             }?;
             let value = self.value(counter);
             let total = if member.is_open.get() == 0 {
-                0
+                Ok(0)
             } else if running_counters & counter.bit() == 0 {
                 // The counter is stopped, and may be about to be loaded: its total is up to date.
-                value.total()
+                Ok(value.total())
             } else {
-                value.update_in_nmi(here, pmu.msrs(counter).read)
+                value.read_total(here, pmu.msrs(counter).read)
             };
-            Some(EventValue {
+            Some(total.ok().map(|total| EventValue {
                 value: member.count.get().wrapping_add(total),
                 id: sampler.id(),
                 lost: sampler.lost_samples(),
-            })
+            }))
         });
         if format.is_group() {
-            format.encode_group(words, values.map(Some), times)
+            format.encode_group(words, values, times)
         } else {
             let words = words.first_chunk_mut()?;
-            Some(format.encode_one(words, values.next()?, times))
+            Some(format.encode_one(words, values.next()??, times))
         }
     }
 }

@@ -132,7 +132,8 @@ impl CounterValue {
     ///
     /// # Errors
     ///
-    /// [`ImplausibleStep`] if the counter has advanced by more events than it can have counted since the last update.
+    /// [`ImplausibleStep`] if the counter has advanced by more events than it can have counted since the last update. The
+    /// total is then not changed.
     #[inline(always)]
     pub(crate) fn update(&self, here: ThisCpu<'_>, counter: Msr) -> Result<(), ImplausibleStep> {
         self.read_total(here, counter).map(|_| ())
@@ -142,7 +143,8 @@ impl CounterValue {
     ///
     /// # Errors
     ///
-    /// [`ImplausibleStep`] if the counter has advanced by more events than it can have counted since the last update.
+    /// [`ImplausibleStep`] if the counter has advanced by more events than it can have counted since the last update. The
+    /// total is then not changed.
     #[inline(always)]
     pub(crate) fn read_total(
         &self,
@@ -159,19 +161,18 @@ impl CounterValue {
                 continue;
             }
             let new = advance(total, offset, raw, self.mask.get());
+            // The total stays as it was, so that all other users of the counter see the step, too.
+            if new.wrapping_sub(total) > self.max_step.get() {
+                return Err(ImplausibleStep);
+            }
             if self.total.replace(total, new) {
-                let counted = new.wrapping_sub(total);
-                return if counted > self.max_step.get() {
-                    Err(ImplausibleStep)
-                } else {
-                    Ok(new)
-                };
+                return Ok(new);
             }
         }
     }
 
     /// Brings the total up to date with the hardware counter, and returns it. For the overflow handler, which nothing
-    /// interrupts.
+    /// interrupts, and while the counter is paused. Does not check whether the step is plausible.
     #[inline(always)]
     pub(crate) fn update_in_nmi(&self, here: ThisCpu<'_>, counter: Msr) -> u64 {
         let raw = msr::read(here, counter);

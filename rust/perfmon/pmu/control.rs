@@ -157,8 +157,13 @@ impl Pmu {
             .expect(jiffies().wrapping_add(SKID_TICKS));
         percpu.active_mask.remove(counter.bit());
         percpu.slow_path.remove(counter.bit());
-        self.update(here, counter);
-        if value.reload_if_overflowed(here, self.msrs(counter).write) {
+        let msrs = self.msrs(counter);
+        if value.update(here, msrs.read).is_err() {
+            // The register is made to fit the total, which stays.
+            percpu.mark_tampered(counter.bit());
+            value.load(here, msrs.write, value.load_distance(), value.total());
+        }
+        if value.reload_if_overflowed(here, msrs.write) {
             self.clear_overflow(here, counter);
         } else {
             percpu.pending_pmi.cancel(expectation);

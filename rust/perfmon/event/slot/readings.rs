@@ -41,7 +41,7 @@ impl Readings {
         self.read_counters |= slot.counter.bit();
         match value.read_total(here, slot.msr) {
             Ok(total) => total,
-            Err(_) => mark_implausible(here, slot),
+            Err(_) => self.mark_implausible(here, slot),
         }
     }
 
@@ -111,14 +111,16 @@ impl Readings {
             }
         }
     }
-}
 
-/// Marks the slot's event as broken and its counter as tampered with, since the register holds a value that can't
-/// have been counted. Returns the last plausible total.
-#[cold]
-#[inline(never)]
-fn mark_implausible(here: ThisCpu<'_>, slot: &Slot) -> u64 {
-    slot.event().mark_broken();
-    here.percpu().mark_tampered(slot.counter.bit());
-    here.percpu().value(slot.counter).total()
+    /// Marks the slot's event as broken and its counter as tampered with, since the register holds a value that can't
+    /// have been counted. Returns the last plausible total. The next slot with the counter reads it again, and is marked,
+    /// too.
+    #[cold]
+    #[inline(never)]
+    fn mark_implausible(&mut self, here: ThisCpu<'_>, slot: &Slot) -> u64 {
+        self.read_counters &= !slot.counter.bit();
+        slot.event().mark_broken();
+        here.percpu().mark_tampered(slot.counter.bit());
+        here.percpu().value(slot.counter).total()
+    }
 }
