@@ -257,6 +257,44 @@ TEST_F(event, registers_of_the_record_are_those_of_the_instruction)
 	expect_rounds(_metadata, s, check_registers);
 }
 
+/* RSP and RIP, for sample_regs_user */
+#define REGISTERS_SP_IP	(1ULL << 7 | 1ULL << 8)
+
+/* Counts the samples whose registers have an address of the kernel. */
+static void check_addresses(const struct sample *s, void *data)
+{
+	unsigned long *kernel = data;
+
+	if (s->user_abi)
+		*kernel += s->user_registers[0] >> 63 || s->user_registers[1] >> 63;
+}
+
+/* The registers after SYSCALL are those of the kernel's entry. */
+TEST_F(event, registers_of_the_program_have_no_address_of_the_kernel)
+{
+	struct perf_event_attr attr = precise_every(EVEN);
+	struct sampler *s = &self->samplers[0];
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	unsigned long kernel = 0;
+	int i;
+
+	if (variant->maker == &event_maker_perf)
+		return;
+	attr.sample_period = 17;
+	attr.sample_type |= PERF_SAMPLE_REGS_USER;
+	attr.sample_regs_user = REGISTERS_SP_IP;
+	open_sampler(_metadata, variant, s, attr, 0);
+	for (i = 0; i < 500; i++) {
+		ASSERT_EQ(0, event_enable(s->fd));
+		getppid();
+		getppid();
+		ASSERT_EQ(0, event_disable(s->fd));
+	}
+	sampler_read(s, &sums, check_addresses, &kernel);
+	EXPECT_LT(500UL, sums.samples + sums.lost);
+	EXPECT_EQ(0UL, kernel);
+}
+
 /* The counts of a precise leader and of a member that counts the same. */
 struct counts {
 	__u64 period, last, most_apart;

@@ -128,7 +128,13 @@ impl Sampler {
             kernel_regs
         };
         let mut regs = known_regs.copied();
-        if let (Some(regs), Some(recorded), false) = (&mut regs, &record.registers, is_hidden) {
+        // The recorded registers are those after the instruction. If that has entered the kernel, as SYSCALL does, they are
+        // the kernel's.
+        let recorded = record.registers.as_ref().filter(|recorded| {
+            let are_of_program = is_user_address(recorded.ip) && is_user_address(recorded.sp);
+            !is_hidden && is_of_program == are_of_program
+        });
+        if let (Some(regs), Some(recorded)) = (&mut regs, recorded) {
             replace_registers(regs, recorded);
         }
         SinglePlace {
