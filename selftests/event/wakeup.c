@@ -5,6 +5,7 @@
  */
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -368,6 +369,40 @@ TEST_F(event, refresh_works_for_cpus_and_moving_tasks)
 	ASSERT_EQ(0, target_run_job(&self->target, (struct job) { PERIOD, 100, STEP_MOVE }));
 	sampler_read(s, &sums, NULL, NULL);
 	EXPECT_EQ(50UL, sums.samples);
+}
+
+/*
+ * The last allowed sample disables the event, also if it comes while REFRESH runs, since the event was
+ * enabled before.
+ */
+TEST_F(event, refresh_limits_the_samples_of_an_enabled_event)
+{
+	struct perf_event_attr attr = event_every(200);
+	struct sampler *s = &self->sampler;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	cpu_set_t cpus;
+	int round, i;
+
+	/* perf's descriptors don't tell whether the event is enabled. */
+	if (variant->maker == &event_maker_perf)
+		return;
+	ASSERT_EQ(0, cpus_online(&cpus));
+	ASSERT_EQ(0, pin_to_cpu(cpu_next(&cpus, -1)));
+	/* On another CPU, if there is one */
+	ASSERT_EQ(0, target_start(&self->target, cpu_next(&cpus, cpu_next(&cpus, -1)), false));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, self->target.tid, -1, 7));
+	ASSERT_EQ(0, target_start_job(&self->target, (struct job) { .n = 1UL << 40, .pieces = 1 }));
+	for (round = 0; round < 3000; round++) {
+		ASSERT_EQ(0, event_enable(s->fd));
+		loop(1 + round % 97 * 11);
+		ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_REFRESH, 1));
+		for (i = 0; i < 1000000 && event_fdinfo_number(s->fd, "enabled"); i++)
+			sched_yield();
+		ASSERT_EQ(0, event_fdinfo_number(s->fd, "enabled")) {
+			TH_LOG("in round %d", round);
+		}
+		sampler_read(s, &sums, NULL, NULL);
+	}
 }
 
 TEST_F(event, refresh_of_an_inherited_event_is_refused)

@@ -255,8 +255,11 @@ fn enable_for_samples(event: &Event, samples: u32) -> Result {
         return Err(EINVAL);
     }
     check_notifications(event)?;
-    event.sampler.notifier.allow_samples(samples);
-    event.state().set_enabled(true);
+    let (notifier, state) = (&event.sampler.notifier, event.state());
+    notifier.allow_samples(samples);
+    state.set_enabled(true);
+    // An event that was enabled before may have spent the limit, and have been disabled, between these two steps.
+    notifier.disable_if_spent(state);
     refresh(event);
     mark_missed_on_refused_cpus();
     Ok(())

@@ -83,7 +83,7 @@ impl OverflowNotifier {
         };
         match self.samples_left.fetch_update(SeqCst, SeqCst, take_one) {
             Ok(1) => {
-                self.disable(state);
+                self.disable_if_spent(state);
                 true
             }
             Ok(_) | Err(UNLIMITED) => true,
@@ -91,9 +91,9 @@ impl OverflowNotifier {
         }
     }
 
-    /// Disables the event, unless another CPU allows more samples meanwhile: that CPU enables the event, and its change
-    /// of the state must stay.
-    fn disable(&self, state: &EventState) {
+    /// Disables the event if all allowed samples were taken, unless another CPU allows more samples meanwhile: that CPU
+    /// enables the event, and its change of the state must stay.
+    pub(crate) fn disable_if_spent(&self, state: &EventState) {
         loop {
             let changes = state.changes();
             if self.samples_left.load(SeqCst) != SPENT || state.disable_unless_changed(changes) {
