@@ -3,6 +3,7 @@
  * Precise samples, which the processor takes itself. There is one sample for each period in the
  * count, at exactly the instruction of the overflow, while tasks move, switch and exit.
  */
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -668,6 +669,34 @@ TEST_F(event, new_frequencies_lose_no_events)
 		sampler_read(s, &sums, check_place_in_period, &r);
 	}
 	expect_all_counted(_metadata, s, &sums, &r);
+}
+
+/* Samples in another event's ring count for the wake-ups that this event asks for. */
+TEST_F(event, samples_wake_the_reader_of_another_ring)
+{
+	struct perf_event_attr owner = event_every(1UL << 30), attr = precise_every(1009);
+	struct sampler *s = &self->samplers[0];
+	struct pollfd polled = { .events = POLLIN };
+	int fd;
+
+	/* perf counts the samples of each event by itself. */
+	if (variant->maker == &event_maker_perf)
+		return;
+	owner.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
+	owner.wakeup_events = 1;
+	open_sampler(_metadata, variant, s, owner, 0);
+	fd = variant->maker->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, s->fd));
+	polled.fd = s->fd;
+	ASSERT_EQ(0, poll(&polled, 1, 0));
+	ASSERT_EQ(0, event_enable(fd));
+	labelled_loop(2000);
+	ASSERT_EQ(0, event_disable(fd));
+	EXPECT_FALSE(event_ring_is_empty(&s->ring));
+	EXPECT_EQ(1, poll(&polled, 1, 0));
+	EXPECT_EQ(POLLIN, polled.revents);
+	close(fd);
 }
 
 /* A CPU that goes offline loses no samples, and its samples continue when it is online again. */

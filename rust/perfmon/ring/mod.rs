@@ -308,11 +308,12 @@ impl Ring {
         }
     }
 
-    /// Wakes the reader after a record has ended, if the limit of samples or of bytes is reached.
+    /// Wakes the reader after records have ended, of which `samples` are samples, if the limit of samples or of bytes is
+    /// reached.
     #[inline(always)]
-    fn wake_if_due(&self, is_sample: bool) {
-        if is_sample && self.wake_samples != 0 {
-            self.count_sample();
+    fn wake_if_due(&self, samples: u64) {
+        if samples != 0 && self.wake_samples != 0 {
+            self.count_samples(samples);
         }
         let head = self.head.get();
         if self.shape.written(self.woken_head.get(), head) > self.wake_bytes {
@@ -321,13 +322,13 @@ impl Ring {
         }
     }
 
-    /// Counts a sample, and wakes the reader after every [`Self::wake_samples`] samples.
+    /// Counts samples, and wakes the reader after every [`Self::wake_samples`] samples.
     #[cold]
     #[inline(never)]
-    fn count_sample(&self) {
-        let samples = self.samples_since_wake.get().wrapping_add(1);
-        if samples < self.wake_samples {
-            self.samples_since_wake.set(samples);
+    fn count_samples(&self, samples: u64) {
+        let samples_since_wake = self.samples_since_wake.get().wrapping_add(samples);
+        if samples_since_wake < self.wake_samples {
+            self.samples_since_wake.set(samples_since_wake);
         } else {
             self.samples_since_wake.set(0);
             self.wake();
@@ -448,10 +449,11 @@ impl Record<'_> {
             .wrapping_add(words.wrapping_mul(size_of::<u64>()) as u64);
     }
 
-    /// Ends and publishes the record, and wakes the reader if due. Only samples count for [`Wakeup::Samples`].
+    /// Ends and publishes the record, or the records, of which `samples` are samples, and wakes the reader if due. Only
+    /// samples count for [`Wakeup::Samples`].
     #[inline(always)]
-    fn finish(self, is_sample: bool) {
+    fn finish(self, samples: u64) {
         self.ring.end();
-        self.ring.wake_if_due(is_sample);
+        self.ring.wake_if_due(samples);
     }
 }

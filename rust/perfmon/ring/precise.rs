@@ -110,7 +110,7 @@ impl Sampler {
                 write_one_sample(&mut to, record, &template);
             }
         }
-        to.finish(false);
+        to.finish(room);
         if room < samples.count {
             let without_room = samples.records.iter().filter(has_counter);
             let lost = if R::IS_MERGED {

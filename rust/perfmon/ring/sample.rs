@@ -308,7 +308,7 @@ impl Sampler {
                 record.write_word(unsafe { ffi::perfmon_cgroup_id_of(task) });
             }
         }
-        record.finish(true);
+        record.finish(1);
     }
 
     /// Writes the parts in [`RARE_WORDS`]. Takes the record and returns it, so that the fast path keeps the record in

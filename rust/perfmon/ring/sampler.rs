@@ -255,7 +255,7 @@ impl Sampler {
         record.write_word(self.id);
         record.write_word(ring.lost_records.0.swap(0, Relaxed));
         self.put_trailer(&mut record, origin);
-        record.finish(false);
+        record.finish(0);
         true
     }
 
@@ -309,7 +309,7 @@ impl Sampler {
         record.write_word(header.word());
         words.iter().for_each(|words| record.write_words(words));
         self.put_trailer(&mut record, origin);
-        record.finish(false);
+        record.finish(0);
     }
 
     /// Writes the trailer that all records but samples have, if the event wants it (`sample_id_all`).
