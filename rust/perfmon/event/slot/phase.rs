@@ -90,6 +90,18 @@ impl Phase {
         self.events_left = self.events_left.wrapping_add(skipped_events);
     }
 
+    /// Returns the period at whose end a counter that can be loaded for `min_load` events or more has a sample. If the
+    /// sample is due earlier, the period is longer by the difference, so that the samples' periods still add up to the
+    /// count.
+    pub(super) fn period_for_load(&self, min_load: u64) -> u64 {
+        if (1..min_load).contains(&self.events_left) {
+            let missing_events = min_load.wrapping_sub(self.events_left);
+            self.period.wrapping_add(missing_events)
+        } else {
+            self.period
+        }
+    }
+
     /// Prepares the position for samples of the processor (PEBS), which can load a counter for `min_load` events or
     /// more. With a frequency, the next sample stands for the overdue events, too, as a sample by interrupt does. With a
     /// period, overdue samples are lost if there are several, since the processor would be behind by whole periods ever

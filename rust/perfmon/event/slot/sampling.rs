@@ -143,7 +143,8 @@ impl Slot {
         if sampler.sampling.precise {
             if let Trigger::Frequency(_) = sampler.sampling.trigger {
                 // The processor can't be given every period that a frequency may lead to.
-                let closest = closest_period(self.phase.period, event.select(), &pmu.capabilities);
+                let period = self.phase.period_for_load(min_load.into());
+                let closest = closest_period(period, event.select(), &pmu.capabilities);
                 self.phase.change_period(closest);
             }
             self.phase.prepare_precise(sampler, min_load.into());
