@@ -12,7 +12,10 @@ use core::hint;
 /// section 12.5.1), so only these overflows can raise a PMI after the handler has served them.
 pub(super) fn expect_after_nmi(percpu: &PerCpu, drained: bool) {
     if drained {
-        let _ = percpu.pending_pmi.expect(jiffies_after(MAX_SKID));
+        // One tick longer than a task that stops a counter expects a PMI. So if the handler has interrupted such a task
+        // in the same tick, the task does not take this expectation for its own when it cancels that.
+        let until_jiffy = jiffies_after(MAX_SKID).wrapping_add(1);
+        let _ = percpu.pending_pmi.expect(until_jiffy);
     }
 }
 
