@@ -77,6 +77,18 @@ impl Limits {
         }
     }
 
+    /// Returns the part of a handler's cycles that is not charged. Without a limit of the time, this is all but a tick: a
+    /// handler takes so long only if a hypervisor has stopped the CPU meanwhile, which keeps no tick off.
+    #[must_use]
+    pub const fn uncharged_cycles(&self, handler_cycles: u64) -> u64 {
+        let is_time_limited = self.per_tick <= self.tick;
+        if is_time_limited {
+            0
+        } else {
+            handler_cycles.saturating_sub(self.tick)
+        }
+    }
+
     /// Returns whether a tick that comes `elapsed` cycles after the previous one is late. If sampling is suspended, its
     /// interrupts may have kept the tick off.
     #[must_use]
@@ -227,6 +239,18 @@ mod tests {
             (no_limits.per_tick, no_limits.min_charge),
             (64 * 8_000_000, 0)
         );
+    }
+
+    #[test]
+    fn stopped_handler_is_charged_a_tick_unless_time_is_limited() {
+        let limits = Limits::new(&DEFAULTS);
+        assert_eq!(limits.uncharged_cycles(1 << 40), 0);
+        let no_limit = Limits::new(&Settings {
+            max_percent: 0,
+            ..DEFAULTS
+        });
+        assert_eq!(no_limit.uncharged_cycles(no_limit.tick), 0);
+        assert_eq!(no_limit.uncharged_cycles(no_limit.tick + 7), 7);
     }
 
     #[test]

@@ -75,11 +75,24 @@ impl Budget {
     #[inline(always)]
     pub(crate) fn charge(&self, limits: &Limits, handler_begin: u64, end: u64) -> bool {
         self.last_handler_end.set(end);
-        let cost = end
-            .wrapping_sub(handler_begin)
+        let handler_cycles = end.wrapping_sub(handler_begin);
+        let cost = handler_cycles
             .wrapping_add(self.entry_cost.get())
             .max(limits.min_charge);
         let cycles_left = self.cycles_left.get().wrapping_sub(cost);
+        self.cycles_left.set(cycles_left);
+        (cycles_left as i64) < 0 && self.is_overdrawn(limits, handler_cycles)
+    }
+
+    /// Returns whether the budget is overdrawn after a handler of `handler_cycles` was charged, without the part that
+    /// [need not be charged](Limits::uncharged_cycles).
+    #[cold]
+    #[inline(never)]
+    fn is_overdrawn(&self, limits: &Limits, handler_cycles: u64) -> bool {
+        let cycles_left = self
+            .cycles_left
+            .get()
+            .wrapping_add(limits.uncharged_cycles(handler_cycles));
         self.cycles_left.set(cycles_left);
         (cycles_left as i64) < 0
     }
