@@ -259,9 +259,16 @@ static bool waits_for_vfork(struct task_struct *task)
 	return false;
 }
 
+/*
+ * The largest number of tasks that may be forking for which the search looks for children
+ * of vfork(), since it goes through all tasks for each.
+ */
+#define MAX_FORKING_TASKS	64
+
 bool perfmon_rdpmc_may_be_copied(void)
 {
 	struct task_struct *process, *thread;
+	unsigned int forking_tasks = 0;
 
 	/*
 	 * The flag is cleared before the search, since another program may get
@@ -271,7 +278,9 @@ bool perfmon_rdpmc_may_be_copied(void)
 		return false;
 	rcu_read_lock();
 	for_each_process_thread(process, thread) {
-		if (may_fork(thread) && !waits_for_vfork(thread)) {
+		if (!may_fork(thread))
+			continue;
+		if (++forking_tasks > MAX_FORKING_TASKS || !waits_for_vfork(thread)) {
 			WRITE_ONCE(right_was_given, true);
 			goto out;
 		}
