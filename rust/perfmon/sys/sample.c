@@ -149,6 +149,9 @@ static bool are_user_regs_saved(const struct pt_regs *regs, const struct pt_regs
 		return false;
 	if (regs->sp <= (unsigned long)user)
 		return true;
+	/* FRED has no entry points of system calls to tell the entry from the return. */
+	if (cpu_feature_enabled(X86_FEATURE_FRED))
+		return false;
 	/* On the return to the program, its saved registers are still complete. */
 	for (i = 0; i < ARRAY_SIZE(syscall_entries); i++) {
 		if (is_in_entry(&syscall_entries[i], regs))
