@@ -137,19 +137,6 @@ has_events() {
 		END { exit !(events && enabled == events) }' "/proc/$1/fdinfo/"* 2>/dev/null
 }
 
-# user_ticks PID: prints how long the process has run in user mode, in hundredths of a second.
-# The name of its program has no blanks.
-user_ticks() {
-	cut -d ' ' -f 14 "/proc/$1/stat"
-}
-
-# wait_for_ticks N PID: waits until the process has run for N more hundredths of a second in user
-# mode. Seconds of a clock are no measure of that: the CPU of an emulated machine may stand still.
-wait_for_ticks() {
-	ktap_ticks=$(($(user_ticks "$2") + $1))
-	wait_until "[ \$(user_ticks $2) -ge $ktap_ticks ]"
-}
-
 # without_reader COMMAND... : executes COMMAND, whose standard output is a pipe without a reader, and
 # returns its exit code. In `COMMAND | true`, a short COMMAND might end before `true`.
 without_reader() {

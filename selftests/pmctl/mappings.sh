@@ -91,14 +91,14 @@ END
 record -c $period -a -- ./all
 names_all "-a" perf.data
 
-# The program starts on a CPU that is not sampled, and moves. It runs until it has run for 0.2 s there.
+# The program starts on a CPU that is not sampled, and moves. One of its turns begins there, and has 10 samples.
+cp "$here/pmctl_turns" short_turns
 last=$(($(nproc) - 1))
 cat >moves <<-END
-	. $here/ktap.sh
-	taskset 1 ./bin/short_1 1000000000000 &
-	until [ "\$(cat /proc/\$!/comm)" = short_1 ]; do sleep 0.01; done
+	taskset 1 ./short_turns 5000000 >turns &
+	until [ "\$(cat /proc/\$!/comm)" = short_turns ]; do sleep 0.01; done
 	taskset -p $((1 << last)) \$! >/dev/null
-	wait_for_ticks 20 \$!
+	$here/pmctl_more_turns turns 2
 	kill \$!
 END
 record -c 1000003 -C $last -- sh moves
@@ -111,13 +111,12 @@ record -c $period --overwrite -m 1024 -- ./all
 names_all "--overwrite" perf.data
 record -c $period --overwrite -a -m 1024 -- ./all
 names_all "--overwrite -a" perf.data
-# The program runs until it has run for 0.2 s after the delay.
-pmctl record -e $event -c 1000003 -D 200 -- ./bin/short_1 1000000000000 2>/dev/null &
+# One of the program's turns begins after the delay.
+pmctl record -e $event -c 1000003 -D 200 -- ./short_turns 5000000 >turns 2>/dev/null &
 record=$!
-wait_until "pidof short_1 >/dev/null && has_events $record"
-program_pid=$(pidof short_1)
-wait_for_ticks 20 "$program_pid"
-kill "$program_pid"
+wait_until "pidof short_turns >/dev/null && has_events $record"
+"$here/pmctl_more_turns" turns 2
+kill "$(pidof short_turns)"
 wait $record
 is "-D: a program that began before has its name" "1 0" "$(programs_of perf.data)"
 begin -c $period

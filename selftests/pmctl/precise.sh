@@ -66,9 +66,10 @@ check "share_60 has its share of precise samples" [ $((($(share share_60) + 1) /
 record -e $event,branches:u -c $period -m 512 -- "$loop" $n
 is "record of a precise and another event succeeds" 0 $?
 check "precise samples beside others are complete" has_all_samples "$(pmctl script -F event | grep -c upp)"
-"$loop" 1000000000000 &
+# A turn of the process has 12000000 instructions, and one of the turns is sampled from its beginning.
+"$here/pmctl_turns" 6000000 >turns &
 process=$!
-record -e instructions:P -c 100003 -m 2048 -p $process -- "$here/pmctl_more_ticks" $process 50
+record -e instructions:P -c 100003 -m 2048 -p $process -- "$here/pmctl_more_turns" turns 2
 is "record -p with :P succeeds" 0 $?
 check "record -p with :P has samples" [ "$(pmctl script | wc -l)" -ge 100 ]
 says "record -p with :P has precise samples" "$(perf evlist -v 2>/dev/null)" "precise_ip: 2"

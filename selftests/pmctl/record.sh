@@ -294,14 +294,15 @@ says "report says how to make a recording" "$output" 'pmctl record -- COMMAND'
 
 # Other ways to sample: call chains, a frequency, two events and children, threads, a user.
 last=$(($(nproc) - 1))
-taskset $((1 << last)) "$here/pmctl_loop" 100000000000 &
+# A turn of the program has 20 samples, and one of the turns is sampled from its beginning.
+taskset $((1 << last)) "$here/pmctl_turns" 1000000 >turns &
 program_pid=$!
-try pmctl record -t $program_pid -m 2048 -e $event -c $period -- "$here/pmctl_more_ticks" $program_pid 20
+try pmctl record -t $program_pid -m 2048 -e $event -c $period -- "$here/pmctl_more_turns" turns 2
 is "record -t succeeds" 0 $?
-check "record -t has samples" [ "$(pmctl script -F comm | grep -c pmctl_loop)" -gt 10 ]
-try pmctl record -C $last -m 2048 -e $event -c $period -- "$here/pmctl_more_ticks" $program_pid 20
+check "record -t has samples" [ "$(pmctl script -F comm | grep -c pmctl_turns)" -gt 10 ]
+try pmctl record -C $last -m 2048 -e $event -c $period -- "$here/pmctl_more_turns" turns 2
 is "record -C succeeds" 0 $?
-check "record -C has samples" [ "$(pmctl script -F comm | grep -c pmctl_loop)" -gt 10 ]
+check "record -C has samples" [ "$(pmctl script -F comm | grep -c pmctl_turns)" -gt 10 ]
 is "record -C has no samples of other CPUs" 0 "$(pmctl script -F cpu | grep -vc "00$last")"
 says "report names the CPU of the count" "$(pmctl report)" "; of all programs on CPU $last: [0-9]"
 kill $program_pid

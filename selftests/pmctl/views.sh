@@ -117,16 +117,16 @@ wait $top
 is "top ends when the sampled process ends" 0 $?
 sed 's/^/# /' live
 
-# The process ends before top's first table is due. Of a new line a terminal gets the characters that change: a part of the
-# message that shares none with the line before.
-"$program" 100000000000 &
+# The process executes the program when it is sampled, and ends before top's first table is due. Of a new line a terminal
+# gets the characters that change: a part of the message that shares none with the line before.
+mkfifo go
+sh -c 'read -r _ <go; exec "$0" 20000000' "$program" &
 program_pid=$!
 (
 	wait_until recorder_has_events
-	wait_for_ticks 50 $program_pid
-	kill $program_pid
+	echo >go
 ) &
-output=$(pmctl_terminal 24 80 -w 'sampled programs' -o screen -k q -- pmctl top -d 300 -F 499 -e $event -p $program_pid 2>&1)
+output=$(pmctl_terminal 24 80 -w 'sampled programs' -o screen -k q -- pmctl top -d 300 -c 1000003 -e $event -p $program_pid 2>&1)
 is "top on a terminal stays when the sampled process has ended" 0 $?
 echo "$output" | sed 's/^/# /'
 says "top shows the samples up to the end of the process" "$(cat screen)" 'outer.*sampled programs'
