@@ -35,11 +35,11 @@ samples() { pmctl report --stdio -i "${2-data}" --sort cgroup 2>/dev/null | awk 
 # theirs CGROUP FILE : prints how many samples of the cgroup perf's report has
 theirs() { perf report -i "$2" --stdio --sort cgroup -n 2>/dev/null | awk -v cgroup="$1" '$3 == cgroup { print $2 }'; }
 
-# is_near NAME EXPECTED NUMBER : passes if NUMBER differs from EXPECTED by at most 10. A counter of
+# is_near NAME EXPECTED NUMBER : passes if NUMBER differs from EXPECTED by at most 30. A counter of
 # a CPU goes on in other programs: each one that runs in the middle of a loop, or moves it to the
-# other CPU, gives it a sample or takes one away. pmctl runs ten times a second, and a loop takes a
-# second at most; a tenth of these samples is still far from those of another cgroup, 100 more or less.
-is_near() { check "$1 ($3)" [ "${3:-0}" -ge $(($2 - 10)) -a "${3:-0}" -le $(($2 + 10)) ]; }
+# other CPU, gives it a sample or takes one away. pmctl runs ten times a second, and on a busy host a
+# loop takes many seconds; the number is still far from that of another cgroup, 100 more or less.
+is_near() { check "$1 ($3)" [ "${3:-0}" -ge $(($2 - 30)) -a "${3:-0}" -le $(($2 + 30)) ]; }
 
 # perf's own samples are compared if the kernel counts cgroups, as Debian's does.
 of_kernel=$(grep -c '^perf_event' /proc/cgroups)
@@ -124,7 +124,7 @@ pmctl record -q -o two -e instructions:u,instructions:u -c $period -G a,c -- sh 
 pmctl report --stdio -i two --sort comm >text
 says "each event has its cgroup" "$(cat text)" "instructions:u \(a\)"
 is "the first has its samples, and the second" "200 100" \
-	"$(awk '$3 == "pmctl_loop" { n = int(($2 + 10) / 100) * 100; printf "%s%d", sep, n; sep = " " }' text)"
+	"$(awk '$3 == "pmctl_loop" { n = int(($2 + 30) / 100) * 100; printf "%s%d", sep, n; sep = " " }' text)"
 pmctl record -q -o one -e instructions:u -c $period -C "0-$(($(nproc) - 1))" -G c -- sh -c "$in_both"
 is_near "CPUs add up" 100 "$(pmctl report --stdio -i one --sort comm | awk '$3 == "pmctl_loop" { print $2 }')"
 
