@@ -6,7 +6,8 @@
 # shellcheck source=SCRIPTDIR/../../selftests/vm/machine.sh
 . "$VM/machine.sh"
 
-# boots KERNEL MEMORY : boots $run/initrd, and returns the exit code of the test in it
+# boots KERNEL MEMORY : boots $run/initrd, and returns the exit code of the test in it. The machine is given
+# up after TIMEOUT seconds (3600), which is long because the waits of a test add up on a busy host.
 boots() {
 	local log=$run/kernel.log
 	# qemu_command of machine.sh reads these variables.
@@ -17,7 +18,7 @@ boots() {
 	k=$("$VM/build" "kernel-$kernel")
 	rm -f "$run/code"
 	qemu_command
-	timeout --foreground --kill-after=5 900 "${qemu[@]}" </dev/null 2> >(grep -v "TCG doesn't support requested feature" >&2) || true
+	timeout --foreground --kill-after=5 "${TIMEOUT:-3600}" "${qemu[@]}" </dev/null 2> >(grep -v "TCG doesn't support requested feature" >&2) || true
 	if [ ! -s "$run/code" ]; then
 		tail -n 60 "$log"
 		die "The machine with the kernel $kernel did not report an exit code: its log ends above."
