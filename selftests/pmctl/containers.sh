@@ -179,7 +179,7 @@ pmctl top --cgroups="$chain" --iterations 1 --delay 0.1 >table
 says "top says which level can't be counted" "$(cat table)" 'no name with up to 32 levels matches'
 find "$root/batch" -mindepth 1 -depth -type d -exec rmdir {} +
 for command in serve top; do
-	try timeout 100 pmctl $command --cgroups=batch,
+	try timeout -s KILL "${LIMIT:-600}" pmctl $command --cgroups=batch,
 	is "$command refuses an empty pattern" 2 $?
 done
 says "top says what the root is" "$errors" 'a pattern is empty in .batch,.\. The root cgroup, .* is ./'

@@ -50,8 +50,8 @@ is "-r takes events that need no counter" 0 $?
 
 # A signal in the first run keeps pmctl from making the others, although the command handles it.
 # shellcheck disable=SC2016 # the inner shell expands it
-try timeout -s KILL 60 pmctl stat -r 3 -e instructions:u -- \
-	sh -c 'sleep 60 >/dev/null 2>&1 & trap "kill $!; exit 0" TERM; kill -TERM $PPID; wait'
+try timeout -s KILL "${LIMIT:-600}" pmctl stat -r 3 -e instructions:u -- \
+	sh -c 'sleep 100000 >/dev/null 2>&1 & trap "kill $!; exit 0" TERM; kill -TERM $PPID; wait'
 is "-r 3 that a signal stops in the first run fails" 143 $?
 says "-r 3 says that it was stopped in the first run" "$errors" 'stopped in run 1 of 3: the numbers are those of this run'
 

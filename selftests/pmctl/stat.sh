@@ -406,7 +406,7 @@ kill $stat_pid
 wait $stat_pid
 is "a signal while stat begins ends the command" 143 $?
 check "stat shows the counts after a signal while it begins" grep -q instructions:u "$counts"
-timeout -s KILL 60 pmctl stat --timeout 100 -e instructions:u -x, -o "$counts" -- sleep 300
+timeout -s KILL "${LIMIT:-600}" pmctl stat --timeout 100 -e instructions:u -x, -o "$counts" -- sleep 100000
 is "--timeout ends the command by SIGTERM" 143 $?
 # shellcheck disable=SC2016 # it is evaluated later
 interrupt_when 'has_open $pid "anon_inode:*signalfd*"' pmctl stat -a -e instructions:u -x, -o "$counts" >/dev/null 2>&1

@@ -11,7 +11,8 @@
  *   -h MS     hangs up, and waits for MS milliseconds
  *
  * The exit code is COMMAND's, 128 + N if signal N ended it; 124 if TEXT does not come, or
- * COMMAND does not end; 125 if COMMAND leaves the terminal with other settings than it had.
+ * COMMAND does not end, within LIMIT seconds (60), as in ktap.sh; 125 if COMMAND leaves the
+ * terminal with other settings than it had.
  */
 #include <poll.h>
 #include <pty.h>
@@ -24,8 +25,6 @@
 #include <time.h>
 #include <unistd.h>
 #include <utmp.h>
-
-#define LIMIT_MS 60000
 
 static char written[16 << 20];
 static size_t length, typed_at;
@@ -60,9 +59,18 @@ static long now_ms(void)
 	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* Returns the time at which a wait that begins now is given up. */
+static long end_ms(void)
+{
+	const char *limit = getenv("LIMIT");
+	long seconds = limit ? atol(limit) : 0;
+
+	return now_ms() + (seconds > 0 ? seconds : 60) * 1000;
+}
+
 static int wait_for(const char *text)
 {
-	long end = now_ms() + LIMIT_MS;
+	long end = end_ms();
 
 	while (!memmem(written + typed_at, length - typed_at, text, strlen(text))) {
 		if (!read_more(100) && (ended || now_ms() > end)) {
@@ -168,7 +176,7 @@ int main(int argc, char **argv)
 			return 124;
 		}
 	}
-	end = now_ms() + LIMIT_MS;
+	end = end_ms();
 	while (waitpid(leader, &status, WNOHANG) == 0) {
 		if (read_more(100) || now_ms() < end)
 			continue;
