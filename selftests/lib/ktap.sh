@@ -78,9 +78,12 @@ check() {
 	fi
 }
 
-# says NAME TEXT REGEX: passes if a line of TEXT matches REGEX
+# says NAME TEXT REGEX: passes if a line of TEXT matches REGEX. There is no pipe, because grep ends at the
+# first match: echo would end by SIGPIPE, which is a failure under pipefail.
 says() {
-	if echo "$2" | grep -qiE "$3"; then
+	if grep -qiE -- "$3" <<-END; then
+		$2
+	END
 		result 0 "$1"
 	else
 		echo "# $1: no line matches '$3':"
