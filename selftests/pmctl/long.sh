@@ -31,22 +31,32 @@ loads="$loads $!"
 while sleep 0.2; do "$here/pmctl_loop" 100000; done &
 loads="$loads $!"
 
-# memory PID: prints the resident memory of the process, in KiB
+# memory PID: prints the resident memory of the process, in KiB; nothing if it has ended
+# shellcheck disable=SC2317 # is_measured calls it
 memory() {
-	awk '/^VmRSS/ { print $2 }' "/proc/$1/status"
+	awk '/^VmRSS/ { print $2 }' "/proc/$1/status" 2>/dev/null
+}
+
+# is_measured: makes the recording, and reads pmctl's memory twice. On a busy host pmctl may have ended by
+# the second time: then it records once more.
+# shellcheck disable=SC2317 # comes_true calls it
+is_measured() {
+	rm -f long.data
+	pmctl record -a -F "$frequency" -m "$pages" -o long.data --duration "$seconds" 2>record.log &
+	record=$!
+	wait_until '[ -s long.data ]'
+	# By then pmctl has allocated what a recording needs from the beginning.
+	sleep $((seconds / 4))
+	early_kib=$(memory "$record")
+	sleep $((seconds / 2))
+	later_kib=$(memory "$record")
+	wait "$record"
+	code=$?
+	[ "$code" != 0 ] || [ "$later_kib" ]
 }
 
 plan 6
-pmctl record -a -F $frequency -m "$pages" -o long.data --duration "$seconds" 2>record.log &
-record=$!
-wait_until '[ -s long.data ]'
-# By then pmctl has allocated what a recording needs from the beginning.
-sleep $((seconds / 4))
-early_kib=$(memory $record)
-sleep $((seconds / 2))
-later_kib=$(memory $record)
-wait $record
-code=$?
+comes_true is_measured
 sed 's/^/# /' record.log
 is "record succeeds" 0 "$code"
 says "record has no losses" "$(grep -c LOST record.log)" '^0$'
