@@ -9,9 +9,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use nix::fcntl::OFlag;
 use nix::libc;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, pipe2};
 
 const RECORDINGS: [&str; 4] = ["callers", "branches", "lost", "timebase"];
 /// Commands that print.
@@ -65,7 +66,8 @@ fn run_in_shell(text: &str) -> Option<i32> {
 fn output_without_a_reader_ends_a_command_as_it_ends_others() {
     for command in PRINTING.iter().chain(&COUNTING) {
         let mut shell = shell_command(&format!("exec pmctl {command}"));
-        let (read, write) = nix::unistd::pipe().expect("a pipe can be made");
+        // No child of another test inherits the reading end.
+        let (read, write) = pipe2(OFlag::O_CLOEXEC).expect("a pipe can be made");
         drop(read);
         let (stdout, stderr) = (Stdio::from(write), Stdio::piped());
         let child = shell.stdout(stdout).stderr(stderr).spawn();

@@ -65,13 +65,17 @@ mod tests {
     use std::fs::File;
     use std::io::{Read, Write};
 
+    use nix::fcntl::OFlag;
+    use nix::unistd::pipe2;
+
     #[test]
     fn the_position_follows_reads() {
         let mut file = tempfile::tempfile().expect("a file can be made");
         file.write_all(b"input").expect("there is room");
         assert_eq!(input_position(&file), Some(InputPosition::File(5)));
 
-        let (read, write) = nix::unistd::pipe().expect("a pipe can be made");
+        // No child of another test inherits the writing end.
+        let (read, write) = pipe2(OFlag::O_CLOEXEC).expect("a pipe can be made");
         let (mut read, mut write) = (File::from(read), File::from(write));
         let is_over = |over| Some(InputPosition::Stream { is_over: over });
         assert_eq!(input_position(&read), is_over(false));

@@ -44,11 +44,15 @@ fn has_hung_up(event: BorrowedFd<'_>) -> bool {
 mod tests {
     use std::os::fd::{AsFd, AsRawFd};
 
+    use nix::fcntl::OFlag;
+    use nix::unistd::pipe2;
+
     use super::*;
 
     #[test]
     fn the_first_event_that_has_not_ended_is_polled() {
-        let pipes = [(); 4].map(|()| nix::unistd::pipe().expect("a pipe"));
+        // No child of another test inherits an end.
+        let pipes = [(); 4].map(|()| pipe2(OFlag::O_CLOEXEC).expect("a pipe"));
         let [(a, a_end), (b, b_end), (c, c_end), (d, d_end)] = pipes;
         let events = || [&a, &b, &c, &d].map(AsFd::as_fd).into_iter();
         let mut polled = Polled::default();
