@@ -41,7 +41,7 @@ refused() {
 
 # perf's own counts of cgroups are compared where the kernel has them, as Debian's does.
 of_kernel=$(grep -c '^perf_event' /proc/cgroups)
-plan $((50 + 3 * of_kernel))
+plan $((52 + 3 * of_kernel))
 
 # is_perfs_version_2 : passes if version 2 has perf's controller. A hierarchy of version 1 ends some
 # time after its last cgroup, and another umount(2).
@@ -97,6 +97,11 @@ stat -C "0-$(($(nproc) - 1))" -G a/b -- "$inside" "$root/a/b/cgroup.procs" "$loo
 is "the CPUs of -C add up" "$many" "$(counted a/b)"
 pmctl stat -x, -o csv -r 3 -e instructions:u -G "$root/a/b" -- "$inside" "$root/a/b/cgroup.procs" "$loop" 2000000
 is "each run counts the same" "$many,0.00%" "$(awk -F, '{ print $1 "," $5 }' csv)"
+# Times that included those of earlier runs would grow with each run.
+pmctl stat --json=v1 -o v1.json -r 10 -e instructions:u -G "$root/a/b" -- "$inside" "$root/a/b/cgroup.procs" "$loop" 2000000
+grep -o '"running_ns":\[[0-9]*' v1.json | cut -d '[' -f 2 >times
+is "each run has a running time" 10 "$(wc -l <times)"
+check "the running time is that of a run alone" sh -c '! sort -n -C times'
 
 # Two loops at once.
 stat --for-each-cgroup a,c -- sh -c "$inside $root/a/cgroup.procs $loop 2000000 & $inside $root/c/cgroup.procs $loop 1000000 & wait"

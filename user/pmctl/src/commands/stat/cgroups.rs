@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use perfmon::event::{Builder, Cgroup, GroupBuilder};
+use perfmon::event::{Builder, Cgroup, Counts as GroupCounts, GroupBuilder};
 use perfmon::spec::EventSpec;
 use perfmon::{Cause, Device, Error, Group};
 
@@ -51,6 +51,19 @@ struct OpenGroup {
     /// Indices of the cgroup and of the events.
     cgroup: usize,
     events: Vec<usize>,
+    /// The times of earlier runs, with a count of 0: a reset keeps the times.
+    earlier_runs: ColumnCount,
+}
+
+impl OpenGroup {
+    /// Returns the group's counts; `None` if events were missed.
+    fn read(&self) -> Result<Option<GroupCounts>> {
+        match self.group.read() {
+            Ok(counts) => Ok(Some(counts)),
+            Err(error) if error.cause == Cause::Missed => Ok(None),
+            Err(error) => Err(exit::with_help(error)),
+        }
+    }
 }
 
 /// A group that could not be opened, and the reason. If the driver has no such event, it was refused on each CPU.
@@ -167,6 +180,7 @@ impl CgroupCounts {
             group: group.open_on(&self.device)?,
             cgroup,
             events: members.to_vec(),
+            earlier_runs: ColumnCount::default(),
         }))
     }
 
@@ -251,7 +265,13 @@ impl CountSource for CgroupCounts {
         if self.open_groups.is_empty() {
             return self.open_events();
         }
-        self.for_each_group(Group::reset)
+        self.for_each_group(Group::reset)?;
+        for opened in &mut self.open_groups {
+            if let Some(counts) = opened.read()? {
+                opened.earlier_runs = ColumnCount::without_turns(0, counts.running, counts.enabled);
+            }
+        }
+        Ok(())
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -286,11 +306,7 @@ impl CountSource for CgroupCounts {
         let columns = self.cgroups.iter().map(|cgroup| cgroup.events.len()).sum();
         let mut sums = vec![Sum::Nothing; columns];
         for opened in &self.open_groups {
-            let counts = match opened.group.read() {
-                Ok(counts) => Some(counts),
-                Err(error) if error.cause == Cause::Missed => None,
-                Err(error) => return Err(exit::with_help(error)),
-            };
+            let counts = opened.read()?;
             let cgroup_events = &self.cgroups[opened.cgroup].events;
             for (place, event) in opened.events.iter().enumerate() {
                 let Some(offset) = cgroup_events.iter().position(|index| index == event) else {
@@ -298,6 +314,7 @@ impl CountSource for CgroupCounts {
                 };
                 let count = counts.as_ref().map(|counts| {
                     ColumnCount::without_turns(counts[place], counts.running, counts.enabled)
+                        .since(opened.earlier_runs)
                 });
                 sums[first_columns[opened.cgroup] + offset].add(count);
             }
