@@ -23,6 +23,10 @@ use crate::events::metrics::MachineFacts;
 use crate::events::threads::TaskList;
 use crate::system::text::json_of;
 
+/// Largest length of the name of a thread or cgroup: twice that of a path on Linux with each of its bytes escaped. Texts
+/// that are padded to a width above 65535 panic.
+const MAX_PLACE_LENGTH: usize = 1 << 15;
+
 /// Shows the counts of a file.
 pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
     let name = path.display();
@@ -50,6 +54,10 @@ pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
         return Ok(0);
     }
     let subject = to_subject(&document, args)?;
+    let places = subject.columns.iter().flat_map(|column| &column.place);
+    if places.map(|place| place.name.len()).max() > Some(MAX_PLACE_LENGTH) {
+        bail!("{name} is damaged: the name of a thread or a cgroup is too long. Count again.");
+    }
     let mut report = output::number_format(args, &subject, output);
     let mut previous_time = Duration::ZERO;
     for interval in &document.intervals {
@@ -304,6 +312,27 @@ mod tests {
         fs::write(&path, text).expect("it can be written");
         let output = folder.path().join("y").display().to_string();
         report(&args(&["-o", &output, "true"]), &path).expect("there are counts");
+    }
+
+    #[test]
+    fn too_long_places_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let path = folder.path().join("x");
+        let output = folder.path().join("y").display().to_string();
+        let mut subject = subject_with("instructions,cycles", &[]);
+        let mut show = |length: usize| {
+            subject.columns[1].place = Some(CountedPlace {
+                name: "a".repeat(length),
+                kind: PlaceKind::Core(2),
+            });
+            let runs = [testing::run(&[Some(6), Some(3)])];
+            let text = written(|out| V1::new(&subject, out).end(&runs).expect("room"));
+            fs::write(&path, text).expect("it can be written");
+            report(&args(&["-o", &output, "true"]), &path)
+        };
+        show(MAX_PLACE_LENGTH).expect("it can be shown");
+        let error = show(1 << 16).expect_err("it is too long");
+        assert!(error.to_string().contains("is too long"), "{error:#}");
     }
 
     #[test]
