@@ -35,7 +35,7 @@ unread() {
 	echo "exit code $?"
 }
 
-plan 44
+plan 46
 
 # Unknown events and metrics.
 ends "stat: an unknown event" 2 '^  *\^' pmctl stat -e no_such_event -- true
@@ -56,6 +56,9 @@ for place in /nonexistent/out /proc .; do
 done
 ends "stat -o /dev/full" 125 "^pmctl: can't write /dev/full: No space" \
 	pmctl stat -e $event -o /dev/full -- true
+ends "stat -I -o /dev/full" 125 "^pmctl: can't write /dev/full: No space" \
+	pmctl stat -I 10 -e $event -o /dev/full -- sh -c 'sleep 0.3; : >ended'
+check "stat -I -o /dev/full waits for the command" [ -e ended ]
 ends "stat --record /dev/full" 125 "^pmctl: can't write /dev/full: No space" \
 	pmctl stat -e $event --record /dev/full -- true
 ends "record -o /dev/full" 125 "can't write /dev/full: it is no file" \

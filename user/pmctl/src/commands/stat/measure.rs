@@ -102,6 +102,9 @@ pub(super) fn measure_run(
         )?
     };
     let end = timers.stop_counters(source)?;
+    if let Some(failure) = timers.take_failure() {
+        return Err(failure);
+    }
     let counted_for = timers
         .actual_start
         .map_or(Duration::ZERO, |started| end - started);
@@ -199,6 +202,12 @@ fn wait_for_end(
             _ => {}
         }
         timers.run_due(source)?;
+        if running.is_none() && timers.has_failed() {
+            return Ok(RunEnd {
+                ending: None,
+                stopped_by,
+            });
+        }
         if timers.is_over() {
             let signal = Signal::SIGTERM;
             stopped_by = Some(signal);
@@ -255,6 +264,17 @@ impl Timers<'_> {
             return true;
         }
         self.end.take_if(|end| *end <= Instant::now()).is_some()
+    }
+
+    /// Returns whether an interval could not be written.
+    fn has_failed(&self) -> bool {
+        let ticker = self.ticker.as_ref();
+        ticker.is_some_and(|ticker| ticker.failure.is_some())
+    }
+
+    /// Returns the error of the first interval that could not be written; `None` if all could.
+    fn take_failure(&mut self) -> Option<anyhow::Error> {
+        self.ticker.as_mut()?.failure.take()
     }
 
     /// Starts the counters. The timeout begins once all of them have started, so that each of them runs for all of it.
@@ -315,6 +335,9 @@ struct Ticker<'a> {
     /// `Timers::is_over` has reported the end.
     is_end_reported: bool,
     report: &'a mut dyn NumberFormat,
+    /// The error of the first interval that could not be written. It is returned after the command's end: the command
+    /// still runs, and has to be waited for.
+    failure: Option<anyhow::Error>,
 }
 
 impl<'a> Ticker<'a> {
@@ -333,6 +356,7 @@ impl<'a> Ticker<'a> {
             remaining: intervals,
             is_end_reported: false,
             report,
+            failure: None,
         }
     }
 
@@ -377,7 +401,11 @@ impl<'a> Ticker<'a> {
         self.previous_counts = counts_now;
         self.previous_end = at;
         self.remaining = self.remaining.map(|remaining| remaining.saturating_sub(1));
-        self.report.interval(at, &run)
+        // After a failure, no further interval is written.
+        if self.failure.is_none() {
+            self.failure = self.report.interval(at, &run).err();
+        }
+        Ok(())
     }
 }
 
