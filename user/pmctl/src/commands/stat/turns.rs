@@ -162,6 +162,9 @@ pub(super) fn require_one_run(
             "{needed}.\n{}{multiplexed} Or choose fewer of them.",
             repeat_advice(runs.len())
         ))),
+        Some(0) => Err(Usage(format!(
+            "{needed}; -r 0 shows each run.\nGive a number to -r, or choose fewer of them.{multiplexed}"
+        ))),
         Some(_) => Ok(()),
     }
 }
@@ -209,7 +212,9 @@ fn split_into_runs(events: &[EventSpec], supply: CounterSupply) -> Option<Vec<Ve
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::{Cli, Command};
     use crate::system::pmu::testing;
+    use clap::Parser;
     use perfmon::spec;
 
     /// Returns the names of the events in each run, with `general` general counters.
@@ -261,6 +266,30 @@ mod tests {
         );
         let expected = ["r1d1,r2d1,r1c4,r3d1,r4d1", "r5d1,r1d2"];
         assert_eq!(runs.expect("each has a counter"), expected);
+    }
+
+    #[test]
+    fn only_a_number_of_runs_allows_several_runs() {
+        let required = |repeat: &[&str]| {
+            let words = [&["pmctl", "stat"], repeat, &["true"]].concat();
+            let cli = Cli::try_parse_from(words).expect("it is well formed");
+            let Command::Stat(args) = cli.command else {
+                panic!("it is no stat");
+            };
+            let events = spec::parse("r1", &testing::intel()).expect("it is well formed");
+            let supply = CounterSupply {
+                general: 1,
+                fixed: 0,
+                busy: 0,
+            };
+            let runs = [events.clone(), events];
+            require_one_run(&args, "-M", &runs, supply).map_err(|error| error.to_string())
+        };
+        assert_eq!(required(&["-r", "1"]), Ok(()));
+        let message = required(&[]).expect_err("it needs -r");
+        assert!(message.contains("`-r 1` runs it 2 times"), "{message}");
+        let message = required(&["-r", "0"]).expect_err("each run has all events");
+        assert!(message.contains("Give a number to -r"), "{message}");
     }
 
     #[test]
