@@ -19,10 +19,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::lines::LineFormat;
+use super::lines::{LineFormat, share_in_lines};
 use super::ratio::ratio;
 use super::unit::ColumnUnit;
-use super::{CountedPlace, Figures, PlaceKind, Run, Subject, counted_share, running_time};
+use super::{CountedPlace, Figures, PlaceKind, Run, Subject, running_time};
 
 pub(super) struct Csv<'a, W: Write> {
     subject: &'a Subject,
@@ -84,7 +84,7 @@ impl<W: Write> LineFormat for Csv<'_, W> {
             }
             self.writer
                 .write_field(running_time(runs, index).to_string())?;
-            let share = counted_share(runs, index).unwrap_or(100.0);
+            let share = share_in_lines(column, runs, index);
             self.writer.write_field(format!("{share:.2}"))?;
             let ratio = ratio(&self.subject.columns, &figures.means(), index);
             match ratio.filter(|_| at.is_none()) {
@@ -128,6 +128,7 @@ impl<W: Write> LineFormat for Csv<'_, W> {
 mod tests {
     use super::super::NumberFormat;
     use super::super::lines::WithTotals;
+    use super::super::source::Uncounted;
     use super::super::testing::{
         run, subject, subject_of_cgroups, subject_with, with_waits, written,
     };
@@ -160,6 +161,26 @@ mod tests {
                 .expect("a vector takes all");
         });
         assert_eq!(text, "9,,r1c0,1026000000,34.20,,\n");
+    }
+
+    #[test]
+    fn an_event_without_a_turn_has_no_share() {
+        let subject = subject("r1c0,cycles,cache-misses");
+        let text = written(|out| {
+            let run = Run {
+                uncounted: Some(Uncounted::NoTurn),
+                ..run(&[None, Some(9), None])
+            };
+            WithTotals::new(Csv::new(&subject, out, b','), false)
+                .end(&[run])
+                .expect("a vector takes all");
+        });
+        let expected = "\
+<not counted>,,r1c0,0,0.00,,
+9,,cycles,3000000000,100.00,,
+<not supported>,,cache-misses,0,100.00,,
+";
+        assert_eq!(text, expected);
     }
 
     #[test]

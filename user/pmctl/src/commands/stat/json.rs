@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::lines::LineFormat;
+use super::lines::{LineFormat, share_in_lines};
 use super::ratio::ratio;
 use super::unit::ColumnUnit;
-use super::{CountedPlace, Figures, PlaceKind, Run, Subject, counted_share, running_time};
+use super::{CountedPlace, Figures, PlaceKind, Run, Subject, running_time};
 
 /// `perf stat --json`: an object a line for each event, numbers partly as strings.
 pub(super) struct PerfJson<'a, W> {
@@ -119,8 +119,7 @@ impl<W: Write> LineFormat for PerfJson<'_, W> {
                 variance: error.filter(|_| runs.len() > 1),
                 event_runtime: running_time(runs, index),
                 // Two digits, as in perf.
-                pcnt_running: counted_share(runs, index)
-                    .map_or(100.0, |share| (share * 100.0).round() / 100.0),
+                pcnt_running: (share_in_lines(column, runs, index) * 100.0).round() / 100.0,
                 metric_value: ratio.as_ref().map(|ratio| format!("{:.6}", ratio.value)),
                 metric_unit: ratio.map(|ratio| ratio.unit),
             };

@@ -6,12 +6,24 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::{NumberFormat, Run};
+use super::source::Uncounted;
+use super::{Column, NumberFormat, Run, counted_share};
 
 /// A format with a line for each count.
 pub(super) trait LineFormat {
     /// Writes the lines of `runs`. `at` is the end of an interval, since the start; `None` for the totals.
     fn write_lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()>;
+}
+
+/// Returns the share of the time in which the event of a column was counted, in percent, as perf prints it: 0 for an event
+/// that had no turn.
+pub(super) fn share_in_lines(column: &Column, runs: &[Run], index: usize) -> f64 {
+    let had_no_turn =
+        |run: &Run| run.counts[index].is_none() && run.uncounted == Some(Uncounted::NoTurn);
+    if !column.event.is_absent() && runs.iter().any(had_no_turn) {
+        return 0.0;
+    }
+    counted_share(runs, index).unwrap_or(100.0)
 }
 
 /// A format that has totals where perf has them.
