@@ -137,7 +137,7 @@ fn write_server(page: &mut MetricsText, (done, open): (&ServerTotals, usize)) {
     page.metric(
         "perfmon_connections_dropped",
         MetricKind::Counter,
-        "Number of connections that were closed since their clients were slow",
+        "Number of connections that were closed since their clients were slow, or for new ones",
     )
     .sample(&[], done.dropped);
     page.metric("perfmon_build", MetricKind::Info, "Version of pmctl")

@@ -9,12 +9,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{self, Poll};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
@@ -29,7 +29,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use perfmon::Pmu;
-use tokio::io::Interest;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
@@ -82,6 +82,10 @@ struct ConnectionState {
     deadline: Cell<Instant>,
     /// The connection waits for a profile, and not for its client.
     is_busy: Cell<bool>,
+    /// The first request has not been answered, or a part of a further one has arrived.
+    has_request: Cell<bool>,
+    /// The client does not take the answer as fast as it is written.
+    is_answer_pending: Cell<bool>,
 }
 
 impl ConnectionState {
@@ -90,17 +94,20 @@ impl ConnectionState {
         Self {
             deadline: Cell::new(Instant::now() + CLIENT_TIMEOUT),
             is_busy: Cell::new(false),
+            has_request: Cell::new(true),
+            is_answer_pending: Cell::new(false),
         }
     }
 
-    /// Sets the deadline for the client, which has to act next.
+    /// Sets the deadline for the client, which has to act next: the answer to its request is ready.
     fn wait_for_client(&self) {
         self.is_busy.set(false);
+        self.has_request.set(false);
         self.deadline.set(Instant::now() + CLIENT_TIMEOUT);
     }
 
-    /// Runs a connection until it ends; while a profile is made, also until the client closes it. Returns whether the client
-    /// has taken too long.
+    /// Runs a connection until it ends or its deadline is over; while a profile is made, also until the client closes it.
+    /// Returns whether the client has taken too long for a request or an answer: between two requests it may be idle.
     async fn run_until_end(&self, connection: impl Future, socket: &TcpStream) -> bool {
         let (mut connection, mut closed) = (pin!(connection), pin!(client_close(socket)));
         loop {
@@ -118,9 +125,75 @@ impl ConnectionState {
                 return false;
             }
             if self.deadline.get() <= Instant::now() {
-                return true;
+                return self.has_request.get() || self.is_answer_pending.get();
             }
         }
+    }
+}
+
+/// The stream of a connection, which notes in its state what the connection waits for.
+struct WatchedStream {
+    stream: TcpStream,
+    state: Rc<ConnectionState>,
+}
+
+impl WatchedStream {
+    fn note_write<T>(&self, result: Poll<T>) -> Poll<T> {
+        self.state.is_answer_pending.set(result.is_pending());
+        result
+    }
+}
+
+impl AsyncRead for WatchedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let length_before = buffer.filled().len();
+        let result = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if buffer.filled().len() > length_before {
+            self.state.has_request.set(true);
+        }
+        result
+    }
+}
+
+impl AsyncWrite for WatchedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.note_write(result)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
+        self.note_write(result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 
@@ -227,6 +300,10 @@ impl Server {
         // There may be no free descriptor.
         let Ok(socket) = duplicate_socket(&stream) else {
             return;
+        };
+        let stream = WatchedStream {
+            stream,
+            state: Rc::clone(state),
         };
         let connection = http1::Builder::new()
             .max_buf_size(MAX_HEAD_BYTES)
@@ -409,7 +486,7 @@ mod tests {
     use std::io::Write;
 
     use tokio::runtime::Builder;
-    use tokio::time::{pause, timeout};
+    use tokio::time::{pause, resume, timeout};
 
     use super::*;
 
@@ -466,11 +543,49 @@ mod tests {
                 state.wait_for_client();
                 pending::<()>().await;
             };
-            assert!(state.run_until_end(connection, &socket).await);
+            assert!(!state.run_until_end(connection, &socket).await);
             let wait_time = (begin + profile).elapsed();
             assert!(
                 wait_time >= CLIENT_TIMEOUT && wait_time < CLIENT_TIMEOUT + CLIENT_TIMEOUT / 10
             );
+        });
+    }
+
+    /// Serves an answer of `length` bytes to a client that sends `request`. Returns whether the client counts as slow at
+    /// the deadline.
+    async fn is_slow(request: &[u8], length: usize) -> bool {
+        let (mut client, stream) = connect().await;
+        let socket = duplicate_socket(&stream).expect("there are descriptors");
+        client.write_all(request).expect("it is open");
+        let state = Rc::new(ConnectionState::new());
+        let service = service_fn(|_| async {
+            state.wait_for_client();
+            Ok::<_, Infallible>(Answer::new(vec![0; length].into()))
+        });
+        let stream = WatchedStream {
+            stream,
+            state: Rc::clone(&state),
+        };
+        let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+        let mut run = pin!(state.run_until_end(connection, &socket));
+        // The clock stands still only after the bytes have arrived.
+        let early = timeout(Duration::from_millis(100), run.as_mut()).await;
+        assert!(early.is_err());
+        pause();
+        let is_slow = run.await;
+        resume();
+        is_slow
+    }
+
+    #[test]
+    fn only_clients_with_a_request_or_an_answer_are_slow() {
+        run(async {
+            let request = b"GET / HTTP/1.1\r\n\r\n";
+            assert!(!is_slow(request, 1).await);
+            assert!(is_slow(b"", 1).await);
+            assert!(is_slow(b"GET", 1).await);
+            // More than the socket's buffers take.
+            assert!(is_slow(request, 1 << 26).await);
         });
     }
 }
