@@ -94,7 +94,7 @@ impl LiveView {
                 RecorderOutput::Nothing => false,
                 RecorderOutput::End => true,
             };
-            self.next_table += args.delay;
+            self.next_table = time_after(self.next_table, args.delay, Instant::now());
             if let Some(recording) = self.stream.take_recording() {
                 let colors = output.colors;
                 text::write_tables(&recording, grouping, args.entries, (colors, &mut output))?;
@@ -166,5 +166,25 @@ impl LiveView {
             self.tables += 1;
         }
         Ok(())
+    }
+}
+
+/// Returns the time of the table after the one of `previous`. If pmctl was held up, no burst of tables follows.
+fn time_after(previous: Instant, delay: Duration, now: Instant) -> Instant {
+    let next = previous + delay;
+    if next > now { next } else { now + delay }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missed_tables_are_left_out() {
+        let (begin, second) = (Instant::now(), Duration::from_secs(1));
+        let late = begin + second / 10;
+        assert_eq!(time_after(begin, second, late), begin + second);
+        let stopped = begin + 100 * second;
+        assert_eq!(time_after(begin, second, stopped), stopped + second);
     }
 }
