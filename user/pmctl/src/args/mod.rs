@@ -41,7 +41,7 @@ pub(crate) use sampling::{DEFAULT_FILE, Frequency, Record, SwitchOutput};
 pub(crate) use serve::Serve;
 pub(crate) use stat::{Json, Stat};
 pub(crate) use top::Top;
-pub(crate) use viewing::{Field, Flamegraph, Key, Order, Report, Script, SortWord};
+pub(crate) use viewing::{Field, Flamegraph, Graph, Key, Order, Report, Script, SortWord};
 pub(crate) use vm::{Vm, VmCpu};
 
 const AFTER_HELP: &str = "\

@@ -52,7 +52,7 @@ impl Tree {
     }
 
     /// Returns a line for each function with `least` events or more, the largest first, with its part of `whole`.
-    pub(super) fn text_lines(&self, whole: u64, least: u64) -> Vec<String> {
+    pub(crate) fn text_lines(&self, whole: u64, least: u64) -> Vec<String> {
         let mut lines = Vec::new();
         self.push_lines((whole, least), 0, &mut lines);
         lines

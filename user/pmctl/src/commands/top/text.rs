@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 
+use crate::args::Graph;
 use crate::commands::report::{self, Grouping, Share, key_heading};
 use crate::recording::perfdata::Recording;
 use crate::system::screen::Colors;
@@ -53,11 +54,13 @@ pub(super) fn write_tables(
                 .map(|key| (key_heading(*key), Align::Left)),
         );
         let mut table = Table::new(&headings);
+        let min_events = report::min_events(Graph::CALLER.min_percent, events);
         for (cells, share) in rows.iter().take(entries) {
             let part = share.events as f64 / events.max(1) as f64;
             let mut row = vec![format!("{:.2}%", part * 100.0), thousands(share.samples)];
             row.extend(cells.iter().cloned());
             table.add_row(&row, colors.share(part));
+            table.add_lines_below(share.callers.text_lines(events, min_events));
         }
         table.write(None, style, output)?;
         let rest = rows.len().saturating_sub(entries);
@@ -94,27 +97,41 @@ pub(super) fn write_lost(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Key;
+    use crate::args::{Key, Order};
     use crate::recording::perfdata::example::{example, value_attr};
     use crate::recording::profile::Filter;
+
+    fn text_of(recording: &Recording, graph: Option<Order>) -> String {
+        let grouping = Grouping {
+            keys: vec![Key::Comm],
+            children: false,
+            graph,
+            inline: false,
+            max_stack: 9,
+            filter: Filter::default(),
+        };
+        let mut text = Vec::new();
+        let result = write_tables(recording, &grouping, 9, (Colors::default(), &mut text));
+        result.expect("a vector takes everything");
+        String::from_utf8(text).expect("it is text")
+    }
 
     /// Returns the tables of a value with one sample, and of another event.
     fn tables(name: &str) -> String {
         let mut recording = example(false);
         name.clone_into(&mut recording.events[0].name);
         recording.events[0].attr = value_attr(name);
-        let grouping = Grouping {
-            keys: vec![Key::Comm],
-            children: false,
-            graph: None,
-            inline: false,
-            max_stack: 1,
-            filter: Filter::default(),
-        };
-        let mut text = Vec::new();
-        let result = write_tables(&recording, &grouping, 9, (Colors::default(), &mut text));
-        result.expect("a vector takes everything");
-        String::from_utf8(text).expect("it is text")
+        text_of(&recording, None)
+    }
+
+    #[test]
+    fn callers_are_below_their_row() {
+        let recording = example(true);
+        let [with, without] = [Some(Order::Callee), None].map(|graph| text_of(&recording, graph));
+        let is_caller = |line: &&str| line.starts_with("            ");
+        assert!(with.lines().any(|line| is_caller(&line)), "{with}");
+        let rows: Vec<&str> = with.lines().filter(|line| !is_caller(line)).collect();
+        assert_eq!(rows, without.lines().collect::<Vec<_>>());
     }
 
     #[test]
