@@ -97,7 +97,7 @@ pub(crate) fn event_index(recording: &Recording, name: Option<&str>) -> Result<u
 }
 
 /// Returns the index of the event with this name.
-pub(crate) fn index_of_name(recording: &Recording, name: &str) -> Result<usize> {
+fn index_of_name(recording: &Recording, name: &str) -> Result<usize> {
     let mut names = recording.events.iter().map(|event| &event.name);
     Ok(names.position(|known| known == name).ok_or_else(|| {
         let event_names: Vec<_> = recording.events.iter().map(|e| e.name.as_str()).collect();

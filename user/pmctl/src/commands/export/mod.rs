@@ -22,18 +22,11 @@ use profile::Profile;
 
 /// Converts the recording, and writes the result to a file or to standard output.
 pub(crate) fn export(args: &Export, output: &mut Screen) -> Result<()> {
+    if args.to == Format::PerfData {
+        refuse_without_effect(args)?;
+    }
     let recording = recordings::open(&args.input.input)?;
     if args.to == Format::PerfData {
-        if let Some(name) = &args.event {
-            flamegraph::index_of_name(&recording, name)?;
-        }
-        if args.path().as_os_str() == "-" {
-            return Err(Usage(
-                "--to perf-data can't write to standard output. Name a file with -o FILE; `pmctl record -o -` writes a stream."
-                    .to_owned(),
-            )
-            .into());
-        }
         // Only the user may read a recording, since it may contain parts of stacks.
         whole_file::write_private(args.path(), |file| {
             Ok(perfdata::write_recording(&recording, file).map(drop)?)
@@ -51,6 +44,20 @@ pub(crate) fn export(args: &Export, output: &mut Screen) -> Result<()> {
         writeln!(output, "wrote {path}: {viewer}")?;
     }
     Ok(())
+}
+
+/// Refuses options that have no effect on `--to perf-data`, which copies the whole recording.
+fn refuse_without_effect(args: &Export) -> Result<(), Usage> {
+    let message = if args.path().as_os_str() == "-" {
+        "--to perf-data can't write to standard output. Name a file with -o FILE; `pmctl record -o -` writes a stream."
+    } else if args.event.is_some() {
+        "-e: perf-data has all events. Leave -e out."
+    } else if args.no_inline {
+        "--no-inline: perf-data never has inlined functions. Leave --no-inline out."
+    } else {
+        return Ok(());
+    };
+    Err(Usage(message.to_owned()))
 }
 
 /// Writes a recording in the format that was asked for.
