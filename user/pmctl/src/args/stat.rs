@@ -172,7 +172,7 @@ pub(crate) struct Stat {
     pub(crate) record: Option<PathBuf>,
 
     /// Show the counts of FILE, of --record or --json=v1, in any form
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "events", "metrics", "topdown", "null", "detailed", "multiplex", "pid", "tid", "cgroup", "for_each_cgroup", "all_cpus", "cpu", "repeat", "interval", "delay", "timeout", "command"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "events", "metrics", "topdown", "td_level", "null", "all_user", "all_kernel", "detailed", "multiplex", "pid", "tid", "cgroup", "for_each_cgroup", "all_cpus", "cpu", "no_inherit", "no_aggr", "per_core", "per_socket", "per_thread", "repeat", "sync", "interval", "interval_count", "delay", "timeout", "explain", "command"])]
     pub(crate) report: Option<PathBuf>,
 
     /// Add to the end of FILE of -o

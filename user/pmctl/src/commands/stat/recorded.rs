@@ -21,6 +21,7 @@ use crate::args::{Json, Stat};
 use crate::events::cpus::Cpus;
 use crate::events::metrics::MachineFacts;
 use crate::events::threads::TaskList;
+use crate::system::exit::Usage;
 use crate::system::text::json_of;
 
 /// Largest length of the name of a thread or cgroup: twice that of a path on Linux with each of its bytes escaped. Texts
@@ -48,9 +49,8 @@ pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
             "{name} is damaged: a run or an interval has another number of counts than there are events. Count again."
         );
     }
-    let mut output = output::open_output(args)?;
     if args.json == Some(Json::V1) {
-        std::io::Write::write_all(&mut output, &text)?;
+        std::io::Write::write_all(&mut output::open_output(args)?, &text)?;
         return Ok(0);
     }
     let subject = to_subject(&document, args)?;
@@ -58,6 +58,13 @@ pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
     if places.map(|place| place.name.len()).max() > Some(MAX_PLACE_LENGTH) {
         bail!("{name} is damaged: the name of a thread or a cgroup is too long. Count again.");
     }
+    if args.metric_only && subject.metrics.is_empty() {
+        return Err(Usage(format!(
+            "--metric-only: {name} has no metrics that this pmctl knows. Leave --metric-only out."
+        ))
+        .into());
+    }
+    let output = output::open_output(args)?;
     let mut report = output::number_format(args, &subject, output);
     let mut previous_time = Duration::ZERO;
     for interval in &document.intervals {
