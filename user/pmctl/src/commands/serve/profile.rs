@@ -14,15 +14,18 @@ use nix::libc;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use perfmon::Pmu;
-use perfmon::spec::{self, EventSpec};
+use perfmon::spec;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::time::timeout;
 
 use super::request::{ProfileRequest, Refusal};
 use crate::events::cpus::Cpus;
+use crate::events::linux_pmu::{self, PmuEvent};
+use crate::events::software;
 use crate::system::child::own_program;
 use crate::system::exit;
+use crate::system::machine::Machine;
 
 /// The largest size of the records, as a value of `record --max-size`.
 const MAX_RECORDING_SIZE: &str = "32M";
@@ -41,14 +44,24 @@ pub(super) struct ServedProfile {
     pub(super) incomplete_message: Option<String>,
 }
 
-/// Refuses an event that can't be sampled, or that has a period or frequency of its own.
-pub(super) fn check_event(text: &str, pmu: &Pmu) -> Result<(), Refusal> {
+/// Refuses an event that can't be sampled, or that has a period or frequency of its own. `machine` is where `pmctl record`
+/// finds Linux's PMUs.
+pub(super) fn check_event(text: &str, machine: &Machine, pmu: &Pmu) -> Result<(), Refusal> {
     let bad_request = |reason: String| Refusal::new(StatusCode::BAD_REQUEST, reason);
-    let events =
-        spec::parse_without_groups(text, pmu).map_err(|error| bad_request(error.to_string()))?;
-    match &events[..] {
-        [EventSpec { rate: None, .. }] => Ok(()),
-        [_] => Err(bad_request(format!(
+    let (texts, linux_events) = linux_pmu::split_sampled(&[text.to_owned()], machine, pmu)
+        .map_err(|error| bad_request(error.to_string()))?;
+    let (texts, software) = software::split(&texts);
+    let software = software.into_iter().map(PmuEvent::of_software);
+    let linux_events = linux_events.into_iter().chain(software);
+    let mut rates: Vec<_> = linux_events.map(|event| event.rate).collect();
+    for text in &texts {
+        let events = spec::parse_without_groups(text, pmu);
+        let events = events.map_err(|error| bad_request(error.to_string()))?;
+        rates.extend(events.iter().map(|event| event.rate));
+    }
+    match rates[..] {
+        [None] => Ok(()),
+        [Some(_)] => Err(bad_request(format!(
             "{text}: leave out the period or frequency of the event, and give the samples per second with hz=."
         ))),
         _ => Err(bad_request(format!(
@@ -224,14 +237,25 @@ mod tests {
 
     #[test]
     fn an_event_may_have_no_period_or_frequency() {
-        let check = |text| check_event(text, &testing::intel()).map_err(|refusal| refusal.status);
-        for good in ["cycles", "instructions:u", "cpu/event=0xc0/"] {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trees/uncore-amd");
+        let machine = Machine::recorded(folder.as_ref()).expect("it is there");
+        let check =
+            |text| check_event(text, &machine, &testing::intel()).map_err(|refusal| refusal.status);
+        for good in [
+            "cycles",
+            "instructions:u",
+            "cpu/event=0xc0/",
+            "page-faults",
+            "ibs_op//",
+        ] {
             assert_eq!(check(good), Ok(()), "{good}");
         }
         for bad in [
             "cpu/event=0xc0,period=1/",
             "cpu/event=0xc0,freq=99999/",
             "cycles,instructions",
+            "cycles,page-faults",
+            "ibs_op/period=4096/",
             "{cycles}",
             "no-such",
             "-o",

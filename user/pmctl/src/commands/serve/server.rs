@@ -44,6 +44,7 @@ use super::profile;
 use super::request::{self, Limits, ProfileRequest, Refusal, ServedPage};
 use super::text::TextFormat;
 use crate::events::cpus::Cpus;
+use crate::system::machine::Machine;
 use crate::system::stdio::complain;
 
 /// The largest number of open connections.
@@ -383,7 +384,7 @@ impl Server {
         state: &ConnectionState,
     ) -> Result<Answer, Refusal> {
         let request = ProfileRequest::parse(query, self.limits)?;
-        profile::check_event(&request.event, &self.pmu)?;
+        profile::check_event(&request.event, &Machine::here(), &self.pmu)?;
         if self.profile.get().is_some() {
             self.totals
                 .borrow_mut()
