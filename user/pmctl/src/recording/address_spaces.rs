@@ -8,6 +8,7 @@ use std::hash::Hash;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ahash::AHashMap;
 
@@ -17,8 +18,9 @@ use crate::recording::symbols::jit;
 /// Names and mappings of the processes of a recording and its cgroups, kept while its records are read.
 #[derive(Debug, Default)]
 pub(crate) struct AddressSpaces {
-    /// The mappings of each process, by their start address.
-    processes: AHashMap<u32, BTreeMap<u64, Mapping>>,
+    /// The mappings of each process, by their start address. A new process shares those of its parent until one of the two
+    /// maps a file: a damaged file could have any number of processes without a mapping of their own.
+    processes: AHashMap<u32, Arc<BTreeMap<u64, Mapping>>>,
     /// The mappings of the kernel and its modules, by their start address.
     kernel: BTreeMap<u64, Mapping>,
     /// Number of processes that have begun with each process number.
@@ -220,7 +222,7 @@ impl AddressSpaces {
         let maps = if map.is_kernel {
             &mut self.kernel
         } else {
-            self.processes.entry(map.task.pid).or_default()
+            Arc::make_mut(self.processes.entry(map.task.pid).or_default())
         };
         let mut end = map.start.saturating_add(map.length);
         if map.is_kernel {
@@ -300,7 +302,7 @@ impl AddressSpaces {
         let maps = if is_kernel(address) {
             &self.kernel
         } else {
-            self.processes.get(&pid)?
+            &**self.processes.get(&pid)?
         };
         let (start, mapping) = maps.range(..=address).next_back()?;
         let offset_in_mapping = address - start;
@@ -534,6 +536,18 @@ mod tests {
         let (child, parent) = (Task::leader(3), Task::leader(1));
         spaces.apply(&record(Body::Fork { child, parent }));
         assert_eq!(place(&spaces, 3, 0x1008), Some(("/tmp/perf-1.map", 0x1008)));
+    }
+
+    #[test]
+    fn a_child_shares_mappings_until_it_has_its_own() {
+        let mut spaces = AddressSpaces::default();
+        spaces.apply(&map(1, 0x1000, 0x1000, "/bin/a"));
+        let (child, parent) = (Task::leader(2), Task::leader(1));
+        spaces.apply(&record(Body::Fork { child, parent }));
+        assert!(Arc::ptr_eq(&spaces.processes[&1], &spaces.processes[&2]));
+        spaces.apply(&map(2, 0x1000, 0x1000, "/bin/b"));
+        assert_eq!(place(&spaces, 1, 0x1000), Some(("/bin/a", 0x1000)));
+        assert_eq!(place(&spaces, 2, 0x1000), Some(("/bin/b", 0x1000)));
     }
 
     #[test]
