@@ -8,6 +8,7 @@ use anyhow::Result;
 use inferno::flamegraph::{self, Options};
 
 use crate::args::Flamegraph;
+use crate::events::values::unit_in_viewers;
 use crate::recording::perfdata::{Event, Recording};
 use crate::recording::profile::{self, Frame, SourceLines};
 use crate::recording::unwind::Cuts;
@@ -41,9 +42,11 @@ pub(crate) fn flamegraph(args: &Flamegraph, output: &mut impl Write) -> Result<(
     let name = &recording.events[event].name;
     let mut options = Options::default();
     options.title = format!("{}: {name}", recording.notes.scope);
-    options.count_name = format!("events of {name}");
+    let (unit, convert) = unit_in_viewers(recording.events[event].attr.unit());
+    let unit = if unit == "count" { "events" } else { unit };
+    options.count_name = format!("{unit} of {name}");
     if let Some(total) = recording.notes.total(event) {
-        options.notes = format!("{} events counted", thousands(total));
+        options.notes = format!("{} {unit} counted", thousands(convert(total)));
     }
     let path = &args.output;
     if path.as_os_str() == "-" {
@@ -108,7 +111,7 @@ fn index_of_name(recording: &Recording, name: &str) -> Result<usize> {
     })?)
 }
 
-/// Returns the stacks, and the event count of each.
+/// Returns the stacks, and the event count of each, in the unit of [`unit_in_viewers`].
 pub(crate) fn collect_stacks(
     recording: &Recording,
     event: usize,
@@ -134,6 +137,14 @@ pub(crate) fn collect_stacks(
         }
         Ok(())
     })?;
+    let unit = recording
+        .events
+        .get(event)
+        .and_then(|event| event.attr.unit());
+    let (_, convert) = unit_in_viewers(unit);
+    for events in stacks.values_mut() {
+        *events = convert(*events);
+    }
     Ok((stacks, cuts))
 }
 
@@ -185,6 +196,18 @@ mod tests {
         assert!(error.to_string().contains("is a level"), "{error}");
         recording.events[1].attr = level;
         event_index(&recording, None).expect_err("all are levels");
+    }
+
+    #[test]
+    fn energy_is_in_nanojoules() {
+        let mut recording = example(false);
+        let sum = |recording: &Recording| {
+            let (stacks, _) = collect_stacks(recording, 0, None).expect("nothing fails");
+            stacks.values().sum::<u64>()
+        };
+        let number = sum(&recording);
+        recording.events[0].attr = value_attr("energy-pkg");
+        assert_eq!(sum(&recording), number * 1_000_000_000 >> 32);
     }
 
     #[test]

@@ -59,6 +59,20 @@ impl Unit {
     }
 }
 
+/// Returns the unit of an event's numbers in the files of other viewers, and a function that converts a number of a
+/// recording to it: these files have integers only.
+pub(crate) fn unit_in_viewers(unit: Option<Unit>) -> (&'static str, fn(u64) -> u64) {
+    match unit {
+        Some(Unit::Joules) => ("nanojoules", |value| {
+            let nanojoules = u128::from(value) * 1_000_000_000 >> 32;
+            u64::try_from(nanojoules).unwrap_or(u64::MAX)
+        }),
+        Some(Unit::Milliseconds) => ("nanoseconds", |value| value),
+        Some(unit @ Unit::Celsius) => (unit.name(), |value| value),
+        Some(Unit::Cycles) | None => ("count", |value| value),
+    }
+}
+
 /// Returns the number of a level, which may be negative.
 #[expect(
     clippy::cast_possible_wrap,

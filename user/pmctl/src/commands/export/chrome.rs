@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::profile::{Profile, ProfileThread, TimedSample};
+use crate::events::values::signed;
 
 /// Writes the stacks of one event and the counts of the other events.
 pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> io::Result<()> {
@@ -30,11 +31,16 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
                 .or_default()
                 .push(timed_sample);
         } else {
+            let value: Value = if profile.recording.events[timed_sample.event].is_level() {
+                signed(timed_sample.period).into()
+            } else {
+                profile.unit(timed_sample.event).1(timed_sample.period).into()
+            };
             array.push(&json!({
-                "ph": "C", "name": profile.event(timed_sample.event), "pid": unique_id(timed_sample.thread, timed_sample.thread.task.pid),
+                "ph": "C", "name": profile.event_with_unit(timed_sample.event), "pid": unique_id(timed_sample.thread, timed_sample.thread.task.pid),
                 // The number is written as text, since Perfetto ignores a number here.
                 "id": timed_sample.thread.thread(),
-                "ts": to_microseconds(timed_sample.time), "args": { "count": timed_sample.period },
+                "ts": to_microseconds(timed_sample.time), "args": { "count": value },
             }))?;
         }
     }
@@ -184,5 +190,44 @@ impl<W: Write> JsonArray<W> {
             self.output,
             "],\n\"displayTimeUnit\":\"ms\",\"otherData\":{metadata}}}"
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::perfdata::example::{example, value_attr};
+    use crate::recording::perfdata::{Body, Record, Records};
+
+    /// Returns the name and the number in the track of a value with one sample.
+    fn track(value: &str, number: u64) -> (Value, Value) {
+        let mut recording = example(false);
+        value.clone_into(&mut recording.events[1].name);
+        recording.events[1].attr = value_attr(value);
+        let mut records: Vec<Record> = recording.records.iter().flatten().collect();
+        for record in &mut records {
+            if let Body::Sample(sample) = &mut record.body {
+                sample.period = number;
+            }
+        }
+        recording.records = Records::from(&records[..]);
+        let profile = Profile::new(&recording, None).expect("it is whole");
+        let mut bytes = Vec::new();
+        write(&profile, 0, &mut bytes).expect("a vector takes everything");
+        let file: Value = serde_json::from_slice(&bytes).expect("it is JSON");
+        let mut events = file["traceEvents"].as_array().expect("a list").iter();
+        let event = events.find(|event| event["ph"] == "C").expect("a track");
+        (event["name"].clone(), event["args"]["count"].clone())
+    }
+
+    #[test]
+    fn values_have_their_units() {
+        let energy = track("energy-pkg", 1 << 31);
+        assert_eq!(
+            energy,
+            ("energy-pkg (nanojoules)".into(), 500_000_000.into())
+        );
+        let level = track("temperature", 5_u64.wrapping_neg());
+        assert_eq!(level, ("temperature (°C)".into(), (-5).into()));
     }
 }

@@ -37,9 +37,10 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
     let mut periods = profile.of_event(event).map(|sample| sample.period);
     let first = periods.next();
     let has_weights = periods.any(|period| Some(period) != first);
+    let to_weight = has_weights.then(|| profile.unit(event).1);
     let threads = by_thread.iter();
     let threads: Vec<Value> = threads
-        .map(|(thread, samples)| Tables::new(profile).json(*thread, samples, has_weights))
+        .map(|(thread, samples)| Tables::new(profile).json(*thread, samples, to_weight))
         .collect();
     let times = profile
         .of_event(event)
@@ -140,7 +141,8 @@ fn counter_tracks(
         (usize, u32, u32),
         Vec<&TimedSample>,
     )| {
-        let name = profile.event(event);
+        let name = profile.event_with_unit(event);
+        let (_, convert) = profile.unit(event);
         let is_of_process = |thread: &ProfileThread| {
             thread.task.pid == pid && thread.earlier_processes == earlier_processes
         };
@@ -154,7 +156,7 @@ fn counter_tracks(
             "samples": {
                 "length": timed_samples.len(),
                 "timeDeltas": time_deltas_ms(timed_samples.iter().map(|timed_sample| timed_sample.time)),
-                "count": timed_samples.iter().map(|timed_sample| timed_sample.period).collect::<Vec<_>>(),
+                "count": timed_samples.iter().map(|timed_sample| convert(timed_sample.period)).collect::<Vec<_>>(),
                 "number": vec![0; timed_samples.len()],
             },
         })
@@ -217,16 +219,16 @@ impl<'a> Tables<'a> {
         mut self,
         thread: ProfileThread,
         timed_samples: &[&TimedSample],
-        has_weights: bool,
+        to_weight: Option<fn(u64) -> u64>,
     ) -> Value {
         let stacks: Vec<usize> = timed_samples
             .iter()
             .map(|timed_sample| self.stack(timed_sample.stack))
             .collect();
-        let weights: Option<Vec<u64>> = has_weights.then(|| {
+        let weights: Option<Vec<u64>> = to_weight.map(|to_weight| {
             timed_samples
                 .iter()
-                .map(|timed_sample| timed_sample.period)
+                .map(|timed_sample| to_weight(timed_sample.period))
                 .collect()
         });
         let samples = columns_table(

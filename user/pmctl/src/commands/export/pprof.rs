@@ -11,7 +11,6 @@ use prost::Message;
 
 use super::profile::{Interner, Profile, ProfileThread};
 
-use crate::events::values::Unit;
 use crate::recording::symbols::hexadecimal;
 
 #[derive(Clone, PartialEq, Message)]
@@ -155,7 +154,7 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
     for event in events {
         sample_type.push(ValueType {
             kind: texts.number_of(profile.event(*event)),
-            unit: texts.number_of(profile_unit(profile, *event).0),
+            unit: texts.number_of(profile.unit(*event).0),
         });
     }
     sample_type.push(ValueType {
@@ -178,28 +177,13 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
                 .last()
                 .map_or(0, |timed_sample| timed_sample.time),
         ),
-        period: to_signed(profile_unit(profile, events[0]).1(period(
-            profile, events[0],
-        ))),
+        period: to_signed(profile.unit(events[0]).1(period(profile, events[0]))),
         comment: vec![texts.number_of(&command)],
         string_table: texts.0.values,
     };
     let mut output = GzEncoder::new(output, Compression::default());
     output.write_all(&message.encode_to_vec())?;
     output.finish()?.flush()
-}
-
-/// Returns the unit of an event's values, and a function that converts a number of the recording to it: this format has
-/// integers only.
-fn profile_unit(profile: &Profile<'_>, event: usize) -> (&'static str, fn(u64) -> u64) {
-    match profile.recording.events[event].attr.unit() {
-        Some(Unit::Joules) => ("nanojoules", |value| {
-            let nanojoules = u128::from(value) * 1_000_000_000 >> 32;
-            u64::try_from(nanojoules).unwrap_or(u64::MAX)
-        }),
-        Some(Unit::Milliseconds) => ("nanoseconds", |value| value),
-        _ => ("count", |value| value),
-    }
 }
 
 /// Returns the period of an event. If it was sampled with a frequency, this is the mean period of its samples, since Parca
@@ -241,7 +225,7 @@ fn samples(
     let mut samples = Vec::new();
     for ((stack, thread), mut sums) in values {
         for (sum, event) in sums.iter_mut().zip(events) {
-            *sum = profile_unit(profile, *event).1(*sum);
+            *sum = profile.unit(*event).1(*sum);
         }
         let mut ids = Vec::new();
         let mut inlined = Vec::new();

@@ -8,6 +8,7 @@ use ahash::AHashMap;
 use anyhow::Result;
 
 use crate::commands::flamegraph::frame_label;
+use crate::events::values::unit_in_viewers;
 use crate::recording::perfdata::{Recording, Task, is_kernel};
 use crate::recording::profile::{self, Frame, NamedSample, SampleNames, SourceLines};
 use crate::system::screen::Colors;
@@ -238,6 +239,20 @@ impl<'a> Profile<'a> {
     /// Returns the name of an event.
     pub(super) fn event(&self, event: usize) -> &str {
         &self.recording.events[event].name
+    }
+
+    /// Returns the name of an event, and the unit of its numbers if that is no count.
+    pub(super) fn event_with_unit(&self, event: usize) -> String {
+        let name = self.event(event);
+        match self.unit(event).0 {
+            "count" => name.to_owned(),
+            unit => format!("{name} ({unit})"),
+        }
+    }
+
+    /// Returns the unit of an event's numbers in the file, and a function that converts a number of the recording to it.
+    pub(super) fn unit(&self, event: usize) -> (&'static str, fn(u64) -> u64) {
+        unit_in_viewers(self.recording.events[event].attr.unit())
     }
 
     /// Returns the samples of an event.

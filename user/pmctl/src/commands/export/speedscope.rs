@@ -54,6 +54,7 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
     let mut frames: Interner<usize> = Interner::default();
     let mut profiles = Vec::new();
     for event in events {
+        let (_, convert) = profile.unit(*event);
         for (thread, timed_samples) in samples_by_thread(profile, *event) {
             let stack = |timed_sample: &&TimedSample| {
                 let places: Vec<usize> = profile.stack(timed_sample.stack).collect();
@@ -63,22 +64,23 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
                     .map(|function| frames.number_of(function))
                     .collect()
             };
+            let weights: Vec<u64> = timed_samples
+                .iter()
+                .map(|timed_sample| convert(timed_sample.period))
+                .collect();
             profiles.push(Thread {
                 kind: "sampled",
                 name: format!(
                     "{} {} ({})",
                     profile.threads[&thread],
                     thread.thread(),
-                    profile.event(*event)
+                    profile.event_with_unit(*event)
                 ),
                 unit: "none",
                 start: 0,
-                end: total_events(&timed_samples),
+                end: weights.iter().copied().fold(0, u64::saturating_add),
                 samples: timed_samples.iter().map(stack).collect(),
-                weights: timed_samples
-                    .iter()
-                    .map(|timed_sample| timed_sample.period)
-                    .collect(),
+                weights,
             });
         }
     }
