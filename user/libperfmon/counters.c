@@ -20,6 +20,14 @@
 /* Number of empty passes, the smallest of which is the overhead. */
 #define EMPTY_PASSES	4
 
+/* The words of a reading before the counts: the number of events, and two times of the group. */
+enum {
+	WORD_EVENTS,
+	WORD_ENABLED,
+	WORD_RUNNING,
+	HEADER_WORDS,
+};
+
 /* Opens an event of the calling thread, in the group of @leader or, if that is -1, as a leader. */
 static int open_event(int device, const struct event *event, int leader, unsigned int flags)
 {
@@ -27,7 +35,7 @@ static int open_event(int device, const struct event *event, int leader, unsigne
 		.type = event->type,
 		.size = sizeof(attr),
 		.config = event->config,
-		.read_format = PERF_FORMAT_GROUP,
+		.read_format = PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
 		.disabled = leader < 0,
 		.inherit = !!(flags & PERFMON_INHERIT),
 		.exclude_user = !event->user,
@@ -61,21 +69,40 @@ EXPORT int perfmon_stop(struct perfmon_counters *counters)
 	return control_group(counters, PERF_EVENT_IOC_DISABLE);
 }
 
-EXPORT int perfmon_reset(struct perfmon_counters *counters)
+/* Reads the times and the counts of the events, of one moment. */
+static int read_group(struct perfmon_counters *counters, uint64_t words[HEADER_WORDS + PERFMON_MAX_EVENTS])
 {
-	return control_group(counters, PERF_EVENT_IOC_RESET);
-}
-
-EXPORT int perfmon_read(struct perfmon_counters *counters, uint64_t *counts)
-{
-	/* The number of events, then the counts. */
-	uint64_t words[1 + PERFMON_MAX_EVENTS];
-	size_t size = (1 + counters->size) * sizeof(words[0]);
+	size_t size = (HEADER_WORDS + counters->size) * sizeof(words[0]);
 	ssize_t bytes = read(counters->fd[0], words, size);
 
 	if (bytes != (ssize_t)size)
 		return fail_at(TO_READ, bytes < 0 ? errno : EIO, counters->event[0].name, -1);
-	memcpy(counts, words + 1, size - sizeof(words[0]));
+	return 0;
+}
+
+EXPORT int perfmon_reset(struct perfmon_counters *counters)
+{
+	uint64_t words[HEADER_WORDS + PERFMON_MAX_EVENTS];
+
+	/* A reset keeps the times. They are read before it, so that running events don't count the reading. */
+	if (read_group(counters, words) || control_group(counters, PERF_EVENT_IOC_RESET))
+		return -1;
+	/* Other threads may read meanwhile. */
+	__atomic_store_n(&counters->uncounted, words[WORD_ENABLED] - words[WORD_RUNNING], __ATOMIC_RELAXED);
+	return 0;
+}
+
+EXPORT int perfmon_read(struct perfmon_counters *counters, uint64_t *counts)
+{
+	uint64_t words[HEADER_WORDS + PERFMON_MAX_EVENTS];
+
+	if (read_group(counters, words))
+		return -1;
+	if (words[WORD_ENABLED] - words[WORD_RUNNING] > __atomic_load_n(&counters->uncounted, __ATOMIC_RELAXED))
+		return fail_with(EIO,
+				 "can't read %s: it ran on a core that lacks the event, so the count would be too low. Run the program on one kind of core: `taskset -c $(cat /sys/devices/cpu_core/cpus) PROGRAM`.",
+				 counters->event[0].name);
+	memcpy(counts, words + HEADER_WORDS, counters->size * sizeof(words[0]));
 	return 0;
 }
 

@@ -36,6 +36,8 @@ struct perfmon_counters {
 	pid_t process;
 	/* A descriptor for each event; the first is the leader's. */
 	int fd[PERFMON_MAX_EVENTS];
+	/* The time in ns until the last reset for which the events were enabled on a core that lacks one of them. */
+	uint64_t uncounted;
 	/* The pages that perfmon_page() has mapped, or NULL. */
 	const struct perf_event_mmap_page *page[PERFMON_MAX_EVENTS];
 	/* What an empty start and stop counts of each event. */

@@ -50,10 +50,13 @@ int perfmon_start(struct perfmon_counters *counters);
 /* Stops to count; the counts stay. */
 int perfmon_stop(struct perfmon_counters *counters);
 
-/* Sets the counts to 0. */
+/* Sets the counts to 0. Fails as perfmon_read() does if events were missed. */
 int perfmon_reset(struct perfmon_counters *counters);
 
-/* Writes the counts, of one moment, in the order of the list. */
+/*
+ * Writes the counts, of one moment, in the order of the list. Fails with EIO if events were missed, or
+ * if the thread ran on a core of a hybrid processor that lacks an event.
+ */
 int perfmon_read(struct perfmon_counters *counters, uint64_t *counts);
 
 /* Returns the number of events. */
