@@ -202,8 +202,8 @@ mod tests {
     /// Returns the name and the number in the track of a value with one sample.
     fn track(value: &str, number: u64) -> (Value, Value) {
         let mut recording = example(false);
-        value.clone_into(&mut recording.events[1].name);
-        recording.events[1].attr = value_attr(value);
+        value.clone_into(&mut recording.events[0].name);
+        recording.events[0].attr = value_attr(value);
         let mut records: Vec<Record> = recording.records.iter().flatten().collect();
         for record in &mut records {
             if let Body::Sample(sample) = &mut record.body {
@@ -213,7 +213,7 @@ mod tests {
         recording.records = Records::from(&records[..]);
         let profile = Profile::new(&recording, None).expect("it is whole");
         let mut bytes = Vec::new();
-        write(&profile, 0, &mut bytes).expect("a vector takes everything");
+        write(&profile, 1, &mut bytes).expect("a vector takes everything");
         let file: Value = serde_json::from_slice(&bytes).expect("it is JSON");
         let mut events = file["traceEvents"].as_array().expect("a list").iter();
         let event = events.find(|event| event["ph"] == "C").expect("a track");
