@@ -99,9 +99,9 @@ pmctl stat -x, -o csv -r 3 -e instructions:u -G "$root/a/b" -- "$inside" "$root/
 is "each run counts the same" "$many,0.00%" "$(awk -F, '{ print $1 "," $5 }' csv)"
 # Times that included those of earlier runs would grow with each run.
 pmctl stat --json=v1 -o v1.json -r 10 -e instructions:u -G "$root/a/b" -- "$inside" "$root/a/b/cgroup.procs" "$loop" 2000000
-grep -o '"running_ns":\[[0-9]*' v1.json | cut -d '[' -f 2 >times
-is "each run has a running time" 10 "$(wc -l <times)"
-check "the running time is that of a run alone" sh -c '! sort -n -C times'
+grep -o '"running_ns":\[[0-9]*' v1.json | cut -d '[' -f 2 >run_times
+is "each run has a running time" 10 "$(wc -l <run_times)"
+check "the running time is that of a run alone" sh -c '! sort -n -C run_times'
 
 # Two loops at once.
 stat --for-each-cgroup a,c -- sh -c "$inside $root/a/cgroup.procs $loop 2000000 & $inside $root/c/cgroup.procs $loop 1000000 & wait"
