@@ -18,6 +18,8 @@ pub const DEBUGCTL_FREEZE: u64 = 1 << 11;
 /// The format of [`BranchRecords::Stack`](super::branch_records::BranchRecords::Stack), as in bits 5:0 of
 /// `IA32_PERF_CAPABILITIES`: addresses have no flags above them, and cycles and mispredictions are in `MSR_LBR_INFO_x`.
 pub const FORMAT_INFO: u64 = 5;
+/// [`FORMAT_INFO`] of cores without transactions: Goldmont Plus and Tremont.
+pub const FORMAT_INFO_2: u64 = 7;
 
 /// The bit that is set in all addresses of the upper half, where the kernel is.
 const KERNEL_BIT: u64 = 1 << 63;

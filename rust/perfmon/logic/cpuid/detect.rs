@@ -8,6 +8,7 @@ use super::super::lbr;
 use super::super::pebs::PebsFormat;
 use super::Microarchitecture as Core;
 use super::{Architecture, Capabilities, Leaf, NoPmu, Processor};
+use crate::abi;
 
 impl Processor {
     pub(super) const INTEL: [u8; 12] = *b"GenuineIntel";
@@ -42,8 +43,16 @@ impl Processor {
         if version == 0 {
             return Err(NoPmu::Version);
         }
-        // The leaf has the number of fixed-function counters from version 2 on, and a bitmap from 5 on.
-        let fixed_count = if version >= 2 { leaf.edx & 0x1f } else { 0 };
+        // The leaf has the number of fixed-function counters from version 2 on, and a bitmap from 5 on. The first
+        // processors report fewer than the three that all have, and no width (Linux: `intel_pmu_init()`).
+        let reported_fixed = (leaf.edx & 0x1f, (leaf.edx >> 5 & 0xff) as u8);
+        let (fixed_count, fixed_width) = match (version, reported_fixed) {
+            (0 | 1, (_, width)) => (0, width),
+            (2..5, (0..3, width)) if !self.is_virtual() => {
+                (3, if width == 0 { general_width } else { width })
+            }
+            (_, reported) => reported,
+        };
         let fixed_bits = if version >= 5 { leaf.ecx } else { 0 };
         let fixed = low_bits(fixed_count as u8) | fixed_bits;
         let arch_events = low_bits(events) & !leaf.ebx;
@@ -62,13 +71,12 @@ impl Processor {
             general
         };
         let arch_events = match self.perfmon_events.eax {
-            0 => arch_events,
+            0 => arch_events | self.unlisted_arch_events(),
             listed_events => listed_events,
         };
         if general == 0 || general_width == 0 {
             return Err(NoPmu::Counters);
         }
-        let fixed_width = (leaf.edx >> 5 & 0xff) as u8;
         // Some hypervisors report fixed-function counters of width 0, which don't exist.
         let fixed = if fixed_width == 0 { 0 } else { fixed };
         Ok(Capabilities {
@@ -89,6 +97,23 @@ impl Processor {
             values: self.values(),
             server_memory_unit: self.has_server_memory_unit(),
         })
+    }
+
+    /// Returns the architectural events of this very core that leaf 0x0a does not list. Hybrid processors without leaf 0x23
+    /// (Alder Lake, Raptor Lake) list there what all kinds of cores have; Golden Cove has top-down slots, too.
+    fn unlisted_arch_events(&self) -> u32 {
+        /// In EDX of leaf 7: the processor is hybrid.
+        const HYBRID: u32 = 1 << 15;
+        const SLOTS: u32 = 1 << abi::PERFMON_ARCH_EVENT_TOPDOWN_SLOTS;
+
+        let has_slots = self.features.edx & HYBRID != 0
+            && !self.is_virtual()
+            && self.microarchitecture() == Core::GoldenCove;
+        if has_slots {
+            SLOTS
+        } else {
+            0
+        }
     }
 
     /// Returns whether the microcode uses general counter [`TSX_COUNTER`] while transactions are executed: what the
@@ -170,7 +195,7 @@ impl Processor {
         };
         match perf_capabilities & LBR_FORMAT {
             _ if version < 2 => None,
-            lbr::FORMAT_INFO => Some(BranchRecords::Stack),
+            lbr::FORMAT_INFO | lbr::FORMAT_INFO_2 => Some(BranchRecords::Stack),
             lbr::FORMAT_FLAGS if old_stack < OldStack::Haswell => {
                 Some(BranchRecords::OldStack(old_stack))
             }

@@ -66,12 +66,12 @@ macro_rules! dump {
 /// All dumps, by vendor and then by age.
 #[rustfmt::skip]
 const DUMPS: &[Dump] = &[
-    // The processor has three fixed-function counters, but does not report them.
+    // The first processors do not report all of their three fixed-function counters.
     dump!("Conroe", Intel, last 0x0a and 0x8000_0008, [
         0x01: 0x0000_06f2, 0x0002_0800, 0x0000_e3bd, 0xbfeb_fbff;
         0x0a: 0x0728_0202, 0, 0, 0;
         0x8000_0001: 0, 0, 1, 0x2010_0000;
-    ] (6, 0x0f), Core2, false, Ok((Intel, 2, 2, 40, 0, 0x7f))),
+    ] (6, 0x0f), Core2, false, Ok((Intel, 2, 2, 40, 0b111, 0x7f))),
     dump!("Penryn", Intel, last 0x0d and 0x8000_0008, [
         0x01: 0x0001_067a, 0x0002_0800, 0x0400_e39d, 0xbfeb_fbff;
         0x0a: 0x0728_0202, 0, 0, 0x503;
@@ -81,7 +81,7 @@ const DUMPS: &[Dump] = &[
         0x01: 0x0001_06c2, 0x0002_0800, 0x0040_e31d, 0xbfe9_fbff;
         0x0a: 0x0728_0203, 0, 0, 0x2501;
         0x8000_0001: 0, 0, 1, 0x2010_0000;
-    ] (6, 0x1c), Bonnell, false, Ok((Intel, 3, 2, 40, 0b1, 0x7f))),
+    ] (6, 0x1c), Bonnell, false, Ok((Intel, 3, 2, 40, 0b111, 0x7f))),
     dump!("Nehalem", Intel, last 0x0b and 0x8000_0008, [
         0x01: 0x0001_06a1, 0x0010_0800, 0x00bc_e3bd, 0xb7eb_fbff;
         0x0a: 0x0730_0403, 0, 0, 0x603;
@@ -203,7 +203,8 @@ const DUMPS: &[Dump] = &[
         0x1c: 0x4000_000b, 7, 7, 0;
         0x8000_0001: 0, 0, 0x121, 0x2c10_0000;
     ] (6, 0xcf), GoldenCove, false, Ok((Intel, 5, 8, 48, 0b1111, 0xff))),
-    // Leaf 0x0a has the counters and events that both kinds of cores have, and there is no leaf 0x23.
+    // Leaf 0x0a has the counters and events that both kinds of cores have, and there is no leaf 0x23. Top-down slots of the
+    // performance core are known from its model.
     dump!("Raptor Lake, performance core", Intel, last 0x20 and 0x8000_0008, [
         0x01: 0x000b_06f2, 0x0080_0800, 0x7ffa_fbff, 0xbfeb_fbff;
         0x07: 2, 0x239c_27eb, 0x98c0_27ac, 0xfc1c_c410;
@@ -211,7 +212,7 @@ const DUMPS: &[Dump] = &[
         0x1a: 0x4000_0001, 0, 0, 0;
         0x1c: 0x4000_000b, 7, 7, 0;
         0x8000_0001: 0, 0, 0x121, 0x2c10_0000;
-    ] (6, 0xbf), GoldenCove, false, Ok((Intel, 5, 6, 48, 0b111, 0x7f))),
+    ] (6, 0xbf), GoldenCove, false, Ok((Intel, 5, 6, 48, 0b111, 0xff))),
     dump!("Raptor Lake, efficiency core", Intel, last 0x20 and 0x8000_0008, [
         0x01: 0x000b_06f2, 0x3080_0800, 0x7ffa_fbff, 0xbfeb_fbff;
         0x07: 2, 0x239c_27eb, 0x98c0_27ac, 0xfc1c_c410;
