@@ -44,6 +44,7 @@ pub fn hardware_event(
         }
         PERF_COUNT_HW_BRANCH_MISSES => {
             architectural_select(abi::PERFMON_ARCH_EVENT_BRANCH_MISSES_RETIRED, capabilities)
+                .or_else(|| executed_branch_misses(microarchitecture))
         }
         PERF_COUNT_HW_BUS_CYCLES => architectural_select(
             abi::PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES,
@@ -54,6 +55,12 @@ pub fn hardware_event(
         _ => return Err(InvalidAttr::Invalid),
     };
     select.ok_or(InvalidAttr::NoEvent)
+}
+
+/// Returns the event that takes the place of mispredicted branches on a Nehalem with erratum AAJ80, which lacks the
+/// architectural event: BR_MISP_EXEC.ANY, which also counts branches that do not retire (Linux: `intel_nehalem_quirk()`).
+fn executed_branch_misses(microarchitecture: Microarchitecture) -> Option<EventSelect> {
+    (microarchitecture == Microarchitecture::Nehalem).then_some(EventSelect::new(0x89, 0x7f))
 }
 
 /// Returns the event of cycles at the rate of the time-stamp counter.
@@ -188,6 +195,10 @@ mod tests {
         let refusal_of = |number| hardware_event(number, &few_events, M::Skylake).err();
         assert_eq!(refusal_of(PERF_COUNT_HW_CPU_CYCLES), None);
         assert_eq!(refusal_of(PERF_COUNT_HW_BRANCH_MISSES), Some(NoEvent));
+        assert_eq!(
+            hardware_event(PERF_COUNT_HW_BRANCH_MISSES, &few_events, M::Nehalem),
+            Ok(EventSelect::new(0x89, 0x7f))
+        );
         assert_eq!(refusal_of(10), Some(Invalid));
         // Without architectural events, reference cycles have the encoding of fixed-function counter 2.
         let no_events = Capabilities {
