@@ -291,7 +291,7 @@ impl Scale {
         /// Bit 31 of `IA32_THERM_STATUS`. `IA32_PACKAGE_THERM_STATUS` lacks this bit.
         const VALID: u64 = 1 << 31;
 
-        let margin = now >> 16 & 0x7f;
+        let margin = now >> 16 & 0xff;
         match self.id.kind() {
             // The energy in units of 2^-32 Joules.
             Kind::Energy | Kind::MemoryEnergy => Some(
