@@ -4,6 +4,7 @@
 //! have, and the parts that are the same for all records when the interrupt reads them. Events that want more are
 //! single: each of their records raises an interrupt, which adds the other parts.
 
+use super::cores::Core;
 use super::counter::CounterId;
 use super::cpuid::{Capabilities, Microarchitecture};
 use super::event_attr::{
@@ -50,8 +51,21 @@ pub(super) fn counters(
         (PebsFormat::Three, PerfEventAttr::PRECISE_IP) => Err(InvalidAttr::Unsupported),
         (_, PerfEventAttr::PRECISE_IP) => Ok(CounterId::INSTRUCTIONS.bit()),
         (PebsFormat::Three, _) if select.event() == CYCLES => Err(InvalidAttr::Unsupported),
-        _ => Ok(format.counters()),
+        _ => Ok(format.counters() & counters_of_core(select, capabilities)),
     }
+}
+
+/// Returns the counters that can take precise samples of an event, as far as that depends on the core.
+fn counters_of_core(select: EventSelect, capabilities: &Capabilities) -> u64 {
+    /// The bits of the fixed-function counters, which have no such limits.
+    const FIXED: u64 = !(u32::MAX as u64);
+
+    let core = Core::for_microarchitecture(capabilities.microarchitecture);
+    let limit = core
+        .precise_limits
+        .iter()
+        .find(|(events, _)| events.contains(select));
+    limit.map_or(u64::MAX, |(_, counters)| counters | FIXED)
 }
 
 /// The event of cycles that are not halted. Before format 4 the processor can't sample this event precisely.
@@ -72,6 +86,8 @@ fn is_merged(
 
 /// Instructions, as the general counters and the fixed-function counter count them.
 const INSTRUCTIONS: EventSelect = EventSelect::new(0xc0, 0);
+/// Instructions, as only the fixed-function counter counts them.
+const FIXED_INSTRUCTIONS: EventSelect = EventSelect::new(0x00, 0x01);
 
 /// The smallest number of instructions that the fixed-function counter can be loaded for from Golden Cove on, if it samples
 /// precisely (Linux: `glc_limit_period()` in arch/x86/events/intel/core.c).
@@ -89,7 +105,8 @@ pub fn min_load(select: EventSelect, capabilities: &Capabilities) -> u32 {
         capabilities.microarchitecture,
         GoldenCove | RedwoodCove | LionCove | Unknown
     );
-    if has_limit && select.with_modes(false, false) == INSTRUCTIONS {
+    let encodings = [INSTRUCTIONS, FIXED_INSTRUCTIONS];
+    if has_limit && encodings.contains(&select.with_modes(false, false)) {
         MIN_INSTRUCTIONS
     } else {
         0
@@ -293,6 +310,34 @@ mod tests {
             without_pebs.map(|config| config.counters()),
             Err(Unsupported)
         );
+    }
+
+    #[test]
+    fn some_cores_limit_the_counters_of_an_event() {
+        use Microarchitecture::{Goldmont, GoldmontPlus, LionCove};
+
+        let counters = |config, microarchitecture, format| {
+            let capabilities = Capabilities {
+                microarchitecture,
+                pebs: Some(format),
+                ..SKYLAKE
+            };
+            let attr = PerfEventAttr {
+                config,
+                ..INSTRUCTIONS
+            };
+            new_config(&attr, &capabilities).map(|config| config.counters())
+        };
+        const BRANCHES: u64 = 0xc4;
+        const OFFCORE: u64 = 0x012a;
+        assert_eq!(counters(BRANCHES, Goldmont, PebsFormat::Three), Ok(0x1));
+        assert_eq!(counters(BRANCHES, GoldmontPlus, PebsFormat::Three), Ok(0xf));
+        assert_eq!(
+            counters(0xc0, GoldenCove, PebsFormat::Four),
+            Ok(0x1_0000_00fe)
+        );
+        assert_eq!(counters(BRANCHES, GoldenCove, PebsFormat::Four), Ok(0xff));
+        assert_eq!(counters(OFFCORE, LionCove, PebsFormat::Five), Ok(0x1));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::cache::{
     NO_EVENT_ROW,
 };
 use super::extra::{offcore_0, offcore_1};
+use super::limit::event_range;
 use super::Core;
 
 /// Bonnell, and Saltwell, which has the same events.
@@ -31,11 +32,14 @@ pub(super) const GOLDMONT: Core = Core {
         offcore_0(0x01b7, 0x76_0005_ffbf),
         offcore_1(0x02b7, 0x36_0005_ffbf),
     ],
+    // SDM volume 3B, "Processor Event Based Sampling (PEBS)" of Goldmont
+    precise_limits: &[(event_range(0x00, 0xff), 0x1)],
     cache_events: Some(&GOLDMONT_CACHE),
     ..Core::EMPTY
 };
 
 pub(super) const GOLDMONT_PLUS: Core = Core {
+    precise_limits: &[],
     cache_events: Some(&GOLDMONT_PLUS_CACHE),
     ..GOLDMONT
 };
@@ -46,7 +50,7 @@ pub(super) const TREMONT: Core = Core {
         offcore_1(0x02b7, 0x000f_f0ff_ffff_9fff),
     ],
     cache_events: Some(&TREMONT_CACHE),
-    ..GOLDMONT
+    ..GOLDMONT_PLUS
 };
 
 const BONNELL_CACHE: CacheTable = [

@@ -6,7 +6,7 @@ use super::cache::{
     NO_EVENT_ROW,
 };
 use super::extra::{frontend, load_latency, offcore_0, offcore_1, ExtraEvents};
-use super::limit::{event_and_unit, event_number, event_range, ALL_COUNTERS};
+use super::limit::{event_and_unit, event_number, event_range, Limit, ALL_COUNTERS};
 use super::{Core, REFERENCE_CYCLES};
 
 /// Golden Cove, and Raptor Cove, which has the same events.
@@ -36,10 +36,14 @@ pub(super) const GOLDEN_COVE: Core = Core {
         (event_number(0xce), 0x1),
         (event_range(0xd0, 0xdf), 0xf),
     ],
+    precise_limits: &[INSTRUCTIONS_NOT_ON_0],
     fixed_events: &[REFERENCE_CYCLES],
     cache_events: Some(&CACHE_TABLE),
     ..Core::EMPTY
 };
+
+/// Retired instructions, with any unit mask.
+pub(super) const INSTRUCTIONS_NOT_ON_0: Limit = (event_number(0xc0), ALL_COUNTERS & !1);
 
 /// Redwood Cove, whose front-end events have other numbers than those of Golden Cove.
 pub(super) const REDWOOD_COVE: Core = Core {

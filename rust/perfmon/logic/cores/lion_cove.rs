@@ -22,6 +22,8 @@ pub(super) const LION_COVE: Core = Core {
         (event_and_unit(0x87d0), ALL_COUNTERS),
         (event_range(0xd0, 0xdf), 0xf),
     ],
+    // Offcore responses.
+    precise_limits: &[(event_and_unit(0x012a), 0x1), (event_and_unit(0x012b), 0x1)],
     fixed_events: &[REFERENCE_CYCLES],
     cache_events: Some(&CACHE_TABLE),
     ..Core::EMPTY

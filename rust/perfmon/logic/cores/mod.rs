@@ -36,6 +36,9 @@ pub(super) struct Core {
     pub(super) extra_register_events: &'static [ExtraEvents],
     /// The events of Intel's cores that only some general counters can count. The first limit with the event applies.
     pub(super) limits: &'static [Limit],
+    /// The events of Intel's cores of which only some of these general counters can take precise samples (Linux:
+    /// `intel_*_pebs_event_constraints` in arch/x86/events/intel/ds.c). The first limit with the event applies.
+    pub(super) precise_limits: &'static [Limit],
     /// The events, besides instructions and cycles, that a fixed-function counter can count: event number and unit
     /// mask as in the register, and the number of the counter.
     fixed_events: &'static [(u16, u8)],
@@ -50,6 +53,7 @@ impl Core {
     const EMPTY: Self = Self {
         extra_register_events: &[],
         limits: &[],
+        precise_limits: &[],
         fixed_events: &[],
         hardware_events: &[],
         cache_events: None,
@@ -73,6 +77,7 @@ impl Core {
             unsupported(event_and_unit(0x04c2)),
         ],
         limits: &[(event_range(0, 0xff), 0xf)],
+        precise_limits: &[golden_cove::INSTRUCTIONS_NOT_ON_0],
         ..Self::EMPTY
     };
 
