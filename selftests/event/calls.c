@@ -176,6 +176,38 @@ TEST_F(event, calls_outlast_a_switch)
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 }
 
+static void ignore_trap(int signal)
+{
+	(void)signal;
+}
+
+/* Raises a debug exception, which disables the branch records. */
+static void trap_in_leaf(const struct leaf_job *leaf)
+{
+	(void)leaf;
+	__asm__ volatile(".byte 0xf1");
+}
+
+/* The functions return after the records were disabled, and then the task is switched out. */
+TEST_F(event, calls_that_returned_after_a_debug_exception_are_not_shown)
+{
+	const struct leaf_job leaf = { .call = trap_in_leaf };
+	int i;
+
+	/* perf's samples have the calls that returned. */
+	if (variant->maker == &event_maker_perf)
+		return;
+	ASSERT_NE(SIG_ERR, signal(SIGTRAP, ignore_trap));
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	for (i = 0; i < 10; i++) {
+		nest(12, &leaf);
+		usleep(1000);
+		labelled_loop(N / 10);
+	}
+	ASSERT_EQ(0, event_disable(self->sampler.fd));
+	expect_depth(_metadata, &self->sampler, 0, 2 * N / PERIOD / 2);
+}
+
 static void disable_in_leaf(const struct leaf_job *leaf)
 {
 	event_disable(leaf->fd);

@@ -469,8 +469,8 @@ fn for_each_of_amd(here: ThisCpu<'_>, depth: u8, address_bits: u8, mut f: impl F
     }
 }
 
-/// Calls `put` with the words of each branch in the records, the newest first. For call stacks, so not for AMD's
-/// records.
+/// Calls `put` with the words of each branch in the records, the newest first; with none if the records were disabled
+/// meanwhile, as by a debug exception, since calls have returned unnoticed then. For call stacks, so not for AMD's records.
 pub(crate) fn save_records(here: ThisCpu<'_>, put: impl FnMut([u64; 3])) {
     struct WordSink<F>(F);
 
@@ -481,7 +481,7 @@ pub(crate) fn save_records(here: ThisCpu<'_>, put: impl FnMut([u64; 3])) {
         }
     }
 
-    if !are_excluded(here, here.pmu()) {
+    if repair(here, here.pmu()) {
         for_each_branch(here, here.pmu(), &mut WordSink(put));
     }
 }
