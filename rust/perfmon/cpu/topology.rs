@@ -23,8 +23,8 @@ pub(crate) fn is_first(here: ThisCpu<'_>, cpus: impl Iterator<Item = CpuId>, sco
     })
 }
 
-/// Returns whether another CPU that is online is a thread of the same core.
-pub(crate) fn has_sibling(here: ThisCpu<'_>) -> bool {
-    // SAFETY: perfmon_has_sibling() requires a CPU that is online: the caller runs on this CPU.
-    unsafe { ffi::perfmon_has_sibling(here.id().as_u32()) }
+/// Returns whether another CPU that is online, or may come online, is a thread of the same core.
+pub(crate) fn may_have_sibling(here: ThisCpu<'_>) -> bool {
+    // SAFETY: perfmon_may_have_sibling() requires a CPU that is online: the caller runs on this CPU.
+    unsafe { ffi::perfmon_may_have_sibling(here.id().as_u32()) }
 }

@@ -31,11 +31,12 @@ use kernel::pr_warn_once;
 
 /// Returns the branch records of this CPU; `None` if the registers that CPUID reports are missing, as under some
 /// hypervisors, or if another CPU shares them. On Nehalem and Westmere both threads of a core have one filter
-/// (`lbr_sel` in Linux's `arch/x86/events/perf_event.h`), so that each thread would change the other's filter.
+/// (`lbr_sel` in Linux's `arch/x86/events/perf_event.h`), so that each thread would change the other's filter. A thread
+/// that may come online later counts as well, since all CPUs must have the same branch records, whenever they come online.
 pub(super) fn probe(here: ThisCpu<'_>, records: Option<BranchRecords>) -> Option<BranchRecords> {
     records.filter(|records| {
-        let is_filter_shared =
-            *records == BranchRecords::OldStack(OldStack::Nehalem) && topology::has_sibling(here);
+        let is_filter_shared = *records == BranchRecords::OldStack(OldStack::Nehalem)
+            && topology::may_have_sibling(here);
         !is_filter_shared && msr::read_safe(here, BranchMsrs::new(*records).select).is_ok()
     })
 }

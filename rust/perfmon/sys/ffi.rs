@@ -118,8 +118,8 @@ unsafe extern "C" {
     pub fn perfmon_wrmsr_safe(msr: u32, value: u64) -> ::kernel::ffi::c_int;
     #[doc = " Returns whether two online CPUs are threads of the same core."]
     pub fn perfmon_same_core(a: ::kernel::ffi::c_uint, b: ::kernel::ffi::c_uint) -> bool;
-    #[doc = " Returns whether the core of an online CPU has another thread that is online."]
-    pub fn perfmon_has_sibling(cpu: ::kernel::ffi::c_uint) -> bool;
+    #[doc = " Returns whether the core of an online CPU has another thread that is online, or may have one later."]
+    pub fn perfmon_may_have_sibling(cpu: ::kernel::ffi::c_uint) -> bool;
     #[doc = " Returns whether two online CPUs share the registers of a package. On Intel, each\n die of a package has its own."]
     pub fn perfmon_same_package(a: ::kernel::ffi::c_uint, b: ::kernel::ffi::c_uint) -> bool;
     #[doc = " Reserves a counter against Linux perf: true if it was free."]

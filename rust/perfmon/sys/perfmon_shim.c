@@ -2,6 +2,8 @@
 #include <linux/anon_inodes.h>
 #include <linux/build_bug.h>
 #include <linux/capability.h>
+#include <linux/cpu.h>
+#include <linux/cpumask.h>
 #include <linux/cred.h>
 #include <linux/err.h>
 #include <linux/fcntl.h>
@@ -98,9 +100,9 @@ bool perfmon_same_core(unsigned int a, unsigned int b)
 	return cpumask_test_cpu(b, topology_sibling_cpumask(a));
 }
 
-bool perfmon_has_sibling(unsigned int cpu)
+bool perfmon_may_have_sibling(unsigned int cpu)
 {
-	return cpumask_weight(topology_sibling_cpumask(cpu)) > 1;
+	return cpu_smt_possible() || cpumask_weight(topology_sibling_cpumask(cpu)) > 1;
 }
 
 bool perfmon_same_package(unsigned int a, unsigned int b)

@@ -80,8 +80,8 @@ int perfmon_wrmsr_safe(u32 msr, u64 value);
 
 /* Returns whether two online CPUs are threads of the same core. */
 bool perfmon_same_core(unsigned int a, unsigned int b);
-/* Returns whether the core of an online CPU has another thread that is online. */
-bool perfmon_has_sibling(unsigned int cpu);
+/* Returns whether the core of an online CPU has another thread that is online, or may have one later. */
+bool perfmon_may_have_sibling(unsigned int cpu);
 /*
  * Returns whether two online CPUs share the registers of a package. On Intel, each
  * die of a package has its own.
