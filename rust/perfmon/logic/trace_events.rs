@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The events of the trace interface: event ids, and the hardware's encodings of the events.
 
+use super::cores::Core;
 use super::counter::CounterId;
-use super::cpuid::{Architecture, Capabilities};
+use super::cpuid::{Architecture, Capabilities, Microarchitecture};
+use super::event_attr::{PERF_COUNT_HW_CACHE_MISSES, PERF_COUNT_HW_CACHE_REFERENCES};
 use super::evtsel::EventSelect;
 use super::values::MiscEvent;
 use crate::abi;
@@ -151,8 +153,21 @@ pub fn architectural_select(number: u32, capabilities: &Capabilities) -> Option<
     }
     match capabilities.architecture {
         Architecture::Intel => Some(intel),
-        Architecture::AmdLegacy | Architecture::AmdCore | Architecture::AmdV2 => amd,
+        Architecture::AmdLegacy | Architecture::AmdCore | Architecture::AmdV2 => {
+            amd_cache_event(number, capabilities.microarchitecture).or(amd)
+        }
     }
+}
+
+/// Returns AMD's event of the caches that takes the place of the architectural event `number`, where it differs between
+/// cores.
+fn amd_cache_event(number: u32, microarchitecture: Microarchitecture) -> Option<EventSelect> {
+    let hardware_number = match number {
+        abi::PERFMON_ARCH_EVENT_LLC_REFERENCES => PERF_COUNT_HW_CACHE_REFERENCES,
+        abi::PERFMON_ARCH_EVENT_LLC_MISSES => PERF_COUNT_HW_CACHE_MISSES,
+        _ => return None,
+    };
+    Core::for_microarchitecture(microarchitecture).hardware_event(hardware_number)
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
@@ -204,6 +219,21 @@ mod tests {
         assert_eq!(general_encoding(&AMD, arch_group, 0), Some(0x0076));
         assert_eq!(general_encoding(&AMD, arch_group, 2), None);
         assert_eq!(general_encoding(&AMD, arch_group, 5), Some(0x00c2));
+    }
+
+    #[test]
+    fn cache_events_of_amd_follow_the_core() {
+        let of_core = |microarchitecture, number| {
+            let capabilities = Capabilities {
+                microarchitecture,
+                ..AMD
+            };
+            general_encoding(&capabilities, abi::PERFMON_GROUP_ARCH, number)
+        };
+        assert_eq!(of_core(Microarchitecture::Zen1, 3), Some(0xff60));
+        assert_eq!(of_core(Microarchitecture::Zen1, 4), Some(0x0964));
+        assert_eq!(of_core(Microarchitecture::Bulldozer, 3), Some(0x077d));
+        assert_eq!(of_core(Microarchitecture::Bulldozer, 4), Some(0x077e));
     }
 
     #[test]
