@@ -6,6 +6,7 @@
  */
 #include <fcntl.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -120,6 +121,20 @@ TEST_F(event, other_attr_sizes_are_too_big_and_corrected)
 	expect_too_big(_metadata, self, variant->maker, 1008);
 	self->at.bytes[PAGE - 1] = 1;
 	expect_too_big(_metadata, self, variant->maker, PAGE);
+}
+
+/* The size can't be corrected in memory that the program can't write. */
+TEST_F(event, read_only_attr_of_another_size_is_too_big)
+{
+	struct perf_event_attr *attr = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+					    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ASSERT_NE(MAP_FAILED, attr);
+	*attr = self->at.attr;
+	attr->size = 1;
+	ASSERT_EQ(0, mprotect(attr, PAGE, PROT_READ));
+	EXPECT_EQ(-E2BIG, try_open(variant->maker, attr, 0, -1, -1, 0));
+	munmap(attr, PAGE);
 }
 
 TEST_F(event, unreadable_attr_is_efault)

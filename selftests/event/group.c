@@ -4,6 +4,7 @@
  * single events when the leader is closed. Invalid groups are refused.
  */
 #include <fcntl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cpu.h"
@@ -52,6 +53,20 @@ TEST_F(event, siblings_count_while_the_leader_does)
 		second[i] = event_count(self->fd[i]) - first[i];
 		EXPECT_EQ(first[i] + (__s64)(LOOP_INSNS * N), second[i]);
 	}
+}
+
+TEST_F(event, sibling_with_another_clock_is_refused)
+{
+	struct perf_event_attr attr = event_instructions();
+	int fd;
+
+	open_group(_metadata, self, variant->maker, 0);
+	attr.use_clockid = 1;
+	attr.clockid = CLOCK_MONOTONIC;
+	EXPECT_EQ(-EINVAL, variant->maker->open(&attr, 0, -1, self->fd[0], 0));
+	fd = variant->maker->open(&attr, 0, -1, -1, 0);
+	EXPECT_LE(0, fd);
+	close(fd);
 }
 
 TEST_F(event, disabled_sibling_keeps_its_count)

@@ -158,7 +158,8 @@ fn copy_attr(from: usize) -> Result<PerfEventAttr> {
         None => Err(E2BIG),
     };
     if result == Err(E2BIG) {
-        uaccess::put_u32(size_address, PerfEventAttr::SIZE)?;
+        // As with perf, the error is the same if the program's structure is read-only.
+        let _ = uaccess::put_u32(size_address, PerfEventAttr::SIZE);
     }
     result.map(|()| attr)
 }
@@ -232,6 +233,7 @@ fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result 
         && leader.config.inherit_thread == config.inherit_thread
         && leader.config.takes_turns == config.takes_turns
         && config.can_share_group_with(&leader.config)
+        && config.sampling.clock == leader.config.sampling.clock
         && !config.exclusive
         && !config.pinned
     {

@@ -242,8 +242,8 @@ struct file *perfmon_anonymous_file(const void *operations, void *data)
 	struct file *file = anon_inode_getfile("[perfmon_event]", operations, data, O_RDWR);
 
 	/*
-	 * Lets io_uring read at once: a read never sleeps, so io_uring need not
-	 * poll first.
+	 * Lets io_uring read at once: a read waits only while another event is
+	 * opened in the same group, so io_uring need not poll first.
 	 */
 	if (!IS_ERR(file))
 		file->f_mode |= FMODE_NOWAIT;

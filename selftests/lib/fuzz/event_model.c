@@ -231,6 +231,11 @@ static bool is_not_for_cgroup(const struct model_open *o)
 					       a->mmap2 || a->mmap_data));
 }
 
+static int clock_of(const struct perf_event_attr *a)
+{
+	return a->use_clockid ? a->clockid : -1;
+}
+
 static bool fits_group(const struct event_model *m, int leader, const struct model_open *o)
 {
 	const struct model_event *e = &m->event[leader];
@@ -240,7 +245,7 @@ static bool fits_group(const struct event_model *m, int leader, const struct mod
 		return false;
 	return e->leader == NO_EVENT && same_target(e, target_of(o), o->cpu) && e->inherit == inherit &&
 	       e->a.attr.inherit_thread == o->a.attr.inherit_thread && !o->a.attr.pinned &&
-	       !o->a.attr.exclusive;
+	       !o->a.attr.exclusive && clock_of(&e->a.attr) == clock_of(&o->a.attr);
 }
 
 int model_open(struct event_model *m, int i, const struct model_open *o)
@@ -371,14 +376,10 @@ void model_unmap(struct event_model *m, int i)
 		model_close(m, i);
 }
 
-static int clock_of(const struct model_event *e)
-{
-	return e->a.attr.use_clockid ? e->a.attr.clockid : -1;
-}
-
 static bool may_share(const struct model_event *a, const struct model_event *b)
 {
-	if (clock_of(a) != clock_of(b) || a->a.attr.write_backward != b->a.attr.write_backward)
+	if (clock_of(&a->a.attr) != clock_of(&b->a.attr) ||
+	    a->a.attr.write_backward != b->a.attr.write_backward)
 		return false;
 	if (a->cpu >= 0 && b->cpu >= 0)
 		return a->cpu == b->cpu;
