@@ -36,7 +36,7 @@ printed_after() {
 	sed -n "s/^$1: //p" "$dir/events"
 }
 
-plan 73
+plan 75
 
 # perf prints its own table, with the driver's counts. perf shows no count if its clock did not
 # move, so the loops are long.
@@ -135,6 +135,15 @@ says "the event for tasks is the driver's" "$output" 'dummy.*an event of the dri
 report=$(perf report -i "$dir/perf.data" --stdio --sort comm,sym 2>/dev/null)
 says "programs that ran before have names" "$report" 'pmctl_turns +\[\.\] turn'
 says "programs that are executed during a recording have names" "$report" 'pmctl_origins +\[\.\] outer'
+
+# A later program that opens no event of the driver's keeps the kernel's dummies, into whose ring its samples go.
+# shellcheck disable=SC2016 # the inner shell expands it
+output=$(pmctl wrap -v -- sh -c 'perf stat -x, -o "$0/counts" -e instructions:u true
+	exec perf record -a -q -o "$0/perf.data.clock" -e cpu-clock -- sleep 1' "$dir" 2>&1)
+is "perf record -a of a software event succeeds after a program with an event of the driver's" 0 $?
+echo "$output" | sed 's/^/# /'
+check "perf record -a of a software event has samples" \
+	[ "$(perf script -i "$dir/perf.data.clock" 2>/dev/null | wc -l)" -gt 0 ]
 
 # perf top, with a program that begins later. It ends with its input, which is a pipe that stays open.
 mkfifo "$dir/keys"

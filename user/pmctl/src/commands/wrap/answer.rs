@@ -78,8 +78,6 @@ struct Attributes {
 pub(super) struct AnswerContext<'a> {
     pub(super) driver: &'a dyn Driver,
     pub(super) pmu: &'a Pmu,
-    /// The program has events of the driver's already.
-    pub(super) has_events: bool,
     /// The program's events may take turns on the counters.
     pub(super) allows_turns: bool,
 }
@@ -99,10 +97,10 @@ pub(super) fn answer_open_call(
     if !listener.is_waiting(request) {
         return CallAnswer::CallerDied;
     }
-    if foreign_reason.is_none() && call.is_early_dummy(context) {
+    if foreign_reason.is_none() && call.is_early_dummy() {
         return call.open_early_dummy();
     }
-    call.answer_without_driver(context, foreign_reason)
+    call.answer_without_driver(foreign_reason)
         .unwrap_or_else(|| call.open_event(context))
 }
 
@@ -116,6 +114,10 @@ struct OpenCall {
     group: Option<Result<OwnedFd, Errno>>,
     cgroup: Option<OwnedFd>,
     flags: u64,
+    /// The event is a dummy of records, without a leader.
+    is_single_dummy: bool,
+    /// The event is such a dummy, whose caller has an event of the driver's now.
+    follows_driver_event: bool,
 }
 
 impl OpenCall {
@@ -140,6 +142,7 @@ impl OpenCall {
             (None, 0) => caller.0,
             (None, pid) => pid,
         };
+        let is_single_dummy = attributes.is_dummy_of_records() && group.is_none();
         Ok(Self {
             attributes,
             caller,
@@ -148,6 +151,8 @@ impl OpenCall {
             group,
             cgroup,
             flags,
+            is_single_dummy,
+            follows_driver_event: is_single_dummy && caller.has_driver_events(),
         })
     }
 
@@ -164,16 +169,13 @@ impl OpenCall {
 
     /// Returns whether the driver has to open a dummy event: one of the kernel's can't write to the ring of an event of
     /// the driver's.
-    fn is_dummy(&self, context: AnswerContext<'_>) -> bool {
-        self.attributes.is_dummy_of_records() && context.has_events && self.group.is_none()
+    fn is_dummy(&self) -> bool {
+        self.follows_driver_event
     }
 
-    /// Returns whether a dummy event comes before the first event of the driver's.
-    fn is_early_dummy(&self, context: AnswerContext<'_>) -> bool {
-        self.attributes.is_dummy_of_records()
-            && !context.has_events
-            && self.group.is_none()
-            && self.flags & !FD_CLOEXEC == 0
+    /// Returns whether a dummy event comes before the caller's first event of the driver's.
+    fn is_early_dummy(&self) -> bool {
+        self.is_single_dummy && !self.follows_driver_event && self.flags & !FD_CLOEXEC == 0
     }
 
     /// Opens a dummy event of the kernel's for the caller.
@@ -191,11 +193,7 @@ impl OpenCall {
     }
 
     /// Returns the answer of a call that is not passed to the driver; `None` for other calls.
-    fn answer_without_driver(
-        &self,
-        context: AnswerContext<'_>,
-        foreign: Option<&'static str>,
-    ) -> Option<CallAnswer> {
+    fn answer_without_driver(&self, foreign: Option<&'static str>) -> Option<CallAnswer> {
         let kernel = |reason| Some(CallAnswer::Kernel(reason));
         match &self.group {
             Some(Err(_)) => return kernel("the group's leader can't be read"),
@@ -204,7 +202,7 @@ impl OpenCall {
             }
             _ => (),
         }
-        let is_dummy = self.is_dummy(context) && foreign.is_none();
+        let is_dummy = self.is_dummy() && foreign.is_none();
         if !is_driver_type(self.attributes.attr.type_) && !is_dummy {
             return match self.group {
                 None => kernel("the type of the event is the kernel's"),
@@ -240,7 +238,7 @@ impl OpenCall {
         let Some(flags) = self.driver_flags(context) else {
             return CallAnswer::Kernel("the flags are unknown");
         };
-        let is_dummy = self.is_dummy(context);
+        let is_dummy = self.is_dummy();
         let group = self.group.as_ref().and_then(|leader| leader.as_ref().ok());
         let result = context.driver.open_event(&mut EventOpen {
             attr: &mut self.attributes.bytes,
@@ -268,7 +266,7 @@ impl OpenCall {
                 CallAnswer::Kernel("the driver does not support such an event")
             }
             Err(cause) => CallAnswer::Error {
-                errno: errno_for_caller(cause, group.is_some(), context.has_events),
+                errno: errno_for_caller(cause, group.is_some(), || self.caller.has_driver_events()),
                 cause,
             },
         }
@@ -277,13 +275,13 @@ impl OpenCall {
 
 /// Translates an error of the driver for the caller: programs are written for the kernel's perf, where events share
 /// counters in time, and handle the translated errors best.
-fn errno_for_caller(cause: Errno, in_group: bool, has_events: bool) -> Errno {
+fn errno_for_caller(cause: Errno, in_group: bool, has_events: impl Fn() -> bool) -> Errno {
     match cause {
         // The kernel returns EINVAL for a group that does not fit, and `perf stat` then counts its events one by one.
         Errno::EBUSY | Errno::EOPNOTSUPP | Errno::E2BIG if in_group => Errno::EINVAL,
         // At EBUSY, which means to perf that there are no counters at all, perf ends with a message. At ENOENT it
-        // writes <not supported> and counts the other events.
-        Errno::EBUSY if has_events => Errno::ENOENT,
+        // writes <not supported> and counts the other events that the caller has.
+        Errno::EBUSY if has_events() => Errno::ENOENT,
         cause => cause,
     }
 }
@@ -451,13 +449,13 @@ mod tests {
     #[test]
     fn errors_are_translated_to_those_of_the_kernel() {
         use Errno as E;
-        assert_eq!(errno_for_caller(E::EBUSY, false, false), E::EBUSY);
-        assert_eq!(errno_for_caller(E::EBUSY, false, true), E::ENOENT);
-        assert_eq!(errno_for_caller(E::EBUSY, true, true), E::EINVAL);
-        assert_eq!(errno_for_caller(E::EOPNOTSUPP, true, true), E::EINVAL);
+        assert_eq!(errno_for_caller(E::EBUSY, false, || false), E::EBUSY);
+        assert_eq!(errno_for_caller(E::EBUSY, false, || true), E::ENOENT);
+        assert_eq!(errno_for_caller(E::EBUSY, true, || true), E::EINVAL);
+        assert_eq!(errno_for_caller(E::EOPNOTSUPP, true, || true), E::EINVAL);
         for errno in [E::EACCES, E::EPERM, E::EINVAL, E::ESRCH, E::EMFILE] {
-            assert_eq!(errno_for_caller(errno, true, true), errno);
-            assert_eq!(errno_for_caller(errno, false, true), errno);
+            assert_eq!(errno_for_caller(errno, true, || true), errno);
+            assert_eq!(errno_for_caller(errno, false, || true), errno);
         }
     }
 }

@@ -7,6 +7,7 @@
 //! program has enabled a dummy, its replacement is enabled, too. The replacement has another ID, since the driver and the
 //! kernel number their events independently.
 
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 
 use nix::errno::Errno;
@@ -14,7 +15,7 @@ use perfmon::sys::{Driver, EventCall, EventOpen};
 use perfmon_core::logic::perf_event::PERF_FLAG_FD_CLOEXEC;
 
 use super::listener::{Listener, Request};
-use super::target::{Tid, is_kernel_event};
+use super::target::{ThreadId, Tid, is_kernel_event};
 use crate::events::perf_event;
 
 /// A dummy event to be opened.
@@ -51,8 +52,8 @@ impl DummyCall {
 #[derive(Debug)]
 struct EarlyDummy {
     call: DummyCall,
-    /// The program's process.
-    process: i32,
+    /// The first thread of the program's process.
+    process: ThreadId,
     /// The descriptor's number in the program.
     number: i32,
     /// The kernel's ID of the event.
@@ -79,6 +80,9 @@ impl EarlyDummies {
 
     /// Adds a dummy that `caller` has received as descriptor `number`.
     pub(super) fn add(&mut self, call: DummyCall, event: &OwnedFd, (caller, number): (Tid, i32)) {
+        if self.0.len() >= Self::MAX {
+            self.remove_ended();
+        }
         let id = perf_event::id(event.as_fd());
         if let (Ok(id), Some(process), true) = (id, caller.process(), self.0.len() < Self::MAX) {
             self.0.push(EarlyDummy {
@@ -88,6 +92,17 @@ impl EarlyDummies {
                 id,
             });
         }
+    }
+
+    /// Removes the dummies of processes that have ended.
+    fn remove_ended(&mut self) {
+        let mut processes_alive = HashMap::new();
+        self.0.retain(|dummy| {
+            let is_alive = || dummy.process.is_alive();
+            *processes_alive
+                .entry(dummy.process)
+                .or_insert_with(is_alive)
+        });
     }
 
     /// Replaces the dummies of the caller's process by dummies of the driver's. Those with a mapped ring stay, as does one

@@ -65,7 +65,6 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
         verbose: args.verbose,
         allows_turns: !args.exact,
         opened: OpenedEvents::default(),
-        has_events: false,
         early_dummies: EarlyDummies::default(),
         pmu: Pmu::of_this_cpu().with_counters_of(&device),
         device,
@@ -119,7 +118,6 @@ fn take_listener(waiting: &mut Waiting<'_>) -> Result<Listener> {
 }
 
 /// The server that answers the calls.
-#[expect(clippy::struct_excessive_bools, reason = "the states are independent")]
 struct CallServer<'a> {
     driver: &'a dyn Driver,
     listener: Arc<Listener>,
@@ -127,8 +125,6 @@ struct CallServer<'a> {
     /// The program's events may take turns on the counters.
     allows_turns: bool,
     opened: OpenedEvents,
-    /// The program has events of the driver's.
-    has_events: bool,
     /// The dummies that the program opened before.
     early_dummies: EarlyDummies,
     device: Device,
@@ -206,7 +202,6 @@ impl CallServer<'_> {
         let context = AnswerContext {
             driver: self.driver,
             pmu: &self.pmu,
-            has_events: self.has_events,
             allows_turns: self.allows_turns,
         };
         let answer = answer_open_call(context, &self.listener, request);
@@ -222,7 +217,6 @@ impl CallServer<'_> {
             } => {
                 self.early_dummies
                     .replace(self.driver, &self.listener, request);
-                self.has_events = true;
                 let caller = Tid(request.thread);
                 let name = || answer::event_in_words(caller, request.arguments[0]);
                 if wants_maps && self.first_event_with_maps.is_none() {

@@ -36,7 +36,7 @@ impl OpenedEvents {
     fn remove_ended(&mut self) {
         let mut events_alive = HashMap::new();
         self.threads.retain(|_, thread| {
-            let is_alive = || thread.tid().identity() == Some(*thread);
+            let is_alive = || thread.is_alive();
             *events_alive.entry(*thread).or_insert_with(is_alive)
         });
     }
@@ -49,8 +49,7 @@ impl OpenedEvents {
         let is_own = |event: &OwnedFd| {
             event_id(driver, event).is_ok_and(|id| self.threads.get(&id) == Some(&caller))
         };
-        let events = thread.driver_events().into_iter();
-        events.filter(is_own).collect()
+        thread.driver_events().filter(is_own).collect()
     }
 }
 

@@ -35,6 +35,11 @@ impl ThreadId {
     pub(super) fn tid(self) -> Tid {
         Tid(self.tid)
     }
+
+    /// Returns whether the thread has not ended.
+    pub(super) fn is_alive(self) -> bool {
+        self.tid().identity() == Some(self)
+    }
 }
 
 impl Tid {
@@ -47,11 +52,11 @@ impl Tid {
         })
     }
 
-    /// Returns the ID of the thread's process; `None` if no thread has this TID now.
-    pub(super) fn process(self) -> Option<i32> {
-        let status = read_lossy(self.folder().join("status")).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
-        line.trim().parse().ok()
+    /// Returns the first thread of the thread's process; `None` if no thread has this TID now.
+    pub(super) fn process(self) -> Option<ThreadId> {
+        let status = self.status()?;
+        let first_thread = status_field(&status, "Tgid:")?.parse().ok()?;
+        Self(first_thread).identity()
     }
 
     /// Returns the CPU that the thread has run on last.
@@ -61,18 +66,21 @@ impl Tid {
     }
 
     /// Returns copies of the thread's descriptors of driver events. Leaves out descriptors that can't be copied.
-    pub(super) fn driver_events(self) -> Vec<OwnedFd> {
-        let Ok(folder) = fs::read_dir(self.folder().join("fd")) else {
-            return Vec::new();
-        };
-        let numbers = folder.flatten().filter_map(|entry| {
+    pub(super) fn driver_events(self) -> impl Iterator<Item = OwnedFd> {
+        let folder = fs::read_dir(self.folder().join("fd")).into_iter();
+        let numbers = folder.flatten().flatten().filter_map(|entry| {
             let file = fs::read_link(entry.path()).ok()?;
             let number = entry.file_name().to_str()?.parse().ok()?;
             (file.as_os_str() == DRIVER_EVENT_LINK).then_some(number)
         });
-        let copies = numbers.map(|number| self.copy_descriptor(number));
+        let copies = numbers.map(move |number| self.copy_descriptor(number));
         // Another thread may have closed a descriptor meanwhile, and opened another file with its number.
-        copies.flatten().filter(is_driver_event).collect()
+        copies.flatten().filter(is_driver_event)
+    }
+
+    /// Returns whether the thread has an event of the driver's now.
+    pub(super) fn has_driver_events(self) -> bool {
+        self.driver_events().next().is_some()
     }
 
     /// Returns whether the thread has mapped the ring or the page of an event of the kernel's perf.
