@@ -40,7 +40,8 @@ impl FakeDriver {
     }
 }
 
-impl Driver for FakeDriver {
+// SAFETY: `Driver` requires that the descriptors are events of the kernel: this one opens none.
+unsafe impl Driver for FakeDriver {
     fn call(&self, call: Call<'_>) -> Result<(), Errno> {
         if let Call::Properties(properties) = call {
             properties.api_version = self.version;

@@ -43,7 +43,8 @@ impl FakeDriver {
     }
 }
 
-impl Driver for FakeDriver {
+// SAFETY: `Driver` requires files without `cap_user_rdpmc` in their first page: /dev/null can't be mapped.
+unsafe impl Driver for FakeDriver {
     fn call(&self, call: Call<'_>) -> Result<(), Errno> {
         match call {
             Call::Properties(properties) => {

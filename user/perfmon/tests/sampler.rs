@@ -39,7 +39,8 @@ impl FileDriver {
     }
 }
 
-impl Driver for FileDriver {
+// SAFETY: `Driver` requires files without `cap_user_rdpmc` in their first page: the tests write only positions there.
+unsafe impl Driver for FileDriver {
     fn call(&self, call: Call<'_>) -> Result<(), Errno> {
         if let Call::Properties(properties) = call {
             properties.api_version = 3;

@@ -250,11 +250,12 @@ impl PageMapping {
             if index == 0 || page.capabilities.load(Ordering::Relaxed) & RDPMC == 0 {
                 return None;
             }
-            let unused_bits = 64 - u32::from(page.pmc_width.load(Ordering::Relaxed));
+            let width = u32::from(page.pmc_width.load(Ordering::Relaxed));
+            let unused_bits = u64::BITS.saturating_sub(width);
             // SAFETY: `rdpmc` requires that this thread may execute RDPMC, and that the CPU has the counter. The page just had
-            // `cap_user_rdpmc`, which the kernel sets if it has enabled RDPMC for threads that map an event's page, as this
-            // thread does with `self`, which is not `Send`. An index other than 0 is the kernel's number of a counter of the
-            // CPU, plus one.
+            // `cap_user_rdpmc`, so by the requirement of `Driver` it is the page of an event of the kernel. The kernel sets the
+            // bit if it has enabled RDPMC for threads that map the page, as this thread does with `self`, which is not `Send`.
+            // An index other than 0 is the kernel's number of a counter of the CPU, plus one.
             let counter = unsafe { rdpmc(index - 1) } as i64;
             compiler_fence(Ordering::SeqCst);
             if page.lock.load(Ordering::Relaxed) == sequence {

@@ -53,7 +53,12 @@ pub enum Call<'a> {
 }
 
 /// The interface of the driver, which tests can replace.
-pub trait Driver: fmt::Debug + Send + Sync {
+///
+/// # Safety
+/// A descriptor that [`open_event`](Self::open_event) returns must be an event of the kernel, or a file whose first page
+/// never has the bit `cap_user_rdpmc` of an event's page. The library executes RDPMC if it finds this bit, and the
+/// instruction faults unless the kernel has enabled it.
+pub unsafe trait Driver: fmt::Debug + Send + Sync {
     /// Executes one ioctl. Its structure is changed only if the call succeeds.
     ///
     /// # Errors
@@ -141,7 +146,8 @@ impl Node {
     }
 }
 
-impl Driver for Node {
+// SAFETY: `Driver` requires that the descriptors are events of the kernel: the ioctl of the node creates them.
+unsafe impl Driver for Node {
     fn call(&self, call: Call<'_>) -> Result<(), Errno> {
         let fd = self.0.as_raw_fd();
         // SAFETY: The ioctls require an open descriptor and a pointer to the structure of their number. The descriptor

@@ -87,7 +87,8 @@ fn a_driver_without_buffers_does_not_know_the_command() {
     #[derive(Debug)]
     struct WithoutBuffers(Arc<Machine>);
 
-    impl Driver for WithoutBuffers {
+    // SAFETY: `Driver` requires that the descriptors are events of the kernel: this one opens none.
+    unsafe impl Driver for WithoutBuffers {
         fn call(&self, call: Call<'_>) -> Result<(), Errno> {
             self.0.call(call)
         }

@@ -108,7 +108,8 @@ impl Machine {
 /// Size of the header in bytes.
 pub(crate) const HEADER: u64 = 24;
 
-impl Driver for Machine {
+// SAFETY: `Driver` requires that the descriptors are events of the kernel: this one opens none.
+unsafe impl Driver for Machine {
     fn call(&self, call: Call<'_>) -> Result<(), Errno> {
         let mut state = self.state();
         let (text, trace_call) = match &call {
