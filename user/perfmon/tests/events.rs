@@ -2,8 +2,9 @@
 //! Tests of the calls that the library makes for events, and of how it converts the results.
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,10 +13,15 @@ use perfmon::event::{Builder, Cgroup, Encoding, OwnerKind};
 use perfmon::sys::{Call, Driver, EventCall, EventOpen};
 use perfmon::{Cause, CounterId, Device, Errno, Event, EventSelect, Group};
 
-/// A driver that records the calls that it gets. Its events are open files of /dev/null, with counts 100, 101, ...
+/// A driver that records the calls that it gets. Its events are open files of /dev/null, with counts 100, 101, ... in a
+/// group, and 100 otherwise.
 #[derive(Debug, Default)]
 struct FakeDriver {
     calls: Mutex<Vec<String>>,
+    /// The read format of each descriptor.
+    formats: Mutex<BTreeMap<RawFd, u64>>,
+    /// The time enabled and running in ns.
+    time: Mutex<u64>,
     errno: Mutex<Option<Errno>>,
 }
 
@@ -92,30 +98,42 @@ unsafe impl Driver for FakeDriver {
         ));
         assert_eq!(open.flags & !PID_IS_CGROUP, 8, "closed on exec");
         self.result()?;
-        Ok(File::open("/dev/null").unwrap().into())
+        let file = File::open("/dev/null").unwrap();
+        let mut formats = self.formats.lock().unwrap();
+        formats.insert(file.as_raw_fd(), word(32));
+        Ok(file.into())
     }
 
     fn call_event(&self, _: BorrowedFd<'_>, call: EventCall<'_>) -> Result<(), Errno> {
         self.record_call(format!("{call:?}"));
-        if let EventCall::Id(id) = call {
-            *id = 7;
+        match call {
+            EventCall::Id(id) => *id = 7,
+            EventCall::Enable { .. } => *self.time.lock().unwrap() += 5_000,
+            _ => {}
         }
         self.result()
     }
 
-    fn read_event(&self, _: BorrowedFd<'_>, words: &mut [u64]) -> Result<usize, Errno> {
+    fn read_event(&self, event: BorrowedFd<'_>, words: &mut [u64]) -> Result<usize, Errno> {
         self.result()?;
-        // The words of one event are count and times, those of a group are number, times and counts.
-        let (times, first) = if words.len() == 3 { (1, 0) } else { (1, 3) };
-        for (index, word) in words.iter_mut().enumerate() {
-            *word = 100 + index as u64 - first;
-        }
-        words[times] = 5_000;
-        words[times + 1] = 5_000;
-        Ok(words.len())
+        let time = *self.time.lock().unwrap();
+        let formats = self.formats.lock().unwrap();
+        let is_group = |format: &u64| format & FORMAT_GROUP != 0;
+        let reading = if is_group(&formats[&event.as_raw_fd()]) {
+            let number = formats.values().filter(|format| is_group(format)).count() as u64;
+            [number, time, time].into_iter().chain(100..100 + number)
+        } else {
+            [100, time, time].into_iter().chain(0..0)
+        };
+        let reading: Vec<u64> = reading.collect();
+        let target = words.get_mut(..reading.len()).ok_or(Errno::ENOSPC)?;
+        target.copy_from_slice(&reading);
+        Ok(reading.len())
     }
 }
 
+/// `PERF_FORMAT_GROUP`.
+const FORMAT_GROUP: u64 = 8;
 /// `PERF_FLAG_PID_CGROUP`.
 const PID_IS_CGROUP: u32 = 4;
 
@@ -289,6 +307,24 @@ fn a_group_is_opened_controlled_and_read_as_one() {
     assert_eq!(names, ["instructions", "cycles:k"]);
     assert_eq!(counts.get("branches"), None);
     assert_eq!(counts.enabled, Duration::from_micros(5));
+}
+
+#[test]
+fn an_event_of_a_group_is_read_alone() {
+    let driver = Arc::new(FakeDriver::default());
+    let group = Group::of(Event::instructions())
+        .and(Event::cycles())
+        .and(Event::branches())
+        .open_on(&driver.device())
+        .unwrap();
+    group.enable().unwrap();
+    for (event, value) in group.events().iter().zip(100..) {
+        let reading = event.read_with_times().unwrap();
+        assert_eq!((event.read().unwrap(), reading.value), (value, value));
+        assert_eq!(reading.enabled, Duration::from_micros(5));
+        assert_eq!(reading.running, Duration::from_micros(5));
+        assert_eq!(event.lost_samples().unwrap(), 0);
+    }
 }
 
 #[test]

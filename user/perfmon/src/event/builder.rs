@@ -226,6 +226,7 @@ impl Builder {
                 label: self.label.clone(),
                 reads_lost: attr.read_format & attr::PERF_FORMAT_LOST != 0,
                 thread: (self.target == Target::THIS_THREAD).then(gettid),
+                place: None,
             }),
             Err(errno) => {
                 let attempt = Attempt::OpenEvent(self.label.clone(), Box::new(self.target.clone()));

@@ -8,6 +8,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::unistd::Pid;
 
+use super::group_reading::{GroupPlace, read_group};
 use super::{Encoding, EventLabel};
 use crate::sys::{Driver, EventCall};
 use crate::{Attempt, Cause, Error};
@@ -22,6 +23,8 @@ pub struct Event {
     pub(super) reads_lost: bool,
     /// The ID of the thread that opened the event, if the event counts that thread on all CPUs.
     pub(super) thread: Option<Pid>,
+    /// The place in its group; `None` for an event without a group.
+    pub(super) place: Option<GroupPlace>,
 }
 
 /// A count and its times.
@@ -128,6 +131,13 @@ impl Event {
     /// Reads the count, the times enabled and running in nanoseconds, and the lost samples, or 0 if the event is not
     /// sampled.
     fn read_all(&self) -> Result<[u64; 4], Error> {
+        if let Some(GroupPlace { index, length }) = self.place {
+            return read_group(
+                length,
+                |words| self.read_words(words),
+                |reading| [reading.counts[index], reading.enabled, reading.running, 0],
+            );
+        }
         let mut words = [0; 4];
         let number = if self.reads_lost { 4 } else { 3 };
         self.read_words(&mut words[..number])?;

@@ -8,12 +8,10 @@ use std::time::Duration;
 
 use perfmon_core::logic::event_attr as attr;
 
+use super::group_reading::{GroupPlace, read_group};
 use super::{Builder, Encoding, Event, EventLabel, shared};
 use crate::sys::EventCall;
 use crate::{Device, Error};
-
-/// Words of a reading before the counts: the number of events, and the times enabled and running.
-const READ_HEADER_WORDS: usize = 3;
 
 /// Events that start and stop together, and are read at one moment.
 ///
@@ -98,15 +96,17 @@ impl Group {
     /// # Errors
     /// As [`Event::read`].
     pub fn read(&self) -> Result<Counts, Error> {
-        let mut words = vec![0; READ_HEADER_WORDS + self.events.len()];
-        self.leader().read_words(&mut words)?;
-        let [_, enabled, running] = [0, 1, 2].map(|index| words[index]);
-        Ok(Counts {
-            labels: Arc::clone(&self.labels),
-            values: words.split_off(READ_HEADER_WORDS),
-            enabled: Duration::from_nanos(enabled),
-            running: Duration::from_nanos(running),
-        })
+        let leader = self.leader();
+        read_group(
+            self.events.len(),
+            |words| leader.read_words(words),
+            |reading| Counts {
+                labels: Arc::clone(&self.labels),
+                values: reading.counts.to_vec(),
+                enabled: Duration::from_nanos(reading.enabled),
+                running: Duration::from_nanos(reading.running),
+            },
+        )
     }
 
     /// Writes all counts, of one moment, which needs no memory of the heap for groups of a usual size.
@@ -117,18 +117,14 @@ impl Group {
     /// # Panics
     /// `counts` has another length than the group.
     pub(super) fn read_into(&self, counts: &mut [u64]) -> Result<(), Error> {
-        const USUAL_WORDS: usize = READ_HEADER_WORDS + 8;
-        let number = READ_HEADER_WORDS + self.events.len();
-        let (mut usual, mut large) = ([0; USUAL_WORDS], Vec::new());
-        let words = if let Some(words) = usual.get_mut(..number) {
-            words
-        } else {
-            large.resize(number, 0);
-            &mut large[..]
-        };
-        self.leader().read_words(words)?;
-        counts.copy_from_slice(&words[READ_HEADER_WORDS..]);
-        Ok(())
+        let leader = self.leader();
+        read_group(
+            self.events.len(),
+            |words| leader.read_words(words),
+            |reading| {
+                counts.copy_from_slice(reading.counts);
+            },
+        )
     }
 
     /// Returns the number of tasks that the group has stopped counting: see [`Event::tasks_not_followed`].
@@ -214,6 +210,10 @@ impl GroupBuilder {
             member.attr.read_format |= attr::PERF_FORMAT_GROUP;
             let event = member.open_in(device, Some(events[0].as_fd()))?;
             events.push(event);
+        }
+        let length = events.len();
+        for (index, event) in events.iter_mut().enumerate() {
+            event.place = Some(GroupPlace { index, length });
         }
         let labels = events.iter().map(|event| event.label().clone()).collect();
         Ok(Group { events, labels })

@@ -29,6 +29,7 @@ mod descriptor;
 mod encoding;
 mod find_cgroup;
 mod group;
+mod group_reading;
 mod label;
 mod measure;
 mod named;
