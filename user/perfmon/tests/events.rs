@@ -307,6 +307,9 @@ fn a_group_is_opened_controlled_and_read_as_one() {
     assert_eq!(names, ["instructions", "cycles:k"]);
     assert_eq!(counts.get("branches"), None);
     assert_eq!(counts.enabled, Duration::from_micros(5));
+    let ((), again) = group.measure(|| ()).unwrap();
+    assert_eq!(again.enabled, Duration::from_micros(5), "of this run alone");
+    assert_eq!(again.running, Duration::from_micros(5));
 }
 
 #[test]

@@ -145,10 +145,15 @@ impl Group {
     pub fn measure<R>(&self, work: impl FnOnce() -> R) -> Result<(R, Counts), Error> {
         self.disable()?;
         self.reset()?;
+        // A reset zeroes the counts, but not the times.
+        let before = self.read()?;
         self.enable()?;
         let result = work();
         self.disable()?;
-        Ok((result, self.read()?))
+        let mut counts = self.read()?;
+        counts.enabled = counts.enabled.saturating_sub(before.enabled);
+        counts.running = counts.running.saturating_sub(before.running);
+        Ok((result, counts))
     }
 
     fn leader(&self) -> &Event {
