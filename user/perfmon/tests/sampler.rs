@@ -513,6 +513,22 @@ fn invalid_records_are_an_error_and_skipped() {
     assert_eq!(read(&mut sampler), (1, None));
 }
 
+/// A child of fork(2) has zeros in place of the ring, also of its head.
+#[test]
+fn a_ring_of_zeros_has_no_records() {
+    for builder in [Event::cycles(), Event::cycles().overwrite()] {
+        let (mut sampler, mut ring) = sampler(builder.period(97));
+        ring = ring.with_head(1000 * RING_WORDS);
+        ring.publish(ring.head);
+        drop(sampler.records());
+        ring.publish(0);
+        assert_eq!(sampler.records().bytes(), 0);
+        assert_eq!(read(&mut sampler), (0, None));
+        ring.publish(ring.head);
+        assert_eq!(read(&mut sampler), (0, None), "the position is kept");
+    }
+}
+
 proptest! {
     #[test]
     fn any_ring_content_is_read_without_a_panic(

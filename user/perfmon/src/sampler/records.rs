@@ -31,6 +31,8 @@ impl<'a> Records<'a> {
     ) -> Self {
         // ATOMICS: Pairs with the kernel's store of the head: all records before the head are complete then.
         let head = ring.head().load(Ordering::Acquire);
+        // A child of fork(2) finds zeros in place of the ring, and no records.
+        let head = if head == 0 { *tail } else { head };
         Self {
             ring,
             tail,
