@@ -191,8 +191,14 @@ fn watch_forks() -> Result<(), Errno> {
 /// Returns the sums of all regions that this process has passed, in the order of their first pass.
 #[must_use]
 pub fn totals() -> Vec<Total> {
-    let labels: Arc<[EventLabel]> = events().labels().collect();
     let regions = REGIONS.lock();
+    let sites = regions.sites.iter().filter(|site| site.is_registered());
+    let mut sites = sites.peekable();
+    if sites.peek().is_none() {
+        // The program may still choose the events.
+        return Vec::new();
+    }
+    let labels: Arc<[EventLabel]> = events().labels().collect();
     let total = |site: &&Site| Total {
         name: site.name,
         passes: site.passes.load(Ordering::Relaxed),
@@ -200,7 +206,6 @@ pub fn totals() -> Vec<Total> {
         labels: Arc::clone(&labels),
         sums: site.sums.each_ref().map(|sum| sum.load(Ordering::Relaxed)),
     };
-    let sites = regions.sites.iter().filter(|site| site.is_registered());
     sites.map(total).collect()
 }
 

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Test of when the events of regions are chosen, in a process that has not passed a region before.
+
+use perfmon::event::region::{self, CannotSetEvents};
+use perfmon::{Event, Group, region};
+
+#[test]
+fn the_sums_of_no_region_choose_no_events() {
+    assert_eq!(region::totals(), []);
+    let events = Group::of(Event::branches().user());
+    assert_eq!(region::set_events(events.clone()), Ok(()));
+    assert_eq!(
+        region::set_events(events),
+        Err(CannotSetEvents::TooLate),
+        "they are chosen once"
+    );
+    drop(region!("first"));
+    assert_eq!(region::totals()[0].get("branches"), Some(0));
+}
