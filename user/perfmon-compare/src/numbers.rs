@@ -81,8 +81,7 @@ pub fn format_interval(change: Change) -> String {
 }
 
 fn is_wide(change: Change) -> bool {
-    let interval = change.interval;
-    interval.low.is_finite() && interval.high.is_finite() && interval.low < interval.high
+    change.interval.low < change.interval.high
 }
 
 /// Returns the end of a sentence about a command: its mean, or both means and their change.
@@ -104,9 +103,12 @@ pub fn describe_change(event: &str, before: Option<&[u64]>, values: &[u64]) -> S
     )
 }
 
-/// Formats a fraction in percent, with its sign.
+/// Formats a fraction in percent, with its sign; an infinite one as ∞.
 fn signed(part: f64) -> String {
     let sign = if part < 0.0 { "-" } else { "+" };
+    if part.is_infinite() {
+        return format!("{sign}\u{221e}");
+    }
     format!("{sign}{}", percent(part.abs()))
 }
 
@@ -170,5 +172,25 @@ mod tests {
             describe_change("x", Some(&[0]), &[5]),
             "x went from 0.0 to 5.0, from 0"
         );
+    }
+
+    #[test]
+    fn an_interval_with_an_infinite_end_is_shown() {
+        let change_of = |before: &[u64], after: &[u64]| {
+            let change = change(before, after);
+            (format_change(change), format_interval(change))
+        };
+        let (part, interval) = change_of(&[0, 0, 3], &[1, 1, 1]);
+        assert_eq!(
+            (&part[..], &interval[..]),
+            ("+0%", "-66.7% to +\u{221e}, may be none")
+        );
+        let (part, interval) = change_of(&[0, 0], &[0, 5]);
+        assert_eq!(
+            (&part[..], &interval[..]),
+            ("from 0", "+0% to +\u{221e}, may be none")
+        );
+        let (part, interval) = change_of(&[0, 0], &[5, 5]);
+        assert_eq!((&part[..], &interval[..]), ("from 0", ""));
     }
 }
