@@ -43,11 +43,11 @@ impl FromStr for Condition {
         };
         let operator = text.rfind(['<', '>']).ok_or_else(syntax_message)?;
         let (event, limit) = (text[..operator].trim(), text[operator + 1..].trim());
-        let (number, is_relative) = match limit.strip_suffix('%') {
-            Some(number) => (number.trim_end(), true),
+        let (number_text, is_relative) = match limit.strip_suffix('%') {
+            Some(number_text) => (number_text.trim_end(), true),
             None => (limit, false),
         };
-        let number: f64 = number.parse().map_err(|_| syntax_message())?;
+        let number: f64 = number_text.parse().map_err(|_| syntax_message())?;
         if event.is_empty() || !number.is_finite() {
             return Err(syntax_message());
         }
@@ -57,7 +57,7 @@ impl FromStr for Condition {
             ));
         }
         let limit = match (is_relative, event) {
-            (true, _) => Limit::Change(number / 100.0),
+            (true, _) => Limit::Change(fraction_of_percent(number_text, number)),
             (false, TIME) => Limit::Mean(number * NS),
             (false, _) => Limit::Mean(number),
         };
@@ -68,6 +68,13 @@ impl FromStr for Condition {
             limit,
         })
     }
+}
+
+/// Returns a percentage as a fraction. It is rounded once, as is a change, so that a limit and an equal change are equal:
+/// 0.7 / 100.0 is less than 7.0 / 1000.0.
+fn fraction_of_percent(text: &str, number: f64) -> f64 {
+    // A number that has an exponent takes no second one.
+    format!("{text}e-2").parse().unwrap_or(number / 100.0)
 }
 
 impl Condition {
@@ -110,6 +117,12 @@ mod tests {
         assert!(condition("x<-1%").is_met(Some(&after), &before));
         assert!(condition("x>1010").is_met(None, &after));
         assert!(!condition("x>1010").is_met(None, &before));
+        for (after, limit) in [(1007, "x>+0.7%"), (1028, "x>2.8%"), (1001, "x>1e-1%")] {
+            assert!(
+                !condition(limit).is_met(Some(&before), &[after; 4]),
+                "{limit}"
+            );
+        }
         // The mean grows by 5 %, but the interval includes 0.
         assert!(!condition("x>+1%").is_met(Some(&[900, 1100, 1000]), &[950, 1150, 1050]));
     }
