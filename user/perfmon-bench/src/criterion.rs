@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An event as a measurement for criterion.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+use std::{env, fs};
+
 use criterion::Throughput;
 use criterion::measurement::{Measurement, ValueFormatter};
 use perfmon::event::UserPage;
 use perfmon::{Error, Event};
 
-use crate::vm::{ensure_driver, with_help};
+use crate::vm::{WritableFolder, ensure_driver, with_help};
 
 /// Number of pairs of readings with nothing in between, the smallest of which is subtracted.
 const EMPTY_PASSES: usize = 8;
@@ -55,8 +60,10 @@ impl CountedEvent {
     /// As [`instructions`](Self::instructions); also if no event has the name.
     #[must_use]
     pub fn named(name: &str) -> Self {
-        let result =
-            ensure_driver(None).and_then(|()| Self::open(name).map_err(|error| with_help(&error)));
+        let result = ensure_driver(|| {
+            make_results_folder(results_folder(|name| env::var_os(name))).map(Some)
+        });
+        let result = result.and_then(|()| Self::open(name).map_err(|error| with_help(&error)));
         result.unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -84,6 +91,43 @@ impl CountedEvent {
             .read()
             .unwrap_or_else(|error| panic!("{}", with_help(&error)))
     }
+}
+
+/// The variable of the folder in which criterion keeps its results.
+const HOME_VARIABLE: &str = "CRITERION_HOME";
+
+/// Returns the folder in which criterion keeps its results. The program in the virtual machine can't find it, since it
+/// lacks the variables of cargo.
+fn results_folder(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
+    if let Some(folder) = variable(HOME_VARIABLE) {
+        return folder.into();
+    }
+    let target = match variable("CARGO_TARGET_DIR") {
+        Some(folder) => Some(folder.into()),
+        None => variable("CARGO").and_then(target_folder),
+    };
+    target
+        .unwrap_or_else(|| PathBuf::from("target"))
+        .join("criterion")
+}
+
+/// Returns the target folder of the package in the current directory, by this cargo.
+fn target_folder(cargo: OsString) -> Option<PathBuf> {
+    let mut command = Command::new(cargo);
+    command.args(["metadata", "--format-version", "1", "--no-deps"]);
+    let output = command.output().ok()?;
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+    metadata["target_directory"].as_str().map(PathBuf::from)
+}
+
+/// Makes the folder, which must exist before the virtual machine starts.
+fn make_results_folder(path: PathBuf) -> Result<WritableFolder, String> {
+    let result = fs::create_dir_all(&path);
+    result.map_err(|error| format!("can't make {}: {error}", path.display()))?;
+    Ok(WritableFolder {
+        path,
+        variable: Some(HOME_VARIABLE),
+    })
 }
 
 impl Measurement for CountedEvent {
@@ -144,5 +188,45 @@ impl ValueFormatter for CountedEvent {
 
     fn format_value(&self, value: f64) -> String {
         format!("{value:.1} {}", self.label)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_folder_of_results_is_that_of_criterion() {
+        let folder = |variables: &[(&str, &str)]| {
+            results_folder(|name| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| value.into())
+            })
+        };
+        let home = ("CRITERION_HOME", "/home");
+        let target = ("CARGO_TARGET_DIR", "/target");
+        assert_eq!(folder(&[home, target]), Path::new("/home"));
+        assert_eq!(folder(&[target]), Path::new("/target/criterion"));
+        assert_eq!(folder(&[]), Path::new("target/criterion"));
+        let cargo = env::var("CARGO").expect("cargo runs the test");
+        let of_cargo = folder(&[("CARGO", &cargo)]);
+        assert!(of_cargo.is_absolute() && of_cargo.ends_with("criterion"));
+    }
+
+    #[test]
+    fn the_folder_of_results_is_made() {
+        let parent = tempfile::tempdir().expect("a folder can be made");
+        let path = parent.path().join("a/criterion");
+        let folder = make_results_folder(path.clone()).expect("it can be made");
+        assert_eq!(
+            (&folder.path, folder.variable),
+            (&path, Some("CRITERION_HOME"))
+        );
+        assert!(path.is_dir());
+        let file = parent.path().join("file");
+        fs::write(&file, "").expect("it can be written");
+        assert!(make_results_folder(file.join("criterion")).is_err());
     }
 }

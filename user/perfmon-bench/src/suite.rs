@@ -18,7 +18,7 @@ use crate::bencher::{Bencher, Task};
 use crate::meter::Meter;
 use crate::options::{Options, baseline_file};
 use crate::report;
-use crate::vm::{ensure_driver, with_help};
+use crate::vm::{WritableFolder, ensure_driver, with_help};
 
 /// Exit code if nothing could be counted or compared, the same as that of `pmctl bench`.
 const EXIT_NOT_COUNTED: u8 = 125;
@@ -122,7 +122,11 @@ impl Suite {
         let file = new_baseline.map(|name| baseline_file(&self.folder, name));
         let folder = file.as_deref().and_then(Path::parent);
         let folder = folder.map(make_folder).transpose()?;
-        ensure_driver(folder)?;
+        let folder = folder.map(|path| WritableFolder {
+            path: path.to_owned(),
+            variable: None,
+        });
+        ensure_driver(|| Ok(folder))?;
 
         let measured = BenchDocument::new(
             brand(&CpuId::new()),
