@@ -14,6 +14,7 @@ import fnmatch as _fnmatch
 import functools as _functools
 import html as _html
 import inspect as _inspect
+import os as _os
 import threading as _threading
 from collections.abc import Mapping as _Mapping
 
@@ -117,7 +118,7 @@ class count(_Block, _Mapping):
         _refuse_uncountable(function)
         totals = self._new_block()
         totals._sums = [0] * len(self)
-        lock, local = _threading.Lock(), _threading.local()
+        local = _threading.local()
 
         @_functools.wraps(function)
         def counted(*args, **kwargs):
@@ -132,8 +133,8 @@ class count(_Block, _Mapping):
                 local.inside = False
                 # A child that the function forked has no counts.
                 counts = None if block._is_inherited() else block._counts()
-                with lock:
-                    if counts is not None:
+                if counts is not None:
+                    with _lock_of_sums:
                         totals.calls += 1
                         totals._sums = [*map(int.__add__, totals._sums, counts)]
 
@@ -161,6 +162,19 @@ class count(_Block, _Mapping):
 
 
 _OVERHEAD_PASSES = 33
+
+_lock_of_sums = _threading.Lock()
+"""Locked while the sums of a decorated function change."""
+
+
+def _renew_lock():
+    """Replaces the lock in a child of fork, in which the thread that held it is missing."""
+    global _lock_of_sums
+    _lock_of_sums = _threading.Lock()
+
+
+_os.register_at_fork(after_in_child=_renew_lock)
+
 
 _IN_BODY = "its body runs after the call\nPut `with perfmon.count(...)` into it."
 _UNCOUNTABLE = (

@@ -9,6 +9,7 @@ import ctypes
 import functools
 import gc
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -337,6 +338,46 @@ def a_decorated_function_forks():
             counted = function.count[USER]
             expect(4_000_000 < counted < 5_000_000, True, f"{counted} of a function that forks, {options}")
     expect(statuses, [0] * 4, "the children's exit codes")
+
+
+@test
+def a_child_waits_for_no_lock_of_its_parent():
+    locked, forked = threading.Event(), threading.Event()
+    parent = os.getpid()
+
+    def hold_lock():
+        with perfmon._lock_of_sums:
+            locked.set()
+            forked.wait()
+
+    @perfmon.count(USER)
+    def spins():
+        SPIN(1000)
+
+    @perfmon.count(USER)
+    def forks():
+        pid = os.fork()
+        if pid == 0:
+            # Ends a child that waits for the lock.
+            signal.alarm(100)
+        forked.set()
+        return pid
+
+    holder = threading.Thread(target=hold_lock)
+    holder.start()
+    locked.wait()
+    code = 1
+    try:
+        pid = forks()
+        if pid == 0:
+            spins()
+            code = 0 if (forks.count.calls, spins.count.calls) == (0, 1) else 1
+    finally:
+        if os.getpid() != parent:
+            os._exit(code)
+    holder.join()
+    expect(os.waitpid(pid, 0)[1], 0, "the child's exit code")
+    expect(forks.count.calls, 1, "calls in the parent")
 
 
 @test
