@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The driver's events that each thread has opened: `prctl(2)` enables and disables those of the calling thread.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 
 use nix::errno::Errno;
@@ -13,7 +13,7 @@ use super::target::{ThreadId, Tid};
 #[derive(Debug, Default)]
 pub(super) struct OpenedEvents {
     threads: HashMap<u64, ThreadId>,
-    /// The number of events above which those of ended threads are removed.
+    /// The number of events above which closed ones are removed.
     limit: usize,
 }
 
@@ -26,18 +26,21 @@ impl OpenedEvents {
         let (Some(thread), Ok(id)) = (thread.identity(), event_id(driver, event)) else {
             return;
         };
-        self.threads.insert(id, thread);
-        if self.threads.len() > self.limit.max(MIN_LIMIT) {
-            self.remove_ended();
+        // Before the new event is added, which the thread does not have yet.
+        if self.threads.len() >= self.limit.max(MIN_LIMIT) {
+            self.remove_closed(driver);
             self.limit = 2 * self.threads.len();
         }
+        self.threads.insert(id, thread);
     }
 
-    fn remove_ended(&mut self) {
-        let mut events_alive = HashMap::new();
-        self.threads.retain(|_, thread| {
-            let is_alive = || thread.is_alive();
-            *events_alive.entry(*thread).or_insert_with(is_alive)
+    /// Removes the events that their threads no longer have.
+    fn remove_closed(&mut self, driver: &dyn Driver) {
+        let mut events_of_threads = HashMap::new();
+        self.threads.retain(|id, thread| {
+            let open_events = || thread.event_ids(driver);
+            let events = events_of_threads.entry(*thread);
+            events.or_insert_with(open_events).contains(id)
         });
     }
 
@@ -53,9 +56,65 @@ impl OpenedEvents {
     }
 }
 
+impl ThreadId {
+    /// Returns the IDs of the driver's events that the thread has; none if it has ended.
+    fn event_ids(self, driver: &dyn Driver) -> HashSet<u64> {
+        let events = self.is_alive().then(|| self.tid().driver_events());
+        let ids = events
+            .into_iter()
+            .flatten()
+            .flat_map(|event| event_id(driver, event));
+        ids.collect()
+    }
+}
+
 /// Returns the ID that the driver has given to an event.
 fn event_id(driver: &dyn Driver, event: impl AsFd) -> Result<u64, Errno> {
     let mut id = 0;
     driver.call_event(event.as_fd(), EventCall::Id(&mut id))?;
     Ok(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::BorrowedFd;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use perfmon::sys::Call;
+
+    use super::*;
+
+    /// A driver whose events have the IDs 0, 1, ... in the order in which they are asked for.
+    #[derive(Debug, Default)]
+    struct Numbering(AtomicU64);
+
+    // SAFETY: `Driver` requires that the descriptors are events of the kernel: this one opens none.
+    unsafe impl Driver for Numbering {
+        fn call(&self, _: Call<'_>) -> Result<(), Errno> {
+            Err(Errno::ENOTTY)
+        }
+
+        fn call_event(&self, _: BorrowedFd<'_>, call: EventCall<'_>) -> Result<(), Errno> {
+            if let EventCall::Id(id) = call {
+                *id = self.0.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn events_that_a_living_thread_has_closed_are_removed() {
+        let driver = Numbering::default();
+        let thread = Tid(nix::unistd::gettid().as_raw());
+        let file = File::open("/dev/null").expect("it can be opened");
+        let mut opened = OpenedEvents::default();
+        for _ in 0..MIN_LIMIT {
+            opened.add(&driver, thread, &file);
+        }
+        assert_eq!(opened.threads.len(), MIN_LIMIT);
+        // The thread has none of these events.
+        opened.add(&driver, thread, &file);
+        assert_eq!(opened.threads.len(), 1);
+    }
 }
