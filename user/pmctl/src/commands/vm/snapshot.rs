@@ -16,8 +16,10 @@ use std::time::SystemTime;
 
 use anyhow::{Result, bail};
 use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::signal::Signal;
+use nix::unistd::mkdtemp;
 
 use super::monitor::EndedBy;
 use super::qemu::{KERNEL_COMMAND_LINE, MEMORY, Memory, Qemu, VirtualMachine, qemu_cpu_name};
@@ -107,26 +109,52 @@ fn restore(
     }
 }
 
+/// The directory of a snapshot that is not complete.
+struct Temporary {
+    path: PathBuf,
+    /// Tells other runs that the directory is in use. `None` on a file system without locks.
+    _lock: Option<Flock<File>>,
+}
+
+impl Temporary {
+    /// Makes the directory. Its name has a random part, because programs in two PID namespaces, which may share the cache,
+    /// can have the same PID.
+    fn new(directory: &Path) -> Result<Self> {
+        if let Some(cache) = directory.parent() {
+            fs::create_dir_all(cache)?;
+        }
+        let path = mkdtemp(&directory.with_extension("XXXXXX"))?;
+        let lock = lock(&path);
+        Ok(Self { path, _lock: lock })
+    }
+}
+
+/// Locks a directory by flock(2); `None` if another process has locked it.
+fn lock(directory: &Path) -> Option<Flock<File>> {
+    let file = File::open(directory).ok()?;
+    Flock::lock(file, FlockArg::LockExclusiveNonblock).ok()
+}
+
 /// Makes a snapshot and gives it its final name, if that works. Returns a signal that ends pmctl, if one came.
 fn make_snapshot(
     machine: &VirtualMachine<'_>,
     directory: &Path,
     signals: &Signals,
 ) -> Option<Signal> {
-    let temporary = directory.with_extension(std::process::id().to_string());
-    let result = boot_and_save(machine, &temporary, signals);
+    let temporary = Temporary::new(directory).ok()?;
+    let result = boot_and_save(machine, &temporary.path, signals);
     let result = result.or_else(|error| match error.downcast_ref() {
         Some(EndedBy(signal)) => Ok(Some(*signal)),
         None => Err(error),
     });
     let is_saved = matches!(result, Ok(None));
     // The name may exist already, if another run has made the snapshot at the same time.
-    if is_saved && fs::rename(&temporary, directory).is_ok() {
+    if is_saved && fs::rename(&temporary.path, directory).is_ok() {
         if let Some(cache) = directory.parent() {
             remove_old_snapshots(cache);
         }
     } else {
-        let _ = fs::remove_dir_all(&temporary);
+        let _ = fs::remove_dir_all(&temporary.path);
     }
     result.ok().flatten()
 }
@@ -137,7 +165,6 @@ fn boot_and_save(
     directory: &Path,
     signals: &Signals,
 ) -> Result<Option<Signal>> {
-    fs::create_dir_all(directory)?;
     let (mut qemu, socket) = Qemu::start(machine, &Memory::Shared(directory))?;
     socket.set_nonblocking(true)?;
     let mut watch = StartWatch::new(qemu.id(), false);
@@ -227,8 +254,8 @@ fn remove_old_snapshots(cache: &Path) {
     let entries = entries.filter(|entry| match entry.path().extension() {
         None => true,
         // An incomplete snapshot, which is removed if the process that made it has ended.
-        Some(pid) => {
-            if !Path::new("/proc").join(pid).exists() {
+        Some(_) => {
+            if lock(&entry.path()).is_some() {
                 let _ = fs::remove_dir_all(entry.path());
             }
             false
@@ -241,5 +268,27 @@ fn remove_old_snapshots(cache: &Path) {
     let surplus = snapshots_by_time.len().saturating_sub(MAX_SNAPSHOTS);
     for (_, path) in snapshots_by_time.into_iter().take(surplus) {
         let _ = fs::remove_dir_all(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_incomplete_snapshot_is_removed_once_its_run_has_ended() {
+        let cache = tempfile::tempdir().expect("a folder can be made");
+        let directory = cache.path().join("perfmon-vm/0123");
+        let temporary = || Temporary::new(&directory).expect("it can be made");
+        let (running, ended) = (temporary(), temporary());
+        assert_ne!(running.path, ended.path);
+        let ended_path = ended.path.clone();
+        drop(ended);
+        // The PID of a program that runs here.
+        let of_other_namespace = directory.with_extension("1");
+        fs::create_dir(&of_other_namespace).expect("it can be made");
+        remove_old_snapshots(&cache.path().join("perfmon-vm"));
+        assert!(running.path.exists());
+        assert!(!ended_path.exists() && !of_other_namespace.exists());
     }
 }
