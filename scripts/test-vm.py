@@ -505,6 +505,14 @@ def read_until(terminal, text):
 
 
 @test
+def a_command_that_cannot_run_on_a_terminal():
+    pid, terminal, before = on_terminal("--run", "--", "no-such-program")
+    read_until(terminal, "can't run `no-such-program`")
+    expect(exit_code(pid, terminal), 127, "exit code without such a program")
+    expect(termios.tcgetattr(terminal), before, "the settings of the terminal")
+
+
+@test
 def user_counts_repeat_to_the_instruction():
     events = "instructions:u,branches:u"
     # No pipes: how many bytes a read(2) returns depends on which program runs first.

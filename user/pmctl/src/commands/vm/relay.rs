@@ -331,16 +331,33 @@ impl HostRelay {
         Ok(None)
     }
 
-    /// Appends output of the command to the bytes that are to be written to a stream.
+    /// Appends output of the guest to the bytes that are to be written to a stream.
     fn queue_output(&mut self, stream: Stream, bytes: Vec<u8>) {
-        let output = self
-            .outputs
-            .iter_mut()
-            .find(|output| output.stream == stream);
-        if let Some(output) = output.filter(|output| !output.is_closed) {
-            output.pending.extend(bytes);
-        }
+        let is_raw = self.terminal.as_ref().is_some_and(RawTerminal::is_raw);
+        queue_output(&mut self.outputs, (stream, bytes), is_raw);
     }
+}
+
+/// Appends output of the guest to the bytes that are to be written to a stream. The guest's own messages are for standard
+/// error, which may be the terminal. Their lines end with `\r\n` if it is in raw mode.
+fn queue_output(outputs: &mut [CallerStream], (stream, bytes): (Stream, Vec<u8>), is_raw: bool) {
+    let has_stream = outputs.iter().any(|output| output.stream == stream);
+    let (stream, bytes) = match (has_stream, is_raw) {
+        (true, _) => (stream, bytes),
+        (false, false) => (Stream::Terminal, bytes),
+        (false, true) => (Stream::Terminal, for_raw_terminal(&bytes)),
+    };
+    let mut outputs = outputs.iter_mut();
+    let output = outputs.find(|output| output.stream == stream && !output.is_closed);
+    if let Some(output) = output {
+        output.pending.extend(bytes);
+    }
+}
+
+/// Puts a carriage return in front of each line feed.
+fn for_raw_terminal(bytes: &[u8]) -> Vec<u8> {
+    let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
+    lines.join(&b"\r\n"[..])
 }
 
 impl CallerStream {
@@ -400,4 +417,37 @@ fn is_disconnect(error: &anyhow::Error) -> bool {
         kind,
         Some(ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pending_of(streams: &[Stream], message: (Stream, &str), is_raw: bool) -> Vec<String> {
+        let output = |stream: &Stream| {
+            let file = File::open("/dev/null").expect("it can be opened");
+            CallerStream::new(*stream, file)
+        };
+        let mut outputs: Vec<_> = streams.iter().map(output).collect();
+        let (stream, text) = message;
+        queue_output(&mut outputs, (stream, text.into()), is_raw);
+        let text = |output: CallerStream| String::from_utf8(output.pending).expect("it is text");
+        outputs.into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn messages_for_standard_error_go_to_the_terminal_that_it_is() {
+        let message = (Stream::Error, "can't run\nit\n");
+        let both = [Stream::Error, Stream::Terminal];
+        assert_eq!(pending_of(&both, message, true), ["can't run\nit\n", ""]);
+        let terminal = [Stream::Output, Stream::Terminal];
+        assert_eq!(
+            pending_of(&terminal, message, true),
+            ["", "can't run\r\nit\r\n"]
+        );
+        assert_eq!(
+            pending_of(&terminal, message, false),
+            ["", "can't run\nit\n"]
+        );
+    }
 }

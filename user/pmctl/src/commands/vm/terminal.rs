@@ -51,6 +51,11 @@ impl RawTerminal {
         self.saved_settings = Some(settings);
         Ok(())
     }
+
+    /// Returns whether the terminal is in raw mode.
+    pub(super) const fn is_raw(&self) -> bool {
+        self.saved_settings.is_some()
+    }
 }
 
 impl AsFd for RawTerminal {
