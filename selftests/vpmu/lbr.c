@@ -14,6 +14,9 @@
 #include "harness.h"
 #include "pmu.h"
 
+#define NEAR_BRANCHES	(LBR_JCC | LBR_NEAR_REL_CALL | LBR_NEAR_IND_CALL | LBR_NEAR_RET | LBR_NEAR_IND_JMP | \
+			 LBR_NEAR_REL_JMP)
+
 FIXTURE(lbr)
 {
 	const struct branch_records *b;
@@ -189,16 +192,13 @@ TEST_F(lbr, lbr_select_leaves_out_a_mode)
  */
 TEST_F(lbr, lbr_has_far_branches)
 {
-	const unsigned int near = LBR_JCC | LBR_NEAR_REL_CALL | LBR_NEAR_IND_CALL |
-		     LBR_NEAR_RET | LBR_NEAR_IND_JMP | LBR_NEAR_REL_JMP;
-
-	ASSERT_TRUE(record_branches(self, near | LBR_CPL_NEQ_0));
+	ASSERT_TRUE(record_branches(self, NEAR_BRANCHES | LBR_CPL_NEQ_0));
 	EXPECT_LT(0, count_crossing(self, true));
 
-	ASSERT_TRUE(record_branches(self, near | LBR_CPL_EQ_0));
+	ASSERT_TRUE(record_branches(self, NEAR_BRANCHES | LBR_CPL_EQ_0));
 	EXPECT_LT(0, count_crossing(self, false));
 
-	ASSERT_TRUE(record_branches(self, near | LBR_FAR));
+	ASSERT_TRUE(record_branches(self, NEAR_BRANCHES | LBR_FAR));
 	EXPECT_EQ(0ULL, self->records[0].from);
 }
 
@@ -211,10 +211,10 @@ static void count_trap(int signal)
 }
 
 /*
- * A debug exception switches the records off whose enable bit is in DEBUGCTL, before its handler runs
- * (Intel SDM, volume 3B, "Monitoring Branches, Exceptions, and Interrupts"). Other records continue.
+ * A debug exception switches Intel's records off, before its handler runs (Intel SDM, volume 3B, "Monitoring
+ * Branches, Exceptions, and Interrupts" and "Last Branch Records"). AMD's continue.
  */
-TEST_F(lbr, debug_exception_clears_the_flag_of_debugctl)
+TEST_F(lbr, debug_exception_switches_intel_records_off)
 {
 	const struct branch_records *b = self->b;
 	__u64 value;
@@ -228,8 +228,53 @@ TEST_F(lbr, debug_exception_clears_the_flag_of_debugctl)
 	__asm__ volatile(".byte 0xf1");	/* INT1 */
 	EXPECT_EQ(1, __atomic_load_n(&traps, __ATOMIC_RELAXED));
 	ASSERT_EQ(0, msr_read(0, b->enable, &value));
-	EXPECT_EQ(b->enable == MSR_IA32_DEBUGCTL ? 0 : b->enable_bit, value & b->enable_bit);
+	EXPECT_EQ(b->enable == MSR_AMD_DBG_EXTN_CFG ? b->enable_bit : 0, value & b->enable_bit);
 	signal(SIGTRAP, SIG_DFL);
+}
+
+#define SMIS	20
+
+/*
+ * A system management interrupt switches architectural records off, and RSM switches them on again (Intel SDM,
+ * volume 3B, "Last Branch Records"). The firmware's code is below the kernel's addresses.
+ */
+TEST_F(lbr, architectural_records_leave_out_the_firmware)
+{
+	const struct branch_records *b = self->b;
+	const unsigned char command = 0xff;	/* none of the firmware's */
+	__u64 debugctl, before, after, value;
+	unsigned int i;
+	int port, n;
+
+	if (b->enable != MSR_ARCH_LBR_CTL)
+		return;
+	port = open("/dev/port", O_WRONLY);
+	ASSERT_LE(0, port);
+	/* The kernel may have set the bit that freezes all records there. */
+	ASSERT_EQ(0, msr_read(0, MSR_IA32_DEBUGCTL, &debugctl));
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_DEBUGCTL, 0));
+	/* Far branches are few, so those of the firmware would stay in the records, unless ticks come after it. */
+	ASSERT_EQ(0, msr_write(0, b->select, branch_selection(NEAR_BRANCHES | LBR_CPL_NEQ_0)));
+	ASSERT_EQ(0, msr_read(0, MSR_SMI_COUNT, &before));
+	for (n = 0; n < SMIS; n++) {
+		ASSERT_EQ(0, branch_records_clear(0));
+		ASSERT_EQ(0, set_enabled(b, true));
+		ASSERT_EQ(1, pwrite(port, &command, 1, APM_CONTROL));
+		ASSERT_EQ(0, msr_read(0, b->enable, &value));
+		ASSERT_EQ(b->enable_bit, value & b->enable_bit);
+		ASSERT_EQ(0, set_enabled(b, false));
+		ASSERT_EQ(0, branch_records_read(0, self->records));
+		ASSERT_TRUE(in_kernel(self->records[0].to));
+		for (i = 0; i < b->depth && self->records[i].from; i++) {
+			ASSERT_TRUE(in_kernel(self->records[i].to)) {
+				TH_LOG("%#llx to %#llx", self->records[i].from, self->records[i].to);
+			}
+		}
+	}
+	ASSERT_EQ(0, msr_read(0, MSR_SMI_COUNT, &after));
+	EXPECT_EQ((__u64)SMIS, after - before);
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_DEBUGCTL, debugctl));
+	close(port);
 }
 
 TEST_HARNESS_MAIN
