@@ -277,4 +277,18 @@ TEST_F(lbr, architectural_records_leave_out_the_firmware)
 	close(port);
 }
 
+/* The enable bit of older records can be written, and reads as 0. */
+TEST_F(lbr, architectural_records_ignore_the_flag_of_debugctl)
+{
+	__u64 saved, value;
+
+	if (self->b->enable != MSR_ARCH_LBR_CTL)
+		return;
+	ASSERT_EQ(0, msr_read(0, MSR_IA32_DEBUGCTL, &saved));
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_DEBUGCTL, saved | 1));
+	ASSERT_EQ(0, msr_read(0, MSR_IA32_DEBUGCTL, &value));
+	EXPECT_EQ(saved & ~1ULL, value);
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_DEBUGCTL, saved));
+}
+
 TEST_HARNESS_MAIN
