@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The registers of PEBS on a virtual PMU with more counters than reset values in the DS area, and
- * with two MSR numbers for each event select.
+ * The registers of PEBS: with formats from 4 on, of a virtual PMU with more counters than reset values
+ * in the DS area, and with two MSR numbers for each event select.
  */
 #include <errno.h>
+#include <sched.h>
 
 #include "harness.h"
 #include "pmu.h"
 
 #define MSR_PEBS_ENABLE		0x3f1
+#define MSR_IA32_DS_AREA	0x600
 
 /* A bit of an event select: the record has the groups that PEBS_DATA_CFG selects. */
 #define SELECT_ADAPTIVE		(1ULL << 34)
@@ -16,9 +18,22 @@
 /* The format of the records */
 #define PERF_CAPABILITIES_PEBS(value)	((value) >> 8 & 0xf)
 
+/* Returns the address of a page that the kernel always has mapped. */
+static unsigned long gdt_address(void)
+{
+	struct {
+		__u16 limit;
+		unsigned long base;
+	} __attribute__((packed)) gdt;
+
+	__asm__ volatile("sgdt %0" : "=m" (gdt));
+	return gdt.base;
+}
+
 FIXTURE(pebs)
 {
 	struct pmu p;
+	int format;
 	int reset_counters; /* the general counters that the DS area has a reset value for */
 };
 
@@ -27,10 +42,14 @@ FIXTURE_SETUP(pebs)
 	__u64 capabilities;
 
 	ASSERT_TRUE(pmu_describe(&self->p));
-	ASSERT_LE(6U, self->p.version);
-	ASSERT_LT(8, (int)self->p.counters);
 	ASSERT_EQ(0, msr_read(0, MSR_IA32_PERF_CAPABILITIES, &capabilities));
-	self->reset_counters = PERF_CAPABILITIES_PEBS(capabilities) == 4 ? 8 : 32;
+	self->format = PERF_CAPABILITIES_PEBS(capabilities);
+	ASSERT_LE(3, self->format);
+	if (self->format > 3) {
+		ASSERT_LE(6U, self->p.version);
+		ASSERT_LT(8, (int)self->p.counters);
+	}
+	self->reset_counters = self->format == 4 ? 8 : 32;
 }
 
 FIXTURE_TEARDOWN(pebs)
@@ -44,6 +63,8 @@ TEST_F(pebs, adaptive_bit_can_be_written_by_both_numbers)
 	__u64 value;
 	int n;
 
+	if (self->format == 3)
+		return;
 	for (n = 0; n < (int)self->p.counters; n++) {
 		EXPECT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_A(n), SELECT_ADAPTIVE));
 		EXPECT_EQ(0, msr_read(0, MSR_IA32_PERFEVTSEL0 + n, &value));
@@ -61,6 +82,8 @@ TEST_F(pebs, only_counters_with_a_reset_value_have_it)
 {
 	int n;
 
+	if (self->format == 3)
+		return;
 	for (n = 0; n < (int)self->p.counters; n++) {
 		EXPECT_EQ(n < self->reset_counters ? 0 : -EIO, msr_write(0, MSR_PEBS_ENABLE, 1ULL << n)) {
 			TH_LOG("general counter %d", n);
@@ -71,6 +94,33 @@ TEST_F(pebs, only_counters_with_a_reset_value_have_it)
 			TH_LOG("fixed counter %d", n);
 		}
 	}
+}
+
+/*
+ * With format 3, bits 35:32 of PEBS_ENABLE are for load latency of the general counters. They do not give PEBS to
+ * the fixed counters, whose overflows show in GLOBAL_STATUS. For PEBS the counter would be reloaded from the DS area:
+ * any address that the kernel has mapped.
+ */
+TEST_F(pebs, load_latency_is_no_pebs_of_fixed_counters)
+{
+	const __u64 fixed_0 = 1ULL << 32;
+	__u64 saved, value;
+
+	if (self->format != 3)
+		return;
+	ASSERT_EQ(0, msr_read(0, MSR_IA32_DS_AREA, &saved));
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_DS_AREA, (__u64)gdt_address()));
+	ASSERT_EQ(0, msr_write(0, MSR_PEBS_ENABLE, fixed_0));
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_FIXED_CTR(0), (1ULL << self->p.width) - 100));
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_FIXED_CTR_CTRL, 3));
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_PERF_GLOBAL_CTRL, fixed_0));
+	sched_yield();
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_PERF_GLOBAL_CTRL, 0));
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_FIXED_CTR_CTRL, 0));
+	ASSERT_EQ(0, msr_read(0, MSR_IA32_PERF_GLOBAL_STATUS, &value));
+	EXPECT_EQ(fixed_0, value);
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_PERF_GLOBAL_STATUS_RESET, value));
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_DS_AREA, saved));
 }
 
 TEST_HARNESS_MAIN
