@@ -96,6 +96,19 @@ TEST_F(pebs, only_counters_with_a_reset_value_have_it)
 	}
 }
 
+/* Intel SDM, volume 3B, "IA32_PERF_GLOBAL_INUSE MSR": bit 63 tells that something can interrupt. */
+TEST_F(pebs, counters_with_pebs_are_in_use)
+{
+	const __u64 pmi_in_use = 1ULL << 63;
+	__u64 value;
+
+	ASSERT_EQ(0, msr_read(0, MSR_IA32_PERF_GLOBAL_INUSE, &value));
+	EXPECT_EQ(0ULL, value & pmi_in_use);
+	ASSERT_EQ(0, msr_write(0, MSR_PEBS_ENABLE, 1));
+	ASSERT_EQ(0, msr_read(0, MSR_IA32_PERF_GLOBAL_INUSE, &value));
+	EXPECT_EQ(pmi_in_use, value & pmi_in_use);
+}
+
 /*
  * With format 3, bits 35:32 of PEBS_ENABLE are for load latency of the general counters. They do not give PEBS to
  * the fixed counters, whose overflows show in GLOBAL_STATUS. For PEBS the counter would be reloaded from the DS area:
