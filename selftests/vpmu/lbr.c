@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "branch_records.h"
@@ -145,13 +146,21 @@ TEST_F(lbr, lbr_select_leaves_out_branch_types)
 	EXPECT_LT(0, count_matching(self, s->jump, s->call));
 }
 
-/* While Intel PT traces on Broadwell and Skylake, there are no records. Afterwards they are empty. */
+/* PT in the environment tells whether Intel PT excludes branch records or coexists with them; unset: no Intel PT. */
+static bool has_pt(const char *effect)
+{
+	const char *pt = getenv("PT");
+
+	return pt && !strcmp(pt, effect);
+}
+
+/* While Intel PT traces on Broadwell to Comet Lake, there are no records. Afterwards they are empty. */
 TEST_F(lbr, intel_pt_excludes_lbr)
 {
 	const struct branch_records *b = self->b;
 	__u64 debugctl, value;
 
-	if (!getenv("PT"))
+	if (!has_pt("excludes"))
 		return;
 	ASSERT_TRUE(record_branches(self, LBR_CPL_EQ_0));
 	EXPECT_NE(0ULL, self->records[0].from);
@@ -168,6 +177,19 @@ TEST_F(lbr, intel_pt_excludes_lbr)
 	ASSERT_EQ(0, branch_records_read(0, self->records));
 	EXPECT_EQ(0ULL, self->records[0].from);
 	ASSERT_TRUE(record_branches(self, LBR_CPL_EQ_0));
+	EXPECT_NE(0ULL, self->records[0].from);
+}
+
+/* On Ice Lake and later, records and Intel PT exist together. */
+TEST_F(lbr, intel_pt_and_lbr_coexist)
+{
+	if (!has_pt("coexists"))
+		return;
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_RTIT_CTL, TRACE_EN));
+	EXPECT_TRUE(record_branches(self, LBR_CPL_EQ_0));
+	EXPECT_NE(0ULL, self->records[0].from);
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_RTIT_CTL, 0));
+	ASSERT_EQ(0, branch_records_read(0, self->records));
 	EXPECT_NE(0ULL, self->records[0].from);
 }
 
