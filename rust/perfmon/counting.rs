@@ -373,6 +373,8 @@ fn update_values(
 ) {
     // The values of a stopped counter are up to date.
     if counting.state == CounterState::Running {
-        ownership.on_each_in_range(range, |here| here.pmu().update(here, id));
+        ownership.on_each_in_range(range, |here| {
+            here.pmu().update(here, id);
+        });
     }
 }

@@ -157,13 +157,12 @@ impl Pmu {
             .expect(jiffies().wrapping_add(SKID_TICKS));
         percpu.active_mask.remove(counter.bit());
         percpu.slow_path.remove(counter.bit());
-        let msrs = self.msrs(counter);
-        if value.update(here, msrs.read).is_err() {
+        let register = self.msrs(counter).write;
+        if !self.update(here, counter) {
             // The register is made to fit the total, which stays.
-            percpu.mark_tampered(counter.bit());
-            value.load(here, msrs.write, value.load_distance(), value.total());
+            value.load(here, register, value.load_distance(), value.total());
         }
-        if value.reload_if_overflowed(here, msrs.write) {
+        if value.reload_if_overflowed(here, register) {
             self.clear_overflow(here, counter);
         } else {
             percpu.pending_pmi.cancel(expectation);
@@ -190,14 +189,16 @@ impl Pmu {
         }
     }
 
-    /// Updates the value of a counter. Marks the counter as tampered with if other software has written it.
+    /// Updates the value of a counter. If other software has written the counter, marks it as tampered with and returns
+    /// false.
     #[inline(always)]
-    pub(crate) fn update(&self, here: ThisCpu<'_>, counter: CounterId) {
+    pub(crate) fn update(&self, here: ThisCpu<'_>, counter: CounterId) -> bool {
         let percpu = here.percpu();
         let update_result = percpu.value(counter).update(here, self.msrs(counter).read);
         if update_result.is_err() {
             percpu.mark_tampered(counter.bit());
         }
+        update_result.is_ok()
     }
 
     /// Returns the counters of `counters` that have overflowed since they were loaded.
