@@ -561,11 +561,7 @@ static void expect_all_counted(struct __test_metadata *_metadata, struct sampler
 	__s64 rest;
 
 	sampler_read(s, sums, check_place_in_period, r);
-	do {
-		ASSERT_EQ(0, event_enable(s->fd));
-		labelled_loop(piece);
-		ASSERT_EQ(0, event_disable(s->fd));
-	} while (event_ring_is_empty(&s->ring));
+	ASSERT_EQ(0, sampler_loop_until_record(s, piece));
 	sampler_read(s, sums, check_place_in_period, r);
 	rest = event_count(s->fd) - (__s64)sums->periods;
 	EXPECT_EQ(0UL, sums->lost);
@@ -661,11 +657,7 @@ TEST_F(event, new_frequencies_lose_no_events)
 		__u64 frequency = frequencies[i % ARRAY_SIZE(frequencies)];
 
 		ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_PERIOD, (uintptr_t)&frequency));
-		do {
-			ASSERT_EQ(0, event_enable(s->fd));
-			labelled_loop(10 * N);
-			ASSERT_EQ(0, event_disable(s->fd));
-		} while (event_ring_is_empty(&s->ring));
+		ASSERT_EQ(0, sampler_loop_until_record(s, 10 * N));
 		sampler_read(s, &sums, check_place_in_period, &r);
 	}
 	expect_all_counted(_metadata, s, &sums, &r);

@@ -285,11 +285,7 @@ TEST_F(event, new_frequencies_lose_no_events)
 		__u64 frequency = frequencies[i % ARRAY_SIZE(frequencies)];
 
 		ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_PERIOD, (uintptr_t)&frequency));
-		do {
-			ASSERT_EQ(0, event_enable(s->fd));
-			labelled_loop(10 * N);
-			ASSERT_EQ(0, event_disable(s->fd));
-		} while (event_ring_is_empty(&s->ring));
+		ASSERT_EQ(0, sampler_loop_until_record(s, 10 * N));
 		sampler_read(s, &sums, note_count, &count);
 	}
 	EXPECT_EQ(0UL, sums.lost);

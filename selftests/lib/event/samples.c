@@ -230,3 +230,19 @@ __attribute__((noinline, noclone)) void labelled_loop(unsigned long n)
 			 "labelled_loop_end:\n"
 			 : "+c" (n) : : "cc");
 }
+
+int sampler_loop_until_record(struct sampler *s, unsigned long n)
+{
+	int err;
+
+	do {
+		err = event_enable(s->fd);
+		if (err)
+			return err;
+		labelled_loop(n);
+		err = event_disable(s->fd);
+		if (err)
+			return err;
+	} while (event_ring_is_empty(&s->ring));
+	return 0;
+}

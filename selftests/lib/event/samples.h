@@ -102,6 +102,12 @@ struct perf_event_attr event_every(__u64 period);
 void labelled_loop(unsigned long n);
 extern const char labelled_loop_begin[], labelled_loop_end[];
 
+/*
+ * Executes labelled_loop(@n), as often as necessary, until there is a record in the ring. The event is
+ * enabled for the loops only. Returns 0 or a negative errno.
+ */
+int sampler_loop_until_record(struct sampler *s, unsigned long n);
+
 static inline bool in_labelled_loop(__u64 ip)
 {
 	return ip >= (uintptr_t)labelled_loop_begin && ip < (uintptr_t)labelled_loop_end;
