@@ -114,10 +114,9 @@ struct OpenCall {
     group: Option<Result<OwnedFd, Errno>>,
     cgroup: Option<OwnedFd>,
     flags: u64,
-    /// The event is a dummy of records, without a leader.
-    is_single_dummy: bool,
-    /// The event is such a dummy, whose caller has an event of the driver's now.
-    follows_driver_event: bool,
+    /// The driver has to open this dummy event, since the caller has an event of the driver's: a dummy of the kernel's can't
+    /// write to that event's ring.
+    is_late_dummy: bool,
 }
 
 impl OpenCall {
@@ -143,6 +142,7 @@ impl OpenCall {
             (None, pid) => pid,
         };
         let is_single_dummy = attributes.is_dummy_of_records() && group.is_none();
+        let is_late_dummy = is_single_dummy && caller.has_driver_events();
         Ok(Self {
             attributes,
             caller,
@@ -151,8 +151,7 @@ impl OpenCall {
             group,
             cgroup,
             flags,
-            is_single_dummy,
-            follows_driver_event: is_single_dummy && caller.has_driver_events(),
+            is_late_dummy,
         })
     }
 
@@ -167,15 +166,12 @@ impl OpenCall {
         }
     }
 
-    /// Returns whether the driver has to open a dummy event: one of the kernel's can't write to the ring of an event of
-    /// the driver's.
-    fn is_dummy(&self) -> bool {
-        self.follows_driver_event
-    }
-
     /// Returns whether a dummy event comes before the caller's first event of the driver's.
     fn is_early_dummy(&self) -> bool {
-        self.is_single_dummy && !self.follows_driver_event && self.flags & !FD_CLOEXEC == 0
+        self.attributes.is_dummy_of_records()
+            && self.group.is_none()
+            && !self.is_late_dummy
+            && self.flags & !FD_CLOEXEC == 0
     }
 
     /// Opens a dummy event of the kernel's for the caller.
@@ -202,7 +198,7 @@ impl OpenCall {
             }
             _ => (),
         }
-        let is_dummy = self.is_dummy() && foreign.is_none();
+        let is_dummy = self.is_late_dummy && foreign.is_none();
         if !is_driver_type(self.attributes.attr.type_) && !is_dummy {
             return match self.group {
                 None => kernel("the type of the event is the kernel's"),
@@ -238,7 +234,7 @@ impl OpenCall {
         let Some(flags) = self.driver_flags(context) else {
             return CallAnswer::Kernel("the flags are unknown");
         };
-        let is_dummy = self.is_dummy();
+        let is_dummy = self.is_late_dummy;
         let group = self.group.as_ref().and_then(|leader| leader.as_ref().ok());
         let result = context.driver.open_event(&mut EventOpen {
             attr: &mut self.attributes.bytes,
