@@ -12,6 +12,7 @@ pub(super) const GRACEMONT: Core = Core {
         offcore_1(0x02b7, 0x0003_f03f_ffff_ffff),
         load_latency(0x05d0),
     ],
+    precise_limits: &[(event_and_unit(0x06d0), 0x3f)],
     fixed_events: &[REFERENCE_CYCLES],
     cache_events: Some(&TREMONT_CACHE),
     ..Core::EMPTY
@@ -25,6 +26,7 @@ pub(super) const CRESTMONT: Core = Core {
         snoop_0(0x0127),
         snoop_1(0x0227),
     ],
+    precise_limits: &[],
     ..GRACEMONT
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Properties of cores that CPUID does not report: a table for each core, one file for each family of cores.
 //!
-//! The tables are from Linux 7.3 (`arch/x86/events`). `cargo xtask cores` compares each entry with Linux's source, except
-//! the limits of precise samples. On Intel's cores Linux counts some caches, mostly the last level and NUMA nodes, as
-//! offcore responses, which an extra register selects: these cache events are missing here.
+//! The tables are from Linux 7.3 (`arch/x86/events`). `cargo xtask cores` compares each entry with Linux's source. On
+//! Intel's cores Linux counts some caches, mostly the last level and NUMA nodes, as offcore responses, which an extra
+//! register selects: these cache events are missing here.
 
 mod amd;
 mod atom;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compares what the module knows of each core (`rust/perfmon/logic/cores`) with Linux's own tables. For each Intel model
-//! that Linux knows, it compares the counters and extra registers of all events and unit masks, the hardware events and the
-//! cache events; for AMD's cores only the hardware and cache events.
+//! that Linux knows, it compares the counters and extra registers of all events and unit masks, the counters that can take
+//! precise samples of them, the hardware events and the cache events; for AMD's cores only the hardware and cache events.
 
 mod setup;
 mod source;
@@ -15,16 +15,20 @@ use anyhow::{Result, bail, ensure};
 use perfmon_core::logic::cache_events::cache_event;
 use perfmon_core::logic::core_kinds::CoreKinds;
 use perfmon_core::logic::cpuid::{Architecture, Capabilities, Leaf, Microarchitecture, Processor};
-use perfmon_core::logic::event_attr::{InvalidAttr, PERF_TYPE_RAW, PerfEventAttr};
+use perfmon_core::logic::event_attr::{InvalidAttr, PERF_SAMPLE_IP, PERF_TYPE_RAW, PerfEventAttr};
 use perfmon_core::logic::event_config::EventConfig;
 use perfmon_core::logic::event_counters::EventCounters;
 use perfmon_core::logic::evtsel::EventSelect;
 use perfmon_core::logic::extra_registers::ExtraRegister;
 use perfmon_core::logic::hardware_events::hardware_event;
+use perfmon_core::logic::pebs::PebsFormat;
+use perfmon_core::logic::precise::CYCLES;
 
 use setup::{Kind, Setup, setups};
 use source::{Source, number};
-use tables::{CACHES, CacheTable, Counters, EventMap, ExtraEvent, HARDWARE, OPERATIONS, RESULTS};
+use tables::{
+    CACHES, CacheTable, Constraint, Counters, EventMap, ExtraEvent, HARDWARE, OPERATIONS, RESULTS,
+};
 
 /// The version of Linux that the module's tables were made from.
 const LINUX_VERSION: &str = "7.3";
@@ -61,6 +65,21 @@ const DIFFERENT_BITS: [Microarchitecture; 3] = [
     Microarchitecture::Silvermont,
 ];
 
+/// Cores whose precise samples the module reads, with the format of their records.
+const PRECISE_CORES: [(Microarchitecture, PebsFormat); 11] = [
+    (Microarchitecture::Skylake, PebsFormat::Three),
+    (Microarchitecture::IceLake, PebsFormat::Four),
+    (Microarchitecture::GoldenCove, PebsFormat::Four),
+    (Microarchitecture::RedwoodCove, PebsFormat::Four),
+    (Microarchitecture::LionCove, PebsFormat::Five),
+    (Microarchitecture::Goldmont, PebsFormat::Three),
+    (Microarchitecture::GoldmontPlus, PebsFormat::Three),
+    (Microarchitecture::Tremont, PebsFormat::Four),
+    (Microarchitecture::Gracemont, PebsFormat::Four),
+    (Microarchitecture::Crestmont, PebsFormat::Four),
+    (Microarchitecture::Skymont, PebsFormat::Five),
+];
+
 /// AMD's cores: a family and a model, and the names of Linux's tables of hardware events and of cache events.
 const AMD: [((u32, u32), &str, &str); 7] = [
     ((0x10, 2), "amd_perfmon_event_map", "amd_hw_cache_event_ids"),
@@ -95,12 +114,15 @@ const AMD: [((u32, u32), &str, &str); 7] = [
 /// The number of general counters that are compared: no core has a limit that concerns counters beyond these.
 const GENERAL_COUNTERS: u8 = 8;
 
+/// The number of bits of all counters.
+const COUNTER_WIDTH: u8 = 48;
+
 /// Fails with a list of the differences from Linux. With another version of Linux it only prints the list.
 pub(crate) fn check(linux: &Path) -> Result<()> {
     let x86 = linux.join("arch/x86");
-    let models = Source::read(&x86.join("include/asm/intel-family.h"))?;
-    let intel = Source::read(&x86.join("events/intel/core.c"))?;
-    let amd = Source::read(&x86.join("events/amd/core.c"))?;
+    let models = Source::read(&x86, &["include/asm/intel-family.h"])?;
+    let intel = Source::read(&x86, &["events/intel/core.c", "events/intel/ds.c"])?;
+    let amd = Source::read(&x86, &["events/amd/core.c"])?;
     let mut messages = Vec::new();
     let mut models_with_tables = 0;
     for (name, family, model) in intel_models(&models)? {
@@ -191,6 +213,7 @@ fn check_intel(
             messages: &mut *messages,
         };
         compare_counters(core, setup, &mut differences);
+        compare_precise_counters(core, setup, &mut differences);
         compare_registers(core, setup, &mut differences);
         compare_events(
             &cpu,
@@ -241,7 +264,9 @@ fn capabilities(architecture: Architecture) -> Capabilities {
     Capabilities {
         architecture,
         general: GENERAL_COUNTERS,
+        general_width: COUNTER_WIDTH,
         fixed: u16::MAX,
+        fixed_width: COUNTER_WIDTH,
         arch_events: 0xff,
         ..Capabilities::NONE
     }
@@ -335,6 +360,66 @@ fn compare_counters(core: Microarchitecture, setup: &Setup, differences: &mut Co
             &format!("counters of event {event:#06x}"),
             &module_counters,
             &expected_counters,
+        );
+    }
+}
+
+/// Compares the general counters that can take precise samples of an event, on cores that have a format of records which the
+/// module reads. Events that need an extra register which the module does not write are left out.
+fn compare_precise_counters(
+    core: Microarchitecture,
+    setup: &Setup,
+    differences: &mut CoreDifferences<'_>,
+) {
+    let Some((_, format)) = PRECISE_CORES.iter().find(|(known, _)| *known == core) else {
+        return;
+    };
+    let capabilities = Capabilities {
+        microarchitecture: core,
+        pebs: Some(*format),
+        ..capabilities(Architecture::Intel)
+    };
+    let kinds = CoreKinds::one(&capabilities);
+    let all_general = (1 << GENERAL_COUNTERS) - 1;
+    let is_refused = |event| {
+        let mut events = setup.extra_register_events.iter();
+        events.any(|extra| extra.event == event && written_register(core, extra).is_none())
+    };
+    let general_counters = |constraints: &[Constraint], event| {
+        let constraint = constraints
+            .iter()
+            .find(|constraint| constraint.applies(event))?;
+        match constraint.counters {
+            Counters::General(counters) => Some(counters),
+            Counters::Fixed(_) => Some(all_general),
+        }
+    };
+    // The lowest level of precision.
+    let flags = 1 << PerfEventAttr::PRECISE_IP.trailing_zeros();
+    // The module refuses cycles before format 4; Linux has another event sampled in their place.
+    let is_compared = |event: &u64| match event & 0xff {
+        0 => false,
+        number if number == u64::from(CYCLES) => *format != PebsFormat::Three,
+        _ => !is_refused(*event),
+    };
+    for event in (0..=0xffff).filter(is_compared) {
+        let attr = PerfEventAttr {
+            type_: PERF_TYPE_RAW,
+            config: event,
+            sample_period: 10007,
+            sample_type: PERF_SAMPLE_IP,
+            flags,
+            ..PerfEventAttr::ZERO
+        };
+        let module_counters = EventConfig::new(&attr, &capabilities, &kinds)
+            .map_or(0, |config| config.counters() & all_general);
+        let linux = general_counters(&setup.precise_constraints, event)
+            .or_else(|| general_counters(&setup.constraints, event))
+            .unwrap_or(all_general);
+        differences.compare(
+            &format!("counters of the precise event {event:#06x}"),
+            &module_counters,
+            &(linux & format.counters() & all_general),
         );
     }
 }

@@ -16,6 +16,8 @@ use super::tables::{
 #[derive(Default)]
 pub(super) struct Setup {
     pub(super) constraints: Vec<Constraint>,
+    /// The constraints of precise samples.
+    pub(super) precise_constraints: Vec<Constraint>,
     pub(super) extra_register_events: Vec<ExtraEvent>,
     pub(super) caches: CacheTable,
     pub(super) hardware: EventMap,
@@ -117,6 +119,8 @@ impl Interpreter<'_> {
         };
         if let Some(name) = value("event_constraints") {
             setup.constraints = constraints(core, name)?;
+        } else if let Some(name) = value("pebs_constraints").filter(|name| *name != "NULL") {
+            setup.precise_constraints = constraints(core, name)?;
         } else if let Some(name) = value("extra_regs") {
             setup.extra_register_events = extra_register_events(core, name)?;
         } else if statement.contains("intel_perfmon_event_map[") {

@@ -6,13 +6,18 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// The text of a file, without comments.
+/// The text of files, without comments.
 pub(super) struct Source(String);
 
 impl Source {
-    pub(super) fn read(path: &Path) -> Result<Self> {
-        let text =
-            fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))?;
+    /// Reads files of a directory.
+    pub(super) fn read(directory: &Path, names: &[&str]) -> Result<Self> {
+        let mut text = String::new();
+        for name in names {
+            let path = directory.join(name);
+            text += &fs::read_to_string(&path)
+                .with_context(|| format!("can't read {}", path.display()))?;
+        }
         Ok(Self::of(&text))
     }
 

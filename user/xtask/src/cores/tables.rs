@@ -49,6 +49,38 @@ pub(super) enum Counters {
     General(u64),
 }
 
+/// Linux's macros of constraints of an event number and a unit mask to general counters. Those with other bits of the event
+/// select, too, apply to none of the events that are compared.
+const UNIT_MASK_MACROS: [&str; 12] = [
+    "INTEL_UEVENT_CONSTRAINT",
+    "INTEL_FLAGS_UEVENT_CONSTRAINT",
+    "INTEL_FLAGS_UEVENT_CONSTRAINT_DATALA_LD",
+    "INTEL_FLAGS_UEVENT_CONSTRAINT_DATALA_ST",
+    "INTEL_FLAGS_UEVENT_CONSTRAINT_DATALA_XLD",
+    "INTEL_FLAGS_UEVENT_CONSTRAINT_DATALA_XST",
+    "INTEL_FLAGS_UEVENT_CONSTRAINT_DATALA_NA",
+    "INTEL_PLD_CONSTRAINT",
+    "INTEL_PSD_CONSTRAINT",
+    "INTEL_PST_CONSTRAINT",
+    "INTEL_HYBRID_LDLAT_CONSTRAINT",
+    "INTEL_HYBRID_STLAT_CONSTRAINT",
+];
+
+/// Linux's macros of constraints of all events with a number to general counters.
+const NUMBER_MACROS: [&str; 5] = [
+    "INTEL_EVENT_CONSTRAINT",
+    "INTEL_EXCLEVT_CONSTRAINT",
+    "INTEL_FLAGS_EVENT_CONSTRAINT",
+    "INTEL_FLAGS_EVENT_CONSTRAINT_DATALA_LD",
+    "INTEL_FLAGS_EVENT_CONSTRAINT_DATALA_XLD",
+];
+
+/// Linux's macros of constraints of a range of event numbers to general counters.
+const RANGE_MACROS: [&str; 2] = [
+    "INTEL_EVENT_CONSTRAINT_RANGE",
+    "INTEL_FLAGS_EVENT_CONSTRAINT_DATALA_LD_RANGE",
+];
+
 /// Returns a list of constraints.
 pub(super) fn constraints(core: &Source, name: &str) -> Result<Vec<Constraint>> {
     const EVENT: u64 = 0xff;
@@ -70,16 +102,19 @@ pub(super) fn constraints(core: &Source, name: &str) -> Result<Vec<Constraint>> 
                 let counter = Counters::Fixed(u8::try_from(counter)?);
                 (EVENT_AND_UNIT_MASK, code, code, counter)
             }
-            ("INTEL_UEVENT_CONSTRAINT", &[code, counters]) => {
-                (EVENT_AND_UNIT_MASK, code, code, Counters::General(counters))
-            }
             ("INTEL_UBIT_EVENT_CONSTRAINT", &[code, counters]) => {
                 (EVENT | code, code, code, Counters::General(counters))
             }
-            ("INTEL_EVENT_CONSTRAINT" | "INTEL_EXCLEVT_CONSTRAINT", &[code, counters]) => {
+            ("INTEL_ALL_EVENT_CONSTRAINT", &[_, counters]) => {
+                (0, 0, 0, Counters::General(counters))
+            }
+            (_, &[code, counters]) if UNIT_MASK_MACROS.contains(&macro_name) => {
+                (EVENT_AND_UNIT_MASK, code, code, Counters::General(counters))
+            }
+            (_, &[code, counters]) if NUMBER_MACROS.contains(&macro_name) => {
                 (EVENT, code, code, Counters::General(counters))
             }
-            ("INTEL_EVENT_CONSTRAINT_RANGE", &[first, last, counters]) => {
+            (_, &[first, last, counters]) if RANGE_MACROS.contains(&macro_name) => {
                 (EVENT, first, last, Counters::General(counters))
             }
             _ => bail!("{name} has an unknown {macro_name}"),

@@ -19,6 +19,14 @@ static struct event_constraint big_constraints[] __read_mostly =
 	INTEL_EVENT_CONSTRAINT_RANGE(0x01, 0x8f, 0xf),
 	EVENT_CONSTRAINT_END
 };
+struct event_constraint big_pebs_event_constraints[] = {
+	INTEL_FLAGS_UEVENT_CONSTRAINT(0x01c0, 0x2),
+	INTEL_FLAGS_UEVENT_CONSTRAINT(0x108001c0, 0x1), /* cycles:ppp */
+	INTEL_PLD_CONSTRAINT(0x01cd, 0xe),
+	INTEL_FLAGS_EVENT_CONSTRAINT_DATALA_LD_RANGE(0xd1, 0xd4, 0x7),
+	INTEL_ALL_EVENT_CONSTRAINT(0, 0xf),
+	EVENT_CONSTRAINT_END
+};
 static struct extra_reg small_extra_regs[] = {
 	INTEL_UEVENT_EXTRA_REG(0x01b7, MSR_OFFCORE_RSP_0, 0x3fffull, RSP_0),
 	EVENT_EXTRA_END
@@ -36,6 +44,7 @@ static __always_inline void intel_pmu_init_big(struct pmu *pmu)
 {
 	memcpy(hybrid_var(pmu, hw_cache_event_ids), big_hw_cache_event_ids, sizeof(hw_cache_event_ids));
 	hybrid(pmu, event_constraints) = big_constraints;
+	hybrid(pmu, pebs_constraints) = big_pebs_event_constraints;
 	hybrid_var(pmu, hw_cache_event_ids)[C(ITLB)][C(OP_READ)][C(RESULT_MISS)] = 0x85;
 }
 __init int intel_pmu_init(void)
@@ -88,6 +97,16 @@ fn kinds_of_cores_are_set_up_separately() {
         setups.keys().collect::<Vec<_>>(),
         [&Kind::Core, &Kind::Atom]
     );
+    let precise_counters = |event| {
+        let mut constraints = setups[&Kind::Core].precise_constraints.iter();
+        let constraint = constraints.find(|constraint| constraint.applies(event));
+        constraint.map(|constraint| constraint.counters)
+    };
+    assert_eq!(precise_counters(0x01c0), Some(Counters::General(0x2)));
+    assert_eq!(precise_counters(0x01cd), Some(Counters::General(0xe)));
+    assert_eq!(precise_counters(0x20d2), Some(Counters::General(0x7)));
+    assert_eq!(precise_counters(0x00c0), Some(Counters::General(0xf)));
+    assert!(setups[&Kind::Atom].precise_constraints.is_empty());
     let caches = setups[&Kind::Core].caches;
     assert_eq!(caches[0][1], [0x82d0, u64::MAX]);
     assert_eq!(caches[4][0], [0, 0x85]);
