@@ -75,7 +75,7 @@ TEST_F(setup2, both_gets_return_what_setup2_set)
 {
 	static const __u64 selects[] = {
 		0, INSTRUCTIONS, 0x0003ffff, 0xff8700c0, 0xff87ffff,
-		INSTRUCTIONS | EVENT_HIGH, 0xfff87ffffULL, 1ULL << 32,
+		INSTRUCTIONS | EVENT_HIGH, 0xeff87ffffULL, 1ULL << 32,
 	};
 	struct pmc pmc;
 	unsigned int i;
@@ -175,6 +175,18 @@ TEST_F(setup2, setup2_refuses_reserved_members)
 			TH_LOG("wrong[%u]", i);
 		}
 	}
+}
+
+/*
+ * From Zen on, AMD's event 0x003 needs two counters, and 0xfff merges two (AMD PPR, "Large
+ * Increment per Cycle Events"). Intel's events have no upper bits.
+ */
+TEST_F(setup2, events_of_two_counters_are_refused)
+{
+	const __u64 large = 0xff03, merge = EVENT_HIGH | 0xff;
+
+	EXPECT_EQ(self->is_amd ? -EOPNOTSUPP : 0, pmc_setup2(self->fd, 1, large));
+	EXPECT_EQ(self->is_amd ? -EOPNOTSUPP : -EINVAL, pmc_setup2(self->fd, 1, merge));
 }
 
 /* The hardware's event select has this value, including the upper bits on AMD. */

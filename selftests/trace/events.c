@@ -162,6 +162,18 @@ TEST_F(events, definition_accepts_the_bits_that_the_cpu_has)
 	}
 }
 
+/* From Zen on, AMD's event 0x003 needs two counters, and 0xfff merges two. */
+TEST_F(events, definition_of_an_event_of_two_counters_is_refused)
+{
+	struct perfmon_event_definition large = { .id = MODEL_EVENT(1), .select = 0xff03 };
+	struct perfmon_event_definition merge = { .id = MODEL_EVENT(1), .select = 0xf000000ffULL };
+	int want = self->machine.is_intel ? 0 : -EOPNOTSUPP;
+
+	EXPECT_EQ(want, device_ioctl(self->fd, PERFMON_DEFINE_EVENT, &large));
+	want = self->machine.is_intel ? -EINVAL : -EOPNOTSUPP;
+	EXPECT_EQ(want, device_ioctl(self->fd, PERFMON_DEFINE_EVENT, &merge));
+}
+
 /* Definitions belong to the descriptor: they outlive a trace, but not the descriptor. */
 TEST_F(events, definitions_last_until_the_close)
 {

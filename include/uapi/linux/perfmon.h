@@ -48,7 +48,8 @@
  *             (leaf 0AH or 23H; the kernel log names the CPU, once).
  * EOPNOTSUPP  PMIOSETUP, PERFMON_DEFINE_EVENT: the processor is a hybrid, and the
  *             event is not an architectural one, so that each kind of core would
- *             count another event.
+ *             count another event. Or the event needs two counters or merges two:
+ *             AMD's events 003H and FFFH from Zen on.
  * EBUSY       PMIOSETUP: a running trace or events have this counter, or there is
  *             an exclusive event. IOCTL_PERFMON_START: the counters that PMIOSETUP
  *             and events have leave too few for the config, there is an exclusive

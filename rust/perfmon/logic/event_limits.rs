@@ -36,6 +36,20 @@ pub fn extra_registers_of(
     })
 }
 
+/// Returns whether an event needs two counters, or takes one from another event. From Zen on, AMD's cores merge an odd
+/// counter with the one below it, so that the latter can count more than 15 events in a cycle. Retired SSE and AVX
+/// operations need this, and the event 0xfff of the odd counter does it (AMD PPR for family 17h, section 2.1.15.3, "Large
+/// Increment per Cycle Events"; Linux: `amd_pmu_pair` in arch/x86/events/amd/core.c). The counter below may be another
+/// program's, whose overflows would be missing.
+pub fn needs_merged_counters(select: EventSelect, microarchitecture: Microarchitecture) -> bool {
+    use Microarchitecture as M;
+
+    matches!(
+        microarchitecture,
+        M::Zen1 | M::Zen2 | M::Zen4 | M::Zen5 | M::Zen6
+    ) && matches!(select.event(), 0x003 | 0xfff)
+}
+
 /// Returns the general counters that can count an event of AMD.
 pub(super) fn amd_counters(
     select: EventSelect,
@@ -47,10 +61,7 @@ pub(super) fn amd_counters(
         M::Bulldozer => Ok(family_15h_counters(select)),
         // Events of the northbridge, whose counters all cores share.
         M::AmdBeforeZen if select.event() & 0xe0 == 0xe0 => Err(InvalidAttr::Unsupported),
-        // Retired SSE and AVX operations: to count more than 15 in a cycle, two counters must be merged.
-        M::Zen1 | M::Zen2 | M::Zen4 | M::Zen5 | M::Zen6 if select.event() == 0x003 => {
-            Err(InvalidAttr::Unsupported)
-        }
+        _ if needs_merged_counters(select, microarchitecture) => Err(InvalidAttr::Unsupported),
         _ => Ok(ALL_COUNTERS),
     }
 }
@@ -186,6 +197,12 @@ mod tests {
         assert_eq!(counters_of_amd(M::Zen1, 0xff03), Err(Unsupported));
         assert_eq!(counters_of_amd(M::Zen6, 0xff03), Err(Unsupported));
         assert_eq!(counters_of_amd(M::Zen4, 0x1_0000_ff03), Ok(ALL_COUNTERS));
+        assert_eq!(counters_of_amd(M::Zen2, 0xf_0000_00ff), Err(Unsupported));
+        assert_eq!(counters_of_amd(M::Zen2, 0x7_0000_00ff), Ok(ALL_COUNTERS));
+        assert_eq!(
+            counters_of_amd(M::AmdBeforeZen, 0xf_0000_0103),
+            Ok(ALL_COUNTERS)
+        );
         assert_eq!(counters_of_amd(M::AmdBeforeZen, 0x00c0), Ok(ALL_COUNTERS));
         assert_eq!(counters_of_amd(M::AmdBeforeZen, 0x07e0), Err(Unsupported));
         assert_eq!(

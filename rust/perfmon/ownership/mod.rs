@@ -49,6 +49,7 @@ use crate::{
         core_kinds::MAX_CORE_KINDS,
         counter::{bits, each, CounterId, MAX_COUNTERS},
         counter_state::CounterState,
+        event_limits::needs_merged_counters,
         evtsel::EventSelect,
         extra_registers::{ExtraRegister, RegisterUsers},
         msr::{Msr, MsrCell},
@@ -369,9 +370,12 @@ impl Ownership {
     /// # Errors
     ///
     /// EINVAL if a CPU lacks the event. EOPNOTSUPP if the CPUs are of several kinds, which count different events with
-    /// this event select.
+    /// this event select, or if the event needs two counters.
     pub(crate) fn check_event(&self, select: EventSelect) -> Result {
         let pmu = pmu::common();
+        if needs_merged_counters(select, pmu.capabilities.microarchitecture) {
+            return Err(errno(bindings::EOPNOTSUPP));
+        }
         let Some(event) = trace_events::missing_event(select, &pmu.capabilities) else {
             let is_same_on_all_cpus = !pmu.kinds.are_several()
                 || select.is_modes_only()

@@ -131,8 +131,8 @@ static void stop_trace(struct model *m, const struct call *)
 
 /*
  * The checks are made in the order of the columns: reserved bits and numbers
- * (EINVAL), a counter that is not set up (EBUSY), values (EINVAL), the owner of the
- * hardware (EBUSY). The table of calls adds two: write access (EPERM), checked first, and
+ * (EINVAL), a counter that is not set up (EBUSY), values (EINVAL), events that need two
+ * counters (EOPNOTSUPP), the owner of the hardware (EBUSY). The table of calls adds two: write access (EPERM), checked first, and
  * the trace's state (EBADFD), checked before the values.
  */
 static const struct command_rule {
@@ -141,52 +141,53 @@ static const struct command_rule {
 	check_fn *number;
 	check_fn *unused;
 	check_fn *values;
+	check_fn *unsupported;
 	check_fn *owner;
 	effect_fn *effect;
 	answer_check_fn *answer;
 } rules[] = {
 	{ PMIOSETUP, setup_reserved, no_such_counter, NULL,
-	  setup_value, of_trace, set_up_counter, NULL },
+	  setup_value, setup_merges, of_trace, set_up_counter, NULL },
 	{ PMIOSETUP2, setup2_reserved, no_such_counter, NULL,
-	  setup_value, of_trace, set_up_counter, NULL },
+	  setup_value, setup_merges, of_trace, set_up_counter, NULL },
 	{ PMIOSTART, NULL, no_such_counter, not_set_up,
-	  NULL, NULL, start_counter, NULL },
+	  NULL, NULL, NULL, start_counter, NULL },
 	{ PMIOSTOP, NULL, no_such_counter, not_set_up,
-	  NULL, NULL, stop_counter, NULL },
+	  NULL, NULL, NULL, stop_counter, NULL },
 	{ PMIORESET, NULL, no_such_counter, not_set_up,
-	  NULL, NULL, reset_counter, NULL },
+	  NULL, NULL, NULL, reset_counter, NULL },
 	{ PMIOREAD, NULL, no_such_counter, not_set_up,
-	  NULL, NULL, NULL, answer_value },
+	  NULL, NULL, NULL, NULL, answer_value },
 	{ PMIOREADCPU, cpu_data_reserved, no_such_counter, not_set_up,
-	  cpu_values, NULL, NULL, answer_values },
+	  cpu_values, NULL, NULL, NULL, answer_values },
 	{ PMIOGET, NULL, no_such_counter, not_set_up,
-	  NULL, NULL, NULL, answer_select_32 },
+	  NULL, NULL, NULL, NULL, answer_select_32 },
 	{ PMIOGET2, pmc2_reserved, no_such_counter, not_set_up,
-	  NULL, NULL, NULL, answer_select_64 },
+	  NULL, NULL, NULL, NULL, answer_select_64 },
 	{ PMIOTSTAMP, NULL, NULL, NULL,
-	  NULL, NULL, NULL, answer_tstamp },
+	  NULL, NULL, NULL, NULL, answer_tstamp },
 	{ IOCTL_PERFMON_GET_PROPERTIES, NULL, NULL, NULL,
-	  NULL, NULL, NULL, answer_properties },
+	  NULL, NULL, NULL, NULL, answer_properties },
 	{ PERFMON_GET_INFO, NULL, NULL, NULL,
-	  NULL, NULL, NULL, answer_info },
+	  NULL, NULL, NULL, NULL, answer_info },
 	{ PERFMON_DEFINE_EVENT, definition_reserved, no_model_event, NULL,
-	  definition_value, NULL, define_event, NULL },
+	  definition_value, definition_merges, NULL, define_event, NULL },
 	{ IOCTL_PERFMON_ALLOC_TRACE, NULL, NULL, NULL,
-	  alloc_value, NULL, alloc_trace, NULL },
+	  alloc_value, NULL, NULL, alloc_trace, NULL },
 	{ IOCTL_PERFMON_FREE_TRACE, NULL, NULL, NULL,
-	  NULL, NULL, NULL, NULL },
+	  NULL, NULL, NULL, NULL, NULL },
 	{ IOCTL_PERFMON_GET_ALLOC, NULL, NULL, NULL,
-	  NULL, NULL, NULL, answer_allocated },
+	  NULL, NULL, NULL, NULL, answer_allocated },
 	{ IOCTL_PERFMON_STAGE_CONFIG, NULL, NULL, NULL,
-	  config_value, NULL, stage_config, NULL },
+	  config_value, NULL, NULL, stage_config, NULL },
 	{ IOCTL_PERFMON_GET_CONFIG, NULL, NULL, NULL,
-	  NULL, NULL, NULL, answer_staged },
+	  NULL, NULL, NULL, NULL, answer_staged },
 	{ IOCTL_PERFMON_GET_BUFFER_HANDLE, NULL, no_such_buffer, NULL,
-	  NULL, NULL, NULL, NULL },
+	  NULL, NULL, NULL, NULL, NULL },
 	{ IOCTL_PERFMON_START, NULL, NULL, NULL,
-	  NULL, too_few_counters, start_trace, NULL },
+	  NULL, NULL, too_few_counters, start_trace, NULL },
 	{ IOCTL_PERFMON_STOP, NULL, NULL, NULL,
-	  NULL, NULL, stop_trace, NULL },
+	  NULL, NULL, NULL, stop_trace, NULL },
 };
 
 static const struct command_rule *rule_of(unsigned int cmd)
@@ -233,6 +234,8 @@ int model_call(struct model *m, bool writer, const struct call *c,
 		return next;
 	if (refused(rule->values, m, c))
 		return -EINVAL;
+	if (refused(rule->unsupported, m, c))
+		return -EOPNOTSUPP;
 	if (refused(rule->owner, m, c))
 		return -EBUSY;
 	if (_IOC_DIR(c->cmd) & _IOC_READ && !p->writable)

@@ -110,6 +110,27 @@ bool definition_value(struct model *m, const struct call *c)
 	return is_missing(m, c->arg.definition.select);
 }
 
+/*
+ * Returns true for an event that needs two counters, and for the one that merges two (AMD
+ * PPR, "Large Increment per Cycle Events"; the virtual PMU of AMD is that of a Zen).
+ */
+static bool merges_counters(const struct model *m, __u64 select)
+{
+	const __u64 event = select & SELECT_NUMBER;
+
+	return !m->machine->is_intel && (event == 0x003 || event == 0xf000000ffULL);
+}
+
+bool setup_merges(struct model *m, const struct call *c)
+{
+	return merges_counters(m, model_select_of(c));
+}
+
+bool definition_merges(struct model *m, const struct call *c)
+{
+	return merges_counters(m, c->arg.definition.select);
+}
+
 bool of_trace(struct model *m, const struct call *c)
 {
 	return model_counter(m, c->arg.num)->of_trace;

@@ -10,6 +10,7 @@
 
 /* Bits of an event select. */
 #define SELECT_EVENT	0xffffULL	/* with its unit mask */
+#define SELECT_NUMBER	0xf000000ffULL	/* of the event, without its unit mask */
 #define SELECT_MODE	((__u64)(PMCF_USR | PMCF_OS) << 16)
 #define SELECT_DRIVERS	((__u64)PMCF_SYS_FLAGS << 16)
 #define SELECT_EN	((__u64)PMCF_EN << 16)
@@ -36,7 +37,7 @@ typedef bool check_fn(struct model *m, const struct call *c);
 check_fn setup_reserved, pmc2_reserved, setup2_reserved, cpu_data_reserved;
 check_fn definition_reserved, no_such_counter, no_such_buffer, no_model_event;
 check_fn not_set_up, setup_value, cpu_values, alloc_value, definition_value;
-check_fn of_trace;
+check_fn setup_merges, definition_merges, of_trace;
 
 /* --- model_config.c ------------------------------------------------------ */
 

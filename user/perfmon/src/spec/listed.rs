@@ -94,7 +94,7 @@ pub fn counters_of_listed(event: &Event, pmu: &Pmu) -> Result<OnCounters, String
             "Only fixed counter {number} counts it, and this CPU lacks that counter."
         )),
         (Err(InvalidAttr::Unsupported), None) => Err(
-            "It needs a second register or a counter shared between cores; the driver supports neither."
+            "It needs a register that the driver does not write, a second counter, or a counter that cores share."
                 .to_owned(),
         ),
         (Err(_), None) => Err("No counter of this CPU counts it.".to_owned()),

@@ -180,11 +180,11 @@ fn what_the_driver_cannot_do_is_refused_with_the_reason() {
             "L1D_PEND_MISS.PENDING_CYCLES_ANY",
             "what the sibling thread does",
         ),
-        ("zen2", "fp_ret_sse_avx_ops.all", "needs a second register"),
+        ("zen2", "fp_ret_sse_avx_ops.all", "a second counter"),
         (
             "fam10h-istanbul",
             "dram_accesses_page.all",
-            "shared between cores",
+            "that cores share",
         ),
     ];
     for (name, text, reason) in table {
