@@ -229,8 +229,8 @@ fn load_from_hierarchy(
 
 /// Returns the context of a cgroup on this CPU, if the cgroup has events. Interrupts are off.
 fn find_here(here: ThisCpu<'_>, cgroup: NonNull<ffi::cgroup>) -> Option<&CgroupContext> {
-    // SAFETY: `CGROUPS.find` requires preemption to be off: in this folder a `ThisCpu` exists only while interrupts are
-    // off, and the result borrows it.
+    // SAFETY: `CGROUPS.find` requires preemption to be off as long as the result is used: callers have interrupts off
+    // while they hold `here`, which the result borrows.
     let counted = unsafe { CGROUPS.find(cgroup.as_ptr()) }?;
     counted.context_on(here.id())
 }
@@ -268,7 +268,8 @@ fn unload(
             continue;
         }
         // SAFETY: `assume` requires a context that is loaded here, interrupts off, and no other user: the context is in
-        // this CPU's list, and a `ThisCpu` says that interrupts are off until `slots` is dropped.
+        // this CPU's list, and in this folder a `ThisCpu` is passed on only while interrupts are off, until `slots` is
+        // dropped.
         let mut slots = unsafe { HeldContext::assume(&on_cpu.context) };
         readings.close_windows(here, &mut slots);
         slots.unload();
@@ -325,7 +326,8 @@ pub(super) fn loaded_contexts(here: ThisCpu<'_>) -> impl Iterator<Item = HeldCon
         core::iter::successors(first, |on_cpu| context_at(on_cpu.next.get()))
     });
     // SAFETY: `assume` requires a context that is loaded here, interrupts off, and no other user: the context is in a
-    // list of this CPU, a `ThisCpu` says that interrupts are off, and callers use one result at a time.
+    // list of this CPU, in this folder a `ThisCpu` is passed on only while interrupts are off, and callers use one result
+    // at a time.
     contexts.map(|on_cpu| unsafe { HeldContext::assume(&on_cpu.context) })
 }
 

@@ -133,8 +133,8 @@ pub(super) struct Context {
     rcu: rcu::Head,
 }
 
-// SAFETY: `Send` requires that any task may use and drop the value: its `Slot`s are `Send`, and `task` is an address
-// that is only compared.
+// SAFETY: `Send` requires that any task may use and drop the value: each `Slot` is `Send`; the addresses of tasks, here
+// and in `Slots`, are only compared; the links are atomic; and only `rcu::free` uses `rcu`.
 unsafe impl Send for Context {}
 // SAFETY: `Sync` requires that several tasks may use the value at once: only the holder uses the slots, and `holder`
 // allows one holder at a time. The other fields are atomic or constant, except `rcu`, which only `rcu::free` uses.

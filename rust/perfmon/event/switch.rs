@@ -119,7 +119,8 @@ fn exchange_contexts(
     let mut readings = Readings::new(timestamp());
     if let Some(context) = outgoing {
         // SAFETY: `assume` requires a context that is loaded here, interrupts off, and no other user: callers pass the
-        // context that is loaded here, and a `ThisCpu` says that interrupts are off until `slots` is unloaded.
+        // context that is loaded here, and in this folder a `ThisCpu` is passed on only while interrupts are off, until
+        // `slots` is unloaded.
         let mut slots = unsafe { HeldContext::assume(context) };
         readings.close_windows(here, &mut slots);
         slots.unload();
@@ -128,8 +129,9 @@ fn exchange_contexts(
     let percpu = here.percpu();
     let loaded = match incoming {
         Some(context) if percpu.brought_up.get() != 0 && context.try_load(here) => {
-            // SAFETY: `assume` requires a context that is loaded here, interrupts off, and no other user: `try_load` has
-            // just loaded it, which had no holder, and a `ThisCpu` says that interrupts are off until `slots` is dropped.
+            // SAFETY: `assume` requires a context that is loaded here, interrupts off, and no other user: `try_load`
+            // has just loaded it, which had no holder, and in this folder a `ThisCpu` is passed on only while
+            // interrupts are off, until `slots` is dropped.
             let mut slots = unsafe { HeldContext::assume(context) };
             readings.open_windows(here, &mut slots);
             context.address()

@@ -84,8 +84,8 @@ pub(super) static CGROUPS: Table<CountedCgroup> = Table::new(&INITIAL_CGROUPS);
 
 global_lock! {
     /// The lock under which [`Table::current`] is replaced.
-    // SAFETY: The lock must be initialized before its first use: `init` does so, before there can be entries, and
-    // only code that has an entry locks it.
+    // SAFETY: The lock must be initialized before its first use: `init` does so, before there can be entries, and only
+    // code that has an entry, and the module's exit, lock it.
     unsafe(uninit) static RESIZE: Mutex<()> = ();
 }
 
@@ -298,8 +298,8 @@ impl<T: Entry> Table<T> {
         let mut link = lists.list_of(entry.key());
         loop {
             let next = link.load(Relaxed);
-            // SAFETY: `as_ref` requires a pointer that is null or valid: the entry is in the table, and the caller holds
-            // the lock, under which an entry is taken out before it is freed.
+            // SAFETY: `as_ref` requires a pointer that is null or valid: `next` is the end of the list or an entry of
+            // the table, and the caller holds the lock, under which an entry is taken out before it is freed.
             let Some(next_entry) = (unsafe { next.as_ref() }) else {
                 return false;
             };
@@ -340,10 +340,11 @@ impl<T: Entry> Table<T> {
     }
 
     /// Replaces the current lists by `new_lists`, waits for a grace period, and frees the former lists. After that no
-    /// reader uses the entries' other link, either. To be called by kernel threads, which may sleep, under [`RESIZE`].
+    /// reader uses the entries' other link, either. To be called by tasks that may sleep, under [`RESIZE`].
     fn replace_lists(&self, new_lists: Lists<T>) {
         let old_lists = self.move_to(&mut lock(), new_lists);
-        // SAFETY: `perfmon_rcu_wait()` requires a caller that may sleep: the kernel threads that call this may.
+        // SAFETY: `perfmon_rcu_wait()` requires a caller that may sleep: kernel threads and the module's exit call
+        // this, and hold only the mutex `RESIZE`.
         unsafe { ffi::perfmon_rcu_wait() };
         // SAFETY: `free` requires the table's initial lists, and that no reader uses the lists any more: they are no
         // longer current, and the grace period has ended for all readers that found them before.
@@ -382,8 +383,8 @@ impl<T: Entry> Table<T> {
         }
     }
 
-    /// Frees the lists that the table has grown to, if it is empty. To be called by kernel threads, which may sleep,
-    /// under [`RESIZE`].
+    /// Frees the lists that the table has grown to, if it is empty. To be called by tasks that may sleep, under
+    /// [`RESIZE`].
     fn shrink(&self) {
         let initial_lists = Lists(NonNull::from(self.initial).cast(), PhantomData);
         // SAFETY: `lists` requires `RESIZE`: the caller holds it.
@@ -441,7 +442,7 @@ unsafe extern "C" fn grow_crowded() {
     CGROUPS.grow();
 }
 
-/// Frees the lists that empty tables have grown to. To be called by kernel threads, which may sleep.
+/// Frees the lists that empty tables have grown to. To be called by tasks that may sleep.
 pub(super) fn shrink() {
     let _resize = RESIZE.lock();
     TASKS.shrink();

@@ -73,8 +73,9 @@ use kernel::{
 pub(crate) type OwnershipGuard = GlobalGuard<OWNERSHIP>;
 
 global_lock! {
-    // SAFETY: The lock must be initialized before its first use: only descriptors and callbacks use it, and
-    // `cpus::init` initializes it before there are any.
+    // SAFETY: The lock must be initialized before its first use: `cpus::init` initializes it first of all. The other
+    // users come later: the rest of that function, callbacks of hotplug and of power management, descriptors, and the
+    // kernel threads that these start. The timer and the NMI handler, which are registered earlier, do not lock it.
     pub(crate) unsafe(uninit) static OWNERSHIP: SpinLock<Ownership> = Ownership::new();
 }
 

@@ -304,7 +304,8 @@ impl Sampler {
                 self.put_varying_parts(record, shown_regs, user_regs, chain, readings, stack_size);
             if format.has(PERF_SAMPLE_CGROUP) {
                 // SAFETY: The function requires a task that is null or alive, and a context that RCU waits for: the
-                // sampled task is the current one, or is being switched to, and RCU waits for NMI handlers.
+                // sampled task is null, the current one, or the one that is being switched to; callers are NMI handlers
+                // or have interrupts off, and RCU waits for both.
                 record.write_word(unsafe { ffi::perfmon_cgroup_id_of(task) });
             }
         }

@@ -15,8 +15,10 @@ use crate::{
 
 /// Writes the count into an event's page, and that no window is open.
 pub(in crate::event) fn write_inactive(event: &Event, page: UserPagePtr) {
-    // SAFETY: `write` requires a page that is alive and has no other writer: it lives as long as the event, and only the
-    // holder of the slot's context writes it, which the caller is, unless the event has no slot any more.
+    // SAFETY: `write` requires a page that is alive and has no other writer. `release_memory` drops the page when the
+    // event is closed and has no slot any more: the caller has the event's slot, or serves a mapping of the event's
+    // file, which the mapping keeps open. Only the holder of the slot's context writes the page, which the caller is,
+    // unless the event has no slot any more.
     unsafe { page.write(&inactive_state(event, capabilities(event))) };
 }
 
@@ -73,8 +75,9 @@ pub(super) fn show_open_windows(here: ThisCpu<'_>, slots: &mut Slots) {
         // the same width ([`crate::event::reassign`]).
         let is_as_wide = width_of(slot.counter()) == width_of(event.counter());
         if allows_rdpmc(event) && is_as_wide {
-            // SAFETY: `show_page` requires a page that is alive until `hide_page`: it lives as long as the event, and
-            // `show_closed_windows` calls `hide_page` when the window closes, before the event can be freed.
+            // SAFETY: `show_page` requires a page that is alive until `hide_page`: `release_memory` drops the page only
+            // after the event's slots are detached with their windows closed, and `show_closed_windows` calls
+            // `hide_page` when a window closes.
             slot.page_entry = unsafe {
                 here.percpu().show_page(
                     slot.counter(),
@@ -92,8 +95,9 @@ pub(super) fn show_open_windows(here: ThisCpu<'_>, slots: &mut Slots) {
         }
         if slot.page_entry.is_none() {
             // The count in the page is that of closed windows.
-            // SAFETY: `write` requires a page that is alive and has no other writer: it lives as long as the event,
-            // whose slot is here, and this CPU, which holds the context, is its only writer.
+            // SAFETY: `write` requires a page that is alive and has no other writer: `release_memory` drops the page
+            // only after the event's slots are detached, one of which is here, and this CPU, which holds the context,
+            // is its only writer.
             unsafe { page.write(&inactive_state(event, NO_RDPMC)) };
         }
     }
