@@ -63,9 +63,9 @@ static void random_step(struct fuzz_step *s, struct rng *r, bool precise)
 	s->other = rng_below(r, MODEL_EVENTS);
 	s->value = rng_below(r, 1ULL << 40);
 	if (s->action == OPEN)
-		s->a = random_attr(r, precise);
+		s->attr = random_attr(r, precise);
 	else if (s->action == PERIOD)
-		s->a.words[0] = rng_once_in(r, 8) ? rng_below(r, 2) << 63 : random_period(r);
+		s->attr.words[0] = rng_once_in(r, 8) ? rng_below(r, 2) << 63 : random_period(r);
 }
 
 /* Runs a sequence. Returns the number of steps up to the difference, or 0 without one. */
@@ -95,8 +95,8 @@ static void print_step(const struct fuzz_step *s)
 	ksft_print_msg("  %s: event %u, other %u, value 0x%llx", action_names[s->action], s->slot,
 		       s->other, s->value);
 	for (i = 0; i < ATTR_SIZE / 8; i++) {
-		if (s->a.words[i])
-			printf(" [%u]=0x%llx", i, s->a.words[i]);
+		if (s->attr.words[i])
+			printf(" [%u]=0x%llx", i, s->attr.words[i]);
 	}
 	printf("\n");
 }

@@ -91,7 +91,7 @@ static bool call(int fd, bool writer, const struct call *c)
 	if (placed.alias)
 		memcpy(placed.alias, &c->arg, c->size);
 	want = model_call(&model, writer, c, &placed);
-	got = call_try(fd, c->cmd, placed.p);
+	got = call_and_close(fd, c->cmd, placed.p);
 	calls++;
 	errnos[-got]++;
 	if (got != want)

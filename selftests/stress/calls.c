@@ -65,7 +65,7 @@ TEST_F_TIMEOUT(calls, concurrent_calls_fail_only_as_allowed, 36000)
 	} while (call_stress_made(&self->stress) < LEAST_CALLS ||
 		 (!call_stress_all_succeeded(&self->stress) && ++times < MOST_TIMES));
 	ASSERT_EQ(0, call_stress_stop(&self->stress, &result));
-	TH_LOG("seed %llu: %llu calls, %llu of them refused", seed, result.made,
+	TH_LOG("seed %llu: %llu calls, %llu of them refused", seed, result.calls,
 	       result.refused);
 	EXPECT_STREQ("", result.wrong) {
 		TH_LOG("errno %d", result.wrong_errno);

@@ -186,7 +186,7 @@ TEST_F_TIMEOUT(hotplug, switched_cpus_survive_random_calls, 36000)
 		}
 	}
 	ASSERT_EQ(0, call_stress_stop(&self->stress, &result));
-	TH_LOG("%llu hotplug cycles, %llu calls", i, result.made);
+	TH_LOG("%llu hotplug cycles, %llu calls", i, result.calls);
 	EXPECT_STREQ("", result.wrong) {
 		TH_LOG("errno %d", result.wrong_errno);
 	}

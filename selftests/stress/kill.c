@@ -79,7 +79,7 @@ TEST_F_TIMEOUT(killed, device_is_free_after_sigkill_in_calls, 36000)
 		ASSERT_STREQ("", result.wrong) {
 			TH_LOG("errno %d in round %llu", result.wrong_errno, i);
 		}
-		calls += result.made;
+		calls += result.calls;
 		ASSERT_STREQ("", is_free(self)) {
 			TH_LOG("in round %llu", i);
 		}

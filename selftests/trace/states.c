@@ -150,7 +150,7 @@ TEST_F(trace, call_leads_to_the_next_state_or_is_refused)
 
 		want = call->next[variant->state];
 		arg = valid_argument(call);
-		EXPECT_EQ(want < 0 ? want : 0, call_try(self->fd, call->cmd, &arg)) {
+		EXPECT_EQ(want < 0 ? want : 0, call_and_close(self->fd, call->cmd, &arg)) {
 			TH_LOG("%s in state %s", call->name,
 			       state_names[variant->state]);
 		}
@@ -174,11 +174,11 @@ TEST_F(trace, readers_may_only_query)
 			continue;
 		arg = valid_argument(call);
 		EXPECT_EQ(call->writer ? -EPERM : 0,
-			  call_try(self->reader, call->cmd, &arg)) {
+			  call_and_close(self->reader, call->cmd, &arg)) {
 			TH_LOG("%s", call->name);
 		}
 		EXPECT_EQ(call->writer ? -EPERM : -EFAULT,
-			  call_try(self->reader, call->cmd, NULL)) {
+			  call_and_close(self->reader, call->cmd, NULL)) {
 			TH_LOG("%s with a bad pointer", call->name);
 		}
 	}

@@ -386,7 +386,7 @@ static struct call_stress_result result_of(const struct call_stress_shared *s)
 	int i;
 
 	for (i = 0; i < CALLS; i++) {
-		r.made += s->made[i];
+		r.calls += s->made[i];
 		r.refused += s->made[i] - s->succeeded[i];
 		if (!s->succeeded[i])
 			r.never_succeeded = call_name(i);
@@ -400,7 +400,7 @@ static struct call_stress_result result_of(const struct call_stress_shared *s)
 
 __u64 call_stress_made(const struct call_stress *s)
 {
-	return result_of(s->shared).made;
+	return result_of(s->shared).calls;
 }
 
 bool call_stress_all_succeeded(const struct call_stress *s)

@@ -23,7 +23,7 @@ struct call_stress {
 
 /* The results of all threads. */
 struct call_stress_result {
-	__u64 made;		/* calls */
+	__u64 calls;
 	__u64 refused;		/* calls that failed with an allowed errno */
 	const char *never_succeeded;	/* a call that never succeeded, or "" */
 	const char *wrong;	/* a call that failed with another errno, or "" */

@@ -187,7 +187,7 @@ int call_ioctl(int fd, unsigned int cmd, void *arg)
 	return ret < 0 ? -errno : ret;
 }
 
-int call_try(int fd, unsigned int cmd, void *arg)
+int call_and_close(int fd, unsigned int cmd, void *arg)
 {
 	int ret = call_ioctl(fd, cmd, arg);
 
@@ -211,7 +211,7 @@ int trace_enter(int fd, enum trace_state from, enum trace_state to,
 
 	for (s = from + 1; s <= to && !err; s++) {
 		arg = command_argument(command_find(path[s]), v);
-		err = call_try(fd, path[s], &arg);
+		err = call_and_close(fd, path[s], &arg);
 	}
 	return err;
 }

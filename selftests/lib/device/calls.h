@@ -101,7 +101,7 @@ void field_put(const struct command_field *f, union argument *arg, __u64 value);
 int call_ioctl(int fd, unsigned int cmd, void *arg);
 
 /* Calls call_ioctl(), and closes the descriptor if the command returns one. Returns 0 or -errno. */
-int call_try(int fd, unsigned int cmd, void *arg);
+int call_and_close(int fd, unsigned int cmd, void *arg);
 
 /*
  * Brings the trace from state @from to the later state @to, with buffers and a config of @v.

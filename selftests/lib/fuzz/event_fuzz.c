@@ -74,7 +74,7 @@ static unsigned int take_random(__u64 *value, unsigned int n)
 static void choose_cgroup(const struct event_fuzz *f, __u64 *value, struct model_open *o,
 			  union model_attr *attr, struct perfmon_event_open *arguments)
 {
-	struct perf_event_attr *const a = &attr->attr;
+	struct perf_event_attr *const a = &attr->fields;
 
 	if (take_random(value, 8))
 		return;
@@ -86,15 +86,15 @@ static void choose_cgroup(const struct event_fuzz *f, __u64 *value, struct model
 	if (o->cpu == -1 && take_random(value, 4)) {
 		a->sample_period = 0;
 		a->comm = a->task = a->context_switch = 0;
-		o->a = *attr;
+		o->attr = *attr;
 	}
 }
 
 static bool open_event(struct event_fuzz *f, const struct fuzz_step *s)
 {
 	static const int no_cpus[] = { -2, 4095, 1 << 20 };
-	struct model_open o = { .a = s->a, .group = NO_EVENT, .cpu = -1, .pid = f->self };
-	union model_attr attr = s->a;
+	struct model_open o = { .attr = s->attr, .group = NO_EVENT, .cpu = -1, .pid = f->self };
+	union model_attr attr = s->attr;
 	struct perfmon_event_open arguments = { .group_fd = -1, .flags = PERF_FLAG_FD_CLOEXEC };
 	unsigned int opens_begun, events_open, exclusive_open;
 	__u64 value = s->value;
@@ -156,7 +156,7 @@ static bool open_event(struct event_fuzz *f, const struct fuzz_step *s)
 
 	opens_begun = __atomic_add_fetch(&f->counts->opens_begun, 1, __ATOMIC_SEQ_CST);
 	events_open = __atomic_fetch_add(&f->counts->events_open, 1, __ATOMIC_SEQ_CST);
-	exclusive_open = __atomic_fetch_add(&f->counts->exclusive_open, o.a.attr.exclusive,
+	exclusive_open = __atomic_fetch_add(&f->counts->exclusive_open, o.attr.fields.exclusive,
 				       __ATOMIC_SEQ_CST);
 	want = model_open(&f->model, i, &o);
 	got = ioctl(f->device, PERFMON_EVENT_OPEN, &arguments);
@@ -168,16 +168,16 @@ static bool open_event(struct event_fuzz *f, const struct fuzz_step *s)
 	if (got >= 0) {
 		f->fd[i] = got;
 		f->counted[i] = true;
-		f->exclusive[i] = o.a.attr.exclusive;
+		f->exclusive[i] = o.attr.fields.exclusive;
 		got = 0;
 	} else {
 		__atomic_sub_fetch(&f->counts->events_open, 1, __ATOMIC_SEQ_CST);
-		__atomic_sub_fetch(&f->counts->exclusive_open, o.a.attr.exclusive, __ATOMIC_SEQ_CST);
+		__atomic_sub_fetch(&f->counts->exclusive_open, o.attr.fields.exclusive, __ATOMIC_SEQ_CST);
 	}
 	if (got != want) {
 		bool also = got == -EBUSY ? busy && (!want || o.flags & PERF_FLAG_FD_OUTPUT) :
-			    want == model_attr(&f->model, &o.a) &&
-			    model_attr_may_be(&f->model, &o.a, got);
+			    want == model_attr(&f->model, &o.attr) &&
+			    model_attr_may_be(&f->model, &o.attr, got);
 
 		if (also) {
 			model_close(&f->model, i);
@@ -234,7 +234,7 @@ static bool read_id(struct event_fuzz *f, const struct fuzz_step *s)
 static bool set_period(struct event_fuzz *f, const struct fuzz_step *s)
 {
 	bool bad = !(s->value % 16);
-	__u64 period = s->a.words[0];
+	__u64 period = s->attr.words[0];
 	int want = bad ? -EFAULT : model_period(&f->model, s->slot, period);
 	int got = event_ioctl(f->fd[s->slot], PERF_EVENT_IOC_PERIOD,
 			      bad ? (uintptr_t)f->unmapped : (uintptr_t)&period);
@@ -353,7 +353,7 @@ static bool set_async(struct event_fuzz *f, const struct fuzz_step *s)
 static bool counts_loops(const struct event_fuzz *f, int i)
 {
 	const struct model_event *e = &f->model.event[i];
-	const struct perf_event_attr *a = &e->a.attr;
+	const struct perf_event_attr *a = &e->attr.fields;
 
 	return f->fd[i] >= 0 && model_count_is_known(&f->model, i) && !e->takes_turns &&
 	       (e->pid == f->self || model_cgroup(e)) && e->cpu == -1 &&

@@ -35,7 +35,7 @@ struct fuzz_step {
 	enum fuzz_action action;
 	unsigned int slot, other;	/* indexes of events */
 	__u64 value;			/* random number that the step's details are derived from */
-	union model_attr a;
+	union model_attr attr;
 };
 
 /* A mapping, or the part that remains after munmap(2) or mprotect(2) of another part. */

@@ -240,7 +240,7 @@ static bool drain(struct event_fuzz *f, struct mapping_piece *p)
 
 	if (!p->whole || !p->readable || !p->writable || !ring.size || e->ring_owner != p->event ||
 	    f->spoiled[p->event] != CLEAN || f->overwrites[p->event] ||
-	    e->a.attr.write_backward)
+	    e->attr.fields.write_backward)
 		return true;
 	for (i = 0; i < 200; i++) {
 		__u64 tail = ring.page->data_tail;

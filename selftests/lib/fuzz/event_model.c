@@ -21,7 +21,7 @@ static bool are_registers(__u64 mask)
 /* Returns whether perf refuses the attributes for events of all types. */
 static bool is_invalid(const union model_attr *u)
 {
-	const struct perf_event_attr *a = &u->attr;
+	const struct perf_event_attr *a = &u->fields;
 	const __u64 weights = PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT;
 	const __u64 type = a->sample_type;
 
@@ -96,7 +96,7 @@ static bool can_be_precise(const struct event_model *m, const struct perf_event_
  */
 static bool is_unsupported(const struct event_model *m, const union model_attr *u)
 {
-	const struct perf_event_attr *a = &u->attr;
+	const struct perf_event_attr *a = &u->fields;
 	const __u64 parts = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
 			    PERF_SAMPLE_ADDR | PERF_SAMPLE_READ |
 			    PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_ID |
@@ -143,7 +143,7 @@ static bool is_unknown_event(const struct perf_event_attr *a)
 /* Returns the attributes as the module reads them: members beyond the size are 0. */
 static union model_attr attr_as_module_reads(const union model_attr *attr)
 {
-	size_t size = attr->attr.size ? attr->attr.size : ATTR_SIZE_VER0;
+	size_t size = attr->fields.size ? attr->fields.size : ATTR_SIZE_VER0;
 	union model_attr a = { .words = { 0 } };
 
 	memcpy(&a, attr, size < ATTR_SIZE ? size : ATTR_SIZE);
@@ -157,7 +157,7 @@ static bool is_too_deep(const struct perf_event_attr *a)
 
 int model_attr(const struct event_model *m, const union model_attr *attr)
 {
-	const __u32 size = attr->attr.size;
+	const __u32 size = attr->fields.size;
 	union model_attr a;
 
 	if (size && (size < ATTR_SIZE_VER0 || size > 4096))
@@ -167,10 +167,10 @@ int model_attr(const struct event_model *m, const union model_attr *attr)
 		return -EINVAL;
 	if (is_unsupported(m, &a))
 		return -EOPNOTSUPP;
-	if (is_too_deep(&a.attr))
+	if (is_too_deep(&a.fields))
 		return -EOVERFLOW;
-	return is_unknown_event(&a.attr) || !is_clock(&a.attr) ||
-	       is_frequency_too_high(m, &a.attr) ? -EINVAL : 0;
+	return is_unknown_event(&a.fields) || !is_clock(&a.fields) ||
+	       is_frequency_too_high(m, &a.fields) ? -EINVAL : 0;
 }
 
 bool model_attr_may_be(const struct event_model *m, const union model_attr *attr, int answer)
@@ -181,10 +181,10 @@ bool model_attr_may_be(const struct event_model *m, const union model_attr *attr
 	case -EOPNOTSUPP:
 		return is_unsupported(m, &a);
 	case -EOVERFLOW:
-		return is_too_deep(&a.attr);
+		return is_too_deep(&a.fields);
 	case -EINVAL:
-		return is_unknown_event(&a.attr) || !is_clock(&a.attr) ||
-		       is_frequency_too_high(m, &a.attr);
+		return is_unknown_event(&a.fields) || !is_clock(&a.fields) ||
+		       is_frequency_too_high(m, &a.fields);
 	default:
 		return false;
 	}
@@ -201,15 +201,15 @@ static bool same_target(const struct model_event *a, int pid, int cpu)
 static bool wants_turns(const struct model_open *o)
 {
 	return o->flags & PERFMON_EVENT_ROTATE &&
-	       (o->a.attr.type == PERF_TYPE_SOFTWARE || !o->a.attr.pinned);
+	       (o->attr.fields.type == PERF_TYPE_SOFTWARE || !o->attr.fields.pinned);
 }
 
 #define TIMES	(PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING)
 
 static bool can_not_take_turns(const struct model_open *o)
 {
-	return wants_turns(o) && (o->cgroup || (o->a.attr.type != PERF_TYPE_SOFTWARE &&
-						(o->a.attr.exclusive || o->a.attr.sample_period)));
+	return wants_turns(o) && (o->cgroup || (o->attr.fields.type != PERF_TYPE_SOFTWARE &&
+						(o->attr.fields.exclusive || o->attr.fields.sample_period)));
 }
 
 /* Returns the `pid` of the event, which is less than -1 for a cgroup. */
@@ -224,7 +224,7 @@ static int target_of(const struct model_open *o)
  */
 static bool is_not_for_cgroup(const struct model_open *o)
 {
-	const struct perf_event_attr *a = &o->a.attr;
+	const struct perf_event_attr *a = &o->attr.fields;
 
 	return a->exclusive || a->precise_ip || (o->cpu < 0 && (a->sample_period || a->comm || a->task ||
 					       a->context_switch || a->cgroup || a->mmap ||
@@ -239,13 +239,13 @@ static int clock_of(const struct perf_event_attr *a)
 static bool fits_group(const struct event_model *m, int leader, const struct model_open *o)
 {
 	const struct model_event *e = &m->event[leader];
-	bool inherit = o->a.attr.inherit && target_of(o) >= 0;
+	bool inherit = o->attr.fields.inherit && target_of(o) >= 0;
 
 	if (e->takes_turns && !wants_turns(o))
 		return false;
 	return e->leader == NO_EVENT && same_target(e, target_of(o), o->cpu) && e->inherit == inherit &&
-	       e->a.attr.inherit_thread == o->a.attr.inherit_thread && !o->a.attr.pinned &&
-	       !o->a.attr.exclusive && clock_of(&e->a.attr) == clock_of(&o->a.attr);
+	       e->attr.fields.inherit_thread == o->attr.fields.inherit_thread && !o->attr.fields.pinned &&
+	       !o->attr.fields.exclusive && clock_of(&e->attr.fields) == clock_of(&o->attr.fields);
 }
 
 int model_open(struct event_model *m, int i, const struct model_open *o)
@@ -254,14 +254,14 @@ int model_open(struct event_model *m, int i, const struct model_open *o)
 			    PERF_FLAG_FD_CLOEXEC | PERFMON_EVENT_ROTATE;
 	struct model_event *e = &m->event[i];
 	bool leads = o->group != NO_EVENT && !(o->flags & PERF_FLAG_FD_NO_GROUP);
-	union model_attr a = attr_as_module_reads(&o->a);
+	union model_attr a = attr_as_module_reads(&o->attr);
 	int err;
 
 	if (o->flags & ~flags || o->reserved)
 		return -EINVAL;
 	if (o->unreadable)
 		return -EFAULT;
-	err = model_attr(m, &o->a);
+	err = model_attr(m, &o->attr);
 	if (err)
 		return err;
 	if (o->bad_group)
@@ -276,7 +276,7 @@ int model_open(struct event_model *m, int i, const struct model_open *o)
 		return -ESRCH;
 	if (can_not_take_turns(o) || (o->cgroup && is_not_for_cgroup(o)))
 		return -EOPNOTSUPP;
-	if (wants_turns(o) && !leads && ~a.attr.read_format & TIMES)
+	if (wants_turns(o) && !leads && ~a.fields.read_format & TIMES)
 		return -EINVAL;
 	if (leads && m->event[o->group].tasks_exited)
 		return -ENODEV;
@@ -284,13 +284,13 @@ int model_open(struct event_model *m, int i, const struct model_open *o)
 		return -EINVAL;
 	*e = (struct model_event) {
 		.open = true,
-		.a = a,
+		.attr = a,
 		.pid = target_of(o),
 		.cpu = o->cpu,
-		.inherit = a.attr.inherit && target_of(o) >= 0,
+		.inherit = a.fields.inherit && target_of(o) >= 0,
 		.leader = leads ? o->group : NO_EVENT,
 		.takes_turns = wants_turns(o) && (!leads || m->event[o->group].takes_turns),
-		.enabled = !a.attr.disabled,
+		.enabled = !a.fields.disabled,
 	};
 	if (o->flags & PERF_FLAG_FD_OUTPUT && o->group != NO_EVENT) {
 		err = model_set_output(m, i, o->group);
@@ -303,9 +303,9 @@ int model_open(struct event_model *m, int i, const struct model_open *o)
 bool model_may_be_busy(const struct model_open *o, unsigned int open_events, unsigned int exclusive)
 {
 	/* Each processor has two general counters at least, and one that can have level 3. */
-	const unsigned int counters = o->a.attr.precise_ip == 3 ? 1 : 2;
+	const unsigned int counters = o->attr.fields.precise_ip == 3 ? 1 : 2;
 
-	return open_events >= counters || exclusive || (o->a.attr.exclusive && open_events);
+	return open_events >= counters || exclusive || (o->attr.fields.exclusive && open_events);
 }
 
 void model_task_ends(struct event_model *m, int pid)
@@ -378,8 +378,8 @@ void model_unmap(struct event_model *m, int i)
 
 static bool may_share(const struct model_event *a, const struct model_event *b)
 {
-	if (clock_of(&a->a.attr) != clock_of(&b->a.attr) ||
-	    a->a.attr.write_backward != b->a.attr.write_backward)
+	if (clock_of(&a->attr.fields) != clock_of(&b->attr.fields) ||
+	    a->attr.fields.write_backward != b->attr.fields.write_backward)
 		return false;
 	if (a->cpu >= 0 && b->cpu >= 0)
 		return a->cpu == b->cpu;
@@ -412,12 +412,12 @@ int model_period(struct event_model *m, int i, __u64 period)
 {
 	struct model_event *e = &m->event[i];
 
-	if (!e->a.attr.sample_period || !period || period >> 63 ||
-	    (e->a.attr.freq && m->max_rate && period > m->max_rate))
+	if (!e->attr.fields.sample_period || !period || period >> 63 ||
+	    (e->attr.fields.freq && m->max_rate && period > m->max_rate))
 		return -EINVAL;
-	if (e->a.attr.precise_ip && !is_precise_period(&e->a.attr, period))
+	if (e->attr.fields.precise_ip && !is_precise_period(&e->attr.fields, period))
 		return -EOPNOTSUPP;
-	e->a.attr.sample_period = period;
+	e->attr.fields.sample_period = period;
 	return 0;
 }
 
@@ -444,7 +444,7 @@ int model_refresh(struct event_model *m, int i)
 {
 	struct model_event *e = &m->event[i];
 
-	if (!e->a.attr.sample_period || e->inherit)
+	if (!e->attr.fields.sample_period || e->inherit)
 		return -EINVAL;
 	e->enabled = true;
 	e->can_disable_itself = true;
@@ -465,7 +465,7 @@ bool model_counts(const struct event_model *m, int i)
 
 size_t model_read_size(const struct event_model *m, int i)
 {
-	const __u64 format = m->event[i].a.attr.read_format;
+	const __u64 format = m->event[i].attr.fields.read_format;
 	size_t times = !!(format & PERF_FORMAT_TOTAL_TIME_ENABLED) +
 		       !!(format & PERF_FORMAT_TOTAL_TIME_RUNNING);
 	size_t each = 1 + !!(format & PERF_FORMAT_ID) + !!(format & PERF_FORMAT_LOST);

@@ -21,7 +21,7 @@
 #define ATTR_SIZE	144
 
 union model_attr {
-	struct perf_event_attr attr;
+	struct perf_event_attr fields;
 	__u64 words[ATTR_SIZE / 8];
 };
 
@@ -38,7 +38,7 @@ enum {
 struct model_event {
 	bool open;
 	unsigned int areas;	/* number of mappings, which keep the event */
-	union model_attr a;
+	union model_attr attr;
 	int pid, cpu;		/* the thread's id (not 0), -1, or less for a cgroup; the CPU or -1 */
 	bool inherit;		/* never for an event of a CPU */
 	int leader;		/* another event, or NO_EVENT */
@@ -59,7 +59,7 @@ struct event_model {
 
 /* The arguments of an open. */
 struct model_open {
-	union model_attr a;
+	union model_attr attr;
 	bool unreadable;	/* the pointer to attr is bad */
 	int pid;		/* a thread's id (not 0) or -1 */
 	bool thread_exited;	/* the thread has exited */

@@ -80,22 +80,22 @@ static void spoil(union model_attr *a, struct rng *r)
 
 	switch (rng_below(r, 8)) {
 	case 0:
-		a->attr.type = rng_once_in(r, 2) ? PERF_TYPE_SOFTWARE + rng_below(r, 2) :
+		a->fields.type = rng_once_in(r, 2) ? PERF_TYPE_SOFTWARE + rng_below(r, 2) :
 						   PERF_TYPE_BREAKPOINT + rng_below(r, 20);
 		break;
 	case 1:
-		a->attr.type = PERF_TYPE_HARDWARE;
-		a->attr.config = PICK(r, events);
+		a->fields.type = PERF_TYPE_HARDWARE;
+		a->fields.config = PICK(r, events);
 		break;
 	case 2:
-		a->attr.size = PICK(r, sizes);
+		a->fields.size = PICK(r, sizes);
 		break;
 	case 3:
-		a->attr.sample_max_stack = 128 + rng_below(r, 1000);
+		a->fields.sample_max_stack = 128 + rng_below(r, 1000);
 		break;
 	case 4:
-		a->attr.use_clockid = 1;
-		a->attr.clockid = rng_below(r, 14) - 1;
+		a->fields.use_clockid = 1;
+		a->fields.clockid = rng_below(r, 14) - 1;
 		break;
 	default:
 		a->words[PICK(r, words)] ^= 1ULL << rng_below(r, 64);
@@ -119,31 +119,31 @@ static void make_precise(struct perf_event_attr *a, struct rng *r)
 
 union model_attr random_attr(struct rng *r, bool precise)
 {
-	union model_attr a = { .attr = {
+	union model_attr a = { .fields = {
 		.type = PERF_TYPE_HARDWARE,
 		.size = ATTR_SIZE,
 		.config = PERF_COUNT_HW_INSTRUCTIONS,
 	} };
 	int i;
 
-	set_event(&a.attr, r);
-	a.attr.disabled = rng_once_in(r, 3);
-	a.attr.exclude_kernel = !rng_once_in(r, 4);
-	a.attr.exclude_user = rng_once_in(r, 6);
-	a.attr.inherit = rng_once_in(r, 4);
-	a.attr.pinned = rng_once_in(r, 8);
-	a.attr.exclusive = rng_once_in(r, 20);
-	a.attr.read_format = rng_once_in(r, 2) ? rng_below(r, PERF_FORMAT_MAX) : 0;
+	set_event(&a.fields, r);
+	a.fields.disabled = rng_once_in(r, 3);
+	a.fields.exclude_kernel = !rng_once_in(r, 4);
+	a.fields.exclude_user = rng_once_in(r, 6);
+	a.fields.inherit = rng_once_in(r, 4);
+	a.fields.pinned = rng_once_in(r, 8);
+	a.fields.exclusive = rng_once_in(r, 20);
+	a.fields.read_format = rng_once_in(r, 2) ? rng_below(r, PERF_FORMAT_MAX) : 0;
 	if (!rng_once_in(r, 4))
-		set_records(&a.attr, r);
+		set_records(&a.fields, r);
 	if (precise && rng_once_in(r, 2))
-		make_precise(&a.attr, r);
+		make_precise(&a.fields, r);
 	if (rng_once_in(r, 4)) {
 		for (i = 1 + rng_below(r, 2); i; i--)
 			spoil(&a, r);
 	}
 	/* The processor and other events decide whether other branch types are accepted. */
-	if (a.attr.sample_type & PERF_SAMPLE_BRANCH_STACK)
-		a.attr.branch_sample_type = PERF_SAMPLE_BRANCH_IN_TX;
+	if (a.fields.sample_type & PERF_SAMPLE_BRANCH_STACK)
+		a.fields.branch_sample_type = PERF_SAMPLE_BRANCH_IN_TX;
 	return a;
 }

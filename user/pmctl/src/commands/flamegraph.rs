@@ -11,7 +11,7 @@ use crate::args::Flamegraph;
 use crate::events::values::unit_in_viewers;
 use crate::recording::perfdata::{Event, Recording};
 use crate::recording::profile::{self, Frame, SourceLines};
-use crate::recording::unwind::Cuts;
+use crate::recording::unwind::CutChains;
 use crate::system::exit::Usage;
 use crate::system::screen::Colors;
 use crate::system::text::{printable, thousands};
@@ -22,8 +22,8 @@ pub(crate) fn flamegraph(args: &Flamegraph, output: &mut impl Write) -> Result<(
     let recording = profile::open(&args.input.input)?;
     let event = event_index(&recording, args.event.as_deref())?;
     let source_lines = args.inline.then(|| SourceLines::new(&recording));
-    let (stacks, cuts) = collect_stacks(&recording, event, source_lines.as_ref())?;
-    cuts.write(Colors::new(true), &mut anstream::stderr().lock())?;
+    let (stacks, cut_chains) = collect_stacks(&recording, event, source_lines.as_ref())?;
+    cut_chains.write(Colors::new(true), &mut anstream::stderr().lock())?;
     if let Some(source_lines) = &source_lines {
         source_lines.write_warnings(Colors::new(true), &mut anstream::stderr().lock())?;
     }
@@ -116,10 +116,10 @@ pub(crate) fn collect_stacks(
     recording: &Recording,
     event: usize,
     source_lines: Option<&SourceLines<'_>>,
-) -> Result<(BTreeMap<String, u64>, Cuts)> {
+) -> Result<(BTreeMap<String, u64>, CutChains)> {
     let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
     let has_chains = recording.parts().has_chain;
-    let cuts = profile::each_sample(recording, |named, names| {
+    let cut_chains = profile::each_sample(recording, |named, names| {
         if named.sample.event == event {
             let comm = names.comm(named.stamp.task).to_owned();
             let mut levels = vec![comm];
@@ -145,7 +145,7 @@ pub(crate) fn collect_stacks(
     for events in stacks.values_mut() {
         *events = convert(*events);
     }
-    Ok((stacks, cuts))
+    Ok((stacks, cut_chains))
 }
 
 /// Returns a name without semicolons and line ends, which separate levels and stacks.

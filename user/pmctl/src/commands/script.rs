@@ -9,7 +9,7 @@ use crate::args::{Field, Script};
 use crate::commands::report::NO_SAMPLE_PASSES;
 use crate::recording::perfdata::{self, Event, Notes, Recording, Stamp};
 use crate::recording::profile::{self, Frame, NamedSample, SampleNames, Site, SourceLines};
-use crate::recording::unwind::Cuts;
+use crate::recording::unwind::CutChains;
 use crate::system::screen::{Colors, Screen};
 use crate::system::stdio::complain;
 use crate::system::text::{printable, push_decimal, push_hexadecimal, push_left};
@@ -28,7 +28,7 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
     let filter = args.choice.filter();
     let is_filtered = !filter.is_empty();
     let mut is_empty = true;
-    let cuts = profile::each_sample(&recording, |named, names| {
+    let cut_chains = profile::each_sample(&recording, |named, names| {
         if is_filtered && !filter.keeps(named, names) {
             return Ok(());
         }
@@ -69,7 +69,7 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
     if is_empty && is_filtered {
         complain(format_args!("no sample is left: {NO_SAMPLE_PASSES}"));
     }
-    write_warnings(&recording.notes, source_lines.as_ref(), &cuts, output)
+    write_warnings(&recording.notes, source_lines.as_ref(), &cut_chains, output)
 }
 
 /// Returns the fields of the samples that the recording can have.
@@ -88,14 +88,14 @@ fn shown_fields(args: &Script, recording: &Recording) -> Vec<Field> {
 fn write_warnings(
     notes: &Notes,
     source_lines: Option<&SourceLines<'_>>,
-    cuts: &Cuts,
+    cut_chains: &CutChains,
     output: &mut Screen,
 ) -> Result<()> {
     if output.is_paged() {
         if let Some(source_lines) = source_lines {
             source_lines.write_warnings(output.colors, output)?;
         }
-        cuts.write(output.colors, output)?;
+        cut_chains.write(output.colors, output)?;
         return Ok(perfdata::warn(notes, output.colors, output)?);
     }
     output.flush()?;
@@ -103,7 +103,7 @@ fn write_warnings(
         source_lines.write_warnings(Colors::new(true), &mut anstream::stderr().lock())?;
     }
     let colors = Colors::default();
-    cuts.write(colors, &mut io::stderr())?;
+    cut_chains.write(colors, &mut io::stderr())?;
     Ok(perfdata::warn(notes, colors, &mut io::stderr())?)
 }
 

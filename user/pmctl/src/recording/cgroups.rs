@@ -21,7 +21,7 @@ const LIMIT: SearchLimit = SearchLimit {
 pub(crate) struct KnownCgroups {
     pub(crate) records: Vec<Record>,
     /// The machine has more cgroups than `records`.
-    pub(crate) is_cut: bool,
+    pub(crate) is_incomplete: bool,
 }
 
 impl KnownCgroups {
@@ -35,7 +35,7 @@ impl KnownCgroups {
         let found_cgroups = search(&mount, &[Pattern::new("**")], LIMIT)?;
         Ok(Self {
             records: found_cgroups.cgroups.iter().map(record).collect(),
-            is_cut: found_cgroups.is_cut,
+            is_incomplete: found_cgroups.is_incomplete,
         })
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn unused_counters_reason(pmu: &Pmu) -> Option<&'static str> {
 }
 
 /// Returns a warning about events that QEMU's emulation accepts and does not count, so that their counts stay 0.
-pub(crate) fn uncounted_by_emulation<'a>(
+pub(crate) fn emulation_warning<'a>(
     events: impl Iterator<Item = &'a EventSpec>,
     pmu: &Pmu,
 ) -> Option<String> {

@@ -65,8 +65,9 @@ fn convert(args: &Export, recording: &Recording, mut output: &mut dyn Write) -> 
     let event = flamegraph::event_index(recording, args.event.as_deref())?;
     let source_lines = (!args.no_inline).then(|| SourceLines::new(recording));
     if args.to == Format::Collapsed {
-        let (stacks, cuts) = flamegraph::collect_stacks(recording, event, source_lines.as_ref())?;
-        cuts.write(Colors::new(true), &mut anstream::stderr())?;
+        let (stacks, cut_chains) =
+            flamegraph::collect_stacks(recording, event, source_lines.as_ref())?;
+        cut_chains.write(Colors::new(true), &mut anstream::stderr())?;
         for (stack, count) in stacks {
             writeln!(output, "{stack} {count}")?;
         }

@@ -138,12 +138,12 @@ impl<'a> Profile<'a> {
             instances: AHashMap::new(),
         };
         let mut start = None;
-        let cuts = profile::each_sample(recording, |named, names| {
+        let cut_chains = profile::each_sample(recording, |named, names| {
             let start = *start.get_or_insert(named.stamp.time);
             profile.add_sample(named, names, source_lines, start);
             Ok(())
         })?;
-        cuts.write(Colors::new(true), &mut anstream::stderr())?;
+        cut_chains.write(Colors::new(true), &mut anstream::stderr())?;
         Ok(profile)
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::args::{CommonOptions, DEFAULT_FILE, RecordTarget};
 use crate::recording::perfdata::{self, Notes};
-use crate::recording::unwind::Cuts;
+use crate::recording::unwind::CutChains;
 use crate::system::screen::Colors;
 use crate::system::text::{count, quoted, thousands};
 
@@ -33,7 +33,7 @@ pub(super) struct RecordingSummary {
     /// This is the only file of the recording.
     pub(super) is_only_file: bool,
     /// Call chains that end early, and why.
-    pub(super) cuts: Cuts,
+    pub(super) cut_chains: CutChains,
 }
 
 impl RecordingSummary {
@@ -80,7 +80,7 @@ pub(super) fn summarize(
     }
     writeln!(output)?;
     perfdata::warn(notes, Colors::new(true), &mut output)?;
-    summary.cuts.write(Colors::new(true), &mut output)?;
+    summary.cut_chains.write(Colors::new(true), &mut output)?;
     if let Some(delay) = summary.delay {
         writeln!(
             output,
@@ -170,7 +170,7 @@ impl RecordingSummary {
             cpus: 1,
             period: None,
             is_only_file: false,
-            cuts: Cuts::default(),
+            cut_chains: CutChains::default(),
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::recording::profile::{
     self, Filter, Frame, NamedSample, SampleNames, SourceLines, is_outside_its_chain,
     task_number_text,
 };
-use crate::recording::unwind::Cuts;
+use crate::recording::unwind::CutChains;
 use crate::system::screen::Colors;
 
 /// Event count and samples of a row.
@@ -43,7 +43,7 @@ impl Share {
 #[derive(Debug)]
 pub(crate) struct ReportGaps {
     nameless: NamelessSamples,
-    cuts: Cuts,
+    cut_chains: CutChains,
 }
 
 impl ReportGaps {
@@ -55,7 +55,7 @@ impl ReportGaps {
         colors: Colors,
         output: &mut impl Write,
     ) -> io::Result<()> {
-        self.cuts.write(colors, output)?;
+        self.cut_chains.write(colors, output)?;
         if let Some(source_lines) = source_lines {
             source_lines.write_warnings(colors, output)?;
         }
@@ -223,13 +223,19 @@ pub(crate) fn sum_by_row(
         sums.add_sample((named, names), chain, samples);
         Ok(())
     };
-    let cuts = if grouping.has_chains() {
+    let cut_chains = if grouping.has_chains() {
         profile::each_sample(recording, add_sample)?
     } else {
         profile::each_sample_without_unwinding(recording, add_sample)?
     };
     let tables = sums.into_tables(recording.events.len());
-    Ok((tables, ReportGaps { nameless, cuts }))
+    Ok((
+        tables,
+        ReportGaps {
+            nameless,
+            cut_chains,
+        },
+    ))
 }
 
 /// The sums of the rows.

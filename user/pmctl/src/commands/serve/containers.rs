@@ -194,7 +194,7 @@ impl Containers {
         let mount = &self.mount;
         let FoundCgroups {
             mut cgroups,
-            is_cut,
+            is_incomplete,
         } = search(mount, &self.patterns, SEARCH_LIMIT).inspect_err(|_| {
             // Removed cgroups have descriptors, which a search may lack.
             self.counted
@@ -203,7 +203,7 @@ impl Containers {
         let existing: HashSet<&FoundCgroup> = cgroups.iter().collect();
         self.counted.retain(|_, container| {
             let cgroup = &container.found_cgroup;
-            existing.contains(cgroup) || (is_cut && cgroup.is_there(mount))
+            existing.contains(cgroup) || (is_incomplete && cgroup.is_there(mount))
         });
         let is_new = |cgroup: &FoundCgroup| !self.counted.contains_key(&cgroup.name);
         let _reserve = if self.missing() > 0 || cgroups.iter().any(is_new) {
@@ -240,7 +240,7 @@ impl Containers {
                 }
             }
         }
-        self.complain_once(self.left_out_message(failure.as_ref(), is_cut));
+        self.complain_once(self.left_out_message(failure.as_ref(), is_incomplete));
         Ok(failure)
     }
 
@@ -268,9 +268,9 @@ impl Containers {
     }
 
     /// Returns the message about cgroups that are not counted; `None` if all are counted. `failure` is the error of
-    /// opening a cgroup, and `is_cut` says that the search was not complete.
-    fn left_out_message(&self, failure: Option<&Error>, is_cut: bool) -> Option<String> {
-        if is_cut {
+    /// opening a cgroup, and `is_incomplete` says that the search was not complete.
+    fn left_out_message(&self, failure: Option<&Error>, is_incomplete: bool) -> Option<String> {
+        if is_incomplete {
             return Some(format!(
                 "--cgroups: more than {} cgroups may match, and no more than that are searched. Begin the patterns with a \
                  name, such as `kubepods.slice/**`.",

@@ -11,7 +11,7 @@ use crate::events::{metrics, modes};
 
 use crate::args::Stat;
 use crate::system::exit::Usage;
-use crate::system::pmu::uncounted_by_emulation;
+use crate::system::pmu::emulation_warning;
 use crate::system::stdio::complain;
 
 /// Returns the events of `texts`, the driver's events in -e. If `texts` is empty, returns the default events, unless other
@@ -41,7 +41,7 @@ pub(super) fn wanted_events(
         }
         events.extend(details);
     }
-    if let Some(words) = uncounted_by_emulation(events.iter(), pmu) {
+    if let Some(words) = emulation_warning(events.iter(), pmu) {
         complain(words);
     }
     limit_modes(args, &mut events);

@@ -202,7 +202,7 @@ fn guest_task(
         host_name: gethostname().context("can't ask for the host's name")?,
         // Files in directories of the host need the host's time.
         clock: shared.directories().is_empty().then_some(GUEST_START_TIME),
-        randomize: args.aslr,
+        randomize_addresses: args.aslr,
         is_terminal,
         has_keys: relay.has_keys(),
         size: relay.size(),

@@ -33,7 +33,7 @@ pub(super) struct GuestTask {
     /// The guest's time at the start, since 1970; `None` for the host's time, which the guest asks for.
     pub(super) clock: Option<Duration>,
     /// Addresses are randomized, as on most systems.
-    pub(super) randomize: bool,
+    pub(super) randomize_addresses: bool,
     /// For standard input, output and error: the stream is a terminal.
     pub(super) is_terminal: [bool; 3],
     /// The caller's terminal is raw: the guest gets each key as it is typed, and output to the terminal is not changed.

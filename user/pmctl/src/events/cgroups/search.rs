@@ -35,7 +35,7 @@ pub(crate) struct FoundCgroups {
     /// The cgroups that match, in the order of their names. A cgroup comes after its parent.
     pub(crate) cgroups: Vec<FoundCgroup>,
     /// The search was not complete, since there are more cgroups than the limit's number.
-    pub(crate) is_cut: bool,
+    pub(crate) is_incomplete: bool,
 }
 
 impl FoundCgroup {
@@ -76,10 +76,10 @@ pub(crate) fn search(
     while let Some(cgroup) = pending.pop_front() {
         let may_have = |pattern: &Pattern| pattern.may_match_below(&cgroup.name);
         let has_deepest_level = cgroup.levels() >= limit.levels;
-        if !found_cgroups.is_cut && !has_deepest_level && patterns.iter().any(may_have) {
+        if !found_cgroups.is_incomplete && !has_deepest_level && patterns.iter().any(may_have) {
             let mut child_cgroups = children(mount, &cgroup.name)?;
             child_cgroups.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-            found_cgroups.is_cut = searched_count + child_cgroups.len() > limit.cgroups;
+            found_cgroups.is_incomplete = searched_count + child_cgroups.len() > limit.cgroups;
             child_cgroups.truncate(limit.cgroups.saturating_sub(searched_count));
             searched_count += child_cgroups.len();
             pending.extend(child_cgroups);
@@ -151,7 +151,7 @@ mod tests {
             .cgroups
             .iter()
             .map(|cgroup| super::super::display_name(&cgroup.name));
-        (names.collect(), search_result.is_cut)
+        (names.collect(), search_result.is_incomplete)
     }
 
     #[test]
@@ -181,10 +181,10 @@ mod tests {
             let child = openat(&parent, long_name.as_str(), flags, Mode::empty());
             parent = child.expect("it was made").into();
         }
-        let (found_names, is_cut) = names(folder.path(), &["**"], 1000);
+        let (found_names, is_incomplete) = names(folder.path(), &["**"], 1000);
         assert_eq!(found_names.first().map(String::as_str), Some("/"));
         assert_eq!(found_names.last().map(String::as_str), Some("b"));
-        assert!(!is_cut);
+        assert!(!is_incomplete);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::recording::perfdata::{
     Body, BuildId, KERNEL, Record, Recording, SymbolTable, Task, VDSO, is_kernel,
 };
 use crate::recording::symbols::{Absence, DebugFiles, Elf, SymbolFinder};
-use crate::recording::unwind::{self, Cuts, Programs as _, Unwinder, vdso_build_id};
+use crate::recording::unwind::{self, CutChains, Programs as _, Unwinder, vdso_build_id};
 pub(crate) use mapped_files::MappedFiles;
 
 /// Addresses of samples, call chains and branches.
@@ -80,8 +80,8 @@ impl Places {
     }
 
     /// Returns the call chains that could not be unwound since the last call of this function.
-    pub(crate) fn take_cuts(&mut self) -> Cuts {
-        self.unwinder.take_cuts()
+    pub(crate) fn take_cut_chains(&mut self) -> CutChains {
+        self.unwinder.take_cut_chains()
     }
 
     /// Notes a sampled address of a task. Marks in call chains may be passed, too: they are in no mapping.

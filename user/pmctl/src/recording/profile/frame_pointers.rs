@@ -168,9 +168,9 @@ mod tests {
 
     /// Returns the note on the call chains of a recording.
     fn note_on(recording: &Recording) -> String {
-        let cuts = each_sample(recording, |_, _| Ok(())).expect("nothing fails");
+        let cut_chains = each_sample(recording, |_, _| Ok(())).expect("nothing fails");
         let mut text = Vec::new();
-        let result = cuts.write(Colors::default(), &mut text);
+        let result = cut_chains.write(Colors::default(), &mut text);
         result.expect("there is room");
         String::from_utf8(text).expect("it is text")
     }

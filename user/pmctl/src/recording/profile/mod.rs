@@ -28,7 +28,7 @@ use crate::recording::perfdata::{
 };
 use crate::recording::places::Places;
 use crate::recording::symbols::{DebugFiles, jit};
-use crate::recording::unwind::{self, Cuts, RecordedFiles, Unwinder};
+use crate::recording::unwind::{self, CutChains, RecordedFiles, Unwinder};
 
 /// Opens a recording.
 ///
@@ -255,19 +255,19 @@ pub(crate) fn task_number_text(number: u32) -> String {
 pub(crate) fn each_sample(
     recording: &Recording,
     visit: impl FnMut(&NamedSample<'_>, &SampleNames<'_>) -> Result<()>,
-) -> Result<Cuts> {
+) -> Result<CutChains> {
     let mut unwinder = Unwinder::default();
     visit_samples(recording, Some(&mut unwinder), visit)?;
-    Ok(unwinder.into_cuts())
+    Ok(unwinder.into_cut_chains())
 }
 
 /// Calls `visit` for each sample, for callers that need no call chains: stacks are not unwound.
 pub(crate) fn each_sample_without_unwinding(
     recording: &Recording,
     visit: impl FnMut(&NamedSample<'_>, &SampleNames<'_>) -> Result<()>,
-) -> Result<Cuts> {
+) -> Result<CutChains> {
     visit_samples(recording, None, visit)?;
-    Ok(Cuts::default())
+    Ok(CutChains::default())
 }
 
 /// Calls `visit` for each sample; unwinds its stack if there is an unwinder.

@@ -13,13 +13,13 @@ const PARTITION: &str = "$partition$";
 const PREFIXES: [&str; 7] = ["_ZTV", "_ZTT", "_ZTI", "_ZTS", "_ZGV", "_ZZ", "_Z"];
 
 /// A mangled name that `cpp_demangle` knows.
-pub(super) struct PlainName {
+pub(super) struct ModulelessName {
     pub(super) mangled: String,
     /// The innermost name, and its module. If it is a class, the names of its constructors have no module.
     last: (String, String),
 }
 
-impl PlainName {
+impl ModulelessName {
     /// Returns the demangled name with modules as other tools write them.
     pub(super) fn restore(&self, demangled: &str) -> String {
         let mut text = demangled.to_owned();
@@ -44,7 +44,7 @@ pub(super) fn initialized_module(name: &str) -> Option<String> {
 
 /// Makes modules part of the names of their entities. Returns `None` if the name has no module, or if it refers back to
 /// its parts by their numbers: modules have such numbers, too, so the numbers would be wrong without the modules.
-pub(super) fn without_modules(name: &str) -> Option<PlainName> {
+pub(super) fn without_modules(name: &str) -> Option<ModulelessName> {
     if !name.contains('W') {
         return None;
     }
@@ -80,7 +80,7 @@ pub(super) fn without_modules(name: &str) -> Option<PlainName> {
         }
     }
     mangled += rest;
-    (has_module && !has_back_reference(rest)).then_some(PlainName { mangled, last })
+    (has_module && !has_back_reference(rest)).then_some(ModulelessName { mangled, last })
 }
 
 /// Splits off the name of a module with its partition; empty if there is none.

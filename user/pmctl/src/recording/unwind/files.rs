@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::cuts::CutReason;
+use super::cut_chains::CutReason;
 use super::tables::{Code, UnwindTables, with_file};
 use crate::recording::address_spaces::{self as mapped, AddressSpaces};
 use crate::recording::perfdata::Recording;

@@ -3,7 +3,7 @@
 
 use gimli::{Register, X86_64};
 
-use super::cuts::CutReason;
+use super::cut_chains::CutReason;
 use crate::recording::perfdata::UserStack;
 
 /// Values of the registers that unwinding uses, by the registers' numbers in DWARF. The last one is the address of the

@@ -5,7 +5,7 @@
 //! [`UnwindTables`] are the tables of a file. For an address they give a [`Step`], which says where the caller's registers
 //! are. Steps are cached, since most samples are at addresses of earlier ones.
 
-mod cuts;
+mod cut_chains;
 mod files;
 mod memory;
 mod precise;
@@ -19,8 +19,8 @@ use std::mem;
 use ahash::AHashMap;
 use iced_x86::Instruction;
 
-use cuts::CutReason;
-pub(crate) use cuts::Cuts;
+pub(crate) use cut_chains::CutChains;
+use cut_chains::CutReason;
 pub(crate) use files::{Programs, RecordedFiles, vdso, vdso_build_id};
 use memory::{Registers, Stack};
 use step::{Step, by_frame_pointer, is_outermost};
@@ -54,7 +54,7 @@ pub(crate) struct Unwinder {
     steps: AHashMap<(u32, u64), Result<Step, CutReason>>,
     /// The sampled instructions so far, by the file's number and the offset.
     instructions: AHashMap<(u32, u64), Instruction>,
-    cuts: Cuts,
+    cut_chains: CutChains,
 }
 
 impl Default for Unwinder {
@@ -65,7 +65,7 @@ impl Default for Unwinder {
             files: FileTables::new(),
             steps: AHashMap::new(),
             instructions: AHashMap::new(),
-            cuts: Cuts::default(),
+            cut_chains: CutChains::default(),
         }
     }
 }
@@ -80,13 +80,13 @@ pub(crate) struct UnwoundProcess<'a> {
 
 impl Unwinder {
     /// Returns the counts of incomplete chains.
-    pub(crate) fn into_cuts(self) -> Cuts {
-        self.cuts
+    pub(crate) fn into_cut_chains(self) -> CutChains {
+        self.cut_chains
     }
 
     /// Returns the counts of incomplete chains since the last call of this function.
-    pub(crate) fn take_cuts(&mut self) -> Cuts {
-        mem::take(&mut self.cuts)
+    pub(crate) fn take_cut_chains(&mut self) -> CutChains {
+        mem::take(&mut self.cut_chains)
     }
 
     /// Appends the program's part of a call chain: [`UNWOUND`], the sampled address, and the addresses of the calls that led
@@ -102,7 +102,8 @@ impl Unwinder {
         chain.push(UNWOUND);
         let start = chain.len();
         let result = self.unwind(process, user_stack, chain);
-        self.cuts.add(result.err(), user_stack.requested_bytes);
+        self.cut_chains
+            .add(result.err(), user_stack.requested_bytes);
         if chain[start] != ip && !is_kernel(ip) {
             let sampled_part = self.sampled_part(process, ip, &mut chain[start..]);
             chain.splice(start..start + sampled_part, [ip]);
@@ -113,7 +114,7 @@ impl Unwinder {
     pub(crate) fn count_calls(&mut self, calls: usize) {
         if calls != 0 {
             let is_cut = calls >= LBR_DEPTH;
-            self.cuts
+            self.cut_chains
                 .add(is_cut.then_some(CutReason::BranchRecordsFull), 0);
         }
     }
@@ -128,7 +129,7 @@ impl Unwinder {
         // Assembly code without tables may have no caller, as a program that is a single loop, and no other way to find one.
         let ends_early =
             ends_early && !matches!(self.step(process, address), Err(CutReason::NotInTables(_)));
-        self.cuts.add_by_frame_pointers(ends_early);
+        self.cut_chains.add_by_frame_pointers(ends_early);
     }
 
     /// Appends the addresses of the chain. If it can't be followed to its end, returns the reason.

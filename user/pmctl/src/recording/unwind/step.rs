@@ -6,7 +6,7 @@ use gimli::{
     Location, Register, RegisterRule, UnwindExpression, UnwindTableRow, Value, X86_64,
 };
 
-use super::cuts::CutReason;
+use super::cut_chains::CutReason;
 use super::memory::{Registers, Stack};
 
 /// The largest number of operations of an expression. Usual expressions have less than ten.

@@ -9,8 +9,8 @@ use object::{Object, ObjectSection, ObjectSymbol};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::cuts::CutReason;
-use super::{Cuts, RecordedFiles, Unwinder, UnwoundProcess, vdso_build_id};
+use super::cut_chains::CutReason;
+use super::{CutChains, RecordedFiles, Unwinder, UnwoundProcess, vdso_build_id};
 use crate::recording::address_spaces::AddressSpaces;
 use crate::recording::perfdata::{
     Body, BuildId, Map, Record, Recording, Records, Sample, Stamp, Task, UserStack,
@@ -157,9 +157,9 @@ fn parse_map(line: &str) -> Option<Map> {
 }
 
 /// Returns the functions of the sample's call chain. Those of the C library are called `libc`.
-fn functions(recording: &Recording) -> (Vec<String>, Cuts) {
+fn functions(recording: &Recording) -> (Vec<String>, CutChains) {
     let mut functions = Vec::new();
-    let cuts = each_sample(recording, |named, names| {
+    let cut_chains = each_sample(recording, |named, names| {
         functions.extend(names.chain(named).map(|frame| {
             if frame.site.dso().starts_with("libc") {
                 "libc".to_owned()
@@ -169,7 +169,7 @@ fn functions(recording: &Recording) -> (Vec<String>, Cuts) {
         }));
         Ok(())
     });
-    (functions, cuts.expect("nothing fails"))
+    (functions, cut_chains.expect("nothing fails"))
 }
 
 /// Returns the functions of the complete call chain.
@@ -192,9 +192,9 @@ fn all_callers_are_found_without_frame_pointers() {
         &["-fno-asynchronous-unwind-tables", "-g", "-gz=zlib"],
     ] {
         let state = ProgramState::new(flags);
-        let (functions, cuts) = functions(&state.recording());
+        let (functions, cut_chains) = functions(&state.recording());
         assert_eq!(functions, complete_chain(), "{flags:?}");
-        assert_eq!(cuts.numbers(), (1, 0), "{flags:?}");
+        assert_eq!(cut_chains.numbers(), (1, 0), "{flags:?}");
     }
 }
 
@@ -209,9 +209,9 @@ fn a_stub_of_the_linker_has_its_caller() {
     state.user_stack.registers[7] -= 8;
     state.user_stack.registers[8] = stubs.address();
     state.user_stack.stack.splice(..0, caller.to_le_bytes());
-    let (functions, cuts) = functions(&state.recording());
+    let (functions, cut_chains) = functions(&state.recording());
     assert_eq!(functions[1..3], ["leaf", "on_signal"]);
-    assert_eq!(cuts.numbers(), (1, 0), "{functions:?}");
+    assert_eq!(cut_chains.numbers(), (1, 0), "{functions:?}");
 }
 
 #[test]
@@ -220,8 +220,8 @@ fn a_precise_sample_has_the_callers_of_its_instruction() {
     let next_instruction = state.user_stack.registers[8];
     let [leaf, middle] = ["leaf", "middle"].map(|name| state.address_of(name));
     let first_functions = |state: &ProgramState, ip| {
-        let (chain, cuts) = functions(&state.recording_of(ip));
-        assert_eq!(cuts.numbers(), (1, 0), "{chain:?}");
+        let (chain, cut_chains) = functions(&state.recording_of(ip));
+        assert_eq!(cut_chains.numbers(), (1, 0), "{chain:?}");
         chain[..3].to_vec()
     };
     assert_eq!(
@@ -267,28 +267,29 @@ fn a_debug_file_has_the_tables_too() {
     let (chain, _) = functions(&state.recording());
     assert_eq!(chain, complete_chain());
     fs::remove_file(debug).expect("it is there");
-    let (_, cuts) = functions(&state.recording());
-    assert_eq!(cuts.numbers(), (1, 1));
-    let text = warnings(&cuts);
+    let (_, cut_chains) = functions(&state.recording());
+    assert_eq!(cut_chains.numbers(), (1, 1));
+    let text = warnings(&cut_chains);
     assert!(text.contains("chain has no table for a function"), "{text}");
 }
 
 #[test]
 fn a_frame_pointer_of_0_marks_the_outermost_function() {
     let mut state = ProgramState::new(&["-fno-asynchronous-unwind-tables"]);
-    let (_, cuts) = functions(&state.recording());
-    assert_eq!(cuts.numbers(), (1, 1));
+    let (_, cut_chains) = functions(&state.recording());
+    assert_eq!(cut_chains.numbers(), (1, 1));
     state.user_stack.registers[6] = 0;
-    let (chain, cuts) = functions(&state.recording());
+    let (chain, cut_chains) = functions(&state.recording());
     assert_eq!(chain, ["leaf"]);
-    assert_eq!(cuts.numbers(), (1, 0));
+    assert_eq!(cut_chains.numbers(), (1, 0));
 }
 
 /// Returns the warnings about incomplete chains.
-fn warnings(cuts: &Cuts) -> String {
+fn warnings(cut_chains: &CutChains) -> String {
     let mut text = Vec::new();
     let colors = crate::system::screen::Colors::default();
-    cuts.write(colors, &mut text)
+    cut_chains
+        .write(colors, &mut text)
         .expect("a vector takes everything");
     String::from_utf8(text).expect("it is text")
 }
@@ -299,17 +300,17 @@ fn an_incomplete_stack_is_warned_of() {
     let length = state.user_stack.stack.len();
     state.user_stack.stack.truncate(length - 600);
     state.user_stack.requested_bytes = state.user_stack.stack.len() as u64;
-    let (chain, cuts) = functions(&state.recording());
+    let (chain, cut_chains) = functions(&state.recording());
     assert!(chain.len() < complete_chain().len(), "{chain:?}");
     assert_eq!(chain[..], complete_chain()[..chain.len()]);
-    let text = warnings(&cuts);
+    let text = warnings(&cut_chains);
     assert!(
         text.starts_with("CUT: 1 of 1 call chain: the stack is longer than"),
         "{text}"
     );
     state.user_stack.requested_bytes += 8;
-    let (_, cuts) = functions(&state.recording());
-    let text = warnings(&cuts);
+    let (_, cut_chains) = functions(&state.recording());
+    let text = warnings(&cut_chains);
     assert!(text.contains("paged out"), "{text}");
 }
 
@@ -320,17 +321,17 @@ fn a_replaced_program_is_not_unwound() {
     let ids = recording.build_ids.iter_mut();
     let of_program = ids.filter(|id| id.file == state.program);
     of_program.for_each(|id| id.id[0] ^= 1);
-    let (chain, cuts) = functions(&recording);
+    let (chain, cut_chains) = functions(&recording);
     assert_eq!(chain, ["leaf"]);
-    let text = warnings(&cuts);
+    let text = warnings(&cut_chains);
     assert!(text.contains("chain was replaced since"), "{text}");
     // The same without any file.
     fs::remove_file(&state.program).expect("it is there");
-    let (_, cuts) = functions(&recording);
+    let (_, cut_chains) = functions(&recording);
     assert!(
-        warnings(&cuts).contains("chain is not on this machine"),
+        warnings(&cut_chains).contains("chain is not on this machine"),
         "{}",
-        warnings(&cuts)
+        warnings(&cut_chains)
     );
 }
 
@@ -398,13 +399,13 @@ fn the_vdso_has_tables() {
 #[test]
 fn a_loop_in_the_tables_ends() {
     let state = ProgramState::new(&["-DENDLESS"]);
-    let (chain, cuts) = functions(&state.recording());
+    let (chain, cut_chains) = functions(&state.recording());
     assert!(chain.iter().all(|function| function == "leaf"));
     assert_eq!(chain.len(), super::MAX_CALLERS as usize + 1);
     assert!(
-        warnings(&cuts).contains("do not fit the stack"),
+        warnings(&cut_chains).contains("do not fit the stack"),
         "{}",
-        warnings(&cuts)
+        warnings(&cut_chains)
     );
 }
 
@@ -412,9 +413,9 @@ fn a_loop_in_the_tables_ends() {
 fn a_32_bit_program_has_one_function() {
     let mut state = ProgramState::new(&[]);
     state.user_stack.is_64_bit = false;
-    let (chain, cuts) = functions(&state.recording());
+    let (chain, cut_chains) = functions(&state.recording());
     assert_eq!(chain, ["leaf"]);
-    assert!(warnings(&cuts).contains("32-bit programs"));
+    assert!(warnings(&cut_chains).contains("32-bit programs"));
 }
 
 #[test]
@@ -423,12 +424,12 @@ fn as_many_calls_as_the_processor_holds_count_as_incomplete() {
     for calls in [0, 1, 31, 32] {
         unwinder.count_calls(calls);
     }
-    let cuts = unwinder.into_cuts();
-    assert_eq!(cuts.numbers(), (3, 1));
+    let cut_chains = unwinder.into_cut_chains();
+    assert_eq!(cut_chains.numbers(), (3, 1));
     assert!(
-        warnings(&cuts).contains("no more than 32"),
+        warnings(&cut_chains).contains("no more than 32"),
         "{}",
-        warnings(&cuts)
+        warnings(&cut_chains)
     );
 }
 

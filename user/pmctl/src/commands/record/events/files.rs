@@ -272,7 +272,7 @@ impl<'a> Files<'a> {
         self.finished.extend(renamed);
         self.remove_oldest();
         let written = RecordingSummary {
-            cuts: stream.take_cuts(),
+            cut_chains: stream.take_cut_chains(),
             name: name_now.unwrap_or(name),
             samples,
             sample_name: self.sample_name,

@@ -92,7 +92,7 @@ impl Maps {
         samples_kernel: bool,
         cgroups: KnownCgroups,
     ) {
-        if cgroups.is_cut {
+        if cgroups.is_incomplete {
             self.degraded.push(format!(
                 "there are more than {} cgroups: the others have no names",
                 cgroups.records.len()

@@ -29,7 +29,7 @@ use crate::events::threads::Thread;
 use crate::recording::perfdata::{self, Attr, BranchKinds, SampleParts, UserStack};
 use crate::system::exit::{self, Usage};
 use crate::system::machine::Machine;
-use crate::system::pmu::uncounted_by_emulation;
+use crate::system::pmu::emulation_warning;
 
 /// Stands for the frequency of `-F max` until [`SamplingPlan::resolve_max_frequency`] replaces it. No driver accepts it.
 const MAX_FREQUENCY: SampleRate = SampleRate::Frequency(u64::MAX);
@@ -183,7 +183,7 @@ impl SamplingPlan {
             return Err(Usage(MIXED_BRANCHES.to_owned()));
         }
         Ok(Self {
-            degraded: uncounted_by_emulation(events.iter().map(|planned| &planned.spec), pmu)
+            degraded: emulation_warning(events.iter().map(|planned| &planned.spec), pmu)
                 .into_iter()
                 .collect(),
             events,

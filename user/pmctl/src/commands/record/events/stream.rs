@@ -28,7 +28,7 @@ use crate::recording::perfdata::{
 };
 use crate::recording::places::Places;
 use crate::recording::procfs;
-use crate::recording::unwind::Cuts;
+use crate::recording::unwind::CutChains;
 use crate::system::stdio::complain;
 
 /// A file that is being recorded.
@@ -303,8 +303,8 @@ impl RingStream {
     }
 
     /// Returns the call chains that end early and their reasons, for the part of the file that is written.
-    pub(super) fn take_cuts(&mut self) -> Cuts {
-        self.places.take_cuts()
+    pub(super) fn take_cut_chains(&mut self) -> CutChains {
+        self.places.take_cut_chains()
     }
 
     /// Returns the CPUs on which samples were throttled: there were too many, or they took too much time.

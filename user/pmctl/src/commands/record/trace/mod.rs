@@ -37,7 +37,7 @@ use super::watch::report_ending;
 use crate::args::{RecordTarget, TraceOptions};
 use crate::recording::perfdata::{Body, Finished, Loss, Notes, Record, Stamp};
 use crate::recording::procfs;
-use crate::recording::unwind::Cuts;
+use crate::recording::unwind::CutChains;
 use crate::system::child::Waiting;
 use crate::system::exit::{self, Usage};
 use crate::system::signals::Signals;
@@ -113,7 +113,7 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
         cpus: host.cpus_online,
         period: Some(options.period),
         is_only_file: true,
-        cuts: Cuts::default(),
+        cut_chains: CutChains::default(),
     };
     // A summary that can't be printed is no reason to fail: the recording is complete.
     let _ = summarize(common, &notes, &summary);

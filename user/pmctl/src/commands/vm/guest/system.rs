@@ -116,7 +116,7 @@ pub(super) fn mount_host_files(task: &GuestTask) -> Result<()> {
         mount_shared(&shared_tag(index), Path::new(directory))?;
     }
     sethostname(&task.host_name).context("can't set the virtual machine's host name")?;
-    let randomize = if task.randomize { "2" } else { "0" };
+    let randomize = if task.randomize_addresses { "2" } else { "0" };
     fs::write("/proc/sys/kernel/randomize_va_space", randomize).context("can't set address randomization (/proc/sys/kernel/randomize_va_space) in the virtual machine")
 }
 

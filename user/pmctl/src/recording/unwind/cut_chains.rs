@@ -36,7 +36,7 @@ pub(super) enum CutReason {
 /// Number of call chains that were unwound from stacks or taken from branch records, and number of incomplete ones. Those
 /// by frame pointers are counted separately, because there are no reasons.
 #[derive(Debug, Default)]
-pub(crate) struct Cuts {
+pub(crate) struct CutChains {
     all: u64,
     reasons: AHashMap<CutReason, u64>,
     /// Bytes of the largest recorded stack.
@@ -47,7 +47,7 @@ pub(crate) struct Cuts {
     without_frame_pointers: u64,
 }
 
-impl Cuts {
+impl CutChains {
     /// Counts a chain. `reason` is the reason why it is incomplete, and `size` is that of its stack in bytes.
     pub(super) fn add(&mut self, reason: Option<CutReason>, size: u64) {
         self.all += 1;
