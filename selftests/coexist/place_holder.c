@@ -129,7 +129,10 @@ TEST_F(place_holder, pinned_event_is_in_error_state)
 	EXPECT_LE((__s64)(LOOP_INSNS * N), pmc_value(self->fd, 0));
 }
 
-/* The registers of this CPU do not show an event that counts on another CPU, or not at all. */
+/*
+ * This CPU's registers do not show an event of perf that counts on another CPU, or that does not
+ * count.
+ */
 TEST_F(place_holder, pinned_event_that_was_first_keeps_the_counters)
 {
 	struct kmsg_lines lines;

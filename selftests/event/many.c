@@ -35,7 +35,10 @@
 #define CLOSES	30
 /* The maximum number of pairs of processes that are tried to get RUNS measurements. */
 #define PAIRS	100
-/* Chunks of switches of a pair. They are so short that most contain no timer tick. */
+/*
+ * The number of chunks in which the switches of a pair are measured. A chunk is so short that most
+ * contain no timer tick.
+ */
 #define CHUNKS	200
 #define YIELDS	20
 

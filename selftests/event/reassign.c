@@ -358,7 +358,10 @@ TEST_F(reassign, what_moves_is_counted_exactly)
 	}
 }
 
-/* More tasks with events than are searched for those that have inherited an event that moves. */
+/*
+ * A number of tasks with events: more than the module searches for tasks that have inherited an
+ * event which moves to another counter.
+ */
 #define MANY_TASKS	300
 
 /* Other programs can't open events during the search. */

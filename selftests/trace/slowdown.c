@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tests how much longer a program takes with the default limits on any machine, also where a
- * hypervisor or an emulator makes each PMI expensive. trace/share.c measures the exact share, on
+ * Tests how much a trace slows a program down with the default limits. Runs on any machine, also
+ * where a hypervisor or an emulator makes each PMI expensive. trace/share.c measures the exact share, on
  * a machine that counts instructions.
  */
 #include <fcntl.h>

@@ -147,8 +147,8 @@ fn check_target(config: &EventConfig, target: &Target) -> Result<(), InvalidAttr
 ///
 /// # Errors
 ///
-/// EFAULT if the address is bad. E2BIG if the size is wrong, or a field that the module does not know is not 0: then
-/// the size that the module knows is written to the program's `size`.
+/// EFAULT if the address is bad. E2BIG if `size` is invalid, or if bytes after the fields that the module knows are not 0.
+/// In both cases the module's own size is written to the program's `size`.
 fn copy_attr(from: usize) -> Result<PerfEventAttr> {
     let size_address = from.wrapping_add(core::mem::offset_of!(PerfEventAttr, size));
     let size = uaccess::get_u32(size_address)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The branches that are recorded: the filter of the branch records, from the modes of an event or from what a `struct
-//! perf_event_attr` asks for (Intel SDM, volume 3B, section 18.4.2).
+//! The filter of the branch records, which selects the branches that are recorded. It follows from an event's modes, or from
+//! `branch_sample_type` of a `struct perf_event_attr` (Intel SDM, volume 3B, section 18.4.2).
 
 use super::event_attr::{
     InvalidAttr, PerfEventAttr, PERF_SAMPLE_BRANCH_ANY, PERF_SAMPLE_BRANCH_ANY_CALL,

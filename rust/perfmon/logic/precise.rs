@@ -122,9 +122,9 @@ const LOADABLE_BITS: u8 = 32;
 /// The largest period of counters that are not narrower than [`LOADABLE_BITS`].
 pub const MAX_PERIOD: u64 = (1 << (LOADABLE_BITS - 1)) - 1;
 
-/// Returns the allowed periods of samples that are not merged. A period must not be longer than the processor can load the
-/// counter for. In kernel mode the interrupt handler is counted, too, so the period must be long enough that the handler
-/// does not fill the buffer.
+/// Returns the allowed periods of samples that are not merged. A period is at most the number of events that the processor
+/// can load into the counter. In kernel mode the interrupt handler is counted, too, so the period must be long enough that
+/// the handler does not fill the buffer.
 fn allowed_periods(select: EventSelect, capabilities: &Capabilities) -> core::ops::Range<u64> {
     let fixed_width = match capabilities.fixed {
         0 => LOADABLE_BITS,
@@ -191,8 +191,9 @@ pub const MIN_DISTANCE_IN_KERNEL: u64 = MIN_RECORDS * MIN_PERIOD_IN_KERNEL;
 /// take an interrupt in it, and the records, for perf's own.
 const MIN_RECORDS: u64 = 16;
 
-/// Returns the number of records in the buffer at which an interrupt is due while a sample is late: one record, since it
-/// may be the late sample, or [`MIN_RECORDS`] for each of the `kernel_counters` counters of kernel mode.
+/// Returns the number of records in the buffer at which an interrupt is due while a sample is late. Without counters of
+/// kernel mode it is one, since that record may be the late sample; otherwise [`MIN_RECORDS`] for each of the
+/// `kernel_counters`.
 #[must_use]
 pub const fn records_to_interrupt_if_late(kernel_counters: u32) -> u64 {
     if kernel_counters == 0 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The data of each CPU. The only registers that are accessed here are the counters of [`CounterValue`].
+//! The data of each CPU. The only registers of the PMU that are accessed here are the counters of [`CounterValue`].
 //!
 //! [`ThisCpu::percpu`] gives the data of the current CPU to a caller that can't leave it. [`of_cpu`] gives the data
 //! of any CPU, for reading.

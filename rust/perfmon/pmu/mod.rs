@@ -2,8 +2,7 @@
 //! The PMU of the current CPU: its capabilities, and the operations on its counters.
 //!
 //! The operations are methods of [`Pmu`], which execute the plans of [`crate::logic::plan`]. Which session, trace or
-//! event may use which counter is decided in [`crate::ownership`]. Vendor differences beyond register numbers are in
-//! [`intel`] and [`amd`], and nowhere else in the module.
+//! event may use which counter is decided in [`crate::ownership`]. The late PMIs of each vendor are in [`intel`] and [`amd`].
 
 mod amd;
 mod claim;

@@ -39,8 +39,8 @@ impl Cgroup {
     }
 
     /// Opens the cgroup of this name below the [mount point](Self::mount_point) of cgroups. The name is the path that
-    /// /proc/PID/cgroup shows after `0::`, or after `perf_event:` where that is mounted, with or without the slash in front,
-    /// or the whole path with the mount point.
+    /// /proc/PID/cgroup shows after `0::`, or after `perf_event:` where that hierarchy is mounted. The leading slash may be
+    /// left out, and the mount point may be put in front.
     ///
     /// # Errors
     /// As [`open`](Self::open) and [`mount_point`](Self::mount_point).

@@ -18,8 +18,7 @@ pub(super) fn is_of_library(path: &str) -> bool {
     path.starts_with(RUSTC_PREFIX)
 }
 
-/// Returns the path at which rustup has installed a source file of the library, of the same commit (component
-/// `rust-src`).
+/// Returns the file of the component `rust-src` that `path` names, if rustup has installed it from the commit in `path`.
 pub(super) fn find_source(path: &str) -> Option<PathBuf> {
     let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".rustup"));
     let rustup = env::var_os("RUSTUP_HOME").map(PathBuf::from).or(home)?;

@@ -296,7 +296,7 @@ impl<'a> RowSums<'a> {
         }
     }
 
-    /// Returns the rows of each event. Adds rows that have the same texts.
+    /// Returns the rows of each event. Sums up rows that have the same texts.
     fn into_tables(self, events: usize) -> Vec<Shares> {
         let mut tables = vec![Shares::new(); events];
         for (id, (cells, share)) in self.rows {

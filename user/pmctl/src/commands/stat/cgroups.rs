@@ -75,8 +75,8 @@ struct RefusedGroup {
 }
 
 impl CgroupCounts {
-    /// Prepares `events`, which come after `preceding` others on the command line, and are all if `are_all_events`. Opens
-    /// none of them yet.
+    /// Prepares `events`, and opens none yet. `preceding` is the number of events before them on the command line;
+    /// `are_all_events` says that the command line has no others.
     pub(super) fn new(
         mut events: Vec<EventSpec>,
         cgroups: &CgroupUse,

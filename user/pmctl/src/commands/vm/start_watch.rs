@@ -142,8 +142,8 @@ fn run_times(text: &str) -> [Duration; 2] {
     [(); 2].map(|()| Duration::from_nanos(times.next().flatten().unwrap_or(0)))
 }
 
-/// Returns whether a file `stat` is of a thread that can't be interrupted, as while it reads from a disk. The state
-/// follows the name, which is in parentheses and may contain some.
+/// Returns whether the thread of a file `stat` is in uninterruptible sleep (state D), for example while it waits for a disk.
+/// The state follows the name, which is in parentheses and may itself contain parentheses.
 fn waits_for_disk(text: &str) -> bool {
     text.rsplit_once(") ")
         .is_some_and(|(_, rest)| rest.starts_with('D'))

@@ -5,9 +5,8 @@ use std::os::fd::BorrowedFd;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// Selects the event of a ring that poll(2) waits for. All events of a ring become readable with it, but an event hangs up as
-/// soon as its own tasks have ended. From then on poll(2) would return at once for it, while other tasks still write to the
-/// ring.
+/// Selects the one of a ring's events that is polled. All of them become readable when the ring does, but each hangs up as
+/// soon as its own tasks have ended: poll(2) would then return at once, while other tasks still write to the ring.
 #[derive(Debug, Default)]
 pub(super) struct Polled {
     /// Index of the first event that has not hung up.
