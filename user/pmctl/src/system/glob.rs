@@ -31,3 +31,11 @@ pub(crate) fn matches_glob(glob: &[u8], name: &[u8]) -> bool {
 pub(crate) fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?'])
 }
+
+/// Returns whether `name` contains `glob`, or matches it if it is a pattern.
+pub(crate) fn contains_or_matches(glob: &str, name: &str) -> bool {
+    if !is_pattern(glob) {
+        return name.contains(glob);
+    }
+    matches_glob(glob.as_bytes(), name.as_bytes())
+}

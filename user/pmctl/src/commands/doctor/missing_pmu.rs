@@ -2,7 +2,7 @@
 //! Recognizes a PMU that CPUID reports and that does not exist. On AMD processors, CPUID can't report that the oldest
 //! counters are missing. A hypervisor without a PMU ignores writes to them, and they stay 0. Linux tests them at boot.
 
-use super::CheckedFacts;
+use super::facts::CheckedFacts;
 
 /// The finding on a machine on which Linux has found no PMU.
 pub(super) const MISSING_PMU_REASON: &str =

@@ -2,6 +2,8 @@
 //! `pmctl doctor`: checks whether counting works on this machine, and says what to do if not.
 
 mod checks;
+mod facts;
+mod finding;
 mod kernels;
 mod missing_pmu;
 mod trial;
@@ -9,94 +11,16 @@ mod trial;
 use std::io::Write;
 
 use anyhow::Result;
-use perfmon::Pmu;
+
+use facts::CheckedFacts;
+use finding::Verdict;
+use trial::Trials;
 
 use crate::system::core_kinds;
 use crate::system::exit;
 use crate::system::hypervisor::Hypervisor;
 use crate::system::machine::Machine;
 use crate::system::text::{self, count};
-use trial::Trials;
-
-/// Facts that the checks look at.
-struct CheckedFacts<'a> {
-    machine: &'a Machine,
-    pmu: Pmu,
-    hypervisor: Option<Hypervisor>,
-    trials: Trials,
-}
-
-/// A check of something that counting needs.
-struct Check {
-    name: &'static str,
-    run: fn(&CheckedFacts<'_>) -> Finding,
-}
-
-/// Result of a check.
-#[derive(Debug, PartialEq, Eq)]
-struct Finding {
-    verdict: Verdict,
-    text: String,
-    fix: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    /// The check found no obstacle.
-    Good,
-    /// The finding is of interest, and does not prevent counting.
-    Note,
-    /// The finding prevents counting.
-    Bad,
-    /// The check could not be made.
-    Unknown,
-}
-
-impl Verdict {
-    /// Returns the word in front of the finding.
-    fn label(self) -> &'static str {
-        match self {
-            Self::Good => "ok",
-            Self::Note => "note",
-            Self::Bad => "FAIL",
-            Self::Unknown => "?",
-        }
-    }
-}
-
-impl Finding {
-    fn new(verdict: Verdict, text: impl Into<String>) -> Self {
-        Self {
-            verdict,
-            text: text.into(),
-            fix: None,
-        }
-    }
-
-    fn good(text: impl Into<String>) -> Self {
-        Self::new(Verdict::Good, text)
-    }
-
-    fn note(text: impl Into<String>) -> Self {
-        Self::new(Verdict::Note, text)
-    }
-
-    fn bad(text: impl Into<String>) -> Self {
-        Self::new(Verdict::Bad, text)
-    }
-
-    fn unknown(text: impl Into<String>) -> Self {
-        Self::new(Verdict::Unknown, text)
-    }
-
-    /// Adds advice.
-    fn fix(self, fix: impl Into<String>) -> Self {
-        Self {
-            fix: Some(fix.into()),
-            ..self
-        }
-    }
-}
 
 /// The text in front of advice.
 const FIX_PREFIX: &str = "fix: ";

@@ -10,8 +10,8 @@ use perfmon::spec::models::Model;
 use perfmon::spec::models::metrics::Metric;
 use serde::Serialize;
 
-use super::matches;
 use crate::events::metrics::{self, Formulas, MachineFacts};
+use crate::system::glob::contains_or_matches;
 use crate::system::machine::Machine;
 use crate::system::table::{Align, Table};
 
@@ -64,7 +64,7 @@ pub(super) fn matching_metrics(
 fn has_match<'a>(glob: Option<&str>, mut names: impl Iterator<Item = &'a str>) -> bool {
     glob.is_none_or(|glob| {
         let glob = glob.to_ascii_lowercase();
-        names.any(|name| matches(&glob, &name.to_ascii_lowercase()))
+        names.any(|name| contains_or_matches(&glob, &name.to_ascii_lowercase()))
     })
 }
 

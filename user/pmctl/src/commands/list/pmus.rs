@@ -7,8 +7,8 @@ use anstyle::Style;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::matches;
 use crate::events::linux_pmu::{LinuxPmu, read_all};
+use crate::system::glob::contains_or_matches;
 use crate::system::machine::Machine;
 use crate::system::table::{Align, Table};
 
@@ -38,7 +38,7 @@ pub(super) fn matching_events(glob: Option<&str>, machine: &Machine) -> Vec<List
     let mut pmu_events: Vec<ListedPmuEvent> = of_kind.flat_map(entries_of_kind).collect();
     pmu_events.retain(|event| {
         let name = event.name.to_ascii_lowercase();
-        glob.is_none_or(|glob| matches(&glob.to_ascii_lowercase(), &name))
+        glob.is_none_or(|glob| contains_or_matches(&glob.to_ascii_lowercase(), &name))
     });
     pmu_events
 }
