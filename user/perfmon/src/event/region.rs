@@ -36,7 +36,8 @@ use crate::sys::fork::{self, ForkMutex, Held};
 #[macro_export]
 macro_rules! region {
     ($name:expr) => {{
-        static SITE: $crate::event::region::Site = $crate::event::region::Site::new($name);
+        static SITE: $crate::event::region::RegionSite =
+            $crate::event::region::RegionSite::new($name);
         SITE.enter()
     }};
 }
@@ -49,7 +50,7 @@ type Values = [u64; MAX_EVENTS];
 
 /// A place in the source where [`region!`](crate::region!) stands.
 #[derive(Debug)]
-pub struct Site {
+pub struct RegionSite {
     name: &'static str,
     /// The generation of the process to which the sums belong, plus 1; 0 before the first pass.
     registered_in: AtomicU64,
@@ -151,7 +152,7 @@ impl std::error::Error for CannotSetEvents {}
 /// The state of the regions that all threads of a process share.
 struct Regions {
     /// The sites that were entered at least once, in this process or before it was forked.
-    sites: Vec<&'static Site>,
+    sites: Vec<&'static RegionSite>,
     /// The error of the first thread that could not count, and the generation of its process.
     error: Option<(u64, Error)>,
 }
@@ -199,7 +200,7 @@ pub fn totals() -> Vec<Total> {
         return Vec::new();
     }
     let labels: Arc<[EventLabel]> = events().labels().collect();
-    let total = |site: &&Site| Total {
+    let total = |site: &&RegionSite| Total {
         name: site.name,
         passes: site.passes.load(Ordering::Relaxed),
         failed: site.failed.load(Ordering::Relaxed),
@@ -329,7 +330,7 @@ fn reopen_and_read(meter: &RefCell<Option<ThreadMeter>>) -> Option<Reading> {
     opened.insert(ThreadMeter::open()).read()
 }
 
-impl Site {
+impl RegionSite {
     /// Creates the static of a [`region!`](crate::region!).
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
@@ -396,7 +397,7 @@ impl Site {
 /// ```
 #[derive(Debug)]
 pub struct Pass {
-    site: &'static Site,
+    site: &'static RegionSite,
     /// The generation of the process in which the pass began.
     generation: u64,
     /// The counts of the thread's events; `None` if they could not be read.
@@ -453,7 +454,7 @@ mod tests {
 
     use super::*;
 
-    static OUTER: Site = Site::new("outer");
+    static OUTER: RegionSite = RegionSite::new("outer");
 
     /// Without the device each pass fails.
     fn sums() -> Option<(u64, u64)> {
