@@ -58,7 +58,11 @@ impl Processor {
         let arch_events = low_bits(events) & !leaf.ebx;
         // Leaf 0x23 describes this very core; leaf 0x0a may describe what all kinds of cores have.
         let (all_general, general, fixed) = match self.perfmon_counters {
-            Leaf { eax: 0, .. } => (general, general, fixed),
+            Leaf { eax: 0, .. } => {
+                let (unlisted_general, unlisted_fixed) = self.unlisted_counters();
+                let general = general.max(unlisted_general);
+                (general, general, fixed | unlisted_fixed)
+            }
             // Counters above a gap are not used, because the ABI numbers general counters from 0 up.
             Leaf { eax, ebx, .. } => {
                 let contiguous_count = eax.trailing_ones() as u8;
@@ -99,17 +103,28 @@ impl Processor {
         })
     }
 
-    /// Returns the architectural events of this very core that leaf 0x0a does not list. Hybrid processors without leaf 0x23
-    /// (Alder Lake, Raptor Lake) list there what all kinds of cores have; Golden Cove has top-down slots, too.
+    /// Returns whether this core may have more than leaf 0x0a lists. Hybrid processors without leaf 0x23 (Alder Lake,
+    /// Raptor Lake) list there what all kinds of cores have. Their big cores, Golden Cove, have more; what hypervisors list
+    /// is all that they provide.
+    fn is_unlisted_golden_cove(&self) -> bool {
+        self.is_hybrid() && !self.is_virtual() && self.microarchitecture() == Core::GoldenCove
+    }
+
+    /// Returns the number of general counters, and the bitmap of fixed-function counters, that this core has even if
+    /// leaf 0x0a lists fewer (Linux: `intel_pmu_init()`). 0 for a core that has only what is listed.
+    fn unlisted_counters(&self) -> (u8, u32) {
+        if self.is_unlisted_golden_cove() {
+            (8, 0b1111)
+        } else {
+            (0, 0)
+        }
+    }
+
+    /// Returns the architectural events that this core has even if leaf 0x0a does not list them.
     fn unlisted_arch_events(&self) -> u32 {
-        /// In EDX of leaf 7: the processor is hybrid.
-        const HYBRID: u32 = 1 << 15;
         const SLOTS: u32 = 1 << abi::PERFMON_ARCH_EVENT_TOPDOWN_SLOTS;
 
-        let has_slots = self.features.edx & HYBRID != 0
-            && !self.is_virtual()
-            && self.microarchitecture() == Core::GoldenCove;
-        if has_slots {
+        if self.is_unlisted_golden_cove() {
             SLOTS
         } else {
             0
@@ -265,8 +280,10 @@ impl Processor {
     }
 }
 
-/// The number of general counters whose registers the kernel can reserve. The registers of further counters came
-/// with version 6, at 0x1900 and up (Intel SDM, volume 4, table 2-2).
+/// The largest number of general counters that the module uses: those at 0xc1 to 0xc8, with event selects at 0x186 to
+/// 0x18d. Linux perf uses the numbers that follow for the further counters of Arrow Lake-H, which has version 5. From
+/// version 6 on perf uses registers from 0x1900 on, and it is not known whether the further counters exist under the
+/// older numbers, too.
 const LEGACY_GENERAL: u8 = 8;
 
 /// The general counter that the microcode of some processors uses
@@ -488,6 +505,41 @@ mod tests {
     }
 
     #[test]
+    fn big_cores_without_leaf_23_have_unlisted_counters() {
+        let counters = |kind: u32, features: u32, listed: Leaf| {
+            let cpu = Processor::read(|leaf, _| match leaf {
+                0 => Leaf { eax: 0x20, ..INTEL },
+                1 => Leaf {
+                    eax: 0x0009_0672,
+                    ecx: features,
+                    ..Leaf::default()
+                },
+                7 => Leaf {
+                    edx: 1 << 15,
+                    ..Leaf::default()
+                },
+                0x0a => listed,
+                0x1a => Leaf {
+                    eax: kind << 24 | 1,
+                    ..Leaf::default()
+                },
+                _ => Leaf::default(),
+            });
+            cpu.capabilities(0)
+                .map(|c| (c.general, c.all_general, c.fixed, c.arch_events))
+        };
+        let (big, small) = (0x40, 0x20);
+        let common = perfmon_leaf(0x0730_0605, 0b111, 0x8603);
+        assert_eq!(counters(big, 0, common), Ok((8, 8, 0b1111, 0xff)));
+        assert_eq!(counters(small, 0, common), Ok((6, 6, 0b111, 0x7f)));
+        // If the firmware has turned the small cores off, all is listed.
+        let all = perfmon_leaf(0x0830_0805, 0b1111, 0x8604);
+        assert_eq!(counters(big, 0, all), Ok((8, 8, 0b1111, 0xff)));
+        // A hypervisor provides what it lists.
+        assert_eq!(counters(big, 1 << 31, common), Ok((6, 6, 0b111, 0x7f)));
+    }
+
+    #[test]
     fn missing_subleaves_are_ignored() {
         let cpu = version_6([(0b0001, 0), (0x3f, 0x77), (0x1fff, 0)]);
         assert_eq!((cpu.general, cpu.fixed), (8, 0xf));
@@ -501,7 +553,7 @@ mod tests {
             (cpu.general, cpu.all_general)
         };
         assert_eq!(general(0b1011_1111), (6, 6));
-        // The registers of general counters from 8 on can't be reserved.
+        // At most eight are used.
         assert_eq!(general(0x3ff), (8, 10));
         assert_eq!(general(u32::MAX), (8, 32));
         assert_eq!(general(0b10), (0, 0));

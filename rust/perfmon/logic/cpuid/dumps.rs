@@ -203,8 +203,8 @@ const DUMPS: &[Dump] = &[
         0x1c: 0x4000_000b, 7, 7, 0;
         0x8000_0001: 0, 0, 0x121, 0x2c10_0000;
     ] (6, 0xcf), GoldenCove, false, Ok((Intel, 5, 8, 48, 0b1111, 0xff))),
-    // Leaf 0x0a has the counters and events that both kinds of cores have, and there is no leaf 0x23. Top-down slots of the
-    // performance core are known from its model.
+    // Leaf 0x0a has the counters and events that both kinds of cores have, and there is no leaf 0x23. The further counters
+    // and the top-down slots of the performance core are known from its model.
     dump!("Raptor Lake, performance core", Intel, last 0x20 and 0x8000_0008, [
         0x01: 0x000b_06f2, 0x0080_0800, 0x7ffa_fbff, 0xbfeb_fbff;
         0x07: 2, 0x239c_27eb, 0x98c0_27ac, 0xfc1c_c410;
@@ -212,7 +212,7 @@ const DUMPS: &[Dump] = &[
         0x1a: 0x4000_0001, 0, 0, 0;
         0x1c: 0x4000_000b, 7, 7, 0;
         0x8000_0001: 0, 0, 0x121, 0x2c10_0000;
-    ] (6, 0xbf), GoldenCove, false, Ok((Intel, 5, 6, 48, 0b111, 0xff))),
+    ] (6, 0xbf), GoldenCove, false, Ok((Intel, 5, 8, 48, 0b1111, 0xff))),
     dump!("Raptor Lake, efficiency core", Intel, last 0x20 and 0x8000_0008, [
         0x01: 0x000b_06f2, 0x3080_0800, 0x7ffa_fbff, 0xbfeb_fbff;
         0x07: 2, 0x239c_27eb, 0x98c0_27ac, 0xfc1c_c410;
