@@ -9,8 +9,12 @@ use crate::{
     cpu::{self, irqs_off, Hotplug, HotplugCallbacks, PowerCallbacks, ThisCpu},
     event,
     logic::{
-        core_kinds::CoreKind, counter::bits, counter_state::CounterState, cpuid::Capabilities,
-        load_limit::LoadLimit, throttle::Limits,
+        core_kinds::{CoreKind, Encodings},
+        counter::{bits, CounterId},
+        counter_state::CounterState,
+        cpuid::Capabilities,
+        load_limit::LoadLimit,
+        throttle::Limits,
     },
     ownership::{clean_dirty_counters_here, Ownership, OWNERSHIP, PLACE_HOLDERS},
     percpu, pmu, trace,
@@ -50,6 +54,9 @@ pub(crate) unsafe fn init(
         kinds.set_types(|kind| perf_types[kind.number()]);
         let (common, counter) =
             probe::leave_place_holder(*ownership.cpus().common_capabilities(), place_holder)?;
+        if let Some(counter) = counter {
+            kinds.leave_place_holder(counter);
+        }
         ownership.cpus_mut().set_common_capabilities(common);
         probe::check_load_distance(period_bits, &common)?;
         pmu::set_common(common, &kinds, counter, period_bits, limits, load_limit);
@@ -161,8 +168,10 @@ fn check_cpu(
         cpus.set_common_capabilities(common.intersection(capabilities));
         kind
     } else if capabilities.includes(common) {
-        let kind = cpus.kinds().kind_of(&capabilities);
-        kind.ok_or("it has fewer events than the others, or is of another kind")?
+        let kind = pmu::common().kinds.kind_of(&capabilities);
+        kind.ok_or(
+            "it has fewer counters or events than the others of its kind, or is of another kind",
+        )?
     } else {
         return Err("it has fewer counters or events than the others");
     };
@@ -182,7 +191,9 @@ fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
                 pmu.start(here, id);
             }
         }
-        for (id, encodings) in ownership.event_counters() {
+        let counters = pmu.counters_on(here);
+        let has_counter = |(id, _): &(CounterId, Encodings)| counters & id.bit() != 0;
+        for (id, encodings) in ownership.event_counters().filter(has_counter) {
             pmu.set_up_tampered(here, id, encodings.on_or_nothing(percpu.core_kind()));
         }
     }

@@ -5,6 +5,7 @@
 //! An event has an event select for each kind ([`Encodings`]). `PERF_TYPE_HARDWARE` and `PERF_TYPE_HW_CACHE` count on
 //! all kinds that have the event. A raw event is an event of one kind, and does not count on the others.
 
+use super::counter::counter_bits;
 use super::cpuid::{Capabilities, Microarchitecture};
 use super::event_attr::PERF_TYPE_RAW;
 use super::evtsel::EventSelect;
@@ -44,10 +45,16 @@ impl CoreKind {
     }
 }
 
-/// The events of a kind of core.
+/// The events and counters of a kind of core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct KindEvents {
+struct KindCapabilities {
     microarchitecture: Microarchitecture,
+    /// The [`Capabilities::general`] of the CPU of this kind with the fewest counters.
+    general: u8,
+    /// The [`Capabilities::all_general`] of the CPU of this kind with the fewest counters.
+    all_general: u8,
+    /// The [`Capabilities::fixed`] of all CPUs of this kind.
+    fixed: u16,
     /// The [`Capabilities::arch_events`] of all CPUs of this kind.
     arch_events: u32,
     /// The [`Capabilities::select_bits`] of all CPUs of this kind.
@@ -56,20 +63,42 @@ struct KindEvents {
     perf_type: Option<u32>,
 }
 
-impl KindEvents {
+impl KindCapabilities {
     const fn new(capabilities: &Capabilities) -> Self {
         Self {
             microarchitecture: capabilities.microarchitecture,
+            general: capabilities.general,
+            all_general: capabilities.all_general,
+            fixed: capabilities.fixed,
             arch_events: capabilities.arch_events,
             select_bits: capabilities.select_bits,
             perf_type: None,
         }
     }
+
+    /// Reduces these to what the CPUs of `other`, which are of the same kind, have, too.
+    fn intersect(&mut self, other: &Self) {
+        self.general = self.general.min(other.general);
+        self.all_general = self.all_general.min(other.all_general);
+        self.fixed &= other.fixed;
+        self.arch_events &= other.arch_events;
+        self.select_bits &= other.select_bits;
+    }
+
+    /// Returns whether a CPU is of this kind, and has all its events and counters.
+    fn includes(&self, cpu: &Capabilities) -> bool {
+        self.microarchitecture == cpu.microarchitecture
+            && self.general <= cpu.general
+            && self.all_general <= cpu.all_general
+            && self.fixed & !cpu.fixed == 0
+            && self.arch_events & !cpu.arch_events == 0
+            && self.select_bits & !cpu.select_bits == 0
+    }
 }
 
 /// The kinds of cores of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CoreKinds([Option<KindEvents>; MAX_CORE_KINDS]);
+pub struct CoreKinds([Option<KindCapabilities>; MAX_CORE_KINDS]);
 
 impl CoreKinds {
     /// No kind.
@@ -78,39 +107,65 @@ impl CoreKinds {
     /// Returns the only kind of a machine whose CPUs all have these capabilities.
     #[must_use]
     pub const fn one(capabilities: &Capabilities) -> Self {
-        let events = KindEvents {
+        let capabilities = KindCapabilities {
             perf_type: Some(PERF_TYPE_RAW),
-            ..KindEvents::new(capabilities)
+            ..KindCapabilities::new(capabilities)
         };
-        Self([Some(events), None, None])
+        Self([Some(capabilities), None, None])
     }
 
     /// Adds a CPU. Returns its kind, or `None` if there are too many kinds.
     pub fn add(&mut self, cpu: &Capabilities) -> Option<CoreKind> {
-        let new = KindEvents::new(cpu);
+        let new = KindCapabilities::new(cpu);
         let mut places = self.0.iter_mut().enumerate();
         let (number, place) = places.find(|(_, place)| match place {
-            Some(events) => events.microarchitecture == new.microarchitecture,
+            Some(capabilities) => capabilities.microarchitecture == new.microarchitecture,
             None => true,
         })?;
-        let events = place.get_or_insert(new);
-        events.arch_events &= new.arch_events;
-        events.select_bits &= new.select_bits;
+        place.get_or_insert(new).intersect(&new);
         CoreKind::new(number)
     }
 
     /// Returns the kind of a CPU; `None` if no CPU that was [added](Self::add) was of this kind, or the CPU lacks events
-    /// of its kind.
+    /// or counters of its kind.
     #[must_use]
     pub fn kind_of(&self, cpu: &Capabilities) -> Option<CoreKind> {
-        let number = self.0.iter().position(|events| {
-            events.is_some_and(|events| {
-                events.microarchitecture == cpu.microarchitecture
-                    && events.arch_events & !cpu.arch_events == 0
-                    && events.select_bits & !cpu.select_bits == 0
-            })
-        })?;
+        let mut places = self.0.iter();
+        let number = places.position(|kind| kind.is_some_and(|kind| kind.includes(cpu)))?;
         CoreKind::new(number)
+    }
+
+    /// Returns the counters of the CPUs of a kind, as a mask.
+    #[must_use]
+    pub const fn counters(&self, kind: CoreKind) -> u64 {
+        match &self.0[kind.number()] {
+            Some(capabilities) => counter_bits(capabilities.general, capabilities.fixed),
+            None => 0,
+        }
+    }
+
+    /// Returns the counters that CPUs of any kind have, as a mask.
+    #[must_use]
+    pub fn counters_of_any(&self) -> u64 {
+        self.iter()
+            .fold(0, |counters, kind| counters | self.counters(kind))
+    }
+
+    /// Returns the number of general counters of the CPUs of a kind, with those that the module does not use.
+    #[must_use]
+    pub const fn all_general(&self, kind: CoreKind) -> u8 {
+        match &self.0[kind.number()] {
+            Some(capabilities) => capabilities.all_general,
+            None => 0,
+        }
+    }
+
+    /// Leaves the general counter `counter` of each kind to the place-holders
+    /// ([`Capabilities::without_last`]), and with it the counters above, since the module uses counters from 0 up.
+    pub fn leave_place_holder(&mut self, counter: u8) {
+        for capabilities in self.0.iter_mut().flatten() {
+            capabilities.general = capabilities.general.min(counter);
+        }
     }
 
     /// Returns the kinds.
@@ -132,8 +187,8 @@ impl CoreKinds {
             // If perf does not know the kinds, its PMU belongs to the first one.
             let perf_type =
                 perf_type_of(kind).filter(|perf_type| self.with_type(*perf_type).is_none());
-            if let Some(events) = &mut self.0[kind.number()] {
-                events.perf_type = perf_type;
+            if let Some(capabilities) = &mut self.0[kind.number()] {
+                capabilities.perf_type = perf_type;
             }
         }
         if let (None, [Some(first), ..]) = (self.with_type(PERF_TYPE_RAW), &mut self.0) {
@@ -144,10 +199,9 @@ impl CoreKinds {
     /// Returns the kind whose raw events have this type.
     #[must_use]
     pub fn with_type(&self, perf_type: u32) -> Option<CoreKind> {
-        let number = self
-            .0
-            .iter()
-            .position(|events| events.is_some_and(|events| events.perf_type == Some(perf_type)))?;
+        let number = self.0.iter().position(|capabilities| {
+            capabilities.is_some_and(|capabilities| capabilities.perf_type == Some(perf_type))
+        })?;
         CoreKind::new(number)
     }
 
@@ -155,10 +209,10 @@ impl CoreKinds {
     #[must_use]
     pub fn capabilities(&self, kind: CoreKind, common: &Capabilities) -> Capabilities {
         match &self.0[kind.number()] {
-            Some(events) => Capabilities {
-                microarchitecture: events.microarchitecture,
-                arch_events: events.arch_events,
-                select_bits: events.select_bits,
+            Some(capabilities) => Capabilities {
+                microarchitecture: capabilities.microarchitecture,
+                arch_events: capabilities.arch_events,
+                select_bits: capabilities.select_bits,
                 ..*common
             },
             None => Capabilities::NONE,
@@ -243,12 +297,16 @@ mod tests {
     const BIG: Capabilities = Capabilities {
         microarchitecture: M::LionCove,
         general: 8,
+        all_general: 10,
+        fixed: 0b1111,
         arch_events: 0xff,
         ..Capabilities::NONE
     };
     const SMALL: Capabilities = Capabilities {
         microarchitecture: M::Skymont,
         general: 6,
+        all_general: 6,
+        fixed: 0b111_0111,
         arch_events: 0x7f,
         select_bits: EventSelect::COMMON_BITS | EventSelect::UNIT_MASK_2,
         ..Capabilities::NONE
@@ -313,6 +371,62 @@ mod tests {
         assert_eq!((capabilities.general, capabilities.arch_events), (6, 0x3f));
     }
 
+    /// Returns the counters of the three kinds.
+    fn counters(kinds: &CoreKinds) -> [Option<u64>; 3] {
+        [0, 1, 2].map(|number| Some(kinds.counters(CoreKind::new(number)?)))
+    }
+
+    #[test]
+    fn each_kind_has_counters_of_its_own() {
+        let mut kinds = hybrid();
+        let all = [0xf_0000_00ff, 0x77_0000_003f, 0x77_0000_003f];
+        assert_eq!(counters(&kinds), all.map(Some));
+        assert_eq!(kinds.counters_of_any(), 0x7f_0000_00ff);
+        let number_of_all = |kinds: &CoreKinds| kinds.all_general(CoreKind::FIRST);
+        assert_eq!(number_of_all(&kinds), 10);
+        // Another big core has fewer.
+        let lacks_counters = Capabilities {
+            general: 7,
+            all_general: 8,
+            fixed: 0b111,
+            ..BIG
+        };
+        assert_eq!(kinds.kind_of(&lacks_counters), None);
+        kinds.add(&lacks_counters);
+        assert_eq!(kinds.kind_of(&lacks_counters), Some(CoreKind::FIRST));
+        assert_eq!(kinds.counters(CoreKind::FIRST), 0x7_0000_007f);
+        assert_eq!(number_of_all(&kinds), 8);
+        for lacks_one in [
+            Capabilities { general: 6, ..BIG },
+            Capabilities {
+                all_general: 7,
+                ..BIG
+            },
+            Capabilities {
+                fixed: 0b1011,
+                ..BIG
+            },
+        ] {
+            assert_eq!(kinds.kind_of(&lacks_one), None);
+        }
+        assert_eq!(counters(&CoreKinds::NONE), [Some(0); 3]);
+        assert_eq!(CoreKinds::NONE.counters_of_any(), 0);
+    }
+
+    #[test]
+    fn each_kind_leaves_a_counter_to_the_place_holder() {
+        let mut kinds = hybrid();
+        // The last counter that all kinds have.
+        kinds.leave_place_holder(5);
+        let left = [0xf_0000_001f, 0x77_0000_001f, 0x77_0000_001f];
+        assert_eq!(counters(&kinds), left.map(Some));
+        assert_eq!(kinds.all_general(CoreKind::FIRST), 10);
+        // A counter that the module does not use anyway.
+        let mut kinds = hybrid();
+        kinds.leave_place_holder(9);
+        assert_eq!(kinds, hybrid());
+    }
+
     #[test]
     fn raw_events_have_the_types_of_perf() {
         let mut kinds = hybrid();
@@ -333,7 +447,10 @@ mod tests {
             let mut kinds = hybrid();
             kinds.set_types(|_| perf_type);
             assert_eq!(number(&kinds, PERF_TYPE_RAW), Some(0));
-            assert_eq!(kinds.0[1].and_then(|events| events.perf_type), None);
+            assert_eq!(
+                kinds.0[1].and_then(|capabilities| capabilities.perf_type),
+                None
+            );
         }
     }
 

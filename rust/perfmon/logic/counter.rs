@@ -13,6 +13,26 @@ pub const MAX_FIXED: usize = 15;
 /// The number of counters of both kinds and [`CounterId::NONE`].
 pub const MAX_COUNTERS: usize = MAX_GENERAL + MAX_FIXED + 1;
 
+/// Returns the bits of the first `general` general counters and of the fixed-function counters `fixed`, as in
+/// `IA32_PERF_GLOBAL_CTRL`.
+#[must_use]
+pub const fn counter_bits(general: u8, fixed: u16) -> u64 {
+    (fixed as u64) << MAX_GENERAL | ((1u64 << general) - 1)
+}
+
+/// Returns the number of general counters in a mask of counters.
+#[must_use]
+pub const fn general_count(counters: u64) -> u8 {
+    // CAST: The lower half has 32 bits.
+    (counters as u32).count_ones() as u8
+}
+
+/// Returns whether a mask of counters has a fixed-function counter.
+#[must_use]
+pub const fn has_fixed(counters: u64) -> bool {
+    counters >> MAX_GENERAL != 0
+}
+
 /// The reason why these CPUs can't count what a program asks for: `EINVAL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidCounter {
@@ -60,8 +80,18 @@ impl CounterId {
         number: i32,
         capabilities: &Capabilities,
     ) -> Result<Self, InvalidCounter> {
+        Self::from_number_in(number, capabilities.counters())
+    }
+
+    /// Returns the counter with this number in the structures of the counting calls, if it is among `counters`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidCounter::Number`] if it is not.
+    #[inline]
+    pub const fn from_number_in(number: i32, counters: u64) -> Result<Self, InvalidCounter> {
         match Self::possible(number) {
-            Some(id) if capabilities.counters() & id.bit() != 0 => Ok(id),
+            Some(id) if counters & id.bit() != 0 => Ok(id),
             _ => Err(InvalidCounter::Number),
         }
     }
@@ -215,6 +245,17 @@ mod tests {
         fixed: 0b1_0111,
         ..Capabilities::NONE
     };
+
+    #[test]
+    fn masks_have_general_and_fixed_counters() {
+        assert_eq!(counter_bits(8, 0b1_0111), 0x17_0000_00ff);
+        assert_eq!(counter_bits(0, 0), 0);
+        for (general, fixed) in [(0, 0), (8, 0), (32, 0), (0, 0b1000), (8, 0x7fff)] {
+            let counters = counter_bits(general, fixed);
+            assert_eq!(general_count(counters), general);
+            assert_eq!(has_fixed(counters), fixed != 0);
+        }
+    }
 
     fn kind(number: i32) -> Result<CounterKind, InvalidCounter> {
         CounterId::from_number(number, &CPU).map(CounterId::kind)

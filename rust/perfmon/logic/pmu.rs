@@ -58,9 +58,9 @@ impl CounterMsrs {
 
 /// A PMU.
 pub struct Pmu {
-    /// The counters and events.
+    /// The counters and events that all CPUs have.
     pub capabilities: Capabilities,
-    /// The kinds of cores, whose events differ.
+    /// The kinds of cores, whose events and counters differ.
     pub kinds: CoreKinds,
     /// The register numbers.
     pub registers: Registers,
@@ -114,6 +114,13 @@ impl Pmu {
             self.msrs[counter.index()] = CounterMsrs::new(&self.registers, counter);
             index += 1;
         }
+    }
+
+    /// Returns the counters that some kind of core has, as a mask. The counters of [`Self::capabilities`] are those that all
+    /// CPUs have.
+    #[must_use]
+    pub fn all_counters(&self) -> u64 {
+        self.kinds.counters_of_any()
     }
 
     /// Returns the registers of a counter.

@@ -64,7 +64,7 @@ fn perf_has_counters(ownership: &Ownership, may_check: bool) -> bool {
     } else if pmu::common().place_holder.is_some() {
         ownership.counting_msr().is_some()
     } else {
-        Reservation::new(&pmu::common().capabilities).is_err()
+        Reservation::of(pmu::common()).is_err()
     }
 }
 
@@ -73,8 +73,7 @@ pub(crate) fn get_owner(_client: &Client, request: &mut abi::perfmon_counter_own
     if request.reserved.iter().any(|&word| word != 0) {
         return Err(EINVAL);
     }
-    let capabilities = &pmu::common().capabilities;
-    let id = CounterId::from_number(request.num, capabilities)?;
+    let id = CounterId::from_number_in(request.num, pmu::common().all_counters())?;
     // Permission is checked without the lock, since security modules are called.
     let is_reserved = OWNERSHIP.lock().is_reserved();
     let may_check = !is_reserved && check_may_count_cpu().is_ok();

@@ -230,10 +230,15 @@ impl Ownership {
         )
     }
 
-    /// Returns the counters without an owner, as a mask.
+    /// Returns the counters without an owner, as a mask, also those that only some kinds of cores have.
     pub(crate) fn free_counters(&self) -> u64 {
-        let counters = each(pmu::common().capabilities.counters());
+        let counters = each(pmu::common().all_counters());
         bits(counters.filter(|id| self.owners[id.index()].is_none()))
+    }
+
+    /// Returns the counters without an owner that all CPUs have, as a mask.
+    pub(crate) fn free_common_counters(&self) -> u64 {
+        self.free_counters() & pmu::common().capabilities.counters()
     }
 
     /// Makes a session the owner of a counter that the caller has set up.
@@ -289,7 +294,7 @@ impl Ownership {
     /// [`Refusal::Reserved`] with a register that Linux perf uses.
     fn begin_cleaning(&mut self) -> Result<(), Refusal> {
         if self.perf_exclusion.is_none() {
-            let reservation = Reservation::new(&pmu::common().capabilities);
+            let reservation = Reservation::of(pmu::common());
             self.perf_exclusion = Some(PerfExclusion::Registers(
                 reservation.map_err(Refusal::Reserved)?,
             ));

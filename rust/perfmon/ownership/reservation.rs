@@ -2,7 +2,7 @@
 //! The kernel's reservation of counters, by which Linux perf and this module keep off each other's counters.
 
 use crate::{
-    logic::{cpuid::Capabilities, msr::Msr, regs::Registers},
+    logic::{counter::general_count, cpuid::Capabilities, msr::Msr, pmu::Pmu, regs::Registers},
     sys::ffi,
 };
 use kernel::prelude::*;
@@ -22,20 +22,29 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Reserves all general counters.
+    /// Reserves all general counters, also those that only some kinds of cores have.
     ///
     /// # Errors
     ///
     /// A register that perf has reserved.
-    pub(crate) fn new(capabilities: &Capabilities) -> Result<Self, Msr> {
+    pub(crate) fn of(pmu: &Pmu) -> Result<Self, Msr> {
+        Self::new(pmu.registers, general_count(pmu.all_counters()))
+    }
+
+    /// Reserves the first `count` general counters.
+    ///
+    /// # Errors
+    ///
+    /// A register that perf has reserved.
+    pub(crate) fn new(registers: Registers, count: u8) -> Result<Self, Msr> {
         // INVARIANT: No register is reserved yet, and each is counted when it is reserved. On an error, dropping `this`
         // releases the registers that were counted.
         let mut this = Self {
-            registers: Registers::new(capabilities),
+            registers,
             counters: 0,
             selects: 0,
         };
-        for n in 0..capabilities.general {
+        for n in 0..count {
             let (counter, select) = (this.registers.counter_msr(n), this.registers.select_msr(n));
             // SAFETY: The function takes any number of an MSR: it has no preconditions.
             if !unsafe { ffi::perfmon_reserve_counter(counter.number()) } {

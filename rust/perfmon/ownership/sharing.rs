@@ -121,7 +121,7 @@ impl Ownership {
     }
 
     /// Gives an event a counter that has no owner, or whose events [admit](CounterUsers::can_admit) the event. A counter
-    /// without an owner is started on all CPUs, which are claimed.
+    /// without an owner is started on all CPUs that have it. The CPUs are claimed.
     ///
     /// # Errors
     ///
@@ -137,6 +137,9 @@ impl Ownership {
             return Ok(());
         }
         self.on_each(|here| {
+            if here.pmu().counters_on(here) & id.bit() == 0 {
+                return;
+            }
             let select = demand.encodings.on_or_nothing(here.percpu().core_kind());
             let select = select.without_extra_register();
             here.pmu().program(here, id, select);

@@ -4,7 +4,13 @@
 use super::{extra, values, Lvtpc};
 use crate::{
     cpu::{msr, timer, ThisCpu},
-    logic::{counter::each, evtsel::EventSelect, msr::Msr, plan::has_running_fixed, pmu::Pmu},
+    logic::{
+        counter::{each, general_count, has_fixed},
+        evtsel::EventSelect,
+        msr::Msr,
+        plan::has_running_fixed,
+        pmu::Pmu,
+    },
 };
 
 impl Pmu {
@@ -13,10 +19,11 @@ impl Pmu {
     pub(crate) fn claim(&'static self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
         let saved = &percpu.saved;
-        for (n, select) in (0..self.capabilities.general).zip(&saved.select) {
+        let counters = self.counters_on(here);
+        for (n, select) in (0..general_count(counters)).zip(&saved.select) {
             select.set(msr::read(here, self.registers.select_msr(n)));
         }
-        if self.capabilities.fixed != 0 {
+        if has_fixed(counters) {
             saved
                 .fixed_control
                 .set(msr::read(here, self.registers.fixed_control));
@@ -37,18 +44,21 @@ impl Pmu {
     /// Returns the control register of a general counter that counts on this CPU, or else the control register of all
     /// fixed-function counters if one of them counts.
     pub(crate) fn counting_msr(&self, here: ThisCpu<'_>) -> Option<Msr> {
-        let selects = (0..self.capabilities.all_general).map(|n| self.registers.perf_select_msr(n));
+        let all_general = self.kinds.all_general(here.percpu().core_kind());
+        let selects = (0..all_general).map(|n| self.registers.perf_select_msr(n));
         let is_counting = |select: &Msr| EventSelect::is_counting(msr::read(here, *select));
-        let fixed_control = (self.capabilities.fixed != 0).then_some(self.registers.fixed_control);
+        let has_fixed = has_fixed(self.counters_on(here));
+        let fixed_control = has_fixed.then_some(self.registers.fixed_control);
         selects
             .into_iter()
             .find(is_counting)
             .or_else(|| fixed_control.filter(|&msr| has_running_fixed(msr::read(here, msr))))
     }
 
-    /// Stops counters, if they are active, and restores their registers.
+    /// Stops counters, if they are active, and restores their registers. Counters that this CPU lacks are left out.
     pub(crate) fn restore(&self, here: ThisCpu<'_>, counters: u64) {
         let percpu = here.percpu();
+        let counters = counters & self.counters_on(here);
         for counter in each(counters & percpu.active_mask.get()) {
             self.stop(here, counter);
         }

@@ -52,7 +52,7 @@ impl Pmu {
 
     /// Calls `f` for each counter that has extensions on this CPU.
     fn each_extension(&self, here: ThisCpu<'_>, f: impl Fn(CounterId)) {
-        let extended = here.percpu().extended_counters.get() & self.capabilities.counters();
+        let extended = here.percpu().extended_counters.get() & self.counters_on(here);
         each(extended).for_each(f);
     }
 }

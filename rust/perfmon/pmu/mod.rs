@@ -80,6 +80,13 @@ pub(crate) fn set_common(
     COMMON.populate(pmu);
 }
 
+impl Pmu {
+    /// Returns the counters that this CPU has, as a mask. An access to the registers of another counter faults.
+    pub(crate) fn counters_on(&self, here: ThisCpu<'_>) -> u64 {
+        self.kinds.counters(here.percpu().core_kind())
+    }
+}
+
 /// Returns the CPUID leaves of the current CPU.
 pub(crate) fn processor(_here: ThisCpu<'_>) -> Processor {
     Processor::read(|leaf, subleaf| {

@@ -286,7 +286,7 @@ pub(crate) fn start(trace: &Trace) -> Result {
         return start_on_all_cpus(inner, state, &mut OWNERSHIP.lock());
     }
     let mut ownership = lock_reserved(|ownership| {
-        let counters = staged.config.assign(ownership.free_counters());
+        let counters = staged.config.assign(ownership.free_common_counters());
         counters.ok_or(EBUSY)?;
         ownership.check_exclusive(None)
     })?;
@@ -306,7 +306,7 @@ fn start_on_all_cpus(inner: &mut Inner, state: TraceState, ownership: &mut Owner
     let staged = inner.staged.as_ref().ok_or(WrongState)?;
     let counters = staged
         .config
-        .assign(ownership.free_counters())
+        .assign(ownership.free_common_counters())
         .ok_or(EBUSY)?;
     let counter_mask = bits(counters.iter().flatten().copied());
     if counter_mask != 0 {

@@ -2,7 +2,7 @@
 //! The capabilities of a PMU.
 
 use super::super::branch_records::BranchRecords;
-use super::super::counter::MAX_GENERAL;
+use super::super::counter::counter_bits;
 use super::super::evtsel::EventSelect;
 use super::super::pebs::PebsFormat;
 use super::Microarchitecture;
@@ -55,7 +55,7 @@ pub struct Capabilities {
     pub microarchitecture: Microarchitecture,
     /// The version of architectural performance monitoring; on AMD 1, or 2 with PerfMonV2.
     pub version: u8,
-    /// The number of general counters: 0 to [`MAX_GENERAL`].
+    /// The number of general counters: 0 to [`MAX_GENERAL`](super::super::counter::MAX_GENERAL).
     pub general: u8,
     /// The number of general counters that exist, including those that the module does not use.
     pub all_general: u8,
@@ -148,7 +148,7 @@ impl Capabilities {
     /// Returns the bits of all counters, as in `IA32_PERF_GLOBAL_CTRL`.
     #[must_use]
     pub const fn counters(&self) -> u64 {
-        (self.fixed as u64) << MAX_GENERAL | ((1u64 << self.general) - 1)
+        counter_bits(self.general, self.fixed)
     }
 
     /// Returns the capabilities without the last general counter, which a place-holder gets
