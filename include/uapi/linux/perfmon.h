@@ -59,7 +59,7 @@
  *             the highest priority keeps a CPU busy, so that the counters that
  *             Linux perf has used there can't be zeroed. The kernel log names the CPU.
  * EOPNOTSUPP  PMIOREADCPU: one of the CPUs is online and not counted on, because
- *             it has fewer counters than the others.
+ *             it has fewer counters than the others of its kind.
  * EPERM       IOCTL_PERFMON_ALLOC_TRACE: the caller may not pin so much memory
  *             (perf_event_mlock_kb, RLIMIT_MEMLOCK, CAP_IPC_LOCK).
  * ENOMEM      There is no memory. Where the caller's cgroup has reached its limit, the
@@ -582,7 +582,7 @@ typedef __u32 perfmon_rate_t;
  *   PERFMON_EVENT_ID_NONE;
  * - a flag is not in PERFMON_CONFIG_FLAG_MASK;
  * - an event is in it twice, is not defined, or is one that these CPUs lack;
- * - it needs more general counters than the CPUs have;
+ * - it needs more general counters than all CPUs have;
  * - an event of PERFMON_GROUP_MISC has a rate and no PERFMON_CONFIG_FLAG_TIMEBASE0, or
  *   is events[0] and has a rate;
  * - a rate is above 2^width - 1 (the counter's width), or above 2^31 without
@@ -1031,7 +1031,8 @@ enum perfmon_owner {
 
 /**
  * struct perfmon_counter_owner - the owner of a counter
- * @num: in: the counter's number, as &pmc.pmc_num
+ * @num: in: the counter's number, as &pmc.pmc_num; also of a counter that only some
+ *	kinds of cores have
  * @kind: out: PERFMON_OWNER_*
  * @pid: out: the process that was the first to ask for the counter; 0 if there is no
  *	such process, it has exited, or it is outside of the caller's PID namespace

@@ -4,6 +4,8 @@
 //!
 //! An event has an event select for each kind ([`Encodings`]). `PERF_TYPE_HARDWARE` and `PERF_TYPE_HW_CACHE` count on
 //! all kinds that have the event. A raw event is an event of one kind, and does not count on the others.
+//!
+//! Kinds also differ in their counters. An event can have any counter that all kinds have that count the event.
 
 use super::counter::counter_bits;
 use super::cpuid::{Capabilities, Microarchitecture};
@@ -205,12 +207,16 @@ impl CoreKinds {
         CoreKind::new(number)
     }
 
-    /// Returns the capabilities of the CPUs of a kind, with the counters that all CPUs have in `common`.
+    /// Returns the capabilities of the CPUs of a kind: its own events and counters, and otherwise what all CPUs have in
+    /// `common`.
     #[must_use]
     pub fn capabilities(&self, kind: CoreKind, common: &Capabilities) -> Capabilities {
         match &self.0[kind.number()] {
             Some(capabilities) => Capabilities {
                 microarchitecture: capabilities.microarchitecture,
+                general: capabilities.general,
+                all_general: capabilities.all_general,
+                fixed: capabilities.fixed,
                 arch_events: capabilities.arch_events,
                 select_bits: capabilities.select_bits,
                 ..*common
@@ -368,7 +374,7 @@ mod tests {
         };
         let capabilities = kinds.capabilities(CoreKind::FIRST, &common);
         assert_eq!(capabilities.microarchitecture, M::LionCove);
-        assert_eq!((capabilities.general, capabilities.arch_events), (6, 0x3f));
+        assert_eq!((capabilities.general, capabilities.arch_events), (8, 0x3f));
     }
 
     /// Returns the counters of the three kinds.

@@ -557,10 +557,13 @@ mod tests {
 
     const BIG: Capabilities = Capabilities {
         microarchitecture: GoldenCove,
+        fixed: 0b1111,
+        arch_events: 0xff,
         ..INTEL
     };
     const SMALL: Capabilities = Capabilities {
         microarchitecture: Gracemont,
+        general: 6,
         ..INTEL
     };
     /// perf's number of the PMU of the small cores.
@@ -573,11 +576,7 @@ mod tests {
         kinds.add(&BIG);
         kinds.add(&SMALL);
         kinds.set_types(|kind| Some([PERF_TYPE_RAW, ATOM, ATOM][kind.number()]));
-        let common = Capabilities {
-            general: 6,
-            ..BIG.intersection(SMALL)
-        };
-        EventConfig::new(&attr, &common, &kinds)
+        EventConfig::new(&attr, &BIG.intersection(SMALL), &kinds)
     }
 
     /// Returns the event selects on the big and on the small cores, 0 if these don't count the event; and the counters.
@@ -617,7 +616,7 @@ mod tests {
         let [big, small] = [PERF_TYPE_RAW, ATOM].map(|perf_type| u64::from(perf_type) << 32);
         assert_eq!(
             hybrid_encoding(PERF_TYPE_HARDWARE, big | 1),
-            Ok((0x3_00c0, 0, 1 << 32 | 0x3f))
+            Ok((0x3_00c0, 0, 1 << 32 | 0xff))
         );
         assert_eq!(
             hybrid_encoding(PERF_TYPE_HW_CACHE, small | L1I_MISS),
@@ -642,7 +641,7 @@ mod tests {
         assert_eq!(hybrid_encoding(ATOM, 0x81d0), Ok((0, 0x3_81d0, 0x3f)));
         assert_eq!(
             hybrid_encoding(PERF_TYPE_RAW, 0x00c0),
-            Ok((0x3_00c0, 0, 1 << 32 | 0x3f))
+            Ok((0x3_00c0, 0, 1 << 32 | 0xff))
         );
         assert_eq!(hybrid_encoding(11, 0x00c0), Err(Unsupported));
         // The event needs an extra register on small cores only.
@@ -651,6 +650,24 @@ mod tests {
             hybrid_encoding(PERF_TYPE_RAW, 0x05d0),
             Ok((0x3_05d0, 0, 0xf))
         );
+    }
+
+    #[test]
+    fn an_event_of_one_kind_of_core_can_have_any_counter_of_that_kind() {
+        let counters = |type_, config| hybrid_config(attr(type_, config)).map(|c| c.counters());
+        // Branches, as an event of each kind and of both.
+        assert_eq!(counters(PERF_TYPE_RAW, 0x00c4), Ok(0xff));
+        assert_eq!(counters(ATOM, 0x00c4), Ok(0x3f));
+        assert_eq!(counters(PERF_TYPE_HARDWARE, 4), Ok(0x3f));
+        // Slots, which fixed-function counter 3 of the big cores counts.
+        assert_eq!(counters(PERF_TYPE_RAW, 0x0400), Ok(1 << 35));
+        assert_eq!(counters(PERF_TYPE_RAW, 0x01a4), Ok(0xff));
+        assert_eq!(counters(ATOM, 0x0400), Err(NoEvent));
+        // The upper half names a kind; only big cores have the last event.
+        let [big, small] = [PERF_TYPE_RAW, ATOM].map(|perf_type| u64::from(perf_type) << 32);
+        assert_eq!(counters(PERF_TYPE_HARDWARE, big | 4), Ok(0xff));
+        assert_eq!(counters(PERF_TYPE_HARDWARE, small | 4), Ok(0x3f));
+        assert_eq!(counters(PERF_TYPE_HW_CACHE, L1D_MISS), Ok(0xf));
     }
 
     /// Returns the raw event with this `config1`.

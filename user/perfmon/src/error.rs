@@ -215,7 +215,9 @@ pub enum Cause {
     #[error("the CPUs have no such counter, or there is no such CPU")]
     NoSuchCpu,
     /// One of the CPUs in the range is not counted on (EOPNOTSUPP).
-    #[error("a CPU among them has fewer counters than the others, and is not counted on")]
+    #[error(
+        "a CPU among them has fewer counters than the others of its kind, and is not counted on"
+    )]
     NotCounted,
     /// A counter register does not hold what the driver wrote, so the count can't be trusted (EIO).
     #[error("something else changed the counter, so its value can't be trusted")]
