@@ -172,17 +172,26 @@ impl Pmu {
         })
     }
 
-    /// Limits the number of general counters to what the driver has, which may leave one to Linux's perf.
+    /// Limits the number of general counters to what the driver has on all CPUs. Kinds of cores keep their own numbers,
+    /// unless the driver leaves a counter to Linux's perf: then it uses none from that one on.
     #[must_use]
-    pub fn with_counters_of(mut self, device: &Device) -> Self {
+    pub fn with_counters_of(self, device: &Device) -> Self {
         let number = u8::try_from(device.properties().general.number).unwrap_or(u8::MAX);
+        let mut this = self.with_general_counters(number);
+        if device.info().is_ok_and(|info| info.has_place_holders) {
+            let kinds = this.core_kinds.into_iter();
+            this.core_kinds = kinds
+                .map(|kind| kind.map_pmu(|pmu| pmu.with_general_counters(number)))
+                .collect();
+        }
+        this
+    }
+
+    /// Limits the number of general counters.
+    fn with_general_counters(mut self, number: u8) -> Self {
         if let Ok(capabilities) = &mut self.capabilities {
             capabilities.general = capabilities.general.min(number);
         }
-        let kinds = self.core_kinds.into_iter();
-        self.core_kinds = kinds
-            .map(|kind| kind.map_pmu(|pmu| pmu.with_counters_of(device)))
-            .collect();
         self
     }
 
