@@ -15,9 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core_kinds.h"
 #include "cpu.h"
 #include "device.h"
-#include "file.h"
 #include "fixture.h"
 #include "idle.h"
 #include "loop.h"
@@ -36,11 +36,6 @@
 #define L1I_MISSES	0x10001
 #define L1D_MISSES	0x10000
 
-#define KINDS		2
-
-/* Linux's names of the kinds */
-static const char *const names[KINDS] = { "cpu_core", "cpu_atom" };
-
 FIXTURE(kinds)
 {
 	int cpu[KINDS];		/* a big core, a small core */
@@ -50,30 +45,12 @@ FIXTURE(kinds)
 	int fd, second;
 };
 
-/* Returns the first number in a file of a PMU of Linux's, or a negative errno. */
-static int pmu_number(const char *pmu, const char *name)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/%s", pmu, name);
-	return read_number(path);
-}
-
 FIXTURE_SETUP(kinds)
 {
-	int i;
-
 	SKIP_WITHOUT_PMU();
 	self->fd = self->second = self->sampler.fd = -1;
 	ASSERT_EQ(0, wait_until_idle());
-	for (i = 0; i < KINDS; i++) {
-		const int cpu = pmu_number(names[i], "cpus"), type = pmu_number(names[i], "type");
-
-		ASSERT_LE(0, cpu);
-		ASSERT_LE(0, type);
-		self->cpu[i] = cpu;
-		self->type[i] = type;
-	}
+	ASSERT_EQ(0, core_kinds_find(self->cpu, self->type));
 	EXPECT_EQ((__u32)PERF_TYPE_RAW, self->type[0]);
 }
 
@@ -136,20 +113,6 @@ static struct reading growth(struct __test_metadata *_metadata, int fd, struct r
 static bool is_close(unsigned long expected, __s64 count)
 {
 	return llabs(count - (__s64)expected) < (__s64)expected / 20;
-}
-
-/* Moves to each CPU in turn, and executes loop(@n) there, @pieces times each. */
-static void __attribute__((noinline)) loop_on_each_kind(const int *cpus, unsigned long pieces,
-							unsigned long n)
-{
-	while (pieces--) {
-		int i;
-
-		for (i = 0; i < KINDS; i++) {
-			pin_to_cpu(cpus[i]);
-			loop(n);
-		}
-	}
 }
 
 /*

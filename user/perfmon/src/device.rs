@@ -240,7 +240,7 @@ impl Device {
         })
     }
 
-    /// Returns the counters that are not free, with their owners.
+    /// Returns the counters that are not free, of those that all CPUs have, with their owners.
     #[must_use]
     pub fn owners(&self) -> Owners {
         let numbers = |counters: u16| 0..u8::try_from(counters).unwrap_or(u8::MAX);

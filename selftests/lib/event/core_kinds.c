@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <stdio.h>
+
+#include "core_kinds.h"
+#include "cpu.h"
+#include "file.h"
+#include "loop.h"
+
+/* Linux's names of the kinds */
+static const char *const names[KINDS] = { "cpu_core", "cpu_atom" };
+
+/* Returns the first number in a file of a PMU of Linux's, or a negative errno. */
+static int pmu_number(const char *pmu, const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/%s", pmu, name);
+	return read_number(path);
+}
+
+int core_kinds_find(int cpu[KINDS], __u32 type[KINDS])
+{
+	int i;
+
+	for (i = 0; i < KINDS; i++) {
+		const int number = pmu_number(names[i], "type");
+
+		cpu[i] = pmu_number(names[i], "cpus");
+		if (cpu[i] < 0)
+			return cpu[i];
+		if (number < 0)
+			return number;
+		type[i] = number;
+	}
+	return 0;
+}
+
+void loop_on_each_kind(const int cpu[KINDS], unsigned long pieces, unsigned long n)
+{
+	while (pieces--) {
+		int i;
+
+		for (i = 0; i < KINDS; i++) {
+			pin_to_cpu(cpu[i]);
+			loop(n);
+		}
+	}
+}
