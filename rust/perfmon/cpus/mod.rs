@@ -34,7 +34,7 @@ use kernel::prelude::*;
 pub(crate) unsafe fn init(
     place_holder: bool,
     period_bits: u32,
-    limits: Limits,
+    throttle_limits: Limits,
 ) -> Result<Hotplug<CpuCallbacks>> {
     // SAFETY: `OWNERSHIP.init` must be called once, before any other use of `OWNERSHIP`, which this function's caller
     // promises.
@@ -59,7 +59,14 @@ pub(crate) unsafe fn init(
         }
         ownership.cpus_mut().set_common_capabilities(common);
         probe::check_load_distance(period_bits, &common)?;
-        pmu::set_common(common, &kinds, counter, period_bits, limits, load_limit);
+        pmu::set_common(
+            common,
+            &kinds,
+            counter,
+            period_bits,
+            throttle_limits,
+            load_limit,
+        );
     }
     trial::run()?;
     Ok(cpus)

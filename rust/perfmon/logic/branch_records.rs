@@ -188,7 +188,7 @@ impl BranchMsrs {
     /// because it would miss returns while it is frozen. A call stack of user mode does not change in the overflow
     /// handler.
     #[must_use]
-    pub const fn enabled(&self, branches: Branches) -> u64 {
+    pub const fn debugctl_bits(&self, branches: Branches) -> u64 {
         if is_call_stack(branches.filter) {
             self.debugctl & !DEBUGCTL_FREEZE
         } else {
@@ -314,7 +314,7 @@ mod tests {
     fn register_values(records: BranchRecords, kind: u64) -> Option<(u64, u64)> {
         let branches = stack_for(kind | PERF_SAMPLE_BRANCH_USER).ok()?.branches;
         let msrs = BranchMsrs::new(records);
-        Some((msrs.selection(branches), msrs.enabled(branches)))
+        Some((msrs.selection(branches), msrs.debugctl_bits(branches)))
     }
 
     #[test]

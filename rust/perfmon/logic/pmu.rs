@@ -75,7 +75,7 @@ pub struct Pmu {
     /// If not 0, counters overflow after 2^`period_bits` events.
     pub period_bits: u32,
     /// The share of a CPU's time that overflow interrupts may take.
-    pub limits: Limits,
+    pub throttle_limits: Limits,
     /// The smallest number of events from a counter's load to its overflow.
     pub load_limit: LoadLimit,
 }
@@ -97,7 +97,7 @@ impl Pmu {
             vendor: Vendor::from_architecture(capabilities.architecture),
             place_holder: None,
             period_bits: 0,
-            limits: Limits::NONE,
+            throttle_limits: Limits::NONE,
             load_limit: LoadLimit::Two,
         };
         this.set_capabilities(capabilities);
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_new_pmu_has_no_limits() {
-        assert_eq!(INTEL.limits, Limits::NONE);
+        assert_eq!(INTEL.throttle_limits, Limits::NONE);
         assert_eq!(INTEL.load_limit, LoadLimit::Two);
         assert_eq!(INTEL.period_bits, 0);
         assert_eq!(Pmu::NONE.capabilities.counters(), 0);

@@ -20,7 +20,7 @@ use crate::{
 pub(super) fn handle_pmi(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     let begin = timestamp();
     let percpu = here.percpu();
-    percpu.budget.begin_handler(&pmu.limits, begin);
+    percpu.budget.begin_handler(&pmu.throttle_limits, begin);
     let active_counters = percpu.active_mask.get();
     let mut overflowed = 0;
     if let Some(global) = &pmu.registers.global {
@@ -110,7 +110,11 @@ fn handle_overflows(
 /// time.
 #[inline(always)]
 fn charge(here: ThisCpu<'_>, pmu: &Pmu, begin: u64) {
-    if here.percpu().budget.charge(&pmu.limits, begin, timestamp()) {
+    if here
+        .percpu()
+        .budget
+        .charge(&pmu.throttle_limits, begin, timestamp())
+    {
         suspend(here);
     }
 }

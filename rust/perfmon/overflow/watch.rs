@@ -24,10 +24,14 @@ pub(crate) struct Watch;
 impl timer::Tick for Watch {
     fn tick(here: ThisCpu<'_>) -> Option<NonZeroU64> {
         let (percpu, pmu) = (here.percpu(), here.pmu());
-        percpu.budget.refill(&pmu.limits, wake_cycles());
+        percpu.budget.refill(&pmu.throttle_limits, wake_cycles());
         let is_idle = percpu.running_counters() == 0;
         // If no counter is running, no later tick ends the suspension.
-        if percpu.watch.resumes_sampling(&pmu.limits, timestamp()) || is_idle {
+        if percpu
+            .watch
+            .resumes_sampling(&pmu.throttle_limits, timestamp())
+            || is_idle
+        {
             end_suspension(here, pmu);
             event_sample::end_suspension(here, pmu);
         }

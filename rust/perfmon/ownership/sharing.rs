@@ -137,6 +137,7 @@ impl Ownership {
             return Ok(());
         }
         self.on_each(|here| {
+            // An event of one kind of core may have a counter that this CPU lacks.
             if here.pmu().counters_on(here) & id.bit() == 0 {
                 return;
             }

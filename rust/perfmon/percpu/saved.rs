@@ -51,8 +51,8 @@ pub(crate) struct BranchState {
     pub(crate) was_excluded: Word,
     /// [`BranchMsrs::selection`](crate::logic::branch_records::BranchMsrs::selection) while branches are recorded.
     pub(crate) selection: Word,
-    /// [`BranchMsrs::enabled`](crate::logic::branch_records::BranchMsrs::enabled)
-    pub(crate) enabled: Word,
+    /// [`BranchMsrs::debugctl_bits`](crate::logic::branch_records::BranchMsrs::debugctl_bits)
+    pub(crate) debugctl_bits: Word,
     /// The address bit of the branches that are hidden, 0 if none are hidden:
     /// [`Branches::kernel_bit`](crate::logic::branches::Branches::kernel_bit).
     pub(crate) hidden_address_mask: Word,

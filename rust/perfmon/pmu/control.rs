@@ -52,7 +52,7 @@ impl Pmu {
     #[cold]
     fn start_watching(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
-        percpu.budget.start(&self.limits);
+        percpu.budget.start(&self.throttle_limits);
         percpu.watch.start(timestamp());
         timer::start(here, timer::period_ns());
     }

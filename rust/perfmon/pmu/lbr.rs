@@ -98,7 +98,7 @@ pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
     saved.debugctl.set(msr::read(here, Msr::DEBUGCTL));
     saved.hidden_address_mask.set(branches.kernel_bit);
     saved.selection.set(msrs.selection(branches));
-    saved.enabled.set(msrs.enabled(branches));
+    saved.debugctl_bits.set(msrs.debugctl_bits(branches));
     saved.was_excluded.set(0);
     if are_excluded(here, here.pmu()) {
         // The filter can't be read. Linux perf writes it whenever it enables the records.
@@ -129,8 +129,11 @@ fn restart_records(here: ThisCpu<'_>) {
     clear_records(here);
     // Set before the records can freeze, since the handler has to unfreeze records that are frozen.
     percpu.slow_path.insert(SLOW_BRANCHES);
-    let enabled = percpu.branches.enabled.get();
-    msr::execute_step(here, &Step::change(Msr::DEBUGCTL, msrs.debugctl, enabled));
+    let debugctl_bits = percpu.branches.debugctl_bits.get();
+    msr::execute_step(
+        here,
+        &Step::change(Msr::DEBUGCTL, msrs.debugctl, debugctl_bits),
+    );
     if let Some(enable) = &msrs.enable_bit {
         msr::execute_step(here, &Step::change(enable.msr, enable.bit, enable.bit));
     }
@@ -245,10 +248,10 @@ pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) -> bool {
 
     let (percpu, msrs) = (here.percpu(), &pmu.registers.branches);
     let are_excluded = are_excluded(here, pmu);
-    let enabled = percpu.branches.enabled.get();
+    let debugctl_bits = percpu.branches.debugctl_bits.get();
     // Before version 4 the PMI clears the enable bit when it freezes the stack.
-    let must_be_set = if pmu.registers.has_freeze_status || enabled != STACK_BITS {
-        enabled
+    let must_be_set = if pmu.registers.has_freeze_status || debugctl_bits != STACK_BITS {
+        debugctl_bits
     } else {
         DEBUGCTL_FREEZE
     };

@@ -67,7 +67,7 @@ pub(crate) fn set_common(
     kinds: &CoreKinds,
     place_holder: Option<u8>,
     period_bits: u32,
-    limits: Limits,
+    throttle_limits: Limits,
     load_limit: LoadLimit,
 ) {
     let mut pmu = Pmu::NONE;
@@ -75,7 +75,7 @@ pub(crate) fn set_common(
     pmu.kinds = *kinds;
     pmu.place_holder = place_holder;
     pmu.period_bits = period_bits;
-    pmu.limits = limits;
+    pmu.throttle_limits = throttle_limits;
     pmu.load_limit = load_limit;
     COMMON.populate(pmu);
 }
