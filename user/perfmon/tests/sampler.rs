@@ -550,7 +550,8 @@ proptest! {
         for head in heads {
             ring.publish(head);
             read(&mut sampler);
-            if !overwritten {
+            // With a head of 0, as in a child of fork(2), the position is kept.
+            if !overwritten && head != 0 {
                 prop_assert_eq!(ring.tail(), head);
             }
         }
