@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Counts and samples of loads and stores of a program whose accesses are known. Samples are at the predicted
+ * instructions, and perf's precise samples have the addresses of their data.
+ */
+#include <cpuid.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "fixture.h"
+#include "samples.h"
+
+#define N		10000UL
+#define SAMPLES		200UL
+
+FIXTURE(event)
+{
+	struct sampler sampler;
+	__u64 configs[2];	/* raw events of loads and of stores */
+};
+
+#include "event_fixture.h"
+#include "sample_fixture.h"
+
+FIXTURE_SETUP(event)
+{
+	unsigned int eax, ebx, ecx, edx;
+
+	SKIP_WITHOUT_PMU();
+	self->sampler.fd = -1;
+	prepare_maker(_metadata, variant);
+	ASSERT_TRUE(__get_cpuid(0, &eax, &ebx, &ecx, &edx));
+	/* LsDispatch.LdDispatch and StoreDispatch, MEM_INST_RETIRED.ALL_LOADS and ALL_STORES */
+	self->configs[0] = ebx == signature_AMD_ebx ? 0x0129 : 0x81d0;
+	self->configs[1] = ebx == signature_AMD_ebx ? 0x0229 : 0x82d0;
+	ASSERT_EQ(0, pin_to_cpu(cpu_first()));
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	sampler_close(&self->sampler);
+	restore_maker(_metadata, variant);
+}
+
+extern const char access_0[], access_1[], access_2[], access_3[], access_4[], access_5[], access_6[],
+		  access_7[], access_8[], access_end[];
+
+/*
+ * Executes @n rounds of the instructions from access_0 to access_end, of which some load and some store. Each of them
+ * has a label. The stack below RSP is left as it is, for the compiler may use it.
+ */
+__attribute__((noinline, noclone)) static void access_memory(__u64 *area, unsigned long n)
+{
+	__asm__ volatile("		lea	-256(%%rsp), %%rsp\n"
+			 "access_0:	mov	(%[area]), %%rax\n"
+			 "access_1:	mov	%%rax, 8(%[area])\n"
+			 "access_2:	lea	1(%%rax), %%rcx\n"
+			 "access_3:	add	16(%[area]), %%rcx\n"
+			 "access_4:	lock incq 24(%[area])\n"
+			 "access_5:	push	%%rcx\n"
+			 "access_6:	dec	%[n]\n"
+			 "access_7:	pop	%%rcx\n"
+			 "access_8:	jnz	access_0\n"
+			 "access_end:	lea	256(%%rsp), %%rsp\n"
+			 : [n] "+r" (n) : [area] "r" (area) : "rax", "rcx", "cc", "memory");
+}
+
+static __u64 area[4];
+
+/* An instruction that accesses memory, the instruction after it, and the word of the area; -1: the stack. */
+struct access {
+	const char *insn, *next;
+	int word;
+};
+
+#define LOADS	4	/* in each round */
+#define STORES	3
+
+static const struct access loads[LOADS] = {
+	{ access_0, access_1, 0 }, { access_3, access_4, 2 }, { access_4, access_5, 3 }, { access_7, access_8, -1 },
+};
+
+static const struct access stores[STORES] = {
+	{ access_1, access_2, 1 }, { access_4, access_5, 3 }, { access_5, access_6, -1 },
+};
+
+static const struct {
+	const struct access *accesses;
+	unsigned int n;
+} kinds[] = { { loads, LOADS }, { stores, STORES } };
+
+static struct perf_event_attr event_of(const FIXTURE_DATA(event) *self, unsigned int kind, __u64 period)
+{
+	struct perf_event_attr attr = event_every(period);
+
+	attr.type = PERF_TYPE_RAW;
+	attr.config = self->configs[kind];
+	return attr;
+}
+
+TEST_F(event, each_load_and_store_is_counted)
+{
+	__s64 least, count;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct perf_event_attr attr = event_of(self, i, 0);
+		int fd = variant->maker->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, event_enable(fd));
+		access_memory(area, 1);
+		ASSERT_EQ(0, event_disable(fd));
+		least = event_count(fd);
+		ASSERT_EQ(0, event_reset(fd));
+		ASSERT_EQ(0, event_enable(fd));
+		access_memory(area, N + 1);
+		ASSERT_EQ(0, event_disable(fd));
+		count = event_count(fd);
+		EXPECT_EQ((__s64)(kinds[i].n * N), count - least);
+		close(fd);
+	}
+}
+
+struct places {
+	unsigned int kind;
+	__u64 period;
+	bool precise;
+	int last;			/* the access of the last sample; -1: none yet */
+	unsigned long inside;
+	unsigned long displaced;	/* not at the access that the period predicts */
+	unsigned long elsewhere;	/* in the loop, but not at an access */
+	unsigned long wrong;		/* another address of data, or another source */
+};
+
+static void check_data(const struct sample *s, const struct access *access, struct places *p)
+{
+	union perf_mem_data_src source = { .val = s->data_src };
+	const __u64 here = (uintptr_t)__builtin_frame_address(0);
+
+	if (access->word >= 0)
+		p->wrong += s->addr != (uintptr_t)&area[access->word];
+	else
+		/* The stack of the loop is near that of this function. */
+		p->wrong += s->addr + 0x10000 < here || s->addr > here + 0x10000;
+	p->wrong += source.mem_op != (p->kind ? PERF_MEM_OP_STORE : PERF_MEM_OP_LOAD);
+	if (p->kind)
+		p->wrong += source.mem_lvl != (PERF_MEM_LVL_L1 | PERF_MEM_LVL_HIT);
+}
+
+static void check_place(const struct sample *s, void *data)
+{
+	struct places *p = data;
+	const int n = kinds[p->kind].n;
+	int i;
+
+	if (s->ip < (uintptr_t)access_0 || s->ip >= (uintptr_t)access_end)
+		return;
+	p->inside++;
+	for (i = 0; i < n; i++) {
+		const struct access *access = &kinds[p->kind].accesses[i];
+
+		if (s->ip != (uintptr_t)(p->precise ? access->insn : access->next))
+			continue;
+		p->displaced += p->last >= 0 && i != (int)((p->last + p->period) % n);
+		p->last = i;
+		if (p->precise)
+			check_data(s, access, p);
+		return;
+	}
+	p->elsewhere++;
+}
+
+/* Samples the loop with each period. */
+static void sample_accesses(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+			    const FIXTURE_VARIANT(event) *variant, unsigned int kind, bool precise)
+{
+	__u64 period;
+
+	for (period = 2; period <= 101; period += period < 20 ? 1 : 9) {
+		struct perf_event_attr attr = event_of(self, kind, period);
+		struct places p = { .kind = kind, .period = period, .precise = precise, .last = -1 };
+		struct sample_sums sums = SAMPLE_SUMS_INIT;
+
+		if (precise) {
+			attr.precise_ip = 2;
+			attr.sample_type |= PERF_SAMPLE_ADDR | PERF_SAMPLE_DATA_SRC;
+		}
+		open_sampler(_metadata, variant, &self->sampler, attr, 0);
+		ASSERT_EQ(0, event_enable(self->sampler.fd));
+		access_memory(area, SAMPLES * period / kinds[kind].n);
+		ASSERT_EQ(0, event_disable(self->sampler.fd));
+		sampler_read(&self->sampler, &sums, check_place, &p);
+		sampler_close(&self->sampler);
+		EXPECT_LE(SAMPLES - 2, p.inside);
+		/* After a switch, a sample may be one access late. */
+		EXPECT_GE(4UL, p.displaced);
+		EXPECT_EQ(0UL, p.elsewhere);
+		EXPECT_EQ(0UL, p.wrong);
+		EXPECT_EQ(0UL, sums.lost);
+		EXPECT_FALSE(sums.malformed) {
+			TH_LOG("kind %u, period %llu: %lu samples, %lu displaced, %lu elsewhere, %lu wrong", kind, period,
+			       p.inside, p.displaced, p.elsewhere, p.wrong);
+		}
+	}
+}
+
+TEST_F(event, samples_are_at_the_predicted_instructions)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(kinds); i++)
+		sample_accesses(_metadata, self, variant, i, false);
+}
+
+/* The module's samples have no address of data. */
+TEST_F(event, precise_samples_have_the_address_of_the_data)
+{
+	struct perf_event_attr attr = event_of(self, 0, 100);
+	unsigned int i;
+	int fd;
+
+	if (variant->maker != &event_maker_perf)
+		return;
+	attr.precise_ip = 2;
+	fd = variant->maker->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	close(fd);
+	if (fd < 0)
+		return;
+	for (i = 0; i < ARRAY_SIZE(kinds); i++)
+		sample_accesses(_metadata, self, variant, i, true);
+}
+
+TEST_HARNESS_MAIN
