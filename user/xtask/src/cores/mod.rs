@@ -27,7 +27,8 @@ use perfmon_core::logic::precise::CYCLES;
 use setup::{Kind, Setup, setups};
 use source::{Source, number};
 use tables::{
-    CACHES, CacheTable, Constraint, Counters, EventMap, ExtraEvent, HARDWARE, OPERATIONS, RESULTS,
+    CACHES, CacheTable, Counters, EventMap, ExtraEvent, HARDWARE, OPERATIONS, RESULTS,
+    constrained_counters,
 };
 
 /// The version of Linux that the module's tables were made from.
@@ -113,6 +114,9 @@ const AMD: [((u32, u32), &str, &str); 7] = [
 
 /// The number of general counters that are compared: no core has a limit that concerns counters beyond these.
 const GENERAL_COUNTERS: u8 = 8;
+
+/// The bits of these counters.
+const ALL_GENERAL: u64 = (1 << GENERAL_COUNTERS) - 1;
 
 /// The number of bits of all counters.
 const COUNTER_WIDTH: u8 = 48;
@@ -302,10 +306,7 @@ fn compare_registers(
     for event in 0..=0xffff {
         let config_without_value = config(event, 0);
         let ours = config_without_value.ok().and_then(|config| config.extra);
-        let extra_event = setup
-            .extra_register_events
-            .iter()
-            .find(|extra| extra.event == event);
+        let extra_event = setup.extra_event(event);
         let linux = extra_event.and_then(|extra| written_register(core, extra));
         let name = format!("extra register of event {event:#06x}");
         differences.compare(&name, &ours.map(|extra| extra.register), &linux);
@@ -324,7 +325,6 @@ fn compare_registers(
 /// an extra register that the module does not write.
 fn compare_counters(core: Microarchitecture, setup: &Setup, differences: &mut CoreDifferences<'_>) {
     let capabilities = capabilities(Architecture::Intel);
-    let all_general = (1 << GENERAL_COUNTERS) - 1;
     // Event number 0 is for Linux's pseudo-events.
     for event in (0..=0xffff).filter(|event| event & 0xff != 0) {
         let select = EventSelect::from_bits(event);
@@ -336,24 +336,18 @@ fn compare_counters(core: Microarchitecture, setup: &Setup, differences: &mut Co
             Err(InvalidAttr::Unsupported) => None,
             Err(_) => Some((None, 0)),
         };
-        let constraint = setup
-            .constraints
-            .iter()
-            .find(|constraint| constraint.applies(event));
+        let constrained = constrained_counters(&setup.constraints, event);
         let exception = EXCEPTIONS
             .iter()
             .find(|(of, number, _)| (*of, *number) == (core, event));
-        let extra_event = setup
-            .extra_register_events
-            .iter()
-            .find(|extra| extra.event == event);
-        let expected_counters = match (constraint, exception) {
+        let extra_event = setup.extra_event(event);
+        let expected_counters = match (constrained, exception) {
             _ if extra_event.is_some_and(|extra| written_register(core, extra).is_none()) => None,
-            (_, Some((_, _, counters))) => Some((None, counters & all_general)),
-            (None, None) => Some((None, all_general)),
-            (Some(constraint), None) => Some(match constraint.counters {
-                Counters::Fixed(counter) => (Some(counter.into()), all_general),
-                Counters::General(counters) => (None, counters & all_general),
+            (_, Some((_, _, counters))) => Some((None, counters & ALL_GENERAL)),
+            (None, None) => Some((None, ALL_GENERAL)),
+            (Some(counters), None) => Some(match counters {
+                Counters::Fixed(counter) => (Some(counter.into()), ALL_GENERAL),
+                Counters::General(counters) => (None, counters & ALL_GENERAL),
             }),
         };
         differences.compare(
@@ -380,19 +374,9 @@ fn compare_precise_counters(
         ..capabilities(Architecture::Intel)
     };
     let kinds = CoreKinds::one(&capabilities);
-    let all_general = (1 << GENERAL_COUNTERS) - 1;
     let is_refused = |event| {
-        let mut events = setup.extra_register_events.iter();
-        events.any(|extra| extra.event == event && written_register(core, extra).is_none())
-    };
-    let general_counters = |constraints: &[Constraint], event| {
-        let constraint = constraints
-            .iter()
-            .find(|constraint| constraint.applies(event))?;
-        match constraint.counters {
-            Counters::General(counters) => Some(counters),
-            Counters::Fixed(_) => Some(all_general),
-        }
+        let extra_event = setup.extra_event(event);
+        extra_event.is_some_and(|extra| written_register(core, extra).is_none())
     };
     // The lowest level of precision.
     let flags = 1 << PerfEventAttr::PRECISE_IP.trailing_zeros();
@@ -412,14 +396,17 @@ fn compare_precise_counters(
             ..PerfEventAttr::ZERO
         };
         let module_counters = EventConfig::new(&attr, &capabilities, &kinds)
-            .map_or(0, |config| config.counters() & all_general);
-        let linux = general_counters(&setup.precise_constraints, event)
-            .or_else(|| general_counters(&setup.constraints, event))
-            .unwrap_or(all_general);
+            .map_or(0, |config| config.counters() & ALL_GENERAL);
+        let constrained = constrained_counters(&setup.precise_constraints, event)
+            .or_else(|| constrained_counters(&setup.constraints, event));
+        let linux = match constrained {
+            Some(Counters::General(counters)) => counters & ALL_GENERAL,
+            Some(Counters::Fixed(_)) | None => ALL_GENERAL,
+        };
         differences.compare(
             &format!("counters of the precise event {event:#06x}"),
             &module_counters,
-            &(linux & format.counters() & all_general),
+            &(linux & format.counters()),
         );
     }
 }

@@ -23,6 +23,14 @@ pub(super) struct Setup {
     pub(super) hardware: EventMap,
 }
 
+impl Setup {
+    /// Returns the extra register of an event, if it needs one.
+    pub(super) fn extra_event(&self, event: u64) -> Option<&ExtraEvent> {
+        let mut events = self.extra_register_events.iter();
+        events.find(|extra| extra.event == event)
+    }
+}
+
 /// A kind of core: `Only` if the processor is not hybrid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {

@@ -129,6 +129,13 @@ pub(super) fn constraints(core: &Source, name: &str) -> Result<Vec<Constraint>> 
     Ok(list)
 }
 
+/// Returns the counters of an event: those of the first constraint that applies.
+pub(super) fn constrained_counters(constraints: &[Constraint], event: u64) -> Option<Counters> {
+    let mut constraints = constraints.iter();
+    let constraint = constraints.find(|constraint| constraint.applies(event))?;
+    Some(constraint.counters)
+}
+
 impl Constraint {
     /// Returns whether it is for an event: its number and unit mask.
     pub(super) fn applies(&self, event: u64) -> bool {
