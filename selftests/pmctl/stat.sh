@@ -181,6 +181,22 @@ else
 	skip "an event of a cache is counted for a task" "no table for this CPU"
 	skip "an event of a cache is counted on a CPU" "no table for this CPU"
 fi
+
+# Loads and stores by the names of Intel's and of AMD's list.
+accesses=0
+for names in MEM_INST_RETIRED.ALL_LOADS:u,r81d0:u MEM_INST_RETIRED.ALL_STORES:u,r82d0:u \
+	ls_dispatch.ld_dispatch:u,r129:u ls_dispatch.store_dispatch:u,r229:u; do
+	pmctl encode "$names" >/dev/null 2>&1 || continue
+	accesses=$((accesses + 1))
+	pmctl stat -e "{$names}" -x, -o "$counts" -- true 2>"$counts.errors"
+	# shellcheck disable=SC2046 # a pair of numbers
+	set -- $(values)
+	check "${names%,*} is counted" [ "$1" -gt 1000 ]
+	is "${names%,*} and ${names#*,} count the same" "$1" "$2"
+	is "stat does not complain of ${names%,*}" "" "$(cat "$counts.errors")"
+done
+is "loads and stores have names" 2 "$accesses"
+
 pmctl stat -e instructions:u,node-store-misses -- true 2>"$counts"
 is "stat fails with a cache event that the CPU lacks" 125 $?
 says "stat says that Linux has no number for the cache event" "$(cat "$counts")" "<not supported> node-store-misses: Linux"

@@ -81,9 +81,9 @@ is "record of software events alone samples a program without such rights" 0 $?
 # The emulated PMU takes every event by its number, but counts only few.
 if pmctl stat -e r01ff -- true 2>&1 | grep -q "QEMU's emulation"; then
 	try pmctl stat -e r01ff -- true
-	says "stat says that an event is not counted" "$errors" 'branches, and not r01ff'
+	says "stat says that an event is not counted" "$errors" 'stores only, and not r01ff'
 	try pmctl record -q -o data -e r01ff -- true
-	says "record says that an event is not counted" "$errors" 'branches, and not r01ff'
+	says "record says that an event is not counted" "$errors" 'stores only, and not r01ff'
 else
 	skip "stat says that an event is not counted" "there is no emulated PMU"
 	skip "record says that an event is not counted" "there is no emulated PMU"

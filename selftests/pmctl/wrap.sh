@@ -224,7 +224,7 @@ done
 # The event of rr, which the emulated PMU takes and does not count.
 if pmctl stat -e r01ff -- true 2>&1 | grep -q "QEMU's emulation"; then
 	try pmctl wrap -- perf stat -x, -e r01ff -o "$counts" -- "$loop" 1000
-	says "pmctl says that an event is not counted" "$errors" 'counts instructions, clocks and branches only: r1ff'
+	says "pmctl says that an event is not counted" "$errors" 'branches, loads and stores only: r1ff'
 else
 	skip "pmctl says that an event is not counted" "there is no emulated PMU"
 fi

@@ -202,7 +202,8 @@ impl Pmu {
         perfmon_events::model_of(&self.cpu)
     }
 
-    /// Returns whether QEMU (TCG) emulates the CPU; its PMU counts only instructions, clocks and branches.
+    /// Returns whether QEMU (TCG) emulates the CPU; its PMU counts instructions, clocks, branches, loads and
+    /// stores only.
     #[must_use]
     pub fn is_emulated(&self) -> bool {
         self.is_emulated

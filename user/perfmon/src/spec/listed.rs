@@ -71,7 +71,7 @@ pub fn counters_of_listed(event: &Event, pmu: &Pmu) -> Result<OnCounters, String
     if event.unit_mask > 0xff && capabilities.select_bits & Select::UNIT_MASK_2 == 0 {
         return Err("Its unit mask has more than 8 bits, and this CPU's have 8.".to_owned());
     }
-    if pmu.is_emulated() && !is_emulated(event, pmu.vendor()) {
+    if pmu.is_emulated() && !is_emulated(event, pmu) {
         return Err(NOT_EMULATED_REASON.to_owned());
     }
     if let Some(extra) = event.extra {
@@ -206,12 +206,12 @@ pub(super) fn encoding(event: &Event, counters: &OnCounters) -> Option<Encoding>
 
 /// The reason why QEMU's emulation lacks the other events.
 pub(super) const NOT_EMULATED_REASON: &str =
-    "QEMU's emulation counts instructions, clocks and branches only.";
+    "QEMU's emulation counts instructions, clocks, branches, loads and stores only.";
 
 /// Returns whether QEMU's emulation counts an event (`Documentation/virtual-pmu.rst`).
-fn is_emulated(event: &Event, vendor: Vendor) -> bool {
+fn is_emulated(event: &Event, pmu: &Pmu) -> bool {
     // The emulation ignores the edge bit, so an event with it counts wrong.
-    !event.edge && is_emulated_number(event.number, event.unit_mask, vendor)
+    !event.edge && is_emulated_number(event.number, event.unit_mask, pmu)
 }
 
 impl Pmu {
@@ -227,12 +227,18 @@ impl Pmu {
 /// all events.
 pub(super) fn is_counted(select: Select, pmu: &Pmu) -> bool {
     let unit_mask = u16::from_le_bytes([select.unit_mask(), select.unit_mask_2()]);
-    !pmu.is_emulated() || is_emulated_number(select.event(), unit_mask, pmu.vendor())
+    !pmu.is_emulated() || is_emulated_number(select.event(), unit_mask, pmu)
 }
 
 /// Returns whether QEMU's emulation counts the event with this number and unit mask.
-fn is_emulated_number(number: u16, unit_mask: u16, vendor: Vendor) -> bool {
-    let counted_numbers: &[(u16, u16)] = match vendor {
+fn is_emulated_number(number: u16, unit_mask: u16, pmu: &Pmu) -> bool {
+    let loads_and_stores: &[(u16, u16)] = match pmu.vendor() {
+        // On the two kinds of cores of a hybrid CPU these numbers mean other things.
+        Vendor::Intel if pmu.processor().is_hybrid() => &[],
+        Vendor::Intel => &[(0xd0, 0x81), (0xd0, 0x82)],
+        Vendor::Amd => &[(0x29, 0x01), (0x29, 0x02)],
+    };
+    let others: &[(u16, u16)] = match pmu.vendor() {
         // Fixed counters have event 0.
         Vendor::Intel => &[
             (0xc0, 0x00),
@@ -246,7 +252,9 @@ fn is_emulated_number(number: u16, unit_mask: u16, vendor: Vendor) -> bool {
         ],
         Vendor::Amd => &[(0xc0, 0x00), (0x76, 0x00), (0xc2, 0x00), (0x120, 0x01)],
     };
-    counted_numbers.contains(&(number, unit_mask))
+    [loads_and_stores, others]
+        .iter()
+        .any(|numbers| numbers.contains(&(number, unit_mask)))
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ pub(crate) fn emulation_warning<'a>(
         .collect();
     (!labels.is_empty()).then(|| {
         format!(
-            "QEMU's emulation counts only instructions, clocks and branches, and not {}",
+            "QEMU's emulation counts instructions, clocks, branches, loads and stores only, and not {}",
             labels.join(", ")
         )
     })

@@ -310,7 +310,7 @@ impl CallServer<'_> {
         if !self.idle_events.is_empty() {
             let events: Vec<&str> = self.idle_events.iter().map(String::as_str).collect();
             complain(format_args!(
-                "QEMU's emulation counts instructions, clocks and branches only: {} stayed at 0.\n\
+                "QEMU's emulation counts instructions, clocks, branches, loads and stores only: {} stayed at 0.\n\
                  What needs other events, as rr needs conditional branches, does not run in this machine.",
                 events.join(", ")
             ));
