@@ -15,7 +15,7 @@
 
 FIXTURE(event)
 {
-	struct sampler sampler;
+	struct sampler sampler, other;
 	__u64 configs[2];	/* raw events of loads and of stores */
 };
 
@@ -28,6 +28,7 @@ FIXTURE_SETUP(event)
 
 	SKIP_WITHOUT_PMU();
 	self->sampler.fd = -1;
+	self->other.fd = -1;
 	prepare_maker(_metadata, variant);
 	ASSERT_TRUE(__get_cpuid(0, &eax, &ebx, &ecx, &edx));
 	/* LsDispatch.LdDispatch and StoreDispatch, MEM_INST_RETIRED.ALL_LOADS and ALL_STORES */
@@ -39,6 +40,7 @@ FIXTURE_SETUP(event)
 FIXTURE_TEARDOWN(event)
 {
 	sampler_close(&self->sampler);
+	sampler_close(&self->other);
 	restore_maker(_metadata, variant);
 }
 
@@ -122,6 +124,10 @@ TEST_F(event, each_load_and_store_is_counted)
 	}
 }
 
+/* The kernel's PERF_MEM_NA: nothing is known of the access. */
+#define NOT_KNOWN	(PERF_MEM_S(OP, NA) | PERF_MEM_S(LVL, NA) | PERF_MEM_S(SNOOP, NA) | PERF_MEM_S(LOCK, NA) | \
+			 PERF_MEM_S(TLB, NA) | PERF_MEM_S(LVLNUM, NA))
+
 struct places {
 	unsigned int kind;
 	__u64 period;
@@ -146,6 +152,8 @@ static void check_data(const struct sample *s, const struct access *access, stru
 	p->wrong += source.mem_op != (p->kind ? PERF_MEM_OP_STORE : PERF_MEM_OP_LOAD);
 	if (p->kind)
 		p->wrong += source.mem_lvl != (PERF_MEM_LVL_L1 | PERF_MEM_LVL_HIT);
+	/* The virtual PMU has no latencies. */
+	p->wrong += s->weight != 0;
 }
 
 static void check_place(const struct sample *s, void *data)
@@ -166,14 +174,16 @@ static void check_place(const struct sample *s, void *data)
 		p->last = i;
 		if (p->precise)
 			check_data(s, access, p);
+		else
+			p->wrong += s->addr || s->weight || s->data_src != NOT_KNOWN;
 		return;
 	}
 	p->elsewhere++;
 }
 
-/* Samples the loop with each period. */
+/* Samples the loop with each period. @parts are further parts of the samples. */
 static void sample_accesses(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
-			    const FIXTURE_VARIANT(event) *variant, unsigned int kind, bool precise)
+			    const FIXTURE_VARIANT(event) *variant, unsigned int kind, bool precise, __u64 parts)
 {
 	__u64 period;
 
@@ -182,10 +192,8 @@ static void sample_accesses(struct __test_metadata *_metadata, FIXTURE_DATA(even
 		struct places p = { .kind = kind, .period = period, .precise = precise, .last = -1 };
 		struct sample_sums sums = SAMPLE_SUMS_INIT;
 
-		if (precise) {
-			attr.precise_ip = 2;
-			attr.sample_type |= PERF_SAMPLE_ADDR | PERF_SAMPLE_DATA_SRC;
-		}
+		attr.precise_ip = precise ? 2 : 0;
+		attr.sample_type |= PERF_SAMPLE_ADDR | PERF_SAMPLE_DATA_SRC | parts;
 		open_sampler(_metadata, variant, &self->sampler, attr, 0);
 		ASSERT_EQ(0, event_enable(self->sampler.fd));
 		access_memory(area, SAMPLES * period / kinds[kind].n);
@@ -210,25 +218,88 @@ TEST_F(event, samples_are_at_the_predicted_instructions)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(kinds); i++)
-		sample_accesses(_metadata, self, variant, i, false);
+		sample_accesses(_metadata, self, variant, i, false, PERF_SAMPLE_WEIGHT);
 }
 
-/* The module's samples have no address of data. */
-TEST_F(event, precise_samples_have_the_address_of_the_data)
+/* Returns whether the processor takes precise samples. */
+static bool has_precise_samples(const FIXTURE_DATA(event) *self, const FIXTURE_VARIANT(event) *variant)
 {
 	struct perf_event_attr attr = event_of(self, 0, 100);
-	unsigned int i;
 	int fd;
 
-	if (variant->maker != &event_maker_perf)
-		return;
 	attr.precise_ip = 2;
 	fd = variant->maker->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	close(fd);
-	if (fd < 0)
+	return fd >= 0;
+}
+
+TEST_F(event, precise_samples_have_the_address_of_the_data)
+{
+	unsigned int i;
+
+	if (!has_precise_samples(self, variant))
 		return;
 	for (i = 0; i < ARRAY_SIZE(kinds); i++)
-		sample_accesses(_metadata, self, variant, i, true);
+		sample_accesses(_metadata, self, variant, i, true, PERF_SAMPLE_WEIGHT);
+}
+
+/* Each of these samples has an interrupt of its own in the module. */
+TEST_F(event, precise_samples_with_callers_have_the_address_of_the_data)
+{
+	unsigned int i;
+
+	if (!has_precise_samples(self, variant))
+		return;
+	for (i = 0; i < ARRAY_SIZE(kinds); i++)
+		sample_accesses(_metadata, self, variant, i, true, PERF_SAMPLE_WEIGHT_STRUCT | PERF_SAMPLE_CALLCHAIN);
+}
+
+static void check_instruction(const struct sample *s, void *data)
+{
+	struct places *p = data;
+
+	p->inside += s->ip >= (uintptr_t)access_0 && s->ip < (uintptr_t)access_end;
+	p->elsewhere += !(s->misc & PERF_RECORD_MISC_EXACT_IP) || s->ip >> 47;
+}
+
+/* The records become longer when an event needs the access, and shorter when it goes. */
+TEST_F(event, events_without_access_stay_whole_beside_events_with_it)
+{
+	struct perf_event_attr attr = event_every(101), other = event_of(self, 0, 7);
+	struct places p = { .kind = 0 }, q = { .kind = 0, .period = 7, .precise = true, .last = -1 };
+	struct sample_sums sums = SAMPLE_SUMS_INIT, other_sums = SAMPLE_SUMS_INIT;
+	const unsigned long insns = 9, rounds = 20, n = 1009;
+	unsigned int i;
+
+	if (!has_precise_samples(self, variant))
+		return;
+	attr.precise_ip = 2;
+	other.precise_ip = 2;
+	other.sample_type |= PERF_SAMPLE_ADDR | PERF_SAMPLE_DATA_SRC;
+	open_sampler(_metadata, variant, &self->sampler, attr, 0);
+	for (i = 0; i < rounds; i++) {
+		q.last = -1;
+		ASSERT_EQ(0, event_enable(self->sampler.fd));
+		access_memory(area, n);
+		open_sampler(_metadata, variant, &self->other, other, 0);
+		ASSERT_EQ(0, event_enable(self->other.fd));
+		access_memory(area, n);
+		ASSERT_EQ(0, event_disable(self->other.fd));
+		access_memory(area, n);
+		/* While it is enabled, its reader would never be done. */
+		ASSERT_EQ(0, event_disable(self->sampler.fd));
+		sampler_read(&self->other, &other_sums, check_place, &q);
+		sampler_close(&self->other);
+		sampler_read(&self->sampler, &sums, check_instruction, &p);
+	}
+	EXPECT_LE(rounds * (LOADS * n / 7 - 2), q.inside);
+	EXPECT_EQ(0UL, q.wrong + q.elsewhere);
+	EXPECT_LE(rounds * (3 * insns * n / 101 - 2), p.inside);
+	EXPECT_EQ(0UL, p.elsewhere);
+	EXPECT_EQ(0UL, sums.lost + other_sums.lost);
+	EXPECT_FALSE(sums.malformed || other_sums.malformed) {
+		TH_LOG("%lu and %lu samples", p.inside, q.inside);
+	}
 }
 
 TEST_HARNESS_MAIN

@@ -140,6 +140,7 @@ mod sample {
     pub const PERF_SAMPLE_REGS_USER: u64 = 1 << 12;
     pub const PERF_SAMPLE_STACK_USER: u64 = 1 << 13;
     pub const PERF_SAMPLE_WEIGHT: u64 = 1 << 14;
+    pub const PERF_SAMPLE_DATA_SRC: u64 = 1 << 15;
     pub const PERF_SAMPLE_IDENTIFIER: u64 = 1 << 16;
     pub const PERF_SAMPLE_TRANSACTION: u64 = 1 << 17;
     pub const PERF_SAMPLE_REGS_INTR: u64 = 1 << 18;

@@ -15,7 +15,7 @@ use super::event_attr::{
     PERF_TYPE_SOFTWARE,
 };
 use super::event_counters::EventCounters;
-use super::event_encoding::{encode, Alternative, Extra};
+use super::event_encoding::{encode, Alternative, EncodedEvent, Extra};
 use super::evtsel::EventSelect;
 use super::extra_registers::ExtraValue;
 use super::sampling::Sampling;
@@ -91,7 +91,12 @@ impl EventConfig {
                 None => return Err(InvalidAttr::Unsupported),
             }
         }
-        let (encodings, counters, extra) = encode(attr, &sampling, common, kinds)?;
+        let EncodedEvent {
+            encodings,
+            counters,
+            extra,
+            access,
+        } = encode(attr, &sampling, common, kinds)?;
         let select = encodings.first().ok_or(InvalidAttr::NoEvent)?;
         let (extra, alternative) = match extra {
             Some(Extra { value, alternative }) => (Some(value), alternative),
@@ -104,7 +109,7 @@ impl EventConfig {
             alternative,
             counts_on_all_cpus: encodings.are_on_all(kinds),
             is_same_on_all_cpus: encodings.are_same_on(kinds),
-            ..Self::from_parts(attr, select, counters, sampling)
+            ..Self::from_parts(attr, select, counters, Sampling { access, ..sampling })
         })
     }
 

@@ -15,6 +15,7 @@ use super::event_counters::EventCounters;
 use super::evtsel::EventSelect;
 use super::extra_registers::{ExtraRegister, ExtraValue};
 use super::hardware_events::hardware_event;
+use super::memory_access::AccessFormat;
 use super::precise;
 use super::sampling::Sampling;
 
@@ -34,26 +35,38 @@ pub(super) struct Extra {
     pub(super) alternative: Option<Alternative>,
 }
 
-/// Returns the event selects of the attribute, with its modes, on the kinds of cores that count the event, the
-/// counters that can count it on all of these kinds, and its extra register. Only raw events, which one kind counts, have
-/// an extra register.
+/// The encodings of an event.
+pub(super) struct EncodedEvent {
+    /// The event selects, with the modes, on the kinds of cores that count the event.
+    pub(super) encodings: Encodings,
+    /// The counters that can count the event on all of these kinds.
+    pub(super) counters: EventCounters,
+    /// The extra register. Only raw events, which one kind counts, have one.
+    pub(super) extra: Option<Extra>,
+    /// The form of the access to memory in precise samples, as far as all of these kinds have the same.
+    pub(super) access: AccessFormat,
+}
+
+/// Returns the encodings of the event that the attribute asks for.
 pub(super) fn encode(
     attr: &PerfEventAttr,
     sampling: &Sampling,
     common: &Capabilities,
     kinds: &CoreKinds,
-) -> Result<(Encodings, EventCounters, Option<Extra>), InvalidAttr> {
+) -> Result<EncodedEvent, InvalidAttr> {
     let only_kind = only_kind(attr, kinds)?;
     let mut encodings = Encodings::NONE;
     let mut counters: Option<EventCounters> = None;
     let mut extra = None;
+    let mut access: Option<AccessFormat> = None;
     let mut first_error = None;
     for kind in kinds
         .iter()
         .filter(|kind| only_kind.is_none_or(|only| only == *kind))
     {
+        let capabilities = kinds.capabilities(kind, common);
         let (select, new_counters, new_extra) =
-            match encode_for(attr, sampling, kind, &kinds.capabilities(kind, common)) {
+            match encode_for(attr, sampling, kind, &capabilities) {
                 Ok(encoding) => encoding,
                 Err(error) => {
                     first_error = first_error.or(Some(error));
@@ -62,13 +75,23 @@ pub(super) fn encode(
             };
         encodings.set(kind, select);
         extra = new_extra;
+        let new_access = precise::access_format(select, &capabilities);
+        access = Some(match access {
+            Some(access) => access.intersection(new_access),
+            None => new_access,
+        });
         counters = Some(match counters {
             Some(counters) => counters.intersection(new_counters)?,
             None => new_counters,
         });
     }
     match counters {
-        Some(counters) => Ok((encodings, counters, extra)),
+        Some(counters) => Ok(EncodedEvent {
+            encodings,
+            counters,
+            extra,
+            access: access.unwrap_or(AccessFormat::NONE),
+        }),
         None => Err(first_error.unwrap_or(InvalidAttr::NoEvent)),
     }
 }
@@ -139,6 +162,10 @@ fn extra_for(
     };
     if value & !mask != 0 {
         return Err(InvalidAttr::Invalid);
+    }
+    // The event of this register happens only with precise samples.
+    if register == ExtraRegister::LoadLatency && !sampling.precise {
+        return Err(InvalidAttr::Unsupported);
     }
     let alternative = events
         .alternative(core.extra_register_events, value)

@@ -118,10 +118,10 @@ mod tests {
         let registers = |core| {
             extra_registers_of(core).fold(0, |registers, register| registers | register.bit())
         };
-        assert_eq!(registers(Microarchitecture::Skylake), 0b00111);
-        assert_eq!(registers(Microarchitecture::Haswell), 0b00011);
-        assert_eq!(registers(Microarchitecture::Skymont), 0b11011);
-        assert_eq!(registers(Microarchitecture::PantherCove), 0b00100);
+        assert_eq!(registers(Microarchitecture::Skylake), 0b00_1111);
+        assert_eq!(registers(Microarchitecture::Haswell), 0b00_0011);
+        assert_eq!(registers(Microarchitecture::Skymont), 0b11_0111);
+        assert_eq!(registers(Microarchitecture::PantherCove), 0b00_1000);
         assert_eq!(registers(Microarchitecture::Nehalem), 0);
         assert_eq!(registers(Microarchitecture::Zen4), 0);
     }
@@ -184,11 +184,11 @@ mod tests {
         assert_eq!(counters_of_intel(M::Nehalem, 0x01bb), Ok(ALL_COUNTERS));
         assert_eq!(counters_of_intel(M::Core2, 0x01b7), Ok(ALL_COUNTERS));
         assert_eq!(counters_of_intel(M::Unknown, 0x01cd), Err(Unsupported));
-        assert_eq!(counters_of_intel(M::GoldenCove, 0x01cd), Err(Unsupported));
+        assert_eq!(counters_of_intel(M::Haswell, 0x01cd), Err(Unsupported));
         assert_eq!(counters_of_intel(M::PantherCove, 0x824f), Ok(ALL_COUNTERS));
         assert_eq!(counters_of_intel(M::PantherCove, 0x024f), Err(Unsupported));
         assert_eq!(counters_of_intel(M::ArcticWolf, 0x08b7), Err(Unsupported));
-        assert_eq!(counters_of_intel(M::Gracemont, 0x05d0), Err(Unsupported));
+        assert_eq!(counters_of_intel(M::ArcticWolf, 0x05d0), Err(Unsupported));
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub enum ExtraRegister {
     OffcoreResponse0,
     /// `MSR_OFFCORE_RSP_1`
     OffcoreResponse1,
+    /// `MSR_PEBS_LD_LAT_THRESHOLD`: the smallest latency of loads that are sampled precisely.
+    LoadLatency,
     /// `MSR_PEBS_FRONTEND`: an event of the front end.
     Frontend,
     /// `MSR_SNOOP_RSP_0`: responses to snoops.
@@ -27,12 +29,13 @@ pub enum ExtraRegister {
 
 impl ExtraRegister {
     /// The number of registers.
-    pub const COUNT: usize = 5;
+    pub const COUNT: usize = 6;
 
     /// All registers, by [`Self::index`].
     pub const ALL: [Self; Self::COUNT] = [
         Self::OffcoreResponse0,
         Self::OffcoreResponse1,
+        Self::LoadLatency,
         Self::Frontend,
         Self::SnoopResponse0,
         Self::SnoopResponse1,
@@ -56,6 +59,7 @@ impl ExtraRegister {
         match self {
             Self::OffcoreResponse0 => Msr::OFFCORE_RSP_0,
             Self::OffcoreResponse1 => Msr::OFFCORE_RSP_1,
+            Self::LoadLatency => Msr::PEBS_LD_LAT,
             Self::Frontend => Msr::PEBS_FRONTEND,
             Self::SnoopResponse0 => Msr::SNOOP_RSP_0,
             Self::SnoopResponse1 => Msr::SNOOP_RSP_1,
@@ -68,7 +72,9 @@ impl ExtraRegister {
         match self {
             Self::OffcoreResponse0 => Some(Self::OffcoreResponse1),
             Self::OffcoreResponse1 => Some(Self::OffcoreResponse0),
-            Self::Frontend | Self::SnoopResponse0 | Self::SnoopResponse1 => None,
+            Self::LoadLatency | Self::Frontend | Self::SnoopResponse0 | Self::SnoopResponse1 => {
+                None
+            }
         }
     }
 }
@@ -203,7 +209,7 @@ mod tests {
     #[test]
     fn registers_have_their_numbers() {
         let numbers = ExtraRegister::ALL.map(|register| register.msr().number());
-        assert_eq!(numbers, [0x1a6, 0x1a7, 0x3f7, 0x1328, 0x1329]);
+        assert_eq!(numbers, [0x1a6, 0x1a7, 0x3f6, 0x3f7, 0x1328, 0x1329]);
         for (index, register) in ExtraRegister::ALL.into_iter().enumerate() {
             assert_eq!(register.index(), index);
         }

@@ -33,6 +33,7 @@ pub mod hierarchy;
 pub mod lbr;
 pub mod load_limit;
 pub mod mapping;
+pub mod memory_access;
 pub mod msr;
 pub mod pebs;
 pub mod perf_event;

@@ -54,6 +54,7 @@ impl Msr {
     /// volume 4, in the tables of the models.
     pub(super) const OFFCORE_RSP_0: Self = Self(0x1a6);
     pub(super) const OFFCORE_RSP_1: Self = Self(0x1a7);
+    pub(super) const PEBS_LD_LAT: Self = Self(0x3f6);
     pub(super) const PEBS_FRONTEND: Self = Self(0x3f7);
     pub(super) const SNOOP_RSP_0: Self = Self(0x1328);
     pub(super) const SNOOP_RSP_1: Self = Self(0x1329);

@@ -10,6 +10,7 @@ use super::event_attr::{
     PERF_SAMPLE_CPU, PERF_SAMPLE_ID, PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD,
     PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
 };
+use super::memory_access::{RecordedAccess, MEMORY_PARTS};
 
 /// The parts of samples (`PERF_SAMPLE_*`) that the records give, and those that are the same for all records.
 pub const PARTS_OF_RECORDS: u64 = PERF_SAMPLE_IDENTIFIER
@@ -19,14 +20,15 @@ pub const PARTS_OF_RECORDS: u64 = PERF_SAMPLE_IDENTIFIER
     | PERF_SAMPLE_ID
     | PERF_SAMPLE_STREAM_ID
     | PERF_SAMPLE_CPU
-    | PERF_SAMPLE_PERIOD;
+    | PERF_SAMPLE_PERIOD
+    | MEMORY_PARTS;
 
 /// The format of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PebsFormat {
     /// Skylake and its successors: [`FullRecord`].
     Three,
-    /// Ice Lake and Tremont: [`BasicRecord`], since the module enables no other group of the record.
+    /// Ice Lake and Tremont: [`BasicRecord`], or [`MemoryRecord`] while an event needs the group of memory.
     Four,
     /// Formats 5 and 6, the latter of Lunar Lake: as format 4, but the DS area has more values to reload counters with.
     Five,
@@ -53,6 +55,18 @@ pub trait PebsRecord {
     #[inline(always)]
     fn overflows(&self) -> u64 {
         1
+    }
+
+    /// Returns whether the record has the size that it tells, if it tells one. Otherwise other software has changed the
+    /// registers that select the groups of records.
+    fn has_right_size(&self) -> bool {
+        true
+    }
+
+    /// Returns the access of the instruction to memory, if the record has it.
+    #[inline(always)]
+    fn access(&self) -> RecordedAccess {
+        RecordedAccess::NONE
     }
 
     /// Returns the registers after the instruction, if the record has them.
@@ -105,6 +119,8 @@ pub struct SingleRecord {
     pub ip: u64,
     /// The time-stamp counter at the instruction.
     pub tsc: u64,
+    /// The access of the instruction to memory, if the record has it.
+    pub access: RecordedAccess,
     /// The registers after the instruction, if the record has them.
     pub registers: Option<RecordRegisters>,
 }
@@ -115,9 +131,20 @@ impl SingleRecord {
         Self {
             ip: record.ip(),
             tsc: record.tsc(),
+            access: record.access(),
             registers: record.registers(),
         }
     }
+}
+
+/// Returns the size in bytes that a record of format 4 tells in its first word, in bits 63:48.
+const fn told_size(first_word: u64) -> usize {
+    (first_word >> 48) as usize
+}
+
+/// Returns the retire latency in the first word of a record of format 4, in bits 47:32.
+const fn retire_latency(first_word: u64) -> u16 {
+    (first_word >> 32) as u16
 }
 
 /// Returns the index of the word at an offset in bytes.
@@ -138,6 +165,17 @@ impl PebsRecord for FullRecord {
     #[inline(always)]
     fn word(&self, offset: usize) -> u64 {
         self.0[word_index(offset)]
+    }
+
+    #[inline(always)]
+    fn access(&self) -> RecordedAccess {
+        RecordedAccess {
+            address: self.word(0x98),
+            source: self.word(0xa0),
+            latency: self.word(0xa8),
+            transaction: self.word(0xb8),
+            retire_latency: 0,
+        }
     }
 
     fn registers(&self) -> Option<RecordRegisters> {
@@ -167,9 +205,44 @@ impl PebsRecord for BasicRecord {
     const COUNTERS: usize = 0x10;
     const TSC: usize = 0x18;
 
+    fn has_right_size(&self) -> bool {
+        told_size(self.word(0x00)) == size_of::<Self>()
+    }
+
     #[inline(always)]
     fn word(&self, offset: usize) -> u64 {
         self.0[word_index(offset)]
+    }
+}
+
+/// A record of format 4 with its basic group and the group of memory.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct MemoryRecord([u64; 8]);
+
+impl PebsRecord for MemoryRecord {
+    const IP: usize = BasicRecord::IP;
+    const COUNTERS: usize = BasicRecord::COUNTERS;
+    const TSC: usize = BasicRecord::TSC;
+
+    fn has_right_size(&self) -> bool {
+        told_size(self.word(0x00)) == size_of::<Self>()
+    }
+
+    #[inline(always)]
+    fn word(&self, offset: usize) -> u64 {
+        self.0[word_index(offset)]
+    }
+
+    #[inline(always)]
+    fn access(&self) -> RecordedAccess {
+        RecordedAccess {
+            address: self.word(0x20),
+            source: self.word(0x28),
+            latency: self.word(0x30),
+            transaction: self.word(0x38),
+            retire_latency: retire_latency(self.word(0x00)),
+        }
     }
 }
 
@@ -195,6 +268,46 @@ impl PebsRecord for MergedRecord {
     }
 }
 
+/// The layout of all records in a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordLayout {
+    /// [`FullRecord`]
+    Full,
+    /// [`BasicRecord`]
+    Basic,
+    /// [`MemoryRecord`]
+    Memory,
+    /// [`MergedRecord`]
+    Merged,
+}
+
+impl RecordLayout {
+    /// Returns the size of a record in bytes.
+    #[must_use]
+    pub const fn record_size(self) -> u64 {
+        let size = match self {
+            Self::Full => size_of::<FullRecord>(),
+            Self::Basic => size_of::<BasicRecord>(),
+            Self::Memory => size_of::<MemoryRecord>(),
+            Self::Merged => size_of::<MergedRecord>(),
+        };
+        size as u64
+    }
+
+    /// Returns the value of `MSR_PEBS_DATA_CFG`, if the layout depends on it.
+    #[must_use]
+    pub const fn data_config(self) -> Option<u64> {
+        /// The group of memory.
+        const MEMORY: u64 = 1 << 0;
+
+        match self {
+            Self::Full | Self::Merged => None,
+            Self::Basic => Some(0),
+            Self::Memory => Some(MEMORY),
+        }
+    }
+}
+
 impl PebsFormat {
     /// The period of an event whose records are merged.
     pub const MERGED_PERIOD: u64 = 1;
@@ -216,15 +329,21 @@ impl PebsFormat {
         }
     }
 
-    /// Returns the size of a record in bytes.
+    /// Returns the layout of the records, which `needs_access` to have the access to memory.
     #[must_use]
-    pub const fn record_size(self) -> u64 {
-        let size = match self {
-            Self::Three => size_of::<FullRecord>(),
-            Self::Four | Self::Five => size_of::<BasicRecord>(),
-            Self::Merged => size_of::<MergedRecord>(),
-        };
-        size as u64
+    pub const fn layout(self, needs_access: bool) -> RecordLayout {
+        match self {
+            Self::Three => RecordLayout::Full,
+            Self::Four | Self::Five if needs_access => RecordLayout::Memory,
+            Self::Four | Self::Five => RecordLayout::Basic,
+            Self::Merged => RecordLayout::Merged,
+        }
+    }
+
+    /// Returns whether records can have the access to memory.
+    #[must_use]
+    pub const fn has_access(self) -> bool {
+        !matches!(self, Self::Merged)
     }
 
     /// Returns the bits of the counters that can have records of this format, if the CPU has the counters.
@@ -264,6 +383,12 @@ impl PebsFormat {
     #[must_use]
     pub const fn is_adaptive(self) -> bool {
         matches!(self, Self::Four | Self::Five)
+    }
+
+    /// Returns whether `IA32_PEBS_ENABLE` has a second bit for each counter, which enables loads with a threshold.
+    #[must_use]
+    pub const fn enables_load_latency(self) -> bool {
+        matches!(self, Self::Three)
     }
 
     /// Returns whether the records of an instruction are merged if there is one for each `period` events.
@@ -359,7 +484,7 @@ mod tests {
             registers.map(|r| r.r8_to_r15),
             Some([0x50, 0x58, 0x60, 0x68, 0x70, 0x78, 0x80, 0x88])
         );
-        assert_eq!(PebsFormat::Three.record_size(), 200);
+        assert_eq!(RecordLayout::Full.record_size(), 200);
         let basic_record = BasicRecord(word_offsets());
         assert_eq!(
             [
@@ -369,7 +494,20 @@ mod tests {
             ],
             [0x08, 0x10, 0x18]
         );
-        assert_eq!(PebsFormat::Four.record_size(), 32);
+        assert_eq!(RecordLayout::Basic.record_size(), 32);
+        assert_eq!(basic_record.access(), RecordedAccess::NONE);
+        let accesses = [full_record.access(), MemoryRecord(word_offsets()).access()];
+        assert_eq!(
+            accesses.map(|a| [a.address, a.source, a.latency, a.transaction]),
+            [[0x98, 0xa0, 0xa8, 0xb8], [0x20, 0x28, 0x30, 0x38]]
+        );
+        let mut words = word_offsets();
+        words[0] = 0x0040_1234_0000_0001;
+        let memory_record = MemoryRecord(words);
+        assert_eq!(memory_record.access().retire_latency, 0x1234);
+        assert!(memory_record.has_right_size() && !basic_record.has_right_size());
+        assert!(full_record.has_right_size());
+        assert_eq!(RecordLayout::Memory.record_size(), 64);
         let merged_record = MergedRecord(word_offsets());
         assert_eq!(
             [
@@ -381,7 +519,22 @@ mod tests {
             [0x08, 0x10, 0x18, 0x20]
         );
         assert_eq!(basic_record.overflows(), 1);
-        assert_eq!(PebsFormat::Merged.record_size(), 40);
+        assert_eq!(RecordLayout::Merged.record_size(), 40);
+    }
+
+    #[test]
+    fn records_have_the_access_only_if_an_event_needs_it() {
+        assert_eq!(PebsFormat::Three.layout(true), RecordLayout::Full);
+        assert_eq!(PebsFormat::Three.layout(false), RecordLayout::Full);
+        assert_eq!(PebsFormat::Four.layout(false), RecordLayout::Basic);
+        assert_eq!(PebsFormat::Five.layout(true), RecordLayout::Memory);
+        assert_eq!(RecordLayout::Memory.data_config(), Some(1));
+        assert_eq!(RecordLayout::Basic.data_config(), Some(0));
+        assert_eq!(RecordLayout::Full.data_config(), None);
+        assert!(PebsFormat::Three.has_access() && !PebsFormat::Merged.has_access());
+        assert!(PebsFormat::Three.enables_load_latency());
+        assert!(!PebsFormat::Four.enables_load_latency());
+        assert!(!PebsFormat::Merged.enables_load_latency());
     }
 
     #[test]

@@ -95,6 +95,12 @@ const FIXED_FIELD: u64 = 0xf;
 /// The bit of [`FIXED_FIELD`] that enables the overflow interrupt.
 const FIXED_INTERRUPT: u64 = 1 << 3;
 
+/// The bit of an event select that makes the records of precise samples adaptive (Intel SDM, volume 3B, section
+/// 21.9.2.3).
+const ADAPTIVE_RECORDS: u64 = 1 << 34;
+/// The bit of fixed-function counter 0 in `IA32_FIXED_CTR_CTRL` that does the same.
+const FIXED_ADAPTIVE_RECORDS: u64 = 1 << 32;
+
 const fn fixed_field(select: EventSelect) -> u64 {
     let modes = select.is_kernel() as u64 | (select.is_user() as u64) << 1;
     if modes == 0 {
@@ -134,18 +140,34 @@ impl Registers {
         }
     }
 
-    /// Returns the step that starts a counter for precise samples: its overflows raise no interrupt, because the
-    /// processor writes records of them.
+    /// Returns the step that starts or stops a counter of precise samples. Its overflows raise no interrupt, because the
+    /// processor writes records of them. `is_adaptive`: `MSR_PEBS_DATA_CFG` selects the groups of the records.
     #[must_use]
-    pub const fn control_precise(&self, counter: CounterId, select: EventSelect) -> Step {
-        let step = self.control(counter, select, true);
-        let interrupt_bit = match counter.kind() {
-            CounterKind::General(_) => EventSelect::INTERRUPT,
-            CounterKind::Fixed(n) => FIXED_INTERRUPT << (4 * n as u32),
+    pub const fn control_precise(
+        &self,
+        counter: CounterId,
+        select: EventSelect,
+        run: bool,
+        is_adaptive: bool,
+    ) -> Step {
+        let step = self.control(counter, select, run);
+        let (interrupt_bit, adaptive_bit) = match counter.kind() {
+            CounterKind::General(_) => (EventSelect::INTERRUPT, ADAPTIVE_RECORDS),
+            // Only the counters 0 to 3 can have precise samples.
+            CounterKind::Fixed(n) => {
+                let shift = 4 * (n as u32 & 3);
+                (FIXED_INTERRUPT << shift, FIXED_ADAPTIVE_RECORDS << shift)
+            }
         };
-        Step {
-            value: step.value & !interrupt_bit,
-            ..step
+        let value = step.value & !interrupt_bit;
+        if is_adaptive {
+            Step {
+                value: if run { value | adaptive_bit } else { value },
+                keep_mask: step.keep_mask & !adaptive_bit,
+                ..step
+            }
+        } else {
+            Step { value, ..step }
         }
     }
 
@@ -255,6 +277,7 @@ mod tests {
         last_branch: Some(BranchRecords::Stack),
         trace_excludes_branches: false,
         pebs: None,
+        has_retire_latency: false,
         values: 0,
         server_memory_unit: false,
     };
@@ -409,6 +432,27 @@ mod tests {
             start_plan(&r, general_counter(1), select),
             &[(0xc000_0301, !2, 2), (0xc001_0202, 0, 0x1_0051_02c7)]
         ));
+    }
+
+    #[test]
+    fn precise_counters_raise_no_interrupt() {
+        let r = Registers::new(&V4);
+        let select = EventSelect::new(0xc0, 0).with_modes(true, false);
+        let control = |counter, run, is_adaptive| {
+            let step = r.control_precise(counter, select, run, is_adaptive);
+            (step.keep_mask, step.value)
+        };
+        let general = general_counter(2);
+        assert_eq!(control(general, true, false), (0, 0x41_00c0));
+        assert_eq!(control(general, true, true), (0, 0x4_0041_00c0));
+        assert_eq!(control(general, false, true), (0, 0x01_00c0));
+        let fixed = fixed_counter(1);
+        assert_eq!(control(fixed, true, false), (!0xf0, 0x20));
+        assert_eq!(
+            control(fixed, true, true),
+            (!(1 << 36 | 0xf0), 1 << 36 | 0x20)
+        );
+        assert_eq!(control(fixed, false, true), (!(1 << 36 | 0xf0), 0));
     }
 
     #[test]

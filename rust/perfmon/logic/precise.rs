@@ -9,10 +9,11 @@ use super::counter::CounterId;
 use super::cpuid::{Capabilities, Microarchitecture};
 use super::event_attr::{
     InvalidAttr, PerfEventAttr, PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_CALLCHAIN,
-    PERF_SAMPLE_CGROUP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_READ, PERF_SAMPLE_REGS_INTR,
-    PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER,
+    PERF_SAMPLE_CGROUP, PERF_SAMPLE_DATA_SRC, PERF_SAMPLE_PERIOD, PERF_SAMPLE_READ,
+    PERF_SAMPLE_REGS_INTR, PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER,
 };
 use super::evtsel::EventSelect;
+use super::memory_access::{AccessFormat, Latency, Source, MEMORY_PARTS};
 use super::pebs::{PebsFormat, PARTS_OF_RECORDS};
 use super::sampling::{period_for, Sampling, Trigger};
 
@@ -39,7 +40,7 @@ pub(super) fn counters(
     let format = capabilities.pebs.ok_or(InvalidAttr::Unsupported)?;
     let has_supported_parts = attr.sample_type & !(PARTS_OF_RECORDS | PARTS_OF_INTERRUPT) == 0;
     let has_registers = attr.sample_type & PERF_SAMPLE_REGS_INTR == 0 || format.has_registers();
-    if !has_supported_parts || !has_registers {
+    if !has_supported_parts || !has_registers || !has_access(attr, select, capabilities, format) {
         return Err(InvalidAttr::Unsupported);
     }
     if sampling.single || !is_merged(attr, sampling.trigger, select, format) {
@@ -52,6 +53,43 @@ pub(super) fn counters(
         (_, PerfEventAttr::PRECISE_IP) => Ok(CounterId::INSTRUCTIONS.bit()),
         (PebsFormat::Three, _) if select.event() == CYCLES => Err(InvalidAttr::Unsupported),
         _ => Ok(format.counters() & counters_of_core(select, capabilities)),
+    }
+}
+
+/// Returns whether the records have the parts of the access to memory that the attribute asks for.
+fn has_access(
+    attr: &PerfEventAttr,
+    select: EventSelect,
+    capabilities: &Capabilities,
+    format: PebsFormat,
+) -> bool {
+    let core = Core::for_microarchitecture(capabilities.microarchitecture);
+    let memory = core.memory_event(select);
+    let lacks_source = memory.is_some_and(|memory| memory.source.is_none());
+    let wants = |parts| attr.sample_type & parts != 0;
+    (format.has_access() || !wants(MEMORY_PARTS)) && !(lacks_source && wants(PERF_SAMPLE_DATA_SRC))
+}
+
+/// Returns the form of the access to memory in the records of an event.
+pub(super) fn access_format(select: EventSelect, capabilities: &Capabilities) -> AccessFormat {
+    let core = Core::for_microarchitecture(capabilities.microarchitecture);
+    let memory = core.memory_event(select);
+    let has_threshold = memory.is_some_and(|memory| memory.has_threshold);
+    AccessFormat {
+        source: memory
+            .and_then(|memory| memory.source)
+            .unwrap_or(Source::Unknown),
+        latency: match capabilities.pebs {
+            _ if capabilities.microarchitecture == Microarchitecture::Unknown => Latency::None,
+            Some(PebsFormat::Four | PebsFormat::Five) if core.has_instruction_latency => {
+                Latency::InstructionAndAccess
+            }
+            Some(PebsFormat::Four | PebsFormat::Five) => Latency::Access,
+            Some(PebsFormat::Three) if has_threshold => Latency::Access,
+            Some(PebsFormat::Three | PebsFormat::Merged) | None => Latency::None,
+        },
+        has_retire_latency: capabilities.has_retire_latency,
+        has_threshold,
     }
 }
 
@@ -242,9 +280,11 @@ mod tests {
     use super::super::core_kinds::CoreKinds;
     use super::super::cpuid::Microarchitecture::{GoldenCove, IceLake, Skylake};
     use super::super::event_attr::{
-        PERF_SAMPLE_ADDR, PERF_SAMPLE_IP, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_RAW,
+        PERF_SAMPLE_ADDR, PERF_SAMPLE_IP, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
+        PERF_SAMPLE_TRANSACTION, PERF_SAMPLE_WEIGHT, PERF_TYPE_RAW,
     };
     use super::super::event_config::EventConfig;
+    use super::super::extra_registers::ExtraRegister;
     use super::*;
     use InvalidAttr::Unsupported;
 
@@ -385,6 +425,89 @@ mod tests {
     }
 
     #[test]
+    fn merged_records_have_no_access_to_memory() {
+        let with_address = PerfEventAttr {
+            sample_type: INSTRUCTIONS.sample_type | PERF_SAMPLE_ADDR,
+            ..INSTRUCTIONS
+        };
+        let merging = Capabilities {
+            pebs: Some(PebsFormat::Merged),
+            ..ICE_LAKE
+        };
+        assert_eq!(
+            new_config(&with_address, &merging).map(|_| ()),
+            Err(Unsupported)
+        );
+        assert!(new_config(&with_address, &ICE_LAKE).is_ok());
+    }
+
+    #[test]
+    fn slow_loads_are_sampled_precisely_only() {
+        let slow_loads = PerfEventAttr {
+            config: 0x01cd,
+            config1: 30,
+            ..INSTRUCTIONS
+        };
+        let config = new_config(&slow_loads, &SKYLAKE);
+        let register = config.map(|config| config.extra.map(|extra| (extra.register, extra.value)));
+        assert_eq!(register, Ok(Some((ExtraRegister::LoadLatency, 30))));
+        assert_eq!(
+            config.map(|config| config.sampling.access.has_threshold),
+            Ok(true)
+        );
+        let not_precise = PerfEventAttr {
+            flags: USER,
+            ..slow_loads
+        };
+        assert_eq!(
+            new_config(&not_precise, &SKYLAKE).map(|_| ()),
+            Err(Unsupported)
+        );
+        let above_the_register = PerfEventAttr {
+            config1: 0x1_0000,
+            ..slow_loads
+        };
+        assert_eq!(
+            new_config(&above_the_register, &SKYLAKE).map(|_| ()),
+            Err(InvalidAttr::Invalid)
+        );
+    }
+
+    #[test]
+    fn golden_cove_has_no_source_of_slow_loads() {
+        let golden_cove = Capabilities {
+            microarchitecture: GoldenCove,
+            ..ICE_LAKE
+        };
+        let is_ok = |config, part| {
+            let attr = PerfEventAttr {
+                config,
+                sample_type: INSTRUCTIONS.sample_type | part,
+                ..INSTRUCTIONS
+            };
+            new_config(&attr, &golden_cove).is_ok()
+        };
+        assert!(!is_ok(0x01cd, PERF_SAMPLE_DATA_SRC));
+        assert!(is_ok(0x01cd, PERF_SAMPLE_WEIGHT));
+        assert!(is_ok(0x81d0, PERF_SAMPLE_DATA_SRC));
+    }
+
+    #[test]
+    fn latencies_follow_from_the_format() {
+        let latency = |config, capabilities: &Capabilities| {
+            access_format(EventSelect::new(config, 0x01), capabilities).latency
+        };
+        let golden_cove = Capabilities {
+            microarchitecture: GoldenCove,
+            ..ICE_LAKE
+        };
+        assert_eq!(latency(0xcd, &SKYLAKE), Latency::Access);
+        assert_eq!(latency(0xd1, &SKYLAKE), Latency::None);
+        assert_eq!(latency(0xd1, &ICE_LAKE), Latency::Access);
+        assert_eq!(latency(0xcd, &golden_cove), Latency::InstructionAndAccess);
+    }
+
+    #[test]
     fn only_instructions_are_merged() {
         let merging = Capabilities {
             pebs: Some(PebsFormat::Merged),
@@ -503,15 +626,15 @@ mod tests {
     #[test]
     fn parts_that_records_lack_are_refused() {
         let all_parts = PerfEventAttr {
-            sample_type: PARTS_OF_RECORDS,
+            sample_type: PARTS_OF_RECORDS & !PERF_SAMPLE_WEIGHT,
             ..INSTRUCTIONS
         };
         assert_eq!(is_single(all_parts), Ok(false));
-        let address = PerfEventAttr {
-            sample_type: PARTS_OF_RECORDS | PERF_SAMPLE_ADDR,
+        let transaction = PerfEventAttr {
+            sample_type: all_parts.sample_type | PERF_SAMPLE_TRANSACTION,
             ..INSTRUCTIONS
         };
-        assert_eq!(counters_in_format_four(address), Err(Unsupported));
+        assert_eq!(counters_in_format_four(transaction), Err(Unsupported));
         let registers = PerfEventAttr {
             sample_type: PERF_SAMPLE_REGS_INTR,
             sample_regs_intr: 1,

@@ -6,6 +6,7 @@ use super::event_attr::{
     InvalidAttr, PerfEventAttr, PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_CGROUP,
 };
 use super::mapping::MappingRecords;
+use super::memory_access::AccessFormat;
 use super::pebs::PARTS_OF_RECORDS;
 use super::read_format::ReadFormat;
 use super::sample_format::SampleFormat;
@@ -105,6 +106,8 @@ pub struct Sampling {
     pub registers: u64,
     /// The samples are precise: the processor writes them itself, each at the very instruction.
     pub precise: bool,
+    /// The form of the access to memory in the processor's records of precise samples.
+    pub access: AccessFormat,
     /// Each precise sample has an interrupt of its own, which gives it what the processor's record lacks.
     pub single: bool,
     /// Records are written from the end of the ring to its beginning.
@@ -230,6 +233,7 @@ impl Sampling {
             user_stack: attr.sample_stack_user,
             registers: attr.sample_regs_intr,
             precise,
+            access: AccessFormat::NONE,
             single: precise && needs_interrupts(attr, wakeup, clock, backward),
             backward,
             comm: attr.has(PerfEventAttr::COMM),

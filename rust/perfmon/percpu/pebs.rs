@@ -8,13 +8,13 @@ use crate::{
     logic::{
         counter::{each, CounterId},
         pebs::{
-            BasicRecord, DsWord, FullRecord, MergedRecord, PebsBuffer, PebsFormat, PebsRecord,
-            SingleRecord,
+            BasicRecord, DsWord, FullRecord, MemoryRecord, MergedRecord, PebsBuffer, PebsFormat,
+            PebsRecord, RecordLayout, SingleRecord,
         },
         precise::next_period,
         sampling::Trigger,
     },
-    ring::{PreciseSamples, Sampler},
+    ring::PreciseSamples,
 };
 use core::{ptr, slice};
 
@@ -25,6 +25,11 @@ pub(crate) struct PebsState {
     pub(crate) armed: Word,
     /// The armed counters each of whose records causes an interrupt, since the samples need more than the record.
     pub(crate) single: Word,
+    /// The armed counters whose samples have the access to memory.
+    pub(crate) with_access: Word,
+    /// The armed counters of loads with a threshold, if the format [enables them
+    /// separately](PebsFormat::enables_load_latency).
+    pub(crate) slow_loads: Word,
     /// The armed counters whose samples come some events late: fewer events were left to the sample than the counter can
     /// be loaded for. The samples stay late until the counter is loaded once more.
     pub(crate) late_counters: Word,
@@ -35,6 +40,10 @@ pub(crate) struct PebsState {
     ds_area: Word,
     /// The address of the buffer's first record.
     start: Word,
+    /// The address of the end of the buffer's memory.
+    end: Word,
+    /// Not 0 if the records have the access to memory.
+    has_access: Word,
     /// The address that the processor's position in the buffer reaches before it interrupts, unless a sample is late.
     threshold: Word,
     /// The same address while a sample is late.
@@ -52,23 +61,56 @@ impl PebsState {
         self.ds_area.get() != 0
     }
 
-    /// Sets up the DS area at the address `area` for the buffer `buffer`.
+    /// Sets up the DS area at the address `area` for the buffer from `start` to `end`, for records without the access to
+    /// memory.
     ///
     /// # Safety
     ///
     /// `area` must be the address of a DS area. Only this CPU may use the area and the buffer, until
     /// [`Self::tear_down_ds_area`].
-    pub(crate) unsafe fn set_up_ds_area(&self, area: u64, buffer: &PebsBuffer) {
+    pub(crate) unsafe fn set_up_ds_area(
+        &self,
+        area: u64,
+        (start, end): (u64, u64),
+        format: PebsFormat,
+    ) {
         self.ds_area.set(area);
-        self.start.set(buffer.start);
+        self.start.set(start);
+        self.end.set(end);
+        self.late_counters.set(0);
+        self.set_ds_word(DsWord::BASE, start);
+        self.set_layout(false, format);
+    }
+
+    /// Gives the buffer, which is empty, the layout for records with or without the access to memory.
+    pub(crate) fn set_layout(&self, has_access: bool, format: PebsFormat) {
+        self.has_access.set(has_access.into());
+        let record_size = self.layout(format).record_size();
+        let buffer = PebsBuffer::new(self.start.get(), self.end.get(), record_size);
         self.threshold.set(buffer.threshold);
         self.late_threshold.set(buffer.threshold);
         self.max_threshold.set(buffer.threshold);
-        self.late_counters.set(0);
-        self.set_ds_word(DsWord::BASE, buffer.start);
         self.set_ds_word(DsWord::INDEX, buffer.start);
         self.set_ds_word(DsWord::MAXIMUM, buffer.maximum);
-        self.set_ds_word(DsWord::THRESHOLD, buffer.threshold);
+        self.choose_threshold();
+    }
+
+    /// Returns whether records have the access to memory, if that depends on `MSR_PEBS_DATA_CFG`.
+    pub(crate) fn has_access(&self) -> bool {
+        self.has_access.get() != 0
+    }
+
+    /// Returns the layout of the records.
+    pub(crate) fn layout(&self, format: PebsFormat) -> RecordLayout {
+        format.layout(self.has_access())
+    }
+
+    /// Returns the value of `IA32_PEBS_ENABLE` for the armed counters.
+    pub(crate) fn enabled_counters(&self) -> u64 {
+        /// The bit of general counter 0 that enables loads with a threshold.
+        const LOAD_LATENCY: u32 = 32;
+
+        self.armed.get() | self.slow_loads.get() << LOAD_LATENCY
     }
 
     /// Undoes [`Self::set_up_ds_area`], when the processor does not use the DS area any more.
@@ -80,7 +122,7 @@ impl PebsState {
     /// else when the buffer is nearly full.
     pub(crate) fn set_thresholds(&self, records: u64, late_records: u64, format: PebsFormat) {
         let address_after = |records: u64| {
-            let size = records.saturating_mul(format.record_size());
+            let size = records.saturating_mul(self.layout(format).record_size());
             let address = self.start.get().saturating_add(size);
             address.min(self.max_threshold.get())
         };
@@ -143,7 +185,7 @@ impl PebsState {
     fn is_full(&self, format: PebsFormat) -> bool {
         let next = self
             .ds_word(DsWord::INDEX)
-            .wrapping_add(format.record_size());
+            .wrapping_add(self.layout(format).record_size());
         next > self.ds_word(DsWord::MAXIMUM)
     }
 
@@ -204,21 +246,31 @@ impl PerCpu {
         format: PebsFormat,
         write_single: impl Fn(CounterId, SingleRecord),
     ) {
-        match format {
-            PebsFormat::Three => {
-                // SAFETY: `records` requires the type of the processor's records, which in format 3 are `FullRecord`s,
+        match self.pebs.layout(format) {
+            RecordLayout::Full => {
+                // SAFETY: `records` requires the type of the processor's records, which in this layout are `FullRecord`s,
                 // and that the result is dropped before the buffer is emptied, which is done below.
                 let records = unsafe { self.pebs.records::<FullRecord>() };
                 self.take_records(here, records, write_single);
             }
-            PebsFormat::Four | PebsFormat::Five => {
-                // SAFETY: `records` requires the type of the processor's records: in these formats the module configures
-                // `BasicRecord`s. The result is dropped before the buffer is emptied, which is done below.
+            RecordLayout::Basic => {
+                // SAFETY: `records` requires the type of the processor's records: `MSR_PEBS_DATA_CFG`, which all armed
+                // counters follow, selects the basic group alone in this layout, so that they are `BasicRecord`s; the
+                // buffer was empty when the register was written. Should other software have changed it, the words are
+                // valid for the type all the same, and `take_records` finds their size wrong. The result is dropped before the buffer is emptied, which is done below.
                 let records = unsafe { self.pebs.records::<BasicRecord>() };
                 self.take_records(here, records, write_single);
             }
-            PebsFormat::Merged => {
-                // SAFETY: `records` requires the type of the processor's records: in this format all are
+            RecordLayout::Memory => {
+                // SAFETY: `records` requires the type of the processor's records: `MSR_PEBS_DATA_CFG`, which all armed
+                // counters follow, adds the group of memory in this layout, so that they are `MemoryRecord`s; the buffer
+                // was empty when the register was written. Should other software have changed it, the words are valid for
+                // the type all the same, and `take_records` finds their size wrong. The result is dropped before the buffer is emptied, which is done below.
+                let records = unsafe { self.pebs.records::<MemoryRecord>() };
+                self.take_records(here, records, write_single);
+            }
+            RecordLayout::Merged => {
+                // SAFETY: `records` requires the type of the processor's records: in this layout all are
                 // `MergedRecord`s. The result is dropped before the buffer is emptied, which is done below.
                 let records = unsafe { self.pebs.records::<MergedRecord>() };
                 self.take_records(here, records, write_single);
@@ -227,7 +279,8 @@ impl PerCpu {
         self.pebs.set_ds_word(DsWord::INDEX, self.pebs.start.get());
     }
 
-    /// Writes the samples of all armed counters for `records`, those of [`PebsState::single`] by `write_single`.
+    /// Writes the samples of all armed counters for `records`, those of [`PebsState::single`] by `write_single`. If other
+    /// software has changed the layout, the samples and the counts are lost.
     fn take_records<R: PebsRecord>(
         &self,
         here: ThisCpu<'_>,
@@ -238,6 +291,9 @@ impl PerCpu {
             return;
         }
         let armed = self.pebs.armed.get();
+        if !records.first().is_some_and(R::has_right_size) {
+            return self.mark_lost(armed);
+        }
         let is_only_counter = armed & armed.wrapping_sub(1) == 0;
         for counter in each(armed) {
             let bit = counter.bit();
@@ -335,10 +391,18 @@ impl PerCpu {
     }
 
     /// Notes whether the processor takes the samples of a counter from now on.
-    pub(crate) fn set_pebs(&self, counter: CounterId, armed: bool) {
+    pub(crate) fn set_pebs(&self, counter: CounterId, armed: bool, format: PebsFormat) {
         if armed {
-            if self.sampler(counter).is_some_and(Sampler::is_single) {
-                self.pebs.single.insert(counter.bit());
+            if let Some(sampler) = self.sampler(counter) {
+                if sampler.is_single() {
+                    self.pebs.single.insert(counter.bit());
+                }
+                if sampler.has_access() {
+                    self.pebs.with_access.insert(counter.bit());
+                }
+                if sampler.sampling.access.has_threshold && format.enables_load_latency() {
+                    self.pebs.slow_loads.insert(counter.bit());
+                }
             }
             self.pebs.armed.insert(counter.bit());
             self.slow_path.insert(SLOW_PEBS);
@@ -346,6 +410,8 @@ impl PerCpu {
         }
         self.pebs.armed.remove(counter.bit());
         self.pebs.single.remove(counter.bit());
+        self.pebs.with_access.remove(counter.bit());
+        self.pebs.slow_loads.remove(counter.bit());
         self.pebs.unmark_late(counter);
         if self.pebs.armed.get() == 0 {
             self.slow_path.remove(SLOW_PEBS);

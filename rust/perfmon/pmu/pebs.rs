@@ -9,11 +9,12 @@ use crate::{
         cpuid::Capabilities,
         evtsel::EventSelect,
         msr::Msr,
-        pebs::{PebsBuffer, PebsFormat, SingleRecord},
+        pebs::{PebsFormat, SingleRecord},
         plan::Step,
         pmu::Pmu,
         precise::min_load,
     },
+    ring::Sampler,
     sys::{ffi, time::jiffies},
 };
 use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
@@ -82,20 +83,28 @@ impl Pmu {
             // room for them.
             self.convert_records_so_far(here);
         }
+        let has_access = percpu.sampler(counter).is_some_and(Sampler::has_access);
+        // The records stay long until an event without access begins, so that an event with it does not change them in
+        // each of its windows.
+        self.set_record_access(here, format, has_access || pebs.with_access.get() != 0);
         let select = value.select();
         pebs.set_ds_word(format.reset_word(counter), value.load_value(period));
         self.load_precise(here, counter, format, events_left, period);
-        percpu.set_pebs(counter, true);
+        percpu.set_pebs(counter, true, format);
         if select.is_kernel() {
             percpu.slow_path.insert(counter.bit());
         }
         self.set_pebs_thresholds(here, format);
-        msr::write(here, Msr::PEBS_ENABLE, pebs.armed.get());
+        msr::write(here, Msr::PEBS_ENABLE, pebs.enabled_counters());
         if let Some(step) = self.registers.enable_global(counter) {
             msr::execute_step(here, &step);
         }
         self.rmw_shared(here, || {
-            msr::execute_step(here, &self.registers.control_precise(counter, select));
+            let is_adaptive = format.is_adaptive();
+            let start_step = self
+                .registers
+                .control_precise(counter, select, true, is_adaptive);
+            msr::execute_step(here, &start_step);
         });
         self.watch_counters(here);
     }
@@ -166,9 +175,16 @@ impl Pmu {
     #[cold]
     pub(crate) fn stop_precise(&self, here: ThisCpu<'_>, counter: CounterId) {
         let percpu = here.percpu();
+        let Some(format) = self.capabilities.pebs else {
+            return;
+        };
         let select = percpu.value(counter).select();
         self.rmw_shared(here, || {
-            msr::execute_step(here, &self.registers.control(counter, select, false));
+            let is_adaptive = format.is_adaptive();
+            let stop_step = self
+                .registers
+                .control_precise(counter, select, false, is_adaptive);
+            msr::execute_step(here, &stop_step);
         });
         // The last events may have filled the buffer, so its PMI may come at any time.
         let expectation = percpu
@@ -182,11 +198,9 @@ impl Pmu {
             percpu.pending_pmi.cancel(expectation);
         }
         percpu.slow_path.remove(counter.bit());
-        percpu.set_pebs(counter, false);
-        if let Some(format) = self.capabilities.pebs {
-            self.set_pebs_thresholds(here, format);
-        }
-        msr::write(here, Msr::PEBS_ENABLE, percpu.pebs.armed.get());
+        percpu.set_pebs(counter, false, format);
+        self.set_pebs_thresholds(here, format);
+        msr::write(here, Msr::PEBS_ENABLE, percpu.pebs.enabled_counters());
         // Some processors set the counter's bit in IA32_PERF_GLOBAL_STATUS also for an overflow that has become a
         // record.
         if let Some(clear) = self.registers.clear_overflow(counter) {
@@ -282,7 +296,7 @@ impl Pmu {
     ) {
         let percpu = here.percpu();
         loop {
-            msr::write(here, Msr::PEBS_ENABLE, percpu.pebs.armed.get());
+            msr::write(here, Msr::PEBS_ENABLE, percpu.pebs.enabled_counters());
             if !percpu.take_merged_records(here, write_single) {
                 return;
             }
@@ -371,7 +385,6 @@ impl Pmu {
         // SAFETY: `perfmon_pebs_begin()` requires that the caller stays on the CPU, which `here` proves, and pointers
         // that it may write to: both are to local variables.
         let area = unsafe { ffi::perfmon_pebs_begin(&mut start, &mut end) };
-        let buffer = PebsBuffer::new(start, end, format.record_size());
         for (saved, msr) in pebs.saved.iter().zip(SAVED_REGISTERS) {
             if msr != Msr::PEBS_DATA_CFG || format.is_adaptive() {
                 saved.set(msr::read(here, msr));
@@ -380,11 +393,30 @@ impl Pmu {
         // SAFETY: `set_up_ds_area` requires that only this CPU uses the area and the buffer until `tear_down_ds_area`,
         // which `end_pebs` calls. Both are this CPU's own, and Linux perf does not use them until then: the general
         // counters stay reserved or, with a place-holder, perf's events wait for them.
-        unsafe { pebs.set_up_ds_area(area, &buffer) };
+        unsafe { pebs.set_up_ds_area(area, (start, end), format) };
         msr::write(here, Msr::PEBS_ENABLE, 0);
         msr::write(here, Msr::DS_AREA, area);
-        if format.is_adaptive() {
-            msr::write(here, Msr::PEBS_DATA_CFG, 0);
+        self.write_data_config(here, format);
+    }
+
+    /// Gives all records the access to memory, or takes it from them, if that depends on a register.
+    fn set_record_access(&self, here: ThisCpu<'_>, format: PebsFormat, has_access: bool) {
+        let pebs = &here.percpu().pebs;
+        if format.is_adaptive() && pebs.has_access() != has_access {
+            // All records in the buffer must have the same layout. The processor writes none while it changes.
+            self.with_records_converted(here, || {
+                msr::write(here, Msr::PEBS_ENABLE, 0);
+                pebs.set_layout(has_access, format);
+                self.write_data_config(here, format);
+                msr::write(here, Msr::PEBS_ENABLE, pebs.enabled_counters());
+            });
+        }
+    }
+
+    /// Makes the processor write records of the buffer's layout.
+    fn write_data_config(&self, here: ThisCpu<'_>, format: PebsFormat) {
+        if let Some(config) = here.percpu().pebs.layout(format).data_config() {
+            msr::write(here, Msr::PEBS_DATA_CFG, config);
         }
     }
 

@@ -5,9 +5,11 @@ use super::{Record, Sampler};
 use crate::logic::{
     anchor::Anchor,
     event_attr::{
-        PERF_SAMPLE_CPU, PERF_SAMPLE_ID, PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP,
-        PERF_SAMPLE_PERIOD, PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
+        PERF_SAMPLE_ADDR, PERF_SAMPLE_CPU, PERF_SAMPLE_DATA_SRC, PERF_SAMPLE_ID,
+        PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_STREAM_ID,
+        PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_SAMPLE_WEIGHT, PERF_SAMPLE_WEIGHT_STRUCT,
     },
+    memory_access::{AccessWords, RecordedAccess},
     pebs::PebsRecord,
     perf_event::{
         PERF_RECORD_MISC_EXACT_IP, PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_USER,
@@ -40,14 +42,17 @@ const COMMON_PARTS: u64 = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
 /// The number of words of a sample in the most common format.
 const COMMON_WORDS: usize = 4;
 /// The largest number of words of a precise sample: the header, and all parts that it can have.
-const MAX_WORDS: usize = 9;
+const MAX_WORDS: usize = 12;
+/// The largest number of words of a precise sample without the access to memory.
+const MAX_USUAL_WORDS: usize = 9;
 
 /// The words that samples have in common, and the indices of the words that differ.
 ///
 /// # Invariants
 ///
-/// `word_count` is 1 to `MAX_WORDS`; `ip_index`, `time_index` and `period_index` are less than `word_count`.
-struct SampleTemplate {
+/// `word_count` is 1 to `MAX_WORDS`, and at most `MAX_USUAL_WORDS` without `sampler_with_access`; all indices are less
+/// than `word_count`.
+struct SampleTemplate<'a> {
     words: [u64; MAX_WORDS],
     word_count: usize,
     /// The index of the instruction's address; 0 if samples have none.
@@ -56,6 +61,12 @@ struct SampleTemplate {
     time_index: usize,
     /// The index of the period; 0 if samples have none.
     period_index: usize,
+    /// The index of the address of the data; 0 if samples have none.
+    address_index: usize,
+    /// The index of the weight; 0 if samples have none.
+    weight_index: usize,
+    /// The index of the source of the data; 0 if samples have none.
+    source_index: usize,
     /// The number of events from one overflow to the next.
     period: u64,
     user_header: u64,
@@ -63,6 +74,8 @@ struct SampleTemplate {
     ids: u64,
     anchor: Anchor,
     is_user_only: bool,
+    /// The event, if samples have the access to memory.
+    sampler_with_access: Option<&'a Sampler>,
 }
 
 impl Sampler {
@@ -127,7 +140,10 @@ impl Sampler {
     }
 
     /// Returns the words that the samples have in common.
-    fn template<R>(&self, samples: &PreciseSamples<'_, R>) -> SampleTemplate {
+    fn template<R>(&self, samples: &PreciseSamples<'_, R>) -> SampleTemplate<'_> {
+        /// One word, which has one of these parts.
+        const WEIGHTS: u64 = PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT;
+
         let format = self.sampling.format;
         let ids = self.ids(samples.task);
         let parts = [
@@ -135,18 +151,25 @@ impl Sampler {
             (PERF_SAMPLE_IP, 0),
             (PERF_SAMPLE_TID, ids),
             (PERF_SAMPLE_TIME, 0),
+            (PERF_SAMPLE_ADDR, 0),
             (PERF_SAMPLE_ID, self.id),
             (PERF_SAMPLE_STREAM_ID, self.id),
             (PERF_SAMPLE_CPU, samples.cpu.into()),
             (PERF_SAMPLE_PERIOD, samples.period),
+            (WEIGHTS, 0),
+            (PERF_SAMPLE_DATA_SRC, 0),
         ];
         let (mut words, mut word_count) = ([0; MAX_WORDS], 1);
         let (mut ip_index, mut time_index, mut period_index) = (0, 0, 0);
+        let (mut address_index, mut weight_index, mut source_index) = (0, 0, 0);
         for (part, word) in parts.into_iter().filter(|&(part, _)| format.has(part)) {
             match part {
                 PERF_SAMPLE_IP => ip_index = word_count,
                 PERF_SAMPLE_TIME => time_index = word_count,
                 PERF_SAMPLE_PERIOD => period_index = word_count,
+                PERF_SAMPLE_ADDR => address_index = word_count,
+                PERF_SAMPLE_DATA_SRC => source_index = word_count,
+                WEIGHTS => weight_index = word_count,
                 _ => {}
             }
             if let Some(to) = words.get_mut(word_count) {
@@ -163,19 +186,37 @@ impl Sampler {
             .word()
         };
         // INVARIANT: `word_count` begins with 1, and grows only while `words` has an element of that index. Each index is
-        // the value of `word_count` before such a step.
+        // the value of `word_count` before such a step. `parts` has 8 parts that do not tell of the access to memory.
         SampleTemplate {
             words,
             word_count,
             ip_index,
             time_index,
             period_index,
+            address_index,
+            weight_index,
+            source_index,
             period: samples.period,
             user_header: header(PERF_RECORD_MISC_USER),
             kernel_header: header(PERF_RECORD_MISC_KERNEL),
             ids,
             anchor: samples.anchor,
             is_user_only: self.is_user_only,
+            sampler_with_access: self.has_access().then_some(self),
+        }
+    }
+
+    /// Returns the access to memory as samples may show it. An event that excludes the kernel must not show an address of
+    /// the kernel.
+    pub(super) fn visible_access(&self, recorded: &RecordedAccess) -> AccessWords {
+        let words = self.sampling.access.words(recorded, self.sampling.format);
+        AccessWords {
+            address: if self.is_user_only {
+                user_address_or_zero(words.address)
+            } else {
+                words.address
+            },
+            ..words
         }
     }
 }
@@ -209,7 +250,7 @@ fn write_runs<R: PebsRecord>(
 }
 
 /// Writes one sample.
-fn write_one_sample<R: PebsRecord>(to: &mut Record<'_>, record: &R, template: &SampleTemplate) {
+fn write_one_sample<R: PebsRecord>(to: &mut Record<'_>, record: &R, template: &SampleTemplate<'_>) {
     let mut sample = [0; MAX_WORDS];
     // SAFETY: `copy_all_parts` requires room for one sample: `sample` has `MAX_WORDS` words, and a template has no more.
     unsafe { copy_all_parts(core::slice::from_ref(record), sample.as_mut_ptr(), template) };
@@ -225,15 +266,15 @@ pub(super) fn is_user_address(ip: u64) -> bool {
 /// Returns the address if it is a program's, else 0. The processor may record a late address in the kernel, which an
 /// event that excludes the kernel must not show.
 #[inline(always)]
-fn user_ip_or_zero(ip: u64) -> u64 {
-    ip & !((ip as i64 >> 63) as u64)
+pub(super) fn user_address_or_zero(address: u64) -> u64 {
+    address & !((address as i64 >> 63) as u64)
 }
 
 /// Returns the header of a sample and the address that the sample may show.
 #[inline(always)]
-fn visible_header_and_ip(ip: u64, is_user_only: bool, template: &SampleTemplate) -> (u64, u64) {
+fn visible_header_and_ip(ip: u64, is_user_only: bool, template: &SampleTemplate<'_>) -> (u64, u64) {
     if is_user_only {
-        (template.user_header, user_ip_or_zero(ip))
+        (template.user_header, user_address_or_zero(ip))
     } else if is_user_address(ip) {
         (template.user_header, ip)
     } else {
@@ -247,7 +288,7 @@ fn visible_header_and_ip(ip: u64, is_user_only: bool, template: &SampleTemplate)
 ///
 /// `to` must have room for one sample for each record.
 #[inline(always)]
-unsafe fn copy_common<R: PebsRecord>(records: &[R], to: *mut u64, template: &SampleTemplate) {
+unsafe fn copy_common<R: PebsRecord>(records: &[R], to: *mut u64, template: &SampleTemplate<'_>) {
     if template.is_user_only {
         // SAFETY: The function requires room for one sample for each record, which the caller promises.
         unsafe { copy_common_samples::<R, true>(records, to, template) };
@@ -266,7 +307,7 @@ unsafe fn copy_common<R: PebsRecord>(records: &[R], to: *mut u64, template: &Sam
 unsafe fn copy_common_samples<R: PebsRecord, const USER_ONLY: bool>(
     records: &[R],
     mut to: *mut u64,
-    template: &SampleTemplate,
+    template: &SampleTemplate<'_>,
 ) {
     let (ids, anchor) = (template.ids, template.anchor);
     for record in records {
@@ -288,7 +329,15 @@ unsafe fn copy_common_samples<R: PebsRecord, const USER_ONLY: bool>(
 /// # Safety
 ///
 /// `to` must have room for one sample for each record.
-unsafe fn copy_all_parts<R: PebsRecord>(records: &[R], to: *mut u64, template: &SampleTemplate) {
+unsafe fn copy_all_parts<R: PebsRecord>(
+    records: &[R],
+    to: *mut u64,
+    template: &SampleTemplate<'_>,
+) {
+    if let Some(sampler) = template.sampler_with_access {
+        // SAFETY: The function requires room for one sample for each record, which the caller promises.
+        return unsafe { copy_with_access(records, to, template, sampler) };
+    }
     let copy = match template.word_count {
         2 => copy_words::<R, 2>,
         3 => copy_words::<R, 3>,
@@ -297,12 +346,12 @@ unsafe fn copy_all_parts<R: PebsRecord>(records: &[R], to: *mut u64, template: &
         6 => copy_words::<R, 6>,
         7 => copy_words::<R, 7>,
         8 => copy_words::<R, 8>,
-        MAX_WORDS => copy_words::<R, MAX_WORDS>,
+        MAX_USUAL_WORDS => copy_words::<R, MAX_USUAL_WORDS>,
         // The sample has a header only.
         _ => copy_words::<R, 1>,
     };
     // SAFETY: `copy_words` requires room for one sample for each record, which the caller promises, and the template's
-    // `word_count` as `WORDS`: by the type invariant it is 1 to `MAX_WORDS`, and the `match` has an arm for each.
+    // `word_count` as `WORDS`: by the type invariant it is 1 to `MAX_USUAL_WORDS`, and the `match` has an arm for each.
     unsafe { copy(records, to, template) };
 }
 
@@ -317,7 +366,7 @@ unsafe fn copy_all_parts<R: PebsRecord>(records: &[R], to: *mut u64, template: &
 unsafe fn copy_words<R: PebsRecord, const WORDS: usize>(
     records: &[R],
     mut to: *mut u64,
-    template: &SampleTemplate,
+    template: &SampleTemplate<'_>,
 ) {
     let words = template.words.first_chunk::<WORDS>().unwrap_or(&[0; WORDS]);
     let (ip_index, time_index) = (template.ip_index, template.time_index);
@@ -340,6 +389,51 @@ unsafe fn copy_words<R: PebsRecord, const WORDS: usize>(
             }
             to.write_volatile(header);
             to = to.add(WORDS);
+        }
+    }
+}
+
+/// Writes samples with the access to memory, one for each record.
+///
+/// # Safety
+///
+/// `to` must have room for one sample for each record.
+#[inline(never)]
+unsafe fn copy_with_access<R: PebsRecord>(
+    records: &[R],
+    mut to: *mut u64,
+    template: &SampleTemplate<'_>,
+    sampler: &Sampler,
+) {
+    let words = template.words.get(..template.word_count).unwrap_or(&[]);
+    for record in records {
+        let ip = record.ip();
+        let access = if template.is_user_only && !is_user_address(ip) {
+            AccessWords::NONE
+        } else {
+            sampler.visible_access(&record.access())
+        };
+        let (header, ip) = visible_header_and_ip(ip, template.is_user_only, template);
+        let time = template.anchor.ns_at(record.tsc());
+        // SAFETY: The writes require room for the template's `word_count` words, which is larger than all indices by the
+        // type invariant: the caller promises room for one sample for each record. They are volatile, since programs may
+        // access the ring.
+        unsafe {
+            for (index, &word) in words.iter().enumerate() {
+                to.add(index).write_volatile(word);
+            }
+            // The index of a part that the template lacks is 0, where the header replaces it afterwards.
+            for (index, word) in [
+                (template.ip_index, ip),
+                (template.time_index, time),
+                (template.address_index, access.address),
+                (template.weight_index, access.weight),
+                (template.source_index, access.source),
+            ] {
+                to.add(index).write_volatile(word);
+            }
+            to.write_volatile(header);
+            to = to.add(template.word_count);
         }
     }
 }

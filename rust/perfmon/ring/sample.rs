@@ -6,11 +6,12 @@ use crate::{
     logic::{
         event_attr::{
             PERF_SAMPLE_ADDR, PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_CGROUP, PERF_SAMPLE_CPU,
-            PERF_SAMPLE_ID, PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD,
-            PERF_SAMPLE_REGS_INTR, PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER,
-            PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_SAMPLE_TRANSACTION,
-            PERF_SAMPLE_WEIGHT, PERF_SAMPLE_WEIGHT_STRUCT,
+            PERF_SAMPLE_DATA_SRC, PERF_SAMPLE_ID, PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP,
+            PERF_SAMPLE_PERIOD, PERF_SAMPLE_REGS_INTR, PERF_SAMPLE_REGS_USER,
+            PERF_SAMPLE_STACK_USER, PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
+            PERF_SAMPLE_TRANSACTION, PERF_SAMPLE_WEIGHT, PERF_SAMPLE_WEIGHT_STRUCT,
         },
+        memory_access::AccessWords,
         perf_event::{
             PERF_CONTEXT_KERNEL, PERF_CONTEXT_USER, PERF_RECORD_MISC_EXACT_IP,
             PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_USER, PERF_RECORD_SAMPLE,
@@ -99,6 +100,9 @@ pub(super) trait Place {
     /// Returns the time of the sample.
     fn time(&self, sampler: &Sampler) -> u64;
 
+    /// Returns the access to memory.
+    fn access(&self) -> AccessWords;
+
     /// Returns the registers of the sample, if they are known.
     fn regs(&self) -> Option<&pt_regs>;
 
@@ -156,6 +160,11 @@ impl Place for InterruptPlace<'_> {
     }
 
     #[inline(always)]
+    fn access(&self) -> AccessWords {
+        AccessWords::NONE
+    }
+
+    #[inline(always)]
     fn regs(&self) -> Option<&pt_regs> {
         self.regs
     }
@@ -182,6 +191,19 @@ impl Place for InterruptPlace<'_> {
             ip: None,
         })
     }
+}
+
+/// The parts of a sample that have more than one word, or are not in [`ONE_WORD_PARTS`], in their order.
+struct OtherParts<'a> {
+    readings: Option<&'a PmuReadings<'a>>,
+    chain: &'a [u64],
+    /// The registers of the program, if they are known.
+    user_regs: Option<&'a pt_regs>,
+    /// The bytes of the program's stack.
+    stack_size: u32,
+    access: AccessWords,
+    /// The registers that the sample shows, if they are known.
+    regs: Option<&'a pt_regs>,
 }
 
 impl Sampler {
@@ -296,12 +318,18 @@ impl Sampler {
             record.write_word(place.time(self));
         }
         if format.has(RARE_WORDS) {
-            record = self.put_rare_words(record, cpu, period);
+            record = self.put_rare_words(record, place.access().address, cpu, period);
         }
         if !has_only_one_word_parts {
-            let chain = chain.get(..chain_words).unwrap_or(&[]);
-            record =
-                self.put_varying_parts(record, shown_regs, user_regs, chain, readings, stack_size);
+            let parts = OtherParts {
+                readings,
+                chain: chain.get(..chain_words).unwrap_or(&[]),
+                user_regs,
+                stack_size,
+                access: place.access(),
+                regs: shown_regs,
+            };
+            record = self.put_other_parts(record, &parts);
             if format.has(PERF_SAMPLE_CGROUP) {
                 // SAFETY: The function requires a task that is null or alive, and a context that RCU waits for: the
                 // sampled task is null, the current one, or the one that is being switched to; callers are NMI handlers
@@ -315,9 +343,15 @@ impl Sampler {
     /// Writes the parts in [`RARE_WORDS`]. Takes the record and returns it, so that the fast path keeps the record in
     /// registers.
     #[inline(never)]
-    fn put_rare_words<'a>(&self, mut record: Record<'a>, cpu: u32, period: u64) -> Record<'a> {
+    fn put_rare_words<'a>(
+        &self,
+        mut record: Record<'a>,
+        address: u64,
+        cpu: u32,
+        period: u64,
+    ) -> Record<'a> {
         let parts = [
-            (PERF_SAMPLE_ADDR, 0),
+            (PERF_SAMPLE_ADDR, address),
             (PERF_SAMPLE_ID, self.id),
             (PERF_SAMPLE_STREAM_ID, self.id),
             (PERF_SAMPLE_CPU, cpu.into()),
@@ -331,26 +365,18 @@ impl Sampler {
         record
     }
 
-    /// Writes the parts of a sample that have more than one word, or are not in [`ONE_WORD_PARTS`].
+    /// Writes the parts in [`OtherParts`], as far as samples have them.
     #[inline(always)]
-    fn put_varying_parts<'a>(
-        &self,
-        mut record: Record<'a>,
-        regs: Option<&pt_regs>,
-        user_regs: Option<&pt_regs>,
-        chain: &[u64],
-        readings: Option<&PmuReadings<'_>>,
-        stack_size: u32,
-    ) -> Record<'a> {
+    fn put_other_parts<'a>(&self, mut record: Record<'a>, parts: &OtherParts<'_>) -> Record<'a> {
         let format = self.sampling.format;
-        if let Some(readings) = readings {
+        if let Some(readings) = parts.readings {
             record.write_words(readings.counts);
         }
         if format.has(PERF_SAMPLE_CALLCHAIN) {
-            record.write_word(chain.len() as u64);
-            record.write_words(chain);
+            record.write_word(parts.chain.len() as u64);
+            record.write_words(parts.chain);
         }
-        if let (Some(stack), Some(readings)) = (self.sampling.branches, readings) {
+        if let (Some(stack), Some(readings)) = (self.sampling.branches, parts.readings) {
             record.write_word(readings.branches.len() as u64 / 3);
             if stack.index {
                 record.write_word(readings.newest_branch.into());
@@ -358,19 +384,22 @@ impl Sampler {
             record.write_words(readings.branches);
         }
         if format.has(PERF_SAMPLE_REGS_USER) {
-            put_registers(&mut record, user_regs, self.sampling.user_registers);
+            put_registers(&mut record, parts.user_regs, self.sampling.user_registers);
         }
         if format.has(PERF_SAMPLE_STACK_USER) {
-            stack::put_stack(&mut record, user_regs, stack_size);
+            stack::put_stack(&mut record, parts.user_regs, parts.stack_size);
         }
         if format.has(PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT) {
-            record.write_word(0);
+            record.write_word(parts.access.weight);
+        }
+        if format.has(PERF_SAMPLE_DATA_SRC) {
+            record.write_word(parts.access.source);
         }
         if format.has(PERF_SAMPLE_TRANSACTION) {
             record.write_word(0);
         }
         if format.has(PERF_SAMPLE_REGS_INTR) {
-            put_registers(&mut record, regs, self.sampling.registers);
+            put_registers(&mut record, parts.regs, self.sampling.registers);
         }
         record
     }

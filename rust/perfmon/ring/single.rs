@@ -13,6 +13,7 @@ use super::{
 use crate::{
     logic::{
         anchor::Anchor,
+        memory_access::{AccessWords, MEMORY_PARTS},
         pebs::{RecordRegisters, SingleRecord},
     },
     sys::ffi,
@@ -36,6 +37,8 @@ struct SinglePlace<'a> {
     is_exact: bool,
     is_user: bool,
     time: u64,
+    /// The access to memory that the sample shows.
+    access: AccessWords,
     /// The registers of the record, or else those of the interrupt in the mode of the instruction, if they are known. Their
     /// `ip` is not the recorded address but the one that the other registers, and the stack, belong to.
     regs: Option<pt_regs>,
@@ -60,6 +63,10 @@ impl Place for SinglePlace<'_> {
 
     fn time(&self, _sampler: &Sampler) -> u64 {
         self.time
+    }
+
+    fn access(&self) -> AccessWords {
+        self.access
     }
 
     fn regs(&self) -> Option<&pt_regs> {
@@ -93,6 +100,11 @@ impl Sampler {
     /// be notified.
     pub(crate) fn is_single(&self) -> bool {
         self.sampling.single || (self.sampling.precise && self.notifier.is_armed())
+    }
+
+    /// Returns whether samples have parts that tell of the access to memory.
+    pub(crate) fn has_access(&self) -> bool {
+        self.sampling.format.has(MEMORY_PARTS)
     }
 
     /// Writes the sample of a record, and notifies programs.
@@ -146,6 +158,11 @@ impl Sampler {
             is_exact: !is_hidden,
             is_user: is_of_program || is_hidden,
             time: anchor.ns_at(record.tsc),
+            access: if is_hidden {
+                AccessWords::NONE
+            } else {
+                self.visible_access(&record.access)
+            },
             regs,
             saved_regs: program_regs,
             kernel_regs,

@@ -94,6 +94,7 @@ bool sample_parse(const struct event_record *record, const struct sample_parts *
 	s->stack_size = take_word(&rest, type, PERF_SAMPLE_STACK_USER);
 	s->stack = take_words(&rest, s->stack_size / sizeof(__u64));
 	s->stack_read = take_word(&rest, s->stack_size ? type : 0, PERF_SAMPLE_STACK_USER);
+	s->weight = take_word(&rest, type, PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT);
 	s->data_src = take_word(&rest, type, PERF_SAMPLE_DATA_SRC);
 	s->abi = take_word(&rest, type, PERF_SAMPLE_REGS_INTR);
 	s->registers = take_words(&rest, s->abi ? __builtin_popcountll(parts->registers) : 0);

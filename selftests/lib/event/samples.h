@@ -30,6 +30,7 @@ struct sample {
 	const __u64 *user_registers;
 	__u64 stack_size, stack_read;	/* bytes in the record, and of those the valid ones */
 	const __u64 *stack;
+	__u64 weight;		/* or union perf_sample_weight */
 	__u64 data_src;		/* union perf_mem_data_src */
 	__u64 abi;		/* of `registers`, which are those at the PMI */
 	const __u64 *registers;

@@ -80,8 +80,7 @@ static bool is_precise_period(const struct perf_event_attr *a, __u64 period)
 /* Returns whether the processor can take the samples. The only raw event is that of instructions. */
 static bool can_be_precise(const struct event_model *m, const struct perf_event_attr *a)
 {
-	const __u64 missing = PERF_SAMPLE_ADDR | PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT |
-			      PERF_SAMPLE_TRANSACTION | (m->precise == 3 ? 0 : PERF_SAMPLE_REGS_INTR);
+	const __u64 missing = PERF_SAMPLE_TRANSACTION | (m->precise == 3 ? 0 : PERF_SAMPLE_REGS_INTR);
 
 	if (!m->precise || a->sample_type & missing || !is_precise_period(a, a->sample_period))
 		return false;
@@ -102,7 +101,7 @@ static bool is_unsupported(const struct event_model *m, const union model_attr *
 			    PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_ID |
 			    PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_STREAM_ID |
 			    PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER |
-			    PERF_SAMPLE_WEIGHT |
+			    PERF_SAMPLE_WEIGHT | PERF_SAMPLE_DATA_SRC |
 			    PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TRANSACTION |
 			    PERF_SAMPLE_REGS_INTR | PERF_SAMPLE_WEIGHT_STRUCT |
 			    PERF_SAMPLE_CGROUP;

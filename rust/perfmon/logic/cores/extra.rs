@@ -70,12 +70,13 @@ pub(super) const fn snoop_1(mask_and_number: u16) -> ExtraEvents {
     ExtraEvents::new(mask_and_number, ExtraRegister::SnoopResponse1, u64::MAX)
 }
 
-/// Returns the event of load latency, which counts with precise samples only. The module's samples have no latency.
+/// Returns the event of `MSR_PEBS_LD_LAT_THRESHOLD`, which counts with precise samples only.
 pub(super) const fn load_latency(mask_and_number: u16) -> ExtraEvents {
-    unsupported(event_and_unit(mask_and_number))
+    ExtraEvents::new(mask_and_number, ExtraRegister::LoadLatency, 0xffff)
 }
 
-/// Returns events with a register that the module does not write.
+/// Returns events with a register that the module does not write, or whose precise samples have a format that the module
+/// does not support.
 pub(super) const fn unsupported(events: Events) -> ExtraEvents {
     ExtraEvents {
         events,

@@ -7,6 +7,10 @@ use super::cache::{
 };
 use super::extra::{frontend, load_latency, offcore_0, offcore_1, ExtraEvents};
 use super::limit::{event_and_unit, event_number, event_range, Limit, ALL_COUNTERS};
+use super::memory::{
+    loads_and_stores, slow_loads, slow_loads_without_source, stores_with_latency, MemoryEvents,
+    GOLDEN_COVE_CODES, SKYLAKE_CODES,
+};
 use super::{Core, REFERENCE_CYCLES};
 
 /// Golden Cove, and Raptor Cove, which has the same events.
@@ -32,11 +36,17 @@ pub(super) const GOLDEN_COVE: Core = Core {
         (event_and_unit(0x0ca3), 0xf),
         (event_and_unit(0x04a4), 0x1),
         (event_and_unit(0x08a4), 0x1),
+        (event_and_unit(0x01cd), 0xfe),
         (event_and_unit(0x02cd), 0x1),
         (event_number(0xce), 0x1),
         (event_range(0xd0, 0xdf), 0xf),
     ],
     precise_limits: &[INSTRUCTIONS_NOT_ON_0],
+    memory_events: &[
+        &[slow_loads_without_source(0x01cd), SAMPLED_STORES],
+        &loads_and_stores(0xd4),
+    ],
+    has_instruction_latency: true,
     fixed_events: &[REFERENCE_CYCLES],
     cache_events: Some(&CACHE_TABLE),
     ..Core::EMPTY
@@ -48,8 +58,15 @@ pub(super) const INSTRUCTIONS_NOT_ON_0: Limit = (event_number(0xc0), ALL_COUNTER
 /// Redwood Cove, whose front-end events have other numbers than those of Golden Cove.
 pub(super) const REDWOOD_COVE: Core = Core {
     extra_register_events: &extra_register_events(OFFCORE, 0x7),
+    memory_events: &[
+        &[slow_loads(0x01cd, &GOLDEN_COVE_CODES), SAMPLED_STORES],
+        &loads_and_stores(0xd4),
+    ],
     ..GOLDEN_COVE
 };
+
+/// MEM_TRANS_RETIRED.STORE_SAMPLE
+const SAMPLED_STORES: MemoryEvents = stores_with_latency(0x02cd, &SKYLAKE_CODES);
 
 /// The bits of the registers of offcore responses.
 const OFFCORE: u64 = 0x3f_ffff_ffff;

@@ -4,6 +4,7 @@
 use super::atom::TREMONT_CACHE;
 use super::extra::{load_latency, offcore_0, offcore_1, snoop_0, snoop_1, unsupported};
 use super::limit::event_and_unit;
+use super::memory::{slow_loads, stores_with_latency, CRESTMONT_CODES, GRACEMONT_CODES};
 use super::{Core, REFERENCE_CYCLES};
 
 pub(super) const GRACEMONT: Core = Core {
@@ -12,7 +13,15 @@ pub(super) const GRACEMONT: Core = Core {
         offcore_1(0x02b7, 0x0003_f03f_ffff_ffff),
         load_latency(0x05d0),
     ],
-    precise_limits: &[(event_and_unit(0x06d0), 0x3f)],
+    precise_limits: &[
+        (event_and_unit(0x05d0), 0x3),
+        (event_and_unit(0x06d0), 0x3f),
+    ],
+    memory_events: &[&[
+        slow_loads(0x05d0, &GRACEMONT_CODES),
+        stores_with_latency(0x06d0, &GRACEMONT_CODES),
+    ]],
+    has_instruction_latency: true,
     fixed_events: &[REFERENCE_CYCLES],
     cache_events: Some(&TREMONT_CACHE),
     ..Core::EMPTY
@@ -26,14 +35,23 @@ pub(super) const CRESTMONT: Core = Core {
         snoop_0(0x0127),
         snoop_1(0x0227),
     ],
-    precise_limits: &[],
+    precise_limits: &[(event_and_unit(0x05d0), 0x3)],
+    memory_events: &[&[
+        slow_loads(0x05d0, &CRESTMONT_CODES),
+        stores_with_latency(0x06d0, &CRESTMONT_CODES),
+    ]],
     ..GRACEMONT
 };
 
-/// Skymont, and Darkmont, which has the same events.
 pub(super) const SKYMONT: Core = Core {
     fixed_events: TOP_DOWN_EVENTS,
     ..CRESTMONT
+};
+
+/// Darkmont has the events of Skymont, and all counters can take precise samples of slow loads.
+pub(super) const DARKMONT: Core = Core {
+    precise_limits: &[],
+    ..SKYMONT
 };
 
 pub(super) const ARCTIC_WOLF: Core = Core {
@@ -43,7 +61,7 @@ pub(super) const ARCTIC_WOLF: Core = Core {
         unsupported(event_and_unit(0x02b7)),
         unsupported(event_and_unit(0x04b7)),
         unsupported(event_and_unit(0x08b7)),
-        load_latency(0x05d0),
+        unsupported(event_and_unit(0x05d0)),
         snoop_0(0x0127),
         snoop_1(0x0227),
     ],
@@ -53,6 +71,8 @@ pub(super) const ARCTIC_WOLF: Core = Core {
         (event_and_unit(0x21d3), 0x1),
         (event_and_unit(0x22d3), 0x1),
     ],
+    precise_limits: &[],
+    memory_events: &[],
     ..SKYMONT
 };
 

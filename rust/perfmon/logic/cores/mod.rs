@@ -14,6 +14,7 @@ mod golden_cove;
 mod gracemont;
 mod limit;
 mod lion_cove;
+mod memory;
 mod nehalem;
 mod panther_cove;
 mod sandy_bridge;
@@ -22,6 +23,7 @@ mod skylake;
 pub(super) use self::cache::{CacheTable, INVALID_EVENT, NO_EVENT};
 pub(super) use self::extra::ExtraEvents;
 pub(super) use self::limit::{Limit, ALL_COUNTERS};
+pub(super) use self::memory::MemoryEvents;
 
 use self::extra::unsupported;
 use self::limit::{event_and_unit, event_number, event_range};
@@ -39,6 +41,10 @@ pub(super) struct Core {
     /// The events of Intel's cores of which only some of these general counters can take precise samples (Linux:
     /// `intel_*_pebs_event_constraints` in arch/x86/events/intel/ds.c). The first limit with the event applies.
     pub(super) precise_limits: &'static [Limit],
+    /// The events of Intel's cores whose precise samples tell of an access to memory. The first with the event applies.
+    memory_events: &'static [&'static [MemoryEvents]],
+    /// The records of precise samples tell the latency of the instruction besides that of the access.
+    pub(super) has_instruction_latency: bool,
     /// The events, besides instructions and cycles, that a fixed-function counter can count: event number and unit
     /// mask as in the register, and the number of the counter.
     fixed_events: &'static [(u16, u8)],
@@ -54,6 +60,8 @@ impl Core {
         extra_register_events: &[],
         limits: &[],
         precise_limits: &[],
+        memory_events: &[],
+        has_instruction_latency: false,
         fixed_events: &[],
         hardware_events: &[],
         cache_events: None,
@@ -107,7 +115,8 @@ impl Core {
             M::Tremont => atom::TREMONT,
             M::Gracemont => gracemont::GRACEMONT,
             M::Crestmont => gracemont::CRESTMONT,
-            M::Skymont | M::Darkmont => gracemont::SKYMONT,
+            M::Skymont => gracemont::SKYMONT,
+            M::Darkmont => gracemont::DARKMONT,
             M::ArcticWolf => gracemont::ARCTIC_WOLF,
             M::AmdBeforeZen | M::Bulldozer => amd::BEFORE_ZEN,
             M::Zen1 => amd::ZEN_1,
@@ -120,6 +129,12 @@ impl Core {
     pub(super) fn extra_register_event(self, select: EventSelect) -> Option<&'static ExtraEvents> {
         let mut extra = self.extra_register_events.iter();
         extra.find(|events| events.contains(select))
+    }
+
+    /// Returns what the precise samples of an event tell of an access to memory, if they tell it.
+    pub(super) fn memory_event(self, select: EventSelect) -> Option<&'static MemoryEvents> {
+        let mut memory = self.memory_events.iter().copied().flatten();
+        memory.find(|memory| memory.events.contains(select))
     }
 
     /// Returns the number of the fixed-function counter that counts an event, instructions and cycles excepted.

@@ -6,13 +6,16 @@ use super::super::event_attr::{
 };
 use super::super::evtsel::EventSelect;
 use super::cache::{instruction_row, read_only_row, read_write_row, CacheTable, NO_EVENT_ROW};
-use super::extra::{load_latency, unsupported};
+use super::extra::unsupported;
 use super::limit::{event_and_unit, event_number, event_range};
 use super::{cycles_without, Core};
 
 pub(super) const NEHALEM: Core = Core {
     // The threads of a core share its registers of offcore responses.
-    extra_register_events: &[unsupported(event_and_unit(0x01b7)), load_latency(0x100b)],
+    extra_register_events: &[
+        unsupported(event_and_unit(0x01b7)),
+        unsupported(event_and_unit(0x100b)),
+    ],
     limits: &[
         (event_range(0x40, 0x43), 0x3),
         (event_number(0x48), 0x3),
@@ -29,7 +32,7 @@ pub(super) const WESTMERE: Core = Core {
     extra_register_events: &[
         unsupported(event_and_unit(0x01b7)),
         unsupported(event_and_unit(0x01bb)),
-        load_latency(0x100b),
+        unsupported(event_and_unit(0x100b)),
     ],
     limits: &[
         (event_number(0x51), 0x3),

@@ -2,7 +2,7 @@
 //! Panther Cove and Coyote Cove.
 
 use super::cache::{CacheTable, INVALID_EVENT, NO_EVENT};
-use super::extra::{frontend, load_latency, unsupported};
+use super::extra::{frontend, unsupported};
 use super::golden_cove;
 use super::limit::{event_and_unit, event_number, event_range};
 use super::{Core, REFERENCE_CYCLES};
@@ -23,7 +23,7 @@ pub(super) const PANTHER_COVE: Core = Core {
         unsupported(event_and_unit(0x02d6)),
         unsupported(event_and_unit(0x04d6)),
         unsupported(event_and_unit(0x08d6)),
-        load_latency(0x01cd),
+        unsupported(event_and_unit(0x01cd)),
         frontend(0x02c6, 0x9),
         frontend(0x03c6, 0x7f_ff1f),
         frontend(0x40ad, 0xf),

@@ -8,7 +8,7 @@ use super::super::evtsel::EventSelect;
 use super::cache::{
     instruction_row, read_only_row, read_write_row, CacheTable, NO_EVENT, NO_EVENT_ROW,
 };
-use super::extra::{load_latency, offcore_0, offcore_1, ExtraEvents};
+use super::extra::{offcore_0, offcore_1, unsupported, ExtraEvents};
 use super::limit::{event_and_unit, event_and_unit_bits, event_number, event_range};
 use super::{cycles_without, Core};
 
@@ -87,7 +87,7 @@ pub(super) const BROADWELL: Core = Core {
 const EXTRA_REGISTER_EVENTS: &[ExtraEvents] = &[
     offcore_0(0x01b7, OFFCORE),
     offcore_1(0x01bb, OFFCORE),
-    load_latency(0x01cd),
+    unsupported(event_and_unit(0x01cd)),
 ];
 
 /// The bits of the registers of offcore responses. Sandy Bridge and Ivy Bridge lack some, unless they are in servers.

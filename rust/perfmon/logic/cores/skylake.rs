@@ -7,6 +7,7 @@ use super::cache::{
 };
 use super::extra::{frontend, load_latency, offcore_0, offcore_1, ExtraEvents};
 use super::limit::{event_and_unit, event_number, event_range, ALL_COUNTERS};
+use super::memory::{loads_and_stores, slow_loads, stores, MemoryEvents, SKYLAKE_CODES};
 use super::Core;
 
 pub(super) const SKYLAKE: Core = Core {
@@ -17,6 +18,7 @@ pub(super) const SKYLAKE: Core = Core {
         (event_number(0xcd), 0xf),
         (event_number(0xc6), 0xf),
     ],
+    memory_events: &[&[SLOW_LOADS, stores(0x22d0)], &loads_and_stores(0xd3)],
     cache_events: Some(&SKYLAKE_CACHE),
     ..Core::EMPTY
 };
@@ -39,11 +41,15 @@ pub(super) const ICE_LAKE: Core = Core {
         (event_number(0xef), 0xf),
         (event_range(0xf0, 0xf4), 0xf),
     ],
+    memory_events: &[&[SLOW_LOADS], &loads_and_stores(0xd4)],
     // INST_RETIRED.PREC_DIST
     fixed_events: &[(0x01c0, 0)],
     cache_events: Some(&ICE_LAKE_CACHE),
     ..Core::EMPTY
 };
+
+/// MEM_TRANS_RETIRED.LOAD_LATENCY
+const SLOW_LOADS: MemoryEvents = slow_loads(0x01cd, &SKYLAKE_CODES);
 
 /// Returns the events of both cores that need an extra register. `offcore` are the bits that the registers of offcore
 /// responses have.

@@ -81,6 +81,8 @@ pub struct Capabilities {
     pub trace_excludes_branches: bool,
     /// The format of the samples that the processor takes itself.
     pub pebs: Option<PebsFormat>,
+    /// The records of these samples have the retire latency (`IA32_PERF_CAPABILITIES.PEBS_TIMING_INFO`).
+    pub has_retire_latency: bool,
     /// The values, as a set ([`MiscEvent::bit`](super::super::values::MiscEvent::bit)).
     pub values: u16,
     /// The energy of the memory has a unit of its own ([`values`](super::super::values)).
@@ -104,6 +106,7 @@ impl Capabilities {
         last_branch: None,
         trace_excludes_branches: false,
         pebs: None,
+        has_retire_latency: false,
         values: 0,
         server_memory_unit: false,
     };
@@ -134,6 +137,7 @@ impl Capabilities {
             trace_excludes_branches: last_branch.is_some()
                 && (self.trace_excludes_branches || other.trace_excludes_branches),
             pebs: self.pebs.filter(|_| self.pebs == other.pebs),
+            has_retire_latency: self.has_retire_latency && other.has_retire_latency,
             values: self.values & other.values,
             server_memory_unit: self.server_memory_unit && other.server_memory_unit,
         }
@@ -212,6 +216,7 @@ mod tests {
             last_branch: Some(BranchRecords::Architectural { depth: 32 }),
             trace_excludes_branches: false,
             pebs: None,
+            has_retire_latency: false,
             values: 0x3ff,
             server_memory_unit: true,
         };

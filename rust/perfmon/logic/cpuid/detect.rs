@@ -37,6 +37,8 @@ impl Processor {
     fn intel_capabilities(&self, perf_capabilities: u64) -> Result<Capabilities, NoPmu> {
         /// Bit 13 of `IA32_PERF_CAPABILITIES` (SDM volume 4).
         const FW_WRITE: u64 = 1 << 13;
+        /// Bit 17.
+        const PEBS_TIMING_INFO: u64 = 1 << 17;
 
         let leaf = self.arch_perfmon;
         let [version, general, general_width, events] = leaf.eax.to_le_bytes();
@@ -98,6 +100,7 @@ impl Processor {
             last_branch: self.intel_branches(version, perf_capabilities),
             trace_excludes_branches: false,
             pebs: PebsFormat::detect(perf_capabilities).filter(|_| self.has_debug_store()),
+            has_retire_latency: perf_capabilities & PEBS_TIMING_INFO != 0,
             values: self.values(),
             server_memory_unit: self.has_server_memory_unit(),
         })
@@ -274,6 +277,7 @@ impl Processor {
             last_branch: self.amd_branches().filter(|_| has_v2),
             trace_excludes_branches: false,
             pebs: None,
+            has_retire_latency: false,
             values: self.values(),
             server_memory_unit: false,
         })

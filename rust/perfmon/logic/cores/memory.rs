@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Events of Intel's cores whose precise samples tell of an access to memory, and the codes for the source of the data
+//! (Linux: `intel_*_pebs_event_constraints` and `*pebs_data_source` in arch/x86/events/intel/ds.c).
+
+use super::super::memory_access::data_source::{
+    LVLNUM_ANY_CACHE, LVLNUM_L1, LVLNUM_L2, LVLNUM_L2_MHB, LVLNUM_L3, LVLNUM_LFB, LVLNUM_MSC,
+    LVLNUM_NA, LVLNUM_RAM, LVL_HIT, LVL_IO, LVL_L1, LVL_L2, LVL_L3, LVL_LFB, LVL_LOC_RAM, LVL_MISS,
+    LVL_REM_CCE1, LVL_REM_RAM1, LVL_UNC, REMOTE, SNOOPX_FWD, SNOOP_HIT, SNOOP_HITM, SNOOP_MISS,
+    SNOOP_NA, SNOOP_NONE,
+};
+use super::super::memory_access::{Access, Source, SourceCodes};
+use super::limit::{event_and_unit, event_range, Events};
+
+/// Events whose precise samples tell of an access to memory.
+pub(in super::super) struct MemoryEvents {
+    pub(in super::super) events: Events,
+    /// The source of the data; `None` if the record has it only beside another event.
+    pub(in super::super) source: Option<Source>,
+    /// The events are those of [`super::load_latency`].
+    pub(in super::super) has_threshold: bool,
+}
+
+impl MemoryEvents {
+    const fn new(events: Events, source: Source) -> Self {
+        Self {
+            events,
+            source: Some(source),
+            has_threshold: false,
+        }
+    }
+}
+
+/// Returns the event of loads of at least a given latency.
+pub(super) const fn slow_loads(mask_and_number: u16, codes: &'static SourceCodes) -> MemoryEvents {
+    MemoryEvents {
+        has_threshold: true,
+        ..MemoryEvents::new(
+            event_and_unit(mask_and_number),
+            Source::Code(Access::Load, codes),
+        )
+    }
+}
+
+/// Returns the same event of a core that tells the source only while it counts the event 0x8203, too.
+pub(super) const fn slow_loads_without_source(mask_and_number: u16) -> MemoryEvents {
+    MemoryEvents {
+        events: event_and_unit(mask_and_number),
+        source: None,
+        has_threshold: true,
+    }
+}
+
+/// Returns the event of stores and their latencies.
+pub(super) const fn stores_with_latency(
+    mask_and_number: u16,
+    codes: &'static SourceCodes,
+) -> MemoryEvents {
+    MemoryEvents::new(
+        event_and_unit(mask_and_number),
+        Source::Code(Access::Store, codes),
+    )
+}
+
+const fn loads(events: Events) -> MemoryEvents {
+    MemoryEvents::new(events, Source::L1Hit(Access::Load))
+}
+
+pub(super) const fn stores(mask_and_number: u16) -> MemoryEvents {
+    MemoryEvents::new(
+        event_and_unit(mask_and_number),
+        Source::L1Hit(Access::Store),
+    )
+}
+
+/// MEM_INST_RETIRED.STLB_MISS_LOADS, LOCK_LOADS, SPLIT_LOADS and ALL_LOADS, the same of stores except LOCK_STORES, and
+/// MEM_LOAD_RETIRED to MEM_LOAD_MISC_RETIRED, or to MEM_LOAD_L3_MISS_RETIRED, whose number is `last_load`.
+pub(super) const fn loads_and_stores(last_load: u8) -> [MemoryEvents; 8] {
+    [
+        loads(event_and_unit(0x11d0)),
+        loads(event_and_unit(0x21d0)),
+        loads(event_and_unit(0x41d0)),
+        loads(event_and_unit(0x81d0)),
+        stores(0x12d0),
+        stores(0x42d0),
+        stores(0x82d0),
+        loads(event_range(0xd1, last_load)),
+    ]
+}
+
+/// The sources by code.
+type Sources = [u64; 16];
+
+/// The sources on cores before Skylake; the tables of later cores differ from it.
+const FIRST_SOURCES: Sources = [
+    LVL_MISS | LVLNUM_L3 | SNOOP_NA,
+    LVL_HIT | LVL_L1 | LVLNUM_L1 | SNOOP_NONE,
+    LVL_HIT | LVL_LFB | LVLNUM_LFB | SNOOP_NONE,
+    LVL_HIT | LVL_L2 | LVLNUM_L2 | SNOOP_NONE,
+    L3_HIT | SNOOP_NONE,
+    L3_HIT | SNOOP_MISS,
+    L3_HIT | SNOOP_HIT,
+    L3_HIT | SNOOP_HITM,
+    LVL_HIT | LVL_REM_CCE1 | REMOTE | LVLNUM_L3 | SNOOP_HIT,
+    LVL_HIT | LVL_REM_CCE1 | REMOTE | LVLNUM_L3 | SNOOP_HITM,
+    LOCAL_RAM | SNOOP_HIT,
+    LVL_HIT | LVL_REM_RAM1 | REMOTE | LVLNUM_L3 | SNOOP_HIT,
+    LOCAL_RAM | SNOOP_NONE | SNOOP_MISS,
+    LVL_HIT | LVL_REM_RAM1 | LVLNUM_RAM | REMOTE | SNOOP_NONE | SNOOP_MISS,
+    LVL_HIT | LVL_IO | LVLNUM_NA | SNOOP_NONE,
+    LVL_HIT | LVL_UNC | LVLNUM_NA | SNOOP_NONE,
+];
+
+const L3_HIT: u64 = LVL_HIT | LVL_L3 | LVLNUM_L3;
+const LOCAL_RAM: u64 = LVL_HIT | LVL_LOC_RAM | LVLNUM_RAM;
+const REMOTE_RAM: u64 = LVL_HIT | LVLNUM_RAM | REMOTE;
+const REMOTE_CACHE: u64 = LVL_HIT | LVLNUM_ANY_CACHE | REMOTE;
+
+/// Returns [`FIRST_SOURCES`] with other sources for some codes.
+const fn first_sources_except(others: &[(usize, u64)]) -> Sources {
+    let mut sources = FIRST_SOURCES;
+    let mut n = 0;
+    while n < others.len() {
+        let (code, source) = others[n];
+        sources[code] = source;
+        n += 1;
+    }
+    sources
+}
+
+/// Skylake to Redwood Cove. Codes 8 and 9 are persistent memory on servers and a cache of the fourth level on other
+/// processors. This table does not tell these apart, so samples show no level.
+const SKYLAKE_SOURCES: Sources = first_sources_except(&[
+    (0x8, LVL_HIT | LVLNUM_NA | SNOOP_HIT),
+    (0x9, LVL_HIT | LVLNUM_NA | REMOTE | SNOOP_HIT),
+    (0xb, REMOTE_RAM | SNOOP_NONE),
+    (0xc, REMOTE_CACHE | SNOOPX_FWD),
+    (0xd, REMOTE_CACHE | SNOOP_HITM),
+]);
+
+const GRACEMONT_SOURCES: Sources = first_sources_except(&[
+    (0x5, L3_HIT | SNOOP_HIT),
+    (0x6, L3_HIT | SNOOP_HITM),
+    (0x8, L3_HIT | SNOOPX_FWD),
+]);
+
+const CRESTMONT_SOURCES: Sources = first_sources_except(&[
+    (0x7, L3_HIT | SNOOPX_FWD),
+    (0x8, L3_HIT | SNOOP_HITM),
+    (0xa, LOCAL_RAM | SNOOP_NONE),
+    (0xb, REMOTE_RAM | SNOOP_NONE),
+    (0xc, REMOTE_RAM | SNOOPX_FWD),
+    (0xd, REMOTE_RAM | SNOOP_HITM),
+]);
+
+const LION_COVE_SOURCES: [u64; 18] = [
+    LVL_MISS | LVLNUM_L3 | SNOOP_NA,
+    LVL_HIT | LVL_L1 | LVLNUM_L1 | SNOOP_NONE,
+    LVL_HIT | LVL_L1 | LVLNUM_L1 | SNOOP_NONE,
+    LVL_HIT | LVL_LFB | LVLNUM_LFB | SNOOP_NONE,
+    0,
+    LVL_HIT | LVL_L2 | LVLNUM_L2 | SNOOP_NONE,
+    LVL_HIT | LVLNUM_L2_MHB | SNOOP_NONE,
+    0,
+    L3_HIT | SNOOP_NONE,
+    0,
+    0,
+    0,
+    L3_HIT | SNOOPX_FWD,
+    L3_HIT | SNOOP_HITM,
+    0,
+    LVL_MISS | LVL_L3 | LVLNUM_L3 | SNOOP_HITM,
+    LVL_HIT | LVLNUM_MSC | SNOOP_NONE,
+    LOCAL_RAM | SNOOP_NONE,
+];
+
+/// Skylake and Ice Lake, and stores of Golden Cove and Redwood Cove.
+pub(in super::super) const SKYLAKE_CODES: SourceCodes = SourceCodes {
+    sources: &SKYLAKE_SOURCES,
+    code: 0xf,
+    tlb_miss: 1 << 4,
+    locked: 1 << 5,
+    data_blocked: 0,
+    address_blocked: 0,
+};
+
+/// Loads of Golden Cove and Redwood Cove.
+pub(in super::super) const GOLDEN_COVE_CODES: SourceCodes = SourceCodes {
+    data_blocked: 1 << 6,
+    address_blocked: 1 << 7,
+    ..SKYLAKE_CODES
+};
+
+pub(in super::super) const GRACEMONT_CODES: SourceCodes = SourceCodes {
+    sources: &GRACEMONT_SOURCES,
+    code: 0xf,
+    tlb_miss: 1 << 5,
+    locked: 1 << 4,
+    data_blocked: 1 << 6,
+    address_blocked: 0,
+};
+
+/// Crestmont and Skymont.
+pub(in super::super) const CRESTMONT_CODES: SourceCodes = SourceCodes {
+    sources: &CRESTMONT_SOURCES,
+    code: 0xf,
+    tlb_miss: 1 << 6,
+    locked: 1 << 5,
+    data_blocked: 1 << 7,
+    address_blocked: 0,
+};
+
+pub(in super::super) const LION_COVE_CODES: SourceCodes = SourceCodes {
+    sources: &LION_COVE_SOURCES,
+    code: 0xff,
+    tlb_miss: 1 << 10,
+    locked: 1 << 11,
+    data_blocked: 1 << 12,
+    address_blocked: 1 << 13,
+};

@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! The access to memory that the instruction of a precise sample made: the address of the data, the latency, and where the
+//! data came from (PERF_SAMPLE_ADDR, WEIGHT, DATA_SRC).
+//!
+//! The processor's record has a code for the source of the data, whose meaning depends on the core; samples have the
+//! bits of `union perf_mem_data_src`, as in Linux perf (`arch/x86/events/intel/ds.c`). Intel SDM, volume 3B, sections
+//! 21.3.4.4.2 and 21.9.2.2.2.
+
+use super::event_attr::{
+    PERF_SAMPLE_ADDR, PERF_SAMPLE_DATA_SRC, PERF_SAMPLE_WEIGHT, PERF_SAMPLE_WEIGHT_STRUCT,
+};
+use super::sample_format::SampleFormat;
+
+/// The parts of samples that tell of the access to memory.
+pub const MEMORY_PARTS: u64 =
+    PERF_SAMPLE_ADDR | PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT | PERF_SAMPLE_DATA_SRC;
+
+/// The fields of `union perf_mem_data_src` (`PERF_MEM_*` of `<linux/perf_event.h>`).
+#[allow(missing_docs, reason = "the header describes them")]
+pub mod data_source {
+    pub const OP_NA: u64 = 0x1;
+    pub const OP_LOAD: u64 = 0x2;
+    pub const OP_STORE: u64 = 0x4;
+    /// The bits of the kind of access.
+    pub const OP: u64 = 0x1f;
+
+    pub const LVL_NA: u64 = 0x1 << 5;
+    pub const LVL_HIT: u64 = 0x2 << 5;
+    pub const LVL_MISS: u64 = 0x4 << 5;
+    pub const LVL_L1: u64 = 0x8 << 5;
+    pub const LVL_LFB: u64 = 0x10 << 5;
+    pub const LVL_L2: u64 = 0x20 << 5;
+    pub const LVL_L3: u64 = 0x40 << 5;
+    pub const LVL_LOC_RAM: u64 = 0x80 << 5;
+    pub const LVL_REM_RAM1: u64 = 0x100 << 5;
+    pub const LVL_REM_CCE1: u64 = 0x400 << 5;
+    pub const LVL_IO: u64 = 0x1000 << 5;
+    pub const LVL_UNC: u64 = 0x2000 << 5;
+    /// The bits of the level.
+    pub const LVL: u64 = 0x3fff << 5;
+
+    pub const SNOOP_NA: u64 = 0x1 << 19;
+    pub const SNOOP_NONE: u64 = 0x2 << 19;
+    pub const SNOOP_HIT: u64 = 0x4 << 19;
+    pub const SNOOP_MISS: u64 = 0x8 << 19;
+    pub const SNOOP_HITM: u64 = 0x10 << 19;
+
+    pub const LOCK_NA: u64 = 0x1 << 24;
+    pub const LOCK_LOCKED: u64 = 0x2 << 24;
+
+    pub const TLB_NA: u64 = 0x1 << 26;
+    pub const TLB_HIT: u64 = 0x2 << 26;
+    pub const TLB_MISS: u64 = 0x4 << 26;
+    pub const TLB_L1: u64 = 0x8 << 26;
+    pub const TLB_L2: u64 = 0x10 << 26;
+
+    pub const LVLNUM_L1: u64 = 0x1 << 33;
+    pub const LVLNUM_L2: u64 = 0x2 << 33;
+    pub const LVLNUM_L3: u64 = 0x3 << 33;
+    pub const LVLNUM_L2_MHB: u64 = 0x5 << 33;
+    pub const LVLNUM_MSC: u64 = 0x6 << 33;
+    pub const LVLNUM_ANY_CACHE: u64 = 0xb << 33;
+    pub const LVLNUM_LFB: u64 = 0xc << 33;
+    pub const LVLNUM_RAM: u64 = 0xd << 33;
+    pub const LVLNUM_NA: u64 = 0xf << 33;
+
+    pub const REMOTE: u64 = 0x1 << 37;
+
+    pub const SNOOPX_FWD: u64 = 0x1 << 38;
+
+    pub const BLK_NA: u64 = 0x1 << 40;
+    pub const BLK_DATA: u64 = 0x2 << 40;
+    pub const BLK_ADDR: u64 = 0x4 << 40;
+
+    /// Nothing is known (`PERF_MEM_NA`).
+    pub const NOT_AVAILABLE: u64 = OP_NA | LVL_NA | SNOOP_NA | LOCK_NA | TLB_NA | LVLNUM_NA;
+}
+
+use self::data_source::{
+    BLK_ADDR, BLK_DATA, BLK_NA, LOCK_LOCKED, LVL, LVLNUM_NA, LVL_HIT, LVL_L1, LVL_MISS,
+    NOT_AVAILABLE, OP, OP_LOAD, OP_STORE, SNOOP_NA, TLB_HIT, TLB_L1, TLB_L2, TLB_MISS,
+};
+
+/// The part of a processor's record that tells of the access to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordedAccess {
+    /// The linear address of the data; 0 if the event has none.
+    pub address: u64,
+    /// The code of the source of the data, with other bits, as [`SourceCodes`] says.
+    pub source: u64,
+    /// The latency in cycles, as [`Latency`] says.
+    pub latency: u64,
+    /// What the record tells of a transaction that was aborted: in bits 31:0 its cycles.
+    pub transaction: u64,
+    /// The cycles from the retirement of the instruction before to that of this one, if the processor tells them.
+    pub retire_latency: u16,
+}
+
+impl RecordedAccess {
+    /// No access.
+    pub const NONE: Self = Self {
+        address: 0,
+        source: 0,
+        latency: 0,
+        transaction: 0,
+        retire_latency: 0,
+    };
+}
+
+/// The kind of access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// A load.
+    Load,
+    /// A store.
+    Store,
+}
+
+impl Access {
+    const fn op(self) -> u64 {
+        match self {
+            Self::Load => OP_LOAD,
+            Self::Store => OP_STORE,
+        }
+    }
+}
+
+/// The codes of a core for the source of data, and the bits beside the code. A bit that the core lacks is 0.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SourceCodes {
+    /// The source of each code, without the kind of access; 0 for reserved codes.
+    pub sources: &'static [u64],
+    /// The bits of the code.
+    pub code: u64,
+    /// The bit that is set if the address was not in the TLB of the second level.
+    pub tlb_miss: u64,
+    /// The bit of a locked instruction.
+    pub locked: u64,
+    /// The bit that is set if the data could not be forwarded from a store.
+    pub data_blocked: u64,
+    /// The bit that is set if the address seemed to be that of an earlier store.
+    pub address_blocked: u64,
+}
+
+impl SourceCodes {
+    /// Returns the bits of `union perf_mem_data_src`, without the kind of access.
+    fn decode(&self, source: u64) -> u64 {
+        let has = |bit| source & bit != 0;
+        let code = (source & self.code) as usize;
+        let known_source = self.sources.get(code).copied().filter(|bits| *bits != 0);
+        let mut bits = known_source.unwrap_or(LVLNUM_NA | SNOOP_NA);
+        bits |= if has(self.tlb_miss) {
+            TLB_MISS | TLB_L2
+        } else {
+            TLB_HIT | TLB_L1 | TLB_L2
+        };
+        for (bit, meaning) in [
+            (self.locked, LOCK_LOCKED),
+            (self.data_blocked, BLK_DATA),
+            (self.address_blocked, BLK_ADDR),
+        ] {
+            bits |= if has(bit) { meaning } else { 0 };
+        }
+        if has(self.data_blocked | self.address_blocked) {
+            bits
+        } else {
+            bits | BLK_NA
+        }
+    }
+}
+
+/// The source of data in the records of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The record does not tell it.
+    Unknown,
+    /// An event of loads or stores: of a store the record tells whether it has hit the L1 cache.
+    L1Hit(Access),
+    /// An event of latencies: the record has a code.
+    Code(Access, &'static SourceCodes),
+}
+
+impl Source {
+    /// Returns the bits of `union perf_mem_data_src` for the source in a record.
+    fn decode(self, source: u64) -> u64 {
+        match self {
+            Self::Unknown => NOT_AVAILABLE,
+            Self::L1Hit(Access::Load) => NOT_AVAILABLE & !OP | OP_LOAD,
+            Self::L1Hit(Access::Store) => {
+                let result = if source & 1 != 0 { LVL_HIT } else { LVL_MISS };
+                NOT_AVAILABLE & !(OP | LVL) | OP_STORE | LVL_L1 | result
+            }
+            Self::Code(access, codes) => codes.decode(source) | access.op(),
+        }
+    }
+}
+
+/// The latency in the records of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Latency {
+    /// The record has none.
+    None,
+    /// One latency, that of the access.
+    Access,
+    /// The latency of the instruction in bits 15:0, that of the access in bits 47:32.
+    InstructionAndAccess,
+}
+
+/// The form of a record's access to memory, which depends on the core and on the event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessFormat {
+    /// The source of the data.
+    pub source: Source,
+    /// The latency.
+    pub latency: Latency,
+    /// Records have the retire latency.
+    pub has_retire_latency: bool,
+    /// The event counts loads of at least a latency, which `MSR_PEBS_LD_LAT_THRESHOLD` has.
+    pub has_threshold: bool,
+}
+
+/// The words of a sample that tell of the access to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessWords {
+    /// PERF_SAMPLE_ADDR
+    pub address: u64,
+    /// PERF_SAMPLE_WEIGHT or PERF_SAMPLE_WEIGHT_STRUCT
+    pub weight: u64,
+    /// PERF_SAMPLE_DATA_SRC
+    pub source: u64,
+}
+
+impl AccessWords {
+    /// Nothing is known, as in samples that are not precise.
+    pub const NONE: Self = Self {
+        address: 0,
+        weight: 0,
+        source: NOT_AVAILABLE,
+    };
+}
+
+impl AccessFormat {
+    /// Records tell nothing but an address.
+    pub const NONE: Self = Self {
+        source: Source::Unknown,
+        latency: Latency::None,
+        has_retire_latency: false,
+        has_threshold: false,
+    };
+
+    /// Returns what both formats have, for an event that several kinds of cores count.
+    #[must_use]
+    pub fn intersection(self, other: Self) -> Self {
+        let (source, latency) = (self.source, self.latency);
+        Self {
+            source: if source == other.source {
+                source
+            } else {
+                Source::Unknown
+            },
+            latency: if latency == other.latency {
+                latency
+            } else {
+                Latency::None
+            },
+            has_retire_latency: self.has_retire_latency && other.has_retire_latency,
+            has_threshold: self.has_threshold && other.has_threshold,
+        }
+    }
+
+    /// Returns the words of a sample with the parts of `format`.
+    #[must_use]
+    pub fn words(&self, recorded: &RecordedAccess, format: SampleFormat) -> AccessWords {
+        AccessWords {
+            address: recorded.address,
+            weight: if format.has(PERF_SAMPLE_WEIGHT_STRUCT) {
+                self.weights(recorded)
+            } else {
+                self.weight(recorded)
+            },
+            source: if format.has(PERF_SAMPLE_DATA_SRC) {
+                self.source.decode(recorded.source)
+            } else {
+                NOT_AVAILABLE
+            },
+        }
+    }
+
+    /// Returns PERF_SAMPLE_WEIGHT: the latency of the access in cycles, or else the cycles of an aborted transaction.
+    const fn weight(&self, recorded: &RecordedAccess) -> u64 {
+        let latency = match self.latency {
+            Latency::None => 0,
+            Latency::Access => recorded.latency,
+            Latency::InstructionAndAccess => recorded.latency >> 32 & 0xffff,
+        };
+        match latency {
+            0 => recorded.transaction & 0xffff_ffff,
+            latency => latency,
+        }
+    }
+
+    /// Returns PERF_SAMPLE_WEIGHT_STRUCT: [`Self::weight`] in bits 31:0, the latency of the instruction in bits 47:32, the
+    /// retire latency in bits 63:48, in cycles.
+    const fn weights(&self, recorded: &RecordedAccess) -> u64 {
+        let instruction_latency = match self.latency {
+            Latency::None | Latency::Access => 0,
+            Latency::InstructionAndAccess => recorded.latency & 0xffff,
+        };
+        let retire_latency = if self.has_retire_latency {
+            recorded.retire_latency as u64
+        } else {
+            0
+        };
+        self.weight(recorded) & 0xffff_ffff | instruction_latency << 32 | retire_latency << 48
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_memory_access))]
+mod tests {
+    use super::super::cores::Core;
+    use super::super::cpuid::Microarchitecture::{
+        self, Crestmont, GoldenCove, Gracemont, IceLake, LionCove, RedwoodCove, Skylake,
+    };
+    use super::super::evtsel::EventSelect;
+    use super::data_source::*;
+    use super::*;
+
+    const SLOW_LOADS: u64 = 0x01cd;
+    const SAMPLED_STORES: u64 = 0x02cd;
+    const SLOW_LOADS_OF_SMALL_CORES: u64 = 0x05d0;
+    const STORES_OF_SMALL_CORES: u64 = 0x06d0;
+
+    /// Returns the bits of `union perf_mem_data_src` for a record of an event; `None` if the event has no source.
+    fn decoded(core: Microarchitecture, event: u64, source: u64) -> Option<u64> {
+        let core = Core::for_microarchitecture(core);
+        let memory = core.memory_event(EventSelect::from_bits(event))?;
+        Some(memory.source?.decode(source))
+    }
+
+    /// A hit in the L1 cache and in the TLB.
+    const L1_HIT: u64 = LVL_HIT | LVL_L1 | LVLNUM_L1 | SNOOP_NONE | TLB_HIT | TLB_L1 | TLB_L2;
+
+    #[test]
+    fn not_available_is_linuxs_value() {
+        assert_eq!(NOT_AVAILABLE, 0x1e_0508_0021);
+        assert_eq!(Source::Unknown.decode(1), NOT_AVAILABLE);
+    }
+
+    #[test]
+    fn codes_of_slow_loads_mean_sources() {
+        assert_eq!(decoded(Skylake, SLOW_LOADS, 1), Some(0x102_6810_0142));
+        assert_eq!(decoded(RedwoodCove, SLOW_LOADS, 1), Some(0x102_6810_0142));
+        assert_eq!(decoded(LionCove, SLOW_LOADS, 1), Some(0x102_6810_0142));
+        let remote_ram = LVL_HIT | LVLNUM_RAM | REMOTE | SNOOP_NONE;
+        let remote_load = OP_LOAD | remote_ram | TLB_HIT | TLB_L1 | TLB_L2 | BLK_NA;
+        assert_eq!(decoded(IceLake, SLOW_LOADS, 0xb), Some(remote_load));
+        let ram = LVL_HIT | LVL_LOC_RAM | LVLNUM_RAM | SNOOP_NONE;
+        let load = OP_LOAD | ram | TLB_HIT | TLB_L1 | TLB_L2 | BLK_NA;
+        assert_eq!(decoded(LionCove, SLOW_LOADS, 0x11), Some(load));
+        assert_eq!(decoded(GoldenCove, SLOW_LOADS, 1), None);
+    }
+
+    #[test]
+    fn reserved_codes_have_no_source() {
+        let unknown = LVLNUM_NA | SNOOP_NA | TLB_HIT | TLB_L1 | TLB_L2 | BLK_NA;
+        for code in [0x04, 0x12, 0xff] {
+            assert_eq!(decoded(LionCove, SLOW_LOADS, code), Some(OP_LOAD | unknown));
+        }
+    }
+
+    #[test]
+    fn bits_beside_the_code_depend_on_the_core() {
+        let load = OP_LOAD | LVL_HIT | LVL_L1 | LVLNUM_L1 | SNOOP_NONE;
+        let tlb_hit = TLB_HIT | TLB_L1 | TLB_L2;
+        let locked_miss = load | TLB_MISS | TLB_L2 | LOCK_LOCKED;
+        let locked_hit = load | tlb_hit | LOCK_LOCKED;
+        let blocked = load | tlb_hit | BLK_DATA | BLK_ADDR;
+        let decoded_load = |core, source| decoded(core, SLOW_LOADS, source);
+        let decoded_small = |core, source| decoded(core, SLOW_LOADS_OF_SMALL_CORES, source);
+        assert_eq!(decoded_load(Skylake, 0x31), Some(locked_miss | BLK_NA));
+        assert_eq!(decoded_load(Skylake, 0xc1), Some(load | tlb_hit | BLK_NA));
+        assert_eq!(decoded_load(RedwoodCove, 0xc1), Some(blocked));
+        assert_eq!(decoded_load(LionCove, 0xc01), Some(locked_miss | BLK_NA));
+        assert_eq!(decoded_load(LionCove, 0x3001), Some(blocked));
+        assert_eq!(decoded_small(Gracemont, 0x11), Some(locked_hit | BLK_NA));
+        assert_eq!(decoded_small(Crestmont, 0x21), Some(locked_hit | BLK_NA));
+        assert_eq!(decoded_small(Crestmont, 0x61), Some(locked_miss | BLK_NA));
+        assert_eq!(
+            decoded_small(Crestmont, 0x81),
+            Some(load | tlb_hit | BLK_DATA)
+        );
+    }
+
+    #[test]
+    fn stores_tell_of_the_l1_cache() {
+        let store = NOT_AVAILABLE & !(OP | LVL) | OP_STORE | LVL_L1;
+        assert_eq!(decoded(Skylake, 0x82d0, 1), Some(store | LVL_HIT));
+        assert_eq!(decoded(Skylake, 0x82d0, 0), Some(store | LVL_MISS));
+        assert_eq!(decoded(IceLake, 0x22d0, 1), None);
+        let l1_hit = OP_STORE | L1_HIT | BLK_NA;
+        assert_eq!(decoded(GoldenCove, SAMPLED_STORES, 0xc1), Some(l1_hit));
+        assert_eq!(decoded(Gracemont, STORES_OF_SMALL_CORES, 1), Some(l1_hit));
+    }
+
+    #[test]
+    fn loads_have_no_source() {
+        let load = NOT_AVAILABLE & !OP | OP_LOAD;
+        assert_eq!(decoded(Skylake, 0x81d0, 1), Some(load));
+        assert_eq!(decoded(Skylake, 0x08d1, 1), Some(load));
+        assert_eq!(decoded(IceLake, 0x04d4, 1), Some(load));
+        assert_eq!(decoded(Skylake, 0x04d4, 1), None);
+    }
+
+    #[test]
+    fn kinds_of_cores_have_formats_in_common() {
+        let big = AccessFormat {
+            source: Source::L1Hit(Access::Load),
+            latency: Latency::InstructionAndAccess,
+            has_retire_latency: true,
+            ..AccessFormat::NONE
+        };
+        let small = AccessFormat {
+            source: Source::Unknown,
+            has_retire_latency: false,
+            ..big
+        };
+        assert_eq!(big.intersection(big), big);
+        assert_eq!(big.intersection(small), small);
+        assert_eq!(big.intersection(AccessFormat::NONE), AccessFormat::NONE);
+    }
+
+    #[test]
+    fn weights_have_the_latencies() {
+        let recorded = RecordedAccess {
+            latency: 0x0003_0000_0005,
+            ..RecordedAccess::NONE
+        };
+        let weights = |latency| {
+            let format = AccessFormat {
+                latency,
+                ..AccessFormat::NONE
+            };
+            [format.weight(&recorded), format.weights(&recorded)]
+        };
+        assert_eq!(weights(Latency::None), [0, 0]);
+        assert_eq!(weights(Latency::Access), [0x0003_0000_0005, 5]);
+        assert_eq!(
+            weights(Latency::InstructionAndAccess),
+            [3, 0x0005_0000_0003]
+        );
+        let aborted = RecordedAccess {
+            transaction: 0x0010_0000_0007,
+            retire_latency: 9,
+            ..RecordedAccess::NONE
+        };
+        assert_eq!(AccessFormat::NONE.weight(&aborted), 7);
+        assert_eq!(AccessFormat::NONE.weights(&aborted), 7);
+        let with_retire_latency = AccessFormat {
+            has_retire_latency: true,
+            ..AccessFormat::NONE
+        };
+        assert_eq!(with_retire_latency.weights(&aborted), 9 << 48 | 7);
+    }
+}
