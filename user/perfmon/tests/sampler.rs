@@ -201,6 +201,14 @@ fn each_method_has_its_bits() {
         describe_open(event().user_stack(64, 1)),
         expected(usual_fields | 3 << 12, 0)
     );
+    assert_eq!(
+        describe_open(event().data_addresses().data_sources().weights()),
+        expected(usual_fields | 1 << 3 | 1 << 15 | 1 << 24, 0)
+    );
+    assert_eq!(
+        describe_open(event().data_mappings()),
+        expected(usual_fields, 1 << 17)
+    );
     assert!(describe_open(event().wake_after(5)).ends_with("wakeup 5"));
 }
 
@@ -346,6 +354,25 @@ fn a_call_chain_is_read_over_the_end_of_the_ring() {
 }
 
 #[test]
+fn a_data_address_stands_before_cpu_and_period() {
+    let event = Event::cycles().period(97).data_addresses().callchain();
+    let (mut sampler, mut ring) = sampler(event);
+    let [id, ip, task, time, cpu, period] = SAMPLE;
+    let words = [id, ip, task, time, 0x7000, cpu, period, 1, 0x40_1000];
+    ring.put_record(9, 2, &words);
+    let records = sampler.records();
+    let Some(Ok(Record::Sample(sample))) = records.iter().next() else {
+        panic!("it is a sample")
+    };
+    assert_eq!(sample.data_address, Some(0x7000));
+    assert_eq!((sample.stamp.cpu, sample.period), (3, 97));
+    assert_eq!(
+        sample.callchain().collect::<Vec<_>>(),
+        [Frame::User(0x40_1000)]
+    );
+}
+
+#[test]
 fn dropping_records_frees_their_space() {
     let (mut sampler, mut ring) = sampler(Event::cycles().period(97));
     assert_eq!(
@@ -380,6 +407,23 @@ fn events_share_a_ring() {
     assert_eq!(calls[2], "output");
     let numbers = [6, 7, 8, 9].map(|id| sampler.index_of(id));
     assert_eq!(numbers, [None, Some(0), Some(1), None]);
+}
+
+#[test]
+fn only_sampled_events_get_the_data_addresses_of_their_ring() {
+    let driver = Arc::new(FileDriver::default());
+    let device = driver.device();
+    let first = Event::cycles().period(97).data_addresses().pages(8);
+    let mut sampler = first.sample_on(&device).unwrap();
+    for (event, expected) in [
+        (Event::instructions().period(5), "period 5 type 0x1018f "),
+        (Event::dummy().tasks(), "period 0 type 0x10187 "),
+    ] {
+        driver.calls.lock().unwrap().clear();
+        sampler.add_on(&event, &device).unwrap();
+        let calls = driver.calls.lock().unwrap();
+        assert!(calls[0].starts_with(expected), "{calls:?}");
+    }
 }
 
 /// Returns the times of the samples, in their order.

@@ -4,7 +4,7 @@
 use perfmon_core::logic::event_attr::{self as attr, PerfEventAttr};
 
 use super::Sampler;
-use super::record::SAMPLE_FIELDS;
+use super::record::{SAMPLE_FIELDS, SampleShape};
 use crate::event::{Builder, Event, shared};
 use crate::{Device, Error};
 
@@ -12,6 +12,8 @@ use crate::{Device, Error};
 const RAW_ONLY_FIELDS: u64 = attr::PERF_SAMPLE_BRANCH_STACK
     | attr::PERF_SAMPLE_REGS_USER
     | attr::PERF_SAMPLE_STACK_USER
+    | attr::PERF_SAMPLE_WEIGHT_STRUCT
+    | attr::PERF_SAMPLE_DATA_SRC
     | attr::PERF_SAMPLE_CGROUP;
 
 /// Sampling. [`sample`](Self::sample) makes a [`Sampler`].
@@ -44,8 +46,9 @@ impl Builder {
     }
 
     /// Records the call chain of each sample, in the kernel and, by frame pointers, in the program.
-    pub fn callchain(self) -> Self {
-        self.with_chain(true)
+    pub fn callchain(mut self) -> Self {
+        self.attr.sample_type |= attr::PERF_SAMPLE_CALLCHAIN;
+        self
     }
 
     /// Records the last branches of these kinds (`PERF_SAMPLE_BRANCH_*`) before each sample. Only
@@ -63,6 +66,27 @@ impl Builder {
         self.attr.sample_type |= attr::PERF_SAMPLE_STACK_USER | attr::PERF_SAMPLE_REGS_USER;
         self.attr.sample_stack_user = bytes;
         self.attr.sample_regs_user = registers;
+        self
+    }
+
+    /// Records the address of the data that the sampled instruction reads or writes:
+    /// [`Sample::data_address`](super::Sample::data_address). Only [precise](Self::precise) samples have it.
+    pub fn data_addresses(mut self) -> Self {
+        self.attr.sample_type |= attr::PERF_SAMPLE_ADDR;
+        self
+    }
+
+    /// Records the latency of the sampled memory access, as `union perf_sample_weight` with its three parts. Only
+    /// [precise](Self::precise) samples have it, and only [`RawRecord`](super::RawRecord) shows it.
+    pub fn weights(mut self) -> Self {
+        self.attr.sample_type |= attr::PERF_SAMPLE_WEIGHT_STRUCT;
+        self
+    }
+
+    /// Records where the data of the sampled memory access came from, as `union perf_mem_data_src`. Only
+    /// [precise](Self::precise) samples have it, and only [`RawRecord`](super::RawRecord) shows it.
+    pub fn data_sources(mut self) -> Self {
+        self.attr.sample_type |= attr::PERF_SAMPLE_DATA_SRC;
         self
     }
 
@@ -102,6 +126,11 @@ impl Builder {
     /// [`Info::has_mappings`](crate::Info::has_mappings) is set.
     pub fn mappings(self) -> Self {
         self.flag(PerfEventAttr::MMAP | PerfEventAttr::MMAP2, true)
+    }
+
+    /// Records the mappings that can't be executed, too: those of data. It needs what [`mappings`](Self::mappings) needs.
+    pub fn data_mappings(self) -> Self {
+        self.flag(PerfEventAttr::MMAP_DATA, true)
     }
 
     /// Records when tasks are switched in and out: [`Switch`](super::Record::Switch).
@@ -161,27 +190,31 @@ impl Builder {
         self.attr.flags & PerfEventAttr::WRITE_BACKWARD != 0
     }
 
-    /// Returns whether samples have call chains.
-    pub(super) fn has_chain(&self) -> bool {
-        self.attr.sample_type & attr::PERF_SAMPLE_CALLCHAIN != 0
+    /// Returns whether the event has samples.
+    pub(super) const fn is_sampled(&self) -> bool {
+        self.attr.sample_period != 0
     }
 
-    /// Returns the configuration with or without call chains.
-    pub(super) fn with_chain(&self, has_chain: bool) -> Self {
+    /// Returns the optional fields of samples that this library decodes.
+    pub(super) fn shape(&self) -> SampleShape {
+        let has_field = |field| self.attr.sample_type & field != 0;
+        SampleShape {
+            has_data_address: has_field(attr::PERF_SAMPLE_ADDR),
+            has_chain: has_field(attr::PERF_SAMPLE_CALLCHAIN),
+        }
+    }
+
+    /// Returns the configuration with these optional fields.
+    pub(super) fn with_shape(&self, shape: SampleShape) -> Self {
         let mut builder = self.clone();
-        builder.attr.sample_type = SAMPLE_FIELDS
-            | builder.attr.sample_type & RAW_ONLY_FIELDS
-            | if has_chain {
-                attr::PERF_SAMPLE_CALLCHAIN
-            } else {
-                0
-            };
+        builder.attr.sample_type =
+            SAMPLE_FIELDS | builder.attr.sample_type & RAW_ONLY_FIELDS | shape.fields();
         builder
     }
 
     /// Opens the event with the record format that this library's readers expect.
     pub(super) fn open_sampled(&self, device: &Device) -> Result<Event, Error> {
-        let mut builder = self.with_chain(self.has_chain());
+        let mut builder = self.with_shape(self.shape());
         builder.attr.read_format |= attr::PERF_FORMAT_LOST;
         builder
             .flag(PerfEventAttr::SAMPLE_ID_ALL, true)

@@ -46,6 +46,7 @@ mod wait;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
+use self::record::SampleShape;
 use self::wait::Waiter;
 use crate::event::{Builder, Event, shared};
 use crate::sys::{EventCall, RingMapping, wait_for_kernel};
@@ -65,7 +66,7 @@ pub struct Sampler {
     /// The reader's position: bytes read since the ring was mapped. Kept here, because other programs may write to the
     /// ring.
     tail: u64,
-    has_chain: bool,
+    shape: SampleShape,
     /// The events with their IDs; the first event owns the ring.
     events: Vec<(u64, Event)>,
     waiter: Waiter,
@@ -96,7 +97,7 @@ impl Sampler {
         Ok(Self {
             ring,
             tail: 0,
-            has_chain: builder.has_chain(),
+            shape: builder.shape(),
             events: vec![(event.id()?, event)],
             waiter: Waiter::default(),
         })
@@ -116,7 +117,11 @@ impl Sampler {
     /// # Errors
     /// As [`add`](Self::add).
     pub fn add_on(&mut self, event: &Builder, device: &Device) -> Result<usize, Error> {
-        let mut event = event.with_chain(self.has_chain);
+        let mut event = event.with_shape(SampleShape {
+            // An event without samples, such as a dummy, is not precise, and only precise events may ask for the address.
+            has_data_address: self.shape.has_data_address && event.is_sampled(),
+            ..self.shape
+        });
         if self.ring.tail().is_none() {
             event = event.overwrite();
         }
@@ -145,7 +150,7 @@ impl Sampler {
     /// records first, back to the oldest that is not overwritten: [`pause`](Self::pause) it before.
     pub fn records(&mut self) -> Records<'_> {
         let event = &self.events[0].1;
-        Records::new(&self.ring, &mut self.tail, event, self.has_chain)
+        Records::new(&self.ring, &mut self.tail, event, self.shape)
     }
 
     /// Stops the kernel from writing to the ring until [`resume`](Self::resume), so that a ring with

@@ -22,8 +22,34 @@ pub(super) const SAMPLE_FIELDS: u64 = attr::PERF_SAMPLE_IDENTIFIER
     | attr::PERF_SAMPLE_CPU
     | attr::PERF_SAMPLE_PERIOD;
 
-/// Words of a sample after the header, without the call chain: the fields of [`SAMPLE_FIELDS`].
+/// Words of a sample after the header, without optional fields: the fields of [`SAMPLE_FIELDS`].
 const SAMPLE_WORDS: usize = 6;
+/// Index of the data address among the words after the header. The words of CPU and period follow it.
+const DATA_ADDRESS_INDEX: usize = 4;
+
+/// The optional fields of samples that this library decodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct SampleShape {
+    pub(super) has_data_address: bool,
+    pub(super) has_chain: bool,
+}
+
+impl SampleShape {
+    /// Returns the fields as bits of `sample_type`.
+    pub(super) const fn fields(self) -> u64 {
+        let address = if self.has_data_address {
+            attr::PERF_SAMPLE_ADDR
+        } else {
+            0
+        };
+        let chain = if self.has_chain {
+            attr::PERF_SAMPLE_CALLCHAIN
+        } else {
+            0
+        };
+        address | chain
+    }
+}
 
 /// A record of a ring.
 #[derive(Clone, Debug)]
@@ -87,6 +113,9 @@ pub struct Sample<'a> {
     pub kernel: bool,
     /// Number of events since the last sample.
     pub period: u64,
+    /// The address of the data that the instruction reads or writes, 0 if it has none; `None` unless the sampler records
+    /// [data addresses](crate::event::Builder::data_addresses).
+    pub data_address: Option<u64>,
     /// The event, task, time and CPU of the sample.
     pub stamp: Stamp,
     chain: Callchain<'a>,
@@ -153,13 +182,13 @@ impl Iterator for Callchain<'_> {
 
 impl<'a> Record<'a> {
     /// Decodes a record; returns `None` if it is too short for its kind.
-    pub(super) fn new(record: RawRecord<'a>, has_chain: bool) -> Option<Self> {
+    pub(super) fn new(record: RawRecord<'a>, shape: SampleShape) -> Option<Self> {
         let size = record.size();
         let require_words =
             |words: usize| (size >= HEADER_WORDS + words + TRAILER_WORDS).then_some(());
         let word = |index: usize| record.word(HEADER_WORDS + index);
         if record.kind() == PERF_RECORD_SAMPLE {
-            return Sample::new(record, has_chain).map(Self::Sample);
+            return Sample::new(record, shape).map(Self::Sample);
         }
         // Called only for known kinds: nothing is read of a record of unknown kind.
         let stamp = || Stamp::at_end(record);
@@ -243,14 +272,19 @@ impl<'a> Record<'a> {
 }
 
 impl<'a> Sample<'a> {
-    fn new(record: RawRecord<'a>, has_chain: bool) -> Option<Self> {
+    fn new(record: RawRecord<'a>, shape: SampleShape) -> Option<Self> {
+        let SampleShape {
+            has_data_address,
+            has_chain,
+        } = shape;
         let size = record.size();
-        if size < HEADER_WORDS + SAMPLE_WORDS + usize::from(has_chain) {
+        let words = SAMPLE_WORDS + usize::from(has_data_address);
+        if size < HEADER_WORDS + words + usize::from(has_chain) {
             return None;
         }
         let word = |index: usize| record.word(HEADER_WORDS + index);
-        let first = HEADER_WORDS + SAMPLE_WORDS + 1;
-        let length = if has_chain { word(SAMPLE_WORDS) } else { 0 };
+        let first = HEADER_WORDS + words + 1;
+        let length = if has_chain { word(words) } else { 0 };
         let end = first.checked_add(usize::try_from(length).ok()?)?;
         if has_chain && end > size {
             return None;
@@ -259,12 +293,13 @@ impl<'a> Sample<'a> {
         Some(Self {
             ip: word(1),
             kernel,
-            period: word(5),
+            period: word(words - 1),
+            data_address: has_data_address.then(|| word(DATA_ADDRESS_INDEX)),
             stamp: Stamp {
                 id: word(0),
                 task: Task::new(word(2)),
                 time: word(3),
-                cpu: cpu(word(4)),
+                cpu: cpu(word(words - 2)),
             },
             chain: Callchain {
                 record,

@@ -5,6 +5,7 @@ use std::iter::FusedIterator;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::raw::WORD;
+use super::record::SampleShape;
 use super::{RawRecord, Record};
 use crate::sys::RingMapping;
 use crate::{Attempt, Cause, Error, Event};
@@ -19,7 +20,7 @@ pub struct Records<'a> {
     /// The kernel's position at the moment of creation.
     head: u64,
     event: &'a Event,
-    has_chain: bool,
+    shape: SampleShape,
 }
 
 impl<'a> Records<'a> {
@@ -27,7 +28,7 @@ impl<'a> Records<'a> {
         ring: &'a RingMapping,
         tail: &'a mut u64,
         event: &'a Event,
-        has_chain: bool,
+        shape: SampleShape,
     ) -> Self {
         // ATOMICS: Pairs with the kernel's store of the head: all records before the head are complete then.
         let head = ring.head().load(Ordering::Acquire);
@@ -38,7 +39,7 @@ impl<'a> Records<'a> {
             tail,
             head,
             event,
-            has_chain,
+            shape,
         }
     }
 
@@ -67,7 +68,7 @@ impl<'a> Records<'a> {
     pub fn iter(&self) -> Iter<'_> {
         Iter {
             raw: self.raw(),
-            has_chain: self.has_chain,
+            shape: self.shape,
         }
     }
 
@@ -130,7 +131,7 @@ impl Drop for Records<'_> {
 #[derive(Debug)]
 pub struct Iter<'a> {
     raw: RawRecords<'a>,
-    has_chain: bool,
+    shape: SampleShape,
 }
 
 impl<'a> Iterator for Iter<'a> {
@@ -141,7 +142,7 @@ impl<'a> Iterator for Iter<'a> {
             Ok(raw) => raw,
             Err(error) => return Some(Err(error)),
         };
-        let record = Record::new(raw, self.has_chain);
+        let record = Record::new(raw, self.shape);
         if record.is_none() {
             self.raw.words_left = 0;
         }
