@@ -29,6 +29,8 @@ pub fn recording(file: &[u8]) {
         for branch in &named.sample.branches {
             names.branch_sites(named.stamp.task.pid, branch);
         }
+        names.data_site(named);
+        assert!(!named.sample.access.source.to_string().is_empty());
         Ok(())
     });
     assert!(outcome.is_ok(), "{outcome:?}");

@@ -12,6 +12,7 @@ mod quick;
 mod recorder;
 mod sampling;
 mod serve;
+mod sort_keys;
 mod stat;
 mod top;
 mod typed;
@@ -39,9 +40,10 @@ pub(crate) use recorder::{
 };
 pub(crate) use sampling::{DEFAULT_FILE, Frequency, Record, SwitchOutput};
 pub(crate) use serve::Serve;
+pub(crate) use sort_keys::{Key, KeyNeed, SortWord};
 pub(crate) use stat::{Json, Stat};
 pub(crate) use top::Top;
-pub(crate) use viewing::{Field, Flamegraph, Graph, Key, Order, Report, Script, SortWord};
+pub(crate) use viewing::{Field, Flamegraph, Graph, Order, Report, Script};
 pub(crate) use vm::{Vm, VmCpu};
 
 const AFTER_HELP: &str = "\

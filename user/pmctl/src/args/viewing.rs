@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
+use super::sort_keys::{Key, SortWord};
 use super::words::ParserWithWords;
 use super::{Choice, DEFAULT_FILE};
 
@@ -34,6 +34,8 @@ Fields:
   time     in seconds                brstack   last branches, newest first:
   event    event                               from/to/M or P (mispredicted
   srcline  source line                         or predicted)/cycles
+  addr     address of the data       data_src  where the data came from
+  weight   latency in cycles         (these of `pmctl record -d -W`)
 
 FIELDS replace the usual ones; with + or - before each they are added or left out. The period is one of the usual ones \
 if samples have different periods, as with -F, --count, or several events.
@@ -55,7 +57,7 @@ pub(crate) struct Script {
         short = 'F',
         long,
         value_name = "FIELDS",
-        default_value = "comm,pid,cpu,time,event,ip,sym,brstack",
+        default_value = "comm,pid,cpu,time,event,addr,data_src,weight,ip,sym,brstack",
         value_parser = Fields::parse,
         allow_hyphen_values = true
     )]
@@ -81,6 +83,10 @@ pub(crate) enum Field {
     Time,
     Period,
     Event,
+    Addr,
+    #[value(name = "data_src")]
+    DataSrc,
+    Weight,
     Ip,
     Sym,
     Dso,
@@ -90,16 +96,23 @@ pub(crate) enum Field {
 
 /// The fields of `pmctl script -F`.
 #[derive(Clone, Debug)]
-pub(crate) struct Fields(Vec<Field>);
+pub(crate) struct Fields {
+    shown: Vec<Field>,
+    /// The fields that the user has named, which the recording must have.
+    named: Vec<Field>,
+}
 
 impl Fields {
     /// The default fields, in their order.
-    const DEFAULT_FIELDS: [Field; 8] = [
+    const DEFAULT_FIELDS: [Field; 11] = [
         Field::Comm,
         Field::Pid,
         Field::Cpu,
         Field::Time,
         Field::Event,
+        Field::Addr,
+        Field::DataSrc,
+        Field::Weight,
         Field::Ip,
         Field::Sym,
         Field::Brstack,
@@ -107,7 +120,7 @@ impl Fields {
 
     /// Parses fields that replace the default ones, or that are added to them or left out, such as `+srcline,-cpu`.
     fn parse(text: &str) -> Result<Self, String> {
-        let mut fields = Vec::new();
+        let (mut fields, mut named) = (Vec::new(), Vec::new());
         let changes_defaults = text.starts_with(['+', '-']);
         if changes_defaults {
             fields = Self::DEFAULT_FIELDS.to_vec();
@@ -124,20 +137,33 @@ impl Fields {
                 )
             })?;
             fields.retain(|other| *other != field);
+            named.retain(|other| *other != field);
             if !word.starts_with('-') {
                 fields.push(field);
+                named.push(field);
             }
         }
         if changes_defaults {
             fields.sort();
         }
-        Ok(Self(fields))
+        if !changes_defaults && fields == Self::DEFAULT_FIELDS {
+            named.clear();
+        }
+        Ok(Self {
+            shown: fields,
+            named,
+        })
+    }
+
+    /// Returns the fields that the user has named; none if they are the default ones.
+    pub(crate) fn named_fields(&self) -> &[Field] {
+        &self.named
     }
 
     /// Returns the fields to print, in order. The default fields include the period, unless all samples have the same
     /// period.
     pub(crate) fn printed_fields(&self, have_one_period: bool) -> Vec<Field> {
-        let mut fields = self.0.clone();
+        let mut fields = self.shown.clone();
         let event = fields.iter().position(|field| *field == Field::Event);
         if let (true, false, Some(event)) = (fields == Self::DEFAULT_FIELDS, have_one_period, event)
         {
@@ -153,6 +179,13 @@ Keys:
   pid      process                   cpu       CPU
   tid      thread                    srcline   source line
   dso      program or library        cgroup    of `pmctl record --all-cgroups`
+Keys of `pmctl record -d`:
+  mem           cache or memory      symbol_daddr  variable or address
+  tlb           address translation  dso_daddr     program or memory of it
+  snoop         in other caches      locked        locked instruction
+  blocked       by an earlier store
+Keys of `pmctl record -W`:
+  local_weight  latency in cycles    weight        the same, of all samples
 
 Each event has a table. The overhead of a row is its part of the event count above the table, which is the sum of the \
 periods of its samples. After it, `counted` is what the counter had at the end: more by what came after the last \
@@ -171,6 +204,8 @@ Examples:
   pmctl report --sort srcline      by source line
   pmctl report --sort cgroup,comm  by container or service
   pmctl report --children -g       what each function calls, the largest first
+  pmctl report --sort mem,symbol,symbol_daddr
+                                   from which cache which data came
   pmctl report --branches          branches, of `pmctl record -b`";
 
 /// Options for the rows of a table.
@@ -339,65 +374,6 @@ impl Graph {
     }
 }
 
-/// A key of `pmctl report --sort`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Key {
-    Comm,
-    Pid,
-    Tid,
-    Dso,
-    #[value(alias = "sym")]
-    Symbol,
-    Cpu,
-    Srcline,
-    Cgroup,
-}
-
-/// A word of --sort: a key, or the name of a column that is always there, which perf takes, too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SortWord(Option<Key>);
-
-impl SortWord {
-    /// Returns the keys of the words; `default` if the words name only columns that are always there.
-    pub(crate) fn keys(words: &[Self], default: &[Key]) -> Vec<Key> {
-        let keys: Vec<Key> = words.iter().filter_map(|word| word.0).collect();
-        if keys.is_empty() {
-            default.to_vec()
-        } else {
-            keys
-        }
-    }
-}
-
-impl ValueEnum for SortWord {
-    fn value_variants<'a>() -> &'a [Self] {
-        const {
-            &[
-                Self(Some(Key::Comm)),
-                Self(Some(Key::Pid)),
-                Self(Some(Key::Tid)),
-                Self(Some(Key::Dso)),
-                Self(Some(Key::Symbol)),
-                Self(Some(Key::Cpu)),
-                Self(Some(Key::Srcline)),
-                Self(Some(Key::Cgroup)),
-                Self(None),
-            ]
-        }
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        match self.0 {
-            Some(key) => key.to_possible_value(),
-            None => Some(
-                PossibleValue::new("overhead")
-                    .aliases(["sample", "samples"])
-                    .hide(true),
-            ),
-        }
-    }
-}
-
 const FLAMEGRAPH_HELP: &str = "\
 Open the picture in a web browser; a click enlarges a part of it. The levels are the functions of call chains \
 (`pmctl record -g`); without call chains they are program, library and function.
@@ -442,20 +418,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_that_are_always_there_are_no_keys() {
-        let keys = |text: &str| {
-            let words = text.split(',').map(|word| SortWord::from_str(word, false));
-            let words: Result<Vec<SortWord>, String> = words.collect();
-            words.map(|words| SortWord::keys(&words, &[Key::Comm]))
-        };
-        assert_eq!(keys("overhead,sym"), Ok(vec![Key::Symbol]));
-        assert_eq!(keys("dso,sample"), Ok(vec![Key::Dso]));
-        assert_eq!(keys("dso,samples"), Ok(vec![Key::Dso]));
-        assert_eq!(keys("overhead,sample"), Ok(vec![Key::Comm]));
-        assert!(keys("colour").is_err());
-        for key in Key::value_variants() {
-            let name = key.to_possible_value().expect("it has a name");
-            assert_eq!(keys(name.get_name()), Ok(vec![*key]));
-        }
+    fn only_fields_that_a_user_names_are_required() {
+        let named = |text| Fields::parse(text).expect("they exist").named;
+        assert_eq!(named("+srcline,-cpu"), [Field::Srcline]);
+        assert_eq!(named("comm,data_src"), [Field::Comm, Field::DataSrc]);
+        assert_eq!(named("+addr"), [Field::Addr]);
+        assert_eq!(named("+addr,-addr"), []);
+        assert_eq!(
+            named("comm,pid,cpu,time,event,addr,data_src,weight,ip,sym,brstack"),
+            []
+        );
     }
 }

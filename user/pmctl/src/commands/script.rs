@@ -4,12 +4,14 @@
 use std::io::{self, Write};
 
 use anyhow::Result;
+use clap::ValueEnum;
 
 use crate::args::{Field, Script};
-use crate::commands::report::NO_SAMPLE_PASSES;
+use crate::commands::report::{NO_SAMPLE_PASSES, PRECISE_EVENT};
 use crate::recording::perfdata::{self, Event, Notes, Recording, Stamp};
 use crate::recording::profile::{self, Frame, NamedSample, SampleNames, Site, SourceLines};
 use crate::recording::unwind::CutChains;
+use crate::system::exit::Usage;
 use crate::system::screen::{Colors, Screen};
 use crate::system::stdio::complain;
 use crate::system::text::{printable, push_decimal, push_hexadecimal, push_left};
@@ -17,6 +19,7 @@ use crate::system::text::{printable, push_decimal, push_hexadecimal, push_left};
 /// Prints the samples.
 pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
+    check_fields(args.fields.named_fields(), &recording)?;
     let fields = shown_fields(args, &recording);
     // As in perf, callers are shown only if a field has addresses or names.
     let is_place = |field: &Field| matches!(field, Field::Ip | Field::Sym | Field::Srcline);
@@ -77,11 +80,39 @@ fn shown_fields(args: &Script, recording: &Recording) -> Vec<Field> {
     let fields = args
         .fields
         .printed_fields(have_one_period(&recording.events));
-    let has_branches = recording.parts().has_branches;
     let fields = fields.into_iter();
     fields
-        .filter(|field| *field != Field::Brstack || has_branches)
+        .filter(|field| missing_data(*field, recording).is_none())
         .collect()
+}
+
+/// Returns the data that a field shows and the options of `pmctl record` for it, if the recording lacks the data.
+fn missing_data(field: Field, recording: &Recording) -> Option<(&'static str, &'static str)> {
+    let parts = recording.parts();
+    let (is_recorded, data, options) = match field {
+        Field::Brstack => (parts.has_branches, "branches", "-b"),
+        Field::Addr => (parts.has_data_address, "data addresses", "-d"),
+        Field::DataSrc => (parts.has_data_source, "data sources", "-d"),
+        Field::Weight => (parts.has_weight, "weights", "-W"),
+        _ => return None,
+    };
+    (!is_recorded).then_some((data, options))
+}
+
+/// Fails if a field of memory accesses, which the user has named, is not in the recording.
+fn check_fields(named: &[Field], recording: &Recording) -> Result<(), Usage> {
+    let is_of_access =
+        |field: &&Field| matches!(field, Field::Addr | Field::DataSrc | Field::Weight);
+    for field in named.iter().filter(is_of_access) {
+        if let Some((data, option)) = missing_data(*field, recording) {
+            let name = field.to_possible_value();
+            return Err(Usage(format!(
+                "-F {}: this recording has no {data} of samples. Record again with `pmctl record {option}{PRECISE_EVENT}`.",
+                name.as_ref().map_or("", |name| name.get_name()),
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Writes what is missing: below the samples in a pager, otherwise to standard error, since other programs read the lines.
@@ -151,6 +182,13 @@ fn push_field(
             Some(unit) => line.push_str(&unit.in_words(sample.period)),
             None => push_decimal(line, sample.period, 10),
         },
+        Field::Addr => push_hexadecimal(line, sample.access.address, 16),
+        Field::DataSrc => {
+            push_hexadecimal(line, sample.access.source.0, 16);
+            line.push(' ');
+            line.push_str(&sample.access.source.to_string());
+        }
+        Field::Weight => push_decimal(line, sample.access.weight.latency, 16),
         Field::Ip => push_hexadecimal(line, sample.ip, 16),
         Field::Sym => push_site(line, &named.site),
         Field::Dso => {

@@ -91,6 +91,8 @@ struct Mapping {
     length: u64,
     offset: u64,
     file: FileNumber,
+    /// The mapping can't be executed.
+    is_data: bool,
 }
 
 /// A file and an offset in it.
@@ -152,6 +154,7 @@ impl AddressSpaces {
                 offset: mapping.offset,
                 device: identity.device,
                 inode: identity.inode,
+                is_data: mapping.is_data,
                 file: self.path_in_file_system(mapping.file).to_owned(),
                 ..Map::default()
             })
@@ -207,7 +210,10 @@ impl AddressSpaces {
             return;
         }
         let name = self.name_of_file(map);
-        let is_code = !map.is_kernel && is_anonymous(&map.file) && !self.is_program(map, &name);
+        let is_code = !map.is_kernel
+            && !map.is_data
+            && is_anonymous(&map.file)
+            && !self.is_program(map, &name);
         let file = if is_code {
             FileNumber(self.paths.number(&*jit::map_of(map.task.pid)))
         } else {
@@ -246,6 +252,7 @@ impl AddressSpaces {
                     length: part.end - part.start,
                     offset: old.offset.wrapping_add(part.start - start),
                     file: old.file,
+                    is_data: old.is_data,
                 };
                 maps.insert(part.start, mapping);
             }
@@ -260,6 +267,7 @@ impl AddressSpaces {
             length: end - map.start,
             offset,
             file,
+            is_data: map.is_data,
         };
         maps.insert(map.start, mapping);
     }
@@ -294,7 +302,15 @@ impl AddressSpaces {
             return is_memfd;
         };
         let number = self.paths.numbers.get(name);
-        maps.is_empty() || maps.values().any(|mapping| Some(&mapping.file.0) == number)
+        let is_of_file = |mapping: &Mapping| Some(&mapping.file.0) == number;
+        // The segments of data of the program, and the stack, are mapped before its code.
+        let is_earlier = |mapping: &Mapping| {
+            mapping.is_data && (is_of_file(mapping) || is_anonymous(self.path(mapping.file)))
+        };
+        maps.values().all(is_earlier)
+            || maps
+                .values()
+                .any(|mapping| !mapping.is_data && is_of_file(mapping))
     }
 
     /// Returns the file and the offset of an address in a process.
@@ -433,7 +449,7 @@ pub(crate) fn is_memfd(body: &Body) -> bool {
 }
 
 /// Returns whether the name is one of anonymous memory. Code in such memory is JIT code.
-fn is_anonymous(name: &Path) -> bool {
+pub(crate) fn is_anonymous(name: &Path) -> bool {
     const ANONYMOUS_PREFIXES: [&[u8]; 8] = [
         b"//anon",
         b"/anon_hugepage",
@@ -575,6 +591,42 @@ mod tests {
             assert_eq!(place(spaces, 1, 0x5000), Some((name, 0x1000)));
             assert_eq!(place(spaces, 1, 0x6000), Some((name, 0x1000)));
             assert_eq!(place(spaces, 1, 0x1000), Some(("/tmp/perf-1.map", 0x1000)));
+        }
+    }
+
+    /// Returns the record of a mapping that can't be executed.
+    fn data_map(pid: u32, start: u64, length: u64, file: &str) -> Record {
+        let mut record = map(pid, start, length, file);
+        if let Body::Map(map) = &mut record.body {
+            map.is_data = true;
+        }
+        record
+    }
+
+    #[test]
+    fn data_is_no_jit_code() {
+        let code = "/memfd:code (deleted)";
+        let program = "/memfd:program (deleted)";
+        let mut spaces = AddressSpaces::default();
+        spaces.apply(&data_map(1, 0x9000, 0x1000, "[stack]"));
+        spaces.apply(&data_map(1, 0x4000, 0x1000, program));
+        spaces.apply(&map(1, 0x5000, 0x1000, program));
+        spaces.apply(&data_map(1, 0x8000, 0x1000, "//anon"));
+        // JIT code may be written through a mapping of its own.
+        spaces.apply(&data_map(1, 0x1000, 0x1000, code));
+        spaces.apply(&map(1, 0x2000, 0x1000, code));
+        let mut copy = AddressSpaces::default();
+        spaces
+            .records()
+            .iter()
+            .for_each(|record| copy.apply(record));
+        for spaces in [&spaces, &copy] {
+            assert_eq!(place(spaces, 1, 0x9000), Some(("[stack]", 0x1000)));
+            assert_eq!(place(spaces, 1, 0x4000), Some((program, 0x1000)));
+            assert_eq!(place(spaces, 1, 0x5000), Some((program, 0x1000)));
+            assert_eq!(place(spaces, 1, 0x8000), Some(("//anon", 0x1000)));
+            assert_eq!(place(spaces, 1, 0x1000), Some((code, 0x1000)));
+            assert_eq!(place(spaces, 1, 0x2000), Some(("/tmp/perf-1.map", 0x2000)));
         }
     }
 

@@ -19,9 +19,14 @@ use crate::args::{Diff, Key};
 use crate::commands::report::{Grouping, Shares, check_keys, sum_by_row};
 use crate::recording::perfdata::{Event, Recording};
 use crate::recording::profile::{self, Filter, SourceLines};
+use crate::system::exit::Usage;
 use crate::system::screen::Screen;
 
 /// Compares recordings, and prints a table for each event. Returns the exit code: 1 if a condition of --fail-if holds.
+/// The message for a key whose value differs with the number of samples.
+const SUM_OF_WEIGHTS: &str =
+    "--sort weight: rows can't be compared by a sum. Use local_weight, the latency of each sample.";
+
 pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<u8> {
     let files = args.files();
     let mut recordings = Vec::new();
@@ -31,6 +36,9 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<u8> {
     }
     let events = common_events(&recordings, args.event.as_deref())?;
     let keys = args.keys();
+    if keys.contains(&Key::Weight) {
+        return Err(Usage(SUM_OF_WEIGHTS.to_owned()).into());
+    }
     let grouping = Grouping {
         keys: keys.clone(),
         children: false,

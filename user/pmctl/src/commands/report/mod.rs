@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pmctl report`: shows which programs and functions the samples are of, as tables.
 
+mod accesses;
 mod branches;
 mod callers;
 mod fused;
@@ -13,7 +14,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use crate::args::{Key, Report};
+use crate::args::{Key, KeyNeed, Report};
 use crate::events::cpus::Cpus;
 use crate::recording::perfdata::{self, Recording};
 use crate::recording::profile::{self, SourceLines};
@@ -21,10 +22,14 @@ use crate::system::exit::Usage;
 use crate::system::screen::Screen;
 use crate::system::table::{Align, Table};
 use crate::system::text::{count, printable, thousands};
+pub(crate) use accesses::shown_cells;
 pub(crate) use callers::Tree;
 pub(crate) use rows::{Grouping, Share, Shares, key_heading, sum_by_row};
 use values::amount_text;
 pub(crate) use values::{total_text, value_range};
+
+/// A precise event, which memory accesses need, in the advice to record again.
+pub(crate) const PRECISE_EVENT: &str = " -e NAME:pp";
 
 /// The message about a filter that no sample passes.
 pub(crate) const NO_SAMPLE_PASSES: &str =
@@ -57,10 +62,22 @@ pub(crate) fn check_recording(args: &Report, recording: &Recording) -> Result<()
 
 /// Fails if a key needs data that the recording lacks.
 pub(crate) fn check_keys(keys: &[Key], recording: &Recording) -> Result<(), Usage> {
-    if keys.contains(&Key::Cgroup) && !recording.parts().has_cgroup {
-        return Err(Usage(
-            "--sort cgroup needs the cgroups of samples, and a recording has none. Record again with `pmctl record --all-cgroups`.".to_owned(),
-        ));
+    let parts = recording.parts();
+    for key in keys {
+        let Some(need) = key.need() else { continue };
+        let (is_recorded, data, further_options) = match need {
+            KeyNeed::Cgroup => (parts.has_cgroup, "cgroups", ""),
+            KeyNeed::DataAddress => (parts.has_data_address, "data addresses", PRECISE_EVENT),
+            KeyNeed::DataSource => (parts.has_data_source, "data sources", PRECISE_EVENT),
+            KeyNeed::Weight => (parts.has_weight, "weights", PRECISE_EVENT),
+        };
+        if !is_recorded {
+            return Err(Usage(format!(
+                "--sort {} needs the {data} of samples, and a recording has none. Record again with `pmctl record {}{further_options}`.",
+                key_heading(*key),
+                need.option(),
+            )));
+        }
     }
     Ok(())
 }
@@ -170,7 +187,7 @@ fn write_event(
         if args.children {
             cells.insert(0, percent_text(share.children, events));
         }
-        cells.extend(row.iter().cloned());
+        cells.extend(shown_cells(&grouping.keys, row, share.samples));
         table.add_row(&cells, output.colors.share(part(share)));
         table.add_lines_below(share.callers.text_lines(events, min_events));
     }

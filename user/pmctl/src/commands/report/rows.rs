@@ -7,6 +7,7 @@ use std::slice;
 use ahash::AHashMap;
 use anyhow::Result;
 
+use super::accesses::{AccessId, access_text};
 use super::callers::{self, Tree};
 use super::nameless::NamelessSamples;
 use crate::args::{Key, Order, Report};
@@ -82,6 +83,8 @@ struct RowId {
     is_kernel: bool,
     cpu: u32,
     cgroup: u64,
+    /// The memory access; `None` unless a key shows it.
+    access: Option<AccessId>,
     inlined: Option<u32>,
     line: Option<u32>,
 }
@@ -116,6 +119,18 @@ impl RowId {
                 Key::Srcline => id.line = frame.line.as_ref().map(|line| line.number),
                 Key::Cpu => id.cpu = named.stamp.cpu,
                 Key::Cgroup => id.cgroup = named.sample.cgroup,
+                Key::Mem
+                | Key::Tlb
+                | Key::Locked
+                | Key::Snoop
+                | Key::Blocked
+                | Key::LocalWeight
+                | Key::Weight
+                | Key::SymbolDaddr
+                | Key::DsoDaddr => {
+                    let access = id.access.get_or_insert_default();
+                    access.add_key(*key, named, names);
+                }
             }
         }
         id
@@ -331,6 +346,15 @@ fn key_text(
         Key::Cpu if named.stamp.cpu == Stamp::NO_CPU => "---".to_owned(),
         Key::Cpu => format!("{:03}", named.stamp.cpu),
         Key::Cgroup => names.cgroup(named.sample.cgroup).to_owned(),
+        Key::Mem
+        | Key::Tlb
+        | Key::Locked
+        | Key::Snoop
+        | Key::Blocked
+        | Key::LocalWeight
+        | Key::Weight
+        | Key::SymbolDaddr
+        | Key::DsoDaddr => access_text(key, named, names),
     }
 }
 
@@ -344,6 +368,15 @@ pub(crate) const fn key_heading(key: Key) -> &'static str {
         Key::Srcline => "srcline",
         Key::Cpu => "cpu",
         Key::Cgroup => "cgroup",
+        Key::Mem => "mem",
+        Key::Tlb => "tlb",
+        Key::Locked => "locked",
+        Key::Snoop => "snoop",
+        Key::Blocked => "blocked",
+        Key::LocalWeight => "local_weight",
+        Key::Weight => "weight",
+        Key::SymbolDaddr => "symbol_daddr",
+        Key::DsoDaddr => "dso_daddr",
     }
 }
 

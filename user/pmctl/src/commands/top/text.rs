@@ -58,7 +58,7 @@ pub(super) fn write_tables(
         for (cells, share) in rows.iter().take(entries) {
             let part = share.events as f64 / events.max(1) as f64;
             let mut row = vec![format!("{:.2}%", part * 100.0), thousands(share.samples)];
-            row.extend(cells.iter().cloned());
+            row.extend(report::shown_cells(&grouping.keys, cells, share.samples));
             table.add_row(&row, colors.share(part));
             table.add_lines_below(share.callers.text_lines(events, min_events));
         }

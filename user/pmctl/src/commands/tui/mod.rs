@@ -113,7 +113,13 @@ impl Tui {
             return Ok(CallTable::of_level((name, unit), shares, range));
         }
         let children = self.grouping.children;
-        Ok(CallTable::new((name, unit), shares, children, self.limits))
+        let keys = &self.grouping.keys;
+        Ok(CallTable::new(
+            (name, unit),
+            (keys, shares),
+            children,
+            self.limits,
+        ))
     }
 
     /// Shows a message in the place of the keys.

@@ -3,7 +3,8 @@
 
 use std::collections::HashSet;
 
-use crate::commands::report::{Share, Shares, Tree, min_events, total_text};
+use crate::args::Key;
+use crate::commands::report::{Share, Shares, Tree, min_events, shown_cells, total_text};
 use crate::events::values::Unit;
 use crate::system::text::{printable, thousands};
 
@@ -76,14 +77,14 @@ impl CallTable {
     /// Creates the table of an event from its shares, the largest first.
     pub(super) fn new(
         (event, unit): (&str, Option<Unit>),
-        shares: &Shares,
+        (keys, shares): (&[Key], &Shares),
         children: bool,
         limits: ShownLimits,
     ) -> Self {
         let mut rows: Vec<TableRow> = shares
             .iter()
             .map(|(cells, share)| TableRow {
-                cells: cells.clone(),
+                cells: shown_cells(keys, cells, share.samples),
                 share: share.clone(),
             })
             .collect();

@@ -8,67 +8,11 @@ use zerocopy::IntoBytes;
 
 use super::bytes::Reader;
 use super::record::UserStack;
+use super::sample_parts::{STAMP_FIELDS, SampleParts};
 use crate::events::values::{self, Unit};
 
 /// The size of the structure with all members up to `sample_max_stack`: `PERF_ATTR_SIZE_VER5`.
 pub(super) const SIZE: usize = 112;
-
-/// Fields of samples with the program's registers and stack, from which its call chain is unwound.
-pub(super) const SAMPLE_USER: u64 = abi::PERF_SAMPLE_REGS_USER | abi::PERF_SAMPLE_STACK_USER;
-
-/// Fields at the end of every record that is no sample.
-const STAMP_FIELDS: u64 = abi::PERF_SAMPLE_TID
-    | abi::PERF_SAMPLE_TIME
-    | abi::PERF_SAMPLE_CPU
-    | abi::PERF_SAMPLE_IDENTIFIER;
-
-/// Optional parts of samples. All samples of a recording have the same parts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a part")]
-pub(crate) struct SampleParts {
-    /// Call chains.
-    pub(crate) has_chain: bool,
-    /// The last branches.
-    pub(crate) has_branches: bool,
-    /// The registers and the stack of the program.
-    pub(crate) has_user_stack: bool,
-    /// The cgroup of the task.
-    pub(crate) has_cgroup: bool,
-}
-
-impl SampleParts {
-    /// Returns the parts that `self` or `other` has.
-    pub(super) const fn or(self, other: Self) -> Self {
-        Self {
-            has_chain: self.has_chain || other.has_chain,
-            has_branches: self.has_branches || other.has_branches,
-            has_user_stack: self.has_user_stack || other.has_user_stack,
-            has_cgroup: self.has_cgroup || other.has_cgroup,
-        }
-    }
-
-    /// Returns the fields of all samples of a recording.
-    pub(super) const fn fields(self) -> u64 {
-        let chain = if self.has_chain {
-            abi::PERF_SAMPLE_CALLCHAIN
-        } else {
-            0
-        };
-        let branches = if self.has_branches {
-            abi::PERF_SAMPLE_BRANCH_STACK
-        } else {
-            0
-        };
-        let user = if self.has_user_stack { SAMPLE_USER } else { 0 };
-        let cgroup = if self.has_cgroup {
-            abi::PERF_SAMPLE_CGROUP
-        } else {
-            0
-        };
-        let common_fields = STAMP_FIELDS | abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_PERIOD;
-        common_fields | chain | branches | user | cgroup
-    }
-}
 
 /// Flags of an event for the records of tasks: mappings, names, beginnings and ends.
 const TASK_FLAGS: u64 = PerfEventAttr::MMAP
@@ -372,12 +316,7 @@ impl Attr {
 
     /// Returns the parts that the samples have.
     pub(crate) const fn parts(&self) -> SampleParts {
-        SampleParts {
-            has_chain: self.fields & abi::PERF_SAMPLE_CALLCHAIN != 0,
-            has_branches: self.fields & abi::PERF_SAMPLE_BRANCH_STACK != 0,
-            has_user_stack: self.fields & abi::PERF_SAMPLE_STACK_USER != 0,
-            has_cgroup: self.fields & abi::PERF_SAMPLE_CGROUP != 0,
-        }
+        SampleParts::of(self.fields)
     }
 
     /// Returns the unit of an [`EventKind::Value`]; counts have none.

@@ -6,14 +6,16 @@ use std::os::unix::ffi::OsStrExt;
 use perfmon_core::logic::perf_event::{
     PERF_RECORD_CGROUP, PERF_RECORD_COMM, PERF_RECORD_EXIT, PERF_RECORD_FORK, PERF_RECORD_KSYMBOL,
     PERF_RECORD_LOST, PERF_RECORD_MISC_COMM_EXEC, PERF_RECORD_MISC_CPUMODE_MASK,
-    PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_SWITCH_OUT, PERF_RECORD_MISC_USER, PERF_RECORD_MMAP2,
-    PERF_RECORD_SAMPLE, PERF_RECORD_SWITCH_CPU_WIDE,
+    PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_MMAP_DATA, PERF_RECORD_MISC_SWITCH_OUT,
+    PERF_RECORD_MISC_USER, PERF_RECORD_MMAP2, PERF_RECORD_SAMPLE, PERF_RECORD_SWITCH_CPU_WIDE,
 };
 
 use super::FIRST_ID;
-use super::attr::SampleParts;
 use super::bytes::{Put, Reader};
+use super::data_source::DataSource;
+use super::memory_access::{MemoryAccess, Weight};
 use super::record::{Body, Branch, Map, Record, Sample, Stamp, Task, UserStack};
+use super::sample_parts::SampleParts;
 
 /// Types of records that pmctl uses, besides samples.
 pub(super) const USED_TYPES: [u32; 8] = [
@@ -120,7 +122,12 @@ impl Body {
                 } else {
                     PERF_RECORD_MISC_USER
                 };
-                (PERF_RECORD_MMAP2, mode)
+                let content = if map.is_data {
+                    PERF_RECORD_MISC_MMAP_DATA
+                } else {
+                    0
+                };
+                (PERF_RECORD_MMAP2, mode | content)
             }
             Self::Comm { task, name, exec } => {
                 task.encode(bytes);
@@ -209,6 +216,7 @@ impl Map {
         Some(Self {
             task,
             is_kernel: misc & PERF_RECORD_MISC_CPUMODE_MASK == PERF_RECORD_MISC_KERNEL,
+            is_data: misc & PERF_RECORD_MISC_MMAP_DATA != 0,
             start,
             length,
             offset,
@@ -221,12 +229,20 @@ impl Map {
     }
 }
 
+/// Reads a word if it is there; otherwise the value is 0.
+fn optional_word(reader: &mut Reader<'_>, is_present: bool) -> Option<u64> {
+    if is_present { reader.u64() } else { Some(0) }
+}
+
 impl Sample {
     fn encode(&self, stamp: &Stamp, parts: SampleParts, bytes: &mut Vec<u8>) {
         bytes.u64(FIRST_ID + self.event as u64);
         bytes.u64(self.ip);
         stamp.task.encode(bytes);
         bytes.u64(stamp.time);
+        if parts.has_data_address {
+            bytes.u64(self.access.address);
+        }
         bytes.u64(u64::from(stamp.cpu));
         bytes.u64(self.period);
         if parts.has_chain {
@@ -252,6 +268,12 @@ impl Sample {
             None if parts.has_user_stack => [0, 0].into_iter().for_each(|word| bytes.u64(word)),
             _ => {}
         }
+        if parts.has_weight {
+            bytes.u64(self.access.weight.to_word());
+        }
+        if parts.has_data_source {
+            bytes.u64(self.access.source.0);
+        }
         if parts.has_cgroup {
             bytes.u64(self.cgroup);
         }
@@ -260,25 +282,30 @@ impl Sample {
     fn decode(mut reader: Reader<'_>, parts: SampleParts) -> Option<(Stamp, Self)> {
         let event = usize::try_from(reader.u64()?.checked_sub(FIRST_ID)?).ok()?;
         let ip = reader.u64()?;
-        let stamp = Stamp {
-            task: Task::decode(&mut reader)?,
-            time: reader.u64()?,
-            cpu: u32::try_from(reader.u64()?).ok()?,
-        };
+        let task = Task::decode(&mut reader)?;
+        let time = reader.u64()?;
+        let address = optional_word(&mut reader, parts.has_data_address)?;
+        let cpu = u32::try_from(reader.u64()?).ok()?;
+        let stamp = Stamp { time, task, cpu };
         let period = reader.u64()?;
         let chain = if parts.has_chain {
             reader.words()?
         } else {
             Vec::new()
         };
-        let count = if parts.has_branches { reader.u64()? } else { 0 };
+        let count = optional_word(&mut reader, parts.has_branches)?;
         let branches = Branch::decode(&mut reader, count)?;
         let user_stack = if parts.has_user_stack {
             UserStack::decode(&mut reader)?
         } else {
             None
         };
-        let cgroup = if parts.has_cgroup { reader.u64()? } else { 0 };
+        let access = MemoryAccess {
+            address,
+            weight: Weight::of_parts(optional_word(&mut reader, parts.has_weight)?),
+            source: DataSource(optional_word(&mut reader, parts.has_data_source)?),
+        };
+        let cgroup = optional_word(&mut reader, parts.has_cgroup)?;
         let sample = Self {
             event,
             ip,
@@ -286,6 +313,7 @@ impl Sample {
             chain,
             branches,
             user_stack,
+            access,
             cgroup,
         };
         Some((stamp, sample))

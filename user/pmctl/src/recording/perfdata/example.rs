@@ -5,8 +5,8 @@ use perfmon::Modes;
 use perfmon_core::logic::perf_event::PERF_CONTEXT_USER;
 
 use super::{
-    Attr, Body, Branch, BuildId, Event, EventKind, Host, Map, Notes, Record, Recording, Records,
-    Sample, SampleParts, Stamp, Task, UserStack,
+    Attr, Body, Branch, BuildId, DataSource, Event, EventKind, Host, Map, MemoryAccess, Notes,
+    Record, Recording, Records, Sample, SampleParts, Stamp, Task, UserStack, Weight,
 };
 
 /// Returns a record of each kind, one nanosecond apart. Samples have all optional parts if `has_all_parts`
@@ -18,6 +18,15 @@ pub(super) fn records(has_all_parts: bool) -> Vec<Record> {
         to: 0x40_2000,
         mispredicted: true,
         cycles: 9,
+    };
+    let access = MemoryAccess {
+        address: 0x60_1008,
+        weight: Weight {
+            latency: 30,
+            others: [40, 5],
+        },
+        // A load that hits L1.
+        source: DataSource(0x6810_0142),
     };
     let sample = |event, ip| {
         Body::Sample(Sample {
@@ -35,6 +44,11 @@ pub(super) fn records(has_all_parts: bool) -> Vec<Record> {
                 vec![]
             },
             user_stack: (has_all_parts && event == 0).then(user_stack),
+            access: if has_all_parts {
+                access
+            } else {
+                MemoryAccess::default()
+            },
             cgroup: if has_all_parts { 77 } else { 0 },
         })
     };
@@ -48,6 +62,7 @@ pub(super) fn records(has_all_parts: bool) -> Vec<Record> {
         protection: 5,
         flags: 2,
         is_kernel: false,
+        is_data: false,
         file: "/bin/true".into(),
     };
     let bodies = [
@@ -113,9 +128,12 @@ pub(crate) fn value_attr(name: &str) -> Attr {
 /// is true, and otherwise none.
 pub(crate) fn example(has_all_parts: bool) -> Recording {
     let parts = SampleParts {
+        has_data_address: has_all_parts,
         has_chain: has_all_parts,
         has_branches: has_all_parts,
         has_user_stack: has_all_parts,
+        has_weight: has_all_parts,
+        has_data_source: has_all_parts,
         has_cgroup: has_all_parts,
     };
     let event = |name: &str, kind, period, modes| Event {

@@ -4,9 +4,12 @@
 
 use perfmon_core::logic::event_attr as abi;
 
-use super::attr::{Attr, OtherFields, SAMPLE_USER, SampleParts};
+use super::attr::{Attr, OtherFields};
 use super::bytes::Reader;
+use super::data_source::DataSource;
+use super::memory_access::{MemoryAccess, Weight};
 use super::record::{Body, Branch, Record, Sample, Stamp, Task, UserStack};
+use super::sample_parts::{SAMPLE_USER, SAMPLE_WEIGHTS, SampleParts};
 
 /// Fields of the stamp, each of 8 bytes, in their order.
 const STAMP: [u64; 6] = [
@@ -54,13 +57,11 @@ impl Layout {
     /// Returns the parts of the samples that pmctl reads. Stacks with other registers than pmctl asks for are not read,
     /// since they can't be unwound.
     pub(super) const fn parts(self) -> SampleParts {
+        let parts = SampleParts::of(self.fields);
         SampleParts {
-            has_chain: self.fields & abi::PERF_SAMPLE_CALLCHAIN != 0,
-            has_branches: self.fields & abi::PERF_SAMPLE_BRANCH_STACK != 0,
-            has_user_stack: self.fields & SAMPLE_USER == SAMPLE_USER
-                && self.registers == UserStack::MASK,
-            has_cgroup: self.fields & (abi::PERF_SAMPLE_CGROUP | SAMPLE_AUX)
-                == abi::PERF_SAMPLE_CGROUP,
+            has_user_stack: parts.has_user_stack && self.registers == UserStack::MASK,
+            has_cgroup: parts.has_cgroup && self.fields & SAMPLE_AUX == 0,
+            ..parts
         }
     }
 
@@ -102,7 +103,7 @@ impl Layout {
         let ip = next_word(abi::PERF_SAMPLE_IP, 0)?;
         let task = task(next_word(abi::PERF_SAMPLE_TID, u64::MAX)?);
         let time = next_word(abi::PERF_SAMPLE_TIME, 0)?;
-        next_word(abi::PERF_SAMPLE_ADDR, 0)?;
+        let address = next_word(abi::PERF_SAMPLE_ADDR, 0)?;
         next_word(abi::PERF_SAMPLE_ID, 0)?;
         next_word(abi::PERF_SAMPLE_STREAM_ID, 0)?;
         let cpu = cpu(next_word(abi::PERF_SAMPLE_CPU, u64::MAX)?);
@@ -129,6 +130,7 @@ impl Layout {
         } else {
             None
         };
+        let access = self.access(address, &mut reader)?;
         let cgroup = if self.parts().has_cgroup {
             self.cgroup(content)?
         } else {
@@ -141,12 +143,54 @@ impl Layout {
             chain,
             branches,
             user_stack,
+            access,
             cgroup,
         });
         Some(Record {
             stamp: Stamp { time, task, cpu },
             body,
         })
+    }
+
+    /// Decodes the rest of the memory access at `address`. `reader` is after the branches, or after the stack if pmctl reads
+    /// stacks with these registers.
+    fn access(self, address: u64, reader: &mut Reader<'_>) -> Option<MemoryAccess> {
+        let mut access = MemoryAccess {
+            address,
+            ..MemoryAccess::default()
+        };
+        if self.fields & (SAMPLE_WEIGHTS | abi::PERF_SAMPLE_DATA_SRC) == 0 {
+            return Some(access);
+        }
+        if !self.parts().has_user_stack {
+            self.skip_user_stack(reader)?;
+        }
+        if self.fields & abi::PERF_SAMPLE_WEIGHT != 0 {
+            access.weight = Weight::of_number(reader.u64()?);
+        } else if self.fields & abi::PERF_SAMPLE_WEIGHT_STRUCT != 0 {
+            access.weight = Weight::of_parts(reader.u64()?);
+        }
+        if self.fields & abi::PERF_SAMPLE_DATA_SRC != 0 {
+            access.source = DataSource(reader.u64()?);
+        }
+        Some(access)
+    }
+
+    /// Passes over the program's registers and its stack, as far as samples have them.
+    fn skip_user_stack(self, reader: &mut Reader<'_>) -> Option<()> {
+        // The kind of registers is 0 for a kernel thread, which has none.
+        if self.fields & abi::PERF_SAMPLE_REGS_USER != 0 && reader.u64()? != 0 {
+            reader.take(8 * self.registers.count_ones() as usize)?;
+        }
+        if self.fields & abi::PERF_SAMPLE_STACK_USER != 0 {
+            let size = reader.u64()?;
+            if size != 0 {
+                reader.take(usize::try_from(size).ok()?)?;
+                // The size of the part that could be read.
+                reader.u64()?;
+            }
+        }
+        Some(())
     }
 
     /// Returns the cgroup, which is found from the end: what is in front of it is not all decoded.
@@ -242,6 +286,56 @@ fn cpu(word: u64) -> u32 {
 mod tests {
     use super::*;
 
+    fn bytes_of(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn memory_accesses_are_read_behind_stacks_of_any_form() {
+        let layout = |fields, registers| Layout {
+            fields: fields | abi::PERF_SAMPLE_ADDR | abi::PERF_SAMPLE_DATA_SRC,
+            registers,
+            ..Layout::default()
+        };
+        let access = |layout: Layout, words: &[u64]| {
+            let content = bytes_of(words);
+            let Body::Sample(sample) = layout.sample(0, &content)?.body else {
+                return None;
+            };
+            Some(sample.access)
+        };
+        let (address, source) = (0x7000, 0x6810_0142);
+        let expected = |weight| {
+            Some(MemoryAccess {
+                address,
+                weight,
+                source: DataSource(source),
+            })
+        };
+        let number = layout(abi::PERF_SAMPLE_WEIGHT, 0);
+        assert_eq!(
+            access(number, &[address, 9, source]),
+            expected(Weight::of_number(9))
+        );
+        let parts = layout(abi::PERF_SAMPLE_WEIGHT_STRUCT, 0);
+        let word = 0x0003_0002_0000_0001;
+        assert_eq!(
+            access(parts, &[address, word, source]),
+            expected(Weight::of_parts(word))
+        );
+        // Two registers and 16 bytes of the stack; then those of a kernel thread.
+        let stacks = layout(SAMPLE_USER, 0b11);
+        assert_eq!(
+            access(stacks, &[address, 2, 5, 6, 16, 7, 8, 16, source]),
+            expected(Weight::default())
+        );
+        assert_eq!(
+            access(stacks, &[address, 0, 0, source]),
+            expected(Weight::default())
+        );
+        assert_eq!(access(stacks, &[address, 2, 5]), None);
+    }
+
     #[test]
     fn counts_of_branches_are_passed_over() {
         let words = [
@@ -250,10 +344,7 @@ mod tests {
             7, 8, // their counts
             9, // the cgroup
         ];
-        let content: Vec<u8> = words
-            .iter()
-            .flat_map(|word: &u64| word.to_le_bytes())
-            .collect();
+        let content = bytes_of(&words);
         let mut reader = Reader(&content);
         let layout = Layout {
             branches: SAMPLE_BRANCH_COUNTERS,

@@ -25,10 +25,12 @@ use std::time::SystemTime;
 mod attr;
 mod bytes;
 mod codec;
+mod data_source;
 mod deferred;
 pub(crate) mod example;
 mod features;
 mod layout;
+mod memory_access;
 mod notes;
 mod parts;
 mod perfs;
@@ -36,13 +38,16 @@ mod pipe;
 mod read;
 mod record;
 mod records;
+mod sample_parts;
 mod sections;
 mod source;
 mod write;
 
-pub(crate) use attr::{Attr, BranchKinds, EventKind, SampleParts};
+pub(crate) use attr::{Attr, BranchKinds, EventKind};
 pub(crate) use codec::{FIRST_PERF_TYPE, decode_record, record_size};
+pub(crate) use data_source::DataSource;
 pub(crate) use features::BuildId;
+pub(crate) use memory_access::{MemoryAccess, Weight};
 pub(crate) use notes::{
     BufferGaps, FileFacts, Loss, Notes, Symbol, SymbolTable, warn, warn_of_losses,
 };
@@ -52,6 +57,7 @@ pub(crate) use record::{
     Body, Branch, KERNEL, Map, Record, Sample, Stamp, Task, UserStack, VDSO, is_kernel,
 };
 pub(crate) use records::Records;
+pub(crate) use sample_parts::SampleParts;
 pub(crate) use sections::ReadError;
 pub(crate) use source::RecordingBytes;
 pub(crate) use write::{Finished, Writer, is_full};
@@ -223,5 +229,7 @@ const ENTRY_SIZE: usize = attr::SIZE + 16;
 /// The identifier of the first event. The kernel's own ids count from 1 on, and 0 means none.
 const FIRST_ID: u64 = 1 << 32;
 
+#[cfg(test)]
+mod memory_recording;
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use perfmon_core::logic::perf_event::{
     PERF_RECORD_MMAP, PERF_RECORD_SAMPLE,
 };
 
-use super::attr::{self, Attr, EventKind, SampleParts};
+use super::attr::{self, Attr, EventKind};
 use super::bytes::Reader;
 use super::codec::{self, FIRST_PERF_TYPE};
 use super::deferred::DeferredChains;
@@ -21,6 +21,7 @@ use super::features::Features;
 use super::layout::Layout;
 use super::parts::{Header, ParsedParts};
 use super::record::{Body, Map, Record, Task};
+use super::sample_parts::SampleParts;
 use super::sections::{self, EVENTS, RECORDS, ReadError};
 use super::source::{BlockReader, RecordingBytes};
 use super::{BuildId, ENTRY_SIZE, Host, Notes};
@@ -329,7 +330,7 @@ impl Events {
             _ => return Ok(None),
         };
         Ok(match body.ok_or(broken_records)? {
-            Body::Map(map) => code_mapping(map, misc).map(|mut map| {
+            Body::Map(map) => self.kept_mapping(map, misc).map(|mut map| {
                 if misc & PERF_RECORD_MISC_MMAP_BUILD_ID != 0 {
                     self.build_ids.extend(take_build_id(&mut map, content));
                 }
@@ -342,6 +343,22 @@ impl Events {
             }
             body => Some(Record { stamp, body }),
         })
+    }
+}
+
+impl Events {
+    /// Returns a mapping as pmctl writes it; `None` if it is one of data, and samples have no addresses of data.
+    fn kept_mapping(&self, mut map: Map, misc: u16) -> Option<Map> {
+        map.is_data = misc & PERF_RECORD_MISC_MMAP_DATA != 0;
+        if map.is_data && !self.parts.has_data_address {
+            return None;
+        }
+        map.is_kernel = misc & PERF_RECORD_MISC_CPUMODE_MASK == PERF_RECORD_MISC_KERNEL;
+        if map.is_kernel {
+            map.offset = map.start;
+            map.file = module_name(&map.file);
+        }
+        Some(map)
     }
 }
 
@@ -404,19 +421,6 @@ fn decode_mmap(content: &[u8]) -> Option<Map> {
         file: reader.name().into(),
         ..Map::default()
     })
-}
-
-/// Returns a mapping as pmctl writes it; `None` if it is not executable.
-fn code_mapping(mut map: Map, misc: u16) -> Option<Map> {
-    if misc & PERF_RECORD_MISC_MMAP_DATA != 0 {
-        return None;
-    }
-    map.is_kernel = misc & PERF_RECORD_MISC_CPUMODE_MASK == PERF_RECORD_MISC_KERNEL;
-    if map.is_kernel {
-        map.offset = map.start;
-        map.file = module_name(&map.file);
-    }
-    Some(map)
 }
 
 /// Returns the build-id of a mapping that has it in the place of device and inode, and sets device and inode to 0.

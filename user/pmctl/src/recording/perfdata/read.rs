@@ -4,10 +4,11 @@
 //! Crate linux-perf-data is used in the tests only. It holds all records in memory to sort them: 213 MB for a million
 //! samples, where this takes 6 MB. And it takes 1,700 instructions for a record, more than `report` takes for a sample.
 
-use super::attr::{self, Attr, SampleParts};
+use super::attr::{self, Attr};
 use super::bytes::Reader;
 use super::features::Features;
 use super::parts::{Header, ParsedParts};
+use super::sample_parts::SampleParts;
 use super::sections::{EVENTS, FEATURES, RECORDS, ReadError, SECTION_SIZE, end, part};
 use super::source::RecordingBytes;
 use super::{ENTRY_SIZE, Event, HEADER_SIZE, MAGIC, Notes, Recording, Records, perfs, pipe};

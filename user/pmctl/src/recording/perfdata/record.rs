@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use super::memory_access::MemoryAccess;
+
 /// The name of the vDSO, the kernel's code that is mapped into all programs.
 pub(crate) const VDSO: &str = "[vdso]";
 
@@ -60,7 +62,7 @@ impl Record {
 /// Content of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
-    /// A task has mapped executable memory.
+    /// A task has mapped executable memory, or data.
     Map(Map),
     /// A task has this name from now on.
     Comm {
@@ -102,12 +104,14 @@ pub(crate) enum Body {
     Sample(Sample),
 }
 
-/// A part of a file that is mapped to be executed.
+/// A part of a file that is mapped to be executed, or as data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Map {
     pub(crate) task: Task,
     /// The mapping belongs to the kernel, and not to a task.
     pub(crate) is_kernel: bool,
+    /// The mapping can't be executed.
+    pub(crate) is_data: bool,
     pub(crate) start: u64,
     pub(crate) length: u64,
     /// Offset of `start` in the file.
@@ -135,6 +139,8 @@ pub(crate) struct Sample {
     pub(crate) branches: Vec<Branch>,
     /// The registers and the stack that the program's part of the call chain is unwound from.
     pub(crate) user_stack: Option<Box<UserStack>>,
+    /// The memory access of the instruction.
+    pub(crate) access: MemoryAccess,
     /// The id of the task's cgroup; 0 if it was not recorded.
     pub(crate) cgroup: u64,
 }

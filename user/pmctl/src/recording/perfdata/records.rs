@@ -2,9 +2,10 @@
 //! The records of a recording. They stay encoded, in the file if possible, and an iterator decodes one at a time. So
 //! reading takes no more memory for a million samples than for one.
 
-use super::attr::SampleParts;
 use super::codec::{self, decode_record};
+use super::memory_access::Weight;
 use super::record::{Body, Record};
+use super::sample_parts::SampleParts;
 use super::sections::ReadError;
 use super::source::{BlockReader, RecordingBytes};
 
@@ -131,9 +132,12 @@ impl From<&[Record]> for Records {
             })
         };
         let parts = SampleParts {
+            has_data_address: samples().any(|sample| sample.access.address != 0),
             has_chain: samples().any(|sample| !sample.chain.is_empty()),
             has_branches: samples().any(|sample| !sample.branches.is_empty()),
             has_user_stack: samples().any(|sample| sample.user_stack.is_some()),
+            has_weight: samples().any(|sample| sample.access.weight != Weight::default()),
+            has_data_source: samples().any(|sample| sample.access.source.0 != 0),
             has_cgroup: samples().any(|sample| sample.cgroup != 0),
         };
         let mut bytes = Vec::new();

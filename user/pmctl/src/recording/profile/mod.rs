@@ -237,6 +237,11 @@ impl<'a> SampleNames<'a> {
         }
     }
 
+    /// Returns the names of the address of a sample's data.
+    pub(crate) fn data_site(&self, named: &NamedSample<'_>) -> Site<'_> {
+        self.site(named.stamp.task.pid, named.sample.access.address)
+    }
+
     /// Returns the names of both ends of a branch.
     pub(crate) fn branch_sites(&self, pid: u32, branch: &Branch) -> (Site<'_>, Site<'_>) {
         (self.site(pid, branch.from), self.site(pid, branch.to))

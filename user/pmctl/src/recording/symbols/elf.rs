@@ -25,10 +25,21 @@ pub(crate) struct Elf {
     pub(super) split_debug: SplitDebug,
     /// The name of the separate debug file (`.gnu_debuglink`).
     pub(super) debug_link: Option<OsString>,
-    /// Segments: the offset in the file, the size in bytes, and the address.
-    segments: Vec<(u64, u64, u64)>,
+    segments: Vec<Segment>,
     /// Sections with stubs for functions of other files (PLT): addresses, and sizes in bytes.
     stubs: Vec<(u64, u64)>,
+}
+
+/// A part of the file that is mapped into memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Segment {
+    /// Offset in the file.
+    offset: u64,
+    /// Size in the file in bytes.
+    file_size: u64,
+    /// Size in memory in bytes, with data behind the content of the file that begin as 0 (`.bss`).
+    memory_size: u64,
+    address: u64,
 }
 
 /// Files that have parts of the debug information.
@@ -54,8 +65,13 @@ impl Elf {
     pub(crate) fn of<'a, R: ReadRef<'a>>(file: &object::File<'a, R>) -> Self {
         let has_section = |name| file.section_by_name(name).is_some();
         let segment = |segment: object::Segment<'a, '_, R>| {
-            let (offset, size) = segment.file_range();
-            (offset, size, segment.address())
+            let (offset, file_size) = segment.file_range();
+            Segment {
+                offset,
+                file_size,
+                memory_size: segment.size(),
+                address: segment.address(),
+            }
         };
         Self {
             build_id: file.build_id().ok().flatten().map(<[u8]>::to_vec),
@@ -94,11 +110,16 @@ impl Elf {
         self.stubs.iter().any(is_inside)
     }
 
-    /// Returns the address at which the file places the byte at this offset; `None` if no segment has it.
+    /// Returns the address at which the file places the byte at this offset; `None` if no segment has it. The last page of
+    /// a segment goes on behind its content in the file, with data that begin as 0.
     pub(crate) fn address(&self, offset: u64) -> Option<u64> {
-        self.segments.iter().find_map(|(start, size, address)| {
-            let offset_in_segment = offset.checked_sub(*start)?;
-            (offset_in_segment < *size).then(|| address.wrapping_add(offset_in_segment))
-        })
+        let within = |size: fn(&Segment) -> u64| {
+            self.segments.iter().find_map(move |segment| {
+                let offset_in_segment = offset.checked_sub(segment.offset)?;
+                (offset_in_segment < size(segment))
+                    .then(|| segment.address.wrapping_add(offset_in_segment))
+            })
+        };
+        within(|segment| segment.file_size).or_else(|| within(|segment| segment.memory_size))
     }
 }

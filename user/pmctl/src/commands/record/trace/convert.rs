@@ -9,7 +9,7 @@ use perfmon::trace::{self, Chunk, EventId, Timed};
 use super::counted::{TraceCounts, ValueSums};
 use super::plan::TracePlan;
 use crate::commands::record::clock::Clock;
-use crate::recording::perfdata::{Body, Branch, Record, Sample, Stamp, Task};
+use crate::recording::perfdata::{Body, Branch, MemoryAccess, Record, Sample, Stamp, Task};
 
 /// Converts a chunk of the driver's records, and appends it to `samples`. The tasks of the samples are not known yet.
 ///
@@ -121,6 +121,7 @@ impl<'a> InterruptRecords<'a> {
                     chain: Vec::new(),
                     branches: self.sample_branches(record.event()),
                     user_stack: None,
+                    access: MemoryAccess::default(),
                     cgroup: 0,
                 }),
             });
