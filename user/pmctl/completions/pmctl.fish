@@ -147,6 +147,8 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s a -l all-cpus -d 
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l all-cgroups -d 'Record the cgroup of each sample, for `pmctl report --sort cgroup`'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s i -l no-inherit -d 'Don\'t sample what the command or the tasks create'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s b -l branches -d 'Record the last branches before each sample'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s d -l data -d 'Record the address of the data that each sample reads or writes, and where it came from; with precise events, as -e NAME:pp'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s W -l weight -d 'Record the latency of the memory access of each sample, in cycles; with precise events, as -e NAME:pp'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l rotate -d 'Trace the whole machine, and change the buffers when one is nearly full: a moment is lost instead of the rest'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l overwrite -d 'Keep the newest samples only, as many as the rings have room for; write them at the end, or as --switch-output says'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s q -l quiet -d 'Print no summary'
@@ -169,7 +171,16 @@ dso\t''
 symbol\t''
 cpu\t''
 srcline\t''
-cgroup\t''"
+cgroup\t''
+mem\t'The cache or memory that the data came from'
+tlb\t'The translation of the data\'s address'
+locked\t'The instruction was locked'
+snoop\t'The answer of other caches'
+blocked\t'The reason why a load waited for an earlier store'
+local_weight\t'The latency of a sample'
+weight\t'The sum of the latencies of a row\'s samples'
+symbol_daddr\t'The variable of the data, or its address'
+dso_daddr\t'The file or the memory that has the data'"
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s g -l call-graph -d 'Show under each row who called it (callee), or how it was reached from outside (caller, which -g alone means), of `pmctl record -g`; after a comma, the least percentage' -r -f -a "caller\t''
 callee\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l max-stack -d 'Show at most N functions of a call chain' -r
@@ -207,7 +218,16 @@ dso\t''
 symbol\t''
 cpu\t''
 srcline\t''
-cgroup\t''"
+cgroup\t''
+mem\t'The cache or memory that the data came from'
+tlb\t'The translation of the data\'s address'
+locked\t'The instruction was locked'
+snoop\t'The answer of other caches'
+blocked\t'The reason why a load waited for an earlier store'
+local_weight\t'The latency of a sample'
+weight\t'The sum of the latencies of a row\'s samples'
+symbol_daddr\t'The variable of the data, or its address'
+dso_daddr\t'The file or the memory that has the data'"
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -l cgroups -d 'Count instructions and cycles in each cgroup instead, or in those whose names have one of these forms, separated by commas: `*` and `?` are any text and letter within a level, `**` any levels' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -l iterations -d 'End after N tables' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s E -l entries -d 'Print the first N rows of each table, with --stdio' -r
@@ -249,7 +269,16 @@ dso\t''
 symbol\t''
 cpu\t''
 srcline\t''
-cgroup\t''"
+cgroup\t''
+mem\t'The cache or memory that the data came from'
+tlb\t'The translation of the data\'s address'
+locked\t'The instruction was locked'
+snoop\t'The answer of other caches'
+blocked\t'The reason why a load waited for an earlier store'
+local_weight\t'The latency of a sample'
+weight\t'The sum of the latencies of a row\'s samples'
+symbol_daddr\t'The variable of the data, or its address'
+dso_daddr\t'The file or the memory that has the data'"
 complete -c pmctl -n "__fish_pmctl_using_subcommand diff" -s e -l event -d 'Compare this event only' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand diff" -l limit -d 'Show the first N rows of each table' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand diff" -l fail-if -d 'Exit with 1 if this holds; may be given several times' -r

@@ -55,6 +55,7 @@ pub(crate) enum RecordTarget {
 
 /// Options of the recorder of events.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub(crate) struct EventOptions {
     pub(crate) common: CommonOptions,
     /// The events, as on the command line; empty for the default event.
@@ -67,6 +68,10 @@ pub(crate) struct EventOptions {
     pub(crate) call_graph: Option<CallGraph>,
     /// The branches that samples record, besides those of [`CallGraph::LastBranches`].
     pub(crate) branches: Option<BranchKinds>,
+    /// Samples have the address of their data and its source.
+    pub(crate) data: bool,
+    /// Samples have the latency of their memory access.
+    pub(crate) weight: bool,
     /// The cgroups of the events, in their order; empty without -G.
     pub(crate) cgroups: Vec<String>,
     /// Samples have their cgroup.
@@ -257,6 +262,8 @@ impl EventOptions {
             modes: modes::from_options(args.all_user, args.all_kernel),
             call_graph: args.call_graph()?,
             branches: args.branch_filter.or(any),
+            data: args.data,
+            weight: args.weight,
             cgroups: args
                 .cgroup
                 .iter()
@@ -307,6 +314,10 @@ impl TraceOptions {
             (
                 args.branch_filter.is_some(),
                 "-j: traces of the whole machine, which --timebase and --rotate take, have branches of all kinds: give -b.",
+            ),
+            (
+                args.data || args.weight,
+                "-d and -W: not with --timebase or --rotate, whose samples are not precise. Leave out one or the other.",
             ),
             (
                 !args.cgroup.is_empty() || args.all_cgroups,
@@ -458,6 +469,8 @@ mod tests {
         for (options, named) in [
             ("-c 9", "nothing to run"),
             ("--rotate -j any true", "-j:"),
+            ("--rotate -d true", "-d and -W:"),
+            ("--timebase cycles --count branches -W true", "-d and -W:"),
             ("--rotate -G a true", "-G and --all-cgroups:"),
             ("--rotate --all-cgroups true", "-G and --all-cgroups:"),
             ("--rotate -g true", "-F and -g"),

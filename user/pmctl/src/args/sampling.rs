@@ -49,6 +49,8 @@ Examples:
                                              the very instruction (PEBS)
   pmctl record -e ibs_op// -- ls             the same on AMD, by Linux (IBS)
   pmctl record -e page-faults -c 1 -- ls     a software event: each page fault
+  pmctl record -d -W -e mem_inst_retired.all_loads:pp -- ls
+                                             which data, and how long it took
   pmctl record -b -- gzip file               with the last branches
   pmctl record -a --overwrite --switch-output
                                              a flight recorder (kill -USR2)
@@ -144,6 +146,15 @@ pub(crate) struct Record {
     /// `ind_jmp`, `cond`, `call`, and modes `u`, `k`; `no_flags,no_cycles` leaves out predictions and cycles
     #[arg(short = 'j', long = "branch-filter", value_name = "KINDS", value_parser = BranchKinds::parse)]
     pub(crate) branch_filter: Option<BranchKinds>,
+
+    /// Record the address of the data that each sample reads or writes, and where it came from; with precise events, as
+    /// -e NAME:pp
+    #[arg(short, long)]
+    pub(crate) data: bool,
+
+    /// Record the latency of the memory access of each sample, in cycles; with precise events, as -e NAME:pp
+    #[arg(short = 'W', long)]
+    pub(crate) weight: bool,
 
     /// Sample by this event only, and count those of --count, by a trace of the whole machine
     #[arg(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! State before the recording, from `/proc`: names and executable mappings of processes, and the kernel's addresses.
+//! State before the recording, from `/proc`: names and mappings of processes, and the kernel's addresses.
 //!
 //! Crate procfs is not used: a path that is not UTF-8 makes it fail for all mappings of a process, a short path that
 //! begins with /SYSV makes it panic, and it reads neither the modules' addresses nor the kernel's symbols.
@@ -11,6 +11,15 @@ use std::path::Path;
 use crate::recording::address_spaces::is_memfd;
 use crate::recording::perfdata::{Body, KERNEL, Map, Record, Stamp, Task};
 use crate::system::files::read_lossy;
+
+/// The mappings of processes that are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MappingKinds {
+    /// Mappings that can be executed.
+    Code,
+    /// All mappings.
+    CodeAndData,
+}
 
 /// Time in the records of the state before the recording, in nanoseconds.
 const BEFORE_RECORDING: u64 = 0;
@@ -26,16 +35,16 @@ fn make_record(task: Task, body: Body) -> Record {
     }
 }
 
-/// Returns records of the names and the executable mappings of all processes.
-pub(crate) fn process_records() -> Vec<Record> {
+/// Returns records of the names and the mappings of all processes.
+pub(crate) fn process_records(kinds: MappingKinds) -> Vec<Record> {
     numeric_names("/proc")
         .into_iter()
-        .flat_map(process_records_of)
+        .flat_map(|pid| process_records_of(pid, kinds))
         .collect()
 }
 
-/// Returns records of the names of a process's threads and of its executable mappings; none if the process has ended.
-pub(crate) fn process_records_of(pid: u32) -> Vec<Record> {
+/// Returns records of the names of a process's threads and of its mappings; none if the process has ended.
+pub(crate) fn process_records_of(pid: u32, kinds: MappingKinds) -> Vec<Record> {
     let names = numeric_names(format!("/proc/{pid}/task"))
         .into_iter()
         .filter_map(|tid| {
@@ -45,7 +54,7 @@ pub(crate) fn process_records_of(pid: u32) -> Vec<Record> {
             let exec = false;
             Some(make_record(task, Body::Comm { task, name, exec }))
         });
-    names.chain(mapping_records(pid)).collect()
+    names.chain(mapping_records(pid, kinds)).collect()
 }
 
 /// Returns whether a process or thread exists and is no zombie.
@@ -70,13 +79,14 @@ pub(crate) fn process_of(tid: u32) -> u32 {
         .unwrap_or(tid)
 }
 
-/// Returns records of the executable mappings of a process. A program of `memfd_create(2)` comes first, as
+/// Returns records of the mappings of a process. A program of `memfd_create(2)` comes first, as
 /// [`is_memfd`] requires.
-fn mapping_records(pid: u32) -> Vec<Record> {
+fn mapping_records(pid: u32, kinds: MappingKinds) -> Vec<Record> {
     let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     let task = Task::leader(pid);
     let maps = String::from_utf8_lossy(&maps);
     let maps = maps.lines().filter_map(parse_mapping);
+    let maps = maps.filter(|map| kinds == MappingKinds::CodeAndData || !map.is_data);
     let mut maps: Vec<Record> = maps
         .map(|map| make_record(task, Body::Map(Map { task, ..map })))
         .collect();
@@ -98,8 +108,7 @@ fn numeric_names(folder: impl AsRef<Path>) -> Vec<u32> {
     numbers.collect()
 }
 
-/// Parses a line of `/proc/PID/maps`, such as `00400000-00401000 r-xp 00001000 08:01 99        /bin/true`; `None` if the
-/// mapping is not executable.
+/// Parses a line of `/proc/PID/maps`, such as `00400000-00401000 r-xp 00001000 08:01 99        /bin/true`.
 fn parse_mapping(line: &str) -> Option<Map> {
     const EXECUTE: u32 = 4;
     const READ: u32 = 1;
@@ -121,7 +130,8 @@ fn parse_mapping(line: &str) -> Option<Map> {
         name => name,
     };
     let bit = |letter, bit| if flags.contains(letter) { bit } else { 0 };
-    flags.contains('x').then_some(Map {
+    Some(Map {
+        is_data: !flags.contains('x'),
         start,
         length: end.checked_sub(start)?,
         offset,
@@ -235,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn executable_mappings_are_parsed() {
+    fn mappings_are_parsed() {
         let map =
             parse_mapping("00400000-00401000 r-xp 00001000 08:02 99                   /bin/a b")
                 .expect("it is well formed");
@@ -249,23 +259,30 @@ mod tests {
         let map =
             parse_mapping("7f0000000000-7f0000001000 rwxp 00000000 00:00 0 ").expect("it is, too");
         assert_eq!(map.file, Path::new("//anon"));
-        for other in [
-            "00400000-00401000 rw-p 00001000 08:02 99 /bin/true",
-            "",
-            "x",
-        ] {
+        assert!(!map.is_data);
+        let data = parse_mapping("00400000-00401000 rw-p 00001000 08:02 99 /bin/true");
+        assert!(data.is_some_and(|map| map.is_data && map.protection == 3));
+        for other in ["", "x"] {
             assert_eq!(parse_mapping(other), None, "{other}");
         }
     }
 
     #[test]
     fn this_process_has_a_name_and_mappings() {
-        let records = process_records_of(std::process::id());
-        let has_record = |wanted: fn(&Body) -> bool| records.iter().any(|r| wanted(&r.body));
-        assert!(has_record(|body| matches!(body, Body::Comm { .. })));
-        assert!(has_record(
-            |body| matches!(body, Body::Map(map) if map.file.is_absolute())
-        ));
+        let has_record = |kinds, wanted: fn(&Body) -> bool| {
+            let records = process_records_of(std::process::id(), kinds);
+            records.iter().any(|record| wanted(&record.body))
+        };
+        let is_data = |body: &Body| matches!(body, Body::Map(map) if map.is_data);
+        for kinds in [MappingKinds::Code, MappingKinds::CodeAndData] {
+            assert!(has_record(kinds, |body| matches!(body, Body::Comm { .. })));
+            assert!(has_record(
+                kinds,
+                |body| matches!(body, Body::Map(map) if !map.is_data && map.file.is_absolute())
+            ));
+        }
+        assert!(has_record(MappingKinds::CodeAndData, is_data));
+        assert!(!has_record(MappingKinds::Code, is_data));
     }
 
     #[test]

@@ -190,9 +190,8 @@ fn arguments(args: &Top) -> Vec<OsString> {
     if args.chains {
         words.push("-g".into());
     }
-    if args.rows.keys().contains(&Key::Cgroup) {
-        words.push("--all-cgroups".into());
-    }
+    let needs = args.rows.keys().into_iter().filter_map(Key::need);
+    words.extend(needs.map(|need| need.option().into()));
     words
 }
 

@@ -297,6 +297,12 @@ impl Attr {
         }
     }
 
+    /// Asks for the records of mappings that can't be executed, too.
+    pub(crate) const fn with_data_mappings(self) -> Self {
+        let flags = self.flags | PerfEventAttr::MMAP_DATA;
+        Self { flags, ..self }
+    }
+
     /// Describes a dummy event that brings the records of tasks, of their memory and of their switches. The times are by
     /// this `clockid`, or by perf's own clock.
     pub(crate) fn sideband(clock: Option<i32>) -> Self {

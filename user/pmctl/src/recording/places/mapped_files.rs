@@ -87,7 +87,9 @@ impl MappedFiles {
         }
         for path in spaces.files().skip(self.files.len()) {
             let is_live = self.past_recording.is_none();
-            let is_file = path.is_absolute() && jit::process_of(path).is_none();
+            let is_anonymous_data = map.is_data && mapped::is_anonymous(&map.file);
+            let is_file =
+                path.is_absolute() && jit::process_of(path).is_none() && !is_anonymous_data;
             self.files.push(if is_file {
                 FirstMappingState::of(mapped::file_name(map), map, is_live)
             } else {

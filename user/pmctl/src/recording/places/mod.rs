@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use ahash::AHashSet;
 
-use crate::recording::address_spaces::AddressSpaces;
+use crate::recording::address_spaces::{AddressSpaces, is_anonymous};
 use crate::recording::perfdata::{
     Body, BuildId, KERNEL, Record, Recording, SymbolTable, Task, VDSO, is_kernel,
 };
@@ -17,7 +17,7 @@ use crate::recording::symbols::{Absence, DebugFiles, Elf, SymbolFinder};
 use crate::recording::unwind::{self, CutChains, Programs as _, Unwinder, vdso_build_id};
 pub(crate) use mapped_files::MappedFiles;
 
-/// Addresses of samples, call chains and branches.
+/// Addresses of samples, of their data, of call chains and of branches.
 #[derive(Default)]
 pub(crate) struct Places {
     /// Mappings and names as of the last record.
@@ -63,6 +63,7 @@ impl Places {
         for address in ends.chain(chain).chain([sample.ip]) {
             self.note_address(task, address);
         }
+        self.note_data_address(task, sample.access.address);
         if let Some(user_stack) = &sample.user_stack {
             let mut callers = mem::take(&mut self.callers);
             let process = unwind::UnwoundProcess {
@@ -95,6 +96,17 @@ impl Places {
                 self.files.resize_with(file + 1, AHashSet::new);
             }
             self.files[file].insert(location.offset);
+        }
+    }
+
+    /// Notes the address of sampled data, if it is in a file, whose symbols name it. 0 is no address.
+    fn note_data_address(&mut self, task: Task, address: u64) {
+        if address == 0 || is_kernel(address) {
+            return;
+        }
+        let location = self.spaces.find(task.pid, address);
+        if location.is_some_and(|found| !is_anonymous(self.spaces.path(found.file))) {
+            self.note_address(task, address);
         }
     }
 
@@ -190,9 +202,12 @@ fn kernel_build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU64;
+
     use super::*;
 
-    use crate::recording::perfdata::{Map, Sample, Stamp, Symbol};
+    use crate::recording::perfdata::{Map, MemoryAccess, Sample, Stamp, Symbol};
+    use crate::recording::procfs::MappingKinds;
     use crate::recording::symbols::testing::{Generator, SplitProgram, offset};
 
     #[test]
@@ -235,6 +250,36 @@ mod tests {
         let (symbol, map) = look_up(address);
         assert!(symbol.name.contains("build_id"), "{symbol:?}");
         assert_eq!(symbol.start, address - map.start + map.offset);
+    }
+
+    #[unsafe(no_mangle)]
+    static sampled_variable: AtomicU64 = AtomicU64::new(7);
+
+    #[test]
+    fn a_variable_of_this_program_has_its_name() {
+        let task = Task::leader(std::process::id());
+        let kinds = MappingKinds::CodeAndData;
+        let mut records = crate::recording::procfs::process_records_of(task.pid, kinds);
+        let access = MemoryAccess {
+            address: &raw const sampled_variable as u64,
+            ..MemoryAccess::default()
+        };
+        records.push(Record {
+            stamp: Stamp {
+                task,
+                ..Stamp::default()
+            },
+            body: Body::Sample(Sample {
+                access,
+                ..Sample::default()
+            }),
+        });
+        let mut places = Places::default();
+        records.iter().for_each(|record| places.note_record(record));
+        let (tables, _) = places.look_up();
+        let names = tables.iter().flat_map(|table| &table.symbols);
+        let names: Vec<&str> = names.map(|symbol| &symbol.name[..]).collect();
+        assert_eq!(names, ["sampled_variable"]);
     }
 
     #[test]
@@ -285,7 +330,8 @@ mod tests {
         let main = offset(&program.path, &elf, "main");
         // The state of the process now, with a sample.
         let places = || {
-            let mut records = crate::recording::procfs::process_records_of(task.pid);
+            let mut records =
+                crate::recording::procfs::process_records_of(task.pid, MappingKinds::Code);
             let maps = records.iter().filter_map(|record| match &record.body {
                 Body::Map(map) => Some(map),
                 _ => None,
@@ -333,7 +379,8 @@ mod tests {
     fn a_generated_function_has_its_name() {
         let mut program = Generator::start();
         let task = Task::leader(program.process.id());
-        let mut records = crate::recording::procfs::process_records_of(task.pid);
+        let mut records =
+            crate::recording::procfs::process_records_of(task.pid, MappingKinds::Code);
         let sample = Body::Sample(Sample {
             ip: program.address + 5,
             ..Sample::default()
@@ -366,7 +413,8 @@ mod tests {
     /// Returns the symbol at an address in this test's own process, and the mapping of its file.
     fn look_up(address: u64) -> (Symbol, Map) {
         let task = Task::leader(std::process::id());
-        let mut records = crate::recording::procfs::process_records_of(task.pid);
+        let mut records =
+            crate::recording::procfs::process_records_of(task.pid, MappingKinds::Code);
         records.push(Record {
             stamp: Stamp {
                 task,

@@ -14,7 +14,7 @@ use super::samplers::TaskRecords;
 use crate::commands::record::perf_ring::{PerfRing, refusal_reason};
 use crate::recording::cgroups::KnownCgroups;
 use crate::recording::perfdata::{Attr, Body, Record, Stamp};
-use crate::recording::procfs;
+use crate::recording::procfs::{self, MappingKinds};
 use crate::system::text::count;
 
 /// Pages of a ring of perf's. A user may pin 129 pages for each CPU, and the rings of samples need some of them.
@@ -33,6 +33,7 @@ enum Origin {
 /// The mappings of the recorded processes, from perf, the driver or `/proc`.
 pub(super) struct Maps {
     origin: Origin,
+    kinds: MappingKinds,
     /// Records that [`Self::take_records`] has not returned yet.
     new_records: Vec<Record>,
     /// Processes whose memory has to be read again, with the time of their exec.
@@ -48,19 +49,25 @@ pub(super) struct Maps {
 }
 
 impl Maps {
-    /// Chooses the source. If it is perf, opens its events of these tasks on all online CPUs.
-    pub(super) fn open(tasks: &SampledTasks, online: &[u32], device: &Device) -> Self {
+    /// Chooses the source of mappings of these kinds. If it is perf, opens its events of these tasks on all online CPUs.
+    pub(super) fn open(
+        tasks: &SampledTasks,
+        online: &[u32],
+        device: &Device,
+        kinds: MappingKinds,
+    ) -> Self {
         let driver_has_mappings = device.info().is_ok_and(|info| info.has_mappings);
         let (origin, degraded) = if driver_has_mappings {
             (Origin::Driver, Vec::new())
         } else {
-            match open_rings(tasks, online) {
+            match open_rings(tasks, online, kinds) {
                 Ok(rings) => (Origin::Perf(rings), Vec::new()),
                 Err(errno) => (Origin::Processes, vec![no_perf_message(errno)]),
             }
         };
         Self {
             origin,
+            kinds,
             new_records: Vec::new(),
             executed_pids: Vec::new(),
             watched: AHashSet::new(),
@@ -73,10 +80,15 @@ impl Maps {
     /// Returns the records that have to come from the driver.
     pub(super) const fn wanted_records(&self) -> TaskRecords {
         match self.origin {
-            Origin::Driver => TaskRecords::Mappings,
+            Origin::Driver => TaskRecords::Mappings(self.kinds),
             Origin::Perf(_) => TaskRecords::None,
             Origin::Processes => TaskRecords::Names,
         }
+    }
+
+    /// Returns the kinds of mappings that are recorded.
+    pub(super) const fn kinds(&self) -> MappingKinds {
+        self.kinds
     }
 
     /// Returns whether mappings are read from `/proc`, so that [`Self::note_exec`] has to be called.
@@ -114,12 +126,13 @@ impl Maps {
             for pid in processes {
                 // Until the exec, the command's memory is a copy of pmctl's: its names would be wrong.
                 if !matches!(tasks, SampledTasks::Command { .. }) {
-                    self.new_records.extend(procfs::process_records_of(pid));
+                    self.new_records
+                        .extend(procfs::process_records_of(pid, self.kinds));
                 }
                 self.watched.insert(pid);
             }
         } else {
-            self.new_records.extend(procfs::process_records());
+            self.new_records.extend(procfs::process_records(self.kinds));
         }
     }
 
@@ -157,13 +170,16 @@ impl Maps {
                 },
                 ..record
             };
-            self.new_records
-                .extend(procfs::process_records_of(pid).into_iter().map(at));
+            self.new_records.extend(
+                procfs::process_records_of(pid, self.kinds)
+                    .into_iter()
+                    .map(at),
+            );
         }
         let now: Vec<Record> = self
             .watched
             .iter()
-            .flat_map(|pid| procfs::process_records_of(*pid))
+            .flat_map(|pid| procfs::process_records_of(*pid, self.kinds))
             .collect();
         if now.len() > self.watched.len() && now != self.last_memory {
             self.new_records.extend(now.iter().cloned());
@@ -186,8 +202,17 @@ impl Maps {
 }
 
 /// Opens perf's events, with a ring for each CPU.
-fn open_rings(tasks: &SampledTasks, online: &[u32]) -> Result<Vec<PerfRing>, Errno> {
-    let attr = Attr::for_task_records(true, !tasks.are_selected()).encode();
+fn open_rings(
+    tasks: &SampledTasks,
+    online: &[u32],
+    kinds: MappingKinds,
+) -> Result<Vec<PerfRing>, Errno> {
+    let attr = Attr::for_task_records(true, !tasks.are_selected());
+    let attr = match kinds {
+        MappingKinds::Code => attr,
+        MappingKinds::CodeAndData => attr.with_data_mappings(),
+    };
+    let attr = attr.encode();
     let numbers = tasks.numbers();
     let mut rings = Vec::new();
     for cpu in online {

@@ -12,6 +12,7 @@ mod linux_event;
 mod linux_refusal;
 mod linux_rings;
 mod maps;
+mod memory_access;
 mod plan;
 mod polled;
 mod precision;
@@ -84,7 +85,7 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
     let (tasks, mut maps, mut samplers) = task_list.open_for_all(|threads| {
         let tasks = SampledTasks::new(&common.target, (pid, &threads), &online);
         // Opened before the samplers: samples need the mappings that were made before them.
-        let maps = Maps::open(&tasks, &online, &device);
+        let maps = Maps::open(&tasks, &online, &device, plan.mapping_kinds());
         let ring_options = (common.pages, maps.wanted_records());
         let samplers = Samplers::open(&mut plan, &tasks, &device, ring_options)?;
         Ok((tasks, maps, samplers))

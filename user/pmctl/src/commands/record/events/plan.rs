@@ -11,6 +11,7 @@ use super::lacking::LackingCpus;
 use super::limit::{above_limit_message, accepts_frequency, highest_accepted, no_limit_message};
 use super::linux_event::{self, LinuxEvent, SampleForm};
 use super::linux_refusal;
+use super::memory_access;
 use super::precision;
 use crate::args::{
     CallGraph, Callers, DefaultSamples, EventOptions, Frequency, KernelCallers, Rate, RecordTarget,
@@ -27,12 +28,16 @@ use crate::events::schedule;
 use crate::events::software;
 use crate::events::threads::Thread;
 use crate::recording::perfdata::{self, Attr, BranchKinds, SampleParts, UserStack};
+use crate::recording::procfs::MappingKinds;
 use crate::system::exit::{self, Usage};
 use crate::system::machine::Machine;
 use crate::system::pmu::emulation_warning;
 
 /// Stands for the frequency of `-F max` until [`SamplingPlan::resolve_max_frequency`] replaces it. No driver accepts it.
 const MAX_FREQUENCY: SampleRate = SampleRate::Frequency(u64::MAX);
+
+/// A condition, and the call that it makes necessary.
+type OptionalCall = (bool, fn(Builder) -> Builder);
 
 /// Returns the event that is sampled without -e, without its precision.
 fn default_event(options: &EventOptions) -> String {
@@ -106,6 +111,7 @@ fn planned_events(
         refuse_unsampled(text)?;
         let parsed = spec::parse_without_groups(text, pmu);
         for mut spec in parsed.map_err(|error| Usage(error.to_string()))? {
+            memory_access::require_precision(options, &mut spec)?;
             refuse_unsuitable(&spec)?;
             let rate = spec.rate.unwrap_or(default_rate);
             modes::limit_unmodified(&mut spec, options.modes);
@@ -172,6 +178,7 @@ impl SamplingPlan {
         let (mut texts, software) = software::split(&texts);
         linux_events.extend(software.into_iter().map(PmuEvent::of_software));
         linux_event::check_options(options, &linux_events)?;
+        memory_access::check_default(options)?;
         if options.events.is_empty() {
             texts.push(default_event_text(options));
         }
@@ -196,9 +203,12 @@ impl SamplingPlan {
                 })
                 .collect(),
             parts: SampleParts {
+                has_data_address: options.data,
                 has_chain: options.call_graph.is_some(),
                 has_branches: branches.is_some(),
                 has_user_stack: matches!(options.call_graph, Some(CallGraph::Dwarf { .. })),
+                has_weight: options.weight,
+                has_data_source: options.data,
                 has_cgroup: options.all_cgroups,
             },
             call_graph: options.call_graph,
@@ -349,6 +359,15 @@ impl SamplingPlan {
         self.parts
     }
 
+    /// Returns the kinds of mappings that give addresses their names.
+    pub(super) const fn mapping_kinds(&self) -> MappingKinds {
+        if self.parts.has_data_address {
+            MappingKinds::CodeAndData
+        } else {
+            MappingKinds::Code
+        }
+    }
+
     /// Returns the branches that samples have; `None` without branches.
     pub(super) fn branches(&self) -> Option<WantedBranches> {
         let described = self.describe();
@@ -391,16 +410,15 @@ impl SamplingPlan {
             }
             None => builder,
         };
-        let builder = if self.parts.has_cgroup {
-            builder.cgroup_ids()
-        } else {
-            builder
-        };
-        Some(if self.overwrite {
-            builder.overwrite()
-        } else {
-            builder
-        })
+        let calls: [OptionalCall; 5] = [
+            (self.parts.has_data_address, Builder::data_addresses),
+            (self.parts.has_weight, Builder::weights),
+            (self.parts.has_data_source, Builder::data_sources),
+            (self.parts.has_cgroup, Builder::cgroup_ids),
+            (self.overwrite, Builder::overwrite),
+        ];
+        let calls = calls.iter().filter(|(is_wanted, _)| *is_wanted);
+        Some(calls.fold(builder, |builder, (_, call)| call(builder)))
     }
 
     /// Limits events without a mode to user mode, since this user may not sample the kernel. Returns whether there was

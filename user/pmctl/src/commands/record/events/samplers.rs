@@ -16,11 +16,13 @@ use perfmon_core::logic::perf_event::PERF_RECORD_LOST;
 
 use super::lacking::{LackingCpus, Refusals};
 use super::linux_rings::{LinuxRings, Refusal};
+use super::memory_access;
 use super::plan::{SampledTasks, SamplingManner, SamplingPlan};
 use super::polled::Polled;
 use super::precision;
 use crate::events::rights::{cgroups_forbidden, of_all_programs, with_sampling_advice};
 use crate::recording::perfdata::SampleParts;
+use crate::recording::procfs::MappingKinds;
 use crate::system::exit::{self, Usage};
 use crate::system::precise;
 
@@ -43,8 +45,8 @@ pub(super) enum TaskRecords {
     None,
     /// Names, forks and exits.
     Names,
-    /// Names and mappings.
-    Mappings,
+    /// Names, and mappings of these kinds.
+    Mappings(MappingKinds),
 }
 
 /// A record as it stands in a ring.
@@ -532,6 +534,7 @@ fn change_plan_or_fail(
             let supported = || precise::supported_by(device).ok().flatten();
             let refused =
                 precision::refusal_message(plan.rates(), &plan.excluding_options(), supported);
+            let refused = refused.map(|text| memory_access::with_advice(text, plan.parts()));
             Err(refused.map_or_else(|| exit::with_help(error), |text| anyhow!(text)))
         }
         Cause::NoSuchEvent => {
@@ -552,7 +555,10 @@ fn dummies(tasks: &SampledTasks, records: TaskRecords, parts: SampleParts) -> Ve
         let dummy = match records {
             TaskRecords::None => dummy,
             TaskRecords::Names => dummy.tasks(),
-            TaskRecords::Mappings => dummy.tasks().mappings(),
+            TaskRecords::Mappings(MappingKinds::Code) => dummy.tasks().mappings(),
+            TaskRecords::Mappings(MappingKinds::CodeAndData) => {
+                dummy.tasks().mappings().data_mappings()
+            }
         };
         if parts.has_cgroup {
             dummy.new_cgroups()

@@ -149,7 +149,7 @@ impl RingStream {
         // Read after the samples, so that no record of a task is missing that precedes the newest sample.
         self.keep_task_records(samplers, maps)?;
         if let (true, Some(history)) = (maps.reads_procfs(), &mut self.history) {
-            let state_records = procfs::process_records();
+            let state_records = procfs::process_records(maps.kinds());
             state_records
                 .iter()
                 .for_each(|record| history.apply(record));

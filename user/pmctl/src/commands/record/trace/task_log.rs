@@ -11,7 +11,7 @@ use crate::commands::record::clock::Clock;
 use crate::commands::record::perf_ring::refusal_reason;
 use crate::recording::address_spaces::AddressSpaces;
 use crate::recording::perfdata::{Record, Stamp, Task, is_kernel};
-use crate::recording::procfs;
+use crate::recording::procfs::{self, MappingKinds};
 
 /// Names, memory, and switches of tasks.
 pub(super) struct TaskLog {
@@ -65,7 +65,7 @@ impl TaskLog {
         let mut log = Self {
             source,
             // Reads /proc after perf's events have been opened, so that no task is missed.
-            new_records: [kernel, procfs::process_records()].concat(),
+            new_records: [kernel, procfs::process_records(MappingKinds::Code)].concat(),
             process,
             degraded,
         };
@@ -84,7 +84,7 @@ impl TaskLog {
                 snapshot.clock.read(device);
                 let now = self
                     .process
-                    .map(procfs::process_records_of)
+                    .map(|pid| procfs::process_records_of(pid, MappingKinds::Code))
                     .unwrap_or_default();
                 // A process that has ended has no mappings any more.
                 if now.len() > 1 && now != snapshot.memory {
