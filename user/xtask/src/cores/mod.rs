@@ -46,9 +46,10 @@ const EXCEPTIONS: [(Microarchitecture, u64, u64); 1] =
     [(Microarchitecture::Broadwell, 0x01c0, 0x2)];
 
 /// Linux's names of the extra registers that the module writes.
-const EXTRA_REGISTERS: [(&str, ExtraRegister); 5] = [
+const EXTRA_REGISTERS: [(&str, ExtraRegister); 6] = [
     ("MSR_OFFCORE_RSP_0", ExtraRegister::OffcoreResponse0),
     ("MSR_OFFCORE_RSP_1", ExtraRegister::OffcoreResponse1),
+    ("MSR_PEBS_LD_LAT_THRESHOLD", ExtraRegister::LoadLatency),
     ("MSR_PEBS_FRONTEND", ExtraRegister::Frontend),
     ("MSR_SNOOP_RSP_0", ExtraRegister::SnoopResponse0),
     ("MSR_SNOOP_RSP_1", ExtraRegister::SnoopResponse1),
@@ -67,18 +68,20 @@ const DIFFERENT_BITS: [Microarchitecture; 3] = [
 ];
 
 /// Cores whose precise samples the module reads, with the format of their records.
-const PRECISE_CORES: [(Microarchitecture, PebsFormat); 11] = [
+const PRECISE_CORES: [(Microarchitecture, PebsFormat); 13] = [
     (Microarchitecture::Skylake, PebsFormat::Three),
     (Microarchitecture::IceLake, PebsFormat::Four),
     (Microarchitecture::GoldenCove, PebsFormat::Four),
     (Microarchitecture::RedwoodCove, PebsFormat::Four),
     (Microarchitecture::LionCove, PebsFormat::Five),
+    (Microarchitecture::CougarCove, PebsFormat::Five),
     (Microarchitecture::Goldmont, PebsFormat::Three),
     (Microarchitecture::GoldmontPlus, PebsFormat::Three),
     (Microarchitecture::Tremont, PebsFormat::Four),
     (Microarchitecture::Gracemont, PebsFormat::Four),
     (Microarchitecture::Crestmont, PebsFormat::Four),
     (Microarchitecture::Skymont, PebsFormat::Five),
+    (Microarchitecture::Darkmont, PebsFormat::Five),
 ];
 
 /// AMD's cores: a family and a model, and the names of Linux's tables of hardware events and of cache events.
@@ -280,7 +283,33 @@ fn capabilities(architecture: Architecture) -> Capabilities {
 fn written_register(core: Microarchitecture, event: &ExtraEvent) -> Option<ExtraRegister> {
     let mut registers = EXTRA_REGISTERS.iter();
     let register = registers.find(|(name, _)| *name == event.register)?.1;
-    (!SHARED_REGISTERS.contains(&core)).then_some(register)
+    let is_written = match register {
+        // Its event counts with precise samples only.
+        ExtraRegister::LoadLatency => precise_format(core).is_some(),
+        _ => !SHARED_REGISTERS.contains(&core),
+    };
+    is_written.then_some(register)
+}
+
+/// Returns the format of a core's precise samples, if the module reads them.
+fn precise_format(core: Microarchitecture) -> Option<PebsFormat> {
+    let mut cores = PRECISE_CORES.iter();
+    cores
+        .find(|(known, _)| *known == core)
+        .map(|(_, format)| *format)
+}
+
+/// Returns the attributes of precise samples of an event.
+fn precise_attr(event: u64) -> PerfEventAttr {
+    PerfEventAttr {
+        type_: PERF_TYPE_RAW,
+        config: event,
+        sample_period: 10007,
+        sample_type: PERF_SAMPLE_IP,
+        // The lowest level of precision.
+        flags: 1 << PerfEventAttr::PRECISE_IP.trailing_zeros(),
+        ..PerfEventAttr::ZERO
+    }
 }
 
 /// Compares the extra registers of events: the register, and the bits of its value that are accepted.
@@ -291,27 +320,33 @@ fn compare_registers(
 ) {
     let capabilities = Capabilities {
         microarchitecture: core,
+        pebs: precise_format(core),
         ..capabilities(Architecture::Intel)
     };
     let kinds = CoreKinds::one(&capabilities);
-    let config = |event, value| {
-        let attr = PerfEventAttr {
-            type_: PERF_TYPE_RAW,
-            config: event,
-            config1: value,
-            ..PerfEventAttr::ZERO
-        };
-        EventConfig::new(&attr, &capabilities, &kinds)
-    };
     for event in 0..=0xffff {
-        let config_without_value = config(event, 0);
-        let ours = config_without_value.ok().and_then(|config| config.extra);
         let extra_event = setup.extra_event(event);
         let linux = extra_event.and_then(|extra| written_register(core, extra));
+        let attr = match linux {
+            Some(ExtraRegister::LoadLatency) => precise_attr(event),
+            _ => PerfEventAttr {
+                type_: PERF_TYPE_RAW,
+                config: event,
+                ..PerfEventAttr::ZERO
+            },
+        };
+        let config = |value| {
+            let attr = PerfEventAttr {
+                config1: value,
+                ..attr
+            };
+            EventConfig::new(&attr, &capabilities, &kinds)
+        };
+        let ours = config(0).ok().and_then(|config| config.extra);
         let name = format!("extra register of event {event:#06x}");
         differences.compare(&name, &ours.map(|extra| extra.register), &linux);
         if let (Some(_), Some(extra)) = (linux, extra_event) {
-            let bits = (0..u64::BITS).filter(|bit| config(event, 1 << bit).is_ok());
+            let bits = (0..u64::BITS).filter(|bit| config(1 << bit).is_ok());
             let mut mask = bits.fold(0, |mask, bit| mask | 1_u64 << bit);
             if DIFFERENT_BITS.contains(&core) && mask & extra.mask == extra.mask {
                 mask = extra.mask;
@@ -365,12 +400,12 @@ fn compare_precise_counters(
     setup: &Setup,
     differences: &mut CoreDifferences<'_>,
 ) {
-    let Some((_, format)) = PRECISE_CORES.iter().find(|(known, _)| *known == core) else {
+    let Some(format) = precise_format(core) else {
         return;
     };
     let capabilities = Capabilities {
         microarchitecture: core,
-        pebs: Some(*format),
+        pebs: Some(format),
         ..capabilities(Architecture::Intel)
     };
     let kinds = CoreKinds::one(&capabilities);
@@ -378,24 +413,14 @@ fn compare_precise_counters(
         let extra_event = setup.extra_event(event);
         extra_event.is_some_and(|extra| written_register(core, extra).is_none())
     };
-    // The lowest level of precision.
-    let flags = 1 << PerfEventAttr::PRECISE_IP.trailing_zeros();
     // The module refuses cycles before format 4; Linux has another event sampled in their place.
     let is_compared = |event: &u64| match event & 0xff {
         0 => false,
-        number if number == u64::from(CYCLES) => *format != PebsFormat::Three,
+        number if number == u64::from(CYCLES) => format != PebsFormat::Three,
         _ => !is_refused(*event),
     };
     for event in (0..=0xffff).filter(is_compared) {
-        let attr = PerfEventAttr {
-            type_: PERF_TYPE_RAW,
-            config: event,
-            sample_period: 10007,
-            sample_type: PERF_SAMPLE_IP,
-            flags,
-            ..PerfEventAttr::ZERO
-        };
-        let module_counters = EventConfig::new(&attr, &capabilities, &kinds)
+        let module_counters = EventConfig::new(&precise_attr(event), &capabilities, &kinds)
             .map_or(0, |config| config.counters() & ALL_GENERAL);
         let constrained = constrained_counters(&setup.precise_constraints, event)
             .or_else(|| constrained_counters(&setup.constraints, event));
