@@ -2,10 +2,12 @@
 //! Events of the vendor's list for the CPU's model, and the counters that can count them.
 
 use perfmon_core::logic::core_kinds::CoreKinds;
+use perfmon_core::logic::cpuid::Capabilities;
 use perfmon_core::logic::event_attr::{InvalidAttr, PERF_TYPE_RAW, PerfEventAttr};
 use perfmon_core::logic::event_config::EventConfig;
 use perfmon_core::logic::event_counters::EventCounters;
 use perfmon_core::logic::evtsel::EventSelect as Select;
+use perfmon_core::logic::pebs::PebsFormat;
 use perfmon_events::{Event, ExtraRegister};
 
 use super::on_counters::OnCounters;
@@ -26,6 +28,12 @@ const EXTRA_REGISTERS: [(u32, &str); 10] = [
     (0x1328, "MSR_SNOOP_RSP_0"),
     (0x1329, "MSR_SNOOP_RSP_1"),
 ];
+
+/// The number of `MSR_PEBS_LD_LAT_THRESHOLD`.
+const LOAD_LATENCY: u32 = 0x3f6;
+
+/// The lowest level of `precise_ip` in the flags of an attribute.
+const PRECISE_LEVEL: u64 = PerfEventAttr::PRECISE_IP & PerfEventAttr::PRECISE_IP.wrapping_neg();
 
 /// Returns Intel's name of a register that events need besides their event select.
 #[must_use]
@@ -138,15 +146,42 @@ pub(super) fn register_of(
     value: u64,
     pmu: &Pmu,
 ) -> Result<Option<u32>, InvalidAttr> {
-    let capabilities = pmu.capabilities().map_err(|_| InvalidAttr::Unsupported)?;
-    let attr = PerfEventAttr {
+    /// A period that precise samples of all modes and events can have.
+    const PERIOD: u64 = 1009;
+
+    let counting = pmu.capabilities().map_err(|_| InvalidAttr::Unsupported)?;
+    let counting_attr = PerfEventAttr {
         type_: PERF_TYPE_RAW,
         config: select.bits(),
         config1: value,
         ..PerfEventAttr::ZERO
     };
-    let config = EventConfig::new(&attr, &capabilities, &CoreKinds::one(&capabilities))?;
-    Ok(config.extra.map(|extra| extra.register.msr().number()))
+    // The format of precise samples is in a register that only the driver reads. Any format has the same register of
+    // slow loads, which count with precise samples only.
+    let sampling = Capabilities {
+        pebs: Some(PebsFormat::Four),
+        ..counting
+    };
+    let sampling_attr = PerfEventAttr {
+        sample_period: PERIOD,
+        flags: PRECISE_LEVEL,
+        ..counting_attr
+    };
+    let register_number = |attr: &PerfEventAttr, capabilities: &Capabilities| {
+        let config = EventConfig::new(attr, capabilities, &CoreKinds::one(capabilities))?;
+        Ok(config.extra.map(|extra| extra.register.msr().number()))
+    };
+    register_number(&counting_attr, &counting).or_else(|error| {
+        match register_number(&sampling_attr, &sampling) {
+            Ok(Some(LOAD_LATENCY)) => Ok(Some(LOAD_LATENCY)),
+            _ => Err(error),
+        }
+    })
+}
+
+/// Returns whether an event is counted with precise samples only: loads of at least a latency.
+pub(super) fn needs_precise_samples(encoding: Encoding, pmu: &Pmu) -> bool {
+    extra_register(encoding, pmu).is_some_and(|extra| extra.register == LOAD_LATENCY)
 }
 
 /// Returns the counters that both the vendor's list and the driver allow for an event.
@@ -191,6 +226,13 @@ pub(super) fn needs_choice(event: &Event, pmu: &Pmu) -> bool {
     else {
         return false;
     };
+    if event
+        .extra
+        .is_some_and(|extra| extra.register == LOAD_LATENCY)
+    {
+        // The driver knows the limits of precise samples.
+        return false;
+    }
     let driver_counters = OnCounters::of(Select::from_bits(select.bits()), pmu);
     driver_counters.is_some_and(|counters| counters.general & !general != 0)
 }

@@ -153,6 +153,13 @@ impl EventSpec {
         select.modes(self.modes)
     }
 
+    /// Returns whether the event is counted with precise samples only, as Intel's events of slow loads are.
+    #[must_use]
+    pub fn needs_precise_samples(&self, pmu: &Pmu) -> bool {
+        self.encoding
+            .is_some_and(|encoding| listed::needs_precise_samples(encoding, pmu))
+    }
+
     /// Returns the configuration for opening the event, with its modes, label and level of precision; `None` if the CPU
     /// lacks the event. [`Self::pinned`] has no effect on it, because the driver chooses the counters of events.
     #[must_use]

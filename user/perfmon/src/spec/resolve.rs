@@ -142,6 +142,12 @@ fn resolve_on(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, Fault> {
         precision,
         pinned,
     } = modifiers(&spec.modifiers)?;
+    let needs_precise_samples = body
+        .encoding
+        .is_some_and(|encoding| listed::needs_precise_samples(encoding, pmu));
+    if needs_precise_samples && precision.is_none() {
+        return Err(imprecise_fault(spec, text));
+    }
     if let Some((counter, span)) = &pinned {
         check_pinned(*counter, span.clone(), &body, pmu)?;
     }
@@ -161,6 +167,23 @@ fn resolve_on(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, Fault> {
         needs_choice: body.needs_choice,
         missing: None,
     })
+}
+
+/// Creates the fault of an event that is counted with precise samples only, and whose text does not ask for them.
+fn imprecise_fault(spec: &Spec, text: &str) -> Fault {
+    let label = spec.label(text);
+    let separator = match label.rsplit_once('/') {
+        Some(_) => "",
+        None if label.contains(':') => "",
+        None => ":",
+    };
+    Fault::new(
+        first_word(spec).span.clone(),
+        "this event is counted with precise samples only",
+    )
+    .help(format!(
+        "Ask for these: `pmctl record -d -W -e {label}{separator}pp ...`."
+    ))
 }
 
 /// Resolves a name, `rUUEE` or `fixedN`.
@@ -370,17 +393,14 @@ const REFUSED_FIELDS: &[(&str, &str)] = &[
         "pc",
         "it drives pins of the CPU, which the driver does not allow",
     ),
-    (
-        "ldlat",
-        "loads of a given latency are counted with samples of the latency only, which the driver does not take",
-    ),
 ];
 
 /// The fields that give the value of an event's extra register, with the number of bits.
-const REGISTER_FIELDS: [Field; 4] = [
+const REGISTER_FIELDS: [Field; 5] = [
     register_field("offcore_rsp", 64),
     register_field("frontend", 24),
     register_field("snoop_rsp", 64),
+    register_field("ldlat", 16),
     register_field("config1", 64),
 ];
 

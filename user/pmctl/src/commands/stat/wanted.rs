@@ -14,6 +14,10 @@ use crate::system::exit::Usage;
 use crate::system::pmu::emulation_warning;
 use crate::system::stdio::complain;
 
+/// The reason why an event is not counted that needs precise samples.
+const SAMPLED_ONLY_REASON: &str =
+    "The processor counts it with precise samples only: `pmctl record` takes these.";
+
 /// Returns the events of `texts`, the driver's events in -e. If `texts` is empty, returns the default events, unless other
 /// events or metrics are counted (`has_other_counts`).
 pub(super) fn wanted_events(
@@ -40,6 +44,12 @@ pub(super) fn wanted_events(
             complain(format_args!("-d: this CPU has no {}", missing.join(", ")));
         }
         events.extend(details);
+    }
+    for event in events
+        .iter_mut()
+        .filter(|event| event.needs_precise_samples(pmu))
+    {
+        *event = EventSpec::absent(&event.label, SAMPLED_ONLY_REASON);
     }
     if let Some(words) = emulation_warning(events.iter(), pmu) {
         complain(words);
