@@ -28,7 +28,7 @@ has_all_samples() {
 	[ "$1" -ge $((count / period - 1)) ] && [ "$1" -le $((count / period)) ]
 }
 
-plan 56
+plan 66
 
 count=$(pmctl stat -x, -e instructions:u -- "$loop" $n 2>&1 | cut -d, -f1)
 record -e $event -c $period -- "$loop" $n
@@ -155,6 +155,30 @@ check_all_samples "branches"
 record -e $event -c $period --overwrite -- "$loop" $n
 is "record --overwrite of precise samples succeeds" 0 $?
 check "an overwritten ring has precise samples" [ "$(pmctl script | wc -l)" -ge 100 ]
+
+# The access to memory of each sample: the program's loads are all from one variable, and its stores to another.
+loads=MEM_INST_RETIRED.ALL_LOADS:upp
+stores=MEM_INST_RETIRED.ALL_STORES:upp
+record -d -W -e $loads,$stores -c $period -- "$here/pmctl_accesses" $n
+is "record -d -W succeeds" 0 $?
+check "record -d: there is a sample for each period of loads" [ "$(pmctl script -F event | grep -c $loads)" = $((n / period)) ]
+# variable EVENT: prints the variable that most samples of the event have, and their share in percent
+variable() {
+	pmctl report --sort symbol_daddr,mem,local_weight 2>/dev/null | awk -v event="'$1'" '
+		/^Samples:/ { inside = $NF == event }
+		inside && $1 ~ /%$/ { printf "%s %d %s\n", $4, $1, $5 " " $6; exit }'
+}
+says "report names the variable that was loaded" "$(variable $loads)" '^loaded\+0x0 (9[5-9]|100) N/A'
+says "report names the variable that was stored to" "$(variable $stores)" '^stored\+0x0 (9[5-9]|100) L1 hit'
+is "perf reads the same addresses and sources" "$(pmctl script -F addr,data_src | awk '{ print $1, $2 }')" \
+	"$(perf script -F addr,data_src 2>/dev/null | awk '{ print $1, $2 }')"
+says "perf mem reads the variables" "$(perf mem report -i perf.data --stdio 2>/dev/null)" 'loaded'
+refused "needs precise samples: -e $loads" -d -e "${loads%pp}"
+refused "counted with precise samples only" -d -e cpu/event=0xcd,umask=1,ldlat=30/u
+try pmctl wrap -v -- perf record -q -d -e r81d0:upp -c $period -o perf.data -- "$here/pmctl_accesses" $n
+says "the samples with addresses of a wrapped perf are the driver's" "$errors" "r81d0.*an event of the driver's"
+is "a wrapped perf record -d has the address of each load" $((n / period)) \
+	"$(perf script -F sym,addr 2>/dev/null | grep -c .)"
 
 # perf itself, under wrap.
 try pmctl wrap -v -- perf record -q -g -e $event -c $period -m 2048 -o perf.data -- "$loop" $n
