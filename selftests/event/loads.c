@@ -9,6 +9,7 @@
 #include "cpu.h"
 #include "fixture.h"
 #include "samples.h"
+#include "target.h"
 
 #define N		10000UL
 #define SAMPLES		200UL
@@ -16,6 +17,8 @@
 FIXTURE(event)
 {
 	struct sampler sampler, other;
+	struct target target;
+	cpu_set_t cpus;		/* before the test was pinned */
 	__u64 configs[2];	/* raw events of loads and of stores */
 };
 
@@ -34,6 +37,7 @@ FIXTURE_SETUP(event)
 	/* LsDispatch.LdDispatch and StoreDispatch, MEM_INST_RETIRED.ALL_LOADS and ALL_STORES */
 	self->configs[0] = ebx == signature_AMD_ebx ? 0x0129 : 0x81d0;
 	self->configs[1] = ebx == signature_AMD_ebx ? 0x0229 : 0x82d0;
+	ASSERT_EQ(0, cpus_online(&self->cpus));
 	ASSERT_EQ(0, pin_to_cpu(cpu_first()));
 }
 
@@ -41,6 +45,7 @@ FIXTURE_TEARDOWN(event)
 {
 	sampler_close(&self->sampler);
 	sampler_close(&self->other);
+	target_kill(&self->target);
 	restore_maker(_metadata, variant);
 }
 
@@ -299,6 +304,51 @@ TEST_F(event, events_without_access_stay_whole_beside_events_with_it)
 	EXPECT_EQ(0UL, sums.lost + other_sums.lost);
 	EXPECT_FALSE(sums.malformed || other_sums.malformed) {
 		TH_LOG("%lu and %lu samples", p.inside, q.inside);
+	}
+}
+
+/* The records of an event of a CPU are in the buffer when those of a task become longer. */
+TEST_F(event, records_in_the_buffer_are_kept_when_records_become_longer)
+{
+	const __u64 period = 1009;
+	const struct job job = { .n = 1000000, .pieces = 40 };
+	struct perf_event_attr attr = event_every(period), other = event_of(self, 0, 1000003);
+	const int cpu = cpu_first(), next = cpu_next(&self->cpus, cpu);
+	struct target *t = &self->target;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	__u64 changes = 0;
+	__s64 count;
+
+	if (!has_precise_samples(self, variant))
+		return;
+	attr.precise_ip = 2;
+	other.precise_ip = 2;
+	other.sample_type |= PERF_SAMPLE_ADDR;
+	ASSERT_EQ(0, target_start(t, cpu, false));
+	/* The target goes on meanwhile, if there is another CPU. */
+	if (next >= 0)
+		ASSERT_EQ(0, pin_to_cpu(next));
+	open_sampler(_metadata, variant, &self->other, other, t->tid);
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, -1, cpu, 9));
+	ASSERT_EQ(0, target_start_job(t, job));
+	while (!target_is_done(t)) {
+		/* The event of the CPU begins with short records, since no other event is there. */
+		ASSERT_EQ(0, event_enable(self->sampler.fd));
+		ASSERT_EQ(0, event_enable(self->other.fd));
+		ASSERT_EQ(0, event_disable(self->other.fd));
+		ASSERT_EQ(0, event_disable(self->sampler.fd));
+		sampler_read(&self->sampler, &sums, NULL, NULL);
+		changes++;
+	}
+	ASSERT_EQ(0, target_wait_job(t));
+	count = event_count(self->sampler.fd);
+	EXPECT_EQ(0UL, sums.lost);
+	EXPECT_FALSE(sums.malformed);
+	EXPECT_LT(10ULL, changes);
+	/* A sample is due after each period. */
+	EXPECT_LE(count / (__s64)period - (__s64)sums.samples, 1);
+	EXPECT_LE((__s64)sums.samples, count / (__s64)period) {
+		TH_LOG("%lu samples of %lld events, %llu changes", sums.samples, count, changes);
 	}
 }
 
