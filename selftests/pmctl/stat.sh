@@ -45,7 +45,7 @@ interval_counts() {
 }
 
 cpus=$(nproc)
-plan $((92 + (cpus > 1)))
+plan $((99 + (cpus > 1)))
 
 for event in instructions:u r00c0:u; do
 	a=$(pmctl_count $event "$loop" 1000000)

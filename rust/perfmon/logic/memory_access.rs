@@ -90,7 +90,7 @@ pub struct RecordedAccess {
     pub source: u64,
     /// The latency in cycles, as [`Latency`] says.
     pub latency: u64,
-    /// What the record tells of a transaction that was aborted: in bits 31:0 its cycles.
+    /// The transaction that the instruction has aborted, if it has: in bits 31:0 its cycles.
     pub transaction: u64,
     /// The cycles from the retirement of the instruction before to that of this one, if the processor tells them.
     pub retire_latency: u16,
