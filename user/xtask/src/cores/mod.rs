@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compares what the module knows of each core (`rust/perfmon/logic/cores`) with Linux's own tables. For each Intel model
 //! that Linux knows, it compares the counters and extra registers of all events and unit masks, the counters that can take
-//! precise samples of them, the hardware events and the cache events; for AMD's cores only the hardware and cache events.
+//! precise samples of them, the access to memory that these samples tell of, the hardware events and the cache events; for
+//! AMD's cores only the hardware and cache events.
 
+mod memory;
+mod memory_tables;
 mod setup;
 mod source;
 mod tables;
@@ -24,6 +27,7 @@ use perfmon_core::logic::hardware_events::hardware_event;
 use perfmon_core::logic::pebs::PebsFormat;
 use perfmon_core::logic::precise::CYCLES;
 
+use memory::compare_memory;
 use setup::{Kind, Setup, setups};
 use source::{Source, number};
 use tables::{
@@ -222,6 +226,7 @@ fn check_intel(
         compare_counters(core, setup, &mut differences);
         compare_precise_counters(core, setup, &mut differences);
         compare_registers(core, setup, &mut differences);
+        compare_memory(source, core, setup, &mut differences)?;
         compare_events(
             &cpu,
             Architecture::Intel,

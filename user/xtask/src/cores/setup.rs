@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 
+use super::memory_tables::{MemoryEvent, MemorySetup, function_for_kind};
 use super::source::Source;
 use super::tables::{
     CacheTable, Constraint, EventMap, ExtraEvent, cache_table, constraints, event_map,
@@ -21,9 +22,17 @@ pub(super) struct Setup {
     pub(super) extra_register_events: Vec<ExtraEvent>,
     pub(super) caches: CacheTable,
     pub(super) hardware: EventMap,
+    pub(super) memory: MemorySetup,
 }
 
 impl Setup {
+    /// Returns the access to memory that precise samples of an event tell of, if they tell of one.
+    pub(super) fn memory_event(&self, event: u64) -> Option<MemoryEvent> {
+        let mut constraints = self.precise_constraints.iter();
+        let constraint = constraints.find(|constraint| constraint.applies(event))?;
+        constraint.memory_event
+    }
+
     /// Returns the extra register of an event, if it needs one.
     pub(super) fn extra_event(&self, event: u64) -> Option<&ExtraEvent> {
         let mut events = self.extra_register_events.iter();
@@ -40,6 +49,18 @@ pub(super) enum Kind {
     LowPower,
 }
 
+impl Kind {
+    /// Returns the name in `enum hybrid_pmu_type`.
+    fn name_in_linux(self) -> &'static str {
+        match self {
+            Self::Only => "",
+            Self::Core => "hybrid_big",
+            Self::Atom => "hybrid_small",
+            Self::LowPower => "hybrid_tiny",
+        }
+    }
+}
+
 /// Returns what is set up for each kind of core of a model, by its name in `asm/intel-family.h`; nothing if there is
 /// no case for it.
 pub(super) fn setups(core: &Source, model: &str) -> Result<BTreeMap<Kind, Setup>> {
@@ -53,6 +74,8 @@ pub(super) fn setups(core: &Source, model: &str) -> Result<BTreeMap<Kind, Setup>
         kind: Kind::Only,
         setups: BTreeMap::new(),
         hardware: event_map(core, "intel_perfmon_event_map")?,
+        memory: MemorySetup::new(core)?,
+        latency_function: None,
     };
     loop {
         let (statement, _) = body[at..]
@@ -72,6 +95,12 @@ pub(super) fn setups(core: &Source, model: &str) -> Result<BTreeMap<Kind, Setup>
     if interpreter.kind != Kind::Only {
         interpreter.setups.remove(&Kind::Only);
     }
+    if let Some(name) = interpreter.latency_function {
+        for (kind, setup) in &mut interpreter.setups {
+            let function = function_for_kind(core, &name, kind.name_in_linux())?;
+            setup.memory.latency_function = function;
+        }
+    }
     Ok(interpreter.setups)
 }
 
@@ -90,6 +119,10 @@ struct Interpreter<'a> {
     setups: BTreeMap<Kind, Setup>,
     /// The hardware events before any case changes them.
     hardware: EventMap,
+    /// The records of precise samples before any case changes their meaning.
+    memory: MemorySetup,
+    /// The function for all kinds of cores, which decodes the source of data in the records of precise samples.
+    latency_function: Option<String>,
 }
 
 impl Interpreter<'_> {
@@ -113,12 +146,24 @@ impl Interpreter<'_> {
         if statement.contains("intel_pmu_ref_cycles_ext(") {
             return self.call("__always_inline void intel_pmu_ref_cycles_ext(void)\n");
         }
+        let sources_function = [
+            "__intel_pmu_pebs_data_source_",
+            "intel_pmu_pebs_data_source_",
+        ]
+        .iter()
+        .find_map(|start| Some(format!("{start}{}", between(statement, start, "(")?)));
+        if let Some(name) = sources_function {
+            return self.call(&format!("void __init {name}("));
+        }
         let core = self.core;
         let hardware = self.hardware;
+        let memory = &self.memory;
         let setup = self.setups.entry(self.kind).or_insert_with(|| Setup {
             hardware,
+            memory: memory.clone(),
             ..Setup::default()
         });
+        setup.memory.execute(core, statement)?;
         let value = |field: &str| {
             ["x86_pmu.FIELD=", "hybrid(pmu,FIELD)=", "pmu->FIELD="]
                 .iter()
@@ -129,6 +174,8 @@ impl Interpreter<'_> {
             setup.constraints = constraints(core, name)?;
         } else if let Some(name) = value("pebs_constraints").filter(|name| *name != "NULL") {
             setup.precise_constraints = constraints(core, name)?;
+        } else if let Some(name) = value("pebs_latency_data") {
+            self.latency_function = Some(name.to_owned());
         } else if let Some(name) = value("extra_regs") {
             setup.extra_register_events = extra_register_events(core, name)?;
         } else if statement.contains("intel_perfmon_event_map[") {

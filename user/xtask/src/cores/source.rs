@@ -35,6 +35,19 @@ impl Source {
         self.0.lines()
     }
 
+    /// Returns the terms of a definition, `#define NAME (terms)`, without white space and the outer parentheses.
+    pub(super) fn definition(&self, name: &str) -> Result<String> {
+        let start = format!("#define {name} ");
+        let mut definitions = self.lines().filter_map(|line| line.strip_prefix(&start));
+        let terms = definitions.next();
+        let terms = terms.with_context(|| format!("Linux does not define {name}"))?;
+        let terms: String = terms.split_whitespace().collect();
+        let inner = terms
+            .strip_prefix('(')
+            .and_then(|rest| rest.strip_suffix(')'));
+        Ok(inner.unwrap_or(&terms).to_owned())
+    }
+
     /// Returns the text between the braces of an array or a function, without white space. `start` is the beginning of
     /// its definition.
     pub(super) fn body(&self, start: &str) -> Result<String> {

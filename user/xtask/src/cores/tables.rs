@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result, bail};
 
+use super::memory_tables::MemoryEvent;
 use super::source::{Source, items, number};
 
 /// The hardware events in the order of `enum perf_hw_id`.
@@ -38,6 +39,7 @@ pub(super) struct Constraint {
     first: u64,
     last: u64,
     pub(super) counters: Counters,
+    pub(super) memory_event: Option<MemoryEvent>,
 }
 
 /// Counters of an event.
@@ -124,6 +126,7 @@ pub(super) fn constraints(core: &Source, name: &str) -> Result<Vec<Constraint>> 
             first,
             last,
             counters,
+            memory_event: MemoryEvent::of_macro(macro_name),
         });
     }
     Ok(list)

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests with a small source that has all forms of Linux's tables.
 
+use perfmon_core::logic::memory_access::Access;
+use perfmon_core::logic::memory_access::data_source::{
+    LVL_HIT, LVL_MISS, LVLNUM_L3, LVLNUM_NA, LVLNUM_RAM, OP_LOAD, REMOTE, SNOOP_HIT, SNOOP_NA,
+};
+
+use super::memory_tables::{Decoder, MemoryEvent, RecordBits};
 use super::setup::{Kind, setups};
 use super::source::Source;
 use super::tables::{Counters, ExtraEvent};
@@ -40,8 +46,75 @@ static const u64 big_hw_cache_event_ids
 	},
 },
 };
+#define P(a, b) PERF_MEM_S(a, b)
+#define OP_LH (P(OP, LOAD) | P(LVL, HIT))
+#define LEVEL(x) P(LVLNUM, x)
+#define REM P(REMOTE, REMOTE)
+union intel_x86_pebs_dse {
+	u64 val;
+	struct {
+		unsigned int ld_dse:4;
+		unsigned int ld_stlb_miss:1;
+		unsigned int ld_locked:1;
+		unsigned int ld_data_blk:1;
+	};
+	struct {
+		unsigned int big_reserved:2;
+		unsigned int big_stlb_miss:1;
+		unsigned int big_locked:1;
+	};
+};
+static u64 pebs_data_source[PERF_PEBS_DATA_SOURCE_MAX] = {
+	P(OP, LOAD) | P(LVL, MISS) | LEVEL(L3) | P(SNOOP, NA), /* 0x00: ukn L3 */
+	0,
+	OP_LH | LEVEL(RAM) | REM, /* 0x02 */
+};
+static void __init __intel_pmu_pebs_data_source_big(bool pmem, u64 *data_source)
+{
+	u64 pmem_or_l4 = pmem ? LEVEL(PMEM) : LEVEL(L4);
+
+	data_source[0x01] = OP_LH | pmem_or_l4 | P(SNOOP, HIT);
+}
+void __init intel_pmu_pebs_data_source_two(void)
+{
+	u64 *data_source;
+
+	data_source = x86_pmu.hybrid_pmu[X86_HYBRID_PMU_CORE_IDX].pebs_data_source;
+	memcpy(data_source, pebs_data_source, sizeof(pebs_data_source));
+	__intel_pmu_pebs_data_source_big(false, data_source);
+	data_source = x86_pmu.hybrid_pmu[X86_HYBRID_PMU_ATOM_IDX].pebs_data_source;
+	memcpy(data_source, pebs_data_source, sizeof(pebs_data_source));
+}
+u64 small_latency_data(struct perf_event *event, u64 status)
+{
+	union intel_x86_pebs_dse dse;
+
+	dse.val = status;
+	return __grt_latency_data(event, status, dse.ld_dse, dse.ld_locked,
+				  dse.ld_stlb_miss, dse.ld_data_blk);
+}
+static u64 big_latency_data(struct perf_event *event, u64 status)
+{
+	val = hybrid_var(event->pmu, pebs_data_source)[status & PERF_PEBS_DATA_SOURCE_MASK];
+	if (dse.big_stlb_miss)
+		val |= P(TLB, MISS) | P(TLB, L2);
+	if (dse.big_locked)
+		val |= P(LOCK, LOCKED);
+	return val;
+}
+u64 two_latency_data(struct perf_event *event, u64 status)
+{
+	struct x86_hybrid_pmu *pmu = hybrid_pmu(event->pmu);
+
+	if (pmu->pmu_type == hybrid_small)
+		return small_latency_data(event, status);
+
+	return big_latency_data(event, status);
+}
 static __always_inline void intel_pmu_init_big(struct pmu *pmu)
 {
+	x86_pmu.pebs_block = true;
+	x86_pmu.flags |= PMU_FL_INSTR_LATENCY;
 	memcpy(hybrid_var(pmu, hw_cache_event_ids), big_hw_cache_event_ids, sizeof(hw_cache_event_ids));
 	hybrid(pmu, event_constraints) = big_constraints;
 	hybrid(pmu, pebs_constraints) = big_pebs_event_constraints;
@@ -60,6 +133,8 @@ __init int intel_pmu_init(void)
 		intel_pmu_init_big(&pmu->pmu);
 		pmu = &x86_pmu.hybrid_pmu[X86_HYBRID_PMU_ATOM_IDX];
 		pmu->extra_regs = small_extra_regs;
+		intel_pmu_pebs_data_source_two();
+		x86_pmu.pebs_latency_data = two_latency_data;
 		break;
 	case INTEL_OTHER:
 		break;
@@ -120,10 +195,72 @@ fn kinds_of_cores_are_set_up_separately() {
 }
 
 #[test]
+fn memory_events_follow_from_the_macros() {
+    let setups = setups(&Source::of(SOURCE), "INTEL_TWO").expect("it is understood");
+    let event = |event| setups[&Kind::Core].memory_event(event);
+    let slow_loads = MemoryEvent {
+        access: Access::Load,
+        decoder: Decoder::Latency,
+    };
+    assert_eq!(event(0x01cd), Some(slow_loads));
+    let loads = MemoryEvent {
+        decoder: Decoder::L1Hit,
+        ..slow_loads
+    };
+    assert_eq!(event(0x20d2), Some(loads));
+    assert_eq!(event(0x01c0), None);
+    assert_eq!(event(0x01c4), None);
+    assert!(slow_loads.has_threshold() && !loads.has_threshold());
+}
+
+#[test]
+fn sources_of_data_are_read_for_each_kind() {
+    let setups = setups(&Source::of(SOURCE), "INTEL_TWO").expect("it is understood");
+    let sources = |kind| setups[&kind].memory.sources[..4].to_vec();
+    let first = OP_LOAD | LVL_MISS | LVLNUM_L3 | SNOOP_NA;
+    let remote = OP_LOAD | LVL_HIT | LVLNUM_RAM | REMOTE;
+    assert_eq!(sources(Kind::Atom), [first, 0, remote, 0]);
+    // The exception for persistent memory applies.
+    let any = OP_LOAD | LVL_HIT | LVLNUM_NA | SNOOP_HIT;
+    assert_eq!(sources(Kind::Core), [first, any, remote, 0]);
+    let [big, small] = [Kind::Core, Kind::Atom].map(|kind| &setups[&kind].memory);
+    assert!(big.has_blocks && big.has_instruction_latency);
+    assert!(!small.has_blocks && !small.has_instruction_latency);
+    assert_eq!(big.latency_function, "big_latency_data");
+    assert_eq!(small.latency_function, "small_latency_data");
+}
+
+#[test]
+fn bits_of_records_follow_from_the_fields_that_are_read() {
+    let source = Source::of(SOURCE);
+    let bits = |name| RecordBits::of_function(&source, name).expect("it is understood");
+    let small_bits = RecordBits {
+        code: 0xf,
+        tlb_miss: 1 << 5,
+        locked: 1 << 4,
+        data_blocked: 1 << 6,
+        address_blocked: 0,
+    };
+    assert_eq!(bits("small_latency_data"), small_bits);
+    let big_bits = RecordBits {
+        code: 0xff,
+        tlb_miss: 1 << 2,
+        locked: 1 << 3,
+        data_blocked: 0,
+        address_blocked: 0,
+    };
+    assert_eq!(bits("big_latency_data"), big_bits);
+}
+
+#[test]
 fn an_unknown_form_is_an_error() {
     let source = SOURCE.replace("INTEL_UBIT_EVENT", "INTEL_NEW_EVENT");
     assert!(setups(&Source::of(&source), "INTEL_TWO").is_err());
     let source = SOURCE.replace("0x82d0,", "SOME_EVENT,");
+    assert!(setups(&Source::of(&source), "INTEL_TWO").is_err());
+    let source = SOURCE.replace("LEVEL(RAM)", "LEVEL(NEW)");
+    assert!(setups(&Source::of(&source), "INTEL_TWO").is_err());
+    let source = SOURCE.replace("LEVEL(RAM)", "NEW(RAM)");
     assert!(setups(&Source::of(&source), "INTEL_TWO").is_err());
     let no_setups = setups(&Source::of(SOURCE), "INTEL_NONE").expect("there is no case");
     assert!(no_setups.is_empty());
