@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Counts of loads and stores in the virtual PMU: an instruction that reads memory is one load, and one that
- * writes memory is one store. Counters have no interrupt enabled, since a PMI would be an unknown NMI.
+ * writes memory is one store. Slow loads, Intel's event of load latency, are all loads if their register has a
+ * threshold and the counter has PEBS. Counters have no interrupt enabled, since a PMI would be an unknown NMI.
  *
  * The module must not be loaded, since it would use the counters.
  */
@@ -22,6 +23,16 @@
 #define INV		(1ULL << 23)
 #define CMASK(n)	((__u64)(n) << 24)
 #define PAGE		4096UL
+
+/* Bits of PEBS_ENABLE: counter 0 has PEBS, and with formats before 4 it also has latencies. */
+#define PEBS_0		(1ULL << 0)
+#define PEBS_LATENCY_0	(1ULL << 32)
+/* The bits of counter 1 */
+#define PEBS_1		(PEBS_0 << 1)
+#define PEBS_LATENCY_1	(PEBS_LATENCY_0 << 1)
+
+/* A threshold of latency, in cycles */
+#define THRESHOLD	3
 
 /* The offset of an area that FXSAVE can use, and of an access that reaches into the next page */
 #define FXSAVE_AREA	"1024"
@@ -122,7 +133,21 @@ FIXTURE(loads)
 	__u32 control, value;	/* the registers of general counter 0 */
 	__u32 global_ctrl, global_status, status_reset;	/* 0: the PMU has none */
 	__u64 loads, stores, cycles;	/* event selects */
+	__u64 slow_loads;		/* the same; 0: the model has no event of load latency */
+	__u64 enable;			/* what PEBS_ENABLE needs for slow loads in counter 0; 0: no PEBS */
 };
+
+/* Returns what PEBS_ENABLE needs for load latency in general counter 0, or 0 without PEBS. */
+static __u64 latency_enable(const struct pmu *p)
+{
+	unsigned int a, b, c, d;
+	__u64 capabilities;
+
+	if (!p->capabilities || !__get_cpuid(1, &a, &b, &c, &d) || !(d & CPUID_1_EDX_DS) ||
+	    msr_read(0, MSR_IA32_PERF_CAPABILITIES, &capabilities))
+		return 0;
+	return PERF_CAPABILITIES_PEBS(capabilities) < 4 ? PEBS_0 | PEBS_LATENCY_0 : PEBS_0;
+}
 
 FIXTURE_SETUP(loads)
 {
@@ -138,6 +163,8 @@ FIXTURE_SETUP(loads)
 	self->loads = self->p.is_intel ? 0x81d0 : 0x0129;
 	self->stores = self->p.is_intel ? 0x82d0 : 0x0229;
 	self->cycles = self->p.is_intel ? 0x3c : 0x76;
+	self->slow_loads = self->p.load_latency_event;
+	self->enable = latency_enable(&self->p);
 	ASSERT_EQ(0, msr_write(0, self->control, 0));
 	if (self->global_ctrl)
 		ASSERT_EQ(0, msr_write(0, self->global_ctrl, 1));
@@ -149,6 +176,10 @@ FIXTURE_TEARDOWN(loads)
 {
 	msr_write(0, self->control, 0);
 	msr_write(0, self->value, 0);
+	if (self->enable)
+		msr_write(0, MSR_PEBS_ENABLE, 0);
+	if (self->slow_loads)
+		msr_write(0, MSR_PEBS_LD_LAT, 0);
 	if (self->global_ctrl)
 		msr_write(0, self->global_ctrl, 0);
 }
@@ -240,6 +271,103 @@ TEST_F(loads, instruction_that_faults_is_counted_when_it_retires)
 	EXPECT_LE(pages, value);
 	EXPECT_GE(pages + least + 10, value);
 	munmap(memory, pages * PAGE);
+}
+
+/* Returns 0, or an error. */
+static int set_latency(const FIXTURE_DATA(loads) *self, __u64 enable, __u64 threshold)
+{
+	int err = self->enable ? msr_write(0, MSR_PEBS_ENABLE, enable) : 0;
+
+	return err ?: msr_write(0, MSR_PEBS_LD_LAT, threshold);
+}
+
+/* The counters are small enough that none overflows: PEBS needs no DS area. */
+TEST_F(loads, slow_loads_are_all_loads_with_pebs_and_a_threshold)
+{
+	unsigned int i;
+
+	if (!self->slow_loads || !self->enable)
+		return;
+	ASSERT_EQ(0, set_latency(self, self->enable, THRESHOLD));
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		EXPECT_EQ(cases[i].loads * N, count(self, self->slow_loads | USR, cases[i].rounds)) {
+			TH_LOG("%s", cases[i].name);
+		}
+	}
+	ASSERT_EQ(0, set_latency(self, self->enable, 0xffff));
+	EXPECT_EQ(4 * N, count(self, self->slow_loads | USR, four_loads));
+}
+
+/* With another counter's bits, or with one of two bits, the counter has no PEBS for latencies. */
+TEST_F(loads, slow_loads_are_not_counted_without_pebs_or_threshold)
+{
+	const struct {
+		__u64 enable, threshold;
+		bool before_4;	/* for formats of PEBS before 4 */
+	} values[] = {
+		{ 0, 0, false },
+		{ 0, THRESHOLD, false },
+		{ self->enable, 0, false },
+		{ PEBS_1, THRESHOLD, false },
+		{ PEBS_0, THRESHOLD, true },
+		{ PEBS_LATENCY_0, THRESHOLD, true },
+		{ PEBS_0 | PEBS_LATENCY_1, THRESHOLD, true },
+		{ PEBS_1 | PEBS_LATENCY_0, THRESHOLD, true },
+		{ PEBS_1 | PEBS_LATENCY_1, THRESHOLD, true },
+	};
+	unsigned int i;
+
+	if (!self->slow_loads)
+		return;
+	for (i = 0; i < ARRAY_SIZE(values); i++) {
+		if (values[i].before_4 && !(self->enable & PEBS_LATENCY_0))
+			continue;
+		ASSERT_EQ(0, set_latency(self, values[i].enable, values[i].threshold));
+		EXPECT_EQ(0ULL, count_from(self, 0, self->slow_loads | OS | USR, four_loads, N)) {
+			TH_LOG("PEBS_ENABLE %#llx, threshold %llu", values[i].enable, values[i].threshold);
+		}
+	}
+}
+
+/*
+ * Returns the count of slow loads in @rounds of three times N, of which the registers let the second N count; or ~0
+ * on failure. The count includes some instructions around the rounds. Not inlined: see count_from().
+ */
+static __u64 __attribute__((noinline)) count_second(const FIXTURE_DATA(loads) *self, __u32 msr, __u64 value,
+						    void (*rounds)(unsigned long n))
+{
+	int err = msr_write(0, msr, 0) || msr_write(0, self->value, 0) ||
+		  msr_write(0, self->control, self->slow_loads | USR | PERFEVTSEL_EN);
+	__u64 counted;
+
+	rounds(N);
+	err = err || msr_write(0, msr, value);
+	rounds(N);
+	err = err || msr_write(0, msr, 0);
+	rounds(N);
+	err = err || msr_write(0, self->control, 0) || msr_read(0, self->value, &counted);
+	return err ? ~0ULL : counted;
+}
+
+TEST_F(loads, slow_loads_start_and_stop_by_either_register)
+{
+	const struct {
+		__u32 msr;
+		__u64 value;
+	} either[] = {
+		{ MSR_PEBS_ENABLE, self->enable }, { MSR_PEBS_LD_LAT, THRESHOLD },
+	};
+	unsigned int i;
+
+	if (!self->slow_loads || !self->enable)
+		return;
+	for (i = 0; i < ARRAY_SIZE(either); i++) {
+		ASSERT_EQ(0, set_latency(self, self->enable, THRESHOLD));
+		EXPECT_EQ(4 * N, count_second(self, either[i].msr, either[i].value, four_loads) -
+				 count_second(self, either[i].msr, either[i].value, nothing)) {
+			TH_LOG("MSR %#x", either[i].msr);
+		}
+	}
 }
 
 static unsigned int insn_length;

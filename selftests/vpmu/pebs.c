@@ -9,14 +9,10 @@
 #include "harness.h"
 #include "pmu.h"
 
-#define MSR_PEBS_ENABLE		0x3f1
 #define MSR_IA32_DS_AREA	0x600
 
 /* A bit of an event select: the record has the groups that PEBS_DATA_CFG selects. */
 #define SELECT_ADAPTIVE		(1ULL << 34)
-
-/* The format of the records */
-#define PERF_CAPABILITIES_PEBS(value)	((value) >> 8 & 0xf)
 
 /* Returns the address of a page that the kernel always has mapped. */
 static unsigned long gdt_address(void)

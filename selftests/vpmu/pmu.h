@@ -17,9 +17,13 @@
 #define PERF_CAP_SMM_FREEZE		(1ULL << 12)
 #define PERF_CAP_FULL_WRITE		(1ULL << 13)
 #define PERF_CAP_METRICS		(1ULL << 15)
+/* The format of PEBS records */
+#define PERF_CAPABILITIES_PEBS(value)	((value) >> 8 & 0xf)
 #define MSR_IA32_PERF_GLOBAL_STATUS_RESET	0x390
 #define MSR_IA32_PERF_GLOBAL_STATUS_SET	0x391
 #define MSR_IA32_PERF_GLOBAL_INUSE	0x392
+#define MSR_PEBS_ENABLE			0x3f1
+#define MSR_PEBS_LD_LAT			0x3f6
 #define MSR_IA32_A_PMC0			0x4c1
 #define MSR_IA32_RTIT_CTL		0x570
 /* Version 6 and later */
@@ -40,6 +44,9 @@
 /* Bits of an event select, version 6 and later */
 #define SELECT_EQ			(1ULL << 36)
 #define SELECT_UMASK2			(0xffULL << 40)
+
+/* CPUID.01H:EDX: the DS area, which PEBS needs */
+#define CPUID_1_EDX_DS			(1U << 21)
 
 /* Bits of DEBUGCTL */
 #define FREEZE_WHILE_SMM		(1ULL << 14)
@@ -68,6 +75,7 @@ struct pmu {
 	/* Extra registers, which the model has: OFFCORE_RSP_*, PEBS_LD_LAT, PEBS_FRONTEND */
 	unsigned int offcore;
 	bool load_latency, frontend;
+	__u64 load_latency_event;	/* as in the event select; 0: none */
 };
 
 /* CPUID does not report the energy registers of Intel: $ENERGY is a bit map of these. */
@@ -81,6 +89,14 @@ static inline unsigned int pmu_model(unsigned int version)
 	return (version >> 4 & 0xf) | (version >> 12 & 0xf0);
 }
 
+/* Returns whether this is a small core of a hybrid processor. */
+static inline bool pmu_is_atom(void)
+{
+	unsigned int eax, ebx, ecx, edx;
+
+	return __get_cpuid_count(0x1a, 0, &eax, &ebx, &ecx, &edx) && eax >> 24 == 0x20;
+}
+
 /* Intel SDM, volume 4, tables of the models that the tests run on */
 static inline void pmu_describe_extra(struct pmu *p, unsigned int version)
 {
@@ -88,6 +104,7 @@ static inline void pmu_describe_extra(struct pmu *p, unsigned int version)
 	case 0x1a: /* Nehalem */
 		p->offcore = 1;
 		p->load_latency = true;
+		p->load_latency_event = 0x100b;
 		break;
 	case 0x5e: /* Skylake, and servers */
 	case 0x55:
@@ -98,6 +115,13 @@ static inline void pmu_describe_extra(struct pmu *p, unsigned int version)
 	case 0x3c: /* Haswell */
 		p->offcore = 2;
 		p->load_latency = true;
+		p->load_latency_event = 0x01cd;
+		break;
+	case 0x97: /* Alder Lake */
+		p->offcore = 2;
+		p->frontend = !pmu_is_atom();
+		p->load_latency = true;
+		p->load_latency_event = pmu_is_atom() ? 0x05d0 : 0x01cd;
 		break;
 	}
 }
