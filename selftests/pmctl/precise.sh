@@ -28,7 +28,7 @@ has_all_samples() {
 	[ "$1" -ge $((count / period - 1)) ] && [ "$1" -le $((count / period)) ]
 }
 
-plan 66
+plan 70
 
 count=$(pmctl stat -x, -e instructions:u -- "$loop" $n 2>&1 | cut -d, -f1)
 record -e $event -c $period -- "$loop" $n
@@ -173,12 +173,21 @@ says "report names the variable that was stored to" "$(variable $stores)" '^stor
 is "perf reads the same addresses and sources" "$(pmctl script -F addr,data_src | awk '{ print $1, $2 }')" \
 	"$(perf script -F addr,data_src 2>/dev/null | awk '{ print $1, $2 }')"
 says "perf mem reads the variables" "$(perf mem report -i perf.data --stdio 2>/dev/null)" 'loaded'
+slow_loads=cpu/event=0xcd,umask=1,ldlat=3/upp
+record -d -W -e $slow_loads -c $period -- "$here/pmctl_accesses" $n
+is "record -d -W of slow loads succeeds" 0 $?
+says "slow loads have a source" "$(pmctl report --sort symbol_daddr,mem,tlb)" \
+	'^ *(9[5-9]|100)\.[0-9]+% .* loaded\+0x0 +L1 hit +L1 or L2 hit'
 refused "needs precise samples: -e $loads" -d -e "${loads%pp}"
 refused "counted with precise samples only" -d -e cpu/event=0xcd,umask=1,ldlat=30/u
 try pmctl wrap -v -- perf record -q -d -e r81d0:upp -c $period -o perf.data -- "$here/pmctl_accesses" $n
 says "the samples with addresses of a wrapped perf are the driver's" "$errors" "r81d0.*an event of the driver's"
 is "a wrapped perf record -d has the address of each load" $((n / period)) \
 	"$(perf script -F sym,addr 2>/dev/null | grep -c .)"
+try pmctl wrap -- perf mem record -o perf.data -- "$here/pmctl_accesses" 3000000
+is "perf mem record under wrap succeeds" 0 $?
+says "a wrapped perf mem has the variable that was loaded" "$(perf mem report -i perf.data --stdio 2>/dev/null)" \
+	'L1 hit .* loaded'
 
 # perf itself, under wrap.
 try pmctl wrap -v -- perf record -q -g -e $event -c $period -m 2048 -o perf.data -- "$loop" $n
