@@ -241,19 +241,14 @@ TEST_F(event, registers_of_the_program_are_those_of_the_instruction)
 	expect_rounds(_metadata, s, check_user_registers);
 }
 
-/* Only the records of Skylake's format have the registers. */
 TEST_F(event, registers_of_the_record_are_those_of_the_instruction)
 {
 	struct perf_event_attr attr = precise_every(EVEN);
 	struct sampler *s = &self->samplers[0];
-	int err;
 
 	attr.sample_type |= PERF_SAMPLE_REGS_INTR;
 	attr.sample_regs_intr = REGISTERS;
-	err = sampler_open(s, variant->maker, &attr, 0, -1, ORDER);
-	if (err == -EOPNOTSUPP && variant->maker != &event_maker_perf)
-		return;
-	ASSERT_EQ(0, err);
+	open_sampler(_metadata, variant, s, attr, 0);
 	expect_rounds(_metadata, s, check_registers);
 }
 

@@ -28,7 +28,7 @@ pub const PARTS_OF_RECORDS: u64 = PERF_SAMPLE_IDENTIFIER
 pub enum PebsFormat {
     /// Skylake and its successors: [`FullRecord`].
     Three,
-    /// Ice Lake and Tremont: [`BasicRecord`], or [`MemoryRecord`] while an event needs the group of memory.
+    /// Ice Lake and Tremont: [`BasicRecord`], and longer ones while an event needs more of it.
     Four,
     /// Formats 5 and 6, the latter of Lunar Lake: as format 4, but the DS area has more values to reload counters with.
     Five,
@@ -195,54 +195,86 @@ impl PebsRecord for FullRecord {
     }
 }
 
-/// A record of format 4 with its basic group alone.
+/// A record of formats 4 to 6, which consists of groups: the basic one, then those of the access to memory and of the
+/// registers, if the record has them. The number of words tells which it has.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
-pub struct BasicRecord([u64; 4]);
+pub struct AdaptiveRecord<const WORDS: usize>([u64; WORDS]);
 
-impl PebsRecord for BasicRecord {
+/// The number of words of each group.
+const BASIC_WORDS: usize = 4;
+const ACCESS_WORDS: usize = 4;
+const REGISTER_WORDS: usize = 18;
+
+/// The basic group alone.
+pub type BasicRecord = AdaptiveRecord<BASIC_WORDS>;
+/// The groups basic and access to memory.
+pub type AccessRecord = AdaptiveRecord<{ BASIC_WORDS + ACCESS_WORDS }>;
+/// The groups basic and registers.
+pub type RegisterRecord = AdaptiveRecord<{ BASIC_WORDS + REGISTER_WORDS }>;
+/// The groups basic, access to memory, and registers.
+pub type AccessRegisterRecord = AdaptiveRecord<{ BASIC_WORDS + ACCESS_WORDS + REGISTER_WORDS }>;
+
+impl<const WORDS: usize> AdaptiveRecord<WORDS> {
+    const HAS_REGISTERS: bool = WORDS >= BASIC_WORDS + REGISTER_WORDS;
+    const HAS_ACCESS: bool =
+        WORDS == BASIC_WORDS + ACCESS_WORDS || WORDS == BASIC_WORDS + ACCESS_WORDS + REGISTER_WORDS;
+    /// The offset of the group of the access to memory.
+    const ACCESS: usize = 8 * BASIC_WORDS;
+    /// The offset of the group of the registers.
+    const REGISTERS: usize = if Self::HAS_ACCESS {
+        8 * (BASIC_WORDS + ACCESS_WORDS)
+    } else {
+        8 * BASIC_WORDS
+    };
+}
+
+impl<const WORDS: usize> PebsRecord for AdaptiveRecord<WORDS> {
     const IP: usize = 0x08;
     const COUNTERS: usize = 0x10;
     const TSC: usize = 0x18;
 
-    fn has_right_size(&self) -> bool {
-        told_size(self.word(0x00)) == size_of::<Self>()
-    }
-
     #[inline(always)]
     fn word(&self, offset: usize) -> u64 {
         self.0[word_index(offset)]
     }
-}
-
-/// A record of format 4 with its basic group and the group of memory.
-#[repr(transparent)]
-#[derive(Clone, Copy)]
-pub struct MemoryRecord([u64; 8]);
-
-impl PebsRecord for MemoryRecord {
-    const IP: usize = BasicRecord::IP;
-    const COUNTERS: usize = BasicRecord::COUNTERS;
-    const TSC: usize = BasicRecord::TSC;
 
     fn has_right_size(&self) -> bool {
         told_size(self.word(0x00)) == size_of::<Self>()
-    }
-
-    #[inline(always)]
-    fn word(&self, offset: usize) -> u64 {
-        self.0[word_index(offset)]
     }
 
     #[inline(always)]
     fn access(&self) -> RecordedAccess {
+        if !Self::HAS_ACCESS {
+            return RecordedAccess::NONE;
+        }
         RecordedAccess {
-            address: self.word(0x20),
-            source: self.word(0x28),
-            latency: self.word(0x30),
-            transaction: self.word(0x38),
+            address: self.word(Self::ACCESS),
+            source: self.word(Self::ACCESS + 0x08),
+            latency: self.word(Self::ACCESS + 0x10),
+            transaction: self.word(Self::ACCESS + 0x18),
             retire_latency: retire_latency(self.word(0x00)),
         }
+    }
+
+    fn registers(&self) -> Option<RecordRegisters> {
+        if !Self::HAS_REGISTERS {
+            return None;
+        }
+        let word = |n: usize| self.word(Self::REGISTERS + 8 * n);
+        Some(RecordRegisters {
+            flags: word(0),
+            ip: word(1),
+            ax: word(2),
+            cx: word(3),
+            dx: word(4),
+            bx: word(5),
+            sp: word(6),
+            bp: word(7),
+            si: word(8),
+            di: word(9),
+            r8_to_r15: core::array::from_fn(|n| word(10 + n)),
+        })
     }
 }
 
@@ -268,6 +300,53 @@ impl PebsRecord for MergedRecord {
     }
 }
 
+/// A set of groups that a record can have besides the basic one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordGroups(u64);
+
+impl RecordGroups {
+    /// No other group.
+    pub const NONE: Self = Self(0);
+    /// The access to memory.
+    pub const ACCESS: Self = Self(1 << 0);
+    /// The registers.
+    pub const REGISTERS: Self = Self(1 << 1);
+
+    /// Returns the groups of both sets.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Returns the groups if `condition` holds, else none.
+    #[must_use]
+    pub const fn filter(self, condition: bool) -> Self {
+        if condition {
+            self
+        } else {
+            Self::NONE
+        }
+    }
+
+    /// Returns whether this set has a group of `other`.
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Returns the value of `MSR_PEBS_DATA_CFG`.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Returns the set with these [`Self::bits`]. Other bits are left out.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits & (Self::ACCESS.0 | Self::REGISTERS.0))
+    }
+}
+
 /// The layout of all records in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordLayout {
@@ -275,8 +354,12 @@ pub enum RecordLayout {
     Full,
     /// [`BasicRecord`]
     Basic,
-    /// [`MemoryRecord`]
-    Memory,
+    /// [`AccessRecord`]
+    Access,
+    /// [`RegisterRecord`]
+    Registers,
+    /// [`AccessRegisterRecord`]
+    AccessAndRegisters,
     /// [`MergedRecord`]
     Merged,
 }
@@ -288,23 +371,12 @@ impl RecordLayout {
         let size = match self {
             Self::Full => size_of::<FullRecord>(),
             Self::Basic => size_of::<BasicRecord>(),
-            Self::Memory => size_of::<MemoryRecord>(),
+            Self::Access => size_of::<AccessRecord>(),
+            Self::Registers => size_of::<RegisterRecord>(),
+            Self::AccessAndRegisters => size_of::<AccessRegisterRecord>(),
             Self::Merged => size_of::<MergedRecord>(),
         };
         size as u64
-    }
-
-    /// Returns the value of `MSR_PEBS_DATA_CFG`, if the layout depends on it.
-    #[must_use]
-    pub const fn data_config(self) -> Option<u64> {
-        /// The group of memory.
-        const MEMORY: u64 = 1 << 0;
-
-        match self {
-            Self::Full | Self::Merged => None,
-            Self::Basic => Some(0),
-            Self::Memory => Some(MEMORY),
-        }
     }
 }
 
@@ -329,14 +401,18 @@ impl PebsFormat {
         }
     }
 
-    /// Returns the layout of the records, which `needs_access` to have the access to memory.
+    /// Returns the layout of records with these groups, if the groups can be selected.
     #[must_use]
-    pub const fn layout(self, needs_access: bool) -> RecordLayout {
-        match self {
-            Self::Three => RecordLayout::Full,
-            Self::Four | Self::Five if needs_access => RecordLayout::Memory,
-            Self::Four | Self::Five => RecordLayout::Basic,
-            Self::Merged => RecordLayout::Merged,
+    pub const fn layout(self, groups: RecordGroups) -> RecordLayout {
+        let has_access = groups.has(RecordGroups::ACCESS);
+        let has_registers = groups.has(RecordGroups::REGISTERS);
+        match (self, has_access, has_registers) {
+            (Self::Three, _, _) => RecordLayout::Full,
+            (Self::Four | Self::Five, false, false) => RecordLayout::Basic,
+            (Self::Four | Self::Five, true, false) => RecordLayout::Access,
+            (Self::Four | Self::Five, false, true) => RecordLayout::Registers,
+            (Self::Four | Self::Five, true, true) => RecordLayout::AccessAndRegisters,
+            (Self::Merged, _, _) => RecordLayout::Merged,
         }
     }
 
@@ -373,10 +449,10 @@ impl PebsFormat {
         DsWord(0x40 + 8 * n as u16)
     }
 
-    /// Returns whether records have the registers.
+    /// Returns whether records can have the registers.
     #[must_use]
     pub const fn has_registers(self) -> bool {
-        matches!(self, Self::Three)
+        !matches!(self, Self::Merged)
     }
 
     /// Returns whether `MSR_PEBS_DATA_CFG` selects the groups that records have.
@@ -485,7 +561,7 @@ mod tests {
             Some([0x50, 0x58, 0x60, 0x68, 0x70, 0x78, 0x80, 0x88])
         );
         assert_eq!(RecordLayout::Full.record_size(), 200);
-        let basic_record = BasicRecord(word_offsets());
+        let basic_record = AdaptiveRecord::<4>(word_offsets());
         assert_eq!(
             [
                 basic_record.ip(),
@@ -496,18 +572,21 @@ mod tests {
         );
         assert_eq!(RecordLayout::Basic.record_size(), 32);
         assert_eq!(basic_record.access(), RecordedAccess::NONE);
-        let accesses = [full_record.access(), MemoryRecord(word_offsets()).access()];
+        let accesses = [
+            full_record.access(),
+            AdaptiveRecord::<8>(word_offsets()).access(),
+        ];
         assert_eq!(
             accesses.map(|a| [a.address, a.source, a.latency, a.transaction]),
             [[0x98, 0xa0, 0xa8, 0xb8], [0x20, 0x28, 0x30, 0x38]]
         );
         let mut words = word_offsets();
         words[0] = 0x0040_1234_0000_0001;
-        let memory_record = MemoryRecord(words);
-        assert_eq!(memory_record.access().retire_latency, 0x1234);
-        assert!(memory_record.has_right_size() && !basic_record.has_right_size());
+        let access_record = AdaptiveRecord::<8>(words);
+        assert_eq!(access_record.access().retire_latency, 0x1234);
+        assert!(access_record.has_right_size() && !basic_record.has_right_size());
         assert!(full_record.has_right_size());
-        assert_eq!(RecordLayout::Memory.record_size(), 64);
+        assert_eq!(RecordLayout::Access.record_size(), 64);
         let merged_record = MergedRecord(word_offsets());
         assert_eq!(
             [
@@ -523,15 +602,54 @@ mod tests {
     }
 
     #[test]
-    fn records_have_the_access_only_if_an_event_needs_it() {
-        assert_eq!(PebsFormat::Three.layout(true), RecordLayout::Full);
-        assert_eq!(PebsFormat::Three.layout(false), RecordLayout::Full);
-        assert_eq!(PebsFormat::Four.layout(false), RecordLayout::Basic);
-        assert_eq!(PebsFormat::Five.layout(true), RecordLayout::Memory);
-        assert_eq!(RecordLayout::Memory.data_config(), Some(1));
-        assert_eq!(RecordLayout::Basic.data_config(), Some(0));
-        assert_eq!(RecordLayout::Full.data_config(), None);
+    fn registers_have_the_offsets_of_the_manual() {
+        let offsets = |registers: Option<RecordRegisters>| {
+            registers.map(|r| {
+                let usual = [
+                    r.flags, r.ip, r.ax, r.cx, r.dx, r.bx, r.sp, r.bp, r.si, r.di,
+                ];
+                (usual, r.r8_to_r15)
+            })
+        };
+        let from = |start: u64| -> Option<([u64; 10], [u64; 8])> {
+            Some((
+                core::array::from_fn(|n| start + 8 * n as u64),
+                core::array::from_fn(|n| start + 80 + 8 * n as u64),
+            ))
+        };
+        let register_record = AdaptiveRecord::<22>(word_offsets());
+        let long_record = AdaptiveRecord::<26>(word_offsets());
+        assert_eq!(offsets(register_record.registers()), from(0x20));
+        assert_eq!(register_record.access(), RecordedAccess::NONE);
+        assert_eq!(offsets(long_record.registers()), from(0x40));
+        assert_eq!(long_record.access().address, 0x20);
+        assert_eq!(RecordLayout::Registers.record_size(), 176);
+        assert_eq!(RecordLayout::AccessAndRegisters.record_size(), 208);
+    }
+
+    #[test]
+    fn records_have_the_groups_that_events_need() {
+        let both = RecordGroups::ACCESS.union(RecordGroups::REGISTERS);
+        let none = RecordGroups::NONE;
+        assert_eq!(PebsFormat::Three.layout(both), RecordLayout::Full);
+        assert_eq!(PebsFormat::Four.layout(none), RecordLayout::Basic);
+        assert_eq!(
+            PebsFormat::Five.layout(RecordGroups::ACCESS),
+            RecordLayout::Access
+        );
+        assert_eq!(
+            PebsFormat::Four.layout(RecordGroups::REGISTERS),
+            RecordLayout::Registers
+        );
+        assert_eq!(
+            PebsFormat::Four.layout(both),
+            RecordLayout::AccessAndRegisters
+        );
+        assert_eq!(both.bits(), 0b11);
+        assert_eq!(RecordGroups::from_bits(u64::MAX), both);
+        assert_eq!(RecordGroups::ACCESS.filter(false), none);
         assert!(PebsFormat::Three.has_access() && !PebsFormat::Merged.has_access());
+        assert!(PebsFormat::Five.has_registers() && !PebsFormat::Merged.has_registers());
         assert!(PebsFormat::Three.enables_load_latency());
         assert!(!PebsFormat::Four.enables_load_latency());
         assert!(!PebsFormat::Merged.enables_load_latency());

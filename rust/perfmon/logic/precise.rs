@@ -641,7 +641,15 @@ mod tests {
             ..INSTRUCTIONS
         };
         assert!(counters_in_format_three(registers).is_ok());
-        assert_eq!(counters_in_format_four(registers), Err(Unsupported));
+        assert!(counters_in_format_four(registers).is_ok());
+        let merging = Capabilities {
+            pebs: Some(PebsFormat::Merged),
+            ..ICE_LAKE
+        };
+        assert_eq!(
+            new_config(&registers, &merging).map(|_| ()),
+            Err(Unsupported)
+        );
     }
 
     /// Returns whether each record of an event has an interrupt.

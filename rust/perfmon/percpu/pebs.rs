@@ -8,8 +8,9 @@ use crate::{
     logic::{
         counter::{each, CounterId},
         pebs::{
-            BasicRecord, DsWord, FullRecord, MemoryRecord, MergedRecord, PebsBuffer, PebsFormat,
-            PebsRecord, RecordLayout, SingleRecord,
+            AccessRecord, AccessRegisterRecord, BasicRecord, DsWord, FullRecord, MergedRecord,
+            PebsBuffer, PebsFormat, PebsRecord, RecordGroups, RecordLayout, RegisterRecord,
+            SingleRecord,
         },
         precise::next_period,
         sampling::Trigger,
@@ -26,7 +27,9 @@ pub(crate) struct PebsState {
     /// The armed counters each of whose records causes an interrupt, since the samples need more than the record.
     pub(crate) single: Word,
     /// The armed counters whose samples have the access to memory.
-    pub(crate) with_access: Word,
+    with_access: Word,
+    /// The armed counters whose samples have registers, or call chains, which begin with these.
+    with_registers: Word,
     /// The armed counters of loads with a threshold, if the format [enables them
     /// separately](PebsFormat::enables_load_latency).
     pub(crate) slow_loads: Word,
@@ -42,8 +45,8 @@ pub(crate) struct PebsState {
     start: Word,
     /// The address of the end of the buffer's memory.
     end: Word,
-    /// Not 0 if the records have the access to memory.
-    has_access: Word,
+    /// The [`RecordGroups`] of the records, if the groups can be selected.
+    groups: Word,
     /// The address that the processor's position in the buffer reaches before it interrupts, unless a sample is late.
     threshold: Word,
     /// The same address while a sample is late.
@@ -61,8 +64,8 @@ impl PebsState {
         self.ds_area.get() != 0
     }
 
-    /// Sets up the DS area at the address `area` for the buffer from `start` to `end`, for records without the access to
-    /// memory.
+    /// Sets up the DS area at the address `area` for the buffer from `start` to `end`, for records of the basic group
+    /// alone.
     ///
     /// # Safety
     ///
@@ -79,12 +82,12 @@ impl PebsState {
         self.end.set(end);
         self.late_counters.set(0);
         self.set_ds_word(DsWord::BASE, start);
-        self.set_layout(false, format);
+        self.set_groups(RecordGroups::NONE, format);
     }
 
-    /// Gives the buffer, which is empty, the layout for records with or without the access to memory.
-    pub(crate) fn set_layout(&self, has_access: bool, format: PebsFormat) {
-        self.has_access.set(has_access.into());
+    /// Gives the buffer, which is empty, the layout for records with these groups.
+    pub(crate) fn set_groups(&self, groups: RecordGroups, format: PebsFormat) {
+        self.groups.set(groups.bits());
         let record_size = self.layout(format).record_size();
         let buffer = PebsBuffer::new(self.start.get(), self.end.get(), record_size);
         self.threshold.set(buffer.threshold);
@@ -95,14 +98,20 @@ impl PebsState {
         self.choose_threshold();
     }
 
-    /// Returns whether records have the access to memory, if that depends on `MSR_PEBS_DATA_CFG`.
-    pub(crate) fn has_access(&self) -> bool {
-        self.has_access.get() != 0
+    /// Returns the groups of the records, if the groups can be selected.
+    pub(crate) fn groups(&self) -> RecordGroups {
+        RecordGroups::from_bits(self.groups.get())
+    }
+
+    /// Returns the groups that the armed counters need.
+    pub(crate) fn needed_groups(&self) -> RecordGroups {
+        let access = RecordGroups::ACCESS.filter(self.with_access.get() != 0);
+        access.union(RecordGroups::REGISTERS.filter(self.with_registers.get() != 0))
     }
 
     /// Returns the layout of the records.
-    pub(crate) fn layout(&self, format: PebsFormat) -> RecordLayout {
-        format.layout(self.has_access())
+    fn layout(&self, format: PebsFormat) -> RecordLayout {
+        format.layout(self.groups())
     }
 
     /// Returns the value of `IA32_PEBS_ENABLE` for the armed counters.
@@ -261,12 +270,30 @@ impl PerCpu {
                 let records = unsafe { self.pebs.records::<BasicRecord>() };
                 self.take_records(here, records, write_single);
             }
-            RecordLayout::Memory => {
+            RecordLayout::Access => {
                 // SAFETY: `records` requires the type of the processor's records: `MSR_PEBS_DATA_CFG`, which all armed
-                // counters follow, adds the group of memory in this layout, so that they are `MemoryRecord`s; the buffer
+                // counters follow, adds the access to memory in this layout, so that they are `AccessRecord`s; the buffer
                 // was empty when the register was written. Should other software have changed it, the words are valid for
                 // the type all the same, and `take_records` finds their size wrong. The result is dropped before the buffer is emptied, which is done below.
-                let records = unsafe { self.pebs.records::<MemoryRecord>() };
+                let records = unsafe { self.pebs.records::<AccessRecord>() };
+                self.take_records(here, records, write_single);
+            }
+            RecordLayout::Registers => {
+                // SAFETY: `records` requires the type of the processor's records: `MSR_PEBS_DATA_CFG`, which all armed
+                // counters follow, adds the registers in this layout, so that they are `RegisterRecord`s; the buffer was
+                // empty when the register was written. Should other software have changed it, the words are valid for the
+                // type all the same, and `take_records` finds their size wrong. The result is dropped before the buffer is
+                // emptied, which is done below.
+                let records = unsafe { self.pebs.records::<RegisterRecord>() };
+                self.take_records(here, records, write_single);
+            }
+            RecordLayout::AccessAndRegisters => {
+                // SAFETY: `records` requires the type of the processor's records: `MSR_PEBS_DATA_CFG`, which all armed
+                // counters follow, adds both groups in this layout, so that they are `AccessRegisterRecord`s; the buffer
+                // was empty when the register was written. Should other software have changed it, the words are valid for
+                // the type all the same, and `take_records` finds their size wrong. The result is dropped before the buffer
+                // is emptied, which is done below.
+                let records = unsafe { self.pebs.records::<AccessRegisterRecord>() };
                 self.take_records(here, records, write_single);
             }
             RecordLayout::Merged => {
@@ -397,8 +424,12 @@ impl PerCpu {
                 if sampler.is_single() {
                     self.pebs.single.insert(counter.bit());
                 }
-                if sampler.has_access() {
+                let groups = sampler.record_groups();
+                if groups.has(RecordGroups::ACCESS) {
                     self.pebs.with_access.insert(counter.bit());
+                }
+                if groups.has(RecordGroups::REGISTERS) {
+                    self.pebs.with_registers.insert(counter.bit());
                 }
                 if sampler.sampling.access.has_threshold && format.enables_load_latency() {
                     self.pebs.slow_loads.insert(counter.bit());
@@ -411,6 +442,7 @@ impl PerCpu {
         self.pebs.armed.remove(counter.bit());
         self.pebs.single.remove(counter.bit());
         self.pebs.with_access.remove(counter.bit());
+        self.pebs.with_registers.remove(counter.bit());
         self.pebs.slow_loads.remove(counter.bit());
         self.pebs.unmark_late(counter);
         if self.pebs.armed.get() == 0 {

@@ -9,7 +9,7 @@ use crate::{
         cpuid::Capabilities,
         evtsel::EventSelect,
         msr::Msr,
-        pebs::{PebsFormat, SingleRecord},
+        pebs::{PebsFormat, RecordGroups, SingleRecord},
         plan::Step,
         pmu::Pmu,
         precise::min_load,
@@ -83,10 +83,11 @@ impl Pmu {
             // room for them.
             self.convert_records_so_far(here);
         }
-        let has_access = percpu.sampler(counter).is_some_and(Sampler::has_access);
-        // The records stay long until an event without access begins, so that an event with it does not change them in
-        // each of its windows.
-        self.set_record_access(here, format, has_access || pebs.with_access.get() != 0);
+        let sampler = percpu.sampler(counter);
+        let groups = sampler.map_or(RecordGroups::NONE, Sampler::record_groups);
+        // The records stay long until an event that needs less begins, so that an event that needs more does not change
+        // them in each of its windows.
+        self.select_groups(here, format, groups.union(pebs.needed_groups()));
         let select = value.select();
         pebs.set_ds_word(format.reset_word(counter), value.load_value(period));
         self.load_precise(here, counter, format, events_left, period);
@@ -396,27 +397,22 @@ impl Pmu {
         unsafe { pebs.set_up_ds_area(area, (start, end), format) };
         msr::write(here, Msr::PEBS_ENABLE, 0);
         msr::write(here, Msr::DS_AREA, area);
-        self.write_data_config(here, format);
-    }
-
-    /// Gives all records the access to memory, or takes it from them, if that depends on a register.
-    fn set_record_access(&self, here: ThisCpu<'_>, format: PebsFormat, has_access: bool) {
-        let pebs = &here.percpu().pebs;
-        if format.is_adaptive() && pebs.has_access() != has_access {
-            // All records in the buffer must have the same layout. The processor writes none while it changes.
-            self.with_records_converted(here, || {
-                msr::write(here, Msr::PEBS_ENABLE, 0);
-                pebs.set_layout(has_access, format);
-                self.write_data_config(here, format);
-                msr::write(here, Msr::PEBS_ENABLE, pebs.enabled_counters());
-            });
+        if format.is_adaptive() {
+            msr::write(here, Msr::PEBS_DATA_CFG, RecordGroups::NONE.bits());
         }
     }
 
-    /// Makes the processor write records of the buffer's layout.
-    fn write_data_config(&self, here: ThisCpu<'_>, format: PebsFormat) {
-        if let Some(config) = here.percpu().pebs.layout(format).data_config() {
-            msr::write(here, Msr::PEBS_DATA_CFG, config);
+    /// Makes the processor write records with these groups, if the groups can be selected.
+    fn select_groups(&self, here: ThisCpu<'_>, format: PebsFormat, groups: RecordGroups) {
+        let pebs = &here.percpu().pebs;
+        if format.is_adaptive() && pebs.groups() != groups {
+            // All records in the buffer must have the same layout. The processor writes none while it changes.
+            self.with_records_converted(here, || {
+                msr::write(here, Msr::PEBS_ENABLE, 0);
+                pebs.set_groups(groups, format);
+                msr::write(here, Msr::PEBS_DATA_CFG, groups.bits());
+                msr::write(here, Msr::PEBS_ENABLE, pebs.enabled_counters());
+            });
         }
     }
 

@@ -13,12 +13,20 @@ use super::{
 use crate::{
     logic::{
         anchor::Anchor,
+        event_attr::{
+            PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_REGS_INTR, PERF_SAMPLE_REGS_USER,
+            PERF_SAMPLE_STACK_USER,
+        },
         memory_access::{AccessWords, MEMORY_PARTS},
-        pebs::{RecordRegisters, SingleRecord},
+        pebs::{RecordGroups, RecordRegisters, SingleRecord},
     },
     sys::ffi,
 };
 use kernel::bindings::{self, pt_regs};
+
+/// The parts that show registers, or begin with their values.
+const REGISTER_PARTS: u64 =
+    PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_INTR;
 
 /// A record of the processor, and where it was found.
 pub(crate) struct RecordedPlace<'a> {
@@ -103,8 +111,14 @@ impl Sampler {
     }
 
     /// Returns whether samples have parts that tell of the access to memory.
-    pub(crate) fn has_access(&self) -> bool {
+    pub(super) fn has_access(&self) -> bool {
         self.sampling.format.has(MEMORY_PARTS)
+    }
+
+    /// Returns the groups that the records of precise samples need, if the groups can be selected.
+    pub(crate) fn record_groups(&self) -> RecordGroups {
+        let access = RecordGroups::ACCESS.filter(self.has_access());
+        access.union(RecordGroups::REGISTERS.filter(self.sampling.format.has(REGISTER_PARTS)))
     }
 
     /// Writes the sample of a record, and notifies programs.

@@ -80,9 +80,7 @@ static bool is_precise_period(const struct perf_event_attr *a, __u64 period)
 /* Returns whether the processor can take the samples. The only raw event is that of instructions. */
 static bool can_be_precise(const struct event_model *m, const struct perf_event_attr *a)
 {
-	const __u64 missing = PERF_SAMPLE_TRANSACTION | (m->precise == 3 ? 0 : PERF_SAMPLE_REGS_INTR);
-
-	if (!m->precise || a->sample_type & missing || !is_precise_period(a, a->sample_period))
+	if (!m->precise || a->sample_type & PERF_SAMPLE_TRANSACTION || !is_precise_period(a, a->sample_period))
 		return false;
 	if (a->precise_ip == 3)
 		return m->precise > 3 && counts_instructions(a);
