@@ -7,7 +7,7 @@ use crate::{
         policy::{check_may_count_cpu, is_capable},
         EventPlace,
     },
-    sys::{cgroup::Cgroup, ffi},
+    sys::{cgroup::Cgroup, error::errno, ffi},
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -136,7 +136,7 @@ impl Target {
         check_may_count_cpu()?;
         let cgroup = Cgroup::get(fd)?;
         if cgroup.level() > MAX_CGROUP_LEVEL {
-            return Err(EOPNOTSUPP);
+            return Err(errno(bindings::EOPNOTSUPP));
         }
         let cgroup = Arc::new(cgroup, GFP_KERNEL_ACCOUNT)?;
         Ok(Self::Cgroup(cgroup, only_cpu))
