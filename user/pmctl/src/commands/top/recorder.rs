@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The recorder of `pmctl top`, which is a child process: `pmctl record -o -`.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -13,7 +14,7 @@ use anyhow::{Context, Result, anyhow};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
-use crate::args::{Key, Top};
+use crate::args::{Key, KeyNeed, Top};
 use crate::events::rights::OWN_COMMAND_ADVICE;
 use crate::system::child::own_program;
 use crate::system::exit::{self, Failed};
@@ -190,14 +191,18 @@ fn arguments(args: &Top) -> Vec<OsString> {
     if args.chains {
         words.push("-g".into());
     }
+    // A set, since several keys can need the same option, which may be given only once.
     let needs = args.rows.keys().into_iter().filter_map(Key::need);
-    words.extend(needs.map(|need| need.option().into()));
+    let options: BTreeSet<&str> = needs.map(KeyNeed::option).collect();
+    words.extend(options.into_iter().map(OsString::from));
     words
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use clap::{Args, FromArgMatches};
 
     use super::*;
 
@@ -253,6 +258,26 @@ mod tests {
                 .expect_err("it refuses");
             assert_eq!(error.to_string(), "no counter");
         }
+    }
+
+    #[test]
+    fn an_option_that_several_keys_need_is_given_once() {
+        let options = |keys: &str| {
+            let line = ["top", "-e", "branches:pp", "--sort", keys];
+            let matches = Top::augment_args(clap::Command::new("top")).get_matches_from(line);
+            let args = Top::from_arg_matches(&matches).expect("it is well formed");
+            let words = arguments(&args).into_iter();
+            let words = words.skip_while(|word| word != "-a").skip(1);
+            words
+                .map(|word| word.into_string().expect("it is ASCII"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(options("mem,tlb,symbol_daddr"), ["-d"]);
+        assert_eq!(
+            options("weight,cgroup,mem,local_weight"),
+            ["--all-cgroups", "-W", "-d"]
+        );
+        assert!(options("comm,symbol").is_empty());
     }
 
     #[test]
