@@ -42,11 +42,13 @@ mod modifiers;
 mod names;
 mod on_counters;
 mod parse;
+mod precise_text;
 mod resolve;
 mod unknown;
 
 use error::Fault;
 use parse::Spec;
+use precise_text::precise_text;
 use resolve::resolve;
 
 pub use cache::cache_events;
@@ -202,6 +204,14 @@ pub fn parse_without_groups(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, Spe
                 .into_error(text),
         ),
     }
+}
+
+/// Returns the events of `text` as they would be written to have precise samples: with `pp`, and without a counter of the
+/// user's choice. Returns no text if `text` is malformed.
+#[must_use]
+pub fn precise_texts(text: &str) -> Vec<String> {
+    let specs = parse::parse(text).unwrap_or_default();
+    specs.iter().map(|spec| precise_text(spec, text)).collect()
 }
 
 /// Parses like [`parse`], but returns an event that the CPU lacks as [absent](EventSpec::is_absent) instead of failing.

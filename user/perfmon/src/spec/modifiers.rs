@@ -68,7 +68,7 @@ pub(super) fn modifiers(pieces: &[SpannedText]) -> Result<Modifiers, Fault> {
 }
 
 /// Parses `PMC0` or `FIXED0`.
-fn parse_counter(text: &str) -> Option<CounterId> {
+pub(super) fn parse_counter(text: &str) -> Option<CounterId> {
     let text = text.to_ascii_uppercase();
     let number = |prefix| text.strip_prefix(prefix).and_then(|rest| rest.parse().ok());
     number("PMC")

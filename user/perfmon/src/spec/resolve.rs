@@ -13,6 +13,7 @@ use super::modifiers::{Modifiers, modifiers};
 use super::names::{self, NamedEvent};
 use super::on_counters::OnCounters;
 use super::parse::{SpannedText, Spec, SpecBody, Term};
+use super::precise_text::precise_text;
 use super::unknown::{tracepoint_fault, unit_mask_fault, unknown_name_fault};
 use super::{EventSpec, SampleRate};
 use crate::event::Encoding;
@@ -171,18 +172,13 @@ fn resolve_on(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, Fault> {
 
 /// Creates the fault of an event that is counted with precise samples only, and whose text does not ask for them.
 fn imprecise_fault(spec: &Spec, text: &str) -> Fault {
-    let label = spec.label(text);
-    let separator = match label.rsplit_once('/') {
-        Some(_) => "",
-        None if label.contains(':') => "",
-        None => ":",
-    };
     Fault::new(
         first_word(spec).span.clone(),
         "this event is counted with precise samples only",
     )
     .help(format!(
-        "Ask for these: `pmctl record -d -W -e {label}{separator}pp ...`."
+        "Ask for these: `pmctl record -d -W -e {} ...`.",
+        precise_text(spec, text)
     ))
 }
 
