@@ -81,11 +81,6 @@ impl SampleParts {
             .filter(|(is_present, _)| *is_present);
         present.fold(COMMON_FIELDS, |all, (_, field)| all | field)
     }
-
-    /// Returns whether samples have a part that describes the memory access.
-    pub(crate) const fn has_memory_access(self) -> bool {
-        self.has_data_address || self.has_weight || self.has_data_source
-    }
 }
 
 #[cfg(test)]
@@ -96,7 +91,6 @@ mod tests {
     fn each_part_has_its_field() {
         let none = SampleParts::default();
         assert_eq!(none.fields(), 0x1_0187);
-        assert!(!none.has_memory_access());
         for (field, mask) in [
             (1 << 3, 1 << 3),
             (1 << 5, 1 << 5),

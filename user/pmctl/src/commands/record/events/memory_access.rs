@@ -6,16 +6,11 @@ use perfmon::spec::{EventSpec, Precision};
 
 use super::precision::HIGHEST_LEVEL;
 use crate::args::EventOptions;
-use crate::recording::perfdata::SampleParts;
 use crate::system::exit::Usage;
 
-/// Advice for a refused event.
-const REFUSAL_ADVICE: &str = "With -d and -W it takes `:p` to `:ppp`, and a processor whose precise samples have the data address. \
-                              Record without them to see if the event can be precise at all.";
-
 /// Returns the options among -d and -W that were given, as they are named in messages; `None` without one.
-fn given_options(options: &EventOptions) -> Option<&'static str> {
-    match (options.data, options.weight) {
+pub(super) const fn given_options(data: bool, weight: bool) -> Option<&'static str> {
+    match (data, weight) {
         (false, false) => None,
         (true, false) => Some("-d"),
         (false, true) => Some("-W"),
@@ -25,7 +20,7 @@ fn given_options(options: &EventOptions) -> Option<&'static str> {
 
 /// Refuses the default event, which is no memory access.
 pub(super) fn check_default(options: &EventOptions) -> Result<(), Usage> {
-    match given_options(options) {
+    match given_options(options.data, options.weight) {
         Some(given) if options.events.is_empty() => Err(Usage(format!(
             "{}: name an event of loads or stores, as -e mem_inst_retired.all_loads:pp (`pmctl list mem_` \
              shows more).",
@@ -35,12 +30,14 @@ pub(super) fn check_default(options: &EventOptions) -> Result<(), Usage> {
     }
 }
 
-/// Makes `:P` the highest level, since samples by interrupts have no memory access. Refuses events that are not precise.
+/// Makes `:P` the highest level, since samples by interrupts have no memory access. Refuses events that are not precise;
+/// `precise_text` returns what to type instead of such an event.
 pub(super) fn require_precision(
     options: &EventOptions,
     event: &mut EventSpec,
+    precise_text: impl FnOnce() -> String,
 ) -> Result<(), Usage> {
-    let Some(given) = given_options(options) else {
+    let Some(given) = given_options(options.data, options.weight) else {
         return Ok(());
     };
     match event.precision {
@@ -50,9 +47,10 @@ pub(super) fn require_precision(
             Ok(())
         }
         None | Some(Precision::Level(0)) => Err(Usage(format!(
-            "{}: -e {}. Only then does the processor record the memory access.",
+            "{}: -e {}. Precise samples of loads or stores have a memory access, as \
+             -e mem_inst_retired.all_loads:pp (`pmctl list mem_` shows more).",
             needs_precision(given),
-            precise_label(&event.label)
+            precise_text()
         ))),
     }
 }
@@ -62,49 +60,16 @@ fn needs_precision(given: &str) -> String {
     format!("{given} {verb} precise samples")
 }
 
-/// Returns the text of an event with perf's modifier for precise samples.
-fn precise_label(label: &str) -> String {
-    let separator = if label.contains(':') || label.ends_with('/') {
-        ""
-    } else {
-        ":"
-    };
-    format!("{label}{separator}pp")
-}
-
-/// Adds advice to the message for precise samples that the driver has refused, if samples were to have memory accesses.
-pub(super) fn with_advice(refusal: String, parts: SampleParts) -> String {
-    if parts.has_memory_access() {
-        format!("{refusal}\n{REFUSAL_ADVICE}")
-    } else {
-        refusal
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn advice_is_what_to_type() {
-        assert_eq!(precise_label("branches"), "branches:pp");
-        assert_eq!(precise_label("branches:u"), "branches:upp");
-        assert_eq!(precise_label("cpu/event=0xd0/"), "cpu/event=0xd0/pp");
+    fn options_are_named_in_a_sentence() {
         assert_eq!(needs_precision("-d"), "-d needs precise samples");
         assert_eq!(
             needs_precision("-d and -W"),
             "-d and -W need precise samples"
         );
-    }
-
-    #[test]
-    fn refusals_without_memory_accesses_stay() {
-        let parts = SampleParts::default();
-        assert_eq!(with_advice("refused".to_owned(), parts), "refused");
-        let with_data = SampleParts {
-            has_data_address: true,
-            ..parts
-        };
-        assert!(with_advice("refused".to_owned(), with_data).contains("-d and -W"));
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The plan of a recording: events, tasks, and the parts of samples (call chains, stacks, registers, branches).
 
+use std::mem;
+
 use anyhow::Result;
 use perfmon::event::{Builder, Cgroup};
 use perfmon::pmu::CoreKind;
@@ -110,8 +112,10 @@ fn planned_events(
     for text in texts {
         refuse_unsampled(text)?;
         let parsed = spec::parse_without_groups(text, pmu);
-        for mut spec in parsed.map_err(|error| Usage(error.to_string()))? {
-            memory_access::require_precision(options, &mut spec)?;
+        let parsed = parsed.map_err(|error| Usage(error.to_string()))?;
+        for (index, mut spec) in parsed.into_iter().enumerate() {
+            let precise_text = || spec::precise_texts(text).swap_remove(index);
+            memory_access::require_precision(options, &mut spec, precise_text)?;
             refuse_unsuitable(&spec)?;
             let rate = spec.rate.unwrap_or(default_rate);
             modes::limit_unmodified(&mut spec, options.modes);
@@ -487,9 +491,30 @@ impl SamplingPlan {
         // --call-graph=lbr records branches as the call chain.
         let is_chain = matches!(self.call_graph, Some(CallGraph::LastBranches(_)));
         precision::excluding_options(
-            self.call_graph.is_some(),
-            self.branches.is_some() && !is_chain,
+            (
+                self.call_graph.is_some(),
+                self.branches.is_some() && !is_chain,
+            ),
+            self.parts,
         )
+    }
+
+    /// Returns the options among -d and -W that were given; `None` without one.
+    pub(super) const fn memory_options(&self) -> Option<&'static str> {
+        memory_access::given_options(self.parts.has_data_address, self.parts.has_weight)
+    }
+
+    /// Leaves out where the data came from, which some processors don't record for slow loads, while they record the
+    /// address and the latency. Returns whether samples were to have it.
+    pub(super) fn leave_out_data_source(&mut self) -> bool {
+        let had_source = mem::replace(&mut self.parts.has_data_source, false);
+        if had_source {
+            self.degraded.push(
+                "no source of the data: this processor tells it only beside another event"
+                    .to_owned(),
+            );
+        }
+        had_source
     }
 
     /// Returns whether an event has precise samples, which the processor takes itself.
@@ -640,5 +665,38 @@ impl SampledTasks {
     /// Returns whether these are only some tasks of the machine.
     pub(super) const fn are_selected(&self) -> bool {
         !matches!(self, Self::Cpus { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_source_of_data_is_left_out_once_with_a_note() {
+        let mut plan = SamplingPlan {
+            events: Vec::new(),
+            linux_events: Vec::new(),
+            parts: SampleParts {
+                has_data_address: true,
+                has_weight: true,
+                has_data_source: true,
+                ..SampleParts::default()
+            },
+            call_graph: None,
+            branches: None,
+            overwrite: false,
+            manner: SamplingManner {
+                inherit: true,
+                from_exec: true,
+            },
+            degraded: Vec::new(),
+        };
+        assert!(plan.leave_out_data_source());
+        assert!(!plan.leave_out_data_source());
+        let parts = plan.parts();
+        assert!(parts.has_data_address && parts.has_weight && !parts.has_data_source);
+        assert_eq!(plan.memory_options(), Some("-d and -W"));
+        assert_eq!(plan.degraded.len(), 1);
     }
 }

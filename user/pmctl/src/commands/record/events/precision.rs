@@ -9,9 +9,10 @@ use perfmon_core::logic::precise::{
 };
 
 use crate::args::EventOptions;
+use crate::recording::perfdata::SampleParts;
 use crate::system::exit::Usage;
 use crate::system::precise::PreciseSamples;
-use crate::system::text::thousands;
+use crate::system::text::{join_names, thousands};
 
 /// The `precise_ip` of `:P`. Level 3 exists for instructions only.
 pub(super) const HIGHEST_LEVEL: u8 = 2;
@@ -48,9 +49,18 @@ pub(super) fn is_each_event(rate: SampleRate) -> bool {
     rate == SampleRate::Period(PebsFormat::MERGED_PERIOD)
 }
 
-/// Returns the options that a sample for each event does not go with, if they were given: call chains and branches.
-pub(super) fn excluding_options(has_chain: bool, has_branches: bool) -> Vec<&'static str> {
-    let options = [(has_chain, "-g"), (has_branches, "-b")];
+/// Returns the options that a sample for each event does not go with, if they were given: call chains, branches and the
+/// memory access.
+pub(super) fn excluding_options(
+    (has_chain, has_branches): (bool, bool),
+    parts: SampleParts,
+) -> Vec<&'static str> {
+    let options = [
+        (has_chain, "-g"),
+        (has_branches, "-b"),
+        (parts.has_data_address, "-d"),
+        (parts.has_weight, "-W"),
+    ];
     let given = options.into_iter().filter(|(is_given, _)| *is_given);
     given.map(|(_, option)| option).collect()
 }
@@ -59,7 +69,7 @@ pub(super) fn excluding_options(has_chain: bool, has_branches: bool) -> Vec<&'st
 fn where_each_is_possible(options: &[&str]) -> String {
     let without = match options {
         [] => String::new(),
-        options => format!(", without {}", options.join(" and ")),
+        options => format!(", without {}", join_names(options, "and")),
     };
     format!("instructions in `pmctl vm`{without}")
 }
@@ -105,33 +115,49 @@ pub(super) fn check_options<'a>(
 ) -> Result<(), Usage> {
     let is_asked = |event: &&EventSpec| matches!(event.precision, Some(Precision::Level(_)));
     match events.find(is_asked) {
-        Some(event) if !is_possible_with(options) => Err(Usage(format!(
-            "{}: precise samples can't be limited to cgroups. Leave -G out, or write `:P`, which is precise where that \
-             is possible.",
-            event.label
-        ))),
+        Some(event) if !is_possible_with(options) => {
+            // With the memory access, `:P` is no way out: it is precise or refused.
+            let advice = if options.data || options.weight {
+                ""
+            } else {
+                ", or write `:P`, which is precise where that is possible"
+            };
+            Err(Usage(format!(
+                "{}: precise samples can't be limited to cgroups. Leave -G out{advice}.",
+                event.label
+            )))
+        }
         _ => Ok(()),
     }
 }
 
 /// Returns the message for precise samples that the driver has refused; `None` if no event asks for them. `supported` are
-/// the precise samples that the driver supports, and `options` as for [`not_precise_note`].
+/// the precise samples that the driver supports, `options` as for [`not_precise_note`], and `memory_options` those of -d and
+/// -W that were given.
 pub(super) fn refusal_message<'a>(
     events: impl Iterator<Item = (&'a EventSpec, SampleRate)>,
-    options: &[&str],
+    (options, memory_options): (&[&str], Option<&str>),
     supported: impl FnOnce() -> Option<PreciseSamples>,
 ) -> Option<String> {
     let is_precise = |(event, _): &(&EventSpec, SampleRate)| event.precision.is_some();
     let events: Vec<_> = events.filter(is_precise).collect();
     let (event, rate) = *events.first()?;
-    let of_level = supported().and_then(|supported| {
+    let label = &event.label;
+    let supported = supported();
+    if let (Some(given), Some(supported)) = (memory_options, supported) {
+        if !supported.format.has_access() {
+            return Some(format!(
+                "{label}: the precise samples of `pmctl vm` have no memory accesses. Leave {given} out."
+            ));
+        }
+    }
+    let of_level = supported.and_then(|supported| {
         let mut events = events.iter();
-        events.find_map(|(event, _)| level_problem(event, supported))
+        events.find_map(|(event, _)| level_problem(event, supported, memory_options))
     });
     if of_level.is_some() {
         return of_level;
     }
-    let label = &event.label;
     let each = if is_each_event(rate) {
         let place = where_each_is_possible(options);
         format!("; the period 1 is possible only for {place}")
@@ -142,15 +168,32 @@ pub(super) fn refusal_message<'a>(
         Some(problem) => format!("{label}: {problem}{each}."),
         None => format!(
             "{label}: precise samples were refused. Either this CPU has none of this event (PEBS: Intel from Skylake \
-             on, not all events){}, or KVM is in use: `pmctl doctor` says which. Leave the `p` out, or write `:P`, which is \
-             precise where that is possible.",
-            short_period_reason(rate)
+             on, not all events){}, or KVM is in use: `pmctl doctor` says which. {}",
+            short_period_reason(rate),
+            advice_without_precision(memory_options)
         ),
     })
 }
 
+/// Returns advice for an event that can't be precise, with `memory_options` as for [`refusal_message`].
+fn advice_without_precision(memory_options: Option<&str>) -> String {
+    match memory_options {
+        // Samples by interrupts have no memory access, so that the precision can't be left out.
+        Some(given) => {
+            format!("Without {given}, `pmctl record` shows whether the event can be precise.")
+        }
+        None => {
+            "Leave the `p` out, or write `:P`, which is precise where that is possible.".to_owned()
+        }
+    }
+}
+
 /// Returns the message for an event that has no precise samples in this CPU's format, or none of its level.
-fn level_problem(event: &EventSpec, supported: PreciseSamples) -> Option<String> {
+fn level_problem(
+    event: &EventSpec,
+    supported: PreciseSamples,
+    memory_options: Option<&str>,
+) -> Option<String> {
     /// The fixed counter of instructions.
     const INSTRUCTIONS: u8 = 0;
     const HIGHEST: Precision = Precision::Level(3);
@@ -160,9 +203,13 @@ fn level_problem(event: &EventSpec, supported: PreciseSamples) -> Option<String>
     let label = &event.label;
     let is_cycles = |select: EventSelect| select.bits() & 0xff == u64::from(CYCLES);
     if !supported.has_cycles && event.general.is_some_and(is_cycles) {
+        let advice = match memory_options {
+            // Cycles have no memory access that would be lost with the event.
+            Some(_) => "Name an event of loads or stores.".to_owned(),
+            None => advice_without_precision(None),
+        };
         return Some(format!(
-            "{label}: precise samples of cycles {NEEDS_FORMAT_4}. Leave the `p` out, or write `:P`, which is precise where \
-             that is possible."
+            "{label}: precise samples of cycles {NEEDS_FORMAT_4}. {advice}"
         ));
     }
     if event.precision != Some(HIGHEST) {
@@ -216,15 +263,31 @@ mod tests {
 
     #[test]
     fn a_note_on_the_period_1_names_only_options_that_were_given() {
-        for ((has_chain, has_branches), words) in [
-            ((false, false), "in `pmctl vm`; the samples"),
-            ((true, false), "in `pmctl vm`, without -g; the samples"),
+        let no_access = SampleParts::default();
+        let access = SampleParts {
+            has_data_address: true,
+            has_weight: true,
+            ..no_access
+        };
+        for (chain_and_branches, parts, words) in [
+            ((false, false), no_access, "in `pmctl vm`; the samples"),
+            (
+                (true, false),
+                no_access,
+                "in `pmctl vm`, without -g; the samples",
+            ),
             (
                 (true, true),
+                no_access,
                 "in `pmctl vm`, without -g and -b; the samples",
             ),
+            (
+                (false, false),
+                access,
+                "in `pmctl vm`, without -d and -W; the samples",
+            ),
         ] {
-            let options = excluding_options(has_chain, has_branches);
+            let options = excluding_options(chain_and_branches, parts);
             let note = not_precise_note("cycles:P", Modes::Both, SampleRate::Period(1), &options);
             assert!(
                 note.starts_with("cycles:P: give a larger period, as -c 10007; "),
@@ -242,7 +305,7 @@ mod tests {
             let events = events
                 .iter()
                 .map(|event| (event, SampleRate::Period(period)));
-            refusal_message(events, &["-b"], || None)
+            refusal_message(events, (&["-b"], None), || None)
         };
         let refused = |text, period, words: &str| {
             let message = message(text, period).unwrap_or_default();
@@ -261,6 +324,49 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_with_memory_accesses_does_not_advise_against_precision() {
+        let message = |text: &str, supported: Option<PebsFormat>| {
+            let events =
+                spec::parse_without_groups(text, &testing::intel()).expect("it is well formed");
+            let events = events
+                .iter()
+                .map(|event| (event, SampleRate::Period(100_003)));
+            let supported = supported.map(|format| PreciseSamples {
+                format,
+                has_cycles: format != PebsFormat::Three,
+            });
+            refusal_message(events, (&[], Some("-d and -W")), || supported).unwrap_or_default()
+        };
+        for (text, supported, words) in [
+            (
+                "instructions:upp",
+                None,
+                "Without -d and -W, `pmctl record` shows whether the event can be precise.",
+            ),
+            (
+                "instructions:upp",
+                Some(PebsFormat::Five),
+                "Without -d and -W, `pmctl record` shows",
+            ),
+            (
+                "cycles:upp",
+                Some(PebsFormat::Three),
+                "Name an event of loads or stores.",
+            ),
+            (
+                "instructions:upp",
+                Some(PebsFormat::Merged),
+                "samples of `pmctl vm` have no memory accesses. Leave -d and -W out.",
+            ),
+        ] {
+            let message = message(text, supported);
+            assert!(message.contains(words), "{message}");
+            assert!(!message.contains("`p` out"), "{message}");
+            assert!(!message.contains(":P"), "{message}");
+        }
+    }
+
+    #[test]
     fn a_refusal_names_the_level_or_the_event_if_that_is_the_reason() {
         let message = |text: &str, format| {
             let events =
@@ -272,7 +378,7 @@ mod tests {
                 format,
                 has_cycles: format != PebsFormat::Three,
             };
-            refusal_message(events, &[], || Some(supported)).unwrap_or_default()
+            refusal_message(events, (&[], None), || Some(supported)).unwrap_or_default()
         };
         let (old, new) = (PebsFormat::Three, PebsFormat::Four);
         for (text, format, reason, advice) in [

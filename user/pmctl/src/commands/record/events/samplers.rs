@@ -16,7 +16,6 @@ use perfmon_core::logic::perf_event::PERF_RECORD_LOST;
 
 use super::lacking::{LackingCpus, Refusals};
 use super::linux_rings::{LinuxRings, Refusal};
-use super::memory_access;
 use super::plan::{SampledTasks, SamplingManner, SamplingPlan};
 use super::polled::Polled;
 use super::precision;
@@ -530,11 +529,15 @@ fn change_plan_or_fail(
             Err(with_sampling_advice(error, tid.copied()))
         }
         Cause::NotSupported if plan.turn_off_precision(|_| true) => Ok(()),
+        Cause::NotSupported if plan.leave_out_data_source() => Ok(()),
         Cause::NotSupported => {
             let supported = || precise::supported_by(device).ok().flatten();
-            let refused =
-                precision::refusal_message(plan.rates(), &plan.excluding_options(), supported);
-            let refused = refused.map(|text| memory_access::with_advice(text, plan.parts()));
+            let options = plan.excluding_options();
+            let refused = precision::refusal_message(
+                plan.rates(),
+                (&options, plan.memory_options()),
+                supported,
+            );
             Err(refused.map_or_else(|| exit::with_help(error), |text| anyhow!(text)))
         }
         Cause::NoSuchEvent => {
