@@ -303,7 +303,11 @@ impl Sample {
         let access = MemoryAccess {
             address,
             weight: Weight::of_parts(optional_word(&mut reader, parts.has_weight)?),
-            source: DataSource(optional_word(&mut reader, parts.has_data_source)?),
+            source: if parts.has_data_source {
+                DataSource(reader.u64()?)
+            } else {
+                DataSource::default()
+            },
         };
         let cgroup = optional_word(&mut reader, parts.has_cgroup)?;
         let sample = Self {

@@ -4,9 +4,18 @@
 
 use std::fmt;
 
+use perfmon_core::logic::memory_access;
+
 /// A value of `union perf_mem_data_src`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct DataSource(pub(crate) u64);
+
+impl Default for DataSource {
+    /// Returns the value of samples without a source, as of the kernel and of perf.
+    fn default() -> Self {
+        Self(memory_access::data_source::NOT_AVAILABLE)
+    }
+}
 
 /// A member of the union's bit field.
 #[derive(Clone, Copy)]

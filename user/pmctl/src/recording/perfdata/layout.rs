@@ -323,6 +323,19 @@ mod tests {
             access(parts, &[address, word, source]),
             expected(Weight::of_parts(word))
         );
+        let without_source = Layout {
+            fields: abi::PERF_SAMPLE_ADDR | abi::PERF_SAMPLE_WEIGHT,
+            ..Layout::default()
+        };
+        let unknown = access(without_source, &[address, 9]).expect("all words are there");
+        assert_eq!(unknown.weight, Weight::of_number(9));
+        for word in [
+            unknown.source.operation(),
+            &unknown.source.level(),
+            &unknown.source.tlb(),
+        ] {
+            assert_eq!(word, "N/A");
+        }
         // Two registers and 16 bytes of the stack; then those of a kernel thread.
         let stacks = layout(SAMPLE_USER, 0b11);
         assert_eq!(

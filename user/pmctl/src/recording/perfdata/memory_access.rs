@@ -3,7 +3,7 @@
 
 use super::data_source::DataSource;
 
-/// The memory access of a sampled instruction. Parts that were not recorded are 0.
+/// The memory access of a sampled instruction. Parts that were not recorded are 0, and the source is not available.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MemoryAccess {
     /// The address of the data; 0 if the instruction has none.
