@@ -42,6 +42,20 @@ struct Segment {
     address: u64,
 }
 
+impl Segment {
+    /// Returns the size in memory up to the end of the last page that has content of the file.
+    fn size_of_pages(&self) -> u64 {
+        const PAGE_SIZE: u64 = 4096;
+
+        if self.file_size == 0 {
+            return 0;
+        }
+        let end = self.address.saturating_add(self.file_size);
+        let page_end = end.checked_next_multiple_of(PAGE_SIZE).unwrap_or(end);
+        page_end.saturating_sub(self.address).min(self.memory_size)
+    }
+}
+
 /// Files that have parts of the debug information.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum SplitDebug {
@@ -111,7 +125,8 @@ impl Elf {
     }
 
     /// Returns the address at which the file places the byte at this offset; `None` if no segment has it. The last page of
-    /// a segment goes on behind its content in the file, with data that begin as 0.
+    /// a segment goes on behind its content in the file, with data that begin as 0. The pages after it are not the file's:
+    /// their offsets belong to other parts of it.
     pub(crate) fn address(&self, offset: u64) -> Option<u64> {
         let within = |size: fn(&Segment) -> u64| {
             self.segments.iter().find_map(move |segment| {
@@ -120,6 +135,45 @@ impl Elf {
                     .then(|| segment.address.wrapping_add(offset_in_segment))
             })
         };
-        within(|segment| segment.file_size).or_else(|| within(|segment| segment.memory_size))
+        within(|segment| segment.file_size).or_else(|| within(Segment::size_of_pages))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_ends_with_the_last_page_of_its_content() {
+        let data = Segment {
+            offset: 0x2e10,
+            file_size: 0x300,
+            memory_size: 0x5000,
+            address: 0x40_3e10,
+        };
+        let anonymous = Segment {
+            offset: 0x8000,
+            file_size: 0,
+            memory_size: 0x1000,
+            address: 0x50_0000,
+        };
+        let elf = Elf {
+            segments: vec![data, anonymous],
+            ..Elf::default()
+        };
+        assert_eq!(elf.address(0x2e0f), None);
+        assert_eq!(elf.address(0x2e10), Some(0x40_3e10));
+        assert_eq!(elf.address(0x310f), Some(0x40_410f));
+        assert_eq!(
+            elf.address(0x3fff).map(|address| address & 0xfff),
+            Some(0xfff)
+        );
+        assert_eq!(elf.address(0x4000), None);
+        assert_eq!(elf.address(0x8000), None);
+        let small = Segment {
+            memory_size: 0x400,
+            ..data
+        };
+        assert_eq!(small.size_of_pages(), 0x400);
     }
 }
