@@ -5,7 +5,7 @@
 
 use std::mem;
 
-use ahash::AHashSet;
+use ahash::{AHashMap, AHashSet};
 use nix::errno::Errno;
 use perfmon::Device;
 
@@ -13,7 +13,7 @@ use super::plan::SampledTasks;
 use super::samplers::TaskRecords;
 use crate::commands::record::perf_ring::{PerfRing, refusal_reason};
 use crate::recording::cgroups::KnownCgroups;
-use crate::recording::perfdata::{Attr, Body, Record, Stamp};
+use crate::recording::perfdata::{Attr, Body, Record, Stamp, Task};
 use crate::recording::procfs::{self, MappingKinds};
 use crate::system::text::count;
 
@@ -182,7 +182,9 @@ impl Maps {
             .flat_map(|pid| procfs::process_records_of(*pid, self.kinds))
             .collect();
         if now.len() > self.watched.len() && now != self.last_memory {
-            self.new_records.extend(now.iter().cloned());
+            // The complete list at each change would make the file grow with the square of the number of mappings.
+            self.new_records
+                .extend(new_records(&self.last_memory, &now));
             self.last_memory = now;
         }
     }
@@ -199,6 +201,25 @@ impl Maps {
         }
         degraded
     }
+}
+
+/// Returns the records of `now` that `last` lacks.
+fn new_records(last: &[Record], now: &[Record]) -> Vec<Record> {
+    let key = |record: &Record| match &record.body {
+        Body::Map(map) => (map.task, map.start),
+        // Each thread has one name.
+        Body::Comm { task, .. } => (*task, 0),
+        _ => (record.stamp.task, 0),
+    };
+    let mut known: AHashMap<(Task, u64), Vec<&Record>> = AHashMap::new();
+    for record in last {
+        known.entry(key(record)).or_default().push(record);
+    }
+    let is_new = |record: &&Record| {
+        let known = known.get(&key(record));
+        known.is_none_or(|records| !records.contains(record))
+    };
+    now.iter().filter(is_new).cloned().collect()
 }
 
 /// Opens perf's events, with a ring for each CPU.
@@ -237,4 +258,50 @@ fn no_perf_message(errno: Errno) -> String {
         "this kernel has no kprobes, so the driver can't record mappings, and neither can perf: {reason}. Libraries \
          that are loaded late may have no name"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::perfdata::Map;
+
+    fn record(body: Body) -> Record {
+        Record {
+            stamp: Stamp::default(),
+            body,
+        }
+    }
+
+    #[test]
+    fn only_what_the_last_list_lacks_is_new() {
+        let task = Task::leader(7);
+        let map = |start, length| {
+            record(Body::Map(Map {
+                task,
+                start,
+                length,
+                ..Map::default()
+            }))
+        };
+        let name = |name: &str| {
+            record(Body::Comm {
+                task,
+                name: name.to_owned(),
+                exec: false,
+            })
+        };
+        let last = [name("a"), map(0x1000, 0x1000), map(0x4000, 0x2000)];
+        assert_eq!(new_records(&[], &last), last);
+        assert_eq!(new_records(&last, &last), []);
+        let now = [
+            name("b"),
+            map(0x1000, 0x1000),
+            map(0x4000, 0x1000),
+            map(0x8000, 1),
+        ];
+        assert_eq!(
+            new_records(&last, &now),
+            [name("b"), map(0x4000, 0x1000), map(0x8000, 1)]
+        );
+    }
 }
