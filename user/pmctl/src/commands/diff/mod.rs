@@ -16,7 +16,7 @@ use events::{CommonEvent, common_events};
 use pairs::Pairs;
 
 use crate::args::{Diff, Key};
-use crate::commands::report::{Grouping, Shares, check_keys, sum_by_row};
+use crate::commands::report::{Grouping, Shares, check_keys, compare_cells, sum_by_row};
 use crate::recording::perfdata::{Event, Recording};
 use crate::recording::profile::{self, Filter, SourceLines};
 use crate::system::exit::Usage;
@@ -225,7 +225,7 @@ impl Comparison {
         for side in 1..sides.len() {
             comparison.test_differences(side);
         }
-        comparison.sort_rows();
+        comparison.sort_rows(keys);
         comparison
     }
 
@@ -275,7 +275,7 @@ impl Comparison {
     }
 
     /// Sorts the rows: significant differences first, then the largest differences, then the largest rows.
-    fn sort_rows(&mut self) {
+    fn sort_rows(&mut self, keys: &[Key]) {
         let mut rows = std::mem::take(&mut self.rows);
         let largest_difference = |row: &DiffRow| {
             let deltas = (1..row.shares.len()).map(|side| self.distance(row, side));
@@ -287,7 +287,7 @@ impl Comparison {
             let order = b_rank.0.cmp(&a_rank.0);
             let order = order.then(b_rank.1.total_cmp(&a_rank.1));
             let order = order.then(b.shares[0].events.cmp(&a.shares[0].events));
-            order.then_with(|| a.cells.cmp(&b.cells))
+            order.then_with(|| compare_cells(keys, &a.cells, &b.cells))
         });
         self.rows = rows;
     }

@@ -2,13 +2,14 @@
 //! The keys of a report that show the memory access of samples.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use crate::args::Key;
 use crate::recording::address_spaces::FileNumber;
 use crate::recording::perfdata::{DataSource, is_kernel};
 use crate::recording::profile::{NamedSample, SampleNames};
 
-/// The memory access of a row, as numbers. Members that no key shows are 0.
+/// The memory access of a row, as numbers. Members that no key shows have their default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct AccessId {
     source: DataSource,
@@ -80,9 +81,43 @@ pub(crate) fn shown_cells(keys: &[Key], cells: &[String], samples: u64) -> Vec<S
         .collect()
 }
 
+/// Compares the cells of rows with an equal share: numbers by their value, before them cells without a number.
+pub(crate) fn compare_cells(keys: &[Key], one: &[String], other: &[String]) -> Ordering {
+    let number = |key: Key, cell: &str| match key {
+        Key::Pid | Key::Tid | Key::Cpu | Key::LocalWeight | Key::Weight => cell.parse::<i64>().ok(),
+        _ => None,
+    };
+    let pairs = one.iter().zip(other);
+    let mut orders = keys.iter().zip(pairs).map(|(key, (one, other))| {
+        let order = number(*key, one).cmp(&number(*key, other));
+        order.then_with(|| one.cmp(other))
+    });
+    orders
+        .find(|order| order.is_ne())
+        .unwrap_or(Ordering::Equal)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cells_with_numbers_are_compared_by_their_value() {
+        let compare = |keys: &[Key], one: [&str; 2], other: [&str; 2]| {
+            compare_cells(keys, &one.map(str::to_owned), &other.map(str::to_owned))
+        };
+        let weights = [Key::LocalWeight, Key::Mem];
+        assert_eq!(compare(&weights, ["9", "b"], ["10", "a"]), Ordering::Less);
+        assert_eq!(compare(&weights, ["9", "b"], ["9", "a"]), Ordering::Greater);
+        assert_eq!(compare(&weights, ["9", "a"], ["9", "a"]), Ordering::Equal);
+        for key in [Key::Pid, Key::Tid, Key::Cpu, Key::Weight] {
+            let keys = [Key::Comm, key];
+            assert_eq!(compare(&keys, ["a", "100"], ["a", "20"]), Ordering::Greater);
+            assert_eq!(compare(&keys, ["a", "?"], ["a", "20"]), Ordering::Less);
+        }
+        let names = [Key::Symbol, Key::Dso];
+        assert_eq!(compare(&names, ["9", ""], ["10", ""]), Ordering::Greater);
+    }
 
     #[test]
     fn a_weight_is_the_sum_of_its_samples() {

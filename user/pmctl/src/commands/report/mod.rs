@@ -22,7 +22,7 @@ use crate::system::exit::Usage;
 use crate::system::screen::Screen;
 use crate::system::table::{Align, Table};
 use crate::system::text::{count, printable, thousands};
-pub(crate) use accesses::shown_cells;
+pub(crate) use accesses::{compare_cells, shown_cells};
 pub(crate) use callers::Tree;
 pub(crate) use rows::{Grouping, Share, Shares, key_heading, sum_by_row};
 use values::amount_text;
@@ -169,7 +169,10 @@ fn write_event(
             share.events
         }
     };
-    rows.sort_by(|(a_row, a), (b_row, b)| size(b).cmp(&size(a)).then_with(|| a_row.cmp(b_row)));
+    rows.sort_by(|(a_row, a), (b_row, b)| {
+        let order = size(b).cmp(&size(a));
+        order.then_with(|| compare_cells(&grouping.keys, a_row, b_row))
+    });
 
     let mut headings = vec![("overhead", Align::Right), ("samples", Align::Right)];
     if args.children {

@@ -44,7 +44,8 @@ pub(super) fn write_tables(
         writeln!(output, ", {}", report::total_text(unit, events))?;
         let mut rows: Vec<(&Vec<String>, &Share)> = shares.iter().collect();
         rows.sort_by(|(a_cells, a), (b_cells, b)| {
-            b.events.cmp(&a.events).then_with(|| a_cells.cmp(b_cells))
+            let order = b.events.cmp(&a.events);
+            order.then_with(|| report::compare_cells(&grouping.keys, a_cells, b_cells))
         });
         let mut headings = vec![("overhead", Align::Right), ("samples", Align::Right)];
         headings.extend(
