@@ -123,9 +123,9 @@ impl App {
         self.version += 1;
         self.event = self.event.min(self.tables.len().saturating_sub(1));
         let lines = self.lines();
-        if let (Some((cells, callers)), Some(table)) = (selected_path, self.table()) {
+        if let (Some((key, callers)), Some(table)) = (selected_path, self.table()) {
             let is_selected =
-                |line: &TableLine| table.rows[line.row].cells == cells && line.callers == callers;
+                |line: &TableLine| table.rows[line.row].key == key && line.callers == callers;
             // At the top the selection stays at the top, so that new rows are seen.
             if self.selected > 0 {
                 if let Some(index) = lines.iter().position(is_selected) {
@@ -140,11 +140,11 @@ impl App {
         self.lines().into_iter().nth(self.selected)
     }
 
-    /// Returns the cells of the selected row, and the callers from the row to the selected line.
+    /// Returns the key of the selected row, and the callers from the row to the selected line.
     pub(super) fn selected_path(&self) -> Option<CallPath> {
         let line = self.selected_line()?;
         let row = self.table()?.rows.get(line.row)?;
-        Some((row.cells.clone(), line.callers))
+        Some((row.key.clone(), line.callers))
     }
 
     /// Shows an annotated function.
@@ -322,7 +322,7 @@ impl App {
                 .iter()
                 .filter(|line| line.row == row && line.is_open == Some(false));
             let paths: Vec<CallPath> = closed_lines
-                .map(|line| (table.rows[row].cells.clone(), line.callers.clone()))
+                .map(|line| (table.rows[row].key.clone(), line.callers.clone()))
                 .collect();
             if paths.is_empty() || lines.len() > MAX_UNFOLDED_LINES {
                 return;

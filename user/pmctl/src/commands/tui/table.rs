@@ -4,7 +4,9 @@
 use std::collections::HashSet;
 
 use crate::args::Key;
-use crate::commands::report::{Share, Shares, Tree, min_events, shown_cells, total_text};
+use crate::commands::report::{
+    Share, Shares, Tree, compare_cells, min_events, shown_cells, total_text,
+};
 use crate::events::values::Unit;
 use crate::system::text::{printable, thousands};
 
@@ -37,11 +39,14 @@ pub(super) struct ShownLimits {
 /// A row.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TableRow {
+    /// The cells that identify the row, also after further samples.
+    pub(super) key: Vec<String>,
+    /// The cells as they are shown. A sum, as that of weights, grows with the samples.
     pub(super) cells: Vec<String>,
     pub(super) share: Share,
 }
 
-/// The key of a line: the cells of its row, and the functions from the row to a caller.
+/// The key of a line: the key of its row, and the functions from the row to a caller.
 pub(super) type CallPath = (Vec<String>, Vec<String>);
 
 /// A line of the table.
@@ -84,12 +89,16 @@ impl CallTable {
         let mut rows: Vec<TableRow> = shares
             .iter()
             .map(|(cells, share)| TableRow {
+                key: cells.clone(),
                 cells: shown_cells(keys, cells, share.samples),
                 share: share.clone(),
             })
             .collect();
         let size = |row: &TableRow| Self::size(children, &row.share);
-        rows.sort_by(|a, b| size(b).cmp(&size(a)).then_with(|| a.cells.cmp(&b.cells)));
+        rows.sort_by(|a, b| {
+            let order = size(b).cmp(&size(a));
+            order.then_with(|| compare_cells(keys, &a.key, &b.key))
+        });
         let samples = rows.iter().map(|row| row.share.samples).sum();
         let events = rows.iter().map(|row| row.share.events);
         let events = events.fold(0, u64::saturating_add);
@@ -148,7 +157,7 @@ impl CallTable {
             .enumerate()
             .filter(|(_, row)| has_text(row))
         {
-            let path = (row.cells.clone(), Vec::new());
+            let path = (row.key.clone(), Vec::new());
             let events = Self::size(self.children, &row.share);
             self.push_lines((index, events, &row.share.callers), &path, open, &mut lines);
         }
@@ -203,5 +212,36 @@ impl CallTable {
         cells.push(thousands(row.share.samples));
         cells.extend(row.cells.iter().map(|cell| printable(cell)));
         cells
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_keeps_its_key_while_its_sum_grows() {
+        let row = |samples| {
+            let share = Share {
+                events: samples,
+                samples,
+                ..Share::default()
+            };
+            let shares = Shares::from_iter([(vec!["30".to_owned()], share)]);
+            let keys = [Key::Weight];
+            let table = CallTable::new(
+                ("loads", None),
+                (&keys, &shares),
+                false,
+                ShownLimits::default(),
+            );
+            table.rows[0].clone()
+        };
+        let (before, after) = (row(1), row(2));
+        assert_eq!(
+            (&before.cells[0], &after.cells[0]),
+            (&"30".to_owned(), &"60".to_owned())
+        );
+        assert_eq!(before.key, after.key);
     }
 }
