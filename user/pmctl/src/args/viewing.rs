@@ -185,7 +185,7 @@ Keys of `pmctl record -d`:
   snoop         in other caches      locked        locked instruction
   blocked       by an earlier store
 Keys of `pmctl record -W`:
-  local_weight  latency in cycles    weight        the same, of all samples
+  local_weight  latency in cycles    weight        their sum in the row
 
 Each event has a table. The overhead of a row is its part of the event count above the table, which is the sum of the \
 periods of its samples. After it, `counted` is what the counter had at the end: more by what came after the last \

@@ -21,12 +21,13 @@ use crate::recording::perfdata::{Event, Recording};
 use crate::recording::profile::{self, Filter, SourceLines};
 use crate::system::exit::Usage;
 use crate::system::screen::Screen;
+use crate::system::text::printable;
 
-/// Compares recordings, and prints a table for each event. Returns the exit code: 1 if a condition of --fail-if holds.
 /// The message for a key whose value differs with the number of samples.
 const SUM_OF_WEIGHTS: &str =
     "--sort weight: rows can't be compared by a sum. Use local_weight, the latency of each sample.";
 
+/// Compares recordings, and prints a table for each event. Returns the exit code: 1 if a condition of --fail-if holds.
 pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<u8> {
     let files = args.files();
     let mut recordings = Vec::new();
@@ -48,8 +49,8 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<u8> {
         filter: Filter::default(),
     };
     let mut tables = Vec::new();
-    for (_, recording) in &recordings {
-        check_keys(&keys, recording)?;
+    for (file, recording) in &recordings {
+        check_keys(&keys, recording, &printable(&file.to_string_lossy()))?;
         let wants_lines = keys.contains(&Key::Srcline);
         let source_lines = wants_lines.then(|| SourceLines::new(recording));
         tables.push(sum_by_row(recording, &grouping, source_lines.as_ref())?.0);

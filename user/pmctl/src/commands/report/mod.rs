@@ -50,7 +50,7 @@ pub(crate) fn check_recording(args: &Report, recording: &Recording) -> Result<()
         )
         .into());
     }
-    check_keys(&args.rows.keys(), recording)?;
+    check_keys(&args.rows.keys(), recording, "this recording")?;
     if (args.children || args.graph().is_some()) && !recording.parts().has_chain {
         return Err(Usage(
             "-g and --children need call chains, and this recording has none. Record again with `pmctl record -g`.".to_owned(),
@@ -60,8 +60,8 @@ pub(crate) fn check_recording(args: &Report, recording: &Recording) -> Result<()
     Ok(())
 }
 
-/// Fails if a key needs data that the recording lacks.
-pub(crate) fn check_keys(keys: &[Key], recording: &Recording) -> Result<(), Usage> {
+/// Fails if a key needs data that the recording lacks. `name` is the recording in the message.
+pub(crate) fn check_keys(keys: &[Key], recording: &Recording, name: &str) -> Result<(), Usage> {
     let parts = recording.parts();
     for key in keys {
         let Some(need) = key.need() else { continue };
@@ -73,7 +73,7 @@ pub(crate) fn check_keys(keys: &[Key], recording: &Recording) -> Result<(), Usag
         };
         if !is_recorded {
             return Err(Usage(format!(
-                "--sort {} needs the {data} of samples, and a recording has none. Record again with `pmctl record {}{further_options}`.",
+                "--sort {} needs the {data} of samples, and {name} has none. Record again with `pmctl record {}{further_options}`.",
                 key_heading(*key),
                 need.option(),
             )));
