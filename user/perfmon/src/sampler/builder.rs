@@ -128,7 +128,8 @@ impl Builder {
         self.flag(PerfEventAttr::MMAP | PerfEventAttr::MMAP2, true)
     }
 
-    /// Records the mappings that can't be executed, too: those of data. It needs what [`mappings`](Self::mappings) needs.
+    /// Records the mappings that can't be executed: those of data. [`mappings`](Self::mappings) is needed for those of code.
+    /// Both need the same of the kernel.
     pub fn data_mappings(self) -> Self {
         self.flag(PerfEventAttr::MMAP_DATA, true)
     }

@@ -104,7 +104,8 @@ impl Sampler {
     }
 
     /// Opens another event that writes to this ring, and returns its index in [`events`](Self::events). Its samples have
-    /// the same fields as the first event's. Both events must count the same thread, or the same CPU.
+    /// the same fields as the first event's: if that lacks [`data_addresses`](Builder::data_addresses), this event's samples
+    /// have none, either. Both events must count the same thread, or the same CPU.
     ///
     /// # Errors
     /// As [`Builder::open`]; [`Cause::InvalidRing`](crate::Cause::InvalidRing) if the two can't share a ring.
@@ -118,7 +119,7 @@ impl Sampler {
     /// As [`add`](Self::add).
     pub fn add_on(&mut self, event: &Builder, device: &Device) -> Result<usize, Error> {
         let mut event = event.with_shape(SampleShape {
-            // An event without samples, such as a dummy, is not precise, and only precise events may ask for the address.
+            // Events without samples, such as a dummy, have no address. Sampled events that are not precise have 0.
             has_data_address: self.shape.has_data_address && event.is_sampled(),
             ..self.shape
         });
