@@ -8,7 +8,7 @@ use clap::ValueEnum;
 
 use crate::args::{Field, Script};
 use crate::commands::report::{NO_SAMPLE_PASSES, PRECISE_EVENT};
-use crate::recording::perfdata::{self, Event, Notes, Recording, Stamp};
+use crate::recording::perfdata::{self, Event, Notes, Recording, SampleParts, Stamp};
 use crate::recording::profile::{self, Frame, NamedSample, SampleNames, Site, SourceLines};
 use crate::recording::unwind::CutChains;
 use crate::system::exit::Usage;
@@ -37,7 +37,11 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
         }
         is_empty = false;
         line.clear();
+        let event_parts = recording.events[named.sample.event].attr.recorded_parts();
         for field in &fields {
+            if is_of_access(*field) && missing_data(*field, event_parts).is_some() {
+                continue;
+            }
             if let (Field::Srcline, Some(source_lines)) = (field, &source_lines) {
                 if !has_chains {
                     let frames = names.chain_with_lines(named, source_lines, (false, 1));
@@ -82,13 +86,17 @@ fn shown_fields(args: &Script, recording: &Recording) -> Vec<Field> {
         .printed_fields(have_one_period(&recording.events));
     let fields = fields.into_iter();
     fields
-        .filter(|field| missing_data(*field, recording).is_none())
+        .filter(|field| missing_data(*field, recording.parts()).is_none())
         .collect()
 }
 
-/// Returns the data that a field shows and the options of `pmctl record` for it, if the recording lacks the data.
-fn missing_data(field: Field, recording: &Recording) -> Option<(&'static str, &'static str)> {
-    let parts = recording.parts();
+/// Returns whether a field shows the memory access.
+const fn is_of_access(field: Field) -> bool {
+    matches!(field, Field::Addr | Field::DataSrc | Field::Weight)
+}
+
+/// Returns the data that a field shows and the options of `pmctl record` for it, if samples with these parts lack the data.
+fn missing_data(field: Field, parts: SampleParts) -> Option<(&'static str, &'static str)> {
     let (is_recorded, data, options) = match field {
         Field::Brstack => (parts.has_branches, "branches", "-b"),
         Field::Addr => (parts.has_data_address, "data addresses", "-d"),
@@ -101,10 +109,8 @@ fn missing_data(field: Field, recording: &Recording) -> Option<(&'static str, &'
 
 /// Fails if a field of memory accesses, which the user has named, is not in the recording.
 fn check_fields(named: &[Field], recording: &Recording) -> Result<(), Usage> {
-    let is_of_access =
-        |field: &&Field| matches!(field, Field::Addr | Field::DataSrc | Field::Weight);
-    for field in named.iter().filter(is_of_access) {
-        if let Some((data, option)) = missing_data(*field, recording) {
+    for field in named.iter().filter(|field| is_of_access(**field)) {
+        if let Some((data, option)) = missing_data(*field, recording.parts()) {
             let name = field.to_possible_value();
             return Err(Usage(format!(
                 "-F {}: this recording has no {data} of samples. Record again with `pmctl record {option}{PRECISE_EVENT}`.",
@@ -293,7 +299,7 @@ mod tests {
     use perfmon::Modes;
 
     use super::*;
-    use crate::recording::perfdata::{Attr, EventKind, SampleParts};
+    use crate::recording::perfdata::{Attr, EventKind};
 
     #[test]
     fn merged_samples_have_different_periods() {

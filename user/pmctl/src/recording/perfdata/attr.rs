@@ -141,6 +141,8 @@ pub(crate) struct Attr {
     pub(crate) period: u64,
     /// The fields of the samples: bits of `sample_type`.
     pub(crate) fields: u64,
+    /// The fields that only other events of the file have: they have no meaning in this event's samples.
+    unrecorded: u64,
     flags: u64,
     pub(super) branches: u64,
     /// The number of bytes of the program's stack in each sample.
@@ -174,6 +176,7 @@ impl Attr {
             kind,
             period,
             fields: parts.fields(),
+            unrecorded: 0,
             // The program's part of the call chain is unwound from its stack.
             flags: PerfEventAttr::SAMPLE_ID_ALL
                 | excluded
@@ -310,6 +313,7 @@ impl Attr {
             kind: EventKind::Dummy,
             period: 0,
             fields: STAMP_FIELDS,
+            unrecorded: 0,
             flags: PerfEventAttr::SAMPLE_ID_ALL
                 | SIDEBAND_FLAGS
                 | clock.map_or(0, |_| PerfEventAttr::USE_CLOCKID),
@@ -318,6 +322,21 @@ impl Attr {
             clock: clock.unwrap_or(0),
             more_configs: [0; 2],
         }
+    }
+
+    /// Gives the samples the parts that samples of any event of the file have.
+    pub(super) fn with_parts_of_all(self, parts: SampleParts) -> Self {
+        let own_fields = self.parts().fields();
+        Self {
+            fields: parts.fields(),
+            unrecorded: parts.fields() & !own_fields,
+            ..self
+        }
+    }
+
+    /// Returns the parts that were recorded for this event. Its samples can have further parts, of other events of the file.
+    pub(crate) const fn recorded_parts(&self) -> SampleParts {
+        SampleParts::of(self.fields & !self.unrecorded)
     }
 
     /// Returns the parts that the samples have.
@@ -445,6 +464,7 @@ impl Attr {
             kind,
             period,
             fields,
+            unrecorded: 0,
             flags,
             branches,
             stack,
@@ -487,6 +507,23 @@ mod tests {
         assert_eq!(name(2, 312), "tracepoint 312");
         assert_eq!(name(3, 0x1_0002), "LLC-load-misses");
         assert_eq!(name(42, 1), "event 42:0x1");
+    }
+
+    #[test]
+    fn parts_of_other_events_are_not_recorded() {
+        let latency = SampleParts {
+            has_weight: true,
+            ..SampleParts::default()
+        };
+        let both = SampleParts {
+            has_data_source: true,
+            ..latency
+        };
+        let attr = Attr::sampled(EventKind::Raw(1), 1, Modes::Both, latency);
+        assert_eq!(attr.recorded_parts(), latency);
+        let attr = attr.with_parts_of_all(both);
+        assert_eq!(attr.parts(), both);
+        assert_eq!(attr.recorded_parts(), latency);
     }
 
     #[test]

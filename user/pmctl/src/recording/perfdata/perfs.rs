@@ -237,7 +237,7 @@ impl Events {
         let has_samples = |attr: &Attr| attr.kind != EventKind::Dummy;
         // A dummy event has no samples. It is left out, unless there is no other event.
         let are_all_dummies = !all.iter().any(|(attr, _)| has_samples(attr));
-        for (index, (mut attr, layout)) in all.into_iter().enumerate() {
+        for (index, (attr, layout)) in all.into_iter().enumerate() {
             let kept_index = (are_all_dummies || has_samples(&attr)).then_some(events.attrs.len());
             events.layouts.push((layout, kept_index));
             if kept_index.is_some() {
@@ -246,8 +246,7 @@ impl Events {
                 } else {
                     attr.name()
                 });
-                attr.fields = parts.fields();
-                events.attrs.push(attr);
+                events.attrs.push(attr.with_parts_of_all(parts));
             }
         }
         if events.attrs.is_empty() {
