@@ -80,6 +80,10 @@ pub(super) fn close_windows(readings: &mut Readings, here: ThisCpu<'_>, slots: &
     call_stack::save(here, slots);
     for slot in slots.iter_mut().filter(|slot| slot.is_open()) {
         let is_stopped = slot.is_sampled() && slot.disarm_counter(here, readings.now());
+        // The last records of precise samples may have shown that others are missing.
+        if slot.is_sampled() && here.percpu().tampered.get() & slot.counter().bit() != 0 {
+            slot.event().mark_broken();
+        }
         let total = readings.close_window(here, slot);
         if is_stopped {
             here.pmu().start(here, slot.counter());
