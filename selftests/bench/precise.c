@@ -134,6 +134,7 @@ static void lift_perf_limit(void)
 
 #define USUAL	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME)
 #define OTHERS	(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD)
+#define ACCESS	(PERF_SAMPLE_ADDR | PERF_SAMPLE_WEIGHT_STRUCT | PERF_SAMPLE_DATA_SRC)
 #define CHAIN	PERF_SAMPLE_CALLCHAIN
 
 int main(int argc, char **argv)
@@ -145,6 +146,8 @@ int main(int argc, char **argv)
 	print_row("perf: precise, format ", format, &event_maker_perf, USUAL, -1);
 	print_row("event: and id,cpu,period, ", format, &event_maker_perfmon, USUAL | OTHERS, -1);
 	print_row("perf: and id,cpu,period, ", format, &event_maker_perf, USUAL | OTHERS, -1);
+	print_row("event: and addr,weight,data_src, ", format, &event_maker_perfmon, USUAL | ACCESS, -1);
+	print_row("perf: and addr,weight,data_src, ", format, &event_maker_perf, USUAL | ACCESS, -1);
 	print_row("event: of a CPU, format ", format, &event_maker_perfmon, USUAL, 0);
 	print_row("perf: of a CPU, format ", format, &event_maker_perf, USUAL, 0);
 	/* With an interrupt for each sample. */

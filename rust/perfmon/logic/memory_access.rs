@@ -182,6 +182,7 @@ pub enum Source {
 
 impl Source {
     /// Returns the bits of `union perf_mem_data_src` for the source in a record.
+    #[inline(always)]
     fn decode(self, source: u64) -> u64 {
         match self {
             Self::Unknown => NOT_AVAILABLE,
@@ -268,50 +269,71 @@ impl AccessFormat {
         }
     }
 
-    /// Returns the words of a sample with the parts of `format`.
+    /// Returns what makes words of samples with the parts of `format` of records.
     #[must_use]
-    pub fn words(&self, recorded: &RecordedAccess, format: SampleFormat) -> AccessWords {
+    pub const fn reader(self, format: SampleFormat) -> AccessReader {
+        let (is_struct, is_split) = (
+            format.has(PERF_SAMPLE_WEIGHT_STRUCT),
+            matches!(self.latency, Latency::InstructionAndAccess),
+        );
+        AccessReader {
+            source: self.source,
+            latency_shift: if is_split { 32 } else { 0 },
+            latency_mask: match self.latency {
+                Latency::None => 0,
+                Latency::Access if is_struct => 0xffff_ffff,
+                Latency::Access => u64::MAX,
+                Latency::InstructionAndAccess => 0xffff,
+            },
+            instruction_mask: if is_struct && is_split { 0xffff } else { 0 },
+            retire_mask: if is_struct && self.has_retire_latency {
+                0xffff
+            } else {
+                0
+            },
+        }
+    }
+}
+
+/// Makes words of samples of the processor's records. The masks say what is done for all records of an event, so that
+/// little is left to be done for each.
+#[derive(Clone, Copy, Debug)]
+pub struct AccessReader {
+    source: Source,
+    /// The position of the latency of the access in the record's latency.
+    latency_shift: u32,
+    /// The bits of the latency of the access, 0 if there is none.
+    latency_mask: u64,
+    /// The bits of the latency of the instruction, 0 if samples have none.
+    instruction_mask: u64,
+    /// The bits of the retire latency, 0 if samples have none.
+    retire_mask: u64,
+}
+
+impl AccessReader {
+    /// Returns the words of the sample of a record.
+    #[inline(always)]
+    #[must_use]
+    pub fn words(&self, recorded: &RecordedAccess) -> AccessWords {
         AccessWords {
             address: recorded.address,
-            weight: if format.has(PERF_SAMPLE_WEIGHT_STRUCT) {
-                self.weights(recorded)
-            } else {
-                self.weight(recorded)
-            },
-            source: if format.has(PERF_SAMPLE_DATA_SRC) {
-                self.source.decode(recorded.source)
-            } else {
-                NOT_AVAILABLE
-            },
+            weight: self.weight(recorded),
+            source: self.source.decode(recorded.source),
         }
     }
 
-    /// Returns PERF_SAMPLE_WEIGHT: the latency of the access in cycles, or else the cycles of an aborted transaction.
-    const fn weight(&self, recorded: &RecordedAccess) -> u64 {
-        let latency = match self.latency {
-            Latency::None => 0,
-            Latency::Access => recorded.latency,
-            Latency::InstructionAndAccess => recorded.latency >> 32 & 0xffff,
-        };
-        match latency {
+    /// Returns PERF_SAMPLE_WEIGHT: the latency of the access in cycles, or else the cycles of an aborted transaction. In
+    /// PERF_SAMPLE_WEIGHT_STRUCT, bits 47:32 are the latency of the instruction, bits 63:48 the retire latency.
+    #[inline(always)]
+    fn weight(&self, recorded: &RecordedAccess) -> u64 {
+        let latency = recorded.latency >> self.latency_shift & self.latency_mask;
+        let weight = match latency {
             0 => recorded.transaction & 0xffff_ffff,
             latency => latency,
-        }
-    }
-
-    /// Returns PERF_SAMPLE_WEIGHT_STRUCT: [`Self::weight`] in bits 31:0, the latency of the instruction in bits 47:32, the
-    /// retire latency in bits 63:48, in cycles.
-    const fn weights(&self, recorded: &RecordedAccess) -> u64 {
-        let instruction_latency = match self.latency {
-            Latency::None | Latency::Access => 0,
-            Latency::InstructionAndAccess => recorded.latency & 0xffff,
         };
-        let retire_latency = if self.has_retire_latency {
-            recorded.retire_latency as u64
-        } else {
-            0
-        };
-        self.weight(recorded) & 0xffff_ffff | instruction_latency << 32 | retire_latency << 48
+        weight
+            | (recorded.latency & self.instruction_mask) << 32
+            | (u64::from(recorded.retire_latency) & self.retire_mask) << 48
     }
 }
 
@@ -430,23 +452,31 @@ mod tests {
         assert_eq!(big.intersection(AccessFormat::NONE), AccessFormat::NONE);
     }
 
+    /// Returns the PERF_SAMPLE_WEIGHT and the PERF_SAMPLE_WEIGHT_STRUCT of a record.
+    fn weights(format: AccessFormat, recorded: &RecordedAccess) -> [u64; 2] {
+        [PERF_SAMPLE_WEIGHT, PERF_SAMPLE_WEIGHT_STRUCT].map(|part| {
+            let parts = SampleFormat::new(part, false, true);
+            parts.map_or(0, |parts| format.reader(parts).words(recorded).weight)
+        })
+    }
+
     #[test]
     fn weights_have_the_latencies() {
         let recorded = RecordedAccess {
             latency: 0x0003_0000_0005,
             ..RecordedAccess::NONE
         };
-        let weights = |latency| {
-            let format = AccessFormat {
-                latency,
-                ..AccessFormat::NONE
-            };
-            [format.weight(&recorded), format.weights(&recorded)]
+        let with_latency = |latency| AccessFormat {
+            latency,
+            ..AccessFormat::NONE
         };
-        assert_eq!(weights(Latency::None), [0, 0]);
-        assert_eq!(weights(Latency::Access), [0x0003_0000_0005, 5]);
+        assert_eq!(weights(with_latency(Latency::None), &recorded), [0, 0]);
         assert_eq!(
-            weights(Latency::InstructionAndAccess),
+            weights(with_latency(Latency::Access), &recorded),
+            [0x0003_0000_0005, 5]
+        );
+        assert_eq!(
+            weights(with_latency(Latency::InstructionAndAccess), &recorded),
             [3, 0x0005_0000_0003]
         );
         let aborted = RecordedAccess {
@@ -454,12 +484,11 @@ mod tests {
             retire_latency: 9,
             ..RecordedAccess::NONE
         };
-        assert_eq!(AccessFormat::NONE.weight(&aborted), 7);
-        assert_eq!(AccessFormat::NONE.weights(&aborted), 7);
+        assert_eq!(weights(AccessFormat::NONE, &aborted), [7, 7]);
         let with_retire_latency = AccessFormat {
             has_retire_latency: true,
             ..AccessFormat::NONE
         };
-        assert_eq!(with_retire_latency.weights(&aborted), 9 << 48 | 7);
+        assert_eq!(weights(with_retire_latency, &aborted), [7, 9 << 48 | 7]);
     }
 }

@@ -47,6 +47,8 @@ pub trait PebsRecord {
     const TSC: usize;
     /// The record may stand for several overflows.
     const IS_MERGED: bool = false;
+    /// The record has the access of the instruction to memory.
+    const HAS_ACCESS: bool = false;
 
     /// Returns the word at an offset in bytes.
     fn word(&self, offset: usize) -> u64;
@@ -57,9 +59,9 @@ pub trait PebsRecord {
         1
     }
 
-    /// Returns whether the record has the size that it tells, if it tells one. Otherwise other software has changed the
-    /// registers that select the groups of records.
-    fn has_right_size(&self) -> bool {
+    /// Returns whether the record has the size and the groups that it tells, if it tells them. Otherwise other software has
+    /// changed the registers that select the groups of records.
+    fn has_right_groups(&self) -> bool {
         true
     }
 
@@ -142,6 +144,10 @@ const fn told_size(first_word: u64) -> usize {
     (first_word >> 48) as usize
 }
 
+/// The bits of the groups of a record of format 4 in its first word, which are those of `MSR_PEBS_DATA_CFG`: access to
+/// memory, registers, XMM, branches.
+const ALL_GROUPS: u64 = 0xf;
+
 /// Returns the retire latency in the first word of a record of format 4, in bits 47:32.
 const fn retire_latency(first_word: u64) -> u16 {
     (first_word >> 32) as u16
@@ -158,6 +164,7 @@ const fn word_index(offset: usize) -> usize {
 pub struct FullRecord([u64; 25]);
 
 impl PebsRecord for FullRecord {
+    const HAS_ACCESS: bool = true;
     const IP: usize = 0xb0;
     const COUNTERS: usize = 0x90;
     const TSC: usize = 0xc0;
@@ -217,8 +224,11 @@ pub type AccessRegisterRecord = AdaptiveRecord<{ BASIC_WORDS + ACCESS_WORDS + RE
 
 impl<const WORDS: usize> AdaptiveRecord<WORDS> {
     const HAS_REGISTERS: bool = WORDS >= BASIC_WORDS + REGISTER_WORDS;
-    const HAS_ACCESS: bool =
-        WORDS == BASIC_WORDS + ACCESS_WORDS || WORDS == BASIC_WORDS + ACCESS_WORDS + REGISTER_WORDS;
+    /// The groups, as the first word has them.
+    const GROUPS: u64 = RecordGroups::ACCESS
+        .filter(<Self as PebsRecord>::HAS_ACCESS)
+        .union(RecordGroups::REGISTERS.filter(Self::HAS_REGISTERS))
+        .bits();
     /// The offset of the group of the access to memory.
     const ACCESS: usize = 8 * BASIC_WORDS;
     /// The offset of the group of the registers.
@@ -233,14 +243,17 @@ impl<const WORDS: usize> PebsRecord for AdaptiveRecord<WORDS> {
     const IP: usize = 0x08;
     const COUNTERS: usize = 0x10;
     const TSC: usize = 0x18;
+    const HAS_ACCESS: bool =
+        WORDS == BASIC_WORDS + ACCESS_WORDS || WORDS == BASIC_WORDS + ACCESS_WORDS + REGISTER_WORDS;
 
     #[inline(always)]
     fn word(&self, offset: usize) -> u64 {
         self.0[word_index(offset)]
     }
 
-    fn has_right_size(&self) -> bool {
-        told_size(self.word(0x00)) == size_of::<Self>()
+    fn has_right_groups(&self) -> bool {
+        let first_word = self.word(0x00);
+        told_size(first_word) == size_of::<Self>() && first_word & ALL_GROUPS == Self::GROUPS
     }
 
     #[inline(always)]
@@ -516,7 +529,18 @@ impl PebsBuffer {
             Some(records) => records,
             None => 0,
         };
-        let reserved_records = 2 + record_count / 64;
+        // Each counter may write a record or two before the interrupt arrives; a small buffer has few to spare.
+        let for_all_counters = if record_count / 8 < 16 {
+            record_count / 8
+        } else {
+            16
+        };
+        let share = 2 + record_count / 64;
+        let reserved_records = if share < for_all_counters {
+            for_all_counters
+        } else {
+            share
+        };
         let reserved_records = if reserved_records < record_count {
             reserved_records
         } else {
@@ -582,10 +606,13 @@ mod tests {
         );
         let mut words = word_offsets();
         words[0] = 0x0040_1234_0000_0001;
+        let mut words_of_branches = words;
+        words_of_branches[0] = 0x0040_1234_0000_0008;
         let access_record = AdaptiveRecord::<8>(words);
         assert_eq!(access_record.access().retire_latency, 0x1234);
-        assert!(access_record.has_right_size() && !basic_record.has_right_size());
-        assert!(full_record.has_right_size());
+        assert!(!AdaptiveRecord::<8>(words_of_branches).has_right_groups());
+        assert!(access_record.has_right_groups() && !basic_record.has_right_groups());
+        assert!(full_record.has_right_groups());
         assert_eq!(RecordLayout::Access.record_size(), 64);
         let merged_record = MergedRecord(word_offsets());
         assert_eq!(
@@ -699,6 +726,9 @@ mod tests {
         let large_buffer = PebsBuffer::new(0x1000, 0x11000, 32);
         assert_eq!(large_buffer.maximum, 0x11000);
         assert_eq!(large_buffer.threshold, 0x11000 - 34 * 32);
+        let buffer_of_long_records = PebsBuffer::new(0x1000, 0x11000, 208);
+        assert_eq!(buffer_of_long_records.maximum, 0x1000 + 315 * 208);
+        assert_eq!(buffer_of_long_records.threshold, 0x1000 + 299 * 208);
         let small_buffer = PebsBuffer::new(0x200, 0x1000, 200);
         assert_eq!(small_buffer.maximum, 0x200 + 17 * 200);
         assert_eq!(small_buffer.threshold, 0x200 + 15 * 200);

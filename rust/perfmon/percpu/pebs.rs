@@ -47,6 +47,8 @@ pub(crate) struct PebsState {
     end: Word,
     /// The [`RecordGroups`] of the records, if the groups can be selected.
     groups: Word,
+    /// The time in ticks when a counter was disarmed that needed any of the groups.
+    needed_at: Word,
     /// The address that the processor's position in the buffer reaches before it interrupts, unless a sample is late.
     threshold: Word,
     /// The same address while a sample is late.
@@ -103,8 +105,16 @@ impl PebsState {
         RecordGroups::from_bits(self.groups.get())
     }
 
-    /// Returns the groups that the armed counters need.
-    pub(crate) fn needed_groups(&self) -> RecordGroups {
+    /// Returns the groups that the armed counters need, and those that other counters have needed a moment before `now`:
+    /// an event that needs more than others, and that is switched in and out with its task, does not change the records
+    /// each time.
+    pub(crate) fn kept_groups(&self, now: u64) -> RecordGroups {
+        /// The ticks for which groups are kept that no armed counter needs.
+        const KEPT_TICKS: u64 = 100;
+
+        if now.wrapping_sub(self.needed_at.get()) < KEPT_TICKS {
+            return self.groups();
+        }
         let access = RecordGroups::ACCESS.filter(self.with_access.get() != 0);
         access.union(RecordGroups::REGISTERS.filter(self.with_registers.get() != 0))
     }
@@ -266,7 +276,8 @@ impl PerCpu {
                 // SAFETY: `records` requires the type of the processor's records: `MSR_PEBS_DATA_CFG`, which all armed
                 // counters follow, selects the basic group alone in this layout, so that they are `BasicRecord`s; the
                 // buffer was empty when the register was written. Should other software have changed it, the words are
-                // valid for the type all the same, and `take_records` finds their size wrong. The result is dropped before the buffer is emptied, which is done below.
+                // valid for the type all the same, and `take_records` finds their groups wrong. The result is dropped
+                // before the buffer is emptied, which is done below.
                 let records = unsafe { self.pebs.records::<BasicRecord>() };
                 self.take_records(here, records, write_single);
             }
@@ -274,7 +285,8 @@ impl PerCpu {
                 // SAFETY: `records` requires the type of the processor's records: `MSR_PEBS_DATA_CFG`, which all armed
                 // counters follow, adds the access to memory in this layout, so that they are `AccessRecord`s; the buffer
                 // was empty when the register was written. Should other software have changed it, the words are valid for
-                // the type all the same, and `take_records` finds their size wrong. The result is dropped before the buffer is emptied, which is done below.
+                // the type all the same, and `take_records` finds their groups wrong. The result is dropped before the
+                // buffer is emptied, which is done below.
                 let records = unsafe { self.pebs.records::<AccessRecord>() };
                 self.take_records(here, records, write_single);
             }
@@ -282,7 +294,7 @@ impl PerCpu {
                 // SAFETY: `records` requires the type of the processor's records: `MSR_PEBS_DATA_CFG`, which all armed
                 // counters follow, adds the registers in this layout, so that they are `RegisterRecord`s; the buffer was
                 // empty when the register was written. Should other software have changed it, the words are valid for the
-                // type all the same, and `take_records` finds their size wrong. The result is dropped before the buffer is
+                // type all the same, and `take_records` finds their groups wrong. The result is dropped before the buffer is
                 // emptied, which is done below.
                 let records = unsafe { self.pebs.records::<RegisterRecord>() };
                 self.take_records(here, records, write_single);
@@ -291,7 +303,7 @@ impl PerCpu {
                 // SAFETY: `records` requires the type of the processor's records: `MSR_PEBS_DATA_CFG`, which all armed
                 // counters follow, adds both groups in this layout, so that they are `AccessRegisterRecord`s; the buffer
                 // was empty when the register was written. Should other software have changed it, the words are valid for
-                // the type all the same, and `take_records` finds their size wrong. The result is dropped before the buffer
+                // the type all the same, and `take_records` finds their groups wrong. The result is dropped before the buffer
                 // is emptied, which is done below.
                 let records = unsafe { self.pebs.records::<AccessRegisterRecord>() };
                 self.take_records(here, records, write_single);
@@ -318,7 +330,7 @@ impl PerCpu {
             return;
         }
         let armed = self.pebs.armed.get();
-        if !records.first().is_some_and(R::has_right_size) {
+        if !records.first().is_some_and(R::has_right_groups) {
             return self.mark_lost(armed);
         }
         let is_only_counter = armed & armed.wrapping_sub(1) == 0;
@@ -418,7 +430,7 @@ impl PerCpu {
     }
 
     /// Notes whether the processor takes the samples of a counter from now on.
-    pub(crate) fn set_pebs(&self, counter: CounterId, armed: bool, format: PebsFormat) {
+    pub(crate) fn set_pebs(&self, counter: CounterId, armed: bool, format: PebsFormat, now: u64) {
         if armed {
             if let Some(sampler) = self.sampler(counter) {
                 if sampler.is_single() {
@@ -438,6 +450,10 @@ impl PerCpu {
             self.pebs.armed.insert(counter.bit());
             self.slow_path.insert(SLOW_PEBS);
             return;
+        }
+        let with_groups = self.pebs.with_access.get() | self.pebs.with_registers.get();
+        if with_groups & counter.bit() != 0 {
+            self.pebs.needed_at.set(now);
         }
         self.pebs.armed.remove(counter.bit());
         self.pebs.single.remove(counter.bit());

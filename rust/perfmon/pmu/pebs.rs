@@ -85,13 +85,11 @@ impl Pmu {
         }
         let sampler = percpu.sampler(counter);
         let groups = sampler.map_or(RecordGroups::NONE, Sampler::record_groups);
-        // The records stay long until an event that needs less begins, so that an event that needs more does not change
-        // them in each of its windows.
-        self.select_groups(here, format, groups.union(pebs.needed_groups()));
+        self.select_groups(here, format, groups.union(pebs.kept_groups(jiffies())));
         let select = value.select();
         pebs.set_ds_word(format.reset_word(counter), value.load_value(period));
         self.load_precise(here, counter, format, events_left, period);
-        percpu.set_pebs(counter, true, format);
+        percpu.set_pebs(counter, true, format, jiffies());
         if select.is_kernel() {
             percpu.slow_path.insert(counter.bit());
         }
@@ -199,7 +197,7 @@ impl Pmu {
             percpu.pending_pmi.cancel(expectation);
         }
         percpu.slow_path.remove(counter.bit());
-        percpu.set_pebs(counter, false, format);
+        percpu.set_pebs(counter, false, format, jiffies());
         self.set_pebs_thresholds(here, format);
         msr::write(here, Msr::PEBS_ENABLE, percpu.pebs.enabled_counters());
         // Some processors set the counter's bit in IA32_PERF_GLOBAL_STATUS also for an overflow that has become a
@@ -410,6 +408,7 @@ impl Pmu {
             self.with_records_converted(here, || {
                 msr::write(here, Msr::PEBS_ENABLE, 0);
                 pebs.set_groups(groups, format);
+                self.set_pebs_thresholds(here, format);
                 msr::write(here, Msr::PEBS_DATA_CFG, groups.bits());
                 msr::write(here, Msr::PEBS_ENABLE, pebs.enabled_counters());
             });

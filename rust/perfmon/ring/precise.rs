@@ -9,7 +9,7 @@ use crate::logic::{
         PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_STREAM_ID,
         PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_SAMPLE_WEIGHT, PERF_SAMPLE_WEIGHT_STRUCT,
     },
-    memory_access::{AccessWords, RecordedAccess},
+    memory_access::{AccessReader, AccessWords},
     pebs::PebsRecord,
     perf_event::{
         PERF_RECORD_MISC_EXACT_IP, PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_USER,
@@ -43,16 +43,13 @@ const COMMON_PARTS: u64 = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
 const COMMON_WORDS: usize = 4;
 /// The largest number of words of a precise sample: the header, and all parts that it can have.
 const MAX_WORDS: usize = 12;
-/// The largest number of words of a precise sample without the access to memory.
-const MAX_USUAL_WORDS: usize = 9;
 
 /// The words that samples have in common, and the indices of the words that differ.
 ///
 /// # Invariants
 ///
-/// `word_count` is 1 to `MAX_WORDS`, and at most `MAX_USUAL_WORDS` without `sampler_with_access`; all indices are less
-/// than `word_count`.
-struct SampleTemplate<'a> {
+/// `word_count` is 1 to `MAX_WORDS`; all indices are less than `word_count`.
+struct SampleTemplate {
     words: [u64; MAX_WORDS],
     word_count: usize,
     /// The index of the instruction's address; 0 if samples have none.
@@ -74,8 +71,35 @@ struct SampleTemplate<'a> {
     ids: u64,
     anchor: Anchor,
     is_user_only: bool,
-    /// The event, if samples have the access to memory.
-    sampler_with_access: Option<&'a Sampler>,
+    /// Samples have parts that tell of the access to memory.
+    has_access: bool,
+    /// Reads the access to memory in a record.
+    access: AccessReader,
+}
+
+impl SampleTemplate {
+    /// Returns the access to memory as samples may show it. An event that excludes the kernel must not show an address of
+    /// the kernel, nor the access of a late instruction in the kernel.
+    #[inline(always)]
+    fn visible_access(&self, record: &impl PebsRecord) -> AccessWords {
+        if self.is_user_only && !is_user_address(record.ip()) {
+            return AccessWords::NONE;
+        }
+        visible_access(self.access.words(&record.access()), self.is_user_only)
+    }
+}
+
+/// Returns the access to memory that a sample may show: no address of the kernel if the event excludes the kernel.
+#[inline(always)]
+pub(super) fn visible_access(words: AccessWords, is_user_only: bool) -> AccessWords {
+    AccessWords {
+        address: if is_user_only {
+            user_address_or_zero(words.address)
+        } else {
+            words.address
+        },
+        ..words
+    }
 }
 
 impl Sampler {
@@ -140,7 +164,7 @@ impl Sampler {
     }
 
     /// Returns the words that the samples have in common.
-    fn template<R>(&self, samples: &PreciseSamples<'_, R>) -> SampleTemplate<'_> {
+    fn template<R>(&self, samples: &PreciseSamples<'_, R>) -> SampleTemplate {
         /// One word, which has one of these parts.
         const WEIGHTS: u64 = PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT;
 
@@ -157,7 +181,7 @@ impl Sampler {
             (PERF_SAMPLE_CPU, samples.cpu.into()),
             (PERF_SAMPLE_PERIOD, samples.period),
             (WEIGHTS, 0),
-            (PERF_SAMPLE_DATA_SRC, 0),
+            (PERF_SAMPLE_DATA_SRC, AccessWords::NONE.source),
         ];
         let (mut words, mut word_count) = ([0; MAX_WORDS], 1);
         let (mut ip_index, mut time_index, mut period_index) = (0, 0, 0);
@@ -186,7 +210,7 @@ impl Sampler {
             .word()
         };
         // INVARIANT: `word_count` begins with 1, and grows only while `words` has an element of that index. Each index is
-        // the value of `word_count` before such a step. `parts` has 8 parts that do not tell of the access to memory.
+        // the value of `word_count` before such a step.
         SampleTemplate {
             words,
             word_count,
@@ -202,21 +226,8 @@ impl Sampler {
             ids,
             anchor: samples.anchor,
             is_user_only: self.is_user_only,
-            sampler_with_access: self.has_access().then_some(self),
-        }
-    }
-
-    /// Returns the access to memory as samples may show it. An event that excludes the kernel must not show an address of
-    /// the kernel.
-    pub(super) fn visible_access(&self, recorded: &RecordedAccess) -> AccessWords {
-        let words = self.sampling.access.words(recorded, self.sampling.format);
-        AccessWords {
-            address: if self.is_user_only {
-                user_address_or_zero(words.address)
-            } else {
-                words.address
-            },
-            ..words
+            has_access: self.has_access(),
+            access: self.sampling.access.reader(format),
         }
     }
 }
@@ -250,7 +261,7 @@ fn write_runs<R: PebsRecord>(
 }
 
 /// Writes one sample.
-fn write_one_sample<R: PebsRecord>(to: &mut Record<'_>, record: &R, template: &SampleTemplate<'_>) {
+fn write_one_sample<R: PebsRecord>(to: &mut Record<'_>, record: &R, template: &SampleTemplate) {
     let mut sample = [0; MAX_WORDS];
     // SAFETY: `copy_all_parts` requires room for one sample: `sample` has `MAX_WORDS` words, and a template has no more.
     unsafe { copy_all_parts(core::slice::from_ref(record), sample.as_mut_ptr(), template) };
@@ -272,7 +283,7 @@ pub(super) fn user_address_or_zero(address: u64) -> u64 {
 
 /// Returns the header of a sample and the address that the sample may show.
 #[inline(always)]
-fn visible_header_and_ip(ip: u64, is_user_only: bool, template: &SampleTemplate<'_>) -> (u64, u64) {
+fn visible_header_and_ip(ip: u64, is_user_only: bool, template: &SampleTemplate) -> (u64, u64) {
     if is_user_only {
         (template.user_header, user_address_or_zero(ip))
     } else if is_user_address(ip) {
@@ -288,7 +299,7 @@ fn visible_header_and_ip(ip: u64, is_user_only: bool, template: &SampleTemplate<
 ///
 /// `to` must have room for one sample for each record.
 #[inline(always)]
-unsafe fn copy_common<R: PebsRecord>(records: &[R], to: *mut u64, template: &SampleTemplate<'_>) {
+unsafe fn copy_common<R: PebsRecord>(records: &[R], to: *mut u64, template: &SampleTemplate) {
     if template.is_user_only {
         // SAFETY: The function requires room for one sample for each record, which the caller promises.
         unsafe { copy_common_samples::<R, true>(records, to, template) };
@@ -307,7 +318,7 @@ unsafe fn copy_common<R: PebsRecord>(records: &[R], to: *mut u64, template: &Sam
 unsafe fn copy_common_samples<R: PebsRecord, const USER_ONLY: bool>(
     records: &[R],
     mut to: *mut u64,
-    template: &SampleTemplate<'_>,
+    template: &SampleTemplate,
 ) {
     let (ids, anchor) = (template.ids, template.anchor);
     for record in records {
@@ -329,44 +340,51 @@ unsafe fn copy_common_samples<R: PebsRecord, const USER_ONLY: bool>(
 /// # Safety
 ///
 /// `to` must have room for one sample for each record.
-unsafe fn copy_all_parts<R: PebsRecord>(
-    records: &[R],
-    to: *mut u64,
-    template: &SampleTemplate<'_>,
-) {
-    if let Some(sampler) = template.sampler_with_access {
-        // SAFETY: The function requires room for one sample for each record, which the caller promises.
-        return unsafe { copy_with_access(records, to, template, sampler) };
-    }
-    let copy = match template.word_count {
-        2 => copy_words::<R, 2>,
-        3 => copy_words::<R, 3>,
-        4 => copy_words::<R, 4>,
-        5 => copy_words::<R, 5>,
-        6 => copy_words::<R, 6>,
-        7 => copy_words::<R, 7>,
-        8 => copy_words::<R, 8>,
-        MAX_USUAL_WORDS => copy_words::<R, MAX_USUAL_WORDS>,
-        // The sample has a header only.
-        _ => copy_words::<R, 1>,
+unsafe fn copy_all_parts<R: PebsRecord>(records: &[R], to: *mut u64, template: &SampleTemplate) {
+    let copy = if R::HAS_ACCESS && template.has_access {
+        copier::<R, true>(template.word_count)
+    } else {
+        copier::<R, false>(template.word_count)
     };
     // SAFETY: `copy_words` requires room for one sample for each record, which the caller promises, and the template's
-    // `word_count` as `WORDS`: by the type invariant it is 1 to `MAX_USUAL_WORDS`, and the `match` has an arm for each.
+    // `word_count` as `WORDS`: by the type invariant it is 1 to `MAX_WORDS`, and `copier` has an arm for each.
     unsafe { copy(records, to, template) };
 }
 
-/// Writes samples of `WORDS` words. The number is a constant, so that the compiler can unroll the inner loop: a word
-/// that all samples have in common costs two instructions.
+/// A function that writes samples, one for each record.
+type Copier<R> = unsafe fn(&[R], *mut u64, &SampleTemplate);
+
+/// Returns [`copy_words`] for samples of `words` words.
+fn copier<R: PebsRecord, const ACCESS: bool>(words: usize) -> Copier<R> {
+    match words {
+        2 => copy_words::<R, 2, ACCESS>,
+        3 => copy_words::<R, 3, ACCESS>,
+        4 => copy_words::<R, 4, ACCESS>,
+        5 => copy_words::<R, 5, ACCESS>,
+        6 => copy_words::<R, 6, ACCESS>,
+        7 => copy_words::<R, 7, ACCESS>,
+        8 => copy_words::<R, 8, ACCESS>,
+        9 => copy_words::<R, 9, ACCESS>,
+        10 => copy_words::<R, 10, ACCESS>,
+        11 => copy_words::<R, 11, ACCESS>,
+        MAX_WORDS => copy_words::<R, MAX_WORDS, ACCESS>,
+        // The sample has a header only.
+        _ => copy_words::<R, 1, ACCESS>,
+    }
+}
+
+/// Writes samples of `WORDS` words, with `ACCESS` those that tell of the access to memory. The number is a constant, so
+/// that the compiler can unroll the inner loop: a word that all samples have in common costs two instructions.
 ///
 /// # Safety
 ///
 /// `to` must have room for one sample for each record, and `WORDS` must be the template's
 /// `word_count`.
 #[inline(never)]
-unsafe fn copy_words<R: PebsRecord, const WORDS: usize>(
+unsafe fn copy_words<R: PebsRecord, const WORDS: usize, const ACCESS: bool>(
     records: &[R],
     mut to: *mut u64,
-    template: &SampleTemplate<'_>,
+    template: &SampleTemplate,
 ) {
     let words = template.words.first_chunk::<WORDS>().unwrap_or(&[0; WORDS]);
     let (ip_index, time_index) = (template.ip_index, template.time_index);
@@ -387,53 +405,15 @@ unsafe fn copy_words<R: PebsRecord, const WORDS: usize>(
                 let events = template.period.wrapping_mul(record.overflows());
                 to.add(template.period_index).write_volatile(events);
             }
+            if ACCESS {
+                let access = template.visible_access(record);
+                to.add(template.address_index)
+                    .write_volatile(access.address);
+                to.add(template.weight_index).write_volatile(access.weight);
+                to.add(template.source_index).write_volatile(access.source);
+            }
             to.write_volatile(header);
             to = to.add(WORDS);
-        }
-    }
-}
-
-/// Writes samples with the access to memory, one for each record.
-///
-/// # Safety
-///
-/// `to` must have room for one sample for each record.
-#[inline(never)]
-unsafe fn copy_with_access<R: PebsRecord>(
-    records: &[R],
-    mut to: *mut u64,
-    template: &SampleTemplate<'_>,
-    sampler: &Sampler,
-) {
-    let words = template.words.get(..template.word_count).unwrap_or(&[]);
-    for record in records {
-        let ip = record.ip();
-        let access = if template.is_user_only && !is_user_address(ip) {
-            AccessWords::NONE
-        } else {
-            sampler.visible_access(&record.access())
-        };
-        let (header, ip) = visible_header_and_ip(ip, template.is_user_only, template);
-        let time = template.anchor.ns_at(record.tsc());
-        // SAFETY: The writes require room for the template's `word_count` words, which is larger than all indices by the
-        // type invariant: the caller promises room for one sample for each record. They are volatile, since programs may
-        // access the ring.
-        unsafe {
-            for (index, &word) in words.iter().enumerate() {
-                to.add(index).write_volatile(word);
-            }
-            // The index of a part that the template lacks is 0, where the header replaces it afterwards.
-            for (index, word) in [
-                (template.ip_index, ip),
-                (template.time_index, time),
-                (template.address_index, access.address),
-                (template.weight_index, access.weight),
-                (template.source_index, access.source),
-            ] {
-                to.add(index).write_volatile(word);
-            }
-            to.write_volatile(header);
-            to = to.add(template.word_count);
         }
     }
 }

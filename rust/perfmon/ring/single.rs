@@ -6,7 +6,7 @@
 //! registers and the callers of the interrupt only where these belong to the mode of the recorded instruction.
 
 use super::{
-    precise::is_user_address,
+    precise::{is_user_address, visible_access},
     sample::{is_user, user_registers, KernelChain, Place},
     Interrupt, Sampler,
 };
@@ -24,9 +24,8 @@ use crate::{
 };
 use kernel::bindings::{self, pt_regs};
 
-/// The parts that show registers, or begin with their values.
-const REGISTER_PARTS: u64 =
-    PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_INTR;
+/// The parts that show registers, or what a register points to.
+const REGISTER_PARTS: u64 = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_INTR;
 
 /// A record of the processor, and where it was found.
 pub(crate) struct RecordedPlace<'a> {
@@ -118,7 +117,10 @@ impl Sampler {
     /// Returns the groups that the records of precise samples need, if the groups can be selected.
     pub(crate) fn record_groups(&self) -> RecordGroups {
         let access = RecordGroups::ACCESS.filter(self.has_access());
-        access.union(RecordGroups::REGISTERS.filter(self.sampling.format.has(REGISTER_PARTS)))
+        let sampling = &self.sampling;
+        let begins_chain = sampling.format.has(PERF_SAMPLE_CALLCHAIN) && sampling.chains.user;
+        let needs_registers = begins_chain || sampling.format.has(REGISTER_PARTS);
+        access.union(RecordGroups::REGISTERS.filter(needs_registers))
     }
 
     /// Writes the sample of a record, and notifies programs.
@@ -175,7 +177,8 @@ impl Sampler {
             access: if is_hidden {
                 AccessWords::NONE
             } else {
-                self.visible_access(&record.access)
+                let reader = self.sampling.access.reader(self.sampling.format);
+                visible_access(reader.words(&record.access), self.is_user_only)
             },
             regs,
             saved_regs: program_regs,

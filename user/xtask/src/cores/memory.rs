@@ -89,7 +89,7 @@ pub(super) fn compare_memory(
                 source: record,
                 ..RecordedAccess::NONE
             };
-            let ours = access.words(&recorded_access, parts).source;
+            let ours = access.reader(parts).words(&recorded_access).source;
             (ours, source.decode(record))
         };
         let (ours, linux) = decoded(0);
