@@ -174,11 +174,11 @@ impl Sampler {
             is_exact: !is_hidden,
             is_user: is_of_program || is_hidden,
             time: anchor.ns_at(record.tsc),
-            access: if is_hidden {
-                AccessWords::NONE
-            } else {
+            access: if self.has_access() && !is_hidden {
                 let reader = self.sampling.access.reader(self.sampling.format);
                 visible_access(reader.words(&record.access), self.is_user_only)
+            } else {
+                AccessWords::NONE
             },
             regs,
             saved_regs: program_regs,
