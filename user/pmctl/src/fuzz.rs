@@ -7,7 +7,7 @@ use std::io::Cursor;
 use perfmon::{CounterId, EventSelect, Modes, spec};
 
 use crate::events::schedule::{CounterSupply, schedule};
-use crate::recording::perfdata::{self, Recording};
+use crate::recording::perfdata::{self, Event, Recording};
 use crate::recording::profile;
 use crate::system::pmu::testing;
 
@@ -37,7 +37,12 @@ pub fn recording(file: &[u8]) {
     assert_eq!(samples, recording.samples().count());
 
     let rewritten = encode(&recording);
+    let as_written = |event: Event| Event {
+        attr: event.attr.as_written(),
+        ..event
+    };
     let expected = Recording {
+        events: recording.events.into_iter().map(as_written).collect(),
         is_from_perf: false,
         ..recording
     };

@@ -334,6 +334,15 @@ impl Attr {
         }
     }
 
+    /// Returns the event as it is read from a file that pmctl has written: pmctl gives all events of a file the same parts,
+    /// and the file does not tell which of them an event lacks.
+    pub(crate) const fn as_written(self) -> Self {
+        Self {
+            unrecorded: 0,
+            ..self
+        }
+    }
+
     /// Returns the parts that were recorded for this event. Its samples can have further parts, of other events of the file.
     pub(crate) const fn recorded_parts(&self) -> SampleParts {
         SampleParts::of(self.fields & !self.unrecorded)
