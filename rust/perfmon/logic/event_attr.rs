@@ -199,7 +199,9 @@ impl PerfEventAttr {
     pub const ENABLE_ON_EXEC: u64 = 1 << 12;
     pub const TASK: u64 = 1 << 13;
     pub const WATERMARK: u64 = 1 << 14;
-    pub const PRECISE_IP: u64 = 0b11 << 15;
+    /// The lowest level of `precise_ip`.
+    pub const PRECISE_LEVEL: u64 = 1 << 15;
+    pub const PRECISE_IP: u64 = 0b11 * Self::PRECISE_LEVEL;
     pub const MMAP_DATA: u64 = 1 << 17;
     pub const SAMPLE_ID_ALL: u64 = 1 << 18;
     pub const EXCLUDE_HOST: u64 = 1 << 19;

@@ -304,8 +304,7 @@ mod tests {
         ..SKYLAKE
     };
 
-    /// The lowest level of `precise_ip`.
-    const PRECISE_LEVEL: u64 = 1 << 15;
+    const PRECISE_LEVEL: u64 = PerfEventAttr::PRECISE_LEVEL;
     const USER: u64 = PerfEventAttr::EXCLUDE_KERNEL;
 
     const INSTRUCTIONS: PerfEventAttr = PerfEventAttr {

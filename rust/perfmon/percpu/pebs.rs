@@ -32,7 +32,7 @@ pub(crate) struct PebsState {
     with_registers: Word,
     /// The armed counters of loads with a threshold, if the format [enables them
     /// separately](PebsFormat::enables_load_latency).
-    pub(crate) slow_loads: Word,
+    slow_loads: Word,
     /// The armed counters whose samples come some events late: fewer events were left to the sample than the counter can
     /// be loaded for. The samples stay late until the counter is loaded once more.
     pub(crate) late_counters: Word,
@@ -259,63 +259,42 @@ impl PerCpu {
     }
 
     /// Does what [`Self::empty_pebs_buffer`] does for a buffer that need not be checked.
-    fn take_buffer(
+    fn take_buffer<F: Fn(CounterId, SingleRecord)>(
         &self,
         here: ThisCpu<'_>,
         format: PebsFormat,
-        write_single: impl Fn(CounterId, SingleRecord),
+        write_single: F,
     ) {
-        match self.pebs.layout(format) {
-            RecordLayout::Full => {
-                // SAFETY: `records` requires the type of the processor's records, which in this layout are `FullRecord`s,
-                // and that the result is dropped before the buffer is emptied, which is done below.
-                let records = unsafe { self.pebs.records::<FullRecord>() };
-                self.take_records(here, records, write_single);
-            }
-            RecordLayout::Basic => {
-                // SAFETY: `records` requires the type of the processor's records: `MSR_PEBS_DATA_CFG`, which all armed
-                // counters follow, selects the basic group alone in this layout, so that they are `BasicRecord`s; the
-                // buffer was empty when the register was written. Should other software have changed it, the words are
-                // valid for the type all the same, and `take_records` finds their groups wrong. The result is dropped
-                // before the buffer is emptied, which is done below.
-                let records = unsafe { self.pebs.records::<BasicRecord>() };
-                self.take_records(here, records, write_single);
-            }
-            RecordLayout::Access => {
-                // SAFETY: `records` requires the type of the processor's records: `MSR_PEBS_DATA_CFG`, which all armed
-                // counters follow, adds the access to memory in this layout, so that they are `AccessRecord`s; the buffer
-                // was empty when the register was written. Should other software have changed it, the words are valid for
-                // the type all the same, and `take_records` finds their groups wrong. The result is dropped before the
-                // buffer is emptied, which is done below.
-                let records = unsafe { self.pebs.records::<AccessRecord>() };
-                self.take_records(here, records, write_single);
-            }
-            RecordLayout::Registers => {
-                // SAFETY: `records` requires the type of the processor's records: `MSR_PEBS_DATA_CFG`, which all armed
-                // counters follow, adds the registers in this layout, so that they are `RegisterRecord`s; the buffer was
-                // empty when the register was written. Should other software have changed it, the words are valid for the
-                // type all the same, and `take_records` finds their groups wrong. The result is dropped before the buffer is
-                // emptied, which is done below.
-                let records = unsafe { self.pebs.records::<RegisterRecord>() };
-                self.take_records(here, records, write_single);
-            }
-            RecordLayout::AccessAndRegisters => {
-                // SAFETY: `records` requires the type of the processor's records: `MSR_PEBS_DATA_CFG`, which all armed
-                // counters follow, adds both groups in this layout, so that they are `AccessRegisterRecord`s; the buffer
-                // was empty when the register was written. Should other software have changed it, the words are valid for
-                // the type all the same, and `take_records` finds their groups wrong. The result is dropped before the buffer
-                // is emptied, which is done below.
-                let records = unsafe { self.pebs.records::<AccessRegisterRecord>() };
-                self.take_records(here, records, write_single);
-            }
-            RecordLayout::Merged => {
-                // SAFETY: `records` requires the type of the processor's records: in this layout all are
-                // `MergedRecord`s. The result is dropped before the buffer is emptied, which is done below.
-                let records = unsafe { self.pebs.records::<MergedRecord>() };
-                self.take_records(here, records, write_single);
-            }
-        }
+        let take: unsafe fn(&Self, ThisCpu<'_>, F) = match self.pebs.layout(format) {
+            RecordLayout::Full => Self::take_records_of::<FullRecord, F>,
+            RecordLayout::Basic => Self::take_records_of::<BasicRecord, F>,
+            RecordLayout::Access => Self::take_records_of::<AccessRecord, F>,
+            RecordLayout::Registers => Self::take_records_of::<RegisterRecord, F>,
+            RecordLayout::AccessAndRegisters => Self::take_records_of::<AccessRegisterRecord, F>,
+            RecordLayout::Merged => Self::take_records_of::<MergedRecord, F>,
+        };
+        // SAFETY: The function requires the type of the processor's records. Each arm has the type that `RecordLayout` names
+        // for the layout. Where the groups can be selected, `MSR_PEBS_DATA_CFG`, which all armed counters follow, has
+        // those of the layout, and the buffer was empty when the register was written. Should other software have changed
+        // it, the words are valid for the type all the same, and `take_records` finds their groups wrong.
+        unsafe { take(self, here, write_single) };
         self.pebs.set_ds_word(DsWord::INDEX, self.pebs.start.get());
+    }
+
+    /// Writes the samples for the records in the buffer.
+    ///
+    /// # Safety
+    ///
+    /// `R` must be the type of the records that the processor writes.
+    unsafe fn take_records_of<R: PebsRecord, F: Fn(CounterId, SingleRecord)>(
+        &self,
+        here: ThisCpu<'_>,
+        write_single: F,
+    ) {
+        // SAFETY: `records` requires the type of the processor's records, which the caller promises, and that the result is
+        // dropped before the buffer is emptied: it is dropped when this function returns, which does not empty the buffer.
+        let records = unsafe { self.pebs.records::<R>() };
+        self.take_records(here, records, write_single);
     }
 
     /// Writes the samples of all armed counters for `records`, those of [`PebsState::single`] by `write_single`. If other
@@ -429,39 +408,46 @@ impl PerCpu {
         }
     }
 
-    /// Notes whether the processor takes the samples of a counter from now on.
-    pub(crate) fn set_pebs(&self, counter: CounterId, armed: bool, format: PebsFormat, now: u64) {
-        if armed {
-            if let Some(sampler) = self.sampler(counter) {
-                if sampler.is_single() {
-                    self.pebs.single.insert(counter.bit());
-                }
-                let groups = sampler.record_groups();
-                if groups.has(RecordGroups::ACCESS) {
-                    self.pebs.with_access.insert(counter.bit());
-                }
-                if groups.has(RecordGroups::REGISTERS) {
-                    self.pebs.with_registers.insert(counter.bit());
-                }
-                if sampler.sampling.access.has_threshold && format.enables_load_latency() {
-                    self.pebs.slow_loads.insert(counter.bit());
+    /// Notes that the processor takes the samples of a counter from now on.
+    pub(crate) fn arm_pebs(&self, counter: CounterId, format: PebsFormat) {
+        let (pebs, bit) = (&self.pebs, counter.bit());
+        if let Some(sampler) = self.sampler(counter) {
+            let groups = sampler.record_groups();
+            for (counters, is_member) in [
+                (&pebs.single, sampler.is_single()),
+                (&pebs.with_access, groups.has(RecordGroups::ACCESS)),
+                (&pebs.with_registers, groups.has(RecordGroups::REGISTERS)),
+                (
+                    &pebs.slow_loads,
+                    sampler.sampling.access.has_threshold && format.enables_load_latency(),
+                ),
+            ] {
+                if is_member {
+                    counters.insert(bit);
                 }
             }
-            self.pebs.armed.insert(counter.bit());
-            self.slow_path.insert(SLOW_PEBS);
-            return;
         }
-        let with_groups = self.pebs.with_access.get() | self.pebs.with_registers.get();
-        if with_groups & counter.bit() != 0 {
-            self.pebs.needed_at.set(now);
+        pebs.armed.insert(bit);
+        self.slow_path.insert(SLOW_PEBS);
+    }
+
+    /// Ends [`Self::arm_pebs`], at the tick `now`.
+    pub(crate) fn disarm_pebs(&self, counter: CounterId, now: u64) {
+        let (pebs, bit) = (&self.pebs, counter.bit());
+        if (pebs.with_access.get() | pebs.with_registers.get()) & bit != 0 {
+            pebs.needed_at.set(now);
         }
-        self.pebs.armed.remove(counter.bit());
-        self.pebs.single.remove(counter.bit());
-        self.pebs.with_access.remove(counter.bit());
-        self.pebs.with_registers.remove(counter.bit());
-        self.pebs.slow_loads.remove(counter.bit());
-        self.pebs.unmark_late(counter);
-        if self.pebs.armed.get() == 0 {
+        for counters in [
+            &pebs.armed,
+            &pebs.single,
+            &pebs.with_access,
+            &pebs.with_registers,
+            &pebs.slow_loads,
+        ] {
+            counters.remove(bit);
+        }
+        pebs.unmark_late(counter);
+        if pebs.armed.get() == 0 {
             self.slow_path.remove(SLOW_PEBS);
         }
     }

@@ -89,7 +89,7 @@ impl Pmu {
         let select = value.select();
         pebs.set_ds_word(format.reset_word(counter), value.load_value(period));
         self.load_precise(here, counter, format, events_left, period);
-        percpu.set_pebs(counter, true, format, jiffies());
+        percpu.arm_pebs(counter, format);
         if select.is_kernel() {
             percpu.slow_path.insert(counter.bit());
         }
@@ -197,7 +197,7 @@ impl Pmu {
             percpu.pending_pmi.cancel(expectation);
         }
         percpu.slow_path.remove(counter.bit());
-        percpu.set_pebs(counter, false, format, jiffies());
+        percpu.disarm_pebs(counter, jiffies());
         self.set_pebs_thresholds(here, format);
         msr::write(here, Msr::PEBS_ENABLE, percpu.pebs.enabled_counters());
         // Some processors set the counter's bit in IA32_PERF_GLOBAL_STATUS also for an overflow that has become a

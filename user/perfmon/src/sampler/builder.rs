@@ -39,9 +39,8 @@ impl Builder {
     /// PEBS samples can't have. Samples with call chains, registers, stacks, counts or branches cost an interrupt each:
     /// see `Documentation/precise-samples.rst`.
     pub fn precise(mut self, level: u8) -> Self {
-        const SHIFT: u32 = PerfEventAttr::PRECISE_IP.trailing_zeros();
         self.attr.flags = self.attr.flags & !PerfEventAttr::PRECISE_IP
-            | u64::from(level) << SHIFT & PerfEventAttr::PRECISE_IP;
+            | u64::from(level) * PerfEventAttr::PRECISE_LEVEL & PerfEventAttr::PRECISE_IP;
         self
     }
 

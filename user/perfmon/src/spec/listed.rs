@@ -32,8 +32,13 @@ const EXTRA_REGISTERS: [(u32, &str); 10] = [
 /// The number of `MSR_PEBS_LD_LAT_THRESHOLD`.
 const LOAD_LATENCY: u32 = 0x3f6;
 
-/// The lowest level of `precise_ip` in the flags of an attribute.
-const PRECISE_LEVEL: u64 = PerfEventAttr::PRECISE_IP & PerfEventAttr::PRECISE_IP.wrapping_neg();
+/// Returns whether a listed event is counted with precise samples only: loads of at least a latency.
+#[must_use]
+pub fn is_sampled_only(event: &Event) -> bool {
+    event
+        .extra
+        .is_some_and(|extra| extra.register == LOAD_LATENCY)
+}
 
 /// Returns Intel's name of a register that events need besides their event select.
 #[must_use]
@@ -164,7 +169,7 @@ pub(super) fn register_of(
     };
     let sampling_attr = PerfEventAttr {
         sample_period: PERIOD,
-        flags: PRECISE_LEVEL,
+        flags: PerfEventAttr::PRECISE_LEVEL,
         ..counting_attr
     };
     let register_number = |attr: &PerfEventAttr, capabilities: &Capabilities| {
@@ -179,7 +184,7 @@ pub(super) fn register_of(
     })
 }
 
-/// Returns whether an event is counted with precise samples only: loads of at least a latency.
+/// Does what [`is_sampled_only`] does for the encoding of an event.
 pub(super) fn needs_precise_samples(encoding: Encoding, pmu: &Pmu) -> bool {
     extra_register(encoding, pmu).is_some_and(|extra| extra.register == LOAD_LATENCY)
 }
@@ -226,10 +231,7 @@ pub(super) fn needs_choice(event: &Event, pmu: &Pmu) -> bool {
     else {
         return false;
     };
-    if event
-        .extra
-        .is_some_and(|extra| extra.register == LOAD_LATENCY)
-    {
+    if is_sampled_only(event) {
         // The driver knows the limits of precise samples.
         return false;
     }

@@ -54,7 +54,7 @@ use resolve::resolve;
 pub use cache::cache_events;
 pub use cache_event::CacheEvent;
 pub use error::SpecError;
-pub use listed::{counters_of_listed, extra_register, register_name, select_of};
+pub use listed::{counters_of_listed, extra_register, is_sampled_only, register_name, select_of};
 pub use meaning::Meaning;
 pub use names::{NamedEvent, named_events};
 pub use on_counters::OnCounters;

@@ -311,8 +311,7 @@ fn precise_attr(event: u64) -> PerfEventAttr {
         config: event,
         sample_period: 10007,
         sample_type: PERF_SAMPLE_IP,
-        // The lowest level of precision.
-        flags: 1 << PerfEventAttr::PRECISE_IP.trailing_zeros(),
+        flags: PerfEventAttr::PRECISE_LEVEL,
         ..PerfEventAttr::ZERO
     }
 }

@@ -109,9 +109,6 @@ fn events_of_kind(pmu: &Pmu) -> Vec<NamedEvent> {
     named_events
 }
 
-/// The number of `MSR_PEBS_LD_LAT_THRESHOLD`, whose events are counted with precise samples only.
-const LOAD_LATENCY: u32 = 0x3f6;
-
 impl NamedEvent {
     /// Returns whether one of the event's names contains `glob`, or matches it if it is a pattern.
     pub(super) fn matches(&self, glob: &str) -> bool {
@@ -161,8 +158,8 @@ impl NamedEvent {
             Some(extra) => Encoding::RawWithRegister(select, extra.value),
             None => Encoding::Raw(select),
         };
-        let needs_precise_samples = extra.is_some_and(|extra| extra.register == LOAD_LATENCY);
-        let modifier = if needs_precise_samples { "pp" } else { "" };
+        let is_sampled_only = self.listed.as_ref().is_some_and(spec::is_sampled_only);
+        let modifier = if is_sampled_only { "pp" } else { "" };
         Some(format!("{encoding}{modifier}"))
     }
 
