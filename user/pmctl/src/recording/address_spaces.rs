@@ -516,6 +516,15 @@ mod tests {
         Some((file.to_str().expect("it is text"), place.offset))
     }
 
+    /// Returns the address spaces that the records of `spaces` make.
+    fn rebuilt(spaces: &AddressSpaces) -> AddressSpaces {
+        let mut copy = AddressSpaces::default();
+        for record in spaces.records() {
+            copy.apply(&record);
+        }
+        copy
+    }
+
     #[test]
     fn an_empty_mapping_is_left_out() {
         const KERNEL: u64 = 0xffff_ffff_8000_0000;
@@ -582,12 +591,7 @@ mod tests {
         spaces.apply(&map(1, 0x7000, 0x1000, "/lib/ld.so"));
         spaces.apply(&map(1, 0x6000, 0x1000, name));
         spaces.apply(&map(1, 0x1000, 0x1000, "/memfd:code (deleted)"));
-        let mut copy = AddressSpaces::default();
-        spaces
-            .records()
-            .iter()
-            .for_each(|record| copy.apply(record));
-        for spaces in [&spaces, &copy] {
+        for spaces in [&spaces, &rebuilt(&spaces)] {
             assert_eq!(place(spaces, 1, 0x5000), Some((name, 0x1000)));
             assert_eq!(place(spaces, 1, 0x6000), Some((name, 0x1000)));
             assert_eq!(place(spaces, 1, 0x1000), Some(("/tmp/perf-1.map", 0x1000)));
@@ -615,12 +619,7 @@ mod tests {
         // JIT code may be written through a mapping of its own.
         spaces.apply(&data_map(1, 0x1000, 0x1000, code));
         spaces.apply(&map(1, 0x2000, 0x1000, code));
-        let mut copy = AddressSpaces::default();
-        spaces
-            .records()
-            .iter()
-            .for_each(|record| copy.apply(record));
-        for spaces in [&spaces, &copy] {
+        for spaces in [&spaces, &rebuilt(&spaces)] {
             assert_eq!(place(spaces, 1, 0x9000), Some(("[stack]", 0x1000)));
             assert_eq!(place(spaces, 1, 0x4000), Some((program, 0x1000)));
             assert_eq!(place(spaces, 1, 0x5000), Some((program, 0x1000)));
@@ -648,11 +647,7 @@ mod tests {
         ] {
             spaces.apply(&of_inode(pid, start, inode));
         }
-        let mut copy = AddressSpaces::default();
-        for record in spaces.records() {
-            copy.apply(&record);
-        }
-        for spaces in [&spaces, &copy] {
+        for spaces in [&spaces, &rebuilt(&spaces)] {
             let name = |pid, address| place(spaces, pid, address).map(|(name, _)| name);
             assert_eq!(name(1, 0x5000), Some("/lib/a.so"));
             assert_eq!(name(2, 0x5000), Some("/lib/a.so (inode 11 of 0:27)"));
