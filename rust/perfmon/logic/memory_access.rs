@@ -78,7 +78,7 @@ pub mod data_source {
 
 use self::data_source::{
     BLK_ADDR, BLK_DATA, BLK_NA, LOCK_LOCKED, LVL, LVLNUM_NA, LVL_HIT, LVL_L1, LVL_MISS,
-    NOT_AVAILABLE, OP, OP_LOAD, OP_STORE, SNOOP_NA, TLB_HIT, TLB_L1, TLB_L2, TLB_MISS,
+    NOT_AVAILABLE, OP, OP_LOAD, OP_NA, OP_STORE, SNOOP_NA, TLB_HIT, TLB_L1, TLB_L2, TLB_MISS,
 };
 
 /// The part of a processor's record that tells of the access to memory.
@@ -86,7 +86,7 @@ use self::data_source::{
 pub struct RecordedAccess {
     /// The linear address of the data; 0 if the event has none.
     pub address: u64,
-    /// The code of the source of the data, with other bits, as [`SourceCodes`] says.
+    /// The code of the source of the data, with other bits, as [`Source`] says.
     pub source: u64,
     /// The latency in cycles, as [`Latency`] says.
     pub latency: u64,
@@ -107,31 +107,47 @@ impl RecordedAccess {
     };
 }
 
-/// The kind of access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// A load.
-    Load,
-    /// A store.
-    Store,
-}
-
-impl Access {
-    const fn op(self) -> u64 {
-        match self {
-            Self::Load => OP_LOAD,
-            Self::Store => OP_STORE,
-        }
-    }
-}
-
-/// The codes of a core for the source of data, and the bits beside the code. A bit that the core lacks is 0.
+/// The meaning of the source of data in the records of an event, as bits of `union perf_mem_data_src`.
 #[derive(Debug, PartialEq, Eq)]
-pub struct SourceCodes {
-    /// The source of each code, without the kind of access; 0 for reserved codes.
-    pub sources: &'static [u64],
-    /// The bits of the code.
-    pub code: u64,
+pub struct Source {
+    /// The meaning of each lowest byte of the source.
+    bytes: &'static ByteMeanings,
+    /// The position of the lowest of the bits beside the code.
+    flags_shift: u32,
+    /// The meaning of each combination of the bits beside the code, with the kind of access.
+    flags: FlagMeanings,
+}
+
+/// The bits of `union perf_mem_data_src` for each lowest byte of a source.
+pub type ByteMeanings = [u64; 256];
+
+/// The bits of `union perf_mem_data_src` for each combination of the bits beside a code.
+type FlagMeanings = [u64; 16];
+
+/// Returns the meaning of each lowest byte of a source, if the bits of `code_mask` are a code. `sources` has the level and the
+/// snoop bits of each code; codes beyond are reserved.
+#[must_use]
+pub const fn meanings_of_bytes(sources: &[u64], code_mask: usize) -> ByteMeanings {
+    let mut meanings = [RESERVED; 256];
+    let mut byte = 0;
+    while byte < meanings.len() {
+        let code = byte & code_mask;
+        if code < sources.len() {
+            meanings[byte] = sources[code];
+        }
+        byte += 1;
+    }
+    meanings
+}
+
+/// The level and the snoop bits of a reserved code.
+pub const RESERVED: u64 = LVLNUM_NA | SNOOP_NA;
+
+/// The bits of a source beside its code. A bit that the core lacks is 0.
+#[derive(Clone, Copy)]
+pub struct SourceFlags {
+    /// The position of the lowest of the bits.
+    pub shift: u32,
     /// The bit that is set if the address was not in the TLB of the second level.
     pub tlb_miss: u64,
     /// The bit of a locked instruction.
@@ -142,56 +158,77 @@ pub struct SourceCodes {
     pub address_blocked: u64,
 }
 
-impl SourceCodes {
-    /// Returns the bits of `union perf_mem_data_src`, without the kind of access.
-    fn decode(&self, source: u64) -> u64 {
-        let has = |bit| source & bit != 0;
-        let code = (source & self.code) as usize;
-        let known_source = self.sources.get(code).copied().filter(|bits| *bits != 0);
-        let mut bits = known_source.unwrap_or(LVLNUM_NA | SNOOP_NA);
-        bits |= if has(self.tlb_miss) {
-            TLB_MISS | TLB_L2
-        } else {
-            TLB_HIT | TLB_L1 | TLB_L2
-        };
-        for (bit, meaning) in [
-            (self.locked, LOCK_LOCKED),
-            (self.data_blocked, BLK_DATA),
-            (self.address_blocked, BLK_ADDR),
-        ] {
-            bits |= if has(bit) { meaning } else { 0 };
+impl SourceFlags {
+    /// Returns what each combination of the bits means, with `op`, the kind of access.
+    const fn meanings(self, op: u64) -> FlagMeanings {
+        let mut meanings = [op; 16];
+        let mut combination = 0;
+        while combination < meanings.len() {
+            let bits = (combination as u64) << self.shift;
+            meanings[combination] |= if bits & self.tlb_miss != 0 {
+                TLB_MISS | TLB_L2
+            } else {
+                TLB_HIT | TLB_L1 | TLB_L2
+            };
+            if bits & self.locked != 0 {
+                meanings[combination] |= LOCK_LOCKED;
+            }
+            meanings[combination] |= match (bits & self.data_blocked, bits & self.address_blocked) {
+                (0, 0) => BLK_NA,
+                (_, 0) => BLK_DATA,
+                (0, _) => BLK_ADDR,
+                _ => BLK_DATA | BLK_ADDR,
+            };
+            combination += 1;
         }
-        if has(self.data_blocked | self.address_blocked) {
-            bits
-        } else {
-            bits | BLK_NA
-        }
+        meanings
     }
 }
 
-/// The source of data in the records of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// The record does not tell it.
-    Unknown,
-    /// An event of loads or stores: of a store the record tells whether it has hit the L1 cache.
-    L1Hit(Access),
-    /// An event of latencies: the record has a code.
-    Code(Access, &'static SourceCodes),
-}
-
 impl Source {
-    /// Returns the bits of `union perf_mem_data_src` for the source in a record.
-    #[inline(always)]
-    fn decode(self, source: u64) -> u64 {
-        match self {
-            Self::Unknown => NOT_AVAILABLE,
-            Self::L1Hit(Access::Load) => NOT_AVAILABLE & !OP | OP_LOAD,
-            Self::L1Hit(Access::Store) => {
-                let result = if source & 1 != 0 { LVL_HIT } else { LVL_MISS };
-                NOT_AVAILABLE & !(OP | LVL) | OP_STORE | LVL_L1 | result
-            }
-            Self::Code(access, codes) => codes.decode(source) | access.op(),
+    /// The record does not tell it.
+    pub const UNKNOWN: &'static Self = &Self::without_flags(&[NOT_AVAILABLE & !OP; 256], OP_NA);
+
+    /// The instruction loads, and the record tells no more.
+    pub const LOAD: &'static Self = &Self::without_flags(&[NOT_AVAILABLE & !OP; 256], OP_LOAD);
+
+    /// The instruction stores, and the record tells whether it has hit the L1 cache.
+    pub const STORE: &'static Self = &Self::without_flags(
+        &meanings_of_bytes(
+            &[
+                NOT_AVAILABLE & !(OP | LVL) | LVL_L1 | LVL_MISS,
+                NOT_AVAILABLE & !(OP | LVL) | LVL_L1 | LVL_HIT,
+            ],
+            1,
+        ),
+        OP_STORE,
+    );
+
+    const fn without_flags(bytes: &'static ByteMeanings, op: u64) -> Self {
+        Self {
+            bytes,
+            flags_shift: 0,
+            flags: [op; 16],
+        }
+    }
+
+    /// Returns the source of loads whose records have a code.
+    #[must_use]
+    pub const fn of_loads(bytes: &'static ByteMeanings, flags: SourceFlags) -> Self {
+        Self {
+            bytes,
+            flags_shift: flags.shift,
+            flags: flags.meanings(OP_LOAD),
+        }
+    }
+
+    /// Returns the source of stores whose records have a code.
+    #[must_use]
+    pub const fn of_stores(bytes: &'static ByteMeanings, flags: SourceFlags) -> Self {
+        Self {
+            bytes,
+            flags_shift: flags.shift,
+            flags: flags.meanings(OP_STORE),
         }
     }
 }
@@ -211,7 +248,7 @@ pub enum Latency {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessFormat {
     /// The source of the data.
-    pub source: Source,
+    pub source: &'static Source,
     /// The latency.
     pub latency: Latency,
     /// Records have the retire latency.
@@ -243,7 +280,7 @@ impl AccessWords {
 impl AccessFormat {
     /// Records tell nothing but an address.
     pub const NONE: Self = Self {
-        source: Source::Unknown,
+        source: Source::UNKNOWN,
         latency: Latency::None,
         has_retire_latency: false,
         has_threshold: false,
@@ -257,7 +294,7 @@ impl AccessFormat {
             source: if source == other.source {
                 source
             } else {
-                Source::Unknown
+                Source::UNKNOWN
             },
             latency: if latency == other.latency {
                 latency
@@ -277,7 +314,9 @@ impl AccessFormat {
             matches!(self.latency, Latency::InstructionAndAccess),
         );
         AccessReader {
-            source: self.source,
+            bytes: self.source.bytes,
+            flags: &self.source.flags,
+            flags_shift: self.source.flags_shift,
             latency_shift: if is_split { 32 } else { 0 },
             latency_mask: match self.latency {
                 Latency::None => 0,
@@ -299,7 +338,10 @@ impl AccessFormat {
 /// little is left to be done for each.
 #[derive(Clone, Copy, Debug)]
 pub struct AccessReader {
-    source: Source,
+    /// The fields of [`Source`].
+    bytes: &'static ByteMeanings,
+    flags: &'static FlagMeanings,
+    flags_shift: u32,
     /// The position of the latency of the access in the record's latency.
     latency_shift: u32,
     /// The bits of the latency of the access, 0 if there is none.
@@ -318,22 +360,49 @@ impl AccessReader {
         AccessWords {
             address: recorded.address,
             weight: self.weight(recorded),
-            source: self.source.decode(recorded.source),
+            source: self.source(recorded),
         }
+    }
+
+    /// Returns PERF_SAMPLE_DATA_SRC.
+    #[inline(always)]
+    #[must_use]
+    pub fn source(&self, recorded: &RecordedAccess) -> u64 {
+        let flags = recorded.source.wrapping_shr(self.flags_shift) as usize % self.flags.len();
+        self.bytes[recorded.source as u8 as usize] | self.flags[flags]
     }
 
     /// Returns PERF_SAMPLE_WEIGHT: the latency of the access in cycles, or else the cycles of an aborted transaction. In
     /// PERF_SAMPLE_WEIGHT_STRUCT, bits 47:32 are the latency of the instruction, bits 63:48 the retire latency.
     #[inline(always)]
-    fn weight(&self, recorded: &RecordedAccess) -> u64 {
-        let latency = recorded.latency >> self.latency_shift & self.latency_mask;
-        let weight = match latency {
-            0 => recorded.transaction & 0xffff_ffff,
-            latency => latency,
-        };
-        weight
+    #[must_use]
+    pub fn weight(&self, recorded: &RecordedAccess) -> u64 {
+        let latency = recorded.latency.wrapping_shr(self.latency_shift) & self.latency_mask;
+        latency_or_transaction(latency, recorded)
             | (recorded.latency & self.instruction_mask) << 32
             | (u64::from(recorded.retire_latency) & self.retire_mask) << 48
+    }
+
+    /// Returns whether [`Self::latency`] is the weight.
+    #[must_use]
+    pub const fn is_latency(&self) -> bool {
+        self.latency_shift == 0 && self.instruction_mask == 0 && self.retire_mask == 0
+    }
+
+    /// Returns [`Self::weight`] if it has no other parts than the latency of the access.
+    #[inline(always)]
+    #[must_use]
+    pub fn latency(&self, recorded: &RecordedAccess) -> u64 {
+        latency_or_transaction(recorded.latency & self.latency_mask, recorded)
+    }
+}
+
+/// Returns `latency` or, if that is 0, the cycles of an aborted transaction.
+#[inline(always)]
+fn latency_or_transaction(latency: u64, recorded: &RecordedAccess) -> u64 {
+    match latency {
+        0 => recorded.transaction & 0xffff_ffff,
+        latency => latency,
     }
 }
 
@@ -357,7 +426,20 @@ mod tests {
     fn decoded(core: Microarchitecture, event: u64, source: u64) -> Option<u64> {
         let core = Core::for_microarchitecture(core);
         let memory = core.memory_event(EventSelect::from_bits(event))?;
-        Some(memory.source?.decode(source))
+        let format = AccessFormat {
+            source: memory.source?,
+            ..AccessFormat::NONE
+        };
+        Some(source_word(format, source))
+    }
+
+    fn source_word(format: AccessFormat, source: u64) -> u64 {
+        let recorded = RecordedAccess {
+            source,
+            ..RecordedAccess::NONE
+        };
+        let parts = SampleFormat::new(PERF_SAMPLE_DATA_SRC, false, true);
+        parts.map_or(0, |parts| format.reader(parts).source(&recorded))
     }
 
     /// A hit in the L1 cache and in the TLB.
@@ -366,7 +448,7 @@ mod tests {
     #[test]
     fn not_available_is_linuxs_value() {
         assert_eq!(NOT_AVAILABLE, 0x1e_0508_0021);
-        assert_eq!(Source::Unknown.decode(1), NOT_AVAILABLE);
+        assert_eq!(source_word(AccessFormat::NONE, 1), NOT_AVAILABLE);
     }
 
     #[test]
@@ -437,13 +519,13 @@ mod tests {
     #[test]
     fn kinds_of_cores_have_formats_in_common() {
         let big = AccessFormat {
-            source: Source::L1Hit(Access::Load),
+            source: Source::LOAD,
             latency: Latency::InstructionAndAccess,
             has_retire_latency: true,
             ..AccessFormat::NONE
         };
         let small = AccessFormat {
-            source: Source::Unknown,
+            source: Source::UNKNOWN,
             has_retire_latency: false,
             ..big
         };

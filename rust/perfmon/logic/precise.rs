@@ -78,7 +78,7 @@ pub(super) fn access_format(select: EventSelect, capabilities: &Capabilities) ->
     AccessFormat {
         source: memory
             .and_then(|memory| memory.source)
-            .unwrap_or(Source::Unknown),
+            .unwrap_or(Source::UNKNOWN),
         latency: match capabilities.pebs {
             _ if capabilities.microarchitecture == Microarchitecture::Unknown => Latency::None,
             Some(PebsFormat::Four | PebsFormat::Five) if core.has_instruction_latency => {

@@ -9,7 +9,7 @@ use super::extra::{frontend, load_latency, offcore_0, offcore_1, ExtraEvents};
 use super::limit::{event_and_unit, event_number, event_range, Limit, ALL_COUNTERS};
 use super::memory::{
     loads_and_stores, slow_loads, slow_loads_without_source, stores_with_latency, MemoryEvents,
-    GOLDEN_COVE_CODES, SKYLAKE_CODES,
+    GOLDEN_COVE_LOADS, GOLDEN_COVE_STORES,
 };
 use super::{Core, REFERENCE_CYCLES};
 
@@ -59,14 +59,14 @@ pub(super) const INSTRUCTIONS_NOT_ON_0: Limit = (event_number(0xc0), ALL_COUNTER
 pub(super) const REDWOOD_COVE: Core = Core {
     extra_register_events: &extra_register_events(OFFCORE, 0x7),
     memory_events: &[
-        &[slow_loads(0x01cd, &GOLDEN_COVE_CODES), SAMPLED_STORES],
+        &[slow_loads(0x01cd, &GOLDEN_COVE_LOADS), SAMPLED_STORES],
         &loads_and_stores(0xd4),
     ],
     ..GOLDEN_COVE
 };
 
 /// MEM_TRANS_RETIRED.STORE_SAMPLE
-const SAMPLED_STORES: MemoryEvents = stores_with_latency(0x02cd, &SKYLAKE_CODES);
+const SAMPLED_STORES: MemoryEvents = stores_with_latency(0x02cd, &GOLDEN_COVE_STORES);
 
 /// The bits of the registers of offcore responses.
 const OFFCORE: u64 = 0x3f_ffff_ffff;

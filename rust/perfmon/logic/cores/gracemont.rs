@@ -4,7 +4,10 @@
 use super::atom::TREMONT_CACHE;
 use super::extra::{load_latency, offcore_0, offcore_1, snoop_0, snoop_1, unsupported};
 use super::limit::event_and_unit;
-use super::memory::{slow_loads, stores_with_latency, CRESTMONT_CODES, GRACEMONT_CODES};
+use super::memory::{
+    slow_loads, stores_with_latency, CRESTMONT_LOADS, CRESTMONT_STORES, GRACEMONT_LOADS,
+    GRACEMONT_STORES,
+};
 use super::{Core, REFERENCE_CYCLES};
 
 pub(super) const GRACEMONT: Core = Core {
@@ -18,8 +21,8 @@ pub(super) const GRACEMONT: Core = Core {
         (event_and_unit(0x06d0), 0x3f),
     ],
     memory_events: &[&[
-        slow_loads(0x05d0, &GRACEMONT_CODES),
-        stores_with_latency(0x06d0, &GRACEMONT_CODES),
+        slow_loads(0x05d0, &GRACEMONT_LOADS),
+        stores_with_latency(0x06d0, &GRACEMONT_STORES),
     ]],
     has_instruction_latency: true,
     fixed_events: &[REFERENCE_CYCLES],
@@ -37,8 +40,8 @@ pub(super) const CRESTMONT: Core = Core {
     ],
     precise_limits: &[(event_and_unit(0x05d0), 0x3)],
     memory_events: &[&[
-        slow_loads(0x05d0, &CRESTMONT_CODES),
-        stores_with_latency(0x06d0, &CRESTMONT_CODES),
+        slow_loads(0x05d0, &CRESTMONT_LOADS),
+        stores_with_latency(0x06d0, &CRESTMONT_STORES),
     ]],
     ..GRACEMONT
 };

@@ -3,7 +3,7 @@
 
 use super::golden_cove::{extra_register_events, CACHE_TABLE};
 use super::limit::{event_and_unit, event_number, event_range, ALL_COUNTERS};
-use super::memory::{slow_loads, stores_with_latency, LION_COVE_CODES};
+use super::memory::{slow_loads, stores_with_latency, LION_COVE_LOADS, LION_COVE_STORES};
 use super::{Core, REFERENCE_CYCLES};
 
 /// Lion Cove, and Cougar Cove, which has the same events.
@@ -30,8 +30,8 @@ pub(super) const LION_COVE: Core = Core {
         (event_and_unit(0x012b), 0x1),
     ],
     memory_events: &[&[
-        slow_loads(0x01cd, &LION_COVE_CODES),
-        stores_with_latency(0x02cd, &LION_COVE_CODES),
+        slow_loads(0x01cd, &LION_COVE_LOADS),
+        stores_with_latency(0x02cd, &LION_COVE_STORES),
     ]],
     has_instruction_latency: true,
     fixed_events: &[REFERENCE_CYCLES],

@@ -8,20 +8,20 @@ use super::super::memory_access::data_source::{
     LVL_REM_CCE1, LVL_REM_RAM1, LVL_UNC, REMOTE, SNOOPX_FWD, SNOOP_HIT, SNOOP_HITM, SNOOP_MISS,
     SNOOP_NA, SNOOP_NONE,
 };
-use super::super::memory_access::{Access, Source, SourceCodes};
+use super::super::memory_access::{meanings_of_bytes, ByteMeanings, Source, SourceFlags, RESERVED};
 use super::limit::{event_and_unit, event_range, Events};
 
 /// Events whose precise samples tell of an access to memory.
 pub(in super::super) struct MemoryEvents {
     pub(in super::super) events: Events,
     /// The source of the data; `None` if the record has it only beside another event.
-    pub(in super::super) source: Option<Source>,
+    pub(in super::super) source: Option<&'static Source>,
     /// The events are those of [`super::load_latency`].
     pub(in super::super) has_threshold: bool,
 }
 
 impl MemoryEvents {
-    const fn new(events: Events, source: Source) -> Self {
+    const fn new(events: Events, source: &'static Source) -> Self {
         Self {
             events,
             source: Some(source),
@@ -31,13 +31,10 @@ impl MemoryEvents {
 }
 
 /// Returns the event of loads of at least a given latency.
-pub(super) const fn slow_loads(mask_and_number: u16, codes: &'static SourceCodes) -> MemoryEvents {
+pub(super) const fn slow_loads(mask_and_number: u16, source: &'static Source) -> MemoryEvents {
     MemoryEvents {
         has_threshold: true,
-        ..MemoryEvents::new(
-            event_and_unit(mask_and_number),
-            Source::Code(Access::Load, codes),
-        )
+        ..MemoryEvents::new(event_and_unit(mask_and_number), source)
     }
 }
 
@@ -53,23 +50,17 @@ pub(super) const fn slow_loads_without_source(mask_and_number: u16) -> MemoryEve
 /// Returns the event of stores and their latencies.
 pub(super) const fn stores_with_latency(
     mask_and_number: u16,
-    codes: &'static SourceCodes,
+    source: &'static Source,
 ) -> MemoryEvents {
-    MemoryEvents::new(
-        event_and_unit(mask_and_number),
-        Source::Code(Access::Store, codes),
-    )
+    MemoryEvents::new(event_and_unit(mask_and_number), source)
 }
 
 const fn loads(events: Events) -> MemoryEvents {
-    MemoryEvents::new(events, Source::L1Hit(Access::Load))
+    MemoryEvents::new(events, Source::LOAD)
 }
 
 pub(super) const fn stores(mask_and_number: u16) -> MemoryEvents {
-    MemoryEvents::new(
-        event_and_unit(mask_and_number),
-        Source::L1Hit(Access::Store),
-    )
+    MemoryEvents::new(event_and_unit(mask_and_number), Source::STORE)
 }
 
 /// MEM_INST_RETIRED.STLB_MISS_LOADS, LOCK_LOADS, SPLIT_LOADS and ALL_LOADS, the same of stores except LOCK_STORES, and
@@ -157,42 +148,43 @@ const LION_COVE_SOURCES: [u64; 18] = [
     LVL_HIT | LVL_L1 | LVLNUM_L1 | SNOOP_NONE,
     LVL_HIT | LVL_L1 | LVLNUM_L1 | SNOOP_NONE,
     LVL_HIT | LVL_LFB | LVLNUM_LFB | SNOOP_NONE,
-    0,
+    RESERVED,
     LVL_HIT | LVL_L2 | LVLNUM_L2 | SNOOP_NONE,
     LVL_HIT | LVLNUM_L2_MHB | SNOOP_NONE,
-    0,
+    RESERVED,
     L3_HIT | SNOOP_NONE,
-    0,
-    0,
-    0,
+    RESERVED,
+    RESERVED,
+    RESERVED,
     L3_HIT | SNOOPX_FWD,
     L3_HIT | SNOOP_HITM,
-    0,
+    RESERVED,
     LVL_MISS | LVL_L3 | LVLNUM_L3 | SNOOP_HITM,
     LVL_HIT | LVLNUM_MSC | SNOOP_NONE,
     LOCAL_RAM | SNOOP_NONE,
 ];
 
-/// Skylake and Ice Lake, and stores of Golden Cove and Redwood Cove.
-pub(in super::super) const SKYLAKE_CODES: SourceCodes = SourceCodes {
-    sources: &SKYLAKE_SOURCES,
-    code: 0xf,
+static SKYLAKE_BYTES: ByteMeanings = meanings_of_bytes(&SKYLAKE_SOURCES, 0xf);
+static GRACEMONT_BYTES: ByteMeanings = meanings_of_bytes(&GRACEMONT_SOURCES, 0xf);
+static CRESTMONT_BYTES: ByteMeanings = meanings_of_bytes(&CRESTMONT_SOURCES, 0xf);
+static LION_COVE_BYTES: ByteMeanings = meanings_of_bytes(&LION_COVE_SOURCES, 0xff);
+
+const SKYLAKE_FLAGS: SourceFlags = SourceFlags {
+    shift: 4,
     tlb_miss: 1 << 4,
     locked: 1 << 5,
     data_blocked: 0,
     address_blocked: 0,
 };
 
-/// Loads of Golden Cove and Redwood Cove.
-pub(in super::super) const GOLDEN_COVE_CODES: SourceCodes = SourceCodes {
+const GOLDEN_COVE_FLAGS: SourceFlags = SourceFlags {
     data_blocked: 1 << 6,
     address_blocked: 1 << 7,
-    ..SKYLAKE_CODES
+    ..SKYLAKE_FLAGS
 };
 
-pub(in super::super) const GRACEMONT_CODES: SourceCodes = SourceCodes {
-    sources: &GRACEMONT_SOURCES,
-    code: 0xf,
+const GRACEMONT_FLAGS: SourceFlags = SourceFlags {
+    shift: 4,
     tlb_miss: 1 << 5,
     locked: 1 << 4,
     data_blocked: 1 << 6,
@@ -200,20 +192,33 @@ pub(in super::super) const GRACEMONT_CODES: SourceCodes = SourceCodes {
 };
 
 /// Crestmont and Skymont.
-pub(in super::super) const CRESTMONT_CODES: SourceCodes = SourceCodes {
-    sources: &CRESTMONT_SOURCES,
-    code: 0xf,
+const CRESTMONT_FLAGS: SourceFlags = SourceFlags {
+    shift: 4,
     tlb_miss: 1 << 6,
     locked: 1 << 5,
     data_blocked: 1 << 7,
     address_blocked: 0,
 };
 
-pub(in super::super) const LION_COVE_CODES: SourceCodes = SourceCodes {
-    sources: &LION_COVE_SOURCES,
-    code: 0xff,
+const LION_COVE_FLAGS: SourceFlags = SourceFlags {
+    shift: 10,
     tlb_miss: 1 << 10,
     locked: 1 << 11,
     data_blocked: 1 << 12,
     address_blocked: 1 << 13,
 };
+
+/// Loads of Skylake and Ice Lake.
+pub(super) static SKYLAKE_LOADS: Source = Source::of_loads(&SKYLAKE_BYTES, SKYLAKE_FLAGS);
+/// Loads of Golden Cove and Redwood Cove.
+pub(super) static GOLDEN_COVE_LOADS: Source = Source::of_loads(&SKYLAKE_BYTES, GOLDEN_COVE_FLAGS);
+/// Stores of Golden Cove and Redwood Cove.
+pub(super) static GOLDEN_COVE_STORES: Source = Source::of_stores(&SKYLAKE_BYTES, SKYLAKE_FLAGS);
+pub(super) static GRACEMONT_LOADS: Source = Source::of_loads(&GRACEMONT_BYTES, GRACEMONT_FLAGS);
+pub(super) static GRACEMONT_STORES: Source = Source::of_stores(&GRACEMONT_BYTES, GRACEMONT_FLAGS);
+/// Loads of Crestmont and Skymont.
+pub(super) static CRESTMONT_LOADS: Source = Source::of_loads(&CRESTMONT_BYTES, CRESTMONT_FLAGS);
+/// Stores of Crestmont and Skymont.
+pub(super) static CRESTMONT_STORES: Source = Source::of_stores(&CRESTMONT_BYTES, CRESTMONT_FLAGS);
+pub(super) static LION_COVE_LOADS: Source = Source::of_loads(&LION_COVE_BYTES, LION_COVE_FLAGS);
+pub(super) static LION_COVE_STORES: Source = Source::of_stores(&LION_COVE_BYTES, LION_COVE_FLAGS);

@@ -7,7 +7,7 @@ use super::cache::{
 };
 use super::extra::{frontend, load_latency, offcore_0, offcore_1, ExtraEvents};
 use super::limit::{event_and_unit, event_number, event_range, ALL_COUNTERS};
-use super::memory::{loads_and_stores, slow_loads, stores, MemoryEvents, SKYLAKE_CODES};
+use super::memory::{loads_and_stores, slow_loads, stores, MemoryEvents, SKYLAKE_LOADS};
 use super::Core;
 
 pub(super) const SKYLAKE: Core = Core {
@@ -49,7 +49,7 @@ pub(super) const ICE_LAKE: Core = Core {
 };
 
 /// MEM_TRANS_RETIRED.LOAD_LATENCY
-const SLOW_LOADS: MemoryEvents = slow_loads(0x01cd, &SKYLAKE_CODES);
+const SLOW_LOADS: MemoryEvents = slow_loads(0x01cd, &SKYLAKE_LOADS);
 
 /// Returns the events of both cores that need an extra register. `offcore` are the bits that the registers of offcore
 /// responses have.

@@ -12,12 +12,12 @@ use perfmon_core::logic::memory_access::data_source::{
     NOT_AVAILABLE, OP, OP_LOAD, OP_STORE, SNOOP_NA, TLB_HIT, TLB_L1, TLB_L2, TLB_MISS,
 };
 use perfmon_core::logic::memory_access::{
-    Access, AccessFormat, Latency, RecordedAccess, Source as ModuleSource,
+    AccessFormat, Latency, RecordedAccess, Source as ModuleSource,
 };
 use perfmon_core::logic::pebs::PebsFormat;
 use perfmon_core::logic::sample_format::SampleFormat;
 
-use super::memory_tables::{Decoder, MemoryEvent, RecordBits};
+use super::memory_tables::{Access, Decoder, MemoryEvent, RecordBits};
 use super::setup::Setup;
 use super::source::Source;
 use super::{CoreDifferences, capabilities, precise_attr, precise_format};
@@ -107,7 +107,7 @@ pub(super) fn compare_memory(
 
 /// Returns whether the records of an event have neither a source of the data nor a threshold.
 fn tells_nothing(access: AccessFormat) -> bool {
-    access.source == ModuleSource::Unknown && !access.has_threshold
+    access.source == ModuleSource::UNKNOWN && !access.has_threshold
 }
 
 /// Linux's knowledge of the source of data in the records of an event.

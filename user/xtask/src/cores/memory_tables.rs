@@ -3,9 +3,16 @@
 //! by its code, and the bits beside the code.
 
 use anyhow::{Context, Result, bail, ensure};
-use perfmon_core::logic::memory_access::{Access, data_source};
+use perfmon_core::logic::memory_access::data_source;
 
 use super::source::{Source, number};
+
+/// The kind of access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    Load,
+    Store,
+}
 
 /// An event whose precise samples tell of an access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests with a small source that has all forms of Linux's tables.
 
-use perfmon_core::logic::memory_access::Access;
 use perfmon_core::logic::memory_access::data_source::{
     LVL_HIT, LVL_MISS, LVLNUM_L3, LVLNUM_NA, LVLNUM_RAM, OP_LOAD, REMOTE, SNOOP_HIT, SNOOP_NA,
 };
 
-use super::memory_tables::{Decoder, MemoryEvent, RecordBits};
+use super::memory_tables::{Access, Decoder, MemoryEvent, RecordBits};
 use super::setup::{Kind, setups};
 use super::source::Source;
 use super::tables::{Counters, ExtraEvent};
