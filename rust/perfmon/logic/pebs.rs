@@ -95,6 +95,52 @@ pub trait PebsRecord {
     }
 }
 
+impl<R: PebsRecord> PebsRecord for &R {
+    const IP: usize = R::IP;
+    const COUNTERS: usize = R::COUNTERS;
+    const TSC: usize = R::TSC;
+    const IS_MERGED: bool = R::IS_MERGED;
+    const HAS_ACCESS: bool = R::HAS_ACCESS;
+
+    #[inline(always)]
+    fn word(&self, offset: usize) -> u64 {
+        R::word(self, offset)
+    }
+
+    #[inline(always)]
+    fn overflows(&self) -> u64 {
+        R::overflows(self)
+    }
+
+    fn has_right_groups(&self) -> bool {
+        R::has_right_groups(self)
+    }
+
+    #[inline(always)]
+    fn access(&self) -> RecordedAccess {
+        R::access(self)
+    }
+
+    fn registers(&self) -> Option<RecordRegisters> {
+        R::registers(self)
+    }
+}
+
+/// Returns whether an address is a program's, in the lower half.
+#[inline(always)]
+#[must_use]
+pub const fn is_user_address(ip: u64) -> bool {
+    ip as i64 >= 0
+}
+
+/// Returns the address if it is a program's, else 0. The processor may record a late address in the kernel, which an
+/// event that excludes the kernel must not show.
+#[inline(always)]
+#[must_use]
+pub const fn user_address_or_zero(address: u64) -> u64 {
+    address & !((address as i64 >> 63) as u64)
+}
+
 /// The registers in a record, named as in `struct pt_regs`. They are those after the instruction: `ip` is the address of the
 /// next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 //!
 //! A [`Ring`] is the memory; a [`Sampler`] writes an event's records to a ring. [`crate::event`] creates both.
 
+mod columns;
 mod notifier;
 mod precise;
 mod records;

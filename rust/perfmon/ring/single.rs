@@ -6,7 +6,6 @@
 //! registers and the callers of the interrupt only where these belong to the mode of the recorded instruction.
 
 use super::{
-    precise::{is_user_address, visible_access},
     sample::{is_user, user_registers, KernelChain, Place},
     Interrupt, Sampler,
 };
@@ -18,7 +17,9 @@ use crate::{
             PERF_SAMPLE_STACK_USER,
         },
         memory_access::{AccessWords, MEMORY_PARTS},
-        pebs::{RecordGroups, RecordRegisters, SingleRecord},
+        pebs::{
+            is_user_address, user_address_or_zero, RecordGroups, RecordRegisters, SingleRecord,
+        },
     },
     sys::ffi,
 };
@@ -184,6 +185,18 @@ impl Sampler {
             saved_regs: program_regs,
             kernel_regs,
         }
+    }
+}
+
+/// Returns the access to memory that a sample may show: no address of the kernel if the event excludes the kernel.
+fn visible_access(words: AccessWords, is_user_only: bool) -> AccessWords {
+    AccessWords {
+        address: if is_user_only {
+            user_address_or_zero(words.address)
+        } else {
+            words.address
+        },
+        ..words
     }
 }
 
