@@ -131,9 +131,12 @@ static int page_of_a_file(const char *path)
 	return fd;
 }
 
-/* Maps a file below @directories nested directories with long names; the first has length @first. */
-static void map_far_below(int directories, int first)
+/* Maps a file whose path has @length bytes, by nested directories with long names. */
+static void map_far_below(int length)
 {
+	/* PLACE/FIRST/NAME/.../NAME/file, where NAME has 255 bytes. */
+	const int rest = length - strlen(PLACE "//file"), directories = rest / 256 + 1;
+	const int first = rest % 256;
 	int fd, i, top = open(PLACE, O_RDONLY | O_DIRECTORY);
 	char name[256] = "";
 	const char *end;
@@ -204,7 +207,7 @@ static void *map_in_a_thread(void *unused)
 static void map_all(void)
 {
 	const size_t page = getpagesize();
-	int fd = page_of_a_file(PLACE "/file");
+	int i, fd = page_of_a_file(PLACE "/file");
 	pthread_t thread;
 	char *at;
 	pid_t pid;
@@ -239,12 +242,11 @@ static void map_all(void)
 	if (mprotect(at, page, PROT_READ | PROT_WRITE | PROT_EXEC))
 		_exit(23);
 	map_as_library();
-	/* Path lengths: all values modulo 8, the longest path that fits, and a longer path. */
-	map_far_below(15, 200);
-	map_far_below(15, 203);
-	map_far_below(15, 255);
-	map_far_below(16, 160);
-	map_far_below(16, 255);
+	/* All lengths modulo 8; the longest path that the kernel tells, of PATH_MAX - 9 bytes; longer ones. */
+	for (i = 0; i < 8; i++)
+		map_far_below(3900 + i);
+	for (i = 4086; i < 4098; i++)
+		map_far_below(i);
 	if (pthread_create(&thread, NULL, map_in_a_thread, NULL) || pthread_join(thread, NULL))
 		_exit(24);
 	pid = fork();

@@ -35,6 +35,7 @@
 #define OTHER_USER	1001
 #define SETUID_PROGRAM	"/tmp/event_permission_setuid"
 #define CGROUPS		"/tmp/event_permission_cgroups"
+#define OWNED_CGROUP_DIR	CGROUPS "/owned"
 
 static const char *const levels[] = { "none", "integrity", "confidentiality" };
 static const char *const settings[] = { "-1", "0", "1", "2", "3" };
@@ -65,10 +66,17 @@ static struct {
 	{ "namespaced", 0, -1 },	/* in the namespace of the caller `namespaced` */
 	{ "kernel-thread", 2, -1 },
 	{ "cpu", -1, 0 },
-	{ "cgroup", -1, 0 },		/* the root, whose directory all callers have open */
+	/* From here on cgroups, whose directories all callers have open: `pid` is the descriptor. */
+	{ "cgroup", -1, 0 },		/* the root */
+	{ "owned-cgroup", -1, 0 },	/* below the root; the directory and its files are the user's */
+	{ "sampled-cgroup", -1, 0 },	/* the same, with samples */
+	{ "cgroup-on-all-cpus", -1, -1 },	/* the same */
 };
 
-enum target { OWN, SAME_USER, OTHER, HIDDEN, SETUID, NAMESPACED, KERNEL_THREAD, CPU, CGROUP };
+enum target {
+	OWN, SAME_USER, OTHER, HIDDEN, SETUID, NAMESPACED, KERNEL_THREAD, CPU, CGROUP, OWNED_CGROUP,
+	SAMPLED_CGROUP, CGROUP_ON_ALL_CPUS
+};
 
 static const struct {
 	const char *name;
@@ -150,7 +158,13 @@ static void start_targets(const char *program)
 	mkdir(CGROUPS, 0755);
 	if (mount("none", CGROUPS, "cgroup2", 0, NULL))
 		ksft_exit_fail_msg("no cgroups\n");
-	targets[CGROUP].pid = open(CGROUPS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	snprintf(command, sizeof(command), "mkdir -p %s && chown -R %u %s", OWNED_CGROUP_DIR, USER,
+		 OWNED_CGROUP_DIR);
+	if (system(command))
+		ksft_exit_fail_msg("no cgroup of the user\n");
+	for (which = CGROUP; which <= CGROUP_ON_ALL_CPUS; which++)
+		targets[which].pid = open(which == CGROUP ? CGROUPS : OWNED_CGROUP_DIR,
+					  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	wait_until_idle();
 	answers = mmap(NULL, sizeof(*answers) * ARRAY_SIZE(targets), PROT_READ | PROT_WRITE,
 		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -166,7 +180,9 @@ static void end_targets(void)
 		kill(targets[which].pid, SIGKILL);
 		waitpid(targets[which].pid, NULL, 0);
 	}
-	close(targets[CGROUP].pid);
+	for (which = CGROUP; which <= CGROUP_ON_ALL_CPUS; which++)
+		close(targets[which].pid);
+	rmdir(OWNED_CGROUP_DIR);
 	umount(CGROUPS);
 	rmdir(CGROUPS);
 	unlink(SETUID_PROGRAM);
@@ -180,8 +196,10 @@ static int try_open(unsigned int target, unsigned int column)
 	int fd;
 
 	attr.exclude_kernel = !columns[column].kernel;
+	if (target == SAMPLED_CGROUP)
+		attr.sample_period = 1000003;
 	fd = columns[column].maker->open(&attr, targets[target].pid, targets[target].cpu, -1,
-					 target == CGROUP ? PERF_FLAG_PID_CGROUP : 0);
+					 target >= CGROUP ? PERF_FLAG_PID_CGROUP : 0);
 	return fd < 0 ? fd : close(fd);
 }
 
@@ -207,11 +225,11 @@ static int fill_answers(unsigned int who)
 	return pid > 0 && waitpid(pid, &status, 0) == pid && !status ? 0 : -1;
 }
 
-/* Without its controller perf counts no cgroups. */
+/* Without its controller perf counts no cgroups, and with it only on one CPU. */
 static bool is_possible(unsigned int target, unsigned int column)
 {
-	return target != CGROUP || columns[column].maker != &event_maker_perf ||
-	       perfs_cgroups_exist();
+	return target < CGROUP || columns[column].maker != &event_maker_perf ||
+	       (target != CGROUP_ON_ALL_CPUS && perfs_cgroups_exist());
 }
 
 static int errno_of(const char *word)

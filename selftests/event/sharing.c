@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "fixture.h"
 #include "idle.h"
 #include "loop.h"
+#include "rights.h"
 #include "rng.h"
 #include "samples.h"
 #include "target.h"
@@ -129,6 +131,75 @@ TEST_F(sharing, hundred_events_of_a_task_have_one_counter)
 			ASSERT_EQ(least + LOOP_INSNS * (__s64)(k * N - 1), count);
 		}
 	}
+}
+
+/*
+ * Opens @count events of this task as user @uid, says so by @ready, and counts a loop with each when
+ * @begin ends. Returns whether all were exact.
+ */
+static bool count_as_user(unsigned int uid, int count, int ready, int begin)
+{
+	struct perf_event_attr attr = event_instructions();
+	int i, fd[SHARERS];
+	char byte;
+
+	if (become_user(uid, 0))
+		return false;
+	for (i = 0; i < count; i++) {
+		fd[i] = event_maker_perfmon.open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+		if (fd[i] < 0)
+			return false;
+	}
+	byte = event_fdinfo_number(fd[0], "counter");
+	if (write(ready, &byte, 1) != 1 || read(begin, &byte, 1))
+		return false;
+	for (i = 0; i < count; i++) {
+		__s64 least = event_loop_count(fd[i], 1);
+
+		if (event_loop_count(fd[i], N) != least + LOOP_INSNS * (__s64)(N - 1))
+			return false;
+	}
+	return true;
+}
+
+/* Ten events of each of ten users, on all CPUs. */
+TEST_F(sharing, hundred_events_of_ten_users_have_one_counter)
+{
+	struct perfmon_counter_owner owner = { .num = 0 };
+	int device = open_device(_metadata, O_RDONLY), ready[2], begin[2], i, status;
+	char counter[10];
+	pid_t pid[10];
+
+	ASSERT_EQ(0, chmod(_PATH_PERFMON, 0666));
+	ASSERT_EQ(0, pipe2(ready, O_CLOEXEC));
+	ASSERT_EQ(0, pipe2(begin, O_CLOEXEC));
+	for (i = 0; i < 10; i++) {
+		pid[i] = fork();
+		ASSERT_LE(0, pid[i]);
+		if (!pid[i]) {
+			close(begin[1]);
+			pin_to_cpu(i % 2 ? self->cpu : self->second_cpu);
+			_exit(!count_as_user(1000 + i, SHARERS / 10, ready[1], begin[0]));
+		}
+	}
+	close(ready[1]);
+	for (i = 0; i < 10; i++)
+		EXPECT_EQ(1, read(ready[0], &counter[i], 1));
+	owner.num = counter[0];
+	EXPECT_EQ(0, device_ioctl(device, PERFMON_GET_OWNER, &owner));
+	EXPECT_EQ((__u32)PERFMON_OWNER_TASKS, owner.kind);
+	EXPECT_EQ((__u32)SHARERS, owner.users);
+	for (i = 1; i < 10; i++)
+		EXPECT_EQ(counter[0], counter[i]);
+	close(begin[1]);
+	for (i = 0; i < 10; i++) {
+		EXPECT_EQ(pid[i], waitpid(pid[i], &status, 0));
+		EXPECT_EQ(0, status);
+	}
+	EXPECT_EQ(0, chmod(_PATH_PERFMON, 0600));
+	close(ready[0]);
+	close(begin[0]);
+	close(device);
 }
 
 /* Expects that since the last call each event has counted as much as the first event. */
