@@ -41,7 +41,7 @@ count_of() {
 	echo "$errors" | grep ",$1," | cut -d, -f1
 }
 
-plan 59
+plan 65
 
 # Both kinds, one after the other, and only one of them.
 both="$on_big $loop $n; $on_small $loop $n"
@@ -120,6 +120,18 @@ check "the event of small cores has samples of each of its periods" \
 	is_close $((2 * n / period - 1)) "$(pmctl script -F event | grep -c cpu_atom/)"
 is "perf reads the names of events of one kind" "cpu_atom/instructions/u cpu_core/r00c0/u" \
 	"$(perf evlist -i perf.data | grep / | tr '\n' ' ' | sed 's/ $//')"
+says "report has the samples of big cores" "$(pmctl report)" 'cpu_core/r00c0/u'
+says "report has the samples of small cores" "$(pmctl report)" 'cpu_atom/instructions/u'
+
+# perf opens an event for each kind of core, and shows them apart. By default it scales each up to the whole time.
+try pmctl wrap -v -- perf stat --no-scale -x, -o counts -e instructions:u -- sh -c "$both; $on_small $loop $n"
+is "perf stat runs on the driver's events" 0 $?
+check "both events of perf's are the driver's" [ "$(echo "$errors" | grep -c "an event of the driver's")" -ge 2 ]
+errors=$(cat counts)
+for counted in "cpu_core/instructions/u 2" "cpu_atom/instructions/u 4"; do
+	name=${counted% *}
+	check "perf shows $name of its cores" is_close $((${counted#* } * n)) "$(count_of "$name")"
+done
 # shellcheck disable=SC2086 # the words of a command
 try pmctl bench -r 2 -e cpu_core/instructions/u --export=json -- $on_big "$loop" $n >/dev/null
 is "bench counts an event of one kind of core" 0 $?

@@ -36,7 +36,7 @@ printed_after() {
 	sed -n "s/^$1: //p" "$dir/events"
 }
 
-plan 75
+plan 77
 
 # perf prints its own table, with the driver's counts. perf shows no count if its clock did not
 # move, so the loops are long.
@@ -71,6 +71,11 @@ is "a control group's count is exact" 20000000 $((${b:-0} - ${a:-0}))
 check "a control group's count has the whole loop" [ "${a:-0}" -gt 100000000 ]
 is "another control group counts nothing of the loop" 0 "$(awk -F, '$4 == "b" { print $1 + 0 }' "$counts")"
 says "the events of control groups are the driver's" "$(cat "$dir/log")" "an event of the driver's"
+pmctl wrap -- perf stat -x, -a --for-each-cgroup a,b -o "$counts" -- \
+	sh -c "echo \$\$ >$groups/a/cgroup.procs && exec $loop 50000000" 2>"$dir/log"
+is "perf stat counts its own choice of events of control groups" 0 $?
+check "the instructions of these have the whole loop" \
+	[ "$(awk -F, '$3 == "instructions" && $4 == "a" { print $1 }' "$counts")" -gt 100000000 ]
 
 pmctl wrap -v -- perf stat -e instructions:u,task-clock -- "$loop" 50000000 2>"$dir/table"
 is "perf stat succeeds" 0 $?
