@@ -392,7 +392,7 @@ fn read_group(event: &Event, to: impl ReadTarget) -> Result<usize> {
         encode_group(
             format,
             &mut stack_words,
-            group.map(read),
+            group.iter().map(read),
             times_without_waits,
         )
     });

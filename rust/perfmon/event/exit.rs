@@ -7,11 +7,11 @@ use super::{
 };
 use crate::{
     cpu::on_cpu,
-    logic::read_format::{EventTimes, EventValue},
+    logic::read_format::{EventTimes, EventValue, ReadFormat, MAX_WORDS_OF_ONE},
 };
-use core::ptr::NonNull;
+use core::{ptr::NonNull, slice};
 use kernel::{
-    alloc::flags::{GFP_ATOMIC, __GFP_NOWARN},
+    alloc::flags::{__GFP_NOWARN, GFP_ATOMIC},
     cpu::CpuId,
     prelude::*,
     task::Task,
@@ -26,24 +26,24 @@ use kernel::{
 struct ReadRecord {
     event: NonNull<Event>,
     cpu: CpuId,
-    /// The words that read(2) would return.
-    words: KVec<u64>,
+    /// The index of the words that read(2) would return, in [`ExitCounts::reads`].
+    read: usize,
 }
 
 impl ReadRecord {
-    /// Returns a record with `words`, for the ring of `cpu`.
+    /// Returns a record with the words at the index `read`, for the ring of `cpu`.
     ///
     /// # Safety
     ///
     /// The event must have a slot, and the caller must hold RCU from now on until the result is dropped.
-    unsafe fn new(event: &Event, cpu: CpuId, words: KVec<u64>) -> Self {
+    unsafe fn new(event: &Event, cpu: CpuId, read: usize) -> Self {
         event.count_slot();
         // INVARIANT: The caller holds RCU while the result exists, and the event has just counted the record as a
         // slot.
         Self {
             event: NonNull::from(event),
             cpu,
-            words,
+            read,
         }
     }
 
@@ -62,7 +62,11 @@ impl Drop for ReadRecord {
 
 /// The counts of a task that exits, to be recorded.
 #[derive(Default)]
-pub(super) struct ExitCounts(KVec<ReadRecord>);
+pub(super) struct ExitCounts {
+    records: KVec<ReadRecord>,
+    /// The words that read(2) would return. The records of a group with the same format have the same words.
+    reads: KVec<KVec<u64>>,
+}
 
 impl ExitCounts {
     /// Collects the counts of slots whose windows are closed. If there is no memory for a slot's counts, the event
@@ -72,38 +76,57 @@ impl ExitCounts {
     ///
     /// The caller must hold RCU from now on until `self` is dropped.
     pub(super) unsafe fn collect(&mut self, slots: &Slots) {
-        for slot in slots.iter().filter(|slot| slot.wants_read_record()) {
-            let event = slot.event();
-            // An inherited event on all CPUs has no ring.
-            let Some(cpu) = event.target.cpu() else {
-                continue;
-            };
-            if !event.sampler.has_ring() {
-                continue;
-            }
-            if slots_in_read(slots, slot).any(|slot| slot.event().is_broken()) {
-                event.sampler.lose_record();
-                continue;
-            }
-            let push_result = read_words(slots, slot).and_then(|words| {
-                // SAFETY: `ReadRecord::new` requires an event with a slot, which is `slot`, and RCU until the record is
-                // dropped: the caller holds RCU until `self`, which owns the record, is dropped.
-                let record = unsafe { ReadRecord::new(event, cpu, words) };
-                Ok(self.0.push(record, GFP_ATOMIC | __GFP_NOWARN)?)
-            });
-            if push_result.is_err() {
-                event.sampler.lose_record();
+        for group in slots.groups() {
+            // The group's counts are collected once for each format: a group may have a thousand events.
+            let mut reads_of_group = [None; ReadFormat::COUNT];
+            for slot in group.iter().filter(|slot| slot.wants_read_record()) {
+                let event = slot.event();
+                // An inherited event on all CPUs has no ring.
+                let Some(cpu) = event.target.cpu() else {
+                    continue;
+                };
+                if !event.sampler.has_ring() {
+                    continue;
+                }
+                let format = event.sampler.sampling.read;
+                let read = match reads_of_group.get_mut(format.number()) {
+                    Some(read) if format.is_group() => {
+                        *read.get_or_insert_with(|| self.collect_read(group, format))
+                    }
+                    _ => self.collect_read(slice::from_ref(slot), format),
+                };
+                let push_result = read.ok_or(ENOMEM).and_then(|read| {
+                    // SAFETY: `ReadRecord::new` requires an event with a slot, which is `slot`, and RCU until the record
+                    // is dropped: the caller holds RCU until `self`, which owns the record, is dropped.
+                    let record = unsafe { ReadRecord::new(event, cpu, read) };
+                    Ok(self.records.push(record, GFP_ATOMIC | __GFP_NOWARN)?)
+                });
+                if push_result.is_err() {
+                    event.sampler.lose_record();
+                }
             }
         }
+    }
+
+    /// Collects the words that read(2) would return for these slots, and returns their index in `reads`; `None` if a count
+    /// is not complete, or if there is no memory.
+    fn collect_read(&mut self, slots: &[Slot], format: ReadFormat) -> Option<usize> {
+        if slots.iter().any(|slot| slot.event().is_broken()) {
+            return None;
+        }
+        let words = read_words(slots, format).ok()?;
+        let index = self.reads.len();
+        let push_result = self.reads.push(words, GFP_ATOMIC | __GFP_NOWARN);
+        push_result.ok().map(|()| index)
     }
 
     /// Writes the records. To be called by the exiting task, with interrupts on.
     pub(super) fn write(&self) {
         let task: &Task = current!();
-        for record in self.0.iter() {
+        for record in self.records.iter() {
             let sampler = &record.event().sampler;
             let cpu = record.cpu.as_u32();
-            let words = record.words.as_slice();
+            let words = self.reads.get(record.read).map_or(&[][..], KVec::as_slice);
             let is_written = on_cpu(cpu, |_| sampler.record_counts(words, task.as_ptr(), cpu));
             if !is_written {
                 sampler.lose_record();
@@ -112,39 +135,29 @@ impl ExitCounts {
     }
 }
 
-/// Returns the slots that a read(2) of the slot's event covers: its whole group, or only `slot`.
-fn slots_in_read<'a>(slots: &'a Slots, slot: &'a Slot) -> impl Iterator<Item = &'a Slot> {
-    let is_group = slot.event().sampler.sampling.read.is_group();
-    let group = slots.group(slot.event());
-    group.filter(move |member| is_group || member.is_of_event(slot.event()))
-}
-
-/// Returns the words that read(2) of the slot's event would return if no other task were counted.
-fn read_words(slots: &Slots, slot: &Slot) -> Result<KVec<u64>> {
-    let event = slot.event();
-    let format = event.sampler.sampling.read;
+/// Returns the words that read(2) would return for these slots if no other task were counted.
+fn read_words(slots: &[Slot], format: ReadFormat) -> Result<KVec<u64>> {
+    // That of the leader, or of the event itself without PERF_FORMAT_GROUP: its times are recorded.
+    let first = slots.first().ok_or(EINVAL)?;
     let mut words = KVec::new();
-    let word_count = format.words(slots_in_read(slots, slot).count());
-    words.resize(word_count, 0, GFP_ATOMIC | __GFP_NOWARN)?;
+    words.resize(format.words(slots.len()), 0, GFP_ATOMIC | __GFP_NOWARN)?;
     let value = |slot: &Slot| EventValue {
         value: slot.closed_windows_count().count,
         id: slot.event().id,
         lost: slot.event().sampler.lost_samples(),
     };
-    // The first slot is that of the leader, or of the event itself without PERF_FORMAT_GROUP: its times are recorded.
-    let leader_slot = slots_in_read(slots, slot).next().unwrap_or(slot);
     let times = || EventTimes {
-        enabled: leader_slot.enabled_time().nanoseconds(),
-        running: leader_slot.closed_windows_count().time.nanoseconds(),
+        enabled: first.enabled_time().nanoseconds(),
+        running: first.closed_windows_count().time.nanoseconds(),
     };
     if format.is_group() {
-        let group = slots_in_read(slots, slot).map(|slot| Some(value(slot)));
+        let group = slots.iter().map(|slot| Some(value(slot)));
         format
             .encode_group(&mut words, group, times)
             .ok_or(EINVAL)?;
     } else {
-        let mut words_of_one = [0; crate::logic::read_format::MAX_WORDS_OF_ONE];
-        words.copy_from_slice(format.encode_one(&mut words_of_one, value(slot), times));
+        let mut words_of_one = [0; MAX_WORDS_OF_ONE];
+        words.copy_from_slice(format.encode_one(&mut words_of_one, value(first), times));
     }
     Ok(words)
 }

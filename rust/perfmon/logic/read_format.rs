@@ -38,6 +38,15 @@ pub struct EventTimes {
 pub const MAX_WORDS_OF_ONE: usize = 5;
 
 impl ReadFormat {
+    /// The number of formats.
+    pub const COUNT: usize = PERF_FORMAT_MAX as usize;
+
+    /// Returns the number of the format, which is less than [`Self::COUNT`].
+    #[must_use]
+    pub const fn number(self) -> usize {
+        self.0 as usize
+    }
+
     /// Checks `read_format`.
     ///
     /// # Errors

@@ -133,18 +133,30 @@ impl Slots {
 
     /// Returns the slots of the event's group, the leader's slot first.
     #[inline(always)]
-    pub(in crate::event) fn group(&self, event: &Event) -> impl DoubleEndedIterator<Item = &Slot> {
+    pub(in crate::event) fn group(&self, event: &Event) -> &[Slot] {
         let index = self.iter().position(|slot| slot.is_of_event(event));
-        let leader = index.map(|index| {
-            let leader_index = self.get(index).and_then(|slot| slot.leader.index());
-            leader_index.unwrap_or(index)
-        });
-        // The leader's slot comes before those of its siblings.
-        let from_leader = leader.and_then(|leader| self.get(leader..)).unwrap_or(&[]);
-        let leader_of_siblings = leader.map_or(LeaderIndex::NONE, LeaderIndex::new);
-        let first = from_leader.first().map(ptr::from_ref);
-        from_leader.iter().filter(move |slot| {
-            slot.leader == leader_of_siblings || first == Some(ptr::from_ref(*slot))
+        index.map_or(&[], |index| self.group_at(index))
+    }
+
+    /// Returns the slots of the group that the slot at `index` is in, the leader's slot first.
+    #[inline(always)]
+    fn group_at(&self, index: usize) -> &[Slot] {
+        let slot = self.get(index);
+        let leader_index = slot.and_then(|slot| slot.leader.index()).unwrap_or(index);
+        let from_leader = self.get(leader_index..).unwrap_or(&[]);
+        let leader = LeaderIndex::new(leader_index);
+        let siblings = from_leader.iter().skip(1);
+        let sibling_count = siblings.take_while(|slot| slot.leader == leader).count();
+        from_leader.get(..=sibling_count).unwrap_or(&[])
+    }
+
+    /// Returns the slots of each group.
+    pub(in crate::event) fn groups(&self) -> impl Iterator<Item = &[Slot]> {
+        let mut next = 0;
+        core::iter::from_fn(move || {
+            let group = self.group_at(next);
+            next += group.len();
+            (!group.is_empty()).then_some(group)
         })
     }
 

@@ -15,6 +15,7 @@ use crate::{
     pmu::{lbr, pebs::may_run_guests},
     sys::ffi,
 };
+use core::slice;
 use kernel::bindings;
 
 /// Arms the counters of sampled slots, whose windows have just been opened. `now` is the time in TSC cycles.
@@ -53,16 +54,16 @@ fn prepare_counts(here: ThisCpu<'_>, slots: &Slots) {
     let percpu = here.percpu();
     let counts = percpu.group_counts(slots.task);
     for slot in slots.iter().filter(|slot| slot.samples_have_counts()) {
-        let is_group = slot.event().sampler.sampling.read.is_group();
-        let members = || {
-            let members = slots.group(slot.event());
-            members.filter(|member| is_group || member.is_of_event(slot.event()))
+        let members = if slot.event().sampler.sampling.read.is_group() {
+            slots.group(slot.event())
+        } else {
+            slice::from_ref(slot)
         };
-        if members().any(|member| member.event().is_broken()) {
+        if members.iter().any(|member| member.event().is_broken()) {
             continue;
         }
         // The list is built from the last member to the first.
-        let first = members().rev().try_fold(None, |next, member| {
+        let first = members.iter().rev().try_fold(None, |next, member| {
             let (counter, sampler) = (member.counter(), &member.event().sampler);
             // SAFETY: `add_count` requires a sampler that lives until the counts are removed, which disarming does. The
             // sampler lives as long as the event, whose slot stays in this context until its window was closed and its
