@@ -8,7 +8,7 @@
 //! A group also waits if an event of the groups before it has another value of an
 //! [extra register](super::extra_registers).
 
-use super::counter::{each, highest, CounterId, MAX_COUNTERS};
+use super::counter::{counter_bits, each, highest, CounterId, MAX_COUNTERS, MAX_GENERAL};
 use super::extra_registers::{ExtraValue, RegisterValues};
 use super::sharing::Demand;
 
@@ -21,7 +21,8 @@ pub trait Member {
     /// Returns the counters that the event may have, as a mask; 0 if it needs no counter.
     fn counters(&self) -> u64;
 
-    /// Returns what the event requires of a counter. An event that takes turns is not sampled.
+    /// Returns what the event requires of a counter: of all general counters the same. An event that takes turns is not
+    /// sampled.
     fn demand_on(&self, counter: CounterId) -> Demand;
 
     /// Returns the extra register that the event needs.
@@ -59,16 +60,76 @@ pub fn give_turns<M: Member>(
     }
     let mut assignment = TurnAssignment::new(members);
     assignment.record_fixed_members(&counts);
-    let mut all_fit = true;
+    // The demands of the groups that have a turn, once a group does not fit.
+    let mut demands: Option<Demands> = None;
     for leader in indices_from(assignment.members.len(), first) {
         let counts = |members: &[M], index| counts(members, leader) && counts(members, index);
-        if assignment.is_leader(leader) && !assignment.assign_group(leader, counts) {
-            all_fit = false;
+        let may_fit = |demands: &Demands| demands.may_be_shared_by(assignment.members, leader);
+        if !assignment.is_leader(leader) || !demands.as_ref().is_none_or(may_fit) {
+            continue;
+        }
+        if !assignment.assign_group(leader, counts) {
             // Later groups can't have the free counters, since this group has waited longer.
             assignment.free = 0;
+            demands.get_or_insert_with(|| Demands::new(&assignment));
         }
     }
-    all_fit
+    demands.is_none()
+}
+
+/// The demands on all counters when no counter is free. A thousand groups may wait, so the demands are not found again for
+/// each of them.
+struct Demands {
+    by_counter: [Option<Demand>; MAX_COUNTERS],
+    /// The [`select_bit`] of each demand on a general counter.
+    select_bits: u64,
+}
+
+impl Demands {
+    fn new<M: Member>(assignment: &TurnAssignment<'_, M>) -> Self {
+        let by_counter = core::array::from_fn(|index| {
+            let counter = CounterId::from_index(index as u8)?;
+            let members = assignment.members_of(counter);
+            let first = assignment.members.get(usize::from(members.first));
+            let first = first.filter(|_| members.count != 0);
+            first.map(|member| member.demand_on(counter))
+        });
+        let on_general = by_counter.iter().take(MAX_GENERAL).flatten();
+        Self {
+            by_counter,
+            select_bits: on_general.map(select_bit).fold(0, |bits, bit| bits | bit),
+        }
+    }
+
+    /// Returns false if the member with this index needs a counter, but can share none.
+    fn may_be_shared_by<M: Member>(&self, members: &[M], index: usize) -> bool {
+        let Some(member) = members.get(index) else {
+            return false;
+        };
+        let counters = member.counters();
+        let general = counters & counter_bits(MAX_GENERAL as u8, 0);
+        let fixed = counters & !general;
+        let agrees = |demand: Demand, counter: CounterId| {
+            let other = self.by_counter.get(counter.index()).copied().flatten();
+            other.is_some_and(|other| other.agrees(demand))
+        };
+        let can_share_general = || {
+            let demand = each(general).next().map(|first| member.demand_on(first));
+            demand
+                .filter(|demand| self.select_bits & select_bit(demand) != 0)
+                .is_some_and(|demand| each(general).any(|counter| agrees(demand, counter)))
+        };
+        counters == 0
+            || can_share_general()
+            || each(fixed).any(|counter| agrees(member.demand_on(counter), counter))
+    }
+}
+
+/// Returns one of 64 bits, by the event select of a demand: demands that agree have the same bit.
+fn select_bit(demand: &Demand) -> u64 {
+    let select = demand.encodings.first();
+    let (event, unit_mask) = select.map_or((0, 0), |select| (select.event(), select.unit_mask()));
+    1 << ((event ^ u16::from(unit_mask)) % 64)
 }
 
 /// Returns whether the group of `leader` fits if it is the first group of the row. Ends the turns of all members.
