@@ -323,6 +323,11 @@ impl Ring {
         }
     }
 
+    /// Returns whether the reader is woken after a number of samples.
+    fn wakes_after_samples(&self) -> bool {
+        self.wake_samples != 0
+    }
+
     /// Counts samples, and wakes the reader after every [`Self::wake_samples`] samples.
     #[cold]
     #[inline(never)]

@@ -64,28 +64,39 @@ impl Sampler {
             self.is_user_only,
         );
         self.push_columns(samples, &mut template);
-        let Some((mut to, room)) = ring.begin_many(template.word_count(), samples.count) else {
-            return self.lose_samples(samples.overflows);
-        };
         let has_counter =
             |record: &&R| samples.counter == 0 || record.counters() & samples.counter != 0;
-        if samples.counter == 0 {
-            let records = samples.records.get(..room as usize).unwrap_or(&[]);
-            write_samples(&mut to, records, &template);
-        } else {
-            let records = samples.records.iter().filter(has_counter);
-            write_in_groups(&mut to, records.take(room as usize), &template);
+        let mut written = 0;
+        while written < samples.count {
+            let remaining = samples.count.wrapping_sub(written);
+            let Some((mut to, room)) = ring.begin_many(template.word_count(), remaining) else {
+                break;
+            };
+            if samples.counter == 0 {
+                let records = samples.records.get(written as usize..).unwrap_or(&[]);
+                let records = records.get(..room as usize).unwrap_or(&[]);
+                write_samples(&mut to, records, &template);
+            } else {
+                let records = samples.records.iter().filter(has_counter);
+                let records = records.skip(written as usize).take(room as usize);
+                write_in_groups(&mut to, records, &template);
+            }
+            to.finish(room);
+            written = written.wrapping_add(room);
+            // A ring that overwrites its oldest samples has room for the next ones.
+            if !ring.shape.overwrite {
+                break;
+            }
         }
-        to.finish(room);
-        if room < samples.count {
+        if written < samples.count {
             let without_room = samples.records.iter().filter(has_counter);
             let lost = if R::IS_MERGED {
                 without_room
-                    .skip(room as usize)
+                    .skip(written as usize)
                     .map(R::overflows)
                     .fold(0, u64::wrapping_add)
             } else {
-                samples.count.wrapping_sub(room)
+                samples.count.wrapping_sub(written)
             };
             self.lose_samples(lost);
             ring.wake_if_full();

@@ -7,7 +7,7 @@
 
 use super::{
     sample::{is_user, user_registers, KernelChain, Place},
-    Interrupt, Sampler,
+    Interrupt, Ring, Sampler,
 };
 use crate::{
     logic::{
@@ -104,10 +104,13 @@ impl Place for SinglePlace<'_> {
 }
 
 impl Sampler {
-    /// Returns whether each precise sample has an interrupt of its own: the attribute demands it, or each sample has to
-    /// be notified.
+    /// Returns whether each precise sample has an interrupt of its own: the attribute demands it, each sample has to be
+    /// notified, or the reader of the ring, which may be another event's, is woken after a number of samples. To be called
+    /// with interrupts off.
     pub(crate) fn is_single(&self) -> bool {
-        self.sampling.single || (self.sampling.precise && self.notifier.is_armed())
+        let wakes_after_samples = || self.ring().is_some_and(Ring::wakes_after_samples);
+        let must_be_told = || self.notifier.is_armed() || wakes_after_samples();
+        self.sampling.single || (self.sampling.precise && must_be_told())
     }
 
     /// Returns whether samples have parts that tell of the access to memory.
