@@ -646,6 +646,60 @@ def exact_counts_of_the_kernel():
         expect(spread < 0.07, True, f"instructions in the kernel: {first} and {other}")
 
 
+C_PROGRAM = """
+#include <stdio.h>
+#include <stdlib.h>
+int main(void) { long h = 1; for (int i = 0; i < 50000; i++) { char b[32]; h = h * 31 + sprintf(b, "%ld", h); } return printf("%ld\\n", h) < 0; }
+"""
+THREADS_PROGRAM = """
+#include <pthread.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static long sum;
+static void *add(void *unused) { for (long i = 0; i < 100000; i++) { pthread_mutex_lock(&lock); sum += i; pthread_mutex_unlock(&lock); } return unused; }
+int main(void) { pthread_t t[4]; for (int i = 0; i < 4; i++) pthread_create(t + i, 0, add, 0); for (int i = 0; i < 4; i++) pthread_join(t[i], 0); return !sum; }
+"""
+# The standard library's hash with fixed keys.
+RUST_PROGRAM = """
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher};
+fn main() {
+    let mut words: HashMap<String, u32, BuildHasherDefault<DefaultHasher>> = HashMap::default();
+    for i in 0..20000_u32 { *words.entry(format!("{}", i * 7919 % 1009)).or_default() += 1; }
+    println!("{}", words.values().sum::<u32>());
+}
+"""
+PERL_PROGRAM = 'for my $i (0..20000) { $words{$i * 7919 % 1009}++ } print scalar(keys %words), "\\n"'
+PYTHON_PROGRAM = "print(len({str(i * 7919 % 1009) for i in range(20000)}))"
+
+
+def compiled(folder, name, source, *compiler):
+    """Compiles a program; returns its path."""
+    program = os.path.join(folder, name)
+    subprocess.run([*compiler, "-o", program, "-"], input=source, text=True, check=True)
+    return program
+
+
+@long_test
+def languages_repeat_by_their_switches():
+    folder = writable("languages")
+    # The options of pmctl vm, the command, and the largest difference between runs.
+    programs = {
+        "C": ([], [compiled(folder, "c", C_PROGRAM, "gcc", "-O2", "-xc")], 0),
+        "Rust": ([], [compiled(folder, "rust", RUST_PROGRAM, "rustc", "-O")], 0),
+        "Perl": (["--env", "PERL_HASH_SEED=0", "--env", "PERL_PERTURB_KEYS=0"], ["perl", "-e", PERL_PROGRAM], 0),
+        "Python": (["--env", "PYTHONHASHSEED=0"], ["python3", "-c", PYTHON_PROGRAM], 1000),
+        "threads": ([], [compiled(folder, "threads", THREADS_PROGRAM, "gcc", "-O2", "-pthread", "-xc")], 0.001),
+    }
+    for language, (options, program, difference) in programs.items():
+        found = []
+        for boot in ([], [], ["--no-snapshot"]):
+            code, _, err = run(*boot, *options, "--", "stat", "-x,", "-e", "instructions:u", "--", *program)
+            expect(code, 0, err)
+            found.append(counts(err)["instructions:u"])
+        limit = difference * min(found) if difference < 1 else difference
+        expect(max(found) - min(found) <= limit, True, f"{language}: {found} are the same")
+
+
 @test
 def a_recording_is_written_on_the_host():
     folder = writable("recording")

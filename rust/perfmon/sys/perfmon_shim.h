@@ -9,6 +9,11 @@
 
 #include <linux/types.h>
 
+/* Tracepoints and interrupt work of the module have interrupts off, which they would not there. */
+#ifdef CONFIG_PREEMPT_RT
+#error "The module is not made for real-time kernels (CONFIG_PREEMPT_RT)."
+#endif
+
 struct cgroup;
 struct cred;
 struct file;
