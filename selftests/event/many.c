@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Many sleeping tasks with an event, and many cgroups with an event: their cost for other tasks, in
- * instructions of the kernel. Many events of one task that take turns: their cost at a switch.
+ * instructions of the kernel. Many events of one task that take turns: their cost at a switch. A large
+ * group: its cost at the end of a task that has inherited it.
  * TASKS and CGROUPS in the environment are the numbers of tasks and cgroups.
  */
 #include <sched.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "event_ring.h"
 #include "file.h"
 #include "fixture.h"
 #include "idle.h"
@@ -53,6 +55,9 @@
  * switch's cgroups in the lists of the table
  */
 #define CGROUP_SLACK	100
+
+/* The events of a large group: the most that a task can have. */
+#define GROUP	1024
 
 FIXTURE(event)
 {
@@ -430,6 +435,64 @@ TEST_F(event, cost_of_turns_is_linear)
 	all = cost_of_turns(_metadata, self, variant, TURNS);
 	TH_LOG("2 switches with 1 event %lld, with %d %lld, with %d %lld", one, TURNS / 4, quarter,
 	       TURNS, all);
+	EXPECT_GT(6 * (quarter - one), all - one);
+	/* Most of them wait, and each waiting one costs some 270 instructions. */
+	EXPECT_GT(500LL * TURNS, all - one);
+}
+
+/*
+ * Returns the cost of a process that ends, and has inherited a group of @count events whose counts are
+ * recorded at its end. The ring has room for few records.
+ */
+static __s64 cost_of_exit(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+			  const FIXTURE_VARIANT(event) *variant, int cpu, int count)
+{
+	struct perf_event_attr attr = event_instructions();
+	__s64 least = 0, before, cost;
+	int fd[GROUP], i, status;
+	struct event_ring ring;
+	pid_t pid;
+
+	attr.inherit = 1;
+	attr.inherit_stat = 1;
+	attr.read_format = PERF_FORMAT_GROUP;
+	for (i = 0; i < count; i++) {
+		fd[i] = variant->maker->open(&attr, 0, cpu, i ? fd[0] : -1, PERF_FLAG_FD_CLOEXEC);
+		ASSERT_LE(0, fd[i]);
+		ASSERT_EQ(0, i ? event_ioctl(fd[i], PERF_EVENT_IOC_SET_OUTPUT, fd[0]) :
+				 event_ring_map(&ring, fd[0], 0, false));
+	}
+	for (i = 0; i < CLOSES; i++) {
+		before = event_count(self->kernel);
+		pid = fork();
+		ASSERT_LE(0, pid);
+		if (!pid)
+			_exit(0);
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		cost = event_count(self->kernel) - before;
+		if (!least || cost < least)
+			least = cost;
+	}
+	event_ring_unmap(&ring);
+	while (count--)
+		close(fd[count]);
+	return least;
+}
+
+/* The counts of a group are collected once, and not for each of its events. */
+TEST_F(event, cost_of_counts_at_exit_is_linear)
+{
+	const struct rlimit files = { 2 * GROUP, 2 * GROUP };
+	int cpu = pin_to_first_cpu();
+	__s64 one, quarter, all;
+
+	if (variant->maker == &event_maker_perf)
+		return;
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	one = cost_of_exit(_metadata, self, variant, cpu, 1);
+	quarter = cost_of_exit(_metadata, self, variant, cpu, GROUP / 4);
+	all = cost_of_exit(_metadata, self, variant, cpu, GROUP);
+	TH_LOG("an exit with 1 event %lld, with %d %lld, with %d %lld", one, GROUP / 4, quarter, GROUP, all);
 	EXPECT_GT(6 * (quarter - one), all - one);
 }
 

@@ -174,6 +174,42 @@ TEST_F(event, samples_without_room_are_reported_as_lost)
 DEFINE_LOOP(first)
 DEFINE_LOOP(second)
 
+/* A ring that overwrites has the newest samples, also if more come at once than it has room for. */
+TEST_F(event, newest_samples_overwrite_the_oldest)
+{
+	struct perf_event_attr attr = precise_every(101);
+	struct sampler *s = &self->samplers[0];
+	unsigned long size, newest, i;
+	struct sample sample;
+	__u64 values[2], head;
+
+	attr.read_format = PERF_FORMAT_LOST;
+	s->parts = (struct sample_parts) { .type = attr.sample_type };
+	s->fd = variant->maker->open(&attr, 0, -1, -1, 0);
+	ASSERT_LE(0, s->fd);
+	ASSERT_EQ(0, event_ring_map(&s->ring, s->fd, 0, true));
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop(N);
+	first_loop(N / 10);
+	ASSERT_EQ(0, event_disable(s->fd));
+	ASSERT_EQ((ssize_t)sizeof(values), read(s->fd, values, sizeof(values)));
+	EXPECT_EQ(0ULL, values[1]);
+	head = s->ring.page->data_head;
+	ASSERT_LT(101ULL, values[0]);
+	/* The head tells all samples, also those that are overwritten. */
+	size = head / (values[0] / 101);
+	EXPECT_EQ(values[0] / 101 * size, head);
+	/* The page has about a hundred samples, and the second loop had about two thousand. */
+	for (newest = 0, i = 1; i <= 4096 / size; i++) {
+		ASSERT_TRUE(event_ring_at(&s->ring, head - i * size, &s->record));
+		ASSERT_EQ(size, s->record.header.size);
+		ASSERT_TRUE(sample_parse(&s->record, &s->parts, &sample));
+		newest += is_between(sample.ip, first_begin, first_end);
+	}
+	/* Some are of the calls after the loop. */
+	EXPECT_LE(4096 / size - 10, newest);
+}
+
 struct program_samples {
 	bool is_second;
 	__u32 tid;

@@ -485,6 +485,32 @@ TEST_F(event, reader_is_woken_by_each_sample_while_the_event_counts)
 	EXPECT_EQ((unsigned long)event_count(s->fd) / (10 * PERIOD), sums.samples);
 }
 
+/*
+ * The reader of a ring is woken as the event says whose ring it is, whichever event has written the
+ * sample. perf wakes it when the processor's buffer is full.
+ */
+TEST_F(event, reader_is_woken_by_each_sample_of_another_event)
+{
+	struct perf_event_attr attr = precise_every(10 * PERIOD);
+	struct sampler *ring = &self->samplers[0], *s = &self->samplers[1];
+	int i;
+
+	if (variant->maker == &event_maker_perf)
+		return;
+	attr.wakeup_events = 1;
+	open_sampler(_metadata, variant, ring, attr, 0);
+	attr.wakeup_events = 0;
+	s->fd = variant->maker->open(&attr, 0, -1, -1, 0);
+	ASSERT_LE(0, s->fd);
+	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd));
+	ASSERT_EQ(0, event_enable(s->fd));
+	for (i = 0; i < 20; i++) {
+		labelled_loop(10 * PERIOD / LOOP_INSNS + 1);
+		EXPECT_EQ(POLLIN, poll_now(ring->fd));
+	}
+	ASSERT_EQ(0, event_disable(s->fd));
+}
+
 /* An overwritten ring has the newest samples at any moment. */
 TEST_F(event, overwritten_ring_has_the_newest_samples)
 {
