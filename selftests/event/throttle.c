@@ -223,6 +223,45 @@ TEST(kernel_goes_on_without_limits)
 	EXPECT_EQ(0, module_reload(""));
 }
 
+/*
+ * An event with a frequency, whose samples are suspended because of another event, has as many samples
+ * and lost ones as the frequency demands: its period does not become too short in a suspension.
+ */
+TEST(frequency_is_kept_beside_a_throttled_event)
+{
+	struct perf_event_attr fast_attr = event_every(97), attr = event_every(1000);
+	struct sample_sums fast_sums = SAMPLE_SUMS_INIT, sums = SAMPLE_SUMS_INIT;
+	struct { __u64 count, enabled_ns, lost; } values;
+	struct sampler fast, sampler;
+	int i;
+
+	SKIP_WITHOUT_PMU();
+	ASSERT_EQ(0, module_reload(FEW_SAMPLES));
+	ASSERT_EQ(0, wait_until_idle());
+	attr.freq = 1;
+	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_LOST;
+	ASSERT_EQ(0, sampler_open(&sampler, &event_maker_perfmon, &attr, 0, -1, 9));
+	ASSERT_EQ(0, sampler_open(&fast, &event_maker_perfmon, &fast_attr, 0, -1, 9));
+	ASSERT_EQ(0, event_enable(sampler.fd));
+	ASSERT_EQ(0, event_enable(fast.fd));
+	for (i = 0; i < 100; i++) {
+		labelled_loop(N / 4);
+		sampler_read(&sampler, &sums, NULL, NULL);
+		sampler_read(&fast, &fast_sums, NULL, NULL);
+	}
+	ASSERT_EQ(0, event_disable(sampler.fd));
+	ASSERT_EQ((ssize_t)sizeof(values), read(sampler.fd, &values, sizeof(values)));
+	sampler_read(&sampler, &sums, NULL, NULL);
+	TH_LOG("%lu samples, %llu lost in %llu ms, throttled %lu times", sums.samples, values.lost,
+	       values.enabled_ns / 1000000, sums.throttled);
+	EXPECT_LT(10UL, sums.throttled);
+	/* One in a millisecond. The first periods follow from the rate that is assumed at first. */
+	EXPECT_GT(2 * values.enabled_ns / 1000000 + 100, sums.samples + values.lost);
+	sampler_close(&fast);
+	sampler_close(&sampler);
+	EXPECT_EQ(0, module_reload(""));
+}
+
 /* Each sample sends a signal to these processes, which takes longer than the period. */
 #define LISTENERS	500
 #define SELDOM		200003

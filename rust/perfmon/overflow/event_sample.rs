@@ -188,7 +188,7 @@ pub(super) fn end_suspension(here: ThisCpu<'_>, pmu: &Pmu) {
         pmu.reload_precise(here, |counter, total| {
             let sampler = percpu.sampler(counter);
             sampler.map_or(0, |sampler| {
-                lose_overdue_samples(percpu.sampled(counter), sampler, total)
+                lose_suspended_samples(here, counter, sampler, total)
             })
         });
     });
@@ -231,18 +231,50 @@ pub(super) fn follow_frequencies(here: ThisCpu<'_>, pmu: &Pmu) {
 /// Loads a counter for its next sample after a suspension. The samples that were due during the suspension are counted
 /// as lost.
 fn resume_counter(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
-    let percpu = here.percpu();
-    let sampled = percpu.sampled(counter);
     // An event for precise samples that the processor does not take now, because of KVM, has no samples by interrupt.
-    let Some(sampler) = percpu
+    let Some(sampler) = here
+        .percpu()
         .sampler(counter)
         .filter(|sampler| !sampler.sampling.precise)
     else {
         return;
     };
     pmu.reload(here, counter, |total| {
-        lose_overdue_samples(sampled, sampler, total)
+        lose_suspended_samples(here, counter, sampler, total)
     });
+}
+
+/// Counts the samples that were due in a suspension as lost, up to the total `total`. Returns the number of events to the next
+/// sample.
+///
+/// An event with a frequency has lost as many samples as the frequency demands, also if its period was far too short, which
+/// may be why sampling was suspended. The time of the suspension is then no time without samples: otherwise the next sample
+/// would seem to come so late that the period would become too short again.
+fn lose_suspended_samples(
+    here: ThisCpu<'_>,
+    counter: CounterId,
+    sampler: &Sampler,
+    total: u64,
+) -> u64 {
+    let percpu = here.percpu();
+    let sampled = percpu.sampled(counter);
+    let (Trigger::Frequency(_), Some(time)) =
+        (sampler.sampling.trigger, percpu.sample_time(counter))
+    else {
+        return lose_overdue_samples(sampled, sampler, total);
+    };
+    let (now, interval) = (timestamp(), sampler.interval(tsc_khz()));
+    // Of precise samples the processor has the period.
+    if !sampler.sampling.precise {
+        let elapsed = now.wrapping_sub(time.get());
+        let period = period_for(sampled.unrecorded(total), elapsed, interval);
+        sampled.period.set(sampled.period.get().max(period));
+    }
+    let events_left = lose_overdue_samples(sampled, sampler, total);
+    let period = sampled.period.get();
+    let since_due = period_for(period.saturating_sub(events_left), period, interval);
+    time.set(now.wrapping_sub(since_due));
+    events_left
 }
 
 /// Counts the samples that are due at the total `total` as lost. Returns the number of events to the next sample.

@@ -2,7 +2,11 @@
 //! The position of a slot between two samples of its event.
 
 use crate::{
-    logic::{precise::stays_late, sampling::Trigger},
+    cpu::tsc_khz,
+    logic::{
+        precise::stays_late,
+        sampling::{period_for, Trigger},
+    },
     ring::Sampler,
 };
 
@@ -81,6 +85,22 @@ impl Phase {
                 .checked_div(self.period)
                 .unwrap_or(0)
         }
+    }
+
+    /// Counts the samples that were due in a suspension as lost. An event with a frequency has lost as many as the frequency
+    /// demands, and the suspension is no time without samples for it.
+    pub(super) fn end_suspension(&mut self, sampler: &Sampler) {
+        if let Trigger::Frequency(_) = sampler.sampling.trigger {
+            let events = self.period.wrapping_sub(self.events_left);
+            let interval = sampler.interval(tsc_khz());
+            let period = period_for(events, self.elapsed_cycles, interval);
+            // Of precise samples the processor has the period.
+            if !sampler.sampling.precise && period > self.period {
+                self.change_period(period);
+            }
+            self.elapsed_cycles = 0;
+        }
+        self.skip_overdue_samples(sampler);
     }
 
     /// Counts the overdue samples as lost. The next sample is then due at the end of the event's current period.

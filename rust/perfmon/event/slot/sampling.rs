@@ -216,7 +216,7 @@ impl Slot {
         self.phase.events_left = self.phase.events_left.wrapping_sub(total);
         if percpu.samplers.suspended.get() != 0 {
             // Samples that became due while sampling was suspended are lost, and not written later.
-            self.phase.skip_overdue_samples(&self.event().sampler);
+            self.phase.end_suspension(&self.event().sampler);
         }
     }
 }
