@@ -378,7 +378,7 @@ fn run_child(command: &Command, mask: &SigSet, gate: &mut ChildGate, mut report:
     // These steps come before the gate, since the number of instructions after it must not depend on the command.
     let pointers = command.arguments.iter().map(|argument| argument.as_ptr());
     let arguments: Vec<*const c_char> = pointers.chain([ptr::null()]).collect();
-    let setup = restore_signals(mask)
+    let setup = signals::restore_inherited()
         .and_then(|()| files::restore_limit())
         .and_then(|()| redirect_streams(command.streams));
     if let Some(preparation) = command.preparation {
@@ -387,7 +387,9 @@ fn run_child(command: &Command, mask: &SigSet, gate: &mut ChildGate, mut report:
     }
     // If the parent has ended or given up, this fails, or SIGPIPE ends the process.
     if gate.pass().is_ok() {
-        let errno = match setup {
+        // A signal to the whole process group, as Ctrl-C sends it, may only now end this process: the parent takes that for
+        // the end of the command.
+        let errno = match setup.and_then(|()| restore_mask(mask)) {
             Ok(()) => {
                 // SAFETY: execvp(3) reads strings that end with a NUL: the path and the arguments are `CString`s of
                 // `command`, which is borrowed during the call. The array of pointers ends with a null pointer.
@@ -405,9 +407,8 @@ fn run_child(command: &Command, mask: &SigSet, gate: &mut ChildGate, mut report:
     unsafe { libc::_exit(0) }
 }
 
-/// Restores the actions and the mask of signals for the command.
-fn restore_signals(mask: &SigSet) -> Result<(), Errno> {
-    signals::restore_inherited()?;
+/// Restores the mask of signals for the command.
+fn restore_mask(mask: &SigSet) -> Result<(), Errno> {
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(mask), None)
 }
 
