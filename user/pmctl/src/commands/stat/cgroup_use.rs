@@ -204,6 +204,24 @@ impl CgroupUse {
         }
     }
 
+    /// Refuses cgroups without an event, if there are `events` events in all.
+    pub(super) fn check_number(&self, events: usize) -> Result<(), Usage> {
+        match self {
+            Self::ByEvent { event_cgroups, .. } if event_cgroups.len() > events => {
+                Err(Usage(format!(
+                    "-G: with several cgroups, -G gives each one an event of -e, and there {}. Write an event for each, as in \
+                     `-e cycles,cycles -G a,b`, or count all events in each cgroup: `--for-each-cgroup a,b`.",
+                    if events == 1 {
+                        "is one".to_owned()
+                    } else {
+                        format!("are {events}")
+                    },
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns each cgroup with the indices of its events. `preceding` other events come before `events` on the command
     /// line.
     pub(super) fn with_event_indices(

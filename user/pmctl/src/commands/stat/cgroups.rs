@@ -84,6 +84,9 @@ impl CgroupCounts {
         cpus: Option<&Cpus>,
     ) -> Result<Self> {
         refuse_chosen_counters(&events)?;
+        if are_all_events {
+            cgroups.check_number(preceding + events.len())?;
+        }
         let to_counted_cgroup = |(cgroup, events): (&NamedCgroup, Vec<usize>)| CountedCgroup {
             name: cgroup.name.clone(),
             cgroup: cgroup.cgroup.clone(),

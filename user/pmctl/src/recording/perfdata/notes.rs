@@ -213,11 +213,11 @@ fn advice(losses: &[Loss], rotate: bool) -> Vec<&'static str> {
         ),
         (
             "throttled",
-            "  By default, a CPU may take 100,000 samples a second, and spend a quarter\n  \
-             of its time on them. Beyond that, and after an interrupt that has found\n  \
-             overflows eight times, it takes none until the next tick. Take fewer (a\n  \
-             larger -c), or load the module with higher limits:\n  \
-             perf_event_max_sample_rate=, perf_cpu_time_max_percent=.",
+            "  The driver takes no samples of a CPU until its next tick when they are more\n  \
+             than the limits of the module, by default 100,000 a second and a quarter of\n  \
+             the CPU's time; and, with any limits, when an interrupt has found overflows\n  \
+             eight times. Take fewer (a larger -c, a smaller -F), or load the module with\n  \
+             higher limits: perf_event_max_sample_rate=, perf_cpu_time_max_percent=.",
         ),
         (
             "throttled by Linux",

@@ -22,8 +22,8 @@ pub(super) const fn given_options(data: bool, weight: bool) -> Option<&'static s
 pub(super) fn check_default(options: &EventOptions) -> Result<(), Usage> {
     match given_options(options.data, options.weight) {
         Some(given) if options.events.is_empty() => Err(Usage(format!(
-            "{}: name an event of loads or stores, as -e mem_inst_retired.all_loads:pp (`pmctl list mem_` \
-             shows more).",
+            "{}: name an event of loads or stores, as -e mem_inst_retired.all_loads:pp or, for the latency \
+             and the cache of slow loads, -e mem_trans_retired.load_latency_gt_32:pp (`pmctl list mem_` shows more).",
             needs_precision(given)
         ))),
         _ => Ok(()),
