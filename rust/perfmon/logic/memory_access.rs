@@ -126,6 +126,7 @@ type FlagMeanings = [u64; 16];
 
 /// Returns the meaning of each lowest byte of a source, if the bits of `code_mask` are a code. `sources` has the level and the
 /// snoop bits of each code; codes beyond are reserved.
+#[inline(always)]
 #[must_use]
 pub const fn meanings_of_bytes(sources: &[u64], code_mask: usize) -> ByteMeanings {
     let mut meanings = [RESERVED; 256];

@@ -77,28 +77,33 @@ pub fn give_turns<M: Member>(
     demands.is_none()
 }
 
-/// The demands on all counters when no counter is free. A thousand groups may wait, so the demands are not found again for
-/// each of them.
+/// What is known of the demands on counters when no counter is free. A thousand groups may wait, so the demands are not
+/// compared with those of each group.
 struct Demands {
-    by_counter: [Option<Demand>; MAX_COUNTERS],
     /// The [`select_bit`] of each demand on a general counter.
     select_bits: u64,
+    /// The fixed-function counters that have members.
+    fixed: u64,
 }
 
 impl Demands {
     fn new<M: Member>(assignment: &TurnAssignment<'_, M>) -> Self {
-        let by_counter = core::array::from_fn(|index| {
-            let counter = CounterId::from_index(index as u8)?;
-            let members = assignment.members_of(counter);
-            let first = assignment.members.get(usize::from(members.first));
-            let first = first.filter(|_| members.count != 0);
-            first.map(|member| member.demand_on(counter))
-        });
-        let on_general = by_counter.iter().take(MAX_GENERAL).flatten();
-        Self {
-            by_counter,
-            select_bits: on_general.map(select_bit).fold(0, |bits, bit| bits | bit),
+        let mut demands = Self {
+            select_bits: 0,
+            fixed: 0,
+        };
+        for counter in each(!CounterId::NONE.bit()) {
+            let CounterMembers { first, count } = assignment.members_of(counter);
+            let member = assignment.members.get(usize::from(first));
+            match member.filter(|_| count != 0) {
+                Some(member) if counter.bit() & GENERAL != 0 => {
+                    demands.select_bits |= select_bit(&member.demand_on(counter));
+                }
+                Some(_) => demands.fixed |= counter.bit(),
+                None => {}
+            }
         }
+        demands
     }
 
     /// Returns false if the member with this index needs a counter, but can share none.
@@ -107,23 +112,17 @@ impl Demands {
             return false;
         };
         let counters = member.counters();
-        let general = counters & counter_bits(MAX_GENERAL as u8, 0);
-        let fixed = counters & !general;
-        let agrees = |demand: Demand, counter: CounterId| {
-            let other = self.by_counter.get(counter.index()).copied().flatten();
-            other.is_some_and(|other| other.agrees(demand))
-        };
-        let can_share_general = || {
-            let demand = each(general).next().map(|first| member.demand_on(first));
-            demand
-                .filter(|demand| self.select_bits & select_bit(demand) != 0)
-                .is_some_and(|demand| each(general).any(|counter| agrees(demand, counter)))
-        };
+        let first_general = || each(counters & GENERAL).next();
         counters == 0
-            || can_share_general()
-            || each(fixed).any(|counter| agrees(member.demand_on(counter), counter))
+            || counters & self.fixed != 0
+            || first_general().is_some_and(|counter| {
+                self.select_bits & select_bit(&member.demand_on(counter)) != 0
+            })
     }
 }
+
+/// The general counters.
+const GENERAL: u64 = counter_bits(MAX_GENERAL as u8, 0);
 
 /// Returns one of 64 bits, by the event select of a demand: demands that agree have the same bit.
 fn select_bit(demand: &Demand) -> u64 {

@@ -104,6 +104,7 @@ impl Sampler {
     }
 
     /// Adds the columns of the samples to a template that has only a header.
+    #[inline(never)]
     fn push_columns<R: PebsRecord>(
         &self,
         samples: &PreciseSamples<'_, R>,
@@ -172,6 +173,7 @@ fn write_samples<R: PebsRecord>(to: &mut Record<'_>, records: &[R], template: &S
 }
 
 /// Writes a sample for each record, of records that do not follow each other in the buffer.
+#[inline(never)]
 fn write_in_groups<'a, R: PebsRecord + 'a>(
     to: &mut Record<'_>,
     mut records: impl Iterator<Item = &'a R>,
