@@ -213,11 +213,12 @@ fn advice(losses: &[Loss], rotate: bool) -> Vec<&'static str> {
         ),
         (
             "throttled",
-            "  The driver takes no samples of a CPU until its next tick when they are more\n  \
-             than the limits of the module, by default 100,000 a second and a quarter of\n  \
-             the CPU's time; and, with any limits, when an interrupt has found overflows\n  \
-             eight times. Take fewer (a larger -c, a smaller -F), or load the module with\n  \
-             higher limits: perf_event_max_sample_rate=, perf_cpu_time_max_percent=.",
+            "  The driver takes no samples of a CPU until its next tick if they are more\n  \
+             than the module's limits, by default 100,000 a second and a quarter of the\n  \
+             CPU's time; and, with any limits, if an interrupt has found overflows\n  \
+             eight times. Take fewer (a larger -c, a smaller -F), or load the module\n  \
+             with higher limits:\n  \
+             perf_event_max_sample_rate=, perf_cpu_time_max_percent=.",
         ),
         (
             "throttled by Linux",
