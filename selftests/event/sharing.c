@@ -134,14 +134,14 @@ TEST_F(sharing, hundred_events_of_a_task_have_one_counter)
 }
 
 /*
- * Opens @count events of this task as user @uid, says so by @ready, and counts a loop with each when
- * @begin ends. Returns whether all were exact.
+ * Opens @count events of this task as user @uid, writes the number of their counter to @ready, and
+ * counts a loop with each when @begin ends. Returns whether all were exact.
  */
 static bool count_as_user(unsigned int uid, int count, int ready, int begin)
 {
 	struct perf_event_attr attr = event_instructions();
 	int i, fd[SHARERS];
-	char byte;
+	__u32 counter;
 
 	if (become_user(uid, 0))
 		return false;
@@ -150,8 +150,8 @@ static bool count_as_user(unsigned int uid, int count, int ready, int begin)
 		if (fd[i] < 0)
 			return false;
 	}
-	byte = event_fdinfo_number(fd[0], "counter");
-	if (write(ready, &byte, 1) != 1 || read(begin, &byte, 1))
+	counter = event_fdinfo_number(fd[0], "counter");
+	if (write(ready, &counter, sizeof(counter)) != sizeof(counter) || read(begin, &counter, 1))
 		return false;
 	for (i = 0; i < count; i++) {
 		__s64 least = event_loop_count(fd[i], 1);
@@ -167,7 +167,7 @@ TEST_F(sharing, hundred_events_of_ten_users_have_one_counter)
 {
 	struct perfmon_counter_owner owner = { .num = 0 };
 	int device = open_device(_metadata, O_RDONLY), ready[2], begin[2], i, status;
-	char counter[10];
+	__u32 counter[10];
 	pid_t pid[10];
 
 	ASSERT_EQ(0, chmod(_PATH_PERFMON, 0666));
@@ -184,7 +184,7 @@ TEST_F(sharing, hundred_events_of_ten_users_have_one_counter)
 	}
 	close(ready[1]);
 	for (i = 0; i < 10; i++)
-		EXPECT_EQ(1, read(ready[0], &counter[i], 1));
+		EXPECT_EQ((ssize_t)sizeof(*counter), read(ready[0], &counter[i], sizeof(*counter)));
 	owner.num = counter[0];
 	EXPECT_EQ(0, device_ioctl(device, PERFMON_GET_OWNER, &owner));
 	EXPECT_EQ((__u32)PERFMON_OWNER_TASKS, owner.kind);
