@@ -77,7 +77,7 @@ pub fn give_turns<M: Member>(
     demands.is_none()
 }
 
-/// What is known of the demands on counters when no counter is free. A thousand groups may wait, so the demands are not
+/// A summary of the demands on counters when no counter is free. A thousand groups may wait, so the demands are not
 /// compared with those of each group.
 struct Demands {
     /// The [`select_bit`] of each demand on a general counter.
