@@ -436,7 +436,7 @@ TEST_F(event, cost_of_turns_is_linear)
 	TH_LOG("2 switches with 1 event %lld, with %d %lld, with %d %lld", one, TURNS / 4, quarter,
 	       TURNS, all);
 	EXPECT_GT(6 * (quarter - one), all - one);
-	/* Most of them wait, and each waiting one costs some 270 instructions. */
+	/* Most of them wait, and each waiting one costs some 310 instructions. */
 	EXPECT_GT(500LL * TURNS, all - one);
 }
 

@@ -143,6 +143,24 @@ static inline unsigned long check_places(struct __test_metadata *_metadata,
 	return p.inside + p.outside;
 }
 
+/*
+ * Expects that each period of an event with PERF_FORMAT_LOST has one of @samples, or is in the count of
+ * lost samples. None is lost unless samples were @throttled, as they may be on a slow host.
+ */
+static inline void expect_periods(struct __test_metadata *_metadata, struct sampler *s, __u64 period,
+				  unsigned long samples, unsigned long throttled)
+{
+	__u64 values[2];
+
+	ASSERT_EQ((ssize_t)sizeof(values), read(s->fd, values, sizeof(values)));
+	EXPECT_EQ(values[0] / period, samples + values[1]) {
+		TH_LOG("%lu samples, %llu lost, %lld events after the last of them", samples,
+		       values[1], values[0] - (samples + values[1]) * period);
+	}
+	if (!throttled)
+		EXPECT_EQ(0ULL, values[1]);
+}
+
 /* The order of THROTTLE and UNTHROTTLE records and of samples. */
 struct throttling {
 	bool throttled;
