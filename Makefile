@@ -74,7 +74,7 @@ vm:
 	@MAKE_GOAL=vm $(VM)/run --accel auto --shell
 
 vm-image:
-	@MAKE_GOAL=vm-image $(VM)/build vm-release
+	@MAKE_GOAL=vm-image $(VM)/build vm-image
 
 # The module, for the kernel of KDIR.
 

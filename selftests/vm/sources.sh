@@ -161,7 +161,7 @@ check_sources() {
 	archive >/dev/null
 	case $1 in
 	kernel-stock-* | module-stock-*) series=${1##*-} ;;
-	kernel-stock | module-stock | deb) series=$(newest_series linux-binary debian 2>&1) || fail_missing "$series" ;;
+	kernel-stock | module-stock | vm-stock | deb) series=$(newest_series linux-binary debian 2>&1) || fail_missing "$series" ;;
 	qemu)
 		archive_line qemu-dsc >/dev/null || newest_entry qemu-source >/dev/null ||
 			fail_missing "There is no source of QEMU. Looked in: $(archive_places)"

@@ -37,10 +37,10 @@ pub(super) fn shared_tag(index: usize) -> String {
     format!("shared{index}")
 }
 
-/// The kernel's command line: few messages, no built-in tests, no calibration of clocks, and after a panic a restart,
-/// which ends QEMU.
+/// The kernel's command line: few messages, no built-in tests, no calibration of clocks, no mitigations of CPU
+/// vulnerabilities, no clearing of memory at its allocation, and after a panic a restart, which ends QEMU.
 pub(super) const KERNEL_COMMAND_LINE: &str = "console=ttyS0 quiet panic=-1 oops=panic nmi_watchdog=0 no_timer_check tsc=reliable random.trust_cpu=on \
-                      kunit.enable=0 rdinit=/init -- vm-guest";
+                      kunit.enable=0 mitigations=off init_on_alloc=0 rdinit=/init -- vm-guest";
 
 /// Options of the guest's clock: it starts at a fixed time, and runs by the virtual time of the machine.
 const RTC_OPTIONS: &str = "base=2037-01-01T00:00:00,clock=vm";
@@ -240,7 +240,7 @@ fn file_options(tag: &str, options: &str, path: &Path) -> [(&'static str, OsStri
 /// Returns the options for the machine and its memory of this size in MiB.
 fn memory_options(memory: &Memory<'_>, size: &str) -> Vec<(&'static str, OsString)> {
     // Leaves out devices that the kernel would wait for, and that are not used.
-    let machine = "q35,sata=off,smbus=off,vmport=off";
+    let machine = "q35,sata=off,smbus=off,vmport=off,i8042=off";
     let (directory, share) = match memory {
         Memory::New => return vec![("-machine", machine.into())],
         Memory::Shared(directory) => (directory, "on"),

@@ -1,16 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Loads the module in the guest, with access for all users.
+//! Loads the module in the guest, with access for all users, and drivers that the guest's kernel has not built in.
 
+use std::ffi::CStr;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use nix::kmod::{ModuleInitFlags, finit_module};
 
 /// Path of the module in the initial RAM disk.
 const MODULE: &str = "/perfmon.ko";
+/// Paths of the drivers for the host's files, each after those that it needs. A kernel that has them built in has no such
+/// files; Debian's kernel has them as modules.
+const DRIVERS: [&str; 5] = [
+    "/netfs.ko",
+    "/9pnet.ko",
+    "/9pnet_virtio.ko",
+    "/9p.ko",
+    "/overlay.ko",
+];
 /// Parameters without limits for overflow interrupts, whose duration depends on the host.
-const PARAMETERS: &std::ffi::CStr = c"perf_event_max_sample_rate=0 perf_cpu_time_max_percent=0";
+const PARAMETERS: &CStr = c"perf_event_max_sample_rate=0 perf_cpu_time_max_percent=0";
 
 /// Settings of the kernel. All users may count everything, since the machine belongs to the caller. Linux does not warn
 /// about NMIs up to a second: the warning takes some 100,000 instructions within the NMI, in which samples would be lost.
@@ -20,15 +31,26 @@ const KERNEL_SETTINGS: [(&str, &str); 3] = [
     ("/sys/kernel/debug/x86/nmi_longest_ns", "1000000000"),
 ];
 
-/// Loads the module, and applies the settings.
+/// Loads the drivers and the module, and applies the settings.
 pub(super) fn load() -> Result<()> {
-    let file = File::open(MODULE).context("the virtual machine's image has no perfmon.ko")?;
-    finit_module(&file, PARAMETERS, ModuleInitFlags::empty())
-        .context("can't load perfmon.ko in the virtual machine")?;
+    for driver in DRIVERS.map(Path::new) {
+        if driver.exists() {
+            load_file(driver, c"")?;
+        }
+    }
+    load_file(Path::new(MODULE), PARAMETERS)?;
     for (name, value) in KERNEL_SETTINGS {
         fs::write(name, value).with_context(|| format!("can't set {name}"))?;
     }
     fs::set_permissions(perfmon::PATH, Permissions::from_mode(0o666)).context(
         "the module is loaded in the virtual machine, but /dev/perfmon can't be opened to all",
     )
+}
+
+/// Loads the module in a file of the initial RAM disk, with these parameters.
+fn load_file(path: &Path, parameters: &CStr) -> Result<()> {
+    let file = File::open(path)
+        .with_context(|| format!("the virtual machine's image has no {}", path.display()))?;
+    finit_module(&file, parameters, ModuleInitFlags::empty())
+        .with_context(|| format!("can't load {} in the virtual machine", path.display()))
 }
