@@ -23,7 +23,7 @@ use crate::{
     logic::hierarchy::{Hierarchy, PerHierarchy},
     percpu::LoadedCgroups,
     sys::{
-        cgroup::{of_task, Cgroup},
+        cgroup::{innermost_of_task, of_task, Cgroup},
         ffi,
     },
 };
@@ -152,6 +152,38 @@ fn context_at<'a>(address: u64) -> Option<&'a CgroupContext> {
     // SAFETY: `as_ref` requires a pointer that is null or valid: the address is 0, or that of a `CgroupContext` that is
     // loaded on this CPU. A cgroup is freed after all CPUs have unloaded its contexts.
     unsafe { address.as_ref() }
+}
+
+/// Does what [`load_contexts_of`] does. For switches between tasks without contexts, most of which stay within a cgroup.
+/// Interrupts are off.
+#[inline(always)]
+pub(super) fn switch_to(here: ThisCpu<'_>, task: *mut bindings::task_struct) {
+    if !are_loaded_for(here, task) {
+        load_contexts_of(here, &mut Readings::new(timestamp()), task);
+    }
+}
+
+/// Returns whether the contexts that are loaded here are those of the cgroups of `task`, which is about to run here.
+/// Their windows count it then. Interrupts are off.
+#[inline(always)]
+fn are_loaded_for(here: ThisCpu<'_>, task: *mut bindings::task_struct) -> bool {
+    let hierarchies = [Hierarchy::Version2, Hierarchy::Version1];
+    hierarchies.into_iter().all(|hierarchy| {
+        let events = EVENTS.of(hierarchy);
+        if !events.exist() {
+            return true;
+        }
+        // SAFETY: The task must be alive, and interrupts off: the task is being switched to, with interrupts off.
+        let innermost_cgroup =
+            unsafe { innermost_of_task(task, hierarchy, events.deepest_level.load(Relaxed)) };
+        let loaded = here.percpu().cgroups.of(hierarchy);
+        let is_same = innermost_cgroup
+            .is_some_and(|cgroup| loaded.innermost_cgroup.get() == cgroup.addr().get() as u64);
+        if is_same {
+            loaded.task.set(task.expose_provenance() as u64);
+        }
+        is_same
+    })
 }
 
 /// Loads the contexts of the cgroups of `task`, which is about to run here, and unloads the contexts of all other

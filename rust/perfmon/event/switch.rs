@@ -76,7 +76,13 @@ unsafe fn on_slow_switch(
     // The processor's records do not name their task. The current task is still `prev`.
     here.pmu().convert_records_at_switch(here);
     record::write_switch(here, &TaskChange::SwitchOut(is_runnable), prev, next);
-    exchange_contexts_slowly(here, Context::loaded(here.percpu()), incoming, next);
+    let outgoing = Context::loaded(here.percpu());
+    if outgoing.is_none() && incoming.is_none() {
+        cgroup::switch_to(here, next);
+        hide_counters_from(here, next);
+    } else {
+        exchange_contexts_slowly(here, outgoing, incoming, next);
+    }
     record::write_switch(here, &TaskChange::SwitchIn, next, prev);
 }
 
@@ -98,11 +104,10 @@ fn exchange_contexts_slowly(
 
 /// Hides the values of the counters from a task that is about to run here, if its program may use RDPMC. No window of
 /// a task is open.
-#[cold]
-#[inline(never)]
+#[inline(always)]
 fn hide_counters_from(here: ThisCpu<'_>, task: *const bindings::task_struct) {
     // SAFETY: The function requires a task that is alive: `task` is current or is being switched to.
-    if unsafe { ffi::perfmon_rdpmc_has(task) } {
+    if here.percpu().task_counters.get() != 0 && unsafe { ffi::perfmon_rdpmc_has(task) } {
         here.pmu().hide_counters(here);
     }
 }

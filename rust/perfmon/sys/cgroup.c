@@ -132,23 +132,14 @@ static struct cgroup *ancestor_up_to(struct cgroup *cgroup, int level)
 
 struct cgroup *perfmon_cgroup_of(struct task_struct *task, int level)
 {
-	struct cgroup *cgroup;
-
-	rcu_read_lock();
-	cgroup = ancestor_up_to(task_dfl_cgroup(task), level);
-	rcu_read_unlock();
-	return cgroup;
+	return ancestor_up_to(task_css_set_check(task, true)->dfl_cgrp, level);
 }
 
 struct cgroup *perfmon_cgroup_of_version_1(struct task_struct *task, int level)
 {
-	struct cgroup *cgroup;
+	struct cgroup *cgroup = seen_by_perf(task);
 
-	rcu_read_lock();
-	cgroup = seen_by_perf(task);
-	cgroup = perfmon_cgroup_is_of_version_1(cgroup) ? ancestor_up_to(cgroup, level) : NULL;
-	rcu_read_unlock();
-	return cgroup;
+	return perfmon_cgroup_is_of_version_1(cgroup) ? ancestor_up_to(cgroup, level) : NULL;
 }
 
 struct cgroup *perfmon_cgroup_parent(struct cgroup *cgroup)

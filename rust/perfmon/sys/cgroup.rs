@@ -73,8 +73,27 @@ impl Drop for Cgroup {
     }
 }
 
-/// Returns the cgroup of a task in a hierarchy, or that cgroup's ancestor at `level` if the cgroup is deeper, and then its
-/// ancestors up to the root. Returns none if there is no such hierarchy.
+/// Returns the cgroup of a task in a hierarchy, or that cgroup's ancestor at `level` if the cgroup is deeper. `None` if
+/// there is no such hierarchy.
+///
+/// # Safety
+///
+/// The task must be alive, and the caller must have interrupts off as long as it uses the result.
+#[inline(always)]
+pub(crate) unsafe fn innermost_of_task(
+    task: *mut bindings::task_struct,
+    hierarchy: Hierarchy,
+    level: i32,
+) -> Option<NonNull<ffi::cgroup>> {
+    let find = match hierarchy {
+        Hierarchy::Version2 => ffi::perfmon_cgroup_of,
+        Hierarchy::Version1 => ffi::perfmon_cgroup_of_version_1,
+    };
+    // SAFETY: Both functions require a task that is alive, and interrupts off: the caller promises both.
+    NonNull::new(unsafe { find(task, level) })
+}
+
+/// Returns the cgroup of [`innermost_of_task`], and then its ancestors up to the root.
 ///
 /// # Safety
 ///
@@ -84,12 +103,8 @@ pub(crate) unsafe fn of_task(
     hierarchy: Hierarchy,
     level: i32,
 ) -> impl Iterator<Item = NonNull<ffi::cgroup>> {
-    let find = match hierarchy {
-        Hierarchy::Version2 => ffi::perfmon_cgroup_of,
-        Hierarchy::Version1 => ffi::perfmon_cgroup_of_version_1,
-    };
-    // SAFETY: Both functions require a task that is alive, and interrupts off: the caller promises both.
-    let first = NonNull::new(unsafe { find(task, level) });
+    // SAFETY: `innermost_of_task` requires what the caller promises.
+    let first = unsafe { innermost_of_task(task, hierarchy, level) };
     core::iter::successors(first, |cgroup| {
         // SAFETY: The function requires a cgroup that is not freed: with interrupts off, as the caller promises, the
         // task's cgroup stays, and a cgroup has references to its ancestors.

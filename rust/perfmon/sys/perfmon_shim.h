@@ -557,7 +557,7 @@ int perfmon_cgroup_level(const struct cgroup *cgroup);
 /*
  * Returns the cgroup of version 2 that the task is in, or that cgroup's
  * ancestor at @level if it is deeper. Valid as long as the caller has
- * preemption off. NULL if the kernel has no cgroups.
+ * interrupts off. NULL if the kernel has no cgroups. For callers with interrupts off.
  */
 struct cgroup *perfmon_cgroup_of(struct task_struct *task, int level);
 /*
