@@ -50,7 +50,7 @@ unwinds=0
 perf_unwinds && unwinds=3
 lbr=1
 grep -q GenuineIntel /proc/cpuinfo && lbr=4
-plan $((18 + lbr + unwinds))
+plan $((19 + lbr + unwinds))
 
 pmctl record -g dwarf -e instructions:u -- "$program" callers 1000000 >/dev/null 2>&1
 is "record -g dwarf -- COMMAND succeeds" 0 $?
@@ -59,6 +59,7 @@ says "samples of record -g dwarf have perf's registers" "$(perf evlist -v 2>/dev
 
 record callers -e instructions:u -c 100003 -- "$program" callers 20000000
 is "recursion is recorded" 0 $?
+says "record names the command that shows the callers" "$(cat callers.log)" 'see it with .pmctl report -g -i callers.data'
 check "all callers of a leaf are found" all_have callers leaf "$start;middle;${recursion}leaf"
 check "each sample of a leaf has its callers" [ "$(stacks_of callers ';leaf ' | awk '{ n += $NF } END { print n / 100003 }')" -ge 395 ]
 is "report --children shows the callers" 1 \

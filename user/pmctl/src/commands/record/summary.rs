@@ -32,6 +32,8 @@ pub(super) struct RecordingSummary {
     pub(super) period: Option<u32>,
     /// This is the only file of the recording.
     pub(super) is_only_file: bool,
+    /// Samples have call chains.
+    pub(super) has_chains: bool,
     /// Call chains that end early, and why.
     pub(super) cut_chains: CutChains,
 }
@@ -41,6 +43,16 @@ impl RecordingSummary {
     pub(super) fn result(&self) -> String {
         let samples = count(self.samples, self.sample_name);
         format!("wrote {samples} to {}", self.name)
+    }
+
+    /// Returns the command that shows the recording.
+    fn report_command(&self) -> String {
+        let callers = if self.has_chains { " -g" } else { "" };
+        let input = match &self.name[..] {
+            DEFAULT_FILE => String::new(),
+            name => format!(" -i {}", quoted(name)),
+        };
+        format!("pmctl report{callers}{input}")
     }
 }
 
@@ -112,11 +124,8 @@ pub(super) fn summarize(
         _ => Ok(()),
     }?;
     if summary.samples > 0 && !options.is_to_standard_output() {
-        let input = match &summary.name[..] {
-            DEFAULT_FILE => String::new(),
-            name => format!(" -i {}", quoted(name)),
-        };
-        writeln!(output, "pmctl: see it with `pmctl report{input}`")?;
+        let command = summary.report_command();
+        writeln!(output, "pmctl: see it with `{command}`")?;
     }
     Ok(())
 }
@@ -170,6 +179,7 @@ impl RecordingSummary {
             cpus: 1,
             period: None,
             is_only_file: false,
+            has_chains: false,
             cut_chains: CutChains::default(),
         }
     }
@@ -190,6 +200,21 @@ mod tests {
     fn the_result_names_the_kind_of_samples() {
         let result = RecordingSummary::example().result();
         assert_eq!(result, "wrote 72 precise samples to perf.data.1");
+    }
+
+    #[test]
+    fn call_chains_are_shown_by_another_command() {
+        let command = |has_chains, name: &str| {
+            let summary = RecordingSummary {
+                has_chains,
+                name: name.to_owned(),
+                ..RecordingSummary::example()
+            };
+            summary.report_command()
+        };
+        assert_eq!(command(false, DEFAULT_FILE), "pmctl report");
+        assert_eq!(command(true, DEFAULT_FILE), "pmctl report -g");
+        assert_eq!(command(true, "a b"), "pmctl report -g -i 'a b'");
     }
 
     #[test]

@@ -284,6 +284,7 @@ impl<'a> Files<'a> {
             cpus: self.host.cpus_online,
             period: self.smallest_period,
             is_only_file: self.finished.len() <= 1,
+            has_chains: self.options.call_graph.is_some(),
         };
         Ok((notes, written))
     }

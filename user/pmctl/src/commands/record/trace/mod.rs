@@ -113,6 +113,7 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
         cpus: host.cpus_online,
         period: Some(options.period),
         is_only_file: true,
+        has_chains: false,
         cut_chains: CutChains::default(),
     };
     // A summary that can't be printed is no reason to fail: the recording is complete.
