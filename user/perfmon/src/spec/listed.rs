@@ -10,6 +10,7 @@ use perfmon_core::logic::evtsel::EventSelect as Select;
 use perfmon_core::logic::pebs::PebsFormat;
 use perfmon_events::{Event, ExtraRegister};
 
+use super::memory_names;
 use super::on_counters::OnCounters;
 use crate::EventSelect;
 use crate::event::Encoding;
@@ -49,9 +50,12 @@ pub fn register_name(register: u32) -> &'static str {
     entry.map_or("a further register", |(_, name)| *name)
 }
 
-/// Finds an event by its name in the list of the CPU's model; case does not matter.
+/// Finds an event by its name in the list of the CPU's model, or by perf's name of loads or stores; case does not matter.
 pub(super) fn find(name: &str, pmu: &Pmu) -> Option<Event> {
-    pmu.model()?.event(name)
+    let model = pmu.model()?;
+    model
+        .event(name)
+        .or_else(|| memory_names::find(name, model))
 }
 
 /// Returns the event select of a listed event, in both modes; `None` if the driver can't write it.

@@ -277,6 +277,90 @@ fn the_extra_register_has_the_value_of_the_list() {
 }
 
 #[test]
+fn perfs_names_of_loads_and_stores_are_those_of_linux() {
+    let select = |event: &EventSpec| match event.encoding {
+        Some(Encoding::RawWithRegister(select, latency)) => (select.bits() & 0xffff, latency),
+        Some(Encoding::Raw(select)) => (select.bits() & 0xffff, 0),
+        other => panic!("{other:?}"),
+    };
+    // The selects of arch/x86/events/intel/core.c, and the smallest latencies.
+    for (name, text, expected) in [
+        ("skylake", "mem-loads:P", (0x01cd, 3)),
+        ("skylake", "MEM-LOADS:upp", (0x01cd, 3)),
+        ("skylake", "cpu/mem-loads/pp", (0x01cd, 3)),
+        ("skylake", "cpu/mem-loads,ldlat=30/P", (0x01cd, 30)),
+        ("skylake", "mem-stores", (0x82d0, 0)),
+        ("icelake", "cpu/mem-stores/P", (0x82d0, 0)),
+        ("sapphirerapids", "mem-loads:pp", (0x01cd, 3)),
+        ("sapphirerapids", "mem-stores:pp", (0x02cd, 0)),
+        ("sierraforest", "cpu/mem-loads,ldlat=50/pp", (0x05d0, 50)),
+        ("sierraforest", "mem-stores:pp", (0x06d0, 0)),
+        ("haswell", "mem-stores", (0x82d0, 0)),
+        ("ivybridge", "mem-stores", (0x02cd, 0)),
+        (
+            "skylake",
+            "cpu/MEM_TRANS_RETIRED.LOAD_LATENCY_GT_4,ldlat=0x64/pp",
+            (0x01cd, 100),
+        ),
+    ] {
+        assert_eq!(select(&parse_one(text, &pmu(name))), expected, "{text}");
+    }
+}
+
+#[test]
+fn faults_of_perfs_names_of_loads_and_stores_say_what_to_type() {
+    for (name, text, message, help) in [
+        (
+            "skylake",
+            "mem-loads",
+            "counted with precise samples only",
+            "`pmctl record -d -W -e mem-loads:pp ...`",
+        ),
+        (
+            "skylake",
+            "cpu/mem-loads,ldlat=0x10000/P",
+            "`ldlat` takes a number from 0 to 0xffff",
+            "",
+        ),
+        (
+            "skylake",
+            "cpu/mem-stores,ldlat=30/P",
+            "`ldlat` can't be changed in mem-stores",
+            "",
+        ),
+        (
+            "haswell",
+            "mem-loads:P",
+            "`mem-loads` can't be counted here",
+            "MSR_PEBS_LD_LAT",
+        ),
+        (
+            "zen4",
+            "mem-loads",
+            "not have the event `mem-loads`",
+            "`pmctl list load`",
+        ),
+        (
+            "zen4",
+            "cpu/mem-stores/P",
+            "not have the event `mem-stores`",
+            "`pmctl list store`",
+        ),
+        (
+            "goldmont",
+            "cpu/mem-loads,ldlat=30/P",
+            "not have the event `mem-loads`",
+            "`pmctl list load`",
+        ),
+    ] {
+        let fault = fault_text(text, &pmu(name));
+        assert!(fault.contains(message) && fault.contains(help), "{fault}");
+    }
+    let events = parse_or_absent("cycles,mem-loads", &pmu("zen4")).expect("it has cycles");
+    assert!(events[1].is_absent());
+}
+
+#[test]
 fn wrong_values_of_extra_registers_are_refused() {
     let table = [
         (

@@ -8,6 +8,7 @@
 //! r1c0:k                        raw: unit mask 0x01, event 0xc0
 //! cpu/event=0xc0,umask=1,name=mine/
 //! cpu/UOPS_ISSUED.ANY,cmask=1/  the vendor's name with another umask=, cmask=, inv or edge
+//! cpu/mem-loads,ldlat=30/P      perf's loads and stores, where Linux has these names for the CPU
 //! cpu/instructions,period=1000/  a name with its own period, or freq=; also instructions/period=1000/
 //! cpu_atom/instructions/        an event on one kind of core of a hybrid processor
 //! fixed0                        a fixed counter
@@ -38,6 +39,7 @@ mod cache_event;
 mod error;
 mod listed;
 mod meaning;
+mod memory_names;
 mod modifiers;
 mod names;
 mod on_counters;

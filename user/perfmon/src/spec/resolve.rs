@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use perfmon_events::Event;
+use perfmon_events::{Event, ExtraRegister};
 
 use super::cache_event::CacheEvent;
 use super::error::Fault;
@@ -14,7 +14,7 @@ use super::names::{self, NamedEvent};
 use super::on_counters::OnCounters;
 use super::parse::{SpannedText, Spec, SpecBody, Term};
 use super::precise_text::precise_text;
-use super::unknown::{tracepoint_fault, unit_mask_fault, unknown_name_fault};
+use super::unknown::{memory_name_fault, tracepoint_fault, unit_mask_fault, unknown_name_fault};
 use super::{EventSpec, SampleRate};
 use crate::event::Encoding;
 use crate::pmu::{CoreKind, Pmu, Vendor};
@@ -231,7 +231,7 @@ fn resolve_name(word: &SpannedText, pmu: &Pmu) -> Result<ResolvedBody, Fault> {
     }
     match listed::find(&word.text, pmu) {
         Some(event) => resolve_listed(&event, word, pmu),
-        None => Err(unknown_name_fault(word, pmu)),
+        None => Err(memory_name_fault(word, pmu).unwrap_or_else(|| unknown_name_fault(word, pmu))),
     }
 }
 
@@ -396,9 +396,12 @@ const REGISTER_FIELDS: [Field; 5] = [
     register_field("offcore_rsp", 64),
     register_field("frontend", 24),
     register_field("snoop_rsp", 64),
-    register_field("ldlat", 16),
+    LATENCY_FIELD,
     register_field("config1", 64),
 ];
+
+/// The smallest latency of slow loads in cycles.
+const LATENCY_FIELD: Field = register_field("ldlat", 16);
 
 /// Returns a field of the extra register.
 const fn register_field(key: &'static str, width: u32) -> Field {
@@ -458,7 +461,9 @@ fn resolve_fields(terms: &[Term], pmu: &Pmu) -> Result<ResolvedBody, Fault> {
             continue;
         }
         let Some(field) = fields.iter().find(|field| field.key == key.text) else {
-            return Err(unknown_field_fault(key, &fields));
+            return Err(
+                memory_name_fault(key, pmu).unwrap_or_else(|| unknown_field_fault(key, &fields))
+            );
         };
         let mask = (field.shift)(field.max_value());
         if assigned_bits & mask != 0 {
@@ -553,6 +558,11 @@ fn resolve_listed_with_fields(terms: &[&Term], pmu: &Pmu) -> Result<Option<Resol
     };
     let fields = fields_of(pmu);
     for Term { key, value } in others {
+        if let (Some(extra), true) = (latency_threshold(&mut event), key.text == LATENCY_FIELD.key)
+        {
+            extra.value = parse_number(&LATENCY_FIELD, key, value.as_ref())?;
+            continue;
+        }
         let is_changeable = ["umask", "cmask", "inv", "edge"].contains(&&*key.text);
         let Some(field) = fields
             .iter()
@@ -562,7 +572,7 @@ fn resolve_listed_with_fields(terms: &[&Term], pmu: &Pmu) -> Result<Option<Resol
                 key.span.clone(),
                 format!("`{}` can't be changed in {}", key.text, event.name),
             );
-            return Err(fault.help("These can: umask, cmask, inv, edge."));
+            return Err(fault.help("These can: umask, cmask, inv, edge; of slow loads also ldlat."));
         };
         let number = parse_number(field, key, value.as_ref())?;
         // Only the unit mask can have more than 8 bits.
@@ -575,6 +585,12 @@ fn resolve_listed_with_fields(terms: &[&Term], pmu: &Pmu) -> Result<Option<Resol
         }
     }
     resolve_listed(&event, &name.key, pmu).map(Some)
+}
+
+/// Returns the register with the smallest latency of an event of slow loads; `None` for other events.
+fn latency_threshold(event: &mut Event) -> Option<&mut ExtraRegister> {
+    let is_of_slow_loads = listed::is_sampled_only(event);
+    event.extra.as_mut().filter(|_| is_of_slow_loads)
 }
 
 fn unknown_field_fault(key: &SpannedText, fields: &[Field]) -> Fault {

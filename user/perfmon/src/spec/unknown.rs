@@ -5,6 +5,7 @@ use perfmon_events::Model;
 
 use super::error::Fault;
 use super::listed;
+use super::memory_names;
 use super::modifiers::modifiers;
 use super::names;
 use super::parse::{SpannedText, Spec, SpecBody};
@@ -53,6 +54,22 @@ pub(super) fn tracepoint_fault(spec: &Spec, text: &str) -> Option<Fault> {
     Some(fault.help(format!(
         "A tracepoint or a breakpoint is counted by the kernel. {WRAP_ADVICE}"
     )))
+}
+
+/// Returns the fault of perf's name of loads or stores if the CPU lacks the event; `None` for other names, and if it has the
+/// event.
+pub(super) fn memory_name_fault(word: &SpannedText, pmu: &Pmu) -> Option<Fault> {
+    let what = memory_names::meaning(&word.text)?;
+    if listed::find(&word.text, pmu).is_some() {
+        return None;
+    }
+    let message = format!("this CPU does not have the event `{}`", word.text);
+    let reason = format!(
+        "It is perf's name of {what}s that Intel's cores sample precisely, from Sandy Bridge and Gracemont on."
+    );
+    let help = format!("{reason}\n`pmctl list {what}` shows the {what}s that can be counted here.");
+    let fault = Fault::new(word.span.clone(), message).help(help);
+    Some(fault.with_missing_reason(reason))
 }
 
 /// Returns the fault of a name that no table has, with advice.
