@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pmctl report`: shows which programs and functions the samples are of, as tables.
 
+mod absences;
 mod accesses;
 mod branches;
 mod callers;
@@ -16,12 +17,13 @@ use anyhow::Result;
 
 use crate::args::{Key, KeyNeed, Report};
 use crate::events::cpus::Cpus;
-use crate::recording::perfdata::{self, Recording};
+use crate::recording::perfdata::{self, Recording, SampleParts};
 use crate::recording::profile::{self, SourceLines};
 use crate::system::exit::Usage;
 use crate::system::screen::Screen;
 use crate::system::table::{Align, Table};
 use crate::system::text::{count, printable, thousands};
+use absences::absence_notes;
 pub(crate) use accesses::{compare_cells, shown_cells};
 pub(crate) use callers::Tree;
 pub(crate) use rows::{Grouping, Share, Shares, key_heading, sum_by_row};
@@ -62,24 +64,27 @@ pub(crate) fn check_recording(args: &Report, recording: &Recording) -> Result<()
 
 /// Fails if a key needs data that the recording lacks. `name` is the recording in the message.
 pub(crate) fn check_keys(keys: &[Key], recording: &Recording, name: &str) -> Result<(), Usage> {
-    let parts = recording.parts();
     for key in keys {
         let Some(need) = key.need() else { continue };
-        let (is_recorded, data, further_options) = match need {
-            KeyNeed::Cgroup => (parts.has_cgroup, "cgroups", ""),
-            KeyNeed::DataAddress => (parts.has_data_address, "data addresses", PRECISE_EVENT),
-            KeyNeed::DataSource => (parts.has_data_source, "data sources", PRECISE_EVENT),
-            KeyNeed::Weight => (parts.has_weight, "weights", PRECISE_EVENT),
-        };
-        if !is_recorded {
+        if let Some((data, options)) = missing_data(need, recording.parts()) {
             return Err(Usage(format!(
-                "--sort {} needs the {data} of samples, and {name} has none. Record again with `pmctl record {}{further_options}`.",
+                "--sort {} needs the {data} of samples, and {name} has none. Record again with `pmctl record {options}`.",
                 key_heading(*key),
-                need.option(),
             )));
         }
     }
     Ok(())
+}
+
+/// Returns the data that a key needs and the options that record it, if samples with these parts lack the data.
+fn missing_data(need: KeyNeed, parts: SampleParts) -> Option<(&'static str, String)> {
+    let (is_recorded, data, further_options) = match need {
+        KeyNeed::Cgroup => (parts.has_cgroup, "cgroups", ""),
+        KeyNeed::DataAddress => (parts.has_data_address, "data addresses", PRECISE_EVENT),
+        KeyNeed::DataSource => (parts.has_data_source, "data sources", PRECISE_EVENT),
+        KeyNeed::Weight => (parts.has_weight, "weights", PRECISE_EVENT),
+    };
+    (!is_recorded).then(|| (data, format!("{}{further_options}", need.option())))
 }
 
 /// Prints the tables.
@@ -185,7 +190,8 @@ fn write_event(
         .graph()
         .map_or(0, |graph| min_events(graph.min_percent, events));
     let part = |share: &Share| size(share) as f64 / events.max(1) as f64;
-    for (row, share) in within_limits(&rows, args, |(_, share)| part(share)) {
+    let shown_rows = within_limits(&rows, args, |(_, share)| part(share));
+    for (row, share) in shown_rows {
         let mut cells = vec![percent_text(share.events, events), thousands(share.samples)];
         if args.children {
             cells.insert(0, percent_text(share.children, events));
@@ -195,7 +201,13 @@ fn write_event(
         table.add_lines_below(share.callers.text_lines(events, min_events));
     }
     table.write(args.width, output.colors.heading, output)?;
-    Ok(write_hidden_rows(rows.len() - table.len(), output)?)
+    write_hidden_rows(rows.len() - table.len(), output)?;
+    let attr = &recording.events[index].attr;
+    let cells = shown_rows.iter().map(|(row, _)| &row[..]);
+    for note in absence_notes(&grouping.keys, cells, attr) {
+        writeln!(output, "  {note}")?;
+    }
+    Ok(())
 }
 
 /// Returns the text of the event's total count, which includes events without a sample.

@@ -45,7 +45,7 @@ mod write;
 
 pub(crate) use attr::{Attr, BranchKinds, EventKind};
 pub(crate) use codec::{FIRST_PERF_TYPE, decode_record, record_size};
-pub(crate) use data_source::DataSource;
+pub(crate) use data_source::{DataSource, NA};
 pub(crate) use features::BuildId;
 pub(crate) use memory_access::{MemoryAccess, Weight};
 pub(crate) use notes::{
