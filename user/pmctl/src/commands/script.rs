@@ -107,13 +107,18 @@ fn missing_data(field: Field, parts: SampleParts) -> Option<(&'static str, &'sta
     (!is_recorded).then_some((data, options))
 }
 
-/// Fails if a field of memory accesses, which the user has named, is not in the recording.
+/// Fails if a field that the user has named is not in the recording.
 fn check_fields(named: &[Field], recording: &Recording) -> Result<(), Usage> {
-    for field in named.iter().filter(|field| is_of_access(**field)) {
+    for field in named {
         if let Some((data, option)) = missing_data(*field, recording.parts()) {
             let name = field.to_possible_value();
+            let event = if is_of_access(*field) {
+                PRECISE_EVENT
+            } else {
+                ""
+            };
             return Err(Usage(format!(
-                "-F {}: this recording has no {data} of samples. Record again with `pmctl record {option}{PRECISE_EVENT}`.",
+                "-F {}: this recording has no {data} of samples. Record again with `pmctl record {option}{event}`.",
                 name.as_ref().map_or("", |name| name.get_name()),
             )));
         }
