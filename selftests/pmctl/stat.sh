@@ -45,7 +45,7 @@ interval_counts() {
 }
 
 cpus=$(nproc)
-plan $((99 + (cpus > 1)))
+plan $((100 + (cpus > 1)))
 
 for event in instructions:u r00c0:u; do
 	a=$(pmctl_count $event "$loop" 1000000)
@@ -307,6 +307,12 @@ end_other
 rm -f "$counts.other"
 says "stat names the other owner of counters beside itself" "$(cat "$counts")" \
 	"^[0-9]+ of them (is|are) this measurement's \\(pid [0-9]+\\)\\..* Count fewer events, or end pid $other\\.\$"
+begin pmctl stat -e r0001 -o "$counts.other"
+pmctl stat -e $many -- true 2>"$counts"
+end_other
+rm -f "$counts.other"
+says "stat has advice that fits where other tasks share its counters" "$(cat "$counts")" \
+	'^(Events of other tasks share them|This measurement has them all).* Count fewer events at once'
 pmctl stat -e instructions:u:PMC0 -- true 2>"$counts"
 is "stat refuses a number of a counter for a task" 2 $?
 general=$(pmctl info | sed -n 's/^driver .* \([0-9][0-9]*\) general .*/\1/p')

@@ -36,7 +36,7 @@ printed_after() {
 	sed -n "s/^$1: //p" "$dir/events"
 }
 
-plan 77
+plan 78
 
 # perf prints its own table, with the driver's counts. perf shows no count if its clock did not
 # move, so the loops are long.
@@ -100,6 +100,7 @@ is "the first of too many events counts what it counts alone" "$(perf_count inst
 says "the last of too many events is not counted" "$(cat "$dir/table.many")" '<not supported> +r0fc0:u'
 says "pmctl says why the last of too many events is not counted" "$errors" \
 	'no counter was free for [0-9]+ events.* pmctl \(events of tasks, pid [0-9]+\) has [0-9]+ counters'
+says "pmctl says that the program's own events have the counters" "$errors" "^The program's own events have them"
 
 # perf's samples are the driver's, and so are the records of programs executed later.
 try pmctl wrap -- perf record -q -o "$dir/perf.data" -e instructions:u -c 1000003 -- "$loop" 50000000

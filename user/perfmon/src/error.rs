@@ -4,6 +4,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::process;
 
 use nix::errno::Errno;
 
@@ -377,6 +378,10 @@ impl Error {
     }
 }
 
+/// The advice if the process itself has all counters.
+const OWN_COUNTERS_HELP: &str = "Count fewer events at once: this process's events have the counters, each of them one of \
+                                 its own all the time.";
+
 impl Cause {
     /// Returns advice in sentences; `None` if there is none.
     #[must_use]
@@ -384,6 +389,9 @@ impl Cause {
         match self {
             Self::NoFreeCounter(owners) if owners.contains_kind(OwnerKind::Perf) => {
                 Self::HardwareBusy.help()
+            }
+            Self::NoFreeCounter(owners) if owners.are_all_of(process::id()) => {
+                Some(OWN_COUNTERS_HELP)
             }
             Self::Spec(error) => error.help(),
             _ => self.own_help(),

@@ -103,6 +103,12 @@ impl Owners {
     pub fn contains_kind(&self, kind: OwnerKind) -> bool {
         self.0.iter().any(|(_, owner)| owner.kind == kind)
     }
+
+    /// Returns whether all of them are those of this process; false if there are none.
+    #[must_use]
+    pub fn are_all_of(&self, pid: u32) -> bool {
+        !self.0.is_empty() && self.0.iter().all(|(_, owner)| owner.pid == Some(pid))
+    }
 }
 
 impl fmt::Display for Owners {
@@ -156,5 +162,27 @@ mod tests {
             owners.to_string(),
             "make (events of tasks, pid 12) has 2 counters, Linux's perf or the NMI watchdog has 1 counter"
         );
+    }
+
+    #[test]
+    fn a_process_may_have_all_counters() {
+        let owners = |pids: &[Option<u32>]| {
+            let owner = |pid: &Option<u32>| Owner {
+                kind: OwnerKind::Tasks,
+                pid: *pid,
+                users: 1,
+                comm: String::new(),
+            };
+            let owners = pids.iter().map(owner).zip(0..);
+            Owners(
+                owners
+                    .map(|(owner, number)| (CounterId::General(number), owner))
+                    .collect(),
+            )
+        };
+        assert!(owners(&[Some(7), Some(7)]).are_all_of(7));
+        assert!(!owners(&[Some(7), Some(9)]).are_all_of(7));
+        assert!(!owners(&[Some(7), None]).are_all_of(7));
+        assert!(!owners(&[]).are_all_of(7));
     }
 }

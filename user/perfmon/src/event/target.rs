@@ -28,6 +28,12 @@ impl Target {
         cpu: -1,
     };
 
+    /// Returns whether the target is a task, and not a cgroup or all tasks.
+    #[must_use]
+    pub fn is_of_tasks(&self) -> bool {
+        matches!(self.tasks, Tasks::Pid(0..))
+    }
+
     /// Returns whether the target is not restricted to one CPU.
     pub(crate) fn is_on_all_cpus(&self) -> bool {
         self.cpu == -1

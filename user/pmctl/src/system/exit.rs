@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Exit codes, and errors that determine them.
 
-use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
-use perfmon::event::{Owner, OwnerKind, Owners};
-use perfmon::{Attempt, Cause, CounterId, Device, Encoding};
+use perfmon::{Attempt, Cause, Encoding};
 
+use crate::system::busy_counters;
 use crate::system::core_kinds;
 use crate::system::machine::Machine;
 use crate::system::processes;
@@ -57,63 +56,6 @@ impl fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// Returns the other programs that use counters of the driver; `None` if no other program does, or if perf uses counters.
-fn other_owners() -> Option<Owners> {
-    let Owners(mut owners) = Device::open().ok()?.owners();
-    owners.retain(|(_, owner)| owner.pid != Some(std::process::id()));
-    let owners = Owners(owners);
-    (!owners.0.is_empty() && !owners.contains_kind(OwnerKind::Perf)).then_some(owners)
-}
-
-/// Returns whether a counter is free that none of these owners has.
-fn has_free_counter(owners: &Owners) -> bool {
-    let Ok(device) = Device::open() else {
-        return false;
-    };
-    let properties = device.properties();
-    let number = |counters: u16| 0..u8::try_from(counters).unwrap_or(u8::MAX);
-    let general = number(properties.general.number).map(CounterId::General);
-    let mut counters = general.chain(number(properties.fixed.number).map(CounterId::Fixed));
-    // Events can't use a counter whose owner can't be read.
-    counters.any(|id| !owners.0.iter().any(|(taken, _)| *taken == id) && device.owner(id).is_ok())
-}
-
-/// Returns advice if process `own` has some of the counters; `None` if it has none.
-fn own_counters_advice(owners: &Owners, own: u32, has_free: bool) -> Option<String> {
-    let is_own = |(_, owner): &&(CounterId, Owner)| owner.pid == Some(own);
-    let own_count = owners.0.iter().filter(is_own).count();
-    if own_count == 0 {
-        return None;
-    }
-    let free_note = if has_free {
-        "Other counters are free, but can't count this event. "
-    } else {
-        ""
-    };
-    if own_count == owners.0.len() {
-        return Some(format!(
-            "This measurement has them all. {free_note}Count fewer events at once: pmctl never shares a counter between \
-             events, so that every number is an exact count."
-        ));
-    }
-    let verb = if own_count == 1 {
-        "is this measurement's"
-    } else {
-        "are this measurement's"
-    };
-    let other_owners = owners.0.iter().filter(|owner| !is_own(owner));
-    let pids: BTreeSet<u32> = other_owners.filter_map(|(_, owner)| owner.pid).collect();
-    let pids: Vec<String> = pids.iter().map(|pid| format!("pid {pid}")).collect();
-    let other_programs = if pids.is_empty() {
-        "the programs that have the others".to_owned()
-    } else {
-        pids.join(", ")
-    };
-    Some(format!(
-        "{own_count} of them {verb} (pid {own}). {free_note}Count fewer events, or end {other_programs}."
-    ))
-}
-
 /// Adds advice to an error of the library.
 pub(crate) fn with_help(error: perfmon::Error) -> anyhow::Error {
     match message_with_help(error.to_string(), &error) {
@@ -151,18 +93,8 @@ fn message_with_help(mut text: String, error: &perfmon::Error) -> Option<String>
             );
         }
     }
-    if let Cause::NoFreeCounter(owners) = &error.cause {
-        let has_free = has_free_counter(owners);
-        if let Some(advice) = own_counters_advice(owners, std::process::id(), has_free) {
-            return Some(format!("{text}\n{advice}"));
-        }
-    }
-    if error.cause == Cause::HardwareBusy {
-        if let Some(others) = other_owners() {
-            return Some(format!(
-                "{text}: {others}.\nCount fewer events at once, or wait until the others have ended."
-            ));
-        }
+    if let Some((owners, advice)) = busy_counters::use_and_advice(error) {
+        return Some(format!("{text}{owners}\n{advice}"));
     }
     let help = error.cause.help()?;
     Some(format!(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Interfaces to the system: the processor and the driver, processes and signals, files and the terminal.
 
+pub(crate) mod busy_counters;
 pub(crate) mod child;
 pub(crate) mod core_kinds;
 pub(crate) mod exit;

@@ -33,6 +33,7 @@ use perfmon::sys::{Access, Driver, EventCall, Node};
 use perfmon::{Device, Pmu};
 
 use crate::args::Wrap;
+use crate::system::busy_counters::are_of_others;
 use crate::system::child::{Command, Ending, Running, Waiting};
 use crate::system::exit;
 use crate::system::signals::{Event, Signals};
@@ -295,14 +296,7 @@ impl CallServer<'_> {
         }
         if let Some(owners) = &self.owners {
             let events = crate::system::text::count(self.refused_events, "event");
-            let advice = if self.allows_turns {
-                "Events that are sampled or of control groups have a counter of their own all the time, and others take \
-                 turns on those of their task or CPU. Count fewer events at once, or end the programs that have the \
-                 other counters."
-            } else {
-                "With --exact each event has a counter of its own all the time. Count fewer events at once, end the \
-                 programs that have the other counters, or leave --exact out: then events take turns."
-            };
+            let advice = busy_advice(self.allows_turns, are_of_others(owners));
             complain(format_args!(
                 "no counter was free for {events}, so the program took them for missing: {owners}.\n{advice}"
             ));
@@ -329,6 +323,30 @@ impl CallServer<'_> {
                  if the signal's handler has no SA_RESTART.\n\
                  Let the program call again at EINTR, or block signals meanwhile; as root, pmctl answers faster."
             ));
+        }
+    }
+}
+
+/// Returns advice on events for which no counter was free: because of the program's other events alone, or also of the
+/// counters that others have.
+const fn busy_advice(allows_turns: bool, has_others: bool) -> &'static str {
+    match (allows_turns, has_others) {
+        (true, true) => {
+            "Events that are sampled or of control groups have a counter of their own all the time, and others take \
+             turns on those of their task or CPU. Count fewer events at once, or end the programs that have the \
+             other counters."
+        }
+        (true, false) => {
+            "The program's own events have them. Those that are sampled or of control groups have a counter of their \
+             own all the time, and others take turns on those of their task or CPU. Count fewer events at once."
+        }
+        (false, true) => {
+            "With --exact each event has a counter of its own all the time. Count fewer events at once, end the \
+             programs that have the other counters, or leave --exact out: then events take turns."
+        }
+        (false, false) => {
+            "The program's own events have them, with --exact each a counter of its own all the time. Count fewer \
+             events at once, or leave --exact out: then events take turns."
         }
     }
 }
@@ -361,4 +379,19 @@ fn report_call(request: &Request, answer: &CallAnswer) {
         answer::int_argument(cpu),
         answer::int_argument(group),
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_counters_of_others_call_for_their_end() {
+        for allows_turns in [true, false] {
+            assert!(busy_advice(allows_turns, true).contains("end the programs"));
+            let own = busy_advice(allows_turns, false);
+            assert!(own.starts_with("The program's own events"), "{own}");
+            assert!(!own.contains("end the"), "{own}");
+        }
+    }
 }
