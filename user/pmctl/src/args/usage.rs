@@ -59,6 +59,7 @@ pub(crate) fn message(
                 )
             }
         }
+        ErrorKind::TooManyValues => surplus_message(answer, &typed)?,
         _ => return None,
     };
     let list = if command.is_empty() {
@@ -93,6 +94,35 @@ fn unknown_message(answer: &clap::Error, command: &str, program: &str) -> Option
         _ => "",
     };
     Some(format!("there is no option `{word}`.{question}{hint}"))
+}
+
+/// Commands with a limited number of arguments, and what they take.
+const ARGUMENT_LIMITS: [(&str, &str); 2] = [
+    (
+        "diff",
+        "It compares two or three recordings: compare further ones with the first in another `pmctl diff`.",
+    ),
+    (
+        "list",
+        "It takes `events`, `metrics`, `metricgroups` or `pmus`, and one pattern: `pmctl list metrics 'tma_*'`.",
+    ),
+];
+
+/// Returns the message about an argument too many, or about the value of an option that takes none.
+fn surplus_message(answer: &clap::Error, typed: &TypedCommandLine<'_>) -> Option<String> {
+    let name = typed.name(context_text(answer, ContextKind::InvalidArg)?);
+    let value = context_text(answer, ContextKind::InvalidValue)?;
+    if name.starts_with('-') {
+        return Some(format!("{name} takes no value: leave `{value}` out."));
+    }
+    let command = typed.command();
+    let mut limits = ARGUMENT_LIMITS.iter();
+    let limit = limits.find(|(name, _)| *name == command);
+    let advice = limit.map_or_else(String::new, |(_, advice)| format!(" {advice}"));
+    Some(format!(
+        "`{value}` is one {name} too many for `{}`.{advice}",
+        typed.program()
+    ))
 }
 
 /// Returns the message about an option's value.
