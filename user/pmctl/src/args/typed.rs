@@ -86,6 +86,20 @@ impl<'a> TypedCommandLine<'a> {
         Some((format!("--{option}"), needed.trim_end().to_owned()))
     }
 
+    /// Returns the values that an option takes; empty if they are not limited, and for other arguments.
+    pub(super) fn values(&self, shown: &str) -> Vec<String> {
+        let Some((definition, long)) = self.definition.zip(long_name(shown)) else {
+            return Vec::new();
+        };
+        let mut options = definition.get_arguments();
+        let option = options.find(|option| option.get_long() == Some(long));
+        let values = option.map_or(Vec::new(), Arg::get_possible_values);
+        let shown_values = values.iter().filter(|value| !value.is_hide_set());
+        shown_values
+            .map(|value| value.get_name().to_owned())
+            .collect()
+    }
+
     /// Returns whether an option was typed by its long name.
     fn has_long(&self, long: &str) -> bool {
         let is_option = |word: &&str| {

@@ -36,10 +36,7 @@ pub(crate) fn message(
                         "{option} needs {needed}, too: give both, or leave {option} out."
                     ));
                 }
-                None => {
-                    let names: Vec<&str> = names.into_iter().map(unbracketed).collect();
-                    format!("`{program}` needs {}.", join_names(&names, "and"))
-                }
+                None => needs_message(&names, &typed),
             }
         }
         ErrorKind::ArgumentConflict => {
@@ -94,6 +91,22 @@ fn unknown_message(answer: &clap::Error, command: &str, program: &str) -> Option
         _ => "",
     };
     Some(format!("there is no option `{word}`.{question}{hint}"))
+}
+
+/// Returns the message about arguments and options that a command needs, with the values that they take.
+fn needs_message(names: &[&str], typed: &TypedCommandLine<'_>) -> String {
+    let values: Vec<String> = names.iter().flat_map(|name| typed.values(name)).collect();
+    let values: Vec<&str> = values.iter().map(String::as_str).collect();
+    let values = match &values[..] {
+        [] => String::new(),
+        values => format!(": {}", join_names(values, "or")),
+    };
+    let names: Vec<&str> = names.iter().copied().map(unbracketed).collect();
+    format!(
+        "`{}` needs {}{values}.",
+        typed.program(),
+        join_names(&names, "and")
+    )
 }
 
 /// Commands with a limited number of arguments, and what they take.
