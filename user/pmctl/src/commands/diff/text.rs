@@ -6,7 +6,7 @@ use std::io::Write;
 use anstyle::Style;
 use anyhow::Result;
 
-use super::{ComparedRecordings, Comparison, DiffRow};
+use super::{ComparedRecordings, Comparison, DiffRow, fisher};
 use crate::args::Diff;
 use crate::commands::report::key_heading;
 use crate::recording::perfdata::{self, Event};
@@ -127,7 +127,11 @@ fn write_event(
         Some(_) => "counts",
         None => "shares",
     };
-    Ok(writeln!(output, "  * {differences} of {tested}")?)
+    Ok(writeln!(
+        output,
+        "  * {differences} of {tested}, at a level of {:.0}% for the whole table (Holm's correction)",
+        100.0 * fisher::SIGNIFICANCE_LEVEL
+    )?)
 }
 
 /// Prints the rows that differ, of recordings that have each event.
