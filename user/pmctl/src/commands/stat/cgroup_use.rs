@@ -12,7 +12,8 @@ use perfmon::{Cause, Error};
 use super::others::OtherEvents;
 use crate::args::Stat;
 use crate::events::cgroups::{
-    FoundCgroup, Pattern, SearchLimit, concerns_one_cgroup, display_name, search,
+    EVENT_OF_EACH, FoundCgroup, Pattern, SearchLimit, concerns_one_cgroup, display_name, search,
+    too_few_events,
 };
 use crate::system::exit::{self, Usage};
 use crate::system::stdio::complain;
@@ -67,13 +68,15 @@ pub(super) fn refuse_impossible_options(args: &Stat, others: &OtherEvents) -> Re
              in another run."
         )));
     }
-    if args.cgroup.len() > 1 || args.cgroup.iter().any(|text| text.contains(',')) {
-        let by_event = "with several cgroups, -G gives each one an event of -e, so it needs -e and no -M, -d or \
-                        --topdown. To count all events in each cgroup, write `--for-each-cgroup";
-        if args.events.is_empty() || !args.metrics.is_empty() || args.topdown || args.detailed {
-            let names = args.cgroup.join(",");
-            return Err(Usage(format!("-G {names}: {by_event} {names}`.")));
-        }
+    let has_several = args.cgroup.len() > 1 || args.cgroup.iter().any(|text| text.contains(','));
+    let lacks_events =
+        args.events.is_empty() || !args.metrics.is_empty() || args.topdown || args.detailed;
+    if has_several && lacks_events {
+        let names = args.cgroup.join(",");
+        return Err(Usage(format!(
+            "-G {names}: {EVENT_OF_EACH}, so it needs -e and no -M, -d or --topdown. To count all events in each cgroup, \
+             write `--for-each-cgroup {names}`."
+        )));
     }
     Ok(())
 }
@@ -208,15 +211,11 @@ impl CgroupUse {
     pub(super) fn check_number(&self, events: usize) -> Result<(), Usage> {
         match self {
             Self::ByEvent { event_cgroups, .. } if event_cgroups.len() > events => {
-                Err(Usage(format!(
-                    "-G: with several cgroups, -G gives each one an event of -e, and there {}. Write an event for each, as in \
-                     `-e cycles,cycles -G a,b`, or count all events in each cgroup: `--for-each-cgroup a,b`.",
-                    if events == 1 {
-                        "is one".to_owned()
-                    } else {
-                        format!("are {events}")
-                    },
-                )))
+                let names: Vec<&str> = event_cgroups.iter().map(|named| &*named.name).collect();
+                let names = names.join(",");
+                let other_way =
+                    format!(", or count all events in each cgroup: `--for-each-cgroup {names}`");
+                Err(too_few_events(&names, events, &other_way))
             }
             _ => Ok(()),
         }

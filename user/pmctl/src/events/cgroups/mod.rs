@@ -19,7 +19,22 @@ pub(crate) use container::ContainerNames;
 pub(crate) use pattern::Pattern;
 pub(crate) use search::{FoundCgroup, FoundCgroups, SearchLimit, search};
 
+use crate::system::exit::Usage;
 use crate::system::text::printable;
+
+/// The meaning of several cgroups after -G, for messages.
+pub(crate) const EVENT_OF_EACH: &str = "with several cgroups, -G gives each one an event of -e";
+
+/// Returns the refusal of more cgroups after -G than events. `other_way` is the end of the advice; it may be empty.
+pub(crate) fn too_few_events(names: &str, events: usize, other_way: &str) -> Usage {
+    let number = match events {
+        1 => "is one".to_owned(),
+        _ => format!("are {events}"),
+    };
+    Usage(format!(
+        "-G {names}: {EVENT_OF_EACH}, and there {number}. Write an event for each, as in `-e cycles,cycles -G a,b`{other_way}."
+    ))
+}
 
 /// Returns the name of a cgroup as it is shown in tables.
 pub(crate) fn display_name(name: &Path) -> String {
@@ -59,6 +74,18 @@ mod tests {
     use std::ffi::OsStr;
 
     use super::*;
+
+    #[test]
+    fn cgroups_without_an_event_are_named_with_the_number_of_events() {
+        let text = |events, other_way| too_few_events("a,b,c", events, other_way).to_string();
+        assert_eq!(
+            text(1, ""),
+            "-G a,b,c: with several cgroups, -G gives each one an event of -e, and there is one. Write an event for each, as \
+             in `-e cycles,cycles -G a,b`."
+        );
+        assert!(text(2, "").contains("and there are 2."));
+        assert!(text(2, ", or leave -G out").ends_with("-G a,b`, or leave -G out."));
+    }
 
     #[test]
     fn names_that_are_not_utf_8_are_different_texts() {

@@ -23,6 +23,7 @@ use crate::commands::record::perf_ring::ALL_TASKS;
 use crate::commands::record::sampled::{
     DEFAULT_EVENT, MIXED_BRANCHES, event_kind, refuse_unsampled,
 };
+use crate::events::cgroups::too_few_events;
 use crate::events::cpus::Cpus;
 use crate::events::linux_pmu::{self, PmuEvent};
 use crate::events::modes;
@@ -233,13 +234,7 @@ impl SamplingPlan {
     pub(super) fn set_cgroups(&mut self, names: &[String]) -> Result<()> {
         let events = self.events.len();
         if names.len() > events.max(1) {
-            return Err(Usage(format!(
-                "-G {}: with several cgroups, -G gives each one an event of -e, and there {}. Write an event for each, as in \
-                 `-e cycles,cycles -G a,b`.",
-                names.join(","),
-                if events == 1 { "is one".to_owned() } else { format!("are {events}") },
-            ))
-            .into());
+            return Err(too_few_events(&names.join(","), events, "").into());
         }
         for (index, event) in self.events.iter_mut().enumerate() {
             let name = if names.len() == 1 {
