@@ -16,7 +16,7 @@ many=instructions:u
 # AMD's event 3 needs two counters.
 for event in 01 02 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f 10; do many=$many,r00$event:u; done
 
-plan 25
+plan 28
 
 # More events than counters.
 try pmctl stat -e $many -- "$loop" 1000
@@ -54,6 +54,15 @@ try timeout -s KILL "${LIMIT:-600}" pmctl stat -r 3 -e instructions:u -- \
 	sh -c 'sleep 100000 >/dev/null 2>&1 & trap "kill $!; exit 0" TERM; kill -TERM $PPID; wait'
 is "-r 3 that a signal stops in the first run fails" 143 $?
 says "-r 3 says that it was stopped in the first run" "$errors" 'stopped in run 1 of 3: the numbers are those of this run'
+
+# Ctrl-C in the second run: the terminal sends SIGINT to pmctl and to the command.
+# shellcheck disable=SC2016 # the inner shell expands it
+pmctl_terminal 24 80 -w second -k "$(printf '\003')" -w 'run before' -o screen -- pmctl stat -r 3 -e instructions:u -- \
+	sh -c 'echo run >>typed; [ "$(wc -l <typed)" = 2 ] || exit 0; echo second; exec sleep 100000'
+is "-r 3 that Ctrl-C stops in the second run fails" 130 $?
+says "-r 3 says that Ctrl-C has stopped it in the second run" "$(cat screen)" \
+	'stopped in run 2 of 3: the numbers are those of the run before'
+is "-r 3 makes no run after Ctrl-C" 2 "$(wc -l <typed)"
 
 # A process that ends in the second run.
 sleep 1000 &

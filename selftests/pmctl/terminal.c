@@ -134,9 +134,12 @@ static int lead_session(int slave, char **command)
 	if (login_tty(slave) || tcgetattr(0, &before))
 		return 2;
 	signal(SIGHUP, SIG_IGN);
+	/* Ctrl-C is for the whole group of the terminal. */
+	signal(SIGINT, SIG_IGN);
 	child = fork();
 	if (!child) {
 		signal(SIGHUP, SIG_DFL);
+		signal(SIGINT, SIG_DFL);
 		setenv("TERM", "xterm-256color", 1);
 		execvp(command[0], command);
 		_exit(127);
