@@ -152,6 +152,22 @@ fn an_exported_recording_stays_private() {
     );
 }
 
+/// Haswell has an erratum, and events that can't be counted: both are notes on standard error.
+#[test]
+fn notes_on_a_list_come_after_its_tables() {
+    let output = std::process::Command::new("sh")
+        .args(["-c", "exec \"$0\" list --model haswell 2>&1"])
+        .arg(env!("CARGO_BIN_EXE_pmctl"))
+        .output()
+        .expect("it was built");
+    let text = String::from_utf8(output.stdout).expect("it is text");
+    let is_note = |line: &&str| line.starts_with("pmctl: ");
+    let tables = text.lines().take_while(|line| !is_note(line)).count();
+    let notes = text.lines().filter(is_note).count();
+    assert!(tables > 100 && notes == 2, "{text}");
+    assert_eq!(tables + notes, text.lines().count(), "{text}");
+}
+
 #[test]
 fn lines_are_not_written_one_by_one() {
     // Each write(2) to this socket is a packet of its own.
