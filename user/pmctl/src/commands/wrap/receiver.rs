@@ -7,6 +7,9 @@
 //!
 //! The thread stays on the CPU of the last caller. A call from that CPU is safe: the thread runs in the caller's place, and
 //! has received the call before the caller can handle a signal. If the caller is on another CPU, a signal may come first.
+//!
+//! A thread on each CPU would be no better: the kernel wakes them all, and one on another CPU may be given the call, but
+//! must then wait for the filter's mutex, which the caller holds at that moment.
 
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
