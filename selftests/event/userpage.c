@@ -355,6 +355,75 @@ TEST_F(event, rdpmc_ends_with_the_last_page)
 	EXPECT_EQ(SIGSEGV, rdpmc_in_child());
 }
 
+/* The right goes with the page to its new address, and no mapping is left at the old one. */
+TEST_F(event, moved_page_keeps_the_right)
+{
+	const size_t size = getpagesize();
+	void *to = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	__s64 before;
+
+	ASSERT_NE(MAP_FAILED, to);
+	ASSERT_EQ(0, event_enable(self->fd));
+	before = count_by_page(self->page, N);
+	self->page = mremap(self->page, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+	ASSERT_EQ(to, self->page);
+	EXPECT_EQ(NULL, rdpmc_on_each_cpu(&self->cpus));
+	EXPECT_EQ(before, count_by_page(self->page, N));
+	munmap(self->page, size);
+	self->page = NULL;
+	EXPECT_EQ((void *)(long)CPU_COUNT(&self->cpus), rdpmc_on_each_cpu(&self->cpus));
+}
+
+/* A mapping of the page with a ring may lose its parts one after the other. */
+TEST_F(event, part_of_a_mapping_keeps_the_right)
+{
+	const size_t size = getpagesize();
+	char *parts;
+
+	munmap(self->page, size);
+	self->page = NULL;
+	EXPECT_EQ(SIGSEGV, rdpmc_here());
+	parts = mmap(NULL, 3 * size, PROT_READ | PROT_WRITE, MAP_SHARED, self->fd, 0);
+	ASSERT_NE(MAP_FAILED, (void *)parts);
+	EXPECT_EQ(0, rdpmc_here());
+	/* perf splits no mapping from Linux 6.17 on. */
+	if (munmap(parts + size, size)) {
+		munmap(parts, 3 * size);
+		EXPECT_EQ(SIGSEGV, rdpmc_here());
+		ASSERT_FALSE(variant->maker == &event_maker_perfmon);
+		return;
+	}
+	EXPECT_EQ(NULL, rdpmc_on_each_cpu(&self->cpus));
+	munmap(parts, size);
+	EXPECT_EQ(NULL, rdpmc_on_each_cpu(&self->cpus));
+	munmap(parts + 2 * size, size);
+	EXPECT_EQ((void *)(long)CPU_COUNT(&self->cpus), rdpmc_on_each_cpu(&self->cpus));
+}
+
+/* A CPU that goes offline and comes back has the right for the program, and for no other. */
+TEST_F(event, page_is_right_after_hotplug)
+{
+	int home, cpu, online;
+	__s64 before;
+
+	if (cpu_find_hotpluggable(&home, &cpu, &online))
+		SKIP(return, "this takes two CPUs, one of which can be switched off");
+	ASSERT_EQ(0, event_enable(self->fd));
+	ASSERT_EQ(0, pin_to_cpu(cpu));
+	before = count_by_page(self->page, N);
+	ASSERT_EQ(0, pin_to_cpu(home));
+	ASSERT_EQ(0, cpu_set_online(online, "0"));
+	EXPECT_EQ(before, count_by_page(self->page, N));
+	ASSERT_EQ(0, cpu_set_online(online, "1"));
+	ASSERT_EQ(0, pin_to_cpu(cpu));
+	EXPECT_EQ(before, count_by_page(self->page, N));
+	EXPECT_EQ(variant->maker->children_keep_rdpmc ? 0 : SIGSEGV, rdpmc_in_child());
+	munmap(self->page, getpagesize());
+	self->page = NULL;
+	EXPECT_EQ(SIGSEGV, rdpmc_here());
+	close(online);
+}
+
 static struct {
 	int fd;
 	bool stop;
