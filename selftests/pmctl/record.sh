@@ -65,12 +65,17 @@ disable_counters() {
 	done
 }
 
+# has_no_error_number NAME TEXT: passes if TEXT has no number of an error, as Rust's own texts have
+has_no_error_number() {
+	is "$1" 0 "$(echo "$2" | grep -c 'os error')"
+}
+
 # With a single CPU no event is missed: the counters are enabled again before the program goes on.
 missed=0
 if [ "$(nproc)" -gt 1 ] && disable_counters; then
 	missed=4
 fi
-plan $((106 + missed))
+plan $((109 + missed))
 
 record -e $event -c $period
 is "record succeeds" 0 $?
@@ -228,6 +233,8 @@ mount -t tmpfs -o size=2m none small
 try pmctl record -e $event -c 1009 -m 4096 -o small/perf.data -- "$here/pmctl_loop" 30000000
 is "record exits with 125 on a full disk" 125 $?
 says "record reports a full disk" "$errors" "LOST: the end of the recording: .*No space"
+has_no_error_number "record gives no number of the error of a full disk" "$errors"
+has_no_error_number "report gives no number of the error of a full disk" "$(pmctl report -i small/perf.data 2>&1)"
 check "the recording of a full disk fills it but for some blocks" \
 	[ "$(stat -c %s small/perf.data)" -gt 2060000 ]
 check "the recording of a full disk has samples" \
@@ -243,6 +250,7 @@ try sh -c 'ulimit -f 2048; exec "$@"' sh pmctl record -e $event -c 1009 -m 4096 
 	"$here/pmctl_loop" 30000000
 is "record exits with 125 at the limit of a file's size" 125 $?
 says "record names the limit of the file's size" "$errors" "LOST: the end of the recording: .*File too large"
+has_no_error_number "record gives no number of the error at the limit of a file's size" "$errors"
 check "the recording of a limited file has samples" \
 	[ "$(pmctl script -i limited.data 2>/dev/null | wc -l)" -gt 10000 ]
 

@@ -10,6 +10,7 @@ use criterion::Throughput;
 use criterion::measurement::{Measurement, ValueFormatter};
 use perfmon::event::UserPage;
 use perfmon::{Error, Event};
+use perfmon_compare::errors::without_error_numbers;
 
 use crate::vm::{WritableFolder, ensure_driver, with_help};
 
@@ -64,7 +65,7 @@ impl CountedEvent {
             make_results_folder(results_folder(|name| env::var_os(name))).map(Some)
         });
         let result = result.and_then(|()| Self::open(name).map_err(|error| with_help(&error)));
-        result.unwrap_or_else(|error| panic!("{error}"))
+        result.unwrap_or_else(|error| panic!("{}", without_error_numbers(&error)))
     }
 
     fn open(name: &str) -> Result<Self, Error> {

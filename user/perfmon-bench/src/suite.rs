@@ -10,6 +10,7 @@ use clap::Parser;
 use perfmon::Event;
 use perfmon_compare::comparison::{Baseline, Comparison};
 use perfmon_compare::document::{BenchDocument, BenchEntry, brand};
+use perfmon_compare::errors::without_error_numbers;
 use perfmon_compare::verdict::Verdict;
 use raw_cpuid::CpuId;
 
@@ -259,7 +260,7 @@ fn check_result(name: &str, result: Option<Result<(), perfmon::Error>>) -> Resul
 }
 
 fn print_error(name: &str, text: &str) {
-    let _ = writeln!(io::stderr(), "{name}: {text}");
+    let _ = writeln!(io::stderr(), "{name}: {}", without_error_numbers(text));
 }
 
 fn print_to_stdout(text: &str) -> Result<ExitCode, String> {

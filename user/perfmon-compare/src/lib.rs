@@ -10,6 +10,7 @@
 pub mod comparison;
 pub mod condition;
 pub mod document;
+pub mod errors;
 pub mod figures;
 pub mod listing;
 pub mod markdown;

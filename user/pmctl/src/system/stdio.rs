@@ -14,7 +14,7 @@ use anyhow::{Result, bail};
 use nix::errno::Errno;
 use nix::libc;
 
-use crate::system::text::printable;
+use crate::system::text::{printable, without_error_numbers};
 
 /// Mask of the descriptors that were closed when the program was executed.
 static CLOSED_DESCRIPTORS: AtomicU8 = AtomicU8::new(0);
@@ -111,27 +111,9 @@ impl<W: Write> Write for NamedOutput<W> {
 pub(crate) fn complain(message: impl fmt::Display) {
     let text = format!(
         "pmctl: {}\n",
-        printable_lines(&without_os_error_numbers(&message.to_string()))
+        printable_lines(&without_error_numbers(&message.to_string()))
     );
     let _ = io::stderr().write_all(text.as_bytes());
-}
-
-/// Returns a message without ` (os error N)`, which Rust adds to the system's errors.
-fn without_os_error_numbers(message: &str) -> String {
-    let mut parts = message.split(" (os error ");
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        match part.split_once(')') {
-            Some((number, rest)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
-                text.push_str(rest);
-            }
-            _ => {
-                text.push_str(" (os error ");
-                text.push_str(part);
-            }
-        }
-    }
-    text
 }
 
 /// Replaces characters that are not printable in the lines of a message, which may contain names from other users.
@@ -143,16 +125,6 @@ fn printable_lines(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_message_has_no_numbers_of_errors() {
-        let error = io::Error::from_raw_os_error(libc::ENOENT);
-        let message = format!("can't read a: {error}\nb (os error x)");
-        assert_eq!(
-            without_os_error_numbers(&message),
-            "can't read a: No such file or directory\nb (os error x)"
-        );
-    }
 
     #[test]
     fn a_message_has_lines_and_no_escapes() {

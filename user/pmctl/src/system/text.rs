@@ -15,6 +15,7 @@ pub(crate) fn count(number: impl Into<u64>, noun: &str) -> String {
 }
 
 pub(crate) use perfmon::printable;
+pub(crate) use perfmon_compare::errors::{error_text, without_error_numbers};
 pub(crate) use perfmon_compare::numbers::thousands;
 
 /// Wraps a text to lines of at most `width` characters. Lines are broken between words, but not within backticks.

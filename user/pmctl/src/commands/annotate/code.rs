@@ -13,6 +13,7 @@ use crate::recording::perfdata::{Recording, is_kernel};
 use crate::recording::places::running_kernel_build_id;
 use crate::recording::symbols::{DebugFiles, jit};
 use crate::system::files;
+use crate::system::text::error_text;
 
 /// The memory of the running kernel, as a file.
 const KCORE: &str = "/proc/kcore";
@@ -69,7 +70,7 @@ impl Code {
         let address = address.ok_or_else(|| format!("{name}: this function is not in the file"))?;
         let result =
             files::open(&file.path).and_then(|file| file.read_exact_at(&mut bytes, function.start));
-        result.map_err(|error| format!("can't read {name}: {error}"))?;
+        result.map_err(|error| format!("can't read {name}: {}", error_text(&error)))?;
         Ok(Self {
             bytes,
             address,
@@ -90,10 +91,10 @@ fn read_kernel_memory(start: u64, bytes: &mut [u8]) -> Result<(), String> {
             "can't read the kernel's instructions: there is no {KCORE}, as this kernel is built without \
              CONFIG_PROC_KCORE. `pmctl annotate SYMBOL` shows a function of a program"
         ),
-        _ => read_error(error.to_string()),
+        _ => read_error(error_text(&error)),
     })?;
     let cache = ReadCache::new(&file);
-    let core = object::File::parse(&cache).map_err(|error| read_error(error.to_string()))?;
+    let core = object::File::parse(&cache).map_err(|error| read_error(error_text(&error)))?;
     let offset = core.segments().find_map(|segment| {
         let inside = start.checked_sub(segment.address())?;
         (inside < segment.size()).then(|| segment.file_range().0 + inside)
@@ -101,5 +102,5 @@ fn read_kernel_memory(start: u64, bytes: &mut [u8]) -> Result<(), String> {
     let offset =
         offset.ok_or_else(|| read_error("the file has no code at this address".to_owned()))?;
     let result = file.read_exact_at(bytes, offset);
-    result.map_err(|error| read_error(error.to_string()))
+    result.map_err(|error| read_error(error_text(&error)))
 }

@@ -7,6 +7,7 @@ use super::finding::Finding;
 use super::trial::{Trial, Trials};
 use crate::system::hypervisor::Hypervisor;
 use crate::system::machine::Machine;
+use crate::system::text::error_text;
 
 pub(super) const NMI_WATCHDOG_FILE: &str = "/proc/sys/kernel/nmi_watchdog";
 
@@ -50,7 +51,7 @@ impl CheckedFacts<'_> {
     pub(super) fn read_text(&self, name: &str) -> Result<Option<String>, Finding> {
         self.machine
             .text(name)
-            .map_err(|error| Finding::unknown(format!("can't read {name}: {error}")))
+            .map_err(|error| Finding::unknown(format!("can't read {name}: {}", error_text(&error))))
     }
 
     /// Returns whether the kernel has loaded a module.

@@ -26,6 +26,7 @@ use crate::events::software;
 use crate::system::child::own_program;
 use crate::system::exit;
 use crate::system::machine::Machine;
+use crate::system::text::error_text;
 
 /// The largest size of the records, as a value of `record --max-size`.
 const MAX_RECORDING_SIZE: &str = "32M";
@@ -49,7 +50,7 @@ pub(super) struct ServedProfile {
 pub(super) fn check_event(text: &str, machine: &Machine, pmu: &Pmu) -> Result<(), Refusal> {
     let bad_request = |reason: String| Refusal::new(StatusCode::BAD_REQUEST, reason);
     let (texts, linux_events) = linux_pmu::split_sampled(&[text.to_owned()], machine, pmu)
-        .map_err(|error| bad_request(error.to_string()))?;
+        .map_err(|error| bad_request(error_text(&error)))?;
     let (texts, software) = software::split(&texts);
     let software = software.into_iter().map(PmuEvent::of_software);
     let linux_events = linux_events.into_iter().chain(software);
@@ -76,8 +77,10 @@ pub(super) async fn make_profile(
     cpus: Option<&Cpus>,
 ) -> Result<ServedProfile, Refusal> {
     let io_refusal = |error: io::Error| {
-        let reason =
-            format!("can't run `pmctl record` and `pmctl export` for the profile: {error}");
+        let reason = format!(
+            "can't run `pmctl record` and `pmctl export` for the profile: {}",
+            error_text(&error)
+        );
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, reason)
     };
     let limit = Duration::from_secs(request.seconds.into()) + LOOKUP_TIMEOUT;
@@ -107,8 +110,8 @@ pub(super) async fn make_profile(
         result.map_err(io_refusal)?;
     assess_result(
         (bytes, recorded, exported),
-        &error_text(&recorder_errors),
-        &error_text(&exporter_errors),
+        &message_text(&recorder_errors),
+        &message_text(&exporter_errors),
     )
 }
 
@@ -189,7 +192,7 @@ async fn read_errors(from: Option<ChildStderr>) -> io::Result<Vec<u8>> {
 }
 
 /// Returns the text that a command has written to standard error, without its name.
-fn error_text(bytes: &[u8]) -> String {
+fn message_text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.trim().trim_start_matches("pmctl: ").to_owned()
 }

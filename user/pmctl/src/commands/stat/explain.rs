@@ -11,6 +11,7 @@ use super::Column;
 use crate::events::decode;
 use crate::system::machine::Machine;
 use crate::system::msr::Msrs;
+use crate::system::text::error_text;
 
 /// Starts each counter for a moment, and writes the encoding that was asked for, the one that the driver reports, and
 /// the registers of each CPU.
@@ -48,7 +49,7 @@ pub(crate) fn explain(
         for cpu in machine.online_cpus()? {
             match describe_register(id, cpu, pmu) {
                 Ok(text) => writeln!(output, "  CPU {cpu:<3}     {text}")?,
-                Err(error) => writeln!(output, "  CPU {cpu:<3}     {error:#}")?,
+                Err(error) => writeln!(output, "  CPU {cpu:<3}     {}", error_text(&error))?,
             }
         }
         counter.stop()?;

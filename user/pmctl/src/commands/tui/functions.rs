@@ -8,7 +8,7 @@ use super::app::FunctionView;
 use crate::args::Key;
 use crate::commands::annotate::{self, SampledFunctions};
 use crate::recording::perfdata::Recording;
-use crate::system::text::{count, printable};
+use crate::system::text::{count, error_text, printable};
 
 /// The functions of a recording, which are read at the first use.
 #[derive(Default)]
@@ -53,7 +53,7 @@ impl AnnotatedFunctions {
             std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::hash_map::Entry::Vacant(entry) => {
                 let result = SampledFunctions::collect(recording, event)
-                    .map_err(|error| error.to_string())?;
+                    .map_err(|error| error_text(&error))?;
                 entry.insert(result)
             }
         };

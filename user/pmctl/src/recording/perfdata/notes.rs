@@ -408,12 +408,12 @@ mod tests {
     #[test]
     fn a_cut_recording_names_the_reason_without_nested_brackets() {
         let notes = Notes {
-            cut: Some("File too large (os error 27)".to_owned()),
+            cut: Some("File too large".to_owned()),
             ..Notes::default()
         };
         let text = warning(&notes);
         assert!(
-            text.contains("the file could not grow: File too large (os error 27). All before"),
+            text.contains("the file could not grow: File too large. All before"),
             "{text}"
         );
     }

@@ -302,6 +302,14 @@ mod tests {
     }
 
     #[test]
+    fn the_number_of_an_error_in_notes_of_earlier_versions_is_left_out() {
+        let mut recording = example(false);
+        recording.notes.cut = Some("No space left on device (os error 28)".to_owned());
+        let read = read(stream_of(&recording)).expect("it is whole");
+        assert_eq!(read.notes.cut.as_deref(), Some("No space left on device"));
+    }
+
+    #[test]
     fn another_reader_finds_the_same() {
         let bytes = stream_of(&example(true));
         let PerfFileReader {

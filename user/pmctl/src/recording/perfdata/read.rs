@@ -12,6 +12,7 @@ use super::sample_parts::SampleParts;
 use super::sections::{EVENTS, FEATURES, RECORDS, ReadError, SECTION_SIZE, end, part};
 use super::source::RecordingBytes;
 use super::{ENTRY_SIZE, Event, HEADER_SIZE, MAGIC, Notes, Recording, Records, perfs, pipe};
+use crate::system::text::without_error_numbers;
 
 /// `PERFFILE`, which the first version of the format begins with.
 const FIRST_MAGIC: u64 = u64::from_le_bytes(*b"PERFFILE");
@@ -100,13 +101,15 @@ fn assemble(source: RecordingBytes, parsed: ParsedParts) -> Result<Recording, Re
         is_from_perf,
         section,
     } = parsed;
-    let notes = features.notes.ok_or(ReadError::PerfsStream)?;
+    let mut notes = features.notes.ok_or(ReadError::PerfsStream)?;
     if notes.version != Notes::VERSION {
         return Err(ReadError::Version {
             found: notes.version,
             known: Notes::VERSION,
         });
     }
+    // Earlier versions stored the number of the error, too.
+    notes.cut = notes.cut.as_deref().map(without_error_numbers);
 
     let no_events = ReadError::Broken(EVENTS);
     let parts = attrs.first().map_or_else(SampleParts::default, Attr::parts);

@@ -17,7 +17,7 @@ use super::sections::SECTION_SIZE;
 use super::{
     BuildId, ENTRY_SIZE, Event, FIRST_ID, HEADER_SIZE, Host, MAGIC, Notes, Record, SampleParts,
 };
-use crate::system::text::{count, thousands};
+use crate::system::text::{count, error_text, thousands};
 
 /// A part of the file, by its offset and its size in bytes.
 #[derive(Clone, Copy, Default)]
@@ -245,7 +245,7 @@ impl<W: Write + Seek> Writer<W> {
     fn note_if_full(&mut self, error: &io::Error) {
         if is_full(error) {
             self.dropped_because
-                .get_or_insert_with(|| error.to_string());
+                .get_or_insert_with(|| error_text(error));
         }
     }
 

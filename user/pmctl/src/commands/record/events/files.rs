@@ -424,7 +424,7 @@ mod tests {
         let options = options("pmctl record --switch-output=200K true");
         let mut files = files(&options);
         let cut = Notes {
-            cut: Some("File too large (os error 27)".to_owned()),
+            cut: Some("File too large".to_owned()),
             ..Notes::default()
         };
         assert!(

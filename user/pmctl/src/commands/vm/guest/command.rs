@@ -19,6 +19,7 @@ use nix::unistd::{Gid, Pid, Uid, fchown, pipe2, setgid, setgroups, setsid, setui
 
 use super::super::task::{GuestTask, Size, TOOLS_DIRECTORY};
 use super::super::wire::Stream;
+use crate::system::text::error_text;
 use crate::{system::exit, system::signals};
 
 nix::ioctl_write_int_bad!(take_terminal, libc::TIOCSCTTY);
@@ -223,8 +224,9 @@ fn not_runnable(task: &GuestTask, error: &io::Error) -> (u8, String) {
     (
         code,
         format!(
-            "pmctl: can't run `{}`: {error}\n",
-            program.to_string_lossy()
+            "pmctl: can't run `{}`: {}\n",
+            program.to_string_lossy(),
+            error_text(error)
         ),
     )
 }

@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use super::super::task::{GuestContent, GuestFile, GuestTask};
 use super::super::wire::{CHUNK_SIZE, Channel, Message, Stream};
 use super::relay;
+use crate::system::text::error_text;
 
 /// Facts of a file, one of which differs after the file was written to or replaced.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,7 +50,7 @@ pub(super) fn send_changed(
     for (index, (name, before)) in task.files.iter().zip(before).enumerate() {
         let (content, file) = match open_changed(task, name, *before) {
             Ok(content_and_file) => content_and_file,
-            Err(error) => (GuestContent::Missing(error.to_string()), None),
+            Err(error) => (GuestContent::Missing(error_text(&error)), None),
         };
         channel.send(&Message::File(GuestFile { index, content }))?;
         if let Some(file) = file {

@@ -26,6 +26,7 @@ use nix::unistd::{Pid, getpid};
 use super::qemu::PORT;
 use super::task::GuestTask;
 use super::wire::{Channel, Message};
+use crate::system::text::error_text;
 
 /// The argument of the first process, from the kernel's command line.
 const GUEST_ARGUMENT: &str = "vm-guest";
@@ -39,7 +40,7 @@ pub(crate) fn is_guest(words: &[OsString]) -> bool {
 pub(crate) fn guest() -> ExitCode {
     if let Err(error) = boot() {
         // Standard error goes to the kernel's log, which the host shows if the machine ends without an answer.
-        eprintln!("pmctl: {error:#}");
+        eprintln!("pmctl: {}", error_text(&error));
     }
     let Err(errno) = reboot(RebootMode::RB_AUTOBOOT);
     eprintln!("pmctl: can't end the machine: {errno}");
@@ -52,7 +53,7 @@ fn boot() -> Result<()> {
     module::load()?;
     let mut channel = open_port()?;
     if let Err(error) = run_host_command(&mut channel) {
-        channel.send(&Message::Failed(format!("{error:#}")))?;
+        channel.send(&Message::Failed(error_text(&error)))?;
         relay::flush(&mut channel)?;
     }
     Ok(())
