@@ -24,7 +24,7 @@ bench() {
 short_count=$(pmctl_count instructions:u "$loop" 1000000)
 long_count=$(pmctl_count instructions:u "$loop" 1020000)
 
-plan 38
+plan 40
 
 bench -e instructions:u,cycles -r 5 "$loop 1000000" "$loop '1020000'"
 is "bench succeeds" 0 $?
@@ -59,6 +59,12 @@ says "the advice quotes the failed command for a shell" "$errors" "\`pmctl stat 
 # The backquotes are part of the message.
 # shellcheck disable=SC2016
 says "the advice names --shell" "$errors" '^`\|` was passed as an argument: --shell runs the command in a shell\.$'
+
+# Commands share the terminal of bench, which writes there only between two rounds, after five seconds.
+pmctl_terminal 24 80 -w instructions -o "$dir/screen" -- pmctl bench -e instructions:u -r 3 -w 0 --shell \
+	'printf begun >/dev/tty; sleep 2.6; printf ended >/dev/tty' >/dev/null 2>&1
+is "bench writes nothing to the terminal while its command runs" 3 "$(grep -o begunended "$dir/screen" | wc -l)"
+says "bench shows its progress between two rounds" "$(cat "$dir/screen")" 'endedpmctl: 2 of 3 rounds are complete'
 
 # Conditions.
 bench -e instructions:u -r 3 --fail-if 'instructions:u>+1.9%' "$loop 1000000" "$loop 1020000"

@@ -6,9 +6,10 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::FromRawFd;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Result, bail};
 use nix::errno::Errno;
@@ -113,7 +114,46 @@ pub(crate) fn complain(message: impl fmt::Display) {
         "pmctl: {}\n",
         printable_lines(&without_error_numbers(&message.to_string()))
     );
-    let _ = io::stderr().write_all(text.as_bytes());
+    write_message(text.as_bytes());
+}
+
+/// Writes lines to standard error, or keeps them while messages are held. Errors are ignored.
+pub(crate) fn write_message(text: &[u8]) {
+    match &mut *held_messages() {
+        Some(messages) => messages.extend_from_slice(text),
+        None => {
+            let _ = anstream::stderr().write_all(text);
+        }
+    }
+}
+
+/// The messages that wait for the end of a command; `None` if messages are written at once.
+static HELD_MESSAGES: Mutex<Option<Vec<u8>>> = Mutex::new(None);
+
+fn held_messages() -> MutexGuard<'static, Option<Vec<u8>>> {
+    HELD_MESSAGES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Holds all messages until it is dropped, since a command uses the screen of the terminal.
+pub(crate) struct HeldMessages(());
+
+impl HeldMessages {
+    /// Holds messages from now on if standard error is a terminal.
+    pub(crate) fn on_terminal() -> Option<Self> {
+        io::stderr().is_terminal().then(Self::begin)
+    }
+
+    fn begin() -> Self {
+        held_messages().get_or_insert_default();
+        Self(())
+    }
+}
+
+impl Drop for HeldMessages {
+    fn drop(&mut self) {
+        let messages = held_messages().take();
+        write_message(&messages.unwrap_or_default());
+    }
 }
 
 /// Replaces characters that are not printable in the lines of a message, which may contain names from other users.
@@ -125,6 +165,16 @@ fn printable_lines(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_wait_until_they_are_released() {
+        let held = HeldMessages::begin();
+        complain("a message that waits");
+        let messages = held_messages().clone().expect("they are held");
+        assert!(String::from_utf8_lossy(&messages).contains("pmctl: a message that waits\n"));
+        drop(held);
+        assert!(held_messages().is_none());
+    }
 
     #[test]
     fn a_message_has_lines_and_no_escapes() {

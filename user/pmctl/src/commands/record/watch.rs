@@ -11,7 +11,7 @@ use crate::args::CommonOptions;
 use crate::system::child::{Ending, Running, Waiting};
 use crate::system::exit;
 use crate::system::signals::{Event, Signals};
-use crate::system::stdio::complain;
+use crate::system::stdio::{HeldMessages, complain};
 
 /// Length of a round, so short that perf's rings, which hold some thousand switches, don't get full.
 const ROUND_INTERVAL: Duration = Duration::from_millis(100);
@@ -25,6 +25,8 @@ pub(super) struct Watch<'a> {
     /// The command; `None` without one.
     running: Option<Running>,
     ending: Option<Ending>,
+    /// Keeps messages off the terminal while the command runs; `None` without a command or a terminal.
+    _held_messages: Option<HeldMessages>,
 }
 
 impl<'a> Watch<'a> {
@@ -34,6 +36,7 @@ impl<'a> Watch<'a> {
         begin: Instant,
         (signals, waiting): (&'a Signals, Option<Waiting<'_>>),
     ) -> Result<Self> {
+        let held_messages = waiting.as_ref().and_then(|_| HeldMessages::on_terminal());
         let running = waiting.map(Waiting::release).transpose()?;
         Ok(Self {
             options,
@@ -43,6 +46,7 @@ impl<'a> Watch<'a> {
             progress: Progress::new(begin, options.quiet || running.is_some()),
             running,
             ending: None,
+            _held_messages: held_messages,
         })
     }
 
@@ -125,7 +129,8 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Waits until the command has ended, and returns its ending; `None` without a command.
+    /// Waits until the command has ended, and returns its ending; `None` without a command. Then the messages appear that
+    /// were held.
     pub(super) fn wait_for_command(mut self) -> Result<Option<Ending>> {
         self.progress.remove();
         while self.running.is_some() && self.ending.is_none() {

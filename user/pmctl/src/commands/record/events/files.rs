@@ -24,7 +24,7 @@ use crate::commands::record::summary::{RecordingSummary, summarize};
 use crate::recording::perfdata::{self, Event, Finished, Host, Loss, Notes};
 use crate::system::files::private_options;
 use crate::system::screen::Colors;
-use crate::system::stdio::complain;
+use crate::system::stdio::{complain, write_message};
 
 /// The message for a program that must not be sampled, so that the events stopped at its exec.
 const LEFT_PROGRAM_REASON: &str = "the command executed a program that has more rights than its caller (setuid, setgid, \
@@ -181,8 +181,9 @@ impl<'a> Files<'a> {
         self.has_losses |= !notes.is_whole();
         complain(written.result());
         // A warning that can't be printed is no reason to fail: the exit code and the file tell the same.
-        let mut output = anstream::stderr().lock();
-        let _ = perfdata::warn_of_losses(&notes, Colors::new(true), &mut output);
+        let mut warning = Vec::new();
+        let _ = perfdata::warn_of_losses(&notes, Colors::new(true), &mut warning);
+        write_message(&warning);
         ControlFlow::Continue(())
     }
 
