@@ -245,7 +245,7 @@ mod tests {
     use std::fs;
 
     use crate::commands::annotate::SampledFunctions;
-    use crate::recording::perfdata::{Sample, Symbol, SymbolTable};
+    use crate::recording::perfdata::{FileFacts, Sample, Symbol, SymbolTable};
     use crate::recording::symbols::testing::Inlined;
 
     /// Returns a recording with two samples at an address of a program, and a symbol for the function around it.
@@ -263,6 +263,7 @@ mod tests {
                 length: 4,
                 name: "outer".to_owned(),
             }],
+            facts: FileFacts::of(&program.path).filter(|_| program.build_id.is_none()),
             ..SymbolTable::default()
         }];
         recording
@@ -332,6 +333,19 @@ mod tests {
         recording.build_ids.clear();
         let error = listing(&recording).expect_err("it may be another version");
         assert!(error.contains("no build-id"), "{error}");
+    }
+
+    #[test]
+    fn a_program_without_a_build_id_has_instructions_until_it_changes() {
+        let program = Inlined::new(&["-g", Inlined::NO_BUILD_ID]);
+        let recording = recorded(&program);
+        let listing_before = listing(&recording).expect("it is unchanged");
+        assert_eq!(listing_before.shown_events, 10);
+        let is_source = |line: &ListingLine| matches!(line.content, LineContent::Source { .. });
+        assert!(listing_before.lines.iter().any(is_source));
+        program.touch();
+        let error = listing(&recording).expect_err("it may be another version");
+        assert!(error.contains("was replaced"), "{error}");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs for tests: with separate debug files, with generated code, and with inlined functions.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::SystemTime;
 
 use ahash::AHashSet;
 use object::{Object, ObjectSymbol};
@@ -189,7 +190,7 @@ pub(crate) fn compile(folder: &Path, name: &str, value: u32) -> (PathBuf, PathBu
 pub(crate) struct Inlined {
     _folder: TempDir,
     pub(crate) path: PathBuf,
-    pub(crate) build_id: Vec<u8>,
+    pub(crate) build_id: Option<Vec<u8>>,
     /// Offset in the file of an instruction in the innermost function.
     pub(crate) here: u64,
 }
@@ -207,6 +208,9 @@ int main(int argc, char **argv) {
 	return middle(argc); }
 ";
 
+    /// The flag for a program without a build-id.
+    pub(crate) const NO_BUILD_ID: &str = "-Wl,--build-id=none";
+
     /// Compiles the program with these flags.
     pub(crate) fn new(flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder can be made");
@@ -215,18 +219,25 @@ int main(int argc, char **argv) {
             folder.path().join("inlined"),
         );
         fs::write(&source, Self::SOURCE).expect("it can be written");
-        let options = ["-O1", "-Wl,--build-id", "-o"];
         run(Command::new("cc")
+            .args(["-O1", "-Wl,--build-id"])
             .args(flags)
-            .args(options)
+            .arg("-o")
             .args([&path, &source]));
         let elf = Elf::read(&path).expect("it is well formed");
         Self {
             here: offset(&path, &elf, "here"),
-            build_id: elf.build_id.expect("it has one"),
+            build_id: elf.build_id,
             path,
             _folder: folder,
         }
+    }
+
+    /// Changes the time of the last change of the program, as a linker does that writes the same program again.
+    pub(crate) fn touch(&self) {
+        let file = File::options().append(true).open(&self.path);
+        let result = file.and_then(|file| file.set_modified(SystemTime::UNIX_EPOCH));
+        result.expect("it is ours");
     }
 
     /// Returns a recording of the program with these samples.
@@ -251,11 +262,11 @@ int main(int argc, char **argv) {
             .collect();
         Recording {
             records: Records::from(&records[..]),
-            build_ids: vec![BuildId {
+            build_ids: Vec::from_iter(self.build_id.clone().map(|id| BuildId {
                 file: self.path.clone(),
                 is_kernel: false,
-                id: self.build_id.clone(),
-            }],
+                id,
+            })),
             ..Recording::default()
         }
     }

@@ -12,7 +12,7 @@ use nix::unistd::mkfifo;
 
 use super::testing::{Inlined, SplitProgram, compile, run};
 use super::{DebugFiles, Lines, SymbolFinder};
-use crate::recording::perfdata::FileVersion;
+use crate::recording::perfdata::{FileFacts, FileVersion};
 
 #[test]
 fn a_stripped_program_has_exported_functions() {
@@ -104,7 +104,7 @@ fn functions_of_the_vdso_have_names() {
 fn a_pipe_beside_the_debug_information_is_not_opened() {
     let program = Inlined::new(&["-g"]);
     let version = FileVersion {
-        build_id: Some(&program.build_id),
+        build_id: program.build_id.as_deref(),
         facts: None,
     };
     let look_up = || {
@@ -126,12 +126,39 @@ fn a_pipe_beside_the_debug_information_is_not_opened() {
 /// Returns whether the line of the inlined function is found, and the warnings.
 fn line_is_known(program: &Inlined) -> (bool, Vec<String>) {
     let version = FileVersion {
-        build_id: Some(&program.build_id),
+        build_id: program.build_id.as_deref(),
         facts: None,
     };
     let lines = Lines::new(DebugFiles::of_user());
     let levels = lines.at((0, &program.path), version, program.here);
     (levels[0].line.is_some(), lines.warnings())
+}
+
+#[test]
+fn a_program_without_a_build_id_has_lines_until_it_changes() {
+    let program = Inlined::new(&["-g", Inlined::NO_BUILD_ID]);
+    let facts = FileFacts::of(&program.path);
+    let look_up = |facts: Option<&FileFacts>| {
+        let lines = Lines::new(DebugFiles::of_user());
+        let build_id = program.build_id.as_deref();
+        let version = FileVersion { build_id, facts };
+        let levels = lines.at((0, &program.path), version, program.here);
+        let inlined = levels.iter().filter_map(|level| level.inlined.as_ref());
+        let inlined: Vec<String> = inlined.map(|name| name.text.to_string()).collect();
+        (inlined, levels[0].line.is_some(), lines.warnings())
+    };
+    let names = ["inner", "middle"].map(str::to_owned).to_vec();
+    assert_eq!(look_up(facts.as_ref()), (names, true, Vec::new()));
+    program.touch();
+    let expected = [
+        (facts.as_ref(), "was replaced since the recording"),
+        (None, "has no build-id, and the recording does not tell"),
+    ];
+    for (facts, reason) in expected {
+        let (names, is_known, warnings) = look_up(facts);
+        assert!(names.is_empty() && !is_known, "{names:?}");
+        assert!(warnings[0].contains(reason), "{warnings:?}");
+    }
 }
 
 #[test]
