@@ -39,7 +39,7 @@ as_user() {
 	try "$here/pmctl_as" -4711 "$@"
 }
 
-plan 32
+plan 35
 
 # The kernel removes the events of a task that executes a setuid or unreadable program.
 for command in "$setuid 1000000" "$hidden 1000000" "sh -c '$setuid 1000000; true'"; do
@@ -82,6 +82,22 @@ is "record of software events alone fails" 125 $?
 says "record of software events alone says why" "$errors" 'DEGRADED.*setuid, setgid, capabilities'
 as_user pmctl record -o data -e page-faults:u -c 1 -- "$loop" 1000000
 is "record of software events alone samples a program without such rights" 0 $?
+
+# top samples a process that executes the program later, and says why no samples come from then on.
+mkfifo go
+chmod 666 go
+"$here/pmctl_as" -4711 sh -c "read -r _ <go; exec $setuid 100000000000" &
+program=$!
+"$here/pmctl_as" -4711 pmctl top --stdio -d 0.5 -e instructions:u -c 100003 -p $program >live 2>&1 &
+top=$!
+wait_until "has_lines 1 live '^Samples: ' || has_ended $top"
+is "top says nothing before that" 0 "$(grep -c 'setuid, setgid, capabilities' live)"
+echo >go
+check "top says why there are no samples" comes_true "grep -q 'No sample: .*setuid, setgid, capabilities' live"
+kill $program
+wait $top
+is "top of the program fails" 1 $?
+sed 's/^/# /' live
 
 # The emulated PMU takes every event by its number, but counts only few.
 if pmctl stat -e r01ff -- true 2>&1 | grep -q "QEMU's emulation"; then

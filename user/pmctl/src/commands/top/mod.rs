@@ -22,6 +22,10 @@ use stream::PipeStream;
 /// Time to wait for the recorder's first bytes before the screen is set up. They usually take some tenths of a second.
 const FIRST_BYTES_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The status of a table without samples, if the sampled tasks executed a program that must not be sampled.
+const LEFT_PROGRAM_STATUS: &str =
+    "not sampled: the process executed a program with more rights (setuid)";
+
 /// Shows tables until the user quits, and returns the exit code.
 pub(crate) fn top(args: &Top) -> Result<u8> {
     if let Some(forms) = &args.cgroups {
@@ -95,10 +99,14 @@ impl LiveView {
                 RecorderOutput::End => true,
             };
             self.next_table = time_after(self.next_table, args.delay, Instant::now());
+            let has_samples = self.stream.has_samples();
             if let Some(recording) = self.stream.take_recording() {
                 let colors = output.colors;
                 text::write_tables(&recording, grouping, args.entries, (colors, &mut output))?;
                 text::write_lost(self.stream.lost_records(), (colors, &mut output))?;
+                if !has_samples && recorder.has_left_program() {
+                    text::write_left_program((colors, &mut output))?;
+                }
                 output.flush()?;
                 self.tables += 1;
             }
@@ -132,7 +140,7 @@ impl LiveView {
                     let end = recorder.wait_for_end();
                     // Without new samples the last table stays on the screen.
                     if self.stream.has_samples() || (self.tables == 0 && end.is_ok()) {
-                        self.show_table(tui)?;
+                        self.show_table(tui, recorder)?;
                     }
                     if self.tables == 0 {
                         return end.map(|()| true);
@@ -152,14 +160,18 @@ impl LiveView {
             return Ok(false);
         }
         self.next_table = Instant::now() + args.delay;
-        self.show_table(tui)?;
+        self.show_table(tui, recorder)?;
         Ok(self.is_done(args))
     }
 
-    /// Shows a table of the samples since the last one.
-    fn show_table(&mut self, tui: &mut Tui) -> Result<()> {
+    /// Shows a table of the samples since the last one, and the reason if the programs must not be sampled.
+    fn show_table(&mut self, tui: &mut Tui, recorder: &RecorderProcess) -> Result<()> {
+        let has_samples = self.stream.has_samples();
         if let Some(recording) = self.stream.take_recording() {
             tui.replace_recording(recording)?;
+            if !has_samples && recorder.has_left_program() {
+                tui.show_status(LEFT_PROGRAM_STATUS.to_owned());
+            }
             if let Some(words) = text::lost_in_words(self.stream.lost_records()) {
                 tui.show_status(format!("LOST: {words}"));
             }

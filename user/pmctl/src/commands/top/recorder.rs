@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fs;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -123,6 +124,15 @@ impl RecorderProcess {
         }
     }
 
+    /// Returns whether a sampled task has executed a program that must not be sampled. The driver says so in fdinfo of the
+    /// recorder's events.
+    pub(super) fn has_left_program(&self) -> bool {
+        let events = fs::read_dir(format!("/proc/{}/fdinfo", self.child.id()));
+        let mut events = events.into_iter().flatten().flatten();
+        events
+            .any(|event| fs::read_to_string(event.path()).is_ok_and(|facts| has_left_task(&facts)))
+    }
+
     /// Waits for the recorder's end.
     ///
     /// # Errors
@@ -169,6 +179,12 @@ fn with_advice_for_top(words: &str) -> String {
         OWN_COMMAND_ADVICE,
         "One process of your own: `pmctl top -p PID`.",
     )
+}
+
+/// Returns whether the fdinfo of an event says that the event has left a task.
+fn has_left_task(facts: &str) -> bool {
+    let mut numbers = facts.lines().filter_map(|line| line.strip_prefix("left:"));
+    numbers.any(|number| number.trim() != "0")
 }
 
 /// Returns the recorder's command line.
@@ -258,6 +274,14 @@ mod tests {
                 .expect_err("it refuses");
             assert_eq!(error.to_string(), "no counter");
         }
+    }
+
+    #[test]
+    fn an_event_that_left_a_task_is_recognized() {
+        assert!(has_left_task("pos:\t0\nenabled:\t1\nleft:\t2\n"));
+        assert!(!has_left_task("pos:\t0\nenabled:\t1\nleft:\t0\n"));
+        assert!(!has_left_task("pos:\t0\nflags:\t02\n"));
+        assert!(!recorder("exec sleep 1000").has_left_program());
     }
 
     #[test]

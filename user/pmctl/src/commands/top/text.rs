@@ -95,6 +95,18 @@ pub(super) fn write_lost(
     }
 }
 
+/// Writes the reason for a table without samples: the sampled tasks executed a program that must not be sampled.
+pub(super) fn write_left_program((colors, output): (Colors, &mut impl Write)) -> io::Result<()> {
+    let mark = colors.warning;
+    writeln!(
+        output,
+        "{mark}No sample{mark:#}: a sampled process executed a program that has more rights than its caller (setuid, setgid, \
+         capabilities of its file), or that the caller may not read: this program is not sampled.\n\
+         Start pmctl with the rights of the program (as root for a program of root's), or sample all programs: leave out -p \
+         and -t.\n"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +145,19 @@ mod tests {
         assert!(with.lines().any(|line| is_caller(&line)), "{with}");
         let rows: Vec<&str> = with.lines().filter(|line| !is_caller(line)).collect();
         assert_eq!(rows, without.lines().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_program_that_is_not_sampled_has_a_reason() {
+        let mut text = Vec::new();
+        let result = write_left_program((Colors::default(), &mut text));
+        result.expect("a vector takes everything");
+        let text = String::from_utf8(text).expect("it is text");
+        assert!(text.starts_with("No sample: a sampled process"), "{text}");
+        assert!(
+            text.contains("(setuid, setgid, capabilities of its file)"),
+            "{text}"
+        );
     }
 
     #[test]
