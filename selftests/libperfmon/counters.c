@@ -15,7 +15,10 @@
 #include "loop.h"
 #include "perf.h"
 
-#define N	10000UL
+#define N		10000UL
+#define NOBODY		65534
+#define PROGRAM		"/usr/lib/perfmon/pmctl_loop"
+#define COPY		"/tmp/libperfmon_copy"
 
 FIXTURE(libperfmon)
 {
@@ -241,6 +244,41 @@ TEST_F(libperfmon, inherited_counts_are_of_threads_and_processes)
 	ASSERT_EQ(0, perfmon_read(all, &count));
 	EXPECT_LE(2 * LOOP_INSNS * N, count);
 	EXPECT_GT(3 * LOOP_INSNS * N, count);
+	perfmon_close(all);
+}
+
+/* Executes the copy of PROGRAM with this mode in a child without rights. Returns the child's status. */
+static int execute_as_nobody(mode_t mode)
+{
+	int status;
+	pid_t pid;
+
+	if (chmod(COPY, mode))
+		return -1;
+	pid = fork();
+	if (!pid) {
+		if (!become_user(NOBODY, 0))
+			execl(COPY, COPY, "1000", NULL);
+		_exit(127);
+	}
+	return waitpid(pid, &status, 0) == pid ? status : -1;
+}
+
+TEST_F(libperfmon, programs_with_more_rights_are_not_followed)
+{
+	struct perfmon_counters *all = perfmon_open("instructions:u,branches:u", PERFMON_INHERIT);
+	uint64_t tasks;
+
+	ASSERT_NE(NULL, all);
+	ASSERT_EQ(0, system("cp " PROGRAM " " COPY));
+	ASSERT_EQ(0, perfmon_start(all));
+	EXPECT_EQ(0, execute_as_nobody(0755));
+	ASSERT_EQ(0, perfmon_tasks_not_followed(all, &tasks));
+	EXPECT_EQ(0ULL, tasks);
+	EXPECT_EQ(0, execute_as_nobody(04755));
+	ASSERT_EQ(0, perfmon_tasks_not_followed(all, &tasks));
+	EXPECT_EQ(1ULL, tasks);
+	unlink(COPY);
 	perfmon_close(all);
 }
 

@@ -106,6 +106,25 @@ EXPORT int perfmon_read(struct perfmon_counters *counters, uint64_t *counts)
 	return 0;
 }
 
+EXPORT int perfmon_tasks_not_followed(struct perfmon_counters *counters, uint64_t *tasks)
+{
+	static const char field[] = "left:";
+	char path[64], line[128];
+	FILE *facts;
+
+	snprintf(path, sizeof(path), "/proc/thread-self/fdinfo/%d", counters->fd[0]);
+	facts = fopen(path, "re");
+	if (!facts)
+		return fail_at(TO_READ, errno, path, -1);
+	/* A driver without the field follows all tasks. */
+	*tasks = 0;
+	while (fgets(line, sizeof(line), facts))
+		if (!strncmp(line, field, strlen(field)))
+			*tasks = strtoull(line + strlen(field), NULL, 10);
+	fclose(facts);
+	return 0;
+}
+
 /* Measures what an empty start and stop counts, and leaves the counts at 0. */
 static int measure_overhead(struct perfmon_counters *counters)
 {

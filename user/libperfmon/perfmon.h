@@ -59,6 +59,13 @@ int perfmon_reset(struct perfmon_counters *counters);
  */
 int perfmon_read(struct perfmon_counters *counters, uint64_t *counts);
 
+/*
+ * Writes the number of tasks that are no longer counted, because they executed a program with more rights
+ * (setuid, setgid, file capabilities) or one that they may not read: the counts lack what they did from
+ * then on.
+ */
+int perfmon_tasks_not_followed(struct perfmon_counters *counters, uint64_t *tasks);
+
 /* Returns the number of events. */
 unsigned int perfmon_size(const struct perfmon_counters *counters);
 

@@ -67,6 +67,15 @@ public:
 		return counts;
 	}
 
+	// Returns the number of tasks that are no longer counted since they executed a program with more rights.
+	std::uint64_t tasks_not_followed() const
+	{
+		std::uint64_t tasks;
+
+		check(perfmon_tasks_not_followed(raw_, &tasks));
+		return tasks;
+	}
+
 	// Returns the pointer for the functions of <perfmon.h>.
 	struct perfmon_counters *get() const { return raw_; }
 

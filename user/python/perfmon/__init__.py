@@ -61,6 +61,7 @@ class count(_Block, _Mapping):
         self.calls = 0
         """The number of calls of the decorated function that are in the counts."""
         self._sums = None
+        self._sum_of_tasks = 0
 
     @property
     def events(self):
@@ -82,6 +83,15 @@ class count(_Block, _Mapping):
             passes.append(probe._counts())
         medians = (sorted(counts)[_OVERHEAD_PASSES // 2] for counts in zip(*passes))
         return dict(zip(self.events, medians))
+
+    @property
+    def tasks_not_followed(self):
+        """The number of tasks that are no longer counted since they executed a program with more rights.
+
+        Such a program is setuid or setgid, has capabilities, or may not be read. The counts
+        lack what these tasks did from then on.
+        """
+        return self._tasks_not_followed() if self._sums is None else self._sum_of_tasks
 
     def __getitem__(self, event):
         values = self._values()
@@ -137,6 +147,7 @@ class count(_Block, _Mapping):
                     with _lock_of_sums:
                         totals.calls += 1
                         totals._sums = [*map(int.__add__, totals._sums, counts)]
+                        totals._sum_of_tasks += block.tasks_not_followed
 
         counted.count = totals
         return counted

@@ -32,6 +32,8 @@ pub(crate) struct Block {
     /// may only close them: any other call would act on the parent's events.
     starter: Option<u32>,
     counts: Option<Vec<u64>>,
+    /// The number of tasks that the block no longer counted when it ended.
+    tasks_not_followed: u64,
 }
 
 #[pymethods]
@@ -55,6 +57,7 @@ impl Block {
             running: Vec::new(),
             starter: None,
             counts: None,
+            tasks_not_followed: 0,
         })
     }
 
@@ -68,6 +71,7 @@ impl Block {
                 "the block is counting already\nStop it first, or create another block.",
             ));
         }
+        self.tasks_not_followed = 0;
         self.running = if self.process {
             self.open_threads()?
         } else if let Some((cgroup, _)) = &self.cgroup {
@@ -95,9 +99,11 @@ impl Block {
         let result = self.running.iter().rev().try_for_each(Group::disable);
         let result = result.map_err(|error| exception(&error));
         let counts = result.and_then(|()| sum_groups(&self.running));
+        let tasks_not_followed = sum_tasks_not_followed(&self.running);
         self.running.clear();
         self.counts = counts.as_ref().ok().cloned();
-        counts.map(drop)
+        self.tasks_not_followed = counts.and(tasks_not_followed)?;
+        Ok(())
     }
 
     fn __enter__(mut slf: PyRefMut<'_, Self>) -> PyResult<PyRefMut<'_, Self>> {
@@ -133,6 +139,18 @@ impl Block {
             return Ok(self.counts.clone());
         }
         sum_groups(&self.running).map(Some)
+    }
+
+    /// Returns the number of tasks that are no longer counted since they executed a program with more rights; 0 before the
+    /// first start.
+    fn _tasks_not_followed(&self) -> PyResult<u64> {
+        if self.running.is_empty() {
+            return Ok(self.tasks_not_followed);
+        }
+        match self.other_starter() {
+            Some(starter) => Err(other_process_error(starter)),
+            None => sum_tasks_not_followed(&self.running),
+        }
     }
 
     /// Returns the names of the events.
@@ -247,6 +265,13 @@ fn sum_groups(groups: &[Group]) -> PyResult<Vec<u64>> {
         ));
     }
     Ok(sums)
+}
+
+/// Returns the number of tasks that the groups no longer count.
+fn sum_tasks_not_followed(groups: &[Group]) -> PyResult<u64> {
+    let numbers = groups.iter().map(Group::tasks_not_followed);
+    let sum: Result<u64, perfmon::Error> = numbers.sum();
+    sum.map_err(|error| exception(&error))
 }
 
 /// Returns the IDs of the process's threads, the calling thread's last.

@@ -9,6 +9,7 @@ import ctypes
 import functools
 import gc
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -187,6 +188,30 @@ def a_process_has_threads_and_children():
     with perfmon.count(USER, process=True) as c:
         subprocess.run(["true"], check=True)
     expect(c[USER] > 50_000, True, f"{c} with a program")
+
+
+@test
+def programs_with_more_rights_are_not_followed():
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        program = os.path.join(folder, "true")
+        shutil.copyfile("/bin/true", program)
+
+        def executes(mode):
+            os.chmod(program, mode)
+            subprocess.run([program], check=True, user=65534, group=65534, extra_groups=[])
+
+        # Mode 711: the user may not read the program.
+        with perfmon.count(USER, process=True) as c:
+            executes(0o755)
+            expect(c.tasks_not_followed, 0, "tasks")
+            executes(0o711)
+            expect(c.tasks_not_followed, 1, "tasks within the block")
+        expect(c.tasks_not_followed, 1, "tasks")
+        counted = perfmon.count(USER, process=True)(executes)
+        for _ in range(2):
+            counted(0o711)
+        expect(counted.count.tasks_not_followed, 2, "tasks of two calls")
 
 
 @test
