@@ -3,7 +3,7 @@
 """figures.py [--check] : draws the charts and diagrams of Documentation/pictures.
 
 The numbers come from the tables in Documentation/performance.rst and bench.rst. --check writes
-no picture: it exits with 1 if a picture differs from the tables.
+no picture: it exits with 1 if a picture, or a text in its place, differs from the tables.
 """
 
 import os
@@ -135,6 +135,20 @@ def cost():
         y += 28
     picture.text(LEFT, y - 12, "Instructions, user and kernel: fewer are better. Linux 7.3, in the project's virtual machine.", "dim")
     return picture
+
+
+def alternative_texts():
+    """Returns the numbers that the texts in place of the picture of the cost have: the page, and the words."""
+    text = page("performance.rst")
+    switch, _, _, perfs_switch, *_ = numbers(text, "switch, 1 event in each")
+    sample, perfs_sample = (numbers(text, f"{whose}: ip,tid,time")[0] for whose in ("event", "perf"))
+    return (
+        ("performance.rst", f"{switch} to perf's {perfs_switch} with one event, and of samples, {sample} to {perfs_sample} with"),
+        (
+            "../README.md",
+            f"a switch takes {switch:,} instructions, with perf {perfs_switch:,}; a sample {sample:,}, with perf {perfs_sample:,}",
+        ),
+    )
 
 
 def percents(text):
@@ -311,6 +325,9 @@ def main():
                 file.write(text)
     if stale:
         sys.exit(f"{', '.join(stale)}: out of date with the tables of the documentation; run scripts/figures.py")
+    for name, words in alternative_texts():
+        if words not in " ".join(page(name).split()):
+            sys.exit(f"{name}: the text in place of cost.svg differs from the tables; write `{words}`")
 
 
 if __name__ == "__main__":
