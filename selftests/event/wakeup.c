@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@
 #define PERIOD		10007UL
 #define SAMPLE_SIZE	48
 #define TIMEOUT_MS		60000	/* ms to wait: much longer than needed */
+#define NOBODY		65534
 
 #include "sampler_fixture.h"
 
@@ -250,6 +252,61 @@ TEST_F(event, signal_comes_without_a_ring)
 	EXPECT_LE(20, __atomic_load_n(&signals, __ATOMIC_RELAXED));
 	EXPECT_GE(21, __atomic_load_n(&signals, __ATOMIC_RELAXED));
 	EXPECT_EQ(0, __atomic_load_n(&wrong_signals, __ATOMIC_RELAXED));
+}
+
+/*
+ * As a user other than root, makes 20 overflows whose signals go to @owner, or to this process if it is 0.
+ * Returns the number of signals that this process got, or -1.
+ */
+static int signal_as_user(const struct event_maker *maker, pid_t owner)
+{
+	struct perf_event_attr attr = event_every(100003);
+	int fd;
+
+	if (become_user(NOBODY, MAY_COUNT))
+		return -1;
+	fd = maker->open(&attr, 0, -1, -1, 0);
+	if (fd < 0 || fcntl(fd, F_SETOWN, owner ? owner : getpid()) || fcntl(fd, F_SETSIG, SIGRTMIN) ||
+	    fcntl(fd, F_SETFL, O_ASYNC) || event_enable(fd))
+		return -1;
+	labelled_loop(20 * 50002);
+	if (event_disable(fd))
+		return -1;
+	return __atomic_load_n(&signals, __ATOMIC_RELAXED);
+}
+
+/* Runs signal_as_user() in a child. Returns its result. */
+static int signal_from_child(struct __test_metadata *_metadata, const struct event_maker *maker, pid_t owner)
+{
+	int *result = map_shared(_metadata, sizeof(*result)), value;
+	pid_t pid = fork();
+
+	if (!pid) {
+		*result = signal_as_user(maker, owner);
+		_exit(0);
+	}
+	while (waitpid(pid, NULL, 0) != pid)
+		ASSERT_EQ(EINTR, errno);
+	value = *result;
+	munmap(result, sizeof(*result));
+	return value;
+}
+
+/* Signals go to processes that the caller of F_SETOWN may send signals to, as with any descriptor. */
+TEST_F(event, signal_is_not_sent_to_the_process_of_another_user)
+{
+	struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
+	int own;
+
+	ASSERT_EQ(0, sigaction(SIGRTMIN, &action, NULL));
+	/* The device belongs to root after the module is loaded. */
+	ASSERT_EQ(0, chmod(_PATH_PERFMON, 0666));
+	signals = 0;
+	own = signal_from_child(_metadata, variant->maker, 0);
+	EXPECT_LE(20, own);
+	EXPECT_EQ(0, signal_from_child(_metadata, variant->maker, getpid()));
+	EXPECT_EQ(0, __atomic_load_n(&signals, __ATOMIC_RELAXED));
+	EXPECT_EQ(0, chmod(_PATH_PERFMON, 0600));
 }
 
 /* Executes the same loop on two CPUs at once, or twice on the only one. Returns the exit code. */
