@@ -121,6 +121,18 @@ mod tests {
     }
 
     #[test]
+    fn exec_long_ago_does_not_enable_an_event() {
+        let at_exec = EventState::disabled().changes();
+        for bit in [29, 30, 31, 32, 40, 61] {
+            let state = EventState(AtomicU64::new(((1 << bit) - 1) * ONE_CHANGE));
+            state.set_enabled(false);
+            assert!(state.changes() != at_exec);
+            assert!(!state.is_enabled(at_exec));
+            assert!(!state.disable_unless_changed(at_exec));
+        }
+    }
+
+    #[test]
     fn closed_event_is_never_enabled() {
         let state = EventState::disabled();
         let before_close = state.changes();
