@@ -12,8 +12,8 @@ use super::Column;
 use super::cgroup_use::{CgroupUse, NamedCgroup, left_out};
 use super::scope::{CountedPlace, PlaceKind};
 use super::source::{ColumnCount, CountSource, Summands};
+use super::split_runs::TooMany;
 use super::tasks::{conflict, group_the_ungrouped, groups, mark_or_split, open_on_each};
-use super::turns::TooMany;
 use crate::events::cgroups::concerns_one_cgroup;
 use crate::events::cpus::Cpus;
 use crate::events::rights;
@@ -67,7 +67,7 @@ impl OpenGroup {
 }
 
 /// A group that could not be opened, and the reason. If the driver has no such event, it was refused on each CPU.
-struct RefusedGroup {
+struct RefusedCgroupGroup {
     error: Error,
     cgroup: usize,
     /// The events of the group.
@@ -125,7 +125,7 @@ impl CgroupCounts {
         }
     }
 
-    fn open_all(&self) -> Result<Vec<OpenGroup>, RefusedGroup> {
+    fn open_all(&self) -> Result<Vec<OpenGroup>, RefusedCgroupGroup> {
         let mut open_groups = Vec::new();
         for (index, cgroup) in self.cgroups.iter().enumerate() {
             for members in self.groups_of(cgroup) {
@@ -140,8 +140,8 @@ impl CgroupCounts {
         &self,
         cgroup: usize,
         members: &[usize],
-    ) -> Result<Vec<OpenGroup>, RefusedGroup> {
-        let refused = |error| RefusedGroup {
+    ) -> Result<Vec<OpenGroup>, RefusedCgroupGroup> {
+        let refused = |error| RefusedCgroupGroup {
             error,
             cgroup,
             members: members.to_vec(),
@@ -207,8 +207,8 @@ impl CgroupCounts {
     ///
     /// # Errors
     /// The reason for the refusal, if no single event is its cause.
-    fn drop_refused(&mut self, refused: RefusedGroup) -> Result<()> {
-        let RefusedGroup {
+    fn drop_refused(&mut self, refused: RefusedCgroupGroup) -> Result<()> {
+        let RefusedCgroupGroup {
             error,
             cgroup,
             members,
@@ -233,9 +233,9 @@ impl CgroupCounts {
             }
             Cause::NoFreeCounter(_) => {
                 if let Some(conflict) = conflict(&self.device, &self.events) {
-                    return Err(TooMany::of_cpus(&conflict).into());
+                    return Err(TooMany::between_events(&conflict).into());
                 }
-                return Err(TooMany::of_tasks(&exit::with_help(error)).into());
+                return Err(TooMany::from_driver(&exit::with_help(error)).into());
             }
             Cause::Forbidden => return Err(rights::cgroups_forbidden("count")),
             _ => {}

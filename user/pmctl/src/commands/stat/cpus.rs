@@ -12,7 +12,7 @@ use super::Column;
 use super::explain::explain;
 use super::scope::{self, CountedPlace, CpuSplit};
 use super::source::{ColumnCount, CountSource, Summands};
-use super::turns::TooMany;
+use super::split_runs::TooMany;
 use crate::args::Stat;
 use crate::events::cpus::Cpus;
 use crate::events::rights;
@@ -92,7 +92,8 @@ pub(super) fn assign_counters(
 ) -> Result<Vec<Column>> {
     let present_events: Vec<EventSpec> =
         events.iter().filter(|e| !e.is_absent()).cloned().collect();
-    let places = schedule(&present_events, supply).map_err(|error| TooMany::of_cpus(&error))?;
+    let places =
+        schedule(&present_events, supply).map_err(|error| TooMany::between_events(&error))?;
     let mut places = places.into_iter();
     let column = |(event_index, event): (usize, EventSpec)| Column {
         place: None,

@@ -15,7 +15,7 @@ mod cgroup_use;
 mod cgroups;
 mod check;
 mod column;
-mod cpu_turns;
+mod cpu_events;
 mod cpus;
 mod csv;
 mod explain;
@@ -38,12 +38,12 @@ pub(crate) mod series;
 mod side_by_side;
 mod source;
 mod sources;
+mod split_runs;
 mod subject;
 mod summary;
 mod tasks;
 #[cfg(test)]
 mod testing;
-mod turns;
 mod unit;
 mod v1;
 mod wanted;
@@ -134,7 +134,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         (&scope, online, cgroups),
         (others, &parts),
     )?;
-    let with_advice = |error| turns::with_advice(error, args, (&parts[0], &pmu));
+    let with_advice = |error| split_runs::with_advice(error, args, (&parts[0], &pmu));
     let mut first_source = sources.open_part(&parts, 0).map_err(with_advice)?;
     let prepared_run =
         measure::prepare_run(&plan, &signals, first_source.as_mut()).map_err(with_advice)?;

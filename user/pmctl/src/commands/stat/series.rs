@@ -10,8 +10,8 @@ use super::measure::{self, RunPlan};
 use super::output::NoOutput;
 use super::scope::Scope;
 use super::source::{CountSource, Uncounted};
+use super::split_runs;
 use super::tasks::{CountingManner, TaskCounts};
-use super::turns;
 use crate::system::child::{Command, Ending};
 use crate::system::signals::Signals;
 
@@ -56,7 +56,7 @@ impl Series {
     /// Runs the command once.
     pub(crate) fn run(&mut self, signals: &Signals) -> Result<SingleRun> {
         let prepared_run = measure::prepare_run(&self.plan, signals, &mut self.source);
-        let prepared_run = prepared_run.map_err(turns::without_advice)?;
+        let prepared_run = prepared_run.map_err(split_runs::without_advice)?;
         let run = measure::measure_run(
             prepared_run,
             (&self.plan, signals),

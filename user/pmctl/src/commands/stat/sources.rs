@@ -8,7 +8,7 @@ use perfmon::{Pmu, Session};
 
 use super::cgroup_use::CgroupUse;
 use super::cgroups::CgroupCounts;
-use super::cpu_turns::{self, CpuTurns};
+use super::cpu_events::{self, CpuEvents};
 use super::others::OtherEvents;
 use super::scope::Scope;
 use super::source::CountSource;
@@ -42,7 +42,8 @@ impl<'a> Sources<'a> {
         (scope, online, cgroups): (&'a Scope, Vec<usize>, Option<CgroupUse>),
         (others, parts): (OtherEvents, &[Vec<EventSpec>]),
     ) -> Result<Self> {
-        let takes_counters = |events: &Vec<EventSpec>| !cpu_turns::is_source(args, events, pmu);
+        let takes_counters =
+            |events: &Vec<EventSpec>| !cpu_events::needs_cpu_events(args, events, pmu);
         let has_counters = matches!(scope, Scope::Cpus { .. }) && parts.iter().any(takes_counters);
         let needs_session = has_counters || !others.values.is_empty();
         let session = needs_session.then(Session::open).transpose();
@@ -72,8 +73,10 @@ impl<'a> Sources<'a> {
                 (events_before(parts, part), parts.len() == 1),
                 self.args.cpu.as_ref(),
             )?),
-            (None, _, Scope::Cpus { .. }) if cpu_turns::is_source(self.args, &events, self.pmu) => {
-                Box::new(CpuTurns::new(self.args, events, &self.online)?)
+            (None, _, Scope::Cpus { .. })
+                if cpu_events::needs_cpu_events(self.args, &events, self.pmu) =>
+            {
+                Box::new(CpuEvents::new(self.args, events, &self.online)?)
             }
             (None, Some(session), Scope::Cpus { .. }) => Box::new(cpus::open_counters(
                 self.args,

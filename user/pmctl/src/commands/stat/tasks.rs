@@ -11,7 +11,7 @@ use perfmon::{Cause, Device, Error, Group, Modes, Pmu};
 use super::Column;
 use super::scope::{CountedPlace, PlaceKind, Scope};
 use super::source::{ColumnCount, CountSource, Counts, Summands, Uncounted};
-use super::turns::TooMany;
+use super::split_runs::TooMany;
 use crate::args::Stat;
 use crate::events::schedule::{self, CounterSupply, ScheduleError};
 use crate::events::threads::{TaskList, Thread};
@@ -74,7 +74,7 @@ struct TaskGroup {
 }
 
 /// A group that could not be opened, and the reason.
-struct RefusedGroup {
+struct RefusedTaskGroup {
     error: Error,
     tid: u32,
     /// The events of the group.
@@ -146,11 +146,11 @@ impl TaskCounts {
             };
             if !self.drop_refused(&refused_group) {
                 if let Some(conflict) = conflict(&self.device, &self.events) {
-                    return Err(TooMany::of_cpus(&conflict).into());
+                    return Err(TooMany::between_events(&conflict).into());
                 }
-                let RefusedGroup { error, tid, .. } = refused_group;
+                let RefusedTaskGroup { error, tid, .. } = refused_group;
                 if matches!(error.cause, Cause::NoFreeCounter(_)) {
-                    return Err(TooMany::of_tasks(&exit::with_help(error)).into());
+                    return Err(TooMany::from_driver(&exit::with_help(error)).into());
                 }
                 return Err(rights::with_counting_advice(
                     error,
@@ -161,7 +161,7 @@ impl TaskCounts {
     }
 
     /// Opens all events for these threads.
-    fn open_all(&self, tids: &[u32]) -> Result<Vec<Vec<TaskGroup>>, RefusedGroup> {
+    fn open_all(&self, tids: &[u32]) -> Result<Vec<Vec<TaskGroup>>, RefusedTaskGroup> {
         let mut groups = Vec::new();
         for tid in tids {
             match self.open_thread(*tid) {
@@ -177,7 +177,7 @@ impl TaskCounts {
     }
 
     /// Opens all events for a thread.
-    fn open_thread(&self, tid: u32) -> Result<Vec<TaskGroup>, RefusedGroup> {
+    fn open_thread(&self, tid: u32) -> Result<Vec<TaskGroup>, RefusedTaskGroup> {
         let mut open_groups = Vec::new();
         for members in most_limited_first(&self.events, groups(&self.events)) {
             let mut builders = members.iter().filter_map(|index| self.builder(*index));
@@ -192,7 +192,7 @@ impl TaskCounts {
                     events: members,
                 }),
                 Err(error) => {
-                    return Err(RefusedGroup {
+                    return Err(RefusedTaskGroup {
                         error,
                         tid,
                         members,
@@ -229,7 +229,7 @@ impl TaskCounts {
     ///
     /// An event that the driver does not have becomes absent. A group of pmctl's whose events the driver has, but not as a
     /// group, is split. If this user may not count the kernel, events without a mode are limited to user mode.
-    fn drop_refused(&mut self, refused: &RefusedGroup) -> bool {
+    fn drop_refused(&mut self, refused: &RefusedTaskGroup) -> bool {
         let mut has_changed = false;
         match refused.error.cause {
             Cause::Forbidden => {

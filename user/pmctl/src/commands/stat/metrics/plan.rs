@@ -10,7 +10,7 @@ use perfmon::{Device, Pmu};
 
 use super::super::others::OtherEvents;
 use super::super::tasks::OWN_GROUPS;
-use super::super::{turns, wanted};
+use super::super::{split_runs, wanted};
 use super::{MetricWithEvents, Metrics};
 use crate::args::Stat;
 use crate::events::linux_pmu::PmuEvent;
@@ -41,7 +41,7 @@ pub(crate) fn counted_events(
     let words = wanted::metric_names(args, pmu)?;
     if words.is_empty() {
         return Ok(CountedEvents {
-            runs: turns::events_by_run(args, events, pmu)?,
+            runs: split_runs::events_by_run(args, events, pmu)?,
             metrics: Metrics::none(),
             pmus: Vec::new(),
         });
@@ -101,7 +101,7 @@ fn pack_into_runs(
         // A run without events of the driver: all events are of Linux's PMUs, or there is none.
         packed.runs.push(Vec::new());
     }
-    turns::require_one_run(args, "-M", &packed.runs, supply)?;
+    split_runs::require_one_run(args, "-M", &packed.runs, supply)?;
     Ok(packed)
 }
 

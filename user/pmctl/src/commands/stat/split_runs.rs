@@ -21,7 +21,7 @@ pub(super) struct TooMany {
 
 impl TooMany {
     /// Wraps the driver's error for events of tasks. It is no usage error: other programs may hold the counters.
-    pub(super) fn of_tasks(error: &anyhow::Error) -> Self {
+    pub(super) fn from_driver(error: &anyhow::Error) -> Self {
         Self {
             text: error.to_string(),
             is_usage: false,
@@ -29,7 +29,7 @@ impl TooMany {
     }
 
     /// Wraps a conflict between the events themselves, whatever other programs use.
-    pub(super) fn of_cpus(error: &impl ToString) -> Self {
+    pub(super) fn between_events(error: &impl ToString) -> Self {
         Self {
             text: error.to_string(),
             is_usage: true,

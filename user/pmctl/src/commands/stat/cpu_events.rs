@@ -13,16 +13,16 @@ use perfmon::{Cause, Device, Encoding, Error, Group, Pmu};
 use super::Column;
 use super::scope::{self, CountedPlace, CpuSplit};
 use super::source::{ColumnCount, CountSource, Counts, Summands};
+use super::split_runs::TooMany;
 use super::tasks::{conflict, groups, mark_or_split, open_on_each};
-use super::turns::TooMany;
 use crate::args::Stat;
 use crate::events::cpus::Cpus;
 use crate::events::{rights, schedule};
 use crate::system::exit::{self, Usage};
 use crate::system::files::allow_many_files;
 
-/// Returns whether `events` are counted by [`CpuTurns`], and not by counters of all CPUs.
-pub(super) fn is_source(args: &Stat, events: &[EventSpec], pmu: &Pmu) -> bool {
+/// Returns whether `events` are counted by [`CpuEvents`], and not by counters of all CPUs.
+pub(super) fn needs_cpu_events(args: &Stat, events: &[EventSpec], pmu: &Pmu) -> bool {
     // Without events none of the driver's counters is taken, of which one program at a time has all.
     let needs_event = |event| is_of_kinds(event, pmu) || needs_register(event);
     args.multiplex || events.is_empty() || events.iter().any(needs_event)
@@ -44,7 +44,7 @@ fn is_of_kinds(event: &EventSpec, pmu: &Pmu) -> bool {
 }
 
 /// Events of CPUs.
-pub(super) struct CpuTurns {
+pub(super) struct CpuEvents {
     device: Device,
     /// The events take turns if the counters are too few.
     multiplex: bool,
@@ -65,13 +65,13 @@ struct CpuGroup {
 }
 
 /// A group that could not be opened, and the reason. If the driver has no such event, it was refused on each CPU.
-struct RefusedGroup {
+struct RefusedCpuGroup {
     error: Error,
     /// The events of the group.
     members: Vec<usize>,
 }
 
-impl CpuTurns {
+impl CpuEvents {
     /// Prepares `events` without opening them yet. They will count on the CPUs of -C; without it, on those of `online`.
     pub(super) fn new(args: &Stat, events: Vec<EventSpec>, online: &[usize]) -> Result<Self> {
         refuse_chosen_counters(args, &events)?;
@@ -113,7 +113,7 @@ impl CpuTurns {
     }
 
     /// Opens all events on each CPU that has them. Returns the open groups of each CPU.
-    fn open_all(&self) -> Result<Vec<Vec<CpuGroup>>, RefusedGroup> {
+    fn open_all(&self) -> Result<Vec<Vec<CpuGroup>>, RefusedCpuGroup> {
         let mut open_groups: Vec<Vec<CpuGroup>> = self.cpus.iter().map(|_| Vec::new()).collect();
         for members in groups(&self.events) {
             for (opened, group) in open_groups.iter_mut().zip(self.open_on_cpus(&members)?) {
@@ -124,9 +124,9 @@ impl CpuTurns {
     }
 
     /// Opens some events as a group on each CPU. Returns `None` for a CPU that does not have them.
-    fn open_on_cpus(&self, members: &[usize]) -> Result<Vec<Option<CpuGroup>>, RefusedGroup> {
+    fn open_on_cpus(&self, members: &[usize]) -> Result<Vec<Option<CpuGroup>>, RefusedCpuGroup> {
         let opened = open_on_each(self.cpus.iter(), |cpu| self.open_group(cpu, members));
-        opened.map_err(|error| RefusedGroup {
+        opened.map_err(|error| RefusedCpuGroup {
             error,
             members: members.to_vec(),
         })
@@ -162,8 +162,8 @@ impl CpuTurns {
     ///
     /// # Errors
     /// The reason for the refusal, if no single event is its cause.
-    fn drop_refused(&mut self, refused: RefusedGroup) -> Result<()> {
-        let RefusedGroup { error, members } = refused;
+    fn drop_refused(&mut self, refused: RefusedCpuGroup) -> Result<()> {
+        let RefusedCpuGroup { error, members } = refused;
         match error.cause {
             Cause::NoSuchEvent | Cause::NotSupported => {
                 let error_by_itself =
@@ -175,9 +175,9 @@ impl CpuTurns {
             }
             Cause::NoFreeCounter(_) => {
                 if let Some(conflict) = conflict(&self.device, &self.events) {
-                    return Err(TooMany::of_cpus(&conflict).into());
+                    return Err(TooMany::between_events(&conflict).into());
                 }
-                return Err(TooMany::of_tasks(&exit::with_help(error)).into());
+                return Err(TooMany::from_driver(&exit::with_help(error)).into());
             }
             Cause::Forbidden => return Err(anyhow!(rights::of_all_programs("count"))),
             _ => {}
@@ -276,7 +276,7 @@ fn refuse_chosen_counters(args: &Stat, events: &[EventSpec]) -> Result<(), Usage
     Ok(())
 }
 
-impl CountSource for CpuTurns {
+impl CountSource for CpuEvents {
     fn prepare(&mut self, _: Option<u32>) -> Result<()> {
         // The times of an event can't be set back: each run has events of its own.
         self.open_groups.clear();
