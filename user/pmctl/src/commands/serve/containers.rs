@@ -14,7 +14,7 @@ use perfmon::event::Cgroup;
 use perfmon::spec::EventSpec;
 use perfmon::{Cause, Device, Error};
 
-use super::open_events::{Lack, OpenEvents};
+use super::open_events::{OpenEvents, UncountedReason};
 use crate::events::cgroups::{
     ContainerNames, FoundCgroup, FoundCgroups, Pattern, SearchLimit, concerns_one_cgroup, escaped,
     search,
@@ -141,21 +141,21 @@ impl Containers {
     }
 
     /// Returns the number of counts that are missing: events of cgroups that are not open.
-    pub(super) fn missing(&self) -> usize {
+    pub(super) fn missing_count(&self) -> usize {
         let containers = self.counted.values();
         containers
-            .map(|container| container.open_events.missing())
+            .map(|container| container.open_events.missing_count())
             .sum()
     }
 
     /// Returns why an event is missing, if that is known.
-    pub(crate) fn first_lack(&self) -> Option<Lack> {
+    pub(crate) fn first_uncounted_reason(&self) -> Option<UncountedReason> {
         let mut containers = self.counted.values();
-        containers.find_map(|container| container.open_events.first_lack())
+        containers.find_map(|container| container.open_events.first_uncounted_reason())
     }
 
     /// Returns the number of times that a cgroup's counts were lost and began from 0.
-    pub(super) const fn lost(&self) -> u64 {
+    pub(super) const fn lost_count(&self) -> u64 {
         self.lost
     }
 
@@ -206,7 +206,7 @@ impl Containers {
             existing.contains(cgroup) || (is_incomplete && cgroup.is_there(mount))
         });
         let is_new = |cgroup: &FoundCgroup| !self.counted.contains_key(&cgroup.name);
-        let _reserve = if self.missing() > 0 || cgroups.iter().any(is_new) {
+        let _reserve = if self.missing_count() > 0 || cgroups.iter().any(is_new) {
             reserve_descriptors()
         } else {
             Vec::new()
@@ -247,7 +247,7 @@ impl Containers {
     /// Opens the events of a cgroup.
     ///
     /// # Errors
-    /// The cgroup can't be opened, or an event can't for a reason other than a [`Lack`].
+    /// The cgroup can't be opened, or an event can't for a reason other than a [`UncountedReason`].
     fn open_container(&self, found_cgroup: &FoundCgroup) -> Result<Container, Error> {
         let mut container = Container {
             found_cgroup: found_cgroup.clone(),
@@ -261,7 +261,7 @@ impl Containers {
         };
         let not_open = container.open_missing(&self.device, &self.events);
         let mut errors = not_open.into_iter().map(|(_, error)| error);
-        match errors.find(|error| Lack::of(&error.cause).is_none()) {
+        match errors.find(|error| UncountedReason::of(&error.cause).is_none()) {
             Some(error) => Err(error),
             None => Ok(container),
         }

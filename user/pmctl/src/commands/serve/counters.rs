@@ -10,7 +10,7 @@ use anyhow::Result;
 use perfmon::spec::EventSpec;
 use perfmon::{Device, Error};
 
-use super::open_events::{Lack, OpenEvents};
+use super::open_events::{OpenEvents, UncountedReason};
 use crate::events::cpus::Cpus;
 use crate::system::exit;
 
@@ -39,7 +39,7 @@ pub(super) struct CpuCount {
 }
 
 impl Counters {
-    /// Opens the events on each CPU. Calls `on_left_out` once for each event and [`Lack`], with the CPUs that don't count it,
+    /// Opens the events on each CPU. Calls `on_left_out` once for each event and [`UncountedReason`], with the CPUs that don't count it,
     /// and the error on the first of them. It is not called for offline CPUs.
     ///
     /// # Errors
@@ -62,27 +62,27 @@ impl Counters {
             cpus,
             lost: 0,
         };
-        let mut failures: Vec<(usize, Lack, Error)> = Vec::new();
+        let mut failures: Vec<(usize, UncountedReason, Error)> = Vec::new();
         let mut last_error = None;
         for cpu in &mut counters.cpus {
             for (event, error) in cpu.open_missing(&counters.device, &counters.events) {
-                let Some(lack) = Lack::of(&error.cause) else {
+                let Some(reason) = UncountedReason::of(&error.cause) else {
                     return Err(exit::with_help(error));
                 };
-                let is_known = failures.iter().any(|(e, l, _)| (*e, *l) == (event, lack));
-                if lack != Lack::Cpu && !is_known {
-                    failures.push((event, lack, error.clone()));
+                let is_known = failures.iter().any(|(e, r, _)| (*e, *r) == (event, reason));
+                if reason != UncountedReason::Cpu && !is_known {
+                    failures.push((event, reason, error.clone()));
                 }
                 last_error = Some(error);
             }
         }
         if let Some(error) = last_error {
-            if counters.missing() == counters.cpus.len() * event_count {
+            if counters.missing_count() == counters.cpus.len() * event_count {
                 return Err(exit::with_help(error));
             }
         }
-        for (event, lack, error) in &failures {
-            let cpus = counters.cpus_lacking(*event, *lack);
+        for (event, reason, error) in &failures {
+            let cpus = counters.cpus_not_counting(*event, *reason);
             on_left_out(&counters.events[*event], &cpus, error);
         }
         Ok(counters)
@@ -99,8 +99,8 @@ impl Counters {
     }
 
     /// Returns the CPUs on which an event is not counted for this reason.
-    pub(super) fn cpus_lacking(&self, event: usize, lack: Lack) -> Cpus {
-        self.cpus_where(|cpu| cpu.open_events.lack(event) == Some(lack))
+    pub(super) fn cpus_not_counting(&self, event: usize, reason: UncountedReason) -> Cpus {
+        self.cpus_where(|cpu| cpu.open_events.uncounted_reason(event) == Some(reason))
     }
 
     fn cpus_where(&self, condition: impl Fn(&Cpu) -> bool) -> Cpus {
@@ -109,12 +109,15 @@ impl Counters {
     }
 
     /// Returns the number of counts that are missing: events of CPUs that are not open.
-    pub(super) fn missing(&self) -> usize {
-        self.cpus.iter().map(|cpu| cpu.open_events.missing()).sum()
+    pub(super) fn missing_count(&self) -> usize {
+        self.cpus
+            .iter()
+            .map(|cpu| cpu.open_events.missing_count())
+            .sum()
     }
 
     /// Returns the number of times that a CPU's counts were lost because another program wrote to the counters' registers.
-    pub(super) const fn lost(&self) -> u64 {
+    pub(super) const fn lost_count(&self) -> u64 {
         self.lost
     }
 

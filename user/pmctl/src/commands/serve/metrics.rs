@@ -72,11 +72,11 @@ pub(super) fn write(
 ) -> Result<String, Error> {
     let mut page = MetricsText::new(form);
     write_counters(&mut page, counters)?;
-    let (mut missing, mut lost) = (counters.missing(), counters.lost());
+    let (mut missing, mut lost) = (counters.missing_count(), counters.lost_count());
     if let Some(containers) = containers {
         write_containers(&mut page, containers)?;
-        missing += containers.missing();
-        lost += containers.lost();
+        missing += containers.missing_count();
+        lost += containers.lost_count();
     }
     write_gaps(&mut page, (missing, lost));
     write_server(&mut page, (done, open));

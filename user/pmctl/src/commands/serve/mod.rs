@@ -33,7 +33,7 @@ use tokio::task::LocalSet;
 use containers::{CgroupLimit, Containers};
 use counters::Counters;
 use metrics::ServerTotals;
-use open_events::Lack;
+use open_events::UncountedReason;
 use request::Limits;
 use server::Server;
 
@@ -101,8 +101,8 @@ pub(crate) fn serve(args: &Serve) -> Result<u8> {
 fn open_counters(device: &Device, events: Vec<EventSpec>, cpus: &Cpus) -> Result<Counters> {
     let counters = Counters::open(device.clone(), events, cpus, |event, cpus, error| {
         let (label, cause) = (&event.label, &error.cause);
-        match Lack::of(cause) {
-            Some(Lack::Counter) => complain(format_args!(
+        match UncountedReason::of(cause) {
+            Some(UncountedReason::Counter) => complain(format_args!(
                 "{label} is left out for now on CPU {cpus}: {cause}. Each request for /metrics tries again to count it."
             )),
             _ => complain(format_args!("{label} is left out on CPU {cpus}: {cause}")),

@@ -8,7 +8,7 @@ use perfmon::{Cause, Device, Error, Group};
 
 /// Reason why an event is not counted on a CPU or in a cgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lack {
+pub(crate) enum UncountedReason {
     /// No counter is free.
     Counter,
     /// The CPU or the driver can't count the event.
@@ -19,8 +19,8 @@ pub(crate) enum Lack {
     Part,
 }
 
-impl Lack {
-    /// Returns the lack that is the cause of an error; `None` for other errors.
+impl UncountedReason {
+    /// Returns the reason that an error stands for; `None` for other errors.
     pub(super) const fn of(cause: &Cause) -> Option<Self> {
         match cause {
             Cause::NoFreeCounter(_) => Some(Self::Counter),
@@ -30,7 +30,7 @@ impl Lack {
         }
     }
 
-    /// Returns whether the lack stays: another attempt to open the event is of no use.
+    /// Returns whether the reason stays: another attempt to open the event is of no use.
     const fn is_permanent(self) -> bool {
         matches!(self, Self::Event | Self::Part)
     }
@@ -39,8 +39,8 @@ impl Lack {
 /// The events of a CPU or a cgroup.
 pub(super) struct OpenEvents {
     groups: Vec<OpenGroup>,
-    /// For each event, the lack that the last attempt to open or to read it has found.
-    lacks: Vec<Option<Lack>>,
+    /// For each event, the reason why the last attempt to open or to read it failed.
+    uncounted_reasons: Vec<Option<UncountedReason>>,
 }
 
 /// An open group, with the indexes of its events.
@@ -52,10 +52,10 @@ struct OpenGroup {
 impl OpenEvents {
     /// Creates the state without any open event. Events that the CPU does not have will never be tried.
     pub(super) fn none(events: &[EventSpec]) -> Self {
-        let lack = |event: &EventSpec| event.is_absent().then_some(Lack::Event);
+        let absence = |event: &EventSpec| event.is_absent().then_some(UncountedReason::Event);
         Self {
             groups: Vec::new(),
-            lacks: events.iter().map(lack).collect(),
+            uncounted_reasons: events.iter().map(absence).collect(),
         }
     }
 
@@ -64,19 +64,19 @@ impl OpenEvents {
         self.open_events().any(|open| open == event)
     }
 
-    /// Returns the lack because of which an event is not open, if it is known.
-    pub(super) fn lack(&self, event: usize) -> Option<Lack> {
-        self.lacks[event]
+    /// Returns the reason why an event is not open, if it is known.
+    pub(super) fn uncounted_reason(&self, event: usize) -> Option<UncountedReason> {
+        self.uncounted_reasons[event]
     }
 
-    /// Returns the first lack.
-    pub(super) fn first_lack(&self) -> Option<Lack> {
-        self.lacks.iter().find_map(|lack| *lack)
+    /// Returns the first of the reasons.
+    pub(super) fn first_uncounted_reason(&self) -> Option<UncountedReason> {
+        self.uncounted_reasons.iter().find_map(|reason| *reason)
     }
 
     /// Returns the number of events that are not open.
-    pub(super) fn missing(&self) -> usize {
-        self.lacks.len() - self.open_events().count()
+    pub(super) fn missing_count(&self) -> usize {
+        self.uncounted_reasons.len() - self.open_events().count()
     }
 
     /// Returns the indexes of the open events.
@@ -92,8 +92,10 @@ impl OpenEvents {
         device_and_events: (&Device, &[EventSpec]),
         of_target: impl Fn(Builder) -> Builder,
     ) -> Vec<(usize, Error)> {
-        let missing_events: Vec<usize> = (0..self.lacks.len())
-            .filter(|event| !self.lacks[*event].is_some_and(Lack::is_permanent))
+        let missing_events: Vec<usize> = (0..self.uncounted_reasons.len())
+            .filter(|event| {
+                !self.uncounted_reasons[*event].is_some_and(UncountedReason::is_permanent)
+            })
             .filter(|event| !self.is_open(*event))
             .collect();
         if missing_events.is_empty() {
@@ -104,14 +106,17 @@ impl OpenEvents {
             .is_ok()
         {
             for event in missing_events {
-                self.lacks[event] = None;
+                self.uncounted_reasons[event] = None;
             }
             return Vec::new();
         }
         let mut failures = Vec::new();
         for event in missing_events {
             let result = self.try_open(device_and_events, &of_target, &[event]);
-            self.lacks[event] = result.as_ref().err().and_then(|e| Lack::of(&e.cause));
+            self.uncounted_reasons[event] = result
+                .as_ref()
+                .err()
+                .and_then(|e| UncountedReason::of(&e.cause));
             failures.extend(result.err().map(|error| (event, error)));
         }
         failures
@@ -144,11 +149,11 @@ impl OpenEvents {
     /// Reading a group fails.
     pub(super) fn read(&mut self, mut on_count: impl FnMut(usize, u64)) -> Result<u64, Error> {
         let (mut lost, mut failure) = (0, None);
-        let lacks = &mut self.lacks;
+        let uncounted_reasons = &mut self.uncounted_reasons;
         self.groups.retain(|opened| match opened.group.read() {
             Ok(values) if values.running < values.enabled => {
                 for event in &opened.events {
-                    lacks[*event] = Some(Lack::Part);
+                    uncounted_reasons[*event] = Some(UncountedReason::Part);
                 }
                 false
             }
@@ -182,9 +187,12 @@ mod tests {
         events.push(EventSpec::absent("branch-misses", "The CPU lacks it."));
         let open_events = OpenEvents::none(&events);
         assert_eq!(
-            (open_events.lack(0), open_events.lack(1)),
-            (None, Some(Lack::Event))
+            (
+                open_events.uncounted_reason(0),
+                open_events.uncounted_reason(1)
+            ),
+            (None, Some(UncountedReason::Event))
         );
-        assert_eq!(open_events.missing(), 2);
+        assert_eq!(open_events.missing_count(), 2);
     }
 }

@@ -6,16 +6,20 @@ use perfmon::spec::EventSpec;
 use super::containers::Containers;
 use super::counters::Counters;
 use super::names;
-use super::open_events::Lack;
+use super::open_events::UncountedReason;
 use super::request::Limits;
 use crate::events::cpus::Cpus;
 use crate::system::text::count;
 
-/// For each lack that the page shows, the words for it and the reason.
-const LACK_NOTES: [(Lack, &str, &str); 2] = [
-    (Lack::Counter, "not counted now", "no counter is free"),
+/// The reasons that the page shows, each with the words for "uncounted" and for itself.
+const UNCOUNTED_REASONS: [(UncountedReason, &str, &str); 2] = [
     (
-        Lack::Event,
+        UncountedReason::Counter,
+        "not counted now",
+        "no counter is free",
+    ),
+    (
+        UncountedReason::Event,
         "not counted",
         "the CPU or the driver can't count it",
     ),
@@ -31,7 +35,7 @@ pub(super) fn index(
         .iter()
         .enumerate()
         .map(|(index, event)| {
-            let notes = lack_notes(|lack| counters.cpus_lacking(index, lack));
+            let notes = uncounted_notes(|reason| counters.cpus_not_counting(index, reason));
             format!("<li>{}{notes}</li>\n", event_and_metric(event))
         })
         .collect();
@@ -77,15 +81,17 @@ fn event_and_metric(event: &EventSpec) -> String {
     format!("<code>{label}</code>: <code>{name}_total</code>")
 }
 
-/// Returns notes on an event that is not counted on some CPUs. `cpus_lacking` returns these CPUs.
-fn lack_notes(cpus_lacking: impl Fn(Lack) -> Cpus) -> String {
-    let notes = LACK_NOTES.iter().map(|(lack, words, reason)| {
-        let cpus = cpus_lacking(*lack);
-        match cpus.len() {
-            0 => String::new(),
-            _ => format!("; {words} on CPU {cpus}: {reason}"),
-        }
-    });
+/// Returns notes on an event that is not counted on some CPUs. `cpus_not_counting` returns the CPUs for a reason.
+fn uncounted_notes(cpus_not_counting: impl Fn(UncountedReason) -> Cpus) -> String {
+    let notes = UNCOUNTED_REASONS
+        .iter()
+        .map(|(reason, words, reason_words)| {
+            let cpus = cpus_not_counting(*reason);
+            match cpus.len() {
+                0 => String::new(),
+                _ => format!("; {words} on CPU {cpus}: {reason_words}"),
+            }
+        });
     notes.collect()
 }
 
@@ -101,23 +107,26 @@ mod tests {
 
     #[test]
     fn events_that_are_not_counted_have_notes() {
-        let lacking = |which| {
-            lack_notes(|lack| {
-                Cpus::new(if Some(lack) == which {
+        let notes_for = |which| {
+            uncounted_notes(|reason| {
+                Cpus::new(if Some(reason) == which {
                     vec![0, 1]
                 } else {
                     vec![]
                 })
             })
         };
-        assert_eq!(lacking(None), "");
+        assert_eq!(notes_for(None), "");
         assert_eq!(
-            lacking(Some(Lack::Counter)),
+            notes_for(Some(UncountedReason::Counter)),
             "; not counted now on CPU 0-1: no counter is free"
         );
-        assert!(lacking(Some(Lack::Event)).starts_with("; not counted on CPU 0-1: the CPU"));
+        assert!(
+            notes_for(Some(UncountedReason::Event))
+                .starts_with("; not counted on CPU 0-1: the CPU")
+        );
         // An offline CPU is no reason for a note.
-        assert_eq!(lacking(Some(Lack::Cpu)), "");
+        assert_eq!(notes_for(Some(UncountedReason::Cpu)), "");
     }
 
     #[test]

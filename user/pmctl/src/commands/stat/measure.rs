@@ -109,7 +109,7 @@ pub(super) fn measure_run(
         .actual_start
         .map_or(Duration::ZERO, |started| end - started);
     let (mut counts, reason) = source::estimate_counts(&source.read(counted_for)?);
-    let mut uncounted = source.uncounted()?.or(reason);
+    let mut uncounted = source.uncounted_reason()?.or(reason);
     if let Some(delay) = plan.delay.filter(|_| timers.actual_start.is_none()) {
         counts.fill(None);
         uncounted = Some(Uncounted::NotStarted);
@@ -395,7 +395,7 @@ impl<'a> Ticker<'a> {
             system: Duration::ZERO,
             stopped_by: None,
             counts,
-            uncounted: source.uncounted()?.or(reason),
+            uncounted: source.uncounted_reason()?.or(reason),
             ending: None,
         };
         self.previous_counts = counts_now;

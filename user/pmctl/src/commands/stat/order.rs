@@ -125,8 +125,8 @@ impl CountSource for Ordered {
         Ok(self.sort(self.source.read(elapsed)?))
     }
 
-    fn uncounted(&self) -> Result<Option<Uncounted>> {
-        self.source.uncounted()
+    fn uncounted_reason(&self) -> Result<Option<Uncounted>> {
+        self.source.uncounted_reason()
     }
 }
 

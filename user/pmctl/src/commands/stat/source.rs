@@ -201,7 +201,7 @@ pub(super) trait CountSource {
     fn read(&self, elapsed: Duration) -> Result<Summands>;
 
     /// Returns why counts are absent; `None` if all are there, or can't be trusted.
-    fn uncounted(&self) -> Result<Option<Uncounted>> {
+    fn uncounted_reason(&self) -> Result<Option<Uncounted>> {
         Ok(None)
     }
 }

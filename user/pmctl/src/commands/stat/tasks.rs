@@ -382,7 +382,7 @@ impl CountSource for TaskCounts {
         Ok(summands(&threads, self.events.len()))
     }
 
-    fn uncounted(&self) -> Result<Option<Uncounted>> {
+    fn uncounted_reason(&self) -> Result<Option<Uncounted>> {
         for opened in self.open_groups.iter().flatten() {
             if has_left_program(&opened.group)? {
                 return Ok(Some(Uncounted::LeftProgram));

@@ -168,7 +168,7 @@ impl<W: Write> NumberFormat for V1<'_, W> {
             counts: counts_of(run),
             running_ns: running_ns(run),
             enabled_ns: enabled_ns(run),
-            uncounted: uncounted(run),
+            uncounted: uncounted_reason(run),
         });
         Ok(())
     }
@@ -270,12 +270,12 @@ fn v1_run(run: &Run) -> V1Run {
         counts: counts_of(run),
         running_ns: running_ns(run),
         enabled_ns: enabled_ns(run),
-        uncounted: uncounted(run),
+        uncounted: uncounted_reason(run),
     }
 }
 
 /// Returns the name of the reason for missing counts.
-fn uncounted(run: &Run) -> Option<String> {
+fn uncounted_reason(run: &Run) -> Option<String> {
     run.uncounted.map(|reason| reason.name().to_owned())
 }
 

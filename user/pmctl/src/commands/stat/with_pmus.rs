@@ -237,8 +237,8 @@ impl CountSource for WithPmus {
         Ok(counts)
     }
 
-    fn uncounted(&self) -> Result<Option<Uncounted>> {
-        if let Some(reason) = self.counts.uncounted()? {
+    fn uncounted_reason(&self) -> Result<Option<Uncounted>> {
+        if let Some(reason) = self.counts.uncounted_reason()? {
             return Ok(Some(reason));
         }
         for column in &self.columns {

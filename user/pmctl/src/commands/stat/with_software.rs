@@ -232,7 +232,7 @@ impl CountSource for WithSoftware {
 
     fn read(&self, elapsed: Duration) -> Result<Summands> {
         let mut counts = self.counts.read(elapsed)?;
-        if self.uncounted()?.is_some() {
+        if self.uncounted_reason()?.is_some() {
             // Software events stop counting a task at the same exec as the driver's events, so their counts are missing, too.
             counts.extend(self.open_events.iter().map(|_| None));
             return Ok(counts);
@@ -253,12 +253,12 @@ impl CountSource for WithSoftware {
         Ok(counts)
     }
 
-    fn uncounted(&self) -> Result<Option<Uncounted>> {
+    fn uncounted_reason(&self) -> Result<Option<Uncounted>> {
         for watcher in &self.exec_watchers {
             if watcher.tasks_not_followed().map_err(exit::with_help)? > 0 {
                 return Ok(Some(Uncounted::LeftProgram));
             }
         }
-        self.counts.uncounted()
+        self.counts.uncounted_reason()
     }
 }

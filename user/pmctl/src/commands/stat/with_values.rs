@@ -174,7 +174,7 @@ impl CountSource for WithValues {
         Ok(counts)
     }
 
-    fn uncounted(&self) -> Result<Option<Uncounted>> {
-        self.counts.uncounted()
+    fn uncounted_reason(&self) -> Result<Option<Uncounted>> {
+        self.counts.uncounted_reason()
     }
 }

@@ -13,7 +13,7 @@ use perfmon::{Device, Pmu};
 
 use crate::args::Top;
 use crate::commands::serve::containers::{CgroupLimit, Containers, Labels};
-use crate::commands::serve::open_events::Lack;
+use crate::commands::serve::open_events::UncountedReason;
 use crate::events::cgroups::Pattern;
 use crate::system::exit::{self, Usage};
 use crate::system::files::allow_many_files;
@@ -123,7 +123,7 @@ pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
             incomplete => writeln!(
                 output,
                 ", {incomplete} not counted: {}",
-                reason(cgroups.first_lack())
+                reason(cgroups.first_uncounted_reason())
             )?,
         }
         write(&rows, args.entries, &mut output)?;
@@ -135,13 +135,13 @@ pub(super) fn top(args: &Top, forms: &str) -> Result<u8> {
 }
 
 /// Returns why events are not counted, in words.
-const fn reason(lack: Option<Lack>) -> &'static str {
-    match lack {
-        Some(Lack::Counter) => {
+const fn reason(uncounted_reason: Option<UncountedReason>) -> &'static str {
+    match uncounted_reason {
+        Some(UncountedReason::Counter) => {
             "no counter is free (`pmctl doctor` names the programs that have them)"
         }
-        Some(Lack::Event | Lack::Cpu) => "the CPU lacks an event",
-        Some(Lack::Part) => "tasks ran on CPUs that do not count all events",
+        Some(UncountedReason::Event | UncountedReason::Cpu) => "the CPU lacks an event",
+        Some(UncountedReason::Part) => "tasks ran on CPUs that do not count all events",
         None => "counts were lost, since something else changed the registers; they begin again",
     }
 }
