@@ -39,7 +39,7 @@ fn builder(event: &EventSpec) -> PyResult<Builder> {
     };
     match event.builder() {
         None => refuse("the CPU does not have it"),
-        Some(_) if event.needs_choice => refuse(
+        Some(_) if event.needs_own_counter_choice => refuse(
             "only some counters can count it, and the driver may choose another one\n`pmctl stat -a` chooses them.",
         ),
         Some(_) if event.pinned.is_some() => {

@@ -226,7 +226,7 @@ fn common_counters(
 
 /// Returns whether the list limits an event to fewer counters than the driver does. The driver may then choose a wrong
 /// counter, so the event can only be counted on a counter that the program chooses.
-pub(super) fn needs_choice(event: &Event, pmu: &Pmu) -> bool {
+pub(super) fn needs_own_counter_choice(event: &Event, pmu: &Pmu) -> bool {
     let Ok(OnCounters {
         select: Some(select),
         general,

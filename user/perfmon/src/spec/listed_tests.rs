@@ -123,7 +123,7 @@ fn limits_are_those_of_the_list_and_of_the_driver() {
         0b1111
     );
     assert!(
-        !parse_one("L1D_PEND_MISS.PENDING", &haswell).needs_choice,
+        !parse_one("L1D_PEND_MISS.PENDING", &haswell).needs_own_counter_choice,
         "the driver knows it, too"
     );
 
@@ -583,7 +583,7 @@ fn limits_that_the_driver_lacks_are_known() {
         limited_events.extend(
             model
                 .events()
-                .filter(|event| needs_choice(event, &pmu))
+                .filter(|event| needs_own_counter_choice(event, &pmu))
                 .map(|event| event.name),
         );
     }

@@ -96,7 +96,7 @@ pub struct EventSpec {
     pub rate: Option<SampleRate>,
     /// The vendor's list limits the event to fewer counters than the driver does: its count is right only if the program
     /// chooses the counter from [`Self::general_counters`].
-    pub needs_choice: bool,
+    pub needs_own_counter_choice: bool,
     /// The reason why the CPU lacks the event, in sentences; `None` if the CPU has it.
     pub missing: Option<String>,
 }
@@ -136,7 +136,7 @@ impl EventSpec {
             group: None,
             precision: None,
             rate: None,
-            needs_choice: false,
+            needs_own_counter_choice: false,
             missing: Some(reason.into()),
         }
     }

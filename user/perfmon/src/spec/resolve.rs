@@ -30,7 +30,7 @@ struct ResolvedBody {
     general_counters: u64,
     fixed: Option<u8>,
     rate: Option<SampleRate>,
-    needs_choice: bool,
+    needs_own_counter_choice: bool,
     /// The user has written the encoding, and may choose any counter.
     is_raw: bool,
 }
@@ -165,7 +165,7 @@ fn resolve_on(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, Fault> {
         group: spec.group,
         precision,
         rate: body.rate,
-        needs_choice: body.needs_choice,
+        needs_own_counter_choice: body.needs_own_counter_choice,
         missing: None,
     })
 }
@@ -244,7 +244,7 @@ fn resolve_listed(event: &Event, word: &SpannedText, pmu: &Pmu) -> Result<Resolv
             .with_missing_reason(reason)
     })?;
     Ok(ResolvedBody {
-        needs_choice: listed::needs_choice(event, pmu),
+        needs_own_counter_choice: listed::needs_own_counter_choice(event, pmu),
         ..ResolvedBody::from_counters(counters, listed::encoding(event, &counters))
     })
 }

@@ -193,8 +193,8 @@ fn requested_events(texts: &[String], pmu: &Pmu) -> Result<Vec<EventSpec>, Usage
                     "{label}: the driver chooses the counters. Leave {counter} out."
                 )));
             }
-            if event.needs_choice {
-                return Err(Usage(schedule::needs_choice(&event)));
+            if event.needs_own_counter_choice {
+                return Err(Usage(schedule::counter_choice_message(&event)));
             }
             if let Some(reason) = &event.missing {
                 // The event is kept, so that the index page and the metric perfmon_events_missing include it.

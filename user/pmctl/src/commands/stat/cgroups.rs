@@ -336,10 +336,10 @@ fn refuse_chosen_counters(events: &[EventSpec]) -> Result<(), Usage> {
                 "{label}: the driver chooses the counters of cgroups. Leave out the counter."
             )));
         }
-        if event.needs_choice {
+        if event.needs_own_counter_choice {
             return Err(Usage(format!(
                 "{} It can't be counted in a cgroup.",
-                schedule::needs_choice(event)
+                schedule::counter_choice_message(event)
             )));
         }
     }

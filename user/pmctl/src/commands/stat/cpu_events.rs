@@ -261,8 +261,8 @@ fn refuse_chosen_counters(args: &Stat, events: &[EventSpec]) -> Result<(), Usage
                 "{}: the driver chooses the counters of {which}.",
                 event.label
             )
-        } else if event.needs_choice {
-            schedule::needs_choice(event)
+        } else if event.needs_own_counter_choice {
+            schedule::counter_choice_message(event)
         } else {
             continue;
         };

@@ -104,10 +104,10 @@ impl TaskCounts {
             ))
             .into());
         }
-        if let Some(event) = events.iter().find(|event| event.needs_choice) {
+        if let Some(event) = events.iter().find(|event| event.needs_own_counter_choice) {
             return Err(Usage(format!(
                 "{} Add -a, where pmctl chooses the counter.",
-                schedule::needs_choice(event)
+                schedule::counter_choice_message(event)
             ))
             .into());
         }

@@ -154,8 +154,11 @@ pub(crate) fn events(
                 "it needs {name}.\nQEMU's emulation does not count it."
             ));
         }
-        if event.needs_choice && is_for_tasks {
-            return Err(format!("{} Add -a.", schedule::needs_choice(&event)));
+        if event.needs_own_counter_choice && is_for_tasks {
+            return Err(format!(
+                "{} Add -a.",
+                schedule::counter_choice_message(&event)
+            ));
         }
         Ok((name.clone(), MetricEvent::Counter(event)))
     };

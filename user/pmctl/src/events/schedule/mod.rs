@@ -230,7 +230,7 @@ pub(crate) fn schedule(
 
 /// Returns the message about an event of tasks that only some counters can count: the driver chooses the counters of
 /// tasks, and does not know this limit.
-pub(crate) fn needs_choice(event: &EventSpec) -> String {
+pub(crate) fn counter_choice_message(event: &EventSpec) -> String {
     let counters = (0..64).filter(|number| event.general_counters >> number & 1 != 0);
     let counters: Vec<String> = counters.map(|number| format!("PMC{number}")).collect();
     format!(

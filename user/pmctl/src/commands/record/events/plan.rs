@@ -140,8 +140,8 @@ fn refuse_unsuitable(spec: &EventSpec) -> Result<(), Usage> {
             "{label}: the driver chooses the counters of a recording. Leave {counter} out."
         )));
     }
-    if spec.needs_choice {
-        return Err(Usage(schedule::needs_choice(spec)));
+    if spec.needs_own_counter_choice {
+        return Err(Usage(schedule::counter_choice_message(spec)));
     }
     match &spec.missing {
         Some(reason) => Err(Usage(format!("{label}: this CPU lacks it. {reason}"))),
