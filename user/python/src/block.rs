@@ -30,7 +30,7 @@ pub(crate) struct Block {
     running: Vec<Group>,
     /// The ID of the process that last started the block. After fork(2) the child shares its parent's descriptors, so it
     /// may only close them: any other call would act on the parent's events.
-    starter: Option<u32>,
+    starter_pid: Option<u32>,
     counts: Option<Vec<u64>>,
     /// The number of tasks that the block no longer counted when it ended.
     tasks_not_followed: u64,
@@ -55,7 +55,7 @@ impl Block {
             process,
             cgroup: cgroup.map(open_cgroup).transpose()?,
             running: Vec::new(),
-            starter: None,
+            starter_pid: None,
             counts: None,
             tasks_not_followed: 0,
         })
@@ -63,7 +63,7 @@ impl Block {
 
     /// Starts to count from 0.
     fn start(&mut self) -> PyResult<()> {
-        if self.other_starter().is_some() {
+        if self.other_starter_pid().is_some() {
             self.close_copies();
         }
         if !self.running.is_empty() {
@@ -79,7 +79,7 @@ impl Block {
         } else {
             vec![self.open(&|event| event.this_thread())?]
         };
-        self.starter = Some(process::id());
+        self.starter_pid = Some(process::id());
         for group in &self.running {
             // This is the last call before the block, so that little else is counted.
             group.enable().map_err(|error| exception(&error))?;
@@ -92,9 +92,9 @@ impl Block {
         if self.running.is_empty() {
             return Err(Error::new_err("the block is not counting\nStart it first."));
         }
-        if let Some(starter) = self.other_starter() {
+        if let Some(starter_pid) = self.other_starter_pid() {
             self.close_copies();
-            return Err(other_process_error(starter));
+            return Err(other_process_error(starter_pid));
         }
         let result = self.running.iter().rev().try_for_each(Group::disable);
         let result = result.map_err(|error| exception(&error));
@@ -123,7 +123,7 @@ impl Block {
         }
         match self.stop() {
             // Leaving its parent's block is no error in a child process.
-            Err(_) if self.other_starter().is_some() => Ok(()),
+            Err(_) if self.other_starter_pid().is_some() => Ok(()),
             result => result,
         }
     }
@@ -131,8 +131,8 @@ impl Block {
     /// Returns the counts, which are the current ones while the block counts; `None` before the first start.
     fn _counts(&self) -> PyResult<Option<Vec<u64>>> {
         if self.counts.is_none() || !self.running.is_empty() {
-            if let Some(starter) = self.other_starter() {
-                return Err(other_process_error(starter));
+            if let Some(starter_pid) = self.other_starter_pid() {
+                return Err(other_process_error(starter_pid));
             }
         }
         if self.running.is_empty() {
@@ -171,12 +171,12 @@ impl Block {
     /// Returns whether the block is counting, and this process started it.
     #[getter]
     fn running(&self) -> bool {
-        !self.running.is_empty() && self.other_starter().is_none()
+        !self.running.is_empty() && self.other_starter_pid().is_none()
     }
 
     /// Returns whether a parent process started the block.
     fn _is_inherited(&self) -> bool {
-        self.other_starter().is_some()
+        self.other_starter_pid().is_some()
     }
 
     /// Opens and closes an event, and raises the error if that fails.
@@ -191,8 +191,8 @@ impl Block {
 
 impl Block {
     /// Returns the process that started the block, if it is not this process.
-    fn other_starter(&self) -> Option<u32> {
-        self.starter.filter(|starter| *starter != process::id())
+    fn other_starter_pid(&self) -> Option<u32> {
+        self.starter_pid.filter(|pid| *pid != process::id())
     }
 
     /// Closes this process's copies of the descriptors. The process that started the block continues to count.
@@ -235,9 +235,9 @@ impl Block {
 }
 
 /// Returns the exception for using a block that another process started.
-fn other_process_error(starter: u32) -> PyErr {
+fn other_process_error(starter_pid: u32) -> PyErr {
     Error::new_err(format!(
-        "the block counts in process {starter}, which started it\nStart another block in this process."
+        "the block counts in process {starter_pid}, which started it\nStart another block in this process."
     ))
 }
 

@@ -288,8 +288,8 @@ impl PrepareCommand {
 struct BenchProgress {
     rounds: u32,
     started: Instant,
-    /// The time from the start to the next line, `None` if standard error is not a terminal. It doubles with each line.
-    next: Option<Duration>,
+    /// The time from the start to the next line; `None` if standard error is not a terminal. It doubles with each line.
+    next_line_time: Option<Duration>,
 }
 
 impl BenchProgress {
@@ -299,15 +299,15 @@ impl BenchProgress {
         Self {
             rounds,
             started: Instant::now(),
-            next: io::stderr().is_terminal().then_some(Self::FIRST),
+            next_line_time: io::stderr().is_terminal().then_some(Self::FIRST),
         }
     }
 
     /// Writes a line if it is time for one. `complete` is the number of rounds that are complete, at least 1.
     fn show(&mut self, complete: u32) {
         let elapsed = self.started.elapsed();
-        if let Some(next) = self.next.filter(|next| elapsed >= *next) {
-            self.next = Some(next * 2);
+        if let Some(next) = self.next_line_time.filter(|next| elapsed >= *next) {
+            self.next_line_time = Some(next * 2);
             if complete < self.rounds {
                 complain(progress_in_words(complete, self.rounds, elapsed));
             }

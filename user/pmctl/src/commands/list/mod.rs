@@ -139,7 +139,8 @@ impl ListEntries {
 
     /// Removes what is shown with --all only: events that are outdated, and entries that can't be counted.
     fn remove_hidden(&mut self) {
-        self.events.retain(NamedEvent::is_current);
+        self.events
+            .retain(NamedEvent::is_countable_and_not_outdated);
         self.metrics.retain(metrics::ListedMetric::is_countable);
     }
 

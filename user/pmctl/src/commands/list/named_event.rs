@@ -121,7 +121,7 @@ impl NamedEvent {
     }
 
     /// Returns whether the event can be counted, and its name is not outdated.
-    pub(super) fn is_current(&self) -> bool {
+    pub(super) fn is_countable_and_not_outdated(&self) -> bool {
         self.counters.is_ok() && !(self.is_deprecated() && self.other_names.is_empty())
     }
 

@@ -394,7 +394,7 @@ impl Server {
                 "Another profile is being made, and the server makes one at a time. Try again after the time in Retry-After.",
             ));
         }
-        let mut in_progress = ProfileInProgress::begin(self, &request, state);
+        let mut in_progress = ProfileInProgress::new(self, &request, state);
         let result = profile::make_profile(&request, self.cpus.as_ref()).await;
         in_progress.outcome = match &result {
             Ok(profile) if profile.incomplete_message.is_none() => ProfileOutcome::Complete,
@@ -445,7 +445,7 @@ struct ProfileInProgress<'a> {
 }
 
 impl<'a> ProfileInProgress<'a> {
-    fn begin(server: &'a Server, request: &ProfileRequest, state: &ConnectionState) -> Self {
+    fn new(server: &'a Server, request: &ProfileRequest, state: &ConnectionState) -> Self {
         let end = Instant::now() + Duration::from_secs(request.seconds.into());
         server.profile.set(Some(end));
         state.is_busy.set(true);

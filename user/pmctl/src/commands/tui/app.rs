@@ -78,7 +78,7 @@ pub(super) struct App {
     /// Number of lines of the table on the screen.
     pub(super) page: usize,
     /// Counter that changes with each change of the screen, except by keys.
-    pub(super) version: u64,
+    pub(super) change_count: u64,
 }
 
 impl App {
@@ -99,7 +99,7 @@ impl App {
             view: None,
             status: None,
             page: 1,
-            version: 0,
+            change_count: 0,
         }
     }
 
@@ -120,7 +120,7 @@ impl App {
     pub(super) fn replace(&mut self, tables: Vec<CallTable>) {
         let selected_path = self.selected_path();
         self.tables = tables;
-        self.version += 1;
+        self.change_count += 1;
         self.event = self.event.min(self.tables.len().saturating_sub(1));
         let lines = self.lines();
         if let (Some((key, callers)), Some(table)) = (selected_path, self.table()) {

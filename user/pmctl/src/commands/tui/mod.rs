@@ -125,7 +125,7 @@ impl Tui {
     /// Shows a message in the place of the keys.
     pub(crate) fn show_status(&mut self, text: String) {
         self.app.status = Some(text);
-        self.app.version += 1;
+        self.app.change_count += 1;
     }
 
     /// Runs the TUI until the user quits, and returns the exit code. `refresh` is called several times a second; the TUI
@@ -145,11 +145,11 @@ impl Tui {
                 match terminal.wait(TICK)? {
                     TerminalEvent::End(code) => return Ok(code),
                     TerminalEvent::Nothing => {
-                        let version = self.app.version;
+                        let last_count = self.app.change_count;
                         if refresh(self)? {
                             return Ok(0);
                         }
-                        if self.app.version != version {
+                        if self.app.change_count != last_count {
                             break;
                         }
                     }

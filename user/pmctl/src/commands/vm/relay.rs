@@ -188,7 +188,11 @@ impl HostRelay {
             }
             self.write_outputs()?;
         }
-        if self.watch.as_mut().is_some_and(StartWatch::finds_broken) {
+        if self
+            .watch
+            .as_mut()
+            .is_some_and(StartWatch::look_whether_broken)
+        {
             return Ok(Some(RunOutcome::Failed("it does not answer".to_owned())));
         }
         Ok(None)

@@ -176,7 +176,7 @@ fn boot_and_save(
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        watch.finds_broken();
+        watch.look_whether_broken();
         if let Event::End { signal, .. } = signals.next()? {
             return Ok(Some(signal));
         }

@@ -72,7 +72,7 @@ impl StartWatch {
 
     /// Looks at QEMU, if it is time to, and returns whether its machine is broken. Tells the user once if the start takes
     /// long.
-    pub(super) fn finds_broken(&mut self) -> bool {
+    pub(super) fn look_whether_broken(&mut self) -> bool {
         let now = Instant::now();
         if now < self.last_look + INTERVAL {
             return false;

@@ -302,7 +302,7 @@ impl Sample {
         };
         let access = MemoryAccess {
             address,
-            weight: Weight::of_parts(optional_word(&mut reader, parts.has_weight)?),
+            weight: Weight::from_struct_word(optional_word(&mut reader, parts.has_weight)?),
             source: if parts.has_data_source {
                 DataSource(reader.u64()?)
             } else {

@@ -166,9 +166,9 @@ impl Layout {
             self.skip_user_stack(reader)?;
         }
         if self.fields & abi::PERF_SAMPLE_WEIGHT != 0 {
-            access.weight = Weight::of_number(reader.u64()?);
+            access.weight = Weight::from_word(reader.u64()?);
         } else if self.fields & abi::PERF_SAMPLE_WEIGHT_STRUCT != 0 {
-            access.weight = Weight::of_parts(reader.u64()?);
+            access.weight = Weight::from_struct_word(reader.u64()?);
         }
         if self.fields & abi::PERF_SAMPLE_DATA_SRC != 0 {
             access.source = DataSource(reader.u64()?);
@@ -315,20 +315,20 @@ mod tests {
         let number = layout(abi::PERF_SAMPLE_WEIGHT, 0);
         assert_eq!(
             access(number, &[address, 9, source]),
-            expected(Weight::of_number(9))
+            expected(Weight::from_word(9))
         );
         let parts = layout(abi::PERF_SAMPLE_WEIGHT_STRUCT, 0);
         let word = 0x0003_0002_0000_0001;
         assert_eq!(
             access(parts, &[address, word, source]),
-            expected(Weight::of_parts(word))
+            expected(Weight::from_struct_word(word))
         );
         let without_source = Layout {
             fields: abi::PERF_SAMPLE_ADDR | abi::PERF_SAMPLE_WEIGHT,
             ..Layout::default()
         };
         let unknown = access(without_source, &[address, 9]).expect("all words are there");
-        assert_eq!(unknown.weight, Weight::of_number(9));
+        assert_eq!(unknown.weight, Weight::from_word(9));
         for word in [
             unknown.source.operation(),
             &unknown.source.level(),

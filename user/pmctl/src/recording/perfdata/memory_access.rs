@@ -23,7 +23,7 @@ pub(crate) struct Weight {
 
 impl Weight {
     /// Decodes the word of `PERF_SAMPLE_WEIGHT_STRUCT`.
-    pub(super) fn of_parts(word: u64) -> Self {
+    pub(super) fn from_struct_word(word: u64) -> Self {
         let [low, high] = [word & u64::from(u32::MAX), word >> 32];
         let half = |shift: u32| u16::try_from(high >> shift & 0xffff).unwrap_or(u16::MAX);
         Self {
@@ -33,7 +33,7 @@ impl Weight {
     }
 
     /// Decodes the word of `PERF_SAMPLE_WEIGHT`, which is one number.
-    pub(super) fn of_number(word: u64) -> Self {
+    pub(super) fn from_word(word: u64) -> Self {
         Self {
             latency: u32::try_from(word).unwrap_or(u32::MAX),
             others: [0; 2],
@@ -54,10 +54,10 @@ mod tests {
     #[test]
     fn weights_have_three_parts_or_one() {
         let word = 0x0003_0002_0000_0001;
-        let weight = Weight::of_parts(word);
+        let weight = Weight::from_struct_word(word);
         assert_eq!((weight.latency, weight.others), (1, [2, 3]));
         assert_eq!(weight.to_word(), word);
-        assert_eq!(Weight::of_number(7).latency, 7);
-        assert_eq!(Weight::of_number(1 << 40).latency, u32::MAX);
+        assert_eq!(Weight::from_word(7).latency, 7);
+        assert_eq!(Weight::from_word(1 << 40).latency, u32::MAX);
     }
 }

@@ -54,7 +54,10 @@ pub(super) fn parse(
     }
     let mut events = Events::read(source, header, &features.names)?;
     let (start, size) = header.data;
-    let mut section = (start, sections::end(source, (start, size), RECORDS)?);
+    let mut section = (
+        start,
+        sections::checked_end(source, (start, size), RECORDS)?,
+    );
     if is_unfinished {
         section.1 = end_of_whole_records(source, section)?;
     }
@@ -117,7 +120,7 @@ fn end_of_whole_records(
     let mut blocks = BlockReader::new(source, (start, end));
     let mut whole_end = start;
     loop {
-        match next(&mut blocks) {
+        match peek_record(&mut blocks) {
             Ok(Some((_, size))) if whole_end + size as u64 <= end => {
                 whole_end += size as u64;
                 blocks.skip(size);
@@ -270,7 +273,7 @@ impl Events {
         &mut self,
         blocks: &mut BlockReader<'_>,
     ) -> Result<Option<(Option<Record>, usize)>, ReadError> {
-        let Some((kind, size)) = next(blocks)? else {
+        let Some((kind, size)) = peek_record(blocks)? else {
             return Ok(None);
         };
         if kind >= FIRST_PERF_TYPE {
@@ -284,7 +287,7 @@ impl Events {
     /// Collects the programs' parts of call chains, which come after their samples.
     fn collect_deferred(&mut self, blocks: &mut BlockReader<'_>) -> Result<(), ReadError> {
         let broken_records = ReadError::Broken(RECORDS);
-        while let Some((kind, size)) = next(blocks)? {
+        while let Some((kind, size)) = peek_record(blocks)? {
             if kind == PERF_RECORD_CALLCHAIN_DEFERRED {
                 let record = blocks
                     .rest()
@@ -329,7 +332,7 @@ impl Events {
             _ => return Ok(None),
         };
         Ok(match body.ok_or(broken_records)? {
-            Body::Map(map) => self.kept_mapping(map, misc).map(|mut map| {
+            Body::Map(map) => self.convert_mapping(map, misc).map(|mut map| {
                 if misc & PERF_RECORD_MISC_MMAP_BUILD_ID != 0 {
                     self.build_ids.extend(take_build_id(&mut map, content));
                 }
@@ -347,7 +350,7 @@ impl Events {
 
 impl Events {
     /// Returns a mapping as pmctl writes it; `None` if it is one of data, and samples have no addresses of data.
-    fn kept_mapping(&self, mut map: Map, misc: u16) -> Option<Map> {
+    fn convert_mapping(&self, mut map: Map, misc: u16) -> Option<Map> {
         map.is_data = misc & PERF_RECORD_MISC_MMAP_DATA != 0;
         if map.is_data && !self.parts.has_data_address {
             return None;
@@ -362,7 +365,7 @@ impl Events {
 }
 
 /// Returns the type of the next record, and the distance to the one after it in bytes; `None` at the end.
-fn next(blocks: &mut BlockReader<'_>) -> Result<Option<(u32, usize)>, ReadError> {
+fn peek_record(blocks: &mut BlockReader<'_>) -> Result<Option<(u32, usize)>, ReadError> {
     let broken_records = ReadError::Broken(RECORDS);
     let bytes = blocks.rest().ok_or(broken_records)?;
     if bytes.is_empty() {

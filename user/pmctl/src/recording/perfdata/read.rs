@@ -9,7 +9,7 @@ use super::bytes::Reader;
 use super::features::Features;
 use super::parts::{Header, ParsedParts};
 use super::sample_parts::SampleParts;
-use super::sections::{EVENTS, FEATURES, RECORDS, ReadError, SECTION_SIZE, end, part};
+use super::sections::{EVENTS, FEATURES, RECORDS, ReadError, SECTION_SIZE, checked_end, part};
 use super::source::RecordingBytes;
 use super::{ENTRY_SIZE, Event, HEADER_SIZE, MAGIC, Notes, Recording, Records, perfs, pipe};
 use crate::system::text::without_error_numbers;
@@ -88,7 +88,7 @@ fn parse(
         features,
         is_unfinished,
         is_from_perf: false,
-        section: (start, end(source, (start, size), RECORDS)?),
+        section: (start, checked_end(source, (start, size), RECORDS)?),
     })
 }
 
@@ -148,7 +148,7 @@ fn read_attrs(source: &RecordingBytes, header: &Header) -> Result<Vec<Attr>, Rea
 fn read_features(source: &RecordingBytes, header: &Header) -> Result<(Features, u64), ReadError> {
     let broken_features = ReadError::Broken(FEATURES);
     let mut features = Features::default();
-    let start = end(source, header.data, RECORDS)?;
+    let start = checked_end(source, header.data, RECORDS)?;
     let size = header.numbers().count() as u64 * SECTION_SIZE;
     let table = part(source, (start, size), FEATURES)?;
     let mut table = Reader(&table);
@@ -157,7 +157,7 @@ fn read_features(source: &RecordingBytes, header: &Header) -> Result<(Features, 
         let section = table.u64().zip(table.u64()).ok_or(broken_features)?;
         let content = part(source, section, FEATURES)?;
         features.add(number, &content).ok_or(broken_features)?;
-        features_end = end(source, section, FEATURES)?;
+        features_end = checked_end(source, section, FEATURES)?;
     }
     Ok((features, features_end))
 }

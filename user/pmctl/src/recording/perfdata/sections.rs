@@ -94,7 +94,7 @@ impl fmt::Display for ReadError {
 impl std::error::Error for ReadError {}
 
 /// Returns the end of a part of the file, which may not be after the end of the file.
-pub(super) fn end(
+pub(super) fn checked_end(
     source: &RecordingBytes,
     (offset, size): (u64, u64),
     part: &'static str,
@@ -113,6 +113,6 @@ pub(super) fn part<'a>(
     section: (u64, u64),
     part: &'static str,
 ) -> Result<Cow<'a, [u8]>, ReadError> {
-    end(source, section, part)?;
+    checked_end(source, section, part)?;
     source.part(section).ok_or(ReadError::Broken(part))
 }

@@ -552,7 +552,7 @@ fn sample() -> impl Strategy<Value = Sample> {
                 user_stack: user_stack.map(Box::new),
                 access: MemoryAccess {
                     address,
-                    weight: Weight::of_parts(weight),
+                    weight: Weight::from_struct_word(weight),
                     source: DataSource(source),
                 },
                 cgroup,

@@ -277,7 +277,7 @@ impl<W: Write + Seek> Writer<W> {
                 build_ids,
                 times: self.written.times.unwrap_or_default(),
             });
-            let mut bytes = end(self.records_section(), &features);
+            let mut bytes = encode_features(self.records_section(), &features);
             bytes.extend(notes.encode()?);
             let start = self.records_section().end();
             let Err((_, error)) = write_at(&mut self.output, start, &bytes) else {
@@ -374,7 +374,7 @@ fn write_at(
 }
 
 /// Encodes the end of the file: the sections of the features, by number, and the features.
-fn end(records: Section, features: &[(u32, Vec<u8>)]) -> Vec<u8> {
+fn encode_features(records: Section, features: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut last = records.next_section(SECTION_SIZE * features.len() as u64);
     for (_, content) in features {

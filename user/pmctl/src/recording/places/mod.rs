@@ -32,7 +32,7 @@ pub(crate) struct Places {
     /// Finds the callers of samples with stacks.
     unwinder: Unwinder,
     /// A buffer for the callers of a sample, kept to save allocations.
-    callers: Vec<u64>,
+    caller_buffer: Vec<u64>,
 }
 
 impl Places {
@@ -65,7 +65,7 @@ impl Places {
         }
         self.note_data_address(task, sample.access.address);
         if let Some(user_stack) = &sample.user_stack {
-            let mut callers = mem::take(&mut self.callers);
+            let mut callers = mem::take(&mut self.caller_buffer);
             let process = unwind::UnwoundProcess {
                 pid: task.pid,
                 spaces: &self.spaces,
@@ -76,7 +76,7 @@ impl Places {
             callers
                 .drain(..)
                 .for_each(|address| self.note_address(task, address));
-            self.callers = callers;
+            self.caller_buffer = callers;
         }
     }
 

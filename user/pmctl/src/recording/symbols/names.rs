@@ -65,7 +65,7 @@ impl SymbolFinder {
             ..SymbolTable::default()
         };
         if offsets.first().is_some_and(|offset| is_kernel(*offset)) {
-            table.symbols = make_symbols(&offsets, &self.of_kernel(file, &offsets));
+            table.symbols = make_symbols(&offsets, &self.kernel_functions_at(file, &offsets));
         } else if file == Path::new(VDSO) {
             table.symbols = make_symbols(&offsets, &self.vdso_functions(&offsets));
         } else if let Some(pid) = jit::process_of(file) {
@@ -111,7 +111,7 @@ impl SymbolFinder {
     }
 
     /// Returns the functions of the running kernel or of a module at these addresses, which are sorted.
-    fn of_kernel(&self, file: &Path, addresses: &[Addr]) -> Vec<Option<FoundFunction>> {
+    fn kernel_functions_at(&self, file: &Path, addresses: &[Addr]) -> Vec<Option<FoundFunction>> {
         let symbols = match &self.kernel_symbols {
             Some(cache) => cache.borrow_mut().look_up(file, addresses),
             None => kallsyms::look_up(file, addresses),

@@ -117,7 +117,7 @@ fn planned_events(
         for (index, mut spec) in parsed.into_iter().enumerate() {
             let precise_text = || spec::precise_texts(text).swap_remove(index);
             memory_access::require_precision(options, &mut spec, precise_text)?;
-            refuse_unsuitable(&spec)?;
+            check_can_be_sampled(&spec)?;
             let rate = spec.rate.unwrap_or(default_rate);
             modes::limit_unmodified(&mut spec, options.modes);
             events.push(SampledEvent {
@@ -133,7 +133,7 @@ fn planned_events(
 }
 
 /// Refuses an event that the CPU lacks, or that needs a counter of the user's choice.
-fn refuse_unsuitable(spec: &EventSpec) -> Result<(), Usage> {
+fn check_can_be_sampled(spec: &EventSpec) -> Result<(), Usage> {
     let label = &spec.label;
     if let Some(counter) = spec.pinned {
         return Err(Usage(format!(
