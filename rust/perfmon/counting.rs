@@ -86,7 +86,7 @@ fn program_counter(
         state: CounterState::Stopped,
     };
     ownership.begin_counting(id, counting);
-    if ownership.is_intact(id.bit()) {
+    if ownership.are_untampered(id.bit()) {
         Ok(())
     } else {
         // A counter that can't count is not set up.
@@ -201,7 +201,7 @@ fn change_state_here(
 fn change_state_on_each(ownership: &mut Ownership, id: CounterId, call: CounterCall) -> Result {
     let counting = *ownership.counting_setup(id).ok_or(NotSetUp)?;
     let (state, action) = CounterState::after(Some(counting.state), call)?;
-    if call != CounterCall::Stop && !ownership.is_intact(id.bit()) {
+    if call != CounterCall::Stop && !ownership.are_untampered(id.bit()) {
         return Err(EIO);
     }
     if action != Action::Nothing {
@@ -213,7 +213,7 @@ fn change_state_on_each(ownership: &mut Ownership, id: CounterId, call: CounterC
         }
     }
     ownership.set_counting_setup(id, CountingSetup { state, ..counting });
-    if ownership.is_intact(id.bit()) {
+    if ownership.are_untampered(id.bit()) {
         Ok(())
     } else {
         Err(EIO)
@@ -293,7 +293,7 @@ fn sum_values(client: &Client, number: c_int) -> Result<u64> {
     let ownership = OWNERSHIP.lock();
     let counting = ownership.counting_setup(id).ok_or(NotSetUp)?;
     update_values(&ownership, id, counting, &(0..nr_cpu_ids()));
-    if !ownership.is_intact(id.bit()) {
+    if !ownership.are_untampered(id.bit()) {
         return Err(EIO);
     }
     let values = ownership.cpus().ever_used().iter();
@@ -321,7 +321,7 @@ pub(crate) fn read_cpu(_client: &Client, request: &mut abi::pmc_cpu_data) -> Res
         return Err(errno(bindings::EOPNOTSUPP));
     }
     update_values(&ownership, id, counting, &range);
-    if !ownership.is_intact(id.bit()) {
+    if !ownership.are_untampered(id.bit()) {
         return Err(EIO);
     }
     request.pmcc_count = range.end - range.start;

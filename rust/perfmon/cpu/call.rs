@@ -83,13 +83,13 @@ pub(crate) fn on_cpu<F: FnMut(ThisCpu<'_>) + Send>(cpu: u32, mut f: F) -> bool {
 
     // SAFETY: smp_call_function_single() requires a function that may run on the CPU, with an argument that lives until
     // it has run. `call` gets a pointer to an `F`, which is `Send`, and the kernel runs it with interrupts off, as it
-    // requires. `WAIT` is set, so the pointer is not used after this has returned.
+    // requires. `WAIT_FOR_CALL` is set, so the pointer is not used after this has returned.
     let error = unsafe {
         bindings::smp_call_function_single(
             cpu as c_int,
             Some(call::<F>),
             ptr::from_mut(&mut f).cast(),
-            compat::WAIT,
+            compat::WAIT_FOR_CALL,
         )
     };
     error == 0

@@ -114,7 +114,7 @@ impl<'a> ThisCpu<'a> {
 
     /// Returns the memory kept for this CPU.
     #[inline(always)]
-    pub(crate) fn area(self) -> NonNull<c_void> {
+    pub(crate) fn percpu_area(self) -> NonNull<c_void> {
         self.area
     }
 

@@ -75,9 +75,9 @@ pub struct BranchStack {
     /// The branches that are recorded.
     pub branches: Branches,
     /// The parts of a branch besides its addresses, as a mask: bits of [`FLAGS`] and [`TYPE`].
-    pub parts: u64,
+    pub info_mask: u64,
     /// The sample has the number of the newest register before the branches (`PERF_SAMPLE_BRANCH_HW_INDEX`).
-    pub index: bool,
+    pub has_index: bool,
 }
 
 impl Branches {
@@ -122,7 +122,7 @@ impl BranchStack {
     /// Returns whether samples show the type of each branch.
     #[must_use]
     pub const fn has_types(&self) -> bool {
-        self.parts & TYPE != 0
+        self.info_mask & TYPE != 0
     }
 
     /// Returns the branches that `attr` asks for.
@@ -157,7 +157,7 @@ impl BranchStack {
                 filter: filter | left_out,
                 kernel_bit,
             },
-            parts: if branch_sample_type & NO_INFO == NO_INFO {
+            info_mask: if branch_sample_type & NO_INFO == NO_INFO {
                 0
             } else {
                 FLAGS
@@ -166,7 +166,7 @@ impl BranchStack {
             } else {
                 TYPE
             },
-            index: branch_sample_type & PERF_SAMPLE_BRANCH_HW_INDEX != 0,
+            has_index: branch_sample_type & PERF_SAMPLE_BRANCH_HW_INDEX != 0,
         })
     }
 }
@@ -295,7 +295,7 @@ mod tests {
         }
         assert!(
             stack_for(PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_HW_INDEX, 0)
-                .is_ok_and(|stack| stack.index && stack.parts == FLAGS)
+                .is_ok_and(|stack| stack.has_index && stack.info_mask == FLAGS)
         );
     }
 }

@@ -35,7 +35,7 @@ impl Step {
 
     /// Returns the step that sets the bits of `mask` to their values in `value`.
     #[must_use]
-    pub const fn change(msr: Msr, mask: u64, value: u64) -> Self {
+    pub const fn set_bits(msr: Msr, mask: u64, value: u64) -> Self {
         Self {
             msr,
             keep_mask: !mask,
@@ -135,7 +135,7 @@ impl Registers {
             CounterKind::Fixed(n) => {
                 let shift = 4 * n as u32;
                 let field = if run { fixed_field(select) } else { 0 };
-                Step::change(self.fixed_control, FIXED_FIELD << shift, field << shift)
+                Step::set_bits(self.fixed_control, FIXED_FIELD << shift, field << shift)
             }
         }
     }
@@ -188,7 +188,7 @@ impl Registers {
     pub fn enable_global(&self, counter: CounterId) -> Option<Step> {
         let bit = counter.bit();
         self.global
-            .map(|global| Step::change(global.control, bit, bit))
+            .map(|global| Step::set_bits(global.control, bit, bit))
     }
 
     /// Returns the step that enables or disables top-down metrics as `global_control` does, a value of the global
@@ -197,7 +197,7 @@ impl Registers {
     #[must_use]
     pub fn control_metrics(&self, global_control: u64) -> Option<Step> {
         let global = self.global.filter(|global| global.metrics_enable != 0)?;
-        Some(Step::change(
+        Some(Step::set_bits(
             global.control,
             global.metrics_enable,
             global_control,
@@ -216,12 +216,12 @@ impl Registers {
             }
             CounterKind::Fixed(n) => {
                 let field = FIXED_FIELD << (4 * u32::from(n));
-                Step::change(self.fixed_control, field, saved.fixed_control())
+                Step::set_bits(self.fixed_control, field, saved.fixed_control())
             }
         };
         let enable = self
             .global
-            .map(|global| Step::change(global.control, counter.bit(), saved.global_control()));
+            .map(|global| Step::set_bits(global.control, counter.bit(), saved.global_control()));
         Plan::new([
             Some(own_step),
             Some(Step::write(self.write_msr(counter), 0)),
@@ -243,7 +243,7 @@ impl Registers {
         }
         Some(match self.global {
             Some(global) if self.has_freeze_status => Step::write(global.clear, FROZEN),
-            _ => Step::change(Msr::DEBUGCTL, DEBUGCTL_LBR, DEBUGCTL_LBR),
+            _ => Step::set_bits(Msr::DEBUGCTL, DEBUGCTL_LBR, DEBUGCTL_LBR),
         })
     }
 
@@ -523,7 +523,7 @@ mod tests {
 
     #[test]
     fn steps_change_their_own_bits_only() {
-        let step = Step::change(Msr::PERF_CAPABILITIES, 0xf0, 0xfff);
+        let step = Step::set_bits(Msr::PERF_CAPABILITIES, 0xf0, 0xfff);
         assert_eq!(step.apply(0x1234), 0x12f4);
         assert_eq!(Step::write(Msr::PERF_CAPABILITIES, 7).apply(u64::MAX), 7);
         // The kept bits may have any value.

@@ -25,7 +25,7 @@ pub(super) fn take_sample(
     now: u64,
 ) -> u64 {
     let percpu = here.percpu();
-    let sampled = percpu.sampled(counter);
+    let sampled = percpu.sampled_counter(counter);
     let Some(sampler) = percpu.sampler(counter) else {
         return sampled.max_load.get();
     };
@@ -257,7 +257,7 @@ fn lose_suspended_samples(
     total: u64,
 ) -> u64 {
     let percpu = here.percpu();
-    let sampled = percpu.sampled(counter);
+    let sampled = percpu.sampled_counter(counter);
     let (Trigger::Frequency(_), Some(time)) =
         (sampler.sampling.trigger, percpu.sample_time(counter))
     else {
@@ -288,7 +288,7 @@ pub(super) fn lose_overdue_samples(sampled: &SampledCounter, sampler: &Sampler, 
 ///
 /// Takes no sample at once, even if a sample is due, since its address would always be in this function.
 fn shorten_period(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, elapsed: u64, interval: u64) {
-    let sampled = here.percpu().sampled(counter);
+    let sampled = here.percpu().sampled_counter(counter);
     pmu.reload(here, counter, |total| {
         let events_since_sample = sampled.unrecorded(total);
         let events_left = sampled.period.get().saturating_sub(events_since_sample);

@@ -22,7 +22,7 @@ pub(super) fn serve(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     let is_full = pmu.acknowledge_buffer(here);
     if let Some(paused) = paused {
         pmu.delay_kernel_records(here, |counter, sampler, total| {
-            lose_overdue_samples(here.percpu().sampled(counter), sampler, total)
+            lose_overdue_samples(here.percpu().sampled_counter(counter), sampler, total)
         });
         pmu.resume_precise(here, paused);
     }

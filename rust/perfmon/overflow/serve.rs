@@ -88,7 +88,7 @@ fn handle_overflows(
             percpu.mark_tampered(counter.bit());
         }
         let total = value.update_in_nmi(here, msrs.read);
-        let sampled = percpu.sampled(counter);
+        let sampled = percpu.sampled_counter(counter);
         let events = match sampled.due_sample(total) {
             Err(events_left) => sampled.events_to_load(events_left),
             Ok(_) if sampled.is_of_event() => {
@@ -158,7 +158,7 @@ fn finish_slow(
     if served_count + drained_count == 0 {
         return percpu.pending_pmi.consume(jiffies()).into();
     }
-    pmu.vendor.expect_after_nmi(percpu, drained_count != 0);
+    pmu.vendor.expect_late_pmis(percpu, drained_count != 0);
     served_count + drained_count
 }
 

@@ -63,7 +63,7 @@ fn restart_counters(here: ThisCpu<'_>, pmu: &Pmu) {
     // A counter of kernel mode may fill the buffer before the others are started.
     for counter in each(sampled_counters).take_while(|_| trace.full.get() == 0) {
         let value = percpu.value(counter);
-        let events = percpu.sampled(counter).events_to_load_for_period();
+        let events = percpu.sampled_counter(counter).events_to_load_for_period();
         value.load(here, pmu.msrs(counter).write, events, value.total());
         pmu.start(here, counter);
     }

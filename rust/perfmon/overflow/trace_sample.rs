@@ -136,7 +136,7 @@ fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, marks: u64) {
     // handler writes while samples are not suspended.
     let mut writer = unsafe { trace.writer(trace.next_record.get()) };
     for counter in each(marks) {
-        let sampled = percpu.sampled(counter);
+        let sampled = percpu.sampled_counter(counter);
         let total = percpu.value(counter).total();
         let unrecorded = total.wrapping_sub(sampled.recorded.get());
         if unrecorded >= sampled.period.get() {
@@ -147,7 +147,7 @@ fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, marks: u64) {
         for counter in each(trace.follower_counters.get()) {
             pmu.update(here, counter);
             let total = percpu.value(counter).total();
-            writer.put(percpu.sampled(counter).count_record(total));
+            writer.put(percpu.sampled_counter(counter).count_record(total));
         }
         let values = trace.values.follower_values();
         if values != 0 {
@@ -156,7 +156,7 @@ fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, marks: u64) {
     }
     if let Some(counter) = each(marks & trace.branch_counters.get()).next() {
         let header = percpu
-            .sampled(counter)
+            .sampled_counter(counter)
             .header(abi::PERFMON_RECORD_LAST_BRANCH);
         let aspace = cr3() & trace.aspace_mask.get();
         writer = lbr::write_record(here, pmu, writer, header, aspace);

@@ -366,7 +366,7 @@ impl Ownership {
     }
 
     /// Returns whether no CPU has found one of these counters tampered with.
-    pub(crate) fn is_intact(&self, counters: u64) -> bool {
+    pub(crate) fn are_untampered(&self, counters: u64) -> bool {
         let mut cpus = self.cpus.ever_used().iter();
         cpus.all(|cpu| percpu::of_cpu(cpu).tampered.get() & counters == 0)
     }

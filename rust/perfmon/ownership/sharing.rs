@@ -153,7 +153,7 @@ impl Ownership {
         self.owners[id.index()] = Some(Owner::Events(CounterUsers::new(place.kind, demand)));
         place.set_sampling_on(id, demand, true);
         self.publish_target_kinds(id);
-        if self.is_intact(id.bit()) {
+        if self.are_untampered(id.bit()) {
             Ok(())
         } else {
             self.unshare_counter(place, id, demand);

@@ -183,7 +183,7 @@ impl PerCpu {
 
     /// Returns the state of a counter's samples.
     #[inline(always)]
-    pub(crate) fn sampled(&self, counter: CounterId) -> &SampledCounter {
+    pub(crate) fn sampled_counter(&self, counter: CounterId) -> &SampledCounter {
         &self.counter(counter).sampled
     }
 
@@ -251,7 +251,7 @@ impl<'a> ThisCpu<'a> {
         // SAFETY: `as_ref` requires a valid `PerCpu` for the token's lifetime: `Memory::new` has allocated it, zeroed,
         // and zero is valid for all fields. By the requirement of `Memory::new` it outlives all tokens, and only shared
         // references to it are made.
-        unsafe { self.area().cast::<PerCpu>().as_ref() }
+        unsafe { self.percpu_area().cast::<PerCpu>().as_ref() }
     }
 
     /// Returns the CPU's PMU, or one without counters while the module has not claimed the registers.

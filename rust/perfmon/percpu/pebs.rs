@@ -32,7 +32,7 @@ pub(crate) struct PebsState {
     with_registers: Word,
     /// The armed counters of loads with a threshold, if the format [enables them
     /// separately](PebsFormat::enables_load_latency).
-    slow_loads: Word,
+    with_load_threshold: Word,
     /// The armed counters whose samples come some events late: fewer events were left to the sample than the counter can
     /// be loaded for. The samples stay late until the counter is loaded once more.
     pub(crate) late_counters: Word,
@@ -129,7 +129,7 @@ impl PebsState {
         /// The bit of general counter 0 that enables loads with a threshold.
         const LOAD_LATENCY: u32 = 32;
 
-        self.armed.get() | self.slow_loads.get() << LOAD_LATENCY
+        self.armed.get() | self.with_load_threshold.get() << LOAD_LATENCY
     }
 
     /// Undoes [`Self::set_up_ds_area`], when the processor does not use the DS area any more.
@@ -358,7 +358,7 @@ impl PerCpu {
         (records, bit): (&[R], u64),
         (count, overflows): (u64, u64),
     ) {
-        let sampled = self.sampled(counter);
+        let sampled = self.sampled_counter(counter);
         let period = sampled.period.get();
         // Merged samples are written also while sampling is suspended: few records stand for all instructions, and without
         // one of them no number would be right.
@@ -401,7 +401,7 @@ impl PerCpu {
         };
         if let Trigger::Frequency(_) = sampler.sampling.trigger {
             let elapsed = last.wrapping_sub(time.get());
-            let period = self.sampled(counter).period.get();
+            let period = self.sampled_counter(counter).period.get();
             let interval = sampler.interval(tsc_khz());
             next.set(next_period(period, samples, elapsed, interval));
             time.set(last);
@@ -418,7 +418,7 @@ impl PerCpu {
                 (&pebs.with_access, groups.has(RecordGroups::ACCESS)),
                 (&pebs.with_registers, groups.has(RecordGroups::REGISTERS)),
                 (
-                    &pebs.slow_loads,
+                    &pebs.with_load_threshold,
                     sampler.sampling.access.has_threshold && format.enables_load_latency(),
                 ),
             ] {
@@ -442,7 +442,7 @@ impl PerCpu {
             &pebs.single,
             &pebs.with_access,
             &pebs.with_registers,
-            &pebs.slow_loads,
+            &pebs.with_load_threshold,
         ] {
             counters.remove(bit);
         }

@@ -89,7 +89,7 @@ impl PerCpu {
         armed: ArmedSampler,
         min_load: u32,
     ) -> &SampledCounter {
-        let sampled = self.sampled(counter);
+        let sampled = self.sampled_counter(counter);
         if let Some(active) = self.samplers.by_counter.get(counter.index()) {
             active
                 .sampler
@@ -106,7 +106,7 @@ impl PerCpu {
     /// Undoes [`Self::arm_sampler`]. The counter may keep running.
     pub(crate) fn disarm_sampler(&self, counter: CounterId) -> ArmedSampler {
         // The counter is disarmed first, so that the overflow handler takes no sample during the other steps.
-        let (period, due_total) = self.sampled(counter).disarm();
+        let (period, due_total) = self.sampled_counter(counter).disarm();
         self.samplers.counters.remove(counter.bit());
         self.group_counts(self.sampled_task(counter))
             .remove_counts(self.first_count_entry(counter));

@@ -178,7 +178,7 @@ impl PerCpu {
         writer.put(CpuTrace::time_record(timestamp()));
         for counter in each(counters) {
             writer.put(
-                self.sampled(counter)
+                self.sampled_counter(counter)
                     .count_record(self.value(counter).total()),
             );
         }

@@ -11,11 +11,11 @@ use kernel::time::Msecs;
 /// milliseconds: as in Linux perf (arch/x86/events/amd/core.c).
 const LATE_PMI_WINDOW: Msecs = 100;
 
-/// The bits of the slow path: each overflow takes it, since the slow path calls [`expect_after_nmi`].
+/// The bits of the slow path: each overflow takes it, since the slow path calls [`expect_late_pmis`].
 pub(super) const SLOW_PATH: u64 = SLOW_VENDOR;
 
 /// Opens the window for late PMIs.
-pub(super) fn expect_after_nmi(percpu: &PerCpu) {
+pub(super) fn expect_late_pmis(percpu: &PerCpu) {
     percpu
         .pending_pmi
         .open_window(jiffies_after(LATE_PMI_WINDOW));

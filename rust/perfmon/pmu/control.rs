@@ -136,7 +136,7 @@ impl Pmu {
         self.stop_unchecked(here, counter);
         let value = percpu.value(counter);
         let events = percpu
-            .sampled(counter)
+            .sampled_counter(counter)
             .events_to_load(events_left(value.total()));
         value.load(here, self.msrs(counter).write, events, value.total());
         self.start(here, counter);

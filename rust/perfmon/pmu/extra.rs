@@ -43,7 +43,7 @@ pub(crate) fn check(here: ThisCpu<'_>, extra: ExtraValue) -> Result<(), Register
 /// Gives an extra register the value that the event on `counter` needs. Returns whether the register has changed, so
 /// that the counter is to be read again. Marks the counter as tampered with if the register refuses the value.
 #[cold]
-pub(crate) fn set(here: ThisCpu<'_>, counter: CounterId, extra: ExtraValue) -> bool {
+pub(crate) fn set_register(here: ThisCpu<'_>, counter: CounterId, extra: ExtraValue) -> bool {
     let percpu = here.percpu();
     let state = &percpu.extra;
     let index = extra.register.index();

@@ -10,7 +10,7 @@ use core::hint;
 
 /// Expects a PMI for overflows that came while the handler ran. Delivering a PMI masks LVTPC (SDM volume 3A,
 /// section 12.5.1), so only these overflows can raise a PMI after the handler has served them.
-pub(super) fn expect_after_nmi(percpu: &PerCpu, drained: bool) {
+pub(super) fn expect_late_pmis(percpu: &PerCpu, drained: bool) {
     if drained {
         // One tick longer than a task that stops a counter expects a PMI. So if the handler has interrupted such a task
         // in the same tick, the task does not take this expectation for its own when it cancels that.

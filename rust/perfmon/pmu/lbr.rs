@@ -132,10 +132,10 @@ fn restart_records(here: ThisCpu<'_>) {
     let debugctl_bits = percpu.branches.debugctl_bits.get();
     msr::execute_step(
         here,
-        &Step::change(Msr::DEBUGCTL, msrs.debugctl, debugctl_bits),
+        &Step::set_bits(Msr::DEBUGCTL, msrs.debugctl, debugctl_bits),
     );
     if let Some(enable) = &msrs.enable_bit {
-        msr::execute_step(here, &Step::change(enable.msr, enable.bit, enable.bit));
+        msr::execute_step(here, &Step::set_bits(enable.msr, enable.bit, enable.bit));
     }
     if msrs.select_enable != 0 {
         msr::write(here, msrs.select, selection);
@@ -145,12 +145,12 @@ fn restart_records(here: ThisCpu<'_>) {
 /// Disables the records.
 fn disable_records(here: ThisCpu<'_>, msrs: &BranchMsrs) {
     if msrs.select_enable != 0 {
-        msr::execute_step(here, &Step::change(msrs.select, msrs.select_enable, 0));
+        msr::execute_step(here, &Step::set_bits(msrs.select, msrs.select_enable, 0));
     }
     if let Some(enable) = &msrs.enable_bit {
-        msr::execute_step(here, &Step::change(enable.msr, enable.bit, 0));
+        msr::execute_step(here, &Step::set_bits(enable.msr, enable.bit, 0));
     }
-    msr::execute_step(here, &Step::change(Msr::DEBUGCTL, msrs.debugctl, 0));
+    msr::execute_step(here, &Step::set_bits(Msr::DEBUGCTL, msrs.debugctl, 0));
 }
 
 /// Empties the records. The processor does so itself at the end of a trace by Intel PT.
@@ -201,7 +201,10 @@ pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu) {
     if are_excluded(here, pmu) {
         // The bit that enables the records can only be cleared, and the other registers can't be written.
         let debugctl = saved.debugctl.get() & !DEBUGCTL_LBR;
-        msr::execute_step(here, &Step::change(Msr::DEBUGCTL, msrs.debugctl, debugctl));
+        msr::execute_step(
+            here,
+            &Step::set_bits(Msr::DEBUGCTL, msrs.debugctl, debugctl),
+        );
         percpu.slow_path.remove(SLOW_BRANCHES);
         return;
     }
@@ -215,12 +218,12 @@ pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu) {
     msr::write(here, msrs.select, saved.select.get());
     msr::execute_step(
         here,
-        &Step::change(Msr::DEBUGCTL, msrs.debugctl, saved.debugctl.get()),
+        &Step::set_bits(Msr::DEBUGCTL, msrs.debugctl, saved.debugctl.get()),
     );
     if let Some(enable) = &msrs.enable_bit {
         msr::execute_step(
             here,
-            &Step::change(enable.msr, enable.bit, saved.enable_bit.get()),
+            &Step::set_bits(enable.msr, enable.bit, saved.enable_bit.get()),
         );
     }
 }
@@ -535,14 +538,14 @@ pub(crate) struct SampledStack<'a> {
     pub(crate) newest: u32,
 }
 
-/// Reads the branches for a sample. `parts` is the mask of the flags that the sample has.
+/// Reads the branches for a sample. `info_mask` is the mask of the flags that the sample has.
 ///
 /// # Safety
 ///
 /// To be called in this CPU's overflow handler, and not again before the result is dropped.
 #[cold]
 #[inline(never)]
-pub(crate) unsafe fn read<'a>(here: ThisCpu<'a>, pmu: &Pmu, parts: u64) -> SampledStack<'a> {
+pub(crate) unsafe fn read<'a>(here: ThisCpu<'a>, pmu: &Pmu, info_mask: u64) -> SampledStack<'a> {
     let are_readable = repair(here, pmu);
     // SAFETY: `words` must be called by this CPU's overflow handler, and not again before its result is dropped: the
     // caller promises both for this function, whose result borrows the words.
@@ -550,7 +553,7 @@ pub(crate) unsafe fn read<'a>(here: ThisCpu<'a>, pmu: &Pmu, parts: u64) -> Sampl
     let mut sampled_branches = SampledBranches {
         room,
         used_words: 0,
-        parts,
+        info_mask,
     };
     let newest = if are_readable {
         for_each_branch(here, pmu, &mut sampled_branches)
@@ -572,14 +575,14 @@ struct SampledBranches<'a> {
     /// The number of words in `room` that are filled.
     used_words: usize,
     /// The mask of the flags that the sample has.
-    parts: u64,
+    info_mask: u64,
 }
 
 impl BranchSink for SampledBranches<'_> {
     #[inline(always)]
     fn add_branch(&mut self, here: ThisCpu<'_>, from: u64, to: u64, details: BranchDetails) {
-        let flags = if self.parts != 0 {
-            details.flags(here) & self.parts
+        let flags = if self.info_mask != 0 {
+            details.flags(here) & self.info_mask
         } else if details.is_executed() {
             0
         } else {

@@ -131,7 +131,7 @@ impl Pmu {
         let min_load = if format.merges(period) {
             PebsFormat::MERGED_PERIOD
         } else if percpu.samplers.suspended.get() != 0 {
-            return load(percpu.sampled(counter).max_load.get());
+            return load(percpu.sampled_counter(counter).max_load.get());
         } else {
             self.min_precise_load(value.select()).into()
         };
@@ -165,7 +165,7 @@ impl Pmu {
             }
             let events_left = events_left(counter, value.update_in_nmi(here, msr));
             pebs.unmark_late(counter);
-            let period = percpu.sampled(counter).period.get();
+            let period = percpu.sampled_counter(counter).period.get();
             self.load_precise(here, counter, format, events_left, period);
         }
     }
@@ -207,7 +207,7 @@ impl Pmu {
         }
         self.update(here, counter);
         let (value, msrs) = (percpu.value(counter), self.msrs(counter));
-        let events = percpu.sampled(counter).max_load.get();
+        let events = percpu.sampled_counter(counter).max_load.get();
         value.load(here, msrs.write, events, value.total());
     }
 
@@ -283,7 +283,9 @@ impl Pmu {
         self.follow_samples(here);
         if percpu.samplers.suspended.get() != 0 {
             // No further record, nor its interrupt, comes before the tick that ends the suspension.
-            self.reload_precise(here, |counter, _| percpu.sampled(counter).max_load.get());
+            self.reload_precise(here, |counter, _| {
+                percpu.sampled_counter(counter).max_load.get()
+            });
         }
     }
 
@@ -308,7 +310,7 @@ impl Pmu {
     fn reload_late(&self, here: ThisCpu<'_>, late: u64) {
         let percpu = here.percpu();
         for counter in each(late) {
-            let (value, sampled) = (percpu.value(counter), percpu.sampled(counter));
+            let (value, sampled) = (percpu.value(counter), percpu.sampled_counter(counter));
             let total = value.update_in_nmi(here, self.msrs(counter).read);
             let period = sampled.period.get();
             let events_left = period.saturating_sub(sampled.unrecorded(total));
@@ -343,7 +345,7 @@ impl Pmu {
         PausedCounters(counters): PausedCounters,
     ) {
         if let Some(global) = self.registers.global.filter(|_| counters != 0) {
-            msr::execute_step(here, &Step::change(global.control, counters, counters));
+            msr::execute_step(here, &Step::set_bits(global.control, counters, counters));
         }
     }
 

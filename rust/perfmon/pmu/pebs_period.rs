@@ -84,7 +84,7 @@ impl Pmu {
         interval: u64,
     ) {
         let percpu = here.percpu();
-        let sampled = percpu.sampled(counter);
+        let sampled = percpu.sampled_counter(counter);
         let total = percpu
             .value(counter)
             .update_in_nmi(here, self.msrs(counter).read);
@@ -110,7 +110,7 @@ impl Pmu {
             return;
         };
         let percpu = here.percpu();
-        let (value, sampled) = (percpu.value(counter), percpu.sampled(counter));
+        let (value, sampled) = (percpu.value(counter), percpu.sampled_counter(counter));
         let (select, old_period) = (value.select(), sampled.period.get());
         let total = value.update_in_nmi(here, self.msrs(counter).read);
         let counted = sampled.unrecorded(total);

@@ -57,7 +57,7 @@ pub(super) fn write_single(
             anchor: sampler.anchor(now, tsc_khz()),
         },
         task: percpu.task_of_sample(counter, sampler),
-        period: percpu.sampled(counter).period.get(),
+        period: percpu.sampled_counter(counter).period.get(),
         cpu: here.id().as_u32(),
         readings,
         // SAFETY: `words` must be called by the handler that the words are for, and not again before its result is

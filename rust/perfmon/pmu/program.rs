@@ -60,7 +60,9 @@ impl Pmu {
             &self.registers.control(counter, select, true),
             &self.registers.control(counter, select, false),
         );
-        percpu.sampled(counter).set_unsampled(width.load_distance);
+        percpu
+            .sampled_counter(counter)
+            .set_unsampled(width.load_distance);
         width
     }
 

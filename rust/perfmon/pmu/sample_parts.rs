@@ -39,7 +39,7 @@ pub(crate) unsafe fn read_sample_parts<'a>(
     if let Some(stack) = sampling.branches {
         // SAFETY: `lbr::read` must be called in this CPU's overflow handler, and not again before its result is
         // dropped: the caller promises both for this function, whose result has the branches.
-        let stack = unsafe { lbr::read(here, here.pmu(), stack.parts) };
+        let stack = unsafe { lbr::read(here, here.pmu(), stack.info_mask) };
         readings.branches = stack.words;
         readings.newest_branch = stack.newest;
     }

@@ -41,7 +41,11 @@ impl Pmu {
             // Sampled events of the CPU and of cgroups may use these counters, so their next samples stay due at the
             // same totals.
             self.reload(here, counter, |total| {
-                percpu.sampled(counter).due_sample(total).err().unwrap_or(0)
+                percpu
+                    .sampled_counter(counter)
+                    .due_sample(total)
+                    .err()
+                    .unwrap_or(0)
             });
         }
     }

@@ -15,10 +15,10 @@ impl Vendor {
 
     /// Expects the PMIs that may come after an NMI has served all overflows. `drained`: some of the overflows came
     /// while the handler ran.
-    pub(crate) fn expect_after_nmi(self, percpu: &PerCpu, drained: bool) {
+    pub(crate) fn expect_late_pmis(self, percpu: &PerCpu, drained: bool) {
         match self {
-            Self::Intel => intel::expect_after_nmi(percpu, drained),
-            Self::Amd => amd::expect_after_nmi(percpu),
+            Self::Intel => intel::expect_late_pmis(percpu, drained),
+            Self::Amd => amd::expect_late_pmis(percpu),
         }
     }
 

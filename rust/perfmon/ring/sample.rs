@@ -378,7 +378,7 @@ impl Sampler {
         }
         if let (Some(stack), Some(readings)) = (self.sampling.branches, parts.readings) {
             record.write_word(readings.branches.len() as u64 / 3);
-            if stack.index {
+            if stack.has_index {
                 record.write_word(readings.newest_branch.into());
             }
             record.write_words(readings.branches);
@@ -495,7 +495,7 @@ impl Sampler {
     #[cold]
     fn readings_words(&self, readings: &PmuReadings<'_>) -> usize {
         let branches = match self.sampling.branches {
-            Some(stack) => 1 + usize::from(stack.index) + readings.branches.len(),
+            Some(stack) => 1 + usize::from(stack.has_index) + readings.branches.len(),
             None => 0,
         };
         readings.counts.len() + branches

@@ -23,7 +23,7 @@ mod this {
     }
 
     /// The argument that makes `smp_call_function_single()` wait.
-    pub(crate) const WAIT: bool = true;
+    pub(crate) const WAIT_FOR_CALL: bool = true;
 
     /// Returns the `struct module` of this module.
     pub(crate) const fn this_module() -> *mut bindings::module {
@@ -54,7 +54,7 @@ mod this {
     use crate::sys::ffi;
     use kernel::{bindings::file_operations, sync::SetOnce};
 
-    pub(crate) const WAIT: c_int = 1;
+    pub(crate) const WAIT_FOR_CALL: c_int = 1;
 
     pub(crate) const fn this_module() -> *mut bindings::module {
         crate::THIS_MODULE.as_ptr()

@@ -122,7 +122,7 @@ fn program_counters(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>) {
     let followed_counters = percpu.trace.timebase.get() | percpu.trace.branch_counters.get();
     for (counter, event) in config.events() {
         pmu.program(here, counter, event.select);
-        let (value, sampled) = (percpu.value(counter), percpu.sampled(counter));
+        let (value, sampled) = (percpu.value(counter), percpu.sampled_counter(counter));
         sampled.prepare_for_trace(
             event,
             pmu.load_limit.min_events(event.select),

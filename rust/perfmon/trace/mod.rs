@@ -120,7 +120,7 @@ impl Inner {
             return Ok(());
         }
         ownership.on_each(|here| cpu::finish(here, 0));
-        let is_intact = ownership.is_intact(self.counters);
+        let is_intact = ownership.are_untampered(self.counters);
         ownership.end_traced_branches();
         if self.counters != 0 {
             ownership.release_counters(self.counters);
@@ -341,7 +341,7 @@ fn start_on_all_cpus(inner: &mut Inner, state: TraceState, ownership: &mut Owner
     // INVARIANT: `give_to_trace` has given the counters to the trace.
     inner.state = state;
     inner.counters = counter_mask;
-    if ownership.is_intact(counter_mask) {
+    if ownership.are_untampered(counter_mask) {
         Ok(())
     } else {
         inner.end_recording(ownership)

@@ -77,7 +77,7 @@ impl Readings {
         let mut select = EventSelect::from_bits(slot.select);
         if let Some(extra) = slot.event().config.extra {
             select = select.without_extra_register();
-            if pmu::extra::set(here, slot.counter, extra) {
+            if pmu::extra::set_register(here, slot.counter, extra) {
                 self.read_counters &= !slot.counter.bit();
             }
             if here

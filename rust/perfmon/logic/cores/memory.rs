@@ -82,7 +82,7 @@ pub(super) const fn loads_and_stores(last_load: u8) -> [MemoryEvents; 8] {
 type Sources = [u64; 16];
 
 /// The sources on cores before Skylake; the tables of later cores differ from it.
-const FIRST_SOURCES: Sources = [
+const PRE_SKYLAKE_SOURCES: Sources = [
     LVL_MISS | LVLNUM_L3 | SNOOP_NA,
     LVL_HIT | LVL_L1 | LVLNUM_L1 | SNOOP_NONE,
     LVL_HIT | LVL_LFB | LVLNUM_LFB | SNOOP_NONE,
@@ -106,9 +106,9 @@ const LOCAL_RAM: u64 = LVL_HIT | LVL_LOC_RAM | LVLNUM_RAM;
 const REMOTE_RAM: u64 = LVL_HIT | LVLNUM_RAM | REMOTE;
 const REMOTE_CACHE: u64 = LVL_HIT | LVLNUM_ANY_CACHE | REMOTE;
 
-/// Returns [`FIRST_SOURCES`] with other sources for some codes.
-const fn first_sources_except(others: &[(usize, u64)]) -> Sources {
-    let mut sources = FIRST_SOURCES;
+/// Returns [`PRE_SKYLAKE_SOURCES`] with other sources for some codes.
+const fn old_sources_with(others: &[(usize, u64)]) -> Sources {
+    let mut sources = PRE_SKYLAKE_SOURCES;
     let mut n = 0;
     while n < others.len() {
         let (code, source) = others[n];
@@ -120,7 +120,7 @@ const fn first_sources_except(others: &[(usize, u64)]) -> Sources {
 
 /// Skylake to Redwood Cove. Codes 8 and 9 are persistent memory on servers and a cache of the fourth level on other
 /// processors. This table does not tell these apart, so samples show no level.
-const SKYLAKE_SOURCES: Sources = first_sources_except(&[
+const SKYLAKE_SOURCES: Sources = old_sources_with(&[
     (0x8, LVL_HIT | LVLNUM_NA | SNOOP_HIT),
     (0x9, LVL_HIT | LVLNUM_NA | REMOTE | SNOOP_HIT),
     (0xb, REMOTE_RAM | SNOOP_NONE),
@@ -128,13 +128,13 @@ const SKYLAKE_SOURCES: Sources = first_sources_except(&[
     (0xd, REMOTE_CACHE | SNOOP_HITM),
 ]);
 
-const GRACEMONT_SOURCES: Sources = first_sources_except(&[
+const GRACEMONT_SOURCES: Sources = old_sources_with(&[
     (0x5, L3_HIT | SNOOP_HIT),
     (0x6, L3_HIT | SNOOP_HITM),
     (0x8, L3_HIT | SNOOPX_FWD),
 ]);
 
-const CRESTMONT_SOURCES: Sources = first_sources_except(&[
+const CRESTMONT_SOURCES: Sources = old_sources_with(&[
     (0x7, L3_HIT | SNOOPX_FWD),
     (0x8, L3_HIT | SNOOP_HITM),
     (0xa, LOCAL_RAM | SNOOP_NONE),

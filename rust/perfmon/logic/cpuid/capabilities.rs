@@ -160,8 +160,8 @@ impl Capabilities {
     /// general counter would be left.
     #[must_use]
     pub const fn without_last(self) -> Option<(Self, u8)> {
-        /// The first version with more counters than the module uses.
-        const MANY_COUNTERS: u8 = 6;
+        /// The first version of the PMU with counters that the module does not use.
+        const FIRST_VERSION_WITH_SPARE_COUNTERS: u8 = 6;
 
         let all = self.all_general;
         if all < 2 {
@@ -170,11 +170,12 @@ impl Capabilities {
         // If an older PMU has one counter that is not used, the microcode has it
         // ([`is_counter_taken_for_tsx`](super::Processor::is_counter_taken_for_tsx)). perf would abort all transactions
         // while the place-holder has this counter.
-        let last_counter = if self.version < MANY_COUNTERS && self.general == all - 1 {
-            all - 2
-        } else {
-            all - 1
-        };
+        let last_counter =
+            if self.version < FIRST_VERSION_WITH_SPARE_COUNTERS && self.general == all - 1 {
+                all - 2
+            } else {
+                all - 1
+            };
         let general = if self.general < last_counter {
             self.general
         } else {
