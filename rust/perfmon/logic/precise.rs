@@ -180,19 +180,19 @@ fn allowed_periods(select: EventSelect, capabilities: &Capabilities) -> core::op
     min_period.max(min_load(select, capabilities).into())..1_u64 << width.saturating_sub(1)
 }
 
-/// Returns whether an overdue sample would make all samples after it late, too. `events_left` are the events to the sample,
-/// as an `i64`: 0 or negative if it is overdue. The counter can't be loaded for fewer than `min_load` events.
+/// Returns whether an overdue sample would make all samples after it overdue, too. `events_left` are the events to the
+/// sample, as an `i64`: 0 or negative if it is due already. The counter can't be loaded for fewer than `min_load` events.
 ///
 /// The overdue sample comes `min_load` events from now. If fewer than `min_load` events are then left to the next sample,
-/// that one is late, too: the processor begins a period with each sample, so it never catches up, and interrupts after
-/// each sample. With a period of `min_load` events no load can be shorter than a period, so samples may be late by less
-/// than a period.
+/// that one is overdue, too: the processor begins a period with each sample, so it never catches up, and interrupts after
+/// each sample. With a period of `min_load` events no load can be shorter than a period, so samples may be overdue by
+/// less than a period.
 #[must_use]
-pub const fn stays_late(events_left: u64, period: u64, min_load: u64) -> bool {
+pub const fn stays_overdue(events_left: u64, period: u64, min_load: u64) -> bool {
     let events_left = events_left as i64;
     let overdue_events = events_left.unsigned_abs();
-    let is_next_late = period > min_load && overdue_events.saturating_add(2 * min_load) > period;
-    events_left <= 0 && (overdue_events >= period || is_next_late)
+    let is_next_overdue = period > min_load && overdue_events.saturating_add(2 * min_load) > period;
+    events_left <= 0 && (overdue_events >= period || is_next_overdue)
 }
 
 /// Checks the period of an event with precise samples. A frequency may be any.
@@ -229,11 +229,11 @@ pub const MIN_DISTANCE_IN_KERNEL: u64 = MIN_RECORDS * MIN_PERIOD_IN_KERNEL;
 /// take an interrupt in it, and the records, for perf's own.
 const MIN_RECORDS: u64 = 16;
 
-/// Returns the number of records in the buffer at which an interrupt is due while a sample is late. Without counters of
-/// kernel mode it is one, since that record may be the late sample; otherwise [`MIN_RECORDS`] for each of the
+/// Returns the number of records in the buffer at which an interrupt is due while a sample is overdue. Without counters of
+/// kernel mode it is one, since that record may be the overdue sample; otherwise [`MIN_RECORDS`] for each of the
 /// `kernel_counters`.
 #[must_use]
-pub const fn records_to_interrupt_if_late(kernel_counters: u32) -> u64 {
+pub const fn records_to_interrupt_if_overdue(kernel_counters: u32) -> u64 {
     if kernel_counters == 0 {
         1
     } else {
@@ -603,10 +603,10 @@ mod tests {
     }
 
     #[test]
-    fn late_sample_causes_the_next_interrupt_unless_the_kernel_is_sampled() {
-        assert_eq!(records_to_interrupt_if_late(0), 1);
-        assert_eq!(records_to_interrupt_if_late(1), 16);
-        assert_eq!(records_to_interrupt_if_late(2), 32);
+    fn overdue_sample_causes_the_next_interrupt_unless_the_kernel_is_sampled() {
+        assert_eq!(records_to_interrupt_if_overdue(0), 1);
+        assert_eq!(records_to_interrupt_if_overdue(1), 16);
+        assert_eq!(records_to_interrupt_if_overdue(2), 32);
     }
 
     #[test]
@@ -720,22 +720,25 @@ mod tests {
     }
 
     #[test]
-    fn samples_stay_late_if_the_next_one_would_be_late_too() {
+    fn samples_stay_overdue_if_the_next_one_would_be_overdue_too() {
         const MIN_LOAD: u64 = 2;
         for overdue_events in 0..3 * MIN_LOAD {
             let is_behind_by_a_period = overdue_events >= MIN_LOAD;
             let events_left = overdue_events.wrapping_neg();
-            let stays_late = stays_late(events_left, MIN_LOAD, MIN_LOAD);
-            assert_eq!(stays_late, is_behind_by_a_period);
+            let stays_overdue = stays_overdue(events_left, MIN_LOAD, MIN_LOAD);
+            assert_eq!(stays_overdue, is_behind_by_a_period);
         }
         for period in MIN_LOAD + 1..12 {
             for overdue_events in 0..3 * period {
                 let events_since_due = overdue_events + MIN_LOAD;
-                let is_next_late = period.saturating_sub(events_since_due) < MIN_LOAD;
+                let is_next_overdue = period.saturating_sub(events_since_due) < MIN_LOAD;
                 let events_left = overdue_events.wrapping_neg();
-                assert_eq!(stays_late(events_left, period, MIN_LOAD), is_next_late);
+                assert_eq!(
+                    stays_overdue(events_left, period, MIN_LOAD),
+                    is_next_overdue
+                );
             }
-            assert!(!stays_late(1, period, MIN_LOAD));
+            assert!(!stays_overdue(1, period, MIN_LOAD));
         }
     }
 }

@@ -33,9 +33,9 @@ pub(crate) struct PebsState {
     /// The armed counters of loads with a threshold, if the format [enables them
     /// separately](PebsFormat::enables_load_latency).
     with_load_threshold: Word,
-    /// The armed counters whose samples come some events late: fewer events were left to the sample than the counter can
-    /// be loaded for. The samples stay late until the counter is loaded once more.
-    pub(crate) late_counters: Word,
+    /// The armed counters with an overdue sample: fewer events were left to the sample than the counter can be loaded
+    /// for. All later samples are overdue, too, until the counter is loaded once more.
+    pub(crate) overdue_counters: Word,
     /// Not 0 while a task, or an interrupt that is no NMI, reads the buffer, so that an NMI does not. The counters of
     /// kernel mode are paused all that time.
     pub(crate) is_reading: Word,
@@ -49,10 +49,10 @@ pub(crate) struct PebsState {
     groups: Word,
     /// The time in ticks when a counter was disarmed that needed any of the groups.
     needed_at: Word,
-    /// The address that the processor's position in the buffer reaches before it interrupts, unless a sample is late.
+    /// The address that the processor's position in the buffer reaches before it interrupts, unless a sample is overdue.
     threshold: Word,
-    /// The same address while a sample is late.
-    late_threshold: Word,
+    /// The same address while a sample is overdue.
+    overdue_threshold: Word,
     /// The largest value of [`Self::threshold`].
     max_threshold: Word,
     /// The values that `IA32_DS_AREA`, `MSR_PEBS_DATA_CFG` and `IA32_PEBS_ENABLE` had before the first window was
@@ -82,7 +82,7 @@ impl PebsState {
         self.ds_area.set(area);
         self.start.set(start);
         self.end.set(end);
-        self.late_counters.set(0);
+        self.overdue_counters.set(0);
         self.set_ds_word(DsWord::BASE, start);
         self.set_groups(RecordGroups::NONE, format);
     }
@@ -93,7 +93,7 @@ impl PebsState {
         let record_size = self.layout(format).record_size();
         let buffer = PebsBuffer::new(self.start.get(), self.end.get(), record_size);
         self.threshold.set(buffer.threshold);
-        self.late_threshold.set(buffer.threshold);
+        self.overdue_threshold.set(buffer.threshold);
         self.max_threshold.set(buffer.threshold);
         self.set_ds_word(DsWord::INDEX, buffer.start);
         self.set_ds_word(DsWord::MAXIMUM, buffer.maximum);
@@ -137,37 +137,37 @@ impl PebsState {
         self.ds_area.set(0);
     }
 
-    /// Makes the processor interrupt when the buffer has `records` records, or `late_records` while a sample is late; or
-    /// else when the buffer is nearly full.
-    pub(crate) fn set_thresholds(&self, records: u64, late_records: u64, format: PebsFormat) {
+    /// Makes the processor interrupt when the buffer has `records` records, or `overdue_records` while a sample is
+    /// overdue; or else when the buffer is nearly full.
+    pub(crate) fn set_thresholds(&self, records: u64, overdue_records: u64, format: PebsFormat) {
         let address_after = |records: u64| {
             let size = records.saturating_mul(self.layout(format).record_size());
             let address = self.start.get().saturating_add(size);
             address.min(self.max_threshold.get())
         };
         self.threshold.set(address_after(records));
-        self.late_threshold.set(address_after(late_records));
+        self.overdue_threshold.set(address_after(overdue_records));
         self.choose_threshold();
     }
 
-    /// Adds a counter to [`Self::late_counters`].
-    pub(crate) fn mark_late(&self, counter: CounterId) {
-        self.late_counters.insert(counter.bit());
+    /// Adds a counter to [`Self::overdue_counters`].
+    pub(crate) fn mark_overdue(&self, counter: CounterId) {
+        self.overdue_counters.insert(counter.bit());
         self.choose_threshold();
     }
 
-    /// Removes a counter from [`Self::late_counters`].
-    pub(crate) fn unmark_late(&self, counter: CounterId) {
-        self.late_counters.remove(counter.bit());
+    /// Removes a counter from [`Self::overdue_counters`].
+    pub(crate) fn unmark_overdue(&self, counter: CounterId) {
+        self.overdue_counters.remove(counter.bit());
         self.choose_threshold();
     }
 
-    /// Gives the processor the threshold for late samples, or the other one if no sample is late.
+    /// Gives the processor the threshold for overdue samples, or the other one if no sample is overdue.
     fn choose_threshold(&self) {
-        let threshold = if self.late_counters.get() == 0 {
+        let threshold = if self.overdue_counters.get() == 0 {
             &self.threshold
         } else {
-            &self.late_threshold
+            &self.overdue_threshold
         };
         self.set_ds_word(DsWord::THRESHOLD, threshold.get());
     }
@@ -446,7 +446,7 @@ impl PerCpu {
         ] {
             counters.remove(bit);
         }
-        pebs.unmark_late(counter);
+        pebs.unmark_overdue(counter);
         if pebs.armed.get() == 0 {
             self.slow_path.remove(SLOW_PEBS);
         }

@@ -24,7 +24,7 @@ pub(crate) struct ActiveSamplers {
     /// Memory for the call chain of a sample, for the overflow handler.
     pub(crate) chain: Scratch<CHAIN_WORDS>,
     /// Memory for the call chain of a sample that a task or another interrupt writes, with interrupts off.
-    pub(crate) late_chain: Scratch<CHAIN_WORDS>,
+    pub(crate) chain_outside_nmi: Scratch<CHAIN_WORDS>,
 }
 
 /// The sampler of a counter, and what its samples need.

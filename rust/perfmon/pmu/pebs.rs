@@ -115,7 +115,7 @@ impl Pmu {
     }
 
     /// Loads a counter whose samples the processor takes, and whose total is up to date, for `events_left` events. If the
-    /// counter can't be loaded for so few, the sample comes late. While sampling is suspended, no sample is wanted, except
+    /// counter can't be loaded for so few, the sample is overdue. While sampling is suspended, no sample is wanted, except
     /// merged ones, which cause no interrupt.
     fn load_precise(
         &self,
@@ -138,7 +138,7 @@ impl Pmu {
         let events_to_load = events_left.max(min_load);
         load(events_to_load);
         if events_to_load > events_left && period > min_load {
-            pebs.mark_late(counter);
+            pebs.mark_overdue(counter);
         }
     }
 
@@ -164,7 +164,7 @@ impl Pmu {
                 continue;
             }
             let events_left = events_left(counter, value.update_in_nmi(here, msr));
-            pebs.unmark_late(counter);
+            pebs.unmark_overdue(counter);
             let period = percpu.sampled_counter(counter).period.get();
             self.load_precise(here, counter, format, events_left, period);
         }
@@ -276,9 +276,9 @@ impl Pmu {
         if matches!(format, PebsFormat::Merged) {
             self.convert_merged_records(here, write_single);
         }
-        let late = percpu.pebs.late_counters.get();
-        if late != 0 {
-            self.reload_late(here, late);
+        let overdue_counters = percpu.pebs.overdue_counters.get();
+        if overdue_counters != 0 {
+            self.reload_overdue(here, overdue_counters);
         }
         self.follow_samples(here);
         if percpu.samplers.suspended.get() != 0 {
@@ -304,18 +304,18 @@ impl Pmu {
         }
     }
 
-    /// Loads the counters with a late sample once more, for the events left to their next sample. A counter whose
-    /// late sample has not come yet stays marked.
+    /// Reloads the counters whose overdue sample has come, so that they overflow at the next sample. A counter whose
+    /// overdue sample is still to come stays marked.
     #[cold]
-    fn reload_late(&self, here: ThisCpu<'_>, late: u64) {
+    fn reload_overdue(&self, here: ThisCpu<'_>, overdue_counters: u64) {
         let percpu = here.percpu();
-        for counter in each(late) {
+        for counter in each(overdue_counters) {
             let (value, sampled) = (percpu.value(counter), percpu.sampled_counter(counter));
             let total = value.update_in_nmi(here, self.msrs(counter).read);
             let period = sampled.period.get();
             let events_left = period.saturating_sub(sampled.unrecorded(total));
             if events_left >= self.min_precise_load(value.select()).into() {
-                percpu.pebs.unmark_late(counter);
+                percpu.pebs.unmark_overdue(counter);
                 value.load(here, self.msrs(counter).write, events_left, total);
             }
         }

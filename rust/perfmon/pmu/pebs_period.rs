@@ -9,14 +9,14 @@ use crate::{
         counter::{each, CounterId},
         pebs::PebsFormat,
         pmu::Pmu,
-        precise::{closest_period, records_to_interrupt, records_to_interrupt_if_late},
+        precise::{closest_period, records_to_interrupt, records_to_interrupt_if_overdue},
         sampling::{missed_interval, period_for, Trigger},
     },
 };
 
 impl Pmu {
     /// Sets the number of records that causes an interrupt: one if the samples of an armed counter need an interrupt each,
-    /// few if all have a frequency, else the buffer's size; and few while a sample is late.
+    /// few if all have a frequency, else the buffer's size; and few while a sample is overdue.
     pub(super) fn set_pebs_thresholds(&self, here: ThisCpu<'_>, format: PebsFormat) {
         let percpu = here.percpu();
         if percpu.pebs.single.get() != 0 {
@@ -35,7 +35,7 @@ impl Pmu {
         let kernel_counters = percpu.pebs.armed.get() & percpu.slow_path.get();
         percpu.pebs.set_thresholds(
             records.unwrap_or(u64::MAX),
-            records_to_interrupt_if_late(kernel_counters.count_ones()),
+            records_to_interrupt_if_overdue(kernel_counters.count_ones()),
             format,
         );
     }
@@ -114,9 +114,9 @@ impl Pmu {
         let (select, old_period) = (value.select(), sampled.period.get());
         let total = value.update_in_nmi(here, self.msrs(counter).read);
         let counted = sampled.unrecorded(total);
-        let is_late = percpu.pebs.late_counters.get() & counter.bit() != 0;
+        let is_overdue = percpu.pebs.overdue_counters.get() & counter.bit() != 0;
         // After an overflow without a record, the processor writes the record and loads the counter at the next event.
-        if is_late || counted >= old_period {
+        if is_overdue || counted >= old_period {
             return;
         }
         let shortest = counted.saturating_add(self.min_precise_load(select).into());

@@ -48,7 +48,7 @@ pub(super) fn write_single(
     };
     let chain = match regs {
         Some(_) => &percpu.samplers.chain,
-        None => &percpu.samplers.late_chain,
+        None => &percpu.samplers.chain_outside_nmi,
     };
     sampler.sample_single(Interrupt {
         place: RecordedPlace {
@@ -95,11 +95,11 @@ impl Pmu {
             let events_left = lose_overdue(counter, sampler, total);
             if events_left < MIN_DISTANCE_IN_KERNEL {
                 value.load(here, msrs.write, MIN_DISTANCE_IN_KERNEL, total);
-                percpu.pebs.mark_late(counter);
-            } else if percpu.pebs.late_counters.get() & counter.bit() != 0 {
-                // The late sample, which the counter is loaded for, has just been counted as lost.
+                percpu.pebs.mark_overdue(counter);
+            } else if percpu.pebs.overdue_counters.get() & counter.bit() != 0 {
+                // The overdue sample, which the counter is loaded for, has just been counted as lost.
                 value.load(here, msrs.write, events_left, total);
-                percpu.pebs.unmark_late(counter);
+                percpu.pebs.unmark_overdue(counter);
             }
         }
     }

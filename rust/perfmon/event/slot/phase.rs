@@ -4,7 +4,7 @@
 use crate::{
     cpu::tsc_khz,
     logic::{
-        precise::stays_late,
+        precise::stays_overdue,
         sampling::{period_for, Trigger},
     },
     ring::Sampler,
@@ -125,13 +125,13 @@ impl Phase {
     /// Prepares the position for samples of the processor (PEBS), which can load a counter for `min_load` events or
     /// more. With a frequency, the next sample stands for the overdue events, too, as a sample by interrupt does. With a
     /// period, overdue samples are lost if there are several, since the processor would be behind by whole periods ever
-    /// after, or if the sample after the overdue one would be late again, and so on.
+    /// after, or if the sample after the overdue one would be overdue again, and so on.
     pub(super) fn prepare_precise(&mut self, sampler: &Sampler, min_load: u64) {
         match sampler.sampling.trigger {
             Trigger::Frequency(_) if (self.events_left as i64) < min_load as i64 => {
                 self.events_left = min_load;
             }
-            Trigger::Period(_) if stays_late(self.events_left, self.period, min_load) => {
+            Trigger::Period(_) if stays_overdue(self.events_left, self.period, min_load) => {
                 self.skip_overdue_samples(sampler);
             }
             Trigger::Never | Trigger::Period(_) | Trigger::Frequency(_) => {}
