@@ -71,7 +71,7 @@ static double time_of_loop(struct __test_metadata *_metadata, FIXTURE_DATA(slowd
 /*
  * With the default limits samples take a quarter of the time, so a program takes a third longer,
  * and in the virtual machine half longer. The test allows three times the time, since the host may
- * be busy. When PMIs were not yet charged with their full cost, Debian's kernel took 8 times.
+ * be busy. When PMIs did not yet spend their full cost, Debian's kernel took 8 times.
  */
 TEST_F(slowdown, sampling_each_instruction_takes_at_most_three_times_as_long)
 {

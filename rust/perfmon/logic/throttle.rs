@@ -3,7 +3,7 @@
 //!
 //! The two settings have the meaning of Linux's sysctls: `kernel.perf_event_max_sample_rate` limits the samples of a
 //! CPU per second, `kernel.perf_cpu_time_max_percent` the share of the CPU's time that samples take. Both become one
-//! budget in cycles of the time-stamp counter. Each interrupt is charged the time that it took, but no less than the
+//! budget in cycles of the time-stamp counter. Each interrupt spends the time that it took, but no less than the
 //! budget divided by the largest allowed number of samples.
 
 use super::{
@@ -31,8 +31,8 @@ pub struct Limits {
     pub tick: u64,
     /// The budget of all interrupts between two ticks.
     pub per_tick: u64,
-    /// The smallest number of cycles that an interrupt is charged.
-    pub min_charge: u64,
+    /// The smallest number of cycles that an interrupt spends.
+    pub min_cost: u64,
     /// The lower and the upper bound of the cycles that entering and leaving an interrupt take, which the handler can't
     /// measure.
     pub entry_bounds: (u64, u64),
@@ -53,22 +53,22 @@ impl Limits {
     pub const NONE: Self = Self {
         tick: UNLIMITED,
         per_tick: UNLIMITED,
-        min_charge: 0,
+        min_cost: 0,
         entry_bounds: (0, 0),
     };
 
-    /// Returns the part of the cycles of wake-ups that is charged to this tick, and the part that is charged to later
-    /// ticks.
+    /// Returns the part of the cycles of wake-ups that this tick's budget pays, and the part that those of later ticks
+    /// pay.
     #[must_use]
-    pub const fn charge_wake_ups(&self, wake_cycles: u64) -> (u64, u64) {
-        /// The largest number of ticks whose budget is charged: a wake-up that waited very long for a lock must not
+    pub const fn split_wake_ups(&self, wake_cycles: u64) -> (u64, u64) {
+        /// The largest number of ticks whose budget pays: a wake-up that waited very long for a lock must not
         /// stop sampling for ever.
         const MAX_TICKS: u64 = 16;
-        let max_charge = self.per_tick.saturating_mul(MAX_TICKS);
-        let wake_cycles = if wake_cycles < max_charge {
+        let max_cycles = self.per_tick.saturating_mul(MAX_TICKS);
+        let wake_cycles = if wake_cycles < max_cycles {
             wake_cycles
         } else {
-            max_charge
+            max_cycles
         };
         if wake_cycles < self.per_tick {
             (wake_cycles, 0)
@@ -77,10 +77,10 @@ impl Limits {
         }
     }
 
-    /// Returns the part of a handler's cycles that is not charged. Without a limit of the time, this is all but a tick: a
+    /// Returns the part of a handler's cycles that it does not spend. Without a limit of the time, this is all but a tick: a
     /// handler takes so long only if a hypervisor has stopped the CPU meanwhile, which keeps no tick off.
     #[must_use]
-    pub const fn uncharged_cycles(&self, handler_cycles: u64) -> u64 {
+    pub const fn exempt_cycles(&self, handler_cycles: u64) -> u64 {
         let is_time_limited = self.per_tick <= self.tick;
         if is_time_limited {
             0
@@ -117,7 +117,7 @@ impl Limits {
         } else {
             tick / 100 * max_percent as u64
         };
-        let min_charge = if max_sample_rate == 0 {
+        let min_cost = if max_sample_rate == 0 {
             0
         } else {
             per_tick / samples_per_tick(max_sample_rate, tick_ns)
@@ -125,7 +125,7 @@ impl Limits {
         Self {
             tick,
             per_tick,
-            min_charge,
+            min_cost,
             // 1 us and 50 us: processors of the last ten years take some 1 us, an emulated processor took 12 us.
             entry_bounds: (cycles(khz, 1_000), cycles(khz, 50_000)),
         }
@@ -185,21 +185,21 @@ mod tests {
     };
 
     #[test]
-    fn wake_ups_are_charged_to_this_tick_and_later_ones() {
+    fn wake_ups_spend_the_budgets_of_this_tick_and_later_ones() {
         let limits = Limits::new(&DEFAULTS);
         let tick = limits.per_tick;
-        assert_eq!(limits.charge_wake_ups(0), (0, 0));
-        assert_eq!(limits.charge_wake_ups(tick - 1), (tick - 1, 0));
-        assert_eq!(limits.charge_wake_ups(3 * tick + 7), (tick, 2 * tick + 7));
-        assert_eq!(limits.charge_wake_ups(u64::MAX), (tick, 15 * tick));
-        assert_eq!(Limits::NONE.charge_wake_ups(1 << 40), (1 << 40, 0));
+        assert_eq!(limits.split_wake_ups(0), (0, 0));
+        assert_eq!(limits.split_wake_ups(tick - 1), (tick - 1, 0));
+        assert_eq!(limits.split_wake_ups(3 * tick + 7), (tick, 2 * tick + 7));
+        assert_eq!(limits.split_wake_ups(u64::MAX), (tick, 15 * tick));
+        assert_eq!(Limits::NONE.split_wake_ups(1 << 40), (1 << 40, 0));
     }
 
     #[test]
     fn default_limits_are_a_quarter_of_the_time_and_400_samples() {
         let limits = Limits::new(&DEFAULTS);
         assert_eq!(limits.per_tick, 2_000_000);
-        assert_eq!(limits.min_charge, 5_000);
+        assert_eq!(limits.min_cost, 5_000);
         assert_eq!(limits.entry_bounds, (2_000, 100_000));
     }
 
@@ -224,33 +224,33 @@ mod tests {
             ..DEFAULTS
         });
         assert_eq!(rate_only.per_tick, 64 * 8_000_000);
-        assert_eq!(rate_only.min_charge, 64 * 8_000_000 / 400);
+        assert_eq!(rate_only.min_cost, 64 * 8_000_000 / 400);
         let time_only = Limits::new(&Settings {
             max_sample_rate: 0,
             ..DEFAULTS
         });
-        assert_eq!((time_only.per_tick, time_only.min_charge), (2_000_000, 0));
+        assert_eq!((time_only.per_tick, time_only.min_cost), (2_000_000, 0));
         let no_limits = Limits::new(&Settings {
             max_sample_rate: 0,
             max_percent: 0,
             ..DEFAULTS
         });
         assert_eq!(
-            (no_limits.per_tick, no_limits.min_charge),
+            (no_limits.per_tick, no_limits.min_cost),
             (64 * 8_000_000, 0)
         );
     }
 
     #[test]
-    fn stopped_handler_is_charged_a_tick_unless_time_is_limited() {
+    fn stopped_handler_spends_a_tick_unless_time_is_limited() {
         let limits = Limits::new(&DEFAULTS);
-        assert_eq!(limits.uncharged_cycles(1 << 40), 0);
+        assert_eq!(limits.exempt_cycles(1 << 40), 0);
         let no_limit = Limits::new(&Settings {
             max_percent: 0,
             ..DEFAULTS
         });
-        assert_eq!(no_limit.uncharged_cycles(no_limit.tick), 0);
-        assert_eq!(no_limit.uncharged_cycles(no_limit.tick + 7), 7);
+        assert_eq!(no_limit.exempt_cycles(no_limit.tick), 0);
+        assert_eq!(no_limit.exempt_cycles(no_limit.tick + 7), 7);
     }
 
     #[test]
@@ -267,7 +267,7 @@ mod tests {
             max_sample_rate: 1,
             ..DEFAULTS
         });
-        assert_eq!(limits.min_charge, limits.per_tick);
+        assert_eq!(limits.min_cost, limits.per_tick);
     }
 
     #[test]
@@ -279,12 +279,12 @@ mod tests {
             tick_ns: 4_000_000,
         });
         assert_eq!(limits.per_tick, 3_960_000);
-        assert_eq!(limits.min_charge, 0);
+        assert_eq!(limits.min_cost, 0);
         let limits = Limits::new(&Settings {
             tick_ns: u64::MAX,
             tsc_khz: u32::MAX,
             ..DEFAULTS
         });
-        assert!(limits.min_charge <= limits.per_tick);
+        assert!(limits.min_cost <= limits.per_tick);
     }
 }

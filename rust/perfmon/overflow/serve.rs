@@ -41,7 +41,7 @@ pub(super) fn handle_pmi(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
         return finish_slow(here, pmu, regs, begin, served_count);
     }
     Lvtpc::NMI.write(here);
-    charge(here, pmu, begin);
+    spend_budget(here, pmu, begin);
     served_count
 }
 
@@ -106,14 +106,14 @@ fn handle_overflows(
     served_count
 }
 
-/// Charges the budget for an NMI that began at `begin`. Suspends sampling if overflows take too much of the CPU's
+/// Spends the time of an NMI that began at `begin`. Suspends sampling if overflows take too much of the CPU's
 /// time.
 #[inline(always)]
-fn charge(here: ThisCpu<'_>, pmu: &Pmu, begin: u64) {
+fn spend_budget(here: ThisCpu<'_>, pmu: &Pmu, begin: u64) {
     if here
         .percpu()
         .budget
-        .charge(&pmu.throttle_limits, begin, timestamp())
+        .spend(&pmu.throttle_limits, begin, timestamp())
     {
         suspend(here);
     }
@@ -154,7 +154,7 @@ fn finish_slow(
         }
     }
     percpu.correct_pages();
-    charge(here, pmu, begin);
+    spend_budget(here, pmu, begin);
     if served_count + drained_count == 0 {
         return percpu.pending_pmi.consume(jiffies()).into();
     }

@@ -14,7 +14,7 @@ pub(crate) struct Budget {
     overflow_is_imminent: Word,
     /// The average cost of entering and leaving an interrupt, each measurement clamped to `Limits::entry_bounds`.
     entry_cost: Word,
-    /// The time of wake-ups that was not charged to a tick yet.
+    /// The time of wake-ups that no tick's budget has paid yet.
     wake_up_debt: Word,
 }
 
@@ -26,17 +26,17 @@ impl Budget {
         self.entry_cost.set(limits.entry_bounds.0);
     }
 
-    /// Refills the budget at a tick. The time of wake-ups in the last tick is charged to this tick and, if it is
-    /// long, the next ones.
+    /// Refills the budget at a tick. This tick's budget pays the time of wake-ups in the last tick, and the
+    /// budgets of the next ones, too, if that is long.
     ///
     /// Also forgets that an overflow is imminent: sampling may have been suspended since that was noted, so that the
     /// time until the next overflow is not the cost of an interrupt.
     pub(crate) fn refill(&self, limits: &Limits, wake_up_cycles: u64) {
-        let (charged_cycles, debt_cycles) =
-            limits.charge_wake_ups(self.wake_up_debt.get().wrapping_add(wake_up_cycles));
+        let (spent_cycles, debt_cycles) =
+            limits.split_wake_ups(self.wake_up_debt.get().wrapping_add(wake_up_cycles));
         self.wake_up_debt.set(debt_cycles);
         self.cycles_left
-            .set(limits.per_tick.wrapping_sub(charged_cycles));
+            .set(limits.per_tick.wrapping_sub(spent_cycles));
         self.overflow_is_imminent.set(0);
     }
 
@@ -70,29 +70,29 @@ impl Budget {
         );
     }
 
-    /// Charges the budget for an interrupt: its handler, which ran from `handler_begin` to `end`, and the cost of entering
+    /// Spends the time of an interrupt: its handler, which ran from `handler_begin` to `end`, and the cost of entering
     /// and leaving it. Returns whether the budget is overdrawn.
     #[inline(always)]
-    pub(crate) fn charge(&self, limits: &Limits, handler_begin: u64, end: u64) -> bool {
+    pub(crate) fn spend(&self, limits: &Limits, handler_begin: u64, end: u64) -> bool {
         self.last_handler_end.set(end);
         let handler_cycles = end.wrapping_sub(handler_begin);
         let cost = handler_cycles
             .wrapping_add(self.entry_cost.get())
-            .max(limits.min_charge);
+            .max(limits.min_cost);
         let cycles_left = self.cycles_left.get().wrapping_sub(cost);
         self.cycles_left.set(cycles_left);
         (cycles_left as i64) < 0 && self.is_overdrawn(limits, handler_cycles)
     }
 
-    /// Returns whether the budget is overdrawn after a handler of `handler_cycles` was charged, without the part that
-    /// [need not be charged](Limits::uncharged_cycles).
+    /// Returns whether the budget is overdrawn after a handler of `handler_cycles`, without the part that is
+    /// [exempt](Limits::exempt_cycles).
     #[cold]
     #[inline(never)]
     fn is_overdrawn(&self, limits: &Limits, handler_cycles: u64) -> bool {
         let cycles_left = self
             .cycles_left
             .get()
-            .wrapping_add(limits.uncharged_cycles(handler_cycles));
+            .wrapping_add(limits.exempt_cycles(handler_cycles));
         self.cycles_left.set(cycles_left);
         (cycles_left as i64) < 0
     }
