@@ -5,7 +5,7 @@ use super::{
     attach::{detach, mark_missed_on_refused_cpus, refresh_everywhere},
     context::HeldContext,
     event::Event,
-    group, hooks, mappings, mmap, output, reassign, record,
+    group, hooks, mapping_records, mmap, output, reassign, record,
     resources::{max_sample_rate, release_resources},
     slot::{self, EventCount, Slot, Slots},
     target::Target,
@@ -180,7 +180,7 @@ impl Descriptor for Event {
             u8::from(self.config.exclusive),
             u8::from(self.state().is_enabled(Changes::NEVER)),
             self.tasks_left_at_exec(),
-            u8::from(mappings::are_recorded(self)),
+            u8::from(mapping_records::are_recorded(self)),
         );
         if let Target::Cgroup(cgroup, _) = &self.target {
             seq_print!(file, "cgroup:\t{}\n", cgroup.id());

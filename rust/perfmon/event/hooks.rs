@@ -6,7 +6,7 @@
 //! priority would take even longer, and meanwhile delay the first events of all other programs.
 
 use super::{
-    cgroup, life, mappings, new_cgroups, slow_switch_users::SLOW_SWITCH_USERS, switch, table,
+    cgroup, life, mapping_records, new_cgroups, slow_switch_users::SLOW_SWITCH_USERS, switch, table,
 };
 use crate::{
     cpu::on_each_online,
@@ -115,9 +115,9 @@ pub(super) unsafe fn init() {
     // SAFETY: `table::init` requires that it is called once, before there can be contexts: the caller calls this once,
     // before there can be events, which contexts are for.
     unsafe { table::init() };
-    // SAFETY: `mappings::init` requires that it is called once, before there can be events: the caller promises both
+    // SAFETY: `mapping_records::init` requires that it is called once, before there can be events: the caller promises both
     // for this function.
-    unsafe { mappings::init() };
+    unsafe { mapping_records::init() };
 }
 
 /// Registers the tracepoints for one more event, until [`remove_user`], and the probes for mappings if
@@ -127,7 +127,7 @@ pub(super) unsafe fn init() {
 ///
 /// ENOMEM if there is no memory. ENOENT if the kernel lacks a tracepoint.
 pub(super) fn add_user(wants_mappings: bool) -> Result {
-    if let Err(error) = mappings::add_user(wants_mappings) {
+    if let Err(error) = mapping_records::add_user(wants_mappings) {
         remove_mapping_user(wants_mappings);
         return Err(error);
     }
@@ -145,7 +145,7 @@ pub(super) fn add_user(wants_mappings: bool) -> Result {
 
 /// Undoes what [`add_user`] has done for mappings.
 fn remove_mapping_user(wants_mappings: bool) {
-    if mappings::remove_user(wants_mappings) {
+    if mapping_records::remove_user(wants_mappings) {
         unregister_later();
     }
 }
@@ -195,7 +195,7 @@ fn register() -> Result {
 ///
 /// To be called by a task that may sleep.
 unsafe extern "C" fn unregister_if_unused() {
-    mappings::unregister_if_unused();
+    mapping_records::unregister_if_unused();
     if !try_unregister() {
         unregister_later();
     }
@@ -231,7 +231,7 @@ pub(super) fn finish() {
     // SAFETY: `perfmon_call_later_cancel()` requires a caller that may sleep: the module's exit runs in a task without
     // locks.
     unsafe { ffi::perfmon_call_later_cancel() };
-    mappings::unregister_if_unused();
+    mapping_records::unregister_if_unused();
     let mut pause_ms = 10;
     while !try_unregister() {
         fsleep(Delta::from_millis(pause_ms));

@@ -44,7 +44,7 @@ mod exit;
 mod group;
 mod hooks;
 mod life;
-mod mappings;
+mod mapping_records;
 mod members;
 mod memory;
 mod mmap;

@@ -79,7 +79,7 @@ const EVENT_FILES: [&str; 43] = [
     "output",
     // Tasks that begin, execute a program, and end.
     "hooks",
-    "mappings",
+    "mapping_records",
     "new_cgroups",
     "life",
     "exit",
