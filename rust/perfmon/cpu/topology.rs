@@ -13,11 +13,11 @@ pub(crate) fn is_first(here: ThisCpu<'_>, cpus: impl Iterator<Item = CpuId>, sco
         .map(|cpu| cpu.as_u32())
         .take_while(|&cpu| cpu < this_cpu);
     !lower_cpus.any(|cpu| match scope {
-        // SAFETY: The function requires two CPUs that are online. `cpus` has only CPUs that are online, by its
-        // documentation; the caller holds the lock without which none can go offline. This code runs on `this_cpu`.
+        // SAFETY: The function requires two CPUs that are online: the only caller, a trace that starts, passes the CPUs
+        // that record it, and holds `OWNERSHIP`, without which none can go offline. This code runs on `this_cpu`.
         Scope::Package => unsafe { ffi::perfmon_same_package(cpu, this_cpu) },
-        // SAFETY: The function requires two CPUs that are online. `cpus` has only CPUs that are online, by its
-        // documentation; the caller holds the lock without which none can go offline. This code runs on `this_cpu`.
+        // SAFETY: The function requires two CPUs that are online: the only caller, a trace that starts, passes the CPUs
+        // that record it, and holds `OWNERSHIP`, without which none can go offline. This code runs on `this_cpu`.
         Scope::Core => unsafe { ffi::perfmon_same_core(cpu, this_cpu) },
         Scope::Cpu => false,
     })

@@ -147,10 +147,11 @@ pub(super) fn with_context<R: Send>(
 }
 
 /// Returns the context at the address of a context that is loaded on this CPU; `None` for 0.
-fn context_at<'a>(address: u64) -> Option<&'a CgroupContext> {
+fn context_at(_here: ThisCpu<'_>, address: u64) -> Option<&CgroupContext> {
     let address = ptr::with_exposed_provenance::<CgroupContext>(address as usize);
-    // SAFETY: `as_ref` requires a pointer that is null or valid: the address is 0, or that of a `CgroupContext` that is
-    // loaded on this CPU. A cgroup is freed after all CPUs have unloaded its contexts.
+    // SAFETY: `as_ref` requires a pointer that is null or valid as long as the result is used: the address is 0, or that
+    // of a context that is loaded here. In this folder a `ThisCpu` is passed on only while interrupts are off, so this CPU
+    // answers no call that unloads the context, and RCU frees no context that is unloaded, while `_here` lives.
     unsafe { address.as_ref() }
 }
 
@@ -173,7 +174,8 @@ fn are_loaded_for(here: ThisCpu<'_>, task: *mut bindings::task_struct) -> bool {
         if !events.exist() {
             return true;
         }
-        // SAFETY: The task must be alive, and interrupts off: the task is being switched to, with interrupts off.
+        // SAFETY: `innermost_of_task` requires a task that is alive, and interrupts off as long as the result is used: the
+        // task is being switched to, and in this folder a `ThisCpu` is passed on only while interrupts are off.
         let innermost_cgroup =
             unsafe { innermost_of_task(task, hierarchy, events.deepest_level.load(Relaxed)) };
         let loaded = here.percpu().cgroups.of(hierarchy);
@@ -223,8 +225,8 @@ fn load_from_hierarchy(
         return;
     }
     let loaded = here.percpu().cgroups.of(hierarchy);
-    // SAFETY: The task's cgroups must stay alive: the task is running here or is being switched to, and interrupts
-    // are off until the result was last used.
+    // SAFETY: `of_task` requires a task that is alive, and interrupts off as long as the result is used: the task is
+    // running here or is being switched to, and in this folder a `ThisCpu` is passed on only while interrupts are off.
     let mut cgroups = unsafe { of_task(task, hierarchy, events.deepest_level.load(Relaxed)) };
     let Some(innermost_cgroup) = cgroups.next() else {
         // A remount(2) has taken perf's controller from a hierarchy whose root has events.
@@ -241,8 +243,9 @@ fn load_from_hierarchy(
     }
     loaded.innermost_cgroup.set(address);
     unload(here, readings, loaded, |on_cpu| {
-        // SAFETY: The function requires cgroups that are alive: `innermost_cgroup` is that of the task that runs here,
-        // the entry of `on_cpu` has a reference to its own, and interrupts are off, so RCU frees neither.
+        // SAFETY: The function requires cgroups that are alive: `innermost_cgroup` is that of the task that runs here, and
+        // the entry of `on_cpu` has a reference to its own. In this folder a `ThisCpu` is passed on only while interrupts
+        // are off, so RCU frees neither.
         let is_within = unsafe {
             ffi::perfmon_cgroup_is_within(innermost_cgroup.as_ptr(), on_cpu.cgroup.as_ptr())
         };
@@ -261,8 +264,8 @@ fn load_from_hierarchy(
 
 /// Returns the context of a cgroup on this CPU, if the cgroup has events. Interrupts are off.
 fn find_here(here: ThisCpu<'_>, cgroup: NonNull<ffi::cgroup>) -> Option<&CgroupContext> {
-    // SAFETY: `CGROUPS.find` requires preemption to be off as long as the result is used: callers have interrupts off
-    // while they hold `here`, which the result borrows.
+    // SAFETY: `CGROUPS.find` requires preemption to be off as long as the result is used: the result borrows `here`, and
+    // in this folder a `ThisCpu` is passed on only while interrupts are off.
     let counted = unsafe { CGROUPS.find(cgroup.as_ptr()) }?;
     counted.context_on(here.id())
 }
@@ -294,7 +297,7 @@ fn unload(
     is_kept: impl Fn(&CgroupContext) -> bool,
 ) {
     let mut link = &loaded.first_context;
-    while let Some(on_cpu) = context_at(link.get()) {
+    while let Some(on_cpu) = context_at(here, link.get()) {
         if is_kept(on_cpu) {
             link = &on_cpu.next;
             continue;
@@ -353,9 +356,9 @@ pub(super) fn unload_all(here: ThisCpu<'_>, readings: &mut Readings) {
 /// Returns the contexts of cgroups that are loaded here. Interrupts are off.
 pub(super) fn loaded_contexts(here: ThisCpu<'_>) -> impl Iterator<Item = HeldContext<'_>> {
     let hierarchies = here.percpu().cgroups.all().into_iter();
-    let contexts = hierarchies.flat_map(|loaded| {
-        let first = context_at(loaded.first_context.get());
-        core::iter::successors(first, |on_cpu| context_at(on_cpu.next.get()))
+    let contexts = hierarchies.flat_map(move |loaded| {
+        let first = context_at(here, loaded.first_context.get());
+        core::iter::successors(first, move |on_cpu| context_at(here, on_cpu.next.get()))
     });
     // SAFETY: `assume` requires a context that is loaded here, interrupts off, and no other user: the context is in a
     // list of this CPU, in this folder a `ThisCpu` is passed on only while interrupts are off, and callers use one result

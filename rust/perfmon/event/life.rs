@@ -144,8 +144,8 @@ pub(super) unsafe extern "C" fn on_exec(
     } else {
         with_current_task_slots(|here, slots| {
             slots.exec = ExecStage::Done;
-            if here.is_some() {
-                show_program();
+            if let Some(here) = here {
+                show_program(here);
             }
         });
     }

@@ -39,7 +39,8 @@ pub(super) unsafe extern "C" fn on_switch(
         // `preempt` says only that the task was preempted in the kernel. The state is 0 (`TASK_RUNNING`) if the task was
         // preempted in its program.
         let is_runnable = preempt || prev_state == 0;
-        // SAFETY: `on_slow_switch` requires tasks from the tracepoint `sched_switch`, which the caller has passed.
+        // SAFETY: `on_slow_switch` requires the tracepoint `sched_switch`, and its tasks: the caller promises that this is
+        // called for that tracepoint, and has passed the tasks.
         return unsafe { on_slow_switch(is_runnable, prev, next) };
     }
     // SAFETY: `assume` requires that the caller can't leave the CPU: the scheduler calls the tracepoint `sched_switch`

@@ -17,7 +17,10 @@ use core::{
         Ordering::{Acquire, Relaxed, Release},
     },
 };
-use kernel::{prelude::*, sync::global_lock};
+use kernel::{
+    prelude::*,
+    sync::{global_lock, GlobalGuard},
+};
 
 /// The number of lists in a new table, few enough to stay in the cache.
 const INITIAL_LISTS: usize = 1 << 10;
@@ -88,6 +91,9 @@ global_lock! {
     // code that has an entry, and the module's exit, lock it.
     unsafe(uninit) static RESIZE: Mutex<()> = ();
 }
+
+/// The guard of [`RESIZE`].
+type ResizeGuard = GlobalGuard<RESIZE>;
 
 /// A pointer to a header and the lists after it.
 ///
@@ -299,7 +305,7 @@ impl<T: Entry> Table<T> {
         loop {
             let next = link.load(Relaxed);
             // SAFETY: `as_ref` requires a pointer that is null or valid: `next` is the end of the list or an entry of
-            // the table, and the caller holds the lock, under which an entry is taken out before it is freed.
+            // the table, and `_lock` is the guard of the lock under which an entry is taken out before it is freed.
             let Some(next_entry) = (unsafe { next.as_ref() }) else {
                 return false;
             };
@@ -328,8 +334,8 @@ impl<T: Entry> Table<T> {
         let old_lists = unsafe { self.lists() };
         for index in 0..old_lists.count() {
             let mut next = old_lists.at(index).load(Relaxed);
-            // SAFETY: `as_ref` requires a pointer that is null or valid: the entry is in the table, and the caller holds
-            // the lock, under which an entry is taken out before it is freed.
+            // SAFETY: `as_ref` requires a pointer that is null or valid: the entry is in the table, and `_lock` is the
+            // guard of the lock under which an entry is taken out before it is freed.
             while let Some(entry) = unsafe { next.as_ref() } {
                 new_lists.add(entry);
                 next = old_lists.link_of(entry).load(Relaxed);
@@ -340,8 +346,8 @@ impl<T: Entry> Table<T> {
     }
 
     /// Replaces the current lists by `new_lists`, waits for a grace period, and frees the former lists. After that no
-    /// reader uses the entries' other link, either. To be called by tasks that may sleep, under [`RESIZE`].
-    fn replace_lists(&self, new_lists: Lists<T>) {
+    /// reader uses the entries' other link, either. To be called by tasks that may sleep.
+    fn replace_lists(&self, _resize: &mut ResizeGuard, new_lists: Lists<T>) {
         let old_lists = self.move_to(&mut lock(), new_lists);
         // SAFETY: `perfmon_rcu_wait()` requires a caller that may sleep: kernel threads and the module's exit call
         // this, and hold only the mutex `RESIZE`.
@@ -370,27 +376,26 @@ impl<T: Entry> Table<T> {
     }
 
     /// Gives the table more lists, if there are more entries than lists. If there is no memory, the lists stay as they
-    /// are, until the next entry is added. To be called by kernel threads, which may sleep, under [`RESIZE`].
-    fn grow(&self) {
+    /// are, until the next entry is added. To be called by kernel threads, which may sleep.
+    fn grow(&self, resize: &mut ResizeGuard) {
         let Some(count) = self.next_list_count() else {
             return;
         };
         // `RESIZE` is held, so the lists and their link don't change.
-        // SAFETY: `lists` requires `RESIZE`: the caller holds it.
+        // SAFETY: `lists` requires `RESIZE` as long as the result is used: `resize` is its guard, and outlives the result.
         let link = unsafe { self.lists() }.header().link ^ 1;
         if let Ok(new_lists) = Lists::new(count, link) {
-            self.replace_lists(new_lists);
+            self.replace_lists(resize, new_lists);
         }
     }
 
-    /// Frees the lists that the table has grown to, if it is empty. To be called by tasks that may sleep, under
-    /// [`RESIZE`].
-    fn shrink(&self) {
+    /// Frees the lists that the table has grown to, if it is empty. To be called by tasks that may sleep.
+    fn shrink(&self, resize: &mut ResizeGuard) {
         let initial_lists = Lists(NonNull::from(self.initial).cast(), PhantomData);
-        // SAFETY: `lists` requires `RESIZE`: the caller holds it.
+        // SAFETY: `lists` requires `RESIZE` as long as the result is used: `resize` is its guard, and outlives the result.
         let current_lists = unsafe { self.lists() };
         if current_lists.0 != initial_lists.0 && self.count.load(Relaxed) == 0 {
-            self.replace_lists(initial_lists);
+            self.replace_lists(resize, initial_lists);
         }
     }
 
@@ -437,14 +442,14 @@ impl<T: Entry> Table<T> {
 ///
 /// To be called by a kernel thread, which may sleep.
 unsafe extern "C" fn grow_crowded() {
-    let _resize = RESIZE.lock();
-    TASKS.grow();
-    CGROUPS.grow();
+    let mut resize = RESIZE.lock();
+    TASKS.grow(&mut resize);
+    CGROUPS.grow(&mut resize);
 }
 
 /// Frees the lists that empty tables have grown to. To be called by tasks that may sleep.
 pub(super) fn shrink() {
-    let _resize = RESIZE.lock();
-    TASKS.shrink();
-    CGROUPS.shrink();
+    let mut resize = RESIZE.lock();
+    TASKS.shrink(&mut resize);
+    CGROUPS.shrink(&mut resize);
 }

@@ -145,7 +145,7 @@ impl PlaceHolderState {
             // CPUs go online and offline under the lock of this file, so `is_counted` does not change meanwhile.
             let is_counted = OWNERSHIP.lock().cpus().is_counted(cpu);
             if is_counted {
-                if let Err(refusal) = make_place_holder(cpu, counter) {
+                if let Err(refusal) = self.make_place_holder(cpu, counter) {
                     self.end_all();
                     return Err(refusal);
                 }
@@ -169,7 +169,7 @@ impl PlaceHolderState {
         match pmu::common().place_holder {
             // If the counters are not reserved any more, the other place-holders end soon.
             Some(counter) if self.0 && OWNERSHIP.lock().is_reserved() => {
-                make_place_holder(cpu, counter)
+                self.make_place_holder(cpu, counter)
             }
             _ => Ok(()),
         }
@@ -181,24 +181,24 @@ impl PlaceHolderState {
         // `self` is behind a mutex, which is held.
         unsafe { ffi::perfmon_place_holder_end(cpu.as_u32()) };
     }
-}
 
-/// Makes the place-holder of a CPU that is used for counting, unless it has one. The caller holds the lock of this
-/// file.
-///
-/// # Errors
-///
-/// The user of the counters, or another reason why place-holders can't be made.
-fn make_place_holder(cpu: CpuId, counter: u8) -> Result<(), Refusal> {
-    // perf can restrict an event to one counter on PMUs whose registers have aliases: those of version 6 and later.
-    let constrain = pmu::common().capabilities.has_aliases();
-    // SAFETY: The function requires a CPU that is online, a caller that may sleep, and one caller at a time: the
-    // caller holds the mutex of this file, which also keeps the CPU from going offline.
-    let result = unsafe { ffi::perfmon_place_holder_make(cpu.as_u32(), counter.into(), constrain) };
-    to_result(result).map_err(|error| match -error.to_errno() as u32 {
-        bindings::EBUSY => Refusal::Pinned(cpu),
-        bindings::ENXIO => Refusal::Misplaced(cpu),
-        bindings::EOPNOTSUPP => Refusal::VirtualMachine,
-        _ => Refusal::Other(error),
-    })
+    /// Makes the place-holder of a CPU that is used for counting, unless it has one.
+    ///
+    /// # Errors
+    ///
+    /// The user of the counters, or another reason why place-holders can't be made.
+    fn make_place_holder(&mut self, cpu: CpuId, counter: u8) -> Result<(), Refusal> {
+        // perf can restrict an event to one counter on PMUs whose registers have aliases: those of version 6 and later.
+        let constrain = pmu::common().capabilities.has_aliases();
+        // SAFETY: The function requires a CPU that is online, a caller that may sleep, and one caller at a time:
+        // `self` is behind a mutex, which is held, and which also keeps the CPU from going offline.
+        let result =
+            unsafe { ffi::perfmon_place_holder_make(cpu.as_u32(), counter.into(), constrain) };
+        to_result(result).map_err(|error| match -error.to_errno() as u32 {
+            bindings::EBUSY => Refusal::Pinned(cpu),
+            bindings::ENXIO => Refusal::Misplaced(cpu),
+            bindings::EOPNOTSUPP => Refusal::VirtualMachine,
+            _ => Refusal::Other(error),
+        })
+    }
 }

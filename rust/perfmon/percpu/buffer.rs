@@ -31,7 +31,8 @@ impl BufferPtr {
     /// The buffer must be alive.
     #[inline(always)]
     pub(crate) unsafe fn from_address(address: u64) -> Self {
-        // SAFETY: The pointer must not be null: the caller promises the address of a buffer that is alive.
+        // SAFETY: `new_unchecked` requires a pointer that is not null: the caller promises the address of a buffer that is
+        // alive.
         Self(unsafe { NonNull::new_unchecked(ptr::with_exposed_provenance_mut(address as usize)) })
     }
 

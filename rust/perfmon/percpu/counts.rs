@@ -137,8 +137,8 @@ impl PerCpu {
         format: ReadFormat,
         now: u64,
     ) -> Option<&[u64]> {
-        // SAFETY: `words` requires that the handler that the words are for calls it, and not again before the result is
-        // dropped: the caller promises that it is this CPU's overflow handler, and drops the result first.
+        // SAFETY: `words` must be called by the handler that owns the words, on their CPU, and not again before the result
+        // is dropped: the caller promises that it is this CPU's overflow handler, and that it drops the result first.
         let words = unsafe { self.counts.words.words() };
         let first = self.first_count_entry(counter)?;
         let members = &self.group_counts(self.sampled_task(counter)).members;

@@ -211,7 +211,8 @@ impl Sampler {
     pub(crate) fn ids(&self, task: *mut bindings::task_struct) -> u64 {
         // SAFETY: The function requires a task that is null or alive, and a namespace that is null or alive: all
         // callers pass the current task, the one being sampled or switched to, another one that a tracepoint names, or
-        // null; `self` has a reference to the namespace.
+        // null; `Event::new` passes the event's target, to which `target` has a reference. `self` has a reference to the
+        // namespace.
         unsafe { ffi::perfmon_task_ids(task, self.namespace) }
     }
 

@@ -103,7 +103,8 @@ pub(crate) unsafe fn of_task(
     hierarchy: Hierarchy,
     level: i32,
 ) -> impl Iterator<Item = NonNull<ffi::cgroup>> {
-    // SAFETY: `innermost_of_task` requires what the caller promises.
+    // SAFETY: `innermost_of_task` requires a task that is alive, and interrupts off as long as the result is used: the
+    // caller promises both.
     let first = unsafe { innermost_of_task(task, hierarchy, level) };
     core::iter::successors(first, |cgroup| {
         // SAFETY: The function requires a cgroup that is not freed: with interrupts off, as the caller promises, the

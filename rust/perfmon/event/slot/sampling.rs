@@ -32,7 +32,7 @@ pub(super) fn arm_slots(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
     }
     call_stack::restore(here, slots);
     if slots.exec != ExecStage::Done {
-        hide_program(slots);
+        hide_program(here, slots);
     }
     if needs_counts {
         prepare_counts(here, slots);
@@ -94,23 +94,25 @@ pub(super) fn close_windows(readings: &mut Readings, here: ThisCpu<'_>, slots: &
         }
     }
     if slots.exec != ExecStage::Done {
-        show_program();
+        show_program(here);
     }
 }
 
 /// Has samples show nothing of the program that the current task has begun to execute, until the windows close.
 #[cold]
-fn hide_program(slots: &Slots) {
+fn hide_program(_here: ThisCpu<'_>, slots: &Slots) {
     if slots.iter().any(|slot| slot.is_open() && slot.is_sampled()) {
-        // SAFETY: The function requires interrupts off: callers open windows, and so have interrupts off.
+        // SAFETY: The function requires interrupts off: in this folder a `ThisCpu`, such as `_here`, is passed on only
+        // while they are.
         unsafe { ffi::perfmon_hide_program(true) };
     }
 }
 
-/// Undoes [`hide_program`]. Interrupts are off.
+/// Undoes [`hide_program`].
 #[cold]
-pub(in crate::event) fn show_program() {
-    // SAFETY: The function requires interrupts off, which the caller has.
+pub(in crate::event) fn show_program(_here: ThisCpu<'_>) {
+    // SAFETY: The function requires interrupts off: in this folder a `ThisCpu`, such as `_here`, is passed on only while
+    // they are.
     unsafe { ffi::perfmon_hide_program(false) };
 }
 
