@@ -41,7 +41,7 @@ complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "flamegraph" -d 'Draw th
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "annotate" -d 'Show instructions and source lines of a function, with their samples'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "diff" -d 'Compare two or three recordings, function by function'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "export" -d 'Write a recording for another viewer: Firefox Profiler, pprof, Perfetto, speedscope, ...'
-complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "serve" -d 'Serve the counters to Prometheus, and profiles, over HTTP'
+complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "serve" -d 'Serve counters for Prometheus, and profiles, over HTTP'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "wrap" -d 'Run perf, or another program of its system call, on the driver\'s counters'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "vm" -d 'Run stat, record or bench in a virtual machine with a PMU, on this machine\'s files'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "encode" -d 'Show an event\'s encoding'
@@ -303,7 +303,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l cgroups -d 'Count 
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l max-cgroups -d 'Count in no more than N cgroups' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l max-seconds -d 'Make no profile longer than SECS seconds' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l max-hz -d 'Take no more than HZ samples a second for a profile' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l allow-remote -d 'Let --listen be an address that other machines can reach: whoever reaches it sees the counters, and the names of programs and functions'
+complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l allow-remote -d 'Let --listen be an address that other machines can reach: their users see the counters, and the names of programs and functions'
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand wrap" -l exact -d 'Let no events take turns: what has no counter of its own all the time is refused'
 complete -c pmctl -n "__fish_pmctl_using_subcommand wrap" -s v -l verbose -d 'Show each call that opens an event, and its answer'
@@ -340,7 +340,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_su
 complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "annotate" -d 'Show instructions and source lines of a function, with their samples'
 complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "diff" -d 'Compare two or three recordings, function by function'
 complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "export" -d 'Write a recording for another viewer: Firefox Profiler, pprof, Perfetto, speedscope, ...'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "serve" -d 'Serve the counters to Prometheus, and profiles, over HTTP'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "serve" -d 'Serve counters for Prometheus, and profiles, over HTTP'
 complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "wrap" -d 'Run perf, or another program of its system call, on the driver\'s counters'
 complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "vm" -d 'Run stat, record or bench in a virtual machine with a PMU, on this machine\'s files'
 complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "encode" -d 'Show an event\'s encoding'

@@ -100,7 +100,7 @@ pub(crate) enum Command {
     Diff(Diff),
     /// Write a recording for another viewer: Firefox Profiler, pprof, Perfetto, speedscope, ...
     Export(Export),
-    /// Serve the counters to Prometheus, and profiles, over HTTP
+    /// Serve counters for Prometheus, and profiles, over HTTP
     Serve(Serve),
     /// Run perf, or another program of its system call, on the driver's counters
     Wrap(Wrap),

@@ -30,7 +30,7 @@ pub(crate) struct Serve {
     #[arg(short, long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9743", value_parser = parse_address)]
     pub(crate) listen: SocketAddr,
 
-    /// Let --listen be an address that other machines can reach: whoever reaches it sees the counters, and the names of
+    /// Let --listen be an address that other machines can reach: their users see the counters, and the names of
     /// programs and functions
     #[arg(long)]
     pub(crate) allow_remote: bool,
