@@ -10,7 +10,7 @@ pub enum InvalidAttr {
     Invalid,
     /// Linux perf can do this, but events of this module can't: `EOPNOTSUPP`.
     Unsupported,
-    /// These CPUs can't count the event: `ENOENT`.
+    /// The CPUs of this machine can't count the event: `ENOENT`.
     NoEvent,
     /// The call chain is longer than the limit: `EOVERFLOW`.
     TooDeep,

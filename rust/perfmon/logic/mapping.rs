@@ -46,7 +46,7 @@ impl Mapping {
 pub struct MappingRecords {
     /// Mappings that can be executed are recorded.
     executable: bool,
-    /// Other mappings are recorded.
+    /// Mappings that can't be executed are recorded.
     data: bool,
     /// Records are `PERF_RECORD_MMAP2`.
     is_mmap2: bool,

@@ -14,9 +14,9 @@ const MAX_PASSES: usize = 20;
 /// A task of a bencher.
 #[derive(Debug)]
 pub(crate) enum Task<'a> {
-    /// To call the function once, as a test that it works.
+    /// Calling the function once, as a test that it works.
     Try,
-    /// To count the function, and to append the count of each pass to the event's counts.
+    /// Counting the function, and appending the count of each pass to the event's counts.
     Count(&'a mut Meter, &'a mut Vec<Vec<u64>>),
 }
 

@@ -13,75 +13,75 @@ use crate::spec::SpecError;
 use crate::trace::{Alloc, EventId};
 use crate::{CounterId, EventSelect};
 
-/// Attempt that failed.
+/// The attempt that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Attempt {
-    /// To open the device node.
+    /// Opening the device node.
     Open(PathBuf),
-    /// To learn what the CPUs have.
+    /// Learning what the CPUs have.
     Properties,
-    /// To read the time-stamp counter.
+    /// Reading the time-stamp counter.
     Timestamp,
-    /// To set a counter up to count an event.
+    /// Setting a counter up to count an event.
     Setup(CounterId, EventSelect),
-    /// To start a counter.
+    /// Starting a counter.
     Start(CounterId),
-    /// To stop a counter.
+    /// Stopping a counter.
     Stop(CounterId),
-    /// To read a counter.
+    /// Reading a counter.
     Read(CounterId),
-    /// To read a counter on some CPUs.
+    /// Reading a counter on some CPUs.
     ReadOn(CounterId, Range<u32>),
-    /// To zero a counter.
+    /// Zeroing a counter.
     Reset(CounterId),
-    /// To learn what a counter counts.
+    /// Learning what a counter counts.
     Configuration(CounterId),
-    /// To learn the size of the machine and the driver's optional features.
+    /// Learning the size of the machine and the driver's optional features.
     Info,
-    /// To assign an event select to a model-specific event ID.
+    /// Assigning an event select to a model-specific event ID.
     DefineEvent(EventId, EventSelect),
-    /// To allocate the buffers of a trace.
+    /// Allocating the buffers of a trace.
     Allocate(Alloc),
-    /// To learn what was allocated.
+    /// Learning what was allocated.
     Allocation,
-    /// To configure what a trace records.
+    /// Configuring what a trace records.
     Stage,
-    /// To read a trace's configuration.
+    /// Reading a trace's configuration.
     Staged,
-    /// To get the buffer of this CPU.
+    /// Getting the buffer of this CPU.
     BufferHandle(u32),
-    /// To map the buffer of this CPU.
+    /// Mapping the buffer of this CPU.
     Map(u32),
-    /// To read the buffer of this CPU.
+    /// Reading the buffer of this CPU.
     ReadBuffer(u32),
-    /// To start a trace.
+    /// Starting a trace.
     StartTrace,
-    /// To stop a trace.
+    /// Stopping a trace.
     StopTrace,
-    /// To free the buffers of a trace.
+    /// Freeing the buffers of a trace.
     Free,
-    /// To find the event of this name.
+    /// Finding the event of this name.
     FindEvent(String),
-    /// To find out where cgroups are mounted.
+    /// Finding out where cgroups are mounted.
     FindCgroups,
-    /// To open the directory of a cgroup.
+    /// Opening the directory of a cgroup.
     OpenCgroup(PathBuf),
-    /// To open an event of these tasks.
+    /// Opening an event of these tasks.
     OpenEvent(EventLabel, Box<Target>),
-    /// To enable, disable or zero an event.
+    /// Enabling, disabling or zeroing an event.
     ControlEvent(EventLabel),
-    /// To read an event.
+    /// Reading an event.
     ReadEvent(EventLabel),
-    /// To map the page of an event.
+    /// Mapping the page of an event.
     MapEvent(EventLabel),
-    /// To map the ring of an event, with this number of pages.
+    /// Mapping the ring of an event, with this number of pages.
     MapRing(EventLabel, usize),
-    /// To let an event write to the ring of another event.
+    /// Letting an event write to the ring of another event.
     ShareRing(EventLabel),
-    /// To read the ring of an event.
+    /// Reading the ring of an event.
     ReadRing(EventLabel),
-    /// To learn the owner of a counter.
+    /// Learning the owner of a counter.
     Owner(CounterId),
 }
 
@@ -176,7 +176,7 @@ pub struct Error {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
-    /// There is no device node (ENOENT), or nothing behind it (ENODEV, ENXIO).
+    /// The device node does not exist (ENOENT), or nothing is behind it (ENODEV, ENXIO).
     #[error("there is no such device")]
     Absent,
     /// The mode of the device node forbids it (EACCES or EPERM at open).
@@ -275,10 +275,10 @@ pub enum Cause {
     /// Linux's perf supports the event, and this driver does not (EOPNOTSUPP).
     #[error("the driver does not support such an event")]
     NotSupported,
-    /// There is no such task (ESRCH).
+    /// The task does not exist (ESRCH).
     #[error("there is no such task")]
     NoSuchTask,
-    /// There is no such cgroup, or it has been removed (ENOENT, ENODEV).
+    /// The cgroup does not exist, or has been removed (ENOENT, ENODEV).
     #[error("there is no such cgroup")]
     NoSuchCgroup,
     /// The cgroup is deeper in the hierarchy than the driver counts (EOPNOTSUPP).

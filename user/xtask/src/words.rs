@@ -50,8 +50,9 @@ const REFERENCES_TO_REASONS: [&str; 4] = [
 ];
 
 /// First words of documentation that does not begin with a noun.
-const FIRST_WORDS_WITHOUT_NOUN: [&str; 10] = [
-    "Of", "Those", "That", "Also", "They", "It", "Whether", "Who", "How", "What",
+const FIRST_WORDS_WITHOUT_NOUN: [&str; 15] = [
+    "Of", "Those", "That", "These", "Also", "They", "It", "Whether", "Who", "How", "What", "As",
+    "To", "Other", "There",
 ];
 
 /// First words of subjects that are not imperative.

@@ -43,7 +43,7 @@ pub(in crate::event) enum ExecStage {
     /// The exec has begun, and it is not known whether the events may count the new program. Samples show nothing of
     /// it. After an exec that has failed, this stage lasts until the task's end.
     Begun,
-    /// As [`Self::Begun`], but the events may count the new program, so its mappings may be recorded.
+    /// The exec has begun, and the events may count the new program: its mappings may be recorded.
     MayRecordMappings,
 }
 

@@ -19,7 +19,7 @@ pub(super) enum TurnNeed {
     None,
     /// Slots were added or removed since the need was computed.
     Unknown,
-    /// There are too few counters for all slots, if all slots are enabled and count on the same CPU.
+    /// The counters are too few for all slots, if all slots are enabled and count on the same CPU.
     Some,
 }
 

@@ -75,7 +75,7 @@ pub struct Sampler {
 /// The reason why [`Sampler::wait`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ready {
-    /// There are records to read.
+    /// Records can be read.
     Records,
     /// All tasks that the sampler's events count have ended. There may be records.
     Ended,

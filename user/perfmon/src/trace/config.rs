@@ -182,7 +182,7 @@ pub struct ConfigError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigProblem {
-    /// There is no event.
+    /// The configuration has no event.
     #[error("there is no event; add one")]
     NoEvent,
     /// The entries after the last event are not all 0.
@@ -197,7 +197,7 @@ pub enum ConfigProblem {
     /// The event occurs twice.
     #[error("the configuration has the event twice; remove one of them")]
     Twice,
-    /// There are more events than a CPU can have counters.
+    /// The events are more than a CPU can have counters.
     #[error("no CPU has enough counters; record the event in another trace")]
     TooMany,
     /// The rate is larger than the counter.

@@ -14,7 +14,7 @@ use crate::system::processes;
 pub(crate) const FAILURE: u8 = 1;
 /// The command line is wrong.
 pub(crate) const USAGE: u8 = 2;
-/// There is no count or recording, or it can't be trusted (`stat`, `record`). timeout(1) and env(1) use this code for their
+/// No count or recording was made, or it can't be trusted (`stat`, `record`). timeout(1) and env(1) use this code for their
 /// own failures, too.
 pub(crate) const NO_COUNT: u8 = 125;
 /// The command was found and can't be executed, as in a shell.

@@ -29,7 +29,7 @@ pub(super) struct CgroupCounts {
     /// The names that the user gave to the events.
     names: Vec<String>,
     cgroups: Vec<CountedCgroup>,
-    /// These are all events. If further runs count others, each run must have the same cgroups.
+    /// No further run counts other events. Otherwise each run must have the same cgroups.
     are_all_events: bool,
     /// The CPUs of -C, each with descriptors of its own; a single `None` counts all CPUs together.
     cpus: Vec<Option<u32>>,

@@ -28,7 +28,7 @@ const MAX_WAITING_BLOCKS: usize = 1 << 10;
 /// The result of a wait for the recorder's output.
 pub(super) enum RecorderOutput {
     Bytes(Vec<u8>),
-    /// There was no output in time.
+    /// No output came in time.
     Nothing,
     /// The recorder has closed its output.
     End,

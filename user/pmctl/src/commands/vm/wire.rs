@@ -45,11 +45,11 @@ const STREAMS: [Stream; 5] = [
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Message {
-    /// To the host: the machine has booted.
+    /// The machine has booted (to the host).
     Ready,
-    /// To the guest: the command to run.
+    /// The command to run (to the guest).
     Start(GuestTask),
-    /// To the host: the command runs.
+    /// The command runs (to the host).
     Started,
     /// Bytes of a stream.
     Data(Stream, Vec<u8>),
@@ -57,21 +57,21 @@ pub(super) enum Message {
     End(Stream),
     /// The receiver takes no more of this stream.
     Closed(Stream),
-    /// To the host: the last bytes of input were written to the command's pipe or terminal.
+    /// The last bytes of input were written to the command's pipe or terminal (to the host).
     InputWritten,
-    /// To the guest: a signal for the command.
+    /// A signal for the command (to the guest).
     Signal(i32),
-    /// To the guest: a new size of the terminal.
+    /// A new size of the terminal (to the guest).
     Resize(Size),
-    /// To the host: asks for the time.
+    /// Asks for the time (to the host).
     AskTime,
-    /// To the guest: the time since 1970.
+    /// The time since 1970 (to the guest).
     Time(Duration),
-    /// To the host: a file of the task, whose content follows, or the reason why it is missing.
+    /// A file of the task, whose content follows, or the reason why it is missing (to the host).
     File(GuestFile),
-    /// To the host: the command has ended. It is the last message.
+    /// The command has ended (to the host). It is the last message.
     Ended(GuestEnd),
-    /// To the host: the guest can't run the command, for this reason. It is the last message.
+    /// The guest can't run the command, for this reason (to the host). It is the last message.
     Failed(String),
 }
 

@@ -97,7 +97,7 @@ mod tests {
         number
     }
 
-    /// There are 46 samples, each with two events: 35 of dd on CPU 1, 8 of a second program on both, and 3 of sh.
+    /// The recording has 46 samples, each with two events: 35 of dd on CPU 1, 8 of a second program on both, and 3 of sh.
     #[test]
     fn each_option_selects_its_samples() {
         assert_eq!(selected_count(""), 92);

@@ -16,7 +16,7 @@ pub(crate) struct LocatedFile {
 /// Reason why a recorded file can't be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Absence {
-    /// There is no such file.
+    /// The file does not exist.
     Missing,
     /// The file at the path is another version.
     Replaced,

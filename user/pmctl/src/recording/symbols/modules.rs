@@ -146,7 +146,7 @@ mod tests {
         }
     }
 
-    /// These stay as they are, and whole: `S_` is the module, and operators have no name.
+    /// Names that stay as they are, and whole: `S_` is the module, and operators have no name.
     #[test]
     fn names_that_cannot_be_read_stay_mangled() {
         for name in [

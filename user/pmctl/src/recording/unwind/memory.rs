@@ -126,7 +126,7 @@ impl Registers {
 pub(super) struct Stack<'a> {
     start: u64,
     bytes: &'a [u8],
-    /// As many bytes as requested were recorded, so the stack may be longer.
+    /// The recorded bytes are as many as requested, so the stack may be longer.
     is_full: bool,
 }
 
