@@ -95,7 +95,7 @@ pub(super) fn access_format(select: EventSelect, capabilities: &Capabilities) ->
 
 /// Returns the counters that can take precise samples of an event, as far as that depends on the core.
 fn counters_of_core(select: EventSelect, capabilities: &Capabilities) -> u64 {
-    /// The bits of the fixed-function counters, which have no such limits.
+    /// The bits of the fixed-function counters. `precise_limits` does not restrict these.
     const FIXED: u64 = !(u32::MAX as u64);
 
     let core = Core::for_microarchitecture(capabilities.microarchitecture);

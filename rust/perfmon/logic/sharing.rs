@@ -65,7 +65,7 @@ impl Demand {
 /// The sampled events of a CPU, and of cgroups on that CPU, that have a counter: at most one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuSampling {
-    /// There is such an event.
+    /// A sampled event has a counter.
     pub is_sampled: bool,
     /// The event needs a counter of its own.
     pub needs_own_counter: bool,
@@ -352,8 +352,8 @@ mod tests {
             }
         }
 
-        /// Returns whether both events may count at the same time: a task may run on any CPU, and a cgroup may be in the
-        /// other cgroup.
+        /// Returns whether both events may count at the same time. Events of a task and of a CPU may, since the task may
+        /// run on that CPU; those of two cgroups may, since one cgroup may contain the other.
         fn overlaps(&self, other: &Self) -> bool {
             self.kind != other.kind
                 || self.target == other.target

@@ -109,7 +109,7 @@ impl PebsState {
     /// an event that needs more than others, and that is switched in and out with its task, does not change the records
     /// each time.
     pub(crate) fn kept_groups(&self, now: u64) -> RecordGroups {
-        /// The ticks for which groups are kept that no armed counter needs.
+        /// Number of ticks after which groups that no armed counter needs are dropped.
         const KEPT_TICKS: u64 = 100;
 
         if now.wrapping_sub(self.needed_at.get()) < KEPT_TICKS {

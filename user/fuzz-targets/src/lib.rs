@@ -16,7 +16,7 @@ pub use select::select;
 /// A function, and the name of its folder in `fuzz/seeds`.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// All of them.
+/// All fuzz targets.
 pub const TARGETS: [Target; 5] = [
     ("config", config),
     ("decode", decode),

@@ -68,7 +68,7 @@ pub struct Model {
 struct CpuRange {
     vendor: [u8; 12],
     family: u32,
-    /// The first and the last.
+    /// The first and the last model number.
     models: (u32, u32),
     /// Bit n for stepping n.
     steppings: u16,

@@ -45,9 +45,9 @@ pub(super) struct Constraint {
 /// Counters of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counters {
-    /// All general ones and this fixed one.
+    /// All general counters, and the fixed counter with this number.
     Fixed(u8),
-    /// These general ones.
+    /// The general counters of this mask.
     General(u64),
 }
 

@@ -114,8 +114,8 @@ struct OpenCall {
     group: Option<Result<OwnedFd, Errno>>,
     cgroup: Option<OwnedFd>,
     flags: u64,
-    /// The driver has to open this dummy event, since the caller has an event of the driver's: a dummy of the kernel's can't
-    /// write to that event's ring.
+    /// The driver has to open this dummy event: the caller has an event of the driver, and a dummy of the kernel can't write
+    /// to that event's ring.
     is_late_dummy: bool,
 }
 

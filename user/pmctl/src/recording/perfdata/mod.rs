@@ -139,13 +139,12 @@ impl Recording {
         has_calls(&self.events)
     }
 
-    /// Returns the number of samples that a sample stands for, which were taken at the same address: 1, unless each event
-    /// was sampled.
+    /// Returns how many samples at the same address a record merges: 1, unless each event was sampled.
     pub(crate) fn sample_count(&self, sample: &Sample) -> u64 {
         self.samples_in_period(sample.event, sample.period)
     }
 
-    /// Returns the number of samples that a sample of this event and period stands for.
+    /// Returns how many samples a record of this event and period merges.
     pub(crate) fn samples_in_period(&self, event: usize, period: u64) -> u64 {
         let event = self.events.get(event);
         if event.is_some_and(|event| event.attr.samples_each_event()) {

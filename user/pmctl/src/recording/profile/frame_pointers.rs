@@ -38,8 +38,8 @@ const OUTERMOST_PREFIXES: [&str; 6] = [
 const C_LIBRARIES: [&str; 5] = ["libc.", "libc-", "libpthread", "ld-linux", "ld-musl"];
 
 impl SampleNames<'_> {
-    /// Returns whether the call chain of a program's sample, which was made by frame pointers, ends early: after the sampled
-    /// function or its caller, neither of which is an outermost function. `None` if the sample is not of a program, or has
+    /// Returns whether a call chain that frame pointers gave for a program's sample ends early. It does if it ends after the
+    /// sampled function or its caller, and neither is an outermost function. `None` if the sample is not of a program, or has
     /// no chain.
     ///
     /// In doubt the chain does not end early.
