@@ -52,7 +52,7 @@ impl OldStack {
 
     /// Returns the number of flag bits above the address of a branch.
     #[must_use]
-    pub const fn flags(self) -> u32 {
+    pub const fn flag_count(self) -> u32 {
         match self {
             Self::Nehalem | Self::SandyBridge => 1,
             Self::Haswell => 3,

@@ -46,18 +46,18 @@ pub const FORMAT_FLAGS: u64 = 3;
 /// The format of `BranchRecords::OldStack` from Haswell on: three flags above the address.
 pub const FORMAT_FLAGS_2: u64 = 4;
 
-/// Returns the flags above the address of a branch, in the form of `MSR_LBR_INFO_x`. `flags` is the number of flags.
+/// Returns the flags above the address of a branch, in the form of `MSR_LBR_INFO_x`.
 #[must_use]
 #[inline]
-pub const fn flags_of_address(from: u64, flags: u32) -> u64 {
-    from & !(u64::MAX >> flags)
+pub const fn flags_of_address(from: u64, flag_count: u32) -> u64 {
+    from & !(u64::MAX >> flag_count)
 }
 
-/// Returns the address of a branch without the flags above it. `flags` is the number of flags.
+/// Returns the address of a branch without the flags above it.
 #[must_use]
 #[inline]
-pub const fn without_flags(from: u64, flags: u32) -> u64 {
-    sign_extend(from, u64::BITS.saturating_sub(flags))
+pub const fn without_flags(from: u64, flag_count: u32) -> u64 {
+    sign_extend(from, u64::BITS.saturating_sub(flag_count))
 }
 
 /// Returns `IA32_LBR_x_INFO` with the cycles in the form of `MSR_LBR_INFO_x`: 0 if the cycles are not known.

@@ -398,10 +398,10 @@ fn for_each_branch(here: ThisCpu<'_>, pmu: &Pmu, sink: &mut impl BranchSink) -> 
     match pmu.capabilities.last_branch {
         None => 0,
         Some(BranchRecords::OldStack(old)) => {
-            let flags = old.flags();
+            let flag_count = old.flag_count();
             for_each_in_stack::<{ OldStack::DEPTH }>(here, |_, from, to| {
-                let details = BranchDetails::Flags(lbr::flags_of_address(from, flags));
-                let from = lbr::without_flags(from, flags);
+                let details = BranchDetails::Flags(lbr::flags_of_address(from, flag_count));
+                let from = lbr::without_flags(from, flag_count);
                 if is_visible(from, to) {
                     sink.add_branch(here, from, to, details);
                 }
@@ -538,7 +538,7 @@ pub(crate) struct SampledStack<'a> {
     pub(crate) newest: u32,
 }
 
-/// Reads the branches for a sample. `info_mask` is the mask of the flags that the sample has.
+/// Reads the branches for a sample. `info_mask` is the mask of the flags and of the type that the sample has.
 ///
 /// # Safety
 ///
@@ -574,7 +574,7 @@ struct SampledBranches<'a> {
     room: &'a mut [u64; BRANCH_WORDS],
     /// The number of words in `room` that are filled.
     used_words: usize,
-    /// The mask of the flags that the sample has.
+    /// The mask of the flags and of the type that the sample has.
     info_mask: u64,
 }
 

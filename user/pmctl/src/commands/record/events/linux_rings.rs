@@ -224,7 +224,7 @@ impl LinuxRings {
                 times[index].running = times[index].running.saturating_add(state.running);
             }
             for (times, enabled) in times.iter_mut().zip(enabled) {
-                times.add_ring(enabled, self.is_of_tasks);
+                times.add_enabled_time(enabled, self.is_of_tasks);
             }
         }
         let labels = self.labels.iter().zip(times);
@@ -250,7 +250,7 @@ struct SampledTimes {
 impl SampledTimes {
     /// Adds the time that the events of a ring were enabled. An event of a task is enabled while the task runs, but
     /// running only on the ring's CPU: so all rings together run as long as each one is enabled.
-    fn add_ring(&mut self, enabled: u64, is_of_tasks: bool) {
+    fn add_enabled_time(&mut self, enabled: u64, is_of_tasks: bool) {
         self.enabled = if is_of_tasks {
             self.enabled.max(enabled)
         } else {
@@ -382,7 +382,7 @@ mod tests {
             let mut times = SampledTimes::default();
             for (enabled, running) in rings {
                 times.running += running;
-                times.add_ring(*enabled, is_of_tasks);
+                times.add_enabled_time(*enabled, is_of_tasks);
             }
             times
         };

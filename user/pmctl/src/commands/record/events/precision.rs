@@ -29,7 +29,7 @@ pub(super) fn not_precise_note(
         return format!(
             "{label}: give a larger period, as -c 10007; with the period 1 each event would be a sample, which is possible \
              only for {}; the samples are taken by interrupts, which miss most events",
-            where_each_is_possible(options)
+            describe_possible_events(options)
         );
     }
     match period_problem(modes, rate) {
@@ -66,7 +66,7 @@ pub(super) fn excluding_options(
 }
 
 /// Describes the events of which each one can be a sample, without those of `options`.
-fn where_each_is_possible(options: &[&str]) -> String {
+fn describe_possible_events(options: &[&str]) -> String {
     let without = match options {
         [] => String::new(),
         options => format!(", without {}", join_names(options, "and")),
@@ -159,7 +159,7 @@ pub(super) fn refusal_message<'a>(
         return of_level;
     }
     let each = if is_each_event(rate) {
-        let place = where_each_is_possible(options);
+        let place = describe_possible_events(options);
         format!("; the period 1 is possible only for {place}")
     } else {
         String::new()
