@@ -393,7 +393,7 @@ unsafe extern "C" {
     pub fn perfmon_cgroup_path(cgroup: *mut cgroup, path: *mut ::kernel::ffi::c_char) -> usize;
     #[doc = " Returns the number of cgroups that a cgroup is in; 0 for the root."]
     pub fn perfmon_cgroup_level(cgroup: *const cgroup) -> ::kernel::ffi::c_int;
-    #[doc = " Returns the cgroup of version 2 that the task is in, or that cgroup's\n ancestor at @level if it is deeper. Valid as long as the caller has\n preemption off. NULL if the kernel has no cgroups."]
+    #[doc = " Returns the cgroup of version 2 that the task is in, or that cgroup's\n ancestor at @level if it is deeper. NULL if the kernel has no cgroups. For callers\n with interrupts off; valid as long as they are off."]
     pub fn perfmon_cgroup_of(task: *mut task_struct, level: ::kernel::ffi::c_int) -> *mut cgroup;
     #[doc = " Does the same in perf's hierarchy of version 1. NULL if the kernel has no such\n hierarchy. For callers with interrupts off."]
     pub fn perfmon_cgroup_of_version_1(

@@ -556,8 +556,8 @@ size_t perfmon_cgroup_path(struct cgroup *cgroup, char path[4096]);
 int perfmon_cgroup_level(const struct cgroup *cgroup);
 /*
  * Returns the cgroup of version 2 that the task is in, or that cgroup's
- * ancestor at @level if it is deeper. Valid as long as the caller has
- * interrupts off. NULL if the kernel has no cgroups. For callers with interrupts off.
+ * ancestor at @level if it is deeper. NULL if the kernel has no cgroups. For callers
+ * with interrupts off; valid as long as they are off.
  */
 struct cgroup *perfmon_cgroup_of(struct task_struct *task, int level);
 /*
