@@ -190,14 +190,25 @@ TEST_F(event, excluded_chain_of_the_program_is_empty)
 static const char *const calls[] = { "do_syscall_64", "do_int80_emulation", "do_fast_syscall_32" };
 #define CALLS ARRAY_SIZE(calls)
 
+/*
+ * The code that functions jump to where they return, on processors that predict returns wrongly.
+ * The function that returns is no caller of it. Kernels have some of these, or none.
+ */
+static const char *const return_thunks[] = {
+	"its_return_thunk", "call_depth_return_thunk", "retbleed_return_thunk",
+	"srso_return_thunk", "srso_alias_return_thunk", "__x86_return_thunk",
+};
+#define RETURN_THUNKS ARRAY_SIZE(return_thunks)
+
 /* The functions that chains of samples in the kernel contain, and numbers of such chains. */
 struct kernel_chains {
 	unsigned int depth;
 	struct kernel_function text, entry, module, interrupts, calls[CALLS];
+	struct kernel_function return_thunks[RETURN_THUNKS];
 	unsigned long chain_count, kernel_marks, user_marks, wrong;
 	/*
-	 * Samples outside of the assembly of the kernel's entries, and those of them whose chain
-	 * goes on in the program
+	 * Samples outside of the assembly of the kernel's entries and of `return_thunks`, and those
+	 * of them whose chain goes on in the program
 	 */
 	unsigned long inside, with_program;
 	unsigned long nowhere;		/* addresses outside of functions */
@@ -224,6 +235,16 @@ static bool is_entry(const struct kernel_chains *c, __u64 address)
 	return kernel_function_has(&c->interrupts, address);
 }
 
+static bool is_return_thunk(const struct kernel_chains *c, __u64 address)
+{
+	unsigned int i;
+
+	for (i = 0; i < RETURN_THUNKS; i++)
+		if (kernel_function_has(&c->return_thunks[i], address))
+			return true;
+	return false;
+}
+
 static void check_kernel_chain(const struct sample *s, void *data)
 {
 	struct kernel_chains *c = data;
@@ -233,7 +254,7 @@ static void check_kernel_chain(const struct sample *s, void *data)
 	if (!KERNEL(s->ip))
 		return;
 	c->chain_count++;
-	is_inside = !kernel_function_has(&c->entry, s->ip);
+	is_inside = !kernel_function_has(&c->entry, s->ip) && !is_return_thunk(c, s->ip);
 	c->inside += is_inside;
 	c->nowhere += !in_kernel_text(c, s->ip);
 	for (i = 0; i < s->length; i++) {
@@ -271,6 +292,9 @@ static struct kernel_chains kernel_chains(struct __test_metadata *_metadata,
 	ASSERT_EQ(0, find_kernel_text("__irqentry_text_start", "__irqentry_text_end", &c.interrupts));
 	for (i = 0; i < CALLS; i++)
 		ASSERT_EQ(0, find_kernel_function(calls[i], &c.calls[i]));
+	for (i = 0; i < RETURN_THUNKS; i++)
+		if (find_kernel_function(return_thunks[i], &c.return_thunks[i]))
+			c.return_thunks[i] = (struct kernel_function){};
 	attr.exclude_kernel = 0;
 	attr.exclude_user = 1;
 	sample_recursion(_metadata, self, maker, attr, c.depth, true);

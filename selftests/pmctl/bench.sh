@@ -64,7 +64,7 @@ says "the advice names --shell" "$errors" '^`\|` was passed as an argument: --sh
 pmctl_terminal 24 80 -w instructions -o "$dir/screen" -- pmctl bench -e instructions:u -r 3 -w 0 --shell \
 	'printf begun >/dev/tty; sleep 2.6; printf ended >/dev/tty' >/dev/null 2>&1
 is "bench writes nothing to the terminal while its command runs" 3 "$(grep -o begunended "$dir/screen" | wc -l)"
-says "bench shows its progress between two rounds" "$(cat "$dir/screen")" 'endedpmctl: 2 of 3 rounds are complete'
+says "bench shows its progress between two rounds" "$(cat "$dir/screen")" 'endedpmctl: [12] of 3 rounds are complete'
 
 # Conditions.
 bench -e instructions:u -r 3 --fail-if 'instructions:u>+1.9%' "$loop 1000000" "$loop 1020000"

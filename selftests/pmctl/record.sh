@@ -213,13 +213,13 @@ pmctl_terminal 24 80 -w ended -o screen -- pmctl record -e $event -o screen.data
 is "record writes nothing to the terminal while its command runs" begunended "$(cat screen)"
 # The lines about files that end while the command runs come after it, and so does the one about a limit.
 pmctl_terminal 24 80 -w ended -o screen -w ' KiB' -o later -- pmctl record -e $event -o switched.data \
-	--switch-output=1s -- sh -c 'printf begun; sleep 2.5; printf ended' >/dev/null 2>&1
+	--switch-output=1s -- sh -c 'printf begun; sleep 2.5; printf ended; sleep 1' >/dev/null 2>&1
 is "record reports no file on the terminal while its command runs" begunended "$(cat screen)"
 check "record reports the files on the terminal at the end" \
 	[ "$(grep -c 'wrote .* to switched.data.[0-9]' later)" -ge 2 ]
 # shellcheck disable=SC2016 # the inner shell expands it
 pmctl_terminal 24 80 -w ended -o screen -w ' KiB' -o later -- pmctl record -e $event -c 10007 -o limited.data \
-	--max-size=4K -- sh -c 'printf begun; "$0" 30000000; sleep 1; printf ended' "$here/pmctl_loop" >/dev/null 2>&1
+	--max-size=4K -- sh -c 'printf begun; "$0" 30000000; sleep 1; printf ended; sleep 1' "$here/pmctl_loop" >/dev/null 2>&1
 is "record reports no limit on the terminal while its command runs" begunended "$(cat screen)"
 says "record reports the limit on the terminal at the end" "$(cat later)" '[-]-max-size: the recording ends here'
 begin hangup

@@ -88,12 +88,14 @@ mkfifo go
 chmod 666 go
 "$here/pmctl_as" -4711 sh -c "read -r _ <go; exec $setuid 100000000000" &
 program=$!
+# Until then the process has other rights than pmctl.
+wait_until "grep -q '^Uid:.4711' /proc/$program/status"
 "$here/pmctl_as" -4711 pmctl top --stdio -d 0.5 -e instructions:u -c 100003 -p $program >live 2>&1 &
 top=$!
 wait_until "has_lines 1 live '^Samples: ' || has_ended $top"
 is "top says nothing before that" 0 "$(grep -c 'setuid, setgid, capabilities' live)"
 echo >go
-check "top says why there are no samples" comes_true "grep -q 'No sample: .*setuid, setgid, capabilities' live"
+check "top says why there are no samples" comes_true "grep -q 'No sample\. .*setuid, setgid, capabilities' live"
 kill $program
 wait $top
 is "top of the program fails" 1 $?

@@ -17,7 +17,7 @@ pub fn without_error_numbers(message: &str) -> String {
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         match part.split_once(')') {
-            Some((number, rest)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Some((number, rest)) if number.parse::<u32>().is_ok() => {
                 text.push_str(rest);
             }
             _ => {

@@ -33,7 +33,7 @@ pub(crate) struct Block {
     starter_pid: Option<u32>,
     counts: Option<Vec<u64>>,
     /// The number of tasks that the block no longer counted when it ended.
-    tasks_not_followed: u64,
+    tasks_not_followed: Option<u64>,
 }
 
 #[pymethods]
@@ -57,7 +57,7 @@ impl Block {
             running: Vec::new(),
             starter_pid: None,
             counts: None,
-            tasks_not_followed: 0,
+            tasks_not_followed: Some(0),
         })
     }
 
@@ -71,7 +71,7 @@ impl Block {
                 "the block is counting already\nStop it first, or create another block.",
             ));
         }
-        self.tasks_not_followed = 0;
+        self.tasks_not_followed = Some(0);
         self.running = if self.process {
             self.open_threads()?
         } else if let Some((cgroup, _)) = &self.cgroup {
@@ -102,8 +102,8 @@ impl Block {
         let tasks_not_followed = sum_tasks_not_followed(&self.running);
         self.running.clear();
         self.counts = counts.as_ref().ok().cloned();
-        self.tasks_not_followed = counts.and(tasks_not_followed)?;
-        Ok(())
+        self.tasks_not_followed = tasks_not_followed.ok();
+        counts.map(drop)
     }
 
     fn __enter__(mut slf: PyRefMut<'_, Self>) -> PyResult<PyRefMut<'_, Self>> {
@@ -145,10 +145,15 @@ impl Block {
     /// first start.
     fn _tasks_not_followed(&self) -> PyResult<u64> {
         if self.running.is_empty() {
-            return Ok(self.tasks_not_followed);
+            return self.tasks_not_followed.ok_or_else(|| {
+                Error::new_err(
+                    "the tasks that were not followed are unknown: /proc could not be read when the block was stopped\n\
+                     Mount /proc where the program runs.",
+                )
+            });
         }
-        match self.other_starter() {
-            Some(starter) => Err(other_process_error(starter)),
+        match self.other_starter_pid() {
+            Some(starter_pid) => Err(other_process_error(starter_pid)),
             None => sum_tasks_not_followed(&self.running),
         }
     }

@@ -119,7 +119,10 @@ fn hardware_use_and_advice() -> Option<(String, String)> {
 fn advice(owners: &Owners, is_of_tasks: bool, free_note: &str) -> Option<String> {
     let own_pid = process::id();
     let owners_seen = owners.0.iter().map(|(_, owner)| (owner.kind, owner.pid));
-    let other_pids = owners.0.iter().filter_map(|(_, owner)| owner.pid);
+    let shares_in_time = |kind| is_of_tasks && kind == OwnerKind::Tasks;
+    let others = owners.0.iter().map(|(_, owner)| owner);
+    let others = others.filter(|owner| !shares_in_time(owner.kind));
+    let other_pids = others.filter_map(|owner| owner.pid);
     let other_pids = other_pids.filter(|pid| *pid != own_pid).collect();
     OwnerCounts::new(owners_seen, (own_pid, is_of_tasks)).advice(free_note, &other_pids)
 }

@@ -24,7 +24,7 @@ const FIRST_BYTES_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The status of a table without samples, if the sampled tasks executed a program that must not be sampled.
 const LEFT_PROGRAM_STATUS: &str =
-    "not sampled: the process executed a program with more rights (setuid)";
+    "no sample; a process or a child of it has executed a program with more rights (setuid)";
 
 /// Shows tables until the user quits, and returns the exit code.
 pub(crate) fn top(args: &Top) -> Result<u8> {

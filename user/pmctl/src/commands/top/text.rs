@@ -100,8 +100,8 @@ pub(super) fn write_left_program((colors, output): (Colors, &mut impl Write)) ->
     let mark = colors.warning;
     writeln!(
         output,
-        "{mark}No sample{mark:#}: a sampled process executed a program that has more rights than its caller (setuid, setgid, \
-         capabilities of its file), or that the caller may not read: this program is not sampled.\n\
+        "{mark}No sample{mark:#}. A sampled process, or a child of it, has executed a program that has more rights than its \
+         caller (setuid, setgid, capabilities of its file), or that the caller may not read: that program is not sampled.\n\
          Start pmctl with the rights of the program (as root for a program of root's), or sample all programs: leave out -p \
          and -t.\n"
     )
@@ -153,7 +153,7 @@ mod tests {
         let result = write_left_program((Colors::default(), &mut text));
         result.expect("a vector takes everything");
         let text = String::from_utf8(text).expect("it is text");
-        assert!(text.starts_with("No sample: a sampled process"), "{text}");
+        assert!(text.starts_with("No sample. A sampled process"), "{text}");
         assert!(
             text.contains("(setuid, setgid, capabilities of its file)"),
             "{text}"

@@ -42,6 +42,9 @@ pub(super) fn shared_tag(index: usize) -> String {
 pub(super) const KERNEL_COMMAND_LINE: &str = "console=ttyS0 quiet panic=-1 oops=panic nmi_watchdog=0 no_timer_check tsc=reliable random.trust_cpu=on \
                       kunit.enable=0 mitigations=off init_on_alloc=0 rdinit=/init -- vm-guest";
 
+/// The machine, without devices that the kernel would wait for, and that are not used.
+pub(super) const MACHINE: &str = "q35,sata=off,smbus=off,vmport=off,i8042=off";
+
 /// Options of the guest's clock: it starts at a fixed time, and runs by the virtual time of the machine.
 const RTC_OPTIONS: &str = "base=2037-01-01T00:00:00,clock=vm";
 
@@ -239,10 +242,8 @@ fn file_options(tag: &str, options: &str, path: &Path) -> [(&'static str, OsStri
 
 /// Returns the options for the machine and its memory of this size in MiB.
 fn memory_options(memory: &Memory<'_>, size: &str) -> Vec<(&'static str, OsString)> {
-    // Leaves out devices that the kernel would wait for, and that are not used.
-    let machine = "q35,sata=off,smbus=off,vmport=off,i8042=off";
     let (directory, share) = match memory {
-        Memory::New => return vec![("-machine", machine.into())],
+        Memory::New => return vec![("-machine", MACHINE.into())],
         Memory::Shared(directory) => (directory, "on"),
         Memory::Saved(directory) => (directory, "off"),
     };
@@ -252,7 +253,7 @@ fn memory_options(memory: &Memory<'_>, size: &str) -> Vec<(&'static str, OsStrin
     file.push(escape_commas(&directory.join(MEMORY)));
     let mut options = vec![
         ("-object", file),
-        ("-machine", format!("{machine},memory-backend=ram").into()),
+        ("-machine", format!("{MACHINE},memory-backend=ram").into()),
     ];
     if matches!(memory, Memory::Saved(_)) {
         options.push(("-incoming", "defer".into()));

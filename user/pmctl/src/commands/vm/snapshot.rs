@@ -22,7 +22,9 @@ use nix::sys::signal::Signal;
 use nix::unistd::mkdtemp;
 
 use super::monitor::EndedBy;
-use super::qemu::{KERNEL_COMMAND_LINE, MEMORY, Memory, Qemu, VirtualMachine, qemu_cpu_name};
+use super::qemu::{
+    KERNEL_COMMAND_LINE, MACHINE, MEMORY, Memory, Qemu, VirtualMachine, qemu_cpu_name,
+};
 use super::start_watch::StartWatch;
 use super::wire::{Channel, Message};
 use crate::system::signals::{Event, Signals};
@@ -238,6 +240,7 @@ fn snapshot_name(machine: &VirtualMachine<'_>) -> Result<String> {
     (
         qemu_cpu_name(args.cpu),
         KERNEL_COMMAND_LINE,
+        MACHINE,
         args.cpus,
         args.memory,
         args.exact,
