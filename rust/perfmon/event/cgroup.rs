@@ -179,13 +179,23 @@ fn are_loaded_for(here: ThisCpu<'_>, task: *mut bindings::task_struct) -> bool {
         let innermost_cgroup =
             unsafe { innermost_of_task(task, hierarchy, events.deepest_level.load(Relaxed)) };
         let loaded = here.percpu().cgroups.of(hierarchy);
-        let is_same = innermost_cgroup
-            .is_some_and(|cgroup| loaded.innermost_cgroup.get() == cgroup.addr().get() as u64);
-        if is_same {
-            loaded.task.set(task.expose_provenance() as u64);
-        }
-        is_same
+        innermost_cgroup.is_some_and(|cgroup| keep_loaded(loaded, cgroup, task))
     })
+}
+
+/// Returns whether the contexts that are loaded are those of a task whose innermost cgroup is this one. Their windows
+/// count `task` then.
+#[inline(always)]
+fn keep_loaded(
+    loaded: &LoadedCgroups,
+    innermost_cgroup: NonNull<ffi::cgroup>,
+    task: *mut bindings::task_struct,
+) -> bool {
+    let is_same = loaded.innermost_cgroup.get() == innermost_cgroup.addr().get() as u64;
+    if is_same {
+        loaded.task.set(task.expose_provenance() as u64);
+    }
+    is_same
 }
 
 /// Loads the contexts of the cgroups of `task`, which is about to run here, and unloads the contexts of all other
@@ -236,12 +246,12 @@ fn load_from_hierarchy(
     if here.percpu().brought_up.get() == 0 {
         return mark_missed(here, innermost_cgroup, cgroups);
     }
-    let address = innermost_cgroup.as_ptr().addr() as u64;
-    let task_address = task.expose_provenance() as u64;
-    if loaded.innermost_cgroup.get() == address {
-        return loaded.task.set(task_address);
+    if keep_loaded(loaded, innermost_cgroup, task) {
+        return;
     }
-    loaded.innermost_cgroup.set(address);
+    loaded
+        .innermost_cgroup
+        .set(innermost_cgroup.addr().get() as u64);
     unload(here, readings, loaded, |on_cpu| {
         // SAFETY: The function requires cgroups that are alive: `innermost_cgroup` is that of the task that runs here, and
         // the entry of `on_cpu` has a reference to its own. In this folder a `ThisCpu` is passed on only while interrupts
@@ -255,7 +265,7 @@ fn load_from_hierarchy(
         is_within && is_current()
     });
     // The windows that are closed now have counted the previous task, and those that stay open count this one.
-    loaded.task.set(task_address);
+    loaded.task.set(task.expose_provenance() as u64);
     load(here, readings, loaded, innermost_cgroup);
     for cgroup in cgroups {
         load(here, readings, loaded, cgroup);
