@@ -130,8 +130,10 @@ pub(super) fn tasks_not_followed(event: BorrowedFd<'_>) -> Result<u64, Errno> {
     Ok(parse_tasks_not_followed(&text))
 }
 
-/// Returns the number in the line `left:` of fdinfo; 0 without this line.
-fn parse_tasks_not_followed(text: &str) -> u64 {
+/// Returns the number of tasks that an event has stopped counting, which is in the line `left:` of its descriptor's fdinfo;
+/// 0 without this line.
+#[must_use]
+pub fn parse_tasks_not_followed(text: &str) -> u64 {
     let mut lines = text.lines();
     let number = lines.find_map(|line| line.strip_prefix("left:"));
     number.map_or(0, |number| number.trim().parse().unwrap_or(0))

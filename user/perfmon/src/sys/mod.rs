@@ -20,7 +20,7 @@ use nix::errno::Errno;
 use perfmon_core::abi;
 
 pub(crate) use area::Area;
-pub use event::{EventCall, EventOpen};
+pub use event::{EventCall, EventOpen, parse_tasks_not_followed};
 pub use mapping::Mapping;
 pub(crate) use ring::{RingMapping, wait_for_kernel};
 

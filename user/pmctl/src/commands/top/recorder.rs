@@ -14,6 +14,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use perfmon::sys::parse_tasks_not_followed;
 
 use crate::args::{Key, KeyNeed, Top};
 use crate::events::rights::OWN_COMMAND_ADVICE;
@@ -129,8 +130,9 @@ impl RecorderProcess {
     pub(super) fn has_left_program(&self) -> bool {
         let events = fs::read_dir(format!("/proc/{}/fdinfo", self.child.id()));
         let mut events = events.into_iter().flatten().flatten();
-        events
-            .any(|event| fs::read_to_string(event.path()).is_ok_and(|facts| has_left_task(&facts)))
+        events.any(|event| {
+            fs::read_to_string(event.path()).is_ok_and(|facts| parse_tasks_not_followed(&facts) > 0)
+        })
     }
 
     /// Waits for the recorder's end.
@@ -179,12 +181,6 @@ fn with_advice_for_top(words: &str) -> String {
         OWN_COMMAND_ADVICE,
         "One process of your own: `pmctl top -p PID`.",
     )
-}
-
-/// Returns whether the fdinfo of an event says that the event has left a task.
-fn has_left_task(facts: &str) -> bool {
-    let mut numbers = facts.lines().filter_map(|line| line.strip_prefix("left:"));
-    numbers.any(|number| number.trim() != "0")
 }
 
 /// Returns the recorder's command line.
@@ -278,6 +274,7 @@ mod tests {
 
     #[test]
     fn an_event_that_left_a_task_is_recognized() {
+        let has_left_task = |facts| parse_tasks_not_followed(facts) > 0;
         assert!(has_left_task("pos:\t0\nenabled:\t1\nleft:\t2\n"));
         assert!(!has_left_task("pos:\t0\nenabled:\t1\nleft:\t0\n"));
         assert!(!has_left_task("pos:\t0\nflags:\t02\n"));
