@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::args::{Field, Script};
-use crate::commands::report::{NO_SAMPLE_PASSES, PRECISE_EVENT};
+use crate::args::{Field, KeyNeed, Script};
+use crate::commands::report::{self, NO_SAMPLE_PASSES};
 use crate::recording::perfdata::{self, Event, Notes, Recording, SampleParts, Stamp};
 use crate::recording::profile::{self, Frame, NamedSample, SampleNames, Site, SourceLines};
 use crate::recording::unwind::CutChains;
@@ -39,7 +39,7 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
         line.clear();
         let event_parts = recording.events[named.sample.event].attr.recorded_parts();
         for field in &fields {
-            if is_of_access(*field) && missing_data(*field, event_parts).is_some() {
+            if access_need(*field).is_some() && missing_data(*field, event_parts).is_some() {
                 continue;
             }
             if let (Field::Srcline, Some(source_lines)) = (field, &source_lines) {
@@ -90,35 +90,31 @@ fn shown_fields(args: &Script, recording: &Recording) -> Vec<Field> {
         .collect()
 }
 
-/// Returns whether a field shows the memory access.
-const fn is_of_access(field: Field) -> bool {
-    matches!(field, Field::Addr | Field::DataSrc | Field::Weight)
+/// Returns the data of the memory access that a field shows; `None` for other fields.
+const fn access_need(field: Field) -> Option<KeyNeed> {
+    match field {
+        Field::Addr => Some(KeyNeed::DataAddress),
+        Field::DataSrc => Some(KeyNeed::DataSource),
+        Field::Weight => Some(KeyNeed::Weight),
+        _ => None,
+    }
 }
 
 /// Returns the data that a field shows and the options of `pmctl record` for it, if samples with these parts lack the data.
-fn missing_data(field: Field, parts: SampleParts) -> Option<(&'static str, &'static str)> {
-    let (is_recorded, data, options) = match field {
-        Field::Brstack => (parts.has_branches, "branches", "-b"),
-        Field::Addr => (parts.has_data_address, "data addresses", "-d"),
-        Field::DataSrc => (parts.has_data_source, "data sources", "-d"),
-        Field::Weight => (parts.has_weight, "weights", "-W"),
-        _ => return None,
-    };
-    (!is_recorded).then_some((data, options))
+fn missing_data(field: Field, parts: SampleParts) -> Option<(&'static str, String)> {
+    match field {
+        Field::Brstack => (!parts.has_branches).then(|| ("branches", "-b".to_owned())),
+        field => report::missing_data(access_need(field)?, parts),
+    }
 }
 
 /// Fails if a field that the user has named is not in the recording.
 fn check_fields(named: &[Field], recording: &Recording) -> Result<(), Usage> {
     for field in named {
-        if let Some((data, option)) = missing_data(*field, recording.parts()) {
+        if let Some((data, options)) = missing_data(*field, recording.parts()) {
             let name = field.to_possible_value();
-            let event = if is_of_access(*field) {
-                PRECISE_EVENT
-            } else {
-                ""
-            };
             return Err(Usage(format!(
-                "-F {}: this recording has no {data} of samples. Record again with `pmctl record {option}{event}`.",
+                "-F {}: this recording has no {data} of samples. Record again with `pmctl record {options}`.",
                 name.as_ref().map_or("", |name| name.get_name()),
             )));
         }

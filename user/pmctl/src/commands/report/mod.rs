@@ -31,7 +31,7 @@ use values::amount_text;
 pub(crate) use values::{total_text, value_range};
 
 /// A precise event, which memory accesses need, in the advice to record again.
-pub(crate) const PRECISE_EVENT: &str = " -e NAME:pp";
+const PRECISE_EVENT: &str = " -e NAME:pp";
 
 /// The message about a filter that no sample passes.
 pub(crate) const NO_SAMPLE_PASSES: &str =
@@ -76,8 +76,8 @@ pub(crate) fn check_keys(keys: &[Key], recording: &Recording, name: &str) -> Res
     Ok(())
 }
 
-/// Returns the data that a key needs and the options that record it, if samples with these parts lack the data.
-fn missing_data(need: KeyNeed, parts: SampleParts) -> Option<(&'static str, String)> {
+/// Returns the data that are needed and the options that record it, if samples with these parts lack the data.
+pub(crate) fn missing_data(need: KeyNeed, parts: SampleParts) -> Option<(&'static str, String)> {
     let (is_recorded, data, further_options) = match need {
         KeyNeed::Cgroup => (parts.has_cgroup, "cgroups", ""),
         KeyNeed::DataAddress => (parts.has_data_address, "data addresses", PRECISE_EVENT),
