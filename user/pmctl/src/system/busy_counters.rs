@@ -12,7 +12,7 @@ const COUNT_FEWER: &str = "Count fewer events at once: pmctl never shares a coun
                            is an exact count.";
 
 /// The owners of the counters that are in use, as an event sees them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct OwnerCounts {
     /// Number of counters that this process has asked for.
     own: usize,
@@ -21,6 +21,8 @@ struct OwnerCounts {
     shared: usize,
     /// Number of counters of all others.
     others: usize,
+    /// The processes among these others.
+    other_pids: BTreeSet<u32>,
 }
 
 impl OwnerCounts {
@@ -31,18 +33,20 @@ impl OwnerCounts {
     ) -> Self {
         let mut counts = Self::default();
         for (kind, pid) in owners {
-            let number = match (kind, pid) {
-                (_, Some(pid)) if pid == own_pid => &mut counts.own,
-                (OwnerKind::Tasks, _) if is_of_tasks => &mut counts.shared,
-                _ => &mut counts.others,
-            };
-            *number += 1;
+            match (kind, pid) {
+                (_, Some(pid)) if pid == own_pid => counts.own += 1,
+                (OwnerKind::Tasks, _) if is_of_tasks => counts.shared += 1,
+                _ => {
+                    counts.others += 1;
+                    counts.other_pids.extend(pid);
+                }
+            }
         }
         counts
     }
 
     /// Returns advice; `None` if the measurement itself has no counter. `free_note` is empty or a sentence.
-    fn advice(self, free_note: &str, other_pids: &BTreeSet<u32>) -> Option<String> {
+    fn advice(&self, free_note: &str) -> Option<String> {
         match self {
             Self {
                 own: 0, shared: 0, ..
@@ -63,8 +67,10 @@ impl OwnerCounts {
                 "Events of other tasks share them with this one; only events of the same task keep it from a counter, \
                  this measurement's or another's. {free_note}Count fewer events at once, or end what else counts the task."
             )),
-            Self { own, .. } => {
-                let verb = if own == 1 { "is" } else { "are" };
+            Self {
+                own, other_pids, ..
+            } => {
+                let verb = if *own == 1 { "is" } else { "are" };
                 Some(format!(
                     "{own} of them {verb} this measurement's (pid {}). {free_note}Count fewer events, or end {}.",
                     process::id(),
@@ -119,12 +125,7 @@ fn hardware_use_and_advice() -> Option<(String, String)> {
 fn advice(owners: &Owners, is_of_tasks: bool, free_note: &str) -> Option<String> {
     let own_pid = process::id();
     let owners_seen = owners.0.iter().map(|(_, owner)| (owner.kind, owner.pid));
-    let shares_in_time = |kind| is_of_tasks && kind == OwnerKind::Tasks;
-    let others = owners.0.iter().map(|(_, owner)| owner);
-    let others = others.filter(|owner| !shares_in_time(owner.kind));
-    let other_pids = others.filter_map(|owner| owner.pid);
-    let other_pids = other_pids.filter(|pid| *pid != own_pid).collect();
-    OwnerCounts::new(owners_seen, (own_pid, is_of_tasks)).advice(free_note, &other_pids)
+    OwnerCounts::new(owners_seen, (own_pid, is_of_tasks)).advice(free_note)
 }
 
 /// Returns whether another program than this one has one of the counters.
@@ -156,7 +157,7 @@ mod tests {
     fn advice_for(owners: &[(OwnerKind, u32)], is_of_tasks: bool) -> Option<String> {
         let owners = owners.iter().map(|(kind, pid)| (*kind, Some(*pid)));
         let counts = OwnerCounts::new(owners, (OWN, is_of_tasks));
-        counts.advice("", &BTreeSet::from([OTHER]))
+        counts.advice("")
     }
 
     #[test]
@@ -183,7 +184,12 @@ mod tests {
 
     #[test]
     fn others_are_named_beside_own_events() {
-        let owners = [(OwnerKind::Cpus, OTHER), (OwnerKind::Tasks, OWN)];
+        const SHARING: u32 = 11;
+        let owners = [
+            (OwnerKind::Cpus, OTHER),
+            (OwnerKind::Tasks, OWN),
+            (OwnerKind::Tasks, SHARING),
+        ];
         let advice = advice_for(&owners, true).expect("it has one");
         assert!(advice.starts_with("1 of them is this measurement's"));
         assert!(advice.ends_with("Count fewer events, or end pid 9."));
