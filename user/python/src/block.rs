@@ -99,7 +99,7 @@ impl Block {
         let result = self.running.iter().rev().try_for_each(Group::disable);
         let result = result.map_err(|error| exception(&error));
         let counts = result.and_then(|()| sum_groups(&self.running));
-        let tasks_not_followed = sum_tasks_not_followed(&self.running);
+        let tasks_not_followed = self.sum_tasks_not_followed();
         self.running.clear();
         self.counts = counts.as_ref().ok().cloned();
         self.tasks_not_followed = tasks_not_followed.ok();
@@ -154,7 +154,7 @@ impl Block {
         }
         match self.other_starter_pid() {
             Some(starter_pid) => Err(other_process_error(starter_pid)),
-            None => sum_tasks_not_followed(&self.running),
+            None => self.sum_tasks_not_followed(),
         }
     }
 
@@ -219,6 +219,17 @@ impl Block {
         group.open().map_err(|error| exception(&error))
     }
 
+    /// Returns the number of tasks that the running block has stopped counting, which is 0 if no other task inherits the
+    /// events: then nothing is read, since a decorated function ends a block at each call.
+    fn sum_tasks_not_followed(&self) -> PyResult<u64> {
+        if !self.process {
+            return Ok(0);
+        }
+        let numbers = self.running.iter().map(Group::tasks_not_followed);
+        let sum: Result<u64, perfmon::Error> = numbers.sum();
+        sum.map_err(|error| exception(&error))
+    }
+
     /// Opens the events for each thread of the process.
     fn open_threads(&self) -> PyResult<Vec<Group>> {
         for _ in 0..MAX_ATTEMPTS {
@@ -270,13 +281,6 @@ fn sum_groups(groups: &[Group]) -> PyResult<Vec<u64>> {
         ));
     }
     Ok(sums)
-}
-
-/// Returns the number of tasks that the groups no longer count.
-fn sum_tasks_not_followed(groups: &[Group]) -> PyResult<u64> {
-    let numbers = groups.iter().map(Group::tasks_not_followed);
-    let sum: Result<u64, perfmon::Error> = numbers.sum();
-    sum.map_err(|error| exception(&error))
 }
 
 /// Returns the IDs of the process's threads, the calling thread's last.
