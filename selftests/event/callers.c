@@ -219,6 +219,17 @@ struct kernel_chains {
 	unsigned long alone, without_entry;
 };
 
+/* Returns whether one of these @n functions has the address. */
+static bool has_address(const struct kernel_function *functions, unsigned int n, __u64 address)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		if (kernel_function_has(&functions[i], address))
+			return true;
+	return false;
+}
+
 static bool in_kernel_text(const struct kernel_chains *c, __u64 address)
 {
 	return kernel_function_has(&c->text, address) || kernel_function_has(&c->module, address);
@@ -227,22 +238,7 @@ static bool in_kernel_text(const struct kernel_chains *c, __u64 address)
 /* Returns whether the function is an entry of the kernel: of a system call or an interrupt. */
 static bool is_entry(const struct kernel_chains *c, __u64 address)
 {
-	unsigned int i;
-
-	for (i = 0; i < CALLS; i++)
-		if (kernel_function_has(&c->calls[i], address))
-			return true;
-	return kernel_function_has(&c->interrupts, address);
-}
-
-static bool is_return_thunk(const struct kernel_chains *c, __u64 address)
-{
-	unsigned int i;
-
-	for (i = 0; i < RETURN_THUNKS; i++)
-		if (kernel_function_has(&c->return_thunks[i], address))
-			return true;
-	return false;
+	return has_address(c->calls, CALLS, address) || kernel_function_has(&c->interrupts, address);
 }
 
 static void check_kernel_chain(const struct sample *s, void *data)
@@ -254,7 +250,8 @@ static void check_kernel_chain(const struct sample *s, void *data)
 	if (!KERNEL(s->ip))
 		return;
 	c->chain_count++;
-	is_inside = !kernel_function_has(&c->entry, s->ip) && !is_return_thunk(c, s->ip);
+	is_inside = !kernel_function_has(&c->entry, s->ip) &&
+		    !has_address(c->return_thunks, RETURN_THUNKS, s->ip);
 	c->inside += is_inside;
 	c->nowhere += !in_kernel_text(c, s->ip);
 	for (i = 0; i < s->length; i++) {

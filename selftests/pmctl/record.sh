@@ -212,14 +212,20 @@ pmctl_terminal 24 80 -w ended -o screen -- pmctl record -e $event -o screen.data
 	sh -c 'printf begun; sleep 2.5; printf ended' >/dev/null 2>&1
 is "record writes nothing to the terminal while its command runs" begunended "$(cat screen)"
 # The lines about files that end while the command runs come after it, and so does the one about a limit.
+# The command runs until there are two files, and until the screen was copied.
+rm screen
+# shellcheck disable=SC2016 # the inner shell expands it
 pmctl_terminal 24 80 -w ended -o screen -w ' KiB' -o later -- pmctl record -e $event -o switched.data \
-	--switch-output=1s -- sh -c 'printf begun; sleep 2.5; printf ended; sleep 1' >/dev/null 2>&1
+	--switch-output=1s -- sh -c 'printf begun; until [ "$(ls switched.data.* 2>/dev/null | wc -l)" -ge 2 ]; do sleep 0.1; done
+		printf ended; until [ -s screen ]; do sleep 0.1; done' >/dev/null 2>&1
 is "record reports no file on the terminal while its command runs" begunended "$(cat screen)"
 check "record reports the files on the terminal at the end" \
 	[ "$(grep -c 'wrote .* to switched.data.[0-9]' later)" -ge 2 ]
+rm screen
 # shellcheck disable=SC2016 # the inner shell expands it
 pmctl_terminal 24 80 -w ended -o screen -w ' KiB' -o later -- pmctl record -e $event -c 10007 -o limited.data \
-	--max-size=4K -- sh -c 'printf begun; "$0" 30000000; sleep 1; printf ended; sleep 1' "$here/pmctl_loop" >/dev/null 2>&1
+	--max-size=4K -- sh -c 'printf begun; "$0" 30000000; sleep 1; printf ended; until [ -s screen ]; do sleep 0.1; done' \
+	"$here/pmctl_loop" >/dev/null 2>&1
 is "record reports no limit on the terminal while its command runs" begunended "$(cat screen)"
 says "record reports the limit on the terminal at the end" "$(cat later)" '[-]-max-size: the recording ends here'
 begin hangup
