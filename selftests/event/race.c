@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@
 #include "fixture.h"
 #include "loop.h"
 #include "options.h"
+#include "rng.h"
 
 #define N	100000UL
 
@@ -258,6 +260,93 @@ TEST(exec_does_not_enable_a_closed_event)
 	TH_LOG("%lu rounds", rounds);
 	EXPECT_LT(0, event_count(other_fd));
 	close(other_fd);
+}
+
+/* Loops of a task after it has been woken, and inherited events that its switch has to begin. */
+#define ROUND_LOOPS	60
+#define LOOP_SIZE	1000UL
+#define FILLERS		1000
+
+/*
+ * Executes ROUND_LOOPS loops for each byte in the pipe @go, and counts them in @loops. Then writes a
+ * byte to the pipe @done.
+ */
+static void run_rounds(int cpu, int go, int done, unsigned long *loops)
+{
+	char byte;
+	int i;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pin_to_cpu(cpu);
+	while (read(go, &byte, 1) == 1) {
+		for (i = 0; i < ROUND_LOOPS; i++) {
+			loop(LOOP_SIZE);
+			__atomic_store_n(loops, i + 1, __ATOMIC_RELAXED);
+		}
+		if (write(done, "", 1) != 1)
+			break;
+	}
+	_exit(0);
+}
+
+/*
+ * An inherited event is enabled or disabled at any moment of the switch to its task. The task has
+ * many events, so the switch takes a while between the first one and the last.
+ */
+TEST(switch_sees_each_change_of_an_inherited_event)
+{
+	struct perf_event_attr attr = event_instructions();
+	unsigned long *loops = map_shared(_metadata, sizeof(*loops));
+	const struct rlimit files = { FILLERS + 100, FILLERS + 100 };
+	int go[2], done[2], fd, i, home, cpu, round;
+	struct rng rng = rng_seed(env_number("SEED", 1));
+	__s64 after, count;
+	cpu_set_t cpus;
+	char byte;
+	pid_t pid;
+
+	SKIP_WITHOUT_PMU();
+	ASSERT_EQ(0, cpus_online(&cpus));
+	home = pin_to_first_cpu();
+	ASSERT_LE(0, home);
+	cpu = cpu_next(&cpus, home);
+	/* A single CPU can't change the event during the switch. */
+	if (cpu < 0)
+		return;
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	ASSERT_EQ(0, pipe(go));
+	ASSERT_EQ(0, pipe(done));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid)
+		run_rounds(cpu, go[0], done[1], loops);
+	attr.inherit = 1;
+	fd = event_maker_perfmon.open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	attr.disabled = 0;
+	for (i = 0; i < FILLERS; i++)
+		ASSERT_LE(0, event_maker_perfmon.open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC));
+	for (round = 0; round < (int)env_number("ROUNDS", 400); round++) {
+		const bool enable = round & 1;
+
+		ASSERT_EQ(0, enable ? event_disable(fd) : event_enable(fd));
+		ASSERT_EQ(0, event_reset(fd));
+		__atomic_store_n(loops, 0, __ATOMIC_RELAXED);
+		ASSERT_EQ(1, write(go[1], "", 1));
+		loop(rng_below(&rng, 200000));
+		ASSERT_EQ(0, enable ? event_enable(fd) : event_disable(fd));
+		after = __atomic_load_n(loops, __ATOMIC_RELAXED);
+		ASSERT_EQ(1, read(done[0], &byte, 1));
+		count = event_count(fd);
+		/* The loop that was running at the change is counted in part. */
+		if (enable) {
+			EXPECT_LE((ROUND_LOOPS - after - 1) * (__s64)(LOOP_SIZE * LOOP_INSNS), count);
+		} else {
+			EXPECT_GE((after + 2) * (__s64)(LOOP_SIZE * LOOP_INSNS), count);
+		}
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
 }
 
 TEST_HARNESS_MAIN

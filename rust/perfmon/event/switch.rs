@@ -15,7 +15,10 @@ use crate::{
     ring::TaskChange,
     sys::ffi,
 };
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{
+    compiler_fence,
+    Ordering::{Relaxed, SeqCst},
+};
 use kernel::{
     bindings,
     ffi::{c_uint, c_void},
@@ -133,22 +136,27 @@ fn exchange_contexts(
     }
     while_unloaded(&mut readings);
     let percpu = here.percpu();
-    let loaded = match incoming {
+    // ATOMICS: pairs with the fence in `attach::on_each_loaded_context`. The address is published before the states of the
+    // events are loaded: `try_load` exchanges a value, which is a full barrier on x86. So either a task that changes a
+    // state finds the address, and calls this CPU, or the windows open by the new state.
+    percpu
+        .task_context
+        .publish(incoming.map_or(0, Context::address));
+    compiler_fence(SeqCst);
+    match incoming {
         Some(context) if percpu.brought_up.get() != 0 && context.try_load(here) => {
             // SAFETY: `assume` requires a context that is loaded here, interrupts off, and no other user: `try_load`
             // has just loaded it, which had no holder, and in this folder a `ThisCpu` is passed on only while
             // interrupts are off, until `slots` is dropped.
             let mut slots = unsafe { HeldContext::assume(context) };
             readings.open_windows(here, &mut slots);
-            context.address()
         }
         Some(context) => {
+            percpu.task_context.publish(0);
             mark_missed(here, context);
-            0
         }
-        None => 0,
-    };
-    percpu.task_context.publish(loaded);
+        None => {}
+    }
 }
 
 /// Marks that a task's events miss counts, if this CPU's counters can't be used. Marks nothing on a CPU that is down

@@ -74,7 +74,7 @@ pub(crate) struct PerCpu {
     /// The address of the context of the current task's events ([`crate::event`]); 0 if it has none.
     ///
     /// ATOMICS: published after the windows of the previous context were closed, so that a reader that acquires the
-    /// address sees what those windows have counted.
+    /// address sees what those windows have counted; and before the context's own windows open.
     pub(crate) task_context: Word,
     /// The cgroups whose events count here.
     pub(crate) cgroups: PerHierarchy<LoadedCgroups>,
