@@ -333,6 +333,45 @@ TEST_F(event, exiting_task_records_its_count)
 	}
 }
 
+/*
+ * With remove_on_exec the event ends for a child that executes a program: the record has the child's
+ * count until then.
+ */
+TEST_F(event, exec_that_ends_the_event_records_the_count)
+{
+	struct perf_event_attr attr = event_instructions();
+	struct sampler *s = &self->sampler;
+	int status;
+	pid_t pid;
+
+	attr.inherit = 1;
+	attr.inherit_stat = 1;
+	attr.remove_on_exec = 1;
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	ASSERT_EQ(0, sampler_open(s, variant->maker, &attr, 0, self->cpu, 3));
+	ASSERT_EQ(0, event_enable(s->fd));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		loop(STEP / LOOP_INSNS);
+		execlp("pmctl_loop", "pmctl_loop", "1000000", NULL);
+		_exit(127);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	ASSERT_EQ(0, event_disable(s->fd));
+	/* The child may have had the parent's own event, which writes no record. */
+	if (!event_ring_next(&s->ring, &s->record)) {
+		EXPECT_TRUE(variant->maker->children_swap_periods);
+		return;
+	}
+	EXPECT_EQ(PERF_RECORD_READ, (int)s->record.header.type);
+	EXPECT_EQ((__u64)pid << 32 | pid, s->record.words[0]);
+	EXPECT_LE(STEP, s->record.words[1]);
+	EXPECT_GT(STEP + 100000, s->record.words[1]);
+	EXPECT_FALSE(event_ring_next(&s->ring, &s->record));
+}
+
 /* With an event for each CPU, an exiting task writes its count on each CPU into that CPU's ring. */
 TEST_F(event, exiting_task_records_its_count_on_each_cpu)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `PERF_RECORD_READ`: the counts of a task that exits, for events with `inherit_stat` that it has inherited.
+//! `PERF_RECORD_READ`: the counts of events with `inherit_stat` that a task has inherited, when they end for it: the
+//! task exits, or executes a program and the events have `remove_on_exec`.
 
 use super::{
     event::Event,
@@ -26,9 +27,13 @@ use kernel::{
 struct ReadRecord {
     event: NonNull<Event>,
     cpu: CpuId,
-    /// The index of the words that read(2) would return, in [`ExitCounts::reads`].
+    /// The index of the words that read(2) would return, in [`EndCounts::reads`].
     read: usize,
 }
+
+// SAFETY: `Sync` requires that several tasks may use the value at once: the pointer is to an event, which any task may
+// use, since an `Event` is `Sync`; the other fields are constant.
+unsafe impl Sync for ReadRecord {}
 
 impl ReadRecord {
     /// Returns a record with the words at the index `read`, for the ring of `cpu`.
@@ -60,27 +65,30 @@ impl Drop for ReadRecord {
     }
 }
 
-/// The counts of a task that exits, to be recorded.
+/// The counts of events that end for a task, to be recorded.
 #[derive(Default)]
-pub(super) struct ExitCounts {
+pub(super) struct EndCounts {
     records: KVec<ReadRecord>,
     /// The words that read(2) would return. The records of a group with the same format have the same words.
     reads: KVec<KVec<u64>>,
 }
 
-impl ExitCounts {
-    /// Collects the counts of slots whose windows are closed. If there is no memory for a slot's counts, the event
-    /// counts one more lost record.
+impl EndCounts {
+    /// Collects the counts of the slots, whose windows are closed, of events for which `ends` is true. If there is no
+    /// memory for a slot's counts, the event counts one more lost record.
     ///
     /// # Safety
     ///
     /// The caller must hold RCU from now on until `self` is dropped.
-    pub(super) unsafe fn collect(&mut self, slots: &Slots) {
+    pub(super) unsafe fn collect(&mut self, slots: &Slots, ends: impl Fn(&Event) -> bool) {
         for group in slots.groups() {
             // The group's counts are collected once for each format: a group may have a thousand events.
             let mut reads_of_group = [None; ReadFormat::COUNT];
             for slot in group.iter().filter(|slot| slot.wants_read_record()) {
                 let event = slot.event();
+                if !ends(event) {
+                    continue;
+                }
                 // An inherited event on all CPUs has no ring.
                 let Some(cpu) = event.target.cpu() else {
                     continue;
@@ -120,20 +128,47 @@ impl ExitCounts {
         push_result.ok().map(|()| index)
     }
 
-    /// Writes the records. To be called by the exiting task, with interrupts on.
+    /// Writes the records. To be called by the task, with interrupts on.
+    ///
+    /// Calls a CPU once for several records: this task is not preempted meanwhile, and waits for each call.
     pub(super) fn write(&self) {
         let task: &Task = current!();
-        for record in self.records.iter() {
-            let sampler = &record.event().sampler;
-            let cpu = record.cpu.as_u32();
-            let words = self.reads.get(record.read).map_or(&[][..], KVec::as_slice);
-            let is_written = on_cpu(cpu, |_| sampler.record_counts(words, task.as_ptr(), cpu));
-            if !is_written {
-                sampler.lose_record();
+        let mut remaining = self.records.as_slice();
+        while let Some(cpu) = remaining.first().map(|record| record.cpu) {
+            let mut words = 0;
+            let fits_into_call = |record: &&ReadRecord| {
+                words += self.words(record).len();
+                record.cpu == cpu && words <= MAX_WORDS_OF_CALL
+            };
+            let count = remaining.iter().take_while(fits_into_call).count().max(1);
+            let (records, later_records) = remaining
+                .split_at_checked(count)
+                .unwrap_or((remaining, &[]));
+            let cpu = cpu.as_u32();
+            let are_written = on_cpu(cpu, |_| {
+                for record in records {
+                    let sampler = &record.event().sampler;
+                    sampler.record_counts(self.words(record), task.as_ptr(), cpu);
+                }
+            });
+            if !are_written {
+                for record in records {
+                    record.event().sampler.lose_record();
+                }
             }
+            remaining = later_records;
         }
     }
+
+    /// Returns the words of a record that read(2) would return.
+    fn words(&self, record: &ReadRecord) -> &[u64] {
+        self.reads.get(record.read).map_or(&[], KVec::as_slice)
+    }
 }
+
+/// The most words that are written in one call to a CPU, unless a single record has more: interrupts are off there
+/// meanwhile.
+const MAX_WORDS_OF_CALL: usize = 1024;
 
 /// Returns the words that read(2) would return for these slots if no other task were counted.
 fn read_words(slots: &[Slot], format: ReadFormat) -> Result<KVec<u64>> {

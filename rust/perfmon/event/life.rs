@@ -6,7 +6,7 @@
 use super::{
     context::Context,
     event::Event,
-    exit::ExitCounts,
+    exit::EndCounts,
     record,
     slot::{self, show_program, ExecStage, Slot, Slots},
     switch::mark_current_missed,
@@ -166,14 +166,23 @@ pub(super) unsafe fn exec_is_private(binprm: *mut bindings::linux_binprm) -> boo
 /// Handles an exec of the current task, before anything of the program is mapped: enables the events with
 /// `enable_on_exec`, and removes the events with `remove_on_exec`. Until [`on_exec`] samples show nothing of the program.
 fn handle_exec() {
+    let is_removed = |event: &Event| event.config.remove_on_exec;
+    let _pinned = pin();
+    let counts = Cell::new(EndCounts::default());
     with_current_task_slots(|here, slots| {
         slot::with_windows_closed(here, slots, |slots| {
             slots.exec = ExecStage::Begun;
-            slot::remove_where(slots, |event| event.config.remove_on_exec);
+            let mut end_counts = counts.take();
+            // SAFETY: `collect` requires that RCU is held until `end_counts`, which moves to `counts`, is dropped:
+            // preemption is off until `_pinned` is dropped, which is declared before `counts` and so dropped after it.
+            unsafe { end_counts.collect(slots, is_removed) };
+            counts.set(end_counts);
+            slot::remove_where(slots, is_removed);
             slots.iter_mut().for_each(Slot::enable_on_exec);
             slot::discard_calls(here, slots);
         });
     });
+    counts.take().write();
     mark_current_missed(irqs_off().here());
 }
 
@@ -222,17 +231,17 @@ pub(super) unsafe extern "C" fn on_rename(
 /// Removes all events from the current task, so that its context is gone, and records the task's counts.
 fn end_current_task() {
     let _pinned = pin();
-    let counts = Cell::new(ExitCounts::default());
+    let counts = Cell::new(EndCounts::default());
     with_current_task_slots(|here, slots| {
         if let Some(here) = here {
             // Closes the windows, so that the sums are up to date.
             slot::Readings::new(timestamp()).close_windows(here, slots);
         }
-        let mut exit_counts = counts.take();
-        // SAFETY: `collect` requires that RCU is held until `exit_counts`, which moves to `counts`, is dropped: preemption
+        let mut end_counts = counts.take();
+        // SAFETY: `collect` requires that RCU is held until `end_counts`, which moves to `counts`, is dropped: preemption
         // is off until `_pinned` is dropped, which is declared before `counts` and so dropped after it.
-        unsafe { exit_counts.collect(slots) };
-        counts.set(exit_counts);
+        unsafe { end_counts.collect(slots, |_| true) };
+        counts.set(end_counts);
         slot::remove_all(slots);
     });
     counts.take().write();
