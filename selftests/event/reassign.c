@@ -331,6 +331,26 @@ static __s64 finish_round(struct __test_metadata *_metadata, FIXTURE_DATA(reassi
 	return count;
 }
 
+/* An event moves to make room only if the new event is opened. */
+TEST_F(reassign, a_refused_output_moves_nothing)
+{
+	struct perf_event_attr loads = own_counter(LIMITED);
+	int counting, sampled, fd;
+
+	if (!self->has_limited)
+		return;
+	occupy_low_counters(_metadata, self, 0, &counting, &sampled);
+	fd = event_maker_perfmon.open(&loads, 0, -1, counting,
+				      PERF_FLAG_FD_OUTPUT | PERF_FLAG_FD_NO_GROUP);
+	/* The event that is to have the records has no ring. */
+	EXPECT_EQ(-EINVAL, fd);
+	EXPECT_EQ(COUNTERS_OF_LOADS - 1, counter_of(counting));
+	make_room(_metadata, self, 0);
+	EXPECT_LE(COUNTERS_OF_LOADS, counter_of(counting));
+	close(counting);
+	close(sampled);
+}
+
 /* Events of a task move while it runs and moves between CPUs. */
 TEST_F(reassign, what_moves_is_counted_exactly)
 {

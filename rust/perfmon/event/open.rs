@@ -178,7 +178,6 @@ fn create_event(
 ) -> Result<Pin<KBox<Event>>> {
     // Only events of tasks can be inherited.
     config.inherit &= matches!(target, Target::Task(..));
-    let mut group_join = None;
     if let Some(leader) = leader {
         if leader.has_ended() {
             return Err(ENODEV);
@@ -186,8 +185,12 @@ fn create_event(
         // A group takes turns as a whole, or not at all.
         config.takes_turns &= leader.config.takes_turns;
         check_group(&config, &target, leader)?;
-        group_join = Some(GroupJoin::begin(leader)?);
     }
+    // Before a counter is taken, which may move other events.
+    if let Some(output) = output {
+        output::check_output(&config, &target, output)?;
+    }
+    let group_join = leader.map(GroupJoin::begin).transpose()?;
     let follows_tasks = target.follows_tasks(&config);
     let wants_mappings = config.sampling.mappings.are_wanted();
     if follows_tasks {

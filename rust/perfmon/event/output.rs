@@ -2,7 +2,7 @@
 //! The rings that events write to.
 
 use super::{event::Event, memory::RingMemory, target::Target};
-use crate::{ring::Ring, sys::ffi};
+use crate::{logic::event_config::EventConfig, ring::Ring, sys::ffi};
 use kernel::{prelude::*, sync::Arc};
 
 /// Frees the page of an event, and its reference to the ring. The event is closed and has no slot any more. Called by
@@ -16,6 +16,19 @@ pub(super) fn release_memory(event: &Event) {
     drop_unused(ring);
 }
 
+/// Checks that a new event could write to the ring of `other`.
+///
+/// # Errors
+///
+/// EINVAL if `other` has no ring, or the two may not share a ring.
+pub(super) fn check_output(config: &EventConfig, target: &Target, other: &Event) -> Result {
+    if may_share(config, target, other) && other.mapped.lock().live_ring().is_some() {
+        Ok(())
+    } else {
+        Err(EINVAL)
+    }
+}
+
 /// Makes the event write to the ring of `other`, or to no ring if `other` is `None`.
 ///
 /// # Errors
@@ -25,7 +38,7 @@ pub(super) fn set_output(event: &Event, other: Option<&Event>) -> Result {
     let new_ring = match other {
         None => None,
         Some(other) => {
-            if core::ptr::eq(event, other) || !may_share(event, other) {
+            if core::ptr::eq(event, other) || !may_share(&event.config, &event.target, other) {
                 return Err(EINVAL);
             }
             let memory = other.mapped.lock();
@@ -89,21 +102,21 @@ pub(super) fn drop_unused(ring: Option<Arc<RingMemory>>) {
     }
 }
 
-/// Returns whether two events may write to one ring, which has one writer at a time and one clock.
-pub(super) fn may_share(event: &Event, other: &Event) -> bool {
-    let (Some(cpu), Some(other_cpu)) = (event.target.cpu(), other.target.cpu()) else {
+/// Returns whether an event with this configuration and target may write to one ring with another one: a ring has one
+/// writer at a time, one direction and one clock.
+fn may_share(config: &EventConfig, target: &Target, other: &Event) -> bool {
+    let has_one_writer = match (target.cpu(), other.target.cpu()) {
+        (Some(cpu), Some(other_cpu)) => cpu == other_cpu,
         // Events on all CPUs have one writer at a time only if they count the same task, and inherit nothing.
-        return event.target.is_same_target(&other.target)
-            && matches!(event.target, Target::Task(..))
-            && !event.config.inherit
-            && !other.config.inherit
-            && have_same_direction_and_clock(event, other);
+        _ => {
+            target.is_same_target(&other.target)
+                && matches!(target, Target::Task(..))
+                && !config.inherit
+                && !other.config.inherit
+        }
     };
-    cpu == other_cpu && have_same_direction_and_clock(event, other)
-}
-
-/// Returns whether both events write their records in the same direction and with the same clock.
-fn have_same_direction_and_clock(event: &Event, other: &Event) -> bool {
-    let (this, other) = (&event.sampler.sampling, &other.sampler.sampling);
-    this.clock == other.clock && this.backward == other.backward
+    let (sampling, other_sampling) = (&config.sampling, &other.config.sampling);
+    has_one_writer
+        && sampling.clock == other_sampling.clock
+        && sampling.backward == other_sampling.backward
 }
