@@ -17,7 +17,7 @@ use super::{
     table::{self, TASKS},
 };
 use crate::{
-    cpu::ThisCpu,
+    cpu::{possible_cpus, ThisCpu},
     logic::{
         counter::{bits, each, CounterId, MAX_COUNTERS},
         event_config::EventConfig,
@@ -36,7 +36,8 @@ use kernel::{prelude::*, sync::global_lock};
 const MAX_MOVED_EVENTS: usize = 16;
 
 /// The largest number of contexts of tasks that are searched for those with an inherited event. If there are more, an
-/// event that another task has inherited stays, since the search takes the same time as a move.
+/// event that another task has inherited stays, since the search takes the same time as a move. Also the largest number of
+/// contexts of the events' targets, but on a machine with more CPUs those of one cgroup, which has one for each CPU.
 const MAX_SEARCHED_CONTEXTS: usize = 256;
 
 /// Events that have the same counter and can move to another one.
@@ -62,10 +63,23 @@ impl MovableEvents {
         })
     }
 
+    /// Returns one event of each target.
+    fn one_of_each_target(&self) -> impl Iterator<Item = &Event> {
+        self.each().enumerate().filter_map(|(index, event)| {
+            let is_same = |other: &Event| other.target.is_same_target(&event.target);
+            (!self.each().take(index).any(is_same)).then_some(event)
+        })
+    }
+
     /// Returns the counters, as a mask, to which all these events can move from `counter`. `count` is the number of all
     /// events that have `counter`.
     fn targets(&self, counter: CounterId, count: usize) -> u64 {
         if count == 0 || self.each().count() != count || !self.each().all(can_find_slots) {
+            return 0;
+        }
+        let targets = self.one_of_each_target();
+        let contexts: usize = targets.map(|event| event.target.context_count()).sum();
+        if contexts > MAX_SEARCHED_CONTEXTS.max(possible_cpus().count()) {
             return 0;
         }
         let counters = self.each().fold(u64::MAX, |counters, event| {
@@ -183,7 +197,7 @@ fn move_events(
     let follow = |here: Option<ThisCpu<'_>>, slots: &mut Slots| {
         slots_left.fetch_sub(update_counters(here, slots), Relaxed);
     };
-    for event in events.each() {
+    for event in events.one_of_each_target() {
         with_each_context(&event.target, follow);
     }
     if events.each().any(|event| event.config.inherit) {

@@ -2,6 +2,7 @@
 //! The target of an event, and the caller's permission to count it.
 
 use crate::{
+    cpu::possible_cpus,
     logic::{event_config::EventConfig, hierarchy::Hierarchy, sharing::TargetKind},
     ownership::{
         policy::{check_may_count_cpu, is_capable},
@@ -72,6 +73,14 @@ impl Target {
                 cgroup.as_ptr() == other.as_ptr() && cpu == other_cpu
             }
             _ => false,
+        }
+    }
+
+    /// Returns the number of contexts that the target has.
+    pub(super) fn context_count(&self) -> usize {
+        match self {
+            Self::Task(..) | Self::Cpu(_) | Self::Cgroup(_, Some(_)) => 1,
+            Self::Cgroup(_, None) => possible_cpus().count(),
         }
     }
 
