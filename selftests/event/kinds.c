@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -221,6 +222,29 @@ TEST_F(kinds, times_show_where_an_event_counts)
 	loop_on_each_kind(self->cpu, PIECES, N);
 	all = read_event(_metadata, self->fd);
 	EXPECT_EQ(all.enabled, all.running);
+}
+
+/* An event of one kind is enabled on the other, too: it records what its task does there. */
+TEST_F(kinds, events_have_records_on_each_kind)
+{
+	struct sampler *s = &self->sampler;
+	int i, k;
+
+	for (i = 0; i < KINDS; i++) {
+		struct perf_event_attr attr = attr_of(self->type[i], INSNS_OR_BRANCHES);
+
+		attr.comm = 1;
+		ASSERT_EQ(0, sampler_open(s, &event_maker_perfmon, &attr, 0, ANY_CPU, 2));
+		for (k = 0; k < KINDS; k++) {
+			ASSERT_EQ(0, pin_to_cpu(self->cpu[k]));
+			ASSERT_EQ(0, prctl(PR_SET_NAME, k ? "small" : "big"));
+			ASSERT_TRUE(event_ring_next(&s->ring, &s->record)) {
+				TH_LOG("event of kind %d: no record on kind %d", i, k);
+			}
+			EXPECT_EQ(PERF_RECORD_COMM, (int)s->record.header.type);
+		}
+		sampler_close(s);
+	}
 }
 
 /* A task that moves between the kinds while it runs, and is counted by another task */

@@ -8,6 +8,7 @@
  */
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "device.h"
 #include "event.h"
 #include "event_page.h"
+#include "event_ring.h"
 #include "fixture.h"
 #include "idle.h"
 #include "loop.h"
@@ -264,6 +266,41 @@ TEST_F(turns, events_of_a_cpu_have_the_same_shares_as_with_perf)
 TEST_F(turns, groups_have_the_same_shares_as_with_perf)
 {
 	expect_shares_of_perf(_metadata, self, groups, 0, -1);
+}
+
+/* An event that waits for its turn is enabled: it records what its task does. */
+TEST_F(turns, events_that_wait_have_records)
+{
+	enum { NAMES = 400, ORDER = 4 };
+	struct event_ring ring[2];
+	struct event_record record;
+	struct event_times t;
+	int i, k, names;
+
+	leave_free_counters(_metadata, self, 1);
+	for (i = 0; i < 2; i++) {
+		struct perf_event_attr attr = nth_event(BRANCHES + i);
+		int fd;
+
+		attr.comm = 1;
+		fd = open_turn(self, attr);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, event_ring_map(&ring[i], fd, ORDER, false));
+	}
+	for (k = 0; k < NAMES; k++) {
+		ASSERT_EQ(0, prctl(PR_SET_NAME, k % 2 ? "one" : "another"));
+		/* A turn takes a tick. */
+		loop_for(1);
+	}
+	for (i = 0; i < 2; i++) {
+		t = times_of(_metadata, self->fd[self->opened - 2 + i]);
+		EXPECT_LT(0ULL, t.running);
+		EXPECT_GT(t.enabled, t.running);
+		for (names = 0; event_ring_next(&ring[i], &record); names++)
+			EXPECT_EQ(PERF_RECORD_COMM, (int)record.header.type);
+		EXPECT_EQ(NAMES, names);
+		event_ring_unmap(&ring[i]);
+	}
 }
 
 /*

@@ -142,7 +142,7 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
     let want_mapping = |slots: &Slots| {
         let mut slots = slots.iter();
         slots.any(|slot| {
-            slot.is_open()
+            slot.is_enabled_here()
                 && slot
                     .event()
                     .sampler

@@ -102,8 +102,8 @@ fn write_switch_to_all(
     }
 }
 
-/// Records a change of `task` for each of the slots whose window is open and whose event wants such records. `other`
-/// is the other task of a context switch, if the record names it.
+/// Records a change of `task` for each of the slots that are enabled here and whose event wants such records. `other` is
+/// the other task of a context switch, if the record names it.
 pub(super) fn write_to(
     here: ThisCpu<'_>,
     slots: &Slots,
@@ -111,7 +111,8 @@ pub(super) fn write_to(
     task: *mut bindings::task_struct,
     other: Option<*mut bindings::task_struct>,
 ) {
-    let wants_record = |slot: &&Slot| slot.is_open() && slot.event().sampler.records_change(change);
+    let wants_record =
+        |slot: &&Slot| slot.is_enabled_here() && slot.event().sampler.records_change(change);
     for slot in slots.iter().filter(wants_record) {
         let cpu = here.id().as_u32();
         slot.event().sampler.record_change(change, task, other, cpu);

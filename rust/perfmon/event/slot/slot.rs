@@ -138,6 +138,12 @@ impl Slot {
         self.is_open
     }
 
+    /// Returns whether the slot is enabled on this CPU: its window is open, or it waits for its turn, or for a CPU that
+    /// counts the event.
+    pub(in crate::event) fn is_enabled_here(&self) -> bool {
+        self.is_open || self.is_waiting
+    }
+
     /// Returns the difference of the event's count and the counter's total, while the window is open.
     pub(in crate::event) fn count_offset(&self) -> u64 {
         self.event().count().wrapping_sub(self.start_total)
