@@ -103,6 +103,31 @@ static long long nmis_of_loop(struct __test_metadata *_metadata, FIXTURE_DATA(ev
 	return nmis;
 }
 
+/*
+ * A ring whose reader is woken for each sample, which an event gets while it runs: each sample has an
+ * interrupt from then on. (perf decides this when the event is opened.)
+ */
+TEST_F(event, a_new_ring_has_each_sample_at_once)
+{
+	struct perf_event_attr attr = precise_every(PERIOD), waking = event_instructions();
+	struct sampler *s = &self->samplers[0];
+	__u64 head;
+	int fd;
+
+	if (variant->maker == &event_maker_perf)
+		return;
+	attr.disabled = 0;
+	fd = event_maker_perfmon.open(&attr, -1, self->cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	waking.wakeup_events = 1;
+	ASSERT_EQ(0, sampler_open(s, &event_maker_perfmon, &waking, -1, self->cpu, 5));
+	ASSERT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, s->fd));
+	head = *(volatile __u64 *)&s->ring.page->data_head;
+	labelled_loop(10 * PERIOD);
+	EXPECT_NE(head, *(volatile __u64 *)&s->ring.page->data_head);
+	close(fd);
+}
+
 TEST_F(event, only_samples_that_need_an_interrupt_have_one)
 {
 	unsigned long samples;

@@ -98,7 +98,12 @@ impl Descriptor for Event {
             command::SET_OUTPUT if arg as c_int == -1 => return output::set_output(self, None),
             command::SET_OUTPUT => {
                 let other_event = OpenDescriptor::<Self>::get(arg as c_int)?;
-                return output::set_output(self, Some(other_event.data()));
+                output::set_output(self, Some(other_event.data()))?;
+                if self.config.sampling.precise {
+                    // The ring decides whether each sample has an interrupt.
+                    refresh(self);
+                }
+                return Ok(());
             }
             command::PAUSE_OUTPUT => {
                 let set_paused = |ring: &Ring| ring.set_paused(arg != 0);
