@@ -951,15 +951,16 @@ enum perfmon_command {
  *   perf's types of the other kinds of cores beside PERF_TYPE_RAW.
  * - Nothing is multiplexed, unless PERFMON_EVENT_ROTATE asks for it. Events that count
  *   the same share a counter, any number of them. An event for which no counter is
- *   left is refused with EBUSY. So time_running is time_enabled, unless the
- *   processor is a hybrid.
+ *   left is refused with EBUSY. So time_running is time_enabled, unless the event
+ *   takes turns or the processor is a hybrid.
  *   PERFMON_GET_OWNER gives the owner of a counter.
  * - time_enabled is the time during which the task ran, on the CPU that the event is
  *   for, and the event and its group were enabled.
  * - PERF_EVENT_IOC_RESET zeroes the whole sum, also what tasks counted that have
  *   exited.
- * - read(2) gives EIO if events were missed: a register was found changed, or
- *   there was no memory to follow a new task. It never gives a part of the count.
+ * - read(2) gives EIO if events were missed, for example because a register was found
+ *   changed, or there was no memory to follow a new task. It never gives a part of the
+ *   count.
  * - poll(2) gives POLLHUP when no task is left that the event counts, and waits
  *   until then.
  * - An event leaves a task that executes a program with more rights (setuid, setgid,
