@@ -21,15 +21,6 @@ impl Tree {
         }
     }
 
-    /// Adds all of another tree.
-    pub(super) fn add(&mut self, other: Self) {
-        for (name, (events, below)) in other.0 {
-            let node = self.0.entry(name).or_default();
-            node.0 = node.0.saturating_add(events);
-            node.1.add(below);
-        }
-    }
-
     /// Returns whether the tree has no function.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -96,10 +87,8 @@ mod tests {
         let mut tree = Tree::default();
         tree.add_path(path("main small"), 4);
         tree.add_path(path("main large"), 600);
-        let mut other = Tree::default();
-        other.add_path(path("main medium"), 300);
-        other.add_path(path("start"), 96);
-        tree.add(other);
+        tree.add_path(path("main medium"), 300);
+        tree.add_path(path("start"), 96);
         let expected = [
             "             90.40%  main",
             "               60.00%  large",

@@ -2,7 +2,7 @@
 //! The rows of a report: the sums of samples that have the same keys.
 
 use std::io::{self, Write};
-use std::slice;
+use std::{mem, slice};
 
 use ahash::AHashMap;
 use anyhow::Result;
@@ -29,15 +29,6 @@ pub(crate) struct Share {
     /// Events of the samples in the function and in the functions that it calls.
     pub(crate) children: u64,
     pub(crate) callers: Tree,
-}
-
-impl Share {
-    fn add(&mut self, other: Self) {
-        self.events = self.events.saturating_add(other.events);
-        self.samples = self.samples.saturating_add(other.samples);
-        self.children = self.children.saturating_add(other.children);
-        self.callers.add(other.callers);
-    }
 }
 
 /// Call chains that are cut, and files whose functions have no names.
@@ -70,8 +61,8 @@ impl ReportGaps {
 /// The shares of an event by the texts of the rows.
 pub(crate) type Shares = AHashMap<Vec<String>, Share>;
 
-/// Key of a row, as numbers: these are compared for each sample, while texts are made for each row only. Rows with
-/// different keys can have the same text, as functions of one name do.
+/// Key of a row, as numbers: these are compared for each sample, while texts are made for each key only. Different keys
+/// can have the same texts, as functions of one name do. Then they are of one row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct RowId {
     event: usize,
@@ -256,17 +247,23 @@ pub(crate) fn sum_by_row(
 /// The sums of the rows.
 struct RowSums<'a> {
     grouping: &'a Grouping,
-    /// The texts and the sums of each row.
-    rows: AHashMap<RowId, (Vec<String>, Share)>,
+    /// The sums of each row.
+    shares: Vec<Share>,
+    /// The index of each row in `shares`, by its event and its texts.
+    row_of_texts: AHashMap<(usize, Vec<String>), usize>,
+    /// The same by the keys.
+    row_of_id: AHashMap<RowId, usize>,
     /// The rows that have the sample that is being added.
-    counted_rows: Vec<RowId>,
+    counted_rows: Vec<usize>,
 }
 
 impl<'a> RowSums<'a> {
     fn new(grouping: &'a Grouping) -> Self {
         Self {
             grouping,
-            rows: AHashMap::new(),
+            shares: Vec::new(),
+            row_of_texts: AHashMap::new(),
+            row_of_id: AHashMap::new(),
             counted_rows: Vec::new(),
         }
     }
@@ -289,20 +286,17 @@ impl<'a> RowSums<'a> {
         };
         self.counted_rows.clear();
         for (index, frame) in chain[..end].iter().enumerate().skip(first) {
-            let id = RowId::new(&grouping.keys, named, frame, names);
-            let (_, share) = self.rows.entry(id).or_insert_with(|| {
-                let text = |key: &Key| key_text(*key, named, frame, names);
-                (grouping.keys.iter().map(text).collect(), Share::default())
-            });
+            let row = self.row((named, names), frame);
+            let share = &mut self.shares[row];
             if index == own_index {
                 share.events = share.events.saturating_add(events);
                 share.samples = share.samples.saturating_add(samples);
             }
-            // Counts the sample only once for a function that calls itself.
-            if self.counted_rows.contains(&id) {
+            // Counts the sample only once for a function that calls itself, or another function of the same name.
+            if self.counted_rows.contains(&row) {
                 continue;
             }
-            self.counted_rows.push(id);
+            self.counted_rows.push(row);
             share.children = share.children.saturating_add(events);
             if let Some(order) = grouping.graph {
                 let path = callers::shown_path(order, chain, (index, grouping.children));
@@ -311,11 +305,29 @@ impl<'a> RowSums<'a> {
         }
     }
 
-    /// Returns the rows of each event. Sums up rows that have the same texts.
-    fn into_tables(self, events: usize) -> Vec<Shares> {
+    /// Returns the index of the row of a sample, or of a function in its call chain.
+    fn row(
+        &mut self,
+        (named, names): (&NamedSample<'_>, &SampleNames<'_>),
+        frame: &Frame<'_>,
+    ) -> usize {
+        let keys = &self.grouping.keys;
+        let id = RowId::new(keys, named, frame, names);
+        *self.row_of_id.entry(id).or_insert_with(|| {
+            let text = |key: &Key| key_text(*key, named, frame, names);
+            let texts = (id.event, keys.iter().map(text).collect());
+            *self.row_of_texts.entry(texts).or_insert_with(|| {
+                self.shares.push(Share::default());
+                self.shares.len() - 1
+            })
+        })
+    }
+
+    /// Returns the rows of each event.
+    fn into_tables(mut self, events: usize) -> Vec<Shares> {
         let mut tables = vec![Shares::new(); events];
-        for (id, (cells, share)) in self.rows {
-            tables[id.event].entry(cells).or_default().add(share);
+        for ((event, texts), row) in self.row_of_texts {
+            tables[event].insert(texts, mem::take(&mut self.shares[row]));
         }
         tables
     }
@@ -386,7 +398,7 @@ mod tests {
 
     use super::*;
     use crate::recording::perfdata::example::example;
-    use crate::recording::perfdata::{Body, Record, Records};
+    use crate::recording::perfdata::{Body, Record, Records, Symbol, SymbolTable};
 
     /// Returns the example, in which the call chain of the kernel's sample has only the program's part.
     fn without_kernel_callers() -> Recording {
@@ -423,5 +435,41 @@ mod tests {
                 assert_eq!(share.callers.text_lines(1, 0).len() + 1, functions);
             }
         }
+    }
+
+    #[test]
+    fn two_functions_of_one_name_have_a_sample_once() {
+        let mut recording = without_kernel_callers();
+        // Without the exec, which comes after the mapping.
+        let mut records: Vec<Record> = recording.records.iter().flatten().collect();
+        records.retain(|record| !matches!(record.body, Body::Comm { .. }));
+        recording.records = Records::from(&records[..]);
+        // The callers' addresses 40_1240H and 40_1250H are those after their calls. Their offsets are 1000H more than
+        // those from the mapping's beginning, 40_0000H.
+        let symbol = |start| Symbol {
+            start,
+            length: 0x10,
+            name: "call_once".to_owned(),
+        };
+        recording.notes.symbols = vec![SymbolTable {
+            file: "/bin/true".to_owned(),
+            symbols: vec![symbol(0x2238), symbol(0x2248)],
+            ..SymbolTable::default()
+        }];
+        let grouping = Grouping {
+            keys: vec![Key::Symbol],
+            children: true,
+            graph: Some(Order::Callee),
+            inline: false,
+            max_stack: 9,
+            filter: Filter::default(),
+        };
+        let (tables, _) = sum_by_row(&recording, &grouping, None).expect("it is whole");
+        let share = &tables[1][&vec!["[.] call_once".to_owned()]];
+        assert_eq!((share.events, share.children), (0, 1000));
+        assert_eq!(
+            share.callers.text_lines(1000, 0),
+            ["            100.00%  call_once"]
+        );
     }
 }
