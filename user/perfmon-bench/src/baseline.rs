@@ -30,6 +30,32 @@ pub(crate) fn read(file: &Path, name: &str) -> Result<BenchDocument, String> {
         .map_err(|error| format!("--baseline {name}: {path} can't be used: {error}"))
 }
 
+/// Returns the counts of some benchmarks, with those of the others in the file, which stay as they are.
+pub(crate) fn with_others(
+    mut measured: BenchDocument,
+    file: &Path,
+) -> Result<BenchDocument, String> {
+    let Ok(text) = fs::read_to_string(file) else {
+        return Ok(measured);
+    };
+    let old: Option<BenchDocument> = serde_json::from_str(&text).ok();
+    let Some(old) = old.and_then(|old| old.into_checked().ok()) else {
+        return Ok(measured);
+    };
+    if old.machine != measured.machine || old.events != measured.events {
+        return Err(format!(
+            "--save-baseline: {} was not changed, because it has counts of another processor or of other events. \
+             Run all benchmarks, without a name, to replace it.",
+            file.display()
+        ));
+    }
+    let is_counted = |name: &str| measured.commands.iter().any(|new| new.command == name);
+    let others = old.commands.into_iter();
+    let others: Vec<_> = others.filter(|entry| !is_counted(&entry.command)).collect();
+    measured.commands.extend(others);
+    Ok(measured)
+}
+
 /// Writes a baseline. If it fails, the old file is unchanged.
 pub(crate) fn write(file: &Path, measured: &BenchDocument) -> Result<(), String> {
     let write_error = |error| format!("--save-baseline: can't write {}: {error}", file.display());
@@ -69,6 +95,37 @@ mod tests {
         assert_eq!(read(&file, "main"), Ok(measured()));
         let names = fs::read_dir(folder.path().join("new")).expect("it is there");
         assert_eq!(names.count(), 1);
+    }
+
+    #[test]
+    fn benchmarks_that_are_not_counted_keep_their_counts() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let file = folder.path().join("main.json");
+        let part = |name: &str, count| {
+            let mut document = measured();
+            name.clone_into(&mut document.commands[0].command);
+            document.commands[0].values = vec![vec![count]];
+            document
+        };
+        let counts = |document: &BenchDocument| {
+            let commands = document.commands.iter();
+            let counts = commands.map(|entry| (entry.command.clone(), entry.values[0][0]));
+            counts.collect::<Vec<_>>()
+        };
+        let alone = with_others(part("sort", 7), &file).expect("there is no file");
+        assert_eq!(counts(&alone), [("sort".to_owned(), 7)]);
+        write(&file, &measured()).expect("there is room");
+        let both = with_others(part("sort", 7), &file).expect("they are of one processor");
+        assert_eq!(
+            counts(&both),
+            [("sort".to_owned(), 7), ("sum".to_owned(), 5)]
+        );
+        let again = with_others(part("sum", 9), &file).expect("they are of one processor");
+        assert_eq!(counts(&again), [("sum".to_owned(), 9)]);
+        let mut other = measured();
+        "another".clone_into(&mut other.machine);
+        let error = with_others(other, &file).expect_err("they can't be in one file");
+        assert!(error.contains("Run all benchmarks"), "{error}");
     }
 
     #[test]

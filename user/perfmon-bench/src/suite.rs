@@ -159,7 +159,12 @@ impl Suite {
                     "--save-baseline: the file is also the --baseline and was not changed, because a condition holds or can't be checked",
                 );
             } else {
-                baseline::write(&file, &measured)?;
+                let document = if options.names.is_empty() {
+                    measured
+                } else {
+                    baseline::with_others(measured, &file)?
+                };
+                baseline::write(&file, &document)?;
             }
         }
         printed.map(|_| code)

@@ -95,10 +95,18 @@ class Numbers:
         return numbers
 
     def write(self, path):
-        """Writes the file. If it fails, an old file is unchanged."""
+        """Writes the file. If it fails, an old file is unchanged.
+
+        Functions of an old file that were not counted now keep their counts, unless another processor has counted them.
+        """
+        try:
+            old = Numbers.read(path)
+        except (OSError, ValueError, KeyError, TypeError):
+            old = Numbers()
+        kept = old.passes if old.machine == machine() else {}
         commands = [
             {"command": name, "values": [list(values) for values in zip(*passes)]}
-            for name, passes in self.passes.items()
+            for name, passes in {**kept, **self.passes}.items()
         ]
         document = {"schema": SCHEMA, "machine": self.machine or machine(), "events": list(EVENTS), "commands": commands}
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)

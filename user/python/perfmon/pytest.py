@@ -158,6 +158,10 @@ def pytest_terminal_summary(terminalreporter, config):
             spread = measured.format_spread(name) if index == 0 else ""
             label = f"{name if index == 0 else '':{width}}"
             terminalreporter.write_line(f"{label}  {event:14}  {count:>14,}  {spread:8}{change}".rstrip())
+    if any(condition.is_relative for condition in session.conditions):
+        new = [name for name in measured.passes if not session.baseline.smallest_counts(name)]
+        if new:
+            terminalreporter.write_line(f"not compared, because the baseline lacks them: {', '.join(new)}")
 
 
 def pytest_sessionfinish(session):
