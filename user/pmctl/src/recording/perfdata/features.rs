@@ -171,10 +171,17 @@ pub(super) const fn build_id_flags(id: &BuildId) -> u16 {
         }
 }
 
+/// The most bytes that a recording has of a build-id. Linkers can make longer ones (`--build-id=0x...`).
+const BUILD_ID_SIZE: usize = 20;
+
+/// Returns the bytes of a build-id that a recording has.
+pub(crate) fn recorded_part_of_build_id(id: &[u8]) -> &[u8] {
+    &id[..id.len().min(BUILD_ID_SIZE)]
+}
+
 /// Appends the content of a build-id's record, which is after its header.
 pub(super) fn put_build_id(BuildId { file, id, .. }: &BuildId, bytes: &mut Vec<u8>) {
-    const BUILD_ID_SIZE: usize = 20;
-    let id = &id[..id.len().min(BUILD_ID_SIZE)];
+    let id = recorded_part_of_build_id(id);
     bytes.u32(u32::MAX); // of no process
     let start = bytes.len();
     bytes.extend(id);
@@ -281,7 +288,7 @@ pub(super) fn build_id(record: &[u8]) -> Option<BuildId> {
     let mut content = Reader(record);
     let (_type, misc, _size) = (content.u32()?, content.u16()?, content.u16()?);
     let _pid = content.u32()?;
-    let id = content.take(20)?;
+    let id = content.take(BUILD_ID_SIZE)?;
     // Older versions of perf write 0.
     let length = match content.u32()? & 0xff {
         0 => id.len(),

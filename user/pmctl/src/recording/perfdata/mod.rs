@@ -46,7 +46,7 @@ mod write;
 pub(crate) use attr::{Attr, BranchKinds, EventKind};
 pub(crate) use codec::{FIRST_PERF_TYPE, decode_record, record_size};
 pub(crate) use data_source::{DataSource, NA};
-pub(crate) use features::BuildId;
+pub(crate) use features::{BuildId, recorded_part_of_build_id};
 pub(crate) use memory_access::{MemoryAccess, Weight};
 pub(crate) use notes::{
     BufferGaps, FileFacts, Loss, Notes, Symbol, SymbolTable, warn, warn_of_losses,

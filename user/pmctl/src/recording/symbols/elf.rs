@@ -8,6 +8,7 @@ use std::path::Path;
 use object::{Object, ObjectSection, ObjectSegment, ReadCache, ReadRef};
 
 use super::sections::MINI_DEBUG;
+use crate::recording::perfdata::recorded_part_of_build_id;
 use crate::system::files;
 
 /// Facts about a program, library or debug file.
@@ -115,7 +116,13 @@ impl Elf {
 
     /// Reads the headers; `None` if the file has another build-id.
     pub(crate) fn read_version(path: &Path, build_id: &[u8]) -> Option<Self> {
-        Self::read(path).filter(|elf| elf.build_id.as_deref() == Some(build_id))
+        Self::read(path).filter(|elf| elf.has_build_id(build_id))
+    }
+
+    /// Returns whether the file has this build-id, as far as a recording has build-ids.
+    pub(crate) fn has_build_id(&self, build_id: &[u8]) -> bool {
+        let own_id = self.build_id.as_deref().map(recorded_part_of_build_id);
+        own_id == Some(recorded_part_of_build_id(build_id))
     }
 
     /// Returns whether an address is in a stub (PLT). The symbol table has no names for stubs.

@@ -66,7 +66,7 @@ impl DebugFiles {
             _ => Absence::Replaced,
         };
         let is_same = |elf: &Elf| match version.build_id {
-            Some(id) => elf.build_id.as_deref() == Some(id),
+            Some(id) => elf.has_build_id(id),
             None => version.facts.is_some() && FileFacts::of(path).as_ref() == version.facts,
         };
         if let Some(elf) = elf_here.filter(is_same) {

@@ -11,7 +11,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
 use super::testing::{Inlined, SplitProgram, compile, run};
-use super::{DebugFiles, Lines, SymbolFinder};
+use super::{DebugFiles, Elf, Lines, SymbolFinder};
 use crate::recording::perfdata::{FileFacts, FileVersion};
 
 #[test]
@@ -40,6 +40,16 @@ fn a_debug_file_has_all_functions() {
         fs::remove_file(split_program.folder.path().join(path)).expect("it is there");
     }
     assert_eq!(split_program.names().0, ["shown"]);
+}
+
+#[test]
+fn a_build_id_is_compared_as_far_as_recordings_have_it() {
+    let long_id: Vec<u8> = (0..32).collect();
+    let mut elf = Elf::default();
+    elf.build_id = Some(long_id.clone());
+    assert!(elf.has_build_id(&long_id) && elf.has_build_id(&long_id[..20]));
+    assert!(!elf.has_build_id(&long_id[..16]) && !elf.has_build_id(&[7; 20]));
+    assert!(!Elf::default().has_build_id(&[]));
 }
 
 #[test]
