@@ -121,12 +121,17 @@ fn end_of_whole_records(
     let mut whole_end = start;
     loop {
         match peek_record(&mut blocks) {
-            Ok(Some((_, size))) if whole_end + size as u64 <= end => {
-                whole_end += size as u64;
+            Ok(Some((_, size))) => {
+                let record_end = whole_end.checked_add(size as u64);
+                let Some(record_end) = record_end.filter(|record_end| *record_end <= end) else {
+                    // The record is cut off.
+                    return Ok(whole_end);
+                };
+                whole_end = record_end;
                 blocks.skip(size);
             }
-            // The record is cut off, perhaps in its header.
-            Ok(_) | Err(ReadError::Broken(_)) => return Ok(whole_end),
+            // The last record may be cut off in its header.
+            Ok(None) | Err(ReadError::Broken(_)) => return Ok(whole_end),
             Err(error) => return Err(error),
         }
     }

@@ -115,7 +115,11 @@ fn assemble(source: RecordingBytes, parsed: ParsedParts) -> Result<Recording, Re
     let parts = attrs.first().map_or_else(SampleParts::default, Attr::parts);
     let have_same_fields = attrs.iter().all(|a| a.fields == parts.fields());
     let have_all_totals = notes.totals.is_empty() || notes.totals.len() == attrs.len();
-    if !have_same_fields || features.names.len() != attrs.len() || !have_all_totals {
+    if attrs.is_empty()
+        || !have_same_fields
+        || features.names.len() != attrs.len()
+        || !have_all_totals
+    {
         return Err(no_events);
     }
     let events = features.names.into_iter().zip(attrs);

@@ -196,6 +196,35 @@ fn an_unfinished_file_of_perf_is_read_to_its_end() {
     assert_eq!(killed(0).records.iter().count(), 0);
 }
 
+#[test]
+fn a_record_of_impossible_size_ends_an_unfinished_file() {
+    let own_recording = example(false);
+    let whole_file = with_perf_as_writer(encode(&own_recording));
+    let word =
+        |at: usize| u64::from_le_bytes(whole_file[at..at + 8].try_into().expect("these are 8"));
+    let end = usize::try_from(word(40) + word(48)).expect("it is in memory");
+    let mut file = whole_file[..end].to_vec();
+    file[48..56].fill(0);
+    // PERF_RECORD_AUXTRACE: the header, and the number of bytes after the record.
+    file.extend(71_u32.to_le_bytes());
+    file.extend((16_u32 << 16).to_le_bytes());
+    file.extend((u64::MAX - 100).to_le_bytes());
+    let read_recording = read(file).expect("it is as far as it goes");
+    assert!(read_recording.samples().eq(own_recording.samples()));
+}
+
+#[test]
+fn a_recording_without_events_is_refused() {
+    let mut recording = example(false);
+    recording.events.clear();
+    recording.records = Records::from(&[][..]);
+    recording.notes.totals.clear();
+    assert_eq!(
+        read(encode(&recording)),
+        Err(ReadError::Broken("list of events"))
+    );
+}
+
 /// Returns the example as a file of perf, with `change` applied to the entry of its first event.
 fn perfs_with(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let mut perfs = with_perf_as_writer(encode(&example(true)));
