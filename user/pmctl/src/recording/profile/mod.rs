@@ -8,7 +8,7 @@ mod refresh;
 mod source_lines;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::mem;
@@ -179,7 +179,13 @@ pub(crate) struct SampleNames<'a> {
     /// The symbol table of each file so far, by the file's number.
     files: Vec<Option<&'a SymbolTable>>,
     spaces: AddressSpaces,
+    /// The tasks that have ended last, the oldest first. They still have their names and mappings, because samples of the
+    /// kernel's work at the end of a task come after the record of its end.
+    ended_tasks: VecDeque<Task>,
 }
+
+/// The most tasks that still have their names and mappings after they have ended.
+const MAX_ENDED_TASKS: usize = 64;
 
 impl<'a> SampleNames<'a> {
     /// Creates the state before the first record.
@@ -189,12 +195,27 @@ impl<'a> SampleNames<'a> {
             tables: tables.iter().map(|t| (t.file.as_str(), t)).collect(),
             files: Vec::new(),
             spaces: AddressSpaces::default(),
+            ended_tasks: VecDeque::new(),
         }
     }
 
     /// Applies a record.
     fn apply(&mut self, record: &Record) {
         self.spaces.apply(record);
+        match &record.body {
+            Body::Exit { task, .. } => {
+                self.ended_tasks.push_back(*task);
+                if self.ended_tasks.len() > MAX_ENDED_TASKS {
+                    let oldest = self.ended_tasks.pop_front();
+                    oldest.into_iter().for_each(|task| self.spaces.end(task));
+                }
+            }
+            // A new task of the same number, or a thread that has executed a program and takes its leader's number.
+            Body::Fork { child: task, .. } | Body::Comm { task, .. } => {
+                self.ended_tasks.retain(|ended| ended != task);
+            }
+            _ => {}
+        }
         for path in self.spaces.files().skip(self.files.len()) {
             let table = self.tables.get(&*path.to_string_lossy());
             self.files.push(table.copied());
@@ -323,6 +344,7 @@ fn visit_samples(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recording::perfdata::Map;
     use proptest::prelude::*;
 
     /// Recordings that the tests of the command line use, too.
@@ -350,6 +372,52 @@ mod tests {
             symbols.iter().any(|symbol| symbol == "share_60"),
             "{symbols:?}"
         );
+    }
+
+    #[test]
+    fn ended_processes_are_forgotten_after_a_while() {
+        let recording = perfdata::read(RECORDINGS[1]).expect("it is whole");
+        let mut names = SampleNames::new(&recording);
+        let apply = |names: &mut SampleNames<'_>, body| {
+            let stamp = perfdata::Stamp::default();
+            names.apply(&Record { stamp, body });
+        };
+        let comm = |pid, name: &str| Body::Comm {
+            task: Task::leader(pid),
+            name: name.to_owned(),
+            exec: false,
+        };
+        let map = |pid| {
+            Body::Map(Map {
+                task: Task::leader(pid),
+                start: 0x1000,
+                length: 0x1000,
+                file: "/bin/make".into(),
+                ..Map::default()
+            })
+        };
+        let exit = |pid| Body::Exit {
+            task: Task::leader(pid),
+            parent: Task::leader(1),
+        };
+        let file = |names: &SampleNames<'_>, pid| names.site(pid, 0x1000).path().into_owned();
+        for pid in 2..202 {
+            apply(&mut names, comm(pid, "make"));
+            apply(&mut names, map(pid));
+            apply(&mut names, exit(pid));
+            assert_eq!(names.comm(Task::leader(pid)), "make", "just ended");
+            assert_eq!(file(&names, pid), "/bin/make", "just ended");
+        }
+        assert_eq!(names.comm(Task::leader(2)), UNKNOWN);
+        assert_eq!(file(&names, 2), UNKNOWN);
+        // A process that begins with a number of these is none of them.
+        apply(&mut names, comm(201, "new"));
+        apply(&mut names, map(201));
+        for pid in 1000..1100 {
+            apply(&mut names, exit(pid));
+        }
+        assert_eq!(names.comm(Task::leader(201)), "new");
+        assert_eq!(file(&names, 201), "/bin/make");
     }
 
     proptest! {
