@@ -4,9 +4,11 @@
 //! Crate procfs is not used: a path that is not UTF-8 makes it fail for all mappings of a process, a short path that
 //! begins with /SYSV makes it panic, and it reads neither the modules' addresses nor the kernel's symbols.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 
 use crate::recording::address_spaces::is_memfd;
 use crate::recording::perfdata::{Body, KERNEL, Map, Record, Stamp, Task};
@@ -84,8 +86,7 @@ pub(crate) fn process_of(tid: u32) -> u32 {
 fn mapping_records(pid: u32, kinds: MappingKinds) -> Vec<Record> {
     let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     let task = Task::leader(pid);
-    let maps = String::from_utf8_lossy(&maps);
-    let maps = maps.lines().filter_map(parse_mapping);
+    let maps = maps.split(|byte| *byte == b'\n').filter_map(parse_mapping);
     let maps = maps.filter(|map| kinds == MappingKinds::CodeAndData || !map.is_data);
     let mut maps: Vec<Record> = maps
         .map(|map| make_record(task, Body::Map(Map { task, ..map })))
@@ -108,8 +109,9 @@ fn numeric_names(folder: impl AsRef<Path>) -> Vec<u32> {
     numbers.collect()
 }
 
-/// Parses a line of `/proc/PID/maps`, such as `00400000-00401000 r-xp 00001000 08:01 99        /bin/true`.
-fn parse_mapping(line: &str) -> Option<Map> {
+/// Parses a line of `/proc/PID/maps`, such as `00400000-00401000 r-xp 00001000 08:01 99        /bin/true`. A path may have
+/// any bytes; the kernel writes a newline in it as `\012`.
+fn parse_mapping(line: &[u8]) -> Option<Map> {
     const EXECUTE: u32 = 4;
     const READ: u32 = 1;
     const WRITE: u32 = 2;
@@ -118,16 +120,20 @@ fn parse_mapping(line: &str) -> Option<Map> {
     let parse_hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
     let hexadecimal_u32 = |text: &str| u32::from_str_radix(text, 16).ok();
 
-    let mut fields = line.splitn(6, ' ');
+    let mut parts = line.splitn(6, |byte| *byte == b' ');
+    let mut fields = parts
+        .by_ref()
+        .take(5)
+        .map_while(|field| std::str::from_utf8(field).ok());
     let (start, end) = fields.next()?.split_once('-')?;
     let (start, end) = (parse_hexadecimal(start)?, parse_hexadecimal(end)?);
     let flags = fields.next()?;
     let offset = parse_hexadecimal(fields.next()?)?;
     let (major, minor) = fields.next()?.split_once(':')?;
     let inode = fields.next()?.parse().ok()?;
-    let file = match fields.next().map_or("", str::trim_start) {
-        "" => "//anon",
-        name => name,
+    let file = match parts.next().unwrap_or_default().trim_ascii_start() {
+        b"" => PathBuf::from("//anon"),
+        path => PathBuf::from(OsString::from_vec(with_newlines(path))),
     };
     let bit = |letter, bit| if flags.contains(letter) { bit } else { 0 };
     Some(Map {
@@ -139,9 +145,22 @@ fn parse_mapping(line: &str) -> Option<Map> {
         inode,
         protection: bit('r', READ) | bit('w', WRITE) | bit('x', EXECUTE),
         flags: bit('p', PRIVATE) | bit('s', SHARED),
-        file: file.into(),
+        file,
         ..Map::default()
     })
+}
+
+/// Returns a path of `/proc/PID/maps` with newlines in place of `\012`.
+fn with_newlines(path: &[u8]) -> Vec<u8> {
+    const NEWLINE: &[u8] = br"\012";
+    let mut parts = path.to_vec();
+    while let Some(at) = parts
+        .windows(NEWLINE.len())
+        .position(|text| text == NEWLINE)
+    {
+        parts.splice(at..at + NEWLINE.len(), *b"\n");
+    }
+    parts
 }
 
 /// Returns records of the mappings of the kernel and its modules; none if the addresses are hidden from this user.
@@ -242,12 +261,15 @@ fn parse_module(line: &str) -> Option<(String, u64, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
 
     #[test]
     fn mappings_are_parsed() {
         let map =
-            parse_mapping("00400000-00401000 r-xp 00001000 08:02 99                   /bin/a b")
+            parse_mapping(b"00400000-00401000 r-xp 00001000 08:02 99                   /bin/a b")
                 .expect("it is well formed");
         assert_eq!(
             (map.start, map.length, map.offset),
@@ -257,13 +279,16 @@ mod tests {
         assert_eq!((map.protection, map.flags), (5, 2));
         assert_eq!(map.file, Path::new("/bin/a b"));
         let map =
-            parse_mapping("7f0000000000-7f0000001000 rwxp 00000000 00:00 0 ").expect("it is, too");
+            parse_mapping(b"7f0000000000-7f0000001000 rwxp 00000000 00:00 0 ").expect("it is, too");
         assert_eq!(map.file, Path::new("//anon"));
         assert!(!map.is_data);
-        let data = parse_mapping("00400000-00401000 rw-p 00001000 08:02 99 /bin/true");
+        let data = parse_mapping(b"00400000-00401000 rw-p 00001000 08:02 99 /bin/true");
         assert!(data.is_some_and(|map| map.is_data && map.protection == 3));
+        let odd = parse_mapping(b"00400000-00401000 r-xp 0 08:02 99 /caf\xe9/a\\012b\\012c");
+        let path = Path::new(OsStr::from_bytes(b"/caf\xe9/a\nb\nc"));
+        assert!(odd.is_some_and(|map| map.file == path));
         for other in ["", "x"] {
-            assert_eq!(parse_mapping(other), None, "{other}");
+            assert_eq!(parse_mapping(other.as_bytes()), None, "{other}");
         }
     }
 
