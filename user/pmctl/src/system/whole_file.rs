@@ -30,8 +30,8 @@ pub(crate) struct WholeFile {
 enum Location {
     /// The file has no name.
     Nameless,
-    /// The file has a temporary name in the folder of its path.
-    Temporary,
+    /// The file has this temporary name, in the folder of its path.
+    Temporary(PathBuf),
     /// The file is at its path: it is finished, or is not a regular file.
     Target,
 }
@@ -43,12 +43,13 @@ impl WholeFile {
     /// The errors of the file system, with the file's name.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let is_special = fs::metadata(path).is_ok_and(|facts| !facts.is_file());
-        // If the path is a symbolic link, its target is replaced.
+        // If the path is a symbolic link to a file, that file is replaced.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let result = match open_nameless(&target) {
             _ if is_special => File::create(&target).map(|file| (file, Location::Target)),
             Ok(file) => Ok((file, Location::Nameless)),
-            Err(_) => File::create(temporary_path(&target)).map(|file| (file, Location::Temporary)),
+            Err(_) => create_temporary(&target)
+                .map(|(file, temporary)| (file, Location::Temporary(temporary))),
         };
         let name = path.display().to_string();
         let (output, location) = result.with_context(|| format!("can't write {name}"))?;
@@ -100,24 +101,19 @@ impl WholeFile {
 
     /// Gives the file a temporary name if it has none, and renames it to its path.
     fn move_to_target(&mut self) -> io::Result<()> {
-        let temporary = temporary_path(&self.target);
-        match self.location {
-            Location::Target => return Ok(()),
-            Location::Temporary => {}
-            Location::Nameless => {
-                let own_path = path_of(&self.file.output);
-                linkat(
-                    AT_FDCWD,
-                    &own_path,
-                    AT_FDCWD,
-                    &temporary,
-                    AtFlags::AT_SYMLINK_FOLLOW,
-                )?;
-                self.location = Location::Temporary;
-            }
+        if matches!(self.location, Location::Nameless) {
+            let own_path = path_of(&self.file.output);
+            let link = |temporary: &Path| {
+                let flags = AtFlags::AT_SYMLINK_FOLLOW;
+                Ok(linkat(AT_FDCWD, &own_path, AT_FDCWD, temporary, flags)?)
+            };
+            let ((), temporary) = with_new_name(&self.target, link)?;
+            self.location = Location::Temporary(temporary);
         }
-        fs::rename(&temporary, &self.target)?;
-        self.location = Location::Target;
+        if let Location::Temporary(temporary) = &self.location {
+            fs::rename(temporary, &self.target)?;
+            self.location = Location::Target;
+        }
         Ok(())
     }
 }
@@ -141,8 +137,8 @@ impl Seek for WholeFile {
 
 impl Drop for WholeFile {
     fn drop(&mut self) {
-        if matches!(self.location, Location::Temporary) {
-            let _ = fs::remove_file(temporary_path(&self.target));
+        if let Location::Temporary(temporary) = &self.location {
+            let _ = fs::remove_file(temporary);
         }
     }
 }
@@ -201,16 +197,34 @@ fn path_of(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// Returns the temporary path of a file.
-fn temporary_path(target: &Path) -> PathBuf {
-    let mut name = OsString::from(".");
-    name.push(target.file_name().unwrap_or_default());
-    name.push(format!(".{}", std::process::id()));
-    target.with_file_name(name)
+/// Creates a file with a temporary name.
+fn create_temporary(target: &Path) -> io::Result<(File, PathBuf)> {
+    with_new_name(target, |temporary| File::create_new(temporary))
+}
+
+/// Calls `make` with temporary paths of a file until one is new, and returns the result with that path. `make` fails if
+/// there is a file, also a symbolic link, which another user may have made in a shared folder.
+fn with_new_name<T>(
+    target: &Path,
+    mut make: impl FnMut(&Path) -> io::Result<T>,
+) -> io::Result<(T, PathBuf)> {
+    let mut number = 0;
+    loop {
+        let mut name = OsString::from(".");
+        name.push(target.file_name().unwrap_or_default());
+        name.push(format!(".{}-{number}", std::process::id()));
+        let temporary = target.with_file_name(name);
+        match make(&temporary) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            result => return result.map(|made| (made, temporary)),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     #[test]
@@ -237,7 +251,7 @@ mod tests {
         // On a file system without nameless files it has a temporary name.
         assert_eq!(
             number(),
-            usize::from(matches!(file.location, Location::Temporary))
+            usize::from(matches!(file.location, Location::Temporary(_)))
         );
         file.finish().expect("it gets its name");
         drop(file);
@@ -266,12 +280,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let target = folder.path().join("out");
         for is_finished in [false, true] {
+            let (output, temporary) = create_temporary(&target).expect("it can be written");
             let mut file = WholeFile {
                 file: NamedOutput {
-                    output: File::create(temporary_path(&target)).expect("it can be written"),
+                    output,
                     name: "out".to_owned(),
                 },
-                location: Location::Temporary,
+                location: Location::Temporary(temporary),
                 target: target.clone(),
             };
             if is_finished {
@@ -291,6 +306,22 @@ mod tests {
                 }
             );
         }
+    }
+
+    #[test]
+    fn a_link_at_the_temporary_path_is_not_followed() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let (target, victim) = (folder.path().join("out"), folder.path().join("victim"));
+        fs::write(&victim, "kept").expect("there is room");
+        let (_, temporary) = create_temporary(&target).expect("it can be written");
+        fs::remove_file(&temporary).expect("it is ours");
+        symlink(&victim, &temporary).expect("a link can be made");
+        let (_, other) = create_temporary(&target).expect("there is another name");
+        assert_ne!(other, temporary);
+        // A file without a name gets its temporary name in the same way.
+        write(&target, |file| Ok(file.write_all(b"new")?)).expect("there is another name");
+        assert_eq!(fs::read(&target).expect("it is there"), b"new");
+        assert_eq!(fs::read(&victim).expect("it is there"), b"kept");
     }
 
     #[test]
