@@ -200,19 +200,37 @@ fn requested_events(texts: &[String], pmu: &Pmu) -> Result<Vec<EventSpec>, Usage
                 // The event is kept, so that the index page and the metric perfmon_events_missing include it.
                 complain(format_args!("{label} is left out.\n{reason}"));
             }
-            let metric = |event: &EventSpec| {
-                let name = names::metric_of(event).0;
-                (
-                    name,
-                    (name == names::FALLBACK_METRIC).then(|| event.label.clone()),
-                )
-            };
-            if !events.iter().any(|other| metric(other) == metric(&event)) {
-                events.push(event);
-            }
+            add_event(&mut events, event)?;
         }
     }
     Ok(events)
+}
+
+/// Adds an event, unless an equal one is there.
+fn add_event(events: &mut Vec<EventSpec>, event: EventSpec) -> Result<(), Usage> {
+    let label = &event.label;
+    let has_same_label = |other: &&EventSpec| other.label == *label;
+    if events
+        .iter()
+        .find(has_same_label)
+        .is_some_and(|other| *other != event)
+    {
+        return Err(Usage(format!(
+            "-e: two different events are called {label}, so their counts could not be told apart. Give one of them \
+             another name, as in cpu/event=0xc0,name=mine/."
+        )));
+    }
+    let metric = |event: &EventSpec| {
+        let name = names::metric_of(event).0;
+        (
+            name,
+            (name == names::FALLBACK_METRIC).then(|| event.label.clone()),
+        )
+    };
+    if !events.iter().any(|other| metric(other) == metric(&event)) {
+        events.push(event);
+    }
+    Ok(())
 }
 
 /// Returns the CPUs of -C, or all CPUs that are present, including offline ones.
@@ -270,4 +288,31 @@ fn listen_error(address: SocketAddr, error: &io::Error) -> anyhow::Error {
         _ => "",
     };
     anyhow::anyhow!("can't listen at {address}: {error}{advice}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::pmu::testing;
+
+    fn labels(text: &str) -> Result<Vec<String>, Usage> {
+        let events = requested_events(&[text.to_owned()], &testing::intel())?;
+        Ok(events.into_iter().map(|event| event.label).collect())
+    }
+
+    #[test]
+    fn each_event_is_counted_once_under_its_own_name() {
+        let same = labels("cycles,cycles,cpu-cycles,r1c0,r1c0").expect("they are two events");
+        assert_eq!(same, ["cycles", "r1c0"]);
+        for text in [
+            "cpu/event=0xc0,name=x/,cpu/event=0xc4,name=x/",
+            "cycles,cpu/instructions,name=cycles/",
+        ] {
+            let error = labels(text).expect_err(text);
+            assert!(
+                error.to_string().contains("two different events"),
+                "{error}"
+            );
+        }
+    }
 }

@@ -44,7 +44,8 @@ pub(crate) fn display_name(name: &Path) -> String {
     printable(&escaped(name))
 }
 
-/// Returns a name with `\xNN` for each byte that is not UTF-8, so that two names do not become one text.
+/// Returns a name with `\xNN` for each byte that is not UTF-8. A backslash stays as it is: systemd writes names with `\xNN`,
+/// and they must be the same in other programs.
 pub(crate) fn escaped(name: &Path) -> String {
     let mut text = String::new();
     for chunk in name.as_os_str().as_bytes().utf8_chunks() {
