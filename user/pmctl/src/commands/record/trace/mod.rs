@@ -144,13 +144,14 @@ fn notes(
         },
     };
     let totals = plan.events.iter().enumerate().map(total).collect();
+    let flags = recorded_flags(collected.flags.clone(), &options.common.target);
     Notes {
         version: Notes::VERSION,
         scope: ended.scope.in_words(&options.common),
         tasks_only: false,
         totals,
         degraded,
-        losses: losses(&collected.flags, &ended.counted.lost_samples(plan)),
+        losses: losses(&flags, &ended.counted.lost_samples(plan)),
         lost_by_perf: 0,
         overwritten: false,
         reached_max_size: false,
@@ -160,6 +161,14 @@ fn notes(
         cut: None,
         symbols: mem::take(&mut ended.symbols),
     }
+}
+
+/// Returns the flags of the CPUs that are recorded. The others have buffers, too, but what is lost there is not missing.
+fn recorded_flags(mut flags: BTreeMap<u32, Flags>, target: &RecordTarget) -> BTreeMap<u32, Flags> {
+    if let RecordTarget::Cpus(cpus) = target {
+        flags.retain(|cpu, _| cpus.iter().any(|recorded| recorded == *cpu));
+    }
+    flags
 }
 
 /// Returns the losses by CPU.
@@ -198,6 +207,7 @@ fn lost_record(loss: &Loss, last_times: &BTreeMap<u32, u64>) -> Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::events::cpus::Cpus;
 
     #[test]
     fn only_losses_by_throttling_are_counted() {
@@ -226,6 +236,18 @@ mod tests {
                 "{bits}"
             );
         }
+    }
+
+    #[test]
+    fn losses_on_other_cpus_do_not_matter() {
+        let flags = BTreeMap::from([(0, Flags::from_bits(0)), (3, Flags::from_bits(1))]);
+        let losses_of = |target| losses(&recorded_flags(flags.clone(), &target), &BTreeMap::new());
+        assert_eq!(losses_of(RecordTarget::Machine).len(), 1);
+        assert!(losses_of(RecordTarget::Cpus(Cpus::new(vec![0]))).is_empty());
+        assert_eq!(
+            losses_of(RecordTarget::Cpus(Cpus::new(vec![0, 3]))).len(),
+            1
+        );
     }
 
     #[test]
