@@ -33,7 +33,7 @@ pub(crate) struct Top {
     pub(crate) freq: String,
 
     /// Take a sample each N events instead
-    #[arg(short = 'c', long, value_name = "N")]
+    #[arg(short = 'c', long, value_name = "N", conflicts_with = "freq")]
     pub(crate) period: Option<u64>,
 
     /// Record call chains, by frame pointers: Enter shows who called a function
