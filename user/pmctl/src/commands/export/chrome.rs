@@ -58,7 +58,7 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
             let next = timed_samples
                 .get(index + 1)
                 .map_or(u64::MAX, |next| next.time);
-            if next.saturating_sub(timed_sample.time) > MAX_GAP_INTERVALS * median {
+            if next.saturating_sub(timed_sample.time) > median.saturating_mul(MAX_GAP_INTERVALS) {
                 slices.close(0, timed_sample.time + median);
             }
         }
@@ -218,6 +218,23 @@ mod tests {
         let mut events = file["traceEvents"].as_array().expect("a list").iter();
         let event = events.find(|event| event["ph"] == "C").expect("a track");
         (event["name"].clone(), event["args"]["count"].clone())
+    }
+
+    #[test]
+    fn samples_may_be_any_time_apart() {
+        let mut recording = example(false);
+        let mut records: Vec<Record> = recording.records.iter().flatten().collect();
+        let sample = records
+            .iter()
+            .find(|record| matches!(record.body, Body::Sample(_)));
+        let mut late = sample.expect("it has some").clone();
+        late.stamp.time = 1 << 63;
+        records.push(late);
+        recording.records = Records::from(&records[..]);
+        let profile = Profile::new(&recording, None).expect("it is whole");
+        let mut bytes = Vec::new();
+        write(&profile, 0, &mut bytes).expect("a vector takes everything");
+        assert!(serde_json::from_slice::<Value>(&bytes).is_ok());
     }
 
     #[test]
