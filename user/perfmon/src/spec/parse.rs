@@ -85,11 +85,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Spec>, Fault> {
             return Ok(specs);
         }
         if !parser.accept(',') {
-            let next_span = parser.next_span();
-            return Err(Fault::new(
-                next_span,
-                "a comma must stand between two events",
-            ));
+            return Err(parser.separator_fault());
         }
     }
 }
@@ -124,6 +120,19 @@ impl Parser<'_> {
             self.position += expected.len_utf8();
         }
         is_next
+    }
+
+    /// Returns the fault that what follows an event is no comma.
+    fn separator_fault(&self) -> Fault {
+        let next_span = self.next_span();
+        if &self.text[next_span.clone()] == "/" {
+            return Fault::new(
+                next_span,
+                "the fields of an event stand before its modifiers",
+            )
+            .help("For example: instructions/period=10007/u");
+        }
+        Fault::new(next_span, "a comma must stand between two events")
     }
 
     /// Skips blanks.

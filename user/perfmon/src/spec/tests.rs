@@ -334,6 +334,14 @@ const FAULTS: &[(&str, &str, usize, usize, &str)] = &[
     ),
     ("fixed0:PMC0", "general counters can't", 7, 4, ""),
     ("cycles:FIXED9", "no fixed counter 9", 7, 6, ""),
+    ("cycles r1c0", "a comma must stand", 7, 1, ""),
+    (
+        "cycles:u/period=9/",
+        "stand before its modifiers",
+        8,
+        1,
+        "/period=10007/u",
+    ),
 ];
 
 #[test]
