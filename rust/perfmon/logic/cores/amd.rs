@@ -10,7 +10,7 @@ use super::cache::{
     instruction_row, read_only_row, read_write_row, CacheTable, INVALID_EVENT, NO_EVENT,
     NO_EVENT_ROW,
 };
-use super::Core;
+use super::core_events::Core;
 
 /// All cores before Zen, with family 15h. Their events of the last level (LL) count accesses to the cache of level 2.
 pub(super) const BEFORE_ZEN: Core = Core {

@@ -6,9 +6,9 @@ use super::cache::{
     instruction_row, read_only_row, read_write_row, CacheTable, INVALID_EVENT, NO_EVENT,
     NO_EVENT_ROW,
 };
+use super::core_events::Core;
 use super::extra::{offcore_0, offcore_1};
 use super::limit::event_range;
-use super::Core;
 
 /// Bonnell, and Saltwell, which has the same events.
 pub(super) const BONNELL: Core = Core {

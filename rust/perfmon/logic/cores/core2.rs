@@ -4,8 +4,8 @@
 use super::cache::{
     instruction_row, read_only_row, read_write_row, CacheTable, NO_EVENT, NO_EVENT_ROW,
 };
+use super::core_events::Core;
 use super::limit::{event_number, event_range};
-use super::Core;
 
 pub(super) const CORE_2: Core = Core {
     limits: &[

@@ -5,13 +5,13 @@ use super::cache::{
     instruction_row, read_only_row, read_write_row, CacheTable, INVALID_EVENT, NO_EVENT,
     NO_EVENT_ROW,
 };
+use super::core_events::{Core, REFERENCE_CYCLES};
 use super::extra::{frontend, load_latency, offcore_0, offcore_1, ExtraEvents};
 use super::limit::{event_and_unit, event_number, event_range, Limit, ALL_COUNTERS};
 use super::memory::{
     loads_and_stores, slow_loads, slow_loads_without_source, stores_with_latency, MemoryEvents,
     GOLDEN_COVE_LOADS, GOLDEN_COVE_STORES,
 };
-use super::{Core, REFERENCE_CYCLES};
 
 /// Golden Cove, and Raptor Cove, which has the same events.
 pub(super) const GOLDEN_COVE: Core = Core {

@@ -2,13 +2,13 @@
 //! Gracemont, Crestmont, Skymont, Darkmont and Arctic Wolf.
 
 use super::atom::TREMONT_CACHE;
+use super::core_events::{Core, REFERENCE_CYCLES};
 use super::extra::{load_latency, offcore_0, offcore_1, snoop_0, snoop_1, unsupported};
 use super::limit::event_and_unit;
 use super::memory::{
     slow_loads, stores_with_latency, CRESTMONT_LOADS, CRESTMONT_STORES, GRACEMONT_LOADS,
     GRACEMONT_STORES,
 };
-use super::{Core, REFERENCE_CYCLES};
 
 pub(super) const GRACEMONT: Core = Core {
     extra_register_events: &[

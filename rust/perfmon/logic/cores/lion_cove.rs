@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Lion Cove and Cougar Cove.
 
+use super::core_events::{Core, REFERENCE_CYCLES};
 use super::golden_cove::{extra_register_events, CACHE_TABLE};
 use super::limit::{event_and_unit, event_number, event_range, ALL_COUNTERS};
 use super::memory::{slow_loads, stores_with_latency, LION_COVE_LOADS, LION_COVE_STORES};
-use super::{Core, REFERENCE_CYCLES};
 
 /// Lion Cove, and Cougar Cove, which has the same events.
 pub(super) const LION_COVE: Core = Core {

@@ -6,9 +6,9 @@ use super::super::event_attr::{
 };
 use super::super::evtsel::EventSelect;
 use super::cache::{instruction_row, read_only_row, read_write_row, CacheTable, NO_EVENT_ROW};
+use super::core_events::{cycles_without, Core};
 use super::extra::unsupported;
 use super::limit::{event_and_unit, event_number, event_range};
-use super::{cycles_without, Core};
 
 pub(super) const NEHALEM: Core = Core {
     // The threads of a core share its registers of offcore responses.

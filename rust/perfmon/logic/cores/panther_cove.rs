@@ -2,10 +2,10 @@
 //! Panther Cove and Coyote Cove.
 
 use super::cache::{CacheTable, INVALID_EVENT, NO_EVENT};
+use super::core_events::{Core, REFERENCE_CYCLES};
 use super::extra::{frontend, unsupported};
 use super::golden_cove;
 use super::limit::{event_and_unit, event_number, event_range};
-use super::{Core, REFERENCE_CYCLES};
 
 /// Panther Cove, and Coyote Cove, which has the same events.
 pub(super) const PANTHER_COVE: Core = Core {

@@ -8,9 +8,9 @@ use super::super::evtsel::EventSelect;
 use super::cache::{
     instruction_row, read_only_row, read_write_row, CacheTable, NO_EVENT, NO_EVENT_ROW,
 };
+use super::core_events::{cycles_without, Core};
 use super::extra::{offcore_0, offcore_1, unsupported, ExtraEvents};
 use super::limit::{event_and_unit, event_and_unit_bits, event_number, event_range};
-use super::{cycles_without, Core};
 
 pub(super) const SANDY_BRIDGE: Core = Core {
     extra_register_events: EXTRA_REGISTER_EVENTS,

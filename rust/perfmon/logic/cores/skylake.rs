@@ -5,10 +5,10 @@ use super::cache::{
     instruction_row, read_only_row, read_write_row, CacheTable, INVALID_EVENT, NO_EVENT,
     NO_EVENT_ROW,
 };
+use super::core_events::Core;
 use super::extra::{frontend, load_latency, offcore_0, offcore_1, ExtraEvents};
 use super::limit::{event_and_unit, event_number, event_range, ALL_COUNTERS};
 use super::memory::{loads_and_stores, slow_loads, stores, MemoryEvents, SKYLAKE_LOADS};
-use super::Core;
 
 pub(super) const SKYLAKE: Core = Core {
     extra_register_events: &extra_register_events(0x3f_ffff_8fff),
