@@ -2,18 +2,9 @@
 //! Ownership of the branch records (LBR). A CPU has one stack of branch records with one filter, so all users need the
 //! same filter.
 
-use super::Ownership;
+use super::{owner::BranchUser, ownership::Ownership};
 use crate::logic::branches::Branches;
 use kernel::prelude::*;
-
-/// The user of the branch records.
-#[derive(Clone, Copy)]
-pub(super) enum BranchUser {
-    /// A trace.
-    Trace,
-    /// Events with this filter, and their number.
-    Events(Branches, u32),
-}
 
 impl Ownership {
     /// Lets a trace record branches.

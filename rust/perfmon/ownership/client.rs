@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Clients of the device: its open descriptors and their openers.
 
-use super::{place_holder, policy::Opener, OWNERSHIP};
+use super::{owner::SessionId, ownership::OWNERSHIP, place_holder, policy::Opener};
 use kernel::{bindings, fs::File, prelude::*};
-
-/// The ID of a session, which lasts from one open(2) of the device to the last close(2) of its descriptor.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SessionId(pub(super) u64);
 
 /// The client of one session.
 ///

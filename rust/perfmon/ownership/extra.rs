@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The [extra registers](crate::logic::extra_registers) that events use.
 
-use super::{sharing::EventPlace, Ownership};
+use super::{ownership::Ownership, sharing::EventPlace};
 use crate::{
     logic::extra_registers::{ExtraValue, RegisterUsers},
     pmu::extra::{check, RegisterError},

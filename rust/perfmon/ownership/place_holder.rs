@@ -7,7 +7,7 @@
 //! of its own. So kernel threads and hotplug threads make and end place-holders: a program of low priority would delay
 //! all others that wait for a mutex. The threads take the lock of this file, and under it [`OWNERSHIP`].
 
-use super::{Refusal, OWNERSHIP};
+use super::{ownership::OWNERSHIP, perf_exclusion::PlaceHolderHold, refusal::Refusal};
 use crate::{
     cpu, pmu,
     sys::{error::to_result, ffi, kernel_thread},
@@ -49,18 +49,6 @@ impl PlaceHolders {
 impl Drop for PlaceHolders {
     fn drop(&mut self) {
         wait_for_place_holder_end();
-    }
-}
-
-/// The reservation of the counters by place-holders, as long as the value exists.
-pub(super) struct PlaceHolderHold(());
-
-impl Drop for PlaceHolderHold {
-    fn drop(&mut self) {
-        // SAFETY: The function requires a callback that a kernel thread may call until `PlaceHolders::drop` has waited
-        // for the call: `end_if_unused` requires a task that may sleep, as a kernel thread may, and the module is
-        // unloaded after that drop.
-        unsafe { ffi::perfmon_place_holder_end_soon(Some(end_if_unused)) };
     }
 }
 
@@ -113,11 +101,13 @@ fn begin_cleaning_in_thread(counter: u8, was_reserved: bool) -> Option<Result<()
             return Some(Err(refusal));
         }
     }
+    // SAFETY: `new` requires a function that a kernel thread may call until `PlaceHolders` is dropped: `end_if_unused`
+    // requires a task that may sleep, as a kernel thread may, and the module is unloaded after `PlaceHolders::drop` has
+    // waited for the call.
+    let hold = unsafe { PlaceHolderHold::new(end_if_unused) };
     // The counters are reserved before `PLACE_HOLDERS` is released, so that `end_if_unused` does not end the
     // place-holders in between.
-    OWNERSHIP
-        .lock()
-        .begin_cleaning_with_place_holders(PlaceHolderHold(()));
+    OWNERSHIP.lock().begin_cleaning_with_place_holders(hold);
     Some(Ok(()))
 }
 

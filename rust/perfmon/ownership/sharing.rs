@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The counters that events own and share ([`crate::logic::sharing`]).
 
-use super::{Claimant, Owner, Ownership};
+use super::{claimant::Claimant, owner::Owner, ownership::Ownership};
 use crate::{
     logic::{
         admission::{Offers, OwnCounters},
