@@ -252,7 +252,7 @@ pub(crate) fn read(client: &Client, request: &mut abi::pmc_data) -> Result {
 ///
 /// Takes no lock. The code that changes the values of a CPU in use runs on that CPU, in a task that can't be preempted
 /// or with interrupts off, so it runs before or after this function. Only the overflow handler can interrupt this
-/// function, and [`CounterValue::update`](crate::percpu::CounterValue::update) allows for that. Before a second CPU
+/// function, and [`CounterValue::update`](crate::percpu::value::CounterValue::update) allows for that. Before a second CPU
 /// begins to count, it clears `single_cpu` of the first.
 ///
 /// Checks the counter's number last and writes the value at once: a value that is kept across a function call needs a

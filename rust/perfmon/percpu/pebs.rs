@@ -2,37 +2,27 @@
 //! The processor's samples (PEBS) on a CPU: the counters that are sampled, and the buffer. [`crate::logic::pebs`] has
 //! the layouts, [`crate::pmu`] the registers.
 
-use super::{PerCpu, Word, SLOW_PEBS};
-use crate::{
-    cpu::{timestamp, tsc_khz, ThisCpu},
-    logic::{
-        counter::{each, CounterId},
-        pebs::{
-            AccessRecord, AccessRegisterRecord, BasicRecord, DsWord, FullRecord, MergedRecord,
-            PebsBuffer, PebsFormat, PebsRecord, RecordGroups, RecordLayout, RegisterRecord,
-            SingleRecord,
-        },
-        precise::next_period,
-        sampling::Trigger,
-    },
-    ring::PreciseSamples,
+use super::word::Word;
+use crate::logic::{
+    counter::CounterId,
+    pebs::{DsWord, PebsBuffer, PebsFormat, PebsRecord, RecordGroups, RecordLayout},
 };
 use core::{ptr, slice};
 
 /// The state of the processor's samples (PEBS) on a CPU. All bits zero: nothing is sampled.
 pub(crate) struct PebsState {
-    /// The counters whose overflows become records of the processor. They are not in [`PerCpu::active_mask`], since
-    /// the handler does not serve their overflows.
+    /// The counters whose overflows become records of the processor. They are not in
+    /// [`PerCpu::active_mask`](super::PerCpu::active_mask), since the handler does not serve their overflows.
     pub(crate) armed: Word,
     /// The armed counters each of whose records causes an interrupt, since the samples need more than the record.
     pub(crate) single: Word,
     /// The armed counters whose samples have the access to memory.
-    with_access: Word,
+    pub(super) with_access: Word,
     /// The armed counters whose samples have registers, or call chains, which begin with these.
-    with_registers: Word,
+    pub(super) with_registers: Word,
     /// The armed counters of loads with a threshold, if the format [enables them
     /// separately](PebsFormat::enables_load_latency).
-    with_load_threshold: Word,
+    pub(super) with_load_threshold: Word,
     /// The armed counters with an overdue sample: fewer events were left to the sample than the counter can be loaded
     /// for. All later samples are overdue, too, until the counter is loaded once more.
     pub(crate) overdue_counters: Word,
@@ -42,13 +32,13 @@ pub(crate) struct PebsState {
     /// The address of the DS area while the processor uses it; otherwise 0.
     ds_area: Word,
     /// The address of the buffer's first record.
-    start: Word,
+    pub(super) start: Word,
     /// The address of the end of the buffer's memory.
     end: Word,
     /// The [`RecordGroups`] of the records, if the groups can be selected.
     groups: Word,
     /// The time in ticks when a counter was disarmed that needed any of the groups.
-    needed_at: Word,
+    pub(super) needed_at: Word,
     /// The address that the processor's position in the buffer reaches before it interrupts, unless a sample is overdue.
     threshold: Word,
     /// The same address while a sample is overdue.
@@ -120,7 +110,7 @@ impl PebsState {
     }
 
     /// Returns the layout of the records.
-    fn layout(&self, format: PebsFormat) -> RecordLayout {
+    pub(super) fn layout(&self, format: PebsFormat) -> RecordLayout {
         format.layout(self.groups())
     }
 
@@ -201,7 +191,7 @@ impl PebsState {
 
     /// Returns whether the buffer has no room for one more record, so that records, and the events that they stand
     /// for, may be missing.
-    fn is_full(&self, format: PebsFormat) -> bool {
+    pub(super) fn is_full(&self, format: PebsFormat) -> bool {
         let next = self
             .ds_word(DsWord::INDEX)
             .wrapping_add(self.layout(format).record_size());
@@ -214,7 +204,7 @@ impl PebsState {
     ///
     /// `R` must be the type of the records that the processor writes, and the result must be dropped before the
     /// buffer is emptied.
-    unsafe fn records<R: PebsRecord>(&self) -> &[R] {
+    pub(super) unsafe fn records<R: PebsRecord>(&self) -> &[R] {
         let start = self.start.get();
         let bytes = self.ds_word(DsWord::INDEX).wrapping_sub(start);
         let count = (bytes as usize).checked_div(size_of::<R>()).unwrap_or(0);
@@ -227,233 +217,5 @@ impl PebsState {
         // words. The processor has written `count` records from `start` on, and appends only after them until the
         // buffer is emptied, before which the caller drops the slice.
         unsafe { slice::from_raw_parts(first, count) }
-    }
-}
-
-impl PerCpu {
-    /// Writes samples for the records in the buffer, and empties the buffer. The records of counters in
-    /// [`PebsState::single`] are passed to `write_single`, after the totals of all counters are up to date. The caller has
-    /// stopped the counters that count in kernel mode, and keeps NMIs from calling this meanwhile.
-    pub(crate) fn empty_pebs_buffer(
-        &self,
-        here: ThisCpu<'_>,
-        format: PebsFormat,
-        write_single: impl Fn(CounterId, SingleRecord),
-    ) {
-        if self.pebs.is_full(format) {
-            self.mark_lost(self.pebs.armed.get());
-        }
-        self.take_buffer(here, format, write_single);
-    }
-
-    /// Does what [`Self::empty_pebs_buffer`] does for a buffer that the virtual PMU has filled with merged records. Returns
-    /// whether the buffer was full, so that records may be left.
-    pub(crate) fn take_merged_records(
-        &self,
-        here: ThisCpu<'_>,
-        write_single: impl Fn(CounterId, SingleRecord),
-    ) -> bool {
-        let is_full = self.pebs.is_full(PebsFormat::Merged);
-        self.take_buffer(here, PebsFormat::Merged, write_single);
-        is_full
-    }
-
-    /// Does what [`Self::empty_pebs_buffer`] does for a buffer that need not be checked.
-    fn take_buffer<F: Fn(CounterId, SingleRecord)>(
-        &self,
-        here: ThisCpu<'_>,
-        format: PebsFormat,
-        write_single: F,
-    ) {
-        let take: unsafe fn(&Self, ThisCpu<'_>, F) = match self.pebs.layout(format) {
-            RecordLayout::Full => Self::take_records_of::<FullRecord, F>,
-            RecordLayout::Basic => Self::take_records_of::<BasicRecord, F>,
-            RecordLayout::Access => Self::take_records_of::<AccessRecord, F>,
-            RecordLayout::Registers => Self::take_records_of::<RegisterRecord, F>,
-            RecordLayout::AccessAndRegisters => Self::take_records_of::<AccessRegisterRecord, F>,
-            RecordLayout::Merged => Self::take_records_of::<MergedRecord, F>,
-        };
-        // SAFETY: The function requires the type of the processor's records. Each arm has the type that `RecordLayout` names
-        // for the layout. Where the groups can be selected, `MSR_PEBS_DATA_CFG`, which all armed counters follow, has
-        // those of the layout, and the buffer was empty when the register was written. Should other software have changed
-        // it, the words are valid for the type all the same, and `take_records` finds their groups wrong.
-        unsafe { take(self, here, write_single) };
-        self.pebs.set_ds_word(DsWord::INDEX, self.pebs.start.get());
-    }
-
-    /// Writes the samples for the records in the buffer.
-    ///
-    /// # Safety
-    ///
-    /// `R` must be the type of the records that the processor writes.
-    unsafe fn take_records_of<R: PebsRecord, F: Fn(CounterId, SingleRecord)>(
-        &self,
-        here: ThisCpu<'_>,
-        write_single: F,
-    ) {
-        // SAFETY: `records` requires the type of the processor's records, which the caller promises, and that the result is
-        // dropped before the buffer is emptied: it is dropped when this function returns, which does not empty the buffer.
-        let records = unsafe { self.pebs.records::<R>() };
-        self.take_records(here, records, write_single);
-    }
-
-    /// Writes the samples of all armed counters for `records`, those of [`PebsState::single`] by `write_single`. If other
-    /// software has changed the layout, the samples and the counts are lost.
-    fn take_records<R: PebsRecord>(
-        &self,
-        here: ThisCpu<'_>,
-        records: &[R],
-        write_single: impl Fn(CounterId, SingleRecord),
-    ) {
-        if records.is_empty() {
-            return;
-        }
-        let armed = self.pebs.armed.get();
-        if !records.first().is_some_and(R::has_right_groups) {
-            return self.mark_lost(armed);
-        }
-        let is_only_counter = armed & armed.wrapping_sub(1) == 0;
-        for counter in each(armed) {
-            let bit = counter.bit();
-            let has_counter = |record: &&R| is_only_counter || record.counters() & bit != 0;
-            let count = if is_only_counter {
-                records.len()
-            } else {
-                records.iter().filter(has_counter).count()
-            } as u64;
-            let overflows = if R::IS_MERGED {
-                records
-                    .iter()
-                    .filter(has_counter)
-                    .map(R::overflows)
-                    .fold(0, u64::wrapping_add)
-            } else {
-                count
-            };
-            if count != 0 {
-                let bit = if is_only_counter { 0 } else { bit };
-                self.take_samples(here, counter, (records, bit), (count, overflows));
-            }
-        }
-        let single = armed & self.pebs.single.get();
-        if single != 0 {
-            for record in records {
-                for counter in each(single) {
-                    if is_only_counter || record.counters() & counter.bit() != 0 {
-                        write_single(counter, SingleRecord::new(record));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Writes the samples of a counter for the records with `bit`, or for all if that is 0, and adds the events of its
-    /// `overflows` to its total. The number of the records is `count`. While sampling is suspended, the samples are lost,
-    /// unless they are merged. Writes no samples of a counter in [`PebsState::single`].
-    #[inline(always)]
-    fn take_samples<R: PebsRecord>(
-        &self,
-        here: ThisCpu<'_>,
-        counter: CounterId,
-        (records, bit): (&[R], u64),
-        (count, overflows): (u64, u64),
-    ) {
-        let sampled = self.sampled_counter(counter);
-        let period = sampled.period.get();
-        // Merged samples are written also while sampling is suspended: few records stand for all instructions, and without
-        // one of them no number would be right.
-        let is_merged = R::IS_MERGED && period == PebsFormat::MERGED_PERIOD;
-        let is_single = self.pebs.single.get() & counter.bit() != 0;
-        match self.sampler(counter).filter(|_| !is_single) {
-            Some(sampler) if self.samplers.suspended.get() != 0 && !is_merged => {
-                sampler.lose_samples(overflows);
-            }
-            Some(sampler) => sampler.write_precise(&PreciseSamples {
-                records,
-                counter: bit,
-                count,
-                overflows,
-                task: self.sampled_task(counter),
-                cpu: here.id().as_u32(),
-                period,
-                anchor: sampler.anchor(timestamp(), tsc_khz()),
-            }),
-            None => {}
-        }
-        if let Some(last) = records.last() {
-            self.follow_frequency(counter, count, last.tsc());
-        }
-        let recorded = sampled.recorded.get();
-        let events = overflows.wrapping_mul(period);
-        sampled.recorded.set(recorded.wrapping_add(events));
-        self.value(counter).note_reloads(overflows, period);
-    }
-
-    /// Computes the next period of an event with a frequency from the time that the last `samples` samples took. `last`
-    /// is the time-stamp counter at the last sample.
-    fn follow_frequency(&self, counter: CounterId, samples: u64, last: u64) {
-        let (Some(sampler), Some(time), Some(next)) = (
-            self.sampler(counter),
-            self.sample_time(counter),
-            self.next_period(counter),
-        ) else {
-            return;
-        };
-        if let Trigger::Frequency(_) = sampler.sampling.trigger {
-            let elapsed = last.wrapping_sub(time.get());
-            let period = self.sampled_counter(counter).period.get();
-            let interval = sampler.interval(tsc_khz());
-            next.set(next_period(period, samples, elapsed, interval));
-            time.set(last);
-        }
-    }
-
-    /// Notes that the processor takes the samples of a counter from now on.
-    pub(crate) fn arm_pebs(&self, counter: CounterId, format: PebsFormat) {
-        let (pebs, bit) = (&self.pebs, counter.bit());
-        if let Some(sampler) = self.sampler(counter) {
-            let groups = sampler.record_groups();
-            for (counters, is_member) in [
-                (&pebs.single, sampler.is_single()),
-                (&pebs.with_access, groups.has(RecordGroups::ACCESS)),
-                (&pebs.with_registers, groups.has(RecordGroups::REGISTERS)),
-                (
-                    &pebs.with_load_threshold,
-                    sampler.sampling.access.has_threshold && format.enables_load_latency(),
-                ),
-            ] {
-                if is_member {
-                    counters.insert(bit);
-                }
-            }
-        }
-        pebs.armed.insert(bit);
-        self.slow_path.insert(SLOW_PEBS);
-    }
-
-    /// Ends [`Self::arm_pebs`], at the tick `now`.
-    pub(crate) fn disarm_pebs(&self, counter: CounterId, now: u64) {
-        let (pebs, bit) = (&self.pebs, counter.bit());
-        if (pebs.with_access.get() | pebs.with_registers.get()) & bit != 0 {
-            pebs.needed_at.set(now);
-        }
-        for counters in [
-            &pebs.armed,
-            &pebs.single,
-            &pebs.with_access,
-            &pebs.with_registers,
-            &pebs.with_load_threshold,
-        ] {
-            counters.remove(bit);
-        }
-        pebs.unmark_overdue(counter);
-        if pebs.armed.get() == 0 {
-            self.slow_path.remove(SLOW_PEBS);
-        }
-    }
-
-    /// Returns the counters that run here, including counters whose overflows become records of the processor.
-    pub(crate) fn running_counters(&self) -> u64 {
-        self.active_mask.get() | self.pebs.armed.get()
     }
 }

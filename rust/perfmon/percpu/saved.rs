@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The values of registers before the module claimed them.
 
-use super::{Scratch, Word};
+use super::{scratch::Scratch, Word};
 use crate::logic::{
     counter::{MAX_COUNTERS, MAX_GENERAL},
     lbr::MAX_DEPTH,

@@ -9,14 +9,14 @@
 use super::{
     buffer::{BufferPtr, Writer},
     sampled::header,
-    PerCpu, TracedValues, Word,
+    traced_values::TracedValues,
+    word::Word,
 };
 use crate::{
     abi,
-    cpu::{cr3, timestamp, Regs},
+    cpu::{cr3, Regs},
     logic::{
-        counter::each, lbr::is_kernel_address, trace_events::EventId, trace_record::TIME_BYTES,
-        values::MiscEvent,
+        lbr::is_kernel_address, trace_events::EventId, trace_record::TIME_BYTES, values::MiscEvent,
     },
 };
 use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
@@ -155,37 +155,5 @@ impl CpuTrace {
         self.sample_limit.set(self.last_start.get());
         compiler_fence(SeqCst);
         self.suspended.set(0);
-    }
-}
-
-impl PerCpu {
-    /// Writes a TIME record, and for each of `counters` a COUNT record with the events since the counter's last record.
-    /// Then `write_more` writes further records. The counters are not active.
-    ///
-    /// # Safety
-    ///
-    /// A trace must be recorded on this CPU. Its buffer must have no other writer, and room for the TIME record, the
-    /// COUNT records, and those of `write_more`.
-    pub(crate) unsafe fn write_counts(
-        &self,
-        counters: u64,
-        write_more: impl FnOnce(Writer) -> Writer,
-    ) {
-        let trace = &self.trace;
-        // SAFETY: `writer` requires a trace that is recorded, room and no other writer: the caller promises all
-        // three.
-        let mut writer = unsafe { trace.writer(trace.sample_start.get()) };
-        writer.put(CpuTrace::time_record(timestamp()));
-        for counter in each(counters) {
-            writer.put(
-                self.sampled_counter(counter)
-                    .count_record(self.value(counter).total()),
-            );
-        }
-        let writer = write_more(writer);
-        trace.set_sample_start(writer.end() as u64);
-        // SAFETY: `buffer` requires a trace that is recorded, and `publish` a buffer without another writer: the caller
-        // promises both.
-        unsafe { trace.buffer().publish(writer.end()) };
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct WatchState {
     prolonged: Word,
     /// The counters that had overflowed at the last tick.
     pub(crate) overflowed: Word,
-    /// The [`CounterValue::load_id`](super::CounterValue::load_id) of each counter in `overflowed` at the last tick.
+    /// The [`CounterValue::load_id`](super::value::CounterValue::load_id) of each counter in `overflowed` at the last tick.
     load_ids: [Word; MAX_COUNTERS],
 }
 
@@ -47,7 +47,7 @@ impl WatchState {
     }
 
     /// Returns whether a counter that has overflowed had already overflowed at the last tick, and was not loaded since.
-    /// Stores `load_id`, its [`CounterValue::load_id`](super::CounterValue::load_id), for the next tick.
+    /// Stores `load_id`, its [`CounterValue::load_id`](super::value::CounterValue::load_id), for the next tick.
     pub(crate) fn is_stuck(&self, counter: CounterId, load_id: u64) -> bool {
         let had_overflowed = self.overflowed.get() & counter.bit() != 0;
         self.load_ids

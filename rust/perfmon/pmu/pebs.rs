@@ -435,6 +435,6 @@ impl Pmu {
     }
 }
 
-/// The registers, in the order of [`PebsState::saved`](crate::percpu::PebsState::saved): the DS area is written last
+/// The registers, in the order of [`PebsState::saved`](crate::percpu::pebs::PebsState::saved): the DS area is written last
 /// when they are restored.
 const SAVED_REGISTERS: [Msr; 3] = [Msr::DS_AREA, Msr::PEBS_DATA_CFG, Msr::PEBS_ENABLE];

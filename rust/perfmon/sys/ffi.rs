@@ -84,7 +84,7 @@ const _: () = {
         [::core::mem::offset_of!(perfmon_mapping, flags) - 52usize];
 };
 unsafe extern "C" {
-    #[doc = " Allocates an area of per-CPU memory for each possible CPU, all bytes zero.\n Rust code uses an area as the struct PerCpu of percpu/mod.rs. Returns -ENOMEM\n if there is no memory."]
+    #[doc = " Allocates an area of per-CPU memory for each possible CPU, all bytes zero.\n Rust code uses an area as the struct PerCpu of percpu/percpu.rs. Returns -ENOMEM\n if there is no memory."]
     pub fn perfmon_percpu_alloc(size: usize, align: usize) -> ::kernel::ffi::c_int;
     #[doc = " Frees the areas."]
     pub fn perfmon_percpu_free();

@@ -31,7 +31,7 @@ struct vm_area_struct;
 
 /*
  * Allocates an area of per-CPU memory for each possible CPU, all bytes zero.
- * Rust code uses an area as the struct PerCpu of percpu/mod.rs. Returns -ENOMEM
+ * Rust code uses an area as the struct PerCpu of percpu/percpu.rs. Returns -ENOMEM
  * if there is no memory.
  */
 int perfmon_percpu_alloc(size_t size, size_t align);
