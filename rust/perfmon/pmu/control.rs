@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Starting and stopping counters, and bringing their values up to date.
 
-use super::{repair, MAX_SKID};
+use super::{repair, skid::SKID_TICKS};
 use crate::{
     cpu::{msr, timer, timestamp, ThisCpu},
     logic::{
@@ -12,11 +12,6 @@ use crate::{
     percpu::TICKING,
     sys::time::jiffies,
 };
-use kernel::{bindings, time::NSEC_PER_MSEC};
-
-/// [`MAX_SKID`] in ticks (jiffies), rounded up. A constant, for which `msecs_to_jiffies()` can't be called.
-pub(super) const SKID_TICKS: u64 =
-    (MAX_SKID as u64 * NSEC_PER_MSEC as u64).div_ceil(bindings::TICK_NSEC as u64);
 
 impl Pmu {
     /// Starts a counter.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Intel's PMU, as far as it differs from AMD's by more than register numbers.
 
-use super::MAX_SKID;
+use super::skid::MAX_SKID;
 use crate::{
     percpu::PerCpu,
     sys::time::{jiffies, jiffies_after},

@@ -6,6 +6,7 @@
 
 mod amd;
 mod claim;
+mod common_pmu;
 mod control;
 mod extensions;
 pub(crate) mod extra;
@@ -19,10 +20,12 @@ mod program;
 mod repair;
 mod sample_parts;
 mod share;
+mod skid;
 pub(crate) mod values;
 mod vendor;
 
 pub(crate) use self::{
+    common_pmu::{common, has_common, set_common},
     lvtpc::Lvtpc,
     repair::{may_be_tampered, tampered_counters},
     sample_parts::{read_sample_parts, SAMPLE_PARTS},
@@ -31,54 +34,12 @@ pub(crate) use self::{
 use crate::{
     cpu::{self, msr, ThisCpu},
     logic::{
-        core_kinds::CoreKinds,
         cpuid::{Capabilities, Leaf, NoPmu, Processor},
-        load_limit::LoadLimit,
         msr::Msr,
         pmu::Pmu,
-        throttle::Limits,
     },
 };
-use kernel::{prelude::*, sync::SetOnce, time::Msecs};
-
-/// The longest time from an overflow to its PMI, in milliseconds: far more than any skid.
-const MAX_SKID: Msecs = 10;
-
-/// The PMU that all CPUs have in common. Set after the module has probed all CPUs.
-static COMMON: SetOnce<Pmu> = SetOnce::new();
-
-/// Returns the PMU that all CPUs have in common; before [`set_common`], a PMU without counters.
-#[inline]
-pub(crate) fn common() -> &'static Pmu {
-    static NONE: Pmu = Pmu::NONE;
-
-    COMMON.as_ref().unwrap_or(&NONE)
-}
-
-/// Returns whether [`set_common`] has been called.
-pub(crate) fn has_common() -> bool {
-    COMMON.as_ref().is_some()
-}
-
-/// Sets the PMU that [`common`] returns. Not inlined: keeps the [`Pmu`] off the caller's stack.
-#[inline(never)]
-pub(crate) fn set_common(
-    capabilities: Capabilities,
-    kinds: &CoreKinds,
-    place_holder: Option<u8>,
-    period_bits: u32,
-    throttle_limits: Limits,
-    load_limit: LoadLimit,
-) {
-    let mut pmu = Pmu::NONE;
-    pmu.set_capabilities(capabilities);
-    pmu.kinds = *kinds;
-    pmu.place_holder = place_holder;
-    pmu.period_bits = period_bits;
-    pmu.throttle_limits = throttle_limits;
-    pmu.load_limit = load_limit;
-    COMMON.populate(pmu);
-}
+use kernel::prelude::*;
 
 impl Pmu {
     /// Returns the counters that this CPU has, as a mask. An access to the registers of another counter faults.

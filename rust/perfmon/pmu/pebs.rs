@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The registers of the samples that the processor takes ([`crate::logic::pebs`]). [`crate::percpu`] has the buffer.
 
-use super::{control::SKID_TICKS, pebs_single::write_single};
+use super::{pebs_single::write_single, skid::SKID_TICKS};
 use crate::{
     cpu::{msr, Regs, ThisCpu},
     logic::{

@@ -4,6 +4,7 @@
 //! Values take no counter and raise no interrupt. An energy register may wrap within a trace, so a timer reads it often
 //! enough that no wrap is missed: the timer that watches the CPU, or the slow timer if no counter is active.
 
+use super::common_pmu::common;
 use crate::{
     cpu::{msr, timer, ThisCpu},
     logic::{
@@ -41,7 +42,7 @@ pub(super) fn probe(here: ThisCpu<'_>, cpu: &Capabilities, skip_zero_energy: boo
 /// that are recorded with the timebase.
 pub(crate) fn begin_recording(here: ThisCpu<'_>, recorded: u16, followers: u16) {
     let values = &here.percpu().trace.values;
-    let cpu = &super::common().capabilities;
+    let cpu = &common().capabilities;
     let (mut unit, mut temperature_target) = (0, 0);
     for id in each(recorded) {
         match id.kind() {
@@ -136,7 +137,7 @@ fn start_and_scale(percpu: &PerCpu, id: MiscEvent) -> (u64, Scale) {
 
 /// Reads a register. Returns its value, extended to 64 bits.
 fn read_extended(here: ThisCpu<'_>, id: MiscEvent) -> u64 {
-    let architecture = super::common().capabilities.architecture;
+    let architecture = common().capabilities.architecture;
     let Some(sensor) = id.sensor(architecture) else {
         return 0;
     };
