@@ -57,6 +57,7 @@ pub use raw::RawRecord;
 pub use record::{Callchain, Frame, Record, Sample};
 pub use records::{Iter, RawRecords, Records};
 pub use stamp::{Stamp, Task, TaskName};
+pub use wait::Ready;
 
 /// An event that writes samples into a ring, until it is dropped. [`Builder::sample`] opens it.
 #[derive(Debug)]
@@ -70,17 +71,6 @@ pub struct Sampler {
     /// The events with their IDs; the first event owns the ring.
     events: Vec<(u64, Event)>,
     waiter: Waiter,
-}
-
-/// The reason why [`Sampler::wait`] returned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ready {
-    /// Records can be read.
-    Records,
-    /// All tasks that the sampler's events count have ended. There may be records.
-    Ended,
-    /// The timeout has expired, or a signal has arrived.
-    Nothing,
 }
 
 impl Sampler {

@@ -9,7 +9,16 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
-use super::Ready;
+/// The reason why [`Sampler::wait`](super::Sampler::wait) returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ready {
+    /// Records can be read.
+    Records,
+    /// All tasks that the sampler's events count have ended. There may be records.
+    Ended,
+    /// The timeout has expired, or a signal has arrived.
+    Nothing,
+}
 
 /// Waits on one of a ring's events, since all of them become readable with the ring. When the tasks of this event have ended,
 /// it hangs up, and poll(2) no longer waits for it: then the next event is waited on.
