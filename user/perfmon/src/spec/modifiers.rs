@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use super::Precision;
 use super::error::Fault;
+use super::event_spec::Precision;
 use super::parse::SpannedText;
 use crate::{CounterId, Modes};
 

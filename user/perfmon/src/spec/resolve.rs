@@ -7,6 +7,7 @@ use perfmon_events::{Event, ExtraRegister};
 
 use super::cache_event::CacheEvent;
 use super::error::Fault;
+use super::event_spec::{EventSpec, SampleRate};
 use super::listed::{self, NOT_EMULATED_REASON};
 use super::meaning::Meaning;
 use super::modifiers::{Modifiers, modifiers};
@@ -15,7 +16,6 @@ use super::on_counters::OnCounters;
 use super::parse::{SpannedText, Spec, SpecBody, Term};
 use super::precise_text::precise_text;
 use super::unknown::{memory_name_fault, tracepoint_fault, unit_mask_fault, unknown_name_fault};
-use super::{EventSpec, SampleRate};
 use crate::event::Encoding;
 use crate::pmu::{CoreKind, Pmu, Vendor};
 use crate::{CounterId, EventSelect};

@@ -5,7 +5,9 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::event::Encoding;
 use crate::pmu::testing;
+use crate::{CounterId, Modes};
 
 fn parse_all(text: &str) -> Vec<EventSpec> {
     parse_without_groups(text, &testing::intel()).unwrap_or_else(|error| panic!("{error}"))
