@@ -72,6 +72,21 @@ impl Cli {
     }
 }
 
+impl Vm {
+    /// Returns pmctl's command that is to run in the machine; `None` with --run.
+    ///
+    /// # Errors
+    /// `clap`'s error if the arguments of that command are wrong.
+    pub(crate) fn command(&self) -> Result<Option<Command>, clap::Error> {
+        if self.run {
+            return Ok(None);
+        }
+        let words = std::iter::once(OsString::from("pmctl")).chain(self.words.iter().cloned());
+        let words: Vec<OsString> = words.collect();
+        Cli::parse_words(&words).map(|cli| Some(cli.command))
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Show the CPU's counters, and the events that all CPUs may have

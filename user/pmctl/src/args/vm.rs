@@ -6,8 +6,6 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::{Cli, Command};
-
 const VM_HELP: &str = "\
 `pmctl vm -- X` is `pmctl X` in a virtual machine that has a PMU of its own, on the files of this machine: it needs neither root \
 nor KVM, a PMU or the driver. `pmctl vm --run -- X` is any command X there. The command sees the same files, under the same user and directory, and gets the same streams, \
@@ -101,19 +99,4 @@ pub(crate) struct Vm {
 pub(crate) enum VmCpu {
     Intel,
     Amd,
-}
-
-impl Vm {
-    /// Returns pmctl's command that is to run in the machine; `None` with --run.
-    ///
-    /// # Errors
-    /// `clap`'s error if the arguments of that command are wrong.
-    pub(crate) fn command(&self) -> Result<Option<Command>, clap::Error> {
-        if self.run {
-            return Ok(None);
-        }
-        let words = std::iter::once(OsString::from("pmctl")).chain(self.words.iter().cloned());
-        let words: Vec<OsString> = words.collect();
-        Cli::parse_words(&words).map(|cli| Some(cli.command))
-    }
 }
