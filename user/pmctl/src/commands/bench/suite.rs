@@ -9,8 +9,9 @@ use perfmon_compare::comparison::{Baseline, Comparison};
 use perfmon_compare::document::{self, BenchDocument};
 use perfmon_compare::{listing, markdown};
 
+use super::conditions::{check_conditions, check_conditions_are_counted};
 use super::history::History;
-use super::{check_conditions, check_conditions_are_counted, csv, files, page, plot};
+use super::{csv, files, page, plot};
 use crate::args::{Bench, BenchFormat};
 use crate::system::exit::Usage;
 use crate::system::screen::Screen;
