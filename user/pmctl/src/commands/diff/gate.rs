@@ -3,7 +3,7 @@
 
 use perfmon_compare::condition::{Condition, Limit, NS, TIME};
 
-use super::{Comparison, RecordingShare};
+use super::comparison::{Comparison, RecordingShare};
 use crate::args::Key;
 use crate::commands::diff::events::without_precision;
 use crate::commands::diff::text::{RECORDING_NAMES, change};
@@ -103,7 +103,7 @@ fn function_name(cell: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::compared_by_symbol;
+    use super::super::comparison::tests::compared_by_symbol;
     use super::*;
 
     fn code(condition: &str, before: &[(&str, u64)], after: &[(&str, u64)]) -> Option<u8> {

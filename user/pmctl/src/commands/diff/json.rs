@@ -6,7 +6,7 @@ use std::io::Write;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 
-use super::{ComparedRecordings, Comparison, DiffRow};
+use super::comparison::{ComparedRecordings, Comparison, DiffRow};
 use crate::args::Diff;
 use crate::commands::report::key_heading;
 use crate::recording::perfdata::Event;

@@ -6,7 +6,8 @@ use std::io::Write;
 use anstyle::Style;
 use anyhow::Result;
 
-use super::{ComparedRecordings, Comparison, DiffRow, fisher};
+use super::comparison::{ComparedRecordings, Comparison, DiffRow};
+use super::fisher;
 use crate::args::Diff;
 use crate::commands::report::key_heading;
 use crate::recording::perfdata::{self, Event};
