@@ -9,6 +9,7 @@ use crate::system::hypervisor::Hypervisor;
 use crate::system::machine::Machine;
 use crate::system::text::error_text;
 
+pub(super) const DEVICE_NODE: &str = "/dev/perfmon";
 pub(super) const NMI_WATCHDOG_FILE: &str = "/proc/sys/kernel/nmi_watchdog";
 
 /// Facts that the checks look at.

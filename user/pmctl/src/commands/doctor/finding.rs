@@ -66,3 +66,8 @@ impl Finding {
         }
     }
 }
+
+/// Returns the finding of a check, also if the check has ended early because a file can't be read.
+pub(super) fn finding_or_early(finding: Result<Finding, Finding>) -> Finding {
+    finding.unwrap_or_else(|early| early)
+}

@@ -19,6 +19,9 @@ const MAPPED_BYTES: NonZeroUsize = NonZeroUsize::MIN;
 /// Instructions from one sample to the next.
 const SAMPLE_PERIOD: u64 = 10_007;
 
+/// The text of a check whose interface was not tried: [`Trial::NotTried`].
+pub(super) const NOT_TRIED: &str = "not tried: these are the files of another machine";
+
 /// Outcome of an attempt.
 #[derive(Debug)]
 pub(super) enum Trial {

@@ -91,11 +91,3 @@ pub(super) const ALL_CHECKS: &[Check] = &[
         run: trials::check_names,
     },
 ];
-
-const DEVICE_NODE: &str = "/dev/perfmon";
-const NOT_TRIED: &str = "not tried: these are the files of another machine";
-
-/// Returns the finding of a check, also if the check has ended early because a file can't be read.
-fn finding_or_early(finding: Result<Finding, Finding>) -> Finding {
-    finding.unwrap_or_else(|early| early)
-}

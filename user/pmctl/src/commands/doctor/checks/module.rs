@@ -3,10 +3,9 @@
 
 use perfmon::Cause;
 
-use super::super::facts::CheckedFacts;
-use super::super::finding::Finding;
+use super::super::facts::{CheckedFacts, DEVICE_NODE};
+use super::super::finding::{Finding, finding_or_early};
 use super::super::{kernels, missing_pmu};
-use super::{DEVICE_NODE, finding_or_early};
 
 pub(super) fn check_module(facts: &CheckedFacts<'_>) -> Finding {
     finding_or_early(facts.has_module("perfmon").map(|loaded| {

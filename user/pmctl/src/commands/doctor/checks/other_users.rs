@@ -5,9 +5,8 @@ use perfmon::Cause;
 use perfmon::event::OwnerKind;
 
 use super::super::facts::{CheckedFacts, NMI_WATCHDOG_FILE};
-use super::super::finding::Finding;
-use super::super::trial::Trial;
-use super::{NOT_TRIED, finding_or_early};
+use super::super::finding::{Finding, finding_or_early};
+use super::super::trial::{NOT_TRIED, Trial};
 use crate::system::processes::{self, Process};
 use crate::system::text::count;
 

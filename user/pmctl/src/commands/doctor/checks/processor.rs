@@ -4,9 +4,8 @@
 use perfmon_core::logic::cpuid::NoPmu;
 
 use super::super::facts::CheckedFacts;
-use super::super::finding::Finding;
+use super::super::finding::{Finding, finding_or_early};
 use super::super::missing_pmu;
-use super::finding_or_early;
 use crate::events::errata;
 use crate::system::core_kinds;
 use crate::system::pmu::{architecture, unused_counters_reason};

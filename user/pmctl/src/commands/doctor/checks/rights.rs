@@ -3,10 +3,9 @@
 
 use perfmon::Cause;
 
-use super::super::facts::CheckedFacts;
-use super::super::finding::Finding;
-use super::super::trial::Trial;
-use super::{DEVICE_NODE, NOT_TRIED, finding_or_early};
+use super::super::facts::{CheckedFacts, DEVICE_NODE};
+use super::super::finding::{Finding, finding_or_early};
+use super::super::trial::{NOT_TRIED, Trial};
 use crate::system::processes::{self, Process};
 
 pub(super) fn check_access(facts: &CheckedFacts<'_>) -> Finding {

@@ -8,8 +8,7 @@ use perfmon::{Attempt, Cause, Error};
 
 use super::super::facts::CheckedFacts;
 use super::super::finding::Finding;
-use super::super::trial::{LOOP_ROUNDS, Trial};
-use super::NOT_TRIED;
+use super::super::trial::{LOOP_ROUNDS, NOT_TRIED, Trial};
 use crate::system::precise;
 use crate::system::text::count;
 
