@@ -3,7 +3,7 @@
 
 use perfmon::Pmu;
 
-use super::ListKind;
+use super::entries::ListKind;
 use super::named_event::NamedEvent;
 use crate::args::List;
 use crate::system::stdio::complain;

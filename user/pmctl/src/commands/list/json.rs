@@ -7,8 +7,9 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::descriptions::Descriptions;
+use super::entries::ListEntries;
 use super::named_event::NamedEvent;
-use super::{ListEntries, metrics, pmus};
+use super::{metrics, pmus};
 
 /// Writes the entries as JSON.
 pub(super) fn write_json(

@@ -3,6 +3,7 @@
 
 mod advice;
 mod descriptions;
+mod entries;
 mod event_table;
 mod json;
 mod metrics;
@@ -20,9 +21,9 @@ pub(crate) use event_table::format_counters;
 
 use advice::{report_erratum, report_hidden};
 use descriptions::Descriptions;
+use entries::{ListEntries, ListKind};
 use event_table::write_table;
 use json::write_json;
-use named_event::{NamedEvent, all_named_events};
 
 use crate::args::List;
 use crate::system::exit::{FAILURE, Usage};
@@ -93,62 +94,6 @@ fn list_groups(
     Ok(if number == 0 { FAILURE } else { 0 })
 }
 
-/// The entries that are listed.
-struct ListEntries {
-    /// The events of the processor.
-    events: Vec<NamedEvent>,
-    /// The events of Linux's other PMUs.
-    pmu_events: Vec<pmus::ListedPmuEvent>,
-    metrics: Vec<metrics::ListedMetric>,
-}
-
-impl ListEntries {
-    /// Returns the entries of this kind whose names match the pattern.
-    fn matching(
-        args: &List,
-        (kind, glob): (ListKind, Option<&str>),
-        (pmu, machine): (&Pmu, &Machine),
-    ) -> Result<Self> {
-        let has_metrics = match kind {
-            ListKind::Events | ListKind::Pmus => false,
-            // Names of events are for -e.
-            ListKind::All => !args.raw,
-            ListKind::Metrics | ListKind::Groups => true,
-        };
-        let metrics = if has_metrics {
-            metrics::matching_metrics(glob, pmu, machine)?
-        } else {
-            Vec::new()
-        };
-        let events = match kind {
-            ListKind::Metrics | ListKind::Pmus => Vec::new(),
-            _ => all_named_events(pmu),
-        };
-        let is_matching = |event: &NamedEvent| glob.is_none_or(|glob| event.matches(glob));
-        // A model says nothing about the PMUs of Linux.
-        let pmu_events = match (kind, &args.model) {
-            (ListKind::All | ListKind::Pmus, None) => pmus::matching_events(glob, machine),
-            _ => Vec::new(),
-        };
-        Ok(Self {
-            events: events.into_iter().filter(is_matching).collect(),
-            pmu_events,
-            metrics,
-        })
-    }
-
-    /// Removes what is shown with --all only: events that are outdated, and entries that can't be counted.
-    fn remove_hidden(&mut self) {
-        self.events
-            .retain(NamedEvent::is_countable_and_not_outdated);
-        self.metrics.retain(metrics::ListedMetric::is_countable);
-    }
-
-    fn count(&self) -> usize {
-        self.events.len() + self.pmu_events.len() + self.metrics.len()
-    }
-}
-
 /// Writes a table for the entries of each kind, if there are some.
 fn write_tables(
     entries: &ListEntries,
@@ -205,16 +150,6 @@ fn write_groups(args: &List, groups: &[&str], output: &mut dyn Write) -> Result<
         }
     }
     Ok(output.flush()?)
-}
-
-/// The kind of entries that are listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ListKind {
-    All,
-    Events,
-    Metrics,
-    Groups,
-    Pmus,
 }
 
 /// Parses the arguments: a kind, a pattern, or both.

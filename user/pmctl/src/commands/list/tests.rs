@@ -2,6 +2,7 @@
 //! Tests of the lists of events of several CPUs.
 
 use super::advice::missing_list_message;
+use super::named_event::all_named_events;
 use super::*;
 use crate::system::glob::contains_or_matches;
 use crate::system::machine::Leaves;
