@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Notes below a table: the reasons why rows lack the data that a key shows.
 
-use super::missing_data;
+use super::needed_data::missing_data;
 use crate::args::{Key, KeyNeed};
 use crate::recording::perfdata::{Attr, NA};
 

@@ -7,7 +7,8 @@ use std::io::Write;
 use anyhow::Result;
 
 use super::fused::FusedBranches;
-use super::{percent_text, within_limits, write_hidden_rows, write_no_sample};
+use super::shown_rows::{within_limits, write_hidden_rows, write_no_sample};
+use super::values::percent_text;
 use crate::args::Report;
 use crate::recording::perfdata::Recording;
 use crate::recording::profile::{self, Site};

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::values::percent_text;
 use crate::args::Order;
 use crate::recording::profile::Frame;
 
@@ -52,7 +53,7 @@ impl Tree {
     fn push_lines(&self, (whole, least): (u64, u64), level: usize, lines: &mut Vec<String>) {
         for (name, events, below) in self.largest_first(least) {
             let indent = 12 + 2 * level;
-            let percent = super::percent_text(events, whole);
+            let percent = percent_text(events, whole);
             lines.push(format!("{:indent$}{percent:>7}  {name}", ""));
             below.push_lines((whole, least), level + 1, lines);
         }

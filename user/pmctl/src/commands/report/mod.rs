@@ -7,84 +7,38 @@ mod branches;
 mod callers;
 mod fused;
 mod nameless;
+mod needed_data;
 mod packages;
 mod rows;
+mod shown_rows;
 mod values;
 
 use std::io::Write;
 
 use anyhow::Result;
 
-use crate::args::{Key, KeyNeed, Report};
+use crate::args::{Key, Report};
 use crate::events::cpus::Cpus;
-use crate::recording::perfdata::{self, Recording, SampleParts};
+use crate::recording::perfdata::{self, Recording};
 use crate::recording::profile::{self, SourceLines};
-use crate::system::exit::Usage;
 use crate::system::screen::Screen;
 use crate::system::table::{Align, Table};
 use crate::system::text::{count, printable, thousands};
 use absences::absence_notes;
 pub(crate) use accesses::{compare_cells, shown_cells};
 pub(crate) use callers::Tree;
+pub(crate) use needed_data::{check_keys, check_recording, missing_data};
 pub(crate) use rows::{Grouping, Share, Shares, key_heading, sum_by_row};
-use values::amount_text;
+pub(crate) use shown_rows::NO_SAMPLE_PASSES;
+use shown_rows::{within_limits, write_hidden_rows, write_no_sample};
+use values::{amount_text, percent_text};
 pub(crate) use values::{total_text, value_range};
-
-/// A precise event, which memory accesses need, in the advice to record again.
-const PRECISE_EVENT: &str = " -e NAME:pp";
-
-/// The message about a filter that no sample passes.
-pub(crate) const NO_SAMPLE_PASSES: &str =
-    "none fits the options that choose samples (-C, -S, --comms, --dsos, --pid, --tid, --time)";
 
 /// Prints a table for each event, or the one of the branches.
 pub(crate) fn report(args: &Report, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
     check_recording(args, &recording)?;
     write_report(args, &recording, output)
-}
-
-/// Fails if an option needs data that the recording lacks.
-pub(crate) fn check_recording(args: &Report, recording: &Recording) -> Result<()> {
-    if args.branches && !recording.parts().has_branches {
-        return Err(Usage(
-            "--branches needs branch records, and this recording has none. Record again with `pmctl record -b`.".to_owned(),
-        )
-        .into());
-    }
-    check_keys(&args.rows.keys(), recording, "this recording")?;
-    if (args.children || args.graph().is_some()) && !recording.parts().has_chain {
-        return Err(Usage(
-            "-g and --children need call chains, and this recording has none. Record again with `pmctl record -g`.".to_owned(),
-        )
-        .into());
-    }
-    Ok(())
-}
-
-/// Fails if a key needs data that the recording lacks. `name` is the recording in the message.
-pub(crate) fn check_keys(keys: &[Key], recording: &Recording, name: &str) -> Result<(), Usage> {
-    for key in keys {
-        let Some(need) = key.need() else { continue };
-        if let Some((data, options)) = missing_data(need, recording.parts()) {
-            return Err(Usage(format!(
-                "--sort {} needs the {data} of samples, and {name} has none. Record again with `pmctl record {options}`.",
-                key_heading(*key),
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Returns the data that are needed and the options that record it, if samples with these parts lack the data.
-pub(crate) fn missing_data(need: KeyNeed, parts: SampleParts) -> Option<(&'static str, String)> {
-    let (is_recorded, data, further_options) = match need {
-        KeyNeed::Cgroup => (parts.has_cgroup, "cgroups", ""),
-        KeyNeed::DataAddress => (parts.has_data_address, "data addresses", PRECISE_EVENT),
-        KeyNeed::DataSource => (parts.has_data_source, "data sources", PRECISE_EVENT),
-        KeyNeed::Weight => (parts.has_weight, "weights", PRECISE_EVENT),
-    };
-    (!is_recorded).then(|| (data, format!("{}{further_options}", need.option())))
 }
 
 /// Prints the tables.
@@ -232,26 +186,6 @@ fn counted_text(recording: &Recording, index: usize) -> String {
     format!("; {scope}: {total}{or_more}")
 }
 
-/// Returns the rows within the limits; they must be sorted by share.
-fn within_limits<'a, T>(rows: &'a [T], args: &Report, share: impl Fn(&T) -> f64) -> &'a [T] {
-    let large = rows.partition_point(|row| share(row) * 100.0 >= args.percent_limit);
-    &rows[..large.min(args.limit.unwrap_or(usize::MAX))]
-}
-
-/// Prints that no sample passes the filter.
-fn write_no_sample(output: &mut Screen) -> std::io::Result<()> {
-    let mark = output.colors.warning;
-    writeln!(output, "{mark}NO SAMPLE{mark:#}: {NO_SAMPLE_PASSES}.")
-}
-
-/// Prints how many rows are not shown.
-fn write_hidden_rows(rows: usize, output: &mut impl Write) -> std::io::Result<()> {
-    if rows == 0 {
-        return Ok(());
-    }
-    writeln!(output, "  ({} not shown)", count(rows as u64, "row"))
-}
-
 /// Returns the smallest number of events that is at least `percent` percent of `whole`.
 #[expect(
     clippy::cast_possible_truncation,
@@ -260,12 +194,6 @@ fn write_hidden_rows(rows: usize, output: &mut impl Write) -> std::io::Result<()
 )]
 pub(crate) fn min_events(percent: f64, whole: u64) -> u64 {
     (whole as f64 * percent / 100.0).ceil() as u64
-}
-
-/// Returns a part of a whole in percent.
-fn percent_text(part: u64, whole: u64) -> String {
-    // Avoids a division by 0: without events the share is 0 %.
-    format!("{:.2}%", part as f64 / whole.max(1) as f64 * 100.0)
 }
 
 #[cfg(test)]

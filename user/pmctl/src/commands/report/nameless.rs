@@ -6,7 +6,8 @@ use std::path::Path;
 
 use ahash::AHashMap;
 
-use super::{packages, percent_text};
+use super::packages;
+use super::values::percent_text;
 use crate::recording::address_spaces::FileNumber;
 use crate::recording::perfdata::{Recording, SymbolTable};
 use crate::recording::profile::NamedSample;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values of registers that are no counters: energy is added up, a temperature has a range.
+//! Numbers of a table: parts of a whole, and values of registers that are no counters: energy is added up, a temperature has a
+//! range.
 
 use anyhow::Result;
 
@@ -47,4 +48,10 @@ pub(crate) fn value_range(
         unit.name(),
         count(values.len() as u64, "sample")
     )))
+}
+
+/// Returns a part of a whole in percent.
+pub(super) fn percent_text(part: u64, whole: u64) -> String {
+    // Avoids a division by 0: without events the share is 0 %.
+    format!("{:.2}%", part as f64 / whole.max(1) as f64 * 100.0)
 }
