@@ -8,8 +8,8 @@ use perfmon::event::{Builder, Cgroup, Counts as GroupCounts, GroupBuilder};
 use perfmon::spec::EventSpec;
 use perfmon::{Cause, Device, Error, Group};
 
-use super::Column;
 use super::cgroup_use::{CgroupUse, NamedCgroup, left_out};
+use super::column::Column;
 use super::scope::{CountedPlace, PlaceKind};
 use super::source::{ColumnCount, CountSource, Summands};
 use super::split_runs::TooMany;

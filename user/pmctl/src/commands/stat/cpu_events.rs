@@ -10,7 +10,7 @@ use perfmon::event::{Builder, GroupBuilder};
 use perfmon::spec::EventSpec;
 use perfmon::{Cause, Device, Encoding, Error, Group, Pmu};
 
-use super::Column;
+use super::column::Column;
 use super::scope::{self, CountedPlace, CpuSplit};
 use super::source::{ColumnCount, CountSource, Counts, Summands};
 use super::split_runs::TooMany;

@@ -8,7 +8,7 @@ use anyhow::Result;
 use perfmon::spec::EventSpec;
 use perfmon::{Cause, Counter, Error, Pmu, Session};
 
-use super::Column;
+use super::column::Column;
 use super::explain::explain;
 use super::scope::{self, CountedPlace, CpuSplit};
 use super::source::{ColumnCount, CountSource, Summands};

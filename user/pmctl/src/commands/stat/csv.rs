@@ -21,8 +21,10 @@ use anyhow::Result;
 
 use super::lines::{LineFormat, share_in_lines};
 use super::ratio::ratio;
+use super::run::{Figures, Run, running_time};
+use super::scope::{CountedPlace, PlaceKind};
+use super::subject::Subject;
 use super::unit::ColumnUnit;
-use super::{CountedPlace, Figures, PlaceKind, Run, Subject, running_time};
 
 pub(super) struct Csv<'a, W: Write> {
     subject: &'a Subject,
@@ -126,8 +128,8 @@ impl<W: Write> LineFormat for Csv<'_, W> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::NumberFormat;
     use super::super::lines::WithTotals;
+    use super::super::number_format::NumberFormat;
     use super::super::source::Uncounted;
     use super::super::testing::{
         run, subject, subject_of_cgroups, subject_with, with_waits, written,

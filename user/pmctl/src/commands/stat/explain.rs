@@ -7,7 +7,7 @@ use anyhow::Result;
 use perfmon::{Counter, CounterId, Pmu};
 use perfmon_core::logic::regs::Registers;
 
-use super::Column;
+use super::column::Column;
 use crate::events::decode;
 use crate::system::machine::Machine;
 use crate::system::msr::Msrs;

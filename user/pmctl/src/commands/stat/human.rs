@@ -8,15 +8,16 @@ use std::time::Duration;
 use anstream::adapter::strip_str;
 use anyhow::Result;
 
+use super::column::Column;
 use super::metrics::MetricValue;
+use super::number_format::NumberFormat;
 use super::ratio::ratio;
-use super::scope::Title;
+use super::run::{Figures, Run, counted_share};
+use super::scope::{CountedPlace, PlaceKind, Title};
+use super::side_by_side;
+use super::subject::Subject;
 use super::summary::Summary;
 use super::unit::ColumnUnit;
-use super::{
-    Column, CountedPlace, Figures, NumberFormat, PlaceKind, Run, Subject, counted_share,
-    side_by_side,
-};
 use crate::system::screen::Colors;
 use crate::system::text::{self, thousands};
 
@@ -365,7 +366,7 @@ fn place_text(place: &CountedPlace) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Scope;
+    use super::super::scope::Scope;
     use super::super::testing::{run, subject, subject_with, written};
     use super::*;
 
@@ -587,7 +588,7 @@ mod tests {
     fn cores_stand_before_their_numbers() {
         let mut subject = subject("instructions,cycles");
         for (column, cpus) in subject.columns.iter_mut().zip([1, 12]) {
-            column.place = Some(super::super::CountedPlace {
+            column.place = Some(super::super::scope::CountedPlace {
                 name: "S0-D0-C1".to_owned(),
                 kind: PlaceKind::Core(cpus),
             });
@@ -606,7 +607,7 @@ mod tests {
     #[test]
     fn blank_separates_the_time_and_the_core() {
         let mut subject = subject("cycles");
-        subject.columns[0].place = Some(super::super::CountedPlace {
+        subject.columns[0].place = Some(super::super::scope::CountedPlace {
             name: "S0-D0-C1".to_owned(),
             kind: PlaceKind::Core(1),
         });

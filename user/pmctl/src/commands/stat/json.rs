@@ -9,8 +9,10 @@ use serde::Serialize;
 
 use super::lines::{LineFormat, share_in_lines};
 use super::ratio::ratio;
+use super::run::{Figures, Run, running_time};
+use super::scope::{CountedPlace, PlaceKind};
+use super::subject::Subject;
 use super::unit::ColumnUnit;
-use super::{CountedPlace, Figures, PlaceKind, Run, Subject, running_time};
 
 /// `perf stat --json`: an object a line for each event, numbers partly as strings.
 pub(super) struct PerfJson<'a, W> {
@@ -145,8 +147,8 @@ impl<W: Write> LineFormat for PerfJson<'_, W> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::NumberFormat;
     use super::super::lines::WithTotals;
+    use super::super::number_format::NumberFormat;
     use super::super::testing::{
         lines, run, subject, subject_of_cgroups, subject_with, with_waits, written,
     };

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::column::Column;
+use super::number_format::NumberFormat;
+use super::run::{Run, counted_share};
 use super::source::Uncounted;
-use super::{Column, NumberFormat, Run, counted_share};
 
 /// A format with a line for each count.
 pub(super) trait LineFormat {

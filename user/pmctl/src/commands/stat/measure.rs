@@ -9,8 +9,9 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::Signal;
 use nix::sys::time::TimeVal;
 
+use super::number_format::NumberFormat;
+use super::run::Run;
 use super::source::{self, CountSource, Summands, Uncounted};
-use super::{NumberFormat, Run};
 use crate::system::child::{Command, Ending, Running, Waiting};
 use crate::system::processes;
 use crate::system::signals::{Event, Signals};

@@ -25,6 +25,7 @@ mod json;
 mod lines;
 mod measure;
 mod metrics;
+mod number_format;
 mod order;
 mod others;
 mod output;
@@ -51,11 +52,8 @@ mod with_pmus;
 mod with_software;
 mod with_values;
 
-use std::time::Duration;
-
 use anyhow::Result;
 
-pub(crate) use column::Column;
 pub(crate) use problems::LEFT_PROGRAM_REASON;
 pub(crate) use subject::Subject;
 
@@ -65,9 +63,7 @@ use metrics::CountedEvents;
 use others::OtherEvents;
 use problems::report_problems;
 use repeat::{Repeats, count_runs, run_parts};
-use run::{Figures, Run, counted_share, running_time};
-use scope::{CountedPlace, PlaceKind, Scope};
-use source::ColumnCount;
+use scope::Scope;
 use sources::Sources;
 
 use crate::args::Stat;
@@ -79,14 +75,6 @@ use crate::system::exit::Failed;
 use crate::system::machine::Machine;
 use crate::system::pmu;
 use crate::system::signals::Signals;
-
-/// A form of the output.
-trait NumberFormat {
-    /// Prints the counts of an interval, which ended `at` after the start.
-    fn interval(&mut self, at: Duration, run: &Run) -> Result<()>;
-    /// Prints the counts of all runs.
-    fn end(&mut self, runs: &[Run]) -> Result<()>;
-}
 
 /// Runs `pmctl stat`, and returns the exit code.
 pub(crate) fn stat(args: &Stat) -> Result<u8> {

@@ -7,9 +7,10 @@ use anyhow::Result;
 
 use perfmon::Pmu;
 
+use super::column::Column;
 use super::others::OtherEvents;
+use super::scope::CountedPlace;
 use super::source::{CountSource, Summands, Uncounted};
-use super::{Column, CountedPlace};
 use crate::events::values::{self, Value};
 use crate::events::words::words;
 use crate::events::{linux_pmu, software};
@@ -245,7 +246,7 @@ mod tests {
         let of = |name: &str, (number, label): (usize, &str)| {
             let mut column = columns("cycles").remove(0);
             label.clone_into(&mut column.event.label);
-            let kind = super::super::PlaceKind::Cpu;
+            let kind = super::super::scope::PlaceKind::Cpu;
             let name = name.to_owned();
             let place = Some(CountedPlace { name, kind });
             Column {

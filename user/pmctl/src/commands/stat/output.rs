@@ -9,9 +9,11 @@ use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context, Result};
 
 use super::lines::WithTotals;
+use super::number_format::NumberFormat;
 use super::run::Run;
+use super::subject::Subject;
 use super::v1::V1;
-use super::{NumberFormat, Subject, csv, human, json};
+use super::{csv, human, json};
 use crate::args::{Json, Stat};
 use crate::system::files::NewFile;
 use crate::system::screen::Colors;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The problems of counts and of the command: messages, and the exit code.
 
+use super::column::Column;
 use super::run::{Run, StoppedRun};
 use super::scope::Scope;
 use super::source::{ColumnCount, Uncounted};
-use super::{Column, Subject};
+use super::subject::Subject;
 use crate::system::child::Ending;
 use crate::system::exit;
 use crate::system::stdio::complain;

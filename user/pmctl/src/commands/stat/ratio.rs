@@ -4,7 +4,7 @@
 
 use perfmon::spec::Meaning;
 
-use super::Column;
+use super::column::Column;
 
 /// A ratio that is shown beside its first event.
 struct Formula {

@@ -12,11 +12,15 @@ use perfmon::spec::models::model;
 use perfmon::spec::{self, EventSpec, Meaning, NamedEvent};
 use perfmon::{Encoding, EventSelect, Modes};
 
+use super::column::Column;
 use super::metrics::Metrics;
+use super::output;
+use super::run::Run;
+use super::scope::{CountedPlace, PlaceKind, Scope};
 use super::source::{ColumnCount, Uncounted};
+use super::subject::Subject;
 use super::unit::ColumnUnit;
 use super::v1::{SCHEMA, V1Document, V1Event, V1Run};
-use super::{Column, CountedPlace, PlaceKind, Run, Scope, Subject, output};
 use crate::args::{Json, Stat};
 use crate::events::cpus::Cpus;
 use crate::events::metrics::MachineFacts;
@@ -234,8 +238,8 @@ fn to_duration(seconds: f64) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::super::NumberFormat;
     use super::super::human::{Human, Look};
+    use super::super::number_format::NumberFormat;
     use super::super::testing::{self, subject_with, written};
     use super::super::v1::V1;
     use super::*;

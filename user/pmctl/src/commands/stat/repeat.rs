@@ -4,13 +4,16 @@
 use anyhow::Result;
 use perfmon::spec::EventSpec;
 
+use super::column::Column;
 use super::input::RepeatedInput;
 use super::measure::{self, PreparedRun, RunPlan};
+use super::number_format::NumberFormat;
+use super::output;
 use super::problems::{exit_code, report_problems, worse_exit_code};
 use super::run::{Run, StoppedRun};
 use super::source::CountSource;
 use super::sources::{Sources, events_before};
-use super::{Column, NumberFormat, Subject, output};
+use super::subject::Subject;
 use crate::args::Stat;
 use crate::system::signals::Signals;
 use crate::system::stdio::complain;

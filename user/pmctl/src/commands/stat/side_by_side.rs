@@ -73,7 +73,7 @@ fn metric_cell(value: &MetricValue<'_>, column_width: usize, colors: &Colors) ->
 
 #[cfg(test)]
 mod tests {
-    use super::super::{CountedPlace, PlaceKind};
+    use super::super::scope::{CountedPlace, PlaceKind};
     use super::*;
 
     fn shown(cpus: &[CountedPlace], colors: &Colors) -> String {

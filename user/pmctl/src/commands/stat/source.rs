@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::Column;
+use super::column::Column;
 
 /// The count of a column, and the times for which its event was counted and enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

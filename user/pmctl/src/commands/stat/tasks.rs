@@ -8,7 +8,7 @@ use perfmon::event::{Builder, Counts as GroupCounts, GroupBuilder};
 use perfmon::spec::EventSpec;
 use perfmon::{Cause, Device, Error, Group, Modes, Pmu};
 
-use super::Column;
+use super::column::Column;
 use super::scope::{CountedPlace, PlaceKind, Scope};
 use super::source::{ColumnCount, CountSource, Counts, Summands, Uncounted};
 use super::split_runs::TooMany;

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use perfmon::spec;
 
+use super::column::Column;
 use super::cpus::assign_counters;
 use super::metrics::Metrics;
 use super::run::Run;
+use super::scope::{CountedPlace, PlaceKind, Scope};
 use super::source::ColumnCount;
-use super::{Column, CountedPlace, PlaceKind, Scope, Subject};
+use super::subject::Subject;
 use crate::events::schedule::CounterSupply;
 use crate::system::child::Ending;
 use crate::system::pmu::testing;

@@ -9,8 +9,13 @@ use anyhow::Result;
 use perfmon::Modes;
 use serde::{Deserialize, Serialize};
 
+use super::column::Column;
+use super::number_format::NumberFormat;
+use super::run::Run;
+use super::scope::{PlaceKind, Scope};
+use super::source::ColumnCount;
+use super::subject::Subject;
 use super::unit::ColumnUnit;
-use super::{Column, ColumnCount, NumberFormat, PlaceKind, Run, Scope, Subject};
 use crate::events::cpus::Cpus;
 use crate::system::child::Ending;
 

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow};
 use nix::errno::Errno;
 use perfmon_core::logic::event_attr::PerfEventAttr;
 
-use super::Column;
+use super::column::Column;
 use super::scope::{self, CountedPlace, CpuSplit};
 use super::source::{ColumnCount, CountSource, Summands, Uncounted};
 use super::unit::ColumnUnit;

@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use perfmon::{Cause, Device, Event, Modes};
 use perfmon_core::logic::event_attr::{self as attr, PerfEventAttr};
 
-use super::Column;
+use super::column::Column;
 use super::scope::Scope;
 use super::source::{ColumnCount, CountSource, Summands, Uncounted};
 use super::unit::ColumnUnit;

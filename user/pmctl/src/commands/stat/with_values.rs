@@ -10,7 +10,7 @@ use perfmon::spec::EventSpec;
 use perfmon::trace::{Alloc, Buffer, Config, Event, EventId, Record, Running, Staged, Trace};
 use perfmon::{Encoding, EventSelect, Session};
 
-use super::Column;
+use super::column::Column;
 use super::source::{ColumnCount, CountSource, Summands, Uncounted};
 use super::unit::ColumnUnit;
 use crate::args::Stat;
