@@ -10,9 +10,9 @@ use perfmon_core::logic::perf_event::{
     PERF_RECORD_MISC_USER, PERF_RECORD_MMAP2, PERF_RECORD_SAMPLE, PERF_RECORD_SWITCH_CPU_WIDE,
 };
 
-use super::FIRST_ID;
 use super::bytes::{Put, Reader};
 use super::data_source::DataSource;
+use super::identifier::FIRST_ID;
 use super::memory_access::{MemoryAccess, Weight};
 use super::record::{Body, Branch, Map, Record, Sample, Stamp, Task, UserStack};
 use super::sample_parts::SampleParts;

@@ -6,8 +6,13 @@ use std::path::PathBuf;
 
 use perfmon_core::logic::perf_event::{PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_USER};
 
+use super::attr::Attr;
 use super::bytes::{Put, Reader};
-use super::{Attr, Event, FIRST_ID, Host, Notes, attr, codec, has_calls, parts};
+use super::event::{Event, has_calls, parts};
+use super::host::Host;
+use super::identifier::FIRST_ID;
+use super::notes::Notes;
+use super::{attr, codec};
 
 /// The numbers of the features.
 pub(super) const BUILD_ID: u32 = 2;

@@ -3,10 +3,10 @@
 
 use std::ops::RangeInclusive;
 
-use super::HEADER_SIZE;
 use super::attr::Attr;
 use super::bytes::Reader;
 use super::features::{self, Features};
+use super::header::HEADER_SIZE;
 use super::sections::SECTION_SIZE;
 
 /// Content of the header.

@@ -17,14 +17,16 @@ use super::attr::{self, Attr, EventKind};
 use super::bytes::Reader;
 use super::codec::{self, FIRST_PERF_TYPE};
 use super::deferred::DeferredChains;
-use super::features::Features;
+use super::features::{BuildId, Features};
+use super::header::ENTRY_SIZE;
+use super::host::Host;
 use super::layout::Layout;
+use super::notes::Notes;
 use super::parts::{Header, ParsedParts};
 use super::record::{Body, Map, Record, Task};
 use super::sample_parts::SampleParts;
 use super::sections::{self, EVENTS, RECORDS, ReadError};
 use super::source::{BlockReader, RecordingBytes};
-use super::{BuildId, ENTRY_SIZE, Host, Notes};
 use crate::system::text::count;
 
 /// Counts of `perf stat record`.

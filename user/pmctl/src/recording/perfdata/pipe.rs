@@ -16,16 +16,20 @@
 
 use std::io::{self, Write};
 
+use super::attr::Attr;
 use super::bytes::{Put, Reader};
-use super::features::{self, Features};
-use super::notes::MARK;
+use super::event::{Event, parts};
+use super::features::{self, BuildId, Features};
+use super::header::MAGIC;
+use super::host::Host;
+use super::identifier::{FIRST_ID, identifier};
+use super::notes::{MARK, Notes};
 use super::parts::ParsedParts;
+use super::record::Record;
+use super::sample_parts::SampleParts;
 use super::source::{BlockReader, RecordingBytes};
 use super::write::{Finished, RecordTotals};
-use super::{
-    Attr, BuildId, Event, FIRST_ID, Host, MAGIC, Notes, Record, SampleParts, attr, codec,
-    identifier,
-};
+use super::{attr, codec};
 
 /// `PERF_RECORD_*` that the perf tool makes, and not the kernel.
 const HEADER_ATTR: u32 = 64;
@@ -63,7 +67,7 @@ impl<W: Write> Pipe<W> {
     pub(crate) fn new(output: W, events: &[Event], host: &Host) -> io::Result<Self> {
         let mut pipe = Self {
             output,
-            parts: super::parts(events),
+            parts: parts(events),
             block: Vec::new(),
             totals: RecordTotals::default(),
             has_open_round: false,

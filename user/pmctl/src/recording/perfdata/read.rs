@@ -6,12 +6,17 @@
 
 use super::attr::{self, Attr};
 use super::bytes::Reader;
+use super::event::Event;
 use super::features::Features;
+use super::header::{ENTRY_SIZE, HEADER_SIZE, MAGIC};
+use super::notes::Notes;
 use super::parts::{Header, ParsedParts};
+use super::recording::Recording;
+use super::records::Records;
 use super::sample_parts::SampleParts;
 use super::sections::{EVENTS, FEATURES, RECORDS, ReadError, SECTION_SIZE, checked_end, part};
 use super::source::RecordingBytes;
-use super::{ENTRY_SIZE, Event, HEADER_SIZE, MAGIC, Notes, Recording, Records, perfs, pipe};
+use super::{perfs, pipe};
 use crate::system::text::without_error_numbers;
 
 /// `PERFFILE`, which the first version of the format begins with.

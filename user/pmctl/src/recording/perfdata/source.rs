@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::MAGIC;
+use super::header::MAGIC;
 
 /// The bytes of a recording.
 #[derive(Clone)]

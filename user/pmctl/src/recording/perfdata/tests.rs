@@ -8,6 +8,7 @@ use linux_perf_data::{Feature, PerfFileReader, PerfFileRecord};
 use proptest::prelude::*;
 
 use super::example::example;
+use super::header::{ENTRY_SIZE, HEADER_SIZE, MAGIC};
 use super::read::read;
 use super::sections::ReadError;
 use super::write::CUT_DISTANCE;

@@ -12,11 +12,15 @@ use std::mem;
 use nix::libc;
 
 use super::bytes::Put;
-use super::features::{self, BITS, FeatureContent};
+use super::event::{Event, parts};
+use super::features::{self, BITS, BuildId, FeatureContent};
+use super::header::{ENTRY_SIZE, HEADER_SIZE, MAGIC};
+use super::host::Host;
+use super::identifier::FIRST_ID;
+use super::notes::Notes;
+use super::record::Record;
+use super::sample_parts::SampleParts;
 use super::sections::SECTION_SIZE;
-use super::{
-    BuildId, ENTRY_SIZE, Event, FIRST_ID, HEADER_SIZE, Host, MAGIC, Notes, Record, SampleParts,
-};
 use crate::system::text::{count, error_text, thousands};
 
 /// A part of the file, by its offset and its size in bytes.
@@ -145,7 +149,7 @@ impl<W: Write + Seek> Writer<W> {
     /// # Errors
     /// The errors of `output`.
     pub(crate) fn new(output: W, events: Vec<Event>) -> io::Result<Self> {
-        let parts = super::parts(&events);
+        let parts = parts(&events);
         let mut writer = Self {
             output,
             events,
@@ -173,7 +177,7 @@ impl<W: Write + Seek> Writer<W> {
     }
 
     /// Appends an encoded record of the kernel, in which the caller has replaced the event's ID by
-    /// [`identifier`](super::identifier). `time` is the time of a sample in nanoseconds; `None` for other records.
+    /// [`identifier`](super::identifier()). `time` is the time of a sample in nanoseconds; `None` for other records.
     ///
     /// # Errors
     /// The errors of [`append`](Self::append).
