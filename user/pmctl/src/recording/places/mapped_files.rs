@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ahash::{AHashMap, AHashSet};
 use nix::sys::utsname::uname;
 
-use super::build_id;
+use super::build_id::build_id;
 use crate::recording::address_spaces::{self as mapped, AddressSpaces};
 use crate::recording::perfdata::{FileFacts, FileVersion, KERNEL, Map, Recording, VDSO, is_kernel};
 use crate::recording::procfs;

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Looks up the names of sampled addresses while the files are still those that ran.
 
+mod build_id;
 mod mapped_files;
 
-use std::fs;
 use std::mem;
 use std::path::{Path, PathBuf};
 
 use ahash::AHashSet;
 
 use crate::recording::address_spaces::{AddressSpaces, is_anonymous};
-use crate::recording::perfdata::{
-    Body, BuildId, KERNEL, Record, Recording, SymbolTable, Task, VDSO, is_kernel,
-};
-use crate::recording::symbols::{Absence, DebugFiles, Elf, SymbolFinder};
-use crate::recording::unwind::{self, CutChains, Programs as _, Unwinder, vdso_build_id};
+use crate::recording::perfdata::{Body, BuildId, Record, Recording, SymbolTable, Task, is_kernel};
+use crate::recording::symbols::{Absence, DebugFiles, SymbolFinder};
+use crate::recording::unwind::{self, CutChains, Programs as _, Unwinder};
+pub(crate) use build_id::{build_id, running_kernel_build_id};
 pub(crate) use mapped_files::MappedFiles;
 
 /// Addresses of samples, of their data, of call chains and of branches.
@@ -160,77 +159,17 @@ impl Places {
     }
 }
 
-/// Returns the build-id of a file, if it has one. `path` is where the file is now.
-pub(crate) fn build_id(file: &Path, path: &Path) -> Option<BuildId> {
-    let is_kernel = file == Path::new(KERNEL);
-    let id = if is_kernel {
-        running_kernel_build_id()?
-    } else if path == Path::new(VDSO) {
-        vdso_build_id()?
-    } else {
-        Elf::read(path)?.build_id?
-    };
-    Some(BuildId {
-        file: file.to_owned(),
-        is_kernel,
-        id,
-    })
-}
-
-/// Returns the build-id of the running kernel.
-pub(crate) fn running_kernel_build_id() -> Option<Vec<u8>> {
-    kernel_build_id(&fs::read("/sys/kernel/notes").ok()?)
-}
-
-/// Returns the build-id among ELF notes. A note has the sizes of its name and of its content, its type, and then the name
-/// and the content, each padded to 4 bytes (System V gABI, "Note Section").
-fn kernel_build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
-    const BUILD_ID: u32 = 3;
-    let number = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_ne_bytes);
-    loop {
-        let (header, rest) = notes.split_at_checked(12)?;
-        let size = |at: usize| usize::try_from(number(&header[at..at + 4])?).ok();
-        let (name, rest) = rest.split_at_checked(size(0)?.next_multiple_of(4))?;
-        let length = size(4)?;
-        let content = rest.get(..length)?;
-        if number(&header[8..])? == BUILD_ID && name == b"GNU\0" {
-            return Some(content.to_vec());
-        }
-        notes = rest.get(length.next_multiple_of(4)..)?;
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::sync::atomic::AtomicU64;
 
     use super::*;
 
     use crate::recording::perfdata::{Map, MemoryAccess, Sample, Stamp, Symbol};
     use crate::recording::procfs::MappingKinds;
+    use crate::recording::symbols::Elf;
     use crate::recording::symbols::testing::{Generator, SplitProgram, offset};
-
-    #[test]
-    fn the_build_id_is_found_among_other_notes() {
-        let note = |kind: u32, name: &[u8], content: &[u8]| {
-            let mut bytes = Vec::new();
-            for number in [name.len(), content.len(), kind as usize] {
-                bytes.extend(u32::try_from(number).expect("it is small").to_ne_bytes());
-            }
-            bytes.extend(name);
-            bytes.extend(content);
-            bytes.resize(bytes.len().next_multiple_of(4), 0);
-            bytes
-        };
-        let other_note = note(6, b"Xen\0", &[1, 2]);
-        let id = note(3, b"GNU\0", &[7; 20]);
-        assert_eq!(
-            kernel_build_id(&[other_note.clone(), id].concat()),
-            Some(vec![7; 20])
-        );
-        assert_eq!(kernel_build_id(&other_note), None);
-        assert_eq!(kernel_build_id(&[0xff; 12]), None);
-    }
 
     /// A function whose name is also the mangled name of a type, C++'s `float`.
     #[unsafe(no_mangle)]
