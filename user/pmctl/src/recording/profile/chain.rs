@@ -5,7 +5,8 @@ use std::mem;
 
 use perfmon_core::logic::perf_event::{PERF_CONTEXT_MAX, PERF_CONTEXT_USER};
 
-use super::{NamedSample, SampleNames, Site, SourceLines};
+use super::names::{NamedSample, SampleNames, Site};
+use super::source_lines::SourceLines;
 use crate::recording::perfdata::{Sample, is_kernel};
 use crate::recording::symbols::{SourceLine, Text};
 use crate::recording::unwind::UNWOUND;

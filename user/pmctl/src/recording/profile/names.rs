@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The names of a sample: of its task, and of the file and the function at its addresses.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
+use std::ffi::OsStr;
+use std::path::Path;
+
+use crate::recording::address_spaces::{AddressSpaces, FileNumber, NameNumber, UNKNOWN};
+use crate::recording::perfdata::{
+    Body, Branch, Record, Recording, Sample, Stamp, Symbol, SymbolTable, Task,
+};
+use crate::recording::symbols::jit;
+
+/// A sample with its names.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedSample<'a> {
+    pub(crate) stamp: Stamp,
+    pub(crate) sample: &'a Sample,
+    /// Names of the sampled address.
+    pub(crate) site: Site<'a>,
+}
+
+/// The names of an address.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Site<'a> {
+    /// The file; `None` if no file is mapped at this address.
+    pub(super) file: Option<(FileNumber, &'a Path)>,
+    /// The function; `None` if it is not known.
+    symbol: Option<&'a Symbol>,
+    /// Offset from the beginning of the function.
+    pub(crate) offset: u64,
+}
+
+impl Site<'_> {
+    /// Returns a key that identifies the function: its file and its offset in the file.
+    pub(crate) fn function(&self) -> (Option<FileNumber>, Option<u64>) {
+        (self.number(), self.symbol.map(|symbol| symbol.start))
+    }
+
+    /// Returns the number of the file.
+    pub(crate) fn number(&self) -> Option<FileNumber> {
+        self.file.map(|(number, _)| number)
+    }
+
+    /// Returns whether the function is known.
+    pub(crate) const fn has_symbol(&self) -> bool {
+        self.symbol.is_some()
+    }
+
+    /// Returns the offset of the function in the file and its length in bytes; `None` if the function is not known.
+    pub(crate) fn range(&self) -> Option<(u64, u64)> {
+        self.symbol.map(|symbol| (symbol.start, symbol.length))
+    }
+
+    /// Returns the offset of the address in the file.
+    pub(crate) fn place(&self) -> u64 {
+        self.symbol
+            .map_or(0, |symbol| symbol.start)
+            .wrapping_add(self.offset)
+    }
+
+    /// Returns the name of the function, `[unknown]` if there is none.
+    pub(crate) fn symbol(&self) -> &str {
+        self.symbol.map_or(UNKNOWN, |symbol| &symbol.name)
+    }
+
+    /// Returns the path of the file, `[unknown]` if there is none.
+    pub(crate) fn path(&self) -> Cow<'_, str> {
+        let path = self.file.map(|(_, path)| path);
+        path.map_or(Cow::Borrowed(UNKNOWN), Path::to_string_lossy)
+    }
+
+    /// Returns the name of the file without its folder. For JIT code, returns the name that perf shows.
+    pub(crate) fn dso(&self) -> Cow<'_, str> {
+        let path = self.file.map(|(_, path)| path);
+        if let Some(pid) = path.and_then(jit::process_of) {
+            return Cow::Owned(format!("[JIT] tid {pid}"));
+        }
+        let name = path.map(|path| path.file_name().unwrap_or(path.as_os_str()));
+        name.map_or(Cow::Borrowed(UNKNOWN), OsStr::to_string_lossy)
+    }
+}
+
+/// The symbols of a recording.
+pub(crate) struct SampleNames<'a> {
+    tables: HashMap<&'a str, &'a SymbolTable>,
+    /// The symbol table of each file so far, by the file's number.
+    files: Vec<Option<&'a SymbolTable>>,
+    pub(super) spaces: AddressSpaces,
+    /// The tasks that have ended last, the oldest first. They still have their names and mappings, because samples of the
+    /// kernel's work at the end of a task come after the record of its end.
+    ended_tasks: VecDeque<Task>,
+}
+
+/// The most tasks that still have their names and mappings after they have ended.
+const MAX_ENDED_TASKS: usize = 64;
+
+impl<'a> SampleNames<'a> {
+    /// Creates the state before the first record.
+    pub(super) fn new(recording: &'a Recording) -> Self {
+        let tables = &recording.notes.symbols;
+        Self {
+            tables: tables.iter().map(|t| (t.file.as_str(), t)).collect(),
+            files: Vec::new(),
+            spaces: AddressSpaces::default(),
+            ended_tasks: VecDeque::new(),
+        }
+    }
+
+    /// Applies a record.
+    pub(super) fn apply(&mut self, record: &Record) {
+        self.spaces.apply(record);
+        match &record.body {
+            Body::Exit { task, .. } => {
+                self.ended_tasks.push_back(*task);
+                if self.ended_tasks.len() > MAX_ENDED_TASKS {
+                    let oldest = self.ended_tasks.pop_front();
+                    oldest.into_iter().for_each(|task| self.spaces.end(task));
+                }
+            }
+            // A new task of the same number, or a thread that has executed a program and takes its leader's number.
+            Body::Fork { child: task, .. } | Body::Comm { task, .. } => {
+                self.ended_tasks.retain(|ended| ended != task);
+            }
+            _ => {}
+        }
+        for path in self.spaces.files().skip(self.files.len()) {
+            let table = self.tables.get(&*path.to_string_lossy());
+            self.files.push(table.copied());
+        }
+    }
+
+    /// Returns the number of a task's name; `None` if it is not known.
+    pub(crate) fn name(&self, task: Task) -> Option<NameNumber> {
+        self.spaces.name(task)
+    }
+
+    /// Returns the name of a task.
+    pub(crate) fn comm(&self, task: Task) -> &str {
+        self.spaces.comm(task)
+    }
+
+    /// Returns the path of a cgroup, `[unknown]` if there is none.
+    pub(crate) fn cgroup(&self, id: u64) -> &str {
+        self.spaces.cgroup(id).unwrap_or(UNKNOWN)
+    }
+
+    /// Returns the number of processes that have begun so far with this process number, which tells them apart.
+    pub(crate) fn instance(&self, pid: u32) -> u32 {
+        self.spaces.instance(pid)
+    }
+
+    /// Returns the names of an address in a process.
+    pub(crate) fn site(&self, pid: u32, address: u64) -> Site<'_> {
+        let Some(file_offset) = self.spaces.find(pid, address) else {
+            return Site::default();
+        };
+        let table = self.files[file_offset.file.index()];
+        let symbol = table.and_then(|table| table.at(file_offset.offset));
+        Site {
+            file: Some((file_offset.file, self.spaces.path(file_offset.file))),
+            symbol,
+            offset: symbol.map_or(file_offset.offset, |symbol| {
+                file_offset.offset - symbol.start
+            }),
+        }
+    }
+
+    /// Returns the names of the address of a sample's data.
+    pub(crate) fn data_site(&self, named: &NamedSample<'_>) -> Site<'_> {
+        self.site(named.stamp.task.pid, named.sample.access.address)
+    }
+
+    /// Returns the names of both ends of a branch.
+    pub(crate) fn branch_sites(&self, pid: u32, branch: &Branch) -> (Site<'_>, Site<'_>) {
+        (self.site(pid, branch.from), self.site(pid, branch.to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::perfdata::Map;
+    use crate::recording::perfdata::example::example;
+
+    #[test]
+    fn ended_processes_are_forgotten_after_a_while() {
+        let recording = example(false);
+        let mut names = SampleNames::new(&recording);
+        let apply = |names: &mut SampleNames<'_>, body| {
+            let stamp = Stamp::default();
+            names.apply(&Record { stamp, body });
+        };
+        let comm = |pid, name: &str| Body::Comm {
+            task: Task::leader(pid),
+            name: name.to_owned(),
+            exec: false,
+        };
+        let map = |pid| {
+            Body::Map(Map {
+                task: Task::leader(pid),
+                start: 0x1000,
+                length: 0x1000,
+                file: "/bin/make".into(),
+                ..Map::default()
+            })
+        };
+        let exit = |pid| Body::Exit {
+            task: Task::leader(pid),
+            parent: Task::leader(1),
+        };
+        let file = |names: &SampleNames<'_>, pid| names.site(pid, 0x1000).path().into_owned();
+        for pid in 2..202 {
+            apply(&mut names, comm(pid, "make"));
+            apply(&mut names, map(pid));
+            apply(&mut names, exit(pid));
+            assert_eq!(names.comm(Task::leader(pid)), "make", "just ended");
+            assert_eq!(file(&names, pid), "/bin/make", "just ended");
+        }
+        assert_eq!(names.comm(Task::leader(2)), UNKNOWN);
+        assert_eq!(file(&names, 2), UNKNOWN);
+        // A process that begins with a number of these is none of them.
+        apply(&mut names, comm(201, "new"));
+        apply(&mut names, map(201));
+        for pid in 1000..1100 {
+            apply(&mut names, exit(pid));
+        }
+        assert_eq!(names.comm(Task::leader(201)), "new");
+        assert_eq!(file(&names, 201), "/bin/make");
+    }
+}
