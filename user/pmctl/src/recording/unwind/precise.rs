@@ -4,10 +4,7 @@
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
 
-use super::{Unwinder, UnwoundProcess, tables_at};
-
-/// The largest number of bytes of an instruction (Intel SDM, volume 2A, section 2.3.11).
-pub(super) const MAX_INSTRUCTION_BYTES: usize = 15;
+use super::unwinder::{Unwinder, UnwoundProcess, tables_at};
 
 /// A position in a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

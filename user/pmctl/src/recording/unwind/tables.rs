@@ -13,10 +13,12 @@ use gimli::{
 };
 use object::{Object, ObjectSection, ReadCache, ReadRef};
 
-use super::precise::MAX_INSTRUCTION_BYTES;
 use super::step::{Expressions, Step};
 use crate::recording::symbols::{DebugFiles, Elf, content};
 use crate::system::files::open;
+
+/// The largest number of bytes of an instruction (Intel SDM, volume 2A, section 2.3.11).
+const MAX_INSTRUCTION_BYTES: usize = 15;
 
 /// Bytes of an address.
 const ADDRESS_SIZE: u8 = 8;

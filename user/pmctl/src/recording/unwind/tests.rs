@@ -401,7 +401,7 @@ fn a_loop_in_the_tables_ends() {
     let state = ProgramState::new(&["-DENDLESS"]);
     let (chain, cut_chains) = functions(&state.recording());
     assert!(chain.iter().all(|function| function == "leaf"));
-    assert_eq!(chain.len(), super::MAX_CALLERS as usize + 1);
+    assert_eq!(chain.len(), super::unwinder::MAX_CALLERS as usize + 1);
     assert!(
         warnings(&cut_chains).contains("do not fit the stack"),
         "{}",
