@@ -17,10 +17,11 @@ use perfmon_core::logic::memory_access::{
 use perfmon_core::logic::pebs::PebsFormat;
 use perfmon_core::logic::sample_format::SampleFormat;
 
+use super::differences::CoreDifferences;
+use super::full_pmu::{capabilities, precise_attr, precise_format};
 use super::memory_tables::{Access, Decoder, MemoryEvent, RecordBits};
 use super::setup::Setup;
 use super::source::Source;
-use super::{CoreDifferences, capabilities, precise_attr, precise_format};
 
 /// Exceptions: events without a source of the data in the module. Golden Cove's records of slow loads have it only while
 /// another counter counts event 0x8203. In Linux perf the program opens that event beside; the module refuses

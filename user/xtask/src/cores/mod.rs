@@ -4,6 +4,8 @@
 //! precise samples of them, the access to memory that these samples tell of, the hardware events and the cache events; for
 //! AMD's cores only the hardware and cache events.
 
+mod differences;
+mod full_pmu;
 mod memory;
 mod memory_tables;
 mod setup;
@@ -18,7 +20,7 @@ use anyhow::{Result, bail, ensure};
 use perfmon_core::logic::cache_events::cache_event;
 use perfmon_core::logic::core_kinds::CoreKinds;
 use perfmon_core::logic::cpuid::{Architecture, Capabilities, Leaf, Microarchitecture, Processor};
-use perfmon_core::logic::event_attr::{InvalidAttr, PERF_SAMPLE_IP, PERF_TYPE_RAW, PerfEventAttr};
+use perfmon_core::logic::event_attr::{InvalidAttr, PERF_TYPE_RAW, PerfEventAttr};
 use perfmon_core::logic::event_config::EventConfig;
 use perfmon_core::logic::event_counters::EventCounters;
 use perfmon_core::logic::evtsel::EventSelect;
@@ -27,6 +29,8 @@ use perfmon_core::logic::hardware_events::hardware_event;
 use perfmon_core::logic::pebs::PebsFormat;
 use perfmon_core::logic::precise::CYCLES;
 
+use differences::CoreDifferences;
+use full_pmu::{GENERAL_COUNTERS, capabilities, precise_attr, precise_format};
 use memory::compare_memory;
 use setup::{Kind, Setup, setups};
 use source::{Source, number};
@@ -71,23 +75,6 @@ const DIFFERENT_BITS: [Microarchitecture; 3] = [
     Microarchitecture::Silvermont,
 ];
 
-/// Cores whose precise samples the module reads, with the format of their records.
-const PRECISE_CORES: [(Microarchitecture, PebsFormat); 13] = [
-    (Microarchitecture::Skylake, PebsFormat::Three),
-    (Microarchitecture::IceLake, PebsFormat::Four),
-    (Microarchitecture::GoldenCove, PebsFormat::Four),
-    (Microarchitecture::RedwoodCove, PebsFormat::Four),
-    (Microarchitecture::LionCove, PebsFormat::Five),
-    (Microarchitecture::CougarCove, PebsFormat::Five),
-    (Microarchitecture::Goldmont, PebsFormat::Three),
-    (Microarchitecture::GoldmontPlus, PebsFormat::Three),
-    (Microarchitecture::Tremont, PebsFormat::Four),
-    (Microarchitecture::Gracemont, PebsFormat::Four),
-    (Microarchitecture::Crestmont, PebsFormat::Four),
-    (Microarchitecture::Skymont, PebsFormat::Five),
-    (Microarchitecture::Darkmont, PebsFormat::Five),
-];
-
 /// AMD's cores: a family and a model, and the names of Linux's tables of hardware events and of cache events.
 const AMD: [((u32, u32), &str, &str); 7] = [
     ((0x10, 2), "amd_perfmon_event_map", "amd_hw_cache_event_ids"),
@@ -119,14 +106,8 @@ const AMD: [((u32, u32), &str, &str); 7] = [
     ),
 ];
 
-/// The number of general counters that are compared: no core has a limit that concerns counters beyond these.
-const GENERAL_COUNTERS: u8 = 8;
-
 /// The bits of these counters.
 const ALL_GENERAL: u64 = (1 << GENERAL_COUNTERS) - 1;
-
-/// The number of bits of all counters.
-const COUNTER_WIDTH: u8 = 48;
 
 /// Fails with a list of the differences from Linux. With another version of Linux it only prints the list.
 pub(crate) fn check(linux: &Path) -> Result<()> {
@@ -254,36 +235,6 @@ fn check_intel(
     Ok(is_known)
 }
 
-/// The core that is compared, and the differences found so far.
-struct CoreDifferences<'a> {
-    name: &'a str,
-    messages: &'a mut Vec<String>,
-}
-
-impl CoreDifferences<'_> {
-    fn compare<T: std::fmt::Debug + PartialEq>(&mut self, what: &str, ours: &T, linux: &T) {
-        if ours != linux {
-            self.messages.push(format!(
-                "{}, {what}: {ours:x?} here, {linux:x?} in Linux",
-                self.name
-            ));
-        }
-    }
-}
-
-/// Returns a PMU that has everything.
-fn capabilities(architecture: Architecture) -> Capabilities {
-    Capabilities {
-        architecture,
-        general: GENERAL_COUNTERS,
-        general_width: COUNTER_WIDTH,
-        fixed: u16::MAX,
-        fixed_width: COUNTER_WIDTH,
-        arch_events: 0xff,
-        ..Capabilities::NONE
-    }
-}
-
 /// Returns the extra register of an event of Linux's, if the module writes that register.
 fn written_register(core: Microarchitecture, event: &ExtraEvent) -> Option<ExtraRegister> {
     let mut registers = EXTRA_REGISTERS.iter();
@@ -294,26 +245,6 @@ fn written_register(core: Microarchitecture, event: &ExtraEvent) -> Option<Extra
         _ => !SHARED_REGISTERS.contains(&core),
     };
     is_written.then_some(register)
-}
-
-/// Returns the format of a core's precise samples, if the module reads them.
-fn precise_format(core: Microarchitecture) -> Option<PebsFormat> {
-    let mut cores = PRECISE_CORES.iter();
-    cores
-        .find(|(known, _)| *known == core)
-        .map(|(_, format)| *format)
-}
-
-/// Returns the attributes of precise samples of an event.
-fn precise_attr(event: u64) -> PerfEventAttr {
-    PerfEventAttr {
-        type_: PERF_TYPE_RAW,
-        config: event,
-        sample_period: 10007,
-        sample_type: PERF_SAMPLE_IP,
-        flags: PerfEventAttr::PRECISE_LEVEL,
-        ..PerfEventAttr::ZERO
-    }
 }
 
 /// Compares the extra registers of events: the register, and the bits of its value that are accepted.
