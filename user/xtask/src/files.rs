@@ -84,8 +84,6 @@ impl Uses {
     }
 
     /// Returns the circles: the largest sets of files in which each file leads to all others.
-    ///
-    /// A use of the `mod.rs` of the file's own folder does not count: what is defined there belongs to the whole folder.
     pub(crate) fn circles(&self) -> Vec<Vec<&str>> {
         let reachable: BTreeMap<&str, BTreeSet<&str>> = self
             .0
@@ -106,24 +104,13 @@ impl Uses {
     /// Returns all files that a file leads to.
     fn files_reached_from(&self, file: &str) -> BTreeSet<&str> {
         let mut reached_files = BTreeSet::new();
-        let mut next = self.files_used_outside_folder(file);
+        let mut next: Vec<&str> = self.0[file].iter().map(String::as_str).collect();
         while let Some(file) = next.pop() {
             if reached_files.insert(file) {
-                next.extend(self.files_used_outside_folder(file));
+                next.extend(self.0[file].iter().map(String::as_str));
             }
         }
         reached_files
-    }
-
-    /// Returns the files that a file uses besides the `mod.rs` of its folder.
-    fn files_used_outside_folder(&self, file: &str) -> Vec<&str> {
-        let folder = file
-            .rsplit_once('/')
-            .map(|(folder, _)| format!("{folder}/mod.rs"));
-        let used_files = self.0[file].iter().map(String::as_str);
-        used_files
-            .filter(|used| folder.as_deref() != Some(used))
-            .collect()
     }
 }
 
@@ -157,7 +144,7 @@ fn code_of(text: &str) -> String {
     code
 }
 
-/// Returns the imports of a module's `use` declarations, and the code without these.
+/// Returns the imports of a module's `use` declarations, and the code without these and without `mod` declarations.
 fn imports_of(code: &str, module: &Module, modules: &BTreeSet<Module>) -> (Vec<Import>, String) {
     let (mut imports, mut rest) = (Vec::new(), String::new());
     let mut statement: Option<(String, bool)> = None;
@@ -174,8 +161,12 @@ fn imports_of(code: &str, module: &Module, modules: &BTreeSet<Module>) -> (Vec<I
             if let Some(tree) = after.strip_prefix("use ") {
                 statement = Some((tree.to_owned(), is_public));
             } else {
-                rest.push_str(line);
-                rest.push('\n');
+                // The name of a child in `mod name;` is no use of an item with the same name.
+                let is_child = after.starts_with("mod ") && after.trim_end().ends_with(';');
+                if !is_child {
+                    rest.push_str(line);
+                    rest.push('\n');
+                }
                 continue;
             }
         } else if let Some((tree, _)) = &mut statement {
@@ -394,9 +385,36 @@ mod tests {
                 "fn f() -> crate::b::B {}\n#[cfg(test)]\nmod tests {\nuse crate::a::A;\n}\n",
             ),
             ("d.rs", "use crate::a::A;\n"),
-            ("e/mod.rs", "use self::f::F;\n"),
-            ("e/f.rs", "use super::E;\n"),
         ]);
         assert_eq!(uses.circles(), [["b.rs", "c.rs"]]);
+    }
+
+    #[test]
+    fn the_mod_rs_of_the_own_folder_counts() {
+        let uses = uses(&[
+            ("a/mod.rs", "mod b;\nuse self::b::B;\npub struct A;\n"),
+            ("a/b.rs", "use super::A;\npub struct B;\n"),
+            (
+                "c/mod.rs",
+                "mod c;\nmod d;\npub use self::c::C;\nuse self::d::D;\n",
+            ),
+            ("c/c.rs", "pub struct C;\n"),
+            ("c/d.rs", "use super::C;\npub struct D;\n"),
+        ]);
+        assert_eq!(uses.circles(), [["a/b.rs", "a/mod.rs"]]);
+    }
+
+    #[test]
+    fn a_declared_child_is_no_use_of_what_is_named_like_it() {
+        let uses = uses(&[
+            ("a/mod.rs", "mod b;\npub use self::b::b;\npub struct A;\n"),
+            ("a/b.rs", "use super::A;\npub fn b() {}\n"),
+            (
+                "c/mod.rs",
+                "pub mod d;\npub use self::d::d;\npub struct C;\nfn f() { d() }\n",
+            ),
+            ("c/d.rs", "use super::C;\npub fn d() {}\n"),
+        ]);
+        assert_eq!(uses.circles(), [["c/d.rs", "c/mod.rs"]]);
     }
 }
