@@ -75,7 +75,7 @@ static const struct {
 	{ TO_OPEN_EVENT, ENOTTY, "the device doesn't know this command",
 	  "Use the module and the programs of the same release." },
 	{ TO_OPEN_EVENT, EACCES, "the kernel's policy for performance events does not permit this process to do so",
-	  "Count user mode alone, as in `instructions:u`; or run it as root or with CAP_PERFMON, or allow it to everybody with `sysctl kernel.perf_event_paranoid=0`." },
+	  "Count user mode alone, as in `instructions:u`; or run it as root or with CAP_PERFMON, or, from Linux 7.3 on, allow it to all users with `sysctl kernel.perf_event_paranoid=0`." },
 	{ TO_OPEN_EVENT, EPERM, "the kernel is locked down",
 	  "/sys/kernel/security/lockdown shows the mode; `confidentiality` forbids counting." },
 	{ TO_OPEN_EVENT, EINVAL, "the CPUs do not have such an event, or can't count it together with its group",

@@ -420,7 +420,8 @@ impl Cause {
                 "/sys/kernel/security/lockdown shows the mode; `confidentiality` forbids counting.",
             ),
             Self::Forbidden => Some(
-                "Run it as root or with CAP_PERFMON, or allow it to everybody with `sysctl kernel.perf_event_paranoid=0`.",
+                "Run it as root or with CAP_PERFMON, or, from Linux 7.3 on, allow it to all users with \
+                 `sysctl kernel.perf_event_paranoid=0`.",
             ),
             Self::HardwareBusy => Some(
                 "End what uses them: a running `perf`, or the NMI watchdog \

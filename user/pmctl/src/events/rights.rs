@@ -39,7 +39,7 @@ fn with_advice(error: Error, tid: Option<u32>, action: ForbiddenAction) -> anyho
         Some(Some(task)) => anyhow::anyhow!("{error}\n{}", task.advice(geteuid(), action)),
         Some(None) => exit::with_help(error),
         None => anyhow::anyhow!(
-            "{error}\nTo {} in the kernel (`:k`), run it as root or with CAP_PERFMON, or allow it to everybody with \
+            "{error}\nTo {} in the kernel (`:k`), run it as root or with CAP_PERFMON, or allow it to all users with \
              `sysctl kernel.perf_event_paranoid=1`. User mode (`:u`) of your own programs needs none of it.",
             action.0
         ),
@@ -70,7 +70,7 @@ pub(crate) fn cgroups_forbidden(verb: &str) -> anyhow::Error {
 /// Returns advice on the rights that are needed for tasks of all users.
 fn needed_rights(verb: &str, what: &str) -> String {
     format!(
-        "to {verb} {what}, run it as root or with CAP_PERFMON, or allow it to everybody with \
+        "to {verb} {what}, run it as root or with CAP_PERFMON, or, from Linux 7.3 on, allow it to all users with \
          `sysctl kernel.perf_event_paranoid=0` (now it is {}).",
         paranoid()
     )

@@ -10,6 +10,16 @@ pub(super) fn running_release(machine: &Machine) -> Option<String> {
     machine.text("/proc/sys/kernel/osrelease").ok().flatten()
 }
 
+/// Returns whether modules can't read `perf_event_paranoid`, so that counting a whole CPU always takes a capability: Linux
+/// 7.2, the oldest kernel that the module supports.
+pub(super) fn always_needs_capability(machine: &Machine) -> bool {
+    running_release(machine).is_some_and(|release| is_before_7_3(&release))
+}
+
+fn is_before_7_3(release: &str) -> bool {
+    version_numbers(release)[..] < [7, 3][..]
+}
+
 /// Returns whether modprobe(8) finds the module for a kernel.
 pub(super) fn has_module(machine: &Machine, release: &str) -> bool {
     let list = machine.text(&format!("/lib/modules/{release}/modules.dep"));
@@ -53,5 +63,12 @@ mod tests {
         assert_eq!(version_numbers("7.3-rc1"), [7, 3]);
         assert!(version_numbers("7.10.1") > version_numbers("7.9.12+deb13-amd64"));
         assert!(version_numbers("") < version_numbers("7"));
+    }
+
+    #[test]
+    fn linux_7_3_is_told_from_7_2() {
+        assert!(is_before_7_3("7.2.12-amd64"));
+        assert!(!is_before_7_3("7.3-rc1"));
+        assert!(!is_before_7_3("7.3.4+deb13-amd64"));
     }
 }

@@ -5,6 +5,7 @@ use perfmon::Cause;
 
 use super::super::facts::{CheckedFacts, DEVICE_NODE};
 use super::super::finding::{Finding, finding_or_early};
+use super::super::kernels;
 use super::super::trial::{NOT_TRIED, Trial};
 use crate::system::processes::{self, Process};
 
@@ -36,14 +37,18 @@ pub(super) fn check_access(facts: &CheckedFacts<'_>) -> Finding {
     }
 }
 
-/// Checks `perf_event_paranoid`. With 0 or less, all users may count every CPU (`perf_allow_cpu()`). Counting one's own
-/// programs needs no permission.
+/// Checks `perf_event_paranoid`. With 0 or less, all users may count every CPU (`perf_allow_cpu()`), except on Linux 7.2.
+/// Counting one's own programs needs no permission.
 pub(super) fn check_policy(facts: &CheckedFacts<'_>) -> Finding {
     const FILE: &str = "/proc/sys/kernel/perf_event_paranoid";
     const OWN_PROGRAMS_ONLY: &str =
-        "this user may count programs of their own in user mode, and not the whole system";
-    const WHOLE_SYSTEM_FIX: &str =
-        "For the whole system run as root, or `sysctl kernel.perf_event_paranoid=0`.";
+        "this user may count their own programs, but not the whole system";
+    let needs_capability = kernels::always_needs_capability(facts.machine);
+    let whole_system_fix = if needs_capability {
+        "For the whole system run as root or with CAP_PERFMON: on Linux 7.2 no value of perf_event_paranoid allows it."
+    } else {
+        "For the whole system run as root or with CAP_PERFMON, or `sysctl kernel.perf_event_paranoid=0`."
+    };
     finding_or_early((|| {
         let Some(text) = facts.read_text(FILE)? else {
             return Ok(
@@ -65,7 +70,7 @@ pub(super) fn check_policy(facts: &CheckedFacts<'_>) -> Finding {
                 "this process may not count"
             };
             return Ok(facts.bad_for_system(format!("{state}: {consequence}")).fix(format!(
-                "{WHOLE_SYSTEM_FIX} If that does not help, a security module forbids it: its audit log has the reason."
+                "{whole_system_fix} If that is so already, a security module forbids it: its audit log has the reason."
             )));
         }
         if is_privileged(&facts.read_text("/proc/self/status")?.unwrap_or_default()) {
@@ -73,8 +78,8 @@ pub(super) fn check_policy(facts: &CheckedFacts<'_>) -> Finding {
                 "{state}, and this process may still count, by its capabilities"
             )));
         }
-        Ok(if paranoid > 0 {
-            Finding::note(format!("{state}: {OWN_PROGRAMS_ONLY}")).fix(WHOLE_SYSTEM_FIX)
+        Ok(if paranoid > 0 || needs_capability {
+            Finding::note(format!("{state}: {OWN_PROGRAMS_ONLY}")).fix(whole_system_fix)
         } else {
             Finding::good(format!("{state}: all users may count"))
         })

@@ -106,7 +106,7 @@ pub(super) fn forbidden_message(event: &LinuxEvent, is_of_tasks: bool) -> String
     };
     format!(
         "{}: Linux samples this event, and its policy forbids it to this user (kernel.perf_event_paranoid is {}). Run it as \
-         root or with CAP_PERFMON, or allow it to everybody with `sysctl kernel.perf_event_paranoid={allowing}`.{advice}",
+         root or with CAP_PERFMON, or allow it to all users with `sysctl kernel.perf_event_paranoid={allowing}`.{advice}",
         event.label,
         paranoid()
     )
