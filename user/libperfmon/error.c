@@ -86,7 +86,7 @@ static const struct {
 	{ TO_OPEN_EVENT, ENOMEM, "the kernel has not enough memory", "" },
 	{ TO_OPEN_EVENT, EMFILE, "no file descriptor is free", "Raise the limit with `ulimit -n`: each event takes one." },
 	{ TO_READ, EIO, "events were missed, so the count would be too low",
-	  "There was no memory to follow a new task, or something else changed the registers: the kernel log says which. Count again." },
+	  "There was no memory to count a new task, or something else changed the registers (the kernel log names the first such change). Count again." },
 };
 
 /* Errnos of an attempt that have the same cause as another one. */

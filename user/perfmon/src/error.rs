@@ -480,8 +480,8 @@ impl Cause {
             ),
             Self::NoSuchTask => Some("Give the ID of a process or a thread that still runs."),
             Self::Missed => Some(
-                "There was no memory to follow a new task, or something else changed the registers: the kernel log \
-                 says which. Count again.",
+                "There was no memory to count a new task, or something else changed the registers (the kernel log names \
+                 the first such change). Count again.",
             ),
             Self::OtherThread => Some("Use `Event::read`, or an event without `pid` and `cpu`."),
             Self::InvalidRing => Some(
