@@ -8,8 +8,8 @@ use perfmon::event::{OwnerKind, Owners};
 use perfmon::{Attempt, Cause, CounterId, Device, Error};
 
 /// Advice if all counters are the measurement's own.
-const COUNT_FEWER: &str = "Count fewer events at once: pmctl never shares a counter between events, so that every number \
-                           is an exact count.";
+const COUNT_FEWER: &str = "Count fewer events at once: so that counts are exact, different events take turns on a counter \
+                           only with `pmctl stat --multiplex`.";
 
 /// The owners of the counters that are in use, as an event sees them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -148,8 +148,8 @@ impl fmt::Display for ScheduleError {
             } => write!(
                 f,
                 "{label}: no counter is left: {events} events, and {general} general and {fixed} fixed counters \
-                 are free\nCount the others in another run: pmctl never shares a counter between events, \
-                 so that every number is an exact count."
+                 are free\nCount the others in another run: so that counts are exact, different events \
+                 take turns on a counter only with `pmctl stat --multiplex`."
             ),
         }
     }
