@@ -43,7 +43,7 @@ complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "diff" -d 'Compare two o
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "export" -d 'Write a recording for another viewer: Firefox Profiler, pprof, Perfetto, speedscope, ...'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "serve" -d 'Serve counters for Prometheus, and profiles, over HTTP'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "wrap" -d 'Run perf, or another program of its system call, on the driver\'s counters'
-complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "vm" -d 'Run stat, record or bench in a virtual machine with a PMU, on this machine\'s files'
+complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "vm" -d 'Run stat, record, bench or wrap in a virtual machine with a PMU, on this machine\'s files'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "encode" -d 'Show an event\'s encoding'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "regs" -d 'Show what the counters\' registers hold (root only)'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -64,11 +64,11 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l td-level -d 'Count 
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s p -l pid -d 'Count these processes, separated by commas. Without a command, stop when they have ended' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s t -l tid -d 'Count these threads, separated by commas. Without a command, stop when they have ended' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s C -l cpu -d 'Count all that runs on these CPUs, as 0-2,5. Without a command, stop at Ctrl-C' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s G -l cgroup -d 'Count only in these cgroups, separated by commas: the first event of -e in the first, and so on; one is for all events' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l for-each-cgroup -d 'Count each event in each of these cgroups, separated by commas; `*` and `?` are any text and letter within a level of a name, `**` any levels' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s G -l cgroup -d 'Count only in these cgroups, separated by commas: one for each event of -e, in the same order, or one for all events' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l for-each-cgroup -d 'Count each event in each of these cgroups, separated by commas; `*` stands for any text and `?` for one byte, both within a level of a name, `**` for any number of levels' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s D -l delay -d 'Start to count MS milliseconds after the start' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l timeout -d 'End after MS milliseconds; a command gets SIGTERM' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s r -l repeat -d 'Run the command N times, or more if the counters are too few for all events; show the mean and its standard error; 0: until Ctrl-C, and show each run' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s r -l repeat -d 'Run the command N times, and show the mean and its standard error. If there are too few counters, run it more often, so that each event is counted N times. With 0, run until Ctrl-C, and show each run' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s I -l interval -d 'Print the counts every MS milliseconds' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l interval-count -d 'End after N intervals of -I; a command gets SIGTERM' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s x -l field-separator -d 'Print a line for each event, with perf\'s fields separated by SEP' -r
@@ -81,8 +81,8 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l log-fd -d 'Write th
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l metric-only -d 'Show the metrics of -M without the counts'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l topdown -d 'Count the top-down method\'s first level: `-M TopdownL1`, or `-M PipelineL1` of AMD\'s'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s n -l null -d 'Count nothing: show the times'
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l all-user -d 'Count user mode only, of events without a modifier'
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l all-kernel -d 'Count the kernel only, of events without a modifier'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l all-user -d 'Count events without a modifier in user mode only'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l all-kernel -d 'Count events without a modifier in the kernel only'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s a -l all-cpus -d 'Count the whole system. Without a command, stop at Ctrl-C'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s i -l no-inherit -d 'Don\'t count what the command or the tasks create'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s A -l no-aggr -d 'Show each CPU of -a or -C'
@@ -94,7 +94,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l multiplex -d 'If th
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s S -l sync -d 'Write what is in memory to the disks before each run, as sync(1)'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l interval-clear -d 'Clear the screen before each interval of -I'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l summary -d 'With -I and -x or --json, print the totals, too'
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l append -d 'Add to the end of FILE of -o'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l append -d 'Append to the FILE of -o instead of replacing it'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l hide-zero-events -d 'Show no events whose count is 0'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l no-big-num -d 'Show numbers without commas'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s B -l big-num -d 'Accepted from users of perf, without effect'
@@ -119,15 +119,15 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s i -l ignore-failur
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l emulated -d 'Leave out what an emulated machine says nothing about: `pmctl vm` adds this option'
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s e -l event -d 'Sample by these events, separated by commas; may be repeated [default: cycles, precise if possible]' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s c -l period -d 'Take a sample each time that an event has happened N times [default: 1000003]' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s F -l freq -d 'Take about HZ samples a second, and not one each N events; `max` for as many as the module allows' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s c -l period -d 'Take a sample every N events [default: 1000003]' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s F -l freq -d 'Take about HZ samples per second instead of one every N events; `max`: as many as the module allows' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l call-graph -d 'Record call chains by frame pointers (fp, as -g), or for programs without them by copies of the stack (dwarf, or dwarf,BYTES [8192]) or the calls that the CPU records (lbr)' -r -f -a "fp\t''
 dwarf\t''
 lbr\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s C -l cpu -d 'Sample all programs on these CPUs, as 0-2,5' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s p -l pid -d 'Sample these processes, separated by commas, and the children that they start. Without a command, stop when they have ended or at Ctrl-C' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s t -l tid -d 'Sample these threads, separated by commas, and what they start. Without a command, stop when they have ended or at Ctrl-C' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s G -l cgroup -d 'Sample only the tasks of these cgroups, separated by commas, on all CPUs or on those of -C: the first event of -e in the first, and so on; one is for all events' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s G -l cgroup -d 'Sample only the tasks of these cgroups, separated by commas, on all CPUs or on those of -C: one for each event of -e, in the same order, or one for all events' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s j -l branch-filter -d 'Record the last branches of these kinds only, separated by commas: `any`, `any_call`, `any_ret`, `ind_call`, `ind_jmp`, `cond`, `call`, and modes `u`, `k`; `no_flags,no_cycles` leaves out predictions and cycles' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l timebase -d 'Sample by this event only, and count those of --count, by a trace of the whole machine' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l count -d 'Count these events from sample to sample, or read values, as energy-pkg and temperature; may be repeated' -r
@@ -149,7 +149,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s i -l no-inherit -
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s b -l branches -d 'Record the last branches before each sample'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s d -l data -d 'Record the address of the data that each sample reads or writes, and where it came from; with precise events, as -e NAME:pp'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s W -l weight -d 'Record the latency of the memory access of each sample, in cycles; with precise events, as -e NAME:pp'
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l rotate -d 'Trace the whole machine, and change the buffers when one is nearly full: a moment is lost instead of the rest'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l rotate -d 'Trace the whole machine, and replace the buffers when one is nearly full: a moment is not recorded, instead of all that follows'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l overwrite -d 'Keep the newest samples only, as many as the rings have room for; write them at the end, or as --switch-output says'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s q -l quiet -d 'Print no summary'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s N -l no-buildid-cache
@@ -181,7 +181,7 @@ local_weight\t'The latency of a sample'
 weight\t'The sum of the latencies of a row\'s samples'
 symbol_daddr\t'The variable of the data, or its address'
 dso_daddr\t'The file or the memory that has the data'"
-complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s g -l call-graph -d 'Show under each row who called it (callee), or how it was reached from outside (caller, which -g alone means), of `pmctl record -g`; after a comma, the least percentage' -r -f -a "caller\t''
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s g -l call-graph -d 'Show under each row the call chains of `pmctl record -g`: from the function to its callers (callee), or from the outermost caller inward (caller, as -g alone); a number after a comma hides smaller percentages' -r -f -a "caller\t''
 callee\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l max-stack -d 'Show at most N functions of a call chain' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l limit -d 'Show the first N rows of each table' -r
@@ -205,8 +205,8 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s n -l show-nr-samp
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l stdio -d 'Print text also on a terminal, where the report has the whole screen and keys'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s e -l event -d 'Sample by these events, separated by commas; may be repeated [default: cycles, precise if possible]' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s F -l freq -d 'Take about HZ samples a second; `max` for as many as the module allows' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s c -l period -d 'Take a sample each N events instead' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s F -l freq -d 'Take about HZ samples per second; `max`: as many as the module allows' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s c -l period -d 'Take a sample every N events instead' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s C -l cpu -d 'Sample all programs on these CPUs, as 0-2,5' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s p -l pid -d 'Sample these processes, separated by commas, and the children that they start' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s t -l tid -d 'Sample these threads, separated by commas, and what they start' -r
@@ -228,7 +228,7 @@ local_weight\t'The latency of a sample'
 weight\t'The sum of the latencies of a row\'s samples'
 symbol_daddr\t'The variable of the data, or its address'
 dso_daddr\t'The file or the memory that has the data'"
-complete -c pmctl -n "__fish_pmctl_using_subcommand top" -l cgroups -d 'Count instructions and cycles in each cgroup instead, or in those whose names have one of these forms, separated by commas: `*` and `?` are any text and letter within a level, `**` any levels' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -l cgroups -d 'Count instructions and cycles in each cgroup instead, or in those whose names have one of these forms, separated by commas: `*` stands for any text and `?` for one byte, both within a level, `**` for any number of levels' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -l iterations -d 'End after N tables' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s E -l entries -d 'Print the first N rows of each table, with --stdio' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s g -d 'Record call chains, by frame pointers: Enter shows who called a function'
@@ -299,25 +299,25 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand export" -s h -l help -d 'Pri
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -s l -l listen -d 'Listen at this address and port, or at a port of 127.0.0.1; port 0 takes a free one' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -s e -l event -d 'Count these events, separated by commas; may be repeated' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -s C -l cpu -d 'Count and sample on these CPUs only, as 0-2,5' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l cgroups -d 'Count the events also in each cgroup whose name has this form, separated by commas: `*` and `?` are any text and letter within a level, `**` any levels; may be repeated' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l cgroups -d 'Count the events also in each cgroup whose name has this form, separated by commas: `*` stands for any text and `?` for one byte, both within a level, `**` for any number of levels; may be repeated' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l max-cgroups -d 'Count in no more than N cgroups' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l max-seconds -d 'Make no profile longer than SECS seconds' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l max-hz -d 'Take no more than HZ samples a second for a profile' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l max-hz -d 'Take no more than HZ samples per second for a profile' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l allow-remote -d 'Let --listen be an address that other machines can reach: their users see the counters, and the names of programs and functions'
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand wrap" -l exact -d 'Let no events take turns: what has no counter of its own all the time is refused'
 complete -c pmctl -n "__fish_pmctl_using_subcommand wrap" -s v -l verbose -d 'Show each call that opens an event, and its answer'
 complete -c pmctl -n "__fish_pmctl_using_subcommand wrap" -s h -l help -d 'Print help'
-complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l cpu -d 'Have the PMU of this vendor' -r -f -a "intel\t''
+complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l cpu -d 'Emulate a CPU and PMU of this vendor' -r -f -a "intel\t''
 amd\t''"
-complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l cpus -d 'Have N CPUs' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l memory -d 'Have MB megabytes of memory' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l cpus -d 'Give the machine N CPUs' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l memory -d 'Give the machine MB megabytes of memory' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l env -d 'Pass the variable NAME on, or set it; may be repeated' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l out -d 'Copy FILE, which the command writes, to the same place here; may be repeated' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l write -d 'Let the command change the files in DIR here; may be repeated' -r -f -a "(__fish_complete_directories)"
 complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l image -d 'Use the virtual machine in DIR [default: `$PERFMON_VM`, or that of the package perfmon-vm]' -r -F
-complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l exact -d 'Let time pass by instructions, so that the kernel\'s counts vary less; slower, on one CPU'
-complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l no-snapshot -d 'Boot the machine, in place of its snapshot in ~/.cache/perfmon-vm, which the first run makes'
+complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l exact -d 'Let time advance with the executed instructions, so that the kernel\'s counts vary less; slower, and with one CPU only'
+complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l no-snapshot -d 'Boot the machine instead of restoring its snapshot, which the first run saves in ~/.cache/perfmon-vm'
 complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l aslr -d 'Let addresses be random, as they are on most systems'
 complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l env-all -d 'Pass all variables on'
 complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l run -d 'Run COMMAND itself; pmctl and the device are there'
@@ -342,7 +342,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_su
 complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "export" -d 'Write a recording for another viewer: Firefox Profiler, pprof, Perfetto, speedscope, ...'
 complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "serve" -d 'Serve counters for Prometheus, and profiles, over HTTP'
 complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "wrap" -d 'Run perf, or another program of its system call, on the driver\'s counters'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "vm" -d 'Run stat, record or bench in a virtual machine with a PMU, on this machine\'s files'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "vm" -d 'Run stat, record, bench or wrap in a virtual machine with a PMU, on this machine\'s files'
 complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "encode" -d 'Show an event\'s encoding'
 complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "regs" -d 'Show what the counters\' registers hold (root only)'
 complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export serve wrap vm encode regs help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -12,12 +12,13 @@ const DIFF_HELP: &str = "\
 Without a file these are perf.data.old, which `pmctl record` leaves, and perf.data; with one, that and perf.data.
 
 Each row has its part of the event count in each recording, and how much larger it is than in the first, in percent of \
-the whole. p is the probability of a difference at least this large between recordings of the same program. Where all samples \
-stand for the same number of events (-c), the counts are compared: what did as much as before has no significant \
-difference, whatever the rest did. Otherwise (-F, or if samples were lost) the shares are: Fisher's exact test of the \
-samples in the row and outside of it. A difference is marked with * if it is significant at the level \
+the whole. p is the probability of a difference at least this large between recordings of the same program. With a fixed \
+period (-c) the counts are tested, so a row whose count did not change has no significant difference, even if other rows \
+changed. With -F, or if samples were lost, the shares are tested (Fisher's exact test of the samples in the row and outside \
+of it). A difference is marked with * if it is significant at the level \
 of 5% for the table as a whole (Holm's correction). Rows with such a difference come first, the largest first. \
-It is about sampling only: a program that does something else in each run differs, too, and significantly.
+The test accounts only for the chance of sampling: a program that behaves differently in each run also has significant \
+differences.
 
 If both recordings have each instruction, as those of `pmctl vm -- record -c 1`, the counts are exact, and only rows that differ \
 are shown, with the difference. --fail-if is for such recordings; CONDITION is EVENT>LIMIT or FUNCTION>LIMIT, as for \

@@ -119,7 +119,7 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Run perf, or another program of its system call, on the driver's counters
     Wrap(Wrap),
-    /// Run stat, record or bench in a virtual machine with a PMU, on this machine's files
+    /// Run stat, record, bench or wrap in a virtual machine with a PMU, on this machine's files
     Vm(Vm),
     /// Show an event's encoding
     Encode(Encode),

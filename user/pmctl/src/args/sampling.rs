@@ -21,20 +21,21 @@ pub(crate) const DEFAULT_PERIOD: u32 = 1_000_003;
 pub(crate) const DEFAULT_FILE: &str = "perf.data";
 
 const RECORD_HELP: &str = "\
-A sample is taken each time that an event has happened -c times. It tells which program was running, and where; with -g \
-also who called it. Events are written as for `pmctl stat`. With `:pp` a sample has the very instruction (Intel's PEBS); \
+A sample is taken every N events (-c). It shows which program was running and in which function; with -g also the \
+callers. Events are written as for `pmctl stat`. With `:pp` a sample has the exact instruction (Intel's PEBS); \
 with `:P` it has that where the CPU and the other options allow it. Samples go to the file as they come: a recording that was killed \
 can be read up to that moment.
 
-Everybody may sample their own programs; without CAP_PERFMON in user mode only, unless kernel.perf_event_paranoid is below 2. \
--a, -C and -G, and --timebase and --rotate, sample all programs: for root, or with CAP_PERFMON.
+All users may sample their own programs; without CAP_PERFMON in user mode only, unless kernel.perf_event_paranoid is below 2. \
+-a, -C, -G, --timebase and --rotate sample programs of all users: this needs root, CAP_PERFMON, or from Linux 7.3 on \
+kernel.perf_event_paranoid at 0 or below.
 
 The default period is a prime number, so that few loops are in step with it. To make sure, compare with another period.
 
 Examples:
   pmctl record -- make                       where `make` spends its cycles
   pmctl record -c 10007 -- ls                more samples, of a short command
-  pmctl record -g -F 999 -- make             call chains, 999 in a second
+  pmctl record -g -F 999 -- make             call chains, 999 per second
   pmctl record --call-graph dwarf -F 99 -- ls
                                              of programs without frame pointers
   pmctl record -a --duration 10              the whole system
@@ -46,7 +47,7 @@ Examples:
   pmctl record -e cycles -e cpu/branch-misses,period=1009/ -- ls
                                              each with a period of its own
   pmctl record -e instructions:upp -c 1009 -- ls
-                                             the very instruction (PEBS)
+                                             the exact instruction (PEBS)
   pmctl record -e ibs_op// -- ls             the same on AMD, by Linux (IBS)
   pmctl record -e page-faults -c 1 -- ls     a software event: each page fault
   pmctl record -d -W -e mem_inst_retired.all_loads:pp -- ls
@@ -64,7 +65,7 @@ Examples:
 See the recording with `pmctl report`, `script` or `flamegraph`. It is a perf.data file, which `perf report` and other \
 tools read, too.
 
-Exit codes are those of `pmctl stat`; 125 also if a sample was lost, or the file has not all of them.";
+Exit codes are those of `pmctl stat`; 125 also if a sample was lost or could not be written.";
 
 #[derive(Debug, Args)]
 #[command(after_help = RECORD_HELP)]
@@ -74,11 +75,11 @@ pub(crate) struct Record {
     #[arg(short = 'e', long = "event", value_name = "EVENTS")]
     pub(crate) events: Vec<String>,
 
-    /// Take a sample each time that an event has happened N times [default: 1000003]
+    /// Take a sample every N events [default: 1000003]
     #[arg(short = 'c', long, value_name = "N", value_parser = parse_period, conflicts_with = "frequency")]
     pub(crate) period: Option<u32>,
 
-    /// Take about HZ samples a second, and not one each N events; `max` for as many as the module allows
+    /// Take about HZ samples per second instead of one every N events; `max`: as many as the module allows
     #[arg(short = 'F', long = "freq", value_name = "HZ", value_parser = parse_frequency)]
     pub(crate) frequency: Option<Frequency>,
 
@@ -125,8 +126,8 @@ pub(crate) struct Record {
     #[arg(short, long, value_name = "TID", value_delimiter = ',', value_parser = parse_tid, conflicts_with_all = ["all_cpus", "cpu"])]
     pub(crate) tid: Vec<u32>,
 
-    /// Sample only the tasks of these cgroups, separated by commas, on all CPUs or on those of -C: the first event of -e in the
-    /// first, and so on; one is for all events
+    /// Sample only the tasks of these cgroups, separated by commas, on all CPUs or on those of -C: one for each event of -e,
+    /// in the same order, or one for all events
     #[arg(short = 'G', long, value_name = "CGROUPS", conflicts_with_all = ["pid", "tid", "no_inherit"])]
     pub(crate) cgroup: Vec<String>,
 
@@ -174,7 +175,8 @@ pub(crate) struct Record {
     #[arg(short = 'm', long, alias = "mmap-pages", value_name = "PAGES", value_parser = parse_pages)]
     pub(crate) pages: Option<u32>,
 
-    /// Trace the whole machine, and change the buffers when one is nearly full: a moment is lost instead of the rest
+    /// Trace the whole machine, and replace the buffers when one is nearly full: a moment is not recorded, instead of all that
+    /// follows
     #[arg(long)]
     pub(crate) rotate: bool,
 
@@ -334,7 +336,7 @@ fn parse_frequency(text: &str) -> Result<Frequency, String> {
     let hertz = text.parse().ok().filter(|hertz| *hertz > 0);
     hertz
         .map(Frequency::Hertz)
-        .ok_or_else(|| "it takes a number of samples in a second, 1 or more, or `max`".to_owned())
+        .ok_or_else(|| "it takes a number of samples per second, 1 or more, or `max`".to_owned())
 }
 
 /// A letter after a number, and the factor that it stands for.

@@ -12,8 +12,8 @@ Pages:
   /metrics                the counters, for Prometheus
   /debug/pprof/profile    a profile: ?seconds=30&event=cycles&hz=99
 
-Events are those of `pmctl stat -a` that a counter counts. Each has a counter of its own on each CPU from the start to the end, which others \
-can't have meanwhile. Without -e they are instructions, cycles, branches and branch-misses.
+Events are those of `pmctl stat -a` that a counter counts. While the server runs, each has a counter on each CPU, which \
+other programs can use only for events that count the same. Without -e they are instructions, cycles, branches and branch-misses.
 
 Examples:
   pmctl serve
@@ -43,8 +43,8 @@ pub(crate) struct Serve {
     #[arg(short = 'C', long, value_name = "CPUS", value_parser = Cpus::parse)]
     pub(crate) cpu: Option<Cpus>,
 
-    /// Count the events also in each cgroup whose name has this form, separated by commas: `*` and `?` are any text and letter
-    /// within a level, `**` any levels; may be repeated
+    /// Count the events also in each cgroup whose name has this form, separated by commas: `*` stands for any text and `?`
+    /// for one byte, both within a level, `**` for any number of levels; may be repeated
     #[arg(long, value_name = "GLOBS", conflicts_with = "cpu")]
     pub(crate) cgroups: Vec<String>,
 
@@ -56,7 +56,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) max_seconds: u32,
 
-    /// Take no more than HZ samples a second for a profile
+    /// Take no more than HZ samples per second for a profile
     #[arg(long, value_name = "HZ", default_value_t = 999, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) max_hz: u32,
 }

@@ -60,11 +60,11 @@ pub(crate) struct Stat {
     #[arg(short, long, conflicts_with_all = ["events", "metrics", "topdown", "detailed", "explain"])]
     pub(crate) null: bool,
 
-    /// Count user mode only, of events without a modifier
+    /// Count events without a modifier in user mode only
     #[arg(long, conflicts_with = "all_kernel")]
     pub(crate) all_user: bool,
 
-    /// Count the kernel only, of events without a modifier
+    /// Count events without a modifier in the kernel only
     #[arg(long)]
     pub(crate) all_kernel: bool,
 
@@ -84,12 +84,13 @@ pub(crate) struct Stat {
     #[arg(short = 'C', long, value_name = "CPUS", value_parser = Cpus::parse)]
     pub(crate) cpu: Option<Cpus>,
 
-    /// Count only in these cgroups, separated by commas: the first event of -e in the first, and so on; one is for all events
+    /// Count only in these cgroups, separated by commas: one for each event of -e, in the same order, or one
+    /// for all events
     #[arg(short = 'G', long, value_name = "CGROUPS", conflicts_with_all = ["pid", "tid", "no_inherit", "no_aggr", "per_core", "per_socket", "per_thread", "explain", "null"])]
     pub(crate) cgroup: Vec<String>,
 
-    /// Count each event in each of these cgroups, separated by commas; `*` and `?` are any text and letter within a level of
-    /// a name, `**` any levels
+    /// Count each event in each of these cgroups, separated by commas; `*` stands for any text and `?` for one byte, both within
+    /// a level of a name, `**` for any number of levels
     #[arg(long, value_name = "CGROUPS", conflicts_with_all = ["cgroup", "pid", "tid", "no_inherit", "no_aggr", "per_core", "per_socket", "per_thread", "explain", "null"])]
     pub(crate) for_each_cgroup: Vec<String>,
 
@@ -125,8 +126,8 @@ pub(crate) struct Stat {
     #[arg(short, long)]
     pub(crate) detailed: bool,
 
-    /// Run the command N times, or more if the counters are too few for all events; show the mean and its standard error;
-    /// 0: until Ctrl-C, and show each run
+    /// Run the command N times, and show the mean and its standard error. If there are too few counters, run it more often,
+    /// so that each event is counted N times. With 0, run until Ctrl-C, and show each run
     #[arg(short, long, value_name = "N", value_parser = parse_repeat, allow_negative_numbers = true)]
     pub(crate) repeat: Option<u32>,
 
@@ -175,7 +176,7 @@ pub(crate) struct Stat {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "events", "metrics", "topdown", "td_level", "null", "all_user", "all_kernel", "detailed", "multiplex", "pid", "tid", "cgroup", "for_each_cgroup", "all_cpus", "cpu", "no_inherit", "no_aggr", "per_core", "per_socket", "per_thread", "repeat", "sync", "interval", "interval_count", "delay", "timeout", "explain", "command"])]
     pub(crate) report: Option<PathBuf>,
 
-    /// Add to the end of FILE of -o
+    /// Append to the FILE of -o instead of replacing it
     #[arg(long, requires = "output")]
     pub(crate) append: bool,
 

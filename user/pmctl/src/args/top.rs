@@ -28,11 +28,11 @@ pub(crate) struct Top {
     #[arg(short = 'e', long = "event", value_name = "EVENTS")]
     pub(crate) events: Vec<String>,
 
-    /// Take about HZ samples a second; `max` for as many as the module allows
+    /// Take about HZ samples per second; `max`: as many as the module allows
     #[arg(short = 'F', long, value_name = "HZ", default_value = "999")]
     pub(crate) freq: String,
 
-    /// Take a sample each N events instead
+    /// Take a sample every N events instead
     #[arg(short = 'c', long, value_name = "N", conflicts_with = "freq")]
     pub(crate) period: Option<u64>,
 
@@ -64,7 +64,7 @@ pub(crate) struct Top {
     pub(crate) rows: Rows,
 
     /// Count instructions and cycles in each cgroup instead, or in those whose names have one of these forms, separated by
-    /// commas: `*` and `?` are any text and letter within a level, `**` any levels
+    /// commas: `*` stands for any text and `?` for one byte, both within a level, `**` for any number of levels
     #[arg(long, value_name = "GLOBS", num_args = 0..=1, require_equals = true, default_missing_value = "**", conflicts_with_all = ["events", "freq", "period", "chains", "cpu", "pid", "tid", "sort"])]
     pub(crate) cgroups: Option<String>,
 

@@ -256,8 +256,8 @@ pub(crate) struct Report {
     #[arg(long)]
     pub(crate) branches: bool,
 
-    /// Show under each row who called it (callee), or how it was reached from outside (caller, which -g alone means), of
-    /// `pmctl record -g`; after a comma, the least percentage
+    /// Show under each row the call chains of `pmctl record -g`: from the function to its callers (callee), or from the
+    /// outermost caller inward (caller, as -g alone); a number after a comma hides smaller percentages
     #[arg(short = 'g', long = "call-graph", value_name = "ORDER", num_args = 0..=1, default_missing_value = "caller", hide_possible_values = true, value_parser = ParserWithWords { parse: Graph::parse, known: &["caller", "callee"] }, conflicts_with = "branches")]
     pub(crate) graph: Option<Graph>,
 

@@ -36,7 +36,7 @@ Examples:
 #[command(after_help = VM_HELP, override_usage = "pmctl vm [OPTIONS] -- stat|record|bench|... [ARGUMENT]...\n       pmctl vm [OPTIONS] --run -- COMMAND [ARGUMENT]...")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub(crate) struct Vm {
-    /// Have the PMU of this vendor
+    /// Emulate a CPU and PMU of this vendor
     #[arg(
         long,
         value_name = "VENDOR",
@@ -45,19 +45,19 @@ pub(crate) struct Vm {
     )]
     pub(crate) cpu: VmCpu,
 
-    /// Have N CPUs
+    /// Give the machine N CPUs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) cpus: u32,
 
-    /// Have MB megabytes of memory
+    /// Give the machine MB megabytes of memory
     #[arg(long, value_name = "MB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(256..=1_048_576))]
     pub(crate) memory: u32,
 
-    /// Let time pass by instructions, so that the kernel's counts vary less; slower, on one CPU
+    /// Let time advance with the executed instructions, so that the kernel's counts vary less; slower, and with one CPU only
     #[arg(long, conflicts_with = "cpus")]
     pub(crate) exact: bool,
 
-    /// Boot the machine, in place of its snapshot in ~/.cache/perfmon-vm, which the first run makes
+    /// Boot the machine instead of restoring its snapshot, which the first run saves in ~/.cache/perfmon-vm
     #[arg(long)]
     pub(crate) no_snapshot: bool,
 

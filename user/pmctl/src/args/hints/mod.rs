@@ -62,8 +62,8 @@ const TWICE_DETAILED: &str = "-d: it can be given once, since the further events
                               counters. Name those that you want: `pmctl stat -e dTLB-load-misses,iTLB-load-misses -- \
                               COMMAND`.";
 
-const PERIOD_AND_FREQUENCY: &str = "-c, -F: pmctl cannot set frequency and period at the same time. -c N takes a sample each N events, -F HZ \
-                                    about HZ in a second: give one of the two.";
+const PERIOD_AND_FREQUENCY: &str = "-c, -F: pmctl cannot set frequency and period at the same time. -c N takes a sample every N events, -F HZ \
+                                    about HZ per second: give one of the two.";
 
 /// Returns the message about options that exclude each other, where users of perf expect something else.
 fn conflict_message(answer: &clap::Error) -> Option<&'static str> {

@@ -136,7 +136,7 @@ pub(crate) fn warn(notes: &Notes, colors: Colors, output: &mut impl Write) -> io
         let times = count(number, "time");
         writeln!(
             output,
-            "The buffers were changed {times}; {time:.1} ms in all were not recorded."
+            "The buffers were replaced {times}; {time:.1} ms in all were not recorded."
         )?;
     }
     for table in notes.symbols.iter().filter(|table| table.replaced) {
@@ -483,7 +483,7 @@ mod tests {
         };
         assert_eq!(
             warning(&notes),
-            "The buffers were changed 1 time; 2.5 ms in all were not recorded.\n"
+            "The buffers were replaced 1 time; 2.5 ms in all were not recorded.\n"
         );
     }
 
