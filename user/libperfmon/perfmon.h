@@ -235,9 +235,9 @@ extern __thread struct perfmon_marks perfmon_marks __attribute__((tls_model("ini
 }))
 
 /*
- * Reads an event without a system call, in about 25 instructions. Returns 0, or -1 if the event has
- * no counter now (for example because it is stopped), or if programs may not use RDPMC. Then use
- * perfmon_read(). Does not change errno.
+ * Reads the count of an event, without the times, in about 25 instructions and without a system
+ * call. Returns 0, or -1 if the event has no counter now (for example because it is stopped), or if
+ * programs may not use RDPMC. Then use perfmon_read(). Does not change errno.
  */
 static inline int perfmon_rdpmc(const struct perf_event_mmap_page *page, uint64_t *count)
 {
