@@ -138,7 +138,8 @@ fn exchange_contexts(
     let percpu = here.percpu();
     // ATOMICS: pairs with the fence in `attach::on_each_loaded_context`. The address is published before the states of the
     // events are loaded: `try_load` exchanges a value, which is a full barrier on x86. So either a task that changes a
-    // state finds the address, and calls this CPU, or the windows open by the new state.
+    // state finds the address, and calls this CPU, or the windows open by the new state. Nothing on this CPU uses the
+    // address before the context is loaded: interrupts are off, and NMIs use no contexts.
     percpu
         .task_context
         .publish(incoming.map_or(0, Context::address));
