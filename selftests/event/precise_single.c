@@ -122,9 +122,9 @@ TEST_F(event, a_new_ring_has_each_sample_at_once)
 	waking.wakeup_events = 1;
 	ASSERT_EQ(0, sampler_open(s, &event_maker_perfmon, &waking, -1, self->cpu, 5));
 	ASSERT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, s->fd));
-	head = *(volatile __u64 *)&s->ring.page->data_head;
+	head = __atomic_load_n(&s->ring.page->data_head, __ATOMIC_RELAXED);
 	labelled_loop(10 * PERIOD);
-	EXPECT_NE(head, *(volatile __u64 *)&s->ring.page->data_head);
+	EXPECT_NE(head, __atomic_load_n(&s->ring.page->data_head, __ATOMIC_RELAXED));
 	close(fd);
 }
 
