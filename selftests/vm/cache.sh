@@ -7,10 +7,13 @@
 # An entry is built under another name, under a lock, and then renamed: an entry that exists is
 # complete, even if builds were interrupted or several run at once.
 
-CACHE=${PERFMON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/perfmon}
+CACHE=$(realpath -m "${PERFMON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/perfmon}")
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck disable=SC2034 # for the scripts that source this
 VM=$TOP/selftests/vm
+
+# All users may read and execute what is built, also in the files of a virtual machine.
+umask 022
 
 # The number of entries of a kind that stay when a new one is made, two by default. The least
 # recently used are removed first.
@@ -36,7 +39,7 @@ typed_command() {
 	local words=("$0" "$@") name
 	if [ -n "${MAKE_GOAL-}" ]; then
 		words=(make "$MAKE_GOAL")
-		for name in ROWS TIER FRESH JOBS MINUTES DEB KEYS; do
+		for name in ROWS TIER FRESH JOBS MINUTES DEB KEYS RELEASE; do
 			[ -z "${!name-}" ] || words+=("$name=${!name}")
 		done
 	fi
@@ -82,12 +85,22 @@ sources() {
 	done
 }
 
+# committed_sources : prints the files that git tracks, each with a NUL after it, and all files if
+# the project is not a git repository of its own.
+committed_sources() {
+	local git=(git -c "safe.directory=$TOP" -C "$TOP")
+	if [ "$("${git[@]}" rev-parse --show-toplevel 2>/dev/null)" = "$TOP" ]; then
+		"${git[@]}" ls-files -z --cached
+	else
+		sources .
+	fi
+}
+
 # key WITH FILE-OR-DIR... : prints a hash of the names, modes and contents of the files, and of
 # the text WITH, which names what else an entry depends on, as the entries that it is built
 # with.
 #
-# Only files that git tracks or would track are hashed, so an editor's backup or a build in
-# the tree changes nothing.
+# Only files that git tracks or would track are hashed, so a build in the tree changes nothing.
 key() {
 	(
 		printf '%s\n' "$1"

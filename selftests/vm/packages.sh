@@ -116,7 +116,7 @@ release() {
 build_release() {
 	local stage=$1/.stage
 	mkdir -p "$stage/sources"
-	sources . | tar -C "$TOP" --null -T - -c | tar -C "$stage/sources" -x
+	committed_sources | tar -C "$TOP" --null -T - -c | tar -C "$stage/sources" -x
 	cp -r "$3" "$stage/deb"
 	cp -r "$4" "$stage/vm"
 	cp -r "$5" "$stage/wheel"
