@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sets up the guest's file systems, host name, clock and loopback device.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::mem;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::Duration;
 
@@ -74,6 +74,11 @@ pub(super) fn set_up() -> Result<()> {
     }
     fs::create_dir(TOOLS_DIRECTORY)
         .and_then(|()| fs::copy("/init", Path::new(TOOLS_DIRECTORY).join("pmctl")))?;
+    // The command may run as any user, whatever the mode of the file that was packed.
+    fs::set_permissions(
+        Path::new(TOOLS_DIRECTORY).join("pmctl"),
+        Permissions::from_mode(0o755),
+    )?;
     let page_generations = Path::new("/sys/kernel/mm/lru_gen");
     // A kernel may be built without generations of pages.
     if page_generations.exists() {
