@@ -16,6 +16,7 @@ import html as _html
 import inspect as _inspect
 import os as _os
 import threading as _threading
+from collections import deque as _deque
 from collections.abc import Mapping as _Mapping
 
 from ._perfmon import Block as _Block
@@ -58,15 +59,18 @@ class count(_Block, _Mapping):
         return super().__new__(cls, events, process, cgroup)
 
     def __init__(self, *events, process=False, cgroup=None):
-        self.calls = 0
-        """The number of calls of the decorated function that are in the counts."""
         self._sums = None
-        self._sum_of_tasks = 0
+        """The sums of the calls, for a decorated function."""
 
     @property
     def events(self):
         """The names of the events, in the order in which they were given."""
         return tuple(self._names())
+
+    @property
+    def calls(self):
+        """The number of calls of the decorated function that are in the counts."""
+        return self._sums.totals()[0] if self._sums else 0
 
     @property
     def overhead(self):
@@ -91,7 +95,7 @@ class count(_Block, _Mapping):
         Such a program is setuid or setgid, has capabilities, or may not be read. The counts
         lack what these tasks did from then on.
         """
-        return self._tasks_not_followed() if self._sums is None else self._sum_of_tasks
+        return self._sums.totals()[2] if self._sums else self._tasks_not_followed()
 
     def __getitem__(self, event):
         values = self._values()
@@ -119,7 +123,7 @@ class count(_Block, _Mapping):
         return count(*self.events, process=self.process, cgroup=self.cgroup)
 
     def _values(self):
-        counts = self._counts() if self._sums is None else self._sums
+        counts = self._sums.totals()[1] if self._sums else self._counts()
         if counts is None:
             raise Error("nothing has been counted yet\nUse the object in a `with` statement, or call `start()`.")
         return dict(zip(self._names(), counts))
@@ -127,7 +131,7 @@ class count(_Block, _Mapping):
     def __call__(self, function):
         _refuse_uncountable(function)
         totals = self._new_block()
-        totals._sums = [0] * len(self)
+        totals._sums = _Sums(len(self))
         local = _threading.local()
 
         @_functools.wraps(function)
@@ -144,10 +148,7 @@ class count(_Block, _Mapping):
                 # A child that the function forked has no counts.
                 counts = None if block._is_inherited() else block._counts()
                 if counts is not None:
-                    with _lock_of_sums:
-                        totals.calls += 1
-                        totals._sums = [*map(int.__add__, totals._sums, counts)]
-                        totals._sum_of_tasks += block.tasks_not_followed
+                    totals._sums.add(counts, block.tasks_not_followed)
 
         counted.count = totals
         return counted
@@ -174,14 +175,47 @@ class count(_Block, _Mapping):
 
 _OVERHEAD_PASSES = 33
 
-_lock_of_sums = _threading.Lock()
+class _Sums:
+    """The sums of the calls of a decorated function.
+
+    While the sums change, a finalizer or a signal handler may run in the same thread, and call the function. So
+    calls are queued, and only the outermost of such calls takes them from the queue.
+    """
+
+    def __init__(self, length):
+        self._totals = (0, [0] * length, 0)
+        self._queue = _deque()
+        self._adding_thread = None
+
+    def add(self, counts, tasks_not_followed):
+        """Adds a call."""
+        self._queue.append((counts, tasks_not_followed))
+        self.totals()
+
+    def totals(self):
+        """Returns the number of calls, the sums of the counts, and of the tasks that are not followed."""
+        thread = _threading.get_ident()
+        with _lock_of_sums:
+            if self._adding_thread != thread:
+                self._adding_thread = thread
+                try:
+                    while self._queue:
+                        calls, sums, tasks = self._totals
+                        counts, tasks_not_followed = self._queue.popleft()
+                        self._totals = (calls + 1, [*map(int.__add__, sums, counts)], tasks + tasks_not_followed)
+                finally:
+                    self._adding_thread = None
+            return self._totals
+
+
+_lock_of_sums = _threading.RLock()
 """Locked while the sums of a decorated function change."""
 
 
 def _renew_lock():
     """Replaces the lock in a child of fork, in which the thread that held it is missing."""
     global _lock_of_sums
-    _lock_of_sums = _threading.Lock()
+    _lock_of_sums = _threading.RLock()
 
 
 _os.register_at_fork(after_in_child=_renew_lock)

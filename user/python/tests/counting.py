@@ -406,6 +406,35 @@ def a_child_waits_for_no_lock_of_its_parent():
 
 
 @test
+def a_finalizer_may_call_a_function_while_its_sums_change():
+    @perfmon.count(USER)
+    def release():
+        pass
+
+    class Node:
+        def __init__(self):
+            self.me = self
+
+        def __del__(self):
+            release()
+
+    @perfmon.count(USER)
+    def work():
+        return Node()
+
+    threshold = gc.get_threshold()
+    gc.set_threshold(5)
+    # Ends a program that waits for its own lock.
+    signal.alarm(100)
+    for _ in range(2000):
+        work()
+    signal.alarm(0)
+    gc.set_threshold(*threshold)
+    expect(work.count.calls, 2000, "calls")
+    expect(release.count.calls > 0, True, "calls of finalizers")
+
+
+@test
 def a_function_whose_body_runs_later_is_refused():
     def generator():
         yield
