@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -23,6 +24,8 @@ static __thread char *message;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t message_key;
+/* Without a key (a process has 1024) there are no messages, because nothing would free them. */
+static bool has_key;
 
 static void free_message(void *thread_message)
 {
@@ -32,7 +35,7 @@ static void free_message(void *thread_message)
 
 static void create_message_key(void)
 {
-	pthread_key_create(&message_key, free_message);
+	has_key = !pthread_key_create(&message_key, free_message);
 }
 
 EXPORT const char *perfmon_error(void)
@@ -46,8 +49,11 @@ static void write_at(size_t offset, const char *format, va_list arguments)
 {
 	if (!message) {
 		pthread_once(&once, create_message_key);
-		message = calloc(1, MESSAGE_SIZE);
-		pthread_setspecific(message_key, message);
+		message = has_key ? calloc(1, MESSAGE_SIZE) : NULL;
+		if (message && pthread_setspecific(message_key, message)) {
+			free(message);
+			message = NULL;
+		}
 	}
 	if (message)
 		vsnprintf(message + offset, MESSAGE_SIZE - offset, format, arguments);
