@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! PEBS (processor event-based sampling), the samples that Intel's processors write without an interrupt: when a
-//! counter overflows, the processor writes a record of the very instruction into a buffer, and reloads the counter. It
+//! counter overflows, the processor writes a record of the exact instruction into a buffer, and reloads the counter. It
 //! raises an interrupt when the buffer is filled up to a threshold.
 //!
 //! Intel SDM, volume 3B, section 21.4.9 and, for the formats, table 21-84 and section 21.9.

@@ -51,7 +51,7 @@ mod record_misc {
     pub const PERF_RECORD_MISC_FORK_EXEC: u16 = 1 << 13;
     /// The task stops running. Without the flag it starts.
     pub const PERF_RECORD_MISC_SWITCH_OUT: u16 = 1 << 13;
-    /// The address of the sample is that of the very instruction.
+    /// The address of the sample is that of the exact instruction.
     pub const PERF_RECORD_MISC_EXACT_IP: u16 = 1 << 14;
     /// The mapping's record has a build-id in the place of device and inode.
     pub const PERF_RECORD_MISC_MMAP_BUILD_ID: u16 = 1 << 14;

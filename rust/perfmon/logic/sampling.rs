@@ -104,7 +104,7 @@ pub struct Sampling {
     pub user_stack: u32,
     /// The registers at the interrupt in samples.
     pub registers: u64,
-    /// The samples are precise: the processor writes them itself, each at the very instruction.
+    /// The samples are precise: the processor writes them itself, each at the exact instruction.
     pub precise: bool,
     /// The form of the access to memory in the processor's records of precise samples.
     pub access: AccessFormat,

@@ -94,7 +94,7 @@ pub(super) trait Place {
     /// Returns the address of the sample.
     fn ip(&self) -> u64;
 
-    /// Returns whether the address is that of the very instruction.
+    /// Returns whether the address is that of the exact instruction.
     fn is_exact(&self) -> bool;
 
     /// Returns the time of the sample.

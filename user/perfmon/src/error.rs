@@ -434,7 +434,7 @@ impl Cause {
             }
             Self::Untrusted => Some(
                 "A virtual machine with a mediated PMU ran, or a tool that writes the registers \
-                 itself. The kernel log says which register it was.",
+                 itself. The kernel log names the first such register.",
             ),
             Self::NoSuchCpu => {
                 Some("`pmctl info` shows the counters, /sys/devices/system/cpu/possible the CPUs.")
