@@ -5,9 +5,18 @@
  * The module must not be loaded, since it would use the counters.
  */
 #include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
 
+#include "cpu.h"
 #include "harness.h"
 #include "pmu.h"
+
+#define MSR_EFER	0xc0000080
+/* VMMCALL and other instructions for virtual machines exist. */
+#define EFER_SVME	(1ULL << 12)
+
+#define USR		(1ULL << 16)
 
 FIXTURE(amd)
 {
@@ -66,6 +75,62 @@ TEST_F(amd, legacy_registers_are_aliases)
 		EXPECT_EQ(0, msr_write(0, MSR_AMD_PERF_CTL0 + 2 * i, 0));
 		EXPECT_EQ(0, msr_write(0, MSR_AMD_PERF_CTR0 + 2 * i, 0));
 	}
+}
+
+static sigjmp_buf interrupted;
+
+static void leave(int)
+{
+	siglongjmp(interrupted, 1);
+}
+
+/*
+ * Defines a function that returns the count of VMMCALL, which is undefined outside of a virtual machine, with @nops
+ * instructions behind it that do not run; or ~0 on failure.
+ */
+#define DEFINE_VMMCALL(name, nops)							\
+static __u64 __attribute__((noinline)) name(void)					\
+{											\
+	__u64 value;									\
+											\
+	if (msr_write(0, MSR_AMD_PERF_CTR0_LEGACY, 0) ||				\
+	    msr_write(0, MSR_AMD_PERF_CTL0_LEGACY, 0xc0 | USR | PERFEVTSEL_EN))		\
+		return ~0ULL;								\
+	if (!sigsetjmp(interrupted, 1))							\
+		__asm__ volatile("	vmmcall\n"					\
+				 "	.skip	" #nops ", 0x90" : : : "memory");	\
+	if (msr_write(0, MSR_AMD_PERF_CTL0_LEGACY, 0) ||				\
+	    msr_read(0, MSR_AMD_PERF_CTR0_LEGACY, &value))				\
+		return ~0ULL;								\
+	return value;									\
+}
+
+DEFINE_VMMCALL(vmmcall_alone, 0)
+DEFINE_VMMCALL(vmmcall_and_nops, 64)
+
+/* What follows VMMCALL in its block of code is not counted. */
+TEST_F(amd, instructions_after_vmmcall_are_not_counted)
+{
+	const struct sigaction action = { .sa_handler = leave };
+	__u64 efer, enabled = 0, alone;
+
+	ASSERT_EQ(0, pin_to_cpu(0));
+	ASSERT_EQ(0, sigaction(SIGILL, &action, NULL));
+	if (self->p.version >= 2) {
+		ASSERT_EQ(0, msr_read(0, MSR_AMD_PERF_GLOBAL_CTL, &enabled));
+		ASSERT_EQ(0, msr_write(0, MSR_AMD_PERF_GLOBAL_CTL, 1));
+	}
+	ASSERT_EQ(0, msr_read(0, MSR_EFER, &efer));
+	ASSERT_EQ(0, msr_write(0, MSR_EFER, efer | EFER_SVME));
+	EXPECT_NE(~0ULL, vmmcall_alone());
+	alone = vmmcall_alone();
+	EXPECT_NE(~0ULL, alone);
+	vmmcall_and_nops();
+	EXPECT_EQ(alone, vmmcall_and_nops());
+	EXPECT_EQ(0, msr_write(0, MSR_EFER, efer));
+	if (self->p.version >= 2)
+		EXPECT_EQ(0, msr_write(0, MSR_AMD_PERF_GLOBAL_CTL, enabled));
+	EXPECT_EQ(0, msr_write(0, MSR_AMD_PERF_CTR0_LEGACY, 0));
 }
 
 TEST_HARNESS_MAIN

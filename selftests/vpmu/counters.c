@@ -7,9 +7,11 @@
  */
 #include <asm/unistd.h>
 #include <errno.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <ucontext.h>
 
 #include "cpu.h"
@@ -227,7 +229,7 @@ TEST_F(counters, overflow_reloads_another_counter)
 	const int cause = 0, other = 2;
 	const __u64 select = self->instructions | USR | PERFEVTSEL_EN;
 	const __u64 mask = (1ULL << self->p.width) - 1;
-	__u64 enabled, value, reloaded;
+	__u64 enabled, value, reloaded, status;
 
 	if (!(self->p.reload & 1 << other))
 		return;
@@ -247,8 +249,32 @@ TEST_F(counters, overflow_reloads_another_counter)
 	EXPECT_GE(LOOP_INSNS * N + OVERHEAD, value);
 	ASSERT_EQ(0, msr_read(0, self->counters[other].value, &reloaded));
 	EXPECT_EQ((0xffffffff87654321ULL + value) & mask, reloaded);
+	ASSERT_EQ(0, msr_read(0, self->global_status, &status));
+	EXPECT_EQ(1ULL << cause, status);
+	EXPECT_EQ(0, msr_write(0, self->status_reset, status));
 	EXPECT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_B(other), 0));
 	EXPECT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_C(other), 0));
+}
+
+/* Linux relies on that: see intel_pmu_enable_event(). */
+TEST_F(counters, counter_that_reloads_itself_sets_no_status)
+{
+	const int own = 2;
+	const struct pmu_counter *c = &self->counters[own];
+	const __u64 start = (1ULL << self->p.width) - LOOP_INSNS * N / 2;
+	__u64 status;
+
+	if (!(self->p.reload & 1 << own))
+		return;
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_B(own), 1 << own));
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_C(own), (__u32)start));
+	/* Without a reload it would be a small number afterwards. */
+	EXPECT_LE(start, count(c, c->usr, start, 2 * N));
+	ASSERT_EQ(0, msr_read(0, self->global_status, &status));
+	EXPECT_EQ(0ULL, status);
+	EXPECT_EQ(0, msr_write(0, self->status_reset, status));
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_B(own), 0));
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_C(own), 0));
 }
 
 /* A system call is a branch. It counts for user mode, although its target is in the kernel. */
@@ -335,6 +361,73 @@ TEST_F(counters, faulting_int_is_not_counted)
 		/* INT3 is delivered, and the kernel returns to the next instruction. */
 		EXPECT_EQ(undefined + 1000, COUNT_FAULTS("int3", 0, SIGTRAP));
 	}
+}
+
+/* The selector of the code segment for 32-bit programs */
+#define CODE_32		0x23
+#define MOST_NOPS	64
+
+static sigjmp_buf interrupted;
+
+static void leave(int)
+{
+	siglongjmp(interrupted, 1);
+}
+
+/*
+ * Returns the count of INTO in 32-bit code, which interrupts since INC has overflowed, with @nops instructions behind
+ * it that do not run; or ~0 on failure.
+ */
+static __u64 __attribute__((noinline)) count_into(const struct pmu_counter *c, __u64 control, unsigned char *code,
+						  unsigned int nops)
+{
+	static const unsigned char into[] = { 0xb8, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xc0, 0xce };
+	__u64 value;
+
+	memcpy(code, into, sizeof(into));
+	memset(code + sizeof(into), 0x90, nops);
+	/* UD2, which is not reached either */
+	memcpy(code + sizeof(into) + nops, "\x0f\x0b", 2);
+	if (msr_write(0, c->value, 0) || msr_write(0, c->control, control))
+		return ~0ULL;
+	if (!sigsetjmp(interrupted, 1))
+		__asm__ volatile("	push	%0\n"
+				 "	push	%1\n"
+				 "	lretq"
+				 : : "r" ((__u64)CODE_32), "r" (code) : "rax", "cc", "memory");
+	if (msr_write(0, c->control, 0) || msr_read(0, c->value, &value))
+		return ~0ULL;
+	return value;
+}
+
+/* What follows INTO in its block of code is not counted. */
+TEST_F(counters, instructions_after_into_are_not_counted)
+{
+	static char stack[1 << 16];
+	const stack_t alternate = { .ss_sp = stack, .ss_size = sizeof(stack) };
+	const struct sigaction action = { .sa_handler = leave, .sa_flags = SA_ONSTACK };
+	const struct pmu_counter *c = &self->counters[0];
+	unsigned char *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	__u64 alone;
+
+	ASSERT_NE(MAP_FAILED, (void *)code);
+	ASSERT_EQ(0, sigaltstack(&alternate, NULL));
+	ASSERT_EQ(0, sigaction(SIGSEGV, &action, NULL));
+	ASSERT_NE(~0ULL, count_into(c, c->usr, code, 0));
+	alone = count_into(c, c->usr, code, 0);
+	ASSERT_NE(~0ULL, alone);
+	EXPECT_EQ(alone, count_into(c, c->usr, code, MOST_NOPS));
+	munmap(code, 4096);
+}
+
+/* There is no INTO in 64-bit code: the instruction is undefined. */
+TEST_F(counters, into_is_undefined_in_64_bit_code)
+{
+	const struct pmu_counter *c = &self->counters[0];
+	__u64 control = c->usr;
+
+	EXPECT_EQ(COUNT_FAULTS("ud2", 2, SIGILL), COUNT_FAULTS(".byte 0xce", 1, SIGILL));
 }
 
 TEST_F(counters, counter_without_a_mode_counts_nothing)

@@ -313,4 +313,28 @@ TEST_F(lbr, architectural_records_ignore_the_flag_of_debugctl)
 	EXPECT_EQ(0, msr_write(0, MSR_IA32_DEBUGCTL, saved));
 }
 
+/* There are as many records as the depth says. */
+TEST_F(lbr, architectural_records_beyond_the_depth_fault)
+{
+	const __u32 firsts[] = { self->b->from, self->b->to, self->b->info };
+	unsigned int depth, i;
+	__u64 value;
+
+	if (self->b->enable != MSR_ARCH_LBR_CTL)
+		return;
+	for (depth = 8; depth < self->b->depth; depth *= 2) {
+		EXPECT_EQ(0, msr_write(0, MSR_ARCH_LBR_DEPTH, depth));
+		for (i = 0; i < ARRAY_SIZE(firsts); i++) {
+			EXPECT_EQ(0, msr_read(0, firsts[i] + depth - 1, &value));
+			EXPECT_EQ(0ULL, value);
+			EXPECT_EQ(0, msr_write(0, firsts[i] + depth - 1, 0));
+			EXPECT_EQ(-EIO, msr_read(0, firsts[i] + depth, &value)) {
+				TH_LOG("MSR %#x, depth %u", firsts[i] + depth, depth);
+			}
+			EXPECT_EQ(-EIO, msr_write(0, firsts[i] + depth, 0));
+		}
+	}
+	EXPECT_EQ(0, msr_write(0, MSR_ARCH_LBR_DEPTH, self->b->depth));
+}
+
 TEST_HARNESS_MAIN

@@ -3,13 +3,27 @@
  * The registers of PEBS: with formats from 4 on, of a virtual PMU with more counters than reset values
  * in the DS area, and with two MSR numbers for each event select.
  */
+#include <asm/unistd.h>
 #include <errno.h>
 #include <sched.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
+#include "event_ring.h"
 #include "harness.h"
+#include "loop.h"
+#include "perf.h"
 #include "pmu.h"
 
 #define MSR_IA32_DS_AREA	0x600
+
+/* CPUID.07H:ECX: linear addresses of 57 bits */
+#define CPUID_7_ECX_LA57	(1U << 16)
+
+/* Of GLOBAL_STATUS: the buffer is filled up to its threshold. */
+#define OVF_BUFFER		(1ULL << 62)
+
+#define OS			(1ULL << 17)
 
 /* A bit of an event select: the record has the groups that PEBS_DATA_CFG selects. */
 #define SELECT_ADAPTIVE		(1ULL << 34)
@@ -130,6 +144,105 @@ TEST_F(pebs, load_latency_is_no_pebs_of_fixed_counters)
 	EXPECT_EQ(fixed_0, value);
 	EXPECT_EQ(0, msr_write(0, MSR_IA32_PERF_GLOBAL_STATUS_RESET, value));
 	EXPECT_EQ(0, msr_write(0, MSR_IA32_DS_AREA, saved));
+}
+
+/* Intel SDM, volume 3B, "Auto Counter Reload". The overflow of a counter with PEBS is one, too. */
+TEST_F(pebs, overflow_with_pebs_reloads_another_counter)
+{
+	const int cause = 0, other = 2;
+	const __u64 mask = (1ULL << self->p.width) - 1;
+	const __u64 select = 0xc0 | OS | PERFEVTSEL_EN;
+	__u64 saved, value;
+
+	if (!(self->p.reload & 1 << other))
+		return;
+	ASSERT_EQ(0, msr_read(0, MSR_IA32_DS_AREA, &saved));
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_DS_AREA, (__u64)gdt_address()));
+	/* There is no buffer. If its bit is set already, nothing interrupts. */
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_PERF_GLOBAL_STATUS_SET, OVF_BUFFER));
+	ASSERT_EQ(0, msr_write(0, MSR_PEBS_ENABLE, 1 << cause));
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CTR(cause), mask - 100));
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CTR(other), 0));
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_B(other), 1 << cause));
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_C(other), 0x87654321));
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_A(cause), select));
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_A(other), select));
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_PERF_GLOBAL_CTRL, 1 << cause | 1 << other));
+	sched_yield();
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_PERF_GLOBAL_CTRL, 0));
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_A(cause), 0));
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_A(other), 0));
+	ASSERT_EQ(0, msr_read(0, MSR_IA32_PMC_GP_CTR(other), &value));
+	EXPECT_LE(0xffffffff87654321ULL & mask, value);
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_B(other), 0));
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_C(other), 0));
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_PERF_GLOBAL_STATUS_RESET, OVF_BUFFER | 1 << cause | 1 << other));
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_DS_AREA, saved));
+}
+
+TEST_F(pebs, ds_area_has_a_canonical_address)
+{
+	unsigned int eax, ebx, ecx = 0, edx;
+	__u64 saved, limit;
+
+	__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx);
+	limit = 1ULL << (ecx & CPUID_7_ECX_LA57 ? 56 : 47);
+	ASSERT_EQ(0, msr_read(0, MSR_IA32_DS_AREA, &saved));
+	EXPECT_EQ(-EIO, msr_write(0, MSR_IA32_DS_AREA, limit));
+	EXPECT_EQ(-EIO, msr_write(0, MSR_IA32_DS_AREA, -limit - 1));
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_DS_AREA, limit - 1));
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_DS_AREA, -limit));
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_DS_AREA, 0xffffc90000000000ULL));
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_DS_AREA, saved));
+}
+
+/* Intel SDM, volume 4, table 2-2: what IA32_MISC_ENABLE reports of the PMU is read-only. */
+TEST_F(pebs, misc_enable_keeps_reporting_pebs)
+{
+	const __u64 available = 1 << 7, no_bts = 1 << 11, no_pebs = 1 << 12;
+	__u64 saved, value;
+
+	ASSERT_EQ(0, msr_read(0, MSR_IA32_MISC_ENABLE, &saved));
+	EXPECT_EQ(available | no_bts, saved & (available | no_bts | no_pebs));
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_MISC_ENABLE, saved ^ (available | no_bts | no_pebs)));
+	ASSERT_EQ(0, msr_read(0, MSR_IA32_MISC_ENABLE, &value));
+	EXPECT_EQ(saved, value);
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_MISC_ENABLE, saved));
+}
+
+/*
+ * A period of 1: with each instruction one or two cycles pass. What passes after an overflow must not make the counter
+ * wrap when it is loaded, for then it would not overflow again.
+ */
+TEST_F(pebs, counter_of_cycles_overflows_at_each_instruction)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_HARDWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_HW_CPU_CYCLES,
+		.sample_period = 1,
+		.sample_type = PERF_SAMPLE_IP,
+		.precise_ip = 2,
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
+		.disabled = 1,
+	};
+	struct event_record record;
+	struct event_ring ring;
+	int fd, samples = 0;
+
+	ASSERT_EQ(0, perf_lift_limits());
+	fd = syscall(__NR_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, event_ring_map(&ring, fd, 6, false));
+	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_ENABLE, 0));
+	loop(10000);
+	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_DISABLE, 0));
+	while (event_ring_next(&ring, &record))
+		samples += record.header.type == PERF_RECORD_SAMPLE;
+	EXPECT_LT(100, samples);
+	event_ring_unmap(&ring);
+	close(fd);
 }
 
 TEST_HARNESS_MAIN

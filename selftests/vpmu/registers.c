@@ -79,7 +79,9 @@ static const struct register_block blocks[] = {
 	{ 0x391, 1, 1, INTEL_V4 },		/* GLOBAL_STATUS_SET */
 	{ 0x392, 1, 1, INTEL_V4_READ_ONLY },	/* GLOBAL_INUSE */
 	{ 0x394, 3, 1, NEVER },			/* uncore */
+	{ 0x3e0, 4, 1, NEVER },			/* OMR */
 	{ 0x3f1, 2, 1, NEVER },			/* PEBS */
+	{ 0x3f4, 2, 1, NEVER },			/* architectural PEBS */
 	{ 0x3f6, 2, 1, INTEL_LATENCY_FRONTEND },	/* PEBS_LD_LAT, PEBS_FRONTEND */
 	{ 0x4c1, 10, 1, INTEL_FULL_WIDTH },
 	{ 0x600, 1, 1, NEVER },			/* DS_AREA */
@@ -121,7 +123,7 @@ static const struct register_block blocks[] = {
 	{ 0xc0010240, 32, 1, NEVER },
 	{ 0xc0010299, 3, 1, AMD_ENERGY_READ_ONLY },
 	{ 0xc0010300, 32, 1, AMD_LBR },
-	{ 0xc0011030, 14, 1, NEVER },		/* AMD IBS */
+	{ 0xc0011030, 16, 1, NEVER },		/* AMD IBS */
 };
 
 /* Returns a bit map of the registers of a block that exist. */
