@@ -210,11 +210,15 @@ TEST_F(lbr, lbr_select_leaves_out_a_mode)
  * The filter leaves out all branches but far ones, which lead into and out of the kernel.
  *
  * The branches of the system call need not be the newest, since an interrupt in it is a far branch
- * within the kernel.
+ * within the kernel. Rarely, on a busy host, there are so many of those that no other branch is left.
  */
 TEST_F(lbr, lbr_has_far_branches)
 {
-	ASSERT_TRUE(record_branches(self, NEAR_BRANCHES | LBR_CPL_NEQ_0));
+	int tries = 0;
+
+	do {
+		ASSERT_TRUE(record_branches(self, NEAR_BRANCHES | LBR_CPL_NEQ_0));
+	} while (!count_crossing(self, true) && ++tries < 10);
 	EXPECT_LT(0, count_crossing(self, true));
 
 	ASSERT_TRUE(record_branches(self, NEAR_BRANCHES | LBR_CPL_EQ_0));
