@@ -198,6 +198,7 @@ TEST_F(event, chains_have_the_address_and_its_callers)
 
 struct rounds {
 	unsigned long samples, wrong, displaced;
+	unsigned long absent;	/* samples without registers */
 	__u64 last;
 };
 
@@ -207,6 +208,10 @@ static void check_rounds(struct rounds *r, __u64 abi, const __u64 *values)
 	__u64 rounds = 0;
 
 	r->samples++;
+	if (abi == PERF_SAMPLE_REGS_ABI_NONE) {
+		r->absent++;
+		return;
+	}
 	if (abi != ABI) {
 		r->wrong++;
 		return;
@@ -249,6 +254,11 @@ static void expect_rounds(struct __test_metadata *_metadata, struct sampler *s,
 	sampler_read(s, &sums, check, &r);
 	EXPECT_LE(LOOP_INSNS * N / EVEN - 1, r.samples);
 	EXPECT_EQ(0UL, r.wrong);
+	/*
+	 * The interrupt may come so late (pmu-skid) that it interrupts the kernel while that saves the
+	 * program's registers.
+	 */
+	EXPECT_GE(2 + r.samples / 50, r.absent);
 	EXPECT_EQ(0UL, sums.lost);
 	EXPECT_FALSE(sums.malformed);
 	/* After a switch, a sample may be late. */
