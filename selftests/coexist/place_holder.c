@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include "cpu.h"
 #include "device.h"
 #include "event.h"
+#include "event_page.h"
 #include "fixture.h"
 #include "idle.h"
 #include "kmsg.h"
@@ -112,6 +114,73 @@ TEST_F(place_holder, waiting_event_reports_that_it_did_not_count)
 	ASSERT_EQ((ssize_t)sizeof(count), read(perf, &count, sizeof(count)));
 	EXPECT_LE(before + N, count.value);
 	close(perf);
+}
+
+/*
+ * Maps the page of a waiting event of perf, by which perf lets this program use RDPMC. Reads the counter
+ * at the begin and the end of each turn, for which it waits in the pipe @go, and stores in @others the
+ * largest growth between two turns. Writes a byte to the pipe @done after each turn.
+ */
+static void read_in_turns(__u32 counter, int go, int done, long long *others)
+{
+	struct perf_event_attr attr = branches_attr(false, false);
+	__u64 first, last = 0;
+	int perf, turn;
+	void *page;
+	char byte;
+
+	attr.exclude_kernel = 1;
+	perf = syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	page = mmap(NULL, getpagesize(), PROT_READ, MAP_SHARED, perf, 0);
+	if (page == MAP_FAILED)
+		_exit(1);
+	for (turn = 0; read(go, &byte, 1) == 1; turn++) {
+		first = rdpmc(counter);
+		/* A counter that is loaded anew between two turns may also be lower. */
+		if (turn && (long long)(first - last) > *others)
+			*others = first - last;
+		last = rdpmc(counter);
+		if (write(done, "", 1) != 1)
+			_exit(1);
+	}
+	_exit(0);
+}
+
+/* A program that has RDPMC from perf does not see what the counters count for other tasks. */
+TEST_F(place_holder, rdpmc_of_perf_shows_no_other_tasks)
+{
+	struct perf_event_attr attr = event_instructions();
+	long long *others = map_shared(_metadata, sizeof(*others));
+	int event, go[2], done[2], turn, status;
+	long long counter;
+	char byte;
+	pid_t pid;
+
+	/* Only general counters can count branches. */
+	attr.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
+	attr.disabled = 0;
+	event = event_maker_perfmon.open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, event);
+	counter = event_fdinfo_number(event, "counter");
+	ASSERT_LE(0, counter);
+	ASSERT_EQ(0, pipe(go));
+	ASSERT_EQ(0, pipe(done));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		close(go[1]);
+		read_in_turns(counter, go[0], done[1], others);
+	}
+	for (turn = 0; turn < 20; turn++) {
+		loop(10 * N);
+		ASSERT_EQ(1, write(go[1], "", 1));
+		ASSERT_EQ(1, read(done[0], &byte, 1));
+	}
+	close(go[1]);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_GT((long long)N, *others);
+	close(event);
 }
 
 TEST_F(place_holder, pinned_event_is_in_error_state)

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     cpu::on_each_online,
+    pmu,
     sys::{ffi, kernel_thread, tracepoint::Probe},
 };
 use core::sync::atomic::{
@@ -17,6 +18,7 @@ use core::sync::atomic::{
     Ordering::{AcqRel, Acquire, SeqCst},
 };
 use kernel::{
+    ffi::c_void,
     prelude::*,
     sync::global_lock,
     time::{delay::fsleep, Delta},
@@ -41,7 +43,7 @@ struct Hooks {
     /// The functions for tasks that move to other cgroups, and for new cgroups; `None` on a kernel without cgroups.
     cgroup_probes: [Option<Probe>; 3],
     /// Programs may still have the right to use RDPMC from perf, so [`SLOW_SWITCH_USERS`] is one higher while the
-    /// functions are registered.
+    /// functions are registered. With place-holders the function for switches looks for such programs.
     rdpmc_left_by_perf: bool,
 }
 
@@ -52,6 +54,12 @@ impl Hooks {
     ///
     /// ENOENT if the kernel lacks a tracepoint. ENOMEM if there is no memory.
     fn register() -> Result<Self> {
+        let has_place_holders = pmu::common().place_holder.is_some();
+        let on_switch: *mut c_void = if has_place_holders {
+            switch::on_switch_beside_perf as *mut _
+        } else {
+            switch::on_switch as *mut _
+        };
         // SAFETY: `Probe::new` requires a function with the parameters that the tracepoint passes: each has those of
         // the kernel's include/trace/events.
         let probes = unsafe {
@@ -60,7 +68,7 @@ impl Hooks {
                 Probe::new(c"task_rename", life::on_rename as *mut _)?,
                 Probe::new(c"sched_process_exec", life::on_exec as *mut _)?,
                 Probe::new(c"task_newtask", life::on_new_task as *mut _)?,
-                Probe::new(c"sched_switch", switch::on_switch as *mut _)?,
+                Probe::new(c"sched_switch", on_switch)?,
             ]
         };
         // SAFETY: `Probe::new` requires a function with the parameters that the tracepoint passes: those of
@@ -81,7 +89,7 @@ impl Hooks {
         }
         // The tasks are checked after `life::on_new_task` was registered, which takes the right from new tasks.
         // SAFETY: The function has no preconditions: it looks at tasks under RCU, which it takes itself.
-        let rdpmc_left_by_perf = unsafe { ffi::perfmon_rdpmc_left_by_perf() };
+        let rdpmc_left_by_perf = !has_place_holders && unsafe { ffi::perfmon_rdpmc_left_by_perf() };
         if rdpmc_left_by_perf {
             SLOW_SWITCH_USERS.fetch_add(1, SeqCst);
         }

@@ -39,12 +39,9 @@ pub(super) unsafe extern "C" fn on_switch(
     prev_state: c_uint,
 ) {
     if SLOW_SWITCH_USERS.load(Relaxed) != 0 {
-        // `preempt` says only that the task was preempted in the kernel. The state is 0 (`TASK_RUNNING`) if the task was
-        // preempted in its program.
-        let is_runnable = preempt || prev_state == 0;
-        // SAFETY: `on_slow_switch` requires the tracepoint `sched_switch`, and its tasks: the caller promises that this is
-        // called for that tracepoint, and has passed the tasks.
-        return unsafe { on_slow_switch(is_runnable, prev, next) };
+        // SAFETY: `on_slow_switch` requires the tracepoint `sched_switch`, and its arguments: the caller promises that this
+        // is called for that tracepoint, and has passed the arguments.
+        return unsafe { on_slow_switch(preempt, prev, next, prev_state) };
     }
     // SAFETY: `assume` requires that the caller can't leave the CPU: the scheduler calls the tracepoint `sched_switch`
     // with interrupts off, which they are until this function has returned.
@@ -58,19 +55,47 @@ pub(super) unsafe extern "C" fn on_switch(
     }
 }
 
-/// Does what [`on_switch`] does, and the additional work for [`SLOW_SWITCH_USERS`]. `is_runnable` says that `prev` does
-/// not sleep: it could run on.
+/// Does what [`on_switch`] does while there are place-holders: perf's events can be opened then, so a program may have
+/// got the right to use RDPMC from perf since it ran last.
 ///
 /// # Safety
 ///
-/// To be called for the tracepoint `sched_switch` only, with its tasks.
+/// As for [`on_switch`].
+pub(super) unsafe extern "C" fn on_switch_beside_perf(
+    data: *mut c_void,
+    preempt: bool,
+    prev: *mut bindings::task_struct,
+    next: *mut bindings::task_struct,
+    prev_state: c_uint,
+) {
+    // SAFETY: The first function requires a task that is alive: `next` is being switched to. The other two require the
+    // tracepoint `sched_switch`, and its arguments: the caller promises that this is called for that tracepoint, and has
+    // passed the arguments.
+    unsafe {
+        if ffi::perfmon_rdpmc_has(next) {
+            on_slow_switch(preempt, prev, next, prev_state);
+        } else {
+            on_switch(data, preempt, prev, next, prev_state);
+        }
+    }
+}
+
+/// Does what [`on_switch`] does, and the additional work for [`SLOW_SWITCH_USERS`].
+///
+/// # Safety
+///
+/// To be called for the tracepoint `sched_switch` only, with its arguments.
 #[cold]
 #[inline(never)]
 unsafe fn on_slow_switch(
-    is_runnable: bool,
+    preempt: bool,
     prev: *mut bindings::task_struct,
     next: *mut bindings::task_struct,
+    prev_state: c_uint,
 ) {
+    // Whether `prev` does not sleep: it could run on. `preempt` says only that the task was preempted in the kernel. The
+    // state is 0 (`TASK_RUNNING`) if the task was preempted in its program.
+    let is_runnable = preempt || prev_state == 0;
     // SAFETY: `assume` requires that the caller can't leave the CPU: the scheduler calls the tracepoint `sched_switch`
     // with interrupts off, which they are until this function has returned.
     let here = unsafe { ThisCpu::assume() };

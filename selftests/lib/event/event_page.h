@@ -28,7 +28,7 @@ struct page_value {
 };
 
 /* Not inlined, so that the instructions around it are the same at each call. */
-static __attribute__((noinline)) struct page_value
+static __attribute__((noinline, unused)) struct page_value
 page_read(const struct perf_event_mmap_page *page)
 {
 	struct page_value v = { .tries = 0 };
