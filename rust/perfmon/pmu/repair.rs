@@ -14,14 +14,16 @@ use kernel::pr_warn_once;
 
 impl Pmu {
     /// Checks and repairs the registers that active counters of this CPU share with other software. Not for the
-    /// overflow handler, since a PMI masks LVTPC.
+    /// overflow handler, since a PMI masks LVTPC until the handler has served it.
     pub(crate) fn repair(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
         let active_counters = percpu.running_counters();
         if active_counters == 0 {
             return;
         }
-        if !Lvtpc::read(here).is_unmasked_nmi() {
+        // A PMI masks LVTPC when it is generated, which may be during the first read. Its NMI has been served by the second.
+        let is_changed = || !Lvtpc::read(here).is_unmasked_nmi();
+        if is_changed() && is_changed() {
             Lvtpc::NMI.write(here);
             // Without PMIs samples are missing, but the values of counters are right.
             percpu.mark_lost(active_counters & percpu.trace.counters.get());
