@@ -58,8 +58,8 @@
  *             the counters. The kernel log says so, once. Or a real-time program of
  *             the highest priority keeps a CPU busy, so that the counters that
  *             Linux perf has used there can't be zeroed. The kernel log names the CPU.
- * EOPNOTSUPP  PMIOREADCPU: one of the CPUs is online and not counted on, because
- *             it has fewer counters than the others of its kind.
+ * EOPNOTSUPP  PMIOREADCPU: one of the CPUs is online and not counted on: the kernel
+ *             log says why.
  * EPERM       IOCTL_PERFMON_ALLOC_TRACE: the caller may not pin so much memory
  *             (perf_event_mlock_kb, RLIMIT_MEMLOCK, CAP_IPC_LOCK).
  * ENOMEM      There is no memory. Where the caller's cgroup has reached its limit, the
@@ -292,8 +292,8 @@ enum pmc_command {
 	 */
 	PMIOTSTAMP	= _IOR('5', 6, struct pmc_tstamp),
 	/**
-	 * @PMIOGET: (&struct pmc) Gives the values that PMIOSETUP took, with
-	 * PMCF_EN set if the counter runs. After PMIOSETUP2, gives bits 31:0 of
+	 * @PMIOGET: (&struct pmc) Gives the values that PMIOSETUP took, without
+	 * PMCF_INT, and with PMCF_EN set if the counter runs. After PMIOSETUP2, gives bits 31:0 of
 	 * its select.
 	 */
 	PMIOGET		= _IOWR('5', 7, struct pmc),
@@ -480,7 +480,7 @@ typedef enum perfmon_group_type perfmon_group_type_t;
  *                                                   the CPU was not halted
  * =======================================  =======  ============================
  *
- * A value is recorded on the first CPU of its scope that is online at
+ * A value is recorded on the first CPU of its scope that is traced and online at
  * IOCTL_PERFMON_START, and on no other. When that CPU goes offline, its records end.
  * While a sensor has no valid temperature, its value is in no record.
  */
@@ -545,7 +545,7 @@ typedef __u32 perfmon_rate_t;
  * PERFMON_CONFIG_FLAG_PC           Writes PC records instead of TICK. Ignored
  *                                  if the event does not tick.
  * PERFMON_CONFIG_FLAG_TIMEBASE0    Writes a COUNT or a VALUE whenever events[0]
- *                                  ticks. No effect on events[0].
+ *                                  ticks. Has no effect on events[0], which must tick.
  * PERFMON_CONFIG_FLAG_LAST_BRANCH  Writes a LAST_BRANCH record at each tick, of
  *                                  branches in the event's modes.
  * ===============================  ===========================================
@@ -640,8 +640,8 @@ typedef struct perfmon_buffer_handle_req ioctl_perfmon_buffer_handle_req_t;
  *   this flag and no records.
  *
  * PERFMON_BUFFER_FLAG_NOT_TRACED
- *   An extension. At IOCTL_PERFMON_ALLOC_TRACE the CPU was offline, or had fewer
- *   counters or events than the others. It is not recorded, even if it comes
+ *   An extension. At IOCTL_PERFMON_ALLOC_TRACE the CPU was offline, or not used
+ *   for counting (the kernel log says why). It is not recorded, even if it comes
  *   online later. The buffer is one page, which has the header; access to the
  *   rest of its mapping raises SIGBUS.
  *
