@@ -431,8 +431,8 @@ pub(super) fn mark_missed_on_refused_cpus() {
 /// - A CPU that has a context is called. If the task is switched out before the call arrives, its windows have been
 ///   closed.
 /// - A CPU without a context is not called. If it had a context before, it closed the windows before it published 0. If
-///   it loads a context afterwards, it sees all that the caller has changed before the call. A caller that has seen an
-///   effect of what the task did in a window also sees that window's context.
+///   it loads a context afterwards, it sees all that the caller has changed before the call. If the
+///   caller has observed something that the task did in a window, this function also finds the window's context.
 /// - A CPU that goes offline or to sleep closes its windows first (`leave_cpu`).
 fn on_each_loaded_context(f: impl Fn(ThisCpu<'_>, &mut Slots) + Sync) {
     // ATOMICS: pairs with the switch, which publishes a context before it loads the states of the events.

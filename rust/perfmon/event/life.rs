@@ -5,8 +5,8 @@
 
 use super::{
     context::Context,
+    end_counts::EndCounts,
     event::Event,
-    exit::EndCounts,
     record,
     slot::{self, show_program, ExecStage, Slot, Slots},
     switch::mark_current_missed,

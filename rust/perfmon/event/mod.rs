@@ -37,10 +37,10 @@ mod cgroup;
 mod context;
 mod counted_cgroup;
 mod descriptor;
+mod end_counts;
 mod entry;
 #[allow(clippy::module_inception, reason = "what the folder is about")]
 mod event;
-mod exit;
 mod group;
 mod hooks;
 mod life;

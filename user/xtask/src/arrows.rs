@@ -82,7 +82,7 @@ const EVENT_FILES: [&str; 43] = [
     "mapping_records",
     "new_cgroups",
     "life",
-    "exit",
+    "end_counts",
     // The tasks and CPUs that events count, and the context switch.
     "attach",
     "switch",
