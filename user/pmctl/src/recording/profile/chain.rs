@@ -5,7 +5,7 @@ use std::mem;
 
 use perfmon_core::logic::perf_event::{PERF_CONTEXT_MAX, PERF_CONTEXT_USER};
 
-use super::names::{NamedSample, SampleNames, Site};
+use super::sample_names::{NamedSample, SampleNames, Site};
 use super::source_lines::SourceLines;
 use crate::recording::perfdata::{Sample, is_kernel};
 use crate::recording::symbols::{SourceLine, Text};

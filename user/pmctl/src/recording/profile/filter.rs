@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Selection of the samples that are shown.
 
-use super::names::{NamedSample, SampleNames};
+use super::sample_names::{NamedSample, SampleNames};
 use crate::events::cpus::Cpus;
 
 /// Selects the samples that match each of these conditions. An empty list matches all samples.

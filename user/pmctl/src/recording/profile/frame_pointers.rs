@@ -4,7 +4,7 @@
 //! are in assembly code.
 
 use super::chain::is_mark;
-use super::names::{NamedSample, SampleNames, Site};
+use super::sample_names::{NamedSample, SampleNames, Site};
 use crate::recording::perfdata::is_kernel;
 
 /// Functions without a caller, and `main`, whose callers are of no interest. A C library without frame pointers may hide

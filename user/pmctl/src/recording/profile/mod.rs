@@ -4,8 +4,8 @@
 mod chain;
 mod filter;
 mod frame_pointers;
-mod names;
 mod refresh;
+mod sample_names;
 mod source_lines;
 
 use std::io::ErrorKind;
@@ -17,7 +17,7 @@ use anyhow::{Context, Result, anyhow};
 
 pub(crate) use chain::{Frame, is_outside_its_chain};
 pub(crate) use filter::{Filter, TimeSpan};
-pub(crate) use names::{NamedSample, SampleNames, Site};
+pub(crate) use sample_names::{NamedSample, SampleNames, Site};
 pub(crate) use source_lines::SourceLines;
 
 use crate::recording::perfdata::{self, Body, BuildId, Recording, RecordingBytes};

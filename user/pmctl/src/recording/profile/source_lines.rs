@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::rc::Rc;
 
-use super::names::Site;
+use super::sample_names::Site;
 use crate::recording::perfdata::Recording;
 use crate::recording::symbols::{DebugFiles, Level, Lines, jit};
 use crate::system::screen::Colors;
