@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The choice of a counter for an event; EBUSY if the event can have no counter.
+//! The choice of a counter for an event. (`event/resources.rs` returns EBUSY if there is none.)
 //!
 //! The counters are tried in this order:
 //!

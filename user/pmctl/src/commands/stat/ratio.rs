@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ratios of two counts, for whole runs only: after a run all counters have stopped, and all have run equally long.
+//! Ratios of two counts, such as instructions per cycle (IPC), for whole runs only: after a run all counters have stopped, and all have run equally long.
 //! During a run they are read one after the other, so that the two counts of an interval are of different times.
 
 use perfmon::spec::Meaning;

@@ -95,7 +95,7 @@ impl Records {
     }
 }
 
-/// Decodes the next record as [`decode`] does; `None` at the end.
+/// Decodes the next record as [`decode_record`] does; `None` at the end.
 fn next(
     blocks: &mut BlockReader<'_>,
     parts: SampleParts,
