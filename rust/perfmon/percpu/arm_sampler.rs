@@ -61,7 +61,8 @@ impl PerCpu {
         }
         let address = self.samplers.by_counter.get(counter.index())?.sampler.get();
         // SAFETY: `as_ref` requires a pointer that is null or valid: the address was exposed from the `Sampler` that
-        // `arm_sampler` was given, whose caller keeps it alive until `disarm_sampler`. The counter is still armed.
+        // `arm_sampler` was given, whose caller keeps it alive until `disarm_sampler`. That clears the bit that was tested
+        // above.
         unsafe { ptr::with_exposed_provenance::<Sampler>(address as usize).as_ref() }
     }
 

@@ -13,7 +13,7 @@ pub(super) fn size(user_regs: Option<&pt_regs>, wanted_bytes: u32, words: usize)
         return 0;
     };
     // SAFETY: The function requires the registers of the current task's program, which it only reads: `regs` is a
-    // reference to those that the overflow handler has found.
+    // reference to those that the interrupt or the task has saved, or to a copy of them.
     let stack_bytes = unsafe { ffi::perfmon_user_stack(ptr::from_ref(regs).cast_mut()) };
     let readable_bytes = u64::from(wanted_bytes).min(stack_bytes) as u32 & !7;
     SampleFormat::stack_room(readable_bytes, words)
@@ -38,8 +38,9 @@ pub(super) fn put_stack(record: &mut Record<'_>, user_regs: Option<&pt_regs>, si
     };
     let mut from = regs.sp as u64;
     let copied_bytes = record.write_with(size.into(), |to, bytes| {
-        // SAFETY: The function requires memory for `bytes` bytes at `to`, which `write_with` guarantees, and is for NMIs:
-        // this is called by the overflow handler only. The size is less than 2^16.
+        // SAFETY: The function requires memory for `bytes` bytes at `to`: `write_with` passes such an address. It may be
+        // called in NMIs, and outside of them with interrupts off, as here for records of the processor that a task finds.
+        // The cast keeps the number: it is at most `size`.
         let copied = u64::from(unsafe { ffi::perfmon_copy_stack(to, from, bytes as u32) });
         from = from.wrapping_add(copied);
         copied

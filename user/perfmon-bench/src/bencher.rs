@@ -120,8 +120,8 @@ fn call_and_count(meter: Option<&mut Meter>, call: &mut dyn FnMut()) -> Result<V
     }
 }
 
-/// Makes passes until three in a row have equal counts, and returns two of them. Returns all passes but the first if that
-/// never happens, or if an earlier count comes back after a different one, because the count then alternates by chance.
+/// Makes passes until three in a row have equal counts, and returns two of them. If that never happens, returns all passes
+/// but the first, also if an earlier count comes back after a different one: the counts then vary by chance.
 fn repeat_until_stable(
     mut pass: impl FnMut() -> Result<Vec<u64>, Error>,
 ) -> Result<Vec<Vec<u64>>, Error> {

@@ -78,10 +78,10 @@ pub(super) const fn loads_and_stores(last_load: u8) -> [MemoryEvents; 8] {
     ]
 }
 
-/// The sources by code.
+/// The sources of data (`PERF_MEM_*`), by the code in the processor's record.
 type Sources = [u64; 16];
 
-/// The sources on cores before Skylake; the tables of later cores differ from it.
+/// The sources on cores before Skylake. The tables of later cores are made from it.
 const PRE_SKYLAKE_SOURCES: Sources = [
     LVL_MISS | LVLNUM_L3 | SNOOP_NA,
     LVL_HIT | LVL_L1 | LVLNUM_L1 | SNOOP_NONE,

@@ -23,7 +23,7 @@ pub(crate) struct AddressSpaces {
     processes: AHashMap<u32, Arc<BTreeMap<u64, Mapping>>>,
     /// The mappings of the kernel and its modules, by their start address.
     kernel: BTreeMap<u64, Mapping>,
-    /// Number of processes that have begun with each process number.
+    /// Number of processes that have had each PID so far: the kernel uses PIDs again.
     instances: AHashMap<u32, u32>,
     names: AHashMap<Task, NameNumber>,
     /// Number of tasks in `names` of each process that has some.

@@ -291,8 +291,8 @@ fn compare_registers(
     }
 }
 
-/// Compares the counters of all events: the fixed one, and the bits of the general ones; `None` for an event that needs
-/// an extra register that the module does not write.
+/// Compares the fixed counter and the mask of general counters of each event with Linux's. Both must refuse an event that
+/// needs an extra register which the module does not write.
 fn compare_counters(core: Microarchitecture, setup: &Setup, differences: &mut CoreDifferences<'_>) {
     let capabilities = capabilities(Architecture::Intel);
     // Event number 0 is for Linux's pseudo-events.

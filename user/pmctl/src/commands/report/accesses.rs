@@ -81,7 +81,7 @@ pub(crate) fn shown_cells(keys: &[Key], cells: &[String], samples: u64) -> Vec<S
         .collect()
 }
 
-/// Compares the cells of rows with an equal share: numbers by their value, before them cells without a number.
+/// Compares the cells of rows with an equal share: cells without a number come first, then numbers by their value.
 pub(crate) fn compare_cells(keys: &[Key], one: &[String], other: &[String]) -> Ordering {
     let number = |key: Key, cell: &str| match key {
         Key::Pid | Key::Tid | Key::Cpu | Key::LocalWeight | Key::Weight => cell.parse::<i64>().ok(),

@@ -62,8 +62,8 @@ impl Run {
     }
 }
 
-/// A run that was cut short. It is left out of the mean, since it has counted a part of the command only; unless it was the
-/// first one, so that there are no other numbers.
+/// A run that was cut short. It has counted only a part of the command, so the mean leaves it out. If it is the first run,
+/// its counts are shown, because there are no others.
 #[derive(Debug)]
 pub(super) struct StoppedRun {
     /// Number of whole runs before the stopped one.

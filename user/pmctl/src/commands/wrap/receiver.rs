@@ -153,7 +153,7 @@ fn pin_to_cpu(thread: Pid, cpu: usize) -> Result<(), Errno> {
     sched_setaffinity(thread, &cpu_set)
 }
 
-/// Lets the calling thread run as soon as a call arrives: with a real-time priority, or without the right to that with a
+/// Lets the calling thread run as soon as a call arrives: gives it a real-time priority, or, if that is not permitted, a
 /// short time slice.
 fn raise_priority() -> Result<(), Errno> {
     become_real_time().or_else(|_| shorten_slice())

@@ -35,7 +35,7 @@ const CHAIN: [&str; 11] = [
     "main",
 ];
 
-/// The state that the program has written.
+/// The compiled test program, and the mappings and the stack that it has written.
 struct ProgramState {
     folder: TempDir,
     program: PathBuf,
