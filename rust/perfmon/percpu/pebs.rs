@@ -17,12 +17,12 @@ pub(crate) struct PebsState {
     /// The armed counters each of whose records causes an interrupt, since the samples need more than the record.
     pub(crate) single: Word,
     /// The armed counters whose samples have the access to memory.
-    pub(super) with_access: Word,
+    pub(super) counters_with_access: Word,
     /// The armed counters whose samples have registers, or call chains, which begin with these.
-    pub(super) with_registers: Word,
+    pub(super) counters_with_registers: Word,
     /// The armed counters of loads with a threshold, if the format [enables them
     /// separately](PebsFormat::enables_load_latency).
-    pub(super) with_load_threshold: Word,
+    pub(super) counters_with_load_threshold: Word,
     /// The armed counters with an overdue sample: fewer events were left to the sample than the counter can be loaded
     /// for. All later samples are overdue, too, until the counter is loaded once more.
     pub(crate) overdue_counters: Word,
@@ -105,8 +105,8 @@ impl PebsState {
         if now.wrapping_sub(self.needed_at.get()) < KEPT_TICKS {
             return self.groups();
         }
-        let access = RecordGroups::ACCESS.filter(self.with_access.get() != 0);
-        access.union(RecordGroups::REGISTERS.filter(self.with_registers.get() != 0))
+        let access = RecordGroups::ACCESS.filter(self.counters_with_access.get() != 0);
+        access.union(RecordGroups::REGISTERS.filter(self.counters_with_registers.get() != 0))
     }
 
     /// Returns the layout of the records.
@@ -119,7 +119,7 @@ impl PebsState {
         /// The bit of general counter 0 that enables loads with a threshold.
         const LOAD_LATENCY: u32 = 32;
 
-        self.armed.get() | self.with_load_threshold.get() << LOAD_LATENCY
+        self.armed.get() | self.counters_with_load_threshold.get() << LOAD_LATENCY
     }
 
     /// Undoes [`Self::set_up_ds_area`], when the processor does not use the DS area any more.

@@ -203,10 +203,13 @@ impl PerCpu {
             let groups = sampler.record_groups();
             for (counters, is_member) in [
                 (&pebs.single, sampler.is_single()),
-                (&pebs.with_access, groups.has(RecordGroups::ACCESS)),
-                (&pebs.with_registers, groups.has(RecordGroups::REGISTERS)),
+                (&pebs.counters_with_access, groups.has(RecordGroups::ACCESS)),
                 (
-                    &pebs.with_load_threshold,
+                    &pebs.counters_with_registers,
+                    groups.has(RecordGroups::REGISTERS),
+                ),
+                (
+                    &pebs.counters_with_load_threshold,
                     sampler.sampling.access.has_threshold && format.enables_load_latency(),
                 ),
             ] {
@@ -222,15 +225,15 @@ impl PerCpu {
     /// Ends [`Self::arm_pebs`], at the tick `now`.
     pub(crate) fn disarm_pebs(&self, counter: CounterId, now: u64) {
         let (pebs, bit) = (&self.pebs, counter.bit());
-        if (pebs.with_access.get() | pebs.with_registers.get()) & bit != 0 {
+        if (pebs.counters_with_access.get() | pebs.counters_with_registers.get()) & bit != 0 {
             pebs.needed_at.set(now);
         }
         for counters in [
             &pebs.armed,
             &pebs.single,
-            &pebs.with_access,
-            &pebs.with_registers,
-            &pebs.with_load_threshold,
+            &pebs.counters_with_access,
+            &pebs.counters_with_registers,
+            &pebs.counters_with_load_threshold,
         ] {
             counters.remove(bit);
         }

@@ -116,11 +116,11 @@ pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
     }
     // The firmware, or a kernel that ran before kexec, may have left the records frozen.
     unfreeze(here, here.pmu());
-    restart_records(here);
+    restart_branch_records(here);
 }
 
 /// Enables empty records.
-fn restart_records(here: ThisCpu<'_>) {
+fn restart_branch_records(here: ThisCpu<'_>) {
     let (percpu, msrs) = (here.percpu(), &here.pmu().registers.branches);
     percpu.branches.was_excluded.set(0);
     let selection = percpu.branches.selection.get();
@@ -270,7 +270,7 @@ pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) -> bool {
             percpu.trace.mark_lost();
         }
         if !are_excluded {
-            restart_records(here);
+            restart_branch_records(here);
         }
     }
     !are_excluded

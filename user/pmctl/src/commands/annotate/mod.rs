@@ -37,8 +37,8 @@ pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
     let mut shown = 0;
     let listings: Vec<_> = if args.symbol.is_none() {
         let first = first_readable(&functions.list, read).map_err(|reason| anyhow!("{reason}"))?;
-        if let Some(reason) = &first.passed_over {
-            write_passed_over_note(&functions, first.index, reason, output)?;
+        if let Some(reason) = &first.skip_reason {
+            write_skip_note(&functions, first.index, reason, output)?;
         }
         shown = first.index;
         vec![(&functions.list[shown], Ok(first.content))]
@@ -121,7 +121,7 @@ struct FirstReadable<T> {
     index: usize,
     content: T,
     /// The reason why the code of the list's first function can't be read; `None` if this is that function.
-    passed_over: Option<String>,
+    skip_reason: Option<String>,
 }
 
 /// Returns the first function that `read` can read. A file that can't be read is tried once, and not for each of its
@@ -133,7 +133,7 @@ fn first_readable<T>(
     functions: &[SampledFunction],
     read: impl Fn(&SampledFunction) -> Result<T, String>,
 ) -> Result<FirstReadable<T>, String> {
-    let mut passed_over = None;
+    let mut skip_reason = None;
     let mut unreadable_files = HashSet::new();
     for (index, function) in functions.iter().enumerate() {
         if unreadable_files.contains(&function.path) {
@@ -144,20 +144,20 @@ fn first_readable<T>(
                 return Ok(FirstReadable {
                     index,
                     content,
-                    passed_over,
+                    skip_reason,
                 });
             }
             Err(reason) => {
                 unreadable_files.insert(&function.path);
-                passed_over.get_or_insert(reason);
+                skip_reason.get_or_insert(reason);
             }
         }
     }
-    Err(passed_over.unwrap_or_default())
+    Err(skip_reason.unwrap_or_default())
 }
 
 /// Writes why the function with the most samples is not shown, but the one with this index.
-fn write_passed_over_note(
+fn write_skip_note(
     functions: &SampledFunctions,
     index: usize,
     reason: &str,
@@ -263,11 +263,11 @@ mod tests {
             "/bin/program" => Ok(function.name.clone()),
             _ => Err(format!("no code of {}", function.name)),
         };
-        let first = |functions, index, passed_over: Option<&str>| {
+        let first = |functions, index, skip_reason: Option<&str>| {
             let expected = FirstReadable {
                 index,
                 content: "main".to_owned(),
-                passed_over: passed_over.map(str::to_owned),
+                skip_reason: skip_reason.map(str::to_owned),
             };
             assert_eq!(first_readable(functions, read), Ok(expected));
         };

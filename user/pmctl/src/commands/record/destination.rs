@@ -143,7 +143,7 @@ impl Destination {
     pub(super) fn begin(&self, events: Vec<Event>, host: &Host) -> io::Result<Sink> {
         match self {
             Self::File(file) => {
-                keep_old(file.path())?;
+                rename_to_old(file.path())?;
                 let file = private_options()
                     .read(true)
                     .truncate(true)
@@ -159,7 +159,7 @@ impl Destination {
 }
 
 /// Renames an existing file to `.old`, unless it is empty.
-pub(crate) fn keep_old(path: &Path) -> io::Result<()> {
+pub(crate) fn rename_to_old(path: &Path) -> io::Result<()> {
     if !fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0) {
         return Ok(());
     }

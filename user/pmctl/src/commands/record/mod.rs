@@ -20,7 +20,7 @@ mod watch;
 
 use anyhow::Result;
 
-pub(crate) use destination::keep_old;
+pub(crate) use destination::rename_to_old;
 
 use crate::args::{Record as Args, Recorder};
 

@@ -24,7 +24,7 @@ use crate::system::files::allow_many_files;
 /// Returns whether `events` are counted by [`CpuEvents`], and not by counters of all CPUs.
 pub(super) fn needs_cpu_events(args: &Stat, events: &[EventSpec], pmu: &Pmu) -> bool {
     // Without events none of the driver's counters is taken, of which one program at a time has all.
-    let needs_event = |event| is_of_kinds(event, pmu) || needs_register(event);
+    let needs_event = |event| is_kind_specific(event, pmu) || needs_register(event);
     args.multiplex || events.is_empty() || events.iter().any(needs_event)
 }
 
@@ -34,7 +34,7 @@ fn needs_register(event: &EventSpec) -> bool {
 }
 
 /// Returns whether an event has another event select on each kind of core, or is of one kind only.
-fn is_of_kinds(event: &EventSpec, pmu: &Pmu) -> bool {
+fn is_kind_specific(event: &EventSpec, pmu: &Pmu) -> bool {
     let is_hybrid = !pmu.core_kinds().is_empty();
     let has_select = matches!(
         event.encoding,

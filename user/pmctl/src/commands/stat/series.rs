@@ -39,7 +39,7 @@ impl Series {
     pub(crate) fn new(command: Command, events: Vec<EventSpec>) -> Result<Self> {
         let manner = CountingManner {
             inherit: true,
-            from_exec: true,
+            begins_at_exec: true,
             per_thread: false,
             one_group: false,
             multiplex: false,

@@ -25,7 +25,7 @@ pub(super) struct CountingManner {
     /// Tasks that the counted tasks create are counted, too.
     pub(super) inherit: bool,
     /// Counting begins with the command's exec, and not when the counters are started.
-    pub(super) from_exec: bool,
+    pub(super) begins_at_exec: bool,
     /// Each thread has columns of its own.
     pub(super) per_thread: bool,
     /// Events without a group become one group, so that an interval reads all of them at the same moment.
@@ -39,7 +39,7 @@ impl CountingManner {
     pub(super) fn from_args(args: &Stat, scope: &Scope) -> Self {
         Self {
             inherit: !args.no_inherit,
-            from_exec: matches!(scope, Scope::Command) && args.delay().is_none(),
+            begins_at_exec: matches!(scope, Scope::Command) && args.delay().is_none(),
             per_thread: args.per_thread,
             // A single group would get its counters as a whole, or not at all.
             one_group: args.interval.is_some() && !args.multiplex,
@@ -271,7 +271,7 @@ impl TaskCounts {
         } else {
             event
         };
-        if self.manner.from_exec {
+        if self.manner.begins_at_exec {
             event.enable_on_exec()
         } else {
             event
@@ -359,7 +359,7 @@ impl CountSource for TaskCounts {
     }
 
     fn start(&mut self) -> Result<()> {
-        if self.manner.from_exec {
+        if self.manner.begins_at_exec {
             return Ok(());
         }
         self.for_each_group(Group::enable)

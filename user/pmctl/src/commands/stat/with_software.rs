@@ -58,7 +58,7 @@ pub(super) struct WithSoftware {
     /// The processes and threads of -p and -t.
     task_list: Option<TaskList>,
     inherit: bool,
-    from_exec: bool,
+    begins_at_exec: bool,
     /// The descriptors of each event, one for each of its targets.
     open_events: Vec<Vec<CountingEvent>>,
     /// Events of the driver's that count nothing, one for each task. The kernel does not tell that its events have left a
@@ -91,7 +91,7 @@ impl WithSoftware {
         Self {
             counts,
             events: events.collect(),
-            from_exec: matches!(scope, Scope::Command) && args.delay().is_none(),
+            begins_at_exec: matches!(scope, Scope::Command) && args.delay().is_none(),
             inherit: !args.no_inherit && !matches!(scope, Scope::Cpus { .. }),
             targets,
             task_list,
@@ -174,7 +174,7 @@ impl WithSoftware {
             (self.inherit, PerfEventAttr::INHERIT),
             (modes == Modes::Kernel, PerfEventAttr::EXCLUDE_USER),
             (modes == Modes::User, PerfEventAttr::EXCLUDE_KERNEL),
-            (self.from_exec, PerfEventAttr::ENABLE_ON_EXEC),
+            (self.begins_at_exec, PerfEventAttr::ENABLE_ON_EXEC),
         ];
         let flags = flags.iter().filter(|(set, _)| *set);
         PerfEventAttr {
@@ -219,7 +219,7 @@ impl CountSource for WithSoftware {
     }
 
     fn start(&mut self) -> Result<()> {
-        if !self.from_exec {
+        if !self.begins_at_exec {
             self.for_each_open(CountingEvent::enable)?;
         }
         self.counts.start()

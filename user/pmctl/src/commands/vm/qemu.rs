@@ -33,7 +33,7 @@ pub(super) const HOST_FILES: &str = "host";
 pub(super) const MEMORY: &str = "memory";
 
 /// Returns the mount tag of a directory of the host that the command may change.
-pub(super) fn shared_tag(index: usize) -> String {
+pub(super) fn share_mount_tag(index: usize) -> String {
     format!("shared{index}")
 }
 
@@ -212,7 +212,7 @@ fn qemu_arguments(
     }
     let mut files = vec![file_options(HOST_FILES, ",readonly=on", Path::new("/"))];
     for (index, directory) in shared.directories().iter().enumerate() {
-        files.push(file_options(&shared_tag(index), "", directory));
+        files.push(file_options(&share_mount_tag(index), "", directory));
     }
     for (option, value) in files.into_iter().flatten() {
         add(option, value);

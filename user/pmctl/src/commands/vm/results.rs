@@ -11,7 +11,7 @@ use anyhow::{Context, Result, anyhow};
 
 use super::task::{GuestContent, GuestFile};
 use crate::args::{Command, Vm};
-use crate::commands::record::keep_old;
+use crate::commands::record::rename_to_old;
 use crate::system::stdio::complain;
 use crate::system::whole_file::WholeFile;
 
@@ -100,7 +100,7 @@ impl ResultFiles {
 /// Creates a file with these permission bits.
 fn create_file(wanted: &WantedFile, mode: u32) -> Result<WholeFile> {
     if wanted.is_recording {
-        keep_old(&wanted.path)
+        rename_to_old(&wanted.path)
             .with_context(|| format!("can't rename {}", wanted.path.display()))?;
     }
     let file = WholeFile::create(&wanted.path)?;

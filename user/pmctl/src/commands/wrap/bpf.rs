@@ -7,7 +7,7 @@ use super::listener::Request;
 use super::target::Tid;
 
 /// Returns whether a call would attach a BPF program to an event of the driver's.
-pub(super) fn is_for_event(request: &Request) -> bool {
+pub(super) fn attaches_to_driver_event(request: &Request) -> bool {
     let caller = Tid(request.thread);
     let [first, second, ..] = request.arguments;
     let event = match request.call {

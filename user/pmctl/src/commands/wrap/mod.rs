@@ -191,7 +191,7 @@ impl CallServer<'_> {
                 self.listener.leave_to_kernel(request)
             }
             FilteredCall::SetBpf | FilteredCall::LinkBpf => {
-                self.has_bpf |= bpf::is_for_event(request);
+                self.has_bpf |= bpf::attaches_to_driver_event(request);
                 // The driver or the kernel fails the call: an event of the driver's can't have a BPF program.
                 self.listener.leave_to_kernel(request)
             }

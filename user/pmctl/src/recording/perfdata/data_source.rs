@@ -78,7 +78,7 @@ const TLB_WORDS: [&str; 7] = [NA, "HIT", "MISS", "L1", "L2", "Walker", "Fault"];
 const BLOCKED_WORDS: [&str; 3] = [NA, "Data", "Addr"];
 
 /// perf's words for the values of `mem_lvl_num`. The first and the last mean that `mem_lvl` has the level.
-const LEVEL_NUMBER_WORDS: [&str; 16] = [
+const LEVEL_NUMBER_NAMES: [&str; 16] = [
     NA,
     "L1",
     "L2",
@@ -129,7 +129,7 @@ impl DataSource {
         } else {
             ""
         };
-        match LEVEL_NUMBER_WORDS[self.index(LEVEL_NUMBER)] {
+        match LEVEL_NUMBER_NAMES[self.index(LEVEL_NUMBER)] {
             NA => {
                 let levels = levels & !(NOT_AVAILABLE | OUTCOMES);
                 match joined(words_of(levels, &LEVEL_WORDS)) {

@@ -30,7 +30,7 @@ pub(super) struct LinuxRings {
     /// The index in the plan of the first event.
     first_index: usize,
     /// Sampling begins with the command's exec.
-    from_exec: bool,
+    begins_at_exec: bool,
     /// The events are of tasks, and not of CPUs.
     is_of_tasks: bool,
 }
@@ -82,10 +82,11 @@ impl LinuxRings {
             return Err(Refusal::Other(no_common_cpu(event)));
         }
         let form = plan.form();
-        let from_exec = matches!(tasks, SampledTasks::Command { .. }) && plan.manner.from_exec;
+        let begins_at_exec =
+            matches!(tasks, SampledTasks::Command { .. }) && plan.manner.begins_at_exec;
         let activation = Activation {
             inherit: plan.manner.inherit && tasks.are_selected(),
-            on_exec: from_exec,
+            on_exec: begins_at_exec,
         };
         let numbers = tasks.numbers();
         let first_index = plan.events.len();
@@ -123,7 +124,7 @@ impl LinuxRings {
                 .map(|event| event.event.label.clone())
                 .collect(),
             first_index,
-            from_exec,
+            begins_at_exec,
             is_of_tasks: tasks.are_selected(),
         })
     }
@@ -135,7 +136,7 @@ impl LinuxRings {
 
     /// Enables the events, unless the command's exec does.
     pub(super) fn start(&self) -> Result<()> {
-        if self.from_exec {
+        if self.begins_at_exec {
             return Ok(());
         }
         self.for_each_event(perf_event::enable)

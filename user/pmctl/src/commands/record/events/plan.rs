@@ -155,7 +155,7 @@ pub(super) struct SamplingManner {
     /// Tasks that the sampled tasks create are sampled, too.
     pub(super) inherit: bool,
     /// Sampling begins with the command's exec, and not when the events are enabled.
-    pub(super) from_exec: bool,
+    pub(super) begins_at_exec: bool,
 }
 
 /// The events of a recording.
@@ -221,7 +221,7 @@ impl SamplingPlan {
             overwrite: options.overwrite,
             manner: SamplingManner {
                 inherit: options.inherit,
-                from_exec: options.delay.is_none(),
+                begins_at_exec: options.delay.is_none(),
             },
         })
     }
@@ -683,7 +683,7 @@ mod tests {
             overwrite: false,
             manner: SamplingManner {
                 inherit: true,
-                from_exec: true,
+                begins_at_exec: true,
             },
             degraded: Vec::new(),
         };

@@ -77,7 +77,7 @@ pub(super) struct Samplers {
     overwrite: bool,
     /// Number of events in the plan, the driver's and Linux's.
     events: usize,
-    /// `from_exec` only for a command.
+    /// `begins_at_exec` only for a command.
     manner: SamplingManner,
     /// Samples are precise: the processor buffers them until they are fetched.
     is_precise: bool,
@@ -231,8 +231,8 @@ impl Samplers {
                         overwrite: plan.overwrites(),
                         events: plan.event_count(),
                         manner: SamplingManner {
-                            from_exec: matches!(tasks, SampledTasks::Command { .. })
-                                && plan.manner.from_exec,
+                            begins_at_exec: matches!(tasks, SampledTasks::Command { .. })
+                                && plan.manner.begins_at_exec,
                             ..plan.manner
                         },
                         is_precise: plan.is_precise(),
@@ -329,7 +329,7 @@ impl Samplers {
             let message = "all tasks to sample have ended already. Give a process or a thread that still runs.";
             return Err(Usage(message.to_owned()).into());
         }
-        if self.manner.from_exec {
+        if self.manner.begins_at_exec {
             return Ok(());
         }
         self.linux.start()?;
@@ -581,7 +581,10 @@ fn target_setters(
     tasks: &SampledTasks,
     manner: SamplingManner,
 ) -> Vec<Box<dyn Fn(Builder) -> Builder>> {
-    let SamplingManner { inherit, from_exec } = manner;
+    let SamplingManner {
+        inherit,
+        begins_at_exec,
+    } = manner;
     let task = move |event: Builder, tid| {
         let event = event.pid(tid);
         if inherit { event.inherit() } else { event }
@@ -592,7 +595,7 @@ fn target_setters(
             let pid = *pid;
             vec![Box::new(move |event| {
                 let event = task(event, pid);
-                if from_exec {
+                if begins_at_exec {
                     event.enable_on_exec()
                 } else {
                     event

@@ -16,7 +16,7 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_settime};
 use nix::unistd::{chdir, chroot, sethostname};
 
-use super::super::qemu::{HOST_FILES, shared_tag};
+use super::super::qemu::{HOST_FILES, share_mount_tag};
 use super::super::task::{GuestTask, TOOLS_DIRECTORY};
 
 nix::ioctl_write_ptr_bad!(set_flags, libc::SIOCSIFFLAGS, libc::ifreq);
@@ -118,7 +118,7 @@ pub(super) fn mount_host_files(task: &GuestTask) -> Result<()> {
         .and_then(|()| make_working_directory_root())
         .context("can't make the overlay the root directory of the virtual machine")?;
     for (index, directory) in task.shared.iter().enumerate() {
-        mount_shared(&shared_tag(index), Path::new(directory))?;
+        mount_shared(&share_mount_tag(index), Path::new(directory))?;
     }
     sethostname(&task.host_name).context("can't set the virtual machine's host name")?;
     let randomize = if task.randomize_addresses { "2" } else { "0" };
