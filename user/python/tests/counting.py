@@ -422,7 +422,8 @@ def a_finalizer_may_call_a_function_while_its_sums_change():
     def work():
         return Node()
 
-    threshold = gc.get_threshold()
+    was_enabled, threshold = gc.isenabled(), gc.get_threshold()
+    gc.enable()
     gc.set_threshold(5)
     # Ends a program that waits for its own lock.
     signal.alarm(100)
@@ -430,6 +431,8 @@ def a_finalizer_may_call_a_function_while_its_sums_change():
         work()
     signal.alarm(0)
     gc.set_threshold(*threshold)
+    if not was_enabled:
+        gc.disable()
     expect(work.count.calls, 2000, "calls")
     expect(release.count.calls > 0, True, "calls of finalizers")
 
