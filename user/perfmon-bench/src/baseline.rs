@@ -34,12 +34,10 @@ pub(crate) fn read(file: &Path, name: &str) -> Result<BenchDocument, String> {
 pub(crate) fn with_others(
     mut measured: BenchDocument,
     file: &Path,
+    name: &str,
 ) -> Result<BenchDocument, String> {
-    let Ok(text) = fs::read_to_string(file) else {
-        return Ok(measured);
-    };
-    let old: Option<BenchDocument> = serde_json::from_str(&text).ok();
-    let Some(old) = old.and_then(|old| old.into_checked().ok()) else {
+    // A file that is missing, or is no baseline, has nothing to keep.
+    let Ok(old) = read(file, name) else {
         return Ok(measured);
     };
     if old.machine != measured.machine || old.events != measured.events {
@@ -112,19 +110,19 @@ mod tests {
             let counts = commands.map(|entry| (entry.command.clone(), entry.values[0][0]));
             counts.collect::<Vec<_>>()
         };
-        let alone = with_others(part("sort", 7), &file).expect("there is no file");
+        let alone = with_others(part("sort", 7), &file, "main").expect("there is no file");
         assert_eq!(counts(&alone), [("sort".to_owned(), 7)]);
         write(&file, &measured()).expect("there is room");
-        let both = with_others(part("sort", 7), &file).expect("they are of one processor");
+        let both = with_others(part("sort", 7), &file, "main").expect("they are of one processor");
         assert_eq!(
             counts(&both),
             [("sort".to_owned(), 7), ("sum".to_owned(), 5)]
         );
-        let again = with_others(part("sum", 9), &file).expect("they are of one processor");
+        let again = with_others(part("sum", 9), &file, "main").expect("they are of one processor");
         assert_eq!(counts(&again), [("sum".to_owned(), 9)]);
         let mut other = measured();
         "another".clone_into(&mut other.machine);
-        let error = with_others(other, &file).expect_err("they can't be in one file");
+        let error = with_others(other, &file, "main").expect_err("they can't be in one file");
         assert!(error.contains("Run all benchmarks"), "{error}");
     }
 

@@ -151,7 +151,7 @@ impl Suite {
         // Standard output may be closed. That is reported after the counts are saved.
         let printed = print_to_stdout(&String::from_utf8_lossy(&text));
         let code = self.check_conditions(&comparison, options);
-        if let Some(file) = file {
+        if let (Some(file), Some(name)) = (file, new_baseline) {
             let overwrites_baseline = is_same_file(&file, &baseline.file);
             if code != ExitCode::SUCCESS && overwrites_baseline {
                 print_error(
@@ -162,7 +162,7 @@ impl Suite {
                 let document = if options.names.is_empty() {
                     measured
                 } else {
-                    baseline::with_others(measured, &file)?
+                    baseline::with_others(measured, &file, name)?
                 };
                 baseline::write(&file, &document)?;
             }
