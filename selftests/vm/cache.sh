@@ -63,12 +63,18 @@ time_in_words() {
 	fi
 }
 
+# project_git ARG... : runs git in the project.
+project_git() { git -c "safe.directory=$TOP" -C "$TOP" "$@"; }
+
+# is_repository : succeeds if the project is a git repository of its own.
+is_repository() { [ "$(project_git rev-parse --show-toplevel 2>/dev/null)" = "$TOP" ]; }
+
 # sources PATHSPEC... : prints the files that git tracks or would track, each with a NUL after
 # it. Prints all files if the project is not a git repository of its own.
 sources() {
-	local git=(git -c "safe.directory=$TOP" -C "$TOP") file spec found
-	if [ "$("${git[@]}" rev-parse --show-toplevel 2>/dev/null)" = "$TOP" ]; then
-		"${git[@]}" ls-files -z --cached --others --exclude-standard -- "$@"
+	local file spec found
+	if is_repository; then
+		project_git ls-files -z --cached --others --exclude-standard -- "$@"
 		return
 	fi
 	(cd "$TOP" && find . -name .git -prune -o -type f -printf '%P\0') | while IFS= read -r -d '' file; do
@@ -88,9 +94,8 @@ sources() {
 # committed_sources : prints the files that git tracks, each with a NUL after it, and all files if
 # the project is not a git repository of its own.
 committed_sources() {
-	local git=(git -c "safe.directory=$TOP" -C "$TOP")
-	if [ "$("${git[@]}" rev-parse --show-toplevel 2>/dev/null)" = "$TOP" ]; then
-		"${git[@]}" ls-files -z --cached
+	if is_repository; then
+		project_git ls-files -z --cached
 	else
 		sources .
 	fi
