@@ -4,7 +4,7 @@
 # Progress of builds. cache.sh sources this file.
 
 # The expected number of lines of a build's log, until one build on this machine is known.
-declare -A LOG_LINES=([kernel]=2380 [kernel-debug]=2400 [kernel-stock]=340 [perf]=640 [tests]=160)
+declare -A LOG_LINES=([kernel]=2380 [kernel-debug]=2400 [kernel-patched]=2380 [kernel-stock]=340 [perf]=640 [tests]=160)
 # The expected size in megabytes of entries whose log shows no progress.
 declare -A MEGABYTES=([root]=2200 [linux]=450 [debian]=40 [qemu-source]=40)
 
