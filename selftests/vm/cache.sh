@@ -91,9 +91,14 @@ sources() {
 	done
 }
 
+# has_readable_repository : succeeds unless git can't read the project's repository. Then nobody can
+# tell its files from private ones.
+has_readable_repository() { [ ! -e "$TOP/.git" ] || is_repository; }
+
 # committed_sources : prints the files that git tracks, each with a NUL after it, and all files if
 # the project is not a git repository of its own.
 committed_sources() {
+	has_readable_repository || die "git can't read the repository of $TOP"
 	if is_repository; then
 		project_git ls-files -z --cached
 	else
