@@ -3,8 +3,10 @@
  * Precise samples of each instruction, which the project's virtual PMU merges (pmu-pebs=14): the
  * period of a sample is the number of executions of its instruction.
  */
+#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -194,6 +196,26 @@ TEST_F(event, samples_without_room_are_reported_as_lost)
 	sampler_read(s, &sums, add_executions, &e);
 	EXPECT_LT(0UL, sums.lost);
 	EXPECT_EQ((unsigned long)event_count(s->fd), e.all + sums.lost);
+}
+
+/*
+ * A merged sample stands for several, of which the reader of this ring would be told one by one. As by
+ * SET_OUTPUT, so by FD_OUTPUT.
+ */
+TEST_F(event, ring_that_wakes_after_samples_is_refused)
+{
+	struct perf_event_attr attr = precise_every(1);
+	struct perf_event_attr waking_attr = event_every(1009);
+	struct sampler *s = &self->samplers[0], *waking = &self->samplers[1];
+
+	waking_attr.wakeup_events = 1;
+	open_sampler(_metadata, variant, waking, waking_attr, 0);
+	s->fd = variant->maker->open(&attr, 0, -1, -1, 0);
+	ASSERT_LE(0, s->fd);
+	EXPECT_EQ(-1, ioctl(s->fd, PERF_EVENT_IOC_SET_OUTPUT, waking->fd));
+	EXPECT_EQ(EOPNOTSUPP, errno);
+	EXPECT_EQ(-EOPNOTSUPP, variant->maker->open(&attr, 0, -1, waking->fd,
+						    PERF_FLAG_FD_OUTPUT));
 }
 
 TEST_F(event, other_events_have_no_sample_each)

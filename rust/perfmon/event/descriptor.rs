@@ -16,7 +16,6 @@ use crate::{
         event_state::Changes,
         precise,
         read_format::{EventTimes, EventValue, ReadFormat, MAX_WORDS_OF_ONE},
-        sampling::Trigger,
     },
     ownership::wait_for_place_holder_end,
     pmu,
@@ -276,13 +275,8 @@ fn enable_for_samples(event: &Event, samples: u32) -> Result {
 ///
 /// EOPNOTSUPP for samples that the virtual PMU merges.
 fn check_notifications(event: &Event) -> Result {
-    let is_merged = event.sampler.sampling.precise
-        && pmu::common()
-            .capabilities
-            .pebs
-            .is_some_and(|format| format.merges(event.sampler.period_or_frequency()))
-        && matches!(event.sampler.sampling.trigger, Trigger::Period(_));
-    if is_merged {
+    let (sampler, capabilities) = (&event.sampler, &pmu::common().capabilities);
+    if precise::merges_samples(&sampler.sampling, sampler.trigger(), capabilities) {
         return Err(errno(bindings::EOPNOTSUPP));
     }
     Ok(())

@@ -2,8 +2,13 @@
 //! The rings that events write to.
 
 use super::{event::Event, memory::RingMemory, target::Target};
-use crate::{logic::event_config::EventConfig, ring::Ring, sys::ffi};
-use kernel::{prelude::*, sync::Arc};
+use crate::{
+    logic::{event_config::EventConfig, precise, sampling::Trigger},
+    pmu,
+    ring::Ring,
+    sys::{error::errno, ffi},
+};
+use kernel::{bindings, prelude::*, sync::Arc};
 
 /// Frees the page of an event, and its reference to the ring. The event is closed and has no slot any more. Called by
 /// the closing task and not by RCU, since a charge for memory has to end in a task.
@@ -20,29 +25,27 @@ pub(super) fn release_memory(event: &Event) {
 ///
 /// # Errors
 ///
-/// EINVAL if `other` has no ring, or the two may not share a ring.
+/// EINVAL if `other` has no ring, or the two may not share a ring; EOPNOTSUPP if the samples of the new event can't have
+/// the ring's interrupts.
 pub(super) fn check_output(config: &EventConfig, target: &Target, other: &Event) -> Result {
-    if may_share(config, target, other) && other.mapped.lock().live_ring().is_some() {
-        Ok(())
-    } else {
-        Err(EINVAL)
-    }
+    shared_ring(config, config.sampling.trigger, target, other).map(|_| ())
 }
 
 /// Makes the event write to the ring of `other`, or to no ring if `other` is `None`.
 ///
 /// # Errors
 ///
-/// EINVAL if the event is mapped, `other` has no ring, or the two may not share a ring.
+/// EINVAL if the event is mapped, `other` has no ring, or the two may not share a ring; EOPNOTSUPP if the event's samples
+/// can't have the ring's interrupts.
 pub(super) fn set_output(event: &Event, other: Option<&Event>) -> Result {
     let new_ring = match other {
         None => None,
         Some(other) => {
-            if core::ptr::eq(event, other) || !may_share(&event.config, &event.target, other) {
+            if core::ptr::eq(event, other) {
                 return Err(EINVAL);
             }
-            let memory = other.mapped.lock();
-            Some(memory.live_ring().ok_or(EINVAL)?.clone())
+            let trigger = event.sampler.trigger();
+            Some(shared_ring(&event.config, trigger, &event.target, other)?)
         }
     };
     let old_ring = {
@@ -100,6 +103,29 @@ pub(super) fn drop_unused(ring: Option<Arc<RingMemory>>) {
     if ring.is_some() {
         wait_for_writers();
     }
+}
+
+/// Returns the ring of `other`, to which an event with this configuration, trigger and target is to write, too.
+///
+/// # Errors
+///
+/// As [`check_output`].
+fn shared_ring(
+    config: &EventConfig,
+    trigger: Trigger,
+    target: &Target,
+    other: &Event,
+) -> Result<Arc<RingMemory>> {
+    if !may_share(config, target, other) {
+        return Err(EINVAL);
+    }
+    let memory = other.mapped.lock();
+    let ring = memory.live_ring().ok_or(EINVAL)?;
+    // A merged sample stands for several, of which the reader would have to be told one by one.
+    if ring.ring().wakes_after_samples() && precise::merges_samples(&config.sampling, trigger, &pmu::common().capabilities) {
+        return Err(errno(bindings::EOPNOTSUPP));
+    }
+    Ok(ring.clone())
 }
 
 /// Returns whether an event with this configuration and target may write to one ring with another one: a ring has one

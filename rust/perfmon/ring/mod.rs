@@ -324,7 +324,7 @@ impl Ring {
     }
 
     /// Returns whether the reader is woken after a number of samples.
-    fn wakes_after_samples(&self) -> bool {
+    pub(crate) fn wakes_after_samples(&self) -> bool {
         self.wake_samples != 0
     }
 

@@ -142,6 +142,14 @@ impl Sampler {
         self.period_or_frequency.load(Relaxed)
     }
 
+    /// Returns the present trigger of samples, which PERF_EVENT_IOC_PERIOD changes.
+    pub(crate) fn trigger(&self) -> Trigger {
+        let trigger = self.sampling.trigger;
+        trigger
+            .with_number(self.period_or_frequency())
+            .unwrap_or(trigger)
+    }
+
     /// Returns the time between two samples of an event with a frequency, in cycles of the time-stamp counter, which
     /// advances by `khz` kHz.
     pub(crate) fn interval(&self, khz: u32) -> u64 {
