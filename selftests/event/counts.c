@@ -3,6 +3,7 @@
  * Counts in records: samples with the result of read(2) (PERF_SAMPLE_READ), and the count of
  * an exiting task (PERF_RECORD_READ).
  */
+#include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -409,6 +410,65 @@ TEST_F(event, exiting_task_records_its_count_on_each_cpu)
 	EXPECT_EQ((__u64)event_count(s->fd), s->record.words[1]);
 	EXPECT_LE(STEP, s->record.words[1]);
 	EXPECT_FALSE(event_ring_next(&s->ring, &s->record));
+}
+
+#define EVENTS_ON_EACH_CPU	32
+
+/*
+ * Events in the order in which `perf record -e a,b` opens them, all CPUs for one event after the other.
+ * An exiting task calls each CPU once for the records there, and not once for each event.
+ */
+TEST_F(event, exiting_task_calls_a_cpu_once_for_several_records)
+{
+	struct perf_event_attr attr = event_instructions();
+	struct sampler samplers[2] = { { .fd = -1 }, { .fd = -1 } };
+	int fds[2 * EVENTS_ON_EACH_CPU], status, other, i, n = 0;
+	unsigned long records = 0;
+	long long calls;
+	cpu_set_t cpus;
+	pid_t busy, pid;
+
+	ASSERT_EQ(0, cpus_online(&cpus));
+	other = cpu_next(&cpus, self->cpu);
+	if (other < 0 || variant->maker->children_swap_periods)
+		return;
+	/* An idle CPU may be called without an interrupt. */
+	busy = fork();
+	if (!busy) {
+		if (pin_to_cpu(other))
+			_exit(1);
+		for (;;)
+			loop(STEP);
+	}
+	ASSERT_LT(0, busy);
+	attr.inherit = 1;
+	attr.inherit_stat = 1;
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, sampler_open(&samplers[i], variant->maker, &attr, 0,
+					  i ? other : self->cpu, 3));
+	for (n = 0; n < 2 * EVENTS_ON_EACH_CPU; n++) {
+		fds[n] = variant->maker->open(&attr, 0, n % 2 ? other : self->cpu,
+					      samplers[n % 2].fd,
+					      PERF_FLAG_FD_OUTPUT | PERF_FLAG_FD_NO_GROUP);
+		ASSERT_LE(0, fds[n]);
+	}
+	calls = cpu_interrupts_of("CAL", other);
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	calls = cpu_interrupts_of("CAL", other) - calls;
+	for (i = 0; i < 2; i++)
+		while (event_ring_next(&samplers[i].ring, &samplers[i].record))
+			records += samplers[i].record.header.type == PERF_RECORD_READ;
+	EXPECT_EQ(2UL + 2 * EVENTS_ON_EACH_CPU, records);
+	EXPECT_GT(EVENTS_ON_EACH_CPU / 2, calls);
+	kill(busy, SIGKILL);
+	waitpid(busy, NULL, 0);
+	while (n)
+		close(fds[--n]);
+	for (i = 0; i < 2; i++)
+		sampler_close(&samplers[i]);
 }
 
 /* Returns the time for which this thread has run, in nanoseconds. */

@@ -131,13 +131,17 @@ impl EndCounts {
     /// Writes the records. To be called by the task, with interrupts on.
     ///
     /// Calls a CPU once for several records: this task is not preempted meanwhile, and waits for each call.
-    pub(super) fn write(&self) {
+    pub(super) fn write(&mut self) {
         let task: &Task = current!();
+        // The order of the events does not matter to readers, but each record keeps its place among those of its CPU.
+        self.records
+            .as_mut_slice()
+            .sort_unstable_by_key(|record| (record.cpu.as_u32(), record.read, record.event().id));
         let mut remaining = self.records.as_slice();
         while let Some(cpu) = remaining.first().map(|record| record.cpu) {
             let mut words = 0;
             let fits_into_call = |record: &&ReadRecord| {
-                words += self.words(record).len();
+                words += self.words(record).len() + EXTRA_WORDS;
                 record.cpu == cpu && words <= MAX_WORDS_OF_CALL
             };
             let count = remaining.iter().take_while(fits_into_call).count().max(1);
@@ -169,6 +173,9 @@ impl EndCounts {
 /// The most words that are written in one call to a CPU, unless a single record has more: interrupts are off there
 /// meanwhile.
 const MAX_WORDS_OF_CALL: usize = 1024;
+
+/// The words that a record has besides, at most: a header, IDs, and the trailer.
+const EXTRA_WORDS: usize = 9;
 
 /// Returns the words that read(2) would return for these slots if no other task were counted.
 fn read_words(slots: &[Slot], format: ReadFormat) -> Result<KVec<u64>> {
