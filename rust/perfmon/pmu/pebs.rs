@@ -99,11 +99,7 @@ impl Pmu {
             msr::execute_step(here, &step);
         }
         self.rmw_shared(here, || {
-            let is_adaptive = format.is_adaptive();
-            let start_step = self
-                .registers
-                .control_precise(counter, select, true, is_adaptive);
-            msr::execute_step(here, &start_step);
+            msr::execute_step(here, &self.precise_step(here, counter, true));
         });
         self.watch_counters(here);
     }
@@ -177,13 +173,8 @@ impl Pmu {
         let Some(format) = self.capabilities.pebs else {
             return;
         };
-        let select = percpu.value(counter).select();
         self.rmw_shared(here, || {
-            let is_adaptive = format.is_adaptive();
-            let stop_step = self
-                .registers
-                .control_precise(counter, select, false, is_adaptive);
-            msr::execute_step(here, &stop_step);
+            msr::execute_step(here, &self.precise_step(here, counter, false));
         });
         // The last events may have filled the buffer, so its PMI may come at any time.
         let expectation = percpu
@@ -236,12 +227,14 @@ impl Pmu {
         // Set only while the counters are paused: an NMI that finds it set acknowledges a full buffer without emptying it,
         // and a counter that still counts would fill the buffer again.
         let paused = self.pause_precise(here);
+        let stopped = self.stop_beside_perf(here, &paused);
         is_reading.set(1);
         compiler_fence(SeqCst);
         self.convert_records(here, None);
         let result = f();
         compiler_fence(SeqCst);
         is_reading.set(0);
+        self.start_beside_perf(here, stopped);
         self.resume_precise(here, paused);
         result
     }
@@ -335,6 +328,52 @@ impl Pmu {
             msr::write(here, global.control, control & !counters);
         }
         PausedCounters(enabled_counters)
+    }
+
+    /// Stops paused counters by their own control registers as well, if there is a place-holder: Linux perf's handler,
+    /// which may interrupt, enables all counters in the global register at its end. Returns the counters that were
+    /// running.
+    #[inline(always)]
+    fn stop_beside_perf(&self, here: ThisCpu<'_>, paused: &PausedCounters) -> PausedCounters {
+        if self.place_holder.is_none() || paused.0 == 0 {
+            return PausedCounters(0);
+        }
+        self.stop_themselves(here, paused.0)
+    }
+
+    #[cold]
+    fn stop_themselves(&self, here: ThisCpu<'_>, counters: u64) -> PausedCounters {
+        let mut running = 0;
+        for counter in each(counters) {
+            let start_step = self.precise_step(here, counter, true);
+            // The window of the counter may be about to close, and have stopped it.
+            let control = msr::read(here, start_step.msr);
+            if start_step.matches(control) {
+                running |= counter.bit();
+                self.rmw_shared(here, || {
+                    msr::execute_step(here, &self.precise_step(here, counter, false));
+                });
+            }
+        }
+        PausedCounters(running)
+    }
+
+    /// Undoes [`Self::stop_beside_perf`].
+    #[inline(always)]
+    fn start_beside_perf(&self, here: ThisCpu<'_>, PausedCounters(counters): PausedCounters) {
+        for counter in each(counters) {
+            self.rmw_shared(here, || {
+                msr::execute_step(here, &self.precise_step(here, counter, true));
+            });
+        }
+    }
+
+    /// Returns the step that starts or stops a counter with precise samples by its own control register.
+    fn precise_step(&self, here: ThisCpu<'_>, counter: CounterId, run: bool) -> Step {
+        let select = here.percpu().value(counter).select();
+        let is_adaptive = self.capabilities.pebs.is_some_and(PebsFormat::is_adaptive);
+        self.registers
+            .control_precise(counter, select, run, is_adaptive)
     }
 
     /// Starts paused counters again.
