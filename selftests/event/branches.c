@@ -436,6 +436,50 @@ TEST_F(event, events_share_the_branches)
 		EXPECT_EQ(-EBUSY, fd);
 }
 
+struct newest_branches {
+	unsigned long samples, old;
+};
+
+static void check_newest_branch(const struct sample *sample, void *data)
+{
+	struct newest_branches *n = data;
+
+	n->samples++;
+	n->old += !sample->branch_count || sample->branches[0].to != sample->ip;
+}
+
+/*
+ * An event of the kernel overflows in the handler of another interrupt, too, which freezes the records once
+ * more. They are recorded again all the same: the newest branch is the one that caused the sample.
+ */
+TEST_F(event, branches_are_recorded_after_an_overflow_in_the_handler)
+{
+	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_ANY);
+	struct perf_event_attr kernel_attr = event_every(997);
+	struct branch_addresses addresses;
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	struct newest_branches n = { .samples = 0 };
+	cpu_set_t cpus;
+
+	ASSERT_EQ(0, cpus_online(&cpus));
+	/* perf shows old branches here. The address of a precise sample is the instruction itself. */
+	if (variant->maker == &event_maker_perf || env_number("PRECISE", 0))
+		return;
+	attr.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
+	kernel_attr.exclude_user = 1;
+	kernel_attr.exclude_kernel = 0;
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, 6));
+	ASSERT_EQ(0, sampler_open(&self->other, variant->maker, &kernel_attr, -1, cpu_next(&cpus, -1), 8));
+	ASSERT_EQ(0, event_enable(self->other.fd));
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	run_branches(&addresses, 10 * ROUNDS);
+	ASSERT_EQ(0, event_disable(self->sampler.fd));
+	ASSERT_EQ(0, event_disable(self->other.fd));
+	sampler_read(&self->sampler, &sums, check_newest_branch, &n);
+	EXPECT_LT(100UL, n.samples);
+	EXPECT_EQ(0UL, n.old);
+}
+
 static const __u64 refused[] = {
 	PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_IN_TX,
 	PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_NO_TX,

@@ -4,6 +4,7 @@
  * that count there. The counter is set up again although other events keep it: the next events on it
  * are exact.
  */
+#include <cpuid.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -253,6 +254,35 @@ TEST_F(tampered, samples_have_no_counts_of_a_written_counter)
 	EXPECT_EQ(-EIO, event_count(sampler.fd));
 	close(fd);
 	sampler_close(&sampler);
+}
+
+#define FREEZE_PERFMON_ON_PMI	(1ULL << 12)
+#define PERIOD			1009UL
+
+/* Other software has DEBUGCTL stop all counters at each interrupt, as Intel's processors do from version 4 on. */
+TEST_F(tampered, counters_that_an_interrupt_freezes_go_on)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+	struct sample_sums sums = SAMPLE_SUMS_INIT;
+	unsigned int eax, ebx, ecx, edx;
+	__u64 debugctl;
+	struct sampler s;
+	__s64 count;
+
+	if (!__get_cpuid(0xa, &eax, &ebx, &ecx, &edx) || (eax & 0xff) < 4)
+		SKIP(return, "an interrupt freezes no counters for good");
+	ASSERT_EQ(0, sampler_open(&s, &event_maker_perfmon, &attr, 0, -1, 6));
+	ASSERT_EQ(0, msr_read(self->cpu, MSR_IA32_DEBUGCTL, &debugctl));
+	ASSERT_EQ(0, msr_write(self->cpu, MSR_IA32_DEBUGCTL, debugctl | FREEZE_PERFMON_ON_PMI));
+	ASSERT_EQ(0, event_enable(s.fd));
+	loop(N);
+	ASSERT_EQ(0, event_disable(s.fd));
+	ASSERT_EQ(0, msr_write(self->cpu, MSR_IA32_DEBUGCTL, debugctl));
+	count = event_count(s.fd);
+	sampler_read(&s, &sums, NULL, NULL);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), count);
+	EXPECT_EQ(count / PERIOD, sums.samples);
+	sampler_close(&s);
 }
 
 TEST_HARNESS_MAIN

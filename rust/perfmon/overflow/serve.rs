@@ -48,10 +48,15 @@ pub(super) fn handle_pmi(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
 /// Returns the counters of `active` whose overflow bits are set in the status register, and clears these bits.
 #[inline(always)]
 fn acknowledge(here: ThisCpu<'_>, global: &GlobalMsrs, active_counters: u64) -> u64 {
-    let overflowed = msr::read(here, global.status) & active_counters;
+    /// Set by an interrupt while DEBUGCTL has `FREEZE_PERFMON_ON_PMI`, which only other software sets. No counter counts
+    /// until the bit is cleared (Intel SDM, volume 3B, section 18.4.7).
+    const COUNTERS_FROZEN: u64 = 1 << 59;
+
+    let status = msr::read(here, global.status);
+    let overflowed = status & active_counters;
     if overflowed != 0 {
         // The bits are cleared before the counters are read, so that a later overflow sets its bit again.
-        msr::write(here, global.clear, overflowed);
+        msr::write(here, global.clear, status & (active_counters | COUNTERS_FROZEN));
     }
     overflowed
 }
@@ -152,6 +157,10 @@ fn finish_slow(
         if percpu.has_place_holder.get() != 0 {
             drained_count += serve_acknowledged(here, pmu, regs);
         }
+    }
+    if drained_count != 0 && percpu.slow_path.get() & SLOW_BRANCHES != 0 {
+        // These overflows have frozen the branch records again.
+        lbr::unfreeze(here, pmu);
     }
     percpu.correct_pages();
     spend_budget(here, pmu, begin);
