@@ -68,6 +68,11 @@ pub(super) fn encode(
         let (select, new_counters, new_extra) =
             match encode_for(attr, sampling, kind, &capabilities) {
                 Ok(encoding) => encoding,
+                // The kind has the event, but not these samples. Without it the count would lack the work there, and
+                // nothing would tell so.
+                Err(InvalidAttr::Unsupported) if sampling.precise => {
+                    return Err(InvalidAttr::Unsupported);
+                }
                 Err(error) => {
                     first_error = first_error.or(Some(error));
                     continue;

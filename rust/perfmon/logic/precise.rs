@@ -10,7 +10,8 @@ use super::cpuid::{Capabilities, Microarchitecture};
 use super::event_attr::{
     InvalidAttr, PerfEventAttr, PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_CALLCHAIN,
     PERF_SAMPLE_CGROUP, PERF_SAMPLE_DATA_SRC, PERF_SAMPLE_PERIOD, PERF_SAMPLE_READ,
-    PERF_SAMPLE_REGS_INTR, PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER,
+    PERF_SAMPLE_REGS_INTR, PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER, PERF_SAMPLE_WEIGHT,
+    PERF_SAMPLE_WEIGHT_STRUCT,
 };
 use super::evtsel::EventSelect;
 use super::memory_access::{AccessFormat, Latency, Source, MEMORY_PARTS};
@@ -38,6 +39,9 @@ pub(super) fn counters(
     capabilities: &Capabilities,
 ) -> Result<u64, InvalidAttr> {
     let format = capabilities.pebs.ok_or(InvalidAttr::Unsupported)?;
+    if !has_defined_records(select, capabilities, format) {
+        return Err(InvalidAttr::Unsupported);
+    }
     let has_supported_parts = attr.sample_type & !(PARTS_OF_RECORDS | PARTS_OF_INTERRUPT) == 0;
     let has_registers = attr.sample_type & PERF_SAMPLE_REGS_INTR == 0 || format.has_registers();
     if !has_supported_parts || !has_registers || !has_access(attr, select, capabilities, format) {
@@ -53,6 +57,48 @@ pub(super) fn counters(
         (_, PerfEventAttr::PRECISE_IP) => Ok(CounterId::INSTRUCTIONS.bit()),
         (PebsFormat::Three, _) if select.event() == CYCLES => Err(InvalidAttr::Unsupported),
         _ => Ok(format.counters() & counters_of_core(select, capabilities)),
+    }
+    .map(|counters| counters & counters_with_weight(attr, capabilities))
+    .and_then(|counters| match counters {
+        0 => Err(InvalidAttr::Unsupported),
+        _ => Ok(counters),
+    })
+}
+
+/// Returns whether the processor defines precise samples for the edge, inversion and counter-mask bits of `select`. With
+/// format 3 it does so only for cycles in which no instruction retires, by two encodings (Linux:
+/// `intel_skl_pebs_event_constraints` in arch/x86/events/intel/ds.c); Goldmont Plus has precise samples of any event.
+fn has_defined_records(
+    select: EventSelect,
+    capabilities: &Capabilities,
+    format: PebsFormat,
+) -> bool {
+    const DEFINED: [EventSelect; 2] = [
+        EventSelect::new(0xc0, 0).with_counter_mask(16, true),
+        EventSelect::new(0xc0, 1).with_counter_mask(16, true),
+    ];
+
+    let has_flags = select.is_edge() || select.is_inverted() || select.counter_mask() != 0;
+    let is_limited = matches!(format, PebsFormat::Three)
+        && capabilities.microarchitecture != Microarchitecture::GoldmontPlus;
+    !has_flags || !is_limited || DEFINED.contains(&select.with_modes(false, false))
+}
+
+/// Returns the counters whose records have the weight that the attribute asks for: where records have a retire latency,
+/// those of the fixed-function counter of instructions lack it (Linux: `rwc_get_event_constraints` in
+/// arch/x86/events/intel/core.c).
+fn counters_with_weight(attr: &PerfEventAttr, capabilities: &Capabilities) -> u64 {
+    use Microarchitecture::{CougarCove, LionCove, RedwoodCove};
+
+    let is_big = matches!(
+        capabilities.microarchitecture,
+        RedwoodCove | LionCove | CougarCove
+    );
+    let wants_weight = attr.sample_type & (PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT) != 0;
+    if is_big && capabilities.has_retire_latency && wants_weight {
+        !CounterId::INSTRUCTIONS.bit()
+    } else {
+        u64::MAX
     }
 }
 
@@ -122,13 +168,21 @@ fn is_merged(
         && attr.sample_type & PERF_SAMPLE_PERIOD != 0
 }
 
+/// Returns whether the processor merges the samples of an event that was accepted and now has this trigger. Merged samples
+/// have no interrupt each.
+#[must_use]
+pub fn merges_samples(sampling: &Sampling, trigger: Trigger, capabilities: &Capabilities) -> bool {
+    let merges_period = |format: PebsFormat| matches!(trigger, Trigger::Period(period) if format.merges(period));
+    sampling.precise && capabilities.pebs.is_some_and(merges_period)
+}
+
 /// Instructions, as the general counters and the fixed-function counter count them.
 const INSTRUCTIONS: EventSelect = EventSelect::new(0xc0, 0);
 /// Instructions, as only the fixed-function counter counts them.
 const FIXED_INSTRUCTIONS: EventSelect = EventSelect::new(0x00, 0x01);
 
-/// The smallest number of instructions that the fixed-function counter can be loaded for from Golden Cove on, if it samples
-/// precisely (Linux: `glc_limit_period()` in arch/x86/events/intel/core.c).
+/// The smallest number of instructions that the fixed-function counter can be loaded for from Golden Cove and Gracemont on, if
+/// it samples precisely (Linux: `glc_limit_period()` in arch/x86/events/intel/core.c).
 pub const MIN_INSTRUCTIONS: u32 = 128;
 
 /// Returns the smallest number of events that a counter can be loaded for, if it samples `select` precisely; 0 if there is no
@@ -137,11 +191,20 @@ pub const MIN_INSTRUCTIONS: u32 = 128;
 /// The cores of a hybrid processor are of an unknown microarchitecture.
 #[must_use]
 pub fn min_load(select: EventSelect, capabilities: &Capabilities) -> u32 {
-    use Microarchitecture::{GoldenCove, LionCove, RedwoodCove, Unknown};
+    use Microarchitecture::{
+        Crestmont, Darkmont, GoldenCove, Gracemont, LionCove, RedwoodCove, Skymont, Unknown,
+    };
 
     let has_limit = matches!(
         capabilities.microarchitecture,
-        GoldenCove | RedwoodCove | LionCove | Unknown
+        GoldenCove
+            | RedwoodCove
+            | LionCove
+            | Gracemont
+            | Crestmont
+            | Skymont
+            | Darkmont
+            | Unknown
     );
     let encodings = [INSTRUCTIONS, FIXED_INSTRUCTIONS];
     if has_limit && encodings.contains(&select.with_modes(false, false)) {
@@ -278,10 +341,12 @@ pub fn next_period(period: u64, samples: u64, elapsed: u64, cycles_per_sample: u
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_precise))]
 mod tests {
     use super::super::core_kinds::CoreKinds;
-    use super::super::cpuid::Microarchitecture::{GoldenCove, IceLake, Skylake};
+    use super::super::cpuid::Microarchitecture::{
+        Goldmont, GoldmontPlus, GoldenCove, Gracemont, IceLake, LionCove, RedwoodCove, Skylake,
+    };
     use super::super::event_attr::{
         PERF_SAMPLE_ADDR, PERF_SAMPLE_IP, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
-        PERF_SAMPLE_TRANSACTION, PERF_SAMPLE_WEIGHT, PERF_TYPE_RAW,
+        PERF_SAMPLE_TRANSACTION, PERF_TYPE_RAW,
     };
     use super::super::event_config::EventConfig;
     use super::super::extra_registers::ExtraRegister;
@@ -395,7 +460,68 @@ mod tests {
         };
         assert!(period_is_allowed(127, IceLake));
         assert!(!period_is_allowed(127, GoldenCove));
+        assert!(!period_is_allowed(127, Gracemont));
         assert!(period_is_allowed(128, GoldenCove));
+    }
+
+    #[test]
+    fn format_three_has_no_records_of_counter_masks() {
+        let counters_of = |select: EventSelect, microarchitecture, pebs| {
+            let attr = PerfEventAttr {
+                type_: PERF_TYPE_RAW,
+                config: select.stopped(),
+                ..INSTRUCTIONS
+            };
+            let capabilities = Capabilities {
+                microarchitecture,
+                pebs: Some(pebs),
+                ..ICE_LAKE
+            };
+            new_config(&attr, &capabilities).map(|config| config.counters() != 0)
+        };
+        let stalls = EventSelect::new(0xc0, 1).with_counter_mask(16, true);
+        let slots = EventSelect::new(0xc2, 2).with_counter_mask(1, true);
+        let edges = EventSelect::new(0xc2, 2).with_edge();
+        assert_eq!(counters_of(stalls, Skylake, PebsFormat::Three), Ok(true));
+        for select in [slots, edges] {
+            assert_eq!(
+                counters_of(select, Skylake, PebsFormat::Three),
+                Err(Unsupported)
+            );
+            assert_eq!(
+                counters_of(select, Goldmont, PebsFormat::Three),
+                Err(Unsupported)
+            );
+            assert_eq!(counters_of(select, GoldmontPlus, PebsFormat::Three), Ok(true));
+            assert_eq!(counters_of(select, IceLake, PebsFormat::Four), Ok(true));
+        }
+    }
+
+    #[test]
+    fn retire_latency_is_not_of_the_fixed_counter() {
+        let counters_of = |level, sample_type, microarchitecture| {
+            let capabilities = Capabilities {
+                microarchitecture,
+                has_retire_latency: true,
+                ..ICE_LAKE
+            };
+            let attr = PerfEventAttr {
+                sample_type,
+                flags: level * PRECISE_LEVEL | USER,
+                ..INSTRUCTIONS
+            };
+            new_config(&attr, &capabilities)
+                .map(|config| config.counters() & CounterId::INSTRUCTIONS.bit() != 0)
+        };
+        for microarchitecture in [RedwoodCove, LionCove] {
+            assert_eq!(counters_of(2, PERF_SAMPLE_WEIGHT, microarchitecture), Ok(false));
+            assert_eq!(counters_of(2, PERF_SAMPLE_IP, microarchitecture), Ok(true));
+            assert_eq!(
+                counters_of(3, PERF_SAMPLE_WEIGHT_STRUCT, microarchitecture),
+                Err(Unsupported)
+            );
+        }
+        assert_eq!(counters_of(2, PERF_SAMPLE_WEIGHT, Gracemont), Ok(true));
     }
 
     #[test]
