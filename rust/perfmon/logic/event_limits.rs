@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(counters_of_intel(M::Skylake, 0x01c6), Ok(0xf));
         assert_eq!(counters_of_intel(M::IceLake, 0x01bb), Ok(0xf));
         assert_eq!(counters_of_intel(M::GoldenCove, 0x012a), Ok(0xf));
-        assert_eq!(counters_of_intel(M::Silvermont, 0x02b7), Ok(ALL_COUNTERS));
+        assert_eq!(counters_of_intel(M::Goldmont, 0x02b7), Ok(ALL_COUNTERS));
         assert_eq!(counters_of_intel(M::Crestmont, 0x0127), Ok(ALL_COUNTERS));
     }
 
@@ -181,6 +181,7 @@ mod tests {
     fn events_with_extra_registers_that_are_not_written_are_refused() {
         assert_eq!(counters_of_intel(M::Nehalem, 0x01b7), Err(Unsupported));
         assert_eq!(counters_of_intel(M::Westmere, 0x01bb), Err(Unsupported));
+        assert_eq!(counters_of_intel(M::Silvermont, 0x02b7), Err(Unsupported));
         assert_eq!(counters_of_intel(M::Nehalem, 0x01bb), Ok(ALL_COUNTERS));
         assert_eq!(counters_of_intel(M::Core2, 0x01b7), Ok(ALL_COUNTERS));
         assert_eq!(counters_of_intel(M::Unknown, 0x01cd), Err(Unsupported));

@@ -7,8 +7,8 @@ use super::cache::{
     NO_EVENT_ROW,
 };
 use super::core_events::Core;
-use super::extra::{offcore_0, offcore_1};
-use super::limit::event_range;
+use super::extra::{offcore_0, offcore_1, unsupported};
+use super::limit::{event_and_unit, event_range};
 
 /// Bonnell, and Saltwell, which has the same events.
 pub(super) const BONNELL: Core = Core {
@@ -18,10 +18,11 @@ pub(super) const BONNELL: Core = Core {
 
 /// Silvermont and Airmont, and the cores of Knights Landing and Knights Mill.
 pub(super) const SILVERMONT: Core = Core {
-    // Each of these processors lacks some of the bits.
+    // The two cores of a module share its registers of offcore responses (SDM volume 3B, "Off-core Response Event" of
+    // Silvermont).
     extra_register_events: &[
-        offcore_0(0x01b7, 0x7f_9fff_ffff),
-        offcore_1(0x02b7, 0x3f_9fff_ffff),
+        unsupported(event_and_unit(0x01b7)),
+        unsupported(event_and_unit(0x02b7)),
     ],
     cache_events: Some(&SILVERMONT_CACHE),
     ..Core::EMPTY

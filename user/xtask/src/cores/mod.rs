@@ -63,17 +63,17 @@ const EXTRA_REGISTERS: [(&str, ExtraRegister); 6] = [
     ("MSR_SNOOP_RSP_1", ExtraRegister::SnoopResponse1),
 ];
 
-/// Cores whose threads share the extra registers, which the module then does not write.
-const SHARED_REGISTERS: [Microarchitecture; 2] =
-    [Microarchitecture::Nehalem, Microarchitecture::Westmere];
+/// Cores that share the extra registers, or whose threads do, so that the module does not write them.
+const SHARED_REGISTERS: [Microarchitecture; 3] = [
+    Microarchitecture::Nehalem,
+    Microarchitecture::Westmere,
+    Microarchitecture::Silvermont,
+];
 
 /// Cores whose models differ in the bits of the extra registers: the module accepts the bits of all models, and the processor
 /// refuses those that it lacks.
-const DIFFERENT_BITS: [Microarchitecture; 3] = [
-    Microarchitecture::SandyBridge,
-    Microarchitecture::IvyBridge,
-    Microarchitecture::Silvermont,
-];
+const DIFFERENT_BITS: [Microarchitecture; 2] =
+    [Microarchitecture::SandyBridge, Microarchitecture::IvyBridge];
 
 /// AMD's cores: a family and a model, and the names of Linux's tables of hardware events and of cache events.
 const AMD: [((u32, u32), &str, &str); 7] = [
