@@ -143,7 +143,7 @@ pub(crate) fn reset(client: &Client, number: c_int) -> Result {
 /// they lack it, returns EINVAL in place of that error.
 #[inline(always)]
 fn change_state(client: &Client, number: c_int, call: CounterCall) -> Result {
-    let id = CounterId::possible(number).ok_or(EINVAL)?;
+    let id = CounterId::from_abi_number(number).ok_or(EINVAL)?;
     change_state_if_allowed(client, id, call).map_err(|error| {
         if pmu::common().capabilities.counters() & id.bit() == 0 {
             EINVAL
@@ -265,7 +265,7 @@ fn read_here(client: &Client, request: &mut abi::pmc_data) -> bool {
     let irqs_off = cpu::irqs_off();
     let here = irqs_off.here();
     let percpu = here.percpu();
-    let Some(id) = CounterId::possible(request.pmcd_num) else {
+    let Some(id) = CounterId::from_abi_number(request.pmcd_num) else {
         return false;
     };
     if percpu.single_cpu.get() == 0 || percpu.setup_mask.get() & id.bit() == 0 {

@@ -223,8 +223,8 @@ impl Context {
         self.try_load(here).then_some(HeldContext(self))
     }
 
-    /// Loads the context on this CPU, without a result to use its slots. Returns false if the context is gone or loaded
-    /// already.
+    /// Loads the context on this CPU, for a caller that does not use its slots. Returns false if the context is gone or
+    /// loaded already.
     #[inline(always)]
     pub(super) fn try_load(&self, here: ThisCpu<'_>) -> bool {
         let cpu = here.percpu().cpu_number.get() as u32;

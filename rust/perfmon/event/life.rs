@@ -47,7 +47,7 @@ pub(super) unsafe extern "C" fn on_new_task(
     // SAFETY: The function requires a task that does not run yet: the current task has just created `task`, and
     // starts it after the tracepoint.
     unsafe { ffi::perfmon_rdpmc_clear(task) };
-    record::write_current(&TaskChange::Fork(task));
+    record::write_task_change(&TaskChange::Fork(task));
     let is_thread = clone_flags & CLONE_THREAD != 0;
     let inherits = |event: &Event| {
         event.config.inherit
@@ -199,7 +199,7 @@ pub(super) unsafe extern "C" fn on_exit(
     // `attach` checks under the lock whether the task is exiting: either it has added the task's context by now, or it
     // sees the flag.
     drop(table::lock());
-    record::write_current(&TaskChange::Exit);
+    record::write_task_change(&TaskChange::Exit);
     end_current_task();
 }
 
@@ -225,7 +225,7 @@ pub(super) unsafe extern "C" fn on_rename(
     // SAFETY: The function requires a string that ends with 0, which the tracepoint passes, and room for 16 bytes,
     // which `name_words` has.
     unsafe { ffi::perfmon_copy_name(name, name_words.as_mut_ptr().cast()) };
-    record::write_current(&TaskChange::Name(task, name_words, by_exec));
+    record::write_task_change(&TaskChange::Name(task, name_words, by_exec));
 }
 
 /// Removes all events from the current task, so that its context is gone, and records the task's counts.

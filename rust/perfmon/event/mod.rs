@@ -98,7 +98,8 @@ impl EventResources {
         // SAFETY: `reassign::init` requires that it is called once, before there can be events: the caller promises that
         // for `new`.
         unsafe { reassign::init() };
-        // SAFETY: `perfmon_rdpmc_init()` has no preconditions.
+        // SAFETY: `perfmon_rdpmc_init()` initializes the works on CPUs, so it must be called once, before one is queued:
+        // the caller promises that for `new`.
         unsafe { ffi::perfmon_rdpmc_init() };
         // SAFETY: The function requires one `perfmon_proc_unmount()` after it has succeeded: the `drop` of the result
         // calls that.

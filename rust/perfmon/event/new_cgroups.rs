@@ -29,6 +29,6 @@ pub(super) unsafe extern "C" fn on_new_cgroup(
     // SAFETY: The function requires a cgroup that is alive, and interrupts off: the tracepoint passes one during the
     // call, with interrupts off.
     if let Some((id, path)) = unsafe { cgroup::describe(cgroup, path) } {
-        record::write_current_here(here, &TaskChange::MakeCgroup(id, path));
+        record::write_task_change_here(here, &TaskChange::MakeCgroup(id, path));
     }
 }

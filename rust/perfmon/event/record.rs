@@ -48,12 +48,12 @@ fn writes_at_switch(event: &Event) -> bool {
 
 /// Records a change of the current task in the rings of its own events, and of the events of its CPU and its cgroups.
 /// The samples before the change come first. Interrupts are on.
-pub(super) fn write_current(change: &TaskChange<'_>) {
-    write_current_here(irqs_off().here(), change);
+pub(super) fn write_task_change(change: &TaskChange<'_>) {
+    write_task_change_here(irqs_off().here(), change);
 }
 
-/// Does what [`write_current`] does. Interrupts are off.
-pub(super) fn write_current_here(here: ThisCpu<'_>, change: &TaskChange<'_>) {
+/// Does what [`write_task_change`] does. Interrupts are off.
+pub(super) fn write_task_change_here(here: ThisCpu<'_>, change: &TaskChange<'_>) {
     here.pmu().convert_records_so_far(here);
     let task = Task::current_raw();
     if let Some(slots) = HeldContext::of_task(here) {

@@ -261,7 +261,7 @@ pub(crate) fn take_turns(here: ThisCpu<'_>) {
     let contexts = [HeldContext::of_task(here), HeldContext::of_cpu(here)];
     for mut slots in contexts.into_iter().flatten() {
         if slots.has_waiting() {
-            slots.next_turn();
+            slots.advance_turn();
             refresh(here, &mut slots, timestamp());
         }
     }

@@ -130,7 +130,8 @@ impl<T: Entry> Lists<T> {
     fn new(count: usize, link: usize) -> Result<Self> {
         let size = size_of::<Header>() + count * size_of::<List<T>>();
         let size = size.next_multiple_of(kernel::page::PAGE_SIZE);
-        // SAFETY: `perfmon_buffer_alloc()` takes any size: it has no preconditions.
+        // SAFETY: `perfmon_buffer_alloc()` takes any size, and requires a caller that may sleep: the only caller, `grow`, is
+        // called by a kernel thread that may.
         let memory = unsafe { ffi::perfmon_buffer_alloc(size) };
         let memory: NonNull<Header> = NonNull::new(memory.cast()).ok_or(ENOMEM)?;
         let header = Header {

@@ -90,7 +90,7 @@ impl CounterId {
     /// [`InvalidCounter::Number`] if it is not.
     #[inline]
     pub const fn from_number_in(number: i32, counters: u64) -> Result<Self, InvalidCounter> {
-        match Self::possible(number) {
+        match Self::from_abi_number(number) {
             Some(id) if counters & id.bit() != 0 => Ok(id),
             _ => Err(InvalidCounter::Number),
         }
@@ -108,7 +108,7 @@ impl CounterId {
         clippy::cast_possible_truncation,
         reason = "the number was compared with the size of a table"
     )]
-    pub const fn possible(number: i32) -> Option<Self> {
+    pub const fn from_abi_number(number: i32) -> Option<Self> {
         let number = number as u32;
         if number < MAX_GENERAL as u32 {
             // INVARIANT: `number` is below MAX_GENERAL.
@@ -122,7 +122,7 @@ impl CounterId {
         None
     }
 
-    /// Returns the number in the structures of the counting calls: the inverse of [`Self::possible`].
+    /// Returns the number in the structures of the counting calls: the inverse of [`Self::from_abi_number`].
     #[must_use]
     pub const fn number(self) -> u32 {
         match self.kind() {
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn possible_accepts_all_numbers_of_the_architecture() {
-        let index = |number| CounterId::possible(number).map(CounterId::index);
+        let index = |number| CounterId::from_abi_number(number).map(CounterId::index);
         assert_eq!(index(31), Some(31));
         assert_eq!(index(32), None);
         assert_eq!(index(0x4000_000e), Some(MAX_COUNTERS - 2));

@@ -216,7 +216,7 @@ pub const fn event_number_mask(set: u16) -> u64 {
 
 /// Returns the values of a set, lowest number first.
 #[inline]
-pub fn each(mut set: u16) -> impl Iterator<Item = MiscEvent> {
+pub fn values_in_set(mut set: u16) -> impl Iterator<Item = MiscEvent> {
     core::iter::from_fn(move || {
         let id = MiscEvent::from_index(set.trailing_zeros())?;
         set &= set.wrapping_sub(1);
@@ -393,9 +393,9 @@ mod tests {
             values_of(Architecture::AmdV2),
             sets::CLOCKS | sets::AMD_ENERGY
         );
-        assert!(each(sets::AMD_ENERGY).map(MiscEvent::index).eq([0, 2]));
-        assert!(each(0).next().is_none());
-        assert_eq!(each(u16::MAX).count(), VALUES);
+        assert!(values_in_set(sets::AMD_ENERGY).map(MiscEvent::index).eq([0, 2]));
+        assert!(values_in_set(0).next().is_none());
+        assert_eq!(values_in_set(u16::MAX).count(), VALUES);
     }
 
     #[test]

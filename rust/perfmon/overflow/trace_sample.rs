@@ -88,7 +88,7 @@ impl<'a> TraceSample<'a> {
             writer.put(aspace);
             writer.put(pc);
         }
-        trace.next_record.set(writer.end() as u64);
+        trace.next_record.set(writer.next_offset() as u64);
     }
 
     /// Writes the TIME record and the records that follow the samples, and publishes the sample. Publishes nothing if
@@ -161,5 +161,5 @@ fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, marks: u64) {
         let aspace = cr3() & trace.aspace_mask.get();
         writer = lbr::write_record(here, pmu, writer, header, aspace);
     }
-    trace.next_record.set(writer.end() as u64);
+    trace.next_record.set(writer.next_offset() as u64);
 }

@@ -21,7 +21,7 @@ fn perf_has_counters(ownership: &Ownership, may_check: bool) -> bool {
     if !may_check {
         ownership.was_refused()
     } else if pmu::common().place_holder.is_some() {
-        ownership.counting_msr().is_some()
+        ownership.control_msr_in_use_by_perf().is_some()
     } else {
         Reservation::of(pmu::common()).is_err()
     }

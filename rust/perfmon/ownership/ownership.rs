@@ -247,17 +247,17 @@ impl Ownership {
     }
 
     /// Returns the control register of a counter with which Linux perf counts, on any CPU that is used for counting.
-    pub(super) fn counting_msr(&self) -> Option<Msr> {
-        let counting_msr = MsrCell::default();
+    pub(super) fn control_msr_in_use_by_perf(&self) -> Option<Msr> {
+        let control_msr = MsrCell::default();
         if self.is_reserved() {
             return None;
         }
         self.on_each(|here| {
-            if let Some(msr) = pmu::common().counting_msr(here) {
-                counting_msr.set(msr);
+            if let Some(msr) = pmu::common().control_msr_in_use(here) {
+                control_msr.set(msr);
             }
         });
-        counting_msr.get()
+        control_msr.get()
     }
 
     /// Undoes [`Self::begin_cleaning`], when the caller has cleaned the CPUs.

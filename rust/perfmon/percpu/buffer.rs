@@ -155,7 +155,7 @@ impl Writer {
 
     /// Returns the offset of the next record, in bytes.
     #[inline(always)]
-    pub(crate) fn end(&self) -> usize {
+    pub(crate) fn next_offset(&self) -> usize {
         self.end
     }
 }

@@ -29,9 +29,9 @@ impl PerCpu {
             );
         }
         let writer = write_more(writer);
-        trace.set_sample_start(writer.end() as u64);
+        trace.set_sample_start(writer.next_offset() as u64);
         // SAFETY: `buffer` requires a trace that is recorded, and `publish` a buffer without another writer: the caller
         // promises both.
-        unsafe { trace.buffer().publish(writer.end()) };
+        unsafe { trace.buffer().publish(writer.next_offset()) };
     }
 }

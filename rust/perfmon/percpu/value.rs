@@ -69,7 +69,7 @@ impl CounterValue {
 
     /// Caches the expected control register while running and while stopped, from the steps that start and stop the
     /// counter.
-    pub(crate) fn cache_control(&self, start: &Step, stop: &Step) {
+    pub(crate) fn set_expected_control(&self, start: &Step, stop: &Step) {
         let [own_bits, running, stopped] = &self.control;
         own_bits.set(!start.keep_mask);
         running.set(start.value);

@@ -288,11 +288,11 @@ pub(crate) fn write_record(
 ) -> Writer {
     let are_readable = repair(here, pmu);
     let head_start = writer.skip(size_of::<lbr::LastBranchHead>());
-    let branches_start = writer.end();
+    let branches_start = writer.next_offset();
     if are_readable {
         for_each_branch(here, pmu, &mut writer);
     }
-    let bytes = writer.end().wrapping_sub(branches_start);
+    let bytes = writer.next_offset().wrapping_sub(branches_start);
     writer.put_at(
         head_start,
         lbr::LastBranchHead {

@@ -56,7 +56,7 @@ impl Pmu {
                 &self.registers.program(counter, select, width.load_value()),
             );
         });
-        percpu.value(counter).cache_control(
+        percpu.value(counter).set_expected_control(
             &self.registers.control(counter, select, true),
             &self.registers.control(counter, select, false),
         );

@@ -9,7 +9,7 @@ use crate::{
     cpu::{msr, timer, ThisCpu},
     logic::{
         cpuid::Capabilities,
-        values::{each, Kind, MiscEvent, Scale, Sensor},
+        values::{values_in_set, Kind, MiscEvent, Scale, Sensor},
     },
     percpu::{buffer::Writer, CpuTrace, PerCpu, SLOW},
 };
@@ -33,7 +33,7 @@ pub(super) fn probe(here: ThisCpu<'_>, cpu: &Capabilities, skip_zero_energy: boo
             Kind::Margin | Kind::Cycles => true,
         }
     };
-    each(cpu.values)
+    values_in_set(cpu.values)
         .filter(is_usable)
         .fold(0, |set, id| set | id.bit())
 }
@@ -44,7 +44,7 @@ pub(crate) fn begin_recording(here: ThisCpu<'_>, recorded: u16, followers: u16) 
     let values = &here.percpu().trace.values;
     let cpu = &common().capabilities;
     let (mut unit, mut temperature_target) = (0, 0);
-    for id in each(recorded) {
+    for id in values_in_set(recorded) {
         match id.kind() {
             Kind::Energy | Kind::MemoryEnergy => {
                 unit = msr::read_sensor(here, Sensor::energy_unit(cpu.architecture));
@@ -56,7 +56,7 @@ pub(crate) fn begin_recording(here: ThisCpu<'_>, recorded: u16, followers: u16) 
         }
     }
     let mut refresh_ns = 0;
-    for id in each(recorded) {
+    for id in values_in_set(recorded) {
         let scale = Scale::new(id, cpu, unit, temperature_target);
         let state = values.state_of(id);
         state.scale_byte.set(scale.to_byte().into());
@@ -106,7 +106,7 @@ pub(crate) fn slow_timer_period(percpu: &PerCpu) -> u64 {
 /// Reads the registers that wrap. The timer calls this often enough that no wrap is missed.
 pub(crate) fn refresh(here: ThisCpu<'_>) {
     let values = &here.percpu().trace.values;
-    for id in each(values.recorded_values()) {
+    for id in values_in_set(values.recorded_values()) {
         if matches!(id.kind(), Kind::Energy | Kind::MemoryEnergy) {
             read_extended(here, id);
         }
@@ -116,7 +116,7 @@ pub(crate) fn refresh(here: ThisCpu<'_>) {
 /// Writes VALUE records for a set of values, and returns the writer. The buffer must have room for them.
 #[cold]
 pub(crate) fn write_records(here: ThisCpu<'_>, mut writer: Writer, set: u16) -> Writer {
-    for id in each(set) {
+    for id in values_in_set(set) {
         let now = read_extended(here, id);
         let (start, scale) = start_and_scale(here.percpu(), id);
         if let Some(value) = scale.value(start, now) {

@@ -57,7 +57,7 @@ impl Column {
     }
 }
 
-/// The meanings of all words of samples.
+/// The columns of a ring's precise samples, in the order of their words.
 ///
 /// # Invariants
 ///
@@ -184,7 +184,7 @@ pub(super) unsafe fn write_columns<R: PebsRecord>(
     for block in records.chunks(BLOCK) {
         if template.is_user_only && has_address_of_kernel(block, template.has_address) {
             // SAFETY: The function requires room for one sample for each record, which the caller promises.
-            unsafe { write_what_may_be_seen(block, block_start, template) };
+            unsafe { write_without_kernel_addresses(block, block_start, template) };
         } else {
             // SAFETY: The function requires room for one sample for each record, which the caller promises.
             unsafe { write_block(block, block_start, template) };
@@ -218,7 +218,7 @@ fn has_address_of_kernel<R: PebsRecord>(records: &[R], has_address: bool) -> boo
 /// `to` must have room for one sample for each record.
 #[cold]
 #[inline(never)]
-unsafe fn write_what_may_be_seen<R: PebsRecord>(
+unsafe fn write_without_kernel_addresses<R: PebsRecord>(
     records: &[R],
     to: *mut u64,
     template: &SampleTemplate,

@@ -109,8 +109,8 @@ impl Sampler {
     /// with interrupts off.
     pub(crate) fn is_single(&self) -> bool {
         let wakes_after_samples = || self.ring().is_some_and(Ring::wakes_after_samples);
-        let must_be_told = || self.notifier.is_armed() || wakes_after_samples();
-        self.sampling.single || (self.sampling.precise && must_be_told())
+        let needs_wake_up = || self.notifier.is_armed() || wakes_after_samples();
+        self.sampling.single || (self.sampling.precise && needs_wake_up())
     }
 
     /// Returns whether samples have parts that tell of the access to memory.

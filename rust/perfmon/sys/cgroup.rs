@@ -31,7 +31,8 @@ impl Cgroup {
     /// EBADF if that is no directory of a cgroup in a [`Hierarchy`], ENOENT if it has been removed, EOPNOTSUPP if the
     /// kernel has no cgroups.
     pub(crate) fn get(fd: i32) -> Result<Self> {
-        // SAFETY: The function has no preconditions.
+        // SAFETY: `perfmon_cgroup_get()` requires task context, since it looks `fd` up among the files of the current task:
+        // the only caller serves perfmon's OPEN call.
         let cgroup = from_err_ptr(unsafe { ffi::perfmon_cgroup_get(fd) })?;
         // INVARIANT: The function returns a reference.
         NonNull::new(cgroup).map(Self).ok_or(EBADF)

@@ -37,7 +37,8 @@ mod this {
 
     /// Returns 0 if Linux's policy lets the caller count all that runs on a CPU, else a negative errno.
     pub(crate) fn allow_cpu() -> c_int {
-        // SAFETY: The function requires task context, which each call of the device has.
+        // SAFETY: `perf_allow_cpu()` requires task context, since it checks the current task's credentials. The only
+        // caller is `ownership/policy.rs`, whose functions serve the ioctls of the device.
         unsafe { perf_allow_cpu() }
     }
 
@@ -67,7 +68,8 @@ mod this {
     /// Requires `CAP_PERFMON`, also where Linux perf would allow every user to count on a CPU: modules can't read
     /// `perf_event_paranoid` here, only whether it allows the caller to count in kernel mode.
     pub(crate) fn allow_cpu() -> c_int {
-        // SAFETY: The functions require task context, which each call of the device has.
+        // SAFETY: `capable()` and `perfmon_allow_kernel()` require task context, since they check the current task's
+        // credentials. The only caller is `ownership/policy.rs`, whose functions serve the ioctls of the device.
         unsafe {
             if bindings::capable(bindings::CAP_PERFMON as c_int)
                 || bindings::capable(bindings::CAP_SYS_ADMIN as c_int)

@@ -126,7 +126,8 @@ impl Waker {
     ///
     /// ENOMEM if there is no memory.
     pub(crate) fn new() -> Result<Self> {
-        // SAFETY: The function has no preconditions.
+        // SAFETY: `perfmon_waker_new()` requires a caller that may sleep, since it allocates memory: wakers are made for new
+        // events and sessions, in system calls.
         let waker = unsafe { ffi::perfmon_waker_new() };
         // INVARIANT: The C function has just made what the pointer points to.
         NonNull::new(waker).map(Self).ok_or(ENOMEM)

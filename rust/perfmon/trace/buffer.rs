@@ -54,7 +54,8 @@ impl Buffer {
         };
         let charge = Charge::new(allocated_pages)?;
         let size = allocated_pages as usize * PAGE_SIZE;
-        // SAFETY: `perfmon_buffer_alloc()` has no precondition: it may be called with any size.
+        // SAFETY: `perfmon_buffer_alloc()` takes any size, and requires a caller that may sleep: buffers are allocated in an
+        // ioctl, with mutexes held at most.
         let start = unsafe { ffi::perfmon_buffer_alloc(size) };
         // INVARIANT: `perfmon_buffer_alloc()` has just allocated `size` bytes, whole pages.
         let this = Self {

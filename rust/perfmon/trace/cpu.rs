@@ -51,7 +51,7 @@ impl CpuTraceConfig<'_> {
     /// that record the trace, the first one records the value.
     fn values(&self, here: ThisCpu<'_>, matches: impl Fn(EventRole) -> bool) -> u16 {
         let is_first = |id: &MiscEvent| topology::is_first(here, self.recording_cpus(), id.scope());
-        values::each(self.config.values(matches))
+        values::values_in_set(self.config.values(matches))
             .filter(is_first)
             .fold(0, |set, id| set | id.bit())
     }

@@ -30,7 +30,8 @@ impl EventPage {
     /// ENOMEM if there is no memory. EPERM if the caller may not pin more memory.
     pub(in crate::event) fn new(width: u8) -> Result<Self> {
         let charge = Charge::new(1)?;
-        // SAFETY: `perfmon_buffer_alloc()` takes any size: it has no preconditions.
+        // SAFETY: `perfmon_buffer_alloc()` takes any size, and requires a caller that may sleep: a page is made in mmap(2),
+        // with mutexes held at most.
         let start = unsafe { ffi::perfmon_buffer_alloc(PAGE_SIZE) };
         let start: NonNull<UserPage> = NonNull::new(start.cast()).ok_or(ENOMEM)?;
         // SAFETY: The writes require a valid `UserPage` that nothing else uses: the page has just been allocated, all

@@ -28,7 +28,8 @@ unsafe impl Sync for RingData {}
 impl RingData {
     /// Allocates memory of `size` bytes, all zero.
     fn new(size: usize) -> Result<Self> {
-        // SAFETY: `perfmon_buffer_alloc()` takes any size: it has no preconditions.
+        // SAFETY: `perfmon_buffer_alloc()` takes any size, and requires a caller that may sleep: a ring is made in mmap(2),
+        // with mutexes held at most.
         let data = unsafe { ffi::perfmon_buffer_alloc(size) };
         // INVARIANT: The pointer has just come from `perfmon_buffer_alloc()`.
         NonNull::new(data.cast()).map(Self).ok_or(ENOMEM)

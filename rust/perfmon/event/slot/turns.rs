@@ -48,7 +48,7 @@ impl Slots {
     }
 
     /// Makes the next group the first in the order. The caller then opens windows, which gives the turns anew.
-    pub(in crate::event) fn next_turn(&mut self) {
+    pub(in crate::event) fn advance_turn(&mut self) {
         self.turn_order.first = turns::next_first(self.as_slice(), self.turn_order.first);
     }
 

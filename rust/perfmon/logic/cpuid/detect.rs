@@ -109,14 +109,14 @@ impl Processor {
     /// Returns whether this core may have more than leaf 0x0a lists. Hybrid processors without leaf 0x23 (Alder Lake,
     /// Raptor Lake) list there what all kinds of cores have. Their big cores, Golden Cove, have more; what hypervisors list
     /// is all that they provide.
-    fn is_unlisted_golden_cove(&self) -> bool {
+    fn has_more_than_leaf_0a(&self) -> bool {
         self.is_hybrid() && !self.is_virtual() && self.microarchitecture() == Core::GoldenCove
     }
 
     /// Returns the number of general counters, and the bitmap of fixed-function counters, that this core has even if
     /// leaf 0x0a lists fewer (Linux: `intel_pmu_init()`). 0 for a core that has only what is listed.
     fn unlisted_counters(&self) -> (u8, u32) {
-        if self.is_unlisted_golden_cove() {
+        if self.has_more_than_leaf_0a() {
             (8, 0b1111)
         } else {
             (0, 0)
@@ -127,7 +127,7 @@ impl Processor {
     fn unlisted_arch_events(&self) -> u32 {
         const SLOTS: u32 = 1 << abi::PERFMON_ARCH_EVENT_TOPDOWN_SLOTS;
 
-        if self.is_unlisted_golden_cove() {
+        if self.has_more_than_leaf_0a() {
             SLOTS
         } else {
             0
