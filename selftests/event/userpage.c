@@ -458,6 +458,18 @@ TEST_F(event, child_has_no_rdpmc_whenever_it_is_forked)
 	}
 }
 
+/*
+ * A child with a copy of the page would have a right of its own to RDPMC, which nobody counts. As from
+ * perf, no copy can be asked for.
+ */
+TEST_F(event, child_has_no_copy_of_the_page)
+{
+	EXPECT_EQ(-1, madvise(self->page, getpagesize(), MADV_DOFORK));
+	EXPECT_EQ(EINVAL, errno);
+	if (!variant->maker->children_keep_rdpmc)
+		EXPECT_EQ(SIGSEGV, rdpmc_in_child());
+}
+
 /* Another program maps the page of this task's event. RDPMC there would be a SIGSEGV. */
 TEST_F(event, page_that_another_program_maps_refuses_rdpmc)
 {
