@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Many sleeping tasks with an event, and many cgroups with an event: their cost for other tasks, in
- * instructions of the kernel. Many events of one task that take turns: their cost at a switch. A large
+ * Many sleeping tasks with an event, many cgroups with an event, and deep ones: their cost for other
+ * tasks, in instructions of the kernel. Many events of one task that take turns: their cost at a switch. A large
  * group: its cost at the end of a task that has inherited it.
  * TASKS and CGROUPS in the environment are the numbers of tasks and cgroups.
  */
@@ -55,6 +55,8 @@
  * switch's cgroups in the lists of the table
  */
 #define CGROUP_SLACK	100
+/* The limit for what one more level with events costs a switch between two cgroups */
+#define LEVEL_SLACK	80
 
 /* The events of a large group: the most that a task can have. */
 #define GROUP	1024
@@ -215,7 +217,7 @@ static long involuntary_switches(void)
 /* Moves a process to a cgroup. */
 static void move_to(struct __test_metadata *_metadata, const char *cgroup, pid_t pid)
 {
-	char path[64], number[16];
+	char path[160], number[16];
 
 	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup);
 	snprintf(number, sizeof(number), "%d", pid);
@@ -360,6 +362,68 @@ TEST_F(event, others_do_not_pay_for_cgroups_with_events)
 		EXPECT_EQ(0, rmdir(cgroup_path(i)));
 	}
 	free(fd);
+	EXPECT_EQ(0, umount(ROOT));
+}
+
+/* The deepest level of a cgroup that can have events; the root has level 0. */
+#define DEEPEST		32
+
+/* Puts the path of a cgroup at @level into @path: the descendant of cgroup @number in "0"s. */
+static void deep_path(char path[128], int number, int level)
+{
+	size_t length = snprintf(path, 128, ROOT "/%d", number);
+
+	while (--level)
+		length += snprintf(path + length, 128 - length, "/0");
+}
+
+/*
+ * The processes are in two deep cgroups. A switch does not look at the levels at which no cgroup has
+ * events, or no cgroup has them any more.
+ */
+TEST_F(event, a_switch_looks_at_levels_with_events_only)
+{
+	struct perf_event_attr attr = event_instructions();
+	__s64 alone, beside, after;
+	int fd[3], deep, i, level;
+	char path[128];
+
+	if (variant->maker == &event_maker_perf)
+		return;
+	attr.disabled = 0;
+	mkdir(ROOT, 0755);
+	ASSERT_EQ(0, mount("none", ROOT, "cgroup2", 0, NULL));
+	open_cgroups(_metadata, variant, 0, 3, fd);
+	for (i = 0; i < 3; i++) {
+		for (level = 2; level <= DEEPEST; level++) {
+			deep_path(path, i, level);
+			ASSERT_EQ(0, mkdir(path, 0755));
+		}
+	}
+	deep_path(path, 0, DEEPEST);
+	move_to(_metadata, path, getpid());
+	deep_path(path, 1, DEEPEST);
+	alone = switching_cost(_metadata, self, path);
+	/* A third cgroup has the deep event. */
+	deep_path(path, 2, DEEPEST);
+	deep = event_open_of_cgroup(variant->maker, attr, path, -1);
+	ASSERT_LE(0, deep);
+	deep_path(path, 1, DEEPEST);
+	beside = switching_cost(_metadata, self, path);
+	close(deep);
+	after = switching_cost(_metadata, self, path);
+	TH_LOG("a switch between cgroups of level %d %lld, beside an event there %lld, after it %lld",
+	       DEEPEST, alone, beside, after);
+	EXPECT_GT(alone + LEVEL_SLACK, beside);
+	EXPECT_GT(alone + SWITCH_SLACK, after);
+	move_to(_metadata, ROOT, getpid());
+	for (i = 0; i < 3; i++) {
+		close(fd[i]);
+		for (level = DEEPEST; level; level--) {
+			deep_path(path, i, level);
+			EXPECT_EQ(0, rmdir(path));
+		}
+	}
 	EXPECT_EQ(0, umount(ROOT));
 }
 

@@ -20,17 +20,17 @@ use super::{
 };
 use crate::{
     cpu::{on_each_online, pin, timestamp, ThisCpu},
-    logic::hierarchy::{Hierarchy, PerHierarchy},
+    logic::hierarchy::{Hierarchy, Levels, PerHierarchy, MAX_LEVEL},
     percpu::LoadedCgroups,
     sys::{
-        cgroup::{innermost_of_task, of_task, Cgroup},
+        cgroup::{Cgroup, TaskCgroups},
         ffi,
     },
 };
 use core::{
     ptr::{self, NonNull},
     sync::atomic::{
-        AtomicI32, AtomicU32,
+        AtomicU32, AtomicU64,
         Ordering::{Relaxed, SeqCst},
     },
 };
@@ -43,37 +43,57 @@ use kernel::{
     task::Task,
 };
 
-/// The events of the cgroups of one hierarchy.
-struct HierarchyEvents {
-    /// The number of events of all cgroups.
-    ///
-    /// ATOMICS: relaxed. After the number was raised, all CPUs are called, and see the new number.
-    count: AtomicU32,
-    /// The deepest level of a cgroup that has had events. A switch looks at no deeper cgroup, so that a user who nests
+/// The cgroups with events of one hierarchy, by their levels.
+struct CountedLevels {
+    /// The levels with a cgroup that has events, as a mask. A switch looks at no other level, so that a user who nests
     /// cgroups does not slow down the switches of others.
     ///
-    /// ATOMICS: relaxed. After the level was raised, all CPUs are called, and see the new level.
-    deepest_level: AtomicI32,
+    /// ATOMICS: relaxed. After a bit was set, all CPUs are called, and see it.
+    mask: AtomicU64,
+    /// The number of cgroups with events at each level. A removed cgroup counts until all CPUs have unloaded its
+    /// contexts.
+    ///
+    /// ATOMICS: relaxed. Used under the table's lock.
+    cgroup_counts: [AtomicU32; MAX_LEVEL as usize + 1],
 }
 
-impl HierarchyEvents {
+impl CountedLevels {
     /// Returns that no cgroup has events.
     const fn none() -> Self {
         Self {
-            count: AtomicU32::new(0),
-            deepest_level: AtomicI32::new(0),
+            mask: AtomicU64::new(0),
+            cgroup_counts: [const { AtomicU32::new(0) }; MAX_LEVEL as usize + 1],
         }
+    }
+
+    /// Returns the levels with a cgroup that has events, as a mask.
+    #[inline(always)]
+    fn mask(&self) -> u64 {
+        self.mask.load(Relaxed)
     }
 
     /// Returns whether a cgroup of the hierarchy has events.
     fn exist(&self) -> bool {
-        self.count.load(Relaxed) != 0
+        self.mask() != 0
+    }
+
+    /// Counts a cgroup that has events now.
+    fn add(&self, _lock: &mut table::Lock, level: u64) {
+        self.cgroup_counts[level as usize].fetch_add(1, Relaxed);
+        self.mask.fetch_or(1 << level, Relaxed);
+    }
+
+    /// Undoes [`Self::add`].
+    fn remove(&self, _lock: &mut table::Lock, level: u64) {
+        if self.cgroup_counts[level as usize].fetch_sub(1, Relaxed) == 1 {
+            self.mask.fetch_and(!(1 << level), Relaxed);
+        }
     }
 }
 
-static EVENTS: PerHierarchy<HierarchyEvents> = PerHierarchy {
-    version_2: HierarchyEvents::none(),
-    version_1: HierarchyEvents::none(),
+static LEVELS: PerHierarchy<CountedLevels> = PerHierarchy {
+    version_2: CountedLevels::none(),
+    version_1: CountedLevels::none(),
 };
 
 /// Counts one more event of a cgroup, until [`remove_event`], makes the cgroup's contexts for the first event, and
@@ -97,13 +117,11 @@ pub(super) fn add_event(cgroup: &Arc<Cgroup>) -> Result {
             // Another caller may have added the cgroup meanwhile. Then `new`, which has no slots, is freed.
             if count_event_in_entry(&mut lock).is_none() {
                 CGROUPS.add(&mut lock, new);
+                LEVELS.of(cgroup.hierarchy()).add(&mut lock, cgroup.level());
             }
         }
         CGROUPS.grow_if_crowded();
     }
-    let events = EVENTS.of(cgroup.hierarchy());
-    events.deepest_level.fetch_max(cgroup.level(), Relaxed);
-    events.count.fetch_add(1, SeqCst);
     SLOW_SWITCH_USERS.fetch_add(1, SeqCst);
     on_each_online(|_| true, reload);
     Ok(())
@@ -117,18 +135,22 @@ pub(super) fn remove_event(cgroup: &Arc<Cgroup>) {
         // used.
         let counted = unsafe { CGROUPS.find(cgroup.as_ptr()) };
         let unused = counted.filter(|counted| counted.event_count.fetch_sub(1, Relaxed) == 1);
-        unused
-            .filter(|unused| CGROUPS.unlink(&mut lock, unused))
-            .map(ptr::from_ref)
+        let unlinked = unused.filter(|unused| CGROUPS.unlink(&mut lock, unused));
+        unlinked.map(|unlinked| {
+            unlinked.set_removed();
+            ptr::from_ref(unlinked)
+        })
     };
     if let Some(removed) = removed {
         on_each_online(|_| true, reload);
+        LEVELS
+            .of(cgroup.hierarchy())
+            .remove(&mut table::lock(), cgroup.level());
         // SAFETY: `rcu::free` requires a value from a `KBox` that can't be found any more, once: the table has leaked the
         // entry's `KBox`, the entry has just been taken out, and all CPUs have unloaded its contexts.
         unsafe { rcu::free(removed) };
     }
     SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
-    EVENTS.of(cgroup.hierarchy()).count.fetch_sub(1, SeqCst);
 }
 
 /// Calls `f` with the context of a cgroup on one CPU, by [`Context::with_slots`]. Returns `None` if the cgroup has no
@@ -155,47 +177,82 @@ fn context_at(_here: ThisCpu<'_>, address: u64) -> Option<&CgroupContext> {
     unsafe { address.as_ref() }
 }
 
+/// Returns the cgroups of `task`, which runs here or is about to. `None` if there is no such hierarchy, as after a
+/// remount(2) that has taken perf's controller from a hierarchy whose root has events. Interrupts are off.
+#[inline(always)]
+fn cgroups_of<'a>(
+    _here: ThisCpu<'a>,
+    task: *mut bindings::task_struct,
+    hierarchy: Hierarchy,
+) -> Option<TaskCgroups<'a>> {
+    // SAFETY: `TaskCgroups::of` requires a task that is alive, and interrupts off as long as the result is used: the task
+    // is running here or is being switched to, and in this folder a `ThisCpu` is passed on only while interrupts are off.
+    unsafe { TaskCgroups::of(task, hierarchy) }
+}
+
 /// Does what [`load_contexts_of`] does. For switches between tasks without contexts, most of which stay within a cgroup.
 /// Interrupts are off.
 #[inline(always)]
 pub(super) fn switch_to(here: ThisCpu<'_>, task: *mut bindings::task_struct) {
-    if !are_loaded_for(here, task) {
-        load_contexts_of(here, &mut Readings::new(timestamp()), task);
+    if LEVELS.version_1.exist() {
+        return switch_to_beside_version_1(here, task);
+    }
+    if !LEVELS.version_2.exist() {
+        return;
+    }
+    let loaded = &here.percpu().cgroups.version_2;
+    match cgroups_of(here, task, Hierarchy::Version2) {
+        Some(cgroups) if is_same_cgroup(loaded, &cgroups) => count(loaded, task),
+        cgroups => switch_to_cgroups(here, task, cgroups),
     }
 }
 
-/// Returns whether the contexts that are loaded here are those of the cgroups of `task`, which is about to run here.
-/// Their windows count it then. Interrupts are off.
-#[inline(always)]
-fn are_loaded_for(here: ThisCpu<'_>, task: *mut bindings::task_struct) -> bool {
-    let hierarchies = [Hierarchy::Version2, Hierarchy::Version1];
-    hierarchies.into_iter().all(|hierarchy| {
-        let events = EVENTS.of(hierarchy);
-        if !events.exist() {
-            return true;
-        }
-        // SAFETY: `innermost_of_task` requires a task that is alive, and interrupts off as long as the result is used: the
-        // task is being switched to, and in this folder a `ThisCpu` is passed on only while interrupts are off.
-        let innermost_cgroup =
-            unsafe { innermost_of_task(task, hierarchy, events.deepest_level.load(Relaxed)) };
-        let loaded = here.percpu().cgroups.of(hierarchy);
-        innermost_cgroup.is_some_and(|cgroup| keep_loaded(loaded, cgroup, task))
-    })
-}
-
-/// Returns whether the contexts that are loaded are those of a task whose innermost cgroup is this one. Their windows
-/// count `task` then.
-#[inline(always)]
-fn keep_loaded(
-    loaded: &LoadedCgroups,
-    innermost_cgroup: NonNull<ffi::cgroup>,
+/// Does the part of [`switch_to`] for a switch between two cgroups. Not inlined: keeps the switches within a cgroup
+/// short.
+#[inline(never)]
+fn switch_to_cgroups(
+    here: ThisCpu<'_>,
     task: *mut bindings::task_struct,
-) -> bool {
-    let is_same = loaded.innermost_cgroup.get() == innermost_cgroup.addr().get() as u64;
-    if is_same {
-        loaded.task.set(task.expose_provenance() as u64);
+    cgroups: Option<TaskCgroups<'_>>,
+) {
+    let mut readings = Readings::new(timestamp());
+    exchange_contexts(here, &mut readings, task, cgroups, Hierarchy::Version2);
+}
+
+/// Does what [`switch_to`] does, if cgroups of version 1 have events.
+#[cold]
+#[inline(never)]
+fn switch_to_beside_version_1(here: ThisCpu<'_>, task: *mut bindings::task_struct) {
+    let hierarchies = [Hierarchy::Version2, Hierarchy::Version1];
+    let are_loaded = hierarchies.into_iter().all(|hierarchy| {
+        let loaded = here.percpu().cgroups.of(hierarchy);
+        let is_loaded = |cgroups: TaskCgroups<'_>| is_same_cgroup(loaded, &cgroups);
+        !LEVELS.of(hierarchy).exist() || cgroups_of(here, task, hierarchy).is_some_and(is_loaded)
+    });
+    if !are_loaded {
+        return load_contexts_of(here, &mut Readings::new(timestamp()), task);
     }
-    is_same
+    for loaded in here.percpu().cgroups.all() {
+        count(loaded, task);
+    }
+}
+
+/// Returns whether the contexts that are loaded are those of a task in the same cgroup as this one.
+#[inline(always)]
+fn is_same_cgroup(loaded: &LoadedCgroups, cgroups: &TaskCgroups<'_>) -> bool {
+    loaded.cgroup.get() == address_of(cgroups.own())
+}
+
+/// Returns the address of a cgroup as a number; 0 for `None`.
+#[inline(always)]
+fn address_of(cgroup: Option<NonNull<ffi::cgroup>>) -> u64 {
+    cgroup.map_or(0, |cgroup| cgroup.addr().get() as u64)
+}
+
+/// Has the open windows of the contexts that are loaded count `task` from now on.
+#[inline(always)]
+fn count(loaded: &LoadedCgroups, task: *mut bindings::task_struct) {
+    loaded.task.set(task.expose_provenance() as u64);
 }
 
 /// Loads the contexts of the cgroups of `task`, which is about to run here, and unloads the contexts of all other
@@ -206,7 +263,7 @@ pub(super) fn load_contexts_of(
     task: *mut bindings::task_struct,
 ) {
     load_from_hierarchy(here, readings, task, Hierarchy::Version2);
-    if EVENTS.version_1.exist() {
+    if LEVELS.version_1.exist() {
         load_from_version_1(here, readings, task);
     }
 }
@@ -230,62 +287,67 @@ fn load_from_hierarchy(
     task: *mut bindings::task_struct,
     hierarchy: Hierarchy,
 ) {
-    let events = EVENTS.of(hierarchy);
-    if !events.exist() {
+    if !LEVELS.of(hierarchy).exist() {
         return;
     }
     let loaded = here.percpu().cgroups.of(hierarchy);
-    // SAFETY: `of_task` requires a task that is alive, and interrupts off as long as the result is used: the task is
-    // running here or is being switched to, and in this folder a `ThisCpu` is passed on only while interrupts are off.
-    let mut cgroups = unsafe { of_task(task, hierarchy, events.deepest_level.load(Relaxed)) };
-    let Some(innermost_cgroup) = cgroups.next() else {
-        // A remount(2) has taken perf's controller from a hierarchy whose root has events.
-        loaded.innermost_cgroup.set(0);
+    match cgroups_of(here, task, hierarchy) {
+        Some(cgroups) if is_same_cgroup(loaded, &cgroups) => count(loaded, task),
+        cgroups => exchange_contexts(here, readings, task, cgroups, hierarchy),
+    }
+}
+
+/// Unloads the contexts that don't count a task with these cgroups, and loads those that do and are not loaded. Has
+/// these contexts count `task`.
+///
+/// Does little for two cgroups that differ only at levels at which no cgroup has events.
+#[inline(always)]
+fn exchange_contexts(
+    here: ThisCpu<'_>,
+    readings: &mut Readings,
+    task: *mut bindings::task_struct,
+    cgroups: Option<TaskCgroups<'_>>,
+    hierarchy: Hierarchy,
+) {
+    let loaded = here.percpu().cgroups.of(hierarchy);
+    let Some(cgroups) = cgroups else {
+        loaded.forget();
         return unload(here, readings, loaded, |_| false);
     };
+    let levels = Levels::up_to(cgroups.level(), LEVELS.of(hierarchy).mask());
     if here.percpu().brought_up.get() == 0 {
-        return mark_missed(here, innermost_cgroup, cgroups);
+        return mark_missed(here, cgroups, levels);
     }
-    if keep_loaded(loaded, innermost_cgroup, task) {
-        return;
+    loaded.cgroup.set(address_of(cgroups.own()));
+    let innermost_cgroup = address_of(cgroups.at(levels.deepest()));
+    if loaded.innermost_cgroup.get() == innermost_cgroup {
+        return count(loaded, task);
     }
-    loaded
-        .innermost_cgroup
-        .set(innermost_cgroup.addr().get() as u64);
-    unload(here, readings, loaded, |on_cpu| {
-        // SAFETY: The function requires cgroups that are alive: `innermost_cgroup` is that of the task that runs here, and
-        // the entry of `on_cpu` has a reference to its own. In this folder a `ThisCpu` is passed on only while interrupts
-        // are off, so RCU frees neither.
-        let is_within = unsafe {
-            ffi::perfmon_cgroup_is_within(innermost_cgroup.as_ptr(), on_cpu.cgroup.as_ptr())
-        };
-        // A context of a removed entry is unloaded even if the cgroup has a new entry now.
-        let is_current =
-            || find_here(here, on_cpu.cgroup).is_some_and(|found| ptr::eq(found, on_cpu));
-        is_within && is_current()
-    });
+    loaded.innermost_cgroup.set(innermost_cgroup);
+    unload(here, readings, loaded, |on_cpu| on_cpu.counts(&cgroups));
     // The windows that are closed now have counted the previous task, and those that stay open count this one.
-    loaded.task.set(task.expose_provenance() as u64);
-    load(here, readings, loaded, innermost_cgroup);
-    for cgroup in cgroups {
-        load(here, readings, loaded, cgroup);
+    count(loaded, task);
+    for level in levels {
+        load(here, readings, loaded, cgroups.at(level));
     }
 }
 
 /// Returns the context of a cgroup on this CPU, if the cgroup has events. Interrupts are off.
-fn find_here(here: ThisCpu<'_>, cgroup: NonNull<ffi::cgroup>) -> Option<&CgroupContext> {
+#[inline(always)]
+fn find_here(here: ThisCpu<'_>, cgroup: Option<NonNull<ffi::cgroup>>) -> Option<&CgroupContext> {
     // SAFETY: `CGROUPS.find` requires preemption to be off as long as the result is used: the result borrows `here`, and
     // in this folder a `ThisCpu` is passed on only while interrupts are off.
-    let counted = unsafe { CGROUPS.find(cgroup.as_ptr()) }?;
-    counted.context_on(here.id())
+    let counted = unsafe { CGROUPS.find(cgroup?.as_ptr()) }?;
+    counted.context_here(here)
 }
 
 /// Loads the context of a cgroup, if the cgroup has events and its context is not loaded yet.
+#[inline(always)]
 fn load(
     here: ThisCpu<'_>,
     readings: &mut Readings,
     loaded: &LoadedCgroups,
-    cgroup: NonNull<ffi::cgroup>,
+    cgroup: Option<NonNull<ffi::cgroup>>,
 ) {
     let on_cpu = find_here(here, cgroup);
     let Some((on_cpu, mut slots)) =
@@ -300,6 +362,7 @@ fn load(
 }
 
 /// Closes the windows of the contexts for which `is_kept` is false, and unloads them.
+#[inline(always)]
 fn unload(
     here: ThisCpu<'_>,
     readings: &mut Readings,
@@ -324,17 +387,13 @@ fn unload(
 
 /// Marks that the events of a task's cgroups miss counts, if this CPU's counters can't be used.
 #[cold]
-fn mark_missed(
-    here: ThisCpu<'_>,
-    innermost_cgroup: NonNull<ffi::cgroup>,
-    cgroups: impl Iterator<Item = NonNull<ffi::cgroup>>,
-) {
+#[inline(never)]
+fn mark_missed(here: ThisCpu<'_>, cgroups: TaskCgroups<'_>, levels: Levels) {
     if here.percpu().is_refused.get() == 0 {
         return;
     }
-    // `chain` is called by its path, since the trait `Init` has a method `chain`, too.
-    for cgroup in Iterator::chain(core::iter::once(innermost_cgroup), cgroups) {
-        if let Some(on_cpu) = find_here(here, cgroup) {
+    for level in levels {
+        if let Some(on_cpu) = find_here(here, cgroups.at(level)) {
             on_cpu
                 .context
                 .with_current_slots(here, |_, slots| slots.mark_missed(here.id()));
@@ -343,21 +402,21 @@ fn mark_missed(
 }
 
 /// Forgets which cgroups the task is in that runs here. Interrupts are off.
-fn forget_innermost(here: ThisCpu<'_>) {
+fn forget_cgroups(here: ThisCpu<'_>) {
     for loaded in here.percpu().cgroups.all() {
-        loaded.innermost_cgroup.set(0);
+        loaded.forget();
     }
 }
 
 /// Loads the cgroup contexts of the task that runs here, even if its cgroup seems unchanged. Interrupts are off.
 pub(super) fn reload(here: ThisCpu<'_>) {
-    forget_innermost(here);
+    forget_cgroups(here);
     load_contexts_of(here, &mut Readings::new(timestamp()), Task::current_raw());
 }
 
 /// Unloads all cgroup contexts, for a CPU that stops counting. Interrupts are off.
 pub(super) fn unload_all(here: ThisCpu<'_>, readings: &mut Readings) {
-    forget_innermost(here);
+    forget_cgroups(here);
     for loaded in here.percpu().cgroups.all() {
         unload(here, readings, loaded, |_| false);
     }
@@ -399,7 +458,7 @@ pub(super) unsafe extern "C" fn on_move(
     task: *mut bindings::task_struct,
     all_threads: bool,
 ) {
-    if !EVENTS.all().into_iter().any(HierarchyEvents::exist) {
+    if !LEVELS.all().into_iter().any(CountedLevels::exist) {
         return;
     }
     // SAFETY: The function requires a task that is alive, interrupts off, and a callback that stays: the tracepoints

@@ -8,9 +8,12 @@ use super::{
     slot::Slots,
 };
 use crate::{
-    cpu::possible_cpus,
+    cpu::{possible_cpus, ThisCpu},
     percpu::Word,
-    sys::{cgroup::Cgroup, ffi},
+    sys::{
+        cgroup::{Cgroup, TaskCgroups},
+        ffi,
+    },
 };
 use core::{
     ptr::{self, NonNull},
@@ -41,6 +44,12 @@ pub(super) struct CountedCgroup {
 pub(super) struct CgroupContext {
     pub(super) context: KBox<Context>,
     pub(super) cgroup: NonNull<ffi::cgroup>,
+    /// The level of the cgroup.
+    pub(super) level: u64,
+    /// Not 0 after the entry of the cgroup was removed from the table: then the context is to be unloaded.
+    ///
+    /// ATOMICS: relaxed. After it was set, all CPUs are called, and see it.
+    is_removed: Word,
     /// The address of the next [`CgroupContext`] that is loaded on the CPU; has a meaning only while this one is
     /// loaded.
     pub(super) next: Word,
@@ -63,6 +72,8 @@ impl CountedCgroup {
                 let on_cpu = CgroupContext {
                     context: Context::new(ptr::null(), slots, GFP_KERNEL_ACCOUNT)?,
                     cgroup: address,
+                    level: cgroup.level(),
+                    is_removed: Word::zero(),
                     next: Word::zero(),
                 };
                 contexts.push(on_cpu, GFP_KERNEL_ACCOUNT)?;
@@ -82,6 +93,30 @@ impl CountedCgroup {
     /// Returns the cgroup's context on a CPU.
     pub(super) fn context_on(&self, cpu: CpuId) -> Option<&CgroupContext> {
         self.contexts.get(cpu.as_u32() as usize)
+    }
+
+    /// Returns the cgroup's context on this CPU.
+    #[inline(always)]
+    pub(super) fn context_here(&self, here: ThisCpu<'_>) -> Option<&CgroupContext> {
+        self.contexts.get(here.percpu().cpu_number.get() as usize)
+    }
+
+    /// Has the CPUs unload the contexts from now on. The caller has taken the entry out of the table, and then calls the
+    /// CPUs.
+    pub(super) fn set_removed(&self) {
+        for on_cpu in self.contexts.iter() {
+            on_cpu.is_removed.set(1);
+        }
+    }
+}
+
+impl CgroupContext {
+    /// Returns whether the context counts a task with these cgroups: the cgroup is one of them, and its entry is in the
+    /// table.
+    #[inline(always)]
+    pub(super) fn counts(&self, cgroups: &TaskCgroups<'_>) -> bool {
+        // A context of a removed entry counts nothing, even if the cgroup has a new entry now.
+        self.is_removed.get() == 0 && cgroups.at(self.level) == Some(self.cgroup)
     }
 }
 

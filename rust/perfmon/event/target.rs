@@ -3,7 +3,11 @@
 
 use crate::{
     cpu::possible_cpus,
-    logic::{event_config::EventConfig, hierarchy::Hierarchy, sharing::TargetKind},
+    logic::{
+        event_config::EventConfig,
+        hierarchy::{Hierarchy, MAX_LEVEL},
+        sharing::TargetKind,
+    },
     ownership::{
         policy::{check_may_count_cpu, is_capable},
         EventPlace,
@@ -18,10 +22,6 @@ use kernel::{
     sync::{aref::ARef, Arc},
     task::Task,
 };
-
-/// The deepest level of a cgroup that can have events; the root has level 0. A switch between two cgroups exchanges the
-/// contexts of all their levels with interrupts off, and a user may nest cgroups as deeply as memory allows.
-const MAX_CGROUP_LEVEL: i32 = 32;
 
 /// The tasks that an event counts.
 #[derive(Clone)]
@@ -136,7 +136,7 @@ impl Target {
     /// # Errors
     ///
     /// EINVAL if there is no such CPU, EACCES if the caller may not count a whole CPU, the errors of [`Cgroup::get`], and
-    /// EOPNOTSUPP if the cgroup is deeper than [`MAX_CGROUP_LEVEL`].
+    /// EOPNOTSUPP if the cgroup is deeper than [`MAX_LEVEL`].
     pub(super) fn find_cgroup(fd: i32, cpu: i32) -> Result<Self> {
         let only_cpu = match cpu {
             -1 => None,
@@ -144,7 +144,7 @@ impl Target {
         };
         check_may_count_cpu()?;
         let cgroup = Cgroup::get(fd)?;
-        if cgroup.level() > MAX_CGROUP_LEVEL {
+        if cgroup.level() > MAX_LEVEL {
             return Err(errno(bindings::EOPNOTSUPP));
         }
         let cgroup = Arc::new(cgroup, GFP_KERNEL_ACCOUNT)?;

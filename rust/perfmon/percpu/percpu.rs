@@ -116,12 +116,23 @@ pub(crate) struct PerCpu {
 pub(crate) struct LoadedCgroups {
     /// The address of the cgroup of the task that runs here, while there are events of cgroups of the hierarchy; 0 if it is
     /// not known.
+    pub(crate) cgroup: Word,
+    /// The address of the innermost of that cgroup and its ancestors that may have events, or of the root; 0 if it is not
+    /// known. For all tasks for which it is the same, the same contexts are loaded.
     pub(crate) innermost_cgroup: Word,
     /// The address of the first context of cgroups that is loaded here; 0 if there is none.
     pub(crate) first_context: Word,
     /// The address of the task that the windows of these contexts count: the current task, or the one that is being
     /// switched to.
     pub(crate) task: Word,
+}
+
+impl LoadedCgroups {
+    /// Forgets which cgroup the task is in that runs here, so that its contexts are loaded anew.
+    pub(crate) fn forget(&self) {
+        self.cgroup.set(0);
+        self.innermost_cgroup.set(0);
+    }
 }
 
 /// [`PerCpu::slow_path`]: branches are recorded, so that the handler has to unfreeze them.

@@ -125,31 +125,26 @@ int perfmon_cgroup_level(const struct cgroup *cgroup)
 	return cgroup->level;
 }
 
-static struct cgroup *ancestor_up_to(struct cgroup *cgroup, int level)
+static struct perfmon_task_cgroups with_ancestors(struct cgroup *cgroup)
 {
-	return cgroup->level > level ? cgroup_ancestor(cgroup, level) : cgroup;
+	return (struct perfmon_task_cgroups){
+		.level = cgroup->level,
+		.by_level = cgroup->ancestors,
+	};
 }
 
-struct cgroup *perfmon_cgroup_of(struct task_struct *task, int level)
+struct perfmon_task_cgroups perfmon_cgroups_of(struct task_struct *task)
 {
-	return ancestor_up_to(task_css_set_check(task, true)->dfl_cgrp, level);
+	return with_ancestors(task_css_set_check(task, true)->dfl_cgrp);
 }
 
-struct cgroup *perfmon_cgroup_of_version_1(struct task_struct *task, int level)
+struct perfmon_task_cgroups perfmon_cgroups_of_version_1(struct task_struct *task)
 {
 	struct cgroup *cgroup = seen_by_perf(task);
 
-	return perfmon_cgroup_is_of_version_1(cgroup) ? ancestor_up_to(cgroup, level) : NULL;
-}
-
-struct cgroup *perfmon_cgroup_parent(struct cgroup *cgroup)
-{
-	return cgroup_parent(cgroup);
-}
-
-bool perfmon_cgroup_is_within(struct cgroup *cgroup, struct cgroup *ancestor)
-{
-	return cgroup_is_descendant(cgroup, ancestor);
+	if (!perfmon_cgroup_is_of_version_1(cgroup))
+		return (struct perfmon_task_cgroups){};
+	return with_ancestors(cgroup);
 }
 
 /*
@@ -249,24 +244,14 @@ int perfmon_cgroup_level(const struct cgroup *cgroup)
 	return 0;
 }
 
-struct cgroup *perfmon_cgroup_of(struct task_struct *task, int level)
+struct perfmon_task_cgroups perfmon_cgroups_of(struct task_struct *task)
 {
-	return NULL;
+	return (struct perfmon_task_cgroups){};
 }
 
-struct cgroup *perfmon_cgroup_of_version_1(struct task_struct *task, int level)
+struct perfmon_task_cgroups perfmon_cgroups_of_version_1(struct task_struct *task)
 {
-	return NULL;
-}
-
-struct cgroup *perfmon_cgroup_parent(struct cgroup *cgroup)
-{
-	return NULL;
-}
-
-bool perfmon_cgroup_is_within(struct cgroup *cgroup, struct cgroup *ancestor)
-{
-	return false;
+	return (struct perfmon_task_cgroups){};
 }
 
 void perfmon_cgroup_call_cpus(struct task_struct *task, bool all_threads, void (*f)(void))

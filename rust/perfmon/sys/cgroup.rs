@@ -3,7 +3,7 @@
 
 use super::ffi;
 use crate::logic::{hierarchy::Hierarchy, mapping::NAME_WORDS};
-use core::ptr::NonNull;
+use core::{marker::PhantomData, ptr::NonNull};
 use kernel::{bindings, error::from_err_ptr, prelude::*};
 
 /// The kernel has cgroups.
@@ -54,9 +54,10 @@ impl Cgroup {
     }
 
     /// Returns the number of cgroups that this one is in; 0 for the root.
-    pub(crate) fn level(&self) -> i32 {
+    pub(crate) fn level(&self) -> u64 {
+        // CAST: A level is not negative.
         // SAFETY: The function requires a cgroup that is alive: `self` has a reference to it.
-        unsafe { ffi::perfmon_cgroup_level(self.as_ptr()) }
+        (unsafe { ffi::perfmon_cgroup_level(self.as_ptr()) }) as u64
     }
 
     /// Returns the number of the cgroup, which is the inode number of its directory.
@@ -74,44 +75,68 @@ impl Drop for Cgroup {
     }
 }
 
-/// Returns the cgroup of a task in a hierarchy, or that cgroup's ancestor at `level` if the cgroup is deeper. `None` if
-/// there is no such hierarchy.
+/// The cgroup of a task in one hierarchy, and its ancestors.
 ///
-/// # Safety
+/// # Invariants
 ///
-/// The task must be alive, and the caller must have interrupts off as long as it uses the result.
-#[inline(always)]
-pub(crate) unsafe fn innermost_of_task(
-    task: *mut bindings::task_struct,
-    hierarchy: Hierarchy,
-    level: i32,
-) -> Option<NonNull<ffi::cgroup>> {
-    let find = match hierarchy {
-        Hierarchy::Version2 => ffi::perfmon_cgroup_of,
-        Hierarchy::Version1 => ffi::perfmon_cgroup_of_version_1,
-    };
-    // SAFETY: Both functions require a task that is alive, and interrupts off: the caller promises both.
-    NonNull::new(unsafe { find(task, level) })
+/// `by_level` points to `level + 1` addresses of cgroups. These cgroups and their addresses stay for `'a`.
+#[derive(Clone, Copy)]
+pub(crate) struct TaskCgroups<'a> {
+    by_level: NonNull<*mut ffi::cgroup>,
+    level: u64,
+    _alive: PhantomData<&'a ffi::cgroup>,
 }
 
-/// Returns the cgroup of [`innermost_of_task`], and then its ancestors up to the root.
-///
-/// # Safety
-///
-/// The task must be alive, and the caller must have interrupts off as long as it uses the result.
-pub(crate) unsafe fn of_task(
-    task: *mut bindings::task_struct,
-    hierarchy: Hierarchy,
-    level: i32,
-) -> impl Iterator<Item = NonNull<ffi::cgroup>> {
-    // SAFETY: `innermost_of_task` requires a task that is alive, and interrupts off as long as the result is used: the
-    // caller promises both.
-    let first = unsafe { innermost_of_task(task, hierarchy, level) };
-    core::iter::successors(first, |cgroup| {
-        // SAFETY: The function requires a cgroup that is not freed: with interrupts off, as the caller promises, the
-        // task's cgroup stays, and a cgroup has references to its ancestors.
-        NonNull::new(unsafe { ffi::perfmon_cgroup_parent(cgroup.as_ptr()) })
-    })
+impl TaskCgroups<'_> {
+    /// Returns the cgroups of a task in a hierarchy. `None` if there is no such hierarchy.
+    ///
+    /// # Safety
+    ///
+    /// The task must be alive, and the caller must have interrupts off as long as it uses the result.
+    #[inline(always)]
+    pub(crate) unsafe fn of(
+        task: *mut bindings::task_struct,
+        hierarchy: Hierarchy,
+    ) -> Option<Self> {
+        let find = match hierarchy {
+            Hierarchy::Version2 => ffi::perfmon_cgroups_of,
+            Hierarchy::Version1 => ffi::perfmon_cgroups_of_version_1,
+        };
+        // SAFETY: Both functions require a task that is alive, and interrupts off: the caller promises both.
+        let cgroups = unsafe { find(task) };
+        // INVARIANT: The functions return an array with an address for each level up to `level`. The task's cgroup stays
+        // as long as interrupts are off, and it has references to its ancestors, whose addresses it never changes.
+        Some(Self {
+            by_level: NonNull::new(cgroups.by_level.cast_mut())?,
+            level: cgroups.level,
+            _alive: PhantomData,
+        })
+    }
+
+    /// Returns the level of the task's cgroup.
+    #[inline(always)]
+    pub(crate) fn level(&self) -> u64 {
+        self.level
+    }
+
+    /// Returns the task's cgroup.
+    #[inline(always)]
+    pub(crate) fn own(&self) -> Option<NonNull<ffi::cgroup>> {
+        // SAFETY: `add` and `read` require an address in the array: by the invariant of `TaskCgroups` it has one for
+        // `self.level`.
+        NonNull::new(unsafe { self.by_level.add(self.level as usize).read() })
+    }
+
+    /// Returns the cgroup at a level: the task's own, or an ancestor. `None` if the task's cgroup is less deep.
+    #[inline(always)]
+    pub(crate) fn at(&self, level: u64) -> Option<NonNull<ffi::cgroup>> {
+        if level > self.level {
+            return None;
+        }
+        // SAFETY: `add` and `read` require an address in the array: by the invariant of `TaskCgroups` it has one for
+        // each level up to `self.level`.
+        NonNull::new(unsafe { self.by_level.add(level as usize).read() })
+    }
 }
 
 /// Returns the ID of a cgroup and the words of its path, which are padded with zeros. `None` if the cgroup is not in the

@@ -83,6 +83,21 @@ const _: () = {
     ["Offset of field: perfmon_mapping::flags"]
         [::core::mem::offset_of!(perfmon_mapping, flags) - 52usize];
 };
+#[doc = " The cgroups of a task in one hierarchy: by_level[0] is the root, by_level[level] the\n cgroup that the task is in, and those between are its ancestors."]
+#[repr(C)]
+pub struct perfmon_task_cgroups {
+    pub level: u64,
+    pub by_level: *const *mut cgroup,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of perfmon_task_cgroups"][::core::mem::size_of::<perfmon_task_cgroups>() - 16usize];
+    ["Alignment of perfmon_task_cgroups"][::core::mem::align_of::<perfmon_task_cgroups>() - 8usize];
+    ["Offset of field: perfmon_task_cgroups::level"]
+        [::core::mem::offset_of!(perfmon_task_cgroups, level) - 0usize];
+    ["Offset of field: perfmon_task_cgroups::by_level"]
+        [::core::mem::offset_of!(perfmon_task_cgroups, by_level) - 8usize];
+};
 unsafe extern "C" {
     #[doc = " Allocates an area of per-CPU memory for each possible CPU, all bytes zero.\n Rust code uses an area as the struct PerCpu of percpu/percpu.rs. Returns -ENOMEM\n if there is no memory."]
     pub fn perfmon_percpu_alloc(size: usize, align: usize) -> ::kernel::ffi::c_int;
@@ -393,17 +408,10 @@ unsafe extern "C" {
     pub fn perfmon_cgroup_path(cgroup: *mut cgroup, path: *mut ::kernel::ffi::c_char) -> usize;
     #[doc = " Returns the number of cgroups that a cgroup is in; 0 for the root."]
     pub fn perfmon_cgroup_level(cgroup: *const cgroup) -> ::kernel::ffi::c_int;
-    #[doc = " Returns the cgroup of version 2 that the task is in, or that cgroup's\n ancestor at @level if it is deeper. NULL if the kernel has no cgroups. For callers\n with interrupts off; valid as long as they are off."]
-    pub fn perfmon_cgroup_of(task: *mut task_struct, level: ::kernel::ffi::c_int) -> *mut cgroup;
-    #[doc = " Does the same in perf's hierarchy of version 1. NULL if the kernel has no such\n hierarchy. For callers with interrupts off."]
-    pub fn perfmon_cgroup_of_version_1(
-        task: *mut task_struct,
-        level: ::kernel::ffi::c_int,
-    ) -> *mut cgroup;
-    #[doc = " Returns the parent of a cgroup; NULL for the root."]
-    pub fn perfmon_cgroup_parent(cgroup: *mut cgroup) -> *mut cgroup;
-    #[doc = " Returns whether a cgroup is the other one, or within it at any depth."]
-    pub fn perfmon_cgroup_is_within(cgroup: *mut cgroup, ancestor: *mut cgroup) -> bool;
+    #[doc = " Returns the cgroups of version 2 of a task. Their array is NULL if the kernel has no\n cgroups. For callers with interrupts off; valid as long as they are off."]
+    pub fn perfmon_cgroups_of(task: *mut task_struct) -> perfmon_task_cgroups;
+    #[doc = " Does the same in perf's hierarchy of version 1. The array is NULL if the kernel has no\n such hierarchy."]
+    pub fn perfmon_cgroups_of_version_1(task: *mut task_struct) -> perfmon_task_cgroups;
     #[doc = " Calls f() on the CPU that the task is on, or on those of all threads of its\n process, with interrupts off. Does not wait for the calls. For callers with\n interrupts off."]
     pub fn perfmon_cgroup_call_cpus(
         task: *mut task_struct,

@@ -555,20 +555,24 @@ size_t perfmon_cgroup_path(struct cgroup *cgroup, char path[4096]);
 /* Returns the number of cgroups that a cgroup is in; 0 for the root. */
 int perfmon_cgroup_level(const struct cgroup *cgroup);
 /*
- * Returns the cgroup of version 2 that the task is in, or that cgroup's
- * ancestor at @level if it is deeper. NULL if the kernel has no cgroups. For callers
- * with interrupts off; valid as long as they are off.
+ * The cgroups of a task in one hierarchy: by_level[0] is the root, by_level[level] the
+ * cgroup that the task is in, and those between are its ancestors.
  */
-struct cgroup *perfmon_cgroup_of(struct task_struct *task, int level);
+struct perfmon_task_cgroups {
+	u64 level;
+	struct cgroup *const *by_level;
+};
+
 /*
- * Does the same in perf's hierarchy of version 1. NULL if the kernel has no such
- * hierarchy. For callers with interrupts off.
+ * Returns the cgroups of version 2 of a task. Their array is NULL if the kernel has no
+ * cgroups. For callers with interrupts off; valid as long as they are off.
  */
-struct cgroup *perfmon_cgroup_of_version_1(struct task_struct *task, int level);
-/* Returns the parent of a cgroup; NULL for the root. */
-struct cgroup *perfmon_cgroup_parent(struct cgroup *cgroup);
-/* Returns whether a cgroup is the other one, or within it at any depth. */
-bool perfmon_cgroup_is_within(struct cgroup *cgroup, struct cgroup *ancestor);
+struct perfmon_task_cgroups perfmon_cgroups_of(struct task_struct *task);
+/*
+ * Does the same in perf's hierarchy of version 1. The array is NULL if the kernel has no
+ * such hierarchy.
+ */
+struct perfmon_task_cgroups perfmon_cgroups_of_version_1(struct task_struct *task);
 /*
  * Calls f() on the CPU that the task is on, or on those of all threads of its
  * process, with interrupts off. Does not wait for the calls. For callers with
