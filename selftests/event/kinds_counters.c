@@ -42,8 +42,8 @@ FIXTURE(counters)
 	int common;		/* those of all kinds */
 	struct perfmon_properties p;
 	int device;
-	int fd[NPMC];		/* the open events, each with a counter of its own */
-	int kind[NPMC];		/* the kind of core that counts an event, or KINDS for all */
+	int fd[2 * NPMC];	/* the open events: those of a kind have different counters */
+	int kind[2 * NPMC];		/* the kind of core that counts an event, or KINDS for all */
 	int opened;
 };
 
@@ -119,7 +119,7 @@ static int open_until_busy(struct __test_metadata *_metadata, FIXTURE_DATA(count
 		fd = event_maker_perfmon.open(&attr, 0, ANY_CPU, -1, PERF_FLAG_FD_CLOEXEC);
 		if (fd < 0)
 			break;
-		ASSERT_GT(NPMC, self->opened);
+		ASSERT_GT(2 * NPMC, self->opened);
 		self->kind[self->opened] = kind;
 		self->fd[self->opened++] = fd;
 	}
@@ -132,7 +132,7 @@ static int open_until_busy(struct __test_metadata *_metadata, FIXTURE_DATA(count
  * instructions around are the same.
  */
 static void __attribute__((noinline)) count_loops(const FIXTURE_DATA(counters) *self,
-						  unsigned long n, __s64 growth[NPMC])
+						  unsigned long n, __s64 growth[2 * NPMC])
 {
 	int i;
 
@@ -146,7 +146,7 @@ static void __attribute__((noinline)) count_loops(const FIXTURE_DATA(counters) *
 /* Expects that each event counts each iteration of the loops on its kind of core. */
 static void expect_exact(struct __test_metadata *_metadata, const FIXTURE_DATA(counters) *self)
 {
-	__s64 least[NPMC], most[NPMC];
+	__s64 least[2 * NPMC], most[2 * NPMC];
 	int i;
 
 	/* Each call begins and ends on the last CPU. */
@@ -184,6 +184,14 @@ TEST_F(counters, events_of_all_kinds_have_the_common_counters)
 		expect_exact(_metadata, self);
 		close_events(self);
 	}
+}
+
+/* Events of different kinds of cores never count on the same CPU, so they share counters. */
+TEST_F(counters, events_of_both_kinds_have_all_counters_of_their_kind)
+{
+	EXPECT_EQ(self->general[BIG], open_until_busy(_metadata, self, BIG));
+	EXPECT_EQ(self->general[SMALL], open_until_busy(_metadata, self, SMALL));
+	expect_exact(_metadata, self);
 }
 
 /* An event of the big cores leaves the common counters to others, if it can. */

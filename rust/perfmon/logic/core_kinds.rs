@@ -286,6 +286,20 @@ impl Encodings {
         kinds.iter().all(|kind| self.on(kind).is_some())
     }
 
+    /// Returns whether a kind counts both events.
+    #[must_use]
+    pub fn have_common_kind(&self, other: &Self) -> bool {
+        let mut pairs = self.0.iter().zip(&other.0);
+        pairs.any(|(a, b)| a.is_some() && b.is_some())
+    }
+
+    /// Returns whether each kind that counts both events counts them with the same event select.
+    #[must_use]
+    pub fn agree(&self, other: &Self) -> bool {
+        let mut pairs = self.0.iter().zip(&other.0);
+        pairs.all(|(a, b)| a.is_none() || b.is_none() || a == b)
+    }
+
     /// Returns whether the same kinds count both events.
     #[must_use]
     pub fn are_on_same_kinds(&self, other: &Self) -> bool {

@@ -9,6 +9,9 @@
 //! Both rules hold for each CPU on its own: sampled events of different CPUs, and of cgroups on different CPUs, share a
 //! counter.
 //!
+//! On a hybrid processor, events that no kind of core counts both never count on the same CPU, so they share a counter if
+//! their targets are the same.
+//!
 //! Events with different event selects may share a counter if they never count at the same time on the same CPU: events
 //! of different tasks, and events of different CPUs. Events of different cgroups may count at the same time, since a
 //! cgroup may be in another cgroup.
@@ -52,13 +55,15 @@ impl TargetKind {
 }
 
 impl Demand {
-    /// Returns whether two events with these demands may have the counter at the same time on the same CPU.
+    /// Returns whether two events with these demands may have the counter at the same time on the same CPU. Events that no
+    /// kind of core counts both never count on the same CPU.
     #[must_use]
     pub fn agrees(self, other: Self) -> bool {
         let is_excluded = self.needs_own_counter
             || other.needs_own_counter
             || self.is_sampled && other.is_sampled;
-        self.encodings == other.encodings && !is_excluded
+        self.encodings.agree(&other.encodings)
+            && !(is_excluded && self.encodings.have_common_kind(&other.encodings))
     }
 }
 
@@ -170,7 +175,12 @@ impl<T: Copy + PartialEq> ValueCounts<T> {
 
     /// Returns whether all events have this value.
     pub(super) fn are_all_equal(&self, value: T) -> bool {
-        self.uncounted == 0 && self.each().all(|other| other == value)
+        self.are_all(|other| other == value)
+    }
+
+    /// Returns whether `f` is true for the values of all events.
+    fn are_all(&self, f: impl Fn(T) -> bool) -> bool {
+        self.uncounted == 0 && self.each().all(f)
     }
 }
 
@@ -243,14 +253,13 @@ impl CounterUsers {
     }
 
     /// Returns whether events with different targets may count at the same time on the same CPU. If so, all have the
-    /// same event select.
+    /// same event select on each kind of core that counts them.
     #[must_use]
     pub const fn may_overlap(&self) -> bool {
         !self.are_all_of(TargetKind::Task) && !self.are_all_of(TargetKind::Cpu)
     }
 
-    /// Returns the event select of one of the events, on each kind of core. Events that
-    /// [may count at once](Self::may_overlap) all have the same event select.
+    /// Returns the event select of one of the events, on each kind of core.
     #[must_use]
     pub fn encodings(&self) -> Encodings {
         let [(first, _), ..] = self.encodings.counted;
@@ -287,7 +296,8 @@ impl CounterUsers {
             || demand.is_sampled && simultaneous.sampled_events != 0
             || simultaneous.unshared_events != 0;
         // Without overlap all other events are of the same kind, and count at other times or on other CPUs.
-        let select_fits = overlapping.all_events == 0 || self.all_have(demand.encodings);
+        let agrees = |other: Encodings| other.agree(&demand.encodings);
+        let select_fits = overlapping.all_events == 0 || self.encodings.are_all(agrees);
         select_fits && !is_excluded
     }
 }
@@ -370,7 +380,8 @@ mod tests {
         fn fits(&self, new: &Self) -> bool {
             !self.overlaps(new)
                 || self.demand.agrees(new.demand)
-                || self.demand.encodings == new.demand.encodings && self.is_sampled_elsewhere(new)
+                || self.demand.encodings.agree(&new.demand.encodings)
+                    && self.is_sampled_elsewhere(new)
         }
     }
 
@@ -438,6 +449,35 @@ mod tests {
             events[(bits >> 40) as usize % MAX_EVENTS] = Some(new);
         }
         assert!(admitted > 1000 && refused > 1000);
+    }
+
+    #[test]
+    fn events_of_different_kinds_of_cores_agree() {
+        let [mut big, mut small] = [Encodings::NONE; 2];
+        big.set(CoreKind::FIRST, EventSelect::new(0xc4, 0));
+        let second = CoreKind::new(1).unwrap_or(CoreKind::FIRST);
+        small.set(second, EventSelect::new(0xc5, 0));
+        let demand = |encodings| Demand {
+            encodings,
+            is_sampled: true,
+            needs_own_counter: true,
+        };
+        assert!(demand(big).agrees(demand(small)) && demand(small).agrees(demand(big)));
+        assert!(!demand(big).agrees(demand(big)));
+        let both = Demand {
+            is_sampled: false,
+            needs_own_counter: false,
+            ..demand(Encodings::same(EventSelect::new(0xc4, 0)))
+        };
+        let counting = |encodings| Demand { encodings, ..both };
+        assert!(both.agrees(counting(big)) && !both.agrees(counting(small)));
+        assert!(!both.agrees(demand(big)));
+        // The events of a task and of a CPU may count at once, wherever a kind counts both.
+        let mut users = CounterUsers::new(TargetKind::Task, counting(big));
+        assert!(users.can_admit(TargetKind::Cpu, counting(small), None));
+        assert!(users.can_admit(TargetKind::Cpu, both, None));
+        users.add(TargetKind::Task, counting(small));
+        assert!(!users.can_admit(TargetKind::Cpu, both, None));
     }
 
     #[test]

@@ -314,12 +314,24 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
     fn agrees(&self, index: usize, counter: CounterId) -> bool {
         let CounterMembers { first, count } = self.members_of(counter);
         let demand = |index: usize| Some(self.members.get(index)?.demand_on(counter));
-        // The member is not sampled, so it agrees with all members of the counter if it agrees with one.
-        let agree = |new: Demand, other| new.agrees(other);
-        count != 0
-            && demand(index)
-                .zip(demand(first.into()))
-                .is_some_and(|(a, b)| agree(a, b))
+        let (Some(new), Some(other)) = (demand(index), demand(first.into())) else {
+            return false;
+        };
+        if count == 0 || !new.agrees(other) {
+            return false;
+        }
+        // The member is not sampled, so it agrees with all members of the counter if it has the same event select as one.
+        // Otherwise no kind of core counts both, and others may differ.
+        new.encodings == other.encodings
+            || self
+                .has_counter(counter)
+                .all(|it| new.agrees(it.demand_on(counter)))
+    }
+
+    /// Returns the members that have a counter: with a turn, or without the need for one.
+    fn has_counter(&self, counter: CounterId) -> impl Iterator<Item = &M> {
+        let members = self.members.iter();
+        members.filter(move |it| it.counter() == counter && (it.has_turn() || !it.takes_turns()))
     }
 
     /// Gives a member a counter that is free, or whose members it agrees with.
