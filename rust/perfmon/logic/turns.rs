@@ -262,11 +262,26 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
             // Members move only if a counter is free.
             return;
         }
+        // Members that share a counter have moved together, and members that do not take turns have not moved.
+        let mut counters_before = [CounterId::NONE; MAX_COUNTERS];
         for counter in each(!free) {
-            // Members that share a counter have not moved, and neither have members that do not take turns.
-            if let CounterMembers { first, count: 1 } = self.members_of(counter) {
-                self.begin_turn(first.into(), counter);
+            let CounterMembers { first, count } = self.members_of(counter);
+            let member = self.members.get(usize::from(first));
+            if let Some(member) = member.filter(|it| count != 0 && it.takes_turns()) {
+                counters_before[member.counter().index()] = counter;
             }
+        }
+        self.move_all(|counter| match counters_before[counter.index()] {
+            CounterId::NONE => counter,
+            before => before,
+        });
+    }
+
+    /// Moves each member that has a turn from its counter to the one that `new_counter` returns for that.
+    fn move_all(&mut self, new_counter: impl Fn(CounterId) -> CounterId) {
+        let members = self.members.iter_mut();
+        for member in members.filter(|member| member.takes_turns() && member.has_turn()) {
+            member.begin_turn(new_counter(member.counter()));
         }
     }
 
@@ -334,6 +349,19 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         members.filter(move |it| it.counter() == counter && (it.has_turn() || !it.takes_turns()))
     }
 
+    /// Returns the counters that all members of a counter may have, so that they could move there together.
+    fn common_counters(&self, counter: CounterId) -> u64 {
+        let CounterMembers { first, count } = self.members_of(counter);
+        match count {
+            0 => 0,
+            1 => self.counters(first.into()),
+            // Members that do not take turns stay.
+            _ => self.has_counter(counter).fold(u64::MAX, |counters, it| {
+                counters & if it.takes_turns() { it.counters() } else { 0 }
+            }),
+        }
+    }
+
     /// Gives a member a counter that is free, or whose members it agrees with.
     fn assign(&mut self, index: usize, counter: CounterId) {
         self.record_member(index, counter);
@@ -355,9 +383,9 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         self.free &= !counter.bit();
     }
 
-    /// Gives a member a counter by a chain of moves: the member gets the counter of a second member, which gets the
-    /// counter of a third member, and so on; the last member gets a free counter. Returns whether there is such a
-    /// chain.
+    /// Gives a member a counter by a chain of moves: the member gets the counter of other members, which get the counter
+    /// of further members, and so on; the last ones get a free counter. The members that share a counter move together.
+    /// Returns whether there is such a chain.
     fn make_room(&mut self, index: usize) -> bool {
         if self.free == 0 {
             return false;
@@ -369,11 +397,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         while frontier != 0 {
             let mut next = 0;
             for counter in each(frontier) {
-                // Members that share a counter don't move.
-                let CounterMembers { first, count: 1 } = self.members_of(counter) else {
-                    continue;
-                };
-                let new_counters = self.counters(first.into()) & !reached_counters;
+                let new_counters = self.common_counters(counter) & !reached_counters;
                 for to in each(new_counters) {
                     moves_from[to.index()] = counter;
                 }
@@ -407,7 +431,11 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
             let entry = self.members_of(counter);
             self.members_by_counter[to.index()] = entry;
             self.members_by_counter[counter.index()].count = 0;
-            self.begin_turn(entry.first.into(), to);
+            if entry.count == 1 {
+                self.begin_turn(entry.first.into(), to);
+            } else {
+                self.move_all(|other| if other == counter { to } else { other });
+            }
             to = counter;
         }
     }
@@ -502,6 +530,24 @@ mod tests {
             .any(|counter| can_have(events, other_events, taken_counters | counter.bit()))
     }
 
+    /// Returns whether each event of the mask `event_mask` can have a counter, if events with the same select share
+    /// counters. `selects` has the select of each counter that an event has already.
+    fn can_share(events: &[Event], event_mask: usize, selects: [Option<u16>; 5]) -> bool {
+        if event_mask == 0 {
+            return true;
+        }
+        let index = event_mask.trailing_zeros() as usize;
+        let Event {
+            counters, select, ..
+        } = events[index];
+        each(counters).any(|counter| {
+            let mut selects = selects;
+            let counter_select = &mut selects[counter.index()];
+            *counter_select.get_or_insert(select) == select
+                && can_share(events, event_mask & (event_mask - 1), selects)
+        })
+    }
+
     /// Returns the events with a turn, as a mask.
     fn turn_mask(events: &[Event]) -> usize {
         let mut mask = 0;
@@ -579,6 +625,59 @@ mod tests {
                 first = super::next_first(&events, first);
             }
         }
+    }
+
+    /// As [`turns_go_to_as_many_groups_as_fit`], if events share counters. Events that share a counter move together only,
+    /// and don't move to a counter that they could share. So a group may wait although it would fit.
+    #[test]
+    fn events_that_share_a_counter_move_together() {
+        let mut random = 1_u64;
+        let mut next_random = || {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            random >> 33
+        };
+        let (mut fits, mut missed) = (0, 0);
+        for _ in 0..4000 {
+            let mut events = [Event::new(1, 0); MAX_EVENTS];
+            for (index, event) in events.iter_mut().enumerate() {
+                let counters = next_random() & next_random() & 0b1_1111;
+                let select = (index % 3) as u16;
+                *event = Event::new(counters | 1 << (next_random() % 5), select);
+                event.leader = (index > 5).then_some(5);
+            }
+            let all_fit = can_share(&events, (1 << MAX_EVENTS) - 1, [None; 5]);
+            let have_turn = give_turns(&mut events, 0, enabled);
+            assert!(all_fit || !have_turn);
+            fits += usize::from(all_fit);
+            missed += usize::from(all_fit && !have_turn);
+            // Each event has a counter that it may have, and that has no other select.
+            let mut selects = [None; 5];
+            for event in events.iter().filter(|event| event.has_turn) {
+                assert!(event.counters & event.counter.bit() != 0);
+                let select = &mut selects[event.counter.index()];
+                assert_eq!(*select.get_or_insert(event.select), event.select);
+            }
+        }
+        assert!(fits > 1000);
+        assert!(missed * 3 < fits);
+    }
+
+    #[test]
+    fn shared_counter_is_left_to_an_event_that_needs_it() {
+        // The first two events share counter 1, and can both move to counter 0.
+        let mut events = [(0b11, 7), (0b11, 7), (0b10, 8)]
+            .map(|(counters, select)| Event::new(counters, select));
+        assert!(give_turns(&mut events, 0, enabled));
+        assert_eq!(events.map(|event| event.counter.index()), [0, 0, 1]);
+        // A group that does not fit leaves them where they were.
+        let mut events = [(0b11, 7), (0b11, 7), (0b10, 8), (0b10, 9)]
+            .map(|(counters, select)| Event::new(counters, select));
+        events[3].leader = Some(2);
+        assert!(!give_turns(&mut events, 0, enabled));
+        assert_eq!(turn_mask(&events), 0b11);
+        assert_eq!(events.map(|event| event.counter.index())[..2], [1, 1]);
     }
 
     #[test]
