@@ -4,7 +4,6 @@
  * new event of a task is refused only if no assignment of counters to all its events exists.
  * Events that move keep their counts exact.
  */
-#include <cpuid.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -78,15 +77,6 @@ static int open_event(const struct perf_event_attr *attr, pid_t tid)
 	return event_maker_perfmon.open(&copy, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-static bool is_skylake(void)
-{
-	unsigned int a, b, c, d;
-
-	/* "Genu", and family 6, model 0x5e: CPUID, leaves 0 and 1 */
-	return __get_cpuid(0, &a, &b, &c, &d) && b == 0x756e6547 &&
-	       __get_cpuid(1, &a, &b, &c, &d) && (a & 0xfff0ff0) == 0x506e0;
-}
-
 FIXTURE_SETUP(reassign)
 {
 	int device, kind, fixed;
@@ -98,7 +88,7 @@ FIXTURE_SETUP(reassign)
 	ASSERT_EQ(0, wait_until_idle());
 	self->rng = rng_seed(1);
 	self->general = self->p.max_num_programmable_events;
-	self->has_limited = is_skylake();
+	self->has_limited = cpu_is_skylake();
 	for (kind = 0; kind < KINDS; kind++) {
 		const struct perf_event_attr attr = own_counter(kind);
 		const int fd = open_event(&attr, 0);

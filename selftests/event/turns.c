@@ -683,6 +683,51 @@ TEST_F(turns, pages_follow_the_turns)
 	expect_final_page(_metadata, fd, page);
 }
 
+/* PREC_DIST of Skylake, which only counter 1 can count */
+#define PREC_DIST	0x01c0
+
+/*
+ * Opens an event that could have either of two free counters, and one that can have one of them, which
+ * the first event takes. Expects that both count all the time.
+ */
+static void expect_no_turns(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *self,
+			    bool as_group)
+{
+	struct perf_event_attr limited = nth_event(BRANCHES);
+	struct event_times before[2];
+	const int *fd;
+	int i;
+
+	leave_free_counters(_metadata, self, 2);
+	ASSERT_LE(0, open_turn(self, nth_event(BRANCHES)));
+	fd = &self->fd[self->opened - 1];
+	EXPECT_EQ(1, event_fdinfo_number(fd[0], "counter"));
+	limited.config = PREC_DIST;
+	ASSERT_LE(0, open_and_keep(self, &event_maker_perfmon, limited, 0, -1,
+				   as_group ? fd[0] : -1, PERFMON_EVENT_ROTATE));
+	for (i = 0; i < 2; i++)
+		before[i] = times_of(_metadata, fd[i]);
+	loop_for(200);
+	for (i = 0; i < 2; i++) {
+		EXPECT_TRUE(always_counted(before[i], times_of(_metadata, fd[i]))) {
+			TH_LOG("event %d", i);
+		}
+	}
+	close_all(self);
+	/* Expects that all counters are free. */
+	leave_free_counters(_metadata, self, 0);
+	close_all(self);
+}
+
+/* Events take turns only if no assignment of counters lets all of them count. */
+TEST_F(turns, limited_events_get_room_from_others)
+{
+	if (!cpu_is_skylake())
+		return;
+	expect_no_turns(_metadata, self, false);
+	expect_no_turns(_metadata, self, true);
+}
+
 /* Opens and closes events at random. All counts grow, and no time is lost. */
 TEST_F(turns, events_come_and_go_in_any_order)
 {

@@ -196,7 +196,7 @@ impl Descriptor for Event {
         reassign::remove(&this);
         detach(&this);
         group::remove_event(&this);
-        release_resources(this.counters(), &this.config, this.target.place());
+        release_resources(|| this.counters(), &this.config, this.target.place());
         wait_for_place_holder_end();
         record::end_switches(&this);
         if this.target.follows_tasks(&this.config) {

@@ -53,7 +53,10 @@ pub(super) struct Event {
     /// fork that has not seen the change has added the child's context to the table by then.
     counter_index: AtomicU8,
     /// The counters that the event may use if it takes turns, as a mask.
-    counters_in_turn: u64,
+    ///
+    /// ATOMICS: relaxed. A counter is added under the ownership lock, after it was taken for the event. A slot that has not
+    /// seen it does not use it.
+    counters_in_turn: AtomicU64,
     pub(super) target: Target,
     /// The TID of the task in the opener's PID namespace, also after the task has ended; -1 if the target is a CPU or
     /// a cgroup.
@@ -148,7 +151,7 @@ impl Event {
             id,
             // CAST: An index is below `MAX_COUNTERS`, 48.
             counter_index: AtomicU8::new(first.index() as u8),
-            counters_in_turn: all,
+            counters_in_turn: AtomicU64::new(all),
             target,
             slow_read_flags: AtomicU32::new(slow_read_flags(config)),
             tasks_left_at_exec: AtomicU32::new(0),
@@ -188,10 +191,15 @@ impl Event {
     /// Returns the counters that the event may use, as a mask: only [`Self::counter`], unless the event takes turns.
     pub(super) fn counters(&self) -> u64 {
         if self.config.takes_turns {
-            self.counters_in_turn
+            self.counters_in_turn.load(Relaxed)
         } else {
             self.counter().bit()
         }
+    }
+
+    /// Lets the event, which takes turns, use one more counter, which was taken for it. The ownership lock is held.
+    pub(super) fn add_counter_in_turn(&self, counter: CounterId) {
+        self.counters_in_turn.fetch_or(counter.bit(), Relaxed);
     }
 
     /// Returns the event select of [`Self::counter`], with the modes.

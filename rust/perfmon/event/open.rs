@@ -280,16 +280,21 @@ fn new_attached_event(
                 reassign::add(&event);
                 return Ok(event);
             }
-            Ok((Err(AttachError::CounterTaken | AttachError::Full(_)), event)) => {
-                target = event.target.clone()
+            Ok((Err(error), event)) => {
+                release_resources(|| event.counters(), &config, place);
+                match error {
+                    // Another event of the target has got the counter since it was chosen: choose again.
+                    AttachError::CounterTaken | AttachError::Full(_) => {
+                        target = event.target.clone()
+                    }
+                    AttachError::Error(error) => return Err(error),
+                }
             }
-            Ok((Err(AttachError::Error(error)), _)) | Err(error) => {
-                release_resources(counters.all, &config, place);
+            Err(error) => {
+                release_resources(|| counters.all, &config, place);
                 return Err(error);
             }
         }
-        // Another event of the target has got the counter since it was chosen: choose again.
-        release_resources(counters.all, &config, place);
     }
 }
 

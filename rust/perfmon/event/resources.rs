@@ -2,14 +2,14 @@
 //! The resources of an event: its counters, extra register, branch records, and sample rate.
 
 use super::{
-    attach::{own_counters, register_conflicts},
-    event::ChosenCounters,
+    attach::{own_counters, register_conflicts, with_each_context},
+    event::{ChosenCounters, Event},
     reassign,
     target::Target,
 };
 use crate::{
     logic::{
-        admission::{choose_counter, turn_counters, Offers},
+        admission::{choose_counter, turn_counters, OwnCounters},
         counter::{highest, CounterId},
         event_config::EventConfig,
     },
@@ -18,6 +18,7 @@ use crate::{
     percpu,
     sys::compat::parameter,
 };
+use core::ptr::NonNull;
 use kernel::{cpu::CpuId, prelude::*};
 
 /// Returns the highest frequency, in samples per second, that an event may ask for; 0 for no limit.
@@ -112,11 +113,8 @@ fn take_counters_only(config: &EventConfig, target: &Target) -> Result<ChosenCou
             Some(extra) => ownership.check_register(place, extra),
             None => Ok(()),
         };
-        let chosen_counters = register_result.and_then(|()| {
-            choose_counters(config, &ownership.offers(place, config, own_counters))
-                .or_else(|| reassign::free_counter(ownership, config).map(ChosenCounters::only))
-                .ok_or(EBUSY)
-        });
+        let chosen_counters = register_result
+            .and_then(|()| choose_counters(ownership, config, target, own_counters).ok_or(EBUSY));
         let result = chosen_counters.and_then(|counters| {
             let branches = config.sampling.branches.map(|stack| stack.branches);
             if let Some(branches) = branches {
@@ -151,13 +149,24 @@ fn check_kind(config: &EventConfig, cpu: CpuId) -> Result {
     }
 }
 
-/// Chooses the counters for an event from `offers`. Returns `None` if no counter can count the event.
-fn choose_counters(config: &EventConfig, offers: &Offers) -> Option<ChosenCounters> {
-    let chosen_counter = choose_counter(config, offers);
+/// Chooses the counters for an event, if necessary by moving other events. An event that takes turns does so only if no
+/// counter can be made free for it. Returns `None` if no counter can count the event.
+fn choose_counters(
+    ownership: &mut Ownership,
+    config: &EventConfig,
+    target: &Target,
+    own_counters: OwnCounters,
+) -> Option<ChosenCounters> {
+    let offers = ownership.offers(target.place(), config, own_counters);
+    let chosen_counter = choose_counter(config, &offers)
+        .or_else(|| reassign::free_counter(ownership, config));
     if !config.takes_turns {
         return chosen_counter.map(ChosenCounters::only);
     }
-    let counters_for_turns = turn_counters(config, offers);
+    let counters_for_turns = turn_counters(config, &offers);
+    if chosen_counter.is_none() {
+        widen(ownership, target, counters_for_turns);
+    }
     let first = chosen_counter.or_else(|| highest(counters_for_turns))?;
     Some(ChosenCounters {
         first,
@@ -165,9 +174,55 @@ fn choose_counters(config: &EventConfig, offers: &Offers) -> Option<ChosenCounte
     })
 }
 
-/// Releases what [`take_counters`] took: the counters, as the mask `counters`, the extra register, the branch records, and
-/// the exclusive use.
-pub(super) fn release_resources(counters: u64, config: &EventConfig, place: EventPlace) {
+/// An event that a search of slots has found.
+///
+/// # Invariants
+///
+/// The event had a slot while the ownership lock was held, which is still held.
+struct FoundEvent(NonNull<Event>);
+
+// SAFETY: `Send` requires that any task may use and drop the value: the pointer is to an event, which any task may use,
+// since an `Event` is `Sync`; dropping a pointer does nothing.
+unsafe impl Send for FoundEvent {}
+
+/// Lets an event of the target that takes turns have one more counter, a free one, if this leaves one of the counters
+/// `wanted` to a new event. So events do not wait for turns while a counter is free that one of them can have.
+#[cold]
+#[inline(never)]
+fn widen(ownership: &mut Ownership, target: &Target, wanted: u64) {
+    let free_counters = ownership.free_counters();
+    if free_counters == 0 {
+        return;
+    }
+    let mut found = None;
+    with_each_context(target, |_, slots| {
+        if let Some((event, counter)) = slots.find_widening(wanted, free_counters) {
+            // INVARIANT: The event has a slot. The caller holds the ownership lock, as `ownership` shows.
+            found = Some((FoundEvent(NonNull::from(event)), counter));
+        }
+    });
+    let Some((event, counter)) = found else {
+        return;
+    };
+    // SAFETY: `as_ref` requires an event that is alive: it had a slot under the ownership lock, as the invariant says, and
+    // before an event is freed, and after its slots were removed, that lock is taken to release its counters.
+    let event = unsafe { event.0.as_ref() };
+    let place = event.target.place();
+    if ownership
+        .share_counters(place, counter.bit(), &event.config)
+        .is_ok()
+    {
+        event.add_counter_in_turn(counter);
+    }
+}
+
+/// Releases what [`take_counters`] took: the counters, as the mask that `counters` returns under the ownership lock, the
+/// extra register, the branch records, and the exclusive use.
+pub(super) fn release_resources(
+    counters: impl FnOnce() -> u64,
+    config: &EventConfig,
+    place: EventPlace,
+) {
     if !config.takes_counter() {
         return;
     }
@@ -175,7 +230,7 @@ pub(super) fn release_resources(counters: u64, config: &EventConfig, place: Even
     if let Some(extra) = config.extra {
         ownership.end_register(place, extra);
     }
-    ownership.unshare_counters(place, counters, config);
+    ownership.unshare_counters(place, counters(), config);
     if config.sampling.branches.is_some() {
         ownership.end_branches();
     }

@@ -139,6 +139,30 @@ pub fn group_fits<M: Member>(members: &mut [M], leader: usize) -> bool {
     TurnAssignment::new(members).assign_group(leader, |_, _| true)
 }
 
+/// Returns a member that takes turns and could also have another counter, with that counter, if this leaves one of the
+/// counters `wanted` to a new member: the member has such a counter, or one to which members of such a counter can move.
+/// `free_counters` returns the counters that a member could have and that no event has.
+pub fn find_widening<M: Member>(
+    members: &[M],
+    wanted: u64,
+    free_counters: impl Fn(&M) -> u64,
+) -> Option<(&M, CounterId)> {
+    let mut reached_counters = wanted;
+    loop {
+        let reached_before = reached_counters;
+        let members = members.iter().filter(|member| member.takes_turns());
+        for member in members.filter(|member| member.counters() & reached_before != 0) {
+            if let Some(counter) = highest(free_counters(member)) {
+                return Some((member, counter));
+            }
+            reached_counters |= member.counters();
+        }
+        if reached_counters == reached_before {
+            return None;
+        }
+    }
+}
+
 /// Returns the index of the member with which the row begins at the next tick: the member after the leader of the
 /// first group that had a turn.
 pub fn next_first<M: Member>(members: &[M], first: usize) -> usize {
@@ -796,6 +820,25 @@ mod tests {
         events[2].leader = Some(1);
         assert!(!group_fits(&mut events, 1));
         assert!(group_fits(&mut events, 3));
+    }
+
+    #[test]
+    fn widening_is_found_through_other_members() {
+        let mut events = [(0b0001, 7), (0b0011, 8), (0b0110, 9)]
+            .map(|(counters, select)| Event::new(counters, select));
+        let find = |events: &[Event], wanted, free: [u64; 3]| {
+            let free_counters = |event: &Event| free[usize::from(event.select) - 7];
+            let found = find_widening(events, wanted, free_counters);
+            found.map(|(event, counter)| (event.select, counter.index()))
+        };
+        assert_eq!(find(&events, 0b0001, [0b1000, 0, 0]), Some((7, 3)));
+        assert_eq!(find(&events, 0b0001, [0, 0b1000, 0b1000]), Some((8, 3)));
+        assert_eq!(find(&events, 0b0001, [0, 0, 0b1000]), Some((9, 3)));
+        assert_eq!(find(&events, 0b0100, [0b1000, 0, 0]), Some((7, 3)));
+        assert_eq!(find(&events, 0b0001, [0; 3]), None);
+        assert_eq!(find(&events, 0b1_0000, [0b1000; 3]), None);
+        events[1].takes_turns = false;
+        assert_eq!(find(&events, 0b0001, [0, 0b1000, 0b1000]), None);
     }
 
     #[test]

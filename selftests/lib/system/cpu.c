@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include <cpuid.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -159,4 +160,13 @@ long long cpu_interrupts(void)
 			sum += n;
 	fclose(f);
 	return sum;
+}
+
+bool cpu_is_skylake(void)
+{
+	unsigned int a, b, c, d;
+
+	/* "Genu", and family 6, model 0x5e: CPUID, leaves 0 and 1 */
+	return __get_cpuid(0, &a, &b, &c, &d) && b == 0x756e6547 &&
+	       __get_cpuid(1, &a, &b, &c, &d) && (a & 0xfff0ff0) == 0x506e0;
 }

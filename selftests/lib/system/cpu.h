@@ -6,6 +6,7 @@
 #define SELFTESTS_CPU_H
 
 #include <sched.h>
+#include <stdbool.h>
 
 /*
  * Fills @cpus with the CPUs that the calling thread may run on: the online
@@ -65,5 +66,8 @@ long long cpu_nmis(void);
 
 /* Returns the number of interrupts of the first CPU, without NMIs and PMIs; -1 on failure. */
 long long cpu_interrupts(void);
+
+/* Returns whether the processor is a Skylake, whose tables of events say which counters an event can have. */
+bool cpu_is_skylake(void);
 
 #endif

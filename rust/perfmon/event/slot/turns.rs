@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     cpu::ThisCpu,
+    event::event::Event,
     logic::{
         counter::CounterId,
         extra_registers::ExtraValue,
@@ -56,6 +57,18 @@ impl Slots {
     /// are closed.
     pub(in crate::event) fn can_schedule_group(&mut self, leader: usize) -> bool {
         turns::group_fits(self.as_mut_slice(), leader)
+    }
+
+    /// Returns the event of a slot that takes turns, and one of `free_counters` that it could use, too, if this leaves one
+    /// of the counters `wanted` to a new event.
+    pub(in crate::event) fn find_widening(
+        &self,
+        wanted: u64,
+        free_counters: u64,
+    ) -> Option<(&Event, CounterId)> {
+        let free_counters_of = |slot: &Slot| slot.event().config.counters() & free_counters;
+        let (slot, counter) = turns::find_widening(self.as_slice(), wanted, free_counters_of)?;
+        Some((slot.event(), counter))
     }
 
     /// Ends the waits of all slots.
