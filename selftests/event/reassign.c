@@ -31,6 +31,8 @@
 #define RETIRED_LOADS		0x81d0
 #define PREC_DIST	0x01c0
 #define COUNTERS_OF_LOADS	4
+/* Retired branches, which the general counters can count */
+#define SKYLAKE_BRANCHES	0xc4
 
 enum { INSTRUCTIONS, BRANCHES, CYCLES, REF_CYCLES, LIMITED, ONE_COUNTER, KINDS };
 
@@ -319,6 +321,96 @@ static __s64 finish_round(struct __test_metadata *_metadata, FIXTURE_DATA(reassi
 	close(counting);
 	close(sampled);
 	return count;
+}
+
+/* Opens an event of branches in user mode, sampled or not, of a thread or, if @tid is -1, of the CPU. */
+static int open_branches(struct __test_metadata *_metadata, pid_t tid, int cpu, bool sampled,
+			 int unit_mask)
+{
+	struct perf_event_attr attr = own_counter(BRANCHES);
+	int fd;
+
+	attr.type = PERF_TYPE_RAW;
+	attr.config = SKYLAKE_BRANCHES | unit_mask << 8;
+	if (!sampled)
+		attr.sample_period = 0;
+	fd = event_maker_perfmon.open(&attr, tid, tid < 0 ? cpu : -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd) {
+		TH_LOG("branches with unit mask %d: %s", unit_mask, strerror(-fd));
+	}
+	return fd;
+}
+
+/* Takes all but four general counters with events of the CPU, each with a counter of its own. */
+static int leave_four(struct __test_metadata *_metadata, const FIXTURE_DATA(reassign) *self, int cpu,
+		      int *fd)
+{
+	int count;
+
+	for (count = 0; count < self->general - 4; count++)
+		fd[count] = open_branches(_metadata, -1, cpu, true, 0x40);
+	return count;
+}
+
+/*
+ * The last sharer of a counter moves to another counter with the same event select, and leaves its
+ * own to a new event.
+ */
+TEST_F(reassign, what_can_share_a_counter_moves_there)
+{
+	int fd[MAX_EVENTS], count, cpu = pin_to_first_cpu(), first, i;
+	__s64 one;
+
+	if (!self->has_limited)
+		return;
+	ASSERT_LE(0, cpu);
+	count = leave_four(_metadata, self, cpu, fd);
+	first = open_branches(_metadata, 0, cpu, true, 0);
+	fd[count++] = open_branches(_metadata, 0, cpu, false, 0);
+	fd[count++] = open_branches(_metadata, 0, cpu, true, 0);
+	EXPECT_EQ(counter_of(first), counter_of(fd[count - 2]));
+	EXPECT_NE(counter_of(first), counter_of(fd[count - 1]));
+	close(first);
+	fd[count++] = open_branches(_metadata, 0, cpu, false, 1);
+	fd[count++] = open_branches(_metadata, 0, cpu, false, 2);
+	fd[count++] = open_branches(_metadata, 0, cpu, false, 3);
+	/* The first two that are left have a counter together. */
+	EXPECT_EQ(counter_of(fd[self->general - 4]), counter_of(fd[self->general - 3]));
+	for (i = self->general - 4; i < self->general - 2; i++) {
+		one = event_loop_count_running(fd[i], 1);
+		EXPECT_EQ((__s64)(N - 1), event_loop_count_running(fd[i], N) - one);
+	}
+	while (count)
+		close(fd[--count]);
+}
+
+/*
+ * The events of two tasks share a counter, and only that of this task excludes a new one of this
+ * task. It moves to a counter where the CPU's event counts the same.
+ */
+TEST_F(reassign, what_excludes_a_new_event_moves_alone)
+{
+	int fd[MAX_EVENTS], count, cpu = pin_to_first_cpu(), own, other;
+	__s64 one;
+
+	if (!self->has_limited)
+		return;
+	ASSERT_LE(0, cpu);
+	ASSERT_EQ(0, target_start(&self->target, -1, true));
+	count = leave_four(_metadata, self, cpu, fd);
+	fd[count++] = own = open_branches(_metadata, 0, cpu, false, 0);
+	fd[count++] = other = open_branches(_metadata, self->target.tid, cpu, false, 1);
+	EXPECT_EQ(counter_of(own), counter_of(other));
+	fd[count++] = open_branches(_metadata, -1, cpu, false, 2);
+	fd[count++] = open_branches(_metadata, -1, cpu, false, 3);
+	fd[count++] = open_branches(_metadata, -1, cpu, false, 0);
+	one = event_loop_count_running(own, 1);
+	fd[count++] = open_branches(_metadata, 0, cpu, false, 4);
+	EXPECT_EQ(counter_of(fd[count - 2]), counter_of(own));
+	EXPECT_EQ(counter_of(fd[count - 1]), counter_of(other));
+	EXPECT_EQ((__s64)(N - 1), event_loop_count_running(own, N) - one);
+	while (count)
+		close(fd[--count]);
 }
 
 /* An event moves to make room only if the new event is opened. */

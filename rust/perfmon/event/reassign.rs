@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Moving events to other counters, if a new event could otherwise have none ([`crate::logic::reassign`]).
 //!
+//! Events that share a counter move together to a free counter. If no such moves make room, the events of one counter that
+//! exclude the new event move on their own: each to a counter whose events all have the same event select, to a free one,
+//! or to one from which other events can move in the same way.
+//!
 //! An event is in the list of its counter from when it is attached until it is closed. If the list of a counter has all
 //! its events, they can move: first the events become users of the new counter, then their slots close their windows
 //! on the old counter and open them on the new one, and then the events give the old counter up. Both counters run
@@ -11,10 +15,11 @@
 //! limited to [`MAX_MOVED_EVENTS`], and the search for tasks that have inherited them to [`MAX_SEARCHED_CONTEXTS`].
 
 use super::{
-    attach::{with_each_context, with_task_contexts},
+    attach::{own_counters, with_each_context, with_task_contexts},
     event::Event,
     slot::{update_counters, width_of, Slots},
     table::{self, TASKS},
+    target::Target,
 };
 use crate::{
     cpu::{possible_cpus, ThisCpu},
@@ -34,6 +39,10 @@ use kernel::{prelude::*, sync::global_lock};
 /// The largest number of events that move together. A counter that more events share stays with them, so that a move,
 /// during which other programs can't open events, takes moments.
 const MAX_MOVED_EVENTS: usize = 16;
+
+/// The largest number of moves of events on their own that depend on each other: an event moves, so that another one can
+/// move to its counter, so that the new event gets the counter of that.
+const MAX_DEPTH: u8 = 2;
 
 /// The largest number of contexts of tasks that are searched for those with an inherited event. If there are more, an
 /// event that another task has inherited stays, since the search takes the same time as a move. Also the largest number of
@@ -63,6 +72,23 @@ impl MovableEvents {
         })
     }
 
+    /// Adds an event, if there is room.
+    fn add(&mut self, event: &Event) {
+        if let Some(place) = self.0.iter_mut().find(|place| place.is_none()) {
+            // INVARIANT: The event is alive: the caller has it, and `close` removes it before it is freed.
+            *place = Some(NonNull::from(event));
+        }
+    }
+
+    /// Removes an event, if it is in the list.
+    fn remove(&mut self, event: &Event) {
+        for place in &mut self.0 {
+            if *place == Some(NonNull::from(event)) {
+                *place = None;
+            }
+        }
+    }
+
     /// Returns one event of each target.
     fn one_of_each_target(&self) -> impl Iterator<Item = &Event> {
         self.each().enumerate().filter_map(|(index, event)| {
@@ -71,15 +97,20 @@ impl MovableEvents {
         })
     }
 
-    /// Returns the counters, as a mask, to which all these events can move from `counter`. `count` is the number of all
-    /// events that have `counter`.
-    fn targets(&self, counter: CounterId, count: usize) -> u64 {
+    /// Returns whether these are all events of their counter, which has `count`, and their slots can be found.
+    fn can_move(&self, count: usize) -> bool {
         if count == 0 || self.each().count() != count || !self.each().all(can_find_slots) {
-            return 0;
+            return false;
         }
         let targets = self.one_of_each_target();
         let contexts: usize = targets.map(|event| event.target.context_count()).sum();
-        if contexts > MAX_SEARCHED_CONTEXTS.max(possible_cpus().count()) {
+        contexts <= MAX_SEARCHED_CONTEXTS.max(possible_cpus().count())
+    }
+
+    /// Returns the counters, as a mask, to which all these events can move from `counter`. `count` is the number of all
+    /// events that have `counter`.
+    fn targets(&self, counter: CounterId, count: usize) -> u64 {
+        if !self.can_move(count) {
             return 0;
         }
         let counters = self.each().fold(u64::MAX, |counters, event| {
@@ -116,23 +147,12 @@ pub(super) fn add(event: &Event) {
     if !config.takes_counter() || config.takes_turns || config.sampling.precise {
         return;
     }
-    let mut movable = MOVABLE.lock();
-    let events = &mut movable[event.counter().index()];
-    if let Some(place) = events.0.iter_mut().find(|place| place.is_none()) {
-        // INVARIANT: The event is alive: the caller has it, and `close` removes it before it is freed.
-        *place = Some(NonNull::from(event));
-    }
+    MOVABLE.lock()[event.counter().index()].add(event);
 }
 
 /// Undoes [`add`].
 pub(super) fn remove(event: &Event) {
-    let mut movable = MOVABLE.lock();
-    let events = &mut movable[event.counter().index()];
-    for place in &mut events.0 {
-        if *place == Some(NonNull::from(event)) {
-            *place = None;
-        }
-    }
+    MOVABLE.lock()[event.counter().index()].remove(event);
 }
 
 /// Returns whether all slots of the event are in the contexts of its target, or there are few contexts to search.
@@ -147,26 +167,198 @@ fn can_find_slots(event: &Event) -> bool {
     own_slots == event.slot_count()
 }
 
-/// Frees a counter that can count an event with `config`, by moving the events that have it. Returns `None` if no moves
-/// free such a counter, or a counter does not hold what is written to it.
+/// Makes room on a counter for a new event of `target` with `config`, by moving other events: all events of a counter, or
+/// those of them that exclude the new one. Returns `None` if no moves make room, or a counter does not hold what is written
+/// to it.
 #[cold]
 #[inline(never)]
-pub(super) fn free_counter(ownership: &mut Ownership, config: &EventConfig) -> Option<CounterId> {
+pub(super) fn free_counter(
+    ownership: &mut Ownership,
+    target: &Target,
+    config: &EventConfig,
+) -> Option<CounterId> {
     let mut movable = MOVABLE.lock();
     let free_counters = ownership.free_counters();
     let moves = find_moves(
         config.counters() & !free_counters,
         free_counters,
         |counter| movable[counter.index()].targets(counter, ownership.event_count(counter)),
-    )?;
+    );
+    let Some(moves) = moves else {
+        let search = Search {
+            forbidden: 0,
+            depth: MAX_DEPTH,
+        };
+        return search.make_room(ownership, &mut movable, target, config);
+    };
     for (from, to) in moves.each() {
         move_events(ownership, &movable[from.index()], from, to).ok()?;
+        ownership.move_claimant(from, to);
         movable.swap(from.index(), to.index());
     }
     Some(moves.freed_counter())
 }
 
-/// Moves `events`, all events of counter `from`, to the free counter `to`.
+/// A search for events that can move on their own.
+#[derive(Clone, Copy)]
+struct Search {
+    /// The counters, as a mask, on which room is being made already: nothing moves there.
+    forbidden: u64,
+    /// The number of moves that may depend on each other.
+    depth: u8,
+}
+
+impl Search {
+    /// Returns the search for the events that have to move from `counter` first.
+    fn next(self, counter: CounterId) -> Option<Self> {
+        Some(Self {
+            forbidden: self.forbidden | counter.bit(),
+            depth: self.depth.checked_sub(1)?,
+        })
+    }
+
+    /// Makes room on a counter for an event of `target` with `config`, by moving the events that exclude it. Returns `None`
+    /// if there is no such counter.
+    #[inline(never)]
+    fn make_room(
+        self,
+        ownership: &mut Ownership,
+        movable: &mut [MovableEvents; MAX_COUNTERS],
+        target: &Target,
+        config: &EventConfig,
+    ) -> Option<CounterId> {
+        let can_make_room = |&counter: &CounterId| {
+            self.can_make_room_on(counter, ownership, movable, target, config)
+        };
+        let counter = each(config.counters() & !self.forbidden).find(can_make_room)?;
+        let next = self.next(counter)?;
+        for event in excluding_events(&movable[counter.index()], target, config, counter).each() {
+            // The events that have moved before may have taken the counter that was seen above.
+            let to = match next.new_counter(ownership, event, counter) {
+                Some(to) => to,
+                None if can_be_mixed(event) => {
+                    next.make_room(ownership, movable, &event.target, &event.config)?
+                }
+                None => return None,
+            };
+            move_event(ownership, movable, event, counter, to).ok()?;
+        }
+        admits(ownership, target, config, counter).then_some(counter)
+    }
+
+    /// Returns whether each event that excludes the new one from the counter can move.
+    fn can_make_room_on(
+        self,
+        counter: CounterId,
+        ownership: &Ownership,
+        movable: &[MovableEvents; MAX_COUNTERS],
+        target: &Target,
+        config: &EventConfig,
+    ) -> bool {
+        let events = &movable[counter.index()];
+        let Some(next) = self.next(counter) else {
+            return false;
+        };
+        events.can_move(ownership.event_count(counter))
+            && excluding_events(events, target, config, counter)
+                .each()
+                .all(|event| {
+                    let can_make_room = |to| {
+                        width_of(to) == width_of(counter)
+                            && next.can_make_room_on(
+                                to,
+                                ownership,
+                                movable,
+                                &event.target,
+                                &event.config,
+                            )
+                    };
+                    next.new_counter(ownership, event, counter).is_some()
+                        || can_be_mixed(event)
+                            && each(event.config.counters() & !next.forbidden).any(can_make_room)
+                })
+    }
+
+    /// Returns a counter to which an event of counter `from` can move on its own: one whose events all have the same
+    /// event select, or a free one.
+    fn new_counter(
+        self,
+        ownership: &Ownership,
+        event: &Event,
+        from: CounterId,
+    ) -> Option<CounterId> {
+        let counters = || {
+            each(event.config.counters() & !self.forbidden)
+                .filter(|&to| width_of(to) == width_of(from))
+        };
+        let is_free = |to: &CounterId| ownership.free_counters() & to.bit() != 0;
+        counters()
+            .find(|&to| ownership.admits_anywhere(&event.config, to))
+            .or_else(|| counters().find(is_free))
+    }
+}
+
+/// Returns whether the event counts in a context of its target only, so that it may get the counter of other targets'
+/// events with other event selects.
+fn can_be_mixed(event: &Event) -> bool {
+    !event.config.inherit && !matches!(event.target, Target::Cgroup(..))
+}
+
+/// Returns whether one more event of `target` may have the counter, together with the events of its own and other
+/// targets.
+fn admits(
+    ownership: &Ownership,
+    target: &Target,
+    config: &EventConfig,
+    counter: CounterId,
+) -> bool {
+    ownership.can_admit(target.place(), config, counter)
+        && own_counters(target, config).taken() & counter.bit() == 0
+}
+
+/// Returns those of the events of a counter that may count at the same time as a new event, and exclude it.
+fn excluding_events(
+    events: &MovableEvents,
+    target: &Target,
+    config: &EventConfig,
+    counter: CounterId,
+) -> MovableEvents {
+    let mut excluding = MovableEvents::NONE;
+    let demand = config.demand_on(counter);
+    let kind = target.place().kind;
+    for event in events.each() {
+        let overlaps = event.target.place().kind.overlaps(kind)
+            || event.target.has_same_context(target)
+            || event.config.inherit
+            || config.inherit;
+        if overlaps && !event.config.demand_on(counter).agrees(demand) {
+            excluding.add(event);
+        }
+    }
+    excluding
+}
+
+/// Moves one event of counter `from` to the counter `to`, which is free or admits it.
+///
+/// # Errors
+///
+/// EIO if `to` does not hold what is written to it. Then the event has not moved.
+fn move_event(
+    ownership: &mut Ownership,
+    movable: &mut [MovableEvents; MAX_COUNTERS],
+    event: &Event,
+    from: CounterId,
+    to: CounterId,
+) -> Result {
+    let mut only_event = MovableEvents::NONE;
+    only_event.add(event);
+    move_events(ownership, &only_event, from, to)?;
+    movable[from.index()].remove(event);
+    movable[to.index()].add(event);
+    Ok(())
+}
+
+/// Moves `events` of counter `from` to the counter `to`, which is free or admits them.
 ///
 /// # Errors
 ///
@@ -203,7 +395,6 @@ fn move_events(
     if events.each().any(|event| event.config.inherit) {
         with_task_contexts(|| slots_left.load(Relaxed) != 0, follow);
     }
-    ownership.move_claimant(from, to);
     for event in events.each() {
         ownership.unshare_counters(event.target.place(), from.bit(), &event.config);
     }

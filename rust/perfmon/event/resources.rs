@@ -159,7 +159,7 @@ fn choose_counters(
 ) -> Option<ChosenCounters> {
     let offers = ownership.offers(target.place(), config, own_counters);
     let chosen_counter = choose_counter(config, &offers)
-        .or_else(|| reassign::free_counter(ownership, config));
+        .or_else(|| reassign::free_counter(ownership, target, config));
     if !config.takes_turns {
         return chosen_counter.map(ChosenCounters::only);
     }

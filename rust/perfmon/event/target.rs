@@ -62,6 +62,14 @@ impl Target {
         }
     }
 
+    /// Returns whether the events of both targets are in the same contexts.
+    pub(super) fn has_same_context(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Task(task, _), Self::Task(other, _)) => task.as_ptr() == other.as_ptr(),
+            _ => self.is_same_target(other),
+        }
+    }
+
     /// Returns whether both are the same task, CPU or cgroup on the same CPUs, so that their events may form a group.
     pub(super) fn is_same_target(&self, other: &Self) -> bool {
         match (self, other) {

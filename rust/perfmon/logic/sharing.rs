@@ -46,7 +46,8 @@ impl TargetKind {
 
     /// Returns whether events of these kinds may count at the same time on the same CPU although their targets differ.
     /// Events of two tasks or of two CPUs don't; events of two cgroups may, since one cgroup may be in the other.
-    pub(super) const fn overlaps(self, other: Self) -> bool {
+    #[must_use]
+    pub const fn overlaps(self, other: Self) -> bool {
         !matches!(
             (self, other),
             (Self::Task, Self::Task) | (Self::Cpu, Self::Cpu)
@@ -272,6 +273,20 @@ impl CounterUsers {
         self.encodings.are_all_equal(encodings)
     }
 
+    /// Returns whether one more event may have the counter wherever its events count: all have the same event select, and
+    /// none excludes the others.
+    #[must_use]
+    pub fn admit_anywhere(&self, demand: Demand) -> bool {
+        let mut all = KindCounts::default();
+        for counts in self.kinds {
+            all.add(counts);
+        }
+        let is_excluded = demand.needs_own_counter
+            || all.unshared_events != 0
+            || demand.is_sampled && all.sampled_events != 0;
+        self.all_have(demand.encodings) && !is_excluded
+    }
+
     /// Returns whether one more event may have the counter together with the events of other tasks and CPUs. The caller
     /// checks that the event [agrees](Demand::agrees) with the events of its own task or CPU. For an event of a CPU, or
     /// of a cgroup on one CPU, `on_cpu` are the sampled events of that CPU; it is `None` for other events, which are
@@ -478,6 +493,7 @@ mod tests {
         assert!(users.can_admit(TargetKind::Cpu, both, None));
         users.add(TargetKind::Task, counting(small));
         assert!(!users.can_admit(TargetKind::Cpu, both, None));
+        assert!(!users.admit_anywhere(counting(big)));
     }
 
     #[test]

@@ -105,6 +105,20 @@ impl Ownership {
         }
     }
 
+    /// Returns whether one more event at `place` may have a counter that events own, together with the events of other
+    /// targets.
+    pub(crate) fn can_admit(&self, place: EventPlace, config: &EventConfig, id: CounterId) -> bool {
+        self.event_users(id).is_none_or(|users| {
+            users.can_admit(place.kind, config.demand_on(id), place.sampling_on(id))
+        })
+    }
+
+    /// Returns whether one more event may have a counter that events own, whatever the event's target is.
+    pub(crate) fn admits_anywhere(&self, config: &EventConfig, id: CounterId) -> bool {
+        let users = self.event_users(id);
+        users.is_some_and(|users| users.admit_anywhere(config.demand_on(id)))
+    }
+
     /// Checks that an event can count on a CPU.
     ///
     /// # Errors
