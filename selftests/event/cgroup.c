@@ -13,8 +13,11 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <linux/sched.h>
 
 #include "cpu.h"
 #include "device.h"
@@ -222,6 +225,54 @@ TEST_F(cgroup, counts_of_all_cpus_add_up)
 	for (cpu = 0; cpu < cpus; cpu++)
 		close(of[cpu]);
 	close(all);
+}
+
+/*
+ * Returns what event @fd counts of a new process in the cgroup whose directory is open as @dir: it is
+ * created there, and executes a loop of @n iterations.
+ */
+static __s64 count_created_in(struct __test_metadata *_metadata, int dir, int fd, unsigned long n)
+{
+	struct clone_args args = {
+		.flags = CLONE_INTO_CGROUP,
+		.exit_signal = SIGCHLD,
+		.cgroup = dir,
+	};
+	const __s64 before = event_count(fd);
+	const pid_t pid = syscall(SYS_clone3, &args, sizeof(args));
+	int status;
+
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		loop(n);
+		_exit(0);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	return event_count(fd) - before;
+}
+
+/* A task that is created in another cgroup than its parent's (CLONE_INTO_CGROUP) never moves there. */
+TEST_F(cgroup, task_that_is_created_in_a_cgroup_is_counted)
+{
+	__s64 least[2];
+	int fd[2], dir, k;
+
+	for (k = 0; k < 2; k++)
+		ASSERT_EQ(0, mkdir(k ? child_cgroup_path(0, 0) : cgroup_path(0), 0755));
+	dir = open(child_cgroup_path(0, 0), O_RDONLY | O_DIRECTORY);
+	ASSERT_LE(0, dir);
+	fd[0] = open_cgroup(_metadata, cgroup_path(0), -1);
+	fd[1] = open_cgroup(_metadata, child_cgroup_path(0, 0), -1);
+	for (k = 0; k < 2; k++)
+		least[k] = count_created_in(_metadata, dir, fd[k], 1);
+	for (k = 0; k < 10; k++)
+		EXPECT_EQ(least[k % 2] + (__s64)(LOOP_INSNS * (N - 1)),
+			  count_created_in(_metadata, dir, fd[k % 2], N));
+	EXPECT_EQ(event_count(fd[0]), event_count(fd[1]));
+	for (k = 0; k < 2; k++)
+		close(fd[k]);
+	close(dir);
 }
 
 /* ROOT/0 and its child ROOT/0/0, both with tasks. */
