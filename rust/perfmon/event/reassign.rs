@@ -189,7 +189,7 @@ pub(super) fn free_counter(
             forbidden: 0,
             depth: MAX_DEPTH,
         };
-        return search.make_room(ownership, &mut movable, target, config);
+        return search.make_room(ownership, &mut movable, target, config, config.counters());
     };
     for (from, to) in moves.each() {
         move_events(ownership, &movable[from.index()], from, to).ok()?;
@@ -217,8 +217,8 @@ impl Search {
         })
     }
 
-    /// Makes room on a counter for an event of `target` with `config`, by moving the events that exclude it. Returns `None`
-    /// if there is no such counter.
+    /// Makes room on one of `counters` for an event of `target` with `config`, by moving the events that exclude it. Returns
+    /// `None` if there is no such counter.
     #[inline(never)]
     fn make_room(
         self,
@@ -226,18 +226,21 @@ impl Search {
         movable: &mut [MovableEvents; MAX_COUNTERS],
         target: &Target,
         config: &EventConfig,
+        counters: u64,
     ) -> Option<CounterId> {
         let can_make_room = |&counter: &CounterId| {
             self.can_make_room_on(counter, ownership, movable, target, config)
         };
-        let counter = each(config.counters() & !self.forbidden).find(can_make_room)?;
+        let counter = each(counters & !self.forbidden).find(can_make_room)?;
         let next = self.next(counter)?;
         for event in excluding_events(&movable[counter.index()], target, config, counter).each() {
             // The events that have moved before may have taken the counter that was seen above.
             let to = match next.new_counter(ownership, event, counter) {
                 Some(to) => to,
                 None if can_be_mixed(event) => {
-                    next.make_room(ownership, movable, &event.target, &event.config)?
+                    let counters = counters_like(counter, event);
+                    let (target, config) = (&event.target, &event.config);
+                    next.make_room(ownership, movable, target, config, counters)?
                 }
                 None => return None,
             };
@@ -263,19 +266,12 @@ impl Search {
             && excluding_events(events, target, config, counter)
                 .each()
                 .all(|event| {
-                    let can_make_room = |to| {
-                        width_of(to) == width_of(counter)
-                            && next.can_make_room_on(
-                                to,
-                                ownership,
-                                movable,
-                                &event.target,
-                                &event.config,
-                            )
-                    };
+                    let (target, config) = (&event.target, &event.config);
+                    let can_make_room =
+                        |to| next.can_make_room_on(to, ownership, movable, target, config);
+                    let counters = counters_like(counter, event) & !next.forbidden;
                     next.new_counter(ownership, event, counter).is_some()
-                        || can_be_mixed(event)
-                            && each(event.config.counters() & !next.forbidden).any(can_make_room)
+                        || can_be_mixed(event) && each(counters).any(can_make_room)
                 })
     }
 
@@ -287,15 +283,20 @@ impl Search {
         event: &Event,
         from: CounterId,
     ) -> Option<CounterId> {
-        let counters = || {
-            each(event.config.counters() & !self.forbidden)
-                .filter(|&to| width_of(to) == width_of(from))
-        };
+        let counters = || each(counters_like(from, event) & !self.forbidden);
         let is_free = |to: &CounterId| ownership.free_counters() & to.bit() != 0;
         counters()
             .find(|&to| ownership.admits_anywhere(&event.config, to))
             .or_else(|| counters().find(is_free))
     }
+}
+
+/// Returns the counters, as a mask, that can count the event and have the width of its counter `from`, which programs may have
+/// read from the event's page.
+fn counters_like(from: CounterId, event: &Event) -> u64 {
+    each(event.config.counters())
+        .filter(|&to| width_of(to) == width_of(from))
+        .fold(0, |counters, to| counters | to.bit())
 }
 
 /// Returns whether the event counts in a context of its target only, so that it may get the counter of other targets'
