@@ -36,7 +36,7 @@ near() {
 	awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > 0.98 * b && a < 1.02 * b) }'
 }
 
-plan 26
+plan 27
 
 # The clocks of the virtual PMU have constant rates: 5 cycles are 4 instructions.
 check "insn_per_cycle is that of the loop" near "$(metric insn_per_cycle)" 0.8
@@ -92,6 +92,21 @@ is "a metric that the emulation lacks is a mistake in the command line" 2 "$(pmc
 check "a metric or a group of the model is counted" pmctl stat -M $counted -o /dev/null -- true
 says "stat suggests a name for an unknown metric" "$(answer pmctl stat -M insn_per_cycel -- true)" "Did you mean \`insn_per_cycle\`"
 says "stat says which metrics of a group are left out" "$(answer pmctl stat -M Default -- true)" "left out"
+
+# events NUMBER : prints events of general counters alone
+events() { seq "$1" | sed 's|.*|cpu/event=0xc4,umask=0,cmask=&/u|' | tr '\n' , | sed 's/,$//'; }
+
+# Events of tasks share their counters with those of other tasks: all but one are in use.
+general=$(pmctl info | awk '$1 == "general" { print $2 }')
+sleep 1000 &
+sleeper=$!
+pmctl stat -o /dev/null -e "$(events $((general - 1)))" -p $sleeper &
+holder=$!
+wait_until "has_events $holder"
+check "metrics of a command need not wait for the counters of other tasks" \
+	pmctl stat -e "$(events 2)" -M insn_per_cycle -o /dev/null -- true
+kill $sleeper
+wait $holder
 
 # With more events than counters, stat does not run a command that it may run only once.
 many=

@@ -227,6 +227,11 @@ impl Stat {
         (self.all_cpus || self.cpu.is_some()) && !self.has_cgroups()
     }
 
+    /// Returns whether events are counted for tasks: a command, processes or threads.
+    pub(crate) fn has_tasks(&self) -> bool {
+        !self.has_cpus() && !self.has_cgroups()
+    }
+
     /// Returns the delay of -D, if it is not 0.
     pub(crate) fn delay(&self) -> Option<Duration> {
         self.delay.filter(|delay| !delay.is_zero())

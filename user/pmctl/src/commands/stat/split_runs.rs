@@ -169,13 +169,13 @@ pub(super) fn require_one_run(
     }
 }
 
-/// Returns the free counters.
-fn free_supply(args: &Stat, pmu: &Pmu) -> Result<CounterSupply> {
+/// Returns the counters that are free for what the options count.
+pub(super) fn free_supply(args: &Stat, pmu: &Pmu) -> Result<CounterSupply> {
     let device = Device::open().map_err(exit::with_help)?;
-    Ok(if args.has_cpus() {
-        CounterSupply::free(&device, pmu)
-    } else {
+    Ok(if args.has_tasks() {
         CounterSupply::free_for_tasks(&device, pmu)
+    } else {
+        CounterSupply::free(&device, pmu)
     })
 }
 

@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
+use perfmon::Pmu;
 use perfmon::spec::EventSpec;
 use perfmon::spec::models::metrics::Metric;
-use perfmon::{Device, Pmu};
 
 use super::super::others::OtherEvents;
 use super::super::tasks::OWN_GROUPS;
@@ -17,8 +17,7 @@ use crate::events::linux_pmu::PmuEvent;
 use crate::events::metrics::{
     self, Formulas, MachineFacts, MetricEvent, MetricEvents, Packed, pack,
 };
-use crate::events::schedule::CounterSupply;
-use crate::system::exit::{self, Usage};
+use crate::system::exit::Usage;
 use crate::system::machine::Machine;
 use crate::system::stdio::complain;
 
@@ -88,8 +87,7 @@ fn pack_into_runs(
     metrics: &[CountableMetric],
     pmu: &Pmu,
 ) -> Result<Packed> {
-    let device = Device::open().map_err(exit::with_help)?;
-    let supply = CounterSupply::free(&device, pmu);
+    let supply = split_runs::free_supply(args, pmu)?;
     let mut items = vec![MetricEvents {
         name: "-e".to_owned(),
         events,
