@@ -6,7 +6,7 @@ use std::fs;
 use anyhow::Result;
 
 use crate::system::exit::Usage;
-use crate::system::files::{allow_many_files, read_lossy};
+use crate::system::files::read_lossy;
 use crate::system::stdio::complain;
 
 /// A thread that is counted or sampled.
@@ -40,8 +40,7 @@ impl TaskList {
     }
 
     /// Opens events for all threads with `open`, and repeats that until no thread was created during a round, since a thread
-    /// whose creator is not counted yet would be missed. The events of the previous round are closed before the next. Raises
-    /// the limit of open files, since there may be many events.
+    /// whose creator is not counted yet would be missed. The events of the previous round are closed before the next.
     pub(crate) fn open_for_all<T>(
         &self,
         mut open: impl FnMut(Vec<Thread>) -> Result<T>,
@@ -49,9 +48,6 @@ impl TaskList {
         /// Rounds after which it gives up, since threads are created all the time.
         const MAX_ROUNDS: usize = 10;
         let mut threads = self.threads()?;
-        if !threads.is_empty() {
-            allow_many_files();
-        }
         for _ in 0..MAX_ROUNDS {
             let open_events = open(threads.clone())?;
             // If the process has ended, no more threads are created.

@@ -71,6 +71,12 @@ pub(crate) fn with_help_to(attempt: &str, error: &perfmon::Error) -> anyhow::Err
     anyhow::anyhow!(with_help.unwrap_or(text))
 }
 
+/// Returns the error of an attempt, in words, for which no file descriptor was free, with advice.
+pub(crate) fn no_descriptor(attempt: &str) -> anyhow::Error {
+    let cause = Cause::NoDescriptor;
+    anyhow::anyhow!("{attempt}: {cause}\n{}", cause.help().unwrap_or_default())
+}
+
 /// Returns the message about an error with advice; `None` if there is no advice.
 fn message_with_help(mut text: String, error: &perfmon::Error) -> Option<String> {
     if error.cause == Cause::AnotherWriter {

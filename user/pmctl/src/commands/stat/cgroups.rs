@@ -19,7 +19,6 @@ use crate::events::cpus::Cpus;
 use crate::events::rights;
 use crate::events::schedule;
 use crate::system::exit::{self, Usage};
-use crate::system::files::allow_many_files;
 use crate::system::stdio::complain;
 
 /// The counts of events in cgroups.
@@ -112,8 +111,6 @@ impl CgroupCounts {
 
     /// Opens all events but those that the driver can't count.
     fn open_events(&mut self) -> Result<()> {
-        // Each event takes a descriptor for each cgroup.
-        allow_many_files();
         loop {
             match self.open_all() {
                 Ok(groups) => {

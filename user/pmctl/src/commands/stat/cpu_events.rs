@@ -19,7 +19,6 @@ use crate::args::Stat;
 use crate::events::cpus::Cpus;
 use crate::events::{rights, schedule};
 use crate::system::exit::{self, Usage};
-use crate::system::files::allow_many_files;
 
 /// Returns whether `events` are counted by [`CpuEvents`], and not by counters of all CPUs.
 pub(super) fn needs_cpu_events(args: &Stat, events: &[EventSpec], pmu: &Pmu) -> bool {
@@ -99,8 +98,6 @@ impl CpuEvents {
 
     /// Opens all events on each CPU, but those that the driver can't count.
     fn open_events(&mut self) -> Result<()> {
-        // Each event takes a descriptor for each CPU.
-        allow_many_files();
         loop {
             match self.open_all() {
                 Ok(open_groups) => {

@@ -72,6 +72,7 @@ use crate::events::software;
 use crate::events::values;
 use crate::system::child::{CannotRun, Command};
 use crate::system::exit::Failed;
+use crate::system::files::allow_many_files;
 use crate::system::machine::Machine;
 use crate::system::pmu;
 use crate::system::signals::Signals;
@@ -82,6 +83,8 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         return recorded::report(args, path);
     }
     check::refuse_impossible_options(args)?;
+    // Each cgroup takes a descriptor, and each event one for each task, CPU or cgroup.
+    allow_many_files();
     let machine = Machine::here();
     let pmu = pmu::of_machine(&machine);
     let (texts, values) = values::split(&args.events);

@@ -16,7 +16,7 @@ use crate::events::cpus::Cpus;
 use crate::events::linux_pmu::{Encoding, PmuEvent};
 use crate::events::perf_event::CountingEvent;
 use crate::events::rights;
-use crate::system::exit::Usage;
+use crate::system::exit::{self, Usage};
 
 /// Refuses counts of tasks, several runs, and CPUs of -C on which Linux does not read the PMU of an event.
 pub(super) fn refuse_impossible_options(
@@ -154,6 +154,9 @@ impl WithPmus {
                 let event = CountingEvent::open(attr, ALL_TASKS, number);
                 open_events.push(event.map_err(|errno| match errno {
                     Errno::EACCES | Errno::EPERM => anyhow!(rights::of_all_programs("count")),
+                    Errno::EMFILE | Errno::ENFILE => {
+                        exit::no_descriptor(&format!("can't count {label} on CPU {cpu}"))
+                    }
                     errno => anyhow!(
                         "Linux's PMU `{pmu}` can't count {label} on CPU {cpu}: {}.\n`pmctl list pmus {pmu}` shows its \
                          events and fields.",

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result, anyhow};
 use nix::errno::Errno;
 use perfmon::{Cause, Device, Event, Modes};
 use perfmon_core::logic::event_attr::{self as attr, PerfEventAttr};
@@ -47,6 +47,21 @@ pub(super) fn refuse_impossible_options(
 
 fn to_i32(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+/// Returns the error of opening the event of this name.
+fn open_error(errno: Errno, label: &str) -> anyhow::Error {
+    match errno {
+        Errno::EMFILE | Errno::ENFILE => exit::no_descriptor(&format!("can't count {label}")),
+        Errno::ESRCH => {
+            let cause = Cause::NoSuchTask;
+            let help = cause.help().unwrap_or_default();
+            anyhow!("can't count {label}: {cause}\n{help}")
+        }
+        errno => Error::from(errno).context(format!(
+            "the kernel refuses to count {label}. Count it as root, or leave it out"
+        )),
+    }
 }
 
 /// Software events, and the source that counts the other events.
@@ -113,13 +128,9 @@ impl WithSoftware {
                 }
                 result = self.open_event(self.events[index], targets);
             }
-            let result = result.with_context(|| {
-                format!(
-                    "the kernel refuses to count {}. Count it as root, or leave it out",
-                    self.events[index].label()
-                )
-            })?;
-            self.open_events.push(result);
+            let label = self.events[index].label();
+            self.open_events
+                .push(result.map_err(|errno| open_error(errno, &label))?);
         }
         self.watch_execs(targets)
     }
@@ -152,7 +163,10 @@ impl WithSoftware {
         Ok(())
     }
 
-    /// Opens an event for each target.
+    /// Opens an event for each target. A thread that ended meanwhile has nothing to count.
+    ///
+    /// # Errors
+    /// The first error other than ESRCH; ESRCH if all threads have ended.
     fn open_event(
         &self,
         event: Software,
@@ -162,9 +176,12 @@ impl WithSoftware {
         let files = targets
             .iter()
             .map(|(task, cpu)| CountingEvent::open(attr, *task, *cpu))
-            // A thread that ended meanwhile has nothing to count.
-            .filter(|file| !(targets.len() > 1 && matches!(file, Err(Errno::ESRCH))));
-        files.collect()
+            .filter(|file| !matches!(file, Err(Errno::ESRCH)));
+        let files: Vec<CountingEvent> = files.collect::<Result<_, _>>()?;
+        if files.is_empty() {
+            return Err(Errno::ESRCH);
+        }
+        Ok(files)
     }
 
     /// Returns what the kernel takes for an event.
