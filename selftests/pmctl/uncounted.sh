@@ -39,7 +39,7 @@ as_user() {
 	try "$here/pmctl_as" -4711 "$@"
 }
 
-plan 35
+plan 40
 
 # The kernel removes the events of a task that executes a setuid or unreadable program.
 for command in "$setuid 1000000" "$hidden 1000000" "sh -c '$setuid 1000000; true'"; do
@@ -77,6 +77,13 @@ is "stat -I of software events alone fails" 125 $?
 says "stat -I shows no number from then on" "$(echo "$errors" | grep ' task-clock:u' | tail -1)" '<not counted>'
 as_user pmctl stat -e task-clock:u -- "$loop" 1000000
 is "software events alone count a program without such rights" 0 $?
+# What happens in the kernel only is not counted as 0.
+as_user pmctl stat -e cs,task-clock,cpu-migrations:u,page-faults -- "$loop" 1000000
+is "stat of context switches in user mode fails" 125 $?
+says "context switches in user mode are not supported" "$errors" '<not supported> +cs:u$'
+says "stat says where context switches happen" "$errors" 'cs:u: It happens in the kernel only'
+says "migrations in user mode are not supported" "$errors" '<not supported> +cpu-migrations:u$'
+says "the clock counts all modes" "$errors" '[0-9.]+ msec +task-clock$'
 as_user pmctl record -o data -e page-faults:u -c 1 -- "$setuid" 1000000
 is "record of software events alone fails" 125 $?
 says "record of software events alone says why" "$errors" 'DEGRADED.*setuid, setgid, capabilities'

@@ -23,12 +23,38 @@ impl Software {
         modes::with_modifier(self.name, self.modes)
     }
 
-    /// Returns the event limited to these modes, if it has no modifier of its own.
+    /// Returns the event limited to these modes, if it has no modifier of its own. A clock is not limited: it counts the
+    /// time in all modes, whatever it is asked for.
     pub(crate) fn in_modes(self, modes: Modes) -> Self {
-        match self.modes {
-            Modes::Both => Self { modes, ..self },
-            _ => self,
+        if self.modes == Modes::Both && !self.is_clock() {
+            Self { modes, ..self }
+        } else {
+            self
         }
+    }
+
+    /// Returns whether the event is one of the kernel's clocks.
+    pub(crate) fn is_clock(&self) -> bool {
+        matches!(
+            self.number,
+            attr::PERF_COUNT_SW_CPU_CLOCK | attr::PERF_COUNT_SW_TASK_CLOCK
+        )
+    }
+
+    /// Returns why the event can't be counted in its modes; `None` if it can. The kernel accepts such an event, and counts
+    /// nothing.
+    pub(crate) fn missing_reason(&self) -> Option<String> {
+        let happens_in_kernel = matches!(
+            self.number,
+            attr::PERF_COUNT_SW_CONTEXT_SWITCHES | attr::PERF_COUNT_SW_CPU_MIGRATIONS
+        );
+        (happens_in_kernel && self.modes == Modes::User).then(|| {
+            format!(
+                "It happens in the kernel only. Count {}, without `:u`, as root, with CAP_PERFMON, or after `sysctl \
+                 kernel.perf_event_paranoid=1`.",
+                self.name
+            )
+        })
     }
 }
 
@@ -73,7 +99,7 @@ pub(crate) fn find(name: &str) -> Option<Software> {
         Some(_) => return None,
     };
     let event = EVENTS.into_iter().find(|event| event.name == name)?;
-    Some(event.in_modes(modes))
+    Some(Software { modes, ..event })
 }
 
 /// Splits the texts of -e into other events and software events.
@@ -128,5 +154,31 @@ mod tests {
         assert_eq!(label("page-faults:u", Modes::Kernel), user);
         assert_eq!(label("cs:k", Modes::Both).as_deref(), Some("cs:k"));
         assert_eq!(label("cs:p", Modes::Both), None);
+        // A clock counts the same in all modes.
+        assert_eq!(
+            label("task-clock", Modes::User).as_deref(),
+            Some("task-clock")
+        );
+        assert_eq!(
+            label("task-clock:u", Modes::Both).as_deref(),
+            Some("task-clock:u")
+        );
+    }
+
+    #[test]
+    fn what_happens_in_the_kernel_is_missing_in_user_mode() {
+        let is_missing = |name, modes| {
+            let event = find(name).expect("it is one").in_modes(modes);
+            event.missing_reason().is_some()
+        };
+        for name in ["context-switches", "cs", "cpu-migrations", "migrations"] {
+            assert!(is_missing(name, Modes::User), "{name}");
+            assert!(!is_missing(name, Modes::Both), "{name}");
+            assert!(!is_missing(name, Modes::Kernel), "{name}");
+        }
+        for name in ["page-faults", "minor-faults", "task-clock:u", "cpu-clock"] {
+            assert!(!is_missing(name, Modes::User), "{name}");
+        }
+        assert!(is_missing("cs:u", Modes::Both));
     }
 }

@@ -31,8 +31,10 @@ any format: with ``-x,``, ``--json``, ``--metric-only``.
 The kernel counts ``task-clock``, ``cpu-clock``, ``page-faults``, ``minor-faults``, ``major-faults``,
 ``context-switches`` and ``cpu-migrations`` without a counter. ``-e`` accepts them together with other
 events, and shows one number for all counted tasks. For a user who may not count the kernel, the kernel's
-part is left out, as with perf, and the name ends in ``:u``. Without ``-e`` these events are not counted,
-but the time of a command, and its time in user mode and in the kernel, are below every ``pmctl stat``.
+part is left out, as with perf, and the name ends in ``:u``. The clocks count all modes in any case. Context
+switches and migrations happen in the kernel only: where perf shows 0, pmctl shows ``<not supported>``.
+Without ``-e`` these events are not counted, but the time of a command, and its time in user mode and in
+the kernel, are below every ``pmctl stat``.
 Use ``pmctl wrap -- perf stat`` for tracepoints.
 ";
 

@@ -43,6 +43,17 @@ impl Column {
         }
     }
 
+    /// Returns the column of an event that Linux does not count, for this reason.
+    pub(super) fn of_missing(event_index: usize, label: &str, reason: String) -> Self {
+        Self {
+            place: None,
+            event_index,
+            event: EventSpec::absent(label, reason),
+            counter: None,
+            unit: None,
+        }
+    }
+
     /// Returns the text for a missing count: `if_present` if the CPU has the event.
     pub(super) fn text_if_missing(&self, if_present: &'static str) -> &'static str {
         if self.event.is_absent() {

@@ -119,14 +119,18 @@ impl WithSoftware {
     fn reopen(&mut self, targets: &[(i32, i32)]) -> Result<()> {
         self.open_events.clear();
         for index in 0..self.events.len() {
-            let mut result = self.open_event(self.events[index], targets);
+            if self.events[index].missing_reason().is_some() {
+                self.open_events.push(Vec::new());
+                continue;
+            }
+            let result = self.open_event(self.events[index], targets);
             let is_forbidden = matches!(result, Err(Errno::EACCES | Errno::EPERM));
-            if is_forbidden && self.events[index].modes == Modes::Both {
+            if is_forbidden && self.events[index].in_modes(Modes::User) != self.events[index] {
                 // Counts user mode only, as perf does for users that may not count the kernel.
                 for event in &mut self.events {
                     *event = event.in_modes(Modes::User);
                 }
-                result = self.open_event(self.events[index], targets);
+                return self.reopen(targets);
             }
             let label = self.events[index].label();
             self.open_events
@@ -187,10 +191,12 @@ impl WithSoftware {
     /// Returns what the kernel takes for an event.
     fn attr(&self, event: Software) -> PerfEventAttr {
         let modes = event.modes;
+        // A clock counts the same without it, but only for users who may count the kernel.
+        let excludes_kernel = modes == Modes::User || (event.is_clock() && modes == Modes::Both);
         let flags = [
             (self.inherit, PerfEventAttr::INHERIT),
             (modes == Modes::Kernel, PerfEventAttr::EXCLUDE_USER),
-            (modes == Modes::User, PerfEventAttr::EXCLUDE_KERNEL),
+            (excludes_kernel, PerfEventAttr::EXCLUDE_KERNEL),
             (self.begins_at_exec, PerfEventAttr::ENABLE_ON_EXEC),
         ];
         let flags = flags.iter().filter(|(set, _)| *set);
@@ -230,7 +236,10 @@ impl CountSource for WithSoftware {
         let events = self.events.iter().zip(first..);
         columns.extend(events.map(|(event, index)| {
             let unit = event.unit.map(ColumnUnit::Known);
-            Column::of_linux(index, event.label(), None, unit)
+            match event.missing_reason() {
+                Some(reason) => Column::of_missing(index, &event.label(), reason),
+                None => Column::of_linux(index, event.label(), None, unit),
+            }
         }));
         columns
     }
@@ -255,6 +264,10 @@ impl CountSource for WithSoftware {
             return Ok(counts);
         }
         for opened in &self.open_events {
+            if opened.is_empty() {
+                counts.push(None);
+                continue;
+            }
             let mut sum = ColumnCount::default();
             for event in opened {
                 let reading = event
