@@ -145,35 +145,38 @@ impl TaskCounts {
                 Err(refused_group) => refused_group,
             };
             if !self.drop_refused(&refused_group) {
-                if let Some(conflict) = conflict(&self.device, &self.events) {
-                    return Err(TooMany::between_events(&conflict).into());
-                }
-                let RefusedTaskGroup { error, tid, .. } = refused_group;
-                if matches!(error.cause, Cause::NoFreeCounter(_)) {
-                    return Err(TooMany::from_driver(&exit::with_help(error)).into());
-                }
-                return Err(rights::with_counting_advice(
-                    error,
-                    self.task_list.is_some().then_some(tid),
-                ));
+                return Err(self.error_of(refused_group));
             }
         }
     }
 
+    /// Returns the error of a group that could not be opened, with advice.
+    fn error_of(&self, refused: RefusedTaskGroup) -> anyhow::Error {
+        let RefusedTaskGroup {
+            error,
+            tid,
+            members,
+        } = refused;
+        let competing_events: Vec<usize> = match error.cause {
+            Cause::NoFreeCounter(_) if !self.manner.multiplex => (0..self.events.len()).collect(),
+            // A group needs all its counters at once. Groups that take turns don't compete with each other.
+            Cause::NoFreeCounter(_) | Cause::NoSuchEvent => members,
+            _ => Vec::new(),
+        };
+        let competing_events = competing_events.iter().map(|index| &self.events[*index]);
+        if let Some(conflict) = conflict(&self.device, competing_events) {
+            return TooMany::between_events(&conflict).into();
+        }
+        if matches!(error.cause, Cause::NoFreeCounter(_)) {
+            return TooMany::from_driver(&exit::with_help(error)).into();
+        }
+        rights::with_counting_advice(error, self.task_list.is_some().then_some(tid))
+    }
+
     /// Opens all events for these threads.
     fn open_all(&self, tids: &[u32]) -> Result<Vec<Vec<TaskGroup>>, RefusedTaskGroup> {
-        let mut groups = Vec::new();
-        for tid in tids {
-            match self.open_thread(*tid) {
-                Ok(opened) => groups.push(opened),
-                // The thread has ended, so its columns have no count.
-                Err(refused) if refused.error.cause == Cause::NoSuchTask && tids.len() > 1 => {
-                    groups.push(Vec::new());
-                }
-                Err(refused) => return Err(refused),
-            }
-        }
-        Ok(groups)
+        let has_ended = |refused: &RefusedTaskGroup| refused.error.cause == Cause::NoSuchTask;
+        opened_or_ended(tids.iter().map(|tid| self.open_thread(*tid)), has_ended)
     }
 
     /// Opens all events for a thread.
@@ -393,12 +396,43 @@ impl CountSource for TaskCounts {
 }
 
 /// Returns the message that names the events which need the same counters; `None` if there is no such conflict.
-pub(super) fn conflict(device: &Device, events: &[EventSpec]) -> Option<String> {
+pub(super) fn conflict<'a>(
+    device: &Device,
+    events: impl IntoIterator<Item = &'a EventSpec>,
+) -> Option<String> {
     let supply = CounterSupply::of(device, &Pmu::of_this_cpu());
-    let present = events.iter().filter(|event| !event.is_absent());
+    let present = events.into_iter().filter(|event| !event.is_absent());
     match schedule::schedule(&present.cloned().collect::<Vec<_>>(), supply) {
         Err(conflict @ ScheduleError::Crowded { .. }) => Some(conflict.to_string()),
         _ => None,
+    }
+}
+
+/// Returns the open groups of each thread: none of a thread that has ended, so its columns have no count.
+///
+/// # Errors
+/// The first refusal for another reason. If all threads have ended, the refusal for the first of them.
+fn opened_or_ended<T, E>(
+    results: impl IntoIterator<Item = Result<Vec<T>, E>>,
+    has_ended: impl Fn(&E) -> bool,
+) -> Result<Vec<Vec<T>>, E> {
+    let (mut opened, mut first_ended, mut has_running) = (Vec::new(), None, false);
+    for result in results {
+        match result {
+            Ok(groups) => {
+                has_running = true;
+                opened.push(groups);
+            }
+            Err(refused) if has_ended(&refused) => {
+                first_ended = first_ended.or(Some(refused));
+                opened.push(Vec::new());
+            }
+            Err(refused) => return Err(refused),
+        }
+    }
+    match first_ended {
+        Some(refused) if !has_running => Err(refused),
+        _ => Ok(opened),
     }
 }
 
@@ -513,9 +547,14 @@ fn most_limited_first(events: &[EventSpec], mut groups: Vec<Vec<usize>>) -> Vec<
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::OwnedFd;
+    use std::sync::Arc;
+
     use super::*;
     use crate::system::pmu::testing;
+    use nix::errno::Errno;
     use perfmon::spec;
+    use perfmon::sys::{Call, Driver, EventOpen};
 
     fn events(text: &str) -> Vec<EventSpec> {
         spec::parse_or_absent(text, &testing::intel()).expect("it is well formed")
@@ -544,6 +583,81 @@ mod tests {
         let groups = most_limited_first(&events, groups(&events));
         let expected: [&[usize]; 4] = [&[1, 2], &[4], &[0], &[3]];
         assert_eq!(groups, expected);
+    }
+
+    /// A driver that refuses all events.
+    #[derive(Debug)]
+    struct Refusing(Errno);
+
+    // SAFETY: `Driver` requires that the descriptors are events of the kernel: this one opens none.
+    unsafe impl Driver for Refusing {
+        fn call(&self, call: Call<'_>) -> Result<(), Errno> {
+            match call {
+                Call::Properties(properties) => {
+                    properties.api_version = 3;
+                    properties.max_num_programmable_events = 4;
+                    Ok(())
+                }
+                _ => Err(Errno::ENOTTY),
+            }
+        }
+
+        fn open_event(&self, _: &mut EventOpen<'_>) -> Result<OwnedFd, Errno> {
+            Err(self.0)
+        }
+    }
+
+    /// Returns the error of counting two events that need the same counter, if the driver refuses them for `errno`.
+    fn error_of_crowded_events(errno: Errno, multiplex: bool) -> String {
+        let mut events = events("r1,r2");
+        for event in &mut events {
+            event.general_counters = 0b100;
+        }
+        let mut counts = TaskCounts {
+            device: Device::with_driver(Arc::new(Refusing(errno))).expect("it has properties"),
+            names: events.iter().map(|event| event.label.clone()).collect(),
+            events,
+            manner: CountingManner {
+                inherit: true,
+                begins_at_exec: false,
+                per_thread: false,
+                one_group: false,
+                multiplex,
+            },
+            task_list: None,
+            threads: Vec::new(),
+            open_groups: Vec::new(),
+        };
+        let error = counts.reopen(&[1, 2]).expect_err("all events are refused");
+        error.to_string()
+    }
+
+    #[test]
+    fn only_events_without_a_counter_are_in_conflict() {
+        const CONFLICT: &str = "no counter is left: only PMC2 can count it";
+        let error = error_of_crowded_events(Errno::EBUSY, false);
+        assert!(error.contains(CONFLICT), "{error}");
+        // Events that take turns share their counter with each other, so others have it.
+        let error = error_of_crowded_events(Errno::EBUSY, true);
+        assert!(error.contains("no counter is free for it"), "{error}");
+        let error = error_of_crowded_events(Errno::EACCES, false);
+        assert!(error.contains("policy for performance events"), "{error}");
+        let error = error_of_crowded_events(Errno::ESRCH, false);
+        assert!(error.contains("there is no such task"), "{error}");
+    }
+
+    #[test]
+    fn threads_may_end_but_not_all() {
+        const ENDED: Result<Vec<u8>, &str> = Err("ended");
+        let opened = |results: &[Result<Vec<u8>, &'static str>]| {
+            opened_or_ended(results.iter().cloned(), |error| *error == "ended")
+        };
+        assert_eq!(opened(&[ENDED, Ok(vec![1])]), Ok(vec![vec![], vec![1]]));
+        assert_eq!(opened(&[ENDED, ENDED]), Err("ended"));
+        assert_eq!(opened(&[ENDED, Err("busy"), Ok(vec![])]), Err("busy"));
+        // Without events there is nothing to open.
+        assert_eq!(opened(&[Ok(vec![])]), Ok(vec![vec![]]));
+        assert_eq!(opened(&[]), Ok(vec![]));
     }
 
     #[test]
