@@ -16,7 +16,7 @@ many=instructions:u
 # AMD's event 3 needs two counters.
 for event in 01 02 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f 10; do many=$many,r00$event:u; done
 
-plan 28
+plan 31
 
 # More events than counters.
 try pmctl stat -e $many -- "$loop" 1000
@@ -63,6 +63,12 @@ is "-r 3 that Ctrl-C stops in the second run fails" 130 $?
 says "-r 3 says that Ctrl-C has stopped it in the second run" "$(cat screen)" \
 	'stopped in run 2 of 3: the numbers are those of the run before'
 is "-r 3 makes no run after Ctrl-C" 2 "$(wc -l <typed)"
+
+# A command that is killed in the second run.
+try pmctl stat -r 3 -e instructions:u -- sh -c 'echo run >>killed; [ "$(wc -l <killed)" -lt 2 ] || kill -9 $$'
+is "-r 3 of a command that is killed in the second run fails" 137 $?
+says "-r 3 leaves the killed run out of the mean" "$errors" 'stopped in run 2 of 3: the numbers are those of the run before'
+is "-r 3 makes no run after the killed one" 2 "$(wc -l <killed)"
 
 # A process that ends in the second run.
 sleep 1000 &

@@ -99,13 +99,13 @@ impl StoppedRun {
         }
     }
 
-    /// Returns the last run if a signal asked for its end and others were to follow or have preceded it. In the latter case
-    /// it is removed from `runs`.
+    /// Returns the last run if a signal asked for its end or killed the command, and others were to follow or have preceded
+    /// it. In the latter case it is removed from `runs`.
     pub(super) fn take_last_if_stopped(
         runs: &mut Vec<Run>,
         requested: Option<u32>,
     ) -> Option<Self> {
-        let last = runs.last().filter(|run| run.stopped_by.is_some())?;
+        let last = runs.last().filter(|run| run.is_last())?;
         let stopped = Self::after_runs(runs.len() - 1, requested, last);
         if stopped.whole_runs > 0 {
             runs.pop();
@@ -241,6 +241,17 @@ mod tests {
                     "stopped in run 1 of 100: the numbers are those of this run, up to its end"
                         .to_owned()
                 )
+            )
+        );
+        let killed = Run {
+            ending: Some(Ending::Killed(9)),
+            ..run(&[Some(7)])
+        };
+        assert_eq!(
+            words(vec![complete_run(), killed], Some(100)),
+            (
+                1,
+                Some("stopped in run 2 of 100: the numbers are those of the run before".to_owned())
             )
         );
         assert_eq!(words(vec![stopped()], Some(1)), (1, None));
