@@ -170,7 +170,7 @@ mod tests {
         let subject = subject("r1c0,cycles,cache-misses");
         let text = written(|out| {
             let run = Run {
-                uncounted: Some(Uncounted::NoTurn),
+                uncounted: vec![Some(Uncounted::NoTurn), None, None],
                 ..run(&[None, Some(9), None])
             };
             WithTotals::new(Csv::new(&subject, out, b','), false)

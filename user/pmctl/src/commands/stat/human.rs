@@ -89,7 +89,7 @@ impl<'a, W: Write> Human<'a, W> {
             (Some(count), None) if self.look.has_commas => thousands(count),
             (Some(count), None) => count.to_string(),
             (None, _) => {
-                let if_present = if figures.has_uncounted {
+                let if_present = if figures.uncounted[index] {
                     UNCOUNTED
                 } else {
                     UNTRUSTED
@@ -367,6 +367,7 @@ fn place_text(place: &CountedPlace) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::scope::Scope;
+    use super::super::source::Uncounted;
     use super::super::testing::{run, subject, subject_with, written};
     use super::*;
 
@@ -397,6 +398,22 @@ mod tests {
 
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn each_missing_count_has_its_own_words() {
+        let subject = subject("instructions:u,cycles:u,r1c0:k");
+        let text = written(|out| {
+            let run = Run {
+                uncounted: vec![None, Some(Uncounted::LeftProgram), None],
+                ..run(&[Some(1), None, None])
+            };
+            Human::new(&subject, out, PLAIN)
+                .end(&[run])
+                .expect("a vector takes all");
+        });
+        assert!(text.contains("<not counted>      cycles:u"), "{text}");
+        assert!(text.contains("<not trusted>      r1c0:k"), "{text}");
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(super) trait LineFormat {
 /// that had no turn.
 pub(super) fn share_in_lines(column: &Column, runs: &[Run], index: usize) -> f64 {
     let had_no_turn =
-        |run: &Run| run.counts[index].is_none() && run.uncounted == Some(Uncounted::NoTurn);
+        |run: &Run| run.counts[index].is_none() && run.uncounted[index] == Some(Uncounted::NoTurn);
     if !column.event.is_absent() && runs.iter().any(had_no_turn) {
         return 0.0;
     }

@@ -11,7 +11,8 @@ use nix::sys::time::TimeVal;
 
 use super::number_format::NumberFormat;
 use super::run::Run;
-use super::source::{self, CountSource, Summands, Uncounted};
+use super::source::{self, CountSource, Counts, Reasons, Summands, Uncounted};
+use crate::events::threads::TaskList;
 use crate::system::child::{Command, Ending, Running, Waiting};
 use crate::system::processes;
 use crate::system::signals::{Event, Signals};
@@ -109,11 +110,10 @@ pub(super) fn measure_run(
     let counted_for = timers
         .actual_start
         .map_or(Duration::ZERO, |started| end - started);
-    let (mut counts, reason) = source::estimate_counts(&source.read(counted_for)?);
-    let mut uncounted = source.uncounted_reason()?.or(reason);
+    let (mut counts, mut uncounted) = counts_and_reasons(source, &source.read(counted_for)?)?;
     if let Some(delay) = plan.delay.filter(|_| timers.actual_start.is_none()) {
         counts.fill(None);
-        uncounted = Some(Uncounted::NotStarted);
+        uncounted.fill(Some(Uncounted::NotStarted));
         complain(format_args!(
             "the run ended before the delay of {} ms (-D) was over: nothing was counted. Choose a shorter delay",
             delay.as_millis()
@@ -131,6 +131,18 @@ pub(super) fn measure_run(
         stopped_by,
     })
 }
+
+/// Returns the counts of the source's `summands`, and the reasons for those that are missing.
+fn counts_and_reasons(source: &dyn CountSource, summands: &Summands) -> Result<(Counts, Reasons)> {
+    let (counts, mut reasons) = source::estimate_counts(summands);
+    for (reason, of_source) in reasons.iter_mut().zip(source.uncounted_reasons()?) {
+        *reason = of_source.or(*reason);
+    }
+    Ok((counts, reasons))
+}
+
+/// A descriptor that becomes readable, or is hung up, when a process or a thread has ended.
+type WatchedEnd = Box<dyn AsFd>;
 
 /// Opens descriptors of the processes and threads to watch. Those that have ended have none.
 fn open_watched(plan: &RunPlan) -> Result<Vec<OwnedFd>> {
@@ -387,8 +399,8 @@ impl<'a> Ticker<'a> {
     fn report_interval(&mut self, source: &dyn CountSource) -> Result<()> {
         let at = self.begin.elapsed();
         let counts_now = source.read(at)?;
-        let (counts, reason) =
-            source::estimate_counts(&source::counts_since(&counts_now, &self.previous_counts));
+        let since_previous = source::counts_since(&counts_now, &self.previous_counts);
+        let (counts, uncounted) = counts_and_reasons(source, &since_previous)?;
         let run = Run {
             elapsed: at - self.previous_end,
             counted_for: at - self.previous_end,
@@ -396,7 +408,7 @@ impl<'a> Ticker<'a> {
             system: Duration::ZERO,
             stopped_by: None,
             counts,
-            uncounted: source.uncounted_reason()?.or(reason),
+            uncounted,
             ending: None,
         };
         self.previous_counts = counts_now;

@@ -10,7 +10,7 @@ use perfmon::Pmu;
 use super::column::Column;
 use super::others::OtherEvents;
 use super::scope::CountedPlace;
-use super::source::{CountSource, Summands, Uncounted};
+use super::source::{CountSource, Reasons, Summands};
 use crate::events::values::{self, Value};
 use crate::events::words::words;
 use crate::events::{linux_pmu, software};
@@ -126,8 +126,8 @@ impl CountSource for Ordered {
         Ok(self.sort(self.source.read(elapsed)?))
     }
 
-    fn uncounted_reason(&self) -> Result<Option<Uncounted>> {
-        self.source.uncounted_reason()
+    fn uncounted_reasons(&self) -> Result<Reasons> {
+        Ok(self.sort(self.source.uncounted_reasons()?))
     }
 }
 

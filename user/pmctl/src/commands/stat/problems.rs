@@ -4,7 +4,7 @@
 use super::column::Column;
 use super::run::{Run, StoppedRun};
 use super::scope::Scope;
-use super::source::{ColumnCount, Uncounted};
+use super::source::{Reasons, Uncounted};
 use super::subject::Subject;
 use crate::system::child::Ending;
 use crate::system::exit;
@@ -22,24 +22,8 @@ pub(super) fn report_problems(subject: &Subject, runs: &[Run], stopped: Option<S
     if let Some(words) = ending.and_then(Ending::in_words) {
         complain(words);
     }
-    let uncounted = runs.iter().find_map(|run| run.uncounted);
-    if uncounted == Some(Uncounted::LeftProgram) {
-        complain(LEFT_PROGRAM_REASON);
-    } else if uncounted == Some(Uncounted::NoTurn) {
-        complain(NO_TURN_REASON);
-    } else if uncounted == Some(Uncounted::NoCore) {
-        complain(NO_CORE_REASON);
-    } else if uncounted == Some(Uncounted::NoPmuCounter) {
-        complain(NO_PMU_COUNTER_REASON);
-    } else if uncounted.is_none() && lacks_count(subject, runs) {
-        let message = match subject.scope {
-            Scope::Cpus { .. } => perfmon::Cause::Untrusted,
-            _ => perfmon::Cause::Missed,
-        };
-        complain(format_args!(
-            "{message}\n{}",
-            message.help().unwrap_or_default()
-        ));
+    for reason in missing_reasons(subject, runs) {
+        complain_of(reason, &subject.scope);
     }
     let stopped_code = stopped.map_or(0, |stopped| stopped.exit_code());
     worse_exit_code(exit_code(subject, runs), stopped_code)
@@ -68,19 +52,43 @@ const NO_PMU_COUNTER_REASON: &str = "\
 Linux had no counter left for an event of a PMU: its events are too many, or others have the counters.\n\
 Count fewer at a time; `--multiplex` lets them take turns, and estimates their counts.";
 
-/// Returns whether a count can't be trusted, or is absent.
-fn lacks_count(subject: &Subject, runs: &[Run]) -> bool {
-    let is_missing = |(column, count): (&Column, &Option<ColumnCount>)| {
-        !column.event.is_absent() && count.is_none()
-    };
-    let has_missing = |run: &Run| subject.columns.iter().zip(&run.counts).any(is_missing);
-    runs.iter().any(has_missing)
+/// Reports why counts are missing; `None` means that they can't be trusted.
+fn complain_of(reason: Option<Uncounted>, scope: &Scope) {
+    match reason {
+        Some(Uncounted::LeftProgram) => complain(LEFT_PROGRAM_REASON),
+        Some(Uncounted::NoTurn) => complain(NO_TURN_REASON),
+        Some(Uncounted::NoCore) => complain(NO_CORE_REASON),
+        Some(Uncounted::NoPmuCounter) => complain(NO_PMU_COUNTER_REASON),
+        // The run has reported it.
+        Some(Uncounted::NotStarted) => {}
+        None => {
+            let message = match scope {
+                Scope::Cpus { .. } => perfmon::Cause::Untrusted,
+                _ => perfmon::Cause::Missed,
+            };
+            complain(format_args!(
+                "{message}\n{}",
+                message.help().unwrap_or_default()
+            ));
+        }
+    }
+}
+
+/// Returns the different reasons for missing counts of events that the CPU has; `None` for counts that can't be trusted.
+fn missing_reasons(subject: &Subject, runs: &[Run]) -> Reasons {
+    let mut reasons = Reasons::new();
+    for (column, reason) in runs.iter().flat_map(Run::missing_counts) {
+        if !subject.columns[column].event.is_absent() && !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    reasons
 }
 
 /// Returns the exit code of runs: `NO_COUNT` if a count is missing, otherwise that of the last run that failed.
 pub(super) fn exit_code(subject: &Subject, runs: &[Run]) -> u8 {
     let is_absent = |column: &Column| column.event.is_absent();
-    if lacks_count(subject, runs) || subject.columns.iter().any(is_absent) {
+    if !missing_reasons(subject, runs).is_empty() || subject.columns.iter().any(is_absent) {
         return exit::NO_COUNT;
     }
     let mut codes = runs
@@ -101,7 +109,26 @@ pub(super) const fn worse_exit_code(earlier: u8, later: u8) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{run, subject};
     use super::*;
+
+    #[test]
+    fn each_reason_for_missing_counts_is_reported_once() {
+        let subject = subject("instructions,cycles,branches,cache-misses");
+        let run = || Run {
+            uncounted: vec![
+                Some(Uncounted::LeftProgram),
+                Some(Uncounted::NoPmuCounter),
+                None,
+                None,
+            ],
+            ..run(&[None, None, Some(1), None])
+        };
+        let expected = [Some(Uncounted::LeftProgram), Some(Uncounted::NoPmuCounter)];
+        // The CPU lacks cache-misses, which has its own words.
+        assert_eq!(missing_reasons(&subject, &[run(), run()]), expected);
+        assert_eq!(exit_code(&subject, &[run()]), exit::NO_COUNT);
+    }
 
     #[test]
     fn the_exit_code_of_many_runs_is_the_last_that_is_not_0() {

@@ -17,7 +17,7 @@ use super::metrics::Metrics;
 use super::output;
 use super::run::Run;
 use super::scope::{CountedPlace, PlaceKind, Scope};
-use super::source::{ColumnCount, Uncounted};
+use super::source::{ColumnCount, Reasons, Uncounted};
 use super::subject::Subject;
 use super::unit::ColumnUnit;
 use super::v1::{SCHEMA, V1Document, V1Event, V1Run};
@@ -74,7 +74,10 @@ pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
     for interval in &document.intervals {
         let at = to_duration(interval.seconds);
         let run = Run {
-            uncounted: to_reason(interval.uncounted.as_deref()),
+            uncounted: to_reasons(
+                &interval.counts,
+                (interval.uncounted.as_deref(), &interval.uncounted_by_event),
+            ),
             ..to_run(
                 at.saturating_sub(previous_time),
                 &interval.counts,
@@ -94,7 +97,10 @@ fn to_whole_run(v1_run: &V1Run) -> Run {
         elapsed: to_duration(v1_run.elapsed_seconds),
         user: to_duration(v1_run.user_seconds),
         system: to_duration(v1_run.system_seconds),
-        uncounted: to_reason(v1_run.uncounted.as_deref()),
+        uncounted: to_reasons(
+            &v1_run.counts,
+            (v1_run.uncounted.as_deref(), &v1_run.uncounted_by_event),
+        ),
         ..to_run(
             to_duration(v1_run.counted_seconds.unwrap_or(v1_run.elapsed_seconds)),
             &v1_run.counts,
@@ -103,8 +109,21 @@ fn to_whole_run(v1_run: &V1Run) -> Run {
     }
 }
 
-fn to_reason(name: Option<&str>) -> Option<Uncounted> {
-    Uncounted::of_name(name?)
+/// Returns the reason for each of `counts` that is missing: its own of `by_event`, or if there are none, that of all.
+fn to_reasons(
+    counts: &[Option<u64>],
+    (of_all, by_event): (Option<&str>, &[Option<String>]),
+) -> Reasons {
+    let reason = |(index, count): (usize, &Option<u64>)| {
+        let name = if by_event.is_empty() {
+            of_all
+        } else {
+            by_event.get(index)?.as_deref()
+        };
+        name.filter(|_| count.is_none())
+            .and_then(Uncounted::of_name)
+    };
+    counts.iter().enumerate().map(reason).collect()
 }
 
 /// Reads a file, but no more than `MAX_FILE_SIZE`: a file such as /dev/zero has no end.
@@ -225,7 +244,7 @@ fn to_run(
         user: Duration::ZERO,
         system: Duration::ZERO,
         counts: counts.iter().enumerate().map(count).collect(),
-        uncounted: None,
+        uncounted: vec![None; counts.len()],
         ending: None,
         stopped_by: None,
     }
@@ -292,20 +311,53 @@ mod tests {
             (None, "<not trusted>"),
         ] {
             let run = Run {
-                uncounted,
+                uncounted: vec![uncounted, None],
                 counted_for: Duration::from_secs(1),
                 ..testing::run(&[None, Some(3)])
             };
             let text = written(|out| V1::new(&subject, out).end(&[run]).expect("room"));
             let document: V1Document = serde_json::from_str(&text).expect("it was written");
             let runs = [to_whole_run(&document.runs[0])];
-            assert_eq!(runs[0].uncounted, uncounted);
+            assert_eq!(runs[0].uncounted, [uncounted, None]);
             assert_eq!(runs[0].counted_for, Duration::from_secs(1));
             let table = written(|out| {
                 let human = &mut Human::new(&subject, out, Look::default());
                 human.end(&runs).expect("a vector takes all");
             });
             assert!(table.contains(shown), "{table}");
+        }
+    }
+
+    #[test]
+    fn each_count_keeps_its_reason_in_a_file() {
+        let subject = subject_with("instructions,cycles,branches,r1", &[]);
+        for reasons in [
+            vec![
+                Some(Uncounted::LeftProgram),
+                None,
+                Some(Uncounted::NoPmuCounter),
+                None,
+            ],
+            vec![Some(Uncounted::NoTurn), Some(Uncounted::NoTurn), None, None],
+        ] {
+            let count = reasons[1].is_none().then_some(3);
+            let run = || Run {
+                uncounted: reasons.clone(),
+                ..testing::run(&[None, count, None, Some(1)])
+            };
+            let text = written(|out| {
+                let mut v1 = V1::new(&subject, out);
+                v1.interval(Duration::from_secs(1), &run()).expect("room");
+                v1.end(&[run()]).expect("room");
+            });
+            let document: V1Document = serde_json::from_str(&text).expect("it was written");
+            assert_eq!(to_whole_run(&document.runs[0]).uncounted, reasons);
+            let interval = &document.intervals[0];
+            let names = (
+                interval.uncounted.as_deref(),
+                &interval.uncounted_by_event[..],
+            );
+            assert_eq!(to_reasons(&interval.counts, names), reasons);
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use perfmon_compare::figures::mean_count;
 
-use super::source::{ColumnCount, Counts, Uncounted};
+use super::source::{ColumnCount, Counts, Reasons, Uncounted};
 use super::summary::Summary;
 use crate::system::child::Ending;
 use crate::system::exit;
@@ -24,8 +24,8 @@ pub(super) struct Run {
     pub(super) system: Duration,
     /// A count for each column; `None` if it can't be trusted.
     pub(super) counts: Counts,
-    /// The reason for missing counts; `None` if they can't be trusted.
-    pub(super) uncounted: Option<Uncounted>,
+    /// The reason for each missing count; `None` for one that can't be trusted.
+    pub(super) uncounted: Reasons,
     /// The way in which the command ended; `None` if no command was run.
     pub(super) ending: Option<Ending>,
     /// The signal that asked for the end, or that a time limit sent: no other run follows.
@@ -53,8 +53,19 @@ impl Run {
             ending: last.and_then(|run| run.ending),
             stopped_by: parts.iter().find_map(|run| run.stopped_by),
             counts: parts.iter().flat_map(|run| run.counts.clone()).collect(),
-            uncounted: parts.iter().find_map(|run| run.uncounted),
+            uncounted: parts.iter().flat_map(|run| run.uncounted.clone()).collect(),
         }
+    }
+
+    /// Returns the reasons for missing counts, by column; `None` for a count that can't be trusted.
+    pub(super) fn missing_counts(&self) -> impl Iterator<Item = (usize, Option<Uncounted>)> {
+        let counts = self.counts.iter().zip(&self.uncounted).enumerate();
+        counts.filter_map(|(column, (count, reason))| count.is_none().then_some((column, *reason)))
+    }
+
+    /// Returns whether a column has no count for a known reason.
+    fn is_uncounted(&self, column: usize) -> bool {
+        self.counts[column].is_none() && self.uncounted[column].is_some()
     }
 
     pub(super) fn value(&self, column: usize) -> Option<u64> {
@@ -152,8 +163,8 @@ impl fmt::Display for StoppedRun {
 /// The figures of several runs: for each column the mean of its counts, `None` if one of them can't be trusted.
 pub(super) struct Figures {
     pub(super) runs: usize,
-    /// Events were not counted in at least one run.
-    pub(super) has_uncounted: bool,
+    /// The columns that were not counted in at least one run.
+    pub(super) uncounted: Vec<bool>,
     /// The means, rounded; exact for a single run.
     pub(super) counts: Vec<Option<u64>>,
     pub(super) summaries: Vec<Option<Summary>>,
@@ -166,7 +177,9 @@ impl Figures {
         let floats = |index| column(index).map(|count| count.map(|count| count as f64));
         Self {
             runs: runs.len(),
-            has_uncounted: runs.iter().any(|run| run.uncounted.is_some()),
+            uncounted: (0..columns)
+                .map(|index| runs.iter().any(|run| run.is_uncounted(index)))
+                .collect(),
             counts: (0..columns)
                 .map(|index| mean_count(column(index)))
                 .collect(),

@@ -67,7 +67,7 @@ impl Series {
         Ok(SingleRun {
             elapsed: run.elapsed,
             counts: counts.map(|count| count.map(|count| count.value)).collect(),
-            has_left_program: run.uncounted == Some(Uncounted::LeftProgram),
+            has_left_program: run.uncounted.contains(&Some(Uncounted::LeftProgram)),
             ending: run.ending,
             is_stopped: run.stopped_by.is_some(),
         })

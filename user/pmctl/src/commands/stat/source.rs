@@ -116,9 +116,8 @@ pub(super) fn counts_since(now: &Summands, before: &Summands) -> Summands {
 }
 
 /// Returns the sum of the summands of each column, each of them estimated by itself, since events take turns on each CPU and
-/// in each task separately. Returns also why an event has no count, if it was not counted.
-pub(super) fn estimate_counts(counted: &Summands) -> (Counts, Option<Uncounted>) {
-    let mut reason = None;
+/// in each task separately. Returns also why columns have no count, if they have summands.
+pub(super) fn estimate_counts(counted: &Summands) -> (Counts, Reasons) {
     let sum = |summands: &[ColumnCount]| {
         let estimates = summands.iter().map(|one| one.estimated());
         let estimates: Vec<ColumnCount> =
@@ -128,13 +127,12 @@ pub(super) fn estimate_counts(counted: &Summands) -> (Counts, Option<Uncounted>)
             .fold(ColumnCount::default(), ColumnCount::plus);
         sum.reported()
     };
-    let estimate = |summands: &Option<Vec<ColumnCount>>| {
-        let sum = sum(summands.as_deref()?);
-        reason = reason.or(sum.err());
-        sum.ok()
+    let estimate = |summands: &Option<Vec<ColumnCount>>| match summands.as_deref().map(sum) {
+        Some(Ok(sum)) => (Some(sum), None),
+        Some(Err(reason)) => (None, Some(reason)),
+        None => (None, None),
     };
-    let counts = counted.iter().map(estimate).collect();
-    (counts, reason)
+    counted.iter().map(estimate).unzip()
 }
 
 /// The reason why events that the CPU has were not counted.
@@ -180,6 +178,9 @@ impl Uncounted {
 /// Counts for each column; `None` for one that can't be trusted or that no counter has.
 pub(super) type Counts = Vec<Option<ColumnCount>>;
 
+/// The reason for each column that was not counted; `None` for a count that is there, or can't be trusted.
+pub(super) type Reasons = Vec<Option<Uncounted>>;
+
 /// The summands of each column: counts of CPUs or tasks. `None` as in [`Counts`].
 pub(super) type Summands = Vec<Option<Vec<ColumnCount>>>;
 
@@ -200,9 +201,9 @@ pub(super) trait CountSource {
     /// Returns the counts. `elapsed` is the time since the start of the counters.
     fn read(&self, elapsed: Duration) -> Result<Summands>;
 
-    /// Returns why counts are absent; `None` if all are there, or can't be trusted.
-    fn uncounted_reason(&self) -> Result<Option<Uncounted>> {
-        Ok(None)
+    /// Returns why columns were not counted, as far as their counts do not show it.
+    fn uncounted_reasons(&self) -> Result<Reasons> {
+        Ok(vec![None; self.columns().len()])
     }
 }
 
@@ -221,14 +222,14 @@ mod tests {
             one(1_000_000_007, ran),
             None,
         ];
-        let (counts, reason) = estimate_counts(&columns);
-        assert_eq!(reason, None);
+        let (counts, reasons) = estimate_counts(&columns);
+        assert_eq!(reasons, [None; 4]);
         let values = counts.iter().map(|count| count.map(|count| count.value));
         let expected = [Some(1000), Some(7), Some(2_923_976_628), None];
         assert_eq!(values.collect::<Vec<_>>(), expected);
 
-        let (counts, reason) = estimate_counts(&vec![one(0, Duration::ZERO), one(1, ran)]);
-        assert_eq!(reason, Some(Uncounted::NoTurn));
+        let (counts, reasons) = estimate_counts(&vec![one(0, Duration::ZERO), one(1, ran)]);
+        assert_eq!(reasons, [Some(Uncounted::NoTurn), None]);
         assert_eq!(counts[0], None);
 
         // A CPU that had half of its time, and one that had all of it and did nothing.
@@ -253,11 +254,14 @@ mod tests {
             Some(ColumnCount::whole(7, ran)),
             Some(ColumnCount::whole(0, Duration::ZERO)),
         ];
-        assert_eq!(estimate_counts(&columns), (expected.to_vec(), None));
+        assert_eq!(
+            estimate_counts(&columns),
+            (expected.to_vec(), vec![None; 2])
+        );
 
-        let (counts, reason) = estimate_counts(&vec![Some(vec![half]), Some(vec![never, idle])]);
+        let (counts, reasons) = estimate_counts(&vec![Some(vec![half]), Some(vec![never, idle])]);
         assert_eq!(counts, [Some(ColumnCount::whole(7, ran)), None]);
-        assert_eq!(reason, Some(Uncounted::NoCore));
+        assert_eq!(reasons, [None, Some(Uncounted::NoCore)]);
     }
 
     #[test]

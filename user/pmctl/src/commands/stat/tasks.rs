@@ -10,7 +10,7 @@ use perfmon::{Cause, Device, Error, Group, Modes, Pmu};
 
 use super::column::Column;
 use super::scope::{CountedPlace, PlaceKind, Scope};
-use super::source::{ColumnCount, CountSource, Counts, Summands, Uncounted};
+use super::source::{ColumnCount, CountSource, Counts, Reasons, Summands, Uncounted};
 use super::split_runs::TooMany;
 use crate::args::Stat;
 use crate::events::schedule::{self, CounterSupply, ScheduleError};
@@ -385,13 +385,23 @@ impl CountSource for TaskCounts {
         Ok(summands(&threads, self.events.len()))
     }
 
-    fn uncounted_reason(&self) -> Result<Option<Uncounted>> {
-        for opened in self.open_groups.iter().flatten() {
-            if has_left_program(&opened.group)? {
-                return Ok(Some(Uncounted::LeftProgram));
+    fn uncounted_reasons(&self) -> Result<Reasons> {
+        let mut reasons = vec![None; self.columns().len()];
+        for (thread, opened) in self.open_groups.iter().enumerate() {
+            let first = if self.manner.per_thread {
+                thread * self.events.len()
+            } else {
+                0
+            };
+            for TaskGroup { group, events } in opened {
+                if has_left_program(group)? {
+                    for event in events {
+                        reasons[first + event] = Some(Uncounted::LeftProgram);
+                    }
+                }
             }
         }
-        Ok(None)
+        Ok(reasons)
     }
 }
 

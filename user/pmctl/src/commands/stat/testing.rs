@@ -84,7 +84,7 @@ pub(super) fn run(counts: &[Option<u64>]) -> Run {
         user: Duration::from_millis(1200),
         system: Duration::from_millis(300),
         counts: counts.iter().map(count).collect(),
-        uncounted: None,
+        uncounted: vec![None; counts.len()],
         ending: Some(Ending::Exit(0)),
         stopped_by: None,
     }

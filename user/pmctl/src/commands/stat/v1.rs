@@ -124,9 +124,13 @@ pub(super) struct V1Interval {
     /// estimates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) enabled_ns: Vec<Option<u64>>,
-    /// The reason for counts that are null; absent if they can't be trusted.
+    /// The reason for the first count that is null for a known reason, and for the others unless `uncounted_by_event` has
+    /// another; absent if they can't be trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) uncounted: Option<String>,
+    /// The reason for each count; null for one that is there, or can't be trusted. Empty if `uncounted` holds for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) uncounted_by_event: Vec<Option<String>>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -147,6 +151,8 @@ pub(super) struct V1Run {
     pub(super) enabled_ns: Vec<Option<u64>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) uncounted: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) uncounted_by_event: Vec<Option<String>>,
 }
 
 /// Writes the object at the end.
@@ -174,6 +180,7 @@ impl<W: Write> NumberFormat for V1<'_, W> {
             running_ns: running_ns(run),
             enabled_ns: enabled_ns(run),
             uncounted: uncounted_reason(run),
+            uncounted_by_event: uncounted_by_event(run),
         });
         Ok(())
     }
@@ -276,12 +283,28 @@ fn v1_run(run: &Run) -> V1Run {
         running_ns: running_ns(run),
         enabled_ns: enabled_ns(run),
         uncounted: uncounted_reason(run),
+        uncounted_by_event: uncounted_by_event(run),
     }
 }
 
-/// Returns the name of the reason for missing counts.
+/// Returns the name of the first reason for missing counts.
 fn uncounted_reason(run: &Run) -> Option<String> {
-    run.uncounted.map(|reason| reason.name().to_owned())
+    let reason = run.missing_counts().find_map(|(_, reason)| reason)?;
+    Some(reason.name().to_owned())
+}
+
+/// Returns the names of the reasons by column; empty if all missing counts have the same reason, or none.
+fn uncounted_by_event(run: &Run) -> Vec<Option<String>> {
+    let mut reasons = run.missing_counts().map(|(_, reason)| reason);
+    let first = reasons.next();
+    if reasons.all(|reason| Some(reason) == first) {
+        return Vec::new();
+    }
+    let mut names = vec![None; run.counts.len()];
+    for (column, reason) in run.missing_counts() {
+        names[column] = reason.map(|reason| reason.name().to_owned());
+    }
+    names
 }
 
 /// Returns the counts of a run.

@@ -9,7 +9,7 @@ use perfmon_core::logic::event_attr::PerfEventAttr;
 
 use super::column::Column;
 use super::scope::{self, CountedPlace, CpuSplit};
-use super::source::{ColumnCount, CountSource, Summands, Uncounted};
+use super::source::{ColumnCount, CountSource, Reasons, Summands, Uncounted};
 use super::unit::ColumnUnit;
 use crate::args::Stat;
 use crate::events::cpus::Cpus;
@@ -240,15 +240,12 @@ impl CountSource for WithPmus {
         Ok(counts)
     }
 
-    fn uncounted_reason(&self) -> Result<Option<Uncounted>> {
-        if let Some(reason) = self.counts.uncounted_reason()? {
-            return Ok(Some(reason));
-        }
+    fn uncounted_reasons(&self) -> Result<Reasons> {
+        let mut reasons = self.counts.uncounted_reasons()?;
         for column in &self.columns {
-            if Self::read_column(column)?.is_none() {
-                return Ok(Some(Uncounted::NoPmuCounter));
-            }
+            let is_counted = Self::read_column(column)?.is_some();
+            reasons.push((!is_counted).then_some(Uncounted::NoPmuCounter));
         }
-        Ok(None)
+        Ok(reasons)
     }
 }

@@ -10,7 +10,7 @@ use perfmon_core::logic::event_attr::{self as attr, PerfEventAttr};
 
 use super::column::Column;
 use super::scope::Scope;
-use super::source::{ColumnCount, CountSource, Summands, Uncounted};
+use super::source::{ColumnCount, CountSource, Reasons, Summands, Uncounted};
 use super::unit::ColumnUnit;
 use crate::args::Stat;
 use crate::events::modes;
@@ -208,6 +208,16 @@ impl WithSoftware {
         }
     }
 
+    /// Returns whether a counted task has executed a program that must not be counted.
+    fn has_left_program(&self) -> Result<bool> {
+        for watcher in &self.exec_watchers {
+            if watcher.tasks_not_followed().map_err(exit::with_help)? > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn for_each_open(&self, call: fn(&CountingEvent) -> nix::Result<()>) -> Result<()> {
         for event in self.open_events.iter().flatten() {
             call(event).context("can't start or stop an event of the kernel's")?;
@@ -258,7 +268,7 @@ impl CountSource for WithSoftware {
 
     fn read(&self, elapsed: Duration) -> Result<Summands> {
         let mut counts = self.counts.read(elapsed)?;
-        if self.uncounted_reason()?.is_some() {
+        if self.has_left_program()? {
             // Software events stop counting a task at the same exec as the driver's events, so their counts are missing, too.
             counts.extend(self.open_events.iter().map(|_| None));
             return Ok(counts);
@@ -283,12 +293,10 @@ impl CountSource for WithSoftware {
         Ok(counts)
     }
 
-    fn uncounted_reason(&self) -> Result<Option<Uncounted>> {
-        for watcher in &self.exec_watchers {
-            if watcher.tasks_not_followed().map_err(exit::with_help)? > 0 {
-                return Ok(Some(Uncounted::LeftProgram));
-            }
-        }
-        self.counts.uncounted_reason()
+    fn uncounted_reasons(&self) -> Result<Reasons> {
+        let mut reasons = self.counts.uncounted_reasons()?;
+        let reason = self.has_left_program()?.then_some(Uncounted::LeftProgram);
+        reasons.extend(self.events.iter().map(|_| reason));
+        Ok(reasons)
     }
 }

@@ -11,7 +11,7 @@ use perfmon::trace::{Alloc, Buffer, Config, Event, EventId, Record, Running, Sta
 use perfmon::{Encoding, EventSelect, Session};
 
 use super::column::Column;
-use super::source::{ColumnCount, CountSource, Summands, Uncounted};
+use super::source::{ColumnCount, CountSource, Reasons, Summands};
 use super::unit::ColumnUnit;
 use crate::args::Stat;
 use crate::events::values::{Value, require};
@@ -174,7 +174,9 @@ impl CountSource for WithValues {
         Ok(counts)
     }
 
-    fn uncounted_reason(&self) -> Result<Option<Uncounted>> {
-        self.counts.uncounted_reason()
+    fn uncounted_reasons(&self) -> Result<Reasons> {
+        let mut reasons = self.counts.uncounted_reasons()?;
+        reasons.extend(self.values.iter().map(|_| None));
+        Ok(reasons)
     }
 }
