@@ -41,7 +41,7 @@ refused() {
 
 # perf's own counts of cgroups are compared where the kernel has them, as Debian's does.
 of_kernel=$(grep -c '^perf_event' /proc/cgroups)
-plan $((52 + 3 * of_kernel))
+plan $((57 + 3 * of_kernel))
 
 # is_perfs_version_2 : passes if version 2 has perf's controller. A hierarchy of version 1 ends some
 # time after its last cgroup, and another umount(2).
@@ -173,7 +173,7 @@ done
 # shellcheck disable=SC2317 # comes_true calls it
 removed_meanwhile() {
 	mkdir -p "$root/many/399"
-	pmctl stat -x, -o csv -e instructions:u,branches:u --for-each-cgroup 'many/*' -- true 2>log &
+	pmctl stat -x, -o csv --record counts -e instructions:u,branches:u --for-each-cgroup 'many/*' -- true 2>log &
 	pid=$!
 	until has_ended "$pid" || [ -e "/proc/$pid/fd/300" ]; do :; done
 	rmdir "$root/many/399"
@@ -184,7 +184,31 @@ removed_meanwhile() {
 comes_true removed_meanwhile
 is "a cgroup that is removed meanwhile is no reason to fail" 0 "$status"
 is "a cgroup that is removed meanwhile has no row" 598 "$(wc -l <csv)"
+says "a cgroup that is removed meanwhile is not in the number of cgroups" "$(cat counts)" '"cgroups":299,'
+# more_cgroups_than_files OPTION... : counts with 20 open files as the soft limit
+more_cgroups_than_files() { try sh -c 'ulimit -Sn 20 && exec pmctl stat "$@"' sh "$@" -- true; }
+more_cgroups_than_files -x, -o csv -e instructions:u --for-each-cgroup 'many/1*'
+is "more cgroups than the soft limit of files are counted" "0 100" "$? $(wc -l <csv)"
+more_cgroups_than_files -x, -o csv -a -e "$(seq 30 | sed 's|.*|msr/tsc,name=tsc&/|' | tr '\n' ,)task-clock"
+is "more events of Linux's PMUs than the soft limit of files are counted" 0 $?
+# shellcheck disable=SC2016 # the inner shell expands it
+try sh -c 'ulimit -n 20 && exec pmctl stat "$@"' sh -a -e "$(seq 30 | sed 's|.*|msr/tsc,name=tsc&/|' | tr '\n' ,)task-clock" -- true
+says "stat says that no file descriptor is free for an event of Linux's PMU" "$errors" "can't count .*tsc.* on CPU [0-9]+: no file descriptor is free"
 find "$root/many" -depth -type d -exec rmdir {} +
+
+# The counters of other tasks can't be shared with a cgroup: its events are counted in two runs.
+# events NUMBER : prints events of general counters alone
+events() { seq "$1" | sed 's|.*|cpu/event=0xc4,umask=0,cmask=&/u|' | tr '\n' , | sed 's/,$//'; }
+general=$(pmctl info | awk '$1 == "general" { print $2 }')
+sleep 1000 &
+sleeper=$!
+pmctl stat -o /dev/null -e "$(events $((general - 1)))" -p $sleeper &
+holder=$!
+wait_until "has_events $holder"
+try pmctl stat -r 1 -x, -o csv -e "$(events 2)" -G a -- true
+is "events of a cgroup beside those of other tasks are counted in two runs" 0 $?
+kill $sleeper
+wait $holder
 
 # Without a command, as for the whole system.
 # shellcheck disable=SC2016 # a word that is evaluated

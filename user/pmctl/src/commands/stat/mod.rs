@@ -58,6 +58,7 @@ pub(crate) use problems::LEFT_PROGRAM_REASON;
 pub(crate) use subject::Subject;
 
 use cgroup_use::CgroupUse;
+use column::Column;
 use measure::RunPlan;
 use metrics::CountedEvents;
 use others::OtherEvents;
@@ -131,9 +132,11 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         measure::prepare_run(&plan, &signals, first_source.as_mut()).map_err(with_advice)?;
     let output = output::open_output(args)?;
     let record = output::open_recording(args)?;
-    let subject = |columns| Subject {
+    let subject = |columns: Vec<Column>| Subject {
         command: output::command_line(args),
-        scope: scope.clone(),
+        scope: scope
+            .clone()
+            .with_cgroups_of(columns.iter().filter_map(|column| column.place.as_ref())),
         columns,
         metrics,
         runs_per_count: parts.len(),

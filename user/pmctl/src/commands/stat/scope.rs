@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The scope of a count (a command and its children, tasks, CPUs, cgroups), and the places that have counts of their own.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::fs;
 
@@ -127,6 +128,26 @@ impl Scope {
             words,
         })
     }
+
+    /// Returns the scope with the number of cgroups among the `counted` places: cgroups of a pattern may have been left out
+    /// since.
+    pub(super) fn with_cgroups_of<'a>(
+        self,
+        counted: impl Iterator<Item = &'a CountedPlace>,
+    ) -> Self {
+        let cgroups: HashSet<&str> = counted.filter_map(CountedPlace::cgroup).collect();
+        match self {
+            Self::Cgroups {
+                number,
+                chosen_cpus,
+            } if !cgroups.is_empty() => Self::Cgroups {
+                // Without patterns, there may be more names than cgroups.
+                number: number.min(cgroups.len()),
+                chosen_cpus,
+            },
+            scope => scope,
+        }
+    }
 }
 
 /// Returns the CPUs of -C; without it all that are online.
@@ -245,6 +266,23 @@ mod tests {
             title("", &of_cgroups(2, Some("0-1"))),
             "2 cgroups on CPUs 0-1"
         );
+    }
+
+    #[test]
+    fn cgroups_without_columns_are_not_in_the_number() {
+        let scope = |number| Scope::Cgroups {
+            number,
+            chosen_cpus: None,
+        };
+        let place = |name: &str| CountedPlace {
+            name: name.to_owned(),
+            kind: PlaceKind::Cgroup,
+        };
+        // Two events in each of two cgroups.
+        let places = ["a", "a", "b", "b"].map(place);
+        assert_eq!(scope(3).with_cgroups_of(places.iter()), scope(2));
+        assert_eq!(scope(1).with_cgroups_of(places.iter()), scope(1));
+        assert_eq!(scope(3).with_cgroups_of([].iter()), scope(3));
     }
 
     #[test]
