@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * pmctl_many_threads N FILE: a process of N threads, which sleep until it is killed. The
- * last thread has a name that is not UTF-8. FILE is created when all threads run.
+ * pmctl_many_threads N FILE [leave]: a process of N threads, which sleep until it is killed. The
+ * last thread has a name that is not UTF-8. FILE is created when all threads run. With `leave`, the
+ * first thread ends at SIGUSR1.
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -18,6 +20,11 @@ static void *sleep_as(void *name)
 	for (;;)
 		pause();
 	return NULL;
+}
+
+static void wake_up(int number)
+{
+	(void)number;
 }
 
 int main(int argc, char **argv)
@@ -37,7 +44,10 @@ int main(int argc, char **argv)
 			return 1;
 	}
 	pthread_barrier_wait(&begun);
+	signal(SIGUSR1, wake_up);
 	close(creat(argv[2], 0600));
 	pause();
+	if (argc > 3)
+		pthread_exit(NULL);
 	return 0;
 }

@@ -17,7 +17,7 @@ limited() {
 	try sh -c 'ulimit "$0" 100 && exec "$@"' "$@"
 }
 
-plan 11
+plan 15
 
 "$here/pmctl_many_threads" 151 begun &
 process=$!
@@ -40,7 +40,42 @@ says "stat says that no file descriptor is free" "$errors" 'no file descriptor i
 says "stat names ulimit -n" "$errors" 'ulimit -n'
 check "stat shows no number at the hard limit of files" [ "$(echo "$errors" | grep -c '[0-9] *instructions:u')" = 0 ]
 
+limited -n pmctl stat -e task-clock -p $process -- true
+says "stat says that no file descriptor is free for the kernel's events" "$errors" "can't count task-clock: no file descriptor is free"
+
 kill $process
+
+# A process that has ended, and that its parent has not waited for.
+sh -c 'sleep 1 & echo $! >ended; exec sleep 1000' &
+parent=$!
+wait_until "[ -s ended ] && grep -qs '^State:.Z' /proc/\$(cat ended)/status"
+try pmctl stat -e task-clock -p "$(cat ended)"
+says "stat says that a process has ended, for the kernel's events, too" "$errors" "can't count task-clock: there is no such task"
+kill $parent
+
+# The first thread of a process ends before the others, which the kernel tells only at the end of all.
+rm -f begun
+"$here/pmctl_many_threads" 3 begun leave &
+process=$!
+comes_true "[ -e begun ]"
+pmctl stat -x, -o csv -e instructions:u -t $process &
+measurement=$!
+wait_until "has_events $measurement"
+kill -USR1 $process
+check "stat -t of the first thread ends with it" comes_true "has_ended $measurement"
+rm -f begun
+"$here/pmctl_many_threads" 3 begun leave &
+others=$!
+comes_true "[ -e begun ]"
+kill -USR1 $others
+wait_until "grep -qs '^State:.Z' /proc/$others/status"
+pmctl stat -x, -o csv -e instructions:u -p $others &
+measurement=$!
+wait_until "has_events $measurement"
+sleep 1
+check "stat -p goes on after the end of the first thread" [ -e "/proc/$measurement/exe" ]
+kill $process $others
+wait $measurement
 
 # A process that has ended before pmctl watches it, which begins after the output is open.
 mkfifo fifo

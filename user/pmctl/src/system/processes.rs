@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds processes that have a file open, and opens pidfds.
+//! Finds processes that have a file open, and watches processes and threads by pidfds.
 
 use std::fmt;
 use std::fs;
@@ -54,15 +54,53 @@ pub(crate) fn find_holders(machine: &Machine, is_wanted: impl Fn(&str) -> bool) 
         .collect()
 }
 
-/// Returns a descriptor that becomes readable when a process or a thread ends; `None` if it has ended already.
+/// `PIDFD_THREAD` of `<linux/pidfd.h>`.
+const PIDFD_THREAD: libc::c_int = libc::O_EXCL;
+
+/// Returns a descriptor that becomes readable when all threads of a process have ended, or, if `pid` is not the number of its
+/// first thread, when that thread has ended; `None` if it has ended already.
 ///
 /// # Errors
 /// There is no descriptor left.
-pub(crate) fn open_pidfd(number: u32) -> nix::Result<Option<OwnedFd>> {
-    /// `PIDFD_THREAD` of `<linux/pidfd.h>`.
-    const PIDFD_THREAD: libc::c_int = libc::O_EXCL;
+pub(crate) fn watch_process(pid: u32) -> nix::Result<Option<OwnedFd>> {
+    match open_pidfd(pid, 0) {
+        Err(Errno::EINVAL | Errno::ENOENT) => open_pidfd(pid, PIDFD_THREAD),
+        result => result,
+    }
+}
+
+/// The end of a thread that can be watched.
+#[derive(Debug)]
+pub(crate) enum ThreadEnd {
+    /// The thread has ended already.
+    Over,
+    /// The descriptor becomes readable when the thread ends.
+    Descriptor(OwnedFd),
+    /// The thread is the first of its process. From Linux 6.15 on, the descriptor of such a thread is readable only when all
+    /// threads of the process have ended.
+    First,
+}
+
+/// Returns how the end of a thread can be watched.
+///
+/// # Errors
+/// There is no descriptor left.
+pub(crate) fn watch_thread(tid: u32) -> nix::Result<ThreadEnd> {
+    Ok(match open_pidfd(tid, 0) {
+        Ok(Some(_)) => ThreadEnd::First,
+        Ok(None) => ThreadEnd::Over,
+        Err(Errno::EINVAL | Errno::ENOENT) => {
+            let descriptor = open_pidfd(tid, PIDFD_THREAD)?;
+            descriptor.map_or(ThreadEnd::Over, ThreadEnd::Descriptor)
+        }
+        Err(errno) => return Err(errno),
+    })
+}
+
+/// Returns the descriptor of a process or thread; `None` if it has ended.
+fn open_pidfd(number: u32, flags: libc::c_int) -> nix::Result<Option<OwnedFd>> {
     // SAFETY: pidfd_open(2) takes two integers and accesses no memory of this process.
-    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, number, PIDFD_THREAD) };
+    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, number, flags) };
     let descriptor = match Errno::result(result) {
         Err(Errno::ESRCH) => return Ok(None),
         result => i32::try_from(result?).map_err(|_| Errno::EOVERFLOW)?,
@@ -108,10 +146,23 @@ mod tests {
 
     #[test]
     fn a_process_is_watched_until_it_has_ended() {
-        let own = open_pidfd(std::process::id()).expect("there are descriptors");
+        let own = watch_process(std::process::id()).expect("there are descriptors");
         assert!(own.is_some());
         // Numbers of processes are below 2^22.
-        let none = open_pidfd(1 << 22).expect("there is no such process");
+        let none = watch_process(1 << 22).expect("there is no such process");
         assert!(none.is_none());
+    }
+
+    #[test]
+    fn a_thread_is_watched_by_its_own_descriptor_unless_it_is_the_first() {
+        let first = watch_thread(std::process::id()).expect("there are descriptors");
+        assert!(matches!(first, ThreadEnd::First), "{first:?}");
+        let ended = watch_thread(1 << 22).expect("there is no such thread");
+        assert!(matches!(ended, ThreadEnd::Over), "{ended:?}");
+        // Tests run in other threads than the first.
+        let tid = nix::unistd::gettid().as_raw().unsigned_abs();
+        let other = watch_thread(tid).expect("there are descriptors");
+        assert!(matches!(other, ThreadEnd::Descriptor(_)), "{other:?}");
+        assert!(watch_process(tid).expect("it runs").is_some());
     }
 }

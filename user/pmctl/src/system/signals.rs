@@ -27,7 +27,7 @@ pub(crate) enum Event {
     Nothing,
     /// A child ended or changed its state.
     Child,
-    /// The other descriptor is readable.
+    /// The other descriptor is readable, or was hung up.
     Other,
     /// SIGUSR2, if it is blocked by [`Signals::hold_with`]: a new file is to begin.
     Switch,
@@ -101,10 +101,11 @@ impl Signals {
             Err(errno) => return Err(errno).context("can't wait for signals"),
         }
         let events = poll_fds[1].revents();
-        let has_data = events.is_some_and(|events| events.contains(PollFlags::POLLIN));
+        let is_ready =
+            events.is_some_and(|events| events.intersects(PollFlags::POLLIN | PollFlags::POLLHUP));
         // Signals come first, since the descriptor may be readable all the time.
         match self.next()? {
-            Event::Nothing if other_fd.is_some() && has_data => Ok(Event::Other),
+            Event::Nothing if other_fd.is_some() && is_ready => Ok(Event::Other),
             event => Ok(event),
         }
     }

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One run of the command, from the start of the counters to their stop.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::Signal;
 use nix::sys::time::TimeVal;
+use perfmon::{Cause, Device};
 
 use super::number_format::NumberFormat;
 use super::run::Run;
 use super::source::{self, CountSource, Counts, Reasons, Summands, Uncounted};
 use crate::events::threads::TaskList;
 use crate::system::child::{Command, Ending, Running, Waiting};
-use crate::system::processes;
+use crate::system::exit;
+use crate::system::processes::{self, ThreadEnd};
 use crate::system::signals::{Event, Signals};
 use crate::system::stdio::complain;
 
@@ -24,7 +26,7 @@ pub(super) struct RunPlan {
     /// The command, if there is one.
     pub(super) command: Option<Command>,
     /// Processes and threads to watch: a run without a command ends when all of them have ended.
-    pub(super) watched: Vec<u32>,
+    pub(super) watched: TaskList,
     /// Time between two reports of the counts.
     pub(super) interval: Option<Duration>,
     /// Time from the begin of the run to the start of the counters.
@@ -92,7 +94,7 @@ pub(super) fn measure_run(
         timers.start_counters(source)?;
     }
     let running = waiting.map(Waiting::release).transpose()?;
-    let have_all_ended = watched.is_empty() && !plan.watched.is_empty();
+    let have_all_ended = watched.is_empty() && plan.watched != TaskList::default();
     let RunEnd { ending, stopped_by } = if have_all_ended && running.is_none() {
         RunEnd::default()
     } else {
@@ -145,12 +147,35 @@ fn counts_and_reasons(source: &dyn CountSource, summands: &Summands) -> Result<(
 type WatchedEnd = Box<dyn AsFd>;
 
 /// Opens descriptors of the processes and threads to watch. Those that have ended have none.
-fn open_watched(plan: &RunPlan) -> Result<Vec<OwnedFd>> {
-    let watched = plan.watched.iter().map(|pid| {
-        processes::open_pidfd(*pid).with_context(|| format!("can't watch process {pid}"))
-    });
-    let watched: Vec<Option<OwnedFd>> = watched.collect::<Result<_>>()?;
-    Ok(watched.into_iter().flatten().collect())
+fn open_watched(plan: &RunPlan) -> Result<Vec<WatchedEnd>> {
+    let mut watched: Vec<WatchedEnd> = Vec::new();
+    for pid in &plan.watched.pids {
+        let descriptor = processes::watch_process(*pid);
+        let descriptor = descriptor.with_context(|| format!("can't watch process {pid}"))?;
+        watched.extend(descriptor.map(|descriptor| Box::new(descriptor) as WatchedEnd));
+    }
+    for tid in &plan.watched.tids {
+        let end = processes::watch_thread(*tid);
+        match end.with_context(|| format!("can't watch thread {tid}"))? {
+            ThreadEnd::Over => {}
+            ThreadEnd::Descriptor(descriptor) => watched.push(Box::new(descriptor)),
+            ThreadEnd::First => {
+                watched.extend(open_end_event(*tid)?.map(|event| Box::new(event) as WatchedEnd));
+            }
+        }
+    }
+    Ok(watched)
+}
+
+/// Opens an event that counts nothing, and is hung up when the thread has ended; `None` if it has ended already.
+fn open_end_event(tid: u32) -> Result<Option<perfmon::Event>> {
+    let device = Device::open().map_err(exit::with_help)?;
+    let event = perfmon::Event::dummy().user().pid(tid).disabled();
+    match event.open_on(&device) {
+        Ok(event) => Ok(Some(event)),
+        Err(error) if error.cause == Cause::NoSuchTask => Ok(None),
+        Err(error) => Err(exit::with_help(error)),
+    }
 }
 
 /// The end of a run.
@@ -167,14 +192,17 @@ struct RunEnd {
 fn wait_for_end(
     signals: &Signals,
     running: Option<&Running>,
-    watched: &mut Vec<OwnedFd>,
+    watched: &mut Vec<WatchedEnd>,
     (timers, source): (&mut Timers<'_>, &mut dyn CountSource),
 ) -> Result<RunEnd> {
     let mut stopped_by = None;
     loop {
         let limit = timers.time_to_next();
         let other = watched.last().filter(|_| running.is_none());
-        match (signals.wait(limit, other.map(AsFd::as_fd))?, running) {
+        match (
+            signals.wait(limit, other.map(|other| other.as_fd()))?,
+            running,
+        ) {
             (Event::Child, Some(running)) => {
                 if let Some(ending) = running.ending()? {
                     return Ok(RunEnd {

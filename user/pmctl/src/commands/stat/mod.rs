@@ -70,6 +70,7 @@ use sources::Sources;
 use crate::args::Stat;
 use crate::events::linux_pmu;
 use crate::events::software;
+use crate::events::threads::TaskList;
 use crate::events::values;
 use crate::system::child::{CannotRun, Command};
 use crate::system::exit::Failed;
@@ -190,7 +191,10 @@ fn run_plan(args: &Stat) -> Result<RunPlan> {
     };
     Ok(RunPlan {
         command,
-        watched: args.pid.iter().chain(&args.tid).copied().collect(),
+        watched: TaskList {
+            pids: args.pid.clone(),
+            tids: args.tid.clone(),
+        },
         interval: args.interval,
         delay: args.delay(),
         timeout: args.timeout,
