@@ -36,7 +36,7 @@ printed_after() {
 	sed -n "s/^$1: //p" "$dir/events"
 }
 
-plan 78
+plan 80
 
 # perf prints its own table, with the driver's counts. perf shows no count if its clock did not
 # move, so the loops are long.
@@ -202,6 +202,11 @@ says "pmctl says to run BPF tools without wrap" "$errors" 'Run BPF tools without
 try pmctl wrap -v -- "$here/pmctl_events" >/dev/null
 says "pmctl shows the calls of prctl" "$errors" \
 	'prctl\(PR_TASK_PERF_EVENTS_ENABLE\): 1 event of the driver'
+
+# perf record lets both events write to one ring, which an event of the driver's and one of the kernel's can't.
+try pmctl wrap -- perf record -q -o "$dir/mixed" -e instructions:u,page-faults -c 1000 -- true
+check "perf record of the driver's and the kernel's events fails" [ $? != 0 ]
+says "pmctl says why such a perf record fails" "$errors" "sampled (instructions|rc0), .*, and page-faults, .* can't write to the same ring"
 
 # call_under_timer RESTART COMMAND... : opens events under COMMAND while a timer sends signals; RESTART is
 # empty or `restart`. Succeeds if no call is interrupted.

@@ -122,6 +122,12 @@ pub(crate) fn split(texts: &[String]) -> (Vec<String>, Vec<Software>) {
     (rest, software_events)
 }
 
+/// Returns the name of the software event `PERF_COUNT_SW_*`; `None` for one that [`find`] does not know.
+pub(crate) fn name_of_number(number: u64) -> Option<&'static str> {
+    let event = EVENTS.into_iter().find(|event| event.number == number)?;
+    Some(event.name)
+}
+
 /// Returns whether this is the name of a software event.
 pub(crate) fn is_software(name: &str) -> bool {
     find(name).is_some()

@@ -20,6 +20,7 @@ use zerocopy::IntoBytes;
 use super::early_dummy::DummyCall;
 use super::listener::{Listener, Request};
 use super::target::{Tid, is_kernel_event};
+use crate::events::software;
 use crate::system::core_kinds;
 use crate::system::machine::Machine;
 
@@ -306,8 +307,25 @@ fn event_name(kind: u32, config: u64) -> String {
         (PERF_TYPE_HW_CACHE, Ok(number)) => Encoding::Cache(number).to_string(),
         (PERF_TYPE_RAW, _) => format!("r{config:x}"),
         (PERF_TYPE_SOFTWARE, _) if config == PERF_COUNT_SW_DUMMY => "dummy".to_owned(),
-        _ => format!("type {kind}, config {config:#x}"),
+        (PERF_TYPE_SOFTWARE, _) => match software::name_of_number(config) {
+            Some(name) => name.to_owned(),
+            None => unnamed_event(kind, config),
+        },
+        _ => unnamed_event(kind, config),
     }
+}
+
+/// Returns the words for an event without a name.
+fn unnamed_event(kind: u32, config: u64) -> String {
+    format!("type {kind}, config {config:#x}")
+}
+
+/// Returns the name of the event that the attributes at `address` describe, if it is sampled; `None` for a dummy event, which
+/// has no samples.
+pub(super) fn sampled_event_name(target: Tid, address: u64) -> Option<String> {
+    let attr = Attributes::read(target, address).ok()?.attr;
+    let is_dummy = attr.type_ == PERF_TYPE_SOFTWARE && attr.config == PERF_COUNT_SW_DUMMY;
+    (attr.sample_period != 0 && !is_dummy).then(|| event_name(attr.type_, attr.config))
 }
 
 impl Attributes {
@@ -391,7 +409,9 @@ mod tests {
         assert_eq!(event_name(0, 1), "instructions");
         assert_eq!(event_name(3, 0x1_0000), "L1-dcache-load-misses");
         assert_eq!(event_name(4, 0x1c0), "r1c0");
-        assert_eq!(event_name(1, 2), "type 1, config 0x2");
+        assert_eq!(event_name(1, 2), "page-faults");
+        assert_eq!(event_name(1, 99), "type 1, config 0x63");
+        assert_eq!(event_name(2, 7), "type 2, config 0x7");
         assert_eq!(event_name(0, 1 << 32), "type 0, config 0x100000000");
     }
 

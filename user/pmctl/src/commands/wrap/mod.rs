@@ -18,6 +18,7 @@ mod filter;
 mod listener;
 mod opened;
 mod receiver;
+mod sampled;
 mod target;
 
 use std::collections::BTreeSet;
@@ -45,6 +46,7 @@ use filter::FilteredCall;
 use listener::{Listener, Request};
 use opened::OpenedEvents;
 use receiver::CallQueue;
+use sampled::{SampledEvents, Sampler};
 use target::Tid;
 
 /// Runs the program, and returns its exit code.
@@ -72,11 +74,15 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
         first_event_with_maps: None,
         idle_events: BTreeSet::new(),
         has_bpf: false,
+        sampled: SampledEvents::default(),
         refused_events: 0,
         owners: None,
     };
     let ending = server.serve_until_exit(&mut calls, &signals, &running)?;
     server.report_at_end(calls.interrupted_calls());
+    if ending.exit_code() != 0 {
+        server.report_at_failure();
+    }
     if let Some(words) = ending.in_words() {
         complain(words);
     }
@@ -136,6 +142,7 @@ struct CallServer<'a> {
     idle_events: BTreeSet<String>,
     /// A call has tried to attach a BPF program to an event of the driver's.
     has_bpf: bool,
+    sampled: SampledEvents,
     /// Number of events that the driver had no counter for.
     refused_events: u64,
     /// The programs that had the counters when the first event was refused.
@@ -209,6 +216,8 @@ impl CallServer<'_> {
         if self.verbose {
             report_call(request, &answer);
         }
+        let caller = Tid(request.thread);
+        let sampled_name = || answer::sampled_event_name(caller, request.arguments[0]);
         match answer {
             CallAnswer::Event {
                 event,
@@ -216,9 +225,9 @@ impl CallServer<'_> {
                 wants_maps,
                 is_idle,
             } => {
+                self.sampled.add(caller, Sampler::Driver, sampled_name);
                 self.early_dummies
                     .replace(self.driver, &self.listener, request);
-                let caller = Tid(request.thread);
                 let name = || answer::event_in_words(caller, request.arguments[0]);
                 if wants_maps && self.first_event_with_maps.is_none() {
                     self.first_event_with_maps = Some(name());
@@ -236,12 +245,14 @@ impl CallServer<'_> {
                     self.listener
                         .send_descriptor(request, event.as_fd(), call.close_on_exec)?;
                 if let Some(number) = sent {
-                    let caller = Tid(request.thread);
                     self.early_dummies.add(call, &event, (caller, number));
                 }
                 Ok(())
             }
-            CallAnswer::Kernel(_) => self.listener.leave_to_kernel(request),
+            CallAnswer::Kernel(_) => {
+                self.sampled.add(caller, Sampler::Kernel, sampled_name);
+                self.listener.leave_to_kernel(request)
+            }
             CallAnswer::Error { errno, cause } => {
                 if cause == Errno::EBUSY {
                     self.refused_events += 1;
@@ -277,6 +288,13 @@ impl CallServer<'_> {
                 if enabled { "ENABLE" } else { "DISABLE" },
                 crate::system::text::count(events.len() as u64, "event"),
             ));
+        }
+    }
+
+    /// Reports, after the program has failed, what may be the reason.
+    fn report_at_failure(&self) {
+        if let Some(message) = self.sampled.message() {
+            complain(message);
         }
     }
 
