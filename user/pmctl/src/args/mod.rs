@@ -194,7 +194,8 @@ tracepoints, events of a task that has changed its user, its groups or its capab
 the caller nor its descendants.
 
 An event without a free counter fails with EBUSY, beside other events with ENOENT, in a group with EINVAL: `perf stat` \
-writes <not supported> and counts the others. Setuid programs run without their rights. A call fails with ENOSYS once PROGRAM has ended.
+writes <not supported> and counts the others. Setuid programs run without their rights. Once PROGRAM has ended, perf_event_open(2) fails with ENOSYS, as do the calls that \
+link BPF programs, and those that start or stop all events of a thread.
 
 Examples:
   pmctl wrap -- perf stat -e instructions:u,cycles:u -- ls
