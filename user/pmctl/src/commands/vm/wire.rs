@@ -12,7 +12,8 @@ use serde::de::DeserializeOwned;
 
 use super::task::{GuestEnd, GuestFile, GuestTask, Size};
 
-/// The greatest size of a payload in bytes.
+/// The greatest size of a payload in bytes. The bytes of arguments and variables, which need not be UTF-8, are numbers in it,
+/// with up to 4 characters each.
 const MAX_MESSAGE_LENGTH: usize = 1 << 24;
 /// The number of bytes of a stream that are read or sent at once.
 pub(super) const CHUNK_SIZE: usize = 1 << 16;
@@ -125,7 +126,7 @@ impl Message {
 fn header(kind: u8, length: usize) -> io::Result<[u8; HEADER_SIZE]> {
     if length > MAX_MESSAGE_LENGTH {
         return Err(io::Error::other(
-            "the command's arguments and variables are too long for the virtual machine: together they may have 16 MiB",
+            "the command's arguments and variables are too long for the virtual machine: together they may have 4 MB",
         ));
     }
     let [a, b, c, d] = u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
@@ -260,6 +261,8 @@ impl<F: Read + Write> Channel<F> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
     use std::os::unix::net::UnixStream;
 
     use super::*;
@@ -316,6 +319,33 @@ mod tests {
         assert_eq!(b.receive().expect("nothing is wrong"), None);
         drop(a);
         assert!(b.receive().is_err());
+    }
+
+    #[test]
+    fn arguments_may_be_as_long_as_the_error_says() {
+        let start = |length: usize| {
+            Message::Start(GuestTask {
+                words: vec![OsString::from_vec(vec![0xff; length])],
+                is_pmctl: false,
+                directory: "/".into(),
+                environment: Vec::new(),
+                user: 0,
+                group: 0,
+                groups: Vec::new(),
+                umask: 0,
+                host_name: "host".into(),
+                clock: None,
+                randomize_addresses: true,
+                is_terminal: [false; 3],
+                has_keys: false,
+                size: None,
+                files: Vec::new(),
+                shared: Vec::new(),
+            })
+        };
+        assert!(start(4_000_000).encode().is_ok());
+        let error = start(5_000_000).encode().expect_err("it is too long");
+        assert!(error.to_string().ends_with("4 MB"), "{error}");
     }
 
     #[test]
