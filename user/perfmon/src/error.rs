@@ -212,6 +212,10 @@ pub enum Cause {
     /// The CPUs have no such counter, or the event select holds what isn't allowed (EINVAL).
     #[error("the CPUs have no such counter, or the event select is not allowed for it")]
     Invalid,
+    /// The counters of CPUs can't count the event: it needs two counters (AMD's events 003H and FFFH), or each kind of
+    /// core of a hybrid processor counts another event with its select (EOPNOTSUPP).
+    #[error("the event needs two counters, or is not the same on all kinds of cores")]
+    NotForCounters,
     /// The CPUs have no such counter, or there are no such CPUs (EINVAL).
     #[error("the CPUs have no such counter, or there is no such CPU")]
     NoSuchCpu,
@@ -372,6 +376,7 @@ impl Error {
             (_, Errno::EINVAL) => Cause::Invalid,
             (_, Errno::EIO) => Cause::Untrusted,
             (A::ReadOn(..), Errno::EOPNOTSUPP) => Cause::NotCounted,
+            (A::Setup(..) | A::DefineEvent(..), Errno::EOPNOTSUPP) => Cause::NotForCounters,
             (_, errno) => Cause::Unexpected(errno),
         };
         Self { attempt, cause }
@@ -439,6 +444,9 @@ impl Cause {
             Self::NoSuchCpu => {
                 Some("`pmctl info` shows the counters, /sys/devices/system/cpu/possible the CPUs.")
             }
+            Self::NotForCounters => Some(
+                "Choose another event. On a hybrid processor, count it as an `Event` on the CPUs of one kind.",
+            ),
             Self::NotCounted => Some("The kernel log says which CPU it is, and why."),
             Self::WrongState => Some(
                 "A session has one trace at a time: drop or free the other first. Events are defined before a config.",

@@ -298,6 +298,12 @@ fn errors_say_what_was_attempted_and_why_it_failed() {
             Attempt::Setup(other, INSTRUCTIONS),
             Cause::Invalid,
         ),
+        (
+            Errno::EOPNOTSUPP,
+            setup,
+            Attempt::Setup(other, INSTRUCTIONS),
+            Cause::NotForCounters,
+        ),
         (Errno::EIO, read, Attempt::Read(id), Cause::Untrusted),
         (
             Errno::EBUSY,

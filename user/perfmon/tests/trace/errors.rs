@@ -34,6 +34,7 @@ fn errors_say_what_was_attempted_and_why_it_failed() {
         (Errno::EPERM, define, Cause::LockedDown),
         (Errno::EINVAL, define, Cause::InvalidEvent),
         (Errno::EACCES, define, Cause::Forbidden),
+        (Errno::EOPNOTSUPP, define, Cause::NotForCounters),
     ];
     for (errno, attempt, cause) in calls_before_staging {
         machine.fail_next_call(errno);
