@@ -23,7 +23,7 @@ pub fn thousands(number: u64) -> String {
 pub fn format_mean(is_time: bool, values: &[u64]) -> String {
     let mean = mean(values);
     if is_time {
-        return duration(mean / NS);
+        return format_duration(mean / NS);
     }
     if mean < 100.0 && !is_exact(values) {
         return format!("{mean:.1}");
@@ -125,7 +125,7 @@ fn percent(part: f64) -> String {
 }
 
 /// Formats seconds in s, ms or µs.
-fn duration(seconds: f64) -> String {
+fn format_duration(seconds: f64) -> String {
     let (number, unit) = match seconds {
         long if long >= 1.0 => (long, "s"),
         middle if middle >= 1e-3 => (middle * 1e3, "ms"),
@@ -156,9 +156,9 @@ mod tests {
 
     #[test]
     fn times_have_units() {
-        assert_eq!(duration(1.5), "1.50 s");
-        assert_eq!(duration(0.0123), "12.30 ms");
-        assert_eq!(duration(0.000_045), "45.00 \u{b5}s");
+        assert_eq!(format_duration(1.5), "1.50 s");
+        assert_eq!(format_duration(0.0123), "12.30 ms");
+        assert_eq!(format_duration(0.000_045), "45.00 \u{b5}s");
     }
 
     #[test]

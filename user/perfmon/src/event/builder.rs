@@ -32,7 +32,7 @@ pub struct Builder {
 }
 
 /// Default size of a ring, in pages.
-const DEFAULT_PAGES: usize = 64;
+const DEFAULT_RING_PAGES: usize = 64;
 
 impl Builder {
     /// Creates the configuration of the event with this encoding.
@@ -50,7 +50,7 @@ impl Builder {
                     | attr::PERF_FORMAT_TOTAL_TIME_RUNNING,
                 ..PerfEventAttr::ZERO
             },
-            pages: DEFAULT_PAGES,
+            pages: DEFAULT_RING_PAGES,
             takes_turns: false,
         }
     }

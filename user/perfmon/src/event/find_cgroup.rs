@@ -121,7 +121,7 @@ fn find_mount(table: &[u8]) -> Result<PathBuf, Cause> {
             }
             _ => continue,
         };
-        let rank = (kind, height(root));
+        let rank = (kind, levels_above_namespace_root(root));
         if best.is_none_or(|(best_rank, _)| rank > best_rank) {
             best = Some((rank, mount_point));
         }
@@ -141,7 +141,7 @@ fn has_perf_controller(options: &[u8]) -> bool {
 
 /// Returns how many levels the root of a mount is above the root of this process's cgroup namespace: 2 for `/../..`,
 /// negative for a root below it.
-fn height(root: &[u8]) -> isize {
+fn levels_above_namespace_root(root: &[u8]) -> isize {
     let levels = root.split(|byte| *byte == b'/');
     let levels = levels.filter(|level| !level.is_empty());
     levels
