@@ -3,7 +3,6 @@
 //! exist.
 
 use std::fs;
-use std::ops::RangeInclusive;
 use std::panic::resume_unwind;
 use std::sync::LazyLock;
 use std::thread;
@@ -11,6 +10,8 @@ use std::thread;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use raw_cpuid::{CpuIdReader, CpuIdReaderNative, CpuIdResult};
+
+use crate::cpu_list;
 
 /// CPUID of a big core, or of the current CPU of a processor that is not hybrid.
 ///
@@ -50,38 +51,12 @@ static BIG_CORES: LazyLock<Option<CpuSet>> = LazyLock::new(big_cores);
 
 /// Returns the big cores that Linux has found; `None` on a processor that is not hybrid.
 fn big_cores() -> Option<CpuSet> {
-    parse_cpus(&fs::read_to_string("/sys/devices/cpu_core/cpus").ok()?)
-}
-
-/// Parses a list of CPUs such as `0-7,16`. Returns `None` for another text or an empty list.
-pub(crate) fn parse_cpus(list: &str) -> Option<CpuSet> {
-    let mut cpus = CpuSet::new();
-    for cpu in parse_ranges(list)?.into_iter().flatten() {
-        cpus.set(cpu).ok()?;
-    }
-    Some(cpus)
-}
-
-/// Parses the ranges of a list such as `0-7,16`. Returns `None` for another text or an empty list.
-fn parse_ranges(list: &str) -> Option<Vec<RangeInclusive<usize>>> {
-    let parse_range = |range: &str| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        Some(first.parse().ok()?..=last.parse().ok()?)
-    };
-    list.trim().split(',').map(parse_range).collect()
+    cpu_list::to_set(&fs::read_to_string("/sys/devices/cpu_core/cpus").ok()?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lists_of_cpus_are_parsed() {
-        assert_eq!(parse_ranges("0-7,16\n"), Some(vec![0..=7, 16..=16]));
-        assert_eq!(parse_ranges("3"), Some(vec![3..=3]));
-        assert_eq!(parse_ranges(""), None);
-        assert_eq!(parse_ranges("0-"), None);
-    }
 
     #[test]
     fn a_function_is_called_once() {

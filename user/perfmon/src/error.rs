@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use crate::event::{Cgroup, EventLabel, OwnerKind, Owners, Target};
 use crate::spec::SpecError;
 use crate::trace::{Alloc, EventId};
-use crate::{CounterId, EventSelect};
+use crate::{CounterId, EventSelect, cpu_list};
 
 /// The attempt that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -267,6 +267,10 @@ pub enum Cause {
     /// The CPUs do not have the event, or a group can't be counted together (ENOENT, EINVAL).
     #[error("the CPUs do not have such an event, or can't count it together with its group")]
     NoSuchEvent,
+    /// The frequency of samples is above the driver's limit, the module's parameter `perf_event_max_sample_rate`
+    /// (EINVAL).
+    #[error("{0} samples a second are above the driver's limit")]
+    FrequencyTooHigh(u64),
     /// The text is no event, or the CPUs do not have it.
     #[error("{}", .0.message())]
     Spec(Box<SpecError>),
@@ -348,6 +352,11 @@ impl Error {
                 if target.cgroup().is_some_and(Cgroup::is_too_deep) =>
             {
                 Cause::CgroupTooDeep
+            }
+            (A::OpenEvent(_, target), Errno::EINVAL)
+                if target.cpu().is_some_and(cpu_list::is_impossible) =>
+            {
+                Cause::NoSuchCpu
             }
             (A::OpenEvent(..), Errno::ENOENT | Errno::EINVAL) => Cause::NoSuchEvent,
             (A::OpenEvent(..), Errno::EOPNOTSUPP) => Cause::NotSupported,
@@ -485,6 +494,9 @@ impl Cause {
             ),
             Self::NotSupported => Some(
                 "Count it with Linux's perf: `pmctl wrap -- perf stat` leaves such events to it.",
+            ),
+            Self::FrequencyTooHigh(_) => Some(
+                "Ask for fewer, or load the module with a higher limit: perf_event_max_sample_rate=NUMBER.",
             ),
             Self::NoSuchTask => Some("Give the ID of a process or a thread that still runs."),
             Self::Missed => Some(

@@ -23,6 +23,7 @@
 //! each of them counts the same number of the others' calls.
 
 mod big_core;
+mod cpu_list;
 mod device;
 mod error;
 pub mod event;

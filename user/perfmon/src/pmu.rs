@@ -9,7 +9,8 @@ use perfmon_events::{Cpu, Kind, Model};
 use raw_cpuid::{CpuIdReader, CpuIdReaderNative, CpuIdResult};
 
 use crate::Device;
-use crate::big_core::{on_big_core, on_cpus, parse_cpus};
+use crate::big_core::{on_big_core, on_cpus};
+use crate::cpu_list;
 
 pub use crate::big_core::BigCoreCpuid;
 pub use perfmon_core::logic::branch_records::BranchRecords;
@@ -386,7 +387,7 @@ fn core_kinds_of_this_machine() -> Vec<CoreKind> {
         let perf_type = text("type").ok()?.trim().parse().ok()?;
         let cpus = text("cpus").ok()?;
         let read = |is_there: bool| is_there.then(|| Pmu::from_cpuid(&CpuIdReaderNative));
-        let pmu = on_cpus(&parse_cpus(&cpus)?, read)?;
+        let pmu = on_cpus(&cpu_list::to_set(&cpus)?, read)?;
         Some(CoreKind::new(name, perf_type, cpus.trim().to_owned(), pmu))
     };
     CoreKind::NAMES.into_iter().filter_map(kind).collect()

@@ -339,6 +339,60 @@ fn enodev_means_an_ended_task_or_an_offline_cpu() {
 }
 
 #[test]
+fn einval_of_a_cpu_that_can_never_be_is_no_event_s_fault() {
+    let driver = FakeDriver::failing_with(Errno::EINVAL);
+    let cause = |cpu| Event::cycles().cpu(cpu).open_on(&driver.device());
+    assert_eq!(cause(0).unwrap_err().cause, Cause::NoSuchEvent);
+    // Linux has 8192 CPUs at most.
+    assert_eq!(cause(9999).unwrap_err().cause, Cause::NoSuchCpu);
+}
+
+/// A driver that takes up to 4999 samples a second, and whose counters are in use.
+#[derive(Debug)]
+struct LimitedFrequency;
+
+// SAFETY: `Driver` requires files without `cap_user_rdpmc` in their first page: this one opens none.
+unsafe impl Driver for LimitedFrequency {
+    fn call(&self, call: Call<'_>) -> Result<(), Errno> {
+        match call {
+            Call::Properties(properties) => {
+                properties.api_version = 3;
+                Ok(())
+            }
+            _ => Err(Errno::ENOTTY),
+        }
+    }
+
+    fn open_event(&self, open: &mut EventOpen<'_>) -> Result<OwnedFd, Errno> {
+        let frequency = u64::from_ne_bytes(open.attr[16..24].try_into().unwrap());
+        Err(if frequency > 4999 {
+            Errno::EINVAL
+        } else {
+            Errno::EBUSY
+        })
+    }
+}
+
+#[test]
+fn a_too_high_frequency_is_no_event_s_fault() {
+    let device = Device::with_driver(Arc::new(LimitedFrequency)).unwrap();
+    let cause = |builder: Builder| builder.sample_on(&device).unwrap_err().cause;
+    let frequent = Event::cycles().frequency(5000);
+    assert_eq!(cause(frequent), Cause::FrequencyTooHigh(5000));
+    let less_frequent = cause(Event::cycles().frequency(4999));
+    assert!(matches!(less_frequent, Cause::NoFreeCounter(_)));
+    assert_eq!(cause(Event::cycles().period(5000)), Cause::NoSuchEvent);
+}
+
+#[test]
+fn a_refusal_without_owners_has_other_words() {
+    let driver = FakeDriver::failing_with(Errno::EBUSY);
+    let mut error = Event::cycles().open_on(&driver.device()).unwrap_err();
+    error.cause = Cause::NoFreeCounter(perfmon::event::Owners::default());
+    assert!(error.to_string().contains("no program has one"), "{error}");
+}
+
+#[test]
 fn a_refusal_names_the_owners_of_the_counters() {
     let driver = FakeDriver::failing_with(Errno::EBUSY);
     let error = Event::cycles().open_on(&driver.device()).unwrap_err();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The configuration of an event before it is opened: which event, which tasks, and when it counts.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use nix::errno::Errno;
@@ -201,25 +201,7 @@ impl Builder {
             // The driver refuses `precise_ip` without samples, as the kernel does, and a count is exact without it.
             attr.flags &= !PerfEventAttr::PRECISE_IP;
         }
-        let (pid, flags) = match &self.target.tasks {
-            Tasks::Pid(pid) => (*pid, PERF_FLAG_FD_CLOEXEC),
-            Tasks::Cgroup(cgroup) => (
-                cgroup.as_fd().as_raw_fd(),
-                PERF_FLAG_PID_CGROUP | PERF_FLAG_FD_CLOEXEC,
-            ),
-        };
-        let result = driver.open_event(&mut EventOpen {
-            attr: attr.as_mut_bytes(),
-            pid,
-            cpu: self.target.cpu,
-            group: leader,
-            flags: if self.takes_turns {
-                flags | PERFMON_EVENT_ROTATE
-            } else {
-                flags
-            },
-        });
-        match result {
+        match self.open_with(&driver, attr, leader) {
             Ok(descriptor) => Ok(Event {
                 driver,
                 descriptor,
@@ -231,11 +213,61 @@ impl Builder {
             Err(errno) => {
                 let attempt = Attempt::OpenEvent(self.label.clone(), Box::new(self.target.clone()));
                 let cause = match errno {
-                    Errno::EBUSY => Cause::NoFreeCounter(device.owners()),
-                    errno => return Err(Error::new(attempt, errno)),
+                    Errno::EBUSY => Some(Cause::NoFreeCounter(device.owners())),
+                    Errno::EINVAL if self.has_too_high_frequency(&driver, attr, leader) => {
+                        Some(Cause::FrequencyTooHigh(attr.sample_period))
+                    }
+                    _ => None,
                 };
-                Err(Error { attempt, cause })
+                Err(match cause {
+                    Some(cause) => Error { attempt, cause },
+                    None => Error::new(attempt, errno),
+                })
             }
         }
+    }
+
+    /// Opens an event of these attributes for the target.
+    fn open_with(
+        &self,
+        driver: &Arc<dyn Driver>,
+        mut attr: PerfEventAttr,
+        leader: Option<BorrowedFd<'_>>,
+    ) -> Result<OwnedFd, Errno> {
+        let (pid, flags) = match &self.target.tasks {
+            Tasks::Pid(pid) => (*pid, PERF_FLAG_FD_CLOEXEC),
+            Tasks::Cgroup(cgroup) => (
+                cgroup.as_fd().as_raw_fd(),
+                PERF_FLAG_PID_CGROUP | PERF_FLAG_FD_CLOEXEC,
+            ),
+        };
+        driver.open_event(&mut EventOpen {
+            attr: attr.as_mut_bytes(),
+            pid,
+            cpu: self.target.cpu,
+            group: leader,
+            flags: if self.takes_turns {
+                flags | PERFMON_EVENT_ROTATE
+            } else {
+                flags
+            },
+        })
+    }
+
+    /// Returns whether the driver, which has refused these attributes with EINVAL, has another answer for the lowest
+    /// frequency. The event that may be opened for this does not count, and is closed at once.
+    fn has_too_high_frequency(
+        &self,
+        driver: &Arc<dyn Driver>,
+        attr: PerfEventAttr,
+        leader: Option<BorrowedFd<'_>>,
+    ) -> bool {
+        let lowest = PerfEventAttr {
+            sample_period: 1,
+            flags: (attr.flags | PerfEventAttr::DISABLED) & !PerfEventAttr::ENABLE_ON_EXEC,
+            ..attr
+        };
+        attr.flags & PerfEventAttr::FREQ != 0
+            && !matches!(self.open_with(driver, lowest, leader), Err(Errno::EINVAL))
     }
 }

@@ -39,6 +39,11 @@ impl Target {
         self.cpu == -1
     }
 
+    /// Returns the CPU, if the target is restricted to one.
+    pub(crate) fn cpu(&self) -> Option<usize> {
+        usize::try_from(self.cpu).ok()
+    }
+
     /// Returns the cgroup, if the target is one.
     pub(crate) fn cgroup(&self) -> Option<&Cgroup> {
         match &self.tasks {

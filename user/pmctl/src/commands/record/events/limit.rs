@@ -14,7 +14,8 @@ const RATE_PARAMETER: &str = "perf_event_max_sample_rate";
 /// them.
 pub(super) fn accepts_frequency(event: &Builder, device: &Device, hertz: u64) -> bool {
     let opened = event.clone().frequency(hertz).open_on(device);
-    !opened.is_err_and(|error| error.cause == Cause::NoSuchEvent)
+    !opened
+        .is_err_and(|error| matches!(error.cause, Cause::NoSuchEvent | Cause::FrequencyTooHigh(_)))
 }
 
 /// Returns the highest accepted frequency, by bisection; `None` without a limit. 1 must be accepted.

@@ -540,7 +540,7 @@ fn change_plan_or_fail(
             );
             Err(refused.map_or_else(|| exit::with_help(error), |text| anyhow!(text)))
         }
-        Cause::NoSuchEvent => {
+        Cause::NoSuchEvent | Cause::FrequencyTooHigh(_) => {
             let refused = plan.above_limit_error(device);
             Err(refused.map_or_else(|| exit::with_help(error), Into::into))
         }
