@@ -91,6 +91,8 @@ static const struct {
 	{ TO_OPEN_EVENT, ENODEV, "there is no such task", "The thread that the leader of the group counts has ended." },
 	{ TO_OPEN_EVENT, ENOMEM, "the kernel has not enough memory", "" },
 	{ TO_OPEN_EVENT, EMFILE, "no file descriptor is free", "Raise the limit with `ulimit -n`: each event takes one." },
+	{ TO_MAP, EPERM, "it is more memory than this user may lock",
+	  "Raise the limit (`ulimit -l`, in KiB), or give the program CAP_IPC_LOCK." },
 	{ TO_READ, EIO, "events were missed, so the count would be too low",
 	  "There was no memory to count a new task, or something else changed the registers (the kernel log names the first such change). Count again." },
 };

@@ -246,8 +246,8 @@ pub enum Cause {
     /// The trace has no such buffer (EINVAL).
     #[error("the trace has no such buffer")]
     NoSuchBuffer,
-    /// The buffers exceed the memory that the user and the process may pin (EPERM).
-    #[error("the buffers are larger than the memory that this user may lock")]
+    /// The mapping exceeds the memory that the user and the process may pin (EPERM).
+    #[error("it is more memory than this user may lock")]
     MemoryLimit,
     /// The kernel could not allocate memory (ENOMEM).
     #[error("the kernel has not enough memory")]
@@ -366,7 +366,7 @@ impl Error {
                 Cause::NoSuchTask
             }
             (A::ReadEvent(_), Errno::EIO) => Cause::Missed,
-            (A::MapRing(..), Errno::EPERM) => Cause::MemoryLimit,
+            (A::MapRing(..) | A::MapEvent(_), Errno::EPERM) => Cause::MemoryLimit,
             (A::MapRing(..) | A::ShareRing(_), Errno::EINVAL) => Cause::InvalidRing,
             (_, Errno::EBUSY) => Cause::NotSetUp,
             (_, Errno::ENOTTY) => Cause::UnknownCommand,
@@ -535,6 +535,24 @@ impl Cause {
             ),
             Self::NoCgroupMount => Some("Mount cgroups: `mount -t cgroup2 none /sys/fs/cgroup`."),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Encoding;
+
+    #[test]
+    fn too_much_mapped_memory_is_no_lockdown() {
+        let label = EventLabel::new(Encoding::Hardware(0));
+        for attempt in [
+            Attempt::MapEvent(label.clone()),
+            Attempt::MapRing(label, 64),
+        ] {
+            let error = Error::new(attempt, Errno::EPERM);
+            assert_eq!(error.cause, Cause::MemoryLimit);
         }
     }
 }

@@ -16,7 +16,7 @@ pub struct EventLabel {
 
 impl EventLabel {
     /// Creates a label with the encoding's own name.
-    pub(super) fn new(encoding: Encoding) -> Self {
+    pub(crate) fn new(encoding: Encoding) -> Self {
         let text = None;
         Self { encoding, text }
     }
