@@ -166,6 +166,20 @@ static bool read_owner(int device, int number, struct perfmon_counter_owner *own
 	return true;
 }
 
+/* Returns whether two counters have the same owner. A process that has ended, or that this one can't see, has the PID 0. */
+static bool is_same_owner(const struct perfmon_counter_owner *a, const struct perfmon_counter_owner *b)
+{
+	return a->pid == b->pid && a->kind == b->kind && !strncmp(a->comm, b->comm, sizeof(a->comm));
+}
+
+/* Appends a program that has counters. */
+static void append_program(const struct perfmon_counter_owner *owner)
+{
+	append("%.16s", owner->comm[0] ? owner->comm : "another program");
+	if (owner->pid)
+		append(" (pid %d)", owner->pid);
+}
+
 /* Appends the owners of the counters, each program once, with its number of counters. */
 static void append_owners(int device)
 {
@@ -176,7 +190,7 @@ static void append_owners(int device)
 	for (number = 0; number < 2 * NPMC; number++) {
 		if (!read_owner(device, number < NPMC ? (int)number : (int)PMC_FIXED(number - NPMC), &owner))
 			continue;
-		for (i = 0; i < n && (owners[i].pid != owner.pid || owners[i].kind != owner.kind); i++)
+		for (i = 0; i < n && !is_same_owner(&owners[i], &owner); i++)
 			;
 		owners[i] = owner;
 		counters[i] = i < n ? counters[i] + 1 : 1;
@@ -188,10 +202,12 @@ static void append_owners(int device)
 			append("Linux's perf or the NMI watchdog");
 			is_perf = true;
 		} else {
-			append("%.16s (pid %d)", owners[i].comm, owners[i].pid);
+			append_program(&owners[i]);
 		}
 		append(" has %u counter%s", counters[i], counters[i] == 1 ? "" : "s");
 	}
+	if (!n)
+		append(" no program has one: the events are too many, an event is exclusive, or a real-time program keeps a CPU busy (the kernel log names the CPU)");
 	append(". %s", is_perf ?
 	    "End what uses them: a running `perf`, or the NMI watchdog (`sysctl kernel.nmi_watchdog=0`). `pmctl doctor` looks for it." :
 	    "Count fewer events at once, or end what has the other counters: each event has a counter of its own all the time.");

@@ -21,7 +21,7 @@ pub enum OwnerKind {
     Tasks,
     /// Events of CPUs.
     Cpus,
-    /// Events of tasks and of CPUs, which all have the same event select.
+    /// Events of tasks, of CPUs or of cgroups, which all have the same event select.
     Events,
     /// A kind of owner that this library does not know.
     Other(u32),
@@ -82,7 +82,7 @@ impl fmt::Display for Owner {
             OwnerKind::Trace => "a trace".to_owned(),
             OwnerKind::Tasks => count_events("tasks"),
             OwnerKind::Cpus => count_events("CPUs"),
-            OwnerKind::Events => count_events("tasks and CPUs"),
+            OwnerKind::Events => count_events("tasks, CPUs or cgroups"),
             OwnerKind::Other(_) => "unknown use".to_owned(),
         };
         match (printable(&self.comm).as_str(), self.pid) {
@@ -111,8 +111,15 @@ impl Owners {
     }
 }
 
+/// The words for counters that no program has, although none is free.
+const NO_OWNER: &str = "no program has one: the events are too many, an event is exclusive, or a real-time program keeps a \
+                        CPU busy (the kernel log names the CPU)";
+
 impl fmt::Display for Owners {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str(NO_OWNER);
+        }
         let mut owners: Vec<(&Owner, usize)> = Vec::new();
         for (_, owner) in &self.0 {
             let is_same = |known: &&mut (&Owner, usize)| known.0.to_string() == owner.to_string();
@@ -151,7 +158,7 @@ mod tests {
         };
         assert_eq!(
             shared_owner.to_string(),
-            "top (3 events of tasks and CPUs, pid 7)"
+            "top (3 events of tasks, CPUs or cgroups, pid 7)"
         );
         let owners = Owners(vec![
             (CounterId::General(0), make.clone()),
@@ -162,6 +169,8 @@ mod tests {
             owners.to_string(),
             "make (events of tasks, pid 12) has 2 counters, Linux's perf or the NMI watchdog has 1 counter"
         );
+        let no_owner = Owners::default().to_string();
+        assert!(no_owner.starts_with("no program has one"), "{no_owner}");
     }
 
     #[test]
