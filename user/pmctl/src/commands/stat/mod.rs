@@ -11,61 +11,38 @@
 //! counters start and stop in the same order, so that each one counts either the start or the stop of every other
 //! one. `selftests/pmctl/` tests these numbers.
 
-mod cgroup_use;
-mod cgroups;
 mod check;
 mod column;
-mod cpu_events;
-mod cpus;
-mod csv;
 mod explain;
-mod human;
-mod input;
-mod json;
-mod lines;
-mod measure;
+mod formats;
 mod metrics;
-mod number_format;
-mod order;
-mod others;
-mod output;
-mod problems;
-mod ratio;
 mod recorded;
-mod repeat;
-mod run;
+mod runs;
 mod scope;
-pub(crate) mod series;
-mod side_by_side;
-mod source;
 mod sources;
-mod split_runs;
 mod subject;
-mod summary;
-mod tasks;
 #[cfg(test)]
 mod testing;
 mod unit;
-mod v1;
 mod wanted;
-mod with_pmus;
-mod with_software;
-mod with_values;
 
 use anyhow::Result;
 
-pub(crate) use problems::LEFT_PROGRAM_REASON;
+pub(crate) use runs::problems::LEFT_PROGRAM_REASON;
+pub(crate) use runs::series;
 pub(crate) use subject::Subject;
 
-use cgroup_use::CgroupUse;
 use column::Column;
-use measure::RunPlan;
+use formats::output;
 use metrics::CountedEvents;
-use others::OtherEvents;
-use problems::report_problems;
-use repeat::{Repeats, count_runs, run_parts};
+use runs::measure::{self, RunPlan};
+use runs::problems::report_problems;
+use runs::repeat::{Repeats, count_runs, run_parts};
+use runs::split_runs;
 use scope::Scope;
-use sources::Sources;
+use sources::cgroup_use::{self, CgroupUse};
+use sources::others::OtherEvents;
+use sources::{Sources, with_pmus, with_software, with_values};
 
 use crate::args::Stat;
 use crate::events::linux_pmu;

@@ -13,14 +13,14 @@ use perfmon::spec::{self, EventSpec, Meaning, NamedEvent};
 use perfmon::{Encoding, EventSelect, Modes};
 
 use super::column::Column;
+use super::formats::output;
+use super::formats::v1::{SCHEMA, V1Document, V1Event, V1Run};
 use super::metrics::Metrics;
-use super::output;
-use super::run::Run;
+use super::runs::run::Run;
 use super::scope::{CountedPlace, PlaceKind, Scope};
-use super::source::{ColumnCount, Reasons, Uncounted};
+use super::sources::source::{ColumnCount, Reasons, Uncounted};
 use super::subject::Subject;
 use super::unit::ColumnUnit;
-use super::v1::{SCHEMA, V1Document, V1Event, V1Run};
 use crate::args::{Json, Stat};
 use crate::events::cpus::Cpus;
 use crate::events::metrics::MachineFacts;
@@ -257,10 +257,10 @@ fn to_duration(seconds: f64) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::super::human::{Human, Look};
-    use super::super::number_format::NumberFormat;
+    use super::super::formats::human::{Human, Look};
+    use super::super::formats::number_format::NumberFormat;
+    use super::super::formats::v1::V1;
     use super::super::testing::{self, subject_with, written};
-    use super::super::v1::V1;
     use super::*;
     use clap::Parser;
     use std::fs;

@@ -3,7 +3,7 @@
 
 use super::column::Column;
 use super::metrics::Metrics;
-use super::run::Figures;
+use super::runs::run::Figures;
 use super::scope::Scope;
 
 /// The events of a count in their places, and the choice of what the output shows.

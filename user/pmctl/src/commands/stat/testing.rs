@@ -6,11 +6,11 @@ use std::time::Duration;
 use perfmon::spec;
 
 use super::column::Column;
-use super::cpus::assign_counters;
 use super::metrics::Metrics;
-use super::run::Run;
+use super::runs::run::Run;
 use super::scope::{CountedPlace, PlaceKind, Scope};
-use super::source::ColumnCount;
+use super::sources::cpus::assign_counters;
+use super::sources::source::ColumnCount;
 use super::subject::Subject;
 use crate::events::schedule::CounterSupply;
 use crate::system::child::Ending;

@@ -14,7 +14,7 @@ use perfmon::spec::models::metrics::Metric;
 
 pub(super) use self::plan::{CountedEvents, counted_events};
 use super::column::Column;
-use super::run::{Figures, Run, running_time};
+use super::runs::run::{Figures, Run, running_time};
 use super::scope::CountedPlace;
 use crate::events::metrics::{self, Formulas, MachineFacts};
 use crate::system::screen::Colors;

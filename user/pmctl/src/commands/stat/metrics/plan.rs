@@ -8,9 +8,10 @@ use perfmon::Pmu;
 use perfmon::spec::EventSpec;
 use perfmon::spec::models::metrics::Metric;
 
-use super::super::others::OtherEvents;
-use super::super::tasks::OWN_GROUPS;
-use super::super::{split_runs, wanted};
+use super::super::runs::split_runs;
+use super::super::sources::others::OtherEvents;
+use super::super::sources::tasks::OWN_GROUPS;
+use super::super::wanted;
 use super::{MetricWithEvents, Metrics};
 use crate::args::Stat;
 use crate::events::linux_pmu::PmuEvent;

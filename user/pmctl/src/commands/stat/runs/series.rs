@@ -7,11 +7,11 @@ use anyhow::Result;
 use perfmon::spec::EventSpec;
 
 use super::measure::{self, RunPlan};
-use super::output::NoOutput;
-use super::scope::Scope;
-use super::source::{CountSource, Uncounted};
 use super::split_runs;
-use super::tasks::{CountingManner, TaskCounts};
+use crate::commands::stat::formats::output::NoOutput;
+use crate::commands::stat::scope::Scope;
+use crate::commands::stat::sources::source::{CountSource, Uncounted};
+use crate::commands::stat::sources::tasks::{CountingManner, TaskCounts};
 use crate::system::child::{Command, Ending};
 use crate::system::signals::Signals;
 
@@ -27,7 +27,7 @@ pub(crate) struct SingleRun {
     pub(crate) elapsed: Duration,
     /// A count for each event; `None` if it can't be trusted.
     pub(crate) counts: Vec<Option<u64>>,
-    /// A task executed a program that must not be counted: [`LEFT_PROGRAM_REASON`](super::LEFT_PROGRAM_REASON).
+    /// A task executed a program that must not be counted: [`LEFT_PROGRAM_REASON`](crate::commands::stat::LEFT_PROGRAM_REASON).
     pub(crate) has_left_program: bool,
     pub(crate) ending: Option<Ending>,
     /// A signal asked for the end.

@@ -7,11 +7,11 @@ use anyhow::{Context, Result, anyhow};
 use nix::errno::Errno;
 use perfmon_core::logic::event_attr::PerfEventAttr;
 
-use super::column::Column;
-use super::scope::{self, CountedPlace, CpuSplit};
 use super::source::{ColumnCount, CountSource, Reasons, Summands, Uncounted};
-use super::unit::ColumnUnit;
 use crate::args::Stat;
+use crate::commands::stat::column::Column;
+use crate::commands::stat::scope::{self, CountedPlace, CpuSplit};
+use crate::commands::stat::unit::ColumnUnit;
 use crate::events::cpus::Cpus;
 use crate::events::linux_pmu::{Encoding, PmuEvent};
 use crate::events::perf_event::CountingEvent;
@@ -19,7 +19,7 @@ use crate::events::rights;
 use crate::system::exit::{self, Usage};
 
 /// Refuses counts of tasks, several runs, and CPUs of -C on which Linux does not read the PMU of an event.
-pub(super) fn refuse_impossible_options(
+pub(in crate::commands::stat) fn refuse_impossible_options(
     args: &Stat,
     events: &[PmuEvent],
     parts: usize,
@@ -58,7 +58,7 @@ pub(super) fn refuse_impossible_options(
 }
 
 /// Events of Linux's PMUs, and the source that counts the other events.
-pub(super) struct WithPmus {
+pub(in crate::commands::stat) struct WithPmus {
     counts: Box<dyn CountSource>,
     events: Vec<PmuEvent>,
     columns: Vec<PmuColumn>,
@@ -79,7 +79,7 @@ struct PmuColumn {
 
 impl WithPmus {
     /// Prepares `events` without opening them yet. They will count on the CPUs of -C; without it, on those of `online`.
-    pub(super) fn new(
+    pub(in crate::commands::stat) fn new(
         args: &Stat,
         events: Vec<PmuEvent>,
         online: &[usize],

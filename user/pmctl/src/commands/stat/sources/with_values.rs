@@ -10,15 +10,15 @@ use perfmon::spec::EventSpec;
 use perfmon::trace::{Alloc, Buffer, Config, Event, EventId, Record, Running, Staged, Trace};
 use perfmon::{Encoding, EventSelect, Session};
 
-use super::column::Column;
 use super::source::{ColumnCount, CountSource, Reasons, Summands};
-use super::unit::ColumnUnit;
 use crate::args::Stat;
+use crate::commands::stat::column::Column;
+use crate::commands::stat::unit::ColumnUnit;
 use crate::events::values::{Value, require};
 use crate::system::exit::{self, Usage};
 
 /// Refuses options that have no meaning for values.
-pub(super) fn refuse_impossible_options(
+pub(in crate::commands::stat) fn refuse_impossible_options(
     args: &Stat,
     values: &[Value],
     runs_per_count: usize,
@@ -54,7 +54,7 @@ enum ValueTrace {
 }
 
 /// Values, and the source that counts the other events.
-pub(super) struct WithValues {
+pub(in crate::commands::stat) struct WithValues {
     counts: Box<dyn CountSource>,
     values: Vec<Value>,
     trace: ValueTrace,
@@ -65,7 +65,7 @@ pub(super) struct WithValues {
 
 impl WithValues {
     /// Allocates a trace of `values`. `counts` counts the other events.
-    pub(super) fn new(
+    pub(in crate::commands::stat) fn new(
         session: &Session,
         values: Vec<Value>,
         counts: Box<dyn CountSource>,

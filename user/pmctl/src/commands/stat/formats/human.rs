@@ -8,16 +8,16 @@ use std::time::Duration;
 use anstream::adapter::strip_str;
 use anyhow::Result;
 
-use super::column::Column;
-use super::metrics::MetricValue;
 use super::number_format::NumberFormat;
 use super::ratio::ratio;
-use super::run::{Figures, Run, counted_share};
-use super::scope::{CountedPlace, PlaceKind, Title};
 use super::side_by_side;
-use super::subject::Subject;
 use super::summary::Summary;
-use super::unit::ColumnUnit;
+use crate::commands::stat::column::Column;
+use crate::commands::stat::metrics::MetricValue;
+use crate::commands::stat::runs::run::{Figures, Run, counted_share};
+use crate::commands::stat::scope::{CountedPlace, PlaceKind, Title};
+use crate::commands::stat::subject::Subject;
+use crate::commands::stat::unit::ColumnUnit;
 use crate::system::screen::Colors;
 use crate::system::text::{self, thousands};
 
@@ -40,15 +40,15 @@ const NUMBER_WIDTH: usize = 20;
 
 /// Options of the output for people.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Look {
-    pub(super) colors: Colors,
+pub(in crate::commands::stat) struct Look {
+    pub(in crate::commands::stat) colors: Colors,
     /// Commas separate the thousands.
-    pub(super) has_commas: bool,
+    pub(in crate::commands::stat) has_commas: bool,
     /// The screen is cleared before each interval.
-    pub(super) clears: bool,
+    pub(in crate::commands::stat) clears: bool,
 }
 
-pub(super) struct Human<'a, W> {
+pub(in crate::commands::stat) struct Human<'a, W> {
     subject: &'a Subject,
     output: W,
     /// Width of the column of names.
@@ -61,7 +61,7 @@ pub(super) struct Human<'a, W> {
 }
 
 impl<'a, W: Write> Human<'a, W> {
-    pub(super) fn new(subject: &'a Subject, output: W, look: Look) -> Self {
+    pub(in crate::commands::stat) fn new(subject: &'a Subject, output: W, look: Look) -> Self {
         let names = subject
             .columns
             .iter()
@@ -366,10 +366,10 @@ fn place_text(place: &CountedPlace) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scope::Scope;
-    use super::super::source::Uncounted;
-    use super::super::testing::{run, subject, subject_with, written};
     use super::*;
+    use crate::commands::stat::scope::Scope;
+    use crate::commands::stat::sources::source::Uncounted;
+    use crate::commands::stat::testing::{run, subject, subject_with, written};
 
     #[test]
     fn one_run() {
@@ -605,7 +605,7 @@ mod tests {
     fn cores_stand_before_their_numbers() {
         let mut subject = subject("instructions,cycles");
         for (column, cpus) in subject.columns.iter_mut().zip([1, 12]) {
-            column.place = Some(super::super::scope::CountedPlace {
+            column.place = Some(crate::commands::stat::scope::CountedPlace {
                 name: "S0-D0-C1".to_owned(),
                 kind: PlaceKind::Core(cpus),
             });
@@ -624,7 +624,7 @@ mod tests {
     #[test]
     fn blank_separates_the_time_and_the_core() {
         let mut subject = subject("cycles");
-        subject.columns[0].place = Some(super::super::scope::CountedPlace {
+        subject.columns[0].place = Some(crate::commands::stat::scope::CountedPlace {
             name: "S0-D0-C1".to_owned(),
             kind: PlaceKind::Core(1),
         });

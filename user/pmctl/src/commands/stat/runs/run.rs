@@ -7,40 +7,40 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use perfmon_compare::figures::mean_count;
 
-use super::source::{ColumnCount, Counts, Reasons, Uncounted};
-use super::summary::Summary;
+use crate::commands::stat::formats::summary::Summary;
+use crate::commands::stat::sources::source::{ColumnCount, Counts, Reasons, Uncounted};
 use crate::system::child::Ending;
 use crate::system::exit;
 use crate::system::text::count;
 
 /// Result of one run.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(in crate::commands::stat) struct Run {
     /// The time from the command's start to its end.
-    pub(super) elapsed: Duration,
+    pub(in crate::commands::stat) elapsed: Duration,
     /// The time since the counters started, which is after the delay of -D.
-    pub(super) counted_for: Duration,
-    pub(super) user: Duration,
-    pub(super) system: Duration,
+    pub(in crate::commands::stat) counted_for: Duration,
+    pub(in crate::commands::stat) user: Duration,
+    pub(in crate::commands::stat) system: Duration,
     /// A count for each column; `None` if it can't be trusted.
-    pub(super) counts: Counts,
+    pub(in crate::commands::stat) counts: Counts,
     /// The reason for each missing count; `None` for one that can't be trusted.
-    pub(super) uncounted: Reasons,
+    pub(in crate::commands::stat) uncounted: Reasons,
     /// The way in which the command ended; `None` if no command was run.
-    pub(super) ending: Option<Ending>,
+    pub(in crate::commands::stat) ending: Option<Ending>,
     /// The signal that asked for the end, or that a time limit sent: no other run follows.
-    pub(super) stopped_by: Option<Signal>,
+    pub(in crate::commands::stat) stopped_by: Option<Signal>,
 }
 
 impl Run {
     /// Returns whether no other run follows.
-    pub(super) fn is_last(&self) -> bool {
+    pub(in crate::commands::stat) fn is_last(&self) -> bool {
         self.stopped_by.is_some() || matches!(self.ending, Some(Ending::Killed(_)))
     }
 
     /// Combines runs that each counted a part of the events into one run with all counts. Its times are means, and its
     /// ending is that of the last run that failed, or else of the last run.
-    pub(super) fn from_parts(parts: &[Self]) -> Self {
+    pub(in crate::commands::stat) fn from_parts(parts: &[Self]) -> Self {
         let number = u32::try_from(parts.len()).unwrap_or(u32::MAX).max(1);
         let mean = |time: fn(&Self) -> Duration| parts.iter().map(time).sum::<Duration>() / number;
         let has_failed = |run: &&Self| run.ending.is_some_and(|ending| ending.exit_code() != 0);
@@ -58,7 +58,9 @@ impl Run {
     }
 
     /// Returns the reasons for missing counts, by column; `None` for a count that can't be trusted.
-    pub(super) fn missing_counts(&self) -> impl Iterator<Item = (usize, Option<Uncounted>)> {
+    pub(in crate::commands::stat) fn missing_counts(
+        &self,
+    ) -> impl Iterator<Item = (usize, Option<Uncounted>)> {
         let counts = self.counts.iter().zip(&self.uncounted).enumerate();
         counts.filter_map(|(column, (count, reason))| count.is_none().then_some((column, *reason)))
     }
@@ -68,7 +70,7 @@ impl Run {
         self.counts[column].is_none() && self.uncounted[column].is_some()
     }
 
-    pub(super) fn value(&self, column: usize) -> Option<u64> {
+    pub(in crate::commands::stat) fn value(&self, column: usize) -> Option<u64> {
         self.counts[column].map(|count| count.value)
     }
 }
@@ -76,12 +78,12 @@ impl Run {
 /// A run that was cut short. It has counted only a part of the command, so the mean leaves it out. If it is the first run,
 /// its counts are shown, because there are no others.
 #[derive(Debug)]
-pub(super) struct StoppedRun {
+pub(in crate::commands::stat) struct StoppedRun {
     /// Number of whole runs before the stopped one.
     whole_runs: usize,
     /// Number of runs that the user asked for; `None` for runs until Ctrl-C.
     requested: Option<u32>,
-    pub(super) ending: Option<Ending>,
+    pub(in crate::commands::stat) ending: Option<Ending>,
     signal: Option<Signal>,
     /// The run could not be counted.
     has_failed: bool,
@@ -89,7 +91,11 @@ pub(super) struct StoppedRun {
 
 impl StoppedRun {
     /// Describes `run`, which was stopped after this number of whole runs.
-    pub(super) fn after_runs(whole_runs: usize, requested: Option<u32>, run: &Run) -> Self {
+    pub(in crate::commands::stat) fn after_runs(
+        whole_runs: usize,
+        requested: Option<u32>,
+        run: &Run,
+    ) -> Self {
         Self {
             whole_runs,
             requested,
@@ -100,7 +106,7 @@ impl StoppedRun {
     }
 
     /// Describes a run that could not be counted, as its process has ended.
-    pub(super) fn by_failure(whole_runs: usize, requested: Option<u32>) -> Self {
+    pub(in crate::commands::stat) fn by_failure(whole_runs: usize, requested: Option<u32>) -> Self {
         Self {
             whole_runs,
             requested,
@@ -112,7 +118,7 @@ impl StoppedRun {
 
     /// Returns the last run if a signal asked for its end or killed the command, and others were to follow or have preceded
     /// it. In the latter case it is removed from `runs`.
-    pub(super) fn take_last_if_stopped(
+    pub(in crate::commands::stat) fn take_last_if_stopped(
         runs: &mut Vec<Run>,
         requested: Option<u32>,
     ) -> Option<Self> {
@@ -128,7 +134,7 @@ impl StoppedRun {
     /// Returns the command's exit code, or `NO_COUNT` after a run that could not be counted. If the command succeeded but
     /// the user asked for more runs, returns the exit code of the signal, so that a script does not take a part of the runs
     /// for all.
-    pub(super) fn exit_code(&self) -> u8 {
+    pub(in crate::commands::stat) fn exit_code(&self) -> u8 {
         if self.has_failed {
             return exit::NO_COUNT;
         }
@@ -161,17 +167,17 @@ impl fmt::Display for StoppedRun {
 }
 
 /// The figures of several runs: for each column the mean of its counts, `None` if one of them can't be trusted.
-pub(super) struct Figures {
-    pub(super) runs: usize,
+pub(in crate::commands::stat) struct Figures {
+    pub(in crate::commands::stat) runs: usize,
     /// The columns that were not counted in at least one run.
-    pub(super) uncounted: Vec<bool>,
+    pub(in crate::commands::stat) uncounted: Vec<bool>,
     /// The means, rounded; exact for a single run.
-    pub(super) counts: Vec<Option<u64>>,
-    pub(super) summaries: Vec<Option<Summary>>,
+    pub(in crate::commands::stat) counts: Vec<Option<u64>>,
+    pub(in crate::commands::stat) summaries: Vec<Option<Summary>>,
 }
 
 impl Figures {
-    pub(super) fn from_runs(runs: &[Run]) -> Self {
+    pub(in crate::commands::stat) fn from_runs(runs: &[Run]) -> Self {
         let columns = runs.first().map_or(0, |run| run.counts.len());
         let column = |index: usize| runs.iter().map(move |run| run.value(index));
         let floats = |index| column(index).map(|count| count.map(|count| count as f64));
@@ -189,7 +195,7 @@ impl Figures {
         }
     }
 
-    pub(super) fn means(&self) -> Vec<Option<f64>> {
+    pub(in crate::commands::stat) fn means(&self) -> Vec<Option<f64>> {
         self.summaries
             .iter()
             .map(|summary| summary.map(|summary| summary.mean))
@@ -198,7 +204,7 @@ impl Figures {
 }
 
 /// Returns how long the counter of a column ran, in ns: the mean over the runs.
-pub(super) fn running_time(runs: &[Run], column: usize) -> u64 {
+pub(in crate::commands::stat) fn running_time(runs: &[Run], column: usize) -> u64 {
     let ran = |run: &Run| run.counts[column].map_or(0, |count: ColumnCount| count.ran.as_nanos());
     let ran: u128 = runs.iter().map(ran).sum();
     u64::try_from(ran / runs.len().max(1) as u128).unwrap_or(u64::MAX)
@@ -206,7 +212,7 @@ pub(super) fn running_time(runs: &[Run], column: usize) -> u64 {
 
 /// Returns the share of the time in which the event of a column was counted, in percent; `None` if it never waited. With
 /// several runs it is the share of their total time.
-pub(super) fn counted_share(runs: &[Run], column: usize) -> Option<f64> {
+pub(in crate::commands::stat) fn counted_share(runs: &[Run], column: usize) -> Option<f64> {
     let time = |time: fn(&ColumnCount) -> Duration| -> f64 {
         let counts = runs.iter().filter_map(|run| run.counts[column].as_ref());
         // Times in a file may be too large for the sum of two.
@@ -218,8 +224,8 @@ pub(super) fn counted_share(runs: &[Run], column: usize) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::run;
     use super::*;
+    use crate::commands::stat::testing::run;
 
     #[test]
     fn stopped_run_is_left_out_if_there_are_whole_runs() {

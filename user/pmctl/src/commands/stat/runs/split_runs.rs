@@ -13,7 +13,7 @@ use crate::system::exit::{self, Usage};
 
 /// The counters are too few for all events.
 #[derive(Debug)]
-pub(super) struct TooMany {
+pub(in crate::commands::stat) struct TooMany {
     text: String,
     /// The command line is wrong: the counters are too few even if no other program uses any.
     is_usage: bool,
@@ -21,7 +21,7 @@ pub(super) struct TooMany {
 
 impl TooMany {
     /// Wraps the driver's error for events of tasks. It is no usage error: other programs may hold the counters.
-    pub(super) fn from_driver(error: &anyhow::Error) -> Self {
+    pub(in crate::commands::stat) fn from_driver(error: &anyhow::Error) -> Self {
         Self {
             text: error.to_string(),
             is_usage: false,
@@ -29,7 +29,7 @@ impl TooMany {
     }
 
     /// Wraps a conflict between the events themselves, whatever other programs use.
-    pub(super) fn between_events(error: &impl ToString) -> Self {
+    pub(in crate::commands::stat) fn between_events(error: &impl ToString) -> Self {
         Self {
             text: error.to_string(),
             is_usage: true,
@@ -54,7 +54,7 @@ impl fmt::Display for TooMany {
 impl std::error::Error for TooMany {}
 
 /// Returns the events of -e for each run: all in one run, unless -r allows several and the counters are too few.
-pub(super) fn events_by_run(
+pub(in crate::commands::stat) fn events_by_run(
     args: &Stat,
     events: Vec<EventSpec>,
     pmu: &Pmu,
@@ -74,7 +74,7 @@ pub(super) fn events_by_run(
 }
 
 /// Adds advice to an error [`TooMany`]: the options that count all `events`, if there are any.
-pub(super) fn with_advice(
+pub(in crate::commands::stat) fn with_advice(
     error: anyhow::Error,
     args: &Stat,
     (events, pmu): (&[EventSpec], &Pmu),
@@ -106,7 +106,7 @@ pub(super) fn with_advice(
 }
 
 /// Returns the error without advice, for commands that don't have the options of `stat`.
-pub(super) fn without_advice(error: anyhow::Error) -> anyhow::Error {
+pub(in crate::commands::stat) fn without_advice(error: anyhow::Error) -> anyhow::Error {
     match error.downcast() {
         Ok(too_many) => TooMany::into_error(too_many),
         Err(error) => error,
@@ -114,7 +114,7 @@ pub(super) fn without_advice(error: anyhow::Error) -> anyhow::Error {
 }
 
 /// Returns the advice to run the command `runs` times.
-pub(super) fn repeat_advice(runs: usize) -> String {
+pub(in crate::commands::stat) fn repeat_advice(runs: usize) -> String {
     format!(
         "If the command can be run again and does the same each time, `-r 1` runs it {runs} times, each time for a \
          part of the events."
@@ -128,7 +128,7 @@ fn multiplex_advice(args: &Stat) -> Option<&'static str> {
 }
 
 /// Refuses events that need several runs, if the options allow only one.
-pub(super) fn require_one_run(
+pub(in crate::commands::stat) fn require_one_run(
     args: &Stat,
     option: &str,
     runs: &[Vec<EventSpec>],
@@ -170,7 +170,7 @@ pub(super) fn require_one_run(
 }
 
 /// Returns the counters that are free for what the options count.
-pub(super) fn free_supply(args: &Stat, pmu: &Pmu) -> Result<CounterSupply> {
+pub(in crate::commands::stat) fn free_supply(args: &Stat, pmu: &Pmu) -> Result<CounterSupply> {
     let device = Device::open().map_err(exit::with_help)?;
     Ok(if args.has_tasks() {
         CounterSupply::free_for_tasks(&device, pmu)

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::run::Run;
+use crate::commands::stat::runs::run::Run;
 
 /// A form of the output.
-pub(super) trait NumberFormat {
+pub(in crate::commands::stat) trait NumberFormat {
     /// Prints the counts of an interval, which ended `at` after the start.
     fn interval(&mut self, at: Duration, run: &Run) -> Result<()>;
     /// Prints the counts of all runs.

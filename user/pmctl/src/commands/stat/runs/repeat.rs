@@ -4,30 +4,30 @@
 use anyhow::Result;
 use perfmon::spec::EventSpec;
 
-use super::column::Column;
 use super::input::RepeatedInput;
 use super::measure::{self, PreparedRun, RunPlan};
-use super::number_format::NumberFormat;
-use super::output;
 use super::problems::{exit_code, report_problems, worse_exit_code};
 use super::run::{Run, StoppedRun};
-use super::source::CountSource;
-use super::sources::{Sources, events_before};
-use super::subject::Subject;
 use crate::args::Stat;
+use crate::commands::stat::column::Column;
+use crate::commands::stat::formats::number_format::NumberFormat;
+use crate::commands::stat::formats::output;
+use crate::commands::stat::sources::source::CountSource;
+use crate::commands::stat::sources::{Sources, events_before};
+use crate::commands::stat::subject::Subject;
 use crate::system::signals::Signals;
 use crate::system::stdio::complain;
 
 /// The number of runs, and whether each is shown by itself.
 #[derive(Clone, Copy)]
-pub(super) struct Repeats {
+pub(in crate::commands::stat) struct Repeats {
     count: u32,
     /// Each run is shown by itself, instead of the mean of all.
     shows_each: bool,
 }
 
 impl Repeats {
-    pub(super) fn from_args(args: &Stat) -> Self {
+    pub(in crate::commands::stat) fn from_args(args: &Stat) -> Self {
         match args.repeat {
             Some(0) => Self {
                 count: u32::MAX,
@@ -47,7 +47,7 @@ impl Repeats {
 }
 
 /// Counts as many runs as the options ask for, shows them, and returns the exit code.
-pub(super) fn count_runs<'a>(
+pub(in crate::commands::stat) fn count_runs<'a>(
     repeats: Repeats,
     first_run: PreparedRun<'a>,
     (plan, subject, signals): (&'a RunPlan, &Subject, &Signals),
@@ -116,7 +116,7 @@ fn report_failed_run(error: anyhow::Error, runs: &[Run], repeats: Repeats) -> Re
 /// runs with all counts, and the last run if it was stopped.
 ///
 /// `first` is prepared to count the first part.
-pub(super) fn run_parts<'a>(
+pub(in crate::commands::stat) fn run_parts<'a>(
     repeats: Repeats,
     (sources, parts): (&Sources<'_>, &[Vec<EventSpec>]),
     (plan, signals): (&'a RunPlan, &Signals),

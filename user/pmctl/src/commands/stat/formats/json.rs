@@ -9,13 +9,13 @@ use serde::Serialize;
 
 use super::lines::{LineFormat, share_in_lines};
 use super::ratio::ratio;
-use super::run::{Figures, Run, running_time};
-use super::scope::{CountedPlace, PlaceKind};
-use super::subject::Subject;
-use super::unit::ColumnUnit;
+use crate::commands::stat::runs::run::{Figures, Run, running_time};
+use crate::commands::stat::scope::{CountedPlace, PlaceKind};
+use crate::commands::stat::subject::Subject;
+use crate::commands::stat::unit::ColumnUnit;
 
 /// `perf stat --json`: an object a line for each event, numbers partly as strings.
-pub(super) struct PerfJson<'a, W> {
+pub(in crate::commands::stat) struct PerfJson<'a, W> {
     subject: &'a Subject,
     output: W,
 }
@@ -93,7 +93,7 @@ impl<'a> PerfPlace<'a> {
 }
 
 impl<'a, W: Write> PerfJson<'a, W> {
-    pub(super) fn new(subject: &'a Subject, output: W) -> Self {
+    pub(in crate::commands::stat) fn new(subject: &'a Subject, output: W) -> Self {
         Self { subject, output }
     }
 }
@@ -149,10 +149,10 @@ impl<W: Write> LineFormat for PerfJson<'_, W> {
 mod tests {
     use super::super::lines::WithTotals;
     use super::super::number_format::NumberFormat;
-    use super::super::testing::{
+    use super::*;
+    use crate::commands::stat::testing::{
         lines, run, subject, subject_of_cgroups, subject_with, with_waits, written,
     };
-    use super::*;
     use crate::events::values::Unit;
     use serde_json::json;
 

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The problems of counts and of the command: messages, and the exit code.
 
-use super::column::Column;
 use super::run::{Run, StoppedRun};
-use super::scope::Scope;
-use super::source::{Reasons, Uncounted};
-use super::subject::Subject;
+use crate::commands::stat::column::Column;
+use crate::commands::stat::scope::Scope;
+use crate::commands::stat::sources::source::{Reasons, Uncounted};
+use crate::commands::stat::subject::Subject;
 use crate::system::child::Ending;
 use crate::system::exit;
 use crate::system::stdio::complain;
 
 /// Reports problems of the counts or of the command, and returns the exit code.
-pub(super) fn report_problems(subject: &Subject, runs: &[Run], stopped: Option<StoppedRun>) -> u8 {
+pub(in crate::commands::stat) fn report_problems(
+    subject: &Subject,
+    runs: &[Run],
+    stopped: Option<StoppedRun>,
+) -> u8 {
     if let Some(stopped) = &stopped {
         complain(stopped);
     }
@@ -86,7 +90,7 @@ fn missing_reasons(subject: &Subject, runs: &[Run]) -> Reasons {
 }
 
 /// Returns the exit code of runs: `NO_COUNT` if a count is missing, otherwise that of the last run that failed.
-pub(super) fn exit_code(subject: &Subject, runs: &[Run]) -> u8 {
+pub(in crate::commands::stat) fn exit_code(subject: &Subject, runs: &[Run]) -> u8 {
     let is_absent = |column: &Column| column.event.is_absent();
     if !missing_reasons(subject, runs).is_empty() || subject.columns.iter().any(is_absent) {
         return exit::NO_COUNT;
@@ -100,7 +104,7 @@ pub(super) fn exit_code(subject: &Subject, runs: &[Run]) -> u8 {
 
 /// Combines the exit codes of earlier and later runs: the later one counts unless it is 0, but `NO_COUNT` of the
 /// earlier runs stays.
-pub(super) const fn worse_exit_code(earlier: u8, later: u8) -> u8 {
+pub(in crate::commands::stat) const fn worse_exit_code(earlier: u8, later: u8) -> u8 {
     match (earlier, later) {
         (exit::NO_COUNT, _) | (_, 0) => earlier,
         _ => later,
@@ -109,8 +113,8 @@ pub(super) const fn worse_exit_code(earlier: u8, later: u8) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{run, subject};
     use super::*;
+    use crate::commands::stat::testing::{run, subject};
 
     #[test]
     fn each_reason_for_missing_counts_is_reported_once() {

@@ -21,18 +21,18 @@ use anyhow::Result;
 
 use super::lines::{LineFormat, share_in_lines};
 use super::ratio::ratio;
-use super::run::{Figures, Run, running_time};
-use super::scope::{CountedPlace, PlaceKind};
-use super::subject::Subject;
-use super::unit::ColumnUnit;
+use crate::commands::stat::runs::run::{Figures, Run, running_time};
+use crate::commands::stat::scope::{CountedPlace, PlaceKind};
+use crate::commands::stat::subject::Subject;
+use crate::commands::stat::unit::ColumnUnit;
 
-pub(super) struct Csv<'a, W: Write> {
+pub(in crate::commands::stat) struct Csv<'a, W: Write> {
     subject: &'a Subject,
     writer: ::csv::Writer<W>,
 }
 
 impl<'a, W: Write> Csv<'a, W> {
-    pub(super) fn new(subject: &'a Subject, output: W, separator: u8) -> Self {
+    pub(in crate::commands::stat) fn new(subject: &'a Subject, output: W, separator: u8) -> Self {
         let mut writer = ::csv::WriterBuilder::new();
         writer.delimiter(separator).flexible(true);
         Self {
@@ -130,11 +130,11 @@ impl<W: Write> LineFormat for Csv<'_, W> {
 mod tests {
     use super::super::lines::WithTotals;
     use super::super::number_format::NumberFormat;
-    use super::super::source::Uncounted;
-    use super::super::testing::{
+    use super::*;
+    use crate::commands::stat::sources::source::Uncounted;
+    use crate::commands::stat::testing::{
         run, subject, subject_of_cgroups, subject_with, with_waits, written,
     };
-    use super::*;
 
     #[test]
     fn fields_match_perf() {

@@ -4,7 +4,7 @@
 
 use perfmon::spec::Meaning;
 
-use super::column::Column;
+use crate::commands::stat::column::Column;
 
 /// A ratio that is shown beside its first event.
 struct Formula {
@@ -42,16 +42,20 @@ const FORMULAS: &[Formula] = &[
 
 /// A ratio, with its unit and limits.
 #[derive(Debug, PartialEq)]
-pub(super) struct Ratio {
-    pub(super) value: f64,
+pub(in crate::commands::stat) struct Ratio {
+    pub(in crate::commands::stat) value: f64,
     /// The unit in perf's words, with a `%` in front for a percentage.
-    pub(super) unit: String,
+    pub(in crate::commands::stat) unit: String,
     /// The limits for high and very high values.
-    pub(super) limits: Option<(f64, f64)>,
+    pub(in crate::commands::stat) limits: Option<(f64, f64)>,
 }
 
 /// Returns the ratio of column `index` and another column that counted in the same modes.
-pub(super) fn ratio(columns: &[Column], counts: &[Option<f64>], index: usize) -> Option<Ratio> {
+pub(in crate::commands::stat) fn ratio(
+    columns: &[Column],
+    counts: &[Option<f64>],
+    index: usize,
+) -> Option<Ratio> {
     let event = &columns[index].event;
     let formula = FORMULAS
         .iter()
@@ -84,8 +88,8 @@ pub(super) fn ratio(columns: &[Column], counts: &[Option<f64>], index: usize) ->
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::columns;
     use super::*;
+    use crate::commands::stat::testing::columns;
 
     #[test]
     fn a_ratio_needs_both_in_the_same_modes() {

@@ -10,18 +10,22 @@ use perfmon::event::{Builder, GroupBuilder};
 use perfmon::spec::EventSpec;
 use perfmon::{Cause, Device, Encoding, Error, Group, Pmu};
 
-use super::column::Column;
-use super::scope::{self, CountedPlace, CpuSplit};
 use super::source::{ColumnCount, CountSource, Counts, Summands};
-use super::split_runs::TooMany;
 use super::tasks::{conflict, groups, mark_or_split, open_on_each};
 use crate::args::Stat;
+use crate::commands::stat::column::Column;
+use crate::commands::stat::runs::split_runs::TooMany;
+use crate::commands::stat::scope::{self, CountedPlace, CpuSplit};
 use crate::events::cpus::Cpus;
 use crate::events::{rights, schedule};
 use crate::system::exit::{self, Usage};
 
 /// Returns whether `events` are counted by [`CpuEvents`], and not by counters of all CPUs.
-pub(super) fn needs_cpu_events(args: &Stat, events: &[EventSpec], pmu: &Pmu) -> bool {
+pub(in crate::commands::stat) fn needs_cpu_events(
+    args: &Stat,
+    events: &[EventSpec],
+    pmu: &Pmu,
+) -> bool {
     // Without events none of the driver's counters is taken, of which one program at a time has all.
     let needs_event = |event| is_kind_specific(event, pmu) || needs_register(event);
     args.multiplex || events.is_empty() || events.iter().any(needs_event)
@@ -43,7 +47,7 @@ fn is_kind_specific(event: &EventSpec, pmu: &Pmu) -> bool {
 }
 
 /// Events of CPUs.
-pub(super) struct CpuEvents {
+pub(in crate::commands::stat) struct CpuEvents {
     device: Device,
     /// The events take turns if the counters are too few.
     multiplex: bool,
@@ -72,7 +76,11 @@ struct RefusedCpuGroup {
 
 impl CpuEvents {
     /// Prepares `events` without opening them yet. They will count on the CPUs of -C; without it, on those of `online`.
-    pub(super) fn new(args: &Stat, events: Vec<EventSpec>, online: &[usize]) -> Result<Self> {
+    pub(in crate::commands::stat) fn new(
+        args: &Stat,
+        events: Vec<EventSpec>,
+        online: &[usize],
+    ) -> Result<Self> {
         refuse_chosen_counters(args, &events)?;
         let cpus = scope::counted_cpus(args, online);
         let summed_cpus = match CpuSplit::of(args) {

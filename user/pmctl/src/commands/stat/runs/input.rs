@@ -21,16 +21,16 @@ enum InputPosition {
 
 /// Detects a run that has consumed the standard input of all runs.
 #[derive(Debug)]
-pub(super) struct RepeatedInput(Option<InputPosition>);
+pub(in crate::commands::stat) struct RepeatedInput(Option<InputPosition>);
 
 impl RepeatedInput {
     /// Takes note of the position before the first run.
-    pub(super) fn before_runs() -> Self {
+    pub(in crate::commands::stat) fn before_runs() -> Self {
         Self(input_position(io::stdin()))
     }
 
     /// Warns before a later run, once, if the earlier runs have consumed input.
-    pub(super) fn warn_if_consumed(&mut self) {
+    pub(in crate::commands::stat) fn warn_if_consumed(&mut self) {
         let previous_position = self.0;
         if previous_position.is_some() && input_position(io::stdin()) != previous_position {
             self.0 = None;

@@ -5,24 +5,24 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::column::Column;
+use crate::commands::stat::column::Column;
 
 /// The count of a column, and the times for which its event was counted and enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct ColumnCount {
-    pub(super) value: u64,
+pub(in crate::commands::stat) struct ColumnCount {
+    pub(in crate::commands::stat) value: u64,
     /// The time in which the event was counted.
-    pub(super) ran: Duration,
+    pub(in crate::commands::stat) ran: Duration,
     /// The time in which the event was enabled: longer than `ran` if it had to wait for a counter, or if tasks ran on cores
     /// that do not have the event.
-    pub(super) enabled: Duration,
+    pub(in crate::commands::stat) enabled: Duration,
     /// The event takes turns: if `ran` is shorter than `enabled`, the count is a part of the whole.
     takes_turns: bool,
 }
 
 impl ColumnCount {
     /// Returns the count of an event that never waited.
-    pub(super) fn whole(value: u64, ran: Duration) -> Self {
+    pub(in crate::commands::stat) fn whole(value: u64, ran: Duration) -> Self {
         Self {
             value,
             ran,
@@ -32,7 +32,11 @@ impl ColumnCount {
     }
 
     /// Returns the count of an event that takes turns.
-    pub(super) fn of_turns(value: u64, ran: Duration, enabled: Duration) -> Self {
+    pub(in crate::commands::stat) fn of_turns(
+        value: u64,
+        ran: Duration,
+        enabled: Duration,
+    ) -> Self {
         Self {
             value,
             ran,
@@ -43,7 +47,11 @@ impl ColumnCount {
 
     /// Returns the count of an event that has its counter all the time. If `ran` is shorter than `enabled`, tasks were also
     /// on cores that do not have the event.
-    pub(super) fn without_turns(value: u64, ran: Duration, enabled: Duration) -> Self {
+    pub(in crate::commands::stat) fn without_turns(
+        value: u64,
+        ran: Duration,
+        enabled: Duration,
+    ) -> Self {
         Self {
             value,
             ran,
@@ -53,7 +61,7 @@ impl ColumnCount {
     }
 
     /// Returns the sum of this count and that of another place.
-    pub(super) fn plus(self, other: Self) -> Self {
+    pub(in crate::commands::stat) fn plus(self, other: Self) -> Self {
         Self {
             value: self.value + other.value,
             ran: self.ran + other.ran,
@@ -63,7 +71,7 @@ impl ColumnCount {
     }
 
     /// Returns the count since an earlier one, `before`.
-    pub(super) fn since(self, before: Self) -> Self {
+    pub(in crate::commands::stat) fn since(self, before: Self) -> Self {
         Self {
             value: self.value - before.value,
             ran: self.ran.saturating_sub(before.ran),
@@ -79,7 +87,7 @@ impl ColumnCount {
         clippy::cast_sign_loss,
         reason = "perf computes it so"
     )]
-    pub(super) fn estimated(self) -> Option<Self> {
+    pub(in crate::commands::stat) fn estimated(self) -> Option<Self> {
         if !self.takes_turns || self.ran >= self.enabled {
             return Some(self);
         }
@@ -104,7 +112,7 @@ impl ColumnCount {
 }
 
 /// Returns the counts since `before`; if that is empty, since the start.
-pub(super) fn counts_since(now: &Summands, before: &Summands) -> Summands {
+pub(in crate::commands::stat) fn counts_since(now: &Summands, before: &Summands) -> Summands {
     let of_column = |(index, now): (usize, &Option<Vec<ColumnCount>>)| {
         let before = before.get(index).map_or(Some(&[][..]), Option::as_deref)?;
         let of_part = |(part, now): (usize, &ColumnCount)| {
@@ -117,7 +125,7 @@ pub(super) fn counts_since(now: &Summands, before: &Summands) -> Summands {
 
 /// Returns the sum of the summands of each column, each of them estimated by itself, since events take turns on each CPU and
 /// in each task separately. Returns also why columns have no count, if they have summands.
-pub(super) fn estimate_counts(counted: &Summands) -> (Counts, Reasons) {
+pub(in crate::commands::stat) fn estimate_counts(counted: &Summands) -> (Counts, Reasons) {
     let sum = |summands: &[ColumnCount]| {
         let estimates = summands.iter().map(|one| one.estimated());
         let estimates: Vec<ColumnCount> =
@@ -137,7 +145,7 @@ pub(super) fn estimate_counts(counted: &Summands) -> (Counts, Reasons) {
 
 /// The reason why events that the CPU has were not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Uncounted {
+pub(in crate::commands::stat) enum Uncounted {
     /// A task has executed a program that must not be counted.
     LeftProgram,
     /// The run ended before the counters were to start.
@@ -161,14 +169,14 @@ impl Uncounted {
     ];
 
     /// Returns the name of the reason in files.
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::commands::stat) fn name(self) -> &'static str {
         let mut names = Self::NAMES.iter();
         let name = names.find(|(reason, _)| *reason == self);
         name.map_or("", |(_, name)| name)
     }
 
     /// Returns the reason with this name; `None` for one that this pmctl does not know.
-    pub(super) fn of_name(name: &str) -> Option<Self> {
+    pub(in crate::commands::stat) fn of_name(name: &str) -> Option<Self> {
         let mut names = Self::NAMES.iter();
         let found = names.find(|(_, known)| *known == name);
         found.map(|(reason, _)| *reason)
@@ -176,16 +184,16 @@ impl Uncounted {
 }
 
 /// Counts for each column; `None` for one that can't be trusted or that no counter has.
-pub(super) type Counts = Vec<Option<ColumnCount>>;
+pub(in crate::commands::stat) type Counts = Vec<Option<ColumnCount>>;
 
 /// The reason for each column that was not counted; `None` for a count that is there, or can't be trusted.
-pub(super) type Reasons = Vec<Option<Uncounted>>;
+pub(in crate::commands::stat) type Reasons = Vec<Option<Uncounted>>;
 
 /// The summands of each column: counts of CPUs or tasks. `None` as in [`Counts`].
-pub(super) type Summands = Vec<Option<Vec<ColumnCount>>>;
+pub(in crate::commands::stat) type Summands = Vec<Option<Vec<ColumnCount>>>;
 
 /// A source of counts.
-pub(super) trait CountSource {
+pub(in crate::commands::stat) trait CountSource {
     /// Prepares a run: the counters are stopped and at 0. `command` is the PID of the process that will execute the command.
     fn prepare(&mut self, command: Option<u32>) -> Result<()>;
 

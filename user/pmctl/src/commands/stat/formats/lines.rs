@@ -6,20 +6,24 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::column::Column;
 use super::number_format::NumberFormat;
-use super::run::{Run, counted_share};
-use super::source::Uncounted;
+use crate::commands::stat::column::Column;
+use crate::commands::stat::runs::run::{Run, counted_share};
+use crate::commands::stat::sources::source::Uncounted;
 
 /// A format with a line for each count.
-pub(super) trait LineFormat {
+pub(in crate::commands::stat) trait LineFormat {
     /// Writes the lines of `runs`. `at` is the end of an interval, since the start; `None` for the totals.
     fn write_lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()>;
 }
 
 /// Returns the share of the time in which the event of a column was counted, in percent, as perf prints it: 0 for an event
 /// that had no turn.
-pub(super) fn share_in_lines(column: &Column, runs: &[Run], index: usize) -> f64 {
+pub(in crate::commands::stat) fn share_in_lines(
+    column: &Column,
+    runs: &[Run],
+    index: usize,
+) -> f64 {
     let had_no_turn =
         |run: &Run| run.counts[index].is_none() && run.uncounted[index] == Some(Uncounted::NoTurn);
     if !column.event.is_absent() && runs.iter().any(had_no_turn) {
@@ -29,7 +33,7 @@ pub(super) fn share_in_lines(column: &Column, runs: &[Run], index: usize) -> f64
 }
 
 /// A format that has totals where perf has them.
-pub(super) struct WithTotals<F> {
+pub(in crate::commands::stat) struct WithTotals<F> {
     format: F,
     /// An interval has been written.
     has_intervals: bool,
@@ -38,7 +42,7 @@ pub(super) struct WithTotals<F> {
 }
 
 impl<F: LineFormat> WithTotals<F> {
-    pub(super) fn new(format: F, has_summary: bool) -> Self {
+    pub(in crate::commands::stat) fn new(format: F, has_summary: bool) -> Self {
         Self {
             format,
             has_intervals: false,

@@ -3,15 +3,17 @@
 
 /// The mean of some values, and its standard error.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Summary {
-    pub(super) mean: f64,
+pub(in crate::commands::stat) struct Summary {
+    pub(in crate::commands::stat) mean: f64,
     /// The standard error of the mean, in percent of it; 0 for a single value.
-    pub(super) error_percent: f64,
+    pub(in crate::commands::stat) error_percent: f64,
 }
 
 impl Summary {
     /// Returns the summary of all runs; `None` if there is no run or one of them has no value.
-    pub(super) fn from_values(values: impl IntoIterator<Item = Option<f64>>) -> Option<Self> {
+    pub(in crate::commands::stat) fn from_values(
+        values: impl IntoIterator<Item = Option<f64>>,
+    ) -> Option<Self> {
         let values: Vec<f64> = values.into_iter().collect::<Option<_>>()?;
         if values.is_empty() {
             return None;

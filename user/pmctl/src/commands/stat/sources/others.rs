@@ -7,15 +7,15 @@ use crate::events::values::Value;
 
 /// The events and values that are counted beside events of the driver.
 #[derive(Debug, Default)]
-pub(super) struct OtherEvents {
-    pub(super) software: Vec<Software>,
-    pub(super) values: Vec<Value>,
-    pub(super) pmus: Vec<PmuEvent>,
+pub(in crate::commands::stat) struct OtherEvents {
+    pub(in crate::commands::stat) software: Vec<Software>,
+    pub(in crate::commands::stat) values: Vec<Value>,
+    pub(in crate::commands::stat) pmus: Vec<PmuEvent>,
 }
 
 impl OtherEvents {
     /// Returns whether there are none.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::commands::stat) fn is_empty(&self) -> bool {
         self.software.is_empty() && self.values.is_empty() && self.pmus.is_empty()
     }
 }

@@ -9,11 +9,11 @@ use perfmon::spec::EventSpec;
 use perfmon::{Cause, Device, Error, Group};
 
 use super::cgroup_use::{CgroupUse, NamedCgroup, left_out};
-use super::column::Column;
-use super::scope::{CountedPlace, PlaceKind};
 use super::source::{ColumnCount, CountSource, Summands};
-use super::split_runs::TooMany;
 use super::tasks::{conflict, group_the_ungrouped, groups, mark_or_split, open_on_each};
+use crate::commands::stat::column::Column;
+use crate::commands::stat::runs::split_runs::TooMany;
+use crate::commands::stat::scope::{CountedPlace, PlaceKind};
 use crate::events::cgroups::concerns_one_cgroup;
 use crate::events::cpus::Cpus;
 use crate::events::rights;
@@ -22,7 +22,7 @@ use crate::system::exit::{self, Usage};
 use crate::system::stdio::complain;
 
 /// The counts of events in cgroups.
-pub(super) struct CgroupCounts {
+pub(in crate::commands::stat) struct CgroupCounts {
     device: Device,
     events: Vec<EventSpec>,
     /// The names that the user gave to the events.
@@ -76,7 +76,7 @@ struct RefusedCgroupGroup {
 impl CgroupCounts {
     /// Prepares `events`, and opens none yet. `preceding` is the number of events before them on the command line;
     /// `are_all_events` says that the command line has no others.
-    pub(super) fn new(
+    pub(in crate::commands::stat) fn new(
         mut events: Vec<EventSpec>,
         cgroups: &CgroupUse,
         (preceding, are_all_events): (usize, bool),

@@ -9,58 +9,58 @@ use anyhow::Result;
 use perfmon::Modes;
 use serde::{Deserialize, Serialize};
 
-use super::column::Column;
 use super::number_format::NumberFormat;
-use super::run::Run;
-use super::scope::{PlaceKind, Scope};
-use super::source::ColumnCount;
-use super::subject::Subject;
-use super::unit::ColumnUnit;
+use crate::commands::stat::column::Column;
+use crate::commands::stat::runs::run::Run;
+use crate::commands::stat::scope::{PlaceKind, Scope};
+use crate::commands::stat::sources::source::ColumnCount;
+use crate::commands::stat::subject::Subject;
+use crate::commands::stat::unit::ColumnUnit;
 use crate::events::cpus::Cpus;
 use crate::system::child::Ending;
 
 /// The name of the form.
-pub(super) const SCHEMA: &str = "pmctl-stat-v1";
+pub(in crate::commands::stat) const SCHEMA: &str = "pmctl-stat-v1";
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub(super) struct V1Document {
-    pub(super) schema: String,
-    pub(super) command: String,
+pub(in crate::commands::stat) struct V1Document {
+    pub(in crate::commands::stat) schema: String,
+    pub(in crate::commands::stat) command: String,
     /// Number of CPUs that were counted; null if tasks were counted.
-    pub(super) cpus: Option<usize>,
+    pub(in crate::commands::stat) cpus: Option<usize>,
     /// List of the counted CPUs, if some online CPUs are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) only: Option<String>,
+    pub(in crate::commands::stat) only: Option<String>,
     /// Number of cgroups that were counted, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) cgroups: Option<usize>,
+    pub(in crate::commands::stat) cgroups: Option<usize>,
     /// The processes or threads of -p or -t, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) tasks: Option<String>,
+    pub(in crate::commands::stat) tasks: Option<String>,
     /// The CPU model whose metrics were asked for with -M.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) model: Option<String>,
+    pub(in crate::commands::stat) model: Option<String>,
     /// Two hardware threads of a core were in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) smt: Option<bool>,
+    pub(in crate::commands::stat) smt: Option<bool>,
     /// Number of online CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) online: Option<usize>,
+    pub(in crate::commands::stat) online: Option<usize>,
     /// Number of times that the command ran to count all events once, if more than 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) parts: Option<usize>,
-    pub(super) events: Vec<V1Event>,
+    pub(in crate::commands::stat) parts: Option<usize>,
+    pub(in crate::commands::stat) events: Vec<V1Event>,
     /// The metrics of -M, from the means of all runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) metrics: Vec<V1Metric>,
+    pub(in crate::commands::stat) metrics: Vec<V1Metric>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) intervals: Vec<V1Interval>,
-    pub(super) runs: Vec<V1Run>,
+    pub(in crate::commands::stat) intervals: Vec<V1Interval>,
+    pub(in crate::commands::stat) runs: Vec<V1Run>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(super) struct V1Metric {
-    pub(super) metric: String,
+pub(in crate::commands::stat) struct V1Metric {
+    pub(in crate::commands::stat) metric: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     place: Option<String>,
     /// Null if a count is missing, or if it is divided by 0.
@@ -70,100 +70,100 @@ pub(super) struct V1Metric {
     notable: Option<bool>,
     /// The indices of the events, by their names in the formula.
     #[serde(default)]
-    pub(super) numbers: BTreeMap<String, usize>,
+    pub(in crate::commands::stat) numbers: BTreeMap<String, usize>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub(super) struct V1Event {
-    pub(super) event: String,
+pub(in crate::commands::stat) struct V1Event {
+    pub(in crate::commands::stat) event: String,
     /// The thread, CPU, core, socket or cgroup that is counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) place: Option<String>,
+    pub(in crate::commands::stat) place: Option<String>,
     /// The kind of the place: thread, cpu, core, socket or cgroup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) kind: Option<String>,
+    pub(in crate::commands::stat) kind: Option<String>,
     /// Number of counted CPUs of a core or socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) kind_cpus: Option<usize>,
+    pub(in crate::commands::stat) kind_cpus: Option<usize>,
     /// The counter; null if the CPU does not have the event, or if the driver chose the counter.
-    pub(super) counter: Option<String>,
+    pub(in crate::commands::stat) counter: Option<String>,
     /// The event's bits in the select register of `counter`.
-    pub(super) select: Option<u64>,
+    pub(in crate::commands::stat) select: Option<u64>,
     /// The unit of the number, if it is no count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) unit: Option<String>,
+    pub(in crate::commands::stat) unit: Option<String>,
     /// The factor that converts the number to that unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) scale: Option<f64>,
+    pub(in crate::commands::stat) scale: Option<f64>,
     /// The name of the common event, if the event is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) meaning: Option<String>,
+    pub(in crate::commands::stat) meaning: Option<String>,
     /// `u` or `k`, if the event is counted in one mode only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) mode: Option<String>,
+    pub(in crate::commands::stat) mode: Option<String>,
     /// perf's type of the only kind of core that counts the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) core_type: Option<u32>,
+    pub(in crate::commands::stat) core_type: Option<u32>,
     /// The reason why the CPU lacks the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) missing: Option<String>,
+    pub(in crate::commands::stat) missing: Option<String>,
     /// Index among all events that are counted.
     #[serde(default)]
-    pub(super) number: usize,
+    pub(in crate::commands::stat) number: usize,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(super) struct V1Interval {
+pub(in crate::commands::stat) struct V1Interval {
     /// Seconds from the start of the run to the end of the interval.
-    pub(super) seconds: f64,
-    pub(super) counts: Vec<Option<u64>>,
+    pub(in crate::commands::stat) seconds: f64,
+    pub(in crate::commands::stat) counts: Vec<Option<u64>>,
     /// Time that each event counted, in nanoseconds.
     #[serde(default)]
-    pub(super) running_ns: Vec<Option<u64>>,
+    pub(in crate::commands::stat) running_ns: Vec<Option<u64>>,
     /// Time that each event was enabled, in nanoseconds. Empty unless an event had to wait for a counter, so that counts are
     /// estimates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) enabled_ns: Vec<Option<u64>>,
+    pub(in crate::commands::stat) enabled_ns: Vec<Option<u64>>,
     /// The reason for the first count that is null for a known reason, and for the others unless `uncounted_by_event` has
     /// another; absent if they can't be trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) uncounted: Option<String>,
+    pub(in crate::commands::stat) uncounted: Option<String>,
     /// The reason for each count; null for one that is there, or can't be trusted. Empty if `uncounted` holds for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) uncounted_by_event: Vec<Option<String>>,
+    pub(in crate::commands::stat) uncounted_by_event: Vec<Option<String>>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(super) struct V1Run {
-    pub(super) elapsed_seconds: f64,
+pub(in crate::commands::stat) struct V1Run {
+    pub(in crate::commands::stat) elapsed_seconds: f64,
     /// Time since the counters started, if that was after the delay of -D.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) counted_seconds: Option<f64>,
-    pub(super) user_seconds: f64,
-    pub(super) system_seconds: f64,
+    pub(in crate::commands::stat) counted_seconds: Option<f64>,
+    pub(in crate::commands::stat) user_seconds: f64,
+    pub(in crate::commands::stat) system_seconds: f64,
     /// Exit code as in a shell; null without a command.
-    pub(super) exit_code: Option<u8>,
+    pub(in crate::commands::stat) exit_code: Option<u8>,
     /// Counts in the order of the events; null for a count that can't be trusted.
-    pub(super) counts: Vec<Option<u64>>,
+    pub(in crate::commands::stat) counts: Vec<Option<u64>>,
     #[serde(default)]
-    pub(super) running_ns: Vec<Option<u64>>,
+    pub(in crate::commands::stat) running_ns: Vec<Option<u64>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) enabled_ns: Vec<Option<u64>>,
+    pub(in crate::commands::stat) enabled_ns: Vec<Option<u64>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) uncounted: Option<String>,
+    pub(in crate::commands::stat) uncounted: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) uncounted_by_event: Vec<Option<String>>,
+    pub(in crate::commands::stat) uncounted_by_event: Vec<Option<String>>,
 }
 
 /// Writes the object at the end.
-pub(super) struct V1<'a, W> {
+pub(in crate::commands::stat) struct V1<'a, W> {
     subject: &'a Subject,
-    pub(super) output: W,
+    pub(in crate::commands::stat) output: W,
     intervals: Vec<V1Interval>,
 }
 
 impl<'a, W: Write> V1<'a, W> {
-    pub(super) fn new(subject: &'a Subject, output: W) -> Self {
+    pub(in crate::commands::stat) fn new(subject: &'a Subject, output: W) -> Self {
         Self {
             subject,
             output,
@@ -261,7 +261,7 @@ fn v1_event(column: &Column) -> V1Event {
 
 fn v1_metrics(subject: &Subject, runs: &[Run]) -> Vec<V1Metric> {
     let values = subject.metrics.values(&subject.columns, runs);
-    let metric = |value: super::metrics::MetricValue<'_>| V1Metric {
+    let metric = |value: crate::commands::stat::metrics::MetricValue<'_>| V1Metric {
         metric: value.name.to_owned(),
         place: value.place.map(|place| place.name.clone()),
         value: value.number,
@@ -336,8 +336,8 @@ fn times_ns(run: &Run, time: fn(&ColumnCount) -> Duration) -> Vec<Option<u64>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{lines, run, subject, subject_with, written};
     use super::*;
+    use crate::commands::stat::testing::{lines, run, subject, subject_with, written};
     use serde_json::json;
 
     #[test]

@@ -2,24 +2,35 @@
 //! The counts of each run: of CPUs, of cgroups or of tasks, with the kernel's events, those of its other PMUs, and machine
 //! values beside them.
 
+pub(super) mod cgroup_use;
+mod cgroups;
+mod cpu_events;
+pub(super) mod cpus;
+mod order;
+pub(super) mod others;
+pub(super) mod source;
+pub(super) mod tasks;
+pub(super) mod with_pmus;
+pub(super) mod with_software;
+pub(super) mod with_values;
+
 use anyhow::Result;
 use perfmon::spec::EventSpec;
 use perfmon::{Pmu, Session};
 
-use super::cgroup_use::CgroupUse;
-use super::cgroups::CgroupCounts;
-use super::cpu_events::{self, CpuEvents};
-use super::others::OtherEvents;
-use super::scope::Scope;
-use super::source::CountSource;
-use super::tasks::{CountingManner, TaskCounts};
-use super::with_pmus::WithPmus;
-use super::with_software::WithSoftware;
-use super::with_values::WithValues;
-use super::{cpus, order};
 use crate::args::Stat;
+use crate::commands::stat::scope::Scope;
 use crate::system::exit;
 use crate::system::machine::Machine;
+use cgroup_use::CgroupUse;
+use cgroups::CgroupCounts;
+use cpu_events::CpuEvents;
+use others::OtherEvents;
+use source::CountSource;
+use tasks::{CountingManner, TaskCounts};
+use with_pmus::WithPmus;
+use with_software::WithSoftware;
+use with_values::WithValues;
 
 /// The options, devices and events that the source of each run is opened with.
 pub(super) struct Sources<'a> {

@@ -8,12 +8,12 @@ use anyhow::Result;
 use perfmon::spec::EventSpec;
 use perfmon::{Cause, Counter, Error, Pmu, Session};
 
-use super::column::Column;
-use super::explain::explain;
-use super::scope::{self, CountedPlace, CpuSplit};
 use super::source::{ColumnCount, CountSource, Summands};
-use super::split_runs::TooMany;
 use crate::args::Stat;
+use crate::commands::stat::column::Column;
+use crate::commands::stat::explain::explain;
+use crate::commands::stat::runs::split_runs::TooMany;
+use crate::commands::stat::scope::{self, CountedPlace, CpuSplit};
 use crate::events::cpus::Cpus;
 use crate::events::rights;
 use crate::events::schedule::{CounterSupply, schedule};
@@ -21,7 +21,7 @@ use crate::system::exit::{self, Usage};
 use crate::system::machine::Machine;
 
 /// Opens a counter of all CPUs for each event, and sets up the columns of the report.
-pub(super) fn open_counters(
+pub(in crate::commands::stat) fn open_counters(
     args: &Stat,
     (session, events): (&Session, Vec<EventSpec>),
     online: &[usize],
@@ -86,7 +86,7 @@ pub(super) fn open_counters(
 }
 
 /// Returns a column for each event, with a counter if the CPU has the event.
-pub(super) fn assign_counters(
+pub(in crate::commands::stat) fn assign_counters(
     events: Vec<EventSpec>,
     supply: CounterSupply,
 ) -> Result<Vec<Column>> {
@@ -110,7 +110,7 @@ pub(super) fn assign_counters(
 }
 
 /// The counters of all CPUs, and the columns of the report.
-pub(super) struct AllCpus {
+pub(in crate::commands::stat) struct AllCpus {
     counters: Vec<Option<Counter>>,
     /// For each column the index of its counter, the CPUs that are summed up (`None` for all), and their number.
     column_sources: Vec<(usize, Option<Cpus>, u32)>,

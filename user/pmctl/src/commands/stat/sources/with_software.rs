@@ -8,11 +8,11 @@ use nix::errno::Errno;
 use perfmon::{Cause, Device, Event, Modes};
 use perfmon_core::logic::event_attr::{self as attr, PerfEventAttr};
 
-use super::column::Column;
-use super::scope::Scope;
 use super::source::{ColumnCount, CountSource, Reasons, Summands, Uncounted};
-use super::unit::ColumnUnit;
 use crate::args::Stat;
+use crate::commands::stat::column::Column;
+use crate::commands::stat::scope::Scope;
+use crate::commands::stat::unit::ColumnUnit;
 use crate::events::modes;
 use crate::events::perf_event::CountingEvent;
 use crate::events::software::Software;
@@ -20,7 +20,7 @@ use crate::events::threads::TaskList;
 use crate::system::exit::{self, Usage};
 
 /// Refuses options that split the counts by place, or that need several runs.
-pub(super) fn refuse_impossible_options(
+pub(in crate::commands::stat) fn refuse_impossible_options(
     args: &Stat,
     events: &[Software],
     runs_per_count: usize,
@@ -65,7 +65,7 @@ fn open_error(errno: Errno, label: &str) -> anyhow::Error {
 }
 
 /// Software events, and the source that counts the other events.
-pub(super) struct WithSoftware {
+pub(in crate::commands::stat) struct WithSoftware {
     counts: Box<dyn CountSource>,
     events: Vec<Software>,
     /// Pairs of a task and a CPU to count, -1 for all. Empty for a command, or for `task_list`.
@@ -82,7 +82,7 @@ pub(super) struct WithSoftware {
 }
 
 impl WithSoftware {
-    pub(super) fn new(
+    pub(in crate::commands::stat) fn new(
         args: &Stat,
         events: Vec<Software>,
         (scope, online): (&Scope, &[usize]),

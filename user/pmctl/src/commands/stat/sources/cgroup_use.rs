@@ -21,11 +21,11 @@ use crate::system::text::{count, printable};
 
 /// A cgroup, and its name in the report.
 #[derive(Clone, Debug)]
-pub(super) struct NamedCgroup {
-    pub(super) name: String,
-    pub(super) cgroup: Cgroup,
+pub(in crate::commands::stat) struct NamedCgroup {
+    pub(in crate::commands::stat) name: String,
+    pub(in crate::commands::stat) cgroup: Cgroup,
     /// A pattern matches the cgroup, which the user has not named.
-    pub(super) is_of_pattern: bool,
+    pub(in crate::commands::stat) is_of_pattern: bool,
 }
 
 impl NamedCgroup {
@@ -43,7 +43,7 @@ const SEARCH_LIMIT: SearchLimit = SearchLimit {
 
 /// Cgroups and their events.
 #[derive(Clone, Debug)]
-pub(super) enum CgroupUse {
+pub(in crate::commands::stat) enum CgroupUse {
     /// Each event is counted in each cgroup.
     Each(Vec<NamedCgroup>),
     /// The first event is counted in the first cgroup, and so on. Further events are counted in the root cgroup, whose
@@ -55,7 +55,10 @@ pub(super) enum CgroupUse {
 }
 
 /// Refuses what has no meaning for cgroups, or no cgroup.
-pub(super) fn refuse_impossible_options(args: &Stat, others: &OtherEvents) -> Result<(), Usage> {
+pub(in crate::commands::stat) fn refuse_impossible_options(
+    args: &Stat,
+    others: &OtherEvents,
+) -> Result<(), Usage> {
     let Some(option) = cgroup_option(args) else {
         return Ok(());
     };
@@ -91,7 +94,7 @@ fn cgroup_option(args: &Stat) -> Option<&'static str> {
 }
 
 /// Returns the cgroups that -G or --for-each-cgroup asks for; `None` without these options.
-pub(super) fn wanted_cgroups(args: &Stat) -> Result<Option<CgroupUse>> {
+pub(in crate::commands::stat) fn wanted_cgroups(args: &Stat) -> Result<Option<CgroupUse>> {
     let Some(option) = cgroup_option(args) else {
         return Ok(None);
     };
@@ -185,7 +188,7 @@ fn matching_cgroups(mount: &Path, pattern: &Pattern) -> Result<Vec<NamedCgroup>>
 }
 
 /// Returns the message about cgroups that are left out; `error` is the reason for the first of them.
-pub(super) fn left_out(number: usize, error: &Error) -> String {
+pub(in crate::commands::stat) fn left_out(number: usize, error: &Error) -> String {
     let cgroups = count(number as u64, "cgroup");
     printable(&format!("--for-each-cgroup: {cgroups} left out: {error}"))
 }
@@ -197,7 +200,7 @@ fn with_option(option: &str, error: &Error) -> anyhow::Error {
 
 impl CgroupUse {
     /// Returns the number of different cgroups.
-    pub(super) fn cgroup_count(&self) -> usize {
+    pub(in crate::commands::stat) fn cgroup_count(&self) -> usize {
         match self {
             Self::Each(cgroups) => cgroups.len(),
             Self::ByEvent { event_cgroups, .. } => {
@@ -208,7 +211,7 @@ impl CgroupUse {
     }
 
     /// Refuses cgroups without an event, if there are `events` events in all.
-    pub(super) fn check_number(&self, events: usize) -> Result<(), Usage> {
+    pub(in crate::commands::stat) fn check_number(&self, events: usize) -> Result<(), Usage> {
         match self {
             Self::ByEvent { event_cgroups, .. } if event_cgroups.len() > events => {
                 let names: Vec<&str> = event_cgroups.iter().map(|named| &*named.name).collect();
@@ -223,7 +226,7 @@ impl CgroupUse {
 
     /// Returns each cgroup with the indices of its events. `preceding` other events come before `events` on the command
     /// line.
-    pub(super) fn with_event_indices(
+    pub(in crate::commands::stat) fn with_event_indices(
         &self,
         events: &[EventSpec],
         preceding: usize,

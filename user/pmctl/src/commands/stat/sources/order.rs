@@ -7,10 +7,10 @@ use anyhow::Result;
 
 use perfmon::Pmu;
 
-use super::column::Column;
 use super::others::OtherEvents;
-use super::scope::CountedPlace;
 use super::source::{CountSource, Reasons, Summands};
+use crate::commands::stat::column::Column;
+use crate::commands::stat::scope::CountedPlace;
 use crate::events::values::{self, Value};
 use crate::events::words::words;
 use crate::events::{linux_pmu, software};
@@ -54,7 +54,7 @@ fn column_positions(texts: &[String], others: &OtherEvents, cores: &Pmu) -> Vec<
 
 /// Returns `source` with its columns in the order of -e; the columns of a CPU, core or socket stay together. `source` has
 /// software events, PMU events and values after the driver's events.
-pub(super) fn in_event_order(
+pub(in crate::commands::stat) fn in_event_order(
     texts: &[String],
     others: &OtherEvents,
     cores: &Pmu,
@@ -134,8 +134,8 @@ impl CountSource for Ordered {
 #[cfg(test)]
 mod tests {
     use super::super::source::ColumnCount;
-    use super::super::testing::columns;
     use super::*;
+    use crate::commands::stat::testing::columns;
     use perfmon::Modes;
 
     use crate::events::linux_pmu::PmuEvent;
@@ -246,7 +246,7 @@ mod tests {
         let of = |name: &str, (number, label): (usize, &str)| {
             let mut column = columns("cycles").remove(0);
             label.clone_into(&mut column.event.label);
-            let kind = super::super::scope::PlaceKind::Cpu;
+            let kind = crate::commands::stat::scope::PlaceKind::Cpu;
             let name = name.to_owned();
             let place = Some(CountedPlace { name, kind });
             Column {

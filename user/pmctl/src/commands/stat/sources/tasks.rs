@@ -8,11 +8,11 @@ use perfmon::event::{Builder, Counts as GroupCounts, GroupBuilder};
 use perfmon::spec::EventSpec;
 use perfmon::{Cause, Device, Error, Group, Modes, Pmu};
 
-use super::column::Column;
-use super::scope::{CountedPlace, PlaceKind, Scope};
 use super::source::{ColumnCount, CountSource, Counts, Reasons, Summands, Uncounted};
-use super::split_runs::TooMany;
 use crate::args::Stat;
+use crate::commands::stat::column::Column;
+use crate::commands::stat::runs::split_runs::TooMany;
+use crate::commands::stat::scope::{CountedPlace, PlaceKind, Scope};
 use crate::events::schedule::{self, CounterSupply, ScheduleError};
 use crate::events::threads::{TaskList, Thread};
 use crate::system::exit::{self, Usage};
@@ -21,22 +21,22 @@ use crate::{events::modes, events::rights};
 /// The way in which events of tasks count.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option")]
-pub(super) struct CountingManner {
+pub(in crate::commands::stat) struct CountingManner {
     /// Tasks that the counted tasks create are counted, too.
-    pub(super) inherit: bool,
+    pub(in crate::commands::stat) inherit: bool,
     /// Counting begins with the command's exec, and not when the counters are started.
-    pub(super) begins_at_exec: bool,
+    pub(in crate::commands::stat) begins_at_exec: bool,
     /// Each thread has columns of its own.
-    pub(super) per_thread: bool,
+    pub(in crate::commands::stat) per_thread: bool,
     /// Events without a group become one group, so that an interval reads all of them at the same moment.
-    pub(super) one_group: bool,
+    pub(in crate::commands::stat) one_group: bool,
     /// Events take turns if the counters are too few.
-    pub(super) multiplex: bool,
+    pub(in crate::commands::stat) multiplex: bool,
 }
 
 impl CountingManner {
     /// Returns the way that the options ask for.
-    pub(super) fn from_args(args: &Stat, scope: &Scope) -> Self {
+    pub(in crate::commands::stat) fn from_args(args: &Stat, scope: &Scope) -> Self {
         Self {
             inherit: !args.no_inherit,
             begins_at_exec: matches!(scope, Scope::Command) && args.delay().is_none(),
@@ -50,10 +50,10 @@ impl CountingManner {
 
 /// The first number of the groups that pmctl makes, so that their events are read at the same moment. Groups in braces have
 /// smaller numbers.
-pub(super) const OWN_GROUPS: usize = usize::MAX / 2;
+pub(in crate::commands::stat) const OWN_GROUPS: usize = usize::MAX / 2;
 
 /// Events of tasks.
-pub(super) struct TaskCounts {
+pub(in crate::commands::stat) struct TaskCounts {
     device: Device,
     events: Vec<EventSpec>,
     /// The names that the user gave to the events.
@@ -86,7 +86,7 @@ impl TaskCounts {
     ///
     /// # Errors
     /// A usage error if an event needs a certain counter: the driver chooses those of tasks.
-    pub(super) fn new(
+    pub(in crate::commands::stat) fn new(
         mut events: Vec<EventSpec>,
         scope: &Scope,
         manner: CountingManner,
@@ -406,7 +406,7 @@ impl CountSource for TaskCounts {
 }
 
 /// Returns the message that names the events which need the same counters; `None` if there is no such conflict.
-pub(super) fn conflict<'a>(
+pub(in crate::commands::stat) fn conflict<'a>(
     device: &Device,
     events: impl IntoIterator<Item = &'a EventSpec>,
 ) -> Option<String> {
@@ -449,7 +449,7 @@ fn opened_or_ended<T, E>(
 /// Marks the events of a refused group that the driver does not have as absent. `failed` has the errors of opening each
 /// event by itself, since the group may also be refused for its size. If `failed` is empty, and pmctl has made the group,
 /// splits the group: its events may be of different kinds of cores. Returns whether an event was changed.
-pub(super) fn mark_or_split(
+pub(in crate::commands::stat) fn mark_or_split(
     events: &mut [EventSpec],
     members: &[usize],
     failed: Vec<(usize, Error)>,
@@ -481,7 +481,7 @@ pub(super) fn mark_or_split(
 /// # Errors
 /// The first error of `open` other than [`Cause::NoSuchEvent`], which a CPU that lacks the events has. If all CPUs lack
 /// them, the error of the first CPU.
-pub(super) fn open_on_each<C, T>(
+pub(in crate::commands::stat) fn open_on_each<C, T>(
     cpus: impl IntoIterator<Item = C>,
     open: impl Fn(C) -> Result<Option<T>, Error>,
 ) -> Result<Vec<Option<T>>, Error> {
@@ -509,7 +509,7 @@ fn has_left_program(group: &Group) -> Result<bool> {
 
 /// Returns the counts of all threads, or of all CPUs, for each event. A thread that had ended before it could be counted is
 /// left out: it has no counts.
-pub(super) fn summands(threads: &[Counts], events: usize) -> Summands {
+pub(in crate::commands::stat) fn summands(threads: &[Counts], events: usize) -> Summands {
     let counted_threads = threads.iter().filter(|counts| !counts.is_empty());
     let of_event = |index: usize| {
         let counts: Option<Vec<ColumnCount>> = counted_threads
@@ -522,7 +522,7 @@ pub(super) fn summands(threads: &[Counts], events: usize) -> Summands {
 }
 
 /// Makes one group of the events without a group, so that they are read at the same moment.
-pub(super) fn group_the_ungrouped(events: &mut [EventSpec]) {
+pub(in crate::commands::stat) fn group_the_ungrouped(events: &mut [EventSpec]) {
     for event in events {
         event.group = event.group.or(Some(OWN_GROUPS));
     }
@@ -530,7 +530,7 @@ pub(super) fn group_the_ungrouped(events: &mut [EventSpec]) {
 
 /// Returns the indices of the events of each group, in their order. Each event without a group is a group by itself.
 /// Absent events are left out.
-pub(super) fn groups(events: &[EventSpec]) -> Vec<Vec<usize>> {
+pub(in crate::commands::stat) fn groups(events: &[EventSpec]) -> Vec<Vec<usize>> {
     let mut groups: Vec<(Option<usize>, Vec<usize>)> = Vec::new();
     for (index, event) in events.iter().enumerate() {
         if event.is_absent() {

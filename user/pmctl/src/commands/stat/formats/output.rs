@@ -10,18 +10,18 @@ use anyhow::{Context, Result};
 
 use super::lines::WithTotals;
 use super::number_format::NumberFormat;
-use super::run::Run;
-use super::subject::Subject;
 use super::v1::V1;
 use super::{csv, human, json};
 use crate::args::{Json, Stat};
+use crate::commands::stat::runs::run::Run;
+use crate::commands::stat::subject::Subject;
 use crate::system::files::NewFile;
 use crate::system::screen::Colors;
 use crate::system::stdio;
 use crate::system::whole_file::WholeFile;
 
 /// A form that shows nothing.
-pub(super) struct NoOutput;
+pub(in crate::commands::stat) struct NoOutput;
 
 impl NumberFormat for NoOutput {
     fn interval(&mut self, _: Duration, _: &Run) -> Result<()> {
@@ -34,7 +34,7 @@ impl NumberFormat for NoOutput {
 }
 
 /// Returns the form of the output that the options ask for.
-pub(super) fn number_format<'a>(
+pub(in crate::commands::stat) fn number_format<'a>(
     args: &Stat,
     subject: &'a Subject,
     output: Box<dyn Write>,
@@ -93,13 +93,13 @@ impl NumberFormat for ShownAndRecorded<'_> {
 }
 
 /// Opens the file of --record, if there is one.
-pub(super) fn open_recording(args: &Stat) -> Result<Option<WholeFile>> {
+pub(in crate::commands::stat) fn open_recording(args: &Stat) -> Result<Option<WholeFile>> {
     let path = args.record.as_deref();
     path.map(WholeFile::create_private).transpose()
 }
 
 /// Returns the form of the output that the options ask for. It also writes the file of --record, if there is one.
-pub(super) fn with_recording<'a>(
+pub(in crate::commands::stat) fn with_recording<'a>(
     args: &Stat,
     subject: &'a Subject,
     output: Box<dyn Write>,
@@ -145,7 +145,7 @@ impl Write for CountsFile {
 }
 
 /// Opens the destination of the counts: standard error, or what -o or --log-fd names.
-pub(super) fn open_output(args: &Stat) -> Result<Box<dyn Write>> {
+pub(in crate::commands::stat) fn open_output(args: &Stat) -> Result<Box<dyn Write>> {
     let (output, name): (Box<dyn Write>, _) = match (&args.output, args.log_fd) {
         (None, Some(number)) => {
             let file = stdio::inherited(number)
@@ -174,7 +174,7 @@ pub(super) fn open_output(args: &Stat) -> Result<Box<dyn Write>> {
 }
 
 /// Returns the command as one line.
-pub(super) fn command_line(args: &Stat) -> String {
+pub(in crate::commands::stat) fn command_line(args: &Stat) -> String {
     args.command
         .iter()
         .map(|word| word.to_string_lossy())
@@ -184,8 +184,8 @@ pub(super) fn command_line(args: &Stat) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{run, subject};
     use super::*;
+    use crate::commands::stat::testing::{run, subject};
 
     /// An output that is full.
     struct Full;

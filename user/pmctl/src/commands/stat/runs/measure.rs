@@ -10,9 +10,11 @@ use nix::sys::signal::Signal;
 use nix::sys::time::TimeVal;
 use perfmon::{Cause, Device};
 
-use super::number_format::NumberFormat;
 use super::run::Run;
-use super::source::{self, CountSource, Counts, Reasons, Summands, Uncounted};
+use crate::commands::stat::formats::number_format::NumberFormat;
+use crate::commands::stat::sources::source::{
+    self, CountSource, Counts, Reasons, Summands, Uncounted,
+};
 use crate::events::threads::TaskList;
 use crate::system::child::{Command, Ending, Running, Waiting};
 use crate::system::exit;
@@ -22,31 +24,31 @@ use crate::system::stdio::complain;
 
 /// Options of a run.
 #[derive(Default)]
-pub(super) struct RunPlan {
+pub(in crate::commands::stat) struct RunPlan {
     /// The command, if there is one.
-    pub(super) command: Option<Command>,
+    pub(in crate::commands::stat) command: Option<Command>,
     /// Processes and threads to watch: a run without a command ends when all of them have ended.
-    pub(super) watched: TaskList,
+    pub(in crate::commands::stat) watched: TaskList,
     /// Time between two reports of the counts.
-    pub(super) interval: Option<Duration>,
+    pub(in crate::commands::stat) interval: Option<Duration>,
     /// Time from the begin of the run to the start of the counters.
-    pub(super) delay: Option<Duration>,
+    pub(in crate::commands::stat) delay: Option<Duration>,
     /// Time from the start of the counters to the end of the run.
-    pub(super) timeout: Option<Duration>,
+    pub(in crate::commands::stat) timeout: Option<Duration>,
     /// Number of intervals after which the run ends.
-    pub(super) intervals: Option<u32>,
+    pub(in crate::commands::stat) intervals: Option<u32>,
     /// Writes modified pages to the disks before the run, with sync(2).
-    pub(super) sync: bool,
+    pub(in crate::commands::stat) sync: bool,
 }
 
 /// A run whose command waits, and whose counters are ready.
-pub(super) struct PreparedRun<'a> {
+pub(in crate::commands::stat) struct PreparedRun<'a> {
     times_before: Times,
     waiting: Option<Waiting<'a>>,
 }
 
 /// Forks the command, and makes the counters ready for it.
-pub(super) fn prepare_run<'a>(
+pub(in crate::commands::stat) fn prepare_run<'a>(
     plan: &'a RunPlan,
     signals: &Signals,
     source: &mut dyn CountSource,
@@ -68,7 +70,7 @@ pub(super) fn prepare_run<'a>(
 }
 
 /// Runs the command and returns its counts. Without a command it waits for Ctrl-C or the end of the watched tasks.
-pub(super) fn measure_run(
+pub(in crate::commands::stat) fn measure_run(
     PreparedRun {
         times_before,
         waiting,

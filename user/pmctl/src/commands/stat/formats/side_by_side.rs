@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Metrics of several CPUs, cores, sockets or threads as a table: a line for each metric, a column for each of these.
 
-use super::metrics::MetricValue;
+use crate::commands::stat::metrics::MetricValue;
 use crate::system::screen::Colors;
 
 /// The smallest width of a column.
@@ -9,7 +9,7 @@ const MIN_COLUMN_WIDTH: usize = 12;
 
 /// Returns the lines of the table, of at most `width` characters. Columns that don't fit follow in further tables, after
 /// an empty line.
-pub(super) fn table_lines(
+pub(in crate::commands::stat) fn table_lines(
     values: &[MetricValue<'_>],
     width: usize,
     colors: &Colors,
@@ -73,8 +73,8 @@ fn metric_cell(value: &MetricValue<'_>, column_width: usize, colors: &Colors) ->
 
 #[cfg(test)]
 mod tests {
-    use super::super::scope::{CountedPlace, PlaceKind};
     use super::*;
+    use crate::commands::stat::scope::{CountedPlace, PlaceKind};
 
     fn shown(cpus: &[CountedPlace], colors: &Colors) -> String {
         let values: Vec<MetricValue<'_>> = cpus
