@@ -5,57 +5,134 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use perfmon_compare::document::{self, BenchDocument};
+use perfmon_compare::document::{self, BenchDocument, BenchEntry};
+
+/// A bench target of a package.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) package: String,
+    pub(crate) name: String,
+}
+
+/// The file of a baseline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BaselineFile {
+    pub(crate) path: PathBuf,
+    /// The part of an entry's name before the name of the benchmark. It is empty if all entries are of one target.
+    prefix: String,
+}
 
 /// Returns the folder of a bench target's baselines. `tmpdir` is `CARGO_TARGET_TMPDIR`, a folder in the target folder.
-pub(crate) fn folder(name: &str, tmpdir: Option<&str>) -> PathBuf {
-    let target = tmpdir.and_then(|tmpdir| Path::new(tmpdir).parent());
-    let target = target.map_or_else(|| PathBuf::from("target"), Path::to_owned);
-    target.join("perfmon").join(name)
+pub(crate) fn folder(target: &Target, tmpdir: Option<&str>) -> PathBuf {
+    let parent = tmpdir.and_then(|tmpdir| Path::new(tmpdir).parent());
+    let parent = parent.map_or_else(|| PathBuf::from("target"), Path::to_owned);
+    parent
+        .join("perfmon")
+        .join(&target.package)
+        .join(&target.name)
 }
 
-/// Reads a baseline.
-pub(crate) fn read(file: &Path, name: &str) -> Result<BenchDocument, String> {
-    let path = file.display();
-    let text = fs::read_to_string(file).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => format!(
-            "--baseline {name}: there is no file {path}.\nCreate it first, with --save-baseline {name}."
-        ),
-        _ => format!("--baseline {name}: can't read {path}: {error}"),
-    })?;
-    let document: BenchDocument = serde_json::from_str(&text)
-        .map_err(|_| format!("--baseline {name}: {path} is not a file of --save-baseline"))?;
-    document
-        .into_checked()
-        .map_err(|error| format!("--baseline {name}: {path} can't be used: {error}"))
-}
-
-/// Returns the counts of some benchmarks, with those of the others in the file, which stay as they are.
-pub(crate) fn with_others(
-    mut measured: BenchDocument,
-    file: &Path,
-    name: &str,
-) -> Result<BenchDocument, String> {
-    // A file that is missing, or is no baseline, has nothing to keep.
-    let Ok(old) = read(file, name) else {
-        return Ok(measured);
-    };
-    if old.machine != measured.machine || old.events != measured.events {
-        return Err(format!(
-            "--save-baseline: {} was not changed, because it has counts of another processor or of other events. \
-             Run all benchmarks, without a name, to replace it.",
-            file.display()
-        ));
+impl BaselineFile {
+    /// Returns the file of the baseline `name`: a file in `folder`, which has only this target's entries, unless the name is a
+    /// path. A file that is named by its path may have entries of several targets, since cargo passes the path to each.
+    pub(crate) fn named(name: &str, folder: &Path, target: &Target) -> Self {
+        if name.contains('/') || Path::new(name).extension().is_some_and(|end| end == "json") {
+            Self {
+                path: PathBuf::from(name),
+                prefix: format!("{}::{}::", target.package, target.name),
+            }
+        } else {
+            Self {
+                path: folder.join(format!("{name}.json")),
+                prefix: String::new(),
+            }
+        }
     }
-    let is_counted = |name: &str| measured.commands.iter().any(|new| new.command == name);
-    let others = old.commands.into_iter();
-    let others: Vec<_> = others.filter(|entry| !is_counted(&entry.command)).collect();
-    measured.commands.extend(others);
-    Ok(measured)
+
+    /// Reads the baseline `name`, with the names of this target's benchmarks.
+    pub(crate) fn read(&self, name: &str) -> Result<BenchDocument, String> {
+        let path = self.path.display();
+        let document = self.read_entries("--baseline", name)?;
+        let mut document = document.ok_or_else(|| {
+            format!(
+                "--baseline {name}: there is no file {path}.\nCreate it first, with --save-baseline {name}."
+            )
+        })?;
+        // A file without this prefix may be a copy of a baseline in a target's folder.
+        if document.commands.iter().any(|entry| self.is_own(entry)) {
+            document.commands.retain(|entry| self.is_own(entry));
+            for entry in &mut document.commands {
+                entry.command.drain(..self.prefix.len());
+            }
+        }
+        Ok(document)
+    }
+
+    /// Returns the entries in the file that stay when counts of this target are saved: those of other targets, and those of
+    /// the benchmarks for which `is_kept` returns true.
+    ///
+    /// # Errors
+    /// There are such entries, but they have counts of another processor or of other events; the file is no baseline.
+    pub(crate) fn others(
+        &self,
+        name: &str,
+        (machine, events): (&str, &[String]),
+        is_kept: impl Fn(&str) -> bool,
+    ) -> Result<Vec<BenchEntry>, String> {
+        let Some(mut old) = self.read_entries("--save-baseline", name)? else {
+            return Ok(Vec::new());
+        };
+        let is_other = |entry: &BenchEntry| match entry.command.strip_prefix(&self.prefix) {
+            Some(name) => is_kept(name),
+            None => true,
+        };
+        old.commands.retain(is_other);
+        if !old.commands.is_empty() && (old.machine != machine || old.events != events) {
+            return Err(format!(
+                "--save-baseline: {} was not changed, because it has counts of another processor or of other events. \
+                 Remove it and run all benchmarks, without a name, to replace it.",
+                self.path.display()
+            ));
+        }
+        Ok(old.commands)
+    }
+
+    /// Writes the measured counts and the entries of [`others`](Self::others).
+    pub(crate) fn save(
+        &self,
+        mut measured: BenchDocument,
+        others: Vec<BenchEntry>,
+    ) -> Result<(), String> {
+        for entry in &mut measured.commands {
+            entry.command.insert_str(0, &self.prefix);
+        }
+        measured.commands.extend(others);
+        write(&self.path, &measured)
+    }
+
+    fn is_own(&self, entry: &BenchEntry) -> bool {
+        entry.command.starts_with(&self.prefix)
+    }
+
+    /// Reads the file for an option; `None` if there is none.
+    fn read_entries(&self, option: &str, name: &str) -> Result<Option<BenchDocument>, String> {
+        let path = self.path.display();
+        let text = match fs::read_to_string(&self.path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(format!("{option} {name}: can't read {path}: {error}")),
+        };
+        let document: BenchDocument = serde_json::from_str(&text)
+            .map_err(|_| format!("{option} {name}: {path} is not a file of --save-baseline"))?;
+        let document = document
+            .into_checked()
+            .map_err(|error| format!("{option} {name}: {path} can't be used: {error}"))?;
+        Ok(Some(document))
+    }
 }
 
 /// Writes a baseline. If it fails, the old file is unchanged.
-pub(crate) fn write(file: &Path, measured: &BenchDocument) -> Result<(), String> {
+fn write(file: &Path, measured: &BenchDocument) -> Result<(), String> {
     let write_error = |error| format!("--save-baseline: can't write {}: {error}", file.display());
     let mut text = Vec::new();
     document::write(measured, &mut text).map_err(write_error)?;
@@ -69,85 +146,153 @@ pub(crate) fn write(file: &Path, measured: &BenchDocument) -> Result<(), String>
 
 #[cfg(test)]
 mod tests {
-    use perfmon_compare::document::BenchEntry;
-
     use super::*;
 
-    fn measured() -> BenchDocument {
-        let entry = BenchEntry {
-            command: "sum".to_owned(),
-            values: vec![vec![5, 5]],
+    fn target(name: &str) -> Target {
+        Target {
+            package: "program".to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    fn document(counts: &[(&str, u64)]) -> BenchDocument {
+        let entry = |(name, count): &(&str, u64)| BenchEntry {
+            command: (*name).to_owned(),
+            values: vec![vec![*count; 2]],
         };
         BenchDocument::new(
             "a processor".to_owned(),
             vec!["instructions:u".to_owned()],
-            vec![entry],
+            counts.iter().map(entry).collect(),
         )
     }
 
+    /// Saves these counts. `is_kept` as in [`BaselineFile::others`].
+    fn save(
+        file: &BaselineFile,
+        measured: BenchDocument,
+        is_kept: impl Fn(&str) -> bool,
+    ) -> Result<(), String> {
+        let others = file.others("main", (&measured.machine, &measured.events), is_kept)?;
+        file.save(measured, others)
+    }
+
+    fn counts(file: &BaselineFile) -> Vec<(String, u64)> {
+        let document = file.read("main").expect("it was saved");
+        let entries = document.commands.into_iter();
+        entries
+            .map(|entry| (entry.command, entry.values[0][0]))
+            .collect()
+    }
+
+    fn expected(counts: &[(&str, u64)]) -> Vec<(String, u64)> {
+        let owned = |(name, count): &(&str, u64)| ((*name).to_owned(), *count);
+        counts.iter().map(owned).collect()
+    }
+
     #[test]
-    fn a_written_baseline_is_read_again() {
-        let folder = tempfile::tempdir().expect("there is room");
-        let file = folder.path().join("new/main.json");
-        write(&file, &measured()).expect("the folder is made");
-        assert_eq!(read(&file, "main"), Ok(measured()));
-        let names = fs::read_dir(folder.path().join("new")).expect("it is there");
+    fn a_saved_baseline_is_read_again() {
+        let parent = tempfile::tempdir().expect("there is room");
+        let file = BaselineFile::named("main", &parent.path().join("new"), &target("spin"));
+        save(&file, document(&[("sum", 5)]), |_| false).expect("the folder is made");
+        assert_eq!(file.read("main"), Ok(document(&[("sum", 5)])));
+        let names = fs::read_dir(parent.path().join("new")).expect("it is there");
         assert_eq!(names.count(), 1);
     }
 
     #[test]
-    fn benchmarks_that_are_not_counted_keep_their_counts() {
-        let folder = tempfile::tempdir().expect("there is room");
-        let file = folder.path().join("main.json");
-        let part = |name: &str, count| {
-            let mut document = measured();
-            name.clone_into(&mut document.commands[0].command);
-            document.commands[0].values = vec![vec![count]];
-            document
-        };
-        let counts = |document: &BenchDocument| {
-            let commands = document.commands.iter();
-            let counts = commands.map(|entry| (entry.command.clone(), entry.values[0][0]));
-            counts.collect::<Vec<_>>()
-        };
-        let alone = with_others(part("sort", 7), &file, "main").expect("there is no file");
-        assert_eq!(counts(&alone), [("sort".to_owned(), 7)]);
-        write(&file, &measured()).expect("there is room");
-        let both = with_others(part("sort", 7), &file, "main").expect("they are of one processor");
+    fn kept_entries_stay_and_others_go() {
+        let parent = tempfile::tempdir().expect("there is room");
+        let file = BaselineFile::named("main", parent.path(), &target("spin"));
+        save(&file, document(&[("sum", 5), ("old", 6)]), |_| true).expect("there is no file");
+        save(&file, document(&[("sort", 7)]), |name| name != "sort").expect("of one processor");
         assert_eq!(
-            counts(&both),
-            [("sort".to_owned(), 7), ("sum".to_owned(), 5)]
+            counts(&file),
+            expected(&[("sort", 7), ("sum", 5), ("old", 6)])
         );
-        let again = with_others(part("sum", 9), &file, "main").expect("they are of one processor");
-        assert_eq!(counts(&again), [("sum".to_owned(), 9)]);
-        let mut other = measured();
+        save(&file, document(&[("sum", 9)]), |name| name == "sort").expect("of one processor");
+        assert_eq!(counts(&file), expected(&[("sum", 9), ("sort", 7)]));
+        let mut other = document(&[("sum", 8)]);
         "another".clone_into(&mut other.machine);
-        let error = with_others(other, &file, "main").expect_err("they can't be in one file");
-        assert!(error.contains("Run all benchmarks"), "{error}");
+        let error = save(&file, other.clone(), |_| true).expect_err("two processors in one file");
+        assert!(error.contains("run all benchmarks"), "{error}");
+        save(&file, other, |_| false).expect("nothing is kept");
+        assert_eq!(counts(&file), expected(&[("sum", 8)]));
+    }
+
+    #[test]
+    fn targets_share_a_file_that_is_named_by_its_path() {
+        let parent = tempfile::tempdir().expect("there is room");
+        let path = parent.path().join("all.json").display().to_string();
+        let file = |name| BaselineFile::named(&path, Path::new("unused"), &target(name));
+        let (spin, sort) = (file("spin"), file("sort"));
+        save(&spin, document(&[("sum", 5), ("old", 6)]), |_| false).expect("there is no file");
+        save(&sort, document(&[("sum", 7)]), |_| false).expect("spin's counts stay");
+        assert_eq!(counts(&spin), expected(&[("sum", 5), ("old", 6)]));
+        assert_eq!(counts(&sort), expected(&[("sum", 7)]));
+        save(&spin, document(&[("sum", 9)]), |_| false).expect("sort's counts stay");
+        assert_eq!(counts(&spin), expected(&[("sum", 9)]));
+        assert_eq!(counts(&sort), expected(&[("sum", 7)]));
+        let mut other = document(&[("sum", 8)]);
+        "another".clone_into(&mut other.machine);
+        let error = save(&spin, other, |_| false).expect_err("two processors in one file");
+        assert!(error.contains("Remove it"), "{error}");
+    }
+
+    #[test]
+    fn a_copy_of_a_baseline_is_read_by_its_path() {
+        let parent = tempfile::tempdir().expect("there is room");
+        let file = BaselineFile::named("main", parent.path(), &target("spin"));
+        save(&file, document(&[("sum", 5)]), |_| false).expect("there is no file");
+        let path = file.path.display().to_string();
+        let copy = BaselineFile::named(&path, Path::new("unused"), &target("spin"));
+        assert_eq!(counts(&copy), expected(&[("sum", 5)]));
     }
 
     #[test]
     fn a_file_that_is_no_baseline_is_an_error() {
-        let folder = tempfile::tempdir().expect("there is room");
-        let file = folder.path().join("main.json");
-        let error = read(&file, "main").expect_err("it is not there");
+        let parent = tempfile::tempdir().expect("there is room");
+        let file = BaselineFile::named("main", parent.path(), &target("spin"));
+        let error = file.read("main").expect_err("it is not there");
         assert!(error.contains("with --save-baseline main"), "{error}");
-        fs::write(&file, "[]").expect("there is room");
-        let error = read(&file, "main").expect_err("it is no baseline");
+        fs::write(&file.path, "[]").expect("there is room");
+        let error = file.read("main").expect_err("it is no baseline");
+        assert!(
+            error.ends_with("is not a file of --save-baseline"),
+            "{error}"
+        );
+        let error = save(&file, document(&[("sum", 5)]), |_| false).expect_err("it may be of use");
         assert!(
             error.ends_with("is not a file of --save-baseline"),
             "{error}"
         );
         let empty = r#"{"schema": "pmctl-bench-v1", "machine": "", "events": [], "commands": []}"#;
-        fs::write(&file, empty).expect("there is room");
-        let error = read(&file, "main").expect_err("it is empty");
+        fs::write(&file.path, empty).expect("there is room");
+        let error = file.read("main").expect_err("it is empty");
         assert!(error.ends_with("it has no commands"), "{error}");
     }
 
     #[test]
-    fn the_folder_is_cargos_target() {
-        let in_target = folder("sorting", Some("/a/target/tmp"));
-        assert_eq!(in_target, Path::new("/a/target/perfmon/sorting"));
-        assert_eq!(folder("x", None), Path::new("target/perfmon/x"));
+    fn the_folder_is_in_cargos_target_folder_and_of_one_target() {
+        let target = target("sorting");
+        let in_target = folder(&target, Some("/a/target/tmp"));
+        assert_eq!(in_target, Path::new("/a/target/perfmon/program/sorting"));
+        assert_eq!(
+            folder(&target, None),
+            Path::new("target/perfmon/program/sorting")
+        );
+    }
+
+    #[test]
+    fn a_baseline_is_a_name_or_a_path() {
+        let folder = Path::new("target/perfmon/program/sorting");
+        let path = |name| {
+            let file = BaselineFile::named(name, folder, &target("sorting"));
+            file.path.display().to_string()
+        };
+        assert_eq!(path("main"), "target/perfmon/program/sorting/main.json");
+        assert_eq!(path("v1.2"), "target/perfmon/program/sorting/v1.2.json");
+        assert_eq!(path("main.json"), "main.json");
+        assert_eq!(path("/tmp/main"), "/tmp/main");
     }
 }

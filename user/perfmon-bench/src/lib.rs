@@ -10,8 +10,12 @@
 //!
 //! # What is compared
 //!
-//! `--save-baseline NAME` writes the counts to `target/perfmon/BENCH/NAME.json`, in the format of `pmctl bench --save`.
-//! `--baseline NAME` compares with them; NAME may also be the path of such a file.
+//! `--save-baseline NAME` writes the counts to `target/perfmon/PACKAGE/BENCH/NAME.json`, in the format of
+//! `pmctl bench --save`. `--baseline NAME` compares with them.
+//!
+//! NAME may also be the path of a file. Several bench targets can share it: their benchmarks are saved as
+//! `PACKAGE::BENCH::NAME`. `cargo bench` runs each target in the folder of its package, so give an absolute path in a
+//! workspace.
 //!
 //! With `--fail-if 'instructions:u>+1%'`, or `instructions:1%` for short, the exit code is 1 if the instructions of a
 //! benchmark have grown by more than 1 %. A benchmark that the baseline lacks never fails.
@@ -62,6 +66,7 @@ macro_rules! main {
     ($($benches:tt)*) => {
         fn main() -> ::std::process::ExitCode {
             let mut suite = $crate::Suite::new(
+                ::core::env!("CARGO_PKG_NAME"),
                 ::core::env!("CARGO_CRATE_NAME"),
                 ::core::option_env!("CARGO_TARGET_TMPDIR"),
             );

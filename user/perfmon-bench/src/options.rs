@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line of a bench target; cargo adds some of its options.
 
-use std::path::{Path, PathBuf};
-
 use clap::{Parser, ValueEnum};
 use perfmon_compare::condition::{Condition, TIME};
 
@@ -119,15 +117,6 @@ fn parse_condition(text: &str) -> Result<Condition, String> {
     Ok(condition)
 }
 
-/// Returns the file of a baseline: a file in `folder`, unless the name is a path.
-pub(crate) fn baseline_file(folder: &Path, name: &str) -> PathBuf {
-    if name.contains('/') || Path::new(name).extension().is_some_and(|end| end == "json") {
-        PathBuf::from(name)
-    } else {
-        folder.join(format!("{name}.json"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -175,15 +164,5 @@ mod tests {
         ] {
             assert!(parse_condition(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn a_baseline_is_a_name_or_a_path() {
-        let folder = Path::new("target/perfmon/sorting");
-        let file = |name| baseline_file(folder, name).display().to_string();
-        assert_eq!(file("main"), "target/perfmon/sorting/main.json");
-        assert_eq!(file("v1.2"), "target/perfmon/sorting/v1.2.json");
-        assert_eq!(file("main.json"), "main.json");
-        assert_eq!(file("/tmp/main"), "/tmp/main");
     }
 }

@@ -14,10 +14,10 @@ use perfmon_compare::errors::without_error_numbers;
 use perfmon_compare::verdict::Verdict;
 use raw_cpuid::CpuId;
 
-use crate::baseline;
+use crate::baseline::{self, BaselineFile, Target};
 use crate::bencher::{Bencher, Task};
 use crate::meter::Meter;
-use crate::options::{Options, baseline_file};
+use crate::options::Options;
 use crate::report;
 use crate::vm::{WritableFolder, ensure_driver, with_help};
 
@@ -33,7 +33,7 @@ struct Bench {
 /// The benchmarks of a target, which [`main!`](crate::main!) adds and runs.
 #[derive(Default)]
 pub struct Suite {
-    name: String,
+    target: Target,
     /// The folder of baselines.
     folder: PathBuf,
     /// The names of the groups that have begun and not ended.
@@ -42,12 +42,17 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// Creates a suite without benchmarks. `tmpdir` is `CARGO_TARGET_TMPDIR`, which cargo sets for bench targets.
+    /// Creates a suite without benchmarks, of a bench target with this name. `tmpdir` is `CARGO_TARGET_TMPDIR`, which cargo
+    /// sets for bench targets.
     #[must_use]
-    pub fn new(name: &str, tmpdir: Option<&str>) -> Self {
-        Self {
+    pub fn new(package: &str, name: &str, tmpdir: Option<&str>) -> Self {
+        let target = Target {
+            package: package.to_owned(),
             name: name.to_owned(),
-            folder: baseline::folder(name, tmpdir),
+        };
+        Self {
+            folder: baseline::folder(&target, tmpdir),
+            target,
             ..Self::default()
         }
     }
@@ -83,7 +88,7 @@ impl Suite {
             () => self.compare(&options),
         };
         result.unwrap_or_else(|error| {
-            print_error(&self.name, &error);
+            print_error(&self.target.name, &error);
             ExitCode::from(EXIT_NOT_COUNTED)
         })
     }
@@ -114,14 +119,21 @@ impl Suite {
             return Err("no benchmark matches the name. --list shows all names.".to_owned());
         }
         let baseline = options.baseline.as_deref().map(|name| {
-            let file = baseline_file(&self.folder, name);
-            Ok::<_, String>((baseline::read(&file, name)?, file))
+            let file = self.baseline_file(name);
+            Ok::<_, String>((file.read(name)?, file.path))
         });
         let baseline = baseline.transpose()?;
         self.refuse_impossible_conditions(options)?;
         let new_baseline = options.save_baseline.as_deref();
-        let file = new_baseline.map(|name| baseline_file(&self.folder, name));
-        let folder = file.as_deref().and_then(Path::parent);
+        let file = new_baseline.map(|name| self.baseline_file(name));
+        let machine = brand(&CpuId::new());
+        if let (Some(file), Some(name)) = (&file, new_baseline) {
+            // Before anything is counted, as otherwise the counts would be lost.
+            file.others(name, (&machine, &options.events), |name| {
+                self.is_kept(name, options)
+            })?;
+        }
+        let folder = file.as_ref().and_then(|file| file.path.parent());
         let folder = folder.map(make_folder).transpose()?;
         let folder = folder.map(|path| WritableFolder {
             path: path.to_owned(),
@@ -129,11 +141,7 @@ impl Suite {
         });
         ensure_driver(|| Ok(folder))?;
 
-        let measured = BenchDocument::new(
-            brand(&CpuId::new()),
-            options.events.clone(),
-            self.count(options)?,
-        );
+        let measured = BenchDocument::new(machine, options.events.clone(), self.count(options)?);
         let names = measured.commands.iter();
         let names: Vec<&str> = names.map(|entry| &entry.command[..]).collect();
         // Without a baseline an empty one is used, as otherwise benchmarks would be compared with the first of them.
@@ -146,28 +154,34 @@ impl Suite {
             baseline: Some(&baseline),
         };
         let mut text = Vec::new();
-        let result = report::write(&comparison, options, &self.name, &mut text);
+        let result = report::write(&comparison, options, &self.target.name, &mut text);
         result.map_err(|error| error.to_string())?;
         // Standard output may be closed. That is reported after the counts are saved.
         let printed = print_to_stdout(&String::from_utf8_lossy(&text));
         let code = self.check_conditions(&comparison, options);
         if let (Some(file), Some(name)) = (file, new_baseline) {
-            let overwrites_baseline = is_same_file(&file, &baseline.file);
+            let overwrites_baseline = is_same_file(&file.path, &baseline.file);
             if code != ExitCode::SUCCESS && overwrites_baseline {
                 print_error(
-                    &self.name,
+                    &self.target.name,
                     "--save-baseline: the file is also the --baseline and was not changed, because a condition holds or can't be checked",
                 );
             } else {
-                let document = if options.names.is_empty() {
-                    measured
-                } else {
-                    baseline::with_others(measured, &file, name)?
-                };
-                baseline::write(&file, &document)?;
+                let counts = (&measured.machine[..], &measured.events[..]);
+                let others = file.others(name, counts, |name| self.is_kept(name, options))?;
+                file.save(measured, others)?;
             }
         }
         printed.map(|_| code)
+    }
+
+    fn baseline_file(&self, name: &str) -> BaselineFile {
+        BaselineFile::named(name, &self.folder, &self.target)
+    }
+
+    /// Returns whether a saved benchmark keeps its counts: only some benchmarks are counted, and it is none of them.
+    fn is_kept(&self, name: &str, options: &Options) -> bool {
+        !options.names.is_empty() && self.benches.iter().all(|bench| bench.name != name)
     }
 
     /// Fails if a condition is about an event that is not counted, or needs a baseline that is not given.
@@ -184,7 +198,7 @@ impl Suite {
             if condition.is_relative() && options.baseline.is_none() {
                 return Err(format!(
                     "--fail-if '{text}': there is no baseline to compare {} with. Give --baseline NAME.",
-                    self.name
+                    self.target.name
                 ));
             }
         }
@@ -222,7 +236,7 @@ impl Suite {
     /// Prints the conditions that hold, and returns the exit code.
     fn check_conditions(&self, comparison: &Comparison<'_>, options: &Options) -> ExitCode {
         if let Some(warning) = comparison.machine_warning() {
-            print_error(&self.name, &warning);
+            print_error(&self.target.name, &warning);
         }
         let measured = comparison.measured;
         let is_user_mode = |event: usize| measured.events[event].ends_with(":u");
@@ -230,7 +244,7 @@ impl Suite {
         let Verdict { holds, unknown } =
             Verdict::of(comparison, &options.fail_if, index, is_user_mode);
         for sentence in holds.iter().chain(&unknown) {
-            print_error(&self.name, sentence);
+            print_error(&self.target.name, sentence);
         }
         match unknown {
             Some(_) => ExitCode::from(EXIT_NOT_COUNTED),
