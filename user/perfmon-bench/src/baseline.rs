@@ -266,6 +266,12 @@ mod tests {
             error.ends_with("is not a file of --save-baseline"),
             "{error}"
         );
+        let folder = BaselineFile::named("main", parent.path(), &target("spin"));
+        fs::remove_file(&folder.path).expect("it was written");
+        fs::create_dir(&folder.path).expect("there is room");
+        let error = folder.read("main").expect_err("it is no file");
+        assert!(error.contains("can't read"), "{error}");
+        fs::remove_dir(&folder.path).expect("it is empty");
         let empty = r#"{"schema": "pmctl-bench-v1", "machine": "", "events": [], "commands": []}"#;
         fs::write(&file.path, empty).expect("there is room");
         let error = file.read("main").expect_err("it is empty");

@@ -85,6 +85,11 @@ pub(crate) enum BenchFormat {
 }
 
 impl Options {
+    /// Returns whether the command line selects benchmarks, so that others may be left out.
+    pub(crate) fn selects_some(&self) -> bool {
+        !self.names.is_empty()
+    }
+
     /// Returns whether the command line selects the benchmark of this name.
     pub(crate) fn selects(&self, name: &str) -> bool {
         let is_match = |pattern: &String| {

@@ -158,6 +158,7 @@ impl Suite {
         result.map_err(|error| error.to_string())?;
         // Standard output may be closed. That is reported after the counts are saved.
         let printed = print_to_stdout(&String::from_utf8_lossy(&text));
+        self.name_what_was_not_compared(&comparison, options);
         let code = self.check_conditions(&comparison, options);
         if let (Some(file), Some(name)) = (file, new_baseline) {
             let overwrites_baseline = is_same_file(&file.path, &baseline.file);
@@ -181,7 +182,7 @@ impl Suite {
 
     /// Returns whether a saved benchmark keeps its counts: only some benchmarks are counted, and it is none of them.
     fn is_kept(&self, name: &str, options: &Options) -> bool {
-        !options.names.is_empty() && self.benches.iter().all(|bench| bench.name != name)
+        options.selects_some() && self.benches.iter().all(|bench| bench.name != name)
     }
 
     /// Fails if a condition is about an event that is not counted, or needs a baseline that is not given.
@@ -231,6 +232,30 @@ impl Suite {
             });
         }
         Ok(entries)
+    }
+
+    /// Names the benchmarks that the baseline lacks, and those that only the baseline has.
+    fn name_what_was_not_compared(&self, comparison: &Comparison<'_>, options: &Options) {
+        let (Some(name), Some(baseline)) = (&options.baseline, comparison.baseline) else {
+            return;
+        };
+        let print_names = |text: &str, names: Vec<&str>| {
+            if !names.is_empty() {
+                print_error(&self.target.name, &format!("{text}: {}", names.join(", ")));
+            }
+        };
+        let new = comparison.new_commands().collect();
+        print_names(
+            &format!("not compared, because the baseline {name} lacks them"),
+            new,
+        );
+        // Arguments that select benchmarks leave out the others.
+        let missing = baseline.missing(comparison.measured);
+        let missing = missing.filter(|_| !options.selects_some()).collect();
+        print_names(
+            &format!("the baseline {name} has benchmarks that are no longer there"),
+            missing,
+        );
     }
 
     /// Prints the conditions that hold, and returns the exit code.

@@ -153,6 +153,15 @@ impl<'a> Comparison<'a> {
         self.baseline.and_then(entry).is_some()
     }
 
+    /// Returns the commands that the baseline lacks; none without a baseline, or with an [empty](Baseline::empty) one.
+    pub fn new_commands(self) -> impl Iterator<Item = &'a str> {
+        let commands = self.measured.commands.iter().enumerate();
+        let is_baseline = |baseline: &Baseline| !baseline.document.commands.is_empty();
+        let has_baseline = self.baseline.is_some_and(is_baseline);
+        let new = commands.filter(move |(index, _)| has_baseline && !self.has_baseline_of(*index));
+        new.map(|(_, entry)| &entry.command[..])
+    }
+
     /// Returns the processor of the baseline, if it differs from this run's.
     #[must_use]
     pub fn other_machine(&self) -> Option<&'a str> {
@@ -240,6 +249,16 @@ mod tests {
         let lenient = Baseline::of_names((file, old_document.clone()), &["./other", "./new"]);
         assert_eq!(lenient.values(0, "time"), None);
         assert!(lenient.values(1, "time").is_some());
+        let measured = testing::document();
+        let mut comparison = Comparison {
+            measured: &measured,
+            baseline: Some(&lenient),
+        };
+        let new: Vec<&str> = comparison.new_commands().collect();
+        assert_eq!(new, ["./old 'a b'"]);
+        let empty = Baseline::empty(&measured);
+        comparison.baseline = Some(&empty);
+        assert_eq!(comparison.new_commands().count(), 0);
         old_document.commands.truncate(1);
         let baseline =
             Baseline::of_commands((file, old_document), &["./other"]).expect("there is only one");

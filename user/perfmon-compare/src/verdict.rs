@@ -54,6 +54,15 @@ impl Verdict {
         let Condition {
             text, event: name, ..
         } = condition;
+        let mut commands = 0..comparison.measured.commands.len();
+        if let Some(baseline) = comparison.baseline {
+            if condition.is_relative() && !commands.any(|index| comparison.has_baseline_of(index)) {
+                return Err(format!(
+                    "--fail-if '{text}': {} has none of the measured commands or functions, so nothing was compared.",
+                    baseline.file.display()
+                ));
+            }
+        }
         for (index, command) in comparison.measured.commands.iter().enumerate() {
             let reference = comparison.reference_values(index, event);
             if condition.is_relative() && reference.is_none() && comparison.has_baseline_of(index) {
@@ -113,6 +122,21 @@ mod tests {
             verdict(old_document, "instructions:u>+1%"),
             Verdict::default()
         );
+    }
+
+    #[test]
+    fn a_change_is_unknown_if_the_baseline_has_none_of_the_commands() {
+        let mut old_document = testing::document();
+        for entry in &mut old_document.commands {
+            entry.command.push_str(" --more");
+        }
+        let reason = verdict(old_document.clone(), "instructions:u>+1%").unknown;
+        let sentence = "--fail-if 'instructions:u>+1%': old.json has none of the measured commands or functions, so \
+                        nothing was compared.";
+        assert_eq!(reason.as_deref(), Some(sentence));
+        // A limit of the count itself needs no baseline.
+        let verdict = verdict(old_document, "instructions:u>1010");
+        assert_eq!((verdict.holds.len(), verdict.unknown), (1, None));
     }
 
     #[test]

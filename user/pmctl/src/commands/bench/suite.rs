@@ -141,16 +141,27 @@ fn print(args: &Bench, suite: &Suite, comparison: &Comparison<'_>) -> Result<()>
         }
     }
     output.flush()?;
-    let missing: Vec<String> = suite.baseline.missing(measured).map(printable).collect();
-    if !missing.is_empty() {
+    name_what_was_not_compared(suite, comparison);
+    Ok(())
+}
+
+/// Names the benchmarks that only one of both files has.
+fn name_what_was_not_compared(suite: &Suite, comparison: &Comparison<'_>) {
+    let names = |names: &mut dyn Iterator<Item = &str>| {
+        let names: Vec<String> = names.map(printable).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
+    let (baseline, last) = (suite.baseline.file.display(), suite.history.last_file());
+    if let Some(missing) = names(&mut suite.baseline.missing(comparison.measured)) {
         complain(format_args!(
-            "{} has benchmarks that {} lacks: {}",
-            suite.baseline.file.display(),
-            suite.history.last_file(),
-            missing.join(", ")
+            "{baseline} has benchmarks that {last} lacks: {missing}"
         ));
     }
-    Ok(())
+    if let Some(new) = names(&mut comparison.new_commands()) {
+        complain(format_args!(
+            "{last} has benchmarks that {baseline} lacks, which are not compared: {new}"
+        ));
+    }
 }
 
 #[cfg(test)]
