@@ -61,7 +61,7 @@ impl CountedEvent {
     /// As [`instructions`](Self::instructions); also if no event has the name.
     #[must_use]
     pub fn named(name: &str) -> Self {
-        let result = ensure_driver(|| {
+        let result = ensure_driver(&[], || {
             make_results_folder(results_folder(|name| env::var_os(name))).map(Some)
         });
         let result = result.and_then(|()| Self::open(name).map_err(|error| with_help(&error)));

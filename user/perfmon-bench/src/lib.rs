@@ -5,8 +5,16 @@
 //!
 //! A benchmark is called in passes until three of them in a row have equal counts; the first passes fill the program's own
 //! caches. Preparing inputs and dropping results is not counted. Passing them to and from the function is counted: some
-//! instructions that are always the same. If the count varies, for example because the benchmark uses a clock or random
-//! numbers, it is shown with a spread, and its change with an interval.
+//! instructions that are always the same.
+//!
+//! Each benchmark is counted in two processes that count nothing else. The processes have the same arguments, and an
+//! environment of the same size, with these variables only: `CARGO_MANIFEST_DIR`, HOME, `LD_LIBRARY_PATH`, PATH, `RUST_BACKTRACE`,
+//! TMPDIR, and those of `--env`. Their addresses are not random. A count is *exact* if all passes of both processes have it.
+//! Otherwise, for example because the benchmark uses a clock, random numbers or a hash map with random keys, it is shown with
+//! a spread, and its change with an interval; if only the processes differ, six of them are counted. What a benchmark prints
+//! goes to the standard error.
+//!
+//! If a benchmark panics, the others are counted, shown and saved; the exit code is 125.
 //!
 //! # What is compared
 //!
@@ -28,6 +36,7 @@ mod bencher;
 mod criterion;
 mod meter;
 mod options;
+mod process;
 mod report;
 mod suite;
 mod vm;

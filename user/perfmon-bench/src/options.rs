@@ -13,6 +13,9 @@ Examples:
   cargo bench --bench sorting -- --baseline main --fail-if instructions:1%
   cargo bench --bench sorting -- sort --export markdown >>\"$GITHUB_STEP_SUMMARY\"";
 
+/// The option of a process that counts one benchmark for the process that has started it.
+pub(crate) const CHILD_OPTION: &str = "--child";
+
 /// Count the instructions of functions
 #[derive(Debug, Parser)]
 #[command(after_help = HELP, override_usage = "cargo bench --bench TARGET -- [OPTIONS] [NAME...]")]
@@ -56,9 +59,17 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FORMAT")]
     pub(crate) export: Option<BenchFormat>,
 
+    /// Give benchmarks this environment variable, NAME or NAME=VALUE; they have only a few
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub(crate) env: Vec<String>,
+
     /// Flag that `cargo bench` passes, and `cargo test` does not
     #[arg(long, hide = true)]
     pub(crate) bench: bool,
+
+    /// Count for the process that has started this one: `CHILD_OPTION`
+    #[arg(long, hide = true)]
+    pub(crate) child: bool,
 
     /// Call each benchmark once, without counting
     #[arg(long)]

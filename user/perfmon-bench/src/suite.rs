@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The benchmarks of a target: listed, tried, or counted and compared.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use crate::baseline::{self, BaselineFile, Target};
 use crate::bencher::{Bencher, Task};
 use crate::meter::Meter;
 use crate::options::Options;
+use crate::process::{Counts, Parent, Processes, count_in_processes};
 use crate::report;
 use crate::vm::{WritableFolder, ensure_driver, with_help};
 
@@ -80,9 +82,15 @@ impl Suite {
     #[must_use]
     pub fn run(mut self) -> ExitCode {
         let options = Options::parse();
+        let same_name = self.first_repeated_name();
         let is_selected = |bench: &Bench| options.selects(&bench.name) && !options.ignored;
         self.benches.retain(is_selected);
         let result = match () {
+            () if same_name.is_some() => Err(format!(
+                "several benchmarks are called {}. Give them different names, or put them into groups.",
+                same_name.unwrap_or_default()
+            )),
+            () if options.child => self.count_for_parent(),
             () if options.list => self.list(),
             () if options.test || !options.bench => self.try_each(),
             () => self.compare(&options),
@@ -91,6 +99,14 @@ impl Suite {
             print_error(&self.target.name, &error);
             ExitCode::from(EXIT_NOT_COUNTED)
         })
+    }
+
+    /// Returns the first name that several benchmarks have.
+    fn first_repeated_name(&self) -> Option<String> {
+        let mut names = HashSet::new();
+        let mut benches = self.benches.iter();
+        let repeated = benches.find(|bench| !names.insert(&bench.name));
+        repeated.map(|bench| bench.name.clone())
     }
 
     fn list(&self) -> Result<ExitCode, String> {
@@ -107,7 +123,7 @@ impl Suite {
                 task: Task::Try,
                 result: &mut result,
             });
-            check_result(&bench.name, result)?;
+            check_result(result).map_err(|error| format!("{}: {error}", bench.name))?;
             print_to_stdout(&format!("test {} ... ok\n", bench.name))?;
         }
         Ok(ExitCode::SUCCESS)
@@ -126,22 +142,23 @@ impl Suite {
         self.refuse_impossible_conditions(options)?;
         let new_baseline = options.save_baseline.as_deref();
         let file = new_baseline.map(|name| self.baseline_file(name));
-        let machine = brand(&CpuId::new());
-        if let (Some(file), Some(name)) = (&file, new_baseline) {
-            // Before anything is counted, as otherwise the counts would be lost.
-            file.others(name, (&machine, &options.events), |name| {
-                self.is_kept(name, options)
-            })?;
-        }
         let folder = file.as_ref().and_then(|file| file.path.parent());
         let folder = folder.map(make_folder).transpose()?;
         let folder = folder.map(|path| WritableFolder {
             path: path.to_owned(),
             variable: None,
         });
-        ensure_driver(|| Ok(folder))?;
+        ensure_driver(&options.env, || Ok(folder))?;
+        let machine = brand(&CpuId::new());
+        if let (Some(file), Some(name)) = (&file, new_baseline) {
+            // Before anything is counted, as otherwise the counts would be lost.
+            file.others(name, (&machine, &options.events), |name| {
+                self.is_kept(name, options, &[])
+            })?;
+        }
 
-        let measured = BenchDocument::new(machine, options.events.clone(), self.count(options)?);
+        let (entries, failed) = self.count(options)?;
+        let measured = BenchDocument::new(machine, options.events.clone(), entries);
         let names = measured.commands.iter();
         let names: Vec<&str> = names.map(|entry| &entry.command[..]).collect();
         // Without a baseline an empty one is used, as otherwise benchmarks would be compared with the first of them.
@@ -158,7 +175,7 @@ impl Suite {
         result.map_err(|error| error.to_string())?;
         // Standard output may be closed. That is reported after the counts are saved.
         let printed = print_to_stdout(&String::from_utf8_lossy(&text));
-        self.name_what_was_not_compared(&comparison, options);
+        self.name_what_was_not_compared(&comparison, options, &failed);
         let code = self.check_conditions(&comparison, options);
         if let (Some(file), Some(name)) = (file, new_baseline) {
             let overwrites_baseline = is_same_file(&file.path, &baseline.file);
@@ -169,20 +186,31 @@ impl Suite {
                 );
             } else {
                 let counts = (&measured.machine[..], &measured.events[..]);
-                let others = file.others(name, counts, |name| self.is_kept(name, options))?;
+                let others =
+                    file.others(name, counts, |name| self.is_kept(name, options, &failed))?;
                 file.save(measured, others)?;
             }
         }
-        printed.map(|_| code)
+        printed?;
+        if failed.is_empty() {
+            return Ok(code);
+        }
+        Err(format!(
+            "these benchmarks were not counted: {}",
+            failed.join(", ")
+        ))
     }
 
     fn baseline_file(&self, name: &str) -> BaselineFile {
         BaselineFile::named(name, &self.folder, &self.target)
     }
 
-    /// Returns whether a saved benchmark keeps its counts: only some benchmarks are counted, and it is none of them.
-    fn is_kept(&self, name: &str, options: &Options) -> bool {
-        options.selects_some() && self.benches.iter().all(|bench| bench.name != name)
+    /// Returns whether a saved benchmark keeps its counts: it is one of those whose counting failed, or only some benchmarks
+    /// are counted, and it is none of them.
+    fn is_kept(&self, name: &str, options: &Options, failed: &[String]) -> bool {
+        let is_left_out =
+            options.selects_some() && self.benches.iter().all(|bench| bench.name != name);
+        is_left_out || failed.iter().any(|failed| failed == name)
     }
 
     /// Fails if a condition is about an event that is not counted, or needs a baseline that is not given.
@@ -206,36 +234,55 @@ impl Suite {
         Ok(())
     }
 
-    /// Counts each benchmark.
-    fn count(&mut self, options: &Options) -> Result<Vec<BenchEntry>, String> {
-        let events = options
-            .events
-            .iter()
-            .map(|name| Event::named(name)?.this_thread().open());
-        let events = events.collect::<Result<_, _>>();
-        let meter = events.and_then(Meter::new);
-        let mut meter = meter.map_err(|error| with_help(&error))?;
-        let mut entries = Vec::new();
-        let progress = Progress::new();
-        for bench in &mut self.benches {
-            progress.show_name(&bench.name);
-            let mut values = vec![Vec::new(); options.events.len()];
-            let mut result = None;
-            (bench.run)(Bencher {
-                task: Task::Count(&mut meter, &mut values),
-                result: &mut result,
-            });
-            check_result(&bench.name, result)?;
-            entries.push(BenchEntry {
-                command: bench.name.clone(),
-                values,
-            });
+    /// Counts each benchmark in processes of its own. Returns the counts, and the names of the benchmarks that can't be
+    /// counted, for example because they panic.
+    fn count(&self, options: &Options) -> Result<(Vec<BenchEntry>, Vec<String>), String> {
+        // Reports what is the same for all benchmarks once, such as an unknown event.
+        open_meter(&options.events)?;
+        let processes = Processes::new(&options.events, &options.env)?;
+        if let Some(warning) = processes.turn_off_random_addresses() {
+            print_error(&self.target.name, &warning);
         }
-        Ok(entries)
+        let (mut entries, mut failed) = (Vec::new(), Vec::new());
+        let progress = Progress::new();
+        for bench in &self.benches {
+            progress.show_name(&bench.name);
+            match count_in_processes(|| processes.count(&bench.name)) {
+                Ok(values) => entries.push(BenchEntry {
+                    command: bench.name.clone(),
+                    values,
+                }),
+                Err(error) => {
+                    progress.clear();
+                    print_error(&self.target.name, &format!("{}: {error}", bench.name));
+                    failed.push(bench.name.clone());
+                }
+            }
+        }
+        if entries.is_empty() {
+            return Err("no benchmark was counted.".to_owned());
+        }
+        Ok((entries, failed))
+    }
+
+    /// Counts the selected benchmark, and sends the counts to the process that has started this one.
+    fn count_for_parent(&mut self) -> Result<ExitCode, String> {
+        let parent = Parent::connect()?;
+        let result = match &mut self.benches[..] {
+            [bench] => count_here(bench, &parent.events),
+            _ => Err("there is no benchmark of this name".to_owned()),
+        };
+        parent.answer(&result)?;
+        Ok(ExitCode::SUCCESS)
     }
 
     /// Names the benchmarks that the baseline lacks, and those that only the baseline has.
-    fn name_what_was_not_compared(&self, comparison: &Comparison<'_>, options: &Options) {
+    fn name_what_was_not_compared(
+        &self,
+        comparison: &Comparison<'_>,
+        options: &Options,
+        failed: &[String],
+    ) {
         let (Some(name), Some(baseline)) = (&options.baseline, comparison.baseline) else {
             return;
         };
@@ -251,7 +298,9 @@ impl Suite {
         );
         // Arguments that select benchmarks leave out the others.
         let missing = baseline.missing(comparison.measured);
-        let missing = missing.filter(|_| !options.selects_some()).collect();
+        let is_gone =
+            |name: &&str| !options.selects_some() && failed.iter().all(|other| other != name);
+        let missing = missing.filter(is_gone).collect();
         print_names(
             &format!("the baseline {name} has benchmarks that are no longer there"),
             missing,
@@ -279,6 +328,30 @@ impl Suite {
     }
 }
 
+/// Opens events of this thread.
+fn open_meter(events: &[String]) -> Result<Meter, String> {
+    let events = events
+        .iter()
+        .map(|name| Event::named(name)?.this_thread().open());
+    let events = events.collect::<Result<_, _>>();
+    events
+        .and_then(Meter::new)
+        .map_err(|error| with_help(&error))
+}
+
+/// Counts a benchmark in this process.
+fn count_here(bench: &mut Bench, events: &[String]) -> Result<Counts, String> {
+    let mut meter = open_meter(events)?;
+    let mut values = vec![Vec::new(); events.len()];
+    let mut result = None;
+    (bench.run)(Bencher {
+        task: Task::Count(&mut meter, &mut values),
+        result: &mut result,
+    });
+    check_result(result)?;
+    Ok(values)
+}
+
 /// Makes the folder of a file whose path has this parent. The parent of a name without a slash is empty: the file is in
 /// the current directory.
 fn make_folder(parent: &Path) -> Result<&Path, String> {
@@ -293,13 +366,11 @@ fn make_folder(parent: &Path) -> Result<&Path, String> {
 }
 
 /// Fails if counting a benchmark failed, or if the benchmark has not used its bencher.
-fn check_result(name: &str, result: Option<Result<(), perfmon::Error>>) -> Result<(), String> {
+fn check_result(result: Option<Result<(), perfmon::Error>>) -> Result<(), String> {
     match result {
         Some(Ok(())) => Ok(()),
-        Some(Err(error)) => Err(format!("{name}: {}", with_help(&error))),
-        None => Err(format!(
-            "{name}: the benchmark has not called `Bencher::bench`, so nothing was counted."
-        )),
+        Some(Err(error)) => Err(with_help(&error)),
+        None => Err("it has not called `Bencher::bench`, so nothing was counted.".to_owned()),
     }
 }
 
@@ -333,13 +404,17 @@ impl Progress {
             let _ = write!(io::stderr(), "\r\x1b[K{name} ");
         }
     }
+
+    fn clear(&self) {
+        if self.is_shown {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.is_shown {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
+        self.clear();
     }
 }
 
