@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line of a bench target; cargo adds some of its options.
 
-use clap::{Parser, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
+use perfmon::spec::{self, SpecError};
 use perfmon_compare::condition::{Condition, TIME};
 
 const HELP: &str = "\
@@ -29,6 +30,10 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) exact: bool,
 
+    /// Leave out benchmarks with NAME in their names, or with this name if --exact is given
+    #[arg(long, value_name = "NAME")]
+    pub(crate) skip: Vec<String>,
+
     /// Print the names of the benchmarks
     #[arg(long)]
     pub(crate) list: bool,
@@ -38,10 +43,10 @@ pub(crate) struct Options {
         short,
         long = "event",
         value_name = "EVENTS",
-        value_delimiter = ',',
-        default_value = "instructions:u,branches:u"
+        default_value = "instructions:u,branches:u",
+        value_parser = EventNames::parse
     )]
-    pub(crate) events: Vec<String>,
+    events: Vec<EventNames>,
 
     /// Write the counts as the baseline NAME, or to the file NAME. A file that is also the --baseline is not changed if a CONDITION holds
     #[arg(long, value_name = "NAME")]
@@ -75,17 +80,45 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) test: bool,
 
-    /// Flag that test runners pass; it has no effect
-    #[arg(long, hide = true)]
-    pub(crate) nocapture: bool,
-
-    /// Format of the list that test runners ask for; only one is supported
-    #[arg(long, hide = true, value_name = "FORMAT")]
-    pub(crate) format: Option<String>,
-
     /// Only ignored benchmarks, for test runners; no benchmark is ignored
     #[arg(long, hide = true)]
     pub(crate) ignored: bool,
+
+    #[command(flatten)]
+    of_libtest: OfLibtest,
+}
+
+/// Options of Rust's test programs, which test runners and users pass to all targets. They have no effect here.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
+struct OfLibtest {
+    #[arg(long, hide = true)]
+    include_ignored: bool,
+    #[arg(long, hide = true, alias = "no-capture")]
+    nocapture: bool,
+    #[arg(long, hide = true)]
+    show_output: bool,
+    #[arg(long, short, hide = true)]
+    quiet: bool,
+    #[arg(long, hide = true, value_name = "N")]
+    test_threads: Option<String>,
+    #[arg(long, hide = true, value_name = "WHEN")]
+    color: Option<String>,
+    /// The format of the list; only one is supported.
+    #[arg(long, hide = true, value_name = "FORMAT")]
+    format: Option<String>,
+    #[arg(short = 'Z', hide = true, value_name = "FEATURE")]
+    unstable: Vec<String>,
+}
+
+/// The names in one `-e`.
+#[derive(Clone, Debug)]
+struct EventNames(Vec<String>);
+
+impl EventNames {
+    fn parse(text: &str) -> Result<Self, SpecError> {
+        spec::split(text).map(Self)
+    }
 }
 
 /// The format of `--export`.
@@ -98,7 +131,15 @@ pub(crate) enum BenchFormat {
 impl Options {
     /// Returns whether the command line selects benchmarks, so that others may be left out.
     pub(crate) fn selects_some(&self) -> bool {
-        !self.names.is_empty()
+        !self.names.is_empty() || !self.skip.is_empty()
+    }
+
+    /// Returns the names of the events.
+    pub(crate) fn events(&self) -> Vec<String> {
+        self.events
+            .iter()
+            .flat_map(|names| names.0.clone())
+            .collect()
     }
 
     /// Returns whether the command line selects the benchmark of this name.
@@ -110,7 +151,8 @@ impl Options {
                 name.contains(&**pattern)
             }
         };
-        self.names.is_empty() || self.names.iter().any(is_match)
+        let is_named = self.names.is_empty() || self.names.iter().any(is_match);
+        is_named && !self.skip.iter().any(is_match)
     }
 }
 
@@ -157,6 +199,40 @@ mod tests {
         let exact_options = options(&["--exact", "sort"]);
         assert!(exact_options.selects("sort") && !exact_options.selects("sort/100"));
         assert!(options(&[]).selects("anything"));
+    }
+
+    #[test]
+    fn skipped_benchmarks_are_left_out() {
+        let skipping = options(&["sort", "--skip", "100", "--skip=slow"]);
+        assert!(skipping.selects("sort/10"));
+        assert!(!skipping.selects("sort/100") && !skipping.selects("slow_sort"));
+        assert!(skipping.selects_some() && options(&["--skip", "x"]).selects_some());
+        assert!(!options(&["--bench"]).selects_some());
+        let exact = options(&["--exact", "--skip", "sort"]);
+        assert!(exact.selects("sort/10") && !exact.selects("sort"));
+    }
+
+    #[test]
+    fn options_of_test_programs_are_accepted() {
+        let lines = [
+            "--test-threads 1 --include-ignored --no-capture --show-output -q",
+            "--test-threads=2 --quiet --nocapture --color=always --format terse -Z unstable-options",
+        ];
+        for line in lines {
+            let words: Vec<&str> = line.split(' ').collect();
+            assert!(!options(&words).selects_some(), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_event_may_have_commas() {
+        let events = |words: &[&str]| options(words).events();
+        assert_eq!(events(&[]), ["instructions:u", "branches:u"]);
+        assert_eq!(
+            events(&["-e", "cpu/event=0xc0,umask=1/u,branches:u", "-e", "cycles"]),
+            ["cpu/event=0xc0,umask=1/u", "branches:u", "cycles"]
+        );
+        assert!(Options::try_parse_from(["sorting", "-e", "cycles,,"]).is_err());
     }
 
     #[test]

@@ -152,13 +152,13 @@ impl Suite {
         let machine = brand(&CpuId::new());
         if let (Some(file), Some(name)) = (&file, new_baseline) {
             // Before anything is counted, as otherwise the counts would be lost.
-            file.others(name, (&machine, &options.events), |name| {
+            file.others(name, (&machine, &options.events()), |name| {
                 self.is_kept(name, options, &[])
             })?;
         }
 
         let (entries, failed) = self.count(options)?;
-        let measured = BenchDocument::new(machine, options.events.clone(), entries);
+        let measured = BenchDocument::new(machine, options.events(), entries);
         let names = measured.commands.iter();
         let names: Vec<&str> = names.map(|entry| &entry.command[..]).collect();
         // Without a baseline an empty one is used, as otherwise benchmarks would be compared with the first of them.
@@ -215,13 +215,14 @@ impl Suite {
 
     /// Fails if a condition is about an event that is not counted, or needs a baseline that is not given.
     fn refuse_impossible_conditions(&self, options: &Options) -> Result<(), String> {
+        let events = options.events();
         for condition in &options.fail_if {
             let text = &condition.text;
-            if !options.events.contains(&condition.event) {
+            if !events.contains(&condition.event) {
                 return Err(format!(
                     "--fail-if '{text}': `{}` is not counted, only {}. Add it with -e.",
                     condition.event,
-                    options.events.join(", ")
+                    events.join(", ")
                 ));
             }
             if condition.is_relative() && options.baseline.is_none() {
@@ -238,8 +239,8 @@ impl Suite {
     /// counted, for example because they panic.
     fn count(&self, options: &Options) -> Result<(Vec<BenchEntry>, Vec<String>), String> {
         // Reports what is the same for all benchmarks once, such as an unknown event.
-        open_meter(&options.events)?;
-        let processes = Processes::new(&options.events, &options.env)?;
+        open_meter(&options.events())?;
+        let processes = Processes::new(&options.events(), &options.env)?;
         if let Some(warning) = processes.turn_off_random_addresses() {
             print_error(&self.target.name, &warning);
         }

@@ -93,6 +93,22 @@ pub fn parse_without_groups(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, Spe
     }
 }
 
+/// Returns the text of each event of `text`, with the modifiers of its group. Commas between the slashes of an event are part
+/// of it.
+///
+/// ```
+/// let texts = perfmon::spec::split("cycles:u, cpu/event=0xc0,umask=1/u")?;
+/// assert_eq!(texts, ["cycles:u", "cpu/event=0xc0,umask=1/u"]);
+/// # Ok::<(), perfmon::spec::SpecError>(())
+/// ```
+///
+/// # Errors
+/// A mistake in the syntax. Whether the events exist depends on the CPU and is not checked.
+pub fn split(text: &str) -> Result<Vec<String>, SpecError> {
+    let specs = parse::parse(text).map_err(|fault| fault.into_error(text))?;
+    Ok(specs.iter().map(|spec| spec.label(text)).collect())
+}
+
 /// Returns the events of `text` as they would be written to have precise samples: with `pp`, and without a counter of the
 /// user's choice. Returns no text if `text` is malformed.
 #[must_use]
