@@ -4,9 +4,7 @@
 use std::hint::black_box;
 use std::mem::ManuallyDrop;
 
-use perfmon::Error;
-
-use crate::meter::Meter;
+use crate::counting::{Error, Meter};
 
 /// The largest number of passes. It is reached if no three counts in a row are equal.
 const MAX_PASSES: usize = 20;

@@ -14,6 +14,9 @@
 //! a spread, and its change with an interval; if only the processes differ, six of them are counted. What a benchmark prints
 //! goes to the standard error.
 //!
+//! Nothing is counted on other machines than x86-64 with Linux: there the benchmarks are built, `cargo test` calls each
+//! once, and `cargo bench` ends with exit code 125.
+//!
 //! If a benchmark panics, the others are counted, shown and saved; the exit code is 125.
 //!
 //! # What is compared
@@ -29,23 +32,26 @@
 //! benchmark have grown by more than 1 %. A benchmark that the baseline lacks never fails.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(all(target_os = "linux", target_arch = "x86_64", not(perfmon_elsewhere))),
+    allow(dead_code, reason = "only counting uses some items")
+)]
 
-mod baseline;
 mod bencher;
 #[cfg(feature = "criterion")]
-mod criterion;
-mod meter;
+mod counted_event;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(perfmon_elsewhere)))]
+mod counting;
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(perfmon_elsewhere))))]
+#[path = "elsewhere.rs"]
+mod counting;
 mod options;
-mod process;
-mod report;
 mod suite;
-mod vm;
 
 pub use bencher::{Bencher, WithInputs};
-pub use suite::Suite;
-
 #[cfg(feature = "criterion")]
-pub use criterion::CountedEvent;
+pub use counted_event::CountedEvent;
+pub use suite::Suite;
 
 /// Creates `main` of a bench target with `harness = false`, from a list of functions and groups of functions.
 ///

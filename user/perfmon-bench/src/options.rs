@@ -2,8 +2,9 @@
 //! The command line of a bench target; cargo adds some of its options.
 
 use clap::{Args, Parser, ValueEnum};
-use perfmon::spec::{self, SpecError};
 use perfmon_compare::condition::{Condition, TIME};
+
+use crate::counting;
 
 const HELP: &str = "\
 A CONDITION is EVENT>LIMIT or EVENT<LIMIT. A limit with % is a change from the baseline: 'instructions:u>+1%', or for short \
@@ -116,8 +117,8 @@ struct OfLibtest {
 struct EventNames(Vec<String>);
 
 impl EventNames {
-    fn parse(text: &str) -> Result<Self, SpecError> {
-        spec::split(text).map(Self)
+    fn parse(text: &str) -> Result<Self, String> {
+        counting::split_events(text).map(Self)
     }
 }
 

@@ -2,45 +2,35 @@
 //! The benchmarks of a target: listed, tried, or counted and compared.
 
 use std::collections::HashSet;
-use std::fs;
-use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use perfmon::Event;
-use perfmon_compare::comparison::{Baseline, Comparison};
-use perfmon_compare::document::{BenchDocument, BenchEntry, brand};
 use perfmon_compare::errors::without_error_numbers;
-use perfmon_compare::verdict::Verdict;
-use raw_cpuid::CpuId;
 
-use crate::baseline::{self, BaselineFile, Target};
 use crate::bencher::{Bencher, Task};
-use crate::meter::Meter;
+use crate::counting::{self, Error, Target, with_help};
 use crate::options::Options;
-use crate::process::{Counts, Parent, Processes, count_in_processes};
-use crate::report;
-use crate::vm::{WritableFolder, ensure_driver, with_help};
 
 /// Exit code if nothing could be counted or compared, the same as that of `pmctl bench`.
-const EXIT_NOT_COUNTED: u8 = 125;
+pub(crate) const EXIT_NOT_COUNTED: u8 = 125;
 
 /// A benchmark.
-struct Bench {
-    name: String,
-    run: Box<dyn FnMut(Bencher<'_>)>,
+pub(crate) struct Bench {
+    pub(crate) name: String,
+    pub(crate) run: Box<dyn FnMut(Bencher<'_>)>,
 }
 
 /// The benchmarks of a target, which [`main!`](crate::main!) adds and runs.
 #[derive(Default)]
 pub struct Suite {
-    target: Target,
+    pub(crate) target: Target,
     /// The folder of baselines.
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// The names of the groups that have begun and not ended.
     groups: Vec<&'static str>,
-    benches: Vec<Bench>,
+    pub(crate) benches: Vec<Bench>,
 }
 
 impl Suite {
@@ -53,7 +43,7 @@ impl Suite {
             name: name.to_owned(),
         };
         Self {
-            folder: baseline::folder(&target, tmpdir),
+            folder: counting::folder(&target, tmpdir),
             target,
             ..Self::default()
         }
@@ -128,246 +118,10 @@ impl Suite {
         }
         Ok(ExitCode::SUCCESS)
     }
-
-    /// Counts each benchmark; prints and saves the counts, and checks the conditions.
-    fn compare(&mut self, options: &Options) -> Result<ExitCode, String> {
-        if self.benches.is_empty() {
-            return Err("no benchmark matches the name. --list shows all names.".to_owned());
-        }
-        let baseline = options.baseline.as_deref().map(|name| {
-            let file = self.baseline_file(name);
-            Ok::<_, String>((file.read(name)?, file.path))
-        });
-        let baseline = baseline.transpose()?;
-        self.refuse_impossible_conditions(options)?;
-        let new_baseline = options.save_baseline.as_deref();
-        let file = new_baseline.map(|name| self.baseline_file(name));
-        let folder = file.as_ref().and_then(|file| file.path.parent());
-        let folder = folder.map(make_folder).transpose()?;
-        let folder = folder.map(|path| WritableFolder {
-            path: path.to_owned(),
-            variable: None,
-        });
-        ensure_driver(&options.env, || Ok(folder))?;
-        let machine = brand(&CpuId::new());
-        if let (Some(file), Some(name)) = (&file, new_baseline) {
-            // Before anything is counted, as otherwise the counts would be lost.
-            file.others(name, (&machine, &options.events()), |name| {
-                self.is_kept(name, options, &[])
-            })?;
-        }
-
-        let (entries, failed) = self.count(options)?;
-        let measured = BenchDocument::new(machine, options.events(), entries);
-        let names = measured.commands.iter();
-        let names: Vec<&str> = names.map(|entry| &entry.command[..]).collect();
-        // Without a baseline an empty one is used, as otherwise benchmarks would be compared with the first of them.
-        let baseline = match baseline {
-            Some((document, file)) => Baseline::of_names((&file, document), &names),
-            None => Baseline::empty(&measured),
-        };
-        let comparison = Comparison {
-            measured: &measured,
-            baseline: Some(&baseline),
-        };
-        let mut text = Vec::new();
-        let result = report::write(&comparison, options, &self.target.name, &mut text);
-        result.map_err(|error| error.to_string())?;
-        // Standard output may be closed. That is reported after the counts are saved.
-        let printed = print_to_stdout(&String::from_utf8_lossy(&text));
-        self.name_what_was_not_compared(&comparison, options, &failed);
-        let code = self.check_conditions(&comparison, options);
-        if let (Some(file), Some(name)) = (file, new_baseline) {
-            let overwrites_baseline = is_same_file(&file.path, &baseline.file);
-            if code != ExitCode::SUCCESS && overwrites_baseline {
-                print_error(
-                    &self.target.name,
-                    "--save-baseline: the file is also the --baseline and was not changed, because a condition holds or can't be checked",
-                );
-            } else {
-                let counts = (&measured.machine[..], &measured.events[..]);
-                let others =
-                    file.others(name, counts, |name| self.is_kept(name, options, &failed))?;
-                file.save(measured, others)?;
-            }
-        }
-        printed?;
-        if failed.is_empty() {
-            return Ok(code);
-        }
-        Err(format!(
-            "these benchmarks were not counted: {}",
-            failed.join(", ")
-        ))
-    }
-
-    fn baseline_file(&self, name: &str) -> BaselineFile {
-        BaselineFile::named(name, &self.folder, &self.target)
-    }
-
-    /// Returns whether a saved benchmark keeps its counts: it is one of those whose counting failed, or only some benchmarks
-    /// are counted, and it is none of them.
-    fn is_kept(&self, name: &str, options: &Options, failed: &[String]) -> bool {
-        let is_left_out =
-            options.selects_some() && self.benches.iter().all(|bench| bench.name != name);
-        is_left_out || failed.iter().any(|failed| failed == name)
-    }
-
-    /// Fails if a condition is about an event that is not counted, or needs a baseline that is not given.
-    fn refuse_impossible_conditions(&self, options: &Options) -> Result<(), String> {
-        let events = options.events();
-        for condition in &options.fail_if {
-            let text = &condition.text;
-            if !events.contains(&condition.event) {
-                return Err(format!(
-                    "--fail-if '{text}': `{}` is not counted, only {}. Add it with -e.",
-                    condition.event,
-                    events.join(", ")
-                ));
-            }
-            if condition.is_relative() && options.baseline.is_none() {
-                return Err(format!(
-                    "--fail-if '{text}': there is no baseline to compare {} with. Give --baseline NAME.",
-                    self.target.name
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// Counts each benchmark in processes of its own. Returns the counts, and the names of the benchmarks that can't be
-    /// counted, for example because they panic.
-    fn count(&self, options: &Options) -> Result<(Vec<BenchEntry>, Vec<String>), String> {
-        // Reports what is the same for all benchmarks once, such as an unknown event.
-        open_meter(&options.events())?;
-        let processes = Processes::new(&options.events(), &options.env)?;
-        if let Some(warning) = processes.turn_off_random_addresses() {
-            print_error(&self.target.name, &warning);
-        }
-        let (mut entries, mut failed) = (Vec::new(), Vec::new());
-        let progress = Progress::new();
-        for bench in &self.benches {
-            progress.show_name(&bench.name);
-            match count_in_processes(|| processes.count(&bench.name)) {
-                Ok(values) => entries.push(BenchEntry {
-                    command: bench.name.clone(),
-                    values,
-                }),
-                Err(error) => {
-                    progress.clear();
-                    print_error(&self.target.name, &format!("{}: {error}", bench.name));
-                    failed.push(bench.name.clone());
-                }
-            }
-        }
-        if entries.is_empty() {
-            return Err("no benchmark was counted.".to_owned());
-        }
-        Ok((entries, failed))
-    }
-
-    /// Counts the selected benchmark, and sends the counts to the process that has started this one.
-    fn count_for_parent(&mut self) -> Result<ExitCode, String> {
-        let parent = Parent::connect()?;
-        let result = match &mut self.benches[..] {
-            [bench] => count_here(bench, &parent.events),
-            _ => Err("there is no benchmark of this name".to_owned()),
-        };
-        parent.answer(&result)?;
-        Ok(ExitCode::SUCCESS)
-    }
-
-    /// Names the benchmarks that the baseline lacks, and those that only the baseline has.
-    fn name_what_was_not_compared(
-        &self,
-        comparison: &Comparison<'_>,
-        options: &Options,
-        failed: &[String],
-    ) {
-        let (Some(name), Some(baseline)) = (&options.baseline, comparison.baseline) else {
-            return;
-        };
-        let print_names = |text: &str, names: Vec<&str>| {
-            if !names.is_empty() {
-                print_error(&self.target.name, &format!("{text}: {}", names.join(", ")));
-            }
-        };
-        let new = comparison.new_commands().collect();
-        print_names(
-            &format!("not compared, because the baseline {name} lacks them"),
-            new,
-        );
-        // Arguments that select benchmarks leave out the others.
-        let missing = baseline.missing(comparison.measured);
-        let is_gone =
-            |name: &&str| !options.selects_some() && failed.iter().all(|other| other != name);
-        let missing = missing.filter(is_gone).collect();
-        print_names(
-            &format!("the baseline {name} has benchmarks that are no longer there"),
-            missing,
-        );
-    }
-
-    /// Prints the conditions that hold, and returns the exit code.
-    fn check_conditions(&self, comparison: &Comparison<'_>, options: &Options) -> ExitCode {
-        if let Some(warning) = comparison.machine_warning() {
-            print_error(&self.target.name, &warning);
-        }
-        let measured = comparison.measured;
-        let is_user_mode = |event: usize| measured.events[event].ends_with(":u");
-        let index = |name: &str| measured.index(name);
-        let Verdict { holds, unknown } =
-            Verdict::of(comparison, &options.fail_if, index, is_user_mode);
-        for sentence in holds.iter().chain(&unknown) {
-            print_error(&self.target.name, sentence);
-        }
-        match unknown {
-            Some(_) => ExitCode::from(EXIT_NOT_COUNTED),
-            None if holds.is_empty() => ExitCode::SUCCESS,
-            None => ExitCode::FAILURE,
-        }
-    }
-}
-
-/// Opens events of this thread.
-fn open_meter(events: &[String]) -> Result<Meter, String> {
-    let events = events
-        .iter()
-        .map(|name| Event::named(name)?.this_thread().open());
-    let events = events.collect::<Result<_, _>>();
-    events
-        .and_then(Meter::new)
-        .map_err(|error| with_help(&error))
-}
-
-/// Counts a benchmark in this process.
-fn count_here(bench: &mut Bench, events: &[String]) -> Result<Counts, String> {
-    let mut meter = open_meter(events)?;
-    let mut values = vec![Vec::new(); events.len()];
-    let mut result = None;
-    (bench.run)(Bencher {
-        task: Task::Count(&mut meter, &mut values),
-        result: &mut result,
-    });
-    check_result(result)?;
-    Ok(values)
-}
-
-/// Makes the folder of a file whose path has this parent. The parent of a name without a slash is empty: the file is in
-/// the current directory.
-fn make_folder(parent: &Path) -> Result<&Path, String> {
-    let folder = if parent.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        parent
-    };
-    let result = fs::create_dir_all(folder);
-    result.map_err(|error| format!("--save-baseline: can't make {}: {error}", folder.display()))?;
-    Ok(folder)
 }
 
 /// Fails if counting a benchmark failed, or if the benchmark has not used its bencher.
-fn check_result(result: Option<Result<(), perfmon::Error>>) -> Result<(), String> {
+pub(crate) fn check_result(result: Option<Result<(), Error>>) -> Result<(), String> {
     match result {
         Some(Ok(())) => Ok(()),
         Some(Err(error)) => Err(with_help(&error)),
@@ -375,54 +129,15 @@ fn check_result(result: Option<Result<(), perfmon::Error>>) -> Result<(), String
     }
 }
 
-fn print_error(name: &str, text: &str) {
+pub(crate) fn print_error(name: &str, text: &str) {
     let _ = writeln!(io::stderr(), "{name}: {}", without_error_numbers(text));
 }
 
-fn print_to_stdout(text: &str) -> Result<ExitCode, String> {
+pub(crate) fn print_to_stdout(text: &str) -> Result<ExitCode, String> {
     let mut output = io::stdout().lock();
     let result = output
         .write_all(text.as_bytes())
         .and_then(|()| output.flush());
     result.map_err(|error| format!("can't write: {error}"))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// A line with the name of the running benchmark, shown on a terminal.
-struct Progress {
-    is_shown: bool,
-}
-
-impl Progress {
-    fn new() -> Self {
-        Self {
-            is_shown: io::stderr().is_terminal(),
-        }
-    }
-
-    fn show_name(&self, name: &str) {
-        if self.is_shown {
-            let _ = write!(io::stderr(), "\r\x1b[K{name} ");
-        }
-    }
-
-    fn clear(&self) {
-        if self.is_shown {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.clear();
-    }
-}
-
-/// Returns whether both paths lead to the same existing file.
-fn is_same_file(one: &Path, other: &Path) -> bool {
-    match (fs::canonicalize(one), fs::canonicalize(other)) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => false,
-    }
 }

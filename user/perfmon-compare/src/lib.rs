@@ -12,7 +12,10 @@ pub mod condition;
 pub mod document;
 pub mod errors;
 pub mod figures;
+// perfmon, whose function they print with, builds only there.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod listing;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod markdown;
 pub mod numbers;
 #[doc(hidden)]

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use perfmon::{Cause, Device, Error};
 
-use crate::process::chosen_variables;
+use super::process::chosen_variables;
 
 /// The environment variable with further options of `pmctl vm`, such as `--memory 4096`.
 const OPTIONS_VARIABLE: &str = "PERFMON_BENCH_VM";
