@@ -10,7 +10,7 @@ use perfmon_compare::errors::without_error_numbers;
 
 use crate::counting::PassCounter;
 
-/// A measurement for criterion that counts an event instead of time.
+/// A measurement for criterion that counts an event instead of time: [`criterion`](crate::criterion).
 #[derive(Debug)]
 pub struct CountedEvent {
     name: String,
@@ -100,8 +100,7 @@ impl ValueFormatter for CountedEvent {
         let (units, unit) = match throughput {
             Throughput::Elements(elements) => (*elements, "events/element"),
             Throughput::Bytes(bytes) | Throughput::BytesDecimal(bytes) => (*bytes, "events/byte"),
-            #[allow(unreachable_patterns, reason = "later versions of criterion have more")]
-            _ => (1, "events"),
+            Throughput::Bits(bits) => (*bits, "events/bit"),
         };
         for value in values {
             *value /= units as f64;

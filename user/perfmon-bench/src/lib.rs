@@ -45,6 +45,8 @@ mod counting;
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(perfmon_elsewhere))))]
 #[path = "elsewhere.rs"]
 mod counting;
+#[cfg(feature = "criterion")]
+pub mod criterion;
 mod options;
 mod suite;
 
@@ -52,6 +54,16 @@ pub use bencher::{Bencher, WithInputs};
 #[cfg(feature = "criterion")]
 pub use counted_event::CountedEvent;
 pub use suite::Suite;
+
+/// Creates the manager of a criterion suite, which counts instructions: [`criterion`](mod@criterion).
+///
+/// # Panics
+/// As [`CountedEvent::instructions`].
+#[cfg(feature = "criterion")]
+#[must_use]
+pub fn criterion() -> criterion::Criterion {
+    ::criterion::Criterion::default().with_measurement(CountedEvent::instructions())
+}
 
 /// Creates `main` of a bench target with `harness = false`, from a list of functions and groups of functions.
 ///
