@@ -8,7 +8,7 @@ use criterion::Throughput;
 use criterion::measurement::{Measurement, ValueFormatter};
 use perfmon_compare::errors::without_error_numbers;
 
-use crate::counting::PassCounter;
+use crate::counting::{PassCounter, Reading};
 
 /// A measurement for criterion that counts an event instead of time: [`criterion`](crate::criterion).
 #[derive(Debug)]
@@ -56,17 +56,21 @@ fn is_measuring(arguments: impl Iterator<Item = OsString>) -> bool {
     has("--bench") && !has("--test") && !has("--list")
 }
 
+/// The beginning of a measurement.
+#[derive(Clone, Copy, Debug)]
+pub struct Begin(Option<Reading>);
+
 impl Measurement for CountedEvent {
-    type Intermediate = u64;
+    type Intermediate = Begin;
     type Value = u64;
 
-    fn start(&self) -> u64 {
-        self.counter.as_ref().map_or(0, PassCounter::read)
+    fn start(&self) -> Begin {
+        Begin(self.counter.as_ref().map(PassCounter::read))
     }
 
-    fn end(&self, begin: u64) -> u64 {
-        let counter = self.counter.as_ref();
-        counter.map_or(0, |counter| counter.count_since(begin))
+    fn end(&self, begin: Begin) -> u64 {
+        let counter = self.counter.as_ref().zip(begin.0);
+        counter.map_or(0, |(counter, begin)| counter.count_since(&begin))
     }
 
     fn add(&self, a: &u64, b: &u64) -> u64 {

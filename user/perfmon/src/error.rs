@@ -304,6 +304,9 @@ pub enum Cause {
     /// Events were missed, so the count would be too low (EIO).
     #[error("events were missed, so the count would be too low")]
     Missed,
+    /// The event had no counter for some time: the thread ran on a core of a hybrid processor that lacks the event.
+    #[error("the thread ran on a core that lacks the event, so the count would be too low")]
+    OtherCore,
     /// The event does not count the calling thread on all CPUs.
     #[error(
         "only the thread that is counted, and that opened the event for all CPUs, can read its page"
@@ -502,6 +505,9 @@ impl Cause {
             Self::Missed => Some(
                 "There was no memory to count a new task, or something else changed the registers (the kernel log names \
                  the first such change). Count again.",
+            ),
+            Self::OtherCore => Some(
+                "Run the program on one kind of core: `taskset -c $(cat /sys/devices/cpu_core/cpus) PROGRAM`.",
             ),
             Self::OtherThread => Some("Use `Event::read`, or an event without `pid` and `cpu`."),
             Self::InvalidRing => Some(

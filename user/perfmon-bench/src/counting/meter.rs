@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The counts of a call.
 
-use perfmon::event::UserPage;
+use perfmon::event::{Reading, UserPage};
 use perfmon::{Error, Event};
 
 /// Number of empty passes, the smallest of which is subtracted.
@@ -11,9 +11,9 @@ const EMPTY_PASSES: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Meter {
     pages: Vec<UserPage<'static>>,
-    /// The counts at the beginning and at the end of a pass.
-    before: Vec<u64>,
-    after: Vec<u64>,
+    /// The readings at the beginning and at the end of a pass.
+    before: Vec<Option<Reading>>,
+    after: Vec<Option<Reading>>,
     /// The counts of an empty function.
     overhead: Vec<u64>,
 }
@@ -25,8 +25,8 @@ impl Meter {
         let pages = events.iter().map(Event::user_page);
         let mut meter = Self {
             pages: pages.collect::<Result<_, _>>()?,
-            before: vec![0; events.len()],
-            after: vec![0; events.len()],
+            before: vec![None; events.len()],
+            after: vec![None; events.len()],
             overhead: vec![0; events.len()],
         };
         let mut overhead = vec![u64::MAX; events.len()];
@@ -40,23 +40,31 @@ impl Meter {
         Ok(meter)
     }
 
-    /// Calls `work` once, and returns the count of each event.
+    /// Calls `work` once, and returns the count of each event. Fails if an event was not counted all the time.
     ///
     /// It is neither generic nor inlined, and calls through a pointer: with one copy for all functions, the overhead of
     /// the call is always the same.
     #[inline(never)]
     pub(crate) fn count_pass(&mut self, work: &mut dyn FnMut()) -> Result<Vec<u64>, Error> {
-        for (page, count) in self.pages.iter().zip(&mut self.before) {
-            *count = page.read()?;
+        for (page, reading) in self.pages.iter().zip(&mut self.before) {
+            *reading = Some(page.read_with_times()?);
         }
         work();
-        for (page, count) in self.pages.iter().zip(&mut self.after) {
-            *count = page.read()?;
+        for (page, reading) in self.pages.iter().zip(&mut self.after) {
+            *reading = Some(page.read_with_times()?);
         }
-        let counts = self.after.iter().zip(&self.before).zip(&self.overhead);
+        let readings = self
+            .before
+            .iter()
+            .flatten()
+            .zip(self.after.iter().flatten());
+        let passes = self.pages.iter().zip(readings).zip(&self.overhead);
         // Saturates, because a page that changes while it is read is read again, which changes the overhead.
-        Ok(counts
-            .map(|((after, before), overhead)| (after - before).saturating_sub(*overhead))
-            .collect())
+        passes
+            .map(|((page, (before, after)), overhead)| {
+                let count = page.count_between(before, after)?;
+                Ok(count.saturating_sub(*overhead))
+            })
+            .collect()
     }
 }

@@ -15,6 +15,8 @@ pub(crate) use meter::Meter;
 #[cfg(feature = "criterion")]
 pub(crate) use pass_counter::PassCounter;
 pub(crate) use perfmon::Error;
+#[cfg(feature = "criterion")]
+pub(crate) use perfmon::event::Reading;
 pub(crate) use vm::with_help;
 
 /// Returns the names of the events in a list.

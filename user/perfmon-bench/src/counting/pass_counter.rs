@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs};
 
-use perfmon::event::UserPage;
+use perfmon::event::{Reading, UserPage};
 use perfmon::{Error, Event};
 
 use super::vm::{WritableFolder, ensure_driver, with_help};
@@ -44,8 +44,8 @@ impl PassCounter {
         };
         let mut overhead = u64::MAX;
         for _ in 0..EMPTY_PASSES {
-            let begin = counter.page.read()?;
-            overhead = overhead.min(counter.page.read()? - begin);
+            let begin = counter.page.read_with_times()?;
+            overhead = overhead.min(counter.page.read_with_times()?.value - begin.value);
         }
         counter.overhead = overhead;
         Ok(counter)
@@ -55,17 +55,20 @@ impl PassCounter {
         &self.label
     }
 
-    pub(crate) fn read(&self) -> u64 {
-        // Panics, because criterion's interface has no errors, and a wrong number must not be shown.
-        self.page
-            .read()
-            .unwrap_or_else(|error| panic!("{}", with_help(&error)))
+    pub(crate) fn read(&self) -> Reading {
+        or_panic(self.page.read_with_times())
     }
 
     /// Returns the count since a reading.
-    pub(crate) fn count_since(&self, begin: u64) -> u64 {
-        (self.read() - begin).saturating_sub(self.overhead)
+    pub(crate) fn count_since(&self, begin: &Reading) -> u64 {
+        let count = self.page.count_between(begin, &self.read());
+        or_panic(count).saturating_sub(self.overhead)
     }
+}
+
+/// Panics with an error, because criterion's interface has no errors, and a wrong number must not be shown.
+fn or_panic<T>(result: Result<T, Error>) -> T {
+    result.unwrap_or_else(|error| panic!("{}", with_help(&error)))
 }
 
 /// The variable of the folder in which criterion keeps its results.

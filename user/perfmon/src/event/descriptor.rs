@@ -35,9 +35,24 @@ pub struct Reading {
     pub value: u64,
     /// Time that the tasks ran while the event was enabled.
     pub enabled: Duration,
-    /// Time that the event was counted meanwhile: equal to `enabled`, unless it takes
-    /// [turns](super::Builder::rotate).
+    /// Time that the event was counted meanwhile. It is less than `enabled` if the event takes
+    /// [turns](super::Builder::rotate), or if tasks ran on cores of a hybrid processor that lack the event: the count is
+    /// then too low.
     pub running: Duration,
+}
+
+impl Reading {
+    /// Returns how long the event was enabled and not counted.
+    #[must_use]
+    pub fn uncounted(&self) -> Duration {
+        self.enabled.saturating_sub(self.running)
+    }
+
+    /// Returns the count since an earlier reading; `None` if the event was enabled and not counted for a part of the time.
+    pub(super) fn count_since(&self, before: &Self) -> Option<u64> {
+        let is_whole = self.uncounted() == before.uncounted();
+        is_whole.then(|| self.value.wrapping_sub(before.value))
+    }
 }
 
 impl Event {
@@ -174,5 +189,24 @@ impl Event {
 impl AsFd for Event {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_is_whole_if_the_event_always_had_a_counter() {
+        let reading = |value, enabled, running| Reading {
+            value,
+            enabled: Duration::from_nanos(enabled),
+            running: Duration::from_nanos(running),
+        };
+        // Until the first reading, the event was not counted for 20 ns.
+        let before = reading(100, 50, 30);
+        assert_eq!(reading(107, 90, 70).count_since(&before), Some(7));
+        assert_eq!(reading(100, 90, 30).count_since(&before), None);
+        assert_eq!(reading(107, 90, 69).count_since(&before), None);
     }
 }

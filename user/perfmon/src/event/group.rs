@@ -48,7 +48,8 @@ pub struct Counts {
     values: Vec<u64>,
     /// Time that the tasks ran while the group was enabled.
     pub enabled: Duration,
-    /// Time that the group was counted meanwhile: equal to `enabled`, unless it takes [turns](Builder::rotate).
+    /// Time that the group was counted meanwhile. It is less than `enabled` if the group takes [turns](Builder::rotate), or if
+    /// tasks ran on cores of a hybrid processor that lack one of the events: the counts are then too low.
     pub running: Duration,
 }
 
@@ -109,20 +110,22 @@ impl Group {
         )
     }
 
-    /// Writes all counts, of one moment, which needs no memory of the heap for groups of a usual size.
+    /// Writes all counts, of one moment, which needs no memory of the heap for groups of a usual size. Returns how long the
+    /// group was enabled and not counted, in nanoseconds.
     ///
     /// # Errors
     /// As [`Event::read`].
     ///
     /// # Panics
     /// `counts` has another length than the group.
-    pub(super) fn read_into(&self, counts: &mut [u64]) -> Result<(), Error> {
+    pub(super) fn read_into(&self, counts: &mut [u64]) -> Result<u64, Error> {
         let leader = self.leader();
         read_group(
             self.events.len(),
             |words| leader.read_words(words),
             |reading| {
                 counts.copy_from_slice(reading.counts);
+                reading.enabled.saturating_sub(reading.running)
             },
         )
     }
@@ -136,6 +139,8 @@ impl Group {
     }
 
     /// Runs `work`, and returns its result and the counts of this run alone.
+    ///
+    /// If [`running`](Counts::running) is less than [`enabled`](Counts::enabled), a part of the run was not counted.
     ///
     /// The counts include the end of the call that enables the group and the beginning of the call that disables it: the
     /// same number of instructions each time.

@@ -11,10 +11,10 @@ use std::sync::{Arc, OnceLock};
 use nix::errno::Errno;
 
 use super::group::find_label;
-use super::user_page::{PageMapping, map_pages, read_pages};
+use super::user_page::{PageMapping, map_pages, read_pages_and_uncounted};
 use super::{Event, EventLabel, Group, GroupBuilder};
-use crate::Error;
 use crate::sys::fork::{self, ForkMutex, Held};
+use crate::{Attempt, Cause, Error};
 
 /// Counts the instructions of the calling thread in user mode until the returned value is dropped, under a name.
 ///
@@ -238,8 +238,16 @@ struct ThreadMeter {
 
 /// The counts of a meter at a moment.
 struct Reading {
-    counts: Values,
+    moment: Moment,
     overhead: Values,
+}
+
+/// The counts of a group at a moment.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    counts: Values,
+    /// Time that the group was enabled and not counted, in nanoseconds.
+    uncounted: u64,
 }
 
 thread_local! {
@@ -258,8 +266,8 @@ impl Meter {
         // The smallest of eight differences: a reading may fall back to read(2), or be repeated.
         let mut overhead = [u64::MAX; MAX_EVENTS];
         for _ in 0..8 {
-            let before = meter.read()?;
-            let after = meter.read()?;
+            let before = meter.read()?.counts;
+            let after = meter.read()?.counts;
             for (smallest, (before, after)) in
                 overhead.iter_mut().zip(before.into_iter().zip(after))
             {
@@ -271,10 +279,32 @@ impl Meter {
     }
 
     #[inline]
-    fn read(&self) -> Result<Values, Error> {
+    fn read(&self) -> Result<Moment, Error> {
         let mut counts = Values::default();
-        read_pages(&self.pages, &self.group, &mut counts[..self.pages.len()])?;
-        Ok(counts)
+        let used = &mut counts[..self.pages.len()];
+        let uncounted = read_pages_and_uncounted(&self.pages, &self.group, used)?;
+        Ok(Moment { counts, uncounted })
+    }
+}
+
+/// Stores an error if it is the first one in this process.
+#[cold]
+fn note_error(error: Error) {
+    let generation = fork::generation();
+    let first_error = &mut REGIONS.lock().error;
+    first_error.take_if(|(of, _)| *of != generation);
+    first_error.get_or_insert((generation, error));
+}
+
+/// Stores the error of a pass that was in part on a core that lacks an event.
+#[cold]
+fn note_other_core() {
+    let label = events().labels().next();
+    if let Some(label) = label {
+        note_error(Error {
+            attempt: Attempt::ReadEvent(label),
+            cause: Cause::OtherCore,
+        });
     }
 }
 
@@ -284,11 +314,7 @@ impl ThreadMeter {
     fn open() -> Self {
         let meter = Meter::new();
         let generation = fork::generation();
-        let meter = meter.map_err(|error| {
-            let first_error = &mut REGIONS.lock().error;
-            first_error.take_if(|(of, _)| *of != generation);
-            first_error.get_or_insert((generation, error));
-        });
+        let meter = meter.map_err(note_error);
         Self {
             generation,
             meter: meter.ok(),
@@ -299,7 +325,7 @@ impl ThreadMeter {
     fn read(&self) -> Option<Reading> {
         let meter = self.meter.as_ref()?;
         Some(Reading {
-            counts: meter.read().ok()?,
+            moment: meter.read().ok()?,
             overhead: meter.overhead,
         })
     }
@@ -354,7 +380,7 @@ impl RegionSite {
             site: self,
             generation: fork::generation(),
             // Read last, so that the rest of this function is not counted.
-            begin: read().map(|reading| reading.counts),
+            begin: read().map(|reading| reading.moment),
             thread: PhantomData,
         }
     }
@@ -401,7 +427,7 @@ pub struct Pass {
     /// The generation of the process in which the pass began.
     generation: u64,
     /// The counts of the thread's events; `None` if they could not be read.
-    begin: Option<Values>,
+    begin: Option<Moment>,
     /// Makes the type neither `Send` nor `Sync`.
     thread: PhantomData<*const ()>,
 }
@@ -411,10 +437,17 @@ impl Pass {
     #[inline]
     fn counts(&self) -> Option<Values> {
         let begin = self.begin?;
-        let end = read()?;
+        let Reading {
+            moment: end,
+            overhead,
+        } = read()?;
+        if end.uncounted != begin.uncounted {
+            note_other_core();
+            return None;
+        }
         let mut counts = end.counts;
-        for (count, (begin, overhead)) in counts.iter_mut().zip(begin.into_iter().zip(end.overhead))
-        {
+        let subtracted = begin.counts.into_iter().zip(overhead);
+        for (count, (begin, overhead)) in counts.iter_mut().zip(subtracted) {
             *count = count.checked_sub(begin)?.saturating_sub(overhead);
         }
         Some(counts)

@@ -7,11 +7,12 @@ use std::mem::offset_of;
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence};
+use std::time::Duration;
 
 use nix::sys::mman::ProtFlags;
 use nix::unistd::gettid;
 
-use super::{Event, Group};
+use super::{Event, Group, Reading};
 use crate::sys::Area;
 use crate::{Attempt, Cause, Error};
 
@@ -35,6 +36,8 @@ const _: () = {
     assert!(offset_of!(Page, lock) == 8);
     assert!(offset_of!(Page, index) == 12);
     assert!(offset_of!(Page, offset) == 16);
+    assert!(offset_of!(Page, time_enabled) == 24);
+    assert!(offset_of!(Page, time_running) == 32);
     assert!(offset_of!(Page, capabilities) == 40);
     assert!(offset_of!(Page, pmc_width) == 48);
 };
@@ -129,11 +132,36 @@ impl UserPage<'_> {
         self.page.read(self.event)
     }
 
+    /// Returns the count like [`read`](Self::read), and its times, which tell whether all was counted: between two readings
+    /// [`uncounted`](Reading::uncounted) grows if the thread ran while the event had no counter, as on a core of a hybrid
+    /// processor that lacks the event. By RDPMC, the times are those of the moment when the event got its counter.
+    ///
+    /// # Errors
+    /// As [`Event::read`].
+    #[inline]
+    pub fn read_with_times(&self) -> Result<Reading, Error> {
+        match self.page.read_counter_with_times() {
+            Some(reading) => Ok(reading),
+            None => self.event.read_with_times(),
+        }
+    }
+
     /// Returns the count without a system call; `None` if the event has no counter now, or programs may not use RDPMC.
     #[inline]
     #[must_use]
     pub fn read_counter(&self) -> Option<u64> {
         self.page.read_counter()
+    }
+
+    /// Returns the count between two [readings](Self::read_with_times) of this page.
+    ///
+    /// # Errors
+    /// [`Cause::OtherCore`] if the event had no counter for a part of the time, so that the count would be too low.
+    pub fn count_between(&self, before: &Reading, after: &Reading) -> Result<u64, Error> {
+        after.count_since(before).ok_or_else(|| Error {
+            attempt: Attempt::ReadEvent(self.event.label().clone()),
+            cause: Cause::OtherCore,
+        })
     }
 }
 
@@ -183,13 +211,27 @@ pub(super) fn map_pages(group: &Group) -> Result<Vec<PageMapping>, Error> {
 
 /// Writes the counts of a group with these pages, by RDPMC or by read(2).
 #[inline]
-pub(super) fn read_pages(
+fn read_pages(pages: &[PageMapping], group: &Group, counts: &mut [u64]) -> Result<(), Error> {
+    if read_counters(pages, counts) {
+        return Ok(());
+    }
+    group.read_into(counts).map(drop)
+}
+
+/// Writes the counts like [`read_pages`], and returns how long the group was enabled and not counted, in nanoseconds.
+#[inline]
+pub(super) fn read_pages_and_uncounted(
     pages: &[PageMapping],
     group: &Group,
     counts: &mut [u64],
-) -> Result<(), Error> {
-    if read_counters(pages, counts) {
-        return Ok(());
+) -> Result<u64, Error> {
+    if let ([leader, members @ ..], [leader_count, member_counts @ ..]) = (pages, &mut *counts) {
+        if read_counters(members, member_counts) {
+            if let Some((count, uncounted)) = leader.read_counter_and(Page::uncounted) {
+                *leader_count = count;
+                return Ok(uncounted);
+            }
+        }
     }
     group.read_into(counts)
 }
@@ -205,6 +247,26 @@ fn read_counters(pages: &[PageMapping], counts: &mut [u64]) -> bool {
         }
     }
     true
+}
+
+impl Page {
+    /// Returns the times enabled and running, in nanoseconds.
+    #[inline]
+    fn times(&self) -> (u64, u64) {
+        let [enabled, running] = [&self.time_enabled, &self.time_running];
+        (
+            enabled.load(Ordering::Relaxed),
+            running.load(Ordering::Relaxed),
+        )
+    }
+
+    /// Returns how long the event was enabled and not counted, in nanoseconds. It stays the same while the event has a
+    /// counter.
+    #[inline]
+    fn uncounted(&self) -> u64 {
+        let (enabled, running) = self.times();
+        enabled.wrapping_sub(running)
+    }
 }
 
 impl PageMapping {
@@ -233,12 +295,29 @@ impl PageMapping {
     }
 
     #[inline]
+    pub(super) fn read_counter(&self) -> Option<u64> {
+        let (count, ()) = self.read_counter_and(|_| ())?;
+        Some(count)
+    }
+
+    #[inline]
+    fn read_counter_with_times(&self) -> Option<Reading> {
+        let (value, (enabled, running)) = self.read_counter_and(Page::times)?;
+        Some(Reading {
+            value,
+            enabled: Duration::from_nanos(enabled),
+            running: Duration::from_nanos(running),
+        })
+    }
+
+    /// Reads the count by RDPMC, and what `read_more` reads in the page, of one moment.
+    #[inline]
     #[expect(
         clippy::cast_possible_wrap,
         clippy::cast_sign_loss,
         reason = "the counter is sign-extended, and the sum is the count"
     )]
-    pub(super) fn read_counter(&self) -> Option<u64> {
+    fn read_counter_and<T>(&self, read_more: impl Fn(&Page) -> T) -> Option<(u64, T)> {
         let page = self.page();
         loop {
             let sequence = page.lock.load(Ordering::Relaxed);
@@ -250,6 +329,7 @@ impl PageMapping {
             if index == 0 || page.capabilities.load(Ordering::Relaxed) & RDPMC == 0 {
                 return None;
             }
+            let more = read_more(page);
             let width = u32::from(page.pmc_width.load(Ordering::Relaxed));
             let unused_bits = u64::BITS.saturating_sub(width);
             // SAFETY: `rdpmc` requires that this thread may execute RDPMC, and that the CPU has the counter. The page just had
@@ -261,7 +341,7 @@ impl PageMapping {
             if page.lock.load(Ordering::Relaxed) == sequence {
                 // The counter's upper bits become copies of its sign.
                 let counter = counter.wrapping_shl(unused_bits).wrapping_shr(unused_bits);
-                return Some(offset.wrapping_add(counter) as u64);
+                return Some((offset.wrapping_add(counter) as u64, more));
             }
         }
     }
