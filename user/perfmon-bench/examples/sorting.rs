@@ -30,6 +30,18 @@ fn fill(bencher: Bencher<'_>, n: usize) {
         .bench_refs(|numbers: &mut Vec<usize>| numbers.extend(0..n));
 }
 
+mod words {
+    use std::hint::black_box;
+
+    pub(crate) fn split() -> usize {
+        black_box("a b c").split(' ').count()
+    }
+
+    pub(crate) fn repeat(n: usize) -> String {
+        "ab".repeat(n)
+    }
+}
+
 perfmon_bench::main! {
     nothing,
     sum,
@@ -37,4 +49,6 @@ perfmon_bench::main! {
         sort = [100, 1000],
         fill = [1000],
     }
+    words::split,
+    words::repeat = [10, 20],
 }

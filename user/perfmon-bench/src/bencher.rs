@@ -35,6 +35,9 @@ pub struct WithInputs<'a, Make> {
 
 impl<'a> Bencher<'a> {
     /// Counts a function in several passes. Its results are dropped outside of the counted part.
+    ///
+    /// Only the call is counted: a future or a lazy iterator that it returns has not run. Run it in the function, for
+    /// example with `block_on` of an executor of this thread, or with `sum`.
     pub fn bench<Output>(self, mut work: impl FnMut() -> Output) {
         self.run_passes(|meter| {
             // `ManuallyDrop`, so that the assignment does not check whether to drop an old value.

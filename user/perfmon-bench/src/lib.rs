@@ -47,6 +47,7 @@ mod counting;
 mod counting;
 #[cfg(feature = "criterion")]
 pub mod criterion;
+mod function;
 mod options;
 mod suite;
 
@@ -67,8 +68,9 @@ pub fn criterion() -> criterion::Criterion {
 
 /// Creates `main` of a bench target with `harness = false`, from a list of functions and groups of functions.
 ///
-/// A function takes a [`Bencher`]. If it is listed with arguments, it takes an argument, too, and each argument makes a
-/// benchmark `name/argument`. The name of a benchmark in a group begins with the name of the group.
+/// A function takes a [`Bencher`]; one without it is counted itself. If it is listed with arguments, it takes an argument,
+/// too, and each argument makes a benchmark `name/argument`. The name of a benchmark in a group begins with the name of the
+/// group. Functions of modules are listed by their paths.
 ///
 /// ```no_run
 /// use perfmon_bench::Bencher;
@@ -81,10 +83,22 @@ pub fn criterion() -> criterion::Criterion {
 ///     bencher.bench(|| "ab".repeat(n));
 /// }
 ///
+/// mod numbers {
+///     pub fn parse() -> Result<u64, std::num::ParseIntError> {
+///         std::hint::black_box("12").parse()
+///     }
+///
+///     pub fn square(n: u64) -> u64 {
+///         n * n
+///     }
+/// }
+///
 /// perfmon_bench::main! {
 ///     split,
+///     numbers::parse,
 ///     group text {
 ///         repeat = [1, 100],
+///         numbers::square = [3],
 ///     }
 /// }
 /// ```
@@ -117,16 +131,16 @@ macro_rules! __benches {
         $suite.end_group();
         $crate::__benches!($suite; $($rest)*);
     };
-    ($suite:ident; $bench:ident = [$($argument:expr),* $(,)?] $(, $($rest:tt)*)?) => {
+    ($suite:ident; $bench:path = [$($argument:expr),* $(,)?] $(, $($rest:tt)*)?) => {
         $({
             let argument = $argument;
             let name = ::std::format!("{}/{}", ::core::stringify!($bench), argument);
-            $suite.add(&name, move |bencher| $bench(bencher, ::core::clone::Clone::clone(&argument)));
+            $suite.add_function_with(&name, argument, $bench);
         })*
         $crate::__benches!($suite; $($($rest)*)?);
     };
-    ($suite:ident; $bench:ident $(, $($rest:tt)*)?) => {
-        $suite.add(::core::stringify!($bench), |bencher| $bench(bencher));
+    ($suite:ident; $bench:path $(, $($rest:tt)*)?) => {
+        $suite.add_function(::core::stringify!($bench), $bench);
         $crate::__benches!($suite; $($($rest)*)?);
     };
 }

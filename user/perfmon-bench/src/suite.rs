@@ -11,6 +11,7 @@ use perfmon_compare::errors::without_error_numbers;
 
 use crate::bencher::{Bencher, Task};
 use crate::counting::{self, Error, Target, with_help};
+use crate::function::Function;
 use crate::options::Options;
 
 /// Exit code if nothing could be counted or compared, the same as that of `pmctl bench`.
@@ -68,6 +69,32 @@ impl Suite {
         });
     }
 
+    /// Adds a function that `main!` lists.
+    #[doc(hidden)]
+    pub fn add_function<Kind>(
+        &mut self,
+        path: &str,
+        mut function: impl Function<(), Kind> + 'static,
+    ) {
+        self.add(&without_blanks(path), move |bencher| {
+            function.count(bencher, &());
+        });
+    }
+
+    /// Adds a function that `main!` lists with this argument.
+    #[doc(hidden)]
+    pub fn add_function_with<A: 'static, Kind>(
+        &mut self,
+        name: &str,
+        argument: A,
+        mut function: impl Function<(A,), Kind> + 'static,
+    ) {
+        let arguments = (argument,);
+        self.add(&without_blanks(name), move |bencher| {
+            function.count(bencher, &arguments);
+        });
+    }
+
     /// Executes the command line, and returns the exit code.
     #[must_use]
     pub fn run(mut self) -> ExitCode {
@@ -118,6 +145,11 @@ impl Suite {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Returns the text of a path as it is written; some versions of the compiler add blanks.
+fn without_blanks(path: &str) -> String {
+    path.replace(" :: ", "::")
 }
 
 /// Fails if counting a benchmark failed, or if the benchmark has not used its bencher.
