@@ -221,26 +221,44 @@ def _renew_lock():
 _os.register_at_fork(after_in_child=_renew_lock)
 
 
-_IN_BODY = "its body runs after the call\nPut `with perfmon.count(...)` into it."
-_UNCOUNTABLE = (
-    (_inspect.isclass, "a class", "a call of it only makes an object\nDecorate its methods."),
-    (_inspect.isgeneratorfunction, "a generator function", _IN_BODY),
-    (_inspect.iscoroutinefunction, "a coroutine function", _IN_BODY),
-    (_inspect.isasyncgenfunction, "an async generator function", _IN_BODY),
+_RUNS_LATER = "its body runs after the call"
+_LATER = (
+    (_inspect.isgeneratorfunction, "a generator function"),
+    (_inspect.iscoroutinefunction, "a coroutine function"),
+    (_inspect.isasyncgenfunction, "an async generator function"),
 )
-"""Kinds of functions that can't be decorated, because their body runs after the call: a test, the kind, and the reason."""
+"""Kinds of functions whose body runs after the call: a test, and the kind."""
+
+
+def _called_function(function):
+    """Returns the function that a `functools.partial` calls."""
+    while isinstance(function, _functools.partial):
+        function = function.func
+    return function
 
 
 def _refuse_uncountable(function):
-    called = function
-    while isinstance(called, _functools.partial):
-        called = called.func
+    """Raises an exception if a function can't be decorated."""
+    if _inspect.isclass(_called_function(function)):
+        raise TypeError(
+            f"{_called_function(function).__name__} is a class: a call of it only makes an object\nDecorate its methods."
+        )
+    _refuse_later_body(
+        function,
+        "Put `with perfmon.count(...)` into it, around code without `await` and `yield`: the thread's other tasks and the "
+        "caller, which run there meanwhile, count too.",
+    )
+
+
+def _refuse_later_body(function, advice):
+    """Raises an exception if a call of the function runs nothing of its body."""
+    called = _called_function(function)
     # The method that a call of an object runs.
     method = getattr(type(called), "__call__", None)
-    for is_kind, kind, reason in _UNCOUNTABLE:
-        if is_kind(called) or is_kind(method):
+    for is_kind, kind in _LATER:
+        if is_kind(called) or (is_kind(method) and not _inspect.isclass(called)):
             name = getattr(called, "__name__", repr(called))
-            raise TypeError(f"{name} is {kind}: {reason}")
+            raise TypeError(f"{name} is {kind}: {_RUNS_LATER}\n{advice}")
 
 
 def _is_text(value):

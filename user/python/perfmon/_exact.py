@@ -5,6 +5,7 @@ The files have the format of `pmctl bench --save`.
 """
 
 import gc
+import inspect
 import json
 import math
 import os
@@ -19,11 +20,32 @@ MAX_PASSES = 40
 """The largest number of passes, if no three in a row are equal. The interpreter adapts its bytecode in about ten."""
 
 
-def passes_of(function, args, kwargs):
+LATER_ADVICE = "Pass a function that runs it, such as `lambda: list(f())` or `lambda: asyncio.run(f())`."
+
+
+def refuse_later_body(function):
+    """Raises an exception if a call of the function only makes an object, whose body runs later."""
+    perfmon._refuse_later_body(function, LATER_ADVICE)
+
+
+def refuse_later_result(function, result):
+    """Raises an exception if the result of a call is such an object. It is closed, so that it does not complain itself."""
+    is_later = inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result)
+    if is_later:
+        if hasattr(result, "close"):
+            result.close()
+        name = getattr(function, "__name__", repr(function))
+        raise TypeError(f"{name} returns a {type(result).__name__}: its body runs after the call\n{LATER_ADVICE}")
+
+
+def passes_of(function, args, kwargs, setup=None):
     """Returns the counts of the last two passes, if three in a row are equal, or else of all passes but the first.
 
-    The garbage collector is disabled meanwhile, because the time when it runs depends on the code before.
+    The function is called with the result of `setup`, if there is one, before its other arguments. Neither `setup` nor
+    dropping a result is counted. The garbage collector is disabled meanwhile, because the time when it runs depends on
+    the code before.
     """
+    refuse_later_body(function)
     block = perfmon.count(*EVENTS)
     passes = []
     had_gc = gc.isenabled()
@@ -31,9 +53,13 @@ def passes_of(function, args, kwargs):
     gc.disable()
     try:
         while len(passes) < MAX_PASSES:
+            arguments = (setup(), *args) if setup else args
             with block:
-                function(*args, **kwargs)
+                result = function(*arguments, **kwargs)
             passes.append([block[event] for event in EVENTS])
+            if len(passes) == 1:
+                refuse_later_result(function, result)
+            result = arguments = None
             # Three and not two, because the interpreter may be about to adapt.
             if len(passes) > 2 and passes[-1] == passes[-2] == passes[-3]:
                 return passes[-2:]

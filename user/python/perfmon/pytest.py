@@ -104,11 +104,14 @@ def instructions():
     _skip_without_counters()
 
     def count_function(function, *args, repeat=3, **kwargs):
+        _exact.refuse_later_body(function)
         block = perfmon.count("instructions:u")
         least = None
         for _ in range(repeat):
             with block:
-                function(*args, **kwargs)
+                result = function(*args, **kwargs)
+            _exact.refuse_later_result(function, result)
+            result = None
             least = block["instructions:u"] if least is None else min(least, block["instructions:u"])
         return least
 
@@ -121,19 +124,21 @@ def exact(request):
 
     The function is called until three calls in a row have equal counts. The counts are stored
     under the name of the test, followed by `/name` if a `name` is given, and returned as a dict
-    from events to counts. If nothing can be counted, the test is skipped.
+    from events to counts. With `setup=make`, the function takes the result of `make()` as its first
+    argument, which is made anew for each call and not counted. If nothing can be counted, the test is skipped.
     """
     session = request.config.stash[_SESSION]
     _skip_without_counters(session)
     labels = set()
 
-    def count_function(function, *args, name="", **kwargs):
+    def count_function(function, *args, name="", setup=None, **kwargs):
         label = f"{request.node.nodeid}/{name}" if name else request.node.nodeid
         if label in labels:
             raise ValueError(f"exact: {label} was counted already. Give each function of a test a name=")
         labels.add(label)
-        passes = _exact.passes_of(function, args, kwargs)
+        passes = _exact.passes_of(function, args, kwargs, setup)
         reason = session.add(label, passes)
+        request.node.stash.setdefault(_COUNTS, []).append((label, passes))
         if reason:
             pytest.fail(reason, pytrace=False)
         return dict(zip(_exact.EVENTS, session.measured.smallest_counts(label)))
