@@ -9,6 +9,7 @@ import inspect
 import json
 import math
 import os
+import re
 
 import perfmon
 
@@ -104,37 +105,58 @@ class Numbers:
     def __init__(self, machine=None):
         self.machine = machine
         self.passes = {}
+        self.has_other_events = False
 
     @classmethod
     def read(cls, path):
         """Reads a file; raises ValueError if it has another format or lacks an event."""
-        with open(path, encoding="utf-8") as file:
-            document = json.load(file)
-        if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-            raise ValueError(f"{path} is not a file of --exact-save")
-        if not set(EVENTS) <= set(document["events"]):
-            raise ValueError(f"{path} lacks the events {' and '.join(EVENTS)}")
-        numbers = cls(document["machine"])
-        indices = [document["events"].index(event) for event in EVENTS]
-        for entry in document["commands"]:
-            numbers.passes[entry["command"]] = list(zip(*(entry["values"][index] for index in indices)))
-        return numbers
+        try:
+            with open(path, encoding="utf-8") as file:
+                document = json.load(file)
+            if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+                raise ValueError(f"{path} is not a file of --exact-save")
+            events = document["events"]
+            if not set(EVENTS) <= set(events):
+                raise ValueError(f"{path} lacks the events {' and '.join(EVENTS)}")
+            numbers = cls(document["machine"])
+            numbers.has_other_events = list(events) != list(EVENTS)
+            indices = [events.index(event) for event in EVENTS]
+            for entry in document["commands"]:
+                numbers.passes[entry["command"]] = list(zip(*(entry["values"][index] for index in indices)))
+            return numbers
+        except (KeyError, IndexError, TypeError, UnicodeDecodeError, json.JSONDecodeError):
+            raise ValueError(f"{path} is not a file of --exact-save") from None
+
+    @classmethod
+    def read_to_extend(cls, path):
+        """Reads the file to which counts are saved, or begins anew if there is none.
+
+        Raises ValueError if the counts can't be added to those in the file, which must not be lost.
+        """
+        try:
+            old = cls.read(path)
+        except FileNotFoundError:
+            return cls(machine())
+        if old.has_other_events:
+            raise ValueError(f"{path} has other events than {' and '.join(EVENTS)}, which would be lost: remove it first")
+        if old.machine != machine():
+            raise ValueError(
+                f"{path} has counts of another processor, {old.machine}, which would be lost; this is {machine()}: "
+                "take another name, or remove it first"
+            )
+        return old
 
     def write(self, path):
         """Writes the file. If it fails, an old file is unchanged.
 
-        Functions of an old file that were not counted now keep their counts, unless another processor has counted them.
+        Functions of an old file that were not counted now keep their counts. Raises ValueError as `read_to_extend`.
         """
-        try:
-            old = Numbers.read(path)
-        except (OSError, ValueError, KeyError, TypeError):
-            old = Numbers()
-        kept = old.passes if old.machine == machine() else {}
+        old = Numbers.read_to_extend(path)
         commands = [
             {"command": name, "values": [list(values) for values in zip(*passes)]}
-            for name, passes in {**kept, **self.passes}.items()
+            for name, passes in {**old.passes, **self.passes}.items()
         ]
-        document = {"schema": SCHEMA, "machine": self.machine or machine(), "events": list(EVENTS), "commands": commands}
+        document = {"schema": SCHEMA, "machine": old.machine, "events": list(EVENTS), "commands": commands}
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         with open(f"{path}.new", "w", encoding="utf-8") as file:
             json.dump(document, file, indent=2)
@@ -157,6 +179,21 @@ def machine():
     with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         names = (line.partition(":")[2].strip() for line in file if line.startswith("model name"))
         return next(names, "unknown")
+
+
+def is_lost_in_machine(path):
+    """Returns whether this is the virtual machine of `pmctl vm`, and the file at the path is lost when it ends."""
+    path = os.path.realpath(path)
+    kind = options = place = ""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            fields, _, rest = line.partition(" - ")
+            # Blanks are escaped.
+            mounted = re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), fields.split()[4])
+            is_above = path == mounted or path.startswith(mounted.rstrip("/") + "/")
+            if is_above and len(mounted) >= len(place):
+                place, (kind, _, options) = mounted, rest.split()[:3]
+    return kind == "overlay" and "lowerdir=/lower,upperdir=/changes/upper" in options
 
 
 def format_difference(before, after):

@@ -9,6 +9,8 @@ def test_parsing(exact):
 """
 
 import os
+import shutil
+import sys
 
 import pytest
 
@@ -33,8 +35,71 @@ def pytest_addoption(parser):
     )
 
 
+    group.addoption(
+        "--exact-vm",
+        action="store_true",
+        help="run pytest in the virtual machine of `pmctl vm` if there is no driver here; the variable PERFMON_EXACT_VM has "
+        "further options of `pmctl vm`",
+    )
+
+
+_IN_VM = "PERFMON_EXACT_IN_VM"
+"""The environment variable that is set in the virtual machine that --exact-vm has started."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config):
+    """Replaces the process by a run of pytest in the virtual machine, if --exact-vm asks for it and there is no driver."""
+    if not config.getoption("exact_vm") or os.path.exists("/dev/perfmon") or os.environ.get(_IN_VM):
+        return
+    if config.option.help or config.option.version:
+        return
+    try:
+        pmctl = _pmctl()
+        folders = [config.rootpath / ".perfmon"]
+        save = config.getoption("exact_save")
+        if save and _is_path(save):
+            folders.append(os.path.dirname(os.path.abspath(save)))
+        for folder in folders:
+            os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise pytest.UsageError(f"--exact-vm: {error}") from None
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(pmctl, _vm_command(pmctl, folders, config.invocation_params.args))
+
+
+def _pmctl():
+    """Returns the path of pmctl, which the package perfmon-vm installs beside the interpreter."""
+    beside = os.path.join(os.path.dirname(sys.executable), "pmctl")
+    pmctl = shutil.which("pmctl") or (beside if os.access(beside, os.X_OK) else None)
+    if not pmctl:
+        raise FileNotFoundError("there is no pmctl, whose virtual machine has the driver: pip install perfmon_vm-*.whl")
+    return pmctl
+
+
+def _vm_command(pmctl, folders, arguments):
+    """Returns the command that runs pytest as this process was started, in the virtual machine."""
+    command = [pmctl, "vm", "--env", f"{_IN_VM}=1"]
+    for name in ("PYTHONPATH", "PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
+        if name in os.environ:
+            command += ["--env", name]
+    for folder in folders:
+        command += ["--write", str(folder)]
+    command += os.environ.get("PERFMON_EXACT_VM", "").split()
+    is_module = os.path.basename(sys.argv[0]) == "__main__.py"
+    program = ["-m", "pytest"] if is_module else [sys.argv[0]]
+    return [*command, "--run", "--", sys.executable, *program, *arguments]
+
+
+def _is_path(name):
+    return os.sep in name or name.endswith(".json")
+
+
 def pytest_configure(config):
-    config.stash[_SESSION] = _Session(config)
+    session = config.stash[_SESSION] = _Session(config)
+    if not session.is_worker:
+        config.pluginmanager.register(_Collector(session), "perfmon-exact-collector")
 
 
 class _Session:
@@ -45,6 +110,8 @@ class _Session:
         self.measured = _exact.Numbers()
         self.baseline = None
         self.has_failed = False
+        # What became of --exact-save.
+        self.saved = None
         self.save = config.getoption("exact_save")
         name = config.getoption("exact_baseline")
         try:
@@ -55,15 +122,20 @@ class _Session:
             raise pytest.UsageError(
                 f"--exact-baseline {name}: there is no file {error.filename}; create it with --exact-save {name}"
             ) from None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, OSError) as error:
             raise pytest.UsageError(f"--exact: {error}") from None
         if not self.baseline and any(condition.is_relative for condition in self.conditions):
             raise pytest.UsageError("--exact-fail-if: a limit with % is a change: give --exact-baseline NAME, too")
-        if self.save and hasattr(config, "workerinput"):
-            raise pytest.UsageError("--exact-save can't be used with several processes (-n), because each has only a part of the counts")
+        self.is_worker = hasattr(config, "workerinput")
+        if self.save and not self.is_worker:
+            try:
+                # Before anything is counted, as otherwise the counts would be lost.
+                _exact.Numbers.read_to_extend(self.baseline_file(self.save))
+            except (ValueError, OSError) as error:
+                raise pytest.UsageError(f"--exact-save: {error}") from None
 
     def baseline_file(self, name):
-        return name if os.sep in name or name.endswith(".json") else str(self.folder / f"{name}.json")
+        return name if _is_path(name) else str(self.folder / f"{name}.json")
 
     def add(self, name, passes):
         """Adds the counts of a function; returns the reason why its test fails, or None."""
@@ -79,6 +151,34 @@ class _Session:
                     f"change {_exact.format_difference(before[index], now[index])}"
                 )
         return None
+
+    def write(self, baseline):
+        """Saves the counts, unless they fail a condition and would replace the baseline. Returns what became of them."""
+        file = self.baseline_file(self.save)
+        if not self.measured.passes:
+            return f"--exact-save: nothing was saved in {file}, because no test has counted with `exact`"
+        is_baseline = baseline and os.path.realpath(self.baseline_file(baseline)) == os.path.realpath(file)
+        if self.has_failed and is_baseline:
+            return f"--exact-save: {file} was not changed, because it is the baseline and a condition holds"
+        self.measured.write(file)
+        if _exact.is_lost_in_machine(file):
+            return (
+                f"WARNING: --exact-save: {file} is lost when the virtual machine ends. Run pytest with --exact-vm on the host, "
+                f"or with `pmctl vm --write {os.path.dirname(file) or '.'} --run -- ...`"
+            )
+        return f"saved in {file}"
+
+
+class _Collector:
+    """Adds the counts of tests that other processes have run."""
+
+    def __init__(self, session):
+        self.session = session
+
+    def pytest_runtest_logreport(self, report):
+        for name, passes in getattr(report, "perfmon_exact", ()):
+            if name not in self.session.measured.passes:
+                self.session.add(name, passes)
 
 
 _SESSION = pytest.StashKey[_Session]()
@@ -146,16 +246,30 @@ def exact(request):
     return count_function
 
 
+_COUNTS = pytest.StashKey[list]()
+"""The counts of a test: pairs of a name and passes."""
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    """Puts the counts into the report, which pytest-xdist sends from the process of the test to the one that saves them."""
+    report = (yield).get_result()
+    if report.when == "call":
+        report.perfmon_exact = [
+            [name, [list(counts) for counts in passes]] for name, passes in item.stash.get(_COUNTS, [])
+        ]
+
+
 def pytest_terminal_summary(terminalreporter, config):
     session = config.stash[_SESSION]
     measured = session.measured
-    if not measured.passes:
+    if not measured.passes and not session.saved:
         return
     terminalreporter.section("exact counts")
     old = session.baseline and session.baseline.machine
     if old and old != _exact.machine():
         terminalreporter.write_line(f"the baseline was measured on another processor, {old}; this is {_exact.machine()}")
-    width = max(map(len, measured.passes))
+    width = max(map(len, measured.passes), default=0)
     for name in measured.passes:
         before = session.baseline and session.baseline.smallest_counts(name)
         for index, (event, count) in enumerate(zip(_exact.EVENTS, measured.smallest_counts(name))):
@@ -169,13 +283,16 @@ def pytest_terminal_summary(terminalreporter, config):
             terminalreporter.write_line(f"not compared, because the baseline lacks them: {', '.join(new)}")
 
 
+    if session.saved:
+        terminalreporter.write_line(session.saved)
+
+
 def pytest_sessionfinish(session):
     run = session.config.stash[_SESSION]
-    if not run.save or not run.measured.passes:
+    if not run.save or run.is_worker:
         return
-    file = run.baseline_file(run.save)
-    # Counts that fail a condition must not replace the baseline.
-    baseline = session.config.getoption("exact_baseline")
-    if run.has_failed and baseline and os.path.realpath(run.baseline_file(baseline)) == os.path.realpath(file):
-        return
-    run.measured.write(file)
+    try:
+        run.saved = run.write(session.config.getoption("exact_baseline"))
+    except (OSError, ValueError) as error:
+        run.saved = f"ERROR: --exact-save: nothing was saved: {error}"
+        session.exitstatus = pytest.ExitCode.USAGE_ERROR
