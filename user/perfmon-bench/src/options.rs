@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line of a bench target; cargo adds some of its options.
 
+use std::path::PathBuf;
+
 use clap::{Args, Parser, ValueEnum};
 use perfmon_compare::condition::{Condition, TIME};
 
@@ -61,9 +63,9 @@ pub(crate) struct Options {
     #[arg(long, value_name = "CONDITION", value_parser = parse_condition)]
     pub(crate) fail_if: Vec<Condition>,
 
-    /// Print the counts in this format instead of the table
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) export: Option<BenchFormat>,
+    /// Print the counts as `json` or `markdown` instead of the table, or write them to FILE beside the table
+    #[arg(long, value_name = "FORMAT[=FILE]", value_parser = Export::parse)]
+    pub(crate) export: Option<Export>,
 
     /// Give benchmarks this environment variable, NAME or NAME=VALUE; they have only a few
     #[arg(long, value_name = "NAME[=VALUE]")]
@@ -127,6 +129,27 @@ impl EventNames {
 pub(crate) enum BenchFormat {
     Json,
     Markdown,
+}
+
+/// An output of `--export`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Export {
+    pub(crate) format: BenchFormat,
+    /// `None` for the standard output, in place of the table.
+    pub(crate) file: Option<PathBuf>,
+}
+
+impl Export {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (format, file) = match text.split_once('=') {
+            Some((_, "")) => return Err("the name of the file is missing".to_owned()),
+            Some((format, file)) => (format, Some(file.into())),
+            None => (text, None),
+        };
+        let format = BenchFormat::from_str(format, false)
+            .map_err(|_| "it takes json, markdown, json=FILE or markdown=FILE")?;
+        Ok(Self { format, file })
+    }
 }
 
 impl Options {
@@ -222,6 +245,22 @@ mod tests {
         for line in lines {
             let words: Vec<&str> = line.split(' ').collect();
             assert!(!options(&words).selects_some(), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_export_has_a_format_and_perhaps_a_file() {
+        let export = |text| {
+            let export = Export::parse(text)?;
+            Ok::<_, String>((export.format, export.file))
+        };
+        assert_eq!(export("json"), Ok((BenchFormat::Json, None)));
+        assert_eq!(
+            export("markdown=a=b.md"),
+            Ok((BenchFormat::Markdown, Some("a=b.md".into())))
+        );
+        for wrong in ["csv", "json=", "=x", ""] {
+            assert!(export(wrong).is_err(), "{wrong}");
         }
     }
 

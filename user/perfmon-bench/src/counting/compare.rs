@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use perfmon::Event;
@@ -14,7 +14,7 @@ use raw_cpuid::CpuId;
 
 use super::baseline::BaselineFile;
 use super::meter::Meter;
-use super::process::{Counts, Parent, Processes, count_in_processes};
+use super::process::{Counts, Parent, Processes, count_in_processes, turn_off_random_addresses};
 use super::report;
 use super::vm::{WritableFolder, ensure_driver, with_help};
 use crate::bencher::{Bencher, Task};
@@ -35,13 +35,20 @@ impl Suite {
         self.refuse_impossible_conditions(options)?;
         let new_baseline = options.save_baseline.as_deref();
         let file = new_baseline.map(|name| self.baseline_file(name));
-        let folder = file.as_ref().and_then(|file| file.path.parent());
-        let folder = folder.map(make_folder).transpose()?;
-        let folder = folder.map(|path| WritableFolder {
-            path: path.to_owned(),
-            variable: None,
-        });
-        ensure_driver(&options.env, || Ok(folder))?;
+        let export = options.export.as_ref();
+        let export = export.and_then(|export| Some((export.format, export.file.as_deref()?)));
+        let saved = file.as_ref().map(|file| ("--save-baseline", &*file.path));
+        let exported = export.map(|(_, file)| ("--export", file));
+        let mut folders = Vec::new();
+        for (option, file) in saved.into_iter().chain(exported) {
+            let path = make_folder_of(file).map_err(|error| format!("{option}: {error}"))?;
+            folders.push(WritableFolder {
+                path,
+                variable: None,
+            });
+        }
+        folders.dedup_by(|one, other| one.path == other.path);
+        ensure_driver(&options.env, || Ok(folders))?;
         let machine = brand(&CpuId::new());
         if let (Some(file), Some(name)) = (&file, new_baseline) {
             // Before anything is counted, as otherwise the counts would be lost.
@@ -66,6 +73,12 @@ impl Suite {
         let mut text = Vec::new();
         let result = report::write(&comparison, options, &self.target.name, &mut text);
         result.map_err(|error| error.to_string())?;
+        if let Some((format, file)) = export {
+            let mut text = Vec::new();
+            let result = report::export(&comparison, format, &mut text);
+            let result = result.and_then(|()| fs::write(file, text));
+            result.map_err(|error| format!("--export: can't write {}: {error}", file.display()))?;
+        }
         // Standard output may be closed. That is reported after the counts are saved.
         let printed = print_to_stdout(&String::from_utf8_lossy(&text));
         self.name_what_was_not_compared(&comparison, options, &failed);
@@ -134,7 +147,7 @@ impl Suite {
         // Reports what is the same for all benchmarks once, such as an unknown event.
         open_meter(&options.events())?;
         let processes = Processes::new(&options.events(), &options.env)?;
-        if let Some(warning) = processes.turn_off_random_addresses() {
+        if let Some(warning) = turn_off_random_addresses() {
             print_error(&self.target.name, &warning);
         }
         let (mut entries, mut failed) = (Vec::new(), Vec::new());
@@ -246,17 +259,16 @@ fn count_here(bench: &mut Bench, events: &[String]) -> Result<Counts, String> {
     Ok(values)
 }
 
-/// Makes the folder of a file whose path has this parent. The parent of a name without a slash is empty: the file is in
-/// the current directory.
-fn make_folder(parent: &Path) -> Result<&Path, String> {
-    let folder = if parent.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        parent
-    };
+/// Makes the folder of a file, and returns its path. A name without a slash has an empty parent: the file is in the current
+/// directory.
+fn make_folder_of(file: &Path) -> Result<PathBuf, String> {
+    let parent = file
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let folder = parent.unwrap_or(Path::new("."));
     let result = fs::create_dir_all(folder);
-    result.map_err(|error| format!("--save-baseline: can't make {}: {error}", folder.display()))?;
-    Ok(folder)
+    result.map_err(|error| format!("can't make {}: {error}", folder.display()))?;
+    Ok(folder.to_owned())
 }
 
 /// A line with the name of the running benchmark, shown on a terminal.

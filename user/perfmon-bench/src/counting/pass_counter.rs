@@ -28,7 +28,7 @@ impl PassCounter {
     /// machine of `pmctl vm`.
     pub(crate) fn open(name: &str) -> Result<Self, String> {
         ensure_driver(&[], || {
-            make_results_folder(results_folder(|name| env::var_os(name))).map(Some)
+            make_results_folder(results_folder(|name| env::var_os(name))).map(|folder| vec![folder])
         })?;
         Self::open_here(name).map_err(|error| with_help(&error))
     }

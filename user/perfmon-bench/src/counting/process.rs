@@ -83,15 +83,6 @@ impl Processes {
         })
     }
 
-    /// Turns off random addresses for the processes. Returns a warning if that is forbidden, as it is in some containers.
-    pub(crate) fn turn_off_random_addresses(&self) -> Option<String> {
-        let persona = personality::get().map(|persona| persona | Persona::ADDR_NO_RANDOMIZE);
-        let error = persona.and_then(personality::set).err()?;
-        Some(format!(
-            "addresses are random here, so counts may vary from process to process: personality(2): {error}"
-        ))
-    }
-
     /// Counts the benchmark of this name in a new process.
     pub(crate) fn count(&self, name: &str) -> Result<Counts, String> {
         let (mut ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
@@ -118,6 +109,15 @@ impl Processes {
         result.map_err(|error| error.to_string())?;
         read_answer(&answer, status)
     }
+}
+
+/// Turns off random addresses for the processes that this one starts. Returns a warning if that is forbidden, as it is in some containers.
+pub(crate) fn turn_off_random_addresses() -> Option<String> {
+    let persona = personality::get().map(|persona| persona | Persona::ADDR_NO_RANDOMIZE);
+    let error = persona.and_then(personality::set).err()?;
+    Some(format!(
+        "addresses are random here, so counts may vary from process to process: personality(2): {error}"
+    ))
 }
 
 /// Returns the standard error, for the standard output of benchmarks, which would get into an export.

@@ -6,23 +6,34 @@ use std::io::{self, Write};
 use perfmon_compare::comparison::Comparison;
 use perfmon_compare::{document, listing, markdown};
 
-use crate::options::{BenchFormat, Options};
+use crate::options::{BenchFormat, Export, Options};
 
-/// Writes the counts in the selected format.
+/// Writes the counts for the standard output: the table, or what is exported there.
 pub(crate) fn write(
     comparison: &Comparison<'_>,
     options: &Options,
     name: &str,
     output: &mut impl Write,
 ) -> io::Result<()> {
-    match options.export {
-        Some(BenchFormat::Json) => document::write(comparison.measured, output),
-        Some(BenchFormat::Markdown) => markdown::write(comparison, output),
-        None => {
+    match &options.export {
+        Some(Export { format, file: None }) => export(comparison, *format, output),
+        _ => {
             let baseline = options.baseline.as_deref();
             listing::write_heading(name, comparison.measured, baseline, output)?;
             listing::write(comparison, output)
         }
+    }
+}
+
+/// Writes the counts in a format of `--export`.
+pub(crate) fn export(
+    comparison: &Comparison<'_>,
+    format: BenchFormat,
+    output: &mut impl Write,
+) -> io::Result<()> {
+    match format {
+        BenchFormat::Json => document::write(comparison.measured, output),
+        BenchFormat::Markdown => markdown::write(comparison, output),
     }
 }
 
@@ -91,6 +102,8 @@ sorting: 3 benchmarks; changes are from main
             markdown.contains("| instructions:u | `sum` | 1,001 | exact | +0.100% |  |"),
             "{markdown}"
         );
+        let table = write_to_text(&["--export", "markdown=x.md"]);
+        assert!(table.starts_with("sorting: 3 benchmarks\n"), "{table}");
         let json = write_to_text(&["--export", "json"]);
         let document: BenchDocument = serde_json::from_str(&json).expect("it is JSON");
         assert!(document.into_checked().is_ok());

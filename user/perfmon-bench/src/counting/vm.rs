@@ -29,13 +29,13 @@ pub(crate) struct WritableFolder {
 }
 
 /// Does nothing if there is a driver. Otherwise replaces this process by a run of the program in the virtual machine, where
-/// the result of `folder` can be written. `variables` are those of `--env`.
+/// the results of `folders` can be written. `variables` are those of `--env`.
 ///
 /// # Errors
-/// The reason why nothing can be counted, with advice; the error of `folder`.
+/// The reason why nothing can be counted, with advice; the error of `folders`.
 pub(crate) fn ensure_driver(
     variables: &[String],
-    folder: impl FnOnce() -> Result<Option<WritableFolder>, String>,
+    folders: impl FnOnce() -> Result<Vec<WritableFolder>, String>,
 ) -> Result<(), String> {
     match Device::open() {
         Ok(_) => Ok(()),
@@ -43,7 +43,7 @@ pub(crate) fn ensure_driver(
             let mut settings = chosen_variables(variables)?;
             settings.extend(passed_variables(|name| env::var_os(name)));
             let options = env::var(OPTIONS_VARIABLE).unwrap_or_default();
-            let arguments = arguments(folder()?.as_ref(), &settings, &options);
+            let arguments = arguments(&folders()?, &settings, &options);
             Err(exec_in_vm(&error, arguments))
         }
         Err(error) => Err(with_help(&error)),
@@ -87,7 +87,7 @@ fn passed_variables(variable: impl Fn(&str) -> Option<OsString>) -> Vec<(OsStrin
 
 /// Returns the arguments of pmctl before the program. `options` are words of the user.
 fn arguments(
-    folder: Option<&WritableFolder>,
+    folders: &[WritableFolder],
     settings: &[(OsString, OsString)],
     options: &str,
 ) -> Vec<OsString> {
@@ -102,11 +102,13 @@ fn arguments(
     for (name, value) in settings {
         set(name, value);
     }
-    if let Some(WritableFolder { path, variable }) = folder {
+    for WritableFolder { path, variable } in folders {
         if let Some(name) = variable {
             set(name.as_ref(), path.as_ref());
         }
-        arguments.extend(["--write".into(), path.into()]);
+    }
+    for folder in folders {
+        arguments.extend(["--write".into(), folder.path.clone().into()]);
     }
     arguments.extend(options.split_whitespace().map(OsString::from));
     arguments.extend(["--run".into(), "--".into()]);
@@ -125,7 +127,7 @@ mod tests {
         let settings = settings
             .iter()
             .map(|(name, value)| (name.into(), value.into()));
-        let words = arguments(Some(&folder), &settings.collect::<Vec<_>>(), options);
+        let words = arguments(&[folder], &settings.collect::<Vec<_>>(), options);
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         words.join(" ")
     }
