@@ -65,7 +65,7 @@ refused() {
 	return 1
 }
 
-plan 23
+plan 25
 
 check "one event" reads_record -e cycles -c 200003
 check "two events by frequency" reads_record -e cycles,instructions:u -F 2000
@@ -140,5 +140,18 @@ check "records in several files" refused "in several files" pmctl report -i perf
 rm -r perf.data
 perf record -q -o - -e cycles:u -- "$program" >stream 2>/dev/null
 check "a stream" refused "a stream of" pmctl report -i stream
+
+# perf names the mappings of the two programs of one path by their build-ids.
+cp "$here/pmctl_unwound" old
+mv old "$program"
+cp "$here/pmctl_shares" new
+# shellcheck disable=SC2016 # the inner shell has the program as $0
+perf record -q -o perf.data --buildid-mmap -e cycles:u -c 200003 -- \
+	sh -c '"$0" callers 2000000 && mv new "$0" && "$0" 1000000' "$program" >/dev/null 2>&1
+pmctl report --sort dso,symbol -i perf.data >rows 2>&1
+sed 's/^/# /' rows
+says "a program that took the path of another one has its names" "$(cat rows)" \
+	' program \(build-id [0-9a-f]+\) .*share_60$'
+says "the program that was there before has no names" "$(cat rows)" ' program .*\[unknown\]$'
 
 finish

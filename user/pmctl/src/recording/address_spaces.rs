@@ -13,7 +13,7 @@ use std::sync::Arc;
 use ahash::AHashMap;
 
 use crate::recording::perfdata::{Body, KERNEL, Map, Record, Stamp, Task, VDSO, is_kernel};
-use crate::recording::symbols::jit;
+use crate::recording::symbols::{hexadecimal, jit};
 
 /// Names and mappings of the processes of a recording and its cgroups, kept while its records are read.
 #[derive(Debug, Default)]
@@ -79,11 +79,13 @@ pub(crate) struct FileNumber(u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NameNumber(u32);
 
-/// The device and the inode, by which files of the same path differ.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The device and the inode, or the build-id, by which files of the same path differ.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct FileIdentity {
     device: (u32, u32),
     inode: u64,
+    /// The build-id; empty if the mapping has device and inode.
+    build_id: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -145,7 +147,7 @@ impl AddressSpaces {
             exec: false,
         });
         let map = |pid, (start, mapping): (&u64, &Mapping)| {
-            let identity = self.identity(mapping.file).unwrap_or_default();
+            let identity = self.identity(mapping.file).cloned().unwrap_or_default();
             Body::Map(Map {
                 task: Task::leader(pid),
                 is_kernel: is_kernel(*start),
@@ -154,6 +156,7 @@ impl AddressSpaces {
                 offset: mapping.offset,
                 device: identity.device,
                 inode: identity.inode,
+                build_id: identity.build_id,
                 is_data: mapping.is_data,
                 file: self.path_in_file_system(mapping.file).to_owned(),
                 ..Map::default()
@@ -273,12 +276,12 @@ impl AddressSpaces {
     }
 
     /// Returns the name of a mapped file: its path. If the first file of the path is another one, as in a container or before
-    /// an upgrade, returns the path with the inode and the device, as in `/bin/a (inode 12 of 8:1)`.
+    /// an upgrade, returns the path with the inode and the device, as in `/bin/a (inode 12 of 8:1)`, or with the build-id.
     fn name_of_file<'a>(&mut self, map: &'a Map) -> Cow<'a, Path> {
         let path = file_name(map);
         let identity = FileIdentity::of(map);
-        // Files of perf's recordings may have no inode.
-        if map.is_kernel || identity.inode == 0 {
+        // Files of perf's recordings may have neither inode nor build-id.
+        if map.is_kernel || !identity.is_known() {
             return Cow::Borrowed(path);
         }
         let Some(first) = self.first_files.get(path) else {
@@ -288,9 +291,8 @@ impl AddressSpaces {
         if *first == identity {
             return Cow::Borrowed(path);
         }
-        let (major, minor) = identity.device;
         let mut name = path.as_os_str().to_owned();
-        name.push(format!(" (inode {} of {major}:{minor})", identity.inode));
+        name.push(format!(" ({})", identity.in_words()));
         Cow::Owned(name.into())
     }
 
@@ -381,10 +383,16 @@ impl AddressSpaces {
         self.later_files.len()
     }
 
-    fn identity(&self, file: FileNumber) -> Option<FileIdentity> {
+    fn identity(&self, file: FileNumber) -> Option<&FileIdentity> {
         let later = self.later_files.get(&file);
         let first = || self.first_files.get(self.path(file));
-        later.map(|(_, identity)| identity).or_else(first).copied()
+        later.map(|(_, identity)| identity).or_else(first)
+    }
+
+    /// Returns the build-id that the mappings of a program or library have.
+    pub(crate) fn build_id(&self, file: FileNumber) -> Option<&[u8]> {
+        let id = &self.identity(file)?.build_id[..];
+        (!id.is_empty()).then_some(id)
     }
 
     /// Returns the number of a task's name. A thread without a name of its own has the name of its process.
@@ -410,10 +418,23 @@ impl AddressSpaces {
 }
 
 impl FileIdentity {
-    const fn of(map: &Map) -> Self {
+    fn of(map: &Map) -> Self {
         Self {
             device: map.device,
             inode: map.inode,
+            build_id: map.build_id.clone(),
+        }
+    }
+
+    fn is_known(&self) -> bool {
+        self.inode != 0 || !self.build_id.is_empty()
+    }
+
+    fn in_words(&self) -> String {
+        let (major, minor) = self.device;
+        match &self.build_id[..] {
+            [] => format!("inode {} of {major}:{minor}", self.inode),
+            id => format!("build-id {}", hexadecimal(id)),
         }
     }
 }
@@ -656,6 +677,36 @@ mod tests {
             let file = spaces.find(2, 0x5000).expect("it is mapped").file;
             assert_eq!(spaces.path_in_file_system(file), Path::new("/lib/a.so"));
             assert_eq!(spaces.later_files(), 1);
+        }
+    }
+
+    #[test]
+    fn files_of_one_path_are_told_apart_by_build_id() {
+        let with_id = |pid, id: &[u8]| {
+            let mut record = map(pid, 0x5000, 0x1000, "/lib/a.so");
+            if let Body::Map(map) = &mut record.body {
+                map.build_id = id.to_vec();
+            }
+            record
+        };
+        let mut spaces = AddressSpaces::default();
+        for (pid, id) in [
+            (1, &[0x1f; 20][..]),
+            (2, &[0x2e, 0x07]),
+            (3, &[0x1f; 20]),
+            (4, &[]),
+        ] {
+            spaces.apply(&with_id(pid, id));
+        }
+        for spaces in [&spaces, &rebuilt(&spaces)] {
+            let name = |pid| place(spaces, pid, 0x5000).map(|(name, _)| name);
+            assert_eq!(name(1), Some("/lib/a.so"));
+            assert_eq!(name(2), Some("/lib/a.so (build-id 2e07)"));
+            assert_eq!(name(3), Some("/lib/a.so"));
+            assert_eq!(name(4), Some("/lib/a.so"), "no build-id is known");
+            let file = spaces.find(2, 0x5000).expect("it is mapped").file;
+            assert_eq!(spaces.path_in_file_system(file), Path::new("/lib/a.so"));
+            assert_eq!(spaces.build_id(file), Some(&[0x2e, 0x07][..]));
         }
     }
 

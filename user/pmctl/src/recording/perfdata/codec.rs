@@ -6,12 +6,14 @@ use std::os::unix::ffi::OsStrExt;
 use perfmon_core::logic::perf_event::{
     PERF_RECORD_CGROUP, PERF_RECORD_COMM, PERF_RECORD_EXIT, PERF_RECORD_FORK, PERF_RECORD_KSYMBOL,
     PERF_RECORD_LOST, PERF_RECORD_MISC_COMM_EXEC, PERF_RECORD_MISC_CPUMODE_MASK,
-    PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_MMAP_DATA, PERF_RECORD_MISC_SWITCH_OUT,
-    PERF_RECORD_MISC_USER, PERF_RECORD_MMAP2, PERF_RECORD_SAMPLE, PERF_RECORD_SWITCH_CPU_WIDE,
+    PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_MMAP_BUILD_ID, PERF_RECORD_MISC_MMAP_DATA,
+    PERF_RECORD_MISC_SWITCH_OUT, PERF_RECORD_MISC_USER, PERF_RECORD_MMAP2, PERF_RECORD_SAMPLE,
+    PERF_RECORD_SWITCH_CPU_WIDE,
 };
 
 use super::bytes::{Put, Reader};
 use super::data_source::DataSource;
+use super::features::{BUILD_ID_SIZE, recorded_part_of_build_id};
 use super::identifier::FIRST_ID;
 use super::memory_access::{MemoryAccess, Weight};
 use super::record::{Body, Branch, Map, Record, Sample, Stamp, Task, UserStack};
@@ -122,12 +124,10 @@ impl Body {
                 } else {
                     PERF_RECORD_MISC_USER
                 };
-                let content = if map.is_data {
-                    PERF_RECORD_MISC_MMAP_DATA
-                } else {
-                    0
-                };
-                (PERF_RECORD_MMAP2, mode | content)
+                let flag = |is_set, flag| if is_set { flag } else { 0 };
+                let content = flag(map.is_data, PERF_RECORD_MISC_MMAP_DATA);
+                let identity = flag(!map.build_id.is_empty(), PERF_RECORD_MISC_MMAP_BUILD_ID);
+                (PERF_RECORD_MMAP2, mode | content | identity)
             }
             Self::Comm { task, name, exec } => {
                 task.encode(bytes);
@@ -199,10 +199,18 @@ impl Map {
         for number in [self.start, self.length, self.offset] {
             bytes.u64(number);
         }
-        bytes.u32(self.device.0);
-        bytes.u32(self.device.1);
-        bytes.u64(self.inode);
-        bytes.u64(0); // the inode's generation
+        if self.build_id.is_empty() {
+            bytes.u32(self.device.0);
+            bytes.u32(self.device.1);
+            bytes.u64(self.inode);
+            bytes.u64(0); // the inode's generation
+        } else {
+            let id = recorded_part_of_build_id(&self.build_id);
+            let end = bytes.len() + 4 + BUILD_ID_SIZE;
+            bytes.u32(u32::try_from(id.len()).unwrap_or(0));
+            bytes.extend(id);
+            bytes.resize(end, 0);
+        }
         bytes.u32(self.protection);
         bytes.u32(self.flags);
         bytes.padded(self.file.as_os_str().as_bytes(), 8);
@@ -211,8 +219,16 @@ impl Map {
     fn decode(mut reader: Reader<'_>, misc: u16) -> Option<Self> {
         let task = Task::decode(&mut reader)?;
         let (start, length, offset) = (reader.u64()?, reader.u64()?, reader.u64()?);
-        let device = (reader.u32()?, reader.u32()?);
-        let (inode, _generation) = (reader.u64()?, reader.u64()?);
+        let (mut device, mut inode, mut build_id) = ((0, 0), 0, Vec::new());
+        if misc & PERF_RECORD_MISC_MMAP_BUILD_ID == 0 {
+            device = (reader.u32()?, reader.u32()?);
+            inode = reader.u64()?;
+            let _generation = reader.u64()?;
+        } else {
+            // The size has a byte, and three bytes after it are reserved.
+            let size = usize::try_from(reader.u32()? & 0xff).ok()?;
+            build_id = reader.take(BUILD_ID_SIZE)?.get(..size)?.to_vec();
+        }
         Some(Self {
             task,
             is_kernel: misc & PERF_RECORD_MISC_CPUMODE_MASK == PERF_RECORD_MISC_KERNEL,
@@ -222,6 +238,7 @@ impl Map {
             offset,
             device,
             inode,
+            build_id,
             protection: reader.u32()?,
             flags: reader.u32()?,
             file: reader.name().into(),

@@ -59,6 +59,7 @@ pub(super) fn records(has_all_parts: bool) -> Vec<Record> {
         offset: 0x1000,
         device: (8, 1),
         inode: 99,
+        build_id: Vec::new(),
         protection: 5,
         flags: 2,
         is_kernel: false,

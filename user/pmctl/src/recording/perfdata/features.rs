@@ -177,7 +177,7 @@ pub(super) const fn build_id_flags(id: &BuildId) -> u16 {
 }
 
 /// The most bytes that a recording has of a build-id. Linkers can make longer ones (`--build-id=0x...`).
-const BUILD_ID_SIZE: usize = 20;
+pub(super) const BUILD_ID_SIZE: usize = 20;
 
 /// Returns the bytes of a build-id that a recording has.
 pub(crate) fn recorded_part_of_build_id(id: &[u8]) -> &[u8] {

@@ -3,14 +3,15 @@
 //! each CPU; so the records are rewritten in pmctl's layout while they are read. Names, which pmctl's own files have in
 //! the notes, are looked up on this machine, as for an unfinished recording.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ahash::AHashMap;
 use perfmon_core::logic::perf_event::{
     PERF_RECORD_CALLCHAIN_DEFERRED, PERF_RECORD_FORK, PERF_RECORD_LOST_SAMPLES,
     PERF_RECORD_MISC_CPUMODE_MASK, PERF_RECORD_MISC_FORK_EXEC, PERF_RECORD_MISC_KERNEL,
-    PERF_RECORD_MISC_LOST_SAMPLES_BPF, PERF_RECORD_MISC_MMAP_BUILD_ID, PERF_RECORD_MISC_MMAP_DATA,
-    PERF_RECORD_MMAP, PERF_RECORD_SAMPLE,
+    PERF_RECORD_MISC_LOST_SAMPLES_BPF, PERF_RECORD_MISC_MMAP_DATA, PERF_RECORD_MMAP,
+    PERF_RECORD_SAMPLE,
 };
 
 use super::attr::{self, Attr, EventKind};
@@ -23,7 +24,7 @@ use super::host::Host;
 use super::layout::Layout;
 use super::notes::Notes;
 use super::parts::{Header, ParsedParts};
-use super::record::{Body, Map, Record, Task};
+use super::record::{Body, KERNEL, Map, Record, Task};
 use super::sample_parts::SampleParts;
 use super::sections::{self, EVENTS, RECORDS, ReadError};
 use super::source::{BlockReader, RecordingBytes};
@@ -195,7 +196,7 @@ struct Events {
     /// Number of lost samples, as perf reports them at the end. They are among `lost_records`, if the kernel has reported
     /// any.
     lost_samples: u64,
-    /// Build-ids of mapped files.
+    /// Build-ids of the kernel and its modules, from their mappings.
     build_ids: Vec<BuildId>,
     /// The programs' parts of call chains, if these came in records of their own.
     deferred: DeferredChains,
@@ -339,10 +340,8 @@ impl Events {
             _ => return Ok(None),
         };
         Ok(match body.ok_or(broken_records)? {
-            Body::Map(map) => self.convert_mapping(map, misc).map(|mut map| {
-                if misc & PERF_RECORD_MISC_MMAP_BUILD_ID != 0 {
-                    self.build_ids.extend(take_build_id(&mut map, content));
-                }
+            Body::Map(map) => self.convert_mapping(map, misc).map(|map| {
+                self.build_ids.extend(build_id_of_kernel_part(&map));
                 let body = Body::Map(map);
                 Record { stamp, body }
             }),
@@ -432,19 +431,22 @@ fn decode_mmap(content: &[u8]) -> Option<Map> {
     })
 }
 
-/// Returns the build-id of a mapping that has it in the place of device and inode, and sets device and inode to 0.
-fn take_build_id(map: &mut Map, content: &[u8]) -> Option<BuildId> {
-    /// Offset of the size, after process, thread, address, length and offset. The build-id is 4 bytes further.
-    const BUILD_ID_OFFSET: usize = 32;
-    (map.device, map.inode) = ((0, 0), 0);
-    let mut reader = Reader(content.get(BUILD_ID_OFFSET..)?);
-    let size = usize::try_from(reader.u32()? & 0xff).ok()?;
-    let id = reader.take(20)?.get(..size)?;
-    // An empty build-id identifies no file.
-    (!id.is_empty()).then(|| BuildId {
-        file: map.file.clone(),
-        is_kernel: map.is_kernel,
-        id: id.to_vec(),
+/// Returns the build-id of the kernel's image or of a module, if its mapping has one.
+fn build_id_of_kernel_part(map: &Map) -> Option<BuildId> {
+    let is_image = map
+        .file
+        .as_os_str()
+        .as_bytes()
+        .starts_with(KERNEL.as_bytes());
+    let is_known = map.is_kernel && !map.build_id.is_empty();
+    is_known.then(|| BuildId {
+        file: if is_image {
+            KERNEL.into()
+        } else {
+            map.file.clone()
+        },
+        is_kernel: true,
+        id: map.build_id.clone(),
     })
 }
 

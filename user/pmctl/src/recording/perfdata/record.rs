@@ -118,6 +118,8 @@ pub(crate) struct Map {
     pub(crate) offset: u64,
     pub(crate) device: (u32, u32),
     pub(crate) inode: u64,
+    /// The file's build-id, in the place of device and inode; empty if the record has these.
+    pub(crate) build_id: Vec<u8>,
     pub(crate) protection: u32,
     pub(crate) flags: u32,
     /// Path of the file, or `//anon`, `[vdso]`, `[kernel.kallsyms]_text`.

@@ -2,6 +2,7 @@
 //! Tests that another reader and pmctl's own find what was written, and that no bytes make pmctl's reader panic.
 
 use std::io::Cursor;
+use std::path::Path;
 
 use linux_perf_data::linux_perf_event_reader::EventRecord;
 use linux_perf_data::{Feature, PerfFileReader, PerfFileRecord};
@@ -170,6 +171,35 @@ fn a_file_of_perf_has_the_same_samples() {
     assert_eq!(perfs.events, own_recording.events);
     assert!(perfs.samples().eq(own_recording.samples()));
     assert_eq!(perfs.notes.total(0), None);
+}
+
+#[test]
+fn mappings_of_a_file_of_perf_keep_their_build_ids() {
+    let map = |pid, start: u64, file: &str, id: u8| {
+        let body = Body::Map(Map {
+            task: Task::leader(pid),
+            is_kernel: is_kernel(start),
+            start,
+            length: 0x1000,
+            offset: start,
+            build_id: vec![id; 20],
+            file: file.into(),
+            ..Map::default()
+        });
+        let stamp = Stamp::default();
+        Record { stamp, body }
+    };
+    let records = [
+        map(1, 0x1000, "/lib/a.so", 1),
+        map(2, 0x1000, "/lib/a.so", 2),
+        map(u32::MAX, 1 << 63, "[kernel.kallsyms]_text", 3),
+    ];
+    let perfs = read(with_perf_as_writer(write_records(&records))).expect("it is whole");
+    let read_records: Result<Vec<_>, _> = perfs.records.iter().collect();
+    assert_eq!(read_records.as_deref(), Ok(&records[..]));
+    assert_eq!(perfs.build_id(Path::new(KERNEL)), Some(&[3; 20][..]));
+    // A path may have several.
+    assert_eq!(perfs.build_id(Path::new("/lib/a.so")), None);
 }
 
 #[test]
@@ -532,22 +562,29 @@ fn task() -> impl Strategy<Value = Task> {
 }
 
 fn map() -> impl Strategy<Value = Map> {
-    let numbers = any::<(bool, bool, [u64; 4], [u32; 4])>();
-    (task(), numbers, "[^\0]{0,40}").prop_map(|(task, (is_kernel, is_data, long, short), file)| {
-        Map {
+    let numbers = any::<(bool, bool, [u64; 3], [u32; 2])>();
+    let inode = any::<((u32, u32), u64)>();
+    let identity = prop_oneof![
+        inode.prop_map(|(device, inode)| (device, inode, Vec::new())),
+        prop::collection::vec(any::<u8>(), 1..=20).prop_map(|id| ((0, 0), 0, id)),
+    ];
+    let name = "[^\0]{0,40}";
+    (task(), numbers, identity, name).prop_map(
+        |(task, (is_kernel, is_data, long, short), (device, inode, build_id), file)| Map {
             task,
             is_kernel,
             is_data,
             start: long[0],
             length: long[1],
             offset: long[2],
-            inode: long[3],
-            device: (short[0], short[1]),
-            protection: short[2],
-            flags: short[3],
+            device,
+            inode,
+            build_id,
+            protection: short[0],
+            flags: short[1],
             file: file.into(),
-        }
-    })
+        },
+    )
 }
 
 /// Generates samples of two events, with call chains and branches.

@@ -53,7 +53,7 @@ struct FirstMappingState {
 
 /// Identity and end of a recording that was made before.
 struct PastRecording {
-    /// The first build-id of each file.
+    /// The first build-id of each file, by name. Mappings with a build-id are not among these.
     build_ids: AHashMap<PathBuf, Vec<u8>>,
     /// Time at which the recording ended, if it is known.
     end: Option<SystemTime>,
@@ -65,7 +65,7 @@ struct PastRecording {
 impl MappedFiles {
     /// Creates an instance for reading a recording that was made before.
     pub(super) fn for_recording(recording: &Recording) -> Self {
-        // With --buildid-mmap a file has a build-id for each mapping. The first one is to be inserted last.
+        // The first build-id of a file is to be inserted last.
         let ids = recording.build_ids.iter().rev();
         let build_ids = ids.map(|id| (id.file.clone(), id.id.clone())).collect();
         Self {
@@ -98,12 +98,17 @@ impl MappedFiles {
         }
     }
 
-    /// Returns the build-id of a file in the recording, if it has one.
-    fn version_of(&self, name: &Path) -> FileVersion<'_> {
+    /// Returns the build-id of a file in the recording, if it has one: that of its mappings, or of its name.
+    fn version_of<'a>(
+        &'a self,
+        file: mapped::FileNumber,
+        spaces: &'a AddressSpaces,
+    ) -> FileVersion<'a> {
         let past = self.past_recording.as_ref();
-        let build_id = past.and_then(|past| past.build_ids.get(name));
+        let of_name = || past.and_then(|past| past.build_ids.get(spaces.path(file)));
+        let of_mappings = spaces.build_id(file);
         FileVersion {
-            build_id: build_id.map(|id| &id[..]),
+            build_id: of_mappings.or_else(|| of_name().map(|id| &id[..])),
             facts: None,
         }
     }
@@ -160,7 +165,7 @@ impl Programs for MappedFiles {
     fn find(&self, file: mapped::FileNumber, spaces: &AddressSpaces) -> Result<PathBuf, Absence> {
         let path = spaces.path(file);
         if path == Path::new(VDSO) {
-            let id = self.version_of(path).build_id;
+            let id = self.version_of(file, spaces).build_id;
             return match &self.past_recording {
                 Some(_) if id.is_none() && self.is_other_kernel() => Err(Absence::Replaced),
                 Some(past) => unwind::vdso(id, &past.debug_files),
@@ -187,7 +192,7 @@ impl Programs for MappedFiles {
         }
         match &self.past_recording {
             Some(past) => {
-                let version = self.version_of(path);
+                let version = self.version_of(file, spaces);
                 past.find(spaces.path_in_file_system(file), first, version)
             }
             None => first.find_file(file, spaces),
@@ -296,6 +301,7 @@ mod tests {
     use super::*;
 
     use crate::recording::perfdata::{Body, BuildId, Host, Record, Stamp, Task};
+    use crate::recording::symbols::testing::Inlined;
 
     /// Returns the state after these mappings of a recording.
     fn apply(recording: &Recording, maps: &[Map]) -> (MappedFiles, AddressSpaces) {
@@ -376,6 +382,35 @@ mod tests {
             };
             assert_eq!(found(0x1000), expected(first));
             assert_eq!(found(0x2000), expected(second));
+        }
+    }
+
+    #[test]
+    fn each_file_of_a_path_is_found_by_its_build_id() {
+        let program = Inlined::new(&[]);
+        let path = &program.path;
+        let own_id = program.build_id.clone().expect("it has one");
+        let mut other_id = own_id.clone();
+        other_id[0] ^= 1;
+        let map = |start, id: &[u8]| Map {
+            start,
+            length: 0x1000,
+            build_id: id.to_vec(),
+            file: path.to_owned(),
+            ..Map::default()
+        };
+        for [first, second] in [[&own_id, &other_id], [&other_id, &own_id]] {
+            let maps = [map(0x1000, first), map(0x2000, second)];
+            let (mapped_files, spaces) = apply(&Recording::default(), &maps);
+            for (address, id) in [(0x1000, first), (0x2000, second)] {
+                let file = spaces.find(0, address).expect("it is mapped").file;
+                let expected = if *id == own_id {
+                    Ok(path.to_owned())
+                } else {
+                    Err(Absence::Replaced)
+                };
+                assert_eq!(mapped_files.find(file, &spaces), expected);
+            }
         }
     }
 

@@ -113,7 +113,14 @@ impl Places {
     pub(crate) fn look_up(&self) -> (Vec<SymbolTable>, Vec<BuildId>) {
         let tables = self.names(&DebugFiles::of_user(), |_| true);
         let files = self.sampled_files().into_iter();
-        let ids = files.filter_map(|(path, program, _)| build_id(path, &program.ok()?));
+        let ids = files.filter_map(|file| match file.build_id {
+            Some(id) => Some(BuildId {
+                file: file.name.to_owned(),
+                is_kernel: false,
+                id: id.to_vec(),
+            }),
+            None => build_id(file.name, &file.program.ok()?),
+        });
         (tables, ids.collect())
     }
 
@@ -124,19 +131,19 @@ impl Places {
         is_wanted: impl Fn(&Path) -> bool,
     ) -> Vec<SymbolTable> {
         let mut files = self.sampled_files();
-        files.retain(|(path, ..)| is_wanted(path));
+        files.retain(|file| is_wanted(file.name));
         let mut names = SymbolFinder::new(debug_files.clone());
         let of_kernel = |offsets: &AHashSet<u64>| offsets.iter().any(|offset| is_kernel(*offset));
-        if files.iter().filter(|file| of_kernel(file.2)).count() > 1 {
+        if files.iter().filter(|file| of_kernel(file.offsets)).count() > 1 {
             // The names of the kernel's image and modules come from one file, which is then read only once.
             names = names.with_kernel_kept();
         }
         files
             .into_iter()
-            .map(|(path, program, offsets)| match program {
-                Ok(program) => names.look_up_in(path, &program, offsets),
+            .map(|file| match file.program {
+                Ok(program) => names.look_up_in(file.name, &program, file.offsets),
                 Err(absence) => SymbolTable {
-                    file: path.to_string_lossy().into_owned(),
+                    file: file.name.to_string_lossy().into_owned(),
                     replaced: absence != Absence::Missing,
                     ..SymbolTable::default()
                 },
@@ -144,19 +151,32 @@ impl Places {
             .collect()
     }
 
-    /// Returns the files with samples in the order of their names, each with the path where it is now, and the offsets.
-    fn sampled_files(&self) -> Vec<(&Path, Result<PathBuf, Absence>, &AHashSet<u64>)> {
+    /// Returns the files with samples in the order of their names.
+    fn sampled_files(&self) -> Vec<SampledFile<'_>> {
         let files = self.spaces.numbers().zip(&self.files);
         let sampled_files = files.filter(|(_, offsets)| !offsets.is_empty());
         let mut files: Vec<_> = sampled_files
-            .map(|(file, offsets)| {
-                let program = self.programs.find(file, &self.spaces);
-                (self.spaces.path(file), program, offsets)
+            .map(|(file, offsets)| SampledFile {
+                name: self.spaces.path(file),
+                program: self.programs.find(file, &self.spaces),
+                build_id: self.spaces.build_id(file),
+                offsets,
             })
             .collect();
-        files.sort_unstable_by_key(|(path, ..)| *path);
+        files.sort_unstable_by_key(|file| file.name);
         files
     }
+}
+
+/// A file with samples.
+struct SampledFile<'a> {
+    name: &'a Path,
+    /// The path where the file is now.
+    program: Result<PathBuf, Absence>,
+    /// The build-id that the mappings of the file have.
+    build_id: Option<&'a [u8]>,
+    /// The sampled offsets.
+    offsets: &'a AHashSet<u64>,
 }
 
 #[cfg(test)]

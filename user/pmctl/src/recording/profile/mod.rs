@@ -90,8 +90,7 @@ fn folder_message(path: &Path) -> String {
     format!("{name} is a folder, not a recording\n{advice}")
 }
 
-/// Adds the build-ids of files on this machine to those of the recording, each file once. With
-/// `perf record --buildid-mmap` the recording has one for each mapping.
+/// Adds the build-ids of files with samples to those of the recording, each file once.
 fn add_build_ids(recorded: &mut Vec<BuildId>, here: Vec<BuildId>) {
     let mut files = AHashSet::new();
     let ids = here.into_iter().chain(mem::take(recorded));
