@@ -27,7 +27,7 @@ pub fn recording(file: &[u8]) {
     let outcome = profile::each_sample(&recording, |named, names| {
         samples += 1;
         for branch in &named.sample.branches {
-            names.branch_sites(named.stamp.task.pid, branch);
+            names.branch_sites(named, branch);
         }
         names.data_site(named);
         assert!(!named.sample.access.source.to_string().is_empty());

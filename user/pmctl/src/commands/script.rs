@@ -230,7 +230,7 @@ fn push_zeros(line: &mut String, number: u32, width: u32) {
 /// Appends the branches, newest first.
 fn push_branches(line: &mut String, named: &NamedSample<'_>, names: &SampleNames<'_>) {
     for branch in &named.sample.branches {
-        let (from, to) = names.branch_sites(named.stamp.task.pid, branch);
+        let (from, to) = names.branch_sites(named, branch);
         for (site, address) in [(from, branch.from), (to, branch.to)] {
             if site.has_symbol() {
                 push_site(line, &site);

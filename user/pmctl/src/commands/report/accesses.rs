@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use super::rows::mode_mark;
 use crate::args::Key;
 use crate::recording::address_spaces::FileNumber;
 use crate::recording::perfdata::{DataSource, is_kernel};
@@ -56,8 +57,8 @@ pub(super) fn access_text(key: Key, named: &NamedSample<'_>, names: &SampleNames
 /// Returns the variable of the sampled data and the offset in it, or the address, with perf's mark of kernel or program.
 fn data_text(named: &NamedSample<'_>, names: &SampleNames<'_>) -> String {
     let address = named.sample.access.address;
-    let mode = if is_kernel(address) { "[k]" } else { "[.]" };
     let site = names.data_site(named);
+    let mode = mode_mark(&site, address);
     if site.has_symbol() {
         format!("{mode} {}+{:#x}", site.symbol(), site.offset)
     } else {

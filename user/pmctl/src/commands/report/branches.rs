@@ -33,8 +33,8 @@ pub(super) fn write_table(recording: &Recording, args: &Report, output: &mut Scr
             return Ok(());
         }
         for branch in &named.sample.branches {
-            let branch = fused.with_branch_address(names, named.stamp.task.pid, branch);
-            let (from, to) = names.branch_sites(named.stamp.task.pid, &branch);
+            let branch = fused.with_branch_address(names, named, branch);
+            let (from, to) = names.branch_sites(named, &branch);
             let totals = pairs
                 .entry((branch_end(&from, branch.from), branch_end(&to, branch.to)))
                 .or_default();

@@ -12,7 +12,7 @@ use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 
 use crate::recording::address_spaces::FileNumber;
 use crate::recording::perfdata::{Branch, Recording, is_kernel};
-use crate::recording::profile::{SampleNames, Site};
+use crate::recording::profile::{NamedSample, SampleNames, Site};
 use crate::recording::symbols::DebugFiles;
 use crate::system::files;
 
@@ -92,19 +92,20 @@ impl<'a> FusedBranches<'a> {
         }
     }
 
-    /// Returns `branch` of a process with the address of the branch itself. If the record's address is that of a fused
+    /// Returns `branch` of a sample with the address of the branch itself. If the record's address is that of a fused
     /// pair whose branch has the recorded target, it becomes the address of the pair's branch.
     pub(super) fn with_branch_address(
         &mut self,
         names: &SampleNames<'_>,
-        pid: u32,
+        named: &NamedSample<'_>,
         branch: &Branch,
     ) -> Branch {
         let mut corrected = *branch;
         if self.has_branch_addresses || is_kernel(branch.from) {
             return corrected;
         }
-        let pair = self.pair_at(&names.site(pid, branch.from));
+        let (from, _) = names.branch_sites(named, branch);
+        let pair = self.pair_at(&from);
         if let Some(pair) = pair.filter(|pair| branch.from.wrapping_add(pair.distance) == branch.to)
         {
             corrected.from += pair.length;

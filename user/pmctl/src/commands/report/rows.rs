@@ -12,9 +12,9 @@ use super::callers::{self, Tree};
 use super::nameless::NamelessSamples;
 use crate::args::{Key, Order, Report};
 use crate::recording::address_spaces::{FileNumber, NameNumber};
-use crate::recording::perfdata::{Recording, Stamp, is_kernel};
+use crate::recording::perfdata::{GuestMode, Recording, Stamp, is_kernel};
 use crate::recording::profile::{
-    self, Filter, Frame, NamedSample, SampleNames, SourceLines, is_outside_its_chain,
+    self, Filter, Frame, NamedSample, SampleNames, Site, SourceLines, is_outside_its_chain,
     task_number_text,
 };
 use crate::recording::unwind::CutChains;
@@ -72,6 +72,7 @@ struct RowId {
     tid: u32,
     function: (Option<FileNumber>, Option<u64>),
     is_kernel: bool,
+    guest_mode: Option<GuestMode>,
     cpu: u32,
     cgroup: u64,
     /// The memory access; `None` unless a key shows it.
@@ -101,9 +102,13 @@ impl RowId {
                 }
                 Key::Pid => id.pid = named.stamp.task.pid,
                 Key::Tid => id.tid = named.stamp.task.tid,
-                Key::Dso => id.function.0 = frame.site.number(),
+                Key::Dso => {
+                    id.function.0 = frame.site.number();
+                    id.guest_mode = frame.site.guest_mode;
+                }
                 Key::Symbol => {
                     id.function = frame.site.function();
+                    id.guest_mode = frame.site.guest_mode;
                     id.is_kernel = is_kernel(frame.address);
                     id.inlined = frame.inlined.as_ref().map(|name| name.number);
                 }
@@ -121,6 +126,7 @@ impl RowId {
                 | Key::DsoDaddr => {
                     let access = id.access.get_or_insert_default();
                     access.add_key(*key, named, names);
+                    id.guest_mode = named.sample.guest_mode;
                 }
             }
         }
@@ -333,6 +339,15 @@ impl<'a> RowSums<'a> {
     }
 }
 
+/// Returns perf's mark of an address in the kernel, in a program or in a guest.
+pub(super) const fn mode_mark(site: &Site<'_>, address: u64) -> &'static str {
+    match site.guest_mode {
+        Some(mode) => mode.mark(),
+        None if is_kernel(address) => "[k]",
+        None => "[.]",
+    }
+}
+
 /// Returns the text of a key for a sample.
 fn key_text(
     key: Key,
@@ -346,12 +361,7 @@ fn key_text(
         Key::Tid => task_number_text(named.stamp.task.tid),
         Key::Dso => frame.site.dso().into_owned(),
         Key::Symbol => {
-            // perf's marks for functions of the kernel and of programs.
-            let mode = if is_kernel(frame.address) {
-                "[k]"
-            } else {
-                "[.]"
-            };
+            let mode = mode_mark(&frame.site, frame.address);
             format!("{mode} {}", frame.label())
         }
         Key::Srcline => frame.line().to_owned(),

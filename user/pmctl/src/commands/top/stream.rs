@@ -120,6 +120,7 @@ impl PipeStream {
         let mut unknown_offsets: AHashMap<FileNumber, AHashSet<u64>> = AHashMap::new();
         for record in &window {
             match &record.body {
+                Body::Sample(sample) if sample.guest_mode.is_some() => {}
                 Body::Sample(sample) => {
                     let chain = sample.chain.iter().copied();
                     for address in chain.chain([sample.ip]) {

@@ -16,7 +16,7 @@ use super::data_source::DataSource;
 use super::features::{BUILD_ID_SIZE, recorded_part_of_build_id};
 use super::identifier::FIRST_ID;
 use super::memory_access::{MemoryAccess, Weight};
-use super::record::{Body, Branch, Map, Record, Sample, Stamp, Task, UserStack};
+use super::record::{Body, Branch, GuestMode, Map, Record, Sample, Stamp, Task, UserStack};
 use super::sample_parts::SampleParts;
 
 /// Types of records that pmctl uses, besides samples.
@@ -179,15 +179,12 @@ impl Body {
             }
             Self::Sample(sample) => {
                 sample.encode(stamp, parts, bytes);
-                let kernel = sample.in_kernel();
-                (
-                    PERF_RECORD_SAMPLE,
-                    if kernel {
-                        PERF_RECORD_MISC_KERNEL
-                    } else {
-                        PERF_RECORD_MISC_USER
-                    },
-                )
+                let mode = match sample.guest_mode {
+                    Some(mode) => mode.flags(),
+                    None if sample.in_kernel() => PERF_RECORD_MISC_KERNEL,
+                    None => PERF_RECORD_MISC_USER,
+                };
+                (PERF_RECORD_SAMPLE, mode)
             }
         }
     }
@@ -296,7 +293,8 @@ impl Sample {
         }
     }
 
-    fn decode(mut reader: Reader<'_>, parts: SampleParts) -> Option<(Stamp, Self)> {
+    /// Decodes the content of a sample, whose header has these flags.
+    fn decode(mut reader: Reader<'_>, misc: u16, parts: SampleParts) -> Option<(Stamp, Self)> {
         let event = usize::try_from(reader.u64()?.checked_sub(FIRST_ID)?).ok()?;
         let ip = reader.u64()?;
         let task = Task::decode(&mut reader)?;
@@ -336,6 +334,7 @@ impl Sample {
             user_stack,
             access,
             cgroup,
+            guest_mode: GuestMode::of_flags(misc),
         };
         Some((stamp, sample))
     }
@@ -442,7 +441,7 @@ pub(crate) fn decode_record(bytes: &[u8], parts: SampleParts) -> Option<(Option<
     let size = usize::from(header.u16()?);
     let content = bytes.get(HEADER_SIZE..size)?;
     if kind == PERF_RECORD_SAMPLE {
-        let (stamp, sample) = Sample::decode(Reader(content), parts)?;
+        let (stamp, sample) = Sample::decode(Reader(content), misc, parts)?;
         let body = Body::Sample(sample);
         return Some((Some(Record { stamp, body }), size));
     }

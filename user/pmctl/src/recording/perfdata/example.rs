@@ -50,6 +50,7 @@ pub(super) fn records(has_all_parts: bool) -> Vec<Record> {
                 MemoryAccess::default()
             },
             cgroup: if has_all_parts { 77 } else { 0 },
+            guest_mode: None,
         })
     };
     let map = Map {

@@ -8,7 +8,7 @@ use super::attr::{Attr, OtherFields};
 use super::bytes::Reader;
 use super::data_source::DataSource;
 use super::memory_access::{MemoryAccess, Weight};
-use super::record::{Body, Branch, Record, Sample, Stamp, Task, UserStack};
+use super::record::{Body, Branch, GuestMode, Record, Sample, Stamp, Task, UserStack};
 use super::sample_parts::{SAMPLE_USER, SAMPLE_WEIGHTS, SampleParts};
 
 /// Fields of the stamp, each of 8 bytes, in their order.
@@ -88,8 +88,8 @@ impl Layout {
         Reader(content.get(offset..)?).u64()
     }
 
-    /// Decodes the content of a sample of the event with this index.
-    pub(super) fn sample(self, event: usize, content: &[u8]) -> Option<Record> {
+    /// Decodes the content of a sample of the event with this index, whose header has these flags.
+    pub(super) fn sample(self, event: usize, misc: u16, content: &[u8]) -> Option<Record> {
         let has_field = |field| self.fields & field != 0;
         let mut reader = Reader(content);
         let mut next_word = |field, otherwise| {
@@ -145,6 +145,7 @@ impl Layout {
             user_stack,
             access,
             cgroup,
+            guest_mode: GuestMode::of_flags(misc),
         });
         Some(Record {
             stamp: Stamp { time, task, cpu },
@@ -299,7 +300,7 @@ mod tests {
         };
         let access = |layout: Layout, words: &[u64]| {
             let content = bytes_of(words);
-            let Body::Sample(sample) = layout.sample(0, &content)?.body else {
+            let Body::Sample(sample) = layout.sample(0, 0, &content)?.body else {
                 return None;
             };
             Some(sample.access)

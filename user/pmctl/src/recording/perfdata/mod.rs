@@ -60,7 +60,7 @@ pub(crate) use notes::{
 pub(crate) use pipe::Pipe;
 pub(crate) use read::read;
 pub(crate) use record::{
-    Body, Branch, KERNEL, Map, Record, Sample, Stamp, Task, UserStack, VDSO, is_kernel,
+    Body, Branch, GuestMode, KERNEL, Map, Record, Sample, Stamp, Task, UserStack, VDSO, is_kernel,
 };
 pub(crate) use recording::{FileVersion, Recording};
 pub(crate) use records::Records;

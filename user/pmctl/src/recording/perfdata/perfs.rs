@@ -319,7 +319,7 @@ impl Events {
         let (layout, kept_index) = self.layouts[index];
         if kind == PERF_RECORD_SAMPLE {
             let sample =
-                kept_index.map(|index| layout.sample(index, content).ok_or(broken_records));
+                kept_index.map(|index| layout.sample(index, misc, content).ok_or(broken_records));
             return sample.transpose();
         }
         let (content, stamp) = layout.split_stamp(content).ok_or(broken_records)?;

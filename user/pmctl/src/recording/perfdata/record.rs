@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use perfmon_core::logic::perf_event::PERF_RECORD_MISC_CPUMODE_MASK;
+
 use super::memory_access::MemoryAccess;
 
 /// The name of the vDSO, the kernel's code that is mapped into all programs.
@@ -145,12 +147,51 @@ pub(crate) struct Sample {
     pub(crate) access: MemoryAccess,
     /// The id of the task's cgroup; 0 if it was not recorded.
     pub(crate) cgroup: u64,
+    /// The mode in which the CPU executed a guest; `None` if it executed the host.
+    pub(crate) guest_mode: Option<GuestMode>,
 }
 
 impl Sample {
     /// Returns whether the CPU was in the kernel.
     pub(crate) const fn in_kernel(&self) -> bool {
-        is_kernel(self.ip)
+        self.guest_mode.is_none() && is_kernel(self.ip)
+    }
+}
+
+/// The mode of a CPU that executes a guest: `PERF_RECORD_MISC_CPUMODE_MASK` in the header of a sample. Addresses of the
+/// guest are no addresses of the task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum GuestMode {
+    Hypervisor,
+    Kernel,
+    User,
+}
+
+impl GuestMode {
+    const ALL: [(u16, Self); 3] = [(3, Self::Hypervisor), (4, Self::Kernel), (5, Self::User)];
+
+    /// Returns the mode that is in the flags of a sample's header; `None` if it is one of the host.
+    pub(super) fn of_flags(misc: u16) -> Option<Self> {
+        let number = misc & PERF_RECORD_MISC_CPUMODE_MASK;
+        let mut modes = Self::ALL.into_iter();
+        modes.find_map(|(known, mode)| (known == number).then_some(mode))
+    }
+
+    /// Returns the flags for the header of a sample.
+    pub(super) fn flags(self) -> u16 {
+        let mut modes = Self::ALL.into_iter();
+        modes
+            .find_map(|(number, mode)| (mode == self).then_some(number))
+            .unwrap_or(0)
+    }
+
+    /// Returns perf's mark of a function in this mode.
+    pub(crate) const fn mark(self) -> &'static str {
+        match self {
+            Self::Hypervisor => "[H]",
+            Self::Kernel => "[g]",
+            Self::User => "[u]",
+        }
     }
 }
 

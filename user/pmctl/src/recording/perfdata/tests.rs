@@ -174,6 +174,22 @@ fn a_file_of_perf_has_the_same_samples() {
 }
 
 #[test]
+fn samples_of_a_guest_keep_their_mode() {
+    for guest_mode in [None, Some(GuestMode::Kernel), Some(GuestMode::User)] {
+        let mut record = first_sample(true);
+        if let Body::Sample(sample) = &mut record.body {
+            sample.guest_mode = guest_mode;
+        }
+        let own_file = write_records(&[record.clone()]);
+        for file in [with_perf_as_writer(own_file.clone()), own_file] {
+            let recording = read(file).expect("it is whole");
+            let mut modes = recording.samples().map(|(_, sample)| sample.guest_mode);
+            assert_eq!(modes.next(), Some(guest_mode));
+        }
+    }
+}
+
+#[test]
 fn mappings_of_a_file_of_perf_keep_their_build_ids() {
     let map = |pid, start: u64, file: &str, id: u8| {
         let body = Body::Map(Map {
@@ -602,6 +618,12 @@ fn sample() -> impl Strategy<Value = Sample> {
         prop::collection::vec(any::<u64>(), 0..130),
         prop::collection::vec(branch, 0..33),
         prop::option::of(user_stack()),
+        prop::sample::select(vec![
+            None,
+            Some(GuestMode::Hypervisor),
+            Some(GuestMode::Kernel),
+            Some(GuestMode::User),
+        ]),
     )
         .prop_map(
             |(
@@ -610,6 +632,7 @@ fn sample() -> impl Strategy<Value = Sample> {
                 chain,
                 branches,
                 user_stack,
+                guest_mode,
             )| Sample {
                 event,
                 ip,
@@ -623,6 +646,7 @@ fn sample() -> impl Strategy<Value = Sample> {
                     source: DataSource(source),
                 },
                 cgroup,
+                guest_mode,
             },
         )
 }

@@ -56,6 +56,10 @@ impl Places {
             }
             return;
         };
+        // The addresses are the guest's, and not those of the task.
+        if sample.guest_mode.is_some() {
+            return;
+        }
         let task = record.stamp.task;
         let ends = sample.branches.iter().flat_map(|b| [b.from, b.to]);
         let chain = sample.chain.iter().copied();
@@ -186,7 +190,7 @@ mod tests {
 
     use super::*;
 
-    use crate::recording::perfdata::{Map, MemoryAccess, Sample, Stamp, Symbol};
+    use crate::recording::perfdata::{GuestMode, Map, MemoryAccess, Sample, Stamp, Symbol};
     use crate::recording::procfs::MappingKinds;
     use crate::recording::symbols::Elf;
     use crate::recording::symbols::testing::{Generator, SplitProgram, offset};
@@ -213,6 +217,28 @@ mod tests {
 
     #[unsafe(no_mangle)]
     static sampled_variable: AtomicU64 = AtomicU64::new(7);
+
+    #[test]
+    fn a_guests_address_is_no_place_of_the_process() {
+        let task = Task::leader(std::process::id());
+        let mut records =
+            crate::recording::procfs::process_records_of(task.pid, MappingKinds::Code);
+        let address = build_id as *const () as usize as u64;
+        let stamp = Stamp {
+            task,
+            ..Stamp::default()
+        };
+        let body = Body::Sample(Sample {
+            ip: address,
+            chain: vec![address],
+            guest_mode: Some(GuestMode::User),
+            ..Sample::default()
+        });
+        records.push(Record { stamp, body });
+        let mut places = Places::default();
+        records.iter().for_each(|record| places.note_record(record));
+        assert_eq!(places.look_up(), (vec![], vec![]));
+    }
 
     #[test]
     fn a_variable_of_this_program_has_its_name() {

@@ -89,7 +89,7 @@ impl SampleNames<'_> {
             }
             let frame = Frame {
                 address,
-                site: self.site(pid, address),
+                site: self.sampled_site(pid, sample, address),
                 is_return,
                 inlined: None,
                 line: None,

@@ -45,7 +45,7 @@ impl SampleNames<'_> {
     /// In doubt the chain does not end early.
     pub(super) fn ends_early(&self, named: &NamedSample<'_>) -> Option<bool> {
         let sample = named.sample;
-        if sample.in_kernel() {
+        if sample.in_kernel() || sample.guest_mode.is_some() {
             return None;
         }
         let mut addresses = sample.chain.iter().copied();

@@ -150,14 +150,18 @@ fn visit_samples(
             spaces: &names.spaces,
             programs: &programs,
         };
-        if let (Some(user_stack), Some(unwinder)) = (&sample.user_stack, &mut unwinder) {
+        let host_stack = sample
+            .user_stack
+            .as_ref()
+            .filter(|_| sample.guest_mode.is_none());
+        if let (Some(user_stack), Some(unwinder)) = (host_stack, &mut unwinder) {
             unwinder.append(process, sample.ip, user_stack, &mut sample.chain);
         }
         let has_frame_pointers = !has_calls && sample.user_stack.is_none();
         let named = NamedSample {
             stamp: record.stamp,
             sample,
-            site: names.site(record.stamp.task.pid, sample.ip),
+            site: names.sampled_site(record.stamp.task.pid, sample, sample.ip),
         };
         if let (true, Some(unwinder)) = (has_frame_pointers, &mut unwinder) {
             if let Some(ends_early) = names.ends_early(&named) {
@@ -215,7 +219,7 @@ mod tests {
             if let Ok(recording) = perfdata::read(bytes) {
                 let result = each_sample(&recording, |named, names| {
                     for branch in &named.sample.branches {
-                        names.branch_sites(named.stamp.task.pid, branch);
+                        names.branch_sites(named, branch);
                     }
                     Ok(())
                 });

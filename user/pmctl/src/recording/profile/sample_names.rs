@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::recording::address_spaces::{AddressSpaces, FileNumber, NameNumber, UNKNOWN};
 use crate::recording::perfdata::{
-    Body, Branch, Record, Recording, Sample, Stamp, Symbol, SymbolTable, Task,
+    Body, Branch, GuestMode, Record, Recording, Sample, Stamp, Symbol, SymbolTable, Task,
 };
 use crate::recording::symbols::jit;
 
@@ -30,7 +30,12 @@ pub(crate) struct Site<'a> {
     symbol: Option<&'a Symbol>,
     /// Offset from the beginning of the function.
     pub(crate) offset: u64,
+    /// The mode of the guest that has the address; `None` if the task has it.
+    pub(crate) guest_mode: Option<GuestMode>,
 }
+
+/// Shown in the place of the files of guests, of which a recording has no mappings.
+const GUEST: &str = "[guest]";
 
 impl Site<'_> {
     /// Returns a key that identifies the function: its file and its offset in the file.
@@ -65,10 +70,17 @@ impl Site<'_> {
         self.symbol.map_or(UNKNOWN, |symbol| &symbol.name)
     }
 
-    /// Returns the path of the file, `[unknown]` if there is none.
+    /// Returns the path of the file, `[unknown]` or `[guest]` if there is none.
     pub(crate) fn path(&self) -> Cow<'_, str> {
         let path = self.file.map(|(_, path)| path);
-        path.map_or(Cow::Borrowed(UNKNOWN), Path::to_string_lossy)
+        path.map_or(Cow::Borrowed(self.missing_file()), Path::to_string_lossy)
+    }
+
+    const fn missing_file(&self) -> &'static str {
+        match self.guest_mode {
+            Some(_) => GUEST,
+            None => UNKNOWN,
+        }
     }
 
     /// Returns the name of the file without its folder. For JIT code, returns the name that perf shows.
@@ -78,7 +90,7 @@ impl Site<'_> {
             return Cow::Owned(format!("[JIT] tid {pid}"));
         }
         let name = path.map(|path| path.file_name().unwrap_or(path.as_os_str()));
-        name.map_or(Cow::Borrowed(UNKNOWN), OsStr::to_string_lossy)
+        name.map_or(Cow::Borrowed(self.missing_file()), OsStr::to_string_lossy)
     }
 }
 
@@ -164,17 +176,36 @@ impl<'a> SampleNames<'a> {
             offset: symbol.map_or(file_offset.offset, |symbol| {
                 file_offset.offset - symbol.start
             }),
+            guest_mode: None,
+        }
+    }
+
+    /// Returns the names of an address that a sample of a process has. The names of guests' addresses are not known.
+    pub(crate) fn sampled_site(&self, pid: u32, sample: &Sample, address: u64) -> Site<'_> {
+        match sample.guest_mode {
+            None => self.site(pid, address),
+            guest_mode => Site {
+                offset: address,
+                guest_mode,
+                ..Site::default()
+            },
         }
     }
 
     /// Returns the names of the address of a sample's data.
     pub(crate) fn data_site(&self, named: &NamedSample<'_>) -> Site<'_> {
-        self.site(named.stamp.task.pid, named.sample.access.address)
+        let address = named.sample.access.address;
+        self.sampled_site(named.stamp.task.pid, named.sample, address)
     }
 
-    /// Returns the names of both ends of a branch.
-    pub(crate) fn branch_sites(&self, pid: u32, branch: &Branch) -> (Site<'_>, Site<'_>) {
-        (self.site(pid, branch.from), self.site(pid, branch.to))
+    /// Returns the names of both ends of a branch of a sample.
+    pub(crate) fn branch_sites(
+        &self,
+        named: &NamedSample<'_>,
+        branch: &Branch,
+    ) -> (Site<'_>, Site<'_>) {
+        let site = |address| self.sampled_site(named.stamp.task.pid, named.sample, address);
+        (site(branch.from), site(branch.to))
     }
 }
 
@@ -183,6 +214,25 @@ mod tests {
     use super::*;
     use crate::recording::perfdata::Map;
     use crate::recording::perfdata::example::example;
+
+    #[test]
+    fn a_guests_address_has_no_name_of_the_host() {
+        let recording = example(true);
+        let mut names = SampleNames::new(&recording);
+        // Without the exec, which comes after the mapping.
+        let records = recording.records.iter().flatten();
+        let records = records.filter(|record| !matches!(record.body, Body::Comm { .. }));
+        records.for_each(|record| names.apply(&record));
+        let (stamp, mut sample) = recording.samples().next().expect("it has samples");
+        let dso = |sample: &Sample| {
+            let site = names.sampled_site(stamp.task.pid, sample, sample.ip);
+            (site.dso().into_owned(), site.has_symbol())
+        };
+        let (file, _) = dso(&sample);
+        assert_eq!(file, "true");
+        sample.guest_mode = Some(GuestMode::User);
+        assert_eq!(dso(&sample), ("[guest]".to_owned(), false));
+    }
 
     #[test]
     fn ended_processes_are_forgotten_after_a_while() {

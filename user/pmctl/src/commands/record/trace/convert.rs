@@ -123,6 +123,7 @@ impl<'a> InterruptRecords<'a> {
                     user_stack: None,
                     access: MemoryAccess::default(),
                     cgroup: 0,
+                    guest_mode: None,
                 }),
             });
         }
