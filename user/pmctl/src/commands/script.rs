@@ -9,7 +9,9 @@ use clap::ValueEnum;
 use crate::args::{Field, KeyNeed, Script};
 use crate::commands::report::{self, NO_SAMPLE_PASSES};
 use crate::recording::perfdata::{self, Event, Notes, Recording, SampleParts, Stamp};
-use crate::recording::profile::{self, Frame, NamedSample, SampleNames, Site, SourceLines};
+use crate::recording::profile::{
+    self, Frame, NamedSample, SampleNames, Site, SourceLines, with_lines,
+};
 use crate::recording::unwind::CutChains;
 use crate::system::exit::Usage;
 use crate::system::screen::{Colors, Screen};
@@ -44,7 +46,7 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
             }
             if let (Field::Srcline, Some(source_lines)) = (field, &source_lines) {
                 if !has_chains {
-                    let frames = names.chain_with_lines(named, source_lines, (false, 1));
+                    let frames = with_lines(names.chain(named).take(1), source_lines, false);
                     line.extend(frames.iter().map(Frame::line));
                 }
                 continue;
@@ -64,10 +66,10 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
         line.push('\n');
         match &source_lines {
             _ if !has_chains => {}
-            None => push_chain(&mut line, names.chain(named), false),
+            None => push_chain(&mut line, names.recorded_chain(named), false),
             Some(source_lines) => {
-                let frames =
-                    names.chain_with_lines(named, source_lines, (args.inlined.inline, usize::MAX));
+                let chain = names.recorded_chain(named);
+                let frames = with_lines(chain, source_lines, args.inlined.inline);
                 push_chain(&mut line, frames.into_iter(), has_lines);
             }
         }

@@ -14,8 +14,7 @@ use crate::args::{Key, Order, Report};
 use crate::recording::address_spaces::{FileNumber, NameNumber};
 use crate::recording::perfdata::{GuestMode, Recording, Stamp, is_kernel};
 use crate::recording::profile::{
-    self, Filter, Frame, NamedSample, SampleNames, Site, SourceLines, is_outside_its_chain,
-    task_number_text,
+    self, Filter, Frame, NamedSample, SampleNames, Site, SourceLines, task_number_text, with_lines,
 };
 use crate::recording::unwind::CutChains;
 use crate::system::screen::Colors;
@@ -168,11 +167,6 @@ impl Grouping {
         self.children || self.graph.is_some()
     }
 
-    /// Returns whether more than the sampled function matters: its callers, or the functions that were inlined.
-    fn needs_chain(&self, named: &NamedSample<'_>, source_lines: Option<&SourceLines<'_>>) -> bool {
-        self.has_chains() || (source_lines.is_some() && !is_outside_its_chain(named.sample))
-    }
-
     /// Returns the functions of a sample that matter: the sampled one, and its callers. With `source_lines` the
     /// functions have their lines, and those that were inlined.
     fn chain<'a>(
@@ -181,21 +175,16 @@ impl Grouping {
         names: &'a SampleNames<'_>,
         source_lines: Option<&SourceLines<'_>>,
     ) -> Vec<Frame<'a>> {
-        let own_function = is_outside_its_chain(named.sample).then(|| Frame::of_sample(named));
         let limit = if self.has_chains() {
             self.max_stack.max(1)
         } else {
             1
         };
-        let callers = limit - usize::from(own_function.is_some());
-        let mut chain = Vec::from_iter(own_function);
+        let chain = names.chain(named).take(limit);
         match source_lines {
-            Some(lines) => {
-                chain.extend(names.chain_with_lines(named, lines, (self.inline, callers)));
-            }
-            None => chain.extend(names.chain(named).take(callers)),
+            Some(lines) => with_lines(chain, lines, self.inline),
+            None => chain.collect(),
         }
-        chain
     }
 
     /// Returns the index of the function that has the sample. As in perf, a function has the samples of functions that
@@ -225,7 +214,7 @@ pub(crate) fn sum_by_row(
         let samples = recording.sample_count(named.sample);
         nameless.add_samples(named, samples);
         let (sampled_function, all);
-        let chain = if grouping.needs_chain(named, source_lines) {
+        let chain = if grouping.has_chains() || source_lines.is_some() {
             all = grouping.chain(named, names, source_lines);
             &all[..]
         } else {
@@ -443,6 +432,48 @@ mod tests {
                     sum_by_row(&recording, &grouping, source_lines).expect("it is whole");
                 let share = tables[1].values().next().expect("it has a sample");
                 assert_eq!(share.callers.text_lines(1, 0).len() + 1, functions);
+            }
+        }
+    }
+
+    #[test]
+    fn a_precise_sample_has_its_function_with_and_without_callers() {
+        let mut recording = example(true);
+        let mut records: Vec<Record> = recording.records.iter().flatten().collect();
+        records.retain(|record| !matches!(record.body, Body::Comm { .. }));
+        for record in &mut records {
+            if let Body::Sample(sample) = &mut record.body {
+                // The interrupt came in another function.
+                sample.ip = 0x40_1240;
+                sample.chain = vec![PERF_CONTEXT_USER, 0x40_1250, 0x40_1270];
+                sample.user_stack = None;
+            }
+        }
+        recording.records = Records::from(&records[..]);
+        let symbol = |start, name: &str| Symbol {
+            start,
+            length: 0x10,
+            name: name.to_owned(),
+        };
+        recording.notes.symbols = vec![SymbolTable {
+            file: "/bin/true".to_owned(),
+            symbols: vec![symbol(0x2240, "sampled"), symbol(0x2250, "interrupted")],
+            ..SymbolTable::default()
+        }];
+        for (graph, children) in [(None, false), (Some(Order::Callee), false), (None, true)] {
+            let grouping = Grouping {
+                keys: vec![Key::Symbol],
+                children,
+                graph,
+                inline: false,
+                max_stack: 9,
+                filter: Filter::default(),
+            };
+            let (tables, _) = sum_by_row(&recording, &grouping, None).expect("it is whole");
+            for table in tables.iter().filter(|table| !table.is_empty()) {
+                let own = |name: &str| table.get(&vec![format!("[.] {name}")]).map(|s| s.events);
+                assert_eq!(own("sampled"), Some(1000));
+                assert_eq!(own("interrupted"), None);
             }
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Call chains of samples, as lists of functions.
 
-use std::mem;
+use std::{iter, mem};
 
 use perfmon_core::logic::perf_event::{PERF_CONTEXT_MAX, PERF_CONTEXT_USER};
 
@@ -59,88 +59,116 @@ impl Frame<'_> {
 /// Shown for a line that is not known, the same as addr2line shows.
 const NO_LINE: &str = "??:0";
 
-/// Returns whether a sample is in the kernel, and its call chain in the program only, as in recordings without the kernel's
-/// callers. Then the chain does not include the sampled function.
-pub(crate) fn is_outside_its_chain(sample: &Sample) -> bool {
-    let first = sample.chain.iter().find(|word| !is_mark(**word));
-    first.is_some_and(|first| is_kernel(sample.ip) && !is_kernel(*first))
+/// Returns the callers of the sampled address in a call chain, and the mark in front of them, if they have one. The chain
+/// of a precise sample begins where the interrupt came, which is later; the sampled address takes the place of the first
+/// one in its mode. What the kernel did between a program's sample and the interrupt is left out. In recordings without
+/// the kernel's callers the chain of a sample in the kernel has the program's part only.
+fn callers(sample: &Sample) -> (Option<u64>, &[u64]) {
+    let in_kernel = is_kernel(sample.ip);
+    let chain = &sample.chain[..];
+    let is_in_mode = |word: &u64| !is_mark(*word) && is_kernel(*word) == in_kernel;
+    match chain.iter().position(is_in_mode) {
+        Some(first) => {
+            let mark = chain[..first].last().filter(|word| is_mark(**word));
+            (mark.copied(), &chain[first + 1..])
+        }
+        None if in_kernel => (None, chain),
+        None => (None, &[]),
+    }
 }
 
 impl SampleNames<'_> {
-    /// Returns the functions of a sample's call chain, from the sampled address to the outermost caller. Without a call
-    /// chain it is the sampled function alone.
+    /// Returns the functions of a sample, from the sampled one to the outermost caller.
     pub(crate) fn chain<'b>(
         &'b self,
         named: &'b NamedSample<'_>,
     ) -> impl Iterator<Item = Frame<'b>> + 'b {
+        let (mark, callers) = callers(named.sample);
+        let callers = self.frames(named, callers, (true, mark == Some(UNWOUND)));
+        iter::once(Frame::of_sample(named)).chain(callers)
+    }
+
+    /// Returns the functions of a sample's call chain as it was recorded. Without a call chain it is the sampled function
+    /// alone.
+    pub(crate) fn recorded_chain<'b>(
+        &'b self,
+        named: &'b NamedSample<'_>,
+    ) -> impl Iterator<Item = Frame<'b>> + 'b {
+        let chain = &named.sample.chain;
+        let has_chain = chain.iter().any(|word| !is_mark(*word));
+        let sampled_only = (!has_chain).then(|| Frame::of_sample(named));
+        let recorded = self.frames(named, chain, (false, false));
+        sampled_only.into_iter().chain(recorded)
+    }
+
+    /// Returns the functions at the addresses of a call chain, or of its end. `is_caller`: the first address is that of a
+    /// caller; `has_call_addresses`: the addresses of callers are those of calls.
+    fn frames<'b>(
+        &'b self,
+        named: &'b NamedSample<'_>,
+        chain: &'b [u64],
+        (mut is_caller, mut has_call_addresses): (bool, bool),
+    ) -> impl Iterator<Item = Frame<'b>> + 'b {
         let (pid, sample) = (named.stamp.task.pid, named.sample);
-        let has_chain = sample.chain.iter().any(|word| !is_mark(*word));
-        let sampled_only = if has_chain { None } else { Some(sample.ip) };
-        // The first address after a mark is where the kernel or the program was interrupted; the following ones are return
-        // addresses.
-        let mut is_return = false;
-        let mut has_call_addresses = false;
-        let addresses = sampled_only.into_iter().chain(sample.chain.iter().copied());
-        addresses.filter_map(move |address| {
-            if is_mark(address) {
-                is_return = false;
-                has_call_addresses = address == UNWOUND;
+        chain.iter().filter_map(move |address| {
+            // The first address after a mark is where the kernel or the program was interrupted.
+            if is_mark(*address) {
+                is_caller = false;
+                has_call_addresses = *address == UNWOUND;
                 return None;
             }
             let frame = Frame {
-                address,
-                site: self.sampled_site(pid, sample, address),
-                is_return,
+                address: *address,
+                site: self.sampled_site(pid, sample, *address),
+                is_return: is_caller && !has_call_addresses,
                 inlined: None,
                 line: None,
                 source: None,
             };
-            is_return = !has_call_addresses;
+            is_caller = true;
             Some(frame)
         })
     }
 
-    /// Returns the first `limit` functions of the call chain with their source lines; with `inline`, also the functions that
-    /// were inlined into them.
-    pub(crate) fn chain_with_lines<'b>(
-        &'b self,
-        named: &'b NamedSample<'_>,
-        source_lines: &SourceLines<'_>,
-        (inline, limit): (bool, usize),
-    ) -> Vec<Frame<'b>> {
-        let mut frames = Vec::new();
-        for frame in self.chain(named).take(limit) {
-            let levels = source_lines.at(&frame.site, frame.is_return);
-            let first = if inline { 0 } else { levels.len() - 1 };
-            // The innermost level has the line of the address itself.
-            let innermost = levels.first();
-            for level in &levels[first..] {
-                let shown_level = innermost.filter(|_| !inline).unwrap_or(level);
-                frames.push(Frame {
-                    inlined: level.inlined.clone(),
-                    line: shown_level.line.clone(),
-                    source: shown_level.source.clone(),
-                    ..frame.clone()
-                });
-            }
-        }
-        frames
-    }
-
-    /// Returns the functions of a sample, from the sampled one to the outermost caller. The sampled one is the first, whether
-    /// the call chain includes it or not. With source lines there are also the functions that were inlined.
+    /// Returns the functions of a sample, from the sampled one to the outermost caller. With source lines there are also
+    /// the functions that were inlined.
     pub(crate) fn stack<'b>(
         &'b self,
         named: &'b NamedSample<'_>,
         source_lines: Option<&SourceLines<'_>>,
     ) -> Vec<Frame<'b>> {
-        let own_function = is_outside_its_chain(named.sample).then(|| Frame::of_sample(named));
-        let chain = match source_lines {
-            Some(source_lines) => self.chain_with_lines(named, source_lines, (true, usize::MAX)),
-            None => self.chain(named).collect(),
-        };
-        own_function.into_iter().chain(chain).collect()
+        let chain = self.chain(named);
+        match source_lines {
+            Some(source_lines) => with_lines(chain, source_lines, true),
+            None => chain.collect(),
+        }
     }
+}
+
+/// Returns functions of a call chain with their source lines; with `inline`, also the functions that were inlined into
+/// them.
+pub(crate) fn with_lines<'a>(
+    chain: impl Iterator<Item = Frame<'a>>,
+    source_lines: &SourceLines<'_>,
+    inline: bool,
+) -> Vec<Frame<'a>> {
+    let mut frames = Vec::new();
+    for frame in chain {
+        let levels = source_lines.at(&frame.site, frame.is_return);
+        let first = if inline { 0 } else { levels.len() - 1 };
+        // The innermost level has the line of the address itself.
+        let innermost = levels.first();
+        for level in &levels[first..] {
+            let shown_level = innermost.filter(|_| !inline).unwrap_or(level);
+            frames.push(Frame {
+                inlined: level.inlined.clone(),
+                line: shown_level.line.clone(),
+                source: shown_level.source.clone(),
+                ..frame.clone()
+            });
+        }
+    }
+    frames
 }
 
 /// Replaces the program's part of a call chain, except its first address, by the calls that the CPU recorded, the newest
@@ -223,26 +251,6 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_without_the_kernels_part_does_not_include_its_sample() {
-        const KERNEL: u64 = 1 << 63;
-        let is_above = |ip, chain: &[u64]| {
-            is_outside_its_chain(&Sample {
-                ip,
-                chain: chain.to_vec(),
-                ..Sample::default()
-            })
-        };
-        assert!(is_above(KERNEL, &[PERF_CONTEXT_USER, 10, 20]));
-        assert!(!is_above(
-            KERNEL,
-            &[PERF_CONTEXT_KERNEL, KERNEL, PERF_CONTEXT_USER, 10]
-        ));
-        assert!(!is_above(10, &[PERF_CONTEXT_USER, 10, 20]));
-        assert!(!is_above(KERNEL, &[PERF_CONTEXT_USER]));
-        assert!(!is_above(KERNEL, &[]));
-    }
-
-    #[test]
     fn a_stack_begins_with_the_sampled_function() {
         const IN_KERNEL: u64 = 1 << 63;
         for (ip, chain, expected) in [
@@ -253,6 +261,42 @@ mod tests {
             ),
             (10, vec![PERF_CONTEXT_USER, 10, 20], vec![10, 20]),
             (10, vec![], vec![10]),
+            // The interrupt of a precise sample came later, in the same mode or in the other one.
+            (10, vec![PERF_CONTEXT_USER, 11, 20], vec![10, 20]),
+            (
+                IN_KERNEL,
+                vec![
+                    PERF_CONTEXT_KERNEL,
+                    IN_KERNEL + 1,
+                    IN_KERNEL + 2,
+                    PERF_CONTEXT_USER,
+                    10,
+                    20,
+                ],
+                vec![IN_KERNEL, IN_KERNEL + 2, 10, 20],
+            ),
+            (
+                10,
+                vec![
+                    PERF_CONTEXT_KERNEL,
+                    IN_KERNEL,
+                    IN_KERNEL + 1,
+                    PERF_CONTEXT_USER,
+                    11,
+                    20,
+                ],
+                vec![10, 20],
+            ),
+            (
+                10,
+                vec![PERF_CONTEXT_KERNEL, IN_KERNEL, IN_KERNEL + 1],
+                vec![10],
+            ),
+            (
+                10,
+                vec![PERF_CONTEXT_KERNEL, IN_KERNEL, UNWOUND, 11, 20],
+                vec![10, 20],
+            ),
         ] {
             let sample = Sample {
                 ip,
@@ -283,7 +327,7 @@ mod tests {
         let source_lines = SourceLines::new(recording);
         let mut all = Vec::new();
         let result = each_sample(recording, |named, names| {
-            let frames = names.chain_with_lines(named, &source_lines, (inline, 9));
+            let frames = with_lines(names.chain(named), &source_lines, inline);
             all.extend(frames.iter().map(|f| format!("{} {}", f.label(), f.line())));
             Ok(())
         });

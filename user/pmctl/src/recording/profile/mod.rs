@@ -15,7 +15,7 @@ use std::path::Path;
 use ahash::AHashSet;
 use anyhow::{Context, Result, anyhow};
 
-pub(crate) use chain::{Frame, is_outside_its_chain};
+pub(crate) use chain::{Frame, with_lines};
 pub(crate) use filter::{Filter, TimeSpan};
 pub(crate) use sample_names::{NamedSample, SampleNames, Site};
 pub(crate) use source_lines::SourceLines;
