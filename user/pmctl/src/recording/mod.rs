@@ -2,6 +2,7 @@
 //! Recordings: the file `perf.data`, mappings, symbols, call chains, and the samples with their names.
 
 pub(crate) mod address_spaces;
+pub(crate) mod call_chain;
 pub(crate) mod cgroups;
 pub(crate) mod perfdata;
 pub(crate) mod places;

@@ -7,6 +7,7 @@ use ahash::{AHashMap, AHashSet};
 use anyhow::{Context, Result};
 
 use crate::recording::address_spaces::{AddressSpaces, FileNumber};
+use crate::recording::call_chain::named_addresses;
 use crate::recording::perfdata::{
     self, Body, BuildId, FIRST_PERF_TYPE, Record, Recording, Records, SymbolTable, Task,
 };
@@ -122,7 +123,7 @@ impl PipeStream {
             match &record.body {
                 Body::Sample(sample) if sample.guest_mode.is_some() => {}
                 Body::Sample(sample) => {
-                    let chain = sample.chain.iter().copied();
+                    let chain = named_addresses(&sample.chain);
                     for address in chain.chain([sample.ip]) {
                         self.note_unknown_address(record.stamp.task, address, &mut unknown_offsets);
                     }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use ahash::AHashSet;
 
 use crate::recording::address_spaces::{AddressSpaces, is_anonymous};
+use crate::recording::call_chain::named_addresses;
 use crate::recording::perfdata::{Body, BuildId, Record, Recording, SymbolTable, Task, is_kernel};
 use crate::recording::symbols::{Absence, DebugFiles, SymbolFinder};
 use crate::recording::unwind::{self, CutChains, Programs as _, Unwinder};
@@ -62,7 +63,7 @@ impl Places {
         }
         let task = record.stamp.task;
         let ends = sample.branches.iter().flat_map(|b| [b.from, b.to]);
-        let chain = sample.chain.iter().copied();
+        let chain = named_addresses(&sample.chain);
         for address in ends.chain(chain).chain([sample.ip]) {
             self.note_address(task, address);
         }

@@ -3,10 +3,11 @@
 
 use std::{iter, mem};
 
-use perfmon_core::logic::perf_event::{PERF_CONTEXT_MAX, PERF_CONTEXT_USER};
+use perfmon_core::logic::perf_event::PERF_CONTEXT_USER;
 
 use super::sample_names::{NamedSample, SampleNames, Site};
 use super::source_lines::SourceLines;
+use crate::recording::call_chain::{self, Walk, is_mark};
 use crate::recording::perfdata::{Sample, is_kernel};
 use crate::recording::symbols::{SourceLine, Text};
 use crate::recording::unwind::UNWOUND;
@@ -84,7 +85,14 @@ impl SampleNames<'_> {
         named: &'b NamedSample<'_>,
     ) -> impl Iterator<Item = Frame<'b>> + 'b {
         let (mark, callers) = callers(named.sample);
-        let callers = self.frames(named, callers, (true, mark == Some(UNWOUND)));
+        let callers = self.frames(
+            named,
+            callers,
+            Walk {
+                is_at_caller: true,
+                has_call_addresses: mark == Some(UNWOUND),
+            },
+        );
         iter::once(Frame::of_sample(named)).chain(callers)
     }
 
@@ -97,36 +105,24 @@ impl SampleNames<'_> {
         let chain = &named.sample.chain;
         let has_chain = chain.iter().any(|word| !is_mark(*word));
         let sampled_only = (!has_chain).then(|| Frame::of_sample(named));
-        let recorded = self.frames(named, chain, (false, false));
+        let recorded = self.frames(named, chain, Walk::default());
         sampled_only.into_iter().chain(recorded)
     }
 
-    /// Returns the functions at the addresses of a call chain, or of its end. `is_caller`: the first address is that of a
-    /// caller; `has_call_addresses`: the addresses of callers are those of calls.
+    /// Returns the functions at the addresses of a call chain, or of its end.
     fn frames<'b>(
         &'b self,
         named: &'b NamedSample<'_>,
         chain: &'b [u64],
-        (mut is_caller, mut has_call_addresses): (bool, bool),
+        walk: Walk,
     ) -> impl Iterator<Item = Frame<'b>> + 'b {
-        let (pid, sample) = (named.stamp.task.pid, named.sample);
-        chain.iter().filter_map(move |address| {
-            // The first address after a mark is where the kernel or the program was interrupted.
-            if is_mark(*address) {
-                is_caller = false;
-                has_call_addresses = *address == UNWOUND;
-                return None;
-            }
-            let frame = Frame {
-                address: *address,
-                site: self.sampled_site(pid, sample, *address),
-                is_return: is_caller && !has_call_addresses,
-                inlined: None,
-                line: None,
-                source: None,
-            };
-            is_caller = true;
-            Some(frame)
+        call_chain::addresses(chain, walk).map(move |(address, is_return)| Frame {
+            address,
+            site: self.chain_site(named, address, is_return),
+            is_return,
+            inlined: None,
+            line: None,
+            source: None,
         })
     }
 
@@ -186,11 +182,6 @@ pub(super) fn use_recorded_calls(sample: &mut Sample) -> usize {
     sample.chain[user] = UNWOUND;
     sample.chain.extend(calls.iter().map(|call| call.from));
     calls.len()
-}
-
-/// Returns whether a word of a call chain is a mark between kernel and program: `enum perf_callchain_context`.
-pub(super) const fn is_mark(word: u64) -> bool {
-    word >= PERF_CONTEXT_MAX
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 //! kernel does not say why a chain ends, so the names of its functions have to. The unwinder knows which of these functions
 //! are in assembly code.
 
-use super::chain::is_mark;
 use super::sample_names::{NamedSample, SampleNames, Site};
+use crate::recording::call_chain::{call_in_front_of, is_mark};
 use crate::recording::perfdata::is_kernel;
 
 /// Functions without a caller, and `main`, whose callers are of no interest. A C library without frame pointers may hide
@@ -59,7 +59,7 @@ impl SampleNames<'_> {
             return Some(true);
         };
         // The call may be the last instruction of its function.
-        let call = return_address.wrapping_sub(1);
+        let call = call_in_front_of(return_address);
         let caller = self.site(named.stamp.task.pid, call);
         // A word in no file is no address: a register that is no frame pointer led to it.
         let is_address = caller.number().is_some();

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use crate::recording::address_spaces::{AddressSpaces, FileNumber, NameNumber, UNKNOWN};
+use crate::recording::call_chain::call_in_front_of;
 use crate::recording::perfdata::{
     Body, Branch, GuestMode, Record, Recording, Sample, Stamp, Symbol, SymbolTable, Task,
 };
@@ -192,6 +193,33 @@ impl<'a> SampleNames<'a> {
         }
     }
 
+    /// Returns the names of an address in the call chain of a sample. A return address is that of its call, which may be the
+    /// last instruction of its function.
+    pub(super) fn chain_site(
+        &self,
+        named: &NamedSample<'_>,
+        address: u64,
+        is_return: bool,
+    ) -> Site<'_> {
+        let site = |address| self.sampled_site(named.stamp.task.pid, named.sample, address);
+        let call = is_return.then(|| site(call_in_front_of(address)));
+        match call {
+            Some(call) if call.has_symbol() || self.may_lack_names(&call) => Site {
+                offset: call.offset.wrapping_add(1),
+                ..call
+            },
+            // A handler of signals returns to the beginning of a function that did not call it. No function is in front
+            // of that one.
+            _ => site(address),
+        }
+    }
+
+    /// Returns whether functions of the file may have no names.
+    fn may_lack_names(&self, site: &Site<'_>) -> bool {
+        let table = site.number().and_then(|file| self.files[file.index()]);
+        table.is_none_or(|table| table.partial)
+    }
+
     /// Returns the names of the address of a sample's data.
     pub(crate) fn data_site(&self, named: &NamedSample<'_>) -> Site<'_> {
         let address = named.sample.access.address;
@@ -214,6 +242,52 @@ mod tests {
     use super::*;
     use crate::recording::perfdata::Map;
     use crate::recording::perfdata::example::example;
+
+    #[test]
+    fn a_return_address_has_the_name_of_its_call() {
+        let mut recording = example(true);
+        let symbol = |start, name: &str| Symbol {
+            start,
+            length: 0x10,
+            name: name.to_owned(),
+        };
+        // The offset in the file is 1000H more than that from the mapping's beginning, 40_0000H.
+        recording.notes.symbols = vec![SymbolTable {
+            file: "/bin/true".to_owned(),
+            symbols: vec![
+                symbol(0x2240, "caller"),
+                symbol(0x2250, "next"),
+                symbol(0x2270, "restorer"),
+            ],
+            ..SymbolTable::default()
+        }];
+        let (stamp, sample) = recording.samples().next().expect("it has samples");
+        let site = |is_partial, address, is_return| {
+            let mut recording = recording.clone();
+            recording.notes.symbols[0].partial = is_partial;
+            let mut names = SampleNames::new(&recording);
+            // Without the exec, which comes after the mapping.
+            let records = recording.records.iter().flatten();
+            let records = records.filter(|record| !matches!(record.body, Body::Comm { .. }));
+            records.for_each(|record| names.apply(&record));
+            let site = names.sampled_site(stamp.task.pid, &sample, sample.ip);
+            let named = NamedSample {
+                stamp,
+                sample: &sample,
+                site,
+            };
+            let site = names.chain_site(&named, address, is_return);
+            (site.symbol().to_owned(), site.offset)
+        };
+        let found = |name: &str, offset| (name.to_owned(), offset);
+        // The call is the last instruction of its function.
+        assert_eq!(site(false, 0x40_1250, true), found("caller", 0x10));
+        assert_eq!(site(false, 0x40_1250, false), found("next", 0));
+        assert_eq!(site(false, 0x40_1255, true), found("next", 5));
+        // In front of a signal's restorer is no function, or one without a name.
+        assert_eq!(site(false, 0x40_1270, true), found("restorer", 0));
+        assert_eq!(site(true, 0x40_1270, true), found(UNKNOWN, 0x2270));
+    }
 
     #[test]
     fn a_guests_address_has_no_name_of_the_host() {
