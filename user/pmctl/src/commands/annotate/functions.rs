@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use crate::recording::address_spaces::FileNumber;
 use crate::recording::perfdata::{Recording, is_kernel};
-use crate::recording::profile;
+use crate::recording::profile::{self, Filter};
 use crate::recording::symbols::{DebugFiles, Lines};
 use crate::system::text::printable;
 
@@ -40,12 +40,12 @@ pub(crate) struct SampledFunctions {
 }
 
 impl SampledFunctions {
-    /// Collects the sampled functions of a recording.
-    pub(crate) fn collect(recording: &Recording, event: usize) -> Result<Self> {
+    /// Collects the sampled functions of an event, of the samples that `filter` selects.
+    pub(crate) fn collect(recording: &Recording, event: usize, filter: &Filter) -> Result<Self> {
         let mut functions: AHashMap<(Option<FileNumber>, u64), SampledFunction> = AHashMap::new();
         let mut total_events: u64 = 0;
-        profile::each_sample_without_unwinding(recording, |named, _| {
-            if named.sample.event != event {
+        profile::each_sample_without_unwinding(recording, |named, names| {
+            if named.sample.event != event || !filter.keeps(named, names) {
                 return Ok(());
             }
             let period = named.sample.period;

@@ -246,6 +246,7 @@ mod tests {
 
     use crate::commands::annotate::SampledFunctions;
     use crate::recording::perfdata::{FileFacts, Sample, Symbol, SymbolTable};
+    use crate::recording::profile::Filter;
     use crate::recording::symbols::testing::Inlined;
 
     /// Returns a recording with two samples at an address of a program, and a symbol for the function around it.
@@ -270,7 +271,8 @@ mod tests {
     }
 
     fn listing(recording: &Recording) -> Result<Listing, String> {
-        let functions = SampledFunctions::collect(recording, 0).expect("nothing fails");
+        let functions =
+            SampledFunctions::collect(recording, 0, &Filter::default()).expect("nothing fails");
         let function = functions.find(Some("outer"))?[0];
         assert_eq!((function.events, function.samples), (10, 2));
         Listing::new(recording, function, (Syntax::Att, true))
@@ -351,7 +353,8 @@ mod tests {
     #[test]
     fn a_wrong_name_is_answered_with_similar_ones() {
         let recording = recorded(&Inlined::new(&[]));
-        let functions = SampledFunctions::collect(&recording, 0).expect("nothing fails");
+        let functions =
+            SampledFunctions::collect(&recording, 0, &Filter::default()).expect("nothing fails");
         let error = functions.find(Some("outre")).expect_err("there is none");
         assert!(error.contains("There is `outer`"), "{error}");
         assert_eq!(functions.find(None).map(|list| list.len()), Ok(1));

@@ -15,7 +15,7 @@ use anyhow::{Result, anyhow};
 use crate::args::{Annotate, Syntax};
 use crate::commands::flamegraph;
 use crate::recording::perfdata::{self, Recording};
-use crate::recording::profile;
+use crate::recording::profile::{self, Filter};
 use crate::system::exit::Usage;
 use crate::system::screen::Screen;
 use crate::system::text::{count, printable, thousands};
@@ -27,7 +27,7 @@ pub(crate) use listing::{LineContent, Listing};
 pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
     let event = flamegraph::event_index(&recording, args.event.as_deref())?;
-    let functions = SampledFunctions::collect(&recording, event)?;
+    let functions = SampledFunctions::collect(&recording, event, &Filter::default())?;
     let (chosen, inlined) = find_functions(&functions, &recording, args.symbol.as_deref())?;
     perfdata::warn(&recording.notes, output.colors, output)?;
     if let Some(name) = inlined {

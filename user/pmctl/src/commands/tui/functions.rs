@@ -8,20 +8,24 @@ use super::app::FunctionView;
 use crate::args::Key;
 use crate::commands::annotate::{self, SampledFunctions};
 use crate::recording::perfdata::Recording;
+use crate::recording::profile::Filter;
 use crate::system::text::{count, error_text, printable};
 
 /// The functions of a recording, which are read at the first use.
 #[derive(Default)]
 pub(super) struct AnnotatedFunctions {
     recording: Option<Rc<Recording>>,
+    /// Selects the samples that are shown.
+    filter: Filter,
     events: HashMap<usize, SampledFunctions>,
 }
 
 impl AnnotatedFunctions {
-    /// Creates an instance for a recording.
-    pub(super) fn of(recording: Rc<Recording>) -> Self {
+    /// Creates an instance for the samples of a recording that `filter` selects.
+    pub(super) fn of(recording: Rc<Recording>, filter: Filter) -> Self {
         Self {
             recording: Some(recording),
+            filter,
             events: HashMap::new(),
         }
     }
@@ -52,7 +56,7 @@ impl AnnotatedFunctions {
         let functions = match self.events.entry(event) {
             std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::hash_map::Entry::Vacant(entry) => {
-                let result = SampledFunctions::collect(recording, event)
+                let result = SampledFunctions::collect(recording, event, &self.filter)
                     .map_err(|error| error_text(&error))?;
                 entry.insert(result)
             }

@@ -100,7 +100,7 @@ impl Tui {
         drop(source_lines);
         let warnings = String::from_utf8_lossy(&warnings);
         self.app.warnings = warnings.lines().map(str::to_owned).collect();
-        self.functions = AnnotatedFunctions::of(Rc::new(recording));
+        self.functions = AnnotatedFunctions::of(Rc::new(recording), self.grouping.filter.clone());
         Ok(())
     }
 

@@ -411,6 +411,25 @@ fn a_function_that_cannot_be_annotated_has_a_message() {
 }
 
 #[test]
+fn annotated_functions_have_the_chosen_samples() {
+    for (comms, expected) in [
+        (vec![], "pmctl_shares is not on this machine"),
+        (
+            vec!["dd".to_owned()],
+            "none of the samples is in this function",
+        ),
+    ] {
+        let mut test = TestTui::with(TIMEBASE, (120, 24), |tui| tui.grouping.filter.comms = comms);
+        let cells = ["[.] share_60".to_owned()];
+        let view = test.tui.functions.view(0, &[Key::Symbol], &cells, &[]);
+        let Err(reason) = view else {
+            panic!("the program is not here");
+        };
+        assert!(reason.contains(expected), "{reason}");
+    }
+}
+
+#[test]
 fn instructions_are_a_screen_of_their_own() {
     use crate::commands::annotate::{LineContent, Listing};
     let mut test = TestTui::new(TIMEBASE, (60, 10));
