@@ -163,14 +163,21 @@ fn with_newlines(path: &[u8]) -> Vec<u8> {
     parts
 }
 
+/// Returns the addresses of the beginning and the end of the kernel's code; `None` if they are hidden from this user.
+fn kernel_code() -> Option<(u64, u64)> {
+    let symbols = File::open("/proc/kallsyms").map(BufReader::new).ok()?;
+    let length = code_length(&fs::read_to_string("/proc/iomem").unwrap_or_default());
+    kernel_code_range(symbols, length)
+}
+
+/// Returns the address at which the image of the running kernel begins; `None` if it is hidden from this user.
+pub(crate) fn kernel_start() -> Option<u64> {
+    kernel_code().map(|(start, _)| start)
+}
+
 /// Returns records of the mappings of the kernel and its modules; none if the addresses are hidden from this user.
 pub(crate) fn kernel_records() -> Vec<Record> {
-    let symbols = File::open("/proc/kallsyms").map(BufReader::new);
-    let length = code_length(&fs::read_to_string("/proc/iomem").unwrap_or_default());
-    let Some((start, end)) = symbols
-        .ok()
-        .and_then(|symbols| kernel_code_range(symbols, length))
-    else {
+    let Some((start, end)) = kernel_code() else {
         return Vec::new();
     };
     // perf finds out by the address of the symbol in the name how far KASLR has moved the kernel.

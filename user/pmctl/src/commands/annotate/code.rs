@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use object::{Object, ObjectSegment, ReadCache};
 
 use super::SampledFunction;
-use crate::recording::perfdata::{Recording, is_kernel};
+use crate::recording::address_spaces::file_name;
+use crate::recording::perfdata::{Body, Recording, is_kernel};
 use crate::recording::places::running_kernel_build_id;
+use crate::recording::procfs;
 use crate::recording::symbols::{DebugFiles, jit};
 use crate::system::files;
 use crate::system::text::error_text;
@@ -39,16 +41,9 @@ impl Code {
         let path = Path::new(&function.path);
         let size = usize::try_from(function.length.min(MAX_FUNCTION_SIZE)).unwrap_or(0);
         let mut bytes = vec![0; size];
-        let id = recording.build_id(path);
         if is_kernel(function.start) {
-            let is_same = id.is_some() && running_kernel_build_id().as_deref() == id;
-            if !is_same {
-                return Err(
-                    "the recording is of another kernel than the running one: boot that kernel to see its instructions"
-                        .to_owned(),
-                );
-            }
-            read_kernel_memory(function.start, &mut bytes)?;
+            let distance = distance_of_kernel(recording, path)?;
+            read_kernel_memory(function.start.wrapping_add(distance), &mut bytes)?;
             return Ok(Self {
                 bytes,
                 address: function.start,
@@ -79,6 +74,43 @@ impl Code {
     }
 }
 
+/// Returns the distance in bytes by which the kernel's image has moved since the recording, which it may do with each boot
+/// (KASLR).
+///
+/// # Errors
+/// The reason why the code that was recorded can't be found in memory.
+fn distance_of_kernel(recording: &Recording, image: &Path) -> Result<u64, String> {
+    let id = recording.build_id(image);
+    if id.is_none() || running_kernel_build_id().as_deref() != id {
+        return Err(
+            "the recording is of another kernel than the running one: boot that kernel to see its instructions"
+                .to_owned(),
+        );
+    }
+    distance(recorded_start(recording, image), procfs::kernel_start())
+}
+
+/// Returns the address at which a part of the kernel began in a recording, if it is known.
+fn recorded_start(recording: &Recording, part: &Path) -> Option<u64> {
+    recording
+        .records
+        .iter()
+        .find_map(|record| match record.ok()?.body {
+            Body::Map(map) if map.is_kernel && file_name(&map) == part => Some(map.start),
+            _ => None,
+        })
+}
+
+/// Returns the distance in bytes between the start addresses of the kernel's image in the recording and now.
+fn distance(recorded: Option<u64>, now: Option<u64>) -> Result<u64, String> {
+    let recorded = recorded.ok_or("the recording does not tell at which address the kernel was")?;
+    let now = now.ok_or(
+        "the kernel may have moved since the recording, and its addresses are hidden: try as root, or set \
+         `sysctl kernel.kptr_restrict=0`",
+    )?;
+    Ok(now.wrapping_sub(recorded))
+}
+
 /// Reads memory of the running kernel.
 fn read_kernel_memory(start: u64, bytes: &mut [u8]) -> Result<(), String> {
     let read_error = |reason: String| {
@@ -103,4 +135,39 @@ fn read_kernel_memory(start: u64, bytes: &mut [u8]) -> Result<(), String> {
         offset.ok_or_else(|| read_error("the file has no code at this address".to_owned()))?;
     let result = file.read_exact_at(bytes, offset);
     result.map_err(|error| read_error(error_text(&error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::perfdata::{KERNEL, Map, Record, Records, Stamp};
+
+    #[test]
+    fn a_kernel_that_has_moved_is_found() {
+        let start = 0xffff_ffff_8f00_0000;
+        let image = Map {
+            is_kernel: true,
+            start,
+            file: format!("{KERNEL}_text").into(),
+            ..Map::default()
+        };
+        let record = Record {
+            stamp: Stamp::default(),
+            body: Body::Map(image),
+        };
+        let recording = Recording {
+            records: Records::from(&[record][..]),
+            ..Recording::default()
+        };
+        let recorded = recorded_start(&recording, Path::new(KERNEL));
+        for now in [start, start + 0x100_0000, start - 0x100_0000] {
+            let place =
+                distance(recorded, Some(now)).map(|distance| (start + 8).wrapping_add(distance));
+            assert_eq!(place, Ok(now + 8));
+        }
+        let error = distance(recorded, None).expect_err("the address is hidden");
+        assert!(error.contains("kptr_restrict"), "{error}");
+        let error = distance(None, Some(start)).expect_err("it was hidden");
+        assert!(error.contains("does not tell"), "{error}");
+    }
 }

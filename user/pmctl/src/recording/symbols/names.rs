@@ -46,12 +46,8 @@ impl SymbolFinder {
         }
     }
 
-    /// Returns the functions at these offsets; none if the file can't be read or has no names.
-    pub(crate) fn look_up(&self, file: &Path, offsets: &AHashSet<u64>) -> SymbolTable {
-        self.look_up_in(file, file, offsets)
-    }
-
-    /// Returns the functions at these offsets of a file that is now at `path`. Offsets in the kernel are addresses.
+    /// Returns the functions at these offsets of a file that is now at `path`; none if the file can't be read or has no
+    /// names. Offsets in the kernel are addresses.
     pub(crate) fn look_up_in(
         &self,
         file: &Path,

@@ -217,7 +217,7 @@ mod tests {
             let size = fs::metadata(&path).expect("it is there").len();
             let offset = (0..size).find(|offset| elf.address(*offset) == Some(stub.start));
             let offsets = AHashSet::from_iter([offset.expect("it is in the file") + 1]);
-            let table = SymbolFinder::new(DebugFiles::of_user()).look_up(&path, &offsets);
+            let table = SymbolFinder::new(DebugFiles::of_user()).look_up_in(&path, &path, &offsets);
             let names: Vec<&str> = table.symbols.iter().map(|s| &s.name[..]).collect();
             assert_eq!(names, ["strlen@plt"], "{flags:?}");
         }

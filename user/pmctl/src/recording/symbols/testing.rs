@@ -128,7 +128,7 @@ impl SplitProgram {
     pub(crate) fn names(&self) -> (Vec<String>, bool) {
         let names = SymbolFinder::new(self.debug_files());
         let offsets = AHashSet::from_iter([self.hidden + 1, self.shown + 2]);
-        let table = names.look_up(&self.program, &offsets);
+        let table = names.look_up_in(&self.program, &self.program, &offsets);
         for symbol in &table.symbols {
             let start = match &symbol.name[..] {
                 "hidden" => self.hidden,

@@ -100,7 +100,7 @@ fn functions_of_the_vdso_have_names() {
     }
     let names = SymbolFinder::new(DebugFiles::of_user());
     let offsets = (0..0x2000).collect();
-    let table = names.look_up(Path::new("[vdso]"), &offsets);
+    let table = names.look_up_in(Path::new("[vdso]"), Path::new("[vdso]"), &offsets);
     assert!(
         table
             .symbols
