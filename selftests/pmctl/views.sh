@@ -32,7 +32,7 @@ event=instructions:u
 period=100003
 program=$here/pmctl_origins
 
-plan 30
+plan 31
 
 output=$(pmctl record -e $event -c $period -- "$program" 20000000 2>&1)
 is "record succeeds" 0 $?
@@ -73,6 +73,13 @@ pmctl record -e instructions:k -c 10007 -o kernel.data -- dd if=/dev/zero of=/de
 expected='^ *[0-9.]+ : +ffffffff[0-9a-f]+:  [a-z]'
 [ -e /proc/kcore ] || expected='can.t read the kernel.s instructions: there is no /proc/kcore'
 says "annotate reads the kernel's instructions" "$(pmctl annotate -i kernel.data 2>&1)" "$expected"
+
+# The module's functions for new processes.
+# shellcheck disable=SC2016 # the inner shell has the loop
+pmctl record -e instructions:k -c 1009 -o module.data -- sh -c 'for i in $(seq 200); do /bin/true; done' >/dev/null 2>&1
+function=$(pmctl report --sort dso,symbol -i module.data 2>/dev/null | sed -n 's/.*\[perfmon\] .*\[k\] //p' | head -n 1)
+echo "# the module's function: $function"
+says "annotate reads a module's instructions" "$(pmctl annotate -i module.data "$function" 2>&1)" "$expected"
 
 # top prints text here; on a terminal it draws the same tables on the whole screen.
 "$program" 100000000000 &

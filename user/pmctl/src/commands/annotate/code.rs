@@ -10,7 +10,7 @@ use object::{Object, ObjectSegment, ReadCache};
 
 use super::SampledFunction;
 use crate::recording::address_spaces::file_name;
-use crate::recording::perfdata::{Body, Recording, is_kernel};
+use crate::recording::perfdata::{Body, KERNEL, Recording, is_kernel};
 use crate::recording::places::running_kernel_build_id;
 use crate::recording::procfs;
 use crate::recording::symbols::{DebugFiles, jit};
@@ -74,12 +74,13 @@ impl Code {
     }
 }
 
-/// Returns the distance in bytes by which the kernel's image has moved since the recording, which it may do with each boot
-/// (KASLR).
+/// Returns the distance in bytes by which a part of the kernel has moved since the recording: the image may do so with each
+/// boot (KASLR).
 ///
 /// # Errors
 /// The reason why the code that was recorded can't be found in memory.
-fn distance_of_kernel(recording: &Recording, image: &Path) -> Result<u64, String> {
+fn distance_of_kernel(recording: &Recording, part: &Path) -> Result<u64, String> {
+    let image = Path::new(KERNEL);
     let id = recording.build_id(image);
     if id.is_none() || running_kernel_build_id().as_deref() != id {
         return Err(
@@ -87,7 +88,23 @@ fn distance_of_kernel(recording: &Recording, image: &Path) -> Result<u64, String
                 .to_owned(),
         );
     }
-    distance(recorded_start(recording, image), procfs::kernel_start())
+    let recorded = recorded_start(recording, part);
+    if part == image {
+        return distance(recorded, procfs::kernel_start());
+    }
+    let name = part.to_string_lossy();
+    if !name.starts_with('[') {
+        return Err(format!(
+            "{name} was compiled at run time (BPF), and its code was not recorded"
+        ));
+    }
+    let mut modules = procfs::modules().into_iter();
+    let now = modules.find_map(|(module, start, _)| (module == name).then_some(start));
+    // A module that was loaded again may be another version.
+    let is_same = now.is_some() && now == recorded;
+    is_same.then_some(0).ok_or_else(|| {
+        format!("the module {name} is not where it was recorded: it was removed or loaded again")
+    })
 }
 
 /// Returns the address at which a part of the kernel began in a recording, if it is known.
@@ -140,7 +157,7 @@ fn read_kernel_memory(start: u64, bytes: &mut [u8]) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::perfdata::{KERNEL, Map, Record, Records, Stamp};
+    use crate::recording::perfdata::{BuildId, Map, Record, Records, Stamp};
 
     #[test]
     fn a_kernel_that_has_moved_is_found() {
@@ -169,5 +186,26 @@ mod tests {
         assert!(error.contains("kptr_restrict"), "{error}");
         let error = distance(None, Some(start)).expect_err("it was hidden");
         assert!(error.contains("does not tell"), "{error}");
+    }
+
+    #[test]
+    fn the_reason_why_a_module_is_not_shown_is_its_own() {
+        let mut recording = Recording::default();
+        let reason = |recording: &Recording, part: &str| {
+            distance_of_kernel(recording, Path::new(part)).expect_err("it is not there")
+        };
+        assert!(reason(&recording, "[module]").contains("another kernel"));
+        recording.build_ids = vec![BuildId {
+            file: KERNEL.into(),
+            is_kernel: true,
+            id: running_kernel_build_id().expect("each kernel has one"),
+        }];
+        let words = reason(&recording, "[module]");
+        assert!(
+            words.contains("[module] is not where it was recorded"),
+            "{words}"
+        );
+        let words = reason(&recording, "bpf_prog_12_x");
+        assert!(words.contains("compiled at run time (BPF)"), "{words}");
     }
 }

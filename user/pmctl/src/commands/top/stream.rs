@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A stream of `pmctl record -o -`, cut into recordings that can be shown while it is written.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ahash::{AHashMap, AHashSet};
 use anyhow::{Context, Result};
@@ -9,7 +9,8 @@ use anyhow::{Context, Result};
 use crate::recording::address_spaces::{AddressSpaces, FileNumber};
 use crate::recording::call_chain::named_addresses;
 use crate::recording::perfdata::{
-    self, Body, BuildId, FIRST_PERF_TYPE, Record, Recording, Records, SymbolTable, Task,
+    self, Body, BuildId, FIRST_PERF_TYPE, KERNEL, Record, Recording, Records, SymbolTable, Task,
+    is_kernel,
 };
 use crate::recording::places::{MappedFiles, build_id};
 use crate::recording::symbols::{DebugFiles, SymbolFinder, jit};
@@ -206,8 +207,14 @@ impl PipeStream {
         }
         let table = self.tables.entry(file.to_owned());
         let table = table.or_insert_with(|| {
-            self.build_ids
-                .extend(program.ok().and_then(|program| build_id(file, &program)));
+            let is_kernels = offsets.iter().any(|offset| is_kernel(*offset));
+            let id = match program {
+                // A module has the build-id of the kernel.
+                Ok(_) if is_kernels => build_id(Path::new(KERNEL), Path::new(KERNEL)),
+                Ok(program) => build_id(file, &program),
+                Err(_) => None,
+            };
+            self.build_ids.extend(id);
             SymbolTable {
                 symbols: Vec::new(),
                 ..found_table.clone()
@@ -247,7 +254,6 @@ fn record_size(bytes: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
     use std::process::Command;
 
     use super::*;

@@ -8,15 +8,18 @@ use crate::recording::perfdata::{BuildId, KERNEL, VDSO};
 use crate::recording::symbols::Elf;
 use crate::recording::unwind::vdso_build_id;
 
-/// Returns the build-id of a file, if it has one. `path` is where the file is now.
+/// Returns the build-id of a file, or of the kernel's image, if it has one. `path` is where the file is now.
 pub(crate) fn build_id(file: &Path, path: &Path) -> Option<BuildId> {
     let is_kernel = file == Path::new(KERNEL);
     let id = if is_kernel {
         running_kernel_build_id()?
     } else if path == Path::new(VDSO) {
         vdso_build_id()?
-    } else {
+    } else if path.is_absolute() {
         Elf::read(path)?.build_id?
+    } else {
+        // A name such as that of a module, and no path.
+        return None;
     };
     Some(BuildId {
         file: file.to_owned(),
@@ -50,7 +53,20 @@ fn kernel_build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
+
+    #[test]
+    fn the_name_of_a_module_is_no_path() {
+        let program = std::env::current_exe().expect("it is known");
+        assert!(build_id(&program, &program).is_some());
+        let folder = std::env::current_dir().expect("it is known");
+        let mut relative_path: PathBuf = folder.iter().skip(1).map(|_| "..").collect();
+        relative_path.push(program.strip_prefix("/").expect("it is absolute"));
+        assert!(relative_path.is_file());
+        assert_eq!(build_id(&relative_path, &relative_path), None);
+    }
 
     #[test]
     fn the_build_id_is_found_among_other_notes() {

@@ -133,7 +133,7 @@ impl MappedFiles {
     }
 
     /// Returns whether the running kernel is another one than in the recording, or is at other addresses.
-    fn is_other_kernel(&self) -> bool {
+    pub(super) fn is_other_kernel(&self) -> bool {
         *self.is_other_kernel.get_or_init(|| {
             let Some(past) = &self.past_recording else {
                 return false;

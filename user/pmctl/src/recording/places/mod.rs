@@ -11,7 +11,9 @@ use ahash::AHashSet;
 
 use crate::recording::address_spaces::{AddressSpaces, is_anonymous};
 use crate::recording::call_chain::named_addresses;
-use crate::recording::perfdata::{Body, BuildId, Record, Recording, SymbolTable, Task, is_kernel};
+use crate::recording::perfdata::{
+    Body, BuildId, KERNEL, Record, Recording, SymbolTable, Task, is_kernel,
+};
 use crate::recording::symbols::{Absence, DebugFiles, SymbolFinder};
 use crate::recording::unwind::{self, CutChains, Programs as _, Unwinder};
 pub(crate) use build_id::{build_id, running_kernel_build_id};
@@ -114,11 +116,16 @@ impl Places {
         }
     }
 
-    /// Returns the symbols and the build-ids of all files with samples.
+    /// Returns the symbols and the build-ids of all files with samples. A module has that of the kernel.
     pub(crate) fn look_up(&self) -> (Vec<SymbolTable>, Vec<BuildId>) {
         let tables = self.names(&DebugFiles::of_user(), |_| true);
-        let files = self.sampled_files().into_iter();
-        let ids = files.filter_map(|file| match file.build_id {
+        let files = self.sampled_files();
+        let image = Path::new(KERNEL);
+        let is_image_sampled = files.iter().any(|file| file.name == image);
+        let is_kernel_sampled = files.iter().any(|file| is_of_kernel(file.offsets));
+        let of_image = (is_kernel_sampled && !is_image_sampled && !self.programs.is_other_kernel())
+            .then(|| build_id(image, image));
+        let ids = files.into_iter().filter_map(|file| match file.build_id {
             Some(id) => Some(BuildId {
                 file: file.name.to_owned(),
                 is_kernel: false,
@@ -126,7 +133,7 @@ impl Places {
             }),
             None => build_id(file.name, &file.program.ok()?),
         });
-        (tables, ids.collect())
+        (tables, ids.chain(of_image.flatten()).collect())
     }
 
     /// Returns the symbols of the files with samples for which `is_wanted` is true.
@@ -138,8 +145,12 @@ impl Places {
         let mut files = self.sampled_files();
         files.retain(|file| is_wanted(file.name));
         let mut names = SymbolFinder::new(debug_files.clone());
-        let of_kernel = |offsets: &AHashSet<u64>| offsets.iter().any(|offset| is_kernel(*offset));
-        if files.iter().filter(|file| of_kernel(file.offsets)).count() > 1 {
+        if files
+            .iter()
+            .filter(|file| is_of_kernel(file.offsets))
+            .count()
+            > 1
+        {
             // The names of the kernel's image and modules come from one file, which is then read only once.
             names = names.with_kernel_kept();
         }
@@ -171,6 +182,11 @@ impl Places {
         files.sort_unstable_by_key(|file| file.name);
         files
     }
+}
+
+/// Returns whether sampled offsets are addresses of the kernel or of a module.
+fn is_of_kernel(offsets: &AHashSet<u64>) -> bool {
+    offsets.iter().any(|offset| is_kernel(*offset))
 }
 
 /// A file with samples.
@@ -218,6 +234,30 @@ mod tests {
 
     #[unsafe(no_mangle)]
     static sampled_variable: AtomicU64 = AtomicU64::new(7);
+
+    #[test]
+    fn a_recording_of_a_module_has_the_kernels_build_id() {
+        let start = 0xffff_ffff_f000_0000;
+        let map = Body::Map(Map {
+            is_kernel: true,
+            start,
+            length: 0x1000,
+            file: "[module]".into(),
+            ..Map::default()
+        });
+        let sample = Body::Sample(Sample {
+            ip: start,
+            ..Sample::default()
+        });
+        let mut places = Places::default();
+        for body in [map, sample] {
+            let stamp = Stamp::default();
+            places.note_record(&Record { stamp, body });
+        }
+        let image = Path::new(KERNEL);
+        let (_, ids) = places.look_up();
+        assert_eq!(ids, Vec::from_iter(build_id(image, image)));
+    }
 
     #[test]
     fn a_guests_address_is_no_place_of_the_process() {
