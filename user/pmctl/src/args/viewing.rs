@@ -32,8 +32,8 @@ Fields:
   tid      thread                    sym       function + offset
   cpu      CPU                       dso       program or library
   time     in seconds                brstack   last branches, newest first:
-  event    event                               from/to/M or P (mispredicted
-  srcline  source line                         or predicted)/cycles
+  event    event                               from/to/M, P or - (mispredicted,
+  srcline  source line                         predicted, not known)/cycles
   addr     address of the data       data_src  where the data came from
   weight   latency in cycles         (these of `pmctl record -d -W`)
 

@@ -242,7 +242,11 @@ fn push_branches(line: &mut String, named: &NamedSample<'_>, names: &SampleNames
             }
             line.push('/');
         }
-        line.push_str(if branch.mispredicted { "M/" } else { "P/" });
+        line.push_str(match branch.mispredicted {
+            Some(true) => "M/",
+            Some(false) => "P/",
+            None => "-/",
+        });
         push_decimal(line, branch.cycles, 0);
         line.push(' ');
     }

@@ -20,7 +20,30 @@ use crate::system::text::thousands;
 #[derive(Clone, Copy, Debug, Default)]
 struct BranchTotals {
     taken: u64,
+    /// Number of times for which the prediction was recorded.
+    with_prediction: u64,
     mispredicted: u64,
+}
+
+impl BranchTotals {
+    fn add(&mut self, mispredicted: Option<bool>) {
+        self.taken += 1;
+        self.with_prediction += u64::from(mispredicted.is_some());
+        self.mispredicted += u64::from(mispredicted == Some(true));
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            taken: self.taken + other.taken,
+            with_prediction: self.with_prediction + other.with_prediction,
+            mispredicted: self.mispredicted + other.mispredicted,
+        }
+    }
+
+    /// Returns the share of mispredicted branches as text; `None` if no prediction was recorded.
+    fn mispredicted_percent(self) -> Option<String> {
+        (self.with_prediction > 0).then(|| percent_text(self.mispredicted, self.with_prediction))
+    }
 }
 
 /// Prints the table.
@@ -38,22 +61,20 @@ pub(super) fn write_table(recording: &Recording, args: &Report, output: &mut Scr
             let totals = pairs
                 .entry((branch_end(&from, branch.from), branch_end(&to, branch.to)))
                 .or_default();
-            totals.taken += 1;
-            totals.mispredicted += u64::from(branch.mispredicted);
+            totals.add(branch.mispredicted);
         }
         Ok(())
     })?;
-    let total: u64 = pairs.values().map(|totals| totals.taken).sum();
+    let all = pairs.values().copied();
+    let all = all.fold(BranchTotals::default(), BranchTotals::plus);
+    let total = all.taken;
     if total == 0 && !filter.is_empty() {
         return Ok(write_no_sample(output)?);
     }
-    let mispredicted: u64 = pairs.values().map(|totals| totals.mispredicted).sum();
-    writeln!(
-        output,
-        "\n{} branches, {} mispredicted",
-        thousands(total),
-        percent_text(mispredicted, total)
-    )?;
+    let mispredicted = all.mispredicted_percent();
+    let mispredicted =
+        mispredicted.map_or(String::new(), |percent| format!(", {percent} mispredicted"));
+    writeln!(output, "\n{} branches{mispredicted}", thousands(total))?;
     let mut rows: Vec<_> = pairs.into_iter().collect();
     rows.sort_by(|a, b| b.1.taken.cmp(&a.1.taken).then_with(|| a.0.cmp(&b.0)));
     let mut table = Table::new(&[
@@ -72,7 +93,9 @@ pub(super) fn write_table(recording: &Recording, args: &Report, output: &mut Scr
         let cells = [
             percent_text(totals.taken, total),
             thousands(totals.taken),
-            percent_text(totals.mispredicted, totals.taken),
+            totals
+                .mispredicted_percent()
+                .unwrap_or_else(|| "-".to_owned()),
             from.clone(),
             to.clone(),
         ];
@@ -88,5 +111,26 @@ fn branch_end(site: &Site<'_>, address: u64) -> String {
         format!("{}+{:#x} ({})", site.symbol(), site.offset, site.dso())
     } else {
         format!("{address:#x} ({})", site.dso())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_recorded_predictions_count() {
+        let percent = |predictions: &[Option<bool>]| {
+            let mut totals = BranchTotals::default();
+            predictions
+                .iter()
+                .for_each(|mispredicted| totals.add(*mispredicted));
+            assert_eq!(totals.taken, predictions.len() as u64);
+            totals.mispredicted_percent()
+        };
+        assert_eq!(percent(&[None, None]), None);
+        let half = Some("50.00%".to_owned());
+        assert_eq!(percent(&[None, Some(true), Some(false), None]), half);
+        assert_eq!(percent(&[Some(false)]), Some("0.00%".to_owned()));
     }
 }

@@ -266,10 +266,10 @@ impl Sample {
         if parts.has_branches {
             bytes.u64(self.branches.len() as u64);
             for branch in &self.branches {
-                let prediction = if branch.mispredicted {
-                    BRANCH_MISPREDICTED
-                } else {
-                    BRANCH_PREDICTED
+                let prediction = match branch.mispredicted {
+                    Some(true) => BRANCH_MISPREDICTED,
+                    Some(false) => BRANCH_PREDICTED,
+                    None => 0,
                 };
                 bytes.u64(branch.from);
                 bytes.u64(branch.to);
@@ -352,7 +352,10 @@ impl Branch {
             let branch = Self {
                 from,
                 to,
-                mispredicted: flags & BRANCH_MISPREDICTED != 0,
+                mispredicted: match flags & (BRANCH_MISPREDICTED | BRANCH_PREDICTED) {
+                    0 => None,
+                    prediction => Some(prediction & BRANCH_MISPREDICTED != 0),
+                },
                 cycles: u16::try_from(flags >> BRANCH_CYCLES_SHIFT & BRANCH_CYCLES_MASK).ok()?,
             };
             Some((branch, flags & SPECULATION != WRONG_PATH))
@@ -504,27 +507,35 @@ mod tests {
 
     #[test]
     fn a_branch_is_encoded_as_the_kernel_does() {
-        let branch = Branch {
-            from: 1,
-            to: 2,
-            mispredicted: true,
-            cycles: 9,
-        };
-        let sample = Sample {
-            branches: vec![branch],
-            ..Sample::default()
-        };
-        let mut bytes = Vec::new();
-        let parts = SampleParts {
-            has_branches: true,
-            ..SampleParts::default()
-        };
-        sample.encode(&Stamp::default(), parts, &mut bytes);
-        let mut reader = Reader(&bytes[bytes.len() - 32..]);
-        let number = |reader: &mut Reader<'_>| reader.u64().expect("it is there");
-        let numbers = [(); 4].map(|()| number(&mut reader));
-        // The count; from, to, and `struct perf_branch_entry`'s bits: mispred:1, predicted:1, in_tx:1,
-        // abort:1, cycles:16.
-        assert_eq!(numbers, [1, 1, 2, 9 << 4 | 1]);
+        // The bits of `struct perf_branch_entry`: mispred:1, predicted:1, in_tx:1, abort:1, cycles:16.
+        for (mispredicted, flags) in [
+            (Some(true), 9 << 4 | 1),
+            (Some(false), 9 << 4 | 2),
+            (None, 9 << 4),
+        ] {
+            let branch = Branch {
+                from: 1,
+                to: 2,
+                mispredicted,
+                cycles: 9,
+            };
+            let sample = Sample {
+                branches: vec![branch],
+                ..Sample::default()
+            };
+            let mut bytes = Vec::new();
+            let parts = SampleParts {
+                has_branches: true,
+                ..SampleParts::default()
+            };
+            sample.encode(&Stamp::default(), parts, &mut bytes);
+            let mut reader = Reader(&bytes[bytes.len() - 32..]);
+            let number = |reader: &mut Reader<'_>| reader.u64().expect("it is there");
+            let numbers = [(); 4].map(|()| number(&mut reader));
+            // The count, from, to, and the flags.
+            assert_eq!(numbers, [1, 1, 2, flags]);
+            let mut reader = Reader(&bytes[bytes.len() - 24..]);
+            assert_eq!(Branch::decode(&mut reader, 1), Some(vec![branch]));
+        }
     }
 }

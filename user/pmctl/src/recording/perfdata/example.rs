@@ -16,7 +16,7 @@ pub(super) fn records(has_all_parts: bool) -> Vec<Record> {
     let branch = Branch {
         from: 0x40_1000,
         to: 0x40_2000,
-        mispredicted: true,
+        mispredicted: Some(true),
         cycles: 9,
     };
     let access = MemoryAccess {

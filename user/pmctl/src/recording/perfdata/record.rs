@@ -230,7 +230,8 @@ pub(crate) const fn is_kernel(address: u64) -> bool {
 pub(crate) struct Branch {
     pub(crate) from: u64,
     pub(crate) to: u64,
-    pub(crate) mispredicted: bool,
+    /// The processor had predicted another target; `None` if the prediction was not recorded.
+    pub(crate) mispredicted: Option<bool>,
     /// The number of cycles since the previous branch; 0 if it is not known.
     pub(crate) cycles: u16,
 }

@@ -606,11 +606,13 @@ fn map() -> impl Strategy<Value = Map> {
 /// Generates samples of two events, with call chains and branches.
 fn sample() -> impl Strategy<Value = Sample> {
     let branch =
-        any::<(u64, u64, bool, u16)>().prop_map(|(from, to, mispredicted, cycles)| Branch {
-            from,
-            to,
-            mispredicted,
-            cycles,
+        any::<(u64, u64, Option<bool>, u16)>().prop_map(|(from, to, mispredicted, cycles)| {
+            Branch {
+                from,
+                to,
+                mispredicted,
+                cycles,
+            }
         });
     (
         0..2_usize,

@@ -161,7 +161,7 @@ impl<'a> InterruptRecords<'a> {
         let branch = |branch: trace::Branch| Branch {
             from: branch.from,
             to: branch.to,
-            mispredicted: branch.mispredicted,
+            mispredicted: Some(branch.mispredicted),
             cycles: branch.cycles,
         };
         branches
@@ -305,7 +305,7 @@ mod tests {
         let branch = Branch {
             from: 1,
             to: 2,
-            mispredicted: true,
+            mispredicted: Some(true),
             cycles: 7,
         };
         assert_eq!(sample.branches, [branch]);
