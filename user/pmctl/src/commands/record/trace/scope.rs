@@ -43,6 +43,9 @@ impl<'a> KeptRecords<'a> {
                 Body::Fork { child, parent } => {
                     if pids.contains(&parent.pid) {
                         pids.insert(child.pid);
+                    } else if child.pid != parent.pid {
+                        // An earlier process of the family had the same PID, and has ended.
+                        pids.remove(&child.pid);
                     }
                     pids.contains(&child.pid)
                 }
@@ -72,6 +75,24 @@ mod tests {
             },
             body,
         }
+    }
+
+    #[test]
+    fn a_process_with_the_pid_of_an_ended_one_is_a_stranger() {
+        let mut scope = KeptRecords::Family(HashSet::from([5]));
+        let mut keeps = |record: Record| scope.keeps(&record);
+        let fork = |parent, child| {
+            let (child, parent) = (Task::leader(child), Task::leader(parent));
+            record(parent.pid, Body::Fork { child, parent })
+        };
+        let sample = || record(6, Body::Sample(Sample::default()));
+        assert!(keeps(fork(5, 6)) && keeps(sample()));
+        // A thread.
+        let (child, parent) = (Task { pid: 6, tid: 7 }, Task::leader(6));
+        assert!(keeps(record(6, Body::Fork { child, parent })) && keeps(sample()));
+        assert!(!keeps(fork(1, 6)) && !keeps(sample()));
+        assert!(!keeps(fork(6, 8)), "a child of the stranger");
+        assert!(keeps(fork(5, 6)) && keeps(sample()));
     }
 
     #[test]
