@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use ahash::{AHashMap, AHashSet};
 use anyhow::{Context, Result};
 
-use crate::recording::address_spaces::{AddressSpaces, FileNumber};
+use crate::recording::address_spaces::{AddressSpaces, FileNumber, FileOffset};
 use crate::recording::call_chain::named_addresses;
 use crate::recording::perfdata::{
-    self, Body, BuildId, FIRST_PERF_TYPE, KERNEL, Record, Recording, Records, SymbolTable, Task,
+    self, Body, BuildId, FIRST_PERF_TYPE, KERNEL, Record, Recording, Records, SymbolTable,
     is_kernel,
 };
-use crate::recording::places::{MappedFiles, build_id};
+use crate::recording::places::{MappedFiles, build_id, find_data};
 use crate::recording::symbols::{DebugFiles, SymbolFinder, jit};
 use crate::recording::unwind::Programs as _;
 
@@ -124,9 +124,13 @@ impl PipeStream {
             match &record.body {
                 Body::Sample(sample) if sample.guest_mode.is_some() => {}
                 Body::Sample(sample) => {
-                    let chain = named_addresses(&sample.chain);
-                    for address in chain.chain([sample.ip]) {
-                        self.note_unknown_address(record.stamp.task, address, &mut unknown_offsets);
+                    let task = record.stamp.task;
+                    let addresses = named_addresses(&sample.chain).chain([sample.ip]);
+                    let places =
+                        addresses.filter_map(|address| self.spaces.find(task.pid, address));
+                    let data = find_data(&self.spaces, task, sample.access.address);
+                    for place in places.chain(data) {
+                        self.note_unknown_place(place, &mut unknown_offsets);
                     }
                 }
                 Body::Exit { task, .. } => self.spaces.end(*task),
@@ -168,16 +172,12 @@ impl PipeStream {
             .retain(|(file, _)| jit::process_of(file).is_none());
     }
 
-    /// Adds an address to `unknown`, unless its function is known or known to have no name.
-    fn note_unknown_address(
+    /// Adds a place to `unknown`, unless its symbol is known or known to be missing.
+    fn note_unknown_place(
         &self,
-        task: Task,
-        address: u64,
+        place: FileOffset,
         unknown: &mut AHashMap<FileNumber, AHashSet<u64>>,
     ) {
-        let Some(place) = self.spaces.find(task.pid, address) else {
-            return;
-        };
         let path = self.spaces.path(place.file);
         let table = self.tables.get(path);
         let is_known = table.is_some_and(|table| table.at(place.offset).is_some());
@@ -257,7 +257,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::recording::perfdata::{FileFacts, Map, Pipe, Sample, Stamp};
+    use crate::recording::perfdata::{FileFacts, Map, MemoryAccess, Pipe, Sample, Stamp, Task};
     use crate::recording::profile;
     use crate::recording::symbols::Elf;
     use crate::recording::symbols::testing::{offset, run};
@@ -448,6 +448,38 @@ mod tests {
                 notes.symbols
             );
         }
+    }
+
+    #[test]
+    fn sampled_data_has_the_name_of_its_variable() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let (source, path) = (folder.path().join("a.c"), folder.path().join("a"));
+        let text = "int counter = 7; int main(void) { return counter; }";
+        std::fs::write(&source, text).expect("it can be written");
+        run(Command::new("cc").arg("-o").args([&path, &source]));
+        let elf = Elf::read(&path).expect("it was compiled");
+        let place = offset(&path, &elf, "counter");
+        let map = Map {
+            task: Task::leader(1),
+            start: 0x1000,
+            offset: place - 8,
+            is_data: true,
+            inode: FileFacts::of(&path).expect("it is there").inode,
+            ..Map::default()
+        };
+        let (map, mut sample) = map_and_sample(&map, &path);
+        if let Body::Sample(sample) = &mut sample.body {
+            let address = sample.ip;
+            sample.ip = 0;
+            sample.access = MemoryAccess {
+                address,
+                ..MemoryAccess::default()
+            };
+        }
+        let mut stream = begun();
+        stream.window = vec![map];
+        stream.take_recording().expect("the head has come");
+        assert_eq!(name(&mut stream, &sample).as_deref(), Some("counter"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use ahash::AHashSet;
 
-use crate::recording::address_spaces::{AddressSpaces, is_anonymous};
+use crate::recording::address_spaces::{AddressSpaces, FileOffset, is_anonymous};
 use crate::recording::call_chain::named_addresses;
 use crate::recording::perfdata::{
     Body, BuildId, KERNEL, Record, Recording, SymbolTable, Task, is_kernel,
@@ -105,13 +105,9 @@ impl Places {
         }
     }
 
-    /// Notes the address of sampled data, if it is in a file, whose symbols name it. 0 is no address.
+    /// Notes the address of sampled data, if symbols may name it.
     fn note_data_address(&mut self, task: Task, address: u64) {
-        if address == 0 || is_kernel(address) {
-            return;
-        }
-        let location = self.spaces.find(task.pid, address);
-        if location.is_some_and(|found| !is_anonymous(self.spaces.path(found.file))) {
+        if find_data(&self.spaces, task, address).is_some() {
             self.note_address(task, address);
         }
     }
@@ -182,6 +178,15 @@ impl Places {
         files.sort_unstable_by_key(|file| file.name);
         files
     }
+}
+
+/// Returns the place of sampled data in a file, whose symbols name it; `None` if the data is in no file. 0 is no address.
+pub(crate) fn find_data(spaces: &AddressSpaces, task: Task, address: u64) -> Option<FileOffset> {
+    if address == 0 || is_kernel(address) {
+        return None;
+    }
+    let location = spaces.find(task.pid, address);
+    location.filter(|found| !is_anonymous(spaces.path(found.file)))
 }
 
 /// Returns whether sampled offsets are addresses of the kernel or of a module.
