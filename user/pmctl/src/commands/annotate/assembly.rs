@@ -34,7 +34,7 @@ pub(super) fn disassemble<'a>(
     options.set_first_operand_char_index(MNEMONIC_WIDTH);
     options.set_small_hex_numbers_in_decimal(false);
     options.set_rip_relative_addresses(true);
-    let mut decoder = Decoder::with_ip(64, &code.bytes, code.address, DecoderOptions::NONE);
+    let mut decoder = Decoder::with_ip(code.bits, &code.bytes, code.address, DecoderOptions::NONE);
     let mut instructions = Vec::new();
     while decoder.can_decode() {
         let instruction = decoder.decode();
@@ -77,6 +77,7 @@ mod tests {
         let code = Code {
             bytes: CODE.to_vec(),
             address: 0x40_1000,
+            bits: 64,
             path: None,
         };
         let name = |address| match address {
@@ -94,6 +95,20 @@ mod tests {
             .into_iter()
             .map(|instruction| instruction.text)
             .collect()
+    }
+
+    #[test]
+    fn code_of_32_bits_is_decoded_as_such() {
+        let code = Code {
+            // `dec %eax; jmp` to itself: 48H is a prefix in code of 64 bits.
+            bytes: vec![0x48, 0xeb, 0xfe],
+            address: 0x804_9000,
+            bits: 32,
+            path: None,
+        };
+        let instructions = disassemble(&code, Syntax::Att, |_| None);
+        let texts: Vec<&str> = instructions.iter().map(|i| &i.text[..]).collect();
+        assert_eq!(texts, ["dec    %eax", "jmp    8049001"]);
     }
 
     #[test]

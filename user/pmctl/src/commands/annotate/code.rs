@@ -28,6 +28,8 @@ pub(super) struct Code {
     pub(super) bytes: Vec<u8>,
     /// The address of the first byte, as the file or the kernel has it.
     pub(super) address: u64,
+    /// Size of the program's registers in bits: 32 or 64.
+    pub(super) bits: u32,
     /// The file that the bytes are from; `None` for the kernel's memory.
     pub(super) path: Option<PathBuf>,
 }
@@ -47,6 +49,7 @@ impl Code {
             return Ok(Self {
                 bytes,
                 address: function.start,
+                bits: 64,
                 path: None,
             });
         }
@@ -69,6 +72,7 @@ impl Code {
         Ok(Self {
             bytes,
             address,
+            bits: file.elf.bits(),
             path: Some(file.path),
         })
     }

@@ -56,16 +56,19 @@ struct FusedPair {
 }
 
 impl FusedPair {
-    /// Returns the pair at the beginning of `code`; `None` if no pair is there.
-    fn decode(code: &[u8]) -> Option<Self> {
-        let mut decoder = Decoder::with_ip(64, code, 0, DecoderOptions::NONE);
+    /// Returns the pair at the beginning of `code` of a program with registers of `bits` bits; `None` if no pair is there.
+    fn decode(bits: u32, code: &[u8]) -> Option<Self> {
+        /// The address for which the code is decoded, so that the targets before it have 32 bits, too.
+        const START: u64 = 1 << 31;
+        let mut decoder = Decoder::with_ip(bits, code, START, DecoderOptions::NONE);
         let (first, second) = (decoder.decode(), decoder.decode());
+        let is_near = [OpKind::NearBranch32, OpKind::NearBranch64].contains(&second.op0_kind());
         let is_pair = FUSIBLE_INSTRUCTIONS.contains(&first.mnemonic())
-            && second.op0_kind() == OpKind::NearBranch64
+            && is_near
             && !UNFUSED_BRANCHES.contains(&second.mnemonic());
         is_pair.then(|| Self {
-            length: second.ip(),
-            distance: second.near_branch_target(),
+            length: second.ip() - START,
+            distance: second.near_branch_target().wrapping_sub(START),
         })
     }
 }
@@ -75,8 +78,9 @@ pub(super) struct FusedBranches<'a> {
     recording: &'a Recording,
     /// The recording is of a processor whose records have the address of the branch itself.
     has_branch_addresses: bool,
-    /// The opened programs and libraries; `None` for a file that is not the one that ran.
-    files: AHashMap<FileNumber, Option<File>>,
+    /// The opened programs and libraries, with the sizes of their registers in bits; `None` for a file that is not the one
+    /// that ran.
+    files: AHashMap<FileNumber, Option<(File, u32)>>,
     /// The pairs that were looked up, by file and offset.
     pairs: AHashMap<(FileNumber, u64), Option<FusedPair>>,
 }
@@ -123,13 +127,17 @@ impl<'a> FusedBranches<'a> {
         let open_program = || {
             let path = site.path();
             let path = Path::new(&*path);
-            let file = DebugFiles::of_user().locate(path, recording.version(path));
-            files::open(&file.ok()?.path).ok()
+            let file = DebugFiles::of_user()
+                .locate(path, recording.version(path))
+                .ok()?;
+            Some((files::open(&file.path).ok()?, file.elf.bits()))
         };
         let mut code = [0; MAX_PAIR_BYTES];
         let program = self.files.entry(file).or_insert_with(open_program).as_ref();
-        let code_length = program.and_then(|program| program.read_at(&mut code, offset).ok());
-        let pair = code_length.and_then(|length| FusedPair::decode(&code[..length]));
+        let pair = program.and_then(|(program, bits)| {
+            let length = program.read_at(&mut code, offset).ok()?;
+            FusedPair::decode(*bits, &code[..length])
+        });
         self.pairs.insert((file, offset), pair);
         pair
     }
@@ -142,7 +150,7 @@ mod tests {
     #[test]
     fn a_conditional_branch_behind_an_instruction_is_a_pair() {
         // cmp eax, ebx; jne .+5
-        let pair = FusedPair::decode(&[0x39, 0xd8, 0x75, 0x03, 0x90]);
+        let pair = FusedPair::decode(64, &[0x39, 0xd8, 0x75, 0x03, 0x90]);
         assert_eq!(
             pair,
             Some(FusedPair {
@@ -151,7 +159,7 @@ mod tests {
             })
         );
         // test al, al; je .-10
-        let pair = FusedPair::decode(&[0x84, 0xc0, 0x74, 0xf4]);
+        let pair = FusedPair::decode(64, &[0x84, 0xc0, 0x74, 0xf4]);
         let distance = 0_u64.wrapping_sub(8);
         assert_eq!(
             pair,
@@ -160,10 +168,27 @@ mod tests {
                 distance
             })
         );
+        // The same in a program of 32 bits, and `dec eax`, which is a prefix in code of 64 bits.
+        let pair = FusedPair::decode(32, &[0x84, 0xc0, 0x74, 0xf4]);
+        assert_eq!(
+            pair,
+            Some(FusedPair {
+                length: 2,
+                distance
+            })
+        );
+        let pair = FusedPair::decode(32, &[0x48, 0x75, 0x03]);
+        assert_eq!(
+            pair,
+            Some(FusedPair {
+                length: 1,
+                distance: 6
+            })
+        );
         // A branch by itself, a call after a comparison, and half an instruction.
-        assert_eq!(FusedPair::decode(&[0x75, 0x03, 0x75, 0x03]), None);
-        assert_eq!(FusedPair::decode(&[0x39, 0xd8, 0xe8, 0, 0, 0, 0]), None);
-        assert_eq!(FusedPair::decode(&[0x39, 0xd8, 0x75]), None);
-        assert_eq!(FusedPair::decode(&[]), None);
+        assert_eq!(FusedPair::decode(64, &[0x75, 0x03, 0x75, 0x03]), None);
+        assert_eq!(FusedPair::decode(64, &[0x39, 0xd8, 0xe8, 0, 0, 0, 0]), None);
+        assert_eq!(FusedPair::decode(64, &[0x39, 0xd8, 0x75]), None);
+        assert_eq!(FusedPair::decode(64, &[]), None);
     }
 }

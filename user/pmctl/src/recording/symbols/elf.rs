@@ -13,9 +13,12 @@ use crate::system::files;
 
 /// Facts about a program, library or debug file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Elf {
     /// The build-id, by which the linker identifies this version of the file.
     pub(crate) build_id: Option<Vec<u8>>,
+    /// The code is of a program of 32 bits.
+    pub(crate) is_32_bit: bool,
     /// The file has a symbol table with the names of all functions, not only of the exported ones.
     pub(crate) has_table: bool,
     /// The file has a compressed symbol table with the names of all functions (`.gnu_debugdata`).
@@ -90,6 +93,7 @@ impl Elf {
         };
         Self {
             build_id: file.build_id().ok().flatten().map(<[u8]>::to_vec),
+            is_32_bit: file.architecture() == object::Architecture::I386,
             has_table: has_section(".symtab"),
             has_mini_table: has_section(MINI_DEBUG),
             has_lines: has_section(".debug_line"),
@@ -112,6 +116,11 @@ impl Elf {
                 .map(|section| (section.address(), section.size()))
                 .collect(),
         }
+    }
+
+    /// Returns the size of the program's registers in bits.
+    pub(crate) const fn bits(&self) -> u32 {
+        if self.is_32_bit { 32 } else { 64 }
     }
 
     /// Reads the headers; `None` if the file has another build-id.
@@ -149,6 +158,23 @@ impl Elf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_of_32_bits_is_known_by_its_header() {
+        let program = std::env::current_exe().expect("it is known");
+        assert_eq!(Elf::read(&program).map(|elf| elf.bits()), Some(64));
+        // An ELF header: class, byte order and version; type, machine (Intel 80386) and version.
+        let mut header = [
+            &b"\x7fELF\x01\x01\x01"[..],
+            &[0; 9],
+            &[2, 0, 3, 0, 1, 0, 0, 0],
+        ]
+        .concat();
+        header.resize(52, 0);
+        header[40] = 52; // its size
+        let file = object::File::parse(&header[..]).expect("it is well formed");
+        assert_eq!(Elf::of(&file).bits(), 32);
+    }
 
     #[test]
     fn a_segment_ends_with_the_last_page_of_its_content() {
