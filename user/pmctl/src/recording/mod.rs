@@ -4,6 +4,7 @@
 pub(crate) mod address_spaces;
 pub(crate) mod call_chain;
 pub(crate) mod cgroups;
+pub(crate) mod file_text;
 pub(crate) mod perfdata;
 pub(crate) mod places;
 pub(crate) mod procfs;

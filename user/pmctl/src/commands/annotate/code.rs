@@ -10,6 +10,7 @@ use object::{Object, ObjectSegment, ReadCache};
 
 use super::SampledFunction;
 use crate::recording::address_spaces::file_name;
+use crate::recording::file_text::path_of_text;
 use crate::recording::perfdata::{Body, KERNEL, Recording, is_kernel};
 use crate::recording::places::running_kernel_build_id;
 use crate::recording::procfs;
@@ -40,7 +41,7 @@ impl Code {
     /// # Errors
     /// A message with the reason why the code can't be read, and what to do.
     pub(super) fn read(recording: &Recording, function: &SampledFunction) -> Result<Self, String> {
-        let path = Path::new(&function.path);
+        let path = &*path_of_text(&function.path);
         let size = usize::try_from(function.length.min(MAX_FUNCTION_SIZE)).unwrap_or(0);
         let mut bytes = vec![0; size];
         if is_kernel(function.start) {

@@ -2,12 +2,12 @@
 //! The functions of a recording, with the samples at each of their instructions.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use ahash::AHashMap;
 use anyhow::Result;
 
 use crate::recording::address_spaces::FileNumber;
+use crate::recording::file_text::path_of_text;
 use crate::recording::perfdata::{Recording, is_kernel};
 use crate::recording::profile::{self, Filter};
 use crate::recording::symbols::{DebugFiles, Lines};
@@ -115,7 +115,7 @@ impl SampledFunctions {
     ) -> Vec<&SampledFunction> {
         let lines = Lines::new(DebugFiles::of_user());
         let is_part = |function: &&SampledFunction| {
-            let path = Path::new(&function.path);
+            let path = &*path_of_text(&function.path);
             let key = function.number.map_or(u32::MAX, FileNumber::number);
             let version = recording.version(path);
             function.events_by_offset.keys().any(|offset| {

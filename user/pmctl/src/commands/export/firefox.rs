@@ -12,6 +12,7 @@ use ahash::AHashMap;
 use serde_json::{Map, Value, json};
 
 use super::profile::{Interner, Profile, ProfileThread, TimedSample};
+use crate::recording::file_text::path_of_text;
 use crate::recording::symbols::hexadecimal;
 
 /// The version of the format.
@@ -97,7 +98,7 @@ fn time_deltas_ms(times: impl Iterator<Item = u64>) -> Vec<f64> {
 }
 
 fn library(profile: &Profile<'_>, path: &str) -> Value {
-    let id = profile.recording.build_id(path.as_ref());
+    let id = profile.recording.build_id(&path_of_text(path));
     let name = path.rsplit('/').next().unwrap_or(path);
     json!({
         "name": name, "path": path, "debugName": name, "debugPath": path, "arch": "x86_64",

@@ -11,6 +11,7 @@ use prost::Message;
 
 use super::profile::{Interner, Profile, ProfileThread};
 
+use crate::recording::file_text::path_of_text;
 use crate::recording::symbols::hexadecimal;
 
 #[derive(Clone, PartialEq, Message)]
@@ -292,7 +293,7 @@ fn mappings(profile: &Profile<'_>, texts: &mut Texts) -> Vec<Mapping> {
     let objects = profile.objects.values.iter().enumerate();
     objects
         .map(|(index, object)| {
-            let build_id = profile.recording.build_id(object.as_ref());
+            let build_id = profile.recording.build_id(&path_of_text(object));
             Mapping {
                 id: id_of_index(index),
                 memory_start: 0,

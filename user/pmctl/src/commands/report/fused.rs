@@ -5,12 +5,12 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 use ahash::AHashMap;
 use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 
 use crate::recording::address_spaces::FileNumber;
+use crate::recording::file_text::path_of_text;
 use crate::recording::perfdata::{Branch, Recording, is_kernel};
 use crate::recording::profile::{NamedSample, SampleNames, Site};
 use crate::recording::symbols::DebugFiles;
@@ -126,7 +126,7 @@ impl<'a> FusedBranches<'a> {
         let recording = self.recording;
         let open_program = || {
             let path = site.path();
-            let path = Path::new(&*path);
+            let path = &*path_of_text(&path);
             let file = DebugFiles::of_user()
                 .locate(path, recording.version(path))
                 .ok()?;

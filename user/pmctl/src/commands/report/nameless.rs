@@ -9,6 +9,7 @@ use ahash::AHashMap;
 use super::packages;
 use super::values::percent_text;
 use crate::recording::address_spaces::FileNumber;
+use crate::recording::file_text::path_of_text;
 use crate::recording::perfdata::{Recording, SymbolTable};
 use crate::recording::profile::NamedSample;
 use crate::recording::symbols::{Elf, jit};
@@ -60,7 +61,7 @@ impl NamelessSamples {
         let is_generated = |path: &str| jit::process_of(Path::new(path)).is_some();
         let (generated, files): (Vec<_>, Vec<_>) =
             files.into_iter().partition(|(path, _)| is_generated(path));
-        let is_absent = |path: &str| recording.is_from_perf && !Path::new(path).exists();
+        let is_absent = |path: &str| recording.is_from_perf && !path_of_text(path).exists();
         let (absent, files): (Vec<_>, Vec<_>) =
             files.into_iter().partition(|(path, _)| is_absent(path));
         let mark = colors.warning;
@@ -120,13 +121,14 @@ fn write_advice(
     let paths = files
         .iter()
         .take(MAX_FILES)
-        .map(|(path, _)| Path::new(path));
-    let paths: Vec<&Path> = paths
+        .map(|(path, _)| path_of_text(path));
+    let paths: Vec<_> = paths
         .filter(|path| {
             let id = recording.build_id(path);
             id.is_some_and(|id| Elf::read_version(path, id).is_some())
         })
         .collect();
+    let paths: Vec<&Path> = paths.iter().map(|path| &**path).collect();
     let install = packages::install_command(&paths);
     let install = install.map_or(String::new(), |command| format!(" (`{command}`)"));
     let later = match &paths[..] {

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::recording::address_spaces::{AddressSpaces, FileNumber, FileOffset};
 use crate::recording::call_chain::named_addresses;
+use crate::recording::file_text::text_of_path;
 use crate::recording::perfdata::{
     self, Body, BuildId, FIRST_PERF_TYPE, KERNEL, Record, Recording, Records, SymbolTable,
     is_kernel,
@@ -195,7 +196,7 @@ impl PipeStream {
         let found_table = match &program {
             Ok(program) => self.names.look_up_in(file, program, offsets),
             Err(_) => SymbolTable {
-                file: file.to_string_lossy().into_owned(),
+                file: text_of_path(file).into_owned(),
                 ..SymbolTable::default()
             },
         };

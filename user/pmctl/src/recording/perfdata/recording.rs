@@ -11,6 +11,7 @@ use super::notes::{FileFacts, Notes};
 use super::record::{Body, Record, Sample, Stamp};
 use super::records::Records;
 use super::sample_parts::SampleParts;
+use crate::recording::file_text::text_of_path;
 
 /// A recording: everything that is in the file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -77,7 +78,8 @@ impl Recording {
     /// Returns what identifies the recorded version of a file.
     pub(crate) fn version(&self, file: &Path) -> FileVersion<'_> {
         let mut tables = self.notes.symbols.iter();
-        let table = tables.find(|table| Path::new(&table.file) == file);
+        let text = text_of_path(file);
+        let table = tables.find(|table| table.file == *text);
         FileVersion {
             build_id: self.build_id(file),
             facts: table.and_then(|table| table.facts.as_ref()),

@@ -11,6 +11,7 @@ use ahash::AHashSet;
 
 use crate::recording::address_spaces::{AddressSpaces, FileOffset, is_anonymous};
 use crate::recording::call_chain::named_addresses;
+use crate::recording::file_text::text_of_path;
 use crate::recording::perfdata::{
     Body, BuildId, KERNEL, Record, Recording, SymbolTable, Task, is_kernel,
 };
@@ -155,7 +156,7 @@ impl Places {
             .map(|file| match file.program {
                 Ok(program) => names.look_up_in(file.name, &program, file.offsets),
                 Err(absence) => SymbolTable {
-                    file: file.name.to_string_lossy().into_owned(),
+                    file: text_of_path(file.name).into_owned(),
                     replaced: absence != Absence::Missing,
                     ..SymbolTable::default()
                 },

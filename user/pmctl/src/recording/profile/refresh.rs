@@ -6,6 +6,7 @@ use std::path::Path;
 use ahash::AHashSet;
 use anyhow::Result;
 
+use crate::recording::file_text::{path_of_text, text_of_path};
 use crate::recording::perfdata::{Recording, SymbolTable};
 use crate::recording::places::Places;
 use crate::recording::symbols::{DebugFiles, LocatedFile};
@@ -25,10 +26,7 @@ pub(super) fn refresh(recording: &mut Recording, debug_files: &DebugFiles) -> Re
     for record in recording.records.iter() {
         places.note_record(&record?);
     }
-    let is_wanted = |file: &Path| {
-        file.to_str()
-            .is_some_and(|file| wanted_files.contains(file))
-    };
+    let is_wanted = |file: &Path| wanted_files.contains(&*text_of_path(file));
     for table in places.names(debug_files, is_wanted) {
         replace_table(&mut recording.notes.symbols, table);
     }
@@ -44,7 +42,7 @@ fn replace_table(tables: &mut [SymbolTable], new: SymbolTable) {
 
 /// Returns whether the file that ran, or a copy of it, is on this machine with the names that a table lacks.
 fn has_names(recording: &Recording, table: &SymbolTable, debug_files: &DebugFiles) -> bool {
-    let path = Path::new(&table.file);
+    let path = &*path_of_text(&table.file);
     let located_file = debug_files.locate(path, recording.version(path));
     located_file.is_ok_and(|LocatedFile { path, elf }| {
         let has_table = elf.has_table && table.partial;

@@ -3,11 +3,11 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
-use std::ffi::OsStr;
 use std::path::Path;
 
 use crate::recording::address_spaces::{AddressSpaces, FileNumber, NameNumber, UNKNOWN};
 use crate::recording::call_chain::call_in_front_of;
+use crate::recording::file_text::text_of_path;
 use crate::recording::perfdata::{
     Body, Branch, GuestMode, Record, Recording, Sample, Stamp, Symbol, SymbolTable, Task,
 };
@@ -74,7 +74,7 @@ impl Site<'_> {
     /// Returns the path of the file, `[unknown]` or `[guest]` if there is none.
     pub(crate) fn path(&self) -> Cow<'_, str> {
         let path = self.file.map(|(_, path)| path);
-        path.map_or(Cow::Borrowed(self.missing_file()), Path::to_string_lossy)
+        path.map_or(Cow::Borrowed(self.missing_file()), text_of_path)
     }
 
     const fn missing_file(&self) -> &'static str {
@@ -90,8 +90,8 @@ impl Site<'_> {
         if let Some(pid) = path.and_then(jit::process_of) {
             return Cow::Owned(format!("[JIT] tid {pid}"));
         }
-        let name = path.map(|path| path.file_name().unwrap_or(path.as_os_str()));
-        name.map_or(Cow::Borrowed(self.missing_file()), OsStr::to_string_lossy)
+        let name = path.map(|path| path.file_name().map_or(path, Path::new));
+        name.map_or(Cow::Borrowed(self.missing_file()), text_of_path)
     }
 }
 
@@ -139,7 +139,7 @@ impl<'a> SampleNames<'a> {
             _ => {}
         }
         for path in self.spaces.files().skip(self.files.len()) {
-            let table = self.tables.get(&*path.to_string_lossy());
+            let table = self.tables.get(&*text_of_path(path));
             self.files.push(table.copied());
         }
     }
@@ -239,9 +239,43 @@ impl<'a> SampleNames<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+    use std::path::PathBuf;
+
     use super::*;
     use crate::recording::perfdata::Map;
     use crate::recording::perfdata::example::example;
+
+    #[test]
+    fn each_file_has_its_own_symbols() {
+        let path = |byte| PathBuf::from(OsString::from_vec(vec![b'/', byte]));
+        let files = [path(0xfe), path(0xff)];
+        let mut recording = Recording::default();
+        let table = |file: &PathBuf| SymbolTable {
+            file: text_of_path(file).into_owned(),
+            symbols: vec![Symbol {
+                start: 0,
+                length: 1,
+                name: format!("{file:?}"),
+            }],
+            ..SymbolTable::default()
+        };
+        recording.notes.symbols = files.iter().map(table).collect();
+        let mut names = SampleNames::new(&recording);
+        for (start, file) in (1..).zip(&files) {
+            let body = Body::Map(Map {
+                start: start * 0x1000,
+                length: 0x1000,
+                file: file.clone(),
+                ..Map::default()
+            });
+            let stamp = Stamp::default();
+            names.apply(&Record { stamp, body });
+            let site = names.site(0, start * 0x1000);
+            assert_eq!(site.symbol(), format!("{file:?}"));
+        }
+    }
 
     #[test]
     fn a_return_address_has_the_name_of_its_call() {

@@ -13,6 +13,7 @@ use super::demangle::demangle;
 use super::jit::{self, JitFunctions};
 use super::sections::oversized_section;
 use super::{DebugFiles, Elf, Targets, kallsyms};
+use crate::recording::file_text::text_of_path;
 use crate::recording::perfdata::VDSO;
 use crate::recording::perfdata::{FileFacts, Symbol, SymbolTable, is_kernel};
 
@@ -57,7 +58,7 @@ impl SymbolFinder {
         let mut offsets: Vec<u64> = offsets.iter().copied().collect();
         offsets.sort_unstable();
         let mut table = SymbolTable {
-            file: file.to_string_lossy().into_owned(),
+            file: text_of_path(file).into_owned(),
             ..SymbolTable::default()
         };
         if offsets.first().is_some_and(|offset| is_kernel(*offset)) {
