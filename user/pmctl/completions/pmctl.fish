@@ -149,7 +149,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s i -l no-inherit -
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s b -l branches -d 'Record the last branches before each sample'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s d -l data -d 'Record the address of the data that each sample reads or writes, and where it came from; with precise events, as -e NAME:pp'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s W -l weight -d 'Record the latency of the memory access of each sample, in cycles; with precise events, as -e NAME:pp'
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l rotate -d 'Trace the whole machine, and replace the buffers when one is nearly full: a moment is not recorded, instead of all that follows'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l rotate -d 'Trace the whole machine, and replace the buffers when one is nearly full: only the moment of the exchange is lost, not all that follows'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l overwrite -d 'Keep the newest samples only, as many as the rings have room for; write them at the end, or as --switch-output says'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s q -l quiet -d 'Print no summary'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s N -l no-buildid-cache

@@ -74,7 +74,7 @@ pub(crate) struct EventOptions {
     pub(crate) weight: bool,
     /// The cgroups of the events, in their order; empty without -G.
     pub(crate) cgroups: Vec<String>,
-    /// Samples have their cgroup.
+    /// Each sample records the cgroup of its task (`--all-cgroups`).
     pub(crate) all_cgroups: bool,
     /// Children of the sampled tasks are sampled, too.
     pub(crate) inherit: bool,

@@ -175,8 +175,8 @@ pub(crate) struct Record {
     #[arg(short = 'm', long, alias = "mmap-pages", value_name = "PAGES", value_parser = parse_pages)]
     pub(crate) pages: Option<u32>,
 
-    /// Trace the whole machine, and replace the buffers when one is nearly full: a moment is not recorded, instead of all that
-    /// follows
+    /// Trace the whole machine, and replace the buffers when one is nearly full: only the moment of the exchange is lost, not
+    /// all that follows
     #[arg(long)]
     pub(crate) rotate: bool,
 

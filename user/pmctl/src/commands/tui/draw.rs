@@ -179,7 +179,7 @@ fn visible_part(text: &str, column: usize, width: usize) -> String {
     format!("{visible_text:<width$}")
 }
 
-/// Limits the first column, so that the longest text still fills the screen.
+/// Limits the horizontal scroll: the end of the longest text never moves left of the right edge of the screen.
 fn limit_column(column: &mut usize, texts: &[String], width: usize) {
     let longest = texts.iter().map(|text| text.chars().count()).max();
     *column = (*column).min(longest.unwrap_or(0).saturating_sub(width));

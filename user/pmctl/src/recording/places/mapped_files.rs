@@ -281,8 +281,8 @@ fn open_through_process(process: (u32, (u64, u64)), path: &Path, inode: u64) -> 
     has_inode.then_some(file)
 }
 
-/// Returns whether the running kernel's image begins at another address than `start`, its address in the recording.
-/// `now` is its address; returns false if the kernel's addresses are hidden from this user.
+/// Returns whether the running kernel's image, which is at `now`, begins at another address than `start`, its address in the
+/// recording. Returns false if the kernel's addresses are hidden from this user.
 fn is_moved(start: u64, now: Option<u64>) -> bool {
     is_kernel(start) && now.is_some_and(|now| now != start)
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The events with their rings, one ring for each CPU.
 //!
-//! A dummy event, which counts nothing, writes the names and mappings of tasks to the same ring. It has a ring of its own
-//! if that ring is overwritten, or if the CPU is not sampled.
+//! A dummy event, which counts nothing, writes the names and mappings of tasks to the same ring. The dummy event has a ring
+//! of its own with `--overwrite`, and on a CPU that has no sampled event.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};

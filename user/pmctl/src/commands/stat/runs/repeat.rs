@@ -103,7 +103,7 @@ pub(in crate::commands::stat) fn count_runs<'a>(
 /// Reports the error of a run, so that the numbers of the runs before it are not lost.
 ///
 /// # Errors
-/// The error, if there are no such runs.
+/// `error`, if no run was completed before it.
 fn report_failed_run(error: anyhow::Error, runs: &[Run], repeats: Repeats) -> Result<StoppedRun> {
     if runs.is_empty() {
         return Err(error);
