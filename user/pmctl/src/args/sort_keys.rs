@@ -47,6 +47,11 @@ pub(crate) enum KeyNeed {
 }
 
 impl Key {
+    /// Returns whether the key shows the memory access of samples.
+    pub(crate) const fn is_of_access(self) -> bool {
+        !matches!(self.need(), None | Some(KeyNeed::Cgroup))
+    }
+
     /// Returns the data that the key shows, unless all recordings have it.
     pub(crate) const fn need(self) -> Option<KeyNeed> {
         match self {

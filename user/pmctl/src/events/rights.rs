@@ -51,7 +51,7 @@ pub(crate) fn with_cpu_counting_advice(error: &Error, event: &str) -> anyhow::Er
     if error.cause == Cause::Forbidden {
         return anyhow::anyhow!("{}", of_all_programs("count"));
     }
-    exit::with_help_to(&format!("can't count {event}"), error)
+    exit::error_with_advice(&format!("can't count {event}"), error)
 }
 
 /// Returns advice on the rights that a user needs to count or sample all programs.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use ahash::AHashMap;
 
-use crate::recording::perfdata::{Body, KERNEL, Map, Record, Stamp, Task, VDSO, is_kernel};
+use crate::recording::perfdata::{Body, KERNEL, Map, Record, Stamp, Task, VDSO, is_kernel_address};
 use crate::recording::symbols::{hexadecimal, jit};
 
 /// Names and mappings of the processes of a recording and its cgroups, kept while its records are read.
@@ -24,7 +24,7 @@ pub(crate) struct AddressSpaces {
     /// The mappings of the kernel and its modules, by their start address.
     kernel: BTreeMap<u64, Mapping>,
     /// Number of processes that have had each PID so far: the kernel uses PIDs again.
-    instances: AHashMap<u32, u32>,
+    pid_reuse_counts: AHashMap<u32, u32>,
     names: AHashMap<Task, NameNumber>,
     /// Number of tasks in `names` of each process that has some.
     named_threads: AHashMap<u32, usize>,
@@ -128,7 +128,7 @@ impl AddressSpaces {
                 }
                 if child.pid != parent.pid {
                     // An earlier process may have had the same number.
-                    *self.instances.entry(child.pid).or_default() += 1;
+                    *self.pid_reuse_counts.entry(child.pid).or_default() += 1;
                     match self.processes.get(&parent.pid).cloned() {
                         Some(maps) => self.processes.insert(child.pid, maps),
                         None => self.processes.remove(&child.pid),
@@ -150,7 +150,7 @@ impl AddressSpaces {
             let identity = self.identity(mapping.file).cloned().unwrap_or_default();
             Body::Map(Map {
                 task: Task::leader(pid),
-                is_kernel: is_kernel(*start),
+                is_kernel: is_kernel_address(*start),
                 start: *start,
                 length: mapping.length,
                 offset: mapping.offset,
@@ -317,7 +317,7 @@ impl AddressSpaces {
 
     /// Returns the file and the offset of an address in a process.
     pub(crate) fn find(&self, pid: u32, address: u64) -> Option<FileOffset> {
-        let maps = if is_kernel(address) {
+        let maps = if is_kernel_address(address) {
             &self.kernel
         } else {
             &**self.processes.get(&pid)?
@@ -343,8 +343,8 @@ impl AddressSpaces {
     }
 
     /// Returns the number of processes that have begun so far with this process number, which tells them apart.
-    pub(crate) fn instance(&self, pid: u32) -> u32 {
-        self.instances.get(&pid).copied().unwrap_or(0)
+    pub(crate) fn pid_reuse_count(&self, pid: u32) -> u32 {
+        self.pid_reuse_counts.get(&pid).copied().unwrap_or(0)
     }
 
     /// Returns the only process with a mapping at an address; `None` also if several have one.
@@ -514,7 +514,7 @@ mod tests {
     fn map(pid: u32, start: u64, length: u64, file: &str) -> Record {
         let map = Map {
             task: Task::leader(pid),
-            is_kernel: is_kernel(start),
+            is_kernel: is_kernel_address(start),
             start,
             length,
             offset: 0x1000,
@@ -776,18 +776,18 @@ mod tests {
         };
         spaces.apply(&record(comm));
         spaces.apply(&map(2, 0x1000, 0x1000, "/bin/old"));
-        assert_eq!(spaces.instance(2), 0);
+        assert_eq!(spaces.pid_reuse_count(2), 0);
         let parent = unknown;
         spaces.apply(&record(Body::Fork { child, parent }));
         assert_eq!(place(&spaces, 2, 0x1000), None);
         assert_eq!(spaces.comm(child), UNKNOWN);
-        assert_eq!(spaces.instance(2), 1);
+        assert_eq!(spaces.pid_reuse_count(2), 1);
         // The new thread belongs to the same process.
         let (child, parent) = (Task { pid: 2, tid: 3 }, child);
         spaces.apply(&map(2, 0x1000, 0x1000, "/bin/new"));
         spaces.apply(&record(Body::Fork { child, parent }));
         assert_eq!(place(&spaces, 2, 0x1000), Some(("/bin/new", 0x1000)));
-        assert_eq!(spaces.instance(2), 1);
+        assert_eq!(spaces.pid_reuse_count(2), 1);
     }
 
     #[test]

@@ -30,8 +30,8 @@ impl KnownCgroups {
     /// # Errors
     /// Fails if no cgroup hierarchy is mounted, or if one of its directories can't be read.
     pub(crate) fn find() -> Result<Self> {
-        let mount =
-            Cgroup::mount_point().map_err(|error| exit::with_help_to("--all-cgroups", &error))?;
+        let mount = Cgroup::mount_point()
+            .map_err(|error| exit::error_with_advice("--all-cgroups", &error))?;
         let found_cgroups = search(&mount, &[Pattern::new("**")], LIMIT)?;
         Ok(Self {
             records: found_cgroups.cgroups.iter().map(record).collect(),

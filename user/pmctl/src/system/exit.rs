@@ -65,7 +65,7 @@ pub(crate) fn with_help(error: perfmon::Error) -> anyhow::Error {
 }
 
 /// Adds advice to an error of the library. `attempt` describes what failed.
-pub(crate) fn with_help_to(attempt: &str, error: &perfmon::Error) -> anyhow::Error {
+pub(crate) fn error_with_advice(attempt: &str, error: &perfmon::Error) -> anyhow::Error {
     let text = format!("{attempt}: {}", error.cause);
     let with_help = message_with_help(text.clone(), error);
     anyhow::anyhow!(with_help.unwrap_or(text))

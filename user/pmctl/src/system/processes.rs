@@ -55,7 +55,7 @@ pub(crate) fn find_holders(machine: &Machine, is_wanted: impl Fn(&str) -> bool) 
 }
 
 /// `PIDFD_THREAD` of `<linux/pidfd.h>`.
-const PIDFD_THREAD: libc::c_int = libc::O_EXCL;
+pub(crate) const PIDFD_THREAD: libc::c_int = libc::O_EXCL;
 
 /// Returns a descriptor that becomes readable when all threads of a process have ended, or, if `pid` is not the number of its
 /// first thread, when that thread has ended; `None` if it has ended already.
@@ -63,10 +63,10 @@ const PIDFD_THREAD: libc::c_int = libc::O_EXCL;
 /// # Errors
 /// There is no descriptor left.
 pub(crate) fn watch_process(pid: u32) -> nix::Result<Option<OwnedFd>> {
-    match open_pidfd(pid, 0) {
+    unless_ended(match open_pidfd(pid, 0) {
         Err(Errno::EINVAL | Errno::ENOENT) => open_pidfd(pid, PIDFD_THREAD),
         result => result,
-    }
+    })
 }
 
 /// The end of a thread that can be watched.
@@ -87,27 +87,35 @@ pub(crate) enum ThreadEnd {
 /// There is no descriptor left.
 pub(crate) fn watch_thread(tid: u32) -> nix::Result<ThreadEnd> {
     Ok(match open_pidfd(tid, 0) {
-        Ok(Some(_)) => ThreadEnd::First,
-        Ok(None) => ThreadEnd::Over,
+        Ok(_) => ThreadEnd::First,
+        Err(Errno::ESRCH) => ThreadEnd::Over,
         Err(Errno::EINVAL | Errno::ENOENT) => {
-            let descriptor = open_pidfd(tid, PIDFD_THREAD)?;
+            let descriptor = unless_ended(open_pidfd(tid, PIDFD_THREAD))?;
             descriptor.map_or(ThreadEnd::Over, ThreadEnd::Descriptor)
         }
         Err(errno) => return Err(errno),
     })
 }
 
-/// Returns the descriptor of a process or thread; `None` if it has ended.
-fn open_pidfd(number: u32, flags: libc::c_int) -> nix::Result<Option<OwnedFd>> {
+/// Returns `None` for a process or thread that has ended.
+fn unless_ended(descriptor: nix::Result<OwnedFd>) -> nix::Result<Option<OwnedFd>> {
+    match descriptor {
+        Err(Errno::ESRCH) => Ok(None),
+        descriptor => descriptor.map(Some),
+    }
+}
+
+/// Opens a process or, with [`PIDFD_THREAD`], a thread.
+///
+/// # Errors
+/// `ESRCH`: there is none with this number. Others: there is no descriptor left.
+pub(crate) fn open_pidfd(number: u32, flags: libc::c_int) -> nix::Result<OwnedFd> {
     // SAFETY: pidfd_open(2) takes two integers and accesses no memory of this process.
     let result = unsafe { libc::syscall(libc::SYS_pidfd_open, number, flags) };
-    let descriptor = match Errno::result(result) {
-        Err(Errno::ESRCH) => return Ok(None),
-        result => i32::try_from(result?).map_err(|_| Errno::EOVERFLOW)?,
-    };
+    let descriptor = i32::try_from(Errno::result(result)?).map_err(|_| Errno::EOVERFLOW)?;
     // SAFETY: `from_raw_fd` requires an open descriptor without another owner. The successful call above has just
     // created it.
-    Ok(Some(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 #[cfg(test)]

@@ -198,7 +198,7 @@ impl Colors {
     }
 
     /// Returns the style of a share of the whole, from 0 to 1. The limits are the same as perf's: 5 % and 0.5 %.
-    pub(crate) fn share(&self, share: f64) -> Style {
+    pub(crate) fn style_of_share(&self, share: f64) -> Style {
         match share {
             large if large >= 0.05 => self.very_high,
             medium if medium >= 0.005 => self.medium,

@@ -14,13 +14,13 @@ use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, raise, signal, si
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 /// Blocks signals as long as this exists, so that they can be read instead of taking effect.
-pub(crate) struct Signals {
+pub(crate) struct BlockedSignals {
     queue: SignalFd,
     /// The mask before, which commands must inherit instead of pmctl's.
     previous_mask: SigSet,
 }
 
-/// Result of [`Signals::wait`].
+/// Result of [`BlockedSignals::wait`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// The time to wait is over, or this process was stopped and continued.
@@ -29,16 +29,16 @@ pub(crate) enum Event {
     Child,
     /// The other descriptor is readable, or was hung up.
     Other,
-    /// SIGUSR2, if it is blocked by [`Signals::hold_with`]: a new file is to begin.
+    /// SIGUSR2, if it is blocked by [`BlockedSignals::hold_with`]: a new file is to begin.
     Switch,
-    /// SIGWINCH, if it is blocked by [`Signals::hold_with`]: the terminal has another size.
+    /// SIGWINCH, if it is blocked by [`BlockedSignals::hold_with`]: the terminal has another size.
     Resized,
     /// A signal that asks pmctl to end. With `by_terminal`, the terminal has sent it, also to the command; otherwise
     /// another process has sent it.
     End { signal: Signal, by_terminal: bool },
 }
 
-impl Signals {
+impl BlockedSignals {
     /// Blocks the signals of [`Event`], except SIGUSR2 and SIGWINCH.
     pub(crate) fn hold() -> Result<Self> {
         Self::hold_all(SigSet::empty())
@@ -244,13 +244,13 @@ fn is_ignored(signal: Signal) -> bool {
     action.sa_sigaction == libc::SIG_IGN
 }
 
-impl AsFd for Signals {
+impl AsFd for BlockedSignals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.queue.as_fd()
     }
 }
 
-impl Drop for Signals {
+impl Drop for BlockedSignals {
     fn drop(&mut self) {
         // Restoring the mask can't fail, since the mask is valid.
         let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.previous_mask), None);
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn discarded_signals_do_not_end_the_process() {
-        let signals = Signals::hold().expect("they can be held");
+        let signals = BlockedSignals::hold().expect("they can be held");
         for signal in [Signal::SIGINT, Signal::SIGTERM] {
             raise(signal).expect("it is this thread's");
         }

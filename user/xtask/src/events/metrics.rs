@@ -125,14 +125,14 @@ pub(super) fn metric_lines(
     let metrics_of_kind: BTreeMap<String, &Metric> = metrics_of_kind
         .map(|metric| (metric.name.to_ascii_lowercase(), metric))
         .collect();
-    let model = Model {
+    let names = FormulaNames {
         kind,
         events,
         metrics: &metrics_of_kind,
     };
     let mut translations: BTreeMap<&str, Translation> = BTreeMap::new();
     for (name, metric) in &metrics_of_kind {
-        let formula = model
+        let formula = names
             .translate_formula(&metric.formula)
             .with_context(|| metric.name.clone())?;
         translations.insert(name, formula);
@@ -150,7 +150,7 @@ pub(super) fn metric_lines(
             Err(missing) => lines += &format!("{}\t-\t{missing}\n", metric.name),
             Ok((text, _)) => {
                 // The threshold may need more events than the formula, which may be missing.
-                let threshold = match model.translate_formula(&metric.threshold) {
+                let threshold = match names.translate_formula(&metric.threshold) {
                     Ok(Ok((text, formula))) if has_all_metrics(&formula, &translations) => text,
                     _ => String::new(),
                 };
@@ -216,13 +216,13 @@ fn split_scale(text: &str) -> Result<(String, String)> {
 }
 
 /// The names that formulas may use.
-struct Model<'a> {
+struct FormulaNames<'a> {
     kind: Kind,
     events: &'a BTreeSet<String>,
     metrics: &'a BTreeMap<String, &'a Metric>,
 }
 
-impl Model<'_> {
+impl FormulaNames<'_> {
     /// Translates a formula of perf.
     fn translate_formula(&self, perf_formula: &str) -> Result<Translation> {
         let mut text = String::new();

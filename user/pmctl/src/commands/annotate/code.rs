@@ -11,7 +11,7 @@ use object::{Object, ObjectSegment, ReadCache};
 use super::SampledFunction;
 use crate::recording::address_spaces::file_name;
 use crate::recording::file_text::path_of_text;
-use crate::recording::perfdata::{Body, KERNEL, Recording, is_kernel};
+use crate::recording::perfdata::{Body, KERNEL, Recording, is_kernel_address};
 use crate::recording::places::running_kernel_build_id;
 use crate::recording::procfs;
 use crate::recording::symbols::{DebugFiles, jit};
@@ -44,7 +44,7 @@ impl Code {
         let path = &*path_of_text(&function.path);
         let size = usize::try_from(function.length.min(MAX_FUNCTION_SIZE)).unwrap_or(0);
         let mut bytes = vec![0; size];
-        if is_kernel(function.start) {
+        if is_kernel_address(function.start) {
             let distance = distance_of_kernel(recording, path)?;
             read_kernel_memory(function.start.wrapping_add(distance), &mut bytes)?;
             return Ok(Self {

@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use crate::recording::address_spaces::FileNumber;
 use crate::recording::file_text::path_of_text;
-use crate::recording::perfdata::{Recording, is_kernel};
+use crate::recording::perfdata::{Recording, is_kernel_address};
 use crate::recording::profile::{self, Filter};
 use crate::recording::symbols::{DebugFiles, Lines};
 use crate::system::text::printable;
@@ -127,7 +127,7 @@ impl SampledFunctions {
         let user = self
             .list
             .iter()
-            .filter(|function| !is_kernel(function.start));
+            .filter(|function| !is_kernel_address(function.start));
         user.filter(is_part).collect()
     }
 

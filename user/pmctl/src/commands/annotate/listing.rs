@@ -12,7 +12,7 @@ use super::assembly::disassemble;
 use super::code::Code;
 use super::rust_sources;
 use crate::args::Syntax;
-use crate::recording::perfdata::{Recording, is_kernel};
+use crate::recording::perfdata::{Recording, is_kernel_address};
 use crate::recording::symbols::{DebugFiles, Lines, SourceLine, Targets};
 use crate::system::files;
 use crate::system::text::{count, printable};
@@ -113,7 +113,7 @@ impl Listing {
             let symbol = table?.at(offset)?;
             Some((&symbol.name[..], offset - symbol.start))
         };
-        let mut source = (with_source && !is_kernel(function.start))
+        let mut source = (with_source && !is_kernel_address(function.start))
             .then(|| SourceLines::new(recording, function));
         let mut listing = Self::default();
         for instruction in disassemble(&code, syntax, name) {
@@ -231,8 +231,10 @@ fn missing_in_words(files: &BTreeSet<String>) -> Option<String> {
             all - 1
         ),
     };
-    let is_of_library = files.iter().any(|file| rust_sources::is_of_library(file));
-    Some(if is_of_library {
+    let is_in_rust_library = files
+        .iter()
+        .any(|file| rust_sources::is_in_rust_library(file));
+    Some(if is_in_rust_library {
         format!("{sentence}. `rustup component add rust-src` has those of Rust's library")
     } else {
         sentence

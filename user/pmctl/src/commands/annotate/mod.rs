@@ -211,7 +211,7 @@ fn write_listing(function: &SampledFunction, listing: &Listing, output: &mut Scr
         writeln!(output, "{mark}NOTE{mark:#}: {}.", printable(note))?;
     }
     for line in &listing.lines {
-        let style = output.colors.share(line.share);
+        let style = output.colors.style_of_share(line.share);
         let percent = line.percent();
         let text = line.text();
         let mark = match line.content {

@@ -14,7 +14,7 @@ const RUSTC_PREFIX: &str = "/rustc/";
 const MAX_MANIFEST_SIZE: u64 = 1 << 24;
 
 /// Returns whether this is a source file of Rust's library.
-pub(super) fn is_of_library(path: &str) -> bool {
+pub(super) fn is_in_rust_library(path: &str) -> bool {
     path.starts_with(RUSTC_PREFIX)
 }
 

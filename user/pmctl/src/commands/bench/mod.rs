@@ -31,7 +31,7 @@ use crate::system::exit::Usage;
 use crate::system::machine::Machine;
 use crate::system::pmu;
 use crate::system::screen::Screen;
-use crate::system::signals::Signals;
+use crate::system::signals::BlockedSignals;
 use crate::system::stdio::{complain, require_output};
 use crate::system::whole_file::WholeFile;
 
@@ -81,7 +81,7 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
     let save = args.save.as_deref().map(WholeFile::create).transpose()?;
 
     // Signals are held until the numbers are saved, so that a second Ctrl-C does not lose them.
-    let signals = Signals::hold()?;
+    let signals = BlockedSignals::hold()?;
     let run_result = runs::run_all(args, &events, commands, &signals);
     let code = run_result.and_then(|(events, mut entries)| {
         let labels = events.iter().map(|event| event.label.clone());

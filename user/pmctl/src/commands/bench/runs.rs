@@ -10,11 +10,11 @@ use perfmon::spec::EventSpec;
 use perfmon_compare::document::BenchEntry;
 
 use crate::args::Bench;
-use crate::commands::stat::LEFT_PROGRAM_REASON;
+use crate::commands::stat::UNCOUNTED_PROGRAM_REASON;
 use crate::commands::stat::series::{Series, SingleRun};
 use crate::system::child::{self, CannotRun, Command, Ending, Streams, Waiting};
 use crate::system::exit::{Failed, Usage};
-use crate::system::signals::{Event, Signals};
+use crate::system::signals::{BlockedSignals, Event};
 use crate::system::stdio::complain;
 use crate::system::text::count;
 
@@ -113,7 +113,7 @@ pub(super) fn run_all(
     args: &Bench,
     events: &[EventSpec],
     commands: Vec<NamedCommand>,
-    signals: &Signals,
+    signals: &BlockedSignals,
 ) -> Result<(Vec<EventSpec>, Vec<BenchEntry>)> {
     let prepare = args
         .prepare
@@ -177,7 +177,7 @@ fn stop_in_words(complete: usize, requested: u32) -> String {
 fn run_once(
     series: &mut Series,
     prepare: Option<&PrepareCommand>,
-    signals: &Signals,
+    signals: &BlockedSignals,
 ) -> Result<Option<SingleRun>> {
     if let Some(prepare) = prepare {
         if prepare.run(signals)? {
@@ -226,7 +226,7 @@ fn check_run(args: &Bench, (name, advice): (&str, &Advice), run: &SingleRun) -> 
         );
     }
     if run.has_left_program {
-        bail!("`{name}` was not counted: {LEFT_PROGRAM_REASON}");
+        bail!("`{name}` was not counted: {UNCOUNTED_PROGRAM_REASON}");
     }
     if run.counts.contains(&None) {
         bail!(
@@ -254,7 +254,7 @@ impl PrepareCommand {
     }
 
     /// Runs the command. Returns whether a signal has asked for the end.
-    fn run(&self, signals: &Signals) -> Result<bool> {
+    fn run(&self, signals: &BlockedSignals) -> Result<bool> {
         let running = Waiting::fork(&self.command, signals.previous_mask())?.release()?;
         let mut is_stopped = false;
         let ending = loop {

@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use crate::commands::flamegraph::frame_label;
 use crate::events::values::unit_in_viewers;
-use crate::recording::perfdata::{Recording, Task, is_kernel};
+use crate::recording::perfdata::{Recording, Task, is_kernel_address};
 use crate::recording::profile::{self, Frame, NamedSample, SampleNames, SourceLines};
 use crate::system::screen::Colors;
 
@@ -117,8 +117,9 @@ pub(super) struct Profile<'a> {
     pub(super) timed_samples: Vec<TimedSample>,
     /// The last name of each thread with samples.
     pub(super) threads: BTreeMap<ProfileThread, String>,
-    /// For each process number, the instances with samples ([`SampleNames::instance`]), in their order.
-    instances: AHashMap<u32, Vec<u32>>,
+    /// For each process number, the reuse counts of its processes with samples ([`SampleNames::pid_reuse_count`]), in their
+    /// order.
+    pid_reuse_counts: AHashMap<u32, Vec<u32>>,
 }
 
 impl<'a> Profile<'a> {
@@ -135,7 +136,7 @@ impl<'a> Profile<'a> {
             stacks: Interner::default(),
             timed_samples: Vec::new(),
             threads: BTreeMap::new(),
-            instances: AHashMap::new(),
+            pid_reuse_counts: AHashMap::new(),
         };
         let mut start = None;
         let cut_chains = profile::each_sample(recording, |named, names| {
@@ -187,11 +188,11 @@ impl<'a> Profile<'a> {
 
     /// Returns the thread of a sample, with the number of earlier processes that had its process number.
     fn thread(&mut self, task: Task, names: &SampleNames<'_>) -> ProfileThread {
-        let instance = names.instance(task.pid);
-        let known = self.instances.entry(task.pid).or_default();
-        let index = known.iter().position(|known| *known == instance);
+        let count = names.pid_reuse_count(task.pid);
+        let known = self.pid_reuse_counts.entry(task.pid).or_default();
+        let index = known.iter().position(|known| *known == count);
         let index = index.unwrap_or_else(|| {
-            known.push(instance);
+            known.push(count);
             known.len() - 1
         });
         ProfileThread {
@@ -212,7 +213,7 @@ impl<'a> Profile<'a> {
             name,
             object,
             source: source.map(|source| source.path.text.to_string()),
-            in_kernel: is_kernel(frame.address),
+            in_kernel: is_kernel_address(frame.address),
         });
         let address = match frame.site.number() {
             Some(_) => frame.site.place(),

@@ -10,7 +10,7 @@ use super::progress::Progress;
 use crate::args::CommonOptions;
 use crate::system::child::{Ending, Running, Waiting};
 use crate::system::exit;
-use crate::system::signals::{Event, Signals};
+use crate::system::signals::{BlockedSignals, Event};
 use crate::system::stdio::{HeldMessages, complain};
 
 /// Length of a round, so short that perf's rings, which hold some thousand switches, don't get full.
@@ -19,7 +19,7 @@ const ROUND_INTERVAL: Duration = Duration::from_millis(100);
 /// A running recording: its command, its time limit and its line of progress.
 pub(super) struct Watch<'a> {
     options: &'a CommonOptions,
-    signals: &'a Signals,
+    signals: &'a BlockedSignals,
     begin: Instant,
     progress: Progress,
     /// The command; `None` without one.
@@ -34,7 +34,7 @@ impl<'a> Watch<'a> {
     pub(super) fn new(
         options: &'a CommonOptions,
         begin: Instant,
-        (signals, waiting): (&'a Signals, Option<Waiting<'_>>),
+        (signals, waiting): (&'a BlockedSignals, Option<Waiting<'_>>),
     ) -> Result<Self> {
         let held_messages = waiting.as_ref().and_then(|_| HeldMessages::on_terminal());
         let running = waiting.map(Waiting::release).transpose()?;

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use super::rows::mode_mark;
 use crate::args::Key;
 use crate::recording::address_spaces::FileNumber;
-use crate::recording::perfdata::{DataSource, is_kernel};
+use crate::recording::perfdata::{DataSource, is_kernel_address};
 use crate::recording::profile::{NamedSample, SampleNames};
 
 /// The memory access of a row, as numbers. Members that no key shows have their default.
@@ -30,7 +30,7 @@ impl AccessId {
             Key::DsoDaddr => self.file = names.data_site(named).number(),
             Key::SymbolDaddr => {
                 self.address = access.address;
-                if !is_kernel(access.address) {
+                if !is_kernel_address(access.address) {
                     self.pid = named.stamp.task.pid;
                 }
             }

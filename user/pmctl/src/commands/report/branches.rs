@@ -89,7 +89,7 @@ pub(super) fn write_table(recording: &Recording, args: &Report, output: &mut Scr
     }) {
         let style = output
             .colors
-            .share(totals.taken as f64 / total.max(1) as f64);
+            .style_of_share(totals.taken as f64 / total.max(1) as f64);
         let cells = [
             percent_text(totals.taken, total),
             thousands(totals.taken),

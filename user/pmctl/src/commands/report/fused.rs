@@ -11,7 +11,7 @@ use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 
 use crate::recording::address_spaces::FileNumber;
 use crate::recording::file_text::path_of_text;
-use crate::recording::perfdata::{Branch, Recording, is_kernel};
+use crate::recording::perfdata::{Branch, Recording, is_kernel_address};
 use crate::recording::profile::{NamedSample, SampleNames, Site};
 use crate::recording::symbols::DebugFiles;
 use crate::system::files;
@@ -105,7 +105,7 @@ impl<'a> FusedBranches<'a> {
         branch: &Branch,
     ) -> Branch {
         let mut corrected = *branch;
-        if self.has_branch_addresses || is_kernel(branch.from) {
+        if self.has_branch_addresses || is_kernel_address(branch.from) {
             return corrected;
         }
         let (from, _) = names.branch_sites(named, branch);

@@ -151,7 +151,7 @@ fn write_event(
             cells.insert(0, percent_text(share.children, events));
         }
         cells.extend(shown_cells(&grouping.keys, row, share.samples));
-        table.add_row(&cells, output.colors.share(part(share)));
+        table.add_row(&cells, output.colors.style_of_share(part(share)));
         table.add_lines_below(share.callers.text_lines(events, min_events));
     }
     table.write(args.width, output.colors.heading, output)?;

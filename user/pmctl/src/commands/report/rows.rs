@@ -12,7 +12,7 @@ use super::callers::{self, Tree};
 use super::nameless::NamelessSamples;
 use crate::args::{Key, Order, Report};
 use crate::recording::address_spaces::{FileNumber, NameNumber};
-use crate::recording::perfdata::{GuestMode, Recording, Stamp, is_kernel};
+use crate::recording::perfdata::{GuestMode, Recording, Stamp, is_kernel_address};
 use crate::recording::profile::{
     self, Filter, Frame, NamedSample, SampleNames, Site, SourceLines, task_number_text, with_lines,
 };
@@ -108,21 +108,14 @@ impl RowId {
                 Key::Symbol => {
                     id.function = frame.site.function();
                     id.guest_mode = frame.site.guest_mode;
-                    id.is_kernel = is_kernel(frame.address);
+                    id.is_kernel = is_kernel_address(frame.address);
                     id.inlined = frame.inlined.as_ref().map(|name| name.number);
                 }
                 Key::Srcline => id.line = frame.line.as_ref().map(|line| line.number),
                 Key::Cpu => id.cpu = named.stamp.cpu,
                 Key::Cgroup => id.cgroup = named.sample.cgroup,
-                Key::Mem
-                | Key::Tlb
-                | Key::Locked
-                | Key::Snoop
-                | Key::Blocked
-                | Key::LocalWeight
-                | Key::Weight
-                | Key::SymbolDaddr
-                | Key::DsoDaddr => {
+                _ => {
+                    debug_assert!(key.is_of_access());
                     let access = id.access.get_or_insert_default();
                     access.add_key(*key, named, names);
                     id.guest_mode = named.sample.guest_mode;
@@ -332,7 +325,7 @@ impl<'a> RowSums<'a> {
 pub(super) const fn mode_mark(site: &Site<'_>, address: u64) -> &'static str {
     match site.guest_mode {
         Some(mode) => mode.mark(),
-        None if is_kernel(address) => "[k]",
+        None if is_kernel_address(address) => "[k]",
         None => "[.]",
     }
 }
@@ -357,15 +350,10 @@ fn key_text(
         Key::Cpu if named.stamp.cpu == Stamp::NO_CPU => "---".to_owned(),
         Key::Cpu => format!("{:03}", named.stamp.cpu),
         Key::Cgroup => names.cgroup(named.sample.cgroup).to_owned(),
-        Key::Mem
-        | Key::Tlb
-        | Key::Locked
-        | Key::Snoop
-        | Key::Blocked
-        | Key::LocalWeight
-        | Key::Weight
-        | Key::SymbolDaddr
-        | Key::DsoDaddr => access_text(key, named, names),
+        _ => {
+            debug_assert!(key.is_of_access());
+            access_text(key, named, names)
+        }
     }
 }
 
@@ -405,7 +393,7 @@ mod tests {
         let mut records: Vec<Record> = recording.records.iter().flatten().collect();
         for record in &mut records {
             if let Body::Sample(sample) = &mut record.body {
-                if is_kernel(sample.ip) {
+                if is_kernel_address(sample.ip) {
                     sample.chain = vec![PERF_CONTEXT_USER, 0x40_1234, 0x40_1240, 0x40_1250];
                 }
             }

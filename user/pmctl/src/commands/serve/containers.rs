@@ -94,7 +94,7 @@ impl Containers {
         (patterns, limit): (Vec<Pattern>, CgroupLimit),
     ) -> Result<Self> {
         let mount = Cgroup::mount_point();
-        let mount = mount.map_err(|error| exit::with_help_to("--cgroups", &error))?;
+        let mount = mount.map_err(|error| exit::error_with_advice("--cgroups", &error))?;
         let mut containers = Self {
             device,
             events,

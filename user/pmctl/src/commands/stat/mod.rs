@@ -28,7 +28,7 @@ mod wanted;
 
 use anyhow::Result;
 
-pub(crate) use runs::problems::LEFT_PROGRAM_REASON;
+pub(crate) use runs::problems::UNCOUNTED_PROGRAM_REASON;
 pub(crate) use runs::series;
 pub(crate) use subject::Subject;
 
@@ -54,7 +54,7 @@ use crate::system::exit::Failed;
 use crate::system::files::allow_many_files;
 use crate::system::machine::Machine;
 use crate::system::pmu;
-use crate::system::signals::Signals;
+use crate::system::signals::BlockedSignals;
 
 /// Runs `pmctl stat`, and returns the exit code.
 pub(crate) fn stat(args: &Stat) -> Result<u8> {
@@ -97,7 +97,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     let plan = run_plan(args)?;
 
     // From here on Ctrl-C asks for the counts.
-    let signals = Signals::hold()?;
+    let signals = BlockedSignals::hold()?;
     let sources = Sources::new(
         args,
         (&machine, &pmu),

@@ -11,7 +11,7 @@ use crate::recording::call_chain::named_addresses;
 use crate::recording::file_text::text_of_path;
 use crate::recording::perfdata::{
     self, Body, BuildId, FIRST_PERF_TYPE, KERNEL, Record, Recording, Records, SymbolTable,
-    is_kernel,
+    is_kernel_address,
 };
 use crate::recording::places::{MappedFiles, build_id, find_data};
 use crate::recording::symbols::{DebugFiles, SymbolFinder, jit};
@@ -208,7 +208,7 @@ impl PipeStream {
         }
         let table = self.tables.entry(file.to_owned());
         let table = table.or_insert_with(|| {
-            let is_kernels = offsets.iter().any(|offset| is_kernel(*offset));
+            let is_kernels = offsets.iter().any(|offset| is_kernel_address(*offset));
             let id = match program {
                 // A module has the build-id of the kernel.
                 Ok(_) if is_kernels => build_id(Path::new(KERNEL), Path::new(KERNEL)),

@@ -60,7 +60,7 @@ pub(super) fn write_tables(
             let part = share.events as f64 / events.max(1) as f64;
             let mut row = vec![format!("{:.2}%", part * 100.0), thousands(share.samples)];
             row.extend(report::shown_cells(&grouping.keys, cells, share.samples));
-            table.add_row(&row, colors.share(part));
+            table.add_row(&row, colors.style_of_share(part));
             table.add_lines_below(share.callers.text_lines(events, min_events));
         }
         table.write(None, style, output)?;

@@ -65,7 +65,7 @@ pub(super) struct Theme {
     pub(super) has_unicode: bool,
 }
 
-const ASCII: border::Set = border::Set {
+const ASCII_BORDER: border::Set = border::Set {
     top_left: "+",
     top_right: "+",
     bottom_left: "+",
@@ -92,7 +92,7 @@ impl Theme {
         if self.has_unicode {
             border::PLAIN
         } else {
-            ASCII
+            ASCII_BORDER
         }
     }
 }

@@ -23,7 +23,7 @@ use ratatui::layout::{Position, Rect, Size};
 use ratatui::{Frame, TerminalOptions, Viewport};
 
 use crate::system::screen::has_dumb_terminal;
-use crate::system::signals::{Event, Signals};
+use crate::system::signals::{BlockedSignals, Event};
 
 /// Set while the TUI uses the terminal.
 static TERMINAL_ENTERED: AtomicBool = AtomicBool::new(false);
@@ -45,7 +45,7 @@ pub(super) struct Terminal {
     screen: ManuallyDrop<ratatui::Terminal<CrosstermBackend<Stdout>>>,
     /// The size with which `create_screen` was drawn last.
     drawn_size: Size,
-    signals: Signals,
+    signals: BlockedSignals,
 }
 
 impl Terminal {
@@ -64,7 +64,7 @@ impl Terminal {
                 previous_hook(info);
             }));
         });
-        let signals = Signals::hold()?;
+        let signals = BlockedSignals::hold()?;
         enable_raw_mode().context("can't put the terminal into raw mode")?;
         TERMINAL_ENTERED.store(true, Ordering::SeqCst);
         let result = execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)

@@ -39,7 +39,7 @@ use nix::unistd::{Gid, getegid, geteuid, getgroups, gethostname};
 
 use crate::args::{Command, Record, Stat, Vm};
 use crate::system::exit::{self, Usage};
-use crate::system::signals::{self, Signals};
+use crate::system::signals::{self, BlockedSignals};
 use crate::system::stdio::complain;
 pub(crate) use guest::{guest, is_guest};
 use image::Image;
@@ -68,7 +68,7 @@ pub(crate) fn vm(args: &Vm) -> Result<u8> {
         args,
         shared: &shared_folders,
     };
-    let signals = Signals::hold_with(Signal::SIGWINCH)?;
+    let signals = BlockedSignals::hold_with(Signal::SIGWINCH)?;
     let (mut qemu, socket, snapshot) = match snapshot::start(&machine, &signals)? {
         MachineStart::Booting(qemu, socket) => (qemu, socket, None),
         MachineStart::Restored(qemu, socket, snapshot) => (qemu, socket, Some(snapshot)),

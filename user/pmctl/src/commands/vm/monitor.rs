@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::system::signals::{Event, Signals};
+use crate::system::signals::{BlockedSignals, Event};
 
 /// Error of a connection that QEMU has closed.
 const QEMU_ENDED: &str = "QEMU has ended";
@@ -33,12 +33,12 @@ impl std::error::Error for EndedBy {}
 /// the signals comes meanwhile.
 pub(super) struct Monitor<'a> {
     socket: BufReader<UnixStream>,
-    signals: &'a Signals,
+    signals: &'a BlockedSignals,
 }
 
 impl<'a> Monitor<'a> {
     /// Reads the monitor's greeting, and enables commands.
-    pub(super) fn new(socket: UnixStream, signals: &'a Signals) -> Result<Self> {
+    pub(super) fn new(socket: UnixStream, signals: &'a BlockedSignals) -> Result<Self> {
         let mut monitor = Self {
             socket: BufReader::new(socket),
             signals,
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_signal_ends_the_wait_for_a_silent_monitor() {
-        let signals = Signals::hold().expect("they can be held");
+        let signals = BlockedSignals::hold().expect("they can be held");
         let (socket, mut qemu) = UnixStream::pair().expect("it can be made");
         let greeting = r#"{"QMP": {}}"#;
         writeln!(qemu, "{greeting}").expect("it has room");

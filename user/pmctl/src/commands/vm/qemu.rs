@@ -22,7 +22,7 @@ use super::image::Image;
 use super::monitor::Monitor;
 use super::shared::SharedFolders;
 use crate::args::{Vm, VmCpu};
-use crate::system::signals::Signals;
+use crate::system::signals::BlockedSignals;
 
 /// Name of the serial port for the messages between host and guest.
 pub(super) const PORT: &str = "pmctl";
@@ -139,7 +139,7 @@ impl Qemu {
     }
 
     /// Connects to the monitor. This works only once.
-    pub(super) fn monitor<'a>(&mut self, signals: &'a Signals) -> Result<Monitor<'a>> {
+    pub(super) fn monitor<'a>(&mut self, signals: &'a BlockedSignals) -> Result<Monitor<'a>> {
         let socket = self
             .monitor
             .take()

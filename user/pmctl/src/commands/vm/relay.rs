@@ -18,7 +18,7 @@ use super::start_watch::StartWatch;
 use super::task::{GuestEnd, Size};
 use super::terminal::{self, RawTerminal};
 use super::wire::{CHUNK_SIZE, Channel, Message, Stream};
-use crate::system::signals::{Event, Signals};
+use crate::system::signals::{BlockedSignals, Event};
 use crate::system::stdio::complain;
 
 /// Bytes that can be written to a pipe without blocking when poll(2) reports it as writable (POSIX).
@@ -50,7 +50,7 @@ pub(super) enum RunOutcome {
 /// The host's side of a run.
 pub(super) struct HostRelay {
     channel: Channel<UnixStream>,
-    signals: Signals,
+    signals: BlockedSignals,
     outputs: Vec<CallerStream>,
     terminal: Option<RawTerminal>,
     results: ResultFiles,
@@ -77,7 +77,7 @@ impl HostRelay {
     /// Connects the caller's streams with a machine. `is_terminal` tells which of the three standard streams are a terminal.
     pub(super) fn new(
         socket: UnixStream,
-        signals: Signals,
+        signals: BlockedSignals,
         is_terminal: [bool; 3],
         results: ResultFiles,
     ) -> Result<Self> {

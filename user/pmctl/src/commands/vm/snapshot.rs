@@ -27,7 +27,7 @@ use super::qemu::{
 };
 use super::start_watch::StartWatch;
 use super::wire::{Channel, Message};
-use crate::system::signals::{Event, Signals};
+use crate::system::signals::{BlockedSignals, Event};
 
 /// Number of snapshots that are kept; those that were used least recently are removed.
 const MAX_SNAPSHOTS: usize = 4;
@@ -45,7 +45,10 @@ pub(super) enum MachineStart {
 }
 
 /// Starts a machine from a snapshot. Makes the snapshot if there is none, and boots the machine if that fails.
-pub(super) fn start(machine: &VirtualMachine<'_>, signals: &Signals) -> Result<MachineStart> {
+pub(super) fn start(
+    machine: &VirtualMachine<'_>,
+    signals: &BlockedSignals,
+) -> Result<MachineStart> {
     let directory = if machine.args.no_snapshot {
         None
     } else {
@@ -94,7 +97,7 @@ fn remove_snapshot(directory: &Path) {
 fn restore(
     machine: &VirtualMachine<'_>,
     directory: &Path,
-    signals: &Signals,
+    signals: &BlockedSignals,
 ) -> Result<Option<(Qemu, UnixStream)>> {
     let memory = fs::metadata(directory.join(MEMORY)).map_or(0, |facts| facts.len());
     if memory != u64::from(machine.args.memory) << 20 {
@@ -141,7 +144,7 @@ fn lock(directory: &Path) -> Option<Flock<File>> {
 fn make_snapshot(
     machine: &VirtualMachine<'_>,
     directory: &Path,
-    signals: &Signals,
+    signals: &BlockedSignals,
 ) -> Option<Signal> {
     let temporary = Temporary::new(directory).ok()?;
     let result = boot_and_save(machine, &temporary.path, signals);
@@ -165,7 +168,7 @@ fn make_snapshot(
 fn boot_and_save(
     machine: &VirtualMachine<'_>,
     directory: &Path,
-    signals: &Signals,
+    signals: &BlockedSignals,
 ) -> Result<Option<Signal>> {
     let (mut qemu, socket) = Qemu::start(machine, &Memory::Shared(directory))?;
     socket.set_nonblocking(true)?;

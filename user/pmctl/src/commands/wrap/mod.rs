@@ -37,7 +37,7 @@ use crate::args::Wrap;
 use crate::system::busy_counters::are_of_others;
 use crate::system::child::{Command, Ending, Running, Waiting};
 use crate::system::exit;
-use crate::system::signals::{Event, Signals};
+use crate::system::signals::{BlockedSignals, Event};
 use crate::system::stdio::complain;
 
 use answer::{AnswerContext, CallAnswer, answer_open_call};
@@ -57,7 +57,7 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
     let device = Device::open().map_err(exit::with_help)?;
     let node = Node::open(Path::new(perfmon::PATH), Access::Read).context(perfmon::PATH)?;
 
-    let signals = Signals::hold()?;
+    let signals = BlockedSignals::hold()?;
     let mut waiting = Waiting::fork(&command, signals.previous_mask())?;
     let listener = Arc::new(take_listener(&mut waiting)?);
     let mut calls = CallQueue::start(&listener)?;
@@ -154,7 +154,7 @@ impl CallServer<'_> {
     fn serve_until_exit(
         &mut self,
         calls: &mut CallQueue,
-        signals: &Signals,
+        signals: &BlockedSignals,
         running: &Running,
     ) -> Result<Ending> {
         let mut calls_are_over = false;

@@ -17,6 +17,7 @@ use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 
 use crate::system::files::read_lossy;
+use crate::system::processes::{PIDFD_THREAD, open_pidfd};
 
 /// The TID of a thread, in pmctl's PID namespace.
 #[derive(Clone, Copy, Debug)]
@@ -115,12 +116,8 @@ impl Tid {
 
     /// Returns a copy of the thread's descriptor `number`.
     pub(super) fn copy_descriptor(self, number: i32) -> Result<OwnedFd, Errno> {
-        /// `PIDFD_THREAD` of `<linux/pidfd.h>`: the thread need not be the first one of its process, and may have
-        /// descriptors of its own.
-        const PIDFD_THREAD: i32 = libc::O_EXCL;
-        // SAFETY: pidfd_open(2) takes two numbers, and accesses no memory of the caller.
-        let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, self.0, PIDFD_THREAD) };
-        let pidfd = owned_descriptor(pidfd)?;
+        let tid = u32::try_from(self.0).or(Err(Errno::ESRCH))?;
+        let pidfd = open_pidfd(tid, PIDFD_THREAD)?;
         // SAFETY: pidfd_getfd(2) takes three numbers, and accesses no memory of the caller.
         owned_descriptor(unsafe {
             libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), number, 0)

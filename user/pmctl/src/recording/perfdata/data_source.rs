@@ -51,7 +51,7 @@ pub(crate) const NA: &str = "N/A";
 /// Bits of `mem_lvl` and `mem_dtlb` for the outcome.
 const HIT: u64 = 1 << 1;
 const MISS: u64 = 1 << 2;
-const OUTCOMES: u64 = HIT | MISS;
+const OUTCOME_MASK: u64 = HIT | MISS;
 
 /// perf's words for the bits of members, from bit 0 on.
 const OPERATION_WORDS: [&str; 5] = [NA, "LOAD", "STORE", "PFETCH", "EXEC"];
@@ -131,7 +131,7 @@ impl DataSource {
         };
         match LEVEL_NUMBER_NAMES[self.index(LEVEL_NUMBER)] {
             NA => {
-                let levels = levels & !(NOT_AVAILABLE | OUTCOMES);
+                let levels = levels & !(NOT_AVAILABLE | OUTCOME_MASK);
                 match joined(words_of(levels, &LEVEL_WORDS)) {
                     words if words == NA => words,
                     words => words + outcome,
@@ -158,7 +158,7 @@ impl DataSource {
     /// Returns the translation buffer that had the address, or that was asked for it: `L1 hit`.
     pub(crate) fn tlb(self) -> String {
         let bits = self.member(TLB);
-        let mut text = joined(words_of(bits & !OUTCOMES, &TLB_WORDS));
+        let mut text = joined(words_of(bits & !OUTCOME_MASK, &TLB_WORDS));
         for (bit, word) in [(HIT, " hit"), (MISS, " miss")] {
             if bits & bit != 0 {
                 text.push_str(word);

@@ -57,10 +57,11 @@ pub(crate) use memory_access::{MemoryAccess, Weight};
 pub(crate) use notes::{
     BufferGaps, FileFacts, Loss, Notes, Symbol, SymbolTable, warn, warn_of_losses,
 };
+pub(crate) use perfmon_core::logic::lbr::is_kernel_address;
 pub(crate) use pipe::Pipe;
 pub(crate) use read::read;
 pub(crate) use record::{
-    Body, Branch, GuestMode, KERNEL, Map, Record, Sample, Stamp, Task, UserStack, VDSO, is_kernel,
+    Body, Branch, GuestMode, KERNEL, Map, Record, Sample, Stamp, Task, UserStack, VDSO,
 };
 pub(crate) use recording::{FileVersion, Recording};
 pub(crate) use records::Records;

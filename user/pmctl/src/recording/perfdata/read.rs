@@ -28,7 +28,7 @@ const FIRST_MAGIC: u64 = u64::from_le_bytes(*b"PERFFILE");
 /// [`ReadError`], whatever the bytes are.
 pub(crate) fn read(source: impl Into<RecordingBytes>) -> Result<Recording, ReadError> {
     let source = source.into();
-    let header_bytes = source.part((0, source.size().min(HEADER_SIZE as u64)));
+    let header_bytes = source.bytes_at((0, source.size().min(HEADER_SIZE as u64)));
     let header_bytes = header_bytes.ok_or(ReadError::Broken("header"))?;
     if header_bytes.is_empty() {
         return Err(ReadError::Empty);

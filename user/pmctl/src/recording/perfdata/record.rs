@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use perfmon_core::logic::lbr::is_kernel_address;
 use perfmon_core::logic::perf_event::PERF_RECORD_MISC_CPUMODE_MASK;
 
 use super::memory_access::MemoryAccess;
@@ -154,7 +155,7 @@ pub(crate) struct Sample {
 impl Sample {
     /// Returns whether the CPU was in the kernel.
     pub(crate) const fn in_kernel(&self) -> bool {
-        self.guest_mode.is_none() && is_kernel(self.ip)
+        self.guest_mode.is_none() && is_kernel_address(self.ip)
     }
 }
 
@@ -218,11 +219,6 @@ impl UserStack {
     pub(crate) const DEFAULT: u32 = 8192;
     /// The largest size of a stack in bytes, which is limited by the 16 bits for the size of a record.
     pub(crate) const MAX_SIZE: u32 = 65528;
-}
-
-/// Returns whether an address is in the kernel's half of the address space, the upper one.
-pub(crate) const fn is_kernel(address: u64) -> bool {
-    address >> 63 != 0
 }
 
 /// A branch that was taken.

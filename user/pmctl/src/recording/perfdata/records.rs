@@ -68,7 +68,7 @@ impl Records {
     /// Reads the records into memory, and sorts them by time.
     fn sort(&mut self) -> Option<()> {
         let (start, end) = self.section;
-        let data = self.source.part((start, end - start))?.into_owned();
+        let data = self.source.bytes_at((start, end - start))?.into_owned();
         self.order = Some(offsets_by_time(&data)?);
         self.section = (0, data.len() as u64);
         self.source = data.into();

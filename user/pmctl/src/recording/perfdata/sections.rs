@@ -114,5 +114,5 @@ pub(super) fn part<'a>(
     part: &'static str,
 ) -> Result<Cow<'a, [u8]>, ReadError> {
     checked_end(source, section, part)?;
-    source.part(section).ok_or(ReadError::Broken(part))
+    source.bytes_at(section).ok_or(ReadError::Broken(part))
 }

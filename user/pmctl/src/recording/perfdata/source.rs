@@ -67,7 +67,7 @@ impl RecordingBytes {
     }
 
     /// Returns `size` bytes from `offset` on; `None` if the file ends before, or can't be read.
-    pub(super) fn part(&self, (offset, size): (u64, u64)) -> Option<Cow<'_, [u8]>> {
+    pub(super) fn bytes_at(&self, (offset, size): (u64, u64)) -> Option<Cow<'_, [u8]>> {
         let end = offset.checked_add(size).filter(|end| *end <= self.size())?;
         match self {
             Self::Memory(bytes) => {
@@ -146,7 +146,7 @@ impl<'a> BlockReader<'a> {
             RecordingBytes::Memory(_) => self.section_end - start,
             RecordingBytes::File(..) => (self.section_end - start).min(Self::BLOCK_SIZE),
         };
-        self.block = self.source.part((start, size))?;
+        self.block = self.source.bytes_at((start, size))?;
         self.offset = 0;
         self.block_end = start + size;
         Some(())

@@ -194,7 +194,7 @@ fn mappings_of_a_file_of_perf_keep_their_build_ids() {
     let map = |pid, start: u64, file: &str, id: u8| {
         let body = Body::Map(Map {
             task: Task::leader(pid),
-            is_kernel: is_kernel(start),
+            is_kernel: is_kernel_address(start),
             start,
             length: 0x1000,
             offset: start,

@@ -18,7 +18,9 @@ use nix::sys::utsname::uname;
 
 use super::build_id::build_id;
 use crate::recording::address_spaces::{self as mapped, AddressSpaces};
-use crate::recording::perfdata::{FileFacts, FileVersion, KERNEL, Map, Recording, VDSO, is_kernel};
+use crate::recording::perfdata::{
+    FileFacts, FileVersion, KERNEL, Map, Recording, VDSO, is_kernel_address,
+};
 use crate::recording::procfs;
 use crate::recording::symbols::{Absence, DebugFiles, jit};
 use crate::recording::unwind::{self, Programs};
@@ -284,7 +286,7 @@ fn open_through_process(process: (u32, (u64, u64)), path: &Path, inode: u64) -> 
 /// Returns whether the running kernel's image, which is at `now`, begins at another address than `start`, its address in the
 /// recording. Returns false if the kernel's addresses are hidden from this user.
 fn is_moved(start: u64, now: Option<u64>) -> bool {
-    is_kernel(start) && now.is_some_and(|now| now != start)
+    is_kernel_address(start) && now.is_some_and(|now| now != start)
 }
 
 /// Returns the time at which the kernel was started, to the second.

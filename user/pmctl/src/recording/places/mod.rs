@@ -13,7 +13,7 @@ use crate::recording::address_spaces::{AddressSpaces, FileOffset, is_anonymous};
 use crate::recording::call_chain::named_addresses;
 use crate::recording::file_text::text_of_path;
 use crate::recording::perfdata::{
-    Body, BuildId, KERNEL, Record, Recording, SymbolTable, Task, is_kernel,
+    Body, BuildId, KERNEL, Record, Recording, SymbolTable, Task, is_kernel_address,
 };
 use crate::recording::symbols::{Absence, DebugFiles, SymbolFinder};
 use crate::recording::unwind::{self, CutChains, Programs as _, Unwinder};
@@ -183,7 +183,7 @@ impl Places {
 
 /// Returns the place of sampled data in a file, whose symbols name it; `None` if the data is in no file. 0 is no address.
 pub(crate) fn find_data(spaces: &AddressSpaces, task: Task, address: u64) -> Option<FileOffset> {
-    if address == 0 || is_kernel(address) {
+    if address == 0 || is_kernel_address(address) {
         return None;
     }
     let location = spaces.find(task.pid, address);
@@ -192,7 +192,7 @@ pub(crate) fn find_data(spaces: &AddressSpaces, task: Task, address: u64) -> Opt
 
 /// Returns whether sampled offsets are addresses of the kernel or of a module.
 fn is_of_kernel(offsets: &AHashSet<u64>) -> bool {
-    offsets.iter().any(|offset| is_kernel(*offset))
+    offsets.iter().any(|offset| is_kernel_address(*offset))
 }
 
 /// A file with samples.

@@ -8,7 +8,7 @@ use perfmon_core::logic::perf_event::PERF_CONTEXT_USER;
 use super::sample_names::{NamedSample, SampleNames, Site};
 use super::source_lines::SourceLines;
 use crate::recording::call_chain::{self, Walk, is_mark};
-use crate::recording::perfdata::{Sample, is_kernel};
+use crate::recording::perfdata::{Sample, is_kernel_address};
 use crate::recording::symbols::{SourceLine, Text};
 use crate::recording::unwind::UNWOUND;
 
@@ -65,9 +65,9 @@ const NO_LINE: &str = "??:0";
 /// one in its mode. What the kernel did between a program's sample and the interrupt is left out. In recordings without
 /// the kernel's callers the chain of a sample in the kernel has the program's part only.
 fn callers(sample: &Sample) -> (Option<u64>, &[u64]) {
-    let in_kernel = is_kernel(sample.ip);
+    let in_kernel = is_kernel_address(sample.ip);
     let chain = &sample.chain[..];
-    let is_in_mode = |word: &u64| !is_mark(*word) && is_kernel(*word) == in_kernel;
+    let is_in_mode = |word: &u64| !is_mark(*word) && is_kernel_address(*word) == in_kernel;
     match chain.iter().position(is_in_mode) {
         Some(first) => {
             let mark = chain[..first].last().filter(|word| is_mark(**word));

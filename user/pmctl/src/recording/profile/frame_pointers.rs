@@ -5,7 +5,7 @@
 
 use super::sample_names::{NamedSample, SampleNames, Site};
 use crate::recording::call_chain::{call_in_front_of, is_mark};
-use crate::recording::perfdata::is_kernel;
+use crate::recording::perfdata::is_kernel_address;
 
 /// Functions without a caller, and `main`, whose callers are of no interest. A C library without frame pointers may hide
 /// the functions that called `main` or a thread's function.
@@ -49,7 +49,7 @@ impl SampleNames<'_> {
             return None;
         }
         let mut addresses = sample.chain.iter().copied();
-        let mut next = || addresses.find(|word| !is_mark(*word) && !is_kernel(*word));
+        let mut next = || addresses.find(|word| !is_mark(*word) && !is_kernel_address(*word));
         let _sampled = next()?;
         let (caller, third) = (next(), next());
         if third.is_some() || is_outermost(&named.site) {

@@ -160,8 +160,8 @@ impl<'a> SampleNames<'a> {
     }
 
     /// Returns the number of processes that have begun so far with this process number, which tells them apart.
-    pub(crate) fn instance(&self, pid: u32) -> u32 {
-        self.spaces.instance(pid)
+    pub(crate) fn pid_reuse_count(&self, pid: u32) -> u32 {
+        self.spaces.pid_reuse_count(pid)
     }
 
     /// Returns the names of an address in a process.

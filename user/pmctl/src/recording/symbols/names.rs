@@ -15,7 +15,7 @@ use super::sections::oversized_section;
 use super::{DebugFiles, Elf, Targets, kallsyms};
 use crate::recording::file_text::text_of_path;
 use crate::recording::perfdata::VDSO;
-use crate::recording::perfdata::{FileFacts, Symbol, SymbolTable, is_kernel};
+use crate::recording::perfdata::{FileFacts, Symbol, SymbolTable, is_kernel_address};
 
 /// Looks up the functions at addresses.
 pub(crate) struct SymbolFinder {
@@ -61,7 +61,10 @@ impl SymbolFinder {
             file: text_of_path(file).into_owned(),
             ..SymbolTable::default()
         };
-        if offsets.first().is_some_and(|offset| is_kernel(*offset)) {
+        if offsets
+            .first()
+            .is_some_and(|offset| is_kernel_address(*offset))
+        {
             table.symbols = make_symbols(&offsets, &self.kernel_functions_at(file, &offsets));
         } else if file == Path::new(VDSO) {
             table.symbols = make_symbols(&offsets, &self.vdso_functions(&offsets));

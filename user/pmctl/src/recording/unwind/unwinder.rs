@@ -12,7 +12,7 @@ use super::memory::{Registers, Stack};
 use super::step::{Step, by_frame_pointer, is_outermost};
 use super::tables::UnwindTables;
 use crate::recording::address_spaces::{AddressSpaces, FileOffset};
-use crate::recording::perfdata::{UserStack, is_kernel};
+use crate::recording::perfdata::{UserStack, is_kernel_address};
 use crate::recording::symbols::DebugFiles;
 
 /// Callers of a sample at most. Each needs a return address in the stack. The limit ends loops in tables that don't read
@@ -89,7 +89,7 @@ impl Unwinder {
         let result = self.unwind(process, user_stack, chain);
         self.cut_chains
             .add(result.err(), user_stack.requested_bytes);
-        if chain[start] != ip && !is_kernel(ip) {
+        if chain[start] != ip && !is_kernel_address(ip) {
             let sampled_part = self.sampled_part(process, ip, &mut chain[start..]);
             chain.splice(start..start + sampled_part, [ip]);
         }

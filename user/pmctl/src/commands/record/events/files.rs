@@ -27,7 +27,7 @@ use crate::system::screen::Colors;
 use crate::system::stdio::{complain, write_message};
 
 /// The message for a program that must not be sampled, so that the events stopped at its exec.
-const LEFT_PROGRAM_REASON: &str = "the command executed a program that has more rights than its caller (setuid, setgid, \
+const UNSAMPLED_PROGRAM_REASON: &str = "the command executed a program that has more rights than its caller (setuid, setgid, \
                                    capabilities of its file), or that the caller may not read: this program is not sampled; start pmctl with the \
                     program's rights, or sample whole CPUs with -a";
 
@@ -234,7 +234,7 @@ impl<'a> Files<'a> {
         let totals = samplers.totals()?;
         let before = mem::replace(&mut self.totals, totals.clone());
         let has_left_program = samplers.have_left_program()?;
-        let left_program = has_left_program.then(|| LEFT_PROGRAM_REASON.to_owned());
+        let left_program = has_left_program.then(|| UNSAMPLED_PROGRAM_REASON.to_owned());
         let mut notes = Notes {
             version: Notes::VERSION,
             scope: self.scope.clone(),

@@ -8,7 +8,7 @@ use perfmon::event::Builder;
 use perfmon::{Cause, Device};
 
 /// The parameter of the module that sets the limit.
-const RATE_PARAMETER: &str = "perf_event_max_sample_rate";
+const SAMPLE_RATE_PARAMETER: &str = "perf_event_max_sample_rate";
 
 /// Returns whether the driver accepts the frequency. Its other errors do not matter here: opening the event reports
 /// them.
@@ -41,14 +41,14 @@ pub(super) fn highest_accepted(accepts: impl Fn(u64) -> bool) -> Option<u64> {
 pub(super) fn above_limit_message(hertz: u64, limit: u64) -> String {
     format!(
         "-F {hertz}: the module takes at most {limit} samples a second, which `-F max` asks for. For more, load the \
-         module with {RATE_PARAMETER}={hertz} (0: no limit)."
+         module with {SAMPLE_RATE_PARAMETER}={hertz} (0: no limit)."
     )
 }
 
 /// Returns the message for `-F max` if the module has no limit.
 pub(super) fn no_limit_message() -> String {
     format!(
-        "-F max: the module has no limit (it was loaded with {RATE_PARAMETER}=0). Give a number, as -F 9999."
+        "-F max: the module has no limit (it was loaded with {SAMPLE_RATE_PARAMETER}=0). Give a number, as -F 9999."
     )
 }
 

@@ -39,7 +39,7 @@ use crate::recording::cgroups::KnownCgroups;
 use crate::system::child::Waiting;
 use crate::system::exit;
 use crate::system::files::allow_many_files;
-use crate::system::signals::Signals;
+use crate::system::signals::BlockedSignals;
 
 /// Records, and returns the exit code.
 pub(super) fn record(options: &EventOptions) -> Result<u8> {
@@ -74,8 +74,8 @@ pub(super) fn record(options: &EventOptions) -> Result<u8> {
     // Opened before the recording, so that a file that can't be written is reported now.
     let destination = Destination::open(&common.output)?;
     let signals = match options.switch_output {
-        Some(_) => Signals::hold_with(Signal::SIGUSR2)?,
-        None => Signals::hold()?,
+        Some(_) => BlockedSignals::hold_with(Signal::SIGUSR2)?,
+        None => BlockedSignals::hold()?,
     };
     let waiting = command
         .as_ref()

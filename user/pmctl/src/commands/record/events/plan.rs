@@ -246,10 +246,9 @@ impl SamplingPlan {
                 continue;
             };
             let cgroup = Cgroup::named(name);
-            event.cgroup =
-                Some(cgroup.map_err(|error| {
-                    exit::with_help_to(&format!("-G: {}", error.attempt), &error)
-                })?);
+            event.cgroup = Some(cgroup.map_err(|error| {
+                exit::error_with_advice(&format!("-G: {}", error.attempt), &error)
+            })?);
             event.spec.label = format!("{} ({name})", event.spec.label);
         }
         Ok(())

@@ -14,14 +14,14 @@ use crate::args::EventOptions;
 use crate::commands::record::watch::Watch;
 use crate::recording::procfs;
 use crate::system::child::{Ending, Waiting};
-use crate::system::signals::{Event, Signals};
+use crate::system::signals::{BlockedSignals, Event};
 
 /// Records until the end. The rings are read when one is half full, and ten times a second, so that a pmctl that is killed
 /// loses a tenth of a second at most.
 pub(super) fn record_until_end(
     options: &EventOptions,
     (samplers, tasks): (&mut Samplers, &SampledTasks),
-    (signals, waiting): (&Signals, Option<Waiting<'_>>),
+    (signals, waiting): (&BlockedSignals, Option<Waiting<'_>>),
     (stream, files): (&mut RingStream, &mut Files<'_>),
     maps: &mut Maps,
 ) -> Result<Option<Ending>> {

@@ -40,7 +40,7 @@ use crate::recording::procfs;
 use crate::recording::unwind::CutChains;
 use crate::system::child::Waiting;
 use crate::system::exit::{self, Usage};
-use crate::system::signals::Signals;
+use crate::system::signals::BlockedSignals;
 
 /// Records, and returns the exit code.
 pub(super) fn record(options: &TraceOptions) -> Result<u8> {
@@ -62,7 +62,7 @@ pub(super) fn record(options: &TraceOptions) -> Result<u8> {
     let destination = Destination::open(&common.output)?;
     let write_error = || format!("can't write {}", destination.name());
 
-    let signals = Signals::hold()?;
+    let signals = BlockedSignals::hold()?;
     let waiting = command
         .as_ref()
         .map(|command| Waiting::fork(command, signals.previous_mask()))

@@ -12,7 +12,7 @@ use crate::args::TraceOptions;
 use crate::commands::record::watch::Watch;
 use crate::recording::procfs;
 use crate::system::child::{Ending, Waiting};
-use crate::system::signals::Signals;
+use crate::system::signals::BlockedSignals;
 
 /// Result of a recording.
 pub(super) struct TracedRun {
@@ -27,7 +27,7 @@ pub(super) struct TracedRun {
 pub(super) fn record_until_end(
     options: &TraceOptions,
     ready: ReadyTrace<'_>,
-    command: (&Signals, Option<Waiting<'_>>),
+    command: (&BlockedSignals, Option<Waiting<'_>>),
     mut round: impl FnMut(Vec<Chunk>) -> Result<ControlFlow<()>>,
 ) -> Result<TracedRun> {
     let watched = options.common.target.first_process();

@@ -10,7 +10,7 @@ use super::sideband::Sideband;
 use crate::commands::record::clock::Clock;
 use crate::commands::record::perf_ring::refusal_reason;
 use crate::recording::address_spaces::AddressSpaces;
-use crate::recording::perfdata::{Record, Stamp, Task, is_kernel};
+use crate::recording::perfdata::{Record, Stamp, Task, is_kernel_address};
 use crate::recording::procfs::{self, MappingKinds};
 
 /// Names, memory, and switches of tasks.
@@ -115,7 +115,7 @@ impl TaskLog {
     pub(super) fn task_of_sample(&self, stamp: &Stamp, ip: u64) -> Task {
         let task = match &self.source {
             TaskSource::Perf(sideband) => sideband.tasks.task_at(stamp.cpu, stamp.time),
-            TaskSource::Proc(_) if is_kernel(ip) => None,
+            TaskSource::Proc(_) if is_kernel_address(ip) => None,
             TaskSource::Proc(snapshot) => snapshot.address_spaces.only_owner(ip).map(Task::leader),
         };
         task.unwrap_or(Task::UNKNOWN)

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use nix::errno::Errno;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::Signal;
 use nix::sys::time::TimeVal;
@@ -19,7 +20,7 @@ use crate::events::threads::TaskList;
 use crate::system::child::{Command, Ending, Running, Waiting};
 use crate::system::exit;
 use crate::system::processes::{self, ThreadEnd};
-use crate::system::signals::{Event, Signals};
+use crate::system::signals::{Event, BlockedSignals};
 use crate::system::stdio::complain;
 
 /// Options of a run.
@@ -50,7 +51,7 @@ pub(in crate::commands::stat) struct PreparedRun<'a> {
 /// Forks the command, and makes the counters ready for it.
 pub(in crate::commands::stat) fn prepare_run<'a>(
     plan: &'a RunPlan,
-    signals: &Signals,
+    signals: &BlockedSignals,
     source: &mut dyn CountSource,
 ) -> Result<PreparedRun<'a>> {
     if plan.sync {
@@ -75,7 +76,7 @@ pub(in crate::commands::stat) fn measure_run(
         times_before,
         waiting,
     }: PreparedRun<'_>,
-    (plan, signals): (&RunPlan, &Signals),
+    (plan, signals): (&RunPlan, &BlockedSignals),
     source: &mut dyn CountSource,
     report: &mut dyn NumberFormat,
 ) -> Result<Run> {
@@ -192,7 +193,7 @@ struct RunEnd {
 /// Waits until the command has ended. Without a command it waits until all watched tasks have ended, or until a signal
 /// asks for the end.
 fn wait_for_end(
-    signals: &Signals,
+    signals: &BlockedSignals,
     running: Option<&Running>,
     watched: &mut Vec<WatchedEnd>,
     (timers, source): (&mut Timers<'_>, &mut dyn CountSource),
@@ -251,7 +252,7 @@ fn wait_for_end(
                 stopped_by,
             });
         }
-        if timers.is_over() {
+        if timers.take_end() {
             let signal = Signal::SIGTERM;
             stopped_by = Some(signal);
             match running {
@@ -297,8 +298,8 @@ impl Timers<'_> {
         Some(next.saturating_duration_since(Instant::now()))
     }
 
-    /// Returns whether the run has to end. Returns true once only, so that the command gets one signal.
-    fn is_over(&mut self) -> bool {
+    /// Returns whether the run has to end, and consumes the end: returns true once only, so that the command gets one signal.
+    fn take_end(&mut self) -> bool {
         let ticker = self.ticker.as_mut();
         if let Some(ticker) =
             ticker.filter(|ticker| ticker.remaining == Some(0) && !ticker.is_end_reported)
@@ -375,7 +376,7 @@ struct Ticker<'a> {
     previous_end: Duration,
     /// Number of intervals still to be shown; `None` without a limit.
     remaining: Option<u32>,
-    /// `Timers::is_over` has reported the end.
+    /// `Timers::take_end` has reported the end.
     is_end_reported: bool,
     report: &'a mut dyn NumberFormat,
     /// The error of the first interval that could not be written. It is returned after the command's end: the command

@@ -34,7 +34,7 @@ pub(in crate::commands::stat) fn report_problems(
 }
 
 /// The message for a program that must not be counted, so that the events stopped at its exec.
-pub(crate) const LEFT_PROGRAM_REASON: &str = "\
+pub(crate) const UNCOUNTED_PROGRAM_REASON: &str = "\
 the command executed a program that has more rights than its caller (setuid, setgid, capabilities of its file), or \
 that the caller may not read: this program is not counted.\n\
 Start pmctl with the rights of the program (as root for a program of root's), or count whole CPUs with -a.";
@@ -59,7 +59,7 @@ Count fewer at a time; `--multiplex` lets them take turns, and estimates their c
 /// Reports why counts are missing; `None` means that they can't be trusted.
 fn complain_of(reason: Option<Uncounted>, scope: &Scope) {
     match reason {
-        Some(Uncounted::LeftProgram) => complain(LEFT_PROGRAM_REASON),
+        Some(Uncounted::LeftProgram) => complain(UNCOUNTED_PROGRAM_REASON),
         Some(Uncounted::NoTurn) => complain(NO_TURN_REASON),
         Some(Uncounted::NoCore) => complain(NO_CORE_REASON),
         Some(Uncounted::NoPmuCounter) => complain(NO_PMU_COUNTER_REASON),

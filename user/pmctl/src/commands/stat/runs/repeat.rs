@@ -15,7 +15,7 @@ use crate::commands::stat::formats::output;
 use crate::commands::stat::sources::source::CountSource;
 use crate::commands::stat::sources::{Sources, events_before};
 use crate::commands::stat::subject::Subject;
-use crate::system::signals::Signals;
+use crate::system::signals::BlockedSignals;
 use crate::system::stdio::complain;
 
 /// The number of runs, and whether each is shown by itself.
@@ -50,7 +50,7 @@ impl Repeats {
 pub(in crate::commands::stat) fn count_runs<'a>(
     repeats: Repeats,
     first_run: PreparedRun<'a>,
-    (plan, subject, signals): (&'a RunPlan, &Subject, &Signals),
+    (plan, subject, signals): (&'a RunPlan, &Subject, &BlockedSignals),
     source: &mut dyn CountSource,
     report: &mut dyn NumberFormat,
 ) -> Result<u8> {
@@ -119,7 +119,7 @@ fn report_failed_run(error: anyhow::Error, runs: &[Run], repeats: Repeats) -> Re
 pub(in crate::commands::stat) fn run_parts<'a>(
     repeats: Repeats,
     (sources, parts): (&Sources<'_>, &[Vec<EventSpec>]),
-    (plan, signals): (&'a RunPlan, &Signals),
+    (plan, signals): (&'a RunPlan, &BlockedSignals),
     first: (Box<dyn CountSource>, PreparedRun<'a>),
 ) -> Result<(Vec<Column>, Vec<Run>, Option<StoppedRun>)> {
     let mut prepared_run = Some(first);

@@ -13,7 +13,7 @@ use crate::commands::stat::scope::Scope;
 use crate::commands::stat::sources::source::{CountSource, Uncounted};
 use crate::commands::stat::sources::tasks::{CountingManner, TaskCounts};
 use crate::system::child::{Command, Ending};
-use crate::system::signals::Signals;
+use crate::system::signals::BlockedSignals;
 
 /// A command that runs several times.
 pub(crate) struct Series {
@@ -27,7 +27,7 @@ pub(crate) struct SingleRun {
     pub(crate) elapsed: Duration,
     /// A count for each event; `None` if it can't be trusted.
     pub(crate) counts: Vec<Option<u64>>,
-    /// A task executed a program that must not be counted: [`LEFT_PROGRAM_REASON`](crate::commands::stat::LEFT_PROGRAM_REASON).
+    /// A task executed a program that must not be counted: [`UNCOUNTED_PROGRAM_REASON`](crate::commands::stat::UNCOUNTED_PROGRAM_REASON).
     pub(crate) has_left_program: bool,
     pub(crate) ending: Option<Ending>,
     /// A signal asked for the end.
@@ -54,7 +54,7 @@ impl Series {
     }
 
     /// Runs the command once.
-    pub(crate) fn run(&mut self, signals: &Signals) -> Result<SingleRun> {
+    pub(crate) fn run(&mut self, signals: &BlockedSignals) -> Result<SingleRun> {
         let prepared_run = measure::prepare_run(&self.plan, signals, &mut self.source);
         let prepared_run = prepared_run.map_err(split_runs::without_advice)?;
         let run = measure::measure_run(

@@ -195,7 +195,7 @@ pub(in crate::commands::stat) fn left_out(number: usize, error: &Error) -> Strin
 
 /// Returns the error with the option in front.
 fn with_option(option: &str, error: &Error) -> anyhow::Error {
-    exit::with_help_to(&format!("{option}: {}", error.attempt), error)
+    exit::error_with_advice(&format!("{option}: {}", error.attempt), error)
 }
 
 impl CgroupUse {

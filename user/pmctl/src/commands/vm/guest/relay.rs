@@ -19,14 +19,14 @@ use super::super::task::{GuestEnd, Size};
 use super::super::wire::{CHUNK_SIZE, Channel, Message, Stream};
 use super::command::{GuestProcess, winsize};
 use crate::system::child::{self, Ending};
-use crate::system::signals::Signals;
+use crate::system::signals::BlockedSignals;
 
 nix::ioctl_write_ptr_bad!(set_size, libc::TIOCSWINSZ, Winsize);
 
 /// State of the relay while the command runs.
 struct GuestRelay<'a> {
     channel: &'a mut Channel<File>,
-    signals: Signals,
+    signals: BlockedSignals,
     process: Pid,
     /// The writing end of the command's standard input; `None` once it is closed.
     input: Option<File>,
@@ -43,7 +43,7 @@ struct GuestRelay<'a> {
 /// Relays the command's streams and signals until it ends.
 pub(super) fn run(channel: &mut Channel<File>, running: GuestProcess) -> Result<GuestEnd> {
     // Holds SIGCHLD before the command can end.
-    let signals = Signals::hold()?;
+    let signals = BlockedSignals::hold()?;
     channel.send(&Message::Started)?;
     let process = match running.process {
         Ok(process) => process,
