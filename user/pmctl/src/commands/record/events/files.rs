@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::maps::Maps;
-use super::plan::{SampledTasks, SamplingPlan};
+use super::plan::SamplingPlan;
+use super::sampled_tasks::SampledTasks;
 use super::samplers::Samplers;
 use super::stream::RingStream;
 use crate::args::{EventOptions, SwitchOutput};

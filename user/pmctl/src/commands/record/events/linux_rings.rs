@@ -14,8 +14,9 @@ use zerocopy::IntoBytes;
 
 use super::linux_event::{Activation, LinuxEvent, READ_WORDS, SampleForm};
 use super::linux_refusal::{RefusedCall, forbidden_message};
-use super::plan::{SampledTasks, SamplingPlan};
+use super::plan::SamplingPlan;
 use super::polled::Polled;
+use super::sampled_tasks::SampledTasks;
 use crate::commands::record::perf_ring::{ALL_TASKS, PerfRing, RingError};
 use crate::events::cpus::Cpus;
 use crate::events::perf_event;

@@ -9,8 +9,8 @@ use ahash::{AHashMap, AHashSet};
 use nix::errno::Errno;
 use perfmon::Device;
 
-use super::plan::SampledTasks;
-use super::samplers::TaskRecords;
+use super::dummies::TaskRecords;
+use super::sampled_tasks::SampledTasks;
 use crate::commands::record::perf_ring::{PerfRing, refusal_reason};
 use crate::recording::cgroups::KnownCgroups;
 use crate::recording::perfdata::{Attr, Body, Record, Stamp, Task};

@@ -4,6 +4,8 @@
 //! Events of Linux's PMUs are sampled beside the driver's, in rings of perf's ([`linux_rings`]). Samples have the IDs of their task. Mappings are recorded in the same rings, or else collected by [`maps`]. [`stream`]
 //! sorts all records by time and writes them, and [`files`] begins and ends the files.
 
+mod callers;
+mod dummies;
 mod files;
 mod history;
 mod lacking;
@@ -16,7 +18,10 @@ mod memory_access;
 mod plan;
 mod polled;
 mod precision;
+mod rings;
 mod run;
+mod sampled_event;
+mod sampled_tasks;
 mod samplers;
 mod stream;
 
@@ -26,7 +31,8 @@ use perfmon::Device;
 
 use self::files::Files;
 use self::maps::Maps;
-use self::plan::{SampledTasks, SamplingPlan};
+use self::plan::SamplingPlan;
+use self::sampled_tasks::SampledTasks;
 use self::samplers::Samplers;
 use self::stream::RingStream;
 use super::destination::Destination;

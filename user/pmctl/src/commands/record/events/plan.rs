@@ -6,148 +6,35 @@ use std::mem;
 use anyhow::Result;
 use perfmon::event::{Builder, Cgroup};
 use perfmon::pmu::CoreKind;
-use perfmon::spec::{self, EventSpec, Precision, SampleRate};
+use perfmon::spec::{EventSpec, Precision, SampleRate};
 use perfmon::{Device, Encoding, Modes, Pmu};
 
+use super::callers::with_callers;
 use super::lacking::LackingCpus;
-use super::limit::{above_limit_message, accepts_frequency, highest_accepted, no_limit_message};
+use super::limit::{above_limit_message, highest_accepted, no_limit_message};
 use super::linux_event::{self, LinuxEvent, SampleForm};
 use super::linux_refusal;
 use super::memory_access;
 use super::precision;
-use crate::args::{
-    CallGraph, Callers, DefaultSamples, EventOptions, Frequency, KernelCallers, Rate, RecordTarget,
+use super::sampled_event::{
+    MAX_FREQUENCY, SampledEvent, default_event_text, default_rate, planned_events,
 };
+use crate::args::{CallGraph, EventOptions};
 use crate::commands::record::branches::WantedBranches;
-use crate::commands::record::perf_ring::ALL_TASKS;
-use crate::commands::record::sampled::{
-    DEFAULT_EVENT, MIXED_BRANCHES, event_kind, refuse_unsampled,
-};
+use crate::commands::record::sampled::{MIXED_BRANCHES, event_kind};
 use crate::events::cgroups::too_few_events;
 use crate::events::cpus::Cpus;
 use crate::events::linux_pmu::{self, PmuEvent};
 use crate::events::modes;
-use crate::events::schedule;
 use crate::events::software;
-use crate::events::threads::Thread;
-use crate::recording::perfdata::{self, Attr, BranchKinds, SampleParts, UserStack};
+use crate::recording::perfdata::{self, Attr, BranchKinds, SampleParts};
 use crate::recording::procfs::MappingKinds;
 use crate::system::exit::{self, Usage};
 use crate::system::machine::Machine;
 use crate::system::pmu::emulation_warning;
 
-/// Stands for the frequency of `-F max` until [`SamplingPlan::resolve_max_frequency`] replaces it. No driver accepts it.
-const MAX_FREQUENCY: SampleRate = SampleRate::Frequency(u64::MAX);
-
 /// A condition, and the call that it makes necessary.
 type OptionalCall = (bool, fn(Builder) -> Builder);
-
-/// Returns the event that is sampled without -e, without its precision.
-fn default_event(options: &EventOptions) -> String {
-    match (options.default, options.modes) {
-        (DefaultSamples::Cycles, _) => DEFAULT_EVENT.to_owned(),
-        (_, Modes::Kernel) => "instructions:k".to_owned(),
-        // In an emulated machine only user mode repeats.
-        _ => "instructions:u".to_owned(),
-    }
-}
-
-/// Returns the event that is sampled without -e, with `:P` if it can be precise.
-fn default_event_text(options: &EventOptions) -> String {
-    let event = default_event(options);
-    if !precision::is_possible_with(options) {
-        return event;
-    }
-    let separator = if event.contains(':') { "" } else { ":" };
-    format!("{event}{separator}P")
-}
-
-/// Returns the period or the frequency of events without one of their own.
-fn default_rate(options: &EventOptions) -> SampleRate {
-    match options.rate {
-        Rate::Period(period) => SampleRate::Period(period.into()),
-        Rate::Frequency(Frequency::Hertz(hertz)) => SampleRate::Frequency(hertz.into()),
-        Rate::Frequency(Frequency::Max) => MAX_FREQUENCY,
-    }
-}
-
-/// An event of a recording.
-#[derive(Clone, Debug)]
-pub(super) struct SampledEvent {
-    pub(super) spec: EventSpec,
-    rate: SampleRate,
-    /// The cgroup whose tasks are sampled; `None` for all tasks of the target.
-    cgroup: Option<Cgroup>,
-    /// The user has not chosen the event: its samples are precise where that is possible.
-    is_default: bool,
-}
-
-impl SampledEvent {
-    /// Returns the value of `precise_ip`.
-    fn precision(&self) -> u8 {
-        match self.spec.precision {
-            None => 0,
-            Some(Precision::Level(level)) => level,
-            Some(Precision::Highest) => precision::HIGHEST_LEVEL,
-        }
-    }
-
-    /// Returns a function that says whether the driver accepts a frequency; `None` if it refuses the event at any
-    /// frequency.
-    fn frequency_check<'a>(&self, device: &'a Device) -> Option<impl Fn(u64) -> bool + use<'a>> {
-        // In user mode, which all users may sample, and not precise, which not all events can be.
-        let event = self.spec.builder()?.disabled().user().precise(0);
-        let accepts = move |hertz| accepts_frequency(&event, device, hertz);
-        accepts(1).then_some(accepts)
-    }
-}
-
-/// Returns the driver's events that the texts of -e, or the default event's, ask for.
-fn planned_events(
-    texts: &[String],
-    options: &EventOptions,
-    default_rate: SampleRate,
-    pmu: &Pmu,
-) -> Result<Vec<SampledEvent>, Usage> {
-    let mut events = Vec::new();
-    for text in texts {
-        refuse_unsampled(text)?;
-        let parsed = spec::parse_without_groups(text, pmu);
-        let parsed = parsed.map_err(|error| Usage(error.to_string()))?;
-        for (index, mut spec) in parsed.into_iter().enumerate() {
-            let precise_text = || spec::precise_texts(text).swap_remove(index);
-            memory_access::require_precision(options, &mut spec, precise_text)?;
-            check_can_be_sampled(&spec)?;
-            let rate = spec.rate.unwrap_or(default_rate);
-            modes::limit_unmodified(&mut spec, options.modes);
-            events.push(SampledEvent {
-                spec,
-                rate,
-                cgroup: None,
-                is_default: options.events.is_empty(),
-            });
-        }
-    }
-    precision::check_options(options, events.iter().map(|event| &event.spec))?;
-    Ok(events)
-}
-
-/// Refuses an event that the CPU lacks, or that needs a counter of the user's choice.
-fn check_can_be_sampled(spec: &EventSpec) -> Result<(), Usage> {
-    let label = &spec.label;
-    if let Some(counter) = spec.pinned {
-        return Err(Usage(format!(
-            "{label}: the driver chooses the counters of a recording. Leave {counter} out."
-        )));
-    }
-    if spec.needs_own_counter_choice {
-        return Err(Usage(schedule::counter_choice_message(spec)));
-    }
-    match &spec.missing {
-        Some(reason) => Err(Usage(format!("{label}: this CPU lacks it. {reason}"))),
-        None => Ok(()),
-    }
-}
 
 /// The way in which tasks are sampled.
 #[derive(Clone, Copy, Debug)]
@@ -556,109 +443,6 @@ impl SamplingPlan {
             SampleRate::Frequency(_) => None,
         });
         periods.min().flatten()
-    }
-}
-
-/// Returns the event with the parts of samples that its call graph needs.
-fn with_callers(builder: Builder, graph: CallGraph) -> Builder {
-    let builder = builder.callchain();
-    let with_kernel_part = |builder: Builder, kernel| match kernel {
-        KernelCallers::Recorded => builder,
-        KernelCallers::LeftOut => builder.no_kernel_callchain(),
-    };
-    match graph {
-        CallGraph::FramePointers(Callers::All) => builder,
-        CallGraph::FramePointers(Callers::Programs) => builder.no_kernel_callchain(),
-        CallGraph::FramePointers(Callers::Kernel) => builder.no_user_callchain(),
-        // The program's part of the chain is unwound from its stack.
-        CallGraph::Dwarf { stack, kernel } => with_kernel_part(builder, kernel)
-            .user_stack(stack, UserStack::MASK)
-            .no_user_callchain(),
-        CallGraph::LastBranches(kernel) => with_kernel_part(builder, kernel),
-    }
-}
-
-/// The tasks of a recording.
-#[derive(Clone, Debug)]
-pub(super) enum SampledTasks {
-    /// The command and the tasks that it creates, on each of these CPUs.
-    Command { pid: u32, cpus: Vec<u32> },
-    /// Threads and the tasks that they create, on each of these CPUs.
-    Threads { tids: Vec<u32>, cpus: Vec<u32> },
-    /// All tasks of the CPUs `sampled`. On the CPUs `others` the tasks may make mappings.
-    Cpus { sampled: Vec<u32>, others: Vec<u32> },
-}
-
-impl SampledTasks {
-    /// Returns the tasks of the command line; `command` is the process of the command.
-    pub(super) fn new(
-        target: &RecordTarget,
-        (command, threads): (Option<u32>, &[Thread]),
-        online: &[u32],
-    ) -> Self {
-        let cpus = online.to_vec();
-        match target {
-            RecordTarget::Cpus(chosen) => {
-                let sampled: Vec<u32> = chosen.iter().collect();
-                let is_other = |cpu: &u32| !sampled.contains(cpu);
-                let others = cpus.into_iter().filter(is_other).collect();
-                Self::Cpus { sampled, others }
-            }
-            RecordTarget::Machine => Self::Cpus {
-                sampled: cpus,
-                others: Vec::new(),
-            },
-            RecordTarget::Tasks(_) => Self::Threads {
-                tids: threads.iter().map(|thread| thread.tid).collect(),
-                cpus,
-            },
-            RecordTarget::Command => Self::Command {
-                pid: command.unwrap_or(0),
-                cpus,
-            },
-        }
-    }
-
-    /// Returns the CPUs that are sampled.
-    pub(super) fn cpus(&self) -> &[u32] {
-        match self {
-            Self::Command { cpus, .. }
-            | Self::Threads { cpus, .. }
-            | Self::Cpus { sampled: cpus, .. } => cpus,
-        }
-    }
-
-    /// Returns the CPUs that are not sampled, but on which the tasks may make mappings.
-    pub(super) fn other_cpus(&self) -> &[u32] {
-        match self {
-            Self::Command { .. } | Self::Threads { .. } => &[],
-            Self::Cpus { others, .. } => others,
-        }
-    }
-
-    /// Returns the TIDs of the threads; empty for all tasks.
-    pub(super) fn tids(&self) -> &[u32] {
-        match self {
-            Self::Command { pid, .. } => std::slice::from_ref(pid),
-            Self::Threads { tids, .. } => tids,
-            Self::Cpus { .. } => &[],
-        }
-    }
-
-    /// Returns the numbers by which `perf_event_open(2)` knows the tasks: the TIDs, or [`ALL_TASKS`].
-    pub(super) fn numbers(&self) -> Vec<i32> {
-        match self.tids() {
-            [] => vec![ALL_TASKS],
-            tids => tids
-                .iter()
-                .map(|tid| i32::try_from(*tid).unwrap_or(i32::MAX))
-                .collect(),
-        }
-    }
-
-    /// Returns whether these are only some tasks of the machine.
-    pub(super) const fn are_selected(&self) -> bool {
-        !matches!(self, Self::Cpus { .. })
     }
 }
 

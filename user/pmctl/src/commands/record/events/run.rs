@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::files::Files;
 use super::maps::Maps;
-use super::plan::SampledTasks;
+use super::sampled_tasks::SampledTasks;
 use super::samplers::Samplers;
 use super::stream::RingStream;
 use crate::args::EventOptions;

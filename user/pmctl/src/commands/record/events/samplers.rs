@@ -5,66 +5,26 @@
 //! of its own with `--overwrite`, and on a CPU that has no sampled event.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 use ahash::AHashMap;
 use anyhow::{Result, anyhow};
 use perfmon::event::{Builder, Event};
 use perfmon::sampler::{RawRecord, Sampler};
 use perfmon::{Cause, Device, Error};
-use perfmon_core::logic::perf_event::PERF_RECORD_LOST;
 
+use super::dummies::{DUMMY_PAGES, TaskRecords, dummies};
 use super::lacking::{LackingCpus, Refusals};
 use super::linux_rings::{LinuxRings, Refusal};
-use super::plan::{SampledTasks, SamplingManner, SamplingPlan};
-use super::polled::Polled;
+use super::plan::{SamplingManner, SamplingPlan};
 use super::precision;
+use super::rings::{
+    DEFAULT_PAGES, LARGE_RECORD_PAGES, MERGED_PAGES, MIN_PAGES, Ring, RingRecord, SampleRing,
+};
+use super::sampled_tasks::SampledTasks;
 use crate::events::rights::{cgroups_forbidden, of_all_programs, with_sampling_advice};
-use crate::recording::perfdata::SampleParts;
-use crate::recording::procfs::MappingKinds;
 use crate::system::exit::{self, Usage};
 use crate::system::precise;
-
-/// The pages of a ring without -m.
-const DEFAULT_PAGES: usize = 64;
-/// The pages of a ring for samples with stacks, which need two pages each, and for precise samples, which come fast.
-const LARGE_RECORD_PAGES: usize = 512;
-/// The pages of a ring for merged samples, of which tens of thousands come at once.
-const MERGED_PAGES: usize = 2048;
-/// The smallest ring that is tried, in pages, if the limit of locked memory is too low for [`DEFAULT_PAGES`] or
-/// [`LARGE_RECORD_PAGES`].
-const MIN_PAGES: usize = 4;
-
-/// The largest number of pages of a dummy's ring.
-const DUMMY_PAGES: usize = 32;
-
-/// The kinds of records of tasks that are written beside the samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TaskRecords {
-    None,
-    /// Names, forks and exits.
-    Names,
-    /// Names, and mappings of these kinds.
-    Mappings(MappingKinds),
-}
-
-/// A record as it stands in a ring.
-pub(super) enum RingRecord<'a> {
-    /// A ring of the driver's.
-    Driver(RawRecord<'a>),
-    /// A ring of an event of Linux's PMUs.
-    Linux(&'a [u8]),
-}
-
-impl RingRecord<'_> {
-    /// Appends the bytes of the record to `bytes`.
-    pub(super) fn copy_to(&self, bytes: &mut Vec<u8>) {
-        match self {
-            Self::Driver(record) => record.copy_to(bytes),
-            Self::Linux(record) => bytes.extend_from_slice(record),
-        }
-    }
-}
 
 /// The rings of all CPUs.
 pub(super) struct Samplers {
@@ -83,92 +43,11 @@ pub(super) struct Samplers {
     is_precise: bool,
 }
 
-/// A ring.
-struct Ring {
-    sampler: Sampler,
-    polled: Polled,
-    /// Number of records that the driver has reported as lost in this ring.
-    lost: u64,
-}
-
-impl Ring {
-    fn new(sampler: Sampler) -> Self {
-        Self {
-            sampler,
-            polled: Polled::default(),
-            lost: 0,
-        }
-    }
-
-    /// Returns the descriptor to poll; `None` if all tasks have ended.
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.polled
-            .descriptor(self.sampler.events().map(AsFd::as_fd))
-    }
-
-    fn skip_ended(&mut self) {
-        self.polled
-            .skip_ended(self.sampler.events().map(AsFd::as_fd));
-    }
-
-    /// Calls `handle` for each record since the last call.
-    fn drain(&mut self, mut handle: impl FnMut(RawRecord<'_>)) -> Result<()> {
-        let records = self.sampler.records();
-        for record in records.raw() {
-            let record = record.map_err(exit::with_help)?;
-            // Word 2 is the number of lost records.
-            if record.kind() == PERF_RECORD_LOST && record.size() > 2 {
-                self.lost = self.lost.saturating_add(record.word(2));
-            }
-            handle(record);
-        }
-        Ok(())
-    }
-}
-
 /// The rings of an attempt to open all events, and the CPUs that lack some events.
 struct Opened {
     rings: Vec<SampleRing>,
     dummies: Vec<Ring>,
     lacking: LackingCpus,
-}
-
-/// The ring of a CPU.
-struct SampleRing {
-    cpu: u32,
-    /// The ring of the sampled events and then the dummies.
-    ring: Ring,
-    /// The index in the plan of each sampled event, by the kernel's ID of the event.
-    event_indices: AHashMap<u64, usize>,
-    /// Number of samples that were lost while the ring was paused to be read.
-    paused: u64,
-}
-
-impl SampleRing {
-    /// Returns the sampled events.
-    fn sampled(&self) -> impl Iterator<Item = &Event> {
-        self.ring.sampler.events().take(self.event_indices.len())
-    }
-
-    /// Moves the processor's buffered samples to the ring, so that no sample of a later round is older.
-    fn fetch_hardware_samples(&self) {
-        for event in self.sampled() {
-            // Only the side effect of reading is needed. Missed events are reported at the end.
-            let _ = event.read();
-        }
-    }
-
-    /// Returns the number of lost samples; `None` if events were missed, so that it is not known.
-    fn lost_samples(&self) -> Result<Option<u64>> {
-        match self.sampled().map(Event::lost_samples).sum() {
-            Err(Error {
-                cause: Cause::Missed,
-                ..
-            }) => Ok(None),
-            Err(error) => Err(exit::with_help(error)),
-            Ok(lost) => Ok(Some(lost)),
-        }
-    }
 }
 
 impl Samplers {
@@ -545,34 +424,6 @@ fn change_plan_or_fail(
             Err(refused.map_or_else(|| exit::with_help(error), Into::into))
         }
         _ => Err(exit::with_help(error)),
-    }
-}
-
-/// Returns a dummy for each of the tasks. The dummy covers the tasks that its task creates, too, even if these are not
-/// sampled, since threads share their memory. Returns no dummy if neither records of tasks nor records of new cgroups (for
-/// samples with cgroups) are wanted.
-fn dummies(tasks: &SampledTasks, records: TaskRecords, parts: SampleParts) -> Vec<Builder> {
-    let dummy = || {
-        // In user mode: without privileges a user may open such an event for own tasks.
-        let dummy = Event::dummy().user();
-        let dummy = match records {
-            TaskRecords::None => dummy,
-            TaskRecords::Names => dummy.tasks(),
-            TaskRecords::Mappings(MappingKinds::Code) => dummy.tasks().mappings(),
-            TaskRecords::Mappings(MappingKinds::CodeAndData) => {
-                dummy.tasks().mappings().data_mappings()
-            }
-        };
-        if parts.has_cgroup {
-            dummy.new_cgroups()
-        } else {
-            dummy
-        }
-    };
-    match tasks.tids() {
-        _ if records == TaskRecords::None && !parts.has_cgroup => Vec::new(),
-        [] => vec![dummy().all_tasks()],
-        tids => tids.iter().map(|tid| dummy().pid(*tid).inherit()).collect(),
     }
 }
 

@@ -20,7 +20,8 @@ use perfmon_core::logic::perf_event::{
 use super::history::History;
 use super::maps::Maps;
 use super::plan::SamplingPlan;
-use super::samplers::{RingRecord, Samplers};
+use super::rings::RingRecord;
+use super::samplers::Samplers;
 use crate::commands::record::destination::Sink;
 use crate::recording::perfdata::{
     Body, BuildId, Finished, Host, Notes, Record, SampleParts, SymbolTable, decode_record,

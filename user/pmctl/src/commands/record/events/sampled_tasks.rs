@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tasks of a recording.
+
+use crate::args::RecordTarget;
+use crate::commands::record::perf_ring::ALL_TASKS;
+use crate::events::threads::Thread;
+
+/// The tasks of a recording.
+#[derive(Clone, Debug)]
+pub(super) enum SampledTasks {
+    /// The command and the tasks that it creates, on each of these CPUs.
+    Command { pid: u32, cpus: Vec<u32> },
+    /// Threads and the tasks that they create, on each of these CPUs.
+    Threads { tids: Vec<u32>, cpus: Vec<u32> },
+    /// All tasks of the CPUs `sampled`. On the CPUs `others` the tasks may make mappings.
+    Cpus { sampled: Vec<u32>, others: Vec<u32> },
+}
+
+impl SampledTasks {
+    /// Returns the tasks of the command line; `command` is the process of the command.
+    pub(super) fn new(
+        target: &RecordTarget,
+        (command, threads): (Option<u32>, &[Thread]),
+        online: &[u32],
+    ) -> Self {
+        let cpus = online.to_vec();
+        match target {
+            RecordTarget::Cpus(chosen) => {
+                let sampled: Vec<u32> = chosen.iter().collect();
+                let is_other = |cpu: &u32| !sampled.contains(cpu);
+                let others = cpus.into_iter().filter(is_other).collect();
+                Self::Cpus { sampled, others }
+            }
+            RecordTarget::Machine => Self::Cpus {
+                sampled: cpus,
+                others: Vec::new(),
+            },
+            RecordTarget::Tasks(_) => Self::Threads {
+                tids: threads.iter().map(|thread| thread.tid).collect(),
+                cpus,
+            },
+            RecordTarget::Command => Self::Command {
+                pid: command.unwrap_or(0),
+                cpus,
+            },
+        }
+    }
+
+    /// Returns the CPUs that are sampled.
+    pub(super) fn cpus(&self) -> &[u32] {
+        match self {
+            Self::Command { cpus, .. }
+            | Self::Threads { cpus, .. }
+            | Self::Cpus { sampled: cpus, .. } => cpus,
+        }
+    }
+
+    /// Returns the CPUs that are not sampled, but on which the tasks may make mappings.
+    pub(super) fn other_cpus(&self) -> &[u32] {
+        match self {
+            Self::Command { .. } | Self::Threads { .. } => &[],
+            Self::Cpus { others, .. } => others,
+        }
+    }
+
+    /// Returns the TIDs of the threads; empty for all tasks.
+    pub(super) fn tids(&self) -> &[u32] {
+        match self {
+            Self::Command { pid, .. } => std::slice::from_ref(pid),
+            Self::Threads { tids, .. } => tids,
+            Self::Cpus { .. } => &[],
+        }
+    }
+
+    /// Returns the numbers by which `perf_event_open(2)` knows the tasks: the TIDs, or [`ALL_TASKS`].
+    pub(super) fn numbers(&self) -> Vec<i32> {
+        match self.tids() {
+            [] => vec![ALL_TASKS],
+            tids => tids
+                .iter()
+                .map(|tid| i32::try_from(*tid).unwrap_or(i32::MAX))
+                .collect(),
+        }
+    }
+
+    /// Returns whether these are only some tasks of the machine.
+    pub(super) const fn are_selected(&self) -> bool {
+        !matches!(self, Self::Cpus { .. })
+    }
+}
