@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names and executable memory of tasks, and the paths of cgroups, as of the records so far.
 
-use std::borrow::{Borrow, Cow};
+mod file_names;
+mod numbered;
+
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
-use std::hash::Hash;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +14,12 @@ use std::sync::Arc;
 
 use ahash::AHashMap;
 
-use crate::recording::perfdata::{Body, KERNEL, Map, Record, Stamp, Task, VDSO, is_kernel_address};
+use file_names::MEMFD;
+pub(crate) use file_names::{UNKNOWN, file_name, is_anonymous, is_memfd};
+use numbered::NumberedValues;
+pub(crate) use numbered::{FileNumber, NameNumber};
+
+use crate::recording::perfdata::{Body, Map, Record, Stamp, Task, is_kernel_address};
 use crate::recording::symbols::{hexadecimal, jit};
 
 /// Names and mappings of the processes of a recording and its cgroups, kept while its records are read.
@@ -39,45 +46,6 @@ pub(crate) struct AddressSpaces {
     /// Names of tasks.
     comms: NumberedValues<String>,
 }
-
-/// Distinct values, numbered from 0 on.
-#[derive(Debug)]
-struct NumberedValues<T> {
-    values: Vec<T>,
-    numbers: AHashMap<T, u32>,
-}
-
-impl<T> Default for NumberedValues<T> {
-    fn default() -> Self {
-        Self {
-            values: Vec::new(),
-            numbers: AHashMap::new(),
-        }
-    }
-}
-
-impl<T: Clone + Eq + Hash> NumberedValues<T> {
-    fn number<Q: Hash + Eq + ToOwned<Owned = T> + ?Sized>(&mut self, value: &Q) -> u32
-    where
-        T: Borrow<Q>,
-    {
-        if let Some(number) = self.numbers.get(value) {
-            return *number;
-        }
-        let number = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
-        self.values.push(value.to_owned());
-        self.numbers.insert(value.to_owned(), number);
-        number
-    }
-}
-
-/// The number of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct FileNumber(u32);
-
-/// The number of a task's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct NameNumber(u32);
 
 /// The device and the inode, or the build-id, by which files of the same path differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -439,55 +407,6 @@ impl FileIdentity {
     }
 }
 
-impl FileNumber {
-    /// Returns the number.
-    pub(crate) const fn number(self) -> u32 {
-        self.0
-    }
-
-    /// Returns the number as an index.
-    pub(crate) const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// Shown in the place of a name that is not known.
-pub(crate) const UNKNOWN: &str = "[unknown]";
-
-/// The name for the vDSO of 32-bit programs, which differs from that of 64-bit programs.
-const VDSO32: &str = "[vdso32]";
-
-/// The beginning of the names of files of `memfd_create(2)`, which exist in memory only.
-const MEMFD: &[u8] = b"/memfd:";
-
-/// Returns whether a record is the mapping of a file of `memfd_create(2)`. If that file is the program, its record must
-/// be the first of the process, so that [`AddressSpaces`] recognizes it.
-pub(crate) fn is_memfd(body: &Body) -> bool {
-    match body {
-        Body::Map(map) => map.file.as_os_str().as_bytes().starts_with(MEMFD),
-        _ => false,
-    }
-}
-
-/// Returns whether the name is one of anonymous memory. Code in such memory is JIT code.
-pub(crate) fn is_anonymous(name: &Path) -> bool {
-    const ANONYMOUS_PREFIXES: [&[u8]; 8] = [
-        b"//anon",
-        b"/anon_hugepage",
-        b"/dev/zero",
-        MEMFD,
-        b"/SYSV",
-        b"[anon",
-        b"[heap]",
-        b"[stack",
-    ];
-    let name = name.as_os_str().as_bytes();
-    name.is_empty()
-        || ANONYMOUS_PREFIXES
-            .iter()
-            .any(|start| name.starts_with(start))
-}
-
 /// Returns the parts of a range of addresses that a newer one does not cover.
 pub(crate) fn parts_outside(
     old: Range<u64>,
@@ -498,320 +417,5 @@ pub(crate) fn parts_outside(
     [below, above].into_iter().filter(|part| !part.is_empty())
 }
 
-/// Returns the name of the mapped file, without the symbol after the kernel's.
-pub(crate) fn file_name(map: &Map) -> &Path {
-    match map.file.to_str() {
-        Some(name) if name.starts_with(KERNEL) => Path::new(KERNEL),
-        Some(VDSO) if u32::try_from(map.start).is_ok() => Path::new(VDSO32),
-        _ => &map.file,
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn map(pid: u32, start: u64, length: u64, file: &str) -> Record {
-        let map = Map {
-            task: Task::leader(pid),
-            is_kernel: is_kernel_address(start),
-            start,
-            length,
-            offset: 0x1000,
-            file: file.into(),
-            ..Map::default()
-        };
-        record(Body::Map(map))
-    }
-
-    fn record(body: Body) -> Record {
-        Record {
-            stamp: crate::recording::perfdata::Stamp::default(),
-            body,
-        }
-    }
-
-    fn place(spaces: &AddressSpaces, pid: u32, address: u64) -> Option<(&str, u64)> {
-        let place = spaces.find(pid, address)?;
-        let file = spaces.path(place.file);
-        Some((file.to_str().expect("it is text"), place.offset))
-    }
-
-    /// Returns the address spaces that the records of `spaces` make.
-    fn rebuilt(spaces: &AddressSpaces) -> AddressSpaces {
-        let mut copy = AddressSpaces::default();
-        for record in spaces.records() {
-            copy.apply(&record);
-        }
-        copy
-    }
-
-    #[test]
-    fn an_empty_mapping_is_left_out() {
-        const KERNEL: u64 = 0xffff_ffff_8000_0000;
-        let mut spaces = AddressSpaces::default();
-        spaces.apply(&map(0, KERNEL, 0x3000, "[kernel]"));
-        spaces.apply(&map(0, KERNEL + 0x1000, 0, "[empty]"));
-        assert_eq!(
-            place(&spaces, 0, KERNEL + 0x1000),
-            Some(("[kernel]", KERNEL + 0x1000))
-        );
-    }
-
-    #[test]
-    fn a_new_mapping_replaces_older_ones() {
-        let mut spaces = AddressSpaces::default();
-        spaces.apply(&map(1, 0x1000, 0x3000, "old"));
-        spaces.apply(&map(1, 0x2000, 0x1000, "new"));
-        assert_eq!(place(&spaces, 1, 0x0fff), None);
-        assert_eq!(place(&spaces, 1, 0x1fff), Some(("old", 0x1fff)));
-        assert_eq!(place(&spaces, 1, 0x2000), Some(("new", 0x1000)));
-        assert_eq!(place(&spaces, 1, 0x3000), Some(("old", 0x3000)));
-        assert_eq!(place(&spaces, 1, 0x4000), None);
-        assert_eq!(place(&spaces, 2, 0x2000), None);
-    }
-
-    #[test]
-    fn anonymous_memory_is_jit_code_of_its_process() {
-        let mut spaces = AddressSpaces::default();
-        spaces.apply(&map(1, 0x1000, 0x1000, "//anon"));
-        spaces.apply(&map(2, 0x9000, 0x1000, "/bin/true"));
-        spaces.apply(&map(2, 0x1000, 0x1000, "/memfd:code (deleted)"));
-        assert_eq!(place(&spaces, 1, 0x1008), Some(("/tmp/perf-1.map", 0x1008)));
-        assert_eq!(place(&spaces, 2, 0x1008), Some(("/tmp/perf-2.map", 0x1008)));
-        let (child, parent) = (Task::leader(3), Task::leader(1));
-        spaces.apply(&record(Body::Fork { child, parent }));
-        assert_eq!(place(&spaces, 3, 0x1008), Some(("/tmp/perf-1.map", 0x1008)));
-    }
-
-    #[test]
-    fn a_child_shares_mappings_until_it_has_its_own() {
-        let mut spaces = AddressSpaces::default();
-        spaces.apply(&map(1, 0x1000, 0x1000, "/bin/a"));
-        let (child, parent) = (Task::leader(2), Task::leader(1));
-        spaces.apply(&record(Body::Fork { child, parent }));
-        assert!(Arc::ptr_eq(&spaces.processes[&1], &spaces.processes[&2]));
-        spaces.apply(&map(2, 0x1000, 0x1000, "/bin/b"));
-        assert_eq!(place(&spaces, 1, 0x1000), Some(("/bin/a", 0x1000)));
-        assert_eq!(place(&spaces, 2, 0x1000), Some(("/bin/b", 0x1000)));
-    }
-
-    #[test]
-    fn a_program_without_a_name_in_the_file_system_is_a_file() {
-        let name = "/memfd:program (deleted)";
-        let mut spaces = AddressSpaces::default();
-        spaces.apply(&map(1, 0x8000, 0x1000, "/bin/sh"));
-        let (task, exec) = (Task::leader(1), true);
-        let comm = "program".to_owned();
-        spaces.apply(&record(Body::Comm {
-            task,
-            name: comm,
-            exec,
-        }));
-        spaces.apply(&map(1, 0x5000, 0x1000, name));
-        spaces.apply(&map(1, 0x7000, 0x1000, "/lib/ld.so"));
-        spaces.apply(&map(1, 0x6000, 0x1000, name));
-        spaces.apply(&map(1, 0x1000, 0x1000, "/memfd:code (deleted)"));
-        for spaces in [&spaces, &rebuilt(&spaces)] {
-            assert_eq!(place(spaces, 1, 0x5000), Some((name, 0x1000)));
-            assert_eq!(place(spaces, 1, 0x6000), Some((name, 0x1000)));
-            assert_eq!(place(spaces, 1, 0x1000), Some(("/tmp/perf-1.map", 0x1000)));
-        }
-    }
-
-    /// Returns the record of a mapping that can't be executed.
-    fn data_map(pid: u32, start: u64, length: u64, file: &str) -> Record {
-        let mut record = map(pid, start, length, file);
-        if let Body::Map(map) = &mut record.body {
-            map.is_data = true;
-        }
-        record
-    }
-
-    #[test]
-    fn data_is_no_jit_code() {
-        let code = "/memfd:code (deleted)";
-        let program = "/memfd:program (deleted)";
-        let mut spaces = AddressSpaces::default();
-        spaces.apply(&data_map(1, 0x9000, 0x1000, "[stack]"));
-        spaces.apply(&data_map(1, 0x4000, 0x1000, program));
-        spaces.apply(&map(1, 0x5000, 0x1000, program));
-        spaces.apply(&data_map(1, 0x8000, 0x1000, "//anon"));
-        // JIT code may be written through a mapping of its own.
-        spaces.apply(&data_map(1, 0x1000, 0x1000, code));
-        spaces.apply(&map(1, 0x2000, 0x1000, code));
-        for spaces in [&spaces, &rebuilt(&spaces)] {
-            assert_eq!(place(spaces, 1, 0x9000), Some(("[stack]", 0x1000)));
-            assert_eq!(place(spaces, 1, 0x4000), Some((program, 0x1000)));
-            assert_eq!(place(spaces, 1, 0x5000), Some((program, 0x1000)));
-            assert_eq!(place(spaces, 1, 0x8000), Some(("//anon", 0x1000)));
-            assert_eq!(place(spaces, 1, 0x1000), Some((code, 0x1000)));
-            assert_eq!(place(spaces, 1, 0x2000), Some(("/tmp/perf-1.map", 0x2000)));
-        }
-    }
-
-    #[test]
-    fn files_of_one_path_are_told_apart() {
-        let of_inode = |pid, start, inode| {
-            let mut record = map(pid, start, 0x1000, "/lib/a.so");
-            if let Body::Map(map) = &mut record.body {
-                (map.device, map.inode) = ((0, 27), inode);
-            }
-            record
-        };
-        let mut spaces = AddressSpaces::default();
-        for (pid, start, inode) in [
-            (1, 0x5000, 10),
-            (2, 0x5000, 11),
-            (1, 0x7000, 0),
-            (3, 0x5000, 10),
-        ] {
-            spaces.apply(&of_inode(pid, start, inode));
-        }
-        for spaces in [&spaces, &rebuilt(&spaces)] {
-            let name = |pid, address| place(spaces, pid, address).map(|(name, _)| name);
-            assert_eq!(name(1, 0x5000), Some("/lib/a.so"));
-            assert_eq!(name(2, 0x5000), Some("/lib/a.so (inode 11 of 0:27)"));
-            assert_eq!(name(1, 0x7000), Some("/lib/a.so"), "no inode is known");
-            assert_eq!(name(3, 0x5000), Some("/lib/a.so"));
-            let file = spaces.find(2, 0x5000).expect("it is mapped").file;
-            assert_eq!(spaces.path_in_file_system(file), Path::new("/lib/a.so"));
-            assert_eq!(spaces.later_files(), 1);
-        }
-    }
-
-    #[test]
-    fn files_of_one_path_are_told_apart_by_build_id() {
-        let with_id = |pid, id: &[u8]| {
-            let mut record = map(pid, 0x5000, 0x1000, "/lib/a.so");
-            if let Body::Map(map) = &mut record.body {
-                map.build_id = id.to_vec();
-            }
-            record
-        };
-        let mut spaces = AddressSpaces::default();
-        for (pid, id) in [
-            (1, &[0x1f; 20][..]),
-            (2, &[0x2e, 0x07]),
-            (3, &[0x1f; 20]),
-            (4, &[]),
-        ] {
-            spaces.apply(&with_id(pid, id));
-        }
-        for spaces in [&spaces, &rebuilt(&spaces)] {
-            let name = |pid| place(spaces, pid, 0x5000).map(|(name, _)| name);
-            assert_eq!(name(1), Some("/lib/a.so"));
-            assert_eq!(name(2), Some("/lib/a.so (build-id 2e07)"));
-            assert_eq!(name(3), Some("/lib/a.so"));
-            assert_eq!(name(4), Some("/lib/a.so"), "no build-id is known");
-            let file = spaces.find(2, 0x5000).expect("it is mapped").file;
-            assert_eq!(spaces.path_in_file_system(file), Path::new("/lib/a.so"));
-            assert_eq!(spaces.build_id(file), Some(&[0x2e, 0x07][..]));
-        }
-    }
-
-    #[test]
-    fn programs_of_32_bits_have_another_vdso() {
-        let mut spaces = AddressSpaces::default();
-        spaces.apply(&map(1, 0xf7f0_0000, 0x1000, VDSO));
-        spaces.apply(&map(2, 0x7fff_0000_0000, 0x1000, VDSO));
-        let name = |pid, address| place(&spaces, pid, address).map(|(name, _)| name);
-        assert_eq!(name(1, 0xf7f0_0000), Some(VDSO32));
-        assert_eq!(name(2, 0x7fff_0000_0000), Some(VDSO));
-    }
-
-    #[test]
-    fn mappings_end_with_the_last_thread() {
-        let mut spaces = AddressSpaces::default();
-        let (leader, thread) = (Task::leader(1), Task { pid: 1, tid: 2 });
-        spaces.apply(&map(1, 0x1000, 0x1000, "x"));
-        for task in [leader, thread] {
-            let name = "x".to_owned();
-            spaces.apply(&record(Body::Comm {
-                task,
-                name,
-                exec: false,
-            }));
-        }
-        spaces.end(leader);
-        assert!(place(&spaces, 1, 0x1000).is_some());
-        spaces.end(thread);
-        assert!(place(&spaces, 1, 0x1000).is_none());
-    }
-
-    #[test]
-    fn the_kernel_is_found_in_each_process_by_address() {
-        let mut spaces = AddressSpaces::default();
-        let text = 0xffff_ffff_8100_0000;
-        spaces.apply(&map(u32::MAX, text, 0x1000, "[kernel.kallsyms]_text"));
-        assert_eq!(place(&spaces, 1, text + 8), Some((KERNEL, text + 8)));
-        assert_eq!(place(&spaces, 1, text + 0x1000), None);
-    }
-
-    #[test]
-    fn a_module_ends_where_another_begins() {
-        let module = |start, length, name: &str| map(u32::MAX, start, length, name);
-        let start = 0xffff_ffff_c000_0000;
-        // The modules are mapped in both orders.
-        let first = module(start, 0x8000, "[first]");
-        let second = module(start + 0x2000, 0x4000, "[second]");
-        for order in [[&first, &second], [&second, &first]] {
-            let mut spaces = AddressSpaces::default();
-            order.into_iter().for_each(|map| spaces.apply(map));
-            let name = |offset| place(&spaces, 1, start + offset).map(|(name, _)| name);
-            assert_eq!(name(0x1fff), Some("[first]"));
-            assert_eq!(name(0x2000), Some("[second]"));
-            assert_eq!(name(0x5fff), Some("[second]"));
-        }
-    }
-
-    #[test]
-    fn a_process_inherits_nothing_from_an_earlier_one_of_its_number() {
-        let mut spaces = AddressSpaces::default();
-        let (unknown, child) = (Task::leader(1), Task::leader(2));
-        let comm = Body::Comm {
-            task: child,
-            name: "old".to_owned(),
-            exec: true,
-        };
-        spaces.apply(&record(comm));
-        spaces.apply(&map(2, 0x1000, 0x1000, "/bin/old"));
-        assert_eq!(spaces.pid_reuse_count(2), 0);
-        let parent = unknown;
-        spaces.apply(&record(Body::Fork { child, parent }));
-        assert_eq!(place(&spaces, 2, 0x1000), None);
-        assert_eq!(spaces.comm(child), UNKNOWN);
-        assert_eq!(spaces.pid_reuse_count(2), 1);
-        // The new thread belongs to the same process.
-        let (child, parent) = (Task { pid: 2, tid: 3 }, child);
-        spaces.apply(&map(2, 0x1000, 0x1000, "/bin/new"));
-        spaces.apply(&record(Body::Fork { child, parent }));
-        assert_eq!(place(&spaces, 2, 0x1000), Some(("/bin/new", 0x1000)));
-        assert_eq!(spaces.pid_reuse_count(2), 1);
-    }
-
-    #[test]
-    fn a_child_has_its_parents_memory_until_it_executes_something() {
-        let mut spaces = AddressSpaces::default();
-        let (parent, child) = (Task::leader(1), Task::leader(2));
-        spaces.apply(&record(Body::Comm {
-            task: parent,
-            name: "sh".to_owned(),
-            exec: true,
-        }));
-        spaces.apply(&map(1, 0x1000, 0x1000, "/bin/sh"));
-        assert_eq!(spaces.only_owner(0x1000), Some(1));
-        spaces.apply(&record(Body::Fork { child, parent }));
-        assert_eq!(spaces.comm(child), "sh");
-        assert_eq!(place(&spaces, 2, 0x1000), Some(("/bin/sh", 0x1000)));
-        assert_eq!(spaces.only_owner(0x1000), None, "both have it");
-        spaces.apply(&record(Body::Comm {
-            task: child,
-            name: "ls".to_owned(),
-            exec: true,
-        }));
-        assert_eq!(place(&spaces, 2, 0x1000), None);
-        assert_eq!(spaces.comm(Task { pid: 2, tid: 9 }), "ls");
-        assert_eq!(spaces.comm(Task::leader(9)), UNKNOWN);
-    }
-}
+mod tests;
