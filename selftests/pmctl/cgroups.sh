@@ -196,16 +196,16 @@ try sh -c 'ulimit -n 20 && exec pmctl stat "$@"' sh -a -e "$(seq 30 | sed 's|.*|
 says "stat says that no file descriptor is free for an event of Linux's PMU" "$errors" "can't count .*tsc.* on CPU [0-9]+: no file descriptor is free"
 find "$root/many" -depth -type d -exec rmdir {} +
 
-# The counters of other tasks can't be shared with a cgroup: its events are counted in two runs.
-# events NUMBER : prints events of general counters alone
-events() { seq "$1" | sed 's|.*|cpu/event=0xc4,umask=0,cmask=&/u|' | tr '\n' , | sed 's/,$//'; }
+# A cgroup can share a counter of other tasks only for the same event: others are counted in two runs.
+# events CODE NUMBER : prints events of general counters alone
+events() { seq "$2" | sed "s|.*|cpu/event=$1,umask=0,cmask=&/u|" | tr '\n' , | sed 's/,$//'; }
 general=$(pmctl info | awk '$1 == "general" { print $2 }')
 sleep 1000 &
 sleeper=$!
-pmctl stat -o /dev/null -e "$(events $((general - 1)))" -p $sleeper &
+pmctl stat -o /dev/null -e "$(events 0xc4 $((general - 1)))" -p $sleeper &
 holder=$!
 wait_until "has_events $holder"
-try pmctl stat -r 1 -x, -o csv -e "$(events 2)" -G a -- true
+try pmctl stat -r 1 -x, -o csv -e "$(events 0xc0 2)" -G a -- true
 is "events of a cgroup beside those of other tasks are counted in two runs" 0 $?
 kill $sleeper
 wait $holder
