@@ -210,6 +210,9 @@ TEST_F(event, parts_of_a_branch)
 	    (branch_records()->info && !branch_records()->types))
 		EXPECT_EQ(0UL, check.flags);
 	EXPECT_EQ(0UL, check.spec);
+	/* The records of precise samples do not tell the index. */
+	if (attr.precise_ip && check.index == ~0ULL)
+		return;
 	/* 0 where the newest record is always register 0. */
 	EXPECT_EQ(branch_records()->newest != 0, check.index != 0);
 	EXPECT_GT((__u64)branch_records()->depth, check.index);

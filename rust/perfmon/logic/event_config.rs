@@ -91,6 +91,7 @@ impl EventConfig {
                 None => return Err(InvalidAttr::Unsupported),
             }
         }
+        let sampling = sampling.on_cpus(attr, common.pebs, common.last_branch);
         let EncodedEvent {
             encodings,
             counters,

@@ -179,15 +179,24 @@ const fn sign_extend(address: u64, bits: u32) -> u64 {
 pub const fn flags(info: u64) -> u64 {
     /// `cycles`
     const CYCLES_SHIFT: u32 = 4;
+    /// `in_tx`
+    const IN_TRANSACTION: u64 = 1 << 2;
+    /// `abort`
+    const ABORT: u64 = 1 << 3;
+    /// The flags by bits 63:61 of `MSR_LBR_INFO_x`: bit 63 is set if the branch was mispredicted, bit 62 in a transaction, and
+    /// bit 61 if the branch was the abort of a transaction.
+    const FLAGS_BY_BITS: [u64; 8] = [
+        PREDICTED,
+        PREDICTED | ABORT,
+        PREDICTED | IN_TRANSACTION,
+        PREDICTED | IN_TRANSACTION | ABORT,
+        MISPREDICTED,
+        MISPREDICTED | ABORT,
+        MISPREDICTED | IN_TRANSACTION,
+        MISPREDICTED | IN_TRANSACTION | ABORT,
+    ];
 
-    let prediction = if info >> 63 != 0 {
-        MISPREDICTED
-    } else {
-        PREDICTED
-    };
-    // Bit 62 is set in a transaction, bit 61 if the branch was the abort of a transaction.
-    let transaction = (info >> 62 & 1) << 2 | (info >> 61 & 1) << 3;
-    prediction | transaction | (info & 0xffff) << CYCLES_SHIFT
+    FLAGS_BY_BITS[(info >> 61) as usize] | (info & 0xffff) << CYCLES_SHIFT
 }
 
 /// The part of a LAST_BRANCH record before the branches.

@@ -43,6 +43,7 @@ pub mod precise;
 pub mod publish;
 pub mod read_format;
 pub mod reassign;
+pub mod recorded_branches;
 pub mod regs;
 pub mod ring;
 pub mod sample_format;

@@ -11,8 +11,9 @@ use super::event_attr::{
     PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
 };
 use super::memory_access::{RecordedAccess, MEMORY_PARTS};
+use super::recorded_branches::RecordedBranches;
 
-/// The parts of samples (`PERF_SAMPLE_*`) that the records give, and those that are the same for all records.
+/// The parts of samples (`PERF_SAMPLE_*`) that all formats of records give, and those that are the same for all records.
 pub const PARTS_OF_RECORDS: u64 = PERF_SAMPLE_IDENTIFIER
     | PERF_SAMPLE_IP
     | PERF_SAMPLE_TID
@@ -49,6 +50,8 @@ pub trait PebsRecord {
     const IS_MERGED: bool = false;
     /// The record has the access of the instruction to memory.
     const HAS_ACCESS: bool = false;
+    /// The record has the branches before the end of the instruction.
+    const HAS_BRANCHES: bool = false;
 
     /// Returns the word at an offset in bytes.
     fn word(&self, offset: usize) -> u64;
@@ -76,6 +79,13 @@ pub trait PebsRecord {
         None
     }
 
+    /// Returns the words of the branches, if the record has them: see
+    /// [`RecordedBranches`](super::recorded_branches::RecordedBranches).
+    #[inline(always)]
+    fn branches(&self) -> &[u64] {
+        &[]
+    }
+
     /// Returns the address of the instruction.
     #[inline(always)]
     fn ip(&self) -> u64 {
@@ -101,6 +111,7 @@ impl<R: PebsRecord> PebsRecord for &R {
     const TSC: usize = R::TSC;
     const IS_MERGED: bool = R::IS_MERGED;
     const HAS_ACCESS: bool = R::HAS_ACCESS;
+    const HAS_BRANCHES: bool = R::HAS_BRANCHES;
 
     #[inline(always)]
     fn word(&self, offset: usize) -> u64 {
@@ -123,6 +134,11 @@ impl<R: PebsRecord> PebsRecord for &R {
 
     fn registers(&self) -> Option<RecordRegisters> {
         R::registers(self)
+    }
+
+    #[inline(always)]
+    fn branches(&self) -> &[u64] {
+        R::branches(self)
     }
 }
 
@@ -162,7 +178,7 @@ pub struct RecordRegisters {
 
 /// The parts of a record that a sample with an interrupt of its own needs.
 #[derive(Clone, Copy, Debug)]
-pub struct SingleRecord {
+pub struct SingleRecord<'a> {
     /// The address of the instruction.
     pub ip: u64,
     /// The time-stamp counter at the instruction.
@@ -171,16 +187,19 @@ pub struct SingleRecord {
     pub access: RecordedAccess,
     /// The registers after the instruction, if the record has them.
     pub registers: Option<RecordRegisters>,
+    /// [`PebsRecord::branches`]
+    pub branches: &'a [u64],
 }
 
-impl SingleRecord {
-    /// Returns the parts of `record`.
-    pub fn new(record: &impl PebsRecord) -> Self {
+impl<'a> SingleRecord<'a> {
+    /// Returns the parts of `record`, without the branches unless `has_branches`.
+    pub fn new(record: &'a impl PebsRecord, has_branches: bool) -> Self {
         Self {
             ip: record.ip(),
             tsc: record.tsc(),
             access: record.access(),
             registers: record.registers(),
+            branches: if has_branches { record.branches() } else { &[] },
         }
     }
 }
@@ -248,8 +267,8 @@ impl PebsRecord for FullRecord {
     }
 }
 
-/// A record of formats 4 to 6, which consists of groups: the basic one, then those of the access to memory and of the
-/// registers, if the record has them. The number of words tells which it has.
+/// A record of formats 4 to 6, which consists of groups: the basic one, then those of the access to memory, of the
+/// registers and of the branches, if the record has them. The number of words tells which it has.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub struct AdaptiveRecord<const WORDS: usize>([u64; WORDS]);
@@ -258,6 +277,7 @@ pub struct AdaptiveRecord<const WORDS: usize>([u64; WORDS]);
 const BASIC_WORDS: usize = 4;
 const ACCESS_WORDS: usize = 4;
 const REGISTER_WORDS: usize = 18;
+const BRANCH_WORDS: usize = RecordedBranches::WORDS;
 
 /// The basic group alone.
 pub type BasicRecord = AdaptiveRecord<BASIC_WORDS>;
@@ -267,13 +287,28 @@ pub type AccessRecord = AdaptiveRecord<{ BASIC_WORDS + ACCESS_WORDS }>;
 pub type RegisterRecord = AdaptiveRecord<{ BASIC_WORDS + REGISTER_WORDS }>;
 /// The groups basic, access to memory, and registers.
 pub type AccessRegisterRecord = AdaptiveRecord<{ BASIC_WORDS + ACCESS_WORDS + REGISTER_WORDS }>;
+/// The groups basic and branches.
+pub type BranchRecord = AdaptiveRecord<{ BASIC_WORDS + BRANCH_WORDS }>;
+/// The groups basic, access to memory, and branches.
+pub type AccessBranchRecord = AdaptiveRecord<{ BASIC_WORDS + ACCESS_WORDS + BRANCH_WORDS }>;
+/// The groups basic, registers, and branches.
+pub type RegisterBranchRecord = AdaptiveRecord<{ BASIC_WORDS + REGISTER_WORDS + BRANCH_WORDS }>;
+/// All groups.
+pub type LongRecord =
+    AdaptiveRecord<{ BASIC_WORDS + ACCESS_WORDS + REGISTER_WORDS + BRANCH_WORDS }>;
 
 impl<const WORDS: usize> AdaptiveRecord<WORDS> {
-    const HAS_REGISTERS: bool = WORDS >= BASIC_WORDS + REGISTER_WORDS;
+    const HAS_REGISTERS: bool = Self::WORDS_BEFORE_BRANCHES >= BASIC_WORDS + REGISTER_WORDS;
+    const WORDS_BEFORE_BRANCHES: usize = if <Self as PebsRecord>::HAS_BRANCHES {
+        WORDS - BRANCH_WORDS
+    } else {
+        WORDS
+    };
     /// The groups, as the first word has them.
     const GROUPS: u64 = RecordGroups::ACCESS
         .filter(<Self as PebsRecord>::HAS_ACCESS)
         .union(RecordGroups::REGISTERS.filter(Self::HAS_REGISTERS))
+        .union(RecordGroups::BRANCHES.filter(<Self as PebsRecord>::HAS_BRANCHES))
         .bits();
     /// The offset of the group of the access to memory.
     const ACCESS: usize = 8 * BASIC_WORDS;
@@ -289,8 +324,9 @@ impl<const WORDS: usize> PebsRecord for AdaptiveRecord<WORDS> {
     const IP: usize = 0x08;
     const COUNTERS: usize = 0x10;
     const TSC: usize = 0x18;
-    const HAS_ACCESS: bool =
-        WORDS == BASIC_WORDS + ACCESS_WORDS || WORDS == BASIC_WORDS + ACCESS_WORDS + REGISTER_WORDS;
+    const HAS_ACCESS: bool = Self::WORDS_BEFORE_BRANCHES == BASIC_WORDS + ACCESS_WORDS
+        || Self::WORDS_BEFORE_BRANCHES == BASIC_WORDS + ACCESS_WORDS + REGISTER_WORDS;
+    const HAS_BRANCHES: bool = WORDS >= BASIC_WORDS + BRANCH_WORDS;
 
     #[inline(always)]
     fn word(&self, offset: usize) -> u64 {
@@ -299,7 +335,8 @@ impl<const WORDS: usize> PebsRecord for AdaptiveRecord<WORDS> {
 
     fn has_right_groups(&self) -> bool {
         let first_word = self.word(0x00);
-        told_size(first_word) == size_of::<Self>() && first_word & ALL_GROUPS == Self::GROUPS
+        told_size(first_word) == size_of::<Self>()
+            && first_word & ALL_GROUPS == Self::GROUPS & ALL_GROUPS
     }
 
     #[inline(always)]
@@ -334,6 +371,11 @@ impl<const WORDS: usize> PebsRecord for AdaptiveRecord<WORDS> {
             di: word(9),
             r8_to_r15: core::array::from_fn(|n| word(10 + n)),
         })
+    }
+
+    #[inline(always)]
+    fn branches(&self) -> &[u64] {
+        self.0.get(Self::WORDS_BEFORE_BRANCHES..).unwrap_or(&[])
     }
 }
 
@@ -370,6 +412,8 @@ impl RecordGroups {
     pub const ACCESS: Self = Self(1 << 0);
     /// The registers.
     pub const REGISTERS: Self = Self(1 << 1);
+    /// The branches, as many as [`RecordedBranches::COUNT`]; bits 31:24 are one less than their number.
+    pub const BRANCHES: Self = Self(1 << 3 | (RecordedBranches::COUNT as u64 - 1) << 24);
 
     /// Returns the groups of both sets.
     #[must_use]
@@ -387,6 +431,12 @@ impl RecordGroups {
         }
     }
 
+    /// Returns the groups of this set that are not in `other`.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// Returns whether this set has a group of `other`.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
@@ -402,7 +452,7 @@ impl RecordGroups {
     /// Returns the set with these [`Self::bits`]. Other bits are left out.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
-        Self(bits & (Self::ACCESS.0 | Self::REGISTERS.0))
+        Self(bits & (Self::ACCESS.0 | Self::REGISTERS.0 | Self::BRANCHES.0))
     }
 }
 
@@ -419,6 +469,14 @@ pub enum RecordLayout {
     Registers,
     /// [`AccessRegisterRecord`]
     AccessAndRegisters,
+    /// [`BranchRecord`]
+    Branches,
+    /// [`AccessBranchRecord`]
+    AccessAndBranches,
+    /// [`RegisterBranchRecord`]
+    RegistersAndBranches,
+    /// [`LongRecord`]
+    Long,
     /// [`MergedRecord`]
     Merged,
 }
@@ -433,6 +491,10 @@ impl RecordLayout {
             Self::Access => size_of::<AccessRecord>(),
             Self::Registers => size_of::<RegisterRecord>(),
             Self::AccessAndRegisters => size_of::<AccessRegisterRecord>(),
+            Self::Branches => size_of::<BranchRecord>(),
+            Self::AccessAndBranches => size_of::<AccessBranchRecord>(),
+            Self::RegistersAndBranches => size_of::<RegisterBranchRecord>(),
+            Self::Long => size_of::<LongRecord>(),
             Self::Merged => size_of::<MergedRecord>(),
         };
         size as u64
@@ -465,13 +527,18 @@ impl PebsFormat {
     pub const fn layout(self, groups: RecordGroups) -> RecordLayout {
         let has_access = groups.has(RecordGroups::ACCESS);
         let has_registers = groups.has(RecordGroups::REGISTERS);
-        match (self, has_access, has_registers) {
-            (Self::Three, _, _) => RecordLayout::Full,
-            (Self::Four | Self::Five, false, false) => RecordLayout::Basic,
-            (Self::Four | Self::Five, true, false) => RecordLayout::Access,
-            (Self::Four | Self::Five, false, true) => RecordLayout::Registers,
-            (Self::Four | Self::Five, true, true) => RecordLayout::AccessAndRegisters,
-            (Self::Merged, _, _) => RecordLayout::Merged,
+        let has_branches = groups.has(RecordGroups::BRANCHES);
+        match (self, has_access, has_registers, has_branches) {
+            (Self::Three, _, _, _) => RecordLayout::Full,
+            (Self::Merged, _, _, _) => RecordLayout::Merged,
+            (Self::Four | Self::Five, false, false, false) => RecordLayout::Basic,
+            (Self::Four | Self::Five, true, false, false) => RecordLayout::Access,
+            (Self::Four | Self::Five, false, true, false) => RecordLayout::Registers,
+            (Self::Four | Self::Five, true, true, false) => RecordLayout::AccessAndRegisters,
+            (Self::Four | Self::Five, false, false, true) => RecordLayout::Branches,
+            (Self::Four | Self::Five, true, false, true) => RecordLayout::AccessAndBranches,
+            (Self::Four | Self::Five, false, true, true) => RecordLayout::RegistersAndBranches,
+            (Self::Four | Self::Five, true, true, true) => RecordLayout::Long,
         }
     }
 
@@ -701,6 +768,48 @@ mod tests {
     }
 
     #[test]
+    fn branches_follow_the_other_groups() {
+        let offset_and_length = |branches: &[u64]| (branches.first().copied(), branches.len());
+        assert_eq!(
+            offset_and_length(AdaptiveRecord::<4>(word_offsets()).branches()),
+            (None, 0)
+        );
+        let branch_record = AdaptiveRecord::<100>(word_offsets());
+        assert_eq!(
+            offset_and_length(branch_record.branches()),
+            (Some(0x20), 96)
+        );
+        assert_eq!(branch_record.access(), RecordedAccess::NONE);
+        assert_eq!(branch_record.registers(), None);
+        let with_access = AdaptiveRecord::<104>(word_offsets());
+        assert_eq!(offset_and_length(with_access.branches()), (Some(0x40), 96));
+        assert_eq!(with_access.access().address, 0x20);
+        let with_registers = AdaptiveRecord::<118>(word_offsets());
+        assert_eq!(
+            offset_and_length(with_registers.branches()),
+            (Some(0xb0), 96)
+        );
+        assert_eq!(with_registers.registers().map(|r| r.flags), Some(0x20));
+        let long_record = AdaptiveRecord::<122>(word_offsets());
+        assert_eq!(offset_and_length(long_record.branches()), (Some(0xd0), 96));
+        assert_eq!(long_record.access().address, 0x20);
+        assert_eq!(long_record.registers().map(|r| r.flags), Some(0x40));
+        let sizes = [
+            RecordLayout::Branches,
+            RecordLayout::AccessAndBranches,
+            RecordLayout::RegistersAndBranches,
+            RecordLayout::Long,
+        ]
+        .map(RecordLayout::record_size);
+        assert_eq!(sizes, [800, 832, 944, 976]);
+        let mut words = word_offsets();
+        words[0] = 800 << 48 | RecordGroups::BRANCHES.bits();
+        assert!(AdaptiveRecord::<100>(words).has_right_groups());
+        words[0] = 800 << 48;
+        assert!(!AdaptiveRecord::<100>(words).has_right_groups());
+    }
+
+    #[test]
     fn records_have_the_groups_that_events_need() {
         let both = RecordGroups::ACCESS.union(RecordGroups::REGISTERS);
         let none = RecordGroups::NONE;
@@ -719,7 +828,22 @@ mod tests {
             RecordLayout::AccessAndRegisters
         );
         assert_eq!(both.bits(), 0b11);
-        assert_eq!(RecordGroups::from_bits(u64::MAX), both);
+        let branches = RecordGroups::BRANCHES;
+        let all = both.union(branches);
+        assert_eq!(branches.bits(), 0x1f00_0008);
+        assert_eq!(RecordGroups::from_bits(u64::MAX), all);
+        assert_eq!(all.without(branches), both);
+        let layouts = [none, RecordGroups::ACCESS, RecordGroups::REGISTERS, both]
+            .map(|groups| PebsFormat::Five.layout(groups.union(branches)));
+        assert_eq!(
+            layouts,
+            [
+                RecordLayout::Branches,
+                RecordLayout::AccessAndBranches,
+                RecordLayout::RegistersAndBranches,
+                RecordLayout::Long
+            ]
+        );
         assert_eq!(RecordGroups::ACCESS.filter(false), none);
         assert!(PebsFormat::Three.has_access() && !PebsFormat::Merged.has_access());
         assert!(PebsFormat::Five.has_registers() && !PebsFormat::Merged.has_registers());

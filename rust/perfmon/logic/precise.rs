@@ -18,7 +18,8 @@ use super::memory_access::{AccessFormat, Latency, Source, MEMORY_PARTS};
 use super::pebs::{PebsFormat, PARTS_OF_RECORDS};
 use super::sampling::{period_for, Sampling, Trigger};
 
-/// The parts that only an interrupt for each record can give.
+/// The parts that only an interrupt for each record can give; the branches are in records of some formats, too
+/// ([`Sampling::recorded_branches`]).
 const PARTS_OF_INTERRUPT: u64 = PERF_SAMPLE_READ
     | PERF_SAMPLE_CALLCHAIN
     | PERF_SAMPLE_BRANCH_STACK
@@ -290,7 +291,7 @@ pub const MIN_DISTANCE_IN_KERNEL: u64 = MIN_RECORDS * MIN_PERIOD_IN_KERNEL;
 /// The smallest number of records of a counter of kernel mode that causes an interrupt. With the shortest period, so many
 /// records need more instructions than the handler of Linux perf has. That handler may run in the same NMI, and would
 /// take an interrupt in it, and the records, for perf's own.
-const MIN_RECORDS: u64 = 16;
+pub const MIN_RECORDS: u64 = 16;
 
 /// Returns the number of records in the buffer at which an interrupt is due while a sample is overdue. Without counters of
 /// kernel mode it is one, since that record may be the overdue sample; otherwise [`MIN_RECORDS`] for each of the
@@ -340,13 +341,14 @@ pub fn next_period(period: u64, samples: u64, elapsed: u64, cycles_per_sample: u
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_precise))]
 mod tests {
+    use super::super::branch_records::BranchRecords;
     use super::super::core_kinds::CoreKinds;
     use super::super::cpuid::Microarchitecture::{
         Goldmont, GoldmontPlus, GoldenCove, Gracemont, IceLake, LionCove, RedwoodCove, Skylake,
     };
     use super::super::event_attr::{
-        PERF_SAMPLE_ADDR, PERF_SAMPLE_IP, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
-        PERF_SAMPLE_TRANSACTION, PERF_TYPE_RAW,
+        PERF_SAMPLE_ADDR, PERF_SAMPLE_BRANCH_ANY, PERF_SAMPLE_IP, PERF_SAMPLE_TID,
+        PERF_SAMPLE_TIME, PERF_SAMPLE_TRANSACTION, PERF_TYPE_RAW,
     };
     use super::super::event_config::EventConfig;
     use super::super::extra_registers::ExtraRegister;
@@ -823,6 +825,56 @@ mod tests {
             ..INSTRUCTIONS
         };
         assert_eq!(is_single(monotonic), Ok(true));
+    }
+
+    #[test]
+    fn branches_are_in_records_from_format_four_on() {
+        let with_branches = PerfEventAttr {
+            sample_type: INSTRUCTIONS.sample_type | PERF_SAMPLE_BRANCH_STACK,
+            branch_sample_type: PERF_SAMPLE_BRANCH_ANY,
+            ..INSTRUCTIONS
+        };
+        // Whether the branches are those of the record, and whether each sample has an interrupt.
+        let sampling = |attr, pebs, last_branch| {
+            let capabilities = Capabilities {
+                pebs: Some(pebs),
+                last_branch: Some(last_branch),
+                ..ICE_LAKE
+            };
+            new_config(attr, &capabilities).map(|config| {
+                let sampling = config.sampling;
+                (sampling.recorded_branches.is_some(), sampling.single)
+            })
+        };
+        let architectural = |depth| BranchRecords::Architectural { depth };
+        for (pebs, last_branch, in_record) in [
+            (PebsFormat::Three, BranchRecords::Stack, false),
+            (PebsFormat::Four, BranchRecords::Stack, true),
+            (PebsFormat::Five, architectural(32), true),
+            (PebsFormat::Five, architectural(16), false),
+            (PebsFormat::Merged, BranchRecords::Stack, false),
+        ] {
+            assert_eq!(
+                sampling(&with_branches, pebs, last_branch),
+                Ok((in_record, !in_record))
+            );
+        }
+        let with_chain = PerfEventAttr {
+            sample_type: with_branches.sample_type | PERF_SAMPLE_CALLCHAIN,
+            ..with_branches
+        };
+        assert_eq!(
+            sampling(&with_chain, PebsFormat::Four, BranchRecords::Stack),
+            Ok((true, true))
+        );
+        let not_precise = PerfEventAttr {
+            flags: USER,
+            ..with_branches
+        };
+        assert_eq!(
+            sampling(&not_precise, PebsFormat::Four, BranchRecords::Stack),
+            Ok((false, false))
+        );
     }
 
     #[test]

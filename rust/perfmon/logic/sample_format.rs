@@ -32,6 +32,13 @@ impl Header {
         let size = self.words.wrapping_mul(size_of::<u64>()) as u16;
         self.kind as u64 | (self.misc as u64) << 32 | (size as u64) << 48
     }
+
+    /// Returns the word of a header for a record with this number of words more. The whole record is shorter than 2^16 bytes.
+    #[inline]
+    #[must_use]
+    pub const fn word_with_more(word: u64, words: usize) -> u64 {
+        word.wrapping_add((words.wrapping_mul(size_of::<u64>()) as u64) << 48)
+    }
 }
 
 /// The parts of a sample, and with `sample_id_all` the parts at the end of the records that are not samples.

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The samples and other records that a `struct perf_event_attr` asks for.
 
+use super::branch_records::BranchRecords;
 use super::branches::BranchStack;
 use super::event_attr::{
     InvalidAttr, PerfEventAttr, PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_CGROUP,
 };
 use super::mapping::MappingRecords;
 use super::memory_access::AccessFormat;
-use super::pebs::PARTS_OF_RECORDS;
+use super::pebs::{PebsFormat, PARTS_OF_RECORDS};
 use super::read_format::ReadFormat;
+use super::recorded_branches::RecordedBranches;
 use super::sample_format::SampleFormat;
 
 /// The condition of a sample: a number of events, or a number of samples per second.
@@ -108,6 +110,8 @@ pub struct Sampling {
     pub precise: bool,
     /// The form of the access to memory in the processor's records of precise samples.
     pub access: AccessFormat,
+    /// The branches, if precise samples have those of the processor's records.
+    pub recorded_branches: Option<RecordedBranches>,
     /// Each precise sample has an interrupt of its own, which gives it what the processor's record lacks.
     pub single: bool,
     /// Records are written from the end of the ring to its beginning.
@@ -234,7 +238,8 @@ impl Sampling {
             registers: attr.sample_regs_intr,
             precise,
             access: AccessFormat::NONE,
-            single: precise && needs_interrupts(attr, wakeup, clock, backward),
+            recorded_branches: None,
+            single: precise && needs_interrupts(attr, PARTS_OF_RECORDS, wakeup, clock, backward),
             backward,
             comm: attr.has(PerfEventAttr::COMM),
             task: attr.has(PerfEventAttr::TASK),
@@ -242,6 +247,31 @@ impl Sampling {
             cgroup: attr.has(PerfEventAttr::CGROUP),
             mappings: MappingRecords::new(attr),
         })
+    }
+
+    /// Returns this with precise samples whose branches are those of the processor's records, if CPUs with these formats of
+    /// records have them there.
+    #[must_use]
+    pub const fn on_cpus(
+        self,
+        attr: &PerfEventAttr,
+        format: Option<PebsFormat>,
+        records: Option<BranchRecords>,
+    ) -> Self {
+        let (Some(format), Some(records), Some(stack)) = (format, records, &self.branches) else {
+            return self;
+        };
+        let recorded_branches = RecordedBranches::new(stack, records);
+        let parts = PARTS_OF_RECORDS | PERF_SAMPLE_BRANCH_STACK;
+        let (wakeup, clock, backward) = (self.wakeup, self.clock, self.backward);
+        if !self.precise || !format.is_adaptive() || recorded_branches.is_none() {
+            return self;
+        }
+        Self {
+            recorded_branches,
+            single: needs_interrupts(attr, parts, wakeup, clock, backward),
+            ..self
+        }
     }
 
     /// Returns whether samples show branches of the kernel.
@@ -322,10 +352,12 @@ pub const fn missed_interval(elapsed: u64, cycles_per_sample: u64) -> bool {
     elapsed / 2 > cycles_per_sample
 }
 
-/// Returns whether the precise samples of an event need an interrupt for each record: for their parts, since the reader
-/// is woken after a number of samples, or since the ring keeps the newest samples, up to the moment when it is read.
+/// Returns whether the precise samples of an event need an interrupt for each record: for other parts than `parts`, which the
+/// records have, since the reader is woken after a number of samples, or since the ring keeps the newest samples, up to the
+/// moment when it is read.
 const fn needs_interrupts(
     attr: &PerfEventAttr,
+    parts: u64,
     wakeup: Wakeup,
     clock: Clock,
     backward: bool,
@@ -333,7 +365,7 @@ const fn needs_interrupts(
     let wakes_after_samples = !matches!(wakeup, Wakeup::Samples(0) | Wakeup::Bytes(_));
     // The rate of other clocks may change between a record and the interrupt.
     let has_other_clock = !matches!(clock, Clock::Local);
-    attr.sample_type & !PARTS_OF_RECORDS != 0 || wakes_after_samples || has_other_clock || backward
+    attr.sample_type & !parts != 0 || wakes_after_samples || has_other_clock || backward
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]

@@ -36,7 +36,7 @@ pub(crate) use self::{
     percpu::{LoadedCgroups, PerCpu, SLOW_BRANCHES, SLOW_KERNEL, SLOW_PEBS, SLOW_VENDOR},
     sampled::{DueSample, SampledCounter, RECORD_REFUSED, RECORD_WRITTEN},
     samplers::ArmedSampler,
-    saved::BRANCH_WORDS,
+    saved::{BRANCHES_OF_TRACE, BRANCH_WORDS},
     trace::CpuTrace,
     user_page::{UserPagePtr, UserPageState},
     watch::{SLOW, TICKING},

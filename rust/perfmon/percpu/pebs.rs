@@ -6,6 +6,7 @@ use super::word::Word;
 use crate::logic::{
     counter::CounterId,
     pebs::{DsWord, PebsBuffer, PebsFormat, PebsRecord, RecordGroups, RecordLayout},
+    precise::MIN_RECORDS,
 };
 use core::{ptr, slice};
 
@@ -20,6 +21,8 @@ pub(crate) struct PebsState {
     pub(super) counters_with_access: Word,
     /// The armed counters whose samples have registers, or call chains, which begin with these.
     pub(super) counters_with_registers: Word,
+    /// The armed counters whose samples have the branches of the records.
+    pub(crate) counters_with_branches: Word,
     /// The armed counters of loads with a threshold, if the format [enables them
     /// separately](PebsFormat::enables_load_latency).
     pub(super) counters_with_load_threshold: Word,
@@ -97,16 +100,26 @@ impl PebsState {
 
     /// Returns the groups that the armed counters need, and those that other counters have needed a moment before `now`:
     /// an event that needs more than others, and that is switched in and out with its task, does not change the records
-    /// each time.
+    /// each time. The branches are not kept, since they make records so long that an interrupt serves a twentieth of
+    /// them.
     pub(crate) fn kept_groups(&self, now: u64) -> RecordGroups {
         /// Number of ticks after which groups that no armed counter needs are dropped.
         const KEPT_TICKS: u64 = 100;
 
         if now.wrapping_sub(self.needed_at.get()) < KEPT_TICKS {
-            return self.groups();
+            return self.groups_without_unused_branches();
         }
         let access = RecordGroups::ACCESS.filter(self.counters_with_access.get() != 0);
-        access.union(RecordGroups::REGISTERS.filter(self.counters_with_registers.get() != 0))
+        let registers = RecordGroups::REGISTERS.filter(self.counters_with_registers.get() != 0);
+        let branches = RecordGroups::BRANCHES.filter(self.counters_with_branches.get() != 0);
+        access.union(registers).union(branches)
+    }
+
+    /// Returns the groups of the records without the branches, unless an armed counter needs them.
+    pub(crate) fn groups_without_unused_branches(&self) -> RecordGroups {
+        let is_unused = self.counters_with_branches.get() == 0;
+        self.groups()
+            .without(RecordGroups::BRANCHES.filter(is_unused))
     }
 
     /// Returns the layout of the records.
@@ -160,6 +173,12 @@ impl PebsState {
             &self.overdue_threshold
         };
         self.set_ds_word(DsWord::THRESHOLD, threshold.get());
+    }
+
+    /// Returns whether the buffer, which is in the rest of a page then, has room for few records.
+    pub(crate) fn is_small(&self, format: PebsFormat) -> bool {
+        let size = self.max_threshold.get().wrapping_sub(self.start.get());
+        size < MIN_RECORDS.wrapping_mul(self.layout(format).record_size())
     }
 
     /// Writes a word of the DS area, if the processor uses the area.

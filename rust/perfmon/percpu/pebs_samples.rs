@@ -7,8 +7,9 @@ use crate::{
     logic::{
         counter::{each, CounterId},
         pebs::{
-            AccessRecord, AccessRegisterRecord, BasicRecord, DsWord, FullRecord, MergedRecord,
-            PebsFormat, PebsRecord, RecordGroups, RecordLayout, RegisterRecord, SingleRecord,
+            AccessBranchRecord, AccessRecord, AccessRegisterRecord, BasicRecord, BranchRecord,
+            DsWord, FullRecord, LongRecord, MergedRecord, PebsFormat, PebsRecord, RecordGroups,
+            RecordLayout, RegisterBranchRecord, RegisterRecord, SingleRecord,
         },
         precise::next_period,
         sampling::Trigger,
@@ -21,16 +22,19 @@ impl PerCpu {
     /// [`PebsState::single`](super::pebs::PebsState::single) are passed to `write_single`, after the totals of all counters
     /// are up to date. The caller has stopped the counters that count in kernel mode, and keeps NMIs from calling this
     /// meanwhile.
+    ///
+    /// `has_branches`: the branches in the records are those before the samples. Otherwise samples show none.
     pub(crate) fn empty_pebs_buffer(
         &self,
         here: ThisCpu<'_>,
         format: PebsFormat,
-        write_single: impl Fn(CounterId, SingleRecord),
+        has_branches: bool,
+        write_single: impl Fn(CounterId, SingleRecord<'_>),
     ) {
         if self.pebs.is_full(format) {
             self.mark_lost(self.pebs.armed.get());
         }
-        self.take_buffer(here, format, write_single);
+        self.take_buffer(here, format, has_branches, write_single);
     }
 
     /// Does what [`Self::empty_pebs_buffer`] does for a buffer that the virtual PMU has filled with merged records. Returns
@@ -38,33 +42,38 @@ impl PerCpu {
     pub(crate) fn take_merged_records(
         &self,
         here: ThisCpu<'_>,
-        write_single: impl Fn(CounterId, SingleRecord),
+        write_single: impl Fn(CounterId, SingleRecord<'_>),
     ) -> bool {
         let is_full = self.pebs.is_full(PebsFormat::Merged);
-        self.take_buffer(here, PebsFormat::Merged, write_single);
+        self.take_buffer(here, PebsFormat::Merged, false, write_single);
         is_full
     }
 
     /// Does what [`Self::empty_pebs_buffer`] does for a buffer that need not be checked.
-    fn take_buffer<F: Fn(CounterId, SingleRecord)>(
+    fn take_buffer<F: Fn(CounterId, SingleRecord<'_>)>(
         &self,
         here: ThisCpu<'_>,
         format: PebsFormat,
+        has_branches: bool,
         write_single: F,
     ) {
-        let take: unsafe fn(&Self, ThisCpu<'_>, F) = match self.pebs.layout(format) {
+        let take: unsafe fn(&Self, ThisCpu<'_>, bool, F) = match self.pebs.layout(format) {
             RecordLayout::Full => Self::take_records_of::<FullRecord, F>,
             RecordLayout::Basic => Self::take_records_of::<BasicRecord, F>,
             RecordLayout::Access => Self::take_records_of::<AccessRecord, F>,
             RecordLayout::Registers => Self::take_records_of::<RegisterRecord, F>,
             RecordLayout::AccessAndRegisters => Self::take_records_of::<AccessRegisterRecord, F>,
+            RecordLayout::Branches => Self::take_records_of::<BranchRecord, F>,
+            RecordLayout::AccessAndBranches => Self::take_records_of::<AccessBranchRecord, F>,
+            RecordLayout::RegistersAndBranches => Self::take_records_of::<RegisterBranchRecord, F>,
+            RecordLayout::Long => Self::take_records_of::<LongRecord, F>,
             RecordLayout::Merged => Self::take_records_of::<MergedRecord, F>,
         };
         // SAFETY: The function requires the type of the processor's records. Each arm has the type that `RecordLayout` names
         // for the layout. Where the groups can be selected, `MSR_PEBS_DATA_CFG`, which all armed counters follow, has
         // those of the layout, and the buffer was empty when the register was written. Should other software have changed
         // it, the words are valid for the type all the same, and `take_records` finds their groups wrong.
-        unsafe { take(self, here, write_single) };
+        unsafe { take(self, here, has_branches, write_single) };
         self.pebs.set_ds_word(DsWord::INDEX, self.pebs.start.get());
     }
 
@@ -73,15 +82,16 @@ impl PerCpu {
     /// # Safety
     ///
     /// `R` must be the type of the records that the processor writes.
-    unsafe fn take_records_of<R: PebsRecord, F: Fn(CounterId, SingleRecord)>(
+    unsafe fn take_records_of<R: PebsRecord, F: Fn(CounterId, SingleRecord<'_>)>(
         &self,
         here: ThisCpu<'_>,
+        has_branches: bool,
         write_single: F,
     ) {
         // SAFETY: `records` requires the type of the processor's records, which the caller promises, and that the result is
         // dropped before the buffer is emptied: it is dropped when this function returns, which does not empty the buffer.
         let records = unsafe { self.pebs.records::<R>() };
-        self.take_records(here, records, write_single);
+        self.take_records(here, records, has_branches, write_single);
     }
 
     /// Writes the samples of all armed counters for `records`, those of
@@ -91,7 +101,8 @@ impl PerCpu {
         &self,
         here: ThisCpu<'_>,
         records: &[R],
-        write_single: impl Fn(CounterId, SingleRecord),
+        has_branches: bool,
+        write_single: impl Fn(CounterId, SingleRecord<'_>),
     ) {
         if records.is_empty() {
             return;
@@ -120,7 +131,8 @@ impl PerCpu {
             };
             if count != 0 {
                 let bit = if is_only_counter { 0 } else { bit };
-                self.take_samples(here, counter, (records, bit), (count, overflows));
+                let counts = (count, overflows);
+                self.take_samples(here, counter, (records, bit), counts, has_branches);
             }
         }
         let single = armed & self.pebs.single.get();
@@ -128,7 +140,7 @@ impl PerCpu {
             for record in records {
                 for counter in each(single) {
                     if is_only_counter || record.counters() & counter.bit() != 0 {
-                        write_single(counter, SingleRecord::new(record));
+                        write_single(counter, SingleRecord::new(record, has_branches));
                     }
                 }
             }
@@ -145,6 +157,7 @@ impl PerCpu {
         counter: CounterId,
         (records, bit): (&[R], u64),
         (count, overflows): (u64, u64),
+        has_branches: bool,
     ) {
         let sampled = self.sampled_counter(counter);
         let period = sampled.period.get();
@@ -164,6 +177,7 @@ impl PerCpu {
                 task: self.sampled_task(counter),
                 cpu: here.id().as_u32(),
                 period,
+                has_branches,
                 anchor: sampler.anchor(timestamp(), tsc_khz()),
             }),
             None => {}
@@ -209,6 +223,10 @@ impl PerCpu {
                     groups.has(RecordGroups::REGISTERS),
                 ),
                 (
+                    &pebs.counters_with_branches,
+                    groups.has(RecordGroups::BRANCHES),
+                ),
+                (
                     &pebs.counters_with_load_threshold,
                     sampler.sampling.access.has_threshold && format.enables_load_latency(),
                 ),
@@ -233,6 +251,7 @@ impl PerCpu {
             &pebs.single,
             &pebs.counters_with_access,
             &pebs.counters_with_registers,
+            &pebs.counters_with_branches,
             &pebs.counters_with_load_threshold,
         ] {
             counters.remove(bit);

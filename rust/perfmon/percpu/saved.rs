@@ -38,6 +38,9 @@ impl RestoreValues for SavedRegisters {
 pub(crate) struct BranchState {
     /// The number of users on this CPU: a trace, or events whose windows are open.
     pub(crate) user_count: Word,
+    /// The users that read the records in overflow interrupts, which freeze the records while there is one: bits of counters,
+    /// and [`BRANCHES_OF_TRACE`].
+    pub(crate) interrupt_users: Word,
     /// The value of `IA32_DEBUGCTL` before the first user.
     pub(crate) debugctl: Word,
     /// The value of [`BranchMsrs::select`](crate::logic::branch_records::BranchMsrs::select) before the first user.
@@ -49,16 +52,25 @@ pub(crate) struct BranchState {
     pub(crate) depth: Word,
     /// Not 0 if the records could not be accessed since they were enabled last, because Intel PT was tracing.
     pub(crate) was_excluded: Word,
+    /// Not 0 if the records were found disabled, or with another filter, since the processor's samples were last read: the
+    /// branches in these samples may be of an unknown time.
+    pub(crate) were_broken: Word,
     /// [`BranchMsrs::selection`](crate::logic::branch_records::BranchMsrs::selection) while branches are recorded.
     pub(crate) selection: Word,
-    /// [`BranchMsrs::debugctl_bits`](crate::logic::branch_records::BranchMsrs::debugctl_bits)
+    /// The bits of `IA32_DEBUGCTL` while branches are recorded.
     pub(crate) debugctl_bits: Word,
+    /// The bit of `IA32_DEBUGCTL` that is set while a user reads the records in interrupts, so that these freeze the records;
+    /// 0 if they can't.
+    pub(crate) freeze_bit: Word,
     /// The address bit of the branches that are hidden, 0 if none are hidden:
     /// [`Branches::kernel_bit`](crate::logic::branches::Branches::kernel_bit).
     pub(crate) hidden_address_mask: Word,
     /// Memory for the branches of a sample, for the overflow handler.
     pub(crate) stack: Scratch<BRANCH_WORDS>,
 }
+
+/// The bit of a trace in [`BranchState::interrupt_users`]. No counter has it.
+pub(crate) const BRANCHES_OF_TRACE: u64 = 1 << 63;
 
 /// The largest number of words of the branches in a sample.
 pub(crate) const BRANCH_WORDS: usize = 3 * MAX_DEPTH as usize;

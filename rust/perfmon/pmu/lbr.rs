@@ -2,7 +2,8 @@
 //! The registers of branch records, whose kinds are in [`crate::logic::branch_records`].
 //!
 //! The processor freezes the records when it raises an overflow interrupt, so that they show the branches before the
-//! overflow. A bit of the global status is then set, and clearing it unfreezes the records. On Intel before version 4
+//! overflow. It does not while they are read from its own samples (PEBS) alone: in a sample between the overflow and its
+//! interrupt, frozen records would be those before the overflow, and not those before the sample. A bit of the global status is then set, and clearing it unfreezes the records. On Intel before version 4
 //! freezing clears the enable bit instead, which has to be set again. Some of AMD's processors can't freeze the
 //! records. On these the filter leaves out branches of the kernel, so that the handler does not overwrite the branches
 //! of user mode.
@@ -88,18 +89,30 @@ pub(super) fn log_exclusion(here: ThisCpu<'_>) {
 
 /// Starts to record `branches`, with empty records. If branches are recorded already, only empties the records: all
 /// users at one time record the same branches, and no user may see branches from before its start.
-pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
+///
+/// `interrupt_user` is the user's bit of `BranchState::interrupt_users`; 0 if it does not read the records in interrupts.
+pub(crate) fn start(here: ThisCpu<'_>, branches: Branches, interrupt_user: u64) {
     let (saved, msrs) = (&here.percpu().branches, &here.pmu().registers.branches);
     saved.user_count.increment();
     if saved.user_count.get() != 1 {
+        let interrupt_users = saved.interrupt_users.get() | interrupt_user;
+        change_interrupt_users(here, here.pmu(), interrupt_users);
         // The records have branches from before this user's start.
         return clear_records(here);
     }
+    saved.interrupt_users.set(interrupt_user);
     saved.debugctl.set(msr::read(here, Msr::DEBUGCTL));
     saved.hidden_address_mask.set(branches.kernel_bit);
     saved.selection.set(msrs.selection(branches));
-    saved.debugctl_bits.set(msrs.debugctl_bits(branches));
+    let debugctl_bits = msrs.debugctl_bits(branches);
+    saved.freeze_bit.set(debugctl_bits & DEBUGCTL_FREEZE);
+    saved.debugctl_bits.set(if interrupt_user == 0 {
+        debugctl_bits & !DEBUGCTL_FREEZE
+    } else {
+        debugctl_bits
+    });
     saved.was_excluded.set(0);
+    saved.were_broken.set(0);
     if are_excluded(here, here.pmu()) {
         // The filter can't be read. Linux perf writes it whenever it enables the records.
         saved.select.set(0);
@@ -117,6 +130,25 @@ pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
     // The firmware, or a kernel that ran before kexec, may have left the records frozen.
     unfreeze(here, here.pmu());
     restart_branch_records(here);
+}
+
+/// Sets the users that read the records in interrupts. The records can freeze while there is one.
+fn change_interrupt_users(here: ThisCpu<'_>, pmu: &Pmu, interrupt_users: u64) {
+    let (saved, msrs) = (&here.percpu().branches, &pmu.registers.branches);
+    let could_freeze = saved.interrupt_users.get() != 0;
+    saved.interrupt_users.set(interrupt_users);
+    if could_freeze == (interrupt_users != 0) {
+        return;
+    }
+    // Either way the bit changes.
+    let debugctl_bits = saved.debugctl_bits.get() ^ saved.freeze_bit.get();
+    saved.debugctl_bits.set(debugctl_bits);
+    if !are_excluded(here, pmu) {
+        msr::execute_step(
+            here,
+            &Step::set_bits(Msr::DEBUGCTL, msrs.debugctl, debugctl_bits),
+        );
+    }
 }
 
 /// Enables empty records.
@@ -190,12 +222,14 @@ pub(crate) fn clear_records(here: ThisCpu<'_>) {
 
 /// Ends one use of the branch records, which [`start`] began. The end of the last use restores the registers, and empties
 /// the records, so that other programs can't read them.
-pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu) {
+///
+/// `user` is the bit that the user has in `BranchState::interrupt_users` if it reads the records in interrupts.
+pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu, user: u64) {
     let (percpu, msrs) = (here.percpu(), &pmu.registers.branches);
     let saved = &percpu.branches;
     saved.user_count.decrement();
     if saved.user_count.get() != 0 {
-        return;
+        return change_interrupt_users(here, pmu, saved.interrupt_users.get() & !user);
     }
     unfreeze(here, pmu);
     if are_excluded(here, pmu) {
@@ -266,6 +300,7 @@ pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) -> bool {
             None => true,
         };
     if !is_intact {
+        percpu.branches.were_broken.set(1);
         if percpu.trace.branch_counters.get() != 0 {
             percpu.trace.mark_lost();
         }
@@ -274,6 +309,18 @@ pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) -> bool {
         }
     }
     !are_excluded
+}
+
+/// Does what [`repair`] does, and returns whether all branches were recorded since the last call of this: so the branches in
+/// the processor's samples since then are those before each sample.
+#[cold]
+#[inline(never)]
+pub(super) fn recorded_all(here: ThisCpu<'_>, pmu: &Pmu) -> bool {
+    let are_readable = repair(here, pmu);
+    let were_broken = &here.percpu().branches.were_broken;
+    let was_broken = were_broken.get() != 0;
+    were_broken.set(0);
+    are_readable && !was_broken
 }
 
 /// Writes a LAST_BRANCH record, and returns the writer. Not inlined, so that its loops can use all registers of the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The registers of the samples that the processor takes ([`crate::logic::pebs`]). [`crate::percpu`] has the buffer.
 
-use super::{pebs_single::write_single, skid::SKID_TICKS};
+use super::{lbr, pebs_single::write_single, skid::SKID_TICKS};
 use crate::{
     cpu::{msr, Regs, ThisCpu},
     logic::{
@@ -191,6 +191,10 @@ impl Pmu {
         percpu.disarm_pebs(counter, jiffies());
         self.set_pebs_thresholds(here, format);
         msr::write(here, Msr::PEBS_ENABLE, percpu.pebs.enabled_counters());
+        if percpu.pebs.armed.get() != 0 {
+            let groups = percpu.pebs.groups_without_unused_branches();
+            self.select_groups(here, format, groups);
+        }
         // Some processors set the counter's bit in IA32_PERF_GLOBAL_STATUS also for an overflow that has become a
         // record.
         if let Some(clear) = self.registers.clear_overflow(counter) {
@@ -264,8 +268,11 @@ impl Pmu {
         let Some(format) = self.capabilities.pebs.filter(|_| percpu.pebs.has_ds_area()) else {
             return;
         };
-        let write_single = |counter, record| write_single(here, counter, record, regs);
-        percpu.empty_pebs_buffer(here, format, write_single);
+        let write_single =
+            |counter, record: SingleRecord<'_>| write_single(here, counter, record, regs);
+        let has_branches =
+            percpu.pebs.counters_with_branches.get() == 0 || lbr::recorded_all(here, self);
+        percpu.empty_pebs_buffer(here, format, has_branches, write_single);
         if matches!(format, PebsFormat::Merged) {
             self.convert_merged_records(here, write_single);
         }
@@ -286,7 +293,7 @@ impl Pmu {
     fn convert_merged_records(
         &self,
         here: ThisCpu<'_>,
-        write_single: impl Fn(CounterId, SingleRecord) + Copy,
+        write_single: impl Fn(CounterId, SingleRecord<'_>) + Copy,
     ) {
         let percpu = here.percpu();
         loop {

@@ -6,11 +6,12 @@ use crate::{
     cpu::{timestamp, tsc_khz, Regs, ThisCpu},
     logic::{
         counter::{each, CounterId},
+        event_attr::PERF_SAMPLE_READ,
         pebs::SingleRecord,
         pmu::Pmu,
         precise::MIN_DISTANCE_IN_KERNEL,
     },
-    ring::{Interrupt, RecordedPlace, Sampler},
+    ring::{Interrupt, PmuReadings, RecordedPlace, SampleBranches, Sampler},
 };
 
 /// Writes the sample of a record. `regs` are the registers of the interrupt, in an NMI; `None` outside of NMIs, if the
@@ -20,7 +21,7 @@ use crate::{
 pub(super) fn write_single(
     here: ThisCpu<'_>,
     counter: CounterId,
-    record: SingleRecord,
+    record: SingleRecord<'_>,
     regs: Option<Regs<'_>>,
 ) {
     let percpu = here.percpu();
@@ -31,21 +32,27 @@ pub(super) fn write_single(
         return sampler.lose_samples(1);
     }
     let now = timestamp();
-    let parts;
-    let readings = if sampler.sampling.format.has(SAMPLE_PARTS) {
-        parts = regs.and_then(|_| {
+    let sampling = &sampler.sampling;
+    let parts_to_read = match sampling.recorded_branches {
+        Some(_) => PERF_SAMPLE_READ,
+        None => SAMPLE_PARTS,
+    };
+    let mut readings = PmuReadings::EMPTY;
+    if sampling.format.has(parts_to_read) {
+        let parts = regs.and_then(|_| {
             // SAFETY: `read_sample_parts` must be called in this CPU's overflow handler, while the counter is armed, and
             // not again before its result is dropped. There are registers of an NMI, so this is the overflow handler; the
             // counter is armed, since it has a sampler; and the result is dropped when this function returns.
             unsafe { read_sample_parts(here, counter, sampler, now) }
         });
-        if parts.is_none() {
+        let Some(parts) = parts else {
             return sampler.lose_sample();
-        }
-        parts.as_ref()
-    } else {
-        None
-    };
+        };
+        readings = parts;
+    }
+    if let Some(branches) = &sampling.recorded_branches {
+        readings.branches = SampleBranches::of_record(branches, record.branches);
+    }
     let chain = match regs {
         Some(_) => &percpu.samplers.chain,
         None => &percpu.samplers.chain_outside_nmi,
@@ -59,7 +66,7 @@ pub(super) fn write_single(
         task: percpu.task_of_sample(counter, sampler),
         period: percpu.sampled_counter(counter).period.get(),
         cpu: here.id().as_u32(),
-        readings,
+        readings: sampling.format.has(SAMPLE_PARTS).then_some(&readings),
         // SAFETY: `words` must be called by the handler that the words are for, and not again before its result is
         // dropped. `chain` is for the overflow handler if there are registers of an NMI, otherwise for code with
         // interrupts off, as that of this function's callers outside of NMIs. The result is dropped when `sample_single`
@@ -69,9 +76,9 @@ pub(super) fn write_single(
 }
 
 impl Pmu {
-    /// Delays the next records of counters of kernel mode that would come within a few events, if each record causes an
-    /// interrupt. `lose_overdue` counts a counter's overdue samples as lost, and returns the number of events to the next
-    /// one. To be called at the end of the overflow handler, while the counters do not count.
+    /// Delays the next records of counters of kernel mode that would come within a few events, if each record, or each second
+    /// one, causes an interrupt. `lose_overdue` counts a counter's overdue samples as lost, and returns the number of events
+    /// to the next one. To be called at the end of the overflow handler, while the counters do not count.
     ///
     /// Linux perf's handler may run next in the same NMI. It would take the interrupt for that of its own buffer.
     pub(crate) fn delay_kernel_records(
@@ -80,7 +87,11 @@ impl Pmu {
         lose_overdue: impl Fn(CounterId, &Sampler, u64) -> u64,
     ) {
         let percpu = here.percpu();
-        if percpu.pebs.single.get() == 0 || percpu.samplers.suspended.get() != 0 {
+        let Some(format) = self.capabilities.pebs else {
+            return;
+        };
+        let interrupts_often = percpu.pebs.single.get() != 0 || percpu.pebs.is_small(format);
+        if !interrupts_often || percpu.samplers.suspended.get() != 0 {
             return;
         }
         for counter in each(percpu.pebs.armed.get() & percpu.slow_path.get()) {

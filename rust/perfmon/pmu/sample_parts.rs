@@ -8,13 +8,13 @@ use crate::{
         counter::CounterId,
         event_attr::{PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_READ},
     },
-    ring::{PmuReadings, Sampler},
+    ring::{PmuReadings, SampleBranches, Sampler},
 };
 
 /// The parts of a sample that are read from the PMU.
 pub(crate) const SAMPLE_PARTS: u64 = PERF_SAMPLE_READ | PERF_SAMPLE_BRANCH_STACK;
 
-/// Reads the counts and branches of a sample. The buffer of the processor's samples (PEBS) is empty, or the totals are up
+/// Reads the counts of a sample, and the branches unless they are in the processor's record. The buffer of the processor's samples (PEBS) is empty, or the totals are up
 /// to date with it. Returns `None` if a count that the sample needs is not available.
 ///
 /// # Safety
@@ -36,12 +36,14 @@ pub(crate) unsafe fn read_sample_parts<'a>(
         let counts = unsafe { percpu.counts_in_nmi(here, here.pmu(), counter, sampling.read, now) };
         readings.counts = counts?;
     }
-    if let Some(stack) = sampling.branches {
+    if let (Some(stack), None) = (sampling.branches, &sampling.recorded_branches) {
         // SAFETY: `lbr::read` must be called in this CPU's overflow handler, and not again before its result is
         // dropped: the caller promises both for this function, whose result has the branches.
         let stack = unsafe { lbr::read(here, here.pmu(), stack.info_mask) };
-        readings.branches = stack.words;
-        readings.newest_branch = stack.newest;
+        readings.branches = SampleBranches::Read {
+            words: stack.words,
+            newest: stack.newest,
+        };
     }
     Some(readings)
 }

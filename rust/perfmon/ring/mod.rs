@@ -16,7 +16,7 @@ mod stack;
 pub(crate) use self::{
     precise::PreciseSamples,
     records::TaskChange,
-    sample::{Interrupt, PmuReadings, CHAIN_WORDS},
+    sample::{Interrupt, PmuReadings, SampleBranches, CHAIN_WORDS},
     sampler::Sampler,
     single::RecordedPlace,
 };

@@ -3,7 +3,7 @@
 
 use super::{
     columns::{write_columns, Column, SampleTemplate, MAX_WORDS},
-    Record, Sampler,
+    Record, Ring, Sampler,
 };
 use crate::logic::{
     anchor::Anchor,
@@ -17,6 +17,7 @@ use crate::logic::{
         PERF_RECORD_MISC_EXACT_IP, PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_USER,
         PERF_RECORD_SAMPLE,
     },
+    recorded_branches::RecordedBranches,
     sample_format::Header,
 };
 use core::slice;
@@ -37,6 +38,8 @@ pub(crate) struct PreciseSamples<'a, R> {
     pub(crate) cpu: u32,
     /// The number of events from one record to the next.
     pub(crate) period: u64,
+    /// The branches in the records are those before the samples. Otherwise samples show none.
+    pub(crate) has_branches: bool,
     pub(crate) anchor: Anchor,
 }
 
@@ -52,10 +55,6 @@ impl Sampler {
         let Some(ring) = self.ring() else {
             return;
         };
-        let origin = self.origin_of(samples.task, samples.cpu);
-        if ring.lost_records.get() != 0 && !self.write_lost(ring, &origin) {
-            return self.lose_samples(samples.overflows);
-        }
         // It is large, so it is not moved.
         let mut template = SampleTemplate::new(
             samples.period,
@@ -63,7 +62,22 @@ impl Sampler {
             self.sampling.access.reader(self.sampling.format),
             self.is_user_only,
         );
-        self.push_columns(samples, &mut template);
+        let words_before_branches = self.push_columns(samples, &mut template);
+        if let Some(branches) = &self.sampling.recorded_branches {
+            if !R::HAS_BRANCHES {
+                // Not while this CPU selects the groups of the records.
+                return self.lose_samples(samples.overflows);
+            }
+            return self.write_with_branches(
+                ring,
+                samples,
+                (&template, words_before_branches),
+                branches,
+            );
+        }
+        if !self.has_room(ring, samples) {
+            return self.lose_samples(samples.overflows);
+        }
         let has_counter =
             |record: &&R| samples.counter == 0 || record.counters() & samples.counter != 0;
         let mut written = 0;
@@ -103,13 +117,67 @@ impl Sampler {
         }
     }
 
-    /// Adds the columns of the samples to a template that has only a header.
+    /// Writes the LOST record that is due, if one is. Returns whether samples can be written then.
+    fn has_room<R>(&self, ring: &Ring, samples: &PreciseSamples<'_, R>) -> bool {
+        ring.lost_records.get() == 0
+            || self.write_lost(ring, &self.origin_of(samples.task, samples.cpu))
+    }
+
+    /// Does what [`Self::write_precise`] does for samples with the branches of the records, one at a time, since their number
+    /// of branches varies. `words_before_branches` of the template's words precede the branches.
+    #[inline(never)]
+    fn write_with_branches<R: PebsRecord>(
+        &self,
+        ring: &Ring,
+        samples: &PreciseSamples<'_, R>,
+        (template, words_before_branches): (&SampleTemplate, usize),
+        branches: &RecordedBranches,
+    ) {
+        let mut words = [0; MAX_WORDS];
+        for record in samples.records {
+            if samples.counter != 0 && record.counters() & samples.counter == 0 {
+                continue;
+            }
+            let recorded = if samples.has_branches {
+                record.branches()
+            } else {
+                &[]
+            };
+            let count = branches.count_shown(recorded);
+            let branch_words = branches.word_count(count);
+            let size = template.word_count().wrapping_add(branch_words);
+            let to = if self.has_room(ring, samples) {
+                ring.begin(size)
+            } else {
+                None
+            };
+            let Some(mut to) = to else {
+                self.lose_samples(1);
+                continue;
+            };
+            // SAFETY: `write_columns` requires room for one sample: `words` has `MAX_WORDS` words, and a template has no more.
+            unsafe { write_columns(slice::from_ref(record), words.as_mut_ptr(), template) };
+            let words = words.get_mut(..template.word_count()).unwrap_or(&mut []);
+            let (before, after) = words
+                .split_at_mut_checked(words_before_branches)
+                .unwrap_or((&mut [], &mut []));
+            if let Some(header) = before.first_mut() {
+                *header = Header::word_with_more(*header, branch_words);
+            }
+            to.write_words(before);
+            put_branches(&mut to, branches, recorded, count);
+            to.write_words(after);
+            to.finish(1);
+        }
+    }
+
+    /// Adds the columns of the samples to a template that has only a header. Returns the number of words before the branches.
     #[inline(never)]
     fn push_columns<R: PebsRecord>(
         &self,
         samples: &PreciseSamples<'_, R>,
         template: &mut SampleTemplate,
-    ) {
+    ) -> usize {
         /// One word, which has one of these parts.
         const WEIGHTS: u64 = PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT;
 
@@ -130,17 +198,58 @@ impl Sampler {
             (PERF_SAMPLE_STREAM_ID, Column::Common(self.id)),
             (PERF_SAMPLE_CPU, Column::Common(samples.cpu.into())),
             (PERF_SAMPLE_PERIOD, Column::Events),
+        ];
+        let parts_after_branches = [
             (WEIGHTS, Column::Weight),
             (PERF_SAMPLE_DATA_SRC, Column::Source),
         ];
         for &(_, column) in parts.iter().filter(|(part, _)| format.has(*part)) {
             template.push::<R>(column);
         }
+        let words_before_branches = template.word_count();
+        for &(_, column) in parts_after_branches
+            .iter()
+            .filter(|(part, _)| format.has(*part))
+        {
+            template.push::<R>(column);
+        }
         template.set_headers(
             header(PERF_RECORD_MISC_USER, template.word_count()),
             header(PERF_RECORD_MISC_KERNEL, template.word_count()),
         );
+        words_before_branches
     }
+}
+
+/// Writes the part of a sample with the branches: their number, and the `count` branches that are shown of those in the words of
+/// a record.
+#[inline(never)]
+pub(super) fn put_branches(
+    to: &mut Record<'_>,
+    branches: &RecordedBranches,
+    recorded: &[u64],
+    count: usize,
+) {
+    to.write_word(count as u64);
+    if branches.has_index {
+        to.write_word(RecordedBranches::INDEX);
+    }
+    let words = branches.word_count(count);
+    if to.words_to_wrap() < words {
+        return branches.for_each(recorded, count, |branch| to.write_words(&branch));
+    }
+    to.write_words_with(count.wrapping_mul(3), |to| {
+        let mut next = to;
+        branches.for_each(recorded, count, |branch| {
+            for (index, word) in branch.into_iter().enumerate() {
+                // SAFETY: The write requires a valid word: the words up to the end of the ring's memory are, and there are at
+                // least three for each of `count` branches, which is how often `for_each` calls this. It is volatile, since
+                // programs may access the ring.
+                unsafe { next.wrapping_add(index).write_volatile(word) };
+            }
+            next = next.wrapping_add(branch.len());
+        });
+    });
 }
 
 /// Writes a sample for each record.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The samples of an event, which the overflow handler writes.
 
-use super::{registers::put_registers, stack, Record, Sampler};
+use super::{precise::put_branches, registers::put_registers, stack, Record, Sampler};
 use crate::{
     logic::{
         event_attr::{
@@ -16,6 +16,7 @@ use crate::{
             PERF_CONTEXT_KERNEL, PERF_CONTEXT_USER, PERF_RECORD_MISC_EXACT_IP,
             PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_USER, PERF_RECORD_SAMPLE,
         },
+        recorded_branches::RecordedBranches,
         sample_format::Header,
     },
     sys::ffi,
@@ -71,18 +72,51 @@ impl<'a, P> Interrupt<'a, P> {
 pub(crate) struct PmuReadings<'a> {
     /// The counts, as the words that read(2) would return.
     pub(crate) counts: &'a [u64],
-    /// The branches, the newest first. Each has three words: its source, its target, and flags.
-    pub(crate) branches: &'a [u64],
-    /// The number of the LBR register with the newest branch.
-    pub(crate) newest_branch: u32,
+    pub(crate) branches: SampleBranches<'a>,
+}
+
+/// The branches of a sample.
+#[derive(Clone, Copy)]
+pub(crate) enum SampleBranches<'a> {
+    /// Branches of the registers.
+    Read {
+        /// Three words of each branch, the newest first: its source, its target, and flags.
+        words: &'a [u64],
+        /// The number of the LBR register with the newest branch.
+        newest: u32,
+    },
+    /// Branches of the processor's record.
+    Recorded {
+        branches: &'a RecordedBranches,
+        /// [`PebsRecord::branches`](crate::logic::pebs::PebsRecord::branches)
+        words: &'a [u64],
+        /// [`RecordedBranches::count_shown`]
+        count: usize,
+    },
+}
+
+impl<'a> SampleBranches<'a> {
+    /// No branches.
+    pub(crate) const NONE: Self = Self::Read {
+        words: &[],
+        newest: 0,
+    };
+
+    /// Returns those of `branches` in the words of the processor's record that samples show.
+    pub(crate) fn of_record(branches: &'a RecordedBranches, words: &'a [u64]) -> Self {
+        Self::Recorded {
+            branches,
+            words,
+            count: branches.count_shown(words),
+        }
+    }
 }
 
 impl PmuReadings<'_> {
     /// Readings for a sample without counts and branches.
     pub(crate) const EMPTY: Self = Self {
         counts: &[],
-        branches: &[],
-        newest_branch: 0,
+        branches: SampleBranches::NONE,
     };
 }
 
@@ -377,11 +411,20 @@ impl Sampler {
             record.write_words(parts.chain);
         }
         if let (Some(stack), Some(readings)) = (self.sampling.branches, parts.readings) {
-            record.write_word(readings.branches.len() as u64 / 3);
-            if stack.has_index {
-                record.write_word(readings.newest_branch.into());
+            match readings.branches {
+                SampleBranches::Read { words, newest } => {
+                    record.write_word(words.len() as u64 / 3);
+                    if stack.has_index {
+                        record.write_word(newest.into());
+                    }
+                    record.write_words(words);
+                }
+                SampleBranches::Recorded {
+                    branches,
+                    words,
+                    count,
+                } => put_branches(&mut record, branches, words, count),
             }
-            record.write_words(readings.branches);
         }
         if format.has(PERF_SAMPLE_REGS_USER) {
             put_registers(&mut record, parts.user_regs, self.sampling.user_registers);
@@ -494,9 +537,17 @@ impl Sampler {
     /// Returns the number of words that counts and branches take in a sample.
     #[cold]
     fn readings_words(&self, readings: &PmuReadings<'_>) -> usize {
-        let branches = match self.sampling.branches {
-            Some(stack) => 1 + usize::from(stack.has_index) + readings.branches.len(),
-            None => 0,
+        let branches = match (self.sampling.branches, readings.branches) {
+            (None, _) => 0,
+            (Some(stack), SampleBranches::Read { words, .. }) => {
+                1 + usize::from(stack.has_index) + words.len()
+            }
+            (
+                Some(_),
+                SampleBranches::Recorded {
+                    branches, count, ..
+                },
+            ) => branches.word_count(count),
         };
         readings.counts.len() + branches
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Samples that the processor has recorded (PEBS), with what only the interrupt of each record can give: call chains,
-//! registers, stacks, counts and branches.
+//! registers, stacks and counts, and before format 4 branches.
 //!
 //! The address and the time are the record's. The interrupt may come later, even in the other mode: a sample shows the
 //! registers and the callers of the interrupt only where these belong to the mode of the recorded instruction.
@@ -30,7 +30,7 @@ const REGISTER_PARTS: u64 = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER | PER
 
 /// A record of the processor, and where it was found.
 pub(crate) struct RecordedPlace<'a> {
-    pub(crate) record: SingleRecord,
+    pub(crate) record: SingleRecord<'a>,
     /// The registers of the interrupt that has found the record; `None` if a task or another interrupt has found it.
     pub(crate) regs: Option<&'a pt_regs>,
     /// Converts the record's time stamp.
@@ -124,7 +124,9 @@ impl Sampler {
         let sampling = &self.sampling;
         let begins_chain = sampling.format.has(PERF_SAMPLE_CALLCHAIN) && sampling.chains.user;
         let needs_registers = begins_chain || sampling.format.has(REGISTER_PARTS);
-        access.union(RecordGroups::REGISTERS.filter(needs_registers))
+        access
+            .union(RecordGroups::REGISTERS.filter(needs_registers))
+            .union(RecordGroups::BRANCHES.filter(sampling.recorded_branches.is_some()))
     }
 
     /// Writes the sample of a record, and notifies programs.

@@ -11,7 +11,7 @@ use crate::{
         trace_record::HEADER_BYTES,
         values::{self, MiscEvent},
     },
-    percpu::{CpuTrace, RECORD_WRITTEN},
+    percpu::{CpuTrace, BRANCHES_OF_TRACE, RECORD_WRITTEN},
     pmu::{lbr, values as pmu_values},
 };
 use kernel::{cpu::CpuId, sync::Arc};
@@ -143,7 +143,8 @@ fn start_counters(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>) {
     let (pmu, trace) = (here.pmu(), &here.percpu().trace);
     if let Some(event) = config.config.last_branch() {
         let (user, kernel) = (event.select.is_user(), event.select.is_kernel());
-        lbr::start(here, Branches::in_modes(user, kernel));
+        let branches = Branches::in_modes(user, kernel);
+        lbr::start(here, branches, BRANCHES_OF_TRACE);
     }
     // The counter of the timebase is started last, since its samples read the counters of the events that follow it. A
     // counter of kernel mode may fill the buffer before the others are started.
@@ -169,7 +170,7 @@ pub(crate) fn finish(here: ThisCpu<'_>, flags: u32) {
     }
     // No counter of the trace is active, so the overflow handler writes nothing to the buffer after this.
     if trace.branch_counters.get() != 0 {
-        lbr::stop(here, pmu);
+        lbr::stop(here, pmu, BRANCHES_OF_TRACE);
     }
     trace.set_buffer_flags(flags);
     let recorded_values = trace.values.recorded_values();

@@ -120,8 +120,13 @@ impl Slot {
     /// Stops the counter of a window that has just been opened, and moves the window's beginning to the total where
     /// the counter stopped.
     fn stop_counter(&mut self, here: ThisCpu<'_>) {
-        if let Some(stack) = self.event().sampler.sampling.branches {
-            lbr::start(here, stack.branches);
+        let sampler = &self.event().sampler;
+        if let Some(stack) = sampler.sampling.branches {
+            let interrupt_user = match sampler.sampling.recorded_branches {
+                Some(_) => 0,
+                None => self.counter().bit(),
+            };
+            lbr::start(here, stack.branches, interrupt_user);
         }
         here.pmu().stop_unchecked(here, self.counter());
         self.set_start_total(here.percpu().value(self.counter()).total());
@@ -195,7 +200,7 @@ impl Slot {
         let armed = here.percpu().disarm_sampler(self.counter());
         self.end_throttling(here);
         if self.event().sampler.sampling.branches.is_some() {
-            lbr::stop(here, here.pmu());
+            lbr::stop(here, here.pmu(), self.counter().bit());
         }
         self.phase.period = armed.period;
         self.phase.events_left = armed.due_total;
