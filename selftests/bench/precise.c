@@ -29,7 +29,7 @@
 #define NEVER	(1UL << 30)
 #define N	1000000UL
 /* The ring has 2^ORDER pages. */
-#define ORDER	8
+#define ORDER	9
 
 /* The cost of one run of the loop. */
 struct run_cost {
@@ -103,6 +103,7 @@ static void print_row(const char *title, const char *format, const struct event_
 
 	attr.precise_ip = 2;
 	attr.sample_type = parts;
+	attr.branch_sample_type = PERF_SAMPLE_BRANCH_ANY;
 	attr.watermark = 1;
 	attr.wakeup_watermark = NEVER;
 	attr.sample_period = NEVER;
@@ -136,6 +137,7 @@ static void lift_perf_limit(void)
 #define OTHERS	(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD)
 #define ACCESS	(PERF_SAMPLE_ADDR | PERF_SAMPLE_WEIGHT_STRUCT | PERF_SAMPLE_DATA_SRC)
 #define CHAIN	PERF_SAMPLE_CALLCHAIN
+#define BRANCHES	PERF_SAMPLE_BRANCH_STACK
 
 int main(int argc, char **argv)
 {
@@ -150,7 +152,9 @@ int main(int argc, char **argv)
 	print_row("perf: and addr,weight,data_src, ", format, &event_maker_perf, USUAL | ACCESS, -1);
 	print_row("event: of a CPU, format ", format, &event_maker_perfmon, USUAL, 0);
 	print_row("perf: of a CPU, format ", format, &event_maker_perf, USUAL, 0);
-	/* With an interrupt for each sample. */
+	print_row("event: and 32 branches, ", format, &event_maker_perfmon, USUAL | BRANCHES, -1);
+	print_row("perf: and 32 branches, ", format, &event_maker_perf, USUAL | BRANCHES, -1);
+	/* With an interrupt for each sample; with format 3, those with branches, too. */
 	print_row("event: and a chain, format ", format, &event_maker_perfmon, USUAL | CHAIN, -1);
 	print_row("perf: and a chain, format ", format, &event_maker_perf, USUAL | CHAIN, -1);
 	return EXIT_SUCCESS;
