@@ -43,7 +43,7 @@ static const char *const action_names[ACTIONS] = {
 	"tail", "drain", "loop", "fork", "helper", "move", "enter",
 };
 
-static void random_step(struct fuzz_step *s, struct rng *r, bool precise)
+static void random_step(struct fuzz_step *s, struct rng *r, int precise)
 {
 	/* The frequent actions are cheap. */
 	static const enum fuzz_action actions[] = {

@@ -71,10 +71,10 @@ static bool counts_instructions(const struct perf_event_attr *a)
 	       (a->type == PERF_TYPE_HARDWARE && (__u32)a->config == PERF_COUNT_HW_INSTRUCTIONS);
 }
 
-/* Returns whether precise samples can have this period. A frequency may be any. */
+/* Returns whether precise samples can have this period. A frequency may be any but 0. */
 static bool is_precise_period(const struct perf_event_attr *a, __u64 period)
 {
-	return a->freq || (period >= (a->exclude_kernel ? 2 : 256) && period < 1ULL << 31);
+	return (a->freq && period) || (period >= (a->exclude_kernel ? 2 : 256) && period < 1ULL << 31);
 }
 
 /* Returns whether the processor can take the samples. The only raw event is that of instructions. */
@@ -88,12 +88,14 @@ static bool can_be_precise(const struct event_model *m, const struct perf_event_
 }
 
 /*
- * Returns whether only perf supports the attributes. Branch stacks belong here because the
- * fuzzer asks for them with call stack mode only.
+ * Returns whether only perf supports the attributes. Branch stacks belong here unless the processor
+ * records them: the fuzzer asks for the others with a type that is not supported.
  */
 static bool is_unsupported(const struct event_model *m, const union model_attr *u)
 {
 	const struct perf_event_attr *a = &u->fields;
+	const bool has_branches = a->precise_ip && m->precise > 3 &&
+				  a->branch_sample_type == RECORDED_BRANCHES;
 	const __u64 parts = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
 			    PERF_SAMPLE_ADDR | PERF_SAMPLE_READ |
 			    PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_ID |
@@ -115,7 +117,7 @@ static bool is_unsupported(const struct event_model *m, const union model_attr *
 		return true;
 	if (a->type != PERF_TYPE_RAW && a->config >> 32 && a->config >> 32 != PERF_TYPE_RAW)
 		return true;
-	return a->sample_period && a->sample_type & ~parts;
+	return a->sample_period && a->sample_type & ~(parts | (has_branches ? PERF_SAMPLE_BRANCH_STACK : 0));
 }
 
 /* Returns whether no processor has the event. The fuzzer opens no event that only some have. */

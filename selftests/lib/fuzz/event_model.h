@@ -57,6 +57,9 @@ struct event_model {
 	int precise;		/* the format of precise samples; 0: the CPU has none */
 };
 
+/* The branches of precise samples, which all processors with format 4 and later formats record. */
+#define RECORDED_BRANCHES	(PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_USER)
+
 /* The arguments of an open. */
 struct model_open {
 	union model_attr attr;

@@ -102,8 +102,8 @@ static void spoil(union model_attr *a, struct rng *r)
 	}
 }
 
-/* Asks for precise samples, rarely of parts that they can't have. */
-static void make_precise(struct perf_event_attr *a, struct rng *r)
+/* Asks for precise samples of this format, rarely of parts that they can't have. */
+static void make_precise(struct perf_event_attr *a, struct rng *r, int format)
 {
 	const __u64 missing = PERF_SAMPLE_ADDR | PERF_SAMPLE_WEIGHT | PERF_SAMPLE_TRANSACTION |
 			      PERF_SAMPLE_REGS_INTR;
@@ -115,9 +115,11 @@ static void make_precise(struct perf_event_attr *a, struct rng *r)
 	if (rng_once_in(r, 2))
 		a->sample_type &= PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
 				  PERF_SAMPLE_TIME | PERF_SAMPLE_PERIOD;
+	if (format > 3 && rng_once_in(r, 3))
+		a->sample_type |= PERF_SAMPLE_BRANCH_STACK;
 }
 
-union model_attr random_attr(struct rng *r, bool precise)
+union model_attr random_attr(struct rng *r, int precise)
 {
 	union model_attr a = { .fields = {
 		.type = PERF_TYPE_HARDWARE,
@@ -137,13 +139,14 @@ union model_attr random_attr(struct rng *r, bool precise)
 	if (!rng_once_in(r, 4))
 		set_records(&a.fields, r);
 	if (precise && rng_once_in(r, 2))
-		make_precise(&a.fields, r);
+		make_precise(&a.fields, r, precise);
 	if (rng_once_in(r, 4)) {
 		for (i = 1 + rng_below(r, 2); i; i--)
 			spoil(&a, r);
 	}
 	/* The processor and other events decide whether other branch types are accepted. */
 	if (a.fields.sample_type & PERF_SAMPLE_BRANCH_STACK)
-		a.fields.branch_sample_type = PERF_SAMPLE_BRANCH_IN_TX;
+		a.fields.branch_sample_type = precise > 3 && a.fields.precise_ip ?
+					      RECORDED_BRANCHES : PERF_SAMPLE_BRANCH_IN_TX;
 	return a;
 }

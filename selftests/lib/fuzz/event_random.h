@@ -11,7 +11,7 @@
 /* Returns a period, rarely a short one. */
 __u64 random_period(struct rng *r);
 
-/* Returns attributes, of which some ask for precise samples if @precise is set. */
-union model_attr random_attr(struct rng *r, bool precise);
+/* Returns attributes, of which some ask for precise samples of the format @precise; 0: none. */
+union model_attr random_attr(struct rng *r, int precise);
 
 #endif
