@@ -459,7 +459,7 @@ TEST_F(event, child_has_no_rdpmc_whenever_it_is_forked)
 }
 
 /*
- * A child with a copy of the page would have a right of its own to RDPMC, which nobody counts. As from
+ * A child with a copy of the page would have an uncounted right of its own to RDPMC. As from
  * perf, no copy can be asked for.
  */
 TEST_F(event, child_has_no_copy_of_the_page)

@@ -91,8 +91,8 @@ sources() {
 	done
 }
 
-# has_readable_repository : succeeds unless git can't read the project's repository. Then nobody can
-# tell its files from private ones.
+# has_readable_repository : succeeds unless git can't read the project's repository, so that its files
+# can't be told from private ones.
 has_readable_repository() { [ ! -e "$TOP/.git" ] || is_repository; }
 
 # committed_sources : prints the files that git tracks, each with a NUL after it, and all files if

@@ -122,7 +122,9 @@ fn shared_ring(
     let memory = other.mapped.lock();
     let ring = memory.live_ring().ok_or(EINVAL)?;
     // A merged sample stands for several, of which the reader would have to be told one by one.
-    if ring.ring().wakes_after_samples() && precise::merges_samples(&config.sampling, trigger, &pmu::common().capabilities) {
+    if ring.ring().wakes_after_samples()
+        && precise::merges_samples(&config.sampling, trigger, &pmu::common().capabilities)
+    {
         return Err(errno(bindings::EOPNOTSUPP));
     }
     Ok(ring.clone())

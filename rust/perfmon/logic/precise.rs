@@ -173,7 +173,8 @@ fn is_merged(
 /// have no interrupt each.
 #[must_use]
 pub fn merges_samples(sampling: &Sampling, trigger: Trigger, capabilities: &Capabilities) -> bool {
-    let merges_period = |format: PebsFormat| matches!(trigger, Trigger::Period(period) if format.merges(period));
+    let merges_period =
+        |format: PebsFormat| matches!(trigger, Trigger::Period(period) if format.merges(period));
     sampling.precise && capabilities.pebs.is_some_and(merges_period)
 }
 
@@ -198,14 +199,7 @@ pub fn min_load(select: EventSelect, capabilities: &Capabilities) -> u32 {
 
     let has_limit = matches!(
         capabilities.microarchitecture,
-        GoldenCove
-            | RedwoodCove
-            | LionCove
-            | Gracemont
-            | Crestmont
-            | Skymont
-            | Darkmont
-            | Unknown
+        GoldenCove | RedwoodCove | LionCove | Gracemont | Crestmont | Skymont | Darkmont | Unknown
     );
     let encodings = [INSTRUCTIONS, FIXED_INSTRUCTIONS];
     if has_limit && encodings.contains(&select.with_modes(false, false)) {
@@ -344,7 +338,7 @@ mod tests {
     use super::super::branch_records::BranchRecords;
     use super::super::core_kinds::CoreKinds;
     use super::super::cpuid::Microarchitecture::{
-        Goldmont, GoldmontPlus, GoldenCove, Gracemont, IceLake, LionCove, RedwoodCove, Skylake,
+        GoldenCove, Goldmont, GoldmontPlus, Gracemont, IceLake, LionCove, RedwoodCove, Skylake,
     };
     use super::super::event_attr::{
         PERF_SAMPLE_ADDR, PERF_SAMPLE_BRANCH_ANY, PERF_SAMPLE_IP, PERF_SAMPLE_TID,
@@ -494,7 +488,10 @@ mod tests {
                 counters_of(select, Goldmont, PebsFormat::Three),
                 Err(Unsupported)
             );
-            assert_eq!(counters_of(select, GoldmontPlus, PebsFormat::Three), Ok(true));
+            assert_eq!(
+                counters_of(select, GoldmontPlus, PebsFormat::Three),
+                Ok(true)
+            );
             assert_eq!(counters_of(select, IceLake, PebsFormat::Four), Ok(true));
         }
     }
@@ -516,7 +513,10 @@ mod tests {
                 .map(|config| config.counters() & CounterId::INSTRUCTIONS.bit() != 0)
         };
         for microarchitecture in [RedwoodCove, LionCove] {
-            assert_eq!(counters_of(2, PERF_SAMPLE_WEIGHT, microarchitecture), Ok(false));
+            assert_eq!(
+                counters_of(2, PERF_SAMPLE_WEIGHT, microarchitecture),
+                Ok(false)
+            );
             assert_eq!(counters_of(2, PERF_SAMPLE_IP, microarchitecture), Ok(true));
             assert_eq!(
                 counters_of(3, PERF_SAMPLE_WEIGHT_STRUCT, microarchitecture),

@@ -393,7 +393,9 @@ mod tests {
             values_of(Architecture::AmdV2),
             sets::CLOCKS | sets::AMD_ENERGY
         );
-        assert!(values_in_set(sets::AMD_ENERGY).map(MiscEvent::index).eq([0, 2]));
+        assert!(values_in_set(sets::AMD_ENERGY)
+            .map(MiscEvent::index)
+            .eq([0, 2]));
         assert!(values_in_set(0).next().is_none());
         assert_eq!(values_in_set(u16::MAX).count(), VALUES);
     }

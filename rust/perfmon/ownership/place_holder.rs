@@ -72,7 +72,10 @@ pub(super) fn begin_cleaning(counter: u8) -> Result<(), Refusal> {
         // stop. Checked in the caller's task, since perf counts the caller's own events only while the caller runs.
         let (is_reserved, counting) = {
             let ownership = OWNERSHIP.lock();
-            (ownership.is_reserved(), ownership.control_msr_in_use_by_perf())
+            (
+                ownership.is_reserved(),
+                ownership.control_msr_in_use_by_perf(),
+            )
         };
         if let Some(msr) = counting {
             return Err(Refusal::Counting(msr));

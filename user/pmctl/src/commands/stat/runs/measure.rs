@@ -19,7 +19,7 @@ use crate::events::threads::TaskList;
 use crate::system::child::{Command, Ending, Running, Waiting};
 use crate::system::exit;
 use crate::system::processes::{self, ThreadEnd};
-use crate::system::signals::{Event, BlockedSignals};
+use crate::system::signals::{BlockedSignals, Event};
 use crate::system::stdio::complain;
 
 /// Options of a run.
