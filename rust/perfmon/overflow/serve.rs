@@ -56,11 +56,8 @@ fn acknowledge(here: ThisCpu<'_>, global: &GlobalMsrs, active_counters: u64) -> 
     let overflowed = status & active_counters;
     if overflowed != 0 {
         // The bits are cleared before the counters are read, so that a later overflow sets its bit again.
-        msr::write(
-            here,
-            global.clear,
-            status & (active_counters | COUNTERS_FROZEN),
-        );
+        let served = status & (active_counters | COUNTERS_FROZEN);
+        msr::write(here, global.clear, served);
     }
     overflowed
 }
