@@ -76,7 +76,7 @@ says "annotate reads the kernel's instructions" "$(pmctl annotate -i kernel.data
 
 # The module's functions for new processes.
 # shellcheck disable=SC2016 # the inner shell has the loop
-pmctl record -e instructions:k -c 1009 -o module.data -- sh -c 'for i in $(seq 200); do /bin/true; done' >/dev/null 2>&1
+pmctl record -e instructions:k -c 10007 -o module.data -- sh -c 'for i in $(seq 30); do /bin/true; done' >/dev/null 2>&1
 function=$(pmctl report --sort dso,symbol -i module.data 2>/dev/null | sed -n 's/.*\[perfmon\] .*\[k\] //p' | head -n 1)
 echo "# the module's function: $function"
 says "annotate reads a module's instructions" "$(pmctl annotate -i module.data "$function" 2>&1)" "$expected"
