@@ -65,6 +65,7 @@ says "-r 3 says that Ctrl-C has stopped it in the second run" "$(cat screen)" \
 is "-r 3 makes no run after Ctrl-C" 2 "$(wc -l <typed)"
 
 # A command that is killed in the second run.
+# shellcheck disable=SC2016 # the inner shell has the number of its process
 try pmctl stat -r 3 -e instructions:u -- sh -c 'echo run >>killed; [ "$(wc -l <killed)" -lt 2 ] || kill -9 $$'
 is "-r 3 of a command that is killed in the second run fails" 137 $?
 says "-r 3 leaves the killed run out of the mean" "$errors" 'stopped in run 2 of 3: the numbers are those of the run before'

@@ -16,8 +16,10 @@
 #include <linux/perfmon.h>
 #include <perfmon.h>
 
+#define OWNERS	5
+
 /* The owners of the first counters. */
-static struct perfmon_counter_owner owners[] = {
+static struct perfmon_counter_owner owners[OWNERS] = {
 	{ .kind = PERFMON_OWNER_EVENTS, .pid = 0, .comm = "make" },
 	{ .kind = PERFMON_OWNER_EVENTS, .pid = 0, .comm = "perf" },
 	{ .kind = PERFMON_OWNER_EVENTS, .pid = 12, .comm = "perf" },
@@ -103,7 +105,7 @@ int main(void)
 	perfmon_close(counters);
 	is_busy = true;
 	right &= !perfmon_open("r1c0:u", 0) && says("no counter is free for it: no program has one:");
-	owned = (int)(sizeof(owners) / sizeof(owners[0]));
+	owned = OWNERS;
 	right &= !perfmon_open("r1c0:u", 0) &&
 		 says(": make has 1 counter, perf has 1 counter, perf (pid 12) has 2 counters, another program has 1 counter. ");
 	return !right;
