@@ -130,37 +130,49 @@ impl EndCounts {
 
     /// Writes the records. To be called by the task, with interrupts on.
     ///
-    /// Calls a CPU once for several records: this task is not preempted meanwhile, and waits for each call.
-    pub(super) fn write(&mut self) {
+    /// This task is not preempted meanwhile, and waits for each call to a CPU. The CPUs of the records come in any order:
+    /// `perf record -e a,b` opens the events of one select for all CPUs, then those of the other.
+    pub(super) fn write(&self) {
+        let cpus = || self.records.iter().map(|record| record.cpu.as_u32());
+        let mut next_cpu = cpus().min();
+        while let Some(cpu) = next_cpu {
+            self.write_on(cpu);
+            next_cpu = cpus().filter(|&other| other > cpu).min();
+        }
+    }
+
+    /// Writes the records for the ring of a CPU, many in each call to it.
+    fn write_on(&self, cpu: u32) {
         let task: &Task = current!();
-        // The order of the events does not matter to readers, but each record keeps its place among those of its CPU.
-        self.records
-            .as_mut_slice()
-            .sort_unstable_by_key(|record| (record.cpu.as_u32(), record.read, record.event().id));
-        let mut remaining = self.records.as_slice();
-        while let Some(cpu) = remaining.first().map(|record| record.cpu) {
+        let records_left = |written| {
+            let records = self.records.iter();
+            records
+                .filter(move |record| record.cpu.as_u32() == cpu)
+                .skip(written)
+        };
+        let mut written = 0;
+        while records_left(written).next().is_some() {
             let mut words = 0;
             let fits_into_call = |record: &&ReadRecord| {
                 words += self.words(record).len() + EXTRA_WORDS;
-                record.cpu == cpu && words <= MAX_WORDS_OF_CALL
+                words <= MAX_WORDS_OF_CALL
             };
-            let count = remaining.iter().take_while(fits_into_call).count().max(1);
-            let (records, later_records) = remaining
-                .split_at_checked(count)
-                .unwrap_or((remaining, &[]));
-            let cpu = cpu.as_u32();
+            let count = records_left(written)
+                .take_while(fits_into_call)
+                .count()
+                .max(1);
             let are_written = on_cpu(cpu, |_| {
-                for record in records {
+                for record in records_left(written).take(count) {
                     let sampler = &record.event().sampler;
                     sampler.record_counts(self.words(record), task.as_ptr(), cpu);
                 }
             });
             if !are_written {
-                for record in records {
+                for record in records_left(written).take(count) {
                     record.event().sampler.lose_record();
                 }
             }
-            remaining = later_records;
+            written += count;
         }
     }
 
