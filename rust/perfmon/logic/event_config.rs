@@ -84,14 +84,14 @@ impl EventConfig {
         if is_dummy(attr) {
             return Self::dummy(attr);
         }
-        let sampling = Sampling::new(attr)?;
+        let mut sampling = Sampling::new(attr)?;
         if let Some(stack) = &sampling.branches {
             match common.last_branch {
                 Some(records) => records.check(stack)?,
                 None => return Err(InvalidAttr::Unsupported),
             }
         }
-        let sampling = sampling.on_cpus(attr, common.pebs, common.last_branch);
+        sampling.take_branches_of_records(attr, common.pebs, common.last_branch);
         let EncodedEvent {
             encodings,
             counters,
@@ -790,10 +790,11 @@ mod tests {
             assert!(dummy.can_share_group_with(&big) && !big.can_share_group_with(&dummy));
             assert!(all.can_share_group_with(&dummy));
             assert!(big.may_wait() && !all.may_wait() && !other.may_wait() && !dummy.may_wait());
-            // Events of the two kinds don't agree on a counter, although their event selects are the same.
+            // Events of the two kinds agree on a counter, since they never count on the same CPU.
             let counter = CounterId::FIRST;
-            assert!(!big.demand_on(counter).agrees(small.demand_on(counter)));
+            assert!(big.demand_on(counter).agrees(small.demand_on(counter)));
             assert!(big.demand_on(counter).agrees(big.demand_on(counter)));
+            assert!(!all.demand_on(counter).agrees(big.demand_on(counter)));
         }
     }
 

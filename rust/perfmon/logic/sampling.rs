@@ -249,29 +249,24 @@ impl Sampling {
         })
     }
 
-    /// Returns this with precise samples whose branches are those of the processor's records, if CPUs with these formats of
-    /// records have them there.
-    #[must_use]
-    pub const fn on_cpus(
-        self,
+    /// Makes the branches of precise samples those of the processor's records, if CPUs with these formats of records have
+    /// them there.
+    pub fn take_branches_of_records(
+        &mut self,
         attr: &PerfEventAttr,
         format: Option<PebsFormat>,
         records: Option<BranchRecords>,
-    ) -> Self {
+    ) {
         let (Some(format), Some(records), Some(stack)) = (format, records, &self.branches) else {
-            return self;
+            return;
         };
         let recorded_branches = RecordedBranches::new(stack, records);
-        let parts = PARTS_OF_RECORDS | PERF_SAMPLE_BRANCH_STACK;
-        let (wakeup, clock, backward) = (self.wakeup, self.clock, self.backward);
         if !self.precise || !format.is_adaptive() || recorded_branches.is_none() {
-            return self;
+            return;
         }
-        Self {
-            recorded_branches,
-            single: needs_interrupts(attr, parts, wakeup, clock, backward),
-            ..self
-        }
+        let parts = PARTS_OF_RECORDS | PERF_SAMPLE_BRANCH_STACK;
+        self.recorded_branches = recorded_branches;
+        self.single = needs_interrupts(attr, parts, self.wakeup, self.clock, self.backward);
     }
 
     /// Returns whether samples show branches of the kernel.

@@ -651,7 +651,7 @@ mod tests {
         }
     }
 
-    /// As [`turns_go_to_as_many_groups_as_fit`], if events share counters. Events that share a counter move together only,
+    /// The test [`turns_go_to_as_many_groups_as_fit`] with events that share counters. Events that share a counter move together only,
     /// and don't move to a counter that they could share. So a group may wait although it would fit.
     #[test]
     fn events_that_share_a_counter_move_together() {
