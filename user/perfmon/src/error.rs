@@ -506,6 +506,21 @@ impl Cause {
                 "There was no memory to count a new task, or something else changed the registers (the kernel log names \
                  the first such change). Count again.",
             ),
+            Self::OtherCore | Self::OtherThread | Self::InvalidRing | Self::BadRing => {
+                self.page_help()
+            }
+            Self::NoSuchCgroup
+            | Self::CgroupTooDeep
+            | Self::NotACgroup
+            | Self::CgroupVersion1
+            | Self::NoCgroupMount => self.cgroup_help(),
+            Self::Spec(_) | Self::NoFrequency | Self::Unexpected(_) => None,
+        }
+    }
+
+    /// Returns the advice of a cause that is about an event's page or ring.
+    const fn page_help(&self) -> Option<&'static str> {
+        match self {
             Self::OtherCore => Some(
                 "Run the program on one kind of core: `taskset -c $(cat /sys/devices/cpu_core/cpus) PROGRAM`.",
             ),
@@ -514,12 +529,7 @@ impl Cause {
                 "Take 2, 4, 8, ... pages, and a sampler for each CPU if it is inherited: `Builder::cpu`.",
             ),
             Self::BadRing => Some("Find the program that maps the ring for writing."),
-            Self::NoSuchCgroup
-            | Self::CgroupTooDeep
-            | Self::NotACgroup
-            | Self::CgroupVersion1
-            | Self::NoCgroupMount => self.cgroup_help(),
-            Self::Spec(_) | Self::NoFrequency | Self::Unexpected(_) => None,
+            _ => None,
         }
     }
 
