@@ -125,6 +125,15 @@ impl ValueFormatter for CountedEvent {
     }
 }
 
+/// Creates the manager of a criterion suite, which counts instructions: [`criterion`](mod@crate::criterion).
+///
+/// # Panics
+/// As [`CountedEvent::instructions`].
+#[must_use]
+pub fn criterion() -> ::criterion::Criterion<CountedEvent> {
+    ::criterion::Criterion::default().with_measurement(CountedEvent::instructions())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -42,7 +42,7 @@
 pub use ::criterion::*;
 
 pub use crate::__criterion_group as criterion_group;
-use crate::CountedEvent;
+use crate::counted_event::CountedEvent;
 
 /// The manager of benchmarks, which counts instructions.
 pub type Criterion = ::criterion::Criterion<CountedEvent>;
@@ -58,7 +58,7 @@ pub mod measurement {
     pub use ::criterion::measurement::*;
 
     /// The measurement in the types of suites that name the usual one.
-    pub type WallTime = crate::CountedEvent;
+    pub type WallTime = crate::counted_event::CountedEvent;
 }
 
 /// criterion's macros.

@@ -53,18 +53,8 @@ mod suite;
 
 pub use bencher::{Bencher, WithInputs};
 #[cfg(feature = "criterion")]
-pub use counted_event::CountedEvent;
+pub use counted_event::{CountedEvent, criterion};
 pub use suite::Suite;
-
-/// Creates the manager of a criterion suite, which counts instructions: [`criterion`](mod@criterion).
-///
-/// # Panics
-/// As [`CountedEvent::instructions`].
-#[cfg(feature = "criterion")]
-#[must_use]
-pub fn criterion() -> criterion::Criterion {
-    ::criterion::Criterion::default().with_measurement(CountedEvent::instructions())
-}
 
 /// Creates `main` of a bench target with `harness = false`, from a list of functions and groups of functions.
 ///
