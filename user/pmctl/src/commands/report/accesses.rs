@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use super::rows::mode_mark;
+use super::mode_mark::mode_mark;
 use crate::args::Key;
 use crate::recording::address_spaces::FileNumber;
 use crate::recording::perfdata::{DataSource, is_kernel_address};

@@ -9,12 +9,13 @@ use anyhow::Result;
 
 use super::accesses::{AccessId, access_text};
 use super::callers::{self, Tree};
+use super::mode_mark::mode_mark;
 use super::nameless::NamelessSamples;
 use crate::args::{Key, Order, Report};
 use crate::recording::address_spaces::{FileNumber, NameNumber};
 use crate::recording::perfdata::{GuestMode, Recording, Stamp, is_kernel_address};
 use crate::recording::profile::{
-    self, Filter, Frame, NamedSample, SampleNames, Site, SourceLines, task_number_text, with_lines,
+    self, Filter, Frame, NamedSample, SampleNames, SourceLines, task_number_text, with_lines,
 };
 use crate::recording::unwind::CutChains;
 use crate::system::screen::Colors;
@@ -318,15 +319,6 @@ impl<'a> RowSums<'a> {
             tables[event].insert(texts, mem::take(&mut self.shares[row]));
         }
         tables
-    }
-}
-
-/// Returns perf's mark of an address in the kernel, in a program or in a guest.
-pub(super) const fn mode_mark(site: &Site<'_>, address: u64) -> &'static str {
-    match site.guest_mode {
-        Some(mode) => mode.mark(),
-        None if is_kernel_address(address) => "[k]",
-        None => "[.]",
     }
 }
 

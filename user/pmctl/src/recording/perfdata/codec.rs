@@ -11,9 +11,9 @@ use perfmon_core::logic::perf_event::{
     PERF_RECORD_SWITCH_CPU_WIDE,
 };
 
+use super::build_id_size::{BUILD_ID_SIZE, recorded_part_of_build_id};
 use super::bytes::{Put, Reader};
 use super::data_source::DataSource;
-use super::features::{BUILD_ID_SIZE, recorded_part_of_build_id};
 use super::identifier::FIRST_ID;
 use super::memory_access::{MemoryAccess, Weight};
 use super::record::{Body, Branch, GuestMode, Map, Record, Sample, Stamp, Task, UserStack};

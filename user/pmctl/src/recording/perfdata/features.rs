@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use perfmon_core::logic::perf_event::{PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_USER};
 
 use super::attr::Attr;
+use super::build_id_size::{BUILD_ID_SIZE, recorded_part_of_build_id};
 use super::bytes::{Put, Reader};
 use super::event::{Event, has_calls, parts};
 use super::host::Host;
@@ -174,14 +175,6 @@ pub(super) const fn build_id_flags(id: &BuildId) -> u16 {
         } else {
             PERF_RECORD_MISC_USER
         }
-}
-
-/// The most bytes that a recording has of a build-id. Linkers can make longer ones (`--build-id=0x...`).
-pub(super) const BUILD_ID_SIZE: usize = 20;
-
-/// Returns the bytes of a build-id that a recording has.
-pub(crate) fn recorded_part_of_build_id(id: &[u8]) -> &[u8] {
-    &id[..id.len().min(BUILD_ID_SIZE)]
 }
 
 /// Appends the content of a build-id's record, which is after its header.

@@ -21,6 +21,7 @@
 use std::io::{self, Seek, Write};
 
 mod attr;
+mod build_id_size;
 mod bytes;
 mod codec;
 mod data_source;
@@ -47,10 +48,11 @@ mod source;
 mod write;
 
 pub(crate) use attr::{Attr, BranchKinds, EventKind};
+pub(crate) use build_id_size::recorded_part_of_build_id;
 pub(crate) use codec::{FIRST_PERF_TYPE, decode_record, record_size};
 pub(crate) use data_source::{DataSource, NA};
 pub(crate) use event::Event;
-pub(crate) use features::{BuildId, recorded_part_of_build_id};
+pub(crate) use features::BuildId;
 pub(crate) use host::Host;
 pub(crate) use identifier::identifier;
 pub(crate) use memory_access::{MemoryAccess, Weight};
