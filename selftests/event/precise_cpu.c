@@ -19,6 +19,7 @@
 #include "file.h"
 #include "fixture.h"
 #include "loop.h"
+#include "module.h"
 #include "samples.h"
 #include "target.h"
 
@@ -644,7 +645,8 @@ TEST_F(event, interrupts_while_the_buffer_is_read_lose_no_record)
 	__s64 count;
 	int fd, i;
 
-	if (variant->maker == &event_maker_perf)
+	/* Without a place-holder perf's handler does nothing, and the counts differ for each interrupt (known-issues). */
+	if (variant->maker == &event_maker_perf || !module_has_place_holder())
 		return;
 	attr.exclude_kernel = 0;
 	attr.exclude_user = 1;
