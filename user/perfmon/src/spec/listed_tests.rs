@@ -394,13 +394,16 @@ fn wrong_values_of_extra_registers_are_refused() {
     assert!(matches!(event.encoding, Some(Encoding::Raw(_))));
 }
 
-/// Models whose extra registers the driver does not write: threads of a core share them, or they are `MSR_OMR_*`.
-const UNWRITTEN: [&str; 6] = [
+/// Models whose extra registers the driver does not write: threads of a core, or two cores, share them, or they are
+/// `MSR_OMR_*`.
+const UNWRITTEN: [&str; 8] = [
     "nehalemep",
     "nehalemex",
     "westmereep-dp",
     "westmereep-sp",
     "westmereex",
+    "silvermont",
+    "knightslanding",
     "novalake-core",
 ];
 
@@ -413,8 +416,6 @@ fn listed_events_with_written_registers_are_counted() {
             let Some(extra) = event.extra.filter(|extra| extra.register != 0x3f6) else {
                 continue;
             };
-            // The list of Knights Landing has the register 0x1a7 with the event of 0x1a6.
-            let is_mistaken = model.name() == "knightslanding" && extra.register == 0x1a7;
             let counters = counters_of_listed(&event, &pmu);
             let is_counted = match &counters {
                 Ok(counters) => counters.general != 0,
@@ -424,7 +425,7 @@ fn listed_events_with_written_registers_are_counted() {
                 || model.name() == "novalake-core" && extra.register == 0x3f7;
             assert_eq!(
                 is_counted,
-                is_written && !is_mistaken,
+                is_written,
                 "{} of {}: {counters:?}",
                 event.name,
                 model.name()
