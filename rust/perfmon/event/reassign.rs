@@ -167,9 +167,9 @@ fn can_find_slots(event: &Event) -> bool {
     own_slots == event.slot_count()
 }
 
-/// Makes room on a counter for a new event of `target` with `config`, by moving other events: all events of a counter, or
-/// those of them that exclude the new one. Returns `None` if no moves make room, or a counter does not hold what is written
-/// to it.
+/// Makes room on a counter for a new event of `target` with `config`, by moving all events of the counter, or only those that
+/// exclude the new one. Returns `None` if no moves make room, or if a counter to which events move is broken: it does not
+/// hold what is written to it.
 #[cold]
 #[inline(never)]
 pub(super) fn free_counter(

@@ -28,7 +28,7 @@ const PARTS_OF_INTERRUPT: u64 = PERF_SAMPLE_READ
     | PERF_SAMPLE_REGS_INTR
     | PERF_SAMPLE_CGROUP;
 
-/// Returns the counters that can sample an event precisely.
+/// Returns the counters that can sample an event precisely, as a mask; 0 if there is none.
 ///
 /// # Errors
 ///
@@ -60,10 +60,6 @@ pub(super) fn counters(
         _ => Ok(format.counters() & counters_of_core(select, capabilities)),
     }
     .map(|counters| counters & counters_with_weight(attr, capabilities))
-    .and_then(|counters| match counters {
-        0 => Err(InvalidAttr::Unsupported),
-        _ => Ok(counters),
-    })
 }
 
 /// Returns whether the processor defines precise samples for the edge, inversion and counter-mask bits of `select`. With
@@ -85,8 +81,8 @@ fn has_defined_records(
     !has_flags || !is_limited || DEFINED.contains(&select.with_modes(false, false))
 }
 
-/// Returns the counters whose records have the weight that the attribute asks for: where records have a retire latency,
-/// those of the fixed-function counter of instructions lack it (Linux: `rwc_get_event_constraints` in
+/// Returns the counters whose records have the weight that the attribute asks for. On the big cores that record the retire
+/// latency, the fixed-function counter of instructions does not record it (Linux: `rwc_get_event_constraints` in
 /// arch/x86/events/intel/core.c).
 fn counters_with_weight(attr: &PerfEventAttr, capabilities: &Capabilities) -> u64 {
     use Microarchitecture::{CougarCove, LionCove, RedwoodCove};
@@ -164,7 +160,7 @@ fn is_merged(
     select: EventSelect,
     format: PebsFormat,
 ) -> bool {
-    matches!(trigger, Trigger::Period(period) if format.merges(period))
+    merges_period(format, trigger)
         && select.with_modes(false, false) == INSTRUCTIONS
         && attr.sample_type & PERF_SAMPLE_PERIOD != 0
 }
@@ -173,9 +169,13 @@ fn is_merged(
 /// have no interrupt each.
 #[must_use]
 pub fn merges_samples(sampling: &Sampling, trigger: Trigger, capabilities: &Capabilities) -> bool {
-    let merges_period =
-        |format: PebsFormat| matches!(trigger, Trigger::Period(period) if format.merges(period));
-    sampling.precise && capabilities.pebs.is_some_and(merges_period)
+    let format = capabilities.pebs;
+    sampling.precise && format.is_some_and(|format| merges_period(format, trigger))
+}
+
+/// Returns whether records of this format are merged if there is one for each period of `trigger`.
+fn merges_period(format: PebsFormat, trigger: Trigger) -> bool {
+    matches!(trigger, Trigger::Period(period) if format.merges(period))
 }
 
 /// Instructions, as the general counters and the fixed-function counter count them.

@@ -613,15 +613,20 @@ mod tests {
         true
     }
 
-    #[test]
-    fn turns_go_to_as_many_groups_as_fit() {
+    /// Returns a function that returns the numbers of a random sequence, which is always the same.
+    fn random_numbers() -> impl FnMut() -> u64 {
         let mut random = 1_u64;
-        let mut next_random = || {
+        move || {
             random = random
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
             random >> 33
-        };
+        }
+    }
+
+    #[test]
+    fn turns_go_to_as_many_groups_as_fit() {
+        let mut next_random = random_numbers();
         for _ in 0..2000 {
             let mut events = [Event::new(1, 0); MAX_EVENTS];
             let mut leader = 0;
@@ -651,17 +656,11 @@ mod tests {
         }
     }
 
-    /// The test [`turns_go_to_as_many_groups_as_fit`] with events that share counters. Events that share a counter move together only,
-    /// and don't move to a counter that they could share. So a group may wait although it would fit.
+    /// The test [`turns_go_to_as_many_groups_as_fit`] with events that share counters. Events that share a counter move
+    /// together only, and don't move to a counter that they could share. So a group may wait although it would fit.
     #[test]
     fn events_that_share_a_counter_move_together() {
-        let mut random = 1_u64;
-        let mut next_random = || {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            random >> 33
-        };
+        let mut next_random = random_numbers();
         let (mut fits, mut missed) = (0, 0);
         for _ in 0..4000 {
             let mut events = [Event::new(1, 0); MAX_EVENTS];

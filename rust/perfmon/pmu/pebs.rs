@@ -340,18 +340,12 @@ impl Pmu {
     /// Stops paused counters by their own control registers as well, if there is a place-holder: Linux perf's handler,
     /// which may interrupt, enables all counters in the global register at its end. Returns the counters that were
     /// running.
-    #[inline(always)]
     fn stop_beside_perf(&self, here: ThisCpu<'_>, paused: &PausedCounters) -> PausedCounters {
-        if self.place_holder.is_none() || paused.0 == 0 {
-            return PausedCounters(0);
-        }
-        self.stop_themselves(here, paused.0)
-    }
-
-    #[cold]
-    fn stop_themselves(&self, here: ThisCpu<'_>, counters: u64) -> PausedCounters {
         let mut running = 0;
-        for counter in each(counters) {
+        if self.place_holder.is_none() {
+            return PausedCounters(running);
+        }
+        for counter in each(paused.0) {
             let start_step = self.precise_step(here, counter, true);
             // The window of the counter may be about to close, and have stopped it.
             let control = msr::read(here, start_step.msr);
@@ -366,7 +360,6 @@ impl Pmu {
     }
 
     /// Undoes [`Self::stop_beside_perf`].
-    #[inline(always)]
     fn start_beside_perf(&self, here: ThisCpu<'_>, PausedCounters(counters): PausedCounters) {
         for counter in each(counters) {
             self.rmw_shared(here, || {
