@@ -326,6 +326,9 @@ TEST_F(event, exiting_task_records_its_count)
 			continue;
 		EXPECT_EQ(1U, ended[i].records);
 		EXPECT_NE(0ULL, ended[i].enabled);
+		/* perf may exchange the counts of parent and child. */
+		if (variant->maker->children_swap_periods)
+			continue;
 		EXPECT_LE((i + 1) * STEP, ended[i].count);
 		if (!around)
 			around = ended[i].count - (i + 1) * STEP;
@@ -368,8 +371,11 @@ TEST_F(event, exec_that_ends_the_event_records_the_count)
 	}
 	EXPECT_EQ(PERF_RECORD_READ, (int)s->record.header.type);
 	EXPECT_EQ((__u64)pid << 32 | pid, s->record.words[0]);
-	EXPECT_LE(STEP, s->record.words[1]);
-	EXPECT_GT(STEP + 100000, s->record.words[1]);
+	/* perf, which exchanges the events of parent and child, was seen to record the parent's 188 instructions. */
+	if (!variant->maker->children_swap_periods) {
+		EXPECT_LE(STEP, s->record.words[1]);
+		EXPECT_GT(STEP + 100000, s->record.words[1]);
+	}
 	EXPECT_FALSE(event_ring_next(&s->ring, &s->record));
 }
 
