@@ -38,7 +38,7 @@ static struct kernfs_node *node_of_version_1(const struct file *file)
 }
 
 /* Does what css_tryget_online_from_dir() does, which is not exported. */
-static struct cgroup *get_of_version_1(int fd)
+static struct cgroup *get_cgroup_of_version_1(int fd)
 {
 	CLASS(fd, f)(fd);
 	struct kernfs_node *node = fd_empty(f) ? NULL : node_of_version_1(fd_file(f));
@@ -58,7 +58,7 @@ static struct cgroup *get_of_version_1(int fd)
 	return cgroup;
 }
 #else
-static struct cgroup *get_of_version_1(int fd)
+static struct cgroup *get_cgroup_of_version_1(int fd)
 {
 	return ERR_PTR(-EBADF);
 }
@@ -68,7 +68,7 @@ struct cgroup *perfmon_cgroup_get(int fd)
 {
 	struct cgroup *cgroup = cgroup_get_from_fd(fd);
 
-	return cgroup == ERR_PTR(-EBADF) ? get_of_version_1(fd) : cgroup;
+	return cgroup == ERR_PTR(-EBADF) ? get_cgroup_of_version_1(fd) : cgroup;
 }
 
 bool perfmon_cgroup_is_of_version_1(const struct cgroup *cgroup)
@@ -86,8 +86,11 @@ u64 perfmon_cgroup_id(const struct cgroup *cgroup)
 	return cgroup_id(cgroup);
 }
 
-/* Callers have interrupts off or are NMI handlers, which RCU treats as readers. */
-static struct cgroup *seen_by_perf(struct task_struct *task)
+/*
+ * Returns the cgroup that perf would record for the task. Callers have interrupts off or are
+ * NMI handlers, which RCU treats as readers.
+ */
+static struct cgroup *perf_cgroup_of(struct task_struct *task)
 {
 #ifdef CONFIG_CGROUP_PERF
 	return task_css_check(task, perf_event_cgrp_id, true)->cgroup;
@@ -98,12 +101,12 @@ static struct cgroup *seen_by_perf(struct task_struct *task)
 
 u64 perfmon_cgroup_id_of(struct task_struct *task)
 {
-	return cgroup_id(seen_by_perf(task ?: current));
+	return cgroup_id(perf_cgroup_of(task ?: current));
 }
 
 bool perfmon_cgroup_is_of_perf(const struct cgroup *cgroup)
 {
-	return cgroup->root == seen_by_perf(current)->root;
+	return cgroup->root == perf_cgroup_of(current)->root;
 }
 
 size_t perfmon_cgroup_path(struct cgroup *cgroup, char path[4096])
@@ -140,7 +143,7 @@ struct perfmon_task_cgroups perfmon_cgroups_of(struct task_struct *task)
 
 struct perfmon_task_cgroups perfmon_cgroups_of_version_1(struct task_struct *task)
 {
-	struct cgroup *cgroup = seen_by_perf(task);
+	struct cgroup *cgroup = perf_cgroup_of(task);
 
 	if (!perfmon_cgroup_is_of_version_1(cgroup))
 		return (struct perfmon_task_cgroups){};
@@ -168,8 +171,8 @@ static void call_cpu(unsigned int cpu, void (*f)(void))
 	call_single_data_t *data = per_cpu_ptr(&moved_calls, cpu);
 
 	/*
-	 * If the data are still in use, the CPU has yet to begin the previous
-	 * call, which will find these tasks moved as well.
+	 * If the data are still in use, the CPU has not begun the previous call yet.
+	 * That call will also find the tasks that have moved now.
 	 */
 	data->func = run_on_cpu;
 	data->info = f;
