@@ -42,7 +42,8 @@ mod this {
         unsafe { perf_allow_cpu() }
     }
 
-    /// Makes a file of a misc device keep the module. Does nothing, since `MiscDevice` sets the owner of the operations.
+    /// Makes a file of a misc device keep the module loaded. Does nothing, since `MiscDevice` sets the owner of the
+    /// operations.
     pub(crate) fn keep_module(_file: &File) -> Result {
         Ok(())
     }
@@ -92,8 +93,8 @@ mod this {
 
     static OPERATIONS: SetOnce<Operations> = SetOnce::new();
 
-    /// Makes `file`, which is being opened, keep the module. The kernel opens a misc device and removes one
-    /// under the same lock, so the module can't go before this returns.
+    /// Makes `file`, which is being opened, keep the module loaded. The kernel opens a misc device and removes one
+    /// under the same lock, so the module is not unloaded before this returns.
     pub(crate) fn keep_module(file: &File) -> Result {
         let file = file.as_ptr();
         // SAFETY: The reads require a valid file and valid operations: this open has just made the file, and its
@@ -111,8 +112,8 @@ mod this {
         if !unsafe { bindings::try_module_get(this_module()) } {
             return Err(ENODEV);
         }
-        // SAFETY: The write requires a valid file that nothing else uses: this open has just made it. The static that it
-        // points to afterwards lives as long as the module, which the file keeps.
+        // SAFETY: The write requires a valid file that nothing else uses: this open has just made it. The static that
+        // `f_op` points to afterwards lives as long as the module, which the file keeps loaded.
         unsafe { (*file).f_op = &operations.0 };
         Ok(())
     }

@@ -27,7 +27,8 @@ pub(crate) trait Descriptor: Send + Sync + Sized + 'static {
     fn fasync(&self, change: FasyncChange) -> Result;
     /// Serves mmap(2).
     fn mmap(&self, area: &Area<'_>) -> Result;
-    /// Called when mremap(2) has copied a mapping.
+    /// Called when a mapping was added: the copy that mremap(2) makes, or the part that munmap(2) or mprotect(2) splits
+    /// off.
     fn mapping_copied(&self, area: &Area<'_>);
     /// Called when a mapping ends.
     fn mapping_ended(&self, area: &Area<'_>);
@@ -37,11 +38,11 @@ pub(crate) trait Descriptor: Send + Sync + Sized + 'static {
     fn close(this: Pin<KBox<Self>>);
 }
 
-/// The destination of what is read.
+/// The destination of a read(2) or another call that reads.
 pub(crate) trait ReadTarget {
     /// Returns the number of bytes that there is room for.
     fn size(&self) -> usize;
-    /// Copies words, for which there is room.
+    /// Copies `words`, which the caller has checked to fit into [`Self::size`].
     ///
     /// # Errors
     ///
@@ -93,6 +94,7 @@ pub(crate) struct Poll {
 pub(crate) struct FasyncChange {
     pub(super) fd: c_int,
     pub(super) file: *mut bindings::file,
+    /// Not 0 if the file is added, 0 if it is removed.
     pub(super) on: c_int,
 }
 
@@ -103,6 +105,8 @@ pub(crate) struct Area<'a> {
 }
 
 impl Area<'_> {
+    /// Returns the mapping that the kernel passes as `area`.
+    ///
     /// # Safety
     ///
     /// As long as the result exists, the area must be valid, and locked for writing if it is being mapped.
@@ -155,7 +159,7 @@ impl Area<'_> {
         unsafe { ffi::perfmon_area_keep_to_program(self.as_ptr()) };
     }
 
-    /// Returns whether the program may write.
+    /// Returns whether the program may write to the mapping.
     pub(crate) fn is_writable(&self) -> bool {
         // SAFETY: The read requires a valid area: by the requirement of `new` the area is valid as long as `self`.
         let flags = unsafe { (*self.as_ptr()).__bindgen_anon_2.vm_flags };
@@ -227,11 +231,11 @@ impl ReservedDescriptor {
 
     /// Installs a new file for `data`, for reading and writing, and returns the number.
     ///
-    /// The file, its copies and its mappings keep `data` and the module.
+    /// The file, its copies and its mappings keep `data` alive and the module loaded.
     ///
     /// # Errors
     ///
-    /// ENFILE or ENOMEM if there can't be another file. Then `data` is closed.
+    /// ENFILE or ENOMEM if there can't be another file. Then `data` is closed ([`Descriptor::close`]).
     pub(crate) fn install<T: Descriptor>(self, data: Pin<KBox<T>>) -> Result<c_int> {
         // SAFETY: `into_inner_unchecked` requires that the object stays where it is: the pointer is given only to its
         // operations and to `close`, which pin it again.

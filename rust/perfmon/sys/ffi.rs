@@ -137,42 +137,42 @@ unsafe extern "C" {
     pub fn perfmon_may_have_sibling(cpu: ::kernel::ffi::c_uint) -> bool;
     #[doc = " Returns whether two online CPUs share the registers of a package. On Intel, each\n die of a package has its own."]
     pub fn perfmon_same_package(a: ::kernel::ffi::c_uint, b: ::kernel::ffi::c_uint) -> bool;
-    #[doc = " Reserves a counter against Linux perf: true if it was free."]
+    #[doc = " Reserves a counter against Linux perf. Returns whether it was free."]
     pub fn perfmon_reserve_counter(msr: u32) -> bool;
-    #[doc = " Reserves an event select against Linux perf: true if it was free."]
+    #[doc = " Reserves an event select against Linux perf. Returns whether it was free."]
     pub fn perfmon_reserve_select(msr: u32) -> bool;
     #[doc = " Ends the reservation of a counter."]
     pub fn perfmon_release_counter(msr: u32);
     #[doc = " Ends the reservation of an event select."]
     pub fn perfmon_release_select(msr: u32);
-    #[doc = " Returns 0 if Linux's policy lets the caller count in kernel mode, else an\n errno."]
+    #[doc = " Returns 0 if Linux's policy lets the caller count in kernel mode, else a\n negative errno."]
     pub fn perfmon_allow_kernel() -> ::kernel::ffi::c_int;
     #[doc = " Returns the credentials of the current task, without a reference."]
     pub fn perfmon_current_cred() -> *const cred;
     #[doc = " Returns whether the credentials have CAP_PERFMON or CAP_SYS_ADMIN in the\n initial user namespace. Security modules are not asked."]
     pub fn perfmon_is_capable(cred: *const cred) -> bool;
-    #[doc = " Copies a structure of two words from a program, in a third of the instructions\n of copy_from_user(). -EFAULT if the address is bad."]
+    #[doc = " Copies a structure of two words from a program, in a third of the instructions\n of copy_from_user(). Returns -EFAULT if the address is bad."]
     pub fn perfmon_copy_from_user_16(
         to: *mut ::kernel::ffi::c_void,
         from: ::kernel::ffi::c_ulong,
     ) -> ::kernel::ffi::c_int;
-    #[doc = " Copies a structure of two words to a program. -EFAULT if the address is bad."]
+    #[doc = " Copies a structure of two words to a program. Returns -EFAULT if the address is bad."]
     pub fn perfmon_copy_to_user_16(
         to: ::kernel::ffi::c_ulong,
         from: *const ::kernel::ffi::c_void,
     ) -> ::kernel::ffi::c_int;
-    #[doc = " Copies a structure of from_size bytes from a program to one of size bytes. If\n the program's is shorter, the rest of the copy becomes 0. If it is longer,\n its rest must be 0, else -E2BIG. -EFAULT if the address is bad."]
+    #[doc = " Copies a structure of from_size bytes from a program to one of size bytes. If\n the program's is shorter, the rest of the copy becomes 0. If it is longer and\n its rest is not 0, returns -E2BIG. Returns -EFAULT if the address is bad."]
     pub fn perfmon_copy_struct(
         to: *mut ::kernel::ffi::c_void,
         size: usize,
         from: ::kernel::ffi::c_ulong,
         from_size: usize,
     ) -> ::kernel::ffi::c_int;
-    #[doc = " Copies a word from a program. -EFAULT if the address is bad."]
+    #[doc = " Copies a word of 32 bits from a program. Returns -EFAULT if the address is bad."]
     pub fn perfmon_get_u32(to: *mut u32, from: ::kernel::ffi::c_ulong) -> ::kernel::ffi::c_int;
-    #[doc = " Copies a word to a program. -EFAULT if the address is bad."]
+    #[doc = " Copies a word of 32 bits to a program. Returns -EFAULT if the address is bad."]
     pub fn perfmon_put_u32(to: ::kernel::ffi::c_ulong, value: u32) -> ::kernel::ffi::c_int;
-    #[doc = " Copies words to a program, in a third of the instructions of copy_to_user().\n -EFAULT if the address is bad."]
+    #[doc = " Copies words to a program, in a third of the instructions of copy_to_user().\n Returns -EFAULT if the address is bad."]
     pub fn perfmon_put_words(
         to: ::kernel::ffi::c_ulong,
         words: *const u64,
@@ -253,7 +253,7 @@ unsafe extern "C" {
     pub fn perfmon_on_stack_of(task: *const task_struct) -> bool;
     #[doc = " Returns whether a sample of @task may show these registers. In the kernel it may\n not while the context switch runs, where they may be another task's, nor in\n execve(2), which has yet to find out which users may look at the new program."]
     pub fn perfmon_may_show_regs(regs: *mut pt_regs, task: *const task_struct) -> bool;
-    #[doc = " Has samples on this CPU show nothing of the program that the current task has begun\n to execute, or show it again. For callers with interrupts off."]
+    #[doc = " Hides the program that the current task has begun to execute from samples on this\n CPU, or shows it again. For callers with interrupts off."]
     pub fn perfmon_hide_program(hide: bool);
     #[doc = " Returns the registers of the program that was interrupted, or that has called\n the kernel. NULL in a kernel thread, in execve(2), while the registers are\n being saved, and if @task is neither NULL nor the current task."]
     pub fn perfmon_user_regs(regs: *mut pt_regs, task: *const task_struct) -> *mut pt_regs;
@@ -319,7 +319,7 @@ unsafe extern "C" {
     pub fn perfmon_place_holder_end(cpu: ::kernel::ffi::c_uint);
     #[doc = " Returns whether this CPU has a place-holder that is active, with this counter. If\n so, it has been active since it was made, since perf does not activate one again\n that it has displaced. For a caller with interrupts off."]
     pub fn perfmon_place_holder_is_active(counter: ::kernel::ffi::c_uint) -> bool;
-    #[doc = " Has a kernel thread call f(), and does not wait for it. Does not sleep."]
+    #[doc = " Makes a kernel thread call f(), and does not wait for it. Does not sleep."]
     pub fn perfmon_place_holder_end_soon(f: ::core::option::Option<unsafe extern "C" fn()>);
     #[doc = " Waits for the f() of the last perfmon_place_holder_end_soon()."]
     pub fn perfmon_place_holder_end_wait();
@@ -377,16 +377,16 @@ unsafe extern "C" {
     pub fn perfmon_process_number(process: *mut pid) -> ::kernel::ffi::c_int;
     #[doc = " Copies the caller's name, up to 15 bytes and a 0."]
     pub fn perfmon_own_name(name: *mut ::kernel::ffi::c_char);
-    #[doc = " Has a kernel thread call f(), and waits for its return. May sleep. For work that\n other tasks wait for: a kernel thread gets to run even where other programs of\n the CPU keep the caller from running."]
+    #[doc = " Makes a kernel thread call f(), and waits for its return. May sleep. For work that\n other tasks wait for: a kernel thread gets to run even where other programs of\n the CPU keep the caller from running."]
     pub fn perfmon_call(
         f: ::core::option::Option<unsafe extern "C" fn(data: *mut ::kernel::ffi::c_void)>,
         data: *mut ::kernel::ffi::c_void,
     );
-    #[doc = " Has a kernel thread call f() in one second. Another call of this within that\n second has no effect, so f() is not put off for ever."]
+    #[doc = " Makes a kernel thread call f() in one second. Another call of this within that\n second has no effect, so f() is not put off for ever."]
     pub fn perfmon_call_later(f: ::core::option::Option<unsafe extern "C" fn()>);
     #[doc = " Cancels perfmon_call_later(). f() is not under way when this returns."]
     pub fn perfmon_call_later_cancel();
-    #[doc = " Has a kernel thread call f(), and does not wait for it. Does not sleep."]
+    #[doc = " Makes a kernel thread call f(), and does not wait for it. Does not sleep."]
     pub fn perfmon_call_soon(f: ::core::option::Option<unsafe extern "C" fn()>);
     #[doc = " Cancels perfmon_call_soon(). f() is not under way when this returns."]
     pub fn perfmon_call_soon_cancel();
@@ -410,7 +410,7 @@ unsafe extern "C" {
     pub fn perfmon_cgroup_level(cgroup: *const cgroup) -> ::kernel::ffi::c_int;
     #[doc = " Returns the cgroups of version 2 of a task. Their array is NULL if the kernel has no\n cgroups. For callers with interrupts off; valid as long as they are off."]
     pub fn perfmon_cgroups_of(task: *mut task_struct) -> perfmon_task_cgroups;
-    #[doc = " Does the same in perf's hierarchy of version 1. The array is NULL if the kernel has no\n such hierarchy."]
+    #[doc = " Returns the cgroups of a task in perf's hierarchy of version 1. Their array is NULL if the\n kernel has no such hierarchy. For callers with interrupts off; valid as long as they are off."]
     pub fn perfmon_cgroups_of_version_1(task: *mut task_struct) -> perfmon_task_cgroups;
     #[doc = " Calls f() on the CPU that the task is on, or on those of all threads of its\n process, with interrupts off. Does not wait for the calls. For callers with\n interrupts off."]
     pub fn perfmon_cgroup_call_cpus(
@@ -420,7 +420,7 @@ unsafe extern "C" {
     );
     #[doc = " Returns 0 if this kernel has the functions that perfmon_mappings_begin() probes,\n else a negative errno."]
     pub fn perfmon_mappings_check() -> ::kernel::ffi::c_int;
-    #[doc = " Has on_map() called after each mapping or change of a mapping, in the task that\n makes it, and on_exec() in a task that executes a program, when its new\n credentials are known and nothing of the program is mapped yet. Both are called\n with interrupts off. May sleep. Returns -EOPNOTSUPP, -ENOENT or -EINVAL if this\n kernel has no kprobes for that, -ENOMEM if there is no memory."]
+    #[doc = " Makes the kernel call on_map() after each mapping or change of a mapping, in the task\n that makes it, and on_exec() in a task that executes a program, when its new\n credentials are known and nothing of the program is mapped yet. Both are called\n with interrupts off. May sleep. Returns -EOPNOTSUPP, -ENOENT or -EINVAL if this\n kernel has no kprobes for that, -ENOMEM if there is no memory."]
     pub fn perfmon_mappings_begin(
         on_map: ::core::option::Option<unsafe extern "C" fn(area: *mut vm_area_struct)>,
         on_exec: ::core::option::Option<unsafe extern "C" fn(program: *mut linux_binprm)>,

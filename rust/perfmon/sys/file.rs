@@ -21,7 +21,7 @@ pub(crate) trait Mappable: Send + Sync + 'static {
 
 /// Opens a new descriptor for `data`: read-only, closed on exec.
 ///
-/// The descriptor, its copies and its mappings keep `data` and the module.
+/// The descriptor, its copies and its mappings keep `data` alive and the module loaded.
 ///
 /// # Errors
 ///

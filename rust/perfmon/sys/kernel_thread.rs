@@ -5,7 +5,7 @@ use super::ffi;
 use core::ptr;
 use kernel::ffi::c_void;
 
-/// Has a kernel thread call `f`, and waits until `f` has returned. Sleeps.
+/// Makes a kernel thread call `f`, and waits until `f` has returned. Sleeps.
 pub(crate) fn call<F: FnMut() + Send>(mut f: F) {
     /// Calls the `F` at `f`.
     ///

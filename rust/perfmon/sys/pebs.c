@@ -45,7 +45,7 @@ struct pebs_words {
 	u64 reset[sizeof_field(struct debug_store, pebs_event_reset) / sizeof(u64)];
 };
 
-/* The words that perf has left there. */
+/* The values that these words had before perfmon_pebs_begin(), by perf. */
 static DEFINE_PER_CPU(struct pebs_words, saved_words);
 
 static struct debug_store *debug_store(void)

@@ -262,7 +262,7 @@ void perfmon_area_keep_to_program(struct vm_area_struct *area)
 
 static int (*nmi_handler)(void *area, struct pt_regs *regs);
 
-/* In C: from Rust, finding the area would be one more call. */
+/* Finds the area here: in Rust this would take one more call. */
 static int handle_nmi(unsigned int type, struct pt_regs *regs)
 {
 	return nmi_handler(raw_cpu_ptr(areas), regs);

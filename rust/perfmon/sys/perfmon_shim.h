@@ -9,7 +9,10 @@
 
 #include <linux/types.h>
 
-/* Tracepoints and interrupt work of the module have interrupts off, which they would not there. */
+/*
+ * The module relies on its tracepoints and interrupt work running with interrupts off, which
+ * they do not on real-time kernels.
+ */
 #ifdef CONFIG_PREEMPT_RT
 #error "The module is not made for real-time kernels (CONFIG_PREEMPT_RT)."
 #endif
@@ -93,9 +96,9 @@ bool perfmon_may_have_sibling(unsigned int cpu);
  */
 bool perfmon_same_package(unsigned int a, unsigned int b);
 
-/* Reserves a counter against Linux perf: true if it was free. */
+/* Reserves a counter against Linux perf. Returns whether it was free. */
 bool perfmon_reserve_counter(u32 msr);
-/* Reserves an event select against Linux perf: true if it was free. */
+/* Reserves an event select against Linux perf. Returns whether it was free. */
 bool perfmon_reserve_select(u32 msr);
 /* Ends the reservation of a counter. */
 void perfmon_release_counter(u32 msr);
@@ -103,8 +106,8 @@ void perfmon_release_counter(u32 msr);
 void perfmon_release_select(u32 msr);
 
 /*
- * Returns 0 if Linux's policy lets the caller count in kernel mode, else an
- * errno.
+ * Returns 0 if Linux's policy lets the caller count in kernel mode, else a
+ * negative errno.
  */
 int perfmon_allow_kernel(void);
 /* Returns the credentials of the current task, without a reference. */
@@ -117,26 +120,26 @@ bool perfmon_is_capable(const struct cred *cred);
 
 /*
  * Copies a structure of two words from a program, in a third of the instructions
- * of copy_from_user(). -EFAULT if the address is bad.
+ * of copy_from_user(). Returns -EFAULT if the address is bad.
  */
 int perfmon_copy_from_user_16(void *to, unsigned long from);
-/* Copies a structure of two words to a program. -EFAULT if the address is bad. */
+/* Copies a structure of two words to a program. Returns -EFAULT if the address is bad. */
 int perfmon_copy_to_user_16(unsigned long to, const void *from);
 
 /*
  * Copies a structure of from_size bytes from a program to one of size bytes. If
- * the program's is shorter, the rest of the copy becomes 0. If it is longer,
- * its rest must be 0, else -E2BIG. -EFAULT if the address is bad.
+ * the program's is shorter, the rest of the copy becomes 0. If it is longer and
+ * its rest is not 0, returns -E2BIG. Returns -EFAULT if the address is bad.
  */
 int perfmon_copy_struct(void *to, size_t size, unsigned long from,
 			size_t from_size);
-/* Copies a word from a program. -EFAULT if the address is bad. */
+/* Copies a word of 32 bits from a program. Returns -EFAULT if the address is bad. */
 int perfmon_get_u32(u32 *to, unsigned long from);
-/* Copies a word to a program. -EFAULT if the address is bad. */
+/* Copies a word of 32 bits to a program. Returns -EFAULT if the address is bad. */
 int perfmon_put_u32(unsigned long to, u32 value);
 /*
  * Copies words to a program, in a third of the instructions of copy_to_user().
- * -EFAULT if the address is bad.
+ * Returns -EFAULT if the address is bad.
  */
 int perfmon_put_words(unsigned long to, const u64 *words, size_t count);
 
@@ -266,8 +269,8 @@ bool perfmon_on_stack_of(const struct task_struct *task);
  */
 bool perfmon_may_show_regs(struct pt_regs *regs, const struct task_struct *task);
 /*
- * Has samples on this CPU show nothing of the program that the current task has begun
- * to execute, or show it again. For callers with interrupts off.
+ * Hides the program that the current task has begun to execute from samples on this
+ * CPU, or shows it again. For callers with interrupts off.
  */
 void perfmon_hide_program(bool hide);
 /*
@@ -393,7 +396,7 @@ void perfmon_place_holder_end(unsigned int cpu);
  * that it has displaced. For a caller with interrupts off.
  */
 bool perfmon_place_holder_is_active(unsigned int counter);
-/* Has a kernel thread call f(), and does not wait for it. Does not sleep. */
+/* Makes a kernel thread call f(), and does not wait for it. Does not sleep. */
 void perfmon_place_holder_end_soon(void (*f)(void));
 /* Waits for the f() of the last perfmon_place_holder_end_soon(). */
 void perfmon_place_holder_end_wait(void);
@@ -495,19 +498,19 @@ int perfmon_process_number(struct pid *process);
 void perfmon_own_name(char name[16]);
 
 /*
- * Has a kernel thread call f(), and waits for its return. May sleep. For work that
+ * Makes a kernel thread call f(), and waits for its return. May sleep. For work that
  * other tasks wait for: a kernel thread gets to run even where other programs of
  * the CPU keep the caller from running.
  */
 void perfmon_call(void (*f)(void *data), void *data);
 /*
- * Has a kernel thread call f() in one second. Another call of this within that
+ * Makes a kernel thread call f() in one second. Another call of this within that
  * second has no effect, so f() is not put off for ever.
  */
 void perfmon_call_later(void (*f)(void));
 /* Cancels perfmon_call_later(). f() is not under way when this returns. */
 void perfmon_call_later_cancel(void);
-/* Has a kernel thread call f(), and does not wait for it. Does not sleep. */
+/* Makes a kernel thread call f(), and does not wait for it. Does not sleep. */
 void perfmon_call_soon(void (*f)(void));
 /* Cancels perfmon_call_soon(). f() is not under way when this returns. */
 void perfmon_call_soon_cancel(void);
@@ -569,8 +572,8 @@ struct perfmon_task_cgroups {
  */
 struct perfmon_task_cgroups perfmon_cgroups_of(struct task_struct *task);
 /*
- * Does the same in perf's hierarchy of version 1. The array is NULL if the kernel has no
- * such hierarchy.
+ * Returns the cgroups of a task in perf's hierarchy of version 1. Their array is NULL if the
+ * kernel has no such hierarchy. For callers with interrupts off; valid as long as they are off.
  */
 struct perfmon_task_cgroups perfmon_cgroups_of_version_1(struct task_struct *task);
 /*
@@ -586,8 +589,8 @@ void perfmon_cgroup_call_cpus(struct task_struct *task, bool all_threads, void (
  */
 int perfmon_mappings_check(void);
 /*
- * Has on_map() called after each mapping or change of a mapping, in the task that
- * makes it, and on_exec() in a task that executes a program, when its new
+ * Makes the kernel call on_map() after each mapping or change of a mapping, in the task
+ * that makes it, and on_exec() in a task that executes a program, when its new
  * credentials are known and nothing of the program is mapped yet. Both are called
  * with interrupts off. May sleep. Returns -EOPNOTSUPP, -ENOENT or -EINVAL if this
  * kernel has no kprobes for that, -ENOMEM if there is no memory.

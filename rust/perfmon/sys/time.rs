@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel's time in ticks (jiffies), which `kernel::time` converts to and does not read.
+//! The current time in ticks (jiffies). `kernel::time` only converts times to ticks.
 
 use core::ptr;
 use kernel::{

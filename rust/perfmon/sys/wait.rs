@@ -77,8 +77,9 @@ impl Wait {
     /// ENOMEM if there is no memory.
     pub(crate) fn fasync(&self, change: &FasyncChange) -> Result {
         let FasyncChange { fd, file, on } = *change;
-        // SAFETY: The function requires a valid wait and file: by the type invariant only `drop` frees the wait, and the
-        // file of `change` is valid during the call of fcntl(2). When it is closed, the kernel has this remove it.
+        // SAFETY: The function requires a valid wait and file: by the type invariant only `drop` frees the wait, and
+        // the file of `change` is valid during the call of fcntl(2). When the file is closed, the kernel calls `fasync`
+        // to remove it.
         to_result(unsafe { ffi::perfmon_wait_signal(self.0.as_ptr(), fd, file, on) })
     }
 
