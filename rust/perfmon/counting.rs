@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The counting interface: its calls, on all CPUs.
+//! The calls of the counting interface, which counts on all CPUs.
 //!
-//! The checks of a call are made in the order that linux/perfmon.h gives: the first three by the dispatcher
-//! ([`crate::ioctl`]), the remaining ones here.
+//! Each call makes its checks in the order that linux/perfmon.h gives. The dispatcher ([`crate::ioctl`]) makes the
+//! first three, this file makes the others.
 
 use crate::{
     abi,
@@ -22,12 +22,12 @@ use crate::{
 use core::ops::Range;
 use kernel::{bindings, cpu::nr_cpu_ids, prelude::*};
 
-/// `PMIOSETUP`
+/// Serves `PMIOSETUP`.
 pub(crate) fn setup(client: &Client, request: abi::pmc) -> Result {
     set_up(client, request.pmc_num, request.pmc_val.into())
 }
 
-/// `PMIOSETUP2`
+/// Serves `PMIOSETUP2`.
 pub(crate) fn setup2(client: &Client, request: abi::pmc2) -> Result {
     if u64::from(request.pmc2_flags) | request.pmc2_extra | request.reserved != 0 {
         return Err(EINVAL);
@@ -35,7 +35,7 @@ pub(crate) fn setup2(client: &Client, request: abi::pmc2) -> Result {
     set_up(client, request.pmc2_num, request.pmc2_select)
 }
 
-/// Sets a counter up: `PMIOSETUP` and `PMIOSETUP2`.
+/// Sets a counter up, for `PMIOSETUP` and `PMIOSETUP2`.
 fn set_up(client: &Client, number: c_int, select: u64) -> Result {
     let capabilities = &pmu::common().capabilities;
     let select = EventSelect::from_abi(select, capabilities.select_bits)?;
@@ -95,13 +95,13 @@ fn program_counter(
     }
 }
 
-/// `PMIOGET`
+/// Serves `PMIOGET`.
 pub(crate) fn get(_client: &Client, request: &mut abi::pmc) -> Result {
     request.pmc_val = event_select_of(request.pmc_num)? as u32;
     Ok(())
 }
 
-/// `PMIOGET2`
+/// Serves `PMIOGET2`.
 pub(crate) fn get2(_client: &Client, request: &mut abi::pmc2) -> Result {
     if u64::from(request.pmc2_flags) | request.pmc2_extra | request.reserved != 0 {
         return Err(EINVAL);
@@ -110,7 +110,7 @@ pub(crate) fn get2(_client: &Client, request: &mut abi::pmc2) -> Result {
     Ok(())
 }
 
-/// Returns the event select of a counter, and whether it runs, as `PMIOSETUP2` takes them.
+/// Returns the event select of a counter in the form of `PMIOSETUP2`, with a bit that is set if the counter runs.
 fn event_select_of(number: c_int) -> Result<u64> {
     let id = CounterId::from_number(number, &pmu::common().capabilities)?;
     let ownership = OWNERSHIP.lock();
@@ -119,28 +119,28 @@ fn event_select_of(number: c_int) -> Result<u64> {
     Ok(counting.select.to_abi(is_running))
 }
 
-/// `PMIOSTART`
+/// Serves `PMIOSTART`.
 #[inline(always)]
 pub(crate) fn start(client: &Client, number: c_int) -> Result {
     change_state(client, number, CounterCall::Start)
 }
 
-/// `PMIOSTOP`
+/// Serves `PMIOSTOP`.
 #[inline(always)]
 pub(crate) fn stop(client: &Client, number: c_int) -> Result {
     change_state(client, number, CounterCall::Stop)
 }
 
-/// `PMIORESET`
+/// Serves `PMIORESET`.
 #[inline(always)]
 pub(crate) fn reset(client: &Client, number: c_int) -> Result {
     change_state(client, number, CounterCall::Reset)
 }
 
-/// Changes the state of a counter: `PMIOSTART`, `PMIOSTOP` and `PMIORESET`.
+/// Changes the state of a counter, for `PMIOSTART`, `PMIOSTOP` and `PMIORESET`.
 ///
-/// Checks whether the CPUs have the counter only after another error, since each counter that was set up exists. If
-/// they lack it, returns EINVAL in place of that error.
+/// If the change fails, checks whether the CPUs have the counter, and returns EINVAL instead of the error if they lack
+/// it. A change that succeeds needs no such check, since a counter that is set up exists.
 #[inline(always)]
 fn change_state(client: &Client, number: c_int, call: CounterCall) -> Result {
     let id = CounterId::from_abi_number(number).ok_or(EINVAL)?;
@@ -153,7 +153,7 @@ fn change_state(client: &Client, number: c_int, call: CounterCall) -> Result {
     })
 }
 
-/// Does what [`change_state`] does, for a counter that the CPUs may lack.
+/// Changes the state of a counter, without the check of [`change_state`] that the CPUs have the counter.
 #[inline(always)]
 fn change_state_if_allowed(client: &Client, id: CounterId, call: CounterCall) -> Result {
     client.opener().check_may_count_cpu()?;
@@ -164,15 +164,15 @@ fn change_state_if_allowed(client: &Client, id: CounterId, call: CounterCall) ->
     }
 }
 
-/// Changes the state of a counter that only the current CPU has, and that is intact. Otherwise does nothing and
-/// returns `None`: the caller then calls [`change_state_on_each`].
+/// Changes the state of a counter that is set up on the current CPU alone and was not tampered with. Otherwise does
+/// nothing and returns `None`: the caller then calls [`change_state_on_each`].
 ///
 /// `single_cpu` means that no other CPU was ever used for counting. Then a counter in the `setup_mask` of this CPU is
 /// set up on no other CPU, and is intact as long as the mask has it. The caller holds the ownership lock, so no CPU is
 /// added meanwhile.
 ///
-/// Looks up the owner last and changes it at once: a value that is kept across a function call needs a register that
-/// has to be saved and restored.
+/// Looks up the counter's setup last and changes it at once: a value that is kept across a function call needs a
+/// register that has to be saved and restored.
 #[inline(always)]
 fn change_state_here(
     ownership: &mut Ownership,
@@ -237,7 +237,7 @@ fn run_action(here: ThisCpu<'_>, id: CounterId, action: Action) {
     }
 }
 
-/// `PMIOREAD`
+/// Serves `PMIOREAD`.
 #[inline(always)]
 pub(crate) fn read(client: &Client, request: &mut abi::pmc_data) -> Result {
     if !read_here(client, request) {
@@ -247,13 +247,14 @@ pub(crate) fn read(client: &Client, request: &mut abi::pmc_data) -> Result {
     Ok(())
 }
 
-/// Reads a counter that only the current CPU has. Returns false, and does nothing, if other CPUs have it or the call
-/// has to be refused: the caller then calls [`sum_values`].
+/// Reads a counter that is set up on the current CPU alone. Returns false, and stores no value, if other CPUs may have
+/// the counter, if the call has to be refused, or if the counter was tampered with: the caller then calls
+/// [`sum_values`].
 ///
 /// Takes no lock. The code that changes the values of a CPU in use runs on that CPU, in a task that can't be preempted
 /// or with interrupts off, so it runs before or after this function. Only the overflow handler can interrupt this
-/// function, and [`CounterValue::update`](crate::percpu::value::CounterValue::update) allows for that. Before a second CPU
-/// begins to count, it clears `single_cpu` of the first.
+/// function, and [`CounterValue::update`](crate::percpu::value::CounterValue::update) allows for that. Before a second
+/// CPU begins to count, `single_cpu` of the first CPU is cleared.
 ///
 /// Checks the counter's number last and writes the value at once: a value that is kept across a function call needs a
 /// register that has to be saved and restored.
@@ -302,7 +303,7 @@ fn sum_values(client: &Client, number: c_int) -> Result<u64> {
     }))
 }
 
-/// `PMIOREADCPU`
+/// Serves `PMIOREADCPU`.
 pub(crate) fn read_cpu(_client: &Client, request: &mut abi::pmc_cpu_data) -> Result {
     if request.reserved != 0 {
         return Err(EINVAL);
@@ -333,7 +334,7 @@ pub(crate) fn read_cpu(_client: &Client, request: &mut abi::pmc_cpu_data) -> Res
     Ok(())
 }
 
-/// `PMIOTSTAMP`
+/// Serves `PMIOTSTAMP`.
 pub(crate) fn tstamp(_client: &Client) -> Result<abi::pmc_tstamp> {
     let khz = cpu::tsc_khz();
     if khz == 0 {

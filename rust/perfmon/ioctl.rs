@@ -15,16 +15,16 @@ use kernel::{
 };
 use zerocopy::FromZeros;
 
-/// Generates [`dispatch`] from a table: the command, its argument, the descriptors that may make the call, and the
-/// handler.
+/// Generates [`dispatch`] from a table. A row has the command, its argument, the descriptors that may make the call
+/// (`all`, or `writers`: those open for writing), and the handler.
 ///
 /// An argument `In(T)` is copied from the caller, `Out(T)` to the caller. `InOut(T)` is copied both ways, and the
-/// handler changes it in place. `Nothing(())` stands for a call without an argument. `Opens(T)` is copied in, and the
-/// call returns a new descriptor. `Boxed(T)` is copied to the heap, since it is too large for the stack. A handler that
-/// returns something to copy out changes nothing else, so a failed copy has nothing to undo. The compiler checks each
-/// row against the direction and the size in the command's number.
+/// handler changes it in place. `Nothing(())` stands for a call without an argument. `Opens(T)` is copied from the
+/// caller, and the call returns a new descriptor. `Boxed(T)` is copied from the caller to the heap, since it is too
+/// large for the stack. A handler that returns something to copy out changes nothing else, so a failed copy has nothing
+/// to undo. The compiler checks each row against the direction and the size in the command's number.
 ///
-/// A handler gets the part of the session that it works on ([`AsRef`]).
+/// A handler gets the part of the session that it works on, by [`AsRef`].
 macro_rules! calls {
     (@bits Nothing) => { _IOC_NONE };
     (@bits In) => { _IOC_WRITE };

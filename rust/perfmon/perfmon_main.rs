@@ -75,8 +75,8 @@ module! {
     },
 }
 
-/// The parts of the module whose drop undoes something. Fields are dropped in this order, each before the fields that
-/// it uses.
+/// The registrations and resources of the module, each undone when it is dropped. Fields are dropped in this order,
+/// each before the fields that it uses.
 #[pin_data]
 struct Perfmon {
     #[pin]
@@ -90,7 +90,7 @@ struct Perfmon {
     _memory: percpu::Memory,
 }
 
-/// The work of each CPU's timer.
+/// The work at each tick of a CPU's timer.
 struct Ticks;
 
 impl Tick for Ticks {
@@ -102,7 +102,8 @@ impl Tick for Ticks {
     }
 }
 
-/// Returns the share of a CPU's time that overflow interrupts may take.
+/// Returns the limits on the overflow interrupts of a CPU: their number, and the share of the CPU's time that they
+/// take.
 fn limits() -> Limits {
     Limits::new(&Settings {
         max_sample_rate: parameter(&module_parameters::perf_event_max_sample_rate),

@@ -24,9 +24,9 @@ pub(crate) struct Buffer {
     size: usize,
     /// The size in bytes of the longest allowed mapping. Access beyond `size` raises SIGBUS.
     max_mapping_size: usize,
-    /// The CPU is traced: the buffer has memory for records after its header.
+    /// The CPU is traced, so the buffer has memory for records after its header.
     is_traced: bool,
-    /// The charge, which ends after the memory has been freed, since fields are dropped after `drop`.
+    /// The charge for the memory. It ends after the memory has been freed, since fields are dropped after `drop`.
     _charge: Charge,
 }
 
@@ -39,8 +39,8 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// Allocates a buffer of `pages` pages with an empty header. For a CPU that is not `is_traced`, allocates only one
-    /// page, for the header, but allows mappings of `pages` pages.
+    /// Allocates a buffer of `pages` pages without records. If the CPU is not traced (`is_traced` is false), allocates
+    /// only one page, for the header, but allows mappings of `pages` pages.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl Buffer {
         self.is_traced
     }
 
-    /// Returns the size in bytes.
+    /// Returns the size of the memory in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
@@ -100,8 +100,8 @@ impl Mappable for Buffer {
     /// Maps the buffer or a part of it, for reading only.
     fn map(&self, area: &VmaNew) -> Result {
         // The kernel refuses shared writable mappings, since the descriptor is not open for writing. A private
-        // mapping is refused here, since it would not show later records. (The Rust bindings of Linux 7.2 have
-        // another flag as VM_MAYSHARE, hence the bit.)
+        // mapping is refused here, since it would not show later records. The bit's number is used, since VM_MAYSHARE
+        // is another flag in the Rust bindings of Linux 7.2.
         if area.flags() & (1 << bindings::VMA_MAYSHARE_BIT) == 0 {
             return Err(EINVAL);
         }

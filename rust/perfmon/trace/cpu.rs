@@ -71,7 +71,8 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
     prepare_buffer(trace, config, buffer);
     set_masks(trace, config, following_values != 0);
     program_counters(here, config);
-    // Set before `counters`, so that the flag of a suspension reaches the buffer.
+    // `recording` is set before `counters`: an overflow handler that finds sampled counters in `counters` may suspend
+    // sampling, and the flag of the suspension is set in the buffer only if `recording` is set.
     trace.recording.set(1);
     trace.counters.set(config.counter_mask(|_| true));
     pmu_values::begin_recording(here, recorded_values, following_values);
@@ -147,7 +148,7 @@ fn start_counters(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>) {
         lbr::start(here, branches, BRANCHES_OF_TRACE);
     }
     // The counter of the timebase is started last, since its samples read the counters of the events that follow it. A
-    // counter of kernel mode may fill the buffer before the others are started.
+    // counter that counts in kernel mode may fill the buffer before the others are started.
     let events = config.events().skip(1).chain(config.events().take(1));
     for (counter, _) in events.take_while(|_| trace.full.get() == 0) {
         pmu.start(here, counter);
@@ -168,7 +169,7 @@ pub(crate) fn finish(here: ThisCpu<'_>, flags: u32) {
     for counter in each(counters & percpu.active_mask.get()) {
         pmu.stop(here, counter);
     }
-    // No counter of the trace is active, so the overflow handler writes nothing to the buffer after this.
+    // From here on no counter of the trace is active, so the overflow handler writes nothing to the buffer.
     if trace.branch_counters.get() != 0 {
         lbr::stop(here, pmu, BRANCHES_OF_TRACE);
     }

@@ -80,7 +80,8 @@ const NO_ALLOC: abi::perfmon_alloc = abi::perfmon_alloc {
 ///   Otherwise `counters` is 0, and no CPU writes to them.
 struct Inner {
     state: TraceState,
-    /// The events that the session has defined. `None` in [`Self::IDLE`], since an empty tree is no constant.
+    /// The event selects that the session has defined, by event ID. `None` in [`Self::IDLE`], since a constant can't
+    /// contain an empty tree.
     defined_selects: Option<RBTree<u16, EventSelect>>,
     alloc: abi::perfmon_alloc,
     buffers: KVec<Arc<Buffer>>,
