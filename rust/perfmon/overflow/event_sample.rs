@@ -14,8 +14,8 @@ use crate::{
     ring::{Interrupt, PmuReadings, Sampler},
 };
 
-/// Takes the sample of a counter whose sample is due at the total `total`, in an NMI at the time `now`. Returns the
-/// number of events to load the counter for.
+/// Takes the due sample of a counter with the total `total`, in an NMI that came at the time `now` and interrupted
+/// `regs`. Returns the number of events to load the counter for.
 #[inline(never)]
 pub(super) fn take_sample(
     here: ThisCpu<'_>,
@@ -101,7 +101,7 @@ unsafe fn read_pmu_parts<'a>(
     (regs, now): (Regs<'_>, u64),
 ) -> Option<PmuReadings<'a>> {
     let (percpu, pmu) = (here.percpu(), here.pmu());
-    // Counts need the events of the processor's samples.
+    // The counts have to include the events of the processor's samples that are still in its buffer.
     let has_records = sampler.sampling.format.has(PERF_SAMPLE_READ) && percpu.pebs.armed.get() != 0;
     let paused_counters = if has_records {
         Some(pmu.convert_records_in_nmi(here, regs)?)
@@ -176,12 +176,13 @@ pub(super) fn end_suspension(here: ThisCpu<'_>, pmu: &Pmu) {
     if samplers.suspended.get() == 0 {
         return;
     }
-    // The order matters, since an event of kernel mode may overflow between these steps, and its NMI may suspend
-    // sampling again. First the UNTHROTTLE record is written, so that it precedes the next sample and the THROTTLE
-    // record of the next suspension. Sampling is resumed before the counters are loaded, since an overflow while
-    // sampling is suspended loads its counter for `max_load` events.
+    // The order matters, since an event that counts in kernel mode may overflow between these steps, and its NMI may
+    // suspend sampling again. First the UNTHROTTLE record is written, so that it precedes the next sample and the
+    // THROTTLE record of the next suspension. Sampling is resumed before the counters are loaded, since an overflow
+    // while sampling is suspended loads its counter for `max_load` events.
     //
-    // The buffer of precise samples is emptied before. These samples are lost, since sampling is still suspended.
+    // `with_records_converted` first empties the buffer of precise samples. These samples are lost, since sampling is
+    // still suspended.
     pmu.with_records_converted(here, || {
         record_throttling(here, false);
         samplers.suspended.set(0);
@@ -197,8 +198,8 @@ pub(super) fn end_suspension(here: ThisCpu<'_>, pmu: &Pmu) {
     }
 }
 
-/// Shortens the periods of events with a frequency whose samples have become too rare, at a tick of the timer. Samples
-/// that are suspended are not too rare.
+/// Shortens the periods of events with a frequency whose samples have become too rare, at a tick of the timer. Does
+/// nothing while sampling is suspended.
 pub(super) fn follow_frequencies(here: ThisCpu<'_>, pmu: &Pmu) {
     let percpu = here.percpu();
     let samplers = &percpu.samplers;
@@ -231,7 +232,7 @@ pub(super) fn follow_frequencies(here: ThisCpu<'_>, pmu: &Pmu) {
 /// Loads a counter for its next sample after a suspension. The samples that were due during the suspension are counted
 /// as lost.
 fn resume_counter(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
-    // An event for precise samples that the processor does not take now, because of KVM, has no samples by interrupt.
+    // A precise event has no samples by interrupt, not even while the processor takes none for it because of KVM.
     let Some(sampler) = here
         .percpu()
         .sampler(counter)
@@ -244,12 +245,13 @@ fn resume_counter(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
     });
 }
 
-/// Counts the samples that were due in a suspension as lost, up to the total `total`. Returns the number of events to the next
-/// sample.
+/// Counts the samples that were due in a suspension, up to the total `total`, as lost. Returns the number of events to
+/// the next sample.
 ///
-/// An event with a frequency has lost as many samples as the frequency demands, also if its period was far too short, which
-/// may be why sampling was suspended. The time of the suspension is then no time without samples: otherwise the next sample
-/// would seem to come so late that the period would become too short again.
+/// The period of an event with a frequency may have been far too short, which may be why sampling was suspended. So the
+/// period is first made long enough for the frequency, and only as many samples are lost as the frequency asks for. The
+/// time of the last sample becomes the time at which the last lost sample was due. Otherwise the next sample would seem
+/// to come so late that the period would become too short again.
 fn lose_suspended_samples(
     here: ThisCpu<'_>,
     counter: CounterId,
@@ -264,7 +266,7 @@ fn lose_suspended_samples(
         return lose_overdue_samples(sampled, sampler, total);
     };
     let (now, interval) = (timestamp(), sampler.interval(tsc_khz()));
-    // Of precise samples the processor has the period.
+    // The period of a precise event stays, since the processor loads the counter with it.
     if !sampler.sampling.precise {
         let elapsed = now.wrapping_sub(time.get());
         let period = period_for(sampled.unrecorded(total), elapsed, interval);
@@ -294,8 +296,8 @@ fn shorten_period(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, elapsed: u64
         let events_left = sampled.period.get().saturating_sub(events_since_sample);
         let new_period = period_for_interval(events_since_sample, elapsed, interval);
         if events_left <= new_period {
-            // With the current period the sample comes sooner. A longer period at each tick would delay it again and
-            // again, so that an event that becomes ever rarer would have no sample.
+            // With the current period the sample comes sooner. If each tick made the period longer, the sample of an
+            // event that becomes ever rarer would be delayed again and again.
             return events_left;
         }
         sampled

@@ -10,14 +10,14 @@ use crate::{
 /// Takes the processor's samples from the buffer, in an NMI that has interrupted `regs`. Returns the number of buffer
 /// interrupts that the NMI stands for.
 ///
-/// Called by each NMI, whatever its cause. The counters are stopped while the interrupt is acknowledged, because the
-/// buffer must not be full when this returns: with a place-holder, or while Intel PT is in use, Linux perf's handler runs
-/// next in the same NMI. For a full buffer it would discard the records with a place-holder, and otherwise read perf's own
-/// buffer, whose pointer (`cpu_hw_events.ds`) is null.
+/// While the processor takes samples, each NMI calls this, whatever its cause. The counters are stopped while the
+/// interrupt is acknowledged, because the buffer must not be full when this returns: with a place-holder, or while
+/// Intel PT is in use, Linux perf's handler runs next in the same NMI. If the buffer were full, perf would discard the
+/// records (with a place-holder), or read its own buffer, whose pointer (`cpu_hw_events.ds`) is null.
 #[cold]
 #[inline(never)]
 pub(super) fn serve(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
-    // `None` if the NMI has interrupted a task that is reading the buffer, with the counters paused.
+    // `None` if the NMI has interrupted code that is reading the buffer and has paused the counters.
     let paused = pmu.convert_records_in_nmi(here, regs);
     let is_full = pmu.acknowledge_buffer(here);
     if let Some(paused) = paused {

@@ -45,7 +45,7 @@ pub(super) fn handle_pmi(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     served_count
 }
 
-/// Returns the counters of `active` whose overflow bits are set in the status register, and clears these bits.
+/// Returns the counters of `active_counters` whose overflow bits are set in the status register, and clears these bits.
 #[inline(always)]
 fn acknowledge(here: ThisCpu<'_>, global: &GlobalMsrs, active_counters: u64) -> u64 {
     /// Set by an interrupt while DEBUGCTL has `FREEZE_PERFMON_ON_PMI`, which only other software sets. No counter counts
@@ -62,8 +62,8 @@ fn acknowledge(here: ThisCpu<'_>, global: &GlobalMsrs, active_counters: u64) -> 
     overflowed
 }
 
-/// Returns whether the status register shows an overflow. LVTPC is unmasked only if it shows no overflow, since
-/// processors may set bits of the status register late.
+/// Returns whether the status register shows an overflow of one of `counters`. The caller unmasks LVTPC only if there
+/// is none: processors may set bits of the status register late.
 #[inline(always)]
 fn has_overflow(here: ThisCpu<'_>, pmu: &Pmu, counters: u64) -> bool {
     match &pmu.registers.global {
@@ -72,8 +72,8 @@ fn has_overflow(here: ThisCpu<'_>, pmu: &Pmu, counters: u64) -> bool {
     }
 }
 
-/// Extends the counters of the mask `overflowed`, takes the samples that are due, and reloads the counters. `now` is
-/// the time of the samples. Returns the number of counters.
+/// Updates the totals of the counters in the mask `overflowed`, takes the samples that are due, and reloads the
+/// counters. `now` is the time of the samples. Returns the number of counters.
 #[inline(always)]
 fn handle_overflows(
     here: ThisCpu<'_>,
@@ -112,8 +112,7 @@ fn handle_overflows(
     served_count
 }
 
-/// Spends the time of an NMI that began at `begin`. Suspends sampling if overflows take too much of the CPU's
-/// time.
+/// Takes the time of an NMI that began at `begin` from the budget. Suspends sampling if the budget is overdrawn.
 #[inline(always)]
 fn spend_budget(here: ThisCpu<'_>, pmu: &Pmu, begin: u64) {
     if here
@@ -140,7 +139,7 @@ fn finish_slow(
     let percpu = here.percpu();
     if percpu.slow_path.get() & SLOW_BRANCHES != 0 {
         if percpu.pebs.single.get() != 0 {
-            // These samples have branches.
+            // These samples may have branches, so they are taken before new branches overwrite the records.
             served_count += pebs::serve(here, pmu, regs);
         }
         lbr::unfreeze(here, pmu);
@@ -151,7 +150,7 @@ fn finish_slow(
     }
     // On Intel, delivering a PMI masks LVTPC (SDM volume 3A, section 12.5.1). On AMD, KVM may have left it masked.
     Lvtpc::NMI.write(here);
-    // Only counters of kernel mode count, and may overflow, in this handler.
+    // Only counters that count in kernel mode may overflow while this handler runs.
     if percpu.slow_path.get() & SLOW_KERNEL != 0 {
         // An overflow between the last read of the status and the unmasking has raised no interrupt.
         drained_count += drain_overflows(here, pmu, regs);

@@ -60,7 +60,7 @@ fn restart_counters(here: ThisCpu<'_>, pmu: &Pmu) {
     // since `sample_start` is at most `last_start`; and no other writer: the handler is blocked.
     unsafe { percpu.write_counts(sampled_counters, |writer| writer) };
     trace.unblock_handler();
-    // A counter of kernel mode may fill the buffer before the others are started.
+    // A counter that counts in kernel mode may fill the buffer before the others are started.
     for counter in each(sampled_counters).take_while(|_| trace.full.get() == 0) {
         let value = percpu.value(counter);
         let events = percpu.sampled_counter(counter).events_to_load_for_period();
@@ -70,8 +70,8 @@ fn restart_counters(here: ThisCpu<'_>, pmu: &Pmu) {
     pmu.stop_trace_if_full(here);
 }
 
-/// Stops the trace's counters after a record could not be written, if the buffer is full. A record is not written
-/// either while sampling is suspended.
+/// Stops the trace's counters after a record could not be written, unless sampling is suspended: then records are
+/// refused although the buffer may have room.
 #[cold]
 pub(super) fn stop_if_full(here: ThisCpu<'_>, pmu: &Pmu) {
     if here.percpu().trace.suspended.get() == 0 {

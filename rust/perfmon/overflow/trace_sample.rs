@@ -29,7 +29,7 @@ pub(super) struct TraceSample<'a> {
 }
 
 impl<'a> TraceSample<'a> {
-    /// Returns an empty sample, for an interrupt of `regs` at the time `now`.
+    /// Returns an empty sample, for an interrupt that came at the time `now` and interrupted `regs`.
     #[inline(always)]
     pub(super) fn new(trace: &'a CpuTrace, regs: Regs<'a>, now: u64) -> Self {
         Self {

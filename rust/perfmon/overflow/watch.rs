@@ -26,7 +26,7 @@ impl timer::Tick for Watch {
         let (percpu, pmu) = (here.percpu(), here.pmu());
         percpu.budget.refill(&pmu.throttle_limits, wake_cycles());
         let is_idle = percpu.running_counters() == 0;
-        // If no counter is running, no later tick ends the suspension.
+        // If no counter runs, the suspension ends now, since no later tick would end it.
         if percpu
             .watch
             .resumes_sampling(&pmu.throttle_limits, timestamp())

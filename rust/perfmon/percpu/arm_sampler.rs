@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Arming and disarming the sampler of a counter, and what an armed counter samples.
+//! Arming and disarming the sampler of a counter, and looking up the sampler, task and times of an armed counter.
 
 use super::{
     entries::EntryIndex, percpu::PerCpu, sampled::SampledCounter, samplers::ArmedSampler,
@@ -10,8 +10,8 @@ use core::ptr;
 use kernel::bindings;
 
 impl PerCpu {
-    /// Has overflows of a stopped counter become samples of `task`, or of a CPU if `task` is null. `min_load` is the
-    /// smallest number of events that the counter may be loaded for. Returns the state of the counter's samples.
+    /// Arms a stopped counter: its overflows become samples of `task`, or of this CPU if `task` is null. `min_load` is
+    /// the smallest number of events that the counter may be loaded for. Returns the state of the counter's samples.
     ///
     /// # Safety
     ///
@@ -38,7 +38,7 @@ impl PerCpu {
         sampled
     }
 
-    /// Undoes [`Self::arm_sampler`]. The counter may keep running.
+    /// Disarms a counter that [`Self::arm_sampler`] has armed, and returns its state. The counter may keep running.
     pub(crate) fn disarm_sampler(&self, counter: CounterId) -> ArmedSampler {
         // The counter is disarmed first, so that the overflow handler takes no sample during the other steps.
         let (period, due_total) = self.sampled_counter(counter).disarm();
@@ -99,7 +99,8 @@ impl PerCpu {
             .map(|active| &active.time)
     }
 
-    /// Returns the word with the period that the last samples of the processor lead to; 0 if the period stays.
+    /// Returns the word with the next period, computed from the processor's last samples; the word is 0 if the period
+    /// stays.
     pub(crate) fn next_period(&self, counter: CounterId) -> Option<&Word> {
         self.samplers
             .by_counter

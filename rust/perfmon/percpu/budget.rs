@@ -10,27 +10,28 @@ pub(crate) struct Budget {
     cycles_left: Word,
     /// The time at which the last overflow handler ended.
     last_handler_end: Word,
-    /// Not 0 if the next overflow comes at once, so that the time until its handler begins is the cost of an interrupt.
+    /// Not 0 if the next overflow comes at once, so that the time from the end of a handler to the begin of the next
+    /// one is the cost of an interrupt.
     overflow_is_imminent: Word,
     /// The average cost of entering and leaving an interrupt, each measurement clamped to `Limits::entry_bounds`.
     entry_cost: Word,
-    /// The time of wake-ups that no tick's budget has paid yet.
+    /// The time of wake-ups that was not subtracted from a tick's budget yet.
     wake_up_debt: Word,
 }
 
 impl Budget {
-    /// Starts with a full budget, and the smallest cost of an interrupt.
+    /// Starts with a full budget, and assumes the smallest cost of an interrupt.
     pub(crate) fn start(&self, limits: &Limits) {
         self.wake_up_debt.set(0);
         self.refill(limits, 0);
         self.entry_cost.set(limits.entry_bounds.0);
     }
 
-    /// Refills the budget at a tick. This tick's budget pays the time of wake-ups in the last tick, and the
-    /// budgets of the next ones, too, if that is long.
+    /// Refills the budget at a tick. `wake_up_cycles` is the time of wake-ups since the last tick. It is subtracted
+    /// from the new budget, and what exceeds the budget from those of the next ticks.
     ///
-    /// Also forgets that an overflow is imminent: sampling may have been suspended since that was noted, so that the
-    /// time until the next overflow is not the cost of an interrupt.
+    /// Also clears the mark of an imminent overflow: sampling may have been suspended since the mark was set, and then
+    /// the time until the next overflow is not the cost of an interrupt.
     pub(crate) fn refill(&self, limits: &Limits, wake_up_cycles: u64) {
         let (spent_cycles, debt_cycles) =
             limits.split_wake_ups(self.wake_up_debt.get().wrapping_add(wake_up_cycles));
@@ -57,6 +58,7 @@ impl Budget {
     /// Adds the time since the last handler to the average cost of an interrupt. A single long time, because a
     /// hypervisor or another program had the CPU, hardly changes the average.
     fn learn_entry_cost(&self, limits: &Limits, now: u64) {
+        /// The number of measurements that the average is over, approximately.
         const WEIGHT: u64 = 16;
         let (min_cycles, max_cycles) = limits.entry_bounds;
         let cycles = now
@@ -84,8 +86,8 @@ impl Budget {
         (cycles_left as i64) < 0 && self.is_overdrawn(limits, handler_cycles)
     }
 
-    /// Returns whether the budget is overdrawn after a handler of `handler_cycles`, without the part that is
-    /// [exempt](Limits::exempt_cycles).
+    /// Gives back the part of a handler's time that is [exempt](Limits::exempt_cycles). Returns whether the budget is
+    /// still overdrawn.
     #[cold]
     #[inline(never)]
     fn is_overdrawn(&self, limits: &Limits, handler_cycles: u64) -> bool {

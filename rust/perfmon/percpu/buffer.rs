@@ -12,9 +12,9 @@ use zerocopy::{Immutable, IntoBytes};
 
 /// A pointer to a buffer, for its writer.
 ///
-/// ATOMICS: [`publish`] stores `capture_end`, which pairs with the load in programs, so that they see all records
-/// before it ([`logic::publish`](crate::logic::publish)). `flags` are relaxed, since they say nothing about records
-/// that were published.
+/// ATOMICS: [`publish`] stores `capture_end`, which pairs with the load in programs, so that programs see all records
+/// before `capture_end` ([`logic::publish`](crate::logic::publish)). `flags` are relaxed, since no record depends on
+/// them.
 #[derive(Clone, Copy)]
 pub(crate) struct BufferPtr(NonNull<u8>);
 
@@ -107,6 +107,7 @@ impl BufferPtr {
 /// Writes records into a buffer, one after the other. Programs don't see a record before [`BufferPtr::publish`].
 pub(crate) struct Writer {
     buffer: BufferPtr,
+    /// The offset of the next record, in bytes.
     end: usize,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct SampledCounts {
     /// The counts of the events of the CPU and of cgroups. They have their own memory, so that a program's events
     /// can't use it up.
     pub(super) cpu_groups: GroupCounts,
-    /// Memory for the counts of one sample, for the overflow handler.
+    /// Memory for the counts of one sample, as the words of a read(2), for the overflow handler.
     pub(super) words: Scratch<MAX_READ_WORDS>,
 }
 
@@ -27,6 +27,7 @@ pub(crate) struct SampledCounts {
 /// Context switches, with interrupts off, write the counts of a group while its sampled counters are stopped. The
 /// overflow handler reads them.
 pub(crate) struct GroupCounts {
+    /// The entries of `members` that are in use.
     in_use: EntryBitmap,
     pub(super) members: [CountedEvent; MAX_ENTRIES],
 }

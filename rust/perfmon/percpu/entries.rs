@@ -24,7 +24,7 @@ pub(crate) struct EntryIndex(u8);
 pub(crate) const MAX_ENTRIES: usize = 64;
 
 impl EntryBitmap {
-    /// Allocates an element. `prepare` fills it in before the overflow handler can find it. Returns `None` if all
+    /// Allocates an element, which `prepare` fills in before the overflow handler can find it. Returns `None` if all
     /// elements are in use.
     pub(crate) fn allocate(&self, prepare: impl FnOnce(EntryIndex)) -> Option<EntryIndex> {
         let free = !self.0.get();

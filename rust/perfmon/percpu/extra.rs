@@ -8,9 +8,9 @@ use crate::logic::extra_registers::ExtraRegister;
 pub(crate) struct ExtraRegisters {
     /// The registers that the module has written since it claimed the CPU, as a mask.
     pub(crate) written: Word,
-    /// The present values of the registers that are written, by [`ExtraRegister::index`].
+    /// The present values of these registers, by [`ExtraRegister::index`].
     pub(crate) values: [Word; ExtraRegister::COUNT],
-    /// The values of the registers that are written, before they were written, by [`ExtraRegister::index`].
+    /// The values that these registers had before the module wrote them, by [`ExtraRegister::index`].
     pub(crate) saved: [Word; ExtraRegister::COUNT],
     /// The counters of the events that need an extra register, as a mask.
     pub(crate) counters: Word,

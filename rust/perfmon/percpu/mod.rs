@@ -75,8 +75,8 @@ impl<'a> ThisCpu<'a> {
     #[inline(always)]
     pub(crate) fn percpu(self) -> &'a PerCpu {
         // SAFETY: `as_ref` requires a valid `PerCpu` for the token's lifetime: `Memory::new` has allocated it, zeroed,
-        // and zero is valid for all fields. By the requirement of `Memory::new` it outlives all tokens, and only shared
-        // references to it are made.
+        // and zero is valid for all fields. The caller of `Memory::new` promises that it outlives all tokens, and only
+        // shared references to it are made.
         unsafe { self.percpu_area().cast::<PerCpu>().as_ref() }
     }
 
@@ -92,7 +92,7 @@ impl<'a> ThisCpu<'a> {
 /// Returns the data of a CPU, for reading.
 pub(crate) fn of_cpu(cpu: CpuId) -> &'static PerCpu {
     // SAFETY: `as_ref` requires a valid `PerCpu` as long as the result is used: `Memory::new` has allocated it, zeroed,
-    // and zero is valid for all fields. By the requirement of `Memory::new` it outlives all uses of this function, and
-    // only shared references to it are made.
+    // and zero is valid for all fields. The caller of `Memory::new` promises that it outlives all uses of this
+    // function, and only shared references to it are made.
     unsafe { cpu::percpu_area(cpu).cast::<PerCpu>().as_ref() }
 }

@@ -15,11 +15,11 @@ pub(crate) struct PebsState {
     /// The counters whose overflows become records of the processor. They are not in
     /// [`PerCpu::active_mask`](super::PerCpu::active_mask), since the handler does not serve their overflows.
     pub(crate) armed: Word,
-    /// The armed counters each of whose records causes an interrupt, since the samples need more than the record.
+    /// The armed counters whose records cause an interrupt each, since the samples have parts that the records lack.
     pub(crate) single: Word,
     /// The armed counters whose samples have the access to memory.
     pub(super) counters_with_access: Word,
-    /// The armed counters whose samples have registers, or call chains, which begin with these.
+    /// The armed counters whose samples have registers, or call chains, which begin with registers of the record.
     pub(super) counters_with_registers: Word,
     /// The armed counters whose samples have the branches of the records.
     pub(crate) counters_with_branches: Word,
@@ -29,8 +29,8 @@ pub(crate) struct PebsState {
     /// The armed counters with an overdue sample: fewer events were left to the sample than the counter can be loaded
     /// for. All later samples are overdue, too, until the counter is loaded once more.
     pub(crate) overdue_counters: Word,
-    /// Not 0 while a task, or an interrupt that is no NMI, reads the buffer, so that an NMI does not. The counters of
-    /// kernel mode are paused all that time.
+    /// Not 0 while a task, or an interrupt that is no NMI, reads the buffer: an NMI then does not read it. The counters
+    /// that count in kernel mode are paused all that time.
     pub(crate) is_reading: Word,
     /// The address of the DS area while the processor uses it; otherwise 0.
     ds_area: Word,
@@ -40,7 +40,7 @@ pub(crate) struct PebsState {
     end: Word,
     /// The [`RecordGroups`] of the records, if the groups can be selected.
     groups: Word,
-    /// The time in ticks when a counter was disarmed that needed any of the groups.
+    /// The tick (jiffies) in which a counter that needed the group of accesses or registers was last disarmed.
     pub(super) needed_at: Word,
     /// The address that the processor's position in the buffer reaches before it interrupts, unless a sample is overdue.
     threshold: Word,
@@ -59,8 +59,8 @@ impl PebsState {
         self.ds_area.get() != 0
     }
 
-    /// Sets up the DS area at the address `area` for the buffer from `start` to `end`, for records of the basic group
-    /// alone.
+    /// Sets up the DS area at the address `area` for the buffer between the addresses `start` and `end`, and for
+    /// records that have only the basic group.
     ///
     /// # Safety
     ///
@@ -80,7 +80,7 @@ impl PebsState {
         self.set_groups(RecordGroups::NONE, format);
     }
 
-    /// Gives the buffer, which is empty, the layout for records with these groups.
+    /// Sets the layout of the buffer, which is empty, to that of records with these groups.
     pub(crate) fn set_groups(&self, groups: RecordGroups, format: PebsFormat) {
         self.groups.set(groups.bits());
         let record_size = self.layout(format).record_size();
@@ -98,10 +98,10 @@ impl PebsState {
         RecordGroups::from_bits(self.groups.get())
     }
 
-    /// Returns the groups that the armed counters need, and those that other counters have needed a moment before `now`:
-    /// an event that needs more than others, and that is switched in and out with its task, does not change the records
-    /// each time. The branches are not kept, since they make records so long that an interrupt serves a twentieth of
-    /// them.
+    /// Returns the groups that the records keep in the tick `now`: those that the armed counters need. If an event that
+    /// needs more groups has been switched out a moment ago, keeps its groups, so that an event that is switched in and
+    /// out with its task does not change the layout each time. Does not keep branches, since with them an interrupt
+    /// serves only a twentieth of the records.
     pub(crate) fn kept_groups(&self, now: u64) -> RecordGroups {
         /// Number of ticks after which groups that no armed counter needs are dropped.
         const KEPT_TICKS: u64 = 100;
@@ -135,13 +135,13 @@ impl PebsState {
         self.armed.get() | self.counters_with_load_threshold.get() << LOAD_LATENCY
     }
 
-    /// Undoes [`Self::set_up_ds_area`], when the processor does not use the DS area any more.
+    /// Notes that the processor does not use the DS area any more, which [`Self::set_up_ds_area`] has set up.
     pub(crate) fn tear_down_ds_area(&self) {
         self.ds_area.set(0);
     }
 
-    /// Makes the processor interrupt when the buffer has `records` records, or `overdue_records` while a sample is
-    /// overdue; or else when the buffer is nearly full.
+    /// Makes the processor interrupt when the buffer has `records` records (while a sample is overdue:
+    /// `overdue_records`), and at the latest when the buffer is nearly full.
     pub(crate) fn set_thresholds(&self, records: u64, overdue_records: u64, format: PebsFormat) {
         let address_after = |records: u64| {
             let size = records.saturating_mul(self.layout(format).record_size());
@@ -165,7 +165,8 @@ impl PebsState {
         self.choose_threshold();
     }
 
-    /// Gives the processor the threshold for overdue samples, or the other one if no sample is overdue.
+    /// Writes the threshold to the DS area: [`Self::overdue_threshold`] if a sample is overdue, otherwise
+    /// [`Self::threshold`].
     fn choose_threshold(&self) {
         let threshold = if self.overdue_counters.get() == 0 {
             &self.threshold
@@ -175,7 +176,8 @@ impl PebsState {
         self.set_ds_word(DsWord::THRESHOLD, threshold.get());
     }
 
-    /// Returns whether the buffer, which is in the rest of a page then, has room for few records.
+    /// Returns whether the buffer has room for fewer than [`MIN_RECORDS`] records, as a buffer has that is a part of a
+    /// page.
     pub(crate) fn is_small(&self, format: PebsFormat) -> bool {
         let size = self.max_threshold.get().wrapping_sub(self.start.get());
         size < MIN_RECORDS.wrapping_mul(self.layout(format).record_size())

@@ -23,7 +23,8 @@ impl PerCpu {
     /// are up to date. The caller has stopped the counters that count in kernel mode, and keeps NMIs from calling this
     /// meanwhile.
     ///
-    /// `has_branches`: the branches in the records are those before the samples. Otherwise samples show none.
+    /// If `has_branches`, the branches in each record are those before its sample. Otherwise the samples show no
+    /// branches.
     pub(crate) fn empty_pebs_buffer(
         &self,
         here: ThisCpu<'_>,
@@ -37,8 +38,8 @@ impl PerCpu {
         self.take_buffer(here, format, has_branches, write_single);
     }
 
-    /// Does what [`Self::empty_pebs_buffer`] does for a buffer that the virtual PMU has filled with merged records. Returns
-    /// whether the buffer was full, so that records may be left.
+    /// Does what [`Self::empty_pebs_buffer`] does for a buffer that the virtual PMU has filled with merged records.
+    /// Returns whether the buffer was full: then the virtual PMU may have more records.
     pub(crate) fn take_merged_records(
         &self,
         here: ThisCpu<'_>,
@@ -49,7 +50,7 @@ impl PerCpu {
         is_full
     }
 
-    /// Does what [`Self::empty_pebs_buffer`] does for a buffer that need not be checked.
+    /// Writes samples for the records in the buffer, and empties the buffer. Does not check whether it was full.
     fn take_buffer<F: Fn(CounterId, SingleRecord<'_>)>(
         &self,
         here: ThisCpu<'_>,
@@ -69,10 +70,11 @@ impl PerCpu {
             RecordLayout::Long => Self::take_records_of::<LongRecord, F>,
             RecordLayout::Merged => Self::take_records_of::<MergedRecord, F>,
         };
-        // SAFETY: The function requires the type of the processor's records. Each arm has the type that `RecordLayout` names
-        // for the layout. Where the groups can be selected, `MSR_PEBS_DATA_CFG`, which all armed counters follow, has
-        // those of the layout, and the buffer was empty when the register was written. Should other software have changed
-        // it, the words are valid for the type all the same, and `take_records` finds their groups wrong.
+        // SAFETY: The function requires the type of the processor's records. Each arm has the type that `RecordLayout`
+        // names for the layout. Where the groups can be selected, `MSR_PEBS_DATA_CFG`, which all armed counters follow,
+        // has those of the layout, and the buffer was empty when the register was written. If other software has
+        // changed the register, the words are valid for the type all the same, and `take_records` detects the wrong
+        // groups.
         unsafe { take(self, here, has_branches, write_single) };
         self.pebs.set_ds_word(DsWord::INDEX, self.pebs.start.get());
     }
@@ -95,8 +97,8 @@ impl PerCpu {
     }
 
     /// Writes the samples of all armed counters for `records`, those of
-    /// [`PebsState::single`](super::pebs::PebsState::single) by `write_single`. If other software has changed the layout, the
-    /// samples and the counts are lost.
+    /// [`PebsState::single`](super::pebs::PebsState::single) by `write_single`. If other software has changed the
+    /// layout of the records, writes none, and marks the counters as lost.
     fn take_records<R: PebsRecord>(
         &self,
         here: ThisCpu<'_>,
@@ -147,9 +149,9 @@ impl PerCpu {
         }
     }
 
-    /// Writes the samples of a counter for the records with `bit`, or for all if that is 0, and adds the events of its
-    /// `overflows` to its total. The number of the records is `count`. While sampling is suspended, the samples are lost,
-    /// unless they are merged. Writes no samples of a counter in [`PebsState::single`](super::pebs::PebsState::single).
+    /// Writes the samples of a counter for its `count` records: those that have `bit`, or all if `bit` is 0. Adds the
+    /// events of its `overflows` overflows to its total. While sampling is suspended, the samples are lost, unless they
+    /// are merged. Writes no samples of a counter in [`PebsState::single`](super::pebs::PebsState::single).
     #[inline(always)]
     fn take_samples<R: PebsRecord>(
         &self,
@@ -161,8 +163,8 @@ impl PerCpu {
     ) {
         let sampled = self.sampled_counter(counter);
         let period = sampled.period.get();
-        // Merged samples are written also while sampling is suspended: few records stand for all instructions, and without
-        // one of them no number would be right.
+        // Merged samples are written also while sampling is suspended: few records stand for all executions, and a
+        // missing record would make the numbers of executions wrong.
         let is_merged = R::IS_MERGED && period == PebsFormat::MERGED_PERIOD;
         let is_single = self.pebs.single.get() & counter.bit() != 0;
         match self.sampler(counter).filter(|_| !is_single) {
@@ -192,7 +194,7 @@ impl PerCpu {
     }
 
     /// Computes the next period of an event with a frequency from the time that the last `samples` samples took. `last`
-    /// is the time-stamp counter at the last sample.
+    /// is the time of the last sample, in cycles of the time-stamp counter.
     fn follow_frequency(&self, counter: CounterId, samples: u64, last: u64) {
         let (Some(sampler), Some(time), Some(next)) = (
             self.sampler(counter),
@@ -240,7 +242,7 @@ impl PerCpu {
         self.slow_path.insert(SLOW_PEBS);
     }
 
-    /// Ends [`Self::arm_pebs`], at the tick `now`.
+    /// Notes that the processor takes no more samples of a counter. `now` is the current tick (jiffies).
     pub(crate) fn disarm_pebs(&self, counter: CounterId, now: u64) {
         let (pebs, bit) = (&self.pebs, counter.bit());
         if (pebs.counters_with_access.get() | pebs.counters_with_registers.get()) & bit != 0 {

@@ -47,7 +47,7 @@ pub(crate) struct PerCpu {
     /// ATOMICS: published after the windows of the previous context were closed, so that a reader that acquires the
     /// address sees what those windows have counted; and before the context's own windows open.
     pub(crate) task_context: Word,
-    /// The cgroups whose events count here.
+    /// The cgroups whose events count here, by hierarchy.
     pub(crate) cgroups: PerHierarchy<LoadedCgroups>,
     /// The address of the context of this CPU's events; 0 if it has none.
     pub(crate) cpu_context: Word,
@@ -76,7 +76,7 @@ pub(crate) struct PerCpu {
     pub(crate) widths: [Word; 2],
     /// The CPU's [`Capabilities::arch_events`](crate::logic::cpuid::Capabilities::arch_events).
     pub(crate) arch_events: Word,
-    /// The counters of the CPU that have registers of [`Processor::extended_counters`].
+    /// The counters of the CPU that have the registers for reloads and records: [`Processor::extended_counters`].
     ///
     /// [`Processor::extended_counters`]: crate::logic::cpuid::Processor::extended_counters
     pub(crate) extended_counters: Word,
@@ -117,8 +117,8 @@ pub(crate) struct LoadedCgroups {
     /// The address of the cgroup of the task that runs here, while there are events of cgroups of the hierarchy; 0 if it is
     /// not known.
     pub(crate) cgroup: Word,
-    /// The address of the innermost of that cgroup and its ancestors that may have events, or of the root; 0 if it is not
-    /// known. For all tasks for which it is the same, the same contexts are loaded.
+    /// The address of the innermost cgroup that may have events, among `cgroup` and its ancestors, or of the root; 0 if
+    /// it is not known. Tasks with the same innermost cgroup have the same contexts loaded.
     pub(crate) innermost_cgroup: Word,
     /// The address of the first context of cgroups that is loaded here; 0 if there is none.
     pub(crate) first_context: Word,
@@ -128,7 +128,7 @@ pub(crate) struct LoadedCgroups {
 }
 
 impl LoadedCgroups {
-    /// Forgets which cgroup the task is in that runs here, so that its contexts are loaded anew.
+    /// Forgets the cgroup of the task that runs here, so that its contexts are loaded anew.
     pub(crate) fn forget(&self) {
         self.cgroup.set(0);
         self.innermost_cgroup.set(0);
@@ -147,7 +147,7 @@ pub(crate) const SLOW_PEBS: u64 = 1 << 60;
 /// [`PerCpu::slow_path`]: the bits of counters that count in kernel mode.
 pub(crate) const SLOW_KERNEL: u64 = !(SLOW_BRANCHES | SLOW_PAGES | SLOW_VENDOR | SLOW_PEBS);
 
-/// The data of one counter, in two cache lines of its own. The overflow handler needs all of it.
+/// The data of one counter, which the overflow handler needs: two cache lines, which it shares with no other data.
 #[repr(align(128))]
 struct Counter {
     value: CounterValue,
@@ -194,8 +194,8 @@ impl PerCpu {
         self.setup_mask.remove(counters);
     }
 
-    /// Marks that these active counters may have missed events. For a trace's counters, sets a flag of its buffer; reads
-    /// of other counters then fail with EIO.
+    /// Marks active counters that may have missed events. For the trace's counters, sets a flag of its buffer. Marks
+    /// the others as tampered with, so that reading them fails with EIO.
     pub(crate) fn mark_lost(&self, counters: u64) {
         let traced_counters = counters & self.trace.counters.get();
         if traced_counters != 0 {

@@ -15,7 +15,7 @@ use core::ptr;
 use kernel::bindings;
 
 impl PerCpu {
-    /// Returns the counts for samples of `task`, or for samples of the CPU and of cgroups if `task` is null.
+    /// Returns the counts of the groups whose samples are of `task`, or of the CPU and of cgroups if `task` is null.
     pub(crate) fn group_counts(&self, task: *const bindings::task_struct) -> &GroupCounts {
         if task.is_null() {
             &self.counts.cpu_groups

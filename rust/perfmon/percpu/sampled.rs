@@ -15,12 +15,12 @@ pub(crate) struct SampledCounter {
     header_and_min_load: Word,
     /// The events from one sample to the next; `u64::MAX` if the counter is not sampled.
     pub(crate) period: Word,
-    /// The part of the counter's total that has been recorded.
+    /// The counter's total up to which its events have been recorded.
     pub(crate) recorded: Word,
     /// The largest number of events that the counter may be loaded for.
     pub(crate) max_load: Word,
-    /// The marks of the counter's samples. For a trace: [`RECORD_WRITTEN`], and the counter's bit if other records
-    /// follow the samples. For an event: [`TO_RING`].
+    /// The marks that a sample of the counter sets. For a trace: [`RECORD_WRITTEN`], and the counter's bit if other
+    /// records follow the sample. For an event: [`TO_RING`].
     pub(crate) follow_mask: Word,
 }
 
@@ -42,7 +42,7 @@ pub(crate) const RECORD_REFUSED: u64 = 1 << 62;
 const TO_RING: u64 = 1 << 61;
 
 impl SampledCounter {
-    /// Makes the counter one without samples. It still overflows every `max_load` events, so that its value can be
+    /// Ends the samples of the counter. The counter still overflows every `max_load` events, so that its value can be
     /// extended to 64 bits.
     pub(crate) fn set_unsampled(&self, max_load: u64) {
         self.period.set(u64::MAX);
@@ -59,7 +59,8 @@ impl SampledCounter {
         self.period.set(period);
     }
 
-    /// Undoes [`Self::arm`]. Returns the period, and the total at which the next sample would be due.
+    /// Ends the samples that [`Self::arm`] began. Returns the period, and the total at which the next sample would be
+    /// due.
     pub(super) fn disarm(&self) -> (u64, u64) {
         let period = self.period.get();
         self.period.set(u64::MAX);
@@ -104,7 +105,8 @@ impl SampledCounter {
         unrecorded
     }
 
-    /// Prepares to record an event of a trace. The counter is to be loaded for `min_load` to `max_load` events.
+    /// Prepares to record an event of a trace. The counter may be loaded for `min_load` to `max_load` events.
+    /// `follow_mask` becomes the field of this name.
     pub(crate) fn prepare_for_trace(
         &self,
         event: &ConfigEvent,
@@ -139,7 +141,7 @@ impl SampledCounter {
             .max(self.header_and_min_load.get() >> 32)
     }
 
-    /// Returns the number of events to load the counter for after a sample.
+    /// Returns the number of events to load the counter for at the begin of a period.
     pub(crate) fn events_to_load_for_period(&self) -> u64 {
         self.events_to_load(self.period.get())
     }

@@ -16,8 +16,9 @@ pub(crate) struct ActiveSamplers {
     pub(crate) counters: Word,
     /// Not 0 while sampling is suspended, because it took too much of the CPU's time.
     pub(crate) suspended: Word,
-    /// The counters whose THROTTLE record was written, and not yet the UNTHROTTLE record.
+    /// The counters whose THROTTLE record has been written, and whose UNTHROTTLE record has not.
     throttled: Word,
+    /// The sampler of each counter, by [`CounterId::index`].
     pub(super) by_counter: [ActiveSampler; MAX_COUNTERS],
     /// Memory for the call chain of a sample, for the overflow handler.
     pub(crate) chain: Scratch<CHAIN_WORDS>,
@@ -33,8 +34,8 @@ pub(super) struct ActiveSampler {
     pub(super) task: Word,
     /// The time of the last sample, in cycles of the time-stamp counter.
     pub(super) time: Word,
-    /// The period that the last samples of the processor (PEBS) lead to, for an event with a frequency; 0 if the
-    /// period stays.
+    /// The next period of an event with a frequency, computed from the processor's last samples (PEBS); 0 if the period
+    /// stays.
     pub(super) next_period: Word,
     /// The first member of the list of counts for samples, if they have counts.
     pub(super) first_count_entry: EntryIndexCell,
@@ -52,8 +53,8 @@ pub(crate) struct ArmedSampler {
 }
 
 impl ActiveSamplers {
-    /// Notes that the THROTTLE record of a counter, or the UNTHROTTLE record, is going to be written. Returns false if it
-    /// was written before. A handler that interrupts this may note the same.
+    /// Notes that the THROTTLE record of a counter (if `throttled`) or its UNTHROTTLE record will be written. Returns
+    /// false if the record has already been noted: an NMI that interrupts this function may note it first.
     pub(crate) fn note_throttling(&self, counter: CounterId, throttled: bool) -> bool {
         loop {
             let old = self.throttled.get();

@@ -34,7 +34,8 @@ impl RestoreValues for SavedRegisters {
     }
 }
 
-/// The registers of the branch records before the module used them, and their present state.
+/// The values that the registers of the branch records had before the module used them, and the present state of the
+/// records.
 pub(crate) struct BranchState {
     /// The number of users on this CPU: a trace, or events whose windows are open.
     pub(crate) user_count: Word,
@@ -52,17 +53,18 @@ pub(crate) struct BranchState {
     pub(crate) depth: Word,
     /// Not 0 if the records could not be accessed since they were enabled last, because Intel PT was tracing.
     pub(crate) was_excluded: Word,
-    /// Not 0 if the records were found disabled, or with another filter, since the processor's samples were last read: the
-    /// branches in these samples may be of an unknown time.
+    /// Not 0 if the records were found disabled, or with another filter, since the processor's samples were last read:
+    /// then the branches in later samples may be of an unknown time.
     pub(crate) were_broken: Word,
-    /// [`BranchMsrs::selection`](crate::logic::branch_records::BranchMsrs::selection) while branches are recorded.
+    /// The value of the filter register while branches are recorded:
+    /// [`BranchMsrs::selection`](crate::logic::branch_records::BranchMsrs::selection).
     pub(crate) selection: Word,
-    /// The bits of `IA32_DEBUGCTL` while branches are recorded.
+    /// The bits that are set in `IA32_DEBUGCTL` while branches are recorded.
     pub(crate) debugctl_bits: Word,
     /// The bit of `IA32_DEBUGCTL` that is set while a user reads the records in interrupts, so that these freeze the records;
     /// 0 if they can't.
     pub(crate) freeze_bit: Word,
-    /// The address bit of the branches that are hidden, 0 if none are hidden:
+    /// The address bit by which branches are hidden; 0 if none are hidden:
     /// [`Branches::kernel_bit`](crate::logic::branches::Branches::kernel_bit).
     pub(crate) hidden_address_mask: Word,
     /// Memory for the branches of a sample, for the overflow handler.

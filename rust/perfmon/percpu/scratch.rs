@@ -7,8 +7,8 @@ use core::cell::UnsafeCell;
 /// mappings and new cgroups.
 pub(crate) struct Scratch<const WORDS: usize>(UnsafeCell<[u64; WORDS]>);
 
-// SAFETY: `Sync` requires that several tasks may use the value at once: only `words` gives access, and by its
-// requirement all users are one handler on one CPU, which does not interrupt itself.
+// SAFETY: `Sync` requires that several tasks may use the value at once: only `words` gives access, and its callers
+// promise that only one handler on one CPU uses the value; a handler does not interrupt itself.
 unsafe impl<const WORDS: usize> Sync for Scratch<WORDS> {}
 
 impl<const WORDS: usize> Scratch<WORDS> {

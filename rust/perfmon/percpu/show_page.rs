@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Showing a program, in the page of an event whose window is open, how to compute the event's count with RDPMC.
+//! Writing into the page of an event, while its window is open, how a program computes the event's count with RDPMC.
 
 use super::{
     entries::EntryIndex,

@@ -31,7 +31,7 @@ pub(crate) struct CpuTrace {
     pub(crate) sampled_counters: Word,
     /// The counters that are recorded with the timebase.
     pub(crate) follower_counters: Word,
-    /// The bit of the timebase counter; 0 if nothing is recorded with it.
+    /// The bit of the timebase's counter; 0 if nothing is recorded with the timebase.
     pub(crate) timebase: Word,
     /// The counters whose samples have a branch record.
     pub(crate) branch_counters: Word,
@@ -77,7 +77,7 @@ impl CpuTrace {
     }
 
     /// Returns the address space and the instruction pointer for a sample. If the opener may not see the kernel, the
-    /// address space is 0, and so is the address of a late interrupt in the kernel.
+    /// address space is 0, and so is an instruction pointer in the kernel, where a late interrupt may come.
     #[inline(always)]
     pub(crate) fn sample_location(&self, regs: Regs<'_>) -> (u64, u64) {
         let (aspace_mask, pc) = (self.aspace_mask.get(), regs.ip());

@@ -46,7 +46,7 @@ impl UserPagePtr {
         Self(start)
     }
 
-    /// Changes several fields by `f`, so that programs see all changes or none.
+    /// Calls `f` to change several fields, so that programs see all changes or none.
     ///
     /// # Safety
     ///
@@ -91,6 +91,7 @@ impl UserPagePtr {
 /// ATOMICS: relaxed. Tasks and context switches write the entries on their CPU, with interrupts off. The overflow
 /// handler of that CPU reads them after it has loaded a counter.
 pub(crate) struct ActivePages {
+    /// The entries of `pages` that are in use.
     pub(crate) in_use: EntryBitmap,
     pub(super) pages: [ActivePage; MAX_ENTRIES],
 }

@@ -27,14 +27,15 @@ use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 pub(crate) struct CounterValue {
     /// The number of events since the counter was set up. Never decreases.
     total: Word,
-    /// The difference of the hardware counter and `total`, by [`offset`].
+    /// The value that the hardware counter was last loaded with, less `total` at that time ([`offset`]).
     offset: Word,
     /// The mask of the hardware counter's [`Width`].
     mask: Word,
     /// The number of events from loading the hardware counter to its overflow ([`Width::load_distance`]).
     load_distance: Word,
-    /// The total at the last reset, which is subtracted for programs.
+    /// The total at the last reset, which is subtracted from the total for programs.
     total_at_reset: Word,
+    /// The event select of the event that the counter counts, in the form of [`EventSelect::stopped`].
     select: Word,
     /// The expected control register, to detect tampering: the mask of the counter's own bits, their value while the
     /// counter runs, and their value while it is stopped.
@@ -45,7 +46,7 @@ pub(crate) struct CounterValue {
     register: MsrCell,
 }
 
-/// The error that a counter has advanced by more than it can have counted, so that something else has written to it.
+/// The error that a counter has advanced by more than it can have counted, because other software has written to it.
 pub(crate) struct ImplausibleStep;
 
 impl CounterValue {

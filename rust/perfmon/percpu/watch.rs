@@ -40,7 +40,8 @@ impl WatchState {
     pub(crate) fn resumes_sampling(&self, limits: &Limits, now: u64) -> bool {
         let elapsed = now.wrapping_sub(self.last_tick.get());
         self.last_tick.set(now);
-        // At most one tick more, even if the frequency of the time-stamp counter is not known.
+        // Sampling stays suspended for at most one more tick, even if the frequency of the time-stamp counter is not
+        // known.
         let is_prolonged = limits.is_late(elapsed) && self.prolonged.get() == 0;
         self.prolonged.set(is_prolonged.into());
         !is_prolonged
