@@ -42,7 +42,7 @@ impl Pmu {
     }
 
     /// Returns the control register of a general counter that counts on this CPU, or else the control register of all
-    /// fixed-function counters if one of them counts.
+    /// fixed-function counters if one of them counts; `None` if no counter counts.
     pub(crate) fn control_msr_in_use(&self, here: ThisCpu<'_>) -> Option<Msr> {
         let all_general = self.kinds.all_general(here.percpu().core_kind());
         let selects = (0..all_general).map(|n| self.registers.perf_select_msr(n));
@@ -71,8 +71,8 @@ impl Pmu {
         }
     }
 
-    /// Gives up the registers of this CPU, after [`Self::restore`] for all counters: restores the registers that belong
-    /// to no counter.
+    /// Gives up the registers of this CPU: restores those that belong to no single counter. The caller has called
+    /// [`Self::restore`] for all counters.
     pub(crate) fn release(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
         if percpu.watch.running.get() != 0 {

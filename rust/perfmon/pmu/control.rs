@@ -21,21 +21,21 @@ impl Pmu {
         if select.is_kernel() {
             percpu.slow_path.insert(counter.bit());
         }
-        // Enabled before the counter is marked as active: `repair` takes an active counter that is disabled in this
-        // register for tampered with.
+        // The counter is enabled in the global register before it is marked as active, since `repair` marks an active
+        // counter that is disabled there as lost.
         if let Some(step) = self.registers.enable_global(counter) {
             msr::execute_step(here, &step);
         }
         self.rmw_shared(here, || {
-            // Marked as active before it counts, since the counter may overflow at once; and not before `rmw_shared`, which
-            // stops the counter if the overflow handler has stopped it since then.
+            // The counter is marked as active before it counts, since it may overflow at once. It is not marked before
+            // `rmw_shared`, which stops the counter again if the overflow handler stops it meanwhile.
             percpu.active_mask.insert(counter.bit());
             msr::execute_step(here, &self.registers.control(counter, select, true));
         });
         self.watch_counters(here);
     }
 
-    /// Starts the timer that watches this CPU, if it does not run. A counter has just become active.
+    /// Starts the timer that watches this CPU, if the timer does not run. The caller has just started a counter.
     #[inline(always)]
     pub(super) fn watch_counters(&self, here: ThisCpu<'_>) {
         if here.percpu().watch.running.get() != TICKING {
@@ -52,7 +52,8 @@ impl Pmu {
         timer::start(here, timer::period_ns());
     }
 
-    /// Changes registers of a counter, one of which all fixed-function counters share (`IA32_FIXED_CTR_CTRL`).
+    /// Calls `change` to change the registers of a counter. All fixed-function counters share one of these registers
+    /// (`IA32_FIXED_CTR_CTRL`).
     ///
     /// When a buffer is full, the overflow handler stops counters. If the handler runs between the read and the write
     /// of the change, the write starts these counters again, so this function stops them again.
@@ -66,8 +67,8 @@ impl Pmu {
         }
     }
 
-    /// Stops the counters of a full buffer. Not inlined, since [`Self::rmw_shared`] is inlined at every change of a
-    /// register.
+    /// Stops the counters that the overflow handler has stopped because the trace's buffer is full. Not inlined, since
+    /// [`Self::rmw_shared`] is inlined at every change of a register.
     #[cold]
     #[inline(never)]
     fn stop_again(&self, here: ThisCpu<'_>) {
@@ -127,7 +128,7 @@ impl Pmu {
         events_left: impl FnOnce(u64) -> u64,
     ) {
         let percpu = here.percpu();
-        // Stopped, so that the overflow handler does not change the counter.
+        // The counter is stopped, so that the overflow handler does not change it.
         self.stop_unchecked(here, counter);
         let value = percpu.value(counter);
         let events = percpu
@@ -154,7 +155,7 @@ impl Pmu {
         percpu.slow_path.remove(counter.bit());
         let register = self.msrs(counter).write;
         if !self.update(here, counter) {
-            // The register is made to fit the total, which stays.
+            // The total is kept, and the register is loaded to fit it.
             value.load(here, register, value.load_distance(), value.total());
         }
         if value.reload_if_overflowed(here, register) {
@@ -171,12 +172,12 @@ impl Pmu {
             return;
         };
         let percpu = here.percpu();
-        // With a place-holder, counters of kernel mode may overflow in Linux perf's handler, which acknowledges these
-        // overflows.
+        // With a place-holder, counters that count in kernel mode may overflow in Linux perf's handler, which
+        // acknowledges these overflows.
         let has_other_acknowledger =
             self.place_holder.is_some() && percpu.value(counter).select().is_kernel();
         if msr::read(here, global.status) & counter.bit() == 0 && !has_other_acknowledger {
-            // The counter did not overflow by counting, or another handler has acknowledged its PMI.
+            // Other software has written the counter, or has acknowledged its overflow.
             percpu.mark_lost(counter.bit());
         }
         if let Some(clear) = self.registers.clear_overflow(counter) {
@@ -184,8 +185,8 @@ impl Pmu {
         }
     }
 
-    /// Updates the value of a counter. If other software has written the counter, marks it as tampered with and returns
-    /// false.
+    /// Updates the value of a counter, and returns true. If other software has written the counter, marks it as
+    /// tampered with and returns false.
     #[inline(always)]
     pub(crate) fn update(&self, here: ThisCpu<'_>, counter: CounterId) -> bool {
         let percpu = here.percpu();

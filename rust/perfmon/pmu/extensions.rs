@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The extensions of Intel's counters. From version 6 on a counter can be reloaded when another counter overflows
-//! (`IA32_PMC_x_CFG_B`), and a counter can write records (`IA32_PMC_x_CFG_C`). From Ice Lake on fixed-function counter 3
-//! can run with top-down metrics (`PERF_METRICS`), which have a bit of their own in `IA32_PERF_GLOBAL_CTRL` and in
-//! `IA32_PERF_GLOBAL_STATUS`: their overflow interrupts, and the handler would not acknowledge it.
+//! (`IA32_PMC_x_CFG_B`), and a counter can write records (`IA32_PMC_x_CFG_C`). From Ice Lake on fixed-function counter
+//! 3 can run with top-down metrics (`PERF_METRICS`), which have a bit of their own in `IA32_PERF_GLOBAL_CTRL` and in
+//! `IA32_PERF_GLOBAL_STATUS`: an overflow of the metrics raises an interrupt, which the handler would not acknowledge.
 //!
-//! All take effect when the counter is enabled. Linux perf sets the registers of a counter for an event, and leaves them
-//! set when the event ends. It sets the bit of the metrics with each event, and leaves it set, too.
+//! All extensions take effect when the counter is enabled. Linux perf sets the registers of a counter for an event, and
+//! leaves them set when the event ends. Perf also sets the bit of the metrics with each event, and leaves it set.
 
 use crate::{
     cpu::{msr, ThisCpu},
@@ -57,7 +57,8 @@ impl Pmu {
     }
 }
 
-/// Saves and clears a register. Under a hypervisor, CPUID may report a register that is missing.
+/// Saves and clears a register. A register that is missing although CPUID reports it, as under some hypervisors, is
+/// saved as 0.
 fn clear_register(here: ThisCpu<'_>, msr: Msr, saved: &Word) {
     let value = msr::read_safe(here, msr).unwrap_or(0);
     saved.set(value);

@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// The reason why an extra register can't have a value.
+/// The reason why an extra register can't hold a value.
 #[derive(Clone, Copy)]
 pub(crate) enum RegisterError {
     /// The register is missing, as in virtual machines of KVM.
@@ -25,7 +25,7 @@ pub(crate) enum RegisterError {
 ///
 /// # Errors
 ///
-/// The reason why the register can't have the value.
+/// The reason why the register can't hold the value.
 pub(crate) fn check(here: ThisCpu<'_>, extra: ExtraValue) -> Result<(), RegisterError> {
     let register = extra.register.msr();
     let old_value = msr::read_safe(here, register).map_err(|_| RegisterError::Missing)?;
@@ -40,8 +40,9 @@ pub(crate) fn check(here: ThisCpu<'_>, extra: ExtraValue) -> Result<(), Register
     }
 }
 
-/// Gives an extra register the value that the event on `counter` needs. Returns whether the register has changed, so
-/// that the counter is to be read again. Marks the counter as tampered with if the register refuses the value.
+/// Writes the value that the event on `counter` needs to an extra register. Returns whether the register has changed:
+/// an earlier reading of the counter is then out of date. Marks the counter as tampered with if the register is missing
+/// or refuses the value.
 #[cold]
 pub(crate) fn set_register(here: ThisCpu<'_>, counter: CounterId, extra: ExtraValue) -> bool {
     let percpu = here.percpu();
@@ -95,8 +96,8 @@ pub(super) fn restore(here: ThisCpu<'_>) {
     state.counters.set(0);
 }
 
-/// Writes the extra registers again that other software has changed, and marks the counters of the events that need
-/// extra registers as lost.
+/// Repairs the extra registers that other software has changed. If it has changed one, marks the active counters of all
+/// events that need extra registers as lost.
 pub(super) fn repair(here: ThisCpu<'_>, active_counters: u64) {
     let percpu = here.percpu();
     let state = &percpu.extra;

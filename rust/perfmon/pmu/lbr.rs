@@ -2,15 +2,18 @@
 //! The registers of branch records, whose kinds are in [`crate::logic::branch_records`].
 //!
 //! The processor freezes the records when it raises an overflow interrupt, so that they show the branches before the
-//! overflow. It does not while they are read from its own samples (PEBS) alone: in a sample between the overflow and its
-//! interrupt, frozen records would be those before the overflow, and not those before the sample. A bit of the global status is then set, and clearing it unfreezes the records. On Intel before version 4
+//! overflow. A bit of the global status is then set, and clearing it unfreezes the records. On Intel before version 4
 //! freezing clears the enable bit instead, which has to be set again. Some of AMD's processors can't freeze the
 //! records. On these the filter leaves out branches of the kernel, so that the handler does not overwrite the branches
 //! of user mode.
 //!
+//! While the records are only read from the processor's own samples (PEBS), freezing is off. Otherwise a sample that is
+//! taken between an overflow and its interrupt would show the branches before the overflow, and not those before the
+//! sample.
+//!
 //! On Broadwell and Skylake, Intel PT and the records exclude each other. While Intel PT traces, no branch is recorded.
 //! An access to the registers of the records may raise #GP, and so may a write of `IA32_DEBUGCTL` that enables the
-//! records. At the end of a trace the processor empties the records. Linux perf owns Intel PT, and does not know of this
+//! records. When Intel PT stops, the processor empties the records. Linux perf owns Intel PT, and does not know of this
 //! module. So the module does not access the registers while Intel PT traces.
 
 use crate::{
@@ -60,14 +63,14 @@ pub(super) fn is_excluded_by_trace(here: ThisCpu<'_>, capabilities: &Capabilitie
     has_exclusive_records && msr::read_sensor_safe(here, Sensor::TRACE_CONTROL).is_ok()
 }
 
-/// Returns whether Intel PT excludes the records now, and notes this, since the records have to be enabled anew
-/// afterwards.
+/// Returns whether Intel PT excludes the records now. If so, sets `was_excluded`, since the records have to be enabled
+/// anew afterwards.
 #[inline(always)]
 fn are_excluded(here: ThisCpu<'_>, pmu: &Pmu) -> bool {
     pmu.capabilities.trace_excludes_branches && is_tracing(here)
 }
 
-/// Returns whether Intel PT traces, for [`are_excluded`].
+/// Returns whether Intel PT traces, and sets `was_excluded` if so, for [`are_excluded`].
 #[cold]
 fn is_tracing(here: ThisCpu<'_>) -> bool {
     let is_tracing = msr::read_sensor(here, Sensor::TRACE_CONTROL) & Sensor::TRACE_ENABLED != 0;
@@ -88,7 +91,7 @@ pub(super) fn log_exclusion(here: ThisCpu<'_>) {
 }
 
 /// Starts to record `branches`, with empty records. If branches are recorded already, only empties the records: all
-/// users at one time record the same branches, and no user may see branches from before its start.
+/// users at one time record the same branches, and no user may see branches from before its own start.
 ///
 /// `interrupt_user` is the user's bit of `BranchState::interrupt_users`; 0 if it does not read the records in interrupts.
 pub(crate) fn start(here: ThisCpu<'_>, branches: Branches, interrupt_user: u64) {
@@ -116,7 +119,7 @@ pub(crate) fn start(here: ThisCpu<'_>, branches: Branches, interrupt_user: u64) 
     if are_excluded(here, here.pmu()) {
         // The filter can't be read. Linux perf writes it whenever it enables the records.
         saved.select.set(0);
-        // The first repair after the trace enables the records.
+        // The first repair after Intel PT has stopped enables the records.
         here.percpu().slow_path.insert(SLOW_BRANCHES);
         return;
     }
@@ -140,7 +143,7 @@ fn change_interrupt_users(here: ThisCpu<'_>, pmu: &Pmu, interrupt_users: u64) {
     if could_freeze == (interrupt_users != 0) {
         return;
     }
-    // Either way the bit changes.
+    // The first user sets the freeze bit, the last user clears it: both flip it.
     let debugctl_bits = saved.debugctl_bits.get() ^ saved.freeze_bit.get();
     saved.debugctl_bits.set(debugctl_bits);
     if !are_excluded(here, pmu) {
@@ -151,7 +154,7 @@ fn change_interrupt_users(here: ThisCpu<'_>, pmu: &Pmu, interrupt_users: u64) {
     }
 }
 
-/// Enables empty records.
+/// Empties the records and enables them.
 fn restart_branch_records(here: ThisCpu<'_>) {
     let (percpu, msrs) = (here.percpu(), &here.pmu().registers.branches);
     percpu.branches.was_excluded.set(0);
@@ -185,7 +188,8 @@ fn disable_records(here: ThisCpu<'_>, msrs: &BranchMsrs) {
     msr::execute_step(here, &Step::set_bits(Msr::DEBUGCTL, msrs.debugctl, 0));
 }
 
-/// Empties the records. The processor does so itself at the end of a trace by Intel PT.
+/// Empties the records. Does nothing while Intel PT excludes them, since the processor empties them when Intel PT
+/// stops.
 pub(crate) fn clear_records(here: ThisCpu<'_>) {
     if are_excluded(here, here.pmu()) {
         return;
@@ -223,7 +227,7 @@ pub(crate) fn clear_records(here: ThisCpu<'_>) {
 /// Ends one use of the branch records, which [`start`] began. The end of the last use restores the registers, and empties
 /// the records, so that other programs can't read them.
 ///
-/// `user` is the bit that the user has in `BranchState::interrupt_users` if it reads the records in interrupts.
+/// `interrupt_user` is the user's bit of `BranchState::interrupt_users`, as for [`start`].
 pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu, user: u64) {
     let (percpu, msrs) = (here.percpu(), &pmu.registers.branches);
     let saved = &percpu.branches;
@@ -233,7 +237,7 @@ pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu, user: u64) {
     }
     unfreeze(here, pmu);
     if are_excluded(here, pmu) {
-        // The bit that enables the records can only be cleared, and the other registers can't be written.
+        // While Intel PT traces, the enable bit can be cleared but not set, and the other registers can't be written.
         let debugctl = saved.debugctl.get() & !DEBUGCTL_LBR;
         msr::execute_step(
             here,
@@ -262,8 +266,8 @@ pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu, user: u64) {
     }
 }
 
-/// Unfreezes the records. Before version 4, this enables the records, but only if the bit to freeze them is still set:
-/// if it is clear, [`stop`] or other software has disabled the records, and not an interrupt.
+/// Unfreezes the records. Before version 4, this enables the records, but only if the freeze bit is still set. If it is
+/// clear, the records were not disabled by an interrupt, but by [`stop`] or other software.
 pub(crate) fn unfreeze(here: ThisCpu<'_>, pmu: &Pmu) {
     let Some(step) = pmu.registers.unfreeze_branches() else {
         return;
@@ -279,8 +283,9 @@ pub(crate) fn unfreeze(here: ThisCpu<'_>, pmu: &Pmu) {
 
 /// Checks that branches are still recorded, and repairs the registers: a BPF program that calls
 /// `bpf_get_branch_snapshot()` disables the records and does not enable them again. A repair empties the records, since
-/// their branches are of an unknown time. Returns whether the records can be read: not while Intel PT excludes them.
+/// their branches are of an unknown time. Returns whether the records can be read: false while Intel PT excludes them.
 pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) -> bool {
+    /// The bits of `IA32_DEBUGCTL` for a stack that interrupts freeze.
     const STACK_BITS: u64 = DEBUGCTL_LBR | DEBUGCTL_FREEZE;
 
     let (percpu, msrs) = (here.percpu(), &pmu.registers.branches);
@@ -311,8 +316,8 @@ pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) -> bool {
     !are_excluded
 }
 
-/// Does what [`repair`] does, and returns whether all branches were recorded since the last call of this: so the branches in
-/// the processor's samples since then are those before each sample.
+/// Repairs the registers as [`repair`] does. Returns whether all branches were recorded since the last call of this
+/// function: then each of the processor's samples since that call has the branches before the sample.
 #[cold]
 #[inline(never)]
 pub(super) fn recorded_all(here: ThisCpu<'_>, pmu: &Pmu) -> bool {
@@ -351,7 +356,8 @@ pub(crate) fn write_record(
     writer
 }
 
-/// The place of a branch's details besides its addresses: its flags, and cycles and type if the processor records them.
+/// The details of a branch besides its addresses, or the register that has them: the flags, and the cycles and the type
+/// if the processor records these.
 #[derive(Clone, Copy)]
 enum BranchDetails {
     /// The details are in this register, in the stack's form.
@@ -374,7 +380,7 @@ impl BranchDetails {
         }
     }
 
-    /// Returns the `info` of the branch in a record.
+    /// Returns the details as the field `info` of a LAST_BRANCH record.
     #[inline(always)]
     fn info(self, here: ThisCpu<'_>) -> u64 {
         match self {
@@ -391,7 +397,7 @@ impl BranchDetails {
         }
     }
 
-    /// Returns the flags of the branch in a sample.
+    /// Returns the flags, and the type if it is known, as the samples of events have them.
     #[inline(always)]
     fn flags(self, here: ThisCpu<'_>) -> u64 {
         match self {
@@ -434,8 +440,8 @@ impl BranchSink for Writer {
     }
 }
 
-/// Adds each branch in the records that the user may see to `sink`, the newest first. Returns the number of the newest
-/// register.
+/// Adds each branch that the user may see to `sink`, the newest first. Returns the number of the register that has the
+/// newest branch.
 #[inline(always)]
 fn for_each_branch(here: ThisCpu<'_>, pmu: &Pmu, sink: &mut impl BranchSink) -> u32 {
     let hidden_address_mask = here.percpu().branches.hidden_address_mask.get();
@@ -491,8 +497,8 @@ fn for_each_branch(here: ThisCpu<'_>, pmu: &Pmu, sink: &mut impl BranchSink) -> 
     }
 }
 
-/// Calls `f` with the number and the two address registers of each branch in Intel's stack, the newest first. Returns
-/// the number of the newest branch.
+/// Calls `f` with the register number and the two addresses of each branch in Intel's stack, the newest first. Returns
+/// the register number of the newest branch.
 #[inline(always)]
 fn for_each_in_stack<const DEPTH: u32>(here: ThisCpu<'_>, mut f: impl FnMut(u32, u64, u64)) -> u32 {
     let newest = msr::read(here, Msr::LBR_TOS) as u32;
@@ -523,8 +529,9 @@ fn for_each_of_amd(here: ThisCpu<'_>, depth: u8, address_bits: u8, mut f: impl F
     }
 }
 
-/// Calls `put` with the words of each branch in the records, the newest first; with none if the records were disabled
-/// meanwhile, as by a debug exception, since calls have returned unnoticed then. For call stacks, so not for AMD's records.
+/// Calls `put` with the words of each branch in the records, the newest first. If the records were disabled meanwhile,
+/// as by a debug exception, calls `put` for no branch: the records have missed the returns of calls. Used for call
+/// stacks, which AMD's processors don't record.
 pub(crate) fn save_records(here: ThisCpu<'_>, put: impl FnMut([u64; 3])) {
     struct WordSink<F>(F);
 
@@ -581,11 +588,11 @@ pub(crate) fn restore_records(here: ThisCpu<'_>, words: &[u64]) {
 pub(crate) struct SampledStack<'a> {
     /// The addresses and the flags of each branch, the newest first.
     pub(crate) words: &'a [u64],
-    /// The number of the newest register.
+    /// The number of the register that has the newest branch.
     pub(crate) newest: u32,
 }
 
-/// Reads the branches for a sample. `info_mask` is the mask of the flags and of the type that the sample has.
+/// Reads the branches for a sample. `info_mask` is the mask of the flags and the type that the sample shows.
 ///
 /// # Safety
 ///

@@ -2,7 +2,8 @@
 //! The PMU of the current CPU: its capabilities, and the operations on its counters.
 //!
 //! The operations are methods of [`Pmu`], which execute the plans of [`crate::logic::plan`]. Which session, trace or
-//! event may use which counter is decided in [`crate::ownership`]. The late PMIs of each vendor are in [`intel`] and [`amd`].
+//! event may use which counter is decided in [`crate::ownership`]. The vendors' late PMIs are handled in [`intel`] and
+//! [`amd`].
 
 mod amd;
 mod claim;

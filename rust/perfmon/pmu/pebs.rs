@@ -50,8 +50,8 @@ pub(crate) fn may_run_guests(_here: ThisCpu<'_>) -> bool {
 /// [`Pmu::with_records_converted`].
 fn hide_records(_here: ThisCpu<'_>) {
     // SAFETY: `perfmon_pebs_hide()` requires that the caller stays on the CPU, which `_here` proves, and that the
-    // processor writes no records: `with_records_converted` has paused the counters of kernel mode, and those of user mode
-    // do not count here.
+    // processor writes no records: `with_records_converted` has paused the counters that count in kernel mode, and the
+    // others do not count here.
     unsafe { ffi::perfmon_pebs_hide() };
 }
 
@@ -166,7 +166,7 @@ impl Pmu {
         }
     }
 
-    /// Ends [`Self::start_precise`]. Leaves the counter stopped, with its value up to date.
+    /// Ends the samples that [`Self::start_precise`] began. Leaves the counter stopped, with its value up to date.
     #[cold]
     pub(crate) fn stop_precise(&self, here: ThisCpu<'_>, counter: CounterId) {
         let percpu = here.percpu();
@@ -206,7 +206,8 @@ impl Pmu {
         value.load(here, msrs.write, events, value.total());
     }
 
-    /// Makes samples of what the processor has written up to now, if it takes samples. For tasks and interrupts.
+    /// Converts the records that the processor has written so far to samples, if it takes samples. For tasks and for
+    /// interrupts that are no NMIs.
     #[inline(always)]
     pub(crate) fn convert_records_so_far(&self, here: ThisCpu<'_>) {
         if here.percpu().pebs.armed.get() != 0 {
@@ -214,7 +215,8 @@ impl Pmu {
         }
     }
 
-    /// Does what [`Self::convert_records_so_far`] does, before another program runs here, which may not see the records.
+    /// Converts the records as [`Self::convert_records_so_far`] does, and hides them from the program that is switched
+    /// to.
     #[inline(always)]
     pub(crate) fn convert_records_at_switch(&self, here: ThisCpu<'_>) {
         if here.percpu().pebs.armed.get() != 0 {
@@ -222,14 +224,14 @@ impl Pmu {
         }
     }
 
-    /// Makes samples of what the processor has written, and calls `f` before it can write more. For tasks and
-    /// interrupts.
+    /// Converts the records that the processor has written to samples, and calls `f` before the processor can write
+    /// more. For tasks and for interrupts that are no NMIs.
     #[cold]
     #[inline(never)]
     pub(crate) fn with_records_converted<R>(&self, here: ThisCpu<'_>, f: impl FnOnce() -> R) -> R {
         let is_reading = &here.percpu().pebs.is_reading;
-        // Set only while the counters are paused: an NMI that finds it set acknowledges a full buffer without emptying it,
-        // and a counter that still counts would fill the buffer again.
+        // `is_reading` is set only while the counters are paused: an NMI that finds it set acknowledges a full buffer
+        // without emptying it, and a counter that still counts would fill the buffer again.
         let paused = self.pause_precise(here);
         let stopped = self.stop_beside_perf(here, &paused);
         is_reading.set(1);
@@ -243,9 +245,9 @@ impl Pmu {
         result
     }
 
-    /// Makes samples of what the processor has written, in the overflow handler, which has interrupted `regs`. The
-    /// processor can't write more until [`Self::resume_precise`]. `None` if this has interrupted
-    /// [`Self::with_records_converted`].
+    /// Converts the records that the processor has written to samples, in the overflow handler, which has interrupted
+    /// `regs`. The processor can't write more until [`Self::resume_precise`]. Returns `None`, and does nothing, if the
+    /// NMI has interrupted [`Self::with_records_converted`].
     #[cold]
     #[inline(never)]
     pub(crate) fn convert_records_in_nmi(
@@ -261,8 +263,8 @@ impl Pmu {
         Some(paused)
     }
 
-    /// Makes samples of the records in the buffer, and empties it. `regs` are the registers that an NMI has interrupted;
-    /// `None` outside of NMIs.
+    /// Converts the records in the buffer to samples, and empties the buffer. `regs` are the registers that an NMI has
+    /// interrupted; `None` outside of NMIs.
     fn convert_records(&self, here: ThisCpu<'_>, regs: Option<Regs<'_>>) {
         let percpu = here.percpu();
         let Some(format) = self.capabilities.pebs.filter(|_| percpu.pebs.has_ds_area()) else {
@@ -282,14 +284,16 @@ impl Pmu {
         }
         self.follow_samples(here);
         if percpu.samplers.suspended.get() != 0 {
-            // No further record, nor its interrupt, comes before the tick that ends the suspension.
+            // The counters are loaded for as many events as possible, so that no record and no interrupt comes before
+            // the tick that ends the suspension.
             self.reload_precise(here, |counter, _| {
                 percpu.sampled_counter(counter).max_load.get()
             });
         }
     }
 
-    /// Makes samples of the records that the virtual PMU has merged. Each write adds as many of them to the buffer as fit.
+    /// Converts the records that the virtual PMU has merged to samples. Each write of `IA32_PEBS_ENABLE` adds as many
+    /// of them to the buffer as fit.
     fn convert_merged_records(
         &self,
         here: ThisCpu<'_>,
@@ -321,8 +325,9 @@ impl Pmu {
         }
     }
 
-    /// Pauses the precise counters of kernel mode, which would count this code. Counters of user mode don't count in
-    /// the kernel. The result has no counters that were not enabled: an NMI may interrupt code that has paused them.
+    /// Pauses the precise counters that count in kernel mode, which would count this code. The others don't count in
+    /// the kernel. The result has only the counters that were enabled, since an NMI may interrupt code that has paused
+    /// some.
     fn pause_precise(&self, here: ThisCpu<'_>) -> PausedCounters {
         let percpu = here.percpu();
         let counters = percpu.pebs.armed.get() & percpu.slow_path.get();
@@ -347,7 +352,7 @@ impl Pmu {
         }
         for counter in each(paused.0) {
             let start_step = self.precise_step(here, counter, true);
-            // The window of the counter may be about to close, and have stopped it.
+            // The code that is closing the counter's window may have stopped the counter already.
             let control = msr::read(here, start_step.msr);
             if start_step.matches(control) {
                 running |= counter.bit();
@@ -388,7 +393,7 @@ impl Pmu {
         }
     }
 
-    /// Returns whether a full buffer has caused an interrupt, and acknowledges it.
+    /// Acknowledges the interrupt of a full buffer. Returns whether there was one.
     pub(crate) fn acknowledge_buffer(&self, here: ThisCpu<'_>) -> bool {
         let Some(global) = &self.registers.global else {
             return false;
@@ -400,7 +405,7 @@ impl Pmu {
         is_full
     }
 
-    /// Ends the processor's samples on this CPU if KVM may run guests on it. The events lose samples.
+    /// Ends the processor's samples on this CPU if KVM may run guests on it, and marks their counters as lost.
     #[cold]
     pub(crate) fn yield_to_guests(&self, here: ThisCpu<'_>) {
         if !may_run_guests(here) {
@@ -474,6 +479,6 @@ impl Pmu {
     }
 }
 
-/// The registers, in the order of [`PebsState::saved`](crate::percpu::pebs::PebsState::saved): the DS area is written last
-/// when they are restored.
+/// The saved registers, in the order of [`PebsState::saved`](crate::percpu::pebs::PebsState::saved). They are restored
+/// in the reverse order, the address of the DS area last.
 const SAVED_REGISTERS: [Msr; 3] = [Msr::DS_AREA, Msr::PEBS_DATA_CFG, Msr::PEBS_ENABLE];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The periods of events with a frequency whose samples the processor takes (PEBS). A period changes when the buffer
-//! was emptied, so that all records in the buffer have the same one. The timer empties it at each tick. If samples
-//! come much faster than they should, an interrupt does so before.
+//! The periods of events with a frequency whose samples the processor takes (PEBS). A period changes only when the
+//! buffer has just been emptied, so that all records in the buffer have the same period. The timer empties the buffer
+//! at each tick; if samples come much faster than they should, an interrupt empties it earlier.
 
 use crate::{
     cpu::{timer, timestamp, tsc_khz, ThisCpu},
@@ -15,8 +15,9 @@ use crate::{
 };
 
 impl Pmu {
-    /// Sets the number of records that causes an interrupt: one if the samples of an armed counter need an interrupt each,
-    /// few if all have a frequency, else the buffer's size; and few while a sample is overdue.
+    /// Sets the number of records that causes an interrupt. It is one if the samples of an armed counter need an
+    /// interrupt each, few if all armed counters have a frequency, and otherwise the buffer's size. While a sample is
+    /// overdue, it is few in any case.
     pub(super) fn set_pebs_thresholds(&self, here: ThisCpu<'_>, format: PebsFormat) {
         let percpu = here.percpu();
         if percpu.pebs.single.get() != 0 {
@@ -40,7 +41,8 @@ impl Pmu {
         );
     }
 
-    /// Changes the periods as the samples in the buffer, which was emptied, say. The counters do not count meanwhile.
+    /// Changes the periods to those that were computed from the samples in the buffer, which has just been emptied. The
+    /// counters do not count meanwhile.
     pub(super) fn follow_samples(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
         for counter in each(percpu.pebs.armed.get()) {
@@ -54,8 +56,8 @@ impl Pmu {
         }
     }
 
-    /// Makes samples of what the processor has written up to now, and shortens the periods of `counters`, which have
-    /// a frequency, if their samples have become too rare. For the timer.
+    /// Converts the records that the processor has written so far to samples, and shortens the periods of `counters`,
+    /// whose events have a frequency, if their samples have become too rare. For the timer.
     pub(crate) fn follow_frequencies(&self, here: ThisCpu<'_>, counters: u64) {
         let percpu = here.percpu();
         self.with_records_converted(here, || {
@@ -91,7 +93,7 @@ impl Pmu {
         let events_since_sample = sampled.unrecorded(total);
         let events_left = sampled.period.get().saturating_sub(events_since_sample);
         let new_events_left = period_for(events_since_sample, elapsed, interval);
-        // A longer period would delay the sample each time, so that an event that becomes ever rarer would have none.
+        // The period is not made longer: at each tick that would delay the sample of an event that becomes ever rarer.
         if new_events_left < events_left {
             self.change_period(
                 here,
@@ -101,8 +103,8 @@ impl Pmu {
         }
     }
 
-    /// Makes `wanted`, or the closest allowed number, the period of the next sample and of all later ones. The buffer
-    /// is empty. Does nothing if the next sample is as good as due.
+    /// Makes `wanted_period`, or the closest allowed number, the period of the next sample and of all later ones. The
+    /// buffer is empty. Does nothing if the next sample is due or overdue.
     #[cold]
     #[inline(never)]
     fn change_period(&self, here: ThisCpu<'_>, counter: CounterId, wanted: u64) {

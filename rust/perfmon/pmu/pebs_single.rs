@@ -14,8 +14,8 @@ use crate::{
     ring::{Interrupt, PmuReadings, RecordedPlace, SampleBranches, Sampler},
 };
 
-/// Writes the sample of a record. `regs` are the registers of the interrupt, in an NMI; `None` outside of NMIs, if the
-/// NMI of the record has not come yet.
+/// Writes the sample of a record. `regs` are the registers that the record's NMI has interrupted; `None` if the buffer
+/// is read outside of NMIs, before that NMI has come.
 #[cold]
 #[inline(never)]
 pub(super) fn write_single(
@@ -76,11 +76,13 @@ pub(super) fn write_single(
 }
 
 impl Pmu {
-    /// Delays the next records of counters of kernel mode that would come within a few events, if each record, or each second
-    /// one, causes an interrupt. `lose_overdue` counts a counter's overdue samples as lost, and returns the number of events
-    /// to the next one. To be called at the end of the overflow handler, while the counters do not count.
+    /// Delays the next records of counters that count in kernel mode, if the records would come within a few events and
+    /// few records cause an interrupt. `lose_overdue` counts a counter's overdue samples as lost, and returns the
+    /// number of events to the next sample. To be called at the end of the overflow handler, while the counters do not
+    /// count.
     ///
-    /// Linux perf's handler may run next in the same NMI. It would take the interrupt for that of its own buffer.
+    /// Linux perf's handler may run next in the same NMI, and would take the interrupt of such a record for an
+    /// interrupt of its own buffer.
     pub(crate) fn delay_kernel_records(
         &self,
         here: ThisCpu<'_>,

@@ -21,7 +21,8 @@ impl Pmu {
         if active_counters == 0 {
             return;
         }
-        // A PMI masks LVTPC when it is generated, which may be during the first read. Its NMI has been served by the second.
+        // LVTPC is read twice: a PMI may have masked it at the first read. The NMI of this PMI has been served, and
+        // LVTPC unmasked, before the second read.
         let is_changed = || !Lvtpc::read(here).is_unmasked_nmi();
         if is_changed() && is_changed() {
             Lvtpc::NMI.write(here);
@@ -29,7 +30,7 @@ impl Pmu {
             percpu.mark_lost(active_counters & percpu.trace.counters.get());
         }
         self.repair_global(here, active_counters);
-        // Linux perf enables them with all counters, as at the end of its handler.
+        // Linux perf enables the metrics whenever it enables all counters, as at the end of its handler.
         self.disable_metrics(here);
         extra::repair(here, active_counters);
         self.check_place_holder(here, active_counters);
@@ -68,9 +69,9 @@ impl Pmu {
         (disabled_counters != 0).then_some((control, disabled_counters))
     }
 
-    /// Enables counters again, unless Linux perf, with a place-holder, has disabled all counters: perf does so for
-    /// moments, in the kernel with interrupts off, and enables them again itself. Counters of user mode miss no events
-    /// in that time.
+    /// Enables counters again, unless Linux perf, with a place-holder, has disabled all counters. Perf does so for
+    /// moments, in the kernel with interrupts off, and enables them again itself; only counters that count in kernel
+    /// mode miss events in that time.
     #[cold]
     fn enable_again_in_nmi(
         &self,
@@ -125,7 +126,8 @@ fn is_place_holder_in_place(_here: ThisCpu<'_>, counter: u8) -> bool {
     unsafe { ffi::perfmon_place_holder_is_active(counter.into()) }
 }
 
-/// Returns whether this CPU may have [`tampered_counters`]: a quick test, which may be true without a reason.
+/// Returns whether this CPU may have [`tampered_counters`]: a quick test, which may return true although there are
+/// none.
 #[inline(always)]
 pub(crate) fn may_be_tampered(here: ThisCpu<'_>) -> bool {
     let percpu = here.percpu();

@@ -14,8 +14,8 @@ use crate::{
     percpu::{buffer::Writer, CpuTrace, PerCpu, SLOW},
 };
 
-/// Returns the set of values of `cpu` whose registers can be read on this CPU. With `skip_zero_energy`, leaves out
-/// energy registers that read as 0, as missing registers do under some hypervisors.
+/// Returns the set of values in `capabilities` whose registers can be read on this CPU. With `skip_zero_energy`, leaves
+/// out energy registers that read as 0, as missing registers do under some hypervisors.
 pub(super) fn probe(here: ThisCpu<'_>, cpu: &Capabilities, skip_zero_energy: bool) -> u16 {
     let can_read = |sensor| msr::read_sensor_safe(here, sensor).is_ok();
     let is_usable = |id: &MiscEvent| {
@@ -88,7 +88,8 @@ pub(super) fn start_slow_timer(here: ThisCpu<'_>) {
     let percpu = here.percpu();
     let ns = slow_timer_period(percpu);
     if ns != 0 && percpu.watch.running.get() == 0 {
-        // The timer that has just been stopped may not have ticked, and this one may be stopped before it ticks.
+        // The registers are read now, since the timer that has just been stopped may not have ticked, and this one may
+        // be stopped before it ticks.
         refresh(here);
         percpu.watch.running.set(SLOW);
         timer::start(here, ns);
@@ -113,7 +114,7 @@ pub(crate) fn refresh(here: ThisCpu<'_>) {
     }
 }
 
-/// Writes VALUE records for a set of values, and returns the writer. The buffer must have room for them.
+/// Writes VALUE records for the values in `set`, and returns the writer. The buffer must have room for them.
 #[cold]
 pub(crate) fn write_records(here: ThisCpu<'_>, mut writer: Writer, set: u16) -> Writer {
     for id in values_in_set(set) {

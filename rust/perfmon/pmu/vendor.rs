@@ -13,8 +13,8 @@ impl Vendor {
         }
     }
 
-    /// Expects the PMIs that may come after an NMI has served all overflows. `drained`: some of the overflows came
-    /// while the handler ran.
+    /// Expects the PMIs that may come after an NMI has served all overflows. `has_drained` says that some of the
+    /// overflows came while the handler ran.
     pub(crate) fn expect_late_pmis(self, percpu: &PerCpu, drained: bool) {
         match self {
             Self::Intel => intel::expect_late_pmis(percpu, drained),
@@ -22,7 +22,7 @@ impl Vendor {
         }
     }
 
-    /// Waits for a late PMI, before LVTPC is given to another owner, whose entry the PMI would mask.
+    /// Waits for a late PMI before LVTPC gets its old value back: the PMI would mask the entry of the next owner.
     pub(crate) fn await_late_pmi(self, percpu: &PerCpu) {
         match self {
             Self::Intel => intel::await_late_pmi(percpu),
