@@ -9,8 +9,8 @@ const MASK_WORDS: usize = bindings::NR_CPUS.div_ceil(u64::BITS) as usize;
 
 /// A set of CPUs.
 ///
-/// The mask is in place: a `CpumaskVar` may need an allocation, which a constant can't make. With 8192 CPUs
-/// it takes a kilobyte, so a set is never on a stack.
+/// The mask is a part of the value: a `CpumaskVar` may need an allocation, which a constant can't make. With 8192 CPUs
+/// the mask takes a kilobyte, so a set is never put on a stack.
 pub(crate) struct CpuSet {
     mask: bindings::cpumask,
     /// The CPU in the set, if there is exactly one.

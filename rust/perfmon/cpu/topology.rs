@@ -5,8 +5,9 @@ use super::ThisCpu;
 use crate::{logic::values::Scope, sys::ffi};
 use kernel::cpu::CpuId;
 
-/// Returns whether this CPU is the first of `cpus`, lowest first, in its `scope`. `cpus` must have only CPUs that are
-/// online, and the caller must hold a lock that [`HotplugCallbacks::offline`](super::HotplugCallbacks::offline) takes.
+/// Returns whether no CPU of `cpus` with a lower number is in the same `scope` (core or package) as this CPU. `cpus`
+/// are in ascending order, and all online; the caller holds a lock that
+/// [`HotplugCallbacks::offline`](super::HotplugCallbacks::offline) takes.
 pub(crate) fn is_first(here: ThisCpu<'_>, cpus: impl Iterator<Item = CpuId>, scope: Scope) -> bool {
     let this_cpu = here.id().as_u32();
     let mut lower_cpus = cpus

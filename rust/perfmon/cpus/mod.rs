@@ -157,10 +157,14 @@ impl PowerCallbacks for CpuCallbacks {
     }
 }
 
-/// Checks whether a CPU that has come online can be counted on, and returns its capabilities and its kind.
+/// Checks whether a CPU that has come online can be used for counting, and returns its capabilities and its kind.
 ///
-/// While the module is loaded, a CPU that lacks capabilities of the CPUs before it reduces the common ones, and its
-/// kind is added. Later it is refused.
+/// While the module is being loaded, a CPU that lacks capabilities of the CPUs before it reduces the common
+/// capabilities, and its kind is added. After that, such a CPU is refused.
+///
+/// # Errors
+///
+/// The reason why the CPU is refused, for the log.
 fn check_cpu(
     ownership: &mut Ownership,
     here: ThisCpu<'_>,
@@ -171,7 +175,7 @@ fn check_cpu(
     let kind = if !pmu::has_common() {
         let kind = cpus.kinds_mut().add(&capabilities);
         let kind = kind.ok_or("the CPUs before it are of three other kinds")?;
-        // Not for a CPU that is refused.
+        // A CPU that was refused above does not reduce the common capabilities.
         cpus.set_common_capabilities(common.intersection(capabilities));
         kind
     } else if capabilities.includes(common) {

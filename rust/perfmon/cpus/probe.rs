@@ -42,8 +42,8 @@ pub(super) fn detect_capabilities() -> Result<Capabilities> {
     })
 }
 
-/// Checks that AMD's legacy counters exist. CPUID has no bit for these counters, which every AMD processor has, but
-/// not every virtual machine.
+/// Checks that AMD's legacy counters exist, if the capabilities are those. CPUID has no bit for these counters: every
+/// AMD processor has them, but not every virtual machine.
 fn check_registers(here: ThisCpu<'_>, capabilities: Capabilities) -> Result<Capabilities, NoPmu> {
     /// A value that no counter holds by chance.
     const PATTERN: u64 = 0x5a5a_a5a5;

@@ -45,7 +45,7 @@ pub(super) fn run() -> Result {
     })
 }
 
-/// Counts past an overflow on this CPU, if it can be counted on.
+/// Counts past an overflow on this CPU, if the CPU is used for counting.
 fn try_on_this_cpu(here: ThisCpu<'_>, pmu: &Pmu) -> Result<(), &'static str> {
     if here.percpu().brought_up.get() == 0 {
         return Ok(());

@@ -33,7 +33,7 @@ impl Ownership {
     ///
     /// # Errors
     ///
-    /// EBUSY if a trace records branches, or an event with another filter.
+    /// EBUSY if a trace records branches, or an event records them with another filter.
     pub(crate) fn begin_branches(&mut self, branches: Branches) -> Result {
         let user_count = match self.branch_user {
             None => 0,

@@ -54,7 +54,7 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         OWNERSHIP.lock().close_session(self.session);
-        // The session's counters have been released: waits until perf can use them.
+        // The session's counters have been released. This waits until perf can use them.
         place_holder::wait_for_place_holder_end();
     }
 }

@@ -64,7 +64,7 @@ impl CpuSets {
         &self.kinds
     }
 
-    /// Returns the kinds, to be changed while the module is loaded.
+    /// Returns the kinds, to add to them while the module is being loaded.
     pub(crate) fn kinds_mut(&mut self) -> &mut CoreKinds {
         &mut self.kinds
     }
@@ -118,7 +118,7 @@ impl CpuSets {
         self.in_use.remove(cpu)
     }
 
-    /// Stops using all CPUs for counting, until [`Self::resume`], for the system's sleep.
+    /// Pauses all CPUs that are used for counting, until [`Self::resume`], for the system's sleep.
     pub(crate) fn pause(&mut self) {
         self.asleep = true;
         self.paused.append(&mut self.in_use);

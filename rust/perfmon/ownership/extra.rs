@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use kernel::{bindings, prelude::*};
 
 impl Ownership {
-    /// Returns the users of the register.
+    /// Returns the events that use the register; `None` if no event does.
     fn users_of(&self, extra: ExtraValue) -> Option<&RegisterUsers> {
         self.register_users[extra.kind.number()][extra.register.index()].as_ref()
     }

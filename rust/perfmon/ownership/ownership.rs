@@ -165,7 +165,7 @@ impl Ownership {
         )
     }
 
-    /// Returns the counters without an owner, as a mask, also those that only some kinds of cores have.
+    /// Returns the counters without an owner, as a mask, including those that only some kinds of cores have.
     pub(crate) fn free_counters(&self) -> u64 {
         let counters = each(pmu::common().all_counters());
         bits(counters.filter(|id| self.owners[id.index()].is_none()))
@@ -239,14 +239,15 @@ impl Ownership {
         Ok(())
     }
 
-    /// Does the same as [`Self::begin_cleaning`] with place-holders, which all CPUs have already.
-    pub(super) fn begin_cleaning_with_place_holders(&mut self, held: PlaceHolderHold) {
-        self.perf_exclusion = Some(PerfExclusion::PlaceHolders(held));
+    /// Reserves the counters by `hold`, for a caller that then cleans the CPUs. All CPUs have place-holders already.
+    pub(super) fn begin_cleaning_with_place_holders(&mut self, hold: PlaceHolderHold) {
+        self.perf_exclusion = Some(PerfExclusion::PlaceHolders(hold));
         self.refusal_logged = false;
         self.cleaners += 1;
     }
 
-    /// Returns the control register of a counter with which Linux perf counts, on any CPU that is used for counting.
+    /// Returns the control register of a counter with which Linux perf counts, on any CPU that is used for counting;
+    /// `None` if perf does not count, or the counters are reserved for the module.
     pub(super) fn control_msr_in_use_by_perf(&self) -> Option<Msr> {
         let control_msr = MsrCell::default();
         if self.is_reserved() {
@@ -306,7 +307,8 @@ impl Ownership {
         cpus.all(|cpu| percpu::of_cpu(cpu).tampered.get() & counters == 0)
     }
 
-    /// Checks that all CPUs have an architectural event. If a CPU lacks it, logs that CPU, once.
+    /// Checks that all CPUs can count the event with this select. If a CPU lacks an architectural event, logs that CPU,
+    /// once.
     ///
     /// # Errors
     ///

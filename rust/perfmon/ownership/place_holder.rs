@@ -68,8 +68,9 @@ pub(crate) fn wait_for_place_holder_end() {
 /// The user of the counters, or another reason why place-holders can't be made.
 pub(super) fn begin_cleaning(counter: u8) -> Result<(), Refusal> {
     loop {
-        // Refuses if perf is counting: place-holders would take its counters, and its users would only see counts that
-        // stop. Checked in the caller's task, since perf counts the caller's own events only while the caller runs.
+        // Place-holders are refused if perf is counting: they would take its counters, and its users would only see
+        // counts that stop. This is checked in the caller's task, since perf counts the caller's own events only while
+        // the caller runs.
         let (is_reserved, counting) = {
             let ownership = OWNERSHIP.lock();
             (
@@ -170,8 +171,8 @@ impl PlaceHolderState {
 
     /// Ends the place-holder of a CPU, if it has one.
     pub(crate) fn remove(&mut self, cpu: CpuId) {
-        // SAFETY: The function requires the number of a CPU, a caller that may sleep, and one caller at a time:
-        // `self` is behind a mutex, which is held.
+        // SAFETY: The function requires the number of a possible CPU, which a `CpuId` is; a caller that may sleep, as
+        // the holder of a mutex may; and one caller at a time: the mutex, which `self` is behind, is held.
         unsafe { ffi::perfmon_place_holder_end(cpu.as_u32()) };
     }
 
@@ -183,8 +184,9 @@ impl PlaceHolderState {
     fn make_place_holder(&mut self, cpu: CpuId, counter: u8) -> Result<(), Refusal> {
         // perf can restrict an event to one counter on PMUs whose registers have aliases: those of version 6 and later.
         let constrain = pmu::common().capabilities.has_aliases();
-        // SAFETY: The function requires a CPU that is online, a caller that may sleep, and one caller at a time:
-        // `self` is behind a mutex, which is held, and which also keeps the CPU from going offline.
+        // SAFETY: The function requires a CPU that is online; a caller that may sleep, as the holder of a mutex may;
+        // and one caller at a time: the mutex, which `self` is behind, is held, and also keeps the CPU from going
+        // offline.
         let result =
             unsafe { ffi::perfmon_place_holder_make(cpu.as_u32(), counter.into(), constrain) };
         to_result(result).map_err(|error| match -error.to_errno() as u32 {

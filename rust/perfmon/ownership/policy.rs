@@ -71,7 +71,8 @@ impl Opener {
         }
     }
 
-    /// Does what [`check_may_count_cpu`] does, from the cache if the caller has the opener's credentials.
+    /// Checks that the caller may count all that runs on a CPU, as [`check_may_count_cpu`] does. Uses the cached result
+    /// if the caller has the opener's credentials.
     #[inline(always)]
     pub(crate) fn check_may_count_cpu(&self) -> Result {
         check_lockdown()?;

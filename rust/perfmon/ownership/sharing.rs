@@ -25,7 +25,7 @@ pub(crate) struct EventPlace {
 }
 
 impl EventPlace {
-    /// Returns the sampled events that have a counter on the place's CPU; `None` if the place is not one CPU.
+    /// Returns how sampled events use a counter on the place's CPU; `None` if the place is not one CPU.
     fn sampling_on(self, id: CounterId) -> Option<CpuSampling> {
         let percpu = percpu::of_cpu(self.cpu?);
         Some(CpuSampling {
@@ -34,7 +34,8 @@ impl EventPlace {
         })
     }
 
-    /// Notes whether an event with this demand has a counter here.
+    /// Notes whether a sampled event with this demand has a counter on the place's CPU. Does nothing if the event is
+    /// not sampled, or the place is not one CPU.
     fn set_sampling_on(self, id: CounterId, demand: Demand, has_counter: bool) {
         let Some(cpu) = self.cpu.filter(|_| demand.is_sampled) else {
             return;
@@ -199,8 +200,8 @@ impl Ownership {
         Ok(())
     }
 
-    /// Has `PERFMON_GET_OWNER` report the program that asked for counter `from` for counter `to`, to which the
-    /// events move.
+    /// Moves the claimant of counter `from` to counter `to`, along with the events of `from`: `PERFMON_GET_OWNER` then
+    /// reports it for `to`.
     pub(crate) fn move_claimant(&mut self, from: CounterId, to: CounterId) {
         self.claimants.swap(from.index(), to.index());
     }
