@@ -130,7 +130,7 @@ fn take_counters_only(config: &EventConfig, target: &Target) -> Result<ChosenCou
             ownership.end_exclusive(place.kind);
         }
         if let (Ok(_), Some(extra)) = (&result, config.extra) {
-            ownership.begin_register(place, extra);
+            ownership.add_register_user(place, extra);
         }
         result
     })
@@ -228,7 +228,7 @@ pub(super) fn release_resources(
     }
     let mut ownership = OWNERSHIP.lock();
     if let Some(extra) = config.extra {
-        ownership.end_register(place, extra);
+        ownership.remove_register_user(place, extra);
     }
     ownership.unshare_counters(place, counters(), config);
     if config.sampling.branches.is_some() {

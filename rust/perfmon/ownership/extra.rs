@@ -42,7 +42,7 @@ impl Ownership {
             match check(here, extra) {
                 Ok(()) => {}
                 Err(RegisterError::Missing) => is_missing.store(true, Relaxed),
-                Err(RegisterError::Value) => is_refused.store(true, Relaxed),
+                Err(RegisterError::ValueRefused) => is_refused.store(true, Relaxed),
             }
         });
         if is_missing.load(Relaxed) {
@@ -55,7 +55,7 @@ impl Ownership {
     }
 
     /// Adds an event that uses the register, after [`Self::check_register`].
-    pub(crate) fn begin_register(&mut self, place: EventPlace, extra: ExtraValue) {
+    pub(crate) fn add_register_user(&mut self, place: EventPlace, extra: ExtraValue) {
         let users = &mut self.register_users[extra.kind.number()][extra.register.index()];
         match users {
             Some(users) => users.add(place.kind, extra.value),
@@ -63,8 +63,8 @@ impl Ownership {
         }
     }
 
-    /// Undoes [`Self::begin_register`].
-    pub(crate) fn end_register(&mut self, place: EventPlace, extra: ExtraValue) {
+    /// Undoes [`Self::add_register_user`].
+    pub(crate) fn remove_register_user(&mut self, place: EventPlace, extra: ExtraValue) {
         let users = &mut self.register_users[extra.kind.number()][extra.register.index()];
         let has_users = users
             .as_mut()

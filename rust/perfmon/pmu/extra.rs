@@ -18,7 +18,7 @@ pub(crate) enum RegisterError {
     /// The register is missing, as in virtual machines of KVM.
     Missing,
     /// The processor refuses the value.
-    Value,
+    ValueRefused,
 }
 
 /// Checks on this CPU that an extra register exists and can hold the value. The register has its old value afterwards.
@@ -29,7 +29,7 @@ pub(crate) enum RegisterError {
 pub(crate) fn check(here: ThisCpu<'_>, extra: ExtraValue) -> Result<(), RegisterError> {
     let register = extra.register.msr();
     let old_value = msr::read_safe(here, register).map_err(|_| RegisterError::Missing)?;
-    msr::write_safe(here, register, extra.value).map_err(|_| RegisterError::Value)?;
+    msr::write_safe(here, register, extra.value).map_err(|_| RegisterError::ValueRefused)?;
     // Some hypervisors ignore writes to registers that are missing.
     let holds_value = matches!(msr::read_safe(here, register), Ok(now) if now == extra.value);
     let is_restored = msr::write_safe(here, register, old_value).is_ok();
@@ -50,11 +50,11 @@ pub(crate) fn set_register(here: ThisCpu<'_>, counter: CounterId, extra: ExtraVa
     let index = extra.register.index();
     let (value, saved, bit) = (
         &state.values[index],
-        &state.saved[index],
+        &state.saved_values[index],
         extra.register.bit(),
     );
     state.counters.insert(counter.bit());
-    let is_saved = state.written.get() & bit != 0;
+    let is_saved = state.written_registers.get() & bit != 0;
     if is_saved && value.get() == extra.value {
         return false;
     }
@@ -64,7 +64,7 @@ pub(crate) fn set_register(here: ThisCpu<'_>, counter: CounterId, extra: ExtraVa
             Ok(old_value) => {
                 saved.set(old_value);
                 value.set(old_value);
-                state.written.insert(bit);
+                state.written_registers.insert(bit);
             }
             Err(_) => {
                 percpu.mark_tampered(counter.bit());
@@ -83,16 +83,20 @@ pub(crate) fn set_register(here: ThisCpu<'_>, counter: CounterId, extra: ExtraVa
 /// Restores the extra registers that the module has written since it claimed this CPU.
 pub(super) fn restore(here: ThisCpu<'_>) {
     let state = &here.percpu().extra;
-    let written = state.written.get();
-    if written == 0 {
+    let written_registers = state.written_registers.get();
+    if written_registers == 0 {
         return;
     }
     for register in ExtraRegister::ALL {
-        if written & register.bit() != 0 {
-            msr::write(here, register.msr(), state.saved[register.index()].get());
+        if written_registers & register.bit() != 0 {
+            msr::write(
+                here,
+                register.msr(),
+                state.saved_values[register.index()].get(),
+            );
         }
     }
-    state.written.set(0);
+    state.written_registers.set(0);
     state.counters.set(0);
 }
 
@@ -101,13 +105,13 @@ pub(super) fn restore(here: ThisCpu<'_>) {
 pub(super) fn repair(here: ThisCpu<'_>, active_counters: u64) {
     let percpu = here.percpu();
     let state = &percpu.extra;
-    let written = state.written.get();
-    if written == 0 {
+    let written_registers = state.written_registers.get();
+    if written_registers == 0 {
         return;
     }
     for register in ExtraRegister::ALL {
         let value = state.values[register.index()].get();
-        if written & register.bit() != 0 && msr::read(here, register.msr()) != value {
+        if written_registers & register.bit() != 0 && msr::read(here, register.msr()) != value {
             msr::write(here, register.msr(), value);
             percpu.mark_lost(active_counters & state.counters.get());
         }
