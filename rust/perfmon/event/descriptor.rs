@@ -148,8 +148,8 @@ impl Descriptor for Event {
         mmap::map(self, area)
     }
 
-    fn mapping_copied(&self, area: &Area<'_>) {
-        mmap::mapping_copied(self, area);
+    fn mapping_added(&self, area: &Area<'_>) {
+        mmap::mapping_added(self, area);
     }
 
     fn mapping_ended(&self, area: &Area<'_>) {

@@ -119,7 +119,7 @@ fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNul
 }
 
 /// Counts a copy of a mapping, which mremap(2) makes, or the kernel when it splits a mapping.
-pub(super) fn mapping_copied(event: &Event, area: &Area<'_>) {
+pub(super) fn mapping_added(event: &Event, area: &Area<'_>) {
     let mappings = &event.mapped.mappings;
     let _memory = event.mapped.lock();
     if area.has_rdpmc_mark() {
@@ -163,7 +163,7 @@ pub(super) fn mapping_ended(event: &Event, area: &Area<'_>) {
     }
     if area.has_rdpmc_mark() {
         // SAFETY: The function requires one `perfmon_rdpmc_begin()` or `perfmon_rdpmc_begin_again()` of the mm before:
-        // `map` or `mapping_copied` has called one for this mapping, as its mark says, and the mapping ends once.
+        // `map` or `mapping_added` has called one for this mapping, as its mark says, and the mapping ends once.
         unsafe { ffi::perfmon_rdpmc_end(area.mm()) };
         SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
     }

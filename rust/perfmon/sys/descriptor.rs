@@ -29,7 +29,7 @@ pub(crate) trait Descriptor: Send + Sync + Sized + 'static {
     fn mmap(&self, area: &Area<'_>) -> Result;
     /// Called when a mapping was added: the copy that mremap(2) makes, or the part that munmap(2) or mprotect(2) splits
     /// off.
-    fn mapping_copied(&self, area: &Area<'_>);
+    fn mapping_added(&self, area: &Area<'_>);
     /// Called when a mapping ends.
     fn mapping_ended(&self, area: &Area<'_>);
     /// Writes what /proc/PID/fdinfo shows.
@@ -439,7 +439,7 @@ impl<T: Descriptor> Operations<T> {
         // SAFETY: `data` requires an open file of `install`: the kernel passes a valid area, which keeps its file open.
         let data = unsafe { Self::data((*area).vm_file) };
         // SAFETY: `Area::new` requires a valid area: the kernel passes one, and keeps it during the call.
-        data.mapping_copied(&unsafe { Area::new(area) });
+        data.mapping_added(&unsafe { Area::new(area) });
     }
 
     /// # Safety
