@@ -26,12 +26,12 @@ use zerocopy::FromZeros;
 ///
 /// A handler gets the part of the session that it works on, by [`AsRef`].
 macro_rules! calls {
-    (@bits Nothing) => { _IOC_NONE };
-    (@bits In) => { _IOC_WRITE };
-    (@bits Boxed) => { _IOC_WRITE };
-    (@bits Opens) => { _IOC_WRITE };
-    (@bits Out) => { _IOC_READ };
-    (@bits InOut) => { _IOC_READ | _IOC_WRITE };
+    (@direction Nothing) => { _IOC_NONE };
+    (@direction In) => { _IOC_WRITE };
+    (@direction Boxed) => { _IOC_WRITE };
+    (@direction Opens) => { _IOC_WRITE };
+    (@direction Out) => { _IOC_READ };
+    (@direction InOut) => { _IOC_READ | _IOC_WRITE };
     (@call Nothing $t:ty, $session:ident, $arg:ident, $handler:path) => {
         $handler($session.as_ref()).map(|()| 0)
     };
@@ -56,9 +56,9 @@ macro_rules! calls {
     (@writers writers, $session:ident) => { AsRef::<Client>::as_ref($session).is_writer() };
     (@writers all, $session:ident) => { true };
 
-    ($($command:ident: $way:ident($t:ty), $callers:ident, $handler:path;)*) => {
+    ($($command:ident: $argument:ident($t:ty), $callers:ident, $handler:path;)*) => {
         $(const _: () = {
-            assert!(_IOC_DIR(abi::$command) == calls!(@bits $way));
+            assert!(_IOC_DIR(abi::$command) == calls!(@direction $argument));
             assert!(_IOC_SIZE(abi::$command) == size_of::<$t>());
         };)*
 
@@ -74,7 +74,7 @@ macro_rules! calls {
                     #[inline(never)]
                     #[allow(unused_variables, reason = "some calls have no argument")]
                     fn call(session: &Session, arg: usize) -> Result<isize> {
-                        calls!(@call $way $t, session, arg, $handler)
+                        calls!(@call $argument $t, session, arg, $handler)
                     }
                     if !calls!(@writers $callers, session) {
                         return Err(EPERM);

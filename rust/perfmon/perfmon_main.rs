@@ -95,16 +95,16 @@ struct Ticks;
 
 impl Tick for Ticks {
     fn tick(here: ThisCpu<'_>) -> Option<NonZeroU64> {
-        let next = Watch::tick(here);
+        let next_tick_ns = Watch::tick(here);
         event::set_up_tampered(here);
         event::take_turns(here);
-        next
+        next_tick_ns
     }
 }
 
 /// Returns the limits on the overflow interrupts of a CPU: their number, and the share of the CPU's time that they
 /// take.
-fn limits() -> Limits {
+fn throttle_limits() -> Limits {
     Limits::new(&Settings {
         max_sample_rate: parameter(&module_parameters::perf_event_max_sample_rate),
         max_percent: parameter(&module_parameters::perf_cpu_time_max_percent),
@@ -155,7 +155,7 @@ impl kernel::InPlaceModule for Perfmon {
                 cpus::init(
                     parameter(&module_parameters::placeholder) != 0,
                     parameter(&module_parameters::period_bits),
-                    limits(),
+                    throttle_limits(),
                 )
             }?,
             // SAFETY: `PowerNotifier::register` must be called once: `init` runs once.

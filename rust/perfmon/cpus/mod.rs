@@ -79,13 +79,13 @@ impl HotplugCallbacks for CpuCallbacks {
     fn online(here: ThisCpu<'_>) {
         let cpu = here.id();
         let mut place_holders = PLACE_HOLDERS.lock();
-        let place_holder_added = place_holders.add(cpu);
+        let place_holder_result = place_holders.add(cpu);
         // A caller that reserves the counters after this check finds this CPU online, and cleans it.
-        if place_holder_added.is_ok() && OWNERSHIP.lock().is_reserved() {
+        if place_holder_result.is_ok() && OWNERSHIP.lock().is_reserved() {
             clean_dirty_counters_here(here);
         }
         let mut ownership = OWNERSHIP.lock();
-        let checked_cpu = match place_holder_added {
+        let checked_cpu = match place_holder_result {
             Ok(()) => check_cpu(&mut ownership, here),
             Err(refusal) => Err(refusal.reason()),
         };

@@ -118,9 +118,9 @@ pub(super) fn perf_types() -> [Option<u32>; MAX_CORE_KINDS] {
         return types;
     }
     for cpu in cpu::possible_cpus() {
-        let of_kind = &mut types[percpu::of_cpu(cpu).core_kind().number()];
-        if of_kind.is_none() && OWNERSHIP.lock().cpus().is_counted(cpu) {
-            *of_kind = perf_type(cpu);
+        let type_of_kind = &mut types[percpu::of_cpu(cpu).core_kind().number()];
+        if type_of_kind.is_none() && OWNERSHIP.lock().cpus().is_counted(cpu) {
+            *type_of_kind = perf_type(cpu);
         }
     }
     types

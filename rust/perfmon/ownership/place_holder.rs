@@ -71,14 +71,14 @@ pub(super) fn begin_cleaning(counter: u8) -> Result<(), Refusal> {
         // Place-holders are refused if perf is counting: they would take its counters, and its users would only see
         // counts that stop. This is checked in the caller's task, since perf counts the caller's own events only while
         // the caller runs.
-        let (is_reserved, counting) = {
+        let (is_reserved, msr_in_use) = {
             let ownership = OWNERSHIP.lock();
             (
                 ownership.is_reserved(),
                 ownership.control_msr_in_use_by_perf(),
             )
         };
-        if let Some(msr) = counting {
+        if let Some(msr) = msr_in_use {
             return Err(Refusal::Counting(msr));
         }
         let mut thread_result = None;

@@ -141,13 +141,13 @@ static void restore_words(struct debug_store *ds, const struct pebs_words *saved
 u64 perfmon_pebs_begin(u64 *start, u64 *end)
 {
 	struct debug_store *ds = debug_store();
-	unsigned long own = __this_cpu_read(buffer);
+	unsigned long own_buffer = __this_cpu_read(buffer);
 
 	save_words(ds, this_cpu_ptr(&saved_words));
 
-	if (own) {
-		*start = own;
-		*end = own + (PAGE_SIZE << BUFFER_ORDER);
+	if (own_buffer) {
+		*start = own_buffer;
+		*end = own_buffer + (PAGE_SIZE << BUFFER_ORDER);
 	} else {
 		*start = first_record(ds);
 		*end = (unsigned long)ds + PAGE_SIZE;
