@@ -47,7 +47,7 @@ pub(super) fn probe(here: ThisCpu<'_>, records: Option<BranchRecords>) -> Option
 
 /// Returns whether Intel PT and the branch records of this CPU exclude each other. They do until Ice Lake, except on
 /// Atoms (`lbr_pt_coexist` in Linux's `arch/x86/events/intel/core.c`).
-pub(super) fn is_excluded_by_trace(here: ThisCpu<'_>, capabilities: &Capabilities) -> bool {
+pub(super) fn is_excluded_by_intel_pt(here: ThisCpu<'_>, capabilities: &Capabilities) -> bool {
     use Microarchitecture::{Goldmont, GoldmontPlus, IceLake, Tremont};
 
     let is_stack = matches!(
@@ -67,17 +67,18 @@ pub(super) fn is_excluded_by_trace(here: ThisCpu<'_>, capabilities: &Capabilitie
 /// anew afterwards.
 #[inline(always)]
 fn are_excluded(here: ThisCpu<'_>, pmu: &Pmu) -> bool {
-    pmu.capabilities.trace_excludes_branches && is_tracing(here)
+    pmu.capabilities.trace_excludes_branches && is_intel_pt_tracing(here)
 }
 
 /// Returns whether Intel PT traces, and sets `was_excluded` if so, for [`are_excluded`].
 #[cold]
-fn is_tracing(here: ThisCpu<'_>) -> bool {
-    let is_tracing = msr::read_sensor(here, Sensor::TRACE_CONTROL) & Sensor::TRACE_ENABLED != 0;
-    if is_tracing {
+fn is_intel_pt_tracing(here: ThisCpu<'_>) -> bool {
+    let is_intel_pt_tracing =
+        msr::read_sensor(here, Sensor::TRACE_CONTROL) & Sensor::TRACE_ENABLED != 0;
+    if is_intel_pt_tracing {
         here.percpu().branches.was_excluded.set(1);
     }
-    is_tracing
+    is_intel_pt_tracing
 }
 
 /// Logs once that Intel PT excludes the records. Not for the overflow handler.
@@ -228,12 +229,13 @@ pub(crate) fn clear_records(here: ThisCpu<'_>) {
 /// the records, so that other programs can't read them.
 ///
 /// `interrupt_user` is the user's bit of `BranchState::interrupt_users`, as for [`start`].
-pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu, user: u64) {
+pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu, interrupt_user: u64) {
     let (percpu, msrs) = (here.percpu(), &pmu.registers.branches);
     let saved = &percpu.branches;
     saved.user_count.decrement();
     if saved.user_count.get() != 0 {
-        return change_interrupt_users(here, pmu, saved.interrupt_users.get() & !user);
+        let interrupt_users = saved.interrupt_users.get() & !interrupt_user;
+        return change_interrupt_users(here, pmu, interrupt_users);
     }
     unfreeze(here, pmu);
     if are_excluded(here, pmu) {
@@ -320,7 +322,7 @@ pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) -> bool {
 /// function: then each of the processor's samples since that call has the branches before the sample.
 #[cold]
 #[inline(never)]
-pub(super) fn recorded_all(here: ThisCpu<'_>, pmu: &Pmu) -> bool {
+pub(super) fn recorded_all_branches(here: ThisCpu<'_>, pmu: &Pmu) -> bool {
     let are_readable = repair(here, pmu);
     let were_broken = &here.percpu().branches.were_broken;
     let was_broken = were_broken.get() != 0;
@@ -452,7 +454,7 @@ fn for_each_branch(here: ThisCpu<'_>, pmu: &Pmu, sink: &mut impl BranchSink) -> 
         None => 0,
         Some(BranchRecords::OldStack(old)) => {
             let flag_count = old.flag_count();
-            for_each_in_stack::<{ OldStack::DEPTH }>(here, |_, from, to| {
+            for_each_stack_branch::<{ OldStack::DEPTH }>(here, |_, from, to| {
                 let details = BranchDetails::Flags(lbr::flags_of_address(from, flag_count));
                 let from = lbr::without_flags(from, flag_count);
                 if is_visible(from, to) {
@@ -461,7 +463,7 @@ fn for_each_branch(here: ThisCpu<'_>, pmu: &Pmu, sink: &mut impl BranchSink) -> 
             })
         }
         Some(BranchRecords::Stack) => {
-            for_each_in_stack::<{ BranchRecords::STACK_DEPTH }>(here, |n, from, to| {
+            for_each_stack_branch::<{ BranchRecords::STACK_DEPTH }>(here, |n, from, to| {
                 if is_visible(from, to) {
                     sink.add_branch(here, from, to, BranchDetails::Stack(Msr::lbr_info(n)));
                 }
@@ -486,7 +488,7 @@ fn for_each_branch(here: ThisCpu<'_>, pmu: &Pmu, sink: &mut impl BranchSink) -> 
             address_bits,
             ..
         }) => {
-            for_each_of_amd(here, depth, address_bits, |branch| {
+            for_each_amd_branch(here, depth, address_bits, |branch| {
                 let (from, to) = (branch.from, branch.to);
                 if is_visible(from, to) {
                     sink.add_branch(here, from, to, BranchDetails::Amd(branch));
@@ -500,7 +502,10 @@ fn for_each_branch(here: ThisCpu<'_>, pmu: &Pmu, sink: &mut impl BranchSink) -> 
 /// Calls `f` with the register number and the two addresses of each branch in Intel's stack, the newest first. Returns
 /// the register number of the newest branch.
 #[inline(always)]
-fn for_each_in_stack<const DEPTH: u32>(here: ThisCpu<'_>, mut f: impl FnMut(u32, u64, u64)) -> u32 {
+fn for_each_stack_branch<const DEPTH: u32>(
+    here: ThisCpu<'_>,
+    mut f: impl FnMut(u32, u64, u64),
+) -> u32 {
     let newest = msr::read(here, Msr::LBR_TOS) as u32;
     // From the newest branch downwards, and around the end of the stack.
     let mut remaining = DEPTH;
@@ -519,7 +524,12 @@ fn for_each_in_stack<const DEPTH: u32>(here: ThisCpu<'_>, mut f: impl FnMut(u32,
 
 /// Calls `f` with each of AMD's records that has a branch, the newest first.
 #[inline(always)]
-fn for_each_of_amd(here: ThisCpu<'_>, depth: u8, address_bits: u8, mut f: impl FnMut(AmdBranch)) {
+fn for_each_amd_branch(
+    here: ThisCpu<'_>,
+    depth: u8,
+    address_bits: u8,
+    mut f: impl FnMut(AmdBranch),
+) {
     for n in 0..u32::from(depth) {
         let from = msr::read(here, Msr::amd_lbr_from(n));
         let to = msr::read(here, Msr::amd_lbr_to(n));

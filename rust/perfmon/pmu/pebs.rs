@@ -273,7 +273,7 @@ impl Pmu {
         let write_single =
             |counter, record: SingleRecord<'_>| write_single(here, counter, record, regs);
         let has_branches =
-            percpu.pebs.counters_with_branches.get() == 0 || lbr::recorded_all(here, self);
+            percpu.pebs.counters_with_branches.get() == 0 || lbr::recorded_all_branches(here, self);
         percpu.empty_pebs_buffer(here, format, has_branches, write_single);
         if matches!(format, PebsFormat::Merged) {
             self.convert_merged_records(here, write_single);
