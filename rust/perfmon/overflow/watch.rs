@@ -12,7 +12,7 @@ use super::{
 use crate::{
     cpu::{timer, timestamp, ThisCpu},
     logic::{counter::each, pmu::Pmu},
-    percpu::SLOW,
+    percpu::TIMER_SLOW,
     pmu::values,
     sys::wait::wake_cycles,
 };
@@ -42,12 +42,12 @@ impl timer::Tick for Watch {
         }
         let active = percpu.active_mask.get();
         if is_idle {
-            let next = NonZeroU64::new(values::slow_timer_period(percpu));
+            let next_tick_ns = NonZeroU64::new(values::slow_timer_period(percpu));
             percpu
                 .watch
-                .running
-                .set(if next.is_some() { SLOW } else { 0 });
-            return next;
+                .timer_mode
+                .set(if next_tick_ns.is_some() { TIMER_SLOW } else { 0 });
+            return next_tick_ns;
         }
         pmu.repair(here);
         find_lost_pmis(here, pmu, active);
@@ -72,7 +72,7 @@ fn find_lost_pmis(here: ThisCpu<'_>, pmu: &Pmu, active: u64) {
             }
         }
     }
-    watch.overflowed.set(overflowed_counters);
+    watch.overflowed_counters.set(overflowed_counters);
     let sampled_counters = percpu.trace.sampled_counters();
     if lost_counters & sampled_counters != 0 {
         restart_after_lost_pmi(here, pmu);

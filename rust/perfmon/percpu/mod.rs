@@ -39,7 +39,7 @@ pub(crate) use self::{
     saved::{BRANCHES_OF_TRACE, BRANCH_WORDS},
     trace::CpuTrace,
     user_page::{UserPagePtr, UserPageState},
-    watch::{SLOW, TICKING},
+    watch::{TIMER_SLOW, TIMER_TICKING},
     word::Word,
 };
 

@@ -9,30 +9,31 @@ use crate::logic::{
 
 /// The state of the timer that watches a CPU's counters. All bits zero: the timer is stopped.
 pub(crate) struct WatchState {
-    /// The timer's mode while it runs: [`TICKING`] or [`SLOW`]. Otherwise 0.
-    pub(crate) running: Word,
+    /// The timer's mode while it runs: [`TIMER_TICKING`] or [`TIMER_SLOW`]. Otherwise 0.
+    pub(crate) timer_mode: Word,
     /// The time of the last tick, or at which the timer was started, in cycles of the time-stamp counter.
     last_tick: Word,
     /// Not 0 if the last tick was late, and sampling stays suspended until the next one.
     prolonged: Word,
     /// The counters that had overflowed at the last tick.
-    pub(crate) overflowed: Word,
-    /// The [`CounterValue::load_id`](super::value::CounterValue::load_id) of each counter in `overflowed` at the last tick.
+    pub(crate) overflowed_counters: Word,
+    /// The [`CounterValue::load_id`](super::value::CounterValue::load_id) of each counter in `overflowed_counters` at
+    /// the last tick.
     load_ids: [Word; MAX_COUNTERS],
 }
 
-/// [`WatchState::running`]: the timer has the period of the kernel's tick.
-pub(crate) const TICKING: u64 = 1;
-/// [`WatchState::running`]: no counter is active, and the timer only reads a trace's values, less often.
-pub(crate) const SLOW: u64 = 2;
+/// [`WatchState::timer_mode`]: the timer has the period of the kernel's tick.
+pub(crate) const TIMER_TICKING: u64 = 1;
+/// [`WatchState::timer_mode`]: no counter is active, and the timer only reads a trace's values, less often.
+pub(crate) const TIMER_SLOW: u64 = 2;
 
 impl WatchState {
-    /// Notes that the timer is started with the mode [`TICKING`] at the time `now`.
+    /// Notes that the timer is started with the mode [`TIMER_TICKING`] at the time `now`.
     pub(crate) fn start(&self, now: u64) {
-        self.running.set(TICKING);
+        self.timer_mode.set(TIMER_TICKING);
         self.last_tick.set(now);
         self.prolonged.set(0);
-        self.overflowed.set(0);
+        self.overflowed_counters.set(0);
     }
 
     /// Returns whether sampling that is suspended resumes at a tick at the time `now`. If the tick is late, sampling
@@ -50,7 +51,7 @@ impl WatchState {
     /// Returns whether a counter that has overflowed had already overflowed at the last tick, and was not loaded since.
     /// Stores `load_id`, its [`CounterValue::load_id`](super::value::CounterValue::load_id), for the next tick.
     pub(crate) fn is_stuck(&self, counter: CounterId, load_id: u64) -> bool {
-        let had_overflowed = self.overflowed.get() & counter.bit() != 0;
+        let had_overflowed = self.overflowed_counters.get() & counter.bit() != 0;
         self.load_ids
             .get(counter.index())
             .is_some_and(|last_load_id| {

@@ -75,9 +75,9 @@ impl Pmu {
     /// [`Self::restore`] for all counters.
     pub(crate) fn release(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
-        if percpu.watch.running.get() != 0 {
+        if percpu.watch.timer_mode.get() != 0 {
             timer::stop(here);
-            percpu.watch.running.set(0);
+            percpu.watch.timer_mode.set(0);
             // The timer that would end the suspension is stopped.
             percpu.samplers.suspended.set(0);
             values::start_slow_timer(here);

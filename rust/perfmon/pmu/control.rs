@@ -9,7 +9,7 @@ use crate::{
         plan::Step,
         pmu::Pmu,
     },
-    percpu::TICKING,
+    percpu::TIMER_TICKING,
     sys::time::jiffies,
 };
 
@@ -38,7 +38,7 @@ impl Pmu {
     /// Starts the timer that watches this CPU, if the timer does not run. The caller has just started a counter.
     #[inline(always)]
     pub(super) fn watch_counters(&self, here: ThisCpu<'_>) {
-        if here.percpu().watch.running.get() != TICKING {
+        if here.percpu().watch.timer_mode.get() != TIMER_TICKING {
             self.start_watching(here);
         }
     }

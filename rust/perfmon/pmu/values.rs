@@ -11,29 +11,30 @@ use crate::{
         cpuid::Capabilities,
         values::{values_in_set, Kind, MiscEvent, Scale, Sensor},
     },
-    percpu::{buffer::Writer, CpuTrace, PerCpu, SLOW},
+    percpu::{buffer::Writer, CpuTrace, PerCpu, TIMER_SLOW},
 };
 
 /// Returns the set of values in `capabilities` whose registers can be read on this CPU. With `skip_zero_energy`, leaves
 /// out energy registers that read as 0, as missing registers do under some hypervisors.
-pub(super) fn probe(here: ThisCpu<'_>, cpu: &Capabilities, skip_zero_energy: bool) -> u16 {
+pub(super) fn probe(here: ThisCpu<'_>, capabilities: &Capabilities, skip_zero_energy: bool) -> u16 {
     let can_read = |sensor| msr::read_sensor_safe(here, sensor).is_ok();
     let is_usable = |id: &MiscEvent| {
         let Some(value) = id
-            .sensor(cpu.architecture)
+            .sensor(capabilities.architecture)
             .and_then(|sensor| msr::read_sensor_safe(here, sensor).ok())
         else {
             return false;
         };
         match id.kind() {
             Kind::Energy | Kind::MemoryEnergy => {
-                (!skip_zero_energy || value != 0) && can_read(Sensor::energy_unit(cpu.architecture))
+                (!skip_zero_energy || value != 0)
+                    && can_read(Sensor::energy_unit(capabilities.architecture))
             }
             Kind::Temperature => can_read(Sensor::TEMPERATURE_TARGET),
             Kind::Margin | Kind::Cycles => true,
         }
     };
-    values_in_set(cpu.values)
+    values_in_set(capabilities.values)
         .filter(is_usable)
         .fold(0, |set, id| set | id.bit())
 }
@@ -42,12 +43,12 @@ pub(super) fn probe(here: ThisCpu<'_>, cpu: &Capabilities, skip_zero_energy: boo
 /// that are recorded with the timebase.
 pub(crate) fn begin_recording(here: ThisCpu<'_>, recorded: u16, followers: u16) {
     let values = &here.percpu().trace.values;
-    let cpu = &common().capabilities;
+    let capabilities = &common().capabilities;
     let (mut unit, mut temperature_target) = (0, 0);
     for id in values_in_set(recorded) {
         match id.kind() {
             Kind::Energy | Kind::MemoryEnergy => {
-                unit = msr::read_sensor(here, Sensor::energy_unit(cpu.architecture));
+                unit = msr::read_sensor(here, Sensor::energy_unit(capabilities.architecture));
             }
             Kind::Temperature => {
                 temperature_target = msr::read_sensor(here, Sensor::TEMPERATURE_TARGET)
@@ -57,7 +58,7 @@ pub(crate) fn begin_recording(here: ThisCpu<'_>, recorded: u16, followers: u16) 
     }
     let mut refresh_ns = 0;
     for id in values_in_set(recorded) {
-        let scale = Scale::new(id, cpu, unit, temperature_target);
+        let scale = Scale::new(id, capabilities, unit, temperature_target);
         let state = values.state_of(id);
         state.scale_byte.set(scale.to_byte().into());
         state.last.set(0);
@@ -77,9 +78,9 @@ pub(crate) fn end_recording(here: ThisCpu<'_>) {
     let percpu = here.percpu();
     percpu.trace.values.select(0, 0);
     percpu.trace.values.refresh_ns.set(0);
-    if percpu.watch.running.get() == SLOW {
+    if percpu.watch.timer_mode.get() == TIMER_SLOW {
         timer::stop(here);
-        percpu.watch.running.set(0);
+        percpu.watch.timer_mode.set(0);
     }
 }
 
@@ -87,11 +88,11 @@ pub(crate) fn end_recording(here: ThisCpu<'_>) {
 pub(super) fn start_slow_timer(here: ThisCpu<'_>) {
     let percpu = here.percpu();
     let ns = slow_timer_period(percpu);
-    if ns != 0 && percpu.watch.running.get() == 0 {
+    if ns != 0 && percpu.watch.timer_mode.get() == 0 {
         // The registers are read now, since the timer that has just been stopped may not have ticked, and this one may
         // be stopped before it ticks.
         refresh(here);
-        percpu.watch.running.set(SLOW);
+        percpu.watch.timer_mode.set(TIMER_SLOW);
         timer::start(here, ns);
     }
 }
