@@ -36,7 +36,9 @@ pub(super) fn take_sample(
     let (events, events_since_due) = match sampler.sampling.trigger {
         // The timer may have shortened the period, so the sample stands for all events since the last sample.
         Trigger::Frequency(_) => (sampled.take_unrecorded(total), 0),
-        Trigger::Never | Trigger::Period(_) => (period, lose_overdue(sampled, sampler, total, 1)),
+        Trigger::Never | Trigger::Period(_) => {
+            (period, account_for_due_samples(sampled, sampler, total, 1))
+        }
     };
     let pmu_readings;
     let readings = if sampler.sampling.format.has(SAMPLE_PARTS) {
@@ -102,8 +104,9 @@ unsafe fn read_pmu_parts<'a>(
 ) -> Option<PmuReadings<'a>> {
     let (percpu, pmu) = (here.percpu(), here.pmu());
     // The counts have to include the events of the processor's samples that are still in its buffer.
-    let has_records = sampler.sampling.format.has(PERF_SAMPLE_READ) && percpu.pebs.armed.get() != 0;
-    let paused_counters = if has_records {
+    let must_convert =
+        sampler.sampling.format.has(PERF_SAMPLE_READ) && percpu.pebs.armed_counters.get() != 0;
+    let paused_counters = if must_convert {
         Some(pmu.convert_records_in_nmi(here, regs)?)
     } else {
         None
@@ -122,7 +125,12 @@ unsafe fn read_pmu_parts<'a>(
 /// counted as lost, because the overflow came too late for them. Returns the number of events since the last due
 /// sample.
 #[inline(always)]
-fn lose_overdue(sampled: &SampledCounter, sampler: &Sampler, total: u64, written: u64) -> u64 {
+fn account_for_due_samples(
+    sampled: &SampledCounter,
+    sampler: &Sampler,
+    total: u64,
+    written: u64,
+) -> u64 {
     let period = sampled.period.get();
     let unrecorded = sampled.unrecorded(total);
     let due_samples = if unrecorded < period.wrapping_mul(2) {
@@ -135,7 +143,9 @@ fn lose_overdue(sampled: &SampledCounter, sampler: &Sampler, total: u64, written
         sampler.lose_samples(due_samples.wrapping_sub(written));
     }
     let events_since_due = unrecorded.wrapping_sub(due_samples.wrapping_mul(period));
-    sampled.recorded.set(total.wrapping_sub(events_since_due));
+    sampled
+        .recorded_total
+        .set(total.wrapping_sub(events_since_due));
     events_since_due
 }
 
@@ -193,7 +203,7 @@ pub(super) fn end_suspension(here: ThisCpu<'_>, pmu: &Pmu) {
             })
         });
     });
-    for counter in each(samplers.counters.get() & !percpu.pebs.armed.get()) {
+    for counter in each(samplers.counters.get() & !percpu.pebs.armed_counters.get()) {
         resume_counter(here, pmu, counter);
     }
 }
@@ -274,14 +284,14 @@ fn lose_suspended_samples(
     }
     let events_left = lose_overdue_samples(sampled, sampler, total);
     let period = sampled.period.get();
-    let since_due = period_for(period.saturating_sub(events_left), period, interval);
-    time.set(now.wrapping_sub(since_due));
+    let cycles_since_due = period_for(period.saturating_sub(events_left), period, interval);
+    time.set(now.wrapping_sub(cycles_since_due));
     events_left
 }
 
 /// Counts the samples that are due at the total `total` as lost. Returns the number of events to the next sample.
 pub(super) fn lose_overdue_samples(sampled: &SampledCounter, sampler: &Sampler, total: u64) -> u64 {
-    let events_since_due = lose_overdue(sampled, sampler, total, 0);
+    let events_since_due = account_for_due_samples(sampled, sampler, total, 0);
     sampled.period.get().saturating_sub(events_since_due)
 }
 

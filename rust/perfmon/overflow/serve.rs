@@ -22,21 +22,21 @@ pub(super) fn handle_pmi(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     let percpu = here.percpu();
     percpu.budget.begin_handler(&pmu.throttle_limits, begin);
     let active_counters = percpu.active_mask.get();
-    let mut overflowed = 0;
+    let mut overflowed_counters = 0;
     if let Some(global) = &pmu.registers.global {
         pmu.repair_in_nmi(here, active_counters, regs);
-        overflowed = acknowledge(here, global, active_counters);
+        overflowed_counters = acknowledge(here, global, active_counters);
     }
-    if overflowed == 0 {
+    if overflowed_counters == 0 {
         // There is no status register, or other software has cleared it. The values of the counters also show
         // overflows.
-        overflowed = pmu.overflowed_counters(here, active_counters);
-        if overflowed == 0 {
+        overflowed_counters = pmu.overflowed_counters(here, active_counters);
+        if overflowed_counters == 0 {
             return finish_slow(here, pmu, regs, begin, 0);
         }
     }
     percpu.pending_pmi.end_expectation();
-    let served_count = handle_overflows(here, pmu, overflowed, regs, begin);
+    let served_count = handle_overflows(here, pmu, overflowed_counters, regs, begin);
     if percpu.slow_path.get() != 0 || has_overflow(here, pmu, active_counters) {
         return finish_slow(here, pmu, regs, begin, served_count);
     }
@@ -53,13 +53,13 @@ fn acknowledge(here: ThisCpu<'_>, global: &GlobalMsrs, active_counters: u64) -> 
     const COUNTERS_FROZEN: u64 = 1 << 59;
 
     let status = msr::read(here, global.status);
-    let overflowed = status & active_counters;
-    if overflowed != 0 {
+    let overflowed_counters = status & active_counters;
+    if overflowed_counters != 0 {
         // The bits are cleared before the counters are read, so that a later overflow sets its bit again.
         let served = status & (active_counters | COUNTERS_FROZEN);
         msr::write(here, global.clear, served);
     }
-    overflowed
+    overflowed_counters
 }
 
 /// Returns whether the status register shows an overflow of one of `counters`. The caller unmasks LVTPC only if there
@@ -72,13 +72,13 @@ fn has_overflow(here: ThisCpu<'_>, pmu: &Pmu, counters: u64) -> bool {
     }
 }
 
-/// Updates the totals of the counters in the mask `overflowed`, takes the samples that are due, and reloads the
-/// counters. `now` is the time of the samples. Returns the number of counters.
+/// Updates the totals of the counters in the mask `overflowed_counters`, takes the samples that are due, and reloads
+/// the counters. `now` is the time of the samples. Returns the number of counters.
 #[inline(always)]
 fn handle_overflows(
     here: ThisCpu<'_>,
     pmu: &Pmu,
-    overflowed: u64,
+    overflowed_counters: u64,
     regs: Regs<'_>,
     now: u64,
 ) -> u32 {
@@ -86,7 +86,7 @@ fn handle_overflows(
     let mut trace = TraceSample::new(&percpu.trace, regs, now);
     let mut served_count: u32 = 0;
     let mut overflow_is_imminent = false;
-    for counter in each(overflowed) {
+    for counter in each(overflowed_counters) {
         let value = percpu.value(counter);
         let msrs = pmu.msrs(counter);
         let control = msr::read(here, msrs.control);
@@ -138,7 +138,7 @@ fn finish_slow(
 ) -> u32 {
     let percpu = here.percpu();
     if percpu.slow_path.get() & SLOW_BRANCHES != 0 {
-        if percpu.pebs.single.get() != 0 {
+        if percpu.pebs.single_record_counters.get() != 0 {
             // These samples may have branches, so they are taken before new branches overwrite the records.
             served_count += pebs::serve(here, pmu, regs);
         }
@@ -155,7 +155,7 @@ fn finish_slow(
         // An overflow between the last read of the status and the unmasking has raised no interrupt.
         drained_count += drain_overflows(here, pmu, regs);
         if percpu.has_place_holder.get() != 0 {
-            drained_count += serve_acknowledged(here, pmu, regs);
+            drained_count += serve_overflows_acknowledged_by_perf(here, pmu, regs);
         }
     }
     if drained_count != 0 && percpu.slow_path.get() & SLOW_BRANCHES != 0 {
@@ -174,12 +174,12 @@ fn finish_slow(
 /// Serves overflows that Linux perf has acknowledged. With a place-holder, perf's handler runs after this one, and
 /// acknowledges all overflows until it disables the counters. An overflow that perf has acknowledged raises its
 /// interrupt, but the status register does not show the counter. Returns the number of overflows.
-fn serve_acknowledged(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
+fn serve_overflows_acknowledged_by_perf(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     let percpu = here.percpu();
     let kernel_counters = percpu.active_mask.get() & percpu.slow_path.get() & SLOW_KERNEL;
     match pmu.overflowed_counters(here, kernel_counters) {
         0 => 0,
-        overflowed => handle_overflows(here, pmu, overflowed, regs, timestamp()),
+        overflowed_counters => handle_overflows(here, pmu, overflowed_counters, regs, timestamp()),
     }
 }
 
@@ -197,14 +197,14 @@ fn drain_overflows(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
         }
         // The mask is read in each round, since serving an overflow may stop counters.
         let active_counters = here.percpu().active_mask.get();
-        let overflowed = match &pmu.registers.global {
+        let overflowed_counters = match &pmu.registers.global {
             Some(global) => acknowledge(here, global, active_counters),
             None => pmu.overflowed_counters(here, active_counters),
         };
-        if overflowed == 0 {
+        if overflowed_counters == 0 {
             break;
         }
-        served_count += handle_overflows(here, pmu, overflowed, regs, timestamp());
+        served_count += handle_overflows(here, pmu, overflowed_counters, regs, timestamp());
     }
     served_count
 }

@@ -50,7 +50,7 @@ impl<'a> TraceSample<'a> {
     ) -> u64 {
         let DueSample {
             period,
-            recorded,
+            recorded_total,
             events_since_sample: unrecorded,
         } = due;
         let trace = self.trace;
@@ -59,7 +59,9 @@ impl<'a> TraceSample<'a> {
             return sampled.max_load.get();
         }
         self.write(sampled);
-        sampled.recorded.set(recorded.wrapping_add(period));
+        sampled
+            .recorded_total
+            .set(recorded_total.wrapping_add(period));
         self.marks |= sampled.follow_mask.get();
         let events_since_sample = unrecorded.wrapping_sub(period);
         let events_left = if events_since_sample < period {
@@ -138,7 +140,7 @@ fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, marks: u64) {
     for counter in each(marks) {
         let sampled = percpu.sampled_counter(counter);
         let total = percpu.value(counter).total();
-        let unrecorded = total.wrapping_sub(sampled.recorded.get());
+        let unrecorded = total.wrapping_sub(sampled.recorded_total.get());
         if unrecorded >= sampled.period.get() {
             writer.put(sampled.overrun_record(unrecorded));
         }

@@ -37,16 +37,17 @@ impl timer::Tick for Watch {
         }
         event_sample::follow_frequencies(here, pmu);
         values::refresh(here);
-        if percpu.pebs.armed.get() != 0 {
+        if percpu.pebs.armed_counters.get() != 0 {
             pmu.yield_to_guests(here);
         }
         let active = percpu.active_mask.get();
         if is_idle {
             let next_tick_ns = NonZeroU64::new(values::slow_timer_period(percpu));
-            percpu
-                .watch
-                .timer_mode
-                .set(if next_tick_ns.is_some() { TIMER_SLOW } else { 0 });
+            percpu.watch.timer_mode.set(if next_tick_ns.is_some() {
+                TIMER_SLOW
+            } else {
+                0
+            });
             return next_tick_ns;
         }
         pmu.repair(here);

@@ -83,14 +83,14 @@ impl Budget {
             .max(limits.min_cost);
         let cycles_left = self.cycles_left.get().wrapping_sub(cost);
         self.cycles_left.set(cycles_left);
-        (cycles_left as i64) < 0 && self.is_overdrawn(limits, handler_cycles)
+        (cycles_left as i64) < 0 && self.is_overdrawn_after_refund(limits, handler_cycles)
     }
 
     /// Gives back the part of a handler's time that is [exempt](Limits::exempt_cycles). Returns whether the budget is
     /// still overdrawn.
     #[cold]
     #[inline(never)]
-    fn is_overdrawn(&self, limits: &Limits, handler_cycles: u64) -> bool {
+    fn is_overdrawn_after_refund(&self, limits: &Limits, handler_cycles: u64) -> bool {
         let cycles_left = self
             .cycles_left
             .get()

@@ -14,9 +14,9 @@ use core::{ptr, slice};
 pub(crate) struct PebsState {
     /// The counters whose overflows become records of the processor. They are not in
     /// [`PerCpu::active_mask`](super::PerCpu::active_mask), since the handler does not serve their overflows.
-    pub(crate) armed: Word,
+    pub(crate) armed_counters: Word,
     /// The armed counters whose records cause an interrupt each, since the samples have parts that the records lack.
-    pub(crate) single: Word,
+    pub(crate) single_record_counters: Word,
     /// The armed counters whose samples have the access to memory.
     pub(super) counters_with_access: Word,
     /// The armed counters whose samples have registers, or call chains, which begin with registers of the record.
@@ -41,7 +41,7 @@ pub(crate) struct PebsState {
     /// The [`RecordGroups`] of the records, if the groups can be selected.
     groups: Word,
     /// The tick (jiffies) in which a counter that needed the group of accesses or registers was last disarmed.
-    pub(super) needed_at: Word,
+    pub(super) groups_needed_at: Word,
     /// The address that the processor's position in the buffer reaches before it interrupts, unless a sample is overdue.
     threshold: Word,
     /// The same address while a sample is overdue.
@@ -106,7 +106,7 @@ impl PebsState {
         /// Number of ticks after which groups that no armed counter needs are dropped.
         const KEPT_TICKS: u64 = 100;
 
-        if now.wrapping_sub(self.needed_at.get()) < KEPT_TICKS {
+        if now.wrapping_sub(self.groups_needed_at.get()) < KEPT_TICKS {
             return self.groups_without_unused_branches();
         }
         let access = RecordGroups::ACCESS.filter(self.counters_with_access.get() != 0);
@@ -132,7 +132,7 @@ impl PebsState {
         /// The bit of general counter 0 that enables loads with a threshold.
         const LOAD_LATENCY: u32 = 32;
 
-        self.armed.get() | self.counters_with_load_threshold.get() << LOAD_LATENCY
+        self.armed_counters.get() | self.counters_with_load_threshold.get() << LOAD_LATENCY
     }
 
     /// Notes that the processor does not use the DS area any more, which [`Self::set_up_ds_area`] has set up.

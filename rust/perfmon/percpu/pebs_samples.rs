@@ -19,9 +19,9 @@ use crate::{
 
 impl PerCpu {
     /// Writes samples for the records in the buffer, and empties the buffer. The records of counters in
-    /// [`PebsState::single`](super::pebs::PebsState::single) are passed to `write_single`, after the totals of all counters
-    /// are up to date. The caller has stopped the counters that count in kernel mode, and keeps NMIs from calling this
-    /// meanwhile.
+    /// [`single_record_counters`](super::pebs::PebsState::single_record_counters) are passed to `write_single`, after
+    /// the totals of all counters are up to date. The caller has stopped the counters that count in kernel mode, and
+    /// keeps NMIs from calling this meanwhile.
     ///
     /// If `has_branches`, the branches in each record are those before its sample. Otherwise the samples show no
     /// branches.
@@ -33,49 +33,55 @@ impl PerCpu {
         write_single: impl Fn(CounterId, SingleRecord<'_>),
     ) {
         if self.pebs.is_full(format) {
-            self.mark_lost(self.pebs.armed.get());
+            self.mark_lost(self.pebs.armed_counters.get());
         }
-        self.take_buffer(here, format, has_branches, write_single);
+        self.empty_buffer_unchecked(here, format, has_branches, write_single);
     }
 
     /// Does what [`Self::empty_pebs_buffer`] does for a buffer that the virtual PMU has filled with merged records.
     /// Returns whether the buffer was full: then the virtual PMU may have more records.
-    pub(crate) fn take_merged_records(
+    pub(crate) fn empty_merged_buffer(
         &self,
         here: ThisCpu<'_>,
         write_single: impl Fn(CounterId, SingleRecord<'_>),
     ) -> bool {
         let is_full = self.pebs.is_full(PebsFormat::Merged);
-        self.take_buffer(here, PebsFormat::Merged, false, write_single);
+        self.empty_buffer_unchecked(here, PebsFormat::Merged, false, write_single);
         is_full
     }
 
     /// Writes samples for the records in the buffer, and empties the buffer. Does not check whether it was full.
-    fn take_buffer<F: Fn(CounterId, SingleRecord<'_>)>(
+    fn empty_buffer_unchecked<F: Fn(CounterId, SingleRecord<'_>)>(
         &self,
         here: ThisCpu<'_>,
         format: PebsFormat,
         has_branches: bool,
         write_single: F,
     ) {
-        let take: unsafe fn(&Self, ThisCpu<'_>, bool, F) = match self.pebs.layout(format) {
-            RecordLayout::Full => Self::take_records_of::<FullRecord, F>,
-            RecordLayout::Basic => Self::take_records_of::<BasicRecord, F>,
-            RecordLayout::Access => Self::take_records_of::<AccessRecord, F>,
-            RecordLayout::Registers => Self::take_records_of::<RegisterRecord, F>,
-            RecordLayout::AccessAndRegisters => Self::take_records_of::<AccessRegisterRecord, F>,
-            RecordLayout::Branches => Self::take_records_of::<BranchRecord, F>,
-            RecordLayout::AccessAndBranches => Self::take_records_of::<AccessBranchRecord, F>,
-            RecordLayout::RegistersAndBranches => Self::take_records_of::<RegisterBranchRecord, F>,
-            RecordLayout::Long => Self::take_records_of::<LongRecord, F>,
-            RecordLayout::Merged => Self::take_records_of::<MergedRecord, F>,
+        let write: unsafe fn(&Self, ThisCpu<'_>, bool, F) = match self.pebs.layout(format) {
+            RecordLayout::Full => Self::write_samples_of_layout::<FullRecord, F>,
+            RecordLayout::Basic => Self::write_samples_of_layout::<BasicRecord, F>,
+            RecordLayout::Access => Self::write_samples_of_layout::<AccessRecord, F>,
+            RecordLayout::Registers => Self::write_samples_of_layout::<RegisterRecord, F>,
+            RecordLayout::AccessAndRegisters => {
+                Self::write_samples_of_layout::<AccessRegisterRecord, F>
+            }
+            RecordLayout::Branches => Self::write_samples_of_layout::<BranchRecord, F>,
+            RecordLayout::AccessAndBranches => {
+                Self::write_samples_of_layout::<AccessBranchRecord, F>
+            }
+            RecordLayout::RegistersAndBranches => {
+                Self::write_samples_of_layout::<RegisterBranchRecord, F>
+            }
+            RecordLayout::Long => Self::write_samples_of_layout::<LongRecord, F>,
+            RecordLayout::Merged => Self::write_samples_of_layout::<MergedRecord, F>,
         };
         // SAFETY: The function requires the type of the processor's records. Each arm has the type that `RecordLayout`
         // names for the layout. Where the groups can be selected, `MSR_PEBS_DATA_CFG`, which all armed counters follow,
         // has those of the layout, and the buffer was empty when the register was written. If other software has
-        // changed the register, the words are valid for the type all the same, and `take_records` detects the wrong
+        // changed the register, the words are valid for the type all the same, and `write_samples` detects the wrong
         // groups.
-        unsafe { take(self, here, has_branches, write_single) };
+        unsafe { write(self, here, has_branches, write_single) };
         self.pebs.set_ds_word(DsWord::INDEX, self.pebs.start.get());
     }
 
@@ -84,7 +90,7 @@ impl PerCpu {
     /// # Safety
     ///
     /// `R` must be the type of the records that the processor writes.
-    unsafe fn take_records_of<R: PebsRecord, F: Fn(CounterId, SingleRecord<'_>)>(
+    unsafe fn write_samples_of_layout<R: PebsRecord, F: Fn(CounterId, SingleRecord<'_>)>(
         &self,
         here: ThisCpu<'_>,
         has_branches: bool,
@@ -93,13 +99,13 @@ impl PerCpu {
         // SAFETY: `records` requires the type of the processor's records, which the caller promises, and that the result is
         // dropped before the buffer is emptied: it is dropped when this function returns, which does not empty the buffer.
         let records = unsafe { self.pebs.records::<R>() };
-        self.take_records(here, records, has_branches, write_single);
+        self.write_samples(here, records, has_branches, write_single);
     }
 
     /// Writes the samples of all armed counters for `records`, those of
-    /// [`PebsState::single`](super::pebs::PebsState::single) by `write_single`. If other software has changed the
-    /// layout of the records, writes none, and marks the counters as lost.
-    fn take_records<R: PebsRecord>(
+    /// [`single_record_counters`](super::pebs::PebsState::single_record_counters) by `write_single`. If other software
+    /// has changed the layout of the records, writes none, and marks the counters as lost.
+    fn write_samples<R: PebsRecord>(
         &self,
         here: ThisCpu<'_>,
         records: &[R],
@@ -109,12 +115,12 @@ impl PerCpu {
         if records.is_empty() {
             return;
         }
-        let armed = self.pebs.armed.get();
+        let armed_counters = self.pebs.armed_counters.get();
         if !records.first().is_some_and(R::has_right_groups) {
-            return self.mark_lost(armed);
+            return self.mark_lost(armed_counters);
         }
-        let is_only_counter = armed & armed.wrapping_sub(1) == 0;
-        for counter in each(armed) {
+        let is_only_counter = armed_counters & armed_counters.wrapping_sub(1) == 0;
+        for counter in each(armed_counters) {
             let bit = counter.bit();
             let has_counter = |record: &&R| is_only_counter || record.counters() & bit != 0;
             let count = if is_only_counter {
@@ -134,13 +140,13 @@ impl PerCpu {
             if count != 0 {
                 let bit = if is_only_counter { 0 } else { bit };
                 let counts = (count, overflows);
-                self.take_samples(here, counter, (records, bit), counts, has_branches);
+                self.write_samples_of_counter(here, counter, (records, bit), counts, has_branches);
             }
         }
-        let single = armed & self.pebs.single.get();
-        if single != 0 {
+        let single_record_counters = armed_counters & self.pebs.single_record_counters.get();
+        if single_record_counters != 0 {
             for record in records {
-                for counter in each(single) {
+                for counter in each(single_record_counters) {
                     if is_only_counter || record.counters() & counter.bit() != 0 {
                         write_single(counter, SingleRecord::new(record, has_branches));
                     }
@@ -151,9 +157,10 @@ impl PerCpu {
 
     /// Writes the samples of a counter for its `count` records: those that have `bit`, or all if `bit` is 0. Adds the
     /// events of its `overflows` overflows to its total. While sampling is suspended, the samples are lost, unless they
-    /// are merged. Writes no samples of a counter in [`PebsState::single`](super::pebs::PebsState::single).
+    /// are merged. Writes no samples of a counter in
+    /// [`single_record_counters`](super::pebs::PebsState::single_record_counters).
     #[inline(always)]
-    fn take_samples<R: PebsRecord>(
+    fn write_samples_of_counter<R: PebsRecord>(
         &self,
         here: ThisCpu<'_>,
         counter: CounterId,
@@ -166,7 +173,7 @@ impl PerCpu {
         // Merged samples are written also while sampling is suspended: few records stand for all executions, and a
         // missing record would make the numbers of executions wrong.
         let is_merged = R::IS_MERGED && period == PebsFormat::MERGED_PERIOD;
-        let is_single = self.pebs.single.get() & counter.bit() != 0;
+        let is_single = self.pebs.single_record_counters.get() & counter.bit() != 0;
         match self.sampler(counter).filter(|_| !is_single) {
             Some(sampler) if self.samplers.suspended.get() != 0 && !is_merged => {
                 sampler.lose_samples(overflows);
@@ -187,9 +194,11 @@ impl PerCpu {
         if let Some(last) = records.last() {
             self.follow_frequency(counter, count, last.tsc());
         }
-        let recorded = sampled.recorded.get();
+        let recorded_total = sampled.recorded_total.get();
         let events = overflows.wrapping_mul(period);
-        sampled.recorded.set(recorded.wrapping_add(events));
+        sampled
+            .recorded_total
+            .set(recorded_total.wrapping_add(events));
         self.value(counter).note_reloads(overflows, period);
     }
 
@@ -218,7 +227,7 @@ impl PerCpu {
         if let Some(sampler) = self.sampler(counter) {
             let groups = sampler.record_groups();
             for (counters, is_member) in [
-                (&pebs.single, sampler.is_single()),
+                (&pebs.single_record_counters, sampler.is_single()),
                 (&pebs.counters_with_access, groups.has(RecordGroups::ACCESS)),
                 (
                     &pebs.counters_with_registers,
@@ -238,7 +247,7 @@ impl PerCpu {
                 }
             }
         }
-        pebs.armed.insert(bit);
+        pebs.armed_counters.insert(bit);
         self.slow_path.insert(SLOW_PEBS);
     }
 
@@ -246,11 +255,11 @@ impl PerCpu {
     pub(crate) fn disarm_pebs(&self, counter: CounterId, now: u64) {
         let (pebs, bit) = (&self.pebs, counter.bit());
         if (pebs.counters_with_access.get() | pebs.counters_with_registers.get()) & bit != 0 {
-            pebs.needed_at.set(now);
+            pebs.groups_needed_at.set(now);
         }
         for counters in [
-            &pebs.armed,
-            &pebs.single,
+            &pebs.armed_counters,
+            &pebs.single_record_counters,
             &pebs.counters_with_access,
             &pebs.counters_with_registers,
             &pebs.counters_with_branches,
@@ -259,13 +268,13 @@ impl PerCpu {
             counters.remove(bit);
         }
         pebs.unmark_overdue(counter);
-        if pebs.armed.get() == 0 {
+        if pebs.armed_counters.get() == 0 {
             self.slow_path.remove(SLOW_PEBS);
         }
     }
 
     /// Returns the counters that run here, including counters whose overflows become records of the processor.
     pub(crate) fn running_counters(&self) -> u64 {
-        self.active_mask.get() | self.pebs.armed.get()
+        self.active_mask.get() | self.pebs.armed_counters.get()
     }
 }

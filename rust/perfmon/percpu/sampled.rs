@@ -16,7 +16,7 @@ pub(crate) struct SampledCounter {
     /// The events from one sample to the next; `u64::MAX` if the counter is not sampled.
     pub(crate) period: Word,
     /// The counter's total up to which its events have been recorded.
-    pub(crate) recorded: Word,
+    pub(crate) recorded_total: Word,
     /// The largest number of events that the counter may be loaded for.
     pub(crate) max_load: Word,
     /// The marks that a sample of the counter sets. For a trace: [`RECORD_WRITTEN`], and the counter's bit if other
@@ -28,8 +28,8 @@ pub(crate) struct SampledCounter {
 pub(crate) struct DueSample {
     /// The value of [`SampledCounter::period`].
     pub(crate) period: u64,
-    /// The value of [`SampledCounter::recorded`].
-    pub(crate) recorded: u64,
+    /// The value of [`SampledCounter::recorded_total`].
+    pub(crate) recorded_total: u64,
     /// The number of events since the last sample: the period or more.
     pub(crate) events_since_sample: u64,
 }
@@ -46,7 +46,7 @@ impl SampledCounter {
     /// extended to 64 bits.
     pub(crate) fn set_unsampled(&self, max_load: u64) {
         self.period.set(u64::MAX);
-        self.recorded.set(0);
+        self.recorded_total.set(0);
         self.max_load.set(max_load);
     }
 
@@ -54,7 +54,7 @@ impl SampledCounter {
     /// total `due_total`. The counter is loaded for `min_load` events at least.
     pub(super) fn arm(&self, period: u64, due_total: u64, min_load: u32) {
         self.header_and_min_load.set(u64::from(min_load) << 32);
-        self.recorded.set(due_total.wrapping_sub(period));
+        self.recorded_total.set(due_total.wrapping_sub(period));
         self.follow_mask.set(TO_RING);
         self.period.set(period);
     }
@@ -65,8 +65,8 @@ impl SampledCounter {
         let period = self.period.get();
         self.period.set(u64::MAX);
         compiler_fence(SeqCst);
-        let due_total = self.recorded.get().wrapping_add(period);
-        self.recorded.set(0);
+        let due_total = self.recorded_total.get().wrapping_add(period);
+        self.recorded_total.set(0);
         (period, due_total)
     }
 
@@ -80,14 +80,14 @@ impl SampledCounter {
     /// one as an error.
     #[inline(always)]
     pub(crate) fn due_sample(&self, total: u64) -> Result<DueSample, u64> {
-        let (period, recorded) = (self.period.get(), self.recorded.get());
-        let events_since_sample = total.wrapping_sub(recorded);
+        let (period, recorded_total) = (self.period.get(), self.recorded_total.get());
+        let events_since_sample = total.wrapping_sub(recorded_total);
         if events_since_sample < period {
             return Err(period.wrapping_sub(events_since_sample));
         }
         Ok(DueSample {
             period,
-            recorded,
+            recorded_total,
             events_since_sample,
         })
     }
@@ -95,13 +95,13 @@ impl SampledCounter {
     /// Returns the number of events up to `total` that were not recorded yet.
     #[inline(always)]
     pub(crate) fn unrecorded(&self, total: u64) -> u64 {
-        total.wrapping_sub(self.recorded.get())
+        total.wrapping_sub(self.recorded_total.get())
     }
 
     /// Returns the number of events up to `total` that were not recorded yet, and marks them as recorded.
     pub(crate) fn take_unrecorded(&self, total: u64) -> u64 {
         let unrecorded = self.unrecorded(total);
-        self.recorded.set(total);
+        self.recorded_total.set(total);
         unrecorded
     }
 
@@ -127,7 +127,7 @@ impl SampledCounter {
         self.header_and_min_load
             .set(u64::from(min_load) << 32 | u64::from(header));
         self.period.set(period);
-        self.recorded.set(0);
+        self.recorded_total.set(0);
         self.max_load.set(max_load);
         self.follow_mask.set(follow_mask);
     }
@@ -167,7 +167,7 @@ impl SampledCounter {
             .checked_rem(self.period.get())
             .unwrap_or(0);
         let events_in_periods = events_since_sample.wrapping_sub(events_after_periods);
-        self.count_record(self.recorded.get().wrapping_add(events_in_periods))
+        self.count_record(self.recorded_total.get().wrapping_add(events_in_periods))
     }
 
     /// Returns a COUNT record with the number of events up to `total` that were not recorded yet, and marks them as

@@ -22,7 +22,7 @@ impl Pmu {
     pub(super) fn clear_extensions(&self, here: ThisCpu<'_>) {
         let saved = &here.percpu().saved;
         self.disable_metrics(here);
-        self.each_extension(here, |counter| {
+        self.each_extended_counter(here, |counter| {
             clear_register(here, Msr::reload(counter), &saved.reload[counter.index()]);
             clear_register(here, Msr::records(counter), &saved.records[counter.index()]);
         });
@@ -32,7 +32,7 @@ impl Pmu {
     pub(super) fn restore_extensions(&self, here: ThisCpu<'_>) {
         let saved = &here.percpu().saved;
         self.write_metrics_bit(here, saved.global_control.get());
-        self.each_extension(here, |counter| {
+        self.each_extended_counter(here, |counter| {
             restore_register(here, Msr::reload(counter), &saved.reload[counter.index()]);
             restore_register(here, Msr::records(counter), &saved.records[counter.index()]);
         });
@@ -51,7 +51,7 @@ impl Pmu {
     }
 
     /// Calls `f` for each counter that has extensions on this CPU.
-    fn each_extension(&self, here: ThisCpu<'_>, f: impl Fn(CounterId)) {
+    fn each_extended_counter(&self, here: ThisCpu<'_>, f: impl Fn(CounterId)) {
         let extended = here.percpu().extended_counters.get() & self.counters_on(here);
         each(extended).for_each(f);
     }

@@ -10,8 +10,8 @@ use core::hint;
 
 /// Expects a PMI for overflows that came while the handler ran. Delivering a PMI masks LVTPC (SDM volume 3A,
 /// section 12.5.1), so only these overflows can raise a PMI after the handler has served them.
-pub(super) fn expect_late_pmis(percpu: &PerCpu, drained: bool) {
-    if drained {
+pub(super) fn expect_late_pmis(percpu: &PerCpu, has_drained: bool) {
+    if has_drained {
         // The expectation lasts one tick longer than that of a task that stops a counter. So if the handler has
         // interrupted such a task in the same tick, the task's `cancel` does not mistake this expectation for its own.
         let until_jiffy = jiffies_after(MAX_SKID).wrapping_add(1);

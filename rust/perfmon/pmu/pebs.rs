@@ -154,7 +154,7 @@ impl Pmu {
         let Some(format) = self.capabilities.pebs else {
             return;
         };
-        for counter in each(pebs.armed.get()) {
+        for counter in each(pebs.armed_counters.get()) {
             let (value, msr) = (percpu.value(counter), self.msrs(counter).read);
             if value.has_overflowed(here, msr) {
                 continue;
@@ -191,7 +191,7 @@ impl Pmu {
         percpu.disarm_pebs(counter, jiffies());
         self.set_pebs_thresholds(here, format);
         msr::write(here, Msr::PEBS_ENABLE, percpu.pebs.enabled_counters());
-        if percpu.pebs.armed.get() != 0 {
+        if percpu.pebs.armed_counters.get() != 0 {
             let groups = percpu.pebs.groups_without_unused_branches();
             self.select_groups(here, format, groups);
         }
@@ -210,7 +210,7 @@ impl Pmu {
     /// interrupts that are no NMIs.
     #[inline(always)]
     pub(crate) fn convert_records_so_far(&self, here: ThisCpu<'_>) {
-        if here.percpu().pebs.armed.get() != 0 {
+        if here.percpu().pebs.armed_counters.get() != 0 {
             self.with_records_converted(here, || ());
         }
     }
@@ -219,7 +219,7 @@ impl Pmu {
     /// to.
     #[inline(always)]
     pub(crate) fn convert_records_at_switch(&self, here: ThisCpu<'_>) {
-        if here.percpu().pebs.armed.get() != 0 {
+        if here.percpu().pebs.armed_counters.get() != 0 {
             self.with_records_converted(here, || hide_records(here));
         }
     }
@@ -282,7 +282,7 @@ impl Pmu {
         if overdue_counters != 0 {
             self.reload_overdue(here, overdue_counters);
         }
-        self.follow_samples(here);
+        self.apply_next_periods(here);
         if percpu.samplers.suspended.get() != 0 {
             // The counters are loaded for as many events as possible, so that no record and no interrupt comes before
             // the tick that ends the suspension.
@@ -302,7 +302,7 @@ impl Pmu {
         let percpu = here.percpu();
         loop {
             msr::write(here, Msr::PEBS_ENABLE, percpu.pebs.enabled_counters());
-            if !percpu.take_merged_records(here, write_single) {
+            if !percpu.empty_merged_buffer(here, write_single) {
                 return;
             }
         }
@@ -330,7 +330,7 @@ impl Pmu {
     /// some.
     fn pause_precise(&self, here: ThisCpu<'_>) -> PausedCounters {
         let percpu = here.percpu();
-        let counters = percpu.pebs.armed.get() & percpu.slow_path.get();
+        let counters = percpu.pebs.armed_counters.get() & percpu.slow_path.get();
         let Some(global) = self.registers.global.filter(|_| counters != 0) else {
             return PausedCounters(0);
         };
@@ -411,12 +411,12 @@ impl Pmu {
         if !may_run_guests(here) {
             return;
         }
-        let armed = here.percpu().pebs.armed.get();
-        for counter in each(armed) {
+        let armed_counters = here.percpu().pebs.armed_counters.get();
+        for counter in each(armed_counters) {
             self.stop_precise(here, counter);
             self.start(here, counter);
         }
-        here.percpu().mark_lost(armed);
+        here.percpu().mark_lost(armed_counters);
         pr_warn_once!(
             "KVM has begun to use CPU {}: precise samples end, since they would go to guests\n",
             here.id().as_u32()

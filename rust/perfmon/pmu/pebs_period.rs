@@ -20,10 +20,10 @@ impl Pmu {
     /// overdue, it is few in any case.
     pub(super) fn set_pebs_thresholds(&self, here: ThisCpu<'_>, format: PebsFormat) {
         let percpu = here.percpu();
-        if percpu.pebs.single.get() != 0 {
+        if percpu.pebs.single_record_counters.get() != 0 {
             return percpu.pebs.set_thresholds(1, 1, format);
         }
-        let records = each(percpu.pebs.armed.get()).try_fold(0_u64, |sum, counter| {
+        let records = each(percpu.pebs.armed_counters.get()).try_fold(0_u64, |sum, counter| {
             let sampler = percpu.sampler(counter)?;
             match sampler.sampling.trigger {
                 Trigger::Frequency(_) => {
@@ -33,7 +33,7 @@ impl Pmu {
                 Trigger::Never | Trigger::Period(_) => None,
             }
         });
-        let kernel_counters = percpu.pebs.armed.get() & percpu.slow_path.get();
+        let kernel_counters = percpu.pebs.armed_counters.get() & percpu.slow_path.get();
         percpu.pebs.set_thresholds(
             records.unwrap_or(u64::MAX),
             records_to_interrupt_if_overdue(kernel_counters.count_ones()),
@@ -43,9 +43,9 @@ impl Pmu {
 
     /// Changes the periods to those that were computed from the samples in the buffer, which has just been emptied. The
     /// counters do not count meanwhile.
-    pub(super) fn follow_samples(&self, here: ThisCpu<'_>) {
+    pub(super) fn apply_next_periods(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
-        for counter in each(percpu.pebs.armed.get()) {
+        for counter in each(percpu.pebs.armed_counters.get()) {
             let Some(next) = percpu.next_period(counter) else {
                 continue;
             };
@@ -61,7 +61,7 @@ impl Pmu {
     pub(crate) fn follow_frequencies(&self, here: ThisCpu<'_>, counters: u64) {
         let percpu = here.percpu();
         self.with_records_converted(here, || {
-            for counter in each(counters & percpu.pebs.armed.get()) {
+            for counter in each(counters & percpu.pebs.armed_counters.get()) {
                 let (Some(sampler), Some(time)) =
                     (percpu.sampler(counter), percpu.sample_time(counter))
                 else {
@@ -107,7 +107,7 @@ impl Pmu {
     /// buffer is empty. Does nothing if the next sample is due or overdue.
     #[cold]
     #[inline(never)]
-    fn change_period(&self, here: ThisCpu<'_>, counter: CounterId, wanted: u64) {
+    fn change_period(&self, here: ThisCpu<'_>, counter: CounterId, wanted_period: u64) {
         let Some(format) = self.capabilities.pebs else {
             return;
         };
@@ -115,19 +115,19 @@ impl Pmu {
         let (value, sampled) = (percpu.value(counter), percpu.sampled_counter(counter));
         let (select, old_period) = (value.select(), sampled.period.get());
         let total = value.update_in_nmi(here, self.msrs(counter).read);
-        let counted = sampled.unrecorded(total);
+        let events_since_sample = sampled.unrecorded(total);
         let is_overdue = percpu.pebs.overdue_counters.get() & counter.bit() != 0;
         // After an overflow without a record, the processor writes the record and loads the counter at the next event.
-        if is_overdue || counted >= old_period {
+        if is_overdue || events_since_sample >= old_period {
             return;
         }
-        let shortest = counted.saturating_add(self.min_precise_load(select).into());
-        let period = closest_period(wanted.max(shortest), select, &self.capabilities);
-        if period == old_period || period < shortest {
+        let min_period = events_since_sample.saturating_add(self.min_precise_load(select).into());
+        let period = closest_period(wanted_period.max(min_period), select, &self.capabilities);
+        if period == old_period || period < min_period {
             return;
         }
         sampled.period.set(period);
-        let events_left = period.wrapping_sub(counted);
+        let events_left = period.wrapping_sub(events_since_sample);
         value.load(here, self.msrs(counter).write, events_left, total);
         percpu
             .pebs

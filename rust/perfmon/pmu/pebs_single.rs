@@ -92,11 +92,12 @@ impl Pmu {
         let Some(format) = self.capabilities.pebs else {
             return;
         };
-        let interrupts_often = percpu.pebs.single.get() != 0 || percpu.pebs.is_small(format);
+        let interrupts_often =
+            percpu.pebs.single_record_counters.get() != 0 || percpu.pebs.is_small(format);
         if !interrupts_often || percpu.samplers.suspended.get() != 0 {
             return;
         }
-        for counter in each(percpu.pebs.armed.get() & percpu.slow_path.get()) {
+        for counter in each(percpu.pebs.armed_counters.get() & percpu.slow_path.get()) {
             let (value, msrs) = (percpu.value(counter), self.msrs(counter));
             let Some(sampler) = percpu.sampler(counter) else {
                 continue;

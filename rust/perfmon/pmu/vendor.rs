@@ -15,9 +15,9 @@ impl Vendor {
 
     /// Expects the PMIs that may come after an NMI has served all overflows. `has_drained` says that some of the
     /// overflows came while the handler ran.
-    pub(crate) fn expect_late_pmis(self, percpu: &PerCpu, drained: bool) {
+    pub(crate) fn expect_late_pmis(self, percpu: &PerCpu, has_drained: bool) {
         match self {
-            Self::Intel => intel::expect_late_pmis(percpu, drained),
+            Self::Intel => intel::expect_late_pmis(percpu, has_drained),
             Self::Amd => amd::expect_late_pmis(percpu),
         }
     }

@@ -193,7 +193,7 @@ impl Slot {
     /// Undoes [`Self::arm_counter`]; the caller calls [`Self::update_events_left`] next. Returns whether the counter is
     /// stopped, so that the caller has to start it.
     fn disarm_counter(&mut self, here: ThisCpu<'_>, now: u64) -> bool {
-        let is_precise = here.percpu().pebs.armed.get() & self.counter().bit() != 0;
+        let is_precise = here.percpu().pebs.armed_counters.get() & self.counter().bit() != 0;
         if is_precise {
             here.pmu().stop_precise(here, self.counter());
         }
