@@ -20,15 +20,15 @@
 #define N	100000UL
 
 /* The counter whose overflow reloads another counter, and the reloaded counter */
-#define CAUSE	0
-#define NUM	2
+#define CAUSING_COUNTER	0
+#define RELOADED_COUNTER	2
 
 /* Intel SDM, volume 4, table 2-2 */
 #define MSR_IA32_PMC_GP_CFG_B(n)	(0x1902 + 4 * (n))
 #define MSR_IA32_PMC_GP_CFG_C(n)	(0x1903 + 4 * (n))
 
-/* The reload value of counter NUM: far from what any test counts */
-#define RELOADED	0x7654321
+/* The reload value of counter RELOADED_COUNTER: far from what any test counts */
+#define RELOAD_VALUE	0x7654321
 
 FIXTURE(reload)
 {
@@ -41,7 +41,7 @@ static bool can_be_reloaded(void)
 	unsigned int eax, ebx, ecx, edx;
 
 	return __get_cpuid_count(0x23, 0, &eax, &ebx, &ecx, &edx) && (eax & 1 << 2) &&
-	       __get_cpuid_count(0x23, 2, &eax, &ebx, &ecx, &edx) && (eax & 1 << NUM);
+	       __get_cpuid_count(0x23, 2, &eax, &ebx, &ecx, &edx) && (eax & 1 << RELOADED_COUNTER);
 }
 
 FIXTURE_SETUP(reload)
@@ -62,9 +62,9 @@ static int write_on_each_cpu(__u64 cause, __u64 value)
 
 	for_each_cpu_in(cpu, &cpus) {
 		if (!err)
-			err = msr_write(cpu, MSR_IA32_PMC_GP_CFG_B(NUM), cause);
+			err = msr_write(cpu, MSR_IA32_PMC_GP_CFG_B(RELOADED_COUNTER), cause);
 		if (!err)
-			err = msr_write(cpu, MSR_IA32_PMC_GP_CFG_C(NUM), value);
+			err = msr_write(cpu, MSR_IA32_PMC_GP_CFG_C(RELOADED_COUNTER), value);
 	}
 	return err;
 }
@@ -83,22 +83,22 @@ TEST_F(reload, reload_settings_of_perf_do_not_affect_our_counters)
 	__s64 once;
 	int cpu;
 
-	ASSERT_EQ(0, write_on_each_cpu(1 << CAUSE, RELOADED));
-	ASSERT_EQ(0, pmc_setup(self->fd, CAUSE, EVENT_INSTRUCTIONS, PMCF_USR));
-	ASSERT_EQ(0, pmc_setup(self->fd, NUM, EVENT_INSTRUCTIONS, PMCF_USR));
-	ASSERT_EQ(0, pmc_start(self->fd, CAUSE));
-	once = pmc_loop_count(self->fd, NUM, N);
+	ASSERT_EQ(0, write_on_each_cpu(1 << CAUSING_COUNTER, RELOAD_VALUE));
+	ASSERT_EQ(0, pmc_setup(self->fd, CAUSING_COUNTER, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pmc_setup(self->fd, RELOADED_COUNTER, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pmc_start(self->fd, CAUSING_COUNTER));
+	once = pmc_loop_count(self->fd, RELOADED_COUNTER, N);
 	EXPECT_LE((__s64)(LOOP_INSNS * N), once);
-	EXPECT_EQ(once + (__s64)(LOOP_INSNS * N), pmc_loop_count(self->fd, NUM, 2 * N));
+	EXPECT_EQ(once + (__s64)(LOOP_INSNS * N), pmc_loop_count(self->fd, RELOADED_COUNTER, 2 * N));
 	close(self->fd);
 
 	self->fd = -1;
 	ASSERT_EQ(0, cpus_online(&cpus));
 	for_each_cpu_in(cpu, &cpus) {
-		ASSERT_EQ(0, msr_read(cpu, MSR_IA32_PMC_GP_CFG_B(NUM), &value));
-		EXPECT_EQ(1ULL << CAUSE, value);
-		ASSERT_EQ(0, msr_read(cpu, MSR_IA32_PMC_GP_CFG_C(NUM), &value));
-		EXPECT_EQ((__u64)RELOADED, value);
+		ASSERT_EQ(0, msr_read(cpu, MSR_IA32_PMC_GP_CFG_B(RELOADED_COUNTER), &value));
+		EXPECT_EQ(1ULL << CAUSING_COUNTER, value);
+		ASSERT_EQ(0, msr_read(cpu, MSR_IA32_PMC_GP_CFG_C(RELOADED_COUNTER), &value));
+		EXPECT_EQ((__u64)RELOAD_VALUE, value);
 	}
 }
 

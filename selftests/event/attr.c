@@ -308,7 +308,7 @@ TEST_F(event, foreign_types_are_refused)
 	EXPECT_EQ(is_perf ? -ENOENT : -EOPNOTSUPP, try_attr(variant->maker, attr));
 }
 
-static pid_t pid_of_nobody(void)
+static pid_t pid_of_exited_process(void)
 {
 	pid_t pid = fork();
 
@@ -338,7 +338,7 @@ TEST_F(event, tasks_and_cpus)
 	EXPECT_EQ(-EINVAL, try_open(maker, attr, 0, -2, -1, 0));
 	EXPECT_EQ(-EINVAL, try_open(maker, attr, 0, 0x7fffffff, -1, 0));
 	/* A task that does not exist. */
-	EXPECT_EQ(-ESRCH, try_open(maker, attr, pid_of_nobody(), -1, -1, 0));
+	EXPECT_EQ(-ESRCH, try_open(maker, attr, pid_of_exited_process(), -1, -1, 0));
 	EXPECT_EQ(-ESRCH, try_open(maker, attr, 0x7fffffff, -1, -1, 0));
 	EXPECT_EQ(-ESRCH, try_open(maker, attr, -2, -1, -1, 0));
 	/* A zombie. */

@@ -71,9 +71,9 @@ static const unsigned int types[] = { PERF_BR_RET, PERF_BR_CALL, PERF_BR_COND, P
 struct branch_findings {
 	const struct branch_records *records;
 	struct branch_addresses addresses;
-	unsigned int places[ELSEWHERE];	/* the expected branches, repeated, the newest first */
-	unsigned int kinds;
-	unsigned long samples, wrong, short_ones, flags, spec, types, branches;
+	unsigned int expected[ELSEWHERE];	/* the expected branches, repeated, the newest first */
+	unsigned int expected_count;
+	unsigned long samples, wrong, incomplete, flags, spec, types, branches;
 	__u64 index;
 };
 
@@ -91,16 +91,16 @@ static void check_sample(const struct sample *sample, void *data)
 		return;
 	t->samples++;
 	/* Leaves out a return from an interrupt, which may be among the branches. */
-	t->short_ones += sample->branch_count < t->records->depth - 1;
+	t->incomplete += sample->branch_count < t->records->depth - 1;
 	t->wrong += sample->branch_count > t->records->depth;
 	t->index |= sample->branch_index;
 	t->branches += sample->branch_count;
 	for (i = 0; i < sample->branch_count; i++) {
 		enum round_branch place = branch_place(&t->addresses, &sample->branches[i]);
 
-		for (k = 0; k < t->kinds && t->places[k] != place; k++)
+		for (k = 0; k < t->expected_count && t->expected[k] != place; k++)
 			;
-		t->wrong += k == t->kinds;
+		t->wrong += k == t->expected_count;
 		t->flags += sample->branches[i].predicted && !sample->branches[i].mispred;
 		/* The virtual PMU marks conditional branches as speculative. */
 		t->spec += sample->branches[i].spec != PERF_BR_SPEC_NA;
@@ -109,14 +109,14 @@ static void check_sample(const struct sample *sample, void *data)
 						  PERF_BR_NON_SPEC_CORRECT_PATH);
 		t->types += sample->branches[i].type == types[place];
 		/* The three branches alternate. */
-		if (i && t->kinds == ELSEWHERE)
+		if (i && t->expected_count == ELSEWHERE)
 			t->wrong += place != (branch_place(&t->addresses,
 						       &sample->branches[i - 1]) + 1) %
 					     ELSEWHERE;
 	}
 }
 
-/* Samples run_branches(). Expects only branches of @check->places in the samples. */
+/* Samples run_branches(). Expects only branches of @check->expected in the samples. */
 static void sample_branches(struct __test_metadata *_metadata, struct sampler *s,
 			    struct branch_findings *check)
 {
@@ -137,13 +137,13 @@ static void sample_branches(struct __test_metadata *_metadata, struct sampler *s
 	 * A sample of the first rounds has fewer branches, also after a switch from another task. The
 	 * next sample has all, since a period has enough.
 	 */
-	EXPECT_GE(3 + switches, check->short_ones);
+	EXPECT_GE(3 + switches, check->incomplete);
 }
 
 static const struct branch_kind {
 	const char *name;
 	__u64 type;
-	unsigned int places[ELSEWHERE], kinds;
+	unsigned int expected[ELSEWHERE], expected_count;
 } kinds[] = {
 	{ "any", PERF_SAMPLE_BRANCH_ANY, { RETURN, CALL, JUMP }, 3 },
 	{ "any, user", PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_USER,
@@ -169,12 +169,12 @@ TEST_F(event, samples_have_the_branches_of_their_kind)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
-		struct branch_findings check = { .kinds = kinds[i].kinds };
+		struct branch_findings check = { .expected_count = kinds[i].expected_count };
 		struct perf_event_attr attr;
 
 		kind = &kinds[i];
 		TH_LOG("%s: %s", variant->maker->name, kind->name);
-		memcpy(check.places, kind->places, sizeof(check.places));
+		memcpy(check.expected, kind->expected, sizeof(check.expected));
 		attr = with_branches(kind->type);
 		if (getenv("NEHALEM") && kind->type & NOT_ON_NEHALEM) {
 			if (variant->maker == &event_maker_perfmon)
@@ -192,7 +192,7 @@ TEST_F(event, samples_have_the_branches_of_their_kind)
 /* Without branch flags, and with the index of the newest record (HW_INDEX). */
 TEST_F(event, parts_of_a_branch)
 {
-	struct branch_findings check = { .places = { RETURN, CALL, JUMP }, .kinds = ELSEWHERE };
+	struct branch_findings check = { .expected = { RETURN, CALL, JUMP }, .expected_count = ELSEWHERE };
 	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY |
 						    PERF_SAMPLE_BRANCH_NO_FLAGS |
 						    PERF_SAMPLE_BRANCH_NO_CYCLES |
@@ -222,7 +222,7 @@ TEST_F(event, parts_of_a_branch)
 TEST_F(event, types_of_branches)
 {
 	const bool is_perf = variant->maker == &event_maker_perf;
-	struct branch_findings check = { .places = { RETURN, CALL, JUMP }, .kinds = ELSEWHERE };
+	struct branch_findings check = { .expected = { RETURN, CALL, JUMP }, .expected_count = ELSEWHERE };
 	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY |
 						    PERF_SAMPLE_BRANCH_TYPE_SAVE);
 
@@ -412,8 +412,8 @@ TEST_F(event, branches_are_those_of_the_task_beside_an_event_of_the_cpu)
 TEST_F(event, events_share_the_branches)
 {
 	struct branch_findings check[2] = {
-		{ .places = { RETURN, CALL, JUMP }, .kinds = ELSEWHERE },
-		{ .places = { RETURN, CALL, JUMP }, .kinds = ELSEWHERE },
+		{ .expected = { RETURN, CALL, JUMP }, .expected_count = ELSEWHERE },
+		{ .expected = { RETURN, CALL, JUMP }, .expected_count = ELSEWHERE },
 	};
 	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY);
 	struct perf_event_attr jumps = with_branches(PERF_SAMPLE_BRANCH_IND_JUMP);
@@ -483,7 +483,7 @@ TEST_F(event, branches_are_recorded_after_an_overflow_in_the_handler)
 	EXPECT_EQ(0UL, n.old);
 }
 
-static const __u64 refused[] = {
+static const __u64 refused_filters[] = {
 	PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_IN_TX,
 	PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_NO_TX,
 	PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_ABORT_TX,
@@ -494,11 +494,11 @@ TEST(unsupported_branch_filters_are_refused)
 {
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(refused); i++) {
-		struct perf_event_attr attr = with_branches(refused[i]);
+	for (i = 0; i < ARRAY_SIZE(refused_filters); i++) {
+		struct perf_event_attr attr = with_branches(refused_filters[i]);
 
 		EXPECT_EQ(-EOPNOTSUPP, event_maker_perfmon.open(&attr, 0, -1, -1, 0)) {
-			TH_LOG("%#llx", refused[i]);
+			TH_LOG("%#llx", refused_filters[i]);
 		}
 	}
 }

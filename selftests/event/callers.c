@@ -85,7 +85,7 @@ static unsigned int count_recursion(const struct sample *s, unsigned int at)
 {
 	unsigned int n = 0;
 
-	while (at + n < s->length && in_recursion(s->chain[at + n]))
+	while (at + n < s->chain_length && in_recursion(s->chain[at + n]))
 		n++;
 	return n;
 }
@@ -98,7 +98,7 @@ struct chain_findings {
 static void check_recursion(const struct sample *s, void *data)
 {
 	struct chain_findings *c = data;
-	unsigned int all = s->length - 1, expected = c->depth + 1;
+	unsigned int all = s->chain_length - 1, expected = c->depth + 1;
 
 	/* Some samples are before or after the recursion. */
 	if (!in_recursion(s->ip) || count_recursion(s, 2) < c->depth / 2)
@@ -168,7 +168,7 @@ TEST_F(event, chain_ends_at_sample_max_stack)
 
 static void add_length(const struct sample *s, void *data)
 {
-	*(unsigned long *)data += s->length;
+	*(unsigned long *)data += s->chain_length;
 }
 
 TEST_F(event, excluded_chain_of_the_program_is_empty)
@@ -210,13 +210,13 @@ struct kernel_chains {
 	 * Samples outside of the assembly of the kernel's entries and of `return_thunks`, and those
 	 * of them whose chain goes on in the program
 	 */
-	unsigned long inside, with_program;
-	unsigned long nowhere;		/* addresses outside of functions */
+	unsigned long eligible, with_program;
+	unsigned long outside_functions;		/* addresses outside of functions */
 	/*
-	 * Among the samples of `inside`: chains without any caller, and chains without an entry
+	 * Among the samples of eligible: chains without any caller, and chains without an entry
 	 * function
 	 */
-	unsigned long alone, without_entry;
+	unsigned long without_callers, without_entry;
 };
 
 /* Returns whether one of these @n functions has the address. */
@@ -244,34 +244,34 @@ static bool is_entry(const struct kernel_chains *c, __u64 address)
 static void check_kernel_chain(const struct sample *s, void *data)
 {
 	struct kernel_chains *c = data;
-	bool is_inside, in_kernel = false, has_entry = false;
+	bool is_eligible, in_kernel = false, has_entry = false;
 	unsigned int i, in_chain = 0;
 
 	if (!KERNEL(s->ip))
 		return;
 	c->chain_count++;
-	is_inside = !kernel_function_has(&c->entry, s->ip) &&
+	is_eligible = !kernel_function_has(&c->entry, s->ip) &&
 		    !has_address(c->return_thunks, RETURN_THUNKS, s->ip);
-	c->inside += is_inside;
-	c->nowhere += !in_kernel_text(c, s->ip);
-	for (i = 0; i < s->length; i++) {
+	c->eligible += is_eligible;
+	c->outside_functions += !in_kernel_text(c, s->ip);
+	for (i = 0; i < s->chain_length; i++) {
 		if (s->chain[i] == PERF_CONTEXT_KERNEL) {
 			c->kernel_marks++;
 			c->wrong += i != 0 || s->chain[1] != s->ip;
 			in_kernel = true;
 		} else if (s->chain[i] == PERF_CONTEXT_USER) {
 			c->user_marks++;
-			c->with_program += is_inside && count_recursion(s, i + 1) == c->depth + 1;
+			c->with_program += is_eligible && count_recursion(s, i + 1) == c->depth + 1;
 			in_kernel = false;
 		} else {
 			c->wrong += KERNEL(s->chain[i]) != in_kernel;
-			c->nowhere += in_kernel && !in_kernel_text(c, s->chain[i]);
+			c->outside_functions += in_kernel && !in_kernel_text(c, s->chain[i]);
 			has_entry |= in_kernel && is_entry(c, s->chain[i]);
 			in_chain += in_kernel;
 		}
 	}
-	c->alone += is_inside && in_chain == 1;
-	c->without_entry += is_inside && in_chain > 1 && !has_entry;
+	c->without_callers += is_eligible && in_chain == 1;
+	c->without_entry += is_eligible && in_chain > 1 && !has_entry;
 }
 
 static struct kernel_chains kernel_chains(struct __test_metadata *_metadata,
@@ -298,11 +298,11 @@ static struct kernel_chains kernel_chains(struct __test_metadata *_metadata,
 	sampler_read(&self->sampler, &sums, check_kernel_chain, &c);
 	sampler_close(&self->sampler);
 	EXPECT_FALSE(sums.malformed);
-	EXPECT_LE(20UL, c.inside);
+	EXPECT_LE(20UL, c.eligible);
 	EXPECT_EQ(0UL, c.wrong);
-	EXPECT_EQ(0UL, c.nowhere);
+	EXPECT_EQ(0UL, c.outside_functions);
 	TH_LOG("%s: %lu samples, %lu inside, of these %lu alone, %lu without an entry",
-	       maker->name, c.chain_count, c.inside, c.alone, c.without_entry);
+	       maker->name, c.chain_count, c.eligible, c.without_callers, c.without_entry);
 	return c;
 }
 
@@ -313,11 +313,11 @@ TEST_F(event, chain_of_the_kernel_is_above_that_of_the_program)
 	EXPECT_EQ(c.chain_count, c.kernel_marks);
 	EXPECT_EQ(0UL, c.without_entry);
 	/*
-	 * At least 4 of 5 samples `inside` must have the whole chain of the program. The rest are
+	 * At least 4 of 5 samples eligible must have the whole chain of the program. The rest are
 	 * of system calls before and after the recursion, or of context switches, whose chains
-	 * lack the program. (The first instructions of a system call are not `inside`.)
+	 * lack the program. (The first instructions of a system call are not eligible.)
 	 */
-	EXPECT_LE(c.inside * 4 / 5, c.with_program);
+	EXPECT_LE(c.eligible * 4 / 5, c.with_program);
 }
 
 TEST_F(event, excluded_chain_of_the_kernel_is_not_there)
@@ -328,7 +328,7 @@ TEST_F(event, excluded_chain_of_the_kernel_is_not_there)
 	attr.exclude_callchain_kernel = 1;
 	c = kernel_chains(_metadata, self, variant->maker, attr);
 	EXPECT_EQ(0UL, c.kernel_marks);
-	EXPECT_LE(c.inside * 4 / 5, c.with_program);
+	EXPECT_LE(c.eligible * 4 / 5, c.with_program);
 	attr.exclude_callchain_kernel = 0;
 	attr.exclude_callchain_user = 1;
 	c = kernel_chains(_metadata, self, variant->maker, attr);
@@ -344,7 +344,7 @@ static void count_kernel_addresses(const struct sample *s, void *data)
 	unsigned int i;
 
 	*wrong += KERNEL(s->ip);
-	for (i = 0; i < s->length; i++)
+	for (i = 0; i < s->chain_length; i++)
 		*wrong += KERNEL(s->chain[i]) && s->chain[i] != PERF_CONTEXT_USER;
 	for (i = 0; s->abi && i < 2; i++)
 		*wrong += KERNEL(s->registers[i]);

@@ -206,24 +206,24 @@ TEST_F(cgroup, tasks_of_a_cgroup_are_counted)
 /* The count on all CPUs is the sum of the counts on each. */
 TEST_F(cgroup, counts_of_all_cpus_add_up)
 {
-	int all, of[CPU_SETSIZE], cpu, cpus = sysconf(_SC_NPROCESSORS_ONLN), k;
+	int all, per_cpu[CPU_SETSIZE], cpu, cpus = sysconf(_SC_NPROCESSORS_ONLN), k;
 	__s64 sum;
 
 	start_targets_in(_metadata, self, 0);
 	all = open_cgroup(_metadata, cgroup_path(0), -1);
 	for (cpu = 0; cpu < cpus; cpu++)
-		of[cpu] = open_cgroup(_metadata, cgroup_path(0), cpu);
+		per_cpu[cpu] = open_cgroup(_metadata, cgroup_path(0), cpu);
 	for (k = 0; k < 10; k++) {
 		const struct job job = { .n = N, .pieces = 3, .step = STEP_MOVE };
 
 		ASSERT_EQ(0, target_run_job(&self->target[0], job));
 		for (sum = 0, cpu = 0; cpu < cpus; cpu++)
-			sum += event_count(of[cpu]);
+			sum += event_count(per_cpu[cpu]);
 		EXPECT_EQ(event_count(all), sum);
 		EXPECT_LE((__s64)((k + 1) * 3 * LOOP_INSNS * N), sum);
 	}
 	for (cpu = 0; cpu < cpus; cpu++)
-		close(of[cpu]);
+		close(per_cpu[cpu]);
 	close(all);
 }
 

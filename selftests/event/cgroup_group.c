@@ -89,8 +89,8 @@ FIXTURE_TEARDOWN(event)
 }
 
 /* Opens an event of a cgroup in the group of descriptor @group, or alone. */
-static int open_of(const struct event_maker *maker, struct perf_event_attr attr, const char *path,
-		   int cpu, int group)
+static int open_event_of(const struct event_maker *maker, struct perf_event_attr attr, const char *path,
+			 int cpu, int group)
 {
 	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd;
 
@@ -109,7 +109,7 @@ static void open_group(struct __test_metadata *_metadata, FIXTURE_DATA(event) *s
 	attr.read_format = format;
 	for (i = 0; i < members; i++) {
 		attr.disabled = !i;
-		self->fd[i] = open_of(variant->maker, attr, A, cpu, i ? self->fd[0] : -1);
+		self->fd[i] = open_event_of(variant->maker, attr, A, cpu, i ? self->fd[0] : -1);
 		ASSERT_LE(0, self->fd[i]) {
 			TH_LOG("%s: read_format %#llx, member %d: %s", variant->maker->name, format,
 			       i, strerror(-self->fd[i]));
@@ -193,7 +193,7 @@ TEST_F(event, group_on_all_cpus_follows_the_tasks)
 
 	RETURN_WITHOUT_CGROUPS();
 	if (variant->maker == &event_maker_perf) {
-		EXPECT_EQ(-EINVAL, open_of(variant->maker, event_instructions(), A, -1, -1));
+		EXPECT_EQ(-EINVAL, open_event_of(variant->maker, event_instructions(), A, -1, -1));
 		return;
 	}
 	target_kill(&self->target);
@@ -286,11 +286,11 @@ TEST_F(event, members_of_a_group_have_the_same_cgroup_and_cpu)
 
 	RETURN_WITHOUT_CGROUPS();
 	open_group(_metadata, self, variant, 0, self->cpu, 2);
-	EXPECT_EQ(-EINVAL, open_of(variant->maker, attr, B, self->cpu, self->fd[0]));
+	EXPECT_EQ(-EINVAL, open_event_of(variant->maker, attr, B, self->cpu, self->fd[0]));
 	EXPECT_EQ(-EINVAL, variant->maker->open(&task, 0, -1, self->fd[0], 0));
-	EXPECT_EQ(-EINVAL, open_of(variant->maker, attr, A, self->cpu, self->fd[1]));
+	EXPECT_EQ(-EINVAL, open_event_of(variant->maker, attr, A, self->cpu, self->fd[1]));
 	if (other >= 0)
-		EXPECT_EQ(-EINVAL, open_of(variant->maker, attr, A, other, self->fd[0]));
+		EXPECT_EQ(-EINVAL, open_event_of(variant->maker, attr, A, other, self->fd[0]));
 	/* The refused calls have changed nothing. */
 	ASSERT_EQ(0, event_enable(self->fd[0]));
 	run_loops(_metadata, self, N, STEP_NONE);

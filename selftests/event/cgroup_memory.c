@@ -53,7 +53,7 @@ static int open_event(const char *path)
 	return event_open_of_cgroup(&event_maker_perfmon, attr, path, -1);
 }
 
-static long long charged(void)
+static long long charged_bytes(void)
 {
 	return read_number(USER "/memory.current");
 }
@@ -163,11 +163,11 @@ TEST_F(memory, memory_of_events_is_charged_to_the_user)
 	start_user(_metadata, self, EVENTS);
 	ASSERT_EQ(0, wait_for_user(_metadata, self));
 	slab = memory_slab_kb();
-	before = charged();
+	before = charged_bytes();
 	ASSERT_EQ(1, write(self->go[1], "", 1));
 	ASSERT_EQ(0, wait_for_user(_metadata, self));
 	slab = memory_slab_kb() - slab;
-	after = charged();
+	after = charged_bytes();
 	TH_LOG("%d events: the user is charged for %lld bytes each; the slabs have %ld more",
 	       EVENTS, (after - before) / EVENTS, slab * 1024 / EVENTS);
 	/* At least a page for ten events. Nearly all memory is charged. */
@@ -197,7 +197,7 @@ TEST_F(memory, user_without_memory_does_not_disturb_others)
 	start_user(_metadata, self, FILES);
 	ASSERT_EQ(0, wait_for_user(_metadata, self));
 	ASSERT_EQ(0, fcntl(self->ready[0], F_SETFL, O_NONBLOCK));
-	snprintf(limit, sizeof(limit), "%lld", charged() + 4 * 1024 * 1024);
+	snprintf(limit, sizeof(limit), "%lld", charged_bytes() + 4 * 1024 * 1024);
 	ASSERT_EQ(0, write_file(USER "/memory.max", limit));
 	ASSERT_EQ(1, write(self->go[1], "", 1));
 	while (waitpid(self->user, &status, WNOHANG) != self->user) {

@@ -116,7 +116,7 @@ static bool knows_cgroups(const FIXTURE_VARIANT(event) *variant)
 	return variant->maker != &event_maker_perf || perfs_cgroups_exist();
 }
 
-static __u64 id_of(const char *cgroup)
+static __u64 cgroup_id(const char *cgroup)
 {
 	struct stat s;
 
@@ -188,7 +188,7 @@ static void make_both_cgroups(struct __test_metadata *_metadata, struct by_cgrou
 {
 	ASSERT_EQ(0, mkdir(A, 0755));
 	ASSERT_EQ(0, mkdir(B, 0755));
-	*by = (struct by_cgroup) { .pid = getpid(), .id = { id_of(A), id_of(B) } };
+	*by = (struct by_cgroup) { .pid = getpid(), .id = { cgroup_id(A), cgroup_id(B) } };
 }
 
 /* The loops give 40 samples in one cgroup, and 120 in the other. */
@@ -354,7 +354,7 @@ TEST_F(event, cgroup_is_behind_all_other_parts)
 /* --- Records --------------------------------------------------------------- */
 
 /* Returns the attributes of an event that counts, and whose records end with TRAILER_PARTS. */
-static struct perf_event_attr recording(void)
+static struct perf_event_attr recording_attr(void)
 {
 	struct perf_event_attr attr = event_instructions();
 
@@ -385,7 +385,7 @@ static bool read_record(const FIXTURE_DATA(event) *self, struct sampler *s)
 }
 
 /* Reads the next record. Expects this type, and that this process has caused it. */
-static const void *next(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self, __u32 kind)
+static const void *expect_next(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self, __u32 kind)
 {
 	struct sampler *s = &self->sampler;
 	struct sample end;
@@ -413,13 +413,13 @@ static void expect_new(struct __test_metadata *_metadata, FIXTURE_DATA(event) *s
 		       const char *cgroup)
 {
 	const char *path = cgroup + strlen(ROOT);
-	const struct new_cgroup *new = next(_metadata, self, PERF_RECORD_CGROUP);
+	const struct new_cgroup *new = expect_next(_metadata, self, PERF_RECORD_CGROUP);
 	const size_t room = (strlen(path) + 8) / 8 * 8;
 	size_t i;
 
 	EXPECT_EQ(0, new->header.misc);
 	EXPECT_EQ(sizeof(*new) + room + __builtin_popcountll(TRAILER_PARTS) * 8, new->header.size);
-	EXPECT_EQ(id_of(cgroup), new->id);
+	EXPECT_EQ(cgroup_id(cgroup), new->id);
 	EXPECT_STREQ(path, new->path);
 	for (i = strlen(path); i < room; i++)
 		EXPECT_EQ(0, new->path[i]);
@@ -446,7 +446,7 @@ static void make_and_expect(struct __test_metadata *_metadata, FIXTURE_DATA(even
 
 TEST_F(event, new_cgroups_are_recorded_for_the_task_that_makes_them)
 {
-	struct perf_event_attr attr = recording();
+	struct perf_event_attr attr = recording_attr();
 
 	if (!knows_cgroups(variant))
 		return;
@@ -465,7 +465,7 @@ TEST_F(event, new_cgroups_are_recorded_for_the_task_that_makes_them)
  */
 TEST_F(event, new_cgroups_are_recorded_for_their_cpu)
 {
-	struct perf_event_attr attr = recording();
+	struct perf_event_attr attr = recording_attr();
 
 	if (!knows_cgroups(variant))
 		return;
@@ -490,7 +490,7 @@ TEST_F(event, cgroup_in_samples_needs_perfs_controller_with_perf)
 
 TEST_F(event, new_cgroups_are_recorded_only_if_that_is_wanted)
 {
-	struct perf_event_attr attr = recording();
+	struct perf_event_attr attr = recording_attr();
 
 	attr.comm = 1;
 	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, ORDER));
@@ -505,7 +505,7 @@ TEST_F(event, new_cgroups_are_recorded_only_if_that_is_wanted)
 TEST_F(event, cgroups_of_version_1_are_those_with_perfs_controller)
 {
 	static const char inner[] = VERSION_1 "/inner";
-	struct perf_event_attr attr = event_with_cgroup(), of_records = recording();
+	struct perf_event_attr attr = event_with_cgroup(), of_records = recording_attr();
 	struct sample_sums sums = SAMPLE_SUMS_INIT;
 	struct by_cgroup by = { .pid = getpid() };
 	const struct new_cgroup *new;
@@ -519,14 +519,14 @@ TEST_F(event, cgroups_of_version_1_are_those_with_perfs_controller)
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
 	EXPECT_EQ(0, mkdir(A, 0755));
 	EXPECT_EQ(0, mkdir(inner, 0755));
-	new = next(_metadata, self, PERF_RECORD_CGROUP);
-	EXPECT_EQ(id_of(inner), new->id);
+	new = expect_next(_metadata, self, PERF_RECORD_CGROUP);
+	EXPECT_EQ(cgroup_id(inner), new->id);
 	EXPECT_STREQ("/inner", new->path);
 	expect_no_more(_metadata, self);
 	sampler_close(&self->sampler);
 
-	by.id[0] = id_of(VERSION_1);
-	by.id[1] = id_of(inner);
+	by.id[0] = cgroup_id(VERSION_1);
+	by.id[1] = cgroup_id(inner);
 	ASSERT_EQ(0, sampler_open(&self->sampler, variant->maker, &attr, 0, -1, ORDER));
 	EXPECT_EQ(0, move_to(A));
 	ASSERT_EQ(0, event_enable(self->sampler.fd));
@@ -545,7 +545,7 @@ TEST_F(event, cgroups_of_version_1_are_those_with_perfs_controller)
 /* Records are written for tasks of the cgroup, and not for other tasks. */
 TEST_F(event, events_of_a_cgroup_record_what_its_tasks_do)
 {
-	struct perf_event_attr attr = recording();
+	struct perf_event_attr attr = recording_attr();
 	struct sampler *s = &self->sampler;
 	pid_t child;
 	void *map;
@@ -566,19 +566,19 @@ TEST_F(event, events_of_a_cgroup_record_what_its_tasks_do)
 	ASSERT_EQ(0, move_to(A));
 	expect_no_more(_metadata, self);
 	ASSERT_EQ(0, prctl(PR_SET_NAME, "inside"));
-	next(_metadata, self, PERF_RECORD_COMM);
+	expect_next(_metadata, self, PERF_RECORD_COMM);
 	ASSERT_EQ(0, mkdir(ROOT "/1", 0755));
 	expect_new(_metadata, self, ROOT "/1");
 	map = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, map);
-	next(_metadata, self, PERF_RECORD_MMAP2);
+	expect_next(_metadata, self, PERF_RECORD_MMAP2);
 	munmap(map, 4096);
 	child = fork();
 	ASSERT_LE(0, child);
 	if (!child)
 		_exit(0);
 	ASSERT_EQ(child, waitpid(child, NULL, 0));
-	next(_metadata, self, PERF_RECORD_FORK);
+	expect_next(_metadata, self, PERF_RECORD_FORK);
 	ASSERT_TRUE(event_ring_next(&s->ring, &s->record));
 	EXPECT_EQ((__u32)PERF_RECORD_EXIT, s->record.header.type);
 	ASSERT_EQ(0, move_to(ROOT));
@@ -589,7 +589,7 @@ TEST_F(event, events_of_a_cgroup_record_what_its_tasks_do)
 /* Events of a cgroup record the switches of its tasks, with the other task's ID. */
 TEST_F(event, events_of_a_cgroup_record_switches)
 {
-	struct perf_event_attr attr = recording();
+	struct perf_event_attr attr = recording_attr();
 	struct sampler *s = &self->sampler;
 	unsigned long in = 0, out = 0;
 

@@ -260,15 +260,15 @@ static void make_tree(struct __test_metadata *_metadata, FIXTURE_DATA(cgroup_tre
 /* Makes the tree of tasks, and sets what the cgroups and those around them are to count. */
 static __u64 make_tasks(FIXTURE_DATA(cgroup_tree) *self)
 {
-	__u64 all = tree_make(&self->random, &self->cpus), in[MAX_CGROUPS];
+	__u64 all = tree_make(&self->random, &self->cpus), own[MAX_CGROUPS];
 	int procs[MAX_CGROUPS], i, outer;
 
 	for (i = 0; i < self->count; i++)
 		procs[i] = self->node[i].procs;
-	tree_use_cgroups(&self->random, procs, self->count, in);
+	tree_use_cgroups(&self->random, procs, self->count, own);
 	for (i = 0; i < self->count; i++)
 		for (outer = i; outer >= 0; outer = self->node[outer].parent)
-			self->node[outer].expected += in[i];
+			self->node[outer].expected += own[i];
 	return all;
 }
 

@@ -33,16 +33,16 @@ struct made_up_chains {
 	bool frames_change;
 };
 
-static void check_fake(const struct sample *s, void *data)
+static void check_made_up_chain(const struct sample *s, void *data)
 {
 	struct made_up_chains *f = data;
 	unsigned int i, n;
 
 	if (s->ip < (uintptr_t)frame_loop_begin || s->ip >= (uintptr_t)frame_loop_end)
 		return;
-	n = s->length - 2;
+	n = s->chain_length - 2;
 	f->chain_count++;
-	f->wrong += s->length < 2 || s->length > 128 || s->chain[0] != PERF_CONTEXT_USER ||
+	f->wrong += s->chain_length < 2 || s->chain_length > 128 || s->chain[0] != PERF_CONTEXT_USER ||
 		    s->chain[1] != s->ip;
 	for (i = 0; i < n && !f->frames_change; i++)
 		f->wrong += s->chain[2 + i] != FRAME_ADDRESS(i);
@@ -68,7 +68,7 @@ static struct made_up_chains sample_frame(struct __test_metadata *_metadata,
 	ASSERT_EQ(0, event_enable(s->fd));
 	frame_loop(frame, N);
 	ASSERT_EQ(0, event_disable(s->fd));
-	sampler_read(s, &sums, check_fake, &f);
+	sampler_read(s, &sums, check_made_up_chain, &f);
 	sampler_close(s);
 	EXPECT_FALSE(sums.malformed);
 	EXPECT_LE(10UL, f.chain_count);

@@ -96,7 +96,7 @@ static void check_registers(const struct sample *sample, void *data)
 	found->in_entry++;
 	if (sample->user_abi && sample->user_registers[0] != rcx)
 		found->wrong++;
-	for (i = 0; i < sample->length; i++)
+	for (i = 0; i < sample->chain_length; i++)
 		found->wrong += is_behind_a_call(sample->chain[i]) && sample->chain[i] != rcx;
 }
 
@@ -144,7 +144,7 @@ TEST_F(event, samples_in_the_entry_have_no_registers_of_another_call)
 struct sample_position {
 	unsigned int samples;
 	__u64 ip;
-	__u64 left;	/* R12; 0: unknown */
+	__u64 rounds_left;	/* R12; 0: unknown */
 	bool interrupted;	/* another interrupt came meanwhile */
 };
 
@@ -155,7 +155,7 @@ static void note_third(const struct sample *sample, void *data)
 	if (++place->samples != THIRD)
 		return;
 	place->ip = sample->ip;
-	place->left = sample->user_abi ? sample->user_registers[0] : 0;
+	place->rounds_left = sample->user_abi ? sample->user_registers[0] : 0;
 }
 
 /* Returns the place of the third sample in the calls. */
@@ -206,15 +206,15 @@ TEST_F(event, late_samples_are_after_their_own_call)
 		struct sample_position place = place_of_third(_metadata, &self->sampler,
 							      variant->maker, &attr, delay);
 
-		if (place.left)
-			turn = CALLS - place.left - (place.ip == (__u64)next_turn);
+		if (place.rounds_left)
+			turn = CALLS - place.rounds_left - (place.ip == (__u64)next_turn);
 		else
 			turn = place.ip <= last_ip ? last_turn : last_turn - 1;
 		EXPECT_TRUE(turn < last_turn || (turn == last_turn && place.ip <= last_ip)) {
 			TH_LOG("delay %lu: turn %lu, calls_begin + %lld; before: turn %lu", delay,
 			       turn, place.ip - (__u64)calls_begin, last_turn);
 		}
-		if (!place.left && !is_behind_a_call(place.ip)) {
+		if (!place.rounds_left && !is_behind_a_call(place.ip)) {
 			TH_LOG("delay %lu: interrupted at calls_begin + %lld", delay,
 			       place.ip - (__u64)calls_begin);
 			EXPECT_TRUE(is_in_calls(place.ip) && place.interrupted);

@@ -106,7 +106,7 @@ static bool freeze_in_loop(struct __test_metadata *_metadata, const struct targe
 }
 
 /* Thaws the target, and lets it run. */
-static void run_on(struct __test_metadata *_metadata)
+static void thaw_and_run(struct __test_metadata *_metadata)
 {
 	thaw(_metadata);
 	usleep(PAUSE);
@@ -183,7 +183,7 @@ static int count_frozen_loop(struct __test_metadata *_metadata, struct target *t
 	start_loop(_metadata, t);
 	for (i = 0; i < FREEZES && freeze_in_loop(_metadata, t); i++) {
 		expect_no_growth(_metadata, fd);
-		run_on(_metadata);
+		thaw_and_run(_metadata);
 	}
 	ASSERT_EQ(0, target_wait_job(t));
 	count = event_count(fd) - before;
@@ -227,7 +227,7 @@ TEST_F(event, frozen_task_is_sampled_exactly)
 		sampler_read(s, &sums, NULL, NULL);
 		usleep(PAUSE);
 		EXPECT_TRUE(event_ring_is_empty(&s->ring));
-		run_on(_metadata);
+		thaw_and_run(_metadata);
 	}
 	ASSERT_EQ(0, target_wait_job(t));
 	sampler_read(s, &sums, NULL, NULL);
@@ -267,7 +267,7 @@ TEST_F(event, events_of_a_frozen_task_are_opened_and_closed)
 			expect_no_growth(_metadata, fd);
 			EXPECT_EQ(0, event_count(fd));
 		}
-		run_on(_metadata);
+		thaw_and_run(_metadata);
 	}
 	ASSERT_EQ(0, target_wait_job(t));
 	EXPECT_EQ(event_count(first) - before, event_count(fd));
@@ -315,7 +315,7 @@ TEST_F(event, frozen_task_leaves_its_cgroup)
 		freeze(_metadata, t);
 		expect_no_growth(_metadata, cgroup);
 		EXPECT_EQ(event_count(task), event_count(cgroup));
-		run_on(_metadata);
+		thaw_and_run(_metadata);
 	}
 	freeze(_metadata, t);
 	count = event_count(task);

@@ -75,14 +75,14 @@ static struct perf_event_attr attr_of(__u32 type, __u64 config)
 	return attr;
 }
 
-static int open_of(const struct event_maker *maker, struct perf_event_attr attr, pid_t tid, int cpu)
+static int open_event(const struct event_maker *maker, struct perf_event_attr attr, pid_t tid, int cpu)
 {
 	return maker->open(&attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
 static int open_self(struct perf_event_attr attr)
 {
-	return open_of(&event_maker_perfmon, attr, 0, ANY_CPU);
+	return open_event(&event_maker_perfmon, attr, 0, ANY_CPU);
 }
 
 /* The result of read(2). */
@@ -264,8 +264,8 @@ TEST_F(kinds, a_task_that_moves_is_counted_on_both_kinds)
 		const unsigned long *per_kind = events[i].per_kind;
 		__s64 least;
 
-		self->fd = open_of(&event_maker_perfmon, attr_of(events[i].type, events[i].config),
-				   self->target.tid, ANY_CPU);
+		self->fd = open_event(&event_maker_perfmon, attr_of(events[i].type, events[i].config),
+				      self->target.tid, ANY_CPU);
 		ASSERT_LE(0, self->fd);
 		job.n = 1;
 		ASSERT_EQ(0, target_run_job(&self->target, job));
@@ -375,7 +375,7 @@ TEST_F(kinds, groups_are_of_the_same_kinds)
 /* The CPUs of samples. */
 struct sample_cpus {
 	int cpu[KINDS];
-	unsigned long on[KINDS], elsewhere;
+	unsigned long samples[KINDS], elsewhere;
 };
 
 static void count_cpu(const struct sample *s, void *data)
@@ -383,9 +383,9 @@ static void count_cpu(const struct sample *s, void *data)
 	struct sample_cpus *c = data;
 
 	if ((int)s->cpu == c->cpu[0])
-		c->on[0]++;
+		c->samples[0]++;
 	else if ((int)s->cpu == c->cpu[1])
-		c->on[1]++;
+		c->samples[1]++;
 	else
 		c->elsewhere++;
 }
@@ -409,8 +409,8 @@ static void expect_samples(struct __test_metadata *_metadata, FIXTURE_DATA(kinds
 	sampler_read(&self->sampler, &sums, count_cpu, &cpus);
 	EXPECT_EQ((unsigned long)count / PERIOD, sums.samples + sums.lost);
 	EXPECT_EQ(0UL, cpus.elsewhere);
-	EXPECT_EQ(on_big, cpus.on[0] > 0);
-	EXPECT_EQ(on_small, cpus.on[1] > 0);
+	EXPECT_EQ(on_big, cpus.samples[0] > 0);
+	EXPECT_EQ(on_small, cpus.samples[1] > 0);
 	sampler_close(&self->sampler);
 }
 
@@ -436,9 +436,9 @@ TEST_F(kinds, events_of_cpus_are_of_their_kind)
 			struct perf_event_attr raw = attr_of(self->type[i], INSNS_OR_BRANCHES);
 			const int cpu = self->cpu[i], other = self->cpu[!i];
 
-			EXPECT_EQ(-ENOENT, open_of(makers[m], raw, -1, other));
-			EXPECT_EQ(-ENOENT, open_of(makers[m], raw, 0, other));
-			self->fd = open_of(makers[m], raw, -1, cpu);
+			EXPECT_EQ(-ENOENT, open_event(makers[m], raw, -1, other));
+			EXPECT_EQ(-ENOENT, open_event(makers[m], raw, 0, other));
+			self->fd = open_event(makers[m], raw, -1, cpu);
 			EXPECT_LE(0, self->fd) {
 				TH_LOG("%s, CPU %d", makers[m]->name, cpu);
 			}
@@ -447,16 +447,16 @@ TEST_F(kinds, events_of_cpus_are_of_their_kind)
 			EXPECT_LE((__s64)N, event_count(self->fd));
 			close(self->fd);
 			/* An event of all kinds is that of the CPU's kind. */
-			self->fd = open_of(makers[m], attr_of(PERF_TYPE_HW_CACHE, L1I_MISSES), -1,
-					   cpu);
+			self->fd = open_event(makers[m], attr_of(PERF_TYPE_HW_CACHE, L1I_MISSES), -1,
+					      cpu);
 			EXPECT_LE(0, self->fd);
 			loop(N);
 			EXPECT_LE((__s64)N, event_count(self->fd));
 			close(self->fd);
 		}
 		/* Small cores have no such event. */
-		EXPECT_EQ(-ENOENT, open_of(makers[m], attr_of(PERF_TYPE_HW_CACHE, L1D_MISSES), -1,
-					   self->cpu[1]));
+		EXPECT_EQ(-ENOENT, open_event(makers[m], attr_of(PERF_TYPE_HW_CACHE, L1D_MISSES), -1,
+					      self->cpu[1]));
 	}
 }
 
@@ -478,12 +478,12 @@ TEST_F(kinds, perf_counts_the_same_on_each_kind)
 		for (a = 0; a < ARRAY_SIZE(attrs); a++) {
 			__s64 perfs, ours;
 
-			self->fd = open_of(&event_maker_perf, attrs[a], 0, ANY_CPU);
+			self->fd = open_event(&event_maker_perf, attrs[a], 0, ANY_CPU);
 			ASSERT_LE(0, self->fd);
 			perfs = count_added_loops(self->cpu, self->fd);
 			close(self->fd);
 			ASSERT_TRUE(event_wait_until_possible(&event_maker_perfmon, NULL));
-			self->fd = open_of(&event_maker_perfmon, attrs[a], 0, ANY_CPU);
+			self->fd = open_event(&event_maker_perfmon, attrs[a], 0, ANY_CPU);
 			ASSERT_LE(0, self->fd);
 			ours = count_added_loops(self->cpu, self->fd);
 			close(self->fd);

@@ -363,11 +363,11 @@ TEST_F(event, event_stays_with_the_thread_that_executes)
 }
 
 /*
- * Counts a child that executes @program, as user @uid without rights. Stores in @left the number
+ * Counts a child that executes @program, as user @uid without rights. Stores in @uncounted the number
  * of tasks that the event no longer counts, from fdinfo.
  */
 static __s64 count_program(const struct event_maker *maker, const char *program, unsigned int uid,
-			   __s64 *left)
+			   __s64 *uncounted)
 {
 	struct perf_event_attr attr = event_instructions();
 	int go, fd;
@@ -386,12 +386,12 @@ static __s64 count_program(const struct event_maker *maker, const char *program,
 		return fd;
 	if (write(go, "", 1) != 1 || waitpid(pid, NULL, 0) != pid)
 		return -errno;
-	*left = event_fdinfo_number(fd, "left");
+	*uncounted = event_fdinfo_number(fd, "left");
 	return event_count(fd);
 }
 
 static __s64 count_program_as(struct __test_metadata *_metadata, const struct event_maker *maker,
-			      const char *program, unsigned int uid, __s64 left)
+			      const char *program, unsigned int uid, __s64 uncounted)
 {
 	__s64 *result = map_shared(_metadata, 2 * sizeof(*result)), value;
 	int paranoid = paranoid_read();
@@ -409,7 +409,7 @@ static __s64 count_program_as(struct __test_metadata *_metadata, const struct ev
 	value = result[0];
 	/* perf's fdinfo does not have the number of uncounted tasks. */
 	if (maker != &event_maker_perf)
-		EXPECT_EQ(left, result[1]);
+		EXPECT_EQ(uncounted, result[1]);
 	munmap(result, 2 * sizeof(*result));
 	EXPECT_EQ(0, paranoid_write(paranoid));
 	EXPECT_EQ(0, chmod(_PATH_PERFMON, 0600));

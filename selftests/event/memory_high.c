@@ -210,9 +210,9 @@ static struct longest_calls measure_calls(struct __test_metadata *_metadata,
 	return longest;
 }
 
-static bool is_short(double time, double perfs)
+static bool is_short(double time, double perf_time)
 {
-	return time <= FACTOR * perfs + FLOOR;
+	return time <= FACTOR * perf_time + FLOOR;
 }
 
 TEST_F(memory, cgroup_above_its_limit_does_not_delay_others)

@@ -287,15 +287,15 @@ static bool next_record(struct sampler *s, __u32 pid)
 	return false;
 }
 
-static void log_record(struct __test_metadata *_metadata, const char *who, const struct sampler *s)
+static void log_record(struct __test_metadata *_metadata, const char *maker, const struct sampler *s)
 {
 	const struct event_record *r = &s->record;
 	int i;
 
-	TH_LOG("%s: record %u misc %#x size %u '%.60s'", who, r->header.type, r->header.misc,
+	TH_LOG("%s: record %u misc %#x size %u '%.60s'", maker, r->header.type, r->header.misc,
 	       r->header.size, record_name(r));
 	for (i = 0; i < 8; i++)
-		TH_LOG("%s: word %d: %#llx", who, i, r->words[i]);
+		TH_LOG("%s: word %d: %#llx", maker, i, r->words[i]);
 }
 
 /* Expects the same records in both rings, except IDs and times. Returns their number. */

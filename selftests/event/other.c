@@ -131,7 +131,7 @@ static void find_other_function(const struct sample *sample, void *data)
 	unsigned int i;
 
 	findings->samples++;
-	for (i = 0; i < sample->length; i++)
+	for (i = 0; i < sample->chain_length; i++)
 		findings->of_others += kernel_function_has(&findings->function, sample->chain[i]);
 }
 

@@ -204,17 +204,17 @@ static int try_open(unsigned int target, unsigned int column)
 }
 
 /* Becomes the caller in a child process, and stores the results of its opens. */
-static int fill_answers(unsigned int who)
+static int fill_answers(unsigned int caller)
 {
 	unsigned int i, column;
 	int status;
 	pid_t pid = fork();
 
 	if (!pid) {
-		if (callers[who].uid &&
-		    become_user(callers[who].uid, callers[who].capabilities))
+		if (callers[caller].uid &&
+		    become_user(callers[caller].uid, callers[caller].capabilities))
 			_exit(1);
-		if (callers[who].namespaced && enter_namespace())
+		if (callers[caller].namespaced && enter_namespace())
 			_exit(1);
 		prctl(PR_SET_DUMPABLE, 1);
 		for (i = 0; i < ARRAY_SIZE(targets); i++)
@@ -238,19 +238,19 @@ static int errno_of(const char *word)
 	       !strcmp(word, "yes") ? 0 : 1;
 }
 
-static bool test_caller(const char *level, unsigned int who, const char *setting)
+static bool test_caller(const char *level, unsigned int caller, const char *setting)
 {
 	unsigned int i, column;
 	bool ok = true;
 	char **row;
 
-	if (paranoid_write(atoi(setting)) || fill_answers(who)) {
+	if (paranoid_write(atoi(setting)) || fill_answers(caller)) {
 		ksft_print_msg("the table has a caller that this test does not know\n");
 		return false;
 	}
 	for (i = 0; i < ARRAY_SIZE(targets); i++) {
 		row = csv_find(&table, (const char *const []) {
-				level, callers[who].name, setting, targets[i].name }, KEYS);
+				level, callers[caller].name, setting, targets[i].name }, KEYS);
 		for (column = 0; column < ARRAY_SIZE(columns); column++) {
 			if (!is_possible(i, column))
 				continue;
@@ -268,7 +268,7 @@ static bool test_caller(const char *level, unsigned int who, const char *setting
 int main(int argc, char **argv)
 {
 	int paranoid = paranoid_read();
-	unsigned int level, who, i;
+	unsigned int level, caller, i;
 
 	if (argc == 2 && !strcmp(argv[1], "--pause"))
 		for (;;)
@@ -288,11 +288,11 @@ int main(int argc, char **argv)
 	for (level = 0; level < ARRAY_SIZE(levels); level++) {
 		if (level && lockdown(levels[level]))
 			ksft_exit_fail_msg("no lockdown\n");
-		for (who = 0; who < ARRAY_SIZE(callers); who++)
+		for (caller = 0; caller < ARRAY_SIZE(callers); caller++)
 			for (i = 0; i < ARRAY_SIZE(settings); i++)
-				ksft_test_result(test_caller(levels[level], who, settings[i]),
+				ksft_test_result(test_caller(levels[level], caller, settings[i]),
 						 "lockdown %s, %s, perf_event_paranoid %s\n",
-						 levels[level], callers[who].name, settings[i]);
+						 levels[level], callers[caller].name, settings[i]);
 	}
 	if (paranoid_write(paranoid))
 		ksft_print_msg("can't restore %s\n", PARANOID);

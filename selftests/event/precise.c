@@ -393,16 +393,16 @@ struct counts {
 static void compare_counts(const struct sample *s, void *data)
 {
 	struct counts *c = data;
-	__u64 apart;
+	__u64 distance;
 
 	/* The number of values, the leader's value, and the sibling's value. */
 	if (s->count_words != 3)
 		return;
 	c->samples++;
-	apart = s->counts[1] > s->counts[2] ? s->counts[1] - s->counts[2] :
+	distance = s->counts[1] > s->counts[2] ? s->counts[1] - s->counts[2] :
 					      s->counts[2] - s->counts[1];
-	if (apart > c->max_distance)
-		c->max_distance = apart;
+	if (distance > c->max_distance)
+		c->max_distance = distance;
 }
 
 TEST_F(event, samples_of_the_group_have_the_precise_count)
@@ -763,7 +763,7 @@ TEST_F(event, samples_survive_cpu_hotplug)
 }
 
 /* Legal values that no other software writes */
-static const struct { __u32 msr; __u64 value; } left_registers[] = {
+static const struct { __u32 msr; __u64 value; } foreign_values[] = {
 	{ MSR_IA32_DS_AREA, 0xffffc90012345000 },
 	{ MSR_PEBS_DATA_CFG, 1 },	/* from format 4 on */
 	{ MSR_PEBS_ENABLE, 3 },
@@ -771,18 +771,18 @@ static const struct { __u32 msr; __u64 value; } left_registers[] = {
 
 TEST_F(event, registers_are_left_as_they_were)
 {
-	bool present[ARRAY_SIZE(left_registers)];
+	bool present[ARRAY_SIZE(foreign_values)];
 	struct sampler *s = &self->samplers[0];
-	__u64 before[ARRAY_SIZE(left_registers)], after;
+	__u64 before[ARRAY_SIZE(foreign_values)], after;
 	unsigned int i;
 
 	if (variant->maker == &event_maker_perf)
 		return;
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
-	for (i = 0; i < ARRAY_SIZE(left_registers); i++) {
-		present[i] = !msr_read(self->cpu, left_registers[i].msr, &before[i]);
+	for (i = 0; i < ARRAY_SIZE(foreign_values); i++) {
+		present[i] = !msr_read(self->cpu, foreign_values[i].msr, &before[i]);
 		if (present[i])
-			ASSERT_EQ(0, msr_write(self->cpu, left_registers[i].msr, left_registers[i].value));
+			ASSERT_EQ(0, msr_write(self->cpu, foreign_values[i].msr, foreign_values[i].value));
 	}
 	EXPECT_TRUE(present[0] && present[2]);
 	open_sampler(_metadata, variant, s, precise_every(PERIOD), 0);
@@ -792,17 +792,17 @@ TEST_F(event, registers_are_left_as_they_were)
 	sampler_close(s);
 	ASSERT_EQ(0, wait_until_idle());
 	/* PEBS_ENABLE first, since its counters must not use the DS area. */
-	for (i = ARRAY_SIZE(left_registers); i--; ) {
+	for (i = ARRAY_SIZE(foreign_values); i--; ) {
 		if (!present[i])
 			continue;
-		ASSERT_EQ(0, msr_read(self->cpu, left_registers[i].msr, &after));
+		ASSERT_EQ(0, msr_read(self->cpu, foreign_values[i].msr, &after));
 		/* perf has written its own address when it opened its first event, a place-holder. */
-		if (left_registers[i].msr == MSR_IA32_DS_AREA && module_has_place_holder())
+		if (foreign_values[i].msr == MSR_IA32_DS_AREA && module_has_place_holder())
 			continue;
-		EXPECT_EQ(left_registers[i].value, after) {
-			TH_LOG("MSR %#x", left_registers[i].msr);
+		EXPECT_EQ(foreign_values[i].value, after) {
+			TH_LOG("MSR %#x", foreign_values[i].msr);
 		}
-		ASSERT_EQ(0, msr_write(self->cpu, left_registers[i].msr, before[i]));
+		ASSERT_EQ(0, msr_write(self->cpu, foreign_values[i].msr, before[i]));
 	}
 }
 
@@ -830,7 +830,7 @@ static void is_dummy(struct perf_event_attr *a)
 	a->config = PERF_COUNT_SW_DUMMY;
 }
 
-static void (*const impossible[])(struct perf_event_attr *a) = {
+static void (*const unsupported_changes[])(struct perf_event_attr *a) = {
 	has_address, has_transaction, has_physical_address, has_no_period, has_period_1, has_long_period, is_short_in_kernel,
 	is_dummy,
 };
@@ -842,13 +842,13 @@ TEST_F(event, unsupported_attributes_are_refused)
 	/* perf has these samples, or opens events that have none. */
 	if (variant->maker == &event_maker_perf)
 		return;
-	for (i = 0; i < ARRAY_SIZE(impossible); i++) {
+	for (i = 0; i < ARRAY_SIZE(unsupported_changes); i++) {
 		struct perf_event_attr attr = precise_every(PERIOD);
 
 		/* The format that merges samples has these, as precise_each.c shows, and only that one has no address. */
-		if (impossible[i] == (env_number("MERGED", 0) ? has_period_1 : has_address))
+		if (unsupported_changes[i] == (env_number("MERGED", 0) ? has_period_1 : has_address))
 			continue;
-		impossible[i](&attr);
+		unsupported_changes[i](&attr);
 		EXPECT_EQ(-EOPNOTSUPP, variant->maker->open(&attr, 0, -1, -1, 0)) {
 			TH_LOG("case %u", i);
 		}

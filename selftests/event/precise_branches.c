@@ -104,7 +104,7 @@ struct findings {
 	enum branch kind;	/* only this one is recorded; BRANCHES: all are */
 	unsigned long samples;
 	unsigned long wrong;	/* samples with another branch than the predicted one, or too many */
-	unsigned long few;	/* samples with fewer branches than were recorded */
+	unsigned long incomplete;	/* samples with fewer branches than were recorded */
 	unsigned long branches, types, flags;	/* checked branches; those with the right type, with flags */
 	__u64 all_indexes;	/* the bits that all indexes have */
 };
@@ -140,7 +140,7 @@ static void check_branches(const struct sample *s, void *data)
 	}
 	f->wrong += is_wrong;
 	/* A return from an interrupt, which belongs to the kernel, may be among the recorded ones. */
-	f->few += s->branch_count < depth - 1;
+	f->incomplete += s->branch_count < depth - 1;
 	f->all_indexes &= s->branch_index;
 }
 
@@ -167,8 +167,8 @@ static void sample_branches(struct __test_metadata *_metadata, const FIXTURE_VAR
 	if (variant->maker == &event_maker_perf)
 		return;
 	/* The records fill anew after a switch, in this number of samples. */
-	EXPECT_GE((1 + switches) * (2 + branch_records()->depth * ROUND_INSNS / period), f->few) {
-		TH_LOG("%s: period %llu: %lu of %lu", variant->maker->name, period, f->few, f->samples);
+	EXPECT_GE((1 + switches) * (2 + branch_records()->depth * ROUND_INSNS / period), f->incomplete) {
+		TH_LOG("%s: period %llu: %lu of %lu", variant->maker->name, period, f->incomplete, f->samples);
 	}
 }
 

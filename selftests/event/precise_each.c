@@ -50,7 +50,7 @@ static void add_executions(const struct sample *s, void *data)
 		e->second += s->period;
 }
 
-static bool has_each(const struct event_maker *maker)
+static bool has_samples_of_each_insn(const struct event_maker *maker)
 {
 	struct perf_event_attr attr = precise_every(1);
 	int fd = maker->open(&attr, 0, -1, -1, 0);
@@ -65,7 +65,7 @@ FIXTURE_SETUP(event)
 	self->samplers[0].fd = -1;
 	self->samplers[1].fd = -1;
 	prepare_maker(_metadata, variant);
-	if (!has_each(variant->maker))
+	if (!has_samples_of_each_insn(variant->maker))
 		SKIP(return, "this CPU does not merge the samples of each instruction (pmu-pebs=14)");
 	ASSERT_EQ(0, pin_to_cpu(cpu_first()));
 }

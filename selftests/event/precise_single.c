@@ -159,7 +159,7 @@ static void check_chain(const struct sample *s, void *data)
 	if (!is_between(s->ip, frame_loop_begin, frame_loop_end))
 		return;
 	c->samples++;
-	if (s->length != 2 + MADE_UP || s->chain[0] != PERF_CONTEXT_USER) {
+	if (s->chain_length != 2 + MADE_UP || s->chain[0] != PERF_CONTEXT_USER) {
 		c->wrong++;
 		return;
 	}
@@ -327,23 +327,23 @@ TEST_F(event, registers_of_the_program_have_no_address_of_the_kernel)
 
 /* The counts of a precise leader and of a member that counts the same. */
 struct counts {
-	__u64 period, last, most_apart;
+	__u64 period, last, max_distance;
 	unsigned long samples, early;
 };
 
 static void check_counts(const struct sample *s, void *data)
 {
 	struct counts *c = data;
-	__u64 apart;
+	__u64 distance;
 
 	/* The number of values, the leader's value, and the member's value. */
 	if (s->count_words != 3)
 		return;
 	c->samples++;
-	apart = s->counts[1] > s->counts[2] ? s->counts[1] - s->counts[2] :
+	distance = s->counts[1] > s->counts[2] ? s->counts[1] - s->counts[2] :
 					      s->counts[2] - s->counts[1];
-	if (apart > c->most_apart)
-		c->most_apart = apart;
+	if (distance > c->max_distance)
+		c->max_distance = distance;
 	/* A sample comes when its last event was counted. */
 	c->early += s->counts[1] < c->samples * c->period;
 }
@@ -376,7 +376,7 @@ TEST_F(event, samples_have_the_counts_of_their_group)
 	if (variant->maker == &event_maker_perf)
 		return;
 	EXPECT_EQ(0UL, counts.early);
-	EXPECT_EQ(0ULL, counts.most_apart);
+	EXPECT_EQ(0ULL, counts.max_distance);
 }
 
 /* Samples of both kinds are in one buffer of the processor. */
@@ -610,7 +610,7 @@ static void check_owner(const struct sample *s, void *data)
 	if (in_first || in_second) {
 		p->samples[in_second]++;
 		p->wrong += s->tid != p->tid[in_second];
-		p->wrong += s->length < 2 || s->chain[0] != PERF_CONTEXT_USER;
+		p->wrong += s->chain_length < 2 || s->chain[0] != PERF_CONTEXT_USER;
 	}
 }
 
@@ -716,7 +716,7 @@ static void check_modes(const struct sample *s, void *data)
 	bool kernel = s->ip >> 63;
 
 	m->kernel += kernel;
-	if (s->length < 2) {
+	if (s->chain_length < 2) {
 		m->wrong++;
 		return;
 	}
@@ -725,7 +725,7 @@ static void check_modes(const struct sample *s, void *data)
 	m->wrong += s->chain[1] != s->ip;
 	m->wrong += !(s->misc & PERF_RECORD_MISC_EXACT_IP);
 	m->wrong += s->chain[0] != (__u64)(kernel ? PERF_CONTEXT_KERNEL : PERF_CONTEXT_USER);
-	m->callers += kernel && s->length > 4;
+	m->callers += kernel && s->chain_length > 4;
 }
 
 TEST_F(event, kernel_is_sampled_with_permission)

@@ -206,9 +206,9 @@ static void measure_operations(struct __test_metadata *_metadata, const struct e
 	       longest->open * 1e3, longest->read * 1e3, longest->close * 1e3);
 }
 
-static bool is_short(double time, double perfs, double floor)
+static bool is_short(double time, double perf_time, double floor)
 {
-	return time <= FACTOR * perfs + floor;
+	return time <= FACTOR * perf_time + floor;
 }
 
 TEST_F(priority, idle_reader_does_not_delay_others)

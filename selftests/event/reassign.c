@@ -342,8 +342,8 @@ static int open_branches(struct __test_metadata *_metadata, pid_t tid, int cpu, 
 }
 
 /* Takes all but four general counters with events of the CPU, each with a counter of its own. */
-static int leave_four(struct __test_metadata *_metadata, const FIXTURE_DATA(reassign) *self, int cpu,
-		      int *fd)
+static int leave_four_counters(struct __test_metadata *_metadata, const FIXTURE_DATA(reassign) *self, int cpu,
+			       int *fd)
 {
 	int count;
 
@@ -364,7 +364,7 @@ TEST_F(reassign, what_can_share_a_counter_moves_there)
 	if (!self->has_limited)
 		return;
 	ASSERT_LE(0, cpu);
-	count = leave_four(_metadata, self, cpu, fd);
+	count = leave_four_counters(_metadata, self, cpu, fd);
 	first = open_branches(_metadata, 0, cpu, true, 0);
 	fd[count++] = open_branches(_metadata, 0, cpu, false, 0);
 	fd[count++] = open_branches(_metadata, 0, cpu, true, 0);
@@ -397,7 +397,7 @@ TEST_F(reassign, what_excludes_a_new_event_moves_alone)
 		return;
 	ASSERT_LE(0, cpu);
 	ASSERT_EQ(0, target_start(&self->target, -1, true));
-	count = leave_four(_metadata, self, cpu, fd);
+	count = leave_four_counters(_metadata, self, cpu, fd);
 	fd[count++] = own = open_branches(_metadata, 0, cpu, false, 0);
 	fd[count++] = other = open_branches(_metadata, self->target.tid, cpu, false, 1);
 	EXPECT_EQ(counter_of(own), counter_of(other));

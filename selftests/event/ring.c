@@ -79,7 +79,7 @@ static void run_until_lost_is_reported(struct __test_metadata *_metadata, FIXTUR
 }
 
 /* Expects that all samples were read or reported as lost. */
-static void expect_all(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self)
+static void expect_all_read_or_lost(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self)
 {
 	struct count_and_lost c = read_count_and_lost(_metadata, self->sampler.fd);
 
@@ -106,7 +106,7 @@ TEST_F(event, full_ring_records_how_many_samples_are_lost)
 	EXPECT_LE(4 * 84UL, self->sums.samples);
 	EXPECT_GE(4 * 85UL, self->sums.samples);
 	run_until_lost_is_reported(_metadata, self);
-	expect_all(_metadata, self);
+	expect_all_read_or_lost(_metadata, self);
 }
 
 TEST_F(event, event_of_a_full_ring_continues_to_count)
@@ -159,7 +159,7 @@ TEST_F(event, slow_reader_gets_the_number_of_lost_samples)
 	/* More samples than the ring has room for, but not all. */
 	EXPECT_LT(2 * 85UL, self->sums.samples);
 	EXPECT_LT(0UL, self->sums.lost);
-	expect_all(_metadata, self);
+	expect_all_read_or_lost(_metadata, self);
 }
 
 TEST_F(event, lost_record_has_the_id_of_the_event)
@@ -259,7 +259,7 @@ TEST_F(event, invalid_tail_is_harmless)
 	}
 	run_until_lost_is_reported(_metadata, self);
 	if (variant->maker == &event_maker_perfmon)
-		expect_all(_metadata, self);
+		expect_all_read_or_lost(_metadata, self);
 }
 
 /* A program may also overwrite the rest of the page. */
@@ -289,7 +289,7 @@ TEST_F(event, paused_ring_gets_nothing)
 	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_PAUSE_OUTPUT, 0));
 	run_until_lost_is_reported(_metadata, self);
 	EXPECT_LE(LOOP_INSNS * N / PERIOD, self->sums.lost);
-	expect_all(_metadata, self);
+	expect_all_read_or_lost(_metadata, self);
 }
 
 TEST_F(event, event_without_a_ring_is_not_paused_and_loses_nothing)

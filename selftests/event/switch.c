@@ -24,8 +24,7 @@ FIXTURE(event)
 	struct target target[TARGETS];
 	int fd[TARGETS];
 	cpu_set_t cpus;
-	int first;		/* first and last CPU */
-	int last;
+	int first_cpu, last_cpu;
 	__u64 rounds;
 };
 
@@ -41,9 +40,9 @@ FIXTURE_SETUP(event)
 	for (i = 0; i < TARGETS; i++)
 		self->fd[i] = -1;
 	ASSERT_EQ(0, cpus_online(&self->cpus));
-	self->first = cpu_next(&self->cpus, -1);
+	self->first_cpu = cpu_next(&self->cpus, -1);
 	for_each_cpu_in(cpu, &self->cpus)
-		self->last = cpu;
+		self->last_cpu = cpu;
 	self->rounds = env_number("ROUNDS", 10000);
 }
 
@@ -119,7 +118,7 @@ TEST_F(event, two_tasks_on_one_cpu)
 	const struct job yield[] = { { N, 20, STEP_YIELD }, { N, 20, STEP_YIELD } };
 	const struct job mixed[] = { { 1000, 3000, STEP_YIELD }, { 20 * N, 1, STEP_NONE } };
 
-	start_targets(_metadata, self, variant->maker, 2, self->first);
+	start_targets(_metadata, self, variant->maker, 2, self->first_cpu);
 	expect_exact_together(_metadata, self, busy, 2);
 	expect_exact_together(_metadata, self, yield, 2);
 	expect_exact_together(_metadata, self, mixed, 2);
@@ -130,8 +129,8 @@ TEST_F(event, uncounted_task_beside_two_counted_ones)
 {
 	const struct job yield[] = { { 1000, 2000, STEP_YIELD }, { 2000, 2000, STEP_YIELD } };
 
-	start_targets(_metadata, self, variant->maker, 2, self->first);
-	ASSERT_EQ(0, target_start(&self->target[2], self->first, false));
+	start_targets(_metadata, self, variant->maker, 2, self->first_cpu);
+	ASSERT_EQ(0, target_start(&self->target[2], self->first_cpu, false));
 	ASSERT_EQ(0, target_start_job(&self->target[2], (struct job) { 1000, 4000, STEP_YIELD }));
 	expect_exact_together(_metadata, self, yield, 2);
 	ASSERT_EQ(0, target_wait_job(&self->target[2]));
@@ -253,11 +252,11 @@ TEST_F(event, all_tasks_of_a_cpu_are_counted)
 	int cpu[2];
 
 	/* This process stays off the CPU that it counts, if there is another CPU. */
-	ASSERT_EQ(0, pin_to_cpu(self->first));
-	cpu[0] = open_on(_metadata, variant->maker, -1, self->last);
-	cpu[1] = open_on(_metadata, variant->maker, -1, self->first);
-	start_targets(_metadata, self, variant->maker, 2, self->last);
-	ASSERT_EQ(0, target_start(&self->target[2], self->last, false));
+	ASSERT_EQ(0, pin_to_cpu(self->first_cpu));
+	cpu[0] = open_on(_metadata, variant->maker, -1, self->last_cpu);
+	cpu[1] = open_on(_metadata, variant->maker, -1, self->first_cpu);
+	start_targets(_metadata, self, variant->maker, 2, self->last_cpu);
+	ASSERT_EQ(0, target_start(&self->target[2], self->last_cpu, false));
 	value = event_count(cpu[0]);
 	other = event_count(cpu[1]);
 	ASSERT_EQ(0, target_start_job(&self->target[2], job));
@@ -266,7 +265,7 @@ TEST_F(event, all_tasks_of_a_cpu_are_counted)
 	value = event_count(cpu[0]) - value;
 	other = event_count(cpu[1]) - other;
 	EXPECT_LE(loops, value);
-	if (self->first != self->last) {
+	if (self->first_cpu != self->last_cpu) {
 		/* Around the loops there are only some system calls. */
 		EXPECT_GE(loops + 5 * (100 + 100 * (__s64)job.pieces), value);
 		EXPECT_GT(loops, other);
@@ -282,10 +281,10 @@ TEST_F(event, inherited_event_of_a_cpu_frees_its_counter)
 	__s64 value;
 	int fd, i;
 
-	ASSERT_EQ(0, pin_to_cpu(self->first));
+	ASSERT_EQ(0, pin_to_cpu(self->first_cpu));
 	attr.inherit = 1;
 	for (i = 0; i < 20; i++) {
-		fd = variant->maker->open(&attr, -1, self->first, -1, PERF_FLAG_FD_CLOEXEC);
+		fd = variant->maker->open(&attr, -1, self->first_cpu, -1, PERF_FLAG_FD_CLOEXEC);
 		ASSERT_LE(0, fd) {
 			TH_LOG("event %d: %s", i, strerror(-fd));
 		}
@@ -321,7 +320,7 @@ static void expect_exact_ring(struct __test_metadata *_metadata, FIXTURE_DATA(ev
 	struct job jobs[TARGETS];
 	int i, k;
 
-	ASSERT_EQ(0, target_start_ring(self->target, count, self->first));
+	ASSERT_EQ(0, target_start_ring(self->target, count, self->first_cpu));
 	for (i = 0; i < count; i++) {
 		self->fd[i] = open_instructions(_metadata, maker, self->target[i].tid);
 		ASSERT_EQ(0, event_enable(self->fd[i]));

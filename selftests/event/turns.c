@@ -361,10 +361,10 @@ static bool both_had_turns(struct __test_metadata *_metadata, FIXTURE_DATA(turns
 /*
  * Executes loops for @ms milliseconds, and until both events have had a fifth of the time: if the
  * CPU stands still, on a busy host, a turn may take seconds. Returns the number of the loops'
- * branches. Adds the largest number of further branches of the program to @few.
+ * branches. Adds the largest number of further branches of the program to @max_others.
  */
 static __u64 loop_with_turns(struct __test_metadata *_metadata, FIXTURE_DATA(turns) *self,
-			     unsigned int ms, __u64 *few)
+			     unsigned int ms, __u64 *max_others)
 {
 	__u64 branches = loop_for(ms);
 	bool had_turns = both_had_turns(_metadata, self);
@@ -372,7 +372,7 @@ static __u64 loop_with_turns(struct __test_metadata *_metadata, FIXTURE_DATA(tur
 
 	for (i = 0; i < 120 && !had_turns; i++) {
 		branches += loop_for(500);
-		*few += BRANCHES_OUTSIDE;
+		*max_others += BRANCHES_OUTSIDE;
 		had_turns = both_had_turns(_metadata, self);
 	}
 	EXPECT_TRUE(had_turns);
@@ -381,31 +381,31 @@ static __u64 loop_with_turns(struct __test_metadata *_metadata, FIXTURE_DATA(tur
 
 TEST_F(turns, no_branch_of_a_task_is_lost_or_counted_twice)
 {
-	__u64 branches, both, kernel, few = BRANCHES_OUTSIDE;
+	__u64 branches, both, kernel, max_others = BRANCHES_OUTSIDE;
 
 	open_two(_metadata, self, 0, -1, false);
-	branches = loop_with_turns(_metadata, self, 1500, &few);
+	branches = loop_with_turns(_metadata, self, 1500, &max_others);
 	read_two(_metadata, self, &both, &kernel);
 	EXPECT_LE(branches, both);
-	EXPECT_GE(branches + kernel + few, both);
+	EXPECT_GE(branches + kernel + max_others, both);
 	TH_LOG("%llu branches, %llu counted, %llu of the kernel", branches, both, kernel);
 }
 
 TEST_F(turns, no_branch_of_a_cpu_is_lost_or_counted_twice)
 {
-	__u64 branches, both, kernel, few = BRANCHES_OUTSIDE;
+	__u64 branches, both, kernel, max_others = BRANCHES_OUTSIDE;
 
 	open_two(_metadata, self, -1, self->cpu, false);
-	branches = loop_with_turns(_metadata, self, 1500, &few);
+	branches = loop_with_turns(_metadata, self, 1500, &max_others);
 	read_two(_metadata, self, &both, &kernel);
 	EXPECT_LE(branches, both);
-	EXPECT_GE(branches + kernel + few, both);
+	EXPECT_GE(branches + kernel + max_others, both);
 }
 
 /* Each task has its own turns. The sum includes all tasks. */
 TEST_F(turns, children_take_turns_as_well)
 {
-	__u64 branches, both, kernel, few = 4 * BRANCHES_OUTSIDE;
+	__u64 branches, both, kernel, max_others = 4 * BRANCHES_OUTSIDE;
 	int pipes[2], i, status;
 
 	ASSERT_EQ(0, pipe(pipes));
@@ -426,10 +426,10 @@ TEST_F(turns, children_take_turns_as_well)
 			  read(pipes[0], &child_branches, sizeof(child_branches)));
 		branches += child_branches;
 	}
-	branches += loop_with_turns(_metadata, self, 0, &few);
+	branches += loop_with_turns(_metadata, self, 0, &max_others);
 	read_two(_metadata, self, &both, &kernel);
 	EXPECT_LE(branches, both);
-	EXPECT_GE(branches + kernel + few, both);
+	EXPECT_GE(branches + kernel + max_others, both);
 }
 
 /* A task that switches often between two ticks keeps its turn. */

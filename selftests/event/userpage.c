@@ -524,10 +524,10 @@ TEST_F(event, page_that_another_program_maps_refuses_rdpmc)
 static struct {
 	const struct event_maker *maker;
 	pid_t child;		/* process id; 0: not yet */
-	unsigned int shared, after;	/* cap_user_rdpmc */
+	unsigned int cap_while_shared, cap_after_exec;	/* cap_user_rdpmc */
 	__u32 index;
 	__s64 counted;
-} parent;
+} vfork_parent;
 
 /* Maps the page of an event of the other thread's child, while vfork(2) shares the memory. */
 static void *watch_child(void *unused)
@@ -538,16 +538,16 @@ static void *watch_child(void *unused)
 	pid_t child;
 
 	(void)unused;
-	while (!(child = __atomic_load_n(&parent.child, __ATOMIC_ACQUIRE)))
+	while (!(child = __atomic_load_n(&vfork_parent.child, __ATOMIC_ACQUIRE)))
 		usleep(1000);
-	fd = event_open_instructions(parent.maker, child);
+	fd = event_open_instructions(vfork_parent.maker, child);
 	page = map(fd);
 	if (!page || event_enable(fd)) {
 		kill(child, SIGKILL);
 		return "no page";
 	}
-	parent.shared = page->cap_user_rdpmc;
-	__atomic_store_n(&parent.child, 0, __ATOMIC_RELEASE);
+	vfork_parent.cap_while_shared = page->cap_user_rdpmc;
+	__atomic_store_n(&vfork_parent.child, 0, __ATOMIC_RELEASE);
 	for (tries = 0; page->cap_user_rdpmc && tries < 60000; tries++)
 		usleep(1000);
 	before = event_count(fd);
@@ -555,9 +555,9 @@ static void *watch_child(void *unused)
 	usleep(100000);
 	for (tries = 0; event_count(fd) == before && tries < 60000; tries++)
 		usleep(1000);
-	parent.after = page->cap_user_rdpmc;
-	parent.index = page->index;
-	parent.counted = event_count(fd) - before;
+	vfork_parent.cap_after_exec = page->cap_user_rdpmc;
+	vfork_parent.index = page->index;
+	vfork_parent.counted = event_count(fd) - before;
 	kill(child, SIGKILL);
 	munmap(page, getpagesize());
 	close(fd);
@@ -574,13 +574,13 @@ TEST_F(event, page_of_a_vfork_child_refuses_rdpmc_after_exec)
 	/* perf's page allows RDPMC, which reads the counter of another CPU. */
 	if (variant->maker == &event_maker_perf)
 		return;
-	memset(&parent, 0, sizeof(parent));
-	parent.maker = variant->maker;
+	memset(&vfork_parent, 0, sizeof(vfork_parent));
+	vfork_parent.maker = variant->maker;
 	ASSERT_EQ(0, pthread_create(&thread, NULL, watch_child, NULL));
 	pid = vfork();
 	if (!pid) {
-		__atomic_store_n(&parent.child, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
-		while (__atomic_load_n(&parent.child, __ATOMIC_ACQUIRE))
+		__atomic_store_n(&vfork_parent.child, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
+		while (__atomic_load_n(&vfork_parent.child, __ATOMIC_ACQUIRE))
 			syscall(SYS_sched_yield);
 		execl("/proc/self/exe", "loop", "--loop", NULL);
 		_exit(127);
@@ -591,14 +591,14 @@ TEST_F(event, page_of_a_vfork_child_refuses_rdpmc_after_exec)
 	ASSERT_EQ(NULL, failed);
 	EXPECT_EQ(SIGKILL, WTERMSIG(status));
 	/* While the child shares the memory, its page is that of a thread of this program. */
-	EXPECT_EQ(1U, parent.shared);
-	EXPECT_EQ(0U, parent.after);
-	EXPECT_EQ(0U, parent.index);
-	EXPECT_LT(0, parent.counted);
+	EXPECT_EQ(1U, vfork_parent.cap_while_shared);
+	EXPECT_EQ(0U, vfork_parent.cap_after_exec);
+	EXPECT_EQ(0U, vfork_parent.index);
+	EXPECT_LT(0, vfork_parent.counted);
 }
 
 /* Microseconds: longer than the module follows tasks after its last event. */
-#define UNTIL_HOOKS_HAVE_GONE	2500000
+#define HOOKS_LINGER_US	2500000
 
 /* Returns whether a traced child has stopped at the entry of clone(2). */
 static bool is_at_clone(pid_t pid)
@@ -670,7 +670,7 @@ static bool wait_until_hooks_have_gone(void)
 	int i;
 
 	for (i = 0; i < 20; i++) {
-		usleep(UNTIL_HOOKS_HAVE_GONE);
+		usleep(HOOKS_LINGER_US);
 		if (!rdpmc_in_child_of_perfs())
 			return true;
 	}
@@ -694,7 +694,7 @@ TEST_F(event, tasks_are_followed_while_a_fork_is_under_way)
 	ASSERT_LT(0, forking);
 	munmap(self->page, getpagesize());
 	self->page = NULL;
-	usleep(UNTIL_HOOKS_HAVE_GONE);
+	usleep(HOOKS_LINGER_US);
 	EXPECT_EQ(SIGSEGV, rdpmc_in_child_of_perfs());
 	EXPECT_TRUE(end_fork(forking));
 	EXPECT_TRUE(wait_until_hooks_have_gone());

@@ -72,7 +72,7 @@ struct fuzzer {
 	struct rng rng;
 	struct argument_pages places;
 	struct kcov kcov;
-	struct sequence now;
+	struct sequence current;
 	struct sequence *kept;
 	unsigned int kept_count;
 	unsigned long long calls;
@@ -382,7 +382,7 @@ static void *run_fuzzer(void *data)
 {
 	const unsigned long long calls = options.calls / options.threads;
 	struct fuzzer *f = data;
-	struct sequence *q = &f->now;
+	struct sequence *q = &f->current;
 	unsigned int progress_printed = 0;
 	int i;
 

@@ -143,18 +143,18 @@ TEST_F(markers, regions_may_overlap)
 	EXPECT_REGION("second", 1, 2);
 }
 
-static void descend(int levels)
+static void nest_passes(int levels)
 {
 	PERFMON_BEGIN("level");
 	EXACT_LOOP(N);
 	PERFMON_END("level");
 	if (levels > 1)
-		descend(levels - 1);
+		nest_passes(levels - 1);
 }
 
 TEST_F(markers, region_may_be_in_itself)
 {
-	descend(10);
+	nest_passes(10);
 	EXPECT_REGION("level", 10, 1);
 	PERFMON_BEGIN("same");
 	PERFMON_BEGIN("same");

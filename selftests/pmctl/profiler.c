@@ -67,7 +67,7 @@ static void read_ring(struct thread *t)
 			continue;
 		}
 		/* A chain: a mark, the loop, as many calls as the thread's depth, and the start. */
-		t->shallow += sample.length < 2 + t->depth;
+		t->shallow += sample.chain_length < 2 + t->depth;
 	}
 }
 

@@ -237,21 +237,21 @@ static int expected_errno(const char *word, bool is_capable, unsigned int column
 	return column < 2 || column == PERF ? 0 : policy_errno(0, is_capable);
 }
 
-static bool test_row(char **row, unsigned int who)
+static bool test_row(char **row, unsigned int caller)
 {
 	int want, is[ARRAY_SIZE(columns)];
 	unsigned int i;
 	bool ok = true;
 
-	if (become_caller(callers[who].is_root, callers[who].is_capable,
-		   callers[who].group))
+	if (become_caller(callers[caller].is_root, callers[caller].is_capable,
+		   callers[caller].group))
 		return false;
 	for (i = 0; i < ARRAY_SIZE(columns); i++)
 		is[i] = columns[i].try();
 	if (become_root_again())
 		ksft_exit_fail_msg("can't become root again\n");
 	for (i = 0; i < ARRAY_SIZE(columns); i++) {
-		want = expected_errno(row[KEY_COLUMNS + i], callers[who].is_capable, i);
+		want = expected_errno(row[KEY_COLUMNS + i], callers[caller].is_capable, i);
 		if (is[i] == want)
 			continue;
 		ksft_print_msg("%s: result %d, but the table has %d\n",
@@ -283,7 +283,7 @@ static void prepare_device(void)
 int main(int argc, char **argv)
 {
 	int paranoid = paranoid_read();
-	unsigned int level, who, i;
+	unsigned int level, caller, i;
 	char **row;
 
 	(void)argc;
@@ -299,16 +299,16 @@ int main(int argc, char **argv)
 	for (level = 0; level < ARRAY_SIZE(levels); level++) {
 		if (level && lockdown(levels[level]))
 			ksft_exit_fail_msg("no lockdown\n");
-		for (who = 0; who < ARRAY_SIZE(callers); who++) {
+		for (caller = 0; caller < ARRAY_SIZE(callers); caller++) {
 			for (i = 0; i < ARRAY_SIZE(settings); i++) {
 				row = csv_find(&table, (const char *const []) {
-						levels[level], callers[who].name,
+						levels[level], callers[caller].name,
 						settings[i] }, KEY_COLUMNS);
 				ksft_test_result(row &&
 					!paranoid_write(atoi(settings[i])) &&
-					test_row(row, who),
+					test_row(row, caller),
 					"lockdown %s, %s, perf_event_paranoid %s\n",
-					levels[level], callers[who].name,
+					levels[level], callers[caller].name,
 					settings[i]);
 			}
 		}

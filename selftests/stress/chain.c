@@ -64,12 +64,12 @@ FIXTURE_TEARDOWN(chain_stress)
 static struct {
 	unsigned int depth;
 	unsigned long n;
-} handling;
+} handler_arguments;
 
 static RECURSION_FUNCTION void signal_handler(int signal)
 {
 	(void)signal;
-	recurse(handling.depth, handling.n, LOOP);
+	recurse(handler_arguments.depth, handler_arguments.n, LOOP);
 	/* Keeps the compiler from making a tail call. */
 	__asm__ volatile("");
 }
@@ -97,8 +97,8 @@ static void note_wrong(struct chain_findings *c, const struct sample *s, const c
 	if (c->wrong++)
 		return;
 	length = snprintf(c->first, sizeof(c->first), "%s: at %llx, depth %u, %u; %llu:", why,
-			  s->ip, c->depth, c->handler_depth, s->length);
-	for (i = 0; i < s->length && length < (int)sizeof(c->first); i++)
+			  s->ip, c->depth, c->handler_depth, s->chain_length);
+	for (i = 0; i < s->chain_length && length < (int)sizeof(c->first); i++)
 		length += snprintf(c->first + length, sizeof(c->first) - length, " %llx",
 				   s->chain[i]);
 }
@@ -108,7 +108,7 @@ static unsigned int count_recursion(const struct sample *s, unsigned int at)
 {
 	unsigned int n = 0;
 
-	while (at + n < s->length && in_recursion(s->chain[at + n]))
+	while (at + n < s->chain_length && in_recursion(s->chain[at + n]))
 		n++;
 	return n;
 }
@@ -119,7 +119,7 @@ static unsigned int count_recursion(const struct sample *s, unsigned int at)
  */
 static bool is_at_entry(const struct sample *s)
 {
-	return !s->length && (!s->ip || !memcmp((void *)(uintptr_t)(s->ip - 2), "\x0f\x05", 2));
+	return !s->chain_length && (!s->ip || !memcmp((void *)(uintptr_t)(s->ip - 2), "\x0f\x05", 2));
 }
 
 /* Makes the checks that apply to every chain of a program. */
@@ -132,12 +132,12 @@ static bool is_program(struct chain_findings *c, const struct sample *s)
 		c->at_entry++;
 		return false;
 	}
-	if (s->length < 2 || s->length > MAX_CHAIN + 1 || s->chain[0] != PERF_CONTEXT_USER ||
+	if (s->chain_length < 2 || s->chain_length > MAX_CHAIN + 1 || s->chain[0] != PERF_CONTEXT_USER ||
 	    s->chain[1] != s->ip) {
 		note_wrong(c, s, "no chain of a program");
 		return false;
 	}
-	for (i = 1; i < s->length; i++) {
+	for (i = 1; i < s->chain_length; i++) {
 		if (KERNEL(s->chain[i])) {
 			note_wrong(c, s, "the kernel in the program");
 			return false;
@@ -157,7 +157,7 @@ static void check_recursion(const struct sample *s, void *data)
 	if (expected > MAX_CHAIN)
 		expected = MAX_CHAIN;
 	/* The recursion is followed by its caller. */
-	if (count_recursion(s, 1) != expected || (expected < MAX_CHAIN && s->length == expected + 1))
+	if (count_recursion(s, 1) != expected || (expected < MAX_CHAIN && s->chain_length == expected + 1))
 		note_wrong(c, s, "recursion");
 }
 
@@ -169,13 +169,13 @@ static void check_handler(const struct sample *s, void *data)
 	if (!is_program(c, s) || !in_leaf(s->ip))
 		return;
 	c->checked++;
-	if (count_recursion(s, 1) != handler || s->length < handler + 2) {
+	if (count_recursion(s, 1) != handler || s->chain_length < handler + 2) {
 		note_wrong(c, s, "handler");
 		return;
 	}
 	/* The handler's return address follows. The interrupted function has no return address. */
 	interrupted = count_recursion(s, handler + 2);
-	if (c->cut ? s->length != handler + 2 : interrupted != c->depth)
+	if (c->cut ? s->chain_length != handler + 2 : interrupted != c->depth)
 		note_wrong(c, s, "interrupted");
 }
 
@@ -193,7 +193,7 @@ static void check_vdso(const struct sample *s, void *data)
 	if (!is_program(c, s) || !in_vdso(c, s->ip))
 		return;
 	c->checked++;
-	while (at < s->length && in_vdso(c, s->chain[at]))
+	while (at < s->chain_length && in_vdso(c, s->chain[at]))
 		at++;
 	callers = count_recursion(s, at);
 	c->in_part += callers == c->depth;
@@ -210,22 +210,22 @@ static void check_kernel(const struct sample *s, void *data)
 	c->chain_count++;
 	if (!KERNEL(s->ip))
 		return;
-	if (s->length < 2 || s->length > MAX_CHAIN + 2 || s->chain[0] != PERF_CONTEXT_KERNEL ||
+	if (s->chain_length < 2 || s->chain_length > MAX_CHAIN + 2 || s->chain[0] != PERF_CONTEXT_KERNEL ||
 	    s->chain[1] != s->ip) {
 		note_wrong(c, s, "no chain of the kernel");
 		return;
 	}
-	for (i = 1; i < s->length && s->chain[i] != PERF_CONTEXT_USER; i++) {
+	for (i = 1; i < s->chain_length && s->chain[i] != PERF_CONTEXT_USER; i++) {
 		if (!KERNEL(s->chain[i]))
 			note_wrong(c, s, "the program in the kernel");
 	}
 	user = i + 1;
-	for (i = user; i < s->length; i++) {
+	for (i = user; i < s->chain_length; i++) {
 		if (KERNEL(s->chain[i]))
 			note_wrong(c, s, "the kernel in the program");
 	}
 	/* Leaves out system calls of the test itself. */
-	if (user >= s->length || !in_recursion(s->chain[user]))
+	if (user >= s->chain_length || !in_recursion(s->chain[user]))
 		return;
 	c->checked++;
 	callers = count_recursion(s, user);
@@ -235,10 +235,10 @@ static void check_kernel(const struct sample *s, void *data)
 		note_wrong(c, s, "recursion below the kernel");
 }
 
-static void check_fake(const struct sample *s, void *data)
+static void check_made_up_chain(const struct sample *s, void *data)
 {
 	struct chain_findings *c = data;
-	unsigned int i, n = s->length - 2;
+	unsigned int i, n = s->chain_length - 2;
 
 	if (!is_program(c, s) || s->ip < (uintptr_t)frame_loop_begin ||
 	    s->ip >= (uintptr_t)frame_loop_end)
@@ -258,7 +258,7 @@ static void check_fake(const struct sample *s, void *data)
 
 struct chain_run {
 	struct sampler sampler;
-	struct sample_sums all;
+	struct sample_sums sums;
 	struct chain_findings c;
 	struct rng *random;
 	struct frame *frames;
@@ -270,7 +270,7 @@ struct chain_kind {
 	unsigned int parts;		/* thousandths of all chains */
 	__u64 period;
 	bool kernel;
-	void (*see)(const struct sample *s, void *data);
+	void (*check)(const struct sample *s, void *data);
 	/* Executes code with known callers, and sets the expected chains in i->c. */
 	void (*work)(struct chain_run *i);
 };
@@ -299,8 +299,8 @@ static void work_handler(struct chain_run *i)
 {
 	i->c.depth = rng_below(i->random, 50);
 	i->c.handler_depth = rng_below(i->random, 50);
-	handling.depth = i->c.handler_depth;
-	handling.n = 20000;
+	handler_arguments.depth = i->c.handler_depth;
+	handler_arguments.n = 20000;
 	recurse(i->c.depth, 1, SIGNAL);
 }
 
@@ -378,10 +378,10 @@ static const struct chain_kind deep = { "recursion", 150, 997, false, check_recu
 static const struct chain_kind handler = { "handler", 70, 997, false, check_handler, work_handler };
 static const struct chain_kind vdso = { "vdso", 100, 997, false, check_vdso, work_vdso };
 static const struct chain_kind kernel = { "kernel", 50, 50021, true, check_kernel, work_kernel };
-static const struct chain_kind nowhere = { "nowhere", 100, 997, false, check_fake, work_nowhere };
-static const struct chain_kind nonsense = { "nonsense", 150, 997, false, check_fake,
+static const struct chain_kind nowhere = { "nowhere", 100, 997, false, check_made_up_chain, work_nowhere };
+static const struct chain_kind nonsense = { "nonsense", 150, 997, false, check_made_up_chain,
 					work_nonsense };
-static const struct chain_kind changes = { "changes", 300, 997, false, check_fake, work_changes };
+static const struct chain_kind changes = { "changes", 300, 997, false, check_made_up_chain, work_changes };
 
 /* Samples the calling thread until it has @wanted chains. */
 static void sample_chains(struct chain_run *i, const struct chain_kind *kind, __u64 wanted)
@@ -392,16 +392,16 @@ static void sample_chains(struct chain_run *i, const struct chain_kind *kind, __
 	attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
 	attr.exclude_kernel = !kind->kernel;
 	attr.exclude_user = kind->kernel;
-	i->all = SAMPLE_SUMS_INIT;
+	i->sums = SAMPLE_SUMS_INIT;
 	s->fd = -1;
 	i->err = sampler_open(s, &event_maker_perfmon, &attr, 0, -1, ORDER);
 	while (!i->err && i->c.checked < wanted && !i->c.wrong) {
 		event_enable(s->fd);
 		kind->work(i);
 		event_disable(s->fd);
-		sampler_read(s, &i->all, kind->see, &i->c);
+		sampler_read(s, &i->sums, kind->check, &i->c);
 		/* Stops after a limit, because a wrong test would loop forever. */
-		if (i->all.malformed || (i->all.samples > 10000 && !i->c.checked))
+		if (i->sums.malformed || (i->sums.samples > 10000 && !i->c.checked))
 			break;
 	}
 	sampler_close(s);
@@ -418,7 +418,7 @@ static void expect_right(struct __test_metadata *_metadata, const struct chain_r
 	TH_LOG("%s: %lu chains, %lu at the kernel's entry, %lu known, %lu of these in part",
 	       kind->name, i->c.chain_count, i->c.at_entry, i->c.checked, i->c.in_part);
 	EXPECT_EQ(0, i->err);
-	EXPECT_FALSE(i->all.malformed);
+	EXPECT_FALSE(i->sums.malformed);
 	EXPECT_LE(wanted, i->c.checked);
 	EXPECT_LE(i->c.at_entry * 100, i->c.chain_count);
 	EXPECT_LE(i->c.in_part * 4, i->c.checked);
@@ -436,8 +436,8 @@ static void sample_kind(struct __test_metadata *_metadata, FIXTURE_DATA(chain_st
 	i.frames = frames_map();
 	ASSERT_TRUE(i.frames != NULL);
 	i.c.vdso = (struct vdso) { 0, 0 };
-	use.clock = vdso_find("__vdso_clock_gettime", &i.c.vdso);
-	use.memory = map_shared(_metadata, PAGE);
+	leaf_data.clock = vdso_find("__vdso_clock_gettime", &i.c.vdso);
+	leaf_data.memory = map_shared(_metadata, PAGE);
 	sample_chains(&i, kind, wanted_chains(self, kind));
 	frames_unmap(i.frames);
 	expect_right(_metadata, &i, kind, wanted_chains(self, kind));

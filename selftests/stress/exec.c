@@ -98,7 +98,7 @@ static void check_program(const struct sample *s, void *data)
 	if (s->pid != (__u32)c->pid || !in_leaf(s->ip))
 		return;
 	c->chain_count++;
-	while (1 + n < s->length && in_recursion(s->chain[1 + n]))
+	while (1 + n < s->chain_length && in_recursion(s->chain[1 + n]))
 		n++;
 	c->wrong += s->chain[0] != PERF_CONTEXT_USER || s->chain[1] != s->ip ||
 		    n != c->depth + 1;

@@ -54,7 +54,7 @@ static void sleep_random_time(FIXTURE_DATA(killed) *self)
 }
 
 /* Returns "" if the device and the counters are free, else the problem. */
-static const char *is_free(FIXTURE_DATA(killed) *self)
+static const char *problem_after_kill(FIXTURE_DATA(killed) *self)
 {
 	int fd = device_open(O_RDWR);
 
@@ -80,7 +80,7 @@ TEST_F_TIMEOUT(killed, device_is_free_after_sigkill_in_calls, 36000)
 			TH_LOG("errno %d in round %llu", result.wrong_errno, i);
 		}
 		calls += result.calls;
-		ASSERT_STREQ("", is_free(self)) {
+		ASSERT_STREQ("", problem_after_kill(self)) {
 			TH_LOG("in round %llu", i);
 		}
 	}
@@ -137,7 +137,7 @@ TEST_F_TIMEOUT(killed, device_is_free_after_sigkill_while_sampling, 36000)
 		ASSERT_EQ(0, kill(pid, SIGKILL));
 		ASSERT_EQ(pid, waitpid(pid, &status, 0));
 		ASSERT_TRUE(WIFSIGNALED(status));
-		ASSERT_STREQ("", is_free(self)) {
+		ASSERT_STREQ("", problem_after_kill(self)) {
 			TH_LOG("in round %llu", i);
 		}
 	}

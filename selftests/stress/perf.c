@@ -34,7 +34,7 @@
 /* Memory shared with the other process: the request to stop, and the results of that process. */
 struct other_user_results {
 	int stop;
-	__u64 times_had;		/* how often it had the counters */
+	__u64 times_had_counters;		/* how often it had the counters */
 	__u64 refused;
 	__u64 wrong;		/* how often it had the counters with a wrong count, or another error */
 };
@@ -48,7 +48,7 @@ FIXTURE(perf)
 	int cpu;		/* CPU of this process; the other process is on another one, if possible */
 	int fd;
 	pid_t pid;
-	__u64 times_had;
+	__u64 times_had_counters;
 	__u64 refused;
 };
 
@@ -111,7 +111,7 @@ static void run_other(struct other_user_results *other_user, int (*once)(struct 
 	while (!__atomic_load_n(&other_user->stop, __ATOMIC_RELAXED)) {
 		result = once(&random);
 		if (result == 1)
-			other_user->times_had++;
+			other_user->times_had_counters++;
 		else if (result == -EBUSY)
 			other_user->refused++;
 		else
@@ -214,8 +214,8 @@ static int end_rounds(FIXTURE_DATA(perf) *self)
 
 static bool all_happened(FIXTURE_DATA(perf) *self)
 {
-	return self->times_had && self->refused &&
-	       __atomic_load_n(&self->other_user->times_had, __ATOMIC_RELAXED);
+	return self->times_had_counters && self->refused &&
+	       __atomic_load_n(&self->other_user->times_had_counters, __ATOMIC_RELAXED);
 }
 
 TEST_F_TIMEOUT(perf, either_side_counts_right_or_is_refused, 36000)
@@ -234,7 +234,7 @@ TEST_F_TIMEOUT(perf, either_side_counts_right_or_is_refused, 36000)
 			self->refused++;
 		else
 			ASSERT_EQ(1, result);
-		self->times_had += result == 1;
+		self->times_had_counters += result == 1;
 		ASSERT_EQ(0, end_rounds(self));
 		usleep(rng_below(&self->random, 2000));
 	}
@@ -242,13 +242,13 @@ TEST_F_TIMEOUT(perf, either_side_counts_right_or_is_refused, 36000)
 	ASSERT_EQ(self->pid, waitpid(self->pid, &status, 0));
 	self->pid = 0;
 	TH_LOG("%llu turns with the counters, %llu refused; %s: %llu and %llu",
-	       self->times_had, self->refused, variant->kind, self->other_user->times_had,
+	       self->times_had_counters, self->refused, variant->kind, self->other_user->times_had_counters,
 	       self->other_user->refused);
 	EXPECT_EQ(0, status);
 	EXPECT_EQ(0ULL, self->other_user->wrong);
-	EXPECT_LT(0ULL, self->times_had);
+	EXPECT_LT(0ULL, self->times_had_counters);
 	EXPECT_LT(0ULL, self->refused);
-	EXPECT_LT(0ULL, self->other_user->times_had);
+	EXPECT_LT(0ULL, self->other_user->times_had_counters);
 	EXPECT_STREQ("", leak_check_counts());
 }
 

@@ -437,9 +437,9 @@ static void check_chain(const struct sample *s, void *data)
 	struct chain_findings *c = data;
 
 	c->chain_count++;
-	c->wrong += s->length > 127 + 2;
-	if (s->length > c->longest)
-		c->longest = s->length;
+	c->wrong += s->chain_length > 127 + 2;
+	if (s->chain_length > c->longest)
+		c->longest = s->chain_length;
 }
 
 /* Chains of the program, and of the kernel that it calls. */

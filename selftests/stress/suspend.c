@@ -405,7 +405,7 @@ TEST_F_TIMEOUT(suspend, ring_has_every_sample_of_a_task_over_sleep, 36000)
 
 /* Results of a process that allocates traces while this one sends the system to sleep. */
 struct allocations {
-	unsigned long all;
+	unsigned long count;
 	unsigned long untraced;	/* traces that missed a CPU that stays online */
 	int err;
 };
@@ -417,7 +417,7 @@ static int allocate_once(FIXTURE_DATA(suspend) *self, struct allocations *result
 	err = trace_alloc(&self->trace, self->fd, 1);
 	if (err)
 		return err;
-	result->all++;
+	result->count++;
 	if (self->trace.buffer[cpu]->flags & PERFMON_BUFFER_FLAG_NOT_TRACED)
 		result->untraced++;
 	return trace_free(&self->trace);
@@ -450,14 +450,14 @@ TEST_F_TIMEOUT(suspend, allocation_beside_sleep_has_room_for_all_cpus, 36000)
 		usleep(20000);
 	}
 	/* On a busy host the child may not have had its turn yet: waits up to a minute. */
-	for (i = 0; i < 6000 && !__atomic_load_n(&result->all, __ATOMIC_RELAXED); i++)
+	for (i = 0; i < 6000 && !__atomic_load_n(&result->count, __ATOMIC_RELAXED); i++)
 		usleep(10000);
 	kill(child, SIGKILL);
 	ASSERT_EQ(child, waitpid(child, NULL, 0));
 	EXPECT_EQ(0, result->err);
-	EXPECT_LT(0UL, result->all);
+	EXPECT_LT(0UL, result->count);
 	EXPECT_EQ(0UL, result->untraced);
-	TH_LOG("%llu sleeps, %lu allocations", rounds, result->all);
+	TH_LOG("%llu sleeps, %lu allocations", rounds, result->count);
 	munmap(result, sizeof(*result));
 	close_without_leaks(_metadata, self);
 }

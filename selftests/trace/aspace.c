@@ -91,7 +91,7 @@ static __u64 samples_in(const struct trace *t, int cpu, __u64 aspace)
 }
 
 /* Returns whether the value can be the physical address of a page table. */
-static bool is_table(__u64 aspace)
+static bool can_be_page_table(__u64 aspace)
 {
 	return aspace && !(aspace & 0xfff) && !(aspace >> 52);
 }
@@ -107,7 +107,7 @@ TEST_F(aspace, process_has_one_address_space)
 	first = aspaces(&self->trace, self->cpu, false);
 	EXPECT_EQ(TRACE_LOOP_INSNS(N) / RATE, first.samples);
 	EXPECT_EQ(0ULL, first.other_samples);
-	EXPECT_TRUE(is_table(first.first_aspace));
+	EXPECT_TRUE(can_be_page_table(first.first_aspace));
 
 	ASSERT_EQ(0, trace_loop(&self->trace, N));
 	second = aspaces(&self->trace, self->cpu, false);
@@ -135,7 +135,7 @@ TEST_F(aspace, kernel_and_user_have_the_same_address_space)
 	kernel = aspaces(&self->trace, self->cpu, true);
 	EXPECT_LT(0ULL, user.samples);
 	EXPECT_EQ(0ULL, user.other_samples);
-	EXPECT_TRUE(is_table(user.first_aspace));
+	EXPECT_TRUE(can_be_page_table(user.first_aspace));
 
 	/* Kernel threads that run in between use the address space of another process. */
 	EXPECT_LT(0ULL, kernel.samples);
@@ -183,7 +183,7 @@ TEST_F(aspace, another_process_has_another_address_space)
 	EXPECT_LE(LOOP_INSNS * N / RATE, both.samples);
 	EXPECT_GT(both.samples / 2,
 		  samples_in(&self->trace, self->cpu, ours.first_aspace));
-	EXPECT_TRUE(is_table(both.first_aspace));
+	EXPECT_TRUE(can_be_page_table(both.first_aspace));
 }
 
 FIXTURE(rights)
@@ -243,7 +243,7 @@ TEST_F(rights, stage_checks_the_rights)
 	a = aspaces(&self->trace, self->cpu, false);
 	EXPECT_EQ(TRACE_LOOP_INSNS(N) / RATE, a.samples);
 	EXPECT_EQ(0ULL, a.other_samples);
-	EXPECT_TRUE(is_table(a.first_aspace));
+	EXPECT_TRUE(can_be_page_table(a.first_aspace));
 }
 
 TEST_HARNESS_MAIN

@@ -92,7 +92,7 @@ TEST_F(events, config_takes_a_full_array)
 struct definition_case {
 	__u16 id;
 	__u64 select;
-	bool (*good)(const struct machine *m);
+	bool (*is_accepted)(const struct machine *m);
 };
 
 static bool always(const struct machine *)
@@ -154,7 +154,7 @@ TEST_F(events, definition_accepts_the_bits_that_the_cpu_has)
 			.select = definitions[i].select,
 		};
 
-		EXPECT_EQ(definitions[i].good(&self->machine) ? 0 : -EINVAL,
+		EXPECT_EQ(definitions[i].is_accepted(&self->machine) ? 0 : -EINVAL,
 			  device_ioctl(self->fd, PERFMON_DEFINE_EVENT, &d)) {
 			TH_LOG("id 0x%x, select 0x%llx", d.id,
 			       (unsigned long long)d.select);

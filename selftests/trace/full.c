@@ -18,9 +18,9 @@
 #define N	100000UL	/* far more than one page has room for */
 
 /* The maximum number of bytes that a PMI with one event writes. */
-#define SET	(sizeof(struct perfmon_time_record) +	\
-		 sizeof(struct perfmon_pc_record) +	\
-		 sizeof(struct perfmon_count_record))
+#define MAX_PMI_BYTES	(sizeof(struct perfmon_time_record) +	\
+			 sizeof(struct perfmon_pc_record) +	\
+			 sizeof(struct perfmon_count_record))
 
 FIXTURE(full)
 {
@@ -67,7 +67,7 @@ TEST_F(full, full_buffer_has_whole_records)
 		EXPECT_EQ(RATE, sums.event[0].counted);
 		EXPECT_EQ((sums.event[0].ticks + 1) * RATE,
 			  sums.event[0].total);
-		EXPECT_GE(header->capture_end + SET, self->trace.size);
+		EXPECT_GE(header->capture_end + MAX_PMI_BYTES, self->trace.size);
 
 		ASSERT_EQ(0, trace_loop(&self->trace, 1000));
 		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));

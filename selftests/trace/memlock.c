@@ -33,10 +33,10 @@ FIXTURE(memlock)
 {
 	int fd;
 	long page_kb;
-	int ids;	/* number of possible CPUs, each of which has a buffer */
+	int possible_cpus;	/* number of possible CPUs, each of which has a buffer */
 	int online;	/* number of online CPUs, whose buffers have several pages */
-	__u32 fits;	/* pages of each online CPU's buffer that fit into the allowance */
-	long left;	/* pages of the allowance that are left then */
+	__u32 fitting_pages;	/* pages of each online CPU's buffer that fit into the allowance */
+	long left_pages;	/* pages of the allowance that are left then */
 };
 
 FIXTURE_SETUP(memlock)
@@ -47,15 +47,15 @@ FIXTURE_SETUP(memlock)
 	SKIP_WITHOUT_PMU();
 	self->fd = open_device(_metadata, O_RDWR);
 	self->page_kb = sysconf(_SC_PAGESIZE) / 1024;
-	self->ids = cpu_ids();
+	self->possible_cpus = cpu_ids();
 	ASSERT_EQ(0, cpus_online(&cpus));
 	self->online = CPU_COUNT(&cpus);
 
 	/* A possible CPU that is not present has a buffer of one page. */
 	allowance = KB_PER_CPU / self->page_kb * self->online -
-		    (self->ids - self->online);
-	self->fits = allowance / self->online;
-	self->left = allowance % self->online;
+		    (self->possible_cpus - self->online);
+	self->fitting_pages = allowance / self->online;
+	self->left_pages = allowance % self->online;
 }
 
 FIXTURE_TEARDOWN(memlock)
@@ -66,7 +66,7 @@ FIXTURE_TEARDOWN(memlock)
 /* Returns the pages that buffers of @pages pages take beyond the allowance. */
 static long pages_beyond_allowance(FIXTURE_DATA(memlock) *self, __u32 pages)
 {
-	return (long)(pages - self->fits) * self->online - self->left;
+	return (long)(pages - self->fitting_pages) * self->online - self->left_pages;
 }
 
 static int limit_memlock(FIXTURE_DATA(memlock) *self, long pages)
@@ -90,7 +90,7 @@ static int become_limited(FIXTURE_DATA(memlock) *self, long pages,
 
 static int alloc_trace(FIXTURE_DATA(memlock) *self, __u32 pages)
 {
-	return trace_alloc_buffers(self->fd, self->ids, pages);
+	return trace_alloc_buffers(self->fd, self->possible_cpus, pages);
 }
 
 static int free_trace(FIXTURE_DATA(memlock) *self)
@@ -132,7 +132,7 @@ static int run_in_child(FIXTURE_DATA(memlock) *self,
 
 static int alloc_allowance(FIXTURE_DATA(memlock) *self)
 {
-	return alloc_trace(self, self->fits);
+	return alloc_trace(self, self->fitting_pages);
 }
 
 static int map_small_ring(FIXTURE_DATA(memlock) *self)
@@ -155,7 +155,7 @@ static int try_small_ring(FIXTURE_DATA(memlock) *self)
 /* Returns whether the allowance has no room for a ring of two pages. */
 static bool allowance_is_used_up(FIXTURE_DATA(memlock) *self)
 {
-	return self->left < 2 && try_small_ring(self) == -EPERM;
+	return self->left_pages < 2 && try_small_ring(self) == -EPERM;
 }
 
 static bool allowance_is_free(FIXTURE_DATA(memlock) *self)
@@ -166,20 +166,20 @@ static bool allowance_is_free(FIXTURE_DATA(memlock) *self)
 TEST_F(memlock, user_has_an_allowance_for_each_cpu)
 {
 	ASSERT_EQ(0, become_limited(self, 0, 0));
-	EXPECT_EQ(-EPERM, alloc_trace(self, self->fits + 1));
+	EXPECT_EQ(-EPERM, alloc_trace(self, self->fitting_pages + 1));
 	EXPECT_EQ(-EPERM, alloc_trace(self, PERFMON_MAX_BUFFER_PAGES));
 
 	/* The refused call has not charged anything. */
-	EXPECT_EQ(0, alloc_trace(self, self->fits));
+	EXPECT_EQ(0, alloc_trace(self, self->fitting_pages));
 	EXPECT_EQ(0, memory_pinned_kb());
 	EXPECT_EQ(0, free_trace(self));
-	EXPECT_EQ(-EPERM, alloc_trace(self, self->fits + 1));
-	EXPECT_EQ(0, alloc_trace(self, self->fits));
+	EXPECT_EQ(-EPERM, alloc_trace(self, self->fitting_pages + 1));
+	EXPECT_EQ(0, alloc_trace(self, self->fitting_pages));
 }
 
 TEST_F(memlock, memory_beyond_the_allowance_counts_for_rlimit_memlock)
 {
-	__u32 pages = self->fits + MORE_PAGES;
+	__u32 pages = self->fitting_pages + MORE_PAGES;
 	long kb = pages_beyond_allowance(self, pages) * self->page_kb;
 
 	ASSERT_EQ(0, become_limited(self, pages_beyond_allowance(self, pages), 0));
@@ -195,7 +195,7 @@ TEST_F(memlock, memory_beyond_the_allowance_counts_for_rlimit_memlock)
 
 TEST_F(memlock, capable_process_may_have_more)
 {
-	__u32 pages = self->fits + MORE_PAGES;
+	__u32 pages = self->fitting_pages + MORE_PAGES;
 
 	ASSERT_EQ(0, become_limited(self, 0, MAY_LOCK));
 	EXPECT_EQ(0, alloc_trace(self, pages));
@@ -217,14 +217,14 @@ TEST_F(memlock, perf_and_the_module_share_the_allowance)
 TEST_F(memlock, last_mapping_uncharges_the_memory)
 {
 	int handle, ready[2], end[2], status;
-	size_t size = self->fits * self->page_kb * 1024;
+	size_t size = self->fitting_pages * self->page_kb * 1024;
 	pid_t pid;
 	char byte;
 
 	ASSERT_EQ(0, pipe(ready));
 	ASSERT_EQ(0, pipe(end));
 	ASSERT_EQ(0, become_limited(self, 0, 0));
-	ASSERT_EQ(0, alloc_trace(self, self->fits));
+	ASSERT_EQ(0, alloc_trace(self, self->fitting_pages));
 	handle = trace_handle(self->fd, pin_to_first_cpu());
 	ASSERT_LE(0, handle);
 	pid = fork();
@@ -246,11 +246,11 @@ TEST_F(memlock, last_mapping_uncharges_the_memory)
 
 	/* One buffer of the freed trace is still mapped. */
 	ASSERT_EQ(0, free_trace(self));
-	EXPECT_EQ(-EPERM, alloc_trace(self, self->fits));
+	EXPECT_EQ(-EPERM, alloc_trace(self, self->fitting_pages));
 	close(end[1]);
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
-	EXPECT_EQ(0, alloc_trace(self, self->fits));
+	EXPECT_EQ(0, alloc_trace(self, self->fitting_pages));
 }
 
 /* A handle that was passed on keeps the buffer of a closed trace charged. */
@@ -270,7 +270,7 @@ TEST_F(memlock, last_handle_uncharges_the_memory)
 
 static int alloc_beyond(FIXTURE_DATA(memlock) *self)
 {
-	return alloc_trace(self, self->fits + MORE_PAGES);
+	return alloc_trace(self, self->fitting_pages + MORE_PAGES);
 }
 
 /* A process frees memory that was allocated by another process, which has exited. */

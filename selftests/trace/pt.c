@@ -66,31 +66,31 @@ FIXTURE_TEARDOWN(pt)
 }
 
 /* The LAST_BRANCH records of a buffer, and how many of them have branches. */
-struct found {
+struct branch_counts {
 	unsigned int records;
 	unsigned int filled;
 };
 
 /* Counts the records from @begin up to @end. */
-static struct found find_records(const FIXTURE_DATA(pt) *self, __s64 begin, __s64 end)
+static struct branch_counts count_records(const FIXTURE_DATA(pt) *self, __s64 begin, __s64 end)
 {
 	struct trace_cursor c = trace_records(&self->trace, self->cpu);
 	struct trace_record r;
-	struct found found = {};
+	struct branch_counts counts = {};
 
 	while (trace_next(&c, &r) > 0) {
 		if (r.type != PERFMON_RECORD_LAST_BRANCH || r.time < begin || r.time >= end)
 			continue;
-		found.records++;
-		found.filled += r.branches->num_branches != 0;
+		counts.records++;
+		counts.filled += r.branches->num_branches != 0;
 	}
-	return found;
+	return counts;
 }
 
 static void expect_no_branches(struct __test_metadata *_metadata, const FIXTURE_DATA(pt) *self,
 			       __s64 begin, __s64 end)
 {
-	const struct found within = find_records(self, begin, end);
+	const struct branch_counts within = count_records(self, begin, end);
 
 	EXPECT_LT(10U, within.records);
 	EXPECT_EQ(0U, within.filled);
@@ -100,7 +100,7 @@ static void expect_no_branches(struct __test_metadata *_metadata, const FIXTURE_
 static void expect_branches_again(struct __test_metadata *_metadata, const FIXTURE_DATA(pt) *self,
 				  __s64 begin)
 {
-	const struct found after = find_records(self, begin, INT64_MAX);
+	const struct branch_counts after = count_records(self, begin, INT64_MAX);
 
 	EXPECT_LT(10U, after.records);
 	EXPECT_LE(after.records, after.filled + 2);
@@ -108,7 +108,7 @@ static void expect_branches_again(struct __test_metadata *_metadata, const FIXTU
 
 TEST_F(pt, no_branches_while_it_traces)
 {
-	struct found before;
+	struct branch_counts before;
 	__s64 excluded, begin, end, resumed;
 
 	ASSERT_EQ(0, trace_start(&self->trace));
@@ -124,7 +124,7 @@ TEST_F(pt, no_branches_while_it_traces)
 	ASSERT_EQ(0, trace_stop(&self->trace));
 	EXPECT_EQ(PERFMON_BUFFER_FLAG_LOST, self->trace.buffer[self->cpu]->flags);
 
-	before = find_records(self, 0, excluded);
+	before = count_records(self, 0, excluded);
 	EXPECT_LT(10U, before.records);
 	EXPECT_EQ(before.records, before.filled);
 	expect_no_branches(_metadata, self, begin, end);

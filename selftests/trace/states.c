@@ -173,11 +173,11 @@ TEST_F(trace, readers_may_only_query)
 		if (!command_is_of_trace(call))
 			continue;
 		arg = valid_argument(call);
-		EXPECT_EQ(call->writer ? -EPERM : 0,
+		EXPECT_EQ(call->needs_writer ? -EPERM : 0,
 			  call_and_close(self->reader, call->cmd, &arg)) {
 			TH_LOG("%s", call->name);
 		}
-		EXPECT_EQ(call->writer ? -EPERM : -EFAULT,
+		EXPECT_EQ(call->needs_writer ? -EPERM : -EFAULT,
 			  call_and_close(self->reader, call->cmd, NULL)) {
 			TH_LOG("%s with a bad pointer", call->name);
 		}

@@ -30,7 +30,7 @@ FIXTURE(unlocked)
 	int online;		/* the file "online" of @cpu */
 	__u32 pages;		/* pages of a buffer; all buffers have a third of the memory */
 	long all_kb;		/* size of all buffers */
-	long first;		/* percentage of the first buffer */
+	long first_percent;		/* percentage of the first buffer */
 	long before_kb;		/* free memory before the call */
 	int err;		/* result of the long call */
 };
@@ -50,7 +50,7 @@ FIXTURE_SETUP(unlocked)
 	if (self->pages > PERFMON_MAX_BUFFER_PAGES)
 		self->pages = PERFMON_MAX_BUFFER_PAGES;
 	self->all_kb = self->pages * 4L * CPU_COUNT(&cpus);
-	self->first = 100 / CPU_COUNT(&cpus);
+	self->first_percent = 100 / CPU_COUNT(&cpus);
 }
 
 FIXTURE_TEARDOWN(unlocked)
@@ -147,7 +147,7 @@ TEST_F(unlocked, call_does_not_wait_for_alloc)
 
 	for (i = 0; i < TRIES && !returned_early; i++) {
 		/* Less than a whole buffer, so that the call can't have run between two buffers. */
-		returned_early = returns_beside_alloc(self, self->first * 9 / 10,
+		returned_early = returns_beside_alloc(self, self->first_percent * 9 / 10,
 					    probe_read);
 		ASSERT_EQ(0, self->err);
 		ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_FREE_TRACE,

@@ -52,8 +52,8 @@ FIXTURE_TEARDOWN(values_wrap)
  * most that of all instructions since retired_insns() has returned @before. A wrap that is missed
  * or added is more than the difference.
  */
-static void check(struct __test_metadata *_metadata,
-		  FIXTURE_DATA(values_wrap) *self, int i, __u64 before)
+static void check_energy(struct __test_metadata *_metadata,
+			 FIXTURE_DATA(values_wrap) *self, int i, __u64 before)
 {
 	const __u64 least = WRAP * WRAPS * PACKAGE_ENERGY;
 	const __u64 most = retired_at_most(before) * PACKAGE_ENERGY + UNIT;
@@ -87,7 +87,7 @@ static void trace_and_check(struct __test_metadata *_metadata,
 	ASSERT_EQ(0, trace_start(&self->trace));
 	loop_with_pauses();
 	ASSERT_EQ(0, trace_stop(&self->trace));
-	check(_metadata, self, i, before);
+	check_energy(_metadata, self, i, before);
 }
 
 /* The timer that watches active counters also reads the energy register. */
@@ -126,7 +126,7 @@ TEST_F(values_wrap, energy_continues_after_counters)
 	close(fd);
 	loop_with_pauses();
 	ASSERT_EQ(0, trace_stop(&self->trace));
-	check(_metadata, self, 0, before);
+	check_energy(_metadata, self, 0, before);
 }
 
 TEST_HARNESS_MAIN

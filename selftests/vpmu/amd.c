@@ -79,7 +79,7 @@ TEST_F(amd, legacy_registers_are_aliases)
 
 static sigjmp_buf interrupted;
 
-static void leave(int)
+static void jump_out(int)
 {
 	siglongjmp(interrupted, 1);
 }
@@ -111,7 +111,7 @@ DEFINE_VMMCALL(vmmcall_and_nops, 64)
 /* What follows VMMCALL in its block of code is not counted. */
 TEST_F(amd, instructions_after_vmmcall_are_not_counted)
 {
-	const struct sigaction action = { .sa_handler = leave };
+	const struct sigaction action = { .sa_handler = jump_out };
 	__u64 efer, enabled = 0, alone;
 
 	ASSERT_EQ(0, pin_to_cpu(0));

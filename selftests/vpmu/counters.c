@@ -369,7 +369,7 @@ TEST_F(counters, faulting_int_is_not_counted)
 
 static sigjmp_buf interrupted;
 
-static void leave(int)
+static void jump_out(int)
 {
 	siglongjmp(interrupted, 1);
 }
@@ -405,7 +405,7 @@ TEST_F(counters, instructions_after_into_are_not_counted)
 {
 	static char stack[1 << 16];
 	const stack_t alternate = { .ss_sp = stack, .ss_size = sizeof(stack) };
-	const struct sigaction action = { .sa_handler = leave, .sa_flags = SA_ONSTACK };
+	const struct sigaction action = { .sa_handler = jump_out, .sa_flags = SA_ONSTACK };
 	const struct pmu_counter *c = &self->counters[0];
 	unsigned char *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
 				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);

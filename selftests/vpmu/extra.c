@@ -75,7 +75,7 @@ FIXTURE_TEARDOWN(extra)
 }
 
 /* Returns whether this CPU, where the caller is pinned, has the register. */
-static bool is_here(const struct extra *e)
+static bool cpu_has_register(const struct extra *e)
 {
 	unsigned int a, b, c, d, model, kind = ONLY;
 
@@ -108,7 +108,7 @@ TEST_F(extra, registers_have_the_bits_of_the_model)
 	for_each_cpu_in(cpu, &self->cpus) {
 		ASSERT_EQ(0, pin_to_cpu(cpu));
 		for (e = table; e < table + ARRAY_SIZE(table); e++) {
-			if (!is_here(e))
+			if (!cpu_has_register(e))
 				continue;
 			found++;
 			ASSERT_EQ(0, msr_write(cpu, e->msr, e->mask)) {
@@ -133,7 +133,7 @@ TEST_F(extra, events_count_by_the_value)
 	for_each_cpu_in(cpu, &self->cpus) {
 		ASSERT_EQ(0, pin_to_cpu(cpu));
 		for (e = table; e < table + ARRAY_SIZE(table); e++) {
-			if (!is_here(e))
+			if (!cpu_has_register(e))
 				continue;
 			expect_count(_metadata, cpu, e, 0, 0);
 			expect_count(_metadata, cpu, e, 1, LOOP_INSNS);

@@ -51,7 +51,7 @@ enum register_presence {
 
 struct register_block {
 	__u32 first;
-	int room;		/* the most registers that the architecture allows */
+	int max_count;		/* the most registers that the architecture allows */
 	int stride;
 	enum register_presence presence;
 };
@@ -259,7 +259,7 @@ TEST_F(registers, read_of_a_missing_register_faults)
 	int i, want;
 
 	for (b = blocks; b < blocks + ARRAY_SIZE(blocks); b++) {
-		for (i = 0; i < b->room; i++) {
+		for (i = 0; i < b->max_count; i++) {
 			msr = b->first + i * b->stride;
 			want = present_registers(&self->p, b->presence) >> (i % 64) & 1 ?
 			       0 : -EIO;
@@ -278,7 +278,7 @@ TEST_F(registers, write_of_a_missing_register_faults)
 	int i, want;
 
 	for (b = blocks; b < blocks + ARRAY_SIZE(blocks); b++) {
-		for (i = 0; i < b->room; i++) {
+		for (i = 0; i < b->max_count; i++) {
 			msr = b->first + i * b->stride;
 			value = 0;
 			want = -EIO;

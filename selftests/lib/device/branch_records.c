@@ -39,10 +39,10 @@ static const struct branch_records no_records;
 static const struct branch_records stack = { STACK(32), .call_stack = true, .info = MSR_LBR_INFO };
 
 /* Nehalem to Ivy Bridge */
-static const struct branch_records stack_of_16 = { STACK(16), .flags = 1 };
+static const struct branch_records stack_of_16 = { STACK(16), .flag_bits = 1 };
 
 /* Haswell and Broadwell */
-static const struct branch_records stack_of_haswell = { STACK(16), .flags = 3, .call_stack = true };
+static const struct branch_records stack_of_haswell = { STACK(16), .flag_bits = 3, .call_stack = true };
 
 static const struct branch_records architectural = {
 	.depth = 32,
@@ -69,7 +69,7 @@ static const struct branch_records architectural = {
 	.from = MSR_AMD_LBR_FROM,		\
 	.to = MSR_AMD_LBR_TO,			\
 	.step = 2,				\
-	.flags = 6
+	.flag_bits = 6
 
 static const struct branch_records amd = { AMD, .can_freeze = true };
 static const struct branch_records amd_unfrozen = { AMD };
@@ -158,9 +158,9 @@ int branch_records_read(int cpu, struct branch_record records[LBR_MAX_DEPTH])
 			err = msr_read(cpu, b->to + n * b->step, &r->to);
 		if (!err && b->info)
 			err = msr_read(cpu, b->info + n * b->step, &r->info);
-		r->from = (__s64)(r->from << b->flags) >> b->flags;
+		r->from = (__s64)(r->from << b->flag_bits) >> b->flag_bits;
 		if (b->spec)
-			r->to = (__s64)(r->to << b->flags) >> b->flags;
+			r->to = (__s64)(r->to << b->flag_bits) >> b->flag_bits;
 	}
 	return err;
 }

@@ -40,7 +40,7 @@ struct branch_records {
 	__u32 size;		/* the register with the number of records, or 0 */
 	__u32 from, to, info;	/* registers of record 0; no info: 0 */
 	__u32 step;		/* from a register to that of the next record */
-	unsigned int flags;	/* number of flag bits above the address in `from` */
+	unsigned int flag_bits;	/* number of flag bits above the address in `from` */
 };
 
 const struct branch_records *branch_records(void);

@@ -117,9 +117,9 @@ bool command_may_fail(const struct command *c, int err)
 	case 0:
 		return true;
 	case EPERM:
-		return c->writer;
+		return c->needs_writer;
 	case EBUSY:
-		return c->busy;
+		return c->may_be_busy;
 	}
 	for (state = IDLE; state < TRACE_STATES; state++) {
 		if (c->next[state] == -err)

@@ -53,8 +53,8 @@ struct command_field {
 struct command {
 	const char *name;	/* without IOCTL_PERFMON_ */
 	unsigned int cmd;	/* with the argument's size and direction */
-	bool writer;		/* EPERM on a descriptor for reading */
-	bool busy;		/* EBUSY is possible: see linux/perfmon.h */
+	bool needs_writer;		/* EPERM on a descriptor for reading */
+	bool may_be_busy;		/* EBUSY is possible: see linux/perfmon.h */
 	int next[TRACE_STATES];	/* the state after it, or a negative errno */
 	struct command_field fields[COMMAND_FIELDS];	/* up to the first without a kind */
 };

@@ -62,7 +62,7 @@ bool module_has_place_holder(void)
 }
 
 /* Returns whether the kernel's command line has this parameter of the module. */
-static bool is_given(const char *parameter)
+static bool is_on_command_line(const char *parameter)
 {
 	int fd = open("/proc/cmdline", O_RDONLY | O_CLOEXEC);
 	char line[4096] = "";
@@ -81,7 +81,7 @@ int module_load_with(const char *parameters)
 	snprintf(all, sizeof(all), "%s%s%s%s",
 		 strstr(parameters, "max_sample_rate") ? "" : MODULE_ANY_RATE,
 		 strstr(parameters, "max_percent") ? "" : MODULE_ANY_TIME,
-		 is_given("perfmon.placeholder=1") ? "placeholder=1 " : "",
+		 is_on_command_line("perfmon.placeholder=1") ? "placeholder=1 " : "",
 		 parameters);
 	return module_load_file(MODULE_PATH, all);
 }

@@ -11,7 +11,7 @@
 #define MAX_LATE_INSNS	65536
 
 /* Cycles are rounded down, and so are the instructions: two values differ by at most two more. */
-#define ROUNDED		2
+#define ROUNDING_INSNS		2
 
 __u64 retired_on(int cpu)
 {
@@ -34,5 +34,5 @@ __u64 retired_at_most(__u64 before)
 {
 	const int cpus = cpu_ids();
 
-	return retired_insns() - before + cpus * ROUNDED + (cpus - 1) * MAX_LATE_INSNS;
+	return retired_insns() - before + cpus * ROUNDING_INSNS + (cpus - 1) * MAX_LATE_INSNS;
 }

@@ -7,9 +7,9 @@
 #include "msr.h"
 #include "snapshot.h"
 
-#define LEFT_SELECT		0x000100c5ULL
-#define LEFT_RUNNING		(LEFT_SELECT | PERFEVTSEL_EN)
-#define LEFT_LVTPC		(LVTPC_MASKED | LVTPC_NMI)
+#define FOREIGN_SELECT		0x000100c5ULL
+#define FOREIGN_RUNNING		(FOREIGN_SELECT | PERFEVTSEL_EN)
+#define FOREIGN_LVTPC		(LVTPC_MASKED | LVTPC_NMI)
 #define GLOBAL_CTRL_PMC0	(1ULL << 0)
 
 /* Reads a register that may not exist. */
@@ -86,18 +86,18 @@ int snapshot_disturb(const struct perfmon_properties *p, int cpu,
 	int i;
 
 	for (i = 0; i < p->max_num_programmable_events; i++)
-		s.select[i] = i == 1 ? LEFT_RUNNING : LEFT_SELECT + i;
+		s.select[i] = i == 1 ? FOREIGN_RUNNING : FOREIGN_SELECT + i;
 	s.lbr_select = branch_selection(LBR_CPL_EQ_0 | LBR_CPL_NEQ_0);
 	if (module_has_place_holder()) {
 		/*
 		 * With a place-holder, perf counts with a counter that runs, and writes the global
 		 * control and the LVTPC.
 		 */
-		s.select[1] = LEFT_SELECT + 1;
+		s.select[1] = FOREIGN_SELECT + 1;
 		return snapshot_write(p, cpu, &s);
 	}
 	s.global_ctrl &= ~GLOBAL_CTRL_PMC0;
-	s.lvtpc = LEFT_LVTPC;
+	s.lvtpc = FOREIGN_LVTPC;
 	return snapshot_write(p, cpu, &s);
 }
 

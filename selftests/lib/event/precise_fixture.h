@@ -102,7 +102,7 @@ static inline void sample_loop(struct __test_metadata *_metadata,
 struct places {
 	__u64 period;
 	__u32 tid;
-	bool odd;			/* the last sample was at the second instruction of the loop */
+	bool at_jnz;			/* the last sample was at the second instruction of the loop */
 	unsigned long inside, outside;
 	unsigned long displaced;	/* not at the instruction that the period predicts */
 	unsigned long wrong;		/* samples of another task, or of the kernel */
@@ -111,16 +111,16 @@ struct places {
 static inline void check_place(const struct sample *s, void *data)
 {
 	struct places *p = data;
-	bool odd;
+	bool at_jnz;
 
 	p->wrong += s->ip >> 63 || s->tid != p->tid || s->period != p->period;
 	if (!in_labelled_loop(s->ip)) {
 		p->outside++;
 		return;
 	}
-	odd = s->ip != (uintptr_t)labelled_loop_begin;
-	p->displaced += p->inside++ && odd != (p->odd ^ (p->period & 1));
-	p->odd = odd;
+	at_jnz = s->ip != (uintptr_t)labelled_loop_begin;
+	p->displaced += p->inside++ && at_jnz != (p->at_jnz ^ (p->period & 1));
+	p->at_jnz = at_jnz;
 }
 
 /* Checks the places of all samples. Returns their number. */

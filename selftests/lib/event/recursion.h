@@ -32,7 +32,7 @@ static bool in_leaf(__u64 address)
 }
 
 /* Makes a system call without a function of the C library, which would have no frame. */
-static __always_inline long call3(long number, long a, long b, long c)
+static __always_inline long raw_syscall3(long number, long a, long b, long c)
 {
 	long result;
 
@@ -58,7 +58,7 @@ static struct {
 	char *memory;			/* a page */
 	int (*clock)(clockid_t clock, struct timespec *t);
 	unsigned long sum;
-} use;
+} leaf_data;
 
 /* Calls itself @depth times. The deepest call executes @leaf @n times. */
 static RECURSION_FUNCTION void recurse(unsigned int depth, unsigned long n, enum leaf_work leaf)
@@ -75,21 +75,21 @@ static RECURSION_FUNCTION void recurse(unsigned int depth, unsigned long n, enum
 				 "leaf_end:\n"
 				 : "+r" (n) : : "cc");
 	} else if (leaf == SIGNAL) {
-		call3(SYS_tgkill, getpid(), gettid(), SIGUSR1);
+		raw_syscall3(SYS_tgkill, getpid(), gettid(), SIGUSR1);
 	} else if (leaf == CLOCK) {
 		while (n--)
-			use.clock(CLOCK_MONOTONIC, &t);
+			leaf_data.clock(CLOCK_MONOTONIC, &t);
 	} else {
 		while (n--) {
-			call3(SYS_getppid, 0, 0, 0);
-			call3(SYS_madvise, (long)use.memory, 4096, MADV_DONTNEED);
+			raw_syscall3(SYS_getppid, 0, 0, 0);
+			raw_syscall3(SYS_madvise, (long)leaf_data.memory, 4096, MADV_DONTNEED);
 			/* Raises a page fault. */
-			__atomic_store_n(use.memory, 1, __ATOMIC_RELAXED);
-			call3(SYS_access, (long)"/proc/self/status", R_OK, 0);
+			__atomic_store_n(leaf_data.memory, 1, __ATOMIC_RELAXED);
+			raw_syscall3(SYS_access, (long)"/proc/self/status", R_OK, 0);
 		}
 	}
 	/* Keeps the compiler from making tail calls. */
-	use.sum++;
+	leaf_data.sum++;
 	__asm__ volatile("");
 }
 

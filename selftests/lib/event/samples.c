@@ -82,8 +82,8 @@ bool sample_parse(const struct event_record *record, const struct sample_parts *
 	if (type & PERF_SAMPLE_READ)
 		s->count_words = words_of_read(&rest, parts->read_format);
 	s->counts = take_words(&rest, s->count_words);
-	s->length = take_word(&rest, type, PERF_SAMPLE_CALLCHAIN);
-	s->chain = take_words(&rest, s->length);
+	s->chain_length = take_word(&rest, type, PERF_SAMPLE_CALLCHAIN);
+	s->chain = take_words(&rest, s->chain_length);
 	s->branch_count = take_word(&rest, type, PERF_SAMPLE_BRANCH_STACK);
 	s->branch_index = take_word(&rest, parts->branch_type, PERF_SAMPLE_BRANCH_HW_INDEX);
 	s->branches = (const struct perf_branch_entry *)

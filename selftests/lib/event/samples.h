@@ -22,7 +22,7 @@ struct sample {
 	__u32 pid, tid, cpu;
 	__u64 count_words;
 	const __u64 *counts;	/* in the layout of read(2) */
-	__u64 length;		/* of the call chain in words */
+	__u64 chain_length;		/* of the call chain in words */
 	const __u64 *chain;
 	__u64 branch_count, branch_index;
 	const struct perf_branch_entry *branches;

@@ -269,7 +269,7 @@ static void kill_victims(int from)
 	}
 }
 
-__s64 tree_run_and_count(const struct event_maker *maker, bool least)
+__s64 tree_run_and_count(const struct event_maker *maker, bool shortest_loops)
 {
 	struct perf_event_attr attr = event_instructions();
 	int go[2], fd, i;
@@ -283,8 +283,8 @@ __s64 tree_run_and_count(const struct event_maker *maker, bool least)
 		return -errno;
 	for (i = 0; i < tree.count; i++) {
 		t = &tree.task[i];
-		t->loops[0] = least ? 1 : t->before;
-		t->loops[1] = least ? 1 : t->after;
+		t->loops[0] = shortest_loops ? 1 : t->before;
+		t->loops[1] = shortest_loops ? 1 : t->after;
 		t->argv[0] = (char *)PROGRAM;
 		t->argv[1] = t->n;
 		snprintf(t->n, sizeof(t->n), "%07lu", t->loops[0]);

@@ -41,7 +41,7 @@ int tree_tasks(void);
  * Executes the tree with the shortest loops (@least) or its own, counted by one inherited
  * event of the first task. Returns the sum when all tasks are gone, or a negative errno.
  */
-__s64 tree_run_and_count(const struct event_maker *maker, bool least);
+__s64 tree_run_and_count(const struct event_maker *maker, bool shortest_loops);
 
 /* Prints the tree to the standard output. */
 void tree_print(void);

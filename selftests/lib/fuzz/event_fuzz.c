@@ -44,7 +44,7 @@ bool fuzz_compare(struct event_fuzz *f, enum fuzz_action action, const char *wha
 /* Removes an event that no longer exists from the counts of all processes. */
 void fuzz_uncount_if_gone(struct event_fuzz *f, int i)
 {
-	if (!f->counted[i] || model_is_there(&f->model.event[i]))
+	if (!f->counted[i] || model_event_exists(&f->model.event[i]))
 		return;
 	f->counted[i] = false;
 	__atomic_sub_fetch(&f->counts->events_open, 1, __ATOMIC_SEQ_CST);
@@ -101,7 +101,7 @@ static bool open_event(struct event_fuzz *f, const struct fuzz_step *s)
 	int want, got, i = s->slot;
 	bool busy;
 
-	if (model_is_there(&f->model.event[i]))
+	if (model_event_exists(&f->model.event[i]))
 		return true;
 	o.unreadable = !take_random(&value, 64);
 	arguments.attr = o.unreadable ? (uintptr_t)f->unmapped : (uintptr_t)&attr;
@@ -175,11 +175,11 @@ static bool open_event(struct event_fuzz *f, const struct fuzz_step *s)
 		__atomic_sub_fetch(&f->counts->exclusive_open, o.attr.fields.exclusive, __ATOMIC_SEQ_CST);
 	}
 	if (got != want) {
-		bool also = got == -EBUSY ? busy && (!want || o.flags & PERF_FLAG_FD_OUTPUT) :
+		bool is_correct_too = got == -EBUSY ? busy && (!want || o.flags & PERF_FLAG_FD_OUTPUT) :
 			    want == model_attr(&f->model, &o.attr) &&
 			    model_attr_may_be(&f->model, &o.attr, got);
 
-		if (also) {
+		if (is_correct_too) {
 			model_close(&f->model, i);
 			want = got;
 		}
@@ -331,7 +331,7 @@ static bool poll_event(struct event_fuzz *f, int i)
 	if (got < 0)
 		return fuzz_compare(f, POLL, "poll", 0, -errno);
 	/* The model does not know whether the ring has data. */
-	if (e->ring)
+	if (e->ring_pages)
 		p.revents &= ~POLLIN;
 	return fuzz_compare(f, POLL, "poll", want, p.revents);
 }
@@ -380,7 +380,7 @@ static bool count_loop(struct event_fuzz *f, const struct fuzz_step *s)
 		after -= before[i];
 		__atomic_add_fetch(&f->counts->loops, 1, __ATOMIC_RELAXED);
 		counts = model_counts(&f->model, i) &&
-			 model_cgroup(&f->model.event[i]) <= f->inside;
+			 model_cgroup(&f->model.event[i]) <= f->cgroup_depth;
 		if (!counts ? after : after < exact || after > exact + LOOP_OVERHEAD_INSNS) {
 			snprintf(f->difference, sizeof(f->difference),
 				 "event %d counts %lld for %lu loops, and is %s", i, after, n,
@@ -456,21 +456,21 @@ static pid_t start_helper(void)
 	return pid;
 }
 
-/* Moves process @pid, or this one if that is 0, into the first @inside of the cgroups. */
-static int enter_cgroup(const struct event_fuzz *f, int inside, pid_t pid)
+/* Moves process @pid, or this one if that is 0, into the first @depth of the cgroups. */
+static int enter_cgroup(const struct event_fuzz *f, int depth, pid_t pid)
 {
 	char number[16];
 	int length = snprintf(number, sizeof(number), "%d", pid);
 
-	return pwrite(f->procs[inside], number, length, 0) == length ? 0 : -errno;
+	return pwrite(f->procs[depth], number, length, 0) == length ? 0 : -errno;
 }
 
 static bool enter(struct event_fuzz *f, const struct fuzz_step *s)
 {
-	int inside = s->value % (1 + FUZZ_CGROUPS);
+	int depth = s->value % (1 + FUZZ_CGROUPS);
 
-	f->inside = inside;
-	return fuzz_compare(f, ENTER, "cgroup.procs", 0, enter_cgroup(f, inside, 0));
+	f->cgroup_depth = depth;
+	return fuzz_compare(f, ENTER, "cgroup.procs", 0, enter_cgroup(f, depth, 0));
 }
 
 static bool change_helper(struct event_fuzz *f, const struct fuzz_step *s)
@@ -486,7 +486,7 @@ static bool change_helper(struct event_fuzz *f, const struct fuzz_step *s)
 		f->helper = start_helper();
 		f->helper_lives = f->helper > 0;
 		/* The cgroups count this process alone. */
-		if (f->helper_lives && f->inside && enter_cgroup(f, 0, f->helper))
+		if (f->helper_lives && f->cgroup_depth && enter_cgroup(f, 0, f->helper))
 			return fuzz_compare(f, HELPER, "cgroup.procs", 0, -errno);
 	}
 	return fuzz_compare(f, HELPER, "helper", 0, f->helper < 0 ? -errno : 0);
@@ -565,9 +565,9 @@ void event_fuzz_close_all(struct event_fuzz *f)
 		close_event(f, i);
 	}
 	fuzz_unmap_all(f);
-	if (f->inside)
+	if (f->cgroup_depth)
 		enter_cgroup(f, 0, 0);
-	f->inside = 0;
+	f->cgroup_depth = 0;
 }
 
 /* Writes the path of one of a process's cgroups, whose number is from 1 on; 0 is the root. */

@@ -69,14 +69,14 @@ struct event_fuzz {
 	int fd[MODEL_EVENTS], dup[MODEL_EVENTS];
 	bool counted[MODEL_EVENTS];	/* in counts->events_open */
 	bool exclusive[MODEL_EVENTS];	/* in counts->exclusive_open */
-	enum ring_writes spoiled[MODEL_EVENTS];
+	enum ring_writes ring_writes[MODEL_EVENTS];
 	bool overwrites[MODEL_EVENTS];
 	struct mapping_piece piece[PIECES];
 	pid_t helper;			/* a process that can be sampled */
 	bool helper_lives;
 	int cgroup[FUZZ_CGROUPS];	/* descriptors of directories; the second is in the first */
 	int procs[1 + FUZZ_CGROUPS];	/* their files cgroup.procs, after that of the root */
-	int inside;			/* how many of the cgroups this process is in */
+	int cgroup_depth;			/* how many of the cgroups this process is in */
 	char *unmapped;			/* an address without memory */
 	char difference[200];
 };

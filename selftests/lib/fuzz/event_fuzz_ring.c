@@ -25,7 +25,7 @@ bool fuzz_map(struct event_fuzz *f, const struct fuzz_step *s)
 	struct model_event *e = &f->model.event[s->slot];
 	size_t pages = 1 + (s->value % 8 ? (1UL << s->value / 8 % 6) / 2 : s->value / 8 % 20);
 	size_t first = s->value / 512 % 10 ? 0 : s->value / 5120 % 3;
-	bool shared = s->value / 20000 % 10, is_first = !e->areas;
+	bool shared = s->value / 20000 % 10, is_first = !e->mappings;
 	struct mapping_piece *piece = free_piece(f, 1);
 	int prot, want, got = 0;
 	void *p;
@@ -64,7 +64,7 @@ bool fuzz_map(struct event_fuzz *f, const struct fuzz_step *s)
 		.whole = true,
 	};
 	if (is_first) {
-		f->spoiled[s->slot] = CLEAN;
+		f->ring_writes[s->slot] = CLEAN;
 		f->overwrites[s->slot] = !piece->writable;
 	}
 	return true;
@@ -72,7 +72,7 @@ bool fuzz_map(struct event_fuzz *f, const struct fuzz_step *s)
 
 bool fuzz_map_once(struct event_fuzz *f, int i)
 {
-	size_t pages = 1 + f->model.event[i].ring;
+	size_t pages = 1 + f->model.event[i].ring_pages;
 	int want = model_map(&f->model, i, pages, 0, true), got = 0;
 	void *p = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd[i], 0);
 
@@ -82,7 +82,7 @@ bool fuzz_map_once(struct event_fuzz *f, int i)
 }
 
 /* Splits the note of a mapping at a page. Returns NULL if there is no unused piece. */
-static struct mapping_piece *split(struct event_fuzz *f, struct mapping_piece *p, size_t at)
+static struct mapping_piece *split_piece(struct event_fuzz *f, struct mapping_piece *p, size_t at)
 {
 	struct mapping_piece *rest = free_piece(f, 1);
 
@@ -99,7 +99,7 @@ static struct mapping_piece *split(struct event_fuzz *f, struct mapping_piece *p
 }
 
 /* Marks a piece as unused, without delay, since its end lets other processes open events. */
-static void drop(struct event_fuzz *f, struct mapping_piece *p)
+static void drop_piece(struct event_fuzz *f, struct mapping_piece *p)
 {
 	model_unmap(&f->model, p->event);
 	fuzz_uncount_if_gone(f, p->event);
@@ -122,11 +122,11 @@ static bool unmap(struct event_fuzz *f, struct mapping_piece *p, __u64 value)
 	if (!free_piece(f, 2))
 		return true;
 	if (from)
-		middle = split(f, p, from);
+		middle = split_piece(f, p, from);
 	if (to - from < middle->pages)
-		split(f, middle, to - from);
+		split_piece(f, middle, to - from);
 	err = munmap(at, (to - from) * PAGE) ? -errno : 0;
-	drop(f, middle);
+	drop_piece(f, middle);
 	return fuzz_compare(f, UNMAP, "munmap", 0, err);
 }
 
@@ -141,11 +141,11 @@ static bool remap(struct event_fuzz *f, struct mapping_piece *p, __u64 value)
 	case 0:
 		if (p->pages < 2)
 			return true;
-		rest = split(f, p, 1 + value / 3 % (p->pages - 1));
+		rest = split_piece(f, p, 1 + value / 3 % (p->pages - 1));
 		if (!rest)
 			return true;
 		at = mremap(p->at, size, p->pages * PAGE, 0);
-		drop(f, rest);
+		drop_piece(f, rest);
 		return fuzz_compare(f, REMAP, "mremap, smaller", 0, at == p->at ? 0 : -errno);
 	case 1:
 		at = mremap(p->at, size, size + PAGE, MREMAP_MAYMOVE);
@@ -169,7 +169,7 @@ static bool protect(struct event_fuzz *f, struct mapping_piece *p, __u64 value)
 
 	/* The kernel splits the mapping only if the protection differs. */
 	if ((readable != p->readable || writable != p->writable) && pages < p->pages &&
-	    !split(f, p, pages))
+	    !split_piece(f, p, pages))
 		return true;
 	p->readable = readable;
 	p->writable = writable;
@@ -177,7 +177,7 @@ static bool protect(struct event_fuzz *f, struct mapping_piece *p, __u64 value)
 			 mprotect(p->at, pages * PAGE, prot) ? -errno : 0);
 }
 
-static bool spoil(struct event_fuzz *f, struct mapping_piece *p, __u64 value)
+static bool write_junk(struct event_fuzz *f, struct mapping_piece *p, __u64 value)
 {
 	struct rng r = rng_seed(value);
 	__u64 *words = (__u64 *)p->at;
@@ -192,7 +192,7 @@ static bool spoil(struct event_fuzz *f, struct mapping_piece *p, __u64 value)
 		for (i = 1 + rng_below(&r, 20); i; i--)
 			words[rng_below(&r, count)] = rng_below(&r, ~0ULL);
 	}
-	f->spoiled[p->event] = SPOILED;
+	f->ring_writes[p->event] = SPOILED;
 	return fuzz_compare(f, JUNK, "junk", 0, 0);
 }
 
@@ -205,13 +205,13 @@ static bool move_tail(struct event_fuzz *f, struct mapping_piece *p, __u64 value
 		return true;
 	if (value & 1) {
 		__atomic_store_n(&page->data_tail, page->data_head, __ATOMIC_RELEASE);
-		if (f->spoiled[p->event] == TAIL_MOVED)
-			f->spoiled[p->event] = CLEAN;
+		if (f->ring_writes[p->event] == TAIL_MOVED)
+			f->ring_writes[p->event] = CLEAN;
 	} else {
 		page->data_tail = value & 2 ? page->data_head + (__s16)(value >> 2) :
 					      rng_below(&(struct rng) { value | 1 }, ~0ULL);
-		if (f->spoiled[p->event] == CLEAN)
-			f->spoiled[p->event] = TAIL_MOVED;
+		if (f->ring_writes[p->event] == CLEAN)
+			f->ring_writes[p->event] = TAIL_MOVED;
 	}
 	return fuzz_compare(f, TAIL, "tail", 0, 0);
 }
@@ -227,7 +227,7 @@ static bool is_known(const struct event_record *record)
 }
 
 /* Reads the records of a ring that only the kernel has written to. */
-static bool drain(struct event_fuzz *f, struct mapping_piece *p)
+static bool drain_ring(struct event_fuzz *f, struct mapping_piece *p)
 {
 	const struct model_event *e = &f->model.event[p->event];
 	static struct event_record record;
@@ -239,7 +239,7 @@ static bool drain(struct event_fuzz *f, struct mapping_piece *p)
 	int i;
 
 	if (!p->whole || !p->readable || !p->writable || !ring.size || e->ring_owner != p->event ||
-	    f->spoiled[p->event] != CLEAN || f->overwrites[p->event] ||
+	    f->ring_writes[p->event] != CLEAN || f->overwrites[p->event] ||
 	    e->attr.fields.write_backward)
 		return true;
 	for (i = 0; i < 200; i++) {
@@ -286,11 +286,11 @@ bool fuzz_use_mapping(struct event_fuzz *f, const struct fuzz_step *s)
 	case PROTECT:
 		return protect(f, p, s->value / PIECES);
 	case JUNK:
-		return spoil(f, p, s->value / PIECES);
+		return write_junk(f, p, s->value / PIECES);
 	case TAIL:
 		return move_tail(f, p, s->value / PIECES);
 	default:
-		return drain(f, p);
+		return drain_ring(f, p);
 	}
 }
 
@@ -304,6 +304,6 @@ void fuzz_unmap_all(struct event_fuzz *f)
 		if (!p->at)
 			continue;
 		munmap(p->at, p->pages * PAGE);
-		drop(f, p);
+		drop_piece(f, p);
 	}
 }

@@ -54,7 +54,7 @@ static bool is_frequency_too_high(const struct event_model *m, const struct perf
 }
 
 /* Returns whether the clock can be read in an NMI. */
-static bool is_clock(const struct perf_event_attr *a)
+static bool is_allowed_clock(const struct perf_event_attr *a)
 {
 	return !a->use_clockid || a->clockid == CLOCK_MONOTONIC ||
 	       a->clockid == CLOCK_MONOTONIC_RAW;
@@ -168,7 +168,7 @@ int model_attr(const struct event_model *m, const union model_attr *attr)
 		return -EOPNOTSUPP;
 	if (is_too_deep(&a.fields))
 		return -EOVERFLOW;
-	return is_unknown_event(&a.fields) || !is_clock(&a.fields) ||
+	return is_unknown_event(&a.fields) || !is_allowed_clock(&a.fields) ||
 	       is_frequency_too_high(m, &a.fields) ? -EINVAL : 0;
 }
 
@@ -182,7 +182,7 @@ bool model_attr_may_be(const struct event_model *m, const union model_attr *attr
 	case -EOVERFLOW:
 		return is_too_deep(&a.fields);
 	case -EINVAL:
-		return is_unknown_event(&a.fields) || !is_clock(&a.fields) ||
+		return is_unknown_event(&a.fields) || !is_allowed_clock(&a.fields) ||
 		       is_frequency_too_high(m, &a.fields);
 	default:
 		return false;
@@ -312,7 +312,7 @@ void model_task_ends(struct event_model *m, int pid)
 	int i;
 
 	for (i = 0; i < MODEL_EVENTS; i++)
-		m->event[i].tasks_exited |= model_is_there(&m->event[i]) && m->event[i].pid == pid;
+		m->event[i].tasks_exited |= model_event_exists(&m->event[i]) && m->event[i].pid == pid;
 }
 
 void model_close(struct event_model *m, int i)
@@ -321,7 +321,7 @@ void model_close(struct event_model *m, int i)
 	int k;
 
 	e->open = false;
-	if (e->areas)
+	if (e->mappings)
 		return;
 	for (k = 0; k < MODEL_EVENTS; k++) {
 		if (m->event[k].leader == i)
@@ -343,20 +343,20 @@ int model_map(struct event_model *m, int i, size_t pages, size_t first, bool sha
 	 * All mappings have the size of the ring that the event writes to, which may be
 	 * another event's.
 	 */
-	if (ring != e->ring && (e->areas || e->ring))
+	if (ring != e->ring_pages && (e->mappings || e->ring_pages))
 		return -EINVAL;
-	if (!e->areas && e->ring)
+	if (!e->mappings && e->ring_pages)
 		return -EBUSY;
-	if (!e->areas)
+	if (!e->mappings)
 		e->ring_owner = i;
-	e->ring = ring;
-	e->areas++;
+	e->ring_pages = ring;
+	e->mappings++;
 	return 0;
 }
 
 void model_split(struct event_model *m, int i)
 {
-	m->event[i].areas++;
+	m->event[i].mappings++;
 }
 
 void model_unmap(struct event_model *m, int i)
@@ -364,12 +364,12 @@ void model_unmap(struct event_model *m, int i)
 	struct model_event *e = &m->event[i];
 	int k;
 
-	if (--e->areas)
+	if (--e->mappings)
 		return;
 	/* All events that write to this ring stop. */
 	for (k = 0; k < MODEL_EVENTS; k++) {
 		if (m->event[k].ring_owner == i)
-			m->event[k].ring = 0;
+			m->event[k].ring_pages = 0;
 	}
 	if (!e->open)
 		model_close(m, i);
@@ -389,22 +389,22 @@ int model_set_output(struct event_model *m, int i, int other)
 {
 	struct model_event *e = &m->event[i];
 
-	if (e->areas)
+	if (e->mappings)
 		return -EINVAL;
 	if (other == NO_EVENT) {
-		e->ring = 0;
+		e->ring_pages = 0;
 		return 0;
 	}
-	if (other == i || !may_share(e, &m->event[other]) || !m->event[other].ring)
+	if (other == i || !may_share(e, &m->event[other]) || !m->event[other].ring_pages)
 		return -EINVAL;
-	e->ring = m->event[other].ring;
+	e->ring_pages = m->event[other].ring_pages;
 	e->ring_owner = m->event[other].ring_owner;
 	return 0;
 }
 
 int model_pause(const struct event_model *m, int i)
 {
-	return m->event[i].ring ? 0 : -EINVAL;
+	return m->event[i].ring_pages ? 0 : -EINVAL;
 }
 
 int model_period(struct event_model *m, int i, __u64 period)
@@ -432,7 +432,7 @@ void model_enable(struct event_model *m, int i, bool group, bool enabled)
 	int k;
 
 	for (k = 0; k < MODEL_EVENTS; k++) {
-		if (k != i && !(group && model_is_there(&m->event[k]) &&
+		if (k != i && !(group && model_event_exists(&m->event[k]) &&
 				leader_of(m, k) == leader_of(m, i)))
 			continue;
 		m->event[k].enabled = enabled;
@@ -474,6 +474,6 @@ size_t model_read_size(const struct event_model *m, int i)
 	if (!(format & PERF_FORMAT_GROUP))
 		return (times + each) * sizeof(__u64);
 	for (k = 0; k < MODEL_EVENTS; k++)
-		members += model_is_there(&m->event[k]) && leader_of(m, k) == leader_of(m, i);
+		members += model_event_exists(&m->event[k]) && leader_of(m, k) == leader_of(m, i);
 	return (1 + times + members * each) * sizeof(__u64);
 }

@@ -37,7 +37,7 @@ enum {
 
 struct model_event {
 	bool open;
-	unsigned int areas;	/* number of mappings, which keep the event */
+	unsigned int mappings;	/* number of mappings, which keep the event */
 	union model_attr attr;
 	int pid, cpu;		/* the thread's id (not 0), -1, or less for a cgroup; the CPU or -1 */
 	bool inherit;		/* never for an event of a CPU */
@@ -45,7 +45,7 @@ struct model_event {
 	bool takes_turns;	/* on the counters */
 	bool enabled;
 	bool can_disable_itself;	/* REFRESH was called */
-	size_t ring;		/* pages of the ring that the event writes to; 0: none */
+	size_t ring_pages;		/* pages of the ring that the event writes to; 0: none */
 	int ring_owner;		/* the event that owns this ring */
 	bool tasks_exited;	/* all tasks that it counts have exited */
 };
@@ -75,9 +75,9 @@ struct model_open {
 };
 
 /* Returns whether the event exists: it is open or mapped. */
-static inline bool model_is_there(const struct model_event *e)
+static inline bool model_event_exists(const struct model_event *e)
 {
-	return e->open || e->areas;
+	return e->open || e->mappings;
 }
 
 /* Returns the number of the cgroup that the event is of, from 1 on, or 0. */

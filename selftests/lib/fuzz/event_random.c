@@ -66,7 +66,7 @@ static void set_records(struct perf_event_attr *a, struct rng *r)
 }
 
 /* Sets a random member to a wrong value, or to a value without effect. */
-static void spoil(union model_attr *a, struct rng *r)
+static void spoil_attr(union model_attr *a, struct rng *r)
 {
 	/* Indexes of words that may get any bit: all but the event's. */
 	static const int words[] = {
@@ -142,7 +142,7 @@ union model_attr random_attr(struct rng *r, int precise)
 		make_precise(&a.fields, r, precise);
 	if (rng_once_in(r, 4)) {
 		for (i = 1 + rng_below(r, 2); i; i--)
-			spoil(&a, r);
+			spoil_attr(&a, r);
 	}
 	/* The processor and other events decide whether other branch types are accepted. */
 	if (a.fields.sample_type & PERF_SAMPLE_BRANCH_STACK)

@@ -16,7 +16,7 @@
 #define PLACES		(1U << 15)
 
 static unsigned long places[PLACES];	/* a hash table */
-static unsigned int reached;
+static unsigned int place_count;
 
 bool kcov_begin(struct kcov *k)
 {
@@ -60,17 +60,17 @@ void kcov_reset(struct kcov *k)
 static bool add_place(unsigned long address)
 {
 	unsigned int i = address % PLACES, tries;
-	unsigned long found;
+	unsigned long occupant;
 
 	for (tries = 0; tries < PLACES; tries++, i = (i + 1) % PLACES) {
-		found = 0;
-		if (__atomic_compare_exchange_n(&places[i], &found, address,
+		occupant = 0;
+		if (__atomic_compare_exchange_n(&places[i], &occupant, address,
 						false, __ATOMIC_RELAXED,
 						__ATOMIC_RELAXED)) {
-			__atomic_fetch_add(&reached, 1, __ATOMIC_RELAXED);
+			__atomic_fetch_add(&place_count, 1, __ATOMIC_RELAXED);
 			return true;
 		}
-		if (found == address)
+		if (occupant == address)
 			return false;
 	}
 	return false;
@@ -91,5 +91,5 @@ unsigned int kcov_new_places(const struct kcov *k)
 
 unsigned int kcov_places(void)
 {
-	return __atomic_load_n(&reached, __ATOMIC_RELAXED);
+	return __atomic_load_n(&place_count, __ATOMIC_RELAXED);
 }

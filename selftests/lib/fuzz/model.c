@@ -147,9 +147,9 @@ static const struct command_rule {
 	answer_check_fn *answer;
 } rules[] = {
 	{ PMIOSETUP, setup_reserved, no_such_counter, NULL,
-	  setup_value, setup_merges, of_trace, set_up_counter, NULL },
+	  setup_value, setup_merges, belongs_to_trace, set_up_counter, NULL },
 	{ PMIOSETUP2, setup2_reserved, no_such_counter, NULL,
-	  setup_value, setup_merges, of_trace, set_up_counter, NULL },
+	  setup_value, setup_merges, belongs_to_trace, set_up_counter, NULL },
 	{ PMIOSTART, NULL, no_such_counter, not_set_up,
 	  NULL, NULL, NULL, start_counter, NULL },
 	{ PMIOSTOP, NULL, no_such_counter, not_set_up,
@@ -206,7 +206,7 @@ static const struct command *command_of(const struct model *m, unsigned int cmd)
 							  command_find(cmd);
 }
 
-static bool refused(check_fn *check, struct model *m, const struct call *c)
+static bool is_refused_by(check_fn *check, struct model *m, const struct call *c)
 {
 	return check && check(m, c);
 }
@@ -220,23 +220,23 @@ int model_call(struct model *m, bool writer, const struct call *c,
 
 	if (!command)
 		return -ENOTTY;
-	if (command->writer && !writer)
+	if (command->needs_writer && !writer)
 		return -EPERM;
 	if (_IOC_DIR(c->cmd) & _IOC_WRITE && !p->readable)
 		return -EFAULT;
 	rule = rule_of(c->cmd);
-	if (refused(rule->reserved, m, c) || refused(rule->number, m, c))
+	if (is_refused_by(rule->reserved, m, c) || is_refused_by(rule->number, m, c))
 		return -EINVAL;
-	if (refused(rule->unused, m, c))
+	if (is_refused_by(rule->unused, m, c))
 		return -EBUSY;
 	next = command->next[m->state];
 	if (next < 0)
 		return next;
-	if (refused(rule->values, m, c))
+	if (is_refused_by(rule->values, m, c))
 		return -EINVAL;
-	if (refused(rule->unsupported, m, c))
+	if (is_refused_by(rule->unsupported, m, c))
 		return -EOPNOTSUPP;
-	if (refused(rule->owner, m, c))
+	if (is_refused_by(rule->owner, m, c))
 		return -EBUSY;
 	if (_IOC_DIR(c->cmd) & _IOC_READ && !p->writable)
 		return -EFAULT;

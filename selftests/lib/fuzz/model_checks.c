@@ -131,7 +131,7 @@ bool definition_merges(struct model *m, const struct call *c)
 	return merges_counters(m, c->arg.definition.select);
 }
 
-bool of_trace(struct model *m, const struct call *c)
+bool belongs_to_trace(struct model *m, const struct call *c)
 {
 	return model_counter(m, c->arg.num)->of_trace;
 }

@@ -3,12 +3,12 @@
 #include "model_parts.h"
 #include "trace.h"
 
-static int group(const struct perfmon_config *c, int i)
+static int event_group(const struct perfmon_config *c, int i)
 {
 	return PERFMON_EVENT_ID_GROUP(c->events[i]);
 }
 
-static int event(const struct perfmon_config *c, int i)
+static int event_number(const struct perfmon_config *c, int i)
 {
 	return PERFMON_EVENT_ID_EVENT(c->events[i]);
 }
@@ -22,7 +22,7 @@ int model_events(const struct perfmon_config *c)
 	return n;
 }
 
-static bool dependent(const struct perfmon_config *c, int i)
+static bool follows_timebase(const struct perfmon_config *c, int i)
 {
 	return i && c->flags[i] & FLAG_TIMEBASE0;
 }
@@ -30,15 +30,15 @@ static bool dependent(const struct perfmon_config *c, int i)
 static bool event_exists(const struct model *m, const struct perfmon_config *c,
 			 int i)
 {
-	switch (group(c, i)) {
+	switch (event_group(c, i)) {
 	case PERFMON_GROUP_ARCH:
-		return event(c, i) < 32 &&
-		       m->machine->arch_events >> event(c, i) & 1;
+		return event_number(c, i) < 32 &&
+		       m->machine->arch_events >> event_number(c, i) & 1;
 	case PERFMON_GROUP_FIXED:
-		return event(c, i) >= 1 &&
-		       event(c, i) <= m->machine->properties.max_num_fixed_events;
+		return event_number(c, i) >= 1 &&
+		       event_number(c, i) <= m->machine->properties.max_num_fixed_events;
 	case PERFMON_GROUP_MODEL:
-		return m->defined[event(c, i)];
+		return m->defined[event_number(c, i)];
 	}
 	return false;
 }
@@ -51,7 +51,7 @@ static bool last_branch_fits(const struct model *m,
 
 	if (!(m->machine->properties.flags &
 	      PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH) ||
-	    !c->rate[i] || dependent(c, i))
+	    !c->rate[i] || follows_timebase(c, i))
 		return false;
 	/* All events with this flag must have the modes of the first event with it. */
 	for (j = 0; !(c->flags[j] & FLAG_LAST_BRANCH); j++)
@@ -70,8 +70,8 @@ static bool event_fits(const struct model *m, const struct perfmon_config *c,
 	}
 	if (c->flags[i] & ~PERFMON_CONFIG_FLAG_MASK || !event_exists(m, c, i))
 		return false;
-	if (!dependent(c, i) &&
-	    c->rate[i] > machine_largest_rate(m->machine, group(c, i) ==
+	if (!follows_timebase(c, i) &&
+	    c->rate[i] > machine_largest_rate(m->machine, event_group(c, i) ==
 					      PERFMON_GROUP_FIXED))
 		return false;
 	if (c->flags[i] & FLAG_TIMEBASE0 && !c->rate[0])
@@ -91,7 +91,7 @@ bool config_value(struct model *m, const struct call *call)
 	for (i = 0; i < n; i++) {
 		if (!event_fits(m, c, i))
 			return true;
-		general += group(c, i) != PERFMON_GROUP_FIXED;
+		general += event_group(c, i) != PERFMON_GROUP_FIXED;
 	}
 	return !n || general > m->machine->properties.max_num_programmable_events;
 }
@@ -101,8 +101,8 @@ struct model_counter *model_counter_for(struct model *m, int i, int *next)
 	const int general = m->machine->properties.max_num_programmable_events;
 	struct model_counter *c;
 
-	if (group(&m->config, i) == PERFMON_GROUP_FIXED) {
-		c = &m->fixed[event(&m->config, i) - 1];
+	if (event_group(&m->config, i) == PERFMON_GROUP_FIXED) {
+		c = &m->fixed[event_number(&m->config, i) - 1];
 		return c->set_up ? NULL : c;
 	}
 	while (*next < general) {
@@ -131,12 +131,12 @@ bool model_counts_instructions(const struct model *m, int i)
 
 	if ((c->flags[i] & modes) != FLAG_USER)
 		return false;
-	switch (group(c, i)) {
+	switch (event_group(c, i)) {
 	case PERFMON_GROUP_ARCH:
-		return event(c, i) == PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED;
+		return event_number(c, i) == PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED;
 	case PERFMON_GROUP_FIXED:
-		return event(c, i) == PERFMON_FIXED_EVENT_INSTRUCTIONS_RETIRED;
+		return event_number(c, i) == PERFMON_FIXED_EVENT_INSTRUCTIONS_RETIRED;
 	}
-	return (m->select[event(c, i)] & ~(SELECT_MODE | SELECT_DRIVERS)) ==
+	return (m->select[event_number(c, i)] & ~(SELECT_MODE | SELECT_DRIVERS)) ==
 	       EVENT_INSTRUCTIONS;
 }

@@ -37,7 +37,7 @@ typedef bool check_fn(struct model *m, const struct call *c);
 check_fn setup_reserved, pmc2_reserved, setup2_reserved, cpu_data_reserved;
 check_fn definition_reserved, no_such_counter, no_such_buffer, no_model_event;
 check_fn not_set_up, setup_value, cpu_values, alloc_value, definition_value;
-check_fn setup_merges, definition_merges, of_trace;
+check_fn setup_merges, definition_merges, belongs_to_trace;
 
 /* --- model_config.c ------------------------------------------------------ */
 

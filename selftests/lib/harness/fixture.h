@@ -46,12 +46,12 @@
  * stays online, @self->home. Skips the test on a machine with one CPU.
  */
 #define FIND_CPU_TO_SWITCH(self) do {					\
-	int missing = cpu_find_hotpluggable(&(self)->home, &(self)->cpu,	\
+	int find_err = cpu_find_hotpluggable(&(self)->home, &(self)->cpu,	\
 				      &(self)->online);			\
 									\
-	if (missing == -ENODEV)						\
+	if (find_err == -ENODEV)						\
 		SKIP(return, "there is one CPU");			\
-	ASSERT_EQ(0, missing);						\
+	ASSERT_EQ(0, find_err);						\
 } while (0)
 
 /* Opens the device. Returns a descriptor. */

@@ -38,8 +38,8 @@ static void read_line(const char *path, char *line, size_t size)
 static void read_settings(struct spinner *s, int cpu)
 {
 	snprintf(s->fair_file, sizeof(s->fair_file), FAIR_RUNTIME, cpu);
-	read_line(RT_RUNTIME, s->rt, sizeof(s->rt));
-	read_line(s->fair_file, s->fair, sizeof(s->fair));
+	read_line(RT_RUNTIME, s->saved_rt, sizeof(s->saved_rt));
+	read_line(s->fair_file, s->saved_fair, sizeof(s->saved_fair));
 }
 
 bool spinner_can_take_all(int cpu)
@@ -47,7 +47,7 @@ bool spinner_can_take_all(int cpu)
 	struct spinner s;
 
 	read_settings(&s, cpu);
-	return s.fair[0];
+	return s.saved_fair[0];
 }
 
 static void spin(struct spinner_state *state, int cpu, int priority)
@@ -75,7 +75,7 @@ int spinner_start(struct spinner *s, int cpu, int priority, enum spinner_limits 
 	read_settings(s, cpu);
 	if (limits == SPINNER_TAKES_ALL) {
 		err = write_file(RT_RUNTIME, "-1");
-		if (!err && s->fair[0])
+		if (!err && s->saved_fair[0])
 			err = write_file(s->fair_file, "0");
 	}
 	s->pid = err ? 0 : fork();
@@ -108,10 +108,10 @@ bool spinner_stop(struct spinner *s)
 		waitpid(s->pid, NULL, 0);
 	}
 	s->pid = 0;
-	if (s->rt[0])
-		write_file(RT_RUNTIME, s->rt);
-	if (s->fair[0])
-		write_file(s->fair_file, s->fair);
+	if (s->saved_rt[0])
+		write_file(RT_RUNTIME, s->saved_rt);
+	if (s->saved_fair[0])
+		write_file(s->fair_file, s->saved_fair);
 	munmap(s->state, sizeof(*s->state));
 	return has_run;
 }

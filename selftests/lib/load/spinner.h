@@ -12,7 +12,7 @@ struct spinner {
 	pid_t pid;			/* 0: none */
 	struct spinner_state *state;	/* shared with the program */
 	char fair_file[64];		/* the setting of the fair server of its CPU */
-	char rt[32], fair[32];		/* saved settings of the kernel; empty if there is none */
+	char saved_rt[32], saved_fair[32];		/* saved settings of the kernel; empty if there is none */
 };
 
 enum spinner_limits {

@@ -9,7 +9,7 @@
 
 static void find_rate(const char *text, void *data)
 {
-	static const char *const before[] = {
+	static const char *const prefixes[] = {
 		"tsc: Detected ",
 		"tsc: Refined TSC clocksource calibration: ",
 	};
@@ -17,9 +17,9 @@ static void find_rate(const char *text, void *data)
 	size_t i;
 
 	/* If both lines are there, the later one has the better measurement. */
-	for (i = 0; i < sizeof(before) / sizeof(*before); i++) {
-		if (!strncmp(text, before[i], strlen(before[i])))
-			*mhz = atoi(text + strlen(before[i]));
+	for (i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++) {
+		if (!strncmp(text, prefixes[i], strlen(prefixes[i])))
+			*mhz = atoi(text + strlen(prefixes[i]));
 	}
 }
 

@@ -427,7 +427,7 @@ __u64 trace_count_misplaced(const struct trace *t, unsigned int cpu, unsigned lo
 		      unsigned int skid, __u64 interrupts)
 {
 	struct trace_cursor c = trace_records(t, cpu);
-	__u64 done = 0, wrong = 0, away = 0, want;
+	__u64 done = 0, wrong = 0, in_kernel = 0, want;
 	struct trace_record r;
 
 	while (trace_next(&c, &r) > 0) {
@@ -439,9 +439,9 @@ __u64 trace_count_misplaced(const struct trace *t, unsigned int cpu, unsigned lo
 		if (!want)
 			continue;
 		if (skid && (__s64)r.pc < 0)
-			away++;
+			in_kernel++;
 		else if (r.pc != want)
 			wrong++;
 	}
-	return away > interrupts ? wrong + away : wrong;
+	return in_kernel > interrupts ? wrong + in_kernel : wrong;
 }
