@@ -82,7 +82,7 @@ FIXTURE_TEARDOWN(metrics)
 	write_each(&self->cpus, 0);
 }
 
-TEST_F(metrics, perf_leaves_them_enabled_and_the_module_counts_without_them)
+TEST_F(metrics, perf_leaves_metrics_enabled_and_the_module_counts_without_them)
 {
 	__u64 control;
 	int cpu;

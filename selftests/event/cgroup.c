@@ -609,7 +609,7 @@ TEST_F(cgroup, samples_are_of_the_tasks_of_the_cgroup)
 	EXPECT_LE(100UL, sums.samples);
 }
 
-TEST_F(cgroup, what_is_refused)
+TEST_F(cgroup, invalid_cgroup_events_are_refused)
 {
 	struct perf_event_attr attr = event_instructions(), exclusive = attr, task = attr;
 	int dir, file;

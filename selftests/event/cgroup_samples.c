@@ -488,7 +488,7 @@ TEST_F(event, cgroup_in_samples_needs_perfs_controller_with_perf)
 	EXPECT_EQ(knows_cgroups(variant) ? 0 : -EINVAL, err);
 }
 
-TEST_F(event, new_cgroups_are_recorded_only_if_that_is_wanted)
+TEST_F(event, new_cgroups_are_recorded_only_if_requested)
 {
 	struct perf_event_attr attr = recording_attr();
 

@@ -128,7 +128,7 @@ static int some_cpu(int number)
 	return number % sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-TEST_F(cgroup_v1, without_perfs_controller_they_are_refused)
+TEST_F(cgroup_v1, cgroups_are_refused_without_perfs_controller)
 {
 	if (perfs_cgroups_exist())
 		return;
@@ -141,7 +141,7 @@ TEST_F(cgroup_v1, without_perfs_controller_they_are_refused)
 }
 
 /* A hierarchy of something else, a file, a directory that was removed. */
-TEST_F(cgroup_v1, what_is_refused)
+TEST_F(cgroup_v1, invalid_cgroups_are_refused)
 {
 	struct perf_event_attr attr = event_instructions();
 	const char *other = "/tmp/cgroup1.other";

@@ -226,7 +226,7 @@ static void check_count(struct __test_metadata *_metadata, FIXTURE_DATA(reassign
 }
 
 /* Random opens and closes of events of this task, against all assignments that exist. */
-TEST_F_TIMEOUT(reassign, only_what_no_assignment_allows_is_refused, 600)
+TEST_F_TIMEOUT(reassign, event_is_refused_only_if_no_assignment_exists, 600)
 {
 	int counter[MAX_EVENTS], step, i, refused = 0, moved = 0;
 
@@ -356,7 +356,7 @@ static int leave_four_counters(struct __test_metadata *_metadata, const FIXTURE_
  * The last sharer of a counter moves to another counter with the same event select, and leaves its
  * own to a new event.
  */
-TEST_F(reassign, what_can_share_a_counter_moves_there)
+TEST_F(reassign, sharer_moves_to_another_counter_with_its_event)
 {
 	int fd[MAX_EVENTS], count, cpu = pin_to_first_cpu(), first, i;
 	__s64 one;
@@ -388,7 +388,7 @@ TEST_F(reassign, what_can_share_a_counter_moves_there)
  * The events of two tasks share a counter, and only that of this task excludes a new one of this
  * task. It moves to a counter where the CPU's event counts the same.
  */
-TEST_F(reassign, what_excludes_a_new_event_moves_alone)
+TEST_F(reassign, event_that_excludes_a_new_one_moves_alone)
 {
 	int fd[MAX_EVENTS], count, cpu = pin_to_first_cpu(), own, other;
 	__s64 one;
@@ -434,7 +434,7 @@ TEST_F(reassign, a_refused_output_moves_nothing)
 }
 
 /* Events of a task move while it runs and moves between CPUs. */
-TEST_F(reassign, what_moves_is_counted_exactly)
+TEST_F(reassign, moving_events_are_counted_exactly)
 {
 	const struct job job = { .n = N / 10, .pieces = 100, .step = STEP_MOVE };
 	int round, counting, sampled;
@@ -467,7 +467,7 @@ TEST_F(reassign, what_moves_is_counted_exactly)
 #define MANY_TASKS	300
 
 /* Other programs can't open events during the search. */
-TEST_F(reassign, what_is_inherited_stays_if_too_many_tasks_have_events)
+TEST_F(reassign, inherited_event_stays_if_too_many_tasks_have_events)
 {
 	int counting, sampled, i;
 	pid_t pid[MANY_TASKS];
@@ -523,7 +523,7 @@ static void create_processes(int end)
 }
 
 /* Events move while tasks inherit them. */
-TEST_F_TIMEOUT(reassign, what_is_inherited_meanwhile_moves_too, 600)
+TEST_F_TIMEOUT(reassign, event_that_is_inherited_meanwhile_moves_too, 600)
 {
 	int round, counting, sampled, go, end[2], status;
 	__s64 count[2];

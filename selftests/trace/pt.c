@@ -106,7 +106,7 @@ static void expect_branches_again(struct __test_metadata *_metadata, const FIXTU
 	EXPECT_LE(after.records, after.filled + 2);
 }
 
-TEST_F(pt, no_branches_while_it_traces)
+TEST_F(pt, no_branches_while_intel_pt_traces)
 {
 	struct branch_counts before;
 	__s64 excluded, begin, end, resumed;
@@ -131,7 +131,7 @@ TEST_F(pt, no_branches_while_it_traces)
 	expect_branches_again(_metadata, self, resumed);
 }
 
-TEST_F(pt, start_while_it_traces)
+TEST_F(pt, trace_starts_while_intel_pt_traces)
 {
 	__s64 end, resumed;
 
@@ -150,7 +150,7 @@ TEST_F(pt, start_while_it_traces)
 }
 
 /* The records are disabled at the end, so that their registers need not be written. */
-TEST_F(pt, stop_while_it_traces)
+TEST_F(pt, trace_stops_while_intel_pt_traces)
 {
 	const struct branch_records *b = branch_records();
 	__u64 before, after;
