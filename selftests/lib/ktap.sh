@@ -104,9 +104,9 @@ comes_true() {
 	done
 }
 
-# wait_until COMMAND: as comes_true, but after LIMIT seconds it reports a failed test case
-# and ends the script, since what follows would be judged too early. Prints to standard
-# error, because standard output may be a pipe or a substitution.
+# wait_until COMMAND: waits as comes_true does. After LIMIT seconds, reports a failed test case and
+# ends the script, since later cases need what it waits for. Prints to standard error, because
+# standard output may be a pipe or a substitution.
 wait_until() {
 	if ! comes_true "$1"; then
 		echo "not ok $((ktap_count + 1)) wait for: $1 # not so within ${LIMIT:-60} s" >&2
@@ -133,8 +133,8 @@ has_open() {
 	return 1
 }
 
-# has_events PID: succeeds if the process has events of the module's that count, unlike dummy
-# events, and all of these are enabled: each CPU may have one of its own
+# has_events PID: succeeds if the process has events of the module other than dummies, and all of
+# them are enabled. There may be one for each CPU
 has_events() {
 	awk '/^counter:/ { counter = $2 } /^enabled:/ && counter >= 0 { events++; enabled += $2 }
 		END { exit !(events && enabled == events) }' "/proc/$1/fdinfo/"* 2>/dev/null

@@ -74,7 +74,7 @@ static const struct branch_records architectural = {
 static const struct branch_records amd = { AMD, .can_freeze = true };
 static const struct branch_records amd_unfrozen = { AMD };
 
-/* Returns the format that IA32_PERF_CAPABILITIES reports. */
+/* Returns the branch records of the LBR format that IA32_PERF_CAPABILITIES reports. */
 static const struct branch_records *find_lbr_stack(void)
 {
 	unsigned int eax, ebx, ecx, edx;
@@ -108,7 +108,10 @@ const struct branch_records *branch_records(void)
 	return find_lbr_stack();
 }
 
-/* Bits of IA32_LBR_CTL in the order of LBR_SELECT's. A set bit records such branches. */
+/*
+ * Bit numbers of IA32_LBR_CTL, in the order of the bits of LBR_SELECT. A set bit records a type of
+ * branches, which a set bit of LBR_SELECT leaves out.
+ */
 static const unsigned char ctl_bits[] = { 1, 2, 16, 19, 20, 21, 18, 17, 22 };
 
 __u64 branch_selection(unsigned int left_out)

@@ -14,8 +14,8 @@
  * Branches to leave out, as bits of MSR_LBR_SELECT (Intel SDM, volume 4, table 2-39; AMD
  * APM, volume 2, "Last Branch Stack Registers").
  */
-#define LBR_CPL_EQ_0		(1U << 0)	/* those that end in CPL 0... */
-#define LBR_CPL_NEQ_0		(1U << 1)	/* ...and elsewhere */
+#define LBR_CPL_EQ_0		(1U << 0)	/* branches to CPL 0 */
+#define LBR_CPL_NEQ_0		(1U << 1)	/* branches to CPL 1 to 3 */
 #define LBR_JCC			(1U << 2)
 #define LBR_NEAR_REL_CALL	(1U << 3)
 #define LBR_NEAR_IND_CALL	(1U << 4)
@@ -30,7 +30,7 @@ struct branch_records {
 	unsigned int depth;	/* 0: there are none */
 	bool call_stack;	/* call stack mode exists: a return removes its call */
 	bool types;		/* a record has the branch type */
-	bool can_freeze;		/* a PMI can freeze the records */
+	bool can_freeze;	/* a PMI can freeze the records */
 	bool spec;		/* a record says whether it was speculative */
 	__u32 select;		/* the register that selects branches */
 	__u64 select_enable;	/* the enable bit in `select`, or 0 */
@@ -38,14 +38,14 @@ struct branch_records {
 	__u64 enable_bit;
 	__u32 newest;		/* the register with the index of the newest record; 0: record 0 is the newest */
 	__u32 size;		/* the register with the number of records, or 0 */
-	__u32 from, to, info;	/* registers of record 0; no info: 0 */
-	__u32 step;		/* from a register to that of the next record */
+	__u32 from, to, info;	/* registers of record 0; `info`: 0 if there is none */
+	__u32 step;		/* distance to the same register of the next record */
 	unsigned int flag_bits;	/* number of flag bits above the address in `from` */
 };
 
 const struct branch_records *branch_records(void);
 
-/* Returns the value of ->select that leaves these branches out. */
+/* Returns the value of the register `select` that leaves out the branches @left_out (LBR_*). */
 __u64 branch_selection(unsigned int left_out);
 
 /* A branch. Addresses are sign-extended, without flag bits. */

@@ -22,7 +22,7 @@
 #define MAX_THREADS	8
 #define MAX_PAGES	16
 
-/* The interval of the signals that interrupt a process. */
+/* Microseconds between the signals that interrupt a process. */
 #define SIGNAL_US	9973
 
 /* The state of one thread. */
@@ -408,7 +408,10 @@ bool call_stress_all_succeeded(const struct call_stress *s)
 	return !*result_of(s->shared).never_succeeded;
 }
 
-/* Waits until all have ended: with exit code 0, or by SIGKILL if @killed. */
+/*
+ * Waits until all processes have ended, with exit code 0, or by SIGKILL if @killed. Returns 0 or a
+ * negative errno.
+ */
 static int wait_for_processes(struct call_stress *s, bool killed,
 			      struct call_stress_result *result)
 {

@@ -34,7 +34,7 @@ struct call_stress_result {
  * call_stress_start() - start processes that make calls
  * @processes: number of processes; one of them at a time has the device open for writing
  * @threads: threads of each process
- * @seed: of the random numbers
+ * @seed: seed of the random numbers
  *
  * Return: 0 or a negative errno; call_stress_stop() is to be called in both cases.
  */
@@ -43,7 +43,7 @@ int call_stress_start(struct call_stress *s, int processes, int threads, __u64 s
 /* The number of calls made until now. */
 __u64 call_stress_made(const struct call_stress *s);
 
-/* Returns whether each call has succeeded by now, once at least. */
+/* Returns whether each call has succeeded at least once so far. */
 bool call_stress_all_succeeded(const struct call_stress *s);
 
 /* Stops all processes, and waits until they have ended. Returns 0 or a negative errno. */

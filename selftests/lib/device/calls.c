@@ -132,7 +132,7 @@ bool command_may_fail(const struct command *c, int err)
 
 void field_put(const struct command_field *f, union argument *arg, __u64 value)
 {
-	/* Little-endian: of a field that is longer than @value, the upper bytes stay 0. */
+	/* Little-endian: if the field is longer than @value, its upper bytes stay 0. */
 	memcpy(arg->bytes + f->offset, &value,
 	       f->size < sizeof(value) ? f->size : sizeof(value));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The calls of /dev/perfmon in one table: argument, write access, states in which
- * a call is allowed, and the state after it.
+ * The calls of /dev/perfmon in one table: argument, write access, states in which a call is
+ * allowed, and the state after the call.
  */
 #ifndef SELFTESTS_CALLS_H
 #define SELFTESTS_CALLS_H
@@ -53,10 +53,10 @@ struct command_field {
 struct command {
 	const char *name;	/* without IOCTL_PERFMON_ */
 	unsigned int cmd;	/* with the argument's size and direction */
-	bool needs_writer;		/* EPERM on a descriptor for reading */
-	bool may_be_busy;		/* EBUSY is possible: see linux/perfmon.h */
-	int next[TRACE_STATES];	/* the state after it, or a negative errno */
-	struct command_field fields[COMMAND_FIELDS];	/* up to the first without a kind */
+	bool needs_writer;	/* EPERM on a descriptor for reading */
+	bool may_be_busy;	/* EBUSY is possible: see linux/perfmon.h */
+	int next[TRACE_STATES];	/* by the state before the call: the state after it, or a negative errno */
+	struct command_field fields[COMMAND_FIELDS];	/* the list ends at an entry without a kind */
 };
 
 #define COMMANDS	21

@@ -38,10 +38,7 @@ int machine_properties(struct perfmon_properties *p);
 
 int pmc_setup(int fd, int num, __u8 event, __u8 flags);
 
-/*
- * Sets counter @num up for instructions. Fixed counter 0 counts only these, so its event is
- * 0.
- */
+/* Sets counter @num up for instructions. Fixed counter 0 counts nothing else, so its event is 0. */
 int pmc_setup_instructions(int fd, int num, __u8 flags);
 
 /* Sets a counter up by PMIOSETUP2, with all 64 bits of an event select. */
@@ -63,14 +60,14 @@ __s64 pmc_value_on(int fd, int num, int cpu);
 /**
  * pmc_count_loop() - start counter @num, execute loop(@n), stop it
  *
- * In a file of its own, so that the compiler can't inline it: the instructions around the
- * loop are the same at each call.
+ * The function is in a file of its own, so that the compiler can't inline it: the instructions
+ * around the loop are the same at each call.
  *
  * Return: 0, or the negative errno of the call that failed.
  */
 int pmc_count_loop(int fd, int num, unsigned long n);
 
-/* Resets the counter, then pmc_count_loop(). Returns the count, or a negative errno. */
+/* Resets the counter and calls pmc_count_loop(). Returns the count, or a negative errno. */
 __s64 pmc_loop_count(int fd, int num, unsigned long n);
 
 #endif

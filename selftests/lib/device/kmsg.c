@@ -44,7 +44,10 @@ int kmsg_for_each(int fd, void (*each)(const char *text, void *data),
 	for (;;) {
 		n = read(fd, record, sizeof(record) - 1);
 		if (n < 0) {
-			/* EPIPE: records were overwritten; go on with the oldest one left. */
+			/*
+			 * EPIPE: records were overwritten; continue with the oldest record that is
+			 * left.
+			 */
 			if (errno == EPIPE)
 				continue;
 			return errno == EAGAIN ? 0 : -errno;

@@ -19,7 +19,7 @@
 #define TOLERATED_KB		32768
 #define TOLERATED_SLAB_KB	1024
 
-/* At least a minute, which passes only if memory is lost. */
+/* The limit of a wait, at least a minute. It is reached only if memory is lost. */
 #define TRIES			600
 #define TRY_US			100000
 
@@ -50,7 +50,10 @@ int leak_check_begin(struct leak_check *l)
 	return set_affinity(&l->cpus);
 }
 
-/* snapshot_disturb() without the event select that runs, which the module does not restore. */
+/*
+ * Calls snapshot_disturb(), and clears the event select that runs, because the module does not
+ * restore it.
+ */
 static int disturb(struct leak_check *l, int cpu)
 {
 	struct snapshot *before = &l->before[cpu];
@@ -96,7 +99,7 @@ const char *leak_check_registers(const struct leak_check *l)
 	return set_affinity(&l->cpus) ? "the CPUs can't be had" : difference;
 }
 
-/* Returns as leak_check_memory(), but at once. */
+/* Returns the same as leak_check_memory(), without waiting. */
 static const char *lost_memory(const struct leak_check *l)
 {
 	if (memory_buffers())

@@ -14,22 +14,25 @@
 
 struct leak_check {
 	struct perfmon_properties properties;
-	cpu_set_t cpus;		/* online */
+	cpu_set_t cpus;		/* the online CPUs */
 	struct snapshot before[TRACE_MAX_CPUS];
-	struct snapshot undisturbed[TRACE_MAX_CPUS];	/* before leak_check_disturb() */
+	struct snapshot undisturbed[TRACE_MAX_CPUS];	/* values before leak_check_disturb() */
 	long free_kb;
 	long slab_kb;
 	int kmsg;
 };
 
-/* Reads the registers of all online CPUs: 0 or a negative errno. */
+/*
+ * Stores the registers of all online CPUs, the free memory, and the end of the kernel log. Returns
+ * 0 or a negative errno.
+ */
 int leak_check_begin(struct leak_check *l);
 
 /*
- * Writes values to the registers that another driver might leave (snapshot_disturb()), and
- * expects the same values at the end. Otherwise the check misses a register that the module does
- * not restore, if the module happens to leave the old value in it. CPUs that go offline lose
- * these values. Returns 0 or a negative errno.
+ * Writes values to the registers that another driver might leave (snapshot_disturb()), and expects
+ * the same values at the end. Without such values, the check would miss a register that the module
+ * does not restore, but happens to leave at its old value. CPUs that go offline lose these values.
+ * Returns 0 or a negative errno.
  */
 int leak_check_disturb(struct leak_check *l);
 
@@ -37,9 +40,10 @@ int leak_check_disturb(struct leak_check *l);
 void leak_check_undisturb(const struct leak_check *l);
 
 /*
- * Return "", or a description of the leak, and unpin the calling thread. Since
- * leak_check_begin(), other programs may have taken 32 MB, 1 MB of it in slabs. No buffer of the
- * module may be left. leak_check_memory() waits up to a minute until that is so.
+ * Return "", or a description of the leak. leak_check_registers() also unpins the calling thread.
+ * leak_check_memory() waits up to a minute until no buffer of the module is left, and until memory
+ * is free as at leak_check_begin(), except for 32 MB, 1 MB of them in slabs, which other programs
+ * may have taken.
  */
 const char *leak_check_registers(const struct leak_check *l);
 const char *leak_check_memory(const struct leak_check *l);

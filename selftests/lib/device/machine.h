@@ -15,7 +15,7 @@ struct machine {
 	bool is_intel;
 	bool tsc_freq_known;	/* the TSC's frequency is known */
 	__u32 arch_events;	/* a bit for each PERFMON_ARCH_EVENT_* that CPUID lists */
-	__u32 arch_missing;	/* a bit for each that CPUID says is missing */
+	__u32 arch_missing;	/* a bit for each architectural event that CPUID reports as missing */
 };
 
 /* Reads the properties from the device and CPUID. Returns 0 or a negative errno. */

@@ -9,7 +9,7 @@
 /* All kprobes, one a line. */
 #define LIST	"/sys/kernel/debug/kprobes/list"
 
-/* A minute at least. It passes only if something is wrong. */
+/* The limit of a wait, at least a minute. It is reached only if the kprobes stay. */
 #define TRIES	600
 #define TRY_US	100000
 

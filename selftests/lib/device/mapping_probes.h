@@ -5,10 +5,13 @@
 #ifndef SELFTESTS_MAPPING_PROBES_H
 #define SELFTESTS_MAPPING_PROBES_H
 
-/* Returns how many of them the kernel has, or a negative errno. */
+/* Returns the number of these kprobes in the kernel, or a negative errno. */
 int mapping_probes(void);
 
-/* Waits until the kernel has none. Returns 0 or a negative errno: -ETIMEDOUT after a minute. */
+/*
+ * Waits until the kernel has no such kprobe. Returns 0 or a negative errno: -ETIMEDOUT after a
+ * minute.
+ */
 int mapping_probes_wait_until_gone(void);
 
 #endif

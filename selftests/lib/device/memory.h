@@ -9,9 +9,8 @@
 long memory_kb(const char *name);
 
 /*
- * Returns the unreclaimable memory in slabs in KB, or -1. Always 0 on a kernel with kmemleak,
- * which finds such leaks itself, and whose own slabs (and KASAN's quarantine) would be
- * counted.
+ * Returns the unreclaimable memory in slabs in KB, or -1. Returns 0 on a kernel with kmemleak:
+ * kmemleak finds such leaks itself, and its own slabs and KASAN's quarantine would be counted.
  */
 long memory_slab_kb(void);
 

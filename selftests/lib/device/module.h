@@ -39,8 +39,8 @@ int module_reload(const char *parameters);
 bool module_loaded(void);
 
 /*
- * Returns whether the module keeps perf off the counters by place-holders, one on each CPU.
- * If so, perf's events are not refused, but wait for a counter.
+ * Returns whether the module keeps perf off the counters by place-holders, one on each CPU. With
+ * place-holders, perf's events are not refused, but wait for a counter.
  */
 bool module_has_place_holder(void);
 

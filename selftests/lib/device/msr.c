@@ -14,7 +14,7 @@
 #define APICBASE_X2APIC		(1ULL << 10)
 #define APICBASE_ADDRESS	0xffffff000ULL
 
-/* Offset of the LVT performance counter register (table 11-1) */
+/* Offsets of registers of the local APIC (table 11-1), and the size of their page */
 #define APIC_ID			0x020
 #define APIC_ICR		0x300
 #define APIC_ICR_HIGH		0x310

@@ -39,11 +39,11 @@
 #define PERFEVTSEL_INT			(1ULL << 20)
 #define PERFEVTSEL_EN			(1ULL << 22)
 
-/* Addresses of the PMU's registers on this CPU; 0 for those that it lacks. */
+/* Addresses of the PMU's registers on this CPU; 0 for registers that the CPU lacks. */
 struct pmu_registers {
 	__u32 select0;		/* event select of general counter 0 */
 	__u32 counter0;		/* general counter 0 */
-	__u32 step;		/* from a register to that of the next counter */
+	__u32 step;		/* distance to the same register of the next counter */
 	__u32 global_ctrl;
 	__u32 global_status;
 };
@@ -69,8 +69,8 @@ void msr_mark(void);
 /**
  * lvtpc_read() - read the local APIC's entry for PMIs
  *
- * Leaves the calling thread pinned to @cpu, because in xAPIC mode each CPU sees only its
- * own APIC. lvtpc_write() does so, too.
+ * Leaves the calling thread pinned to @cpu, because in xAPIC mode each CPU sees only its own APIC.
+ * lvtpc_write() pins the thread, too.
  *
  * Return: 0, or a negative errno.
  */

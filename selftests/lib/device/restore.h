@@ -12,10 +12,10 @@
 #include "trace.h"
 
 struct restore {
-	cpu_set_t cpus;		/* online */
+	cpu_set_t cpus;		/* the online CPUs */
 	struct perfmon_properties p;
-	struct snapshot undisturbed[TRACE_MAX_CPUS];	/* before restore_begin() */
-	struct snapshot before[TRACE_MAX_CPUS];	/* before the child has the device */
+	struct snapshot undisturbed[TRACE_MAX_CPUS];	/* values before restore_begin() */
+	struct snapshot before[TRACE_MAX_CPUS];	/* values before the child uses the device */
 	int child;
 	int to_child;
 	int from_child;

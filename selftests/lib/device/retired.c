@@ -10,7 +10,10 @@
 /* Instructions by which a register can be late: see retired_at_most(). */
 #define MAX_LATE_INSNS	65536
 
-/* Cycles are rounded down, and so are the instructions: two values differ by at most two more. */
+/*
+ * Cycles and instructions are rounded down, so the difference of two values is too small by at most
+ * two.
+ */
 #define ROUNDING_INSNS		2
 
 __u64 retired_on(int cpu)

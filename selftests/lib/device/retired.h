@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The instructions that the machine has retired, from the clocks of its CPUs: an upper bound for
- * what the virtual PMU computes from instructions (Documentation/virtual-pmu.rst), on any host.
- * For machines with pmu-power=on.
+ * The number of instructions that the machine has retired, computed from the cycle counters (APERF)
+ * of its CPUs. It is an upper bound for what the virtual PMU computes from instructions
+ * (Documentation/virtual-pmu.rst), on any host. For machines with pmu-power=on.
  */
 #ifndef SELFTESTS_RETIRED_H
 #define SELFTESTS_RETIRED_H

@@ -7,6 +7,7 @@
 #include "msr.h"
 #include "snapshot.h"
 
+/* Values that another driver might leave. */
 #define FOREIGN_SELECT		0x000100c5ULL
 #define FOREIGN_RUNNING		(FOREIGN_SELECT | PERFEVTSEL_EN)
 #define FOREIGN_LVTPC		(LVTPC_MASKED | LVTPC_NMI)

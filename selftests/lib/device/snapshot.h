@@ -55,15 +55,15 @@ int snapshot_disturb(const struct perfmon_properties *p, int cpu,
 		     const struct snapshot *before);
 
 /*
- * Returns the name of the first register whose value @after the end of the module is wrong
- * for its value @before; or "".
+ * Compares the registers @before, which the module has not used yet, with the registers @after the
+ * module has released them. Returns the name of the first register with a wrong value, or "".
  */
 const char *snapshot_difference(const struct snapshot *before,
 				const struct snapshot *after);
 
 /*
- * Compares the registers of all @cpus as they are now with @before, which has an element
- * for each CPU number. Returns as snapshot_difference(). Leaves the calling thread on one CPU.
+ * Compares the present registers of all @cpus with @before, which has an element for each CPU
+ * number. Returns the same as snapshot_difference(). Leaves the calling thread on one CPU.
  */
 const char *snapshot_difference_now(const struct perfmon_properties *p,
 				    const cpu_set_t *cpus,

@@ -17,7 +17,7 @@ int system_sleep_prepare(const struct system_sleep *how)
 	return err ? err : write_file(POWER "pm_test", how->level);
 }
 
-/* Sleeps, with an alarm of the clock that also runs while the system sleeps. */
+/* Sleeps, with an alarm of the clock that continues while the system sleeps. */
 static int sleep_until_alarm(const char *state, int seconds)
 {
 	struct itimerspec when = { .it_value.tv_sec = seconds };
@@ -35,8 +35,8 @@ int system_sleep_once(const struct system_sleep *how)
 	int err = sleep_until_alarm(how->state, how->alarm);
 
 	/*
-	 * With an alarm in less than two seconds the kernel refuses to sleep. On a busy host less may
-	 * be left when all devices are suspended.
+	 * With an alarm in less than two seconds the kernel refuses to sleep. On a busy host,
+	 * suspending the devices may take most of the time until the alarm.
 	 */
 	if (err == -EBUSY && how->alarm)
 		err = sleep_until_alarm(how->state, 10 * how->alarm);

@@ -6,12 +6,12 @@
 #define SELFTESTS_SYSTEM_SLEEP_H
 
 struct system_sleep {
-	const char *level;	/* of pm_test: the step after which the system wakes up; "none" */
+	const char *level;	/* value of pm_test: the step after which the system wakes up, or "none" */
 	const char *state;	/* the word for /sys/power/state */
 	int alarm;		/* seconds until the system wakes up by an alarm; 0: at once */
 };
 
-/* Prepares sleeps of this kind, which are not prolonged. Returns 0 or a negative errno. */
+/* Sets pm_test for sleeps of this kind, and removes its delay. Returns 0 or a negative errno. */
 int system_sleep_prepare(const struct system_sleep *how);
 
 /* Sleeps, and wakes up. Returns 0 or a negative errno. */

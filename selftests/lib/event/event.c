@@ -13,10 +13,10 @@
 #include "event.h"
 #include "loop.h"
 
-/* Words for the largest result of read(2) that a test asks for: a group's. */
+/* The words of the largest result of read(2) in the tests, which is that of a group. */
 #define MAX_WORDS	128
 
-/* Limit of the wait for the end of the other maker's events, in units of 10 ms. */
+/* The limit of the wait for the end of the other maker's events, in units of 10 ms. */
 #define PATIENCE	6000
 
 static int open_perf(struct perf_event_attr *attr, pid_t pid, int cpu, int group_fd,

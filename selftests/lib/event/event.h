@@ -23,8 +23,8 @@ struct event_maker {
 	/* The flag of open() that asks for turns; 0: none is needed. */
 	unsigned long turns_flag;
 	/*
-	 * PERF_EVENT_IOC_RESET may keep the counts of exited tasks, except of those that have
-	 * swapped contexts with their parent at a context switch.
+	 * PERF_EVENT_IOC_RESET may keep the counts of exited tasks, except the counts of tasks that
+	 * have swapped contexts with their parent at a context switch.
 	 */
 	bool reset_may_keep_exited;
 	/* time_enabled of an event of a CPU grows while the task runs on another CPU. */
@@ -92,8 +92,8 @@ long long event_fdinfo_number(int fd, const char *name);
 __s64 event_count(int fd);
 
 /*
- * Enables the event, executes loop(@n), disables it. Returns the growth of the count, or a
- * negative errno. In a file of its own, so that the instructions around the loop are the
+ * Enables the event, executes loop(@n), disables it. Returns the growth of the count, or a negative
+ * errno. The function is in a file of its own, so that the instructions around the loop are the
  * same at each call.
  */
 __s64 event_loop_count(int fd, unsigned long n);

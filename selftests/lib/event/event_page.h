@@ -22,12 +22,15 @@ static __always_inline __u64 rdpmc(__u32 counter)
 
 struct page_value {
 	__s64 count;
-	__u64 enabled, running;	/* as of the last update of the page */
-	__u32 index;		/* of RDPMC plus 1; 0: the count is the page's alone */
+	__u64 enabled, running;	/* times at the last update of the page */
+	__u32 index;		/* the number of the counter for RDPMC, plus 1; 0: the count is in the page alone */
 	__u32 tries;		/* more than 1 if the page changed while it was read */
 };
 
-/* Not inlined, so that the instructions around it are the same at each call. */
+/*
+ * Reads the page, and the counter by RDPMC. Not inlined, so that the instructions around it are the
+ * same at each call.
+ */
 static __attribute__((noinline, unused)) struct page_value
 page_read(const struct perf_event_mmap_page *page)
 {

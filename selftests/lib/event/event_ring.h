@@ -15,7 +15,7 @@
 struct event_ring {
 	struct perf_event_mmap_page *page;
 	const unsigned char *data;
-	size_t size;		/* of the data area in bytes */
+	size_t size;		/* bytes of the data area */
 	bool overwrites;
 };
 

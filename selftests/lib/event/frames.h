@@ -37,7 +37,7 @@ struct frames_changer {
 	bool stop;
 };
 
-/* Both return 0 or an errno. */
+/* Start and stop the thread. Return 0 or a positive errno. */
 int frames_changer_begin(struct frames_changer *c, struct frame *frames);
 int frames_changer_end(struct frames_changer *c);
 

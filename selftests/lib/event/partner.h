@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The cost of operations in instructions, beside a task that the calling task alternates with: each
- * sched_yield(2) is two context switches. For one CPU whose time-stamp counter advances with each
- * instruction.
+ * Measures the cost of operations in instructions, while another task, the partner, alternates with
+ * the calling task: each sched_yield(2) makes two context switches. For one CPU whose time-stamp
+ * counter advances with each instruction.
  */
 #ifndef SELFTESTS_PARTNER_H
 #define SELFTESTS_PARTNER_H
@@ -10,9 +10,9 @@
 #include <sys/types.h>
 
 /*
- * Gives the calling task a real-time priority, and starts the partner, which has the same. The
- * partner runs only while something is measured: it leaves no CPU time to kernel threads, which
- * opening an event waits for. Returns the partner, or a negative errno.
+ * Gives the calling task a real-time priority, and starts the partner with the same priority. The
+ * partner is stopped except during measurements: it leaves no CPU time to kernel threads, and
+ * opening an event waits for these. Returns the partner, or a negative errno.
  */
 pid_t partner_start(void);
 
@@ -23,7 +23,7 @@ void partner_stop(void);
 /* Ends the partner. */
 void partner_end(void);
 
-/* Returns the least of many costs of an operation, which has no timer interrupt in it. */
+/* Returns the least of many measured costs of an operation, which includes no timer interrupt. */
 unsigned long long partner_least_cost(void (*operation)(void));
 
 /* Calls sched_yield(2). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The hierarchy of cgroups that has perf's controller: that of version 2, or one of version 1 where
- * the controller is mounted.
+ * The hierarchy of cgroups that has perf's controller: version 2, or a hierarchy of version 1 that
+ * was mounted with the controller.
  */
 #ifndef SELFTESTS_PERFS_CGROUPS_H
 #define SELFTESTS_PERFS_CGROUPS_H
@@ -9,8 +9,8 @@
 #include <stdbool.h>
 
 /*
- * Returns the number of the hierarchy that perf's controller is in: 0 for that of version 2. -1 if
- * the kernel has no such controller; Debian's has.
+ * Returns the number of the hierarchy that has perf's controller, 0 for version 2; or -1 if the
+ * kernel has no such controller. Debian's kernel has one.
  */
 int perfs_cgroups_hierarchy(void);
 
@@ -18,9 +18,9 @@ int perfs_cgroups_hierarchy(void);
 bool perfs_cgroups_exist(void);
 
 /*
- * Gives the cgroups within @cgroup perf's controller (@sign '+'), or takes it away ('-'). In version 2
- * they have it while they have any other controller. @root is where the hierarchy is mounted. Returns
- * 0 or a negative errno.
+ * Gives the cgroups within @cgroup perf's controller (@sign '+'), or takes it away ('-'). In
+ * version 2, cgroups have perf's controller while they have any other one. @root is where the
+ * hierarchy is mounted. Returns 0 or a negative errno.
  */
 int perfs_cgroups_control(const char *root, const char *cgroup, char sign);
 

@@ -64,8 +64,9 @@ static inline bool is_between(__u64 ip, const char *begin, const char *end)
 }
 
 /*
- * Returns the interrupts of the first CPU so far. If the kernel is sampled, too, each interrupt in
- * a loop ends a piece of it, and each piece may have a sample less than its length suggests.
+ * Returns the number of interrupts of the first CPU so far. If the kernel is sampled, too,
+ * interrupts divide a loop into pieces, and each piece may have one sample fewer than its length
+ * suggests.
  */
 static inline unsigned long all_interrupts(void)
 {
@@ -77,8 +78,9 @@ static inline unsigned long all_interrupts(void)
 
 /*
  * Opens an event of this thread that counts labelled_loop(@n). With the shortest period, a switch
- * between two samples makes all following samples one event late, since no counter can be loaded for
- * one event, and the last may still be due when the event is disabled: so not with a switch.
+ * between two samples makes all following samples one event late, since no counter can be loaded
+ * for one event. The last sample may then still be due when the event is disabled. So the loop is
+ * repeated if a switch has happened.
  */
 static inline void sample_loop(struct __test_metadata *_metadata,
 			       const FIXTURE_VARIANT(event) *variant, struct sampler *s,
@@ -144,8 +146,9 @@ static inline unsigned long check_places(struct __test_metadata *_metadata,
 }
 
 /*
- * Expects that each period of an event with PERF_FORMAT_LOST has one of @samples, or is in the count of
- * lost samples. None is lost unless samples were @throttled, as they may be on a slow host.
+ * Expects that each period of an event with PERF_FORMAT_LOST has a sample (of @samples in all), or
+ * is in the count of lost samples. None is lost unless samples were @throttled, as they may be on a
+ * slow host.
  */
 static inline void expect_periods(struct __test_metadata *_metadata, struct sampler *s, __u64 period,
 				  unsigned long samples, unsigned long throttled)

@@ -72,7 +72,10 @@ static inline struct read_result read_and_check(struct __test_metadata *_metadat
 	__u64 word[64];
 	struct read_result r;
 
-	/* Exactly this size, or a larger buffer; never a part of the result. */
+	/*
+	 * read(2) fills a larger buffer or one of exactly this size, and refuses to read a part of
+	 * the result.
+	 */
 	memset(word, 0xaa, sizeof(word));
 	EXPECT_EQ((ssize_t)size, read(fd, word, sizeof(word))) {
 		TH_LOG("read_format %#llx", format);

@@ -17,7 +17,7 @@
 #include <linux/types.h>
 
 #define RECURSION_FUNCTION __attribute__((section("recursion"), noinline, noclone))
-/* The linker defines symbols at the begin and the end of the section. */
+/* The linker defines symbols at the beginning and the end of the section. */
 extern const char __start_recursion[], __stop_recursion[];
 extern const char leaf_begin[], leaf_end[];
 
@@ -31,7 +31,7 @@ static bool in_leaf(__u64 address)
 	return address >= (uintptr_t)leaf_begin && address < (uintptr_t)leaf_end;
 }
 
-/* Makes a system call without a function of the C library, which would have no frame. */
+/* Makes a system call without a function of the C library, since such a function has no frame. */
 static __always_inline long raw_syscall3(long number, long a, long b, long c)
 {
 	long result;

@@ -7,7 +7,7 @@
 
 #include "options.h"
 
-/* The order of the ring: more pages than any of the tests fills. */
+/* The ring has 2^ORDER pages, more than any test fills. */
 #define ORDER	8
 
 static inline void open_sampler(struct __test_metadata *_metadata,

@@ -48,7 +48,7 @@ static void take_ids(struct unparsed_words *rest, __u64 type, struct sample *s)
 	s->time = take_word(rest, type, PERF_SAMPLE_TIME);
 }
 
-/* Returns the number of words of a read(2) result that begins at @at. */
+/* Returns the number of words of the read(2) result at the beginning of @rest. */
 static __u64 words_of_read(const struct unparsed_words *rest, __u64 format)
 {
 	const __u64 times = __builtin_popcountll(format & (PERF_FORMAT_TOTAL_TIME_ENABLED |

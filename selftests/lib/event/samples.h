@@ -21,14 +21,14 @@ struct sample {
 	__u64 identifier, ip, time, addr, id, stream_id, period;
 	__u32 pid, tid, cpu;
 	__u64 count_words;
-	const __u64 *counts;	/* in the layout of read(2) */
-	__u64 chain_length;		/* of the call chain in words */
+	const __u64 *counts;	/* the result of read(2) */
+	__u64 chain_length;	/* words of the call chain */
 	const __u64 *chain;
 	__u64 branch_count, branch_index;
 	const struct perf_branch_entry *branches;
 	__u64 user_abi;		/* of `user_registers` */
 	const __u64 *user_registers;
-	__u64 stack_size, stack_read;	/* bytes in the record, and of those the valid ones */
+	__u64 stack_size, stack_read;	/* bytes of stack in the record, and how many of them are valid */
 	const __u64 *stack;
 	__u64 weight;		/* or union perf_sample_weight */
 	__u64 data_src;		/* union perf_mem_data_src */
@@ -92,8 +92,8 @@ void sampler_read(struct sampler *s, struct sample_sums *sums,
 		  void (*each)(const struct sample *sample, void *data), void *data);
 
 /*
- * Returns the attributes of an event with a sample (ip, tid, time, cpu, period) per @period, of the
- * level of precision in the variable PRECISE.
+ * Returns the attributes of an event with a sample (ip, tid, time, cpu, period) every @period
+ * instructions. Their level of precision (precise_ip) is in the environment variable PRECISE.
  */
 struct perf_event_attr event_every(__u64 period);
 

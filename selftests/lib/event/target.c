@@ -107,13 +107,13 @@ static void run_target(struct target_work *w, int cpu, bool threaded, int tid_pi
 		pause();
 }
 
-/* At least a minute, which passes only if the task never sleeps. */
+/* The limit of a wait, at least a minute. It is reached only if the task never sleeps. */
 #define TRIES	60000
 #define TRY_US	1000
 
 /*
  * Returns whether the CPU of a task that is about to sleep, or to exit, has switched to another
- * task. A reader of the file waits for that: task_current_syscall() in the kernel.
+ * task. The kernel lets the reader of the file wait for the switch, in task_current_syscall().
  */
 static bool is_off_cpu(pid_t tid)
 {
@@ -122,7 +122,7 @@ static bool is_off_cpu(pid_t tid)
 
 	snprintf(path, sizeof(path), "/proc/%d/syscall", tid);
 	f = fopen(path, "re");
-	/* There is no file, or it is empty, if the task has exited. */
+	/* If the task has exited, the file is missing or empty. */
 	if (!f)
 		return true;
 	if (!fgets(line, sizeof(line), f))
@@ -131,7 +131,10 @@ static bool is_off_cpu(pid_t tid)
 	return strncmp(line, "running", strlen("running"));
 }
 
-/* Waits until the task sleeps, off its CPU: its state says that it sleeps a little earlier. */
+/*
+ * Waits until the task sleeps and is off its CPU, which it leaves a little after its state has
+ * become that of a sleeping task.
+ */
 static int wait_until_off_cpu(pid_t tid)
 {
 	int err = wait_until_asleep(tid), i;

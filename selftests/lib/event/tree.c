@@ -29,7 +29,7 @@ enum task_kind {
 	KIND_THREAD,
 	KIND_EXEC,	/* executes a program with a loop */
 	KIND_VFORK_EXEC,
-	KIND_KILLED,	/* by the test, after its loops and its children */
+	KIND_KILLED,	/* killed by the test, after its loops and its children */
 	KIND_SUICIDE,	/* kills itself */
 	KIND_ORPHAN,	/* its parent exits first */
 	KINDS
@@ -43,12 +43,12 @@ static const char *const kind_names[KINDS] = {
 struct tree_task {
 	enum task_kind kind;
 	int parent;
-	int cpu;		/* the CPU that it pins itself to first, or -1 */
-	int first_cgroup;	/* descriptor of the cgroup.procs it writes to first, or -1 */
-	int next_cgroup;	/* the same, after the first loop */
+	int cpu;		/* the CPU that the task pins itself to, or -1 */
+	int first_cgroup;	/* descriptor of the cgroup.procs that the task writes to first, or -1 */
+	int next_cgroup;	/* descriptor of the cgroup.procs that it writes to after its first loop, or -1 */
 	unsigned long before;	/* rounds of the loop before its children */
 	unsigned long after;	/* rounds of the loop after its children */
-	unsigned long loops[2];	/* the same two of this run */
+	unsigned long loops[2];	/* rounds of the two loops in this run */
 	char n[8];		/* KIND_EXEC: the rounds as an argument */
 	char *argv[3];
 	pid_t pid;

@@ -27,9 +27,9 @@ struct event_maker;
 __u64 tree_make(struct rng *r, const cpu_set_t *cpus);
 
 /*
- * Has the processes of the tree enter some of @count cgroups: before their first loop, and between
- * it and their children. The first process enters the first cgroup. @procs are the descriptors of
- * the files cgroup.procs. Sets in @expected by how many instructions the loops in each cgroup
+ * Makes the processes of the tree enter some of @count cgroups, before their first loop and before
+ * they start their children. The first process enters the first cgroup. @procs are the descriptors
+ * of the files cgroup.procs. Sets in @expected by how many instructions the loops in each cgroup
  * exceed the shortest ones.
  */
 void tree_use_cgroups(struct rng *r, const int *procs, int count, __u64 *expected);
@@ -38,8 +38,8 @@ void tree_use_cgroups(struct rng *r, const int *procs, int count, __u64 *expecte
 int tree_tasks(void);
 
 /*
- * Executes the tree with the shortest loops (@least) or its own, counted by one inherited
- * event of the first task. Returns the sum when all tasks are gone, or a negative errno.
+ * Executes the tree with the shortest loops (@shortest_loops) or with its own loops. One inherited
+ * event of the first task counts. Returns the sum when all tasks are gone, or a negative errno.
  */
 __s64 tree_run_and_count(const struct event_maker *maker, bool shortest_loops);
 

@@ -100,7 +100,7 @@ int uring_wait(struct uring *r, struct uring_answer *answer, int seconds)
 	return err ? err : take_answer(r, answer);
 }
 
-/* One system call, so that its cost is that of a request. */
+/* Makes one system call, whose cost is that of a request. */
 int uring_call(struct uring *r, const struct io_uring_sqe *request, int seconds)
 {
 	struct uring_answer answer;

@@ -30,7 +30,10 @@ struct uring_answer {
 	unsigned int flags;	/* IORING_CQE_F_* */
 };
 
-/* Makes a request, for whose results uring_wait() waits. Returns 0 or a negative errno. */
+/*
+ * Makes a request, and does not wait: uring_wait() waits for its results. Returns 0 or a negative
+ * errno.
+ */
 int uring_submit(struct uring *r, const struct io_uring_sqe *request);
 
 /*

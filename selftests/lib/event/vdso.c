@@ -6,7 +6,7 @@
 
 #include "vdso.h"
 
-/* Tables of the dynamic section. Its addresses are relative to the first segment. */
+/* Tables of the dynamic section. The addresses in the section are relative to the first segment. */
 struct dynamic_tables {
 	const ElfW(Sym) *symbols;
 	const char *strings;
@@ -30,7 +30,7 @@ static struct dynamic_tables tables_of(const ElfW(Dyn) *dynamic, uintptr_t base)
 	return t;
 }
 
-/* Returns the address of symbol @name, found by all chains of the hash table; or 0. */
+/* Searches all chains of the hash table for symbol @name. Returns its address, or 0. */
 static uintptr_t look_up(const struct dynamic_tables *t, const char *name)
 {
 	const uint32_t buckets = t->hash[0], first = t->hash[1];

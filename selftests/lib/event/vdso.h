@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct vdso {
-	uintptr_t begin, end;	/* of its mapping */
+	uintptr_t begin, end;	/* bounds of its mapping */
 };
 
 /*

@@ -70,7 +70,7 @@ static unsigned int take_random(__u64 *value, unsigned int n)
 	return taken;
 }
 
-/* Chooses a cgroup in place of a thread, rarely. */
+/* Rarely chooses a cgroup in place of the thread. */
 static void choose_cgroup(const struct event_fuzz *f, __u64 *value, struct model_open *o,
 			  union model_attr *attr, struct perfmon_event_open *arguments)
 {
@@ -82,7 +82,7 @@ static void choose_cgroup(const struct event_fuzz *f, __u64 *value, struct model
 	o->thread_exited = false;
 	arguments->pid = f->cgroup[o->cgroup - 1];
 	arguments->flags |= PERF_FLAG_PID_CGROUP;
-	/* Samples and records are refused on all CPUs. */
+	/* An event of a cgroup on all CPUs can't have samples or records. */
 	if (o->cpu == -1 && take_random(value, 4)) {
 		a->sample_period = 0;
 		a->comm = a->task = a->context_switch = 0;
@@ -347,8 +347,8 @@ static bool set_async(struct event_fuzz *f, const struct fuzz_step *s)
 /* --- Work ------------------------------------------------------------------- */
 
 /*
- * Returns whether read(2) starts with a count of this thread's instructions in user mode: of an event
- * of the thread, or of one of its cgroups, which have no other task that runs.
+ * Returns whether read(2) starts with a count of this thread's instructions in user mode. The event
+ * is one of the thread, or of one of its cgroups, in which no other task runs.
  */
 static bool counts_loops(const struct event_fuzz *f, int i)
 {
@@ -485,7 +485,7 @@ static bool change_helper(struct event_fuzz *f, const struct fuzz_step *s)
 	} else {
 		f->helper = start_helper();
 		f->helper_lives = f->helper > 0;
-		/* The cgroups count this process alone. */
+		/* The helper must not be counted in the cgroups of this process. */
 		if (f->helper_lives && f->cgroup_depth && enter_cgroup(f, 0, f->helper))
 			return fuzz_compare(f, HELPER, "cgroup.procs", 0, -errno);
 	}
@@ -570,7 +570,7 @@ void event_fuzz_close_all(struct event_fuzz *f)
 	f->cgroup_depth = 0;
 }
 
-/* Writes the path of one of a process's cgroups, whose number is from 1 on; 0 is the root. */
+/* Writes the path of a process's cgroup @number to @path. Number 0 is the root. */
 static void cgroup_path(char *path, size_t size, unsigned int process, int number)
 {
 	const char *const formats[] = {

@@ -21,7 +21,10 @@
 #define MAX_ERRNO	134
 #define PIECES		12
 
-/* Where the caller has mounted cgroups of version 2. Each process makes its own, a chain, there. */
+/*
+ * Where the caller has mounted cgroups of version 2. Each process makes nested cgroups of its own
+ * there.
+ */
 #define FUZZ_CGROUPS_AT	"/tmp/fuzz_cgroups"
 #define FUZZ_CGROUPS	2
 
@@ -42,10 +45,10 @@ struct fuzz_step {
 struct mapping_piece {
 	char *at;		/* NULL: unused */
 	size_t pages;
-	int event;
+	int event;		/* index of the event */
 	bool readable, writable;
-	bool first;		/* begins with the event's page */
-	bool whole;
+	bool first;		/* the piece begins with the event's page */
+	bool whole;		/* no part was split off */
 };
 
 /* Where this process has written in a ring: nowhere, only to the tail, or anywhere. */
@@ -57,7 +60,7 @@ struct event_fuzz_counts {
 	unsigned long long answers[ACTIONS][MAX_ERRNO];
 	unsigned long long loops, records;
 	unsigned int events_open, exclusive_open;	/* open events, including those that are being opened */
-	unsigned int opens_begun;		/* how many opens have begun */
+	unsigned int opens_begun;		/* number of opens that have begun */
 };
 
 struct event_fuzz {
@@ -67,16 +70,16 @@ struct event_fuzz {
 	int device;
 	int self;			/* thread id */
 	int fd[MODEL_EVENTS], dup[MODEL_EVENTS];
-	bool counted[MODEL_EVENTS];	/* in counts->events_open */
-	bool exclusive[MODEL_EVENTS];	/* in counts->exclusive_open */
+	bool counted[MODEL_EVENTS];	/* the event is included in counts->events_open */
+	bool exclusive[MODEL_EVENTS];	/* the event is included in counts->exclusive_open */
 	enum ring_writes ring_writes[MODEL_EVENTS];
 	bool overwrites[MODEL_EVENTS];
 	struct mapping_piece piece[PIECES];
 	pid_t helper;			/* a process that can be sampled */
 	bool helper_lives;
-	int cgroup[FUZZ_CGROUPS];	/* descriptors of directories; the second is in the first */
-	int procs[1 + FUZZ_CGROUPS];	/* their files cgroup.procs, after that of the root */
-	int cgroup_depth;			/* how many of the cgroups this process is in */
+	int cgroup[FUZZ_CGROUPS];	/* descriptors of the directories; the second cgroup is in the first */
+	int procs[1 + FUZZ_CGROUPS];	/* descriptors of cgroup.procs: of the root, then of these cgroups */
+	int cgroup_depth;		/* number of these cgroups that this process is in */
 	char *unmapped;			/* an address without memory */
 	char difference[200];
 };

@@ -8,7 +8,7 @@
 
 #define PAGE	4096UL
 
-/* Returns the first unused piece, or NULL if fewer than @n are unused. */
+/* Returns an unused piece, or NULL if fewer than @n pieces are unused. */
 static struct mapping_piece *free_piece(struct event_fuzz *f, int n)
 {
 	int i;
@@ -81,7 +81,7 @@ bool fuzz_map_once(struct event_fuzz *f, int i)
 	return fuzz_compare(f, MAP, "mmap", want, got);
 }
 
-/* Splits the note of a mapping at a page. Returns NULL if there is no unused piece. */
+/* Splits the entry of a mapping at page @at. Returns NULL if there is no unused piece. */
 static struct mapping_piece *split_piece(struct event_fuzz *f, struct mapping_piece *p, size_t at)
 {
 	struct mapping_piece *rest = free_piece(f, 1);
@@ -98,7 +98,10 @@ static struct mapping_piece *split_piece(struct event_fuzz *f, struct mapping_pi
 	return rest;
 }
 
-/* Marks a piece as unused, without delay, since its end lets other processes open events. */
+/*
+ * Marks a piece as unused. Called at once after its end, which allows other processes to open
+ * events.
+ */
 static void drop_piece(struct event_fuzz *f, struct mapping_piece *p)
 {
 	model_unmap(&f->model, p->event);

@@ -88,8 +88,9 @@ static bool can_be_precise(const struct event_model *m, const struct perf_event_
 }
 
 /*
- * Returns whether only perf supports the attributes. Branch stacks belong here unless the processor
- * records them: the fuzzer asks for the others with a type that is not supported.
+ * Returns whether only perf supports the attributes. Branch stacks are supported only if the
+ * processor records them itself: for all others the fuzzer asks for a branch type that is not
+ * supported.
  */
 static bool is_unsupported(const struct event_model *m, const union model_attr *u)
 {
@@ -196,7 +197,10 @@ static bool same_target(const struct model_event *a, int pid, int cpu)
 	return a->pid == pid && a->cpu == cpu;
 }
 
-/* Returns whether the event is to take turns. A dummy is not pinned, exclusive or sampled. */
+/*
+ * Returns whether the event is to take turns. Being pinned, exclusive or sampled has no effect on a
+ * dummy.
+ */
 static bool wants_turns(const struct model_open *o)
 {
 	return o->flags & PERFMON_EVENT_ROTATE &&
@@ -218,8 +222,8 @@ static int target_of(const struct model_open *o)
 }
 
 /*
- * Returns whether an event of a cgroup can't have the attributes. Its records need a CPU, and its
- * samples are taken by interrupts.
+ * Returns whether an event of a cgroup can't have the attributes: it can't be exclusive or precise,
+ * and without a CPU it can't have samples or records.
  */
 static bool is_not_for_cgroup(const struct model_open *o)
 {

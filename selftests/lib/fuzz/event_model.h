@@ -37,16 +37,16 @@ enum {
 
 struct model_event {
 	bool open;
-	unsigned int mappings;	/* number of mappings, which keep the event */
+	unsigned int mappings;	/* number of mappings, each of which keeps the event alive */
 	union model_attr attr;
 	int pid, cpu;		/* the thread's id (not 0), -1, or less for a cgroup; the CPU or -1 */
-	bool inherit;		/* never for an event of a CPU */
-	int leader;		/* another event, or NO_EVENT */
-	bool takes_turns;	/* on the counters */
+	bool inherit;		/* the event is inherited; never for an event of a CPU */
+	int leader;		/* index of the leader, or NO_EVENT */
+	bool takes_turns;	/* on the counters, with other events */
 	bool enabled;
 	bool can_disable_itself;	/* REFRESH was called */
-	size_t ring_pages;		/* pages of the ring that the event writes to; 0: none */
-	int ring_owner;		/* the event that owns this ring */
+	size_t ring_pages;	/* pages of the ring that the event writes to; 0: none */
+	int ring_owner;		/* index of the event that owns this ring */
 	bool tasks_exited;	/* all tasks that it counts have exited */
 };
 
@@ -80,16 +80,16 @@ static inline bool model_event_exists(const struct model_event *e)
 	return e->open || e->mappings;
 }
 
-/* Returns the number of the cgroup that the event is of, from 1 on, or 0. */
+/* Returns the number of the event's cgroup, from 1 on; or 0. */
 static inline int model_cgroup(const struct model_event *e)
 {
 	return e->pid < -1 ? -1 - e->pid : 0;
 }
 
-/* Returns the result that @attr alone decides: its size, and its members. */
+/* Returns the result of an open as far as the size and the members of @attr decide it. */
 int model_attr(const struct event_model *m, const union model_attr *attr);
 
-/* Returns whether @answer is another correct result, of an @attr with several errors. */
+/* Returns whether @answer is another correct result for an @attr that has several errors. */
 bool model_attr_may_be(const struct event_model *m, const union model_attr *attr, int answer);
 
 /*

@@ -8,11 +8,11 @@
 
 #include "kcov.h"
 
-/* The maximum number of addresses that are recorded of a sequence of calls. */
+/* The maximum number of addresses that are recorded for a sequence of calls. */
 #define AREA_WORDS	(1UL << 16)
 #define AREA_BYTES	(AREA_WORDS * sizeof(unsigned long))
 
-/* More than the module has basic blocks; a power of two. */
+/* The size of the table: more than the module has basic blocks, and a power of two. */
 #define PLACES		(1U << 15)
 
 static unsigned long places[PLACES];	/* a hash table */

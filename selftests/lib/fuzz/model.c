@@ -130,10 +130,10 @@ static void stop_trace(struct model *m, const struct call *)
 /* --- The commands -------------------------------------------------------- */
 
 /*
- * The checks are made in the order of the columns: reserved bits and numbers
- * (EINVAL), a counter that is not set up (EBUSY), values (EINVAL), events that need two
- * counters (EOPNOTSUPP), the owner of the hardware (EBUSY). The table of calls adds two: write access (EPERM), checked first, and
- * the trace's state (EBADFD), checked before the values.
+ * The checks are made in the order of the columns: reserved bits and numbers (EINVAL), a counter
+ * that is not set up (EBUSY), values (EINVAL), events that need two counters (EOPNOTSUPP), the
+ * owner of the hardware (EBUSY). The table of calls adds two checks: write access (EPERM), checked
+ * first, and the trace's state (EBADFD), checked before the values.
  */
 static const struct command_rule {
 	unsigned int cmd;

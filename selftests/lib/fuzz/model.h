@@ -34,13 +34,13 @@ struct model {
 	__u64 select[PERFMON_MAX_EVENT + 1];
 };
 
-/* The state before the first open and after the last close. */
+/* Sets the model to the state before the first open, which is also that after the last close. */
 void model_init(struct model *m, const struct machine *machine);
 
 /**
  * model_call() - predict a call's result, and apply its effect
  * @writer: the descriptor is open for writing
- * @p: which access the argument's memory allows
+ * @p: the argument's address, and the access that its memory allows
  *
  * Return: 0 or a negative errno.
  */
@@ -60,8 +60,8 @@ const char *model_check(struct model *m, const struct call *c,
 			const union argument *answer);
 
 /*
- * Notes that @insns to @insns + @more instructions were executed in user mode. Counters of
- * other events may have any value.
+ * Notes that at least @insns and at most @insns + @more instructions were executed in user mode.
+ * Counters of other events may have any value.
  */
 void model_executed(struct model *m, __u64 insns, __u64 more);
 

@@ -22,12 +22,12 @@ enum argument_place {
 };
 
 struct argument_pages {
-	char *pages;	/* two writable, one read-only, one unmapped */
+	char *pages;	/* four pages: two writable, one read-only, one unmapped */
 	char *alias;	/* a writable mapping of the first three */
 	long page_size;
 };
 
-/* Maps the pages: 0 or a negative errno. */
+/* Maps the pages. Returns 0 or a negative errno. */
 int places_map(struct argument_pages *p);
 
 /* An argument's address, and the access that is possible there. */
@@ -38,6 +38,7 @@ struct placed_argument {
 	bool writable;
 };
 
+/* Returns the place of the argument of call @c. */
 struct placed_argument call_place(const struct argument_pages *places, const struct call *c);
 
 #endif

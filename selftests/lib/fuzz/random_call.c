@@ -10,10 +10,13 @@
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof(*(a)))
 
-/* The largest buffers. They are small, so that many are allocated, and many get full. */
+/*
+ * The largest size of a buffer in pages: so small that many buffers are allocated, and many get
+ * full.
+ */
 #define MAX_PAGES	8
 
-/* Few model-specific events, so that a config's are likely to be defined. */
+/* The number of model-specific events: few, so that those of a config are likely to be defined. */
 #define MODEL_EVENTS	3
 
 #define PICK(rng, array)	((array)[rng_below((rng), ARRAY_SIZE(array))])

@@ -9,9 +9,9 @@
 
 struct steps {
 	void *list;
-	size_t size;	/* of a step */
+	size_t size;	/* bytes of a step */
 	int n;
-	/* Executes @n steps. Returns how many it took until the difference, or 0 if none. */
+	/* Executes @n steps. Returns the number of steps up to the difference, or 0 without one. */
 	int (*run)(const void *list, int n, void *data);
 	void *data;
 };

@@ -13,7 +13,9 @@
 #include "file.h"
 #include "spinner.h"
 
-/* The kernel's settings of what real-time programs that never sleep must leave to others. */
+/*
+ * Files with the kernel's settings of the time that real-time programs must leave to other tasks.
+ */
 #define RT_RUNTIME	"/proc/sys/kernel/sched_rt_runtime_us"
 #define FAIR_RUNTIME	"/sys/kernel/debug/sched/fair_server/cpu%d/runtime"
 

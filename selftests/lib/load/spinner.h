@@ -11,8 +11,8 @@
 struct spinner {
 	pid_t pid;			/* 0: none */
 	struct spinner_state *state;	/* shared with the program */
-	char fair_file[64];		/* the setting of the fair server of its CPU */
-	char saved_rt[32], saved_fair[32];		/* saved settings of the kernel; empty if there is none */
+	char fair_file[64];		/* path of the setting of its CPU's fair server */
+	char saved_rt[32], saved_fair[32];	/* saved settings of the kernel; empty: no such setting */
 };
 
 enum spinner_limits {
@@ -29,7 +29,7 @@ bool spinner_can_take_all(int cpu);
  */
 int spinner_start(struct spinner *s, int cpu, int priority, enum spinner_limits limits);
 
-/* Stops it, and restores the settings. Returns whether it ran all the time. */
+/* Stops the program, and restores the settings. Returns whether the program ran all the time. */
 bool spinner_stop(struct spinner *s);
 
 #endif

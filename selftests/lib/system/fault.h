@@ -26,8 +26,8 @@ int fault_arm(unsigned int n);
 int fault_disarm(void);
 
 /*
- * Do the same for the kernel's threads, which work for modules too: the @n-th allocation of each
- * of the unbound workers fails.
+ * Arm and disarm a fault of the kernel's unbound workers, which also work for modules: the @n-th
+ * allocation of each worker fails.
  */
 int fault_arm_workers(unsigned int n);
 int fault_disarm_workers(void);

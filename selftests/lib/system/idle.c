@@ -10,7 +10,7 @@
 
 #include "idle.h"
 
-/* At least a minute, which passes only if a process never sleeps. */
+/* The limit of a wait, at least a minute. It is reached only if a process never sleeps. */
 #define TRIES		60000
 #define TRY_US		1000
 

@@ -13,9 +13,9 @@
 int tsc_mhz(void);
 
 /*
- * Returns whether PMIOTSTAMP may have the result @err if tsc_mhz() has returned @mhz. For 0 that is
- * -ENOTTY or success: the kernel may have measured the frequency later, without a message, or its
- * message was overwritten.
+ * Returns whether PMIOTSTAMP may have the result @err if tsc_mhz() has returned @mhz. If @mhz is 0,
+ * success and -ENOTTY are allowed: the kernel may have measured the frequency later, without a
+ * message, or its message was overwritten.
  */
 bool tsc_allows(int mhz, int err);
 

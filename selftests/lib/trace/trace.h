@@ -126,8 +126,8 @@ static inline bool is_kernel_address(__u64 address)
 }
 
 /*
- * Waits until the buffer of CPU @cpu has PERFMON_BUFFER_FLAG_LOST: 0, or -ETIMEDOUT
- * after five seconds.
+ * Waits until the buffer of CPU @cpu has PERFMON_BUFFER_FLAG_LOST. Returns 0, or -ETIMEDOUT after a
+ * minute.
  */
 int trace_wait_until_lost(const struct trace *t, unsigned int cpu);
 
