@@ -314,7 +314,7 @@ TEST_F(admission, each_counter_has_one_owner)
 	EXPECT_EQ(2, count_owners(_metadata, self, 's'));
 	EXPECT_EQ(1, count_owners(_metadata, self, 'T'));
 
-	/* An event of a CPU, and as many of the task as there are counters left. */
+	/* Opens an event of a CPU, and events of the task for all counters that are left. */
 	self->fd[self->opened] = open_event(BRANCHES, -1, cpu);
 	ASSERT_LE(0, self->fd[self->opened]);
 	self->opened++;

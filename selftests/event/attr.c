@@ -156,7 +156,7 @@ TEST_F(event, unreadable_attr_is_efault)
 /* A change of event_instructions(), and the expected results. */
 struct attr_change {
 	const char *member;
-	size_t offset;		/* of a 64-bit number */
+	size_t offset;		/* offset of a 64-bit number */
 	__u64 bits;		/* added to the number */
 	int perf, perfmon;	/* errno */
 };

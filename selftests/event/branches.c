@@ -67,14 +67,17 @@ static enum round_branch branch_place(const struct branch_addresses *s,
 /* Branch types of enum round_branch. */
 static const unsigned int types[] = { PERF_BR_RET, PERF_BR_CALL, PERF_BR_COND, PERF_BR_UNKNOWN };
 
-/* The expected and the found samples of run_branches(). */
+/* The expected branches in samples of run_branches(), and counts of what the samples have. */
 struct branch_findings {
 	const struct branch_records *records;
 	struct branch_addresses addresses;
 	unsigned int expected[ELSEWHERE];	/* the expected branches, repeated, the newest first */
 	unsigned int expected_count;
-	unsigned long samples, wrong, incomplete, flags, spec, types, branches;
-	__u64 index;
+	/* Samples, those with fewer branches than records, and errors. */
+	unsigned long samples, incomplete, wrong;
+	/* Branches, and those with flags, with speculation, and with the right type. */
+	unsigned long branches, flags, spec, types;
+	__u64 index;			/* the bits that any index has */
 };
 
 static bool is_within(const struct branch_addresses *s, __u64 ip)
@@ -134,8 +137,8 @@ static void sample_branches(struct __test_metadata *_metadata, struct sampler *s
 	EXPECT_LE(ROUND_INSNS * ROUNDS / PERIOD - 1, check->samples);
 	EXPECT_EQ(0UL, check->wrong);
 	/*
-	 * A sample of the first rounds has fewer branches, also after a switch from another task. The
-	 * next sample has all, since a period has enough.
+	 * A sample in the first rounds, or after a switch from another task, has fewer branches.
+	 * The next sample has all of them, since a period has more branches than there are records.
 	 */
 	EXPECT_GE(3 + switches, check->incomplete);
 }
@@ -240,7 +243,7 @@ TEST_F(event, types_of_branches)
 /* Addresses of a comparison, of the branch after it, and of the branch's target. */
 struct fused_pair {
 	__u64 compare, jump, top;
-	unsigned long fused, alone, others;
+	unsigned long fused, alone, others;	/* branches at `compare`, at `jump`, elsewhere */
 };
 
 static __attribute_noinline__ void compare_and_jump(struct fused_pair *p, unsigned long n)
@@ -321,7 +324,10 @@ TEST_F(event, kernel_branches_are_only_shown_if_requested)
 
 		attr.sample_period = 10007;
 		attr.exclude_kernel = !kernel;
-		/* Only branches of the interrupt handler would be left. perf shows these. */
+		/*
+		 * Without freezing, only branches of the interrupt handler would be left in the
+		 * records. perf shows these.
+		 */
 		if (is_refused && variant->maker == &event_maker_perfmon) {
 			EXPECT_EQ(-EOPNOTSUPP, variant->maker->open(&attr, 0, -1, -1, 0));
 			break;

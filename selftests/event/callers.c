@@ -191,8 +191,9 @@ static const char *const calls[] = { "do_syscall_64", "do_int80_emulation", "do_
 #define CALLS ARRAY_SIZE(calls)
 
 /*
- * The code that functions jump to where they return, on processors that predict returns wrongly.
- * The function that returns is no caller of it. Kernels have some of these, or none.
+ * Code that functions jump to in place of a return instruction, on processors that predict returns
+ * wrongly. The function that returns is not a caller of this code. A kernel has some of these
+ * thunks, or none.
  */
 static const char *const return_thunks[] = {
 	"its_return_thunk", "call_depth_return_thunk", "retbleed_return_thunk",
@@ -207,14 +208,14 @@ struct kernel_chains {
 	struct kernel_function return_thunks[RETURN_THUNKS];
 	unsigned long chain_count, kernel_marks, user_marks, wrong;
 	/*
-	 * Samples outside of the assembly of the kernel's entries and of `return_thunks`, and those
-	 * of them whose chain goes on in the program
+	 * Samples outside of the kernel's entry code and of `return_thunks`, which must have
+	 * callers; and eligible samples whose chain continues in the program
 	 */
 	unsigned long eligible, with_program;
 	unsigned long outside_functions;		/* addresses outside of functions */
 	/*
-	 * Among the samples of eligible: chains without any caller, and chains without an entry
-	 * function
+	 * Eligible samples whose chain has no caller, and those whose chain has callers, but no
+	 * entry function
 	 */
 	unsigned long without_callers, without_entry;
 };
@@ -313,9 +314,9 @@ TEST_F(event, chain_of_the_kernel_is_above_that_of_the_program)
 	EXPECT_EQ(c.chain_count, c.kernel_marks);
 	EXPECT_EQ(0UL, c.without_entry);
 	/*
-	 * At least 4 of 5 samples eligible must have the whole chain of the program. The rest are
-	 * of system calls before and after the recursion, or of context switches, whose chains
-	 * lack the program. (The first instructions of a system call are not eligible.)
+	 * At least 4 of 5 eligible samples must have the whole chain of the program. The rest are
+	 * of system calls before and after the recursion, or of context switches, whose chains lack
+	 * the program. (The first instructions of a system call are not eligible.)
 	 */
 	EXPECT_LE(c.eligible * 4 / 5, c.with_program);
 }

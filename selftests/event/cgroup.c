@@ -40,7 +40,7 @@ FIXTURE(cgroup)
 	struct target target[TARGETS];
 	struct sampler sampler;
 	cpu_set_t cpus;		/* the online CPUs */
-	int cpu;		/* the first of them */
+	int cpu;		/* the first online CPU */
 };
 
 /* Returns the path of cgroup @number. */
@@ -713,7 +713,10 @@ TEST_F(cgroup, move_of_many_threads_calls_a_cpu_once)
 	before = cpu_interrupts_of("CAL", last);
 	ASSERT_LE(0, before);
 	move_to(_metadata, cgroup_path(1), pid);
-	/* Others call the CPU, too, to wake a task there: far fewer than once for each thread. */
+	/*
+	 * The kernel also calls the CPU to wake tasks there, but far less often than once for each
+	 * thread.
+	 */
 	EXPECT_GT(before + THREADS / 2, cpu_interrupts_of("CAL", last)) {
 		TH_LOG("%lld calls", cpu_interrupts_of("CAL", last) - before);
 	}

@@ -30,7 +30,7 @@ FIXTURE(event)
 {
 	struct target target;	/* a task in A */
 	cpu_set_t cpus;		/* the CPUs that are online */
-	int cpu;		/* that of the target and of this task */
+	int cpu;		/* the CPU of the target and of this task */
 	int fd[MEMBERS];	/* the first is the leader */
 };
 
@@ -238,7 +238,7 @@ TEST_F(event, every_read_format_has_its_members)
 	}
 }
 
-/* Time in which no task of the cgroup runs on the CPU does not count, nor do other tasks. */
+/* The times leave out the time in which no task of the cgroup runs on the CPU. */
 TEST_F(event, times_grow_while_a_task_of_the_cgroup_runs)
 {
 	struct read_result r[2];
@@ -277,7 +277,7 @@ TEST_F(event, times_grow_while_a_task_of_the_cgroup_runs)
 	EXPECT_EQ(r[1].running, r[0].running);
 }
 
-/* A sibling of another cgroup, of another CPU, and of a task. */
+/* Siblings of another cgroup, of another CPU, and of a task are refused. */
 TEST_F(event, members_of_a_group_have_the_same_cgroup_and_cpu)
 {
 	const struct perf_event_attr attr = event_instructions();

@@ -42,7 +42,7 @@ FIXTURE(memory)
 	int paranoid;		/* perf_event_paranoid before */
 	struct target target;	/* in OTHER */
 	pid_t user;		/* a process in USER */
-	int ready[2], go[2];	/* pipes from and to it */
+	int ready[2], go[2];	/* pipes from and to the process */
 };
 
 static int open_event(const char *path)

@@ -28,7 +28,7 @@
 #define A	ROOT "/a"
 #define B	ROOT "/b"
 
-/* The parts of @type that the end of each record has. */
+/* The parts of sample_type that the trailer of each record has. */
 #define TRAILER_PARTS	(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | \
 			 PERF_SAMPLE_IDENTIFIER)
 
@@ -37,7 +37,7 @@ FIXTURE(event)
 	struct target target[2];
 	struct sampler sampler;
 	cpu_set_t cpus;		/* the CPUs that are online */
-	int cpu;		/* the first; this task stays there */
+	int cpu;		/* the first online CPU, where this task stays */
 	bool of_cpu;		/* the sampler has records of other tasks, too */
 };
 
@@ -108,8 +108,8 @@ FIXTURE_TEARDOWN(event)
 }
 
 /*
- * Without perf's controller, perf samples no cgroups, and the module samples the cgroups of version
- * 2.
+ * Returns whether the maker samples cgroups. Without perf's controller, perf samples none, and the
+ * module samples the cgroups of version 2.
  */
 static bool knows_cgroups(const FIXTURE_VARIANT(event) *variant)
 {
@@ -139,7 +139,7 @@ struct by_cgroup {
 	pid_t pid;
 	__u64 id[2];
 	unsigned long samples[2], others;
-	unsigned long switches;		/* of this task, while it was sampled */
+	unsigned long switches;		/* context switches of this task while it was sampled */
 };
 
 static void note_cgroup(const struct sample *s, void *data)

@@ -35,12 +35,12 @@
 
 /* A cgroup: a node of the tree. Children have higher numbers than their parent. */
 struct node {
-	int parent;		/* or -1 */
+	int parent;		/* index of the parent, or -1 */
 	char path[128];
 	int procs;		/* descriptor of its file cgroup.procs */
 	int fds[MAX_CPUS];	/* its events: one for all CPUs, or one for each */
 	int events;
-	__u64 expected;		/* by how much its loops, and those in its children, exceed the shortest */
+	__u64 expected;		/* instructions by which the loops in it and in its children exceed the shortest ones */
 	__s64 least;		/* the count with the shortest loops */
 };
 
@@ -50,14 +50,14 @@ FIXTURE(cgroup_tree)
 	struct rng random;
 	struct node node[MAX_CGROUPS];
 	int count;
-	pid_t other;		/* the process that disturbs */
+	pid_t other;		/* PID of the process that disturbs */
 	int online;		/* the file of the CPU that goes offline, or -1 */
 };
 
 FIXTURE_VARIANT(cgroup_tree)
 {
 	const char *parameters;	/* module parameters, or NULL */
-	void (*disturb)(int online);	/* what another process does meanwhile, or NULL */
+	void (*disturb)(int online);	/* the function of the process that disturbs, or NULL */
 	bool takes_cpus_offline;
 };
 
@@ -257,7 +257,10 @@ static void make_tree(struct __test_metadata *_metadata, FIXTURE_DATA(cgroup_tre
 	}
 }
 
-/* Makes the tree of tasks, and sets what the cgroups and those around them are to count. */
+/*
+ * Makes the tree of tasks, and sets the counts that are expected of the cgroups. Returns the number
+ * of instructions by which all loops exceed the shortest ones.
+ */
 static __u64 make_tasks(FIXTURE_DATA(cgroup_tree) *self)
 {
 	__u64 all = tree_make(&self->random, &self->cpus), own[MAX_CGROUPS];

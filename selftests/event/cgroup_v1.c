@@ -36,7 +36,7 @@ FIXTURE(cgroup_v1)
 	struct target target[TARGETS];
 	struct sampler sampler;
 	cpu_set_t cpus;		/* the CPUs that are online */
-	int cpu;		/* the first of them */
+	int cpu;		/* the first online CPU */
 };
 
 static const char *const made_cgroups[] = { V1_A_INNER, V1_A, V1_B, V2_A, V2_B };
@@ -140,7 +140,7 @@ TEST_F(cgroup_v1, cgroups_are_refused_without_perfs_controller)
 	EXPECT_EQ(0, umount(V1));
 }
 
-/* A hierarchy of something else, a file, a directory that was removed. */
+/* Refused are a hierarchy without perf's controller, a file, and a directory that was removed. */
 TEST_F(cgroup_v1, invalid_cgroups_are_refused)
 {
 	struct perf_event_attr attr = event_instructions();

@@ -280,7 +280,7 @@ TEST_F(event, exiting_task_records_its_count)
 	struct perf_event_attr attr = event_instructions();
 	struct sampler *s = &self->sampler;
 	struct exit_record ended[CHILDREN] = { { 0 } };
-	__u64 around = 0;	/* what a child executes around its loop */
+	__u64 around = 0;	/* instructions of a child around its loop */
 	pid_t pid[CHILDREN];
 	int i, status;
 

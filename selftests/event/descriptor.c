@@ -512,7 +512,7 @@ TEST_F(event, descriptor_is_closed_while_io_uring_polls_it)
 	EXPECT_TRUE(wait_for_io_uring(other_maker(variant)));
 }
 
-/* The same, but io_uring is closed before the task exits, while others poll the task's event. */
+/* io_uring is closed before the task exits, while other rings poll the task's event. */
 TEST_F(event, io_uring_is_closed_while_it_polls)
 {
 	const struct job job = { .n = 10 * PERIOD, .pieces = 1 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Samples in the first instructions of a system call, before the kernel has saved the
- * program's registers. They must not show the registers of the call before.
+ * Samples in the first instructions of a system call, before the kernel has saved the program's
+ * registers. The samples must not show the registers of the previous call.
  */
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# The examples of events, in C and in Rust: their counts are those that perf finds for them.
+# The examples of events, in C and in Rust: their counts are the same as perf's counts of them.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh

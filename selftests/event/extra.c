@@ -108,7 +108,10 @@ static void close_all(FIXTURE_DATA(event) *self)
 	}
 }
 
-/* Writes a value to each register on each CPU, or other values if @spread. */
+/*
+ * Writes @value to each register on each CPU; if @spread, the second and third register get
+ * multiples of it.
+ */
 static int write_registers(const cpu_set_t *cpus, __u64 value, bool spread)
 {
 	int cpu, err = 0;
@@ -281,7 +284,7 @@ TEST_F(event, two_values_of_a_register_are_refused)
 	self->fd[0] = open_own(variant->maker, c->frontend, FRONT_ODD, -1);
 	ASSERT_LE(0, self->fd[0]);
 	expect_refused(_metadata, variant->maker, EBUSY, c->frontend, FRONT_EVEN);
-	/* The same value, and other registers, are free. */
+	/* Events with the same value, and events of other registers, are accepted. */
 	expect_count(_metadata, variant->maker, c->frontend, FRONT_ODD, LOOP_INSNS);
 	expect_count(_metadata, variant->maker, c->offcore[0], EVEN, 1);
 	EXPECT_EQ((__s64)(LOOP_INSNS * N), count_of(self->fd[0]));
@@ -483,7 +486,7 @@ TEST_F(event, registers_are_restored)
 	expect_registers(_metadata, &self->cpus, 1);
 }
 
-/* What another program writes to the register breaks the count, and is undone. */
+/* A write of another program to the register breaks the count, and is undone. */
 TEST_F(event, changed_register_is_found)
 {
 	const __u64 end = clock_ns() + 60 * 1000 * MS;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The freezer of cgroups stops tasks while they are counted. A frozen task counts nothing, and no
- * time; it is counted to the last instruction once it is thawed. Events are opened, enabled and
- * closed while a task is frozen, and a frozen task moves to another cgroup, or is killed.
+ * The freezer of cgroups stops tasks while they are counted. Neither the count nor the times of a
+ * frozen task grow. Once the task is thawed, it is counted to the last instruction. Events are
+ * opened, enabled and closed while a task is frozen, and a frozen task moves to another cgroup, or
+ * is killed.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -88,9 +89,9 @@ static void thaw(struct __test_metadata *_metadata)
 }
 
 /*
- * Freezes the target. Returns true if it is in its loop. Otherwise thaws it, since its job is done.
- * If it is frozen in a system call, the call is restarted, which takes one more instruction in user
- * mode.
+ * Freezes the target. Returns whether the target is in its loop; otherwise its job is done, and the
+ * target is thawed. If a target is frozen in a system call, the call is restarted, which takes one
+ * more instruction in user mode.
  */
 static bool freeze_in_loop(struct __test_metadata *_metadata, const struct target *t)
 {
@@ -204,7 +205,7 @@ TEST_F(event, frozen_task_is_counted_exactly)
 	for (tries = 0; !count_frozen_loop(_metadata, t, fd, least); tries++)
 		ASSERT_GT(100, tries);
 
-	/* Without a freeze it is the same. */
+	/* Without a freeze the count is the same. */
 	before = event_count(fd);
 	ASSERT_EQ(0, target_run_job(t, (struct job) { .n = N, .pieces = 1 }));
 	EXPECT_EQ(least + (__s64)(LOOP_INSNS * (N - 1)), event_count(fd) - before);
@@ -320,7 +321,7 @@ TEST_F(event, frozen_task_leaves_its_cgroup)
 	freeze(_metadata, t);
 	count = event_count(task);
 	EXPECT_EQ(count, event_count(cgroup));
-	/* In the other cgroup it is not frozen any more. */
+	/* In the other cgroup the task is not frozen any more. */
 	snprintf(number, sizeof(number), "%d", t->pid);
 	ASSERT_EQ(0, write_file(ROOT "/cgroup.procs", number));
 	ASSERT_EQ(0, target_wait_job(t));

@@ -14,7 +14,7 @@
 #include "loop.h"
 #include "samples.h"
 
-#define CPUS		8	/* at most so many CPUs */
+#define CPUS		8	/* the test uses at most this number of CPUs */
 #define CHILDREN	6
 #define ORDER		6
 /* Room for forty seconds of 1000 samples: on a busy host the tasks may take ten. */
@@ -133,7 +133,7 @@ TEST_F(event, each_task_has_as_many_samples_as_periods)
 		self->task[i].periods = 2 + i;
 	}
 	open_on_each_cpu(_metadata, self, variant->maker, event_every(PERIOD), ORDER);
-	/* The rest of the parent's period does not pass on to the children. */
+	/* The children do not inherit the rest of the parent's period. */
 	loop(PERIOD * 7 / 10 / LOOP_INSNS);
 	for (i = 0; i < CHILDREN; i++) {
 		pid[i] = fork();
@@ -299,7 +299,7 @@ TEST_F(event, periods_of_a_frequency_add_up)
 		EXPECT_GE(count, sums.periods);
 		/*
 		 * Each task's rest is less than its next period. On a fast host the periods grow,
-		 * by a quarter of the difference to the right one each.
+		 * each time by a quarter of the difference to the right period.
 		 */
 		if (!variant->maker->children_swap_periods)
 			EXPECT_GE((CHILDREN + 1) * (c.longest + c.longest / 4),
@@ -316,7 +316,7 @@ struct slow_reader {
 	unsigned int times;
 };
 
-/* Reads the ring of a CPU if more samples are lost than at the last time. */
+/* Reads the ring of a CPU if more samples are lost than at the last read. */
 static void read_if_lost(struct __test_metadata *_metadata, struct sampler *s,
 			 struct slow_reader *slow_reader)
 {

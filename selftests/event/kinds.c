@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events on a hybrid processor with a big core and a small one. Events that both kinds have count on both, and the sum is exact. A raw event counts on
- * one kind only, and the times of read(2) show it. Linux's perf counts each kind alone: there
- * the counts are the same.
+ * Events on a hybrid processor with a big core and a small one. Events that both kinds have count
+ * on both, and the sum is exact. A raw event counts on one kind only, and the times of read(2) show
+ * it. Events of Linux's perf count on one kind only, and have the same counts there.
  *
- * On the virtual PMU event 0xd0 with unit mask 0x81 is instructions on big cores and branches
- * on small ones. Misses of the instruction cache are branches on both kinds, by an event select
- * that is cycles on the other kind.
+ * On the virtual PMU event 0xd0 with unit mask 0x81 is instructions on big cores and branches on
+ * small ones. Misses of the instruction cache are branches on both kinds, by an event select that
+ * is cycles on the other kind.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -117,8 +117,8 @@ static bool is_close(unsigned long expected, __s64 count)
 }
 
 /*
- * Returns the growth of the event's count in loop_on_each_kind(). Not inlined: the instructions
- * around are the same.
+ * Returns the growth of the event's count in loop_on_each_kind(). Not inlined, so that the
+ * instructions around the loops are the same.
  */
 static __s64 __attribute__((noinline)) count_loops(const int *cpus, int fd, unsigned long n)
 {
@@ -446,7 +446,7 @@ TEST_F(kinds, events_of_cpus_are_of_their_kind)
 			loop(N);
 			EXPECT_LE((__s64)N, event_count(self->fd));
 			close(self->fd);
-			/* An event of all kinds is that of the CPU's kind. */
+			/* On a CPU, an event of all kinds counts the event of the CPU's kind. */
 			self->fd = open_event(makers[m], attr_of(PERF_TYPE_HW_CACHE, L1I_MISSES), -1,
 					      cpu);
 			EXPECT_LE(0, self->fd);

@@ -38,8 +38,8 @@ FIXTURE(counters)
 {
 	int cpu[KINDS];
 	__u32 type[KINDS];	/* perf's types of their PMUs */
-	int general[KINDS];	/* the general counters that events can have */
-	int common;		/* those of all kinds */
+	int general[KINDS];	/* numbers of general counters that events can have */
+	int common;		/* number of general counters that all kinds have */
 	struct perfmon_properties p;
 	int device;
 	int fd[2 * NPMC];	/* the open events: those of a kind have different counters */
@@ -72,7 +72,10 @@ FIXTURE_SETUP(counters)
 		ASSERT_LT(0, self->general[i]);
 	}
 	self->common = self->general[self->general[BIG] > self->general[SMALL] ? SMALL : BIG];
-	/* The place-holder has the last counter of all kinds, and events none from there on. */
+	/*
+	 * The place-holder has the last counter that all kinds have. Events get neither this
+	 * counter nor higher ones.
+	 */
 	if (info.features & PERFMON_FEATURE_PLACE_HOLDER)
 		self->general[BIG] = self->general[SMALL] = --self->common;
 	EXPECT_EQ(self->common, self->p.max_num_programmable_events);
@@ -128,8 +131,8 @@ static int open_until_busy(struct __test_metadata *_metadata, FIXTURE_DATA(count
 }
 
 /*
- * Puts the growth of each event's count in loop_on_each_kind() into @growth. Not inlined: the
- * instructions around are the same.
+ * Puts the growth of each event's count in loop_on_each_kind() into @growth. Not inlined, so that
+ * the instructions around the loops are the same.
  */
 static void __attribute__((noinline)) count_loops(const FIXTURE_DATA(counters) *self,
 						  unsigned long n, __s64 growth[2 * NPMC])

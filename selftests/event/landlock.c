@@ -31,11 +31,11 @@ static const struct domain_rules {
 
 /* The results of opening events in a domain: 0 or a negative errno. */
 struct open_results {
-	int itself;
-	int same_domain;	/* a child */
-	int narrower;		/* a child that has restricted itself further */
-	int wider;		/* for that child: its parent */
-	int outside;		/* a process of the same user */
+	int itself;		/* of the process itself */
+	int same_domain;	/* of a child */
+	int narrower;		/* of a child that has restricted itself further */
+	int wider;		/* of its parent, opened by that child */
+	int outside;		/* of a process of the same user outside of the domain */
 	bool done;
 };
 

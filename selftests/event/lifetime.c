@@ -363,8 +363,8 @@ TEST_F(event, event_stays_with_the_thread_that_executes)
 }
 
 /*
- * Counts a child that executes @program, as user @uid without rights. Stores in @uncounted the number
- * of tasks that the event no longer counts, from fdinfo.
+ * Counts a child that executes @program as user @uid without rights. Stores in @uncounted the
+ * number of tasks that the event no longer counts, from fdinfo.
  */
 static __s64 count_program(const struct event_maker *maker, const char *program, unsigned int uid,
 			   __s64 *uncounted)

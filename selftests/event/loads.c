@@ -55,8 +55,9 @@ extern const char access_0[], access_1[], access_2[], access_3[], access_4[], ac
 		  access_7[], access_8[], access_end[];
 
 /*
- * Executes @n rounds of the instructions from access_0 to access_end, of which some load and some store. Each of them
- * has a label. The stack below RSP is left as it is, for the compiler may use it.
+ * Executes @n rounds of the instructions from access_0 to access_end, of which some load and some
+ * store. Each instruction has a label. The stack below RSP is left as it is, for the compiler may
+ * use it.
  */
 __attribute__((noinline, noclone)) static void access_memory(__u64 *area, unsigned long n)
 {
@@ -260,7 +261,7 @@ TEST_F(event, precise_samples_have_the_address_of_the_data)
 		sample_accesses(_metadata, self, variant, i, true, PERF_SAMPLE_WEIGHT);
 }
 
-/* Each of these samples has an interrupt of its own in the module. */
+/* In the module, each sample with a call chain has an interrupt of its own. */
 TEST_F(event, precise_samples_with_callers_have_the_address_of_the_data)
 {
 	unsigned int i;
@@ -279,7 +280,10 @@ static void check_instruction(const struct sample *s, void *data)
 	p->elsewhere += !(s->misc & PERF_RECORD_MISC_EXACT_IP) || s->ip >> 47;
 }
 
-/* Without the address, too, the registers of slow loads are right, and other events count beside. */
+/*
+ * Slow loads can't be counted without precise samples. Precise samples need not have the address,
+ * and other events count beside them.
+ */
 TEST_F(event, slow_loads_need_precise_samples)
 {
 	struct perf_event_attr attr = event_of(self, KIND_SLOW_LOADS, 0), slow = event_of(self, KIND_SLOW_LOADS, 101);
@@ -287,7 +291,7 @@ TEST_F(event, slow_loads_need_precise_samples)
 
 	if (!has_precise_samples(self, variant))
 		return;
-	/* perf counts nothing, and 0. */
+	/* perf opens the event, which counts nothing. */
 	if (variant->maker != &event_maker_perf)
 		EXPECT_EQ(-EOPNOTSUPP, variant->maker->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC));
 	slow.precise_ip = 1;

@@ -31,9 +31,9 @@
 #define PID_MAX		"/proc/sys/kernel/pid_max"
 #define RAISED_LIMIT		"100000\n"
 
-/* Measurements of which the average is taken. */
+/* The number of measurements whose average is taken. */
 #define RUNS	5
-/* Measurements of which the least is taken: on a busy host many contain a timer tick. */
+/* The number of measurements whose least is taken: on a busy host many contain a timer tick. */
 #define CLOSES	30
 /* The maximum number of pairs of processes that are tried to get RUNS measurements. */
 #define PAIRS	100
@@ -63,7 +63,7 @@
 
 FIXTURE(event)
 {
-	int kernel;		/* counts the instructions of the kernel on the first CPU */
+	int kernel;		/* event of the kernel's instructions on the first CPU */
 	pid_t sleepers;		/* process of the many tasks */
 	char threads_max[32], pid_max[32];
 };
@@ -225,10 +225,11 @@ static void move_to(struct __test_metadata *_metadata, const char *cgroup, pid_t
 }
 
 /*
- * Returns the cost of YIELDS switches between this process and a new one, with their system
- * calls. The new one is in @cgroup, or in that of this process if it is NULL. Takes the least of the measurements in which each call has made a switch, since on a busy
- * host the same switches contain more ticks. Returns 0 if there was no such measurement: for some
- * pairs, the scheduler ignores about each sixth call.
+ * Returns the cost of YIELDS switches between this process and a new one, with their system calls.
+ * The new process is in @cgroup, or in this process's cgroup if @cgroup is NULL. Takes the least of
+ * the measurements in which each call has made a switch, since on a busy host the same switches
+ * contain more ticks. Returns 0 if there was no such measurement: for some pairs, the scheduler
+ * ignores about each sixth call.
  */
 static __s64 switching_cost_of_pair(struct __test_metadata *_metadata,
 				    FIXTURE_DATA(event) *self, __u64 *yields,
@@ -500,7 +501,7 @@ TEST_F(event, cost_of_turns_is_linear)
 	TH_LOG("2 switches with 1 event %lld, with %d %lld, with %d %lld", one, TURNS / 4, quarter,
 	       TURNS, all);
 	EXPECT_GT(6 * (quarter - one), all - one);
-	/* Most of them wait, and each waiting one costs some 310 instructions. */
+	/* Most events wait, and each waiting event costs some 310 instructions. */
 	EXPECT_GT(500LL * TURNS, all - one);
 }
 

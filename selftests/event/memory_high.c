@@ -35,7 +35,7 @@
 #define HIGH	"4194304\n"
 #define FILLED	(16UL << 20)	/* bytes */
 #define THREADS	4
-#define EVENTS	3		/* that each thread has open at a time */
+#define EVENTS	3		/* events that each thread has open at a time */
 
 /* Seconds of each measurement. */
 #define SECONDS	env_number("SECONDS", 8)
@@ -60,7 +60,7 @@ struct longest_calls {
 
 FIXTURE(memory)
 {
-	struct longest_calls *own;	/* those of the programs in the cgroup; shared with them */
+	struct longest_calls *own;	/* longest calls of the programs in the cgroup, which share this memory */
 	pid_t attacker;
 };
 
@@ -130,7 +130,7 @@ static struct longest_calls *attackers_calls;
 static void *attack(void *unused)
 {
 	(void)unused;
-	/* An event may be refused for lack of a counter: other threads have them. */
+	/* An event may be refused for lack of a counter: other threads have the counters. */
 	for (;;)
 		open_and_close(attackers_maker, attackers_calls);
 	return NULL;
@@ -159,7 +159,7 @@ static void start_attacker(struct __test_metadata *_metadata, FIXTURE_DATA(memor
 			if (pthread_create(&thread, NULL, attack, NULL))
 				_exit(1);
 		memset(memory, 1, FILLED);
-		/* The compiler must not leave out what is never read. */
+		/* Keeps the compiler from leaving out memory that is never read. */
 		__asm__ volatile("" : : "r" (memory) : "memory");
 		if (write(ready[1], "", 1) != 1)
 			_exit(1);

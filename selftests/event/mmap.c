@@ -74,7 +74,10 @@ FIXTURE_TEARDOWN(mmap)
 		sampler_close(&self->sampler[i]);
 }
 
-/* Attributes of a dummy event. perf's dummy needs no counter, so both makers' can be open. */
+/*
+ * Attributes of a dummy event. perf's dummy needs no counter, so the dummies of both makers can be
+ * open.
+ */
 static struct perf_event_attr recording_attr(void)
 {
 	struct perf_event_attr attr = event_instructions();
@@ -160,7 +163,7 @@ static void map_far_below(int length)
 	close(top);
 }
 
-/* Maps a library as the dynamic linker does, which dlopen(3) calls, and unmaps it as dlclose(3). */
+/* Maps a library as the dynamic linker does for dlopen(3), and unmaps it as for dlclose(3). */
 static void map_as_library(void)
 {
 	static const struct {
@@ -187,7 +190,7 @@ static void map_as_library(void)
 			 segments[i].offset * page) == MAP_FAILED)
 			_exit(41);
 	close(fd);
-	/* Relocations in the code, and in what is read-only afterwards. */
+	/* Relocations in the code, and in data that is read-only afterwards. */
 	if (mprotect(base + page, page, PROT_READ | PROT_WRITE) ||
 	    mprotect(base + page, page, PROT_READ | PROT_EXEC) ||
 	    mprotect(base + 3 * page, page, PROT_READ))
@@ -639,7 +642,7 @@ TEST_F(mmap, samples_lie_in_mappings)
 	EXPECT_EQ(0UL, outside);
 }
 
-/* An event without record bits has no such records. */
+/* An event without record bits has no records of mappings. */
 TEST_F(mmap, only_requested_records_are_written)
 {
 	struct perf_event_attr attr = recording_attr();

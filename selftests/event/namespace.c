@@ -62,7 +62,7 @@ TEST_F(event, fdinfo_has_the_pid_in_the_openers_namespace)
 
 		if (getpid() != 1 || event_fdinfo_number(fd, "pid") != 1)
 			_exit(1);
-		/* The same after the opener's own PID has become invalid. */
+		/* fdinfo has the same PID after the opener's own PID has become invalid. */
 		child = fork_waiting(&go);
 		fd = event_open_instructions(variant->maker, child);
 		close(go);
@@ -190,8 +190,8 @@ TEST_F(event, tasks_outside_of_the_namespace_have_pid_zero)
 			_exit(1);
 		sampler_read(s, &sums, check_numbers, &n);
 		/*
-		 * Other samples are of this process, or of an exiting process. If one ran in the middle
-		 * of the loop, it may have taken a sample of the target's.
+		 * Other samples are of this process, or of an exiting process. If such a process
+		 * ran in the middle of the loop, it may have taken one of the target's samples.
 		 */
 		switches = target_switches(t) - switches;
 		_exit(n.right + switches >= PERIODS && n.right > n.wrong && !sums.malformed ?

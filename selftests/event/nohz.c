@@ -126,7 +126,7 @@ TEST_F(nohz, rare_samples_are_exact)
 	EXPECT_FALSE(sums.malformed);
 }
 
-/* Without ticks of the module's, a period would never change. */
+/* Without ticks of the module's timer, a period would never change. */
 TEST_F(nohz, frequency_is_followed)
 {
 	struct perf_event_attr attr = event_every(0);
@@ -210,7 +210,10 @@ TEST_F(nohz, each_event_has_its_turn)
 	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
 	attr.disabled = 0;
 	for (i = 0; i < TURNS; i++) {
-		/* Branches; with a unit mask another event, whose count does not matter. */
+		/*
+		 * Branches; with a unit mask the select is another event, whose count does not
+		 * matter.
+		 */
 		attr.config = (machine.is_intel ? 0xc4 : 0xc2) | i << 8;
 		fd[i] = event_maker_perfmon.open(&attr, 0, -1, -1, PERFMON_EVENT_ROTATE);
 		ASSERT_LE(0, fd[i]);

@@ -225,7 +225,10 @@ static int fill_answers(unsigned int caller)
 	return pid > 0 && waitpid(pid, &status, 0) == pid && !status ? 0 : -1;
 }
 
-/* Without its controller perf counts no cgroups, and with it only on one CPU. */
+/*
+ * Returns whether the maker has events of this target. perf counts cgroups on one CPU only, and
+ * none without its controller.
+ */
 static bool is_possible(unsigned int target, unsigned int column)
 {
 	return target < CGROUP || columns[column].maker != &event_maker_perf ||

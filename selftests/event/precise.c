@@ -196,7 +196,7 @@ TEST_F(event, newest_samples_overwrite_the_oldest)
 	EXPECT_EQ(0ULL, values[1]);
 	head = s->ring.page->data_head;
 	ASSERT_LT(101ULL, values[0]);
-	/* The head tells all samples, also those that are overwritten. */
+	/* The head includes the bytes of all samples, also of those that are overwritten. */
 	size = head / (values[0] / 101);
 	EXPECT_EQ(values[0] / 101 * size, head);
 	/* The page has about a hundred samples, and the second loop had about two thousand. */
@@ -206,7 +206,7 @@ TEST_F(event, newest_samples_overwrite_the_oldest)
 		ASSERT_TRUE(sample_parse(&s->record, &s->parts, &sample));
 		newest += is_between(sample.ip, first_begin, first_end);
 	}
-	/* Some are of the calls after the loop. */
+	/* Some samples are of the calls after the loop. */
 	EXPECT_LE(4096 / size - 10, newest);
 }
 
@@ -524,7 +524,7 @@ TEST_F(event, kernel_is_sampled_with_permission)
 	open_sampler(_metadata, variant, s, attr, 0);
 	interrupts = all_interrupts();
 	ASSERT_EQ(0, event_enable(s->fd));
-	/* Few, since the debug kernel takes 11,000 instructions for each, and the ring has to have room. */
+	/* Few loops: the debug kernel takes 11,000 instructions for each sample, for which the ring has room. */
 	for (i = 0; i < 1000; i++)
 		sched_yield();
 	labelled_loop(N);
@@ -574,7 +574,10 @@ TEST_F(event, new_period_applies_to_the_next_samples)
 	EXPECT_EQ(sums.samples * period, sums.periods);
 }
 
-/* The places of samples of an event with a frequency: each is its own period after the last. */
+/*
+ * The places of samples of an event with a frequency: each sample is one period of its own after
+ * the last one.
+ */
 struct place_in_period {
 	struct places p;
 	unsigned long changes;
@@ -845,7 +848,10 @@ TEST_F(event, unsupported_attributes_are_refused)
 	for (i = 0; i < ARRAY_SIZE(unsupported_changes); i++) {
 		struct perf_event_attr attr = precise_every(PERIOD);
 
-		/* The format that merges samples has these, as precise_each.c shows, and only that one has no address. */
+		/*
+		 * The format that merges samples has period 1, as precise_each.c shows, and only
+		 * this format has no address.
+		 */
 		if (unsupported_changes[i] == (env_number("MERGED", 0) ? has_period_1 : has_address))
 			continue;
 		unsupported_changes[i](&attr);

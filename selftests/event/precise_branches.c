@@ -88,7 +88,7 @@ static enum branch branch_of(const struct branch_addresses *a, const struct perf
 	return b->from == a->call && b->to == a->target ? CALL : BRANCHES;
 }
 
-/* Returns the newest branch when an instruction has been executed, itself included. */
+/* Returns the newest branch after the instruction at @ip, which may be this branch. */
 static enum branch newest_at(const struct branch_addresses *a, __u64 ip)
 {
 	if (ip == a->call || ip == a->target)
@@ -101,11 +101,11 @@ static enum branch newest_at(const struct branch_addresses *a, __u64 ip)
 /* The branches that samples should have, and those that they have. */
 struct findings {
 	struct branch_addresses addresses;
-	enum branch kind;	/* only this one is recorded; BRANCHES: all are */
+	enum branch kind;	/* the only kind that is recorded; BRANCHES: all kinds are */
 	unsigned long samples;
 	unsigned long wrong;	/* samples with another branch than the predicted one, or too many */
 	unsigned long incomplete;	/* samples with fewer branches than were recorded */
-	unsigned long branches, types, flags;	/* checked branches; those with the right type, with flags */
+	unsigned long branches, types, flags;	/* numbers of checked branches: all, with the right type, with flags */
 	__u64 all_indexes;	/* the bits that all indexes have */
 };
 
@@ -128,7 +128,7 @@ static void check_branches(const struct sample *s, void *data)
 	for (i = 0; i < s->branch_count; i++) {
 		enum branch found = branch_of(&f->addresses, &s->branches[i]);
 
-		/* Older ones are from before the loop. */
+		/* Older branches are from before the loop. */
 		if (found == BRANCHES && i && s->branches[i].to == f->addresses.call)
 			break;
 		is_wrong |= found != expected;
@@ -166,7 +166,7 @@ static void sample_branches(struct __test_metadata *_metadata, const FIXTURE_VAR
 	/* perf also empties the records when it has read them. */
 	if (variant->maker == &event_maker_perf)
 		return;
-	/* The records fill anew after a switch, in this number of samples. */
+	/* After a switch, the records are full again after this number of samples. */
 	EXPECT_GE((1 + switches) * (2 + branch_records()->depth * ROUND_INSNS / period), f->incomplete) {
 		TH_LOG("%s: period %llu: %lu of %lu", variant->maker->name, period, f->incomplete, f->samples);
 	}
@@ -187,7 +187,7 @@ TEST_F(event, each_sample_has_the_branches_before_it)
 
 		if (branch_records()->types && periods[i] < SHORTEST_ON_GOLDEN_COVE)
 			continue;
-		/* The buffer has room for this number of records until the interrupt arrives. */
+		/* The buffer has room for 8 records until the interrupt arrives. */
 		if (env_number("SKID", 0) > 8 * periods[i])
 			continue;
 		sample_branches(_metadata, variant, &self->samplers[0],
@@ -404,7 +404,10 @@ static pid_t fork_loop(bool is_second, int *go)
 	_exit(0);
 }
 
-/* @beside: an event of the CPU, without branches, has its records in the same buffer. */
+/*
+ * Expects that the samples of two programs have their own branches only. @beside: an event of the
+ * CPU without branches has its records in the same buffer.
+ */
 static void expect_own_branches(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 				const FIXTURE_VARIANT(event) *variant, bool beside)
 {
@@ -547,7 +550,7 @@ static void check_stale(const struct sample *s, void *data)
 	t->stale += s->branch_count && !is_between(s->branches[0].from, first_begin, first_end);
 }
 
-/* Other software switches the records off. Samples then have no branches from before that. */
+/* Other software switches the records off. Later samples have no branches from before that. */
 TEST_F(event, branches_from_before_the_records_were_switched_off_are_not_shown)
 {
 	const struct branch_records *records = branch_records();

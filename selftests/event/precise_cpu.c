@@ -150,7 +150,7 @@ static void share_cpu(struct __test_metadata *_metadata, FIXTURE_DATA(event) *se
 	for (i = 0; i < count; i++) {
 		unsigned long expected = (i + 1) * 10 * LOOP_INSNS * N / PERIOD;
 
-		/* A turn has a sample more or less than its length suggests. */
+		/* A turn may have a sample more or less than its length suggests. */
 		EXPECT_LE(expected, programs.samples[i] + TURNS);
 		EXPECT_GE(expected + TURNS, programs.samples[i]);
 	}
@@ -206,8 +206,8 @@ TEST_F(event, samples_with_a_frequency_have_their_ids)
 	}
 	begin_samples(_metadata, variant, s, attr, self->cpu);
 	/*
-	 * Long enough for the period to become that of the frequency. Reads the samples meanwhile: the
-	 * slower the host is, the more there are.
+	 * The programs run long enough for the period to become that of the frequency. Samples are
+	 * read meanwhile, since there are the more of them the slower the host is.
 	 */
 	for (i = 0; i < 100; i++) {
 		labelled_loop(N);
@@ -668,7 +668,7 @@ TEST_F(event, interrupts_while_the_buffer_is_read_lose_no_record)
 	ASSERT_EQ(0, ioctl(s->fd, PERF_EVENT_IOC_DISABLE, PERF_IOC_FLAG_GROUP));
 	ASSERT_EQ(0, event_disable(interrupting->fd));
 	count = event_count(s->fd);
-	/* One is enabled some instructions before the other whenever their windows open. */
+	/* One event is enabled some instructions before the other whenever their windows open. */
 	EXPECT_GT(count / 1000, llabs(count - event_count(fd)));
 	close(fd);
 }

@@ -199,8 +199,8 @@ TEST_F(event, samples_without_room_are_reported_as_lost)
 }
 
 /*
- * A merged sample stands for several, of which the reader of this ring would be told one by one. As by
- * SET_OUTPUT, so by FD_OUTPUT.
+ * A merged sample stands for several samples, and the reader of this ring would have to be woken
+ * for each of them. SET_OUTPUT and FD_OUTPUT refuse the ring.
  */
 TEST_F(event, ring_that_wakes_after_samples_is_refused)
 {

@@ -216,7 +216,10 @@ static void check_rounds(struct rounds *r, __u64 abi, const __u64 *values)
 		r->wrong++;
 		return;
 	}
-	/* Without the address, the flags, and the stack pointer: as event_registers has them. */
+	/*
+	 * Leaves out the instruction pointer, the flags, and the stack pointer, which
+	 * event_registers checks.
+	 */
 	for (i = 0; i < 64; i++) {
 		if (!(REGISTERS & 1ULL << i))
 			continue;
@@ -521,7 +524,7 @@ TEST_F(event, reader_is_woken_by_each_sample_while_the_event_counts)
 }
 
 /*
- * The reader of a ring is woken as the event says whose ring it is, whichever event has written the
+ * The event that owns a ring says when the ring's reader is woken, whichever event has written the
  * sample. perf wakes it when the processor's buffer is full.
  */
 TEST_F(event, reader_is_woken_by_each_sample_of_another_event)
@@ -763,8 +766,8 @@ TEST_F(event, kernel_is_sampled_with_permission)
 }
 
 /*
- * Checks that each period of an event with PERF_FORMAT_LOST has a sample, or is reported as lost. Of
- * samples that are due when the event is disabled, at most @pending are neither yet.
+ * Checks that each period of an event with PERF_FORMAT_LOST has a sample, or is reported as lost.
+ * At most @pending samples, which are due when the event is disabled, may be neither yet.
  */
 static struct sample_sums expect_samples_or_lost(struct __test_metadata *_metadata,
 						 struct sampler *s, __u64 period,

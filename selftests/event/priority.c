@@ -66,7 +66,7 @@ FIXTURE(priority)
 {
 	struct shared_results *shared;
 	int home, cpu;		/* a CPU that stays online, and the other one */
-	int online;		/* its file "online" */
+	int online;		/* the file "online" of @cpu */
 	pid_t group;		/* process group of the children; 0 before the first */
 	struct spinner spinner;
 };
@@ -122,7 +122,7 @@ static pid_t fork_on(pid_t *group, int cpu)
 	return 0;
 }
 
-/* Reads until the reader opens and closes a sampled event. */
+/* The number of reads after which the reader opens and closes a sampled event. */
 #define READS	100
 
 /* Reads its own inherited event forever, and opens a sampled event every READS reads. */

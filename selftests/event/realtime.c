@@ -41,7 +41,7 @@ FIXTURE(realtime)
 {
 	struct spinner spinner;
 	int home, cpu;		/* a CPU that stays online, and one that goes offline */
-	int online;		/* its file "online" */
+	int online;		/* the file "online" of @cpu */
 	int third;		/* another CPU */
 	int event[EVENTS];
 };

@@ -27,7 +27,10 @@
 #define N		100000UL
 #define MAX_EVENTS	(2 * NPMC)
 
-/* Retired loads, which counters 0 to 3 of Skylake can count, and PREC_DIST: counter 1. */
+/*
+ * Retired loads, which counters 0 to 3 of Skylake can count, and PREC_DIST, which only counter 1
+ * can count.
+ */
 #define RETIRED_LOADS		0x81d0
 #define PREC_DIST	0x01c0
 #define COUNTERS_OF_LOADS	4
@@ -147,7 +150,7 @@ static void close_nth(FIXTURE_DATA(reassign) *self, int i)
 	self->kind[i] = self->kind[self->opened];
 }
 
-/* Returns the index of the event's counter: of a general one, or NPMC and that of a fixed one. */
+/* Returns the index of the event's counter; for a fixed counter, NPMC plus its index. */
 static int counter_of(int fd)
 {
 	const long long number = event_fdinfo_number(fd, "counter");
@@ -298,7 +301,7 @@ static void make_room(struct __test_metadata *_metadata, FIXTURE_DATA(reassign) 
 {
 	EXPECT_TRUE(open_kind(_metadata, self, LIMITED, tid));
 	EXPECT_EQ(COUNTERS_OF_LOADS, self->opened);
-	/* What still counted there would now count nothing. */
+	/* An event that still counted there would now count nothing. */
 	close_nth(self, self->opened - 1);
 }
 
@@ -386,7 +389,7 @@ TEST_F(reassign, sharer_moves_to_another_counter_with_its_event)
 
 /*
  * The events of two tasks share a counter, and only that of this task excludes a new one of this
- * task. It moves to a counter where the CPU's event counts the same.
+ * task. This event moves to a counter where the CPU's event counts the same.
  */
 TEST_F(reassign, event_that_excludes_a_new_one_moves_alone)
 {

@@ -22,7 +22,7 @@ FIXTURE(refused)
 {
 	int home;
 	int cpu;		/* the CPU without counting */
-	int online;		/* its sysfs attribute */
+	int online;		/* the file "online" of @cpu */
 	int fd;
 };
 

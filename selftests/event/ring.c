@@ -294,7 +294,7 @@ TEST_F(event, paused_ring_gets_nothing)
 
 TEST_F(event, event_without_a_ring_is_not_paused_and_loses_nothing)
 {
-	/* The same with a period that is too short for any CPU. */
+	/* The event does the same with a period that is too short for any CPU. */
 	const __u64 periods[] = { PERIOD, 1 };
 	struct perf_event_attr attr = attr_with_lost();
 	unsigned int i;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A user who may not examine a setuid program never counts it, not even by an event that is
- * being opened while the program starts, even if opening takes long; nor sees it if its exec fails.
+ * A user who may not examine a setuid program never counts it, not even by an event that is being
+ * opened while the program starts, even if opening takes long. The user sees nothing of the program
+ * either if its exec fails.
  *
- * A user opens sampled events of a process in a loop, at SCHED_IDLE, so that the loop is stopped
- * at any instruction while the process runs. The process executes a setuid program, which works
- * and sleeps in turns. An event that counts the program has many samples in a turn, each with a
- * PMI, and no sample is due earlier. The counter of an event that has ended may continue until its
- * next overflow, which causes one PMI.
+ * A user opens sampled events of a process in a loop, at SCHED_IDLE, so that the loop is stopped at
+ * any instruction while the process runs. The process executes a setuid program, which works and
+ * sleeps in turns. An event that counts the program has many samples in a turn, each with a PMI,
+ * and no sample is due earlier. The counter of an event that has ended may continue until its next
+ * overflow, which causes one PMI.
  */
 #include <sched.h>
 #include <signal.h>

@@ -277,7 +277,10 @@ TEST_F(sharing, events_of_tasks_and_cpus_have_one_counter)
 		EXPECT_LE((__s64)N, of_other);
 		EXPECT_GT((__s64)N + 5000, of_other);
 		EXPECT_LE((__s64)N, of_task);
-		/* This task also looks some times whether the other one sleeps, but has one loop. */
+		/*
+		 * This task also checks some times whether the target sleeps, but executes one loop
+		 * only.
+		 */
 		EXPECT_GT(2 * (__s64)N, of_task);
 		EXPECT_LE(of_task + of_other, of_cpu);
 	}

@@ -63,7 +63,7 @@ static __attribute__((noinline)) void loop_at(unsigned long n, void *sp)
 /* Expected and found contents of samples with this stack pointer. */
 struct stack_findings {
 	const unsigned char *sp;
-	size_t size, readable;	/* expected bytes in the record, and of those the valid ones */
+	size_t size, readable;	/* expected bytes of stack in the record, and how many of them are valid */
 	unsigned long samples, wrong;
 };
 

@@ -31,7 +31,7 @@
 #define LOOPS	((2 * PERIODS + 1) * PERIOD / 2 / LOOP_INSNS)
 #define ORDER	4
 
-/* What the rest of the system may take meanwhile. */
+/* The memory that the rest of the system may take meanwhile. */
 #define GROWTH_KB	2048
 
 /* A program's number of mappings, in a cache line of its own. */
@@ -42,7 +42,7 @@ struct mapper {
 
 FIXTURE(storm)
 {
-	struct sampler *storm;	/* of each CPU that is online */
+	struct sampler *storm;	/* samplers of the online CPUs */
 	struct sampler other;
 	struct mapper *mappers;	/* shared with the programs */
 	cpu_set_t cpus;
@@ -51,7 +51,7 @@ FIXTURE(storm)
 
 FIXTURE_VARIANT(storm)
 {
-	bool inherited;	/* the events are inherited by the programs, otherwise of CPUs */
+	bool inherited;	/* the programs inherit the events; otherwise the events are of CPUs */
 };
 
 FIXTURE_VARIANT_ADD(storm, cpus) { .inherited = false };
@@ -236,7 +236,7 @@ TEST_F(storm, mappings_are_recorded_or_lost_and_others_are_undisturbed)
 	EXPECT_LE((__s64)(LOOP_INSNS * LOOPS), count);
 	end = time(NULL) + env_number("SECONDS", 3);
 	do {
-		/* The period goes on where it was, so it has to begin anew. */
+		/* An event that stays open would continue its period, so it is opened anew. */
 		sampler_close(&self->other);
 		open_other(_metadata, self);
 		EXPECT_EQ(count, sample_loop(_metadata, self));
@@ -248,7 +248,10 @@ TEST_F(storm, mappings_are_recorded_or_lost_and_others_are_undisturbed)
 		       memory_kb("VmallocUsed"), memory_slab_kb());
 	}
 	read_storm(_metadata, self, &seen, &lost);
-	/* One more record on each CPU, after one that tells what was lost at the end. */
+	/*
+	 * Makes one more record on each CPU. Before it, a LOST record has the number that was lost
+	 * at the end.
+	 */
 	for_each_cpu_in(cpu, &self->cpus) {
 		ASSERT_EQ(0, pin_to_cpu(cpu));
 		map_once();

@@ -459,8 +459,8 @@ TEST_F(event, child_has_no_rdpmc_whenever_it_is_forked)
 }
 
 /*
- * A child with a copy of the page would have an uncounted right of its own to RDPMC. As from
- * perf, no copy can be asked for.
+ * A child with a copy of the page would have an uncounted right of its own to RDPMC. As with perf's
+ * page, a program can't ask for a copy (MADV_DOFORK).
  */
 TEST_F(event, child_has_no_copy_of_the_page)
 {
@@ -524,7 +524,7 @@ TEST_F(event, page_that_another_program_maps_refuses_rdpmc)
 static struct {
 	const struct event_maker *maker;
 	pid_t child;		/* process id; 0: not yet */
-	unsigned int cap_while_shared, cap_after_exec;	/* cap_user_rdpmc */
+	unsigned int cap_while_shared, cap_after_exec;	/* cap_user_rdpmc while shared, after exec */
 	__u32 index;
 	__s64 counted;
 } vfork_parent;
@@ -878,7 +878,7 @@ TEST_F(event, invalid_mappings_are_refused)
 	EXPECT_EQ(0, rdpmc_here());
 }
 
-/* On any CPU, the page would be that of several tasks at once. */
+/* The page of an inherited event on any CPU would be that of several tasks at once. */
 TEST_F(event, page_of_an_inherited_event_is_refused)
 {
 	struct perf_event_attr attr = event_instructions();
