@@ -27,10 +27,10 @@
 
 enum argument_place {
 	GOOD,		/* the argument is in readable, writable memory */
-	READ_ONLY,	/* it can be copied in but not out */
+	READ_ONLY,	/* the argument can be copied in but not out */
 	NONE,		/* a NULL pointer */
 	UNMAPPED,
-	STRADDLING,	/* its last byte is not mapped */
+	STRADDLING,	/* the argument's last byte is not mapped */
 	KERNEL,		/* an address of the kernel */
 };
 

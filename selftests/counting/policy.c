@@ -19,7 +19,7 @@
 FIXTURE(policy)
 {
 	int fd;
-	int paranoid;	/* as it was before the test */
+	int paranoid;	/* perf_event_paranoid before the test */
 	int err;	/* the expected negative errno */
 	int mhz;	/* the TSC's frequency in the log, which root can read */
 	__s64 value;

@@ -48,7 +48,7 @@ FIXTURE_TEARDOWN(aspace)
 
 /* The address spaces of samples with user or kernel addresses. */
 struct aspace_findings {
-	__u64 first_aspace;	/* the first sample's */
+	__u64 first_aspace;	/* the address space of the first sample */
 	__u64 other_samples;	/* samples with another address space */
 	__u64 samples;
 };
@@ -115,7 +115,7 @@ TEST_F(aspace, process_has_one_address_space)
 	EXPECT_EQ(0ULL, second.other_samples);
 }
 
-/* The same holds if user mode has separate page tables (PTI). */
+/* Both modes have the same address space also if user mode has separate page tables (PTI). */
 TEST_F(aspace, kernel_and_user_have_the_same_address_space)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
@@ -198,7 +198,7 @@ FIXTURE_VARIANT(rights)
 {
 	int paranoid;
 	bool capable;
-	int err;	/* of IOCTL_PERFMON_STAGE_CONFIG, in user mode */
+	int err;	/* expected errno of IOCTL_PERFMON_STAGE_CONFIG for user mode; 0: none */
 };
 
 /*

@@ -31,7 +31,7 @@ FIXTURE(debugctl)
 FIXTURE_VARIANT(debugctl)
 {
 	__u32 flags;
-	unsigned long loops;	/* in user mode */
+	unsigned long loops;	/* number of loops in user mode */
 };
 
 FIXTURE_VARIANT_ADD(debugctl, kernel) { .flags = FLAG_OS, .loops = 1 };

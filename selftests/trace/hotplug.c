@@ -31,7 +31,7 @@ FIXTURE(hotplug)
 	int fd;
 	int cpu;		/* the CPU that goes offline */
 	int home;		/* a CPU that stays online */
-	int online;		/* cpu's sysfs attribute */
+	int online;		/* the file "online" of @cpu */
 };
 
 FIXTURE_SETUP(hotplug)

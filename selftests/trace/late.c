@@ -129,7 +129,7 @@ TEST_F(late, foreign_nmis_are_not_claimed)
 		ASSERT_EQ(0, nmi_send(self->cpu));
 	EXPECT_EQ(0, count_claimed_nmis());
 
-	/* Check of the method: it finds the module's own NMIs. */
+	/* Checks that the method works: it finds the module's own NMIs. */
 	ASSERT_EQ(0, write_file(UNKNOWN_PANICS, "1"));
 	ASSERT_EQ(0, trace_storm(&self->p, FLAG_USER, 1024));
 	EXPECT_LT(0, count_claimed_nmis());

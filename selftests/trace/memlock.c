@@ -36,7 +36,7 @@ FIXTURE(memlock)
 	int possible_cpus;	/* number of possible CPUs, each of which has a buffer */
 	int online;	/* number of online CPUs, whose buffers have several pages */
 	__u32 fitting_pages;	/* pages of each online CPU's buffer that fit into the allowance */
-	long left_pages;	/* pages of the allowance that are left then */
+	long left_pages;	/* pages of the allowance that such buffers leave */
 };
 
 FIXTURE_SETUP(memlock)

@@ -35,7 +35,7 @@ FIXTURE(policy)
 {
 	struct trace trace;
 	int fd;
-	int paranoid;	/* as it was before the test */
+	int paranoid;	/* perf_event_paranoid before the test */
 	int err;	/* the expected negative errno */
 };
 

@@ -96,7 +96,10 @@ static void expect_no_branches(struct __test_metadata *_metadata, const FIXTURE_
 	EXPECT_EQ(0U, within.filled);
 }
 
-/* The first sample after the trace, which ended before @begin, enables the records, and has none. */
+/*
+ * Expects branches from @begin on, when Intel PT has ended. The first sample after its end enables
+ * the branch records, and has no branches.
+ */
 static void expect_branches_again(struct __test_metadata *_metadata, const FIXTURE_DATA(pt) *self,
 				  __s64 begin)
 {

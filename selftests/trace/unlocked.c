@@ -30,7 +30,7 @@ FIXTURE(unlocked)
 	int online;		/* the file "online" of @cpu */
 	__u32 pages;		/* pages of a buffer; all buffers have a third of the memory */
 	long all_kb;		/* size of all buffers */
-	long first_percent;		/* percentage of the first buffer */
+	long first_percent;		/* percentage of the memory of all buffers that one buffer has */
 	long before_kb;		/* free memory before the call */
 	int err;		/* result of the long call */
 };

@@ -70,7 +70,7 @@ TEST_F(values_late, next_cpu_of_the_core_records_its_values)
 	EXPECT_EQ(0ULL, count_temperatures(_metadata, t, 1));
 	ASSERT_EQ(0, trace_free(t));
 
-	/* With buffers for all CPUs, the first CPU of the core records. */
+	/* In a trace with buffers for all CPUs, the first CPU of the core records its values. */
 	ASSERT_EQ(0, trace_alloc(t, self->fd, PAGES));
 	ASSERT_EQ(0, trace_stage(t, &config));
 	ASSERT_EQ(0, trace_loop(t, 1000));

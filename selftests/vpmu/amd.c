@@ -108,7 +108,7 @@ static __u64 __attribute__((noinline)) name(void)					\
 DEFINE_VMMCALL(vmmcall_alone, 0)
 DEFINE_VMMCALL(vmmcall_and_nops, 64)
 
-/* What follows VMMCALL in its block of code is not counted. */
+/* Instructions that follow VMMCALL in its block of code are not counted. */
 TEST_F(amd, instructions_after_vmmcall_are_not_counted)
 {
 	const struct sigaction action = { .sa_handler = jump_out };

@@ -256,7 +256,7 @@ TEST_F(counters, overflow_reloads_another_counter)
 	EXPECT_EQ(0, msr_write(0, MSR_IA32_PMC_GP_CFG_C(other), 0));
 }
 
-/* Linux relies on that: see intel_pmu_enable_event(). */
+/* Linux relies on the missing status bit: see intel_pmu_enable_event(). */
 TEST_F(counters, counter_that_reloads_itself_sets_no_status)
 {
 	const int own = 2;
@@ -400,7 +400,7 @@ static __u64 __attribute__((noinline)) count_into(const struct pmu_counter *c, _
 	return value;
 }
 
-/* What follows INTO in its block of code is not counted. */
+/* Instructions that follow INTO in its block of code are not counted. */
 TEST_F(counters, instructions_after_into_are_not_counted)
 {
 	static char stack[1 << 16];

@@ -24,7 +24,7 @@
 static const struct kept {
 	__u32 msr;
 	__u64 value;
-	bool reset;	/* Linux writes it when a CPU comes online */
+	bool reset;	/* Linux writes the register when a CPU comes online */
 } table[] = {
 	{ MSR_IA32_PERFEVTSEL0, PERFEVTSEL_INT | 0xc0, false },
 	{ MSR_IA32_PMC0, 0x12345678, false },

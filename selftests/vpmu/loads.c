@@ -282,7 +282,7 @@ static int set_latency(const FIXTURE_DATA(loads) *self, __u64 enable, __u64 thre
 	return err ?: msr_write(0, MSR_PEBS_LD_LAT, threshold);
 }
 
-/* The counters are small enough that none overflows: PEBS needs no DS area. */
+/* The counts are so small that no counter overflows, and PEBS needs no DS area. */
 TEST_F(loads, slow_loads_are_all_loads_with_pebs_and_a_threshold)
 {
 	unsigned int i;
@@ -449,7 +449,10 @@ TEST_F(loads, overflow_at_each_access_wraps_and_sets_status)
 
 DEFINE_ROUNDS(copy_often, "mov $100, %%ecx\n rep movsb")
 
-/* Returns the least ticks of the clock in 1000 rounds: others may run in between. */
+/*
+ * Returns the least number of ticks of the clock in 1000 rounds, since other tasks may run in
+ * between.
+ */
 static __u64 least_ticks(void)
 {
 	__u64 least = ~0ULL, ticks;

@@ -20,7 +20,7 @@
 /* CPUID.07H:ECX: linear addresses of 57 bits */
 #define CPUID_7_ECX_LA57	(1U << 16)
 
-/* Of GLOBAL_STATUS: the buffer is filled up to its threshold. */
+/* A bit of GLOBAL_STATUS: the buffer is filled up to its threshold. */
 #define OVF_BUFFER		(1ULL << 62)
 
 #define OS			(1ULL << 17)

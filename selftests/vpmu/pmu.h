@@ -59,17 +59,17 @@
 struct pmu {
 	bool is_intel;		/* else AMD */
 	unsigned int version;	/* AMD's is 2 with PerfMonV2, else 1 */
-	unsigned int counters;	/* general ones */
-	unsigned int fixed;	/* bit map of the fixed ones */
+	unsigned int counters;	/* number of general counters */
+	unsigned int fixed;	/* bit map of the fixed counters */
 	unsigned int width;	/* bits of a counter */
 	bool capabilities;	/* IA32_PERF_CAPABILITIES */
 	bool full_width;	/* MSRs for writes of all bits exist */
 	bool metrics;		/* top-down metrics can be enabled */
-	bool pt;		/* IA32_RTIT_CTL; CPUID does not report it, so $PT is set */
-	unsigned int reload;	/* bit map of general counters that another one's overflow can reload */
+	bool pt;		/* IA32_RTIT_CTL exists; CPUID does not report it, so $PT does */
+	unsigned int reload;	/* bit map of general counters that the overflow of another counter can reload */
 	unsigned int reload_fixed;	/* bit map of fixed counters that can be reloaded */
 	bool core_ext;		/* AMD: PerfCtrExtCore */
-	bool clocks;		/* MPERF, APERF */
+	bool clocks;		/* MPERF and APERF exist */
 	bool thermal;		/* thermal status of the core and the package */
 	unsigned int energy;	/* ENERGY_*: energy status */
 	/* Extra registers, which the model has: OFFCORE_RSP_*, PEBS_LD_LAT, PEBS_FRONTEND */
