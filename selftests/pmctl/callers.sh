@@ -117,8 +117,8 @@ shares() {
 
 # compare OURS THEIRS SPARE : prints each share that differs by more than 4.5 standard
 # deviations of the difference of two shares, with this number of samples, and by more than SPARE
-# samples; and the largest deviation. Among a thousand equal shares, one differs that much in
-# 1 of 150 such tests.
+# samples; and the largest deviation. If a thousand shares are equal, one of them differs that much
+# in 1 of 150 tests.
 compare() {
 	awk -v spare="$3" '
 		{ count = $1; sub(/^[^ ]+ /, "") }
@@ -160,10 +160,10 @@ counted() {
 	awk -F, '/instructions/ { print $1 }' count
 }
 
-# counts COMMAND... : sets $ours and $theirs to the counts of pmctl and perf, which try up to
-# three times until they are the same: what a program executes depends by a few instructions on
-# where the kernel put its pages. It also depends on the environment, which differs under pmctl
-# and perf.
+# counts COMMAND... : sets $ours and $theirs to the counts of pmctl and perf, and counts up to three
+# times until they are the same: the number of a program's instructions varies a little with the
+# place of its pages in memory. It also depends on the environment, which differs under pmctl and
+# perf.
 counts() {
 	set -- "$here/pmctl_exec" /bin/env LD_LIBRARY_PATH=/share/lib PATH="$PATH" "$@"
 	for _ in 1 2 3; do
@@ -219,7 +219,7 @@ workload() {
 	check "$name: recording takes no more instructions than perf's" [ "$our_cost" -le "$their_cost" ]
 }
 
-# unwound NAME COMMAND... : compares the callers that both find from stacks, as the programs
+# unwound NAME COMMAND... : compares the callers that both tools find from stacks, since the programs
 # have no frame pointers
 unwound() {
 	name=$1

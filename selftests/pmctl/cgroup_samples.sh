@@ -36,8 +36,8 @@ samples() { pmctl report --stdio -i "${2-data}" --sort cgroup 2>/dev/null | awk 
 theirs() { perf report -i "$2" --stdio --sort cgroup -n 2>/dev/null | awk -v cgroup="$1" '$3 == cgroup { print $2 }'; }
 
 # is_near NAME EXPECTED NUMBER : passes if NUMBER differs from EXPECTED by at most 30. A counter of
-# a CPU goes on in other programs: each one that runs in the middle of a loop, or moves it to the
-# other CPU, gives it a sample or takes one away. pmctl runs ten times a second, and on a busy host a
+# a CPU continues in other programs: each program that runs in the middle of a loop, or moves the loop
+# to the other CPU, adds a sample to those of the loop or takes one away. pmctl runs ten times a second, and on a busy host a
 # loop takes many seconds; the number is still far from that of another cgroup, 100 more or less.
 is_near() { check "$1 ($3)" [ "${3:-0}" -ge $(($2 - 30)) -a "${3:-0}" -le $(($2 + 30)) ]; }
 
@@ -84,8 +84,8 @@ busy=$!
 wait_until "grep -q . $root/a/b/cgroup.procs"
 try pmctl top --stdio --cgroups --delay 1 --iterations 2 >table
 is "top --cgroups ends after its tables" 0 $?
-# On a terminal each table takes the place of the previous one, until the terminal hangs up and the next one
-# can't be written. The key has no effect; the second wait is for a later table.
+# On a terminal each table takes the place of the previous one, until the terminal hangs up and the next
+# table can't be written. The key has no effect; the second wait is for a later table.
 output=$(pmctl_terminal 24 80 -w ' /a/b' -k x -w ' /a/b' -o screen -h 100 -- pmctl top --cgroups --delay 0.5 2>&1)
 is "top --cgroups ends when it can't write to its terminal" 1 $?
 echo "$output" | sed 's/^/# /'
@@ -101,8 +101,8 @@ says "with those that they are in" "$(cat table)" '^ *[0-9,]{8,} +[0-9,]{8,} +[0
 is "what executes nothing has no row" 0 "$(grep -c '/c$' table)"
 try pmctl top --stdio --cgroups='c,a/*' --delay 0.1 --iterations 1 >table
 says "forms choose cgroups" "$(cat table)" ', 2 cgroups, 0 with events$'
-# Counts that are missing because perf has all counters are not taken for none. perf opens events to
-# try what the kernel can, and closes them again: it has all its own when its program begins.
+# Counts that are missing because perf has all counters are not shown as 0. perf opens and closes events
+# to find out what the kernel can do: all of its own events are open when its program begins.
 perf stat -a -e instructions:u -- sh -c 'echo $$ >begun; exec sleep 300' >/dev/null 2>&1 &
 perf=$!
 wait_until '[ -s begun ]'

@@ -82,7 +82,7 @@ refused "a file in place of a cgroup" 125 'is not the directory of a cgroup' -G 
 refused "a pattern that no cgroup matches" 2 'no cgroup below .* has a name of this form' --for-each-cgroup 'n*'
 refused "a group of events for two cgroups" 2 'a group is counted in a single cgroup' -e '{instructions,cycles}' -G a,c
 
-# A loop of 2 instructions, and a few instructions between the move and its begin.
+# A loop of 2 instructions, and a few instructions between the move and the beginning of the loop.
 stat --for-each-cgroup a,a/b,c -- "$inside" "$root/a/b/cgroup.procs" "$loop" 1000000
 few=$(counted a/b)
 stat --for-each-cgroup a,a/b,c -- "$inside" "$root/a/b/cgroup.procs" "$loop" 2000000
@@ -97,7 +97,7 @@ stat -C "0-$(($(nproc) - 1))" -G a/b -- "$inside" "$root/a/b/cgroup.procs" "$loo
 is "the CPUs of -C add up" "$many" "$(counted a/b)"
 pmctl stat -x, -o csv -r 3 -e instructions:u -G "$root/a/b" -- "$inside" "$root/a/b/cgroup.procs" "$loop" 2000000
 is "each run counts the same" "$many,0.00%" "$(awk -F, '{ print $1 "," $5 }' csv)"
-# Times that included those of earlier runs would grow with each run.
+# If the times included those of earlier runs, they would grow with each run.
 pmctl stat --json=v1 -o v1.json -r 10 -e instructions:u -G "$root/a/b" -- "$inside" "$root/a/b/cgroup.procs" "$loop" 2000000
 grep -o '"running_ns":\[[0-9]*' v1.json | cut -d '[' -f 2 >run_times
 is "each run has a running time" 10 "$(wc -l <run_times)"
@@ -141,7 +141,7 @@ stat --for-each-cgroup gone -- sh -c "$inside $root/gone/cgroup.procs $loop 2000
 is "a cgroup that is removed keeps its count, and another one of its name has none" "$many" "$(counted gone)"
 rmdir "$root/gone"
 
-# Users make cgroups that can't be counted: they hide no other.
+# Users make cgroups that can't be counted. The other cgroups are still counted.
 deep=other
 for level in $(seq 34); do
 	deep=$deep/$level
@@ -164,7 +164,7 @@ chmod 755 "$root/c"
 # shellcheck disable=SC2154 # at_end has it, too
 chmod "$mode" /dev/perfmon
 
-# A cgroup is removed after the search, while the events of those before it are opened.
+# A cgroup is removed after the search, while the events of the cgroups before it are opened.
 mkdir "$root/many"
 for i in $(seq 100 399); do
 	mkdir "$root/many/$i"

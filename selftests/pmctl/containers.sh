@@ -16,7 +16,7 @@ as=
 loop=$here/pmctl_loop
 # The number of cgroups with which the cost of a scrape is measured.
 MANY=${MANY:-500}
-# The most instructions that a scrape may take for each of them, on two CPUs: serve.rst has the usual number.
+# The most instructions that a scrape may take for each cgroup, on two CPUs: serve.rst has the usual number.
 most_each=60000
 # shellcheck disable=SC2016 # it is evaluated at the end
 at_end='kill $server 2>/dev/null; wait; find "$root" -mindepth 1 -depth -type d -exec rmdir {} + 2>/dev/null; umount "$root"; rmdir "$root"'

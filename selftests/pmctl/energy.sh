@@ -96,8 +96,8 @@ check "report's sum is at least the energy of the instructions" within "$total" 
 is "perf script has the same samples" "$(echo "$script" | grep -c energy-pkg)" \
 	"$(perf script -i "$data" -F event 2>/dev/null | grep -c energy-pkg)"
 
-# Each tool in turn counts the other and the loop: the outer counts more, by the start of the
-# inner one.
+# Each tool in turn counts the other and the loop: the outer tool also counts the start of the inner
+# one.
 theirs=$(mktemp)
 trap 'rm -f "$counts" "$data" "$theirs"' EXIT
 [ "$compared" = 0 ] || insmod /lib/modules/rapl.ko

@@ -56,8 +56,8 @@ is "doctor reports no failure to a user" 0 "$(echo "$doctor" | grep -c '^FAIL')"
 says "doctor says which users may count the whole system" "$doctor" '^note +policy '
 chmod 600 /dev/perfmon
 
-# One cause gives one failure. perf opens events to try what the kernel can, and closes them again: it
-# has all its own when its program begins.
+# One cause gives one failure. perf opens and closes events to find out what the kernel can do: all of
+# its own events are open when its program begins.
 begun=$(mktemp)
 # shellcheck disable=SC2016 # the inner shell expands it
 perf stat -a -e instructions -- sh -c 'echo $$ >"$0"; exec sleep 300' "$begun" >/dev/null 2>&1 &

@@ -184,7 +184,7 @@ if insmod /lib/modules/no_kprobes.ko; then
 	rmmod perfmon
 	rmmod no_kprobes
 
-	# Without memory for the probes there is no event: it would miss names without a word.
+	# Without memory for the probes there is no event: an event would miss names silently.
 	load_module
 	insmod /lib/modules/no_kprobes.ko error=-12
 	record -c $period -- ./all

@@ -96,7 +96,7 @@ says "stat says which metrics of a group are left out" "$(answer pmctl stat -M D
 # events NUMBER : prints events of general counters alone
 events() { seq "$1" | sed 's|.*|cpu/event=0xc4,umask=0,cmask=&/u|' | tr '\n' , | sed 's/,$//'; }
 
-# Events of tasks share their counters with those of other tasks: all but one are in use.
+# Events of tasks share their counters with events of other tasks: all counters but one are in use.
 general=$(pmctl info | awk '$1 == "general" { print $2 }')
 sleep 1000 &
 sleeper=$!

@@ -3,7 +3,7 @@
 #
 # more_ticks PID N: waits until the process has run for N more hundredths of a second in user mode.
 # The name of its program has no blanks. The time in which the CPU of an emulated machine stands still
-# is a part of that: a test that needs instructions waits for pmctl_more_turns.
+# is included: a test that needs instructions calls pmctl_more_turns instead.
 
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
 . "$(dirname "$0")/ktap.sh"

@@ -43,7 +43,7 @@ near() {
 }
 
 # A CPU that stands still in the turn of an event adds to the event's time, and not to its count, so
-# that the share and the estimate are wrong. This happens on a busy host, to perf and to pmctl: each
+# that the share and the estimate are wrong. On a busy host this happens to perf and to pmctl: each
 # of the functions below counts the loop once more, and comes_true calls it until the numbers
 # are near. A host that is always busy needs the larger tolerance; with EVEN, where time is counted in
 # instructions (run --icount), no CPU stands still.

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Each option of this machine's perf stat and perf record is one of pmctl's, or pmctl answers
-# with what to type instead; and those of stat do what perf's do.
+# Each option of this machine's perf stat and perf record is an option of pmctl, or pmctl says what
+# to type instead. The options of stat do the same as perf's.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh

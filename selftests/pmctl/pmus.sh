@@ -122,7 +122,7 @@ is_counted_late() {
 }
 check "-D begins later" comes_true is_counted_late
 
-# What is recorded is shown again.
+# Counts that were recorded are shown again.
 pmctl stat -a --record file -x, -e msr/tsc/,instructions:u -o first -- true
 pmctl stat --report file -x, -o second
 is "--report shows what --record wrote" "$(cut -d, -f1-3 first)" "$(cut -d, -f1-3 second)"
@@ -166,7 +166,7 @@ says "a user who may not is told why" "$errors" 'kernel.perf_event_paranoid=0'
 
 if [ "${LINUX-}" = power ]; then
 	insmod /lib/modules/rapl.ko
-	# Under its name it is a value of the driver's.
+	# By its name, the event is a value of the driver's.
 	named="power/energy-pkg,name=energy/"
 	pmctl stat -a -x, -e "$named" -o ours -- perf stat -a -x, -e power/energy-pkg/ -o theirs -- "$loop" 200000000 >out
 	inner=$(field 1 power/energy-pkg/ theirs) outer=$(field 1 energy ours)

@@ -112,8 +112,8 @@ wait
 strangers=$(pmctl script -F comm,dso 2>/dev/null | awk '
 	/pmctl_(loop|shares)\)/ && index($2, $1) == 0 { n++ } END { print n + 0 }')
 is "no sample of one program is in the other's file" 0 "$strangers"
-# A counter of a CPU goes on in other programs: each one that runs in the middle of a period takes the
-# sample, or gives one. On a busy host, the program is interrupted some thousand times.
+# A counter of a CPU continues in other programs: each program that runs in the middle of a period takes
+# the loop's sample, or adds one. On a busy host, the program is interrupted some thousand times.
 own_samples=$(pmctl script -F comm,dso 2>/dev/null | grep -c '^pmctl_shares.*pmctl_shares)')
 check "record -a has all samples of the program" [ "$own_samples" -ge $((expected * 9 / 10)) ]
 
@@ -429,8 +429,8 @@ check "the flame graph has the functions" grep -q share_60 picture.svg
 
 if [ $missed != 0 ]; then
 	# Waits until the program runs, for which record has opened its events: opening them would fail
-	# otherwise. The program runs until the counters were disabled twenty times: at each switch they are
-	# enabled again, and so not each time has the program missed events.
+	# otherwise. The program runs until the counters were disabled twenty times: they are enabled again at
+	# each switch, so the program does not miss events each time.
 	rm -f recorded perf.data disabled
 	while [ ! -e recorded ]; do
 		if pidof pmctl_loop >/dev/null; then

@@ -15,7 +15,7 @@
 
 void run(long argc, char **argv)
 {
-	/* FIFOs that are open for both do not end when the other side is closed. */
+	/* FIFOs that are open for reading and writing do not end when the other side is closed. */
 	long commands = argc > 2 ? call(__NR_open, (long)argv[1], O_RDWR, 0) : -1;
 	long answers = argc > 2 ? call(__NR_open, (long)argv[2], O_RDWR, 0) : -1;
 	unsigned long n = 0;

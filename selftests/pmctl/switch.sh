@@ -119,7 +119,7 @@ check "the dumps are in the order of their samples" is_sorted <<-END
 	$(for n in 1 2 3; do sample_times "$(nth_file $n)" | head -n 1; done)
 END
 
-# A child that executes no program keeps its name in all dumps, although its parent has another by then.
+# A child that executes no program keeps its name in all dumps, although its parent has another name by then.
 cat >dumps <<'END'
 (
 	for dump in 1 2; do
@@ -144,8 +144,8 @@ is "a child has its name in each dump" "sh sh sh" \
 	"$(for n in 1 2 3; do pmctl script -i "$(nth_file $n)" -F comm | tr -d ' ' | grep -x sh | head -n 1; done | xargs)"
 
 # Without --overwrite no sample is missing: 59958 samples of 56 bytes each, for which a ring has room.
-# A CPU that the loop has left may have counted a part of a period. What has come while pmctl was held
-# up goes into one file: if that was for most of the loop, it is recorded once more.
+# A CPU that the loop has left may have counted a part of a period. Samples that come while pmctl is held
+# up go into one file: if it was held up for most of the loop, the loop is recorded once more.
 # shellcheck disable=SC2317 # comes_true calls it
 records_several_files() {
 	remove_files

@@ -122,7 +122,7 @@ static int run_step(const char *option, const char *argument)
 
 /*
  * Leads the terminal's session while the command runs, and returns its exit code. (The kernel
- * resets a terminal when its session's leader exits, so that is not COMMAND itself.)
+ * resets a terminal when its session's leader exits, so the leader is not COMMAND itself.)
  * After a hangup, a terminal's settings can't be read, and are not compared.
  */
 static int lead_session(int slave, char **command)

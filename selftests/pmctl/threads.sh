@@ -53,7 +53,7 @@ try pmctl stat -e task-clock -p "$(cat ended)"
 says "stat says that a process has ended, for the kernel's events, too" "$errors" "can't count task-clock: there is no such task"
 kill $parent
 
-# The first thread of a process ends before the others, which the kernel tells only at the end of all.
+# The first thread of a process ends before the others. The kernel reports its end only when all have ended.
 rm -f begun
 "$here/pmctl_many_threads" 3 begun leave &
 process=$!

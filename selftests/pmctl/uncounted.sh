@@ -77,7 +77,7 @@ is "stat -I of software events alone fails" 125 $?
 says "stat -I shows no number from then on" "$(echo "$errors" | grep ' task-clock:u' | tail -1)" '<not counted>'
 as_user pmctl stat -e task-clock:u -- "$loop" 1000000
 is "software events alone count a program without such rights" 0 $?
-# What happens in the kernel only is not counted as 0.
+# An event that happens in the kernel only is not shown as 0.
 as_user pmctl stat -e cs,task-clock,cpu-migrations:u,page-faults -- "$loop" 1000000
 is "stat of context switches in user mode fails" 125 $?
 says "context switches in user mode are not supported" "$errors" '<not supported> +cs:u$'

@@ -124,8 +124,8 @@ wait $top
 is "top ends when the sampled process ends" 0 $?
 sed 's/^/# /' live
 
-# The process executes the program when it is sampled, and ends before top's first table is due. Of a new line a terminal
-# gets the characters that change: a part of the message that shares none with the line before.
+# The process executes the program when it is sampled, and ends before top's first table is due. pmctl writes only the
+# characters of a line that change, so the expected part of the message has none in common with the line before.
 mkfifo go
 sh -c 'read -r _ <go; exec "$0" 20000000' "$program" &
 program_pid=$!

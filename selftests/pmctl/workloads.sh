@@ -33,10 +33,10 @@ machine_count() {
 
 # compare NAME COMMAND...
 #
-# Tries up to ten times, each with one exec more: what a program executes depends by a few
-# instructions on how it was started (where its pages were, a timer interrupt while the vDSO
-# reads the time), which neither tool can change. And -a counts the shell, too, if its CPU stands still
-# before it waits for pmctl. Each of these adds instructions, so the constant is the least difference
+# Tries up to ten times, each with one exec more: the number of a program's instructions varies a
+# little with its start (the place of its pages, a timer interrupt while the vDSO reads the
+# time), which neither tool can change. And -a counts the shell, too, if its CPU stands still
+# before it waits for pmctl. Each of these causes adds instructions, so the constant is the least difference
 # of five runs of the first program.
 compare() {
 	name=$1

@@ -165,7 +165,7 @@ wait
 exec 8<&-
 says "perf top names a program that began later" "$(grep ' turn$' "$dir/top" | tail -1)" '% +pmctl_turns +\[\.\] turn$'
 
-# A profiler with a ring for each thread and signals, like async-profiler.
+# A profiler with signals and a ring for each thread, like async-profiler.
 try pmctl wrap -- "$here/pmctl_profiler" 20000000 >"$dir/profile"
 is "a program with its own rings succeeds" 0 $?
 { echo "$errors"; cat "$dir/profile"; } | sed 's/^/# /'
@@ -210,9 +210,9 @@ says "pmctl says why such a perf record fails" "$errors" "sampled (instructions|
 
 # call_under_timer RESTART COMMAND... : opens events under COMMAND while a timer sends signals; RESTART is
 # empty or `restart`. Succeeds if no call is interrupted.
-# On a busy host a signal may come before pmctl has taken a call, so comes_true calls this again. Without
-# what pmctl does about signals, calls are interrupted in each attempt. With SA_RESTART, each signal begins a
-# call anew: on a host where pmctl takes it only after more than 200 us, the call never ends, and is tried
+# On a busy host a signal may come before pmctl has taken a call, so comes_true calls this again. If pmctl
+# did not handle signals, calls would be interrupted in each attempt. With SA_RESTART, each signal begins a
+# call anew: on a host where pmctl takes a call only after more than 200 us, the call never ends, and is tried
 # with a slower timer.
 call_under_timer() {
 	restarted=$1
