@@ -40,8 +40,8 @@ enum { ROWS = 9, PARTS = 2 };
 
 static const struct bench_row {
 	const char *name;
-	int observed;		/* the number of cgroups with events, from the first */
-	int events;		/* the number of events of each */
+	int observed;		/* the number of cgroups with events: the first ones */
+	int events;		/* the number of events of each of these cgroups */
 	int other;		/* the cgroup of the partner; this task is in the first */
 } rows[ROWS] = {
 	{ "within a cgroup, of 1", 1, 1, 0 },

@@ -4,8 +4,8 @@
 # Measures the time of a program that switches between two processes, in one cgroup or in two,
 # while an event of each cgroup counts. Prints a tab-separated line for each case: name, and the
 # microseconds of two switches without events, with pmctl stat and with perf stat: each is the
-# least of some runs, which take turns. For Debian's kernel, since the project's has no events of
-# cgroups for perf, and not under icount: the time is the host's.
+# least of some runs, which take turns. For Debian's kernel, since perf has no events of cgroups in
+# the project's kernel, and not under icount: the time is the host's.
 
 cgroups=/tmp/cgroup
 mkdir $cgroups && mount -t cgroup2 none $cgroups && cd $cgroups || exit 1

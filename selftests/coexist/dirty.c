@@ -38,8 +38,8 @@ FIXTURE(dirty)
 {
 	int cpu;
 	int fd;		/* descriptor of the device */
-	int wake;	/* wakes the other program */
-	int awake;	/* has its answer */
+	int wake;	/* pipe that wakes the other program */
+	int awake;	/* pipe with the answer of the other program */
 	pid_t pid;	/* the other program */
 };
 

@@ -2,8 +2,8 @@
 /*
  * On processors with top-down metrics (Ice Lake and later), Linux perf enables the metrics with its
  * first event, and leaves them enabled. They would run with a fixed counter of the module and raise
- * interrupts that the module does not know. So they are disabled while the module has the counters,
- * also if perf enables them again, and enabled afterwards.
+ * interrupts that the module does not know. So the module disables the metrics while it has the
+ * counters, also if perf enables them again, and enables them afterwards.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -31,7 +31,7 @@
 
 /* The number of steps of a sequence, which starts with the device closed. */
 #define SEQUENCE	150
-#define WRITER		OPEN_FILES	/* the first descriptor for writing, or any */
+#define WRITER		OPEN_FILES	/* stands for the first descriptor that is open for writing, or for any */
 
 /* More than the instructions of a step in user mode. */
 #define LOOP_OVERHEAD_INSNS	100000

@@ -17,7 +17,7 @@
 #define LEAST_CALLS	10000
 
 /*
- * The number of times that SECONDS pass until each call has succeeded once: which calls succeed
+ * The maximum number of periods of SECONDS until each call has succeeded once: which calls succeed
  * depends on how the threads take turns.
  */
 #define MOST_TIMES	50

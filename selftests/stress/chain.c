@@ -103,7 +103,7 @@ static void note_wrong(struct chain_findings *c, const struct sample *s, const c
 				   s->chain[i]);
 }
 
-/* Returns how many addresses from @at on are in the recursion. */
+/* Returns the number of consecutive addresses from @at on that are in the recursion. */
 static unsigned int count_recursion(const struct sample *s, unsigned int at)
 {
 	unsigned int n = 0;

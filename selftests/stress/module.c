@@ -67,12 +67,13 @@ static void use_device(int fd)
 	loop(10000);
 }
 
-/* At least a minute, which passes only if memory is lost. */
+/* The limit of a wait, at least a minute. It is reached only if memory is lost. */
 #define TRIES	600
 
 /*
  * Waits until at most 1 MB more is in use than @vmalloc and @slab KB. The kernel frees memory of
- * modules and tasks later, on a busy host much later. Returns whether that is so.
+ * modules and tasks later, on a busy host much later. Returns false if the memory is not freed in a
+ * minute.
  */
 static bool memory_is_free(long vmalloc, long slab)
 {

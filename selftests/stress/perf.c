@@ -34,9 +34,9 @@
 /* Memory shared with the other process: the request to stop, and the results of that process. */
 struct other_user_results {
 	int stop;
-	__u64 times_had_counters;		/* how often it had the counters */
+	__u64 times_had_counters;		/* rounds in which it had the counters */
 	__u64 refused;
-	__u64 wrong;		/* how often it had the counters with a wrong count, or another error */
+	__u64 wrong;		/* rounds with a wrong count, or another error */
 };
 
 FIXTURE(perf)
