@@ -55,7 +55,7 @@ FIXTURE_VARIANT_ADD(dirty, rdpmc_1) { '1', '1', false };
 FIXTURE_VARIANT_ADD(dirty, rdpmc_2) { '2', '2', false };
 FIXTURE_VARIANT_ADD(dirty, rdpmc_1_then_2) { '1', '2', false };
 FIXTURE_VARIANT_ADD(dirty, rdpmc_2_then_1) { '2', '1', false };
-/* With 0, perf never zeroes counters; when it is set to 2, it zeroes them at once. */
+/* With 0, perf never zeroes counters; when the setting becomes 2, perf zeroes them at once. */
 FIXTURE_VARIANT_ADD(dirty, rdpmc_0_then_2) { '0', '2', true };
 
 static int rdpmc_set(char value)

@@ -192,7 +192,7 @@ TEST_F(event, samples_have_the_branches_of_their_kind)
 	}
 }
 
-/* Without branch flags, and with the index of the newest record (HW_INDEX). */
+/* Samples without branch flags, and with the index of the newest record (HW_INDEX). */
 TEST_F(event, parts_of_a_branch)
 {
 	struct branch_findings check = { .expected = { RETURN, CALL, JUMP }, .expected_count = ELSEWHERE };

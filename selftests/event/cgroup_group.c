@@ -135,7 +135,7 @@ static void run_loops(struct __test_metadata *_metadata, FIXTURE_DATA(event) *se
 	ASSERT_EQ(0, target_run_job(&self->target, job));
 }
 
-/* All members count the same, and the loops to the instruction. */
+/* Expects that all members have the same count, which has each instruction of the loops. */
 static void expect_exact_group(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			       enum step step)
 {

@@ -39,8 +39,8 @@
 
 FIXTURE(memory)
 {
-	int paranoid;		/* perf_event_paranoid before */
-	struct target target;	/* in OTHER */
+	int paranoid;		/* perf_event_paranoid before the test */
+	struct target target;	/* a task in OTHER */
 	pid_t user;		/* a process in USER */
 	int ready[2], go[2];	/* pipes from and to the process */
 };

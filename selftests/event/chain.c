@@ -29,7 +29,7 @@ static struct perf_event_attr with_chains(void)
 /* The lengths of the chains of samples in frame_loop(). */
 struct made_up_chains {
 	unsigned long chain_count, wrong;
-	unsigned int shortest, longest;		/* without context mark and IP */
+	unsigned int shortest, longest;		/* lengths without context mark and IP */
 	bool frames_change;
 };
 

@@ -71,7 +71,7 @@ struct count_findings {
 	pid_t tid;		/* samples of other tasks are ignored */
 	__u64 read_format, id, sibling_id;
 	unsigned long samples, wrong;
-	__u64 count, sibling, enabled;	/* of the last sample */
+	__u64 count, sibling, enabled;	/* values of the last sample */
 };
 
 static void check_sample(const struct sample *s, void *data)

@@ -485,7 +485,7 @@ TEST_F(event, polling_by_io_uring_is_cancelled)
 	uring_close(&ring);
 }
 
-/* The other maker's events are refused until the event is freed. */
+/* Returns the other maker, whose events are refused until the event is freed. */
 static const struct event_maker *other_maker(const FIXTURE_VARIANT(event) *variant)
 {
 	return variant->maker == &event_maker_perf ? &event_maker_perfmon : &event_maker_perf;

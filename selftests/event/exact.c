@@ -150,7 +150,7 @@ TEST_F(event, two_events_count_the_same)
 	close(other);
 }
 
-/* In user mode the task executes the loop; in the kernel, interrupts and system calls. */
+/* User mode has the loop of the task, and the kernel has interrupts and system calls. */
 TEST_F(event, modes_are_counted_apart)
 {
 	struct perf_event_attr attr = event_instructions();

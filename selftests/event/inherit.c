@@ -225,7 +225,7 @@ static void count_cpu_sample(const struct sample *s, void *data)
 		c->longest = s->period;
 }
 
-/* On each CPU, a task has at most one sample less than its count has periods. */
+/* On each CPU, the samples of a task are at most one fewer than the periods in its count. */
 TEST_F(event, tasks_that_move_have_all_samples_but_the_last)
 {
 	static const __u64 periods[] = { 97, 1009, 10007, 100003 };

@@ -45,7 +45,7 @@ FIXTURE_TEARDOWN(event)
 /* A ring. Its workers exist as long as the ring. */
 struct read_ring {
 	struct uring uring;
-	int file;		/* to read from */
+	int file;		/* the file to read from */
 };
 
 /*

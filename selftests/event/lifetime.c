@@ -453,7 +453,7 @@ TEST_F(event, exec_that_regains_capabilities_ends_the_event)
 	EXPECT_GT((__s64)(LOOP_INSNS * N), value);
 }
 
-/* With a mapped page, poll(2) of the event waits. */
+/* Maps the page of the event: only with a page, poll(2) of perf's event waits. */
 static void map_page(struct __test_metadata *_metadata, const struct event_maker *maker, int fd)
 {
 	if (!maker->polls_pages_only)

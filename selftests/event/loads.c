@@ -18,7 +18,7 @@ FIXTURE(event)
 {
 	struct sampler sampler, other;
 	struct target target;
-	cpu_set_t cpus;		/* before the test was pinned */
+	cpu_set_t cpus;		/* CPUs before the test was pinned */
 	__u64 configs[3];	/* raw events of loads, of stores and of slow loads */
 };
 
@@ -149,9 +149,9 @@ struct places {
 	bool precise;
 	int last;			/* the access of the last sample; -1: none yet */
 	unsigned long inside;
-	unsigned long displaced;	/* not at the access that the period predicts */
-	unsigned long elsewhere;	/* in the loop, but not at an access */
-	unsigned long wrong;		/* another address of data, or another source */
+	unsigned long displaced;	/* samples that are not at the access that the period predicts */
+	unsigned long elsewhere;	/* samples in the loop, but not at an access */
+	unsigned long wrong;		/* samples with another address of data, or another source */
 };
 
 static void check_data(const struct sample *s, const struct access *access, struct places *p)
@@ -349,7 +349,7 @@ TEST_F(event, events_without_access_stay_whole_beside_events_with_it)
 	}
 }
 
-#define CHANGES	20	/* of the layout, at least */
+#define CHANGES	20	/* the least number of changes of the layout */
 
 /* The records of an event of a CPU are in the buffer when those of a task become longer. */
 TEST_F(event, records_in_the_buffer_are_kept_when_records_become_longer)

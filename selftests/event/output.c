@@ -30,7 +30,7 @@ FIXTURE(event)
 	struct target target;
 	struct event_ring ring;
 	int fd[EVENTS];
-	__u64 ids[EVENTS];	/* by PERF_EVENT_IOC_ID */
+	__u64 ids[EVENTS];	/* results of PERF_EVENT_IOC_ID */
 	int cpu;	/* the first CPU */
 };
 

@@ -842,7 +842,7 @@ TEST_F(event, unsupported_attributes_are_refused)
 {
 	unsigned int i;
 
-	/* perf has these samples, or opens events that have none. */
+	/* perf supports these attributes, or opens events without samples. */
 	if (variant->maker == &event_maker_perf)
 		return;
 	for (i = 0; i < ARRAY_SIZE(unsupported_changes); i++) {

@@ -207,7 +207,7 @@ TEST_F(event, samples_with_a_frequency_have_their_ids)
 	begin_samples(_metadata, variant, s, attr, self->cpu);
 	/*
 	 * The programs run long enough for the period to become that of the frequency. Samples are
-	 * read meanwhile, since there are the more of them the slower the host is.
+	 * read meanwhile, since a slow host has more of them.
 	 */
 	for (i = 0; i < 100; i++) {
 		labelled_loop(N);

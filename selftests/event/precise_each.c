@@ -173,7 +173,7 @@ TEST_F(event, the_kernel_is_sampled_too)
 	EXPECT_EQ(0UL, sums.lost);
 }
 
-/* If a ring is too small, LOST records have the number of the samples that it lacks. */
+/* If a ring is too small, LOST records have the number of samples that the ring lacks. */
 TEST_F(event, samples_without_room_are_reported_as_lost)
 {
 	struct perf_event_attr attr = precise_every(1);

@@ -135,7 +135,9 @@ TEST_F(event, longest_stack_fills_the_record)
 	expect_stack(_metadata, self, variant->maker, MAX_RECORD, check);
 }
 
-/* At the end of the mapping the stack is cut, and dyn_size is the number of its bytes. */
+/*
+ * At the end of the mapping the stack is cut, and dyn_size is the number of bytes before the cut.
+ */
 TEST_F(event, stack_is_cut_at_the_end_of_its_mapping)
 {
 	static const size_t left[] = { 8, 256, 1000, 4096, 8184 };

@@ -44,7 +44,7 @@ FIXTURE(storm)
 {
 	struct sampler *storm;	/* samplers of the online CPUs */
 	struct sampler other;
-	struct mapper *mappers;	/* shared with the programs */
+	struct mapper *mappers;	/* memory that is shared with the programs */
 	cpu_set_t cpus;
 	int programs;
 };

@@ -77,7 +77,7 @@ static __s64 count_piece(struct __test_metadata *_metadata, FIXTURE_DATA(event) 
 /* The expected positions of a job's samples, each a period after the previous one. */
 struct expected_path {
 	__u32 tid;
-	__s64 loop, piece, job;	/* instructions of each */
+	__s64 loop, piece, job;	/* instructions of a loop, of a piece, of the job */
 	__u64 period;
 	__u64 samples, inside;	/* samples in the loop */
 	__u64 around;		/* samples before the first piece or after the last */

@@ -40,7 +40,7 @@ FIXTURE(throttle)
 
 FIXTURE_VARIANT(throttle)
 {
-	const char *parameters;	/* of the module */
+	const char *parameters;	/* module parameters */
 	__u64 period;
 	bool kernel;		/* kernel mode is counted, too */
 	bool throttled;

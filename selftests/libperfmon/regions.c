@@ -210,7 +210,7 @@ static void threads_are_exact(struct __test_metadata *_metadata,
 	EXPECT_REGION("inner", THREADS * PASSES, 1);
 }
 
-/* From time to time the kernel changes a page while it is being read. */
+/* From time to time the kernel changes a page while a marker reads the page. */
 TEST_F(markers, threads_on_one_cpu_are_exact)
 {
 	ASSERT_LE(0, pin_to_first_cpu());
@@ -341,7 +341,7 @@ TEST_F(markers, report_has_a_line_for_each_event)
 	EXPECT_NE(NULL, strstr(text, "1  not counted"));
 }
 
-/* Without counters there is no count, rather than 0. */
+/* Without counters, there is no count, which is not shown as 0. */
 TEST(passes_without_counters_are_not_counted)
 {
 	struct perfmon_total total;

@@ -36,9 +36,10 @@ samples() { pmctl report --stdio -i "${2-data}" --sort cgroup 2>/dev/null | awk 
 theirs() { perf report -i "$2" --stdio --sort cgroup -n 2>/dev/null | awk -v cgroup="$1" '$3 == cgroup { print $2 }'; }
 
 # is_near NAME EXPECTED NUMBER : passes if NUMBER differs from EXPECTED by at most 30. A counter of
-# a CPU continues in other programs: each program that runs in the middle of a loop, or moves the loop
-# to the other CPU, adds a sample to those of the loop or takes one away. pmctl runs ten times a second, and on a busy host a
-# loop takes many seconds; the number is still far from that of another cgroup, 100 more or less.
+# a CPU continues in other programs: each program that runs in the middle of a loop, or moves the
+# loop to the other CPU, adds a sample to those of the loop or takes one away. pmctl runs ten times a
+# second, and on a busy host a loop takes many seconds; the number is still far from that of another
+# cgroup, 100 more or less.
 is_near() { check "$1 ($3)" [ "${3:-0}" -ge $(($2 - 30)) -a "${3:-0}" -le $(($2 + 30)) ]; }
 
 # perf's own samples are compared if the kernel counts cgroups, as Debian's does.

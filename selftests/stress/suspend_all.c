@@ -52,11 +52,11 @@ FIXTURE(suspend)
 	struct trace trace;
 	struct sampler sampler;
 	struct sample_sums sums;
-	struct perf_event_mmap_page *page;	/* of the event `task` */
+	struct perf_event_mmap_page *page;	/* page of the event `task` */
 	int device, task, inherited, cpu_event, cgroup;
 	int home;		/* the CPU of the test */
-	bool stop;		/* for the threads */
-	unsigned long opened;	/* by the threads */
+	bool stop;		/* the threads are to stop */
+	unsigned long opened;	/* events that the threads have opened */
 };
 
 FIXTURE_VARIANT(suspend)

@@ -32,7 +32,7 @@ FIXTURE(nmi)
 	int fd;
 	int kmsg;
 	int home;
-	int events;		/* as many as there are counters */
+	int events;		/* the number of events, one for each counter */
 	cpu_set_t cpus;
 };
 

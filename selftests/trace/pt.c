@@ -34,7 +34,7 @@ FIXTURE(pt)
 
 FIXTURE_VARIANT(pt)
 {
-	__u32 flags;	/* the modes */
+	__u32 flags;	/* the modes of the trace */
 };
 
 /* With both modes, the register that selects branches is 0. */

@@ -36,7 +36,7 @@ FIXTURE(throttle)
 
 FIXTURE_VARIANT(throttle)
 {
-	const char *parameters;	/* of the module */
+	const char *parameters;	/* module parameters */
 	__u32 rate;
 	bool throttled;
 	unsigned long n;	/* iterations of the loop */

@@ -272,7 +272,7 @@ TEST_F(values, values_need_no_counter)
 	}
 }
 
-/* At the same time Linux perf has all counters. */
+/* Records values while Linux perf has all counters. */
 TEST_F(values, values_are_recorded_beside_perf)
 {
 	struct perfmon_config c = {};

@@ -100,7 +100,7 @@ TEST_F(values_wrap, energy_continues_beside_counters)
 	trace_and_check(_metadata, self, 1);
 }
 
-/* Without counters, a timer of its own reads the register. */
+/* Without counters, a timer for the register alone reads it. */
 TEST_F(values_wrap, energy_continues_without_counters)
 {
 	struct perfmon_config c = one_event(MISC_EVENT(ENERGY_PACKAGE), 0, 0);

@@ -154,7 +154,10 @@ static bool has_pt(const char *effect)
 	return pt && !strcmp(pt, effect);
 }
 
-/* While Intel PT traces on Broadwell to Comet Lake, there are no records. Afterwards they are empty. */
+/*
+ * While Intel PT traces on Broadwell to Comet Lake, there are no records. Afterwards the records
+ * are empty.
+ */
 TEST_F(lbr, intel_pt_excludes_lbr)
 {
 	const struct branch_records *b = self->b;

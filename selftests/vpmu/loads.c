@@ -95,7 +95,7 @@ DEFINE_ROUNDS(no_access, "lea (%%rbx), %%rax\n nopl (%%rbx)\n prefetcht0 (%%rbx)
 static const struct {
 	const char *name;
 	void (*rounds)(unsigned long n);
-	unsigned int loads, stores;	/* in each round */
+	unsigned int loads, stores;	/* number in each round */
 } cases[] = {
 #define CASE(name, loads, stores) { #name, name, loads, stores }
 	CASE(nothing, 0, 0),
@@ -222,7 +222,7 @@ TEST_F(loads, instructions_that_access_memory_are_counted_once)
 	}
 }
 
-/* In a cycle there is one load at most. */
+/* Since a cycle has one load at most, inverted counter masks count the cycles without a load. */
 TEST_F(loads, counter_mask_and_invert_count_the_other_cycles)
 {
 	const __u64 cycles = count(self, self->cycles | USR, four_loads);

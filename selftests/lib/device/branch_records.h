@@ -27,7 +27,7 @@
 #define LBR_MAX_DEPTH		32
 
 struct branch_records {
-	unsigned int depth;	/* 0: there are none */
+	unsigned int depth;	/* number of records; 0: there are none */
 	bool call_stack;	/* call stack mode exists: a return removes its call */
 	bool types;		/* a record has the branch type */
 	bool can_freeze;	/* a PMI can freeze the records */

@@ -17,7 +17,7 @@
 
 /* The parts of a sample, or of the trailer of another record. A missing part is 0. */
 struct sample {
-	__u16 misc;		/* of the header */
+	__u16 misc;		/* misc of the header */
 	__u64 identifier, ip, time, addr, id, stream_id, period;
 	__u32 pid, tid, cpu;
 	__u64 count_words;
@@ -26,13 +26,13 @@ struct sample {
 	const __u64 *chain;
 	__u64 branch_count, branch_index;
 	const struct perf_branch_entry *branches;
-	__u64 user_abi;		/* of `user_registers` */
+	__u64 user_abi;		/* ABI of `user_registers` */
 	const __u64 *user_registers;
 	__u64 stack_size, stack_read;	/* bytes of stack in the record, and how many of them are valid */
 	const __u64 *stack;
 	__u64 weight;		/* or union perf_sample_weight */
 	__u64 data_src;		/* union perf_mem_data_src */
-	__u64 abi;		/* of `registers`, which are those at the PMI */
+	__u64 abi;		/* ABI of `registers`, which are those at the PMI */
 	const __u64 *registers;
 	__u64 cgroup;
 };

@@ -26,8 +26,8 @@ struct job {
 };
 
 struct target {
-	pid_t pid;		/* the process */
-	pid_t tid;		/* the thread that executes the jobs */
+	pid_t pid;		/* PID of the process */
+	pid_t tid;		/* ID of the thread that executes the jobs */
 	int jobs;		/* pipe to the task: jobs */
 	int done;		/* pipe from the task: a byte after each job */
 	int from, to;		/* pipes of STEP_PASS */

@@ -25,7 +25,7 @@ void uring_close(struct uring *r);
 
 /* A result of a request. */
 struct uring_answer {
-	__u64 user_data;	/* of the request */
+	__u64 user_data;	/* user_data of the request */
 	int result;		/* or a negative errno */
 	unsigned int flags;	/* IORING_CQE_F_* */
 };

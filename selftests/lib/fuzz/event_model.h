@@ -42,7 +42,7 @@ struct model_event {
 	int pid, cpu;		/* the thread's id (not 0), -1, or less for a cgroup; the CPU or -1 */
 	bool inherit;		/* the event is inherited; never for an event of a CPU */
 	int leader;		/* index of the leader, or NO_EVENT */
-	bool takes_turns;	/* on the counters, with other events */
+	bool takes_turns;	/* the event takes turns on the counters */
 	bool enabled;
 	bool can_disable_itself;	/* REFRESH was called */
 	size_t ring_pages;	/* pages of the ring that the event writes to; 0: none */

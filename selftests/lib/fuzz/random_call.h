@@ -15,7 +15,7 @@ struct call {
 	__u16 size;		/* of the argument; any for an unknown @cmd */
 	__u8 command;		/* index of the command that the call was made from */
 	__u8 where;		/* enum argument_place */
-	__u32 offset;		/* of the argument in its pages */
+	__u32 offset;		/* offset of the argument in its pages */
 	union argument arg;
 };
 
