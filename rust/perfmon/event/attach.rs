@@ -9,7 +9,7 @@ use super::{
         self, refresh, with_windows_closed, Readings, RegisterConflicts, Slot, SlotMemory, Slots,
         INITIAL_SLOTS, MAX_SLOTS,
     },
-    switch::{load_current, mark_current_missed},
+    switch::{load_current, mark_current_broken_if_refused},
     table::{self, TASKS},
     target::Target,
 };
@@ -411,7 +411,7 @@ pub(super) fn refresh_everywhere(event: &Event) {
 
 /// Marks that enabled events miss what their tasks do on CPUs whose counters can't be used. To be called after an
 /// event has been enabled.
-pub(super) fn mark_missed_on_refused_cpus() {
+pub(super) fn mark_broken_on_refused_cpus() {
     // ATOMICS: pairs with a CPU that is refused, which sets `is_refused` before it runs a program: either the switch to
     // the program finds the event enabled, or this function finds the CPU refused.
     fence(SeqCst);
@@ -419,7 +419,7 @@ pub(super) fn mark_missed_on_refused_cpus() {
         return;
     }
     for cpu in possible_cpus().filter(|&cpu| percpu::of_cpu(cpu).is_refused.get() != 0) {
-        on_cpu(cpu.as_u32(), mark_current_missed);
+        on_cpu(cpu.as_u32(), mark_current_broken_if_refused);
     }
 }
 

@@ -316,7 +316,7 @@ fn exchange_contexts(
     };
     let levels = Levels::up_to(cgroups.level(), LEVELS.of(hierarchy).mask());
     if here.percpu().brought_up.get() == 0 {
-        return mark_missed(here, cgroups, levels);
+        return mark_broken_if_refused(here, cgroups, levels);
     }
     loaded.cgroup.set(address_of(cgroups.own()));
     let innermost_cgroup = address_of(cgroups.at(levels.deepest()));
@@ -388,7 +388,7 @@ fn unload(
 /// Marks that the events of a task's cgroups miss counts, if this CPU's counters can't be used.
 #[cold]
 #[inline(never)]
-fn mark_missed(here: ThisCpu<'_>, cgroups: TaskCgroups<'_>, levels: Levels) {
+fn mark_broken_if_refused(here: ThisCpu<'_>, cgroups: TaskCgroups<'_>, levels: Levels) {
     if here.percpu().is_refused.get() == 0 {
         return;
     }
@@ -396,7 +396,7 @@ fn mark_missed(here: ThisCpu<'_>, cgroups: TaskCgroups<'_>, levels: Levels) {
         if let Some(on_cpu) = find_here(here, cgroups.at(level)) {
             on_cpu
                 .context
-                .with_current_slots(here, |_, slots| slots.mark_missed(here.id()));
+                .with_current_slots(here, |_, slots| slots.mark_broken_on(here.id()));
         }
     }
 }

@@ -2,7 +2,7 @@
 //! The system calls on an event's descriptor: read(2), ioctl(2), poll(2), fcntl(2), mmap(2) and close(2).
 
 use super::{
-    attach::{detach, mark_missed_on_refused_cpus, refresh_everywhere},
+    attach::{detach, mark_broken_on_refused_cpus, refresh_everywhere},
     context::HeldContext,
     event::Event,
     group, hooks, mapping_records, mmap, output, reassign, record,
@@ -265,7 +265,7 @@ fn enable_for_samples(event: &Event, samples: u32) -> Result {
     // An event that was enabled before may have spent the limit, and have been disabled, between these two steps.
     notifier.disable_if_spent(state);
     refresh(event);
-    mark_missed_on_refused_cpus();
+    mark_broken_on_refused_cpus();
     Ok(())
 }
 
@@ -296,7 +296,7 @@ fn set_enabled(event: &Event, whole_group: bool, enabled: bool) {
     // All events of a group are in the same contexts, so refreshing one event's contexts refreshes all.
     refresh(event);
     if enabled {
-        mark_missed_on_refused_cpus();
+        mark_broken_on_refused_cpus();
     }
 }
 

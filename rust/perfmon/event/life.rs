@@ -9,7 +9,7 @@ use super::{
     event::Event,
     record,
     slot::{self, show_program, ExecStage, Slot, Slots},
-    switch::mark_current_missed,
+    switch::mark_current_broken_if_refused,
     table::{self, TASKS},
 };
 use crate::{
@@ -183,7 +183,7 @@ fn handle_exec() {
         });
     });
     counts.take().write();
-    mark_current_missed(irqs_off().here());
+    mark_current_broken_if_refused(irqs_off().here());
 }
 
 /// Handles the tracepoint `sched_process_exit`: the current task exits, and executes nothing of its program any more.

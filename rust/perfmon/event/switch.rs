@@ -179,7 +179,7 @@ fn exchange_contexts(
         }
         Some(context) => {
             percpu.task_context.publish(0);
-            mark_missed(here, context);
+            mark_broken_if_refused(here, context);
         }
         None => {}
     }
@@ -189,20 +189,20 @@ fn exchange_contexts(
 /// for the system's sleep: the events' times stop then, too.
 #[cold]
 #[inline(never)]
-fn mark_missed(here: ThisCpu<'_>, context: &Context) {
+fn mark_broken_if_refused(here: ThisCpu<'_>, context: &Context) {
     if here.percpu().is_refused.get() != 0 {
-        context.with_current_slots(here, |_, slots| slots.mark_missed(here.id()));
+        context.with_current_slots(here, |_, slots| slots.mark_broken_on(here.id()));
     }
 }
 
 /// Marks that the events of the running task miss counts, if this CPU's counters can't be used. The context switch
 /// marks events that are enabled when it runs; this function is for events that are enabled while the task runs.
 /// Interrupts are off.
-pub(super) fn mark_current_missed(here: ThisCpu<'_>) {
+pub(super) fn mark_current_broken_if_refused(here: ThisCpu<'_>) {
     // SAFETY: `TASKS.find` requires preemption to be off: a `ThisCpu` is passed on in this folder only while
     // interrupts are off, so they are off until this function returns, after the last use of the context.
     if let Some(context) = unsafe { TASKS.find(Task::current_raw()) } {
-        mark_missed(here, context);
+        mark_broken_if_refused(here, context);
     }
     if here.percpu().is_refused.get() != 0 {
         cgroup::load_contexts_of(here, &mut Readings::new(timestamp()), Task::current_raw());

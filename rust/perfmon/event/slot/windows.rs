@@ -110,7 +110,7 @@ impl Slots {
     }
 
     /// Marks that the events that should count on `cpu` miss counts, since that CPU's counters can't be used.
-    pub(in crate::event) fn mark_missed(&self, cpu: CpuId) {
+    pub(in crate::event) fn mark_broken_on(&self, cpu: CpuId) {
         for slot in self.iter() {
             if self.may_count(slot) && slot.counts_on(cpu.as_u32().into()) {
                 slot.event().mark_broken();
