@@ -215,12 +215,12 @@ fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
         .set(ownership.overlapping_counters());
     percpu.cpu_number.set(here.id().as_u32().into());
     percpu.brought_up.set(1);
-    event::enter_cpu(here);
+    event::load_contexts(here);
 }
 
 /// Stops counting on a CPU; the values stay. No task may run on it during this, since the task could read the counters.
 fn tear_down(ownership: &Ownership, here: ThisCpu<'_>) {
-    event::leave_cpu(here);
+    event::unload_contexts(here);
     here.percpu().brought_up.set(0);
     trace::cpu::finish(here, abi::PERFMON_BUFFER_FLAG_OFFLINE);
     if !ownership.is_claimed() {

@@ -433,7 +433,7 @@ pub(super) fn mark_broken_on_refused_cpus() {
 /// - A CPU without a context is not called. If it had a context before, it closed the windows before it published 0. If
 ///   it loads a context afterwards, it sees all that the caller has changed before the call. If the
 ///   caller has observed something that the task did in a window, this function also finds the window's context.
-/// - A CPU that goes offline or to sleep closes its windows first (`leave_cpu`).
+/// - A CPU that goes offline or to sleep closes its windows first (`unload_contexts`).
 fn on_each_loaded_context(f: impl Fn(ThisCpu<'_>, &mut Slots) + Sync) {
     // ATOMICS: pairs with the switch, which publishes a context before it loads the states of the events.
     fence(SeqCst);
@@ -465,7 +465,7 @@ pub(super) fn detach(event: &Event) {
         return;
     }
     // Waits for forks that saw the event before it was closed, so that their children's contexts are in the table.
-    // Forks that begin after the close don't let children inherit the event (`life::insert_inherited_context`).
+    // Forks that begin after the close don't let children inherit the event (`task_lifecycle::insert_inherited_context`).
     drop(table::lock());
     // Usually no task has inherited the event.
     with_task_contexts(|| !event.has_ended(), remove);

@@ -63,7 +63,7 @@ impl<'a> HeldContext<'a> {
     pub(super) fn of_task(here: ThisCpu<'a>) -> Option<Self> {
         // INVARIANT: `task_context` is the context that is loaded on this CPU; in this folder a `ThisCpu` exists only
         // while interrupts are off.
-        Context::loaded(here.percpu()).map(Self)
+        Context::loaded_on(here.percpu()).map(Self)
     }
 
     /// Returns the context of this CPU's events, if it is loaded, as it is while the CPU is used for counting.
@@ -198,7 +198,7 @@ impl Context {
 
     /// Returns the context of the task that runs on this CPU, if it is loaded.
     #[inline(always)]
-    pub(super) fn loaded(percpu: &PerCpu) -> Option<&Self> {
+    pub(super) fn loaded_on(percpu: &PerCpu) -> Option<&Self> {
         // SAFETY: `from_address` requires a context that is alive, or 0: this CPU sets `task_context` to 0 before the
         // context is given to RCU, and RCU frees it only after the CPU was left, which the borrow of `percpu` prevents.
         unsafe { Self::from_address(percpu.task_context.get()) }

@@ -183,7 +183,7 @@ impl Descriptor for Event {
             u8::from(self.config.pinned),
             u8::from(self.config.exclusive),
             u8::from(self.state().is_enabled(Changes::NEVER)),
-            self.tasks_left_at_exec(),
+            self.dropped_task_count(),
             u8::from(mapping_records::are_recorded(self)),
         );
         if let Target::Cgroup(cgroup, _) = &self.target {
@@ -198,7 +198,7 @@ impl Descriptor for Event {
         group::remove_event(&this);
         release_resources(|| this.counters(), &this.config, this.target.place());
         wait_for_place_holder_end();
-        record::end_switches(&this);
+        record::end_slow_switches(&this);
         if this.target.follows_tasks(&this.config) {
             hooks::remove_user(this.config.sampling.mappings.are_wanted());
         }

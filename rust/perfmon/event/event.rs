@@ -68,7 +68,7 @@ pub(super) struct Event {
     /// The number of tasks that executed a program which the event must not count.
     ///
     /// ATOMICS: relaxed. The number is only reported to programs.
-    tasks_left_at_exec: AtomicU32,
+    dropped_task_count: AtomicU32,
     /// The sum of all windows that are closed.
     ///
     /// ATOMICS: relaxed additions by any CPU. Before a read, the reader calls the CPUs, which close their windows.
@@ -154,7 +154,7 @@ impl Event {
             counters_in_turn: AtomicU64::new(all),
             target,
             slow_read_flags: AtomicU32::new(slow_read_flags(config)),
-            tasks_left_at_exec: AtomicU32::new(0),
+            dropped_task_count: AtomicU32::new(0),
             total: AtomicU64::new(0),
             total_at_reset: AtomicU64::new(0),
             cycles: AtomicU64::new(0),
@@ -283,13 +283,13 @@ impl Event {
     }
 
     /// Counts a task that stops being counted, since it executes a program which the event may not count.
-    pub(super) fn count_left_task(&self) {
-        self.tasks_left_at_exec.fetch_add(1, Relaxed);
+    pub(super) fn count_dropped_task(&self) {
+        self.dropped_task_count.fetch_add(1, Relaxed);
     }
 
     /// Returns the number of tasks that executed a program which the event may not count.
-    pub(super) fn tasks_left_at_exec(&self) -> u32 {
-        self.tasks_left_at_exec.load(Relaxed)
+    pub(super) fn dropped_task_count(&self) -> u32 {
+        self.dropped_task_count.load(Relaxed)
     }
 
     /// Counts a new slot.

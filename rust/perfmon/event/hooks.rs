@@ -6,7 +6,8 @@
 //! priority would take even longer, and meanwhile delay the first events of all other programs.
 
 use super::{
-    cgroup, life, mapping_records, new_cgroups, slow_switch_users::SLOW_SWITCH_USERS, switch, table,
+    cgroup, mapping_records, new_cgroups, slow_switch_users::SLOW_SWITCH_USERS, switch, table,
+    task_lifecycle,
 };
 use crate::{
     cpu::on_each_online,
@@ -64,10 +65,10 @@ impl Hooks {
         // the kernel's include/trace/events.
         let probes = unsafe {
             [
-                Probe::new(c"sched_process_exit", life::on_exit as *mut _)?,
-                Probe::new(c"task_rename", life::on_rename as *mut _)?,
-                Probe::new(c"sched_process_exec", life::on_exec as *mut _)?,
-                Probe::new(c"task_newtask", life::on_new_task as *mut _)?,
+                Probe::new(c"sched_process_exit", task_lifecycle::on_exit as *mut _)?,
+                Probe::new(c"task_rename", task_lifecycle::on_rename as *mut _)?,
+                Probe::new(c"sched_process_exec", task_lifecycle::on_exec as *mut _)?,
+                Probe::new(c"task_newtask", task_lifecycle::on_new_task as *mut _)?,
                 Probe::new(c"sched_switch", on_switch)?,
             ]
         };
@@ -87,7 +88,7 @@ impl Hooks {
                 return Err(error);
             }
         }
-        // The tasks are checked after `life::on_new_task` was registered, which takes the right from new tasks.
+        // The tasks are checked after `task_lifecycle::on_new_task` was registered, which takes the right from new tasks.
         // SAFETY: The function has no preconditions: it looks at tasks under RCU, which it takes itself.
         let rdpmc_left_by_perf = !has_place_holders && unsafe { ffi::perfmon_rdpmc_left_by_perf() };
         if rdpmc_left_by_perf {
@@ -210,7 +211,7 @@ unsafe extern "C" fn unregister_if_unused() {
 }
 
 /// Unregisters the functions, if no event uses them. Returns false if the caller has to try again: a fork may be under
-/// way, from whose child [`life::on_new_task`] has to take the right to use RDPMC.
+/// way, from whose child [`task_lifecycle::on_new_task`] has to take the right to use RDPMC.
 fn try_unregister() -> bool {
     // The lock is taken before `USERS` becomes 0, so that a caller that registers the functions again waits until they
     // were unregistered.

@@ -10,9 +10,9 @@ use super::{
     cgroup,
     context::HeldContext,
     event::Event,
-    life::exec_is_private,
     record,
     slot::{ExecStage, Slots},
+    task_lifecycle::exec_is_private,
 };
 use crate::{
     cpu::ThisCpu,

@@ -3,7 +3,7 @@
 //!
 //! An [`Event`](event::Event) has one sum. It counts through slots ([`slot`]): one in the context of each task that it
 //! counts ([`context`]), or in that of its CPU. The context switch ([`switch`]) closes the windows of one task and
-//! opens those of the next; [`life`] follows tasks that begin and end. A counter runs all the time, so a switch between
+//! opens those of the next; [`task_lifecycle`] follows tasks that begin and end. A counter runs all the time, so a switch between
 //! tasks with the same events writes no register.
 //!
 //! # Locks
@@ -43,7 +43,6 @@ mod entry;
 mod event;
 mod group;
 mod hooks;
-mod life;
 mod mapping_records;
 mod members;
 mod memory;
@@ -60,10 +59,11 @@ mod slow_switch_users;
 mod switch;
 mod table;
 mod target;
+mod task_lifecycle;
 
 pub(crate) use self::{
     open::open,
-    switch::{enter_cpu, leave_cpu, set_up_tampered, take_turns},
+    switch::{load_contexts, set_up_tampered, take_turns, unload_contexts},
 };
 
 use self::context::Context;

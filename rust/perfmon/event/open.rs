@@ -169,7 +169,7 @@ fn copy_attr(from: usize) -> Result<PerfEventAttr> {
 ///
 /// The task may at any time execute a setuid program, which the caller may not count. So the caller's permission is
 /// checked again after the event was attached, and before the event counts. An exec before the check makes the check
-/// fail. An exec after the check finds the event and removes it ([`life::on_exec`]).
+/// fail. An exec after the check finds the event and removes it ([`task_lifecycle::on_exec`]).
 fn create_event(
     mut config: EventConfig,
     target: Target,
@@ -268,10 +268,10 @@ fn new_attached_event(
         let event = KBox::pin_init(event, GFP_KERNEL_ACCOUNT);
         let result = event.map(|event| {
             // Before the event is attached, since an exec of the task may enable it from then on.
-            record::begin_switches(&event);
+            record::begin_slow_switches(&event);
             let result = attach(&event, leader);
             if result.is_err() {
-                record::end_switches(&event);
+                record::end_slow_switches(&event);
             }
             (result, event)
         });

@@ -22,7 +22,7 @@ static SWITCH_RECORDERS: AtomicU32 = AtomicU32::new(0);
 
 /// Makes switches take the slow path, if the event writes records or samples at each of them. The event is not attached
 /// yet.
-pub(super) fn begin_switches(event: &Event) {
+pub(super) fn begin_slow_switches(event: &Event) {
     if event.sampler.sampling.switch {
         SWITCH_RECORDERS.fetch_add(1, Relaxed);
     }
@@ -31,8 +31,8 @@ pub(super) fn begin_switches(event: &Event) {
     }
 }
 
-/// Undoes [`begin_switches`], when no context has the event any more.
-pub(super) fn end_switches(event: &Event) {
+/// Undoes [`begin_slow_switches`], when no context has the event any more.
+pub(super) fn end_slow_switches(event: &Event) {
     if writes_at_switch(event) {
         SLOW_SWITCH_USERS.fetch_sub(1, Relaxed);
     }

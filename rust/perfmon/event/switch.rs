@@ -49,7 +49,7 @@ pub(super) unsafe extern "C" fn on_switch(
     // SAFETY: `TASKS.find` requires preemption to be off: the scheduler calls the tracepoint with interrupts off,
     // which they are until this function returns, after the last use of the context.
     let incoming = unsafe { TASKS.find(next) };
-    let outgoing = Context::loaded(here.percpu());
+    let outgoing = Context::loaded_on(here.percpu());
     if outgoing.is_some() || incoming.is_some() {
         exchange_contexts(here, outgoing, incoming, |_| ());
     }
@@ -105,7 +105,7 @@ unsafe fn on_slow_switch(
     // The processor's records do not name their task. The current task is still `prev`.
     here.pmu().convert_records_at_switch(here);
     record::write_switch(here, &TaskChange::SwitchOut(is_runnable), prev, next);
-    let outgoing = Context::loaded(here.percpu());
+    let outgoing = Context::loaded_on(here.percpu());
     if outgoing.is_none() && incoming.is_none() {
         cgroup::switch_to(here, next);
         hide_counters_from(here, next);
@@ -220,7 +220,7 @@ pub(super) fn load_current(here: ThisCpu<'_>) {
 }
 
 /// Begins to count events on this CPU, whose counters the module has claimed. Interrupts are off.
-pub(crate) fn enter_cpu(here: ThisCpu<'_>) {
+pub(crate) fn load_contexts(here: ThisCpu<'_>) {
     load_current(here);
     // SAFETY: `from_address` requires a context that is alive, or 0: the address is 0 or that of a CPU's context, which
     // is not freed before the module's exit.
@@ -243,8 +243,8 @@ pub(super) unsafe extern "C" fn on_last_sample() {
     let percpu = here.percpu();
     // SAFETY: `from_address` requires a context that is alive, or 0: the address is 0 or that of a CPU's context, which
     // is not freed before the module's exit.
-    let of_cpu = unsafe { Context::from_address(percpu.cpu_context.acquire()) };
-    let contexts = [Context::loaded(percpu), of_cpu];
+    let cpu_context = unsafe { Context::from_address(percpu.cpu_context.acquire()) };
+    let contexts = [Context::loaded_on(percpu), cpu_context];
     for context in contexts.into_iter().flatten() {
         context.with_current_slots(here, |loaded_here, slots| {
             if let Some(here) = loaded_here {
@@ -278,18 +278,18 @@ pub(crate) fn set_up_tampered(here: ThisCpu<'_>) {
     if tampered_counters == 0 || !pmu.has_kept_perf_off(here) {
         return;
     }
-    leave_cpu(here);
+    unload_contexts(here);
     for counter in each(tampered_counters) {
         pmu.set_up_tampered(here, counter, percpu.value(counter).select());
     }
-    enter_cpu(here);
+    load_contexts(here);
 }
 
 /// Stops counting events on this CPU. What they have counted stays in their sums. Interrupts are off.
-pub(crate) fn leave_cpu(here: ThisCpu<'_>) {
+pub(crate) fn unload_contexts(here: ThisCpu<'_>) {
     exchange_contexts_slowly(
         here,
-        Context::loaded(here.percpu()),
+        Context::loaded_on(here.percpu()),
         None,
         Task::current_raw(),
     );

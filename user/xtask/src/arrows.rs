@@ -81,7 +81,7 @@ const EVENT_FILES: [&str; 43] = [
     "hooks",
     "mapping_records",
     "new_cgroups",
-    "life",
+    "task_lifecycle",
     "end_counts",
     // The tasks and CPUs that events count, and the context switch.
     "attach",

@@ -138,9 +138,11 @@ pub(super) unsafe extern "C" fn on_exec(
     // SAFETY: The function requires the program of the exec with its new credentials: the tracepoint passes it.
     if unsafe { exec_is_private(binprm) } {
         with_current_task_slots(|_, slots| {
-            slots.iter().for_each(|slot| slot.event().count_left_task())
+            slots
+                .iter()
+                .for_each(|slot| slot.event().count_dropped_task())
         });
-        end_current_task();
+        remove_events_of_current_task();
     } else {
         with_current_task_slots(|here, slots| {
             slots.exec = ExecStage::Done;
@@ -200,7 +202,7 @@ pub(super) unsafe extern "C" fn on_exit(
     // sees the flag.
     drop(table::lock());
     record::write_task_change(&TaskChange::Exit);
-    end_current_task();
+    remove_events_of_current_task();
 }
 
 /// Handles the tracepoint `task_rename`: the current task gives `task` a name. `task` may be another thread of its
@@ -229,7 +231,7 @@ pub(super) unsafe extern "C" fn on_rename(
 }
 
 /// Removes all events from the current task, so that its context is gone, and records the task's counts.
-fn end_current_task() {
+fn remove_events_of_current_task() {
     let _pinned = pin();
     let counts = Cell::new(EndCounts::default());
     with_current_task_slots(|here, slots| {
