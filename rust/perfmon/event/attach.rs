@@ -336,10 +336,10 @@ fn add_to_context(
         let result = with_context(target, |here, slots| {
             add_slot(here, slots, event, room, cpu, leader)
         });
-        let Some(Err(AttachError::Full(slots))) = result else {
+        let Some(Err(AttachError::Full(slot_count))) = result else {
             return result;
         };
-        if let Err(error) = room.grow(slots) {
+        if let Err(error) = room.grow(slot_count) {
             return Some(Err(error.into()));
         }
     }

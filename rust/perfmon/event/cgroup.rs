@@ -73,7 +73,7 @@ impl CountedLevels {
     }
 
     /// Returns whether a cgroup of the hierarchy has events.
-    fn exist(&self) -> bool {
+    fn has_events(&self) -> bool {
         self.mask() != 0
     }
 
@@ -194,15 +194,15 @@ fn cgroups_of<'a>(
 /// Interrupts are off.
 #[inline(always)]
 pub(super) fn switch_to(here: ThisCpu<'_>, task: *mut bindings::task_struct) {
-    if LEVELS.version_1.exist() {
+    if LEVELS.version_1.has_events() {
         return switch_to_beside_version_1(here, task);
     }
-    if !LEVELS.version_2.exist() {
+    if !LEVELS.version_2.has_events() {
         return;
     }
     let loaded = &here.percpu().cgroups.version_2;
     match cgroups_of(here, task, Hierarchy::Version2) {
-        Some(cgroups) if is_same_cgroup(loaded, &cgroups) => count(loaded, task),
+        Some(cgroups) if is_same_cgroup(loaded, &cgroups) => set_counted_task(loaded, task),
         cgroups => switch_to_cgroups(here, task, cgroups),
     }
 }
@@ -227,13 +227,14 @@ fn switch_to_beside_version_1(here: ThisCpu<'_>, task: *mut bindings::task_struc
     let are_loaded = hierarchies.into_iter().all(|hierarchy| {
         let loaded = here.percpu().cgroups.of(hierarchy);
         let is_loaded = |cgroups: TaskCgroups<'_>| is_same_cgroup(loaded, &cgroups);
-        !LEVELS.of(hierarchy).exist() || cgroups_of(here, task, hierarchy).is_some_and(is_loaded)
+        !LEVELS.of(hierarchy).has_events()
+            || cgroups_of(here, task, hierarchy).is_some_and(is_loaded)
     });
     if !are_loaded {
         return load_contexts_of(here, &mut Readings::new(timestamp()), task);
     }
     for loaded in here.percpu().cgroups.all() {
-        count(loaded, task);
+        set_counted_task(loaded, task);
     }
 }
 
@@ -251,7 +252,7 @@ fn address_of(cgroup: Option<NonNull<ffi::cgroup>>) -> u64 {
 
 /// Has the open windows of the contexts that are loaded count `task` from now on.
 #[inline(always)]
-fn count(loaded: &LoadedCgroups, task: *mut bindings::task_struct) {
+fn set_counted_task(loaded: &LoadedCgroups, task: *mut bindings::task_struct) {
     loaded.task.set(task.expose_provenance() as u64);
 }
 
@@ -263,7 +264,7 @@ pub(super) fn load_contexts_of(
     task: *mut bindings::task_struct,
 ) {
     load_from_hierarchy(here, readings, task, Hierarchy::Version2);
-    if LEVELS.version_1.exist() {
+    if LEVELS.version_1.has_events() {
         load_from_version_1(here, readings, task);
     }
 }
@@ -287,12 +288,12 @@ fn load_from_hierarchy(
     task: *mut bindings::task_struct,
     hierarchy: Hierarchy,
 ) {
-    if !LEVELS.of(hierarchy).exist() {
+    if !LEVELS.of(hierarchy).has_events() {
         return;
     }
     let loaded = here.percpu().cgroups.of(hierarchy);
     match cgroups_of(here, task, hierarchy) {
-        Some(cgroups) if is_same_cgroup(loaded, &cgroups) => count(loaded, task),
+        Some(cgroups) if is_same_cgroup(loaded, &cgroups) => set_counted_task(loaded, task),
         cgroups => exchange_contexts(here, readings, task, cgroups, hierarchy),
     }
 }
@@ -321,12 +322,14 @@ fn exchange_contexts(
     loaded.cgroup.set(address_of(cgroups.own()));
     let innermost_cgroup = address_of(cgroups.at(levels.deepest()));
     if loaded.innermost_cgroup.get() == innermost_cgroup {
-        return count(loaded, task);
+        return set_counted_task(loaded, task);
     }
     loaded.innermost_cgroup.set(innermost_cgroup);
-    unload(here, readings, loaded, |on_cpu| on_cpu.counts(&cgroups));
+    unload(here, readings, loaded, |cgroup_context| {
+        cgroup_context.counts(&cgroups)
+    });
     // The windows that are closed now have counted the previous task, and those that stay open count this one.
-    count(loaded, task);
+    set_counted_task(loaded, task);
     for level in levels {
         load(here, readings, loaded, cgroups.at(level));
     }
@@ -349,15 +352,15 @@ fn load(
     loaded: &LoadedCgroups,
     cgroup: Option<NonNull<ffi::cgroup>>,
 ) {
-    let on_cpu = find_here(here, cgroup);
-    let Some((on_cpu, mut slots)) =
-        on_cpu.and_then(|found| Some((found, found.context.load(here)?)))
+    let cgroup_context = find_here(here, cgroup);
+    let Some((cgroup_context, mut slots)) =
+        cgroup_context.and_then(|found| Some((found, found.context.load(here)?)))
     else {
         return;
     };
     readings.open_windows(here, &mut slots);
-    on_cpu.next.set(loaded.first_context.get());
-    let address = ptr::from_ref(on_cpu).expose_provenance() as u64;
+    cgroup_context.next.set(loaded.first_context.get());
+    let address = ptr::from_ref(cgroup_context).expose_provenance() as u64;
     loaded.first_context.set(address);
 }
 
@@ -370,18 +373,18 @@ fn unload(
     is_kept: impl Fn(&CgroupContext) -> bool,
 ) {
     let mut link = &loaded.first_context;
-    while let Some(on_cpu) = context_at(here, link.get()) {
-        if is_kept(on_cpu) {
-            link = &on_cpu.next;
+    while let Some(cgroup_context) = context_at(here, link.get()) {
+        if is_kept(cgroup_context) {
+            link = &cgroup_context.next;
             continue;
         }
         // SAFETY: `assume` requires a context that is loaded here, interrupts off, and no other user: the context is in
         // this CPU's list, and in this folder a `ThisCpu` is passed on only while interrupts are off, until `slots` is
         // dropped.
-        let mut slots = unsafe { HeldContext::assume(&on_cpu.context) };
+        let mut slots = unsafe { HeldContext::assume(&cgroup_context.context) };
         readings.close_windows(here, &mut slots);
         slots.unload();
-        link.set(on_cpu.next.get());
+        link.set(cgroup_context.next.get());
     }
 }
 
@@ -393,8 +396,8 @@ fn mark_broken_if_refused(here: ThisCpu<'_>, cgroups: TaskCgroups<'_>, levels: L
         return;
     }
     for level in levels {
-        if let Some(on_cpu) = find_here(here, cgroups.at(level)) {
-            on_cpu
+        if let Some(cgroup_context) = find_here(here, cgroups.at(level)) {
+            cgroup_context
                 .context
                 .with_current_slots(here, |_, slots| slots.mark_broken_on(here.id()));
         }
@@ -427,12 +430,14 @@ pub(super) fn loaded_contexts(here: ThisCpu<'_>) -> impl Iterator<Item = HeldCon
     let hierarchies = here.percpu().cgroups.all().into_iter();
     let contexts = hierarchies.flat_map(move |loaded| {
         let first = context_at(here, loaded.first_context.get());
-        core::iter::successors(first, move |on_cpu| context_at(here, on_cpu.next.get()))
+        core::iter::successors(first, move |cgroup_context| {
+            context_at(here, cgroup_context.next.get())
+        })
     });
     // SAFETY: `assume` requires a context that is loaded here, interrupts off, and no other user: the context is in a
     // list of this CPU, in this folder a `ThisCpu` is passed on only while interrupts are off, and callers use one result
     // at a time.
-    contexts.map(|on_cpu| unsafe { HeldContext::assume(&on_cpu.context) })
+    contexts.map(|cgroup_context| unsafe { HeldContext::assume(&cgroup_context.context) })
 }
 
 /// Brings the sums of the cgroup events that count here up to date, and opens the windows that should be open now.
@@ -458,7 +463,7 @@ pub(super) unsafe extern "C" fn on_move(
     task: *mut bindings::task_struct,
     all_threads: bool,
 ) {
-    if !LEVELS.all().into_iter().any(CountedLevels::exist) {
+    if !LEVELS.all().into_iter().any(CountedLevels::has_events) {
         return;
     }
     // SAFETY: The function requires a task that is alive, interrupts off, and a callback that stays: the tracepoints

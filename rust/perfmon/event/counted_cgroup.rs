@@ -69,14 +69,14 @@ impl CountedCgroup {
             while contexts.len() <= cpu.as_u32() as usize {
                 // `attach` makes the room for slots.
                 let slots = Slots::new(0, GFP_KERNEL_ACCOUNT)?;
-                let on_cpu = CgroupContext {
+                let cgroup_context = CgroupContext {
                     context: Context::new(ptr::null(), slots, GFP_KERNEL_ACCOUNT)?,
                     cgroup: address,
                     level: cgroup.level(),
                     is_removed: Word::zero(),
                     next: Word::zero(),
                 };
-                contexts.push(on_cpu, GFP_KERNEL_ACCOUNT)?;
+                contexts.push(cgroup_context, GFP_KERNEL_ACCOUNT)?;
             }
         }
         let new = Self {
@@ -104,8 +104,8 @@ impl CountedCgroup {
     /// Has the CPUs unload the contexts from now on. The caller has taken the entry out of the table, and then calls the
     /// CPUs.
     pub(super) fn set_removed(&self) {
-        for on_cpu in self.contexts.iter() {
-            on_cpu.is_removed.set(1);
+        for cgroup_context in self.contexts.iter() {
+            cgroup_context.is_removed.set(1);
         }
     }
 }

@@ -27,8 +27,8 @@ use kernel::{
 struct ReadRecord {
     event: NonNull<Event>,
     cpu: CpuId,
-    /// The index of the words that read(2) would return, in [`EndCounts::reads`].
-    read: usize,
+    /// The index of the words that read(2) would return, in [`EndCounts::words_of_reads`].
+    words_index: usize,
 }
 
 // SAFETY: `Sync` requires that several tasks may use the value at once: the pointer is to an event, which any task may
@@ -36,19 +36,19 @@ struct ReadRecord {
 unsafe impl Sync for ReadRecord {}
 
 impl ReadRecord {
-    /// Returns a record with the words at the index `read`, for the ring of `cpu`.
+    /// Returns a record with the words at `words_index`, for the ring of `cpu`.
     ///
     /// # Safety
     ///
     /// The event must have a slot, and the caller must hold RCU from now on until the result is dropped.
-    unsafe fn new(event: &Event, cpu: CpuId, read: usize) -> Self {
+    unsafe fn new(event: &Event, cpu: CpuId, words_index: usize) -> Self {
         event.count_slot();
         // INVARIANT: The caller holds RCU while the result exists, and the event has just counted the record as a
         // slot.
         Self {
             event: NonNull::from(event),
             cpu,
-            read,
+            words_index,
         }
     }
 
@@ -70,7 +70,7 @@ impl Drop for ReadRecord {
 pub(super) struct EndCounts {
     records: KVec<ReadRecord>,
     /// The words that read(2) would return. The records of a group with the same format have the same words.
-    reads: KVec<KVec<u64>>,
+    words_of_reads: KVec<KVec<u64>>,
 }
 
 impl EndCounts {
@@ -83,7 +83,7 @@ impl EndCounts {
     pub(super) unsafe fn collect(&mut self, slots: &Slots, ends: impl Fn(&Event) -> bool) {
         for group in slots.groups() {
             // The group's counts are collected once for each format: a group may have a thousand events.
-            let mut reads_of_group = [None; ReadFormat::COUNT];
+            let mut words_of_group = [None; ReadFormat::COUNT];
             for slot in group.iter().filter(|slot| slot.wants_read_record()) {
                 let event = slot.event();
                 if !ends(event) {
@@ -97,16 +97,16 @@ impl EndCounts {
                     continue;
                 }
                 let format = event.sampler.sampling.read;
-                let read = match reads_of_group.get_mut(format.number()) {
-                    Some(read) if format.is_group() => {
-                        *read.get_or_insert_with(|| self.collect_read(group, format))
+                let words_index = match words_of_group.get_mut(format.number()) {
+                    Some(words_index) if format.is_group() => {
+                        *words_index.get_or_insert_with(|| self.collect_read(group, format))
                     }
                     _ => self.collect_read(slice::from_ref(slot), format),
                 };
-                let push_result = read.ok_or(ENOMEM).and_then(|read| {
+                let push_result = words_index.ok_or(ENOMEM).and_then(|words_index| {
                     // SAFETY: `ReadRecord::new` requires an event with a slot, which is `slot`, and RCU until the record
                     // is dropped: the caller holds RCU until `self`, which owns the record, is dropped.
-                    let record = unsafe { ReadRecord::new(event, cpu, read) };
+                    let record = unsafe { ReadRecord::new(event, cpu, words_index) };
                     Ok(self.records.push(record, GFP_ATOMIC | __GFP_NOWARN)?)
                 });
                 if push_result.is_err() {
@@ -116,15 +116,15 @@ impl EndCounts {
         }
     }
 
-    /// Collects the words that read(2) would return for these slots, and returns their index in `reads`; `None` if a count
+    /// Collects the words that read(2) would return for these slots, and returns their index in `words_of_reads`; `None` if a count
     /// is not complete, or if there is no memory.
     fn collect_read(&mut self, slots: &[Slot], format: ReadFormat) -> Option<usize> {
         if slots.iter().any(|slot| slot.event().is_broken()) {
             return None;
         }
         let words = read_words(slots, format).ok()?;
-        let index = self.reads.len();
-        let push_result = self.reads.push(words, GFP_ATOMIC | __GFP_NOWARN);
+        let index = self.words_of_reads.len();
+        let push_result = self.words_of_reads.push(words, GFP_ATOMIC | __GFP_NOWARN);
         push_result.ok().map(|()| index)
     }
 
@@ -144,41 +144,43 @@ impl EndCounts {
     /// Writes the records for the ring of a CPU, many in each call to it.
     fn write_on(&self, cpu: u32) {
         let task: &Task = current!();
-        let records_left = |written| {
+        let records_left = |written_count| {
             let records = self.records.iter();
             records
                 .filter(move |record| record.cpu.as_u32() == cpu)
-                .skip(written)
+                .skip(written_count)
         };
-        let mut written = 0;
-        while records_left(written).next().is_some() {
+        let mut written_count = 0;
+        while records_left(written_count).next().is_some() {
             let mut words = 0;
             let fits_into_call = |record: &&ReadRecord| {
                 words += self.words(record).len() + EXTRA_WORDS;
                 words <= MAX_WORDS_OF_CALL
             };
-            let count = records_left(written)
+            let count = records_left(written_count)
                 .take_while(fits_into_call)
                 .count()
                 .max(1);
             let are_written = on_cpu(cpu, |_| {
-                for record in records_left(written).take(count) {
+                for record in records_left(written_count).take(count) {
                     let sampler = &record.event().sampler;
                     sampler.record_counts(self.words(record), task.as_ptr(), cpu);
                 }
             });
             if !are_written {
-                for record in records_left(written).take(count) {
+                for record in records_left(written_count).take(count) {
                     record.event().sampler.lose_record();
                 }
             }
-            written += count;
+            written_count += count;
         }
     }
 
     /// Returns the words of a record that read(2) would return.
     fn words(&self, record: &ReadRecord) -> &[u64] {
-        self.reads.get(record.read).map_or(&[], KVec::as_slice)
+        self.words_of_reads
+            .get(record.words_index)
+            .map_or(&[], KVec::as_slice)
     }
 }
 

@@ -81,7 +81,7 @@ pub(super) struct Event {
     /// The time of all windows that are closed, in cycles of the time-stamp counter.
     ///
     /// ATOMICS: relaxed additions by any CPU, as for `total`.
-    cycles: AtomicU64,
+    running_cycles: AtomicU64,
     /// The time in which the event was enabled and waited for its turn or for a CPU that counts it, in cycles of the
     /// time-stamp counter.
     ///
@@ -157,7 +157,7 @@ impl Event {
             dropped_task_count: AtomicU32::new(0),
             total: AtomicU64::new(0),
             total_at_reset: AtomicU64::new(0),
-            cycles: AtomicU64::new(0),
+            running_cycles: AtomicU64::new(0),
             waited_cycles: AtomicU64::new(0),
             slot_count: AtomicU32::new(0),
             own_group: Group::new()?,
@@ -233,7 +233,7 @@ impl Event {
     #[inline(always)]
     pub(super) fn add_window(&self, count: u64, cycles: u64) {
         self.total.fetch_add(count, Relaxed);
-        self.cycles.fetch_add(cycles, Relaxed);
+        self.running_cycles.fetch_add(cycles, Relaxed);
     }
 
     /// Adds the time in which a slot waited for its turn or for a CPU that counts it, in TSC cycles.
@@ -260,13 +260,14 @@ impl Event {
     }
 
     /// Returns the time of all closed windows, in which the event has counted.
-    pub(super) fn time(&self) -> Cycles {
-        Cycles(self.cycles.load(Relaxed))
+    pub(super) fn running_time(&self) -> Cycles {
+        Cycles(self.running_cycles.load(Relaxed))
     }
 
     /// Returns the time of all closed windows and of all waits that have ended.
     pub(super) fn enabled_time(&self) -> Cycles {
-        self.time().plus(Cycles(self.waited_cycles.load(Relaxed)))
+        self.running_time()
+            .plus(Cycles(self.waited_cycles.load(Relaxed)))
     }
 
     /// Returns whether the count misses events, so that reads of the count fail.

@@ -74,17 +74,17 @@ impl MovableEvents {
 
     /// Adds an event, if there is room.
     fn add(&mut self, event: &Event) {
-        if let Some(place) = self.0.iter_mut().find(|place| place.is_none()) {
+        if let Some(entry) = self.0.iter_mut().find(|entry| entry.is_none()) {
             // INVARIANT: The event is alive: the caller has it, and `close` removes it before it is freed.
-            *place = Some(NonNull::from(event));
+            *entry = Some(NonNull::from(event));
         }
     }
 
     /// Removes an event, if it is in the list.
     fn remove(&mut self, event: &Event) {
-        for place in &mut self.0 {
-            if *place == Some(NonNull::from(event)) {
-                *place = None;
+        for entry in &mut self.0 {
+            if *entry == Some(NonNull::from(event)) {
+                *entry = None;
             }
         }
     }
@@ -98,19 +98,22 @@ impl MovableEvents {
     }
 
     /// Returns whether these are all events of their counter, which has `count`, and their slots can be found.
-    fn can_move(&self, count: usize) -> bool {
-        if count == 0 || self.each().count() != count || !self.each().all(can_find_slots) {
+    fn can_move(&self, event_count: usize) -> bool {
+        if event_count == 0
+            || self.each().count() != event_count
+            || !self.each().all(can_find_slots)
+        {
             return false;
         }
         let targets = self.one_of_each_target();
-        let contexts: usize = targets.map(|event| event.target.context_count()).sum();
-        contexts <= MAX_SEARCHED_CONTEXTS.max(possible_cpus().count())
+        let context_count: usize = targets.map(|event| event.target.context_count()).sum();
+        context_count <= MAX_SEARCHED_CONTEXTS.max(possible_cpus().count())
     }
 
     /// Returns the counters, as a mask, to which all these events can move from `counter`. `count` is the number of all
     /// events that have `counter`.
-    fn targets(&self, counter: CounterId, count: usize) -> u64 {
-        if !self.can_move(count) {
+    fn destinations(&self, counter: CounterId, event_count: usize) -> u64 {
+        if !self.can_move(event_count) {
             return 0;
         }
         let counters = self.each().fold(u64::MAX, |counters, event| {
@@ -118,7 +121,7 @@ impl MovableEvents {
         });
         // Programs that read a counter by RDPMC were told its width.
         let width = width_of(counter);
-        bits(each(counters).filter(|&target| target != counter && width_of(target) == width))
+        bits(each(counters).filter(|&to| to != counter && width_of(to) == width))
     }
 }
 
@@ -172,7 +175,7 @@ fn can_find_slots(event: &Event) -> bool {
 /// hold what is written to it.
 #[cold]
 #[inline(never)]
-pub(super) fn free_counter(
+pub(super) fn make_room(
     ownership: &mut Ownership,
     target: &Target,
     config: &EventConfig,
@@ -182,7 +185,7 @@ pub(super) fn free_counter(
     let moves = find_moves(
         config.counters() & !free_counters,
         free_counters,
-        |counter| movable[counter.index()].targets(counter, ownership.event_count(counter)),
+        |counter| movable[counter.index()].destinations(counter, ownership.event_count(counter)),
     );
     let Some(moves) = moves else {
         let search = Search {
@@ -387,14 +390,14 @@ fn move_events(
     // The slots that may still have the old counter: slots that are inherited from now on get the new one.
     // ATOMICS: relaxed: a context is visited after the call for the context before has returned.
     let slots_left = AtomicUsize::new(events.each().map(Event::slot_count).sum());
-    let follow = |here: Option<ThisCpu<'_>>, slots: &mut Slots| {
+    let update_slots = |here: Option<ThisCpu<'_>>, slots: &mut Slots| {
         slots_left.fetch_sub(update_counters(here, slots), Relaxed);
     };
     for event in events.one_of_each_target() {
-        with_each_context(&event.target, follow);
+        with_each_context(&event.target, update_slots);
     }
     if events.each().any(|event| event.config.inherit) {
-        with_task_contexts(|| slots_left.load(Relaxed) != 0, follow);
+        with_task_contexts(|| slots_left.load(Relaxed) != 0, update_slots);
     }
     for event in events.each() {
         ownership.unshare_counters(event.target.place(), from.bit(), &event.config);

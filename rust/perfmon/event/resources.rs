@@ -158,8 +158,8 @@ fn choose_counters(
     own_counters: OwnCounters,
 ) -> Option<ChosenCounters> {
     let offers = ownership.offers(target.place(), config, own_counters);
-    let chosen_counter = choose_counter(config, &offers)
-        .or_else(|| reassign::free_counter(ownership, target, config));
+    let chosen_counter =
+        choose_counter(config, &offers).or_else(|| reassign::make_room(ownership, target, config));
     if !config.takes_turns {
         return chosen_counter.map(ChosenCounters::only);
     }
@@ -194,14 +194,14 @@ fn widen(ownership: &mut Ownership, target: &Target, wanted: u64) {
     if free_counters == 0 {
         return;
     }
-    let mut found = None;
+    let mut event_and_counter = None;
     with_each_context(target, |_, slots| {
         if let Some((event, counter)) = slots.find_widening(wanted, free_counters) {
             // INVARIANT: The event has a slot. The caller holds the ownership lock, as `ownership` shows.
-            found = Some((FoundEvent(NonNull::from(event)), counter));
+            event_and_counter = Some((FoundEvent(NonNull::from(event)), counter));
         }
     });
-    let Some((event, counter)) = found else {
+    let Some((event, counter)) = event_and_counter else {
         return;
     };
     // SAFETY: `as_ref` requires an event that is alive: it had a slot under the ownership lock, as the invariant says, and

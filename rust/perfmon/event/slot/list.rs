@@ -27,7 +27,7 @@ pub(in crate::event) struct Slots {
     /// Some slots have a page, or [may wait](EventConfig::may_wait).
     pub(super) has_pages_or_waits: bool,
     /// Some slots have a leader, take turns, or have events that differ between kinds of cores.
-    pub(super) has_groups: bool,
+    pub(super) has_groups_or_turns: bool,
     /// Some slots are sampled.
     pub(super) has_sampled_slots: bool,
     pub(super) turn_order: TurnOrder,
@@ -58,7 +58,7 @@ impl Slots {
             list: KVec::with_capacity(capacity, flags)?,
             task: ptr::null_mut(),
             has_pages_or_waits: false,
-            has_groups: false,
+            has_groups_or_turns: false,
             has_sampled_slots: false,
             turn_order: TurnOrder::NONE,
             calls: SavedCalls::new(),
@@ -93,11 +93,11 @@ impl Slots {
         let index = self.index_after_group(slot.leader);
         let event = slot.event();
         let is_sampled = slot.is_sampled();
-        let needs_groups = slot.leader != LeaderIndex::NONE
+        let has_group_or_turns = slot.leader != LeaderIndex::NONE
             || event.config.takes_turns
             || !event.config.is_same_on_all_cpus;
         self.list.push_within_capacity(slot).map_err(|_| ENOMEM)?;
-        self.has_groups |= needs_groups;
+        self.has_groups_or_turns |= has_group_or_turns;
         self.has_pages_or_waits |= event.config.may_wait();
         self.has_sampled_slots |= is_sampled;
         let new_and_later_slots = self.list.get_mut(index..).unwrap_or(&mut []);
@@ -264,7 +264,7 @@ pub(in crate::event) fn remove_where(slots: &mut Slots, should_remove: impl Fn(&
     } = slots;
     // The number of slots that have been removed, and the leader of the present group before and after the removal.
     // Interrupts may be off, so each slot is looked at once.
-    let mut removed = 0;
+    let mut removed_count = 0;
     let mut index = 0;
     let mut leader = (LeaderIndex::NONE, LeaderIndex::NONE);
     list.retain(|slot| {
@@ -272,7 +272,7 @@ pub(in crate::event) fn remove_where(slots: &mut Slots, should_remove: impl Fn(&
         let is_kept = !should_remove(event);
         if slot.leader == LeaderIndex::NONE {
             let new_leader = if is_kept {
-                LeaderIndex::new(index - removed)
+                LeaderIndex::new(index - removed_count)
             } else {
                 LeaderIndex::NONE
             };
@@ -283,8 +283,8 @@ pub(in crate::event) fn remove_where(slots: &mut Slots, should_remove: impl Fn(&
         }
         if !is_kept {
             slot.end();
-            turn_order.note_removal(event, index - removed);
-            removed += 1;
+            turn_order.note_removal(event, index - removed_count);
+            removed_count += 1;
         }
         index += 1;
         is_kept

@@ -328,7 +328,7 @@ impl EventCount {
     pub(in crate::event) fn of_closed_windows(event: &Event) -> Self {
         Self {
             count: event.count(),
-            time: event.time(),
+            time: event.running_time(),
         }
     }
 

@@ -37,8 +37,8 @@ impl SlotMemory {
     /// # Errors
     ///
     /// ENOMEM if there is no memory.
-    pub(in crate::event) fn grow(&mut self, slots: usize) -> Result {
-        let capacity = (2 * slots).clamp(1, MAX_SLOTS);
+    pub(in crate::event) fn grow(&mut self, slot_count: usize) -> Result {
+        let capacity = (2 * slot_count).clamp(1, MAX_SLOTS);
         // If memory is too fragmented, the caller gets ENOMEM, so the kernel's log needs no warning.
         let flags = GFP_KERNEL_ACCOUNT | __GFP_NOWARN;
         self.list = KVec::with_capacity(capacity, flags)?;

@@ -16,18 +16,18 @@ pub(super) struct TurnOrder {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum TurnNeed {
     /// No slot takes turns, or there are counters for all slots at once.
-    None,
+    NotNeeded,
     /// Slots were added or removed since the need was computed.
     Unknown,
     /// The counters are too few for all slots, if all slots are enabled and count on the same CPU.
-    Some,
+    Needed,
 }
 
 impl TurnOrder {
     /// The order of a context in which no slot takes turns.
     pub(super) const NONE: Self = Self {
         first: 0,
-        need: TurnNeed::None,
+        need: TurnNeed::NotNeeded,
         has_waiting: false,
     };
 

@@ -30,13 +30,13 @@ impl Slots {
         if need == TurnNeed::Unknown {
             let all_fit = turns::give_turns(self.as_mut_slice(), first, |_, _| true);
             self.turn_order.need = if all_fit {
-                TurnNeed::None
+                TurnNeed::NotNeeded
             } else {
-                TurnNeed::Some
+                TurnNeed::Needed
             };
             self.turn_order.has_waiting = false;
         }
-        if self.turn_order.need == TurnNeed::Some {
+        if self.turn_order.need == TurnNeed::Needed {
             let all_fit = turns::give_turns(self.as_mut_slice(), first, |slots, index| {
                 let slot = slots.get(index);
                 slot.is_some_and(|slot| {

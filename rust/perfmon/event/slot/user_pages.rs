@@ -29,7 +29,7 @@ fn inactive_state(event: &Event, capabilities: u64) -> UserPageState {
         index: 0,
         offset: event.count() as i64,
         enabled: event.enabled_time().nanoseconds(),
-        running: event.time().nanoseconds(),
+        running: event.running_time().nanoseconds(),
     }
 }
 
@@ -73,8 +73,8 @@ pub(super) fn show_open_windows(here: ThisCpu<'_>, slots: &mut Slots) {
         };
         // The page's `pmc_width` was written once, for the counter that the event had then, and events move only to counters of
         // the same width ([`crate::event::reassign`]).
-        let is_as_wide = width_of(slot.counter()) == width_of(event.counter());
-        if allows_rdpmc(event) && is_as_wide {
+        let has_same_width = width_of(slot.counter()) == width_of(event.counter());
+        if allows_rdpmc(event) && has_same_width {
             // SAFETY: `show_page` requires a page that is alive until `hide_page`: `release_memory` drops the page only
             // after the event's slots are detached with their windows closed, and `show_closed_windows` calls
             // `hide_page` when a window closes.
@@ -88,7 +88,7 @@ pub(super) fn show_open_windows(here: ThisCpu<'_>, slots: &mut Slots) {
                         index: index(slot.counter()),
                         offset: 0,
                         enabled: event.enabled_time().nanoseconds(),
-                        running: event.time().nanoseconds(),
+                        running: event.running_time().nanoseconds(),
                     },
                 )
             };

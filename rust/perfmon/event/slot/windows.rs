@@ -37,7 +37,7 @@ impl Readings {
         if percpu.tampered.get() != 0 {
             self.set_up_tampered(here, slots);
         }
-        if slots.has_groups {
+        if slots.has_groups_or_turns {
             self.open_with_groups_and_turns(here, slots);
         } else {
             for slot in slots.iter_mut() {
@@ -87,7 +87,7 @@ impl Slots {
         event: &Event,
         enabled: bool,
     ) -> bool {
-        if self.has_groups
+        if self.has_groups_or_turns
             || self.has_pages_or_waits
             || self.has_sampled_slots
             || pmu::may_be_tampered(here) && pmu::tampered_counters(here) != 0
