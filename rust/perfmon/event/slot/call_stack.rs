@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The LBR call stack of a task: its calls that have not returned. While a window that records calls is open, the
-//! processor has them in its branch records; between two windows they are in memory
+//! The LBR call stack of a task: its calls that have not returned. While a window that records calls is open, the calls
+//! are in the processor's branch records. Between two windows they are in memory
 //! ([`SavedCalls`](super::saved_calls::SavedCalls)).
 
 use super::list::Slots;
@@ -8,7 +8,7 @@ use crate::{cpu::ThisCpu, pmu::lbr};
 
 /// Returns whether the call stack is in the branch records: an open window records calls.
 fn is_recorded(slots: &Slots) -> bool {
-    // Most tasks have no event that records calls: without capacity, their switches need not look at each slot.
+    // Without capacity, no event of the task records calls, as in most tasks: their switches need not look at each slot.
     slots.calls.words.capacity() != 0
         && slots
             .iter()

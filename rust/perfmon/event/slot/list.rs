@@ -19,10 +19,10 @@ use core::{
 use kernel::{alloc::Flags, bindings, cpu::CpuId, prelude::*};
 
 /// The slots of a context. The slots of a group are next to each other, the leader's first. Slots with the same counter
-/// have demands that agree ([`Demand::agrees`](crate::logic::sharing::Demand::agrees)), or count on different CPUs.
+/// count on different CPUs, or have demands that agree ([`Demand::agrees`](crate::logic::sharing::Demand::agrees)).
 pub(in crate::event) struct Slots {
     list: KVec<Slot>,
-    /// The task that is counted; null in a CPU's context.
+    /// The task that is counted; null in the context of a CPU or a cgroup.
     pub(in crate::event) task: *mut bindings::task_struct,
     /// Some slots have a page, or [may wait](EventConfig::may_wait).
     pub(super) has_pages_or_waits: bool,
@@ -40,8 +40,8 @@ pub(in crate::event) struct Slots {
 pub(in crate::event) enum ExecStage {
     /// The task's program may be shown: the exec has succeeded, or there was none.
     Done,
-    /// The exec has begun, and it is not known whether the events may count the new program. Samples show nothing of
-    /// it. After an exec that has failed, this stage lasts until the task's end.
+    /// The exec has begun, and it is not known whether the events may count the new program, so samples show nothing of
+    /// the program. After an exec that has failed, this stage lasts until the task's end.
     Begun,
     /// The exec has begun, and the events may count the new program: its mappings may be recorded.
     MayRecordMappings,
@@ -120,7 +120,7 @@ impl Slots {
             return self.len();
         };
         let from_leader = self.get(leader_index..).unwrap_or(&[]);
-        // A sibling is usually added to the last group.
+        // The search begins at the end, since a sibling is usually added to the last group.
         let last_sibling = from_leader.iter().rposition(|slot| slot.leader == leader);
         leader_index + last_sibling.unwrap_or(0) + 1
     }
@@ -188,9 +188,9 @@ impl Slots {
     }
 }
 
-/// Returns the counters that the slots have, and which of them an event with `config` could share. The event is to
-/// count on `cpu`, or on all CPUs if that is `None`. Events that count a task on different CPUs never count at the
-/// same time, so they can share any counter.
+/// Returns the counters that the slots have, and which of them a new event with `config` could share. The new event is to
+/// count on `cpu`, or on all CPUs for `None`. Events that count a task on different CPUs never count at the same time, so
+/// they can share any counter.
 pub(in crate::event) fn own_counters(
     slots: &Slots,
     config: &EventConfig,
@@ -212,8 +212,8 @@ pub(in crate::event) fn own_counters(
     own_counters
 }
 
-/// Returns the conflicts of the extra register of an event with the events of the slots. The event is to count on `cpu`, or
-/// on all CPUs if that is `None`.
+/// Returns the conflicts that the events of the slots have with the value `extra`, for a new event. The new event is to
+/// count on `cpu`, or on all CPUs for `None`.
 pub(in crate::event) fn register_conflicts(
     slots: &Slots,
     extra: ExtraValue,
@@ -233,7 +233,7 @@ pub(in crate::event) fn register_conflicts(
     conflicts
 }
 
-/// The events of a task or a CPU that use an extra register with another value than a new event.
+/// The events of a context that use an extra register with another value than a new event: whether there are such events.
 #[derive(Clone, Copy, Default)]
 pub(in crate::event) struct RegisterConflicts {
     /// One of these events always counts.
@@ -250,7 +250,7 @@ impl RegisterConflicts {
     }
 }
 
-/// Removes the slots of an event, whose windows are closed. If the event led a group, its siblings have no leader
+/// Removes the slots of an event. Their windows are closed. If the event led a group, its siblings have no leader
 /// afterwards.
 pub(in crate::event) fn remove(slots: &mut Slots, event: &Event) {
     remove_where(slots, |other| ptr::eq(other, event));
@@ -262,10 +262,10 @@ pub(in crate::event) fn remove_where(slots: &mut Slots, should_remove: impl Fn(&
     let Slots {
         list, turn_order, ..
     } = slots;
-    // The number of slots that have been removed, and the leader of the present group before and after the removal.
-    // Interrupts may be off, so each slot is looked at once.
+    // Interrupts may be off, so each slot is looked at only once.
     let mut removed_count = 0;
     let mut index = 0;
+    // The leader of the slot's group before and after the removal.
     let mut leader = (LeaderIndex::NONE, LeaderIndex::NONE);
     list.retain(|slot| {
         let event = slot.event();
@@ -291,7 +291,7 @@ pub(in crate::event) fn remove_where(slots: &mut Slots, should_remove: impl Fn(&
     });
 }
 
-/// Has the event's first slot show its window in `page`. The windows are closed.
+/// Sets the page in which the event's first slot shows its window. The windows are closed.
 pub(in crate::event) fn set_page(slots: &mut Slots, event: &Event, page: UserPagePtr) {
     if let Some(slot) = slots.iter_mut().find(|slot| slot.is_of_event(event)) {
         slot.page = Some(page);
@@ -321,7 +321,7 @@ pub(in crate::event) fn inherit(
     for slot in parent_slots.iter().filter(|slot| inherits(slot.event())) {
         let leader = slot.leader.index().and_then(|index| {
             let leader = parent_slots.get(index)?.event();
-            // Usually all slots are inherited, so the leader is found at the same index, or below.
+            // The child's leader has the same index if all slots before it are inherited, as usual, or else a lower one.
             child_slots
                 .iter()
                 .take(index + 1)
@@ -333,8 +333,8 @@ pub(in crate::event) fn inherit(
         child_slots.add(slot.inherited_slot(leader))?;
     }
     if child_slots.len() == parent_slots.len() {
-        // The child begins where the parent's turns are, so that tasks that live for less than a turn don't all count
-        // the same events.
+        // The child continues with the parent's turns. Otherwise all tasks that live for less than a turn would count the
+        // same events.
         child_slots.turn_order.copy_first(&parent_slots.turn_order);
     }
     Ok(())

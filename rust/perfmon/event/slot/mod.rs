@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The slots of a context: one for each event of its task or CPU, with the event's window.
+//! The slots of a context: one for each event of its task, CPU or cgroup, with the event's window.
 //!
 //! A window is the time in which a slot counts on one CPU. That CPU opens and closes the window with interrupts off.
 //! The counter runs all the time ([`crate::pmu`]), so a window is measured by the counter's totals at both ends.

@@ -15,17 +15,17 @@ use crate::{
 pub(super) struct Phase {
     /// The period or the frequency ([`Sampler::period_or_frequency`]) that the other fields were computed from.
     period_or_frequency: u64,
-    /// The events from one sample to the next; 0 if the event is not sampled.
+    /// The number of events from one sample to the next; 0 if the event is not sampled.
     pub(super) period: u64,
-    /// The events to the next sample, as an `i64`: 0 or negative if the sample is overdue. From `Slot::disarm_counter` to
-    /// `Slot::update_events_left`: the counter's total at the next sample.
+    /// The number of events to the next sample, as an `i64`: 0 or negative if the sample is overdue. Between
+    /// `Slot::disarm_counter` and `Slot::update_events_left`, this is the counter's total at the next sample instead.
     pub(super) events_left: u64,
-    /// The time since the last sample, in cycles of the time-stamp counter.
+    /// The time since the last sample, in TSC cycles.
     pub(super) elapsed_cycles: u64,
 }
 
-/// The assumed rate of an event with a frequency, for its first period, which is soon adjusted: one event per cycle
-/// at 1 GHz.
+/// The number of events per second that is assumed for the first period of an event with a frequency: one event per cycle
+/// at 1 GHz. The first samples adjust the period.
 const ASSUMED_EVENTS_PER_SECOND: u64 = 1_000_000_000;
 
 impl Phase {
@@ -67,14 +67,14 @@ impl Phase {
         }
     }
 
-    /// Changes the period of the next samples. The sample that is due next moves with it.
+    /// Changes the period of the next samples. The sample that is due next comes later or earlier by the difference.
     pub(super) fn change_period(&mut self, period: u64) {
         let difference = period.wrapping_sub(self.period);
         self.events_left = self.events_left.wrapping_add(difference);
         self.period = period;
     }
 
-    /// Returns the number of samples that are overdue, which can't be written any more.
+    /// Returns the number of samples that are overdue.
     pub(super) fn overdue_samples(&self) -> u64 {
         let events_left = self.events_left as i64;
         if self.period == 0 || events_left > 0 {
@@ -87,14 +87,14 @@ impl Phase {
         }
     }
 
-    /// Counts the samples that were due in a suspension as lost. An event with a frequency has lost as many as the frequency
-    /// demands, and the suspension is no time without samples for it.
+    /// Counts the samples that were due in a suspension as lost. With a frequency, their number follows from the period that
+    /// the frequency demands, and the next adjustment of the period does not include the time of the suspension.
     pub(super) fn end_suspension(&mut self, sampler: &Sampler) {
         if let Trigger::Frequency(_) = sampler.sampling.trigger {
             let events = self.period.wrapping_sub(self.events_left);
             let interval = sampler.interval(tsc_khz());
             let period = period_for(events, self.elapsed_cycles, interval);
-            // Of precise samples the processor has the period.
+            // The period of precise samples is already in the processor, so it is not changed here.
             if !sampler.sampling.precise && period > self.period {
                 self.change_period(period);
             }
@@ -103,16 +103,16 @@ impl Phase {
         self.skip_overdue_samples(sampler);
     }
 
-    /// Counts the overdue samples as lost. The next sample is then due at the end of the event's current period.
+    /// Counts the overdue samples as lost. The next sample is due at the end of the period in which the event is now.
     pub(super) fn skip_overdue_samples(&mut self, sampler: &Sampler) {
         let skipped_events = self.overdue_samples().wrapping_mul(self.period);
         self.lose_overdue_samples(sampler);
         self.events_left = self.events_left.wrapping_add(skipped_events);
     }
 
-    /// Returns the period at whose end a counter that can be loaded for `min_load` events or more has a sample. If the
-    /// sample is due earlier, the period is longer by the difference, so that the samples' periods still add up to the
-    /// count.
+    /// Returns the period for the next sample, on a counter that can't be loaded for fewer than `min_load` events. If the
+    /// sample is due earlier than after `min_load` events, the period is longer by the difference, so that the samples'
+    /// periods still add up to the count.
     pub(super) fn period_for_load(&self, min_load: u64) -> u64 {
         if (1..min_load).contains(&self.events_left) {
             let missing_events = min_load.wrapping_sub(self.events_left);
@@ -122,10 +122,10 @@ impl Phase {
         }
     }
 
-    /// Prepares the position for samples of the processor (PEBS), which can load a counter for `min_load` events or
-    /// more. With a frequency, the next sample stands for the overdue events, too, as a sample by interrupt does. With a
-    /// period, overdue samples are lost if there are several, since the processor would be behind by whole periods ever
-    /// after, or if the sample after the overdue one would be overdue again, and so on.
+    /// Prepares the position for precise samples (PEBS), whose counter can't be loaded for fewer than `min_load` events.
+    /// With a frequency, the next sample also stands for the overdue events, as a sample by interrupt does. With a period,
+    /// overdue samples are lost in two cases: if the event is a whole period or more behind, since the processor would
+    /// never make up for it; and if each sample after the overdue one would be overdue, too.
     pub(super) fn prepare_precise(&mut self, sampler: &Sampler, min_load: u64) {
         match sampler.sampling.trigger {
             Trigger::Frequency(_) if (self.events_left as i64) < min_load as i64 => {

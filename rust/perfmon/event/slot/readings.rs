@@ -10,6 +10,7 @@ use crate::{
 
 /// The readings of one CPU's counters at one moment: each counter is read at most once.
 pub(in crate::event) struct Readings {
+    /// The time of the readings, in TSC cycles.
     now: u64,
     /// The counters that were read, as a mask.
     read_counters: u64,
@@ -24,14 +25,14 @@ impl Readings {
     /// Returns readings at the time `now`, in TSC cycles, with no counter read yet.
     #[inline(always)]
     pub(in crate::event) fn new(now: u64) -> Self {
-        // `CounterId::NONE` needs no reading, since its total never changes.
+        // `CounterId::NONE` counts as read, since its total never changes.
         Self {
             now,
             read_counters: CounterId::NONE.bit(),
         }
     }
 
-    /// Returns the total of the slot's counter. Reads the counter unless it was read before.
+    /// Returns the total of the slot's counter. Reads the counter, unless these readings include it already.
     #[inline(always)]
     fn read_total(&mut self, here: ThisCpu<'_>, slot: &Slot) -> u64 {
         let value = here.percpu().value(slot.counter);
@@ -93,8 +94,8 @@ impl Readings {
         self.read_counters &= !slot.counter.bit();
     }
 
-    /// Sets up anew the slots' counters that were tampered with. Leaves out counters on which windows of other contexts
-    /// may be open that were not marked yet: the next tick sets these up.
+    /// Sets up anew the slots' counters that were tampered with. Skips counters on which windows of other contexts may be
+    /// open, since those events may not be marked as broken yet: the next tick sets these counters up.
     #[cold]
     #[inline(never)]
     pub(super) fn set_up_tampered(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
@@ -113,8 +114,8 @@ impl Readings {
     }
 
     /// Marks the slot's event as broken and its counter as tampered with, since the register holds a value that can't
-    /// have been counted. Returns the last plausible total. The next slot with the counter reads it again, and is marked,
-    /// too.
+    /// have been counted. Returns the last plausible total. The next slot with the counter reads the register again, so
+    /// that its event is marked, too.
     #[cold]
     #[inline(never)]
     fn mark_implausible(&mut self, here: ThisCpu<'_>, slot: &Slot) -> u64 {

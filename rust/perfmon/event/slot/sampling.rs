@@ -42,12 +42,12 @@ pub(super) fn arm_slots(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
             slot.arm_counter(here, now, task);
         }
     }
-    // The counters that were loaded may be shared by other events, whose pages programs may be reading: correct the
-    // offsets in these pages.
+    // Other events may share the counters that were loaded, and programs may be reading the pages of these events:
+    // correct the offsets in the pages.
     here.percpu().correct_pages();
 }
 
-/// Prepares the counts for samples with PERF_SAMPLE_READ: of the sampled event, or of its whole group.
+/// Prepares the counts that samples with PERF_SAMPLE_READ have: the count of the sampled event, or those of its group.
 #[cold]
 #[inline(never)]
 fn prepare_counts(here: ThisCpu<'_>, slots: &Slots) {
@@ -81,7 +81,7 @@ pub(super) fn close_windows(readings: &mut Readings, here: ThisCpu<'_>, slots: &
     call_stack::save(here, slots);
     for slot in slots.iter_mut().filter(|slot| slot.is_open()) {
         let is_stopped = slot.is_sampled() && slot.disarm_counter(here, readings.now());
-        // The last records of precise samples may have shown that others are missing.
+        // The last records of precise samples may have shown that earlier records are missing.
         if slot.is_sampled() && here.percpu().tampered.get() & slot.counter().bit() != 0 {
             slot.event().mark_broken();
         }
@@ -98,7 +98,7 @@ pub(super) fn close_windows(readings: &mut Readings, here: ThisCpu<'_>, slots: &
     }
 }
 
-/// Has samples show nothing of the program that the current task has begun to execute, until the windows close.
+/// Makes samples show nothing of the program that the current task has begun to execute, until the windows close.
 #[cold]
 fn hide_program(_here: ThisCpu<'_>, slots: &Slots) {
     if slots.iter().any(|slot| slot.is_open() && slot.is_sampled()) {
@@ -154,7 +154,7 @@ impl Slot {
         };
         if sampler.sampling.precise {
             if let Trigger::Frequency(_) = sampler.sampling.trigger {
-                // The processor can't be given every period that a frequency may lead to.
+                // The processor does not accept every period that a frequency may lead to.
                 let period = self.phase.period_for_load(min_load.into());
                 let closest = closest_period(period, event.select(), &pmu.capabilities);
                 self.phase.change_period(closest);
@@ -180,7 +180,7 @@ impl Slot {
             return pmu.start_precise(here, counter, events_left, period);
         }
         let events_to_overflow = if sampler.sampling.precise {
-            // Guests may run, so the processor takes no samples: the event misses them.
+            // Guests may run, so the processor takes no samples, and the event misses these.
             event.mark_broken();
             state.max_load.get()
         } else {
@@ -190,8 +190,8 @@ impl Slot {
         pmu.start(here, counter);
     }
 
-    /// Undoes [`Self::arm_counter`]; the caller calls [`Self::update_events_left`] next. Returns whether the counter is
-    /// stopped, so that the caller has to start it.
+    /// Undoes [`Self::arm_counter`]. The caller calls [`Self::update_events_left`] afterwards. Returns true if the counter is
+    /// stopped, and the caller has to start it.
     fn disarm_counter(&mut self, here: ThisCpu<'_>, now: u64) -> bool {
         let is_precise = here.percpu().pebs.armed_counters.get() & self.counter().bit() != 0;
         if is_precise {
@@ -208,7 +208,7 @@ impl Slot {
         is_precise
     }
 
-    /// Writes the UNTHROTTLE record of a window that closes between its THROTTLE record and the tick.
+    /// Writes the UNTHROTTLE record, if the window closes after its THROTTLE record and before the next tick.
     fn end_throttling(&self, here: ThisCpu<'_>) {
         let (percpu, counter) = (here.percpu(), self.counter());
         if percpu.samplers.note_throttling(counter, false) {
@@ -218,7 +218,7 @@ impl Slot {
         }
     }
 
-    /// Computes the events that are left to the next sample, when the window closes at the counter's total `total`.
+    /// Computes the number of events to the next sample, when the window closes at the counter's total `total`.
     fn update_events_left(&mut self, percpu: &PerCpu, total: u64) {
         self.phase.events_left = self.phase.events_left.wrapping_sub(total);
         if percpu.samplers.suspended.get() != 0 {

@@ -24,17 +24,17 @@ pub(in crate::event) struct Slot {
     event: NonNull<Event>,
     /// The counter's total when the window was opened.
     pub(super) start_total: u64,
-    /// The time-stamp counter when the window was opened, or when the wait began.
+    /// The time when the window was opened, or when the wait began, in TSC cycles.
     pub(super) start_time: u64,
     /// The event select for [`Self::counter`], as the register's value while stopped, with
-    /// [`EventSelect::EXTRA_REGISTER`] if the event needs an extra register. If it differs between kinds of cores, it is
-    /// set when a window is opened ([`Self::prepare_for_kind`]).
+    /// [`EventSelect::EXTRA_REGISTER`] if the event needs an extra register. An event select that differs between kinds of
+    /// cores is set when a window is opened ([`Self::prepare_for_kind`]).
     pub(super) select: u64,
-    /// The register that [`Self::counter`] is read from.
+    /// The register to read [`Self::counter`] from.
     pub(super) msr: Msr,
     /// The number of the only CPU to count on, or [`ANY_CPU`].
     cpu: u32,
-    /// The changes of the event's state when an exec of this task enabled the slot, or [`Changes::NEVER`].
+    /// The number of changes of the event's state when an exec of this task enabled the slot, or [`Changes::NEVER`].
     enabled_at: Changes,
     /// The counter that the slot has. A slot that waits for its turn keeps the counter that it had last.
     pub(super) counter: CounterId,
@@ -48,10 +48,11 @@ pub(in crate::event) struct Slot {
     pub(super) page: Option<UserPagePtr>,
     /// The entry in the CPU's table of pages, while the page shows an open window.
     pub(super) page_entry: Option<EntryIndex>,
+    /// The position of the slot between two samples.
     pub(super) phase: Phase,
     /// The count and the time of the slot's closed windows.
     closed_windows_count: EventCount,
-    /// The time of the waits that have ended.
+    /// The time of the slot's waits that have ended.
     waited_time: Cycles,
     /// The slot was made for a task that inherited the event.
     is_inherited: bool,
@@ -172,14 +173,14 @@ impl Slot {
         select.is_some()
     }
 
-    /// Returns whether the event has been given another counter since the slot was told its counter. The slots of an
-    /// event that takes turns choose among its counters themselves.
+    /// Returns whether the event has moved to another counter, and the slot still has the old one. The slots of an event
+    /// that takes turns choose among its counters themselves.
     pub(in crate::event) fn has_other_counter(&self) -> bool {
         let event = self.event();
         !event.config.takes_turns && self.counter != event.counter()
     }
 
-    /// Gives the slot, whose window is closed, the counter that the event has now.
+    /// Gives the slot, whose window is closed, the event's present counter.
     pub(in crate::event) fn update_counter(&mut self) {
         if self.has_other_counter() {
             let event = self.event();
@@ -199,7 +200,7 @@ impl Slot {
     pub(super) fn inherited_slot(&self, leader: Option<usize>) -> Self {
         let event = self.event();
         event.count_slot();
-        // INVARIANT: The event is alive, since `self` is a slot of it; it is freed after the new slot has been
+        // INVARIANT: The event is alive, since `self` is a slot of it. The event is freed only after the new slot has been
         // removed, too.
         Self {
             event: self.event,
@@ -227,7 +228,7 @@ impl Slot {
         }
     }
 
-    /// Ends the slot, whose window is closed: counts its overdue samples as lost, and reduces the event's number of slots.
+    /// Ends the slot, whose window is closed: counts its overdue samples as lost, and the event's slots down by one.
     pub(super) fn end(&self) {
         debug_assert!(!self.is_open);
         self.phase.lose_overdue_samples(&self.event().sampler);
@@ -279,7 +280,7 @@ impl Slot {
         }
     }
 
-    /// Returns the values from which the overflow handler computes the count and the time.
+    /// Returns the values from which the overflow handler computes the slot's count and times.
     pub(in crate::event) fn count_base(&self) -> CountBase {
         let EventCount { count, time } = self.closed_windows_count();
         let (start_total, start_time) = if self.is_open {
@@ -305,7 +306,7 @@ impl Slot {
         self.is_sampled() && self.event().records_calls()
     }
 
-    /// Returns whether the exit of the task has to write a record with the slot's count.
+    /// Returns whether a record with the slot's count has to be written when the event ends for the task.
     pub(in crate::event) fn wants_read_record(&self) -> bool {
         self.is_inherited && self.event().sampler.sampling.read_at_exit
     }
@@ -343,8 +344,8 @@ impl EventCount {
         Self::read_open_window(here, slot, now)
     }
 
-    /// Does what [`Self::read_here`] does for events with a flag in [`Event::needs_slow_read`]: takes the samples of
-    /// the processor (PEBS) first.
+    /// Does what [`Self::read_here`] does, for events that [need a slow read](Event::needs_slow_read): first converts the
+    /// processor's records (PEBS), since the processor reloads the counter.
     #[cold]
     #[inline(never)]
     fn read_with_records_converted(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
@@ -355,7 +356,7 @@ impl EventCount {
             .with_records_converted(here, || Self::read_open_window(here, slot, now))
     }
 
-    /// Returns the sum of the event's closed windows and of the slot's window, if that is open. Returns `None` if the
+    /// Returns the count of the event's closed windows, plus that of the slot's window if it is open. Returns `None` if the
     /// counter was tampered with.
     #[inline(always)]
     fn read_open_window(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {

@@ -5,7 +5,7 @@ use super::{saved_calls::SavedCalls, slot::Slot};
 use crate::event::event::Event;
 use kernel::{alloc::flags::__GFP_NOWARN, prelude::*};
 
-/// The largest number of events of a task or a CPU. A context switch looks at the slot of each.
+/// The largest number of slots of a context. A context switch looks at each of them.
 pub(in crate::event) const MAX_SLOTS: usize = 1024;
 
 /// The number of slots that a new context has room for.
@@ -13,14 +13,14 @@ pub(in crate::event) const INITIAL_SLOTS: usize = 8;
 
 /// Memory that a context may need for one more slot.
 pub(in crate::event) struct SlotMemory {
-    /// An empty list with more capacity than the context's list; without capacity if that list has room.
+    /// An empty list, to replace the context's list if that is full. Its capacity is 0 until it is needed.
     pub(super) list: KVec<Slot>,
     /// A call stack with capacity, if the event records calls.
     pub(super) calls: SavedCalls,
 }
 
 impl SlotMemory {
-    /// Returns the memory that a slot of `event` needs besides its element of the list.
+    /// Returns the memory that a slot of `event` needs, without a list.
     ///
     /// # Errors
     ///
@@ -32,14 +32,14 @@ impl SlotMemory {
         })
     }
 
-    /// Allocates a list for twice as many slots, to replace a list that is full with `slots` slots.
+    /// Allocates a list with room for twice as many slots as `slot_count`, the number of slots in a full list.
     ///
     /// # Errors
     ///
     /// ENOMEM if there is no memory.
     pub(in crate::event) fn grow(&mut self, slot_count: usize) -> Result {
         let capacity = (2 * slot_count).clamp(1, MAX_SLOTS);
-        // If memory is too fragmented, the caller gets ENOMEM, so the kernel's log needs no warning.
+        // The caller handles ENOMEM, which fragmented memory may cause, so the kernel's log needs no warning.
         let flags = GFP_KERNEL_ACCOUNT | __GFP_NOWARN;
         self.list = KVec::with_capacity(capacity, flags)?;
         Ok(())

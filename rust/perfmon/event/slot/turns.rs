@@ -59,8 +59,8 @@ impl Slots {
         turns::group_fits(self.as_mut_slice(), leader)
     }
 
-    /// Returns the event of a slot that takes turns, and one of `free_counters` that it could use, too, if this leaves one
-    /// of the counters `wanted` to a new event.
+    /// Returns an event that takes turns, and one of `free_counters` that this event could use, too, if a new event can then
+    /// have one of the counters `wanted`. `None` if there is no such event.
     pub(in crate::event) fn find_widening(
         &self,
         wanted: u64,

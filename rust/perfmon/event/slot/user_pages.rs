@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Writes into the pages of events, which programs map, whether a slot counts, and how to compute its count.
+//! Writes to the pages of events, which programs map: whether a slot counts, and how to compute its count.
 
 use super::list::Slots;
 use crate::{
@@ -13,12 +13,12 @@ use crate::{
     pmu,
 };
 
-/// Writes the count into an event's page, and that no window is open.
+/// Writes the count to an event's page, and marks there that no window is open.
 pub(in crate::event) fn write_inactive(event: &Event, page: UserPagePtr) {
     // SAFETY: `write` requires a page that is alive and has no other writer. `release_memory` drops the page when the
     // event is closed and has no slot any more: the caller has the event's slot, or serves a mapping of the event's
-    // file, which the mapping keeps open. Only the holder of the slot's context writes the page, which the caller is,
-    // unless the event has no slot any more.
+    // file, which the mapping keeps open. Only the holder of the slot's context writes the page: the caller is the
+    // holder, or the event has no slot any more.
     unsafe { page.write(&inactive_state(event, capabilities(event))) };
 }
 
@@ -59,11 +59,11 @@ fn capabilities(event: &Event) -> u64 {
     }
 }
 
-/// The field `capabilities` of a page that does not allow RDPMC, so that readers use read(2).
+/// The value of the field `capabilities` in a page that does not allow RDPMC, so that readers use read(2).
 const NO_RDPMC: u64 = UserPage::CAP_BIT0_IS_DEPRECATED;
 
-/// Writes into the pages of slots with open windows how to compute their counts with RDPMC. Where that is not possible,
-/// for example because the CPU's table of pages is full, the page sends its reader to read(2).
+/// Writes to the pages of slots with open windows how to compute their counts with RDPMC. If that is not possible, for
+/// example because the CPU's table of pages is full, the page says that its reader has to use read(2).
 #[cold]
 #[inline(never)]
 pub(super) fn show_open_windows(here: ThisCpu<'_>, slots: &mut Slots) {
@@ -71,8 +71,8 @@ pub(super) fn show_open_windows(here: ThisCpu<'_>, slots: &mut Slots) {
         let (Some(page), event) = (slot.page(), slot.event()) else {
             continue;
         };
-        // The page's `pmc_width` was written once, for the counter that the event had then, and events move only to counters of
-        // the same width ([`crate::event::reassign`]).
+        // The page's `pmc_width` was written once, for the event's counter at that time. An event moves only to counters of
+        // the same width ([`crate::event::reassign`]), but in its turn a slot may have a counter of another width.
         let has_same_width = width_of(slot.counter()) == width_of(event.counter());
         if allows_rdpmc(event) && has_same_width {
             // SAFETY: `show_page` requires a page that is alive until `hide_page`: `release_memory` drops the page only
@@ -103,7 +103,7 @@ pub(super) fn show_open_windows(here: ThisCpu<'_>, slots: &mut Slots) {
     }
 }
 
-/// Writes into the pages of all slots that no window is open.
+/// Marks in the pages of all slots that no window is open.
 #[cold]
 #[inline(never)]
 pub(super) fn show_closed_windows(here: ThisCpu<'_>, slots: &mut Slots) {

@@ -109,7 +109,7 @@ impl Slots {
         true
     }
 
-    /// Marks that the events that should count on `cpu` miss counts, since that CPU's counters can't be used.
+    /// Marks the events that should count on `cpu` as broken, since that CPU's counters can't be used.
     pub(in crate::event) fn mark_broken_on(&self, cpu: CpuId) {
         for slot in self.iter() {
             if self.may_count(slot) && slot.counts_on(cpu.as_u32().into()) {
@@ -128,8 +128,8 @@ pub(in crate::event) fn refresh(here: ThisCpu<'_>, slots: &mut Slots, now: u64) 
     }
 }
 
-/// Calls `f` while no window is open, with the sums of all events up to date, and then opens the windows that should be
-/// open. `here` is the CPU that has the context loaded, if one has.
+/// Calls `f` while no window is open and the sums of all events are up to date, and then opens the windows that should be
+/// open. `here` is the CPU that has the context loaded; `None` if no CPU has.
 pub(in crate::event) fn with_windows_closed(
     here: Option<ThisCpu<'_>>,
     slots: &mut Slots,
@@ -144,8 +144,8 @@ pub(in crate::event) fn with_windows_closed(
     }
 }
 
-/// Gives the slots the counters that their events have now. The windows close for that moment if the context is loaded
-/// on `here`. Returns the number of slots that have got another counter.
+/// Gives each slot the present counter of its event. If the context is loaded on `here`, its windows close for that moment.
+/// Returns the number of slots whose counter has changed.
 pub(in crate::event) fn update_counters(here: Option<ThisCpu<'_>>, slots: &mut Slots) -> usize {
     let count = slots.iter().filter(|slot| slot.has_other_counter()).count();
     if count != 0 {
@@ -156,8 +156,8 @@ pub(in crate::event) fn update_counters(here: Option<ThisCpu<'_>>, slots: &mut S
     count
 }
 
-/// Marks the events with open windows on counters that were tampered with, whose registers don't hold what the module
-/// wrote.
+/// Marks the events as broken that have open windows on counters which were tampered with: the counters' registers don't
+/// hold what the module wrote.
 #[cold]
 #[inline(never)]
 fn mark_tampered(here: ThisCpu<'_>, slots: &Slots) {
