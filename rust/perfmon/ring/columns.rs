@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Writes the words of precise samples, of many samples at a time: one word of all samples, then the next one. So what a
-//! word is has to be found once for many samples.
+//! Writes many precise samples at a time, column by column: the first word of all samples, then the second word, and so
+//! on. So the meaning of a word is looked up once for many samples.
 
 use crate::logic::{
     anchor::Anchor,
@@ -12,19 +12,19 @@ use crate::logic::{
 /// The largest number of words of a precise sample: the header, and all parts that it can have.
 pub(super) const MAX_WORDS: usize = 12;
 
-/// The number of samples whose words are written together, so that they and their records are still in the cache for the
-/// next word.
+/// The number of samples that are written together: few enough that the samples and their records are still in the cache
+/// for the next column.
 const BLOCK: usize = 256;
 
-/// The number of records for each step of a loop.
+/// The number of records that a loop over records takes in each step.
 const STEP: usize = 8;
 
-/// The meaning of a word of samples, or of several words.
+/// A column of samples: the meaning of one word, or of several words.
 #[derive(Clone, Copy)]
 pub(super) enum Column {
-    /// A word that all samples have in common.
+    /// A word that is the same in all samples.
     Common(u64),
-    /// The header of samples of the program or of the kernel.
+    /// The header, which differs between samples of the program and of the kernel.
     Header,
     /// The address of the instruction.
     Ip,
@@ -32,7 +32,7 @@ pub(super) enum Column {
     Time,
     /// Three words that most samples have: the address of the instruction, the process and the thread, the time.
     IpIdsTime { ids: u64 },
-    /// The header of an event of user mode, and these three words.
+    /// The header, for an event that excludes the kernel, and the three words of [`Self::IpIdsTime`].
     UserIpIdsTime { ids: u64 },
     /// The number of events that the sample stands for.
     Events,
@@ -63,7 +63,7 @@ impl Column {
 ///
 /// `word_count` is the sum of the widths of the first `column_count` columns, and at most `MAX_WORDS`.
 pub(super) struct SampleTemplate {
-    /// The first is the header.
+    /// The columns; the first is the header.
     columns: [Column; MAX_WORDS],
     column_count: usize,
     word_count: usize,
@@ -72,7 +72,9 @@ pub(super) struct SampleTemplate {
     anchor: Anchor,
     /// Reads the access to memory in a record.
     access: AccessReader,
+    /// A column is [`Column::Address`].
     has_address: bool,
+    /// The event excludes the kernel.
     is_user_only: bool,
     user_header: u64,
     kernel_header: u64,
@@ -129,14 +131,14 @@ impl SampleTemplate {
         }
     }
 
-    /// Makes one column of the time and the columns before it, if most samples have these: that costs fewer instructions.
-    /// Returns whether it has done so.
+    /// Merges the time and the columns before it into one column, if these are the columns that most samples have. One
+    /// column costs fewer instructions. Returns whether the columns were merged.
     fn merge_time(&mut self) -> bool {
         let Some(columns) = self.columns.get_mut(..self.column_count) else {
             return false;
         };
-        // INVARIANT: Each arm replaces columns of one word each by one column, whose width is one more than theirs. None
-        // has more words than the header and three others.
+        // INVARIANT: Each arm replaces columns of one word each by one column with one word more, which is added to the
+        // sum. No template with these columns has more than the header, an identifier and three other words.
         match columns {
             [header @ Column::Header, Column::Ip, Column::Common(ids)] if self.is_user_only => {
                 *header = Column::UserIpIdsTime { ids: *ids };
@@ -169,8 +171,9 @@ impl SampleTemplate {
     }
 }
 
-/// Writes samples, one for each record. An event that excludes the kernel must not show an address of the kernel, nor the
-/// access to memory of a late instruction in the kernel, not even for a moment: programs may read the ring at any time.
+/// Writes samples, one for each record. If the event excludes the kernel, the ring must not show an address of the kernel,
+/// nor the access to memory of a late instruction in the kernel, not even for a moment: programs may read the ring at any
+/// time.
 ///
 /// # Safety
 ///
@@ -183,10 +186,12 @@ pub(super) unsafe fn write_columns<R: PebsRecord>(
     let mut block_start = to;
     for block in records.chunks(BLOCK) {
         if template.is_user_only && has_address_of_kernel(block, template.has_address) {
-            // SAFETY: The function requires room for one sample for each record, which the caller promises.
+            // SAFETY: The function requires room for one sample for each record of `block`: the caller promises room for all
+            // records, and `block_start` is behind the samples of the blocks before.
             unsafe { write_without_kernel_addresses(block, block_start, template) };
         } else {
-            // SAFETY: The function requires room for one sample for each record, which the caller promises.
+            // SAFETY: The function requires room for one sample for each record of `block`: the caller promises room for all
+            // records, and `block_start` is behind the samples of the blocks before.
             unsafe { write_block(block, block_start, template) };
         }
         let words = block.len().wrapping_mul(template.word_count);
@@ -199,7 +204,7 @@ pub(super) unsafe fn write_columns<R: PebsRecord>(
 /// Returns whether a record has the address of an instruction in the kernel or, if that matters, of data in the kernel.
 #[inline(always)]
 fn has_address_of_kernel<R: PebsRecord>(records: &[R], has_address: bool) -> bool {
-    // Bit 63 of the union is set if an address is in the kernel.
+    // Bit 63 of an address is set if the address is in the kernel, so bit 63 of `union` is set if any address is.
     let mut union = 0;
     if R::HAS_ACCESS && has_address {
         for_each_record(records, |record| {
@@ -211,7 +216,7 @@ fn has_address_of_kernel<R: PebsRecord>(records: &[R], has_address: bool) -> boo
     !is_user_address(union)
 }
 
-/// Writes samples of an event that excludes the kernel, without the addresses of the kernel in their records.
+/// Writes samples of an event that excludes the kernel, without the kernel's addresses that their records have.
 ///
 /// # Safety
 ///
@@ -255,7 +260,7 @@ unsafe fn write_without_kernel_addresses<R: PebsRecord>(
     }
 }
 
-/// Writes samples that may show their records.
+/// Writes samples that may show all of their records.
 ///
 /// # Safety
 ///
@@ -312,7 +317,7 @@ impl Words {
     ///
     /// The words that [`Self::write`] writes must be valid for writes.
     unsafe fn new(first: *mut u64, stride: usize) -> Self {
-        // INVARIANT: The caller promises it.
+        // INVARIANT: The caller promises that the words that are written are valid for writes.
         Self { first, stride }
     }
 
@@ -322,8 +327,9 @@ impl Words {
         let mut to = self.first;
         for_each_record(records, |record| {
             for (index, word) in words_of(record).into_iter().enumerate() {
-                // SAFETY: The write requires a valid word, which the type invariant promises. It is volatile, since programs
-                // may access the ring.
+                // SAFETY: The write requires a valid word: by the type invariant the words from `first` on, every `stride`
+                // words, are valid, and the closure returns no more of them. The write is volatile, since programs may access
+                // the ring.
                 unsafe { to.wrapping_add(index).write_volatile(word) };
             }
             to = to.wrapping_add(self.stride);
@@ -331,7 +337,7 @@ impl Words {
     }
 }
 
-/// Calls `f` for each record. The loop takes `STEP` records in each step, so that counting costs little.
+/// Calls `f` for each record. The loop takes `STEP` records in each step, so that the loop itself costs little.
 #[inline(always)]
 fn for_each_record<R>(records: &[R], mut f: impl FnMut(&R)) {
     let mut remaining = records;

@@ -68,12 +68,14 @@ impl RingWord {
 /// `data` points to `shape.size` bytes, a multiple of 8, and `page` to a page. Both live as long as the ring.
 /// Programs may write to both at any time.
 pub(crate) struct Ring {
+    /// The memory of the records.
     data: NonNull<u64>,
+    /// The page with the positions of reader and writer.
     page: NonNull<UserPage>,
     shape: RingShape,
     /// The number of samples after which the reader is woken; 0 for never.
     wake_samples: u64,
-    /// The number of bytes after which the reader is woken.
+    /// The number of written bytes after which the reader is woken.
     wake_bytes: u64,
     /// The position after the last record that was begun, in bytes since the ring's beginning.
     head: RingWord,
@@ -148,7 +150,7 @@ impl Ring {
         self.reset_data_area(kernel::page::PAGE_SIZE as u64, self.shape.size);
     }
 
-    /// Sets the offset and the size of the data in the page to 0. To be called when the ring has no writer any more.
+    /// Writes 0 for the offset and the size of the data into the page. To be called when the ring has no writer any more.
     pub(crate) fn clear_data_area(&self) {
         self.reset_data_area(0, 0);
     }
@@ -175,7 +177,7 @@ impl Ring {
         unsafe { self.page.as_ptr().byte_add(RingControl::OFFSET) }.cast()
     }
 
-    /// Returns the position up to which the reader says that it has read. May be any number, since programs write it.
+    /// Returns the position up to which the reader has read. Programs write the position, so it may be any number.
     #[inline(always)]
     fn tail(&self) -> u64 {
         // SAFETY: `from_ptr` requires an aligned word that lives as long as the result and is accessed atomically:
@@ -214,9 +216,10 @@ impl Ring {
     ///
     /// # Safety
     ///
-    /// The caller removes `wait` by [`Self::remove_reader`] before its end, and adds it to no other ring meanwhile.
+    /// The caller must remove `wait` by [`Self::remove_reader`] before `wait` is dropped, and must add it to no other ring
+    /// meanwhile.
     pub(crate) unsafe fn add_reader(&self, wait: &Wait) {
-        // SAFETY: `Waker::add_wait` requires that `wait` is removed before its end and is in one waker at a time: the
+        // SAFETY: `Waker::add_wait` requires that `wait` is removed before it is dropped, and is in one waker at a time: the
         // caller promises both.
         unsafe { self.waker.add_wait(wait) };
     }
@@ -232,8 +235,8 @@ impl Ring {
         self.lost_records.0.fetch_add(records, Relaxed);
     }
 
-    /// Begins a record of `words` words. Returns `None` if there is no room or the ring is paused. The caller decides
-    /// whether that counts as a lost record.
+    /// Begins a record of `words` words. Returns `None` if there is no room, or if the ring is paused or has ended: the
+    /// caller decides whether it counts the record as lost.
     #[inline(always)]
     fn begin(&self, words: usize) -> Option<Record<'_>> {
         self.begin_many(words, 1).map(|(record, _)| record)
@@ -309,8 +312,8 @@ impl Ring {
         }
     }
 
-    /// Wakes the reader after records have ended, of which `samples` are samples, if the limit of samples or of bytes is
-    /// reached.
+    /// Wakes the reader after records were written, if the limit of samples or of bytes is reached. `samples` is the number
+    /// of samples among the records.
     #[inline(always)]
     fn wake_if_due(&self, samples: u64) {
         if samples != 0 && self.wake_samples != 0 {
@@ -341,8 +344,8 @@ impl Ring {
         }
     }
 
-    /// Wakes the reader when there is no room for a record, once for each position of the head. With large records
-    /// the ring may otherwise never hold the number of bytes that the reader waits for.
+    /// Wakes the reader when there is no room for a record, unless the reader was woken at this position of the head. With
+    /// large records the ring may otherwise never hold the number of bytes that the reader waits for.
     #[cold]
     #[inline(never)]
     fn wake_if_full(&self) {
@@ -364,9 +367,9 @@ impl Ring {
 /// A record that is being written. The writer calls [`Self::finish`] at its end.
 struct Record<'a> {
     ring: &'a Ring,
-    /// [`Ring::data`]
+    /// The memory of the records, as [`Ring::data`].
     data: NonNull<u64>,
-    /// The mask that makes a position an offset in the data of `ring`: its size minus one.
+    /// The mask that makes a position an offset in the data: the size of the data minus one.
     mask: u64,
     /// The position of the next word, in bytes.
     position: u64,
@@ -411,11 +414,11 @@ impl Record<'_> {
         }
     }
 
-    /// Has `copy` write the next `bytes` bytes, a multiple of 8, and returns the number of bytes that it has written.
+    /// Calls `copy` to write the next `bytes` bytes, a multiple of 8. Returns the number of bytes that were written.
     ///
     /// `copy` gets an address and a size in bytes, and returns the number of bytes that it has written. If the bytes
-    /// continue at the beginning of the data, and `copy` has written all before that, it is called a second time.
-    /// Bytes that it does not write keep their old contents.
+    /// continue at the beginning of the data, and `copy` has written all bytes before that, it is called a second time.
+    /// Bytes that `copy` does not write keep their old contents.
     fn write_with(&mut self, bytes: u64, mut copy: impl FnMut(*mut u64, u64) -> u64) -> u64 {
         let mut written_bytes: u64 = 0;
         while written_bytes < bytes {
@@ -443,7 +446,7 @@ impl Record<'_> {
         self.mask.wrapping_add(1).wrapping_sub(offset) as usize / size_of::<u64>()
     }
 
-    /// Has `copy` write the next `words` words, at most [`Self::words_to_wrap`], at the address that it gets.
+    /// Calls `copy` with the address at which it writes the next `words` words, at most [`Self::words_to_wrap`].
     #[inline(always)]
     fn write_words_with(&mut self, words: usize, copy: impl FnOnce(*mut u64)) {
         let offset = self.position & self.mask;
@@ -455,8 +458,8 @@ impl Record<'_> {
             .wrapping_add(words.wrapping_mul(size_of::<u64>()) as u64);
     }
 
-    /// Ends and publishes the record, or the records, of which `samples` are samples, and wakes the reader if due. Only
-    /// samples count for [`Wakeup::Samples`].
+    /// Ends and publishes the record, or the records, and wakes the reader if due. `samples` is the number of samples among
+    /// them; only these count for [`Wakeup::Samples`].
     #[inline(always)]
     fn finish(self, samples: u64) {
         self.ring.end();

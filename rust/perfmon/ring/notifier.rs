@@ -17,7 +17,7 @@ const SPENT: u64 = u64::MAX;
 pub(crate) struct OverflowNotifier {
     /// The wait queue of programs that wait for records, or for the end of the counted tasks.
     pub(crate) wait: Wait,
-    /// Not 0 if an overflow may have to send a signal, or count down the limit.
+    /// Not 0 if an overflow may have to send a signal, or to count down the limit of samples.
     ///
     /// ATOMICS: relaxed. The word never becomes 0 again.
     is_armed: AtomicU64,
@@ -29,8 +29,8 @@ pub(crate) struct OverflowNotifier {
 }
 
 impl OverflowNotifier {
-    /// Returns a notifier without a limit and a signal. When the limit has disabled the event, an interrupt on the CPU
-    /// of the last sample calls `on_last_sample`, which is `None` for an event that is not sampled.
+    /// Returns a notifier without a limit and without a signal. When the limit of samples has disabled the event, an
+    /// interrupt on the CPU of the last sample calls `on_last_sample`, which is `None` for an event that is not sampled.
     ///
     /// # Errors
     ///
@@ -43,19 +43,19 @@ impl OverflowNotifier {
         })
     }
 
-    /// Makes each overflow from now on check the limit and send the signal.
+    /// Makes each overflow from now on count down the limit of samples, and send the signal.
     pub(crate) fn arm(&self) {
         self.is_armed.store(1, Relaxed);
     }
 
-    /// Returns whether an overflow may have to send a signal, or count down the limit.
+    /// Returns whether an overflow may have to send a signal, or to count down the limit of samples.
     #[inline(always)]
     pub(super) fn is_armed(&self) -> bool {
         self.is_armed.load(Relaxed) != 0
     }
 
-    /// Allows `samples` more samples, and sets a limit if there was none, unless `samples` is 0. The caller enables the
-    /// event afterwards.
+    /// Allows `samples` more samples. If there was no limit, sets one, unless `samples` is 0. The caller enables the event
+    /// afterwards.
     pub(crate) fn allow_samples(&self, samples: u32) {
         self.arm();
         let add = |left| match left {
@@ -91,8 +91,8 @@ impl OverflowNotifier {
         }
     }
 
-    /// Disables the event if all allowed samples were taken, unless another CPU allows more samples meanwhile: that CPU
-    /// enables the event, and its change of the state must stay.
+    /// Disables the event if all allowed samples were taken. If another CPU allows more samples meanwhile, and enables the
+    /// event, the event stays enabled.
     pub(crate) fn disable_if_spent(&self, state: &EventState) {
         loop {
             let changes = state.changes();

@@ -23,23 +23,26 @@ use crate::logic::{
 use core::slice;
 use kernel::bindings;
 
-/// Records of the processor, and the values of samples that the records lack.
+/// Records of the processor, and the values that samples have but the records lack.
 #[derive(Clone, Copy)]
 pub(crate) struct PreciseSamples<'a, R> {
+    /// The records, of one or more counters.
     pub(crate) records: &'a [R],
-    /// The bit of the counter whose records are to be written; 0 to write all records.
+    /// The bit of the counter whose records become samples; 0 if all records do.
     pub(crate) counter: u64,
-    /// The number of records to be written.
+    /// The number of records that become samples.
     pub(crate) count: u64,
     /// The number of overflows that these records stand for.
     pub(crate) overflows: u64,
     /// The task that is sampled; null for an event of a CPU.
     pub(crate) task: *mut bindings::task_struct,
+    /// The number of the CPU.
     pub(crate) cpu: u32,
     /// The number of events from one record to the next.
     pub(crate) period: u64,
-    /// The branches in the records are those before the samples. Otherwise samples show none.
+    /// The branches in the records are those before the samples. Otherwise samples show no branches.
     pub(crate) has_branches: bool,
+    /// The anchor that converts the records' time stamps.
     pub(crate) anchor: Anchor,
 }
 
@@ -55,7 +58,7 @@ impl Sampler {
         let Some(ring) = self.ring() else {
             return;
         };
-        // It is large, so it is not moved.
+        // The template is large, so it is filled here, and not moved.
         let mut template = SampleTemplate::new(
             samples.period,
             samples.anchor,
@@ -65,7 +68,7 @@ impl Sampler {
         let words_before_branches = self.push_columns(samples, &mut template);
         if let Some(branches) = &self.sampling.recorded_branches {
             if !R::HAS_BRANCHES {
-                // Not while this CPU selects the groups of the records.
+                // Not reached while this CPU selects the groups of its records, since these then include the branches.
                 return self.lose_samples(samples.overflows);
             }
             return self.write_with_branches(
@@ -117,14 +120,14 @@ impl Sampler {
         }
     }
 
-    /// Writes the LOST record that is due, if one is. Returns whether samples can be written then.
+    /// Writes a LOST record if records were lost. Returns whether samples can be written after it.
     fn has_room<R>(&self, ring: &Ring, samples: &PreciseSamples<'_, R>) -> bool {
         ring.lost_records.get() == 0
             || self.write_lost(ring, &self.origin_of(samples.task, samples.cpu))
     }
 
-    /// Does what [`Self::write_precise`] does for samples with the branches of the records, one at a time, since their number
-    /// of branches varies. `words_before_branches` of the template's words precede the branches.
+    /// Does what [`Self::write_precise`] does, for samples with the branches of the records. Writes one sample at a time,
+    /// since the number of branches varies. `words_before_branches` of the template's words precede the branches.
     #[inline(never)]
     fn write_with_branches<R: PebsRecord>(
         &self,
@@ -171,14 +174,15 @@ impl Sampler {
         }
     }
 
-    /// Adds the columns of the samples to a template that has only a header. Returns the number of words before the branches.
+    /// Adds the columns of the samples to a template that has only a header. Returns the number of words that precede the
+    /// branches.
     #[inline(never)]
     fn push_columns<R: PebsRecord>(
         &self,
         samples: &PreciseSamples<'_, R>,
         template: &mut SampleTemplate,
     ) -> usize {
-        /// One word, which has one of these parts.
+        /// The parts with the weight. A sample has one of them at most, in one word.
         const WEIGHTS: u64 = PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT;
 
         let format = self.sampling.format;
@@ -221,8 +225,8 @@ impl Sampler {
     }
 }
 
-/// Writes the part of a sample with the branches: their number, and the `count` branches that are shown of those in the words of
-/// a record.
+/// Writes the branches of a sample: their number, `count`, and the words of those branches that samples show, from the
+/// words `recorded` of a record.
 #[inline(never)]
 pub(super) fn put_branches(
     to: &mut Record<'_>,
@@ -242,9 +246,9 @@ pub(super) fn put_branches(
         let mut next = to;
         branches.for_each(recorded, count, |branch| {
             for (index, word) in branch.into_iter().enumerate() {
-                // SAFETY: The write requires a valid word: the words up to the end of the ring's memory are, and there are at
-                // least three for each of `count` branches, which is how often `for_each` calls this. It is volatile, since
-                // programs may access the ring.
+                // SAFETY: The write requires a valid word: the words up to the end of the ring's memory are valid, which are at
+                // least three for each of `count` branches, and `for_each` calls this closure `count` times. The write is
+                // volatile, since programs may access the ring.
                 unsafe { next.wrapping_add(index).write_volatile(word) };
             }
             next = next.wrapping_add(branch.len());
@@ -281,7 +285,7 @@ fn write_samples<R: PebsRecord>(to: &mut Record<'_>, records: &[R], template: &S
     }
 }
 
-/// Writes a sample for each record, of records that do not follow each other in the buffer.
+/// Does what [`write_samples`] does, for records that do not follow each other in the buffer: copies groups of them.
 #[inline(never)]
 fn write_in_groups<'a, R: PebsRecord + 'a>(
     to: &mut Record<'_>,

@@ -20,15 +20,16 @@ use kernel::bindings;
 /// A change of a task, for which records are written.
 #[derive(Clone, Copy)]
 pub(crate) enum TaskChange<'a> {
-    /// The task gives this task, usually itself, a name of 16 bytes (`TASK_COMM_LEN`). True if an exec gives the name.
+    /// The current task gives the task in the first field, usually itself, a name of 16 bytes (`TASK_COMM_LEN`). The last
+    /// field is true if an exec gives the name.
     Name(*mut bindings::task_struct, [u64; 2], bool),
-    /// The task has created this task.
+    /// The task has created the task in the field.
     Fork(*mut bindings::task_struct),
     /// The task exits.
     Exit,
     /// The task starts running on the CPU.
     SwitchIn,
-    /// The task stops running on the CPU. True if it could run on.
+    /// The task stops running on the CPU. The field is true if the task could continue to run.
     SwitchOut(bool),
     /// The task has mapped memory. The words are the name of the mapping.
     Map(&'a Mapping, &'a [u64]),
@@ -36,12 +37,12 @@ pub(crate) enum TaskChange<'a> {
     MakeCgroup(u64, &'a [u64]),
 }
 
-/// The other task of a context switch, for an event of a CPU.
+/// The other task of a context switch, if the record names it, as for an event of a CPU.
 pub(crate) type OtherTask = Option<*mut bindings::task_struct>;
 
 impl Sampler {
-    /// Writes the `PERF_RECORD_READ` of `task`, which exits, with its counts as read(2) would return them. To be
-    /// called on the ring's CPU, with interrupts off.
+    /// Writes the `PERF_RECORD_READ` of `task`, for which the event ends. `counts` are the words that read(2) would return.
+    /// To be called on the ring's CPU, with interrupts off.
     #[cold]
     pub(crate) fn record_counts(&self, counts: &[u64], task: *mut bindings::task_struct, cpu: u32) {
         let origin = self.origin_of(task, cpu);
@@ -128,8 +129,8 @@ impl Sampler {
     }
 }
 
-/// Returns the words of a FORK or EXIT record. Each task is given as [`Sampler::ids`]: the PID, and the TID in the
-/// upper half.
+/// Returns the words of a FORK or EXIT record. `task` and `parent` are IDs as from [`Sampler::ids`]: the PID, with the TID
+/// in the upper half.
 fn two_task_words(task: u64, parent: u64, time: u64) -> [u64; 3] {
     let low_half = |ids: u64| ids & u64::from(u32::MAX);
     [

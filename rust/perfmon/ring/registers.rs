@@ -6,7 +6,7 @@ use crate::sys::ffi;
 use core::ptr;
 use kernel::bindings::pt_regs;
 
-/// `enum perf_sample_regs_abi`
+/// The values of `enum perf_sample_regs_abi`.
 mod regs_abi {
     pub(super) const NONE: u64 = 0;
     pub(super) const BITS_32: u64 = 1;

@@ -24,13 +24,13 @@ use crate::{
 use core::ptr;
 use kernel::bindings::{self, pt_regs};
 
-/// The parts of a sample that have one word each, and that few events want.
+/// The parts of a sample that few events want, and that have one word each.
 const RARE_WORDS: u64 = PERF_SAMPLE_ADDR
     | PERF_SAMPLE_ID
     | PERF_SAMPLE_STREAM_ID
     | PERF_SAMPLE_CPU
     | PERF_SAMPLE_PERIOD;
-/// The parts of a sample that the fast path writes: all have one word.
+/// The parts of a sample that the fast path writes. All have one word.
 const ONE_WORD_PARTS: u64 =
     PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | RARE_WORDS;
 
@@ -41,7 +41,7 @@ pub(crate) const CHAIN_WORDS: usize = 127 + 2;
 pub(crate) struct Interrupt<'a, P> {
     /// The place of the sample: the registers of the interrupt, unless the processor has recorded the instruction.
     pub(crate) place: P,
-    /// The task that is sampled; null for an event of a CPU.
+    /// The sampled task; null for the current task, as for an event of a CPU.
     pub(crate) task: *mut bindings::task_struct,
     /// The number of events since the last sample.
     pub(crate) period: u64,
@@ -78,19 +78,20 @@ pub(crate) struct PmuReadings<'a> {
 /// The branches of a sample.
 #[derive(Clone, Copy)]
 pub(crate) enum SampleBranches<'a> {
-    /// Branches of the registers.
+    /// Branches that were read from the LBR registers.
     Read {
         /// Three words of each branch, the newest first: its source, its target, and flags.
         words: &'a [u64],
         /// The number of the LBR register with the newest branch.
         newest: u32,
     },
-    /// Branches of the processor's record.
+    /// Branches in the processor's record (PEBS).
     Recorded {
+        /// The choice of the branches that samples show.
         branches: &'a RecordedBranches,
-        /// [`PebsRecord::branches`](crate::logic::pebs::PebsRecord::branches)
+        /// The words of the record's branches ([`PebsRecord::branches`](crate::logic::pebs::PebsRecord::branches)).
         words: &'a [u64],
-        /// [`RecordedBranches::count_shown`]
+        /// The number of branches that samples show ([`RecordedBranches::count_shown`]).
         count: usize,
     },
 }
@@ -102,7 +103,8 @@ impl<'a> SampleBranches<'a> {
         newest: 0,
     };
 
-    /// Returns those of `branches` in the words of the processor's record that samples show.
+    /// Returns the branches of a sample from `words`, the branches of the processor's record, of which `branches` chooses
+    /// those that samples show.
     pub(crate) fn of_record(branches: &'a RecordedBranches, words: &'a [u64]) -> Self {
         Self::Recorded {
             branches,
@@ -146,8 +148,8 @@ pub(super) trait Place {
     /// Returns the first address of the program's call chain, if it is not the one in the registers.
     fn user_ip(&self) -> Option<u64>;
 
-    /// Returns the beginning of the kernel's call chain; `None` if the sample is one of the program, or if no address is
-    /// known.
+    /// Returns the beginning of the kernel's call chain; `None` if the sample is one of the program, or if no address of
+    /// the kernel is known.
     fn kernel_chain(&self) -> Option<KernelChain<'_>>;
 }
 
@@ -162,9 +164,9 @@ pub(super) struct KernelChain<'a> {
 
 /// The place of an interrupt.
 struct InterruptPlace<'a> {
-    /// The registers of the interrupt.
+    /// The registers that the interrupt has saved.
     interrupt_regs: &'a pt_regs,
-    /// The registers that a sample may show.
+    /// The registers that a sample may show, if they are known.
     regs: Option<&'a pt_regs>,
     is_user: bool,
 }
@@ -233,7 +235,7 @@ struct OtherParts<'a> {
     chain: &'a [u64],
     /// The registers of the program, if they are known.
     user_regs: Option<&'a pt_regs>,
-    /// The bytes of the program's stack.
+    /// The number of bytes to copy from the program's stack.
     stack_size: u32,
     access: AccessWords,
     /// The registers that the sample shows, if they are known.
@@ -266,8 +268,7 @@ impl Sampler {
         }
     }
 
-    /// Counts the sample of an overflow as lost, and notifies programs, since counts or branches for the sample are
-    /// missing.
+    /// Counts the sample of an overflow as lost, since its counts or branches are missing, and notifies programs.
     #[cold]
     pub(crate) fn lose_sample(&self) {
         if self.notifier.count_down_limit(&self.state) {
@@ -447,8 +448,8 @@ impl Sampler {
         record
     }
 
-    /// Returns the registers that a sample may show, and whether they are the program's. If the interrupt came late,
-    /// in the kernel, and the event excludes the kernel, these are the program's registers instead.
+    /// Returns the registers that a sample may show, and whether they are the program's: those of the interrupt, or those
+    /// of the program, if the event excludes the kernel and the interrupt came late, in the kernel.
     #[inline(always)]
     fn visible_registers<'a>(
         &self,
@@ -463,8 +464,8 @@ impl Sampler {
         }
     }
 
-    /// Writes the call chains of the kernel and of the program into `chain`, each if the event wants it and the
-    /// registers or the address at its beginning are known. Returns the number of words.
+    /// Writes the call chains of the kernel and of the program to `chain`. Leaves out a call chain that the event does not
+    /// want, or whose beginning is not known. Returns the number of words.
     #[inline(always)]
     fn walk_call_chain(
         &self,
@@ -571,7 +572,7 @@ impl Sampler {
     }
 }
 
-/// Returns whether the registers are those of a program in user mode.
+/// Returns whether the registers are those of user mode.
 #[inline(always)]
 pub(super) fn is_user(regs: &pt_regs) -> bool {
     /// The requested privilege level: 3 in programs (Intel SDM, volume 3A, section 3.4.2).
@@ -599,8 +600,8 @@ fn may_show_registers(regs: &pt_regs, task: *mut bindings::task_struct) -> bool 
     unsafe { ffi::perfmon_may_show_regs(ptr::from_ref(regs).cast_mut(), task) }
 }
 
-/// Returns the program's instruction address if its registers are not saved yet, since it has just entered the
-/// kernel; 0 if the address is not known.
+/// Returns the program's instruction address, if the program has just entered the kernel and its registers are not saved
+/// yet; 0 if the address is not known.
 #[cold]
 fn unsaved_user_ip(regs: &pt_regs) -> u64 {
     // SAFETY: The function requires the registers of the interrupt, which it only reads: `regs` is a reference.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The writer of an event's records: what it writes, and to which ring. [`super::sample`] writes samples,
-//! [`super::records`] records of tasks.
+//! The writer of an event's records. [`super::sample`] writes samples, and [`super::records`] writes records of tasks.
 //!
-//! Except for `new` and `drop`, nothing here sleeps, allocates or takes a lock.
+//! Only `new` and `drop` sleep, allocate or take locks.
 
 use super::{notifier::OverflowNotifier, Record, Ring};
 use crate::{
@@ -37,6 +36,7 @@ use kernel::{bindings, prelude::*};
 pub(crate) struct Sampler {
     /// The event's ID, which its records contain.
     pub(super) id: u64,
+    /// The configuration of the event's records.
     pub(crate) sampling: Sampling,
     /// The event does not count in kernel mode, so samples must not show the kernel's registers and addresses.
     pub(super) is_user_only: bool,
@@ -50,8 +50,7 @@ pub(crate) struct Sampler {
     period_or_frequency: AtomicU64,
     /// The ring to write to; null without one.
     ///
-    /// ATOMICS: stored with release order when the ring is ready, and loaded
-    /// with acquire order by its writers.
+    /// ATOMICS: stored with release order when the ring is ready, and loaded with acquire order by its writers.
     ring: AtomicPtr<Ring>,
     /// The state of the event: enabled, disabled or closed.
     pub(crate) state: EventState,
@@ -71,7 +70,7 @@ unsafe impl Sync for Sampler {}
 
 /// The task, time and CPU of a record.
 pub(super) struct RecordOrigin {
-    /// The task's PID, and its TID in the upper half.
+    /// The task's PID, with its TID in the upper half.
     ids: u64,
     /// The time in nanoseconds.
     time: u64,
@@ -79,9 +78,9 @@ pub(super) struct RecordOrigin {
 }
 
 impl Sampler {
-    /// Returns the sampler of a new event with the ID `id`, which the current task opens; of a cgroup of `hierarchy`,
-    /// if that is given. The event is disabled, and has no ring. When the limit of samples has disabled the event, an
-    /// interrupt on the CPU of the last sample calls `on_last_sample`.
+    /// Returns the sampler of a new event with the ID `id`, which the current task opens. `hierarchy` is that of the
+    /// event's cgroup, if the event counts one. The event is disabled, and has no ring. When the limit of samples has
+    /// disabled the event, an interrupt on the CPU of the last sample calls `on_last_sample`.
     ///
     /// # Errors
     ///
@@ -142,7 +141,7 @@ impl Sampler {
         self.period_or_frequency.load(Relaxed)
     }
 
-    /// Returns the present trigger of samples, which PERF_EVENT_IOC_PERIOD changes.
+    /// Returns the present trigger of samples: [`Sampling::trigger`] with the number that PERF_EVENT_IOC_PERIOD has set.
     pub(crate) fn trigger(&self) -> Trigger {
         let trigger = self.sampling.trigger;
         trigger
@@ -150,8 +149,8 @@ impl Sampler {
             .unwrap_or(trigger)
     }
 
-    /// Returns the time between two samples of an event with a frequency, in cycles of the time-stamp counter, which
-    /// advances by `khz` kHz.
+    /// Returns the time between two samples of an event with a frequency, in TSC cycles. `khz` is the frequency of the TSC
+    /// in kHz.
     pub(crate) fn interval(&self, khz: u32) -> u64 {
         let hertz = u64::from(khz).wrapping_mul(1000);
         hertz
@@ -213,8 +212,8 @@ impl Sampler {
         }
     }
 
-    /// Returns the PID of a task in the opener's namespace, and its TID in the upper half; `task` is null for the
-    /// current task.
+    /// Returns the PID of a task in the opener's namespace, with its TID in the upper half. `task` is null for the current
+    /// task.
     #[inline(always)]
     pub(crate) fn ids(&self, task: *mut bindings::task_struct) -> u64 {
         // SAFETY: The function requires a task that is null or alive, and a namespace that is null or alive: all
@@ -224,7 +223,7 @@ impl Sampler {
         unsafe { ffi::perfmon_task_ids(task, self.namespace) }
     }
 
-    /// Returns the time of the event's clock, in nanoseconds.
+    /// Returns the present time of the event's clock, in nanoseconds.
     #[inline(always)]
     pub(super) fn time(&self) -> u64 {
         let clock = match self.sampling.clock {
@@ -236,8 +235,8 @@ impl Sampler {
         unsafe { ffi::perfmon_clock(clock) }
     }
 
-    /// Counts samples as lost. Does nothing if the event has no ring, or a ring whose last mapping was removed: then no
-    /// program could have read them.
+    /// Counts samples as lost. Does nothing if the event has no ring, or a ring whose last mapping was removed: no program
+    /// could have read the samples then.
     #[cold]
     pub(crate) fn lose_samples(&self, samples: u64) {
         if let Some(ring) = self.ring().filter(|ring| !ring.has_ended()) {
@@ -246,8 +245,8 @@ impl Sampler {
         }
     }
 
-    /// Writes a LOST record. Returns whether there was room. If not, the caller writes no other record, which would
-    /// come before the LOST record.
+    /// Writes a LOST record. Returns whether there was room. If there was none, the caller writes no other record, since
+    /// that would precede the LOST record.
     #[cold]
     #[inline(never)]
     pub(super) fn write_lost(&self, ring: &Ring, origin: &RecordOrigin) -> bool {
@@ -268,7 +267,7 @@ impl Sampler {
         true
     }
 
-    /// Writes the record of the beginning, or of the end, of the throttling of samples.
+    /// Writes a THROTTLE record if `throttled` is true, or else an UNTHROTTLE record.
     #[cold]
     #[inline(never)]
     pub(crate) fn write_throttling(
@@ -295,7 +294,8 @@ impl Sampler {
         }
     }
 
-    /// Writes a record that is not a sample. `words` are its words between header and trailer, in pieces.
+    /// Writes a record that is not a sample, or counts it as lost. `words` are the pieces of its words between header and
+    /// trailer.
     pub(super) fn write(&self, kind: u32, misc: u16, words: &[&[u64]], origin: &RecordOrigin) {
         let Some(ring) = self.ring() else {
             return;
@@ -321,7 +321,7 @@ impl Sampler {
         record.finish(0);
     }
 
-    /// Writes the trailer that all records but samples have, if the event wants it (`sample_id_all`).
+    /// Writes the trailer of a record that is not a sample, if the event wants trailers (`sample_id_all`).
     fn put_trailer(&self, record: &mut Record<'_>, origin: &RecordOrigin) {
         let parts = [
             (PERF_SAMPLE_TID, origin.ids),

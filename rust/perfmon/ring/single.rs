@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Samples that the processor has recorded (PEBS), with what only the interrupt of each record can give: call chains,
-//! registers, stacks and counts, and before format 4 branches.
+//! Precise samples (PEBS) for which each record has an interrupt of its own, since only the interrupt can give what they
+//! show: call chains, registers, stacks and counts; before format 4 also branches.
 //!
-//! The address and the time are the record's. The interrupt may come later, even in the other mode: a sample shows the
-//! registers and the callers of the interrupt only where these belong to the mode of the recorded instruction.
+//! The address and the time are the record's. The interrupt may come later, even in the other mode. So a sample shows the
+//! registers and the callers of the interrupt only if these belong to the mode of the recorded instruction.
 
 use super::{
     sample::{is_user, user_registers, KernelChain, Place},
@@ -28,12 +28,13 @@ use kernel::bindings::{self, pt_regs};
 /// The parts that show registers, or what a register points to.
 const REGISTER_PARTS: u64 = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_INTR;
 
-/// A record of the processor, and where it was found.
+/// A record of the processor, and the registers of the interrupt that has found it.
 pub(crate) struct RecordedPlace<'a> {
+    /// The parts of the record.
     pub(crate) record: SingleRecord<'a>,
-    /// The registers of the interrupt that has found the record; `None` if a task or another interrupt has found it.
+    /// The registers of the interrupt (NMI) that has found the record; `None` if the record was found outside of an NMI.
     pub(crate) regs: Option<&'a pt_regs>,
-    /// Converts the record's time stamp.
+    /// The anchor that converts the record's time stamp.
     pub(crate) anchor: Anchor,
 }
 
@@ -43,14 +44,17 @@ struct SinglePlace<'a> {
     ip: u64,
     /// `ip` is the recorded address.
     is_exact: bool,
+    /// The sample is one of the program.
     is_user: bool,
+    /// The time of the record on the event's clock, in nanoseconds.
     time: u64,
     /// The access to memory that the sample shows.
     access: AccessWords,
-    /// The registers of the record, or else those of the interrupt in the mode of the instruction, if they are known. Their
-    /// `ip` is not the recorded address but the one that the other registers, and the stack, belong to.
+    /// The registers in the mode of the instruction, if the interrupt has them. The registers that the record has replace
+    /// them. Their `ip` is not the recorded address, but the address that the other registers and the stack belong to.
     regs: Option<pt_regs>,
-    /// The registers that the program has in the kernel's instruction, if they are known.
+    /// The program's registers, if they are known. For a sample of the kernel, the program saved them when it entered the
+    /// kernel.
     saved_regs: Option<&'a pt_regs>,
     /// The registers of the interrupt, if it has interrupted the kernel.
     kernel_regs: Option<&'a pt_regs>,
@@ -95,8 +99,8 @@ impl Place for SinglePlace<'_> {
 
     fn kernel_chain(&self) -> Option<KernelChain<'_>> {
         (!self.is_user).then_some(KernelChain {
-            // Not the registers at the instruction: the unwinder looks up their address, to which the stack pointer may
-            // not belong.
+            // The recorded registers are not used: the unwinder looks up their address, and the stack pointer may belong to
+            // another address.
             regs: self.kernel_regs,
             ip: Some(self.ip),
         })
@@ -104,21 +108,21 @@ impl Place for SinglePlace<'_> {
 }
 
 impl Sampler {
-    /// Returns whether each precise sample has an interrupt of its own: the attribute demands it, each sample has to be
-    /// notified, or the reader of the ring, which may be another event's, is woken after a number of samples. To be called
-    /// with interrupts off.
+    /// Returns whether each precise sample has an interrupt of its own: the attribute demands it, each sample has to notify
+    /// programs, or the reader of the ring is woken after a number of samples. The ring may be that of another event. To be
+    /// called with interrupts off.
     pub(crate) fn is_single(&self) -> bool {
         let wakes_after_samples = || self.ring().is_some_and(Ring::wakes_after_samples);
         let needs_wake_up = || self.notifier.is_armed() || wakes_after_samples();
         self.sampling.single || (self.sampling.precise && needs_wake_up())
     }
 
-    /// Returns whether samples have parts that tell of the access to memory.
+    /// Returns whether samples show the access to memory.
     pub(super) fn has_access(&self) -> bool {
         self.sampling.format.has(MEMORY_PARTS)
     }
 
-    /// Returns the groups that the records of precise samples need, if the groups can be selected.
+    /// Returns the groups of words that the records of precise samples need, for a processor that can select the groups.
     pub(crate) fn record_groups(&self) -> RecordGroups {
         let access = RecordGroups::ACCESS.filter(self.has_access());
         let sampling = &self.sampling;
@@ -162,8 +166,8 @@ impl Sampler {
             kernel_regs
         };
         let mut regs = known_regs.copied();
-        // The recorded registers are those after the instruction. If that has entered the kernel, as SYSCALL does, they are
-        // the kernel's.
+        // The recorded registers are those after the instruction. They are the kernel's if the instruction has entered the
+        // kernel, as SYSCALL does.
         let recorded = record.registers.as_ref().filter(|recorded| {
             let are_of_program = is_user_address(recorded.ip) && is_user_address(recorded.sp);
             !is_hidden && is_of_program == are_of_program
@@ -193,7 +197,8 @@ impl Sampler {
     }
 }
 
-/// Returns the access to memory that a sample may show: no address of the kernel if the event excludes the kernel.
+/// Returns the access to memory that a sample may show. An address of the kernel becomes 0 if the event excludes the
+/// kernel.
 fn visible_access(words: AccessWords, is_user_only: bool) -> AccessWords {
     AccessWords {
         address: if is_user_only {
@@ -232,10 +237,11 @@ fn replace_registers(regs: &mut pt_regs, recorded: &RecordRegisters) {
     }
 }
 
-/// Does what [`user_registers`] does outside of NMIs: returns the registers that the program has saved.
+/// Returns the registers that the program of the current task has saved. Used instead of [`user_registers`] outside of
+/// NMIs.
 fn saved_user_registers<'a>(task: *mut bindings::task_struct) -> Option<&'a pt_regs> {
-    // SAFETY: The function requires a caller that is no NMI, as the caller is without registers of an interrupt. The
-    // registers that it returns stay on the kernel stack of the current task until it returns to its program, after the
-    // caller, which has interrupts off.
+    // SAFETY: The function requires a caller outside of NMIs: the caller has no registers of an interrupt, since it has
+    // found the record outside of NMIs. The registers that the function returns stay on the kernel stack of the current
+    // task until the task returns to its program, after the caller, which has interrupts off.
     unsafe { ffi::perfmon_saved_user_regs(task).as_ref() }
 }

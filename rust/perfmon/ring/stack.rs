@@ -6,8 +6,8 @@ use crate::{logic::sample_format::SampleFormat, sys::ffi};
 use core::ptr;
 use kernel::bindings::pt_regs;
 
-/// Returns the number of bytes of the stack to copy into a sample with `words` other words: at most `wanted_bytes`, and
-/// a multiple of 8. Returns 0 without registers of the program.
+/// Returns the number of bytes of the stack to copy into a sample with `words` other words: a multiple of 8, at most
+/// `wanted_bytes`. Returns 0 if the program's registers are not known.
 pub(super) fn size(user_regs: Option<&pt_regs>, wanted_bytes: u32, words: usize) -> u32 {
     let Some(regs) = user_regs else {
         return 0;
@@ -19,8 +19,8 @@ pub(super) fn size(user_regs: Option<&pt_regs>, wanted_bytes: u32, words: usize)
     SampleFormat::stack_room(readable_bytes, words)
 }
 
-/// Returns the number of words that a stack of `size` bytes takes in a sample, with the words for its size before it and
-/// for the copied size after it.
+/// Returns the number of words that a stack of `size` bytes takes in a sample. Includes one word for the size before the
+/// stack, and one for the copied size after it.
 pub(super) const fn words(size: u32) -> usize {
     match size {
         0 => 1,
@@ -38,9 +38,9 @@ pub(super) fn put_stack(record: &mut Record<'_>, user_regs: Option<&pt_regs>, si
     };
     let mut from = regs.sp as u64;
     let copied_bytes = record.write_with(size.into(), |to, bytes| {
-        // SAFETY: The function requires memory for `bytes` bytes at `to`: `write_with` passes such an address. It may be
-        // called in NMIs, and outside of them with interrupts off, as here for records of the processor that a task finds.
-        // The cast keeps the number: it is at most `size`.
+        // SAFETY: The function requires memory for `bytes` bytes at `to`: `write_with` passes such an address. The function
+        // may be called in NMIs, and outside of them with interrupts off, as by a task that finds records of the processor.
+        // The cast keeps the number: `bytes` is at most `size`, a `u32`.
         let copied = u64::from(unsafe { ffi::perfmon_copy_stack(to, from, bytes as u32) });
         from = from.wrapping_add(copied);
         copied
