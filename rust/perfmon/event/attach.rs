@@ -29,8 +29,8 @@ use kernel::{bindings, cpu::CpuId, prelude::*, sync::Arc, task::Task};
 /// Calls `f` with the context of the event's target, by [`Context::with_slots`]. Returns `None` if there is no
 /// context: the task has no events yet, or has exited, or the target is a cgroup on all CPUs.
 ///
-/// Disables preemption to hold RCU: a caller that is preempted under `rcu_read_lock()`, and does not get to run,
-/// would delay the end of the grace period for all.
+/// Disables preemption instead of calling `rcu_read_lock()`: a caller that is preempted as an RCU reader, and does not get
+/// to run, would delay the end of the grace period for all.
 pub(super) fn with_context<R: Send>(
     target: &Target,
     f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) -> R + Send,
@@ -57,7 +57,7 @@ pub(super) fn with_context<R: Send>(
     }
 }
 
-/// Calls `f` with each context of the event's target, but not with those of tasks that have inherited the event.
+/// Calls `f` with each context of the target, but not with the contexts of tasks that have inherited its events.
 pub(super) fn with_each_context(
     target: &Target,
     mut f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) + Send,
@@ -90,7 +90,7 @@ pub(super) fn with_task_contexts(
     });
 }
 
-/// Returns the context of a CPU's events.
+/// Returns the context of a CPU's events; `None` if no event of the CPU was ever opened.
 fn cpu_context<'a>(cpu: CpuId) -> Option<&'a Context> {
     let percpu = percpu::of_cpu(cpu);
     // SAFETY: `from_address` requires a context that is alive, or 0: the address is 0 or that of a CPU's context, which
@@ -104,7 +104,7 @@ pub(super) fn own_counters(target: &Target, config: &EventConfig) -> OwnCounters
     with_context(target, |_, slots| slot::own_counters(slots, config, cpu)).unwrap_or_default()
 }
 
-/// Returns the conflicts of the extra register of a new event with the target's events.
+/// Returns the conflicts that the target's events have with the value `extra`, for a new event.
 pub(super) fn register_conflicts(target: &Target, extra: ExtraValue) -> RegisterConflicts {
     let cpu = target.cpu();
     let conflicts = with_context(target, |_, slots| {
@@ -151,8 +151,8 @@ pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result<(), Attach
     }
 }
 
-/// Adds a slot of the event, and opens its window if the context is loaded. The memory comes from `room`. Nothing is
-/// allocated here, since CPUs that wait for the context hold locks of the scheduler.
+/// Adds a slot of the event, and opens its window if the context is loaded. Takes memory from `room` and allocates
+/// nothing, since CPUs that wait for the context hold locks of the scheduler.
 ///
 /// # Errors
 ///
@@ -247,7 +247,7 @@ fn attach_to_task(
         if let Some(result) = add_to_context(event, &event.target, &mut room, cpu, leader) {
             return result;
         }
-        // The task has no context. RCU is not held here, since the allocation of one may sleep.
+        // The task has no context. The caller holds no RCU here, since the allocation of a context may sleep.
         let slots = Slots::new(INITIAL_SLOTS, GFP_KERNEL_ACCOUNT)?;
         let new = Context::new(task_ptr, slots, GFP_KERNEL_ACCOUNT)?;
         let add_first_slot =
@@ -279,8 +279,8 @@ fn insert_task_context(
     if unsafe { ffi::perfmon_task_is_exiting(task.as_ptr()) } {
         return Err(ESRCH.into());
     }
-    // If another task took the last event from the context, the context is gone. The other task may not have got to
-    // run yet to remove it from the table.
+    // If another task removed the last event from the context, the context is gone. The other task may not have removed
+    // the context from the table yet.
     // SAFETY: `TASKS.find` requires the table's lock: `lock` is its guard, and is held until the context was last
     // used.
     let gone_context = unsafe { TASKS.find(task_ptr) }.filter(|context| context.is_gone());
@@ -299,8 +299,8 @@ fn insert_task_context(
 
 /// Loads the context of a task, which has just been added to the table, on the CPU that runs the task.
 fn load_where_running(task: &Task) {
-    // If the task was running when the context was added, and still runs there, the call below finds it. If the task is
-    // switched in after that, the switch finds the context in the table and loads it.
+    // If the task was running when the context was added, and still runs on that CPU, the call below finds it there. If
+    // the task is switched in later, the switch finds the context in the table and loads it.
     // ATOMICS: pairs with the switch, which writes the CPU number of the task before it looks for the context; and
     // with an exec, which writes the task's new credentials before it looks for the context. The caller checks the
     // credentials after this function.
@@ -409,8 +409,8 @@ pub(super) fn refresh_everywhere(event: &Event) {
     }
 }
 
-/// Marks that enabled events miss what their tasks do on CPUs whose counters can't be used. To be called after an
-/// event has been enabled.
+/// Marks enabled events as broken if their tasks run on CPUs whose counters can't be used, since the events miss what
+/// the tasks do there. To be called after an event has been enabled.
 pub(super) fn mark_broken_on_refused_cpus() {
     // ATOMICS: pairs with a CPU that is refused, which sets `is_refused` before it runs a program: either the switch to
     // the program finds the event enabled, or this function finds the CPU refused.
@@ -431,8 +431,8 @@ pub(super) fn mark_broken_on_refused_cpus() {
 /// - A CPU that has a context is called. If the task is switched out before the call arrives, its windows have been
 ///   closed.
 /// - A CPU without a context is not called. If it had a context before, it closed the windows before it published 0. If
-///   it loads a context afterwards, it sees all that the caller has changed before the call. If the
-///   caller has observed something that the task did in a window, this function also finds the window's context.
+///   it loads a context afterwards, it sees all that the caller has changed before the call. If the caller has observed
+///   something that the task did in a window, this function also finds the window's context.
 /// - A CPU that goes offline or to sleep closes its windows first (`unload_contexts`).
 fn on_each_loaded_context(f: impl Fn(ThisCpu<'_>, &mut Slots) + Sync) {
     // ATOMICS: pairs with the switch, which publishes a context before it loads the states of the events.
@@ -465,7 +465,8 @@ pub(super) fn detach(event: &Event) {
         return;
     }
     // Waits for forks that saw the event before it was closed, so that their children's contexts are in the table.
-    // Forks that begin after the close don't let children inherit the event (`task_lifecycle::insert_inherited_context`).
+    // Forks that begin after the close don't let children inherit the event
+    // (`task_lifecycle::insert_inherited_context`).
     drop(table::lock());
     // Usually no task has inherited the event.
     with_task_contexts(|| !event.has_ended(), remove);

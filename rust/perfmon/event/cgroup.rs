@@ -58,7 +58,7 @@ struct CountedLevels {
 }
 
 impl CountedLevels {
-    /// Returns that no cgroup has events.
+    /// Returns the levels of a hierarchy in which no cgroup has events.
     const fn none() -> Self {
         Self {
             mask: AtomicU64::new(0),
@@ -77,7 +77,7 @@ impl CountedLevels {
         self.mask() != 0
     }
 
-    /// Counts a cgroup that has events now.
+    /// Counts a cgroup that gets its first event.
     fn add(&self, _lock: &mut table::Lock, level: u64) {
         self.cgroup_counts[level as usize].fetch_add(1, Relaxed);
         self.mask.fetch_or(1 << level, Relaxed);
@@ -91,13 +91,14 @@ impl CountedLevels {
     }
 }
 
+/// The levels of the cgroups with events, for each hierarchy.
 static LEVELS: PerHierarchy<CountedLevels> = PerHierarchy {
     version_2: CountedLevels::none(),
     version_1: CountedLevels::none(),
 };
 
-/// Counts one more event of a cgroup, until [`remove_event`], makes the cgroup's contexts for the first event, and
-/// loads them on the CPUs that run its tasks.
+/// Counts one more event of a cgroup, until [`remove_event`]. For the first event, creates the cgroup's contexts, and loads
+/// them on the CPUs that run its tasks.
 ///
 /// # Errors
 ///
@@ -127,7 +128,7 @@ pub(super) fn add_event(cgroup: &Arc<Cgroup>) -> Result {
     Ok(())
 }
 
-/// Undoes [`add_event`] for an event that has no slot any more. The last event of a cgroup removes its contexts.
+/// Undoes [`add_event`] for an event that has no slot any more. With the last event of a cgroup, removes its contexts.
 pub(super) fn remove_event(cgroup: &Arc<Cgroup>) {
     let removed = {
         let mut lock = table::lock();
@@ -190,8 +191,8 @@ fn cgroups_of<'a>(
     unsafe { TaskCgroups::of(task, hierarchy) }
 }
 
-/// Does what [`load_contexts_of`] does. For switches between tasks without contexts, most of which stay within a cgroup.
-/// Interrupts are off.
+/// Does what [`load_contexts_of`] does, in a switch between tasks without contexts. Most such switches stay within one
+/// cgroup. Interrupts are off.
 #[inline(always)]
 pub(super) fn switch_to(here: ThisCpu<'_>, task: *mut bindings::task_struct) {
     if LEVELS.version_1.has_events() {
@@ -238,7 +239,7 @@ fn switch_to_beside_version_1(here: ThisCpu<'_>, task: *mut bindings::task_struc
     }
 }
 
-/// Returns whether the contexts that are loaded are those of a task in the same cgroup as this one.
+/// Returns whether the loaded contexts are those of a task whose own cgroup is that of `cgroups`.
 #[inline(always)]
 fn is_same_cgroup(loaded: &LoadedCgroups, cgroups: &TaskCgroups<'_>) -> bool {
     loaded.cgroup.get() == address_of(cgroups.own())
@@ -250,7 +251,7 @@ fn address_of(cgroup: Option<NonNull<ffi::cgroup>>) -> u64 {
     cgroup.map_or(0, |cgroup| cgroup.addr().get() as u64)
 }
 
-/// Has the open windows of the contexts that are loaded count `task` from now on.
+/// Sets the task that the open windows of the loaded contexts count from now on.
 #[inline(always)]
 fn set_counted_task(loaded: &LoadedCgroups, task: *mut bindings::task_struct) {
     loaded.task.set(task.expose_provenance() as u64);
@@ -328,7 +329,7 @@ fn exchange_contexts(
     unload(here, readings, loaded, |cgroup_context| {
         cgroup_context.counts(&cgroups)
     });
-    // The windows that are closed now have counted the previous task, and those that stay open count this one.
+    // The windows that were just closed have counted the previous task; those that stay open count `task` from now on.
     set_counted_task(loaded, task);
     for level in levels {
         load(here, readings, loaded, cgroups.at(level));
@@ -388,7 +389,7 @@ fn unload(
     }
 }
 
-/// Marks that the events of a task's cgroups miss counts, if this CPU's counters can't be used.
+/// Marks the events of a task's cgroups as broken, if this CPU's counters can't be used.
 #[cold]
 #[inline(never)]
 fn mark_broken_if_refused(here: ThisCpu<'_>, cgroups: TaskCgroups<'_>, levels: Levels) {
@@ -404,7 +405,7 @@ fn mark_broken_if_refused(here: ThisCpu<'_>, cgroups: TaskCgroups<'_>, levels: L
     }
 }
 
-/// Forgets which cgroups the task is in that runs here. Interrupts are off.
+/// Forgets the cgroups of the task that runs here, so that its contexts are loaded anew. Interrupts are off.
 fn forget_cgroups(here: ThisCpu<'_>) {
     for loaded in here.percpu().cgroups.all() {
         loaded.forget();
@@ -449,9 +450,8 @@ pub(super) fn refresh_loaded(here: ThisCpu<'_>) {
 }
 
 /// Handles the tracepoints `cgroup_attach_task` and `cgroup_transfer_tasks`: `task` has moved to another cgroup, with
-/// all threads of its process if `all_threads`. The second tracepoint reports tasks whose cpuset of version 1 has no CPU
-/// left.
-/// Interrupts are off.
+/// all threads of its process if `all_threads`. The second tracepoint reports tasks whose cpuset of version 1 has lost
+/// its last CPU. Interrupts are off.
 ///
 /// # Safety
 ///
@@ -485,8 +485,8 @@ unsafe extern "C" fn reload_here() {
 
 /// Waits for pending calls of `reload_here`. To be called after [`on_move`] was unregistered.
 pub(super) fn flush() {
-    // A CPU handles calls in batches, and in a batch first those that a caller waits for: so one call may return
-    // before an earlier call without a waiter, but a second call may not.
+    // A CPU handles calls in batches, and in each batch first the calls that a caller waits for. So the first call here
+    // may return before an earlier call of `reload_here`, for which nothing waits, but the second call may not.
     for _ in 0..2 {
         on_each_online(|_| true, |_| ());
     }

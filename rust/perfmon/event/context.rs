@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A context: the events of one task, or of one CPU.
+//! A context: the events of one task, of one CPU, or of a cgroup on one CPU.
 //!
-//! A context is loaded on a CPU while its task runs there. The holder of a context may use its slots ([`HeldContext`]):
+//! A task's context is loaded on a CPU while the task runs there. The holder of a context may use its slots
+//! ([`HeldContext`]):
 //!
 //! ```text
 //!              the CPU that loads it            a task that changes it
@@ -118,14 +119,14 @@ impl DerefMut for HeldContext<'_> {
     }
 }
 
-/// The events of one task, or of one CPU.
+/// The events of one task, of one CPU, or of a cgroup on one CPU.
 pub(super) struct Context {
-    /// The task; null if the events are a CPU's.
+    /// The task; null if the events are those of a CPU or a cgroup.
     task: *const bindings::task_struct,
     /// The number of the CPU that has loaded the context, [`FREE`], [`LOCKED`] or [`GONE`].
     ///
-    /// ATOMICS: taken with acquire and given up with release order, so that each holder sees what the previous one has
-    /// written to the slots.
+    /// ATOMICS: a holder takes the context with acquire order, and gives it up with release order, so that it sees what
+    /// the previous holder has written to the slots.
     holder: AtomicU32,
     /// The slots, which only the holder uses.
     slots: UnsafeCell<Slots>,
@@ -161,7 +162,7 @@ impl Entry for Context {
 }
 
 impl Context {
-    /// Returns a new context for a task, or for a CPU if `task` is null.
+    /// Returns a new context for a task; for a CPU or a cgroup if `task` is null.
     ///
     /// # Errors
     ///
@@ -204,7 +205,7 @@ impl Context {
         unsafe { Self::from_address(percpu.task_context.get()) }
     }
 
-    /// Returns the address as a number.
+    /// Returns the address of the context as a number.
     #[inline(always)]
     pub(super) fn address(&self) -> u64 {
         ptr::from_ref(self).expose_provenance() as u64

@@ -30,7 +30,7 @@ use kernel::{cpu::CpuId, prelude::*, sync::Arc};
 pub(super) struct CountedCgroup {
     /// The address of `_cgroup`, which a look-up compares without another access.
     address: NonNull<ffi::cgroup>,
-    /// Keeps the cgroup alive.
+    /// The reference that keeps the cgroup alive.
     _cgroup: Arc<Cgroup>,
     /// The number of events of the cgroup. Used under the lock.
     pub(super) event_count: AtomicU32,
@@ -50,8 +50,7 @@ pub(super) struct CgroupContext {
     ///
     /// ATOMICS: relaxed. After it was set, all CPUs are called, and see it.
     is_removed: Word,
-    /// The address of the next [`CgroupContext`] that is loaded on the CPU; has a meaning only while this one is
-    /// loaded.
+    /// The address of the next [`CgroupContext`] in the CPU's list of loaded contexts; valid only while this one is loaded.
     pub(super) next: Word,
 }
 
@@ -67,7 +66,7 @@ impl CountedCgroup {
         for cpu in possible_cpus() {
             // The numbers of possible CPUs may have gaps.
             while contexts.len() <= cpu.as_u32() as usize {
-                // `attach` makes the room for slots.
+                // `attach` allocates the memory for slots.
                 let slots = Slots::new(0, GFP_KERNEL_ACCOUNT)?;
                 let cgroup_context = CgroupContext {
                     context: Context::new(ptr::null(), slots, GFP_KERNEL_ACCOUNT)?,
@@ -101,8 +100,8 @@ impl CountedCgroup {
         self.contexts.get(here.percpu().cpu_number.get() as usize)
     }
 
-    /// Has the CPUs unload the contexts from now on. The caller has taken the entry out of the table, and then calls the
-    /// CPUs.
+    /// Marks the contexts as removed, so that CPUs unload them. The caller has taken the entry out of the table, and calls
+    /// the CPUs afterwards.
     pub(super) fn set_removed(&self) {
         for cgroup_context in self.contexts.iter() {
             cgroup_context.is_removed.set(1);

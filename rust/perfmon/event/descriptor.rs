@@ -99,7 +99,7 @@ impl Descriptor for Event {
                 let other_event = OpenDescriptor::<Self>::get(arg as c_int)?;
                 output::set_output(self, Some(other_event.data()))?;
                 if self.config.sampling.precise {
-                    // The ring decides whether each sample has an interrupt.
+                    // Whether each precise sample has an interrupt of its own depends on the ring.
                     refresh(self);
                 }
                 return Ok(());
@@ -262,14 +262,15 @@ fn enable_for_samples(event: &Event, samples: u32) -> Result {
     let (notifier, state) = (&event.sampler.notifier, event.state());
     notifier.allow_samples(samples);
     state.set_enabled(true);
-    // An event that was enabled before may have spent the limit, and have been disabled, between these two steps.
+    // If the event was enabled already, its overflows may have spent the new limit between these two steps. Then the
+    // event has to be disabled again.
     notifier.disable_if_spent(state);
     refresh(event);
     mark_broken_on_refused_cpus();
     Ok(())
 }
 
-/// Checks that each overflow of an event can be notified.
+/// Checks that each overflow of an event can notify programs.
 ///
 /// # Errors
 ///
@@ -327,7 +328,7 @@ fn event_value(event: &Event, count: &EventCount) -> EventValue {
     }
 }
 
-/// Returns the times of an event that never waits: it always counts while it is enabled.
+/// Returns the times of an event that never waits: the event counts all the time in which it is enabled.
 fn times_without_waits(count: EventCount) -> EventTimes {
     let time = count.time.nanoseconds();
     EventTimes {
@@ -342,7 +343,7 @@ fn event_times(event: &Event, count: EventCount) -> EventTimes {
     if !event.config.may_wait() {
         return times;
     }
-    // The enabled time is loaded after the running time, so the enabled time is not less.
+    // The enabled time is loaded after the running time, so that it is never less than the running time.
     EventTimes {
         enabled: event.enabled_time().nanoseconds(),
         ..times
@@ -439,7 +440,7 @@ fn closed_windows_count(event: &Event) -> Option<(&Event, EventCount)> {
     (!event.is_broken()).then(|| (event, EventCount::of_closed_windows(event)))
 }
 
-/// Encodes the words that read(2) returns for a group: the leader's `event_times`, and the count and the ID of each event.
+/// Encodes the words that read(2) returns for a group: the leader's times, by `event_times`, and each event's values.
 /// Returns `None` if an event's count is missing, there are no events, or `words` is too small.
 #[inline(always)]
 fn encode_group<'w, 'a>(

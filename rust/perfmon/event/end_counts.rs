@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `PERF_RECORD_READ`: the counts of events with `inherit_stat` that a task has inherited, when they end for it: the
-//! task exits, or executes a program and the events have `remove_on_exec`.
+//! Writes `PERF_RECORD_READ`, with the counts of a task's inherited events with `inherit_stat`, when these end for the
+//! task: when the task exits, or when it executes a program and the events have `remove_on_exec`.
 
 use super::{
     event::Event,
@@ -18,7 +18,7 @@ use kernel::{
     task::Task,
 };
 
-/// A record that is yet to be written, on the CPU whose ring it goes to.
+/// A record that is still to be written, to the ring of a CPU.
 ///
 /// # Invariants
 ///
@@ -65,17 +65,18 @@ impl Drop for ReadRecord {
     }
 }
 
-/// The counts of events that end for a task, to be recorded.
+/// The counts, still to be recorded, of events that end for a task.
 #[derive(Default)]
 pub(super) struct EndCounts {
     records: KVec<ReadRecord>,
-    /// The words that read(2) would return. The records of a group with the same format have the same words.
+    /// The words that read(2) would return, for each record or for several. The records of a group that have the same
+    /// format share their words.
     words_of_reads: KVec<KVec<u64>>,
 }
 
 impl EndCounts {
-    /// Collects the counts of the slots, whose windows are closed, of events for which `ends` is true. If there is no
-    /// memory for a slot's counts, the event counts one more lost record.
+    /// Collects the counts of the slots whose events end for the task, as `ends` says. All windows are closed. If there is
+    /// no memory for a slot's counts, or a count is not complete, the event counts one more lost record.
     ///
     /// # Safety
     ///
@@ -116,8 +117,8 @@ impl EndCounts {
         }
     }
 
-    /// Collects the words that read(2) would return for these slots, and returns their index in `words_of_reads`; `None` if a count
-    /// is not complete, or if there is no memory.
+    /// Collects the words that read(2) would return for these slots. Returns their index in `words_of_reads`; `None` if a
+    /// count is not complete, or if there is no memory.
     fn collect_read(&mut self, slots: &[Slot], format: ReadFormat) -> Option<usize> {
         if slots.iter().any(|slot| slot.event().is_broken()) {
             return None;
@@ -130,8 +131,8 @@ impl EndCounts {
 
     /// Writes the records. To be called by the task, with interrupts on.
     ///
-    /// This task is not preempted meanwhile, and waits for each call to a CPU. The CPUs of the records come in any order:
-    /// `perf record -e a,b` opens the events of one select for all CPUs, then those of the other.
+    /// The task is not preempted meanwhile, and waits for each call to a CPU. So each CPU is called for all its records
+    /// together. The records are not sorted by CPU: `perf record -e a,b` opens `a` on all CPUs, and then `b`.
     pub(super) fn write(&self) {
         let cpus = || self.records.iter().map(|record| record.cpu.as_u32());
         let mut next_cpu = cpus().min();
@@ -141,7 +142,7 @@ impl EndCounts {
         }
     }
 
-    /// Writes the records for the ring of a CPU, many in each call to it.
+    /// Writes the records for the ring of a CPU. Each call to the CPU writes many records.
     fn write_on(&self, cpu: u32) {
         let task: &Task = current!();
         let records_left = |written_count| {
@@ -176,7 +177,7 @@ impl EndCounts {
         }
     }
 
-    /// Returns the words of a record that read(2) would return.
+    /// Returns the words that read(2) would return, for a record.
     fn words(&self, record: &ReadRecord) -> &[u64] {
         self.words_of_reads
             .get(record.words_index)
@@ -184,16 +185,16 @@ impl EndCounts {
     }
 }
 
-/// The most words that are written in one call to a CPU, unless a single record has more: interrupts are off there
-/// meanwhile.
+/// The largest number of words that one call to a CPU writes, unless a single record has more. Interrupts are off on that
+/// CPU during the call.
 const MAX_WORDS_OF_CALL: usize = 1024;
 
-/// The words that a record has besides, at most: a header, IDs, and the trailer.
+/// The largest number of words that a record has besides those of read(2): its header, IDs, and trailer.
 const EXTRA_WORDS: usize = 9;
 
 /// Returns the words that read(2) would return for these slots if no other task were counted.
 fn read_words(slots: &[Slot], format: ReadFormat) -> Result<KVec<u64>> {
-    // That of the leader, or of the event itself without PERF_FORMAT_GROUP: its times are recorded.
+    // The slot whose times are recorded: that of the leader, or of the event itself without PERF_FORMAT_GROUP.
     let first = slots.first().ok_or(EINVAL)?;
     let mut words = KVec::new();
     words.resize(format.words(slots.len()), 0, GFP_ATOMIC | __GFP_NOWARN)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! An event: its configuration, and the sum of what its windows have counted.
 //!
-//! A task that inherits an event gets a slot in the task's context, and no event of its own: all windows add to one
+//! A task that inherits an event gets a slot in its context, but no event of its own: the windows of all tasks add to one
 //! sum. The additions take no lock, so that a context switch and the exit of a task can make them.
 
 use super::{members::Group, memory::MappedMemory, rcu, target::Target};
@@ -47,7 +47,7 @@ impl ChosenCounters {
 pub(super) struct Event {
     pub(super) config: EventConfig,
     pub(super) id: u64,
-    /// The index of the counter that the event has; if it takes turns, of the one that it begins with.
+    /// The index of the event's counter; of its first counter, if the event takes turns.
     ///
     /// ATOMICS: relaxed. [`super::reassign`] changes it, and then takes and releases the lock of the table of contexts. A
     /// fork that has not seen the change has added the child's context to the table by then.
@@ -55,7 +55,7 @@ pub(super) struct Event {
     /// The counters that the event may use if it takes turns, as a mask.
     ///
     /// ATOMICS: relaxed. A counter is added under the ownership lock, after it was taken for the event. A slot that has not
-    /// seen it does not use it.
+    /// seen the new counter yet does not use it.
     counters_in_turn: AtomicU64,
     pub(super) target: Target,
     /// The TID of the task in the opener's PID namespace, also after the task has ended; -1 if the target is a CPU or
@@ -65,7 +65,7 @@ pub(super) struct Event {
     ///
     /// ATOMICS: relaxed. No bit becomes 0 again.
     slow_read_flags: AtomicU32,
-    /// The number of tasks that executed a program which the event must not count.
+    /// The number of tasks that the event stopped counting, since they executed a program that it must not count.
     ///
     /// ATOMICS: relaxed. The number is only reported to programs.
     dropped_task_count: AtomicU32,
@@ -78,12 +78,11 @@ pub(super) struct Event {
     /// ATOMICS: stored with release order, and loaded with acquire order before `total`, so that a reader never sees a
     /// smaller `total` than this.
     total_at_reset: AtomicU64,
-    /// The time of all windows that are closed, in cycles of the time-stamp counter.
+    /// The time of all windows that are closed, in TSC cycles.
     ///
     /// ATOMICS: relaxed additions by any CPU, as for `total`.
     running_cycles: AtomicU64,
-    /// The time in which the event was enabled and waited for its turn or for a CPU that counts it, in cycles of the
-    /// time-stamp counter.
+    /// The time in which the event was enabled, and waited for its turn or for a CPU that counts it, in TSC cycles.
     ///
     /// ATOMICS: relaxed additions by any CPU, as for `total`.
     waited_cycles: AtomicU64,
@@ -96,10 +95,10 @@ pub(super) struct Event {
     /// The group that the event joined as a member, if any. When the leader of that group has been closed, the event
     /// leads [`Self::own_group`].
     pub(super) joined_group: Option<Arc<Group<Event>>>,
-    /// The page and the ring that programs map.
+    /// The page and the ring of the event, which programs map.
     #[pin]
     pub(super) mapped: MappedMemory,
-    /// The samples and other records of the event.
+    /// The writer of the event's samples and other records.
     pub(super) sampler: Sampler,
     rcu: rcu::Head,
 }
@@ -177,7 +176,7 @@ impl Event {
         }? Error)
     }
 
-    /// Returns the counter that the event has; if the event takes turns, the one that it begins with.
+    /// Returns the event's counter, or its first counter if the event takes turns.
     pub(super) fn counter(&self) -> CounterId {
         CounterId::from_index(self.counter_index.load(Relaxed)).unwrap_or(CounterId::NONE)
     }
@@ -197,22 +196,22 @@ impl Event {
         }
     }
 
-    /// Lets the event, which takes turns, use one more counter, which was taken for it. The ownership lock is held.
+    /// Lets the event, which takes turns, use one more counter, which was taken for the event. The ownership lock is held.
     pub(super) fn add_counter_in_turn(&self, counter: CounterId) {
         self.counters_in_turn.fetch_or(counter.bit(), Relaxed);
     }
 
-    /// Returns the event select of [`Self::counter`], with the modes.
+    /// Returns the event select for [`Self::counter`], which includes the modes (user and kernel).
     pub(super) fn select(&self) -> EventSelect {
         self.config.select_on(self.counter())
     }
 
-    /// Returns whether the branch stacks of samples hold the calls that have not returned (LBR call stack).
+    /// Returns whether the branches of samples are the calls that have not returned (LBR call stack).
     pub(super) fn records_calls(&self) -> bool {
         self.sampler.sampling.has_recorded_calls()
     }
 
-    /// Returns the state, which the overflow handler changes, too.
+    /// Returns the state of the event. The overflow handler may change the state at any time.
     #[inline(always)]
     pub(super) fn state(&self) -> &EventState {
         &self.sampler.state
@@ -252,19 +251,19 @@ impl Event {
         self.total_at_reset.store(self.total.load(Relaxed), Release);
     }
 
-    /// Returns the count of all windows that are closed.
+    /// Returns the count of all closed windows since the last reset.
     #[inline(always)]
     pub(super) fn count(&self) -> u64 {
         let total_at_reset = self.total_at_reset.load(Acquire);
         self.total.load(Relaxed).wrapping_sub(total_at_reset)
     }
 
-    /// Returns the time of all closed windows, in which the event has counted.
+    /// Returns the time in which the event has counted: the time of all closed windows.
     pub(super) fn running_time(&self) -> Cycles {
         Cycles(self.running_cycles.load(Relaxed))
     }
 
-    /// Returns the time of all closed windows and of all waits that have ended.
+    /// Returns the time in which the event was enabled: of all closed windows, and of all waits that have ended.
     pub(super) fn enabled_time(&self) -> Cycles {
         self.running_time()
             .plus(Cycles(self.waited_cycles.load(Relaxed)))
@@ -283,22 +282,22 @@ impl Event {
         self.slow_read_flags.load(Relaxed) != 0
     }
 
-    /// Counts a task that stops being counted, since it executes a program which the event may not count.
+    /// Adds 1 to the number of tasks that the event stopped counting at an exec.
     pub(super) fn count_dropped_task(&self) {
         self.dropped_task_count.fetch_add(1, Relaxed);
     }
 
-    /// Returns the number of tasks that executed a program which the event may not count.
+    /// Returns the number of tasks that the event stopped counting, since they executed a program that it must not count.
     pub(super) fn dropped_task_count(&self) -> u32 {
         self.dropped_task_count.load(Relaxed)
     }
 
-    /// Counts a new slot.
+    /// Adds a new slot to the number of slots.
     pub(super) fn count_slot(&self) {
         self.slot_count.fetch_add(1, SeqCst);
     }
 
-    /// Counts a slot that was removed. When the last slot was removed, the event has ended, and pollers are woken.
+    /// Subtracts a removed slot from the number of slots. Without slots the event has ended, and pollers are woken.
     pub(super) fn uncount_slot(&self) {
         if self.slot_count.fetch_sub(1, SeqCst) == 1 && !self.state().is_closed() {
             self.sampler.notifier.wait.hang_up();

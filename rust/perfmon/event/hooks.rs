@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The tracepoints that follow tasks. They are registered only while events need them, so that they cost nothing
-//! otherwise.
+//! The tracepoints that follow tasks. The module's functions are registered only while events need them, so that they
+//! cost nothing otherwise.
 //!
-//! Kernel threads register and unregister them. That takes long, since the kernel waits for all CPUs. A program of low
-//! priority would take even longer, and meanwhile delay the first events of all other programs.
+//! Kernel threads register and unregister the functions. That takes long, since the kernel waits for all CPUs. A program
+//! of low priority would take even longer, and meanwhile delay the first events of all other programs.
 
 use super::{
     cgroup, mapping_records, new_cgroups, slow_switch_users::SLOW_SWITCH_USERS, switch, table,
@@ -88,7 +88,8 @@ impl Hooks {
                 return Err(error);
             }
         }
-        // The tasks are checked after `task_lifecycle::on_new_task` was registered, which takes the right from new tasks.
+        // The tasks are checked after the registration of `task_lifecycle::on_new_task`, which takes the right from new
+        // tasks.
         // SAFETY: The function has no preconditions: it looks at tasks under RCU, which it takes itself.
         let rdpmc_left_by_perf = !has_place_holders && unsafe { ffi::perfmon_rdpmc_left_by_perf() };
         if rdpmc_left_by_perf {
@@ -112,7 +113,7 @@ impl Hooks {
     }
 }
 
-/// Initializes the locks for events of tasks.
+/// Initializes the locks of this file, of the tables, and of the records of mappings.
 ///
 /// # Safety
 ///
@@ -129,7 +130,7 @@ pub(super) unsafe fn init() {
     unsafe { mapping_records::init() };
 }
 
-/// Registers the tracepoints for one more event, until [`remove_user`], and the probes for mappings if
+/// Registers the tracepoints for one more event, until [`remove_user`]. Also registers the probes for mappings if
 /// `wants_mappings`. Sleeps.
 ///
 /// # Errors
@@ -221,8 +222,8 @@ fn try_unregister() -> bool {
     }
     // SAFETY: The function has no preconditions: it looks at tasks under RCU, which it takes itself.
     if unsafe { ffi::perfmon_rdpmc_may_be_copied() } {
-        // A program that has run without an interrupt since its fork seems to be in the fork until this interrupt. On a
-        // CPU of `nohz_full` there may be no other.
+        // A program that has run without an interrupt since its fork still seems to be in the fork. This call interrupts
+        // it: on a CPU of `nohz_full` there may be no other interrupt.
         on_each_online(|_| true, |_| ());
         return false;
     }

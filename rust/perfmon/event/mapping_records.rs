@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The records of programs' mappings, which kprobes write. The probes are registered only while an event wants such
-//! records.
+//! The records of programs' mappings. The handlers of kprobes write them. The probes are registered only while an event
+//! wants such records.
 //!
 //! Kernel threads register and unregister the probes, as they do with tracepoints ([`super::hooks`]). A kernel
 //! without the probed functions is no error: then there are no such records, and the event's fdinfo says so (`mmap:
@@ -162,7 +162,7 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
     // SAFETY: The function requires an area of the current task that stays mapped during the call: the probed
     // function has it as its argument, under the lock of the mm.
     let (mapping, name) = unsafe { mappings::describe(area, name) };
-    // The samples before the mapping come first.
+    // The samples that were taken before the mapping are written before its record.
     here.pmu().convert_records_so_far(here);
     let change = TaskChange::Map(&mapping, name);
     let task = Task::current_raw();
@@ -174,8 +174,8 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
     }
 }
 
-/// Returns whether events of the current task may record its mappings. During an exec they may record them only after
-/// the kernel has found that they may count the new program, which is not setuid for instance.
+/// Returns whether events of the current task may record its mappings. During an exec they may do so only once it is known
+/// that they may count the new program. They may not count a setuid program, for example.
 fn may_record_mapping(slots: &Slots) -> bool {
     // SAFETY: The function requires a task that is alive, which the current task is.
     let is_in_exec = unsafe { ffi::perfmon_task_executes(Task::current_raw()) };

@@ -157,7 +157,7 @@ fn end_mapping(event: &Event, area: &Area<'_>) -> Option<NonNull<UserPage>> {
 
 /// Serves the end of a mapping, by munmap(2) or exit.
 pub(super) fn mapping_ended(event: &Event, area: &Area<'_>) {
-    // The mappings that are left may all be the program's own: then the page allows RDPMC again.
+    // If all remaining mappings are the counted program's own, the page allows RDPMC again.
     if let Some(start) = end_mapping(event, area) {
         publish_page(event, UserPagePtr::new(start));
     }

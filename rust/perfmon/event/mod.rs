@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The event interface: descriptors that count a task, also with the tasks that it creates, a CPU, or a cgroup.
 //!
-//! An [`Event`](event::Event) has one sum. It counts through slots ([`slot`]): one in the context of each task that it
-//! counts ([`context`]), or in that of its CPU. The context switch ([`switch`]) closes the windows of one task and
-//! opens those of the next; [`task_lifecycle`] follows tasks that begin and end. A counter runs all the time, so a switch between
-//! tasks with the same events writes no register.
+//! An [`Event`](event::Event) has one sum. It counts through slots ([`slot`]): one in the context ([`context`]) of each
+//! task that it counts, or of its CPU, or of its cgroup on each CPU. The context switch ([`switch`]) closes the windows of
+//! one task and opens those of the next; [`task_lifecycle`] follows tasks that begin and end. A counter runs all the time,
+//! so a switch between tasks with the same events writes no register.
 //!
 //! # Locks
 //!
-//! No program can block the events of another one, neither by what it calls nor by not getting to run. The kernel's
-//! sleeping locks can't promise that: a mutex is handed to a waiter of `SCHED_IDLE`, which then holds it for as long
+//! No program can block the events of another program, whatever it calls and however rarely it gets to run. The kernel's
+//! sleeping locks can't promise that: a mutex may be handed to a waiter of `SCHED_IDLE`, which then holds it for as long
 //! as other tasks are busy, and an `rt_mutex` passes on the priority of real-time tasks only. So unrelated programs
 //! never share a sleeping lock:
 //!
 //! - Reading takes no lock. It calls the CPU that runs the task, or, for an inherited event, each CPU that has a
 //!   context loaded ([`attach::refresh_everywhere`]).
 //! - A context has one holder at a time ([`context`]), for moments, with interrupts off.
-//! - A group has a lock ([`group`]), which only callers with descriptors of the group take. So has the memory of an
-//!   event, which programs map ([`memory`]).
+//! - A group has a lock ([`group`]), which only callers with descriptors of the group take. The memory of an event,
+//!   which programs map ([`memory`]), has a lock of its own, too.
 //! - Two callers that open events of one task at once may choose the same counter: then the second caller chooses
 //!   again ([`open`]).
 //! - The tracepoints are registered by kernel threads ([`hooks`]).
@@ -27,10 +27,9 @@
 //! In this folder a [`ThisCpu`](crate::cpu::ThisCpu) is passed on only while interrupts are off. So a function that has one
 //! may use what is loaded on its CPU ([`context::HeldContext`]).
 //!
-//! Order: the lock of a group, then [`OWNERSHIP`](crate::ownership::OWNERSHIP), a spinlock; then the lock of the events
-//! that can move to other counters ([`reassign`]); and the lock of the table of contexts ([`table`]), which is the
-//! innermost. The context switch and the other tracepoints take the lock of the
-//! table only.
+//! Locks are taken in this order: the lock of a group; [`OWNERSHIP`](crate::ownership::OWNERSHIP), a spinlock; the lock of
+//! the events that can move to other counters ([`reassign`]); and the lock of the table of contexts ([`table`]). The
+//! context switch and the other tracepoints take the lock of the table at most.
 
 mod attach;
 mod cgroup;
@@ -77,7 +76,7 @@ use kernel::prelude::*;
 ///
 /// # Invariants
 ///
-/// While a value of this type exists, proc is mounted.
+/// While a value of this type exists, a proc file system is mounted for the module.
 pub(crate) struct EventResources(());
 
 impl EventResources {
@@ -104,14 +103,14 @@ impl EventResources {
         // SAFETY: The function requires one `perfmon_proc_unmount()` after it has succeeded: the `drop` of the result
         // calls that.
         to_result(unsafe { ffi::perfmon_proc_mount() })?;
-        // INVARIANT: The proc has just been mounted.
+        // INVARIANT: The proc file system has just been mounted.
         Ok(Self(()))
     }
 }
 
 impl Drop for EventResources {
     fn drop(&mut self) {
-        // No event is left, since each keeps the module.
+        // No event exists any more, since each event keeps the module loaded.
         hooks::finish();
         // Waits until the functions that were registered have returned, and until RCU has freed all events and
         // contexts.
@@ -134,8 +133,8 @@ impl Drop for EventResources {
         // SAFETY: `perfmon_rdpmc_exit()` requires `perfmon_rdpmc_init()` before, which `new` has called, and no
         // mapping that gives the right to use RDPMC: each mapping keeps the module loaded.
         unsafe { ffi::perfmon_rdpmc_exit() };
-        // SAFETY: The function requires a proc that `perfmon_proc_mount()` has mounted, which `new` has called, and
-        // that is unmounted once.
+        // SAFETY: The function requires a file system that `perfmon_proc_mount()` has mounted, once: `new` has called
+        // that, and a value is dropped once.
         unsafe { ffi::perfmon_proc_unmount() };
     }
 }

@@ -41,8 +41,8 @@ use kernel::{error::to_result, prelude::*};
 /// ATOMICS: relaxed. The number orders no other access.
 static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
-/// All flags: those of perf_event_open(2), and `PERFMON_EVENT_ROTATE`, for which perf has no flag: its events always take
-/// turns.
+/// All flags that the call accepts: those of perf_event_open(2), and `PERFMON_EVENT_ROTATE`. perf needs no such flag, since
+/// its events always take turns.
 const ALL_FLAGS: u32 = PERF_FLAG_FD_NO_GROUP
     | PERF_FLAG_FD_OUTPUT
     | PERF_FLAG_PID_CGROUP
@@ -83,7 +83,7 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
     };
     check_target(&config, &target)?;
     if config.takes_turns && leader.is_none() && !config.sampling.read.has_both_times() {
-        // Without both times a reader could not see that an event counted only for a part of the time.
+        // Without both times a reader can't see that an event counted for a part of the time only.
         return Err(EINVAL);
     }
     if config.sampling.precise {
@@ -158,18 +158,18 @@ fn copy_attr(from: usize) -> Result<PerfEventAttr> {
         None => Err(E2BIG),
     };
     if result == Err(E2BIG) {
-        // As with perf, the error is the same if the program's structure is read-only.
+        // As in perf, the error stays E2BIG if the size can't be written, since the program's structure is read-only.
         let _ = uaccess::put_u32(size_address, PerfEventAttr::SIZE);
     }
     result.map(|()| attr)
 }
 
 /// Creates an event, attaches it to its target, and enables it unless it is opened as disabled. The event writes its
-/// records to the ring of `output`, if that is an event.
+/// records to the ring of the event `output`, if there is one.
 ///
-/// The task may at any time execute a setuid program, which the caller may not count. So the caller's permission is
-/// checked again after the event was attached, and before the event counts. An exec before the check makes the check
-/// fail. An exec after the check finds the event and removes it ([`task_lifecycle::on_exec`]).
+/// The task may execute a setuid program at any time, which the caller may not count. So the caller's permission is
+/// checked again after the event was attached, and before the event counts. After an exec of such a program, the check
+/// fails. If the exec comes after the check, it finds the event and removes it ([`task_lifecycle::on_exec`]).
 fn create_event(
     mut config: EventConfig,
     target: Target,
@@ -186,7 +186,7 @@ fn create_event(
         config.takes_turns &= leader.config.takes_turns;
         check_group(&config, &target, leader)?;
     }
-    // Before a counter is taken, which may move other events.
+    // Checked before a counter is taken, since that may move other events.
     if let Some(output) = output {
         output::check_output(&config, &target, output)?;
     }
@@ -210,7 +210,7 @@ fn create_event(
         Some(_) => output::set_output(&event, output),
         None => Ok(()),
     };
-    // Before the event is enabled, since its first records would be in no ring.
+    // Done before the event is enabled, since otherwise the event's first records would go to no ring.
     if let Err(error) = event.target.recheck_access().and_then(|()| set_output()) {
         // `close` takes the lock of the group, which `group_join` holds.
         drop(group_join);
@@ -246,13 +246,13 @@ fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result 
     }
 }
 
-/// Creates an event with a counter, and attaches it to its target. An exec may enable the event, otherwise it is still
-/// disabled.
+/// Creates an event with a counter, and attaches it to its target. The event is disabled, unless an exec has enabled it
+/// meanwhile.
 ///
 /// # Errors
 ///
-/// EBUSY if no counter or extra register is left that can count the event, or there are too few counters for its group to
-/// ever have a turn. EOPNOTSUPP if the CPUs lack the extra register, EINVAL if it refuses the value. EIO if the counter
+/// EBUSY if all counters or extra registers that can count the event are in use, or if its group needs more counters at
+/// once than there are. EOPNOTSUPP if the CPUs lack the extra register, EINVAL if it refuses the value. EIO if the counter
 /// does not hold what is written to it. ESRCH if the task exits. ENOMEM if there is no memory.
 fn new_attached_event(
     mut config: EventConfig,
@@ -267,7 +267,7 @@ fn new_attached_event(
         let event = Event::new(config, counters, target, joined_group, id, on_last_sample);
         let event = KBox::pin_init(event, GFP_KERNEL_ACCOUNT);
         let result = event.map(|event| {
-            // Before the event is attached, since an exec of the task may enable it from then on.
+            // Done before the event is attached, since an exec of the task may enable an attached event.
             record::begin_slow_switches(&event);
             let result = attach(&event, leader);
             if result.is_err() {

@@ -10,8 +10,8 @@ use crate::{
 };
 use kernel::{bindings, prelude::*, sync::Arc};
 
-/// Frees the page of an event, and its reference to the ring. The event is closed and has no slot any more. Called by
-/// the closing task and not by RCU, since a charge for memory has to end in a task.
+/// Drops an event's references to its page and its ring. The event is closed and has no slot any more. The closing task
+/// calls this, and not RCU, since the charge for memory has to end in a task.
 pub(super) fn release_memory(event: &Event) {
     let (_page, ring) = {
         let mut memory = event.mapped.lock();
@@ -98,18 +98,18 @@ pub(super) fn wait_for_writers() {
     unsafe { ffi::perfmon_rcu_wait() };
 }
 
-/// Drops the caller's reference to a ring that an event has written to, after its last record.
+/// Drops the caller's reference to a ring, after the event that wrote to it has written its last record.
 pub(super) fn drop_unused(ring: Option<Arc<RingMemory>>) {
     if ring.is_some() {
         wait_for_writers();
     }
 }
 
-/// Returns the ring of `other`, to which an event with this configuration, trigger and target is to write, too.
+/// Returns the ring of `other`, for an event with this configuration, trigger and target that is to write to it, too.
 ///
 /// # Errors
 ///
-/// As [`check_output`].
+/// EINVAL or EOPNOTSUPP, as from [`check_output`].
 fn shared_ring(
     config: &EventConfig,
     trigger: Trigger,
@@ -121,7 +121,7 @@ fn shared_ring(
     }
     let memory = other.mapped.lock();
     let ring = memory.live_ring().ok_or(EINVAL)?;
-    // A merged sample stands for several, of which the reader would have to be told one by one.
+    // A merged sample stands for several samples, but the ring's reader is woken after a number of samples.
     if ring.ring().wakes_after_samples()
         && precise::merges_samples(&config.sampling, trigger, &pmu::common().capabilities)
     {
@@ -135,7 +135,7 @@ fn shared_ring(
 fn may_share(config: &EventConfig, target: &Target, other: &Event) -> bool {
     let has_one_writer = match (target.cpu(), other.target.cpu()) {
         (Some(cpu), Some(other_cpu)) => cpu == other_cpu,
-        // Events on all CPUs have one writer at a time only if they count the same task, and inherit nothing.
+        // Events on all CPUs have one writer at a time only if they count the same task, and no task inherits them.
         _ => {
             target.is_same_target(&other.target)
                 && matches!(target, Target::Task(..))

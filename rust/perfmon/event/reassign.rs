@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Moving events to other counters, if a new event could otherwise have none ([`crate::logic::reassign`]).
+//! Moving events to other counters, so that a new event gets a counter ([`crate::logic::reassign`]).
 //!
-//! Events that share a counter move together to a free counter. If no such moves make room, the events of one counter that
-//! exclude the new event move on their own: each to a counter whose events all have the same event select, to a free one,
-//! or to one from which other events can move in the same way.
+//! Events that share a counter move together to a free counter. If no such moves make room, single events move: those
+//! events of one counter that exclude the new event. Each of them moves to a counter whose events all have the same event
+//! select, to a free counter, or to a counter from which other events can move in the same way.
 //!
-//! An event is in the list of its counter from when it is attached until it is closed. If the list of a counter has all
-//! its events, they can move: first the events become users of the new counter, then their slots close their windows
-//! on the old counter and open them on the new one, and then the events give the old counter up. Both counters run
-//! meanwhile, so nothing is missed or counted twice.
+//! An event is in the list of its counter from when it is attached until it is closed. If all events of a counter are in
+//! its list, they can move: first the events become users of the new counter, then their slots close their windows on the
+//! old counter and open them on the new one, and then the events give the old counter up. Both counters run meanwhile, so
+//! nothing is missed or counted twice.
 //!
-//! Events that take turns stay, since their slots choose among several counters, and so do precise events, whose
-//! samples the processor may not have delivered yet. Other programs can't open events during a move, so a move is
-//! limited to [`MAX_MOVED_EVENTS`], and the search for tasks that have inherited them to [`MAX_SEARCHED_CONTEXTS`].
+//! Two sorts of events never move: events that take turns, since their slots choose among several counters; and precise
+//! events, whose samples the processor may not have delivered yet. Other programs can't open events during a move, so a
+//! move is limited to [`MAX_MOVED_EVENTS`], and the search for tasks that have inherited them to
+//! [`MAX_SEARCHED_CONTEXTS`].
 
 use super::{
     attach::{own_counters, with_each_context, with_task_contexts},
@@ -36,17 +37,17 @@ use core::{
 };
 use kernel::{prelude::*, sync::global_lock};
 
-/// The largest number of events that move together. A counter that more events share stays with them, so that a move,
-/// during which other programs can't open events, takes moments.
+/// The largest number of events that move together. If more events share a counter, none of them moves, so that a move,
+/// during which other programs can't open events, is short.
 const MAX_MOVED_EVENTS: usize = 16;
 
-/// The largest number of moves of events on their own that depend on each other: an event moves, so that another one can
-/// move to its counter, so that the new event gets the counter of that.
+/// The largest number of moves of single events that depend on each other. With 2, one event moves so that a second event
+/// can move to its counter, and the new event gets the counter of the second event.
 const MAX_DEPTH: u8 = 2;
 
-/// The largest number of contexts of tasks that are searched for those with an inherited event. If there are more, an
-/// event that another task has inherited stays, since the search takes the same time as a move. Also the largest number of
-/// contexts of the events' targets, but on a machine with more CPUs those of one cgroup, which has one for each CPU.
+/// The largest number of tasks' contexts that are searched for inherited events. If there are more, an event that a task
+/// has inherited stays, since the search lengthens the move. The number of contexts of the events' targets has the same
+/// limit; on a machine with more CPUs, the limit is the number of CPUs, since a cgroup has a context for each CPU.
 const MAX_SEARCHED_CONTEXTS: usize = 256;
 
 /// Events that have the same counter and can move to another one.
@@ -97,7 +98,7 @@ impl MovableEvents {
         })
     }
 
-    /// Returns whether these are all events of their counter, which has `count`, and their slots can be found.
+    /// Returns whether these are all of the `event_count` events of their counter, and their slots can be found.
     fn can_move(&self, event_count: usize) -> bool {
         if event_count == 0
             || self.each().count() != event_count
@@ -110,8 +111,8 @@ impl MovableEvents {
         context_count <= MAX_SEARCHED_CONTEXTS.max(possible_cpus().count())
     }
 
-    /// Returns the counters, as a mask, to which all these events can move from `counter`. `count` is the number of all
-    /// events that have `counter`.
+    /// Returns the counters, as a mask, to which all these events can move from `counter`. `event_count` is the number of
+    /// all events that have `counter`.
     fn destinations(&self, counter: CounterId, event_count: usize) -> u64 {
         if !self.can_move(event_count) {
             return 0;
@@ -119,7 +120,7 @@ impl MovableEvents {
         let counters = self.each().fold(u64::MAX, |counters, event| {
             counters & event.config.counters()
         });
-        // Programs that read a counter by RDPMC were told its width.
+        // Programs that read a counter with RDPMC have read its width from the page, so the width must stay the same.
         let width = width_of(counter);
         bits(each(counters).filter(|&to| to != counter && width_of(to) == width))
     }
@@ -170,9 +171,9 @@ fn can_find_slots(event: &Event) -> bool {
     own_slots == event.slot_count()
 }
 
-/// Makes room on a counter for a new event of `target` with `config`, by moving all events of the counter, or only those that
-/// exclude the new one. Returns `None` if no moves make room, or if a counter to which events move is broken: it does not
-/// hold what is written to it.
+/// Makes room on a counter for a new event of `target` with `config`, by moving all events of the counter, or only the
+/// events that exclude the new one. Returns the counter; `None` if no moves make room, or if a counter to which events move
+/// is broken: the counter does not hold what is written to it.
 #[cold]
 #[inline(never)]
 pub(super) fn make_room(
@@ -202,17 +203,18 @@ pub(super) fn make_room(
     Some(moves.freed_counter())
 }
 
-/// A search for events that can move on their own.
+/// A search for single events that can move.
 #[derive(Clone, Copy)]
 struct Search {
-    /// The counters, as a mask, on which room is being made already: nothing moves there.
+    /// The counters, as a mask, on which room is being made already: no event moves to them.
     forbidden: u64,
     /// The number of moves that may depend on each other.
     depth: u8,
 }
 
 impl Search {
-    /// Returns the search for the events that have to move from `counter` first.
+    /// Returns the search that finds other counters for events of `counter`; `None` if too many moves would depend on each
+    /// other.
     fn next(self, counter: CounterId) -> Option<Self> {
         Some(Self {
             forbidden: self.forbidden | counter.bit(),
@@ -221,7 +223,7 @@ impl Search {
     }
 
     /// Makes room on one of `counters` for an event of `target` with `config`, by moving the events that exclude it. Returns
-    /// `None` if there is no such counter.
+    /// the counter; `None` if room can be made on none of them.
     #[inline(never)]
     fn make_room(
         self,
@@ -237,7 +239,7 @@ impl Search {
         let counter = each(counters & !self.forbidden).find(can_make_room)?;
         let next = self.next(counter)?;
         for event in excluding_events(&movable[counter.index()], target, config, counter).each() {
-            // The events that have moved before may have taken the counter that was seen above.
+            // An event that has just moved may have taken the counter that `can_make_room` found for this event.
             let to = match next.new_counter(ownership, event, counter) {
                 Some(to) => to,
                 None if can_be_mixed(event) => {
@@ -252,7 +254,7 @@ impl Search {
         admits(ownership, target, config, counter).then_some(counter)
     }
 
-    /// Returns whether each event that excludes the new one from the counter can move.
+    /// Returns whether each event can move that excludes a new event of `target` with `config` from the counter.
     fn can_make_room_on(
         self,
         counter: CounterId,
@@ -278,7 +280,7 @@ impl Search {
                 })
     }
 
-    /// Returns a counter to which an event of counter `from` can move on its own: one whose events all have the same
+    /// Returns a counter to which a single event of counter `from` can move: a counter whose events all have the same
     /// event select, or a free one.
     fn new_counter(
         self,
@@ -294,22 +296,21 @@ impl Search {
     }
 }
 
-/// Returns the counters, as a mask, that can count the event and have the width of its counter `from`, which programs may have
-/// read from the event's page.
+/// Returns the counters, as a mask, that can count the event and have the same width as its counter `from`. Programs may
+/// have read that width from the event's page.
 fn counters_like(from: CounterId, event: &Event) -> u64 {
     each(event.config.counters())
         .filter(|&to| width_of(to) == width_of(from))
         .fold(0, |counters, to| counters | to.bit())
 }
 
-/// Returns whether the event counts in a context of its target only, so that it may get the counter of other targets'
-/// events with other event selects.
+/// Returns whether the event counts in a single context, that of its target. Only such an event can share a counter with
+/// events of other targets that have other event selects.
 fn can_be_mixed(event: &Event) -> bool {
     !event.config.inherit && !matches!(event.target, Target::Cgroup(..))
 }
 
-/// Returns whether one more event of `target` may have the counter, together with the events of its own and other
-/// targets.
+/// Returns whether a new event of `target` with `config` may have the counter, together with the events that have it now.
 fn admits(
     ownership: &Ownership,
     target: &Target,
@@ -320,7 +321,8 @@ fn admits(
         && own_counters(target, config).taken() & counter.bit() == 0
 }
 
-/// Returns those of the events of a counter that may count at the same time as a new event, and exclude it.
+/// Returns the events of a counter that exclude a new event: they may count at the same time, and need another setup of
+/// the counter.
 fn excluding_events(
     events: &MovableEvents,
     target: &Target,
@@ -387,7 +389,7 @@ fn move_events(
     }
     // Waits for forks that have not seen the new counter, so that their children's contexts are in the table.
     drop(table::lock());
-    // The slots that may still have the old counter: slots that are inherited from now on get the new one.
+    // The number of slots that may still have the old counter. Slots that are inherited from now on get the new one.
     // ATOMICS: relaxed: a context is visited after the call for the context before has returned.
     let slots_left = AtomicUsize::new(events.each().map(Event::slot_count).sum());
     let update_slots = |here: Option<ThisCpu<'_>>, slots: &mut Slots| {

@@ -47,7 +47,7 @@ fn writes_at_switch(event: &Event) -> bool {
 }
 
 /// Records a change of the current task in the rings of its own events, and of the events of its CPU and its cgroups.
-/// The samples before the change come first. Interrupts are on.
+/// Samples that were taken before the change are written first. Interrupts are on.
 pub(super) fn write_task_change(change: &TaskChange<'_>) {
     write_task_change_here(irqs_off().here(), change);
 }
@@ -85,7 +85,7 @@ pub(super) fn write_switch(
     }
 }
 
-/// Does the rest of [`write_switch`]. Not inlined: keeps the switches short that are not recorded.
+/// Does the rest of [`write_switch`]. Not inlined: keeps switches that are not recorded short.
 #[cold]
 #[inline(never)]
 fn write_switch_to_all(

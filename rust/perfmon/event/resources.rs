@@ -33,8 +33,8 @@ pub(super) fn max_sample_rate() -> u32 {
 ///
 /// # Errors
 ///
-/// ENOENT if the event's CPU is of a kind that does not count the event. EBUSY if no counter or extra register is left
-/// that can count the event. EOPNOTSUPP if the CPUs lack the extra register, EINVAL if it refuses the value. EIO if the
+/// ENOENT if the event's CPU is of a kind that does not count the event. EBUSY if all counters or extra registers that can
+/// count the event are in use. EOPNOTSUPP if the CPUs lack the extra register, EINVAL if it refuses the value. EIO if the
 /// counter does not hold what is written to it. ENOMEM if there is no memory.
 pub(super) fn take_counters(config: &mut EventConfig, target: &Target) -> Result<ChosenCounters> {
     if config.extra.is_some() {
@@ -54,7 +54,7 @@ fn take_with_register(config: &mut EventConfig, target: &Target) -> Result<Chose
             .extra
             .is_some_and(|extra| ownership.has_register_value(extra))
     };
-    // Prefers a register that has the value, which leaves the other one to other values.
+    // Prefers a register that has the value already, so that the other one remains for other values.
     if !is_in_use(config) && config.swap_extra_register() && !is_in_use(config) {
         config.swap_extra_register();
     }
@@ -63,7 +63,7 @@ fn take_with_register(config: &mut EventConfig, target: &Target) -> Result<Chose
         if shares_in_turns && !config.takes_turns {
             break;
         }
-        // Both registers, and then the first one again.
+        // Tries both registers. After two swaps, `config` has the first one again.
         for _ in 0..2 {
             let conflicts = config.extra.map(|extra| register_conflicts(target, extra));
             if conflicts.is_some_and(|conflicts| !conflicts.exclude(shares_in_turns)) {
@@ -81,7 +81,7 @@ fn take_with_register(config: &mut EventConfig, target: &Target) -> Result<Chose
 }
 
 /// Does what [`take_counters`] does, with the extra register that `config` has, if any.
-// Not inlined, so that its frame, which has the users of a counter, is not on the stack of what is called afterwards.
+// Not inlined: its frame is large, since it has the users of a counter, and must not be on the stack of later calls.
 #[inline(never)]
 fn take_counters_only(config: &EventConfig, target: &Target) -> Result<ChosenCounters> {
     let check_cpu = |ownership: &Ownership| match target {
@@ -89,7 +89,7 @@ fn take_counters_only(config: &EventConfig, target: &Target) -> Result<ChosenCou
             ownership.check_cpu(*cpu)?;
             check_kind(config, *cpu)
         }
-        // The CPU of a task's event may be offline. Its kind is not known before it was online once.
+        // The CPU of a task's event may be offline. Its kind is known only after it was online once.
         Target::Task(_, Some(cpu)) if ownership.cpus().ever_used().contains(*cpu) => {
             check_kind(config, *cpu)
         }
@@ -149,8 +149,8 @@ fn check_kind(config: &EventConfig, cpu: CpuId) -> Result {
     }
 }
 
-/// Chooses the counters for an event, if necessary by moving other events. An event that takes turns does so only if no
-/// counter can be made free for it. Returns `None` if no counter can count the event.
+/// Chooses the counters for an event, if necessary by moving other events. An event with `takes_turns` shares counters in
+/// turns only if no counter can be made free for it. Returns `None` if no counter can count the event.
 fn choose_counters(
     ownership: &mut Ownership,
     config: &EventConfig,
@@ -185,8 +185,8 @@ struct FoundEvent(NonNull<Event>);
 // since an `Event` is `Sync`; dropping a pointer does nothing.
 unsafe impl Send for FoundEvent {}
 
-/// Lets an event of the target that takes turns have one more counter, a free one, if this leaves one of the counters
-/// `wanted` to a new event. So events do not wait for turns while a counter is free that one of them can have.
+/// Gives an event of the target that takes turns one more counter, a free one, if a new event can then have one of the
+/// counters `wanted`. So events do not wait for turns while one of them could have a free counter.
 #[cold]
 #[inline(never)]
 fn widen(ownership: &mut Ownership, target: &Target, wanted: u64) {
@@ -216,8 +216,8 @@ fn widen(ownership: &mut Ownership, target: &Target, wanted: u64) {
     }
 }
 
-/// Releases what [`take_counters`] took: the counters, as the mask that `counters` returns under the ownership lock, the
-/// extra register, the branch records, and the exclusive use.
+/// Releases what [`take_counters`] took: the counters, the extra register, the branch records, and the exclusive use.
+/// `counters` returns the mask of the counters, and is called under the ownership lock.
 pub(super) fn release_resources(
     counters: impl FnOnce() -> u64,
     config: &EventConfig,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The number of users that need the slow context switch, which does more than close and open windows. The module
-//! `switch` has the switch itself.
+//! The number of users of the slow context switch, which does more than close and open windows. The module `switch` has
+//! the switch itself.
 
 use core::sync::atomic::AtomicU32;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The context switch, and the CPUs on which events begin and stop counting.
+//! The context switch, and the loading and unloading of all contexts of a CPU.
 
 use super::{
     cgroup,
@@ -55,12 +55,12 @@ pub(super) unsafe extern "C" fn on_switch(
     }
 }
 
-/// Does what [`on_switch`] does while there are place-holders: perf's events can be opened then, so a program may have
+/// Does what [`on_switch`] does, while there are place-holders. Events of perf can be opened then, so a program may have
 /// got the right to use RDPMC from perf since it ran last.
 ///
 /// # Safety
 ///
-/// As for [`on_switch`].
+/// To be called for the tracepoint `sched_switch` only, with its arguments.
 pub(super) unsafe extern "C" fn on_switch_beside_perf(
     data: *mut c_void,
     preempt: bool,
@@ -93,8 +93,8 @@ unsafe fn on_slow_switch(
     next: *mut bindings::task_struct,
     prev_state: c_uint,
 ) {
-    // Whether `prev` does not sleep: it could run on. `preempt` says only that the task was preempted in the kernel. The
-    // state is 0 (`TASK_RUNNING`) if the task was preempted in its program.
+    // True if `prev` does not go to sleep, so that it could continue to run. `preempt` is true only if the task was
+    // preempted in the kernel. The state is 0 (`TASK_RUNNING`) if the task was preempted in its program.
     let is_runnable = preempt || prev_state == 0;
     // SAFETY: `assume` requires that the caller can't leave the CPU: the scheduler calls the tracepoint `sched_switch`
     // with interrupts off, which they are until this function has returned.
@@ -141,8 +141,8 @@ fn hide_counters_from(here: ThisCpu<'_>, task: *const bindings::task_struct) {
     }
 }
 
-/// Unloads the context `outgoing` from this CPU, and loads `incoming`. Calls `while_unloaded` in between, while no window of a task
-/// is open.
+/// Unloads the context `outgoing` from this CPU, and loads `incoming`. Calls `while_unloaded` in between, while no window
+/// of a task is open.
 #[inline(always)]
 fn exchange_contexts(
     here: ThisCpu<'_>,
@@ -185,8 +185,8 @@ fn exchange_contexts(
     }
 }
 
-/// Marks that a task's events miss counts, if this CPU's counters can't be used. Marks nothing on a CPU that is down
-/// for the system's sleep: the events' times stop then, too.
+/// Marks a task's events as broken, if this CPU's counters can't be used. Marks nothing on a CPU that is down for the
+/// system's sleep: the times of the events stop then, too.
 #[cold]
 #[inline(never)]
 fn mark_broken_if_refused(here: ThisCpu<'_>, context: &Context) {
@@ -195,9 +195,8 @@ fn mark_broken_if_refused(here: ThisCpu<'_>, context: &Context) {
     }
 }
 
-/// Marks that the events of the running task miss counts, if this CPU's counters can't be used. The context switch
-/// marks events that are enabled when it runs; this function is for events that are enabled while the task runs.
-/// Interrupts are off.
+/// Marks the events of the running task as broken, if this CPU's counters can't be used. The context switch marks events
+/// that are enabled already; this function is for events that are enabled while the task runs. Interrupts are off.
 pub(super) fn mark_current_broken_if_refused(here: ThisCpu<'_>) {
     // SAFETY: `TASKS.find` requires preemption to be off: a `ThisCpu` is passed on in this folder only while
     // interrupts are off, so they are off until this function returns, after the last use of the context.
@@ -219,7 +218,8 @@ pub(super) fn load_current(here: ThisCpu<'_>) {
     }
 }
 
-/// Begins to count events on this CPU, whose counters the module has claimed. Interrupts are off.
+/// Loads the contexts of this CPU, of its running task, and of the task's cgroups, so that their events count. The module
+/// has claimed the CPU's counters. Interrupts are off.
 pub(crate) fn load_contexts(here: ThisCpu<'_>) {
     load_current(here);
     // SAFETY: `from_address` requires a context that is alive, or 0: the address is 0 or that of a CPU's context, which
@@ -255,8 +255,8 @@ pub(super) unsafe extern "C" fn on_last_sample() {
     cgroup::refresh_loaded(here);
 }
 
-/// Lets the next events of this CPU, and of the task that runs here, take their turns. To be called by the timer, with
-/// interrupts off.
+/// Gives turns to the next events of this CPU, and of the task that runs here. To be called by the timer, with interrupts
+/// off.
 pub(crate) fn take_turns(here: ThisCpu<'_>) {
     let contexts = [HeldContext::of_task(here), HeldContext::of_cpu(here)];
     for mut slots in contexts.into_iter().flatten() {
@@ -285,7 +285,7 @@ pub(crate) fn set_up_tampered(here: ThisCpu<'_>) {
     load_contexts(here);
 }
 
-/// Stops counting events on this CPU. What they have counted stays in their sums. Interrupts are off.
+/// Unloads all contexts from this CPU, so that no event counts here. The events keep their sums. Interrupts are off.
 pub(crate) fn unload_contexts(here: ThisCpu<'_>) {
     exchange_contexts_slowly(
         here,

@@ -29,9 +29,10 @@ const MAX_LISTS: usize = 1 << 16;
 /// The factor by which a table grows.
 const GROWTH_FACTOR: usize = 4;
 
-/// A list of entries, or the rest of one: a pointer to the first entry.
+/// A list of entries, or the rest of a list: a pointer to the first entry; null if there is none.
 ///
-/// ATOMICS: an entry is put in with release order, and found with acquire order, so that readers see its fields.
+/// ATOMICS: stored with release order when an entry is added, and loaded with acquire order, so that readers see the
+/// entry's fields.
 /// Removal changes only the pointer to the entry; RCU keeps the entry for readers that have found it.
 type List<T> = AtomicPtr<T>;
 
@@ -218,7 +219,7 @@ pub(super) unsafe fn init() {
     unsafe { RESIZE.init() };
 }
 
-/// The guard of the lock of all tables. Interrupts are off until it is dropped.
+/// The guard of the lock of all tables, with the interrupt flags to restore. Interrupts are off until it is dropped.
 pub(super) struct Lock(usize);
 
 /// Locks the tables, for changes.
@@ -319,7 +320,7 @@ impl<T: Entry> Table<T> {
         }
     }
 
-    /// Takes an entry that is gone out of the table, and frees it by RCU. Does nothing if it was taken out before.
+    /// Takes an unused entry out of the table, and frees it by RCU. Does nothing if the entry was taken out before.
     pub(super) fn remove(&self, lock: &mut Lock, entry: &T) {
         if self.unlink(lock, entry) {
             // SAFETY: `rcu::free` requires a value from a `KBox` that can't be found any more, once: `add` has leaked
@@ -403,7 +404,7 @@ impl<T: Entry> Table<T> {
     /// Calls `f` with each entry that stays in the table during the call, until `f` returns false. Preemption is off
     /// during `f`.
     ///
-    /// If the table grows meanwhile, the entries of a list move to lists of the same index or above: so no entry is
+    /// If the table grows meanwhile, the entries of a list move to lists with the same or a higher index, so no entry is
     /// missed.
     pub(super) fn for_each(&self, mut f: impl FnMut(&T) -> bool) {
         let mut index = 0;
@@ -434,7 +435,7 @@ impl<T: Entry> Table<T> {
     }
 }
 
-/// Gives the tables more lists that have more entries than lists.
+/// Gives more lists to each table that has more entries than lists.
 ///
 /// Interrupts are off while the entries of a table move to the new lists: for a quarter of a millisecond with 16384
 /// entries.

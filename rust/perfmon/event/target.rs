@@ -38,7 +38,7 @@ impl Target {
     /// Returns the place where events of the target count.
     pub(super) fn place(&self) -> EventPlace {
         let (kind, cpu) = match self {
-            // Events of tasks that are restricted to CPUs share counters with others as if they were not.
+            // A task's event on one CPU shares counters with other events as if it counted on all CPUs.
             Self::Task(..) => (TargetKind::Task, None),
             Self::Cpu(cpu) => (TargetKind::Cpu, Some(*cpu)),
             Self::Cgroup(_, cpu) => (TargetKind::Cgroup, *cpu),
@@ -54,7 +54,7 @@ impl Target {
         }
     }
 
-    /// Returns the CPU that counting is restricted to; `None` if it is on all CPUs.
+    /// Returns the only CPU on which the target is counted; `None` if it is counted on all CPUs.
     pub(super) fn cpu(&self) -> Option<CpuId> {
         match self {
             Self::Task(_, cpu) | Self::Cgroup(_, cpu) => *cpu,
@@ -108,8 +108,9 @@ impl Target {
             || self.needs_records_at_switch(config)
     }
 
-    /// Returns whether the processor's records (PEBS) of an event with this configuration are made samples at each
-    /// switch of tasks. The records of a CPU do not name their task; those of a task end with its windows.
+    /// Returns whether the processor's records (PEBS) of an event with this configuration have to be converted to samples
+    /// at each context switch. A CPU's event needs that, since records do not name their task. The records of a task's
+    /// event are converted when its window closes.
     pub(super) fn needs_records_at_switch(&self, config: &EventConfig) -> bool {
         config.sampling.precise && matches!(self, Self::Cpu(_))
     }
@@ -138,8 +139,8 @@ impl Target {
         Ok(Self::Task(task, only_cpu))
     }
 
-    /// Finds the cgroup whose directory `fd` is open on. `cpu` is -1 for all CPUs, which perf_event_open(2) refuses,
-    /// or one CPU.
+    /// Finds the cgroup of the directory that `fd` is open for. `cpu` is the number of a CPU, or -1 for all CPUs, which
+    /// perf_event_open(2) refuses.
     ///
     /// # Errors
     ///

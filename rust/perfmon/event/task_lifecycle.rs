@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Handlers of the tracepoints of tasks that begin, execute a program, are renamed, and exit.
+//! Handlers of the tracepoints for tasks that begin, execute a program, are renamed, or exit.
 //!
-//! Each handler is called by the task itself, so no other CPU has the task's context loaded.
+//! The task itself calls each handler, so no other CPU has the task's context loaded.
 
 use super::{
     context::Context,
@@ -42,7 +42,7 @@ pub(super) unsafe extern "C" fn on_new_task(
     task: *mut bindings::task_struct,
     clone_flags: u64,
 ) {
-    // fork(2) copies the right to use RDPMC, but not the mappings that give it. The right is taken back even if no
+    // fork(2) copies the right to use RDPMC, but not the mappings that give it. The new task loses the right even if no
     // program has it now, since the parent may have had it when its address space was copied.
     // SAFETY: The function requires a task that does not run yet: the current task has just created `task`, and
     // starts it after the tracepoint.
@@ -59,7 +59,7 @@ pub(super) unsafe extern "C" fn on_new_task(
             return;
         }
         if insert_inherited_context(slots, inherits, task).is_err() {
-            // The sums miss what the new task does.
+            // The events' sums miss what the new task does.
             for slot in slots.iter().filter(|slot| inherits(slot.event())) {
                 slot.event().mark_broken();
             }
@@ -87,14 +87,14 @@ fn with_current_task_slots(f: impl Fn(Option<ThisCpu<'_>>, &mut Slots)) {
 ///
 /// # Errors
 ///
-/// ENOMEM if there is no memory. EBUSY if `task` has a context already, since another task has opened an event on it
+/// ENOMEM if there is no memory. EBUSY if `task` has a context already, since another task has opened an event for it
 /// meanwhile.
 fn insert_inherited_context(
     slots: &Slots,
     inherits: impl Fn(&Event) -> bool,
     task: *const bindings::task_struct,
 ) -> Result {
-    // The memory is charged to the memory cgroup of the current task, as that of an event that is attached.
+    // The memory is charged to the memory cgroup of the current task, like the memory of an event that is attached.
     let account_flags = GFP_KERNEL_ACCOUNT & !GFP_KERNEL;
     let flags = GFP_ATOMIC | __GFP_NOWARN | account_flags;
     let count = slots.iter().filter(|slot| inherits(slot.event())).count();
@@ -111,9 +111,9 @@ fn insert_inherited_context(
         return Err(EBUSY);
     }
     // Removes the slots of events that were closed meanwhile: their `detach` may have searched the table before this
-    // context is in it.
+    // context is added to it.
     slot::remove_where(new_slots, |event| event.state().is_closed());
-    // Likewise, events may have been given other counters meanwhile.
+    // Events may also have moved to other counters meanwhile.
     new_slots.iter_mut().for_each(Slot::update_counter);
     if !new_slots.is_empty() {
         TASKS.add(&mut lock, context);
@@ -153,8 +153,8 @@ pub(super) unsafe extern "C" fn on_exec(
     }
 }
 
-/// Returns whether the program that the current task begins to execute may not be counted, for example a setuid
-/// program, so that events have to leave the task.
+/// Returns whether events must not count the program that the current task begins to execute, for example a setuid
+/// program. The task's events are removed then.
 ///
 /// # Safety
 ///
@@ -188,7 +188,7 @@ fn handle_exec() {
     mark_current_broken_if_refused(irqs_off().here());
 }
 
-/// Handles the tracepoint `sched_process_exit`: the current task exits, and executes nothing of its program any more.
+/// Handles the tracepoint `sched_process_exit`: the current task exits, and will execute nothing more of its program.
 ///
 /// # Safety
 ///
@@ -205,8 +205,8 @@ pub(super) unsafe extern "C" fn on_exit(
     remove_events_of_current_task();
 }
 
-/// Handles the tracepoint `task_rename`: the current task gives `task` a name. `task` may be another thread of its
-/// process, whose name it writes to a file in proc. The events of that thread then record nothing, as with perf.
+/// Handles the tracepoint `task_rename`: the current task gives `task` a name. `task` is another thread of the same
+/// process if the name was written to that thread's file in proc. Then the thread's events record nothing, as in perf.
 ///
 /// # Safety
 ///
@@ -219,8 +219,8 @@ pub(super) unsafe extern "C" fn on_rename(
     // SAFETY: The function requires a task that is alive: the tracepoint passes one.
     let by_exec = task == Task::current_raw() && unsafe { ffi::perfmon_task_executes(task) };
     if by_exec {
-        // perf handles an exec at this place, too. The record of the name follows, before those of the program's
-        // mappings.
+        // perf handles an exec at this place, too. The record of the name is written below, before the records of the
+        // program's mappings.
         handle_exec();
     }
     let mut name_words = [0; 2];

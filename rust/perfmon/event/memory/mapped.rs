@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The page and the ring of one event, and the mappings of them.
+//! The page and the ring of one event, and their mappings.
 //!
 //! All mappings show the same page, so the page allows RDPMC only if all mappings belong to the program that is
 //! counted ([`Mappings`]).
@@ -50,7 +50,7 @@ impl MappedMemory {
 pub(in crate::event) struct Mappings {
     /// The number of all mappings.
     pub(in crate::event) total_count: AtomicU32,
-    /// The number of mappings in `mm`, whose areas are marked
+    /// The number of mappings in `mm`. Their areas are marked
     /// ([`Area::set_rdpmc_mark`](crate::sys::descriptor::Area::set_rdpmc_mark)).
     pub(in crate::event) own_count: AtomicU32,
     /// The address space of the counted program when the first mapping of `own_count` was made. A task that executes
@@ -80,15 +80,15 @@ impl Mappings {
             && target.is_task_with_mm(self.mm.load(SeqCst))
     }
 
-    /// Counts a mapping in `own_count` if `mm` is the address space of the program that `target` counts, and returns
-    /// whether it is. The caller holds the lock.
+    /// Counts a mapping in `own_count`, if `mm` is the address space of the program that `target` counts, and no other
+    /// address space has mappings in `own_count`. Returns whether the mapping was counted. The caller holds the lock.
     pub(in crate::event) fn count_own(
         &self,
         target: &Target,
         mm: *mut bindings::mm_struct,
     ) -> bool {
         let is_first = self.own_count.load(SeqCst) == 0;
-        // Mappings of the program that the task executed before may still be there.
+        // The program that the task executed before may still have mappings.
         if !target.is_task_with_mm(mm) || !is_first && self.mm.load(SeqCst) != mm {
             return false;
         }
