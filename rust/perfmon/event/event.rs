@@ -97,7 +97,7 @@ pub(super) struct Event {
     pub(super) joined_group: Option<Arc<Group<Event>>>,
     /// The page and the ring of the event, which programs map.
     #[pin]
-    pub(super) mapped: MappedMemory,
+    pub(super) mapped_memory: MappedMemory,
     /// The writer of the event's samples and other records.
     pub(super) sampler: Sampler,
     rcu: rcu::Head,
@@ -161,7 +161,7 @@ impl Event {
             slot_count: AtomicU32::new(0),
             own_group: Group::new()?,
             joined_group,
-            mapped <- MappedMemory::new(),
+            mapped_memory <- MappedMemory::new(),
             sampler: Sampler::new(
                 *id,
                 config,

@@ -167,10 +167,10 @@ unsafe extern "C" fn on_map(area: *mut bindings::vm_area_struct) {
     let change = TaskChange::Map(&mapping, name);
     let task = Task::current_raw();
     for slots in own_slots() {
-        record::write_to(here, slots, &change, task, None);
+        record::write_to_slots(here, slots, &change, task, None);
     }
     for slots in cgroup::loaded_contexts(here) {
-        record::write_to(here, &slots, &change, task, None);
+        record::write_to_slots(here, &slots, &change, task, None);
     }
 }
 

@@ -54,12 +54,12 @@ pub(super) fn map(event: &Event, area: &Area<'_>) -> Result {
 
 /// Lets the caller's program use RDPMC, if the event counts one of its threads. Returns whether the program may.
 fn allow_rdpmc(event: &Event, area: &Area<'_>) -> bool {
-    let mappings = &event.mapped.mappings;
+    let mappings = &event.mapped_memory.mappings;
     if event.counter().is_none() {
         return false;
     }
     {
-        let _memory = event.mapped.lock();
+        let _memory = event.mapped_memory.lock();
         if !mappings.count_own(&event.target, area.mm()) {
             return false;
         }
@@ -70,18 +70,18 @@ fn allow_rdpmc(event: &Event, area: &Area<'_>) -> bool {
         return true;
     }
     SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
-    let _memory = event.mapped.lock();
+    let _memory = event.mapped_memory.lock();
     mappings.own_count.fetch_sub(1, SeqCst);
     false
 }
 
 /// Maps the page and a ring with `ring_size` bytes of data. Returns the page.
 fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNull<UserPage>> {
-    let mut memory = event.mapped.lock();
+    let mut memory = event.mapped_memory.lock();
     if memory.live_ring().is_none() {
         output::drop_unused(output::replace_ring(event, &mut memory.ring, None));
     }
-    let is_first = event.mapped.mappings.is_empty();
+    let is_first = event.mapped_memory.mappings.is_empty();
     if memory.ring_size() != ring_size && (!is_first || memory.ring.is_some()) {
         return Err(EINVAL);
     }
@@ -114,14 +114,18 @@ fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNul
         let _ = output::replace_ring(event, &mut memory.ring, new_ring);
         memory.has_own_ring = true;
     }
-    event.mapped.mappings.total_count.fetch_add(1, SeqCst);
+    event
+        .mapped_memory
+        .mappings
+        .total_count
+        .fetch_add(1, SeqCst);
     Ok(memory.page.insert(page).start())
 }
 
 /// Counts a copy of a mapping, which mremap(2) makes, or the kernel when it splits a mapping.
 pub(super) fn mapping_added(event: &Event, area: &Area<'_>) {
-    let mappings = &event.mapped.mappings;
-    let _memory = event.mapped.lock();
+    let mappings = &event.mapped_memory.mappings;
+    let _memory = event.mapped_memory.lock();
     if area.has_rdpmc_mark() {
         SLOW_SWITCH_USERS.fetch_add(1, SeqCst);
         // SAFETY: The function requires an mm that has the right to use RDPMC: the mapping that is copied gives that
@@ -134,8 +138,8 @@ pub(super) fn mapping_added(event: &Event, area: &Area<'_>) {
 
 /// Counts the end of a mapping, and ends the event's own ring with the last one. Returns the page.
 fn end_mapping(event: &Event, area: &Area<'_>) -> Option<NonNull<UserPage>> {
-    let mappings = &event.mapped.mappings;
-    let mut memory = event.mapped.lock();
+    let mappings = &event.mapped_memory.mappings;
+    let mut memory = event.mapped_memory.lock();
     let start = memory.page.as_ref().map(|page| page.start());
     if area.has_rdpmc_mark() {
         mappings.own_count.fetch_sub(1, SeqCst);

@@ -14,7 +14,7 @@ use kernel::{bindings, prelude::*, sync::Arc};
 /// calls this, and not RCU, since the charge for memory has to end in a task.
 pub(super) fn release_memory(event: &Event) {
     let (_page, ring) = {
-        let mut memory = event.mapped.lock();
+        let mut memory = event.mapped_memory.lock();
         let ring = replace_ring(event, &mut memory.ring, None);
         (memory.page.take(), ring)
     };
@@ -49,8 +49,8 @@ pub(super) fn set_output(event: &Event, other: Option<&Event>) -> Result {
         }
     };
     let old_ring = {
-        let mut memory = event.mapped.lock();
-        if !event.mapped.mappings.is_empty() {
+        let mut memory = event.mapped_memory.lock();
+        if !event.mapped_memory.mappings.is_empty() {
             return Err(EINVAL);
         }
         replace_ring(event, &mut memory.ring, new_ring)
@@ -61,7 +61,7 @@ pub(super) fn set_output(event: &Event, other: Option<&Event>) -> Result {
 
 /// Calls `f` with the ring that the event writes to, if there is one.
 pub(super) fn with_ring<R>(event: &Event, f: impl FnOnce(&Ring) -> R) -> Option<R> {
-    let memory = event.mapped.lock();
+    let memory = event.mapped_memory.lock();
     memory.live_ring().map(|ring| f(ring.ring()))
 }
 
@@ -119,7 +119,7 @@ fn shared_ring(
     if !may_share(config, target, other) {
         return Err(EINVAL);
     }
-    let memory = other.mapped.lock();
+    let memory = other.mapped_memory.lock();
     let ring = memory.live_ring().ok_or(EINVAL)?;
     // A merged sample stands for several samples, but the ring's reader is woken after a number of samples.
     if ring.ring().wakes_after_samples()

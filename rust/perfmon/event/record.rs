@@ -57,10 +57,10 @@ pub(super) fn write_task_change_here(here: ThisCpu<'_>, change: &TaskChange<'_>)
     here.pmu().convert_records_so_far(here);
     let task = Task::current_raw();
     if let Some(slots) = HeldContext::of_task(here) {
-        write_to(here, &slots, change, task, None);
+        write_to_slots(here, &slots, change, task, None);
     }
     for slots in contexts_of_cpu_and_cgroups(here) {
-        write_to(here, &slots, change, task, None);
+        write_to_slots(here, &slots, change, task, None);
     }
 }
 
@@ -95,16 +95,16 @@ fn write_switch_to_all(
     other: *mut bindings::task_struct,
 ) {
     if let Some(slots) = HeldContext::of_task(here) {
-        write_to(here, &slots, change, task, None);
+        write_to_slots(here, &slots, change, task, None);
     }
     for slots in contexts_of_cpu_and_cgroups(here) {
-        write_to(here, &slots, change, task, Some(other));
+        write_to_slots(here, &slots, change, task, Some(other));
     }
 }
 
 /// Records a change of `task` for each of the slots that are enabled here and whose event wants such records. `other` is
 /// the other task of a context switch, if the record names it.
-pub(super) fn write_to(
+pub(super) fn write_to_slots(
     here: ThisCpu<'_>,
     slots: &Slots,
     change: &TaskChange<'_>,

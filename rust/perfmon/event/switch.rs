@@ -260,7 +260,7 @@ pub(super) unsafe extern "C" fn on_last_sample() {
 pub(crate) fn take_turns(here: ThisCpu<'_>) {
     let contexts = [HeldContext::of_task(here), HeldContext::of_cpu(here)];
     for mut slots in contexts.into_iter().flatten() {
-        if slots.has_waiting() {
+        if slots.has_waiting_groups() {
             slots.advance_turn();
             refresh(here, &mut slots, timestamp());
         }

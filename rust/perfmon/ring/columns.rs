@@ -270,9 +270,10 @@ unsafe fn write_block<R: PebsRecord>(records: &[R], to: *mut u64, template: &Sam
     let (anchor, access, period) = (template.anchor, template.access, template.period);
     let (user_header, kernel_header) = (template.user_header, template.kernel_header);
     for (index, column) in template.columns() {
-        // SAFETY: `Words::new` requires room for the words of the column, every `word_count` words, for each record: the
-        // caller promises room for whole samples, and by the type invariant `word_count` is the sum of the widths.
-        let to = unsafe { Words::new(to.wrapping_add(index), template.word_count) };
+        // SAFETY: `ColumnWords::new` requires that the words which `write` writes are valid: those of the column for each
+        // record, every `word_count` words. The caller promises room for whole samples, and by the invariant of
+        // `SampleTemplate` the column is within the `word_count` words of a sample.
+        let to = unsafe { ColumnWords::new(to.wrapping_add(index), template.word_count) };
         match column {
             Column::Common(word) => to.write(records, |_| [word]),
             Column::Header if template.is_user_only => to.write(records, |_| [user_header]),
@@ -300,18 +301,18 @@ unsafe fn write_block<R: PebsRecord>(records: &[R], to: *mut u64, template: &Sam
     }
 }
 
-/// The places of the same words in samples that follow each other.
+/// The places of the words of one column, in consecutive samples.
 ///
 /// # Invariants
 ///
-/// From `first` on, every `stride` words, as many words are valid for writes as the user of the value writes.
-struct Words {
+/// All words that [`Self::write`] writes are valid for writes: those of the column, from `first` on, every `stride` words.
+struct ColumnWords {
     first: *mut u64,
     stride: usize,
 }
 
-impl Words {
-    /// Returns the places from `first` on, every `stride` words.
+impl ColumnWords {
+    /// Returns the places from `first` on. There are `stride` words from a sample's place to the next sample's.
     ///
     /// # Safety
     ///

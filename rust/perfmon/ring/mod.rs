@@ -238,14 +238,14 @@ impl Ring {
     /// Begins a record of `words` words. Returns `None` if there is no room, or if the ring is paused or has ended: the
     /// caller decides whether it counts the record as lost.
     #[inline(always)]
-    fn begin(&self, words: usize) -> Option<Record<'_>> {
-        self.begin_many(words, 1).map(|(record, _)| record)
+    fn begin_record(&self, words: usize) -> Option<Record<'_>> {
+        self.begin_records(words, 1).map(|(record, _)| record)
     }
 
     /// Begins several records of `words` words each: as many as there is room for, at most `max_count`. Returns one
     /// [`Record`] to write all of them, and their number.
     #[inline(always)]
-    fn begin_many(&self, words: usize, max_count: u64) -> Option<(Record<'_>, u64)> {
+    fn begin_records(&self, words: usize, max_count: u64) -> Option<(Record<'_>, u64)> {
         // The flags are checked before the page is written, which may belong to another ring once this one has ended.
         if self.stop_flags.load(Relaxed) != 0 {
             return None;
@@ -264,7 +264,7 @@ impl Ring {
             };
             let place = self.shape.place(head, tail, bytes.wrapping_mul(count));
             let Some(place) = place.filter(|_| count != 0) else {
-                self.end();
+                self.end_record();
                 self.wake_if_full();
                 return None;
             };
@@ -287,7 +287,7 @@ impl Ring {
 
     /// Ends a record. The outermost of nested records publishes all of them.
     #[inline(always)]
-    fn end(&self) {
+    fn end_record(&self) {
         compiler_fence(SeqCst);
         let open_records = self.open_records.get();
         if open_records > 1 {
@@ -462,7 +462,7 @@ impl Record<'_> {
     /// them; only these count for [`Wakeup::Samples`].
     #[inline(always)]
     fn finish(self, samples: u64) {
-        self.ring.end();
+        self.ring.end_record();
         self.ring.wake_if_due(samples);
     }
 }

@@ -86,7 +86,7 @@ impl Sampler {
         let mut written = 0;
         while written < samples.count {
             let remaining = samples.count.wrapping_sub(written);
-            let Some((mut to, room)) = ring.begin_many(template.word_count(), remaining) else {
+            let Some((mut to, room)) = ring.begin_records(template.word_count(), remaining) else {
                 break;
             };
             if samples.counter == 0 {
@@ -150,7 +150,7 @@ impl Sampler {
             let branch_words = branches.word_count(count);
             let size = template.word_count().wrapping_add(branch_words);
             let to = if self.has_room(ring, samples) {
-                ring.begin(size)
+                ring.begin_record(size)
             } else {
                 None
             };

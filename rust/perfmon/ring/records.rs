@@ -47,7 +47,7 @@ impl Sampler {
     pub(crate) fn record_counts(&self, counts: &[u64], task: *mut bindings::task_struct, cpu: u32) {
         let origin = self.origin_of(task, cpu);
         let ids = self.ids(task);
-        self.write(PERF_RECORD_READ, 0, &[&[ids], counts], &origin);
+        self.write_record(PERF_RECORD_READ, 0, &[&[ids], counts], &origin);
     }
 
     /// Returns whether the event wants records of this kind of change.
@@ -86,21 +86,21 @@ impl Sampler {
                 };
                 // A name of up to 7 bytes and its 0 fit into the first word.
                 if second == 0 && first.to_ne_bytes().contains(&0) {
-                    self.write(PERF_RECORD_COMM, misc, &[&[ids, first]], &origin);
+                    self.write_record(PERF_RECORD_COMM, misc, &[&[ids, first]], &origin);
                 } else {
-                    self.write(PERF_RECORD_COMM, misc, &[&[ids, first, second]], &origin);
+                    self.write_record(PERF_RECORD_COMM, misc, &[&[ids, first, second]], &origin);
                 }
             }
             TaskChange::Fork(child) => {
                 let words = two_task_words(self.ids(*child), ids, self.time());
-                self.write(PERF_RECORD_FORK, 0, &[&words], &origin);
+                self.write_record(PERF_RECORD_FORK, 0, &[&words], &origin);
             }
             TaskChange::Exit => {
                 // SAFETY: The function requires the current task, and a namespace that is null or alive: only the
                 // current task exits, and `self` has a reference to the namespace.
                 let parent = unsafe { ffi::perfmon_parent_ids(task, self.namespace()) };
                 let words = two_task_words(ids, parent, self.time());
-                self.write(PERF_RECORD_EXIT, 0, &[&words], &origin);
+                self.write_record(PERF_RECORD_EXIT, 0, &[&words], &origin);
             }
             TaskChange::SwitchIn | TaskChange::SwitchOut(_) => {
                 let misc = match change {
@@ -111,19 +111,19 @@ impl Sampler {
                     _ => 0,
                 };
                 match other {
-                    None => self.write(PERF_RECORD_SWITCH, misc, &[], &origin),
+                    None => self.write_record(PERF_RECORD_SWITCH, misc, &[], &origin),
                     Some(other) => {
                         let words = [self.ids(other)];
-                        self.write(PERF_RECORD_SWITCH_CPU_WIDE, misc, &[&words], &origin);
+                        self.write_record(PERF_RECORD_SWITCH_CPU_WIDE, misc, &[&words], &origin);
                     }
                 }
             }
             TaskChange::Map(mapping, name) => {
                 let record = self.sampling.mappings.record(ids, mapping);
-                self.write(record.kind, record.misc, &[record.words(), name], &origin);
+                self.write_record(record.kind, record.misc, &[record.words(), name], &origin);
             }
             TaskChange::MakeCgroup(id, path) => {
-                self.write(PERF_RECORD_CGROUP, 0, &[&[*id], path], &origin);
+                self.write_record(PERF_RECORD_CGROUP, 0, &[&[*id], path], &origin);
             }
         }
     }

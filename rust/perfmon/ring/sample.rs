@@ -321,7 +321,7 @@ impl Sampler {
                 words = words.wrapping_add(stack::words(stack_size));
             }
         }
-        let Some(mut record) = ring.begin(words) else {
+        let Some(mut record) = ring.begin_record(words) else {
             return self.lose_samples(1);
         };
         let mode_flag = if is_user {

@@ -251,7 +251,7 @@ impl Sampler {
     #[inline(never)]
     pub(super) fn write_lost(&self, ring: &Ring, origin: &RecordOrigin) -> bool {
         let words = 3 + self.sampling.format.trailer_words();
-        let Some(mut record) = ring.begin(words) else {
+        let Some(mut record) = ring.begin_record(words) else {
             return false;
         };
         let header = Header {
@@ -283,7 +283,7 @@ impl Sampler {
         };
         let time = self.time();
         let origin = self.origin_of(task, cpu);
-        self.write(kind, 0, &[&[time, self.id, self.id]], &origin);
+        self.write_record(kind, 0, &[&[time, self.id, self.id]], &origin);
     }
 
     /// Counts a lost record that is not a sample.
@@ -296,7 +296,13 @@ impl Sampler {
 
     /// Writes a record that is not a sample, or counts it as lost. `words` are the pieces of its words between header and
     /// trailer.
-    pub(super) fn write(&self, kind: u32, misc: u16, words: &[&[u64]], origin: &RecordOrigin) {
+    pub(super) fn write_record(
+        &self,
+        kind: u32,
+        misc: u16,
+        words: &[&[u64]],
+        origin: &RecordOrigin,
+    ) {
         let Some(ring) = self.ring() else {
             return;
         };
@@ -306,7 +312,7 @@ impl Sampler {
         }
         let count: usize = words.iter().map(|words| words.len()).sum();
         let size = 1 + count + self.sampling.format.trailer_words();
-        let Some(mut record) = ring.begin(size) else {
+        let Some(mut record) = ring.begin_record(size) else {
             ring.lose_records(1);
             return;
         };

@@ -51,7 +51,7 @@ impl Phase {
     /// Applies a change of the event's period or frequency. A new period takes effect at once, and so does a new
     /// frequency before the first window. After the first window, a new frequency leaves the period as it is, and the
     /// next samples adjust it.
-    pub(super) fn follow_period(&mut self, sampler: &Sampler) {
+    pub(super) fn apply_period_change(&mut self, sampler: &Sampler) {
         if self.period_or_frequency == sampler.period_or_frequency() {
             return;
         }

@@ -143,7 +143,7 @@ impl Slot {
     fn arm_counter(&mut self, here: ThisCpu<'_>, now: u64, task: *mut bindings::task_struct) {
         let event = self.event();
         let sampler = &event.sampler;
-        self.phase.follow_period(sampler);
+        self.phase.apply_period_change(sampler);
         let (percpu, pmu, counter) = (here.percpu(), here.pmu(), self.counter());
         let value = percpu.value(counter);
         let total = value.total();

@@ -9,7 +9,7 @@ pub(super) struct TurnOrder {
     pub(super) first: usize,
     pub(super) need: TurnNeed,
     /// A group got no counters when turns were last given.
-    pub(super) has_waiting: bool,
+    pub(super) has_waiting_groups: bool,
 }
 
 /// The need for turns among the slots of a context.
@@ -28,7 +28,7 @@ impl TurnOrder {
     pub(super) const NONE: Self = Self {
         first: 0,
         need: TurnNeed::NotNeeded,
-        has_waiting: false,
+        has_waiting_groups: false,
     };
 
     /// Notes that a slot of `event` was added or is removed.

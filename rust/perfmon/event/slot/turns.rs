@@ -19,8 +19,8 @@ use crate::{
 
 impl Slots {
     /// Returns whether a group waits for its turn, since it got no counters when turns were last given.
-    pub(in crate::event) fn has_waiting(&self) -> bool {
-        self.turn_order.has_waiting
+    pub(in crate::event) fn has_waiting_groups(&self) -> bool {
+        self.turn_order.has_waiting_groups
     }
 
     /// Decides which slots have a turn, and gives them their counters. The windows are closed.
@@ -34,7 +34,7 @@ impl Slots {
             } else {
                 TurnNeed::Needed
             };
-            self.turn_order.has_waiting = false;
+            self.turn_order.has_waiting_groups = false;
         }
         if self.turn_order.need == TurnNeed::Needed {
             let all_fit = turns::give_turns(self.as_mut_slice(), first, |slots, index| {
@@ -44,7 +44,7 @@ impl Slots {
                     slot.is_enabled() && slot.counts_on(cpu) && is_counted_here
                 })
             });
-            self.turn_order.has_waiting = !all_fit;
+            self.turn_order.has_waiting_groups = !all_fit;
         }
     }
 

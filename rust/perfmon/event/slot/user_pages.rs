@@ -37,7 +37,7 @@ fn inactive_state(event: &Event, capabilities: u64) -> UserPageState {
 fn allows_rdpmc(event: &Event) -> bool {
     // The processor reloads the counter of precise samples itself, so the page's offset would be wrong.
     let keeps_offset = !event.sampler.sampling.precise;
-    keeps_offset && event.mapped.mappings.are_all_own(&event.target) && !event.is_broken()
+    keeps_offset && event.mapped_memory.mappings.are_all_own(&event.target) && !event.is_broken()
 }
 
 /// Returns the width of a counter in bits; 0 for [`CounterId::NONE`].
