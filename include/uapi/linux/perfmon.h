@@ -58,23 +58,22 @@
  *             the counters. The kernel log says so, once. Or a real-time program of
  *             the highest priority keeps a CPU busy, so that the counters that
  *             Linux perf has used there can't be zeroed. The kernel log names the CPU.
- * EOPNOTSUPP  PMIOREADCPU: one of the CPUs is online and not counted on: the kernel
- *             log says why.
+ * EOPNOTSUPP  PMIOREADCPU: one of the CPUs is online, but is not used for
+ *             counting. The kernel log says why.
  * EPERM       IOCTL_PERFMON_ALLOC_TRACE: the caller may not pin so much memory
  *             (perf_event_mlock_kb, RLIMIT_MEMLOCK, CAP_IPC_LOCK).
- * ENOMEM      There is no memory. Where the caller's cgroup has reached its limit, the
- *             kernel may end one of its processes first.
+ * ENOMEM      There is not enough memory. If the caller's cgroup has reached its
+ *             limit, the kernel may kill a process of the cgroup first.
  * EMFILE      IOCTL_PERFMON_GET_BUFFER_HANDLE: the process has too many open
- *             files. ENFILE: the system has too
- *             many.
+ *             files. ENFILE: the system has too many.
  * EIO         A register does not hold what was written to it: a hypervisor or
  *             another driver changed it. The kernel log names the register. Or
  *             the counter was disabled for a while, or holds a value that
- *             can't have been counted. PMIOSTOP has stopped the counter;
- *             PMIOSETUP has released it; it has no value until it is set up
- *             again. IOCTL_PERFMON_START has stopped the trace again, and
- *             IOCTL_PERFMON_STOP has stopped the trace: the records are
- *             whole, but their numbers can't be relied on.
+ *             can't have been counted. After this error of PMIOSTOP the counter
+ *             is stopped; after that of PMIOSETUP it is released; it has no
+ *             value until it is set up again. After this error of
+ *             IOCTL_PERFMON_START or IOCTL_PERFMON_STOP the trace is stopped:
+ *             the records are whole, but their numbers can't be relied on.
  * EFAULT      The result can't be written.
  * ==========  ================================================================
  *
@@ -89,12 +88,12 @@
  */
 
 /**
- * define NPMC - bound of the general counter numbers, on any supported CPU
+ * define NPMC - one more than the highest general counter number of any CPU
  *
  * The architectural limit: bits 31:0 of IA32_PERF_GLOBAL_CTRL (Intel SDM,
  * volume 3B, section 21.2.2). The number of general counters of this CPU is
- * &perfmon_properties.max_num_programmable_events. A number below NPMC that this
- * CPU lacks is EINVAL.
+ * &perfmon_properties.max_num_programmable_events. The number of a counter below
+ * NPMC that this CPU lacks gives EINVAL.
  */
 #define NPMC		32
 
@@ -105,7 +104,7 @@
 
 /**
  * define PMC_FIXED - the number of fixed-function counter @n
- * @n: from 0
+ * @n: the counter's number among the fixed-function counters, from 0
  *
  * An extension. The encoding is that of the RDPMC instruction (Intel SDM,
  * volume 2B, "RDPMC"). A fixed-function counter takes PMCF_USR and PMCF_OS; its
@@ -199,9 +198,10 @@ struct pmc_data {
 
 /**
  * struct pmc_tstamp - the time-stamp counter
- * @pmct_rate: its frequency in MHz, rounded down
+ * @pmct_rate: the frequency of the time-stamp counter in MHz, rounded down
  * @reserved: 0
- * @pmct_value: its value on the CPU that executed the call
+ * @pmct_value: the value of the time-stamp counter on the CPU that executed the
+ *	call
  */
 struct pmc_tstamp {
 	int pmct_rate;
@@ -213,7 +213,7 @@ struct pmc_tstamp {
 #define PMC_CPU_MAX	64
 
 /**
- * struct pmc_cpu_data - the value of a counter on each of some CPUs
+ * struct pmc_cpu_data - the values of a counter on several CPUs
  * @pmcc_num: the counter's number
  * @pmcc_first_cpu: the number of the first CPU, below
  *	&perfmon_info.nr_cpu_ids
@@ -257,7 +257,7 @@ struct pmc2 {
 /**
  * enum pmc_command - the calls that count
  *
- * Each takes a pointer to what is in parentheses.
+ * The argument of each call is a pointer to the type in parentheses.
  */
 enum pmc_command {
 	/**
@@ -293,8 +293,8 @@ enum pmc_command {
 	PMIOTSTAMP	= _IOR('5', 6, struct pmc_tstamp),
 	/**
 	 * @PMIOGET: (&struct pmc) Gives the values that PMIOSETUP took, without
-	 * PMCF_INT, and with PMCF_EN set if the counter runs. After PMIOSETUP2, gives bits 31:0 of
-	 * its select.
+	 * PMCF_INT, and with PMCF_EN set if the counter runs. After PMIOSETUP2,
+	 * gives bits 31:0 of its select.
 	 */
 	PMIOGET		= _IOWR('5', 7, struct pmc),
 	/**
@@ -362,7 +362,10 @@ struct perfmon_properties {
 };
 typedef struct perfmon_properties perfmon_ioctl_properties_t;
 
-/* In perfmon_info.features: a rate may be up to 2^width - 1; else up to 2^31. */
+/*
+ * In perfmon_info.features: a rate may be up to 2^width - 1, where width is that of
+ * the counter. Without this flag, a rate may be up to 2^31.
+ */
 #define PERFMON_FEATURE_FULL_WIDTH_WRITES	(1ULL << 0)
 /*
  * In perfmon_info.features: while counters are in use, Linux perf is kept off them by an
@@ -378,7 +381,7 @@ typedef struct perfmon_properties perfmon_ioctl_properties_t;
  * @nr_cpu_ids: the number of buffers of a trace: the highest possible CPU number + 1
  * @flags: 0
  * @features: PERFMON_FEATURE_*
- * @misc_events: bit n: the CPUs have event n of PERFMON_GROUP_MISC
+ * @misc_events: bit n is set if the CPUs have event n of PERFMON_GROUP_MISC
  * @reserved: 0
  */
 struct perfmon_info {
@@ -446,7 +449,8 @@ typedef enum perfmon_group_type perfmon_group_type_t;
  * The events of PERFMON_GROUP_MISC need no counter. Their ids are an extension, from 32
  * on: lower ids are those of Fuchsia's events, which count the traffic of
  * Skylake's memory controller, and are refused with EINVAL.
- * &perfmon_info.misc_events shows which values the CPUs have. Each record has
+ * &perfmon_info.misc_events shows which values the CPUs have. The values in
+ * records are
  *
  * =======================================  =======  ============================
  * event                                    scope    value
@@ -497,11 +501,11 @@ typedef enum perfmon_group_type perfmon_group_type_t;
 
 /**
  * struct perfmon_event_definition - what an event of PERFMON_GROUP_MODEL counts
- * @id: the event
+ * @id: the id of the event, in PERFMON_GROUP_MODEL
  * @reserved: must be 0
  * @select: as &pmc2.pmc2_select: event, unit mask, edge, invert, counter mask.
- *	The config has the modes: PMCF_USR and PMCF_OS are ignored, as PMCF_INT
- *	and PMCF_EN are.
+ *	PMCF_USR and PMCF_OS are ignored, because the config has the modes.
+ *	PMCF_INT and PMCF_EN are ignored, too.
  * @extra: must be 0
  * @reserved2: must be 0
  */
@@ -519,8 +523,8 @@ struct perfmon_event_definition {
 /**
  * struct perfmon_alloc - the buffers of a trace
  * @num_buffers: must be &perfmon_info.nr_cpu_ids
- * @buffer_size_in_pages: of each buffer, 1 to PERFMON_MAX_BUFFER_PAGES; one page
- *	holds any set of records
+ * @buffer_size_in_pages: the size of each buffer, 1 to PERFMON_MAX_BUFFER_PAGES;
+ *	one page holds any set of records
  */
 struct perfmon_alloc {
 	__u32 num_buffers;
@@ -536,7 +540,8 @@ typedef __u32 perfmon_rate_t;
 /**
  * DOC: Flags of an event
  *
- * In &perfmon_config.flags:
+ * In &perfmon_config.flags. An event ticks each time that as many events have been
+ * counted as its rate says:
  *
  * ===============================  ===========================================
  * PERFMON_CONFIG_FLAG_OS           Counts in kernel mode.
@@ -631,12 +636,13 @@ typedef struct perfmon_buffer_handle_req ioctl_perfmon_buffer_handle_req_t;
  *   than the module's parameters perf_event_max_sample_rate and
  *   perf_cpu_time_max_percent allow, or the CPU did nothing but handle
  *   overflows. Until the next tick of its timer the CPU counted and did not
- *   sample; at the tick it wrote TIME and a COUNT of each event with a rate. The sums are exact.
+ *   sample; at the tick it wrote TIME and a COUNT of each event with a rate. The
+ *   sums are exact.
  *
  * PERFMON_BUFFER_FLAG_OFFLINE
  *   An extension. The CPU went offline, or the system slept. Before that, the
- *   CPU wrote the records of IOCTL_PERFMON_STOP. It records again from the next
- *   IOCTL_PERFMON_START on. A CPU that is offline at IOCTL_PERFMON_START has
+ *   CPU wrote the records of IOCTL_PERFMON_STOP. The CPU records again from the
+ *   next IOCTL_PERFMON_START on. A CPU that is offline at IOCTL_PERFMON_START has
  *   this flag and no records.
  *
  * PERFMON_BUFFER_FLAG_NOT_TRACED
@@ -736,7 +742,7 @@ struct perfmon_time_record {
 typedef struct perfmon_time_record perfmon_time_record_t;
 
 /**
- * struct perfmon_tick_record - rate events have been counted
+ * struct perfmon_tick_record - as many events as the rate have been counted
  * @header: names the event
  *
  * The rate is in &perfmon_config.rate, not in the record.
@@ -769,7 +775,7 @@ struct perfmon_value_record {
 typedef struct perfmon_value_record perfmon_value_record_t;
 
 /**
- * struct perfmon_pc_record - rate events have been counted, and where the CPU is
+ * struct perfmon_pc_record - as a TICK, with the place where the CPU is
  * @header: names the event
  * @aspace: the address space: the address bits of CR3; 0 if the caller of
  *	IOCTL_PERFMON_STAGE_CONFIG had no permission to count the kernel. A
@@ -819,7 +825,7 @@ typedef struct perfmon_last_branch perfmon_last_branch_t;
  * @header: names the event
  * @num_branches: the number of branches in the record
  * @aspace: as &perfmon_pc_record.aspace; earlier branches may be of another
- * address space
+ *	address space
  * @branches: the newest first; the record ends after @num_branches. Branches
  *	from or to the kernel are left out for a caller without permission to
  *	count the kernel. On AMD, branches of a path that turned out to be the
@@ -854,8 +860,8 @@ typedef struct perfmon_last_branch_record perfmon_last_branch_record_t;
 /**
  * enum perfmon_command - the calls that sample
  *
- * Each takes a pointer to what is in parentheses, and is allowed in the states
- * that are named.
+ * The argument of each call is a pointer to the type in parentheses. A call is
+ * allowed in the states that are named.
  */
 enum perfmon_command {
 	/**
@@ -946,9 +952,10 @@ enum perfmon_command {
  * those of perf_event_open(2), with these differences:
  *
  * - Types are PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE (the events in the table
- *   of the CPU) and PERF_TYPE_RAW; of PERF_TYPE_SOFTWARE PERF_COUNT_SW_DUMMY alone.
- *   On a hybrid processor the first two count on all kinds of cores, and there are
- *   perf's types of the other kinds of cores beside PERF_TYPE_RAW.
+ *   of the CPU) and PERF_TYPE_RAW. The only event of PERF_TYPE_SOFTWARE is
+ *   PERF_COUNT_SW_DUMMY. On a hybrid processor the first two types count on all
+ *   kinds of cores. PERF_TYPE_RAW is the type of one kind of core, and the other
+ *   kinds have the types that they have in perf.
  * - Nothing is multiplexed, unless PERFMON_EVENT_ROTATE asks for it. Events that count
  *   the same share a counter, any number of them. An event for which no counter is
  *   left is refused with EBUSY. So time_running is time_enabled, unless the event
@@ -956,8 +963,8 @@ enum perfmon_command {
  *   PERFMON_GET_OWNER gives the owner of a counter.
  * - time_enabled is the time during which the task ran, on the CPU that the event is
  *   for, and the event and its group were enabled.
- * - PERF_EVENT_IOC_RESET zeroes the whole sum, also what tasks counted that have
- *   exited.
+ * - PERF_EVENT_IOC_RESET zeroes the whole sum, including the counts of tasks that
+ *   have exited.
  * - read(2) gives EIO if events were missed, for example because a register was found
  *   changed, or there was no memory to follow a new task. It never gives a part of the
  *   count.
@@ -980,14 +987,15 @@ enum perfmon_command {
 /**
  * struct perfmon_event_open - the arguments of perf_event_open(2)
  * @attr: the address of a struct perf_event_attr (<linux/perf_event.h>). Its
- *	@size is 64 to 4096, or 0, which means 64, the size of the first version.
- *	E2BIG if @size is anything else, or if the structure is larger than the
- *	module's and the rest is not 0; E2BIG sets @size to the module's
+ *	member size is 64 to 4096, or 0, which means 64, the size of the first
+ *	version. The call fails with E2BIG if size is anything else, or if the
+ *	structure is larger than the module's and the rest is not 0. It then sets
+ *	size to the size of the module's structure
  * @pid: 0 the calling thread; > 0 the thread with this ID; -1 all tasks, on CPU
  *	@cpu. With PERF_FLAG_PID_CGROUP a descriptor of the directory of a cgroup of
  *	version 2, or of version 1 in perf's hierarchy: its tasks, and the tasks of
  *	the cgroups in it
- * @cpu: count only on this CPU; -1 on any CPU
+ * @cpu: the only CPU on which the event counts; -1 for any CPU
  * @group_fd: the descriptor of the group's leader; -1 makes a new group
  * @flags: PERF_FLAG_FD_CLOEXEC, PERF_FLAG_FD_NO_GROUP, PERF_FLAG_FD_OUTPUT,
  *	PERF_FLAG_PID_CGROUP, PERFMON_EVENT_ROTATE
@@ -1005,7 +1013,7 @@ struct perfmon_event_open {
 /*
  * In &perfmon_event_open.flags: if no counter is free for the event, it takes turns with
  * other events of the same task or CPU that have this flag, as events of perf do.
- * The event counts during its turns only: for time_running out of time_enabled.
+ * The event counts only during its turns, which is time_running of time_enabled.
  * read_format must have both times, unless the event is a sibling.
  */
 #define PERFMON_EVENT_ROTATE	(1U << 4)
@@ -1016,8 +1024,8 @@ struct perfmon_event_open {
  * @PERFMON_OWNER_PERF: Linux perf or the NMI watchdog
  * @PERFMON_OWNER_SESSION: the program that called PMIOSETUP
  * @PERFMON_OWNER_TRACE: the program whose trace runs
- * @PERFMON_OWNER_TASKS: events of tasks, which share it in time
- * @PERFMON_OWNER_CPUS: events of CPUs, each CPU's own
+ * @PERFMON_OWNER_TASKS: events of tasks; the counter counts for each task while it runs
+ * @PERFMON_OWNER_CPUS: events of CPUs; each CPU may count another event
  * @PERFMON_OWNER_EVENTS: events of tasks, CPUs or cgroups, which all count the same
  */
 enum perfmon_owner {
@@ -1054,8 +1062,8 @@ struct perfmon_counter_owner {
 /**
  * enum perfmon_event_command - the calls for events
  *
- * Each takes a pointer to what is in parentheses. Any descriptor of the device will
- * do, also one that is open for reading only.
+ * The argument of each call is a pointer to the type in parentheses. Any descriptor
+ * of the device may be used, even one that is open for reading only.
  */
 enum perfmon_event_command {
 	/**
