@@ -6,13 +6,13 @@
 pub struct Anchor {
     tsc: u64,
     ns: u64,
-    /// The nanoseconds of a cycle, times 2^32.
+    /// The length of a cycle in nanoseconds, times 2^32.
     ns_per_cycle: u64,
 }
 
 impl Anchor {
     /// Returns the anchor for a clock that showed `ns` nanoseconds when the counter, of `khz` kHz,
-    /// was `tsc`. With 0 kHz, which is an unknown frequency, [`Self::ns_at`] always returns `ns`.
+    /// was `tsc`. If `khz` is 0, the frequency is unknown, and [`Self::ns_at`] always returns `ns`.
     #[must_use]
     pub const fn new(tsc: u64, ns: u64, khz: u32) -> Self {
         let ns_per_cycle = match (1_000_000_u64 << 32).checked_div(khz as u64) {

@@ -17,7 +17,7 @@ pub const MAX_EVENTS: usize = abi::PERFMON_MAX_EVENTS as usize;
 pub enum InvalidConfig {
     /// The first event is `PERFMON_EVENT_ID_NONE`.
     NoEvent,
-    /// A row after the first `PERFMON_EVENT_ID_NONE` is not zero.
+    /// An entry after the first `PERFMON_EVENT_ID_NONE` is not zero.
     AfterTheEnd,
     /// A flag is undefined.
     Flag,
@@ -70,7 +70,7 @@ pub struct ConfigEvent {
     pub counters: CounterChoice,
     /// The occasions on which records are written.
     pub role: EventRole,
-    /// Samples are PC records.
+    /// Samples are PC records instead of TICK records.
     pub pc: bool,
     /// Samples are followed by a LAST_BRANCH record.
     pub last_branch: bool,
@@ -89,7 +89,7 @@ pub struct Config {
     events: [Option<ConfigEvent>; MAX_EVENTS],
 }
 
-/// Returns the largest rate of an event: the largest number of events that its counter can be loaded for.
+/// Returns the largest rate of an event: the largest number of events that its counter can be loaded for, or 0 for a value.
 fn max_rate(cpus: &Capabilities, counters: CounterChoice) -> u64 {
     let width = match counters {
         CounterChoice::AnyGeneral => cpus.general_width,
@@ -144,7 +144,7 @@ impl Config {
         result
     }
 
-    /// Makes this the checked config of `raw`, as [`Self::set`] does, but leaves a part of the events on errors.
+    /// Makes this the checked config of `raw`, as [`Self::set`] does. On errors, a part of the events is left in the config.
     fn fill_events(
         &mut self,
         raw: &abi::perfmon_config,
@@ -203,17 +203,17 @@ impl Config {
         self.events.iter().flatten()
     }
 
-    /// Returns whether an event is counted in kernel mode.
+    /// Returns whether any event is counted in kernel mode.
     #[must_use]
     pub fn has_kernel(&self) -> bool {
         self.events().any(|e| e.select.is_kernel())
     }
 
-    /// Returns the values of the events whose role `matches`, as a set.
+    /// Returns the set of the values for whose role `matches` is true.
     pub fn values(&self, matches: impl Fn(EventRole) -> bool) -> u16 {
         self.events()
             .filter_map(|e| match e.counters {
-                CounterChoice::Value(id) if matches(e.role) => Some(id.bit()),
+                CounterChoice::Value(value) if matches(e.role) => Some(value.bit()),
                 _ => None,
             })
             .fold(0, |set, bit| set | bit)
@@ -250,7 +250,7 @@ impl Config {
     }
 }
 
-/// Returns the id, the rate and the flags of each event.
+/// Returns the id, the rate and the flags in each entry.
 fn rows(raw: &abi::perfmon_config) -> impl Iterator<Item = ((&u16, &u32), &u32)> {
     raw.events.iter().zip(&raw.rate).zip(&raw.flags)
 }
@@ -259,7 +259,7 @@ fn rows(raw: &abi::perfmon_config) -> impl Iterator<Item = ((&u16, &u32), &u32)>
 ///
 /// # Errors
 ///
-/// [`InvalidConfig::NoEvent`] if there is no event, [`InvalidConfig::AfterTheEnd`] if a row after the last event is not
+/// [`InvalidConfig::NoEvent`] if there is no event, [`InvalidConfig::AfterTheEnd`] if an entry after the last event is not
 /// zero.
 fn count_events(raw: &abi::perfmon_config) -> Result<usize, InvalidConfig> {
     let none_id = EventId::NONE.0;
@@ -294,7 +294,7 @@ fn check_event(
         None => return Err(InvalidConfig::Event),
         Some(Encoding::General(select)) => (select, CounterChoice::AnyGeneral),
         Some(Encoding::Fixed(counter)) => (EventSelect::new(0, 0), CounterChoice::Only(counter)),
-        Some(Encoding::Value(id)) => (EventSelect::new(0, 0), CounterChoice::Value(id)),
+        Some(Encoding::Value(value)) => (EventSelect::new(0, 0), CounterChoice::Value(value)),
     };
     let is_value = matches!(counters, CounterChoice::Value(_));
     let role = match timebase_rate {

@@ -66,7 +66,7 @@ impl EventId {
             }
             abi::PERFMON_GROUP_MODEL => find_definition(self).map(Encoding::General),
             abi::PERFMON_GROUP_MISC => MiscEvent::new(self.number())
-                .filter(|id| capabilities.values & id.bit() != 0)
+                .filter(|value| capabilities.values & value.bit() != 0)
                 .map(Encoding::Value),
             _ => None,
         }
@@ -159,8 +159,8 @@ pub fn architectural_select(number: u32, capabilities: &Capabilities) -> Option<
     }
 }
 
-/// Returns AMD's event of the caches that takes the place of the architectural event `number`, where it differs between
-/// cores.
+/// Returns the event of a core of AMD that replaces the architectural event `number`, an event of caches; `None` if the core
+/// has no other event than [`ARCHITECTURAL_EVENTS`].
 fn amd_cache_event(number: u32, microarchitecture: Microarchitecture) -> Option<EventSelect> {
     let hardware_number = match number {
         abi::PERFMON_ARCH_EVENT_LLC_REFERENCES => PERF_COUNT_HW_CACHE_REFERENCES,

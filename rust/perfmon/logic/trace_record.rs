@@ -15,7 +15,7 @@ pub const TIME_BYTES: u64 = size_of::<abi::perfmon_time_record>() as u64;
 pub const TICK_BYTES: u64 = size_of::<abi::perfmon_tick_record>() as u64;
 /// Bytes of a COUNT record.
 pub const COUNT_BYTES: u64 = size_of::<abi::perfmon_count_record>() as u64;
-/// Bytes of a VALUE record. [`Config::sample_room`] uses [`COUNT_BYTES`] for it, which is the same number.
+/// Bytes of a VALUE record: as many as [`COUNT_BYTES`], which [`Config::sample_room`] uses for VALUE records, too.
 pub const VALUE_BYTES: u64 = size_of::<abi::perfmon_value_record>() as u64;
 /// Bytes of a PC record.
 pub const PC_BYTES: u64 = size_of::<abi::perfmon_pc_record>() as u64;

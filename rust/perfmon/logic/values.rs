@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Values, the events of `PERFMON_GROUP_MISC`: energy, temperatures and clocks. Each has a register of its own, which
-//! is no counter of the PMU.
+//! Values, the events of `PERFMON_GROUP_MISC`: energy, temperatures and clocks. Each value has a register of its
+//! own, which is not a counter of the PMU.
 
 use super::cpuid::{Architecture, Capabilities};
 use crate::abi;
 
 /// The number of values.
-pub const VALUES: usize = 10;
+pub const VALUE_COUNT: usize = 10;
 
 /// The number of the first value in `PERFMON_GROUP_MISC`. Lower numbers are Fuchsia's values, which do not exist here.
 const FIRST_NUMBER: u32 = abi::PERFMON_MISC_EVENT_ENERGY_PACKAGE;
@@ -31,9 +31,9 @@ pub enum MiscEvent {
     TemperaturePackage = index_of(abi::PERFMON_MISC_EVENT_TEMPERATURE_PACKAGE),
     /// The temperature of a core.
     TemperatureCore = index_of(abi::PERFMON_MISC_EVENT_TEMPERATURE_CORE),
-    /// The degrees from a package's temperature to the temperature at which the package throttles.
+    /// The degrees Celsius from a package's temperature to the temperature at which the package throttles.
     MarginPackage = index_of(abi::PERFMON_MISC_EVENT_MARGIN_PACKAGE),
-    /// The degrees from a core's temperature to the temperature at which the core throttles.
+    /// The degrees Celsius from a core's temperature to the temperature at which the core throttles.
     MarginCore = index_of(abi::PERFMON_MISC_EVENT_MARGIN_CORE),
     /// The cycles of the core's clock in which the CPU was not halted.
     Aperf = index_of(abi::PERFMON_MISC_EVENT_APERF),
@@ -41,7 +41,7 @@ pub enum MiscEvent {
     Mperf = index_of(abi::PERFMON_MISC_EVENT_MPERF),
 }
 
-/// A register that the module only reads: one with a value, or the control of Intel PT.
+/// A register that the module reads and never writes: the register of a value or of its unit, or the control of Intel PT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sensor(u32);
 
@@ -76,14 +76,14 @@ impl Sensor {
 
 /// The quantity of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Quantity {
     /// The energy used since the trace started. The register has 32 bits, in units of [`Sensor::energy_unit`].
     Energy,
     /// The energy of the memory, which has another unit on some servers.
     MemoryEnergy,
     /// Degrees Celsius.
     Temperature,
-    /// Degrees to the temperature at which the CPU throttles.
+    /// Degrees Celsius from the temperature to the temperature at which the CPU throttles.
     Margin,
     /// Cycles since the trace started. The register has 64 bits.
     Cycles,
@@ -92,7 +92,7 @@ pub enum Kind {
 /// The CPUs that share a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// The CPUs of a package; on Intel of a die, if a package has several.
+    /// All CPUs of a package. If a package of Intel has several dies, all CPUs of a die.
     Package,
     /// The CPUs of a core.
     Core,
@@ -118,7 +118,7 @@ pub mod sets {
 }
 
 impl MiscEvent {
-    const ALL: [Self; VALUES] = [
+    const ALL: [Self; VALUE_COUNT] = [
         Self::EnergyPackage,
         Self::EnergyCores,
         Self::EnergyCore,
@@ -142,14 +142,14 @@ impl MiscEvent {
         Self::ALL.get(index as usize).copied()
     }
 
-    /// Returns the index: below [`VALUES`].
+    /// Returns the index: below [`VALUE_COUNT`].
     #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// Returns the set that has only this value.
+    /// Returns the bit of this value in sets of values.
     #[must_use]
     pub const fn bit(self) -> u16 {
         1 << self as u8
@@ -163,13 +163,13 @@ impl MiscEvent {
 
     /// Returns the quantity of the value.
     #[must_use]
-    pub const fn kind(self) -> Kind {
+    pub const fn quantity(self) -> Quantity {
         match self {
-            Self::EnergyPackage | Self::EnergyCores | Self::EnergyCore => Kind::Energy,
-            Self::EnergyMemory => Kind::MemoryEnergy,
-            Self::TemperaturePackage | Self::TemperatureCore => Kind::Temperature,
-            Self::MarginPackage | Self::MarginCore => Kind::Margin,
-            Self::Aperf | Self::Mperf => Kind::Cycles,
+            Self::EnergyPackage | Self::EnergyCores | Self::EnergyCore => Quantity::Energy,
+            Self::EnergyMemory => Quantity::MemoryEnergy,
+            Self::TemperaturePackage | Self::TemperatureCore => Quantity::Temperature,
+            Self::MarginPackage | Self::MarginCore => Quantity::Margin,
+            Self::Aperf | Self::Mperf => Quantity::Cycles,
         }
     }
 
@@ -218,38 +218,44 @@ pub const fn event_number_mask(set: u16) -> u64 {
 #[inline]
 pub fn values_in_set(mut set: u16) -> impl Iterator<Item = MiscEvent> {
     core::iter::from_fn(move || {
-        let id = MiscEvent::from_index(set.trailing_zeros())?;
+        let value = MiscEvent::from_index(set.trailing_zeros())?;
         set &= set.wrapping_sub(1);
-        Some(id)
+        Some(value)
     })
 }
 
 /// The scale by which a register's bits become a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
-    id: MiscEvent,
-    /// For energy n, where the unit is 2^-n Joules. For temperatures the degrees Celsius at which the CPU throttles.
+    event: MiscEvent,
+    /// For an energy: n, if the register counts units of 2^-n Joules. For a temperature: the temperature in degrees
+    /// Celsius at which the CPU throttles. Otherwise 0.
     unit_or_throttle_degrees: u8,
 }
 
 impl Scale {
-    /// The unit of the memory's energy on servers, 2^-16 Joules, for which the register of units has another number
-    /// (Linux's arch/x86/events/rapl.c).
+    /// The unit of the memory's energy on servers: 2^-16 Joules, whatever the register of units says (Linux's
+    /// arch/x86/events/rapl.c).
     const SERVER_MEMORY_UNIT: u8 = 16;
 
-    /// Returns the scale of `id`. `energy_unit` and `target` are the values of the registers [`Sensor::energy_unit`]
-    /// and [`Sensor::TEMPERATURE_TARGET`].
+    /// Returns the scale of `event`. `energy_unit` and `temperature_target` are the values of the registers
+    /// [`Sensor::energy_unit`] and [`Sensor::TEMPERATURE_TARGET`].
     #[must_use]
-    pub const fn new(id: MiscEvent, cpu: &Capabilities, energy_unit: u64, target: u64) -> Self {
+    pub const fn new(
+        event: MiscEvent,
+        cpu: &Capabilities,
+        energy_unit: u64,
+        temperature_target: u64,
+    ) -> Self {
         let unit = (energy_unit >> 8) as u8 & 0x1f;
-        let unit_or_throttle_degrees = match id.kind() {
-            Kind::MemoryEnergy if cpu.server_memory_unit => Self::SERVER_MEMORY_UNIT,
-            Kind::Energy | Kind::MemoryEnergy => unit,
-            Kind::Temperature => (target >> 16) as u8,
-            Kind::Margin | Kind::Cycles => 0,
+        let unit_or_throttle_degrees = match event.quantity() {
+            Quantity::MemoryEnergy if cpu.server_memory_unit => Self::SERVER_MEMORY_UNIT,
+            Quantity::Energy | Quantity::MemoryEnergy => unit,
+            Quantity::Temperature => (temperature_target >> 16) as u8,
+            Quantity::Margin | Quantity::Cycles => 0,
         };
         Self {
-            id,
+            event,
             unit_or_throttle_degrees,
         }
     }
@@ -260,31 +266,31 @@ impl Scale {
         self.unit_or_throttle_degrees
     }
 
-    /// Returns the scale of `id` for which [`Self::to_byte`] has returned `byte`.
+    /// Returns the scale of `event` for which [`Self::to_byte`] has returned `byte`.
     #[inline]
     #[must_use]
-    pub const fn from_byte(id: MiscEvent, byte: u8) -> Self {
+    pub const fn from_byte(event: MiscEvent, byte: u8) -> Self {
         Self {
-            id,
+            event,
             unit_or_throttle_degrees: byte,
         }
     }
 
-    /// Returns the value of a register that wraps, extended to 64 bits: the previous extended value `last`, advanced to
-    /// the register's contents `now`. The register must have advanced by less than its range since `last`.
+    /// Extends the contents `now` of the value's register to 64 bits. `last` is the result for earlier contents, since
+    /// which the register must have advanced by less than its range. Returns `now` if the register never wraps.
     #[inline]
     #[must_use]
     pub const fn extend(self, last: u64, now: u64) -> u64 {
-        match self.id.kind() {
-            Kind::Energy | Kind::MemoryEnergy => {
+        match self.event.quantity() {
+            Quantity::Energy | Quantity::MemoryEnergy => {
                 last.wrapping_add((now as u32).wrapping_sub(last as u32) as u64)
             }
-            Kind::Temperature | Kind::Margin | Kind::Cycles => now,
+            Quantity::Temperature | Quantity::Margin | Quantity::Cycles => now,
         }
     }
 
-    /// Returns the value for a record; `None` if the sensor's value is not valid. `start` is the extended value when
-    /// the trace started, `now` the current one.
+    /// Returns the value for a record, in the unit of `struct perfmon_value_record`; `None` if the sensor's value is not
+    /// valid. `start` is the extended value when the trace started, `now` the current one.
     #[inline]
     #[must_use]
     pub const fn value(self, start: u64, now: u64) -> Option<u64> {
@@ -292,25 +298,27 @@ impl Scale {
         const VALID: u64 = 1 << 31;
 
         let margin = now >> 16 & 0xff;
-        match self.id.kind() {
+        match self.event.quantity() {
             // The energy in units of 2^-32 Joules.
-            Kind::Energy | Kind::MemoryEnergy => Some(
+            Quantity::Energy | Quantity::MemoryEnergy => Some(
                 now.wrapping_sub(start)
                     .wrapping_shl(32 - self.unit_or_throttle_degrees as u32),
             ),
-            Kind::Cycles => Some(now.wrapping_sub(start)),
-            Kind::Temperature | Kind::Margin
-                if now & VALID == 0 && matches!(self.id.scope(), Scope::Core) =>
+            Quantity::Cycles => Some(now.wrapping_sub(start)),
+            Quantity::Temperature | Quantity::Margin
+                if now & VALID == 0 && matches!(self.event.scope(), Scope::Core) =>
             {
                 None
             }
-            Kind::Temperature => Some((self.unit_or_throttle_degrees as u64).wrapping_sub(margin)),
-            Kind::Margin => Some(margin),
+            Quantity::Temperature => {
+                Some((self.unit_or_throttle_degrees as u64).wrapping_sub(margin))
+            }
+            Quantity::Margin => Some(margin),
         }
     }
 
-    /// Returns the longest time in nanoseconds between two reads of the register, so that no wrap is missed; `None` if
-    /// the register never wraps.
+    /// Returns the longest time in nanoseconds between two reads of the register that misses no wrap; `None` if the
+    /// register never wraps.
     #[must_use]
     pub const fn refresh_ns(self) -> Option<u64> {
         /// The time in nanoseconds in which a register advances by 1 J at 1000 W, more than any package takes.
@@ -318,14 +326,14 @@ impl Scale {
         /// The longest time between two reads: a minute.
         const MAX_NS: u64 = 60_000_000_000;
 
-        match self.id.kind() {
-            Kind::Energy | Kind::MemoryEnergy => {
+        match self.event.quantity() {
+            Quantity::Energy | Quantity::MemoryEnergy => {
                 // Half the register's range.
                 let joules = (1u64 << 31) >> self.unit_or_throttle_degrees;
                 let ns = joules.saturating_mul(MIN_NS_PER_JOULE);
                 Some(if ns < MAX_NS { ns } else { MAX_NS })
             }
-            Kind::Temperature | Kind::Margin | Kind::Cycles => None,
+            Quantity::Temperature | Quantity::Margin | Quantity::Cycles => None,
         }
     }
 }
@@ -345,19 +353,20 @@ mod tests {
     /// A value of [`Sensor::TEMPERATURE_TARGET`]: 100 degrees.
     const TARGET_TEMPERATURE: u64 = 100 << 16;
 
-    fn scale(id: MiscEvent) -> Scale {
-        Scale::new(id, &INTEL, ENERGY_UNIT, TARGET_TEMPERATURE)
+    fn scale(event: MiscEvent) -> Scale {
+        Scale::new(event, &INTEL, ENERGY_UNIT, TARGET_TEMPERATURE)
     }
 
     #[test]
     fn events_have_the_sensors_of_the_vendor() {
-        let number = |id: u32, architecture| {
-            MiscEvent::new(id)
-                .and_then(|id| id.sensor(architecture))
+        let sensor_number = |number: u32, architecture| {
+            MiscEvent::new(number)
+                .and_then(|event| event.sensor(architecture))
                 .map(Sensor::number)
         };
         let (intel, amd) = (Architecture::Intel, Architecture::AmdV2);
-        let numbers = |architecture| (32..43).map(move |id| number(id, architecture));
+        let numbers =
+            |architecture| (32..43).map(move |number| sensor_number(number, architecture));
         let intel_numbers = [
             0x611, 0x639, 0, 0x619, 0x1b1, 0x19c, 0x1b1, 0x19c, 0xe8, 0xe7, 0,
         ];
@@ -367,7 +376,10 @@ mod tests {
             .eq(intel_numbers));
         assert!(numbers(amd).map(Option::unwrap_or_default).eq(amd_numbers));
         assert_eq!(MiscEvent::Aperf.event(), 0x1028);
-        assert!(Scope::Cpu == MiscEvent::Aperf.scope() && Kind::Cycles == MiscEvent::Aperf.kind());
+        assert!(
+            Scope::Cpu == MiscEvent::Aperf.scope()
+                && Quantity::Cycles == MiscEvent::Aperf.quantity()
+        );
     }
 
     #[test]
@@ -380,10 +392,10 @@ mod tests {
     #[test]
     fn sets_have_all_values_of_a_vendor() {
         let values_of = |architecture| {
-            (0..VALUES as u32)
+            (0..VALUE_COUNT as u32)
                 .filter_map(MiscEvent::from_index)
-                .filter(|id| id.sensor(architecture).is_some())
-                .fold(0, |set, id| set | id.bit())
+                .filter(|event| event.sensor(architecture).is_some())
+                .fold(0, |set, event| set | event.bit())
         };
         assert_eq!(
             values_of(Architecture::Intel),
@@ -397,7 +409,7 @@ mod tests {
             .map(MiscEvent::index)
             .eq([0, 2]));
         assert!(values_in_set(0).next().is_none());
-        assert_eq!(values_in_set(u16::MAX).count(), VALUES);
+        assert_eq!(values_in_set(u16::MAX).count(), VALUE_COUNT);
     }
 
     #[test]
@@ -425,7 +437,7 @@ mod tests {
 
     #[test]
     fn memory_energy_of_servers_has_its_own_unit() {
-        let unit_of = |id, cpu| Scale::new(id, cpu, ENERGY_UNIT, 0).to_byte();
+        let unit_of = |event, cpu| Scale::new(event, cpu, ENERGY_UNIT, 0).to_byte();
         assert_eq!(unit_of(MiscEvent::EnergyMemory, &INTEL), 14);
         assert_eq!(unit_of(MiscEvent::EnergyMemory, &SERVER), 16);
         assert_eq!(unit_of(MiscEvent::EnergyPackage, &SERVER), 14);

@@ -2,7 +2,7 @@
 //! The values that a trace records on one CPU.
 
 use super::Word;
-use crate::logic::values::{MiscEvent, VALUES};
+use crate::logic::values::{MiscEvent, VALUE_COUNT};
 
 /// The values that a trace records on one CPU. All bits zero: no values.
 pub(crate) struct TracedValues {
@@ -13,7 +13,7 @@ pub(crate) struct TracedValues {
     /// The longest time in nanoseconds between two reads of the values' registers; 0 if they need not be read
     /// regularly.
     pub(crate) refresh_ns: Word,
-    states: [ValueState; VALUES],
+    states: [ValueState; VALUE_COUNT],
 }
 
 /// The state of one value.

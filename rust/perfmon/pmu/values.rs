@@ -9,7 +9,7 @@ use crate::{
     cpu::{msr, timer, ThisCpu},
     logic::{
         cpuid::Capabilities,
-        values::{values_in_set, Kind, MiscEvent, Scale, Sensor},
+        values::{values_in_set, MiscEvent, Quantity, Scale, Sensor},
     },
     percpu::{buffer::Writer, CpuTrace, PerCpu, TIMER_SLOW},
 };
@@ -25,13 +25,13 @@ pub(super) fn probe(here: ThisCpu<'_>, capabilities: &Capabilities, skip_zero_en
         else {
             return false;
         };
-        match id.kind() {
-            Kind::Energy | Kind::MemoryEnergy => {
+        match id.quantity() {
+            Quantity::Energy | Quantity::MemoryEnergy => {
                 (!skip_zero_energy || value != 0)
                     && can_read(Sensor::energy_unit(capabilities.architecture))
             }
-            Kind::Temperature => can_read(Sensor::TEMPERATURE_TARGET),
-            Kind::Margin | Kind::Cycles => true,
+            Quantity::Temperature => can_read(Sensor::TEMPERATURE_TARGET),
+            Quantity::Margin | Quantity::Cycles => true,
         }
     };
     values_in_set(capabilities.values)
@@ -46,14 +46,14 @@ pub(crate) fn begin_recording(here: ThisCpu<'_>, recorded: u16, followers: u16) 
     let capabilities = &common().capabilities;
     let (mut unit, mut temperature_target) = (0, 0);
     for id in values_in_set(recorded) {
-        match id.kind() {
-            Kind::Energy | Kind::MemoryEnergy => {
+        match id.quantity() {
+            Quantity::Energy | Quantity::MemoryEnergy => {
                 unit = msr::read_sensor(here, Sensor::energy_unit(capabilities.architecture));
             }
-            Kind::Temperature => {
+            Quantity::Temperature => {
                 temperature_target = msr::read_sensor(here, Sensor::TEMPERATURE_TARGET)
             }
-            Kind::Margin | Kind::Cycles => {}
+            Quantity::Margin | Quantity::Cycles => {}
         }
     }
     let mut refresh_ns = 0;
@@ -109,7 +109,7 @@ pub(crate) fn slow_timer_period(percpu: &PerCpu) -> u64 {
 pub(crate) fn refresh(here: ThisCpu<'_>) {
     let values = &here.percpu().trace.values;
     for id in values_in_set(values.recorded_values()) {
-        if matches!(id.kind(), Kind::Energy | Kind::MemoryEnergy) {
+        if matches!(id.quantity(), Quantity::Energy | Quantity::MemoryEnergy) {
             read_extended(here, id);
         }
     }
