@@ -205,7 +205,7 @@ fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
         let counters = pmu.counters_on(here);
         let has_counter = |(id, _): &(CounterId, Encodings)| counters & id.bit() != 0;
         for (id, encodings) in ownership.event_counters().filter(has_counter) {
-            pmu.set_up_tampered(here, id, encodings.on_or_nothing(percpu.core_kind()));
+            pmu.set_up_tampered(here, id, encodings.select_or_empty(percpu.core_kind()));
         }
     }
     // Events may have been opened and closed while the CPU was offline.

@@ -225,7 +225,7 @@ fn check_compatible(
     let taken_counters = if event.config.takes_turns {
         own_counters.busy
     } else {
-        own_counters.taken()
+        own_counters.unavailable()
     };
     let is_excluded =
         |extra| slot::register_conflicts(slots, extra, cpu).exclude(event.config.takes_turns);

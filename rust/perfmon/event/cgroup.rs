@@ -118,7 +118,9 @@ pub(super) fn add_event(cgroup: &Arc<Cgroup>) -> Result {
             // Another caller may have added the cgroup meanwhile. Then `new`, which has no slots, is freed.
             if count_event_in_entry(&mut lock).is_none() {
                 CGROUPS.add(&mut lock, new);
-                LEVELS.of(cgroup.hierarchy()).add(&mut lock, cgroup.level());
+                LEVELS
+                    .get(cgroup.hierarchy())
+                    .add(&mut lock, cgroup.level());
             }
         }
         CGROUPS.grow_if_crowded();
@@ -145,7 +147,7 @@ pub(super) fn remove_event(cgroup: &Arc<Cgroup>) {
     if let Some(removed) = removed {
         on_each_online(|_| true, reload);
         LEVELS
-            .of(cgroup.hierarchy())
+            .get(cgroup.hierarchy())
             .remove(&mut table::lock(), cgroup.level());
         // SAFETY: `rcu::free` requires a value from a `KBox` that can't be found any more, once: the table has leaked the
         // entry's `KBox`, the entry has just been taken out, and all CPUs have unloaded its contexts.
@@ -226,9 +228,9 @@ fn switch_to_cgroups(
 fn switch_to_beside_version_1(here: ThisCpu<'_>, task: *mut bindings::task_struct) {
     let hierarchies = [Hierarchy::Version2, Hierarchy::Version1];
     let are_loaded = hierarchies.into_iter().all(|hierarchy| {
-        let loaded = here.percpu().cgroups.of(hierarchy);
+        let loaded = here.percpu().cgroups.get(hierarchy);
         let is_loaded = |cgroups: TaskCgroups<'_>| is_same_cgroup(loaded, &cgroups);
-        !LEVELS.of(hierarchy).has_events()
+        !LEVELS.get(hierarchy).has_events()
             || cgroups_of(here, task, hierarchy).is_some_and(is_loaded)
     });
     if !are_loaded {
@@ -289,10 +291,10 @@ fn load_from_hierarchy(
     task: *mut bindings::task_struct,
     hierarchy: Hierarchy,
 ) {
-    if !LEVELS.of(hierarchy).has_events() {
+    if !LEVELS.get(hierarchy).has_events() {
         return;
     }
-    let loaded = here.percpu().cgroups.of(hierarchy);
+    let loaded = here.percpu().cgroups.get(hierarchy);
     match cgroups_of(here, task, hierarchy) {
         Some(cgroups) if is_same_cgroup(loaded, &cgroups) => set_counted_task(loaded, task),
         cgroups => exchange_contexts(here, readings, task, cgroups, hierarchy),
@@ -311,12 +313,12 @@ fn exchange_contexts(
     cgroups: Option<TaskCgroups<'_>>,
     hierarchy: Hierarchy,
 ) {
-    let loaded = here.percpu().cgroups.of(hierarchy);
+    let loaded = here.percpu().cgroups.get(hierarchy);
     let Some(cgroups) = cgroups else {
         loaded.forget();
         return unload(here, readings, loaded, |_| false);
     };
-    let levels = Levels::up_to(cgroups.level(), LEVELS.of(hierarchy).mask());
+    let levels = Levels::up_to(cgroups.level(), LEVELS.get(hierarchy).mask());
     if here.percpu().brought_up.get() == 0 {
         return mark_broken_if_refused(here, cgroups, levels);
     }

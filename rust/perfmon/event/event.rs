@@ -208,7 +208,7 @@ impl Event {
 
     /// Returns whether the branches of samples are the calls that have not returned (LBR call stack).
     pub(super) fn records_calls(&self) -> bool {
-        self.sampler.sampling.has_recorded_calls()
+        self.sampler.sampling.has_call_stack()
     }
 
     /// Returns the state of the event. The overflow handler may change the state at any time.

@@ -117,7 +117,7 @@ fn prepare_precise() -> Result {
 fn check_target(config: &EventConfig, target: &Target) -> Result<(), InvalidAttr> {
     let sampling = &config.sampling;
     // Call stacks in branch records are kept for each task.
-    let needs_one_task = sampling.has_recorded_calls();
+    let needs_one_task = sampling.has_call_stack();
     // The events of a cgroup and of its ancestors count at the same time, so they can't take turns independently.
     let needs_own_counter = config.exclusive || sampling.trigger.is_sampled();
     let is_of_cgroup = matches!(target, Target::Cgroup(..));

@@ -318,7 +318,7 @@ fn admits(
     counter: CounterId,
 ) -> bool {
     ownership.can_admit(target.place(), config, counter)
-        && own_counters(target, config).taken() & counter.bit() == 0
+        && own_counters(target, config).unavailable() & counter.bit() == 0
 }
 
 /// Returns the events of a counter that exclude a new event: they may count at the same time, and need another setup of

@@ -19,9 +19,9 @@
 use super::counter::{each, highest, CounterId};
 use super::event_config::EventConfig;
 
-/// The counters that an event may have, as masks.
+/// The counters that the new event may have, as masks.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Offers {
+pub struct AvailableCounters {
     /// The counters without an owner.
     pub free: u64,
     /// The counters that the new event could share with events of other tasks and CPUs
@@ -38,11 +38,12 @@ pub struct Offers {
 pub struct OwnCounters {
     /// The counters whose events all [agree](super::sharing::Demand::agrees) with the new one.
     pub agreeing: u64,
-    /// The counters with an event that does not agree with the new one, which can't have them.
+    /// The counters with an event that does not agree with the new one, so that the new event can't have them.
     pub busy: u64,
-    /// The counters of events that take turns.
-    pub in_turn: u64,
-    /// The counters among `in_turn` with an event that does not agree with the new one.
+    /// The counters on which events take turns.
+    pub rotating: u64,
+    /// The counters among `rotating` with an event that does not agree with the new one: the new event can have them in its
+    /// turn only.
     pub contested: u64,
 }
 
@@ -60,7 +61,7 @@ impl OwnCounters {
     /// Adds the counters of an event that takes turns. `agrees`: the new event agrees with that event on a
     /// counter.
     pub fn add_turns(&mut self, counters: u64, agrees: impl Fn(CounterId) -> bool) {
-        self.in_turn |= counters;
+        self.rotating |= counters;
         for counter in each(counters) {
             if agrees(counter) {
                 self.agreeing |= counter.bit() & !self.busy;
@@ -72,7 +73,7 @@ impl OwnCounters {
 
     /// Returns the counters, as a mask, that the new event can't have all the time.
     #[must_use]
-    pub const fn taken(&self) -> u64 {
+    pub const fn unavailable(&self) -> u64 {
         self.busy | self.contested
     }
 }
@@ -80,12 +81,12 @@ impl OwnCounters {
 /// Returns the counter for an event, or `None` if the event can have none. An event that counts nothing always gets
 /// [`CounterId::NONE`].
 #[must_use]
-pub const fn choose_counter(config: &EventConfig, offers: &Offers) -> Option<CounterId> {
+pub const fn choose_counter(config: &EventConfig, offers: &AvailableCounters) -> Option<CounterId> {
     if !config.takes_counter() {
         return Some(CounterId::NONE);
     }
     let possible_counters =
-        config.counters() & (offers.free | offers.shareable) & !offers.own.taken();
+        config.counters() & (offers.free | offers.shareable) & !offers.own.unavailable();
     if let Some(counter) = config.fixed {
         if possible_counters & counter.bit() != 0 {
             return Some(counter);
@@ -109,8 +110,8 @@ pub const fn choose_counter(config: &EventConfig, offers: &Offers) -> Option<Cou
 
 /// Returns the counters, as a mask, that an event may have when it has its turn.
 #[must_use]
-pub const fn turn_counters(config: &EventConfig, offers: &Offers) -> u64 {
-    let rotating_counters = offers.own.in_turn & !offers.own.busy;
+pub const fn turn_counters(config: &EventConfig, offers: &AvailableCounters) -> u64 {
+    let rotating_counters = offers.own.rotating & !offers.own.busy;
     config.counters() & (offers.free | offers.shareable) & rotating_counters
 }
 
@@ -135,7 +136,7 @@ mod tests {
     const ALL_COUNTERS: u64 = FIXED_COUNTERS | 0xff;
 
     /// Returns the index of the counter that is chosen for a raw event.
-    fn chosen_index_of(raw: u64, offers: &Offers) -> Option<usize> {
+    fn chosen_index_of(raw: u64, offers: &AvailableCounters) -> Option<usize> {
         let attr = PerfEventAttr {
             type_: PERF_TYPE_RAW,
             config: raw,
@@ -151,7 +152,7 @@ mod tests {
             busy,
             ..OwnCounters::default()
         };
-        let offers = Offers {
+        let offers = AvailableCounters {
             free,
             shareable,
             same_select: 0,
@@ -198,7 +199,7 @@ mod tests {
 
     #[test]
     fn counters_with_the_same_select_precede_others() {
-        let offers = |same_select, agreeing, busy| Offers {
+        let offers = |same_select, agreeing, busy| AvailableCounters {
             free: 0x0f | 1 << 32,
             shareable: 0xf0,
             same_select,
@@ -238,8 +239,11 @@ mod tests {
         let mut own = OwnCounters::default();
         own.add_turns(0b0111, |counter| counter.index() == 2);
         own.add_turns(0b1001, |_| true);
-        assert_eq!((own.in_turn, own.contested), (0b1111, 0b0011));
-        assert_eq!((own.agreeing & !own.taken(), own.taken()), (0b1100, 0b0011));
+        assert_eq!((own.rotating, own.contested), (0b1111, 0b0011));
+        assert_eq!(
+            (own.agreeing & !own.unavailable(), own.unavailable()),
+            (0b1100, 0b0011)
+        );
         // The event can't have a counter that another event has all the time.
         if let Some(counter) = CounterId::general(1) {
             own.add(counter, false);
@@ -252,7 +256,7 @@ mod tests {
         let config = EventConfig::new(&attr, &CPU, &CoreKinds::one(&CPU));
         assert!(config.is_ok());
         if let Ok(config) = config {
-            let offers = Offers {
+            let offers = AvailableCounters {
                 free: 0,
                 shareable: 0b0111,
                 same_select: 0,
@@ -283,7 +287,8 @@ mod tests {
         };
         let config = EventConfig::new(&attr, &CPU, &CoreKinds::one(&CPU));
         assert!(config.is_ok_and(
-            |config| choose_counter(&config, &Offers::default()) == Some(CounterId::NONE)
+            |config| choose_counter(&config, &AvailableCounters::default())
+                == Some(CounterId::NONE)
         ));
     }
 

@@ -5,7 +5,7 @@
 //! An event has an event select for each kind ([`Encodings`]). `PERF_TYPE_HARDWARE` and `PERF_TYPE_HW_CACHE` count on
 //! all kinds that have the event. A raw event is an event of one kind, and does not count on the others.
 //!
-//! Kinds also differ in their counters. An event can have any counter that all kinds have that count the event.
+//! Kinds also differ in their counters. An event can have a counter if all kinds that count the event have this counter.
 
 use super::counter::counter_bits;
 use super::cpuid::{Capabilities, Microarchitecture};
@@ -55,11 +55,11 @@ struct KindCapabilities {
     general: u8,
     /// The [`Capabilities::all_general`] of the CPU of this kind with the fewest counters.
     all_general: u8,
-    /// The [`Capabilities::fixed`] of all CPUs of this kind.
+    /// The [`Capabilities::fixed`] that all CPUs of this kind have.
     fixed: u16,
-    /// The [`Capabilities::arch_events`] of all CPUs of this kind.
+    /// The [`Capabilities::arch_events`] that all CPUs of this kind have.
     arch_events: u32,
-    /// The [`Capabilities::select_bits`] of all CPUs of this kind.
+    /// The [`Capabilities::select_bits`] that all CPUs of this kind have.
     select_bits: u64,
     /// The type of Linux perf's PMU for these cores, which is also the type of their raw events.
     perf_type: Option<u32>,
@@ -78,7 +78,7 @@ impl KindCapabilities {
         }
     }
 
-    /// Reduces these to what the CPUs of `other`, which are of the same kind, have, too.
+    /// Keeps only those events and counters that the CPUs of `other`, which are of the same kind, have as well.
     fn intersect(&mut self, other: &Self) {
         self.general = self.general.min(other.general);
         self.all_general = self.all_general.min(other.all_general);
@@ -162,8 +162,8 @@ impl CoreKinds {
         }
     }
 
-    /// Leaves the general counter `counter` of each kind to the place-holders
-    /// ([`Capabilities::without_last`]), and with it the counters above, since the module uses counters from 0 up.
+    /// Leaves the general counter `counter` of each kind to the place-holders ([`Capabilities::without_last`]). The module
+    /// uses the counters from 0 up, so it does not use the counters above either.
     pub fn leave_place_holder(&mut self, counter: u8) {
         for capabilities in self.0.iter_mut().flatten() {
             capabilities.general = capabilities.general.min(counter);
@@ -248,14 +248,14 @@ impl Encodings {
     /// Returns the event select for a kind, or `None` if the kind does not count the event.
     #[inline(always)]
     #[must_use]
-    pub const fn on(&self, kind: CoreKind) -> Option<EventSelect> {
+    pub const fn for_kind(&self, kind: CoreKind) -> Option<EventSelect> {
         self.0[kind.number()]
     }
 
-    /// Returns the event select for a kind, or one that counts nothing.
+    /// Returns the event select for a kind, or a select that counts nothing if the kind does not count the event.
     #[must_use]
-    pub const fn on_or_nothing(&self, kind: CoreKind) -> EventSelect {
-        match self.on(kind) {
+    pub const fn select_or_empty(&self, kind: CoreKind) -> EventSelect {
+        match self.for_kind(kind) {
             Some(select) => select,
             None => EventSelect::new(0, 0),
         }
@@ -277,13 +277,13 @@ impl Encodings {
     #[must_use]
     pub fn are_same_on(&self, kinds: &CoreKinds) -> bool {
         let first = self.first();
-        kinds.iter().all(|kind| self.on(kind) == first)
+        kinds.iter().all(|kind| self.for_kind(kind) == first)
     }
 
     /// Returns whether all of these kinds count the event.
     #[must_use]
     pub fn are_on_all(&self, kinds: &CoreKinds) -> bool {
-        kinds.iter().all(|kind| self.on(kind).is_some())
+        kinds.iter().all(|kind| self.for_kind(kind).is_some())
     }
 
     /// Returns whether a kind counts both events.
@@ -484,12 +484,12 @@ mod tests {
         assert!(!encodings.are_on_all(&kinds));
         if let Some(small) = small {
             encodings.set(small, select);
-            assert_eq!(encodings.on(small), Some(select));
-            assert_eq!(encodings.on_or_nothing(small), select);
+            assert_eq!(encodings.for_kind(small), Some(select));
+            assert_eq!(encodings.select_or_empty(small), select);
         }
         assert_eq!(encodings.first(), Some(select));
-        assert_eq!(encodings.on(CoreKind::FIRST), None);
-        assert!(encodings.on_or_nothing(CoreKind::FIRST).is_modes_only());
+        assert_eq!(encodings.for_kind(CoreKind::FIRST), None);
+        assert!(encodings.select_or_empty(CoreKind::FIRST).is_modes_only());
         assert!(!encodings.are_on_all(&kinds));
         assert!(!encodings.are_on_same_kinds(&Encodings::same(select)));
         for kind in kinds.iter() {

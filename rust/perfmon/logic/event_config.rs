@@ -44,7 +44,7 @@ pub struct EventConfig {
     pub general: u64,
     /// The extra register that the event needs, and its value.
     pub extra: Option<ExtraValue>,
-    /// The other extra register with which the event can be counted.
+    /// The other extra register that can be used for the event, if there is one.
     alternative: Option<Alternative>,
     /// The event is off until it is enabled.
     pub disabled: bool,
@@ -52,13 +52,13 @@ pub struct EventConfig {
     pub inherit: bool,
     /// Only new threads of the process inherit the event.
     pub inherit_thread: bool,
-    /// The event must always be on a counter. This holds for all events, because none are multiplexed.
+    /// The event must always be on a counter. All events are, except those that take turns; a pinned event takes no turns.
     pub pinned: bool,
     /// No other group may be on the counters at the same time.
     pub exclusive: bool,
     /// The next exec enables the event.
     pub enable_on_exec: bool,
-    /// The event leaves a task that executes a program.
+    /// An exec removes the event from the task.
     pub remove_on_exec: bool,
     /// If too few counters are free, the event [takes turns](super::turns) with other events.
     pub takes_turns: bool,
@@ -91,7 +91,7 @@ impl EventConfig {
                 None => return Err(InvalidAttr::Unsupported),
             }
         }
-        sampling.take_branches_of_records(attr, common.pebs, common.last_branch);
+        sampling.use_recorded_branches(attr, common.pebs, common.last_branch);
         let EncodedEvent {
             encodings,
             counters,
@@ -188,7 +188,7 @@ impl EventConfig {
         true
     }
 
-    /// Returns whether the event counts something.
+    /// Returns whether the event needs a counter, as all events but dummies do.
     #[must_use]
     pub const fn takes_counter(&self) -> bool {
         self.counters() & !CounterId::NONE.bit() != 0
@@ -214,7 +214,7 @@ impl EventConfig {
     /// Returns the event select for `counter` on a kind of core, or `None` if that kind does not count the event.
     #[must_use]
     pub fn select_on_kind(&self, counter: CounterId, kind: CoreKind) -> Option<EventSelect> {
-        let select = self.encodings.on(kind)?;
+        let select = self.encodings.for_kind(kind)?;
         Some(register_select(select, counter))
     }
 
@@ -228,11 +228,11 @@ impl EventConfig {
     /// Returns whether CPUs of this kind count the event.
     #[must_use]
     pub const fn counts_on(&self, kind: CoreKind) -> bool {
-        self.encodings.on(kind).is_some()
+        self.encodings.for_kind(kind).is_some()
     }
 
-    /// Returns whether the event may be in the group of `leader`: the times of the group are those of both events. An
-    /// event that counts nothing may follow any leader.
+    /// Returns whether the event may be in the group of `leader`. The events of a group have the same times, so the same
+    /// kinds of cores must count them. An event that counts nothing may follow any leader.
     #[must_use]
     pub fn can_share_group_with(&self, leader: &Self) -> bool {
         !self.takes_counter()
@@ -258,12 +258,13 @@ impl EventConfig {
     }
 }
 
-/// Returns whether the event counts nothing.
+/// Returns whether the attribute asks for a dummy, an event that counts nothing.
 const fn is_dummy(attr: &PerfEventAttr) -> bool {
     attr.type_ == PERF_TYPE_SOFTWARE && attr.config == PERF_COUNT_SW_DUMMY
 }
 
-/// Refuses an attribute that asks for guests only, an AUX area, signals, or another register than the event select.
+/// Refuses an attribute that asks for guests only, for an AUX area, for signals, or for a register that the module does not
+/// write.
 const fn check_support(attr: &PerfEventAttr) -> Result<(), InvalidAttr> {
     // EXCLUDE_HOST counts guests only. AMD's event selects have a bit for this, Intel's have none.
     const REFUSED_FLAGS: u64 =
@@ -286,7 +287,7 @@ const fn check_support(attr: &PerfEventAttr) -> Result<(), InvalidAttr> {
     }
 }
 
-/// Returns the event select `select` as the register of `counter` takes it.
+/// Returns the event select that the register of `counter` needs for the event `select`.
 const fn register_select(select: EventSelect, counter: CounterId) -> EventSelect {
     match counter.kind() {
         _ if counter.is_none() => EventSelect::new(0, 0),
@@ -585,11 +586,12 @@ mod tests {
         EventConfig::new(&attr, &BIG.intersection(SMALL), &kinds)
     }
 
-    /// Returns the event selects on the big and on the small cores, 0 if these don't count the event; and the counters.
+    /// Returns the event select on the big cores and the one on the small cores, each 0 if the cores don't count the event,
+    /// and the counters.
     fn hybrid_encoding(type_: u32, config: u64) -> Result<(u64, u64, u64), InvalidAttr> {
         let config = hybrid_config(attr(type_, config))?;
         let select_on = |number| {
-            let select = config.encodings.on(CoreKind::new(number)?);
+            let select = config.encodings.for_kind(CoreKind::new(number)?);
             select.map(EventSelect::stopped)
         };
         let [big, small] = [0, 1].map(|number| select_on(number).unwrap_or(0));

@@ -10,7 +10,7 @@ use super::evtsel::EventSelect;
 use super::trace_events::architectural_number;
 use crate::abi;
 
-/// The counters that can count an event, at least one.
+/// The counters that can count an event: at least one counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventCounters {
     /// The fixed-function counter that counts exactly this event.
@@ -67,7 +67,7 @@ impl EventCounters {
         Ok(this)
     }
 
-    /// Returns the counters that are in both.
+    /// Returns the counters that are in both sets.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ fn fixed_counter(
     CounterId::fixed(n).filter(|counter| capabilities.counters() & counter.bit() != 0)
 }
 
-/// Returns the general counters that can count an event of Intel.
+/// Returns the general counters that can count an event of Intel, as a mask.
 fn intel_counters(
     select: EventSelect,
     capabilities: &Capabilities,

@@ -23,9 +23,9 @@ use super::sampling::Sampling;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Alternative {
     pub(super) register: ExtraRegister,
-    /// The event of the register, with the modes.
+    /// The event select that uses the register, with the modes.
     pub(super) select: EventSelect,
-    /// The bits of the general counters that can count this event.
+    /// The bits of the general counters that can count with this event select.
     pub(super) general: u64,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct EncodedEvent {
     pub(super) encodings: Encodings,
     /// The counters that can count the event on all of these kinds.
     pub(super) counters: EventCounters,
-    /// The extra register. Only raw events, which one kind counts, have one.
+    /// The extra register, if the event needs one. Only a raw event, which a single kind of core counts, can need one.
     pub(super) extra: Option<Extra>,
     /// The form of the access to memory in precise samples, as far as all of these kinds have the same.
     pub(super) access: AccessFormat,
@@ -68,8 +68,8 @@ pub(super) fn encode(
         let (select, new_counters, new_extra) =
             match encode_for(attr, sampling, kind, &capabilities) {
                 Ok(encoding) => encoding,
-                // The kind has the event, but not these samples. Without it the count would lack the work there, and
-                // nothing would tell so.
+                // The kind has the event, but not its precise samples. If the kind were left out, its work would be missing
+                // without a notice.
                 Err(InvalidAttr::Unsupported) if sampling.precise => {
                     return Err(InvalidAttr::Unsupported);
                 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Events that only some general counters can count; other counters count nothing for these events. Events that need an
-//! extra register.
+//! The general counters that can count an event. Some events are limited to some counters; other counters count nothing
+//! for these events. Events are refused if they need an extra register that the module does not write, or a second counter.
 
 use super::cores::{Core, ALL_COUNTERS};
 use super::cpuid::Microarchitecture;
@@ -8,7 +8,11 @@ use super::event_attr::InvalidAttr;
 use super::evtsel::EventSelect;
 use super::extra_registers::ExtraRegister;
 
-/// Returns the general counters that can count an event of Intel that is not architectural.
+/// Returns the general counters, as a mask, that can count an event of Intel that is not architectural.
+///
+/// # Errors
+///
+/// [`InvalidAttr::Unsupported`] if the event needs an extra register that the module does not write.
 pub(super) fn intel_counters(
     select: EventSelect,
     microarchitecture: Microarchitecture,
@@ -25,7 +29,7 @@ pub(super) fn intel_counters(
     Ok(limit.map_or(ALL_COUNTERS, |(_, counters)| *counters))
 }
 
-/// Returns the extra registers of a core that the module writes.
+/// Returns those extra registers of a core that the module writes.
 pub fn extra_registers_of(
     microarchitecture: Microarchitecture,
 ) -> impl Iterator<Item = ExtraRegister> {
@@ -36,11 +40,11 @@ pub fn extra_registers_of(
     })
 }
 
-/// Returns whether an event needs two counters, or takes one from another event. From Zen on, AMD's cores merge an odd
-/// counter with the one below it, so that the latter can count more than 15 events in a cycle. Retired SSE and AVX
-/// operations need this, and the event 0xfff of the odd counter does it (AMD PPR for family 17h, section 2.1.15.3, "Large
-/// Increment per Cycle Events"; Linux: `amd_pmu_pair` in arch/x86/events/amd/core.c). The counter below may be another
-/// program's, whose overflows would be missing.
+/// Returns whether an event of AMD merges two counters, or needs merged counters. From Zen on, the event 0xfff on an odd
+/// counter merges it with the counter below, which can then count more than 15 events in a cycle. Retired SSE and AVX
+/// operations, the event 0x003, need this (AMD PPR for family 17h, section 2.1.15.3, "Large Increment per Cycle Events";
+/// Linux: `amd_pmu_pair` in arch/x86/events/amd/core.c). The counter below may belong to another program, which would
+/// miss its overflows.
 pub fn needs_merged_counters(select: EventSelect, microarchitecture: Microarchitecture) -> bool {
     use Microarchitecture as M;
 
@@ -50,7 +54,11 @@ pub fn needs_merged_counters(select: EventSelect, microarchitecture: Microarchit
     ) && matches!(select.event(), 0x003 | 0xfff)
 }
 
-/// Returns the general counters that can count an event of AMD.
+/// Returns the general counters, as a mask, that can count an event of AMD; 0 if only counters of the northbridge can.
+///
+/// # Errors
+///
+/// [`InvalidAttr::Unsupported`] for events that several cores or two counters count together.
 pub(super) fn amd_counters(
     select: EventSelect,
     microarchitecture: Microarchitecture,
@@ -66,7 +74,8 @@ pub(super) fn amd_counters(
     }
 }
 
-/// AMD family 15h: groups of events by unit of the core.
+/// Returns the counters for an event of AMD family 15h, as a mask. The number of the event tells the unit of the core, and
+/// the events of a unit share the same counters.
 fn family_15h_counters(select: EventSelect) -> u64 {
     let unit_mask = select.unit_mask();
     let is_one_unit = unit_mask.count_ones() <= 1;

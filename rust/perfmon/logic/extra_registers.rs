@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Extra registers: some of Intel's events need a register besides the event select, whose value says what is counted
-//! (`config1` of the attribute). Each CPU has one of each register, for all its counters. So events with different values
-//! of a register can't count at the same time on the same CPU.
+//! Extra registers. Some of Intel's events need a register besides the event select; its value, `config1` of the
+//! attribute, says what is counted. All counters of a CPU use the same extra registers, so events that need different
+//! values of a register can't count at the same time on the same CPU.
 //!
-//! The rules are those by which events with different event selects [share a counter](super::sharing). The register gets
-//! the value of an event when a window of the event is opened.
+//! Events share a register by the rules by which events with different event selects [share a counter](super::sharing).
+//! The register gets the value of an event when a window of the event is opened.
 
 use super::core_kinds::CoreKind;
 use super::msr::Msr;
@@ -53,7 +53,7 @@ impl ExtraRegister {
         1 << self.index()
     }
 
-    /// Returns the register.
+    /// Returns the model-specific register.
     #[must_use]
     pub const fn msr(self) -> Msr {
         match self {
@@ -66,7 +66,8 @@ impl ExtraRegister {
         }
     }
 
-    /// Returns the register that can take the place of this one, with another event.
+    /// Returns the register that can replace this one if another event select replaces the event's; `None` if no register
+    /// can.
     #[must_use]
     pub const fn interchangeable_register(self) -> Option<Self> {
         match self {
@@ -82,7 +83,7 @@ impl ExtraRegister {
 /// The extra register of an event, and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtraValue {
-    /// The kind of core that counts the event. Kinds have registers of their own.
+    /// The kind of core that counts the event. Each kind has its own registers.
     pub kind: CoreKind,
     /// The register.
     pub register: ExtraRegister,
@@ -93,12 +94,12 @@ pub struct ExtraValue {
 impl ExtraValue {
     /// Returns whether this event and another one can't count at the same time on the same CPU.
     #[must_use]
-    pub fn conflicts(self, other: Self) -> bool {
+    pub fn conflicts_with(self, other: Self) -> bool {
         self.kind == other.kind && self.register == other.register && self.value != other.value
     }
 }
 
-/// The values of a register in a row of events that [take turns](super::turns).
+/// The values of the extra registers in a row of events that [take turns](super::turns).
 #[derive(Clone, Copy, Debug)]
 pub struct RegisterValues {
     /// The registers that have a value, as a mask.
@@ -114,18 +115,18 @@ impl RegisterValues {
         values: [0; ExtraRegister::COUNT],
     };
 
-    /// Returns the registers that have a value, for [`Self::keep_only`].
+    /// Returns the registers that have a value, as a mask for [`Self::keep_only`].
     #[must_use]
     pub const fn used(&self) -> u64 {
         self.used
     }
 
-    /// Takes the values from registers, except those in the mask `registers`.
+    /// Removes the values of all registers that are not in the mask `registers`.
     pub const fn keep_only(&mut self, registers: u64) {
         self.used &= registers;
     }
 
-    /// Gives a register the value. Returns false if it has another value.
+    /// Gives a register its value, unless it has one already. Returns false if it has another value.
     pub fn set(&mut self, extra: ExtraValue) -> bool {
         let value = &mut self.values[extra.register.index()];
         if self.used & extra.register.bit() == 0 {
@@ -136,7 +137,7 @@ impl RegisterValues {
     }
 }
 
-/// The events that use an extra register, at least one.
+/// The events that use an extra register: at least one event.
 #[derive(Clone, Copy, Debug)]
 pub struct RegisterUsers {
     /// The numbers of events, by [`TargetKind`].
@@ -162,7 +163,7 @@ impl RegisterUsers {
         self.values.add(value);
     }
 
-    /// Removes an event. Returns whether there are others.
+    /// Removes an event. Returns whether other events use the register.
     pub fn remove(&mut self, kind: TargetKind, value: u64) -> bool {
         self.kinds[kind as usize] -= 1;
         self.values.remove(value);
@@ -218,15 +219,15 @@ mod tests {
     #[test]
     fn values_conflict_in_one_register_of_one_kind() {
         let first = extra(ExtraRegister::Frontend, A);
-        assert!(!first.conflicts(first));
-        assert!(first.conflicts(extra(ExtraRegister::Frontend, B)));
-        assert!(!first.conflicts(extra(ExtraRegister::OffcoreResponse0, B)));
+        assert!(!first.conflicts_with(first));
+        assert!(first.conflicts_with(extra(ExtraRegister::Frontend, B)));
+        assert!(!first.conflicts_with(extra(ExtraRegister::OffcoreResponse0, B)));
         if let Some(kind) = CoreKind::new(1) {
             let elsewhere = ExtraValue {
                 kind,
                 ..extra(ExtraRegister::Frontend, B)
             };
-            assert!(!first.conflicts(elsewhere));
+            assert!(!first.conflicts_with(elsewhere));
         }
     }
 

@@ -6,7 +6,7 @@
 pub enum Hierarchy {
     /// The hierarchy of version 2.
     Version2,
-    /// The hierarchy of version 1 that has perf's controller. There may be none.
+    /// The hierarchy of version 1 that has perf's controller. Some machines have no such hierarchy.
     Version1,
 }
 
@@ -20,7 +20,7 @@ pub struct PerHierarchy<T> {
 
 impl<T> PerHierarchy<T> {
     /// Returns the value for a hierarchy.
-    pub const fn of(&self, hierarchy: Hierarchy) -> &T {
+    pub const fn get(&self, hierarchy: Hierarchy) -> &T {
         match hierarchy {
             Hierarchy::Version2 => &self.version_2,
             Hierarchy::Version1 => &self.version_1,
@@ -34,13 +34,14 @@ impl<T> PerHierarchy<T> {
 }
 
 /// The deepest level of a cgroup that can have events; the root has level 0. A switch between two cgroups exchanges the
-/// contexts of all their levels with interrupts off, and a user may nest cgroups as deeply as memory allows.
+/// contexts of all their levels with interrupts off. The limit bounds its time, since a user may nest cgroups as deeply
+/// as memory allows.
 pub const MAX_LEVEL: u64 = 32;
 
 /// Some levels of a task's cgroups, the deepest first.
 #[derive(Clone, Copy, Debug)]
 pub struct Levels {
-    /// The levels that were not returned yet, as a mask.
+    /// The levels that [`Iterator::next`] has not returned yet, as a mask.
     mask: u64,
 }
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Moving events to other counters, for a new event that can be counted only by counters that are in use.
 //!
-//! The events that share a counter move together, to a counter that is free, or whose events move first. So a new
-//! event is refused only if no assignment of the present users, each being all events of a counter, leaves a counter
-//! for it (an augmenting path in the bipartite graph of users and counters; Berge, 1957).
+//! The events that share a counter are one user of it, and move together. They move to a free counter, or to a counter
+//! whose events move first. So a new event is refused only if no assignment of counters to the present users leaves a
+//! counter for it (an augmenting path in the bipartite graph of users and counters; Berge, 1957).
 
 use super::counter::{each, highest, CounterId, MAX_COUNTERS};
 
 /// Moves of events from counter to counter.
 #[derive(Clone, Copy, Debug)]
 pub struct Moves {
-    /// The counters in the order of the moves: events move from each to the next one. The first counter becomes free, and
-    /// the last one is free before.
+    /// The path of the moves: events move from each counter to the next one. The last counter is free before the moves,
+    /// and the first counter after them.
     path: [CounterId; MAX_COUNTERS],
     /// The number of counters in `path`.
     len: usize,
@@ -34,38 +34,42 @@ impl Moves {
     }
 }
 
-/// Returns the fewest moves that free one of the counters `wanted`. `free` are the counters without events, and
+/// Returns the fewest moves that free one of the counters `wanted_counters`. `free` are the counters without events, and
 /// `targets_of` returns the counters to which all events of a counter could move. Returns `None` if there are no such
 /// moves.
-pub fn find_moves(wanted: u64, free: u64, targets_of: impl Fn(CounterId) -> u64) -> Option<Moves> {
-    // The counter whose events would move to the counter with this index; NONE for the counters in `wanted`.
-    let mut previous = [CounterId::NONE; MAX_COUNTERS];
-    // The counters that were found, and those of them that were found in the last step.
-    let (mut found, mut newly_found) = (wanted, wanted);
-    while newly_found != 0 {
-        let mut next_found = 0;
-        for counter in each(newly_found) {
+pub fn find_moves(
+    wanted_counters: u64,
+    free: u64,
+    targets_of: impl Fn(CounterId) -> u64,
+) -> Option<Moves> {
+    // The counter whose events would move to the counter with this index; NONE for the counters in `wanted_counters`.
+    let mut moves_from = [CounterId::NONE; MAX_COUNTERS];
+    // The counters that the search has reached, and those of them that it reached in the last step.
+    let (mut reached_counters, mut frontier) = (wanted_counters, wanted_counters);
+    while frontier != 0 {
+        let mut next_frontier = 0;
+        for counter in each(frontier) {
             let targets = targets_of(counter);
             if let Some(last) = highest(targets & free) {
-                return Some(moves_to_free(counter, last, &previous));
+                return Some(moves_to_free(counter, last, &moves_from));
             }
-            for target in each(targets & !found) {
-                previous[target.index()] = counter;
-                found |= target.bit();
-                next_found |= target.bit();
+            for target in each(targets & !reached_counters) {
+                moves_from[target.index()] = counter;
+                reached_counters |= target.bit();
+                next_frontier |= target.bit();
             }
         }
-        newly_found = next_found;
+        frontier = next_frontier;
     }
     None
 }
 
 /// Returns the moves that make the first counter of a path free. The path ends with `counter`, whose events move to
-/// `free`; `previous` has the counter before each counter of the path.
+/// `free`; `moves_from` has the counter before each counter of the path.
 fn moves_to_free(
     counter: CounterId,
     free: CounterId,
-    previous: &[CounterId; MAX_COUNTERS],
+    moves_from: &[CounterId; MAX_COUNTERS],
 ) -> Moves {
     let mut moves = Moves {
         path: [free; MAX_COUNTERS],
@@ -75,7 +79,7 @@ fn moves_to_free(
     while let Some(place) = moves.path.get_mut(moves.len).filter(|_| !next.is_none()) {
         *place = next;
         moves.len += 1;
-        next = previous[next.index()];
+        next = moves_from[next.index()];
     }
     moves.path.reverse();
     moves.path.rotate_left(MAX_COUNTERS - moves.len);
@@ -145,7 +149,7 @@ mod tests {
         let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
         // The event of each counter, 0 if there is none.
         let mut events = [0_u64; COUNTERS];
-        let (mut moved, mut refused) = (0, 0);
+        let (mut move_count, mut refusal_count) = (0, 0);
         for _ in 0..20_000 {
             state ^= state << 13;
             state ^= state >> 7;
@@ -168,7 +172,7 @@ mod tests {
             let free = bits(each((1 << COUNTERS) - 1).filter(|id| events[id.index()] == 0));
             let counter = highest(new & free).or_else(|| {
                 let moves = find_moves(new, free, |counter| events[counter.index()])?;
-                moved += 1;
+                move_count += 1;
                 for (from, to) in moves.each() {
                     assert!(events[to.index()] == 0 && events[from.index()] & to.bit() != 0);
                     events[to.index()] = core::mem::take(&mut events[from.index()]);
@@ -181,9 +185,9 @@ mod tests {
                     assert!(events[counter.index()] == 0 && new & counter.bit() != 0);
                     events[counter.index()] = new;
                 }
-                None => refused += 1,
+                None => refusal_count += 1,
             }
         }
-        assert!(moved > 500 && refused > 500);
+        assert!(move_count > 500 && refusal_count > 500);
     }
 }

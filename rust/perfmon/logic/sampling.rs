@@ -100,19 +100,19 @@ pub struct Sampling {
     pub branches: Option<BranchStack>,
     /// The call chains, if samples have them.
     pub chains: Chains,
-    /// The registers of the program in samples (`enum perf_event_x86_regs`).
+    /// The registers of the program in samples, as a mask (`enum perf_event_x86_regs`).
     pub user_registers: u64,
-    /// The bytes of the program's stack in samples, a multiple of 8.
+    /// The number of bytes of the program's stack in samples, a multiple of 8.
     pub user_stack: u32,
-    /// The registers at the interrupt in samples.
+    /// The registers at the interrupt in samples, as a mask.
     pub registers: u64,
     /// The samples are precise: the processor writes them itself, each at the exact instruction.
     pub precise: bool,
     /// The form of the access to memory in the processor's records of precise samples.
     pub access: AccessFormat,
-    /// The branches, if precise samples have those of the processor's records.
+    /// The branches of precise samples, if they are taken from the processor's records.
     pub recorded_branches: Option<RecordedBranches>,
-    /// Each precise sample has an interrupt of its own, which gives it what the processor's record lacks.
+    /// Each precise sample has an interrupt of its own, whose handler adds the parts that the processor's record lacks.
     pub single: bool,
     /// Records are written from the end of the ring to its beginning.
     pub backward: bool,
@@ -165,7 +165,7 @@ impl Trigger {
         }
     }
 
-    /// Returns whether there are samples.
+    /// Returns whether the event has samples.
     pub const fn is_sampled(self) -> bool {
         !matches!(self, Self::Never)
     }
@@ -174,7 +174,7 @@ impl Trigger {
     ///
     /// # Errors
     ///
-    /// [`InvalidAttr::Invalid`] if there are no samples, or if the number is 0 or has bit 63 set.
+    /// [`InvalidAttr::Invalid`] if the event has no samples, or if `number` is 0 or has bit 63 set.
     pub const fn with_number(self, number: u64) -> Result<Self, InvalidAttr> {
         match self {
             _ if number == 0 || number >> 63 != 0 => Err(InvalidAttr::Invalid),
@@ -190,7 +190,7 @@ impl Sampling {
     ///
     /// # Errors
     ///
-    /// [`InvalidAttr::Invalid`] for a clock that can't be read in an interrupt, as from perf;
+    /// [`InvalidAttr::Invalid`] for a clock that can't be read in an NMI, as in Linux perf;
     /// [`InvalidAttr::TooDeep`] for call chains longer than [`Chains::MAX_DEPTH`]; [`InvalidAttr::Unsupported`] for
     /// parts that samples of this module can't have.
     pub const fn new(attr: &PerfEventAttr) -> Result<Self, InvalidAttr> {
@@ -249,9 +249,9 @@ impl Sampling {
         })
     }
 
-    /// Makes the branches of precise samples those of the processor's records, if CPUs with these formats of records have
-    /// them there.
-    pub fn take_branches_of_records(
+    /// Takes the branches of precise samples from the processor's records, if records of this format have the branches of
+    /// `records`.
+    pub fn use_recorded_branches(
         &mut self,
         attr: &PerfEventAttr,
         format: Option<PebsFormat>,
@@ -280,7 +280,7 @@ impl Sampling {
 
     /// Returns whether samples show a call stack from the branch records.
     #[must_use]
-    pub const fn has_recorded_calls(&self) -> bool {
+    pub const fn has_call_stack(&self) -> bool {
         match self.branches {
             Some(stack) => stack.branches.are_calls(),
             None => false,
@@ -339,17 +339,17 @@ pub const fn period_for(count: u64, elapsed: u64, cycles_per_sample: u64) -> u64
     }
 }
 
-/// Returns whether the last sample is more than two intervals ago, `elapsed` cycles, so that its period no longer fits
-/// the event.
+/// Returns whether the last sample, `elapsed` cycles ago, is more than two intervals of `cycles_per_sample` ago. The period
+/// of that sample no longer fits the event then.
 #[inline(always)]
 #[must_use]
 pub const fn missed_interval(elapsed: u64, cycles_per_sample: u64) -> bool {
     elapsed / 2 > cycles_per_sample
 }
 
-/// Returns whether the precise samples of an event need an interrupt for each record: for other parts than `parts`, which the
-/// records have, since the reader is woken after a number of samples, or since the ring keeps the newest samples, up to the
-/// moment when it is read.
+/// Returns whether the precise samples of an event need an interrupt for each record. They do if samples have other parts
+/// than `parts`, for which records suffice; if the reader is woken after a number of samples; if the clock is not the local
+/// one; or if the ring is written backward, since such a ring must have the newest samples whenever it is read.
 const fn needs_interrupts(
     attr: &PerfEventAttr,
     parts: u64,

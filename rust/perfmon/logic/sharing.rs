@@ -9,8 +9,8 @@
 //! Both rules hold for each CPU on its own: sampled events of different CPUs, and of cgroups on different CPUs, share a
 //! counter.
 //!
-//! On a hybrid processor, events that no kind of core counts both never count on the same CPU, so they share a counter if
-//! their targets are the same.
+//! On a hybrid processor, two events never count on the same CPU if no kind of core counts both of them. Such events share a
+//! counter even if they have the same target.
 //!
 //! Events with different event selects may share a counter if they never count at the same time on the same CPU: events
 //! of different tasks, and events of different CPUs. Events of different cgroups may count at the same time, since a
@@ -56,8 +56,8 @@ impl TargetKind {
 }
 
 impl Demand {
-    /// Returns whether two events with these demands may have the counter at the same time on the same CPU. Events that no
-    /// kind of core counts both never count on the same CPU.
+    /// Returns whether two events with these demands may have the counter at the same time on the same CPU. If no kind of core
+    /// counts both events, they never count on the same CPU.
     #[must_use]
     pub fn agrees(self, other: Self) -> bool {
         let is_excluded = self.needs_own_counter
@@ -90,14 +90,14 @@ struct KindCounts {
 
 impl KindCounts {
     /// Adds one event.
-    fn count(&mut self, demand: Demand) {
+    fn add_event(&mut self, demand: Demand) {
         self.all_events += 1;
         self.sampled_events += u32::from(demand.is_sampled);
         self.unshared_events += u32::from(demand.needs_own_counter);
     }
 
     /// Adds the numbers of events of another kind.
-    fn add(&mut self, other: Self) {
+    fn add_counts(&mut self, other: Self) {
         self.all_events += other.all_events;
         self.sampled_events += other.sampled_events;
         self.unshared_events += other.unshared_events;
@@ -122,11 +122,11 @@ impl From<CpuSampling> for KindCounts {
     }
 }
 
-/// The number of different values of which [`ValueCounts`] counts the events. There are seldom more.
+/// The number of different values that [`ValueCounts`] keeps. There are seldom more.
 const MAX_VALUES: usize = 4;
 
-/// The values of events, such as the encodings of those that have a counter. They differ only if the events never count
-/// at the same time.
+/// The values of events, such as the encodings of the events that have a counter, and the number of events with each value.
+/// Values differ only if the events never count at the same time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ValueCounts<T> {
     /// Values, each with the number of its events.
@@ -136,7 +136,7 @@ pub(super) struct ValueCounts<T> {
 }
 
 impl<T: Copy + PartialEq> ValueCounts<T> {
-    /// Returns the values of one event.
+    /// Returns the value of one event.
     pub(super) const fn new(value: T) -> Self {
         let mut counted = [(value, 0); MAX_VALUES];
         counted[0].1 = 1;
@@ -168,24 +168,24 @@ impl<T: Copy + PartialEq> ValueCounts<T> {
         }
     }
 
-    /// Returns the values of which events are counted.
-    fn each(&self) -> impl Iterator<Item = T> + '_ {
+    /// Returns the values that are kept. Other events may have further values.
+    fn kept_values(&self) -> impl Iterator<Item = T> + '_ {
         let counted = self.counted.iter().filter(|(_, count)| *count != 0);
         counted.map(|(value, _)| *value)
     }
 
-    /// Returns whether all events have this value.
+    /// Returns whether all events have this value. False if some values are not kept.
     pub(super) fn are_all_equal(&self, value: T) -> bool {
         self.are_all(|other| other == value)
     }
 
-    /// Returns whether `f` is true for the values of all events.
+    /// Returns whether `f` is true for the values of all events. False if some values are not kept.
     fn are_all(&self, f: impl Fn(T) -> bool) -> bool {
-        self.uncounted == 0 && self.each().all(f)
+        self.uncounted == 0 && self.kept_values().all(f)
     }
 }
 
-/// The events that have a counter, at least one.
+/// The events that have a counter: at least one event.
 #[derive(Clone, Copy, Debug)]
 pub struct CounterUsers {
     /// The numbers of events, by [`TargetKind`].
@@ -201,7 +201,7 @@ impl CounterUsers {
             kinds: [KindCounts::default(); 3],
             encodings: ValueCounts::new(demand.encodings),
         };
-        new.counts_of_mut(kind).count(demand);
+        new.counts_of_mut(kind).add_event(demand);
         new
     }
 
@@ -215,7 +215,7 @@ impl CounterUsers {
 
     /// Adds an event, for which [`Self::can_admit`] has returned true.
     pub fn add(&mut self, kind: TargetKind, demand: Demand) {
-        self.counts_of_mut(kind).count(demand);
+        self.counts_of_mut(kind).add_event(demand);
         self.encodings.add(demand.encodings);
     }
 
@@ -264,7 +264,7 @@ impl CounterUsers {
     #[must_use]
     pub fn encodings(&self) -> Encodings {
         let [(first, _), ..] = self.encodings.counted;
-        self.encodings.each().next().unwrap_or(first)
+        self.encodings.kept_values().next().unwrap_or(first)
     }
 
     /// Returns whether all events have this event select, on each kind of core.
@@ -276,10 +276,10 @@ impl CounterUsers {
     /// Returns whether one more event may have the counter wherever its events count: all have the same event select, and
     /// none excludes the others.
     #[must_use]
-    pub fn admit_anywhere(&self, demand: Demand) -> bool {
+    pub fn can_admit_anywhere(&self, demand: Demand) -> bool {
         let mut all = KindCounts::default();
         for counts in self.kinds {
-            all.add(counts);
+            all.add_counts(counts);
         }
         let is_excluded = demand.needs_own_counter
             || all.unshared_events != 0
@@ -298,15 +298,15 @@ impl CounterUsers {
         for other in TargetKind::ALL {
             if kind.overlaps(other) {
                 let counts = *self.counts_of(other);
-                overlapping.add(counts);
-                simultaneous.add(if on_cpu.is_some() && other != TargetKind::Task {
+                overlapping.add_counts(counts);
+                simultaneous.add_counts(if on_cpu.is_some() && other != TargetKind::Task {
                     counts.without_sampled()
                 } else {
                     counts
                 });
             }
         }
-        simultaneous.add(on_cpu.unwrap_or_default().into());
+        simultaneous.add_counts(on_cpu.unwrap_or_default().into());
         let is_excluded = demand.needs_own_counter && simultaneous.all_events != 0
             || demand.is_sampled && simultaneous.sampled_events != 0
             || simultaneous.unshared_events != 0;
@@ -427,7 +427,7 @@ mod tests {
         let mut state = 0x9e37_79b9_7f4a_7c15;
         let mut events: [Option<Event>; MAX_EVENTS] = [None; MAX_EVENTS];
         let mut users: Option<CounterUsers> = None;
-        let (mut admitted, mut refused) = (0, 0);
+        let (mut admission_count, mut refusal_count) = (0, 0);
         for _ in 0..20_000 {
             let bits = next_random(&mut state);
             let slot = &mut events[(bits >> 40) as usize % MAX_EVENTS];
@@ -453,17 +453,17 @@ mod tests {
             let admits = users.is_none_or(|users| users.can_admit(new.kind, new.demand, on_cpu));
             assert_eq!(fits, agrees && admits);
             if !(agrees && admits) {
-                refused += 1;
+                refusal_count += 1;
                 continue;
             }
-            admitted += 1;
+            admission_count += 1;
             match &mut users {
                 Some(users) => users.add(new.kind, new.demand),
                 None => users = Some(CounterUsers::new(new.kind, new.demand)),
             }
             events[(bits >> 40) as usize % MAX_EVENTS] = Some(new);
         }
-        assert!(admitted > 1000 && refused > 1000);
+        assert!(admission_count > 1000 && refusal_count > 1000);
     }
 
     #[test]
@@ -493,7 +493,7 @@ mod tests {
         assert!(users.can_admit(TargetKind::Cpu, both, None));
         users.add(TargetKind::Task, counting(small));
         assert!(!users.can_admit(TargetKind::Cpu, both, None));
-        assert!(!users.admit_anywhere(counting(big)));
+        assert!(!users.can_admit_anywhere(counting(big)));
     }
 
     #[test]

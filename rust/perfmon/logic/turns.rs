@@ -2,11 +2,10 @@
 //! Turns: the choice of the events that have a counter now, if there are too few counters for all events.
 //!
 //! The rules are those of Linux perf. The groups of a task or a CPU stand in a row. From the first group on, each group
-//! gets counters for all its events, until a group needs more counters than the groups before it have left. That group
-//! and all later groups wait, except groups whose events can share the counters of events that have a turn. A turn
-//! lasts from one tick to the next; then the first group goes to the end of the row, and the choice is made again.
-//! A group also waits if an event of the groups before it has another value of an
-//! [extra register](super::extra_registers).
+//! gets counters for all its events, until a group needs more counters than are free. That group and all later groups
+//! wait, except groups whose events can share the counters of events that have a turn. A turn lasts from one tick to the
+//! next; then the first group goes to the end of the row, and the choice is made again. A group also waits if an event of
+//! the groups before it needs another value in an [extra register](super::extra_registers).
 
 use super::counter::{counter_bits, each, highest, CounterId, MAX_COUNTERS, MAX_GENERAL};
 use super::extra_registers::{ExtraValue, RegisterValues};
@@ -21,11 +20,11 @@ pub trait Member {
     /// Returns the counters that the event may have, as a mask; 0 if it needs no counter.
     fn counters(&self) -> u64;
 
-    /// Returns what the event requires of a counter: of all general counters the same. An event that takes turns is not
-    /// sampled.
+    /// Returns what the event requires of a counter. It requires the same of all general counters. An event that takes turns
+    /// is not sampled.
     fn demand_on(&self, counter: CounterId) -> Demand;
 
-    /// Returns the extra register that the event needs.
+    /// Returns the extra register that the event needs, with its value; `None` if it needs none.
     fn extra(&self) -> Option<ExtraValue>;
 
     /// Returns the index of the group's leader, which is less than the event's index; `None` if the event is the
@@ -46,47 +45,49 @@ pub trait Member {
 }
 
 /// Gives turns to groups, from the group of the member `first` on, until a group does not fit. In a group, the members
-/// for which `counts` is true get a turn; if `counts` is false for the leader, no member does. Returns whether all
-/// groups fit.
+/// for which `is_counting` is true get a turn; if it is false for the leader, no member does. Returns whether all groups
+/// fit.
 ///
 /// A second call for the same row moves no event to another counter: events move at ticks only.
 pub fn give_turns<M: Member>(
     members: &mut [M],
     first: usize,
-    counts: impl Fn(&[M], usize) -> bool,
+    is_counting: impl Fn(&[M], usize) -> bool,
 ) -> bool {
     for member in members.iter_mut().filter(|member| member.takes_turns()) {
         member.end_turn();
     }
     let mut assignment = TurnAssignment::new(members);
-    assignment.record_fixed_members(&counts);
+    assignment.record_fixed_members(&is_counting);
     // The demands of the groups that have a turn, once a group does not fit.
-    let mut demands: Option<Demands> = None;
+    let mut demands: Option<DemandSummary> = None;
     for leader in indices_from(assignment.members.len(), first) {
-        let counts = |members: &[M], index| counts(members, leader) && counts(members, index);
-        let may_fit = |demands: &Demands| demands.may_be_shared_by(assignment.members, leader);
+        let is_counting =
+            |members: &[M], index| is_counting(members, leader) && is_counting(members, index);
+        let may_fit =
+            |demands: &DemandSummary| demands.may_be_shared_by(assignment.members, leader);
         if !assignment.is_leader(leader) || !demands.as_ref().is_none_or(may_fit) {
             continue;
         }
-        if !assignment.assign_group(leader, counts) {
+        if !assignment.assign_group(leader, is_counting) {
             // Later groups can't have the free counters, since this group has waited longer.
             assignment.free = 0;
-            demands.get_or_insert_with(|| Demands::new(&assignment));
+            demands.get_or_insert_with(|| DemandSummary::new(&assignment));
         }
     }
     demands.is_none()
 }
 
-/// A summary of the demands on counters when no counter is free. A thousand groups may wait, so the demands are not
-/// compared with those of each group.
-struct Demands {
+/// A summary of the demands on counters when no counter is free. A thousand groups may wait: most of them are compared
+/// only with this summary, and not with each demand.
+struct DemandSummary {
     /// The [`select_bit`] of each demand on a general counter.
     select_bits: u64,
     /// The fixed-function counters that have members.
     fixed: u64,
 }
 
-impl Demands {
+impl DemandSummary {
     fn new<M: Member>(assignment: &TurnAssignment<'_, M>) -> Self {
         let mut demands = Self {
             select_bits: 0,
@@ -106,7 +107,8 @@ impl Demands {
         demands
     }
 
-    /// Returns false if the member with this index needs a counter, but can share none.
+    /// Returns whether the member with this index may fit: it needs no counter, or may be able to share one. False only if it
+    /// can't.
     fn may_be_shared_by<M: Member>(&self, members: &[M], index: usize) -> bool {
         let Some(member) = members.get(index) else {
             return false;
@@ -139,15 +141,15 @@ pub fn group_fits<M: Member>(members: &mut [M], leader: usize) -> bool {
     TurnAssignment::new(members).assign_group(leader, |_, _| true)
 }
 
-/// Returns a member that takes turns and could also have another counter, with that counter, if this leaves one of the
-/// counters `wanted` to a new member: the member has such a counter, or one to which members of such a counter can move.
-/// `free_counters` returns the counters that a member could have and that no event has.
-pub fn find_widening<M: Member>(
+/// Returns a member that takes turns, and a counter that it can have in addition, so that a new member gets one of the
+/// counters `wanted_counters`. The member found may have one of these counters, or a counter to which members of these
+/// counters can move. `free_counters` returns the counters that a member could have and that no event has.
+pub fn find_member_to_widen<M: Member>(
     members: &[M],
-    wanted: u64,
+    wanted_counters: u64,
     free_counters: impl Fn(&M) -> u64,
 ) -> Option<(&M, CounterId)> {
-    let mut reached_counters = wanted;
+    let mut reached_counters = wanted_counters;
     loop {
         let reached_before = reached_counters;
         let members = members.iter().filter(|member| member.takes_turns());
@@ -212,7 +214,8 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         }
     }
 
-    /// Gives the extra register of a member the value that the member needs. Returns false if it has another value.
+    /// Gives the extra register of a member the value that the member needs. Returns false if the register already has another
+    /// value.
     fn set_register(&mut self, index: usize) -> bool {
         match self.members.get(index).and_then(Member::extra) {
             Some(extra) => self.registers.set(extra),
@@ -221,11 +224,11 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
     }
 
     /// Records the counters and the extra registers of the members that do not take turns.
-    fn record_fixed_members(&mut self, counts: impl Fn(&[M], usize) -> bool) {
+    fn record_fixed_members(&mut self, is_counting: impl Fn(&[M], usize) -> bool) {
         for index in 0..self.members.len() {
             let member = self.members.get(index).filter(|it| !it.takes_turns());
             let counter = member.map(Member::counter).filter(|it| !it.is_none());
-            if let Some(counter) = counter.filter(|_| counts(self.members, index)) {
+            if let Some(counter) = counter.filter(|_| is_counting(self.members, index)) {
                 self.set_register(index);
                 self.record_member(index, counter);
             }
@@ -250,14 +253,14 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         self.members.get(index).map_or(0, Member::counters)
     }
 
-    /// Gives a turn to the members of a group for which `counts` is true, if there are counters for all of these. Returns
-    /// whether there are enough.
-    fn assign_group(&mut self, leader: usize, counts: impl Fn(&[M], usize) -> bool) -> bool {
+    /// Gives a turn to the members of a group for which `is_counting` is true, if there are counters for all of these. Returns
+    /// whether there are enough counters.
+    fn assign_group(&mut self, leader: usize, is_counting: impl Fn(&[M], usize) -> bool) -> bool {
         let (members_by_counter, free) = (self.members_by_counter, self.free);
         let used_registers = self.registers.used();
         let mut next = Some(leader);
         while let Some(index) = next {
-            if counts(self.members, index) && !self.assign_counter(index) {
+            if is_counting(self.members, index) && !self.assign_counter(index) {
                 self.registers.keep_only(used_registers);
                 self.undo_group(leader, members_by_counter, free);
                 return false;
@@ -301,7 +304,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         });
     }
 
-    /// Moves each member that has a turn from its counter to the one that `new_counter` returns for that.
+    /// Moves each member that has a turn from its counter to the counter that `new_counter` returns for the old one.
     fn move_all(&mut self, new_counter: impl Fn(CounterId) -> CounterId) {
         let members = self.members.iter_mut();
         for member in members.filter(|member| member.takes_turns() && member.has_turn()) {
@@ -333,7 +336,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
             self.begin_turn(index, last);
             return true;
         }
-        let can_share = |counter: &CounterId| self.agrees(index, *counter);
+        let can_share = |counter: &CounterId| self.can_share(index, *counter);
         let free = counters & self.free;
         // Prefers the counter that the member had last, for which no register has to be written.
         let counter = each(counters & !self.free)
@@ -350,7 +353,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
     }
 
     /// Returns whether a member may have a counter together with the members that have it.
-    fn agrees(&self, index: usize, counter: CounterId) -> bool {
+    fn can_share(&self, index: usize, counter: CounterId) -> bool {
         let CounterMembers { first, count } = self.members_of(counter);
         let demand = |index: usize| Some(self.members.get(index)?.demand_on(counter));
         let (Some(new), Some(other)) = (demand(index), demand(first.into())) else {
@@ -359,16 +362,16 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
         if count == 0 || !new.agrees(other) {
             return false;
         }
-        // The member is not sampled, so it agrees with all members of the counter if it has the same event select as one.
-        // Otherwise no kind of core counts both, and others may differ.
+        // The member is not sampled, so it agrees with all members of the counter if it has the same event select as one of
+        // them. Otherwise no kind of core counts both, and each other member has to be checked.
         new.encodings == other.encodings
             || self
-                .has_counter(counter)
+                .members_with(counter)
                 .all(|it| new.agrees(it.demand_on(counter)))
     }
 
-    /// Returns the members that have a counter: with a turn, or without the need for one.
-    fn has_counter(&self, counter: CounterId) -> impl Iterator<Item = &M> {
+    /// Returns the members that have this counter: those that have a turn, and those that don't take turns.
+    fn members_with(&self, counter: CounterId) -> impl Iterator<Item = &M> {
         let members = self.members.iter();
         members.filter(move |it| it.counter() == counter && (it.has_turn() || !it.takes_turns()))
     }
@@ -380,7 +383,7 @@ impl<'a, M: Member> TurnAssignment<'a, M> {
             0 => 0,
             1 => self.counters(first.into()),
             // Members that do not take turns stay.
-            _ => self.has_counter(counter).fold(u64::MAX, |counters, it| {
+            _ => self.members_with(counter).fold(u64::MAX, |counters, it| {
                 counters & if it.takes_turns() { it.counters() } else { 0 }
             }),
         }
@@ -657,11 +660,12 @@ mod tests {
     }
 
     /// The test [`turns_go_to_as_many_groups_as_fit`] with events that share counters. Events that share a counter move
-    /// together only, and don't move to a counter that they could share. So a group may wait although it would fit.
+    /// together only, and don't move to a counter that they could share with others. So a group may wait although it
+    /// would fit.
     #[test]
     fn events_that_share_a_counter_move_together() {
         let mut next_random = random_numbers();
-        let (mut fits, mut missed) = (0, 0);
+        let (mut fit_count, mut missed_count) = (0, 0);
         for _ in 0..4000 {
             let mut events = [Event::new(1, 0); MAX_EVENTS];
             for (index, event) in events.iter_mut().enumerate() {
@@ -673,8 +677,8 @@ mod tests {
             let all_fit = can_share(&events, (1 << MAX_EVENTS) - 1, [None; 5]);
             let have_turn = give_turns(&mut events, 0, enabled);
             assert!(all_fit || !have_turn);
-            fits += usize::from(all_fit);
-            missed += usize::from(all_fit && !have_turn);
+            fit_count += usize::from(all_fit);
+            missed_count += usize::from(all_fit && !have_turn);
             // Each event has a counter that it may have, and that has no other select.
             let mut selects = [None; 5];
             for event in events.iter().filter(|event| event.has_turn) {
@@ -683,8 +687,8 @@ mod tests {
                 assert_eq!(*select.get_or_insert(event.select), event.select);
             }
         }
-        assert!(fits > 1000);
-        assert!(missed * 3 < fits);
+        assert!(fit_count > 1000);
+        assert!(missed_count * 3 < fit_count);
     }
 
     #[test]
@@ -827,8 +831,8 @@ mod tests {
             .map(|(counters, select)| Event::new(counters, select));
         let find = |events: &[Event], wanted, free: [u64; 3]| {
             let free_counters = |event: &Event| free[usize::from(event.select) - 7];
-            let found = find_widening(events, wanted, free_counters);
-            found.map(|(event, counter)| (event.select, counter.index()))
+            let widened = find_member_to_widen(events, wanted, free_counters);
+            widened.map(|(event, counter)| (event.select, counter.index()))
         };
         assert_eq!(find(&events, 0b0001, [0b1000, 0, 0]), Some((7, 3)));
         assert_eq!(find(&events, 0b0001, [0, 0b1000, 0b1000]), Some((8, 3)));

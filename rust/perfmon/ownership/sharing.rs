@@ -4,7 +4,7 @@
 use super::{claimant::Claimant, owner::Owner, ownership::Ownership};
 use crate::{
     logic::{
-        admission::{Offers, OwnCounters},
+        admission::{AvailableCounters, OwnCounters},
         core_kinds::Encodings,
         counter::{bits, each, CounterId},
         event_config::EventConfig,
@@ -93,12 +93,12 @@ impl Ownership {
         place: EventPlace,
         config: &EventConfig,
         own: OwnCounters,
-    ) -> Offers {
+    ) -> AvailableCounters {
         let admits = |id, users: &CounterUsers| {
             users.can_admit(place.kind, config.demand_on(id), place.sampling_on(id))
         };
         let is_same = |id, users: &CounterUsers| users.all_have(config.encodings_on(id));
-        Offers {
+        AvailableCounters {
             free: self.free_counters(),
             shareable: self.counters_where(admits),
             same_select: self.counters_where(|id, users| admits(id, users) && is_same(id, users)),
@@ -117,7 +117,7 @@ impl Ownership {
     /// Returns whether one more event may have a counter that events own, whatever the event's target is.
     pub(crate) fn admits_anywhere(&self, config: &EventConfig, id: CounterId) -> bool {
         let users = self.event_users(id);
-        users.is_some_and(|users| users.admit_anywhere(config.demand_on(id)))
+        users.is_some_and(|users| users.can_admit_anywhere(config.demand_on(id)))
     }
 
     /// Checks that an event can count on a CPU.
@@ -156,7 +156,7 @@ impl Ownership {
             if here.pmu().counters_on(here) & id.bit() == 0 {
                 return;
             }
-            let select = demand.encodings.on_or_nothing(here.percpu().core_kind());
+            let select = demand.encodings.select_or_empty(here.percpu().core_kind());
             let select = select.without_extra_register();
             here.pmu().program(here, id, select);
             here.pmu().start(here, id);

@@ -76,7 +76,7 @@ impl PerCpu {
     ) -> *mut bindings::task_struct {
         match sampler.hierarchy() {
             Some(hierarchy) => {
-                let task = self.cgroups.of(hierarchy).task.get();
+                let task = self.cgroups.get(hierarchy).task.get();
                 ptr::with_exposed_provenance_mut(task as usize)
             }
             None => self.sampled_task(counter),

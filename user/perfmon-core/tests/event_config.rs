@@ -2,7 +2,7 @@
 //! Property tests of events with any attributes on any CPU: an accepted event fits the CPU, and the result of read(2) has
 //! the right size.
 
-use perfmon_core::logic::admission::{choose_counter, Offers, OwnCounters};
+use perfmon_core::logic::admission::{choose_counter, AvailableCounters, OwnCounters};
 use perfmon_core::logic::core_kinds::CoreKinds;
 use perfmon_core::logic::counter::{each, CounterId};
 use perfmon_core::logic::cpuid::{Architecture, Capabilities, Microarchitecture};
@@ -181,7 +181,7 @@ proptest! {
                 busy,
                 ..OwnCounters::default()
             };
-            let offers = Offers { free, shareable, same_select, own: own_counters };
+            let offers = AvailableCounters { free, shareable, same_select, own: own_counters };
             let fitting = config.counters() & (free | shareable) & !busy;
             let highest = |bits: u64| (0..32).rev().map(|n| 1 << n).find(|bit| bits & bit != 0);
             let fixed = config.fixed.map(CounterId::bit).filter(|bit| fitting & bit != 0);

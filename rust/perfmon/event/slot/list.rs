@@ -222,7 +222,10 @@ pub(in crate::event) fn register_conflicts(
     let mut conflicts = RegisterConflicts::default();
     for slot in slots.iter().filter(|slot| slot.overlaps(cpu)) {
         let config = &slot.event().config;
-        if config.extra.is_some_and(|other| extra.conflicts(other)) {
+        if config
+            .extra
+            .is_some_and(|other| extra.conflicts_with(other))
+        {
             if config.takes_turns {
                 conflicts.with_turns = true;
             } else {

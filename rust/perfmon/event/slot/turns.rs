@@ -67,7 +67,8 @@ impl Slots {
         free_counters: u64,
     ) -> Option<(&Event, CounterId)> {
         let free_counters_of = |slot: &Slot| slot.event().config.counters() & free_counters;
-        let (slot, counter) = turns::find_widening(self.as_slice(), wanted, free_counters_of)?;
+        let (slot, counter) =
+            turns::find_member_to_widen(self.as_slice(), wanted, free_counters_of)?;
         Some((slot.event(), counter))
     }
 
