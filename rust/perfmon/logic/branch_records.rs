@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The kinds of branch records, and what differs between them: how many there are, what they lack, and the registers
-//! that start and stop them. [`super::lbr`] has the form of each record.
+//! The kinds of branch records. They differ in the number of branches, in the branches that can be recorded, and in the
+//! registers that start and stop the recording. [`super::lbr`] has the form of each record.
 
 use super::branches::{is_call_stack, BranchStack, Branches};
 use super::event_attr::InvalidAttr;
@@ -10,11 +10,11 @@ use super::msr::Msr;
 /// The branch records of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BranchRecords {
-    /// Intel's stack before Skylake, from Nehalem on: a ring of 16. The upper bits of the address of a branch are its
+    /// Intel's stack from Nehalem to Broadwell: a ring of 16 branches. The upper bits of the address of a branch are its
     /// flags.
     OldStack(OldStack),
-    /// Intel's stack, from Skylake to Rocket Lake (Intel SDM, volume 3B, chapter 18): a ring of 32, and a register that
-    /// has the number of the newest.
+    /// Intel's stack from Skylake to Rocket Lake (Intel SDM, volume 3B, chapter 18): a ring of 32 branches, and a register
+    /// with the number of the newest branch.
     Stack,
     /// Intel's architectural records, from Alder Lake and Sapphire Rapids on (Intel SDM, volume 3B, "Last Branch
     /// Records"): the newest record has the number 0.
@@ -124,7 +124,7 @@ pub struct EnableBit {
 /// The registers that start and stop branch records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BranchMsrs {
-    /// The register that chooses branches.
+    /// The register that selects the branches to record.
     pub select: Msr,
     /// The enable bit in [`Self::select`]; 0 if it is in another register.
     pub select_enable: u64,
@@ -184,8 +184,8 @@ impl BranchMsrs {
         }
     }
 
-    /// Returns the bits of [`Self::debugctl`] that are set while branches are recorded. A call stack is not frozen,
-    /// because it would miss returns while it is frozen. A call stack of user mode does not change in the overflow
+    /// Returns the bits of [`Self::debugctl`] that are set while branches are recorded. A call stack is never frozen,
+    /// because it would miss returns. It need not be frozen: a call stack of user mode does not change in the overflow
     /// handler.
     #[must_use]
     pub const fn debugctl_bits(&self, branches: Branches) -> u64 {
@@ -197,8 +197,8 @@ impl BranchMsrs {
     }
 }
 
-/// Pairs of bit numbers: a bit of `MSR_LBR_SELECT` that leaves branches out, and the bit of `IA32_LBR_CTL` that lets
-/// the same branches in.
+/// Pairs of bit numbers: a bit of `MSR_LBR_SELECT` that excludes branches, and the bit of `IA32_LBR_CTL` that includes the
+/// same branches.
 const FILTER_BITS: [(u32, u32); 9] = [
     // Ring 0, other rings.
     (0, 1),
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(old_stacks_have(any_with_types), [false; 3]);
     }
 
-    /// Returns the values of the register that chooses branches, and of the bits of `IA32_DEBUGCTL`.
+    /// Returns the value of the register that selects branches, and the bits of `IA32_DEBUGCTL`.
     fn register_values(records: BranchRecords, kind: u64) -> Option<(u64, u64)> {
         let branches = stack_for(kind | PERF_SAMPLE_BRANCH_USER).ok()?.branches;
         let msrs = BranchMsrs::new(records);

@@ -40,7 +40,7 @@ const CALL_STACK_KINDS: u64 =
     NO_KIND & !(NO_RELATIVE_CALL | NO_INDIRECT_CALL | NO_RETURN) | CALL_STACK;
 
 /// Pairs: a bit of `branch_sample_type`, and the filter bits of the kinds of branches that it asks for. System calls,
-/// interrupts and returns from them are far branches, which count neither as calls nor as returns here: the processor
+/// interrupts, and the returns from both are far branches. They are neither calls nor returns here, because the processor
 /// does not distinguish them.
 const BRANCH_KINDS: [(u64, u64); 7] = [
     (PERF_SAMPLE_BRANCH_ANY, NO_KIND),
@@ -55,10 +55,10 @@ const BRANCH_KINDS: [(u64, u64); 7] = [
     (PERF_SAMPLE_BRANCH_CALL, NO_RELATIVE_CALL),
 ];
 
-/// The bit that is set in all addresses of the upper half, where the kernel is.
+/// The bit that is set in all addresses of the kernel, which are in the upper half.
 const KERNEL_BIT: u64 = 1 << 63;
 
-/// The choice of the branches that are recorded.
+/// The selection of the branches that are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Branches {
     /// The value of `MSR_LBR_SELECT`, which AMD has under another number and Intel's architectural records in another
@@ -81,7 +81,7 @@ pub struct BranchStack {
 }
 
 impl Branches {
-    /// Returns all branches in these modes.
+    /// Returns the selection of all branches in these modes.
     #[must_use]
     pub const fn in_modes(user: bool, kernel: bool) -> Self {
         Self {
@@ -137,24 +137,24 @@ impl BranchStack {
         const NO_INFO: u64 = PERF_SAMPLE_BRANCH_NO_FLAGS | PERF_SAMPLE_BRANCH_NO_CYCLES;
 
         let branch_sample_type = attr.branch_sample_type;
-        let mut left_out = match kinds_left_out(branch_sample_type) {
-            Ok(left_out) => left_out,
+        let mut kind_filter = match kind_filter(branch_sample_type) {
+            Ok(filter) => filter,
             Err(error) => return Err(error),
         };
         let (user, kernel) = recorded_modes(attr);
         if branch_sample_type & PERF_SAMPLE_BRANCH_CALL_STACK != 0 {
-            if left_out != NO_KIND {
+            if kind_filter != NO_KIND {
                 return Err(InvalidAttr::Invalid);
             }
             if kernel || !user {
                 return Err(InvalidAttr::Unsupported);
             }
-            left_out = CALL_STACK_KINDS;
+            kind_filter = CALL_STACK_KINDS;
         }
         let Branches { filter, kernel_bit } = Branches::in_modes(user, kernel);
         Ok(Self {
             branches: Branches {
-                filter: filter | left_out,
+                filter: filter | kind_filter,
                 kernel_bit,
             },
             info_mask: if branch_sample_type & NO_INFO == NO_INFO {
@@ -177,7 +177,7 @@ impl BranchStack {
 ///
 /// [`InvalidAttr::Unsupported`] for other kinds than [`BRANCH_KINDS`] and a call stack, and for parts of a branch that
 /// no CPU records.
-const fn kinds_left_out(branch_sample_type: u64) -> Result<u64, InvalidAttr> {
+const fn kind_filter(branch_sample_type: u64) -> Result<u64, InvalidAttr> {
     const OTHER_BITS: u64 = PERF_SAMPLE_BRANCH_PLM_ALL
         | PERF_SAMPLE_BRANCH_NO_FLAGS
         | PERF_SAMPLE_BRANCH_NO_CYCLES
@@ -185,18 +185,18 @@ const fn kinds_left_out(branch_sample_type: u64) -> Result<u64, InvalidAttr> {
         | PERF_SAMPLE_BRANCH_HW_INDEX
         | PERF_SAMPLE_BRANCH_CALL_STACK;
 
-    let (mut unsupported, mut left_out) = (branch_sample_type & !OTHER_BITS, NO_KIND);
+    let (mut unsupported_bits, mut filter) = (branch_sample_type & !OTHER_BITS, NO_KIND);
     let mut n = 0;
     while n < BRANCH_KINDS.len() {
         let (bit, kinds) = BRANCH_KINDS[n];
         if branch_sample_type & bit != 0 {
-            left_out &= !kinds;
-            unsupported &= !bit;
+            filter &= !kinds;
+            unsupported_bits &= !bit;
         }
         n += 1;
     }
-    if unsupported == 0 {
-        Ok(left_out)
+    if unsupported_bits == 0 {
+        Ok(filter)
     } else {
         Err(InvalidAttr::Unsupported)
     }

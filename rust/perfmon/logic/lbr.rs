@@ -21,7 +21,7 @@ pub const FORMAT_INFO: u64 = 5;
 /// [`FORMAT_INFO`] of cores without transactions: Goldmont Plus and Tremont.
 pub const FORMAT_INFO_2: u64 = 7;
 
-/// The bit that is set in all addresses of the upper half, where the kernel is.
+/// The bit that is set in all addresses of the kernel, which are in the upper half.
 const KERNEL_BIT: u64 = 1 << 63;
 
 /// Returns whether an address is in the upper half, where the kernel is.
@@ -90,7 +90,7 @@ const MISPREDICTED: u64 = 1 << 0;
 const PREDICTED: u64 = 1 << 1;
 
 /// Returns the type of a branch in a sample, from its `IA32_LBR_x_INFO`. Far branches have type 0: the processor does
-/// not distinguish system calls, interrupts and returns from them.
+/// not distinguish system calls, interrupts, and the returns from both.
 #[must_use]
 #[inline]
 pub const fn branch_type(info: u64) -> u64 {

@@ -11,7 +11,7 @@ use super::event_attr::{
 };
 use super::sample_format::SampleFormat;
 
-/// The parts of samples that tell of the access to memory.
+/// The parts of samples that describe the access to memory.
 pub const MEMORY_PARTS: u64 =
     PERF_SAMPLE_ADDR | PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT | PERF_SAMPLE_DATA_SRC;
 
@@ -72,7 +72,7 @@ pub mod data_source {
     pub const BLK_DATA: u64 = 0x2 << 40;
     pub const BLK_ADDR: u64 = 0x4 << 40;
 
-    /// Nothing is known (`PERF_MEM_NA`).
+    /// No field is known (`PERF_MEM_NA`).
     pub const NOT_AVAILABLE: u64 = OP_NA | LVL_NA | SNOOP_NA | LOCK_NA | TLB_NA | LVLNUM_NA;
 }
 
@@ -81,18 +81,19 @@ use self::data_source::{
     NOT_AVAILABLE, OP, OP_LOAD, OP_NA, OP_STORE, SNOOP_NA, TLB_HIT, TLB_L1, TLB_L2, TLB_MISS,
 };
 
-/// The part of a processor's record that tells of the access to memory.
+/// The part of a processor's record that describes the access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordedAccess {
     /// The linear address of the data; 0 if the event has none.
     pub address: u64,
-    /// The code of the source of the data, with other bits, as [`Source`] says.
+    /// The code of the source of the data, and flags. [`Source`] has their meaning.
     pub source: u64,
-    /// The latency in cycles, as [`Latency`] says.
+    /// The latencies in cycles, as [`Latency`] describes them.
     pub latency: u64,
-    /// The transaction that the instruction has aborted, if it has: in bits 31:0 its cycles.
+    /// The transaction that the instruction has aborted, if it has aborted one: bits 31:0 are its cycles.
     pub transaction: u64,
-    /// The cycles from the retirement of the instruction before to that of this one, if the processor tells them.
+    /// The cycles from the retirement of the previous instruction to the retirement of this one, if the processor records
+    /// them ([`AccessFormat::has_retire_latency`]).
     pub retire_latency: u16,
 }
 
@@ -110,22 +111,22 @@ impl RecordedAccess {
 /// The meaning of the source of data in the records of an event, as bits of `union perf_mem_data_src`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The meaning of each lowest byte of the source.
+    /// The meaning of each value of the source's lowest byte, which has the code.
     bytes: &'static ByteMeanings,
-    /// The position of the lowest of the bits beside the code.
+    /// The position of the lowest flag. The flags are bits beside the code.
     flags_shift: u32,
-    /// The meaning of each combination of the bits beside the code, with the kind of access.
+    /// The meaning of each combination of the flags, with the kind of access.
     flags: FlagMeanings,
 }
 
-/// The bits of `union perf_mem_data_src` for each lowest byte of a source.
+/// The bits of `union perf_mem_data_src` for each value of a source's lowest byte.
 pub type ByteMeanings = [u64; 256];
 
-/// The bits of `union perf_mem_data_src` for each combination of the bits beside a code.
+/// The bits of `union perf_mem_data_src` for each combination of flags.
 type FlagMeanings = [u64; 16];
 
-/// Returns the meaning of each lowest byte of a source, if the bits of `code_mask` are a code. `sources` has the level and the
-/// snoop bits of each code; codes beyond are reserved.
+/// Returns the meaning of each value of a source's lowest byte, whose bits in `code_mask` are the code. `sources` has the
+/// level and the snoop bits of each code. Higher codes are reserved.
 #[inline(always)]
 #[must_use]
 pub const fn meanings_of_bytes(sources: &[u64], code_mask: usize) -> ByteMeanings {
@@ -144,23 +145,23 @@ pub const fn meanings_of_bytes(sources: &[u64], code_mask: usize) -> ByteMeaning
 /// The level and the snoop bits of a reserved code.
 pub const RESERVED: u64 = LVLNUM_NA | SNOOP_NA;
 
-/// The bits of a source beside its code. A bit that the core lacks is 0.
+/// The flags of a source: the bits beside its code. The mask of a flag that the core lacks is 0.
 #[derive(Clone, Copy)]
 pub struct SourceFlags {
-    /// The position of the lowest of the bits.
+    /// The position of the lowest flag.
     pub shift: u32,
-    /// The bit that is set if the address was not in the TLB of the second level.
+    /// The mask of the flag that is set if the address was not in the TLB of the second level.
     pub tlb_miss: u64,
-    /// The bit of a locked instruction.
+    /// The mask of the flag of a locked instruction.
     pub locked: u64,
-    /// The bit that is set if the data could not be forwarded from a store.
+    /// The mask of the flag that is set if the data could not be forwarded from a store.
     pub data_blocked: u64,
-    /// The bit that is set if the address seemed to be that of an earlier store.
+    /// The mask of the flag that is set if the address seemed to be that of an earlier store.
     pub address_blocked: u64,
 }
 
 impl SourceFlags {
-    /// Returns what each combination of the bits means, with `op`, the kind of access.
+    /// Returns the meaning of each combination of the flags. `op` is the kind of access.
     const fn meanings(self, op: u64) -> FlagMeanings {
         let mut meanings = [op; 16];
         let mut combination = 0;
@@ -187,13 +188,13 @@ impl SourceFlags {
 }
 
 impl Source {
-    /// The record does not tell it.
+    /// Records do not have the source.
     pub const UNKNOWN: &'static Self = &Self::without_flags(&[NOT_AVAILABLE & !OP; 256], OP_NA);
 
-    /// The instruction loads, and the record tells no more.
+    /// The instruction loads. Records have no other information.
     pub const LOAD: &'static Self = &Self::without_flags(&[NOT_AVAILABLE & !OP; 256], OP_LOAD);
 
-    /// The instruction stores, and the record tells whether it has hit the L1 cache.
+    /// The instruction stores. Records show whether the store hit the L1 cache.
     pub const STORE: &'static Self = &Self::without_flags(
         &meanings_of_bytes(
             &[
@@ -237,11 +238,11 @@ impl Source {
 /// The latency in the records of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Latency {
-    /// The record has none.
+    /// Records have no latency.
     None,
-    /// One latency, that of the access.
+    /// The latency of the access alone.
     Access,
-    /// The latency of the instruction in bits 15:0, that of the access in bits 47:32.
+    /// The latency of the instruction in bits 15:0, and the latency of the access in bits 47:32.
     InstructionAndAccess,
 }
 
@@ -254,11 +255,11 @@ pub struct AccessFormat {
     pub latency: Latency,
     /// Records have the retire latency.
     pub has_retire_latency: bool,
-    /// The event counts loads of at least a latency, which `MSR_PEBS_LD_LAT_THRESHOLD` has.
+    /// The event counts only loads with a latency of at least `MSR_PEBS_LD_LAT_THRESHOLD`.
     pub has_threshold: bool,
 }
 
-/// The words of a sample that tell of the access to memory.
+/// The words of a sample that describe the access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessWords {
     /// PERF_SAMPLE_ADDR
@@ -279,7 +280,7 @@ impl AccessWords {
 }
 
 impl AccessFormat {
-    /// Records tell nothing but an address.
+    /// Records have only the address of the data.
     pub const NONE: Self = Self {
         source: Source::UNKNOWN,
         latency: Latency::None,
@@ -287,7 +288,7 @@ impl AccessFormat {
         has_threshold: false,
     };
 
-    /// Returns what both formats have, for an event that several kinds of cores count.
+    /// Returns the parts that both formats have, for an event that several kinds of cores count.
     #[must_use]
     pub fn intersection(self, other: Self) -> Self {
         let (source, latency) = (self.source, self.latency);
@@ -307,7 +308,7 @@ impl AccessFormat {
         }
     }
 
-    /// Returns what makes words of samples with the parts of `format` of records.
+    /// Returns the reader of records in this form, for samples with the parts of `format`.
     #[must_use]
     pub const fn reader(self, format: SampleFormat) -> AccessReader {
         let (is_struct, is_split) = (
@@ -335,26 +336,28 @@ impl AccessFormat {
     }
 }
 
-/// Makes words of samples of the processor's records. The masks say what is done for all records of an event, so that
-/// little is left to be done for each.
+/// Converts the access to memory in the processor's records to words of samples. The masks are computed once for all records
+/// of an event, so that the conversion of each record is short.
 #[derive(Clone, Copy, Debug)]
 pub struct AccessReader {
-    /// The fields of [`Source`].
+    /// [`Source::bytes`]
     bytes: &'static ByteMeanings,
+    /// [`Source::flags`]
     flags: &'static FlagMeanings,
+    /// [`Source::flags_shift`]
     flags_shift: u32,
     /// The position of the latency of the access in the record's latency.
     latency_shift: u32,
-    /// The bits of the latency of the access, 0 if there is none.
+    /// The mask of the latency of the access after the shift; 0 if records have no latency.
     latency_mask: u64,
-    /// The bits of the latency of the instruction, 0 if samples have none.
+    /// The mask of the latency of the instruction; 0 if samples lack this latency.
     instruction_mask: u64,
-    /// The bits of the retire latency, 0 if samples have none.
+    /// The mask of the retire latency; 0 if samples lack this latency.
     retire_mask: u64,
 }
 
 impl AccessReader {
-    /// Returns the words of the sample of a record.
+    /// Returns the words for the sample of a record.
     #[inline(always)]
     #[must_use]
     pub fn words(&self, recorded: &RecordedAccess) -> AccessWords {
@@ -373,8 +376,9 @@ impl AccessReader {
         self.bytes[recorded.source as u8 as usize] | self.flags[flags]
     }
 
-    /// Returns PERF_SAMPLE_WEIGHT: the latency of the access in cycles, or else the cycles of an aborted transaction. In
-    /// PERF_SAMPLE_WEIGHT_STRUCT, bits 47:32 are the latency of the instruction, bits 63:48 the retire latency.
+    /// Returns PERF_SAMPLE_WEIGHT: the latency of the access in cycles or, if that is 0, the cycles of an aborted
+    /// transaction. In PERF_SAMPLE_WEIGHT_STRUCT, bits 47:32 are the latency of the instruction, and bits 63:48 the retire
+    /// latency.
     #[inline(always)]
     #[must_use]
     pub fn weight(&self, recorded: &RecordedAccess) -> u64 {
@@ -384,13 +388,13 @@ impl AccessReader {
             | (u64::from(recorded.retire_latency) & self.retire_mask) << 48
     }
 
-    /// Returns whether [`Self::latency`] is the weight.
+    /// Returns whether the weight has no other parts than the latency of the access: [`Self::latency`] is the weight then.
     #[must_use]
-    pub const fn is_latency(&self) -> bool {
+    pub const fn is_latency_only(&self) -> bool {
         self.latency_shift == 0 && self.instruction_mask == 0 && self.retire_mask == 0
     }
 
-    /// Returns [`Self::weight`] if it has no other parts than the latency of the access.
+    /// Returns [`Self::weight`], faster. Call it only if [`Self::is_latency_only`] is true.
     #[inline(always)]
     #[must_use]
     pub fn latency(&self, recorded: &RecordedAccess) -> u64 {
@@ -498,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn stores_tell_of_the_l1_cache() {
+    fn records_of_stores_show_hits_in_the_l1_cache() {
         let store = NOT_AVAILABLE & !(OP | LVL) | OP_STORE | LVL_L1;
         assert_eq!(decoded(Skylake, 0x82d0, 1), Some(store | LVL_HIT));
         assert_eq!(decoded(Skylake, 0x82d0, 0), Some(store | LVL_MISS));

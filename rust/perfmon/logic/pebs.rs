@@ -13,7 +13,9 @@ use super::event_attr::{
 use super::memory_access::{RecordedAccess, MEMORY_PARTS};
 use super::recorded_branches::RecordedBranches;
 
-/// The parts of samples (`PERF_SAMPLE_*`) that all formats of records give, and those that are the same for all records.
+/// The parts of samples (`PERF_SAMPLE_*`) for which records suffice, without an interrupt for each record: the parts that
+/// records contain, and the parts that are the same for all records of an event. Records of some formats lack the access to
+/// memory ([`PebsFormat::has_access`]).
 pub const PARTS_OF_RECORDS: u64 = PERF_SAMPLE_IDENTIFIER
     | PERF_SAMPLE_IP
     | PERF_SAMPLE_TID
@@ -29,12 +31,12 @@ pub const PARTS_OF_RECORDS: u64 = PERF_SAMPLE_IDENTIFIER
 pub enum PebsFormat {
     /// Skylake and its successors: [`FullRecord`].
     Three,
-    /// Ice Lake and Tremont: [`BasicRecord`], and longer ones while an event needs more of it.
+    /// Ice Lake and Tremont: [`BasicRecord`], or a longer record while an event needs more groups.
     Four,
-    /// Formats 5 and 6, the latter of Lunar Lake: as format 4, but the DS area has more values to reload counters with.
+    /// Format 5, and format 6 of Lunar Lake: as format 4, but the DS area has the reload values of more counters.
     Five,
-    /// The project's virtual PMU: [`MergedRecord`]. It merges the records of an instruction if each instruction has one,
-    /// and adds them to the buffer when `IA32_PEBS_ENABLE` is written.
+    /// The project's virtual PMU: [`MergedRecord`]. If each instruction has a record, the virtual PMU merges the records
+    /// of the same instruction, and adds the merged records to the buffer when `IA32_PEBS_ENABLE` is written.
     Merged,
 }
 
@@ -42,9 +44,9 @@ pub enum PebsFormat {
 pub trait PebsRecord {
     /// The offset of the address, in bytes.
     const IP: usize;
-    /// The offset of the overflowed counters.
+    /// The offset of the bits of the overflowed counters, in bytes.
     const COUNTERS: usize;
-    /// The offset of the time-stamp counter.
+    /// The offset of the time-stamp counter, in bytes.
     const TSC: usize;
     /// The record may stand for several overflows.
     const IS_MERGED: bool = false;
@@ -62,9 +64,9 @@ pub trait PebsRecord {
         1
     }
 
-    /// Returns whether the record has the size and the groups that it tells, if it tells them. Otherwise other software has
-    /// changed the registers that select the groups of records.
-    fn has_right_groups(&self) -> bool {
+    /// Returns whether the first word of the record has the size and the groups of this type; true for types without
+    /// such a word. If false, other software has changed the registers that select the groups of records.
+    fn has_expected_groups(&self) -> bool {
         true
     }
 
@@ -123,8 +125,8 @@ impl<R: PebsRecord> PebsRecord for &R {
         R::overflows(self)
     }
 
-    fn has_right_groups(&self) -> bool {
-        R::has_right_groups(self)
+    fn has_expected_groups(&self) -> bool {
+        R::has_expected_groups(self)
     }
 
     #[inline(always)]
@@ -157,8 +159,8 @@ pub const fn user_address_or_zero(address: u64) -> u64 {
     address & !((address as i64 >> 63) as u64)
 }
 
-/// The registers in a record, named as in `struct pt_regs`. They are those after the instruction: `ip` is the address of the
-/// next one.
+/// The registers in a record, as they are after the instruction: `ip` is the address of the next instruction. The names are
+/// those of `struct pt_regs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct RecordRegisters {
@@ -192,7 +194,7 @@ pub struct SingleRecord<'a> {
 }
 
 impl<'a> SingleRecord<'a> {
-    /// Returns the parts of `record`, without the branches unless `has_branches`.
+    /// Returns the parts of `record`. The branches are left out if `has_branches` is false.
     pub fn new(record: &'a impl PebsRecord, has_branches: bool) -> Self {
         Self {
             ip: record.ip(),
@@ -204,8 +206,8 @@ impl<'a> SingleRecord<'a> {
     }
 }
 
-/// Returns the size in bytes that a record of format 4 tells in its first word, in bits 63:48.
-const fn told_size(first_word: u64) -> usize {
+/// Returns the size in bytes in the first word of a record of format 4, in bits 63:48.
+const fn record_size(first_word: u64) -> usize {
     (first_word >> 48) as usize
 }
 
@@ -267,8 +269,8 @@ impl PebsRecord for FullRecord {
     }
 }
 
-/// A record of formats 4 to 6, which consists of groups: the basic one, then those of the access to memory, of the
-/// registers and of the branches, if the record has them. The number of words tells which it has.
+/// A record of formats 4 to 6. It consists of groups, in this order: basic, access to memory, registers, branches. The
+/// number of words determines which of the last three groups the record has.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub struct AdaptiveRecord<const WORDS: usize>([u64; WORDS]);
@@ -279,21 +281,21 @@ const ACCESS_WORDS: usize = 4;
 const REGISTER_WORDS: usize = 18;
 const BRANCH_WORDS: usize = RecordedBranches::WORDS;
 
-/// The basic group alone.
+/// A record with the basic group alone.
 pub type BasicRecord = AdaptiveRecord<BASIC_WORDS>;
-/// The groups basic and access to memory.
+/// A record with the groups basic and access to memory.
 pub type AccessRecord = AdaptiveRecord<{ BASIC_WORDS + ACCESS_WORDS }>;
-/// The groups basic and registers.
+/// A record with the groups basic and registers.
 pub type RegisterRecord = AdaptiveRecord<{ BASIC_WORDS + REGISTER_WORDS }>;
-/// The groups basic, access to memory, and registers.
+/// A record with the groups basic, access to memory, and registers.
 pub type AccessRegisterRecord = AdaptiveRecord<{ BASIC_WORDS + ACCESS_WORDS + REGISTER_WORDS }>;
-/// The groups basic and branches.
+/// A record with the groups basic and branches.
 pub type BranchRecord = AdaptiveRecord<{ BASIC_WORDS + BRANCH_WORDS }>;
-/// The groups basic, access to memory, and branches.
+/// A record with the groups basic, access to memory, and branches.
 pub type AccessBranchRecord = AdaptiveRecord<{ BASIC_WORDS + ACCESS_WORDS + BRANCH_WORDS }>;
-/// The groups basic, registers, and branches.
+/// A record with the groups basic, registers, and branches.
 pub type RegisterBranchRecord = AdaptiveRecord<{ BASIC_WORDS + REGISTER_WORDS + BRANCH_WORDS }>;
-/// All groups.
+/// A record with all groups.
 pub type LongRecord =
     AdaptiveRecord<{ BASIC_WORDS + ACCESS_WORDS + REGISTER_WORDS + BRANCH_WORDS }>;
 
@@ -304,15 +306,15 @@ impl<const WORDS: usize> AdaptiveRecord<WORDS> {
     } else {
         WORDS
     };
-    /// The groups, as the first word has them.
+    /// The bits of the groups, as in the first word.
     const GROUPS: u64 = RecordGroups::ACCESS
         .filter(<Self as PebsRecord>::HAS_ACCESS)
         .union(RecordGroups::REGISTERS.filter(Self::HAS_REGISTERS))
         .union(RecordGroups::BRANCHES.filter(<Self as PebsRecord>::HAS_BRANCHES))
         .bits();
-    /// The offset of the group of the access to memory.
+    /// The offset of the group of the access to memory, in bytes.
     const ACCESS: usize = 8 * BASIC_WORDS;
-    /// The offset of the group of the registers.
+    /// The offset of the group of the registers, in bytes.
     const REGISTERS: usize = if Self::HAS_ACCESS {
         8 * (BASIC_WORDS + ACCESS_WORDS)
     } else {
@@ -333,9 +335,9 @@ impl<const WORDS: usize> PebsRecord for AdaptiveRecord<WORDS> {
         self.0[word_index(offset)]
     }
 
-    fn has_right_groups(&self) -> bool {
+    fn has_expected_groups(&self) -> bool {
         let first_word = self.word(0x00);
-        told_size(first_word) == size_of::<Self>()
+        record_size(first_word) == size_of::<Self>()
             && first_word & ALL_GROUPS == Self::GROUPS & ALL_GROUPS
     }
 
@@ -406,7 +408,7 @@ impl PebsRecord for MergedRecord {
 pub struct RecordGroups(u64);
 
 impl RecordGroups {
-    /// No other group.
+    /// No group besides the basic one.
     pub const NONE: Self = Self(0);
     /// The access to memory.
     pub const ACCESS: Self = Self(1 << 0);
@@ -449,7 +451,7 @@ impl RecordGroups {
         self.0
     }
 
-    /// Returns the set with these [`Self::bits`]. Other bits are left out.
+    /// Returns the set with these [`Self::bits`]. Ignores bits of other groups.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits & (Self::ACCESS.0 | Self::REGISTERS.0 | Self::BRANCHES.0))
@@ -522,7 +524,7 @@ impl PebsFormat {
         }
     }
 
-    /// Returns the layout of records with these groups, if the groups can be selected.
+    /// Returns the layout of records with these groups. A format whose groups can't be selected has one layout only.
     #[must_use]
     pub const fn layout(self, groups: RecordGroups) -> RecordLayout {
         let has_access = groups.has(RecordGroups::ACCESS);
@@ -630,7 +632,8 @@ pub struct PebsBuffer {
     pub start: u64,
     /// The address after the last record.
     pub maximum: u64,
-    /// The address at which an interrupt is raised. After it there is room for the records until the interrupt arrives.
+    /// The address at which an interrupt is raised. The records that the processor writes until the interrupt arrives
+    /// have room after this address.
     pub threshold: u64,
 }
 
@@ -642,17 +645,17 @@ impl PebsBuffer {
             Some(records) => records,
             None => 0,
         };
-        // Each counter may write a record or two before the interrupt arrives; a small buffer has few to spare.
-        let for_all_counters = if record_count / 8 < 16 {
+        // Each counter may write a record or two before the interrupt arrives. A small buffer spares an eighth for these.
+        let reserve_for_counters = if record_count / 8 < 16 {
             record_count / 8
         } else {
             16
         };
-        let share = 2 + record_count / 64;
-        let reserved_records = if share < for_all_counters {
-            for_all_counters
+        let proportional_reserve = 2 + record_count / 64;
+        let reserved_records = if proportional_reserve < reserve_for_counters {
+            reserve_for_counters
         } else {
-            share
+            proportional_reserve
         };
         let reserved_records = if reserved_records < record_count {
             reserved_records
@@ -723,9 +726,9 @@ mod tests {
         words_of_branches[0] = 0x0040_1234_0000_0008;
         let access_record = AdaptiveRecord::<8>(words);
         assert_eq!(access_record.access().retire_latency, 0x1234);
-        assert!(!AdaptiveRecord::<8>(words_of_branches).has_right_groups());
-        assert!(access_record.has_right_groups() && !basic_record.has_right_groups());
-        assert!(full_record.has_right_groups());
+        assert!(!AdaptiveRecord::<8>(words_of_branches).has_expected_groups());
+        assert!(access_record.has_expected_groups() && !basic_record.has_expected_groups());
+        assert!(full_record.has_expected_groups());
         assert_eq!(RecordLayout::Access.record_size(), 64);
         let merged_record = MergedRecord(word_offsets());
         assert_eq!(
@@ -751,7 +754,7 @@ mod tests {
                 (usual, r.r8_to_r15)
             })
         };
-        let from = |start: u64| -> Option<([u64; 10], [u64; 8])> {
+        let words_from = |start: u64| -> Option<([u64; 10], [u64; 8])> {
             Some((
                 core::array::from_fn(|n| start + 8 * n as u64),
                 core::array::from_fn(|n| start + 80 + 8 * n as u64),
@@ -759,9 +762,9 @@ mod tests {
         };
         let register_record = AdaptiveRecord::<22>(word_offsets());
         let long_record = AdaptiveRecord::<26>(word_offsets());
-        assert_eq!(offsets(register_record.registers()), from(0x20));
+        assert_eq!(offsets(register_record.registers()), words_from(0x20));
         assert_eq!(register_record.access(), RecordedAccess::NONE);
-        assert_eq!(offsets(long_record.registers()), from(0x40));
+        assert_eq!(offsets(long_record.registers()), words_from(0x40));
         assert_eq!(long_record.access().address, 0x20);
         assert_eq!(RecordLayout::Registers.record_size(), 176);
         assert_eq!(RecordLayout::AccessAndRegisters.record_size(), 208);
@@ -804,9 +807,9 @@ mod tests {
         assert_eq!(sizes, [800, 832, 944, 976]);
         let mut words = word_offsets();
         words[0] = 800 << 48 | RecordGroups::BRANCHES.bits();
-        assert!(AdaptiveRecord::<100>(words).has_right_groups());
+        assert!(AdaptiveRecord::<100>(words).has_expected_groups());
         words[0] = 800 << 48;
-        assert!(!AdaptiveRecord::<100>(words).has_right_groups());
+        assert!(!AdaptiveRecord::<100>(words).has_expected_groups());
     }
 
     #[test]
@@ -853,7 +856,7 @@ mod tests {
     }
 
     #[test]
-    fn only_each_event_is_merged() {
+    fn records_are_merged_with_period_1_only() {
         assert!(PebsFormat::Merged.merges(1));
         assert!(!PebsFormat::Merged.merges(2));
         assert!(!PebsFormat::Four.merges(1));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Precise events (`precise_ip` of the attribute), whose samples the processor writes itself, with the address of the
-//! very instruction. One interrupt delivers many samples, if these have only the parts that the processor's records
-//! have, and the parts that are the same for all records when the interrupt reads them. Events that want more are
-//! single: each of their records raises an interrupt, which adds the other parts.
+//! Precise events (`precise_ip` of the attribute). The processor writes a record of each of their samples itself, with the
+//! address of the exact instruction. One interrupt delivers many samples if these have only parts that the records have, and
+//! parts that are the same for all records. Events whose samples have other parts are single: each of their records raises
+//! an interrupt, whose handler adds the other parts.
 
 use super::cores::Core;
 use super::counter::CounterId;
@@ -18,7 +18,7 @@ use super::memory_access::{AccessFormat, Latency, Source, MEMORY_PARTS};
 use super::pebs::{PebsFormat, PARTS_OF_RECORDS};
 use super::sampling::{period_for, Sampling, Trigger};
 
-/// The parts that only an interrupt for each record can give; the branches are in records of some formats, too
+/// The parts that the handler of an interrupt for each record can add. Records of some formats have the branches themselves
 /// ([`Sampling::recorded_branches`]).
 const PARTS_OF_INTERRUPT: u64 = PERF_SAMPLE_READ
     | PERF_SAMPLE_CALLCHAIN
@@ -136,7 +136,8 @@ pub(super) fn access_format(select: EventSelect, capabilities: &Capabilities) ->
     }
 }
 
-/// Returns the counters that can take precise samples of an event, as far as that depends on the core.
+/// Returns the counters that can take precise samples of an event on this core, as a mask. The formats of records may limit
+/// them further.
 fn counters_of_core(select: EventSelect, capabilities: &Capabilities) -> u64 {
     /// The bits of the fixed-function counters. `precise_limits` does not restrict these.
     const FIXED: u64 = !(u32::MAX as u64);
@@ -152,8 +153,8 @@ fn counters_of_core(select: EventSelect, capabilities: &Capabilities) -> u64 {
 /// The event of cycles that are not halted. Before format 4 the processor can't sample this event precisely.
 pub const CYCLES: u16 = 0x3c;
 
-/// Returns whether the processor merges the samples of an event, which has one for each instruction: a sample stands for
-/// all instructions at its address up to the interrupt. PERF_SAMPLE_PERIOD gives their number.
+/// Returns whether the processor merges the samples of an event, which it can if each instruction has a sample. A merged
+/// sample stands for all executions of its instruction up to the interrupt. PERF_SAMPLE_PERIOD gives their number.
 fn is_merged(
     attr: &PerfEventAttr,
     trigger: Trigger,
@@ -166,7 +167,7 @@ fn is_merged(
 }
 
 /// Returns whether the processor merges the samples of an event that was accepted and now has this trigger. Merged samples
-/// have no interrupt each.
+/// don't have an interrupt each.
 #[must_use]
 pub fn merges_samples(sampling: &Sampling, trigger: Trigger, capabilities: &Capabilities) -> bool {
     let format = capabilities.pebs;
@@ -190,7 +191,7 @@ pub const MIN_INSTRUCTIONS: u32 = 128;
 /// Returns the smallest number of events that a counter can be loaded for, if it samples `select` precisely; 0 if there is no
 /// other limit than that of all samples.
 ///
-/// The cores of a hybrid processor are of an unknown microarchitecture.
+/// A hybrid processor's common capabilities have an unknown microarchitecture, so they have the limit, too.
 #[must_use]
 pub fn min_load(select: EventSelect, capabilities: &Capabilities) -> u32 {
     use Microarchitecture::{
@@ -253,10 +254,11 @@ pub const fn stays_overdue(events_left: u64, period: u64, min_load: u64) -> bool
     events_left <= 0 && (overdue_events >= period || is_next_overdue)
 }
 
-/// Checks the period of an event with precise samples. A frequency may be any.
+/// Checks the period of an event with precise samples. Any frequency is allowed.
 ///
 /// # Errors
-/// [`InvalidAttr::Unsupported`] if there are no samples, or if the period is not allowed.
+///
+/// [`InvalidAttr::Unsupported`] if the event has no samples, or if the period is not allowed.
 pub fn check_trigger(
     trigger: Trigger,
     select: EventSelect,
@@ -279,12 +281,12 @@ pub fn closest_period(period: u64, select: EventSelect, capabilities: &Capabilit
 }
 
 /// The smallest number of events from an interrupt to the next record of a counter of kernel mode, if each record causes
-/// an interrupt: those of [`MIN_RECORDS`] with the shortest period.
+/// an interrupt: as many events as [`MIN_RECORDS`] records have with the shortest period.
 pub const MIN_DISTANCE_IN_KERNEL: u64 = MIN_RECORDS * MIN_PERIOD_IN_KERNEL;
 
-/// The smallest number of records of a counter of kernel mode that causes an interrupt. With the shortest period, so many
-/// records need more instructions than the handler of Linux perf has. That handler may run in the same NMI, and would
-/// take an interrupt in it, and the records, for perf's own.
+/// The smallest number of records of a counter of kernel mode at which an interrupt is due. With the shortest period, this
+/// many records need more instructions than the handler of Linux perf has. That handler may run in the same NMI. If an
+/// interrupt became due in it, perf would take the interrupt and the records for its own.
 pub const MIN_RECORDS: u64 = 16;
 
 /// Returns the number of records in the buffer at which an interrupt is due while a sample is overdue. Without counters of
@@ -300,8 +302,8 @@ pub const fn records_to_interrupt_if_overdue(kernel_counters: u32) -> u64 {
 }
 
 /// Returns the number of records in the buffer at which an interrupt is due for an event of `frequency` samples in a
-/// second: twice as many as come until the buffer is read at the next tick, after `tick_ns` nanoseconds. So a period
-/// that is far too short is soon changed.
+/// second: twice as many as are expected until the buffer is read at the next tick, after `tick_ns` nanoseconds. So a
+/// period that is far too short is soon changed.
 #[must_use]
 pub const fn records_to_interrupt(frequency: u64, tick_ns: u64) -> u64 {
     const NS_PER_SECOND: u64 = 1_000_000_000;
@@ -315,21 +317,21 @@ pub const fn records_to_interrupt(frequency: u64, tick_ns: u64) -> u64 {
 }
 
 /// Returns the next period of an event with a frequency, which had `samples` samples with this period in `elapsed`
-/// cycles. Each sample moves the period by an eighth of the difference, as in Linux perf, and all of them by half of a
-/// long period at most, because all samples have the new period until the buffer is read the next time.
+/// cycles. Each sample moves the period by an eighth of the difference, as in Linux perf. All samples together shorten it by
+/// half at most, because all samples have the new period until the buffer is read the next time.
 #[must_use]
 pub fn next_period(period: u64, samples: u64, elapsed: u64, cycles_per_sample: u64) -> u64 {
-    /// The samples that give the rate well enough.
-    const ENOUGH: u64 = 8;
-    /// The longest period that is taken into account: eight of them can be added.
+    /// The number of samples from which on the measured period replaces the old one.
+    const FULL_WEIGHT: u64 = 8;
+    /// The longest period that is taken into account: the sum of eight such periods does not overflow.
     const MAX_PERIOD: u64 = 1 << 60;
 
-    let wanted = period_for(period.saturating_mul(samples), elapsed, cycles_per_sample);
-    let wanted = wanted.max(period / 2).min(MAX_PERIOD);
-    let weight = samples.min(ENOUGH);
-    let rest = ENOUGH.saturating_sub(weight);
-    let sum = period.min(MAX_PERIOD) * rest + wanted * weight;
-    (sum / ENOUGH).max(1)
+    let measured = period_for(period.saturating_mul(samples), elapsed, cycles_per_sample);
+    let measured = measured.max(period / 2).min(MAX_PERIOD);
+    let weight = samples.min(FULL_WEIGHT);
+    let old_weight = FULL_WEIGHT.saturating_sub(weight);
+    let sum = period.min(MAX_PERIOD) * old_weight + measured * weight;
+    (sum / FULL_WEIGHT).max(1)
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
@@ -497,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn retire_latency_is_not_of_the_fixed_counter() {
+    fn fixed_counter_of_big_cores_records_no_retire_latency() {
         let counters_of = |level, sample_type, microarchitecture| {
             let capabilities = Capabilities {
                 microarchitecture,
@@ -673,7 +675,7 @@ mod tests {
 
     #[test]
     fn periods_are_limited() {
-        let with_period = |sample_period| {
+        let is_allowed = |sample_period| {
             counters_in_format_four(PerfEventAttr {
                 sample_period,
                 ..INSTRUCTIONS
@@ -681,10 +683,10 @@ mod tests {
             .is_ok()
         };
         assert_eq!(
-            [0, 1, 2, 0x7fff_ffff, 0x8000_0000].map(with_period),
+            [0, 1, 2, 0x7fff_ffff, 0x8000_0000].map(is_allowed),
             [false, false, true, true, false]
         );
-        let kernel = |sample_period| {
+        let is_allowed_in_kernel = |sample_period| {
             counters_in_format_four(PerfEventAttr {
                 sample_period,
                 flags: PRECISE_LEVEL,
@@ -692,7 +694,7 @@ mod tests {
             })
             .is_ok()
         };
-        assert_eq!([255, 256].map(kernel), [false, true]);
+        assert_eq!([255, 256].map(is_allowed_in_kernel), [false, true]);
         let without_samples = PerfEventAttr {
             flags: INSTRUCTIONS.flags | PerfEventAttr::FREQ,
             sample_period: 0,

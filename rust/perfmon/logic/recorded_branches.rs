@@ -6,7 +6,7 @@ use super::branch_records::BranchRecords;
 use super::branches::BranchStack;
 use super::lbr::{branch_type, flags, with_known_cycles};
 
-/// The branches that samples of an event show of those in the processor's records.
+/// The selection and the form in which samples of an event show the branches of the processor's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordedBranches {
     /// [`Branches::kernel_bit`](super::branches::Branches::kernel_bit)
@@ -23,17 +23,16 @@ pub struct RecordedBranches {
 const WORDS_OF_BRANCH: usize = 3;
 
 impl RecordedBranches {
-    /// The number of branches in a record, of which the first is the newest. All processors with these formats have as
-    /// many.
+    /// The number of branches in a record, of which the first is the newest: the same on all processors with these formats.
     pub const COUNT: usize = 32;
     /// The number of words of the branches in a record.
     pub const WORDS: usize = WORDS_OF_BRANCH * Self::COUNT;
-    /// The index of the newest branch in a sample (`PERF_SAMPLE_BRANCH_HW_INDEX`), which the processor's record does not tell:
-    /// as in Linux perf.
+    /// The index of the newest branch in a sample (`PERF_SAMPLE_BRANCH_HW_INDEX`). The processor's record lacks the index;
+    /// Linux perf has the same value then.
     pub const INDEX: u64 = u64::MAX;
 
-    /// Returns the branches of `stack` in samples of a CPU with these branch records; `None` if the processor's records can't
-    /// have as many.
+    /// Returns the form of the branches of `stack` in samples of a CPU with these branch records; `None` if its processor's
+    /// records do not have [`Self::COUNT`] branches.
     #[must_use]
     pub const fn new(stack: &BranchStack, records: BranchRecords) -> Option<Self> {
         let are_architectural = match records {
@@ -52,8 +51,8 @@ impl RecordedBranches {
         })
     }
 
-    /// Returns the number of branches that a sample shows of the words in a record. An address of 0 ends the branches since
-    /// the branch records were emptied.
+    /// Returns the number of branches that a sample shows. `words` are the branches of the record. A source address of 0 ends
+    /// the branches that were recorded since the branch records were emptied.
     #[must_use]
     pub fn count_shown(&self, words: &[u64]) -> usize {
         if self.are_all_shown(words) {
@@ -64,26 +63,26 @@ impl RecordedBranches {
         count
     }
 
-    /// Returns whether a sample shows all branches of the words in a record, as nearly all samples do. The loop takes several
-    /// branches in each step, so that counting costs little.
+    /// Returns whether a sample shows all branches of a record, as nearly all samples do. Checks several branches in each
+    /// step, to be fast in this common case.
     #[inline(always)]
     fn are_all_shown(&self, words: &[u64]) -> bool {
         const STEP: usize = 8;
 
-        let (mut union, mut least) = (0, u64::MAX);
+        let (mut all_addresses, mut lowest_source) = (0, u64::MAX);
         let mut remaining = words;
         while let Some((step, rest)) = remaining.split_first_chunk::<{ WORDS_OF_BRANCH * STEP }>() {
             for_each_branch(step, |[from, to, _]| {
-                union |= from | to;
-                least = least.min(from);
+                all_addresses |= from | to;
+                lowest_source = lowest_source.min(from);
             });
             remaining = rest;
         }
         for_each_branch(remaining, |[from, to, _]| {
-            union |= from | to;
-            least = least.min(from);
+            all_addresses |= from | to;
+            lowest_source = lowest_source.min(from);
         });
-        least != 0 && union & self.kernel_bit == 0
+        lowest_source != 0 && all_addresses & self.kernel_bit == 0
     }
 
     /// Returns the number of words of `count` branches in a sample.
@@ -94,8 +93,8 @@ impl RecordedBranches {
         words.wrapping_add(1).wrapping_add(self.has_index as usize)
     }
 
-    /// Calls `put` with the three words in a sample of each of the `count` branches that are shown, the newest first. `count` is the
-    /// result of [`Self::count_shown`].
+    /// Calls `put` with the three words of each branch that a sample shows, the newest branch first. `words` are the branches
+    /// of the record, and `count` is the result of [`Self::count_shown`].
     #[inline(always)]
     pub fn for_each(
         &self,
@@ -113,7 +112,7 @@ impl RecordedBranches {
         }
     }
 
-    /// Calls `f` with the words of each branch in a record that samples show.
+    /// Calls `f` with the words of each branch of a record that samples show.
     #[inline(always)]
     fn for_each_shown(&self, words: &[u64], mut f: impl FnMut([u64; WORDS_OF_BRANCH])) {
         let recorded = words
@@ -167,7 +166,7 @@ mod tests {
     const MISPREDICTED: u64 = 1 << 63;
 
     /// All branches of the program, with all flags and without a type.
-    const OF_PROGRAM: BranchStack = BranchStack {
+    const USER_BRANCHES: BranchStack = BranchStack {
         branches: Branches::in_modes(true, false),
         info_mask: 0xf_ffff,
         has_index: false,
@@ -201,24 +200,27 @@ mod tests {
     fn samples_show_the_branches_since_the_records_were_emptied() {
         let words = [5, 6, MISPREDICTED | 7, 3, 4, 0, 0, 0, 0, 1, 2, 0];
         assert_eq!(
-            sample(&OF_PROGRAM, BranchRecords::Stack, &words),
+            sample(&USER_BRANCHES, BranchRecords::Stack, &words),
             ([5, 6, 0x71, 3, 4, 0x02, 0, 0], 6)
         );
-        assert_eq!(sample(&OF_PROGRAM, BranchRecords::Stack, &[]), ([0; 8], 0));
+        assert_eq!(
+            sample(&USER_BRANCHES, BranchRecords::Stack, &[]),
+            ([0; 8], 0)
+        );
     }
 
     #[test]
     fn samples_of_a_program_show_no_address_of_the_kernel() {
         let words = [KERNEL | 5, 6, 0, 3, KERNEL | 4, 0, 1, 2, 0];
         assert_eq!(
-            sample(&OF_PROGRAM, BranchRecords::Stack, &words),
+            sample(&USER_BRANCHES, BranchRecords::Stack, &words),
             ([1, 2, 0x02, 0, 0, 0, 0, 0], 3)
         );
-        let of_all = BranchStack {
+        let all_branches = BranchStack {
             branches: Branches::in_modes(true, true),
-            ..OF_PROGRAM
+            ..USER_BRANCHES
         };
-        assert_eq!(sample(&of_all, BranchRecords::Stack, &words).1, 9);
+        assert_eq!(sample(&all_branches, BranchRecords::Stack, &words).1, 9);
     }
 
     #[test]
@@ -226,7 +228,7 @@ mod tests {
         let bare = BranchStack {
             info_mask: 0,
             has_index: true,
-            ..OF_PROGRAM
+            ..USER_BRANCHES
         };
         assert_eq!(
             sample(&bare, BranchRecords::Stack, &[5, 6, MISPREDICTED | 7]),
@@ -234,7 +236,7 @@ mod tests {
         );
         let with_types = BranchStack {
             info_mask: 0xff_ffff,
-            ..OF_PROGRAM
+            ..USER_BRANCHES
         };
         // A return, whose cycles are not known.
         let words = [5, 6, 5 << 56 | 7];
@@ -242,7 +244,7 @@ mod tests {
             sample(&with_types, ARCHITECTURAL, &words).0,
             [5, 6, 0x60_0002, 0, 0, 0, 0, 0]
         );
-        assert_eq!(sample(&OF_PROGRAM, ARCHITECTURAL, &words).0[2], 0x02);
+        assert_eq!(sample(&USER_BRANCHES, ARCHITECTURAL, &words).0[2], 0x02);
     }
 
     #[test]
@@ -258,7 +260,7 @@ mod tests {
                 freezes: true,
             },
         ] {
-            assert_eq!(RecordedBranches::new(&OF_PROGRAM, records), None);
+            assert_eq!(RecordedBranches::new(&USER_BRANCHES, records), None);
         }
     }
 }

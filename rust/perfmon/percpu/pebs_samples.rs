@@ -116,7 +116,7 @@ impl PerCpu {
             return;
         }
         let armed_counters = self.pebs.armed_counters.get();
-        if !records.first().is_some_and(R::has_right_groups) {
+        if !records.first().is_some_and(R::has_expected_groups) {
             return self.mark_lost(armed_counters);
         }
         let is_only_counter = armed_counters & armed_counters.wrapping_sub(1) == 0;

@@ -114,7 +114,7 @@ impl SampleTemplate {
             Column::Events if !R::IS_MERGED => Column::Common(self.period),
             Column::Address | Column::Weight if !R::HAS_ACCESS => Column::Common(0),
             Column::Source if !R::HAS_ACCESS => Column::Common(AccessWords::NONE.source),
-            Column::Weight if self.access.is_latency() => Column::Latency,
+            Column::Weight if self.access.is_latency_only() => Column::Latency,
             column => column,
         };
         if matches!(column, Column::Time) && self.merge_time() {
