@@ -63,7 +63,7 @@ impl Descriptor for Event {
     #[inline]
     fn read(&self, to: impl ReadTarget) -> Result<usize> {
         // The fast path: only the count is read, and the event counts only the task that runs here.
-        if self.config.sampling.read.is_plain()
+        if self.config.sampling.read.is_count_only()
             && !self.config.inherit
             && to.size() >= size_of::<u64>()
         {
@@ -413,7 +413,7 @@ fn read_any_group(event: &Event, to: impl ReadTarget) -> Result<usize> {
     let mut buffer = KVec::new();
     let words = {
         let group = group::lock(event);
-        let word_count = format.words(group.events().count());
+        let word_count = format.word_count(group.events().count());
         if to.size() < word_count * size_of::<u64>() {
             return Err(ENOSPC);
         }

@@ -197,7 +197,7 @@ fn read_words(slots: &[Slot], format: ReadFormat) -> Result<KVec<u64>> {
     // The slot whose times are recorded: that of the leader, or of the event itself without PERF_FORMAT_GROUP.
     let first = slots.first().ok_or(EINVAL)?;
     let mut words = KVec::new();
-    words.resize(format.words(slots.len()), 0, GFP_ATOMIC | __GFP_NOWARN)?;
+    words.resize(format.word_count(slots.len()), 0, GFP_ATOMIC | __GFP_NOWARN)?;
     let value = |slot: &Slot| EventValue {
         value: slot.closed_windows_count().count,
         id: slot.event().id,

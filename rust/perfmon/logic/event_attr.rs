@@ -42,27 +42,27 @@ pub struct PerfEventAttr {
     pub read_format: u64,
     /// The bit field.
     pub flags: u64,
-    /// The number of samples, or with [`Self::WATERMARK`] of bytes, before a wake-up.
+    /// The number of samples before a wake-up; with [`Self::WATERMARK`] the number of bytes.
     pub wakeup_events: u32,
     /// The type of a breakpoint.
     pub bp_type: u32,
-    /// A value for another register.
+    /// A value for a register besides the event select.
     pub config1: u64,
-    /// A value for another register.
+    /// A value for a register besides the event select.
     pub config2: u64,
     /// `PERF_SAMPLE_BRANCH_*`
     pub branch_sample_type: u64,
-    /// The registers of the program in samples.
+    /// The registers of the program in samples, as a mask.
     pub sample_regs_user: u64,
     /// The number of bytes of the program's stack in samples.
     pub sample_stack_user: u32,
     /// The clock of samples, with [`Self::USE_CLOCKID`].
     pub clockid: i32,
-    /// The registers at the interrupt in samples.
+    /// The registers at the interrupt in samples, as a mask.
     pub sample_regs_intr: u64,
     /// The number of bytes of the AUX area before a wake-up.
     pub aux_watermark: u32,
-    /// The longest call chain in samples.
+    /// The largest number of addresses in a call chain.
     pub sample_max_stack: u16,
     /// Must be 0.
     pub reserved_2: u16,
@@ -72,9 +72,9 @@ pub struct PerfEventAttr {
     pub aux_action: u32,
     /// The data of SIGTRAP, with [`Self::SIGTRAP`].
     pub sig_data: u64,
-    /// A value for another register.
+    /// A value for a register besides the event select.
     pub config3: u64,
-    /// A value for another register.
+    /// A value for a register besides the event select.
     pub config4: u64,
 }
 
@@ -364,7 +364,7 @@ impl PerfEventAttr {
 }
 
 /// Returns whether samples can have these registers (`enum perf_event_x86_regs`): the general ones without DS,
-/// ES, FS and GS. Only precise samples have the XMM registers.
+/// ES, FS and GS. Linux has the XMM registers in precise samples only; this module refuses them.
 const fn are_registers_available(bits: u64) -> bool {
     const GENERAL: u64 = 0xff_0fff;
 

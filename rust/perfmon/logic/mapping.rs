@@ -86,7 +86,7 @@ impl MappingRecords {
         self.executable || self.data
     }
 
-    /// Returns whether executable mappings are recorded, or with `executable` false, whether other mappings are.
+    /// Returns whether mappings that can be executed are recorded or, if `executable` is false, whether other mappings are.
     #[inline]
     #[must_use]
     pub const fn include(self, executable: bool) -> bool {
@@ -97,7 +97,8 @@ impl MappingRecords {
         }
     }
 
-    /// Returns the record of a mapping by the task `ids`: the process in bits 31:0, the thread in bits 63:32.
+    /// Returns the record of a task's mapping. `ids` are the numbers of the task: the process in bits 31:0, the thread in bits
+    /// 63:32.
     #[must_use]
     pub const fn record(self, ids: u64, mapping: &Mapping) -> MappingRecord {
         let [major, minor] = mapping.device;

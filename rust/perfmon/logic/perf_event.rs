@@ -49,25 +49,25 @@ mod record_misc {
     pub const PERF_RECORD_MISC_COMM_EXEC: u16 = 1 << 13;
     /// The perf tool made the record, for a task that it found in `/proc`.
     pub const PERF_RECORD_MISC_FORK_EXEC: u16 = 1 << 13;
-    /// The task stops running. Without the flag it starts.
+    /// The task stops running. Without this flag, the task starts running.
     pub const PERF_RECORD_MISC_SWITCH_OUT: u16 = 1 << 13;
     /// The address of the sample is that of the exact instruction.
     pub const PERF_RECORD_MISC_EXACT_IP: u16 = 1 << 14;
     /// The mapping's record has a build-id in the place of device and inode.
     pub const PERF_RECORD_MISC_MMAP_BUILD_ID: u16 = 1 << 14;
-    /// The task does not sleep: it could run on.
+    /// The task was preempted: it did not go to sleep.
     pub const PERF_RECORD_MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
     /// A BPF filter dropped the samples, and they are not lost.
     pub const PERF_RECORD_MISC_LOST_SAMPLES_BPF: u16 = 1 << 15;
 }
 pub use record_misc::*;
 
-/// Words in a call chain that say whose addresses follow: `enum perf_callchain_context`.
+/// Words in a call chain that say whether addresses of the kernel or of the program follow: `enum perf_callchain_context`.
 #[allow(missing_docs)]
 mod chain_mark {
     pub const PERF_CONTEXT_KERNEL: u64 = 128_u64.wrapping_neg();
     pub const PERF_CONTEXT_USER: u64 = 512_u64.wrapping_neg();
-    /// A cookie follows, by which a later record has the program's part of the chain.
+    /// A cookie follows. A later record with the same cookie has the program's part of the chain.
     pub const PERF_CONTEXT_USER_DEFERRED: u64 = 640_u64.wrapping_neg();
     /// The smallest mark: all words from here on are marks and not addresses.
     pub const PERF_CONTEXT_MAX: u64 = 4095_u64.wrapping_neg();

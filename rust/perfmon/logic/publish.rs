@@ -43,7 +43,7 @@ pub fn publish(word: &impl AtomicWord, end: u64) {
 /// Returns the range of offsets of the published records in a buffer with `length` readable bytes. `None` if the
 /// word is invalid: records come after the header, and their sizes are multiples of 4 bytes.
 #[must_use]
-pub fn published(word: &impl AtomicWord, length: usize) -> Option<Range<usize>> {
+pub fn published_range(word: &impl AtomicWord, length: usize) -> Option<Range<usize>> {
     let start = HEADER_BYTES as usize;
     let end = usize::try_from(word.load(Acquire)).ok()?;
     (start <= end && end <= length && (end - start) % 4 == 0).then_some(start..end)
@@ -59,7 +59,7 @@ mod tests {
         let word = AtomicU64::new(0);
         let published_after = |end| {
             publish(&word, end);
-            published(&word, 4096)
+            published_range(&word, 4096)
         };
         assert_eq!(published_after(24), Some(24..24));
         assert_eq!(published_after(28), Some(24..28));

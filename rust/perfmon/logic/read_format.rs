@@ -47,11 +47,11 @@ impl ReadFormat {
         self.0 as usize
     }
 
-    /// Checks `read_format`.
+    /// Returns the format with these bits of `read_format`.
     ///
     /// # Errors
     ///
-    /// [`InvalidAttr::Invalid`] if a bit does not exist.
+    /// [`InvalidAttr::Invalid`] if a bit is undefined.
     pub const fn new(bits: u64) -> Result<Self, InvalidAttr> {
         if bits < PERF_FORMAT_MAX {
             // INVARIANT: No higher bit is set.
@@ -75,7 +75,7 @@ impl ReadFormat {
     /// Returns whether read(2) returns the count alone.
     #[inline(always)]
     #[must_use]
-    pub const fn is_plain(self) -> bool {
+    pub const fn is_count_only(self) -> bool {
         self.0 == 0
     }
 
@@ -104,7 +104,7 @@ impl ReadFormat {
     /// returns one event, whatever the size of the group.
     #[inline]
     #[must_use]
-    pub const fn words(self, events: usize) -> usize {
+    pub const fn word_count(self, events: usize) -> usize {
         let times = self.words_for(PERF_FORMAT_TOTAL_TIME_ENABLED)
             + self.words_for(PERF_FORMAT_TOTAL_TIME_RUNNING);
         let event = 1 + self.words_for(PERF_FORMAT_ID) + self.words_for(PERF_FORMAT_LOST);
@@ -119,49 +119,52 @@ impl ReadFormat {
     #[inline]
     #[must_use]
     pub const fn size(self, events: usize) -> usize {
-        self.words(events) * size_of::<u64>()
+        self.word_count(events) * size_of::<u64>()
     }
 
-    /// Writes the words of one event, without `PERF_FORMAT_GROUP`, to the beginning of `to`, and returns these words.
+    /// Writes the words of one event, without `PERF_FORMAT_GROUP`, to the beginning of `buffer`, and returns these words.
     ///
     /// `times` is called only if the format has a time.
     #[inline]
     pub fn encode_one(
         self,
-        to: &mut [u64; MAX_WORDS_OF_ONE],
+        buffer: &mut [u64; MAX_WORDS_OF_ONE],
         event: EventValue,
         times: impl FnOnce() -> EventTimes,
     ) -> &[u64] {
-        to[0] = event.value;
+        buffer[0] = event.value;
         // Fast path of the common format, a count alone.
         if self.0 == 0 {
-            return &to[..1];
+            return &buffer[..1];
         }
-        let mut writer = Writer { to, used: 1 };
+        let mut writer = Writer {
+            buffer,
+            position: 1,
+        };
         if self.has_times() {
             writer.put_times(self, times());
         }
         writer.put_id_and_lost(self, event);
-        let used = writer.used;
-        &to[..used]
+        let end = writer.position;
+        &buffer[..end]
     }
 
-    /// Writes the words of a group to the beginning of `to`, and returns these words; `None` if `to` is too small, or
-    /// one of the events is `None`.
+    /// Writes the words of a group to the beginning of `buffer`, and returns these words; `None` if `buffer` is too
+    /// small, or one of the events is `None`.
     ///
     /// The leader is the first of `events`. `times` is called only if the format has a time, after the last of `events`
     /// has been read.
     #[inline(always)]
     pub fn encode_group(
         self,
-        to: &mut [u64],
+        buffer: &mut [u64],
         events: impl IntoIterator<Item = Option<EventValue>>,
         times: impl FnOnce() -> EventTimes,
     ) -> Option<&[u64]> {
-        let header_words = self.words(0);
+        let header_words = self.word_count(0);
         let mut writer = Writer {
-            to,
-            used: header_words,
+            buffer,
+            position: header_words,
         };
         let mut count = 0;
         for event in events {
@@ -170,30 +173,31 @@ impl ReadFormat {
             writer.put_id_and_lost(self, event);
             count = u64::wrapping_add(count, 1);
         }
-        let used = writer.used;
-        writer.used = 0;
+        let end = writer.position;
+        writer.position = 0;
         writer.push(count);
         if self.has_times() {
             writer.put_times(self, times());
         }
-        writer.to.get(..used)
+        writer.buffer.get(..end)
     }
 }
 
 /// Writes words in order. Words that don't fit are counted and dropped.
 struct Writer<'a> {
-    to: &'a mut [u64],
-    used: usize,
+    buffer: &'a mut [u64],
+    /// The index of the next word.
+    position: usize,
 }
 
 impl Writer<'_> {
     #[inline(always)]
     fn push(&mut self, word: u64) {
-        if let Some(to) = self.to.get_mut(self.used) {
-            *to = word;
+        if let Some(place) = self.buffer.get_mut(self.position) {
+            *place = word;
         }
-        // The number of words never wraps. `+=` would check this again.
-        self.used = self.used.wrapping_add(1);
+        // The position never wraps. `+=` would check this again.
+        self.position = self.position.wrapping_add(1);
     }
 
     #[inline(always)]

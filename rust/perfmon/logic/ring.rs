@@ -7,7 +7,7 @@
 pub struct Place {
     /// The position of the record's first byte.
     pub start: u64,
-    /// The head of the ring when the record has been written.
+    /// The head of the ring after the record was written.
     pub head: u64,
 }
 
@@ -23,15 +23,15 @@ pub struct RingShape {
 }
 
 impl RingShape {
-    /// Returns the place for a record of `bytes` bytes; `None` if there is no room before `tail`. The reader has
-    /// written `tail`, so it may have any value.
+    /// Returns the place for a record of `bytes` bytes; `None` if there is no room before `tail`. The reader writes
+    /// `tail`, so it may have any value. A ring that overwrites ignores it.
     #[inline]
     #[must_use]
     pub const fn place(self, head: u64, tail: u64, bytes: u64) -> Option<Place> {
         if !self.overwrite {
             // One byte stays free, as in Linux perf, so that a full ring differs from an empty one. If the tail is
             // invalid, `used` is a large number.
-            let used = self.written(tail, head);
+            let used = self.bytes_between(tail, head);
             if used >= self.size || bytes >= self.size - used {
                 return None;
             }
@@ -57,7 +57,7 @@ impl RingShape {
             self.size
         } else {
             // One byte stays free, as in `place`.
-            let used = self.written(tail, head);
+            let used = self.bytes_between(tail, head);
             self.size.saturating_sub(used).saturating_sub(1)
         };
         match room.checked_div(bytes) {
@@ -66,10 +66,10 @@ impl RingShape {
         }
     }
 
-    /// Returns the number of bytes that were written between two heads.
+    /// Returns the number of bytes between two heads, of which `from` is the earlier one.
     #[inline]
     #[must_use]
-    pub const fn written(self, from: u64, to: u64) -> u64 {
+    pub const fn bytes_between(self, from: u64, to: u64) -> u64 {
         if self.backward {
             from.wrapping_sub(to)
         } else {
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(ring.place(0, 0, 4104), None);
         let start = 24_u64.wrapping_neg();
         assert_eq!(backward.place(0, 0, 24), Some(Place { start, head: start }));
-        assert_eq!(backward.written(0, start), 24);
-        assert_eq!(ring.written(0, 24), 24);
+        assert_eq!(backward.bytes_between(0, start), 24);
+        assert_eq!(ring.bytes_between(0, 24), 24);
     }
 }

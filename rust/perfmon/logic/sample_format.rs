@@ -33,7 +33,7 @@ impl Header {
         self.kind as u64 | (self.misc as u64) << 32 | (size as u64) << 48
     }
 
-    /// Returns the word of a header for a record with this number of words more. The whole record is shorter than 2^16 bytes.
+    /// Returns the word of a header for a record that is longer by `words` words. The whole record is shorter than 2^16 bytes.
     #[inline]
     #[must_use]
     pub const fn word_with_more(word: u64, words: usize) -> u64 {
@@ -128,8 +128,7 @@ impl SampleFormat {
     }
 
     /// Returns the number of bytes of the program's stack that fit into a sample with `words` other words, at most
-    /// `max_bytes`.
-    /// `max_bytes` and the result are multiples of 8. A record is shorter than 2^16 bytes.
+    /// `max_bytes`. `max_bytes` and the result are multiples of 8. A record is shorter than 2^16 bytes.
     #[must_use]
     pub const fn stack_room(max_bytes: u32, words: usize) -> u32 {
         const MAX_RECORD_BYTES: usize = u16::MAX as usize / size_of::<u64>() * size_of::<u64>();

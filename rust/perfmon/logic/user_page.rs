@@ -17,11 +17,11 @@ use super::counter::{CounterId, CounterKind};
     zerocopy_derive::KnownLayout,
 )]
 pub struct UserPage {
-    /// 0
+    /// Always 0.
     pub version: u32,
-    /// 0
+    /// Always 0.
     pub compat_version: u32,
-    /// The number of updates of the page, from which readers see that the page has changed.
+    /// The number of updates of the page. It tells a reader that the page has changed.
     pub lock: u32,
     /// The number of the counter for RDPMC, plus 1; 0 if RDPMC can't be used.
     pub index: u32,
@@ -35,21 +35,21 @@ pub struct UserPage {
     pub capabilities: u64,
     /// The width of the counter in bits.
     pub pmc_width: u16,
-    /// 0, as all parameters of a clock for programs: the module does not offer `cap_user_time`.
+    /// Always 0, as all members for the time of programs: the module does not offer `cap_user_time`.
     pub time_shift: u16,
-    /// 0, as `time_shift`.
+    /// Always 0, as `time_shift`.
     pub time_mult: u32,
-    /// 0, as `time_shift`.
+    /// Always 0, as `time_shift`.
     pub time_offset: u64,
-    /// 0, as `time_shift`.
+    /// Always 0, as `time_shift`.
     pub time_zero: u64,
     /// The number of bytes of this structure that have a meaning.
     pub size: u32,
-    /// 0
+    /// Always 0.
     pub reserved: u32,
-    /// 0, as `time_shift`.
+    /// Always 0, as `time_shift`.
     pub time_cycles: u64,
-    /// 0, as `time_shift`.
+    /// Always 0, as `time_shift`.
     pub time_mask: u64,
 }
 
@@ -83,7 +83,7 @@ impl RingControl {
 
 /// Returns [`UserPage::index`] for a counter (Intel SDM, volume 2B, "RDPMC"; AMD APM, volume 3, "RDPMC").
 #[must_use]
-pub const fn index(counter: CounterId) -> u32 {
+pub const fn page_index(counter: CounterId) -> u32 {
     /// The bit that is set in RDPMC's numbers of fixed-function counters.
     const FIXED: u32 = 1 << 30;
 
@@ -96,8 +96,8 @@ pub const fn index(counter: CounterId) -> u32 {
 /// Returns [`UserPage::offset`] for a counter whose [`offset`](super::extend64::offset) is `offset` and whose bits are
 /// `mask`, if the event's count is `base` plus the counter's total.
 ///
-/// The counter was loaded with its top bit set, so its value as a signed number of w bits is 2^w less than as an
-/// unsigned number.
+/// The counter was loaded with its top bit set. So the value of a counter of w bits is 2^w less as a signed number than as
+/// an unsigned number.
 #[inline]
 #[must_use]
 #[allow(clippy::cast_possible_wrap, reason = "the two's complement is meant")]
@@ -124,8 +124,8 @@ mod tests {
 
     #[test]
     fn index_is_the_number_of_rdpmc_plus_1() {
-        assert_eq!(CounterId::general(3).map(index), Some(4));
-        assert_eq!(CounterId::fixed(1).map(index), Some(0x4000_0002));
+        assert_eq!(CounterId::general(3).map(page_index), Some(4));
+        assert_eq!(CounterId::fixed(1).map(page_index), Some(0x4000_0002));
     }
 
     /// Returns the count as a program computes it from the page.

@@ -320,7 +320,7 @@ impl Ring {
             self.count_samples(samples);
         }
         let head = self.head.get();
-        if self.shape.written(self.woken_head.get(), head) > self.wake_bytes {
+        if self.shape.bytes_between(self.woken_head.get(), head) > self.wake_bytes {
             self.woken_head.set(head);
             self.wake();
         }

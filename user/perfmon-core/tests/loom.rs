@@ -9,7 +9,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::atomic::AtomicU64;
 use loom::sync::Arc;
 use loom::thread;
-use perfmon_core::logic::publish::{publish, published, AtomicWord};
+use perfmon_core::logic::publish::{publish, published_range, AtomicWord};
 use perfmon_core::logic::trace_record::HEADER_BYTES;
 
 /// The sets of records that are written one after the other, as ranges of words.
@@ -56,7 +56,7 @@ impl<W: AtomicWord> Buffer<W> {
 
     /// Acts as a reader: checks the words after the first `already_read`, and returns the number of all published words.
     fn read(&self, already_read: usize) -> usize {
-        let records = published(&self.end, offset(WORDS)).expect("it is never wrong");
+        let records = published_range(&self.end, offset(WORDS)).expect("it is never wrong");
         let published_words = (records.end - records.start) / 4;
         assert!(
             published_words >= already_read,

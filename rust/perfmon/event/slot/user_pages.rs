@@ -7,7 +7,7 @@ use crate::{
     event::event::Event,
     logic::{
         counter::{CounterId, CounterKind},
-        user_page::{index, UserPage},
+        user_page::{page_index, UserPage},
     },
     percpu::{UserPagePtr, UserPageState},
     pmu,
@@ -85,7 +85,7 @@ pub(super) fn show_open_windows(here: ThisCpu<'_>, slots: &mut Slots) {
                     slot.count_offset(),
                     UserPageState {
                         capabilities: capabilities(event),
-                        index: index(slot.counter()),
+                        index: page_index(slot.counter()),
                         offset: 0,
                         enabled: event.enabled_time().nanoseconds(),
                         running: event.running_time().nanoseconds(),

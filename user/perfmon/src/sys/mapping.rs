@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64};
 use nix::errno::Errno;
 use nix::sys::mman::ProtFlags;
 use perfmon_core::abi;
-use perfmon_core::logic::publish::published;
+use perfmon_core::logic::publish::published_range;
 
 use super::Area;
 
@@ -77,9 +77,9 @@ impl Mapping {
     /// `capture_end` is impossible.
     pub(crate) fn records(&self) -> Option<&[AtomicU32]> {
         // ATOMICS: Pairs with the kernel's `publish`: all loads of records happen after this load of `capture_end`.
-        let Range { start, end } = published(&self.header().capture_end, self.area.length())?;
+        let Range { start, end } = published_range(&self.header().capture_end, self.area.length())?;
         // SAFETY: `add` requires an offset within the mapping, and `from_raw_parts` requires aligned words that can be
-        // read, and that do not change except through atomics. `published` returns a range within `length` that ends at
+        // read, and that do not change except through atomics. `published_range` returns a range within `length` that ends at
         // `capture_end`, so by the type invariant it can be read as long as `self` lives. It begins after the header,
         // whose size is a multiple of 4, so the words are aligned; the kernel does not write published words again.
         Some(unsafe {
