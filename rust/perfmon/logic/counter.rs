@@ -7,10 +7,10 @@ use core::num::NonZeroU64;
 
 /// The number of general counters that the architecture has room for: bits 31:0 of `IA32_PERF_GLOBAL_CTRL`.
 pub const MAX_GENERAL: usize = abi::NPMC as usize;
-/// The number of fixed-function counters that are used: one less than the 16 for which `IA32_FIXED_CTR_CTRL` has room,
-/// with 4 bits each. No processor has more.
+/// The largest number of fixed-function counters that the module uses. `IA32_FIXED_CTR_CTRL` has room for 16, with 4 bits
+/// each, and no processor has more than 15.
 pub const MAX_FIXED: usize = 15;
-/// The number of counters of both kinds and [`CounterId::NONE`].
+/// The number of entries in tables of counters: one for each counter of both kinds, and one for [`CounterId::NONE`].
 pub const MAX_COUNTERS: usize = MAX_GENERAL + MAX_FIXED + 1;
 
 /// Returns the bits of the first `general` general counters and of the fixed-function counters `fixed`, as in
@@ -87,7 +87,7 @@ impl CounterId {
     ///
     /// # Errors
     ///
-    /// [`InvalidCounter::Number`] if it is not.
+    /// [`InvalidCounter::Number`] if it is not among them.
     #[inline]
     pub const fn from_number_in(number: i32, counters: u64) -> Result<Self, InvalidCounter> {
         match Self::from_abi_number(number) {
@@ -131,7 +131,7 @@ impl CounterId {
         }
     }
 
-    /// No counter, for events that count nothing. Tables have an entry for it, which never changes.
+    /// No counter, for events that count nothing. The entry that tables have for it never changes.
     pub const NONE: Self = Self(MAX_COUNTERS as u8 - 1);
 
     /// Returns whether this is [`Self::NONE`].
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn possible_accepts_all_numbers_of_the_architecture() {
+    fn from_abi_number_accepts_all_numbers_of_the_architecture() {
         let index = |number| CounterId::from_abi_number(number).map(CounterId::index);
         assert_eq!(index(31), Some(31));
         assert_eq!(index(32), None);

@@ -70,13 +70,14 @@ impl EventState {
     }
 
     /// Disables the event, unless its state was changed since [`Self::changes`] returned `changes`. Returns whether
-    /// it was not changed.
+    /// the state was unchanged.
     pub fn disable_unless_changed(&self, changes: Changes) -> bool {
         let state = self.0.load(Relaxed);
         Changes::of(state) == changes && self.change(state, false)
     }
 
-    /// Changes the state, if it still is `state`, and returns whether it was. The state of a closed event is kept.
+    /// Changes the state, if it still is `state`, and returns whether it was. Returns true without a change if `state` is that
+    /// of a closed event.
     #[inline]
     fn change(&self, state: u64, enabled: bool) -> bool {
         if state == CLOSED {

@@ -45,13 +45,13 @@ impl EventSelect {
     /// Count the cycles with exactly [`Self::counter_mask`] events, instead of cycles with at least that number; Intel
     /// only, from version 6 on.
     pub const EQUAL: u64 = 1 << 36;
-    /// The bits that the event selects of either vendor have.
+    /// All bits that the event selects of any vendor have.
     pub const ANY_BITS: u64 =
         Self::COMMON_BITS | Self::EVENT_HIGH | Self::UNIT_MASK_2 | Self::EQUAL;
 
-    /// A mark of events that need an [extra register](super::extra_registers), which no event select of a processor has.
-    /// A counter never has such an event select, so each window of such an event takes the path on which the register is
-    /// written.
+    /// A bit that marks events which need an [extra register](super::extra_registers). Registers don't have this bit, so
+    /// the event select of such an event never equals that of a counter, and each window of the event takes the path that
+    /// writes the extra register.
     pub const EXTRA_REGISTER: u64 = 1 << 63;
 
     /// The bits that the driver owns. If a program sets them, they have no effect.
@@ -106,7 +106,7 @@ impl EventSelect {
         }
     }
 
-    /// Returns the event select of a register's value. Drops the bits that the driver owns or refuses.
+    /// Returns the event select for the value of a register. Drops the bits that the driver owns or refuses.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         // INVARIANT: All bits that must not be set are masked.
@@ -127,7 +127,7 @@ impl EventSelect {
         Self(bits)
     }
 
-    /// Returns the event select with this event and unit mask; of Intel only, whose event numbers have 8 bits.
+    /// Returns the event select with this event and unit mask. For Intel only, whose event numbers have 8 bits.
     #[must_use]
     pub const fn with_event(self, event: u8, unit_mask: u8) -> Self {
         // INVARIANT: Only bits 7:0 and 15:8 change.
@@ -141,7 +141,7 @@ impl EventSelect {
         Self(self.0 | Self::EXTRA_REGISTER)
     }
 
-    /// Returns the event select as a register takes it: without [`Self::EXTRA_REGISTER`].
+    /// Returns the event select for a register: without [`Self::EXTRA_REGISTER`].
     #[must_use]
     pub const fn without_extra_register(self) -> Self {
         // INVARIANT: Only EXTRA_REGISTER changes.
@@ -155,8 +155,8 @@ impl EventSelect {
         Self(self.0 | Self::EDGE)
     }
 
-    /// Returns the event select with this counter mask: it counts cycles with at least `counter_mask` events, or with
-    /// `invert` cycles with fewer events.
+    /// Returns the event select with this counter mask: it counts the cycles with at least `counter_mask` events or, if
+    /// `invert` is true, the cycles with fewer events.
     #[must_use]
     pub const fn with_counter_mask(self, counter_mask: u8, invert: bool) -> Self {
         let mut bits = self.0 & !(0xff << 24 | Self::INVERT) | (counter_mask as u64) << 24;

@@ -55,7 +55,7 @@ impl Width {
     /// driver or a hypervisor has written the counter.
     ///
     /// The counter is updated at each tick of the kernel's timer and at each overflow. If another driver sets it to 0,
-    /// the step seems to be half of its range, less the events that it had counted since its load. A counter of 40
+    /// the step seems to be half of its range, minus the events that it had counted since its load. A counter of 40
     /// bits or more can't count a quarter of its range between two ticks, so a larger step is an error.
     #[inline]
     #[must_use]
@@ -105,7 +105,8 @@ pub const fn offset(raw: u64, total: u64) -> u64 {
     raw.wrapping_sub(total)
 }
 
-/// Returns the total of a counter that now holds `raw`. `mask` is the mask of the counter's [`Width`].
+/// Returns the total of a counter that now holds `raw`. `total` and `offset` are those of the last update, `mask` is the
+/// mask of the counter's [`Width`].
 #[inline]
 #[must_use]
 pub const fn advance(total: u64, offset: u64, raw: u64, mask: u64) -> u64 {

@@ -12,9 +12,9 @@ pub enum LoadLimit {
     Two,
     /// Nehalem and Westmere: 32 events, because more frequent interrupts take too much time.
     ThirtyTwo,
-    /// Broadwell: 2 events, or 128 of the event of erratum BDM11.
+    /// Broadwell: 2 events; 128 for the event of erratum BDM11.
     Broadwell,
-    /// Haswell: 32 events, or 128 of the event of erratum HSW11.
+    /// Haswell: 32 events; 128 for the event of erratum HSW11.
     Haswell,
 }
 

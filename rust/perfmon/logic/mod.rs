@@ -2,8 +2,8 @@
 //! Decisions that need neither a kernel nor hardware.
 //!
 //! Every file here is compiled twice: into the module, and by cargo on the host as the crate
-//! `perfmon-core`. So userland can't disagree with the module about a bit, and the tests run in both
-//! places: under KUnit when the module is loaded, and under `cargo test`.
+//! `perfmon-core`. So userland and the module agree on every bit, and the tests run in both places: under
+//! KUnit when the module is loaded, and under `cargo test`.
 //!
 //! The files use `core` and [`crate::abi`] only, and no `unsafe`. Their tests use `assert!(condition)` and
 //! `assert_eq!(a, b)` only: KUnit has no other assertions, and any other panic would stop the kernel.

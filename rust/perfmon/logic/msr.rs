@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// The number of a model-specific register of the PMU.
 ///
-/// An `Msr` can have only the numbers of this file: code that writes an `Msr` writes no register outside of the PMU.
+/// An `Msr` can have only the numbers of this file, so code that writes an `Msr` writes no register outside of the PMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Msr(u32);
 
@@ -71,8 +71,8 @@ impl Msr {
     /// `IA32_PERF_GLOBAL_STATUS_RESET`.
     pub(super) const INTEL_PERF_GLOBAL_OVF_CTRL: Self = Self(0x390);
 
-    /// `IA32_PMC_GP0_CFG_A`: from version 6 on, another number of the event select of general counter 0. Each counter
-    /// has [four numbers](Self::ALIAS_STRIDE) there (Intel SDM, volume 4, table 2-2).
+    /// `IA32_PMC_GP0_CFG_A`: from version 6 on, another number of the event select of general counter 0 (Intel SDM,
+    /// volume 4, table 2-2).
     pub(super) const INTEL_GP0_CFG_A: Self = Self(0x1901);
     /// `IA32_PMC_GP0_CFG_B`
     pub(super) const INTEL_GP0_CFG_B: Self = Self(0x1902);
@@ -82,6 +82,7 @@ impl Msr {
     pub(super) const INTEL_FX0_CFG_B: Self = Self(0x1982);
     /// `IA32_PMC_FX0_CFG_C`
     pub(super) const INTEL_FX0_CFG_C: Self = Self(0x1983);
+    /// The distance from a register of a counter to the same register of the next counter, in the registers of version 6.
     pub(super) const ALIAS_STRIDE: u32 = 4;
 
     pub(super) const AMD_LEGACY_CTL0: Self = Self(0xc001_0000);
@@ -156,14 +157,14 @@ impl Msr {
         Self::AMD_LBR_TO.plus(n.wrapping_mul(2))
     }
 
-    /// Returns `IA32_PMC_GPn_CFG_B` or `IA32_PMC_FXn_CFG_B`: the counters whose overflow reloads this counter.
+    /// Returns `IA32_PMC_GPn_CFG_B` or `IA32_PMC_FXn_CFG_B`, which tells the counters whose overflow reloads this counter.
     #[must_use]
     pub const fn reload(counter: CounterId) -> Self {
         Self::cfg_alias_of(counter, Self::INTEL_GP0_CFG_B, Self::INTEL_FX0_CFG_B)
     }
 
-    /// Returns `IA32_PMC_GPn_CFG_C` or `IA32_PMC_FXn_CFG_C`: the value that the counter is reloaded with, and its
-    /// records.
+    /// Returns `IA32_PMC_GPn_CFG_C` or `IA32_PMC_FXn_CFG_C`, which has the value that the counter is reloaded with, and
+    /// enables its records.
     #[must_use]
     pub const fn records(counter: CounterId) -> Self {
         Self::cfg_alias_of(counter, Self::INTEL_GP0_CFG_C, Self::INTEL_FX0_CFG_C)
@@ -182,14 +183,14 @@ impl Msr {
     }
 }
 
-/// An optional [`Msr`] in memory that several CPUs and interrupts use. If all bits are zero, there is none.
+/// An optional [`Msr`] in memory that several CPUs and interrupts use. The number 0 stands for none.
 ///
 /// ATOMICS: relaxed; the code that shares a cell orders the accesses.
 #[derive(Debug, Default)]
 pub struct MsrCell(AtomicU32);
 
 impl MsrCell {
-    /// Returns the last `msr` that was [set](Self::set).
+    /// Returns the register that was [set](Self::set) last; `None` if none was.
     #[inline]
     #[must_use]
     pub fn get(&self) -> Option<Msr> {

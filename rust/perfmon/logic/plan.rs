@@ -98,9 +98,10 @@ const FIXED_INTERRUPT: u64 = 1 << 3;
 /// The bit of an event select that makes the records of precise samples adaptive (Intel SDM, volume 3B, section
 /// 21.9.2.3).
 const ADAPTIVE_RECORDS: u64 = 1 << 34;
-/// The bit of fixed-function counter 0 in `IA32_FIXED_CTR_CTRL` that does the same.
+/// The bit of `IA32_FIXED_CTR_CTRL` that makes the records of fixed-function counter 0 adaptive.
 const FIXED_ADAPTIVE_RECORDS: u64 = 1 << 32;
 
+/// Returns the field of a running fixed-function counter in `IA32_FIXED_CTR_CTRL`; 0 if `select` has no mode.
 const fn fixed_field(select: EventSelect) -> u64 {
     let modes = select.is_kernel() as u64 | (select.is_user() as u64) << 1;
     if modes == 0 {
@@ -153,7 +154,7 @@ impl Registers {
         let step = self.control(counter, select, run);
         let (interrupt_bit, adaptive_bit) = match counter.kind() {
             CounterKind::General(_) => (EventSelect::INTERRUPT, ADAPTIVE_RECORDS),
-            // Only the counters 0 to 3 can have precise samples.
+            // Only the fixed-function counters 0 to 3 can have precise samples.
             CounterKind::Fixed(n) => {
                 let shift = 4 * (n as u32 & 3);
                 (FIXED_INTERRUPT << shift, FIXED_ADAPTIVE_RECORDS << shift)
@@ -191,9 +192,9 @@ impl Registers {
             .map(|global| Step::set_bits(global.control, bit, bit))
     }
 
-    /// Returns the step that enables or disables top-down metrics as `global_control` does, a value of the global
-    /// control register; `None` on AMD and before version 2. PMUs without metrics have the bit clear, and the step
-    /// leaves it so.
+    /// Returns the step that gives the enable bit of top-down metrics the value that it has in `global_control`, a value of
+    /// the global control register; `None` on AMD and before version 2. On PMUs without metrics the bit is clear in
+    /// `global_control`, and the step keeps it clear.
     #[must_use]
     pub fn control_metrics(&self, global_control: u64) -> Option<Step> {
         let global = self.global.filter(|global| global.metrics_enable != 0)?;

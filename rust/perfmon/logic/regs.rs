@@ -65,8 +65,8 @@ const INTEL_GLOBAL: GlobalMsrs = GlobalMsrs {
     metrics_enable: 1 << 48,
 };
 
-/// AMD APM, volume 2, section 13.2.1. AMD has no fixed-function counters, so nothing uses the register numbers of
-/// Intel's.
+/// AMD APM, volume 2, section 13.2.1. AMD has no fixed-function counters: nothing uses the numbers of these registers
+/// that are taken from Intel.
 const AMD_LEGACY: Registers = Registers {
     select: Msr::AMD_LEGACY_CTL0,
     counter: Msr::AMD_LEGACY_CTR0,

@@ -57,7 +57,7 @@ impl Limits {
         entry_bounds: (0, 0),
     };
 
-    /// Returns the part of the cycles of wake-ups that this tick's budget pays, and the part that those of later ticks
+    /// Splits the cycles of wake-ups into the part that this tick's budget pays, and the part that the budgets of later ticks
     /// pay.
     #[must_use]
     pub const fn split_wake_ups(&self, wake_cycles: u64) -> (u64, u64) {
@@ -77,8 +77,8 @@ impl Limits {
         }
     }
 
-    /// Returns the part of a handler's cycles that it does not spend. Without a limit of the time, this is all but a tick: a
-    /// handler takes so long only if a hypervisor has stopped the CPU meanwhile, which keeps no tick off.
+    /// Returns the part of a handler's cycles that the budget does not pay. Without a limit of the time, this is all but one
+    /// tick: a handler takes longer only if a hypervisor has stopped the CPU meanwhile, which does not keep the tick off.
     #[must_use]
     pub const fn exempt_cycles(&self, handler_cycles: u64) -> u64 {
         let is_time_limited = self.per_tick <= self.tick;
@@ -89,10 +89,10 @@ impl Limits {
         }
     }
 
-    /// Returns whether a tick that comes `elapsed` cycles after the previous one is late. If sampling is suspended, its
-    /// interrupts may have kept the tick off.
+    /// Returns whether a tick that comes `elapsed` cycles after the previous one is late. If sampling is suspended, the
+    /// interrupts of samples may have kept the tick off.
     #[must_use]
-    pub const fn is_late(&self, elapsed: u64) -> bool {
+    pub const fn is_tick_late(&self, elapsed: u64) -> bool {
         elapsed > self.tick.saturating_add(self.tick / 2)
     }
 
@@ -132,8 +132,8 @@ impl Limits {
     }
 }
 
-/// The largest number of events between two interrupts for which the time between them is the cost of leaving the first
-/// and entering the second: in so few events the program executes next to nothing.
+/// The largest number of events between two interrupts of which the time between the interrupts is the cost of leaving the
+/// first and entering the second. During so few events the program executes next to nothing.
 const MAX_SOON_EVENTS: u64 = 64;
 
 /// Returns whether a counter that is loaded for `events` events overflows soon after the handler has returned: it
@@ -256,9 +256,9 @@ mod tests {
     #[test]
     fn ticks_are_late_from_one_and_a_half_on() {
         let limits = Limits::new(&DEFAULTS);
-        assert!(!limits.is_late(12_000_000));
-        assert!(limits.is_late(12_000_001));
-        assert!(!Limits::NONE.is_late(1 << 62));
+        assert!(!limits.is_tick_late(12_000_000));
+        assert!(limits.is_tick_late(12_000_001));
+        assert!(!Limits::NONE.is_tick_late(1 << 62));
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl WatchState {
         self.last_tick.set(now);
         // Sampling stays suspended for at most one more tick, even if the frequency of the time-stamp counter is not
         // known.
-        let is_prolonged = limits.is_late(elapsed) && self.prolonged.get() == 0;
+        let is_prolonged = limits.is_tick_late(elapsed) && self.prolonged.get() == 0;
         self.prolonged.set(is_prolonged.into());
         !is_prolonged
     }

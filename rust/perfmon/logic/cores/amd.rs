@@ -12,7 +12,7 @@ use super::cache::{
 };
 use super::core_events::Core;
 
-/// All cores before Zen, with family 15h. Their events of the last level (LL) count accesses to the cache of level 2.
+/// All cores before Zen, including family 15h. Their events of the last level (LL) count accesses to the cache of level 2.
 pub(super) const BEFORE_ZEN: Core = Core {
     hardware_events: &[
         (PERF_COUNT_HW_CACHE_REFERENCES, EventSelect::new(0x7d, 0x07)),

@@ -64,7 +64,7 @@ const BONNELL_CACHE: CacheTable = [
     NO_EVENT_ROW,
 ];
 
-/// PAGE_WALKS.I_SIDE_WALKS: the number of page walks, which is how often their cycles begin.
+/// PAGE_WALKS.I_SIDE_WALKS: with edge detection, the event of the cycles of page walks counts the walks.
 const INSTRUCTION_PAGE_WALKS: u32 = EventSelect::new(0x05, 0x02).with_edge().stopped() as u32;
 
 const SILVERMONT_CACHE: CacheTable = [

@@ -15,12 +15,12 @@ pub(in super::super) struct Core {
     pub(in super::super) extra_register_events: &'static [ExtraEvents],
     /// The events of Intel's cores that only some general counters can count. The first limit with the event applies.
     pub(in super::super) limits: &'static [Limit],
-    /// The events of Intel's cores of which only some of these general counters can take precise samples (Linux:
+    /// The events of Intel's cores whose precise samples only some general counters can take (Linux:
     /// `intel_*_pebs_event_constraints` in arch/x86/events/intel/ds.c). The first limit with the event applies.
     pub(in super::super) precise_limits: &'static [Limit],
-    /// The events of Intel's cores whose precise samples tell of an access to memory. The first with the event applies.
+    /// The events of Intel's cores whose precise samples describe an access to memory. The first entry with the event applies.
     pub(super) memory_events: &'static [&'static [MemoryEvents]],
-    /// The records of precise samples tell the latency of the instruction besides that of the access.
+    /// The records of precise samples have the latency of the instruction besides the latency of the access.
     pub(in super::super) has_instruction_latency: bool,
     /// The events, besides instructions and cycles, that a fixed-function counter can count: event number and unit
     /// mask as in the register, and the number of the counter.
@@ -44,36 +44,36 @@ impl Core {
         cache_events: None,
     };
 
-    /// Returns what is known of an event that needs an extra register.
+    /// Returns the entry of an event that needs an extra register; `None` if the event needs none.
     pub(in super::super) fn extra_register_event(
         self,
         select: EventSelect,
     ) -> Option<&'static ExtraEvents> {
-        let mut extra = self.extra_register_events.iter();
-        extra.find(|events| events.contains(select))
+        let mut entries = self.extra_register_events.iter();
+        entries.find(|events| events.contains(select))
     }
 
-    /// Returns what the precise samples of an event tell of an access to memory, if they tell it.
+    /// Returns the entry of an event whose precise samples describe an access to memory; `None` for other events.
     pub(in super::super) fn memory_event(
         self,
         select: EventSelect,
     ) -> Option<&'static MemoryEvents> {
-        let mut memory = self.memory_events.iter().copied().flatten();
-        memory.find(|memory| memory.events.contains(select))
+        let mut entries = self.memory_events.iter().copied().flatten();
+        entries.find(|entry| entry.events.contains(select))
     }
 
-    /// Returns the number of the fixed-function counter that counts an event, instructions and cycles excepted.
+    /// Returns the number of the fixed-function counter that counts an event other than instructions and cycles.
     pub(in super::super) fn fixed_counter(self, select: EventSelect) -> Option<u8> {
-        let mut fixed = self.fixed_events.iter();
-        fixed
+        let mut entries = self.fixed_events.iter();
+        entries
             .find(|(event, _)| u64::from(*event) == select.stopped())
             .map(|(_, counter)| *counter)
     }
 
     /// Returns an event of `PERF_TYPE_HARDWARE` that is not an architectural event.
     pub(in super::super) fn hardware_event(self, number: u32) -> Option<EventSelect> {
-        let mut hardware = self.hardware_events.iter();
-        hardware
+        let mut entries = self.hardware_events.iter();
+        entries
             .find(|(event, _)| *event == number)
             .map(|(_, select)| *select)
     }

@@ -52,7 +52,7 @@ pub(super) const GOLDEN_COVE: Core = Core {
     ..Core::EMPTY
 };
 
-/// Retired instructions, with any unit mask.
+/// The limit of retired instructions with any unit mask: not general counter 0.
 pub(super) const INSTRUCTIONS_NOT_ON_0: Limit = (event_number(0xc0), ALL_COUNTERS & !1);
 
 /// Redwood Cove, whose front-end events have other numbers than those of Golden Cove.

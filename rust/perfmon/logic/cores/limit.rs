@@ -58,9 +58,9 @@ pub(super) const fn event_and_unit_bits(mask_and_number: u16) -> Events {
 }
 
 impl Events {
-    /// Returns the event select of the first of these events, with the bits of `like` besides number and unit mask.
-    pub(in super::super) const fn first_select(&self, like: EventSelect) -> EventSelect {
-        like.with_event(self.first, self.unit_mask)
+    /// Returns the event select of the first of these events. All bits besides number and unit mask are those of `base`.
+    pub(in super::super) const fn first_select(&self, base: EventSelect) -> EventSelect {
+        base.with_event(self.first, self.unit_mask)
     }
 
     /// Returns whether the set has this event.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Events of Intel's cores whose precise samples tell of an access to memory, and the codes for the source of the data
+//! Events of Intel's cores whose precise samples describe an access to memory, and the codes for the source of the data
 //! (Linux: `intel_*_pebs_event_constraints` and `*pebs_data_source` in arch/x86/events/intel/ds.c).
 
 use super::super::memory_access::data_source::{
@@ -11,12 +11,12 @@ use super::super::memory_access::data_source::{
 use super::super::memory_access::{meanings_of_bytes, ByteMeanings, Source, SourceFlags, RESERVED};
 use super::limit::{event_and_unit, event_range, Events};
 
-/// Events whose precise samples tell of an access to memory.
+/// Events whose precise samples describe an access to memory.
 pub(in super::super) struct MemoryEvents {
     pub(in super::super) events: Events,
-    /// The source of the data; `None` if the record has it only beside another event.
+    /// The source of the data; `None` if records have the source only while the core also counts another event.
     pub(in super::super) source: Option<&'static Source>,
-    /// The events are those of [`super::load_latency`].
+    /// The events count loads of at least a latency ([`load_latency`](super::extra::load_latency)).
     pub(in super::super) has_threshold: bool,
 }
 
@@ -38,7 +38,8 @@ pub(super) const fn slow_loads(mask_and_number: u16, source: &'static Source) ->
     }
 }
 
-/// Returns the same event of a core that tells the source only while it counts the event 0x8203, too.
+/// Returns the event of loads of at least a given latency, on a core whose records have the source only while the core also
+/// counts the event 0x8203.
 pub(super) const fn slow_loads_without_source(mask_and_number: u16) -> MemoryEvents {
     MemoryEvents {
         events: event_and_unit(mask_and_number),
@@ -55,10 +56,12 @@ pub(super) const fn stores_with_latency(
     MemoryEvents::new(event_and_unit(mask_and_number), source)
 }
 
+/// Returns events of loads whose records have no source.
 const fn loads(events: Events) -> MemoryEvents {
     MemoryEvents::new(events, Source::LOAD)
 }
 
+/// Returns an event of stores whose records show only whether the store hit the L1 cache.
 pub(super) const fn stores(mask_and_number: u16) -> MemoryEvents {
     MemoryEvents::new(event_and_unit(mask_and_number), Source::STORE)
 }
@@ -81,7 +84,7 @@ pub(super) const fn loads_and_stores(last_load: u8) -> [MemoryEvents; 8] {
 /// The sources of data (`PERF_MEM_*`), by the code in the processor's record.
 type Sources = [u64; 16];
 
-/// The sources on cores before Skylake. The tables of later cores are made from it.
+/// The sources on cores before Skylake. The tables of later cores are made from this table.
 const PRE_SKYLAKE_SOURCES: Sources = [
     LVL_MISS | LVLNUM_L3 | SNOOP_NA,
     LVL_HIT | LVL_L1 | LVLNUM_L1 | SNOOP_NONE,
@@ -107,7 +110,7 @@ const REMOTE_RAM: u64 = LVL_HIT | LVLNUM_RAM | REMOTE;
 const REMOTE_CACHE: u64 = LVL_HIT | LVLNUM_ANY_CACHE | REMOTE;
 
 /// Returns [`PRE_SKYLAKE_SOURCES`] with other sources for some codes.
-const fn old_sources_with(others: &[(usize, u64)]) -> Sources {
+const fn pre_skylake_sources_with(others: &[(usize, u64)]) -> Sources {
     let mut sources = PRE_SKYLAKE_SOURCES;
     let mut n = 0;
     while n < others.len() {
@@ -120,7 +123,7 @@ const fn old_sources_with(others: &[(usize, u64)]) -> Sources {
 
 /// Skylake to Redwood Cove. Codes 8 and 9 are persistent memory on servers and a cache of the fourth level on other
 /// processors. This table does not tell these apart, so samples show no level.
-const SKYLAKE_SOURCES: Sources = old_sources_with(&[
+const SKYLAKE_SOURCES: Sources = pre_skylake_sources_with(&[
     (0x8, LVL_HIT | LVLNUM_NA | SNOOP_HIT),
     (0x9, LVL_HIT | LVLNUM_NA | REMOTE | SNOOP_HIT),
     (0xb, REMOTE_RAM | SNOOP_NONE),
@@ -128,13 +131,13 @@ const SKYLAKE_SOURCES: Sources = old_sources_with(&[
     (0xd, REMOTE_CACHE | SNOOP_HITM),
 ]);
 
-const GRACEMONT_SOURCES: Sources = old_sources_with(&[
+const GRACEMONT_SOURCES: Sources = pre_skylake_sources_with(&[
     (0x5, L3_HIT | SNOOP_HIT),
     (0x6, L3_HIT | SNOOP_HITM),
     (0x8, L3_HIT | SNOOPX_FWD),
 ]);
 
-const CRESTMONT_SOURCES: Sources = old_sources_with(&[
+const CRESTMONT_SOURCES: Sources = pre_skylake_sources_with(&[
     (0x7, L3_HIT | SNOOPX_FWD),
     (0x8, L3_HIT | SNOOP_HITM),
     (0xa, LOCAL_RAM | SNOOP_NONE),

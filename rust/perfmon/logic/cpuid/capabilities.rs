@@ -73,15 +73,15 @@ pub struct Capabilities {
     pub arch_events: u32,
     /// The bits that an event select has.
     pub select_bits: u64,
-    /// The records of the last branches.
+    /// The kind of branch records; `None` if the CPU has none that the module supports.
     pub last_branch: Option<BranchRecords>,
     /// Intel PT and the branch records exclude each other, so [`Sensor::TRACE_CONTROL`] has to be read.
     ///
     /// [`Sensor::TRACE_CONTROL`]: super::super::values::Sensor::TRACE_CONTROL
     pub trace_excludes_branches: bool,
-    /// The format of the samples that the processor takes itself.
+    /// The format of the records of precise samples; `None` if the CPU has no format that the module supports.
     pub pebs: Option<PebsFormat>,
-    /// The records of these samples have the retire latency (`IA32_PERF_CAPABILITIES.PEBS_TIMING_INFO`).
+    /// The records of precise samples have the retire latency (`IA32_PERF_CAPABILITIES.PEBS_TIMING_INFO`).
     pub has_retire_latency: bool,
     /// The values, as a set ([`MiscEvent::bit`](super::super::values::MiscEvent::bit)).
     pub values: u16,
@@ -111,7 +111,7 @@ impl Capabilities {
         server_memory_unit: false,
     };
 
-    /// Returns the capabilities that both PMUs have.
+    /// Returns the capabilities that both PMUs have in common.
     #[must_use]
     pub fn intersection(self, other: Self) -> Self {
         if self.architecture != other.architecture {
@@ -133,7 +133,7 @@ impl Capabilities {
             arch_events: self.arch_events & other.arch_events,
             select_bits: self.select_bits & other.select_bits,
             last_branch,
-            // Of a PMU without branch records this says nothing.
+            // This field has no meaning for a PMU without branch records.
             trace_excludes_branches: last_branch.is_some()
                 && (self.trace_excludes_branches || other.trace_excludes_branches),
             pebs: self.pebs.filter(|_| self.pebs == other.pebs),
@@ -167,7 +167,7 @@ impl Capabilities {
         if all < 2 {
             return None;
         }
-        // If an older PMU has one counter that is not used, the microcode has it
+        // If the module uses all counters of an older PMU but one, the microcode uses that one
         // ([`is_counter_taken_for_tsx`](super::Processor::is_counter_taken_for_tsx)). perf would abort all transactions
         // while the place-holder has this counter.
         let last_counter =

@@ -134,15 +134,15 @@ impl Processor {
         }
     }
 
-    /// Returns whether the microcode uses general counter [`TSX_COUNTER`] while transactions are executed: what the
-    /// counter then counts is wrong. Software can turn this off by aborting all transactions (bit 0 of MSR 0x10f,
-    /// `TSX_FORCE_ABORT`); this module leaves it to Linux perf to do that, and does not use the counter.
+    /// Returns whether the microcode uses general counter [`TSX_COUNTER`] while transactions are executed, so that the
+    /// counter's value is wrong. Software can turn this off by aborting all transactions (bit 0 of MSR 0x10f,
+    /// `TSX_FORCE_ABORT`). Only Linux perf does that; this module does not use the counter.
     ///
     /// Source: Intel, "Performance Monitoring Impact of Intel Transactional Synchronization Extension Memory Ordering
     /// Issue" (document 604224).
     #[must_use]
     pub const fn is_counter_taken_for_tsx(&self) -> bool {
-        /// In EBX of leaf 7: there are transactions.
+        /// In EBX of leaf 7: the processor has transactions.
         const RTM: u32 = 1 << 11;
         /// In EDX of leaf 7: newer microcode aborts all transactions and needs no counter.
         const RTM_ALWAYS_ABORT: u32 = 1 << 11;

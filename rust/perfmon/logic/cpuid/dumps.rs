@@ -37,7 +37,8 @@ pub(super) fn first_mismatch(is_right: impl Fn(&Dump, Processor) -> bool) -> Opt
     DUMPS.iter().find(is_wrong).map(|dump| dump.name)
 }
 
-/// Makes a [`Dump`]; `last` are the highest basic and extended leaves. A subleaf other than 0 is after a slash.
+/// Makes a [`Dump`]. The numbers after `last` are the highest basic and the highest extended leaf. A slash precedes a
+/// subleaf other than 0.
 macro_rules! dump {
     (@vendor Intel) => { [0x756e_6547, 0x6c65_746e, 0x4965_6e69] };
     (@vendor Amd) => { [0x6874_7541, 0x444d_4163, 0x6974_6e65] };

@@ -88,7 +88,7 @@ impl Microarchitecture {
 }
 
 impl Processor {
-    /// Returns the microarchitecture of this very core.
+    /// Returns the microarchitecture of the core that executed CPUID.
     #[must_use]
     pub const fn microarchitecture(&self) -> Microarchitecture {
         match self.vendor_id {
@@ -130,7 +130,7 @@ impl Processor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cores {
     One(Microarchitecture),
-    /// A hybrid processor, also if its small cores are off or missing.
+    /// The cores of a hybrid processor, even if its small cores are off or missing.
     Two {
         big: Microarchitecture,
         small: Microarchitecture,
