@@ -84,25 +84,25 @@ class Picture:
         return "\n".join([head, f"<style>{STYLE}</style>", *self.parts, "</svg>", ""])
 
 
-def page(name):
+def read_page(name):
     with open(os.path.join(DOCUMENTATION, name), encoding="utf-8") as file:
         return file.read()
 
 
-def numbers(text, label):
+def numbers_in_row(text, label):
     """Returns the numbers in the table row that begins with the label."""
-    found = re.search(rf"^ +{re.escape(label)} {{2,}}([ 0-9]+)$", text, re.M)
-    if not found:
+    match = re.search(rf"^ +{re.escape(label)} {{2,}}([ 0-9]+)$", text, re.M)
+    if not match:
         sys.exit(f"figures.py: no table has a line `{label}`")
-    return [int(word) for word in found[1].split()]
+    return [int(word) for word in match[1].split()]
 
 
-def cost():
+def draw_cost():
     """Draws the cost of a switch and of a sample, compared with perf's."""
-    text = page("performance.rst")
+    text = read_page("performance.rst")
     switches = []
     for events, label in ((1, "switch, 1 event in each"), (2, "switch, 2 events in each"), (4, "switch, 4 events in each")):
-        here, _, _, perf, *_ = numbers(text, label)
+        here, _, _, perf, *_ = numbers_in_row(text, label)
         switches.append((f"{events} event{'s' if events > 1 else ''} in each", here, perf))
     samples = []
     for words, ours, perfs in (
@@ -111,7 +111,7 @@ def cost():
         ("and 6 other counts", "event: and 6 members", "perf: and 6 members"),
         ("and 1 KiB of stack", "event: and 1 KiB of stack", "perf: and 1 KiB of stack"),
     ):
-        samples.append((words, numbers(text, ours)[0], numbers(text, perfs)[0]))
+        samples.append((words, numbers_in_row(text, ours)[0], numbers_in_row(text, perfs)[0]))
     description = "; ".join(f"{name}: {ours}, perf {perf}" for name, ours, perf in switches + samples)
     picture = Picture(448, "Instructions of a context switch and of a sample, beside perf's", description)
     y = 32
@@ -138,10 +138,10 @@ def cost():
 
 
 def alternative_texts():
-    """Returns the numbers that the texts in place of the picture of the cost have: the page, and the words."""
-    text = page("performance.rst")
-    switch, _, _, perfs_switch, *_ = numbers(text, "switch, 1 event in each")
-    sample, perfs_sample = (numbers(text, f"{whose}: ip,tid,time")[0] for whose in ("event", "perf"))
+    """Returns the texts in place of the picture of the cost, with its numbers: each as (page, words)."""
+    text = read_page("performance.rst")
+    switch, _, _, perfs_switch, *_ = numbers_in_row(text, "switch, 1 event in each")
+    sample, perfs_sample = (numbers_in_row(text, f"{whose}: ip,tid,time")[0] for whose in ("event", "perf"))
     return (
         ("performance.rst", f"{switch} to perf's {perfs_switch} with one event, and of samples, {sample} to {perfs_sample} with"),
         (
@@ -155,16 +155,16 @@ def percents(text):
     return [float(number) for number in re.findall(r"[+-]?[0-9.]+(?=%)", text)]
 
 
-def spread():
+def draw_spread():
     """Draws the spread of runs of one program, and the intervals of a change of 2%."""
-    table = page("bench.rst")
+    table = read_page("bench.rst")
     rows = []
     for name in ("time", "instructions:u", "cycles"):
-        found = re.search(rf"^ +{name} +1 +\S+(?: ms)? +(.*)\n +2 +\S+(?: ms)? +(?:± *\S+|exact)(.*)$", table, re.M)
-        if not found:
+        match = re.search(rf"^ +{name} +1 +\S+(?: ms)? +(.*)\n +2 +\S+(?: ms)? +(?:± *\S+|exact)(.*)$", table, re.M)
+        if not match:
             sys.exit(f"figures.py: bench.rst's table has no `{name}`")
-        around = percents(found[1])
-        change = percents(found[2])
+        around = percents(match[1])
+        change = percents(match[2])
         rows.append((name, around[0] if around else 0, change[1:3] if len(change) > 2 else change[:1] * 2))
     rows.sort(key=lambda row: -row[1])
     low, high = -40, 40
@@ -196,10 +196,10 @@ def spread():
             else:
                 picture.box(x_of_percent(ends[0]), y - 6, x_of_percent(ends[1]) - x_of_percent(ends[0]), 12, kind, 2)
                 label = f"{ends[0]:+g}% to {ends[1]:+g}%" if index else f"±{around:g}%"
-            inside = ends[1] > high
-            x = x_of_percent(ends[0]) - 10 if inside else x_of_percent(ends[1]) + 10
-            if inside:
-                # The bar leaves the picture: the label is above it.
+            leaves_picture = ends[1] > high
+            x = x_of_percent(ends[0]) - 10 if leaves_picture else x_of_percent(ends[1]) + 10
+            if leaves_picture:
+                # The label is above the bar.
                 picture.text(round(x_of_percent(0)), y - 10, label, "middle")
                 picture.arrow((x_of_percent(high), y), (x_of_percent(high) + 18, y))
             else:
@@ -210,7 +210,7 @@ def spread():
     return picture
 
 
-def interfaces():
+def draw_interfaces():
     """Draws the three interfaces of the device."""
     words = (
         "Counting has the calls of FreeBSD's perfmon(4) and counts all CPUs, for one program at a time. Sampling has those of "
@@ -253,9 +253,9 @@ def interfaces():
     return picture
 
 
-def timeline():
+def draw_timeline():
     """Draws the steps of a run of `pmctl vm`."""
-    seconds = re.search(r"``true`` took ([0-9.]+) s from its start to its end, and ([0-9.]+) s in a machine that boots", page("vm.rst"))
+    seconds = re.search(r"``true`` took ([0-9.]+) s from its start to its end, and ([0-9.]+) s in a machine that boots", read_page("vm.rst"))
     if not seconds:
         sys.exit("figures.py: vm.rst does not say how long `true` takes")
     words = (
@@ -305,7 +305,7 @@ def timeline():
     return picture
 
 
-FIGURES = {"cost.svg": cost, "spread.svg": spread, "interfaces.svg": interfaces, "vm.svg": timeline}
+FIGURES = {"cost.svg": draw_cost, "spread.svg": draw_spread, "interfaces.svg": draw_interfaces, "vm.svg": draw_timeline}
 
 
 def main():
@@ -326,7 +326,7 @@ def main():
     if stale:
         sys.exit(f"{', '.join(stale)}: out of date with the tables of the documentation; run scripts/figures.py")
     for name, words in alternative_texts():
-        if words not in " ".join(page(name).split()):
+        if words not in " ".join(read_page(name).split()):
             sys.exit(f"{name}: the text in place of cost.svg differs from the tables; write `{words}`")
 
 

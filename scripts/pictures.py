@@ -22,15 +22,15 @@ COLORS = {
 }
 
 
-# The colours' names by their number of 256 colours, which pyte reports.
-NUMBERS = {
+# The names of the colours that pyte reports as RGB values: those of the first 8 of 256 colours.
+COLOR_NAMES = {
     "cd0000": "red", "00cd00": "green", "cdcd00": "brown", "0000ee": "blue", "cd00cd": "magenta", "00cdcd": "cyan",
 }
 
 
 def color(name):
     """Returns the colour to draw a terminal's colour in; None for the default."""
-    name = NUMBERS.get(name, name)
+    name = COLOR_NAMES.get(name, name)
     return COLORS[name] if name in COLORS else "#" + name
 
 
@@ -42,7 +42,7 @@ def style_of(cell):
     return ink, paper, cell.bold, cell.underscore
 
 
-def row(line, columns, top):
+def row_elements(line, columns, top):
     """Yields the elements of a line."""
     at = 0
     for (ink, paper, bold, underlined), cells in groupby((line[x] for x in range(columns)), style_of):
@@ -63,10 +63,10 @@ def row(line, columns, top):
                f"{escape(text, quote=False)}</text>")
 
 
-def picture(rows, columns, written):
+def picture(rows, columns, output):
     """Returns the picture of a screen after this output."""
     screen = pyte.Screen(columns, rows)
-    pyte.ByteStream(screen).feed(written)
+    pyte.ByteStream(screen).feed(output)
     while rows > 1 and not screen.display[rows - 1].strip():
         rows -= 1
     width, height = columns * WIDTH + 2 * MARGIN, rows * HEIGHT + 2 * MARGIN
@@ -78,7 +78,7 @@ def picture(rows, columns, written):
         f'<rect width="100%" height="100%" rx="6" fill="{PAPER}"/>',
     ]
     for y in range(rows):
-        lines.extend(row(screen.buffer[y], columns, MARGIN + y * HEIGHT))
+        lines.extend(row_elements(screen.buffer[y], columns, MARGIN + y * HEIGHT))
     return "\n".join(lines + ["</svg>", ""])
 
 
@@ -88,8 +88,8 @@ def main():
     with open(f"{folder}/list", encoding="utf-8") as file:
         screens = [line.split() for line in file]
     for name, rows, columns in screens:
-        with open(f"{folder}/{name}", "rb") as written, open(f"{folder}/{name}.svg", "w", encoding="utf-8") as svg:
-            svg.write(picture(int(rows), int(columns), written.read()))
+        with open(f"{folder}/{name}", "rb") as output, open(f"{folder}/{name}.svg", "w", encoding="utf-8") as svg:
+            svg.write(picture(int(rows), int(columns), output.read()))
 
 
 if __name__ == "__main__":

@@ -62,17 +62,17 @@ const answers = []
 const port = { postMessage: (data) => answers.push(data) }
 const self = { location: { href: '' } }
 const quiet = { ...console, warn() {} }
-// It refuses to run in Node.js, which it recognizes by `process`.
+// The worker refuses to run in Node.js, which it recognizes by `process`.
 new Function('self', 'process', 'WorkerGlobalScope', 'XMLHttpRequest', 'console', readFileSync(`${page}/engine_bundle.js`, 'utf8'))(
   self, undefined, Object, XMLHttpRequest, quiet
 )
 self.onmessage({ data: port })
-// It gets ready in the next turn of the event loop.
+// The worker gets ready in the next turn of the event loop.
 await new Promise(setImmediate)
 
 const text = (message, ...path) => find(message, ...path).join('').replaceAll('\0', '')
 let sent = 0
-// postMessage() returns the answer before it returns, maybe in parts.
+// onmessage() passes the answer to postMessage() before it returns, maybe in parts.
 function ask(method, argument) {
   port.onmessage({ data: new Uint8Array(bytes(1, Buffer.concat([number(1, sent++), number(2, method), argument]))) })
   const answer = Buffer.concat(answers.splice(0))

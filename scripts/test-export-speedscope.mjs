@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // test-export-speedscope.mjs PAGE FILE : opens a file with speedscope's own importer,
-// and prints what it makes of each profile as JSON.
+// and prints each imported profile as JSON.
 //
 // The importer is in the program of speedscope's page, which exports nothing. This script gets
 // it through the properties that the program defines with its functions' names.

@@ -195,11 +195,11 @@ def perfetto(name, *queries):
 
 # The functions of the samples as perf finds them. perf prints microseconds, rounded down: one
 # microsecond later is after the sample, by at most two, and before the next one.
-where = re.findall(r"^\S.* (\d+)\.(\d{6}): .*\n\s+[0-9a-f]+ (.*?)(?:\+0x[0-9a-f]+)? \(", read("perf-script"), re.M)
-where = [(int(second + micro), name) for second, micro, name in where]
-start = min(where)[0]
-where = [((time - start + 1) * 1000, name) for time, name in where]
-times = ",".join(f"({time})" for time, name in where)
+perf_samples = re.findall(r"^\S.* (\d+)\.(\d{6}): .*\n\s+[0-9a-f]+ (.*?)(?:\+0x[0-9a-f]+)? \(", read("perf-script"), re.M)
+perf_samples = [(int(second + micro), name) for second, micro, name in perf_samples]
+start = min(perf_samples)[0]
+perf_samples = [((time - start + 1) * 1000, name) for time, name in perf_samples]
+times = ",".join(f"({time})" for time, name in perf_samples)
 WARNINGS = "SELECT json_group_array(name) FROM stats WHERE severity != 'info' AND value > 0"
 warnings, number, tracks, callers, lines, found = perfetto(
     "chrome",
@@ -222,9 +222,9 @@ check("perfetto: inlined functions", inlined == {"inner in outer", "loop in inne
 for line in r"inner at .*/origins\.c:[1-9]", r"loop at .*/loop\.h:[1-9]":
     check(f"perfetto: {line}", any(re.match(line, pair) for pair in lines if pair), lines)
 for name in "outer", MADE:
-    there = sum(name == other for time, other in found)
-    check(f"perfetto: samples of {name}", there == samples[name], there)
-differ = {tuple(pair) for pair in found} ^ {pair for pair in where if pair[1] in ("outer", MADE)}
+    count = sum(name == other for time, other in found)
+    check(f"perfetto: samples of {name}", count == samples[name], count)
+differ = {tuple(pair) for pair in found} ^ {pair for pair in perf_samples if pair[1] in ("outer", MADE)}
 check("perfetto: each sample is in its function", not differ, sorted(differ)[:9])
 warnings, found = perfetto(
     "chrome-counts",

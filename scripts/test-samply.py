@@ -3,8 +3,9 @@
 #
 # test-samply.py FILES : checks the profiles that samply has made. A recording that it has
 # imported has as many samples and frames as pmctl shows. A profile that it has recorded under
-# `pmctl wrap` is of the driver's counters, and like that which it has recorded without: the
-# functions of pmctl_shares, which have 10, 30 and 60 percent of the samples, with their callers.
+# `pmctl wrap` is of the driver's counters. It shows the same as one that it has recorded without
+# `pmctl wrap`: the functions of pmctl_shares, which have 10, 30 and 60 percent of the samples,
+# with their callers.
 # The exit code is 75 if samples are missing, as after a pause of the machine; else 1 if a check failed.
 
 import collections
@@ -17,8 +18,8 @@ import sys
 files = sys.argv[1]
 PROGRAM = "pmctl_shares"
 SHARES = {"share_10": 10, "share_30": 30, "share_60": 60}
-# The samples that the guest asks for: a rate, and the time for which the program is sampled.
-ASKED = 20 * 20
+# The number of samples that the guest asks for: the rate, times the seconds of sampling.
+REQUESTED_SAMPLES = 20 * 20
 failures = 0
 samples_are_missing = False
 
@@ -30,7 +31,7 @@ def check(description, ok, value):
 
 
 def check_complete(description, ok, value):
-    """As check, of something that also fails if the machine stands still for a while."""
+    """Like check, for a condition that also fails if the machine stands still for a while."""
     global samples_are_missing
     check(description, ok, value)
     samples_are_missing |= not ok
@@ -116,11 +117,11 @@ def check_pair(kind):
     answers = collections.Counter(answer for _, answer in calls)
     check(f"{driver}: all events are the driver's", list(answers) == ["an event of the driver's"], dict(answers))
     check(f"{driver}: they count cycles", all(call.startswith("cycles,") for call, _ in calls), calls[:1])
-    taken, kernels = check_recording(driver), check_recording(kernel)
-    check_complete(f"{driver}: as many samples as are asked for", 2 / 3 < taken / ASKED < 3 / 2, taken)
-    # Linux takes the time between two ticks for that between two regular ones, and takes fewer samples
-    # where they come late, as in an emulated machine whose host is busy.
-    check_complete(f"{kernel}: about as many samples", 1 / 5 < kernels / taken < 3 / 2, kernels)
+    driver_samples, kernel_samples = check_recording(driver), check_recording(kernel)
+    check_complete(f"{driver}: as many samples as are asked for", 2 / 3 < driver_samples / REQUESTED_SAMPLES < 3 / 2, driver_samples)
+    # Linux assumes that ticks come at regular times. It takes fewer samples where they come late,
+    # as in an emulated machine whose host is busy.
+    check_complete(f"{kernel}: about as many samples", 1 / 5 < kernel_samples / driver_samples < 3 / 2, kernel_samples)
 
 
 check_import("plain")

@@ -24,8 +24,8 @@ import sys
 MARK = "--- step"
 # Tolerances: of counts, of counts of a function's samples, and of shares in percent.
 TOLERANCE = 0.02
-FEW = 0.3
-SHARE = 0.5
+FEW_TOLERANCE = 0.3
+SHARE_TOLERANCE = 0.5
 
 
 def blocks(page):
@@ -34,9 +34,9 @@ def blocks(page):
         lines = file.read().split("\n")
     at = 0
     while at < len(lines):
-        found = re.fullmatch(r"\.\. (code-block|literalinclude):: (\S+)", lines[at])
+        match = re.fullmatch(r"\.\. (code-block|literalinclude):: (\S+)", lines[at])
         at += 1
-        if not found:
+        if not match:
             continue
         while at < len(lines) and re.fullmatch(r"   :.*|", lines[at]):
             at += 1
@@ -46,7 +46,7 @@ def blocks(page):
             at += 1
         while body and not body[-1]:
             body.pop()
-        yield found[1], found[2], first, body
+        yield match[1], match[2], first, body
 
 
 def commands(page):
@@ -71,7 +71,7 @@ def prepare(page, folder):
     versions = 0
     script = []
 
-    def show(name):
+    def keep_version(name):
         """Keeps this version of a file for the step in which it is made."""
         nonlocal versions
         versions += 1
@@ -82,11 +82,11 @@ def prepare(page, folder):
     for directive, kind, _, body in blocks(page):
         if directive == "literalinclude":
             shutil.copy(os.path.join(os.path.dirname(page), kind), folder)
-            show(os.path.basename(kind))
+            keep_version(os.path.basename(kind))
         elif kind == "diff":
             patch = ["patch", "--no-backup-if-mismatch", "--fuzz=0", "-p0"]
             subprocess.run(patch, cwd=folder, input="\n".join(body) + "\n", text=True, check=True, stdout=subprocess.DEVNULL)
-            show(re.match(r"\+\+\+ (\S+)", body[1])[1])
+            keep_version(re.match(r"\+\+\+ (\S+)", body[1])[1])
         elif kind == "console":
             for line in body:
                 if not line.startswith("$ "):
@@ -97,7 +97,7 @@ def prepare(page, folder):
                 if command.startswith("gcc "):
                     words = shlex.split(command)
                     subprocess.run(words + [f"-fdebug-prefix-map={os.path.realpath(folder)}={home}"], cwd=folder, check=True)
-                    show(words[words.index("-o") + 1])
+                    keep_version(words[words.index("-o") + 1])
                 else:
                     script.append(command)
     with open(f"{folder}/steps", "w", encoding="utf-8") as file:
@@ -105,7 +105,7 @@ def prepare(page, folder):
 
 
 # Patterns whose values are ignored, and their replacement. Blanks before a number align it.
-ANY = [
+IGNORED = [
     (r"\s*\d+\.\d+ (seconds time elapsed|seconds user|seconds sys)$", r" T \1"),
     (r"( in )\d+\.\d+ s\b", r"\1T s"),
     # Exact numbers are kept: they have 0.00.
@@ -119,27 +119,27 @@ NUMBER = r"[+-]?\d[\d,]*(?:\.\d+)?%?"
 # A count that includes the kernel also has timer ticks, whose number depends on the load of the
 # host: a run that took 26 s instead of 1 s counted 2% more.
 WITH_KERNEL = r"^ *[\d,]+ +(instructions|cycles|branches)( |$)"
-MOST = 2
+KERNEL_FACTOR = 2
 
 
 def line_agrees(expected, got):
     """Returns whether a line of output agrees with the page."""
-    for pattern, text in ANY:
+    for pattern, text in IGNORED:
         expected, got = (re.sub(pattern, text, line) for line in (expected, got))
     # Blanks that align columns depend on the width of numbers.
     rest = [re.sub(r"\s+", " ", re.sub(NUMBER, "#", line)).strip() for line in (expected, got)]
     if rest[0] != rest[1]:
         return False
-    tolerance = FEW if "[.]" in expected else TOLERANCE
+    tolerance = FEW_TOLERANCE if "[.]" in expected else TOLERANCE
     for old, new in zip(re.findall(NUMBER, expected), re.findall(NUMBER, got)):
         if old == new:
             continue
         counted = re.search("[.,]", old) or "[.]" in expected or re.search(rf"\b{re.escape(old)} (samples|KiB)", expected)
         if not counted:
             return False
-        share = SHARE if old.endswith("%") else 0
+        share = SHARE_TOLERANCE if old.endswith("%") else 0
         old, new = (float(number.strip("%").replace(",", "")) for number in (old, new))
-        if re.search(WITH_KERNEL, expected) and old < new <= old * MOST:
+        if re.search(WITH_KERNEL, expected) and old < new <= old * KERNEL_FACTOR:
             continue
         if abs(old - new) > max(abs(old) * tolerance, share):
             return False
@@ -155,7 +155,7 @@ def lines_agree(expected, got):
     return bool(got) and line_agrees(expected[0], got[0]) and lines_agree(expected[1:], got[1:])
 
 
-def trimmed(lines):
+def trim(lines):
     """Returns the lines without trailing blanks, and without empty lines at both ends."""
     return "\n".join(line.rstrip() for line in lines).strip("\n").split("\n")
 
@@ -170,8 +170,8 @@ def compare(page, printed, machine):
         return 1
     failed = 0
     for (command, number, expected), got in zip(steps, parts):
-        got = trimmed(got.split("\n"))
-        if lines_agree(trimmed(expected), got):
+        got = trim(got.split("\n"))
+        if lines_agree(trim(expected), got):
             continue
         failed += 1
         print(f"{os.path.basename(page)}:{number}: the output differs on {machine}:")

@@ -27,9 +27,9 @@ TIMEOUT = 600
 
 TESTS = []
 # Slow tests. They run only if they are named.
-LONG = []
+LONG_TESTS = []
 # Processes that tests have started, and that a failed test may have left behind.
-STARTED = []
+STARTED_PROCESSES = []
 
 
 def test(function):
@@ -38,7 +38,7 @@ def test(function):
 
 
 def long_test(function):
-    LONG.append(function)
+    LONG_TESTS.append(function)
     return function
 
 
@@ -77,13 +77,13 @@ def shell(script, *options, **settings):
     return run(*options, "--run", "--", "sh", "-c", script, **settings)
 
 
-def counts(text, separator=","):
+def parse_counts(text, separator=","):
     """Returns {event: count} of the output of `stat -x,`."""
     rows = (line.split(separator) for line in text.splitlines())
     return {row[2]: int(row[0]) for row in rows if len(row) > 2 and row[0].isdigit()}
 
 
-def writable(name):
+def make_writable(name):
     """Makes a directory that the user of run() may write to; returns its path."""
     path = os.path.join(FOLDER, name)
     os.mkdir(path)
@@ -102,7 +102,7 @@ def start(*words, stdout=subprocess.PIPE):
     process = subprocess.Popen(
         command(*words), stdin=subprocess.DEVNULL, stdout=stdout, cwd=FOLDER, preexec_fn=reset_signals
     )
-    STARTED.append(process)
+    STARTED_PROCESSES.append(process)
     expect(process.stdout.readline(), b"ready\n", "the first line of the output")
     return process
 
@@ -197,7 +197,7 @@ def a_closed_reader_ends_the_command():
 
 @test
 def background_processes_end_with_the_command():
-    # Longer than run() waits.
+    # The sleep is longer than run() waits.
     code, out, _ = shell(f"sleep {10 * TIMEOUT} & echo done")
     expect((code, out), (0, b"done\n"), "exit code and output")
 
@@ -253,7 +253,7 @@ def options_choose_the_machine():
 
 @test
 def the_files_stay_as_they_are():
-    folder = writable("files")
+    folder = make_writable("files")
     for name in ("kept", "renamed", "removed"):
         with open(os.path.join(folder, name), "w", encoding="ascii") as file:
             file.write("before")
@@ -267,8 +267,8 @@ def the_files_stay_as_they_are():
     expect(sorted(os.listdir(folder)), ["kept", "made", "removed", "renamed", "tree"], "names of the host's files")
     with open(os.path.join(folder, "kept"), encoding="ascii") as file:
         expect(file.read(), "before", "text of the host's file")
-    facts = os.stat(os.path.join(folder, "made"))
-    expect((facts.st_mode & 0o777, facts.st_size), (0o751, 2), "mode and size of the written file")
+    status = os.stat(os.path.join(folder, "made"))
+    expect((status.st_mode & 0o777, status.st_size), (0o751, 2), "mode and size of the written file")
     for name in ("none", "kept"):
         code, _, err = shell("true", "--out", name, cwd=folder)
         expect((code, f"can't copy {name}" in err), (125, True), err)
@@ -303,8 +303,8 @@ def a_directory_that_is_named_is_written():
     expect(sorted(os.listdir(folder)), ["open", "other"], "names of the files outside")
     inside = os.path.join(folder, "open")
     expect(sorted(os.listdir(inside)), ["big", "closed", "e", "link"], "names of the files inside")
-    facts = os.stat(os.path.join(inside, "e"))
-    expect((facts.st_mode & 0o777, facts.st_uid, os.listdir(os.path.join(inside, "e"))), (0o750, NOBODY, ["x"]), "mode, owner and names of a directory")
+    status = os.stat(os.path.join(inside, "e"))
+    expect((status.st_mode & 0o777, status.st_uid, os.listdir(os.path.join(inside, "e"))), (0o750, NOBODY, ["x"]), "mode, owner and names of a directory")
     expect(os.path.getsize(os.path.join(inside, "big")), 300_000_000, "size of a file that is larger than the memory")
     # The host sees writes to a file that is still open, and the command sees what the host appends.
     script = "exec 3>>shared; echo guest >&3; echo ready; while [ $(wc -l <shared) = 1 ]; do sleep 0.1; done; echo guest >&3"
@@ -368,7 +368,7 @@ print(os.pread(first, 6, 0), open("name").read())
 
 @long_test
 def an_open_file_stays_the_same_among_many():
-    folder = writable("many")
+    folder = make_writable("many")
     words = [*command("--write", ".", "--run", "--"), "python3", "-c", MANY_FILES]
     done = subprocess.run(
         ["sh", "-c", 'ulimit -S -n 1024; exec "$@"', "sh", *words],
@@ -518,14 +518,14 @@ def user_counts_repeat_to_the_instruction():
     # No pipes: how many bytes a read(2) returns depends on which program runs first.
     script = "gzip -c /usr/bin/env >/tmp/x; gzip -d </tmp/x >/tmp/y; cmp /tmp/y /usr/bin/env; md5sum /tmp/x"
     # The second run starts from the first one's snapshot; the last from another boot's, as on another runner in CI.
-    other = {**os.environ, "XDG_CACHE_HOME": writable("other-runner")}
+    other = {**os.environ, "XDG_CACHE_HOME": make_writable("other-runner")}
     ways = [([], None), ([], None), (["--no-snapshot"], None), ([], other)]
     for cpu in ("intel", "amd"):
         results = []
         for options, env in ways:
             code, out, err = run("--cpu", cpu, *options, "--", "stat", "-x,", "-e", events, "--", "sh", "-c", script, env=env)
             expect(code, 0, err)
-            results.append((counts(err), out))
+            results.append((parse_counts(err), out))
         expect(results, [results[0]] * len(ways), f"restored twice, booted, and another snapshot, {cpu}")
         expect(results[0][0]["instructions:u"] > 10_000_000, True, "the count is above 10 million")
 
@@ -609,12 +609,12 @@ def counts_are_those_of_the_program():
     for options in (["--cpus", "1"], ["--cpus", "2"], ["--cpu", "amd"]):
         for program, instructions in programs.items():
             code, _, err = run(*options, "--", "stat", "-x,", "-e", "instructions:u,branches:u", "--", program)
-            expect((code, counts(err)["instructions:u"]), (0, instructions), f"{program} with {options}: {err}")
-    folder = writable("counts")
+            expect((code, parse_counts(err)["instructions:u"]), (0, instructions), f"{program} with {options}: {err}")
+    folder = make_writable("counts")
     code, _, err = run("--", "stat", "-x,", "-o", "file", "-e", "instructions:u", "--", next(iter(programs)), cwd=folder)
     expect(code, 0, err)
     with open(os.path.join(folder, "file"), encoding="ascii") as file:
-        expect(counts(file.read())["instructions:u"], LOOP_INSTRUCTIONS, "instructions in a file")
+        expect(parse_counts(file.read())["instructions:u"], LOOP_INSTRUCTIONS, "instructions in a file")
 
 
 @test
@@ -626,7 +626,7 @@ def a_program_of_perf_is_wrapped():
 
 @test
 def all_runs_are_in_one_boot():
-    folder = writable("boot")
+    folder = make_writable("boot")
     script = "cat /proc/sys/kernel/random/boot_id >>boots"
     words = ["bench", "-r", "3", "--warmup", "0", "-e", "instructions:u", f"sh -c '{script}'", f"sh -c '{script}; {script}'"]
     code, _, err = run("--out", "boots", "--", *words, cwd=folder)
@@ -639,7 +639,7 @@ def all_runs_are_in_one_boot():
 @long_test
 def exact_counts_of_the_kernel():
     words = ["--exact", "--", "stat", "-x,", "-e", "instructions:u,instructions:k", "--", "ls", "/usr/bin"]
-    first, *others = (counts(run(*options, *words)[2]) for options in ([], [], ["--no-snapshot"]))
+    first, *others = (parse_counts(run(*options, *words)[2]) for options in ([], [], ["--no-snapshot"]))
     for other in others:
         expect(other["instructions:u"], first["instructions:u"], "instructions in user mode")
         spread = abs(first["instructions:k"] - other["instructions:k"]) / first["instructions:k"]
@@ -672,7 +672,7 @@ PERL_PROGRAM = 'for my $i (0..20000) { $words{$i * 7919 % 1009}++ } print scalar
 PYTHON_PROGRAM = "print(len({str(i * 7919 % 1009) for i in range(20000)}))"
 
 
-def compiled(folder, name, source, *compiler):
+def compile_program(folder, name, source, *compiler):
     """Compiles a program; returns its path."""
     program = os.path.join(folder, name)
     subprocess.run([*compiler, "-o", program, "-"], input=source, text=True, check=True)
@@ -681,28 +681,28 @@ def compiled(folder, name, source, *compiler):
 
 @long_test
 def languages_repeat_by_their_switches():
-    folder = writable("languages")
+    folder = make_writable("languages")
     # The options of pmctl vm, the command, and the largest difference between runs.
     programs = {
-        "C": ([], [compiled(folder, "c", C_PROGRAM, "gcc", "-O2", "-xc")], 0),
-        "Rust": ([], [compiled(folder, "rust", RUST_PROGRAM, "rustc", "-O")], 0),
+        "C": ([], [compile_program(folder, "c", C_PROGRAM, "gcc", "-O2", "-xc")], 0),
+        "Rust": ([], [compile_program(folder, "rust", RUST_PROGRAM, "rustc", "-O")], 0),
         "Perl": (["--env", "PERL_HASH_SEED=0", "--env", "PERL_PERTURB_KEYS=0"], ["perl", "-e", PERL_PROGRAM], 0),
         "Python": (["--env", "PYTHONHASHSEED=0"], ["python3", "-c", PYTHON_PROGRAM], 1000),
-        "threads": ([], [compiled(folder, "threads", THREADS_PROGRAM, "gcc", "-O2", "-pthread", "-xc")], 0.001),
+        "threads": ([], [compile_program(folder, "threads", THREADS_PROGRAM, "gcc", "-O2", "-pthread", "-xc")], 0.001),
     }
     for language, (options, program, difference) in programs.items():
         found = []
         for boot in ([], [], ["--no-snapshot"]):
             code, _, err = run(*boot, *options, "--", "stat", "-x,", "-e", "instructions:u", "--", *program)
             expect(code, 0, err)
-            found.append(counts(err)["instructions:u"])
+            found.append(parse_counts(err)["instructions:u"])
         limit = difference * min(found) if difference < 1 else difference
         expect(max(found) - min(found) <= limit, True, f"{language}: {found} are the same")
 
 
 @test
 def a_recording_is_written_on_the_host():
-    folder = writable("recording")
+    folder = make_writable("recording")
     code, _, err = run("--", "record", "-g", "-e", "instructions:u", "-c", "100003", "--", "gzip", "-c", "/usr/bin/env", cwd=folder)
     expect(code, 0, err)
     expect(os.listdir(folder), ["perf.data"], "names of the files")
@@ -726,7 +726,7 @@ def record(folder, name, program, *options):
 
 @test
 def each_instruction_is_recorded():
-    folder = writable("each")
+    folder = make_writable("each")
     program = assemble("each_program", FORKS)
     record(folder, "before", [program])
     # The sum and the numbers of the three loops' instructions are exact.
@@ -814,7 +814,7 @@ def the_missing_network_is_reported():
 
 def make_snapshot(name):
     """Makes a snapshot in a cache of its own. Returns the cache, the snapshot's name, and the environment of runs with it."""
-    cache = writable(name)
+    cache = make_writable(name)
     env = {"PATH": os.environ["PATH"], "PERFMON_VM": os.environ["PERFMON_VM"], "XDG_CACHE_HOME": cache}
     expect(run("--run", "--", "true", env=env)[0], 0, "exit code of the first run")
     (snapshot,) = os.listdir(os.path.join(cache, "perfmon-vm"))
@@ -852,7 +852,7 @@ def a_snapshot_is_kept_on_a_busy_host():
     # pmctl says that this takes long; then it gets less.
     for number in (6, 12, 24, 48):
         loops = [subprocess.Popen(["taskset", "-c", "0", "sh", "-c", "while :; do :; done"]) for _ in range(number)]
-        STARTED.extend(loops)
+        STARTED_PROCESSES.extend(loops)
         try:
             done = subprocess.run(
                 ["taskset", "-c", "0", "nice", "-n", "10", *command("--run", "--", "echo", "hi")],
@@ -865,22 +865,22 @@ def a_snapshot_is_kept_on_a_busy_host():
         expect((done.returncode, done.stdout), (0, b"hi\n"), done.stderr)
         after = os.stat(state)
         expect((after.st_ino, after.st_mtime_ns), (before.st_ino, before.st_mtime_ns), "the file of the snapshot")
-        is_told = b"Other programs use the CPUs" in done.stderr
-        if is_told:
+        says_busy = b"Other programs use the CPUs" in done.stderr
+        if says_busy:
             break
-    expect(is_told, True, done.stderr)
+    expect(says_busy, True, done.stderr)
 
 
 @long_test
 def eight_machines_at_once_have_the_same_counts():
     words = command("--", "stat", "-x,", "-e", "instructions:u", "--", "/bin/true")
     machines = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=FOLDER) for _ in range(8)]
-    STARTED.extend(machines)
+    STARTED_PROCESSES.extend(machines)
     ended = [(*machine.communicate(timeout=600), machine.returncode) for machine in machines]
-    first = counts(ended[0][1] + ended[0][0])
+    first = parse_counts(ended[0][1] + ended[0][0])
     expect(list(first), ["instructions:u"], ended[0])
     for out, err, code in ended:
-        expect((code, counts(err + out)), (0, first), err)
+        expect((code, parse_counts(err + out)), (0, first), err)
 
 
 @test
@@ -910,7 +910,7 @@ def a_machine_that_does_not_start_is_reported():
 def main():
     chosen = TESTS
     if sys.argv[1:]:
-        chosen = [function for function in TESTS + LONG if function.__name__.startswith(tuple(sys.argv[1:]))]
+        chosen = [function for function in TESTS + LONG_TESTS if function.__name__.startswith(tuple(sys.argv[1:]))]
     print(f"TAP version 13\n1..{len(chosen)}")
     failed = False
     for number, function in enumerate(chosen, 1):
@@ -921,7 +921,7 @@ def main():
         except (Failed, subprocess.TimeoutExpired) as reason:
             print("# " + str(reason).replace("\n", "\n# "))
             verdict, failed = "not ok", True
-        for process in STARTED:
+        for process in STARTED_PROCESSES:
             process.kill()
         print(f"{verdict} {number} {function.__name__} ({time.monotonic() - began:.0f} s)", flush=True)
     sys.exit(failed)

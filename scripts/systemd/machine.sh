@@ -6,9 +6,9 @@
 # shellcheck source=SCRIPTDIR/../../selftests/vm/machine.sh
 . "$VM/machine.sh"
 
-# boots KERNEL MEMORY : boots $run/initrd, and returns the exit code of the test in it. The machine is given
-# up after TIMEOUT seconds (3600), which is long because the waits of a test add up on a busy host.
-boots() {
+# boot_machine KERNEL MEMORY : boots $run/initrd, and returns the exit code of the test in it. The machine
+# is killed after TIMEOUT seconds (3600), which is long because the waits of a test add up on a busy host.
+boot_machine() {
 	local log=$run/kernel.log
 	# qemu_command of machine.sh reads these variables.
 	# shellcheck disable=SC2034
