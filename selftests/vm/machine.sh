@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
 #
-# The machine that `run` is asked for, as arguments for QEMU and the kernel. `run` sources this
-# file, and the functions read its variables.
+# Converts the options of `run` to arguments for QEMU and the kernel. `run` sources this file, and
+# the functions read its variables.
 # shellcheck disable=SC2154
 
 # Alder Lake's model number, for which Linux has two kinds of cores.
@@ -109,10 +109,10 @@ run_restored() {
 		echo 'migrate_set_capability x-ignore-shared on' >&"$commands"
 		[ "$times" = 0 ] || echo "migrate_incoming file:$run/state" >&"$commands"
 		# A machine can't be saved while it is still being restored.
-		answered 'VM status: running' 'info status'
+		wait_for_answer 'VM status: running' 'info status'
 		sleep "$restore"
 		printf 'stop\nmigrate -d file:%s\n' "$run/state" >&"$commands"
-		answered 'status: (completed|failed)' 'info migrate'
+		wait_for_answer 'status: (completed|failed)' 'info migrate'
 		echo quit >&"$commands"
 		wait "$pid" || status=$?
 		if ! grep -q 'status: completed' "$answers"; then
@@ -126,9 +126,9 @@ run_restored() {
 	return 124
 }
 
-# answered REGEX COMMAND : repeats COMMAND until the answer matches REGEX, or QEMU has ended.
+# wait_for_answer REGEX COMMAND : repeats COMMAND until the answer matches REGEX, or QEMU has ended.
 # Uses the variables of run_restored().
-answered() {
+wait_for_answer() {
 	until grep -qE "$1" "$answers" || ! kill -0 "$pid" 2>/dev/null; do
 		echo "$2" >&"$commands"
 		sleep 0.1

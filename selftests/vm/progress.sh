@@ -10,7 +10,7 @@ declare -A MEGABYTES=([root]=2200 [linux]=450 [debian]=40 [qemu-source]=40)
 
 # Turns a line of a log into "[N of ALL]|WHAT". Matches lines of cargo, ninja, the kernel's
 # make and mmdebstrap.
-MOMENT='
+LOG_PATTERNS='
 	s/.*Building \[[=> ]*\] ([0-9]+)\/([0-9]+)(: ([^,( ]+).*)?/\1 of \2|\4/p
 	s/^\[([0-9]+)\/([0-9]+)\] .*[ /]([^ /]+)$/\1 of \2|\3/p
 	s/^  [A-Z]+( \[[A-Z]+\])? +(\/usr\/src\/linux\/)?([^ ]+)$/|\3/p
@@ -20,7 +20,7 @@ MOMENT='
 # with a tab between: "QEMU: 1204 of 1815	cpu.c.o", "Linux's perf, static: 34 %"
 build_progress() {
 	local kind=${1%-[0-9]*} log=$CACHE/log/$1-$2 count what n all
-	IFS='|' read -r count what < <(tail -c 4000 "$log" 2>/dev/null | tr '\r' '\n' | sed -nE "$MOMENT" | tail -n 1) || true
+	IFS='|' read -r count what < <(tail -c 4000 "$log" 2>/dev/null | tr '\r' '\n' | sed -nE "$LOG_PATTERNS" | tail -n 1) || true
 	if [ -n "$count" ]; then
 		:
 	elif all=${MEGABYTES[$kind]-} && [ -n "$all" ]; then
@@ -114,13 +114,13 @@ build_together() {
 	# A background job ignores the terminal's SIGINT, so it gets SIGTERM.
 	trap 'trap "" TERM; kill -TERM 0; exit 130' INT
 	local code=0
-	run_with_progress all_status "$status" -- build_side_by_side "$status" "$@" || code=$?
+	run_with_progress print_all_status "$status" -- build_side_by_side "$status" "$@" || code=$?
 	trap - INT
 	rm -r "$status"
 	return "$code"
 }
 
-all_status() {
+print_all_status() {
 	cat "$1"/* 2>/dev/null | paste -sd';' | sed 's/;/; /g' || true
 }
 
