@@ -110,22 +110,22 @@ EXPORT int perfmon_tasks_not_followed(struct perfmon_counters *counters, uint64_
 {
 	static const char field[] = "left:";
 	char path[64], line[128];
-	FILE *facts;
+	FILE *fdinfo;
 
 	snprintf(path, sizeof(path), "/proc/thread-self/fdinfo/%d", counters->fd[0]);
-	facts = fopen(path, "re");
-	if (!facts)
+	fdinfo = fopen(path, "re");
+	if (!fdinfo)
 		return fail_at(TO_READ, errno, path, -1);
 	/* A driver without the field follows all tasks. */
 	*tasks = 0;
-	while (fgets(line, sizeof(line), facts))
+	while (fgets(line, sizeof(line), fdinfo))
 		if (!strncmp(line, field, strlen(field)))
 			*tasks = strtoull(line + strlen(field), NULL, 10);
-	fclose(facts);
+	fclose(fdinfo);
 	return 0;
 }
 
-/* Measures what an empty start and stop counts, and leaves the counts at 0. */
+/* Measures the counts of an empty start and stop, and leaves the counts at 0. */
 static int measure_overhead(struct perfmon_counters *counters)
 {
 	uint64_t counts[PERFMON_MAX_EVENTS];
@@ -197,7 +197,7 @@ EXPORT void perfmon_close(struct perfmon_counters *counters)
 	if (!counters)
 		return;
 	for (i = counters->size; i-- > 0;) {
-		/* A child of fork(2) does not inherit the mapping, and may use its address otherwise. */
+		/* A child of fork(2) does not inherit the mapping, and may have mapped something else there. */
 		if (counters->page[i] && counters->process == getpid())
 			munmap((void *)counters->page[i], PAGE_SIZE);
 		close(counters->fd[i]);

@@ -172,7 +172,7 @@ static bool is_same_owner(const struct perfmon_counter_owner *a, const struct pe
 	return a->pid == b->pid && a->kind == b->kind && !strncmp(a->comm, b->comm, sizeof(a->comm));
 }
 
-/* Appends a program that has counters. */
+/* Appends the name and the PID of a program that has counters. */
 static void append_program(const struct perfmon_counter_owner *owner)
 {
 	append("%.16s", owner->comm[0] ? owner->comm : "another program");
@@ -185,7 +185,7 @@ static void append_owners(int device)
 {
 	struct perfmon_counter_owner owners[2 * NPMC], owner;
 	unsigned int counters[2 * NPMC], n = 0, i, number;
-	bool is_perf = false;
+	bool perf_has_counters = false;
 
 	for (number = 0; number < 2 * NPMC; number++) {
 		if (!read_owner(device, number < NPMC ? (int)number : (int)PMC_FIXED(number - NPMC), &owner))
@@ -200,7 +200,7 @@ static void append_owners(int device)
 		append(i ? ", " : " ");
 		if (owners[i].kind == PERFMON_OWNER_PERF) {
 			append("Linux's perf or the NMI watchdog");
-			is_perf = true;
+			perf_has_counters = true;
 		} else {
 			append_program(&owners[i]);
 		}
@@ -208,16 +208,16 @@ static void append_owners(int device)
 	}
 	if (!n)
 		append(" no program has one: the events are too many, an event is exclusive, or a real-time program keeps a CPU busy (the kernel log names the CPU)");
-	append(". %s", is_perf ?
+	append(". %s", perf_has_counters ?
 	    "End what uses them: a running `perf`, or the NMI watchdog (`sysctl kernel.nmi_watchdog=0`). `pmctl doctor` looks for it." :
 	    "Count fewer events at once, or end what has the other counters: each event has a counter of its own all the time.");
 }
 
-int fail_at(enum attempt attempt, int error, const char *what, int device)
+int fail_at(enum attempt attempt, int error, const char *object, int device)
 {
 	unsigned int i = cause_of(attempt, error);
 
-	fail_with(error, "%s %s: ", attempts[attempt], what);
+	fail_with(error, "%s %s: ", attempts[attempt], object);
 	if (attempt == TO_OPEN_EVENT && error == EBUSY) {
 		append("no counter is free for it:");
 		append_owners(device);

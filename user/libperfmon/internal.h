@@ -40,7 +40,7 @@ struct perfmon_counters {
 	uint64_t uncounted;
 	/* The pages that perfmon_page() has mapped, or NULL. */
 	const struct perf_event_mmap_page *page[PERFMON_MAX_EVENTS];
-	/* What an empty start and stop counts of each event. */
+	/* The count of each event in an empty start and stop. */
 	uint64_t overhead[PERFMON_MAX_EVENTS];
 	struct event event[PERFMON_MAX_EVENTS];
 };
@@ -61,10 +61,11 @@ enum attempt {
 int events_parse(const char *list, struct event *events, int max);
 
 /*
- * Sets the message of perfmon_error() for @attempt at @what that failed with @error, and sets
- * errno to @error. The owners of the counters are read from @device, unless it is -1. Returns -1.
+ * Sets the message of perfmon_error() for @attempt at @object, an event or a path, that failed with
+ * @error, and sets errno to @error. The owners of the counters are read from @device, unless it is
+ * -1. Returns -1.
  */
-int fail_at(enum attempt attempt, int error, const char *what, int device);
+int fail_at(enum attempt attempt, int error, const char *object, int device);
 
 /* Sets the message of perfmon_error() as printf(3) formats it, and errno to @error. Returns -1. */
 int fail_with(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -61,8 +61,8 @@ int perfmon_read(struct perfmon_counters *counters, uint64_t *counts);
 
 /*
  * Writes the number of tasks that are no longer counted, because they executed a program with more rights
- * (setuid, setgid, file capabilities) or one that they may not read: the counts lack what they did from
- * then on.
+ * (setuid, setgid, file capabilities) or one that they may not read. The counts lack the work of these
+ * tasks from then on.
  */
 int perfmon_tasks_not_followed(struct perfmon_counters *counters, uint64_t *tasks);
 
@@ -131,7 +131,7 @@ const char *perfmon_marked(unsigned int event);
 /* Returns the first reason why a pass could not be counted; NULL if all were counted. */
 const char *perfmon_failure(void);
 
-/* For the macros: the parts of the markers that are functions. */
+/* For the macros: the parts of the markers between their two readings. */
 void perfmon_enter(const char *name);
 void perfmon_leave(const char *name);
 

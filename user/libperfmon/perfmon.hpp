@@ -67,7 +67,7 @@ public:
 		return counts;
 	}
 
-	// Returns the number of tasks that are no longer counted since they executed a program with more rights.
+	// Returns the number of tasks that are no longer counted, because they executed a program with more rights.
 	std::uint64_t tasks_not_followed() const
 	{
 		std::uint64_t tasks;
@@ -89,7 +89,7 @@ private:
 	struct perfmon_counters *raw_;
 };
 
-// A pass of a region, from the construction to the end of the scope. The name has to live as long.
+// A pass of a region, from the construction to the end of the scope. The name must stay valid until then.
 class region {
 public:
 	__attribute__((always_inline)) explicit region(const char *name) : name_(name) { PERFMON_BEGIN(name_); }

@@ -52,10 +52,10 @@ struct meter {
 	uint64_t gaps;
 	/* A marker has ended, so the next arrival ends a stretch. */
 	bool has_departed;
-	/* What an empty stretch counts of each event. */
+	/* The count of each event in an empty stretch. */
 	uint64_t overhead[PERFMON_MARKED];
-	/* What a repeated reading of an event's page counts of this event. */
-	uint64_t retry[PERFMON_MARKED];
+	/* The count of each event in a repeated reading of its page. */
+	uint64_t retry_cost[PERFMON_MARKED];
 	/* Number of passes that have begun. */
 	unsigned int depth;
 	struct pass passes[MAX_DEPTH];
@@ -171,7 +171,7 @@ static struct region *find_region(const char *name)
 }
 
 /* Finds or creates a region; returns NULL without memory. */
-static struct region *region_of(const char *name)
+static struct region *find_or_create_region(const char *name)
 {
 	struct region *r = find_region(name);
 
@@ -236,8 +236,8 @@ static const char *fix_events(void)
 }
 
 /*
- * Returns what a repeated reading of an event's page counts of this event. It is unknown for other
- * events than instructions and branches, and small.
+ * Returns the count of an event in a repeated reading of its page. For events other than instructions
+ * and branches this count is unknown and small, and 0 is returned.
  */
 static uint64_t retry_cost_of(const struct event *event)
 {
@@ -253,17 +253,17 @@ static uint64_t retry_cost_of(const struct event *event)
 	}
 }
 
-/* Returns what an event has counted from the departure to the arrival, without the repeated readings. */
-static uint64_t stretch_of(const struct meter *m, unsigned int i)
+/* Returns the count of an event from the departure to the arrival, without the repeated readings. */
+static uint64_t stretch_count(const struct meter *m, unsigned int i)
 {
 	const struct perfmon_reading *from = &perfmon_marks.departure, *to = &perfmon_marks.arrival;
 	/* A retry is part of the stretch if it comes after the event's reading at the departure, or before it at the arrival. */
 	uint64_t retries = from->all_retries - from->retries[i] + to->retries[i];
 
-	return to->count[i] - from->count[i] - retries * m->retry[i];
+	return to->count[i] - from->count[i] - retries * m->retry_cost[i];
 }
 
-/* Measures what an empty stretch counts of each event. */
+/* Measures the count of each event in an empty stretch. */
 static int measure_overhead(struct meter *m)
 {
 	unsigned int i, stretch;
@@ -277,7 +277,7 @@ static int measure_overhead(struct meter *m)
 					 "can't read %s without a system call: programs may not use RDPMC here",
 					 m->counters->event[0].name);
 		for (i = 0; i < m->counters->size; i++) {
-			overhead = stretch_of(m, i);
+			overhead = stretch_count(m, i);
 			if (!stretch || overhead < m->overhead[i])
 				m->overhead[i] = overhead;
 		}
@@ -298,7 +298,7 @@ static int open_meter(struct meter *m)
 	if (m->counters->size > PERFMON_MARKED)
 		return fail_with(EINVAL, "can't count `%s`: markers have %d events at most", events, PERFMON_MARKED);
 	for (i = 0; i < m->counters->size; i++) {
-		m->retry[i] = retry_cost_of(&m->counters->event[i]);
+		m->retry_cost[i] = retry_cost_of(&m->counters->event[i]);
 		perfmon_marks.page[i] = perfmon_page(m->counters, i);
 		if (!perfmon_marks.page[i])
 			return -1;
@@ -343,7 +343,7 @@ static void advance_clock(struct meter *m)
 		note_failure("an event had no counter for a while, so a part of the pass was not counted");
 	} else if (m->has_departed) {
 		for (i = 0; i < m->counters->size; i++)
-			m->clock[i] += stretch_of(m, i) - m->overhead[i];
+			m->clock[i] += stretch_count(m, i) - m->overhead[i];
 	}
 	m->has_departed = true;
 }
@@ -371,7 +371,7 @@ EXPORT void perfmon_enter(const char *name)
 {
 	int error = errno;
 	struct meter *m = meter_of_thread();
-	struct region *region = region_of(name);
+	struct region *region = find_or_create_region(name);
 
 	if (m) {
 		advance_clock(m);
@@ -437,7 +437,7 @@ EXPORT void perfmon_leave(const char *name)
 	} else {
 		if (m)
 			m->has_last = false;
-		count_failed_pass(region_of(name));
+		count_failed_pass(find_or_create_region(name));
 		note_failure("a region ended that the thread had not begun, or that was begun before fork()");
 	}
 	errno = error;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Reads the messages about counters that others have. The functions of libc that the library calls are
- * replaced, so that this needs no driver.
+ * Checks the messages if other programs have the counters. The functions of libc that the library calls
+ * are replaced, so that this needs no driver.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -26,7 +26,9 @@ static struct perfmon_counter_owner owners[OWNERS] = {
 	{ .kind = PERFMON_OWNER_EVENTS, .pid = 12, .comm = "perf" },
 	{ .kind = PERFMON_OWNER_EVENTS, .pid = 0, .comm = "" },
 };
-static int owned;
+/* Number of counters that have owners. */
+static int owned_counters;
+/* Opening an event fails with EBUSY. */
 static bool is_busy;
 
 int open(const char *path, int flags, ...)
@@ -45,7 +47,7 @@ int ioctl(int fd, unsigned long call, ...)
 		va_start(arguments, call);
 		answer = va_arg(arguments, struct perfmon_counter_owner *);
 		va_end(arguments);
-		if (answer->num < owned)
+		if (answer->num < owned_counters)
 			*answer = owners[answer->num];
 		else
 			answer->kind = PERFMON_OWNER_NONE;
@@ -95,18 +97,18 @@ static bool says(const char *words)
 int main(void)
 {
 	struct perfmon_counters *counters = perfmon_open("r1c0:u", 0);
-	bool right = true;
+	bool is_right = true;
 
 	if (!counters || perfmon_page(counters, 0)) {
 		puts(counters ? "an event's page is mapped" : perfmon_error());
 		return 1;
 	}
-	right &= says("more memory than this user may lock");
+	is_right &= says("more memory than this user may lock");
 	perfmon_close(counters);
 	is_busy = true;
-	right &= !perfmon_open("r1c0:u", 0) && says("no counter is free for it: no program has one:");
-	owned = OWNERS;
-	right &= !perfmon_open("r1c0:u", 0) &&
+	is_right &= !perfmon_open("r1c0:u", 0) && says("no counter is free for it: no program has one:");
+	owned_counters = OWNERS;
+	is_right &= !perfmon_open("r1c0:u", 0) &&
 		 says(": make has 1 counter, perf has 1 counter, perf (pid 12) has 2 counters, another program has 1 counter. ");
-	return !right;
+	return !is_right;
 }

@@ -13,7 +13,7 @@
 
 #include <perfmon.h>
 
-/* The times that the event has. */
+/* The event's times enabled and running in ns. */
 static uint64_t enabled, running;
 
 int open(const char *path, int flags, ...)
