@@ -222,7 +222,7 @@ _os.register_at_fork(after_in_child=_renew_lock)
 
 
 _RUNS_LATER = "its body runs after the call"
-_LATER = (
+_LATER_KINDS = (
     (_inspect.isgeneratorfunction, "a generator function"),
     (_inspect.iscoroutinefunction, "a coroutine function"),
     (_inspect.isasyncgenfunction, "an async generator function"),
@@ -255,7 +255,7 @@ def _refuse_later_body(function, advice):
     called = _called_function(function)
     # The method that a call of an object runs.
     method = getattr(type(called), "__call__", None)
-    for is_kind, kind in _LATER:
+    for is_kind, kind in _LATER_KINDS:
         if is_kind(called) or (is_kind(method) and not _inspect.isclass(called)):
             name = getattr(called, "__name__", repr(called))
             raise TypeError(f"{name} is {kind}: {_RUNS_LATER}\n{advice}")
@@ -290,7 +290,7 @@ def list(pattern="*"):
 
 def check():
     """Does nothing if events can be counted here; raises an exception with the reason if they can't."""
-    _Block._try()
+    _Block._open_probe()
 
 
 def available():

@@ -30,7 +30,7 @@ def refuse_later_body(function):
 
 
 def refuse_later_result(function, result):
-    """Raises an exception if the result of a call is such an object. It is closed, so that it does not complain itself."""
+    """Raises an exception if a call has returned an object whose body runs later. Closes the object, so that it causes no warning."""
     is_later = inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result)
     if is_later:
         if hasattr(result, "close"):
@@ -49,7 +49,7 @@ def passes_of(function, args, kwargs, setup=None):
     refuse_later_body(function)
     block = perfmon.count(*EVENTS)
     passes = []
-    had_gc = gc.isenabled()
+    was_gc_enabled = gc.isenabled()
     gc.collect()
     gc.disable()
     try:
@@ -61,11 +61,11 @@ def passes_of(function, args, kwargs, setup=None):
             if len(passes) == 1:
                 refuse_later_result(function, result)
             result = arguments = None
-            # Three and not two, because the interpreter may be about to adapt.
+            # Two equal passes are not enough, because the interpreter may adapt its bytecode in the next one.
             if len(passes) > 2 and passes[-1] == passes[-2] == passes[-3]:
                 return passes[-2:]
     finally:
-        if had_gc:
+        if was_gc_enabled:
             gc.enable()
     return passes[1:]
 
@@ -129,7 +129,7 @@ class Numbers:
 
     @classmethod
     def read_to_extend(cls, path):
-        """Reads the file to which counts are saved, or begins anew if there is none.
+        """Reads the file to which counts are saved; returns no counts if there is no file.
 
         Raises ValueError if the counts can't be added to those in the file, which must not be lost.
         """
@@ -184,15 +184,15 @@ def machine():
 def is_lost_in_machine(path):
     """Returns whether this is the virtual machine of `pmctl vm`, and the file at the path is lost when it ends."""
     path = os.path.realpath(path)
-    kind = options = place = ""
+    kind = options = mount_point = ""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             fields, _, rest = line.partition(" - ")
             # Blanks are escaped.
-            mounted = re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), fields.split()[4])
-            is_above = path == mounted or path.startswith(mounted.rstrip("/") + "/")
-            if is_above and len(mounted) >= len(place):
-                place, (kind, _, options) = mounted, rest.split()[:3]
+            candidate = re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), fields.split()[4])
+            is_above = path == candidate or path.startswith(candidate.rstrip("/") + "/")
+            if is_above and len(candidate) >= len(mount_point):
+                mount_point, (kind, _, options) = candidate, rest.split()[:3]
     return kind == "overlay" and "lowerdir=/lower,upperdir=/changes/upper" in options
 
 

@@ -71,8 +71,8 @@ def pytest_cmdline_main(config):
 
 def _pmctl():
     """Returns the path of pmctl, which the package perfmon-vm installs beside the interpreter."""
-    beside = os.path.join(os.path.dirname(sys.executable), "pmctl")
-    pmctl = shutil.which("pmctl") or (beside if os.access(beside, os.X_OK) else None)
+    beside_interpreter = os.path.join(os.path.dirname(sys.executable), "pmctl")
+    pmctl = shutil.which("pmctl") or (beside_interpreter if os.access(beside_interpreter, os.X_OK) else None)
     if not pmctl:
         raise FileNotFoundError("there is no pmctl, whose virtual machine has the driver: pip install perfmon_vm-*.whl")
     return pmctl
@@ -110,8 +110,8 @@ class _Session:
         self.measured = _exact.Numbers()
         self.baseline = None
         self.has_failed = False
-        # What became of --exact-save.
-        self.saved = None
+        # The line of the summary about --exact-save; None before the counts are saved.
+        self.save_message = None
         self.save = config.getoption("exact_save")
         name = config.getoption("exact_baseline")
         try:
@@ -129,7 +129,7 @@ class _Session:
         self.is_worker = hasattr(config, "workerinput")
         if self.save and not self.is_worker:
             try:
-                # Before anything is counted, as otherwise the counts would be lost.
+                # Checked before anything is counted, since the counts would be lost otherwise.
                 _exact.Numbers.read_to_extend(self.baseline_file(self.save))
             except (ValueError, OSError) as error:
                 raise pytest.UsageError(f"--exact-save: {error}") from None
@@ -153,7 +153,7 @@ class _Session:
         return None
 
     def write(self, baseline):
-        """Saves the counts, unless they fail a condition and would replace the baseline. Returns what became of them."""
+        """Saves the counts, unless they fail a condition and would replace the baseline. Returns a line about it."""
         file = self.baseline_file(self.save)
         if not self.measured.passes:
             return f"--exact-save: nothing was saved in {file}, because no test has counted with `exact`"
@@ -206,14 +206,14 @@ def instructions():
     def count_function(function, *args, repeat=3, **kwargs):
         _exact.refuse_later_body(function)
         block = perfmon.count("instructions:u")
-        least = None
+        smallest = None
         for _ in range(repeat):
             with block:
                 result = function(*args, **kwargs)
             _exact.refuse_later_result(function, result)
             result = None
-            least = block["instructions:u"] if least is None else min(least, block["instructions:u"])
-        return least
+            smallest = block["instructions:u"] if smallest is None else min(smallest, block["instructions:u"])
+        return smallest
 
     return count_function
 
@@ -263,7 +263,7 @@ def pytest_runtest_makereport(item):
 def pytest_terminal_summary(terminalreporter, config):
     session = config.stash[_SESSION]
     measured = session.measured
-    if not measured.passes and not session.saved:
+    if not measured.passes and not session.save_message:
         return
     terminalreporter.section("exact counts")
     old = session.baseline and session.baseline.machine
@@ -283,8 +283,8 @@ def pytest_terminal_summary(terminalreporter, config):
             terminalreporter.write_line(f"not compared, because the baseline lacks them: {', '.join(new)}")
 
 
-    if session.saved:
-        terminalreporter.write_line(session.saved)
+    if session.save_message:
+        terminalreporter.write_line(session.save_message)
 
 
 def pytest_sessionfinish(session):
@@ -292,7 +292,7 @@ def pytest_sessionfinish(session):
     if not run.save or run.is_worker:
         return
     try:
-        run.saved = run.write(session.config.getoption("exact_baseline"))
+        run.save_message = run.write(session.config.getoption("exact_baseline"))
     except (OSError, ValueError) as error:
-        run.saved = f"ERROR: --exact-save: nothing was saved: {error}"
+        run.save_message = f"ERROR: --exact-save: nothing was saved: {error}"
         session.exitstatus = pytest.ExitCode.USAGE_ERROR

@@ -22,7 +22,7 @@ const MAX_ATTEMPTS: usize = 10;
 #[pyclass(subclass, module = "perfmon._perfmon")]
 pub(crate) struct Block {
     events: Vec<(String, Builder)>,
-    /// All threads of the process are counted, and what they create, instead of the calling thread.
+    /// All threads of the process are counted, and the threads and processes that they create, instead of the calling thread.
     process: bool,
     /// The cgroup to count, and the name that the caller gave.
     cgroup: Option<(Cgroup, PathBuf)>,
@@ -31,6 +31,7 @@ pub(crate) struct Block {
     /// The ID of the process that last started the block. After fork(2) the child shares its parent's descriptors, so it
     /// may only close them: any other call would act on the parent's events.
     starter_pid: Option<u32>,
+    /// The counts when the block ended; `None` before the first end, or if they could not be read.
     counts: Option<Vec<u64>>,
     /// The number of tasks that the block no longer counted when it ended.
     tasks_not_followed: Option<u64>,
@@ -186,7 +187,7 @@ impl Block {
 
     /// Opens and closes an event, and raises the error if that fails.
     #[staticmethod]
-    fn _try() -> PyResult<()> {
+    fn _open_probe() -> PyResult<()> {
         events::probe_event()
             .open()
             .map(drop)
@@ -238,8 +239,8 @@ impl Block {
                 .iter()
                 .map(|thread| self.open(&|event| event.pid(*thread).inherit()))
                 .collect();
-            // A new thread is counted already if its creator's events were open, but not otherwise, and which is the case
-            // is unknown. So the attempt counts only if there is no new thread.
+            // A new thread is counted already if its creator's events were open when it was created, which is unknown. So
+            // the groups are used only if the threads are still the same.
             if threads == self::threads()? {
                 return groups;
             }

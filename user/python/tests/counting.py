@@ -106,7 +106,7 @@ def counts_are_found_by_name():
 
 
 @test
-def start_and_stop():
+def a_block_starts_and_stops():
     c = perfmon.count(USER)
     expect("nothing has been counted yet" in exception_message(perfmon.Error, lambda: c[USER]), True)
     expect("the block is not counting" in exception_message(perfmon.Error, c.stop), True)
@@ -237,7 +237,7 @@ def a_function_is_counted_in_each_call():
 
 
 @test
-def names_that_are_no_events():
+def names_that_are_no_events_are_refused():
     message = exception_message(perfmon.EventError, perfmon.count, USER, "instrucions:u")
     expect("no event is called `instrucions`" in message and "Did you mean `instructions`?" in message, True, message)
     expect("there is no event" in exception_message(perfmon.EventError, perfmon.count), True)
@@ -252,7 +252,7 @@ def names_that_are_no_events():
 
 
 @test
-def more_events_than_counters():
+def more_events_than_counters_are_refused():
     # The events differ, because equal events share a counter.
     events = [f"cpu/event=0xc4,umask=0,cmask={n}/u" for n in range(1, 40)]
     with contextlib.ExitStack() as stack:
@@ -271,7 +271,7 @@ def events_are_listed():
 
 
 @test
-def counts_go_on_in_a_child():
+def a_child_counts_in_blocks_of_its_own():
     with perfmon.count(USER) as c:
         pid = os.fork()
         if pid == 0:
@@ -335,7 +335,7 @@ def a_decorated_function_forks():
     parent = os.getpid()
     statuses = []
 
-    class Left(BaseException):
+    class LeavesFunction(BaseException):
         pass
 
     def forks(raises):
@@ -343,7 +343,7 @@ def a_decorated_function_forks():
         pid = os.fork()
         if pid == 0:
             if raises:
-                raise Left
+                raise LeavesFunction
             return
         statuses.append(os.waitpid(pid, 0)[1])
         SPIN(1_000_000)
@@ -355,7 +355,7 @@ def a_decorated_function_forks():
             try:
                 function(raises)
                 code = 0
-            except Left:
+            except LeavesFunction:
                 code = 0
             finally:
                 if os.getpid() != parent:

@@ -40,16 +40,16 @@ def test_the_constructor_of_a_class_is_counted(exact):
 
 
 def test_each_call_gets_an_argument_of_its_own(exact):
-    seen = []
+    received = []
 
     def make():
         # A thousand integers, to be counted if this is counted.
         return list(range(1000))
 
     def take(numbers, extra, last):
-        seen.append((len(numbers), extra, last))
+        received.append((len(numbers), extra, last))
         numbers.append(extra)
 
     counts = exact(take, 1, last=2, setup=make)
-    assert seen[0] == seen[-1] == (1000, 1, 2)
+    assert received[0] == received[-1] == (1000, 1, 2)
     assert counts["instructions:u"] < exact(make, name="make")["instructions:u"]
