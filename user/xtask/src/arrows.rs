@@ -171,8 +171,8 @@ fn check_pictures(page: &str) -> Result<()> {
     let tables = [PARTS.map(|(name, _)| name).to_vec(), EVENT_FILES.to_vec()];
     let mut missing = Vec::new();
     for table in tables {
-        let drawn = pictures.next().unwrap_or_default();
-        missing.extend(table.into_iter().filter(|name| !drawn.contains(name)));
+        let drawn_names = pictures.next().unwrap_or_default();
+        missing.extend(table.into_iter().filter(|name| !drawn_names.contains(name)));
     }
     if missing.is_empty() {
         return Ok(());

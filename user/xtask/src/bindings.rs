@@ -72,7 +72,7 @@ const SHIM: Bindings = Bindings {
     ],
 };
 
-/// The version of Debian 13, which is also the oldest that the kernel's Rust supports.
+/// The version of bindgen in Debian 13, which is also the oldest that the kernel's Rust supports.
 const BINDGEN_VERSION: &str = "0.71";
 
 /// The options of all bindings.
@@ -230,7 +230,7 @@ fn format(source: &str) -> Result<String> {
     )
 }
 
-/// Returns what a program wrote, or its messages as the error if it failed.
+/// Returns the output of a program. Fails with its messages if the program has failed.
 fn require_success(output: Output, program: &str) -> Result<String> {
     ensure!(
         output.status.success(),
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_series_counts() {
+    fn a_release_belongs_to_its_series() {
         assert!(is_release_of("0.71.1", "0.71"));
         assert!(is_release_of("0.71", "0.71"));
         assert!(!is_release_of("0.710.1", "0.71"));

@@ -22,13 +22,13 @@ const RESULTS: u32 = 2;
 /// Writes the file.
 pub(crate) fn write(top: &Path) -> Result<()> {
     let path = top.join(OUTPUT);
-    fs::write(&path, make()).with_context(|| format!("can't write {}", path.display()))
+    fs::write(&path, generate()).with_context(|| format!("can't write {}", path.display()))
 }
 
 /// Fails unless the committed file has the names of the library in Rust.
 pub(crate) fn check(top: &Path) -> Result<()> {
     let committed_text = fs::read_to_string(top.join(OUTPUT)).unwrap_or_default();
-    if committed_text != make() {
+    if committed_text != generate() {
         bail!(
             "{OUTPUT} is not up to date with perfmon::spec.\nRun `cargo xtask event-names` in user/."
         );
@@ -37,7 +37,7 @@ pub(crate) fn check(top: &Path) -> Result<()> {
 }
 
 /// Returns the text of the file: the rows of a table in C.
-fn make() -> String {
+fn generate() -> String {
     // REUSE-IgnoreStart
     let mut text = "/* SPDX-License-Identifier: MIT OR Apache-2.0 */\n".to_owned();
     // REUSE-IgnoreEnd
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn rows_have_perfs_numbers() {
-        let text = make();
+        let text = generate();
         for row in [
             "\t{ \"instructions\", PERF_TYPE_HARDWARE, 0x1 },",
             "\t{ \"branch-instructions\", PERF_TYPE_HARDWARE, 0x4 },",

@@ -91,12 +91,13 @@ impl Uses {
             .map(|file| (file.as_str(), self.files_reached_from(file)))
             .collect();
         let mut circles: Vec<Vec<&str>> = Vec::new();
-        for (file, from_here) in &reachable {
-            if !from_here.contains(file) || circles.iter().any(|circle| circle.contains(file)) {
+        for (file, reachable_files) in &reachable {
+            if !reachable_files.contains(file) || circles.iter().any(|circle| circle.contains(file))
+            {
                 continue;
             }
             let leads_back = |other: &&&str| reachable[**other].contains(file);
-            circles.push(from_here.iter().filter(leads_back).copied().collect());
+            circles.push(reachable_files.iter().filter(leads_back).copied().collect());
         }
         circles
     }
@@ -390,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mod_rs_of_the_own_folder_counts() {
+    fn uses_of_the_mod_rs_of_the_own_folder_are_found() {
         let uses = uses(&[
             ("a/mod.rs", "mod b;\nuse self::b::B;\npub struct A;\n"),
             ("a/b.rs", "use super::A;\npub struct B;\n"),
@@ -405,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_declared_child_is_no_use_of_what_is_named_like_it() {
+    fn a_declared_child_is_no_use_of_an_item_of_its_name() {
         let uses = uses(&[
             ("a/mod.rs", "mod b;\npub use self::b::b;\npub struct A;\n"),
             ("a/b.rs", "use super::A;\npub fn b() {}\n"),

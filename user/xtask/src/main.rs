@@ -92,7 +92,7 @@ fn check_all(top: &Path, linux: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The top folder of the source tree: two above this crate's.
+/// Returns the top folder of the source tree, which is two above this crate's.
 fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()

@@ -20,7 +20,7 @@ const COMPLETIONS: &str = "user/pmctl/completions";
 
 /// Writes the files.
 pub(crate) fn write(top: &Path) -> Result<()> {
-    for (name, text) in make(top)? {
+    for (name, text) in generate(top)? {
         let path = top.join(name);
         fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
     }
@@ -29,7 +29,7 @@ pub(crate) fn write(top: &Path) -> Result<()> {
 
 /// Fails unless the committed files are up to date with the command line.
 pub(crate) fn check(top: &Path) -> Result<()> {
-    for (name, text) in make(top)? {
+    for (name, text) in generate(top)? {
         let committed_text = fs::read_to_string(top.join(&name)).unwrap_or_default();
         if committed_text != text {
             bail!(
@@ -41,7 +41,7 @@ pub(crate) fn check(top: &Path) -> Result<()> {
 }
 
 /// Returns the files: paths relative to the top folder, and texts.
-fn make(top: &Path) -> Result<Vec<(String, String)>> {
+fn generate(top: &Path) -> Result<Vec<(String, String)>> {
     let mut command = pmctl::command();
     command.build();
     let mut files = vec![
@@ -66,8 +66,8 @@ fn make(top: &Path) -> Result<Vec<(String, String)>> {
     Ok(files)
 }
 
-/// The functions that complete events and metrics, of a list the last, and models. Event names are lower case unless a
-/// capital letter was typed.
+/// The functions that complete the last event or metric of a list, and models. Event names are lower case unless a capital
+/// letter was typed.
 const NAMES_IN_BASH: &str = r#"_pmctl_events() {
     local last=${cur##*,} names
     names=$(pmctl list --raw 2>/dev/null)
@@ -88,7 +88,7 @@ _pmctl_models() {
 
 "#;
 
-/// Returns bash's completion with names of events, metrics and models where clap completes names of files.
+/// Returns bash's completion, completing names of events, metrics and models where clap would complete names of files.
 fn with_names(bash: &str) -> Result<String> {
     const FILES: &str = r#"COMPREPLY=($(compgen -f "${cur}"))"#;
     let (mut text, mut command, mut option) = (NAMES_IN_BASH.to_owned(), "", "");
@@ -123,7 +123,7 @@ fn with_names(bash: &str) -> Result<String> {
     Ok(text)
 }
 
-/// Returns a completion with its licence. zsh's mark stays before it, because it must be the first line.
+/// Returns a completion with its licence. zsh's mark stays in front, because it must be the first line.
 fn with_license(completion: &str) -> String {
     const ZSH: &str = "#compdef pmctl\n";
     // REUSE-IgnoreStart

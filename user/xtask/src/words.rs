@@ -133,10 +133,10 @@ fn faults(name: &Path, text: &str) -> Vec<(usize, String)> {
     let mut faults = Vec::new();
     // The number of the line before, and its last word.
     let mut last_word = (0, String::new());
-    // The line of documentation that was read last.
-    let mut documented = None;
+    // The number of the line of documentation that was read last.
+    let mut last_documentation = None;
     for (number, line) in language.lines(text) {
-        let mut fault = |what: String| faults.push((number, what));
+        let mut fault = |message: String| faults.push((number, message));
         // A sentence may go on in the next line.
         let (last, word) = last_word;
         let word = if last + 1 == number {
@@ -148,10 +148,10 @@ fn faults(name: &Path, text: &str) -> Vec<(usize, String)> {
         vague.into_iter().for_each(&mut fault);
         last_word = (number, word);
         if language == Language::Rust {
-            let is_first = documented != Some(number - 1);
+            let is_first = last_documentation != Some(number - 1);
             faults_of_rust(line, is_first).into_iter().for_each(fault);
             if is_documentation(line) {
-                documented = Some(number);
+                last_documentation = Some(number);
             }
         }
     }
@@ -180,7 +180,7 @@ fn vague_words(line: &str, mut before: String) -> (Vec<String>, String) {
     (faults, before)
 }
 
-/// Returns the faults of a comment in Rust. `is_first` says that the line before is not documentation.
+/// Returns the faults of a comment in Rust. `is_first` is false if the line before is documentation, too.
 fn faults_of_rust(line: &str, is_first: bool) -> Vec<String> {
     let mut faults = Vec::new();
     let documentation = is_documentation(line).then(|| line[1..].trim());

@@ -8,15 +8,16 @@ pub(super) struct CoreDifferences<'a> {
 }
 
 impl CoreDifferences<'_> {
+    /// Adds a message if the module and Linux differ in a property.
     pub(super) fn compare<T: std::fmt::Debug + PartialEq>(
         &mut self,
-        what: &str,
+        property: &str,
         ours: &T,
         linux: &T,
     ) {
         if ours != linux {
             self.messages.push(format!(
-                "{}, {what}: {ours:x?} here, {linux:x?} in Linux",
+                "{}, {property}: {ours:x?} here, {linux:x?} in Linux",
                 self.name
             ));
         }

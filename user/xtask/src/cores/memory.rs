@@ -23,8 +23,8 @@ use super::memory_tables::{Access, Decoder, MemoryEvent, RecordBits};
 use super::setup::Setup;
 use super::source::Source;
 
-/// Exceptions: events without a source of the data in the module. Golden Cove's records of slow loads have it only while
-/// another counter counts event 0x8203. In Linux perf the program opens that event beside; the module refuses
+/// Exceptions: events without a source of the data in the module. Golden Cove's records of slow loads have a source only
+/// while another counter counts event 0x8203. With Linux, the tool perf opens that event in addition; the module refuses
 /// `PERF_SAMPLE_DATA_SRC` instead.
 const EVENTS_WITHOUT_SOURCE: [(Microarchitecture, u64); 1] =
     [(Microarchitecture::GoldenCove, 0x01cd)];
@@ -51,13 +51,16 @@ pub(super) fn compare_memory(
         ..capabilities(Architecture::Intel)
     };
     let kinds = CoreKinds::one(&capabilities);
-    let parts = SampleFormat::new(PERF_SAMPLE_DATA_SRC, false, true)
+    let sample_format = SampleFormat::new(PERF_SAMPLE_DATA_SRC, false, true)
         .expect("samples can have the source of the data");
     for event in 0..=0xffff {
         let memory_event = setup.memory_event(event);
         let config = EventConfig::new(&precise_attr(event), &capabilities, &kinds);
         let access = config.map(|config| config.sampling.access);
-        if memory_event.is_none() && event != INSTRUCTIONS && access.map_or(true, tells_nothing) {
+        if memory_event.is_none()
+            && event != INSTRUCTIONS
+            && access.map_or(true, lacks_source_and_threshold)
+        {
             continue;
         }
         let name = format!("memory access of event {event:#06x}");
@@ -85,21 +88,21 @@ pub(super) fn compare_memory(
         } else {
             LinuxSource::new(linux, memory_event, setup)?
         };
-        let decoded = |record| {
+        let decode_both = |record| {
             let recorded_access = RecordedAccess {
                 source: record,
                 ..RecordedAccess::NONE
             };
-            let ours = access.reader(parts).words(&recorded_access).source;
+            let ours = access.reader(sample_format).words(&recorded_access).source;
             (ours, source.decode(record))
         };
-        let (ours, linux) = decoded(0);
+        let (ours, linux) = decode_both(0);
         if ours & OP != linux & OP {
             differences.compare(&format!("kind of the {name}"), &(ours & OP), &(linux & OP));
             continue;
         }
         for record in source.records() {
-            let (ours, linux) = decoded(record);
+            let (ours, linux) = decode_both(record);
             differences.compare(&format!("source {record:#x} in the {name}"), &ours, &linux);
         }
     }
@@ -107,13 +110,13 @@ pub(super) fn compare_memory(
 }
 
 /// Returns whether the records of an event have neither a source of the data nor a threshold.
-fn tells_nothing(access: AccessFormat) -> bool {
+fn lacks_source_and_threshold(access: AccessFormat) -> bool {
     access.source == ModuleSource::UNKNOWN && !access.has_threshold
 }
 
 /// Linux's knowledge of the source of data in the records of an event.
 enum LinuxSource<'a> {
-    /// The record does not tell it.
+    /// The record does not tell the source.
     Unknown,
     /// The record of a store tells whether it has hit the L1 cache.
     L1Hit(Access),
@@ -154,7 +157,7 @@ impl<'a> LinuxSource<'a> {
             .chain([(1 << RECORD_WIDTH) - 1])
     }
 
-    /// Returns the bits of `union perf_mem_data_src` for the source in a record, as the function of Linux's returns them.
+    /// Returns the bits of `union perf_mem_data_src` for the source in a record, as Linux's function returns them.
     fn decode(&self, record: u64) -> u64 {
         match self {
             Self::Unknown => NOT_AVAILABLE,

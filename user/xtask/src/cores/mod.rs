@@ -106,7 +106,7 @@ const AMD: [((u32, u32), &str, &str); 7] = [
     ),
 ];
 
-/// The bits of these counters.
+/// The mask of the general counters that are compared.
 const ALL_GENERAL: u64 = (1 << GENERAL_COUNTERS) - 1;
 
 /// Fails with a list of the differences from Linux. With another version of Linux it only prints the list.
@@ -240,7 +240,7 @@ fn written_register(core: Microarchitecture, event: &ExtraEvent) -> Option<Extra
     let mut registers = EXTRA_REGISTERS.iter();
     let register = registers.find(|(name, _)| *name == event.register)?.1;
     let is_written = match register {
-        // Its event counts with precise samples only.
+        // The event of this register is counted with precise samples only.
         ExtraRegister::LoadLatency => precise_format(core).is_some(),
         _ => !SHARED_REGISTERS.contains(&core),
     };
@@ -309,7 +309,7 @@ fn compare_counters(core: Microarchitecture, setup: &Setup, differences: &mut Co
         let constrained = constrained_counters(&setup.constraints, event);
         let exception = EXCEPTIONS
             .iter()
-            .find(|(of, number, _)| (*of, *number) == (core, event));
+            .find(|(excepted_core, number, _)| (*excepted_core, *number) == (core, event));
         let extra_event = setup.extra_event(event);
         let expected_counters = match (constrained, exception) {
             _ if extra_event.is_some_and(|extra| written_register(core, extra).is_none()) => None,
@@ -411,7 +411,7 @@ fn compare_events(
     }
 }
 
-/// Returns what the module should have for an event select of Linux's tables.
+/// Returns the event select, or the error, that the module should have for an event select of Linux's tables.
 fn expected_select(select: u64, extra_register_events: &[ExtraEvent]) -> Result<u64, InvalidAttr> {
     let needs_register = |select| {
         extra_register_events
@@ -455,13 +455,13 @@ fn amd_processor(family: u32, model: u32) -> Processor {
     )
 }
 
-/// Returns a processor with this family and model, this leaf 0, EDX of leaf 7 and EAX of leaf 0x1a.
-fn processor(first: [u32; 4], family: u32, model: u32, (features, kind): (u32, u32)) -> Processor {
+/// Returns a processor with this leaf 0, family, model, EDX of leaf 7 and EAX of leaf 0x1a.
+fn processor(leaf_0: [u32; 4], family: u32, model: u32, (features, kind): (u32, u32)) -> Processor {
     let family = family.min(0xf) << 8 | family.saturating_sub(0xf) << 20;
     let version = family | (model & 0xf) << 4 | model >> 4 << 16;
     Processor::read(|leaf, _| {
         let [eax, ebx, ecx, edx] = match leaf {
-            0 => first,
+            0 => leaf_0,
             1 => [version, 0, 0, 0],
             7 => [0, 0, 0, features],
             0x1a => [kind, 0, 0, 0],

@@ -63,18 +63,18 @@ impl Kind {
 
 /// Returns what is set up for each kind of core of a model, by its name in `asm/intel-family.h`; nothing if there is
 /// no case for it.
-pub(super) fn setups(core: &Source, model: &str) -> Result<BTreeMap<Kind, Setup>> {
-    let body = core.body("__init int intel_pmu_init(void)\n")?;
+pub(super) fn setups(source: &Source, model: &str) -> Result<BTreeMap<Kind, Setup>> {
+    let body = source.body("__init int intel_pmu_init(void)\n")?;
     let case = format!("case {model}:");
     let Some(mut at) = body.find(&case) else {
         return Ok(BTreeMap::new());
     };
     let mut interpreter = Interpreter {
-        core,
+        source,
         kind: Kind::Only,
         setups: BTreeMap::new(),
-        hardware: event_map(core, "intel_perfmon_event_map")?,
-        memory: MemorySetup::new(core)?,
+        hardware: event_map(source, "intel_perfmon_event_map")?,
+        memory: MemorySetup::new(source)?,
         latency_function: None,
     };
     loop {
@@ -91,13 +91,13 @@ pub(super) fn setups(core: &Source, model: &str) -> Result<BTreeMap<Kind, Setup>
             interpreter.execute(statement)?;
         }
     }
-    // On a hybrid processor, what is set up before the first kind belongs to no core.
+    // On a hybrid processor, a setup before the first kind of core belongs to no core.
     if interpreter.kind != Kind::Only {
         interpreter.setups.remove(&Kind::Only);
     }
     if let Some(name) = interpreter.latency_function {
         for (kind, setup) in &mut interpreter.setups {
-            let function = function_for_kind(core, &name, kind.name_in_linux())?;
+            let function = function_for_kind(source, &name, kind.name_in_linux())?;
             setup.memory.latency_function = function;
         }
     }
@@ -114,7 +114,7 @@ fn label_position(body: &str, label: &str) -> Option<usize> {
 
 /// The state that the statements change.
 struct Interpreter<'a> {
-    core: &'a Source,
+    source: &'a Source,
     kind: Kind,
     setups: BTreeMap<Kind, Setup>,
     /// The hardware events before any case changes them.
@@ -155,7 +155,7 @@ impl Interpreter<'_> {
         if let Some(name) = sources_function {
             return self.call(&format!("void __init {name}("));
         }
-        let core = self.core;
+        let source = self.source;
         let hardware = self.hardware;
         let memory = &self.memory;
         let setup = self.setups.entry(self.kind).or_insert_with(|| Setup {
@@ -163,7 +163,7 @@ impl Interpreter<'_> {
             memory: memory.clone(),
             ..Setup::default()
         });
-        setup.memory.execute(core, statement)?;
+        setup.memory.execute(source, statement)?;
         let value = |field: &str| {
             ["x86_pmu.FIELD=", "hybrid(pmu,FIELD)=", "pmu->FIELD="]
                 .iter()
@@ -171,13 +171,13 @@ impl Interpreter<'_> {
                 .map(|(_, value)| value)
         };
         if let Some(name) = value("event_constraints") {
-            setup.constraints = constraints(core, name)?;
+            setup.constraints = constraints(source, name)?;
         } else if let Some(name) = value("pebs_constraints").filter(|name| *name != "NULL") {
-            setup.precise_constraints = constraints(core, name)?;
+            setup.precise_constraints = constraints(source, name)?;
         } else if let Some(name) = value("pebs_latency_data") {
             self.latency_function = Some(name.to_owned());
         } else if let Some(name) = value("extra_regs") {
-            setup.extra_register_events = extra_register_events(core, name)?;
+            setup.extra_register_events = extra_register_events(source, name)?;
         } else if statement.contains("intel_perfmon_event_map[") {
             set_event(&mut setup.hardware, statement)?;
         } else if statement.contains("memcpy(") {
@@ -185,7 +185,7 @@ impl Interpreter<'_> {
             if let Some(name) = between(statement, "hw_cache_event_ids,", ",")
                 .or_else(|| between(statement, "hw_cache_event_ids),", ","))
             {
-                setup.caches = cache_table(core, name)?;
+                setup.caches = cache_table(source, name)?;
             }
         } else if let Some((_, cell)) = statement.split_once("hw_cache_event_ids") {
             set_cell(&mut setup.caches, cell)?;
@@ -195,13 +195,13 @@ impl Interpreter<'_> {
 
     /// Executes the statements of a function.
     fn call(&mut self, start: &str) -> Result<()> {
-        let body = self.core.body(start)?;
+        let body = self.source.body(start)?;
         let mut statements = body.split(';').filter(|statement| !statement.is_empty());
         statements.try_for_each(|statement| self.execute(statement))
     }
 }
 
-/// Returns what is between two texts.
+/// Returns the text between two other texts.
 fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(before)?;
     rest.split_once(after).map(|(text_between, _)| text_between)

@@ -20,9 +20,11 @@ pub(super) const HARDWARE: [&str; 10] = [
     "REF_CPU_CYCLES",
 ];
 
-/// The caches, operations and results in the order of their enums.
+/// The caches in the order of `enum perf_hw_cache_id`.
 pub(super) const CACHES: [&str; 7] = ["L1D", "L1I", "LL", "DTLB", "ITLB", "BPU", "NODE"];
+/// The operations in the order of `enum perf_hw_cache_op_id`.
 pub(super) const OPERATIONS: [&str; 3] = ["OP_READ", "OP_WRITE", "OP_PREFETCH"];
+/// The results in the order of `enum perf_hw_cache_op_result_id`.
 pub(super) const RESULTS: [&str; 2] = ["RESULT_ACCESS", "RESULT_MISS"];
 
 /// Event selects by the number of the event; 0 if there is none.
@@ -51,8 +53,8 @@ pub(super) enum Counters {
     General(u64),
 }
 
-/// Linux's macros of constraints of an event number and a unit mask to general counters. Those with other bits of the event
-/// select, too, apply to none of the events that are compared.
+/// Linux's macros of constraints of an event number and a unit mask to general counters. Constraints that also have other
+/// bits of the event select apply to none of the events that are compared.
 const UNIT_MASK_MACROS: [&str; 12] = [
     "INTEL_UEVENT_CONSTRAINT",
     "INTEL_FLAGS_UEVENT_CONSTRAINT",
@@ -84,11 +86,11 @@ const RANGE_MACROS: [&str; 2] = [
 ];
 
 /// Returns a list of constraints.
-pub(super) fn constraints(core: &Source, name: &str) -> Result<Vec<Constraint>> {
+pub(super) fn constraints(source: &Source, name: &str) -> Result<Vec<Constraint>> {
     const EVENT: u64 = 0xff;
     const EVENT_AND_UNIT_MASK: u64 = 0xffff;
 
-    let body = core.body(&format!("struct event_constraint {name}[]"))?;
+    let body = source.body(&format!("struct event_constraint {name}[]"))?;
     let mut list = Vec::new();
     for (macro_name, arguments) in items(&body) {
         let numbers = arguments.iter().map(|argument| number(argument));
@@ -140,7 +142,7 @@ pub(super) fn constrained_counters(constraints: &[Constraint], event: u64) -> Op
 }
 
 impl Constraint {
-    /// Returns whether it is for an event: its number and unit mask.
+    /// Returns whether the constraint applies to an event, which is given by its number and unit mask.
     pub(super) fn applies(&self, event: u64) -> bool {
         (self.first..=self.last).contains(&(event & self.mask))
     }
@@ -155,8 +157,8 @@ pub(super) struct ExtraEvent {
 }
 
 /// Returns the events that need an extra register.
-pub(super) fn extra_register_events(core: &Source, name: &str) -> Result<Vec<ExtraEvent>> {
-    let body = core.body(&format!("struct extra_reg {name}[]"))?;
+pub(super) fn extra_register_events(source: &Source, name: &str) -> Result<Vec<ExtraEvent>> {
+    let body = source.body(&format!("struct extra_reg {name}[]"))?;
     items(&body)
         .map(|(macro_name, arguments)| {
             let (register, mask) = match (macro_name, &arguments[..]) {

@@ -67,11 +67,11 @@ pub(super) struct Event {
 /// The events of a kind of core.
 #[derive(Default)]
 pub(super) struct Events {
-    /// Sorted by name.
+    /// The events, sorted by name.
     pub(super) list: Vec<Event>,
-    /// The number of general counters that they use; 0 if the list does not say.
+    /// The number of general counters that the events use; 0 if the list does not say.
     pub(super) general: u32,
-    /// The number of fixed counters that they use.
+    /// The number of fixed counters that the events use.
     pub(super) fixed: u32,
 }
 
@@ -100,7 +100,7 @@ pub(super) fn read(folder: &Path) -> Result<FolderEvents> {
             continue;
         };
         for item in &items {
-            // Items without it are metrics, and numbers of counters.
+            // Items without this field are metrics, or numbers of counters.
             let Some(name) = text_of(item, "EventName") else {
                 continue;
             };

@@ -22,7 +22,7 @@ const TOP_DOWN: [(&str, &[&str]); 11] = [
         "topdown-fe-bound",
         &["IDQ_BUBBLES.CORE", "IDQ_UOPS_NOT_DELIVERED.CORE"],
     ),
-    // If there is an event for it, only one counter can count it. So it is computed as the rest of all slots.
+    // Where such an event exists, only one counter can count it. So the number is computed as the rest of all slots.
     (
         "topdown-bad-spec",
         &[
@@ -49,12 +49,12 @@ const ALL_SLOTS: &str = "TOPDOWN.SLOTS_P";
 /// Names that are not in the vendor's list, but exist on all CPUs.
 const COMMON_NAMES: [&str; 3] = ["instructions", "cycles", "duration_time"];
 
-/// PMUs of Linux whose events pmctl has Linux count for metrics. Not `power`: perf's formulas are for another unit than that
-/// of its events.
+/// PMUs of Linux whose events pmctl lets Linux count for metrics. `power` is left out, because perf's formulas take another
+/// unit than that of its events.
 const LINUX_PMUS: [&str; 3] = ["msr", "cstate_core", "cstate_pkg"];
 
-/// The clock of a CPU. The clocks of several CPUs together are no time: beside a residency they are the whole of which it
-/// is a part, if they are of the same CPUs; other formulas are right for one CPU alone.
+/// The clock of a CPU. The sum of the clocks of several CPUs is no time. In a formula with a residency, the sum is the whole
+/// of which the residency of the same CPUs is a part. Other formulas are right for one CPU alone, and are left out.
 const TSC: &str = "@msr/tsc/@";
 
 /// The start of a residency's name.
@@ -149,7 +149,7 @@ pub(super) fn metric_lines(
         match formula {
             Err(missing) => lines += &format!("{}\t-\t{missing}\n", metric.name),
             Ok((text, _)) => {
-                // The threshold may need more events than the formula, which may be missing.
+                // The threshold may need events that the formula does not need, and that are missing.
                 let threshold = match names.translate_formula(&metric.threshold) {
                     Ok(Ok((text, formula))) if has_all_metrics(&formula, &translations) => text,
                     _ => String::new(),
@@ -249,7 +249,8 @@ impl FormulaNames<'_> {
         Ok(Ok((text, formula)))
     }
 
-    /// Translates a symbol of perf, which `after` follows. The error is what it needs and is missing.
+    /// Translates a symbol of perf; `after` is the text after it. The error is the missing event or function that the symbol
+    /// needs.
     fn translate_symbol(&self, perf_symbol: &str, after: &str) -> Result<String, String> {
         let symbol = perf_symbol.replace('\\', "");
         let is_word = ["if", "else", "%"].contains(&&*symbol) || symbol.parse::<f64>().is_ok();
@@ -346,16 +347,18 @@ fn quote_name(name: String) -> String {
 /// Replaces the sum of the four parts of all slots by the event of all slots. One of the parts is computed as the rest of
 /// the others.
 fn with_all_slots(text: &str) -> String {
-    let parts = |fe: &str| {
+    let sum_of_parts = |frontend: &str| {
         let bad_speculation = format!(
-            "max(TOPDOWN.SLOTS_P - {fe} - TOPDOWN.BACKEND_BOUND_SLOTS - UOPS_RETIRED.SLOTS, 0)"
+            "max(TOPDOWN.SLOTS_P - {frontend} - TOPDOWN.BACKEND_BOUND_SLOTS - UOPS_RETIRED.SLOTS, 0)"
         );
-        format!("({fe} + {bad_speculation} + UOPS_RETIRED.SLOTS + TOPDOWN.BACKEND_BOUND_SLOTS)")
+        format!(
+            "({frontend} + {bad_speculation} + UOPS_RETIRED.SLOTS + TOPDOWN.BACKEND_BOUND_SLOTS)"
+        )
     };
     ["IDQ_BUBBLES.CORE", "IDQ_UOPS_NOT_DELIVERED.CORE"]
         .iter()
-        .fold(text.to_owned(), |text, fe| {
-            text.replace(&parts(fe), ALL_SLOTS)
+        .fold(text.to_owned(), |text, frontend| {
+            text.replace(&sum_of_parts(frontend), ALL_SLOTS)
         })
 }
 

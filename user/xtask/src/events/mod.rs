@@ -25,7 +25,7 @@ const TABLES: &str = "user/perfmon-events/tables";
 /// The folder of the tables of metrics, within [`TABLES`].
 const METRICS: &str = "metrics";
 
-/// The file that says what the tables are made from.
+/// The file that names the source of the tables.
 const SOURCE: &str = "SOURCE";
 
 /// The second line of each generated file.
@@ -49,8 +49,8 @@ pub(crate) fn write(top: &Path, source: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails unless the committed tables are up to date with `source`. With another version of Linux it only prints what
-/// differs.
+/// Fails unless the committed tables are up to date with `source`. With another version of Linux it only prints the
+/// names of the files that differ.
 pub(crate) fn check(top: &Path, source: &Path) -> Result<()> {
     let (generated, committed) = (generate(source)?, read_committed(&top.join(TABLES))?);
     let names = generated.keys().chain(committed.keys());
@@ -122,14 +122,14 @@ fn generate(source: &Path) -> Result<BTreeMap<String, String>> {
     let map =
         fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
     let mut files = BTreeMap::new();
-    let (mut kept, mut uncore, mut formulas) = (0, 0, 0);
+    let (mut core_events, mut uncore_events, mut formulas) = (0, 0, 0);
     for model in mapfile::models(&map)? {
         let folder_events = json::read(&folder.join(&model.name)).context(model.name.clone())?;
-        uncore += folder_events.uncore;
+        uncore_events += folder_events.uncore;
         let metrics = metrics::read(&folder.join(&model.name)).context(model.name.clone())?;
         for (kind, events) in &folder_events.events {
             ensure!(!events.list.is_empty(), "{} has no events", model.name);
-            kept += events.list.len();
+            core_events += events.list.len();
             let name = match kind {
                 Kind::Only => model.name.clone(),
                 _ => format!("{}-{}", model.name, kind.name()),
@@ -160,7 +160,7 @@ fn generate(source: &Path) -> Result<BTreeMap<String, String>> {
     let text = format!(
         "{start}\
          Linux {version}\n\
-         {tables} tables, {kept} events of cores; {uncore} events of what is outside of cores are left out.\n\
+         {tables} tables, {core_events} events of cores; {uncore_events} events of what is outside of cores are left out.\n\
          {formulas} metrics of events of cores.\n"
     );
     files.insert(SOURCE.to_owned(), text);
@@ -188,7 +188,7 @@ fn table_text(cpus: &[Cpu], kind: Kind, events: &Events) -> String {
     text
 }
 
-/// The first lines of a file.
+/// Returns the first lines of a generated file.
 fn license_and_mark() -> String {
     // REUSE-IgnoreStart
     let license = "# SPDX-License-Identifier: MIT OR Apache-2.0\n";
@@ -196,13 +196,13 @@ fn license_and_mark() -> String {
     format!("{license}{GENERATED_MARK}")
 }
 
-/// The first lines of a table.
+/// Returns the first lines of a table.
 fn header(name: &str, version: &str) -> String {
     let start = license_and_mark();
     format!("{start}table {name}\nversion {version}\n")
 }
 
-/// The line of a range of CPUs: vendor, family, models and steppings, in hexadecimal.
+/// Returns the line of a range of CPUs: vendor, family, models and steppings, in hexadecimal.
 fn cpu_line(cpu: Cpu) -> String {
     let Cpu {
         vendor,
