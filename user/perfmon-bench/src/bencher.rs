@@ -121,19 +121,19 @@ fn call_and_count(meter: Option<&mut Meter>, call: &mut dyn FnMut()) -> Result<V
     }
 }
 
-/// Makes passes until three in a row have equal counts, and returns two of them. If that never happens, returns all passes
-/// but the first, also if an earlier count comes back after a different one: the counts then vary by chance.
+/// Runs passes until three in a row have equal counts, and returns two of them. Returns all passes but the first if that
+/// never happens, and also if a count recurs after a different one, since the counts then vary by chance.
 fn repeat_until_stable(
     mut pass: impl FnMut() -> Result<Vec<u64>, Error>,
 ) -> Result<Vec<Vec<u64>>, Error> {
     let mut passes = vec![pass()?];
-    let mut has_returned = false;
+    let mut has_recurred = false;
     while passes.len() < MAX_PASSES {
         let next = pass()?;
-        has_returned |= passes.last() != Some(&next) && passes.contains(&next);
+        has_recurred |= passes.last() != Some(&next) && passes.contains(&next);
         passes.push(next);
         if let [.., first, second, third] = &passes[..] {
-            if !has_returned && first == second && second == third {
+            if !has_recurred && first == second && second == third {
                 return Ok(passes.split_off(passes.len() - 2));
             }
         }
@@ -196,10 +196,10 @@ mod tests {
             task: Task::Try,
             result: &mut result,
         };
-        let mut seen = Vec::new();
+        let mut inputs = Vec::new();
         bencher
             .with_inputs(|| vec![1, 2])
-            .bench_refs(|input: &mut Vec<u32>| seen.append(input));
-        assert_eq!(seen, [1, 2]);
+            .bench_refs(|input: &mut Vec<u32>| inputs.append(input));
+        assert_eq!(inputs, [1, 2]);
     }
 }

@@ -47,7 +47,7 @@ use crate::counted_event::CountedEvent;
 /// The manager of benchmarks, which counts instructions.
 pub type Criterion = ::criterion::Criterion<CountedEvent>;
 
-/// The timer of a benchmark, which counts.
+/// criterion's timer of a benchmark, which counts instructions.
 pub type Bencher<'a> = ::criterion::Bencher<'a, CountedEvent>;
 
 /// A group of benchmarks that are counted.
@@ -57,7 +57,7 @@ pub type BenchmarkGroup<'a, M = CountedEvent> = ::criterion::BenchmarkGroup<'a, 
 pub mod measurement {
     pub use ::criterion::measurement::*;
 
-    /// The measurement in the types of suites that name the usual one.
+    /// The counting measurement, for suites whose types name criterion's usual measurement.
     pub type WallTime = crate::counted_event::CountedEvent;
 }
 

@@ -18,11 +18,11 @@ pub(crate) struct Target {
     pub(crate) name: String,
 }
 
-/// A meter, which there is none of.
+/// A meter. The type has no values, since nothing is counted.
 #[derive(Debug)]
 pub(crate) enum Meter {}
 
-/// An error of counting, which there is none of.
+/// An error of counting. The type has no values, since nothing is counted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Error {}
 
@@ -59,12 +59,12 @@ impl Suite {
     }
 }
 
-/// A reading, which there is none of.
+/// A reading. The type has no values, since nothing is counted.
 #[cfg(feature = "criterion")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reading {}
 
-/// A counter for criterion, which there is none of.
+/// A counter for criterion. The type has no values, since nothing is counted.
 #[cfg(feature = "criterion")]
 #[derive(Debug)]
 pub(crate) enum PassCounter {}

@@ -88,13 +88,13 @@ pub(crate) struct Options {
     pub(crate) ignored: bool,
 
     #[command(flatten)]
-    of_libtest: OfLibtest,
+    libtest_options: LibtestOptions,
 }
 
 /// Options of Rust's test programs, which test runners and users pass to all targets. They have no effect here.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option")]
-struct OfLibtest {
+struct LibtestOptions {
     #[arg(long, hide = true)]
     include_ignored: bool,
     #[arg(long, hide = true, alias = "no-capture")]

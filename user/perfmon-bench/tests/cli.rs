@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of the output of a bench target without counting: list, trial, errors. scripts/test-cargo-bench tests counting.
+//! Tests of the output of a bench target that counts nothing: list, trial, errors. scripts/test-cargo-bench tests counting.
 
 #[test]
-fn sessions() {
+fn output_is_as_recorded() {
     // cargo builds the examples with the tests, in a folder beside them.
     let test = std::env::current_exe().expect("it has a file");
     let profile = test

@@ -81,7 +81,7 @@ impl Baseline {
         }
     }
 
-    /// Returns the command of the first entry that is compared with, if its name differs from the measured command's.
+    /// Returns the baseline's command that the first measured command is compared with, if their names differ.
     #[must_use]
     pub fn other_command(&self, measured: &BenchDocument) -> Option<&str> {
         let old_command = &self
@@ -93,14 +93,14 @@ impl Baseline {
         (!is_same).then_some(old_command)
     }
 
-    /// Returns the commands of the baseline that are not among the measured ones.
+    /// Returns the commands of the baseline that were not measured in this run.
     pub fn missing<'a>(&'a self, measured: &'a BenchDocument) -> impl Iterator<Item = &'a str> {
         let names = self.document.commands.iter();
         let names = names.map(|entry| &entry.command[..]);
         names.filter(|name| measured.commands.iter().all(|now| now.command != *name))
     }
 
-    /// Returns the numbers of an event in a command's entry; `None` if the event was not counted then.
+    /// Returns the numbers of an event in a command's entry; `None` if the entry has no such event.
     fn values(&self, command: usize, event: &str) -> Option<&[u64]> {
         let entry: &BenchEntry = self.document.commands.get((*self.entries.get(command)?)?)?;
         Some(&entry.values[self.document.index(event)?])

@@ -73,7 +73,7 @@ impl FromStr for Condition {
 /// Returns a percentage as a fraction. It is rounded once, as is a change, so that a limit and an equal change are equal:
 /// 0.7 / 100.0 is less than 7.0 / 1000.0.
 fn fraction_of_percent(text: &str, number: f64) -> f64 {
-    // A number that has an exponent takes no second one.
+    // Parsing fails if the number already has an exponent.
     format!("{text}e-2").parse().unwrap_or(number / 100.0)
 }
 
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_only_if_the_whole_interval_is_beyond_the_limit() {
+    fn a_condition_holds_only_if_the_whole_interval_is_beyond_the_limit() {
         let (before, after) = ([1000; 4], [1011; 4]);
         assert!(condition("x>+1%").is_met(Some(&before), &after));
         assert!(!condition("x>+1.1%").is_met(Some(&before), &after));

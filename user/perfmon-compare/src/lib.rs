@@ -2,7 +2,7 @@
 //! Counts of several runs, and their changes: the file that stores the counts, the change with its confidence interval,
 //! and conditions that fail a build.
 //!
-//! `pmctl bench` uses it to compare commands, and [`perfmon-bench`](https://docs.rs/perfmon-bench) to compare functions.
+//! `pmctl bench` uses this crate to compare commands, and [`perfmon-bench`](https://docs.rs/perfmon-bench) to compare functions.
 //! Both write and read the same files.
 
 #![forbid(unsafe_code)]
@@ -12,7 +12,7 @@ pub mod condition;
 pub mod document;
 pub mod errors;
 pub mod figures;
-// perfmon, whose function they print with, builds only there.
+// These modules use the crate `perfmon`, which builds only on x86-64 Linux.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod listing;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

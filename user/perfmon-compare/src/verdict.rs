@@ -37,7 +37,7 @@ impl Verdict {
                 ));
                 return verdict;
             }
-            if let Err(unknown) = verdict.judge(comparison, condition, event) {
+            if let Err(unknown) = verdict.check(comparison, condition, event) {
                 verdict.unknown = Some(unknown);
                 return verdict;
             }
@@ -45,7 +45,8 @@ impl Verdict {
         verdict
     }
 
-    fn judge(
+    /// Adds a sentence for each command for which the condition holds. Fails with the reason if it can't be checked.
+    fn check(
         &mut self,
         comparison: &Comparison<'_>,
         condition: &Condition,

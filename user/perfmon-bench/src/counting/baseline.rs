@@ -68,12 +68,12 @@ impl BaselineFile {
         Ok(document)
     }
 
-    /// Returns the entries in the file that stay when counts of this target are saved: those of other targets, and those of
-    /// the benchmarks for which `is_kept` returns true.
+    /// Returns the entries of the file that are kept when counts of this target are saved: those of other targets, and those
+    /// of the benchmarks for which `is_kept` returns true.
     ///
     /// # Errors
-    /// There are such entries, but they have counts of another processor or of other events; the file is no baseline.
-    pub(crate) fn others(
+    /// The kept entries have counts of another processor or of other events, or the file is no baseline.
+    pub(crate) fn kept_entries(
         &self,
         name: &str,
         (machine, events): (&str, &[String]),
@@ -82,11 +82,11 @@ impl BaselineFile {
         let Some(mut old) = self.read_entries("--save-baseline", name)? else {
             return Ok(Vec::new());
         };
-        let is_other = |entry: &BenchEntry| match entry.command.strip_prefix(&self.prefix) {
+        let is_kept_entry = |entry: &BenchEntry| match entry.command.strip_prefix(&self.prefix) {
             Some(name) => is_kept(name),
             None => true,
         };
-        old.commands.retain(is_other);
+        old.commands.retain(is_kept_entry);
         if !old.commands.is_empty() && (old.machine != machine || old.events != events) {
             return Err(format!(
                 "--save-baseline: {} was not changed, because it has counts of another processor or of other events. \
@@ -97,16 +97,16 @@ impl BaselineFile {
         Ok(old.commands)
     }
 
-    /// Writes the measured counts and the entries of [`others`](Self::others).
+    /// Writes the measured counts and the entries of [`kept_entries`](Self::kept_entries).
     pub(crate) fn save(
         &self,
         mut measured: BenchDocument,
-        others: Vec<BenchEntry>,
+        kept: Vec<BenchEntry>,
     ) -> Result<(), String> {
         for entry in &mut measured.commands {
             entry.command.insert_str(0, &self.prefix);
         }
-        measured.commands.extend(others);
+        measured.commands.extend(kept);
         write(&self.path, &measured)
     }
 
@@ -114,7 +114,7 @@ impl BaselineFile {
         entry.command.starts_with(&self.prefix)
     }
 
-    /// Reads the file for an option; `None` if there is none.
+    /// Reads the file; `None` if it does not exist. Errors name `option` and its argument `name`.
     fn read_entries(&self, option: &str, name: &str) -> Result<Option<BenchDocument>, String> {
         let path = self.path.display();
         let text = match fs::read_to_string(&self.path) {
@@ -167,14 +167,14 @@ mod tests {
         )
     }
 
-    /// Saves these counts. `is_kept` as in [`BaselineFile::others`].
+    /// Saves these counts. `is_kept` is that of [`BaselineFile::kept_entries`].
     fn save(
         file: &BaselineFile,
         measured: BenchDocument,
         is_kept: impl Fn(&str) -> bool,
     ) -> Result<(), String> {
-        let others = file.others("main", (&measured.machine, &measured.events), is_kept)?;
-        file.save(measured, others)
+        let kept = file.kept_entries("main", (&measured.machine, &measured.events), is_kept)?;
+        file.save(measured, kept)
     }
 
     fn counts(file: &BaselineFile) -> Vec<(String, u64)> {

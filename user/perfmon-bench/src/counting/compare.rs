@@ -37,10 +37,10 @@ impl Suite {
         let file = new_baseline.map(|name| self.baseline_file(name));
         let export = options.export.as_ref();
         let export = export.and_then(|export| Some((export.format, export.file.as_deref()?)));
-        let saved = file.as_ref().map(|file| ("--save-baseline", &*file.path));
-        let exported = export.map(|(_, file)| ("--export", file));
+        let baseline_output = file.as_ref().map(|file| ("--save-baseline", &*file.path));
+        let export_output = export.map(|(_, file)| ("--export", file));
         let mut folders = Vec::new();
-        for (option, file) in saved.into_iter().chain(exported) {
+        for (option, file) in baseline_output.into_iter().chain(export_output) {
             let path = make_folder_of(file).map_err(|error| format!("{option}: {error}"))?;
             folders.push(WritableFolder {
                 path,
@@ -51,8 +51,8 @@ impl Suite {
         ensure_driver(&options.env, || Ok(folders))?;
         let machine = brand(&CpuId::new());
         if let (Some(file), Some(name)) = (&file, new_baseline) {
-            // Before anything is counted, as otherwise the counts would be lost.
-            file.others(name, (&machine, &options.events()), |name| {
+            // Checked before anything is counted, since the counts would be lost otherwise.
+            file.kept_entries(name, (&machine, &options.events()), |name| {
                 self.is_kept(name, options, &[])
             })?;
         }
@@ -80,8 +80,8 @@ impl Suite {
             result.map_err(|error| format!("--export: can't write {}: {error}", file.display()))?;
         }
         // Standard output may be closed. That is reported after the counts are saved.
-        let printed = print_to_stdout(&String::from_utf8_lossy(&text));
-        self.name_what_was_not_compared(&comparison, options, &failed);
+        let print_result = print_to_stdout(&String::from_utf8_lossy(&text));
+        self.print_uncompared_names(&comparison, options, &failed);
         let code = self.check_conditions(&comparison, options);
         if let (Some(file), Some(name)) = (file, new_baseline) {
             let overwrites_baseline = is_same_file(&file.path, &baseline.file);
@@ -92,12 +92,12 @@ impl Suite {
                 );
             } else {
                 let counts = (&measured.machine[..], &measured.events[..]);
-                let others =
-                    file.others(name, counts, |name| self.is_kept(name, options, &failed))?;
-                file.save(measured, others)?;
+                let kept =
+                    file.kept_entries(name, counts, |name| self.is_kept(name, options, &failed))?;
+                file.save(measured, kept)?;
             }
         }
-        printed?;
+        print_result?;
         if failed.is_empty() {
             return Ok(code);
         }
@@ -111,8 +111,8 @@ impl Suite {
         BaselineFile::named(name, &self.folder, &self.target)
     }
 
-    /// Returns whether a saved benchmark keeps its counts: it is one of those whose counting failed, or only some benchmarks
-    /// are counted, and it is none of them.
+    /// Returns whether the saved counts of a benchmark are kept: because counting it failed, or because the command line
+    /// does not select it.
     fn is_kept(&self, name: &str, options: &Options, failed: &[String]) -> bool {
         let is_left_out =
             options.selects_some() && self.benches.iter().all(|bench| bench.name != name);
@@ -144,7 +144,7 @@ impl Suite {
     /// Counts each benchmark in processes of its own. Returns the counts, and the names of the benchmarks that can't be
     /// counted, for example because they panic.
     fn count(&self, options: &Options) -> Result<(Vec<BenchEntry>, Vec<String>), String> {
-        // Reports what is the same for all benchmarks once, such as an unknown event.
+        // Reports an error that all benchmarks would have, such as an unknown event, only once.
         open_meter(&options.events())?;
         let processes = Processes::new(&options.events(), &options.env)?;
         if let Some(warning) = turn_off_random_addresses() {
@@ -183,8 +183,8 @@ impl Suite {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Names the benchmarks that the baseline lacks, and those that only the baseline has.
-    fn name_what_was_not_compared(
+    /// Prints the names of the benchmarks that the baseline lacks, and of those that only the baseline has.
+    fn print_uncompared_names(
         &self,
         comparison: &Comparison<'_>,
         options: &Options,
@@ -235,7 +235,7 @@ impl Suite {
     }
 }
 
-/// Opens events of this thread.
+/// Opens events of this thread, and returns a meter that reads them.
 fn open_meter(events: &[String]) -> Result<Meter, String> {
     let events = events
         .iter()

@@ -11,8 +11,9 @@ const EMPTY_PASSES: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Meter {
     pages: Vec<UserPage<'static>>,
-    /// The readings at the beginning and at the end of a pass.
+    /// The reading of each event at the beginning of a pass.
     before: Vec<Option<Reading>>,
+    /// The reading of each event at the end of a pass.
     after: Vec<Option<Reading>>,
     /// The counts of an empty function.
     overhead: Vec<u64>,
@@ -32,8 +33,8 @@ impl Meter {
         let mut overhead = vec![u64::MAX; events.len()];
         for _ in 0..EMPTY_PASSES {
             let counts = meter.count_pass(&mut || {})?;
-            for (least, count) in overhead.iter_mut().zip(counts) {
-                *least = count.min(*least);
+            for (smallest, count) in overhead.iter_mut().zip(counts) {
+                *smallest = count.min(*smallest);
             }
         }
         meter.overhead = overhead;
@@ -42,8 +43,8 @@ impl Meter {
 
     /// Calls `work` once, and returns the count of each event. Fails if an event was not counted all the time.
     ///
-    /// It is neither generic nor inlined, and calls through a pointer: with one copy for all functions, the overhead of
-    /// the call is always the same.
+    /// This function is neither generic nor inlined, and calls `work` through a pointer: with one copy for all benchmarks,
+    /// the overhead of the call is always the same.
     #[inline(never)]
     pub(crate) fn count_pass(&mut self, work: &mut dyn FnMut()) -> Result<Vec<u64>, Error> {
         for (page, reading) in self.pages.iter().zip(&mut self.before) {

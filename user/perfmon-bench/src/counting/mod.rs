@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counting, where the driver can be. `elsewhere.rs` has the same interface for other machines.
+//! Counting on x86-64 Linux, which can have the driver. `elsewhere.rs` has the same interface for other machines.
 
 mod baseline;
 mod compare;

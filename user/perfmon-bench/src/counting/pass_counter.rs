@@ -118,8 +118,8 @@ mod tests {
     fn the_folder_of_results_is_that_of_criterion() {
         let folder = |variables: &[(&str, &str)]| {
             results_folder(|name| {
-                let found = variables.iter().find(|(known, _)| *known == name);
-                found.map(|(_, value)| value.into())
+                let entry = variables.iter().find(|(known, _)| *known == name);
+                entry.map(|(_, value)| value.into())
             })
         };
         let home = ("CRITERION_HOME", "/home");

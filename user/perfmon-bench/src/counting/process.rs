@@ -27,8 +27,8 @@ pub(crate) type Counts = Vec<Vec<u64>>;
 /// Number of processes that count a benchmark if the first two differ.
 const MAX_PROCESSES: usize = 6;
 
-/// The environment variables of this process that benchmarks have.
-const VARIABLES: [&str; 6] = [
+/// The environment variables that benchmarks inherit from this process.
+const INHERITED_VARIABLES: [&str; 6] = [
     "CARGO_MANIFEST_DIR",
     "HOME",
     "LD_LIBRARY_PATH",
@@ -37,7 +37,8 @@ const VARIABLES: [&str; 6] = [
     "TMPDIR",
 ];
 
-/// The environment takes a multiple of these bytes. A page is a multiple of all alignments of the stack that matter.
+/// The size of the environment is a multiple of this number of bytes. A page is a multiple of all alignments of the stack
+/// that matter.
 const ENVIRONMENT_UNIT: usize = 4096;
 
 /// Counts a benchmark in two processes. If their counts are equal, returns those of one pass of each; else the counts of
@@ -53,7 +54,7 @@ pub(crate) fn count_in_processes(
     }
     let mut merged = vec![Vec::new(); processes[0].len()];
     for process in processes {
-        // Equal passes of a process are one sample of what differs between processes.
+        // Equal passes of a process are one sample, since then only the processes may differ.
         let passes = if is_stable(&process) { 1 } else { usize::MAX };
         for (runs, counts) in merged.iter_mut().zip(process) {
             runs.extend(counts.into_iter().take(passes));
@@ -96,11 +97,11 @@ impl Processes {
             .stdin(OwnedFd::from(theirs))
             .stdout(standard_error());
         let child = command.spawn();
-        // Closes the end of the new process.
+        // Closes this process's copy of the new process's end.
         drop(command);
         let mut child = child.map_err(|error| format!("can't start /proc/self/exe: {error}"))?;
         let events = serde_json::to_vec(&self.events).unwrap_or_default();
-        // If the process ends early, writing fails. What the process has answered tells that, too.
+        // If the process ends early, writing fails. Its missing answer is then reported below.
         let _ = ours.write_all(&events);
         let _ = ours.shutdown(Shutdown::Write);
         let mut answer = Vec::new();
@@ -111,7 +112,8 @@ impl Processes {
     }
 }
 
-/// Turns off random addresses for the processes that this one starts. Returns a warning if that is forbidden, as it is in some containers.
+/// Turns off random addresses for the processes that this one starts. Returns a warning if that is forbidden, as it is in
+/// some containers.
 pub(crate) fn turn_off_random_addresses() -> Option<String> {
     let persona = personality::get().map(|persona| persona | Persona::ADDR_NO_RANDOMIZE);
     let error = persona.and_then(personality::set).err()?;
@@ -120,7 +122,8 @@ pub(crate) fn turn_off_random_addresses() -> Option<String> {
     ))
 }
 
-/// Returns the standard error, for the standard output of benchmarks, which would get into an export.
+/// Returns a copy of standard error, which benchmarks get as their standard output: otherwise their output would get into
+/// an export.
 fn standard_error() -> Stdio {
     let stderr = io::stderr();
     let copy = stderr.as_fd().try_clone_to_owned();
@@ -155,13 +158,13 @@ fn environment(
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Vec<(OsString, OsString)> {
     let mut environment = chosen.to_vec();
-    for (index, name) in VARIABLES.into_iter().enumerate() {
+    for (index, name) in INHERITED_VARIABLES.into_iter().enumerate() {
         if chosen.iter().any(|(other, _)| other == name) {
             continue;
         }
         environment.push(match variable(name) {
             Some(value) => (name.into(), value),
-            // The pointers to variables take room, too.
+            // The array of pointers to the variables takes room, too, so each unset variable is replaced by another one.
             None => (
                 format!("PERFMON_BENCH_UNSET_{index}").into(),
                 OsString::new(),
@@ -235,14 +238,14 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_differ_are_more_and_count_once_each() {
+    fn if_processes_differ_six_of_them_count_one_pass_each() {
         let (processes, merged) = merge(|process| vec![vec![5 + process; 2], vec![1, 1]]);
         assert_eq!(processes, 6);
         assert_eq!(merged, [vec![6, 7, 8, 9, 10, 11], vec![1; 6]]);
     }
 
     #[test]
-    fn passes_that_differ_all_count() {
+    fn if_passes_differ_all_of_them_count() {
         let (processes, merged) = merge(|process| vec![vec![5, 6 + process]]);
         assert_eq!((processes, merged), (2, vec![vec![5, 7, 5, 8]]));
     }
@@ -257,12 +260,18 @@ mod tests {
         };
         let here = environment(&[], |name| Some(format!("/a/value/of/{name}").into()));
         let elsewhere = environment(&[], |name| (name == "PATH").then(|| "/bin".into()));
-        assert_eq!(room(&here), (VARIABLES.len() + 1, ENVIRONMENT_UNIT));
+        assert_eq!(
+            room(&here),
+            (INHERITED_VARIABLES.len() + 1, ENVIRONMENT_UNIT)
+        );
         assert_eq!(room(&elsewhere), room(&here));
         assert!(elsewhere.contains(&("PATH".into(), "/bin".into())));
         let chosen = [("HOME".into(), "/x".into()), ("MORE".into(), "1".into())];
         let chosen = environment(&chosen, |_| Some("/y".into()));
-        assert_eq!(room(&chosen), (VARIABLES.len() + 2, ENVIRONMENT_UNIT));
+        assert_eq!(
+            room(&chosen),
+            (INHERITED_VARIABLES.len() + 2, ENVIRONMENT_UNIT)
+        );
         let homes = chosen.iter().filter(|(name, _)| name == "HOME");
         assert_eq!(homes.map(|(_, value)| value).collect::<Vec<_>>(), ["/x"]);
     }

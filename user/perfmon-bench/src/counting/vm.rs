@@ -79,13 +79,13 @@ fn exec_in_vm(device_error: &Error, arguments: Vec<OsString>) -> String {
 
 /// Returns the variables of this process that the program has in the virtual machine, too.
 fn passed_variables(variable: impl Fn(&str) -> Option<OsString>) -> Vec<(OsString, OsString)> {
-    let set = PASSED_VARIABLES
+    let variables = PASSED_VARIABLES
         .iter()
         .filter_map(|name| Some((name.into(), variable(name)?)));
-    set.collect()
+    variables.collect()
 }
 
-/// Returns the arguments of pmctl before the program. `options` are words of the user.
+/// Returns the arguments of pmctl before the program. `options` are further options of `pmctl vm`, separated by blanks.
 fn arguments(
     folders: &[WritableFolder],
     settings: &[(OsString, OsString)],
