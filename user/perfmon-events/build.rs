@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// The number of names in a block. The first is stored whole, each other one without the prefix that it shares with the name
-/// before it.
+/// The number of names in a block. The first name is stored whole, each other one without the prefix that it shares with the
+/// name before it.
 const NAMES_PER_BLOCK: usize = 16;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,7 +53,7 @@ struct Table {
 struct PackedEvents {
     /// The names, as [`pack_names`] packs them.
     names: Vec<u8>,
-    /// The Rust source that says where the blocks of names are.
+    /// The Rust source of the offsets of the blocks of names.
     blocks: String,
     /// The Rust source of everything else.
     tables: String,
@@ -159,7 +159,7 @@ fn parse_encoding(number: &str, unit_mask: &str, fields: &[&str]) -> Encoding {
     encoding
 }
 
-/// Packs the events. `metrics` says for each table where its metrics are.
+/// Packs the events. `metrics` is, for each table, the Rust source of the range of its metrics.
 fn pack(tables: &[Table], metrics: &[String]) -> PackedEvents {
     // The order is that of a search without regard to case.
     let mut names: BTreeMap<String, &str> = BTreeMap::new();
@@ -270,8 +270,8 @@ fn index_of<T: Ord>(items: &[T], item: &T) -> u16 {
     u16::try_from(index).expect("there are few enough")
 }
 
-/// Returns the packed names, and where each block begins. A name is packed as the number of bytes that it shares with the
-/// one before in its block, the number of its other bytes, and these.
+/// Returns the packed names, and the offset of each block. A name is packed as the number of bytes that it shares with the
+/// name before it in its block, the number of its other bytes, and its other bytes.
 fn pack_names<'a>(names: impl Iterator<Item = &'a str>) -> (Vec<u8>, Vec<usize>) {
     let (mut bytes, mut blocks) = (Vec::new(), Vec::new());
     let mut name_before = "";

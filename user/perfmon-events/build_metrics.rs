@@ -13,7 +13,7 @@ use std::path::Path;
 /// The fields of a line.
 type Line = Vec<String>;
 
-/// Returns the Rust source of the metrics, and for each table where its own are.
+/// Returns the Rust source of the metrics, and for each table the source of the range of its own metrics.
 pub(super) fn pack<'a>(
     folder: &Path,
     tables: impl Iterator<Item = &'a str>,
@@ -30,7 +30,7 @@ pub(super) fn pack<'a>(
     let numbers: BTreeMap<&str, u16> = (0..).zip(&texts).map(|(n, text)| (*text, n)).collect();
     let number = |text: &String| numbers[&**text];
 
-    let (mut metrics, mut unsupported, mut places) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut metrics, mut unsupported, mut ranges) = (Vec::new(), Vec::new(), Vec::new());
     for lines in &lines {
         let first = (metrics.len(), unsupported.len());
         for line in lines {
@@ -50,7 +50,7 @@ pub(super) fn pack<'a>(
                 _ => panic!("a metric has the wrong number of fields: {line:?}"),
             }
         }
-        places.push(format!(
+        ranges.push(format!(
             "metrics: ({}, {}), unsupported_metrics: ({}, {})",
             first.0,
             metrics.len(),
@@ -76,7 +76,7 @@ pub(super) fn pack<'a>(
         starts.len(),
         starts
     );
-    (text, places)
+    (text, ranges)
 }
 
 /// Returns the lines of a file; none if there is no such file.

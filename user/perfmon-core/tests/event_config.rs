@@ -195,7 +195,7 @@ proptest! {
     }
 
     #[test]
-    fn read_returns_its_size(
+    fn the_size_of_a_reading_is_that_of_its_words(
         bits in 0..32u64,
         events in prop::collection::vec(any::<[u64; 3]>(), 0..6),
         [enabled, running] in any::<[u64; 2]>(),
@@ -208,7 +208,7 @@ proptest! {
         let ids = |e: EventValue| has(4, e.id).into_iter().chain(has(16, e.lost));
 
         let count = events().count();
-        let group: Vec<u64> = [count as u64]
+        let group_words: Vec<u64> = [count as u64]
             .into_iter()
             .chain(all_times())
             .chain(events().flat_map(|e| [e.value].into_iter().chain(ids(e))))
@@ -216,13 +216,13 @@ proptest! {
         let mut buffer = [0; 32];
         let is_group = bits & 8 != 0;
         if is_group {
-            prop_assert_eq!(format.size(count), group.len() * 8);
-            prop_assert_eq!(format.encode_group(&mut buffer, events().map(Some), times), Some(&*group));
+            prop_assert_eq!(format.size(count), group_words.len() * 8);
+            prop_assert_eq!(format.encode_group(&mut buffer, events().map(Some), times), Some(&*group_words));
         } else if let Some(event) = events().next() {
-            let one: Vec<u64> = [event.value].into_iter().chain(all_times()).chain(ids(event)).collect();
+            let event_words: Vec<u64> = [event.value].into_iter().chain(all_times()).chain(ids(event)).collect();
             let mut buffer = [0; MAX_WORDS_OF_ONE];
-            prop_assert_eq!(format.size(count), one.len() * 8);
-            prop_assert_eq!(format.encode_one(&mut buffer, event, times), &*one);
+            prop_assert_eq!(format.size(count), event_words.len() * 8);
+            prop_assert_eq!(format.encode_one(&mut buffer, event, times), &*event_words);
         }
     }
 }

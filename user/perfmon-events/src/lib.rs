@@ -92,7 +92,7 @@ pub struct Event {
     pub counter_mask: u8,
     /// The counter mask is inverted.
     pub invert: bool,
-    /// Edges are counted.
+    /// The counter counts how often the condition begins, not how long it holds (edge detect).
     pub edge: bool,
     /// The other thread of the core is counted, too.
     pub any_thread: bool,
@@ -113,7 +113,7 @@ pub struct Event {
 pub struct ExtraRegister {
     /// The number of the register.
     pub register: u32,
-    /// Its value.
+    /// The value of the register.
     pub value: u64,
 }
 
@@ -164,7 +164,7 @@ pub fn model_of(cpu: &Cpu) -> Option<&'static Model> {
         .filter(|model| model.cpus.iter().any(|range| range.contains(cpu)));
     let with_kind = |kind| models.clone().find(|model| model.kind == kind);
     match cpu.kind {
-        // A virtual machine may not say of which kind its cores are.
+        // A virtual machine may hide the kind of its cores.
         Kind::Only => with_kind(Kind::Only).or_else(|| with_kind(Kind::Core)),
         // Most processors have the usual efficient cores in their low-power island.
         Kind::LowPower => with_kind(Kind::LowPower).or_else(|| with_kind(Kind::Atom)),
@@ -187,7 +187,7 @@ impl CpuRange {
 }
 
 impl Model {
-    /// Returns its name, as perf has it.
+    /// Returns the model's name, as perf has it.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
@@ -199,13 +199,13 @@ impl Model {
         self.version
     }
 
-    /// Returns the kind of its cores.
+    /// Returns the kind of the model's cores.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Returns the number of general counters that its events use.
+    /// Returns the number of general counters that the model's events use.
     #[must_use]
     pub fn general_counters(&self) -> u8 {
         self.counters.0
@@ -246,7 +246,7 @@ impl Model {
         }
     }
 
-    /// Returns the number of its events.
+    /// Returns the number of the model's events.
     #[must_use]
     pub fn len(&self) -> usize {
         self.packed_events().len()
@@ -269,7 +269,7 @@ impl Model {
         Some(unpack_event(self.packed_events()[index]))
     }
 
-    /// Returns its events, sorted by name without regard to case.
+    /// Returns the model's events, sorted by name without regard to case.
     pub fn events(&self) -> impl Iterator<Item = Event> + use<> {
         self.packed_events()
             .iter()

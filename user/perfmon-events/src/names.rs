@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names of all models' events, sorted, packed in blocks.
 //!
-//! A name is stored as the number of bytes that it shares with the one before, the number of its other bytes, and these.
-//! The first name of a block shares none.
+//! A name is stored as the number of bytes that it shares with the name before it, the number of its other bytes, and its
+//! other bytes. The first name of a block shares none.
 
 use std::cmp::Ordering;
 
 use blocks::{BLOCKS, NAME_COUNT, NAMES_PER_BLOCK};
 
-/// The blocks, by the build script.
+/// The offsets of the blocks, which the build script generates.
 #[allow(clippy::unreadable_literal, reason = "no one reads them")]
 mod blocks {
     include!(concat!(env!("OUT_DIR"), "/blocks.rs"));
@@ -55,7 +55,7 @@ struct Names {
 }
 
 impl Names {
-    /// Starts before the first name of a block.
+    /// Creates an iterator that is before the first name of a block.
     fn new(block: usize) -> Self {
         Self {
             position: BLOCKS[block] as usize,

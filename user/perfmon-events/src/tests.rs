@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::*;
 
-/// The lines of a table that are events.
+/// Returns the lines of a table that are events.
 fn event_lines(name: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tables")
@@ -94,7 +94,7 @@ fn models_are_found_by_their_names() {
     assert_eq!(name(""), None);
 }
 
-/// The name of a processor's model.
+/// Returns the name of a processor's model.
 fn model_name(
     vendor: &[u8; 12],
     family: u32,

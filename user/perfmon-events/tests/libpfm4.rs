@@ -55,9 +55,9 @@ const MODELS: [(&str, &str); 40] = [
 ];
 
 /// The number of names that both have, for Intel and for AMD's Zen. AMD's tables before Zen are made from libpfm4's.
-const SHARED: usize = 5939;
+const SHARED_NAMES: usize = 5939;
 
-/// The event select and the value of the extra register, in the form of libpfm4.
+/// Returns an event's select and the value of its extra register, in the form of libpfm4.
 fn registers(event: &Event) -> Vec<u64> {
     let (number, mask) = (u64::from(event.number), u64::from(event.unit_mask));
     let flag = |is_set: bool, bit: u32| u64::from(is_set) << bit;
@@ -79,7 +79,8 @@ fn to_text(registers: &[u64]) -> String {
     texts.join("+")
 }
 
-/// The known differences: `OURS THEIRS` by `PMU NAME`. In the file, the word for the reason stands before them.
+/// Returns the known differences by `PMU NAME`, each as `OURS THEIRS`. In the file, each line begins with the word for the
+/// reason.
 fn known_differences() -> BTreeMap<String, String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/libpfm4/differences");
     let text = fs::read_to_string(path).expect("it is there");
@@ -160,5 +161,5 @@ fn the_encodings_are_those_of_libpfm4() {
         "in tests/libpfm4/differences, but equal: {:?}",
         known_differences.keys()
     );
-    assert_eq!(shared_count, SHARED, "names that both have");
+    assert_eq!(shared_count, SHARED_NAMES, "names that both have");
 }

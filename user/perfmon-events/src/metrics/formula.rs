@@ -116,7 +116,7 @@ impl Formula {
 
     /// Replaces facts by numbers, and each choice that facts decide by the branch that is taken.
     ///
-    /// A fact for which `fact` returns `None` stays a name.
+    /// A fact for which `fact` returns `None` stays in the formula.
     #[must_use]
     pub fn with_facts(self, fact: &dyn Fn(&str) -> Option<f64>) -> Self {
         let resolve = |formula: Box<Self>| formula.with_facts(fact);
@@ -230,7 +230,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// `a if b else c`
+    /// Parses `a if b else c`, or a formula without a choice.
     fn parse_choice(&mut self) -> Result<Formula, Mistake> {
         let then = self.parse_level(0)?;
         if !self.take_word("if") {
@@ -333,7 +333,7 @@ impl<'a> Parser<'a> {
         Ok(Formula::Two(*operator, Box::new(a), Box::new(b)))
     }
 
-    /// Takes letters, digits, dots, underscores and colons.
+    /// Consumes and returns letters, digits, dots, underscores and colons.
     fn parse_word(&mut self) -> &'a str {
         let rest = &self.text[self.position..];
         let is_other = |c: char| !(c.is_ascii_alphanumeric() || "._:".contains(c));

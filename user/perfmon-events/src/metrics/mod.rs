@@ -63,7 +63,7 @@ fn unpack_metric(packed: &PackedMetric) -> Metric {
 }
 
 impl Model {
-    /// Returns the metrics of its events, sorted by name without regard to case.
+    /// Returns the metrics over the events of the model, sorted by name without regard to case.
     pub fn metrics(&self) -> impl Iterator<Item = Metric> + use<> {
         METRICS[self.metrics.0..self.metrics.1]
             .iter()
@@ -85,7 +85,7 @@ impl Model {
             .map(|index| unpack_metric(&packed_metrics[index]))
     }
 
-    /// Returns the metrics of perf that need more than core events, each with the first other thing that it needs.
+    /// Returns the metrics of perf that need more than core events, each with the first such thing that it needs.
     pub fn unsupported_metrics(
         &self,
     ) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
