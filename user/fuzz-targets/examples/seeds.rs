@@ -25,7 +25,7 @@ fn main() -> io::Result<()> {
         fs::write(folder.join(target).join(name), bytes)
     };
     for (name, rows) in CONFIGS {
-        write("config", name, &config(rows))?;
+        write("config", name, &config_input(rows))?;
     }
     write("decode", "all-kinds", &records())?;
     write("decode", "cut-off", &records()[..90])?;
@@ -58,8 +58,9 @@ const CONFIGS: [(&str, Rows); 4] = [
     ("twice", &[(ARCH, 1000, USER), (ARCH, 1000, USER)]),
 ];
 
-/// For a CPU that has everything, with counters of 48 bits of which half are free.
-fn config(rows: Rows) -> Vec<u8> {
+/// Returns an input of the target `config`: these events, and a CPU that supports everything and has counters of 48 bits,
+/// half of which are free.
+fn config_input(rows: Rows) -> Vec<u8> {
     let mut bytes = vec![8, 48, 48, 0b11, 0x0f, 0, 0xff, 0];
     bytes.extend(0x5555_5555_5555_5555_u64.to_le_bytes());
     bytes.resize(20, 0);
@@ -74,7 +75,7 @@ fn config(rows: Rows) -> Vec<u8> {
     bytes
 }
 
-/// A record of each kind.
+/// Returns the bytes of a record of each kind.
 fn records() -> Vec<u8> {
     let (event, aspace) = (FIXED, 0x1234_5000);
     let raw = [1, 2].map(|from| perfmon_last_branch {

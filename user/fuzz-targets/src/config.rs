@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Configs of traces, as programs may ask for them.
+//! Configs of traces, as programs may pass them to the driver.
 
-use perfmon::trace::{Config as Library, ConfigError, ConfigProblem};
+use perfmon::trace::{Config as LibraryConfig, ConfigError, ConfigProblem};
 use perfmon_core::abi;
 use perfmon_core::logic::branch_records::BranchRecords;
 use perfmon_core::logic::counter::{self, CounterId};
@@ -12,24 +12,24 @@ use perfmon_core::logic::trace_events::EventId;
 use perfmon_core::logic::trace_record::HEADER_BYTES;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// A config, and the CPUs that are to record it.
-struct Asked {
+/// A config that a program stages, and the CPUs that shall record it.
+struct Request {
     raw: abi::perfmon_config,
     cpus: Capabilities,
     /// The counters that no other owner has, as a bitmap.
-    free: u64,
+    free_counters: u64,
 }
 
-/// Bytes of the CPUs' description, which come first.
-const CPUS: usize = 20;
+/// Size in bytes of the description of the CPUs, which comes first in the input.
+const CPU_BYTES: usize = 20;
 
-impl Asked {
-    /// 20 bytes of CPUs and a `struct perfmon_config`; what is missing is 0.
+impl Request {
+    /// Decodes 20 bytes that describe the CPUs, and a `struct perfmon_config`. Missing bytes are 0.
     fn from_bytes(bytes: &[u8]) -> Self {
-        let mut cpus = [0; CPUS];
+        let mut cpus = [0; CPU_BYTES];
         let mut raw = abi::perfmon_config::new_zeroed();
-        let to = cpus.iter_mut().chain(raw.as_mut_bytes());
-        to.zip(bytes).for_each(|(to, from)| *to = *from);
+        let targets = cpus.iter_mut().chain(raw.as_mut_bytes());
+        targets.zip(bytes).for_each(|(to, from)| *to = *from);
         let [
             general,
             general_width,
@@ -59,46 +59,46 @@ impl Asked {
                 arch_events: u16::from_le_bytes([a0, a1]).into(),
                 ..Capabilities::NONE
             },
-            free: free_counters,
+            free_counters,
         }
     }
 
-    /// Returns whether program and CPUs know an event: of the model's own, every other one is defined.
+    /// Returns whether the CPUs have an event. Of the model-specific events, those that [`definition`] returns exist.
     fn is_known(&self, id: u16) -> bool {
-        EventId(id).encoding(&self.cpus, defined).is_some()
+        EventId(id).encoding(&self.cpus, definition).is_some()
     }
 
-    /// The events, each with its rate and its flags.
+    /// Returns the rows of the config: each event with its rate and its flags.
     fn rows(&self) -> impl Iterator<Item = (u16, u32, u32)> + '_ {
         let rows = self.raw.events.iter().zip(&self.raw.rate);
         let rows = rows.zip(&self.raw.flags);
         rows.map(|((&id, &rate), &flags)| (id, rate, flags))
     }
 
-    /// Returns whether it breaks a rule of Documentation/abi.rst.
+    /// Returns whether the config breaks a rule of Documentation/abi.rst.
     fn breaks(&self, rule: InvalidConfig) -> bool {
         let end = self.rows().position(|row| row.0 == 0).unwrap_or(MAX_EVENTS);
-        let used = || self.rows().take(end);
+        let used_rows = || self.rows().take(end);
         let has = |row: (u16, u32, u32), flag| row.2 & flag != 0;
         let timebase = |row| has(row, abi::PERFMON_CONFIG_FLAG_TIMEBASE0);
         let branches = |row| has(row, abi::PERFMON_CONFIG_FLAG_LAST_BRANCH);
         let modes = |row: (u16, u32, u32)| {
             row.2 & (abi::PERFMON_CONFIG_FLAG_USER | abi::PERFMON_CONFIG_FLAG_OS)
         };
-        // The first event is the timebase, and ticks; what depends on it does not.
+        // The first event is the timebase, and may tick; events that follow the timebase do not tick.
         let ticks = |n: usize, row| self.raw.rate[n] != 0 && (n == 0 || !timebase(row));
         match rule {
             InvalidConfig::NoEvent => end == 0,
             InvalidConfig::AfterTheEnd => self.rows().skip(end).any(|row| row != (0, 0, 0)),
-            InvalidConfig::Flag => used().any(|row| has(row, !abi::PERFMON_CONFIG_FLAG_MASK)),
-            InvalidConfig::Event => used().any(|row| !self.is_known(row.0)),
+            InvalidConfig::Flag => used_rows().any(|row| has(row, !abi::PERFMON_CONFIG_FLAG_MASK)),
+            InvalidConfig::Event => used_rows().any(|row| !self.is_known(row.0)),
             InvalidConfig::Twice => {
                 (0..end).any(|n| self.raw.events[..n].contains(&self.raw.events[n]))
             }
             InvalidConfig::TooMany => {
-                used().filter(|row| !is_fixed(row.0)).count() > self.cpus.general.into()
+                used_rows().filter(|row| !is_fixed(row.0)).count() > self.cpus.general.into()
             }
-            InvalidConfig::Rate => (0..).zip(used()).any(|(n, row)| {
+            InvalidConfig::Rate => (0..).zip(used_rows()).any(|(n, row)| {
                 let width = if is_fixed(row.0) {
                     self.cpus.fixed_width
                 } else {
@@ -114,21 +114,21 @@ impl Asked {
                     records => records.is_some(),
                 };
                 (0..)
-                    .zip(used())
+                    .zip(used_rows())
                     .any(|(n, row)| branches(row) && !(ticks(n, row) && is_recorded(row)))
             }
             InvalidConfig::LastBranchModes => {
-                let mut branch_modes = used().filter(|row| branches(*row)).map(modes);
+                let mut branch_modes = used_rows().filter(|row| branches(*row)).map(modes);
                 branch_modes
                     .next()
                     .is_some_and(|first| branch_modes.any(|other| other != first))
             }
-            InvalidConfig::Timebase => used().any(timebase) && self.raw.rate[0] == 0,
+            InvalidConfig::Timebase => used_rows().any(timebase) && self.raw.rate[0] == 0,
         }
     }
 }
 
-/// Branch records that are not of the kernel.
+/// Branch records that do not freeze, which the driver refuses for events of the kernel.
 const RECORDS_WITHOUT_FREEZING: BranchRecords = BranchRecords::Amd {
     depth: 16,
     address_bits: 48,
@@ -149,8 +149,8 @@ const RULES: [InvalidConfig; 10] = [
     InvalidConfig::Timebase,
 ];
 
-/// Events that the program has defined.
-fn defined(id: EventId) -> Option<EventSelect> {
+/// Returns the program's definition of a model-specific event: those with even numbers are defined.
+fn definition(id: EventId) -> Option<EventSelect> {
     (id.number() % 2 == 0).then(|| EventSelect::new(id.number().to_le_bytes()[0].into(), 0))
 }
 
@@ -158,32 +158,34 @@ fn is_fixed(id: u16) -> bool {
     EventId(id).group() == abi::PERFMON_GROUP_FIXED
 }
 
-/// Asks the driver for a config. A config that the driver accepts breaks no rule, has a counter for each event and room in
-/// a buffer. A config that it refuses breaks the rule that the error names. The library accepts and refuses the same.
+/// Passes a config to the driver's check. A config that the driver accepts breaks no rule, has a counter for each event,
+/// and fits into a buffer. A config that it refuses breaks the rule that the error names. The library accepts the same
+/// configs.
 ///
 /// # Panics
-/// If that is not so.
+/// If one of these properties does not hold.
 pub fn config(bytes: &[u8]) {
-    let asked = Asked::from_bytes(bytes);
-    match Config::new(&asked.raw, &asked.cpus, defined) {
-        Err(rule) => assert!(asked.breaks(rule), "{rule:?} is not broken"),
+    let request = Request::from_bytes(bytes);
+    match Config::new(&request.raw, &request.cpus, definition) {
+        Err(rule) => assert!(request.breaks(rule), "{rule:?} is not broken"),
         Ok(config) => {
             for rule in RULES {
-                assert!(!asked.breaks(rule), "{rule:?} is broken");
+                assert!(!request.breaks(rule), "{rule:?} is broken");
             }
-            accepted(&asked, &config);
+            check_accepted(&request, &config);
         }
     }
 }
 
-fn accepted(asked: &Asked, config: &Config) {
+/// Checks the properties of a config that the driver has accepted.
+fn check_accepted(request: &Request, config: &Config) {
     assert!(
         config
             .events()
             .map(|e| e.id.0)
-            .eq(asked.rows().map(|row| row.0).take_while(|id| *id != 0))
+            .eq(request.rows().map(|row| row.0).take_while(|id| *id != 0))
     );
-    for (event, (_, rate, flags)) in config.events().zip(asked.rows()) {
+    for (event, (_, rate, flags)) in config.events().zip(request.rows()) {
         assert_eq!(
             event.select.is_user(),
             flags & abi::PERFMON_CONFIG_FLAG_USER != 0
@@ -200,12 +202,12 @@ fn accepted(asked: &Asked, config: &Config) {
     let room = config.sample_room();
     assert!(HEADER_BYTES + room.sample + room.stop <= 4096, "{room:?}");
 
-    let all_counters = asked.cpus.counters();
+    let all_counters = request.cpus.counters();
     assert!(
         config.assign(all_counters).is_some(),
         "the CPUs have not enough"
     );
-    if let Some(counters) = config.assign(all_counters & asked.free) {
+    if let Some(counters) = config.assign(all_counters & request.free_counters) {
         let assigned_counters: Vec<CounterId> = counters.into_iter().flatten().collect();
         assert_eq!(assigned_counters.len(), config.events().count());
         let bits = counter::bits(assigned_counters.iter().copied());
@@ -214,11 +216,15 @@ fn accepted(asked: &Asked, config: &Config) {
             assigned_counters.len(),
             "one has two events"
         );
-        assert_eq!(bits & !(all_counters & asked.free), 0, "it is another's");
+        assert_eq!(
+            bits & !(all_counters & request.free_counters),
+            0,
+            "it is another's"
+        );
     }
 
-    match Library::from_abi(&asked.raw) {
-        Ok(library) => assert_eq!(library.to_abi().as_bytes(), asked.raw.as_bytes()),
+    match LibraryConfig::from_abi(&request.raw) {
+        Ok(library) => assert_eq!(library.to_abi().as_bytes(), request.raw.as_bytes()),
         // The driver accepts an event without modes, which never counts. The library has no such events.
         Err(ConfigError { problem, .. }) => assert_eq!(problem, ConfigProblem::NoModes),
     }

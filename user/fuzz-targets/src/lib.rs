@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fuzz targets: each function takes any bytes, and panics if what must hold for them does not.
+//! Fuzz targets: each function takes any bytes, and panics if a property that must hold does not.
 //!
-//! cargo-fuzz calls them (../fuzz), `tests/seeds.rs` with the bytes in `fuzz/seeds` and `tests/random.rs` with
-//! some that are nearly right.
+//! cargo-fuzz (../fuzz) calls them with the inputs that it makes up, `tests/seeds.rs` with the files in `fuzz/seeds`, and
+//! `tests/random.rs` with bytes that are nearly valid.
 
 mod config;
 mod records;
@@ -25,7 +25,7 @@ pub const TARGETS: [Target; 5] = [
     ("select", select),
 ];
 
-/// Parses the text after `-e`. Bytes that are not UTF-8 are no such text.
+/// Parses the text after `-e`. Bytes that are not UTF-8 are ignored.
 pub fn events(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         pmctl::fuzz::events(text);

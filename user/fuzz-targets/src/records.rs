@@ -6,7 +6,7 @@ use perfmon::trace::{Chunk, Decoder, merge};
 /// Decodes records: to their end, or to one error. The decoded records are encoded to the same bytes.
 ///
 /// # Panics
-/// If that is not so.
+/// If one of these properties does not hold.
 pub fn decode(bytes: &[u8]) {
     let mut decoder = Decoder::new(bytes);
     let mut offset = 0;

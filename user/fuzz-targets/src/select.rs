@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Event selects, as programs ask for them.
+//! Event selects, as programs pass them to the driver.
 
 use perfmon_core::logic::counter::InvalidCounter;
 use perfmon_core::logic::evtsel::EventSelect;
 
-/// Asks for an event select: two words of 8 bytes, the bits and those that the CPU has. The driver never writes what
-/// it refuses, nor more than was asked for, but for the two bits that are its own.
+/// Converts an event select. The input has two words of 8 bytes: the bits of the select, and the bits that the CPU has. An
+/// accepted select has none of the bits that the driver refuses, and differs from the input only in the enable and the
+/// interrupt bit, which the driver sets itself.
 ///
 /// # Panics
-/// If that is not so.
+/// If one of these properties does not hold.
 pub fn select(bytes: &[u8]) {
     let word = |n: usize| {
         let mut word = [0; 8];
@@ -30,7 +31,7 @@ pub fn select(bytes: &[u8]) {
             for running in [false, true] {
                 let abi_bits = select.to_abi(running);
                 assert_eq!(abi_bits & EventSelect::ENABLE != 0, running);
-                // What the driver tells can be asked for, if the CPU has all of its bits.
+                // A select that the driver returns is accepted again, if the CPU has all of its bits.
                 let select_again = EventSelect::from_abi(abi_bits, available | own_bits);
                 assert_eq!(select_again, Ok(select));
             }
@@ -40,7 +41,7 @@ pub fn select(bytes: &[u8]) {
         Err(InvalidCounter::Select) => assert_ne!(bits & !available, 0),
         Err(other) => panic!("{other:?} is not about event selects"),
     }
-    // What is found in a register is cleaned, never refused.
+    // The value of a register is never refused: the bits that a select can't have are cleared.
     assert_eq!(
         EventSelect::from_bits(bits).stopped() & (own_bits | refused_bits),
         0

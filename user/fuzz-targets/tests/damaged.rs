@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recordings that are cut anywhere, or have wrong bytes anywhere, are read or refused.
+//! Tests that recordings that are cut anywhere, or have wrong bytes anywhere, are read or refused without a panic.
 
 use std::fs;
 
@@ -16,15 +16,15 @@ fn recordings() -> Vec<Vec<u8>> {
 #[test]
 fn a_recording_can_be_cut_anywhere() {
     for whole in recordings() {
-        // The header is kept, and each of its bytes is an end, too.
+        // Cuts at each byte of the header, and then at every 41st byte.
         for end in (0..110).chain((110..whole.len()).step_by(41)) {
             fuzz_targets::recording(&whole[..end]);
         }
     }
 }
 
-/// Bit 14 of the field `misc` says that a mapping has a build-id, which is where others have device and inode: 0 for
-/// that of no file.
+/// Bit 14 of the field `misc` says that a mapping has a build-id in place of device and inode. A mapping without a file has
+/// zeros there, so with this bit its build-id is empty.
 #[test]
 fn a_mapping_can_have_an_empty_build_id() {
     let recording = recordings().swap_remove(4);

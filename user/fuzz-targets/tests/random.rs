@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bytes that are nearly right, so that they get past the first rule.
+//! Tests with bytes that are nearly valid, so that they get past the first rule.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use perfmon::abi::{
 };
 use proptest::prelude::*;
 
-/// An event that most CPUs have, or any.
+/// Generates the ID of an event that most CPUs have, or any ID.
 fn event() -> impl Strategy<Value = u16> {
     let id = |group: u32, numbers: Range<u32>| {
         numbers.prop_map(move |n| u16::try_from(group << 10 | n).expect("a group has 6 bits"))
@@ -22,7 +22,7 @@ fn event() -> impl Strategy<Value = u16> {
     ]
 }
 
-/// Its rate and flags: mostly those that there are.
+/// Generates an event with its rate and its flags; most are valid.
 fn row() -> impl Strategy<Value = (u16, u32, u32)> {
     let rate = prop_oneof![2 => Just(0), 4 => 1_u32..100_000, 1 => 0xff_fff0_u32..0x100_000f, 1 => any::<u32>()];
     let flags = prop_oneof![
@@ -30,7 +30,7 @@ fn row() -> impl Strategy<Value = (u16, u32, u32)> {
     (event(), rate, flags)
 }
 
-/// Some rows, at times with a stray row at any place of the table.
+/// Generates a config with some rows, at times with a stray row at any place of the table.
 fn config() -> impl Strategy<Value = Vec<u8>> {
     let stray_row = prop_oneof![row(), row().prop_map(|row| (0, 0, row.2))];
     let stray = prop::option::weighted(0.1, (0_usize..32, stray_row));
@@ -47,7 +47,7 @@ fn config() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Descriptions of CPUs, of existing ones or random: counters and their widths, features, and which counters are free.
+/// Generates descriptions of CPUs, typical or random: counters and their widths, features, and which counters are free.
 fn cpus() -> impl Strategy<Value = [u8; 20]> {
     let usual_counters = (1_u8..6, any::<u64>()).prop_map(|(general, free)| {
         let mut cpus = [0; 20];
@@ -62,13 +62,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn configs(cpus in cpus(), config in config()) {
+    fn nearly_valid_configs_keep_the_rules(cpus in cpus(), config in config()) {
         fuzz_targets::config(&[&cpus[..], &config].concat());
     }
 
     #[test]
-    fn selects(bits: u64, cleared in prop::option::of(any::<u64>()), available: u64) {
-        // Any bit may be one that is refused.
+    fn nearly_valid_selects_keep_the_rules(bits: u64, cleared in prop::option::of(any::<u64>()), available: u64) {
+        // Random bits nearly always include one that is refused, so most selects have some of them cleared.
         let bits = bits & !cleared.unwrap_or(0) & if cleared.is_some() { available } else { u64::MAX };
         fuzz_targets::select(&[bits.to_le_bytes(), available.to_le_bytes()].concat());
     }

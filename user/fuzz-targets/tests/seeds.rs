@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The seeds of the fuzzer, and what it has found once, do no harm.
+//! Calls the fuzz targets with the seeds of the fuzzer, and with inputs for which it once found a fault.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use fuzz_targets::TARGETS;
 
 #[test]
-fn every_seed() {
+fn no_seed_causes_a_panic() {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds");
     for (name, target) in TARGETS {
         let mut files = 0;
