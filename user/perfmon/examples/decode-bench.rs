@@ -13,7 +13,7 @@ use perfmon::trace::{
     ArchEvent, Branches, Chunk, DecodeError, Decoder, EventId, FixedEvent, Record, merge,
 };
 
-/// Decodes everything once, and returns the number of records.
+/// A function that decodes all records once, and returns their number.
 type Measure<'a> = &'a dyn Fn() -> Result<usize, DecodeError>;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -50,7 +50,7 @@ fn count<T>(records: impl Iterator<Item = Result<T, DecodeError>>) -> Result<usi
     Ok(number)
 }
 
-/// Encodes what a trace of instructions with addresses, cache misses and a few branches contains.
+/// Encodes the records of a trace of instructions with addresses, cache misses and a few branches.
 fn generate_records() -> Vec<u8> {
     let event = EventId::fixed(FixedEvent::Instructions);
     let misses = EventId::arch(ArchEvent::LlcMisses);

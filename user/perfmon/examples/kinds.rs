@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts an event on a hybrid processor: `kinds EVENT HERE OTHER`. The work runs on the CPU HERE; then it runs on HERE, on
-//! OTHER, and on HERE again. If the CPU OTHER lacks the event, the second count must not be told.
+//! Counts an event on a hybrid processor: `kinds EVENT HERE OTHER`. First the work runs on the CPU HERE only; then it runs on
+//! HERE, on OTHER, and on HERE again. If the CPU OTHER lacks the event, the second count would be too low, and the library
+//! must return an error instead.
 
 use std::arch::asm;
 
@@ -43,13 +44,16 @@ fn main() -> Result<(), perfmon::Error> {
     spin(1_000_000);
     move_to(other);
     spin(1_000_000);
-    let there = page.read_with_times()?;
+    let on_other = page.read_with_times()?;
     move_to(here);
     spin(1_000_000);
-    let back = page.read_with_times()?;
-    println!("by a system call: {:?}", page.count_between(&after, &there));
+    let back_here = page.read_with_times()?;
+    println!(
+        "by a system call: {:?}",
+        page.count_between(&after, &on_other)
+    );
     println!("by RDPMC: {}", page.read_counter().is_some());
-    match page.count_between(&after, &back) {
+    match page.count_between(&after, &back_here) {
         Ok(count) => println!("moved: {count}"),
         Err(error) => println!("moved: {error}"),
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Profiles the own program, and prints call chains as folded stacks of addresses.
+//! Profiles this program, and prints call chains as folded stacks of addresses.
 //!
 //! Call chains follow frame pointers: `RUSTFLAGS="-C force-frame-pointers=yes"`.
 

@@ -31,28 +31,32 @@ fn main() -> Result<(), perfmon::Error> {
         "page without a system call: {}",
         page.read_counter().is_some()
     );
-    let mut ends = [0; 4];
-    for (end, n) in ends.iter_mut().zip([1, 1_000_000, 2_000_000, 1]) {
-        *end = page.read()?;
+    let mut readings = [0; 4];
+    for (reading, n) in readings.iter_mut().zip([1, 1_000_000, 2_000_000, 1]) {
+        *reading = page.read()?;
         spin(n);
     }
     // The instructions outside of the loops are the same in each reading, so the difference cancels them.
-    println!("page: {}", (ends[3] - ends[2]) - (ends[2] - ends[1]));
+    println!(
+        "page: {}",
+        (readings[3] - readings[2]) - (readings[2] - readings[1])
+    );
 
     let group = Group::of(Event::instructions().user())
         .and(Event::branches().user())
         .open()?;
     let pages = group.user_pages()?;
-    let mut ends = [[0; 2]; 4];
+    let mut readings = [[0; 2]; 4];
     println!(
         "pages without a system call: {}",
-        pages.read_counters(&mut ends[0])
+        pages.read_counters(&mut readings[0])
     );
-    for (end, n) in ends.iter_mut().zip([1, 1_000_000, 2_000_000, 1]) {
-        pages.read(end)?;
+    for (reading, n) in readings.iter_mut().zip([1, 1_000_000, 2_000_000, 1]) {
+        pages.read(reading)?;
         spin(n);
     }
-    let counts = [0, 1].map(|i| (ends[3][i] - ends[2][i]) - (ends[2][i] - ends[1][i]));
+    let counts =
+        [0, 1].map(|i| (readings[3][i] - readings[2][i]) - (readings[2][i] - readings[1][i]));
     println!("pages: {} {}", counts[0], counts[1]);
 
     let events = Group::of(Event::instructions().user()).and(Event::branches().user());

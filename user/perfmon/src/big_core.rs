@@ -25,23 +25,24 @@ impl CpuIdReader for BigCoreCpuid {
     }
 }
 
-/// Calls `f` on a big core of a hybrid processor, in a thread of its own. On other processors calls it here.
+/// Calls `f` on a big core of a hybrid processor, in a thread of its own. On other processors, calls `f` in the calling
+/// thread.
 pub(crate) fn on_big_core<T: Send>(f: impl FnOnce() -> T + Send) -> T {
     match *BIG_CORES {
-        // Without the right to run there, `f` runs on any CPU.
+        // If the process may not run on the big cores, `f` runs on any CPU.
         Some(cpus) => on_cpus(&cpus, |_| f()),
         None => f(),
     }
 }
 
-/// Calls `f` on one of `cpus`, in a thread of its own, with `true`. Without the right to run there, calls it on any CPU with
-/// `false`.
+/// Calls `f` in a thread of its own that runs on `cpus` only. The argument of `f` is `false` if the process may not run on
+/// these CPUs; `f` then runs on any CPU.
 pub(crate) fn on_cpus<T: Send>(cpus: &CpuSet, f: impl FnOnce(bool) -> T + Send) -> T {
     const THIS_THREAD: Pid = Pid::from_raw(0);
 
     let result = thread::scope(|scope| {
-        let on_cpus = move || f(sched_setaffinity(THIS_THREAD, cpus).is_ok());
-        scope.spawn(on_cpus).join()
+        let run_on_cpus = move || f(sched_setaffinity(THIS_THREAD, cpus).is_ok());
+        scope.spawn(run_on_cpus).join()
     });
     result.unwrap_or_else(|panic| resume_unwind(panic))
 }

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use nix::sched::CpuSet;
 
-/// Returns the CPUs of a list. Returns `None` for another text or an empty list.
+/// Returns the CPUs of a list; `None` if the text is not a list, or if the list is empty.
 pub(crate) fn to_set(list: &str) -> Option<CpuSet> {
     let mut cpus = CpuSet::new();
     for cpu in parse_ranges(list)?.into_iter().flatten() {
@@ -22,7 +22,7 @@ pub(crate) fn is_impossible(cpu: usize) -> bool {
     ranges.is_some_and(|ranges| !ranges.iter().any(|range| range.contains(&cpu)))
 }
 
-/// Parses the ranges of a list. Returns `None` for another text or an empty list.
+/// Returns the ranges of a list; `None` if the text is not a list, or if the list is empty.
 fn parse_ranges(list: &str) -> Option<Vec<RangeInclusive<usize>>> {
     let parse_range = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

@@ -117,7 +117,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// None that are specific to it.
+    /// None that are specific to this call.
     pub fn info(&self) -> Result<Info, Error> {
         let mut raw = abi::perfmon_info {
             nr_cpu_ids: 0,
@@ -158,7 +158,7 @@ impl Device {
     /// The counter may run.
     ///
     /// # Errors
-    /// [`Cause::NotSetUp`] if no program has set it up, [`Cause::Invalid`] if the CPUs have no such counter,
+    /// [`Cause::NotSetUp`] if no program has set the counter up, [`Cause::Invalid`] if the CPUs have no such counter,
     /// [`Cause::Untrusted`] if something else changed the registers, [`Cause::Forbidden`] if the kernel's policy forbids it.
     pub fn read(&self, id: CounterId) -> Result<u64, Error> {
         let attempt = || Attempt::Read(id);
@@ -171,8 +171,8 @@ impl Device {
         to_unsigned(raw.pmcd_value, attempt())
     }
 
-    /// Returns the value on each CPU of the range, in order: the last total for an offline CPU, 0 for one that never
-    /// was online.
+    /// Returns the counter's value on each CPU of the range, in order: the last total for an offline CPU, 0 for a CPU
+    /// that was never online.
     ///
     /// ```no_run
     /// use perfmon::{CounterId, Device};
@@ -185,8 +185,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// As [`read`](Self::read), [`Cause::NoSuchCpu`] also if there are no such CPUs, and
-    /// [`Cause::NotCounted`] if one of them is online and not counted on.
+    /// As [`read`](Self::read), but [`Cause::NoSuchCpu`] instead of [`Cause::Invalid`], also if the machine has no such
+    /// CPUs; [`Cause::NotCounted`] if one of the CPUs is online, but the driver does not count on it.
     pub fn read_on(&self, id: CounterId, cpus: Range<u32>) -> Result<Vec<u64>, Error> {
         let mut values = Vec::new();
         let mut next = cpus.start;

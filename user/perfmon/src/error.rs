@@ -19,7 +19,7 @@ use crate::{CounterId, EventSelect, cpu_list};
 pub enum Attempt {
     /// Opening the device node.
     Open(PathBuf),
-    /// Learning what the CPUs have.
+    /// Reading the number and the width of the counters.
     Properties,
     /// Reading the time-stamp counter.
     Timestamp,
@@ -35,21 +35,21 @@ pub enum Attempt {
     ReadOn(CounterId, Range<u32>),
     /// Zeroing a counter.
     Reset(CounterId),
-    /// Learning what a counter counts.
+    /// Reading a counter's event select.
     Configuration(CounterId),
-    /// Learning the size of the machine and the driver's optional features.
+    /// Reading the number of CPUs and the driver's optional features.
     Info,
     /// Assigning an event select to a model-specific event ID.
     DefineEvent(EventId, EventSelect),
     /// Allocating the buffers of a trace.
     Allocate(Alloc),
-    /// Learning what was allocated.
+    /// Reading the number and the size of the allocated buffers.
     Allocation,
     /// Configuring what a trace records.
     Stage,
     /// Reading a trace's configuration.
     Staged,
-    /// Getting the buffer of this CPU.
+    /// Getting the descriptor of the buffer of this CPU.
     BufferHandle(u32),
     /// Mapping the buffer of this CPU.
     Map(u32),
@@ -81,7 +81,7 @@ pub enum Attempt {
     ShareRing(EventLabel),
     /// Reading the ring of an event.
     ReadRing(EventLabel),
-    /// Learning the owner of a counter.
+    /// Reading the owner of a counter.
     Owner(CounterId),
 }
 
@@ -209,7 +209,7 @@ pub enum Cause {
     /// This session uses the counter already.
     #[error("this session uses the counter already")]
     InUse,
-    /// The CPUs have no such counter, or the event select holds what isn't allowed (EINVAL).
+    /// The CPUs have no such counter, or the event select has a bit that isn't allowed (EINVAL).
     #[error("the CPUs have no such counter, or the event select is not allowed for it")]
     Invalid,
     /// The counters of CPUs can't count the event: it needs two counters (AMD's events 003H and FFFH), or each kind of
@@ -415,7 +415,7 @@ impl Cause {
         }
     }
 
-    /// Returns the advice of a cause that needs no other's.
+    /// Returns the advice that depends only on the kind of cause, and not on the owners or the text that it contains.
     fn own_help(&self) -> Option<&'static str> {
         match self {
             Self::Absent => Some(

@@ -103,8 +103,8 @@ impl CoreKind {
 }
 
 impl Pmu {
-    /// Reads CPUID of the current CPU; on a hybrid processor of a big core, where raw events are counted, and of the other
-    /// kinds of cores.
+    /// Reads CPUID of the current CPU. On a hybrid processor, reads CPUID of a big core, where raw events are counted, and of
+    /// the other kinds of cores.
     #[must_use]
     pub fn of_this_cpu() -> Self {
         let pmu = on_big_core(|| Self::from_cpuid(&CpuIdReaderNative));
@@ -329,12 +329,13 @@ fn is_tcg(cpuid: &impl CpuIdReader) -> bool {
         == b"TCGTCGTCGTCG"
 }
 
-/// The CPUID leaves of a processor.
+/// CPUID of a processor of a model: the leaves that [`Pmu::from_cpuid`] reads.
 #[derive(Clone)]
 struct ModelCpuid {
     cpu: Cpu,
-    /// The numbers of general and of fixed counters.
+    /// The number of general counters.
     general: u8,
+    /// The number of fixed counters.
     fixed: u8,
     /// Unit masks have 16 bits.
     has_unit_mask_2: bool,
@@ -386,7 +387,7 @@ fn core_kinds_of_this_machine() -> Vec<CoreKind> {
             |file| fs::read_to_string(format!("/sys/bus/event_source/devices/{name}/{file}"));
         let perf_type = text("type").ok()?.trim().parse().ok()?;
         let cpus = text("cpus").ok()?;
-        let read = |is_there: bool| is_there.then(|| Pmu::from_cpuid(&CpuIdReaderNative));
+        let read = |runs_on_kind: bool| runs_on_kind.then(|| Pmu::from_cpuid(&CpuIdReaderNative));
         let pmu = on_cpus(&cpu_list::to_set(&cpus)?, read)?;
         Some(CoreKind::new(name, perf_type, cpus.trim().to_owned(), pmu))
     };

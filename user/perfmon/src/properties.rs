@@ -33,7 +33,7 @@ pub struct Properties {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Info {
-    /// The highest possible CPU number + 1: how many buffers a trace has.
+    /// The highest possible CPU number + 1, which is also the number of buffers of a trace.
     pub cpu_ids: u32,
     /// The [rate](crate::trace::Event::rate) of an event may be above 2^31.
     pub has_full_width_writes: bool,
@@ -49,9 +49,9 @@ pub struct Info {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timestamp {
-    /// Its frequency in MHz, rounded down.
+    /// The counter's frequency in MHz, rounded down.
     pub mhz: u32,
-    /// Its value on the CPU that executed the call.
+    /// The counter's value on the CPU that executed the call.
     pub ticks: u64,
 }
 

@@ -222,7 +222,7 @@ impl Counter {
     /// Returns the counter's event select, and whether the counter runs.
     ///
     /// # Errors
-    /// None that are specific to it.
+    /// None that are specific to this call.
     pub fn configuration(&self) -> Result<Configuration, Error> {
         self.device.configuration(self.id())
     }

@@ -202,9 +202,9 @@ fn errors_of_cgroups_have_their_own_causes() {
         let result = Event::cycles().cgroup(cgroup).open_on(&driver.device());
         result.unwrap_err()
     };
-    let of_directory = |errno| error(errno, &cgroup("/")).cause;
-    assert_eq!(of_directory(Errno::EBADF), Cause::NotACgroup);
-    assert_eq!(of_directory(Errno::EACCES), Cause::Forbidden);
+    let cause_of_directory = |errno| error(errno, &cgroup("/")).cause;
+    assert_eq!(cause_of_directory(Errno::EBADF), Cause::NotACgroup);
+    assert_eq!(cause_of_directory(Errno::EACCES), Cause::Forbidden);
     // A directory without the file `cgroup.procs` is taken for a removed cgroup.
     let error_of_removed = error(Errno::ENOENT, &cgroup("/"));
     assert_eq!(
@@ -214,9 +214,9 @@ fn errors_of_cgroups_have_their_own_causes() {
     let directory = std::env::temp_dir().join(format!("perfmon-cgroup-{}", std::process::id()));
     std::fs::create_dir(&directory).unwrap();
     std::fs::write(directory.join("cgroup.procs"), "").unwrap();
-    let existing = error(Errno::ENOENT, &cgroup(directory.to_str().unwrap()));
+    let error_of_existing = error(Errno::ENOENT, &cgroup(directory.to_str().unwrap()));
     std::fs::remove_dir_all(&directory).unwrap();
-    assert_eq!(existing.cause, Cause::NoSuchEvent);
+    assert_eq!(error_of_existing.cause, Cause::NoSuchEvent);
     // Without a cgroup the same errno has no special meaning.
     let driver = FakeDriver::failing_with(Errno::EBADF);
     let cause = Event::cycles().open_on(&driver.device()).unwrap_err().cause;
@@ -339,7 +339,7 @@ fn enodev_means_an_ended_task_or_an_offline_cpu() {
 }
 
 #[test]
-fn einval_of_a_cpu_that_can_never_be_is_no_event_s_fault() {
+fn einval_for_an_impossible_cpu_is_no_fault_of_the_event() {
     let driver = FakeDriver::failing_with(Errno::EINVAL);
     let cause = |cpu| Event::cycles().cpu(cpu).open_on(&driver.device());
     assert_eq!(cause(0).unwrap_err().cause, Cause::NoSuchEvent);
@@ -374,7 +374,7 @@ unsafe impl Driver for LimitedFrequency {
 }
 
 #[test]
-fn a_too_high_frequency_is_no_event_s_fault() {
+fn einval_for_a_too_high_frequency_is_no_fault_of_the_event() {
     let device = Device::with_driver(Arc::new(LimitedFrequency)).unwrap();
     let cause = |builder: Builder| builder.sample_on(&device).unwrap_err().cause;
     let frequent = Event::cycles().frequency(5000);
@@ -385,7 +385,7 @@ fn a_too_high_frequency_is_no_event_s_fault() {
 }
 
 #[test]
-fn a_refusal_without_owners_has_other_words() {
+fn a_refusal_without_owners_has_its_own_message() {
     let driver = FakeDriver::failing_with(Errno::EBUSY);
     let mut error = Event::cycles().open_on(&driver.device()).unwrap_err();
     error.cause = Cause::NoFreeCounter(perfmon::event::Owners::default());

@@ -152,10 +152,10 @@ proptest! {
     }
 
     #[test]
-    fn every_cut_is_found(record in any_record(), after in 1_usize..4) {
+    fn every_cut_is_reported(record in any_record(), step in 1_usize..4) {
         let encoded_record = encode(std::slice::from_ref(&record));
         let time_record = encode(&[OwnedRecord::Plain(Record::Time { time: 0 })]);
-        for left in (1..encoded_record.len()).step_by(after) {
+        for left in (1..encoded_record.len()).step_by(step) {
             let bytes = [&time_record[..], &encoded_record[..left]].concat();
             let error = Decoder::new(&bytes).nth(1).unwrap().unwrap_err();
             prop_assert_eq!((error.cpu, error.offset), (None, time_record.len()));

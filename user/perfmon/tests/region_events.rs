@@ -5,7 +5,7 @@ use perfmon::event::region::{self, CannotSetEvents};
 use perfmon::{Event, Group, region};
 
 #[test]
-fn the_sums_of_no_region_choose_no_events() {
+fn reading_the_sums_does_not_choose_the_events() {
     assert_eq!(region::totals(), []);
     let events = Group::of(Event::branches().user());
     assert_eq!(region::set_events(events.clone()), Ok(()));

@@ -62,7 +62,7 @@ impl Builder {
     }
 
     /// Counts on one kind of core of a hybrid processor only: that of Linux's PMU with this `type`. While a task runs on
-    /// another one, [`running`](super::Reading::running) stands still.
+    /// another kind, [`running`](super::Reading::running) stands still.
     pub fn core_type(mut self, core_type: u32) -> Self {
         match self.attr.type_ {
             attr::PERF_TYPE_HARDWARE | attr::PERF_TYPE_HW_CACHE => {
@@ -254,8 +254,8 @@ impl Builder {
         })
     }
 
-    /// Returns whether the driver, which has refused these attributes with EINVAL, has another answer for the lowest
-    /// frequency. The event that may be opened for this does not count, and is closed at once.
+    /// Returns whether the frequency is the reason why the driver has refused these attributes with EINVAL: the driver does
+    /// not refuse a frequency of 1 Hz in this way. An event that is opened to find out is disabled, and is closed at once.
     fn has_too_high_frequency(
         &self,
         driver: &Arc<dyn Driver>,

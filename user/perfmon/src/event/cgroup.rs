@@ -87,7 +87,7 @@ impl AsFd for Cgroup {
     }
 }
 
-/// Clones of one opening are equal.
+/// Two values are equal if one is a clone of the other.
 impl PartialEq for Cgroup {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

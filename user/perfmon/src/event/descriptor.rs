@@ -23,7 +23,7 @@ pub struct Event {
     pub(super) reads_lost: bool,
     /// The ID of the thread that opened the event, if the event counts that thread on all CPUs.
     pub(super) thread: Option<Pid>,
-    /// The place in its group; `None` for an event without a group.
+    /// The event's place in its group; `None` for an event without a group.
     pub(super) place: Option<GroupPlace>,
 }
 
@@ -71,7 +71,7 @@ impl Event {
     /// Starts to count.
     ///
     /// # Errors
-    /// None that are specific to it.
+    /// None that are specific to this call.
     pub fn enable(&self) -> Result<(), Error> {
         self.control(EventCall::Enable { group: false })
     }
@@ -79,7 +79,7 @@ impl Event {
     /// Stops to count; the count stays.
     ///
     /// # Errors
-    /// None that are specific to it.
+    /// None that are specific to this call.
     pub fn disable(&self) -> Result<(), Error> {
         self.control(EventCall::Disable { group: false })
     }
@@ -87,7 +87,7 @@ impl Event {
     /// Zeroes the count, including that of inherited tasks.
     ///
     /// # Errors
-    /// None that are specific to it.
+    /// None that are specific to this call.
     pub fn reset(&self) -> Result<(), Error> {
         self.control(EventCall::Reset { group: false })
     }
@@ -95,7 +95,7 @@ impl Event {
     /// Returns the event's ID, which records and group readings have (`PERF_EVENT_IOC_ID`).
     ///
     /// # Errors
-    /// None that are specific to it.
+    /// None that are specific to this call.
     pub fn id(&self) -> Result<u64, Error> {
         let mut id = 0;
         self.control(EventCall::Id(&mut id))?;

@@ -23,7 +23,7 @@ pub enum Encoding {
     RawWithRegister(EventSelect, u64),
     /// The event of a fixed counter.
     Fixed(u8),
-    /// `PERF_COUNT_SW_DUMMY`: it never happens, and takes no counter.
+    /// `PERF_COUNT_SW_DUMMY`: an event that never happens and takes no counter.
     Dummy,
 }
 

@@ -89,15 +89,15 @@ fn strip_mount<'a>(name: &'a Path, mount: &Path) -> &'a Path {
     name.strip_prefix("/").unwrap_or(name)
 }
 
-/// A mount of cgroups that events can count. Perf's hierarchy of version 1 is the better one.
+/// A mount of cgroups that events can count, in rising order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum MountKind {
     Version2,
     Version1WithPerf,
 }
 
-/// Finds the mount point of cgroups in the text of /proc/self/mountinfo, as [`Cgroup::mount_point`] describes it. Of equal
-/// ones the first wins. In a container it may be a mount that was passed in from the host.
+/// Finds the mount point of cgroups in the text of /proc/self/mountinfo, as [`Cgroup::mount_point`] describes it. The first
+/// of several equal mounts wins. In a container, the mount may be one that was passed in from the host.
 fn find_mount(table: &[u8]) -> Result<PathBuf, Cause> {
     let mut has_version_1 = false;
     let mut best: Option<((MountKind, isize), &[u8])> = None;
@@ -180,9 +180,13 @@ mod tests {
 31 24 0:26 / /second rw - cgroup2 cgroup2 rw\n";
         let mount = find_mount(table);
         assert_eq!(mount, Ok(PathBuf::from("/sys/fs/cgroup x")));
-        let only_1 = b"30 24 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
-        assert_eq!(find_mount(only_1), Err(Cause::CgroupVersion1));
-        let both_versions = [&only_1[..], b"31 24 0:27 / /unified rw - cgroup2 none rw\n"].concat();
+        let other_version_1 = b"30 24 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
+        assert_eq!(find_mount(other_version_1), Err(Cause::CgroupVersion1));
+        let both_versions = [
+            &other_version_1[..],
+            b"31 24 0:27 / /unified rw - cgroup2 none rw\n",
+        ]
+        .concat();
         assert_eq!(find_mount(&both_versions), Ok(PathBuf::from("/unified")));
         for none in [
             &b""[..],
@@ -195,23 +199,33 @@ mod tests {
 
     #[test]
     fn the_hierarchy_with_perfs_controller_comes_first() {
-        let other = &b"30 24 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"[..];
-        let perfs =
+        let without_perf = &b"30 24 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"[..];
+        let with_perf =
             &b"31 24 0:27 / /perf\\040event rw shared:9 - cgroup cgroup rw,perf_event\n"[..];
-        let second = &b"32 24 0:28 / /unified rw - cgroup2 perf_event rw\n"[..];
-        let found = |lines: &[&[u8]]| find_mount(&lines.concat());
-        assert_eq!(found(&[other, second]), Ok(PathBuf::from("/unified")));
+        let version_2 = &b"32 24 0:28 / /unified rw - cgroup2 perf_event rw\n"[..];
+        let mount_point_of = |lines: &[&[u8]]| find_mount(&lines.concat());
         assert_eq!(
-            found(&[other, second, perfs]),
+            mount_point_of(&[without_perf, version_2]),
+            Ok(PathBuf::from("/unified"))
+        );
+        assert_eq!(
+            mount_point_of(&[without_perf, version_2, with_perf]),
             Ok(PathBuf::from("/perf event"))
         );
-        // As in a container, which has its own cgroup, and a mount of the host's.
-        let own = &b"33 24 0:27 /kubepods/a /own rw - cgroup cgroup rw,nosuid,perf_event\n"[..];
-        let same = &b"34 24 0:27 / /same rw - cgroup cgroup rw,perf_event\n"[..];
-        for mounts in [&[own, perfs, same][..], &[perfs, own, same]] {
-            assert_eq!(found(mounts), Ok(PathBuf::from("/perf event")));
+        // The mounts of a container: of its own cgroup, and of the host's root.
+        let own_cgroup =
+            &b"33 24 0:27 /kubepods/a /own rw - cgroup cgroup rw,nosuid,perf_event\n"[..];
+        let same_root = &b"34 24 0:27 / /same rw - cgroup cgroup rw,perf_event\n"[..];
+        for mounts in [
+            &[own_cgroup, with_perf, same_root][..],
+            &[with_perf, own_cgroup, same_root],
+        ] {
+            assert_eq!(mount_point_of(mounts), Ok(PathBuf::from("/perf event")));
         }
-        assert_eq!(found(&[second, own]), Ok(PathBuf::from("/own")));
+        assert_eq!(
+            mount_point_of(&[version_2, own_cgroup]),
+            Ok(PathBuf::from("/own"))
+        );
     }
 
     #[test]

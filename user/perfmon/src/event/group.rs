@@ -71,7 +71,7 @@ impl Group {
     /// Starts to count all events of the group.
     ///
     /// # Errors
-    /// None that are specific to it.
+    /// None that are specific to this call.
     pub fn enable(&self) -> Result<(), Error> {
         self.leader().control(EventCall::Enable { group: true })
     }
@@ -79,7 +79,7 @@ impl Group {
     /// Stops all events of the group; the counts stay.
     ///
     /// # Errors
-    /// None that are specific to it.
+    /// None that are specific to this call.
     pub fn disable(&self) -> Result<(), Error> {
         self.leader().control(EventCall::Disable { group: true })
     }
@@ -87,7 +87,7 @@ impl Group {
     /// Zeroes all counts.
     ///
     /// # Errors
-    /// None that are specific to it.
+    /// None that are specific to this call.
     pub fn reset(&self) -> Result<(), Error> {
         self.leader().control(EventCall::Reset { group: true })
     }
@@ -110,8 +110,8 @@ impl Group {
         )
     }
 
-    /// Writes all counts, of one moment, which needs no memory of the heap for groups of a usual size. Returns how long the
-    /// group was enabled and not counted, in nanoseconds.
+    /// Writes all counts, of one moment, to `counts`, and returns how long the group was enabled and not counted, in
+    /// nanoseconds. Does not allocate memory for groups of a usual size.
     ///
     /// # Errors
     /// As [`Event::read`].

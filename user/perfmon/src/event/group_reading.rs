@@ -21,12 +21,12 @@ pub(super) struct GroupReading<'a> {
     pub(super) running: u64,
 }
 
-/// Reads a group of `length` events, which `read_words` reads by one of them, and returns what `take` makes of it. Needs no
-/// memory of the heap for groups of a usual size.
+/// Reads a group of `length` events, and returns the result of `convert`. `read_words` fills the words by reading one of the
+/// events. Does not allocate memory for groups of a usual size.
 pub(super) fn read_group<R>(
     length: usize,
     read_words: impl FnOnce(&mut [u64]) -> Result<(), Error>,
-    take: impl FnOnce(GroupReading<'_>) -> R,
+    convert: impl FnOnce(GroupReading<'_>) -> R,
 ) -> Result<R, Error> {
     const USUAL_WORDS: usize = READ_HEADER_WORDS + 8;
     let number = READ_HEADER_WORDS + length;
@@ -39,7 +39,7 @@ pub(super) fn read_group<R>(
     };
     read_words(words)?;
     let [_, enabled, running] = [0, 1, 2].map(|index| words[index]);
-    Ok(take(GroupReading {
+    Ok(convert(GroupReading {
         counts: &words[READ_HEADER_WORDS..],
         enabled,
         running,

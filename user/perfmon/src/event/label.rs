@@ -10,7 +10,7 @@ use super::Encoding;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventLabel {
     encoding: Encoding,
-    /// One word, unlike an `Arc<str>`, since errors have labels.
+    /// The caller's name. Not an `Arc<str>`, whose pointer has two words: labels are parts of errors, which should be small.
     text: Option<Arc<String>>,
 }
 

@@ -9,48 +9,48 @@ use crate::{Attempt, Cause, Error, EventSelect, Pmu};
 
 /// Events that have a name; [`Builder::open`] opens them.
 impl Event {
-    /// Instructions that retired.
+    /// Counts instructions that retired.
     pub fn instructions() -> Builder {
         Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_INSTRUCTIONS))
     }
 
-    /// Cycles in which the CPU was not halted.
+    /// Counts cycles in which the CPU was not halted.
     pub fn cycles() -> Builder {
         Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_CPU_CYCLES))
     }
 
-    /// Cycles of the CPU at the rate of the time-stamp counter.
+    /// Counts cycles at the rate of the time-stamp counter in which the CPU was not halted.
     pub fn reference_cycles() -> Builder {
         Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_REF_CPU_CYCLES))
     }
 
-    /// Branches that retired.
+    /// Counts branches that retired.
     pub fn branches() -> Builder {
         Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_BRANCH_INSTRUCTIONS))
     }
 
-    /// Branches that retired and were mispredicted.
+    /// Counts branches that retired and were mispredicted.
     pub fn branch_misses() -> Builder {
         Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_BRANCH_MISSES))
     }
 
-    /// Accesses to the last level of the cache.
+    /// Counts accesses to the last level of the cache.
     pub fn cache_references() -> Builder {
         Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_CACHE_REFERENCES))
     }
 
-    /// Accesses to the last level of the cache that missed it.
+    /// Counts accesses to the last level of the cache that missed it.
     pub fn cache_misses() -> Builder {
         Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_CACHE_MISSES))
     }
 
-    /// An event that never happens and takes no counter. It serves to get records without samples: see
+    /// Configures an event that never happens and takes no counter, to get records without samples: see
     /// [`tasks`](Builder::tasks) and [`mappings`](Builder::mappings).
     pub fn dummy() -> Builder {
         Builder::new(Encoding::Dummy)
     }
 
-    /// The event that the CPU's manual lists under these numbers. The modes of the select are ignored.
+    /// Counts the event that the CPU's manual lists under these numbers. The modes of the select are ignored.
     pub fn raw(select: EventSelect) -> Builder {
         Builder::new(Encoding::Raw(select))
     }

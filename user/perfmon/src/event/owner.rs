@@ -98,20 +98,20 @@ impl fmt::Display for Owner {
 pub struct Owners(pub Vec<(CounterId, Owner)>);
 
 impl Owners {
-    /// Returns whether one of them is of this kind.
+    /// Returns whether one of the owners is of this kind.
     #[must_use]
     pub fn contains_kind(&self, kind: OwnerKind) -> bool {
         self.0.iter().any(|(_, owner)| owner.kind == kind)
     }
 
-    /// Returns whether all of them are those of this process; false if there are none.
+    /// Returns whether the process `pid` owns all of these counters; `false` if the list is empty.
     #[must_use]
     pub fn are_all_of(&self, pid: u32) -> bool {
         !self.0.is_empty() && self.0.iter().all(|(_, owner)| owner.pid == Some(pid))
     }
 }
 
-/// The words for counters that no program has, although none is free.
+/// The explanation if an event got no counter, although no program has one.
 const NO_OWNER: &str = "no program has one: the events are too many, an event is exclusive, or a real-time program keeps a \
                         CPU busy (the kernel log names the CPU)";
 

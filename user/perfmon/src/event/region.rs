@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use super::group::find_label;
 use super::user_page::{PageMapping, map_pages, read_pages_and_uncounted};
 use super::{Event, EventLabel, Group, GroupBuilder};
-use crate::sys::fork::{self, ForkMutex, Held};
+use crate::sys::fork::{self, ForkMutex, HeldLock};
 use crate::{Attempt, Cause, Error};
 
 /// Counts the instructions of the calling thread in user mode until the returned value is dropped, under a name.
@@ -45,7 +45,7 @@ macro_rules! region {
 /// The largest number of events that regions count.
 pub const MAX_EVENTS: usize = 4;
 
-/// Counts of the events of regions, in their order; those beyond the number of events are 0.
+/// A count for each event of regions, in the order of the events; 0 beyond the last event.
 type Values = [u64; MAX_EVENTS];
 
 /// A place in the source where [`region!`](crate::region!) stands.
@@ -57,7 +57,7 @@ pub struct RegionSite {
     passes: AtomicU64,
     /// The sum of each event.
     sums: [AtomicU64; MAX_EVENTS],
-    /// Passes without a count.
+    /// Number of passes that could not be counted.
     failed: AtomicU64,
 }
 
@@ -163,12 +163,12 @@ static REGIONS: ForkMutex<Regions> = ForkMutex::new(
         sites: Vec::new(),
         error: None,
     },
-    &HELD,
+    &HELD_LOCK,
 );
 
 thread_local! {
     /// The lock of `REGIONS` while this thread forks.
-    static HELD: Held<Regions> = const { Cell::new(None) };
+    static HELD_LOCK: HeldLock<Regions> = const { Cell::new(None) };
 }
 
 /// Makes fork(2) lock `REGIONS`, and [`fork::generation`] change in children.
@@ -292,7 +292,7 @@ impl Meter {
 fn note_error(error: Error) {
     let generation = fork::generation();
     let first_error = &mut REGIONS.lock().error;
-    first_error.take_if(|(of, _)| *of != generation);
+    first_error.take_if(|(error_generation, _)| *error_generation != generation);
     first_error.get_or_insert((generation, error));
 }
 
@@ -335,12 +335,12 @@ impl ThreadMeter {
 #[inline]
 fn read() -> Option<Reading> {
     let read = |meter: &RefCell<Option<ThreadMeter>>| {
-        // It is borrowed if this is a signal handler, and the interrupted code opens the events.
-        let opened = meter.try_borrow().ok()?;
-        match &*opened {
-            Some(opened) if opened.generation == fork::generation() => opened.read(),
+        // The borrow fails in a signal handler that has interrupted this thread while it opened the events.
+        let thread_meter = meter.try_borrow().ok()?;
+        match &*thread_meter {
+            Some(open_meter) if open_meter.generation == fork::generation() => open_meter.read(),
             _ => {
-                drop(opened);
+                drop(thread_meter);
                 reopen_and_read(meter)
             }
         }
@@ -352,8 +352,8 @@ fn read() -> Option<Reading> {
 /// thread of the parent.
 #[cold]
 fn reopen_and_read(meter: &RefCell<Option<ThreadMeter>>) -> Option<Reading> {
-    let mut opened = meter.try_borrow_mut().ok()?;
-    opened.insert(ThreadMeter::open()).read()
+    let mut thread_meter = meter.try_borrow_mut().ok()?;
+    thread_meter.insert(ThreadMeter::open()).read()
 }
 
 impl RegionSite {
@@ -489,7 +489,7 @@ mod tests {
 
     static OUTER: RegionSite = RegionSite::new("outer");
 
-    /// Without the device each pass fails.
+    /// Returns how many passes of `OUTER` were counted and how many failed. Without the device each pass fails.
     fn sums() -> Option<(u64, u64)> {
         let totals = totals();
         let total = totals.iter().find(|total| total.name == "outer")?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The device that the events of a program share, so that it takes one descriptor and not one for each event.
+//! The device that the events of a program share, so that they need one descriptor of it instead of one each.
 
 use std::sync::{Arc, Mutex, TryLockError, Weak};
 
@@ -38,7 +38,7 @@ mod tests {
     #[test]
     fn a_thread_that_opens_the_device_is_not_waited_for() {
         let _held = SHARED_DEVICE.try_lock();
-        // Without a driver it is an error.
+        // The result is an error on a machine without the driver.
         let _ = std::thread::spawn(device).join();
     }
 }

@@ -42,10 +42,10 @@ const _: () = {
     assert!(offset_of!(Page, pmc_width) == 48);
 };
 
-/// `cap_user_rdpmc`.
-const RDPMC: u64 = 1 << 2;
+/// The bit `cap_user_rdpmc` of `capabilities`: the thread may read the counter with RDPMC.
+const CAP_USER_RDPMC: u64 = 1 << 2;
 
-/// Bytes of the page.
+/// Size of the page in bytes.
 const SIZE: NonZeroUsize = NonZeroUsize::new(4096).expect("a page has bytes");
 
 /// The page of an event of the calling thread, which lets the thread read the count in about 21 instructions.
@@ -132,9 +132,9 @@ impl UserPage<'_> {
         self.page.read(self.event)
     }
 
-    /// Returns the count like [`read`](Self::read), and its times, which tell whether all was counted: between two readings
-    /// [`uncounted`](Reading::uncounted) grows if the thread ran while the event had no counter, as on a core of a hybrid
-    /// processor that lacks the event. By RDPMC, the times are those of the moment when the event got its counter.
+    /// Returns the count like [`read`](Self::read), and its times, which tell whether the count is complete: between two
+    /// readings [`uncounted`](Reading::uncounted) grows if the thread ran while the event had no counter, as on a core of a
+    /// hybrid processor that lacks the event. By RDPMC, the times are those of the moment when the event got its counter.
     ///
     /// # Errors
     /// As [`Event::read`].
@@ -310,7 +310,8 @@ impl PageMapping {
         })
     }
 
-    /// Reads the count by RDPMC, and what `read_more` reads in the page, of one moment.
+    /// Reads the count by RDPMC, and calls `read_more` on the page; both results are of the same moment. Returns `None` if
+    /// the event has no counter now, or if programs may not use RDPMC.
     #[inline]
     #[expect(
         clippy::cast_possible_wrap,
@@ -326,7 +327,7 @@ impl PageMapping {
             compiler_fence(Ordering::SeqCst);
             let index = page.index.load(Ordering::Relaxed);
             let offset = page.offset.load(Ordering::Relaxed);
-            if index == 0 || page.capabilities.load(Ordering::Relaxed) & RDPMC == 0 {
+            if index == 0 || page.capabilities.load(Ordering::Relaxed) & CAP_USER_RDPMC == 0 {
                 return None;
             }
             let more = read_more(page);

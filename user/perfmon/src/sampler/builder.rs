@@ -128,7 +128,7 @@ impl Builder {
     }
 
     /// Records the mappings that can't be executed: those of data. [`mappings`](Self::mappings) is needed for those of code.
-    /// Both need the same of the kernel.
+    /// Both need a kernel where [`Info::has_mappings`](crate::Info::has_mappings) is set.
     pub fn data_mappings(self) -> Self {
         self.flag(PerfEventAttr::MMAP_DATA, true)
     }

@@ -22,7 +22,7 @@ pub struct Mapping<'a> {
     pub device: (u32, u32),
     /// The file's inode, and the inode's generation.
     pub inode: u64,
-    #[expect(missing_docs, reason = "as the inode says")]
+    #[expect(missing_docs, reason = "documented with `inode`")]
     pub generation: u64,
     /// `PROT_*`.
     pub protection: u32,

@@ -64,8 +64,8 @@ pub use wait::Ready;
 pub struct Sampler {
     /// The first event's ring; declared first, so that it is unmapped before the events are closed.
     ring: RingMapping,
-    /// The reader's position: bytes read since the ring was mapped. Kept here, because other programs may write to the
-    /// ring.
+    /// The reader's position: bytes read since the ring was mapped. Not read back from the ring, because other programs may
+    /// write there.
     tail: u64,
     shape: SampleShape,
     /// The events with their IDs; the first event owns the ring.
@@ -94,8 +94,8 @@ impl Sampler {
     }
 
     /// Opens another event that writes to this ring, and returns its index in [`events`](Self::events). Its samples have
-    /// the same fields as the first event's: if that lacks [`data_addresses`](Builder::data_addresses), this event's samples
-    /// have none, either. Both events must count the same thread, or the same CPU.
+    /// the same fields as the first event's: they have [data addresses](Builder::data_addresses) only if the first event's
+    /// samples have them. Both events must count the same thread, or the same CPU.
     ///
     /// # Errors
     /// As [`Builder::open`]; [`Cause::InvalidRing`](crate::Cause::InvalidRing) if the two can't share a ring.
@@ -231,8 +231,8 @@ impl Sampler {
     }
 }
 
-/// The descriptor of the first event, for poll(2). It hangs up as soon as the tasks of this event have ended; those of the
-/// other [`events`](Sampler::events) become readable with the ring, too.
+/// The descriptor of the first event, for poll(2). It hangs up as soon as the tasks of this event have ended. The
+/// descriptors of the other [`events`](Sampler::events) also become readable with the ring.
 impl AsFd for Sampler {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.events[0].1.as_fd()

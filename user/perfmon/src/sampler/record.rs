@@ -58,10 +58,10 @@ pub enum Record<'a> {
     /// A sample, after another period of events.
     Sample(Sample<'a>),
     /// This number of samples was lost here: the ring was full, or the interrupt came too late.
-    #[expect(missing_docs, reason = "as the variant says")]
+    #[expect(missing_docs, reason = "documented with the variant")]
     Lost { samples: u64, stamp: Stamp },
     /// A task has a new name; `exec` is set if an exec gave it.
-    #[expect(missing_docs, reason = "as the variant says")]
+    #[expect(missing_docs, reason = "documented with the variant")]
     Comm {
         task: Task,
         name: TaskName,
@@ -69,14 +69,14 @@ pub enum Record<'a> {
         stamp: Stamp,
     },
     /// A task has created another task.
-    #[expect(missing_docs, reason = "as the variant says")]
+    #[expect(missing_docs, reason = "documented with the variant")]
     Fork {
         child: Task,
         parent: Task,
         stamp: Stamp,
     },
     /// A task has ended.
-    #[expect(missing_docs, reason = "as the variant says")]
+    #[expect(missing_docs, reason = "documented with the variant")]
     Exit {
         task: Task,
         parent: Task,
@@ -84,9 +84,9 @@ pub enum Record<'a> {
     },
     /// A task has made an executable mapping, or made a mapping executable.
     Map(Mapping<'a>),
-    /// The task is switched in, or out if `out` is set; `preempted` means that it could have run on. Events of a CPU also
+    /// The task is switched in, or out if `out` is set; `preempted` means that it could still run. Events of a CPU also
     /// record the `other` task of the switch.
-    #[expect(missing_docs, reason = "as the variant says")]
+    #[expect(missing_docs, reason = "documented with the variant")]
     Switch {
         out: bool,
         preempted: bool,
@@ -94,10 +94,10 @@ pub enum Record<'a> {
         stamp: Stamp,
     },
     /// The kernel has stopped sampling for a while, because samples took too much time.
-    #[expect(missing_docs, reason = "as the variant says")]
+    #[expect(missing_docs, reason = "documented with the variant")]
     Throttle { stamp: Stamp },
     /// The kernel samples again after [`Throttle`](Self::Throttle).
-    #[expect(missing_docs, reason = "as the variant says")]
+    #[expect(missing_docs, reason = "documented with the variant")]
     Unthrottle { stamp: Stamp },
     /// A record of a kind that this library does not know.
     Other(RawRecord<'a>),

@@ -7,7 +7,7 @@ use super::raw::RawRecord;
 
 /// Words of the header.
 pub(super) const HEADER_WORDS: usize = 1;
-/// Words at the end of other records than samples (`sample_id_all`): task, time, CPU, ID.
+/// Words at the end of records other than samples (`sample_id_all`): task, time, CPU, ID.
 pub(super) const TRAILER_WORDS: usize = 4;
 
 /// A process and one of its threads, by their IDs in the PID namespace of the event's opener.

@@ -20,8 +20,8 @@ pub enum Ready {
     Nothing,
 }
 
-/// Waits on one of a ring's events, since all of them become readable with the ring. When the tasks of this event have ended,
-/// it hangs up, and poll(2) no longer waits for it: then the next event is waited on.
+/// Waits on one of a ring's events, since all of them become readable with the ring. An event whose tasks have ended hangs
+/// up, so that poll(2) returns at once: the next event is waited on instead.
 #[derive(Debug, Default)]
 pub(super) struct Waiter {
     /// Index of the first event that has not hung up.
@@ -46,7 +46,7 @@ impl Waiter {
             let Some(descriptor) = event(index) else {
                 return Ok(Ready::Ended);
             };
-            // Not poll(2), whose milliseconds would end the wait before the limit.
+            // ppoll(2) takes nanoseconds. The milliseconds of poll(2) would end the wait before the limit.
             let timeout =
                 limit.map(|limit| TimeSpec::from_duration(limit.saturating_sub(begin.elapsed())));
             let mut poll_fds = [PollFd::new(descriptor, PollFlags::POLLIN)];

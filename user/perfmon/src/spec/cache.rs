@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn processors_have_their_cores_events() {
-        let on = |model, name| {
+        let encode = |model, name| {
             let pmu = Pmu::of_model(perfmon_events::model(model).expect("it is there"));
             let event = CacheEvent::find(name).expect("perf has it");
             let select = event.counters_on(&pmu).and_then(|counters| counters.select);
@@ -57,13 +57,22 @@ mod tests {
                 .map(EventSelect::bits)
                 .ok_or_else(|| event.absence_reason(&pmu))
         };
-        assert_eq!(on("graniterapids", "L1-icache-load-misses"), Ok(0x3_e424));
-        assert_eq!(on("alderlaken", "dTLB-store-misses"), Ok(0x3_0e49));
-        assert_eq!(on("clearwaterforest", "L1-icache-loads"), Ok(0x3_0380));
-        assert_eq!(on("silvermont", "iTLB-load-misses"), Ok(0x7_0205));
-        assert_eq!(on("amdzen6", "L1-dcache-load-misses"), Ok(0x3_c860));
-        assert_eq!(on("lunarlake-core", "L1-icache-load-misses"), Ok(0x3_e424));
-        assert_eq!(on("lunarlake-atom", "L1-icache-load-misses"), Ok(0x3_0280));
+        assert_eq!(
+            encode("graniterapids", "L1-icache-load-misses"),
+            Ok(0x3_e424)
+        );
+        assert_eq!(encode("alderlaken", "dTLB-store-misses"), Ok(0x3_0e49));
+        assert_eq!(encode("clearwaterforest", "L1-icache-loads"), Ok(0x3_0380));
+        assert_eq!(encode("silvermont", "iTLB-load-misses"), Ok(0x7_0205));
+        assert_eq!(encode("amdzen6", "L1-dcache-load-misses"), Ok(0x3_c860));
+        assert_eq!(
+            encode("lunarlake-core", "L1-icache-load-misses"),
+            Ok(0x3_e424)
+        );
+        assert_eq!(
+            encode("lunarlake-atom", "L1-icache-load-misses"),
+            Ok(0x3_0280)
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::ops::Range;
 /// A mistake in a part of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// The bytes of the text that are wrong.
+    /// The byte range of the mistake in the text.
     pub(super) span: Range<usize>,
     /// Description of the mistake.
     pub(super) message: String,
@@ -72,7 +72,7 @@ pub struct SpecError {
 }
 
 impl SpecError {
-    /// Returns what is wrong, in one line.
+    /// Returns the description of the mistake, in one line.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.fault.message
@@ -84,7 +84,7 @@ impl SpecError {
         self.fault.help.as_deref()
     }
 
-    /// Returns the bytes of the text that are wrong.
+    /// Returns the byte range of the mistake in the text.
     #[must_use]
     pub fn span(&self) -> Range<usize> {
         self.fault.span.clone()

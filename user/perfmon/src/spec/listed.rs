@@ -30,15 +30,16 @@ const EXTRA_REGISTERS: [(u32, &str); 10] = [
     (0x1329, "MSR_SNOOP_RSP_1"),
 ];
 
-/// The number of `MSR_PEBS_LD_LAT_THRESHOLD`.
-const LOAD_LATENCY: u32 = 0x3f6;
+/// The number of `MSR_PEBS_LD_LAT_THRESHOLD`, the register with the smallest latency of loads.
+const LOAD_LATENCY_MSR: u32 = 0x3f6;
 
-/// Returns whether a listed event is counted with precise samples only: loads of at least a latency.
+/// Returns whether a listed event is counted with precise samples only: an event of slow loads, which take at least a
+/// given latency.
 #[must_use]
 pub fn is_sampled_only(event: &Event) -> bool {
     event
         .extra
-        .is_some_and(|extra| extra.register == LOAD_LATENCY)
+        .is_some_and(|extra| extra.register == LOAD_LATENCY_MSR)
 }
 
 /// Returns Intel's name of a register that events need besides their event select.
@@ -155,7 +156,7 @@ pub(super) fn register_of(
     value: u64,
     pmu: &Pmu,
 ) -> Result<Option<u32>, InvalidAttr> {
-    /// A period that precise samples of all modes and events can have.
+    /// A period that the driver accepts for precise samples of each event.
     const PERIOD: u64 = 1009;
 
     let counting = pmu.capabilities().map_err(|_| InvalidAttr::Unsupported)?;
@@ -165,8 +166,8 @@ pub(super) fn register_of(
         config1: value,
         ..PerfEventAttr::ZERO
     };
-    // The format of precise samples is in a register that only the driver reads. Any format has the same register of
-    // slow loads, which count with precise samples only.
+    // The format of precise samples is in a register that only the driver can read, so one is assumed. Slow loads, which
+    // are counted with precise samples only, need the same register in each format.
     let sampling = Capabilities {
         pebs: Some(PebsFormat::Four),
         ..counting
@@ -182,15 +183,15 @@ pub(super) fn register_of(
     };
     register_number(&counting_attr, &counting).or_else(|error| {
         match register_number(&sampling_attr, &sampling) {
-            Ok(Some(LOAD_LATENCY)) => Ok(Some(LOAD_LATENCY)),
+            Ok(Some(LOAD_LATENCY_MSR)) => Ok(Some(LOAD_LATENCY_MSR)),
             _ => Err(error),
         }
     })
 }
 
-/// Does what [`is_sampled_only`] does for the encoding of an event.
+/// Returns whether the event with this encoding is counted with precise samples only, like [`is_sampled_only`].
 pub(super) fn needs_precise_samples(encoding: Encoding, pmu: &Pmu) -> bool {
-    extra_register(encoding, pmu).is_some_and(|extra| extra.register == LOAD_LATENCY)
+    extra_register(encoding, pmu).is_some_and(|extra| extra.register == LOAD_LATENCY_MSR)
 }
 
 /// Returns the counters that both the vendor's list and the driver allow for an event.
@@ -252,7 +253,7 @@ pub(super) fn encoding(event: &Event, counters: &OnCounters) -> Option<Encoding>
     }
 }
 
-/// The reason why QEMU's emulation lacks the other events.
+/// The reason why an emulated CPU lacks an event.
 pub(super) const NOT_EMULATED_REASON: &str =
     "QEMU's emulation counts instructions, clocks, branches, loads and stores only.";
 
@@ -281,7 +282,7 @@ pub(super) fn is_counted(select: Select, pmu: &Pmu) -> bool {
 /// Returns whether QEMU's emulation counts the event with this number and unit mask.
 fn is_emulated_number(number: u16, unit_mask: u16, pmu: &Pmu) -> bool {
     let loads_and_stores: &[(u16, u16)] = match pmu.vendor() {
-        // On the two kinds of cores of a hybrid CPU these numbers mean other things.
+        // On a hybrid CPU each kind of core has another event with these numbers.
         Vendor::Intel if pmu.processor().is_hybrid() => &[],
         Vendor::Intel => &[(0xd0, 0x81), (0xd0, 0x82)],
         Vendor::Amd => &[(0x29, 0x01), (0x29, 0x02)],

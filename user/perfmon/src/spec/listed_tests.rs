@@ -9,7 +9,7 @@ use crate::CounterId;
 use crate::pmu::testing;
 use crate::spec::{EventSpec, named_events, parse, parse_or_absent};
 
-/// The PMU of a model.
+/// Returns the PMU of a model.
 fn pmu(name: &str) -> Pmu {
     Pmu::of_model(model(name).expect("it is a model"))
 }
@@ -20,7 +20,7 @@ fn parse_one(text: &str, pmu: &Pmu) -> EventSpec {
     events.remove(0)
 }
 
-/// Returns the message about a text that is wrong.
+/// Returns the error message for a malformed text.
 fn fault_text(text: &str, pmu: &Pmu) -> String {
     match parse(text, pmu) {
         Ok(events) => panic!("{text} was taken for {events:?}"),
@@ -161,7 +161,7 @@ fn fixed_counters_have_listed_events() {
 }
 
 #[test]
-fn what_the_driver_cannot_do_is_refused_with_the_reason() {
+fn events_that_the_driver_cannot_count_are_refused_with_the_reason() {
     let table = [
         (
             "haswell",
@@ -396,7 +396,7 @@ fn wrong_values_of_extra_registers_are_refused() {
 
 /// Models whose extra registers the driver does not write: threads of a core, or two cores, share them, or they are
 /// `MSR_OMR_*`.
-const UNWRITTEN: [&str; 8] = [
+const MODELS_WITH_UNWRITTEN_REGISTERS: [&str; 8] = [
     "nehalemep",
     "nehalemex",
     "westmereep-dp",
@@ -421,7 +421,7 @@ fn listed_events_with_written_registers_are_counted() {
                 Ok(counters) => counters.general != 0,
                 Err(_) => false,
             };
-            let is_written = !UNWRITTEN.contains(&model.name())
+            let is_written = !MODELS_WITH_UNWRITTEN_REGISTERS.contains(&model.name())
                 || model.name() == "novalake-core" && extra.register == 0x3f7;
             assert_eq!(
                 is_counted,
@@ -527,7 +527,7 @@ fn emulation_offers_only_events_that_it_counts() {
 
 /// Names that mean an architectural event, but have another encoding in Intel's list: that of a precise event with the
 /// same count, or that of the fixed counter.
-const DIFFERENT_IN_LIST: [&str; 4] = [
+const NAMES_WITH_OTHER_ENCODINGS: [&str; 4] = [
     "BR_INST_RETIRED.ALL_BRANCHES",
     "BR_MISP_RETIRED.ALL_BRANCHES",
     "CPU_CLK_UNHALTED.REF_TSC",
@@ -559,12 +559,12 @@ fn names_of_all_cpus_mean_the_same_in_the_lists() {
             .iter()
             .map(String::as_str)
             .collect::<Vec<_>>(),
-        DIFFERENT_IN_LIST
+        NAMES_WITH_OTHER_ENCODINGS
     );
 }
 
 /// Events that the vendors' lists limit to fewer counters than the driver's tables, which are Linux's.
-const LIMITED_FURTHER: [&str; 9] = [
+const FURTHER_LIMITED_EVENTS: [&str; 9] = [
     "INST_RETIRED.ANY_PS",
     "L1D_CACHE_LOCK_FB_HIT",
     "L1D_CACHE_PREFETCH_LOCK_FB_HIT",
@@ -593,6 +593,6 @@ fn limits_that_the_driver_lacks_are_known() {
             .iter()
             .map(String::as_str)
             .collect::<Vec<_>>(),
-        LIMITED_FURTHER
+        FURTHER_LIMITED_EVENTS
     );
 }

@@ -43,7 +43,7 @@ const VENDOR_NAMES: [(&str, &str); 5] = [
 
 /// Returns the event that perf's name means on a model; `None` for other names, and if the model lacks the event.
 pub(super) fn find(name: &str, model: &Model) -> Option<Event> {
-    meaning(name)?;
+    access_kind(name)?;
     let name = name.to_ascii_lowercase();
     let mut rows = VENDOR_NAMES.iter();
     let (mut loads, stores) =
@@ -56,9 +56,9 @@ pub(super) fn find(name: &str, model: &Model) -> Option<Event> {
     Some(event)
 }
 
-/// Returns what perf's name means in a word; `None` for other names.
-pub(super) fn meaning(name: &str) -> Option<&'static str> {
-    let meanings = [(LOADS, "load"), (STORES, "store")];
-    let mut meanings = meanings.into_iter();
-    meanings.find_map(|(known, meaning)| name.eq_ignore_ascii_case(known).then_some(meaning))
+/// Returns `load` or `store` for perf's name of loads or stores; `None` for other names.
+pub(super) fn access_kind(name: &str) -> Option<&'static str> {
+    let kinds = [(LOADS, "load"), (STORES, "store")];
+    let mut kinds = kinds.into_iter();
+    kinds.find_map(|(known, kind)| name.eq_ignore_ascii_case(known).then_some(kind))
 }

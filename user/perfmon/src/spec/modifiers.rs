@@ -32,7 +32,7 @@ const REFUSED_LETTERS: &[(char, &str)] = &[
 const IMPLIED_LETTERS: [char; 3] = ['D', 'W', 'S'];
 
 /// Decodes all modifiers of an event.
-pub(super) fn modifiers(pieces: &[SpannedText]) -> Result<Modifiers, Fault> {
+pub(super) fn decode_modifiers(pieces: &[SpannedText]) -> Result<Modifiers, Fault> {
     let mut modifiers = Modifiers {
         modes: None,
         precision: None,
@@ -49,7 +49,7 @@ pub(super) fn modifiers(pieces: &[SpannedText]) -> Result<Modifiers, Fault> {
             modifiers.pinned = Some((counter, piece.span.clone()));
             continue;
         }
-        let (modes, precision) = modes_and_precision(piece)?;
+        let (modes, precision) = decode_modifier(piece)?;
         let span = &piece.span;
         modifiers.modes = merge(
             modifiers.modes,
@@ -76,7 +76,8 @@ pub(super) fn parse_counter(text: &str) -> Option<CounterId> {
         .or_else(|| number("FIXED").map(CounterId::Fixed))
 }
 
-/// Returns the value of the earlier modifiers and a new one; fails with `contradiction` if both have one and they differ.
+/// Combines the value of the earlier modifiers with the value of a new one. Fails with the message `contradiction` if both
+/// exist and differ.
 fn merge<T: PartialEq>(
     earlier: Option<T>,
     new: Option<T>,
@@ -92,7 +93,7 @@ fn merge<T: PartialEq>(
 }
 
 /// Decodes the modes and the precision of a modifier, each `None` if the modifier has no letter for it.
-fn modes_and_precision(piece: &SpannedText) -> Result<(Option<Modes>, Option<Precision>), Fault> {
+fn decode_modifier(piece: &SpannedText) -> Result<(Option<Modes>, Option<Precision>), Fault> {
     /// The largest `precise_ip`.
     const MAX_PRECISION: u8 = 3;
 

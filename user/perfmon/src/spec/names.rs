@@ -355,16 +355,16 @@ mod tests {
 
     #[test]
     fn an_emulation_lacks_events_that_it_does_not_count() {
-        let on = |vendor, name| {
+        let is_counted = |vendor, name| {
             let event = find(vendor, name).expect("it is in the table");
             event.counters_on(&testing::emulated(vendor)).is_some()
         };
         for name in ["instructions", "cycles", "ref-cycles", "branches"] {
-            assert!(on(Intel, name) && on(Amd, name), "{name}");
+            assert!(is_counted(Intel, name) && is_counted(Amd, name), "{name}");
         }
         for name in ["branch-misses", "cache-references", "cache-misses"] {
-            assert!(!on(Intel, name) && !on(Amd, name), "{name}");
+            assert!(!is_counted(Intel, name) && !is_counted(Amd, name), "{name}");
         }
-        assert!(on(Intel, "bus-cycles"));
+        assert!(is_counted(Intel, "bus-cycles"));
     }
 }

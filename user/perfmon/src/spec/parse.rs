@@ -122,7 +122,7 @@ impl Parser<'_> {
         is_next
     }
 
-    /// Returns the fault that what follows an event is no comma.
+    /// Returns the fault of an event that is not followed by a comma.
     fn separator_fault(&self) -> Fault {
         let next_span = self.next_span();
         if &self.text[next_span.clone()] == "/" {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_modifiers() {
+    fn lists_and_modifiers_are_parsed() {
         assert_eq!(format_specs("cycles"), ["cycles"]);
         assert_eq!(
             format_specs("cycles:u,r1c0:k:PMC1"),
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn fields() {
+    fn fields_are_parsed() {
         assert_eq!(format_specs("cpu/event=0x3c,inv/u"), ["/event=0x3c inv/|u"]);
         assert_eq!(
             format_specs("cpu/event=1,name=a.b/:k,b"),
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_placed() {
+    fn faults_have_the_span_of_the_mistake() {
         let table: &[(&str, Range<usize>, &str)] = &[
             ("", 0..0, "event is missing"),
             ("a,", 2..2, "event is missing"),

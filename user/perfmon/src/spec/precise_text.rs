@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The text of an event with precise samples, as advice for a user who has written the event without.
+//! The text of an event with precise samples, for help on an event that lacks them.
 
 use super::modifiers::parse_counter;
 use super::parse::Spec;

@@ -10,7 +10,7 @@ use super::error::Fault;
 use super::event_spec::{EventSpec, SampleRate};
 use super::listed::{self, NOT_EMULATED_REASON};
 use super::meaning::Meaning;
-use super::modifiers::{Modifiers, modifiers};
+use super::modifiers::{Modifiers, decode_modifiers};
 use super::names::{self, NamedEvent};
 use super::on_counters::OnCounters;
 use super::parse::{SpannedText, Spec, SpecBody, Term};
@@ -31,7 +31,7 @@ struct ResolvedBody {
     fixed: Option<u8>,
     rate: Option<SampleRate>,
     needs_own_counter_choice: bool,
-    /// The user has written the encoding, and may choose any counter.
+    /// The user has given the encoding, and may choose any general counter.
     is_raw: bool,
 }
 
@@ -90,7 +90,7 @@ pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, F
         return resolve_on_kind(spec, text, kind.ok_or_else(|| no_kind_fault(word, kinds))?);
     }
     resolve_on(spec, text, pmu).or_else(|fault| {
-        // Only cores of another kind have the event, and they count it wherever a task is on them.
+        // If only cores of another kind have the event, it is counted while a task runs on these cores.
         let mut kinds = kinds
             .iter()
             .filter(|kind| is_name(first_word(spec), kind.pmu()));
@@ -107,7 +107,7 @@ fn first_word(spec: &Spec) -> &SpannedText {
     }
 }
 
-/// Resolves the event of `spec` on a kind of core, which alone counts it.
+/// Resolves the event of `spec` on the only kind of core that counts it.
 fn resolve_on_kind(spec: &Spec, text: &str, kind: &CoreKind) -> Result<EventSpec, Fault> {
     Ok(EventSpec {
         core_type: Some(kind.perf_type()),
@@ -142,7 +142,7 @@ fn resolve_on(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, Fault> {
         modes,
         precision,
         pinned,
-    } = modifiers(&spec.modifiers)?;
+    } = decode_modifiers(&spec.modifiers)?;
     let needs_precise_samples = body
         .encoding
         .is_some_and(|encoding| listed::needs_precise_samples(encoding, pmu));
@@ -400,7 +400,7 @@ const REGISTER_FIELDS: [Field; 5] = [
     register_field("config1", 64),
 ];
 
-/// The smallest latency of slow loads in cycles.
+/// The field with the smallest latency of slow loads, in cycles.
 const LATENCY_FIELD: Field = register_field("ldlat", 16);
 
 /// Returns a field of the extra register.
@@ -587,7 +587,7 @@ fn resolve_listed_with_fields(terms: &[&Term], pmu: &Pmu) -> Result<Option<Resol
     resolve_listed(&event, &name.key, pmu).map(Some)
 }
 
-/// Returns the register with the smallest latency of an event of slow loads; `None` for other events.
+/// Returns the extra register of an event of slow loads, whose value is their smallest latency; `None` for other events.
 fn latency_threshold(event: &mut Event) -> Option<&mut ExtraRegister> {
     let is_of_slow_loads = listed::is_sampled_only(event);
     event.extra.as_mut().filter(|_| is_of_slow_loads)
@@ -698,7 +698,7 @@ fn check_pinned(
             require_fixed(number, &span, pmu)?;
             let fault = Fault::new(span, format!("fixed counter {number} counts another event"));
             Err(match body.fixed {
-                Some(right) => fault.help(format!("FIXED{right} counts this event.")),
+                Some(number) => fault.help(format!("FIXED{number} counts this event.")),
                 None => fault.help("No fixed counter counts this event."),
             })
         }

@@ -24,7 +24,7 @@ fn select(text: &str) -> u64 {
     parse_one(text).select_on(CounterId::General(0)).bits()
 }
 
-/// Returns the message about a text that is wrong.
+/// Returns the error message for a malformed text.
 fn fault_text(text: &str) -> String {
     match parse_without_groups(text, &testing::intel()) {
         Ok(events) => panic!("{text} was taken for {events:?}"),
@@ -173,7 +173,7 @@ fn an_event_that_the_cpu_lacks_is_returned_as_absent() {
 }
 
 #[test]
-fn an_event_is_called_what_it_counts() {
+fn a_label_is_the_text_or_the_chosen_name() {
     let labels = |text| -> Vec<String> { parse_all(text).into_iter().map(|e| e.label).collect() };
     assert_eq!(
         labels("cycles:u, r1c4,branches:k"),
@@ -384,14 +384,14 @@ proptest! {
 
 #[test]
 fn caches_have_the_encoding_of_the_table() {
-    let on = |pmu: &Pmu, text| parse(text, pmu).map(|mut events| events.remove(0));
-    let loads = on(&testing::skylake(), "L1-dcache-loads:u").expect("Skylake has it");
+    let parse_first = |pmu: &Pmu, text| parse(text, pmu).map(|mut events| events.remove(0));
+    let loads = parse_first(&testing::skylake(), "L1-dcache-loads:u").expect("Skylake has it");
     assert_eq!(loads.label, "L1-dcache-loads:u");
     assert_eq!(loads.encoding, Some(Encoding::Cache(0)));
     assert_eq!(loads.select_on(CounterId::General(0)).bits(), 0x1_81d0);
-    let misses = on(&testing::amd(), "cpu/dTLB-load-misses/u").expect("Zen 4 has it");
+    let misses = parse_first(&testing::amd(), "cpu/dTLB-load-misses/u").expect("Zen 4 has it");
     assert_eq!(misses.encoding, Some(Encoding::Cache(0x1_0003)));
-    let error = on(&testing::skylake(), "LLC-loads").expect_err("Skylake lacks it");
+    let error = parse_first(&testing::skylake(), "LLC-loads").expect_err("Skylake lacks it");
     assert!(error.is_absent() && error.to_string().contains("further register"));
     let events = parse_or_absent("{cycles,LLC-loads}", &testing::skylake());
     let events = events.expect("one of them is there");
@@ -466,14 +466,14 @@ fn an_event_may_be_of_one_kind_of_core() {
 
 #[test]
 fn a_kind_of_core_that_is_missing_is_refused() {
-    let refused = |text, pmu: &Pmu| parse(text, pmu).expect_err(text).to_string();
-    let text = refused("cpu_lowpower/cycles/", &testing::hybrid());
+    let error_text = |text, pmu: &Pmu| parse(text, pmu).expect_err(text).to_string();
+    let text = error_text("cpu_lowpower/cycles/", &testing::hybrid());
     assert!(text.contains("no cores `cpu_lowpower`"), "{text}");
     assert!(text.contains("It has `cpu_core` and `cpu_atom`."), "{text}");
-    let text = refused("cpu_core/cycles/", &testing::intel());
+    let text = error_text("cpu_core/cycles/", &testing::intel());
     assert!(text.contains("not of several kinds"), "{text}");
     // The small cores lack it.
-    let text = refused("cpu_atom/L1-dcache-load-misses/", &testing::hybrid());
+    let text = error_text("cpu_atom/L1-dcache-load-misses/", &testing::hybrid());
     assert!(text.contains("does not have the event"), "{text}");
 }
 

@@ -6,7 +6,7 @@ use perfmon_events::Model;
 use super::error::Fault;
 use super::listed;
 use super::memory_names;
-use super::modifiers::modifiers;
+use super::modifiers::decode_modifiers;
 use super::names;
 use super::parse::{SpannedText, Spec, SpecBody};
 use crate::pmu::{Pmu, Vendor};
@@ -43,7 +43,7 @@ pub(super) fn tracepoint_fault(spec: &Spec, text: &str) -> Option<Fault> {
     };
     let is_probe = matches!(&spec.body, SpecBody::Word(word) if word.text == PROBE_GROUP);
     let is_long = modifier.text.len() >= 5 || modifier.text.contains('*');
-    if !(is_long || is_probe) || modifiers(&spec.modifiers).is_ok() {
+    if !(is_long || is_probe) || decode_modifiers(&spec.modifiers).is_ok() {
         return None;
     }
     let name = &text[spec.span.clone()];
@@ -59,15 +59,16 @@ pub(super) fn tracepoint_fault(spec: &Spec, text: &str) -> Option<Fault> {
 /// Returns the fault of perf's name of loads or stores if the CPU lacks the event; `None` for other names, and if it has the
 /// event.
 pub(super) fn memory_name_fault(word: &SpannedText, pmu: &Pmu) -> Option<Fault> {
-    let what = memory_names::meaning(&word.text)?;
+    let access = memory_names::access_kind(&word.text)?;
     if listed::find(&word.text, pmu).is_some() {
         return None;
     }
     let message = format!("this CPU does not have the event `{}`", word.text);
     let reason = format!(
-        "It is perf's name of {what}s that Intel's cores sample precisely, from Sandy Bridge and Gracemont on."
+        "It is perf's name of {access}s that Intel's cores sample precisely, from Sandy Bridge and Gracemont on."
     );
-    let help = format!("{reason}\n`pmctl list {what}` shows the {what}s that can be counted here.");
+    let help =
+        format!("{reason}\n`pmctl list {access}` shows the {access}s that can be counted here.");
     let fault = Fault::new(word.span.clone(), message).help(help);
     Some(fault.with_missing_reason(reason))
 }

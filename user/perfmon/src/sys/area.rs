@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-use super::fork::{self, ForkMutex, Held};
+use super::fork::{self, ForkMutex, HeldLock};
 
 /// A mapping of a descriptor of the driver.
 ///
@@ -19,33 +19,34 @@ use super::fork::{self, ForkMutex, Held};
 /// mapped before the fork stays valid there: its page has no counter, and its ring no records.
 ///
 /// # Invariants
-/// `start` is the beginning of a mapping of `length` bytes, until the drop: in the process that called [`Area::new`] of the
-/// driver's memory, in its children of private memory. `AREAS` has both.
+/// Until the drop, `start` is the beginning of a mapping of `length` bytes: of the driver's memory in the process that called
+/// [`Area::new`], of private memory in its children. `AREAS` has an entry with both.
 #[derive(Debug)]
 pub(crate) struct Area {
     start: NonNull<u8>,
     length: NonZeroUsize,
 }
 
-/// An area that is mapped.
-struct Mapped {
+/// The address, the size and the protection of an area.
+struct MappedArea {
     address: usize,
     length: NonZeroUsize,
     protection: ProtFlags,
 }
 
 /// All areas of the process. The mutex is locked while they change, and while the process forks.
-static AREAS: ForkMutex<Vec<Mapped>> = ForkMutex::new(Vec::new(), &HELD);
+static AREAS: ForkMutex<Vec<MappedArea>> = ForkMutex::new(Vec::new(), &HELD_LOCK);
 
 thread_local! {
     /// The lock of `AREAS` while this thread forks.
-    static HELD: Held<Vec<Mapped>> = const { Cell::new(None) };
+    static HELD_LOCK: HeldLock<Vec<MappedArea>> = const { Cell::new(None) };
 }
 
 // SAFETY: `Send` requires that another thread may use and drop the value. A mapping is valid in all threads of its process,
 // and any of them may unmap it.
 unsafe impl Send for Area {}
-// SAFETY: `Sync` requires that several threads may use a shared reference at once. It gives only the address and the length.
+// SAFETY: `Sync` requires that several threads may use a shared reference at once. A reference gives only the address and
+// the length, which never change.
 unsafe impl Sync for Area {}
 
 impl Area {
@@ -58,7 +59,7 @@ impl Area {
         length: NonZeroUsize,
         protection: ProtFlags,
     ) -> Result<Self, Errno> {
-        keep_in_children()?;
+        replace_in_children()?;
         let mut areas = AREAS.lock();
         // SAFETY: `mmap` requires that it replaces no mapping in use. Without an address and MAP_FIXED the kernel chooses a
         // free range.
@@ -72,7 +73,7 @@ impl Area {
                 0,
             )
         }?;
-        areas.push(Mapped {
+        areas.push(MappedArea {
             address: start.as_ptr() as usize,
             length,
             protection,
@@ -109,8 +110,8 @@ impl Drop for Area {
     }
 }
 
-/// Makes fork(2) put memory in the place of areas into children.
-fn keep_in_children() -> Result<(), Errno> {
+/// Makes fork(2) map private memory in children at the addresses of the areas.
+fn replace_in_children() -> Result<(), Errno> {
     extern "C" fn hold_areas() {
         AREAS.hold();
     }
@@ -119,22 +120,22 @@ fn keep_in_children() -> Result<(), Errno> {
     }
     extern "C" fn replace_areas() {
         for area in AREAS.take_held().iter().flat_map(|areas| areas.iter()) {
-            replace(area);
+            map_private_memory(area);
         }
     }
     static RESULT: OnceLock<Result<(), Errno>> = OnceLock::new();
     *RESULT.get_or_init(|| fork::register(Some(hold_areas), Some(release_areas), replace_areas))
 }
 
-/// Puts memory in the place of an area that this process, a new child, has not inherited.
-fn replace(area: &Mapped) {
+/// Maps private memory at the address of an area that this process, a new child, has not inherited.
+fn map_private_memory(area: &MappedArea) {
     let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_FIXED_NOREPLACE | MapFlags::MAP_NORESERVE;
     let address = NonZeroUsize::new(area.address);
     // SAFETY: `mmap_anonymous` requires that it replaces no mapping in use, and MAP_FIXED_NOREPLACE replaces none.
     let result = unsafe { mmap_anonymous(address, area.length, area.protection, flags) };
     // EEXIST: the area was inherited, since it is not the driver's but that of a test.
     if result.is_err_and(|errno| errno != Errno::EEXIST) {
-        // Without memory the child would read what is mapped there later.
+        // Without private memory, the child would access whatever is mapped at this address later.
         // SAFETY: _exit(2) takes an integer, accesses no memory and does not return.
         unsafe { libc::_exit(libc::EXIT_FAILURE) }
     }

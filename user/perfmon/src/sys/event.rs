@@ -74,13 +74,13 @@ impl EventOpen<'_> {
 #[non_exhaustive]
 pub enum EventCall<'a> {
     /// `PERF_EVENT_IOC_ENABLE`.
-    #[expect(missing_docs, reason = "as the enum says")]
+    #[expect(missing_docs, reason = "documented with the enum")]
     Enable { group: bool },
     /// `PERF_EVENT_IOC_DISABLE`.
-    #[expect(missing_docs, reason = "as the enum says")]
+    #[expect(missing_docs, reason = "documented with the enum")]
     Disable { group: bool },
     /// `PERF_EVENT_IOC_RESET`.
-    #[expect(missing_docs, reason = "as the enum says")]
+    #[expect(missing_docs, reason = "documented with the enum")]
     Reset { group: bool },
     /// `PERF_EVENT_IOC_ID`.
     Id(&'a mut u64),

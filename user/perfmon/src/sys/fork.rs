@@ -43,32 +43,32 @@ pub(crate) fn register(
     parent: Option<Handler>,
     child: Handler,
 ) -> Result<(), Errno> {
-    /// A safe function where the C library takes an unsafe one.
-    fn unsafe_of(handler: Handler) -> unsafe extern "C" fn() {
+    /// Converts a handler to the type of function that the C library takes.
+    fn as_unsafe(handler: Handler) -> unsafe extern "C" fn() {
         handler
     }
-    let [before, parent] = [before, parent].map(|handler| handler.map(unsafe_of));
+    let [before, parent] = [before, parent].map(|handler| handler.map(as_unsafe));
     // SAFETY: `pthread_atfork` requires functions that stay loaded and are safe to call at a fork. They are statics of this
     // library, and safe by the type `Handler`.
-    match unsafe { libc::pthread_atfork(before, parent, Some(unsafe_of(child))) } {
+    match unsafe { libc::pthread_atfork(before, parent, Some(as_unsafe(child))) } {
         0 => Ok(()),
         errno => Err(Errno::from_raw(errno)),
     }
 }
 
 /// The lock of a [`ForkMutex`] while a thread forks. Each mutex has a thread-local variable of this type.
-pub(crate) type Held<T> = Cell<Option<MutexGuard<'static, T>>>;
+pub(crate) type HeldLock<T> = Cell<Option<MutexGuard<'static, T>>>;
 
 /// A mutex that is locked while the process forks, so that a child does not find it locked by a thread that it does not
 /// have. The functions that are given to [`register`] call [`Self::hold`] and [`Self::take_held`].
 pub(crate) struct ForkMutex<T: 'static> {
     mutex: Mutex<T>,
-    held: &'static LocalKey<Held<T>>,
+    held: &'static LocalKey<HeldLock<T>>,
 }
 
 impl<T> ForkMutex<T> {
     /// Returns a new mutex.
-    pub(crate) const fn new(value: T, held: &'static LocalKey<Held<T>>) -> Self {
+    pub(crate) const fn new(value: T, held: &'static LocalKey<HeldLock<T>>) -> Self {
         Self {
             mutex: Mutex::new(value),
             held,

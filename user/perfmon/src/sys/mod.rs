@@ -87,8 +87,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync {
     /// # Errors
     /// As [`call`](Self::call), and the errors of `perf_event_open(2)`; EINVAL also if `attr` has fewer bytes than its
     /// member `size` says; ENOTTY from a driver without events.
-    fn open_event(&self, open: &mut EventOpen<'_>) -> Result<OwnedFd, Errno> {
-        let _ = open;
+    fn open_event(&self, arguments: &mut EventOpen<'_>) -> Result<OwnedFd, Errno> {
+        let _ = arguments;
         Err(Errno::ENOTTY)
     }
 
@@ -191,8 +191,8 @@ unsafe impl Driver for Node {
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
-    fn open_event(&self, open: &mut EventOpen<'_>) -> Result<OwnedFd, Errno> {
-        open.open(self.0.as_fd())
+    fn open_event(&self, arguments: &mut EventOpen<'_>) -> Result<OwnedFd, Errno> {
+        arguments.open(self.0.as_fd())
     }
 }
 

@@ -129,8 +129,8 @@ impl Trace<Allocated> {
     }
 }
 
-/// Returns whether the kernel is locked down. EPERM means this or a limit of memory, so it tries a call that needs no
-/// memory.
+/// Returns whether the kernel is locked down. EPERM means lockdown or a limit of memory, so this executes a call that needs
+/// no memory.
 fn is_locked_down(device: &Device) -> bool {
     let mut raw = abi::perfmon_alloc {
         num_buffers: 0,
@@ -144,7 +144,7 @@ impl<S: State> Trace<S> {
     /// Returns the number and size of the buffers that the driver has allocated.
     ///
     /// # Errors
-    /// None that are specific to it.
+    /// None that are specific to this call.
     pub fn allocation(&self) -> Result<Alloc, Error> {
         let mut raw = abi::perfmon_alloc {
             num_buffers: 0,
@@ -234,7 +234,7 @@ impl Trace<Staged> {
     /// Returns the configuration that the driver has staged.
     ///
     /// # Errors
-    /// None that are specific to it.
+    /// None that are specific to this call.
     pub fn configuration(&self) -> Result<Config, Error> {
         let mut raw = abi::perfmon_config::new_zeroed();
         let device = &self.held_buffers.device;

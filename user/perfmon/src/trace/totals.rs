@@ -81,7 +81,7 @@ impl Totals {
         cpus.fold(0, |sum, (_, &count)| sum.saturating_add(count))
     }
 
-    /// Returns event, CPU and total of each event and CPU with a record, in this order.
+    /// Returns event, CPU and total for each pair of event and CPU that has a record, sorted by event and CPU.
     pub fn iter(&self) -> impl Iterator<Item = (EventId, u32, u64)> {
         self.counts
             .iter()

@@ -4,7 +4,7 @@
 use perfmon::trace::{Buffer, Record};
 use perfmon::{Attempt, Cause};
 
-use super::machine::{HEADER, INSTRUCTIONS, Machine, session, stage_trace};
+use super::machine::{HEADER_SIZE, INSTRUCTIONS, Machine, session, stage_trace};
 
 fn time(time: i64) -> Record<'static> {
     Record::Time { time }
@@ -30,7 +30,7 @@ fn a_buffer_returns_each_record_once() {
     let trace = trace.start().unwrap();
     assert_eq!(record_times(&mut buffers[1]), [0; 0]);
 
-    let end = machine.record(1, HEADER, &[time(10), TICK, TICK, time(20), TICK]);
+    let end = machine.record(1, HEADER_SIZE, &[time(10), TICK, TICK, time(20), TICK]);
     assert_eq!(record_times(&mut buffers[1]), [10, 10, 20]);
     assert_eq!(record_times(&mut buffers[1]), [0; 0]);
     assert_eq!(record_times(&mut buffers[0]), [0; 0]);
@@ -44,7 +44,7 @@ fn a_buffer_returns_each_record_once() {
     drop((trace, session));
     let mut last = buffers.pop().unwrap();
     last.rewind();
-    machine.record(1, HEADER, &[time(40), TICK]);
+    machine.record(1, HEADER_SIZE, &[time(40), TICK]);
     drop(machine);
     assert_eq!(record_times(&mut last), [40]);
 }
@@ -55,7 +55,7 @@ fn a_second_run_overwrites_the_first() {
     let trace = stage_trace(&session(&machine));
     let mut buffer = trace.buffer(0).unwrap();
     let trace = trace.start().unwrap();
-    machine.record(0, HEADER, &[time(10), TICK]);
+    machine.record(0, HEADER_SIZE, &[time(10), TICK]);
     assert_eq!(record_times(&mut buffer), [10]);
     let _trace = trace.stop().unwrap().start().unwrap();
     let error = buffer.records().unwrap_err();
@@ -64,7 +64,7 @@ fn a_second_run_overwrites_the_first() {
         (Attempt::ReadBuffer(0), Cause::BadHeader)
     );
     buffer.rewind();
-    machine.record(0, HEADER, &[time(20), TICK]);
+    machine.record(0, HEADER_SIZE, &[time(20), TICK]);
     assert_eq!(record_times(&mut buffer), [20]);
 }
 
@@ -73,14 +73,14 @@ fn an_impossible_end_in_the_header_is_an_error() {
     let machine = Machine::new();
     let trace = stage_trace(&session(&machine));
     let mut buffer = trace.buffer(0).unwrap();
-    for end in [0, HEADER - 4, HEADER + 2, 2 * 4096 + 4, u64::MAX] {
+    for end in [0, HEADER_SIZE - 4, HEADER_SIZE + 2, 2 * 4096 + 4, u64::MAX] {
         machine.publish(0, end);
         let error = buffer.records().unwrap_err();
         assert_eq!(error.cause, Cause::BadHeader, "{end}");
     }
     machine.publish(0, 2 * 4096);
     let chunk = buffer.records().unwrap();
-    assert_eq!(chunk.bytes().len() as u64, 2 * 4096 - HEADER);
+    assert_eq!(chunk.bytes().len() as u64, 2 * 4096 - HEADER_SIZE);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn the_header_has_flags_and_frequency() {
     assert!(!header.flags.is_throttled() && !header.flags.is_offline());
     assert_eq!(header.flags.to_string(), "full, not traced");
     assert_eq!(header.ticks_per_second, Some(2_500_000_000));
-    assert_eq!(header.capture_end, HEADER);
+    assert_eq!(header.capture_end, HEADER_SIZE);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_reader_sees_only_whole_sets() {
     let mut buffer = trace.buffer(0).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            (0..SETS).fold(HEADER, |end, n| {
+            (0..SETS).fold(HEADER_SIZE, |end, n| {
                 machine.record(0, end, &[time(n), TICK, TICK])
             });
         });

@@ -62,7 +62,7 @@ impl Machine {
             buffers: (0..CPUS).map(buffer).collect(),
         };
         for cpu in 0..CPUS {
-            machine.publish(cpu, HEADER);
+            machine.publish(cpu, HEADER_SIZE);
         }
         Arc::new(machine)
     }
@@ -106,7 +106,7 @@ impl Machine {
 }
 
 /// Size of the header in bytes.
-pub(crate) const HEADER: u64 = 24;
+pub(crate) const HEADER_SIZE: u64 = 24;
 
 // SAFETY: `Driver` requires that the descriptors are events of the kernel: this one opens none.
 unsafe impl Driver for Machine {
@@ -158,7 +158,7 @@ unsafe impl Driver for Machine {
             Call::GetAlloc(alloc) => (alloc.num_buffers, alloc.buffer_size_in_pages) = (CPUS, 2),
             Call::StageConfig(config) => state.staged_config = Some(*config),
             Call::GetConfig(config) => *config = state.staged_config.unwrap(),
-            Call::StartTrace => (0..CPUS).for_each(|cpu| self.publish(cpu, HEADER)),
+            Call::StartTrace => (0..CPUS).for_each(|cpu| self.publish(cpu, HEADER_SIZE)),
             _ => {}
         }
         Ok(())
