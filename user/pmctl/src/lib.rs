@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pmctl`: counts what x86 CPUs do, through `/dev/perfmon`.
 //!
-//! It is a library only so that `fuzz-targets` can use [`fuzz`], and `cargo xtask` [`command`].
+//! This crate is a library only so that `fuzz-targets` can use [`fuzz`], and `cargo xtask` [`command`].
 
 mod args;
 mod commands;

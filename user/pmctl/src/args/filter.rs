@@ -7,9 +7,9 @@ use super::stat::{parse_pid, parse_tid};
 use crate::events::cpus::Cpus;
 use crate::recording::profile::{Filter, TimeSpan};
 
-/// Options of the commands that can leave samples out. They make a [`Filter`].
+/// Options that select samples, for the commands that can leave samples out. [`Choice::filter`] returns the [`Filter`].
 ///
-/// These options come last in a command: clap puts all that follow under their heading.
+/// These options come last in a command, since clap puts all options after them under their heading.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Choice of samples")]
 pub(crate) struct Choice {
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn times_are_exact() {
-        let times = |text| parse_span(text).map(|parse_span| (parse_span.first, parse_span.last));
+        let times = |text| parse_span(text).map(|span| (span.first, span.last));
         assert_eq!(times("24.083599,25"), Ok((24_083_599_000, 25_000_000_000)));
         assert_eq!(times("0.000000001,"), Ok((1, u64::MAX)));
         assert_eq!(times(",3.5"), Ok((0, 3_500_000_000)));

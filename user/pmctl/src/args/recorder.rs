@@ -72,7 +72,7 @@ pub(crate) struct EventOptions {
     pub(crate) data: bool,
     /// Samples have the latency of their memory access.
     pub(crate) weight: bool,
-    /// The cgroups of the events, in their order; empty without -G.
+    /// The cgroups of -G: one for each event, in the order of the events, or one for all; empty without -G.
     pub(crate) cgroups: Vec<String>,
     /// Each sample records the cgroup of its task (`--all-cgroups`).
     pub(crate) all_cgroups: bool,
@@ -83,7 +83,7 @@ pub(crate) struct EventOptions {
     /// The rings are overwritten, so that they keep the newest samples.
     pub(crate) overwrite: bool,
     pub(crate) switch_output: Option<SwitchOutput>,
-    /// Number of files of `switch_output` that are kept.
+    /// Number of files that `switch_output` keeps; `None` keeps all.
     pub(crate) max_files: Option<u32>,
 }
 

@@ -306,7 +306,7 @@ pub(crate) struct IgnoredPerfOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frequency {
     Hertz(u32),
-    /// As many as the module allows.
+    /// As many samples as the module allows.
     Max,
 }
 
@@ -314,7 +314,7 @@ pub(crate) enum Frequency {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SwitchOutput {
     Signal,
-    /// The records have this many bytes.
+    /// The records of the file have this many bytes.
     Size(u64),
     Time(Duration),
 }
@@ -348,7 +348,7 @@ const TIME_UNITS: [UnitLetter; 4] = [('s', 1), ('m', 60), ('h', 60 * 60), ('d', 
 
 /// Bytes of a page.
 const PAGE_SIZE: u64 = 4 << 10;
-/// Most pages of a ring.
+/// The largest number of pages of a ring.
 const MAX_RING_PAGES: u32 = 1 << 16;
 
 /// Parses a number above 0 with one of these units after it.

@@ -83,12 +83,12 @@ impl KeyNeed {
     }
 }
 
-/// A word of --sort: a key, or the name of a column that is always there, which perf takes, too.
+/// A word of --sort: a key, or `None` for the name of a column that each table has. perf's --sort takes such names, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SortWord(Option<Key>);
 
 impl SortWord {
-    /// Returns the keys of the words; `default` if the words name only columns that are always there.
+    /// Returns the keys of the words; `default` if the words name only columns that each table has.
     pub(crate) fn keys(words: &[Self], default: &[Key]) -> Vec<Key> {
         let keys: Vec<Key> = words.iter().filter_map(|word| word.0).collect();
         if keys.is_empty() {

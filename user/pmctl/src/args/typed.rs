@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command line as the user typed it. It is for messages, since clap's errors have only the long names of options, and
-//! don't say which option needs another one.
+//! The command line as the user typed it, for messages: clap's errors have only the long names of options, and don't say
+//! which option needs another one.
 
 use std::ffi::OsString;
 
 use clap::{Arg, Command};
 
-/// Options that need another one, by their long names: the option, and the one that it needs.
+/// Options that need another option, by their long names: the option, and the needed one.
 const REQUIRED_OPTIONS: [(&str, &str); 8] = [
     ("append", "output"),
     ("count", "timebase"),
@@ -65,7 +65,7 @@ impl<'a> TypedCommandLine<'a> {
         }
     }
 
-    /// Returns the option that was typed without the one that it needs, and the needed option. `missing` are the options that
+    /// Returns an option that was typed, and the option that it needs and that was not typed. `missing` are the options that
     /// clap reports as missing.
     pub(super) fn option_without(&self, missing: &[&str]) -> Option<(String, String)> {
         let typed_without = |(option, needed): &(&'static str, &'static str)| {

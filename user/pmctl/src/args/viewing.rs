@@ -405,7 +405,7 @@ pub(crate) struct Flamegraph {
     pub(crate) event: Option<String>,
 }
 
-/// Parses a percentage. `nan` is none: no share is as large.
+/// Parses a percentage. `nan` is refused, since no share is at least as large.
 fn parse_percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(percent) if !percent.is_nan() => Ok(percent),

@@ -10,15 +10,15 @@ use perfmon::pmu::Microarchitecture;
 #[derive(Debug)]
 pub(crate) struct Erratum {
     core: Microarchitecture,
-    /// The numbers in the specification updates of the processors.
+    /// The erratum's numbers in Intel's specification updates.
     pub(crate) name: &'static str,
     /// The numbers of the events whose counts are wrong; `None`: all that general counters count.
     events: Option<RangeInclusive<u16>>,
-    /// The erratum is of the two threads of a core: without Hyper-Threading, it has no effect.
+    /// The erratum has an effect only if two threads share a core (Hyper-Threading).
     pub(crate) needs_siblings: bool,
     /// The consequence for counts, as a sentence without a full stop.
     pub(crate) consequence: &'static str,
-    /// Advice.
+    /// Advice how to get correct counts.
     pub(crate) fix: &'static str,
 }
 
@@ -50,7 +50,7 @@ impl Erratum {
         }
     }
 
-    /// Returns whether the erratum makes the counts of single events wrong, of which `number` is one.
+    /// Returns whether the erratum makes the counts of the event `number` wrong; false if it is one of all events.
     pub(crate) fn is_of_event(&self, number: u16) -> bool {
         self.events
             .as_ref()

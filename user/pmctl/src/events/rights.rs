@@ -82,7 +82,7 @@ pub(crate) fn paranoid() -> String {
     level.unwrap_or_default().trim().to_owned()
 }
 
-/// An existing task, and its user.
+/// An existing task, and its users.
 #[derive(Debug, PartialEq, Eq)]
 struct OwnedTask {
     tid: u32,

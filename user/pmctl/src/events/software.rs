@@ -23,8 +23,8 @@ impl Software {
         modes::with_modifier(self.name, self.modes)
     }
 
-    /// Returns the event limited to these modes, if it has no modifier of its own. A clock is not limited: it counts the
-    /// time in all modes, whatever it is asked for.
+    /// Returns the event limited to these modes, if it has no modifier of its own. A clock is not limited, since it counts
+    /// the time in all modes in any case.
     pub(crate) fn in_modes(self, modes: Modes) -> Self {
         if self.modes == Modes::Both && !self.is_clock() {
             Self { modes, ..self }

@@ -19,7 +19,7 @@ pub(crate) struct Thread {
 
 impl Thread {
     fn new(tid: u32) -> Self {
-        // A name need not be UTF-8.
+        // The name of a thread need not be UTF-8.
         let comm = read_lossy(format!("/proc/{tid}/comm")).unwrap_or_default();
         let name = format!("{}-{tid}", crate::system::text::printable(comm.trim_end()));
         Self { tid, name }
@@ -45,7 +45,7 @@ impl TaskList {
         &self,
         mut open: impl FnMut(Vec<Thread>) -> Result<T>,
     ) -> Result<T> {
-        /// Rounds after which it gives up, since threads are created all the time.
+        /// The largest number of rounds, since a program may create threads all the time.
         const MAX_ROUNDS: usize = 10;
         let mut threads = self.threads()?;
         for _ in 0..MAX_ROUNDS {

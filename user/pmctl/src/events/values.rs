@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values of registers that are no counters: energy, temperatures, clocks. They are values of the whole machine, whichever
+//! Values of registers that are no counters: energy, temperatures, clocks. A value is of the whole machine, whichever
 //! tasks are counted at the same time.
 
 use perfmon::Info;

@@ -82,16 +82,16 @@ fn perf_options() -> Vec<(&'static str, String)> {
 /// The answer that the page gives for an option of perf.
 #[derive(Debug, PartialEq)]
 enum HintAnswer {
-    /// pmctl has the option: its help.
+    /// pmctl has the option; the text is its help.
     Has(String),
-    /// pmctl has another way, which the text describes.
+    /// pmctl has another way to do the same, which the text describes.
     OtherWay(String),
-    /// pmctl has nothing like the option, for the reason in the text.
+    /// pmctl has nothing like the option; the text says why.
     Not(String),
 }
 
 impl HintAnswer {
-    /// Returns the text of each column, with a blank in front if there is one.
+    /// Returns the text of each column, with a blank in front of it; two of the columns are empty.
     fn columns(&self) -> [String; 3] {
         let mut columns = [const { String::new() }; 3];
         let (column, text) = match self {
@@ -114,7 +114,7 @@ fn hint_answer(hint: Hint) -> HintAnswer {
     }
 }
 
-/// Groups options by their answer, which is returned with them. Options without an answer are left out.
+/// Groups options by their answer, and returns each group with its answer. Options without an answer are left out.
 fn group_by_answer(command: &Command, options: &str) -> Vec<(Vec<String>, HintAnswer)> {
     let mut rows: Vec<(Vec<String>, HintAnswer)> = Vec::new();
     for option in options.split_whitespace() {

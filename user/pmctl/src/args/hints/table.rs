@@ -14,7 +14,7 @@ const NO_ALTERNATIVE: &str = "not: ";
 pub(super) struct Hint {
     pub(super) name: &'static str,
     pub(super) answer: &'static str,
-    /// The answer names another way to the same.
+    /// The answer names another way to do the same.
     pub(super) has_way: bool,
 }
 

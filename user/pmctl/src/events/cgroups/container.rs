@@ -6,7 +6,7 @@ use std::path::Path;
 /// The container that the name of a cgroup describes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ContainerNames {
-    /// The program that runs the container, if only one program uses this form.
+    /// The program that runs the container, if only one program uses this form of name.
     pub(crate) runtime: Option<&'static str>,
     /// The container's ID.
     pub(crate) id: Option<String>,
@@ -40,8 +40,8 @@ const ID_PARENTS: [(&str, &str); 5] = [
 const UNIT_SUFFIXES: [&str; 5] = [".service", ".scope", ".slice", ".socket", ".mount"];
 
 impl ContainerNames {
-    /// Parses the name of a cgroup. A cgroup within a container is not a container, although its name may have the form of
-    /// one, as in nodes of Kubernetes that are containers: the outer container's counts include it.
+    /// Parses the name of a cgroup. A cgroup within a container does not count as a container, although its name may have
+    /// the form of one, as in nodes of Kubernetes that are containers: the outer container's counts include it.
     pub(crate) fn of(name: &Path) -> Self {
         let levels: Vec<String> = name
             .iter()
@@ -94,7 +94,8 @@ fn is_within_container(levels: &[String]) -> bool {
         .any(|(parent, level)| find_container(level, parent).is_some())
 }
 
-/// Returns the runtime and the ID of a container, and the slice if it is in the same level of the name.
+/// Returns the runtime and the ID of a container. The third value is the slice of its pod, if this level of the name
+/// contains the slice, too.
 fn find_container<'a>(
     level: &'a str,
     parent: &str,

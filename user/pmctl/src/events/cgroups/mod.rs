@@ -22,10 +22,10 @@ pub(crate) use search::{FoundCgroup, FoundCgroups, SearchLimit, search};
 use crate::system::exit::Usage;
 use crate::system::text::printable;
 
-/// The meaning of several cgroups after -G, for messages.
+/// The rule for several cgroups after -G, in words for messages.
 pub(crate) const EVENT_OF_EACH: &str = "with several cgroups, -G gives each one an event of -e";
 
-/// Returns the refusal of more cgroups after -G than events. `other_way` is the end of the advice; it may be empty.
+/// Returns the error for more cgroups after -G than events. `other_way` is the end of the advice; it may be empty.
 pub(crate) fn too_few_events(names: &str, events: usize, other_way: &str) -> Usage {
     let number = match events {
         1 => "is one".to_owned(),

@@ -23,7 +23,7 @@ pub(crate) struct FoundCgroup {
 /// Limits of a search, since users may create any number of cgroups.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SearchLimit {
-    /// The greatest number of cgroups that are searched.
+    /// The largest number of cgroups that are searched.
     pub(crate) cgroups: usize,
     /// The largest number of levels of a name. Deeper cgroups are not found.
     pub(crate) levels: usize,
@@ -44,7 +44,7 @@ impl FoundCgroup {
         self.name.iter().count()
     }
 
-    /// Returns whether the cgroup still exists. Another one with the same name does not count.
+    /// Returns whether the cgroup still exists. A newer cgroup with the same name is another one.
     pub(crate) fn is_there(&self, mount: &Path) -> bool {
         let metadata = fs::metadata(mount.join(&self.name));
         metadata.is_ok_and(|metadata| metadata.ino() == self.inode)
@@ -52,9 +52,8 @@ impl FoundCgroup {
 }
 
 /// Returns the cgroups below `mount` whose names match one of the patterns. Searches only cgroups that may contain matches,
-/// within `limit`. Cgroups that are removed during the search are
-/// left out, as are those in a directory that its owner has made unreadable, or whose path is too long: a user who may
-/// make cgroups must not hide those of others.
+/// within `limit`. Cgroups that are removed during the search are left out, as are those in a directory that its owner has
+/// made unreadable, or whose path is too long: a user who may make cgroups must not hide those of others.
 ///
 /// # Errors
 /// The root's directory can't be read.
@@ -71,7 +70,8 @@ pub(crate) fn search(
             .ino(),
     };
     let mut searched_count = 1;
-    // Level by level, so that the cgroups below one can't keep others of its level from being found.
+    // The search goes level by level, so that many cgroups below one can't use up the limit before others of its level are
+    // found.
     let mut pending = VecDeque::from([root]);
     while let Some(cgroup) = pending.pop_front() {
         let may_have = |pattern: &Pattern| pattern.may_match_below(&cgroup.name);

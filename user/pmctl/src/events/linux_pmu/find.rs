@@ -29,14 +29,14 @@ pub(crate) struct PmuEvent {
     pub(crate) encodings: Vec<Encoding>,
     /// The factor and the unit of the count; `None` for a plain count.
     pub(crate) scale: Option<Scale>,
-    /// The modes of its samples; a count is of both.
+    /// The modes in which the event is sampled. A count is always of both modes.
     pub(crate) modes: Modes,
-    /// The rate of its samples, if it has one of its own.
+    /// The event's own rate of samples, if `period` or `freq` sets one.
     pub(crate) rate: Option<SampleRate>,
 }
 
 impl PmuEvent {
-    /// Makes a software event one of Linux's PMU `software`, to be sampled.
+    /// Creates the event of Linux's PMU `software` that samples a software event.
     pub(crate) fn of_software(event: Software) -> Self {
         Self {
             word: event.label(),
@@ -98,7 +98,7 @@ pub(crate) struct Encoding {
 }
 
 impl Encoding {
-    /// Returns the numbers for samples of these modes.
+    /// Returns the words `config`, `config1` and so on for samples of these modes.
     pub(crate) fn sampled_configs(&self, modes: Modes) -> Configs {
         let mut configs = self.configs;
         if let (Some(filter), true) = (&self.mode_filter, modes != Modes::Both) {
@@ -108,7 +108,7 @@ impl Encoding {
     }
 }
 
-/// The use of an event.
+/// The purpose of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Count,
@@ -134,7 +134,7 @@ impl Scale {
     }
 }
 
-/// Splits the texts of -e into events of Linux's PMUs (second) and other events (first).
+/// Splits the texts of -e into other events (first) and events of Linux's PMUs (second).
 ///
 /// # Errors
 /// Fails if Linux has no PMU of that name here, or the PMU has no such event.
@@ -147,7 +147,7 @@ pub(crate) fn split(
 }
 
 /// Splits the texts of -e as [`split`] does, for samples: an event may have modes (`u`, `k`) and a rate (`period`,
-/// `freq`), and nothing has to be between its slashes.
+/// `freq`), and the text between its slashes may be empty.
 ///
 /// # Errors
 /// Fails as [`split`] does.
@@ -345,7 +345,7 @@ fn resolve(purpose: Purpose, pmu: &LinuxPmu, terms: &str) -> Result<Resolved, St
 
 /// Returns the rate that `period` or `freq` sets.
 fn rate(key: &str, value: &str) -> Result<SampleRate, String> {
-    /// Linux takes no number from here on.
+    /// The smallest number that Linux does not accept.
     const LIMIT: u64 = 1 << 63;
     match value.parse() {
         Ok(number @ 1..LIMIT) if key == "freq" => Ok(SampleRate::Frequency(number)),
@@ -432,7 +432,7 @@ fn no_such_term(pmu: &LinuxPmu, (key, value): (&str, Option<&str>)) -> String {
 fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
     let likeness = |name: &str| {
         let is_part = word.len() >= 3 && name.contains(word);
-        // Two swapped letters make short names too unlike for the measure below.
+        // Jaro-Winkler rates short names with two swapped letters too low.
         let is_slip = strsim::osa_distance(word, name) == 1;
         strsim::jaro_winkler(word, name) + if is_part || is_slip { 1.0 } else { 0.0 }
     };

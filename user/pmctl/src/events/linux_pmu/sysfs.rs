@@ -17,8 +17,8 @@ const DEVICES: &str = "/sys/bus/event_source/devices";
 /// PMUs of [`OTHERS`] whose events can be sampled, if they are given by their numbers.
 const NUMBERED: [&str; 2] = ["software", "tracepoint"];
 
-/// PMUs that are left out: their events have other names in pmctl, or need an address or a trace, which only perf gives
-/// them.
+/// PMUs that are left out, since their events have other names in pmctl, or need an address or a trace, which only perf
+/// provides.
 pub(super) const OTHERS: [&str; 8] = [
     "software",
     "tracepoint",
@@ -45,7 +45,7 @@ pub(crate) struct LinuxPmu {
 }
 
 impl LinuxPmu {
-    /// Returns the name without the number at its end that several PMUs of a kind have.
+    /// Returns the name without the number at its end, by which several PMUs of one kind differ.
     pub(crate) fn kind(&self) -> &str {
         match self.name.rsplit_once('_') {
             Some((kind, number)) if number.parse::<u32>().is_ok() => kind,
@@ -87,7 +87,7 @@ pub(crate) fn read_all(machine: &Machine) -> Vec<LinuxPmu> {
     read_except(machine, |name| OTHERS.contains(&name))
 }
 
-/// Returns the PMUs of [`read_all`], and those whose events can be sampled but have other names to be counted by.
+/// Returns the PMUs of [`read_all`], and those of [`NUMBERED`].
 pub(super) fn read_sampled(machine: &Machine) -> Vec<LinuxPmu> {
     read_except(machine, |name| {
         OTHERS.contains(&name) && !NUMBERED.contains(&name)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events of the PMUs of machines that were recorded.
+//! Tests with the PMUs of recorded machines.
 
 use std::path::Path;
 
@@ -208,7 +208,7 @@ fn samples_have_modes_and_rates() {
         let configs = encoding.sampled_configs(event.modes);
         (&*event.label, encoding.number, configs, event.rate)
     });
-    // With a mode, `swfilt` is set: Linux leaves out the samples of the others.
+    // With a mode, `swfilt` is set: Linux leaves out the samples of other modes.
     let expected = [
         ("ibs_op//", 11, [0, 0, 0, 0, 0], None),
         (
@@ -262,7 +262,7 @@ fn what_no_sample_can_have_is_told() {
         let told = split_sampled_on_amd(text).expect_err(text).to_string();
         assert!(told.contains(expected), "{text}: {told}");
     }
-    // A count has neither.
+    // A count has no period, and needs a field.
     assert!(error("uncore-amd", "ibs_op/period=9/").contains("no field `period`"));
     assert!(error("uncore-amd", "ibs_op//").contains("a field is missing"));
 }

@@ -68,7 +68,7 @@ impl Formulas {
     /// Parses the formulas of a metric and of all metrics that it uses. Returns the events that they need.
     ///
     /// # Errors
-    /// A formula is malformed, which no formula of pmctl's tables is.
+    /// A formula is malformed. The formulas of pmctl's tables are not.
     pub(crate) fn add(
         &mut self,
         metric: &Metric,

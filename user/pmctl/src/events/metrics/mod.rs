@@ -117,7 +117,7 @@ pub(crate) enum MetricEvent {
 }
 
 /// Returns the events of a metric by their names. An error is the reason why one of them can't be counted.
-/// `is_for_tasks`: tasks are counted, so that the driver chooses the counters.
+/// `is_for_tasks` says that tasks are counted, for which the driver chooses the counters.
 pub(crate) fn events(
     names: &[String],
     (machine, pmu): (&Machine, &Pmu),
@@ -166,8 +166,8 @@ pub(crate) fn events(
     Ok(on_one_kind(events, pmu))
 }
 
-/// Limits the events of a metric to the big cores of a hybrid processor if one of them counts only there, so that the metric
-/// is of the same cores.
+/// Limits the events of a metric to the big cores of a hybrid processor if one of them counts only there, so that all are
+/// counted on the same cores.
 fn on_one_kind(mut events: Vec<(String, MetricEvent)>, pmu: &Pmu) -> Vec<(String, MetricEvent)> {
     let mut kinds = pmu.core_kinds().iter();
     let Some(big_cores) = kinds.find(|kind| kind.perf_type() == PERF_TYPE_RAW) else {

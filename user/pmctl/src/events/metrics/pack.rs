@@ -5,7 +5,7 @@ use perfmon::spec::EventSpec;
 
 use crate::events::schedule::{CounterSupply, schedule};
 
-/// Events of a metric, which belong into one run.
+/// The events of a metric, which are counted in one run if they fit.
 #[derive(Clone, Debug)]
 pub(crate) struct MetricEvents {
     /// Name of the metric.
@@ -76,8 +76,8 @@ fn fit_together(run: &[EventSpec], more: &[EventSpec], supply: Option<CounterSup
     schedule(&events, supply).is_ok()
 }
 
-/// Adds the events to a run that does not have them already. Returns the index of the run and of the event in the run, for
-/// each event.
+/// Adds the events that a run does not have yet. Returns the indices of the run, and of the event in the run, for each
+/// event.
 fn add_events(
     runs: &mut [Vec<EventSpec>],
     run: usize,

@@ -41,7 +41,7 @@ impl CounterSupply {
         Self::free_of(device, pmu, |owner| owner.kind != OwnerKind::Tasks)
     }
 
-    /// Returns the counters except those whose owner `excludes` returns true for.
+    /// Returns the counters, except those of owners in other programs for which `excludes` returns true.
     fn free_of(device: &Device, pmu: &Pmu, excludes: impl Fn(&Owner) -> bool) -> Self {
         let mut supply = Self::of(device, pmu);
         let Owners(owners) = device.owners();
