@@ -26,18 +26,20 @@ use crate::recording::symbols::{hexadecimal, jit};
 #[derive(Debug, Default)]
 pub(crate) struct AddressSpaces {
     /// The mappings of each process, by their start address. A new process shares those of its parent until one of the two
-    /// maps a file: a damaged file could have any number of processes without a mapping of their own.
+    /// maps a file, since a damaged file may list any number of processes.
     processes: AHashMap<u32, Arc<BTreeMap<u64, Mapping>>>,
     /// The mappings of the kernel and its modules, by their start address.
     kernel: BTreeMap<u64, Mapping>,
     /// Number of processes that have had each PID so far: the kernel uses PIDs again.
     pid_reuse_counts: AHashMap<u32, u32>,
+    /// The names of tasks, as numbers of `comms`.
     names: AHashMap<Task, NameNumber>,
-    /// Number of tasks in `names` of each process that has some.
+    /// Number of tasks in `names`, for each process with at least one.
     named_threads: AHashMap<u32, usize>,
     /// The paths of cgroups, by ID.
     cgroups: AHashMap<u64, String>,
-    /// Names of files: their paths, or as [`AddressSpaces::name_of_file`] tells files of one path apart.
+    /// Names of files, as [`AddressSpaces::name_of_file`] returns them: a path, with more words where files of one path are
+    /// told apart.
     paths: NumberedValues<PathBuf>,
     /// The first mapped file of each path.
     first_files: AHashMap<PathBuf, FileIdentity>,
@@ -174,9 +176,9 @@ impl AddressSpaces {
         }
     }
 
-    /// Adds a mapping. It replaces what was mapped at its addresses.
+    /// Adds a mapping, which replaces older mappings at its addresses.
     fn add_mapping(&mut self, map: &Map) {
-        // A damaged file may have it. Linux has no empty mapping.
+        // Linux makes no empty mapping, but a damaged file may have one.
         if map.length == 0 {
             return;
         }
@@ -228,7 +230,7 @@ impl AddressSpaces {
                 maps.insert(part.start, mapping);
             }
         }
-        // Symbols of the kernel and of JIT code are by address, so the address takes the place of the offset.
+        // The kernel and JIT code have symbols by address, so the address takes the place of the offset.
         let offset = if map.is_kernel || is_code {
             map.start
         } else {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Paths as text, from which the same path is read again. A path may have any bytes, and the JSON in a recording has text
-//! only.
+//! Converts paths to text and back. A path may have any bytes, and the JSON in a recording has text only.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -32,7 +31,7 @@ pub(crate) fn text_of_path(path: &Path) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Returns the path of which [`text_of_path`] has made a text.
+/// Returns the path that [`text_of_path`] has converted to this text.
 pub(crate) fn path_of_text(text: &str) -> Cow<'_, Path> {
     if !text.contains(r"\x") {
         return Cow::Borrowed(Path::new(text));
@@ -50,7 +49,7 @@ pub(crate) fn path_of_text(text: &str) -> Cow<'_, Path> {
     Cow::Owned(OsString::from_vec(bytes).into())
 }
 
-/// Returns the byte that a text begins with, as `\xff`.
+/// Returns the byte of the escape, such as `\xff`, that a text begins with.
 fn escaped_byte(text: &[u8]) -> Option<u8> {
     let [b'\\', b'x', high, low, ..] = text else {
         return None;

@@ -217,8 +217,8 @@ pub(crate) fn modules() -> Vec<(String, u64, u64)> {
 /// Returns the addresses of the beginning and the end of the kernel's code; `None` if they read as 0, as they do without
 /// privilege.
 ///
-/// Reads as few symbols as possible, since the kernel takes thousands of instructions to write each. They come by
-/// address; if the `length` of the code is known, the first few suffice.
+/// Reads as few symbols as possible, since the kernel takes thousands of instructions to write each. The symbols are in the
+/// order of their addresses, so the first few suffice if the `length` of the code is known.
 fn kernel_code_range(mut symbols: impl BufRead, length: Option<u64>) -> Option<(u64, u64)> {
     let mut start: Option<u64> = None;
     let mut line = Vec::new();

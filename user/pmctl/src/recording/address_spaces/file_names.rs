@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The names under which memory is mapped that is no file of a file system.
+//! The names of mapped memory that is not a file of a file system.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::recording::perfdata::{Body, KERNEL, Map, VDSO};
 
-/// Shown in the place of a name that is not known.
+/// The text in the place of an unknown name.
 pub(crate) const UNKNOWN: &str = "[unknown]";
 
 /// The name for the vDSO of 32-bit programs, which differs from that of 64-bit programs.
@@ -43,7 +43,8 @@ pub(crate) fn is_anonymous(name: &Path) -> bool {
             .any(|start| name.starts_with(start))
 }
 
-/// Returns the name of the mapped file, without the symbol after the kernel's.
+/// Returns the name of a mapped file: for the kernel's image without the symbol after it, and [`VDSO32`] for the vDSO of a
+/// 32-bit program.
 pub(crate) fn file_name(map: &Map) -> &Path {
     match map.file.to_str() {
         Some(name) if name.starts_with(KERNEL) => Path::new(KERNEL),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers in the place of files and of names, which are compared for each sample.
+//! Numbers that stand for files and names: comparing them for each sample is fast.
 
 use std::borrow::Borrow;
 use std::hash::Hash;
@@ -23,6 +23,7 @@ impl<T> Default for NumberedValues<T> {
 }
 
 impl<T: Clone + Eq + Hash> NumberedValues<T> {
+    /// Returns the number of a value. A new value gets the next number.
     pub(super) fn number<Q: Hash + Eq + ToOwned<Owned = T> + ?Sized>(&mut self, value: &Q) -> u32
     where
         T: Borrow<Q>,

@@ -24,7 +24,7 @@ const TASK_FLAGS: u64 = PerfEventAttr::MMAP
 /// [`TASK_FLAGS`], and the flags for records of task switches and of code that the kernel generates at run time.
 const SIDEBAND_FLAGS: u64 = TASK_FLAGS | PerfEventAttr::CONTEXT_SWITCH | PerfEventAttr::KSYMBOL;
 
-/// `branch_sample_type` without predictions and cycles.
+/// Bits of `branch_sample_type` that leave out predictions and cycles.
 const BRANCH_PLAIN: u64 = abi::PERF_SAMPLE_BRANCH_NO_FLAGS | abi::PERF_SAMPLE_BRANCH_NO_CYCLES;
 
 /// Kinds of branches that are recorded: bits of `branch_sample_type`.
@@ -35,7 +35,7 @@ impl BranchKinds {
     /// All branches.
     pub(crate) const ANY: Self = Self(abi::PERF_SAMPLE_BRANCH_ANY);
 
-    /// The calls that a program is in.
+    /// The program's call stack, without predictions and cycles.
     pub(crate) const CALL_STACK: Self =
         Self(abi::PERF_SAMPLE_BRANCH_USER | abi::PERF_SAMPLE_BRANCH_CALL_STACK | BRANCH_PLAIN);
 
@@ -114,7 +114,7 @@ const SOFTWARE_EVENT_NAMES: [&str; 12] = [
     "cgroup-switches",
 ];
 
-/// Returns perf's name of an event that is none of the processor's.
+/// Returns perf's name of an event that is neither a generic nor a raw event of the processor.
 fn perf_name(kind: u32, config: u64) -> Option<String> {
     match kind {
         abi::PERF_TYPE_SOFTWARE => {
@@ -127,13 +127,13 @@ fn perf_name(kind: u32, config: u64) -> Option<String> {
             let number = u32::try_from(config).ok()?;
             Some(Encoding::Cache(number).to_string())
         }
-        // Its number differs from boot to boot.
+        // The number of a tracepoint differs from boot to boot.
         abi::PERF_TYPE_TRACEPOINT => Some(format!("tracepoint {config}")),
         _ => None,
     }
 }
 
-/// An event of perf.
+/// The attributes of an event: the members of `struct perf_event_attr` that pmctl uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attr {
     pub(crate) kind: EventKind,
@@ -141,7 +141,7 @@ pub(crate) struct Attr {
     pub(crate) period: u64,
     /// The fields of the samples: bits of `sample_type`.
     pub(crate) fields: u64,
-    /// The fields that only other events of the file have: they have no meaning in this event's samples.
+    /// The fields of `fields` that only other events of the file recorded: in this event's samples they have no meaning.
     unrecorded: u64,
     flags: u64,
     pub(super) branches: u64,
@@ -275,7 +275,7 @@ impl Attr {
         self.branches & abi::PERF_SAMPLE_BRANCH_CALL_STACK != 0
     }
 
-    /// Returns whether branches of the kernel are among its branches.
+    /// Returns whether the kernel's branches are recorded, too.
     pub(crate) const fn has_kernel_branches(&self) -> bool {
         self.branches & abi::PERF_SAMPLE_BRANCH_KERNEL != 0
     }

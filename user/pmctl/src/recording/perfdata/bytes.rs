@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-/// Reads from the front of bytes. Its methods return `None` if the bytes end too early.
+/// A reader of bytes from front to back. The methods return `None` if the bytes end too early.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 

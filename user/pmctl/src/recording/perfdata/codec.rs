@@ -278,7 +278,7 @@ impl Sample {
         }
         match &self.user_stack {
             Some(user_stack) if parts.has_user_stack => user_stack.encode(bytes),
-            // No registers, no stack.
+            // The sample has neither registers nor a stack.
             None if parts.has_user_stack => [0, 0].into_iter().for_each(|word| bytes.u64(word)),
             _ => {}
         }

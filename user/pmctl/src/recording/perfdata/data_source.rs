@@ -45,7 +45,7 @@ const HOPS: BitField = BitField::new(43, 3);
 
 /// The bit of a member for a value that is not available.
 const NOT_AVAILABLE: u64 = 1 << 0;
-/// perf's word for it.
+/// perf's word for a value that is not available.
 pub(crate) const NA: &str = "N/A";
 
 /// Bits of `mem_lvl` and `mem_dtlb` for the outcome.

@@ -19,7 +19,7 @@ impl Event {
     }
 }
 
-/// Returns the parts that samples of these events have; the events don't differ in them.
+/// Returns the parts that samples of these events have: the same ones for all events.
 pub(super) fn parts(events: &[Event]) -> SampleParts {
     events
         .first()

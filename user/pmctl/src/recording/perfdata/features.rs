@@ -46,7 +46,7 @@ const WRITER: &str = concat!("pmctl ", env!("CARGO_PKG_VERSION"));
 /// Padding of texts.
 const TEXT_ALIGN: usize = 64;
 
-/// The build-id of a file, by which the linker tells versions of the file apart.
+/// The build-id of a file, by which versions of the file are told apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BuildId {
     pub(crate) file: PathBuf,
@@ -105,7 +105,7 @@ fn put_text(text: &str, bytes: &mut Vec<u8>) {
     put_length(start, bytes);
 }
 
-/// Writes at `start` how many bytes follow the 4 bytes of this number.
+/// Writes a length to the 4 bytes at `start`: the number of bytes that follow them.
 fn put_length(start: usize, bytes: &mut [u8]) {
     let length = u32::try_from(bytes.len() - start - 4).unwrap_or(u32::MAX);
     bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());

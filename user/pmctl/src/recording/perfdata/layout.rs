@@ -23,7 +23,7 @@ const STAMP: [u64; 6] = [
 
 /// Fields of 8 bytes after the cgroup: the sizes of the pages of data and code.
 const AFTER_CGROUP: u64 = 1 << 22 | 1 << 23;
-/// A field of any size after these.
+/// `PERF_SAMPLE_AUX`: a field of any size after those of [`AFTER_CGROUP`].
 const SAMPLE_AUX: u64 = 1 << 20;
 
 /// `PERF_SAMPLE_BRANCH_COUNTERS`: a word with counts follows the branches for each of them.
@@ -187,20 +187,21 @@ impl Layout {
             let size = reader.u64()?;
             if size != 0 {
                 reader.take(usize::try_from(size).ok()?)?;
-                // The size of the part that could be read.
+                // The size of the part of the stack that the kernel could read.
                 reader.u64()?;
             }
         }
         Some(())
     }
 
-    /// Returns the cgroup, which is found from the end: what is in front of it is not all decoded.
+    /// Returns the cgroup, which is found by its distance from the end: not all fields in front of it are decoded.
     fn cgroup(self, content: &[u8]) -> Option<u64> {
         let behind = (self.fields & AFTER_CGROUP).count_ones() as usize;
         let place = content.len().checked_sub(8 * (behind + 1))?;
         Reader(content.get(place..)?).u64()
     }
 
+    /// Passes over the counts of `PERF_SAMPLE_READ`.
     fn skip_values(self, reader: &mut Reader<'_>) -> Option<()> {
         let has_format = |part| u64::from(self.read_format & part != 0);
         let times = has_format(abi::PERF_FORMAT_TOTAL_TIME_ENABLED)
@@ -222,7 +223,7 @@ impl Layout {
             reader.u64()?;
         }
         let branches = Branch::decode(reader, count)?;
-        // There are as many as branches, also for those that were left out.
+        // Each of the `count` branches has a word of counts, also a branch that was left out.
         if self.branches & SAMPLE_BRANCH_COUNTERS != 0 {
             let size = count.checked_mul(8)?;
             reader.take(usize::try_from(size).ok()?)?;

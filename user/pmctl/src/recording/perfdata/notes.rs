@@ -95,7 +95,7 @@ impl Notes {
         serde_json::from_slice(&notes).map_err(|_| broken_notes)
     }
 
-    /// Returns whether nothing was lost, except in gaps.
+    /// Returns whether no records were lost, except in the gaps between buffers.
     pub(crate) fn is_whole(&self) -> bool {
         self.losses.is_empty() && self.lost_by_perf == 0 && self.cut.is_none()
     }
@@ -253,7 +253,7 @@ pub(crate) struct Loss {
     pub(crate) cpu: u32,
     /// Reasons in words, from the flags of the CPU's buffer, separated by ", ".
     pub(crate) reason: String,
-    /// Samples that were not taken though their events were counted.
+    /// Number of samples that were not taken although their events were counted.
     pub(crate) samples: u64,
     /// All events were counted. Always false in recordings of earlier versions.
     #[serde(default)]
@@ -327,7 +327,7 @@ impl FileFacts {
 
     /// Returns whether the file was last written to at this time or before.
     pub(crate) fn is_unchanged_since(&self, time: SystemTime) -> bool {
-        // A time before 1970 counts as its beginning.
+        // A time before 1970 counts as the beginning of 1970.
         let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
         self.modified <= (seconds, time.subsec_nanos().into())

@@ -13,8 +13,11 @@ use super::sections::SECTION_SIZE;
 pub(super) struct Header {
     /// Size of each event's entry, in bytes.
     pub(super) entry: usize,
+    /// Offset and size of the events' entries.
     pub(super) attrs: (u64, u64),
+    /// Offset and size of the records.
     pub(super) data: (u64, u64),
+    /// The bits of the features that the file has.
     pub(super) features: [u8; features::BITS as usize / 8],
 }
 

@@ -141,7 +141,7 @@ fn end_of_whole_records(
 }
 
 /// Appends a record in pmctl's layout. That layout has more fields, so a sample that gets too long for a record loses
-/// the end of its stack, as if less of it had been asked for.
+/// the end of its stack, as if fewer bytes of it had been requested.
 fn append(mut record: Record, parts: SampleParts, bytes: &mut Vec<u8>) {
     /// Size of the longest record in bytes: a multiple of 8 that fits into 16 bits.
     const MAX_SIZE: usize = 0xfff8;
@@ -193,8 +193,8 @@ struct Events {
     parts: SampleParts,
     /// Number of lost records of all kinds, as the kernel has reported them.
     lost_records: u64,
-    /// Number of lost samples, as perf reports them at the end. They are among `lost_records`, if the kernel has reported
-    /// any.
+    /// Number of lost samples, as perf reports them at the end. If the kernel has reported lost records, these samples are
+    /// among `lost_records`.
     lost_samples: u64,
     /// Build-ids of the kernel and its modules, from their mappings.
     build_ids: Vec<BuildId>,
@@ -330,7 +330,7 @@ impl Events {
             PERF_RECORD_MMAP => decode_mmap(content).map(Body::Map),
             PERF_RECORD_LOST_SAMPLES => {
                 let samples = Reader(content).u64().ok_or(broken_records)?;
-                // Others were left out by the user's filter (`perf record --filter`).
+                // With the flag, the samples are not lost: the user's filter left them out (`perf record --filter`).
                 if misc & PERF_RECORD_MISC_LOST_SAMPLES_BPF == 0 {
                     self.lost_samples = self.lost_samples.saturating_add(samples);
                 }
@@ -355,7 +355,7 @@ impl Events {
 }
 
 impl Events {
-    /// Returns a mapping as pmctl writes it; `None` if it is one of data, and samples have no addresses of data.
+    /// Returns a mapping as pmctl writes it; `None` for a mapping of data if samples have no addresses of data.
     fn convert_mapping(&self, mut map: Map, misc: u16) -> Option<Map> {
         map.is_data = misc & PERF_RECORD_MISC_MMAP_DATA != 0;
         if map.is_data && !self.parts.has_data_address {

@@ -125,8 +125,8 @@ impl<W: Write> Pipe<W> {
         self.count_record(self.block.len() - previous_length, time)
     }
 
-    /// Appends a record as the kernel has written it, but with [`identifier`] for its id. `time` is that of a sample, in
-    /// nanoseconds, or `None` for other records.
+    /// Appends an encoded record of the kernel, in which the caller has replaced the event's ID by [`identifier`]. `time` is
+    /// the time of a sample in nanoseconds; `None` for other records.
     ///
     /// # Errors
     /// The errors of the output.
@@ -202,8 +202,8 @@ pub(super) fn is_pipe(front: &[u8]) -> bool {
     (reader.u64(), reader.u64()) == (Some(MAGIC), Some(HEADER_SIZE as u64))
 }
 
-/// Reads the parts of a stream other than the kernel's records. A record that is cut off ends it; `None` if a record
-/// can't be decoded.
+/// Reads the parts of a stream other than the kernel's records. A record that is cut off ends the stream. Returns `None` if
+/// a record can't be decoded.
 pub(super) fn parse(source: &RecordingBytes) -> Option<ParsedParts> {
     let mut attrs = Vec::new();
     let mut features = Features::default();

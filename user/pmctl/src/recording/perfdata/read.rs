@@ -2,7 +2,8 @@
 //! Reads the files of [`Writer`](super::Writer), and those of `perf record`. Other bytes are refused with an error.
 //!
 //! Crate linux-perf-data is used in the tests only. It holds all records in memory to sort them: 213 MB for a million
-//! samples, where this takes 6 MB. And it takes 1,700 instructions for a record, more than `report` takes for a sample.
+//! samples, where this reader takes 6 MB. It also takes 1,700 instructions for a record, more than `report` takes for a
+//! sample.
 
 use super::attr::{self, Attr};
 use super::bytes::Reader;

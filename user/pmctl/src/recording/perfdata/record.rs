@@ -67,7 +67,7 @@ impl Record {
 pub(crate) enum Body {
     /// A task has mapped executable memory, or data.
     Map(Map),
-    /// A task has this name from now on.
+    /// A task has this name from now on. With `exec`, the task got the name by execve(2).
     Comm {
         task: Task,
         name: String,
@@ -89,7 +89,7 @@ pub(crate) enum Body {
         out: bool,
         other: Task,
     },
-    /// The kernel has generated code at run time, such as a BPF program.
+    /// The kernel has generated code at run time, such as a BPF program. `kind` and `flags` are those of PERF_RECORD_KSYMBOL.
     Code {
         address: u64,
         length: u32,

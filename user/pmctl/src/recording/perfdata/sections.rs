@@ -18,7 +18,7 @@ pub(super) const SECTION_SIZE: u64 = 16;
 /// Reason why a file can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadError {
-    /// The file has no byte.
+    /// The file is empty.
     Empty,
     /// The file does not begin as a perf.data file does.
     NotPerfData,

@@ -58,7 +58,7 @@ const ENTRY_ROOM: usize = 64;
 const BLOCK_SIZE: usize = 1 << 16;
 /// The distance in bytes between the records at which the file can be cut.
 pub(super) const CUT_DISTANCE: u64 = 1 << 12;
-/// Bytes that the file system may need in addition when the end of the file moves: a block on each side.
+/// Bytes that the file system may need in addition when the end of the file moves: a block at each side of the end.
 const END_SLACK: u64 = 1 << 13;
 
 /// Sums over the records up to some point.
@@ -96,9 +96,9 @@ pub(crate) struct Writer<W: Write + Seek> {
     totals: RecordTotals,
     /// Sums over the records that are in the file.
     written: RecordTotals,
-    /// The totals at the records at which the file can be cut, with those of the block. `written` is one of them.
+    /// The totals up to each record at which the file can be cut, also in the block. `written` is one of them.
     cut_points: Vec<RecordTotals>,
-    /// Error because of which records were dropped.
+    /// The error for which records were dropped.
     dropped_because: Option<String>,
 }
 
@@ -406,7 +406,7 @@ fn attrs_section(events: &[Event]) -> Section {
     ids_section(events).next_section(ENTRY_SIZE as u64 * events)
 }
 
-/// Returns the section in front of the records. Behind the events it has [`ENTRY_ROOM`] for each.
+/// Returns the section in front of the records, which ends with [`ENTRY_ROOM`] bytes for each event.
 fn front_section(events: &[Event]) -> Section {
     let room = (ENTRY_ROOM * events.len()) as u64;
     Section {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds mapped files, also those whose paths belong to other files by now. Recognizes files and parts of the kernel
+//! Finds mapped files, also if their paths belong to other files by now. Recognizes files and parts of the kernel
 //! that were replaced.
 //!
 //! While `record` runs, a program may be replaced or removed, or be in another mount namespace, and can still be opened
@@ -67,7 +67,7 @@ struct PastRecording {
 impl MappedFiles {
     /// Creates an instance for reading a recording that was made before.
     pub(super) fn for_recording(recording: &Recording) -> Self {
-        // The first build-id of a file is to be inserted last.
+        // The first build-id of a file is inserted last, so that it replaces the others.
         let ids = recording.build_ids.iter().rev();
         let build_ids = ids.map(|id| (id.file.clone(), id.id.clone())).collect();
         Self {
@@ -100,7 +100,7 @@ impl MappedFiles {
         }
     }
 
-    /// Returns the build-id of a file in the recording, if it has one: that of its mappings, or of its name.
+    /// Returns the recorded version of a file, by the build-id of its mappings or, if they have none, of its name.
     fn version_of<'a>(
         &'a self,
         file: mapped::FileNumber,
@@ -203,6 +203,7 @@ impl Programs for MappedFiles {
 }
 
 impl FirstMappingState {
+    /// Notes the state of the file at `path`. `is_live` says that pmctl records at present.
     fn of(path: &Path, map: &Map, is_live: bool) -> Self {
         let facts = FileFacts::of(path);
         let is_same_file = |facts: &FileFacts| map.inode == 0 || facts.inode == map.inode;

@@ -29,8 +29,8 @@ pub(crate) struct Places {
     files: Vec<AHashSet<u64>>,
     /// The files that were mapped, and where they are now.
     programs: MappedFiles,
-    /// Process and address of samples since the last change of a mapping. Most samples repeat one of these, and need not
-    /// be looked up again.
+    /// Process and address of samples since the last change of a mapping. Most samples repeat one of these addresses, which
+    /// need not be looked up again.
     looked_up: AHashSet<(u32, u64)>,
     /// Finds the callers of samples with stacks.
     unwinder: Unwinder,
@@ -113,7 +113,8 @@ impl Places {
         }
     }
 
-    /// Returns the symbols and the build-ids of all files with samples. A module has that of the kernel.
+    /// Returns the symbols and the build-ids of all files with samples. For samples in a module, the kernel's build-id is
+    /// among them.
     pub(crate) fn look_up(&self) -> (Vec<SymbolTable>, Vec<BuildId>) {
         let tables = self.names(&DebugFiles::of_user(), |_| true);
         let files = self.sampled_files();
@@ -181,7 +182,8 @@ impl Places {
     }
 }
 
-/// Returns the place of sampled data in a file, whose symbols name it; `None` if the data is in no file. 0 is no address.
+/// Returns the place of sampled data in a file, whose symbols name it. Returns `None` if the data is in no file or in the
+/// kernel, or if `address` is 0, which means that there is none.
 pub(crate) fn find_data(spaces: &AddressSpaces, task: Task, address: u64) -> Option<FileOffset> {
     if address == 0 || is_kernel_address(address) {
         return None;

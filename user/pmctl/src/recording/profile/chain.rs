@@ -57,12 +57,12 @@ impl Frame<'_> {
     }
 }
 
-/// Shown for a line that is not known, the same as addr2line shows.
+/// The text for an unknown line, the same as addr2line's.
 const NO_LINE: &str = "??:0";
 
 /// Returns the callers of the sampled address in a call chain, and the mark in front of them, if they have one. The chain
 /// of a precise sample begins where the interrupt came, which is later; the sampled address takes the place of the first
-/// one in its mode. What the kernel did between a program's sample and the interrupt is left out. In recordings without
+/// one in its mode. The kernel's functions between a program's sample and the interrupt are left out. In recordings without
 /// the kernel's callers the chain of a sample in the kernel has the program's part only.
 fn callers(sample: &Sample) -> (Option<u64>, &[u64]) {
     let in_kernel = is_kernel_address(sample.ip);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Call chains by frame pointers that end early, as those of programs that were compiled without frame pointers. The
-//! kernel does not say why a chain ends, so the names of its functions have to. The unwinder knows which of these functions
-//! are in assembly code.
+//! kernel does not say why a chain ends, so the names of the chain's functions decide whether it ends early. The unwinder
+//! knows which of these functions are in assembly code.
 
 use super::sample_names::{NamedSample, SampleNames, Site};
 use crate::recording::call_chain::{call_in_front_of, is_mark};
 use crate::recording::perfdata::is_kernel_address;
 
-/// Functions without a caller, and `main`, whose callers are of no interest. A C library without frame pointers may hide
-/// the functions that called `main` or a thread's function.
+/// Functions without a caller, and `main`, whose callers say nothing about the program. A C library without frame pointers
+/// may hide the functions that called `main` or a thread's function.
 const OUTERMOST: [&str; 11] = [
     "_start",
     "main",
@@ -42,7 +42,7 @@ impl SampleNames<'_> {
     /// sampled function or its caller, and neither is an outermost function. `None` if the sample is not of a program, or has
     /// no chain.
     ///
-    /// In doubt the chain does not end early.
+    /// In doubt, returns false.
     pub(super) fn ends_early(&self, named: &NamedSample<'_>) -> Option<bool> {
         let sample = named.sample;
         if sample.in_kernel() || sample.guest_mode.is_some() {
@@ -61,7 +61,7 @@ impl SampleNames<'_> {
         // The call may be the last instruction of its function.
         let call = call_in_front_of(return_address);
         let caller = self.site(named.stamp.task.pid, call);
-        // A word in no file is no address: a register that is no frame pointer led to it.
+        // A word that is in no file is no return address: the register that led to it was not a frame pointer.
         let is_address = caller.number().is_some();
         // No call is in front of the first instruction of a function, unless another function ends there.
         let is_begin = || {

@@ -62,7 +62,7 @@ pub(crate) fn open_with_advice(path: &Path, advice: &str) -> Result<Recording> {
     Ok(recording)
 }
 
-/// The name of recordings by default.
+/// The default name of a recording.
 const USUAL_FILE: &str = "perf.data";
 
 /// Returns the message for a folder that was to be read as a recording.
@@ -90,7 +90,7 @@ fn folder_message(path: &Path) -> String {
     format!("{name} is a folder, not a recording\n{advice}")
 }
 
-/// Adds the build-ids of files with samples to those of the recording, each file once.
+/// Adds the build-ids of files on this machine to those of the recording, each file once: those of this machine win.
 fn add_build_ids(recorded: &mut Vec<BuildId>, here: Vec<BuildId>) {
     let mut files = AHashSet::new();
     let ids = here.into_iter().chain(mem::take(recorded));

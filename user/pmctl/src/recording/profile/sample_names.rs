@@ -35,7 +35,7 @@ pub(crate) struct Site<'a> {
     pub(crate) guest_mode: Option<GuestMode>,
 }
 
-/// Shown in the place of the files of guests, of which a recording has no mappings.
+/// The text in the place of guests' files, whose mappings a recording does not have.
 const GUEST: &str = "[guest]";
 
 impl Site<'_> {
@@ -95,18 +95,18 @@ impl Site<'_> {
     }
 }
 
-/// The symbols of a recording.
+/// Finds the names of samples, by the symbols of a recording and the mappings as of the last record.
 pub(crate) struct SampleNames<'a> {
     tables: HashMap<&'a str, &'a SymbolTable>,
     /// The symbol table of each file so far, by the file's number.
     files: Vec<Option<&'a SymbolTable>>,
     pub(super) spaces: AddressSpaces,
-    /// The tasks that have ended last, the oldest first. They still have their names and mappings, because samples of the
-    /// kernel's work at the end of a task come after the record of its end.
+    /// The tasks that have ended last, the oldest first. These tasks still have their names and mappings, because samples of
+    /// the kernel's work at the end of a task come after the record of its end.
     ended_tasks: VecDeque<Task>,
 }
 
-/// The most tasks that still have their names and mappings after they have ended.
+/// The largest number of tasks that still have their names and mappings after they have ended.
 const MAX_ENDED_TASKS: usize = 64;
 
 impl<'a> SampleNames<'a> {
@@ -193,8 +193,8 @@ impl<'a> SampleNames<'a> {
         }
     }
 
-    /// Returns the names of an address in the call chain of a sample. A return address is that of its call, which may be the
-    /// last instruction of its function.
+    /// Returns the names of an address in the call chain of a sample. A return address has the names of the call in front of
+    /// it, since the call may be the last instruction of its function.
     pub(super) fn chain_site(
         &self,
         named: &NamedSample<'_>,
@@ -208,8 +208,8 @@ impl<'a> SampleNames<'a> {
                 offset: call.offset.wrapping_add(1),
                 ..call
             },
-            // A handler of signals returns to the beginning of a function that did not call it. No function is in front
-            // of that one.
+            // A signal handler returns to the beginning of a function that did not call it, and no function with a name
+            // is in front of that one.
             _ => site(address),
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Readable names of mangled ones: of C++, also of its modules and thunks, and of Rust.
+//! Converts mangled names to readable ones: those of C++, also of its modules and thunks, and of Rust.
 
 use std::fmt::{self, Write};
 
@@ -8,8 +8,8 @@ use cpp_demangle::{DemangleOptions, ParseOptions};
 use super::length::{MAX_NAME_LENGTH, truncate_name};
 use super::modules;
 
-/// Depth to which parts of a C++ name are nested at most. The parser tries all readings of a part: with its own limit of
-/// 96, a name of 40 bytes can take seconds. Two of 14,000 names of LLVM are nested deeper.
+/// The largest depth to which parts of a C++ name may be nested. The parser tries all readings of a part: with its own limit
+/// of 96, a name of 40 bytes can take seconds. Two of 14,000 names of LLVM are nested deeper.
 const MAX_NESTING: u32 = 64;
 
 /// Demangles a name of C++ or Rust, and truncates a name that is too long.

@@ -41,7 +41,7 @@ struct Segment {
     offset: u64,
     /// Size in the file in bytes.
     file_size: u64,
-    /// Size in memory in bytes, with data behind the content of the file that begin as 0 (`.bss`).
+    /// Size in memory in bytes, including zeroed data after the content of the file (`.bss`).
     memory_size: u64,
     address: u64,
 }
@@ -141,8 +141,8 @@ impl Elf {
     }
 
     /// Returns the address at which the file places the byte at this offset; `None` if no segment has it. The last page of
-    /// a segment goes on behind its content in the file, with data that begin as 0. The pages after it are not the file's:
-    /// their offsets belong to other parts of it.
+    /// a segment may contain zeroed data after the content of the file. Pages after it are not mapped from the file: their
+    /// offsets belong to other parts of the file.
     pub(crate) fn address(&self, offset: u64) -> Option<u64> {
         let within = |size: fn(&Segment) -> u64| {
             self.segments.iter().find_map(move |segment| {

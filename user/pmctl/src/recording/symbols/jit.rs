@@ -38,7 +38,7 @@ pub(crate) fn has_ended(pid: u32) -> bool {
     root.is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
-/// Functions of a process, as far as some addresses are in them.
+/// The functions of a process that contain one of the requested addresses.
 #[derive(Debug, Default)]
 pub(super) struct JitFunctions {
     /// End and name of each function by its start address. The functions do not overlap.
@@ -116,7 +116,8 @@ fn parse_line(line: &str) -> Option<(u64, u64, &str)> {
     Some((start, size, rest.trim()))
 }
 
-/// Reads a file if the process has written it: `None` if another user has, or an earlier process with this number.
+/// Reads a file that the process has written. Returns `None` if another user wrote it, or an earlier process with this
+/// number.
 fn read_trusted(path: &Path, owner: Option<u32>, begin: Option<SystemTime>) -> Option<Vec<u8>> {
     // A symbolic link could make pmctl read a file that the link's owner can't.
     let file = files::open_with(path, libc::O_NOFOLLOW).ok()?;
@@ -150,7 +151,7 @@ fn pid_in_namespace(pid: u32) -> Option<u32> {
 pub(crate) fn begin_time(pid: u32) -> Option<SystemTime> {
     /// `USER_HZ`, which is part of the ABI on x86.
     const USER_HZ: f64 = 100.0;
-    /// Seconds by which the result may be too early, so that it is not too late.
+    /// Seconds by which the result may be too early. The margin covers rounding, so that the result is never too late.
     const START_MARGIN: f64 = 1.0;
     let status = files::read_lossy(format!("/proc/{pid}/stat")).ok()?;
     // The name is in parentheses and may contain anything (proc_pid_stat(5)); the third field follows it.

@@ -75,7 +75,7 @@ pub(super) struct CachedSymbols {
     symbols: Vec<CachedSymbol>,
     /// Names of modules, each once.
     modules: Vec<Rc<[u8]>>,
-    /// Time at which the symbols were read; `None` if they were not.
+    /// Time at which the symbols were read; `None` before that.
     read_at: Option<Instant>,
 }
 
@@ -100,7 +100,7 @@ impl CachedSymbol {
 }
 
 impl CachedSymbols {
-    /// Time after which the symbols are read again at the earliest.
+    /// The shortest time between two reads of the symbols.
     const MIN_REREAD_INTERVAL: Duration = Duration::from_secs(60);
 
     /// Returns the same as [`look_up`]. Modules may have been loaded or removed since, so for parts other than the image

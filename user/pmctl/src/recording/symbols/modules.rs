@@ -5,9 +5,9 @@
 //! `_ZW3foo3barv` is the function `bar` of module `foo`; other tools show it as `bar@foo()`. Before demangling, the module
 //! becomes part of the name of its entity, in characters that `cpp_demangle` accepts.
 
-/// Stands for `@` between an entity and its module.
+/// The placeholder for `@` between an entity and its module.
 const OF_MODULE: &str = "$module$";
-/// Stands for `:` between a module and its partition.
+/// The placeholder for `:` between a module and its partition.
 const PARTITION: &str = "$partition$";
 /// Prefixes of the name of an entity: those of tables, of guards, and of entities in a function.
 const PREFIXES: [&str; 7] = ["_ZTV", "_ZTT", "_ZTI", "_ZTS", "_ZGV", "_ZZ", "_Z"];

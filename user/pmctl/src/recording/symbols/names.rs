@@ -47,8 +47,8 @@ impl SymbolFinder {
         }
     }
 
-    /// Returns the functions at these offsets of a file that is now at `path`; none if the file can't be read or has no
-    /// names. Offsets in the kernel are addresses.
+    /// Returns the functions at these offsets of a file that is now at `path`. The table is empty if the file can't be read
+    /// or has no names. Offsets in the kernel are addresses.
     pub(crate) fn look_up_in(
         &self,
         file: &Path,
@@ -127,8 +127,8 @@ impl SymbolFinder {
         symbols.into_iter().zip(addresses).map(function).collect()
     }
 
-    /// Returns the functions at these offsets of the vDSO. It is in no file, and the same in all programs, so it is read from
-    /// pmctl's own memory.
+    /// Returns the functions at these offsets of the vDSO. The vDSO is in no file, and the same in all programs, so it is
+    /// read from pmctl's own memory.
     fn vdso_functions(&self, offsets: &[u64]) -> Vec<Option<FoundFunction>> {
         let Some(start) = vdso_start() else {
             return vec![None; offsets.len()];

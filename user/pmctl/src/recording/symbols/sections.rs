@@ -10,8 +10,8 @@ use xz2::stream::Stream;
 
 use crate::system::files;
 
-/// Bytes of the largest section that is read. The unwind tables of the largest programs take a tenth of it; the limit is for
-/// small files with a section that unpacks to any size.
+/// Bytes of the largest section that is read. The unwind tables of the largest programs take a tenth of this limit, which is
+/// against small files with a section that unpacks to any size.
 pub(crate) const MAX_SECTION_SIZE: u64 = 1 << 28;
 
 /// The highest ratio of unpacked to packed size with which a section above [`MAX_SECTION_SIZE`] is accepted.
@@ -20,7 +20,7 @@ const MAX_RATIO: u64 = 100;
 /// The section with the small symbol table that Fedora leaves in stripped programs. It is a compressed ELF file.
 pub(super) const MINI_DEBUG: &str = ".gnu_debugdata";
 
-/// Returns the bytes of a section, unpacked; `None` if it has none, or more than [`MAX_SECTION_SIZE`].
+/// Returns the bytes of a section, unpacked; `None` if the section is missing, empty, or larger than [`MAX_SECTION_SIZE`].
 pub(crate) fn content<'a, R: ReadRef<'a>>(
     file: &object::File<'a, R>,
     name: &str,

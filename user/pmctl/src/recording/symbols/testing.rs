@@ -28,9 +28,9 @@ pub(crate) struct SplitProgram {
     pub(crate) folder: TempDir,
     pub(crate) program: PathBuf,
     pub(crate) debug: PathBuf,
-    /// Offset of a function in the file, which is not exported.
+    /// Offset in the file of a function that is not exported.
     pub(crate) hidden: u64,
-    /// Offset of an exported function in the file.
+    /// Offset in the file of an exported function.
     pub(crate) shown: u64,
 }
 

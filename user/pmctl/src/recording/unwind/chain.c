@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * A known chain of calls: main, middle, recurse (5 times), aligned, first; a signal; on_signal, leaf. There it writes
- * its registers and its stack as a sample has them, and what is mapped where.
+ * A known chain of calls: main, middle, recurse (5 times), aligned, first; a signal; on_signal, leaf. In leaf, the
+ * program writes its registers and its stack as a sample has them, and its mappings.
  */
 #define _GNU_SOURCE
 #include <alloca.h>
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <ucontext.h>
 
-/* Behind all frames. */
+/* The end of the written stack, above all frames. */
 static char *end;
 
 #define ALONE __attribute__((noinline, noclone))
@@ -41,7 +41,7 @@ static void on_trap(int number, siginfo_t *info, void *context)
 	_Exit(0);
 }
 
-/* A signal at the first instruction: what is before it is another function. */
+/* The signal comes at the first instruction: another function is in front of it. */
 void first(void);
 __asm__(".text\n.globl first\n.type first, @function\n"
 	"before: .cfi_startproc\n.cfi_undefined rip\nnop\n.cfi_endproc\n"
@@ -52,7 +52,7 @@ __asm__(".text\n.globl first\n.type first, @function\n"
 static ALONE long leaf(long n)
 {
 #ifdef ENDLESS
-	/* DW_CFA_val_expression, of rip: DW_OP_breg16 0. It has itself for its caller. */
+	/* DW_CFA_val_expression, of rip: DW_OP_breg16 0. The caller of this function is itself. */
 	__asm__ volatile(".cfi_escape 0x16, 16, 2, 0x80, 0");
 #endif
 	__asm__ volatile("int3" : "+r"(n));

@@ -33,17 +33,19 @@ pub(super) enum CutReason {
     BranchRecordsFull,
 }
 
-/// Number of call chains that were unwound from stacks or taken from branch records, and number of incomplete ones. Those
-/// by frame pointers are counted separately, because there are no reasons.
+/// Number of call chains that were unwound from stacks or taken from branch records, and number of incomplete ones. Chains
+/// by frame pointers are counted separately, because the kernel does not give a reason for their end.
 #[derive(Debug, Default)]
 pub(crate) struct CutChains {
+    /// Number of chains from stacks or branch records.
     all: u64,
+    /// Number of incomplete chains among them, by reason.
     reasons: AHashMap<CutReason, u64>,
     /// Bytes of the largest recorded stack.
     size: u64,
     /// Number of call chains of programs by frame pointers.
     by_frame_pointers: u64,
-    /// Number of those among them that end early.
+    /// Number of call chains by frame pointers that end early.
     without_frame_pointers: u64,
 }
 
@@ -66,7 +68,7 @@ impl CutChains {
     /// Returns whether most chains by frame pointers end early. Some do in each program: a function has no frame pointer yet
     /// at its first instruction.
     fn lacks_frame_pointers(&self) -> bool {
-        /// Chains that are enough for a statement about the programs.
+        /// The smallest number of chains that allows a statement about the programs.
         const ENOUGH: u64 = 10;
         self.by_frame_pointers >= ENOUGH && self.without_frame_pointers > self.by_frame_pointers / 2
     }

@@ -64,7 +64,7 @@ impl Unwinder {
         0
     }
 
-    /// Makes an address, to which a function has returned, that of the call, as it is for all callers.
+    /// Changes a return address to the address of its call, which chains have for all callers.
     fn make_caller(&mut self, process: UnwoundProcess<'_>, address: &mut u64) {
         let step = self.step(process, *address);
         // The code that returns from a signal handler has not called it.

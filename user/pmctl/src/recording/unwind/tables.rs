@@ -37,7 +37,7 @@ pub(super) struct UnwindTables {
     has_looked_for_debug_file: bool,
 }
 
-/// A program or library, or its bytes if it is no file.
+/// The source of the instructions: a program or library, or the bytes of the vDSO, which is no file.
 pub(super) enum Code {
     File(PathBuf),
     Bytes(Vec<u8>),
@@ -253,7 +253,7 @@ fn debug_frame(bytes: &[u8]) -> DebugFrame<Bytes<'_>> {
     section
 }
 
-/// Returns the entry at `offset` of a section, if it is that of an address.
+/// Returns the entry at `offset` of a section, if it covers `address`.
 fn entry<'a, S: UnwindSection<Bytes<'a>>>(
     section: &S,
     bases: &BaseAddresses,

@@ -15,8 +15,8 @@ use crate::recording::address_spaces::{AddressSpaces, FileOffset};
 use crate::recording::perfdata::{UserStack, is_kernel_address};
 use crate::recording::symbols::DebugFiles;
 
-/// Callers of a sample at most. Each needs a return address in the stack. The limit ends loops in tables that don't read
-/// the stack.
+/// The largest number of callers of a sample. Each needs a return address in the stack. The limit ends loops in tables that
+/// don't read the stack.
 pub(super) const MAX_CALLERS: u32 = UserStack::MAX_SIZE / 8;
 
 /// A mark of pmctl's own in a call chain, in the place of `PERF_CONTEXT_USER`. Addresses of the program follow, which are
