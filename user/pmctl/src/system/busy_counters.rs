@@ -19,14 +19,14 @@ struct OwnerCounts {
     /// Number of counters that events of tasks of other processes have, if the event itself is one of tasks. Such events
     /// share counters in time, so only those of the same task keep the event from a counter.
     shared: usize,
-    /// Number of counters of all others.
+    /// Number of counters that all other owners have.
     others: usize,
-    /// The processes among these others.
+    /// The processes among these other owners.
     other_pids: BTreeSet<u32>,
 }
 
 impl OwnerCounts {
-    /// Counts owners, each the kind and the process.
+    /// Counts owners, given by kind and process, as an event of the process `own_pid` sees them.
     fn new(
         owners: impl Iterator<Item = (OwnerKind, Option<u32>)>,
         (own_pid, is_of_tasks): (u32, bool),
@@ -45,7 +45,8 @@ impl OwnerCounts {
         counts
     }
 
-    /// Returns advice; `None` if the measurement itself has no counter. `free_note` is empty or a sentence.
+    /// Returns advice; `None` if the measurement has none of the counters, except if all of them are `shared`. `free_note` is
+    /// empty or a sentence.
     fn advice(&self, free_note: &str) -> Option<String> {
         match self {
             Self {
@@ -90,8 +91,8 @@ fn programs_in_words(pids: &BTreeSet<u32>) -> String {
     pids.join(", ")
 }
 
-/// Returns text on the owners, which may be empty, and advice for an error of counters in use; `None` for other errors, and
-/// if the advice of the library is the right one.
+/// Returns two texts for an error of counters in use: the owners, which may be empty, and advice. Returns `None` for other
+/// errors, and if the advice of the library is the right one.
 pub(super) fn use_and_advice(error: &Error) -> Option<(String, String)> {
     match (&error.attempt, &error.cause) {
         (Attempt::OpenEvent(_, target), Cause::NoFreeCounter(owners)) => {

@@ -18,7 +18,7 @@ pub(crate) fn private_options() -> OpenOptions {
     options
 }
 
-/// Removes a new file when this is dropped, if nothing was written to the file.
+/// A file that is opened for writing. If it is new and still empty, dropping this removes it.
 #[derive(Debug)]
 pub(crate) struct NewFile {
     path: PathBuf,
@@ -98,7 +98,8 @@ pub(crate) fn open_with(path: &Path, flags: i32) -> io::Result<File> {
         let error = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
         facts.is_file().then_some(()).ok_or_else(error)
     };
-    // Checks the type before, since opening a device may have effects, and after, since the name may be that of a pipe by then.
+    // The type is checked before opening, since opening a device may have effects, and again afterwards, since the name may
+    // be that of another file by then.
     is_file(fs::metadata(path)?)?;
     let mut options = File::options();
     let flags = flags | libc::O_NONBLOCK | libc::O_NOCTTY;

@@ -88,8 +88,8 @@ impl Machine {
 
 /// Parses a list of CPUs such as `0-3,8`. Returns `None` for a malformed list, and for one of more CPUs than a kernel has.
 pub(crate) fn parse_cpus(list: &str) -> Option<Vec<usize>> {
-    // Far above the 8192 CPUs that Linux has on x86, so that a user's mistake has a better message. The lists of
-    // recordings are not to be trusted.
+    // The limit is far above the 8192 CPUs that Linux has on x86, so that a user who gives too large a number gets a better
+    // message than that of a malformed list. It is there for the lists of recorded machines, which are not trusted.
     const LIMIT: usize = 1 << 20;
     let mut cpus = Vec::new();
     for range in list.split(',') {
@@ -106,7 +106,9 @@ pub(crate) fn parse_cpus(list: &str) -> Option<Vec<usize>> {
 /// A source of CPUID leaves.
 #[derive(Clone, Debug)]
 pub(crate) enum Leaves {
+    /// The CPUID instruction.
     Native,
+    /// Leaves by their number and subleaf; others read as 0.
     Recorded(HashMap<(u32, u32), CpuIdResult>),
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn of_machine(machine: &Machine) -> Pmu {
     }
 }
 
-/// Returns the vendor's name of a kind of PMU.
+/// Returns the vendor's name of the kind of PMU that a processor has.
 pub(crate) fn architecture(capabilities: Capabilities) -> String {
     match capabilities.architecture {
         Architecture::Intel => format!(

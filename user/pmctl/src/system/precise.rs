@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The precise samples that the processor takes itself (PEBS): their format, or the reason why there are none.
+//! The precise samples that the processor takes itself (PEBS): their format, or the reason why the machine has none.
 
 use std::borrow::Cow;
 
@@ -13,12 +13,12 @@ use crate::system::hypervisor::Hypervisor;
 use crate::system::machine::{Leaves, Machine};
 use crate::system::text::count;
 
-/// The reason why there are none if the driver refuses all events, although CPUID reports what PEBS needs.
+/// The reason for no precise samples if the driver refuses all events, although CPUID reports what PEBS needs.
 pub(crate) const NO_KNOWN_FORMAT: &str = "the driver has found no PEBS of formats 3 to 6 (from Skylake and Goldmont to Lunar Lake), which a hypervisor may leave out";
 
 /// The level of precision that all formats have.
 pub(crate) const ANY_FORMAT: u8 = 2;
-/// The level that instructions have from format 4 on.
+/// The level of precision that instructions have from format 4 on.
 const FROM_FORMAT_4: u8 = 3;
 /// A period that the driver accepts for all events.
 const PERIOD: u64 = 10_007;

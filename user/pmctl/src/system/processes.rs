@@ -69,7 +69,7 @@ pub(crate) fn watch_process(pid: u32) -> nix::Result<Option<OwnedFd>> {
     })
 }
 
-/// The end of a thread that can be watched.
+/// The way in which the end of a thread can be watched.
 #[derive(Debug)]
 pub(crate) enum ThreadEnd {
     /// The thread has ended already.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Standard output, with colours and a pager if it is a terminal, like in git and perf.
+//! Standard output, with colors and a pager if it is a terminal, like in git and perf.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -18,7 +18,7 @@ use crate::system::stdio::NamedOutput;
 /// Bytes of output after which they are written.
 const BUFFER_SIZE: usize = 1 << 16;
 
-/// Options for `less` if `LESS` is not set: quit if all text fits on the screen, pass colours through, chop long lines, and
+/// Options for `less` if `LESS` is not set: quit if all text fits on the screen, pass colors through, chop long lines, and
 /// leave the text on the screen.
 const LESS_OPTIONS: &str = "FRSX";
 
@@ -37,7 +37,7 @@ impl Screen {
     /// The pager can't be started.
     pub(crate) fn open(pager: bool) -> Result<Self> {
         let stdout = io::stdout();
-        // Decided before the pager is started, since its input is a pipe.
+        // The colors are chosen before the pager is started: its input is a pipe, which would have none.
         let colors = Colors::new(AutoStream::choice(&stdout) != ColorChoice::Never);
         let can_page = || stdout.is_terminal() && !has_dumb_terminal() && has_keys();
         let command = pager_command().filter(|_| pager && can_page());
@@ -103,7 +103,7 @@ fn pager_command() -> Option<OsString> {
     }
 }
 
-/// Returns whether the terminal can't do more than write lines, by $TERM, or is unknown.
+/// Returns whether the terminal is unknown by $TERM, or can only write lines.
 pub(crate) fn has_dumb_terminal() -> bool {
     env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb")
 }
@@ -146,7 +146,7 @@ fn start_pager(command: &OsStr) -> Result<(Child, Box<dyn Write>)> {
     Ok((child, Box::new(input)))
 }
 
-/// The styles of the output, which are empty without colours.
+/// The styles of the output, which are empty without colors.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Colors {
     pub(crate) heading: Style,
@@ -156,7 +156,7 @@ pub(crate) struct Colors {
 }
 
 impl Colors {
-    /// Styles without colours.
+    /// Styles without colors.
     #[cfg(test)]
     pub(crate) const NONE: Self = Self {
         heading: Style::new(),
@@ -165,7 +165,7 @@ impl Colors {
         medium: Style::new(),
     };
 
-    /// Returns styles with colours, or empty styles if `has_colors` is false.
+    /// Returns styles with colors, or empty styles if `has_colors` is false.
     pub(crate) fn new(has_colors: bool) -> Self {
         if !has_colors {
             return Self::default();
@@ -178,7 +178,7 @@ impl Colors {
         }
     }
 
-    /// Returns whether the styles have colours.
+    /// Returns whether the styles have colors.
     pub(crate) fn are_on(&self) -> bool {
         *self != Self::default()
     }
@@ -188,7 +188,7 @@ impl Colors {
         self.very_high
     }
 
-    /// Returns the style of a number that is high above the first of these limits, and very high above the second.
+    /// Returns the style of a number. Above the first of these limits the number is high, above the second very high.
     pub(crate) fn ratio(&self, value: f64, limits: Option<(f64, f64)>) -> Style {
         match limits {
             Some((_, very)) if value > very => self.very_high,

@@ -13,10 +13,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, raise, signal, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-/// Blocks signals as long as this exists, so that they can be read instead of taking effect.
+/// A guard that blocks signals while it exists, so that they can be read instead of taking effect.
 pub(crate) struct BlockedSignals {
     queue: SignalFd,
-    /// The mask before, which commands must inherit instead of pmctl's.
+    /// The mask before signals were blocked, which commands must inherit instead of pmctl's.
     previous_mask: SigSet,
 }
 
@@ -169,7 +169,7 @@ impl BlockedSignals {
     }
 }
 
-/// A signal for which pmctl does not keep the action that it inherited.
+/// A signal whose inherited action pmctl replaces.
 struct Replaced {
     signal: Signal,
     action: SigHandler,

@@ -134,7 +134,7 @@ fn held_messages() -> MutexGuard<'static, Option<Vec<u8>>> {
     HELD_MESSAGES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Holds all messages until it is dropped, since a command uses the screen of the terminal.
+/// A guard that holds all messages until it is dropped, since a command uses the screen of the terminal.
 pub(crate) struct HeldMessages(());
 
 impl HeldMessages {

@@ -202,8 +202,8 @@ fn create_temporary(target: &Path) -> io::Result<(File, PathBuf)> {
     with_new_name(target, |temporary| File::create_new(temporary))
 }
 
-/// Calls `make` with temporary paths of a file until one is new, and returns the result with that path. `make` fails if
-/// there is a file, also a symbolic link, which another user may have made in a shared folder.
+/// Calls `make` with temporary paths of a file until one is new, and returns the result with that path. `make` must fail if
+/// the path exists, also as a symbolic link: another user may have made one in a shared folder.
 fn with_new_name<T>(
     target: &Path,
     mut make: impl FnMut(&Path) -> io::Result<T>,
