@@ -107,7 +107,7 @@ fn is_complete(recording: &str, change: impl FnOnce(&mut Vec<u8>)) -> bool {
 
 #[test]
 fn a_recording_that_lacks_samples_is_not_complete() {
-    /// Offset of the list of features in the header, which is written at the end.
+    /// The bytes of the header with the bits of the features, which are written when the recording ends.
     const FEATURES: std::ops::Range<usize> = 72..104;
     assert!(is_complete("timebase.data", |_| {}));
     assert!(

@@ -150,7 +150,7 @@ fn a_file_that_may_not_grow_is_an_error() {
     assert_eq!(run_in_shell(&line), Some(1));
 }
 
-/// Runs pmctl with limits of a gigabyte of memory and of 20 seconds.
+/// Runs pmctl with limits of a gigabyte of memory and of 300 seconds.
 fn run_limited(arguments: &str) -> Output {
     let limits = "ulimit -v 1048576; exec timeout 300";
     shell_command(&format!("{limits} pmctl {arguments}"))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The report on the whole screen, with a real terminal: a pair of which the test has the other end.
+//! The report on the whole screen, at a real terminal: a pseudoterminal, whose master the test holds.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
